@@ -1,0 +1,102 @@
+// Package conn is the seam between redlatch and a Redis client library.
+//
+// Most programs never import it: redlatch.Open brings a connection of its own. A program that already has a client wraps it with one
+// of the adapters (redlatchrueidis, redlatchgoredis) and hands it to redlatch.New. Whoever writes a third adapter implements [Conn]
+// and proves it with the suite in package conntest.
+package conn
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+)
+
+// Conn is what redlatch asks of a Redis client library. All methods are safe for concurrent use.
+//
+// An adapter carries requests and answers; it does not interpret them. In particular it need not resend anything: every script of
+// redlatch may run twice and mean one, and redlatch resends by itself. An adapter whose library resends is sound for the same reason.
+type Conn interface {
+	// Eval runs the calls in one pipelined batch and returns one result for each, in order. It returns when every reply is in or
+	// ctx is done; calls without a reply then have ctx's error, and may still run on the server later.
+	//
+	// A script the server does not know (NOSCRIPT) is sent again in full. Every other error reply comes back as a [*ReplyError].
+	// Any other error means that the outcome is unknown.
+	Eval(ctx context.Context, calls ...Call) []Result
+
+	// Subscribe listens to one channel until ctx is done or the connection is lost, and returns why it ended, never nil.
+	// It calls up once, when the server has confirmed the subscription: messages published from then on are delivered. It calls
+	// message for each of them, in order, on a goroutine of its own choice; message does not block. A server that stopped answering
+	// is noticed within 15 seconds. Subscribe does not reconnect.
+	Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error
+
+	// Scan calls each for every key that matches the glob-style pattern, in steps that do not block the server (SCAN), on every
+	// master of a cluster. A key may be reported twice. It stops at the first error, also one that each returned.
+	Scan(ctx context.Context, pattern string, each func(key string) error) error
+
+	// Version asks the server for its version, such as "7.0.15".
+	Version(ctx context.Context) (string, error)
+
+	// Target says what this connection leads to, without asking the server.
+	Target() Target
+
+	// Close ends the connection if the adapter opened it, and does nothing to a client that the user brought.
+	Close() error
+}
+
+// Target says what a connection leads to.
+type Target struct {
+	Addr    string // for error messages: "127.0.0.1:6379", or several with commas; never a password
+	Cluster bool   // whether keys are spread over the nodes of a Redis Cluster
+}
+
+// Script is a Lua script and its SHA-1, by which EVALSHA names it.
+type Script struct {
+	Name string // for error messages
+	Text string
+	SHA1 string // 40 hex digits
+}
+
+// NewScript returns the script with this text.
+func NewScript(name, text string) *Script {
+	sum := sha1.Sum([]byte(text))
+	return &Script{Name: name, Text: text, SHA1: hex.EncodeToString(sum[:])}
+}
+
+// Call is one run of a script.
+type Call struct {
+	Script *Script
+	Keys   []string // all in one hash slot
+	Args   []string
+}
+
+// Result is the outcome of one [Call].
+type Result struct {
+	Reply Reply
+	Err   error
+}
+
+// Reply is what a script returned: exactly one of an integer, a text, a list or nil.
+type Reply struct {
+	Int  int64
+	Text string
+	List []Reply
+	Nil  bool
+}
+
+// ReplyError is an error that the server answered with, as opposed to no answer at all: the command did not run.
+type ReplyError struct {
+	Text string // as the server sent it: "WRONGTYPE Operation against a key ..."
+}
+
+// Error returns the server's own text.
+func (e *ReplyError) Error() string { return e.Text }
+
+// Code is the first word of the server's text, such as "WRONGTYPE" or "LOADING".
+func (e *ReplyError) Code() string {
+	for i := range len(e.Text) {
+		if e.Text[i] == ' ' {
+			return e.Text[:i]
+		}
+	}
+	return e.Text
+}

@@ -1,0 +1,43 @@
+// Package clock measures elapsed time so that it can only be too long, never too short.
+//
+// Go's monotonic clock stands still while a Linux machine is suspended (golang/go#24595), and a lease runs out on the server all the
+// same; the wall clock goes on, but may be stepped back. A [Reading] keeps both, and the larger of the two differences counts.
+package clock
+
+import "time"
+
+// Clock takes readings. It is a value that tests replace; everybody else uses [Now].
+type Clock func() Reading
+
+// Reading is one look at both clocks.
+type Reading struct {
+	t    time.Time
+	skew time.Duration // added to the wall clock, by tests
+}
+
+// Now reads both clocks.
+func Now() Reading { return Reading{t: time.Now()} }
+
+// Skewed is the reading with its wall clock moved by d. For tests.
+func (r Reading) Skewed(d time.Duration) Reading {
+	r.skew += d
+	return r
+}
+
+// Since is the time from an earlier reading to r: the larger of what the monotonic clock and the wall clock say.
+//
+// Do not shorten this to r.t.Sub(earlier.t): that asks the monotonic clock alone, and a machine that slept for an hour would believe
+// in leases that ended long ago.
+func (r Reading) Since(earlier Reading) time.Duration {
+	monotonic := r.t.Sub(earlier.t)
+	return max(monotonic, monotonic+r.Drift(earlier))
+}
+
+// Drift is how much further the wall clock went than the monotonic clock since the earlier reading; negative if it was set back.
+func (r Reading) Drift(earlier Reading) time.Duration {
+	wall := r.t.Round(0).Add(r.skew).Sub(earlier.t.Round(0).Add(earlier.skew))
+	return wall - r.t.Sub(earlier.t)
+}
+
+// Time is the reading as a time on the monotonic clock, for timers.
+func (r Reading) Time() time.Time { return r.t }

@@ -1,0 +1,130 @@
+// Package keys spells the Redis keys of a latch and refuses names that could not be spelled safely.
+//
+// The key of a latch is its prefix and its name, K. Beside K stand its siblings, which share K's hash slot in a cluster:
+//
+//	K without a hash tag    invoice:42      {invoice:42}:fence
+//	K with a hash tag       {order}:7       {order}:7:fence
+//
+// A sibling always has a hash tag and ends in one of the suffixes below, and a K of that shape is refused, as is a K that is nothing but
+// a hash tag; so no two latches share a key.
+package keys
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxLen is the longest key, prefix included, in bytes.
+const MaxLen = 512
+
+// The suffixes that make siblings.
+const (
+	FenceSuffix   = ":fence"
+	QueueSuffix   = ":queue"
+	ClientsSuffix = ":clients"
+	RecordSuffix  = ":client"
+	GrantsSuffix  = ":grants"
+)
+
+var suffixes = []string{FenceSuffix, QueueSuffix, ClientsSuffix, RecordSuffix, GrantsSuffix}
+
+// Set is the four keys of a latch, in the order in which every script takes them.
+type Set struct {
+	State   string // what the kind keeps: who is inside
+	Fence   string // the last fencing token
+	Queue   string // the line
+	Clients string // until when each waiting client is believed alive
+}
+
+// List is the keys as the KEYS of a script.
+func (s Set) List() []string { return []string{s.State, s.Fence, s.Queue, s.Clients} }
+
+// Of spells the keys of a name, or says why it cannot.
+func Of(prefix, name string) (Set, error) {
+	if name == "" {
+		return Set{}, errors.New("the name is empty")
+	}
+	state := prefix + name
+	if err := Check(state); err != nil {
+		return Set{}, err
+	}
+	if onlyTag(state) {
+		return Set{}, fmt.Errorf("it is nothing but a hash tag, and would share its keys with %q: leave the braces out", state[1:len(state)-1])
+	}
+	if IsSibling(state) {
+		return Set{}, fmt.Errorf("with a hash tag, the ending %q is reserved for redlatch's own keys", state[strings.LastIndexByte(state, ':'):])
+	}
+	return Set{State: state, Fence: Sibling(state, FenceSuffix), Queue: Sibling(state, QueueSuffix), Clients: Sibling(state, ClientsSuffix)}, nil
+}
+
+// Record is the key under which a client keeps its record.
+func Record(prefix, client string) string { return Sibling(prefix+client, RecordSuffix) }
+
+// Grants is the channel on which a client hears of its grants.
+func Grants(prefix, client string) string { return Sibling(prefix+client, GrantsSuffix) }
+
+// Check says what is wrong with a key, or a prefix, that is not empty.
+func Check(key string) error {
+	if len(key) > MaxLen {
+		return fmt.Errorf("prefix and name are %d bytes long, the limit is %d", len(key), MaxLen)
+	}
+	if !utf8.ValidString(key) {
+		return errors.New("it is not valid UTF-8")
+	}
+	for _, r := range key {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("it contains the control character %U", r)
+		}
+	}
+	if strings.ContainsAny(key, "{}") && !tagged(key) {
+		return errors.New("it contains a brace that is no hash tag: write {tag} with something between the braces, or leave braces out")
+	}
+	return nil
+}
+
+// Sibling spells the key beside state that ends in suffix.
+func Sibling(state, suffix string) string {
+	if tagged(state) {
+		return state + suffix
+	}
+	return "{" + state + "}" + suffix
+}
+
+// IsSibling reports whether a key has the shape of a sibling.
+func IsSibling(key string) bool {
+	if !tagged(key) {
+		return false
+	}
+	for _, suffix := range suffixes {
+		if strings.HasSuffix(key, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// StateOf is the key whose sibling with that suffix is key, if it is one.
+func StateOf(key, suffix string) (state string, ok bool) {
+	state, ok = strings.CutSuffix(key, suffix)
+	if !ok || !tagged(state) {
+		return "", false
+	}
+	if onlyTag(state) {
+		return state[1 : len(state)-1], true
+	}
+	return state, true
+}
+
+// tagged reports whether Redis would hash only a part of the key: what is between the first { and the next }, if that is not empty.
+func tagged(key string) bool {
+	open := strings.IndexByte(key, '{')
+	return open >= 0 && strings.IndexByte(key[open+1:], '}') > 0
+}
+
+// onlyTag reports whether the key is one hash tag with nothing around it.
+func onlyTag(key string) bool {
+	return tagged(key) && key[0] == '{' && strings.IndexByte(key, '}') == len(key)-1
+}
