@@ -1,0 +1,201 @@
+package redlatch
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/schedule"
+	"github.com/redlatch/redlatch/redlatchrueidis"
+)
+
+// Client is one process's identity towards Redis: it makes locks, keeps their leases extended and listens for grants, all over one
+// connection pool and with a fixed number of goroutines, however many locks it holds or waits for.
+//
+// Make one for each Redis deployment and share it; it is safe for concurrent use. Call [Client.Close] at the end.
+type Client struct {
+	conn    conn.Conn
+	options Options
+	id      string
+	address string // the channel on which this client hears of its grants
+	now     clock.Clock
+
+	attempts atomic.Uint64 // numbers the owners
+	schedule *schedule.Schedule
+	room     room
+	ear      ear
+	record   record
+
+	closing context.Context // done once Close is called
+	close   context.CancelFunc
+
+	mu         sync.Mutex // guards closed, and background against an Add after Wait
+	closed     bool
+	background sync.WaitGroup
+}
+
+// Open connects to the Redis server at url and returns a client for it. It returns when the server has answered.
+//
+//	redis://user:password@localhost:6379/0
+//	rediss://...                                 with TLS; see Options.TLS
+//	unix:///run/redis.sock
+//
+// The error matches [ErrInvalid] if the URL or an option makes no sense, and [ErrUnreachable] if the server cannot be reached; it is the
+// server's own if it refused the user or the password. No error shows the password.
+func Open(ctx context.Context, url string, o Options) (*Client, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	dial, err := rueidis.ParseURL(url)
+	if err != nil {
+		// The text of a URL error repeats the URL, and with it the password.
+		return nil, invalid("the Redis URL cannot be used: give redis://[user:password@]host:port[/db], rediss://... or unix:///path")
+	}
+	if o.TLS != nil {
+		if dial.TLSConfig == nil {
+			return nil, invalid("Options.TLS is set and the URL is not rediss://")
+		}
+		server := dial.TLSConfig.ServerName
+		dial.TLSConfig = o.TLS.Clone()
+		if dial.TLSConfig.ServerName == "" {
+			dial.TLSConfig.ServerName = server
+		}
+	}
+	if dial.Dialer.Timeout == 0 {
+		dial.Dialer.Timeout = o.RequestTimeout
+	}
+	c, err := redlatchrueidis.Open(dial)
+	if err != nil {
+		return nil, dialError(dial.InitAddress, err)
+	}
+	client, err := New(c, o)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(fmt.Errorf("redlatch: open: %w", err), client.Close())
+	}
+	return client, nil
+}
+
+func dialError(addr []string, err error) error {
+	if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
+		return fmt.Errorf("redlatch: connect to Redis at %v: %w", addr, err)
+	}
+	return fmt.Errorf("redlatch: connect to Redis at %v: %w: %w", addr, ErrUnreachable, err)
+}
+
+// New returns a client over a connection that the program already has, wrapped by an adapter such as redlatchrueidis or
+// redlatchgoredis. It sends nothing. The error matches [ErrInvalid].
+func New(c conn.Conn, o Options) (*Client, error) { return newClient(c, o, clock.Now) }
+
+func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
+	client.address = keys.Grants(o.Prefix, client.id)
+	client.closing, client.close = context.WithCancel(context.Background())
+	client.room.init()
+	client.ear.init()
+	client.record.entry.Owner = &client.record
+	client.schedule = schedule.Start(now, client.wake)
+	return client, nil
+}
+
+// ID names this client in Redis; every owner of its leases contains it.
+func (c *Client) ID() string { return c.id }
+
+// Mutex returns the mutex of that name, with the lease options of the client. It sends nothing; a name that cannot be used is refused by
+// the first call that takes it.
+func (c *Client) Mutex(name string) *Mutex { return &Mutex{newLatch(c, mutexKind, name)} }
+
+// Close ends the client. Whoever waits gets [ErrClosed] and leaves the line. Leases that are still held are lost: their contexts are
+// cancelled and their keys expire with their TTL, since releasing them could let others in while the work still runs; so release first.
+// Close returns when everything of this client is gone from Redis but those, at the latest after Options.RequestTimeout. A connection
+// that the program brought stays open.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	c.mu.Unlock()
+
+	c.close()
+	c.schedule.Stop()
+	for _, e := range c.schedule.Entries() {
+		if lease, ok := e.Owner.(*Lease); ok {
+			lease.lose(errDisowned)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.options.RequestTimeout)
+	defer cancel()
+	c.leave(ctx)
+	c.background.Wait()
+	return c.conn.Close()
+}
+
+// usable is the error of a call that should not begin.
+func (c *Client) usable(ctx context.Context) error {
+	if c.closing.Err() != nil {
+		return ErrClosed
+	}
+	return ctx.Err()
+}
+
+// spawn runs f on a goroutine that Close waits for; f ends soon after closing is done. It does nothing, and returns false, once the client
+// is closed.
+func (c *Client) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.background.Go(f)
+	}
+	return !c.closed
+}
+
+// owner returns a new owner. Its beginning tells our owners from those of other libraries.
+func (c *Client) owner() string {
+	return "rl-" + c.id + "-" + strconv.FormatUint(c.attempts.Add(1), 36)
+}
+
+// horizon is how long this client is believed alive after each sign of life: two heartbeats may fail.
+func (c *Client) horizon() time.Duration { return 3 * c.options.Heartbeat }
+
+func (c *Client) emit(ctx context.Context, e Event) {
+	if c.options.Hook != nil {
+		c.options.Hook(ctx, e)
+	}
+}
+
+// wake is what the schedule calls with all that is due.
+func (c *Client) wake(due []*schedule.Entry) {
+	var extend []*Lease
+	for _, e := range due {
+		switch owner := e.Owner.(type) {
+		case *Lease:
+			if owner.due() {
+				extend = append(extend, owner)
+			}
+		case *line:
+			c.spawn(func() { c.beat(owner) })
+		case *record:
+			c.spawn(c.introduce)
+		}
+	}
+	c.extend(extend)
+}

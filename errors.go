@@ -1,0 +1,74 @@
+package redlatch
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What can go wrong, for errors.Is. The text of the error that a call returns also names the lock, the server and what to do.
+var (
+	// ErrTaken says that somebody else holds the lock: TryLock found it so, or the time to wait ran out, in which case the error also
+	// matches that of the context.
+	ErrTaken = errors.New("taken")
+
+	// ErrNotHeld says that the lease is no longer held: it was released, or it was lost, in which case the error is also a [*LostError].
+	ErrNotHeld = errors.New("not held")
+
+	// ErrUnreachable says that Redis gave no usable answer in time, so that it is unknown whether the operation took place. Whatever it
+	// may have left behind is cleaned up when Redis answers again, or expires with its TTL.
+	ErrUnreachable = errors.New("no answer from Redis")
+
+	// ErrWrongKind says that the name is in use for something else; the error is also a [*KindError]. Nothing was overwritten.
+	ErrWrongKind = errors.New("wrong kind")
+
+	// ErrInvalid says that a name or an option was refused, before anything was sent.
+	ErrInvalid = errors.New("invalid")
+
+	// ErrClosed says that the client was closed.
+	ErrClosed = errors.New("client closed")
+)
+
+// Why a lease was lost, as the cause inside a [*LostError].
+var (
+	errExpired  = errors.New("it was not extended in time")
+	errGone     = errors.New("it is no longer in Redis: expired, deleted, or taken by force")
+	errMaxHold  = errors.New("it reached its MaxHold")
+	errNoRenew  = errors.New("it reached its TTL and NoRenew is set")
+	errDisowned = errors.New("its client was closed")
+)
+
+// LostError says that a lease ended before it was released. It is the cause of the lease's context, and what [Lease.Extend],
+// [Lease.Ensure], [Lease.Err] and [Lease.Release] return from then on. It matches [ErrNotHeld].
+type LostError struct {
+	Name  string    // of the lock
+	Owner string    // of the lease
+	Token int64     // the fencing token that is now stale
+	At    time.Time // when this process gave it up
+	Cause error     // why
+}
+
+// Error names the lock and the cause.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("redlatch: the lease on %q with token %d was lost: %v", e.Name, e.Token, e.Cause)
+}
+
+// Unwrap makes the error match [ErrNotHeld] and its cause.
+func (e *LostError) Unwrap() []error { return []error{ErrNotHeld, e.Cause} }
+
+// KindError says that the key of a lock holds something else. Nothing was changed. It matches [ErrWrongKind].
+type KindError struct {
+	Name string // of the lock
+	Key  string // in Redis
+	Want string // the kind that was asked for, such as "mutex"
+	Got  string // the kind, or the Redis type, that is there
+}
+
+// Error names the key and both kinds.
+func (e *KindError) Error() string {
+	return fmt.Sprintf("redlatch: %q cannot be a %s: key %q holds a %s; use another name, or delete the key if nothing needs it",
+		e.Name, e.Want, e.Key, e.Got)
+}
+
+// Unwrap makes the error match [ErrWrongKind].
+func (e *KindError) Unwrap() error { return ErrWrongKind }

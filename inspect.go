@@ -1,0 +1,221 @@
+package redlatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// Info is what Redis knows of one name at one moment.
+type Info struct {
+	Name      string        // without the prefix
+	Key       string        // in Redis
+	Kind      string        // "mutex", ..., or "" if nobody is inside
+	Token     int64         // the last fencing token; 0 if none is remembered
+	Remaining time.Duration // until the last holder's lease runs out; negative if never
+	Holders   []Party       // who is inside
+	Waiters   []Party       // who is in line, first come first
+}
+
+// Party is a holder or a waiter, and the process behind it as far as it is known.
+type Party struct {
+	Owner     string        // of the acquisition
+	Token     int64         // a holder's fencing token
+	Remaining time.Duration // a holder's lease; negative if it never expires
+	Since     time.Time     // by the server's clock: the acquisition, or the arrival in line
+	Foreign   bool          // not an owner of redlatch's: another library, or a SET by hand
+	Client    string        // id of the client; "" for a foreign holder
+	Host      string        // "" if the client's record expired: it crashed, or was cut off
+	PID       int
+	Program   string
+}
+
+// Inspect tells who holds a name and who waits for it, as one consistent picture. A name that nobody uses has neither holders nor waiters.
+// It changes nothing. The error matches [ErrUnreachable] or [ErrInvalid].
+func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
+	l := newLatch(c, mutexKind, name)
+	if l.invalid != nil {
+		return Info{}, l.invalid
+	}
+	state, err := c.state(ctx, &l)
+	if err != nil {
+		return Info{}, err
+	}
+	info := Info{Name: name, Key: l.keys.State, Token: state.Token, Remaining: state.Remaining}
+	switch state.RedisType {
+	case l.kind.RedisType:
+		info.Kind = l.kind.Name
+	case "none":
+		info.Remaining = 0
+	default:
+		info.Kind = "unknown (" + state.RedisType + ")"
+	}
+	for _, h := range state.Holders {
+		holder := party(h.Owner)
+		holder.Remaining = h.Remaining
+		if !holder.Foreign {
+			holder.Token, holder.Since = state.Token, time.UnixMicro(state.Token) // a token is the server's clock at the grant
+		}
+		info.Holders = append(info.Holders, holder)
+	}
+	for _, w := range state.Waiters {
+		if ticket, err := script.ParseTicket(w.Ticket); err == nil {
+			waiter := party(ticket.Owner)
+			waiter.Since = time.UnixMicro(w.Arrival)
+			info.Waiters = append(info.Waiters, waiter)
+		}
+	}
+	return info, c.recall(ctx, info.Holders, info.Waiters)
+}
+
+// List visits every name under the prefix that somebody holds or waits for, each as [Client.Inspect] tells it, in no order. It scans the
+// server's keys in steps, so a name that comes or goes meanwhile may be missed. It ends at the first error.
+//
+// Without a prefix it visits only names that redlatch has a token for, since every key of the server could be a lock.
+func (c *Client) List(ctx context.Context) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		seen := make(map[string]bool)
+		err := c.conn.Scan(ctx, "*"+escapeGlob(c.options.Prefix)+"*", func(key string) error {
+			name, ok := c.nameOf(key)
+			if !ok || seen[name] {
+				return nil
+			}
+			seen[name] = true
+			info, err := c.Inspect(ctx, name)
+			if errors.Is(err, ErrInvalid) {
+				return nil // no lock of ours has such a name
+			}
+			if err == nil && len(info.Holders)+len(info.Waiters) == 0 && !strings.HasPrefix(info.Kind, "unknown") {
+				return nil
+			}
+			if !yield(info, err) || err != nil {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && err != errEnough {
+			yield(Info{}, fmt.Errorf("redlatch: list names on %s: %w", c.conn.Target().Addr, unreachable(err)))
+		}
+	}
+}
+
+// errEnough ends a scan.
+var errEnough = errors.New("enough")
+
+// nameOf is the name whose lock a key belongs to, if it says so.
+func (c *Client) nameOf(key string) (string, bool) {
+	state := key
+	if keys.IsSibling(key) {
+		var ok bool
+		if state, ok = keys.StateOf(key, keys.FenceSuffix); !ok {
+			state, ok = keys.StateOf(key, keys.QueueSuffix)
+		}
+		if !ok {
+			return "", false
+		}
+	} else if c.options.NoPrefix {
+		return "", false
+	}
+	return strings.CutPrefix(state, c.options.Prefix)
+}
+
+// ForceRelease takes a lock away from owner, or from whoever holds it if owner is "", and lets in whoever is next in line. The old holder
+// is told at once if it listens, and otherwise at its next extend; its writes are refused where its token is checked. It returns the
+// lock as it was before.
+//
+// The error matches [ErrNotHeld] if nobody, or not that owner, holds it; then nothing was changed. It is a [*KindError] if the key holds
+// something that is no lock.
+func (c *Client) ForceRelease(ctx context.Context, name, owner string) (Info, error) {
+	before, err := c.Inspect(ctx, name)
+	if err != nil {
+		return before, err
+	}
+	l := newLatch(c, mutexKind, name)
+	if strings.HasPrefix(before.Kind, "unknown") {
+		return before, &KindError{Name: name, Key: before.Key, Want: l.kind.Name, Got: before.Kind}
+	}
+	if owner == "" && len(before.Holders) > 0 {
+		owner = before.Holders[0].Owner
+	}
+	holder := party(owner)
+	address := ""
+	if holder.Client != "" {
+		address = keys.Grants(c.options.Prefix, holder.Client)
+	}
+	answer, err := c.ask(ctx, "force the release of", &l, l.kind.Force(l.keys, owner, address, c.options.FenceTTL))
+	if err != nil {
+		return before, err
+	}
+	if !script.Done(answer.Reply) && !answer.resent {
+		return before, l.failed("force the release of", fmt.Errorf("%w by %q", ErrNotHeld, owner))
+	}
+	return before, nil
+}
+
+// state runs inspect.lua.
+func (c *Client) state(ctx context.Context, l *latch) (script.State, error) {
+	answer, err := c.ask(ctx, "inspect", l, l.kind.Inspect(l.keys))
+	if err != nil {
+		return script.State{}, err
+	}
+	return script.ParseInspect(answer.Reply)
+}
+
+// party is what an owner says about itself.
+func party(owner string) Party {
+	p := Party{Owner: owner, Foreign: true}
+	if rest, ok := strings.CutPrefix(owner, "rl-"); ok {
+		p.Foreign = false
+		p.Client, _, _ = strings.Cut(rest, "-")
+	}
+	return p
+}
+
+// recall fills in the processes of all parties, in one batch.
+func (c *Client) recall(ctx context.Context, groups ...[]Party) error {
+	var calls []conn.Call
+	var asked []*Party
+	for _, group := range groups {
+		for i := range group {
+			if p := &group[i]; p.Client != "" {
+				calls = append(calls, script.Recall(keys.Record(c.options.Prefix, p.Client)))
+				asked = append(asked, p)
+			}
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	for i, r := range c.conn.Eval(ctx, calls...) {
+		if r.Err != nil {
+			return fmt.Errorf("redlatch: read the records of clients on %s: %w", c.conn.Target().Addr, unreachable(r.Err))
+		}
+		var p process
+		if r.Reply.Text != "" && json.Unmarshal([]byte(r.Reply.Text), &p) == nil {
+			asked[i].Host, asked[i].PID, asked[i].Program = p.Host, p.PID, p.Program
+		}
+	}
+	return nil
+}
+
+// unreachable marks an error that is not the server's own.
+func unreachable(err error) error {
+	var sent *conn.ReplyError
+	if errors.As(err, &sent) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}
+
+// escapeGlob quotes what is special in the patterns of SCAN.
+func escapeGlob(s string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(s)
+}

@@ -1,0 +1,265 @@
+// Package redistest starts real redis-server processes for tests.
+//
+// A test says what it needs and gets a server of its own, which is gone when the test ends:
+//
+//	server := redistest.Start(t, "--appendonly", "yes")
+//	client, err := redlatch.Open(ctx, server.URL(), redlatch.Options{})
+//	server.Pause() // what does the client make of a server that hangs?
+//
+// Servers keep nothing on disk unless told to, so [Server.Restart] after the defaults is a restart without data.
+package redistest
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait for a server that ought to answer. It is generous, since it only matters when something is broken.
+const patience = 20 * time.Second
+
+var (
+	errNoServer  = errors.New("redis-server is not on PATH: install the Debian package redis-server (apt-get install redis-server)")
+	errPortInUse = errors.New("port is in use")
+)
+
+// Server is one redis-server process, or what is left of it. Its methods fail the test that it was started for, so call them from the
+// test's own goroutine; a server from [Launch] has no test and panics instead.
+type Server struct {
+	t        testing.TB // nil for Launch
+	binary   string
+	dir      string
+	args     []string
+	addr     string
+	password string
+	tls      *tls.Config // nil without TLS
+
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when cmd is reaped
+}
+
+// Start starts a server on a free port of 127.0.0.1 and returns when it answers. It is killed when the test ends.
+// The arguments are those of redis-server and win over the package's own; a --requirepass among them is heeded by Do and URL.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return start(t, t.TempDir(), nil, args)
+}
+
+func start(t testing.TB, dir string, secure *tls.Config, args []string) *Server {
+	t.Helper()
+	s, err := launch(dir, secure, args)
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	s.t = t
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Launch is [Start] for a caller without a test, such as TestMain. The server works in dir and runs until [Server.Stop].
+func Launch(dir string, args ...string) (*Server, error) {
+	s, err := launch(dir, nil, args)
+	if err != nil {
+		return nil, fmt.Errorf("redistest: %w", err)
+	}
+	return s, nil
+}
+
+func launch(dir string, secure *tls.Config, args []string) (*Server, error) {
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, errNoServer
+	}
+	for {
+		addr, err := freeAddr()
+		if err != nil {
+			return nil, err
+		}
+		s := &Server{binary: binary, dir: dir, args: args, addr: addr, password: passwordIn(args), tls: secure}
+		err = s.spawn()
+		if err == nil {
+			return s, nil
+		}
+		s.Stop()
+		// Another process may take the port between the probe and the start.
+		if !errors.Is(err, errPortInUse) {
+			return nil, err
+		}
+	}
+}
+
+// freeAddr returns an address that nobody listens on at the moment. Ports come from below the range that systems use for outgoing
+// connections: there a client that dials a dead server may be given the very port it dials and reach itself, or keep the server from
+// coming back. The bus port of a cluster node, 10000 higher, stays below that range too and collides with no other server.
+func freeAddr() (string, error) {
+	var err error
+	for range 100 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(10000)))
+		var l net.Listener
+		if l, err = net.Listen("tcp", addr); err == nil {
+			return addr, l.Close()
+		}
+	}
+	return "", fmt.Errorf("no free port: %w", err)
+}
+
+func passwordIn(args []string) string {
+	password := ""
+	for i, arg := range args {
+		if arg == "--requirepass" && i+1 < len(args) {
+			password = args[i+1]
+		}
+	}
+	return password
+}
+
+// spawn starts a process on the server's address and returns when it answers.
+func (s *Server) spawn() error {
+	log, err := os.Create(s.logfile())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(s.binary, s.commandLine()...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = dieWithParent()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+	s.cmd, s.exited = cmd, exited
+	return s.awaitAnswer()
+}
+
+func (s *Server) logfile() string { return filepath.Join(s.dir, "redis.log") }
+
+func (s *Server) commandLine() []string {
+	_, port, _ := net.SplitHostPort(s.addr)
+	line := []string{"--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", s.dir}
+	if s.tls == nil {
+		line = append(line, "--port", port)
+	} else {
+		line = append(line, "--port", "0", "--tls-port", port)
+	}
+	return append(line, s.args...)
+}
+
+// awaitAnswer returns when the process answers. A server that still loads its data answers (with LOADING) and counts.
+func (s *Server) awaitAnswer() error {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		select {
+		case <-s.exited:
+			return s.exitError()
+		case <-time.After(2 * time.Millisecond):
+		}
+		// Whoever took the port away may answer too, so ask who it is. INFO is also answered while loading.
+		info, err := s.DoErr("INFO", "server")
+		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.cmd.Process.Pid)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("redis-server on %s does not answer; its log:\n%s", s.addr, s.log())
+}
+
+func (s *Server) exitError() error {
+	log := s.log()
+	if strings.Contains(log, "Address already in use") {
+		return fmt.Errorf("%s: %w", s.addr, errPortInUse)
+	}
+	return fmt.Errorf("redis-server ended at once (%v); its log:\n%s", s.cmd.ProcessState, log)
+}
+
+func (s *Server) log() string {
+	text, err := os.ReadFile(s.logfile())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Addr is where the server listens, such as "127.0.0.1:12345". Restarts do not change it.
+func (s *Server) Addr() string { return s.addr }
+
+// URL is the address as a URL, with the password if there is one.
+func (s *Server) URL() string {
+	u := url.URL{Scheme: "redis", Host: s.addr}
+	if s.tls != nil {
+		u.Scheme = "rediss"
+	}
+	if s.password != "" {
+		u.User = url.UserPassword("", s.password)
+	}
+	return u.String()
+}
+
+// Stop kills the process, if there is one, and returns when it is gone. Its directory stays.
+func (s *Server) Stop() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill() // an error says that it has exited already; SIGKILL also ends a stopped process
+	<-s.exited
+}
+
+// Kill ends the process as a crash would and returns when it is gone.
+func (s *Server) Kill() { s.Stop() }
+
+// Restart starts a fresh process on the same address and in the same directory, after killing the old one if it still runs. It returns
+// when the server answers. What the server does not persist is gone, and by default it persists nothing.
+func (s *Server) Restart() {
+	s.helper()
+	s.Stop()
+	for deadline := time.Now().Add(patience); ; {
+		err := s.spawn()
+		if err == nil {
+			return
+		}
+		s.Stop()
+		// A test elsewhere may be probing the port at this moment.
+		if !errors.Is(err, errPortInUse) || time.Now().After(deadline) {
+			s.fail("restart: %v", err)
+		}
+	}
+}
+
+// Pause freezes the process (SIGSTOP): connections stay up, the system still accepts new ones, and nothing answers.
+func (s *Server) Pause() { s.signal(pause) }
+
+// Resume ends a [Server.Pause]. The server then answers what came in meanwhile.
+func (s *Server) Resume() { s.signal(resume) }
+
+func (s *Server) signal(sig os.Signal) {
+	s.helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.fail("%v: %v", sig, err)
+	}
+}
+
+func (s *Server) helper() {
+	if s.t != nil {
+		s.t.Helper()
+	}
+}
+
+func (s *Server) fail(format string, args ...any) {
+	s.helper()
+	message := "redistest: " + fmt.Sprintf(format, args...)
+	if s.t == nil {
+		panic(message)
+	}
+	s.t.Fatal(message)
+}

@@ -1,0 +1,162 @@
+package redistest_test
+
+import (
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+func TestDoReadsEveryShape(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"PONG", []string{"PING"}},
+		{"OK", []string{"SET", "k", "a\r\nb"}},
+		{"a\r\nb", []string{"GET", "k"}},
+		{"", []string{"GET", "none"}},
+		{"1", []string{"DEL", "k"}},
+		{"1\nx\n\n2", []string{"EVAL", "return {1, {'x', false}, 2}", "0"}},
+	} {
+		if got := s.Do(c.args...); got != c.want {
+			t.Errorf("Do(%q) = %q, want %q", c.args, got, c.want)
+		}
+	}
+	if _, err := s.DoErr("NOSUCH"); err == nil || !strings.HasPrefix(err.Error(), "ERR unknown command") {
+		t.Errorf("DoErr(NOSUCH) = %v, want ERR unknown command", err)
+	}
+}
+
+func TestKillAndRestartLoseTheData(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do("SET", "k", "v")
+	s.Kill()
+	if c, err := net.Dial("tcp", s.Addr()); err == nil {
+		c.Close()
+		t.Fatalf("something listens on %s after Kill", s.Addr())
+	}
+	s.Restart()
+	if got := s.Do("GET", "k"); got != "" {
+		t.Errorf("GET after a restart = %q, want nothing", got)
+	}
+}
+
+func TestRestartKeepsWhatIsPersisted(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	s.Do("SET", "k", "v")
+	s.Restart()
+	if got := s.Do("GET", "k"); got != "v" {
+		t.Errorf("GET after a restart = %q, want v", got)
+	}
+}
+
+func TestRestartWaitsForItsPort(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Kill()
+	l, err := net.Listen("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { l.Close() })
+	s.Restart()
+	s.Do("PING")
+}
+
+func TestPausedServerIsSilentUntilResumed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Pause()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := s.DoErr("PING")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("a paused server answered: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	s.Resume()
+	if err := <-answered; err != nil {
+		t.Errorf("PING after Resume: %v", err)
+	}
+}
+
+func TestStopEndsAPausedServer(t *testing.T) {
+	t.Parallel()
+	s, err := redistest.Launch(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Pause()
+	s.Stop()
+	if c, err := net.Dial("tcp", s.Addr()); err == nil {
+		c.Close()
+		t.Errorf("something listens on %s after Stop", s.Addr())
+	}
+}
+
+func TestCommandsCountsItself(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	before := s.Commands()
+	s.Do("PING")
+	if got := s.Commands() - before; got != 2 {
+		t.Errorf("a PING and an INFO counted %d, want 2", got)
+	}
+}
+
+func TestPasswordIsUsedAndShownInTheURL(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "s3cret")
+	if got := s.Do("PING"); got != "PONG" {
+		t.Errorf("PING = %q", got)
+	}
+	if got, want := s.URL(), "redis://:s3cret@"+s.Addr(); got != want {
+		t.Errorf("URL = %q, want %q", got, want)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	s, _ := redistest.StartTLS(t)
+	if got := s.Do("PING"); got != "PONG" {
+		t.Errorf("PING = %q", got)
+	}
+	s.Restart()
+	if got, want := s.URL(), "rediss://"+s.Addr(); got != want {
+		t.Errorf("URL = %q, want %q", got, want)
+	}
+}
+
+func TestBadArgumentShowsTheLog(t *testing.T) {
+	t.Parallel()
+	s, err := redistest.Launch(t.TempDir(), "--no-such-option", "1")
+	if err == nil {
+		s.Stop()
+		t.Fatal("Launch with an unknown option succeeded")
+	}
+	if !strings.Contains(err.Error(), "no-such-option") {
+		t.Errorf("Launch = %v, want the server's own words", err)
+	}
+}
+
+func TestMissingServerNamesThePackage(t *testing.T) {
+	t.Setenv("PATH", "")
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		t.Skip("found without a PATH")
+	}
+	_, err := redistest.Launch(t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "Debian package redis-server") {
+		t.Errorf("Launch = %v, want a hint at the package", err)
+	}
+}

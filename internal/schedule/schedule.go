@@ -1,0 +1,168 @@
+// Package schedule wakes one goroutine for many deadlines, so that a client that holds 100,000 leases has one timer.
+//
+// An [Entry] has a time at which it is due, and a slack: how much earlier it may be taken when the schedule is awake anyway. What is
+// taken together is handed over together, which is how extends of many leases become one batch.
+//
+// Go's timers stand still while a machine is suspended. So the schedule never sleeps longer than [Tick] while something is on it, and
+// when it finds that the wall clock went ahead of the monotonic one, it hands over everything: whoever is handed over early looks at
+// its own clock and puts itself back.
+package schedule
+
+import (
+	"container/heap"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/clock"
+)
+
+// Tick is the longest sleep while something is scheduled.
+const Tick = time.Second
+
+// jump is how far the clocks may part in one sleep before everything is handed over.
+const jump = 50 * time.Millisecond
+
+// Entry is one thing to be woken for. The zero value is not scheduled. It belongs to one Schedule, under whose lock its fields are.
+type Entry struct {
+	Owner any // whose it is, for the function that is handed the entry
+
+	due   time.Time
+	slack time.Duration
+	index int // in the heap, from 1; 0 when not scheduled
+}
+
+// Schedule is a set of entries and the goroutine that waits for them.
+type Schedule struct {
+	clock clock.Clock
+	fire  func([]*Entry)
+	stop  chan struct{}
+	wake  chan struct{} // there is an entry that is due before the goroutine would wake
+	done  chan struct{}
+
+	mu     sync.Mutex // guards what is below
+	heap   entries
+	wakeAt time.Time // when the goroutine wakes by itself; zero while it sleeps without end
+}
+
+// Start returns a schedule that calls fire, on its own goroutine, with the entries that are due. fire must not block for long.
+func Start(now clock.Clock, fire func([]*Entry)) *Schedule {
+	s := &Schedule{clock: now, fire: fire, stop: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go s.run()
+	return s
+}
+
+// Stop ends the goroutine and returns when it is gone. Nothing is handed over any more.
+func (s *Schedule) Stop() {
+	close(s.stop)
+	<-s.done
+}
+
+// Set schedules the entry, or moves it.
+func (s *Schedule) Set(e *Entry, due time.Time, slack time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.due, e.slack = due, slack
+	if e.index == 0 {
+		heap.Push(&s.heap, e)
+	} else {
+		heap.Fix(&s.heap, e.index-1)
+	}
+	if s.wakeAt.IsZero() || due.Before(s.wakeAt) {
+		s.wakeAt = due
+		select {
+		case s.wake <- struct{}{}:
+		default: // it is being woken already
+		}
+	}
+}
+
+// Remove takes the entry off. One that was handed over before stays handed over.
+func (s *Schedule) Remove(e *Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.index > 0 {
+		heap.Remove(&s.heap, e.index-1)
+	}
+}
+
+// Entries returns all that is scheduled, in no order.
+func (s *Schedule) Entries() []*Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.heap)
+}
+
+func (s *Schedule) run() {
+	defer close(s.done)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	last := s.clock()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.wake:
+		case <-timer.C:
+		}
+		now := s.clock()
+		due := s.take(now.Time(), now.Drift(last) > jump)
+		last = now
+		if len(due) > 0 {
+			s.fire(due)
+		}
+		s.sleep(timer)
+	}
+}
+
+// take removes and returns what is due, or everything.
+func (s *Schedule) take(now time.Time, all bool) []*Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var due []*Entry
+	for len(s.heap) > 0 && (all || !now.Before(s.heap[0].due.Add(-s.heap[0].slack))) {
+		due = append(due, heap.Pop(&s.heap).(*Entry))
+	}
+	return due
+}
+
+// sleep sets the timer for the next entry.
+func (s *Schedule) sleep(timer *time.Timer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.heap) == 0 {
+		s.wakeAt = time.Time{}
+		timer.Stop()
+		return
+	}
+	now := time.Now()
+	s.wakeAt = s.heap[0].due
+	if tick := now.Add(Tick); tick.Before(s.wakeAt) {
+		s.wakeAt = tick
+	}
+	timer.Reset(s.wakeAt.Sub(now))
+}
+
+type entries []*Entry
+
+func (h entries) Len() int           { return len(h) }
+func (h entries) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h entries) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i+1, j+1
+}
+
+func (h *entries) Push(x any) {
+	e := x.(*Entry)
+	*h = append(*h, e)
+	e.index = len(*h)
+}
+
+func (h *entries) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	e.index = 0
+	return e
+}

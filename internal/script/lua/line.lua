@@ -1,0 +1,80 @@
+-- The line: what every kind shares about waiting, granting and tokens.
+--
+-- A ticket is one waiter: mode, address, ttl, arg and owner, separated by tabs. The address is the channel on which its client listens.
+-- Mode P says that PUBLISH counts every listener, mode C that it does not (a cluster, where the client may listen at another node).
+
+local FENCE, QUEUE, CLIENTS = KEYS[2], KEYS[3], KEYS[4]
+local LINGER = 3600000 -- ms that a line stays which nobody comes back to
+
+-- now is the server's time in microseconds.
+local function now()
+  local t = redis.call('TIME')
+  return t[1] * 1000000 + t[2]
+end
+
+-- mint makes the next fencing token and remembers it for ttl seconds.
+-- Not INCR: a replica that was promoted, or a server that lost its data, would hand out old numbers again. The clock orders them.
+local function mint(time, ttl)
+  local last
+  if redis.REDIS_VERSION_NUM then -- since 7.0; SET GET is there since 6.2
+    last = redis.call('SET', FENCE, time, 'EX', ttl, 'GET')
+  else
+    last = redis.call('GET', FENCE)
+    redis.call('SET', FENCE, time, 'EX', ttl)
+  end
+  last = last and tonumber(last)
+  if last and last >= time then
+    time = last + 1
+    redis.call('SET', FENCE, time, 'EX', ttl)
+  end
+  return time
+end
+
+-- inside is the answer to an owner that turned out to be inside already: the token it has.
+local function inside(owner, fence_ttl)
+  local token, got = pass(owner)
+  return {1, token or mint(now(), fence_ttl), got}
+end
+
+-- believe notes that a waiting client is alive for another horizon ms.
+local function believe(address, horizon)
+  redis.call('ZADD', CLIENTS, math.floor(now() / 1000) + horizon, address)
+  redis.call('PEXPIRE', CLIENTS, LINGER)
+end
+
+-- stand puts a ticket in line: at the place it had, or behind everybody if score is 0. The score is the arrival in microseconds, made
+-- unique, since equal scores would be ordered by the text of the ticket.
+local function stand(ticket, score)
+  if score == 0 then
+    score = now()
+    local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2]
+    if last and tonumber(last) >= score then score = tonumber(last) + 1 end
+  end
+  redis.call('ZADD', QUEUE, 'NX', score, ticket)
+  redis.call('PEXPIRE', QUEUE, LINGER)
+end
+
+-- grant lets in whoever is next in line, as many as there is room for, and tells each client. It passes over clients that are dead or
+-- out of hearing: they come back to their place by their own await. The caller hears by the reply, so it need not listen.
+-- A lease that is granted unasked is never longer than its client is believed alive, so a client that died in silence costs no more.
+local function grant(caller, fence_ttl, left_line)
+  local time = now()
+  while true do
+    local ticket = redis.call('ZRANGE', QUEUE, 0, 0)[1]
+    if not ticket then
+      if left_line then redis.call('DEL', CLIENTS) end
+      return
+    end
+    local mode, address, ttl, arg, owner = string.match(ticket, '^(%u)\t([^\t]*)\t(%d+)\t([^\t]*)\t(.*)$')
+    local alive = address and tonumber(redis.call('ZSCORE', CLIENTS, address) or 0) - math.floor(time / 1000) or 0
+    if alive > 0 then
+      local got = admit(owner, math.min(tonumber(ttl), alive), arg)
+      if not got then return end
+      local token = string.format('%.0f', mint(time, fence_ttl))
+      local heard = redis.call('PUBLISH', address, 'grant\t' .. token .. '\t' .. got .. '\t' .. owner)
+      if heard == 0 and mode == 'P' and address ~= caller then leave(owner) end
+    end
+    redis.call('ZREM', QUEUE, ticket)
+    left_line = true
+  end
+end

@@ -1,0 +1,236 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+var mutexKind = script.Mutex
+
+// latch is what every kind of lock is made of: a name, a kind, and how long to hold and to wait. It does not change.
+type latch struct {
+	client  *Client
+	kind    *script.Kind
+	name    string
+	arg     string // for the kind
+	keys    keys.Set
+	options LeaseOptions
+	invalid error // why it cannot be used; every use returns it
+}
+
+func newLatch(c *Client, kind *script.Kind, name string) latch {
+	l := latch{client: c, kind: kind, name: name, options: c.options.Lease}
+	var err error
+	if l.keys, err = keys.Of(c.options.Prefix, name); err != nil {
+		l.invalid = invalid("name %.80q: %w", name, err)
+	}
+	return l
+}
+
+// with is the latch with these options over its own.
+func (l latch) with(o LeaseOptions) latch {
+	l.options = o.over(l.options)
+	if err := l.options.check(); err != nil && l.invalid == nil {
+		l.invalid = err
+	}
+	return l
+}
+
+// attempt is one acquisition on its way. Its owner names it in Redis, and only it: what a lost reply leaves behind is found again, and
+// cleaned up, by that name.
+type attempt struct {
+	*latch
+	ctx   context.Context // the caller's: parent of the lease's context
+	owner string
+	start clock.Reading
+}
+
+// acquire is Lock and TryLock of every kind.
+func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
+	if l.invalid != nil {
+		return nil, l.invalid
+	}
+	if err := l.client.usable(ctx); err != nil {
+		return nil, l.failed("acquire", err)
+	}
+	a := &attempt{latch: l, ctx: ctx, owner: l.client.owner(), start: l.client.now()}
+	a.emit(Event{Kind: EventAttempt})
+	lease, err := a.run(ctx, wait)
+	if err != nil {
+		a.emit(Event{Kind: EventRefuse, Waited: l.client.now().Since(a.start), Err: err})
+		return nil, err
+	}
+	return lease, nil
+}
+
+func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
+	if !wait || !a.client.ear.hears() {
+		// The first to wait starts the subscription, and only if the lock is not free.
+		lease, err := a.try(ctx)
+		if lease != nil || err != nil || !wait {
+			return lease, a.orTaken(err, lease)
+		}
+	}
+	if a.options.MaxWait > 0 {
+		bounded, cancel := context.WithTimeout(ctx, a.options.MaxWait)
+		defer cancel()
+		ctx = bounded
+	}
+	a.client.listen(ctx)
+	for {
+		lease, err := a.wait(ctx)
+		if !errors.Is(err, errTooLate) {
+			return lease, err
+		}
+		a.owner = a.client.owner() // the old one has been in and out; nothing may be mistaken for it
+	}
+}
+
+// orTaken is err, or that the lock is taken if there is neither error nor lease.
+func (a *attempt) orTaken(err error, lease *Lease) error {
+	if err == nil && lease == nil {
+		return a.failed("acquire", ErrTaken)
+	}
+	return err
+}
+
+// try acquires without waiting; no lease and no error mean that somebody else holds it.
+func (a *attempt) try(ctx context.Context) (*Lease, error) {
+	standing, sent, err := a.ask(ctx, "")
+	switch {
+	case err != nil:
+		a.client.abandon(a.latch, a.owner, "")
+		return nil, err
+	case !standing.Inside:
+		return nil, nil
+	}
+	return a.begin(ctx, grant{standing.Token, standing.Got, sent, a.options.TTL})
+}
+
+// wait stands in line until the latch is granted or ctx is done. errTooLate says that the grant came when it had run out.
+func (a *attempt) wait(ctx context.Context) (*Lease, error) {
+	ticket := script.Ticket{
+		Cluster: a.client.conn.Target().Cluster, Address: a.client.address, TTL: a.options.TTL, Arg: a.arg, Owner: a.owner,
+	}
+	// Before the request, not after its reply: the grant may overtake that.
+	w := a.client.room.enter(a.latch, a.owner, ticket.String(), a.client.now())
+	standing, sent, err := a.ask(ctx, w.ticket)
+	if err != nil {
+		a.client.giveUp(w)
+		return nil, a.asTaken(ctx, err)
+	}
+	if standing.Inside {
+		a.client.room.leave(w)
+		return a.begin(ctx, grant{standing.Token, standing.Got, sent, a.options.TTL})
+	}
+	a.client.stands(w, standing, sent)
+	a.emit(Event{Kind: EventWait})
+	select {
+	case g := <-w.granted:
+		return a.begin(ctx, g)
+	case <-ctx.Done():
+		err = a.asTaken(ctx, a.failed("wait for", ctx.Err()))
+	case <-a.client.closing.Done():
+		err = a.failed("wait for", ErrClosed)
+	}
+	a.client.giveUp(w)
+	return nil, err
+}
+
+// asTaken adds to the error of a wait that ran out of time what it waited for. An outage while waiting is told, too.
+func (a *attempt) asTaken(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	err = fmt.Errorf("%w: %w after waiting %v", err, ErrTaken, a.client.now().Since(a.start).Round(time.Millisecond))
+	if outage := a.client.room.outage(a.latch); outage != nil {
+		err = fmt.Errorf("%w; meanwhile: %w", err, outage)
+	}
+	return err
+}
+
+// ask runs acquire.lua.
+func (a *attempt) ask(ctx context.Context, ticket string) (script.Standing, clock.Reading, error) {
+	c := a.client
+	call := a.kind.Acquire(a.keys, a.owner, a.arg, a.options.TTL, c.options.FenceTTL, ticket, c.address, c.horizon())
+	c.introduceOnce()
+	reply, err := c.ask(ctx, "acquire", a.latch, call)
+	if err != nil {
+		return script.Standing{}, reply.sent, err
+	}
+	standing, err := script.ParseAcquire(reply.Reply)
+	return standing, reply.sent, err
+}
+
+// grant is an acquisition as Redis made it.
+type grant struct {
+	token  int64
+	got    string
+	anchor clock.Reading // no later than the moment at which Redis set the expiry
+	ttl    time.Duration // that it set, at least
+}
+
+// errTooLate says that a grant had run out before it could be used.
+var errTooLate = errors.New("granted too late")
+
+// begin turns a grant into a lease. A grant whose time is nearly over is extended first, so that nobody gets a lease that is about to
+// end.
+func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
+	c := a.client
+	if err := c.usable(ctx); err != nil {
+		c.abandon(a.latch, a.owner, "")
+		return nil, a.asTaken(ctx, a.failed("acquire", err))
+	}
+	if left := g.ttl - c.now().Since(g.anchor); left < a.least(g.ttl) {
+		reply, err := c.ask(ctx, "extend", a.latch, a.kind.Renew(a.keys, a.owner, a.options.TTL))
+		if err != nil {
+			c.abandon(a.latch, a.owner, "")
+			return nil, err
+		}
+		if !script.Done(reply.Reply) {
+			return nil, errTooLate
+		}
+		g.anchor, g.ttl = reply.sent, a.options.TTL
+	}
+	lease := newLease(a, g)
+	if !lease.Held() { // the extend itself took too long
+		c.abandon(a.latch, a.owner, "")
+		return nil, errTooLate
+	}
+	a.emit(Event{Kind: EventGrant, Token: g.token, Waited: c.now().Since(a.start), Remaining: lease.Remaining()})
+	return lease, nil
+}
+
+// least is what must be left of a grant for it to be used as it is.
+func (a *attempt) least(ttl time.Duration) time.Duration {
+	if a.options.NoRenew {
+		return a.options.TTL * 9 / 10 // all that the program will ever get
+	}
+	return ttl / 3
+}
+
+func (a *attempt) emit(e Event) {
+	e.Latch, e.Name, e.Owner = a.kind.Name, a.name, a.owner
+	a.client.emit(a.ctx, e)
+}
+
+// abandon makes sure, in the background, that an owner which nobody uses is neither inside nor in line.
+func (c *Client) abandon(l *latch, owner, ticket string) {
+	c.spawn(func() {
+		// Until then at the latest it is gone by itself.
+		ctx, cancel := context.WithTimeout(c.closing, max(l.options.TTL, c.horizon()))
+		defer cancel()
+		for ctx.Err() == nil {
+			_, err := c.ask(ctx, "give up", l, l.kind.Release(l.keys, owner, ticket, c.options.FenceTTL))
+			if err == nil || !errors.Is(err, ErrUnreachable) {
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,288 @@
+package redlatch
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/schedule"
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// Lease is one acquisition of a lock: what you hold, as opposed to what you can hold. It is safe for concurrent use.
+//
+// A lease is held until it is released or lost. It is lost when its deadline passes without an extend that Redis confirmed, or as soon
+// as Redis says that it is gone. The deadline is the lock's TTL after the moment *before* the last confirmed request was sent, less a
+// hundredth of the TTL and 2ms for clocks that differ, by whichever of the monotonic and the wall clock went further; so this process
+// gives the lease up before Redis does. No call, however slow, makes it longer.
+//
+// Between the last check and the write, a process can still be suspended for any length of time. What closes that gap is the fencing
+// token: pass [Lease.Token] along with every write, and let the resource refuse tokens older than the newest it has seen.
+type Lease struct {
+	latch    *latch
+	owner    string
+	token    int64
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	acquired clock.Reading
+	entry    schedule.Entry
+
+	mu       sync.Mutex // guards what is below
+	state    leaseState
+	anchor   clock.Reading // before the last confirmed request was sent
+	validity time.Duration // from the anchor on
+	extendAt time.Time     // when the watchdog should extend it
+	flight   chan struct{} // closed when the extend or release under way is over; nil if none is
+	err      error         // why it is not held any more
+}
+
+type leaseState int
+
+const (
+	held       leaseState = iota
+	inJeopardy            // held, but the last extend failed
+	ended                 // neither held nor known to be released: a release is under way, or failed
+	released
+	lost
+)
+
+func newLease(a *attempt, g grant) *Lease {
+	now := a.client.now()
+	l := &Lease{
+		latch: a.latch, owner: a.owner, token: g.token, acquired: now,
+		anchor: g.anchor, validity: g.ttl - drift(g.ttl),
+	}
+	l.ctx, l.cancel = context.WithCancelCause(a.ctx)
+	l.entry.Owner = l
+	// A grant out of the line counts from the last await, which can be a third of its time ago; most work is over before a tenth is.
+	l.extendAt = later(now.Time().Add(l.validity/10), g.anchor.Time().Add(jitter(l.validity/3, 0.1)))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reschedule()
+	return l
+}
+
+// Name is the name of the lock.
+func (l *Lease) Name() string { return l.latch.name }
+
+// Owner names this acquisition in Redis: it is what `GET` shows for a mutex that is held. No other acquisition ever has the same.
+func (l *Lease) Owner() string { return l.owner }
+
+// Context is done when the lease is released or lost, or when the context that was given to Lock is done. If the lease was lost,
+// context.Cause returns the [*LostError]. Run the work under it.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+// Token is the fencing token of this acquisition: larger than that of every earlier acquisition of the name. Once the lease is not held
+// it is 0, which is smaller than every token, so that whoever checks tokens refuses it.
+func (l *Lease) Token() int64 {
+	if !l.Held() {
+		return 0
+	}
+	return l.token
+}
+
+// Held reports whether the lease is held at this moment. When it returns false, Context is done already.
+func (l *Lease) Held() bool { return l.Remaining() > 0 }
+
+// Remaining is how long the lease is sure to last without another extend; 0 if it is not held.
+func (l *Lease) Remaining() time.Duration {
+	l.mu.Lock()
+	left, notify := l.left()
+	l.mu.Unlock()
+	notify()
+	return left
+}
+
+// Deadline is the time at which the lease ends without another extend. It stays what it was when the lease is no longer held.
+func (l *Lease) Deadline() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.deadline()
+}
+
+// Err is nil while the lease is held, a [*LostError] once it is lost, and matches [ErrNotHeld] in any case once it is not held.
+func (l *Lease) Err() error {
+	l.Remaining() // notices that the deadline passed
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Ensure returns nil if the lease lasts for at least d from now, extending it if need be. Call it before a step that must not be
+// interrupted. The error is that of [Lease.Extend], or matches [ErrInvalid] if d is longer than a full TTL can promise.
+func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
+	ttl := l.latch.options.TTL
+	if full := ttl - drift(ttl); d >= full {
+		return invalid("ensure %v of the lease on %q: with a TTL of %v it is never sure to last longer than %v", d, l.Name(), ttl, full)
+	}
+	if l.Remaining() >= d {
+		return nil
+	}
+	if err := l.Extend(ctx); err != nil {
+		return err
+	}
+	if left := l.Remaining(); left < d {
+		return fmt.Errorf("redlatch: ensure %v of the lease on %q: only %v are left, Redis answers slowly: %w", d, l.Name(), left, ErrUnreachable)
+	}
+	return nil
+}
+
+// Extend gives the lease its full TTL again, counted from before the request. The watchdog does so by itself; a program needs it with
+// LeaseOptions.NoRenew.
+//
+// If the lease is no longer held, or Redis says so now, the error matches [ErrNotHeld]. If Redis does not answer it matches
+// [ErrUnreachable]; then the lease is held until its old deadline. A lease that reached its MaxHold is not extended.
+func (l *Lease) Extend(ctx context.Context) error {
+	if l.overdue() {
+		return fmt.Errorf("redlatch: extend %q: %w", l.Name(), errMaxHold)
+	}
+	if err := l.board(ctx); err != nil {
+		return err
+	}
+	c, o := l.latch.client, l.latch.options
+	left := l.Remaining()
+	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
+	defer cancel()
+	answer, err := c.ask(bounded, "extend", l.latch, l.latch.kind.Renew(l.latch.keys, l.owner, o.TTL))
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		err = l.latch.failed("extend", fmt.Errorf("%w before the deadline", ErrUnreachable))
+	}
+	return l.land(script.Done(answer.Reply), answer.sent, left, err)
+}
+
+// Release gives the lock up and lets in whoever is next in line. The lease's context is done before the request is sent, so finish the
+// work first. Release is bounded by Options.RequestTimeout; ctx being done does not stop it, since a lock that stays behind helps nobody.
+//
+// It returns nil if the lease was released, also by an earlier call, and the [*LostError] if the lease had been lost: the work may then
+// have overlapped with that of the next holder. If Redis does not answer, the error matches [ErrUnreachable], and Release may be called
+// again; the lock is then free at the latest when its TTL has passed.
+func (l *Lease) Release(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	done, err := l.retire()
+	if done == nil {
+		return err
+	}
+	defer done()
+	c := l.latch.client
+	answer, err := c.ask(ctx, "release", l.latch, l.latch.kind.Release(l.latch.keys, l.owner, "", c.options.FenceTTL))
+
+	l.mu.Lock()
+	switch {
+	case err != nil:
+		l.err = fmt.Errorf("%w (%w)", ErrNotHeld, err)
+	case script.Done(answer.Reply) || answer.resent: // an earlier request that nobody confirmed did it
+		l.state, l.err = released, fmt.Errorf("redlatch: the lease on %q is %w: it was released", l.Name(), ErrNotHeld)
+	default:
+		l.state, l.err = lost, l.lostError(errGone)
+		err = l.err
+	}
+	state := l.state
+	l.mu.Unlock()
+	if state == lost {
+		l.emit(Event{Kind: EventLost, Held: c.now().Since(l.acquired), Err: err})
+	} else {
+		l.emit(Event{Kind: EventRelease, Held: c.now().Since(l.acquired), Err: err})
+	}
+	return err
+}
+
+// retire ends the lease for the program and waits for the extend under way, so that no renewal follows a release. It returns a function
+// that ends the release; or nil, and what Release returns, if there is nothing to release.
+func (l *Lease) retire() (done func(), err error) {
+	l.mu.Lock()
+	for l.flight != nil {
+		flight := l.flight
+		l.mu.Unlock()
+		<-flight
+		l.mu.Lock()
+	}
+	_, notify := l.left()
+	defer func() { l.mu.Unlock(); notify() }()
+	switch l.state {
+	case released:
+		return nil, nil
+	case lost:
+		return nil, l.err
+	}
+	l.state = ended
+	l.latch.client.schedule.Remove(&l.entry)
+	l.cancel(nil)
+	l.flight = make(chan struct{})
+	return func() {
+		l.mu.Lock()
+		close(l.flight)
+		l.flight = nil
+		l.mu.Unlock()
+	}, nil
+}
+
+// left is Remaining, with mu held. If it finds the deadline passed, the lease is lost before it returns; notify tells the hook, and is
+// called without mu.
+func (l *Lease) left() (left time.Duration, notify func()) {
+	if l.state > inJeopardy {
+		return 0, func() {}
+	}
+	left = l.validity - l.latch.client.now().Since(l.anchor)
+	if left > 0 {
+		return left, func() {}
+	}
+	return 0, l.losing(l.whyExpired())
+}
+
+func (l *Lease) whyExpired() error {
+	switch {
+	case l.latch.options.NoRenew:
+		return errNoRenew
+	case l.overdueLocked():
+		return errMaxHold
+	}
+	return errExpired
+}
+
+// lose ends the lease for a cause.
+func (l *Lease) lose(cause error) {
+	l.mu.Lock()
+	notify := func() {}
+	if l.state <= inJeopardy {
+		notify = l.losing(cause)
+	}
+	l.mu.Unlock()
+	notify()
+}
+
+// losing marks a held lease as lost and cancels its context, with mu held; the function that it returns tells the hook.
+func (l *Lease) losing(cause error) (notify func()) {
+	err := l.lostError(cause)
+	l.state, l.err = lost, err
+	l.latch.client.schedule.Remove(&l.entry)
+	l.cancel(err)
+	held := l.latch.client.now().Since(l.acquired)
+	return func() { l.emit(Event{Kind: EventLost, Held: held, Err: err}) }
+}
+
+func (l *Lease) lostError(cause error) *LostError {
+	return &LostError{Name: l.latch.name, Owner: l.owner, Token: l.token, At: time.Now(), Cause: cause}
+}
+
+func (l *Lease) deadline() time.Time { return l.anchor.Time().Add(l.validity) }
+
+func (l *Lease) emit(e Event) {
+	e.Latch, e.Name, e.Owner, e.Token = l.latch.kind.Name, l.latch.name, l.owner, l.token
+	l.latch.client.emit(l.ctx, e)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,103 @@
+package redlatch
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ear is the client's one subscription, on which it hears of its grants. It starts with the first attempt that has to wait.
+type ear struct {
+	start sync.Once
+	up    atomic.Bool
+	first sync.Once
+	was   chan struct{} // closed when it was up for the first time
+}
+
+func (e *ear) init() { e.was = make(chan struct{}) }
+
+// hears reports whether grants would be heard now.
+func (e *ear) hears() bool { return e.up.Load() }
+
+// listen starts the subscription and gives it a moment to be confirmed. Without it, waiting goes on by asking every deafPace: a server
+// or a user without publish/subscribe costs speed, and nothing else.
+func (c *Client) listen(ctx context.Context) {
+	c.ear.start.Do(func() { c.spawn(c.subscribe) })
+	if c.ear.hears() {
+		return
+	}
+	timer := time.NewTimer(min(time.Second, c.options.RequestTimeout))
+	defer timer.Stop()
+	select {
+	case <-c.ear.was:
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-c.closing.Done():
+	}
+}
+
+// subscribe keeps the subscription up until the client is closed.
+func (c *Client) subscribe() {
+	for n := 0; c.closing.Err() == nil; n++ {
+		// Why it ended does not matter: whoever waits finds out by asking, and asks Redis itself.
+		_ = c.conn.Subscribe(c.closing, c.address, c.hearing, c.hear)
+		if c.ear.up.Swap(false) {
+			n = 0
+			c.hurry() // from now on at deafPace
+		}
+		sleep(c.closing, pause(n))
+	}
+}
+
+// hearing notes that the subscription is confirmed.
+func (c *Client) hearing() {
+	c.ear.up.Store(true)
+	c.ear.first.Do(func() { close(c.ear.was) })
+	c.hurry() // grants may have been published while nobody listened
+}
+
+// hear takes one message: a grant, or the word that a lease was taken by force.
+//
+//	grant   token  got  owner
+//	revoke  owner
+func (c *Client) hear(message string) {
+	verb, rest, _ := strings.Cut(message, "\t")
+	switch verb {
+	case "grant":
+		field := strings.SplitN(rest, "\t", 3)
+		if len(field) != 3 {
+			return
+		}
+		if token, err := strconv.ParseInt(field[0], 10, 64); err == nil {
+			c.hearGrant(field[2], token, field[1])
+		}
+	case "revoke":
+		c.hearRevoke(rest)
+	}
+}
+
+func (c *Client) hearGrant(owner string, token int64, got string) {
+	waiting := c.room.deliver(owner, func(w *waiter) grant {
+		return grant{token, got, w.anchor, min(w.latch.options.TTL, c.horizon())}
+	})
+	if waiting {
+		return
+	}
+	// It is tempting to give back whatever nobody waits for. But an await, or the acquire itself, may have told this grant first, and
+	// then a lease is in use. Only what was given up is given back: a request that was on its way put its ticket in line again.
+	if l := c.room.gaveUp(owner); l != nil {
+		c.abandon(l, owner, "")
+	}
+}
+
+// hearRevoke has the lease extended at once, which finds out whether it is really gone.
+func (c *Client) hearRevoke(owner string) {
+	for _, e := range c.schedule.Entries() {
+		if lease, ok := e.Owner.(*Lease); ok && lease.owner == owner {
+			lease.hurry()
+		}
+	}
+}

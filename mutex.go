@@ -1,0 +1,46 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+)
+
+// Mutex is a lock that one acquisition at a time can hold, over all processes. It is not reentrant: whoever locks it twice waits for
+// itself. Make it with [Client.Mutex]; it does not change, costs nothing and is safe for concurrent use.
+//
+// In Redis it is what `SET key owner NX PX` makes, so programs that lock in this way exclude each other and this Mutex.
+type Mutex struct{ latch latch }
+
+// With returns the same mutex with other lease options; what is zero in o stays as it is.
+func (m *Mutex) With(o LeaseOptions) *Mutex { return &Mutex{m.latch.with(o)} }
+
+// Name is the name of the mutex, without the prefix.
+func (m *Mutex) Name() string { return m.latch.name }
+
+// Lock acquires the mutex. If somebody holds it, Lock waits in line: first come, first served over all processes, and without polling.
+// It returns when the mutex is held, when ctx is done, or when LeaseOptions.MaxWait has passed.
+//
+// ctx is also the parent of the lease's context. To bound the wait alone, use MaxWait.
+//
+// The caller must release the lease. If there is an error there is no lease, and nothing stays behind: the place in line is given up, and
+// a grant that arrives too late is given back, in the background. The error matches [ErrTaken] and that of the context if the wait was
+// cut short; else [ErrUnreachable], [ErrWrongKind], [ErrInvalid] or [ErrClosed].
+func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.latch.acquire(ctx, true) }
+
+// TryLock acquires the mutex if nobody holds it or waits for it, and never waits; otherwise the error matches [ErrTaken]. In all else it
+// is like [Mutex.Lock].
+func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.latch.acquire(ctx, false) }
+
+// Do runs f while it holds the mutex: it waits as [Mutex.Lock] does, calls f with the lease's context and the lease, and releases the
+// lease when f returned or panicked.
+//
+// The error is that of the acquisition, in which case f was not called; or that of f. It also matches [ErrNotHeld], as a [*LostError], if
+// the lease was lost before f returned, and [ErrUnreachable] if Redis did not confirm the release.
+func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) (err error) {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lease.Release(ctx)) }()
+	return f(lease.Context(), lease)
+}

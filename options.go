@@ -1,0 +1,146 @@
+package redlatch
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/keys"
+)
+
+// The bounds of what [Options] and [LeaseOptions] accept.
+const (
+	minTTL     = 100 * time.Millisecond
+	maxTTL     = 24 * time.Hour
+	minRequest = 10 * time.Millisecond
+)
+
+// Options configure a [Client]. The zero value is right for most programs.
+type Options struct {
+	// Prefix begins every key in Redis. All clients that share a lock must agree on it. Default "redlatch:".
+	Prefix string
+
+	// NoPrefix leaves the prefix out, so that a mutex sits at the bare name as those of redsync and bsm/redislock do, and excludes with
+	// them. Default false.
+	NoPrefix bool
+
+	// Lease holds the defaults for every lock of this client; see [Mutex.With] for one lock alone.
+	Lease LeaseOptions
+
+	// Heartbeat is how often a client with waiting goroutines says that it is alive and repairs what was lost: at most once in this time
+	// for each name it waits for. A lost message costs a waiter no more than this. 50ms to 1m. Default 5s.
+	Heartbeat time.Duration
+
+	// RequestTimeout is how long one operation keeps asking a server that fails or does not answer, resending twice or so, before it
+	// returns [ErrUnreachable]. At least 10ms; keep it above three round trips and below the TTL. Default 3s.
+	RequestTimeout time.Duration
+
+	// FenceTTL is how long a name that nobody acquires is remembered for its fencing tokens. 1h to 366 days. Default 7 days.
+	FenceTTL time.Duration
+
+	// Hook is called for every [Event], in the goroutine in which it happens and without any lock held. It must not block.
+	// Default none.
+	Hook func(context.Context, Event)
+
+	// Program is what `redlatch inspect` shows as the name of this process. Default the base name of os.Args[0].
+	Program string
+
+	// TLS configures rediss:// URLs given to [Open]: root and client certificates. Default the system's roots.
+	TLS *tls.Config
+}
+
+// LeaseOptions say how long a lock is held and waited for. The zero value is right for most programs.
+type LeaseOptions struct {
+	// TTL is how long the lock outlives a holder that crashed. 100ms to 24h. Default 30s.
+	TTL time.Duration
+
+	// MaxWait bounds the time that Lock waits in line. Lock's context bounds it too, but is also the parent of the lease's context; so to
+	// bound the wait and not the work, use MaxWait. Default no bound.
+	MaxWait time.Duration
+
+	// MaxHold is the age at which a lease is no longer extended, so that work that hangs loses its lock within another TTL.
+	// Default no bound.
+	MaxHold time.Duration
+
+	// NoRenew turns the watchdog off: the lease ends TTL after it was acquired unless the program calls [Lease.Extend].
+	// Default false.
+	NoRenew bool
+}
+
+// withDefaults fills in what is zero and refuses what makes no sense.
+func (o Options) withDefaults() (Options, error) {
+	if o.Prefix == "" && !o.NoPrefix {
+		o.Prefix = "redlatch:"
+	}
+	if o.Prefix != "" {
+		if o.NoPrefix {
+			return o, invalid("Options.Prefix is %q and Options.NoPrefix is set: choose one", o.Prefix)
+		}
+		if err := keys.Check(o.Prefix); err != nil {
+			return o, invalid("Options.Prefix %q: %w", o.Prefix, err)
+		}
+	}
+	o.Lease = o.Lease.over(LeaseOptions{TTL: 30 * time.Second})
+	if err := o.Lease.check(); err != nil {
+		return o, err
+	}
+	var err error
+	o.Heartbeat, err = within("Options.Heartbeat", o.Heartbeat, 5*time.Second, 50*time.Millisecond, time.Minute)
+	if err != nil {
+		return o, err
+	}
+	o.RequestTimeout, err = within("Options.RequestTimeout", o.RequestTimeout, 3*time.Second, minRequest, time.Hour)
+	if err != nil {
+		return o, err
+	}
+	o.FenceTTL, err = within("Options.FenceTTL", o.FenceTTL, 7*24*time.Hour, time.Hour, 366*24*time.Hour)
+	return o, err
+}
+
+// over is o with what is zero taken from base.
+func (o LeaseOptions) over(base LeaseOptions) LeaseOptions {
+	if o.TTL == 0 {
+		o.TTL = base.TTL
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = base.MaxWait
+	}
+	if o.MaxHold == 0 {
+		o.MaxHold = base.MaxHold
+	}
+	o.NoRenew = o.NoRenew || base.NoRenew
+	return o
+}
+
+func (o LeaseOptions) check() error {
+	if _, err := within("LeaseOptions.TTL", o.TTL, 0, minTTL, maxTTL); err != nil {
+		return err
+	}
+	if o.MaxWait < 0 {
+		return invalid("LeaseOptions.MaxWait is %v: give zero for no bound, or use TryLock to not wait", o.MaxWait)
+	}
+	if o.MaxHold < 0 {
+		return invalid("LeaseOptions.MaxHold is %v: give zero for no bound", o.MaxHold)
+	}
+	return nil
+}
+
+// within is d, or its default if it is zero, or an error if it is out of bounds.
+func within(option string, d, def, low, high time.Duration) (time.Duration, error) {
+	if d == 0 && def != 0 {
+		return def, nil
+	}
+	if d < low || d > high {
+		return d, invalid("%s is %v: it must be between %v and %v", option, d, low, high)
+	}
+	return d, nil
+}
+
+// drift is the part of a TTL that a holder gives up at its end, for clocks that run at different rates and for the millisecond in which
+// Redis counts.
+func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("redlatch: %w: %w", ErrInvalid, fmt.Errorf(format, args...))
+}

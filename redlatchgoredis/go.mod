@@ -1,0 +1,5 @@
+module github.com/redlatch/redlatch/redlatchgoredis
+
+go 1.26
+
+require github.com/redlatch/redlatch v0.0.0

@@ -1,0 +1,97 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/clock"
+)
+
+// answer is a reply and the request that it answers.
+type answer struct {
+	conn.Reply
+	sent   clock.Reading // before the request that was answered left; a deadline counts from here
+	resent bool          // earlier requests got no usable answer, and may have taken place
+}
+
+// ask runs one script and resends it until there is an answer, for Options.RequestTimeout at most; one request gets a third of that.
+// Every script may run twice, so a resend is always sound. The error is ctx's, the server's own, or matches ErrUnreachable; after the
+// first and the last, the script may have run, or may still run.
+func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call) (answer, error) {
+	start := c.now()
+	for n := 0; ; n++ {
+		sent := c.now()
+		request, cancel := context.WithTimeout(ctx, c.options.RequestTimeout/3)
+		result := c.conn.Eval(request, call)[0]
+		cancel()
+		if result.Err == nil {
+			return answer{result.Reply, sent, n > 0}, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return answer{}, l.failed(doing, err)
+		}
+		if !transient(result.Err) {
+			return answer{}, c.refused(ctx, doing, l, result.Err)
+		}
+		wait := pause(n)
+		if c.now().Since(start)+wait >= c.options.RequestTimeout {
+			return answer{}, l.failed(doing, fmt.Errorf("%w within %v: %w", ErrUnreachable, c.options.RequestTimeout, result.Err))
+		}
+		sleep(ctx, wait)
+	}
+}
+
+// refused is the error of a request to which the server said no.
+func (c *Client) refused(ctx context.Context, doing string, l *latch, err error) error {
+	if wrongType(err) {
+		if state, e := c.state(ctx, l); e == nil {
+			return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, Got: state.RedisType}
+		}
+	}
+	return l.failed(doing, err)
+}
+
+// failed says what was asked of which lock and server.
+func (l *latch) failed(doing string, err error) error {
+	return fmt.Errorf("redlatch: %s %s %q on %s: %w", doing, l.kind.Name, l.name, l.client.conn.Target().Addr, err)
+}
+
+// transient reports whether a request is worth resending: nothing was answered, or the server said that it cannot just now.
+func transient(err error) bool {
+	var sent *conn.ReplyError
+	return !errors.As(err, &sent) ||
+		says(err, "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ", "NOREPLICAS")
+}
+
+func wrongType(err error) bool { return says(err, "WRONGTYPE") }
+
+// says reports whether the server answered with one of these codes. It looks through the whole text, since servers before 7.0 put their
+// own words before what went wrong inside a script.
+func says(err error, codes ...string) bool {
+	var sent *conn.ReplyError
+	return errors.As(err, &sent) && slices.ContainsFunc(codes, func(code string) bool { return strings.Contains(sent.Text, code) })
+}
+
+// pause is the time before the n-th resend: 20ms, doubling up to 500ms, give or take a half, so that clients do not march in step.
+func pause(n int) time.Duration { return jitter(20*time.Millisecond<<min(n, 5), 0.5) }
+
+// jitter is d, give or take a part of it.
+func jitter(d time.Duration, part float64) time.Duration {
+	return time.Duration(float64(d) * (1 + part*(2*rand.Float64()-1)))
+}
+
+// sleep returns after d, or when ctx is done.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

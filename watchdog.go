@@ -1,0 +1,177 @@
+package redlatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// The watchdog extends leases and ends those whose deadline passed. It has no goroutine of its own: the client's schedule holds one
+// entry for each lease, at the earlier of its next extend and its deadline, and calls due.
+//
+//	held  -- extend failed -->  in jeopardy  -- deadline, or Redis says it is gone -->  lost
+//	  ^------ extended -------------'
+//
+// An extend that got no answer changes nothing but the state: the deadline stays where the last confirmed request put it.
+
+// maxBatch is how many extends go out in one pipeline.
+const maxBatch = 256
+
+// due is called when the schedule hands the lease over, early or not, and reports whether to extend it now. If so, it has begun.
+func (l *Lease) due() bool {
+	l.mu.Lock()
+	left, notify := l.left()
+	extend := left > 0 && l.flight == nil && l.renews() && !l.latch.client.now().Time().Before(l.extendAt.Add(-l.slack()))
+	if extend {
+		l.flight = make(chan struct{})
+	}
+	if left > 0 {
+		l.reschedule()
+	}
+	l.mu.Unlock()
+	notify()
+	return extend
+}
+
+// reschedule puts the lease on the schedule for what comes next, with mu held.
+func (l *Lease) reschedule() {
+	at, slack := l.deadline(), time.Duration(0)
+	if l.flight == nil && l.renews() && l.extendAt.Before(at) {
+		at, slack = l.extendAt, l.slack()
+	}
+	l.latch.client.schedule.Set(&l.entry, at, slack)
+}
+
+// slack is how much earlier than planned an extend may be sent along with others.
+func (l *Lease) slack() time.Duration {
+	if l.state == inJeopardy {
+		return 0
+	}
+	return l.validity / 30
+}
+
+func (l *Lease) renews() bool { return !l.latch.options.NoRenew && !l.overdueLocked() }
+
+// overdue reports whether the lease reached its MaxHold.
+func (l *Lease) overdue() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.overdueLocked()
+}
+
+func (l *Lease) overdueLocked() bool {
+	longest := l.latch.options.MaxHold
+	return longest > 0 && l.latch.client.now().Since(l.acquired) >= longest
+}
+
+// hurry has the watchdog extend the lease at once.
+func (l *Lease) hurry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state <= inJeopardy {
+		l.extendAt = l.latch.client.now().Time()
+		l.reschedule()
+	}
+}
+
+// extend sends the extends of these leases, which have begun, in batches.
+func (c *Client) extend(leases []*Lease) {
+	for batch := range slices.Chunk(leases, maxBatch) {
+		if !c.spawn(func() { c.extendBatch(batch) }) {
+			for _, l := range batch {
+				l.lose(errDisowned)
+				l.land(false, clock.Reading{}, 0, ErrClosed)
+			}
+		}
+	}
+}
+
+func (c *Client) extendBatch(leases []*Lease) {
+	calls := make([]conn.Call, len(leases))
+	left := make([]time.Duration, len(leases))
+	for i, l := range leases {
+		calls[i] = l.latch.kind.Renew(l.latch.keys, l.owner, l.latch.options.TTL)
+		left[i] = l.Remaining()
+	}
+	ctx, cancel := context.WithTimeout(c.closing, c.options.RequestTimeout/3)
+	defer cancel()
+	// Before the request. Read after the reply, the deadlines would be late by a round trip and any pause in it, and two could hold.
+	sent := c.now()
+	for i, r := range c.conn.Eval(ctx, calls...) {
+		leases[i].land(script.Done(r.Reply), sent, left[i], r.Err)
+	}
+}
+
+// board begins an extend on behalf of the program, after the one under way if there is one.
+func (l *Lease) board(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		_, notify := l.left()
+		flight, err := l.flight, l.err
+		if l.state == ended && err == nil {
+			err = fmt.Errorf("redlatch: extend %q: %w: it is being released", l.Name(), ErrNotHeld)
+		}
+		if flight == nil && err == nil {
+			l.flight = make(chan struct{})
+		}
+		l.mu.Unlock()
+		notify()
+		if flight == nil || err != nil {
+			return err
+		}
+		select {
+		case <-flight:
+		case <-ctx.Done():
+			return l.latch.failed("extend", ctx.Err())
+		}
+	}
+}
+
+// land ends an extend that was sent then, and returns its error. ok is what Redis said, if err is nil.
+func (l *Lease) land(ok bool, sent clock.Reading, left time.Duration, err error) error {
+	l.mu.Lock()
+	close(l.flight)
+	l.flight = nil
+	var events []Event
+	if l.state <= inJeopardy {
+		events, err = l.outcome(ok, sent, left, err)
+	} else if l.err != nil {
+		err = l.err
+	}
+	l.mu.Unlock()
+	for _, e := range events {
+		l.emit(e)
+	}
+	return err
+}
+
+// outcome applies what became of an extend to a lease that is held, with mu held.
+func (l *Lease) outcome(ok bool, sent clock.Reading, left time.Duration, err error) ([]Event, error) {
+	ttl, now := l.latch.options.TTL, l.latch.client.now()
+	switch {
+	case err == nil && ok:
+		l.state, l.anchor, l.validity = held, sent, ttl-drift(ttl)
+		l.extendAt = sent.Time().Add(jitter(l.validity/3, 0.1))
+		l.reschedule()
+		return []Event{{Kind: EventExtend, Left: left, Remaining: l.validity - now.Since(sent)}}, nil
+	case err == nil || wrongType(err):
+		l.losing(errGone)
+		return []Event{{Kind: EventLost, Held: now.Since(l.acquired), Err: l.err}}, l.err
+	}
+	remaining := l.validity - now.Since(l.anchor)
+	failed := Event{Kind: EventExtendFailed, Remaining: remaining, Err: err}
+	events := []Event{failed}
+	if l.state == held {
+		failed.Kind = EventJeopardy
+		events = append(events, failed)
+	}
+	l.state = inJeopardy
+	l.extendAt = now.Time().Add(jitter(min(max(ttl/20, 20*time.Millisecond), time.Second), 0.3))
+	l.reschedule()
+	return events, err
+}
