@@ -180,25 +180,25 @@ func (c *Client) stands(w *waiter, s script.Standing, sent clock.Reading) {
 		return // granted already
 	}
 	w.arrival, w.anchor = s.Arrival, sent
-	if due := c.now().Time().Add(c.pace(w.line, s.Ahead, s.Remaining, s.Ours)); len(w.line.waiters) == 1 || s.Ahead == 0 {
+	if due := c.now().Time().Add(c.pace(w.line, s.First, s.Remaining, s.Foreign)); s.First || len(w.line.waiters) == 1 {
 		c.schedule.Set(&w.line.entry, due, 0)
 	}
 }
 
-// pace is the time until the next await of a line whose first waiter has so many ahead of it.
-func (c *Client) pace(ln *line, ahead int64, remaining time.Duration, ours bool) time.Duration {
+// pace is the time until the next await of a line. What it says of the holder matters if one of the line's waiters is the first of all.
+func (c *Client) pace(ln *line, first bool, remaining time.Duration, foreign bool) time.Duration {
 	// A third of the TTL at most: a grant counts from the last await before it, and must then have most of its time left.
 	d := jitter(min(c.options.Heartbeat, ln.latch.options.TTL/3), 0.1)
 	if !c.ear.hears() {
 		d = min(d, jitter(deafPace, 0.3))
 	}
-	if ahead != 0 {
+	if !first {
 		return d
 	}
 	if remaining >= 0 {
 		d = min(d, remaining+afterExpiry)
 	}
-	if !ours {
+	if foreign {
 		d = min(d, jitter(foreignPace, 0.5))
 	}
 	return d
@@ -220,7 +220,7 @@ func (c *Client) beat(ln *line) {
 	}
 	c.room.mu.Unlock()
 
-	next := c.pace(ln, -1, 0, true)
+	next := c.pace(ln, false, 0, false)
 	for chunk := range slices.Chunk(waiters, maxAwait) {
 		d, err := c.await(ln, chunk)
 		if err != nil {
@@ -261,7 +261,7 @@ func (c *Client) await(ln *line, waiters []*waiter) (time.Duration, error) {
 	c.room.mu.Lock()
 	defer c.room.mu.Unlock()
 	ln.outage = nil
-	return c.pace(ln, stand.Ahead, stand.Remaining, stand.Ours), nil
+	return c.pace(ln, stand.First, stand.Remaining, stand.Foreign), nil
 }
 
 // settle takes in how one waiter stood when an await that was sent then reached Redis.

@@ -105,9 +105,9 @@ type Standing struct {
 	Token     int64
 	Got       string        // what else it got inside, such as the number of a slot
 	Remaining time.Duration // of the holder's lease; negative if it never ends, or nobody holds it
-	Ours      bool          // the holder is one of redlatch's
+	Foreign   bool          // the holder is not one of redlatch's; known only to the first in line
 	Arrival   int64         // in line since, in microseconds of the server's clock; 0 if not in line
-	Ahead     int64         // how many are before it
+	First     bool          // in line
 }
 
 // ParseAcquire reads the reply of acquire.lua.
@@ -117,7 +117,7 @@ func ParseAcquire(r conn.Reply) (Standing, error) {
 		return inside(r), nil
 	case len(r.List) == 5:
 		arrival, err := score(r.List[3])
-		return Standing{Remaining: duration(r.List[1]), Ours: r.List[2].Int == 1, Arrival: arrival, Ahead: r.List[4].Int}, err
+		return Standing{Remaining: duration(r.List[1]), Foreign: r.List[2].Int == 1, Arrival: arrival, First: r.List[4].Int == 1}, err
 	}
 	return Standing{}, unexpected(r)
 }
@@ -141,8 +141,8 @@ func (k *Kind) Await(set keys.Set, address string, horizon, fenceTTL time.Durati
 // Line is how a client's tickets on one latch stand: what all share, and each of them.
 type Line struct {
 	Remaining time.Duration // as in [Standing]
-	Ours      bool
-	Ahead     int64 // of the first of them that is still in line; -1 if none is
+	Foreign   bool
+	First     bool // one of them is the first in line
 	Tickets   []Standing
 }
 
@@ -151,7 +151,7 @@ func ParseAwait(r conn.Reply, n int) (Line, error) {
 	if len(r.List) != 3+n {
 		return Line{}, unexpected(r)
 	}
-	line := Line{Remaining: duration(r.List[0]), Ours: r.List[1].Int == 1, Ahead: r.List[2].Int, Tickets: make([]Standing, n)}
+	line := Line{Remaining: duration(r.List[0]), Foreign: r.List[1].Int == 1, First: r.List[2].Int == 0, Tickets: make([]Standing, n)}
 	for i, t := range r.List[3:] {
 		switch {
 		case len(t.List) == 3 && t.List[0].Int == 1:

@@ -4,8 +4,8 @@
 --
 -- KEYS  K, fence, queue, clients
 -- ARGV  address, horizon ms, fence ttl s, then for each ticket: ticket, arrival
--- Reply {remaining ms, ours, ahead, then for each ticket: {1, token, got} inside or {0} in line}; ahead is for the first one in line
--- Cost  about 8 commands, and 3 for each ticket
+-- Reply {remaining ms, foreign, ahead, then for each ticket: {1, token, got} inside or {0} in line}; ahead is for the first one in line
+-- Cost  about 9 commands, and 3 for each ticket
 
 local address, fence_ttl = ARGV[1], ARGV[3]
 local found = {}
@@ -16,10 +16,11 @@ local function check(ticket)
   return found[ticket]
 end
 
-believe(address, ARGV[2])
+believe(address, now(), ARGV[2])
 for i = 4, #ARGV, 2 do
-  if not check(ARGV[i]) then stand(ARGV[i], tonumber(ARGV[i + 1])) end
+  if not check(ARGV[i]) then redis.call('ZADD', QUEUE, 'NX', ARGV[i + 1], ARGV[i]) end
 end
+keep()
 grant(address, fence_ttl, true)
 
 local reply, ahead = {0, 0, 0}, -1
@@ -28,6 +29,6 @@ for i = 4, #ARGV, 2 do
   if rank and (ahead < 0 or rank < ahead) then ahead = rank end
   reply[#reply + 1] = found[ARGV[i]] or not rank and check(ARGV[i]) or {0}
 end
-reply[1], reply[2] = remaining()
+reply[1], reply[2] = remaining(), foreign() and 1 or 0
 reply[3] = ahead
 return reply

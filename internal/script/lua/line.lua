@@ -37,44 +37,45 @@ local function inside(owner, fence_ttl)
 end
 
 -- believe notes that a waiting client is alive for another horizon ms.
-local function believe(address, horizon)
-  redis.call('ZADD', CLIENTS, math.floor(now() / 1000) + horizon, address)
-  redis.call('PEXPIRE', CLIENTS, LINGER)
+local function believe(address, time, horizon)
+  redis.call('ZADD', CLIENTS, math.floor(time / 1000) + horizon, address)
 end
 
--- stand puts a ticket in line: at the place it had, or behind everybody if score is 0. The score is the arrival in microseconds, made
--- unique, since equal scores would be ordered by the text of the ticket.
-local function stand(ticket, score)
-  if score == 0 then
-    score = now()
-    local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2]
-    if last and tonumber(last) >= score then score = tonumber(last) + 1 end
-  end
-  redis.call('ZADD', QUEUE, 'NX', score, ticket)
+-- keep lets the line outlive this moment: without heartbeats it is gone after LINGER.
+local function keep()
   redis.call('PEXPIRE', QUEUE, LINGER)
+  redis.call('PEXPIRE', CLIENTS, LINGER)
 end
 
 -- grant lets in whoever is next in line, as many as there is room for, and tells each client. It passes over clients that are dead or
 -- out of hearing: they come back to their place by their own await. The caller hears by the reply, so it need not listen.
 -- A lease that is granted unasked is never longer than its client is believed alive, so a client that died in silence costs no more.
 local function grant(caller, fence_ttl, left_line)
-  local time = now()
+  local time
   while true do
-    local ticket = redis.call('ZRANGE', QUEUE, 0, 0)[1]
+    local line = redis.call('ZRANGE', QUEUE, 0, 1)
+    local ticket = line[1]
     if not ticket then
       if left_line then redis.call('DEL', CLIENTS) end
       return
     end
+    time = time or now()
     local mode, address, ttl, arg, owner = string.match(ticket, '^(%u)\t([^\t]*)\t(%d+)\t([^\t]*)\t(.*)$')
     local alive = address and tonumber(redis.call('ZSCORE', CLIENTS, address) or 0) - math.floor(time / 1000) or 0
+    local more = true
     if alive > 0 then
-      local got = admit(owner, math.min(tonumber(ttl), alive), arg)
+      local got, room = admit(owner, math.min(tonumber(ttl), alive), arg)
       if not got then return end
       local token = string.format('%.0f', mint(time, fence_ttl))
       local heard = redis.call('PUBLISH', address, 'grant\t' .. token .. '\t' .. got .. '\t' .. owner)
-      if heard == 0 and mode == 'P' and address ~= caller then leave(owner) end
+      if heard > 0 or mode ~= 'P' or address == caller then
+        more = room
+      else
+        leave(owner)
+      end
     end
     redis.call('ZREM', QUEUE, ticket)
     left_line = true
+    if not more and line[2] then return end
   end
 end

@@ -1,0 +1,95 @@
+package redlatch_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// TestWaitersCostTwoCommandsPerCycle has 128 goroutines over 8 clients take turns, and counts what the server was asked.
+func TestWaitersCostTwoCommandsPerCycle(t *testing.T) {
+	t.Parallel()
+	const clients, workers, turns = 8, 16, 8
+	s := redistest.Start(t)
+	var all []*redlatch.Client
+	for range clients {
+		all = append(all, open(t, s, redlatch.Options{}))
+	}
+	warm(t, all)
+	before := wireCommands(t, s)
+	var (
+		mu    sync.Mutex // guards what is below; the lock under test orders it, but -race should not depend on that
+		last  int64
+		wg    sync.WaitGroup
+		total int
+	)
+	for _, c := range all {
+		for range workers {
+			wg.Go(func() {
+				for range turns {
+					l, err := c.Mutex("busy").Lock(within(t, time.Minute))
+					if err != nil {
+						t.Errorf("Lock = %v", err)
+						return
+					}
+					mu.Lock()
+					if token := l.Token(); token <= last {
+						t.Errorf("token %d after %d, want more", token, last)
+					} else {
+						last = token
+					}
+					total++
+					mu.Unlock()
+					time.Sleep(200 * time.Microsecond) // the work
+					if err := l.Release(context.Background()); err != nil {
+						t.Errorf("Release = %v", err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	commands := float64(wireCommands(t, s)-before) / float64(total)
+	t.Logf("%d cycles, %.2f commands each", total, commands)
+	if total != clients*workers*turns || commands > 2.2 {
+		t.Errorf("%d cycles with %.2f commands each, want %d with at most 2.2", total, commands, clients*workers*turns)
+	}
+}
+
+// warm has every client wait once, so that its subscription is up.
+func warm(t testing.TB, clients []*redlatch.Client) {
+	t.Helper()
+	for i, c := range clients {
+		held := lock(t, clients[(i+1)%len(clients)].Mutex("warm"))
+		got := make(chan *redlatch.Lease)
+		go func() { got <- lock(t, c.Mutex("warm")) }()
+		time.Sleep(20 * time.Millisecond)
+		release(t, held)
+		release(t, <-got)
+	}
+}
+
+// wireCommands is how many requests redlatch has sent to the server: total_commands_processed would count what scripts run, too.
+func wireCommands(t testing.TB, s *redistest.Server) int {
+	t.Helper()
+	sum := 0
+	for line := range strings.Lines(s.Do("INFO", "commandstats")) {
+		name, figures, _ := strings.Cut(line, ":calls=")
+		switch strings.TrimPrefix(name, "cmdstat_") {
+		case "evalsha", "eval", "subscribe", "unsubscribe", "ping", "scan", "script|load":
+			calls, _, _ := strings.Cut(figures, ",")
+			n, err := strconv.Atoi(calls)
+			if err != nil {
+				t.Fatalf("commandstats: %q", line)
+			}
+			sum += n
+		}
+	}
+	return sum
+}
