@@ -279,10 +279,3 @@ func later(a, b time.Time) time.Time {
 	}
 	return b
 }
-
-func sooner(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}

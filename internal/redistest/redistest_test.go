@@ -160,3 +160,21 @@ func TestMissingServerNamesThePackage(t *testing.T) {
 		t.Errorf("Launch = %v, want a hint at the package", err)
 	}
 }
+
+func TestClusterServesEverySlot(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	served := 0
+	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
+		for _, node := range nodes {
+			if _, err := node.DoErr("SET", key, "v"); err == nil {
+				served++
+			} else if !strings.HasPrefix(err.Error(), "MOVED") {
+				t.Errorf("SET %s: %v", key, err)
+			}
+		}
+	}
+	if served != 6 {
+		t.Errorf("%d of 6 keys have a node that serves them", served)
+	}
+}

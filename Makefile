@@ -1,0 +1,42 @@
+# What CI runs is here; every target works on a fresh machine with Go.
+
+MODULES := $(shell sed -n '/^use (/,/^)/s/^\t//p' go.work)
+GO      ?= go
+
+.PHONY: test lint examples fuzz mutants tidy clean
+
+## test: every module's tests, with the race detector, on real redis-server processes
+test:
+	@scripts/need-redis.sh
+	@for m in $(MODULES); do echo "== $$m"; (cd $$m && $(GO) test -race -timeout 10m ./...) || exit 1; done
+
+## lint: formatting, vet, staticcheck, tidy modules, and that the root module needs rueidis only
+lint: bin/staticcheck bin/gofumpt
+	@out=$$(bin/gofumpt -l $(MODULES)); [ -z "$$out" ] || { echo "not formatted (bin/gofumpt -w .):"; echo "$$out"; exit 1; }
+	@for m in $(MODULES); do echo "== $$m"; (cd $$m && $(GO) vet ./... && $(CURDIR)/bin/staticcheck -checks all,-ST1000 ./...) || exit 1; done
+	@scripts/deps.sh
+	@scripts/tidy.sh --check
+
+## examples: build and run every example program on the embedded server
+examples:
+	@scripts/examples.sh
+
+## fuzz: a minute for each fuzz target
+fuzz:
+	@scripts/fuzz.sh
+
+## mutants: break the code in known ways and check that the tests notice
+mutants:
+	@scripts/need-redis.sh
+	@cd tests && REDLATCH_MUTANTS=1 $(GO) test -timeout 30m -run TestMutants -v .
+
+## tidy: go mod tidy in every module
+tidy:
+	@scripts/tidy.sh
+
+clean:
+	rm -rf bin
+
+bin/staticcheck bin/gofumpt: tools/go.mod
+	cd tools && GOWORK=off $(GO) build -o ../bin/ tool
+	@touch $@

@@ -1,0 +1,106 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchrueidis"
+)
+
+// dial returns a connection to a new server.
+func dial(t *testing.T) conn.Conn {
+	t.Helper()
+	s := redistest.Start(t)
+	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestSuspendedMachineLosesItsLeases moves the wall clock alone, as a suspended machine does to Go's clocks (golang/go#24595).
+func TestSuspendedMachineLosesItsLeases(t *testing.T) {
+	t.Parallel()
+	var slept atomic.Int64
+	now := func() clock.Reading { return clock.Now().Skewed(time.Duration(slept.Load())) }
+	c, err := newClient(dial(t), Options{}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	asked, idle := mustLock(t, c.Mutex("asked")), mustLock(t, c.Mutex("idle"))
+
+	slept.Store(int64(29 * time.Second)) // of a TTL of 30s
+	if !asked.Held() {
+		t.Errorf("after 29s of sleep Held = false, %v, want true: the lease has 700ms left", asked.Err())
+	}
+	slept.Store(int64(31 * time.Second))
+	if asked.Token() != 0 || asked.Held() || asked.Context().Err() == nil {
+		t.Errorf("after 31s of sleep Token = %d, Held = %v, Context %v", asked.Token(), asked.Held(), asked.Context().Err())
+	}
+	select { // nobody asks this one
+	case <-idle.Context().Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody told the work that the machine had slept")
+	}
+	if lost := (*LostError)(nil); !errors.As(context.Cause(idle.Context()), &lost) || lost.Name != "idle" {
+		t.Errorf("Cause = %v, want a LostError for idle", context.Cause(idle.Context()))
+	}
+}
+
+// slow delays every reply, and remembers when the last request was sent.
+type slow struct {
+	conn.Conn
+	by   time.Duration
+	sent time.Time
+}
+
+func (s *slow) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if calls[0].Script.Name != "record" {
+		s.sent = time.Now()
+	}
+	r := s.Conn.Eval(ctx, calls...)
+	time.Sleep(s.by)
+	return r
+}
+
+// TestDeadlineCountsFromBeforeTheRequest has Redis answer late: etcd's client counts from the answer, and believes too long.
+func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	late := &slow{Conn: dial(t), by: 100 * time.Millisecond}
+	c, err := New(late, Options{Lease: LeaseOptions{TTL: ttl, NoRenew: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	l, err := c.Mutex("a").TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Deadline().Sub(late.sent); got > ttl-drift(ttl) {
+		t.Errorf("the deadline is %v after the request, want at most %v", got, ttl-drift(ttl))
+	}
+	if err := l.Extend(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Deadline().Sub(late.sent); got > ttl-drift(ttl) {
+		t.Errorf("after Extend the deadline is %v after the request, want at most %v", got, ttl-drift(ttl))
+	}
+}
+
+func mustLock(t *testing.T, m *Mutex) *Lease {
+	t.Helper()
+	l, err := m.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}

@@ -1,0 +1,112 @@
+package script
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/keys"
+)
+
+// TestHeadersTellWhatIsSent compares the header of every operation with the call that Go makes of it.
+func TestHeadersTellWhatIsSent(t *testing.T) {
+	t.Parallel()
+	set, err := keys.Of("p:", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tickets := []Waiting{{"t", 1}}
+	for file, call := range map[string]conn.Call{
+		"acquire": Mutex.Acquire(set, "o", "", time.Second, time.Hour, "", "a", time.Second),
+		"await":   Mutex.Await(set, "a", time.Second, time.Hour, tickets),
+		"release": Mutex.Release(set, "o", "", time.Hour),
+		"renew":   Mutex.Renew(set, "o", time.Second),
+		"inspect": Mutex.Inspect(set),
+		"force":   Mutex.Force(set, "o", "", time.Hour),
+		"record":  Record("r", "text", time.Second),
+		"recall":  Recall("r"),
+	} {
+		head := header(t, file)
+		if got, want := count(head["KEYS"]), len(call.Keys); got != want {
+			t.Errorf("%s.lua lists %d KEYS (%s), Go sends %d", file, got, head["KEYS"], want)
+		}
+		if got, want := count(strings.Replace(head["ARGV"], "then for each ticket: ", "", 1)), len(call.Args); got != want {
+			t.Errorf("%s.lua lists %d ARGV (%s), Go sends %d", file, got, head["ARGV"], want)
+		}
+		for _, field := range []string{"Reply", "Cost"} {
+			if head[field] == "" {
+				t.Errorf("%s.lua does not tell its %s", file, field)
+			}
+		}
+	}
+}
+
+// header returns the fields of the comment that opens a file.
+func header(t *testing.T, file string) map[string]string {
+	t.Helper()
+	data, err := files.ReadFile(path.Join("lua", file+".lua"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := make(map[string]string)
+	for _, m := range regexp.MustCompile(`(?m)^-- (KEYS|ARGV|Reply|Cost) +(.+)$`).FindAllStringSubmatch(string(data), -1) {
+		fields[m[1]] = m[2]
+	}
+	return fields
+}
+
+// count is the number of things in a list with commas, remarks in parentheses aside.
+func count(list string) int {
+	if list == "none" {
+		return 0
+	}
+	return strings.Count(regexp.MustCompile(`\(.*?\)`).ReplaceAllString(list, ""), ",") + 1
+}
+
+// TestEveryKeyIsInKEYS looks for keys that a script makes up: in a cluster they could be anywhere.
+func TestEveryKeyIsInKEYS(t *testing.T) {
+	t.Parallel()
+	entries, err := files.ReadDir("lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := regexp.MustCompile(`redis\.call\('(\w+)', ([^,)]+)`)
+	for _, e := range entries {
+		for _, m := range call.FindAllStringSubmatch(text(strings.TrimSuffix(e.Name(), ".lua")), -1) {
+			switch m[2] {
+			case "K", "FENCE", "QUEUE", "CLIENTS", "KEYS[1]", "KEYS[2]":
+			default:
+				if m[1] != "PUBLISH" {
+					t.Errorf("%s: %s touches %s, which is not in KEYS", e.Name(), m[1], m[2])
+				}
+			}
+		}
+	}
+}
+
+func TestTTLsAreNeverRoundedToZero(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{1: "1", time.Millisecond: "1", time.Millisecond + 1: "2", 0: "0"} {
+		if got := millis(d); got != want {
+			t.Errorf("millis(%v) = %s, want %s", d, got, want)
+		}
+	}
+}
+
+func FuzzParseTicket(f *testing.F) {
+	f.Add(Ticket{Address: "{redlatch:c}:grants", TTL: time.Second, Owner: "rl-c-1"}.String())
+	f.Add("C\ta b\t1\tx\ty\tz")
+	f.Add("P\t\t-1\t\t")
+	f.Fuzz(func(t *testing.T, text string) {
+		ticket, err := ParseTicket(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseTicket(ticket.String()); err != nil || again != ticket {
+			t.Errorf("ParseTicket(%q) = %+v, and of what that prints %+v, %v", text, ticket, again, err)
+		}
+	})
+}
