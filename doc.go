@@ -1,0 +1,56 @@
+// Package redlatch makes locks on Redis that are fair, fenced and fast.
+//
+// Open a client once and share it; lock a name around the work:
+//
+//	client, err := redlatch.Open(ctx, "redis://localhost:6379", redlatch.Options{})
+//	...
+//	err = client.Mutex("invoice:42").Do(ctx, func(ctx context.Context, lease *redlatch.Lease) error {
+//		return pay(ctx, lease.Token())
+//	})
+//
+// [Mutex.Do] waits in line, runs the function under a lease that is extended for as long as it runs, and releases it. If the lease is
+// lost, the context is cancelled. [Mutex.Lock] returns the [Lease] instead, and [Mutex.TryLock] does not wait.
+//
+// # What a lease promises
+//
+// A lease that says it is held is held: [Lease.Held], [Lease.Token] and the lease's context give it up before Redis can give the lock to
+// anybody else, whatever the network does and also after the machine was suspended. The deadline counts from before a request was sent,
+// and only an answer moves it.
+//
+// A watchdog extends every lease at a third of its TTL, many of them in one batch. While Redis does not answer, the lease is in jeopardy
+// and keeps its old deadline; then it is lost, its context is cancelled, and [context.Cause] returns the [*LostError]. Set
+// [LeaseOptions].MaxHold to bound work that hangs, NoRenew to do without the watchdog.
+//
+// # What only the token promises
+//
+// A process can be suspended between its last look at the lease and its write: by the kernel, the hypervisor or a garbage collector. No
+// lock service can exclude that (Kleppmann, "How to do distributed locking", 2016). So every acquisition has a fencing token, larger
+// than those of all earlier acquisitions of the name, also after an expiry, a crash or the loss of all data in Redis. Hand it to the
+// resource and let the resource refuse older ones:
+//
+//	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
+//
+// # Waiting
+//
+// Whoever waits stands in one line over all processes, first come, first served. A release hands the lock to the next in line inside
+// Redis and tells that client alone: two commands for each acquisition, whatever the number of waiters, and none while they wait but one
+// heartbeat for each client and name. A waiter that died is passed over; a lost message costs one heartbeat.
+//
+// # What is not promised
+//
+// One Redis server with asynchronous replicas can lose a lock in a failover: the new master may not know of it, and two may hold for as
+// long as the first is not told, at most until its deadline. The tokens still order them. A server whose clock is set back further than
+// the time since the last acquisition, and which lost the stored token as well, can repeat a token.
+//
+// # Errors
+//
+// Errors name the lock and the server. Ask them with errors.Is for [ErrTaken], [ErrNotHeld], [ErrUnreachable], [ErrWrongKind],
+// [ErrInvalid] and [ErrClosed], and with errors.As for a [*LostError] or a [*KindError]. No answer from Redis is never taken for a no: it
+// is ErrUnreachable, and what the request may have left behind is cleaned up.
+//
+// # Other uses
+//
+// [Client.Inspect], [Client.List] and [Client.ForceRelease] are for operators; the redlatch command is built on them. [Options].Hook
+// receives an [Event] for everything that metrics and traces need. Package conn is for writing an adapter to another Redis client. The
+// module redlatchtest has an embedded server for tests of your own.
+package redlatch

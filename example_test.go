@@ -1,0 +1,304 @@
+package redlatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// url names the Redis server of the examples, as redis://localhost:6379 would.
+var url string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "redlatch-examples")
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := redistest.Launch(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	url = s.URL()
+	code := m.Run()
+	s.Stop()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func Example() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	err = client.Mutex("invoice:42").Do(ctx, func(ctx context.Context, lease *redlatch.Lease) error {
+		// Only one process in the whole fleet is here. ctx is cancelled if the lock is lost;
+		// pass lease.Token() along with what you write.
+		fmt.Println("paying invoice 42")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: paying invoice 42
+}
+
+func ExampleMutex() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	lease, err := client.Mutex("report:monthly").Lock(ctx) // waits in line
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+	fmt.Println("held:", lease.Held(), "has a token:", lease.Token() > 0)
+	// Output: held: true has a token: true
+}
+
+func ExampleMutex_TryLock() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	lease, err := client.Mutex("cleanup").TryLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+
+	if _, err := client.Mutex("cleanup").TryLock(ctx); errors.Is(err, redlatch.ErrTaken) {
+		fmt.Println("somebody else is cleaning up")
+	}
+	// Output: somebody else is cleaning up
+}
+
+func ExampleMutex_With() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	migration := client.Mutex("migration").With(redlatch.LeaseOptions{TTL: time.Minute, MaxWait: 10 * time.Second})
+	err = migration.Do(ctx, func(context.Context, *redlatch.Lease) error {
+		fmt.Println("migrating")
+		return nil
+	})
+	if errors.Is(err, redlatch.ErrTaken) {
+		fmt.Println("another instance was at it for more than 10s")
+	}
+	// Output: migrating
+}
+
+// A lease is held until it is released or lost. Whoever was suspended while it ran out finds its token refused.
+func ExampleLease() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	var account struct { // stands for a row with a fence column
+		sync.Mutex
+		balance int
+		fence   int64
+	}
+	write := func(balance int, token int64) error {
+		account.Lock()
+		defer account.Unlock()
+		if token < account.fence || token == 0 {
+			return fmt.Errorf("stale token")
+		}
+		account.balance, account.fence = balance, token
+		return nil
+	}
+
+	slow, err := client.Mutex("account:7").With(redlatch.LeaseOptions{TTL: 100 * time.Millisecond, NoRenew: true}).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	token := slow.Token() // and now the process is suspended
+
+	next, err := client.Mutex("account:7").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer next.Release(ctx)
+	fmt.Println("next:", write(100, next.Token()))
+	fmt.Println("slow:", write(50, token))
+	fmt.Println("and if it asks again, its token is", slow.Token())
+	// Output:
+	// next: <nil>
+	// slow: stale token
+	// and if it asks again, its token is 0
+}
+
+func ExampleLease_Ensure() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	lease, err := client.Mutex("disk").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+
+	// The next step takes up to ten seconds and must not be interrupted.
+	if err := lease.Ensure(ctx, 10*time.Second); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lease.Remaining() >= 9*time.Second)
+	// Output: true
+}
+
+func ExampleLeaseOptions() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{
+		Lease: redlatch.LeaseOptions{
+			TTL:     10 * time.Second, // what a crash costs the others
+			MaxWait: time.Minute,      // then ErrTaken
+			MaxHold: time.Hour,        // then the watchdog lets go
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	lease, err := client.Mutex("import").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+	fmt.Println(lease.Remaining().Round(time.Second))
+	// Output: 10s
+}
+
+func ExampleOptions() {
+	_, err := redlatch.Open(context.Background(), url, redlatch.Options{Prefix: "a{b", Program: "billing"})
+	fmt.Println(errors.Is(err, redlatch.ErrInvalid))
+	// Output: true
+}
+
+func ExampleEvent() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{
+		Hook: func(_ context.Context, e redlatch.Event) { fmt.Println(e.Latch, e.Name, e.Kind) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	err = client.Mutex("observed").Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// mutex observed attempt
+	// mutex observed grant
+	// mutex observed release
+}
+
+func ExampleEventKind() {
+	var lost int
+	options := redlatch.Options{Hook: func(_ context.Context, e redlatch.Event) {
+		if e.Kind == redlatch.EventLost {
+			lost++ // a counter to be alerted on
+		}
+	}}
+	client, err := redlatch.Open(context.Background(), url, options)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	fmt.Println(lost)
+	// Output: 0
+}
+
+func ExampleClient_Inspect() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{Program: "billing"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	lease, err := client.Mutex("inspected").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+
+	info, err := client.Inspect(ctx, "inspected")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(info.Kind, info.Key, "held by this client:", info.Holders[0].Client == client.ID())
+	// Output: mutex redlatch:inspected held by this client: true
+}
+
+func ExampleClient_List() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{Prefix: "listed:"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	lease, err := client.Mutex("a").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+
+	for info, err := range client.List(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(info.Name, len(info.Holders), len(info.Waiters))
+	}
+	// Output: a 1 0
+}
+
+func ExampleLostError() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	lease, err := client.Mutex("stolen").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := client.ForceRelease(ctx, "stolen", lease.Owner()); err != nil {
+		log.Fatal(err)
+	}
+	err = lease.Release(ctx)
+	var lost *redlatch.LostError
+	if errors.As(err, &lost) {
+		fmt.Printf("lost %q; not held: %v\n", lost.Name, errors.Is(err, redlatch.ErrNotHeld))
+	}
+	// Output: lost "stolen"; not held: true
+}
