@@ -30,8 +30,8 @@ type Kind struct {
 var Mutex = newKind("mutex", "string")
 
 var (
-	record = conn.NewScript("record", text("record"))
-	recall = conn.NewScript("recall", text("recall"))
+	record = conn.NewScript("record", assemble("record"))
+	recall = conn.NewScript("recall", assemble("recall"))
 )
 
 func newKind(name, redisType string) *Kind {
@@ -39,26 +39,40 @@ func newKind(name, redisType string) *Kind {
 	for operation, script := range map[string]**conn.Script{
 		"acquire": &k.acquire, "await": &k.await, "release": &k.release, "renew": &k.renew, "inspect": &k.inspect, "force": &k.force,
 	} {
-		*script = conn.NewScript(name+" "+operation, text(name)+text("line")+text(operation))
+		*script = conn.NewScript(name+" "+operation, assemble(name, "token", "line", operation))
 	}
 	return k
 }
 
-// text is a file without its comments and indentation, which every new server would otherwise be sent.
-func text(name string) string {
-	data, err := files.ReadFile("lua/" + name + ".lua")
-	if err != nil {
-		panic(err) // a file that this package embeds and names
+// assemble puts files together: first what stands above the line "-- cold" in each of them, then what stands below. Lua makes every
+// function anew each time a script runs, so what the common case does not need must stand below where that case returns. An operation
+// without such a line, the last of the names, needs nothing from below.
+func assemble(names ...string) string {
+	var hot, cold strings.Builder
+	for i, name := range names {
+		data, err := files.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // a file that this package embeds and names
+		}
+		above, below, found := strings.Cut(string(data), "\n-- cold\n")
+		strip(&hot, above)
+		strip(&cold, below)
+		if i == len(names)-1 && !found {
+			return hot.String()
+		}
 	}
-	var b strings.Builder
-	for line := range strings.Lines(string(data)) {
+	return hot.String() + cold.String()
+}
+
+// strip leaves out comments and indentation, which every new server would otherwise be sent.
+func strip(b *strings.Builder, lua string) {
+	for line := range strings.Lines(lua) {
 		code, _, _ := strings.Cut(line, "--")
 		if code = strings.TrimSpace(code); code != "" {
 			b.WriteString(code)
 			b.WriteByte('\n')
 		}
 	}
-	return b.String()
 }
 
 // Ticket is one waiter in line.
@@ -113,6 +127,8 @@ type Standing struct {
 // ParseAcquire reads the reply of acquire.lua.
 func ParseAcquire(r conn.Reply) (Standing, error) {
 	switch {
+	case r.Int > 0:
+		return Standing{Inside: true, Token: r.Int}, nil
 	case len(r.List) == 3 && r.List[0].Int == 1:
 		return inside(r), nil
 	case len(r.List) == 5:

@@ -75,7 +75,7 @@ func TestEveryKeyIsInKEYS(t *testing.T) {
 	}
 	call := regexp.MustCompile(`redis\.call\('(\w+)', ([^,)]+)`)
 	for _, e := range entries {
-		for _, m := range call.FindAllStringSubmatch(text(strings.TrimSuffix(e.Name(), ".lua")), -1) {
+		for _, m := range call.FindAllStringSubmatch(assemble(strings.TrimSuffix(e.Name(), ".lua")), -1) {
 			switch m[2] {
 			case "K", "FENCE", "QUEUE", "CLIENTS", "KEYS[1]", "KEYS[2]":
 			default:

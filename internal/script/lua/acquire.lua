@@ -2,19 +2,25 @@
 --
 -- KEYS  K, fence, queue, clients
 -- ARGV  owner, ttl ms, arg, fence ttl s, ticket ('' to not wait), address, horizon ms
--- Reply {1, token, got}                             inside
+-- Reply token                                        inside, and got nothing else
+--       {1, token, got}                             inside
 --       {0, remaining ms, foreign, arrival, first}   not inside; in line since then, first or not, if a ticket was given
--- Cost  4 commands if it is free, 6 to 10 to stand in line
+-- Cost  4 commands if it is free, 8 to 11 to stand in line
 
 local owner, ttl, fence_ttl, ticket, address = ARGV[1], tonumber(ARGV[2]), ARGV[4], ARGV[5], ARGV[6]
 
-local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2]
-if not last then
+if redis.call('EXISTS', QUEUE) == 0 then
   local got = admit(owner, ttl, ARGV[3])
-  if got then return {1, mint(now(), fence_ttl), got} end
+  if got then
+    local token = mint(now(), fence_ttl)
+    return got == '' and token or {1, token, got}
+  end
 end
+
+-- cold
 if extend(owner, ttl) then return inside(owner, fence_ttl) end
 
+local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2]
 -- The score is the arrival in microseconds, made unique, since equal scores would be ordered by the text of the ticket.
 local arrival = 0
 if ticket ~= '' then

@@ -7,6 +7,7 @@
 -- Reply {remaining ms, foreign, ahead, then for each ticket: {1, token, got} inside or {0} in line}; ahead is for the first one in line
 -- Cost  about 9 commands, and 3 for each ticket
 
+-- cold
 local address, fence_ttl = ARGV[1], ARGV[3]
 local found = {}
 

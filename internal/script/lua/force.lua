@@ -5,6 +5,7 @@
 -- Reply 1 if the owner was inside, else 0
 -- Cost  as release, and 3
 
+-- cold
 if not leave(ARGV[1]) then return 0 end
 mint(now(), ARGV[3])
 if ARGV[2] ~= '' then redis.call('PUBLISH', ARGV[2], 'revoke\t' .. ARGV[1]) end

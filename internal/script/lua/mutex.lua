@@ -31,6 +31,7 @@ local function extend(owner, ttl)
   return true
 end
 
+-- cold
 local function pass()
   return tonumber(redis.call('GET', KEYS[2])), ''
 end
