@@ -38,10 +38,12 @@ type Client struct {
 
 	closing context.Context // done once Close is called
 	close   context.CancelFunc
+	life    context.Context // done when Close gives up cleaning up
+	end     context.CancelFunc
 
-	mu         sync.Mutex // guards closed, and background against an Add after Wait
+	mu         sync.Mutex // guards closed, and that background grows from nothing only while it is false
 	closed     bool
-	background sync.WaitGroup
+	background sync.WaitGroup // acquisitions under way, and whatever they and the schedule spawned
 }
 
 // Open connects to the Redis server at url and returns a client for it. It returns when the server has answered.
@@ -108,6 +110,7 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
 	client.address = keys.Grants(o.Prefix, client.id)
 	client.closing, client.close = context.WithCancel(context.Background())
+	client.life, client.end = context.WithCancel(context.Background())
 	client.room.init()
 	client.ear.init()
 	client.record.entry.Owner = &client.record
@@ -135,18 +138,30 @@ func (c *Client) Close() error {
 	c.closed = true
 	c.mu.Unlock()
 
-	c.close()
+	c.close() // whoever waits leaves the line
 	c.schedule.Stop()
 	for _, e := range c.schedule.Entries() {
 		if lease, ok := e.Owner.(*Lease); ok {
 			lease.lose(errDisowned)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.options.RequestTimeout)
-	defer cancel()
-	c.leave(ctx)
+	patience := time.AfterFunc(c.options.RequestTimeout, c.end)
 	c.background.Wait()
+	patience.Stop()
+	c.forget()
+	c.end()
 	return c.conn.Close()
+}
+
+// enter begins an acquisition, unless the client is closed. It ends with background.Done.
+func (c *Client) enter() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	c.background.Add(1)
+	return nil
 }
 
 // usable is the error of a call that should not begin.
@@ -157,16 +172,9 @@ func (c *Client) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// spawn runs f on a goroutine that Close waits for; f ends soon after closing is done. It does nothing, and returns false, once the client
-// is closed.
-func (c *Client) spawn(f func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		c.background.Go(f)
-	}
-	return !c.closed
-}
+// spawn runs f on a goroutine that Close waits for; f ends soon after closing is done. It may be called within an acquisition, by the
+// schedule, and by what was spawned: by nothing that can outlast these.
+func (c *Client) spawn(f func()) { c.background.Go(f) }
 
 // owner returns a new owner. Its beginning tells our owners from those of other libraries.
 func (c *Client) owner() string {

@@ -56,7 +56,11 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if l.invalid != nil {
 		return nil, l.invalid
 	}
-	if err := l.client.usable(ctx); err != nil {
+	if err := l.client.enter(); err != nil {
+		return nil, l.failed("acquire", err)
+	}
+	defer l.client.background.Done()
+	if err := ctx.Err(); err != nil {
 		return nil, l.failed("acquire", err)
 	}
 	a := &attempt{latch: l, ctx: ctx, owner: l.client.owner(), start: l.client.now()}
@@ -88,7 +92,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 		if !errors.Is(err, errTooLate) {
 			return lease, err
 		}
-		a.owner = a.client.owner() // the old one has been in and out; nothing may be mistaken for it
+		a.owner = a.client.owner() // the old one has been in and out
 	}
 }
 
@@ -102,7 +106,7 @@ func (a *attempt) orTaken(err error, lease *Lease) error {
 
 // try acquires without waiting; no lease and no error mean that somebody else holds it.
 func (a *attempt) try(ctx context.Context) (*Lease, error) {
-	standing, sent, err := a.ask(ctx, "")
+	standing, sent, err := a.client.request(ctx, a.latch, a.owner, "", 0)
 	switch {
 	case err != nil:
 		a.client.abandon(a.latch, a.owner, "")
@@ -110,36 +114,31 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	case !standing.Inside:
 		return nil, nil
 	}
-	return a.begin(ctx, grant{standing.Token, standing.Got, sent, a.options.TTL})
+	return a.begin(ctx, grant{a.owner, standing.Token, standing.Got, sent, a.options.TTL})
 }
 
 // wait stands in line until the latch is granted or ctx is done. errTooLate says that the grant came when it had run out.
 func (a *attempt) wait(ctx context.Context) (*Lease, error) {
-	ticket := script.Ticket{
-		Cluster: a.client.conn.Target().Cluster, Address: a.client.address, TTL: a.options.TTL, Arg: a.arg, Owner: a.owner,
-	}
+	c := a.client
 	// Before the request, not after its reply: the grant may overtake that.
-	w := a.client.room.enter(a.latch, a.owner, ticket.String(), a.client.now())
-	standing, sent, err := a.ask(ctx, w.ticket)
+	w := c.room.enter(a.latch, a.owner, c.ticket(a.latch, a.owner), c.now())
+	standing, sent, err := c.request(ctx, a.latch, w.owner, w.ticket, 0)
 	if err != nil {
-		a.client.giveUp(w)
+		c.giveUp(w)
 		return nil, a.asTaken(ctx, err)
 	}
-	if standing.Inside {
-		a.client.room.leave(w)
-		return a.begin(ctx, grant{standing.Token, standing.Got, sent, a.options.TTL})
+	if c.stands(w, standing, sent) {
+		a.emit(Event{Kind: EventWait})
 	}
-	a.client.stands(w, standing, sent)
-	a.emit(Event{Kind: EventWait})
 	select {
 	case g := <-w.granted:
 		return a.begin(ctx, g)
 	case <-ctx.Done():
 		err = a.asTaken(ctx, a.failed("wait for", ctx.Err()))
-	case <-a.client.closing.Done():
+	case <-c.closing.Done():
 		err = a.failed("wait for", ErrClosed)
 	}
-	a.client.giveUp(w)
+	c.giveUp(w)
 	return nil, err
 }
 
@@ -155,21 +154,30 @@ func (a *attempt) asTaken(ctx context.Context, err error) error {
 	return err
 }
 
-// ask runs acquire.lua.
-func (a *attempt) ask(ctx context.Context, ticket string) (script.Standing, clock.Reading, error) {
-	c := a.client
-	call := a.kind.Acquire(a.keys, a.owner, a.arg, a.options.TTL, c.options.FenceTTL, ticket, c.address, c.horizon())
+// request runs acquire.lua.
+func (c *Client) request(ctx context.Context, l *latch, owner, ticket string, arrival int64) (script.Standing, clock.Reading, error) {
 	c.introduceOnce()
-	reply, err := c.ask(ctx, "acquire", a.latch, call)
+	answer, err := c.ask(ctx, "acquire", l, l.kind.Acquire(l.keys, script.Request{
+		Owner: owner, TTL: l.options.TTL, Arg: l.arg, FenceTTL: c.options.FenceTTL,
+		Ticket: ticket, Address: c.address, Horizon: c.horizon(), Arrival: arrival,
+	}))
 	if err != nil {
-		return script.Standing{}, reply.sent, err
+		return script.Standing{}, answer.sent, err
 	}
-	standing, err := script.ParseAcquire(reply.Reply)
-	return standing, reply.sent, err
+	standing, err := script.ParseAcquire(answer.Reply)
+	return standing, answer.sent, err
+}
+
+// ticket is the ticket of an owner of this client.
+func (c *Client) ticket(l *latch, owner string) string {
+	return script.Ticket{
+		Anyway: c.conn.Target().Cluster || !c.ear.hears(), Address: c.address, TTL: l.options.TTL, Arg: l.arg, Owner: owner,
+	}.String()
 }
 
 // grant is an acquisition as Redis made it.
 type grant struct {
+	owner  string
 	token  int64
 	got    string
 	anchor clock.Reading // no later than the moment at which Redis set the expiry
@@ -183,6 +191,7 @@ var errTooLate = errors.New("granted too late")
 // end.
 func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 	c := a.client
+	a.owner = g.owner
 	if err := c.usable(ctx); err != nil {
 		c.abandon(a.latch, a.owner, "")
 		return nil, a.asTaken(ctx, a.failed("acquire", err))
@@ -199,9 +208,12 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 		g.anchor, g.ttl = reply.sent, a.options.TTL
 	}
 	lease := newLease(a, g)
-	if !lease.Held() { // the extend itself took too long
+	if !lease.Held() { // even the extend took too long
 		c.abandon(a.latch, a.owner, "")
 		return nil, errTooLate
+	}
+	if c.closing.Err() != nil { // Close may have looked for leases before this one was there
+		lease.lose(errDisowned)
 	}
 	a.emit(Event{Kind: EventGrant, Token: g.token, Waited: c.now().Since(a.start), Remaining: lease.Remaining()})
 	return lease, nil
@@ -220,16 +232,21 @@ func (a *attempt) emit(e Event) {
 	a.client.emit(a.ctx, e)
 }
 
-// abandon makes sure, in the background, that an owner which nobody uses is neither inside nor in line.
+// abandon makes sure, in the background, that an owner which nobody uses is neither inside nor in line. If Redis says that it was not
+// inside, the request that is being undone may still be on its way, over another connection: it is looked for once more, later.
 func (c *Client) abandon(l *latch, owner, ticket string) {
 	c.spawn(func() {
-		// Until then at the latest it is gone by itself.
-		ctx, cancel := context.WithTimeout(c.closing, max(l.options.TTL, c.horizon()))
+		// By then it is gone by itself.
+		ctx, cancel := context.WithTimeout(c.life, max(l.options.TTL, c.horizon()))
 		defer cancel()
-		for ctx.Err() == nil {
-			_, err := c.ask(ctx, "give up", l, l.kind.Release(l.keys, owner, ticket, c.options.FenceTTL))
-			if err == nil || !errors.Is(err, ErrUnreachable) {
+		for looks := 0; looks < 2 && ctx.Err() == nil; {
+			answer, err := c.ask(ctx, "give up", l, l.kind.Release(l.keys, owner, ticket, c.options.FenceTTL))
+			switch {
+			case err == nil && script.Done(answer.Reply), err != nil && !errors.Is(err, ErrUnreachable):
 				return
+			case err == nil:
+				looks++
+				sleep(c.closing, c.options.RequestTimeout/3)
 			}
 		}
 	})

@@ -1,7 +1,6 @@
 package redlatch
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -37,7 +36,7 @@ type room struct {
 type departure struct {
 	owner string
 	latch *latch
-	until time.Time // its ticket can come back until then
+	until time.Time // a request of its that was on its way may arrive until then
 }
 
 // lineID is a latch that is waited for. Two kinds under one name are two lines; Redis refuses one of them.
@@ -56,11 +55,13 @@ type line struct {
 type waiter struct {
 	latch   *latch
 	line    *line
-	owner   string
-	ticket  string
-	arrival int64         // 0 until Redis told
-	anchor  clock.Reading // Redis said "waiting" after this, so a grant that is pushed comes later
-	granted chan grant    // with room for the one that comes
+	granted chan grant // with room for the one that comes
+
+	owner   string        // changes when its place in line has to be asked for again
+	ticket  string        // of that owner
+	arrival int64         // its place; 0 until Redis told
+	asking  bool          // a request for its place is under way
+	anchor  clock.Reading // before the last request that Redis answered with "in line": a grant that is pushed came later
 	present bool          // still in the room
 }
 
@@ -86,16 +87,10 @@ func (r *room) enter(l *latch, owner, ticket string, now clock.Reading) *waiter 
 	return w
 }
 
-// leave removes a waiter and reports whether it was still there; if not, it has been granted.
-func (r *room) leave(w *waiter) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.remove(w)
-}
-
-func (r *room) remove(w *waiter) bool {
+// remove takes a waiter out, with mu held.
+func (r *room) remove(w *waiter) {
 	if !w.present {
-		return false
+		return
 	}
 	w.present = false
 	delete(r.waiters, w.owner)
@@ -103,7 +98,6 @@ func (r *room) remove(w *waiter) bool {
 	if len(w.line.waiters) == 0 {
 		delete(r.lines, lineID{w.latch.kind.Name, w.latch.keys.State})
 	}
-	return true
 }
 
 // deliver hands a grant to its waiter, and reports whether there is one.
@@ -119,6 +113,13 @@ func (r *room) deliver(owner string, g func(*waiter) grant) bool {
 	return true
 }
 
+// has reports whether the waiter still waits.
+func (r *room) has(w *waiter) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return w.present
+}
+
 // outage is why awaits for this latch fail at present, if they do.
 func (r *room) outage(l *latch) error {
 	r.mu.Lock()
@@ -129,8 +130,8 @@ func (r *room) outage(l *latch) error {
 	return nil
 }
 
-// depart removes a waiter that gives up, and remembers it until then.
-func (r *room) depart(w *waiter, now, until time.Time) {
+// depart removes a waiter that gives up, remembers it until then, and returns what it was in line as.
+func (r *room) depart(w *waiter, now, until time.Time) (owner, ticket string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.remove(w)
@@ -138,6 +139,7 @@ func (r *room) depart(w *waiter, now, until time.Time) {
 		r.gone = r.gone[1:]
 	}
 	r.gone = append(r.gone, departure{w.owner, w.latch, until})
+	return w.owner, w.ticket
 }
 
 // gaveUp is the latch that this owner waited for before it gave up, or nil if it is none of those.
@@ -155,34 +157,25 @@ func (r *room) gaveUp(owner string) *latch {
 // giveUp takes a waiter out of the line, here and in Redis, and gives back the latch if it was granted in that moment.
 func (c *Client) giveUp(w *waiter) {
 	now := c.now().Time()
-	c.room.depart(w, now, now.Add(max(w.latch.options.TTL, c.horizon())))
-	c.abandon(w.latch, w.owner, w.ticket)
+	owner, ticket := c.room.depart(w, now, now.Add(max(w.latch.options.TTL, c.horizon())))
+	c.abandon(w.latch, owner, ticket)
 }
 
-// leave takes all waiters out of their lines, in one batch, and forgets the record.
-func (c *Client) leave(ctx context.Context) {
-	c.room.mu.Lock()
-	calls := c.forget()
-	for _, w := range c.room.waiters {
-		calls = append(calls, w.latch.kind.Release(w.latch.keys, w.owner, w.ticket, c.options.FenceTTL))
-	}
-	c.room.mu.Unlock()
-	if len(calls) > 0 {
-		c.conn.Eval(ctx, calls...) // what fails here expires
-	}
-}
-
-// stands notes that Redis put a waiter in line, in answer to a request sent then.
-func (c *Client) stands(w *waiter, s script.Standing, sent clock.Reading) {
+// stands takes in the answer to a request for a place, sent then, and reports whether the waiter is in line.
+func (c *Client) stands(w *waiter, s script.Standing, sent clock.Reading) bool {
 	c.room.mu.Lock()
 	defer c.room.mu.Unlock()
 	if !w.present {
-		return // granted already
+		return false // granted, or gone
 	}
-	w.arrival, w.anchor = s.Arrival, sent
-	if due := c.now().Time().Add(c.pace(w.line, s.First, s.Remaining, s.Foreign)); s.First || len(w.line.waiters) == 1 {
-		c.schedule.Set(&w.line.entry, due, 0)
+	if s.Inside {
+		c.room.remove(w)
+		w.granted <- grant{w.owner, s.Token, s.Got, sent, w.latch.options.TTL}
+		return false
 	}
+	w.arrival, w.anchor, w.asking = s.Arrival, sent, false
+	c.schedule.Advance(&w.line.entry, c.now().Time().Add(c.pace(w.line, s.First, s.Remaining, s.Foreign)))
+	return true
 }
 
 // pace is the time until the next await of a line. What it says of the holder matters if one of the line's waiters is the first of all.
@@ -204,22 +197,12 @@ func (c *Client) pace(ln *line, first bool, remaining time.Duration, foreign boo
 	return d
 }
 
-// beat sends one await for all waiters of the line that Redis knows.
+// beat sends one await for all waiters of the line that have a place.
 func (c *Client) beat(ln *line) {
-	c.room.mu.Lock()
-	if ln.awaits || len(ln.waiters) == 0 {
-		c.room.mu.Unlock()
+	waiters, ok := c.room.roll(ln)
+	if !ok {
 		return
 	}
-	ln.awaits = true
-	waiters := make([]*waiter, 0, len(ln.waiters))
-	for w := range ln.waiters {
-		if w.arrival != 0 {
-			waiters = append(waiters, w)
-		}
-	}
-	c.room.mu.Unlock()
-
 	next := c.pace(ln, false, 0, false)
 	for chunk := range slices.Chunk(waiters, maxAwait) {
 		d, err := c.await(ln, chunk)
@@ -233,52 +216,87 @@ func (c *Client) beat(ln *line) {
 	defer c.room.mu.Unlock()
 	ln.awaits = false
 	if len(ln.waiters) > 0 {
-		c.schedule.Set(&ln.entry, c.now().Time().Add(next), 0)
+		c.schedule.Advance(&ln.entry, c.now().Time().Add(next))
 	}
+}
+
+// roll begins an await of the line and returns who is to be asked for, unless one is under way.
+func (r *room) roll(ln *line) (waiters []*waiter, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ln.awaits {
+		return nil, false
+	}
+	ln.awaits = true
+	waiters = make([]*waiter, 0, len(ln.waiters))
+	for w := range ln.waiters {
+		if w.arrival != 0 && !w.asking {
+			waiters = append(waiters, w)
+		}
+	}
+	return waiters, true
 }
 
 // await asks how these waiters stand, and returns when to ask again.
 func (c *Client) await(ln *line, waiters []*waiter) (time.Duration, error) {
-	tickets := make([]script.Waiting, len(waiters))
+	tickets, l := make([]string, len(waiters)), ln.latch
+	c.room.mu.Lock()
 	for i, w := range waiters {
-		tickets[i] = script.Waiting{Ticket: w.ticket, Arrival: w.arrival}
+		tickets[i] = w.ticket
 	}
-	l := ln.latch
-	reply, err := c.ask(c.closing, "wait for", l, l.kind.Await(l.keys, c.address, c.horizon(), c.options.FenceTTL, tickets))
+	c.room.mu.Unlock()
+	answer, err := c.ask(c.closing, "wait for", l, l.kind.Await(l.keys, c.address, c.horizon(), c.options.FenceTTL, tickets))
 	var stand script.Line
 	if err == nil {
-		stand, err = script.ParseAwait(reply.Reply, len(tickets))
-	}
-	if err != nil {
-		c.room.mu.Lock()
-		ln.outage = err
-		c.room.mu.Unlock()
-		return 0, err
-	}
-	for i, s := range stand.Tickets {
-		c.settle(waiters[i], s, reply.sent)
+		stand, err = script.ParseAwait(answer.Reply, len(tickets))
 	}
 	c.room.mu.Lock()
 	defer c.room.mu.Unlock()
-	ln.outage = nil
+	if ln.outage = err; err != nil {
+		return 0, err
+	}
+	for i, s := range stand.Tickets {
+		c.settle(waiters[i], tickets[i], s, answer.sent)
+	}
 	return c.pace(ln, stand.First, stand.Remaining, stand.Foreign), nil
 }
 
-// settle takes in how one waiter stood when an await that was sent then reached Redis.
-func (c *Client) settle(w *waiter, s script.Standing, sent clock.Reading) {
-	if s.Inside {
-		c.room.deliver(w.owner, func(w *waiter) grant { return grant{s.Token, s.Got, sent, w.latch.options.TTL} })
-		return // whoever left in the meantime has a release on its way
-	}
-	c.room.mu.Lock()
-	if w.present {
+// settle takes in how a waiter stood when an await that was sent then reached Redis, with the room's mu held.
+//
+// It must not touch what is no longer in the room. A waiter that left was granted, and its lease may be in use; or it gave up, and a
+// release is on its way.
+func (c *Client) settle(w *waiter, ticket string, s script.Standing, sent clock.Reading) {
+	switch {
+	case !w.present || w.ticket != ticket:
+	case s.Inside: // the message was lost, or is on its way
+		c.room.remove(w)
+		w.granted <- grant{w.owner, s.Token, s.Got, sent, w.latch.options.TTL}
+	case s.Missing:
+		c.restore(w)
+	default:
 		w.anchor = sent
-		c.room.mu.Unlock()
-		return
 	}
-	c.room.mu.Unlock()
-	// It left while the await was under way, which may have put its ticket back.
-	c.abandon(w.latch, w.owner, w.ticket)
+}
+
+// restore asks for a waiter's place again, with the room's mu held: Redis lost the line, or passed over this client when it did not hear.
+// It takes a new owner, since the old one may have been inside and run out: if its grant is only late, it must not count any more.
+func (c *Client) restore(w *waiter) {
+	delete(c.room.waiters, w.owner)
+	w.owner = c.owner()
+	w.ticket, w.asking = c.ticket(w.latch, w.owner), true
+	c.room.waiters[w.owner] = w
+	w.anchor = c.now()
+	owner, ticket, arrival := w.owner, w.ticket, w.arrival
+	c.spawn(func() {
+		for c.room.has(w) {
+			standing, sent, err := c.request(c.closing, w.latch, owner, ticket, arrival)
+			if err == nil {
+				c.stands(w, standing, sent)
+				return
+			}
+			sleep(c.closing, deafPace)
+		}
+	})
 }
 
 // hurry makes every line await at once.
@@ -287,6 +305,6 @@ func (c *Client) hurry() {
 	defer c.room.mu.Unlock()
 	now := c.now().Time()
 	for _, ln := range c.room.lines {
-		c.schedule.Set(&ln.entry, now, 0)
+		c.schedule.Advance(&ln.entry, now)
 	}
 }

@@ -42,14 +42,32 @@ func (c *Client) listen(ctx context.Context) {
 // subscribe keeps the subscription up until the client is closed.
 func (c *Client) subscribe() {
 	for n := 0; c.closing.Err() == nil; n++ {
-		// Why it ended does not matter: whoever waits finds out by asking, and asks Redis itself.
-		_ = c.conn.Subscribe(c.closing, c.address, c.hearing, c.hear)
+		c.subscribeOnce()
 		if c.ear.up.Swap(false) {
 			n = 0
 			c.hurry() // from now on at deafPace
 		}
 		sleep(c.closing, pause(n))
 	}
+}
+
+// subscribeOnce listens until the subscription ends. What a library calls later than that is not heard: it would act for a client that
+// may be closed by then.
+func (c *Client) subscribeOnce() {
+	var mu sync.Mutex
+	over := false
+	heed := func(f func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			f()
+		}
+	}
+	// Why it ended does not matter: whoever waits finds out by asking, and asks Redis itself.
+	_ = c.conn.Subscribe(c.closing, c.address,
+		func() { heed(c.hearing) },
+		func(message string) { heed(func() { c.hear(message) }) })
+	heed(func() { over = true })
 }
 
 // hearing notes that the subscription is confirmed.
@@ -81,13 +99,13 @@ func (c *Client) hear(message string) {
 
 func (c *Client) hearGrant(owner string, token int64, got string) {
 	waiting := c.room.deliver(owner, func(w *waiter) grant {
-		return grant{token, got, w.anchor, min(w.latch.options.TTL, c.horizon())}
+		return grant{owner, token, got, w.anchor, min(w.latch.options.TTL, c.horizon())}
 	})
 	if waiting {
 		return
 	}
 	// It is tempting to give back whatever nobody waits for. But an await, or the acquire itself, may have told this grant first, and
-	// then a lease is in use. Only what was given up is given back: a request that was on its way put its ticket in line again.
+	// then a lease is in use. Only what was given up is given back: a request that was on its way put it in line after all.
 	if l := c.room.gaveUp(owner); l != nil {
 		c.abandon(l, owner, "")
 	}

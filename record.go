@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/keys"
 	"github.com/redlatch/redlatch/internal/schedule"
 	"github.com/redlatch/redlatch/internal/script"
@@ -20,12 +18,9 @@ const recordTTL = 3 * time.Minute
 
 // record is what a client says about itself in Redis, so that whoever inspects a lock sees which process holds it. Nothing depends on it.
 type record struct {
-	begun atomic.Bool
-	entry schedule.Entry
-
-	mu      sync.Mutex // held while it is written, so that it is not written after it was forgotten
-	written bool
-	over    bool
+	begun   atomic.Bool
+	entry   schedule.Entry
+	written bool // guarded by there being one introduce at a time, and none when it is read
 }
 
 // process is the text of a record.
@@ -51,11 +46,6 @@ func (c *Client) introduce() {
 	}
 	text, _ := json.Marshal(p)
 
-	c.record.mu.Lock()
-	defer c.record.mu.Unlock()
-	if c.record.over {
-		return
-	}
 	ctx, cancel := context.WithTimeout(c.closing, c.options.RequestTimeout)
 	defer cancel()
 	c.record.written = true
@@ -63,13 +53,12 @@ func (c *Client) introduce() {
 	c.schedule.Set(&c.record.entry, c.now().Time().Add(recordTTL/3), recordTTL/10)
 }
 
-// forget ends the record and returns the call that deletes it, if there is one to delete.
-func (c *Client) forget() []conn.Call {
-	c.record.mu.Lock()
-	defer c.record.mu.Unlock()
-	c.record.over = true
+// forget deletes the record, if there is one.
+func (c *Client) forget() {
 	if !c.record.written {
-		return nil
+		return
 	}
-	return []conn.Call{script.Record(keys.Record(c.options.Prefix, c.id), "", 0)}
+	ctx, cancel := context.WithTimeout(context.Background(), c.options.RequestTimeout/3)
+	defer cancel()
+	c.conn.Eval(ctx, script.Record(keys.Record(c.options.Prefix, c.id), "", 0)) // or it expires
 }

@@ -82,12 +82,7 @@ func (l *Lease) hurry() {
 // extend sends the extends of these leases, which have begun, in batches.
 func (c *Client) extend(leases []*Lease) {
 	for batch := range slices.Chunk(leases, maxBatch) {
-		if !c.spawn(func() { c.extendBatch(batch) }) {
-			for _, l := range batch {
-				l.lose(errDisowned)
-				l.land(false, clock.Reading{}, 0, ErrClosed)
-			}
-		}
+		c.spawn(func() { c.extendBatch(batch) })
 	}
 }
 

@@ -62,6 +62,19 @@ func (s *Schedule) Stop() {
 func (s *Schedule) Set(e *Entry, due time.Time, slack time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.set(e, due, slack)
+}
+
+// Advance schedules the entry for then, unless it is due earlier already.
+func (s *Schedule) Advance(e *Entry, due time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.index == 0 || due.Before(e.due) {
+		s.set(e, due, 0)
+	}
+}
+
+func (s *Schedule) set(e *Entry, due time.Time, slack time.Duration) {
 	e.due, e.slack = due, slack
 	if e.index == 0 {
 		heap.Push(&s.heap, e)

@@ -77,7 +77,7 @@ func strip(b *strings.Builder, lua string) {
 
 // Ticket is one waiter in line.
 type Ticket struct {
-	Cluster bool   // whether PUBLISH counts only some listeners
+	Anyway  bool   // grant it even if PUBLISH counts nobody who hears it
 	Address string // channel of its client
 	TTL     time.Duration
 	Arg     string // for the kind
@@ -86,9 +86,9 @@ type Ticket struct {
 
 // String is the ticket as it stands in the queue.
 func (t Ticket) String() string {
-	mode := "P"
-	if t.Cluster {
-		mode = "C"
+	mode := "H"
+	if t.Anyway {
+		mode = "A"
 	}
 	return strings.Join([]string{mode, t.Address, millis(t.TTL), t.Arg, t.Owner}, "\t")
 }
@@ -100,16 +100,28 @@ func ParseTicket(text string) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("ticket %q has %d fields, want 5", text, len(field))
 	}
 	ms, err := strconv.ParseInt(field[2], 10, 64)
-	if err != nil || ms < 0 || field[0] != "P" && field[0] != "C" {
+	if err != nil || ms < 0 || field[0] != "H" && field[0] != "A" {
 		return Ticket{}, fmt.Errorf("ticket %q is malformed", text)
 	}
-	return Ticket{Cluster: field[0] == "C", Address: field[1], TTL: time.Duration(ms) * time.Millisecond, Arg: field[3], Owner: field[4]}, nil
+	return Ticket{Anyway: field[0] == "A", Address: field[1], TTL: time.Duration(ms) * time.Millisecond, Arg: field[3], Owner: field[4]}, nil
 }
 
-// Acquire is the call of acquire.lua. Without a ticket it does not wait.
-func (k *Kind) Acquire(set keys.Set, owner, arg string, ttl, fenceTTL time.Duration, ticket, address string, horizon time.Duration) conn.Call {
+// Request is what acquire.lua is asked for.
+type Request struct {
+	Owner    string
+	TTL      time.Duration
+	Arg      string // for the kind
+	FenceTTL time.Duration
+	Ticket   string // "" to not wait
+	Address  string
+	Horizon  time.Duration
+	Arrival  int64 // of a ticket that was lost, to get its place back; 0 for a new one
+}
+
+// Acquire is the call of acquire.lua.
+func (k *Kind) Acquire(set keys.Set, r Request) conn.Call {
 	return conn.Call{Script: k.acquire, Keys: set.List(), Args: []string{
-		owner, millis(ttl), arg, seconds(fenceTTL), ticket, address, millis(horizon),
+		r.Owner, millis(r.TTL), r.Arg, seconds(r.FenceTTL), r.Ticket, r.Address, millis(r.Horizon), strconv.FormatInt(r.Arrival, 10),
 	}}
 }
 
@@ -122,6 +134,7 @@ type Standing struct {
 	Foreign   bool          // the holder is not one of redlatch's; known only to the first in line
 	Arrival   int64         // in line since, in microseconds of the server's clock; 0 if not in line
 	First     bool          // in line
+	Missing   bool          // neither inside nor in line
 }
 
 // ParseAcquire reads the reply of acquire.lua.
@@ -138,19 +151,9 @@ func ParseAcquire(r conn.Reply) (Standing, error) {
 	return Standing{}, unexpected(r)
 }
 
-// Waiting is a ticket and its arrival, for [Kind.Await].
-type Waiting struct {
-	Ticket  string
-	Arrival int64
-}
-
 // Await is the call of await.lua.
-func (k *Kind) Await(set keys.Set, address string, horizon, fenceTTL time.Duration, tickets []Waiting) conn.Call {
-	args := make([]string, 0, 3+2*len(tickets))
-	args = append(args, address, millis(horizon), seconds(fenceTTL))
-	for _, t := range tickets {
-		args = append(args, t.Ticket, strconv.FormatInt(t.Arrival, 10))
-	}
+func (k *Kind) Await(set keys.Set, address string, horizon, fenceTTL time.Duration, tickets []string) conn.Call {
+	args := append([]string{address, millis(horizon), seconds(fenceTTL)}, tickets...)
 	return conn.Call{Script: k.await, Keys: set.List(), Args: args}
 }
 
@@ -172,6 +175,8 @@ func ParseAwait(r conn.Reply, n int) (Line, error) {
 		switch {
 		case len(t.List) == 3 && t.List[0].Int == 1:
 			line.Tickets[i] = inside(t)
+		case len(t.List) == 0:
+			line.Tickets[i].Missing = true
 		case len(t.List) != 1:
 			return Line{}, unexpected(r)
 		}
@@ -209,6 +214,12 @@ type State struct {
 	Remaining time.Duration
 	Holders   []Holder
 	Waiters   []Waiting
+}
+
+// Waiting is a ticket in line.
+type Waiting struct {
+	Ticket  string
+	Arrival int64 // as in [Standing]
 }
 
 // Holder is one owner inside.

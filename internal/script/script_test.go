@@ -18,10 +18,9 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tickets := []Waiting{{"t", 1}}
 	for file, call := range map[string]conn.Call{
-		"acquire": Mutex.Acquire(set, "o", "", time.Second, time.Hour, "", "a", time.Second),
-		"await":   Mutex.Await(set, "a", time.Second, time.Hour, tickets),
+		"acquire": Mutex.Acquire(set, Request{}),
+		"await":   Mutex.Await(set, "a", time.Second, time.Hour, []string{"t"}),
 		"release": Mutex.Release(set, "o", "", time.Hour),
 		"renew":   Mutex.Renew(set, "o", time.Second),
 		"inspect": Mutex.Inspect(set),
@@ -98,8 +97,8 @@ func TestTTLsAreNeverRoundedToZero(t *testing.T) {
 
 func FuzzParseTicket(f *testing.F) {
 	f.Add(Ticket{Address: "{redlatch:c}:grants", TTL: time.Second, Owner: "rl-c-1"}.String())
-	f.Add("C\ta b\t1\tx\ty\tz")
-	f.Add("P\t\t-1\t\t")
+	f.Add("A\ta b\t1\tx\ty\tz")
+	f.Add("H\t\t-1\t\t")
 	f.Fuzz(func(t *testing.T, text string) {
 		ticket, err := ParseTicket(text)
 		if err != nil {

@@ -1,11 +1,11 @@
 -- acquire: get in, or take a place in line. Sent twice, it means one: the second finds the owner inside, or its ticket in line.
 --
 -- KEYS  K, fence, queue, clients
--- ARGV  owner, ttl ms, arg, fence ttl s, ticket ('' to not wait), address, horizon ms
+-- ARGV  owner, ttl ms, arg, fence ttl s, ticket ('' to not wait), address, horizon ms, arrival (0 if new)
 -- Reply token                                        inside, and got nothing else
 --       {1, token, got}                             inside
 --       {0, remaining ms, foreign, arrival, first}   not inside; in line since then, first or not, if a ticket was given
--- Cost  4 commands if it is free, 8 to 11 to stand in line
+-- Cost  4 commands if it is free, 9 to 12 to stand in line
 
 local owner, ttl, fence_ttl, ticket, address = ARGV[1], tonumber(ARGV[2]), ARGV[4], ARGV[5], ARGV[6]
 
@@ -22,17 +22,17 @@ if extend(owner, ttl) then return inside(owner, fence_ttl) end
 
 local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2]
 -- The score is the arrival in microseconds, made unique, since equal scores would be ordered by the text of the ticket.
-local arrival = 0
+local arrival, first = tonumber(ARGV[8]), not last
 if ticket ~= '' then
   local time = now()
-  arrival = last and math.max(time, tonumber(last) + 1) or time
+  if arrival == 0 then arrival = last and math.max(time, tonumber(last) + 1) or time end
   believe(address, time, ARGV[7])
   if redis.call('ZADD', QUEUE, 'NX', arrival, ticket) == 0 then arrival = redis.call('ZSCORE', QUEUE, ticket) end
-  if not last then keep() end
+  if first then keep() else first = redis.call('ZRANGE', QUEUE, 0, 0)[1] == ticket end
 end
 local ms = remaining()
 if last and ms == -2 then
   grant(address, fence_ttl, false)
   if ticket ~= '' and extend(owner, ttl) then return inside(owner, fence_ttl) end
 end
-return {0, ms, not last and foreign() and 1 or 0, arrival, last and 0 or 1}
+return {0, ms, first and foreign() and 1 or 0, arrival, first and 1 or 0}

@@ -1,7 +1,8 @@
 -- The line: what every kind shares about waiting and granting.
 --
 -- A ticket is one waiter: mode, address, ttl, arg and owner, separated by tabs. The address is the channel on which its client listens.
--- Mode P says that PUBLISH counts every listener, mode C that it does not (a cluster, where the client may listen at another node).
+-- In mode H the grant must be heard: where PUBLISH counts no listener, the next in line is tried. In mode A it stands anyway, for clients
+-- that listen at another node of a cluster, or cannot listen at all and ask instead.
 
 -- cold
 local LINGER = 3600000 -- ms that a line stays which nobody comes back to
@@ -24,7 +25,7 @@ local function keep()
 end
 
 -- grant lets in whoever is next in line, as many as there is room for, and tells each client. It passes over clients that are dead or
--- out of hearing: they come back to their place by their own await. The caller hears by the reply, so it need not listen.
+-- out of hearing: those miss their tickets at their next await, and ask for their places back. The caller hears by the reply, so it need not listen.
 -- A lease that is granted unasked is never longer than its client is believed alive, so a client that died in silence costs no more.
 local function grant(caller, fence_ttl, left_line)
   local time
@@ -44,7 +45,7 @@ local function grant(caller, fence_ttl, left_line)
       if not got then return end
       local token = string.format('%.0f', mint(time, fence_ttl))
       local heard = redis.call('PUBLISH', address, 'grant\t' .. token .. '\t' .. got .. '\t' .. owner)
-      if heard > 0 or mode ~= 'P' or address == caller then
+      if heard > 0 or mode == 'A' or address == caller then
         more = room
       else
         leave(owner)
