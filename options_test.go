@@ -1,0 +1,93 @@
+package redlatch_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+)
+
+// nowhere is a connection that must not be used.
+type nowhere struct{ conn.Conn }
+
+func (nowhere) Close() error        { return nil }
+func (nowhere) Target() conn.Target { return conn.Target{Addr: "nowhere"} }
+
+func TestOptionsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string]redlatch.Options{
+		"NoPrefix":             {Prefix: "a:", NoPrefix: true},
+		"Options.Prefix":       {Prefix: "a\n"},
+		"brace":                {Prefix: "a{"},
+		"LeaseOptions.TTL":     {Lease: redlatch.LeaseOptions{TTL: -time.Second}},
+		"is 1ms":               {Lease: redlatch.LeaseOptions{TTL: time.Millisecond}},
+		"24h":                  {Lease: redlatch.LeaseOptions{TTL: 25 * time.Hour}},
+		"LeaseOptions.MaxWait": {Lease: redlatch.LeaseOptions{MaxWait: -1}},
+		"LeaseOptions.MaxHold": {Lease: redlatch.LeaseOptions{MaxHold: -1}},
+		"Heartbeat":            {Heartbeat: time.Nanosecond},
+		"RequestTimeout":       {RequestTimeout: -1},
+		"FenceTTL":             {FenceTTL: time.Second},
+	} {
+		c, err := redlatch.New(nowhere{}, o)
+		if !errors.Is(err, redlatch.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("New(%+v) = %v, %v, want ErrInvalid that tells of %q", o, c, err, want)
+		}
+	}
+}
+
+// TestNothingIsSentForBadInput uses a connection that panics when it is used.
+func TestNothingIsSentForBadInput(t *testing.T) {
+	t.Parallel()
+	c, err := redlatch.New(nowhere{}, redlatch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx := t.Context()
+	for _, name := range []string{"", strings.Repeat("n", 600), "a\x00", "a\r\n", "{", "a{}b", "{x}:queue", "\xff"} {
+		m := c.Mutex(name)
+		_, lockErr := m.Lock(ctx)
+		_, tryErr := m.TryLock(ctx)
+		doErr := m.Do(ctx, func(context.Context, *redlatch.Lease) error { t.Error("Do called its function"); return nil })
+		_, inspectErr := c.Inspect(ctx, name)
+		_, forceErr := c.ForceRelease(ctx, name, "")
+		for _, err := range []error{lockErr, tryErr, doErr, inspectErr, forceErr} {
+			if !errors.Is(err, redlatch.ErrInvalid) {
+				t.Errorf("%.20q: %v, want ErrInvalid", name, err)
+			}
+		}
+	}
+	for _, o := range []redlatch.LeaseOptions{{TTL: -1}, {TTL: time.Microsecond}, {TTL: 1000 * time.Hour}, {MaxWait: -1}, {MaxHold: -1}} {
+		if _, err := c.Mutex("a").With(o).Lock(ctx); !errors.Is(err, redlatch.ErrInvalid) {
+			t.Errorf("With(%+v).Lock = %v, want ErrInvalid", o, err)
+		}
+	}
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := c.Mutex("a").TryLock(done); !errors.Is(err, context.Canceled) {
+		t.Errorf("TryLock with a done context = %v, want context.Canceled", err)
+	}
+}
+
+func TestURLsThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"", "localhost:6379", "http://localhost", "redis://:secret@localhost:6379/a/b", "redis://u:secret@%zz", "redis://:secret@h:6379/x"} {
+		c, err := redlatch.Open(t.Context(), url, redlatch.Options{})
+		if !errors.Is(err, redlatch.ErrInvalid) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open(%q) = %v, %v, want ErrInvalid without the password", url, c, err)
+		}
+	}
+	_, err := redlatch.Open(t.Context(), "redis://localhost:6379", redlatch.Options{TLS: &tls.Config{}})
+	if !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("Open of redis:// with TLS = %v, want ErrInvalid", err)
+	}
+	_, err = redlatch.Open(t.Context(), "redis://:secret@127.0.0.1:1", redlatch.Options{})
+	if !errors.Is(err, redlatch.ErrUnreachable) || !strings.Contains(err.Error(), "127.0.0.1:1") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("Open where nobody listens = %v, want ErrUnreachable with the address and without the password", err)
+	}
+}
