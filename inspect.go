@@ -142,7 +142,10 @@ func (c *Client) ForceRelease(ctx context.Context, name, owner string) (Info, er
 	if strings.HasPrefix(before.Kind, "unknown") {
 		return before, &KindError{Name: name, Key: before.Key, Want: l.kind.Name, Got: before.Kind}
 	}
-	if owner == "" && len(before.Holders) > 0 {
+	if len(before.Holders) == 0 {
+		return before, l.failed("force the release of", ErrNotHeld)
+	}
+	if owner == "" {
 		owner = before.Holders[0].Owner
 	}
 	holder := party(owner)

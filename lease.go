@@ -43,7 +43,7 @@ type leaseState int
 const (
 	held       leaseState = iota
 	inJeopardy            // held, but the last extend failed
-	ended                 // neither held nor known to be released: a release is under way, or failed
+	ended                 // given up here; its release is under way, or failed
 	released
 	lost
 )
@@ -89,9 +89,8 @@ func (l *Lease) Held() bool { return l.Remaining() > 0 }
 // Remaining is how long the lease is sure to last without another extend; 0 if it is not held.
 func (l *Lease) Remaining() time.Duration {
 	l.mu.Lock()
-	left, notify := l.left()
-	l.mu.Unlock()
-	notify()
+	left, events := l.left()
+	l.unlock(events...)
 	return left
 }
 
@@ -169,22 +168,16 @@ func (l *Lease) Release(ctx context.Context) error {
 	answer, err := c.ask(ctx, "release", l.latch, l.latch.kind.Release(l.latch.keys, l.owner, "", c.options.FenceTTL))
 
 	l.mu.Lock()
+	event := Event{Kind: EventRelease, Held: c.now().Since(l.acquired), Err: err}
 	switch {
-	case err != nil:
-		l.err = fmt.Errorf("%w (%w)", ErrNotHeld, err)
+	case err != nil: // it may be tried again
 	case script.Done(answer.Reply) || answer.resent: // an earlier request that nobody confirmed did it
-		l.state, l.err = released, fmt.Errorf("redlatch: the lease on %q is %w: it was released", l.Name(), ErrNotHeld)
+		l.state = released
 	default:
-		l.state, l.err = lost, l.lostError(errGone)
+		event = l.losing(errGone)
 		err = l.err
 	}
-	state := l.state
-	l.mu.Unlock()
-	if state == lost {
-		l.emit(Event{Kind: EventLost, Held: c.now().Since(l.acquired), Err: err})
-	} else {
-		l.emit(Event{Kind: EventRelease, Held: c.now().Since(l.acquired), Err: err})
-	}
+	l.unlock(event)
 	return err
 }
 
@@ -198,15 +191,15 @@ func (l *Lease) retire() (done func(), err error) {
 		<-flight
 		l.mu.Lock()
 	}
-	_, notify := l.left()
-	defer func() { l.mu.Unlock(); notify() }()
+	_, events := l.left()
+	defer func() { l.unlock(events...) }()
 	switch l.state {
 	case released:
 		return nil, nil
 	case lost:
 		return nil, l.err
 	}
-	l.state = ended
+	l.state, l.err = ended, fmt.Errorf("redlatch: the lease on %q is %w: it was released", l.Name(), ErrNotHeld)
 	l.latch.client.schedule.Remove(&l.entry)
 	l.cancel(nil)
 	l.flight = make(chan struct{})
@@ -218,17 +211,16 @@ func (l *Lease) retire() (done func(), err error) {
 	}, nil
 }
 
-// left is Remaining, with mu held. If it finds the deadline passed, the lease is lost before it returns; notify tells the hook, and is
-// called without mu.
-func (l *Lease) left() (left time.Duration, notify func()) {
+// left is Remaining, with mu held. If it finds that the deadline has passed, the lease is lost before it returns, and events says so.
+func (l *Lease) left() (left time.Duration, events []Event) {
 	if l.state > inJeopardy {
-		return 0, func() {}
+		return 0, nil
 	}
 	left = l.validity - l.latch.client.now().Since(l.anchor)
 	if left > 0 {
-		return left, func() {}
+		return left, nil
 	}
-	return 0, l.losing(l.whyExpired())
+	return 0, []Event{l.losing(l.whyExpired())}
 }
 
 func (l *Lease) whyExpired() error {
@@ -241,37 +233,35 @@ func (l *Lease) whyExpired() error {
 	return errExpired
 }
 
-// lose ends the lease for a cause.
+// lose ends a lease that is held, for a cause.
 func (l *Lease) lose(cause error) {
 	l.mu.Lock()
-	notify := func() {}
+	var events []Event
 	if l.state <= inJeopardy {
-		notify = l.losing(cause)
+		events = append(events, l.losing(cause))
 	}
-	l.mu.Unlock()
-	notify()
+	l.unlock(events...)
 }
 
-// losing marks a held lease as lost and cancels its context, with mu held; the function that it returns tells the hook.
-func (l *Lease) losing(cause error) (notify func()) {
-	err := l.lostError(cause)
+// losing marks the lease as lost and cancels its context, with mu held, and returns the event to tell.
+func (l *Lease) losing(cause error) Event {
+	err := &LostError{Name: l.latch.name, Owner: l.owner, Token: l.token, At: time.Now(), Cause: cause}
 	l.state, l.err = lost, err
 	l.latch.client.schedule.Remove(&l.entry)
 	l.cancel(err)
-	held := l.latch.client.now().Since(l.acquired)
-	return func() { l.emit(Event{Kind: EventLost, Held: held, Err: err}) }
+	return Event{Kind: EventLost, Held: l.latch.client.now().Since(l.acquired), Err: err}
 }
 
-func (l *Lease) lostError(cause error) *LostError {
-	return &LostError{Name: l.latch.name, Owner: l.owner, Token: l.token, At: time.Now(), Cause: cause}
+// unlock releases mu and then tells the hook, which may call the lease.
+func (l *Lease) unlock(events ...Event) {
+	l.mu.Unlock()
+	for _, e := range events {
+		e.Latch, e.Name, e.Owner, e.Token = l.latch.kind.Name, l.latch.name, l.owner, l.token
+		l.latch.client.emit(l.ctx, e)
+	}
 }
 
 func (l *Lease) deadline() time.Time { return l.anchor.Time().Add(l.validity) }
-
-func (l *Lease) emit(e Event) {
-	e.Latch, e.Name, e.Owner, e.Token = l.latch.kind.Name, l.latch.name, l.owner, l.token
-	l.latch.client.emit(l.ctx, e)
-}
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

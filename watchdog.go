@@ -2,7 +2,6 @@ package redlatch
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -25,7 +24,7 @@ const maxBatch = 256
 // due is called when the schedule hands the lease over, early or not, and reports whether to extend it now. If so, it has begun.
 func (l *Lease) due() bool {
 	l.mu.Lock()
-	left, notify := l.left()
+	left, events := l.left()
 	extend := left > 0 && l.flight == nil && l.renews() && !l.latch.client.now().Time().Before(l.extendAt.Add(-l.slack()))
 	if extend {
 		l.flight = make(chan struct{})
@@ -33,8 +32,7 @@ func (l *Lease) due() bool {
 	if left > 0 {
 		l.reschedule()
 	}
-	l.mu.Unlock()
-	notify()
+	l.unlock(events...)
 	return extend
 }
 
@@ -106,16 +104,12 @@ func (c *Client) extendBatch(leases []*Lease) {
 func (l *Lease) board(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		_, notify := l.left()
+		_, events := l.left()
 		flight, err := l.flight, l.err
-		if l.state == ended && err == nil {
-			err = fmt.Errorf("redlatch: extend %q: %w: it is being released", l.Name(), ErrNotHeld)
-		}
 		if flight == nil && err == nil {
 			l.flight = make(chan struct{})
 		}
-		l.mu.Unlock()
-		notify()
+		l.unlock(events...)
 		if flight == nil || err != nil {
 			return err
 		}
@@ -138,10 +132,7 @@ func (l *Lease) land(ok bool, sent clock.Reading, left time.Duration, err error)
 	} else if l.err != nil {
 		err = l.err
 	}
-	l.mu.Unlock()
-	for _, e := range events {
-		l.emit(e)
-	}
+	l.unlock(events...)
 	return err
 }
 
@@ -155,8 +146,7 @@ func (l *Lease) outcome(ok bool, sent clock.Reading, left time.Duration, err err
 		l.reschedule()
 		return []Event{{Kind: EventExtend, Left: left, Remaining: l.validity - now.Since(sent)}}, nil
 	case err == nil || wrongType(err):
-		l.losing(errGone)
-		return []Event{{Kind: EventLost, Held: now.Since(l.acquired), Err: l.err}}, l.err
+		return []Event{l.losing(errGone)}, l.err
 	}
 	remaining := l.validity - now.Since(l.anchor)
 	failed := Event{Kind: EventExtendFailed, Remaining: remaining, Err: err}
