@@ -1,0 +1,118 @@
+package redlatchtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/redlatchtest"
+)
+
+func Example() {
+	server, err := redlatchtest.Listen("127.0.0.1:0") // in a test: redlatchtest.Start(t)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, server.URL(), redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	lease, err := client.Mutex("report").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	server.LoseEverything()
+	fmt.Println("still held:", lease.Extend(ctx) == nil)
+	fmt.Println("the work is told:", lease.Context().Err())
+	// Output:
+	// still held: false
+	// the work is told: context canceled
+}
+
+func open(t *testing.T, s *redlatchtest.Server) *redlatch.Client {
+	t.Helper()
+	c, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	})
+	return c
+}
+
+// TestClientsTakeTurns runs the whole protocol on the embedded server: line, hand-over, push, tokens.
+func TestClientsTakeTurns(t *testing.T) {
+	t.Parallel()
+	s := redlatchtest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tokens := make(chan int64, 40)
+	for range 4 {
+		c := open(t, s)
+		go func() {
+			for range 10 {
+				err := c.Mutex("turn").Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
+					tokens <- l.Token()
+					return nil
+				})
+				if err != nil {
+					t.Errorf("Do = %v", err)
+					tokens <- 0
+				}
+			}
+		}()
+	}
+	last := int64(0)
+	for range 40 {
+		token := <-tokens
+		if token <= last {
+			t.Fatalf("token %d after %d, want more", token, last)
+		}
+		last = token
+	}
+}
+
+func TestLeaseExpiresByTheRealClock(t *testing.T) {
+	t.Parallel()
+	s := redlatchtest.Start(t)
+	c := open(t, s)
+	short := redlatch.LeaseOptions{TTL: 200 * time.Millisecond, NoRenew: true}
+	left, err := c.Mutex("short").With(short).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := c.Mutex("short").With(redlatch.LeaseOptions{MaxWait: 10 * time.Second}).Lock(t.Context())
+	if err != nil {
+		t.Fatalf("Lock after the TTL = %v", err)
+	}
+	if left.Held() || next.Token() <= 0 {
+		t.Errorf("the old lease is held: %v; the new one has token %d", left.Held(), next.Token())
+	}
+	if err := left.Release(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Release of the old lease = %v, want ErrNotHeld", err)
+	}
+	if err := next.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAddressInUseIsAnError(t *testing.T) {
+	t.Parallel()
+	s := redlatchtest.Start(t)
+	if other, err := redlatchtest.Listen(s.Addr()); err == nil {
+		other.Close()
+		t.Errorf("Listen(%q) twice succeeded", s.Addr())
+	}
+}
