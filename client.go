@@ -79,7 +79,7 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	}
 	c, err := redlatchrueidis.Open(dial)
 	if err != nil {
-		return nil, dialError(dial.InitAddress, err)
+		return nil, dialError(err)
 	}
 	client, err := New(c, o)
 	if err != nil {
@@ -91,11 +91,12 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	return client, nil
 }
 
-func dialError(addr []string, err error) error {
+// dialError is err, which names the server, with what it means.
+func dialError(err error) error {
 	if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
-		return fmt.Errorf("redlatch: connect to Redis at %v: %w", addr, err)
+		return fmt.Errorf("redlatch: connect to Redis: %w", err)
 	}
-	return fmt.Errorf("redlatch: connect to Redis at %v: %w: %w", addr, ErrUnreachable, err)
+	return fmt.Errorf("redlatch: connect to Redis: %w: %w", ErrUnreachable, err)
 }
 
 // New returns a client over a connection that the program already has, wrapped by an adapter such as redlatchrueidis or

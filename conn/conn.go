@@ -9,6 +9,8 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
+	"strings"
 )
 
 // Conn is what redlatch asks of a Redis client library. All methods are safe for concurrent use.
@@ -26,7 +28,7 @@ type Conn interface {
 	// Subscribe listens to one channel until ctx is done or the connection is lost, and returns why it ended, never nil.
 	// It calls up once, when the server has confirmed the subscription: messages published from then on are delivered. It calls
 	// message for each of them, in order, on a goroutine of its own choice; message does not block. A server that stopped answering
-	// is noticed within 15 seconds. Subscribe does not reconnect.
+	// is noticed within 15 seconds. Subscribe does not reconnect. What it still calls after it returned is ignored.
 	Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error
 
 	// Scan calls each for every key that matches the glob-style pattern, in steps that do not block the server (SCAN), on every
@@ -93,10 +95,25 @@ func (e *ReplyError) Error() string { return e.Text }
 
 // Code is the first word of the server's text, such as "WRONGTYPE" or "LOADING".
 func (e *ReplyError) Code() string {
-	for i := range len(e.Text) {
-		if e.Text[i] == ' ' {
-			return e.Text[:i]
+	code, _, _ := strings.Cut(e.Text, " ")
+	return code
+}
+
+// ServerVersion finds the version in the text of INFO server, for adapters. Valkey says its own beside the Redis version that it is compatible with.
+func ServerVersion(info string) (string, error) {
+	found := ""
+	for line := range strings.Lines(info) {
+		switch key, value, _ := strings.Cut(strings.TrimSpace(line), ":"); key {
+		case "redis_version":
+			if found == "" {
+				found = value
+			}
+		case "valkey_version":
+			found = value
 		}
 	}
-	return e.Text
+	if found == "" {
+		return "", errors.New("INFO server names no version")
+	}
+	return found, nil
 }

@@ -9,8 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -27,23 +27,45 @@ type Conn struct {
 }
 
 // New wraps a client that the caller keeps: closing redlatch leaves it open. addr is named in error messages and nowhere else.
+//
+// A subscription to a server that stopped answering ends after at most twice the client's Dialer.KeepAlive plus its ConnWriteTimeout.
+// With rueidis's defaults, 1 and 10 seconds, that is soon enough for [conn.Conn].
 func New(client rueidis.Client, addr string) *Conn {
 	return &Conn{client: client, target: conn.Target{Addr: addr, Cluster: client.Mode() == rueidis.ClientModeCluster}}
 }
 
-// Open dials a server with these options. The Conn owns the client that results and closes it.
+// Open dials a server with these options. The Conn owns the client that results and closes it. The error names the server, and is a
+// [conn.ReplyError] if the server refused.
 //
-// Server-assisted caching and rueidis's own retries are turned off: redlatch caches nothing, and resends by itself.
+// Server-assisted caching and rueidis's own retries are turned off: redlatch caches nothing, and resends by itself. Connections are
+// checked every 3 seconds and given 6 to answer, unless Dialer.KeepAlive and ConnWriteTimeout say otherwise. Rueidis itself would check
+// every second, which is needless traffic from a client that only waits.
 func Open(o rueidis.ClientOption) (*Conn, error) {
 	o.DisableCache = true
 	o.DisableRetry = true
+	if o.Dialer.KeepAlive == 0 {
+		o.Dialer.KeepAlive = 3 * time.Second
+	}
+	if o.ConnWriteTimeout == 0 {
+		o.ConnWriteTimeout = 6 * time.Second
+	}
+	addr := strings.Join(o.InitAddress, ",")
 	client, err := rueidis.NewClient(o)
 	if err != nil {
-		return nil, replyError(err)
+		return nil, openError(addr, err)
 	}
-	c := New(client, strings.Join(o.InitAddress, ","))
+	c := New(client, addr)
 	c.owned = true
 	return c, nil
+}
+
+// openError names the server, which the errors of dialing do by themselves.
+func openError(addr string, err error) error {
+	err = failure(context.Background(), err)
+	if strings.Contains(err.Error(), addr) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", addr, err)
 }
 
 // Target implements [conn.Conn].
@@ -59,30 +81,46 @@ func (c *Conn) Close() error {
 
 // Eval implements [conn.Conn].
 func (c *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := make([]conn.Result, len(calls))
-	if len(calls) == 1 {
-		results[0] = c.evalOne(ctx, &calls[0])
-		return results
-	}
-	batch := make([]rueidis.Completed, len(calls))
-	for i := range calls {
-		batch[i] = c.evalsha(&calls[i])
-	}
-	for i, r := range c.client.DoMulti(ctx, batch...) {
-		results[i] = result(r)
-		if unknownScript(results[i].Err) {
-			results[i] = result(c.client.Do(ctx, c.eval(&calls[i])))
+	results := c.run(ctx, calls, c.evalsha)
+	var unknown []int
+	var again []conn.Call
+	for i, r := range results {
+		if unknownScript(r.Err) {
+			unknown = append(unknown, i)
+			again = append(again, calls[i])
 		}
+	}
+	for i, r := range c.run(ctx, again, c.eval) {
+		results[unknown[i]] = r
 	}
 	return results
 }
 
-func (c *Conn) evalOne(ctx context.Context, call *conn.Call) conn.Result {
-	r := result(c.client.Do(ctx, c.evalsha(call)))
-	if unknownScript(r.Err) {
-		r = result(c.client.Do(ctx, c.eval(call)))
+// run sends the calls as one pipeline of the commands that they are built into. It builds them before anything that may outlast it
+// starts, since calls is the caller's.
+func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call) rueidis.Completed) []conn.Result {
+	if len(calls) == 0 {
+		return nil
 	}
-	return r
+	commands := make([]rueidis.Completed, len(calls))
+	for i := range calls {
+		commands[i] = build(&calls[i])
+	}
+	replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
+		if len(commands) == 1 {
+			return []rueidis.RedisResult{c.client.Do(ctx, commands[0])}, nil
+		}
+		return c.client.DoMulti(ctx, commands...), nil
+	})
+	results := make([]conn.Result, len(calls))
+	for i := range results {
+		if err != nil {
+			results[i].Err = err
+		} else {
+			results[i] = result(ctx, replies[i])
+		}
+	}
+	return results
 }
 
 func (c *Conn) evalsha(call *conn.Call) rueidis.Completed {
@@ -93,152 +131,78 @@ func (c *Conn) eval(call *conn.Call) rueidis.Completed {
 	return c.client.B().Eval().Script(call.Script.Text).Numkeys(int64(len(call.Keys))).Key(call.Keys...).Arg(call.Args...).Build()
 }
 
-// Subscribe implements [conn.Conn]. It uses a connection of its own, because only there does rueidis report the loss of a subscription;
-// Client.Receive would resubscribe in silence.
-func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
-	dedicated, release := c.node().Dedicate()
-	defer release()
-	ended := dedicated.SetPubSubHooks(rueidis.PubSubHooks{
-		OnSubscription: func(s rueidis.PubSubSubscription) {
-			if s.Kind == "subscribe" {
-				up()
-			}
-		},
-		OnMessage: func(m rueidis.PubSubMessage) { message(m.Message) },
-	})
-	// Close, not just release: a released connection goes back to the pool with its subscription.
-	defer dedicated.Close()
-	if err := dedicated.Do(ctx, c.client.B().Subscribe().Channel(channel).Build()).Error(); err != nil {
-		return replyError(err)
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case err := <-ended:
-		if err == nil {
-			err = errors.New("subscription ended")
-		}
-		return replyError(err)
-	}
-}
-
-// node is the client itself, or any node of a cluster: plain publish/subscribe reaches all of them.
-func (c *Conn) node() rueidis.Client {
-	if c.target.Cluster {
-		for _, node := range c.client.Nodes() {
-			return node
-		}
-	}
-	return c.client
+func unknownScript(err error) bool {
+	var sent *conn.ReplyError
+	return errors.As(err, &sent) && sent.Code() == "NOSCRIPT"
 }
 
 // Scan implements [conn.Conn].
 func (c *Conn) Scan(ctx context.Context, pattern string, each func(key string) error) error {
-	for _, node := range c.client.Nodes() {
-		if c.target.Cluster && !isMaster(ctx, node) {
-			continue
-		}
-		for cursor := uint64(0); ; {
-			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
-			if err != nil {
-				return replyError(err)
-			}
-			for _, key := range page.Elements {
-				if err := each(key); err != nil {
-					return err
-				}
-			}
-			if cursor = page.Cursor; cursor == 0 {
-				break
-			}
+	masters, err := c.masters(ctx)
+	if err != nil {
+		return err
+	}
+	for _, master := range masters {
+		if err := scan(ctx, master, pattern, each); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func isMaster(ctx context.Context, node rueidis.Client) bool {
-	role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
-	if err != nil || len(role) == 0 {
-		return false
+func scan(ctx context.Context, node rueidis.Client, pattern string, each func(key string) error) error {
+	for cursor := uint64(0); ; {
+		reply, err := do(ctx, node, node.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build())
+		if err != nil {
+			return err
+		}
+		page, err := reply.AsScanEntry()
+		if err != nil {
+			return err
+		}
+		for _, key := range page.Elements {
+			if err := each(key); err != nil {
+				return err
+			}
+		}
+		if cursor = page.Cursor; cursor == 0 {
+			return nil
+		}
 	}
-	name, _ := role[0].ToString()
-	return name == "master"
+}
+
+// masters returns a client for each master. A node that does not say what it is fails the call: it may be a master, whose keys would
+// be missing.
+func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
+	if !c.target.Cluster {
+		return []rueidis.Client{c.client}, nil
+	}
+	var masters []rueidis.Client
+	for addr, node := range c.client.Nodes() {
+		reply, err := do(ctx, node, node.B().Role().Build())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", addr, err)
+		}
+		role, err := reply.ToArray()
+		if err != nil || len(role) == 0 {
+			return nil, fmt.Errorf("%s: unexpected reply to ROLE: %s", addr, reply.String())
+		}
+		if name, _ := role[0].ToString(); name == "master" {
+			masters = append(masters, node)
+		}
+	}
+	return masters, nil
 }
 
 // Version implements [conn.Conn].
 func (c *Conn) Version(ctx context.Context) (string, error) {
-	text, err := c.client.Do(ctx, c.client.B().Info().Section("server").Build()).ToString()
+	reply, err := do(ctx, c.client, c.client.B().Info().Section("server").Build())
 	if err != nil {
-		return "", replyError(err)
+		return "", err
 	}
-	return version(text)
-}
-
-// version finds the version in the text of INFO server. Valkey says its own beside the Redis version that it is compatible with.
-func version(info string) (string, error) {
-	found := ""
-	for line := range strings.Lines(info) {
-		switch key, value, _ := strings.Cut(strings.TrimSpace(line), ":"); key {
-		case "redis_version":
-			if found == "" {
-				found = value
-			}
-		case "valkey_version":
-			found = value
-		}
+	info, err := reply.ToString()
+	if err != nil {
+		return "", err
 	}
-	if found == "" {
-		return "", errors.New("INFO server names no version")
-	}
-	return found, nil
-}
-
-func result(r rueidis.RedisResult) conn.Result {
-	m, err := r.ToMessage()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		return conn.Result{Err: replyError(err)}
-	}
-	reply, err := reply(m)
-	return conn.Result{Reply: reply, Err: err}
-}
-
-func reply(m rueidis.RedisMessage) (conn.Reply, error) {
-	switch {
-	case m.IsNil():
-		return conn.Reply{Nil: true}, nil
-	case m.IsInt64():
-		n, err := m.AsInt64()
-		return conn.Reply{Int: n}, err
-	case m.IsString():
-		s, err := m.ToString()
-		return conn.Reply{Text: s}, err
-	case m.IsArray():
-		items, err := m.ToArray()
-		if err != nil {
-			return conn.Reply{}, err
-		}
-		list := make([]conn.Reply, len(items))
-		for i, item := range items {
-			if list[i], err = reply(item); err != nil {
-				return conn.Reply{}, err
-			}
-		}
-		return conn.Reply{List: list}, nil
-	default:
-		return conn.Reply{}, fmt.Errorf("unexpected reply %s", strconv.Quote(m.String()))
-	}
-}
-
-// replyError turns an error that the server sent into a [conn.ReplyError], and leaves all others as they are.
-func replyError(err error) error {
-	var sent *rueidis.RedisError
-	if errors.As(err, &sent) {
-		return &conn.ReplyError{Text: sent.Error()}
-	}
-	return err
-}
-
-func unknownScript(err error) bool {
-	var sent *conn.ReplyError
-	return errors.As(err, &sent) && sent.Code() == "NOSCRIPT"
+	return conn.ServerVersion(info)
 }

@@ -1,5 +1,5 @@
 // Package conntest is the conformance suite for [conn.Conn]: one named subtest for each clause of its contract, run against real
-// redis-server processes that it starts, stops, freezes and restarts. redis-server 7.0 or newer must be on PATH.
+// redis-server processes that it starts, freezes, kills and restarts. redis-server 7.0 or newer must be on PATH.
 //
 // The test of an adapter is one call of [Run] for each way to set up its client, and one of [RunCluster] if it speaks to clusters:
 //
@@ -25,96 +25,188 @@ import (
 
 // Server is what an adapter under test connects to.
 type Server struct {
-	Addr     string // "127.0.0.1:12345"; a node to begin with, where it is a cluster
-	Username string // "" for the default user
-	Password string // "" for none
-	TLS      *tls.Config
+	Addr     string      // such as "127.0.0.1:12345"; of a cluster, one node
+	Username string      // "" for the default user
+	Password string      // "" for none
+	TLS      *tls.Config // nil for none
 }
 
 // OpenFunc connects an adapter to a server. The suite closes the Conn; what else there is to close, the function leaves to t.Cleanup.
-// The server is up, but may refuse the user: that may come out here or in the first call.
+// A server that refuses the user may come out here or in the first call.
 type OpenFunc func(t *testing.T, s Server) (conn.Conn, error)
 
-type suite struct{ open OpenFunc }
-
-type clause struct {
-	name string
-	test func(*testing.T, suite)
-}
-
-// Run tests a Conn that leads to a single server. Its subtests run in parallel and take up to 15 seconds, nearly all of it waiting.
+// Run tests a Conn that leads to a single server. The subtests run in parallel once the test function has returned, so what they need
+// goes by t.Cleanup, not by defer. Nearly all the time they take is waiting.
 func Run(t *testing.T, open OpenFunc) {
-	run(t, open, []clause{
+	s := suite{open}
+	run(t, []clause{
 		// These wait longest, so they go first.
-		{"SubscribeNoticesAFrozenServer", suite.subscribeNoticesAFrozenServer},
-		{"SubscribeToAFrozenServerEnds", suite.subscribeToAFrozenServerEnds},
-		{"LoadingIsAReplyError", suite.loadingIsAReplyError},
+		{"SubscribeNoticesAFrozenServer", s.subscribeNoticesAFrozenServer},
+		{"FrozenServerHoldsNoDialer", s.frozenServerHoldsNoDialer},
+		{"LoadingIsAReplyError", s.loadingIsAReplyError},
 
-		{"EvalRepliesOfEveryShape", suite.evalRepliesOfEveryShape},
-		{"EvalIsBinarySafe", suite.evalIsBinarySafe},
-		{"EvalKeepsOrder", suite.evalKeepsOrder},
-		{"EvalOfNothing", suite.evalOfNothing},
-		{"EvalOfABigBatch", suite.evalOfABigBatch},
-		{"EvalConcurrently", suite.evalConcurrently},
-		{"EvalSendsAnUnknownScriptInFull", suite.evalSendsAnUnknownScriptInFull},
-		{"EvalSendsScriptsAgainAfterRestart", suite.evalSendsScriptsAgainAfterRestart},
+		{"EvalRepliesOfEveryShape", s.evalRepliesOfEveryShape},
+		{"EvalIsBinarySafe", s.evalIsBinarySafe},
+		{"EvalKeepsOrder", s.evalKeepsOrder},
+		{"EvalOfNothing", s.evalOfNothing},
+		{"EvalOfABigBatch", s.evalOfABigBatch},
+		{"EvalConcurrently", s.evalConcurrently},
+		{"EvalSendsAnUnknownScriptInFull", s.evalSendsAnUnknownScriptInFull},
+		{"EvalSendsScriptsAgainAfterARestart", s.evalSendsScriptsAgainAfterARestart},
 
-		{"ErrorRepliesKeepTheirText", suite.errorRepliesKeepTheirText},
-		{"BadCallSpoilsNoOther", suite.badCallSpoilsNoOther},
-		{"ReadOnlyIsAReplyError", suite.readOnlyIsAReplyError},
-		{"MissingPasswordIsAReplyError", suite.missingPasswordIsAReplyError},
-		{"WrongPasswordIsAReplyErrorWithoutIt", suite.wrongPasswordIsAReplyErrorWithoutIt},
+		{"ErrorReplyKeepsItsText", s.errorReplyKeepsItsText},
+		{"BadCallSpoilsNoOther", s.badCallSpoilsNoOther},
+		{"ReadOnlyIsAReplyError", s.readOnlyIsAReplyError},
+		{"MissingPasswordIsAReplyError", s.missingPasswordIsAReplyError},
+		{"WrongPasswordIsAReplyErrorWithoutIt", s.wrongPasswordIsAReplyErrorWithoutIt},
 
-		{"DoneContextFailsAtOnce", suite.doneContextFailsAtOnce},
-		{"FrozenServerDoesNotHoldACaller", suite.frozenServerDoesNotHoldACaller},
-		{"FrozenServerDoesNotHoldADialer", suite.frozenServerDoesNotHoldADialer},
-		{"ImpatientCallerDoesNotFailOthers", suite.impatientCallerDoesNotFailOthers},
-		{"DeadServerIsNoReplyAndHeals", suite.deadServerIsNoReplyAndHeals},
-		{"CutConnectionHeals", suite.cutConnectionHeals},
+		{"DoneContextFailsAtOnce", s.doneContextFailsAtOnce},
+		{"FrozenServerHoldsNoCaller", s.frozenServerHoldsNoCaller},
+		{"ImpatientCallerFailsNoOther", s.impatientCallerFailsNoOther},
+		{"ImpatientDialerBlamesNoOther", s.impatientDialerBlamesNoOther},
+		{"DeadServerGivesNoReplyErrorAndHeals", s.deadServerGivesNoReplyErrorAndHeals},
+		{"CutConnectionHeals", s.cutConnectionHeals},
 
-		{"SubscribeDeliversInOrder", suite.subscribeDeliversInOrder},
-		{"SubscribeMissesNothingAfterUp", suite.subscribeMissesNothingAfterUp},
-		{"SubscribeSeveralAtOnce", suite.subscribeSeveralAtOnce},
-		{"SubscribeEndsWithItsContext", suite.subscribeEndsWithItsContext},
-		{"SubscribeLeavesNothingBehind", suite.subscribeLeavesNothingBehind},
-		{"SubscribeReportsACutConnection", suite.subscribeReportsACutConnection},
-		{"SubscribeReportsADeadServer", suite.subscribeReportsADeadServer},
+		{"SubscribeDeliversInOrder", s.subscribeDeliversInOrder},
+		{"SubscribeMissesNothingAfterUp", s.subscribeMissesNothingAfterUp},
+		{"SubscribeSeveralAtOnce", s.subscribeSeveralAtOnce},
+		{"SubscribeEndsWithItsContext", s.subscribeEndsWithItsContext},
+		{"SubscribeLeavesNothingBehind", s.subscribeLeavesNothingBehind},
+		{"SubscribeReportsACutConnection", s.subscribeReportsACutConnection},
+		{"SubscribeReportsADeadServer", s.subscribeReportsADeadServer},
 
-		{"ScanFindsEveryMatch", suite.scanFindsEveryMatch},
-		{"ScanStopsAtAnError", suite.scanStopsAtAnError},
-		{"ScanStopsWithItsContext", suite.scanStopsWithItsContext},
-		{"ScanLetsEachUseTheConn", suite.scanLetsEachUseTheConn},
+		{"ScanFindsEveryMatch", s.scanFindsEveryMatch},
+		{"ScanStopsAtAnError", s.scanStopsAtAnError},
+		{"ScanStopsWithItsContext", s.scanStopsWithItsContext},
+		{"ScanLetsEachUseTheConn", s.scanLetsEachUseTheConn},
 
-		{"VersionIsTheServers", suite.versionIsTheServers},
-		{"TargetNamesTheServer", suite.targetNamesTheServer},
-		{"CloseSucceeds", suite.closeSucceeds},
-		{"TLS", suite.tls},
-		{"TLSWithAnUnknownAuthority", suite.tlsWithAnUnknownAuthority},
-		{"UserWithFewPermissions", suite.userWithFewPermissions},
+		{"VersionIsTheServers", s.versionIsTheServers},
+		{"TargetNamesTheServerWithoutPassword", s.targetNamesTheServerWithoutPassword},
+		{"CloseSucceeds", s.closeSucceeds},
+		{"TLS", s.overTLS},
+		{"UnknownAuthorityGivesNoReplyError", s.unknownAuthorityGivesNoReplyError},
+		{"UserWithFewPermissions", s.userWithFewPermissions},
 	})
 }
 
-// RunCluster tests a Conn that leads to a Redis Cluster of three masters.
+// RunCluster is [Run] for a Conn that leads to a Redis Cluster, of three masters. It tests what a cluster makes different.
 func RunCluster(t *testing.T, open OpenFunc) {
-	nodes := redistest.StartCluster(t, 3)
-	var clauses []clause
-	for name, test := range map[string]func(*testing.T, suite, []*redistest.Server){
-		"TargetSaysCluster":                   suiteTargetSaysCluster,
-		"EvalBatchAcrossSlots":                suiteEvalBatchAcrossSlots,
-		"ScanCoversEveryMaster":               suiteScanCoversEveryMaster,
-		"SubscribeHearsEveryNode":             suiteSubscribeHearsEveryNode,
-		"EvalReportsABadCallAcrossSlotsAlone": suiteEvalReportsABadCallAcrossSlotsAlone,
-	} {
-		clauses = append(clauses, clause{name, func(t *testing.T, s suite) { test(t, s, nodes) }})
-	}
-	run(t, open, clauses)
+	c := cluster{suite{open}, redistest.StartCluster(t, 3)}
+	run(t, []clause{
+		{"TargetSaysCluster", c.targetSaysCluster},
+		{"EvalKeepsOrderAcrossSlots", c.evalKeepsOrderAcrossSlots},
+		{"EvalSendsAnUnknownScriptToEveryNode", c.evalSendsAnUnknownScriptToEveryNode},
+		{"BadCallSpoilsNoOther", c.badCallSpoilsNoOther},
+		{"SubscribeHearsEveryNode", c.subscribeHearsEveryNode},
+		{"ScanCoversEveryMaster", c.scanCoversEveryMaster},
+	})
 }
 
-func run(t *testing.T, open OpenFunc, clauses []clause) {
+type clause struct {
+	name string
+	test func(*testing.T)
+}
+
+func run(t *testing.T, clauses []clause) {
 	for _, c := range clauses {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.test(t, suite{open})
+			c.test(t)
 		})
+	}
+}
+
+type suite struct{ open OpenFunc }
+
+const (
+	// patience bounds what ought to succeed. It is generous, since it only matters when something is broken.
+	patience = 20 * time.Second
+
+	// prompt bounds what should happen at once. It must be well below the timeouts of client libraries, which start at 3 seconds.
+	prompt = 2 * time.Second
+)
+
+// start returns a new server and a Conn to it.
+func (s suite) start(t *testing.T, args ...string) (*redistest.Server, conn.Conn) {
+	t.Helper()
+	server := redistest.Start(t, args...)
+	return server, s.connect(t, Server{Addr: server.Addr()})
+}
+
+func (s suite) connect(t *testing.T, server Server) conn.Conn {
+	t.Helper()
+	c, err := s.open(t, server)
+	if err != nil {
+		t.Fatalf("open %s: %v", server.Addr, err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+// refused returns how a Conn fails that cannot be used: in open or in the first call.
+func (s suite) refused(t *testing.T, server Server) error {
+	t.Helper()
+	c, err := s.open(t, server)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.Eval(within(t, patience), conn.Call{Script: echo, Args: []string{"x"}})[0].Err
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// promptly fails the test if f takes long.
+func promptly(t *testing.T, what string, f func()) {
+	t.Helper()
+	start := time.Now()
+	f()
+	if took := time.Since(start); took > prompt {
+		t.Errorf("%s took %v, want less than %v", what, took.Round(time.Millisecond), prompt)
+	}
+}
+
+// eventually waits until f succeeds.
+func eventually(t *testing.T, what string, f func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if err = f(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s: %v after %v", what, err, patience)
+}
+
+// wantReplyError fails the test unless the server itself said no, with this code.
+func wantReplyError(t *testing.T, what string, err error, code string) {
+	t.Helper()
+	var sent *conn.ReplyError
+	if !errors.As(err, &sent) {
+		t.Errorf("%s = %v (%T), want a ReplyError", what, err, err)
+	} else if sent.Code() != code {
+		t.Errorf("%s = %q, want the code %s", what, sent.Text, code)
+	}
+}
+
+// wantNoAnswer fails the test unless err says that there was no answer, and blames ctx only if it is done.
+func wantNoAnswer(t *testing.T, ctx context.Context, what string, err error) {
+	t.Helper()
+	var sent *conn.ReplyError
+	switch {
+	case err == nil:
+		t.Errorf("%s = nil, want an error", what)
+	case errors.As(err, &sent):
+		t.Errorf("%s = ReplyError %q, but the server sent none", what, sent.Text)
+	case ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		t.Errorf("%s = %v, but the caller's context is not done", what, err)
 	}
 }

@@ -6,7 +6,7 @@
 //	client, err := redlatch.Open(ctx, server.URL(), redlatch.Options{})
 //	server.Pause() // what does the client make of a server that hangs?
 //
-// Servers keep nothing on disk unless told to, so [Server.Restart] after the defaults is a restart without data.
+// Servers keep nothing on disk unless told to, so by default [Server.Restart] is a restart without data.
 package redistest
 
 import (
@@ -86,7 +86,7 @@ func launch(dir string, secure *tls.Config, args []string) (*Server, error) {
 			return nil, err
 		}
 		s := &Server{binary: binary, dir: dir, args: args, addr: addr, password: passwordIn(args), tls: secure}
-		err = s.spawn()
+		err = s.spawn(loaded)
 		if err == nil {
 			return s, nil
 		}
@@ -123,8 +123,14 @@ func passwordIn(args []string) string {
 	return password
 }
 
-// spawn starts a process on the server's address and returns when it answers.
-func (s *Server) spawn() error {
+// What INFO says in either state.
+const (
+	loaded  = "\r\nloading:0\r\n"
+	loading = "\r\nloading:1\r\n"
+)
+
+// spawn starts a process on the server's address and returns when it answers and is in this state.
+func (s *Server) spawn(state string) error {
 	log, err := os.Create(s.logfile())
 	if err != nil {
 		return err
@@ -142,7 +148,7 @@ func (s *Server) spawn() error {
 		close(exited)
 	}()
 	s.cmd, s.exited = cmd, exited
-	return s.awaitAnswer()
+	return s.await(state)
 }
 
 func (s *Server) logfile() string { return filepath.Join(s.dir, "redis.log") }
@@ -158,21 +164,20 @@ func (s *Server) commandLine() []string {
 	return append(line, s.args...)
 }
 
-// awaitAnswer returns when the process answers. A server that still loads its data answers (with LOADING) and counts.
-func (s *Server) awaitAnswer() error {
+func (s *Server) await(state string) error {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		select {
 		case <-s.exited:
 			return s.exitError()
 		case <-time.After(2 * time.Millisecond):
 		}
-		// Whoever took the port away may answer too, so ask who it is. INFO is also answered while loading.
-		info, err := s.DoErr("INFO", "server")
-		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.cmd.Process.Pid)) {
+		// Whoever took the port away may answer too, so ask who it is.
+		info, err := s.DoErr("INFO")
+		if err == nil && strings.Contains(info, fmt.Sprintf("\r\nprocess_id:%d\r\n", s.cmd.Process.Pid)) && strings.Contains(info, state) {
 			return nil
 		}
 	}
-	return fmt.Errorf("redis-server on %s does not answer; its log:\n%s", s.addr, s.log())
+	return fmt.Errorf("redis-server on %s does not answer as it should; its log:\n%s", s.addr, s.log())
 }
 
 func (s *Server) exitError() error {
@@ -219,12 +224,24 @@ func (s *Server) Stop() {
 func (s *Server) Kill() { s.Stop() }
 
 // Restart starts a fresh process on the same address and in the same directory, after killing the old one if it still runs. It returns
-// when the server answers. What the server does not persist is gone, and by default it persists nothing.
+// when the server has loaded its data and answers. What the server does not persist is gone, and by default it persists nothing.
 func (s *Server) Restart() {
+	s.helper()
+	s.restart(loaded)
+}
+
+// RestartLoading is [Server.Restart] for a server that takes its time to load its data (as --key-load-delay makes it). It returns while
+// the server loads, and answers most requests with LOADING.
+func (s *Server) RestartLoading() {
+	s.helper()
+	s.restart(loading)
+}
+
+func (s *Server) restart(state string) {
 	s.helper()
 	s.Stop()
 	for deadline := time.Now().Add(patience); ; {
-		err := s.spawn()
+		err := s.spawn(state)
 		if err == nil {
 			return
 		}

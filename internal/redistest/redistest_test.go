@@ -58,6 +58,25 @@ func TestRestartKeepsWhatIsPersisted(t *testing.T) {
 	}
 }
 
+func TestRestartLoadingReturnsWhileTheServerLoads(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--key-load-delay", "50000", "--loading-process-events-interval-bytes", "1024", "--rdbcompression", "no")
+	s.Do("EVAL", "for i = 1, 400 do redis.call('SET', 'k' .. i, string.rep('x', 1024)) end", "0")
+	s.Do("SAVE")
+	s.RestartLoading()
+	if _, err := s.DoErr("GET", "k1"); err == nil || !strings.HasPrefix(err.Error(), "LOADING") {
+		t.Errorf("GET = %v, want LOADING", err)
+	}
+	s.Do("CONFIG", "SET", "key-load-delay", "0") // which lets it go on
+	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := s.DoErr("GET", "k1"); err == nil {
+			break
+		} else if time.Since(start) > 10*time.Second {
+			t.Fatalf("GET = %v 10s after the delay was lifted", err)
+		}
+	}
+}
+
 func TestRestartWaitsForItsPort(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -1,0 +1,68 @@
+package conntest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+type cluster struct {
+	suite
+	nodes []*redistest.Server
+}
+
+func (c cluster) connect(t *testing.T) conn.Conn {
+	t.Helper()
+	return c.suite.connect(t, Server{Addr: c.nodes[0].Addr()})
+}
+
+func (c cluster) targetSaysCluster(t *testing.T) {
+	if target := c.connect(t).Target(); !target.Cluster || target.Addr == "" {
+		t.Errorf("Target = %+v, want a cluster and its address", target)
+	}
+}
+
+func (c cluster) evalKeepsOrderAcrossSlots(t *testing.T) {
+	wantEchoes(t, c.connect(t), 300)
+}
+
+func (c cluster) evalSendsAnUnknownScriptToEveryNode(t *testing.T) {
+	co := c.connect(t)
+	script := unseen(count.Text)
+	for want := int64(1); want <= 3; want++ {
+		var calls []conn.Call
+		for i := range 50 {
+			calls = append(calls, conn.Call{Script: script, Keys: []string{fmt.Sprint("count", i)}})
+		}
+		for i, r := range co.Eval(within(t, patience), calls...) {
+			if r.Err != nil || r.Reply.Int != want {
+				t.Fatalf("run %d: call %d = %+v, want %d", want, i, r, want)
+			}
+		}
+		c.nodes[want-1].Do("SCRIPT", "FLUSH")
+	}
+}
+
+func (c cluster) badCallSpoilsNoOther(t *testing.T) {
+	wantOneBad(t, c.connect(t), []string{"a", "b", "c", "d"}) // in as many slots, on all three nodes
+}
+
+func (c cluster) subscribeHearsEveryNode(t *testing.T) {
+	l := heard(t, c.connect(t), "cluster channel")
+	for i, node := range c.nodes {
+		message := fmt.Sprint("from node ", i)
+		node.Do("PUBLISH", "cluster channel", message)
+		l.want(message)
+	}
+}
+
+func (c cluster) scanCoversEveryMaster(t *testing.T) {
+	co := c.connect(t)
+	for i := 1; i <= 300; i++ {
+		eval(t, co, conn.Call{Script: count, Keys: []string{fmt.Sprint("scan:", i)}})
+	}
+	wantScan(t, co, "scan:*", "scan:", 300)
+	wantScan(t, co, "none:*", "", 0)
+}

@@ -1,0 +1,95 @@
+package conntest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"strings"
+	"testing"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+func (s suite) versionIsTheServers(t *testing.T) {
+	server, c := s.start(t)
+	got, err := c.Version(within(t, patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := server.Do("INFO", "server")
+	field := "\nredis_version:"
+	if strings.Contains(info, "\nvalkey_version:") {
+		field = "\nvalkey_version:" // its redis_version is only what it is compatible with
+	}
+	if !strings.Contains(info, field+got+"\r\n") || got == "" {
+		t.Errorf("Version = %q, want what INFO says:\n%s", got, info)
+	}
+}
+
+func (s suite) targetNamesTheServerWithoutPassword(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", "correct-horse")
+	c := s.connect(t, Server{Addr: server.Addr(), Password: "correct-horse"})
+	if err := works(within(t, patience), c); err != nil {
+		t.Fatalf("with the right password: %v", err)
+	}
+	got := c.Target()
+	if !strings.Contains(got.Addr, server.Addr()) || strings.Contains(got.Addr, "correct-horse") {
+		t.Errorf("Target().Addr = %q, want %s and never the password", got.Addr, server.Addr())
+	}
+	if got.Cluster {
+		t.Errorf("Target().Cluster = true for a single server")
+	}
+}
+
+func (s suite) closeSucceeds(t *testing.T) {
+	server := redistest.Start(t)
+	c, err := s.open(t, Server{Addr: server.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eval(t, c, conn.Call{Script: echo, Args: []string{"x"}})
+	if err := c.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	_ = works(within(t, patience), c) // the user's client still works, the Conn's own fails; neither hangs
+}
+
+func (s suite) overTLS(t *testing.T) {
+	server, config := redistest.StartTLS(t)
+	c := s.connect(t, Server{Addr: server.Addr(), TLS: config})
+	wantEverything(t, server, c)
+}
+
+// wantEverything makes one use of each kind of request.
+func wantEverything(t *testing.T, server *redistest.Server, c conn.Conn) {
+	t.Helper()
+	l := heard(t, c, "channel")
+	publish := conn.NewScript("publish", "return redis.call('PUBLISH', KEYS[1], ARGV[1])")
+	if got := eval(t, c, conn.Call{Script: publish, Keys: []string{"channel"}, Args: []string{"hello"}}); got.Int != 1 {
+		t.Errorf("PUBLISH reached %d, want 1", got.Int)
+	}
+	l.want("hello")
+	l.stop()
+	_ = l.end(prompt)
+	wantEchoes(t, c, 10)
+	server.Do("SET", "key1", "v")
+	wantScan(t, c, "key*", "key", 1)
+	if _, err := c.Version(within(t, patience)); err != nil {
+		t.Errorf("Version: %v", err)
+	}
+}
+
+func (s suite) unknownAuthorityGivesNoReplyError(t *testing.T) {
+	server, _ := redistest.StartTLS(t)
+	err := s.refused(t, Server{Addr: server.Addr(), TLS: &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "127.0.0.1"}})
+	wantNoAnswer(t, t.Context(), "a call over TLS that cannot be trusted", err)
+}
+
+// userWithFewPermissions allows what a Conn needs and what the suite's scripts do, and nothing else.
+func (s suite) userWithFewPermissions(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do("ACL", "SETUSER", "worker", "on", ">correct-horse", "~*", "&*",
+		"+evalsha", "+eval", "+subscribe", "+ping", "+scan", "+info", "+publish")
+	c := s.connect(t, Server{Addr: server.Addr(), Username: "worker", Password: "correct-horse"})
+	wantEverything(t, server, c)
+}

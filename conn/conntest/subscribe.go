@@ -1,0 +1,268 @@
+package conntest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// noticed is how long a server that stopped answering may go unnoticed.
+const noticed = 15 * time.Second
+
+// listener is one running Subscribe.
+type listener struct {
+	t        *testing.T
+	stop     context.CancelFunc
+	ups      atomic.Int32
+	up       chan struct{} // closed by the first up
+	messages chan string
+	ended    chan error
+}
+
+// listen starts to subscribe and returns at once.
+func listen(t *testing.T, c conn.Conn, channel string) *listener {
+	ctx, stop := context.WithCancel(t.Context())
+	l := &listener{t: t, stop: stop, up: make(chan struct{}), messages: make(chan string, 10_000), ended: make(chan error, 1)}
+	t.Cleanup(stop)
+	go func() {
+		l.ended <- c.Subscribe(ctx, channel, l.confirm, func(payload string) { l.messages <- payload })
+	}()
+	return l
+}
+
+func (l *listener) confirm() {
+	if l.ups.Add(1) == 1 {
+		close(l.up)
+	}
+}
+
+// heard subscribes and returns once that is confirmed.
+func heard(t *testing.T, c conn.Conn, channel string) *listener {
+	t.Helper()
+	l := listen(t, c, channel)
+	select {
+	case <-l.up:
+	case err := <-l.ended:
+		t.Fatalf("Subscribe(%s) = %v before it was up", channel, err)
+	case <-time.After(patience):
+		t.Fatalf("Subscribe(%s) is not up after %v", channel, patience)
+	}
+	return l
+}
+
+// want receives these messages, in this order.
+func (l *listener) want(messages ...string) {
+	l.t.Helper()
+	for i, want := range messages {
+		select {
+		case got := <-l.messages:
+			if got != want {
+				l.t.Fatalf("message %d = %q, want %q", i, got, want)
+			}
+		case err := <-l.ended:
+			l.t.Fatalf("ended with %v instead of message %d, %q", err, i, want)
+		case <-time.After(patience):
+			l.t.Fatalf("no message %d, %q, within %v", i, want, patience)
+		}
+	}
+}
+
+// end returns why Subscribe ended, and checks that it was confirmed once.
+func (l *listener) end(limit time.Duration) error {
+	l.t.Helper()
+	start := time.Now()
+	select {
+	case err := <-l.ended:
+		if n := l.ups.Load(); n != 1 {
+			l.t.Errorf("up was called %d times, want once", n)
+		}
+		return err
+	case <-time.After(limit + patience):
+		l.t.Fatalf("Subscribe has not returned %v after it had to", time.Since(start)-limit)
+		return nil
+	}
+}
+
+func numbers(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = strconv.Itoa(i)
+	}
+	return all
+}
+
+func (s suite) subscribeDeliversInOrder(t *testing.T) {
+	server, c := s.start(t)
+	l := heard(t, c, "channel")
+	binary := "\x00\r\n\xff ünï"
+	server.Do("PUBLISH", "channel", binary)
+	server.Do("PUBLISH", "other", "not for us")
+	server.Do("PUBLISH", "channel", "")
+	l.want(binary, "")
+
+	// Bursts come from scripts, as grants do.
+	burst := conn.NewScript("burst", "for i = 0, ARGV[1] - 1 do redis.call('PUBLISH', KEYS[1], i) end")
+	for range 5 {
+		eval(t, c, conn.Call{Script: burst, Keys: []string{"channel"}, Args: []string{"100"}})
+	}
+	l.want(slices.Repeat(numbers(100), 5)...)
+	l.stop()
+	if err := l.end(prompt); !errors.Is(err, context.Canceled) {
+		t.Errorf("Subscribe = %v, want the context's error", err)
+	}
+}
+
+// subscribeMissesNothingAfterUp publishes the moment that up is called, while Subscribe is still busy with it.
+func (s suite) subscribeMissesNothingAfterUp(t *testing.T) {
+	server, c := s.start(t)
+	for i := range 20 {
+		l := listen(t, c, "channel")
+		select {
+		case <-l.up:
+		case err := <-l.ended:
+			t.Fatalf("Subscribe = %v", err)
+		}
+		want := strconv.Itoa(i)
+		if n := server.Do("PUBLISH", "channel", want); n != "1" {
+			t.Fatalf("%s subscribers after up, want 1", n)
+		}
+		l.want(want)
+		l.stop()
+		eventually(t, "the subscription's end", func() error { return subscribers(server, "channel", 0) })
+	}
+}
+
+func (s suite) subscribeSeveralAtOnce(t *testing.T) {
+	server, c := s.start(t)
+	one, two, again := heard(t, c, "one"), heard(t, c, "two"), heard(t, c, "one")
+	server.Do("PUBLISH", "one", "1")
+	server.Do("PUBLISH", "two", "2")
+	one.want("1")
+	again.want("1")
+	two.want("2")
+
+	one.stop()
+	_ = one.end(prompt)
+	eventually(t, "the end of one of three", func() error { return subscribers(server, "one", 1) })
+	server.Do("PUBLISH", "one", "3")
+	server.Do("PUBLISH", "two", "4")
+	again.want("3")
+	two.want("4")
+}
+
+func (s suite) subscribeEndsWithItsContext(t *testing.T) {
+	_, c := s.start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	promptly(t, "a subscription with a deadline", func() {
+		if err := c.Subscribe(ctx, "channel", func() {}, func(string) {}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Subscribe = %v, want the context's error", err)
+		}
+	})
+	l := heard(t, c, "channel")
+	promptly(t, "a cancelled subscription", func() {
+		l.stop()
+		if err := l.end(prompt); !errors.Is(err, context.Canceled) {
+			t.Errorf("Subscribe = %v, want the context's error", err)
+		}
+	})
+}
+
+// subscribeLeavesNothingBehind wants each ended subscription gone from the server, and its connection closed or free for others.
+func (s suite) subscribeLeavesNothingBehind(t *testing.T) {
+	server, c := s.start(t)
+	for range 30 {
+		l := heard(t, c, "channel")
+		l.stop()
+		_ = l.end(prompt)
+	}
+	for range 30 { // given up at some moment before it is up
+		l := listen(t, c, "channel")
+		l.stop()
+		<-l.ended
+	}
+	eventually(t, "the end of all subscriptions", func() error {
+		if list := server.Do("CLIENT", "LIST", "TYPE", "pubsub"); list != "" {
+			return fmt.Errorf("still subscribed: %s", list)
+		}
+		if n := strings.Count(server.Do("CLIENT", "LIST"), "\n"); n > 20 {
+			return fmt.Errorf("%d connections are open", n)
+		}
+		return subscribers(server, "channel", 0)
+	})
+}
+
+func subscribers(server *redistest.Server, channel string, want int) error {
+	if got := server.Do("PUBSUB", "NUMSUB", channel); got != channel+"\n"+strconv.Itoa(want) {
+		return fmt.Errorf("PUBSUB NUMSUB = %q, want %d", got, want)
+	}
+	return nil
+}
+
+func (s suite) subscribeReportsACutConnection(t *testing.T) {
+	server, c := s.start(t)
+	l := heard(t, c, "channel")
+	server.Do("PUBLISH", "channel", "last")
+	server.Do("CLIENT", "KILL", "TYPE", "pubsub")
+	promptly(t, "a cut subscription", func() { wantNoAnswer(t, t.Context(), "Subscribe on a cut connection", l.end(prompt)) })
+	if got := <-l.messages; got != "last" {
+		t.Errorf("message = %q, want the one from before the cut", got)
+	}
+	if stats := server.Do("INFO", "commandstats"); !strings.Contains(stats, "cmdstat_subscribe:calls=1,") {
+		t.Errorf("it has subscribed again by itself: %s", stats)
+	}
+	server.Do("PUBLISH", "channel", "missed")
+	l = heard(t, c, "channel")
+	server.Do("PUBLISH", "channel", "heard")
+	l.want("heard")
+}
+
+func (s suite) subscribeReportsADeadServer(t *testing.T) {
+	server, c := s.start(t)
+	l := heard(t, c, "channel")
+	server.Kill()
+	promptly(t, "a subscription to a dead server", func() { wantNoAnswer(t, t.Context(), "Subscribe", l.end(prompt)) })
+	server.Restart()
+	eventually(t, "a new subscription", func() error {
+		l = listen(t, c, "channel")
+		select {
+		case <-l.up:
+			return nil
+		case err := <-l.ended:
+			return err
+		}
+	})
+	server.Do("PUBLISH", "channel", "heard")
+	l.want("heard")
+}
+
+func (s suite) subscribeNoticesAFrozenServer(t *testing.T) {
+	server, c := s.start(t)
+	l := heard(t, c, "channel")
+	given := heard(t, c, "given up")
+	server.Pause()
+	start := time.Now()
+	promptly(t, "a cancelled subscription to a frozen server", func() {
+		given.stop()
+		if err := given.end(prompt); !errors.Is(err, context.Canceled) {
+			t.Errorf("Subscribe = %v, want the context's error", err)
+		}
+	})
+	wantNoAnswer(t, t.Context(), "Subscribe to a frozen server", l.end(noticed))
+	if took := time.Since(start); took > noticed {
+		t.Errorf("it took %v to notice, want less than %v", took.Round(time.Millisecond), noticed)
+	}
+	server.Resume()
+	l = heard(t, c, "channel")
+	server.Do("PUBLISH", "channel", "heard")
+	l.want("heard")
+}

@@ -1,0 +1,222 @@
+// Package redlatchgoredis lets redlatch run on a go-redis client that the program already has:
+//
+//	mine := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+//	client, err := redlatch.New(redlatchgoredis.New(mine), redlatch.Options{})
+//
+// The client may also be for Sentinel (redis.NewFailoverClient) or for a cluster (redis.NewClusterClient). It stays the program's own:
+// redlatch shares its connection pool, which each subscription leaves by one connection, and never closes it.
+//
+// # Timeouts and retries
+//
+// Unless Options.ContextTimeoutEnabled is set, go-redis does not look at a context while it waits for a server. Calls of redlatch end with
+// their context all the same; what they leave running ends with the client's ReadTimeout, so do not turn that off.
+//
+// Retries by go-redis are sound, because every script of redlatch may run twice and mean one. They are not needed either: redlatch
+// resends by itself.
+package redlatchgoredis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/conn"
+)
+
+var _ conn.Conn = (*Conn)(nil)
+
+// Conn is a [conn.Conn] over a go-redis client. Safe for concurrent use.
+type Conn struct {
+	client  redis.UniversalClient
+	cluster forEachMaster // nil unless client is for a cluster
+	target  conn.Target
+}
+
+type forEachMaster interface {
+	ForEachMaster(ctx context.Context, each func(context.Context, *redis.Client) error) error
+}
+
+// New wraps a client that the caller keeps: closing redlatch leaves it open.
+//
+// The client is a [*redis.Client], a [*redis.ClusterClient], or something that embeds one of them. New panics on any other. In
+// particular it refuses a [*redis.Ring], which moves keys to another server when one does not answer, so that two could hold one lock;
+// and a [*redis.AutoPipeliner], which does not say what it leads to. Wrap the client beneath that instead.
+func New(client redis.UniversalClient) *Conn {
+	c := &Conn{client: client}
+	switch client := client.(type) {
+	case interface{ Options() *redis.Options }:
+		c.target.Addr = client.Options().Addr
+	case interface {
+		Options() *redis.ClusterOptions
+		forEachMaster
+	}:
+		c.cluster = client
+		c.target = conn.Target{Addr: strings.Join(client.Options().Addrs, ","), Cluster: true}
+	default:
+		panic(fmt.Sprintf("redlatchgoredis: cannot use a %T: give New a *redis.Client or a *redis.ClusterClient", client))
+	}
+	return c
+}
+
+// Target implements [conn.Conn].
+func (c *Conn) Target() conn.Target { return c.target }
+
+// Close implements [conn.Conn]: it does nothing, since the client is the program's own.
+func (c *Conn) Close() error { return nil }
+
+// Eval implements [conn.Conn].
+func (c *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := c.run(ctx, calls, evalsha)
+	var unknown []int
+	var again []conn.Call
+	for i, r := range results {
+		if unknownScript(r.Err) {
+			unknown = append(unknown, i)
+			again = append(again, calls[i])
+		}
+	}
+	for i, r := range c.run(ctx, again, eval) {
+		results[unknown[i]] = r
+	}
+	return results
+}
+
+// run sends the calls as one pipeline of the commands that they are built into. It builds them before anything that may outlast it
+// starts, since calls is the caller's.
+func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(context.Context, *conn.Call) *redis.Cmd) []conn.Result {
+	if len(calls) == 0 {
+		return nil
+	}
+	commands := make([]*redis.Cmd, len(calls))
+	for i := range calls {
+		commands[i] = build(ctx, &calls[i])
+	}
+	results, err := await(ctx, func() ([]conn.Result, error) { return c.process(ctx, commands), nil })
+	if err != nil {
+		results = make([]conn.Result, len(calls))
+		for i := range results {
+			results[i].Err = err
+		}
+	}
+	return results
+}
+
+func (c *Conn) process(ctx context.Context, commands []*redis.Cmd) []conn.Result {
+	var err error
+	if len(commands) == 1 {
+		err = c.client.Process(ctx, commands[0])
+	} else {
+		pipe := c.client.Pipeline()
+		for _, command := range commands {
+			_ = pipe.Process(ctx, command) // only queues
+		}
+		_, err = pipe.Exec(ctx)
+	}
+	results := make([]conn.Result, len(commands))
+	for i, command := range commands {
+		results[i] = result(ctx, command, err)
+	}
+	return results
+}
+
+func evalsha(ctx context.Context, call *conn.Call) *redis.Cmd {
+	return command(ctx, "evalsha", call.Script.SHA1, call)
+}
+
+func eval(ctx context.Context, call *conn.Call) *redis.Cmd {
+	return command(ctx, "eval", call.Script.Text, call)
+}
+
+func command(ctx context.Context, name, script string, call *conn.Call) *redis.Cmd {
+	args := make([]any, 0, 3+len(call.Keys)+len(call.Args))
+	args = append(args, name, script, len(call.Keys))
+	for _, key := range call.Keys {
+		args = append(args, key)
+	}
+	for _, arg := range call.Args {
+		args = append(args, arg)
+	}
+	cmd := redis.NewCmd(ctx, args...)
+	if len(call.Keys) > 0 {
+		cmd.SetFirstKeyPos(3) // by which a cluster's client finds the node
+	}
+	return cmd
+}
+
+func unknownScript(err error) bool {
+	var sent *conn.ReplyError
+	return errors.As(err, &sent) && sent.Code() == "NOSCRIPT"
+}
+
+// Scan implements [conn.Conn].
+func (c *Conn) Scan(ctx context.Context, pattern string, each func(key string) error) error {
+	masters, err := c.masters(ctx)
+	if err != nil {
+		return err
+	}
+	for _, master := range masters {
+		if err := scan(ctx, master, pattern, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// masters returns a client for each master. ForEachMaster could scan by itself, but it visits all masters at once, and each is not made
+// for that.
+func (c *Conn) masters(ctx context.Context) ([]redis.Cmdable, error) {
+	if c.cluster == nil {
+		return []redis.Cmdable{c.client}, nil
+	}
+	return await(ctx, func() ([]redis.Cmdable, error) {
+		var mu sync.Mutex
+		var masters []redis.Cmdable // guarded by mu
+		err := c.cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			masters = append(masters, master)
+			return nil
+		})
+		return masters, failure(ctx, err)
+	})
+}
+
+func scan(ctx context.Context, node redis.Cmdable, pattern string, each func(key string) error) error {
+	type page struct {
+		keys   []string
+		cursor uint64
+	}
+	for cursor := uint64(0); ; {
+		p, err := await(ctx, func() (page, error) {
+			keys, next, err := node.Scan(ctx, cursor, pattern, 1000).Result()
+			return page{keys, next}, failure(ctx, err)
+		})
+		if err != nil {
+			return err
+		}
+		for _, key := range p.keys {
+			if err := each(key); err != nil {
+				return err
+			}
+		}
+		if cursor = p.cursor; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// Version implements [conn.Conn].
+func (c *Conn) Version(ctx context.Context) (string, error) {
+	info, err := await(ctx, func() (string, error) {
+		info, err := c.client.Info(ctx, "server").Result()
+		return info, failure(ctx, err)
+	})
+	if err != nil {
+		return "", err
+	}
+	return conn.ServerVersion(info)
+}

@@ -1,0 +1,107 @@
+package redlatchgoredis_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/conn/conntest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchgoredis"
+)
+
+func single(protocol int, contextTimeout bool) conntest.OpenFunc {
+	return func(t *testing.T, s conntest.Server) (conn.Conn, error) {
+		client := redis.NewClient(&redis.Options{
+			Addr: s.Addr, Username: s.Username, Password: s.Password, TLSConfig: s.TLS,
+			Protocol: protocol, ContextTimeoutEnabled: contextTimeout,
+		})
+		t.Cleanup(func() { client.Close() })
+		return redlatchgoredis.New(client), nil
+	}
+}
+
+// Each of the two options is tested both ways.
+
+func TestRESP3(t *testing.T) {
+	t.Parallel()
+	conntest.Run(t, single(3, false))
+}
+
+func TestRESP2WithContextTimeout(t *testing.T) {
+	t.Parallel()
+	conntest.Run(t, single(2, true))
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	conntest.RunCluster(t, func(t *testing.T, s conntest.Server) (conn.Conn, error) {
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr}})
+		t.Cleanup(func() { client.Close() })
+		return redlatchgoredis.New(client), nil
+	})
+}
+
+// TestTimeLimitOfTheLibraryIsNotTheCallers has a connection attempt run out of time. An error that matches context.DeadlineExceeded
+// would tell callers that their own time is up.
+func TestTimeLimitOfTheLibraryIsNotTheCallers(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{
+		Dialer:     func(context.Context, string, string) (net.Conn, error) { return nil, context.DeadlineExceeded },
+		MaxRetries: -1, DialerRetries: 1,
+	})
+	defer client.Close()
+	call := conn.Call{Script: conn.NewScript("one", "return 1")}
+	err := redlatchgoredis.New(client).Eval(t.Context(), call)[0].Err
+	if err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Eval = %v, want an error that is not a context's", err)
+	}
+}
+
+func TestCloseLeavesTheClientOpen(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr()})
+	defer client.Close()
+	if err := redlatchgoredis.New(client).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Ping(t.Context()).Err(); err != nil {
+		t.Errorf("after Close the program's own client says %v", err)
+	}
+}
+
+func TestNewRefusesClientsThatCannotHoldALock(t *testing.T) {
+	t.Parallel()
+	single := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer single.Close()
+	pipeliner, err := single.AutoPipeline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1"}})
+	defer ring.Close()
+	for _, client := range []redis.UniversalClient{ring, pipeliner} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("New(%T) does not panic", client)
+				}
+			}()
+			redlatchgoredis.New(client)
+		}()
+	}
+}
+
+func TestNewTakesWhatEmbedsAClient(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: "correct-horse"})
+	defer client.Close()
+	wrapped := struct{ *redis.Client }{client}
+	if got := redlatchgoredis.New(wrapped).Target(); got != (conn.Target{Addr: "127.0.0.1:1"}) {
+		t.Errorf("Target = %+v, want the client's address alone", got)
+	}
+}

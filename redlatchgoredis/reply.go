@@ -1,0 +1,89 @@
+package redlatchgoredis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/conn"
+)
+
+// await runs f and returns what it returns, or the error of ctx once that is done; f then ends by the client's own timeouts, and nobody
+// hears of it.
+func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		value, err := f()
+		done <- outcome{value, err}
+	}()
+	select {
+	case o := <-done:
+		return o.value, o.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}
+
+// result is the outcome of a command that was processed, possibly in a pipeline, of which err is the error.
+func result(ctx context.Context, command *redis.Cmd, err error) conn.Result {
+	value, own := command.Result()
+	switch {
+	case errors.Is(own, redis.Nil):
+		return conn.Result{Reply: conn.Reply{Nil: true}}
+	case own != nil:
+		return conn.Result{Err: failure(ctx, own)}
+	case value == nil && err != nil: // the pipeline never came to it
+		return conn.Result{Err: failure(ctx, err)}
+	}
+	answer, err := reply(value)
+	return conn.Result{Reply: answer, Err: err}
+}
+
+func reply(value any) (conn.Reply, error) {
+	switch value := value.(type) {
+	case nil:
+		return conn.Reply{Nil: true}, nil
+	case int64:
+		return conn.Reply{Int: value}, nil
+	case string:
+		return conn.Reply{Text: value}, nil
+	case []any:
+		list := make([]conn.Reply, len(value))
+		for i, item := range value {
+			var err error
+			if list[i], err = reply(item); err != nil {
+				return conn.Reply{}, err
+			}
+		}
+		return conn.Reply{List: list}, nil
+	default:
+		return conn.Reply{}, fmt.Errorf("unexpected reply %T", value)
+	}
+}
+
+// failure is what to return for an error of go-redis: the server's own as a [conn.ReplyError], that of ctx only if ctx is done.
+func failure(ctx context.Context, err error) error {
+	var sent redis.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &sent):
+		return &conn.ReplyError{Text: sent.Error()}
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("connection: %v", err) // go-redis has contexts of its own, as for dialing
+	default:
+		return err
+	}
+}

@@ -1,0 +1,88 @@
+package redlatchgoredis
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// checkEvery is how often a subscription sends a ping. A server that stopped answering is noticed at the second check.
+const checkEvery = 5 * time.Second
+
+var errSilent = errors.New("the server does not answer")
+
+// cancelled is what a subscription reads under. Reading takes no notice of its context, but go-redis answers a lost connection by
+// dialing and subscribing anew, in silence and with a lock held that Close needs. Under a cancelled context that fails at once.
+var cancelled = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// Subscribe implements [conn.Conn].
+func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s := &subscription{pubsub: c.client.Subscribe(ctx), up: up, message: message}
+	// The goroutine below ends with Close, which may have to wait for it to finish dialing.
+	defer func() { go s.pubsub.Close() }()
+	ended := make(chan error, 1)
+	go func() { ended <- s.listen(ctx, channel) }()
+	check := time.NewTicker(checkEvery)
+	defer check.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return failure(ctx, err)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-check.C:
+			if err := s.check(); err != nil {
+				return failure(ctx, err)
+			}
+		}
+	}
+}
+
+type subscription struct {
+	pubsub  *redis.PubSub
+	up      func()
+	message func(payload string)
+	heard   atomic.Bool // something came from the server since the last check
+}
+
+// listen subscribes and receives until the connection is lost or closed.
+func (s *subscription) listen(ctx context.Context, channel string) error {
+	if err := s.pubsub.Subscribe(ctx, channel); err != nil {
+		return err
+	}
+	for {
+		// It is tempting to do without check and use ReceiveTimeout. But a time limit that passes in the middle of a message leaves the
+		// rest of it to be read as something else.
+		received, err := s.pubsub.Receive(cancelled)
+		if err != nil {
+			return err
+		}
+		s.heard.Store(true)
+		switch received := received.(type) {
+		case *redis.Subscription:
+			if received.Kind == "subscribe" {
+				s.up()
+			}
+		case *redis.Message:
+			s.message(received.Payload)
+		}
+	}
+}
+
+// check asks for a sign of life that the next check can find, having found one itself: the pong, or before that the confirmation.
+func (s *subscription) check() error {
+	if !s.heard.Swap(false) {
+		return errSilent
+	}
+	return s.pubsub.Ping(cancelled)
+}

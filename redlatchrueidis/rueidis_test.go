@@ -1,0 +1,128 @@
+package redlatchrueidis_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/conn/conntest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchrueidis"
+)
+
+func options(s conntest.Server) rueidis.ClientOption {
+	return rueidis.ClientOption{InitAddress: []string{s.Addr}, Username: s.Username, Password: s.Password, TLSConfig: s.TLS}
+}
+
+// owned opens a client of the adapter's own.
+func owned(t *testing.T, s conntest.Server) (conn.Conn, error) {
+	c, err := redlatchrueidis.Open(options(s))
+	if err != nil {
+		return nil, err // not a conn.Conn with nothing inside
+	}
+	return c, nil
+}
+
+// shared returns how to wrap a client that the program set up in its own way.
+func shared(set func(*rueidis.ClientOption)) conntest.OpenFunc {
+	return func(t *testing.T, s conntest.Server) (conn.Conn, error) {
+		o := options(s)
+		set(&o)
+		client, err := rueidis.NewClient(o)
+		if err != nil {
+			return nil, refusal(err)
+		}
+		t.Cleanup(client.Close)
+		return redlatchrueidis.New(client, s.Addr), nil
+	}
+}
+
+// refusal is what New's callers see of a refused login: an error of rueidis, which the suite does not know.
+func refusal(err error) error {
+	if sent, ok := errors.AsType[*rueidis.RedisError](err); ok {
+		return &conn.ReplyError{Text: sent.Error()}
+	}
+	return err
+}
+
+func TestOwnClient(t *testing.T) {
+	t.Parallel()
+	conntest.Run(t, owned)
+}
+
+func TestOwnClientOfACluster(t *testing.T) {
+	t.Parallel()
+	conntest.RunCluster(t, owned)
+}
+
+// TestSharedClient leaves rueidis as it is out of the box, with retries, but for caching, which the suite's user may not turn on.
+func TestSharedClient(t *testing.T) {
+	t.Parallel()
+	conntest.Run(t, shared(func(o *rueidis.ClientOption) { o.DisableCache = true }))
+}
+
+func TestSharedClientWithRESP2(t *testing.T) {
+	t.Parallel()
+	conntest.Run(t, shared(func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true }))
+}
+
+func TestOpenErrorNamesTheServerOnceAndNeverThePassword(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "correct-horse")
+	o := rueidis.ClientOption{InitAddress: []string{server.Addr()}, Password: "battery-staple"}
+	wantNamed := func(what string) {
+		_, err := redlatchrueidis.Open(o)
+		if err == nil || strings.Count(err.Error(), server.Addr()) != 1 || strings.Contains(err.Error(), "battery-staple") {
+			t.Errorf("Open with %s = %v, want %s once and no password", what, err, server.Addr())
+		}
+	}
+	wantNamed("a wrong password")
+	server.Kill()
+	wantNamed("nobody listening")
+}
+
+// TestTimeLimitOfTheLibraryIsNotTheCallers has rueidis run out of time while it connects. An error that matches context.DeadlineExceeded
+// would tell callers that their own time is up.
+func TestTimeLimitOfTheLibraryIsNotTheCallers(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	o := rueidis.ClientOption{InitAddress: []string{server.Addr()}, Dialer: net.Dialer{Timeout: 50 * time.Millisecond}}
+	c, err := redlatchrueidis.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	server.Restart()
+	server.Pause()
+	call := conn.Call{Script: conn.NewScript("one", "return 1")}
+	for range 3 { // connections from before the restart fail in another way
+		if err := c.Eval(t.Context(), call)[0].Err; err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Eval = %v, want an error that is not a context's", err)
+		}
+	}
+	if _, err := redlatchrueidis.Open(o); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Open = %v, want an error that is not a context's", err)
+	}
+}
+
+func TestCloseLeavesASharedClientOpen(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := redlatchrueidis.New(client, server.Addr()).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Do(t.Context(), client.B().Ping().Build()).Error(); err != nil {
+		t.Errorf("after Close the program's own client says %v", err)
+	}
+}
