@@ -35,11 +35,10 @@ type Client struct {
 	room     room
 	ear      ear
 	record   record
+	orphans  orphans
 
 	closing context.Context // done once Close is called
 	close   context.CancelFunc
-	life    context.Context // done when Close gives up cleaning up
-	end     context.CancelFunc
 
 	mu         sync.Mutex // guards closed, and that background grows from nothing only while it is false
 	closed     bool
@@ -111,10 +110,10 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
 	client.address = keys.Grants(o.Prefix, client.id)
 	client.closing, client.close = context.WithCancel(context.Background())
-	client.life, client.end = context.WithCancel(context.Background())
 	client.room.init()
 	client.ear.init()
 	client.record.entry.Owner = &client.record
+	client.orphans.entry.Owner = &client.orphans
 	client.schedule = schedule.Start(now, client.wake)
 	return client, nil
 }
@@ -146,11 +145,9 @@ func (c *Client) Close() error {
 			lease.lose(errDisowned)
 		}
 	}
-	patience := time.AfterFunc(c.options.RequestTimeout, c.end)
 	c.background.Wait()
-	patience.Stop()
+	c.bury(context.Background()) // of all those who waited
 	c.forget()
-	c.end()
 	return c.conn.Close()
 }
 
@@ -204,6 +201,8 @@ func (c *Client) wake(due []*schedule.Entry) {
 			c.spawn(func() { c.beat(owner) })
 		case *record:
 			c.spawn(c.introduce)
+		case *orphans:
+			c.spawn(func() { c.bury(c.closing) })
 		}
 	}
 	c.extend(extend)

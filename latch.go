@@ -231,23 +231,3 @@ func (a *attempt) emit(e Event) {
 	e.Latch, e.Name, e.Owner = a.kind.Name, a.name, a.owner
 	a.client.emit(a.ctx, e)
 }
-
-// abandon makes sure, in the background, that an owner which nobody uses is neither inside nor in line. If Redis says that it was not
-// inside, the request that is being undone may still be on its way, over another connection: it is looked for once more, later.
-func (c *Client) abandon(l *latch, owner, ticket string) {
-	c.spawn(func() {
-		// By then it is gone by itself.
-		ctx, cancel := context.WithTimeout(c.life, max(l.options.TTL, c.horizon()))
-		defer cancel()
-		for looks := 0; looks < 2 && ctx.Err() == nil; {
-			answer, err := c.ask(ctx, "give up", l, l.kind.Release(l.keys, owner, ticket, c.options.FenceTTL))
-			switch {
-			case err == nil && script.Done(answer.Reply), err != nil && !errors.Is(err, ErrUnreachable):
-				return
-			case err == nil:
-				looks++
-				sleep(c.closing, c.options.RequestTimeout/3)
-			}
-		}
-	})
-}

@@ -44,7 +44,8 @@ type lineID struct{ kind, state string }
 
 // line is the waiters of one client for one latch.
 type line struct {
-	latch   *latch // of whoever came first
+	latch   *latch        // of whoever came first
+	ttl     time.Duration // the shortest of the waiters'
 	waiters map[*waiter]struct{}
 	entry   schedule.Entry
 	awaits  bool  // an await is under way
@@ -77,10 +78,11 @@ func (r *room) enter(l *latch, owner, ticket string, now clock.Reading) *waiter 
 	id := lineID{l.kind.Name, l.keys.State}
 	ln := r.lines[id]
 	if ln == nil {
-		ln = &line{latch: l, waiters: make(map[*waiter]struct{})}
+		ln = &line{latch: l, ttl: l.options.TTL, waiters: make(map[*waiter]struct{})}
 		ln.entry.Owner = ln
 		r.lines[id] = ln
 	}
+	ln.ttl = min(ln.ttl, l.options.TTL)
 	w := &waiter{latch: l, line: ln, owner: owner, ticket: ticket, anchor: now, granted: make(chan grant, 1), present: true}
 	ln.waiters[w] = struct{}{}
 	r.waiters[owner] = w
@@ -181,7 +183,7 @@ func (c *Client) stands(w *waiter, s script.Standing, sent clock.Reading) bool {
 // pace is the time until the next await of a line. What it says of the holder matters if one of the line's waiters is the first of all.
 func (c *Client) pace(ln *line, first bool, remaining time.Duration, foreign bool) time.Duration {
 	// A third of the TTL at most: a grant counts from the last await before it, and must then have most of its time left.
-	d := jitter(min(c.options.Heartbeat, ln.latch.options.TTL/3), 0.1)
+	d := jitter(min(c.options.Heartbeat, ln.ttl/3), 0.1)
 	if !c.ear.hears() {
 		d = min(d, jitter(deafPace, 0.3))
 	}
