@@ -24,7 +24,7 @@ type Event struct {
 	Kind      EventKind
 	Latch     string // the kind of lock, such as "mutex"
 	Name      string // of the lock
-	Owner     string // of the acquisition: the same in all its events
+	Owner     string // of the acquisition; one that lost its place in line, or got it too late, goes on under another
 	Token     int64  // the fencing token
 	Waited    time.Duration
 	Held      time.Duration

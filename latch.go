@@ -74,12 +74,19 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 }
 
 func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
-	if !wait || !a.client.ear.hears() {
-		// The first to wait starts the subscription, and only if the lock is not free.
+	if !wait {
 		lease, err := a.try(ctx)
-		if lease != nil || err != nil || !wait {
-			return lease, a.orTaken(err, lease)
+		if errors.Is(err, errTooLate) {
+			err = a.failed("acquire", fmt.Errorf("%w before the lease was over again", ErrUnreachable))
 		}
+		return lease, err
+	}
+	if !a.client.ear.hears() {
+		// The first to wait starts the subscription, and only if the lock is not free.
+		if lease, err := a.try(ctx); !errors.Is(err, ErrTaken) && !errors.Is(err, errTooLate) {
+			return lease, err
+		}
+		a.owner = a.client.owner() // the last one may have been in and out
 	}
 	if a.options.MaxWait > 0 {
 		bounded, cancel := context.WithTimeout(ctx, a.options.MaxWait)
@@ -92,29 +99,26 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 		if !errors.Is(err, errTooLate) {
 			return lease, err
 		}
-		a.owner = a.client.owner() // the old one has been in and out
+		if ctx.Err() != nil {
+			return nil, a.asTaken(ctx, a.failed("wait for", ctx.Err()))
+		}
+		a.owner = a.client.owner()
 	}
 }
 
-// orTaken is err, or that the lock is taken if there is neither error nor lease.
-func (a *attempt) orTaken(err error, lease *Lease) error {
-	if err == nil && lease == nil {
-		return a.failed("acquire", ErrTaken)
-	}
-	return err
-}
-
-// try acquires without waiting; no lease and no error mean that somebody else holds it.
+// try acquires without waiting.
 func (a *attempt) try(ctx context.Context) (*Lease, error) {
-	standing, sent, err := a.client.request(ctx, a.latch, a.owner, "", 0)
+	standing, answer, err := a.client.request(ctx, a.latch, a.owner, "", 0)
+	if err != nil || !standing.Inside && answer.resent {
+		a.client.abandon(a.latch, a.owner, "") // a request that got no answer may be on its way still
+	}
 	switch {
 	case err != nil:
-		a.client.abandon(a.latch, a.owner, "")
 		return nil, err
 	case !standing.Inside:
-		return nil, nil
+		return nil, a.failed("acquire", ErrTaken)
 	}
-	return a.begin(ctx, grant{a.owner, standing.Token, standing.Got, sent, a.options.TTL})
+	return a.begin(ctx, grant{a.owner, standing.Token, standing.Got, answer.sent, a.options.TTL, answer.resent})
 }
 
 // wait stands in line until the latch is granted or ctx is done. errTooLate says that the grant came when it had run out.
@@ -122,12 +126,12 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	c := a.client
 	// Before the request, not after its reply: the grant may overtake that.
 	w := c.room.enter(a.latch, a.owner, c.ticket(a.latch, a.owner), c.now())
-	standing, sent, err := c.request(ctx, a.latch, w.owner, w.ticket, 0)
+	standing, answer, err := c.request(ctx, a.latch, a.owner, w.ticket, 0)
 	if err != nil {
 		c.giveUp(w)
 		return nil, a.asTaken(ctx, err)
 	}
-	if c.stands(w, standing, sent) {
+	if c.stands(w, standing, answer) {
 		a.emit(Event{Kind: EventWait})
 	}
 	select {
@@ -155,17 +159,17 @@ func (a *attempt) asTaken(ctx context.Context, err error) error {
 }
 
 // request runs acquire.lua.
-func (c *Client) request(ctx context.Context, l *latch, owner, ticket string, arrival int64) (script.Standing, clock.Reading, error) {
+func (c *Client) request(ctx context.Context, l *latch, owner, ticket string, arrival int64) (script.Standing, answer, error) {
 	c.introduceOnce()
 	answer, err := c.ask(ctx, "acquire", l, l.kind.Acquire(l.keys, script.Request{
 		Owner: owner, TTL: l.options.TTL, Arg: l.arg, FenceTTL: c.options.FenceTTL,
 		Ticket: ticket, Address: c.address, Horizon: c.horizon(), Arrival: arrival,
 	}))
 	if err != nil {
-		return script.Standing{}, answer.sent, err
+		return script.Standing{}, answer, err
 	}
 	standing, err := script.ParseAcquire(answer.Reply)
-	return standing, answer.sent, err
+	return standing, answer, err
 }
 
 // ticket is the ticket of an owner of this client.
@@ -182,6 +186,7 @@ type grant struct {
 	got    string
 	anchor clock.Reading // no later than the moment at which Redis set the expiry
 	ttl    time.Duration // that it set, at least
+	resent bool          // a request for it got no answer, and may arrive when all is over
 }
 
 // errTooLate says that a grant had run out before it could be used.

@@ -27,6 +27,7 @@ type Lease struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	acquired clock.Reading
+	resent   bool // see grant
 	entry    schedule.Entry
 
 	mu       sync.Mutex // guards what is below
@@ -51,7 +52,7 @@ const (
 func newLease(a *attempt, g grant) *Lease {
 	now := a.client.now()
 	l := &Lease{
-		latch: a.latch, owner: a.owner, token: g.token, acquired: now,
+		latch: a.latch, owner: g.owner, token: g.token, acquired: now, resent: g.resent,
 		anchor: g.anchor, validity: g.ttl - drift(g.ttl),
 	}
 	l.ctx, l.cancel = context.WithCancelCause(a.ctx)
@@ -134,7 +135,7 @@ func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
 // If the lease is no longer held, or Redis says so now, the error matches [ErrNotHeld]. If Redis does not answer it matches
 // [ErrUnreachable]; then the lease is held until its old deadline. A lease that reached its MaxHold is not extended.
 func (l *Lease) Extend(ctx context.Context) error {
-	if l.overdue() {
+	if l.Held() && l.overdue() {
 		return fmt.Errorf("redlatch: extend %q: %w", l.Name(), errMaxHold)
 	}
 	if err := l.board(ctx); err != nil {
@@ -178,6 +179,9 @@ func (l *Lease) Release(ctx context.Context) error {
 		err = l.err
 	}
 	l.unlock(event)
+	if l.resent {
+		c.abandon(l.latch, l.owner, "") // the request that got no answer would bring it back
+	}
 	return err
 }
 

@@ -62,6 +62,7 @@ type waiter struct {
 	ticket  string        // of that owner
 	arrival int64         // its place; 0 until Redis told
 	asking  bool          // a request for its place is under way
+	resent  bool          // a request for its place got no answer, and may arrive late
 	anchor  clock.Reading // before the last request that Redis answered with "in line": a grant that is pushed came later
 	present bool          // still in the room
 }
@@ -163,19 +164,20 @@ func (c *Client) giveUp(w *waiter) {
 	c.abandon(w.latch, owner, ticket)
 }
 
-// stands takes in the answer to a request for a place, sent then, and reports whether the waiter is in line.
-func (c *Client) stands(w *waiter, s script.Standing, sent clock.Reading) bool {
+// stands takes in the answer to a request for a place, and reports whether the waiter is in line.
+func (c *Client) stands(w *waiter, s script.Standing, a answer) bool {
 	c.room.mu.Lock()
 	defer c.room.mu.Unlock()
+	w.resent = w.resent || a.resent
 	if !w.present {
 		return false // granted, or gone
 	}
 	if s.Inside {
 		c.room.remove(w)
-		w.granted <- grant{w.owner, s.Token, s.Got, sent, w.latch.options.TTL}
+		w.granted <- grant{w.owner, s.Token, s.Got, a.sent, w.latch.options.TTL, w.resent}
 		return false
 	}
-	w.arrival, w.anchor, w.asking = s.Arrival, sent, false
+	w.arrival, w.anchor, w.asking = s.Arrival, a.sent, false
 	c.schedule.Advance(&w.line.entry, c.now().Time().Add(c.pace(w.line, s.First, s.Remaining, s.Foreign)))
 	return true
 }
@@ -272,7 +274,7 @@ func (c *Client) settle(w *waiter, ticket string, s script.Standing, sent clock.
 	case !w.present || w.ticket != ticket:
 	case s.Inside: // the message was lost, or is on its way
 		c.room.remove(w)
-		w.granted <- grant{w.owner, s.Token, s.Got, sent, w.latch.options.TTL}
+		w.granted <- grant{w.owner, s.Token, s.Got, sent, w.latch.options.TTL, w.resent}
 	case s.Missing:
 		c.restore(w)
 	default:
@@ -291,9 +293,9 @@ func (c *Client) restore(w *waiter) {
 	owner, ticket, arrival := w.owner, w.ticket, w.arrival
 	c.spawn(func() {
 		for c.room.has(w) {
-			standing, sent, err := c.request(c.closing, w.latch, owner, ticket, arrival)
+			standing, answer, err := c.request(c.closing, w.latch, owner, ticket, arrival)
 			if err == nil {
-				c.stands(w, standing, sent)
+				c.stands(w, standing, answer)
 				return
 			}
 			sleep(c.closing, deafPace)

@@ -99,7 +99,7 @@ func (c *Client) hear(message string) {
 
 func (c *Client) hearGrant(owner string, token int64, got string) {
 	waiting := c.room.deliver(owner, func(w *waiter) grant {
-		return grant{owner, token, got, w.anchor, min(w.latch.options.TTL, c.horizon())}
+		return grant{owner, token, got, w.anchor, min(w.latch.options.TTL, c.horizon()), w.resent}
 	})
 	if waiting {
 		return

@@ -25,6 +25,7 @@ type answer struct {
 // first and the last, the script may have run, or may still run.
 func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call) (answer, error) {
 	start := c.now()
+	var said error // what the server gave as a reason, which tells more than that time ran out
 	for n := 0; ; n++ {
 		sent := c.now()
 		request, cancel := context.WithTimeout(ctx, c.options.RequestTimeout/3)
@@ -39,9 +40,12 @@ func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call
 		if !transient(result.Err) {
 			return answer{}, c.refused(ctx, doing, l, result.Err)
 		}
+		if sent := (*conn.ReplyError)(nil); said == nil || errors.As(result.Err, &sent) {
+			said = result.Err
+		}
 		wait := pause(n)
 		if c.now().Since(start)+wait >= c.options.RequestTimeout {
-			return answer{}, l.failed(doing, fmt.Errorf("%w within %v: %w", ErrUnreachable, c.options.RequestTimeout, result.Err))
+			return answer{}, l.failed(doing, fmt.Errorf("%w within %v: %w", ErrUnreachable, c.options.RequestTimeout, said))
 		}
 		sleep(ctx, wait)
 	}

@@ -72,7 +72,7 @@ func TestEveryKeyIsInKEYS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := regexp.MustCompile(`redis\.call\('(\w+)', ([^,)]+)`)
+	call := regexp.MustCompile(`redis\.p?call\('(\w+)', ([^,)]+)`)
 	for _, e := range entries {
 		for _, m := range call.FindAllStringSubmatch(assemble(strings.TrimSuffix(e.Name(), ".lua")), -1) {
 			switch m[2] {

@@ -8,6 +8,6 @@
 -- cold
 if not leave(ARGV[1]) then return 0 end
 mint(now(), ARGV[3])
-if ARGV[2] ~= '' then redis.call('PUBLISH', ARGV[2], 'revoke\t' .. ARGV[1]) end
+if ARGV[2] ~= '' then redis.pcall('PUBLISH', ARGV[2], 'revoke\t' .. ARGV[1]) end
 grant('', ARGV[3], false)
 return 1

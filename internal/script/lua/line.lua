@@ -26,6 +26,7 @@ end
 
 -- grant lets in whoever is next in line, as many as there is room for, and tells each client. It passes over clients that are dead or
 -- out of hearing: those miss their tickets at their next await, and ask for their places back. The caller hears by the reply, so it need not listen.
+-- Where the caller may not publish, grants stand as well, and are found by await.
 -- A lease that is granted unasked is never longer than its client is believed alive, so a client that died in silence costs no more.
 local function grant(caller, fence_ttl, left_line)
   local time
@@ -44,8 +45,8 @@ local function grant(caller, fence_ttl, left_line)
       local got, room = admit(owner, math.min(tonumber(ttl), alive), arg)
       if not got then return end
       local token = string.format('%.0f', mint(time, fence_ttl))
-      local heard = redis.call('PUBLISH', address, 'grant\t' .. token .. '\t' .. got .. '\t' .. owner)
-      if heard > 0 or mode == 'A' or address == caller then
+      local heard = redis.pcall('PUBLISH', address, 'grant\t' .. token .. '\t' .. got .. '\t' .. owner)
+      if heard ~= 0 or mode == 'A' or address == caller then
         more = room
       else
         leave(owner)
