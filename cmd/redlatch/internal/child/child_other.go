@@ -1,0 +1,62 @@
+//go:build !unix
+
+package child
+
+import (
+	"io"
+	"os"
+	"time"
+)
+
+func forwarded() []os.Signal { return []os.Signal{os.Interrupt} }
+
+func dropped() []os.Signal { return nil }
+
+// start starts the process, and a goroutine that waits for it.
+func (c *Child) start() error {
+	if err := c.cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		_ = c.cmd.Wait()
+		c.status = Status{Code: c.cmd.ProcessState.ExitCode()}
+		close(c.exited)
+	}()
+	return nil
+}
+
+// Forward passes a signal on, where the system can. An interrupt reaches the whole console, and the command with it.
+func (c *Child) Forward(os.Signal) {}
+
+// Terminate does nothing: there is no way to ask.
+func (c *Child) Terminate() {}
+
+// Kill ends the command.
+func (c *Child) Kill() { _ = c.cmd.Process.Kill() }
+
+// Gone reports whether the command has ended.
+func (c *Child) Gone() bool {
+	select {
+	case <-c.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// Resume does nothing: commands are not stopped here.
+func (c *Child) Resume() (suspended bool) { return false }
+
+type guard struct{}
+
+func startGuard(io.Writer) (*guard, error) { return &guard{}, nil }
+
+func (*guard) expect(int, time.Time) {}
+func (*guard) dismiss()              {}
+
+// Guard is not used on this system.
+func Guard(io.Reader, io.Writer) {}
+
+type terminal struct{}
+
+func (*terminal) takeBack() {}

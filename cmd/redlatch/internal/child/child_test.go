@@ -1,0 +1,180 @@
+//go:build unix
+
+package child_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
+)
+
+// patience bounds what ought to happen at once.
+const patience = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == child.GuardArg {
+		child.Guard(os.Stdin, os.Stderr)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// start runs a shell script in a directory of its own, in which it finds the files that it writes.
+func start(t *testing.T, script string, deadline time.Time) (c *child.Child, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	c, err := child.Start(child.Command{
+		Path: "/bin/sh", Args: []string{"sh", "-c", "cd " + dir + "\n" + script}, Env: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr,
+	}, deadline)
+	if err != nil {
+		t.Fatalf("Start(%q): %v", script, err)
+	}
+	t.Cleanup(func() {
+		c.Kill()
+		<-c.Exited()
+		c.Close()
+	})
+	return c, dir
+}
+
+func later() time.Time { return time.Now().Add(time.Hour) }
+
+func wait(t *testing.T, c *child.Child) child.Status {
+	t.Helper()
+	select {
+	case <-c.Exited():
+		return c.Status()
+	case <-time.After(patience):
+		t.Fatal("the command does not end")
+		return child.Status{}
+	}
+}
+
+// until polls for what no signal tells.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// pid is the process id that a script wrote into a file.
+func pid(t *testing.T, file string) int {
+	t.Helper()
+	var id int
+	until(t, file, func() bool {
+		text, _ := os.ReadFile(file)
+		var err error
+		id, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		return err == nil
+	})
+	return id
+}
+
+func TestStatusIsThatOfTheCommand(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		script string
+		want   child.Status
+	}{
+		{"exit 0", child.Status{}},
+		{"exit 42", child.Status{Code: 42}},
+		{"kill -TERM $$", child.Status{Code: 143, Signal: syscall.SIGTERM}},
+		{"kill -KILL $$", child.Status{Code: 137, Signal: syscall.SIGKILL}},
+		{"(sleep 0.02; kill -CONT $$) & kill -STOP $$; wait; exit 3", child.Status{Code: 3}},
+	} {
+		started, _ := start(t, c.script, later())
+		if got := wait(t, started); got != c.want {
+			t.Errorf("Status of %q = %v, want %v", c.script, got, c.want)
+		}
+	}
+}
+
+func TestWhatCannotStartLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "none")
+	if _, err := child.Start(child.Command{Path: path, Args: []string{"none"}}, later()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Start(%q) = %v, want %v", path, err, fs.ErrNotExist)
+	}
+}
+
+const stubbornTree = `trap '' TERM; (trap '' TERM; echo >ready; while :; do sleep 0.01; done) & wait`
+
+func TestKillReachesTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	c, dir := start(t, stubbornTree, later())
+	until(t, "the grandchild", func() bool { _, err := os.Stat(filepath.Join(dir, "ready")); return err == nil })
+	c.Terminate()
+	if c.Gone() {
+		t.Error("Gone is true of a group that ignores TERM")
+	}
+	c.Kill()
+	if got := wait(t, c); got.Signal != syscall.SIGKILL {
+		t.Errorf("Status = %v, want death by SIGKILL", got)
+	}
+	until(t, "the end of the group", c.Gone)
+}
+
+func TestTerminateReachesAStoppedCommand(t *testing.T) {
+	t.Parallel()
+	c, dir := start(t, `trap 'exit 9' TERM; echo $$ >pid; while :; do sleep 0.01; done`, later())
+	if err := syscall.Kill(-pid(t, filepath.Join(dir, "pid")), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Stopped()
+	if c.Resume() {
+		t.Error("Resume undid a SIGSTOP")
+	}
+	c.Terminate()
+	if got := wait(t, c); got.Code != 9 {
+		t.Errorf("Status = %v, want exit code 9", got)
+	}
+}
+
+func TestCommandIsNotSuspended(t *testing.T) {
+	t.Parallel()
+	c, _ := start(t, `kill -TSTP $$; exit 5`, later())
+	<-c.Stopped()
+	if !c.Resume() {
+		t.Error("Resume = false after SIGTSTP, want true")
+	}
+	if got := wait(t, c); got.Code != 5 {
+		t.Errorf("Status = %v, want exit code 5", got)
+	}
+}
+
+func TestGuardKillsTheGroupAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	c, dir := start(t, stubbornTree, later())
+	until(t, "the grandchild", func() bool { _, err := os.Stat(filepath.Join(dir, "ready")); return err == nil })
+	c.Expect(later().Add(time.Hour))
+	if c.Gone() {
+		t.Error("the group is gone before its deadline")
+	}
+	c.Expect(time.Now())
+	if got := wait(t, c); got.Signal != syscall.SIGKILL {
+		t.Errorf("Status = %v, want death by SIGKILL", got)
+	}
+	until(t, "the end of the group", c.Gone)
+}
+
+func TestCloseLeavesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	c, dir := start(t, `sleep 600 & echo $! >pid`, later())
+	wait(t, c)
+	left := pid(t, filepath.Join(dir, "pid"))
+	c.Close()
+	if err := syscall.Kill(left, 0); err != nil {
+		t.Errorf("the command left process %d, which Close has ended: %v", left, err)
+	}
+}

@@ -1,0 +1,120 @@
+//go:build unix
+
+package child
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+)
+
+func forwarded() []os.Signal {
+	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+}
+
+// dropped are those that would end the program since nobody reads its log any more, or stop it (Ctrl-Z) while its lease goes on.
+func dropped() []os.Signal { return []os.Signal{syscall.SIGPIPE, syscall.SIGTSTP} }
+
+// start starts the process, and a goroutine that waits for it.
+func (c *Child) start() error {
+	c.terminal = openTerminal(c.cmd.Stdin)
+	c.cmd.SysProcAttr = attributes()
+	c.cmd.SysProcAttr.Setpgid = true
+	if c.terminal.handOver(c.cmd.Stdout) {
+		c.cmd.SysProcAttr.Foreground = true
+		c.cmd.SysProcAttr.Ctty = c.terminal.fd
+	}
+	started := make(chan error)
+	go c.run(started)
+	err := <-started
+	if err != nil {
+		c.terminal.takeBack()
+	}
+	return err
+}
+
+// run starts the process and waits for its end, on one thread: where the kernel kills the process when its parent dies, the parent is
+// the thread that started it, and Go ends idle threads.
+func (c *Child) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := c.cmd.Start()
+	c.terminal.forbear()
+	if err != nil {
+		started <- err
+		return
+	}
+	c.group = c.cmd.Process.Pid
+	started <- nil
+	c.status = c.reap()
+	_ = c.cmd.Wait() // finds no process any more; it ends the copying to what is not a file
+	close(c.exited)
+}
+
+// reap waits for the process. It does what cmd.Wait would, and also hears when the process is stopped.
+func (c *Child) reap() Status {
+	for {
+		var ws syscall.WaitStatus
+		_, err := syscall.Wait4(c.group, &ws, syscall.WUNTRACED, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return Status{Code: -1}
+		case ws.Stopped():
+			c.asleep.Store(int32(ws.StopSignal()))
+			select {
+			case c.stopped <- struct{}{}:
+			default:
+			}
+		case ws.Signaled():
+			return Status{Code: 128 + int(ws.Signal()), Signal: ws.Signal()}
+		case ws.Exited():
+			return Status{Code: ws.ExitStatus()}
+		}
+	}
+}
+
+// Forward passes a signal on. One that is meant to end the command goes to its whole group, as it would from a terminal: else what it
+// started would work on without the lock. One that the command has given a meaning of its own goes to the command alone.
+func (c *Child) Forward(sig os.Signal) {
+	switch sig {
+	case syscall.SIGUSR1, syscall.SIGUSR2:
+		_ = syscall.Kill(c.group, sig.(syscall.Signal))
+	default:
+		c.signal(sig.(syscall.Signal))
+	}
+}
+
+// Terminate asks the whole group to end.
+func (c *Child) Terminate() {
+	c.signal(syscall.SIGTERM)
+	c.signal(syscall.SIGCONT) // a stopped process hears nothing
+}
+
+// Kill ends the whole group.
+func (c *Child) Kill() { c.signal(syscall.SIGKILL) }
+
+// Gone reports whether no process of the group is left.
+func (c *Child) Gone() bool { return syscall.Kill(-c.group, 0) == syscall.ESRCH }
+
+// signal reaches the whole group. It fails if the group is gone, which is fine.
+func (c *Child) signal(sig syscall.Signal) { _ = syscall.Kill(-c.group, sig) }
+
+// Resume continues a command that the terminal stopped: one that wants the terminal gets it, if the program itself has it; one that was
+// to be suspended (Ctrl-Z) goes on, since its lease would not wait for it, and then Resume reports true. One that somebody stopped with
+// SIGSTOP stays so.
+func (c *Child) Resume() (suspended bool) {
+	sig := syscall.Signal(c.asleep.Load())
+	switch sig {
+	case syscall.SIGTSTP:
+	case syscall.SIGTTIN, syscall.SIGTTOU:
+		if !c.terminal.give(c.group) {
+			return false // until the program itself comes to the foreground
+		}
+	default:
+		return false
+	}
+	c.asleep.Store(0)
+	c.signal(syscall.SIGCONT)
+	return sig == syscall.SIGTSTP
+}

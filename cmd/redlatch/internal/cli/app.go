@@ -1,0 +1,99 @@
+// Package cli is the program redlatch, as a value that tests can start.
+package cli
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlatch/redlatch"
+)
+
+const (
+	defaultRedis  = "redis://127.0.0.1:6379"
+	defaultPrefix = "redlatch:"
+)
+
+// app is one run of the program: the streams it talks on and the flags that its commands share. Commands print through the methods in
+// print.go alone.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+
+	talk    io.Writer // where say writes: stderr, or the backlog in front of it
+	flush   func()    // the backlog
+	redis   string    // --redis, or ""; see url
+	prefix  string    // --prefix
+	events  bool      // talk is events, one JSON object a line
+	started bool      // the command line made sense and a command has begun
+}
+
+// Main runs the program with these arguments, which leave its own name out, and returns its exit code. The streams become those of the
+// commands that `redlatch run` starts.
+//
+// Main itself handles no signals: a command that has something to put in order does, for as long as it has.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, talk: stderr, flush: func() {}}
+	root := newRootCommand(a)
+	root.SetArgs(args)
+	code := a.finish(root.ExecuteContext(ctx))
+	a.flush()
+	return code
+}
+
+// finish says what went wrong, if anything did, and returns the exit code.
+func (a *app) finish(err error) int {
+	if err == nil {
+		return 0
+	}
+	f := asFailure(err)
+	if !a.started && f.code == exitFailure {
+		f = &failure{exitUsage, err, "see `redlatch --help`"} // cobra's own complaints
+	}
+	a.fail(f)
+	return f.code
+}
+
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:              "redlatch",
+		Short:            "Locks on Redis that are fair, fenced and fast",
+		Version:          version(),
+		Args:             knownCommand,
+		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.redis, "redis", "", "`URL` of the server (default REDLATCH_REDIS, or "+defaultRedis+")")
+	flags.StringVar(&a.prefix, "prefix", defaultPrefix, "what begins every key in Redis; all who share a lock must agree on it")
+	root.AddCommand(
+		newRunCommand(a),
+		newListCommand(a),
+		newInspectCommand(a),
+		newReleaseCommand(a),
+		newDemoCommand(a),
+		newDevCommand(a),
+		newVersionCommand(a),
+		newGuardCommand(a),
+	)
+	arrangeHelp(root)
+	return root
+}
+
+// url is the server to use. It may contain a password, so the default of the flag, which help shows, stays empty.
+func (a *app) url() string { return cmp.Or(a.redis, os.Getenv("REDLATCH_REDIS"), defaultRedis) }
+
+// open connects to the server, with the prefix of the command line. The caller closes the client.
+func (a *app) open(ctx context.Context, o redlatch.Options) (*redlatch.Client, error) {
+	o.Prefix, o.NoPrefix = a.prefix, a.prefix == ""
+	return redlatch.Open(ctx, a.url(), o)
+}

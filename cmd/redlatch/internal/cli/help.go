@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const rootHelp = `redlatch: locks on Redis that are fair, fenced and fast
+
+Try it:
+  redlatch demo                      watch locks at work, with nothing to install
+  redlatch dev                       start a server for development
+
+Use it:
+  redlatch run NAME -- COMMAND       run a command while holding the lock NAME
+
+Look at it:
+  redlatch ls [PATTERN]              who holds what
+  redlatch inspect NAME              who holds NAME, and who waits
+  redlatch release NAME --force      take NAME from whoever holds it
+
+Also:
+  redlatch completion SHELL          completion for bash, zsh, fish or powershell
+  redlatch version                   the version of this program
+  redlatch help COMMAND              all about a command, with examples
+
+Flags of all commands that talk to Redis:
+  --redis URL       the server; default REDLATCH_REDIS, or redis://127.0.0.1:6379
+                    redis://[user:password@]host:port[/db], rediss://... (TLS) or unix:///path
+  --prefix TEXT     what begins every key in Redis; default redlatch:
+
+Exit codes: 64 usage, 69 Redis unreachable, 75 lock taken, 79 lease lost; see ` + "`redlatch run --help`" + `
+`
+
+// arrangeHelp sets what is not cobra's own: the page above, and errors that suggest what was meant.
+func arrangeHelp(root *cobra.Command) {
+	usual := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd == root {
+			fmt.Fprint(cmd.OutOrStdout(), rootHelp)
+			return
+		}
+		usual(cmd, args)
+	})
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+}
+
+// knownCommand refuses what the root command is given when nothing under it has that name.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "`redlatch --help` lists the commands"
+	if near := nearest(cmd, args[0]); near != "" {
+		hint = fmt.Sprintf("did you mean `redlatch %s`?", near)
+	}
+	return usagef(hint, "there is no command %q", args[0])
+}
+
+// nearest is the command under cmd whose name is nearest to what was typed, or "".
+func nearest(cmd *cobra.Command, typed string) string {
+	for cmd.SuggestionsMinimumDistance = 1; cmd.SuggestionsMinimumDistance <= 2; cmd.SuggestionsMinimumDistance++ {
+		if near := cmd.SuggestionsFor(typed); len(near) > 0 {
+			return near[0]
+		}
+	}
+	return ""
+}
+
+func flagError(cmd *cobra.Command, err error) error {
+	hint := fmt.Sprintf("`%s --help` lists the flags", cmd.CommandPath())
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
+			hint = fmt.Sprintf("did you mean --%s?", near)
+		}
+	}
+	return usagef(hint, "%w", err)
+}
+
+// nearestFlag has cobra compare flags as it compares commands.
+func nearestFlag(cmd *cobra.Command, typed string) string {
+	flags := &cobra.Command{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	return nearest(flags, typed)
+}
+
+// oneName wants the name of one lock.
+func oneName(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usagef(fmt.Sprintf("`%s NAME`", cmd.CommandPath()), "%s wants the name of one lock, got %d", cmd.Name(), len(args))
+	}
+	return nil
+}
+
+// nothing wants no arguments.
+func nothing(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef(fmt.Sprintf("`%s`", cmd.CommandPath()), "%s takes no arguments, got %q", cmd.Name(), args[0])
+	}
+	return nil
+}

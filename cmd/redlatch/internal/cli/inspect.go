@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlatch/redlatch"
+)
+
+const inspectExamples = `  redlatch inspect nightly
+  redlatch inspect nightly --json | jq -r '.holders[].host'`
+
+func newInspectCommand(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "inspect NAME",
+		Short:   "Show who holds a lock and who waits for it",
+		Long:    "Show who holds a lock and who waits for it, as one consistent picture. It changes nothing.\n\n" + reportHelp,
+		Example: inspectExamples,
+		Args:    oneName,
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0], asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as one object on one line")
+	return cmd
+}
+
+func (a *app) inspect(ctx context.Context, name string, asJSON bool) error {
+	client, err := a.open(ctx, redlatch.Options{})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	info, err := client.Inspect(ctx, name)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.answerJSON(newLockJSON(info))
+	}
+	return a.page(info)
+}
+
+// page is all about one lock.
+func (a *app) page(info redlatch.Info) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	row := func(label, format string, args ...any) { fmt.Fprintf(w, label+"\t"+format+"\n", args...) }
+	row("name", "%s", plain(info.Name))
+	row("key", "%s", plain(info.Key))
+	row("kind", "%s", cmp.Or(info.Kind, "-"))
+	row("token", "%d", info.Token)
+	if len(info.Holders) == 0 {
+		row("holder", "nobody, it is free")
+	}
+	for _, p := range info.Holders {
+		row("holder", "%s", process(p))
+		if !p.Since.IsZero() {
+			row("  for", "%s, since %s", since(p), p.Since.Local().Format(time.DateTime))
+		}
+		row("  expires in", "%s", expiry(p.Remaining))
+		row("  owner", "%s", plain(p.Owner))
+	}
+	row("waiting", "%d", len(info.Waiters))
+	for i, p := range info.Waiters {
+		row(fmt.Sprintf("  %d", i+1), "%s", who(p))
+	}
+	return w.Flush()
+}

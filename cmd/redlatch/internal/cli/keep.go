@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
+)
+
+// tick is how often the keeper looks at the clocks: the timers of Go stand still while the machine is suspended, and a lease does not.
+const tick = time.Second
+
+// keeper sees to it that a command does not run longer than its lease.
+//
+//	deadline                                                    moves with every extend
+//	|<--- margin --->|<--- grace --->|
+//	                KILL            TERM if no extend came in time, or earlier if the lease is known to be lost
+type keeper struct {
+	app     *app
+	name    string
+	lease   *redlatch.Lease
+	child   *child.Child
+	signals <-chan os.Signal
+	grace   time.Duration
+	margin  time.Duration // between KILL and the deadline
+	trouble func() error  // why the last extend failed
+
+	stopped bool // the command was told to stop
+}
+
+// margin is what KILL needs to take effect, so that nothing runs when the lease ends.
+func margin(ttl time.Duration) time.Duration {
+	return min(max(ttl/50, 10*time.Millisecond), 200*time.Millisecond)
+}
+
+// keep returns when the command has ended, and why the lease was lost if it was.
+func (k *keeper) keep() (child.Status, error) {
+	for {
+		if cause := k.doomed(); cause != nil {
+			return k.stop(cause), cause
+		}
+		k.child.Expect(k.lease.Deadline())
+		if k.child.Resume() {
+			k.app.say("the command cannot be suspended while it holds %q", k.name)
+		}
+		timer := time.NewTimer(min(tick, k.lease.Remaining()-k.reserve()))
+		select {
+		case <-k.child.Exited():
+			timer.Stop()
+			return k.child.Status(), k.lease.Err()
+		case sig := <-k.signals:
+			k.forward(sig)
+		case <-k.child.Stopped():
+		case <-k.lease.Context().Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// reserve is what must be left of the lease for the command to go on.
+func (k *keeper) reserve() time.Duration { return k.grace + k.margin }
+
+// doomed is why the command must stop, or nil.
+func (k *keeper) doomed() error {
+	if ctx := k.lease.Context(); ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	left := k.lease.Remaining()
+	if left > k.reserve() {
+		return nil
+	}
+	err := fmt.Errorf("the lease on %q was not extended in time and ends in %s", k.name, span(left))
+	if trouble := k.trouble(); trouble != nil {
+		err = fmt.Errorf("%w: %s", err, text(trouble))
+	}
+	return err
+}
+
+func (k *keeper) forward(sig os.Signal) {
+	k.app.emit(event{Event: "signal", Name: k.name, Signal: sig.String()})
+	k.child.Forward(sig)
+}
+
+// stop ends the command and everything in its group: by asking, and in time before the deadline by force. It is not undone by an extend
+// that succeeds after all.
+func (k *keeper) stop(cause error) child.Status {
+	left := k.untilKill()
+	k.stopped = true
+	k.app.emit(event{Event: "stop", Name: k.name, Error: text(cause), RemainingMS: left.Milliseconds()})
+	if !k.app.events {
+		k.app.say("stopping the command, which has %s: %s", span(left), text(cause))
+	}
+	k.child.Terminate()
+	if !k.ended(left) {
+		k.app.emit(event{Event: "kill", Name: k.name})
+		k.child.Kill()
+	}
+	<-k.child.Exited()
+	return k.child.Status()
+}
+
+// untilKill is the time until KILL is due: the grace, but not beyond the deadline, by whichever of the monotonic and the wall clock
+// reaches it first.
+func (k *keeper) untilKill() time.Duration {
+	deadline := k.lease.Deadline()
+	left := min(time.Until(deadline), time.Until(deadline.Round(0)))
+	return max(0, min(k.grace, left-k.margin))
+}
+
+// ended waits for the command and its group, and reports whether they ended within d.
+func (k *keeper) ended(d time.Duration) bool {
+	timeout := time.NewTimer(d)
+	defer timeout.Stop()
+	// There is no signal for the end of a group.
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-timeout.C:
+			return false
+		case sig := <-k.signals:
+			k.forward(sig)
+		case <-look.C:
+			if k.child.Gone() {
+				return true
+			}
+		}
+	}
+}

@@ -1,0 +1,342 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
+)
+
+const runHelp = `Hold the lock NAME while a command runs, and exit as it does.
+
+The command gets stdin, stdout, stderr and the terminal, a process group of its own, and in its environment
+
+  REDLATCH_NAME         the name of the lock
+  REDLATCH_TOKEN        the fencing token; let what the command writes to refuse older ones
+  REDLATCH_OWNER        the owner, which is what Redis holds
+  REDLATCH_DEADLINE_MS  when the lease ended if it were not extended, in ms of Unix time, as of the start
+
+TERM, INT, HUP and QUIT are passed on to the whole group; USR1 and USR2 to the command alone. While waiting, each of them
+gives up the place in line.
+
+The lease is extended for as long as the command runs. If it is lost, or cannot be extended until no more than --grace is left
+of it, the whole group gets TERM, and KILL before the lease ends. If redlatch itself is killed, the group is killed with it.
+What left the group, as a daemon does, is not reached; and what the command leaves in the background when it ends runs on
+without the lock.
+
+Exit codes:
+  the command's own, or 128+N if it died of signal N
+   64  a flag, an argument or a name makes no sense
+   69  Redis did not answer
+   75  somebody else holds the lock (or --taken-exit-code)
+   79  the lease was lost, and the command was stopped if it still ran
+  126  the command cannot be started
+  127  the command was not found`
+
+const runExamples = `  redlatch run nightly -- ./backup.sh
+  redlatch run --try -E 0 nightly -- ./backup.sh       on every host from cron: one runs it, the others do nothing
+  redlatch run --wait 10m deploy -- make deploy
+  redlatch run --ttl 10s --grace 3s billing -- sh -c 'exec ./billing --fence "$REDLATCH_TOKEN"'`
+
+// The bounds of --ttl, which are those of the library.
+const (
+	minTTL = 100 * time.Millisecond
+	maxTTL = 24 * time.Hour
+)
+
+// run is one `redlatch run`.
+type run struct {
+	app   *app
+	name  string
+	argv  []string
+	ttl   time.Duration
+	wait  time.Duration
+	try   bool
+	taken int
+	grace time.Duration
+
+	waits   chan struct{}         // receives a value when it is in line
+	trouble atomic.Pointer[error] // why the last extend failed
+}
+
+func newRunCommand(a *app) *cobra.Command {
+	r := &run{app: a, waits: make(chan struct{}, 1)}
+	cmd := &cobra.Command{
+		Use:     "run [flags] NAME -- COMMAND [ARG...]",
+		Short:   "Run a command while holding a lock",
+		Long:    runHelp,
+		Example: runExamples,
+		Args:    func(cmd *cobra.Command, args []string) error { return r.parse(args, cmd.ArgsLenAtDash()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := r.check(cmd.Flags().Changed); err != nil {
+				return err
+			}
+			return r.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&r.ttl, "ttl", 30*time.Second, "how long the lock outlives a crash")
+	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long (default: wait for as long as it takes)")
+	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
+	flags.IntVarP(&r.taken, "taken-exit-code", "E", exitTaken, "exit code `N` if the lock is taken")
+	flags.DurationVar(&r.grace, "grace", 0, "what the command has between TERM and KILL when the lease is lost (default: a sixth of --ttl, at most 5s)")
+	flags.BoolVar(&a.events, "json", false, "talk in events, one JSON object a line")
+	return cmd
+}
+
+// parse takes the arguments, of which so many came before the "--"; -1 if there was none.
+func (r *run) parse(args []string, dash int) error {
+	const hint = "`redlatch run NAME -- COMMAND [ARG...]`"
+	switch {
+	case len(args) == 0 || dash == 0:
+		return usagef(hint, "run wants the name of a lock")
+	case len(args) == 1:
+		return usagef(hint, "run wants a command to run while it holds %q", args[0])
+	case dash == -1:
+		return usagef(hint, "run wants -- between the name and the command")
+	case dash > 1:
+		return usagef(hint, "run wants one name before the --, got %d", dash)
+	}
+	r.name, r.argv = args[0], args[1:]
+	return nil
+}
+
+// check fills in and refuses flags.
+func (r *run) check(changed func(flag string) bool) error {
+	if r.ttl < minTTL || r.ttl > maxTTL {
+		return usagef("", "--ttl is %v: it must be between %v and %v", r.ttl, minTTL, maxTTL)
+	}
+	if r.wait < 0 || r.try && changed("wait") {
+		return usagef("--try gives up at once, --wait D gives up after D", "--wait must not be negative, nor go with --try")
+	}
+	r.try = r.try || changed("wait") && r.wait == 0
+	if r.taken < 0 || r.taken > 255 {
+		return usagef("", "--taken-exit-code is %d: it must be between 0 and 255", r.taken)
+	}
+	if !changed("grace") {
+		r.grace = min(r.ttl/6, 5*time.Second)
+	}
+	// The lease is extended when a third of its TTL has passed. What is between that and the grace is there for trying again.
+	if r.grace < 0 || r.grace > r.ttl/3 {
+		return usagef("raise --ttl", "--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, r.ttl/3)
+	}
+	return nil
+}
+
+func (r *run) run(ctx context.Context) error {
+	// First, so that nobody waits in line for a command that is not there.
+	path, err := findCommand(r.argv[0])
+	if err != nil {
+		return err
+	}
+	r.app.talkInBackground()
+	client, err := r.app.open(ctx, redlatch.Options{
+		Lease:          redlatch.LeaseOptions{TTL: r.ttl, MaxWait: r.wait},
+		RequestTimeout: min(r.ttl, 3*time.Second),
+		Program:        "redlatch run " + filepath.Base(path),
+		Hook:           r.hear,
+	})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	signals, stop := child.Notify()
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lease, err := r.acquire(ctx, cancel, client, signals)
+	if err != nil {
+		return err
+	}
+	return r.hold(lease, path, signals)
+}
+
+// findCommand is the file that a shell would run.
+func findCommand(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, exec.ErrDot):
+		return "", &failure{exitNotFound, fmt.Errorf("command %q is in the current directory", name), "type ." + string(filepath.Separator) + name}
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "", &failure{exitNotFound, fmt.Errorf("command %q was not found", name), ""}
+	}
+	return "", cannotRun(name, err)
+}
+
+func cannotRun(name string, err error) error {
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause // the name is in our own words
+	}
+	return &failure{exitCannotRun, fmt.Errorf("command %q cannot be started: %w", name, err), ""}
+}
+
+// hear takes the events of the client. It must not block.
+func (r *run) hear(_ context.Context, e redlatch.Event) {
+	r.app.emit(leaseEvent(e))
+	switch e.Kind {
+	case redlatch.EventWait:
+		select {
+		case r.waits <- struct{}{}:
+		default:
+		}
+	case redlatch.EventExtendFailed:
+		r.trouble.Store(&e.Err)
+	case redlatch.EventJeopardy:
+		if !r.app.events {
+			r.app.say("the lease on %q cannot be extended and ends in %s: %s", r.name, span(e.Remaining), text(e.Err))
+		}
+	}
+}
+
+// acquire acquires the lock, as the flags say. A signal ends it, by way of cancel.
+func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Client, signals <-chan os.Signal) (*redlatch.Lease, error) {
+	lock := client.Mutex(r.name).Lock
+	if r.try {
+		lock = client.Mutex(r.name).TryLock
+	}
+	var lease *redlatch.Lease
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lease, err = lock(ctx)
+	}()
+	for {
+		select {
+		case <-done:
+			if errors.Is(err, redlatch.ErrTaken) {
+				err = r.whoTook(ctx, client, err)
+			}
+			return lease, err
+		case <-r.waits:
+			r.sayWaiting(ctx, client)
+		case sig := <-signals:
+			cancel()
+			<-done
+			if lease != nil {
+				_ = lease.Release(ctx) // if it fails, it expires
+			}
+			return nil, &failure{128 + int(sig.(syscall.Signal)), fmt.Errorf("gave up waiting for %q: signal: %v", r.name, sig), ""}
+		}
+	}
+}
+
+func (r *run) sayWaiting(ctx context.Context, client *redlatch.Client) {
+	if r.app.events {
+		return // there is an event for it
+	}
+	if info, err := inspectBriefly(ctx, client, r.name); err == nil {
+		r.app.say("waiting for %q: %s", r.name, summary(info))
+	}
+}
+
+// whoTook makes the error of a lock that was not acquired tell who has it.
+func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) error {
+	f := &failure{r.taken, err, fmt.Sprintf("`redlatch inspect %s` shows the whole line", r.name)}
+	if errors.Is(err, redlatch.ErrUnreachable) {
+		return f // there is nobody to ask
+	}
+	info, e := inspectBriefly(ctx, client, r.name)
+	switch {
+	case e != nil:
+	case r.try:
+		f.err = fmt.Errorf("%q is taken: %s", r.name, summary(info))
+	default:
+		f.err = fmt.Errorf("%q is still taken after waiting %s: %s", r.name, span(r.wait), summary(info))
+	}
+	return f
+}
+
+// inspectBriefly is for talk that is not worth a wait.
+func inspectBriefly(ctx context.Context, client *redlatch.Client, name string) (redlatch.Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return client.Inspect(ctx, name)
+}
+
+// hold runs the command under the lease and releases it.
+func (r *run) hold(lease *redlatch.Lease, path string, signals <-chan os.Signal) error {
+	ctx := lease.Context()
+	// A grant out of the line has less than its whole time left; the command is to begin with enough to not be stopped at once.
+	if err := lease.Ensure(ctx, r.ttl/2); err != nil {
+		_ = lease.Release(ctx) // if it fails, it expires
+		if errors.Is(err, redlatch.ErrNotHeld) {
+			return &failure{exitLost, err, "the command was not started"}
+		}
+		return err
+	}
+	c, err := child.Start(r.command(lease, path), lease.Deadline())
+	if err != nil {
+		_ = lease.Release(ctx) // if it fails, it expires
+		if errors.Is(err, child.ErrGuard) {
+			return &failure{exitSystem, err, ""}
+		}
+		return cannotRun(r.argv[0], err)
+	}
+	r.app.emit(event{Event: "start", Name: r.name, PID: c.PID(), Command: r.argv})
+	k := keeper{app: r.app, name: r.name, lease: lease, child: c, signals: signals, grace: r.grace, margin: margin(r.ttl), trouble: r.lastTrouble}
+	status, cause := k.keep()
+	c.Close()
+	r.app.emit(exitEvent(r.name, status))
+	return r.outcome(status, cause, k.stopped, lease.Release(ctx))
+}
+
+func (r *run) command(lease *redlatch.Lease, path string) child.Command {
+	return child.Command{
+		Path: path, Args: r.argv, Stdin: r.app.stdin, Stdout: r.app.stdout, Stderr: r.app.stderr,
+		Env: append(os.Environ(),
+			"REDLATCH_NAME="+lease.Name(),
+			"REDLATCH_TOKEN="+strconv.FormatInt(lease.Token(), 10),
+			"REDLATCH_OWNER="+lease.Owner(),
+			"REDLATCH_DEADLINE_MS="+strconv.FormatInt(lease.Deadline().UnixMilli(), 10)),
+	}
+}
+
+// lastTrouble is why the last extend failed, or nil.
+func (r *run) lastTrouble() error {
+	if err := r.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// outcome is how the program ends: as the command did, unless the lease was lost, as the keeper or the release found.
+func (r *run) outcome(status child.Status, cause error, stopped bool, release error) error {
+	if cause == nil && errors.Is(release, redlatch.ErrNotHeld) {
+		cause = release
+	}
+	switch {
+	case stopped:
+		return &failure{exitLost, fmt.Errorf("%w; the command was stopped", cause), ""}
+	case cause != nil:
+		return &failure{exitLost, fmt.Errorf("%w; the command had already ended, with exit code %d", cause, status.Code), "somebody else may have run at the same time"}
+	case release != nil:
+		r.app.say("%s; the lock is free when its TTL has passed", text(release))
+	}
+	if status.Code != 0 {
+		return &failure{code: status.Code}
+	}
+	return nil
+}
+
+func exitEvent(name string, s child.Status) event {
+	e := event{Event: "exit", Name: name, Code: &s.Code}
+	if s.Signal != nil {
+		e.Signal = s.Signal.String()
+	}
+	return e
+}

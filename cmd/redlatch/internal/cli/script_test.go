@@ -1,0 +1,265 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// patience bounds every wait in a script. It only matters when something is broken.
+const patience = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"redlatch": func() { os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// TestScripts runs testdata/*.txtar, each with a server of its own that REDLATCH_REDIS names. Besides the commands of testscript they use
+//
+//	redis ARG...             one command for the server; its reply becomes stdout
+//	server pause|resume|kill|restart
+//	exits CODE PROGRAM ARG... run a program, which must end with that code
+//	start JOB PROGRAM ARG... start a program in the background
+//	signal NAME JOB          send it a signal, such as TERM
+//	ends JOB CODE            wait for its end, with that code; its output becomes stdout and stderr
+//	await file NAME          wait until the file is there and not empty
+//	await gone NAME...       wait until no process whose id is in one of these files runs
+//	await redis WANT ARG...  wait until the server replies so
+//	intime                   check in the events on stderr that the command ended, or was killed, before its lease did
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup:               setup,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"redis":  cmdRedis,
+			"server": cmdServer,
+			"exits":  cmdExits,
+			"start":  cmdStart,
+			"signal": cmdSignal,
+			"ends":   cmdEnds,
+			"await":  cmdAwait,
+			"intime": cmdInTime,
+		},
+	})
+}
+
+// world is what belongs to one script.
+type world struct {
+	server *redistest.Server
+	env    []string // names
+	jobs   map[string]*job
+}
+
+type job struct {
+	cmd            *exec.Cmd
+	stdout, stderr bytes.Buffer
+	done           chan error
+}
+
+type worldKey struct{}
+
+func setup(env *testscript.Env) error {
+	dir := filepath.Join(env.WorkDir, ".redis")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	server, err := redistest.Launch(dir)
+	if err != nil {
+		return err
+	}
+	w := &world{server: server, jobs: make(map[string]*job)}
+	env.Defer(w.end)
+	env.Setenv("REDIS", server.URL())
+	env.Setenv("REDLATCH_REDIS", server.URL())
+	for _, v := range env.Vars {
+		name, _, _ := strings.Cut(v, "=")
+		w.env = append(w.env, name)
+	}
+	env.Values[worldKey{}] = w
+	return nil
+}
+
+// end leaves nothing running, also after a failure.
+func (w *world) end() {
+	for _, j := range w.jobs {
+		_ = j.cmd.Process.Kill()
+		<-j.done
+	}
+	w.server.Stop()
+}
+
+func of(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
+
+func usage(ts *testscript.TestScript, neg bool, ok bool, text string) {
+	if neg || !ok {
+		ts.Fatalf("usage: %s", text)
+	}
+}
+
+func cmdRedis(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) > 0, "redis ARG...")
+	reply, err := of(ts).server.DoErr(args...)
+	ts.Check(err)
+	fmt.Fprintln(ts.Stdout(), reply)
+}
+
+func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1, "server pause|resume|kill|restart")
+	s := of(ts).server
+	does := map[string]func(){"pause": s.Pause, "resume": s.Resume, "kill": s.Kill, "restart": s.Restart}[args[0]]
+	usage(ts, neg, does != nil, "server pause|resume|kill|restart")
+	does()
+}
+
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) > 1, "exits CODE PROGRAM ARG...")
+	err := ts.Exec(args[1], args[2:]...)
+	checkCode(ts, strings.Join(args[1:], " "), err, args[0])
+}
+
+func checkCode(ts *testscript.TestScript, what string, err error, want string) {
+	var exit *exec.ExitError
+	switch {
+	case err == nil && want == "0":
+	case errors.As(err, &exit) && strconv.Itoa(exit.ExitCode()) == want:
+	default:
+		ts.Fatalf("%s: %v, want exit code %s", what, err, want)
+	}
+}
+
+func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) > 1, "start JOB PROGRAM ARG...")
+	w := of(ts)
+	if w.jobs[args[0]] != nil {
+		ts.Fatalf("job %s was started before", args[0])
+	}
+	j := &job{done: make(chan error, 1)}
+	j.cmd = &exec.Cmd{Path: lookPath(ts, args[1]), Args: args[1:], Dir: ts.MkAbs("."), Stdout: &j.stdout, Stderr: &j.stderr}
+	for _, name := range w.env {
+		j.cmd.Env = append(j.cmd.Env, name+"="+ts.Getenv(name))
+	}
+	ts.Check(j.cmd.Start())
+	w.jobs[args[0]] = j
+	go func() { j.done <- j.cmd.Wait() }()
+}
+
+func lookPath(ts *testscript.TestScript, name string) string {
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path
+		}
+	}
+	ts.Fatalf("%s is not on PATH", name)
+	return ""
+}
+
+func named(ts *testscript.TestScript, name string) *job {
+	j := of(ts).jobs[name]
+	if j == nil {
+		ts.Fatalf("there is no job %s", name)
+	}
+	return j
+}
+
+func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2, "signal NAME JOB")
+	signals := map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL,
+		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT,
+	}
+	sig, ok := signals[args[0]]
+	usage(ts, neg, ok, "signal NAME JOB")
+	ts.Check(named(ts, args[1]).cmd.Process.Signal(sig))
+}
+
+func cmdEnds(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 2, "ends JOB CODE")
+	j := named(ts, args[0])
+	var err error
+	select {
+	case err = <-j.done:
+	case <-time.After(patience):
+		_ = j.cmd.Process.Kill()
+		ts.Fatalf("job %s does not end; stderr:\n%s", args[0], j.stderr.String())
+	}
+	delete(of(ts).jobs, args[0])
+	_, _ = ts.Stdout().Write(j.stdout.Bytes())
+	_, _ = ts.Stderr().Write(j.stderr.Bytes())
+	checkCode(ts, args[0], err, args[1])
+}
+
+func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
+	const text = "await file|gone|redis ARG..."
+	usage(ts, neg, len(args) > 1, text)
+	s := of(ts).server
+	looks := map[string]func(args []string) bool{
+		"file": func(args []string) bool {
+			info, err := os.Stat(ts.MkAbs(args[0]))
+			return err == nil && info.Size() > 0
+		},
+		"gone": func(args []string) bool {
+			return !slices.ContainsFunc(args, func(file string) bool { return runs(strings.TrimSpace(ts.ReadFile(file))) })
+		},
+		"redis": func(args []string) bool { got, err := s.DoErr(args[1:]...); return err == nil && got == args[0] },
+	}
+	look := looks[args[0]]
+	usage(ts, neg, look != nil, text)
+	for deadline := time.Now().Add(patience); !look(args[1:]); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("await %s: it does not come", strings.Join(args, " "))
+		}
+	}
+}
+
+// runs reports whether there is such a process. One that is dead, and whose parent has not noticed yet, does not run.
+func runs(pid string) bool {
+	state, err := exec.Command("ps", "-o", "stat=", "-p", pid).Output()
+	return err == nil && len(bytes.TrimSpace(state)) > 0 && !bytes.HasPrefix(bytes.TrimSpace(state), []byte("Z"))
+}
+
+func cmdInTime(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 0, "intime")
+	var deadline, end time.Time
+	for line := range strings.Lines(ts.ReadFile("stderr")) {
+		var e struct {
+			Time      time.Time
+			Event     string
+			Remaining int64 `json:"remaining_ms"`
+		}
+		if json.Unmarshal([]byte(line), &e) != nil {
+			continue // the command's own
+		}
+		switch e.Event {
+		case "grant", "extend":
+			deadline = e.Time.Add(time.Duration(e.Remaining) * time.Millisecond)
+		case "kill", "exit":
+			if end.IsZero() {
+				end = e.Time
+			}
+		}
+	}
+	if end.IsZero() || deadline.IsZero() || !end.Before(deadline) {
+		ts.Fatalf("the command ended at %v, want before %v", end, deadline)
+	}
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/demo"
+)
+
+// timeline prints a demo as it happens: a row for each slice of time, and in it a column for each worker that tells how often it held the
+// lock. What is worth a word stands in a row of its own, under its time. Rows are only ever added, so that it reads the same in a terminal, in
+// a pipe and in a log; a terminal gets colours and more rows.
+type timeline struct {
+	out    io.Writer
+	colour bool
+	slice  time.Duration
+	begun  time.Time
+
+	mu    sync.Mutex // guards what is below
+	turns []int      // of each worker, in this slice
+	state []string   // what else is to be said of a worker
+}
+
+// The colours of a terminal.
+const (
+	dim    = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
+
+func newTimeline(out io.Writer, workers int, duration time.Duration) *timeline {
+	t := &timeline{out: out, slice: max(duration/10, time.Second/2), turns: make([]int, workers), state: make([]string, workers)}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		t.slice = duration / 24
+		t.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	}
+	return t
+}
+
+// start prints the head and then a row for each slice, until it is stopped.
+func (t *timeline) start() (stop func()) {
+	t.begun = time.Now()
+	head := "    time "
+	for i := range t.turns {
+		head += fmt.Sprintf("%5s", fmt.Sprintf("w%d", i+1))
+	}
+	fmt.Fprintln(t.out, t.paint(dim, head+"   turns of each worker"))
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(t.slice)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				t.row()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+		if slices.Max(t.turns) > 0 {
+			t.row()
+		}
+	}
+}
+
+// tell takes in an event of the demo.
+func (t *timeline) tell(e demo.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := e.Worker - 1
+	switch e.Kind {
+	case demo.Acquired:
+		t.turns[i]++
+	case demo.TookOver:
+		t.turns[i]++
+	case demo.Crashed:
+		t.state[i] = t.cell(red, "X")
+	case demo.Stalled:
+		t.state[i] = t.cell(yellow, "z")
+	case demo.Restarted, demo.Refused:
+		t.state[i] = ""
+	case demo.Released:
+	}
+	if e.Text != "" {
+		fmt.Fprintf(t.out, "%s   %s worker %d %s\n", stamp(e.At), t.paint(eventColour(e.Kind), ">"), e.Worker, e.Text)
+	}
+}
+
+func eventColour(k demo.Kind) string {
+	switch k {
+	case demo.Crashed:
+		return red
+	case demo.Stalled, demo.Refused:
+		return yellow
+	}
+	return green
+}
+
+func (t *timeline) row() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var b strings.Builder
+	b.WriteString(stamp(time.Since(t.begun)) + " ")
+	for i, n := range t.turns {
+		switch {
+		case t.state[i] != "":
+			b.WriteString(t.state[i])
+		case n == 0:
+			b.WriteString(t.cell(dim, "."))
+		default:
+			b.WriteString(t.cell(green, fmt.Sprint(n)))
+		}
+		t.turns[i] = 0
+	}
+	fmt.Fprintln(t.out, b.String())
+}
+
+func stamp(d time.Duration) string { return fmt.Sprintf("%7.2fs", d.Seconds()) }
+
+// cell is a column of a row.
+func (t *timeline) cell(colour, text string) string { return t.paint(colour, fmt.Sprintf("%5s", text)) }
+
+func (t *timeline) paint(colour, text string) string {
+	if !t.colour {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}

@@ -1,0 +1,245 @@
+// Package demo is what `redlatch demo` runs: workers that contend for one lock and write to a fenced counter, one that crashes while it
+// holds the lock, and one that stalls until its lease is over and then tries to write all the same.
+//
+// Every worker has a client of its own, with connections of its own, as if it were a process of its own; they share a process so that one
+// clock can tell whether two of them ever held at once.
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+// Name is the name of the lock that the workers contend for.
+const Name = "counter"
+
+// When the faults happen, as parts of the duration.
+const (
+	crashAt = 0.25
+	stallAt = 0.55
+)
+
+// Config says what to run.
+type Config struct {
+	URL      string        // of the server
+	Duration time.Duration // at least 2s
+	Workers  int           // at least 2
+	Tell     func(Event)   // called for everything that happens, on many goroutines; it does not block
+}
+
+// Event is one thing that happened.
+type Event struct {
+	At     time.Duration // since the start
+	Worker int           // from 1
+	Kind   Kind
+	Token  int64
+	Text   string // for people; empty for what happens all the time
+}
+
+// Kind says what happened.
+type Kind int
+
+// The kinds of events.
+const (
+	Acquired Kind = iota
+	Released
+	Crashed  // it holds the lock, and nothing is heard of it any more
+	TookOver // acquired from one that crashed
+	Restarted
+	Stalled // it holds the lock, and stands still
+	Refused // it woke up after its lease, and the counter refused its write
+)
+
+// TTL is the lease that suits a duration: long enough to be seen, short enough for both faults.
+func TTL(duration time.Duration) time.Duration { return min(duration/8, 2*time.Second) }
+
+// run is a demo under way.
+type run struct {
+	Config
+	start   time.Time
+	prefix  string
+	ttl     time.Duration
+	counter Counter
+	history history
+
+	mu    sync.Mutex // guards what is below
+	crash bool       // the next holder is to crash
+	stall bool       // the next holder is to stall
+	fell  time.Time  // when one crashed, until the lock is taken over; else zero
+}
+
+// Run runs the demo and returns what came of it, also when ctx ends it early. The error tells of what kept it from running.
+func Run(ctx context.Context, c Config) (Verdict, error) {
+	// A prefix of its own, so that demos on a shared server leave each other alone. All that stays behind is the fence key, for an hour.
+	r := &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: TTL(c.Duration)}
+	ctx, cancel := context.WithTimeout(ctx, c.Duration)
+	defer cancel()
+	r.after(ctx, crashAt, &r.crash)
+	r.after(ctx, stallAt, &r.stall)
+
+	workers := make([]*worker, c.Workers)
+	for i := range workers {
+		w := &worker{run: r, number: i + 1}
+		if err := w.connect(); err != nil {
+			return Verdict{}, err
+		}
+		defer func() { w.client.Close() }()
+		workers[i] = w
+	}
+	errs := make([]error, len(workers))
+	var wg sync.WaitGroup
+	for i, w := range workers {
+		wg.Go(func() {
+			if errs[i] = w.work(ctx); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	return r.history.verdict(&r.counter, c.Workers), errors.Join(errs...)
+}
+
+// after sets a flag when that part of the duration has passed.
+func (r *run) after(ctx context.Context, part float64, flag *bool) {
+	timer := time.AfterFunc(time.Duration(part*float64(r.Duration)), func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		*flag = true
+	})
+	context.AfterFunc(ctx, func() { timer.Stop() })
+}
+
+// claim reports whether a flag is set, and clears it.
+func (r *run) claim(flag *bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	claimed := *flag
+	*flag = false
+	return claimed
+}
+
+// worker stands for a process.
+type worker struct {
+	*run
+	number int
+	link   *link
+	client *redlatch.Client
+}
+
+// connect gives the worker a new client, as when a process starts.
+func (w *worker) connect() error {
+	link, err := dial(w.URL)
+	if err != nil {
+		return err
+	}
+	client, err := redlatch.New(link, redlatch.Options{
+		Prefix: w.prefix, Program: fmt.Sprintf("redlatch demo, worker %d", w.number),
+		Lease:     redlatch.LeaseOptions{TTL: w.ttl},
+		Heartbeat: max(w.ttl/3, 50*time.Millisecond), RequestTimeout: w.ttl, FenceTTL: time.Hour,
+	})
+	if err != nil {
+		return errors.Join(err, link.Close())
+	}
+	w.link, w.client = link, client
+	return nil
+}
+
+// work acquires, writes and releases until ctx is done.
+func (w *worker) work(ctx context.Context) error {
+	for {
+		lease, err := w.client.Mutex(Name).Lock(ctx)
+		switch {
+		case ctx.Err() != nil:
+			if lease != nil {
+				_ = lease.Release(ctx) // if it fails, it expires
+			}
+			return nil
+		case err != nil:
+			return fmt.Errorf("worker %d: %w", w.number, err)
+		}
+		if err := w.hold(ctx, lease); err != nil {
+			return fmt.Errorf("worker %d: %w", w.number, err)
+		}
+	}
+}
+
+// hold does the work for one lease, well or badly.
+func (w *worker) hold(ctx context.Context, lease *redlatch.Lease) error {
+	end := w.history.begin(w.number, lease)
+	w.acquired(lease)
+	switch {
+	case w.claim(&w.crash):
+		return w.fall(ctx, lease)
+	case w.claim(&w.stall):
+		w.sleepwalk(ctx, lease, end)
+		return nil
+	}
+	time.Sleep(2 * time.Millisecond) // the work
+	if err := w.counter.Add(lease.Token()); err != nil && lease.Held() {
+		return err
+	}
+	end()
+	w.tell(Event{Worker: w.number, Kind: Released})
+	if err := lease.Release(ctx); err != nil && !errors.Is(err, redlatch.ErrNotHeld) {
+		return err
+	}
+	return nil
+}
+
+func (w *worker) acquired(lease *redlatch.Lease) {
+	e := Event{Worker: w.number, Kind: Acquired, Token: lease.Token()}
+	w.mu.Lock()
+	if !w.fell.IsZero() {
+		took := time.Since(w.fell)
+		w.fell = time.Time{}
+		w.history.tookOver(took)
+		e.Kind = TookOver
+		e.Text = fmt.Sprintf("acquires: the lease of the crashed worker expired, %v after the crash", took.Round(time.Millisecond))
+	}
+	w.mu.Unlock()
+	w.tell(e)
+}
+
+// fall has the process die: nothing of it reaches Redis any more, neither a release nor an extend. It starts again a TTL later.
+func (w *worker) fall(ctx context.Context, lease *redlatch.Lease) error {
+	w.mu.Lock()
+	w.fell = time.Now()
+	w.mu.Unlock()
+	w.tell(Event{Worker: w.number, Kind: Crashed, Token: lease.Token(), Text: "crashes while it holds the lock: nothing is released"})
+	w.link.cut()
+	_ = w.client.Close() // nobody hears of it
+	select {
+	case <-time.After(2 * w.ttl):
+	case <-ctx.Done():
+		return w.connect() // for the close at the end
+	}
+	w.tell(Event{Worker: w.number, Kind: Restarted, Text: "starts again"})
+	return w.connect()
+}
+
+// sleepwalk has the process stand still, as under SIGSTOP or in a long collection of garbage: its watchdog stands still with it. When it
+// wakes, it does not look at its lease but goes on with what it was about to do. Only the token keeps it from doing harm.
+func (w *worker) sleepwalk(ctx context.Context, lease *redlatch.Lease, end func()) {
+	token := lease.Token()
+	w.tell(Event{Worker: w.number, Kind: Stalled, Token: token, Text: "stalls while it holds the lock, for longer than its lease"})
+	w.link.freeze()
+	defer w.link.thaw()
+	<-lease.Context().Done() // what a process that really stands still would see only later
+	end()
+	w.counter.passes(ctx, token)
+	if err := w.counter.Add(token); err != nil {
+		w.history.refused()
+		w.tell(Event{Worker: w.number, Kind: Refused, Token: token, Text: "wakes up and writes: refused, " + err.Error()})
+	}
+}
+
+func (r *run) tell(e Event) {
+	e.At = time.Since(r.start)
+	r.Tell(e)
+}

@@ -1,0 +1,62 @@
+package demo_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/demo"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
+)
+
+func TestDemoKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"redis-server": redistest.Start(t).URL(), "embedded": redlatchtest.Start(t).URL()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var kinds []demo.Kind
+			v, err := demo.Run(t.Context(), demo.Config{URL: url, Duration: 4 * time.Second, Workers: 5, Tell: func(e demo.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				if e.Text != "" {
+					kinds = append(kinds, e.Kind)
+				}
+			}})
+			if err != nil || len(v.Broken) > 0 {
+				t.Fatalf("Run = %+v, %v, want nothing broken", v, err)
+			}
+			if want := []demo.Kind{demo.Crashed, demo.TookOver, demo.Restarted, demo.Stalled, demo.Refused}; !slices.Equal(kinds, want) {
+				t.Errorf("what was told: %v, want %v", kinds, want)
+			}
+		})
+	}
+}
+
+func TestDemoThatEndsEarlySaysWhatDidNotHappen(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := redlatchtest.Start(t)
+	first := sync.OnceFunc(cancel)
+	v, err := demo.Run(ctx, demo.Config{URL: s.URL(), Duration: time.Minute, Workers: 2, Tell: func(demo.Event) { first() }})
+	if err != nil || len(v.Broken) == 0 || v.Overlaps != 0 {
+		t.Errorf("Run = %+v, %v, want no overlaps, and the faults that did not happen listed", v, err)
+	}
+}
+
+func TestCounterRefusesOlderTokens(t *testing.T) {
+	t.Parallel()
+	var c demo.Counter
+	if err := c.Add(7); err != nil {
+		t.Errorf("Add(7) = %v", err)
+	}
+	if err := c.Add(7); err != nil {
+		t.Errorf("Add(7) again = %v, want nil: one holder writes many times", err)
+	}
+	if err := c.Add(6); err == nil || c.Value() != 2 {
+		t.Errorf("Add(6) = %v and the counter is at %d, want an error and 2", err, c.Value())
+	}
+}

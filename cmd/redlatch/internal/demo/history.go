@@ -1,0 +1,115 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+// history is all that the workers believed, by one clock.
+type history struct {
+	mu       sync.Mutex // guards what is below
+	holds    []*hold
+	stale    int
+	takeover time.Duration // 0 if there was none
+}
+
+// hold is the time for which one worker believed that it held the lock.
+type hold struct {
+	worker     int
+	token      int64
+	begin, end time.Time // end is zero while it lasts
+}
+
+// begin notes that a worker holds a lease, and returns what notes that it stopped. It also stops when the lease is lost.
+func (h *history) begin(worker int, lease *redlatch.Lease) (end func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := &hold{worker: worker, token: lease.Token(), begin: time.Now()}
+	h.holds = append(h.holds, one)
+	end = func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if one.end.IsZero() {
+			one.end = time.Now()
+		}
+	}
+	context.AfterFunc(lease.Context(), end)
+	return end
+}
+
+func (h *history) refused() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stale++
+}
+
+func (h *history) tookOver(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.takeover = d
+}
+
+// Verdict is what came of a demo.
+type Verdict struct {
+	Acquisitions       int   `json:"acquisitions"`
+	Overlaps           int   `json:"overlaps"`
+	StaleWritesRefused int   `json:"stale_writes_refused"`
+	TokensMonotonic    bool  `json:"tokens_monotonic"`
+	TakeoverMS         int64 `json:"takeover_ms"`
+	MinPerWorker       int   `json:"min_per_worker"`
+	MaxPerWorker       int   `json:"max_per_worker"`
+	WritesAccepted     int   `json:"writes_accepted"`
+
+	Broken []string `json:"broken"` // the invariants that did not hold
+}
+
+func (h *history) verdict(c *Counter, workers int) Verdict {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := Verdict{
+		Acquisitions: len(h.holds), StaleWritesRefused: h.stale, TokensMonotonic: true,
+		TakeoverMS: h.takeover.Milliseconds(), WritesAccepted: c.Value(), Broken: []string{},
+	}
+	each := make([]int, workers+1)
+	for i, one := range h.holds {
+		each[one.worker]++
+		if i == 0 {
+			continue
+		}
+		last := h.holds[i-1]
+		if one.token <= last.token {
+			v.TokensMonotonic = false
+		}
+		if last.end.IsZero() || last.end.After(one.begin) {
+			v.Overlaps++
+		}
+	}
+	v.MinPerWorker, v.MaxPerWorker = each[1], each[1]
+	for _, n := range each[1:] {
+		v.MinPerWorker, v.MaxPerWorker = min(v.MinPerWorker, n), max(v.MaxPerWorker, n)
+	}
+	v.judge()
+	return v
+}
+
+// judge lists the invariants that did not hold.
+func (v *Verdict) judge() {
+	for _, rule := range []struct {
+		holds bool
+		what  string
+	}{
+		{v.Acquisitions > 0 && v.MinPerWorker > 0, "every worker acquires"},
+		{v.Overlaps == 0, fmt.Sprintf("no two workers hold at once (they did %d times)", v.Overlaps)},
+		{v.TokensMonotonic, "tokens strictly increase"},
+		{v.TakeoverMS > 0, "the lock of a crashed worker is taken over"},
+		{v.StaleWritesRefused > 0, "the write of a stalled worker is refused"},
+	} {
+		if !rule.holds {
+			v.Broken = append(v.Broken, rule.what)
+		}
+	}
+}
