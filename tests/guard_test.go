@@ -1,0 +1,20 @@
+package tests
+
+import "sync"
+
+// highWater is a resource that checks tokens: it refuses those that are not the largest that it has seen.
+type highWater struct {
+	mu   sync.Mutex // guards mark
+	mark int64
+}
+
+// admit reports whether a holder with this token may still write; 0 is nobody's.
+func (w *highWater) admit(token int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if token == 0 || token < w.mark {
+		return false
+	}
+	w.mark = token
+	return true
+}

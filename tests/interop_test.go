@@ -1,0 +1,178 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	redsyncpool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// foreign is another library that locks with SET NX PX and releases with a comparing DEL.
+type foreign struct {
+	name string
+	// try locks a key for a TTL, and returns how to release it, or errForeignTaken.
+	try func(ctx context.Context, client *redis.Client, key string, ttl time.Duration) (release func(context.Context) error, err error)
+}
+
+var errForeignTaken = errors.New("taken, says the other library")
+
+var foreigners = []foreign{
+	{"bsm redislock", func(ctx context.Context, client *redis.Client, key string, ttl time.Duration) (func(context.Context) error, error) {
+		l, err := redislock.New(client).Obtain(ctx, key, ttl, nil)
+		if errors.Is(err, redislock.ErrNotObtained) {
+			return nil, errForeignTaken
+		}
+		if err != nil {
+			return nil, err
+		}
+		return l.Release, nil
+	}},
+	{"redsync", func(ctx context.Context, client *redis.Client, key string, ttl time.Duration) (func(context.Context) error, error) {
+		m := redsync.New(redsyncpool.NewPool(client)).NewMutex(key, redsync.WithExpiry(ttl))
+		err := m.TryLockContext(ctx)
+		if errors.As(err, new(*redsync.ErrTaken)) {
+			return nil, errForeignTaken
+		}
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context) error {
+			_, err := m.UnlockContext(ctx)
+			return err
+		}, nil
+	}},
+}
+
+// unprefixed are options with which a mutex sits at the key that is its name, as those of other libraries do.
+func unprefixed() redlatch.Options {
+	o := sluggish()
+	o.NoPrefix = true
+	return o
+}
+
+func TestOtherLibrariesAndMutexExclude(t *testing.T) {
+	t.Parallel()
+	for _, other := range foreigners {
+		t.Run(other.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+			t.Cleanup(func() { client.Close() })
+			m := open(t, s.URL(), unprefixed()).Mutex("a")
+
+			l := lock(t, m)
+			if _, err := other.try(t.Context(), client, "a", lasting); !errors.Is(err, errForeignTaken) {
+				t.Errorf("while redlatch holds the lock, %s says %v", other.name, err)
+			}
+			release(t, l)
+			free, err := other.try(t.Context(), client, "a", lasting)
+			if err != nil {
+				t.Fatalf("after redlatch released the lock, %s says %v", other.name, err)
+			}
+			if l, err := m.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+				t.Errorf("while %s holds the lock, TryLock = %v, %v, want ErrTaken", other.name, l, err)
+			}
+			if err := free(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			release(t, lock(t, m))
+			wantFreeKey(t, s, "a")
+		})
+	}
+}
+
+// wantFreeKey checks that a mutex without a prefix left nothing but its fence.
+func wantFreeKey(t *testing.T, s *redistest.Server, key string) {
+	t.Helper()
+	eventually(t, "nothing is left of "+key, func() bool {
+		return s.Do("EXISTS", key, "{"+key+"}:queue", "{"+key+"}:clients") == "0"
+	})
+}
+
+// TestForeignReleaseIsNoticed: other libraries delete the key and tell nobody, so the first in line has to look, and it alone.
+func TestForeignReleaseIsNoticed(t *testing.T) {
+	t.Parallel()
+	for _, other := range foreigners {
+		t.Run(other.name, func(t *testing.T) {
+			t.Parallel()
+			const waiters = 8
+			s := redistest.Start(t)
+			client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+			t.Cleanup(func() { client.Close() })
+			free, err := other.try(t.Context(), client, "a", lasting)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var looks []*counting
+			results := make(chan outcome, waiters)
+			for i := range waiters {
+				c := &counting{Conn: dial(t, s.Addr())}
+				looks = append(looks, c)
+				m := wrap(t, c, unprefixed()).Mutex("a")
+				go func() {
+					l, err := m.Lock(within(t, patience))
+					results <- outcome{l, err}
+				}()
+				eventually(t, "so many in line", func() bool { return len(tickets(s, "{a}:queue")) == i+1 })
+			}
+			eventually(t, "the first in line looked a few times", func() bool { return looks[0].count("mutex await") >= 10 })
+			for i, c := range looks[1:] {
+				// One look when its subscription came up, and one more if that came up again; none for the holder's sake.
+				if n := c.count("mutex await"); n > 3 {
+					t.Errorf("number %d in line looked %d times, while the first did 10 times", i+2, n)
+				}
+			}
+			if err := free(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range waiters { // the TTL and the heartbeat are too long to be what lets them in
+				release(t, await(t, results))
+			}
+			wantFreeKey(t, s, "a")
+		})
+	}
+}
+
+// TestKeyWithoutTTL is a lock that somebody set by hand, as operators do. Redisson's waiters then sleep without limit (PTTL -1).
+func TestKeyWithoutTTL(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), unprefixed())
+	s.Do("SET", "a", "operator")
+	if l, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("TryLock = %v, %v, want ErrTaken", l, err)
+	}
+	info, err := c.Inspect(t.Context(), "a")
+	if err != nil || info.Remaining >= 0 || len(info.Holders) != 1 || !info.Holders[0].Foreign || info.Holders[0].Owner != "operator" {
+		t.Errorf("Inspect = %+v, %v, want a foreign holder without end", info, err)
+	}
+	result := goLock(t.Context(), c.Mutex("a"))
+	eventually(t, "a waiter in line", func() bool { return len(tickets(s, "{a}:queue")) == 1 })
+	if s.Do("GET", "a") != "operator" || s.Do("PTTL", "a") != "-1" {
+		t.Errorf("the key changed to %q with PTTL %s", s.Do("GET", "a"), s.Do("PTTL", "a"))
+	}
+	s.Do("DEL", "a")
+	release(t, await(t, result))
+
+	s.Do("SET", "a", "operator")
+	if _, err := c.ForceRelease(t.Context(), "a", "operator"); err != nil {
+		t.Errorf("ForceRelease = %v", err)
+	}
+	wantFreeKey(t, s, "a")
+}
+
+// TestForeignKeyThatExpires has the holder of another library crash.
+func TestForeignKeyThatExpires(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do("SET", "a", "crashed", "PX", "400")
+	release(t, lock(t, open(t, s.URL(), unprefixed()).Mutex("a")))
+}

@@ -1,0 +1,257 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// behind returns a client whose requests and replies pass a proxy. It has talked to the server, so that no script or connection is new.
+func behind(t testing.TB, p *proxy, o redlatch.Options) *redlatch.Client {
+	t.Helper()
+	c := open(t, p.url(), o)
+	release(t, lock(t, c.Mutex("first words")))
+	return c
+}
+
+// TestLostReplyToTryLockIsAdopted: go-redis#2985 and redis/rueidis's rueidislock report "held by others" for their own orphan, and
+// Redisson counts a resent acquire twice (redisson#7367).
+func TestLostReplyToTryLockIsAdopted(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startProxy(t, s)
+	var seen events
+	o := brisk(lasting)
+	o.Hook = seen.hook
+	c := behind(t, p, o)
+
+	p.swallow(replies)
+	result := goTryLock(t.Context(), c.Mutex("a"))
+	owner := awaitHolder(t, s, "a")
+	token := s.Do("GET", fenceKey("a"))
+	p.heal()
+
+	l := await(t, result)
+	if l.Owner() != owner || s.Do("GET", stateKey("a")) != owner {
+		t.Errorf("owner %s, and %s in Redis, want %s, as the first request left it", l.Owner(), s.Do("GET", stateKey("a")), owner)
+	}
+	if got := strconv.FormatInt(l.Token(), 10); got != token || s.Do("GET", fenceKey("a")) != token {
+		t.Errorf("token %s, and %s in Redis, want %s, as the first request left it", got, s.Do("GET", fenceKey("a")), token)
+	}
+	if n := len(seen.of(redlatch.EventGrant, "a")); n != 1 {
+		t.Errorf("%d grants, want 1", n)
+	}
+	wantSoundDeadline(t, s, l)
+	release(t, l)
+	awaitFree(t, s, "a")
+}
+
+// TestLostReplyToAPlaceInLineIsAdopted: the resent request must find its ticket, not take another.
+func TestLostReplyToAPlaceInLineIsAdopted(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startProxy(t, s)
+	var seen events
+	o := brisk(lasting)
+	o.Hook = seen.hook
+	held := lock(t, open(t, s.URL(), brisk(lasting)).Mutex("a"))
+	c := behind(t, p, o)
+	hearing(t, s, c)
+
+	p.swallow(replies)
+	result := goLock(t.Context(), c.Mutex("a"))
+	eventually(t, "a ticket in line", func() bool { return s.Do("ZCARD", queueKey("a")) == "1" })
+	place := s.Do("ZRANGE", queueKey("a"), "0", "-1", "WITHSCORES")
+	p.heal()
+	seen.await(t, redlatch.EventWait, "a", 0)
+	if got := s.Do("ZRANGE", queueKey("a"), "0", "-1", "WITHSCORES"); got != place {
+		t.Errorf("line after the resend:\n%s\nwant it unchanged:\n%s", got, place)
+	}
+	token := held.Token()
+	release(t, held)
+	l := await(t, result)
+	if l.Token() <= token {
+		t.Errorf("token %d after %d, want more", l.Token(), token)
+	}
+	release(t, l)
+	awaitFree(t, s, "a")
+	if s.Do("EXISTS", queueKey("a"), clientsKey("a")) != "0" {
+		t.Error("a line is left behind")
+	}
+}
+
+// TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp: redsync's clean-up uses the context that is done, so its key stays for the whole
+// TTL; redlock-rb#76 and redis/rueidis#1010 leave it, too.
+func TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp(t *testing.T) {
+	t.Parallel()
+	acquire := map[string]func(context.Context, *redlatch.Mutex) <-chan outcome{"Lock": goLock, "TryLock": goTryLock}
+	for call, acquire := range acquire {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			p := startProxy(t, s)
+			c := behind(t, p, brisk(time.Hour)) // not to be freed by expiry
+
+			p.swallow(replies)
+			ctx, cancel := context.WithCancel(t.Context())
+			result := acquire(ctx, c.Mutex("a"))
+			awaitHolder(t, s, "a")
+			cancel()
+			if err := awaitError(t, result); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s = %v, want context.Canceled", call, err)
+			}
+			p.heal()
+			awaitFree(t, s, "a")
+		})
+	}
+}
+
+// TestLostReplyToExtendKeepsTheDeadline: nothing but a reply may move the deadline (rueidislock gave its holder 2.5 s beyond the key).
+func TestLostReplyToExtendKeepsTheDeadline(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startProxy(t, s)
+	var seen events
+	o := brisk(3 * time.Second)
+	o.Hook = seen.hook
+	l := lock(t, behind(t, p, o).Mutex("a"))
+
+	p.swallow(replies)
+	extended := len(seen.of(redlatch.EventExtend, "a"))
+	deadline := l.Deadline()
+	seen.await(t, redlatch.EventJeopardy, "a", 0)
+	if n := len(seen.of(redlatch.EventExtend, "a")); n == extended && (!l.Held() || !l.Deadline().Equal(deadline)) {
+		t.Errorf("in jeopardy: Held %v, deadline moved by %v, want true and 0", l.Held(), l.Deadline().Sub(deadline))
+	}
+	wantSoundDeadline(t, s, l)
+	extended = len(seen.of(redlatch.EventExtend, "a"))
+	p.heal()
+	seen.await(t, redlatch.EventExtend, "a", extended)
+	if !l.Held() || !l.Deadline().After(deadline) {
+		t.Errorf("after the fault: Held %v, deadline moved by %v, want true and more than 0", l.Held(), l.Deadline().Sub(deadline))
+	}
+	wantSoundDeadline(t, s, l)
+	release(t, l)
+}
+
+// TestLostRepliesToExtendEndTheLeaseAtItsDeadline: every extend takes place, so Redis keeps the key, but its holder cannot know.
+func TestLostRepliesToExtendEndTheLeaseAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startProxy(t, s)
+	l := lock(t, behind(t, p, brisk(1500*time.Millisecond)).Mutex("a"))
+	p.swallow(replies)
+	wantLostAtDeadline(t, l)
+	if left, err := strconv.Atoi(s.Do("PTTL", stateKey("a"))); err != nil || left <= 0 {
+		t.Errorf("PTTL = %d, %v when the lease was lost, want some left: the server extended it", left, err)
+	}
+	p.heal()
+	if lost := (*redlatch.LostError)(nil); !errors.As(l.Release(t.Context()), &lost) {
+		t.Error("Release of a lost lease is no LostError")
+	}
+}
+
+// TestLostReplyToReleaseIsConfirmedByTheResend: Redisson tells real owners "not locked by current thread" (redisson#6651).
+func TestLostReplyToReleaseIsConfirmedByTheResend(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startProxy(t, s)
+	l := lock(t, behind(t, p, brisk(lasting)).Mutex("a"))
+	next := goLock(t.Context(), open(t, s.URL(), brisk(lasting)).Mutex("a"))
+	eventually(t, "a waiter in line", func() bool { return s.Do("ZCARD", queueKey("a")) == "1" })
+
+	p.swallow(replies)
+	released := make(chan error, 1)
+	go func() { released <- l.Release(context.Background()) }()
+	second := await(t, next) // so the release took place
+	p.heal()
+	if err := receive(t, released, "Release"); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	if !second.Held() || s.Do("GET", stateKey("a")) != second.Owner() {
+		t.Errorf("the resent release took the lock from the next holder: Held %v", second.Held())
+	}
+	release(t, second)
+	awaitFree(t, s, "a")
+}
+
+// TestDeadlineIsSoundUnderEveryDelay: etcd's client and rueidislock count from the reply.
+func TestDeadlineIsSoundUnderEveryDelay(t *testing.T) {
+	t.Parallel()
+	for _, direction := range []string{requests, replies} {
+		for _, delay := range []time.Duration{0, 40 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond} {
+			t.Run(direction+" "+delay.String(), func(t *testing.T) {
+				t.Parallel()
+				s := redistest.Start(t)
+				p := startProxy(t, s)
+				o := brisk(2 * time.Second)
+				o.RequestTimeout = 3 * time.Second
+				c := behind(t, p, o)
+				near := open(t, s.URL(), o)
+				hearing(t, s, c)
+				p.delay(direction, delay)
+
+				l, err := c.Mutex("tried").TryLock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantSoundDeadline(t, s, l)
+				if err := l.Extend(t.Context()); err != nil {
+					t.Errorf("Extend = %v", err)
+				}
+				wantSoundDeadline(t, s, l)
+
+				first := lock(t, near.Mutex("waited for"))
+				result := goLock(t.Context(), c.Mutex("waited for"))
+				eventually(t, "a waiter in line", func() bool { return s.Do("ZCARD", queueKey("waited for")) == "1" })
+				release(t, first)
+				granted := await(t, result)
+				wantSoundDeadline(t, s, granted)
+			})
+		}
+	}
+}
+
+// TestReplyLaterThanTheTTLIsNoLease: node-redlock returns locks that have expired already (node-redlock#296).
+func TestReplyLaterThanTheTTLIsNoLease(t *testing.T) {
+	t.Parallel()
+	const ttl, late = 300 * time.Millisecond, 500 * time.Millisecond
+	for _, direction := range []string{requests, replies} {
+		t.Run(direction, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			p := startProxy(t, s)
+			o := brisk(ttl)
+			o.RequestTimeout = 3 * time.Second
+			c := behind(t, p, o)
+			p.delay(direction, late)
+
+			l, err := c.Mutex("a").TryLock(t.Context())
+			wantNoDeadLease(t, "TryLock", l, err)
+			if !errors.Is(err, redlatch.ErrUnreachable) {
+				t.Errorf("TryLock = %v, want ErrUnreachable", err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			l, err = c.Mutex("a").Lock(ctx)
+			wantNoDeadLease(t, "Lock", l, err)
+			if !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Lock = %v, want ErrTaken and context.DeadlineExceeded", err)
+			}
+			p.heal()
+			awaitFree(t, s, "a")
+		})
+	}
+}
+
+func wantNoDeadLease(t *testing.T, call string, l *redlatch.Lease, err error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s returned a lease with %v left, when every reply takes longer than the TTL", call, l.Remaining())
+	}
+}

@@ -1,0 +1,38 @@
+package tests
+
+import (
+	"flag"
+	"log"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if job := os.Getenv(jobVariable); job != "" {
+		if err := runJob(job); err != nil {
+			log.Fatalf("worker: %v", err)
+		}
+		return
+	}
+	flag.Parse()
+	// These tests wait for servers and deadlines rather than compute, so many fit on few cores.
+	setUnlessGiven("test.parallel", "24")
+	setUnlessGiven("rapid.nofailfile", "true")
+	goleak.VerifyTestMain(m,
+		// Toxiproxy forgets a goroutine when something arrives just as it closes a connection.
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"),
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"))
+}
+
+func setUnlessGiven(name, value string) {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if given {
+		return
+	}
+	if err := flag.Set(name, value); err != nil {
+		log.Fatal(err)
+	}
+}

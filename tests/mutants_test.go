@@ -1,0 +1,276 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// mutantsVariable runs TestMutants, which takes minutes.
+const mutantsVariable = "REDLATCH_MUTANTS"
+
+// mutant is a known way to break redlatch: in a file, old becomes new. These tests must then fail.
+type mutant struct {
+	name     string
+	file     string
+	old, new string
+	tests    string // for -test.run
+}
+
+var mutants = []mutant{
+	{
+		"release without looking at the owner", "internal/script/lua/mutex.lua",
+		"if redis.call('GET', K) ~= owner then return false end\n  redis.call('DEL', K)", "redis.call('DEL', K)",
+		"TestExtendOfAnothersLock",
+	},
+	{
+		"extend without looking at the owner", "internal/script/lua/mutex.lua",
+		"if redis.call('GET', K) ~= owner then return false end\n  redis.call('PEXPIRE', K, ttl)",
+		"if redis.call('EXISTS', K) == 0 then return false end\n  redis.call('PEXPIRE', K, ttl)",
+		"TestExtendOfAnothersLock",
+	},
+	{
+		"extend that creates", "internal/script/lua/renew.lua",
+		"return extend(ARGV[1], ARGV[2]) and 1 or 0",
+		"return (extend(ARGV[1], ARGV[2]) or redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])) and 1 or 0",
+		"TestExtendNeverCreates|TestStragglingRenewalIsNothing",
+	},
+	{
+		"tokens that are counted", "internal/script/lua/token.lua",
+		"local function mint(time, ttl)\n", "local function mint(time, ttl)\n  do return redis.call('INCR', FENCE) end\n",
+		"TestTokensGrowOverEverything",
+	},
+	{
+		"tokens by the clock alone", "internal/script/lua/token.lua",
+		"if last and last >= time then", "if false then",
+		"TestTokensGrowOverEverything",
+	},
+	{
+		"force-release without a new token", "internal/script/lua/force.lua",
+		"mint(now(), ARGV[3])\n", "", "TestForceReleaseMakesTheOldTokenStale",
+	},
+	{
+		"resent acquire that does not find its lock", "internal/script/lua/acquire.lua",
+		"if extend(owner, ttl) then return inside(owner, fence_ttl) end\n\n", "", "TestLostReplyToTryLockIsAdopted",
+	},
+	{
+		"resent acquire that takes another place", "internal/script/lua/acquire.lua",
+		"redis.call('ZADD', QUEUE, 'NX', arrival, ticket)", "redis.call('ZADD', QUEUE, arrival, ticket)",
+		"TestLostReplyToAPlaceInLineIsAdopted",
+	},
+	{
+		"newcomers overtake the line", "internal/script/lua/acquire.lua",
+		"if redis.call('EXISTS', QUEUE) == 0 then", "if true then", "TestBehavesLikeTheModel",
+	},
+	{
+		"last come first served", "internal/script/lua/line.lua",
+		"redis.call('ZRANGE', QUEUE, 0, 1)", "redis.call('ZREVRANGE', QUEUE, 0, 1)", "TestFirstComeFirstServed",
+	},
+	{
+		"grant to a client believed dead", "internal/script/lua/line.lua",
+		"if alive > 0 then", "alive = 3600000\n    if true then", "TestSuspendedWaiterCostsItsHorizon|TestWaiterBelievedDeadIsPassedOver",
+	},
+	{
+		"grant for longer than the client is believed alive", "internal/script/lua/line.lua",
+		"math.min(tonumber(ttl), alive)", "ttl", "TestSuspendedWaiterCostsItsHorizon",
+	},
+	{
+		"grant that nobody hears", "internal/script/lua/line.lua",
+		"mode == 'A' or address == caller then", "true then", "TestKilledWaiterIsSkipped",
+	},
+	{
+		"release that lets nobody in", "internal/script/lua/release.lua",
+		"if left or gone then grant('', ARGV[3], gone) end", "", "TestFirstComeFirstServed",
+	},
+	{
+		"waiters that give up and stay in line", "internal/script/lua/release.lua",
+		"ARGV[2] ~= '' and redis.call('ZREM', QUEUE, ARGV[2]) == 1", "false", "TestCancelledWaitersLeaveNoTrace",
+	},
+	{
+		"deadline from the reply", "request.go",
+		"return answer{result.Reply, sent, n > 0}, nil", "return answer{result.Reply, c.now(), n > 0}, nil",
+		"TestDeadlineIsSoundUnderEveryDelay",
+	},
+	{
+		"deadline from the grant's arrival", "listen.go",
+		"got, w.anchor, min(", "got, c.now(), min(", "TestDeadlineIsSoundUnderEveryDelay",
+	},
+	{
+		"deadline moved by an extend that failed", "watchdog.go",
+		"l.state = inJeopardy\n", "l.state, l.anchor = inJeopardy, sent\n", "TestLostRepliesToExtendEndTheLeaseAtItsDeadline",
+	},
+	{
+		"watchdog that gives up at the first failure", "watchdog.go",
+		"l.state = inJeopardy\n\tl.extendAt = now.Time().Add(", "l.state = inJeopardy\n\tl.extendAt = now.Time().Add(time.Hour + ",
+		"TestServerHangsForLessThanTheTTL|TestServerIsAwayForLessThanTheTTL",
+	},
+	{
+		"lost lease with a token", "lease.go",
+		"if !l.Held() {\n\t\treturn 0\n\t}\n\treturn l.token", "return l.token", "TestSuspendedHolderWakesWithoutItsLock|TestServerHangs",
+	},
+	{
+		"release that heeds its context", "lease.go",
+		"ctx = context.WithoutCancel(ctx)\n", "", "TestReleaseHeedsNoContext",
+	},
+	{
+		"resent release that calls itself a loss", "lease.go",
+		"script.Done(answer.Reply) || answer.resent:", "script.Done(answer.Reply):", "TestLostReplyToReleaseIsConfirmedByTheResend",
+	},
+	{
+		"nothing undone when the caller gave up", "orphan.go",
+		"c.orphans.list = append(c.orphans.list, orphan{", "_ = append(c.orphans.list, orphan{",
+		"TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp|TestCancelAtTheMomentOfTheGrant",
+	},
+	{
+		"no second look at what a request may still bring", "orphan.go",
+		"o.looks == 2", "o.looks == 1", "TestStragglerAfter",
+	},
+	{
+		"no look at what a resent request may still bring after the release", "lease.go",
+		"if l.resent {", "if false {", "TestStragglerAfterTheRelease",
+	},
+	{
+		"no place asked for again", "line.go",
+		"\t\tc.restore(w)\n", "\t\t_ = c.restore\n", "TestFlush|TestServerKilledAndRestartedEmpty",
+	},
+	{
+		"no look when the subscription is back", "listen.go",
+		"c.hurry() // grants may", "// grants may", "TestSubscriptionDroppedInLine",
+	},
+	{
+		"no look at a holder that grants nothing", "line.go",
+		"\tif foreign {\n", "\tif false {\n", "TestForeignReleaseIsNoticed",
+	},
+	{
+		"no look when the holder's lease is over", "line.go",
+		"\tif remaining >= 0 {\n", "\tif false {\n", "TestKilledHolderCostsItsRemainingTTL",
+	},
+	{
+		"renewals without end", "watchdog.go",
+		"!l.latch.options.NoRenew && !l.overdueLocked()", "!l.latch.options.NoRenew", "TestMaxHold",
+	},
+	{
+		"leases that outlive their client", "client.go",
+		"\t\t\tlease.lose(errDisowned)\n", "\t\t\t_ = lease\n", "TestCloseEndsWaitsAndLeases",
+	},
+}
+
+// TestMutantsStillApply keeps the table from going stale.
+func TestMutantsStillApply(t *testing.T) {
+	t.Parallel()
+	for _, m := range mutants {
+		text, err := os.ReadFile(filepath.Join("..", m.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), m.old); n != 1 {
+			t.Errorf("%s: %s contains %q %d times, want once: adapt the mutant to the code", m.name, m.file, m.old, n)
+		}
+	}
+}
+
+// TestMutants breaks a copy of the repository in one way after another, and checks that the tests notice.
+func TestMutants(t *testing.T) {
+	if os.Getenv(mutantsVariable) == "" {
+		t.Skipf("set %s=1 to run it, or make mutants: it takes minutes", mutantsVariable)
+	}
+	repository := t.TempDir()
+	copySources(t, "..", repository)
+	// Whoever fails waits out its patience.
+	change(t, filepath.Join(repository, "tests", "client_test.go"), "const patience = 30 * time.Second", "const patience = 8 * time.Second")
+	var all []string
+	for _, m := range mutants {
+		all = append(all, m.tests)
+	}
+	if survives, output := try(t, repository, strings.Join(all, "|")); !survives {
+		t.Fatalf("the tests fail without any change:\n%s", output)
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			file := filepath.Join(repository, m.file)
+			undo := change(t, file, m.old, m.new)
+			defer undo()
+			if survives, output := try(t, repository, m.tests); survives {
+				t.Errorf("%s survived %s:\n%s", m.name, m.tests, output)
+			}
+		})
+	}
+}
+
+// try builds the tests of a copy and reports whether these succeed.
+func try(t *testing.T, repository, tests string) (succeed bool, output string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	binary := filepath.Join(repository, "mutant.test")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, ".")
+	build.Dir = filepath.Join(repository, "tests")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("it does not build: %v\n%s", err, text)
+	}
+	run := exec.CommandContext(ctx, binary, "-test.run", "^("+tests+")", "-test.timeout", "2m")
+	run.Dir = build.Dir
+	text, err := run.CombinedOutput()
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatalf("the tests do not run: %v\n%s", err, text)
+	}
+	if strings.Contains(string(text), "no tests to run") {
+		t.Fatalf("there is no test %s", tests)
+	}
+	return err == nil, string(text)
+}
+
+// change replaces text in a file, and returns how to undo it.
+func change(t *testing.T, file, old, new string) (undo func()) {
+	t.Helper()
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := strings.ReplaceAll(string(before), old, new)
+	if after == string(before) {
+		t.Fatalf("%s does not contain %q", file, old)
+	}
+	save := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(after)
+	return func() { save(string(before)) }
+}
+
+// copySources copies what the go command needs.
+func copySources(t *testing.T, from, to string) {
+	t.Helper()
+	kinds := []string{".go", ".lua", ".mod", ".sum", ".work"}
+	err := fs.WalkDir(os.DirFS(from), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if path != "." && strings.HasPrefix(entry.Name(), ".") {
+				return fs.SkipDir
+			}
+			return os.MkdirAll(filepath.Join(to, path), 0o700)
+		}
+		if !slices.Contains(kinds, filepath.Ext(path)) {
+			return nil
+		}
+		text, err := os.ReadFile(filepath.Join(from, path))
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, path), text, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,145 @@
+package tests
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+// jobVariable makes this test binary a worker, with its job as JSON.
+const jobVariable = "REDLATCH_TESTS_JOB"
+
+// job is what a worker process does: it locks one name and then answers questions.
+type job struct {
+	URL, Name string
+	TTL       time.Duration
+	Heartbeat time.Duration
+}
+
+// report is what a worker writes, one line each: when its client is open, when it holds the lock, and whenever it is asked.
+type report struct {
+	Client string // its id
+	Owner  string // of its lease; "" while it waits
+	Token  int64
+	Held   bool
+	Done   bool // whether the lease's context is done
+	Lost   bool // with a LostError as its cause
+}
+
+// runJob is the worker's side. It ends at the end of its input.
+func runJob(text string) error {
+	var j job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	c, err := redlatch.Open(ctx, j.URL, redlatch.Options{Heartbeat: j.Heartbeat, Lease: redlatch.LeaseOptions{TTL: j.TTL}})
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	if err := out.Encode(report{Client: c.ID()}); err != nil {
+		return err
+	}
+	l, err := c.Mutex(j.Name).Lock(ctx)
+	if err != nil {
+		return err
+	}
+	for in := bufio.NewReader(os.Stdin); ; {
+		// The token first: that is what a write would carry.
+		r := report{Client: c.ID(), Owner: l.Owner(), Token: l.Token(), Held: l.Held(), Done: l.Context().Err() != nil}
+		r.Lost = errors.As(context.Cause(l.Context()), new(*redlatch.LostError))
+		if err := out.Encode(r); err != nil {
+			return err
+		}
+		if _, err := in.ReadString('\n'); err != nil {
+			return nil
+		}
+	}
+}
+
+// worker is a process that does a job.
+type worker struct {
+	t       testing.TB
+	process *os.Process
+	input   io.Writer
+	reports chan report
+	client  string // its id
+}
+
+// start runs a worker and returns when its client is open. It is killed with the test.
+func start(t testing.TB, j job) *worker {
+	t.Helper()
+	text, err := json.Marshal(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{t: t, process: cmd.Process, input: input, reports: make(chan report, 16)}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for in := json.NewDecoder(output); ; {
+			var r report
+			if in.Decode(&r) != nil {
+				return
+			}
+			w.reports <- r
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // also ends a process that is suspended
+		<-read
+		_ = cmd.Wait()
+	})
+	w.client = w.next().Client
+	return w
+}
+
+// next is the next thing that the worker says.
+func (w *worker) next() report {
+	w.t.Helper()
+	return receive(w.t, w.reports, "a worker")
+}
+
+// ask has the worker look at its lease.
+func (w *worker) ask() {
+	w.t.Helper()
+	if _, err := fmt.Fprintln(w.input, "and now?"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *worker) suspend() { w.signal(syscall.SIGSTOP) }
+func (w *worker) resume()  { w.signal(syscall.SIGCONT) }
+func (w *worker) kill()    { w.signal(syscall.SIGKILL) }
+
+func (w *worker) signal(s syscall.Signal) {
+	w.t.Helper()
+	if err := w.process.Signal(s); err != nil {
+		w.t.Fatalf("%v: %v", s, err)
+	}
+}

@@ -1,0 +1,265 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// TestBehavesLikeTheModel has rapid do things in random order to two names, and compares with what ought to come of it.
+func TestBehavesLikeTheModel(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	clients := several(t, s, 3, sluggish())
+	for _, c := range clients {
+		hearing(t, s, c)
+	}
+	round := 0
+	rapid.Check(t, func(t *rapid.T) {
+		round++
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		m := &model{ctx: ctx, server: s, clients: clients}
+		for _, name := range []string{"a", "b"} {
+			m.names = append(m.names, &modelName{name: fmt.Sprint(name, round)})
+		}
+		t.Repeat(rapid.StateMachineActions(m))
+		m.drain(t)
+	})
+}
+
+// model is what redlatch should do, in a few lines. Its exported methods are what rapid does.
+type model struct {
+	ctx     context.Context
+	server  *redistest.Server
+	clients []*redlatch.Client
+	names   []*modelName
+	gone    []*redlatch.Lease // lost
+}
+
+// modelName is one name: who holds it, who is in line and how many tokens were given out.
+type modelName struct {
+	name   string
+	holder *redlatch.Lease // nil if it is free
+	line   []*modelWaiter
+	token  int64 // the last
+}
+
+type modelWaiter struct {
+	owner  string
+	result <-chan outcome
+	cancel context.CancelFunc
+}
+
+func (m *model) pick(t *rapid.T) (*modelName, *redlatch.Mutex) {
+	n := rapid.SampledFrom(m.names).Draw(t, "name")
+	return n, rapid.SampledFrom(m.clients).Draw(t, "client").Mutex(n.name)
+}
+
+func (m *model) pickHeld(t *rapid.T) *modelName {
+	n, _ := m.pick(t)
+	if n.holder == nil {
+		t.Skip("nobody holds it")
+	}
+	return n
+}
+
+// TryLock gets a free lock.
+func (m *model) TryLock(t *rapid.T) {
+	n, mutex := m.pick(t)
+	l, err := mutex.TryLock(m.ctx)
+	if n.holder == nil && err == nil {
+		n.grant(t, l)
+	} else if !errors.Is(err, redlatch.ErrTaken) {
+		t.Fatalf("TryLock(%q) = %v, %v, held %v", n.name, l, err, n.holder != nil)
+	}
+}
+
+// Lock gets a free lock, or the last place in line.
+func (m *model) Lock(t *rapid.T) {
+	n, mutex := m.pick(t)
+	ctx, cancel := context.WithCancel(m.ctx)
+	w := &modelWaiter{result: goLock(ctx, mutex), cancel: cancel}
+	if n.holder == nil {
+		n.grant(t, await(t, w.result)) // w.cancel would end the lease's context
+		return
+	}
+	queued(t, m.server, n.name, len(n.line)+1)
+	w.owner = line(m.server, n.name)[len(n.line)]
+	n.line = append(n.line, w)
+}
+
+// Cancel takes somebody out of the line.
+func (m *model) Cancel(t *rapid.T) {
+	n, _ := m.pick(t)
+	if len(n.line) == 0 {
+		t.Skip("nobody waits")
+	}
+	i := rapid.IntRange(0, len(n.line)-1).Draw(t, "place")
+	n.line[i].cancel()
+	if err := awaitError(t, n.line[i].result); !errors.Is(err, context.Canceled) || !errors.Is(err, redlatch.ErrTaken) {
+		t.Fatalf("Lock(%q) = %v, want ErrTaken and context.Canceled", n.name, err)
+	}
+	n.line = slices.Delete(n.line, i, i+1)
+	queued(t, m.server, n.name, len(n.line))
+}
+
+// Release lets in who is next.
+func (m *model) Release(t *rapid.T) {
+	n := m.pickHeld(t)
+	old := n.holder
+	release(t, old)
+	n.next(t)
+	release(t, old) // means nothing the second time
+}
+
+// Expire ends a lease without a word. Whoever comes next finds the line and wakes it.
+func (m *model) Expire(t *rapid.T) {
+	n := m.pickHeld(t)
+	m.server.Do("PEXPIRE", stateKey(n.name), "1")
+	eventually(t, n.name+" expired", func() bool { return m.server.Do("GET", stateKey(n.name)) != n.holder.Owner() })
+	old := n.holder
+	if len(n.line) > 0 {
+		if l, err := m.clients[0].Mutex(n.name).TryLock(m.ctx); !errors.Is(err, redlatch.ErrTaken) {
+			t.Fatalf("TryLock(%q) = %v, %v, want ErrTaken: others are in line", n.name, l, err)
+		}
+	}
+	n.next(t)
+	m.lose(t, old)
+}
+
+// ForceRelease takes a lock away.
+func (m *model) ForceRelease(t *rapid.T) {
+	n := m.pickHeld(t)
+	before, err := m.clients[0].ForceRelease(m.ctx, n.name, rapid.SampledFrom([]string{"", n.holder.Owner()}).Draw(t, "owner"))
+	if err != nil || len(before.Holders) != 1 || before.Holders[0].Owner != n.holder.Owner() {
+		t.Fatalf("ForceRelease(%q) = %+v, %v, want holder %s", n.name, before, err, n.holder.Owner())
+	}
+	n.token++ // it moves on, by as much or more
+	old := n.holder
+	n.next(t)
+	m.lose(t, old)
+}
+
+// ForceReleaseOfAnother takes a lock away from who does not have it.
+func (m *model) ForceReleaseOfAnother(t *rapid.T) {
+	n, _ := m.pick(t)
+	owner := "somebody"
+	if n.holder == nil {
+		owner = ""
+	}
+	if _, err := m.clients[0].ForceRelease(m.ctx, n.name, owner); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Fatalf("ForceRelease(%q, %q) = %v, want ErrNotHeld", n.name, owner, err)
+	}
+}
+
+// ReleaseLost releases a lease that was lost, which must not touch whoever holds the lock now.
+func (m *model) ReleaseLost(t *rapid.T) {
+	if len(m.gone) == 0 {
+		t.Skip("none was lost")
+	}
+	l := rapid.SampledFrom(m.gone).Draw(t, "lease")
+	if err := l.Release(m.ctx); !errors.As(err, new(*redlatch.LostError)) {
+		t.Fatalf("Release of a lost lease = %v, want a LostError", err)
+	}
+}
+
+// Extend extends whatever is held.
+func (m *model) Extend(t *rapid.T) {
+	n := m.pickHeld(t)
+	if err := n.holder.Extend(m.ctx); err != nil {
+		t.Fatalf("Extend(%q) = %v", n.name, err)
+	}
+}
+
+// Check compares everything with what Redis and the leases say.
+func (m *model) Check(t *rapid.T) {
+	for _, n := range m.names {
+		info, err := m.clients[0].Inspect(m.ctx, n.name)
+		if err != nil {
+			t.Fatalf("Inspect(%q) = %v", n.name, err)
+		}
+		if got, want := owners(info.Holders), n.inside(); !slices.Equal(got, want) {
+			t.Fatalf("%s is held by %v, want %v", n.name, got, want)
+		}
+		if got, want := owners(info.Waiters), n.waiting(); !slices.Equal(got, want) {
+			t.Fatalf("in line for %s are %v, want %v", n.name, got, want)
+		}
+		if n.holder != nil && (!n.holder.Held() || n.holder.Token() != n.token || info.Token != n.token) {
+			t.Fatalf("the holder of %s has token %d, and Redis %d, want %d", n.name, n.holder.Token(), info.Token, n.token)
+		}
+	}
+}
+
+// next lets in the first in line, if there is one.
+func (n *modelName) next(t *rapid.T) {
+	n.holder = nil
+	if len(n.line) == 0 {
+		return
+	}
+	first := n.line[0]
+	n.line = n.line[1:]
+	l := await(t, first.result)
+	if l.Owner() != first.owner {
+		t.Fatalf("%s got in, want %s", l.Owner(), first.owner)
+	}
+	n.grant(t, l)
+}
+
+func (n *modelName) grant(t *rapid.T, l *redlatch.Lease) {
+	if l.Token() <= n.token {
+		t.Fatalf("token %d of %s after %d, want more", l.Token(), n.name, n.token)
+	}
+	n.holder, n.token = l, l.Token()
+}
+
+// lose has a lease find out that it is lost.
+func (m *model) lose(t *rapid.T, l *redlatch.Lease) {
+	if err := l.Extend(m.ctx); !errors.As(err, new(*redlatch.LostError)) {
+		t.Fatalf("Extend of a lost lease = %v, want a LostError", err)
+	}
+	wantLost(t, l)
+	m.gone = append(m.gone, l)
+}
+
+// drain ends all waits and leases, after which nothing may be left.
+func (m *model) drain(t *rapid.T) {
+	for _, n := range m.names {
+		for n.holder != nil {
+			old := n.holder
+			release(t, old)
+			n.next(t)
+		}
+		wantNothingLeft(t, m.server, n.name)
+	}
+}
+
+func (n *modelName) inside() []string {
+	if n.holder == nil {
+		return nil
+	}
+	return []string{n.holder.Owner()}
+}
+
+func (n *modelName) waiting() []string {
+	var all []string
+	for _, w := range n.line {
+		all = append(all, w.owner)
+	}
+	return all
+}
+
+func owners(parties []redlatch.Party) []string {
+	var all []string
+	for _, p := range parties {
+		all = append(all, p.Owner)
+	}
+	return all
+}

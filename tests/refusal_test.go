@@ -1,0 +1,216 @@
+package tests
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// Errors of five kinds are five errors: taken, lost, not the owner, refused by the server, no answer (node-redlock#168, redlock-rb#108,
+// redsync#19, redsync#77).
+
+// impatient has acquisitions end with an error soon if the server does not recover.
+func impatient() redlatch.Options {
+	o := brisk(lasting)
+	o.RequestTimeout = 300 * time.Millisecond
+	return o
+}
+
+// wantUnreachable checks the error of an operation that got no usable answer.
+func wantUnreachable(t *testing.T, s *redistest.Server, err error, also string) {
+	t.Helper()
+	if !errors.Is(err, redlatch.ErrUnreachable) || errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("error %v, want ErrUnreachable, which does not say who holds the lock", err)
+	}
+	if err == nil || !strings.Contains(err.Error(), s.Addr()) || !strings.Contains(err.Error(), also) {
+		t.Errorf("error %v, want it to name %s and %q", err, s.Addr(), also)
+	}
+}
+
+func TestReadOnlyReplica(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), impatient())
+	s.Do("REPLICAOF", "127.0.0.1", "1")
+	_, err := c.Mutex("a").TryLock(t.Context())
+	wantUnreachable(t, s, err, "READONLY")
+	_, err = c.Mutex("a").Lock(t.Context())
+	wantUnreachable(t, s, err, "READONLY")
+}
+
+// TestReplicaIsPromoted has a request meet a replica that becomes a master while the request is resent.
+func TestReplicaIsPromoted(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), redlatch.Options{RequestTimeout: patience})
+	s.Do("REPLICAOF", "127.0.0.1", "1")
+	result := goTryLock(t.Context(), c.Mutex("a"))
+	eventually(t, "a request was refused", func() bool { return strings.Contains(s.Do("INFO", "errorstats"), "READONLY") })
+	s.Do("REPLICAOF", "NO", "ONE")
+	release(t, await(t, result))
+}
+
+func TestServerThatLoadsItsData(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--key-load-delay", "200", "--loading-process-events-interval-bytes", "1024")
+	hasty, steady := open(t, s.URL(), impatient()), open(t, s.URL(), redlatch.Options{RequestTimeout: patience})
+	s.Do("EVAL", "for i = 1, 100000 do redis.call('SET', 'key' .. i, i) end", "0")
+	s.Do("SAVE")
+	s.RestartLoading() // for 20 s, unless told to hurry
+	_, err := hasty.Mutex("a").TryLock(t.Context())
+	wantUnreachable(t, s, err, "LOADING")
+	result := goLock(t.Context(), steady.Mutex("a"))
+	s.Do("CONFIG", "SET", "key-load-delay", "0")
+	release(t, await(t, result))
+}
+
+func TestNobodyListens(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), impatient())
+	held := lock(t, c.Mutex("held"))
+	s.Kill()
+	_, err := redlatch.Open(t.Context(), s.URL(), impatient())
+	wantUnreachable(t, s, err, "refused")
+	_, err = c.Mutex("a").TryLock(t.Context())
+	wantUnreachable(t, s, err, "")
+	_, err = c.Mutex("a").Lock(t.Context())
+	wantUnreachable(t, s, err, "")
+	wantUnreachable(t, s, held.Extend(t.Context()), "")
+	if !held.Held() {
+		t.Errorf("the lease was lost without a word from Redis: %v", held.Err())
+	}
+	wantUnreachable(t, s, held.Release(t.Context()), "")
+	_, err = c.Inspect(t.Context(), "a")
+	wantUnreachable(t, s, err, "")
+}
+
+// wantRefused checks an error that the server answered with: at once, and without a secret.
+func wantRefused(t *testing.T, s *redistest.Server, err error, code string) {
+	t.Helper()
+	if err == nil || errors.Is(err, redlatch.ErrUnreachable) || errors.Is(err, redlatch.ErrTaken) {
+		t.Fatalf("error %v, want the server's own", err)
+	}
+	if text := err.Error(); !strings.Contains(text, s.Addr()) || !strings.Contains(text, code) || strings.Contains(text, "secret") {
+		t.Errorf("error %q, want it to name %s and %s and no password", text, s.Addr(), code)
+	}
+}
+
+// stubborn resends for so long that a test which gets an error got it at once.
+var stubborn = redlatch.Options{RequestTimeout: 10 * patience}
+
+func TestWrongPassword(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "right-secret")
+	_, err := redlatch.Open(t.Context(), "redis://:wrong-secret@"+s.Addr(), stubborn)
+	wantRefused(t, s, err, "WRONGPASS")
+	_, err = redlatch.Open(t.Context(), "redis://somebody:right-secret@"+s.Addr(), stubborn)
+	wantRefused(t, s, err, "WRONGPASS")
+}
+
+func TestNoPassword(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "right-secret")
+	c, err := redlatch.Open(t.Context(), "redis://"+s.Addr(), stubborn)
+	if err == nil { // not every server refuses before the first command
+		t.Cleanup(func() { _ = c.Close() })
+		_, err = c.Mutex("a").Lock(t.Context())
+	}
+	wantRefused(t, s, err, "NOAUTH")
+}
+
+// TestPasswordChangesUnderAClient has the server turn a client away that it knew.
+func TestPasswordChangesUnderAClient(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do("ACL", "SETUSER", "guest", "on", ">old-secret", "~*", "&*", "+@all")
+	c := open(t, "redis://guest:old-secret@"+s.Addr(), stubborn)
+	l := lock(t, c.Mutex("held"))
+	s.Do("ACL", "SETUSER", "guest", "resetpass", ">new-secret")
+	s.Do("CLIENT", "KILL", "USER", "guest")
+	_, err := c.Mutex("a").TryLock(t.Context())
+	wantRefused(t, s, err, "WRONGPASS")
+	wantRefused(t, s, l.Extend(t.Context()), "WRONGPASS")
+	if !l.Held() {
+		t.Errorf("the lease was lost, though Redis did not say so: %v", l.Err())
+	}
+	wantRefused(t, s, l.Release(t.Context()), "WRONGPASS")
+}
+
+// TestNotPermitted has a user whose rights do not suffice: for scripts at all, or for the keys.
+func TestNotPermitted(t *testing.T) {
+	t.Parallel()
+	rights := map[string][]string{
+		"scripts":  {"~*", "&*", "+@all", "-@scripting"},
+		"keys":     {"~others:*", "&*", "+@all"},
+		"commands": {"~*", "&*", "+@all", "-set"},
+	}
+	for what, rights := range rights {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			s.Do(append([]string{"ACL", "SETUSER", "guest", "on", ">guest-secret"}, rights...)...)
+			c := open(t, "redis://guest:guest-secret@"+s.Addr(), stubborn)
+			_, err := c.Mutex("a").TryLock(t.Context())
+			wantRefused(t, s, err, "")
+			_, err = c.Mutex("a").Lock(t.Context())
+			wantRefused(t, s, err, "")
+		})
+	}
+}
+
+// wantKindError checks what becomes of a name whose key holds something that is no lock.
+func wantKindError(t *testing.T, call string, err error) {
+	t.Helper()
+	kind := (*redlatch.KindError)(nil)
+	if !errors.As(err, &kind) || !errors.Is(err, redlatch.ErrWrongKind) || kind.Name != "a" || kind.Key != stateKey("a") || kind.Want != "mutex" {
+		t.Errorf("%s = %v, want a KindError that names it", call, err)
+	}
+}
+
+// TestKeyOfAnotherType: WRONGTYPE must not look like "taken" (node-redlock#168), and what is there is not ours to touch.
+func TestKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	content := map[string][]string{
+		"list": {"RPUSH", stateKey("a"), "x", "y"},
+		"hash": {"HSET", stateKey("a"), "field", "value"},
+		"zset": {"ZADD", stateKey("a"), "1", "x"},
+	}
+	for kind, create := range content {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			c := open(t, s.URL(), stubborn)
+			s.Do(create...)
+			s.Do("PEXPIRE", stateKey("a"), "1000000")
+			before := s.Do("DUMP", stateKey("a"))
+
+			_, err := c.Mutex("a").TryLock(t.Context())
+			wantKindError(t, "TryLock", err)
+			_, err = c.Mutex("a").Lock(t.Context())
+			wantKindError(t, "Lock", err)
+			hearing(t, s, c)
+			_, err = c.Mutex("a").Lock(t.Context()) // now it asks for a place in line at once
+			wantKindError(t, "Lock with the subscription up", err)
+			_, err = c.ForceRelease(t.Context(), "a", "")
+			wantKindError(t, "ForceRelease", err)
+			_, err = c.ForceRelease(t.Context(), "a", "x")
+			wantKindError(t, "ForceRelease from an owner", err)
+
+			if after := s.Do("DUMP", stateKey("a")); after != before {
+				t.Errorf("the %s changed from %q to %q", kind, before, after)
+			}
+			if left, err := strconv.Atoi(s.Do("PTTL", stateKey("a"))); err != nil || left < 900_000 || left > 1_000_000 {
+				t.Errorf("PTTL = %d, %v, want what it was", left, err)
+			}
+			if got := s.Do("EXISTS", queueKey("a"), clientsKey("a")); got != "0" {
+				t.Error("somebody is in line for a name that is no lock")
+			}
+		})
+	}
+}

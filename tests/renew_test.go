@@ -1,0 +1,239 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// TestMaxHold: no bound on renewals keeps a lock with work that hangs (RedLock.net#68, DistributedLock#169).
+func TestMaxHold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var seen events
+	o := brisk(600 * time.Millisecond)
+	o.Hook, o.Lease.MaxHold = seen.hook, 900*time.Millisecond
+	start := time.Now()
+	l := lock(t, open(t, s.URL(), o).Mutex("a"))
+	lost := wantLost(t, l)
+	if held := lost.At.Sub(start); held < o.Lease.MaxHold || !strings.Contains(lost.Error(), "MaxHold") {
+		t.Errorf("lost after %v: %v, want no earlier than its MaxHold of %v, and because of it", held, lost, o.Lease.MaxHold)
+	}
+	if len(seen.of(redlatch.EventExtend, "a")) == 0 {
+		t.Error("it was never extended before")
+	}
+	if err := l.Extend(t.Context()); !isAll(err, redlatch.ErrNotHeld) {
+		t.Errorf("Extend = %v, want ErrNotHeld", err)
+	}
+	awaitFree(t, s, "a")
+}
+
+func TestExtendBeyondMaxHoldIsRefused(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := brisk(lasting)
+	o.Lease.MaxHold = time.Millisecond
+	l := lock(t, open(t, s.URL(), o).Mutex("a"))
+	eventually(t, "Extend is refused", func() bool { return l.Extend(t.Context()) != nil })
+	if !l.Held() {
+		t.Errorf("the lease was lost before its deadline: %v", l.Err())
+	}
+	release(t, l)
+}
+
+func TestNoRenew(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var seen events
+	o := brisk(700 * time.Millisecond)
+	o.Hook, o.Lease.NoRenew = seen.hook, true
+	l := lock(t, open(t, s.URL(), o).Mutex("a"))
+	before := l.Deadline()
+	if err := l.Extend(t.Context()); err != nil || !l.Deadline().After(before) {
+		t.Errorf("Extend = %v, deadline moved by %v, want nil and more than 0", err, l.Deadline().Sub(before))
+	}
+	wantLostAtDeadline(t, l)
+	if !strings.Contains(l.Err().Error(), "NoRenew") {
+		t.Errorf("Err = %v, want it to say why", l.Err())
+	}
+	if n := len(seen.of(redlatch.EventExtend, "a")); n != 1 {
+		t.Errorf("extended %d times, want once, as the program did", n)
+	}
+}
+
+func TestEnsure(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var seen events
+	o := brisk(2 * time.Second)
+	o.Hook, o.Lease.NoRenew = seen.hook, true
+	l := lock(t, open(t, s.URL(), o).Mutex("a"))
+	if err := l.Ensure(t.Context(), time.Second); err != nil || len(seen.of(redlatch.EventExtend, "a")) != 0 {
+		t.Errorf("Ensure = %v and %d extends, want nil and none: there is enough left", err, len(seen.of(redlatch.EventExtend, "a")))
+	}
+	eventually(t, "the lease is half over", func() bool { return l.Remaining() < time.Second })
+	if err := l.Ensure(t.Context(), time.Second); err != nil || l.Remaining() < time.Second {
+		t.Errorf("Ensure = %v with %v left, want nil and a second", err, l.Remaining())
+	}
+	if err := l.Ensure(t.Context(), 2*time.Second); !isAll(err, redlatch.ErrInvalid) || !l.Held() {
+		t.Errorf("Ensure(the whole TTL) = %v, Held %v, want ErrInvalid and true", err, l.Held())
+	}
+	s.Do("DEL", stateKey("a"))
+	eventually(t, "some of the lease is over", func() bool { return l.Remaining() < 1900*time.Millisecond })
+	if err := l.Ensure(t.Context(), 1900*time.Millisecond); !errors.As(err, new(*redlatch.LostError)) {
+		t.Errorf("Ensure of a lock that is gone = %v, want a LostError", err)
+	}
+}
+
+// TestExtendNeverCreates: it brought back a lock that others had held since (redsync's SetNXOnExtend, RedLock.net#48,
+// redis-semaphore#175, redlock-rb#36).
+func TestExtendNeverCreates(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	l := lock(t, open(t, s.URL(), sluggish()).Mutex("a"))
+	s.Do("DEL", stateKey("a"))
+	err := l.Extend(t.Context())
+	if !isAll(err, redlatch.ErrNotHeld) || !errors.As(err, new(*redlatch.LostError)) {
+		t.Errorf("Extend = %v, want a LostError", err)
+	}
+	wantLost(t, l)
+	if err := l.Extend(t.Context()); !errors.As(err, new(*redlatch.LostError)) {
+		t.Errorf("Extend again = %v, want a LostError", err)
+	}
+	if s.Do("EXISTS", stateKey("a")) != "0" {
+		t.Error("Extend created the key")
+	}
+}
+
+// TestExtendOfAnothersLock: the old owner's calls must not touch the new owner's lock (go-redislock extends it; two goroutines on one
+// redsync.Mutex release it).
+func TestExtendOfAnothersLock(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"Extend", "Release"} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			a, b := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+			old := lock(t, a.Mutex("a"))
+			s.Do("DEL", stateKey("a"))
+			next := lock(t, b.Mutex("a"))
+			s.Do("PEXPIRE", stateKey("a"), "60000")
+			do := map[string]func(context.Context) error{"Extend": old.Extend, "Release": old.Release}[call]
+			if err := do(t.Context()); !errors.As(err, new(*redlatch.LostError)) {
+				t.Errorf("%s = %v, want a LostError", call, err)
+			}
+			if got := s.Do("GET", stateKey("a")); got != next.Owner() {
+				t.Errorf("the lock is held by %q after %s, want %q", got, call, next.Owner())
+			}
+			if left, err := strconv.Atoi(s.Do("PTTL", stateKey("a"))); err != nil || left > 60000 {
+				t.Errorf("PTTL = %d, %v after %s: the old owner extended the new one's lock", left, err, call)
+			}
+			release(t, next)
+		})
+	}
+}
+
+// TestReleaseTwice: redsync tells "lock already taken" for what is gone (redsync#107, #143), and Redisson's fair lock tells a stranger
+// that it released.
+func TestReleaseTwice(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := open(t, s.URL(), sluggish()).Mutex("a")
+	l := lock(t, m)
+	release(t, l)
+	next := lock(t, m)
+	release(t, l)
+	if got := s.Do("GET", stateKey("a")); got != next.Owner() {
+		t.Errorf("the second Release took the lock from the next holder")
+	}
+	if err := l.Extend(t.Context()); !isAll(err, redlatch.ErrNotHeld) || errors.As(err, new(*redlatch.LostError)) {
+		t.Errorf("Extend of a released lease = %v, want ErrNotHeld and no LostError", err)
+	}
+	release(t, next)
+}
+
+func TestReleaseAfterTheLoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := brisk(300 * time.Millisecond)
+	o.Lease.NoRenew = true
+	l := lock(t, open(t, s.URL(), o).Mutex("a"))
+	lost := wantLost(t, l)
+	for range 2 {
+		got := (*redlatch.LostError)(nil)
+		if err := l.Release(t.Context()); !errors.As(err, &got) || got != lost {
+			t.Errorf("Release = %v, want the LostError %v", err, lost)
+		}
+	}
+}
+
+// TestReleaseHeedsNoContext: an unlock was skipped when its context was cancelled (ncps#913, authgear-server#5721).
+func TestReleaseHeedsNoContext(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	l, err := open(t, s.URL(), sluggish()).Mutex("a").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if l.Context().Err() == nil || !l.Held() {
+		t.Errorf("after its parent was cancelled: Context %v, Held %v, want it done, and the lock held", l.Context().Err(), l.Held())
+	}
+	if err := l.Release(ctx); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	if s.Do("EXISTS", stateKey("a")) != "0" {
+		t.Error("the lock is still there")
+	}
+}
+
+// TestDeadContextTakesNothing: x/sync's semaphore fails a context that is done even if it could succeed.
+func TestDeadContextTakesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for call, acquire := range map[string]func(context.Context) (*redlatch.Lease, error){"Lock": c.Mutex("a").Lock, "TryLock": c.Mutex("a").TryLock} {
+		if l, err := acquire(ctx); !isAll(err, context.Canceled) {
+			t.Errorf("%s = %v, %v, want context.Canceled", call, l, err)
+		}
+	}
+	if s.Do("EXISTS", stateKey("a")) != "0" {
+		t.Error("somebody holds the lock")
+	}
+}
+
+// TestMaxWait bounds the wait and nothing else (bsm/redislock bounds it by the TTL).
+func TestMaxWait(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	m := c.Mutex("a").With(redlatch.LeaseOptions{MaxWait: 50 * time.Millisecond})
+	held := lock(t, m)
+	if l, err := m.Lock(t.Context()); !isAll(err, redlatch.ErrTaken, context.DeadlineExceeded) {
+		t.Errorf("Lock = %v, %v, want ErrTaken and context.DeadlineExceeded", l, err)
+	}
+	if held.Context().Err() != nil {
+		t.Errorf("MaxWait ended the lease's context: %v", held.Context().Err())
+	}
+	release(t, held)
+	wantNothingLeft(t, s, "a")
+}
+
+// isAll reports whether an error matches all of these.
+func isAll(err error, all ...error) bool {
+	for _, want := range all {
+		if !errors.Is(err, want) {
+			return false
+		}
+	}
+	return true
+}

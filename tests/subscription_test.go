@@ -1,0 +1,189 @@
+package tests
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// channel is where a client hears of its grants.
+func channel(c *redlatch.Client) string { return "{redlatch:" + c.ID() + "}:grants" }
+
+// hearing has a client wait once, so that its subscription is up.
+func hearing(t testing.TB, s *redistest.Server, c *redlatch.Client) {
+	t.Helper()
+	name := "hearing " + c.ID()
+	s.Do("SET", stateKey(name), "somebody")
+	result := goLock(t.Context(), c.Mutex(name))
+	eventually(t, "the subscription is up", func() bool { return hears(s, c) })
+	s.Do("DEL", stateKey(name))
+	release(t, await(t, result))
+}
+
+func hears(s *redistest.Server, c *redlatch.Client) bool {
+	return s.Do("PUBSUB", "NUMSUB", channel(c)) == channel(c)+"\n1"
+}
+
+// queued waits until n tickets are in line for a name.
+func queued(t reporter, s *redistest.Server, name string, n int) {
+	t.Helper()
+	eventually(t, "so many in line for "+name, func() bool { return len(line(s, name)) == n })
+}
+
+// line is the owners in line for a name, first come first.
+func line(s *redistest.Server, name string) []string { return tickets(s, queueKey(name)) }
+
+// tickets is the owners in a queue, first come first.
+func tickets(s *redistest.Server, queue string) []string {
+	var owners []string
+	for ticket := range strings.Lines(s.Do("ZRANGE", queue, "0", "-1")) {
+		ticket = strings.TrimSuffix(ticket, "\n")
+		owners = append(owners, ticket[strings.LastIndexByte(ticket, '\t')+1:])
+	}
+	return owners
+}
+
+// openDivided returns a client whose subscription passes a proxy, and whose requests do not.
+func openDivided(t testing.TB, s *redistest.Server, p *proxy, o redlatch.Options) *redlatch.Client {
+	t.Helper()
+	return wrap(t, divided{dial(t, s.Addr()), dial(t, p.Listen)}, o)
+}
+
+// With this TTL and heartbeat neither an expiry nor a heartbeat can be what lets a waiter in while a test is patient.
+func sluggish() redlatch.Options {
+	return redlatch.Options{Heartbeat: time.Minute, RequestTimeout: 900 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: lasting}}
+}
+
+// TestSubscriptionDroppedInLine: godisson subscribes after its try and never looks again; Redisson's waiters slept to the end of the lease
+// (redisson#5761, rueidislock#602).
+func TestSubscriptionDroppedInLine(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	for range 5 {
+		held := lock(t, a.Mutex("a"))
+		result := goLock(t.Context(), b.Mutex("a"))
+		queued(t, s, "a", 1)
+		s.Do("CLIENT", "KILL", "TYPE", "pubsub")
+		release(t, held)
+		release(t, await(t, result))
+	}
+	awaitFree(t, s, "a")
+}
+
+// TestGrantWhileDeaf has the subscription down for as long as it takes: the waiter must ask by itself.
+func TestGrantWhileDeaf(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startProxy(t, s)
+	a, b := open(t, s.URL(), sluggish()), openDivided(t, s, p, sluggish())
+	hearing(t, s, b)
+	held := lock(t, a.Mutex("a"))
+	result := goLock(t.Context(), b.Mutex("a"))
+	queued(t, s, "a", 1)
+	p.Stop()
+	eventually(t, "nobody listens", func() bool { return !hears(s, b) })
+	token := held.Token()
+	release(t, held)
+	l := await(t, result)
+	if l.Token() <= token {
+		t.Errorf("token %d after %d, want more", l.Token(), token)
+	}
+	release(t, l)
+}
+
+// TestGrantIntoADeadConnection has messages vanish without anybody noticing. A heartbeat finds the grant.
+func TestGrantIntoADeadConnection(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startProxy(t, s)
+	o := brisk(lasting)
+	a, b := open(t, s.URL(), o), openDivided(t, s, p, o)
+	hearing(t, s, b)
+	held := lock(t, a.Mutex("a"))
+	result := goLock(t.Context(), b.Mutex("a"))
+	queued(t, s, "a", 1)
+	owner := line(s, "a")[0]
+	p.swallow(replies)
+	release(t, held)
+	l := await(t, result)
+	if l.Owner() != owner {
+		t.Errorf("owner %s, want %s, which the server let in when it published", l.Owner(), owner)
+	}
+	wantSoundDeadline(t, s, l)
+	release(t, l)
+}
+
+func TestSubscriptionsKilledAllTheTime(t *testing.T) {
+	t.Parallel()
+	const clients, workers, turns = 3, 3, 12
+	s := redistest.Start(t)
+	over := make(chan struct{})
+	var wg, killer sync.WaitGroup
+	killer.Go(func() {
+		for tick := time.NewTicker(7 * time.Millisecond); ; {
+			select {
+			case <-over:
+				tick.Stop()
+				return
+			case <-tick.C:
+				_, _ = s.DoErr("CLIENT", "KILL", "TYPE", "pubsub")
+			}
+		}
+	})
+	var last highWater
+	for range clients {
+		m := open(t, s.URL(), sluggish()).Mutex("a")
+		for range workers {
+			wg.Go(func() {
+				for range turns {
+					l, err := m.Lock(within(t, patience))
+					if err != nil {
+						t.Errorf("Lock = %v", err)
+						return
+					}
+					if token := l.Token(); !last.admit(token) {
+						t.Errorf("token %d is not the largest so far", token)
+					}
+					if err := l.Release(context.Background()); err != nil {
+						t.Errorf("Release = %v", err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	close(over)
+	killer.Wait()
+	awaitFree(t, s, "a")
+}
+
+// TestWaitingWithoutPubSub has a user who may use every key and command but no channel, as on servers that offer no publish/subscribe
+// (asynq#1095).
+func TestWaitingWithoutPubSub(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels")
+	url := "redis://deaf:secret@" + s.Addr()
+	a, b := open(t, url, sluggish()), open(t, url, sluggish())
+	for range 3 {
+		held := lock(t, a.Mutex("a"))
+		results := make(chan outcome, 2)
+		for _, c := range []*redlatch.Client{b, a} {
+			go func() {
+				l, err := c.Mutex("a").Lock(within(t, patience))
+				results <- outcome{l, err}
+			}()
+		}
+		queued(t, s, "a", 2)
+		release(t, held)
+		release(t, await(t, results))
+		release(t, await(t, results))
+	}
+	awaitFree(t, s, "a")
+}
