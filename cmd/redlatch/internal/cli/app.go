@@ -86,6 +86,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newGuardCommand(a),
 	)
 	arrangeHelp(root)
+	arrangeCompletion(root)
 	return root
 }
 

@@ -49,6 +49,22 @@ func arrangeHelp(root *cobra.Command) {
 	root.SetFlagErrorFunc(flagError)
 }
 
+// arrangeCompletion has cobra's command refuse a shell that it does not know, instead of printing its help.
+func arrangeCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args = func(cmd *cobra.Command, args []string) error {
+				if len(args) == 0 {
+					return usagef("`redlatch completion bash`", "completion wants a shell: bash, zsh, fish or powershell")
+				}
+				return usagef("bash, zsh, fish and powershell are known", "there is no completion for %q", args[0])
+			}
+			cmd.RunE = func(*cobra.Command, []string) error { return nil } // what is not runnable never gets to Args
+		}
+	}
+}
+
 // knownCommand refuses what the root command is given when nothing under it has that name.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

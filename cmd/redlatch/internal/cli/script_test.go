@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,6 +29,13 @@ import (
 const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
+	// A shell ignores these for what it runs in the background, and whatever that starts would ignore them, too. What is caught is not
+	// ignored any more after an exec.
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 	testscript.Main(m, map[string]func(){
 		"redlatch": func() { os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
@@ -90,6 +98,7 @@ func setup(env *testscript.Env) error {
 	}
 	w := &world{server: server, jobs: make(map[string]*job)}
 	env.Defer(w.end)
+	env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would have every program take a second to end
 	env.Setenv("REDIS", server.URL())
 	env.Setenv("REDLATCH_REDIS", server.URL())
 	for _, v := range env.Vars {
@@ -201,6 +210,8 @@ func cmdEnds(ts *testscript.TestScript, neg bool, args []string) {
 	case err = <-j.done:
 	case <-time.After(patience):
 		_ = j.cmd.Process.Kill()
+		<-j.done
+		j.done <- nil // for the end of the script
 		ts.Fatalf("job %s does not end; stderr:\n%s", args[0], j.stderr.String())
 	}
 	delete(of(ts).jobs, args[0])
