@@ -1,0 +1,31 @@
+package redlatch
+
+import (
+	"testing"
+
+	"github.com/redlatch/redlatch/conn"
+)
+
+// deaf is a connection that is only asked what it leads to.
+type deaf struct{ conn.Conn }
+
+func (deaf) Target() conn.Target { return conn.Target{Addr: "nowhere"} }
+func (deaf) Close() error        { return nil }
+
+// FuzzHear has a client hear what anybody may publish on its channel. Nobody waits, so nothing must come of it.
+func FuzzHear(f *testing.F) {
+	for _, seed := range []string{"", "grant", "grant\t1\t\trl-a-1", "grant\tx\t\to", "grant\t1", "revoke\trl-a-1", "revoke", "\t\t\t\t", "grant\t9223372036854775808\t\to"} {
+		f.Add(seed)
+	}
+	c, err := New(deaf{}, Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = c.Close() })
+	f.Fuzz(func(t *testing.T, message string) {
+		c.hear(message)
+		if n := len(c.orphans.list); n != 0 {
+			t.Errorf("hear(%q) left %d orphans, want none: this client gave up nothing", message, n)
+		}
+	})
+}
