@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,7 @@ type Client struct {
 	background sync.WaitGroup // acquisitions under way, and whatever they and the schedule spawned
 }
 
-// Open connects to the Redis server at url and returns a client for it. It returns when the server has answered.
+// Open connects to the Redis server at url and returns a client for it. It returns when the server has answered, or ctx is done.
 //
 //	redis://user:password@localhost:6379/0
 //	rediss://...                                 with TLS; see Options.TLS
@@ -76,18 +77,42 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	if dial.Dialer.Timeout == 0 {
 		dial.Dialer.Timeout = o.RequestTimeout
 	}
-	c, err := redlatchrueidis.Open(dial)
+	c, err := connect(ctx, dial)
 	if err != nil {
-		return nil, dialError(err)
+		return nil, err
 	}
 	client, err := New(c, o)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, errors.Join(fmt.Errorf("redlatch: open: %w", err), client.Close())
-	}
 	return client, nil
+}
+
+// connect dials, and returns when that is done or ctx is; rueidis itself knows no context there.
+func connect(ctx context.Context, dial rueidis.ClientOption) (conn.Conn, error) {
+	type outcome struct {
+		conn *redlatchrueidis.Conn
+		err  error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		c, err := redlatchrueidis.Open(dial)
+		done <- outcome{c, err}
+	}()
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return nil, dialError(o.err)
+		}
+		return o.conn, nil
+	case <-ctx.Done():
+		go func() { // ends when the dialer's timeout does
+			if o := <-done; o.err == nil {
+				_ = o.conn.Close()
+			}
+		}()
+		return nil, fmt.Errorf("redlatch: connect to Redis at %s: %w", strings.Join(dial.InitAddress, ","), ctx.Err())
+	}
 }
 
 // dialError is err, which names the server, with what it means.

@@ -46,9 +46,10 @@ func (l latch) with(o LeaseOptions) latch {
 // cleaned up, by that name.
 type attempt struct {
 	*latch
-	ctx   context.Context // the caller's: parent of the lease's context
-	owner string
-	start clock.Reading
+	ctx      context.Context // the caller's: parent of the lease's context
+	owner    string
+	start    clock.Reading
+	answered bool // Redis has said how it stands
 }
 
 // acquire is Lock and TryLock of every kind.
@@ -109,6 +110,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 // try acquires without waiting.
 func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	standing, answer, err := a.client.request(ctx, a.latch, a.owner, "", 0)
+	a.answered = err == nil
 	if err != nil || !standing.Inside && answer.resent {
 		a.client.abandon(a.latch, a.owner, "") // a request that got no answer may be on its way still
 	}
@@ -131,6 +133,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 		c.giveUp(w)
 		return nil, a.asTaken(ctx, err)
 	}
+	a.answered = true
 	if c.stands(w, standing, answer) {
 		a.emit(Event{Kind: EventWait})
 	}
@@ -146,9 +149,10 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	return nil, err
 }
 
-// asTaken adds to the error of a wait that ran out of time what it waited for. An outage while waiting is told, too.
+// asTaken adds to the error of a wait that ran out of time what it waited for, if Redis ever said that there is something to wait for. An
+// outage while waiting is told, too.
 func (a *attempt) asTaken(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
+	if ctx.Err() == nil || !a.answered {
 		return err
 	}
 	err = fmt.Errorf("%w: %w after waiting %v", err, ErrTaken, a.client.now().Since(a.start).Round(time.Millisecond))
@@ -205,7 +209,7 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 		reply, err := c.ask(ctx, "extend", a.latch, a.kind.Renew(a.keys, a.owner, a.options.TTL))
 		if err != nil {
 			c.abandon(a.latch, a.owner, "")
-			return nil, err
+			return nil, a.asTaken(ctx, err)
 		}
 		if !script.Done(reply.Reply) {
 			return nil, errTooLate

@@ -36,6 +36,7 @@ type Lease struct {
 	validity time.Duration // from the anchor on
 	extendAt time.Time     // when the watchdog should extend it
 	flight   chan struct{} // closed when the extend or release under way is over; nil if none is
+	unsure   bool          // a release got no answer, and may have taken place
 	err      error         // why it is not held any more
 }
 
@@ -172,7 +173,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	event := Event{Kind: EventRelease, Held: c.now().Since(l.acquired), Err: err}
 	switch {
 	case err != nil: // it may be tried again
-	case script.Done(answer.Reply) || answer.resent: // an earlier request that nobody confirmed did it
+		l.unsure = true
+	case script.Done(answer.Reply) || answer.resent || l.unsure: // an earlier request that nobody confirmed did it
 		l.state = released
 	default:
 		event = l.losing(errGone)

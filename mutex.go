@@ -24,7 +24,8 @@ func (m *Mutex) Name() string { return m.latch.name }
 //
 // The caller must release the lease. If there is an error there is no lease, and nothing stays behind: the place in line is given up, and
 // a grant that arrives too late is given back, in the background. The error matches [ErrTaken] and that of the context if the wait was
-// cut short; else [ErrUnreachable], [ErrWrongKind], [ErrInvalid] or [ErrClosed].
+// cut short; else [ErrUnreachable], also when the context's deadline passed before Redis said anything, [ErrWrongKind], [ErrInvalid] or
+// [ErrClosed].
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.latch.acquire(ctx, true) }
 
 // TryLock acquires the mutex if nobody holds it or waits for it, and never waits; otherwise the error matches [ErrTaken]. In all else it

@@ -1,6 +1,7 @@
 package redlatch_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"strings"
@@ -39,4 +40,16 @@ func TestOpenWithAPassword(t *testing.T) {
 			t.Errorf("Open(%q) = %v, %v, want the server's refusal with its address and without the password", url, c, err)
 		}
 	}
+}
+
+func TestOpenHeedsItsContext(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Pause()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c, err := redlatch.Open(ctx, s.URL(), redlatch.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Open of a server that hangs, with a done context = %v, %v, want context.Canceled", c, err)
+	}
+	s.Resume()
 }

@@ -21,8 +21,8 @@ type answer struct {
 }
 
 // ask runs one script and resends it until there is an answer, for Options.RequestTimeout at most; one request gets a third of that.
-// Every script may run twice, so a resend is always sound. The error is ctx's, the server's own, or matches ErrUnreachable; after the
-// first and the last, the script may have run, or may still run.
+// Every script may run twice, so a resend is always sound. The error is ctx's, the server's own, or matches ErrUnreachable, also
+// together with ctx's if a deadline passed; after all but the server's own, the script may have run, or may still run.
 func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call) (answer, error) {
 	start := c.now()
 	var said error // what the server gave as a reason, which tells more than that time ran out
@@ -35,6 +35,9 @@ func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call
 			return answer{result.Reply, sent, n > 0}, nil
 		}
 		if err := ctx.Err(); err != nil {
+			if errors.Is(err, context.DeadlineExceeded) { // the caller's, with nothing heard from Redis
+				err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+			}
 			return answer{}, l.failed(doing, err)
 		}
 		if !transient(result.Err) {
