@@ -36,10 +36,16 @@ of it, the whole group gets TERM, and KILL before the lease ends. If redlatch it
 What left the group, as a daemon does, is not reached; and what the command leaves in the background when it ends runs on
 without the lock.
 
+With --json, stderr gets one object a line. Each has a time and an event: attempt, wait, grant, refuse, extend, extend_failed,
+jeopardy, lost and release in the life of the lease; start (pid, command), signal, stop, kill and exit (code, signal) in that
+of the command; note (message) and error (error, hint, code) for all else. Times that they tell end in _ms.
+
 Exit codes:
   the command's own, or 128+N if it died of signal N
    64  a flag, an argument or a name makes no sense
-   69  Redis did not answer
+   65  the name is in use for something that is no lock
+   69  Redis did not answer, or refused to
+   71  the system has no process to spare
    75  somebody else holds the lock (or --taken-exit-code)
    79  the lease was lost, and the command was stopped if it still ran
   126  the command cannot be started
@@ -69,6 +75,7 @@ type run struct {
 
 	waits   chan struct{}         // receives a value when it is in line
 	trouble atomic.Pointer[error] // why the last extend failed
+	cutOff  bool                  // Redis did not answer the release
 }
 
 func newRunCommand(a *app) *cobra.Command {
@@ -91,7 +98,8 @@ func newRunCommand(a *app) *cobra.Command {
 	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long (default: wait for as long as it takes)")
 	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exitTaken, "exit code `N` if the lock is taken")
-	flags.DurationVar(&r.grace, "grace", 0, "what the command has between TERM and KILL when the lease is lost (default: a sixth of --ttl, at most 5s)")
+	flags.DurationVar(&r.grace, "grace", 0,
+		"what the command has between TERM and KILL when the lease is lost (default: a sixth of --ttl, at most 5s)")
 	flags.BoolVar(&a.events, "json", false, "talk in events, one JSON object a line")
 	return cmd
 }
@@ -151,7 +159,11 @@ func (r *run) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() {
+		if !r.cutOff { // else there is nobody to say goodbye to, and whoever waits for this program need not wait for that
+			_ = client.Close() // what it leaves behind expires
+		}
+	}()
 	signals, stop := child.Notify()
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
@@ -246,7 +258,7 @@ func (r *run) sayWaiting(ctx context.Context, client *redlatch.Client) {
 
 // whoTook makes the error of a lock that was not acquired tell who has it.
 func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) error {
-	f := &failure{r.taken, err, fmt.Sprintf("`redlatch inspect %s` shows the whole line", r.name)}
+	f := &failure{r.taken, err, fmt.Sprintf("`%s` shows the whole line", r.app.again("inspect", r.name))}
 	if errors.Is(err, redlatch.ErrUnreachable) {
 		return f // there is nobody to ask
 	}
@@ -292,7 +304,9 @@ func (r *run) hold(lease *redlatch.Lease, path string, signals <-chan os.Signal)
 	status, cause := k.keep()
 	c.Close()
 	r.app.emit(exitEvent(r.name, status))
-	return r.outcome(status, cause, k.stopped, lease.Release(ctx))
+	err = lease.Release(ctx)
+	r.cutOff = errors.Is(err, redlatch.ErrUnreachable)
+	return r.outcome(status, cause, k.stopped, err)
 }
 
 func (r *run) command(lease *redlatch.Lease, path string) child.Command {
@@ -323,7 +337,8 @@ func (r *run) outcome(status child.Status, cause error, stopped bool, release er
 	case stopped:
 		return &failure{exitLost, fmt.Errorf("%w; the command was stopped", cause), ""}
 	case cause != nil:
-		return &failure{exitLost, fmt.Errorf("%w; the command had already ended, with exit code %d", cause, status.Code), "somebody else may have run at the same time"}
+		err := fmt.Errorf("%w; the command had already ended, with exit code %d", cause, status.Code)
+		return &failure{exitLost, err, "somebody else may have run at the same time"}
 	case release != nil:
 		r.app.say("%s; the lock is free when its TTL has passed", text(release))
 	}

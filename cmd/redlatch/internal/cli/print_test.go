@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSpan(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0: "0s", 4200 * time.Microsecond: "4ms", 1249 * time.Millisecond: "1.2s", 12345 * time.Millisecond: "12s",
+		65 * time.Second: "1m5s", 3*time.Hour + 4*time.Minute + 5*time.Second: "3h4m", 76 * time.Hour: "3d4h",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("span(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestPlainQuotesWhatATerminalObeys(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{
+		"web-3": "web-3", "a b/c": "a b/c", "größe": "größe", "": `""`, "\x1b[2J": `"\x1b[2J"`, "a\nb": `"a\nb"`, "a\u202eb": `"a\u202eb"`,
+	} {
+		if got := plain(s); got != want {
+			t.Errorf("plain(%q) = %s, want %s", s, got, want)
+		}
+	}
+}
+
+func TestAgainCanBeTypedAndKeepsPasswordsBack(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		redis, prefix, name, want string
+	}{
+		{"", defaultPrefix, "job", "redlatch release job"},
+		{"redis://localhost:7000", "", "it's", `redlatch --redis redis://localhost:7000 --prefix '' release 'it'\''s'`},
+		{"redis://me:hush@localhost", "p", "a b", "redlatch --redis URL --prefix p release 'a b'"},
+		{"unix:///run/redis.sock?password=hush", defaultPrefix, "job", "redlatch --redis URL release job"},
+		{"redis://:hush@%", defaultPrefix, "job", "redlatch --redis URL release job"},
+	} {
+		a := &app{redis: c.redis, prefix: c.prefix}
+		if got := a.again("release", c.name); got != c.want {
+			t.Errorf("again = %s, want %s", got, c.want)
+		}
+	}
+}
+
+func TestPatternsMatchWholeNames(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"*", "a/b:c", true},
+		{"a*c", "a/b:c", true},
+		{"a?b:[a-c]", "a/b:c", true},
+		{"a", "a/b:c", false},
+		{`\*`, "*", true},
+		{`\*`, "a", false},
+	} {
+		if got, err := matches(c.pattern, c.name); got != c.want || err != nil {
+			t.Errorf("matches(%q, %q) = %v, %v, want %v", c.pattern, c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestHelpNamesEveryCommandAndEveryCommandHasAnExample(t *testing.T) {
+	t.Parallel()
+	for _, cmd := range newRootCommand(&app{stdout: io.Discard, stderr: io.Discard}).Commands() {
+		if cmd.Hidden {
+			continue
+		}
+		if !strings.Contains(rootHelp, "redlatch "+cmd.Name()) {
+			t.Errorf("redlatch --help does not name %s", cmd.Name())
+		}
+		if cmd.Example == "" && cmd.Name() != "completion" { // cobra's own has them in its text
+			t.Errorf("%s has no example", cmd.Name())
+		}
+	}
+}
+
+func TestBacklogNeverBlocks(t *testing.T) {
+	t.Parallel()
+	reader, writer := io.Pipe() // without a reader, every write to it blocks
+	b := newBacklog(writer)
+	for n := range 10 * cap(b.lines) {
+		fmt.Fprintf(b, "line %d\n", n)
+	}
+	b.drain(time.Millisecond)
+	reader.Close() // ends the write that blocks, and all that follow
+	b.drain(time.Minute)
+	fmt.Fprintln(b, "late")
+	<-b.done
+}
+
+func TestBacklogDrainsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	b := newBacklog(&out)
+	fmt.Fprint(b, "one\n")
+	fmt.Fprint(b, "two\n")
+	b.drain(time.Minute)
+	if got := out.String(); got != "one\ntwo\n" {
+		t.Errorf("drained %q, want both lines", got)
+	}
+}
+
+func TestMainTalksOnTheStreamsItIsGiven(t *testing.T) {
+	t.Parallel()
+	var out, talk bytes.Buffer
+	if code := Main(context.Background(), []string{"inspect"}, nil, &out, &talk); code != exitUsage {
+		t.Errorf("Main(inspect) = %d, want %d", code, exitUsage)
+	}
+	want := "redlatch: inspect wants the name of one lock, got 0\nredlatch: hint: `redlatch inspect NAME`\n"
+	if out.Len() > 0 || talk.String() != want {
+		t.Errorf("stdout %q, stderr %q, want %q on stderr", out.String(), talk.String(), want)
+	}
+}

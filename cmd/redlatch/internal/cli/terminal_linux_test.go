@@ -1,0 +1,163 @@
+package cli_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// session is a program on a terminal of its own, and someone in front of it.
+type session struct {
+	t        *testing.T
+	keyboard *os.File
+	cmd      *exec.Cmd
+
+	mu     sync.Mutex // guards what is below
+	screen bytes.Buffer
+}
+
+// login starts the program redlatch on a new terminal. Its stdout is the terminal, or what stdout says.
+func login(t *testing.T, stdout io.Writer, args ...string) *session {
+	t.Helper()
+	server := redistest.Start(t)
+	keyboard, terminal := openTerminal(t)
+	s := &session{t: t, keyboard: keyboard}
+	if stdout == nil {
+		stdout = terminal
+	}
+	s.cmd = &exec.Cmd{
+		Path: "/proc/self/exe", Args: append([]string{"redlatch"}, args...), Env: append(os.Environ(), "REDLATCH_REDIS="+server.URL()),
+		Stdin: terminal, Stdout: stdout, Stderr: terminal, SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true},
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := terminal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan struct{})
+	go func() {
+		defer close(seen)
+		_, _ = io.Copy(s, keyboard) // ends with an error when nobody has the terminal open any more
+	}()
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		<-seen
+		_ = keyboard.Close()
+	})
+	return s
+}
+
+// openTerminal returns both ends of a new pseudo terminal.
+func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyboard, terminal
+}
+
+func (s *session) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.screen.Write(text)
+}
+
+func (s *session) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.screen.String()
+}
+
+// see waits for a text on the screen.
+func (s *session) see(want string) {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); !strings.Contains(s.text(), want); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the screen never shows %q:\n%s", want, s.text())
+		}
+	}
+}
+
+// press types keys.
+func (s *session) press(keys string) {
+	s.t.Helper()
+	if _, err := s.keyboard.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ends waits for the end of the program.
+func (s *session) ends(code int) {
+	s.t.Helper()
+	kill := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
+	defer kill.Stop()
+	_ = s.cmd.Wait()
+	if got := s.cmd.ProcessState.ExitCode(); got != code {
+		s.t.Errorf("exit code %d, want %d; the screen:\n%s", got, code, s.text())
+	}
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlZ = "\x1a"
+)
+
+func TestCtrlCReachesTheCommandAndNotRedlatch(t *testing.T) {
+	t.Parallel()
+	s := login(t, nil, "run", "job", "--", "sh", "-c", `trap 'echo interrupted; exit 42' INT; echo ready; while :; do sleep 0.01; done`)
+	s.see("ready")
+	s.press(ctrlC)
+	s.ends(42)
+	s.see("interrupted")
+	if strings.Contains(s.text(), "redlatch:") {
+		t.Errorf("redlatch had something to say:\n%s", s.text())
+	}
+}
+
+func TestCtrlZDoesNotSuspendTheCommand(t *testing.T) {
+	t.Parallel()
+	s := login(t, nil, "run", "job", "--", "sh", "-c", `echo ready; read line; echo "got $line"`)
+	s.see("ready")
+	s.press(ctrlZ)
+	s.see(`redlatch: the command cannot be suspended while it holds "job"`)
+	s.press("some words\n")
+	s.ends(0)
+	s.see("got some words")
+}
+
+func TestCommandInAPipelineGetsTheTerminalWhenItAsks(t *testing.T) {
+	t.Parallel()
+	var pipe bytes.Buffer
+	s := login(t, &pipe, "run", "job", "--", "sh", "-c", `echo ready >&2; read line; echo "got $line"`)
+	s.see("ready")
+	s.press("some words\n")
+	s.ends(0)
+	if got := pipe.String(); got != "got some words\n" {
+		t.Errorf("the pipe got %q", got)
+	}
+}
