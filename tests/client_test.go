@@ -15,11 +15,15 @@ const patience = 30 * time.Second
 // lasting is a TTL with which nothing becomes free because it expires.
 const lasting = time.Hour
 
-// brisk are options with which faults show within a second or so.
+// brisk are options with which a client that waits looks often. A request is given up after a second; on a machine that is busy with
+// other tests, less would make faults of its own.
 func brisk(ttl time.Duration) redlatch.Options {
-	return redlatch.Options{
-		Heartbeat: 200 * time.Millisecond, RequestTimeout: 900 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: ttl},
-	}
+	return redlatch.Options{Heartbeat: 500 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: ttl}}
+}
+
+// sluggish are options with which neither an expiry nor a heartbeat can be what lets a waiter in while a test is patient.
+func sluggish() redlatch.Options {
+	return redlatch.Options{Heartbeat: time.Minute, RequestTimeout: patience, Lease: redlatch.LeaseOptions{TTL: lasting}}
 }
 
 // open returns a client that is closed with the test.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -72,4 +73,39 @@ func (c *counting) count(script string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.batches[script]
+}
+
+// gated is a connection that lets the first request with a script wait.
+type gated struct {
+	conn.Conn
+	script  string
+	arrived chan struct{} // closed when the request is there
+	open    chan struct{} // to be closed for it to go on
+	once    sync.Once
+}
+
+func (g *gated) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if calls[0].Script.Name == g.script {
+		g.once.Do(func() {
+			close(g.arrived)
+			<-g.open
+		})
+	}
+	return g.Conn.Eval(ctx, calls...)
+}
+
+// muted is a connection that loses the replies to one script.
+type muted struct {
+	conn.Conn
+	script atomic.Value // string; "" for none
+}
+
+func (m *muted) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := m.Conn.Eval(ctx, calls...)
+	if calls[0].Script.Name == m.script.Load() {
+		for i := range results {
+			results[i] = conn.Result{Err: errors.New("connection lost")}
+		}
+	}
+	return results
 }

@@ -25,8 +25,31 @@ const seedVariable = "REDLATCH_TESTS_SEED"
 // then looks at what they believed.
 func TestHistoryUnderFaults(t *testing.T) {
 	t.Parallel()
-	const clients, workers, span = 3, 2, 7 * time.Second
-	seed := scheduleSeed(t)
+	for i, seed := range scheduleSeeds(t) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			t.Logf("%s=%d repeats this schedule", seedVariable, seed)
+			testHistory(t, seed)
+		})
+	}
+}
+
+// scheduleSeeds is one that was asked for, or three new ones.
+func scheduleSeeds(t *testing.T) []uint64 {
+	t.Helper()
+	text := os.Getenv(seedVariable)
+	if text == "" {
+		return []uint64{rand.Uint64(), rand.Uint64(), rand.Uint64()}
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", seedVariable, err)
+	}
+	return []uint64{seed}
+}
+
+func testHistory(t *testing.T, seed uint64) {
+	const clients, workers, span = 3, 2, 8 * time.Second
 	s := redistest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), span)
 	defer cancel()
@@ -37,7 +60,7 @@ func TestHistoryUnderFaults(t *testing.T) {
 	for range clients {
 		p := startProxy(t, s)
 		c := open(t, p.url(), redlatch.Options{
-			Heartbeat: 100 * time.Millisecond, RequestTimeout: 600 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: 500 * time.Millisecond},
+			Heartbeat: 100 * time.Millisecond, RequestTimeout: 600 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: 400 * time.Millisecond},
 		})
 		proxies, all = append(proxies, p), append(all, c)
 		for name, h := range histories {
@@ -51,22 +74,10 @@ func TestHistoryUnderFaults(t *testing.T) {
 	for name, h := range histories {
 		t.Run(name, h.check)
 		for _, c := range all { // all is well again
-			release(t, lock(t, c.Mutex(name)))
+			release(t, lock(t, c.Mutex(name).With(redlatch.LeaseOptions{TTL: lasting})))
 		}
 		wantNothingLeft(t, s, name)
 	}
-}
-
-func scheduleSeed(t *testing.T) uint64 {
-	seed := rand.Uint64()
-	if text := os.Getenv(seedVariable); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("%s: %v", seedVariable, err)
-		}
-	}
-	t.Logf("%s=%d", seedVariable, seed)
-	return seed
 }
 
 // harm does one thing after another to the connections and the server until ctx is done, and mends all.
@@ -79,13 +90,13 @@ func harm(ctx context.Context, s *redistest.Server, proxies []*proxy, random *ra
 			p.cut()
 		case 1:
 			p.swallow(replies)
-			rest(ctx, upTo(400*time.Millisecond))
+			rest(ctx, upTo(900*time.Millisecond))
 		case 2:
 			p.swallow(requests)
-			rest(ctx, upTo(400*time.Millisecond))
+			rest(ctx, upTo(900*time.Millisecond))
 		case 3:
-			p.delay(replies, upTo(150*time.Millisecond))
-			rest(ctx, upTo(400*time.Millisecond))
+			p.delay(replies, upTo(180*time.Millisecond))
+			rest(ctx, upTo(1500*time.Millisecond))
 		case 4:
 			s.Pause()
 			rest(ctx, upTo(700*time.Millisecond)) // the TTL is shorter
@@ -180,8 +191,8 @@ func work(l *redlatch.Lease, look func()) {
 	switch rand.IntN(20) {
 	case 0: // suspended in the middle, it goes on as if nothing had happened
 		rest(context.Background(), 300*time.Millisecond+rand.N(400*time.Millisecond))
-	case 1, 2: // long
-		for range rand.IntN(100) {
+	case 1, 2, 3: // to the end of the lease, or a long time
+		for until := now() + rand.N(1200*time.Millisecond); l.Held() && now() < until; {
 			rest(l.Context(), 2*time.Millisecond)
 			look()
 		}

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	// These tests wait for servers and deadlines rather than compute, so many fit on few cores.
-	setUnlessGiven("test.parallel", "24")
+	setUnlessGiven("test.parallel", "16")
 	setUnlessGiven("rapid.nofailfile", "true")
 	goleak.VerifyTestMain(m,
 		// Toxiproxy forgets a goroutine when something arrives just as it closes a connection.

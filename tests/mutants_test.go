@@ -95,7 +95,7 @@ var mutants = []mutant{
 	},
 	{
 		"deadline from the reply", "request.go",
-		"return answer{result.Reply, sent, n > 0}, nil", "return answer{result.Reply, c.now(), n > 0}, nil",
+		"return answer{result.Reply, sent, n > 0}, nil", "sent = c.now()\n\t\t\treturn answer{result.Reply, sent, n > 0}, nil",
 		"TestDeadlineIsSoundUnderEveryDelay",
 	},
 	{
@@ -121,7 +121,7 @@ var mutants = []mutant{
 	},
 	{
 		"resent release that calls itself a loss", "lease.go",
-		"script.Done(answer.Reply) || answer.resent:", "script.Done(answer.Reply):", "TestLostReplyToReleaseIsConfirmedByTheResend",
+		" || answer.resent", "", "TestLostReplyToReleaseIsConfirmedByTheResend",
 	},
 	{
 		"nothing undone when the caller gave up", "orphan.go",
@@ -141,8 +141,8 @@ var mutants = []mutant{
 		"\t\tc.restore(w)\n", "\t\t_ = c.restore\n", "TestFlush|TestServerKilledAndRestartedEmpty",
 	},
 	{
-		"no look when the subscription is back", "listen.go",
-		"c.hurry() // grants may", "// grants may", "TestSubscriptionDroppedInLine",
+		"no look when the subscription is lost", "listen.go",
+		"c.hurry() // from now", "// from now", "TestGrantWhileDeaf",
 	},
 	{
 		"no look at a holder that grants nothing", "line.go",
@@ -155,6 +155,10 @@ var mutants = []mutant{
 	{
 		"renewals without end", "watchdog.go",
 		"!l.latch.options.NoRenew && !l.overdueLocked()", "!l.latch.options.NoRenew", "TestMaxHold",
+	},
+	{
+		"release that overtakes a renewal", "lease.go",
+		"for l.flight != nil {", "for false {", "TestReleaseWaitsForTheRenewalUnderWay",
 	},
 	{
 		"leases that outlive their client", "client.go",

@@ -78,7 +78,7 @@ func TestServerHangsForLessThanTheTTL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var seen events
-	o := brisk(4 * time.Second)
+	o := brisk(6 * time.Second)
 	o.Hook = seen.hook
 	l := lock(t, open(t, s.URL(), o).Mutex("a"))
 	extended := len(seen.of(redlatch.EventExtend, "a"))
@@ -112,7 +112,7 @@ func TestServerIsAwayForLessThanTheTTL(t *testing.T) {
 	s := redistest.Start(t)
 	p := startProxy(t, s)
 	var seen events
-	o := brisk(4 * time.Second)
+	o := brisk(6 * time.Second)
 	o.Hook = seen.hook
 	l := lock(t, behind(t, p, o).Mutex("a"))
 	extended := len(seen.of(redlatch.EventExtend, "a"))
@@ -133,10 +133,10 @@ func TestScriptFlushGoesUnnoticed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var seen events
-	o := brisk(lasting)
+	o := sluggish()
 	o.Hook = seen.hook
 	a, b := open(t, s.URL(), o), open(t, s.URL(), o)
-	kept := lock(t, a.Mutex("kept").With(redlatch.LeaseOptions{TTL: time.Second}))
+	kept := lock(t, a.Mutex("kept").With(redlatch.LeaseOptions{TTL: 3 * time.Second}))
 	over := make(chan struct{})
 	var flusher, wg sync.WaitGroup
 	flusher.Go(func() {

@@ -54,11 +54,6 @@ func openDivided(t testing.TB, s *redistest.Server, p *proxy, o redlatch.Options
 	return wrap(t, divided{dial(t, s.Addr()), dial(t, p.Listen)}, o)
 }
 
-// With this TTL and heartbeat neither an expiry nor a heartbeat can be what lets a waiter in while a test is patient.
-func sluggish() redlatch.Options {
-	return redlatch.Options{Heartbeat: time.Minute, RequestTimeout: 900 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: lasting}}
-}
-
 // TestSubscriptionDroppedInLine: godisson subscribes after its try and never looks again; Redisson's waiters slept to the end of the lease
 // (redisson#5761, rueidislock#602).
 func TestSubscriptionDroppedInLine(t *testing.T) {

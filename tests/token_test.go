@@ -3,7 +3,6 @@ package tests
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/redistest"
@@ -14,7 +13,7 @@ import (
 func TestTokensGrowOverEverything(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	a, b := open(t, s.URL(), brisk(500*time.Millisecond)), open(t, s.URL(), brisk(500*time.Millisecond))
+	a, b := open(t, s.URL(), brisk(lasting)), open(t, s.URL(), brisk(lasting))
 	var last int64
 	acquired := func(after string, l *redlatch.Lease) *redlatch.Lease {
 		t.Helper()
