@@ -2,7 +2,6 @@ package tests
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -149,16 +148,12 @@ func TestCancelledWaitersLeaveNoTrace(t *testing.T) {
 		ctx, cancel := context.WithCancel(within(t, patience))
 		cancels[i] = cancel
 		wg.Go(func() {
-			l, err := all[i%len(all)].Mutex("a").Lock(ctx)
-			if err != nil {
-				if !errors.Is(err, context.Canceled) || !errors.Is(err, redlatch.ErrTaken) {
-					t.Errorf("Lock = %v, want ErrTaken and context.Canceled", err)
-				}
-				return
-			}
-			served.add(l.Owner())
-			if err := l.Release(context.Background()); err != nil {
-				t.Errorf("Release = %v", err)
+			err := all[i%len(all)].Mutex("a").Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
+				served.add(l.Owner())
+				return nil
+			})
+			if err != nil && !isAll(err, redlatch.ErrTaken, context.Canceled) {
+				t.Errorf("Do = %v, want nil, or ErrTaken and context.Canceled", err)
 			}
 		})
 		queued(t, s, "a", i+1)
