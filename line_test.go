@@ -21,7 +21,7 @@ func TestWaitersCostTwoCommandsPerCycle(t *testing.T) {
 	for range clients {
 		all = append(all, open(t, s, redlatch.Options{}))
 	}
-	warm(t, all)
+	warm(t, s, all)
 	before := wireCommands(t, s)
 	var (
 		mu    sync.Mutex // guards what is below; the lock under test orders it, but -race should not depend on that
@@ -63,13 +63,13 @@ func TestWaitersCostTwoCommandsPerCycle(t *testing.T) {
 }
 
 // warm has every client wait once, so that its subscription is up.
-func warm(t testing.TB, clients []*redlatch.Client) {
+func warm(t testing.TB, s *redistest.Server, clients []*redlatch.Client) {
 	t.Helper()
 	for i, c := range clients {
 		held := lock(t, clients[(i+1)%len(clients)].Mutex("warm"))
 		got := make(chan *redlatch.Lease)
 		go func() { got <- lock(t, c.Mutex("warm")) }()
-		time.Sleep(20 * time.Millisecond)
+		awaitLine(t, s, "warm", "1")
 		release(t, held)
 		release(t, <-got)
 	}

@@ -46,3 +46,13 @@ func release(t testing.TB, l *redlatch.Lease) {
 		t.Fatalf("Release(%q) = %v, want nil", l.Name(), err)
 	}
 }
+
+// awaitLine returns when so many wait for a name.
+func awaitLine(t testing.TB, s *redistest.Server, name, want string) {
+	t.Helper()
+	for ctx := within(t, 20*time.Second); s.Do("ZCARD", "{redlatch:"+name+"}:queue") != want; time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatalf("%s never wait for %q", want, name)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package redlatch_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/redistest"
@@ -47,9 +46,7 @@ func TestReleaseHandsOver(t *testing.T) {
 	held := lock(t, a.Mutex("x"))
 	got := make(chan *redlatch.Lease)
 	go func() { got <- lock(t, b.Mutex("x")) }()
-	for s.Do("ZCARD", "{redlatch:x}:queue") != "1" {
-		time.Sleep(time.Millisecond)
-	}
+	awaitLine(t, s, "x", "1")
 	release(t, held)
 	next := <-got
 	if !next.Held() {
