@@ -17,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch/internal/clock"
 	"github.com/redlatch/redlatch/internal/keys"
 	"github.com/redlatch/redlatch/internal/schedule"
+	"github.com/redlatch/redlatch/internal/script"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
@@ -148,7 +149,7 @@ func (c *Client) ID() string { return c.id }
 
 // Mutex returns the mutex of that name, with the lease options of the client. It sends nothing; a name that cannot be used is refused by
 // the first call that takes it.
-func (c *Client) Mutex(name string) *Mutex { return &Mutex{newLatch(c, mutexKind, name)} }
+func (c *Client) Mutex(name string) *Mutex { return &Mutex{newLatch(c, script.Mutex, name)} }
 
 // Close ends the client. Whoever waits gets [ErrClosed] and leaves the line. Leases that are still held are lost: their contexts are
 // cancelled and their keys expire with their TTL, since releasing them could let others in while the work still runs; so release first.

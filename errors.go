@@ -3,6 +3,7 @@ package redlatch
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -11,6 +12,12 @@ var (
 	// ErrTaken says that somebody else holds the lock: TryLock found it so, or the time to wait ran out, in which case the error also
 	// matches that of the context.
 	ErrTaken = errors.New("taken")
+
+	// ErrExhausted says that every slot of a [SlotPool] or too many permits of a [Semaphore] are taken. It matches [ErrTaken], too.
+	ErrExhausted = fmt.Errorf("exhausted: %w", ErrTaken)
+
+	// ErrDeadlock says that the caller would wait for itself: its context is that of a lease on the same name.
+	ErrDeadlock = errors.New("would wait for itself")
 
 	// ErrNotHeld says that the lease is no longer held: it was released, or it was lost, in which case the error is also a [*LostError].
 	ErrNotHeld = errors.New("not held")
@@ -56,18 +63,22 @@ func (e *LostError) Error() string {
 // Unwrap makes the error match [ErrNotHeld] and its cause.
 func (e *LostError) Unwrap() []error { return []error{ErrNotHeld, e.Cause} }
 
-// KindError says that the key of a lock holds something else. Nothing was changed. It matches [ErrWrongKind].
+// KindError says that the name of a lock is in use for something else, or for another size of the same. Nothing was changed. It matches
+// [ErrWrongKind].
 type KindError struct {
 	Name string // of the lock
 	Key  string // in Redis
-	Want string // the kind that was asked for, such as "mutex"
+	Want string // the kind that was asked for, such as "mutex" or "semaphore of 5"
 	Got  string // the kind, or the Redis type, that is there
 }
 
 // Error names the key and both kinds.
 func (e *KindError) Error() string {
-	return fmt.Sprintf("redlatch: %q cannot be a %s: key %q holds a %s; use another name, or delete the key if nothing needs it",
-		e.Name, e.Want, e.Key, e.Got)
+	hint := "use another name, or delete the key if nothing needs it"
+	if want, _, sized := strings.Cut(e.Want, " of "); sized && strings.HasPrefix(e.Got, want+" of ") {
+		hint = "agree on the number, or change it for all with Resize"
+	}
+	return fmt.Sprintf("redlatch: %q cannot be a %s: key %q holds a %s; %s", e.Name, e.Want, e.Key, e.Got, hint)
 }
 
 // Unwrap makes the error match [ErrWrongKind].

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +19,8 @@ import (
 type Info struct {
 	Name      string        // without the prefix
 	Key       string        // in Redis
-	Kind      string        // "mutex", ..., or "" if nobody is inside
+	Kind      string        // "mutex", ..., or "" if it is not in use
+	Size      int64         // of a semaphore or a slot pool that is in use, else 0
 	Token     int64         // the last fencing token; 0 if none is remembered
 	Remaining time.Duration // until the last holder's lease runs out; negative if never
 	Holders   []Party       // who is inside
@@ -28,8 +30,10 @@ type Info struct {
 // Party is a holder or a waiter, and the process behind it as far as it is known.
 type Party struct {
 	Owner     string        // of the acquisition
+	Detail    string        // by kind: r or w, the number of permits, the slot, the value of a leader, the owner that entered again
 	Token     int64         // a holder's fencing token
 	Remaining time.Duration // a holder's lease; negative if it never expires
+	Resting   bool          // it is gone, but its place is kept free until Remaining has passed: a slot, or the window of a job
 	Since     time.Time     // by the server's clock: the acquisition, or the arrival in line
 	Foreign   bool          // not an owner of redlatch's: another library, or a SET by hand
 	Client    string        // id of the client; "" for a foreign holder
@@ -41,39 +45,69 @@ type Party struct {
 // Inspect tells who holds a name and who waits for it, as one consistent picture. A name that nobody uses has neither holders nor waiters.
 // It changes nothing. The error matches [ErrUnreachable] or [ErrInvalid].
 func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
-	l := newLatch(c, mutexKind, name)
+	info, _, err := c.inspect(ctx, name)
+	return info, err
+}
+
+// inspect is Inspect, and the latch that the name is used for; one without a kind if it is used for something else.
+func (c *Client) inspect(ctx context.Context, name string) (Info, *latch, error) {
+	l := newLatch(c, script.Mutex, name) // until it is known
 	if l.invalid != nil {
-		return Info{}, l.invalid
+		return Info{}, nil, l.invalid
 	}
-	state, err := c.state(ctx, &l)
+	use, err := c.sniff(ctx, &l)
 	if err != nil {
-		return Info{}, err
+		return Info{}, nil, err
 	}
-	info := Info{Name: name, Key: l.keys.State, Token: state.Token, Remaining: state.Remaining}
-	switch state.RedisType {
-	case l.kind.RedisType:
-		info.Kind = l.kind.Name
-	case "none":
+	info := Info{Name: name, Key: l.keys.State}
+	if use.Kind != nil {
+		l.kind, info.Kind = use.Kind, use.Kind.Name
+	} else if use.RedisType != "none" {
+		info.Kind = "unknown (" + use.RedisType + ")"
+	}
+	if l.kind.Sized() {
+		info.Size, _ = strconv.ParseInt(use.Parameter, 10, 64)
+	}
+	answer, err := c.ask(ctx, "inspect", &l, l.kind.Inspect(l.keys))
+	if err != nil {
+		return Info{}, nil, err
+	}
+	state, err := script.ParseInspect(answer.Reply)
+	if err != nil {
+		return Info{}, nil, err
+	}
+	info.Token, info.Remaining = state.Token, state.Remaining
+	if use.RedisType == "none" {
 		info.Remaining = 0
-	default:
-		info.Kind = "unknown (" + state.RedisType + ")"
 	}
 	for _, h := range state.Holders {
-		holder := party(h.Owner)
-		holder.Remaining = h.Remaining
-		if !holder.Foreign {
-			holder.Token, holder.Since = state.Token, time.UnixMicro(state.Token) // a token is the server's clock at the grant
-		}
-		info.Holders = append(info.Holders, holder)
+		info.Holders = append(info.Holders, holder(h))
 	}
 	for _, w := range state.Waiters {
 		if ticket, err := script.ParseTicket(w.Ticket); err == nil {
 			waiter := party(ticket.Owner)
-			waiter.Since = time.UnixMicro(w.Arrival)
+			waiter.Since, waiter.Detail = time.UnixMicro(w.Arrival), l.kind.Detail(ticket.Arg)
 			info.Waiters = append(info.Waiters, waiter)
 		}
 	}
-	return info, c.recall(ctx, info.Holders, info.Waiters)
+	return info, &l, c.recall(ctx, info.Holders, info.Waiters)
+}
+
+// sniff finds out what a name is used for.
+func (c *Client) sniff(ctx context.Context, l *latch) (script.Use, error) {
+	answer, err := c.ask(ctx, "inspect", l, script.Sniff(l.keys))
+	if err != nil {
+		return script.Use{}, err
+	}
+	return script.ParseSniff(answer.Reply)
+}
+
+// found says what a key holds.
+func found(use script.Use) string {
+	if use.Kind != nil {
+		return use.Kind.Name
+	}
+	return use.RedisType
 }
 
 // List visits every name under the prefix that somebody holds or waits for, each as [Client.Inspect] tells it, in no order. It scans the
@@ -127,49 +161,57 @@ func (c *Client) nameOf(key string) (string, bool) {
 	return strings.CutPrefix(state, c.options.Prefix)
 }
 
-// ForceRelease takes a lock away from owner, or from whoever holds it if owner is "", and lets in whoever is next in line. The old holder
-// is told at once if it listens, and otherwise at its next extend; its writes are refused where its token is checked. It returns the
-// lock as it was before.
+// ForceRelease takes a lock away from owner, which may also be the [Party] detail of several entries, or from everybody inside if owner
+// is "", and lets in whoever is next in line. An old holder is told at once if it listens, and otherwise at its next extend; its writes
+// are refused where its token is checked. A window of a [Once] that is over but for its time is opened. It returns the lock as it was
+// before.
 //
 // The error matches [ErrNotHeld] if nobody, or not that owner, holds it; then nothing was changed. It is a [*KindError] if the key holds
 // something that is no lock.
 func (c *Client) ForceRelease(ctx context.Context, name, owner string) (Info, error) {
-	before, err := c.Inspect(ctx, name)
+	before, l, err := c.inspect(ctx, name)
 	if err != nil {
 		return before, err
 	}
-	l := newLatch(c, mutexKind, name)
 	if strings.HasPrefix(before.Kind, "unknown") {
-		return before, &KindError{Name: name, Key: before.Key, Want: l.kind.Name, Got: before.Kind}
+		return before, &KindError{Name: name, Key: before.Key, Want: "lock", Got: before.Kind}
 	}
-	if len(before.Holders) == 0 {
+	var taken bool
+	for _, h := range before.Holders {
+		if owner != "" && owner != h.Owner && (owner != h.Detail || l.kind != script.Reentrant) {
+			continue
+		}
+		address := ""
+		if h.Client != "" {
+			address = keys.Grants(c.options.Prefix, h.Client)
+		}
+		answer, err := c.ask(ctx, "force the release of", l, l.kind.Force(l.keys, h.Owner, address, c.options.FenceTTL))
+		if err != nil {
+			return before, err
+		}
+		taken = taken || script.Done(answer.Reply) || answer.resent
+	}
+	switch {
+	case taken:
+		return before, nil
+	case owner == "":
 		return before, l.failed("force the release of", ErrNotHeld)
 	}
-	if owner == "" {
-		owner = before.Holders[0].Owner
-	}
-	holder := party(owner)
-	address := ""
-	if holder.Client != "" {
-		address = keys.Grants(c.options.Prefix, holder.Client)
-	}
-	answer, err := c.ask(ctx, "force the release of", &l, l.kind.Force(l.keys, owner, address, c.options.FenceTTL))
-	if err != nil {
-		return before, err
-	}
-	if !script.Done(answer.Reply) && !answer.resent {
-		return before, l.failed("force the release of", fmt.Errorf("%w by %q", ErrNotHeld, owner))
-	}
-	return before, nil
+	return before, l.failed("force the release of", fmt.Errorf("%w by %q", ErrNotHeld, owner))
 }
 
-// state runs inspect.lua.
-func (c *Client) state(ctx context.Context, l *latch) (script.State, error) {
-	answer, err := c.ask(ctx, "inspect", l, l.kind.Inspect(l.keys))
-	if err != nil {
-		return script.State{}, err
+// holder is what Redis knows of one.
+func holder(h script.Holder) Party {
+	p := party(h.Owner)
+	p.Detail, p.Token, p.Remaining, p.Resting = h.Got, h.Token, h.Remaining, h.Resting
+	p.Foreign = p.Foreign && !p.Resting
+	switch {
+	case p.Foreign:
+		p.Token = 0 // what is remembered is another's
+	case p.Token > 0:
+		p.Since = time.UnixMicro(p.Token) // a token is the server's clock at the grant
 	}
-	return script.ParseInspect(answer.Reply)
+	return p
 }
 
 // party is what an owner says about itself.

@@ -11,14 +11,14 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-var mutexKind = script.Mutex
-
 // latch is what every kind of lock is made of: a name, a kind, and how long to hold and to wait. It does not change.
 type latch struct {
 	client  *Client
 	kind    *script.Kind
 	name    string
 	arg     string // for the kind
+	size    int64  // of a kind that has one, as this program knows it
+	alias   string // what Lease.Owner says if it is not the owner of the acquisition
 	keys    keys.Set
 	options LeaseOptions
 	invalid error // why it cannot be used; every use returns it
@@ -52,6 +52,17 @@ type attempt struct {
 	answered bool // Redis has said how it stands
 }
 
+// asking is the latch with another argument for the kind.
+func (l latch) asking(arg string) *latch {
+	l.arg = arg
+	return &l
+}
+
+// same reports whether the other is the same latch of the same client, whatever is asked of it.
+func (l *latch) same(o *latch) bool {
+	return l.client == o.client && l.kind == o.kind && l.keys.State == o.keys.State
+}
+
 // acquire is Lock and TryLock of every kind.
 func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if l.invalid != nil {
@@ -77,10 +88,7 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 	if !wait {
 		lease, err := a.try(ctx)
-		if errors.Is(err, errTooLate) {
-			err = a.failed("acquire", fmt.Errorf("%w before the lease was over again", ErrUnreachable))
-		}
-		return lease, err
+		return lease, a.tooLate(err)
 	}
 	if !a.client.ear.hears() {
 		// The first to wait starts the subscription, and only if the lock is not free.
@@ -107,6 +115,14 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 	}
 }
 
+// tooLate is the error for the program of a grant that came too late and is not waited for again.
+func (a *attempt) tooLate(err error) error {
+	if errors.Is(err, errTooLate) {
+		return a.failed("acquire", fmt.Errorf("%w before the lease was over again", ErrUnreachable))
+	}
+	return err
+}
+
 // try acquires without waiting.
 func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	standing, answer, err := a.client.request(ctx, a.latch, a.owner, "", 0)
@@ -118,9 +134,9 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	case err != nil:
 		return nil, err
 	case !standing.Inside:
-		return nil, a.failed("acquire", ErrTaken)
+		return nil, a.failed("acquire", a.taken())
 	}
-	return a.begin(ctx, grant{a.owner, standing.Token, standing.Got, answer.sent, a.options.TTL, answer.resent})
+	return a.begin(ctx, inside(a.owner, standing, answer, a.options.TTL, answer.resent))
 }
 
 // wait stands in line until the latch is granted or ctx is done. errTooLate says that the grant came when it had run out.
@@ -155,11 +171,19 @@ func (a *attempt) asTaken(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !a.answered {
 		return err
 	}
-	err = fmt.Errorf("%w: %w after waiting %v", err, ErrTaken, a.client.now().Since(a.start).Round(time.Millisecond))
+	err = fmt.Errorf("%w: %w after waiting %v", err, a.taken(), a.client.now().Since(a.start).Round(time.Millisecond))
 	if outage := a.client.room.outage(a.latch); outage != nil {
 		err = fmt.Errorf("%w; meanwhile: %w", err, outage)
 	}
 	return err
+}
+
+// taken is the error that says that there is no room.
+func (l *latch) taken() error {
+	if l.size > 0 {
+		return ErrExhausted
+	}
+	return ErrTaken
 }
 
 // request runs acquire.lua.
@@ -173,13 +197,16 @@ func (c *Client) request(ctx context.Context, l *latch, owner, ticket string, ar
 		return script.Standing{}, answer, err
 	}
 	standing, err := script.ParseAcquire(answer.Reply)
+	if err == nil && standing.Refused != "" {
+		err = l.refusal(standing.Refused)
+	}
 	return standing, answer, err
 }
 
 // ticket is the ticket of an owner of this client.
 func (c *Client) ticket(l *latch, owner string) string {
 	return script.Ticket{
-		Anyway: c.conn.Target().Cluster || !c.ear.hears(), Address: c.address, TTL: l.options.TTL, Arg: l.arg, Owner: owner,
+		Anyway: c.conn.Target().Cluster || !c.ear.hears(), Kind: l.kind.Name, Address: c.address, TTL: l.options.TTL, Arg: l.arg, Owner: owner,
 	}.String()
 }
 
@@ -191,6 +218,12 @@ type grant struct {
 	anchor clock.Reading // no later than the moment at which Redis set the expiry
 	ttl    time.Duration // that it set, at least
 	resent bool          // a request for it got no answer, and may arrive when all is over
+	err    error         // it is none: waiting cannot help any more
+}
+
+// inside is the grant that an answer of Redis tells.
+func inside(owner string, s script.Standing, a answer, ttl time.Duration, resent bool) grant {
+	return grant{owner: owner, token: s.Token, got: s.Got, anchor: a.sent, ttl: ttl, resent: resent}
 }
 
 // errTooLate says that a grant had run out before it could be used.
@@ -199,6 +232,9 @@ var errTooLate = errors.New("granted too late")
 // begin turns a grant into a lease. A grant whose time is nearly over is extended first, so that nobody gets a lease that is about to
 // end.
 func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
+	if g.err != nil {
+		return nil, g.err
+	}
 	c := a.client
 	a.owner = g.owner
 	if err := c.usable(ctx); err != nil {

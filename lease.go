@@ -24,7 +24,8 @@ type Lease struct {
 	latch    *latch
 	owner    string
 	token    int64
-	ctx      context.Context
+	got      string // what else the acquisition got, by kind: the number of a slot, ...
+	ctx      leaseContext
 	cancel   context.CancelCauseFunc
 	acquired clock.Reading
 	resent   bool // see grant
@@ -53,10 +54,11 @@ const (
 func newLease(a *attempt, g grant) *Lease {
 	now := a.client.now()
 	l := &Lease{
-		latch: a.latch, owner: g.owner, token: g.token, acquired: now, resent: g.resent,
+		latch: a.latch, owner: g.owner, token: g.token, got: g.got, acquired: now, resent: g.resent,
 		anchor: g.anchor, validity: g.ttl - drift(g.ttl),
 	}
-	l.ctx, l.cancel = context.WithCancelCause(a.ctx)
+	l.ctx.lease = l
+	l.ctx.Context, l.cancel = context.WithCancelCause(a.ctx)
 	l.entry.Owner = l
 	// A grant out of the line counts from the last await, which can be a third of its time ago; most work is over before a tenth is.
 	l.extendAt = later(now.Time().Add(l.validity/10), g.anchor.Time().Add(jitter(l.validity/3, 0.1)))
@@ -69,12 +71,18 @@ func newLease(a *attempt, g grant) *Lease {
 // Name is the name of the lock.
 func (l *Lease) Name() string { return l.latch.name }
 
-// Owner names this acquisition in Redis: it is what `GET` shows for a mutex that is held. No other acquisition ever has the same.
-func (l *Lease) Owner() string { return l.owner }
+// Owner names this acquisition in Redis: it is what `GET` shows for a mutex that is held. No other acquisition ever has the same, but for
+// a [ReentrantMutex], whose entries have the owner that entered.
+func (l *Lease) Owner() string {
+	if l.latch.alias != "" {
+		return l.latch.alias
+	}
+	return l.owner
+}
 
 // Context is done when the lease is released or lost, or when the context that was given to Lock is done. If the lease was lost,
 // context.Cause returns the [*LostError]. Run the work under it.
-func (l *Lease) Context() context.Context { return l.ctx }
+func (l *Lease) Context() context.Context { return &l.ctx }
 
 // Token is the fencing token of this acquisition: larger than that of every earlier acquisition of the name. Once the lease is not held
 // it is 0, which is smaller than every token, so that whoever checks tokens refuses it.
@@ -160,21 +168,28 @@ func (l *Lease) Extend(ctx context.Context) error {
 // have overlapped with that of the next holder. If Redis does not answer, the error matches [ErrUnreachable], and Release may be called
 // again; the lock is then free at the latest when its TTL has passed.
 func (l *Lease) Release(ctx context.Context) error {
+	_, err := l.release(ctx, "")
+	return err
+}
+
+// release is Release, with how the work ended for the kinds that ask, and returns how many holds the owner has left.
+func (l *Lease) release(ctx context.Context, result string) (holds int, err error) {
 	ctx = context.WithoutCancel(ctx)
 	done, err := l.retire()
 	if done == nil {
-		return err
+		return 0, err
 	}
 	defer done()
 	c := l.latch.client
-	answer, err := c.ask(ctx, "release", l.latch, l.latch.kind.Release(l.latch.keys, l.owner, "", c.options.FenceTTL))
+	answer, err := c.ask(ctx, "release", l.latch, l.latch.kind.Release(l.latch.keys, l.owner, "", result, c.options.FenceTTL))
+	holds, was := script.Left(answer.Reply)
 
 	l.mu.Lock()
 	event := Event{Kind: EventRelease, Held: c.now().Since(l.acquired), Err: err}
 	switch {
 	case err != nil: // it may be tried again
 		l.unsure = true
-	case script.Done(answer.Reply) || answer.resent || l.unsure: // an earlier request that nobody confirmed did it
+	case was || answer.resent || l.unsure: // an earlier request that nobody confirmed did it
 		l.state = released
 	default:
 		event = l.losing(errGone)
@@ -184,7 +199,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if l.resent {
 		c.abandon(l.latch, l.owner, "") // the request that got no answer would bring it back
 	}
-	return err
+	return max(holds, 0), err
 }
 
 // retire ends the lease for the program and waits for the extend under way, so that no renewal follows a release. It returns a function
@@ -263,7 +278,7 @@ func (l *Lease) unlock(events ...Event) {
 	l.mu.Unlock()
 	for _, e := range events {
 		e.Latch, e.Name, e.Owner, e.Token = l.latch.kind.Name, l.latch.name, l.owner, l.token
-		l.latch.client.emit(l.ctx, e)
+		l.latch.client.emit(&l.ctx, e)
 	}
 }
 

@@ -174,7 +174,7 @@ func (c *Client) stands(w *waiter, s script.Standing, a answer) bool {
 	}
 	if s.Inside {
 		c.room.remove(w)
-		w.granted <- grant{w.owner, s.Token, s.Got, a.sent, w.latch.options.TTL, w.resent}
+		w.granted <- inside(w.owner, s, a, w.latch.options.TTL, w.resent)
 		return false
 	}
 	w.arrival, w.anchor, w.asking = s.Arrival, a.sent, false
@@ -260,25 +260,25 @@ func (c *Client) await(ln *line, waiters []*waiter) (time.Duration, error) {
 		return 0, err
 	}
 	for i, s := range stand.Tickets {
-		c.settle(waiters[i], tickets[i], s, answer.sent)
+		c.settle(waiters[i], tickets[i], s, answer)
 	}
 	return c.pace(ln, stand.First, stand.Remaining, stand.Foreign), nil
 }
 
-// settle takes in how a waiter stood when an await that was sent then reached Redis, with the room's mu held.
+// settle takes in how a waiter stood when an await reached Redis, of which this is the answer, with the room's mu held.
 //
 // It must not touch what is no longer in the room. A waiter that left was granted, and its lease may be in use; or it gave up, and a
 // release is on its way.
-func (c *Client) settle(w *waiter, ticket string, s script.Standing, sent clock.Reading) {
+func (c *Client) settle(w *waiter, ticket string, s script.Standing, a answer) {
 	switch {
 	case !w.present || w.ticket != ticket:
 	case s.Inside: // the message was lost, or is on its way
 		c.room.remove(w)
-		w.granted <- grant{w.owner, s.Token, s.Got, sent, w.latch.options.TTL, w.resent}
+		w.granted <- inside(w.owner, s, a, w.latch.options.TTL, w.resent)
 	case s.Missing:
 		c.restore(w)
 	default:
-		w.anchor = sent
+		w.anchor = a.sent
 	}
 }
 
@@ -294,13 +294,27 @@ func (c *Client) restore(w *waiter) {
 	c.spawn(func() {
 		for c.room.has(w) {
 			standing, answer, err := c.request(c.closing, w.latch, owner, ticket, arrival)
-			if err == nil {
+			switch {
+			case err == nil:
 				c.stands(w, standing, answer)
+				return
+			case standing.Refused != "":
+				c.refuse(w, err)
 				return
 			}
 			sleep(c.closing, deafPace)
 		}
 	})
+}
+
+// refuse ends the wait of a waiter for whom it cannot end otherwise.
+func (c *Client) refuse(w *waiter, err error) {
+	c.room.mu.Lock()
+	defer c.room.mu.Unlock()
+	if w.present {
+		c.room.remove(w)
+		w.granted <- grant{err: err}
+	}
 }
 
 // hurry makes every line await at once.

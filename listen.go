@@ -99,7 +99,9 @@ func (c *Client) hear(message string) {
 
 func (c *Client) hearGrant(owner string, token int64, got string) {
 	waiting := c.room.deliver(owner, func(w *waiter) grant {
-		return grant{owner, token, got, w.anchor, min(w.latch.options.TTL, c.horizon()), w.resent}
+		return grant{
+			owner: owner, token: token, got: got, anchor: w.anchor, ttl: min(w.latch.options.TTL, c.horizon()), resent: w.resent,
+		}
 	})
 	if waiting {
 		return

@@ -6,7 +6,7 @@ import (
 )
 
 // Mutex is a lock that one acquisition at a time can hold, over all processes. It is not reentrant: whoever locks it twice waits for
-// itself. Make it with [Client.Mutex]; it does not change, costs nothing and is safe for concurrent use.
+// itself; see [ReentrantMutex]. Make it with [Client.Mutex]; it does not change, costs nothing and is safe for concurrent use.
 //
 // In Redis it is what `SET key owner NX PX` makes, so programs that lock in this way exclude each other and this Mutex.
 type Mutex struct{ latch latch }
@@ -25,8 +25,13 @@ func (m *Mutex) Name() string { return m.latch.name }
 // The caller must release the lease. If there is an error there is no lease, and nothing stays behind: the place in line is given up, and
 // a grant that arrives too late is given back, in the background. The error matches [ErrTaken] and that of the context if the wait was
 // cut short; else [ErrUnreachable], also when the context's deadline passed before Redis said anything, [ErrWrongKind], [ErrInvalid] or
-// [ErrClosed].
-func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.latch.acquire(ctx, true) }
+// [ErrClosed]; and [ErrDeadlock], at once, if ctx is the context of a lease on this very mutex.
+func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
+	if err := m.latch.again(ctx); err != nil {
+		return nil, err
+	}
+	return m.latch.acquire(ctx, true)
+}
 
 // TryLock acquires the mutex if nobody holds it or waits for it, and never waits; otherwise the error matches [ErrTaken]. In all else it
 // is like [Mutex.Lock].
@@ -37,11 +42,16 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.latch.ac
 //
 // The error is that of the acquisition, in which case f was not called; or that of f. It also matches [ErrNotHeld], as a [*LostError], if
 // the lease was lost before f returned, and [ErrUnreachable] if Redis did not confirm the release.
-func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) (err error) {
+func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := m.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lease.Release(ctx)) }()
-	return f(lease.Context(), lease)
+	return lease.cover(ctx, f)
+}
+
+// cover runs f under the lease, and releases it when f returned or panicked.
+func (l *Lease) cover(ctx context.Context, f func(ctx context.Context, l *Lease) error) (err error) {
+	defer func() { err = errors.Join(err, l.Release(ctx)) }()
+	return f(l.Context(), l)
 }

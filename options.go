@@ -14,6 +14,7 @@ const (
 	minTTL     = 100 * time.Millisecond
 	maxTTL     = 24 * time.Hour
 	minRequest = 10 * time.Millisecond
+	maxText    = 256 // bytes of an owner, an instance or a candidate's value
 )
 
 // Options configure a [Client]. The zero value is right for most programs.
@@ -135,6 +136,17 @@ func within(option string, d, def, low, high time.Duration) (time.Duration, erro
 		return d, invalid("%s is %v: it must be between %v and %v", option, d, low, high)
 	}
 	return d, nil
+}
+
+// printable is the error of a text that cannot be part of a ticket.
+func printable(what, text string) error {
+	if text == "" || len(text) > maxText {
+		return invalid("%s %.80q has %d bytes: give 1 to %d", what, text, len(text), maxText)
+	}
+	if err := keys.Printable(text); err != nil {
+		return invalid("%s %.80q: %w", what, text, err)
+	}
+	return nil
 }
 
 // drift is the part of a TTL that a holder gives up at its end, for clocks that run at different rates and for the millisecond in which

@@ -65,13 +65,13 @@ func (c *Client) bury(ctx context.Context) {
 	c.schedule.Advance(&c.orphans.entry, c.now().Time().Add(jitter(c.options.RequestTimeout/3, 0.3)))
 }
 
-// buryBatch returns those that have to be looked at again, and whether nothing at all was answered. If Redis says that an owner was not inside, the request that is to be undone
-// may still be on its way, over another connection: such an owner is looked at twice.
+// buryBatch returns those that have to be looked at again, and whether nothing at all was answered. If Redis says that an owner was not
+// inside, the request that is to be undone may still be on its way, over another connection: such an owner is looked at twice.
 func (c *Client) buryBatch(ctx context.Context, batch []orphan) (left []orphan, silent bool) {
 	silent = true
 	calls := make([]conn.Call, len(batch))
 	for i, o := range batch {
-		calls[i] = o.latch.kind.Release(o.latch.keys, o.owner, o.ticket, c.options.FenceTTL)
+		calls[i] = o.latch.kind.Release(o.latch.keys, o.owner, o.ticket, "", c.options.FenceTTL)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.options.RequestTimeout/3)
 	defer cancel()
@@ -82,7 +82,8 @@ func (c *Client) buryBatch(ctx context.Context, batch []orphan) (left []orphan, 
 			o.looks++
 			silent = false
 		}
-		over := script.Done(r.Reply) || o.looks == 2 || r.Err != nil && !transient(r.Err) || o.until.Before(now)
+		_, was := script.Left(r.Reply)
+		over := was || o.looks == 2 || r.Err != nil && !transient(r.Err) || o.until.Before(now)
 		if !over {
 			left = append(left, o)
 		}

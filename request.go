@@ -57,11 +57,32 @@ func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call
 // refused is the error of a request to which the server said no.
 func (c *Client) refused(ctx context.Context, doing string, l *latch, err error) error {
 	if wrongType(err) {
-		if state, e := c.state(ctx, l); e == nil {
-			return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, Got: state.RedisType}
+		if use, e := c.sniff(ctx, l); e == nil {
+			return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, Got: found(use)}
 		}
 	}
 	return l.failed(doing, err)
+}
+
+// refusal is the error of an acquisition for which a script says that waiting cannot help.
+func (l *latch) refusal(reason string) error {
+	word, about, _ := strings.Cut(reason, "\t")
+	switch word {
+	case "kind":
+		return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, Got: about}
+	case "size":
+		return &KindError{
+			Name: l.name, Key: l.keys.State, Want: fmt.Sprintf("%s of %d", l.kind.Name, l.size), Got: l.kind.Name + " of " + about,
+		}
+	case "depth":
+		return l.failed("enter", fmt.Errorf("%w: its owner has entered %s times, and may not more often", ErrExhausted, about))
+	case "deadlock":
+		return l.failed("acquire", fmt.Errorf("%w: its caller is inside, and a reader cannot become the writer, since two readers who "+
+			"try would wait for each other for ever; release that lease first, or begin as the writer", ErrDeadlock))
+	case "gone":
+		return l.failed("downgrade", ErrNotHeld)
+	}
+	return l.failed("acquire", fmt.Errorf("a script refused it for the reason %q", reason))
 }
 
 // failed says what was asked of which lock and server.

@@ -177,15 +177,15 @@ func TestNotPermitted(t *testing.T) {
 	}
 }
 
-// wantKindError checks what becomes of a name whose key holds something that is no lock.
-func wantKindError(t *testing.T, call string, err error) {
+// wantKindError checks what becomes of a name whose key holds something that is no lock, when it is taken for something else.
+func wantKindError(t *testing.T, call, want string, err error) {
 	t.Helper()
 	kind := (*redlatch.KindError)(nil)
 	if !errors.As(err, &kind) || !isAll(err, redlatch.ErrWrongKind) {
 		t.Fatalf("%s = %v, want a KindError", call, err)
 	}
-	if kind.Name != "a" || kind.Key != stateKey("a") || kind.Want != "mutex" {
-		t.Errorf("%s = %v, want a KindError that names it", call, err)
+	if kind.Name != "a" || kind.Key != stateKey("a") || kind.Want != want {
+		t.Errorf("%s = %v, want a KindError that names it and a %s", call, err, want)
 	}
 }
 
@@ -207,16 +207,16 @@ func TestKeyOfAnotherType(t *testing.T) {
 			before := s.Do("DUMP", stateKey("a"))
 
 			_, err := c.Mutex("a").TryLock(t.Context())
-			wantKindError(t, "TryLock", err)
+			wantKindError(t, "TryLock", "mutex", err)
 			_, err = c.Mutex("a").Lock(t.Context())
-			wantKindError(t, "Lock", err)
+			wantKindError(t, "Lock", "mutex", err)
 			hearing(t, s, c)
 			_, err = c.Mutex("a").Lock(t.Context()) // now it asks for a place in line at once
-			wantKindError(t, "Lock with the subscription up", err)
+			wantKindError(t, "Lock with the subscription up", "mutex", err)
 			_, err = c.ForceRelease(t.Context(), "a", "")
-			wantKindError(t, "ForceRelease", err)
+			wantKindError(t, "ForceRelease", "lock", err)
 			_, err = c.ForceRelease(t.Context(), "a", "x")
-			wantKindError(t, "ForceRelease from an owner", err)
+			wantKindError(t, "ForceRelease from an owner", "lock", err)
 
 			if after := s.Do("DUMP", stateKey("a")); after != before {
 				t.Errorf("the %s changed from %q to %q", kind, before, after)

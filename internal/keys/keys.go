@@ -27,11 +27,19 @@ const (
 	ClientsSuffix = ":clients"
 	RecordSuffix  = ":client"
 	GrantsSuffix  = ":grants"
+
+	// Of some kinds.
+	InsideSuffix  = ":inside"
+	BitsSuffix    = ":bits"
+	LastSuffix    = ":last"
+	ChangesSuffix = ":changes"
 )
 
-var suffixes = []string{FenceSuffix, QueueSuffix, ClientsSuffix, RecordSuffix, GrantsSuffix}
+var suffixes = []string{
+	FenceSuffix, QueueSuffix, ClientsSuffix, RecordSuffix, GrantsSuffix, InsideSuffix, BitsSuffix, LastSuffix, ChangesSuffix,
+}
 
-// Set is the four keys of a latch, in the order in which every script takes them.
+// Set is the four keys that every latch has, in the order in which every script takes them.
 type Set struct {
 	State   string // what the kind keeps: who is inside
 	Fence   string // the last fencing token
@@ -39,8 +47,17 @@ type Set struct {
 	Clients string // until when each waiting client is believed alive
 }
 
-// List is the keys as the KEYS of a script.
-func (s Set) List() []string { return []string{s.State, s.Fence, s.Queue, s.Clients} }
+// List is the keys as the KEYS of a script, and after them the siblings with these suffixes.
+func (s Set) List(suffixes ...string) []string {
+	list := append(make([]string, 0, 4+len(suffixes)), s.State, s.Fence, s.Queue, s.Clients)
+	for _, suffix := range suffixes {
+		list = append(list, Sibling(s.State, suffix))
+	}
+	return list
+}
+
+// Changes is the channel on which an election tells of its changes.
+func (s Set) Changes() string { return Sibling(s.State, ChangesSuffix) }
 
 // Of spells the keys of a name, or says why it cannot.
 func Of(prefix, name string) (Set, error) {
@@ -71,16 +88,24 @@ func Check(key string) error {
 	if len(key) > MaxLen {
 		return fmt.Errorf("prefix and name are %d bytes long, the limit is %d", len(key), MaxLen)
 	}
-	if !utf8.ValidString(key) {
-		return errors.New("it is not valid UTF-8")
-	}
-	for _, r := range key {
-		if unicode.IsControl(r) {
-			return fmt.Errorf("it contains the control character %U", r)
-		}
+	if err := Printable(key); err != nil {
+		return err
 	}
 	if strings.ContainsAny(key, "{}") && !tagged(key) {
 		return errors.New("it contains a brace that is no hash tag: write {tag} with something between the braces, or leave braces out")
+	}
+	return nil
+}
+
+// Printable says why a text is not valid UTF-8 without control characters.
+func Printable(text string) error {
+	if !utf8.ValidString(text) {
+		return errors.New("it is not valid UTF-8")
+	}
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("it contains the control character %U", r)
+		}
 	}
 	return nil
 }
@@ -122,6 +147,16 @@ func StateOf(key, suffix string) (state string, ok bool) {
 func tagged(key string) bool {
 	open := strings.IndexByte(key, '{')
 	return open >= 0 && strings.IndexByte(key[open+1:], '}') > 0
+}
+
+// Tag is what Redis hashes of a key.
+func Tag(key string) string {
+	if !tagged(key) {
+		return key
+	}
+	_, rest, _ := strings.Cut(key, "{")
+	tag, _, _ := strings.Cut(rest, "}")
+	return tag
 }
 
 // onlyTag reports whether the key is one hash tag with nothing around it.

@@ -16,33 +16,80 @@ var files embed.FS
 
 // Kind is one kind of latch: the scripts that result from its file and the file of each operation.
 type Kind struct {
-	Name      string // "mutex"
-	RedisType string // what TYPE says of its state
-	acquire   *conn.Script
-	await     *conn.Script
-	release   *conn.Script
-	renew     *conn.Script
-	inspect   *conn.Script
-	force     *conn.Script
+	Name     string   // "mutex"
+	siblings []string // suffixes of the keys that it has beside those of every latch
+	acquire  *conn.Script
+	await    *conn.Script
+	release  *conn.Script
+	renew    *conn.Script
+	inspect  *conn.Script
+	force    *conn.Script
+	resize   *conn.Script // nil if it has no size
 }
 
-// Mutex is the kind with one holder at a time.
-var Mutex = newKind("mutex", "string")
+// The kinds. Those without a file of their own for the state share holds.lua.
+var (
+	Mutex     = newKind([]string{"mutex"})
+	Reentrant = newKind([]string{"reentrant"}, keys.InsideSuffix)
+	RWMutex   = newKind([]string{"holds", "rwmutex"}, keys.InsideSuffix)
+	Semaphore = newKind([]string{"holds", "semaphore"}, keys.InsideSuffix).sized()
+	SlotPool  = newKind([]string{"holds", "slotpool"}, keys.InsideSuffix, keys.BitsSuffix, keys.LastSuffix).sized()
+	Election  = newKind([]string{"holds", "election"}, keys.InsideSuffix, keys.ChangesSuffix)
+	Once      = newKind([]string{"holds", "once"}, keys.InsideSuffix)
+)
+
+// Kinds is all of them.
+func Kinds() []*Kind { return []*Kind{Mutex, Reentrant, RWMutex, Semaphore, SlotPool, Election, Once} }
 
 var (
+	sniff  = conn.NewScript("sniff", assemble("sniff"))
+	multi  = conn.NewScript("multi", assemble("token", "multi"))
 	record = conn.NewScript("record", assemble("record"))
 	recall = conn.NewScript("recall", assemble("recall"))
 )
 
-func newKind(name, redisType string) *Kind {
-	k := &Kind{Name: name, RedisType: redisType}
+// newKind makes the kind that these files say, the last of which has its name.
+func newKind(files []string, siblings ...string) *Kind {
+	k := &Kind{Name: files[len(files)-1], siblings: siblings}
 	for operation, script := range map[string]**conn.Script{
 		"acquire": &k.acquire, "await": &k.await, "release": &k.release, "renew": &k.renew, "inspect": &k.inspect, "force": &k.force,
 	} {
-		*script = conn.NewScript(name+" "+operation, assemble(name, "token", "line", operation))
+		*script = k.operation(files, operation)
 	}
 	return k
 }
+
+// sized adds what a kind with a size can do.
+func (k *Kind) sized() *Kind {
+	k.resize = k.operation([]string{"holds", k.Name}, "resize")
+	return k
+}
+
+func (k *Kind) operation(files []string, operation string) *conn.Script {
+	return conn.NewScript(k.Name+" "+operation, assemble(append(append([]string{"token"}, files...), "line", operation)...))
+}
+
+// Sized reports whether the kind has a size.
+func (k *Kind) Sized() bool { return k.resize != nil }
+
+// Detail is the part of an argument that tells people what is waited for.
+func (k *Kind) Detail(arg string) string {
+	switch k {
+	case RWMutex:
+		return arg[:min(len(arg), 1)]
+	case Semaphore:
+		permits, _, _ := strings.Cut(arg, ":")
+		return permits
+	case Reentrant:
+		_, owner, _ := strings.Cut(arg, ":")
+		return owner
+	case Election:
+		return arg
+	}
+	return ""
+}
+
+func (k *Kind) keys(set keys.Set) []string { return set.List(k.siblings...) }
 
 // assemble puts files together: first what stands above the line "-- cold" in each of them, then what stands below. Lua makes every
 // function anew each time a script runs, so what the common case does not need must stand below where that case returns. An operation
@@ -78,6 +125,7 @@ func strip(b *strings.Builder, lua string) {
 // Ticket is one waiter in line.
 type Ticket struct {
 	Anyway  bool   // grant it even if PUBLISH counts nobody who hears it
+	Kind    string // of the latch
 	Address string // channel of its client
 	TTL     time.Duration
 	Arg     string // for the kind
@@ -90,7 +138,7 @@ func (t Ticket) String() string {
 	if t.Anyway {
 		mode = "A"
 	}
-	return strings.Join([]string{mode, t.Address, millis(t.TTL), t.Arg, t.Owner}, "\t")
+	return strings.Join([]string{mode + t.Kind, t.Address, millis(t.TTL), t.Arg, t.Owner}, "\t")
 }
 
 // ParseTicket reads what String wrote.
@@ -100,10 +148,12 @@ func ParseTicket(text string) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("ticket %q has %d fields, want 5", text, len(field))
 	}
 	ms, err := strconv.ParseInt(field[2], 10, 64)
-	if err != nil || ms < 0 || field[0] != "H" && field[0] != "A" {
+	if err != nil || ms < 0 || field[0] == "" || field[0][0] != 'H' && field[0][0] != 'A' {
 		return Ticket{}, fmt.Errorf("ticket %q is malformed", text)
 	}
-	return Ticket{Anyway: field[0] == "A", Address: field[1], TTL: time.Duration(ms) * time.Millisecond, Arg: field[3], Owner: field[4]}, nil
+	return Ticket{
+		Anyway: field[0][0] == 'A', Kind: field[0][1:], Address: field[1], TTL: time.Duration(ms) * time.Millisecond, Arg: field[3], Owner: field[4],
+	}, nil
 }
 
 // Request is what acquire.lua is asked for.
@@ -120,8 +170,8 @@ type Request struct {
 
 // Acquire is the call of acquire.lua.
 func (k *Kind) Acquire(set keys.Set, r Request) conn.Call {
-	return conn.Call{Script: k.acquire, Keys: set.List(), Args: []string{
-		r.Owner, millis(r.TTL), r.Arg, seconds(r.FenceTTL), r.Ticket, r.Address, millis(r.Horizon), strconv.FormatInt(r.Arrival, 10),
+	return conn.Call{Script: k.acquire, Keys: k.keys(set), Args: []string{
+		seconds(r.FenceTTL), r.Owner, millis(r.TTL), r.Arg, r.Ticket, r.Address, millis(r.Horizon), strconv.FormatInt(r.Arrival, 10),
 	}}
 }
 
@@ -135,6 +185,7 @@ type Standing struct {
 	Arrival   int64         // in line since, in microseconds of the server's clock; 0 if not in line
 	First     bool          // in line
 	Missing   bool          // neither inside nor in line
+	Refused   string        // why it can never be inside: a word, and a tab and what it is about; "" if it can
 }
 
 // ParseAcquire reads the reply of acquire.lua.
@@ -144,6 +195,8 @@ func ParseAcquire(r conn.Reply) (Standing, error) {
 		return Standing{Inside: true, Token: r.Int}, nil
 	case len(r.List) == 3 && r.List[0].Int == 1:
 		return inside(r), nil
+	case len(r.List) == 2 && r.List[0].Int == -1:
+		return Standing{Refused: r.List[1].Text}, nil
 	case len(r.List) == 5:
 		arrival, err := score(r.List[3])
 		return Standing{Remaining: duration(r.List[1]), Foreign: r.List[2].Int == 1, Arrival: arrival, First: r.List[4].Int == 1}, err
@@ -153,8 +206,8 @@ func ParseAcquire(r conn.Reply) (Standing, error) {
 
 // Await is the call of await.lua.
 func (k *Kind) Await(set keys.Set, address string, horizon, fenceTTL time.Duration, tickets []string) conn.Call {
-	args := append([]string{address, millis(horizon), seconds(fenceTTL)}, tickets...)
-	return conn.Call{Script: k.await, Keys: set.List(), Args: args}
+	args := append([]string{seconds(fenceTTL), address, millis(horizon)}, tickets...)
+	return conn.Call{Script: k.await, Keys: k.keys(set), Args: args}
 }
 
 // Line is how a client's tickets on one latch stand: what all share, and each of them.
@@ -184,32 +237,111 @@ func ParseAwait(r conn.Reply, n int) (Line, error) {
 	return line, nil
 }
 
-// Release is the call of release.lua; its reply is for [Done].
-func (k *Kind) Release(set keys.Set, owner, ticket string, fenceTTL time.Duration) conn.Call {
-	return conn.Call{Script: k.release, Keys: set.List(), Args: []string{owner, ticket, seconds(fenceTTL)}}
+// Release is the call of release.lua; its reply is for [Left]. The result is how the work ended, which some kinds ask.
+func (k *Kind) Release(set keys.Set, owner, ticket, result string, fenceTTL time.Duration) conn.Call {
+	return conn.Call{Script: k.release, Keys: k.keys(set), Args: []string{seconds(fenceTTL), owner, ticket, result}}
 }
+
+// Left reads whether the owner was inside, and how many holds it has left.
+func Left(r conn.Reply) (holds int, inside bool) { return int(r.Int) - 1, r.Int > 0 }
 
 // Renew is the call of renew.lua; its reply is for [Done].
 func (k *Kind) Renew(set keys.Set, owner string, ttl time.Duration) conn.Call {
-	return conn.Call{Script: k.renew, Keys: set.List(), Args: []string{owner, millis(ttl)}}
+	return conn.Call{Script: k.renew, Keys: k.keys(set), Args: []string{owner, millis(ttl)}}
 }
 
 // Force is the call of force.lua; its reply is for [Done].
 func (k *Kind) Force(set keys.Set, owner, address string, fenceTTL time.Duration) conn.Call {
-	return conn.Call{Script: k.force, Keys: set.List(), Args: []string{owner, address, seconds(fenceTTL)}}
+	return conn.Call{Script: k.force, Keys: k.keys(set), Args: []string{seconds(fenceTTL), owner, address}}
 }
 
 // Done reads a reply that says whether the owner was inside.
 func Done(r conn.Reply) bool { return r.Int == 1 }
 
+// Resize is the call of resize.lua, for a kind that has a size.
+func (k *Kind) Resize(set keys.Set, n int64, fenceTTL time.Duration) conn.Call {
+	return conn.Call{Script: k.resize, Keys: k.keys(set), Args: []string{seconds(fenceTTL), strconv.FormatInt(n, 10)}}
+}
+
+// ParseResize reads the kind that was found; "" if nobody is inside.
+func ParseResize(r conn.Reply) (kind string, err error) {
+	if len(r.List) != 2 {
+		return "", unexpected(r)
+	}
+	return r.List[0].Text, nil
+}
+
+// Multi is the call of multi.lua, for mutexes.
+func Multi(sets []keys.Set, owners []string, ttl, fenceTTL time.Duration) conn.Call {
+	call := conn.Call{Script: multi, Args: append([]string{seconds(fenceTTL), millis(ttl)}, owners...)}
+	for _, set := range sets {
+		call.Keys = append(call.Keys, set.List()...)
+	}
+	return call
+}
+
+// ParseMulti reads the tokens of n mutexes; none if they were not all free.
+func ParseMulti(r conn.Reply, n int) ([]int64, error) {
+	if len(r.List) != 0 && len(r.List) != n {
+		return nil, unexpected(r)
+	}
+	tokens := make([]int64, len(r.List))
+	for i, t := range r.List {
+		tokens[i] = t.Int
+	}
+	return tokens, nil
+}
+
+// Sniff is the call of sniff.lua.
+func Sniff(set keys.Set) conn.Call { return conn.Call{Script: sniff, Keys: set.List()} }
+
+// Use is what a name is used for.
+type Use struct {
+	Kind      *Kind  // nil if it is not used, or not for a latch
+	Parameter string // of the kind, such as the size of a semaphore
+	RedisType string // of K; "none" if it is not there
+}
+
+// ParseSniff reads the reply of sniff.lua.
+func ParseSniff(r conn.Reply) (Use, error) {
+	if len(r.List) != 3 {
+		return Use{}, unexpected(r)
+	}
+	use := Use{RedisType: r.List[0].Text}
+	switch use.RedisType {
+	case "string":
+		use.Kind = Mutex
+	case "hash":
+		if _, err := strconv.Atoi(r.List[1].Text); err == nil {
+			use.Kind = Reentrant
+		}
+	case "zset":
+		name, parameter, _ := strings.Cut(r.List[1].Text, "\t")
+		use.Kind, use.Parameter = named(name), parameter
+	case "none":
+		if first, err := ParseTicket(r.List[2].Text); err == nil {
+			use.Kind = named(first.Kind)
+		}
+	}
+	return use, nil
+}
+
+func named(name string) *Kind {
+	for _, k := range Kinds() {
+		if k.Name == name {
+			return k
+		}
+	}
+	return nil
+}
+
 // Inspect is the call of inspect.lua.
 func (k *Kind) Inspect(set keys.Set) conn.Call {
-	return conn.Call{Script: k.inspect, Keys: set.List()}
+	return conn.Call{Script: k.inspect, Keys: k.keys(set)}
 }
 
 // State is what inspect.lua found.
 type State struct {
-	RedisType string
 	Token     int64
 	Remaining time.Duration
 	Holders   []Holder
@@ -226,22 +358,27 @@ type Waiting struct {
 type Holder struct {
 	Owner     string
 	Remaining time.Duration
+	Token     int64  // 0 if none is known
+	Got       string // as in [Standing]
+	Resting   bool   // gone; its place is kept free
 }
 
 // ParseInspect reads the reply of inspect.lua.
 func ParseInspect(r conn.Reply) (State, error) {
-	if len(r.List) != 5 || len(r.List[4].List)%2 != 0 {
+	if len(r.List) != 4 || len(r.List[3].List)%2 != 0 {
 		return State{}, unexpected(r)
 	}
-	s := State{RedisType: r.List[0].Text, Remaining: duration(r.List[2])}
-	s.Token, _ = strconv.ParseInt(r.List[1].Text, 10, 64)
-	for _, h := range r.List[3].List {
-		if len(h.List) != 2 {
+	s := State{Remaining: duration(r.List[1])}
+	s.Token, _ = strconv.ParseInt(r.List[0].Text, 10, 64)
+	for _, h := range r.List[2].List {
+		if len(h.List) != 5 {
 			return State{}, unexpected(r)
 		}
-		s.Holders = append(s.Holders, Holder{Owner: h.List[0].Text, Remaining: duration(h.List[1])})
+		holder := Holder{Owner: h.List[0].Text, Remaining: duration(h.List[1]), Got: h.List[3].Text, Resting: h.List[4].Int == 1}
+		holder.Token, _ = strconv.ParseInt(h.List[2].Text, 10, 64)
+		s.Holders = append(s.Holders, holder)
 	}
-	queue := r.List[4].List
+	queue := r.List[3].List
 	for i := 0; i < len(queue); i += 2 {
 		arrival, err := score(queue[i+1])
 		if err != nil {

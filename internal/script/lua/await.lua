@@ -3,26 +3,26 @@
 -- It puts no ticket back that is missing: this request may have been on its way for long, and the owner may have been in and out since.
 --
 -- KEYS  K, fence, queue, clients
--- ARGV  address, horizon ms, fence ttl s, then for each ticket: ticket
+-- ARGV  fence ttl s, address, horizon ms, then for each ticket: ticket
 -- Reply {remaining ms, foreign, ahead, then for each ticket: {1, token, got} inside, {0} in line or {} neither}; ahead of the first of them
--- Cost  about 9 commands, and 2 for each ticket
+-- Cost  about 9 commands, and 2 for each ticket; for a mutex
 
 -- cold
-local address, fence_ttl = ARGV[1], ARGV[3]
+local address = ARGV[2]
 
-believe(address, now(), ARGV[2])
+believe(address, ARGV[3])
 keep()
-grant(address, fence_ttl, true)
+grant(address, true)
 
 local reply, ahead = {0, 0, 0}, -1
 for i = 4, #ARGV do
-  local ttl, owner = string.match(ARGV[i], '^%u\t[^\t]*\t(%d+)\t[^\t]*\t(.*)$')
+  local ttl, owner = string.match(ARGV[i], '^%u%l+\t[^\t]*\t(%d+)\t[^\t]*\t(.*)$')
   local rank = redis.call('ZRANK', QUEUE, ARGV[i])
   if rank then
     if ahead < 0 or rank < ahead then ahead = rank end
     reply[#reply + 1] = {0}
   else
-    reply[#reply + 1] = extend(owner, ttl) and inside(owner, fence_ttl) or {}
+    reply[#reply + 1] = extend(owner, tonumber(ttl)) and inside(owner) or {}
   end
 end
 reply[1], reply[2], reply[3] = remaining(), foreign() and 1 or 0, ahead

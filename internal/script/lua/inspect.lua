@@ -2,10 +2,9 @@
 --
 -- KEYS  K, fence, queue, clients
 -- ARGV  none
--- Reply {type of K, fence or '', remaining ms, {{owner, ms left}, ...}, {ticket, arrival, ...}}; no owners if the type is not the kind's
--- Cost  6 commands; it reads the whole line
+-- Reply {fence or '', remaining ms, {{owner, ms left, token, got, resting}, ...}, {ticket, arrival, ...}}; no owners if K is of another type
+-- Cost  4 commands, and those of the kind; it reads everybody inside and the whole line
 
 -- cold
-local kind = redis.call('TYPE', KEYS[1]).ok
 local ok, inside = pcall(holders)
-return {kind, redis.call('GET', FENCE) or '', redis.call('PTTL', KEYS[1]), ok and inside or {}, redis.call('ZRANGE', QUEUE, 0, -1, 'WITHSCORES')}
+return {redis.call('GET', FENCE) or '', redis.call('PTTL', K), ok and inside or {}, redis.call('ZRANGE', QUEUE, 0, -1, 'WITHSCORES')}

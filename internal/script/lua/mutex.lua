@@ -4,25 +4,29 @@
 --        with a mutex, and the other way round.
 --
 -- Every kind answers these questions about the latch whose keys are KEYS:
---   admit(owner, ttl, arg)  let the owner in for ttl ms if there is room; what it got inside ('' for a mutex), or false, and whether
---                           there may be room for one more. The owner is not inside when this is asked.
---   leave(owner)            take the owner out; whether it was inside
---   extend(owner, ttl)      whether the owner is inside, now with ttl ms left
---   pass(owner)             the token and what else an owner got that is inside
---   remaining()             ms until a lease runs out by itself: -1 never, -2 nobody is inside
---   foreign()               whether the holder is not one of redlatch's, and so will not hand over
---   holders()               {owner, ms left} of everybody inside
+--   admit(owner, ttl, arg, waited)  let the owner in for ttl ms if there is room. Its token, what else it got inside ('' for a mutex),
+--                                   and whether there may be room for one more; or false, and the reason if waiting cannot help. The
+--                                   owner may be inside already: then false. waited: it comes out of the line
+--   leave(owner, result)            take the owner out; false if it was not inside, else how many holds it has left. result: how the
+--                                   work ended, '' if it never began; only once asks
+--   extend(owner, ttl)              whether the owner is inside, now with ttl ms left
+--   join(owner, ttl, arg)           let the owner in past the line if it belongs to one who is inside, as admit does; else false
+--   pass(owner)                     the token and what else an owner got that is inside
+--   remaining()                     ms until a lease runs out by itself: -1 never, -2 nobody is inside, 0 one has
+--   foreign()                       whether the holder is not one of redlatch's, and so will not hand over
+--   holders()                       {owner, ms left, token, got, resting} of everybody inside; resting: gone, its place is kept free
 
 local K = KEYS[1]
 
 local function admit(owner, ttl)
-  return redis.call('SET', K, owner, 'NX', 'PX', ttl) and '', false
+  if not redis.call('SET', K, owner, 'NX', 'PX', ttl) then return false end
+  return mint(), '', false
 end
 
 local function leave(owner)
   if redis.call('GET', K) ~= owner then return false end
   redis.call('DEL', K)
-  return true
+  return 0
 end
 
 local function extend(owner, ttl)
@@ -32,8 +36,14 @@ local function extend(owner, ttl)
 end
 
 -- cold
+local KIND = 'mutex'
+
+local function join()
+  return false
+end
+
 local function pass()
-  return tonumber(redis.call('GET', KEYS[2])), ''
+  return tonumber(redis.call('GET', FENCE)), ''
 end
 
 local function remaining()
@@ -47,5 +57,5 @@ end
 
 local function holders()
   local owner = redis.call('GET', K)
-  return owner and {{owner, remaining()}} or {}
+  return owner and {{owner, remaining(), redis.call('GET', FENCE) or '', '', 0}} or {}
 end

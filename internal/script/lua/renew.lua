@@ -3,6 +3,6 @@
 -- KEYS  K, fence, queue, clients
 -- ARGV  owner, ttl ms
 -- Reply 1 if the owner is inside, else 0
--- Cost  2 commands
+-- Cost  2 commands; for a mutex
 
-return extend(ARGV[1], ARGV[2]) and 1 or 0
+return extend(ARGV[1], tonumber(ARGV[2])) and 1 or 0

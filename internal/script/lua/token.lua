@@ -1,17 +1,21 @@
--- Tokens: numbers that only grow, for every kind.
+-- Time and tokens, for every kind.
 
 local FENCE, QUEUE, CLIENTS = KEYS[2], KEYS[3], KEYS[4]
 
--- now is the server's time in microseconds.
+-- now is the server's time in microseconds, the same throughout a script.
+local clock
 local function now()
-  local t = redis.call('TIME')
-  return t[1] * 1000000 + t[2]
+  if not clock then
+    local t = redis.call('TIME')
+    clock = t[1] * 1000000 + t[2]
+  end
+  return clock
 end
 
--- mint makes the next fencing token and remembers it for ttl seconds.
+-- mint makes the next fencing token, a number that only grows, and remembers it for ARGV[1] seconds.
 -- Not INCR: a replica that was promoted, or a server that lost its data, would hand out old numbers again. The clock orders them.
-local function mint(time, ttl)
-  local last
+local function mint()
+  local time, ttl, last = now(), ARGV[1], nil
   if redis.REDIS_VERSION_NUM then -- since 7.0; SET GET is there since 6.2
     last = redis.call('SET', FENCE, time, 'EX', ttl, 'GET')
   else

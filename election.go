@@ -1,0 +1,97 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// Election chooses one leader among candidates in all processes. Make it with [Client.Election]; it does not change, costs nothing and is
+// safe for concurrent use.
+//
+// A term of office is a [Lease], and its fencing token is the number of the term: it grows with every leader. Candidates stand in line,
+// so a leader that resigns or dies is followed by the one who has waited longest.
+type Election struct{ latch latch }
+
+// Election returns the election of that name, with the lease options of the client. It sends nothing; a name that cannot be used is
+// refused by the first call that takes it.
+func (c *Client) Election(name string) *Election {
+	return &Election{newLatch(c, script.Election, name)}
+}
+
+// With returns the same election with other lease options; what is zero in o stays as it is.
+func (e *Election) With(o LeaseOptions) *Election { return &Election{e.latch.with(o)} }
+
+// Name is the name of the election, without the prefix.
+func (e *Election) Name() string { return e.latch.name }
+
+// Campaign waits in line until the caller is the leader. value is what others learn of it, such as the address at which it serves: at most
+// 256 bytes of valid UTF-8 without control characters, or "".
+//
+// The context of the returned lease is done when leadership is lost. Campaign returns, and fails, as [Mutex.Lock] does. To give leadership
+// up, stop the work and call [Election.Resign].
+func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
+	if err := e.latch.again(ctx); err != nil {
+		return nil, err
+	}
+	return e.campaign(ctx, value, true)
+}
+
+// TryCampaign makes the caller the leader if there is none and nobody in line, and never waits; otherwise the error matches [ErrTaken]. In
+// all else it is like [Election.Campaign].
+func (e *Election) TryCampaign(ctx context.Context, value string) (*Lease, error) {
+	return e.campaign(ctx, value, false)
+}
+
+func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Lease, error) {
+	if value != "" {
+		if err := printable("the value of a candidate", value); err != nil {
+			return nil, err
+		}
+	}
+	return e.latch.asking(value).acquire(ctx, wait)
+}
+
+// Resign ends a term that [Election.Campaign] returned and lets the next candidate follow. Stop the work first: the next leader begins at
+// once. It returns, and fails, as [Lease.Release] does; a lease of another lock is refused with [ErrInvalid].
+func (e *Election) Resign(ctx context.Context, term *Lease) error {
+	if !term.latch.same(&e.latch) {
+		return invalid("resign from %q with a lease on the %s %q", e.Name(), term.latch.kind.Name, term.Name())
+	}
+	return term.Release(ctx)
+}
+
+// Run campaigns, calls f when it is the leader, and resigns when f has returned, not before. If leadership is lost meanwhile, the context
+// of f is done, and when f has returned Run campaigns anew. It returns when f returns while it still leads, with the error of f, or when
+// ctx is done or an acquisition fails, with that error.
+func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Context, term *Lease) error) error {
+	for {
+		term, err := e.Campaign(ctx, value)
+		if err != nil {
+			return err
+		}
+		err = term.cover(ctx, f)
+		if ctx.Err() != nil || !errors.As(err, new(*LostError)) {
+			return err
+		}
+	}
+}
+
+// Leader is who leads at this moment: its value is the [Party] detail, the number of its term the token. The error matches [ErrNotHeld] if
+// there is no leader, and [ErrUnreachable], [ErrWrongKind] or [ErrInvalid].
+//
+// What it returns may be out of date when it returns; a resource that must obey only the leader checks the token.
+func (e *Election) Leader(ctx context.Context) (Party, error) {
+	info, l, err := e.latch.client.inspect(ctx, e.latch.name)
+	switch {
+	case err != nil:
+		return Party{}, err
+	case info.Kind != "" && l.kind != e.latch.kind:
+		return Party{}, &KindError{Name: e.Name(), Key: info.Key, Want: e.latch.kind.Name, Got: info.Kind}
+	case len(info.Holders) == 0:
+		return Party{}, e.latch.failed("find the leader of", fmt.Errorf("%w: there is none", ErrNotHeld))
+	}
+	return info.Holders[0], nil
+}

@@ -1,0 +1,125 @@
+-- Holds: what the kinds share that keep a sorted set.
+--
+-- State  K: a sorted set. First, at a negative score, the mark: the kind, a tab and its parameter. Then the owners, each at the server's
+--        time in ms at which its place is free again: the end of its lease, or later where a place rests after its holder vanished.
+--        INSIDE: a hash, owner to token, ms of rest and got, separated by tabs.
+--        Both expire when the last place is free.
+
+local K, INSIDE = KEYS[1], KEYS[5]
+local MANY = 1000 -- places that one script clears at most, so that it stays short
+
+local function millis()
+  return math.floor(now() / 1000)
+end
+
+-- mark is the kind that K is used for and its parameter; nothing if K is not in use.
+local function mark()
+  local text = redis.call('ZRANGE', K, 0, 0)[1]
+  if not text then return nil end
+  local kind, parameter = string.match(text, '^(%l+)\t(.*)$')
+  return kind or 'sorted set', parameter
+end
+
+-- begin makes K anew, for nobody.
+local function begin(kind, parameter)
+  redis.call('DEL', K, INSIDE)
+  redis.call('ZADD', K, -1, kind .. '\t' .. parameter)
+end
+
+-- remark changes the parameter.
+local function remark(kind, old, new)
+  if old == new then return end
+  local score = redis.call('ZSCORE', K, kind .. '\t' .. old)
+  redis.call('ZREM', K, kind .. '\t' .. old)
+  redis.call('ZADD', K, score, kind .. '\t' .. new)
+end
+
+-- outlive lets K last for another ms at least.
+local function outlive(ms)
+  if redis.call('PTTL', K) >= ms then return end
+  redis.call('PEXPIRE', K, ms)
+  redis.call('PEXPIRE', INSIDE, ms)
+end
+
+-- place puts an owner inside and returns its token.
+local function place(owner, ttl, got, rest)
+  local token = mint()
+  redis.call('ZADD', K, millis() + ttl + rest, owner)
+  redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, rest, got))
+  outlive(ttl + rest)
+  return token
+end
+
+-- record is the token, the rest and what else an owner got.
+local function record(owner)
+  local token, rest, got = string.match(redis.call('HGET', INSIDE, owner) or '', '^(%d+)\t(%d+)\t(.*)$')
+  return tonumber(token), tonumber(rest), got
+end
+
+-- find is the record of an owner whose lease has not ended; nothing otherwise.
+local function find(owner)
+  local free = redis.call('ZSCORE', K, owner)
+  if not free then return nil end
+  local token, rest, got = record(owner)
+  if not token or free - rest <= millis() then return nil end
+  return token, rest, got
+end
+
+-- drop clears the place of an owner.
+local function drop(owner)
+  redis.call('ZREM', K, owner)
+  redis.call('HDEL', INSIDE, owner)
+  if redis.call('ZCARD', K) == 1 then redis.call('DEL', K, INSIDE) end
+end
+
+-- sweep clears the places whose time is over, and tells of each.
+local function sweep(cleared)
+  for _, owner in ipairs(redis.call('ZRANGEBYSCORE', K, 0, millis(), 'LIMIT', 0, MANY)) do
+    local _, _, got = record(owner)
+    redis.call('ZREM', K, owner)
+    redis.call('HDEL', INSIDE, owner)
+    if cleared then cleared(got) end
+  end
+end
+
+local function leave(owner)
+  if not find(owner) then return false end
+  drop(owner)
+  return 0
+end
+
+local function extend(owner, ttl)
+  local token, rest = find(owner)
+  if not token then return false end
+  redis.call('ZADD', K, millis() + ttl + rest, owner)
+  outlive(ttl + rest)
+  return true
+end
+
+-- cold
+local function pass(owner)
+  local token, _, got = record(owner)
+  return token, got
+end
+
+local function remaining()
+  local first = redis.call('ZRANGEBYSCORE', K, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  return first[2] and math.max(0, first[2] - millis()) or -2
+end
+
+local function foreign()
+  return false
+end
+
+local function holders()
+  local all, found = redis.call('ZRANGEBYSCORE', K, 0, '+inf', 'WITHSCORES'), {}
+  for i = 1, #all, 2 do
+    local token, rest, got = record(all[i])
+    local free = all[i + 1] - millis()
+    local left = free - (rest or free)
+    if free > 0 then
+      found[#found + 1] = {all[i], left > 0 and left or free, string.format('%.0f', token or 0), got or '', left > 0 and 0 or 1}
+    end
+  end
+  return found
+end

@@ -1,0 +1,20 @@
+-- multi: lock several mutexes, all or none. Sent twice, it means one.
+--
+-- KEYS  for each mutex: K, fence, queue, clients
+-- ARGV  fence ttl s, ttl ms, then for each mutex: owner
+-- Reply the token of each; none if one is held by another, or waited for
+-- Cost  6 commands for each
+
+local tokens = {}
+for i = 1, #KEYS, 4 do
+  local owner = ARGV[2 + (i + 3) / 4]
+  local held = redis.call('GET', KEYS[i])
+  if held and held ~= owner or not held and redis.call('EXISTS', KEYS[i + 2]) == 1 then return tokens end
+end
+for i = 1, #KEYS, 4 do
+  FENCE = KEYS[i + 1]
+  local held = redis.call('GET', KEYS[i])
+  redis.call('SET', KEYS[i], ARGV[2 + (i + 3) / 4], 'PX', ARGV[2])
+  tokens[#tokens + 1] = held and tonumber(redis.call('GET', FENCE)) or mint()
+end
+return tokens

@@ -1,0 +1,82 @@
+-- Kind slotpool: n numbered slots, the lowest free one first. A holder that vanishes leaves its slot at rest for a while.
+--
+-- KEYS   also bits and last
+-- State  as in holds.lua; the parameter is n. An owner's score is the end of its lease and the rest after it.
+--        BITS: a bitmap of the slots that are held or at rest.
+--        LAST: a hash, i and an instance to the slot it had last, and s and a slot to that instance.
+-- Arg    n as the caller knows it, ms of rest, instance ('' if none), separated by colons
+-- Got    slot
+
+local BITS, LAST = KEYS[6], KEYS[7]
+
+local function clear(slot)
+  redis.call('SETBIT', BITS, slot, 0)
+end
+
+-- choose is the slot that an instance had last if it is free, else the lowest free one.
+local function choose(instance, n)
+  local slot = instance ~= '' and tonumber(redis.call('HGET', LAST, 'i' .. instance))
+  if slot and slot < n and redis.call('GETBIT', BITS, slot) == 0 then return slot end
+  return redis.call('BITPOS', BITS, 0)
+end
+
+-- note remembers the slot of an instance for as long as tokens are remembered, and forgets whom it was remembered for.
+local function note(instance, slot)
+  if instance == '' then return end
+  local before, other = redis.call('HGET', LAST, 'i' .. instance), redis.call('HGET', LAST, 's' .. slot)
+  if before then redis.call('HDEL', LAST, 's' .. before) end
+  if other then redis.call('HDEL', LAST, 'i' .. other) end
+  redis.call('HSET', LAST, 'i' .. instance, slot, 's' .. slot, instance)
+  redis.call('EXPIRE', LAST, ARGV[1])
+end
+
+local function admit(owner, ttl, arg, waited)
+  local kind, size = mark()
+  if kind and kind ~= 'slotpool' then return false, 'kind\t' .. kind end
+  local n, rest, instance = string.match(arg, '^(%d+):(%d+):(.*)$')
+  if size and size ~= n and not waited then return false, 'size\t' .. size end
+  if kind then
+    sweep(clear)
+    if redis.call('ZSCORE', K, owner) then return false end
+  else
+    redis.call('DEL', BITS)
+  end
+  n = tonumber(size or n)
+  local slot = choose(instance, n)
+  if slot >= n then return false end
+  if redis.call('ZCARD', K) == 0 then begin('slotpool', tostring(n)) end
+  redis.call('SETBIT', BITS, slot, 1)
+  note(instance, slot)
+  local token = place(owner, ttl, slot, tonumber(rest))
+  redis.call('PEXPIRE', BITS, redis.call('PTTL', K))
+  return token, tostring(slot), redis.call('BITPOS', BITS, 0) < n
+end
+
+local prolong = extend
+local function extend(owner, ttl)
+  if not prolong(owner, ttl) then return false end
+  redis.call('PEXPIRE', BITS, redis.call('PTTL', K))
+  return true
+end
+
+local function leave(owner)
+  local token, _, slot = find(owner)
+  if not token then return false end
+  clear(slot)
+  drop(owner)
+  if redis.call('EXISTS', K) == 0 then redis.call('DEL', BITS) end
+  return 0
+end
+
+-- cold
+local KIND = 'slotpool'
+
+local function join()
+  return false
+end
+
+local function resize(size)
+  local kind, old = mark()
+  if kind == 'slotpool' then remark(kind, old, size) end
+  return kind or '', old or ''
+end

@@ -1,0 +1,89 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Observe returns a channel of leaders: first who leads now, then each change, as [Election.Leader] tells it; a [Party] without an owner
+// says that nobody leads. Whoever reads slowly misses what is over, and always gets the last. Changes are pushed by Redis; the end of a
+// leader that died is found when its lease is over.
+//
+// The channel is closed when ctx is done or the client is closed, and at once if the election has an invalid name. While Redis does not
+// answer, or the name is in use for something else, nothing comes.
+func (e *Election) Observe(ctx context.Context) <-chan Party {
+	leaders := make(chan Party)
+	c := e.latch.client
+	if e.latch.invalid != nil || c.enter() != nil {
+		close(leaders)
+		return leaders
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.closing, cancel)
+	changed := make(chan struct{}, 1)
+	c.spawn(func() { e.follow(ctx, changed) })
+	go func() {
+		defer c.background.Done()
+		defer stop()
+		defer cancel()
+		defer close(leaders)
+		e.report(ctx, changed, leaders)
+	}()
+	return leaders
+}
+
+// follow keeps a subscription to the changes up until ctx is done.
+func (e *Election) follow(ctx context.Context, changed chan<- struct{}) {
+	poke := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // one is waiting to be looked at
+		}
+	}
+	for n := 0; ctx.Err() == nil; n++ {
+		// Why it ended does not matter: whoever observes also asks now and then, and gets the error itself.
+		_ = e.latch.client.conn.Subscribe(ctx, e.latch.keys.Changes(),
+			func() { n = 0; poke() }, // something may have changed while nobody listened
+			func(string) { poke() })
+		sleep(ctx, pause(n))
+	}
+}
+
+// report sends the leader whenever it is another than the one before, until ctx is done.
+func (e *Election) report(ctx context.Context, changed <-chan struct{}, leaders chan<- Party) {
+	var leader, sent Party
+	never := true
+	for {
+		next, again := e.look(ctx, leader)
+		leader = next
+		to := leaders
+		if !never && leader.Owner == sent.Owner && leader.Token == sent.Token || ctx.Err() != nil {
+			to = nil
+		}
+		timer := time.NewTimer(again)
+		select {
+		case to <- leader:
+			sent, never = leader, false
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+	}
+}
+
+// look is the leader, and when to look again if nothing is heard; the one before if Redis does not tell.
+func (e *Election) look(ctx context.Context, before Party) (leader Party, again time.Duration) {
+	c := e.latch.client
+	leader, err := e.Leader(ctx)
+	switch {
+	case err == nil && leader.Remaining >= 0:
+		return leader, min(leader.Remaining+afterExpiry, c.horizon())
+	case err == nil || errors.Is(err, ErrNotHeld):
+		return leader, c.horizon()
+	}
+	return before, jitter(deafPace, 0.3)
+}

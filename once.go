@@ -1,0 +1,82 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// Once runs a job at most once in a window of time, over all processes: the nightly report that ten instances start at midnight. Make it
+// with [Client.Once]; it does not change, costs nothing and is safe for concurrent use.
+//
+// The window begins with a run, and does not look at the calendar: after the run of 12:00:00.1, a window of one hour skips a start at
+// 12:59:59. So choose a window that is well below the time between two runs and well above the difference between the clocks that start
+// them; half of the former is a good choice.
+//
+// While a run goes on, no other begins, also past the end of the window. To bound a run that hangs, set LeaseOptions.MaxHold.
+type Once struct {
+	latch   latch
+	options OnceOptions
+}
+
+// OnceOptions configure a [Once].
+type OnceOptions struct {
+	// Window is the time from the start of a run in which no other starts: how long the job is held at least. 100ms to 366 days. Required.
+	Window time.Duration
+
+	// RetryFailed lets another run start in the same window after one that failed: whose function returned an error or panicked, or whose
+	// process died and did not extend its lease. Default false: every start uses the window up.
+	RetryFailed bool
+}
+
+// Once returns the job of that name, with the lease options of the client. It sends nothing; what cannot be used is refused by the first
+// call that takes it.
+func (c *Client) Once(name string, o OnceOptions) *Once {
+	j := &Once{newLatch(c, script.Once, name), o}
+	if _, err := within("OnceOptions.Window", o.Window, 0, minTTL, 366*24*time.Hour); err != nil && j.latch.invalid == nil {
+		j.latch.invalid = err
+	}
+	always := 1
+	if o.RetryFailed {
+		always = 0
+	}
+	j.latch.arg = fmt.Sprintf("%d:%d", o.Window.Milliseconds(), always)
+	return j
+}
+
+// With returns the same job with other lease options; what is zero in o stays as it is. MaxWait does not matter, since Once never waits.
+func (j *Once) With(o LeaseOptions) *Once { return &Once{j.latch.with(o), j.options} }
+
+// Name is the name of the job, without the prefix.
+func (j *Once) Name() string { return j.latch.name }
+
+// Do runs f unless a run goes on or the window of the last one is not over, and reports whether it ran f. It never waits. f gets the
+// context of a lease, which is done when the lease is lost, and the lease.
+//
+// If f did not run, the error is nil if another run is the reason, and else that of [Mutex.TryLock]. If f ran, the error is that of f; it
+// also matches [ErrNotHeld], as a [*LostError], if the lease was lost before f returned, and [ErrUnreachable] if Redis did not confirm the
+// end of the run, which then counts as one that failed.
+func (j *Once) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) (ran bool, err error) {
+	lease, err := j.latch.acquire(ctx, false)
+	if errors.Is(err, ErrTaken) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	result := ""
+	if !j.options.RetryFailed {
+		result = "done"
+	}
+	defer func() {
+		_, e := lease.release(ctx, result)
+		err = errors.Join(err, e)
+	}()
+	if err = f(lease.Context(), lease); err == nil {
+		result = "done"
+	}
+	return true, err
+}

@@ -1,0 +1,84 @@
+package redlatch
+
+import (
+	"context"
+	"fmt"
+)
+
+// Go knows no identity of goroutines, so who enters a lock again must be said. A lease's context says it: it carries the lease to
+// whoever locks the same name under it. WithOwner says it by name, also across processes.
+
+// WithOwner returns a context under which [ReentrantMutex.Lock] enters as owner, and [RWMutex.RLock] as one who may read beside the
+// lease of that [Lease.Owner]. So a workflow that goes on in another process takes its owner with it. Other kinds ignore it.
+//
+// The owner is whoever says so; choose one that nobody else uses, such as the id of the workflow: 1 to 256 bytes of valid UTF-8 without
+// control characters. Another is refused by the lock, with an error that matches [ErrInvalid].
+func WithOwner(ctx context.Context, owner string) context.Context {
+	return ownerContext{ctx, namedOwner(owner)}
+}
+
+// namedOwner is an owner that the program named.
+type namedOwner string
+
+// The contexts below answer when a latch is the key. It costs no allocation, unlike a key that is made of the name.
+
+type ownerContext struct {
+	context.Context
+	owner namedOwner
+}
+
+func (c ownerContext) Value(key any) any {
+	if _, ok := key.(*latch); ok {
+		return c.owner
+	}
+	return c.Context.Value(key)
+}
+
+// leaseContext is the context of a lease.
+type leaseContext struct {
+	context.Context
+	lease *Lease
+}
+
+func (c *leaseContext) Value(key any) any {
+	if l, ok := key.(*latch); ok && l.same(c.lease.latch) {
+		return c.lease
+	}
+	return c.Context.Value(key)
+}
+
+// multiContext is the context of several leases.
+type multiContext struct {
+	context.Context
+	leases []*Lease
+}
+
+func (c *multiContext) Value(key any) any {
+	if l, ok := key.(*latch); ok {
+		for _, lease := range c.leases {
+			if l.same(lease.latch) {
+				return lease
+			}
+		}
+	}
+	return c.Context.Value(key)
+}
+
+// again is the error of an acquisition that would wait for its own caller: under the context of a lease that is held on the same name.
+func (l *latch) again(ctx context.Context) error {
+	if lease, ok := ctx.Value(l).(*Lease); ok && lease.Held() {
+		return l.failed("acquire", fmt.Errorf("%w: its context is that of the lease that holds it", ErrDeadlock))
+	}
+	return nil
+}
+
+// nested is the lease on the same latch under whose context the caller acts, or nil, and the owner that it acts for, or "".
+func (l *latch) nested(ctx context.Context) (*Lease, string, error) {
+	switch v := ctx.Value(l).(type) {
+	case *Lease:
+		return v, v.Owner(), nil
+	case namedOwner:
+		return nil, string(v), printable("the owner", string(v))
+	}
+	return nil, "", nil
+}

@@ -1,0 +1,93 @@
+package redlatch
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// maxPermits is the largest semaphore.
+const maxPermits = 1 << 40
+
+// Semaphore is a lock with n permits, of which each holder takes some. Make it with [Client.Semaphore]; it does not change, costs nothing
+// and is safe for concurrent use.
+//
+// Whoever wants more permits than are free waits in line, and whoever comes later waits behind it, so that a large wish does not starve.
+// Each lease expires alone, with its permits.
+type Semaphore struct{ latch latch }
+
+// Semaphore returns the semaphore of that name with n permits, 1 to 2^40. Everybody who uses it at the same time must agree on n; a call
+// of one who does not fails with a [*KindError] that names both numbers. It sends nothing; a name or number that cannot be used is refused
+// by the first call that takes it.
+func (c *Client) Semaphore(name string, n int64) *Semaphore {
+	l := newLatch(c, script.Semaphore, name)
+	l.size = n
+	if (n < 1 || n > maxPermits) && l.invalid == nil {
+		l.invalid = invalid("semaphore %.80q of %d permits: it needs 1 to 2^40", name, n)
+	}
+	return &Semaphore{l}
+}
+
+// With returns the same semaphore with other lease options; what is zero in o stays as it is.
+func (s *Semaphore) With(o LeaseOptions) *Semaphore { return &Semaphore{s.latch.with(o)} }
+
+// Name is the name of the semaphore, without the prefix.
+func (s *Semaphore) Name() string { return s.latch.name }
+
+// Acquire takes k permits, all at once. It waits in line as [Mutex.Lock] does, and returns and fails in the same way; a wait that was cut
+// short matches [ErrExhausted], too. More permits than there are, or less than one, are refused with [ErrInvalid].
+func (s *Semaphore) Acquire(ctx context.Context, k int64) (*Lease, error) {
+	return s.acquire(ctx, k, true)
+}
+
+// TryAcquire takes k permits if they are free and nobody is in line, and never waits; otherwise the error matches [ErrExhausted] and
+// [ErrTaken]. In all else it is like [Semaphore.Acquire].
+func (s *Semaphore) TryAcquire(ctx context.Context, k int64) (*Lease, error) {
+	return s.acquire(ctx, k, false)
+}
+
+// Do runs f while it holds k permits, as [Mutex.Do] does.
+func (s *Semaphore) Do(ctx context.Context, k int64, f func(ctx context.Context, l *Lease) error) error {
+	lease, err := s.Acquire(ctx, k)
+	if err != nil {
+		return err
+	}
+	return lease.cover(ctx, f)
+}
+
+// Resize changes the number of permits for all, and returns the semaphore of that size. Who holds permits keeps them, also those that are
+// too many now, and who waits goes on waiting, unless for more than there will be. Programs that still know the old number are refused
+// from now on, as long as anybody is inside; if nobody is, there is nothing to change, and the first to come decides.
+//
+// The error matches [ErrInvalid], [ErrWrongKind] or [ErrUnreachable].
+func (s *Semaphore) Resize(ctx context.Context, n int64) (*Semaphore, error) {
+	next := s.latch.client.Semaphore(s.latch.name, n)
+	next.latch.options = s.latch.options
+	return next, next.latch.resize(ctx)
+}
+
+func (s *Semaphore) acquire(ctx context.Context, k int64, wait bool) (*Lease, error) {
+	if s.latch.invalid == nil && (k < 1 || k > s.latch.size) {
+		return nil, invalid("%d permits of the semaphore %q: it has %d", k, s.Name(), s.latch.size)
+	}
+	l := s.latch.asking(strconv.FormatInt(k, 10) + ":" + strconv.FormatInt(s.latch.size, 10))
+	return l.acquire(ctx, wait)
+}
+
+// resize tells Redis the size of the latch.
+func (l *latch) resize(ctx context.Context) error {
+	if l.invalid != nil {
+		return l.invalid
+	}
+	answer, err := l.client.ask(ctx, "resize", l, l.kind.Resize(l.keys, l.size, l.client.options.FenceTTL))
+	if err != nil {
+		return err
+	}
+	kind, err := script.ParseResize(answer.Reply)
+	if err == nil && kind != "" && kind != l.kind.Name {
+		err = &KindError{Name: l.name, Key: l.keys.State, Want: fmt.Sprintf("%s of %d", l.kind.Name, l.size), Got: kind}
+	}
+	return err
+}

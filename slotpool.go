@@ -1,0 +1,127 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// maxSlots is the largest pool.
+const maxSlots = 1 << 20
+
+// SlotPool is n numbered slots, of which each holder has one for itself: worker ids, shards, ports. Make it with [Client.SlotPool]; it does
+// not change, costs nothing and is safe for concurrent use.
+//
+// The lowest free slot is given first, in one request whatever n is. A slot that was released is free at once. One whose holder vanished
+// rests for a while, since the holder may still be at work with the number; see SlotOptions.Quarantine.
+type SlotPool struct {
+	latch   latch
+	options SlotOptions
+}
+
+// SlotOptions configure a [SlotPool]. The zero value is right for most programs.
+type SlotOptions struct {
+	// Quarantine is how long a slot rests after the lease of a holder that vanished has ended, before it is given again. 1ms to 24h.
+	// Default the TTL.
+	Quarantine time.Duration
+
+	// Instance names who asks, such as a pod or a host. An instance gets the slot that it had last, if that is free. At most 256 bytes
+	// of valid UTF-8 without control characters. Default none.
+	Instance string
+}
+
+// Slot is a lease on one slot of a [SlotPool]. It is safe for concurrent use.
+type Slot struct {
+	*Lease
+	id int
+}
+
+// ID is the number of the slot, from 0 on. It is an error that matches [ErrNotHeld] once the lease is not held: then the number may be
+// another's. Ask for it each time it is used, and check that the time it was used at is before the lease's deadline where that matters.
+func (s *Slot) ID() (int, error) {
+	if err := s.Err(); err != nil {
+		return 0, err
+	}
+	return s.id, nil
+}
+
+// SlotPool returns the pool of that name with n slots, 1 to 2^20, numbered from 0. Everybody who uses it at the same time must agree on n;
+// a call of one who does not fails with a [*KindError] that names both numbers. It sends nothing; what cannot be used is refused by the
+// first call that takes it.
+func (c *Client) SlotPool(name string, n int, o SlotOptions) *SlotPool {
+	p := &SlotPool{newLatch(c, script.SlotPool, name), o}
+	p.latch.size = int64(n)
+	if p.latch.invalid == nil {
+		p.latch.invalid = o.check(name, n)
+	}
+	return p
+}
+
+func (o SlotOptions) check(name string, n int) error {
+	if n < 1 || n > maxSlots {
+		return invalid("slot pool %.80q of %d slots: it needs 1 to 2^20", name, n)
+	}
+	if o.Quarantine != 0 && (o.Quarantine < time.Millisecond || o.Quarantine > maxTTL) {
+		return invalid("SlotOptions.Quarantine is %v: it must be between 1ms and %v", o.Quarantine, maxTTL)
+	}
+	if o.Instance == "" {
+		return nil
+	}
+	return printable("SlotOptions.Instance", o.Instance)
+}
+
+// With returns the same pool with other lease options; what is zero in o stays as it is.
+func (p *SlotPool) With(o LeaseOptions) *SlotPool { return &SlotPool{p.latch.with(o), p.options} }
+
+// Name is the name of the pool, without the prefix.
+func (p *SlotPool) Name() string { return p.latch.name }
+
+// Acquire takes a slot. If there is none it waits in line as [Mutex.Lock] does, and returns and fails in the same way; a wait that was cut
+// short matches [ErrExhausted], too. Once the slot's context is done, its number must not be used any more; Acquire gives another.
+func (p *SlotPool) Acquire(ctx context.Context) (*Slot, error) { return p.acquire(ctx, true) }
+
+// TryAcquire takes a slot if one is free and nobody is in line, and never waits; otherwise the error matches [ErrExhausted] and
+// [ErrTaken]. In all else it is like [SlotPool.Acquire].
+func (p *SlotPool) TryAcquire(ctx context.Context) (*Slot, error) { return p.acquire(ctx, false) }
+
+// Do runs f while it holds a slot, as [Mutex.Do] does.
+func (p *SlotPool) Do(ctx context.Context, f func(ctx context.Context, s *Slot) error) (err error) {
+	slot, err := p.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, slot.Release(ctx)) }()
+	return f(slot.Context(), slot)
+}
+
+// Resize changes the number of slots for all, and returns the pool of that size. Who holds a slot keeps it, also one that is too high now;
+// no more of those are given. Programs that still know the old number are refused from now on, as long as a slot is held or rests; if none
+// is, there is nothing to change, and the first to come decides.
+//
+// The error matches [ErrInvalid], [ErrWrongKind] or [ErrUnreachable].
+func (p *SlotPool) Resize(ctx context.Context, n int) (*SlotPool, error) {
+	next := p.latch.client.SlotPool(p.latch.name, n, p.options)
+	next.latch.options = p.latch.options
+	return next, next.latch.resize(ctx)
+}
+
+func (p *SlotPool) acquire(ctx context.Context, wait bool) (*Slot, error) {
+	rest := p.options.Quarantine
+	if rest == 0 {
+		rest = p.latch.options.TTL
+	}
+	l := p.latch.asking(fmt.Sprintf("%d:%d:%s", p.latch.size, rest.Milliseconds(), p.options.Instance))
+	lease, err := l.acquire(ctx, wait)
+	if err != nil {
+		return nil, err
+	}
+	id, err := strconv.Atoi(lease.got)
+	if err != nil {
+		return nil, errors.Join(l.failed("acquire", fmt.Errorf("a script gave the slot %q", lease.got)), lease.Release(ctx))
+	}
+	return &Slot{lease, id}, nil
+}
