@@ -80,6 +80,8 @@ func Run(t *testing.T, open OpenFunc) {
 		{"ScanStopsWithItsContext", s.scanStopsWithItsContext},
 		{"ScanLetsEachUseTheConn", s.scanLetsEachUseTheConn},
 
+		{"EveryKind", s.everyKind},
+
 		{"VersionIsTheServers", s.versionIsTheServers},
 		{"TargetNamesTheServerWithoutPassword", s.targetNamesTheServerWithoutPassword},
 		{"CloseSucceeds", s.closeSucceeds},
@@ -99,6 +101,7 @@ func RunCluster(t *testing.T, open OpenFunc) {
 		{"BadCallSpoilsNoOther", c.badCallSpoilsNoOther},
 		{"SubscribeHearsEveryNode", c.subscribeHearsEveryNode},
 		{"ScanCoversEveryMaster", c.scanCoversEveryMaster},
+		{"EveryKind", c.everyKind},
 	})
 }
 

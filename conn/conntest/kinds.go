@@ -1,0 +1,41 @@
+package conntest
+
+import (
+	"testing"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// everyKind runs each kind of lock over the adapter.
+func (s suite) everyKind(t *testing.T) {
+	server := redistest.Start(t)
+	kindtest.Run(t, s.client(t, server.Addr()), s.client(t, server.Addr()), "")
+}
+
+// everyKind runs each kind of lock on names in several slots, and on names in one.
+func (c cluster) everyKind(t *testing.T) {
+	one, other := c.client(t, c.nodes[0].Addr()), c.client(t, c.nodes[0].Addr())
+	kindtest.Run(t, one, other, "")
+	kindtest.Run(t, one, other, "{tag}")
+}
+
+// client is a client of redlatch over the adapter.
+func (s suite) client(t *testing.T, addr string) *redlatch.Client {
+	t.Helper()
+	c, err := s.open(t, Server{Addr: addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := redlatch.New(c, redlatch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+	})
+	return client
+}

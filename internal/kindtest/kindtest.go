@@ -1,0 +1,109 @@
+// Package kindtest runs each kind of lock once through what all kinds share, for the tests of everything that carries them: adapters,
+// clusters, the embedded server.
+package kindtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+// Lock is a lock that one acquisition at a time can hold.
+type Lock struct {
+	Kind    string
+	Name    string
+	Acquire func(context.Context) (*redlatch.Lease, error) // waits in line
+}
+
+// Locks is one lock of each kind that has a line, of that client. Their names begin with the prefix.
+func Locks(c *redlatch.Client, prefix string) []Lock {
+	semaphore, slots := c.Semaphore(prefix+"semaphore", 3), c.SlotPool(prefix+"slotpool", 1, redlatch.SlotOptions{Instance: "i"})
+	all := []Lock{
+		{Kind: "mutex", Acquire: c.Mutex(prefix + "mutex").Lock},
+		{Kind: "reentrant", Acquire: c.ReentrantMutex(prefix + "reentrant").Lock},
+		{Kind: "rwmutex", Acquire: c.RWMutex(prefix + "rwmutex").Lock},
+		{Kind: "semaphore", Acquire: func(ctx context.Context) (*redlatch.Lease, error) { return semaphore.Acquire(ctx, 2) }},
+		{Kind: "slotpool", Acquire: func(ctx context.Context) (*redlatch.Lease, error) {
+			slot, err := slots.Acquire(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return slot.Lease, nil
+		}},
+		{Kind: "election", Acquire: func(ctx context.Context) (*redlatch.Lease, error) {
+			return c.Election(prefix+"election").Campaign(ctx, "candidate")
+		}},
+	}
+	for i := range all {
+		all[i].Name = prefix + all[i].Kind
+	}
+	return all
+}
+
+// Run has one client hold a lock of each kind while another waits for it, and checks that it is handed over with a larger token; and it
+// runs what has no line. The names begin with the prefix.
+func Run(t *testing.T, one, other *redlatch.Client, prefix string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	waiting := Locks(other, prefix)
+	for i, l := range Locks(one, prefix) {
+		if err := handOver(ctx, one, l, waiting[i]); err != nil {
+			t.Errorf("%s: %v", l.Kind, err)
+		}
+	}
+	for i, c := range []*redlatch.Client{one, other} {
+		job := c.Once(prefix+"once", redlatch.OnceOptions{Window: time.Hour})
+		if ran, err := job.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil }); ran != (i == 0) || err != nil {
+			t.Errorf("once: start %d = %t, %v, want only the first to run", i, ran, err)
+		}
+	}
+	both, err := one.Multi(prefix+"a", prefix+"b").Lock(ctx)
+	if err != nil {
+		t.Fatalf("multi: %v", err)
+	}
+	if _, err := other.Mutex(prefix + "b").TryLock(ctx); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("multi: another locks one of the names: %v, want ErrTaken", err)
+	}
+	if err := both.Release(ctx); err != nil {
+		t.Errorf("multi: Release = %v, want nil", err)
+	}
+}
+
+func handOver(ctx context.Context, c *redlatch.Client, holder, waiter Lock) error {
+	first, err := holder.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	token := first.Token()
+	if err := first.Extend(ctx); err != nil {
+		return err
+	}
+	second := make(chan error, 1)
+	go func() {
+		lease, err := waiter.Acquire(ctx)
+		if err == nil && lease.Token() <= token {
+			err = errors.New("the second token is not larger")
+		}
+		if err == nil {
+			err = lease.Release(ctx)
+		}
+		second <- err
+	}()
+	for waits := false; !waits; {
+		info, err := c.Inspect(ctx, holder.Name)
+		if err != nil {
+			return err
+		}
+		waits = info.Kind == holder.Kind && len(info.Holders) == 1 && len(info.Waiters) == 1
+		select {
+		case err := <-second:
+			return errors.Join(errors.New("the second did not wait"), err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return errors.Join(first.Release(ctx), <-second)
+}
