@@ -11,6 +11,20 @@
 // [Mutex.Do] waits in line, runs the function under a lease that is extended for as long as it runs, and releases it. If the lease is
 // lost, the context is cancelled. [Mutex.Lock] returns the [Lease] instead, and [Mutex.TryLock] does not wait.
 //
+// # Which lock
+//
+//   - [Mutex]: one at a time.
+//   - [ReentrantMutex]: one owner, who may enter again.
+//   - [RWMutex]: many readers or one writer.
+//   - [Semaphore]: n permits.
+//   - [SlotPool]: n numbered slots, such as worker ids.
+//   - [Election]: one leader, and who it is.
+//   - [Once]: a job that runs at most once in a window of time.
+//   - [Multi]: several mutexes, all or none.
+//
+// All of them give a [Lease], and wait in the same line. docs/choosing.md compares them with each other and with the recipes that they
+// replace.
+//
 // # What a lease promises
 //
 // A lease that says it is held is held: [Lease.Held], [Lease.Token] and the lease's context give it up before Redis can give the lock to
@@ -44,8 +58,8 @@
 //
 // # Errors
 //
-// Errors name the lock and the server. Ask them with errors.Is for [ErrTaken], [ErrNotHeld], [ErrUnreachable], [ErrWrongKind],
-// [ErrInvalid] and [ErrClosed], and with errors.As for a [*LostError] or a [*KindError]. No answer from Redis is never taken for a no: it
+// Errors name the lock and the server. Ask them with errors.Is for [ErrTaken], [ErrExhausted], [ErrDeadlock], [ErrNotHeld],
+// [ErrUnreachable], [ErrWrongKind], [ErrInvalid] and [ErrClosed], and with errors.As for a [*LostError] or a [*KindError]. No answer from Redis is never taken for a no: it
 // is ErrUnreachable, and what the request may have left behind is cleaned up.
 //
 // # Other uses

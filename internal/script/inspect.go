@@ -1,0 +1,107 @@
+package script
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/keys"
+)
+
+// Sniff is the call of sniff.lua.
+func Sniff(set keys.Set) conn.Call { return conn.Call{Script: sniff, Keys: set.List()} }
+
+// Use is what a name is used for.
+type Use struct {
+	Kind      *Kind  // nil if it is not used, or not for a latch
+	Parameter string // of the kind, such as the size of a semaphore
+	RedisType string // of K; "none" if it is not there
+}
+
+// ParseSniff reads the reply of sniff.lua.
+func ParseSniff(r conn.Reply) (Use, error) {
+	if len(r.List) != 3 {
+		return Use{}, unexpected(r)
+	}
+	use := Use{RedisType: r.List[0].Text}
+	switch use.RedisType {
+	case "string":
+		use.Kind = Mutex
+	case "hash":
+		if _, err := strconv.Atoi(r.List[1].Text); err == nil {
+			use.Kind = Reentrant
+		}
+	case "zset":
+		name, parameter, _ := strings.Cut(r.List[1].Text, "\t")
+		use.Kind, use.Parameter = named(name), parameter
+	case "none":
+		if first, err := ParseTicket(r.List[2].Text); err == nil {
+			use.Kind = named(first.Kind)
+		}
+	}
+	return use, nil
+}
+
+func named(name string) *Kind {
+	for _, k := range Kinds() {
+		if k.Name == name {
+			return k
+		}
+	}
+	return nil
+}
+
+// Inspect is the call of inspect.lua.
+func (k *Kind) Inspect(set keys.Set) conn.Call {
+	return conn.Call{Script: k.inspect, Keys: k.keys(set)}
+}
+
+// State is what inspect.lua found.
+type State struct {
+	Token     int64
+	Remaining time.Duration
+	Holders   []Holder
+	Waiters   []Waiting
+}
+
+// Waiting is a ticket in line.
+type Waiting struct {
+	Ticket  string
+	Arrival int64 // as in [Standing]
+}
+
+// Holder is one owner inside.
+type Holder struct {
+	Owner     string
+	Remaining time.Duration
+	Token     int64  // 0 if none is known
+	Got       string // as in [Standing]
+	Resting   bool   // gone; its place is kept free
+}
+
+// ParseInspect reads the reply of inspect.lua.
+func ParseInspect(r conn.Reply) (State, error) {
+	if len(r.List) != 4 || len(r.List[3].List)%2 != 0 {
+		return State{}, unexpected(r)
+	}
+	s := State{Remaining: duration(r.List[1])}
+	s.Token, _ = strconv.ParseInt(r.List[0].Text, 10, 64)
+	for _, h := range r.List[2].List {
+		if len(h.List) != 5 {
+			return State{}, unexpected(r)
+		}
+		holder := Holder{Owner: h.List[0].Text, Remaining: duration(h.List[1]), Got: h.List[3].Text, Resting: h.List[4].Int == 1}
+		holder.Token, _ = strconv.ParseInt(h.List[2].Text, 10, 64)
+		s.Holders = append(s.Holders, holder)
+	}
+	queue := r.List[3].List
+	for i := 0; i < len(queue); i += 2 {
+		arrival, err := score(queue[i+1])
+		if err != nil {
+			return State{}, err
+		}
+		s.Waiters = append(s.Waiters, Waiting{Ticket: queue[i].Text, Arrival: arrival})
+	}
+	return s, nil
+}

@@ -1,0 +1,120 @@
+package script
+
+import (
+	"embed"
+	"strings"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/keys"
+)
+
+//go:embed lua/*.lua
+var files embed.FS
+
+// Kind is one kind of latch: the scripts that result from its file and the file of each operation.
+type Kind struct {
+	Name     string   // "mutex"
+	siblings []string // suffixes of the keys that it has beside those of every latch
+	acquire  *conn.Script
+	await    *conn.Script
+	release  *conn.Script
+	renew    *conn.Script
+	inspect  *conn.Script
+	force    *conn.Script
+	resize   *conn.Script // nil if it has no size
+}
+
+// The kinds. Those that keep a sorted set share holds.lua.
+var (
+	Mutex     = newKind([]string{"mutex"})
+	Reentrant = newKind([]string{"reentrant"}, keys.InsideSuffix)
+	RWMutex   = newKind([]string{"holds", "rwmutex"}, keys.InsideSuffix)
+	Semaphore = newKind([]string{"holds", "semaphore"}, keys.InsideSuffix).sized()
+	SlotPool  = newKind([]string{"holds", "slotpool"}, keys.InsideSuffix, keys.BitsSuffix, keys.LastSuffix).sized()
+	Election  = newKind([]string{"holds", "election"}, keys.InsideSuffix, keys.ChangesSuffix)
+	Once      = newKind([]string{"holds", "once"}, keys.InsideSuffix)
+)
+
+// Kinds is all of them.
+func Kinds() []*Kind { return []*Kind{Mutex, Reentrant, RWMutex, Semaphore, SlotPool, Election, Once} }
+
+var (
+	sniff  = conn.NewScript("sniff", assemble("sniff"))
+	multi  = conn.NewScript("multi", assemble("token", "multi"))
+	record = conn.NewScript("record", assemble("record"))
+	recall = conn.NewScript("recall", assemble("recall"))
+)
+
+// newKind makes the kind that these files say, the last of which has its name.
+func newKind(files []string, siblings ...string) *Kind {
+	k := &Kind{Name: files[len(files)-1], siblings: siblings}
+	for operation, script := range map[string]**conn.Script{
+		"acquire": &k.acquire, "await": &k.await, "release": &k.release, "renew": &k.renew, "inspect": &k.inspect, "force": &k.force,
+	} {
+		*script = k.operation(files, operation)
+	}
+	return k
+}
+
+// sized adds what a kind with a size can do.
+func (k *Kind) sized() *Kind {
+	k.resize = k.operation([]string{"holds", k.Name}, "resize")
+	return k
+}
+
+func (k *Kind) operation(files []string, operation string) *conn.Script {
+	return conn.NewScript(k.Name+" "+operation, assemble(append(append([]string{"token"}, files...), "line", operation)...))
+}
+
+// Sized reports whether the kind has a size.
+func (k *Kind) Sized() bool { return k.resize != nil }
+
+// Detail is the part of an argument that tells people what is waited for.
+func (k *Kind) Detail(arg string) string {
+	switch k {
+	case RWMutex:
+		return arg[:min(len(arg), 1)]
+	case Semaphore:
+		permits, _, _ := strings.Cut(arg, ":")
+		return permits
+	case Reentrant:
+		_, owner, _ := strings.Cut(arg, ":")
+		return owner
+	case Election:
+		return arg
+	}
+	return ""
+}
+
+func (k *Kind) keys(set keys.Set) []string { return set.List(k.siblings...) }
+
+// assemble puts files together: first what stands above the line "-- cold" in each of them, then what stands below. Lua makes every
+// function anew each time a script runs, so what the common case does not need must stand below where that case returns. An operation
+// without such a line, the last of the names, needs nothing from below.
+func assemble(names ...string) string {
+	var hot, cold strings.Builder
+	for i, name := range names {
+		data, err := files.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // a file that this package embeds and names
+		}
+		above, below, found := strings.Cut(string(data), "\n-- cold\n")
+		strip(&hot, above)
+		strip(&cold, below)
+		if i == len(names)-1 && !found {
+			return hot.String()
+		}
+	}
+	return hot.String() + cold.String()
+}
+
+// strip leaves out comments and indentation, which every new server would otherwise be sent.
+func strip(b *strings.Builder, lua string) {
+	for line := range strings.Lines(lua) {
+		code, _, _ := strings.Cut(line, "--")
+		if code = strings.TrimSpace(code); code != "" {
+			b.WriteString(code)
+			b.WriteByte('\n')
+		}
+	}
+}
