@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/address"
 	"github.com/redlatch/redlatch/internal/clock"
 	"github.com/redlatch/redlatch/internal/keys"
 	"github.com/redlatch/redlatch/internal/schedule"
@@ -50,8 +51,13 @@ type Client struct {
 // Open connects to the Redis server at url and returns a client for it. It returns when the server has answered, or ctx is done.
 //
 //	redis://user:password@localhost:6379/0
-//	rediss://...                                 with TLS; see Options.TLS
-//	unix:///run/redis.sock
+//	rediss://...                                          with TLS, and so below; see Options.TLS
+//	unix:///run/redis.sock?db=0
+//	redis+sentinel://host1,host2,host3/master-name/0      the master that Sentinel names; rediss+sentinel://
+//	redis+cluster://host1,host2                           a cluster, by some of its nodes; rediss+cluster://
+//
+// Parameters may follow a question mark: dial_timeout and write_timeout; with TLS the PEM files ca, cert and key, and server_name; with
+// Sentinel, sentinel_username and sentinel_password.
 //
 // The error matches [ErrInvalid] if the URL or an option makes no sense, and [ErrUnreachable] if the server cannot be reached; it is the
 // server's own if it refused the user or the password. No error shows the password.
@@ -60,10 +66,9 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	dial, err := rueidis.ParseURL(url)
+	dial, cluster, err := address.Parse(url)
 	if err != nil {
-		// The text of a URL error repeats the URL, and with it the password.
-		return nil, invalid("the Redis URL cannot be used: give redis://[user:password@]host:port[/db], rediss://... or unix:///path")
+		return nil, invalid("the Redis URL cannot be used: %w", err)
 	}
 	if o.TLS != nil {
 		if dial.TLSConfig == nil {
@@ -74,6 +79,7 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 		if dial.TLSConfig.ServerName == "" {
 			dial.TLSConfig.ServerName = server
 		}
+		dial.Sentinel.TLSConfig = dial.TLSConfig
 	}
 	if dial.Dialer.Timeout == 0 {
 		dial.Dialer.Timeout = o.RequestTimeout
@@ -81,6 +87,9 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	c, err := connect(ctx, dial)
 	if err != nil {
 		return nil, err
+	}
+	if cluster && !c.Target().Cluster {
+		return nil, errors.Join(invalid("the server at %s is no node of a cluster: give redis://", c.Target().Addr), c.Close())
 	}
 	client, err := New(c, o)
 	if err != nil {
