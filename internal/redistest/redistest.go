@@ -43,6 +43,7 @@ type Server struct {
 	addr     string
 	password string
 	tls      *tls.Config // nil without TLS
+	sentinel string      // its configuration file, which it rewrites, if it is a sentinel
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when cmd is reaped
@@ -57,7 +58,7 @@ func Start(t testing.TB, args ...string) *Server {
 
 func start(t testing.TB, dir string, secure *tls.Config, args []string) *Server {
 	t.Helper()
-	s, err := launch(dir, secure, args)
+	s, err := launch(&Server{dir: dir, args: args, tls: secure})
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
@@ -68,24 +69,24 @@ func start(t testing.TB, dir string, secure *tls.Config, args []string) *Server 
 
 // Launch is [Start] for a caller without a test, such as TestMain. The server works in dir and runs until [Server.Stop].
 func Launch(dir string, args ...string) (*Server, error) {
-	s, err := launch(dir, nil, args)
+	s, err := launch(&Server{dir: dir, args: args})
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
 	return s, nil
 }
 
-func launch(dir string, secure *tls.Config, args []string) (*Server, error) {
-	binary, err := exec.LookPath("redis-server")
-	if err != nil {
+// launch starts what the server says, on a free port.
+func launch(s *Server) (*Server, error) {
+	var err error
+	if s.binary, err = exec.LookPath("redis-server"); err != nil {
 		return nil, errNoServer
 	}
+	s.password = passwordIn(s.args)
 	for {
-		addr, err := freeAddr()
-		if err != nil {
+		if s.addr, err = freeAddr(); err != nil {
 			return nil, err
 		}
-		s := &Server{binary: binary, dir: dir, args: args, addr: addr, password: passwordIn(args), tls: secure}
 		err = s.spawn(loaded)
 		if err == nil {
 			return s, nil
@@ -155,6 +156,9 @@ func (s *Server) logfile() string { return filepath.Join(s.dir, "redis.log") }
 
 func (s *Server) commandLine() []string {
 	_, port, _ := net.SplitHostPort(s.addr)
+	if s.sentinel != "" {
+		return []string{s.sentinel, "--sentinel", "--bind", "127.0.0.1", "--port", port, "--dir", s.dir}
+	}
 	line := []string{"--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", s.dir}
 	if s.tls == nil {
 		line = append(line, "--port", port)
@@ -173,7 +177,8 @@ func (s *Server) await(state string) error {
 		}
 		// Whoever took the port away may answer too, so ask who it is.
 		info, err := s.DoErr("INFO")
-		if err == nil && strings.Contains(info, fmt.Sprintf("\r\nprocess_id:%d\r\n", s.cmd.Process.Pid)) && strings.Contains(info, state) {
+		ready := s.sentinel != "" || strings.Contains(info, state) // a sentinel loads nothing
+		if err == nil && ready && strings.Contains(info, fmt.Sprintf("\r\nprocess_id:%d\r\n", s.cmd.Process.Pid)) {
 			return nil
 		}
 	}
