@@ -1,0 +1,153 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// failoverTTL outlasts a failover.
+const failoverTTL = 15 * time.Second
+
+// TestFailoverWhileManyContend: the master is replaced, by order and by a crash, while 32 workers of 4 clients take turns. All of them
+// get their turns, one at a time as far as the tokens tell, and tokens go on growing.
+func TestFailoverWhileManyContend(t *testing.T) {
+	t.Parallel()
+	for name, replace := range map[string]func(*redistest.Sentinels){
+		"by order": func(g *redistest.Sentinels) { g.Failover() },
+		"by a crash": func(g *redistest.Sentinels) {
+			master := g.Master()
+			master.Kill()
+			g.AwaitPromotion(master)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const clients, workers = 4, 8
+			g := redistest.StartSentinels(t)
+			ctx := within(t, 2*patience)
+			var mu sync.Mutex
+			var last int64
+			turns, over := 0, make(chan struct{})
+			var work sync.WaitGroup
+			for range clients {
+				c := open(t, g.URL(), brisk(failoverTTL))
+				for range workers {
+					work.Go(func() {
+						for {
+							select {
+							case <-over:
+								return
+							default:
+							}
+							err := c.Mutex("a").Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
+								token := l.Token()
+								mu.Lock()
+								defer mu.Unlock()
+								if token != 0 && token <= last {
+									t.Errorf("token %d after %d, want more", token, last)
+								}
+								last = max(last, token)
+								turns++
+								return nil
+							})
+							// What is lost or unreachable is tried again, as a program would.
+							if err != nil && !errors.Is(err, redlatch.ErrNotHeld) && !errors.Is(err, redlatch.ErrUnreachable) {
+								t.Errorf("Do = %v", err)
+								return
+							}
+						}
+					})
+				}
+			}
+			after := func(n int) {
+				t.Helper()
+				mu.Lock()
+				n += turns
+				mu.Unlock()
+				eventually(t, "more turns", func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return turns >= n
+				})
+			}
+			after(200)
+			replace(g)
+			after(200)
+			close(over)
+			work.Wait()
+		})
+	}
+}
+
+// TestLeaseThatTheNewMasterKnowsGoesOn: a failover that lost nothing is not seen by whoever holds the lock, and the line is kept.
+func TestLeaseThatTheNewMasterKnowsGoesOn(t *testing.T) {
+	t.Parallel()
+	g := redistest.StartSentinels(t)
+	holder, waiter := open(t, g.URL(), brisk(failoverTTL)), open(t, g.URL(), brisk(failoverTTL))
+	l := lock(t, holder.Mutex("a"))
+	next := goLock(within(t, patience), waiter.Mutex("a"))
+	eventually(t, "the waiter is in line", func() bool { return g.Master().Do("ZCARD", queueKey("a")) == "1" })
+	master := g.Master()
+	if got := master.Do("WAIT", "2", "10000"); got != "2" {
+		t.Fatalf("WAIT = %s, want both replicas", got)
+	}
+	master.Kill()
+	g.AwaitPromotion(master)
+	eventually(t, "an extend by the new master", func() bool { return l.Extend(t.Context()) == nil })
+	token := l.Token()
+	if token == 0 || l.Context().Err() != nil {
+		t.Fatalf("the lease is lost: %v", l.Err())
+	}
+	release(t, l)
+	successor := await(t, next)
+	if successor.Token() <= token {
+		t.Errorf("token %d after %d, want more", successor.Token(), token)
+	}
+	release(t, successor)
+}
+
+// TestLeaseThatTheNewMasterDoesNotKnowIsLost: what was not replicated is gone. Its holder is told by its next extend, and its token is
+// older than that of whoever came meanwhile.
+func TestLeaseThatTheNewMasterDoesNotKnowIsLost(t *testing.T) {
+	t.Parallel()
+	g := redistest.StartSentinels(t)
+	holder, other := open(t, g.URL(), brisk(failoverTTL)), open(t, g.URL(), brisk(failoverTTL))
+	release(t, lock(t, other.Mutex("b"))) // its connection leads to the old master
+	master := g.Master()
+	for _, node := range g.Nodes[1:] {
+		node.Pause()
+	}
+	master.Do("CLIENT", "KILL", "TYPE", "replica") // else the replicas would read what comes now when they wake
+	l := lock(t, holder.Mutex("a"))
+	token := l.Token()
+	master.Kill()
+	for _, node := range g.Nodes[1:] {
+		node.Resume()
+	}
+	g.AwaitPromotion(master)
+	var next *redlatch.Lease
+	eventually(t, "an acquisition from the new master", func() bool {
+		got, err := other.Mutex("a").TryLock(within(t, patience))
+		next = got
+		return err == nil
+	})
+	if next.Token() <= token {
+		t.Errorf("token %d after %d, want more", next.Token(), token)
+	}
+	select {
+	case <-l.Context().Done():
+	case <-time.After(patience):
+		t.Fatal("the old holder is not told")
+	}
+	lost := (*redlatch.LostError)(nil)
+	if !errors.As(context.Cause(l.Context()), &lost) {
+		t.Errorf("cause = %v, want a LostError", context.Cause(l.Context()))
+	}
+	release(t, next)
+}
