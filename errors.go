@@ -26,6 +26,9 @@ var (
 	// may have left behind is cleaned up when Redis answers again, or expires with its TTL.
 	ErrUnreachable = errors.New("no answer from Redis")
 
+	// ErrNotReplicated says that fewer replicas acknowledged the acquisition than LeaseOptions.Replicas asks for. The lock was given back.
+	ErrNotReplicated = errors.New("not replicated")
+
 	// ErrWrongKind says that the name is in use for something else; the error is also a [*KindError]. Nothing was overwritten.
 	ErrWrongKind = errors.New("wrong kind")
 

@@ -252,6 +252,12 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 		}
 		g.anchor, g.ttl = reply.sent, a.options.TTL
 	}
+	if a.options.Replicas > 0 {
+		if err := a.replicate(ctx); err != nil {
+			c.abandon(a.latch, a.owner, "")
+			return nil, a.asTaken(ctx, err)
+		}
+	}
 	lease := newLease(a, g)
 	if !lease.Held() { // even the extend took too long
 		c.abandon(a.latch, a.owner, "")
@@ -262,6 +268,25 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 	}
 	a.emit(Event{Kind: EventGrant, Token: g.token, Waited: c.now().Since(a.start), Remaining: lease.Remaining()})
 	return lease, nil
+}
+
+// replicate waits for replicas to acknowledge the acquisition. It extends the lease, since only writes over the connection that waits are
+// waited for, and all that came before them: who granted the lock may have been another client. The deadline stays where it was.
+func (a *attempt) replicate(ctx context.Context) error {
+	c, n := a.client, a.options.Replicas
+	ctx, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)
+	defer cancel()
+	renew := a.kind.Renew(a.keys, a.owner, a.options.TTL)
+	r, acks := c.conn.EvalReplicated(ctx, renew, n, c.options.RequestTimeout/3)
+	switch {
+	case r.Err != nil:
+		return a.failed("acquire", unreachable(r.Err))
+	case !script.Done(r.Reply):
+		return errTooLate
+	case acks < n:
+		return a.failed("acquire", fmt.Errorf("%w: %d of %d replicas acknowledged it within %v", ErrNotReplicated, acks, n, c.options.RequestTimeout/3))
+	}
+	return nil
 }
 
 // least is what must be left of a grant for it to be used as it is.

@@ -64,6 +64,11 @@ type LeaseOptions struct {
 	// Default no bound.
 	MaxHold time.Duration
 
+	// Replicas is how many replicas must have acknowledged an acquisition (WAIT) before Lock returns it; if fewer do within a third of
+	// Options.RequestTimeout, it is given back and the error matches [ErrNotReplicated]. It costs another round trip. It makes the loss of
+	// a lock in a failover less likely, and does not exclude it: the replica that is promoted may be another. Default 0.
+	Replicas int
+
 	// NoRenew turns the watchdog off: the lease ends TTL after it was acquired unless the program calls [Lease.Extend].
 	// Default false.
 	NoRenew bool
@@ -110,6 +115,9 @@ func (o LeaseOptions) over(base LeaseOptions) LeaseOptions {
 	if o.MaxHold == 0 {
 		o.MaxHold = base.MaxHold
 	}
+	if o.Replicas == 0 {
+		o.Replicas = base.Replicas
+	}
 	o.NoRenew = o.NoRenew || base.NoRenew
 	return o
 }
@@ -123,6 +131,9 @@ func (o LeaseOptions) check() error {
 	}
 	if o.MaxHold < 0 {
 		return invalid("LeaseOptions.MaxHold is %v: give zero for no bound", o.MaxHold)
+	}
+	if o.Replicas < 0 {
+		return invalid("LeaseOptions.Replicas is %d: give zero to not wait for replicas", o.Replicas)
 	}
 	return nil
 }

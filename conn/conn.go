@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"strings"
+	"time"
 )
 
 // Conn is what redlatch asks of a Redis client library. All methods are safe for concurrent use.
@@ -24,6 +25,10 @@ type Conn interface {
 	// A script the server does not know (NOSCRIPT) is sent again in full. Every other error reply comes back as a [*ReplyError].
 	// Any other error means that the outcome is unknown.
 	Eval(ctx context.Context, calls ...Call) []Result
+
+	// EvalReplicated runs one call and then waits, over the same connection and at most for that long, until n replicas have acknowledged
+	// it and all writes before it (WAIT). It returns how many have; fewer than n are no error. In all else it is like Eval.
+	EvalReplicated(ctx context.Context, call Call, n int, wait time.Duration) (Result, int)
 
 	// Subscribe listens to one channel until ctx is done or the connection is lost, and returns why it ended, never nil.
 	// It calls up once, when the server has confirmed the subscription: messages published from then on are delivered. It calls

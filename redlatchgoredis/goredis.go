@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -32,12 +33,13 @@ var _ conn.Conn = (*Conn)(nil)
 // Conn is a [conn.Conn] over a go-redis client. Safe for concurrent use.
 type Conn struct {
 	client  redis.UniversalClient
-	cluster forEachMaster // nil unless client is for a cluster
+	cluster masters // nil unless client is for a cluster
 	target  conn.Target
 }
 
-type forEachMaster interface {
+type masters interface {
 	ForEachMaster(ctx context.Context, each func(context.Context, *redis.Client) error) error
+	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
 }
 
 // New wraps a client that the caller keeps: closing redlatch leaves it open.
@@ -52,7 +54,7 @@ func New(client redis.UniversalClient) *Conn {
 		c.target.Addr = client.Options().Addr
 	case interface {
 		Options() *redis.ClusterOptions
-		forEachMaster
+		masters
 	}:
 		c.cluster = client
 		c.target = conn.Target{Addr: strings.Join(client.Options().Addrs, ","), Cluster: true}
@@ -121,6 +123,37 @@ func (c *Conn) process(ctx context.Context, commands []*redis.Cmd) []conn.Result
 		results[i] = result(ctx, command, err)
 	}
 	return results
+}
+
+// EvalReplicated implements [conn.Conn].
+func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
+	r, acks := c.replicated(ctx, evalsha(ctx, &call), call.Keys, n, wait)
+	if unknownScript(r.Err) {
+		r, acks = c.replicated(ctx, eval(ctx, &call), call.Keys, n, wait)
+	}
+	return r, acks
+}
+
+func (c *Conn) replicated(ctx context.Context, command *redis.Cmd, keys []string, n int, wait time.Duration) (conn.Result, int) {
+	waiting := redis.NewIntCmd(ctx, "wait", n, wait.Milliseconds())
+	r, err := await(ctx, func() (conn.Result, error) {
+		pipe := c.client.Pipeline()
+		if c.cluster != nil && len(keys) > 0 {
+			master, err := c.cluster.MasterForKey(ctx, keys[0]) // WAIT names no key by which it would find the same node
+			if err != nil {
+				return conn.Result{}, failure(ctx, err)
+			}
+			pipe = master.Pipeline()
+		}
+		_, _ = pipe.Process(ctx, command), pipe.Process(ctx, waiting) // only queue
+		_, err := pipe.Exec(ctx)
+		return result(ctx, command, err), nil
+	})
+	if err != nil {
+		return conn.Result{Err: err}, 0
+	}
+	acks, _ := waiting.Result()
+	return r, int(acks)
 }
 
 func evalsha(ctx context.Context, call *conn.Call) *redis.Cmd {

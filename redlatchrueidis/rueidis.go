@@ -131,6 +131,32 @@ func (c *Conn) eval(call *conn.Call) rueidis.Completed {
 	return c.client.B().Eval().Script(call.Script.Text).Numkeys(int64(len(call.Keys))).Key(call.Keys...).Arg(call.Args...).Build()
 }
 
+// EvalReplicated implements [conn.Conn]. It borrows a connection, since WAIT blocks the one that it is sent over.
+func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
+	var acks int
+	result := func(build func(*conn.Call) rueidis.Completed) conn.Result {
+		command := build(&call)
+		replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
+			dedicated, free := c.client.Dedicate()
+			defer free()
+			return dedicated.DoMulti(ctx, command, dedicated.B().Wait().Numreplicas(int64(n)).Timeout(wait.Milliseconds()).Build()), nil
+		})
+		if err != nil {
+			return conn.Result{Err: err}
+		}
+		if got, err := message(ctx, replies[1]); err == nil {
+			count, _ := got.AsInt64()
+			acks = int(count)
+		}
+		return result(ctx, replies[0])
+	}
+	r := result(c.evalsha)
+	if unknownScript(r.Err) {
+		r = result(c.eval)
+	}
+	return r, acks
+}
+
 func unknownScript(err error) bool {
 	var sent *conn.ReplyError
 	return errors.As(err, &sent) && sent.Code() == "NOSCRIPT"

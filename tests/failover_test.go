@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -150,4 +151,38 @@ func TestLeaseThatTheNewMasterDoesNotKnowIsLost(t *testing.T) {
 		t.Errorf("cause = %v, want a LostError", context.Cause(l.Context()))
 	}
 	release(t, next)
+}
+
+// TestAcquisitionWaitsForReplicas: with LeaseOptions.Replicas, a lock that is granted, at once or out of the line, is on the replicas; and
+// where they do not acknowledge it, it is given back and the error says so.
+func TestAcquisitionWaitsForReplicas(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	host, port, _ := strings.Cut(master.Addr(), ":")
+	replica := redistest.Start(t, "--replicaof", host+" "+port)
+	replica.AwaitInfo("replication", "master_link_status:up")
+	o := brisk(lasting)
+	o.Lease.Replicas = 1
+	c, other := open(t, master.URL(), o), open(t, master.URL(), o)
+
+	first := lock(t, c.Mutex("a"))
+	next := goLock(within(t, patience), other.Mutex("a"))
+	eventually(t, "a waiter", func() bool { return master.Do("ZCARD", queueKey("a")) == "1" })
+	release(t, first)
+	second := await(t, next)
+	if got := replica.Do("GET", stateKey("a")); got != second.Owner() {
+		t.Errorf("the replica has the owner %q, want %q", got, second.Owner())
+	}
+	release(t, second)
+
+	replica.Pause()
+	_, err := c.Mutex("a").TryLock(t.Context())
+	if !errors.Is(err, redlatch.ErrNotReplicated) {
+		t.Errorf("TryLock while the replica hangs = %v, want ErrNotReplicated", err)
+	}
+	replica.Resume()
+	awaitFree(t, master, "a")
+	if _, err := c.Mutex("a").With(redlatch.LeaseOptions{Replicas: -1}).TryLock(t.Context()); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("TryLock with -1 replicas = %v, want ErrInvalid", err)
+	}
 }

@@ -54,6 +54,8 @@ func Run(t *testing.T, open OpenFunc) {
 		{"EvalSendsAnUnknownScriptInFull", s.evalSendsAnUnknownScriptInFull},
 		{"EvalSendsScriptsAgainAfterARestart", s.evalSendsScriptsAgainAfterARestart},
 
+		{"EvalReplicatedCountsReplicas", s.evalReplicatedCountsReplicas},
+
 		{"ErrorReplyKeepsItsText", s.errorReplyKeepsItsText},
 		{"BadCallSpoilsNoOther", s.badCallSpoilsNoOther},
 		{"ReadOnlyIsAReplyError", s.readOnlyIsAReplyError},
@@ -98,6 +100,7 @@ func RunCluster(t *testing.T, open OpenFunc) {
 		{"TargetSaysCluster", c.targetSaysCluster},
 		{"EvalKeepsOrderAcrossSlots", c.evalKeepsOrderAcrossSlots},
 		{"EvalSendsAnUnknownScriptToEveryNode", c.evalSendsAnUnknownScriptToEveryNode},
+		{"EvalReplicatedFindsTheNode", c.evalReplicatedFindsTheNode},
 		{"BadCallSpoilsNoOther", c.badCallSpoilsNoOther},
 		{"SubscribeHearsEveryNode", c.subscribeHearsEveryNode},
 		{"ScanCoversEveryMaster", c.scanCoversEveryMaster},

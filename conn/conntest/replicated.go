@@ -1,0 +1,43 @@
+package conntest
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+func (s suite) evalReplicatedCountsReplicas(t *testing.T) {
+	master, c := s.start(t, "--repl-diskless-sync-delay", "0")
+	script := unseen(count.Text)
+	for want := range 2 {
+		r, acks := c.EvalReplicated(within(t, patience), conn.Call{Script: script, Keys: []string{"k"}}, want, patience)
+		if r.Err != nil || r.Reply.Int != int64(want+1) || acks != want {
+			t.Fatalf("with %d replicas: %+v and %d acknowledgements, want %d and as many", want, r, acks, want+1)
+		}
+		if want == 0 {
+			host, port, _ := net.SplitHostPort(master.Addr())
+			replica := redistest.Start(t, "--replicaof", host+" "+port)
+			replica.AwaitInfo("replication", "master_link_status:up")
+		}
+	}
+	if r, acks := c.EvalReplicated(within(t, patience), conn.Call{Script: script, Keys: []string{"k"}}, 2, 50*time.Millisecond); r.Err != nil || acks != 1 {
+		t.Errorf("asking for one more than there is: %+v and %d acknowledgements, want one and no error", r, acks)
+	}
+	if r, _ := c.EvalReplicated(within(t, patience), conn.Call{Script: conn.NewScript("bad", "return redis.call('LPUSH', KEYS[1], 'v')"), Keys: []string{"k"}}, 1, patience); r.Err == nil {
+		t.Errorf("of a script that fails: %+v, want its error", r)
+	}
+}
+
+func (c cluster) evalReplicatedFindsTheNode(t *testing.T) {
+	co := c.connect(t)
+	for i := range 20 { // on all three nodes
+		call := conn.Call{Script: count, Keys: []string{fmt.Sprint("replicated", i)}}
+		if r, acks := co.EvalReplicated(within(t, patience), call, 0, patience); r.Err != nil || r.Reply.Int != 1 || acks != 0 {
+			t.Errorf("key %d: %+v and %d acknowledgements, want 1 and none", i, r, acks)
+		}
+	}
+}
