@@ -159,7 +159,7 @@ func TestAcquisitionWaitsForReplicas(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	host, port, _ := strings.Cut(master.Addr(), ":")
-	replica := redistest.Start(t, "--replicaof", host+" "+port)
+	replica := redistest.Start(t, "--replicaof", host, port)
 	replica.AwaitInfo("replication", "master_link_status:up")
 	o := brisk(lasting)
 	o.Lease.Replicas = 1

@@ -53,7 +53,7 @@ func TestReplicaIsPromoted(t *testing.T) {
 	c := open(t, s.URL(), redlatch.Options{RequestTimeout: patience})
 	s.Do("REPLICAOF", "127.0.0.1", "1")
 	result := goTryLock(t.Context(), c.Mutex("a"))
-	eventually(t, "a request was refused", func() bool { return strings.Contains(s.Do("INFO", "errorstats"), "READONLY") })
+	eventually(t, "a request was refused", func() bool { return strings.Contains(s.Do("INFO", "commandstats"), "cmdstat_eval") })
 	s.Do("REPLICAOF", "NO", "ONE")
 	release(t, await(t, result))
 }

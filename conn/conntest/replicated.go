@@ -20,7 +20,7 @@ func (s suite) evalReplicatedCountsReplicas(t *testing.T) {
 		}
 		if want == 0 {
 			host, port, _ := net.SplitHostPort(master.Addr())
-			replica := redistest.Start(t, "--replicaof", host+" "+port)
+			replica := redistest.Start(t, "--replicaof", host, port)
 			replica.AwaitInfo("replication", "master_link_status:up")
 		}
 	}

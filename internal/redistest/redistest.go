@@ -10,6 +10,7 @@
 package redistest
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -27,6 +28,9 @@ import (
 
 // patience bounds every wait for a server that ought to answer. It is generous, since it only matters when something is broken.
 const patience = 20 * time.Second
+
+// BinaryVariable names another program to start than the redis-server on PATH: another version, or a Valkey.
+const BinaryVariable = "REDLATCH_REDIS_SERVER"
 
 var (
 	errNoServer  = errors.New("redis-server is not on PATH: install the Debian package redis-server (apt-get install redis-server)")
@@ -79,7 +83,7 @@ func Launch(dir string, args ...string) (*Server, error) {
 // launch starts what the server says, on a free port.
 func launch(s *Server) (*Server, error) {
 	var err error
-	if s.binary, err = exec.LookPath("redis-server"); err != nil {
+	if s.binary, err = exec.LookPath(cmp.Or(os.Getenv(BinaryVariable), "redis-server")); err != nil {
 		return nil, errNoServer
 	}
 	s.password = passwordIn(s.args)
