@@ -27,9 +27,10 @@ const (
 	ClientsSuffix = ":clients"
 	RecordSuffix  = ":client"
 	GrantsSuffix  = ":grants"
+	MarkSuffix    = ":mark" // of package fenceredis, beside keys that are no latches
 )
 
-var suffixes = []string{FenceSuffix, QueueSuffix, ClientsSuffix, RecordSuffix, GrantsSuffix}
+var suffixes = []string{FenceSuffix, QueueSuffix, ClientsSuffix, RecordSuffix, GrantsSuffix, MarkSuffix}
 
 // Set is the four keys of a latch, in the order in which every script takes them.
 type Set struct {
