@@ -3,9 +3,11 @@ package tests
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fencesql"
@@ -92,4 +94,16 @@ func (l *ledger) writeByColumn(ctx context.Context, name string, token int64) er
 		return err
 	}
 	return &fence.StaleError{Name: name, Token: token}
+}
+
+// writeAgain runs the transaction of write again when the database has it fail, as users would after a deadlock or a
+// serialization failure.
+func (l *ledger) writeAgain(ctx context.Context, level sql.IsolationLevel, name string, token int64) (before int64, err error) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		before, err = l.write(ctx, level, name, token)
+		if err == nil || errors.Is(err, fence.ErrStale) {
+			return before, err
+		}
+	}
+	return 0, err
 }
