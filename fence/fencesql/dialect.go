@@ -5,10 +5,10 @@ import "fmt"
 // Dialect is the SQL that a database speaks. The zero value is none, and is refused.
 type Dialect int
 
-// The databases that the guard is tested on.
+// The databases. The tests run on PostgreSQL, MariaDB and SQLite.
 const (
 	PostgreSQL Dialect = iota + 1 // 9.5 or newer
-	MySQL                         // and MariaDB, with InnoDB
+	MySQL                         // 5.7 or newer, and MariaDB; with InnoDB
 	SQLite                        // 3.35 or newer
 )
 

@@ -26,8 +26,9 @@
 //   - PostgreSQL, READ COMMITTED (its default): Check waits for the row and sees the newest token.
 //   - PostgreSQL, REPEATABLE READ and SERIALIZABLE: Check waits, and if the other transaction committed it fails with a serialization
 //     failure (SQLSTATE 40001). Roll back and run the transaction again, as always at these levels.
-//   - MySQL and MariaDB, all levels: Check waits for the row and sees the newest token, also if the transaction's snapshot is older; with
-//     innodb_snapshot_isolation, the default of MariaDB 11.6.2, it then fails with error 1020. A deadlock is error 1213, and rolls back.
+//   - MySQL and MariaDB, all levels: Check waits for the row and sees the newest token, also if the transaction's snapshot is older;
+//     MariaDB with innodb_snapshot_isolation may fail with error 1020 instead. Roll back and run the transaction again, and likewise after
+//     a deadlock (error 1213).
 //   - SQLite: Check takes the write lock of the whole database. Set a busy_timeout. If the transaction read before, SQLite may refuse to
 //     go on with SQLITE_BUSY; begin it with BEGIN IMMEDIATE, for which drivers have an option.
 //
