@@ -23,6 +23,8 @@ type Guard interface {
 // Handler lets only those requests through to next whose token is not older than the newest seen, and answers the others itself; see the
 // package's table. All three arguments are required; it panics without them, as http.Handle does.
 //
+// Send reads through it, too, if what is written later depends on them: a late write could otherwise come between the two.
+//
 // name says which lock protects what the request wants to write. A request with another name is refused: a fresh token of one lock says
 // nothing about what another protects.
 //

@@ -2,7 +2,11 @@
 //
 // A script compares the token with the newest seen and writes, in one step:
 //
-//	err := fenceredis.Set(ctx, c, "stock:7", "41", lease.Token(), 0)
+//	value, found, err := fenceredis.Get(ctx, c, "stock:7", token)
+//	...
+//	err = fenceredis.Set(ctx, c, "stock:7", "41", token, 0)
+//
+// Get matters if what is written depends on what was read: a late write could otherwise come between the two.
 //
 // c is any [conn.Conn]: redlatchgoredis.New(client) or redlatchrueidis.New(client, addr) over the client that the program has. The Redis
 // server with the data need not be the one with the locks.

@@ -47,11 +47,18 @@ func ExampleSet() {
 	defer client.Close()
 
 	err = client.Mutex("stock:7").Do(ctx, func(ctx context.Context, lease *redlatch.Lease) error {
-		return fenceredis.Set(ctx, c, "stock:7", "41", lease.Token(), 0)
+		token := lease.Token()
+		value, found, err := fenceredis.Get(ctx, c, "stock:7", token)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%q %v\n", value, found)
+		return fenceredis.Set(ctx, c, "stock:7", "41", token, 0)
 	})
 	fmt.Println(err)
 	fmt.Println(fenceredis.Set(ctx, c, "stock:7", "40", 1001, 0) != nil) // a token of long ago
 	// Output:
+	// "" false
 	// <nil>
 	// true
 }

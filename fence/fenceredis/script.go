@@ -42,6 +42,19 @@ if ARGV[4] == '0' then redis.call('SET', KEYS[1], ARGV[3]) else redis.call('SET'
 return 'OK'
 `
 
+// get reads a value.
+//
+//	KEYS  key, mark
+//	ARGV  token, how much longer than the value the mark is kept ms
+//	Reply {value or nil}
+//	      the newest token  stale
+//	Cost  4 commands, 2 if it is stale
+const get = Check + `local ttl = redis.call('PTTL', KEYS[1])
+local newest = stale(KEYS[2], ARGV[1], ttl == -1 and 0 or math.max(ttl, 0) + ARGV[2])
+if newest then return newest end
+return {redis.call('GET', KEYS[1])}
+`
+
 // MarkKey is the key that holds the newest token seen for a key, in the same hash slot. A key that is empty, longer than 512 bytes, no
 // UTF-8, with control characters or with braces that are no hash tag, is refused with an error that matches [fence.ErrInvalid]; so is one
 // that is nothing but a hash tag.
@@ -65,6 +78,14 @@ func setCall(key, mark, value string, token int64, ttl time.Duration) conn.Call 
 		Script: conn.NewScript("fence set", set),
 		Keys:   []string{key, mark},
 		Args:   []string{strconv.FormatInt(token, 10), millis(kept), value, millis(ttl)},
+	}
+}
+
+func getCall(key, mark string, token int64) conn.Call {
+	return conn.Call{
+		Script: conn.NewScript("fence get", get),
+		Keys:   []string{key, mark},
+		Args:   []string{strconv.FormatInt(token, 10), millis(extra)},
 	}
 }
 

@@ -22,18 +22,12 @@ const maxToken = 1 << 53
 // A [*conn.ReplyError] inside the error says that Redis refused the write. After any other error it is unknown whether the write took
 // place; it may still do so later, even after another with the same token, but not after one with a newer token.
 func Set(ctx context.Context, c conn.Conn, key, value string, token int64, ttl time.Duration) error {
-	mark, err := MarkKey(key)
+	mark, err := check(key, token)
 	if err != nil {
 		return err
 	}
 	if ttl < 0 || ttl%time.Millisecond != 0 {
 		return fmt.Errorf("redlatch: set %q: a ttl of %v is %w: use whole milliseconds, or 0 for none", key, ttl, fence.ErrInvalid)
-	}
-	if token > maxToken {
-		return fmt.Errorf("redlatch: set %q: token %d is %w: Lua counts exactly up to 2^53 only", key, token, fence.ErrInvalid)
-	}
-	if token <= 0 {
-		return &fence.StaleError{Name: key, Token: token}
 	}
 	result := c.Eval(ctx, setCall(key, mark, value, token, ttl))[0]
 	if result.Err != nil {
@@ -43,4 +37,19 @@ func Set(ctx context.Context, c conn.Conn, key, value string, token int64, ttl t
 		return &fence.StaleError{Name: key, Token: token, Current: result.Reply.Int}
 	}
 	return nil
+}
+
+// check refuses what needs no server to be refused, and returns the key of the mark.
+func check(key string, token int64) (mark string, err error) {
+	mark, err = MarkKey(key)
+	if err != nil {
+		return "", err
+	}
+	if token > maxToken {
+		return "", fmt.Errorf("redlatch: key %q: token %d is %w: Lua counts exactly up to 2^53 only", key, token, fence.ErrInvalid)
+	}
+	if token <= 0 {
+		return "", &fence.StaleError{Name: key, Token: token}
+	}
+	return mark, nil
 }

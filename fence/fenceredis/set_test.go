@@ -56,6 +56,9 @@ func TestBadInputIsNotSent(t *testing.T) {
 	for _, token := range []int64{0, -1} {
 		wantStale(t, fenceredis.Set(t.Context(), nil, "a", "", token, 0), fence.StaleError{Name: "a", Token: token})
 	}
+	if _, _, err := fenceredis.Get(t.Context(), nil, "a{", 1); !errors.Is(err, fence.ErrInvalid) {
+		t.Errorf("Get = %v, want ErrInvalid", err)
+	}
 	for _, bad := range []struct {
 		key   string
 		token int64
@@ -76,6 +79,42 @@ func TestBadInputIsNotSent(t *testing.T) {
 			t.Errorf("Set(%q, %d, %v) = %v, want ErrInvalid", bad.key, bad.token, bad.ttl, err)
 		}
 	}
+}
+
+// TestNoLateWriteBetweenReadAndWrite: the next holder would overwrite it without having seen it.
+func TestNoLateWriteBetweenReadAndWrite(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := connect(t, s)
+	wantValue := func(token int64, want string, wantFound bool) {
+		t.Helper()
+		value, found, err := fenceredis.Get(t.Context(), c, "a", token)
+		if value != want || found != wantFound || err != nil {
+			t.Errorf("Get = %q, %v, %v, want %q, %v", value, found, err, want, wantFound)
+		}
+	}
+	wantTTL := func(least, most int) {
+		t.Helper()
+		if left, err := strconv.Atoi(s.Do("TTL", "{a}:mark")); err != nil || left < least || left > most {
+			t.Errorf("the mark is kept for %d s, %v, want %d to %d", left, err, least, most)
+		}
+	}
+	const days = 24 * 3600
+	wantValue(5, "", false)
+	wantTTL(6*days, 7*days)
+	wantStale(t, fenceredis.Set(t.Context(), c, "a", "late", 4, 0), fence.StaleError{Name: "a", Token: 4, Current: 5})
+	if err := fenceredis.Set(t.Context(), c, "a", "", 5, 24*time.Hour); err != nil {
+		t.Error(err)
+	}
+	wantValue(6, "", true)
+	wantTTL(7*days, 8*days)
+	if err := fenceredis.Set(t.Context(), c, "a", "1", 6, 0); err != nil {
+		t.Error(err)
+	}
+	wantValue(7, "1", true)
+	wantTTL(-1, -1)
+	_, _, err := fenceredis.Get(t.Context(), c, "a", 6)
+	wantStale(t, err, fence.StaleError{Name: "a", Token: 6, Current: 7})
 }
 
 // TestTheMarkOutlivesTheValue: otherwise an old token would pass as soon as the value has expired.

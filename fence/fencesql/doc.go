@@ -21,7 +21,8 @@
 //
 // # Isolation levels
 //
-// Let Check be the first statement of the transaction. What is read before it may be old: another holder can have written in between.
+// Let Check be the first statement of the transaction. What was read before it, in this transaction or another, may be old: a late holder
+// can have written in between.
 //
 //   - PostgreSQL, READ COMMITTED (its default): Check waits for the row and sees the newest token.
 //   - PostgreSQL, REPEATABLE READ and SERIALIZABLE: Check waits, and if the other transaction committed it fails with a serialization
@@ -42,7 +43,8 @@
 //
 //	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
-// If no row was changed, the token is stale, or there is no such row. The column begins with 1, which is smaller than every token, and
+// If no row was changed, the token is stale, or there is no such row. If the new balance depends on the old one, begin with an UPDATE of the
+// token alone and read after it, so that no late write can come between the read and the write. The column begins with 1, which is smaller than every token, and
 // larger than 0, the token of a lease that is no longer held. MySQL counts changed rows unless told to count those that match
 // (clientFoundRows in its Go driver), so there a write that is repeated looks like one that was refused.
 //
