@@ -30,8 +30,8 @@ type mark struct {
 // Check returns nil if the token is not older than the newest seen for the name, and remembers it. Otherwise, or if the token is not
 // positive, it returns a [*StaleError].
 //
-// Check before reading as well, if what is written depends on it. Check and write must be one step, or the write can come after that of a newer token which passed in between. Hold a mutex of your own
-// around both, or use [Marks.Do].
+// Check and write must be one step, or the write can come after that of a newer token which passed in between. Hold a mutex of your own
+// around both, or use [Marks.Do]. If what is written depends on what is read, check before reading, too.
 func (m *Marks) Check(name string, token int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -44,9 +44,11 @@
 //	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
 // If no row was changed, the token is stale, or there is no such row. If the new balance depends on the old one, begin with an UPDATE of the
-// token alone and read after it, so that no late write can come between the read and the write. The column begins with 1, which is smaller than every token, and
-// larger than 0, the token of a lease that is no longer held. MySQL counts changed rows unless told to count those that match
-// (clientFoundRows in its Go driver), so there a write that is repeated looks like one that was refused.
+// token alone and read after it, so that no late write can come between the read and the write.
+//
+// The column begins with 1, which is smaller than every token, and larger than 0, the token of a lease that is no longer held. MySQL counts
+// changed rows unless told to count those that match (clientFoundRows in its Go driver), so there a write that is repeated looks like one
+// that was refused.
 //
 // # The size of the table
 //
