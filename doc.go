@@ -44,6 +44,8 @@
 //
 //	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
+// Package fence and those below it do this for whole SQL transactions, for Redis and over HTTP.
+//
 // # Waiting
 //
 // Whoever waits stands in one line over all processes, first come, first served. A release hands the lock to the next in line inside

@@ -164,6 +164,22 @@ var mutants = []mutant{
 		"leases that outlive their client", "client.go",
 		"\t\t\tlease.lose(errDisowned)\n", "\t\t\t_ = lease\n", "TestCloseEndsWaitsAndLeases",
 	},
+	{
+		"marks that let old tokens through", "fence/marks.go",
+		"token <= 0 || token < k.newest", "token <= 0", "TestLateWriteIsRefusedByMarks",
+	},
+	{
+		"script that lets old tokens through", "fence/fenceredis/script.go",
+		"mine <= 0 or mine < newest", "mine <= 0", "TestLateWriteIsRefusedByRedis",
+	},
+	{
+		"table that lets old tokens through", "fence/fencesql/table.go",
+		"if newest > token {", "if newest < 0 {", "TestSQLGuard",
+	},
+	{
+		"table that forgets the newest token", "fence/fencesql/dialect.go",
+		"max(mark.token, excluded.token)", "excluded.token", "TestSQLGuard",
+	},
 }
 
 // TestMutantsStillApply keeps the table from going stale.

@@ -24,6 +24,7 @@ type job struct {
 	URL, Name string
 	TTL       time.Duration
 	Heartbeat time.Duration
+	Resource  *resource // to write to when it is asked, unless nil
 }
 
 // report is what a worker writes, one line each: when its client is open, when it holds the lock, and whenever it is asked.
@@ -34,6 +35,10 @@ type report struct {
 	Held   bool
 	Done   bool // whether the lease's context is done
 	Lost   bool // with a LostError as its cause
+
+	// What a write came to, if the job has a resource.
+	Stale   bool
+	Failure string // "" if it passed
 }
 
 // runJob is the worker's side. It ends at the end of its input.
@@ -55,7 +60,11 @@ func runJob(text string) error {
 	if err != nil {
 		return err
 	}
-	for in := bufio.NewReader(os.Stdin); ; {
+	in := bufio.NewReader(os.Stdin)
+	if j.Resource != nil {
+		return j.Resource.work(l, in, out)
+	}
+	for {
 		// The token first: that is what a write would carry.
 		r := report{Client: c.ID(), Owner: l.Owner(), Token: l.Token(), Held: l.Held(), Done: l.Context().Err() != nil}
 		r.Lost = errors.As(context.Cause(l.Context()), new(*redlatch.LostError))

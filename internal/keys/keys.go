@@ -27,6 +27,7 @@ const (
 	ClientsSuffix = ":clients"
 	RecordSuffix  = ":client"
 	GrantsSuffix  = ":grants"
+	MarkSuffix    = ":mark" // of package fenceredis, beside keys that are no latches
 
 	// Of some kinds.
 	InsideSuffix  = ":inside"
@@ -36,7 +37,7 @@ const (
 )
 
 var suffixes = []string{
-	FenceSuffix, QueueSuffix, ClientsSuffix, RecordSuffix, GrantsSuffix, InsideSuffix, BitsSuffix, LastSuffix, ChangesSuffix,
+	FenceSuffix, QueueSuffix, ClientsSuffix, RecordSuffix, GrantsSuffix, MarkSuffix, InsideSuffix, BitsSuffix, LastSuffix, ChangesSuffix,
 }
 
 // Set is the four keys that every latch has, in the order in which every script takes them.

@@ -36,6 +36,7 @@ func TestRefusedNames(t *testing.T) {
 		"a{b}:queue":             "reserved",
 		"{a}:fence":              "reserved",
 		"x{a}:clients":           "reserved",
+		"{a}:mark":               "reserved",
 	} {
 		if _, err := keys.Of("p:", name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Of(%q) = %v, want an error with %q", name, err, want)

@@ -1,0 +1,58 @@
+package fencehttp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/redlatch/redlatch/fence"
+)
+
+var _ Guard = (*fence.Marks)(nil)
+
+// Guard is what [Handler] checks tokens with; *fence.Marks is one.
+//
+// Do calls write only if the token is not older than the newest seen for the name, and sees to it that no write with an older token ends
+// after one with a newer token began. Otherwise it returns a [*fence.StaleError], or any other error if it cannot tell, without calling
+// write. Once it has called write, whatever it returns is of no use to the client: the response is under way.
+type Guard interface {
+	Do(ctx context.Context, name string, token int64, write func(context.Context) error) error
+}
+
+// Handler lets only those requests through to next whose token is not older than the newest seen, and answers the others itself; see the
+// package's table. All three arguments are required; it panics without them, as http.Handle does.
+//
+// Send reads through it, too, if what is written later depends on them: a late write could otherwise come between the two.
+//
+// name says which lock protects what the request wants to write. A request with another name is refused: a fresh token of one lock says
+// nothing about what another protects.
+//
+// Requests with one token may run together; the first with a newer token waits until they have returned. They do not keep it waiting for
+// long: their context is cancelled, with a [*fence.StaleError] as its cause, and reading their body fails, so that a client that was
+// suspended while it sent one holds up nobody.
+func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.Handler {
+	if g == nil || name == nil || next == nil {
+		panic("redlatch: fencehttp.Handler needs a guard, a name and a handler")
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, token, err := Read(r)
+		if want := name(r); err == nil && sent != want {
+			err = fmt.Errorf("redlatch: %w: it is for %q, and this is protected by %q", ErrMalformed, sent, want)
+		}
+		if err != nil {
+			Refuse(w, err)
+			return
+		}
+		began := false
+		err = g.Do(r.Context(), sent, token, func(ctx context.Context) error {
+			began = true
+			defer context.AfterFunc(ctx, func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now()) })()
+			next.ServeHTTP(w, r.WithContext(ctx))
+			return nil
+		})
+		if err != nil && !began {
+			Refuse(w, err)
+		}
+	})
+}

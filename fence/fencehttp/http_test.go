@@ -1,0 +1,232 @@
+package fencehttp_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/fence"
+	"github.com/redlatch/redlatch/fence/fencehttp"
+)
+
+// lease stands for a *redlatch.Lease.
+type lease struct {
+	name  string
+	token int64
+}
+
+func (l lease) Name() string { return l.name }
+func (l lease) Token() int64 { return l.token }
+
+func named(name string) func(*http.Request) string {
+	return func(*http.Request) string { return name }
+}
+
+// serve starts a service whose every resource is protected by one lock.
+func serve(t *testing.T, g fencehttp.Guard, name string, next http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(fencehttp.Handler(g, named(name), next))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func ok(http.ResponseWriter, *http.Request) {}
+
+// put sends a body under a lease and returns the response, whose body is closed.
+func put(t *testing.T, url string, l lease, body io.Reader) (*http.Response, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &fencehttp.Transport{Lease: l}}
+	response, err := client.Do(r)
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	return response, err
+}
+
+func TestOldTokensAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"invoice:42", "a/b c%", "Grüße, Welt\u2028", "{order}:7"} {
+		url := serve(t, new(fence.Marks), name, ok)
+		for _, step := range []struct{ token, current int64 }{{token: 5}, {token: 5}, {token: 4, current: 5}, {token: 9}, {token: 5, current: 9}} {
+			response, err := put(t, url, lease{name, step.token}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if step.current == 0 {
+				if response.StatusCode != http.StatusOK || fencehttp.Refused(response) != nil {
+					t.Errorf("token %d of %q: status %d, want 200", step.token, name, response.StatusCode)
+				}
+				continue
+			}
+			if response.StatusCode != http.StatusConflict {
+				t.Errorf("token %d of %q: status %d, want 409", step.token, name, response.StatusCode)
+			}
+			wantStale(t, fencehttp.Refused(response), fence.StaleError{Name: name, Token: step.token, Current: step.current})
+		}
+	}
+}
+
+func TestHeadersThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	h := fencehttp.Handler(new(fence.Marks), named("a"), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("a request without a good token came through")
+	}))
+	for _, bad := range []struct {
+		names, tokens []string
+		status        int
+	}{
+		{nil, nil, 428},
+		{[]string{"a"}, nil, 428},
+		{nil, []string{"5"}, 428},
+		{[]string{"a"}, []string{""}, 400},
+		{[]string{"a"}, []string{"x"}, 400},
+		{[]string{"a"}, []string{"-5"}, 400},
+		{[]string{"a"}, []string{"+5"}, 400},
+		{[]string{"a"}, []string{"0x5"}, 400},
+		{[]string{"a"}, []string{"5.0"}, 400},
+		{[]string{"a"}, []string{"9223372036854775808"}, 400},
+		{[]string{"a"}, []string{"5", "6"}, 400},
+		{[]string{"a", "b"}, []string{"5"}, 400},
+		{[]string{""}, []string{"5"}, 400},
+		{[]string{"%zz"}, []string{"5"}, 400},
+		{[]string{"b"}, []string{"5"}, 400}, // of another lock
+		{[]string{"a"}, []string{"0"}, 409}, // of a lease that was not held
+	} {
+		r := httptest.NewRequest(http.MethodPut, "/", nil)
+		r.Header[fencehttp.NameHeader], r.Header[fencehttp.TokenHeader] = bad.names, bad.tokens
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != bad.status {
+			t.Errorf("%q %q: status %d, want %d: %s", bad.names, bad.tokens, w.Code, bad.status, w.Body)
+		}
+	}
+}
+
+// closer is a body that knows whether it was closed.
+type closer struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closer) Close() error { c.closed = true; return nil }
+
+func TestNothingIsSentWithoutALease(t *testing.T) {
+	t.Parallel()
+	url := serve(t, new(fence.Marks), "a", func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
+	body := &closer{Reader: strings.NewReader("x")}
+	_, err := put(t, url, lease{"a", 0}, body)
+	wantStale(t, err, fence.StaleError{Name: "a"})
+	if !body.closed {
+		t.Error("the body was not closed")
+	}
+}
+
+// TestTheCallersRequestIsNotChanged: a RoundTripper must not, and a second lease would send the token of the first.
+func TestTheCallersRequestIsNotChanged(t *testing.T) {
+	t.Parallel()
+	url := serve(t, new(fence.Marks), "a", ok)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := (&fencehttp.Transport{Lease: lease{"a", 5}}).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if len(r.Header) > 0 {
+		t.Errorf("the caller's request has the headers %v, want none", r.Header)
+	}
+}
+
+// TestASuspendedUploadHoldsUpNobody has a holder stop in the middle of its body: the next one must get through, and be the last to write.
+func TestASuspendedUploadHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	began := make(chan struct{}, 2)
+	written := make(chan string, 2)
+	url := serve(t, new(fence.Marks), "a", func(w http.ResponseWriter, r *http.Request) {
+		began <- struct{}{}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			fencehttp.Refuse(w, context.Cause(r.Context()))
+			return
+		}
+		written <- string(body)
+	})
+	half, rest := io.Pipe()
+	defer rest.Close()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		response, err := put(t, url, lease{"a", 5}, half)
+		if err == nil && response.StatusCode != http.StatusConflict {
+			t.Errorf("the suspended upload ends with %d, want 409 or a broken connection", response.StatusCode)
+		}
+	}()
+	_, _ = rest.Write([]byte("old"))
+	<-began
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader("new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := (&fencehttp.Transport{Lease: lease{"a", 7}}).RoundTrip(r)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("the next holder's request = %v, %v, want 200", response, err)
+	}
+	_ = response.Body.Close()
+	_ = rest.Close()
+	<-over
+	if got := <-written; got != "new" || len(written) > 0 {
+		t.Errorf("written %q and %d more, want \"new\" alone", got, len(written))
+	}
+}
+
+// broken is a guard whose database is away, say.
+type broken struct{ err error }
+
+func (b broken) Do(context.Context, string, int64, func(context.Context) error) error { return b.err }
+
+// TestAGuardThatFailsLetsNothingThrough, and tells clients nothing of its inside.
+func TestAGuardThatFailsLetsNothingThrough(t *testing.T) {
+	t.Parallel()
+	h := fencehttp.Handler(broken{errors.New("password=secret")}, named("a"), http.HandlerFunc(ok))
+	r := httptest.NewRequest(http.MethodPut, "/", nil)
+	r.Header.Set(fencehttp.NameHeader, "a")
+	r.Header.Set(fencehttp.TokenHeader, "5")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("status %d, %q, want 503 without the guard's error", w.Code, w.Body)
+	}
+}
+
+func TestOtherConflictsAreNotStale(t *testing.T) {
+	t.Parallel()
+	for _, r := range []*http.Response{
+		{StatusCode: http.StatusConflict, Header: http.Header{}},
+		{StatusCode: http.StatusOK, Header: http.Header{fencehttp.CurrentHeader: {"5"}}},
+	} {
+		if err := fencehttp.Refused(r); err != nil {
+			t.Errorf("Refused(%d, %v) = %v, want nil", r.StatusCode, r.Header, err)
+		}
+	}
+}
+
+func wantStale(t *testing.T, err error, want fence.StaleError) {
+	t.Helper()
+	var stale *fence.StaleError
+	if !errors.Is(err, fence.ErrStale) || !errors.As(err, &stale) || *stale != want {
+		t.Errorf("error = %v, want %v", err, &want)
+	}
+}

@@ -1,0 +1,164 @@
+package fencesql_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redlatch/redlatch/fence"
+	"github.com/redlatch/redlatch/fence/fencesql"
+)
+
+func TestTableNamesAreIdentifiers(t *testing.T) {
+	t.Parallel()
+	for name, valid := range map[string]bool{
+		"fence": true, "app.fence": true, "_f2": true, "order": true, strings.Repeat("a", 63): true,
+		"": false, ".": false, "a.": false, ".a": false, "a.b.c": false, "2a": false, "Fence": false, "a b": false, `a"b`: false,
+		"a`b": false, "a;b": false, "a\n": false, "é": false, strings.Repeat("a", 64): false,
+	} {
+		for _, d := range []fencesql.Dialect{fencesql.PostgreSQL, fencesql.MySQL, fencesql.SQLite} {
+			_, err := fencesql.New(d, name)
+			if (err == nil) != valid || err != nil && !errors.Is(err, fence.ErrInvalid) {
+				t.Errorf("New(%v, %q) = %v, want valid: %v", d, name, err, valid)
+			}
+		}
+	}
+}
+
+func TestTheZeroDialectIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, d := range []fencesql.Dialect{-1, 0, 4} {
+		if _, err := fencesql.New(d, "fence"); !errors.Is(err, fence.ErrInvalid) {
+			t.Errorf("New(%v) = %v, want ErrInvalid", d, err)
+		}
+	}
+}
+
+// TestBadInputIsNotSent: neither a lease that is not held nor a name that a column would cut off needs the database.
+func TestBadInputIsNotSent(t *testing.T) {
+	t.Parallel()
+	db, table := &database{}, newTable(t)
+	tx := db.begin(t)
+	for _, token := range []int64{0, -1} {
+		var stale *fence.StaleError
+		if err := table.Check(t.Context(), tx, "a", token); !errors.As(err, &stale) || stale.Token != token {
+			t.Errorf("Check with token %d = %v, want a StaleError", token, err)
+		}
+	}
+	for _, name := range []string{"", strings.Repeat("a", 513)} {
+		if err := table.Check(t.Context(), tx, name, 1); !errors.Is(err, fence.ErrInvalid) {
+			t.Errorf("Check of a name of %d bytes = %v, want ErrInvalid", len(name), err)
+		}
+	}
+	if len(db.sent) > 0 {
+		t.Errorf("sent %q, want nothing", db.sent)
+	}
+}
+
+// TestTheDatabasesErrorIsKept: whoever retries serialization failures must be able to tell them.
+func TestTheDatabasesErrorIsKept(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("SQLSTATE 40001")
+	db, table := &database{err: failure}, newTable(t)
+	err := table.Check(t.Context(), db.begin(t), "a", 1)
+	if !errors.Is(err, failure) || errors.Is(err, fence.ErrStale) {
+		t.Errorf("Check = %v, want the error of the database and not ErrStale", err)
+	}
+	if err := table.Create(t.Context(), db.open(t)); !errors.Is(err, failure) {
+		t.Errorf("Create = %v, want the error of the database", err)
+	}
+}
+
+func TestANewerTokenInTheTableRefuses(t *testing.T) {
+	t.Parallel()
+	db, table := &database{stored: 7}, newTable(t)
+	tx := db.begin(t)
+	var stale *fence.StaleError
+	if err := table.Check(t.Context(), tx, "a", 6); !errors.As(err, &stale) || *stale != (fence.StaleError{Name: "a", Token: 6, Current: 7}) {
+		t.Errorf("Check = %v, want a StaleError with 6 and 7", err)
+	}
+	if err := table.Check(t.Context(), tx, "a", 7); err != nil {
+		t.Errorf("Check = %v, want nil", err)
+	}
+}
+
+func newTable(t *testing.T) *fencesql.Table {
+	t.Helper()
+	table, err := fencesql.New(fencesql.PostgreSQL, "fence")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// database answers every statement with the same error or row.
+type database struct {
+	err    error
+	stored int64
+
+	mu   sync.Mutex // guards sent
+	sent []string
+}
+
+func (d *database) open(t *testing.T) *sql.DB {
+	t.Helper()
+	db := sql.OpenDB(d)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func (d *database) begin(t *testing.T) *sql.Tx {
+	t.Helper()
+	tx, err := d.open(t).BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
+func (d *database) Connect(context.Context) (driver.Conn, error) { return d, nil }
+func (d *database) Driver() driver.Driver                        { return nil }
+func (d *database) Begin() (driver.Tx, error)                    { return d, nil }
+func (d *database) Commit() error                                { return nil }
+func (d *database) Rollback() error                              { return nil }
+func (d *database) Close() error                                 { return nil }
+
+func (d *database) Prepare(statement string) (driver.Stmt, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sent = append(d.sent, statement)
+	return prepared{d}, nil
+}
+
+type prepared struct{ *database }
+
+func (p prepared) NumInput() int                              { return -1 }
+func (p prepared) Exec([]driver.Value) (driver.Result, error) { return driver.RowsAffected(1), p.err }
+
+func (p prepared) Query([]driver.Value) (driver.Rows, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	return &row{token: p.stored}, nil
+}
+
+type row struct {
+	token int64
+	read  bool
+}
+
+func (r *row) Columns() []string { return []string{"token"} }
+func (r *row) Close() error      { return nil }
+
+func (r *row) Next(to []driver.Value) error {
+	if r.read {
+		return io.EOF
+	}
+	to[0], r.read = r.token, true
+	return nil
+}
