@@ -3,7 +3,7 @@
 MODULES := $(shell sed -n '/^use (/,/^)/s/^\t//p' go.work)
 GO      ?= go
 
-.PHONY: test lint examples fuzz mutants tidy clean
+.PHONY: test lint examples fuzz mutants versions tidy clean
 
 ## test: every module's tests, with the race detector, on real redis-server processes
 test:
@@ -30,12 +30,16 @@ mutants:
 	@scripts/need-redis.sh
 	@cd tests && REDLATCH_MUTANTS=1 $(GO) test -timeout 30m -run TestMutants -v .
 
+## versions: the tests that talk to Redis, on Redis 6.0 to 8.6 and Valkey; V="redis-8.0 valkey-9.1" for some of them
+versions:
+	@scripts/versions.sh $(V)
+
 ## tidy: go mod tidy in every module
 tidy:
 	@scripts/tidy.sh
 
 clean:
-	rm -rf bin
+	rm -rf bin .servers
 
 bin/staticcheck bin/gofumpt: tools/go.mod
 	cd tools && GOWORK=off $(GO) build -o ../bin/ tool
