@@ -90,11 +90,13 @@ func (l *latch) failed(doing string, err error) error {
 	return fmt.Errorf("redlatch: %s %s %q on %s: %w", doing, l.kind.Name, l.name, l.client.conn.Target().Addr, err)
 }
 
-// transient reports whether a request is worth resending: nothing was answered, or the server said that it cannot just now.
+// transient reports whether a request is worth resending: nothing was answered, or the server said that it cannot just now. A "non local
+// key" is the end of a script that deleted a key and wants it back while its slot moves to another node: what it did stands, and what it
+// did not do is done by the resend, or at the next heartbeat.
 func transient(err error) bool {
 	var sent *conn.ReplyError
 	return !errors.As(err, &sent) ||
-		says(err, "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ", "NOREPLICAS")
+		says(err, "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ", "NOREPLICAS", "non local key")
 }
 
 func wrongType(err error) bool { return says(err, "WRONGTYPE") }

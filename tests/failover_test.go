@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -29,59 +28,19 @@ func TestFailoverWhileManyContend(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const clients, workers = 4, 8
 			g := redistest.StartSentinels(t)
 			ctx := within(t, 2*patience)
-			var mu sync.Mutex
-			var last int64
-			turns, over := 0, make(chan struct{})
-			var work sync.WaitGroup
-			for range clients {
+			u := &turns{over: make(chan struct{})}
+			for range 4 {
 				c := open(t, g.URL(), brisk(failoverTTL))
-				for range workers {
-					work.Go(func() {
-						for {
-							select {
-							case <-over:
-								return
-							default:
-							}
-							err := c.Mutex("a").Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
-								token := l.Token()
-								mu.Lock()
-								defer mu.Unlock()
-								if token != 0 && token <= last {
-									t.Errorf("token %d after %d, want more", token, last)
-								}
-								last = max(last, token)
-								turns++
-								return nil
-							})
-							// What is lost or unreachable is tried again, as a program would.
-							if err != nil && !errors.Is(err, redlatch.ErrNotHeld) && !errors.Is(err, redlatch.ErrUnreachable) {
-								t.Errorf("Do = %v", err)
-								return
-							}
-						}
-					})
+				for range 8 {
+					u.take(t, ctx, c.Mutex("a"))
 				}
 			}
-			after := func(n int) {
-				t.Helper()
-				mu.Lock()
-				n += turns
-				mu.Unlock()
-				eventually(t, "more turns", func() bool {
-					mu.Lock()
-					defer mu.Unlock()
-					return turns >= n
-				})
-			}
-			after(200)
+			u.more(t, 200)
 			replace(g)
-			after(200)
-			close(over)
-			work.Wait()
+			u.more(t, 200)
+			u.end()
 		})
 	}
 }

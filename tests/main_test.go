@@ -21,6 +21,8 @@ func TestMain(m *testing.M) {
 	setUnlessGiven("test.parallel", "16")
 	setUnlessGiven("rapid.nofailfile", "true")
 	goleak.VerifyTestMain(m,
+		// Rueidis looks at a cluster again up to a second later, also after it was closed.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
 		// Toxiproxy forgets a goroutine when something arrives just as it closes a connection.
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"),
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"))

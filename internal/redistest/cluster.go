@@ -31,6 +31,72 @@ func StartCluster(t testing.TB, n int, args ...string) []*Server {
 	return nodes
 }
 
+// StartClusterWithReplicas is [StartCluster] of n masters, each with a replica that takes over soon after its master has died. The masters
+// come first, then their replicas in the same order.
+func StartClusterWithReplicas(t testing.TB, n int) []*Server {
+	t.Helper()
+	args := []string{"--cluster-node-timeout", "500", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
+	nodes := StartCluster(t, n, args...)
+	for _, master := range nodes[:n] {
+		replica := Start(t, append([]string{"--cluster-enabled", "yes"}, args...)...)
+		host, port, _ := net.SplitHostPort(replica.Addr())
+		master.Do("CLUSTER", "MEET", host, port)
+		id := strings.TrimSpace(master.Do("CLUSTER", "MYID"))
+		replica.eventually("CLUSTER REPLICATE", func() error {
+			_, err := replica.DoErr("CLUSTER", "REPLICATE", id)
+			return err
+		})
+		nodes = append(nodes, replica)
+	}
+	for _, node := range nodes {
+		node.awaitCluster(2 * n)
+	}
+	for _, replica := range nodes[n:] {
+		replica.AwaitInfo("replication", "master_link_status:up")
+	}
+	return nodes
+}
+
+// MoveSlot moves a slot and what is in it from one master to another, key by key, as redis-cli does.
+func MoveSlot(nodes []*Server, from, to *Server, slot int) {
+	text, target, source := strconv.Itoa(slot), strings.TrimSpace(to.Do("CLUSTER", "MYID")), strings.TrimSpace(from.Do("CLUSTER", "MYID"))
+	to.Do("CLUSTER", "SETSLOT", text, "IMPORTING", source)
+	from.Do("CLUSTER", "SETSLOT", text, "MIGRATING", target)
+	host, port, _ := net.SplitHostPort(to.addr)
+	for {
+		keys := strings.Fields(from.Do("CLUSTER", "GETKEYSINSLOT", text, "100"))
+		if len(keys) == 0 {
+			break
+		}
+		for _, key := range keys {
+			from.Do("MIGRATE", host, port, key, "0", "5000")
+		}
+	}
+	for _, node := range append([]*Server{to, from}, nodes...) {
+		_, _ = node.DoErr("CLUSTER", "SETSLOT", text, "NODE", target) // replicas learn it from their masters
+	}
+}
+
+// Slot is the hash slot of a key.
+func (s *Server) Slot(key string) int {
+	n, err := strconv.Atoi(strings.TrimSpace(s.Do("CLUSTER", "KEYSLOT", key)))
+	if err != nil {
+		s.fail("CLUSTER KEYSLOT: %v", err)
+	}
+	return n
+}
+
+func (s *Server) eventually(what string, f func() error) {
+	s.helper()
+	var err error
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if err = f(); err == nil {
+			return
+		}
+	}
+	s.fail("%s: %v", what, err)
+}
+
 func (s *Server) awaitCluster(n int) {
 	s.helper()
 	want := []string{"cluster_state:ok", fmt.Sprintf("cluster_slots_ok:%d", slots), fmt.Sprintf("cluster_known_nodes:%d", n)}

@@ -1,0 +1,161 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// clusterURL leads to the cluster of these nodes.
+func clusterURL(nodes []*redistest.Server) string {
+	var hosts []string
+	for _, node := range nodes {
+		hosts = append(hosts, node.Addr())
+	}
+	return "redis+cluster://" + strings.Join(hosts, ",")
+}
+
+// turns has workers take turns at a name until over is closed. It fails the test if a token is not larger than those before it.
+type turns struct {
+	mu   sync.Mutex
+	last int64
+	n    int
+	over chan struct{}
+	work sync.WaitGroup
+}
+
+func (u *turns) take(t *testing.T, ctx context.Context, m *redlatch.Mutex) {
+	u.work.Go(func() {
+		for {
+			select {
+			case <-u.over:
+				return
+			default:
+			}
+			err := m.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
+				token := l.Token()
+				u.mu.Lock()
+				defer u.mu.Unlock()
+				if token != 0 && token <= u.last {
+					t.Errorf("token %d after %d, want more", token, u.last)
+				}
+				u.last = max(u.last, token)
+				u.n++
+				return nil
+			})
+			// What is lost or unreachable is tried again, as a program would.
+			if err != nil && !errors.Is(err, redlatch.ErrNotHeld) && !errors.Is(err, redlatch.ErrUnreachable) {
+				t.Errorf("Do = %v", err)
+				return
+			}
+		}
+	})
+}
+
+// more waits for n more turns.
+func (u *turns) more(t *testing.T, n int) {
+	t.Helper()
+	u.mu.Lock()
+	n += u.n
+	u.mu.Unlock()
+	eventually(t, fmt.Sprintf("%d turns", n), func() bool {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return u.n >= n
+	})
+}
+
+func (u *turns) end() {
+	close(u.over)
+	u.work.Wait()
+}
+
+// TestClusterMasterIsKilled: the master of a name dies while 32 workers of 4 clients take turns at it, and its replica takes over.
+func TestClusterMasterIsKilled(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartClusterWithReplicas(t, 3)
+	ctx := within(t, 2*patience)
+	u := &turns{over: make(chan struct{})}
+	for range 4 {
+		c := open(t, clusterURL(nodes), brisk(failoverTTL))
+		for range 8 {
+			u.take(t, ctx, c.Mutex("a"))
+		}
+	}
+	u.more(t, 100)
+	nodes[nodes[0].Slot(stateKey("a"))*3/16384].Kill()
+	u.more(t, 100)
+	u.end()
+}
+
+// TestSlotMoves: the slot of a name moves to another master while it is held, waited for, and acquired over and over.
+func TestSlotMoves(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	ctx := within(t, 2*patience)
+	one, other := open(t, clusterURL(nodes), brisk(failoverTTL)), open(t, clusterURL(nodes), brisk(failoverTTL))
+	slot := nodes[0].Slot(stateKey("{tag}a"))
+	from, to := nodes[slot*3/16384], nodes[(slot*3/16384+1)%3]
+
+	held := lock(t, one.Mutex("{tag}held"))
+	next := goLock(ctx, other.Mutex("{tag}held"))
+	eventually(t, "a waiter", func() bool { return from.Do("ZCARD", "redlatch:{tag}held:queue") == "1" })
+	u := &turns{over: make(chan struct{})}
+	for range 4 {
+		u.take(t, ctx, one.Mutex("{tag}a"))
+		u.take(t, ctx, other.Mutex("{tag}a"))
+	}
+	u.more(t, 100)
+	redistest.MoveSlot(nodes, from, to, slot)
+	u.more(t, 100)
+	u.end()
+
+	token := held.Token()
+	if err := held.Extend(ctx); err != nil || token == 0 {
+		t.Errorf("Extend of a lease whose slot moved = %v with token %d, want nil and a token", err, token)
+	}
+	if got := to.Do("GET", "redlatch:{tag}held"); got != held.Owner() {
+		t.Errorf("the new master has the owner %q, want %q", got, held.Owner())
+	}
+	release(t, held)
+	successor := await(t, next)
+	if successor.Token() <= token {
+		t.Errorf("token %d after %d, want more", successor.Token(), token)
+	}
+	release(t, successor)
+}
+
+// TestMultiOverSeveralSlots: names in several slots are locked one after the other, those that share a tag at once; all or none.
+func TestMultiOverSeveralSlots(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	c := open(t, clusterURL(nodes), brisk(lasting))
+	for _, names := range [][]string{{"a", "b", "c", "d"}, {"{tag}a", "{tag}b", "{tag}c"}} {
+		l, err := c.Multi(names...).Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Multi(%q).Lock = %v, want a lease", names, err)
+		}
+		for _, name := range names {
+			if l.Token(name) == 0 {
+				t.Errorf("%q has no token", name)
+			}
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v, want nil", err)
+		}
+		last := lock(t, c.Mutex(names[len(names)-1]))
+		if _, err := c.Multi(names...).TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+			t.Errorf("TryLock with one of %q taken = %v, want ErrTaken", names, err)
+		}
+		release(t, last)
+		for _, name := range names {
+			release(t, lock(t, c.Mutex(name)))
+		}
+	}
+}
