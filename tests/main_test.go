@@ -21,8 +21,10 @@ func TestMain(m *testing.M) {
 	setUnlessGiven("test.parallel", "16")
 	setUnlessGiven("rapid.nofailfile", "true")
 	goleak.VerifyTestMain(m,
-		// Rueidis looks at a cluster again up to a second later, also after it was closed.
+		// Rueidis looks at a cluster again up to a second later, and closes connections to nodes that left it five seconds later, also after
+		// it was closed itself.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		// Toxiproxy forgets a goroutine when something arrives just as it closes a connection.
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"),
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"))
