@@ -80,8 +80,11 @@ func (c *Client) inspect(ctx context.Context, name string) (Info, *latch, error)
 	if use.RedisType == "none" {
 		info.Remaining = 0
 	}
-	for _, h := range state.Holders {
+	for i, h := range state.Holders {
 		info.Holders = append(info.Holders, holder(h))
+		if i == 0 || h.Remaining > info.Remaining {
+			info.Remaining = h.Remaining
+		}
 	}
 	for _, w := range state.Waiters {
 		if ticket, err := script.ParseTicket(w.Ticket); err == nil {

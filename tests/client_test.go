@@ -144,6 +144,8 @@ func stateKey(name string) string   { return "redlatch:" + name }
 func fenceKey(name string) string   { return "{redlatch:" + name + "}:fence" }
 func queueKey(name string) string   { return "{redlatch:" + name + "}:queue" }
 func clientsKey(name string) string { return "{redlatch:" + name + "}:clients" }
+func insideKey(name string) string  { return "{redlatch:" + name + "}:inside" }
+func bitsKey(name string) string    { return "{redlatch:" + name + "}:bits" }
 
 // awaitHolder waits until an owner holds the name, by what Redis says, and returns it.
 func awaitHolder(t reporter, s *redistest.Server, name string) (owner string) {

@@ -46,7 +46,7 @@ func wantNothingLeft(t reporter, s *redistest.Server, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		eventually(t, "nothing is left of "+name, func() bool {
-			return s.Do("EXISTS", stateKey(name), queueKey(name), clientsKey(name)) == "0"
+			return s.Do("EXISTS", stateKey(name), queueKey(name), clientsKey(name), insideKey(name), bitsKey(name)) == "0"
 		})
 	}
 }

@@ -3,9 +3,10 @@
 -- State  K: a sorted set. First, at a negative score, the mark: the kind, a tab and its parameter. Then the owners, each at the server's
 --        time in ms at which its place is free again: the end of its lease, or later where a place rests after its holder vanished.
 --        INSIDE: a hash, owner to token, ms of rest and got, separated by tabs.
---        Both expire when the last place is free.
+--        Both expire when the last place is free, or live on while somebody waits after a resize.
 
 local K, INSIDE = KEYS[1], KEYS[5]
+local together = {K, INSIDE} -- keys that begin and end together
 local MANY = 1000 -- places that one script clears at most, so that it stays short
 
 local function millis()
@@ -22,7 +23,7 @@ end
 
 -- begin makes K anew, for nobody.
 local function begin(kind, parameter)
-  redis.call('DEL', K, INSIDE)
+  redis.call('DEL', unpack(together))
   redis.call('ZADD', K, -1, kind .. '\t' .. parameter)
 end
 
@@ -37,8 +38,7 @@ end
 -- outlive lets K last for another ms at least.
 local function outlive(ms)
   if redis.call('PTTL', K) >= ms then return end
-  redis.call('PEXPIRE', K, ms)
-  redis.call('PEXPIRE', INSIDE, ms)
+  for _, key in ipairs(together) do redis.call('PEXPIRE', key, ms) end
 end
 
 -- place puts an owner inside and returns its token.
@@ -65,11 +65,16 @@ local function find(owner)
   return token, rest, got
 end
 
--- drop clears the place of an owner.
+-- tidy forgets everything if no place is taken.
+local function tidy()
+  if redis.call('ZCOUNT', K, millis() + 1, '+inf') == 0 then redis.call('DEL', unpack(together)) end
+end
+
+-- drop clears the place of an owner. While somebody waits the mark stays: who is next must not bring back a size of before.
 local function drop(owner)
   redis.call('ZREM', K, owner)
   redis.call('HDEL', INSIDE, owner)
-  if redis.call('ZCARD', K) == 1 then redis.call('DEL', K, INSIDE) end
+  if redis.call('EXISTS', QUEUE) == 0 then tidy() end
 end
 
 -- sweep clears the places whose time is over, and tells of each.

@@ -33,7 +33,10 @@ local function grant(caller, left_line)
     local line = redis.call('ZRANGE', QUEUE, 0, 1)
     local ticket = line[1]
     if not ticket then
-      if left_line then redis.call('DEL', CLIENTS) end
+      if left_line then
+        redis.call('DEL', CLIENTS)
+        tidy()
+      end
       return
     end
     local mode, address, ttl, arg, owner = string.match(ticket, '^(%u)%l+\t([^\t]*)\t(%d+)\t([^\t]*)\t(.*)$')

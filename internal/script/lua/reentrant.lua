@@ -78,6 +78,9 @@ end
 -- cold
 local KIND = 'reentrant'
 
+local function tidy()
+end
+
 local function pass()
   return tonumber(redis.call('GET', FENCE)), redis.call('HVALS', K)[1]
 end

@@ -7,5 +7,6 @@
 
 -- cold
 local kind, before = resize(ARGV[2])
+if kind ~= '' and redis.call('EXISTS', QUEUE) == 1 then outlive(LINGER) end -- those in line know the size of before
 grant('', false)
 return {kind, before}

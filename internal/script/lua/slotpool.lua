@@ -8,6 +8,7 @@
 -- Got    slot
 
 local BITS, LAST = KEYS[6], KEYS[7]
+together[3] = BITS
 
 local function clear(slot)
   redis.call('SETBIT', BITS, slot, 0)
@@ -39,24 +40,15 @@ local function admit(owner, ttl, arg, waited)
     sweep(clear)
     if redis.call('ZSCORE', K, owner) then return false end
   else
-    redis.call('DEL', BITS)
+    begin('slotpool', n)
   end
   n = tonumber(size or n)
   local slot = choose(instance, n)
   if slot >= n then return false end
-  if redis.call('ZCARD', K) == 0 then begin('slotpool', tostring(n)) end
   redis.call('SETBIT', BITS, slot, 1)
   note(instance, slot)
   local token = place(owner, ttl, slot, tonumber(rest))
-  redis.call('PEXPIRE', BITS, redis.call('PTTL', K))
   return token, tostring(slot), redis.call('BITPOS', BITS, 0) < n
-end
-
-local prolong = extend
-local function extend(owner, ttl)
-  if not prolong(owner, ttl) then return false end
-  redis.call('PEXPIRE', BITS, redis.call('PTTL', K))
-  return true
 end
 
 local function leave(owner)
@@ -64,15 +56,16 @@ local function leave(owner)
   if not token then return false end
   clear(slot)
   drop(owner)
-  if redis.call('EXISTS', K) == 0 then redis.call('DEL', BITS) end
   return 0
 end
 
 -- cold
 local KIND = 'slotpool'
 
-local function join()
-  return false
+-- join lets nobody past the line, and nobody into it who knows another size.
+local function join(_, _, arg)
+  local _, size = mark()
+  return false, size and size ~= string.match(arg, '^(%d+):') and 'size\t' .. size or nil
 end
 
 local function resize(size)

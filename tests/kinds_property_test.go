@@ -1,0 +1,602 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// TestKindsBehaveLikeTheirModels has rapid do things in random order to a name of each kind, and compares with what ought to come of it.
+func TestKindsBehaveLikeTheirModels(t *testing.T) {
+	t.Parallel()
+	for _, k := range []kind{reentrantKind{}, rwKind{}, semaphoreKind{}, slotKind{}, electionKind{}} {
+		t.Run(fmt.Sprintf("%T", k), func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			clients := several(t, s, 3, sluggish())
+			for _, c := range clients {
+				hearing(t, s, c)
+			}
+			round := 0
+			rapid.Check(t, func(t *rapid.T) {
+				round++
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				m := &kindModel{kind: k, ctx: ctx, server: s, clients: clients, name: fmt.Sprint("a", round), size: 4}
+				actions := map[string]func(*rapid.T){
+					"": m.check, "try": m.try, "acquire": m.acquire, "cancel": m.cancel, "release": m.release, "expire": m.expire,
+					"force": m.force, "extend": m.extend, "release lost": m.releaseLost,
+				}
+				for name, act := range k.actions(m) {
+					actions[name] = act
+				}
+				t.Repeat(actions)
+				m.drain(t)
+			})
+		})
+	}
+}
+
+// kind is what differs between the kinds, for a model of them.
+type kind interface {
+	// draw chooses what to ask for.
+	draw(t *rapid.T, m *kindModel, c *redlatch.Client) wish
+	// fits reports whether there is room for a wish, and what Inspect will call it.
+	fits(m *kindModel, w wish) (detail string, ok bool)
+	// over has Redis believe that these leases are over.
+	over(m *kindModel, holds []*party)
+	// actions is what only this kind can do.
+	actions(m *kindModel) map[string]func(*rapid.T)
+}
+
+// wish is what somebody asks for.
+type wish struct {
+	write   bool   // rwmutex
+	who     string // reentrant
+	permits int64  // semaphore
+	value   string // election
+	acquire func(context.Context) (*redlatch.Lease, error)
+	try     func(context.Context) (*redlatch.Lease, error)
+}
+
+// kindModel is what redlatch should do with one name, in a few lines.
+type kindModel struct {
+	kind    kind
+	ctx     context.Context
+	server  *redistest.Server
+	clients []*redlatch.Client
+	name    string
+	size    int64 // of a semaphore or a slot pool
+	inside  []*party
+	line    []*kindWaiter
+	resting []int // slots, of holders that vanished
+	gone    []*redlatch.Lease
+	token   int64 // the last
+}
+
+type party struct {
+	wish
+	lease  *redlatch.Lease
+	owner  string // in Inspect
+	detail string
+}
+
+type kindWaiter struct {
+	wish
+	owner  string
+	result <-chan outcome
+	cancel context.CancelFunc
+}
+
+func (m *kindModel) client(t *rapid.T) *redlatch.Client {
+	return m.clients[rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")] // what is drawn is printed
+}
+
+func (m *kindModel) someone(t *rapid.T) *party {
+	if len(m.inside) == 0 {
+		t.Skip("nobody is inside")
+	}
+	return m.inside[rapid.IntRange(0, len(m.inside)-1).Draw(t, "holder")]
+}
+
+// try gets in if there is room and nobody in line.
+func (m *kindModel) try(t *rapid.T) {
+	w := m.kind.draw(t, m, m.client(t))
+	detail, fits := m.kind.fits(m, w)
+	l, err := w.try(m.ctx)
+	switch {
+	case fits && len(m.line) == 0 && err == nil:
+		m.enter(t, w, l, detail)
+	case fits && len(m.line) == 0, !errors.Is(err, redlatch.ErrTaken):
+		t.Fatalf("try %+v = %v, with room %t and %d in line", w, err, fits, len(m.line))
+	}
+}
+
+// acquire gets in, or gets the last place in line.
+func (m *kindModel) acquire(t *rapid.T) {
+	w := m.kind.draw(t, m, m.client(t))
+	ctx, cancel := context.WithCancel(m.ctx)
+	waiter := &kindWaiter{wish: w, cancel: cancel, result: goAcquire(func() (*redlatch.Lease, error) { return w.acquire(ctx) })}
+	if detail, fits := m.kind.fits(m, w); fits && len(m.line) == 0 {
+		m.enter(t, w, await(t, waiter.result), detail)
+		return
+	}
+	queued(t, m.server, m.name, len(m.line)+1)
+	waiter.owner = line(m.server, m.name)[len(m.line)]
+	m.line = append(m.line, waiter)
+}
+
+// enter notes who got in, and by what name Redis knows it.
+func (m *kindModel) enter(t *rapid.T, w wish, l *redlatch.Lease, detail string) *party {
+	h := &party{wish: w, lease: l, detail: detail}
+	for _, p := range m.inspect(t).Holders {
+		if !slices.ContainsFunc(m.inside, func(h *party) bool { return h.owner == p.Owner }) && !p.Resting {
+			h.owner = p.Owner
+		}
+	}
+	again := w.who != "" && len(m.inside) > 0
+	if l.Token() < m.token || l.Token() == m.token != again {
+		t.Fatalf("token %d after %d, entering again %t", l.Token(), m.token, again)
+	}
+	m.token = l.Token()
+	m.inside = append(m.inside, h)
+	return h
+}
+
+// next lets in those at the head of the line for whom there is room.
+func (m *kindModel) next(t *rapid.T) {
+	for len(m.line) > 0 {
+		first := m.line[0]
+		detail, fits := m.kind.fits(m, first.wish)
+		if !fits {
+			return
+		}
+		m.line = m.line[1:]
+		l := await(t, first.result)
+		again := first.who != "" && len(m.inside) > 0
+		if l.Token() < m.token || l.Token() == m.token != again {
+			t.Fatalf("token %d after %d, entering again %t", l.Token(), m.token, again)
+		}
+		m.token = l.Token()
+		m.inside = append(m.inside, &party{wish: first.wish, lease: l, owner: first.owner, detail: detail})
+	}
+}
+
+// cancel takes somebody out of the line, who may have been in the way of others.
+func (m *kindModel) cancel(t *rapid.T) {
+	if len(m.line) == 0 {
+		t.Skip("nobody waits")
+	}
+	i := rapid.IntRange(0, len(m.line)-1).Draw(t, "place")
+	m.line[i].cancel()
+	if err := awaitError(t, m.line[i].result); !errors.Is(err, context.Canceled) {
+		t.Fatalf("acquire = %v, want context.Canceled", err)
+	}
+	owner := m.line[i].owner
+	m.line = slices.Delete(m.line, i, i+1)
+	eventually(t, "it left the line", func() bool { return !slices.Contains(line(m.server, m.name), owner) })
+	m.next(t)
+}
+
+func (m *kindModel) release(t *rapid.T) {
+	h := m.someone(t)
+	release(t, h.lease)
+	m.leave(h)
+	m.next(t)
+	release(t, h.lease) // means nothing the second time
+}
+
+func (m *kindModel) leave(h *party) {
+	m.inside = slices.DeleteFunc(m.inside, func(o *party) bool { return o == h })
+}
+
+// expire ends a lease without a word. Whoever comes next finds it, and wakes the line.
+func (m *kindModel) expire(t *rapid.T) {
+	h := m.someone(t)
+	m.kind.over(m, []*party{h})
+	m.leave(h)
+	m.wake(t)
+	m.next(t)
+	m.lose(t, h.lease)
+}
+
+// wake has somebody look, who goes away again if there is room.
+func (m *kindModel) wake(t *rapid.T) {
+	if len(m.line) == 0 {
+		return
+	}
+	w := m.kind.draw(t, m, m.clients[0])
+	if l, err := w.try(m.ctx); !errors.Is(err, redlatch.ErrTaken) {
+		t.Fatalf("try = %v, %v, want ErrTaken: others are in line", l, err)
+	}
+}
+
+func (m *kindModel) force(t *rapid.T) {
+	h := m.someone(t)
+	if _, err := m.clients[0].ForceRelease(m.ctx, m.name, h.owner); err != nil {
+		t.Fatalf("ForceRelease(%s) = %v", h.owner, err)
+	}
+	m.token++ // it moves on, by as much or more
+	m.leave(h)
+	if h.who != "" && len(m.inside) > 0 {
+		m.token, _ = strconv.ParseInt(m.server.Do("GET", fenceKey(m.name)), 10, 64) // that of whoever enters again
+	}
+	m.next(t)
+	m.lose(t, h.lease)
+}
+
+func (m *kindModel) extend(t *rapid.T) {
+	h := m.someone(t)
+	if err := h.lease.Extend(m.ctx); err != nil {
+		t.Fatalf("Extend = %v", err)
+	}
+}
+
+func (m *kindModel) releaseLost(t *rapid.T) {
+	if len(m.gone) == 0 {
+		t.Skip("none was lost")
+	}
+	l := m.gone[rapid.IntRange(0, len(m.gone)-1).Draw(t, "lease")]
+	if err := l.Release(m.ctx); !errors.As(err, new(*redlatch.LostError)) {
+		t.Fatalf("Release of a lost lease = %v, want a LostError", err)
+	}
+}
+
+// lose has a lease find out that it is lost.
+func (m *kindModel) lose(t *rapid.T, l *redlatch.Lease) {
+	if err := l.Extend(m.ctx); !errors.As(err, new(*redlatch.LostError)) {
+		t.Fatalf("Extend of a lost lease = %v, want a LostError", err)
+	}
+	wantLost(t, l)
+	m.gone = append(m.gone, l)
+}
+
+func (m *kindModel) inspect(t *rapid.T) redlatch.Info {
+	info, err := m.clients[0].Inspect(m.ctx, m.name)
+	if err != nil {
+		t.Fatalf("Inspect = %v", err)
+	}
+	return info
+}
+
+// check compares everything with what Redis and the leases say.
+func (m *kindModel) check(t *rapid.T) {
+	info := m.inspect(t)
+	var got, want []string
+	for _, p := range info.Holders {
+		got = append(got, fmt.Sprint(p.Owner, " ", p.Detail, " ", p.Resting))
+	}
+	for _, h := range m.inside {
+		want = append(want, fmt.Sprint(h.owner, " ", h.detail, " false"))
+		if !h.lease.Held() {
+			t.Fatalf("the lease of %s is not held: %v", h.owner, h.lease.Err())
+		}
+	}
+	got = slices.DeleteFunc(got, func(s string) bool { return strings.HasSuffix(s, " true") })
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Fatalf("inside are %q, want %q", got, want)
+	}
+	if resting := len(info.Holders) - len(want); resting != len(m.resting) {
+		t.Fatalf("%d slots rest, want %d", resting, len(m.resting))
+	}
+	var waiting []string
+	for _, w := range m.line {
+		waiting = append(waiting, w.owner)
+	}
+	if got := owners(info.Waiters); !slices.Equal(got, waiting) {
+		t.Fatalf("in line are %q, want %q", got, waiting)
+	}
+}
+
+// drain ends all waits and leases, after which nothing may be left.
+func (m *kindModel) drain(t *rapid.T) {
+	for len(m.inside) > 0 {
+		h := m.inside[0]
+		release(t, h.lease)
+		m.leave(h)
+		m.next(t)
+	}
+	if len(m.resting) > 0 {
+		if len(m.line) > 0 {
+			slotKind{}.rested(m, t)
+			m.drain(t)
+		}
+		return // what rests is gone when its time is over
+	}
+	if len(m.line) > 0 {
+		t.Fatalf("%d still wait", len(m.line))
+	}
+	wantNothingLeft(t, m.server, m.name)
+}
+
+// past has a sorted set believe that an owner's time was over a while ago. With the last one the key expires.
+func past(m *kindModel, holds []*party) {
+	for _, h := range holds {
+		m.server.Do("ZADD", stateKey(m.name), "XX", "1", h.owner)
+	}
+	if len(m.inside) == len(holds) && len(m.line) == 0 { // else it may live on, for the sake of its size
+		expireKey(m)
+	}
+}
+
+func expireKey(m *kindModel) {
+	m.server.Do("PEXPIRE", stateKey(m.name), "1")
+	m.server.Do("PEXPIRE", insideKey(m.name), "1")
+	m.server.Do("PEXPIRE", bitsKey(m.name), "1")
+	for m.server.Do("EXISTS", stateKey(m.name)) != "0" {
+	}
+}
+
+type reentrantKind struct{}
+
+func (reentrantKind) draw(t *rapid.T, m *kindModel, c *redlatch.Client) wish {
+	w := wish{who: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "owner")}
+	mutex := c.ReentrantMutex(m.name)
+	w.acquire = func(ctx context.Context) (*redlatch.Lease, error) { return mutex.Lock(redlatch.WithOwner(ctx, w.who)) }
+	w.try = func(ctx context.Context) (*redlatch.Lease, error) {
+		return mutex.TryLock(redlatch.WithOwner(ctx, w.who))
+	}
+	if len(m.line) > 0 && len(m.inside) > 0 && m.inside[0].who == w.who {
+		t.Skip("it goes past the line, which is an action of its own")
+	}
+	return w
+}
+
+func (reentrantKind) fits(m *kindModel, w wish) (string, bool) {
+	return w.who, len(m.inside) == 0 || m.inside[0].who == w.who
+}
+
+func (reentrantKind) over(m *kindModel, holds []*party) {
+	for _, h := range holds {
+		m.server.Do("HSET", insideKey(m.name), h.owner, "1")
+	}
+	if len(m.inside) == len(holds) {
+		expireKey(m)
+	}
+}
+
+func (reentrantKind) actions(m *kindModel) map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		// Whoever is inside enters again, past the line, and keeps the token.
+		"again": func(t *rapid.T) {
+			h := m.someone(t)
+			l, err := m.client(t).ReentrantMutex(m.name).TryLock(redlatch.WithOwner(m.ctx, h.who))
+			if err != nil {
+				t.Fatalf("entering again = %v", err)
+			}
+			m.enter(t, h.wish, l, h.who)
+		},
+		"count": func(t *rapid.T) {
+			if len(m.inside) == 0 {
+				t.Skip("nobody is inside")
+			}
+			// Entries that died are still counted until the next that comes or goes.
+			n, _ := strconv.Atoi(m.server.Do("HGET", stateKey(m.name), m.inside[0].who))
+			if n < len(m.inside) {
+				t.Fatalf("HGET says %d, want at least %d", n, len(m.inside))
+			}
+		},
+	}
+}
+
+type rwKind struct{}
+
+func (rwKind) draw(t *rapid.T, m *kindModel, c *redlatch.Client) wish {
+	mutex := c.RWMutex(m.name)
+	if rapid.Bool().Draw(t, "write") {
+		return wish{write: true, acquire: mutex.Lock, try: mutex.TryLock}
+	}
+	return wish{acquire: mutex.RLock, try: mutex.TryRLock}
+}
+
+func (rwKind) fits(m *kindModel, w wish) (string, bool) {
+	writes := slices.ContainsFunc(m.inside, func(h *party) bool { return h.write })
+	if w.write {
+		return "w", len(m.inside) == 0
+	}
+	return "r", !writes
+}
+
+func (rwKind) over(m *kindModel, holds []*party) { past(m, holds) }
+
+func (rwKind) actions(m *kindModel) map[string]func(*rapid.T) {
+	read := func(t *rapid.T, ctx context.Context) {
+		mutex := m.client(t).RWMutex(m.name)
+		l, err := mutex.TryRLock(ctx)
+		if err != nil {
+			t.Fatalf("reading beside a lease of one's own = %v", err)
+		}
+		m.enter(t, wish{acquire: mutex.RLock, try: mutex.TryRLock}, l, "r")
+	}
+	return map[string]func(*rapid.T){
+		// Whoever is inside reads once more, past the line; a writer may, too.
+		"read again": func(t *rapid.T) { read(t, redlatch.WithOwner(m.ctx, m.someone(t).lease.Owner())) },
+		"upgrade": func(t *rapid.T) {
+			h := m.someone(t)
+			for _, lock := range []func(context.Context) (*redlatch.Lease, error){m.client(t).RWMutex(m.name).Lock, m.client(t).RWMutex(m.name).TryLock} {
+				if l, err := lock(redlatch.WithOwner(m.ctx, h.lease.Owner())); !errors.Is(err, redlatch.ErrDeadlock) {
+					t.Fatalf("upgrade = %v, %v, want ErrDeadlock", l, err)
+				}
+			}
+		},
+		"downgrade": func(t *rapid.T) {
+			h := m.someone(t)
+			mutex := m.clients[0].RWMutex(m.name)
+			for _, c := range m.clients {
+				if strings.Contains(h.owner, c.ID()) {
+					mutex = c.RWMutex(m.name)
+				}
+			}
+			l, err := mutex.Downgrade(m.ctx, h.lease)
+			if !h.write {
+				if !errors.Is(err, redlatch.ErrInvalid) {
+					t.Fatalf("downgrade of a reader = %v, want ErrInvalid", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("downgrade = %v", err)
+			}
+			m.leave(h)
+			h = m.enter(t, wish{acquire: mutex.RLock, try: mutex.TryRLock}, l, "r")
+			if h.owner == "" || !strings.HasSuffix(l.Owner(), h.owner) {
+				// Readers at the head of the line came in with it; the lease knows which it is.
+				h.owner = l.Owner()
+			}
+			m.next(t)
+		},
+	}
+}
+
+type semaphoreKind struct{}
+
+func (semaphoreKind) draw(t *rapid.T, m *kindModel, c *redlatch.Client) wish {
+	w := wish{permits: rapid.Int64Range(1, m.size).Draw(t, "permits")}
+	semaphore := c.Semaphore(m.name, m.size)
+	w.acquire = func(ctx context.Context) (*redlatch.Lease, error) { return semaphore.Acquire(ctx, w.permits) }
+	w.try = func(ctx context.Context) (*redlatch.Lease, error) { return semaphore.TryAcquire(ctx, w.permits) }
+	return w
+}
+
+func (semaphoreKind) fits(m *kindModel, w wish) (string, bool) {
+	taken := w.permits
+	for _, h := range m.inside {
+		taken += h.permits
+	}
+	return fmt.Sprint(w.permits), taken <= m.size
+}
+
+func (semaphoreKind) over(m *kindModel, holds []*party) { past(m, holds) }
+
+func (semaphoreKind) actions(m *kindModel) map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"resize": func(t *rapid.T) {
+			least := int64(1)
+			for _, w := range m.line {
+				least = max(least, w.permits) // who waits for more than there will be is refused, which is tested elsewhere
+			}
+			n := rapid.Int64Range(least, 6).Draw(t, "n")
+			if _, err := m.client(t).Semaphore(m.name, m.size).Resize(m.ctx, n); err != nil {
+				t.Fatalf("Resize = %v", err)
+			}
+			m.size = n
+			m.next(t)
+		},
+		"other size": func(t *rapid.T) {
+			m.someone(t)
+			var kind *redlatch.KindError
+			if _, err := m.client(t).Semaphore(m.name, m.size+1).TryAcquire(m.ctx, 1); !errors.As(err, &kind) {
+				t.Fatalf("acquire with another size = %v, want a KindError", err)
+			}
+		},
+	}
+}
+
+type slotKind struct{}
+
+func (slotKind) draw(_ *rapid.T, m *kindModel, c *redlatch.Client) wish {
+	pool := c.SlotPool(m.name, int(m.size), redlatch.SlotOptions{})
+	lease := func(s *redlatch.Slot, err error) (*redlatch.Lease, error) {
+		if err != nil {
+			return nil, err
+		}
+		return s.Lease, nil
+	}
+	return wish{
+		acquire: func(ctx context.Context) (*redlatch.Lease, error) { return lease(pool.Acquire(ctx)) },
+		try:     func(ctx context.Context) (*redlatch.Lease, error) { return lease(pool.TryAcquire(ctx)) },
+	}
+}
+
+// fits says that the lowest slot is given that is neither held nor at rest.
+func (slotKind) fits(m *kindModel, _ wish) (string, bool) {
+	for slot := range int(m.size) {
+		held := slices.ContainsFunc(m.inside, func(h *party) bool { return h.detail == strconv.Itoa(slot) })
+		if !held && !slices.Contains(m.resting, slot) {
+			return strconv.Itoa(slot), true
+		}
+	}
+	return "", false
+}
+
+// over has the lease end and the rest begin.
+func (slotKind) over(m *kindModel, holds []*party) {
+	for _, h := range holds {
+		m.server.Do("EVAL", `local t = redis.call('TIME')
+return redis.call('ZADD', KEYS[1], 'XX', t[1] * 1000 + ARGV[2], ARGV[1])`, "1", stateKey(m.name), h.owner, fmt.Sprint(lasting.Milliseconds()-1000))
+		slot, _ := strconv.Atoi(h.detail)
+		m.resting = append(m.resting, slot)
+	}
+}
+
+// rested ends the rest of all slots.
+func (slotKind) rested(m *kindModel, t *rapid.T) {
+	for _, p := range m.inspect(t).Holders {
+		if p.Resting {
+			m.server.Do("ZADD", stateKey(m.name), "XX", "1", p.Owner)
+		}
+	}
+	m.resting = nil
+	if len(m.inside) == 0 && len(m.line) == 0 {
+		expireKey(m)
+	}
+	m.wake(t)
+	m.next(t)
+}
+
+func (k slotKind) actions(m *kindModel) map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"rested": func(t *rapid.T) { k.rested(m, t) },
+		"resize": func(t *rapid.T) {
+			n := rapid.IntRange(1, 6).Draw(t, "n")
+			if _, err := m.client(t).SlotPool(m.name, int(m.size), redlatch.SlotOptions{}).Resize(m.ctx, n); err != nil {
+				t.Fatalf("Resize = %v", err)
+			}
+			m.size = int64(n)
+			m.next(t)
+		},
+	}
+}
+
+type electionKind struct{}
+
+func (electionKind) draw(t *rapid.T, m *kindModel, c *redlatch.Client) wish {
+	value := rapid.SampledFrom([]string{"", "a:80", "b:80"}).Draw(t, "value")
+	election := c.Election(m.name)
+	return wish{
+		acquire: func(ctx context.Context) (*redlatch.Lease, error) { return election.Campaign(ctx, value) },
+		try:     func(ctx context.Context) (*redlatch.Lease, error) { return election.TryCampaign(ctx, value) },
+		value:   value,
+	}
+}
+
+func (electionKind) fits(m *kindModel, w wish) (string, bool) {
+	return w.value, len(m.inside) == 0
+}
+
+func (electionKind) over(m *kindModel, holds []*party) { past(m, holds) }
+
+func (electionKind) actions(m *kindModel) map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"leader": func(t *rapid.T) {
+			leader, err := m.client(t).Election(m.name).Leader(m.ctx)
+			switch {
+			case len(m.inside) == 0 && errors.Is(err, redlatch.ErrNotHeld):
+			case len(m.inside) == 1 && err == nil && leader.Owner == m.inside[0].owner && leader.Token == m.token:
+			default:
+				t.Fatalf("Leader = %+v, %v with %d leaders", leader, err, len(m.inside))
+			}
+		},
+	}
+}
