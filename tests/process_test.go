@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/kindtest"
 )
 
 // jobVariable makes this test binary a worker, with its job as JSON.
@@ -22,6 +23,7 @@ const jobVariable = "REDLATCH_TESTS_JOB"
 // job is what a worker process does: it locks one name and then answers questions.
 type job struct {
 	URL, Name string
+	Kind      int // of kindtest.Locks
 	TTL       time.Duration
 	Heartbeat time.Duration
 	Resource  *resource // to write to when it is asked, unless nil
@@ -56,7 +58,11 @@ func runJob(text string) error {
 	if err := out.Encode(report{Client: c.ID()}); err != nil {
 		return err
 	}
-	l, err := c.Mutex(j.Name).Lock(ctx)
+	acquire := c.Mutex(j.Name).Lock
+	if j.Kind > 0 {
+		acquire = kindtest.Locks(c, "")[j.Kind].Acquire // its name is that of the kind
+	}
+	l, err := acquire(ctx)
 	if err != nil {
 		return err
 	}

@@ -18,27 +18,32 @@ type Lock struct {
 	Acquire func(context.Context) (*redlatch.Lease, error) // waits in line
 }
 
-// Locks is one lock of each kind that has a line, of that client. Their names begin with the prefix.
+// Kinds is the kinds that have a line.
+func Kinds() []string {
+	return []string{"mutex", "reentrant", "rwmutex", "semaphore", "slotpool", "election"}
+}
+
+// Locks is one lock of each of [Kinds], in that order, of a client. Their names are the prefix and the kind.
 func Locks(c *redlatch.Client, prefix string) []Lock {
 	semaphore, slots := c.Semaphore(prefix+"semaphore", 3), c.SlotPool(prefix+"slotpool", 1, redlatch.SlotOptions{Instance: "i"})
 	all := []Lock{
-		{Kind: "mutex", Acquire: c.Mutex(prefix + "mutex").Lock},
-		{Kind: "reentrant", Acquire: c.ReentrantMutex(prefix + "reentrant").Lock},
-		{Kind: "rwmutex", Acquire: c.RWMutex(prefix + "rwmutex").Lock},
-		{Kind: "semaphore", Acquire: func(ctx context.Context) (*redlatch.Lease, error) { return semaphore.Acquire(ctx, 2) }},
-		{Kind: "slotpool", Acquire: func(ctx context.Context) (*redlatch.Lease, error) {
+		{Acquire: c.Mutex(prefix + "mutex").Lock},
+		{Acquire: c.ReentrantMutex(prefix + "reentrant").Lock},
+		{Acquire: c.RWMutex(prefix + "rwmutex").Lock},
+		{Acquire: func(ctx context.Context) (*redlatch.Lease, error) { return semaphore.Acquire(ctx, 2) }},
+		{Acquire: func(ctx context.Context) (*redlatch.Lease, error) {
 			slot, err := slots.Acquire(ctx)
 			if err != nil {
 				return nil, err
 			}
 			return slot.Lease, nil
 		}},
-		{Kind: "election", Acquire: func(ctx context.Context) (*redlatch.Lease, error) {
+		{Acquire: func(ctx context.Context) (*redlatch.Lease, error) {
 			return c.Election(prefix+"election").Campaign(ctx, "candidate")
 		}},
 	}
-	for i := range all {
-		all[i].Name = prefix + all[i].Kind
+	for i, kind := range Kinds() {
+		all[i].Kind, all[i].Name = kind, prefix+kind
 	}
 	return all
 }
