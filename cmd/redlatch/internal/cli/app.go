@@ -77,6 +77,7 @@ func newRootCommand(a *app) *cobra.Command {
 	flags.StringVar(&a.prefix, "prefix", defaultPrefix, "what begins every key in Redis; all who share a lock must agree on it")
 	root.AddCommand(
 		newRunCommand(a),
+		newElectCommand(a),
 		newListCommand(a),
 		newInspectCommand(a),
 		newReleaseCommand(a),

@@ -16,6 +16,7 @@ Try it:
 
 Use it:
   redlatch run NAME -- COMMAND       run a command while holding the lock NAME
+  redlatch elect NAME -- COMMAND     run a command while being the leader of NAME
 
 Look at it:
   redlatch ls [PATTERN]              who holds what
@@ -29,7 +30,8 @@ Also:
 
 Flags of all commands that talk to Redis:
   --redis URL       the server; default REDLATCH_REDIS, or redis://127.0.0.1:6379
-                    redis://[user:password@]host:port[/db], rediss://... (TLS) or unix:///path
+                    redis://[user:password@]host:port[/db], rediss://... (TLS), unix:///path,
+                    redis+sentinel://host,host/master-name[/db] or redis+cluster://host,host
   --prefix TEXT     what begins every key in Redis; default redlatch:
 
 Exit codes: 64 usage, 69 Redis unreachable, 75 lock taken, 79 lease lost; see ` + "`redlatch run --help`" + `

@@ -51,13 +51,16 @@ func (a *app) page(info redlatch.Info) error {
 	row := func(label, format string, args ...any) { fmt.Fprintf(w, label+"\t"+format+"\n", args...) }
 	row("name", "%s", plain(info.Name))
 	row("key", "%s", plain(info.Key))
-	row("kind", "%s", cmp.Or(info.Kind, "-"))
+	row("kind", "%s", kindOf(info))
 	row("token", "%d", info.Token)
 	if len(info.Holders) == 0 {
 		row("holder", "nobody, it is free")
 	}
 	for _, p := range info.Holders {
 		row("holder", "%s", process(p))
+		if p.Detail != "" {
+			row("  "+detailOf(info.Kind), "%s", plain(p.Detail))
+		}
 		if !p.Since.IsZero() {
 			row("  for", "%s, since %s", since(p), p.Since.Local().Format(time.DateTime))
 		}
@@ -66,7 +69,36 @@ func (a *app) page(info redlatch.Info) error {
 	}
 	row("waiting", "%d", len(info.Waiters))
 	for i, p := range info.Waiters {
-		row(fmt.Sprintf("  %d", i+1), "%s", who(p))
+		wants := ""
+		if p.Detail != "" {
+			wants = fmt.Sprintf(", %s %s", detailOf(info.Kind), plain(p.Detail))
+		}
+		row(fmt.Sprintf("  %d", i+1), "%s%s", who(p), wants)
 	}
 	return w.Flush()
+}
+
+// kindOf is the kind of a lock and its size, if it has one.
+func kindOf(info redlatch.Info) string {
+	if info.Size > 0 {
+		return fmt.Sprintf("%s of %d", info.Kind, info.Size)
+	}
+	return cmp.Or(info.Kind, "-")
+}
+
+// detailOf is what the detail of a party is, by kind.
+func detailOf(kind string) string {
+	switch kind {
+	case "reentrant":
+		return "entered as"
+	case "rwmutex":
+		return "mode"
+	case "semaphore":
+		return "permits"
+	case "slotpool":
+		return "slot"
+	case "election":
+		return "value"
+	}
+	return "detail"
 }

@@ -117,7 +117,7 @@ func (a *app) table(locks []redlatch.Info) error {
 			}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\n",
-			plain(info.Name), cmp.Or(info.Kind, "-"), holder, held, expires, info.Token, len(info.Waiters))
+			plain(info.Name), kindOf(info), holder, held, expires, info.Token, len(info.Waiters))
 	}
 	return w.Flush()
 }

@@ -19,23 +19,36 @@ The holder is not stopped by this: its lease is lost, which it learns at once if
 extends it. Until then two may be at work; the fencing token tells the resource which one to refuse.`
 
 const releaseExamples = `  redlatch release nightly            says whom it would be taken from
-  redlatch release nightly --force`
+  redlatch release nightly --force
+  redlatch release ids --force --owner rl-ABC-1    of several holders, this one
+  redlatch release ids --force --all`
 
 func newReleaseCommand(a *app) *cobra.Command {
-	var force bool
+	var how releasing
 	cmd := &cobra.Command{
 		Use:     "release NAME --force",
 		Short:   "Take a lock from whoever holds it",
 		Long:    releaseHelp,
 		Example: releaseExamples,
 		Args:    oneName,
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.release(cmd.Context(), args[0], force) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.release(cmd.Context(), args[0], how) },
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "do it")
+	cmd.Flags().BoolVar(&how.force, "force", false, "do it")
+	cmd.Flags().StringVar(&how.owner, "owner", "", "from this `OWNER` alone, as inspect shows it")
+	cmd.Flags().BoolVar(&how.all, "all", false, "from all who hold it")
 	return cmd
 }
 
-func (a *app) release(ctx context.Context, name string, force bool) error {
+// releasing is what the flags say.
+type releasing struct {
+	force, all bool
+	owner      string
+}
+
+func (a *app) release(ctx context.Context, name string, how releasing) error {
+	if how.all && how.owner != "" {
+		return usagef("", "--owner and --all contradict each other")
+	}
 	client, err := a.open(ctx, redlatch.Options{})
 	if err != nil {
 		return err
@@ -48,19 +61,59 @@ func (a *app) release(ctx context.Context, name string, force bool) error {
 	if len(info.Holders) == 0 {
 		return &failure{exitFailure, fmt.Errorf("nobody holds %q", name), ""}
 	}
-	holder := info.Holders[0]
-	if !force {
-		return usagef("`"+a.again("release", "--force", name)+"`", "%q is held by %s: its work may still run", name, who(holder))
-	}
-	// From the holder that was looked at: whoever comes after it in this moment is not meant.
-	_, err = client.ForceRelease(ctx, name, holder.Owner)
-	if errors.Is(err, redlatch.ErrNotHeld) {
-		return &failure{exitFailure, fmt.Errorf("%s released %q by itself in this moment: nothing was done", process(holder), name), ""}
-	}
+	holders, err := how.choose(info)
 	if err != nil {
 		return err
 	}
-	return a.answer("took %q from %s\n", name, who(holder))
+	if !how.force {
+		var all []string
+		for _, holder := range holders {
+			all = append(all, who(holder))
+		}
+		return usagef(how.again(a, name), "%q is held by %s: its work may still run", name, strings.Join(all, ", "))
+	}
+	for _, holder := range holders {
+		// From the holders that were looked at: whoever comes after them in this moment is not meant.
+		_, err = client.ForceRelease(ctx, name, holder.Owner)
+		if errors.Is(err, redlatch.ErrNotHeld) {
+			return &failure{exitFailure, fmt.Errorf("%s released %q by itself in this moment: nothing was done", process(holder), name), ""}
+		}
+		if err != nil {
+			return err
+		}
+		if err := a.answer("took %q from %s\n", name, who(holder)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again is the command line that does it.
+func (r releasing) again(a *app, name string) string {
+	args := []string{"release", "--force"}
+	if r.all {
+		args = append(args, "--all")
+	}
+	if r.owner != "" {
+		args = append(args, "--owner", r.owner)
+	}
+	return "`" + a.again(append(args, name)...) + "`"
+}
+
+// choose is whom to take the lock from. Of several it wants to be told which.
+func (r releasing) choose(info redlatch.Info) ([]redlatch.Party, error) {
+	if r.owner != "" {
+		for _, p := range info.Holders {
+			if p.Owner == r.owner {
+				return []redlatch.Party{p}, nil
+			}
+		}
+		return nil, &failure{exitFailure, fmt.Errorf("%q is not held by %q: %s", info.Name, r.owner, summary(info)), ""}
+	}
+	if len(info.Holders) > 1 && !r.all {
+		return nil, usagef("give --owner OWNER, as `redlatch inspect` shows it, or --all", "%q has %d holders", info.Name, len(info.Holders))
+	}
+	return info.Holders, nil
 }
 
 // again is a command line for the same server and prefix, without the password.

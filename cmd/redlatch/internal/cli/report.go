@@ -12,6 +12,7 @@ type lockJSON struct {
 	Name        string       `json:"name"`
 	Key         string       `json:"key"`
 	Kind        string       `json:"kind"`
+	Size        int64        `json:"size"`
 	Token       int64        `json:"token"`
 	RemainingMS *int64       `json:"remaining_ms"`
 	Holders     []holderJSON `json:"holders"`
@@ -22,11 +23,13 @@ type holderJSON struct {
 	partyJSON
 	Token       int64  `json:"token"`
 	RemainingMS *int64 `json:"remaining_ms"`
+	Resting     bool   `json:"resting"`
 	Foreign     bool   `json:"foreign"`
 }
 
 type partyJSON struct {
 	Owner   string     `json:"owner"`
+	Detail  string     `json:"detail"`
 	Since   *time.Time `json:"since"`
 	Client  string     `json:"client"`
 	Host    string     `json:"host"`
@@ -38,26 +41,29 @@ const reportHelp = `With --json each name is one object on one line, the same fo
 
   name          of the lock
   key           that holds it in Redis
-  kind          such as "mutex"; "" if nobody holds it
+  kind          mutex, reentrant, rwmutex, semaphore, slotpool, election or once; "" if nobody holds it
+  size          permits of a semaphore, slots of a pool; else 0
   token         last fencing token; 0 if none is known
   remaining_ms  until the last holder's lease ends; null if never
   holders       list, empty if the lock is free:
     owner         of the acquisition
+    detail        r or w of a rwmutex, the number of permits, the slot, the value of a leader, the owner of a reentrant
     since         when it acquired the lock, by the server's clock; null if unknown
     client        id of the client in Redis; "" for a foreign holder
     host, pid, program   of the process; "" and 0 if it crashed, or is cut off from Redis
     token         its fencing token
     remaining_ms  until its lease ends; null if never
+    resting       true if it is gone and its place is kept free for remaining_ms: a slot, the window of a job
     foreign       true if another library, or nobody's, wrote the key
-  waiters       list, first come first, with owner, since (when it came), client, host, pid and program`
+  waiters       list, first come first, with owner, detail, since (when it came), client, host, pid and program`
 
 func newLockJSON(info redlatch.Info) lockJSON {
 	out := lockJSON{
-		Name: info.Name, Key: info.Key, Kind: info.Kind, Token: info.Token, RemainingMS: millis(info.Remaining),
+		Name: info.Name, Key: info.Key, Kind: info.Kind, Size: info.Size, Token: info.Token, RemainingMS: millis(info.Remaining),
 		Holders: make([]holderJSON, len(info.Holders)), Waiters: make([]partyJSON, len(info.Waiters)), // lists even if empty
 	}
 	for i, p := range info.Holders {
-		out.Holders[i] = holderJSON{newPartyJSON(p), p.Token, millis(p.Remaining), p.Foreign}
+		out.Holders[i] = holderJSON{newPartyJSON(p), p.Token, millis(p.Remaining), p.Resting, p.Foreign}
 	}
 	for i, p := range info.Waiters {
 		out.Waiters[i] = newPartyJSON(p)
@@ -66,7 +72,7 @@ func newLockJSON(info redlatch.Info) lockJSON {
 }
 
 func newPartyJSON(p redlatch.Party) partyJSON {
-	out := partyJSON{Owner: p.Owner, Client: p.Client, Host: p.Host, PID: p.PID, Program: p.Program}
+	out := partyJSON{Owner: p.Owner, Detail: p.Detail, Client: p.Client, Host: p.Host, PID: p.PID, Program: p.Program}
 	if !p.Since.IsZero() {
 		since := p.Since.UTC().Truncate(time.Millisecond)
 		out.Since = &since
@@ -110,6 +116,10 @@ func who(p redlatch.Party) string {
 // process is what is known about the process behind a party.
 func process(p redlatch.Party) string {
 	switch {
+	case p.Resting && p.Owner == "window":
+		return "a run that is over, whose window is not"
+	case p.Resting:
+		return "a client that vanished, whose place rests"
 	case p.Foreign:
 		return fmt.Sprintf("a foreign client (owner %.40q)", p.Owner)
 	case p.Host == "":

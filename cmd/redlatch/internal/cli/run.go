@@ -14,12 +14,21 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
 )
 
 const runHelp = `Hold the lock NAME while a command runs, and exit as it does.
+
+By default the lock is a mutex: one command at a time, over all hosts, first come, first served. Other kinds, of which a name
+can have one at a time:
+
+  --shared, --exclusive   many readers or one writer
+  --permits k/n           k of the n permits of a semaphore
+  --slot-pool N           one of N numbered slots; REDLATCH_SLOT is its number
+  --once --window D       at most one run in D; the others exit with 0 (or --taken-exit-code) and do nothing
 
 The command gets stdin, stdout, stderr and the terminal, a process group of its own, and in its environment
 
@@ -54,6 +63,9 @@ Exit codes:
 const runExamples = `  redlatch run nightly -- ./backup.sh
   redlatch run --try -E 0 nightly -- ./backup.sh       on every host from cron: one runs it, the others do nothing
   redlatch run --wait 10m deploy -- make deploy
+  redlatch run --once --window 30m report -- ./report.sh            started every hour on every host, run on one
+  redlatch run --slot-pool 1024 ids -- sh -c 'exec ./ids --worker "$REDLATCH_SLOT"'
+  redlatch run --permits 1/4 render -- ./render.sh                   four at a time
   redlatch run --ttl 10s --grace 3s billing -- sh -c 'exec ./billing --fence "$REDLATCH_TOKEN"'`
 
 // The bounds of --ttl, which are those of the library.
@@ -64,14 +76,16 @@ const (
 
 // run is one `redlatch run`.
 type run struct {
-	app   *app
-	name  string
-	argv  []string
-	ttl   time.Duration
-	wait  time.Duration
-	try   bool
-	taken int
-	grace time.Duration
+	app    *app
+	verb   string // "run" or "elect"
+	target target
+	name   string
+	argv   []string
+	ttl    time.Duration
+	wait   time.Duration
+	try    bool
+	taken  int
+	grace  time.Duration
 
 	waits   chan struct{}         // receives a value when it is in line
 	trouble atomic.Pointer[error] // why the last extend failed
@@ -79,21 +93,37 @@ type run struct {
 }
 
 func newRunCommand(a *app) *cobra.Command {
-	r := &run{app: a, waits: make(chan struct{}, 1)}
+	r := &run{app: a, verb: "run", waits: make(chan struct{}, 1)}
 	cmd := &cobra.Command{
 		Use:     "run [flags] NAME -- COMMAND [ARG...]",
 		Short:   "Run a command while holding a lock",
 		Long:    runHelp,
 		Example: runExamples,
 		Args:    func(cmd *cobra.Command, args []string) error { return r.parse(args, cmd.ArgsLenAtDash()) },
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := r.check(cmd.Flags().Changed); err != nil {
-				return err
-			}
-			return r.run(cmd.Context())
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return r.checked(cmd) },
 	}
-	flags := cmd.Flags()
+	r.flags(cmd.Flags())
+	r.target.flags(cmd.Flags())
+	return cmd
+}
+
+// checked runs what the command line says, if that makes sense.
+func (r *run) checked(cmd *cobra.Command) error {
+	if err := r.check(cmd.Flags().Changed); err != nil {
+		return err
+	}
+	if err := r.target.check(cmd.Flags().Changed); err != nil {
+		return err
+	}
+	if r.target.once && !cmd.Flags().Changed("taken-exit-code") {
+		r.taken = 0 // it is as it should be
+	}
+	return r.run(cmd.Context())
+}
+
+// flags adds the flags of all that holds a lock while a command runs.
+func (r *run) flags(flags *pflag.FlagSet) {
+	a := r.app
 	flags.DurationVar(&r.ttl, "ttl", 30*time.Second, "how long the lock outlives a crash")
 	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long (default: wait for as long as it takes)")
 	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
@@ -101,21 +131,20 @@ func newRunCommand(a *app) *cobra.Command {
 	flags.DurationVar(&r.grace, "grace", 0,
 		"what the command has between TERM and KILL when the lease is lost (default: a sixth of --ttl, at most 5s)")
 	flags.BoolVar(&a.events, "json", false, "talk in events, one JSON object a line")
-	return cmd
 }
 
 // parse takes the arguments, of which so many came before the "--"; -1 if there was none.
 func (r *run) parse(args []string, dash int) error {
-	const hint = "`redlatch run NAME -- COMMAND [ARG...]`"
+	hint := fmt.Sprintf("`redlatch %s NAME -- COMMAND [ARG...]`", r.verb)
 	switch {
 	case len(args) == 0 || dash == 0:
-		return usagef(hint, "run wants the name of a lock")
+		return usagef(hint, "%s wants the name of a lock", r.verb)
 	case len(args) == 1:
-		return usagef(hint, "run wants a command to run while it holds %q", args[0])
+		return usagef(hint, "%s wants a command to run while it holds %q", r.verb, args[0])
 	case dash == -1:
-		return usagef(hint, "run wants -- between the name and the command")
+		return usagef(hint, "%s wants -- between the name and the command", r.verb)
 	case dash > 1:
-		return usagef(hint, "run wants one name before the --, got %d", dash)
+		return usagef(hint, "%s wants one name before the --, got %d", r.verb, dash)
 	}
 	r.name, r.argv = args[0], args[1:]
 	return nil
@@ -153,7 +182,7 @@ func (r *run) run(ctx context.Context) error {
 	client, err := r.app.open(ctx, redlatch.Options{
 		Lease:          redlatch.LeaseOptions{TTL: r.ttl, MaxWait: r.wait},
 		RequestTimeout: min(r.ttl, 3*time.Second),
-		Program:        "redlatch run " + filepath.Base(path),
+		Program:        "redlatch " + r.verb + " " + filepath.Base(path),
 		Hook:           r.hear,
 	})
 	if err != nil {
@@ -168,11 +197,11 @@ func (r *run) run(ctx context.Context) error {
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lease, err := r.acquire(ctx, cancel, client, signals)
+	h, err := r.acquire(ctx, cancel, client, signals)
 	if err != nil {
 		return err
 	}
-	return r.hold(lease, path, signals)
+	return r.hold(h, path, signals)
 }
 
 // findCommand is the file that a shell would run.
@@ -215,32 +244,28 @@ func (r *run) hear(_ context.Context, e redlatch.Event) {
 }
 
 // acquire acquires the lock, as the flags say. A signal ends it, by way of cancel.
-func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Client, signals <-chan os.Signal) (*redlatch.Lease, error) {
-	lock := client.Mutex(r.name).Lock
-	if r.try {
-		lock = client.Mutex(r.name).TryLock
-	}
-	var lease *redlatch.Lease
+func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Client, signals <-chan os.Signal) (*held, error) {
+	var h *held
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		lease, err = lock(ctx)
+		h, err = r.target.acquire(ctx, client, r.name, r.try)
 	}()
 	for {
 		select {
 		case <-done:
-			if errors.Is(err, redlatch.ErrTaken) {
+			if errors.Is(err, redlatch.ErrTaken) || errors.Is(err, errSkipped) {
 				err = r.whoTook(ctx, client, err)
 			}
-			return lease, err
+			return h, err
 		case <-r.waits:
 			r.sayWaiting(ctx, client)
 		case sig := <-signals:
 			cancel()
 			<-done
-			if lease != nil {
-				_ = lease.Release(ctx) // if it fails, it expires
+			if h != nil {
+				_ = h.release(ctx, true) // if it fails, it expires
 			}
 			return nil, &failure{128 + int(sig.(syscall.Signal)), fmt.Errorf("gave up waiting for %q: signal: %v", r.name, sig), ""}
 		}
@@ -265,6 +290,8 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 	info, e := inspectBriefly(ctx, client, r.name)
 	switch {
 	case e != nil:
+	case r.target.once:
+		f.err, f.hint = fmt.Errorf("%q is skipped: %s", r.name, summary(info)), ""
 	case r.try:
 		f.err = fmt.Errorf("%q is taken: %s", r.name, summary(info))
 	default:
@@ -281,19 +308,19 @@ func inspectBriefly(ctx context.Context, client *redlatch.Client, name string) (
 }
 
 // hold runs the command under the lease and releases it.
-func (r *run) hold(lease *redlatch.Lease, path string, signals <-chan os.Signal) error {
-	ctx := lease.Context()
+func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
+	lease, ctx := h.Lease, h.Context()
 	// A grant out of the line has less than its whole time left; the command is to begin with enough to not be stopped at once.
 	if err := lease.Ensure(ctx, r.ttl/2); err != nil {
-		_ = lease.Release(ctx) // if it fails, it expires
+		_ = h.release(ctx, true) // if it fails, it expires
 		if errors.Is(err, redlatch.ErrNotHeld) {
 			return &failure{exitLost, err, "the command was not started"}
 		}
 		return err
 	}
-	c, err := child.Start(r.command(lease, path), lease.Deadline())
+	c, err := child.Start(r.command(h, path), lease.Deadline())
 	if err != nil {
-		_ = lease.Release(ctx) // if it fails, it expires
+		_ = h.release(ctx, true) // if it fails, it expires
 		if errors.Is(err, child.ErrGuard) {
 			return &failure{exitSystem, err, ""}
 		}
@@ -304,15 +331,15 @@ func (r *run) hold(lease *redlatch.Lease, path string, signals <-chan os.Signal)
 	status, cause := k.keep()
 	c.Close()
 	r.app.emit(exitEvent(r.name, status))
-	err = lease.Release(ctx)
+	err = h.release(ctx, status.Code != 0)
 	r.cutOff = errors.Is(err, redlatch.ErrUnreachable)
 	return r.outcome(status, cause, k.stopped, err)
 }
 
-func (r *run) command(lease *redlatch.Lease, path string) child.Command {
+func (r *run) command(lease *held, path string) child.Command {
 	return child.Command{
 		Path: path, Args: r.argv, Stdin: r.app.stdin, Stdout: r.app.stdout, Stderr: r.app.stderr,
-		Env: append(os.Environ(),
+		Env: append(append(os.Environ(), lease.env...),
 			"REDLATCH_NAME="+lease.Name(),
 			"REDLATCH_TOKEN="+strconv.FormatInt(lease.Token(), 10),
 			"REDLATCH_OWNER="+lease.Owner(),

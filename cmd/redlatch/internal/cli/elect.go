@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlatch/redlatch"
+)
+
+const electHelp = `Run a command while this process is the leader of the election NAME, and exit as it does.
+
+Candidates stand in line. The leader resigns when the command has ended, and the next one follows; a leader that dies is
+followed when its lease is over. REDLATCH_TOKEN is the number of the term, which grows with every leader. Signals, loss and
+exit codes are those of ` + "`redlatch run`" + `.
+
+With --observe no command runs: who leads is printed, now and at each change, until the program is interrupted.`
+
+const electExamples = `  redlatch elect scheduler -- ./scheduler.sh
+  redlatch elect --value 10.0.0.7:8080 api -- ./api
+  redlatch elect --observe api
+  redlatch elect --observe --json api | jq -r .value`
+
+func newElectCommand(a *app) *cobra.Command {
+	r := &run{app: a, verb: "elect", target: target{election: true}, waits: make(chan struct{}, 1)}
+	var observe bool
+	cmd := &cobra.Command{
+		Use:     "elect [flags] NAME -- COMMAND [ARG...]",
+		Short:   "Run a command while being the leader",
+		Long:    electHelp,
+		Example: electExamples,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if observe {
+				return oneName(cmd, args)
+			}
+			return r.parse(args, cmd.ArgsLenAtDash())
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if observe {
+				asJSON := a.events
+				a.events = false
+				return a.observe(cmd.Context(), args[0], asJSON)
+			}
+			return r.checked(cmd)
+		},
+	}
+	r.flags(cmd.Flags())
+	cmd.Flags().StringVar(&r.target.value, "value", "", "what others learn of the leader (default: host and process id)")
+	cmd.Flags().BoolVar(&observe, "observe", false, "print who leads, now and at each change")
+	return cmd
+}
+
+// leaderJSON is one line of `elect --observe --json`; value is "" and term 0 while nobody leads.
+type leaderJSON struct {
+	Time  time.Time `json:"time"`
+	Value string    `json:"value"`
+	Term  int64     `json:"term"`
+	Host  string    `json:"host"`
+	PID   int       `json:"pid"`
+}
+
+func (a *app) observe(ctx context.Context, name string, asJSON bool) error {
+	client, err := a.open(ctx, redlatch.Options{})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if _, err := client.Election(name).Leader(ctx); err != nil && asFailure(err).code != exitFailure {
+		return err // the name is refused, or in use for something else
+	}
+	for p := range client.Election(name).Observe(ctx) {
+		now := time.Now()
+		switch {
+		case asJSON:
+			err = a.answerJSON(leaderJSON{now.UTC().Truncate(time.Millisecond), p.Detail, p.Token, p.Host, p.PID})
+		case p.Owner == "":
+			err = a.answer("%s  nobody\n", now.Format(time.TimeOnly))
+		default:
+			err = a.answer("%s  %s  term %d  %s\n", now.Format(time.TimeOnly), plain(cmp.Or(p.Detail, "-")), p.Token, process(p))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

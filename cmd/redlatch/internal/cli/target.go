@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/redlatch/redlatch"
+)
+
+// target is which kind of lock a command runs under. The zero value is a mutex.
+type target struct {
+	shared, exclusive bool
+	permits           string
+	slots             int
+	instance          string
+	quarantine        time.Duration
+	once              bool
+	window            time.Duration
+	retryFailed       bool
+	election          bool // of `redlatch elect`
+	value             string
+
+	taken, of int64 // what permits says
+}
+
+func (t *target) flags(flags *pflag.FlagSet) {
+	flags.BoolVar(&t.shared, "shared", false, "a read-write lock, for reading: beside all others who do")
+	flags.BoolVar(&t.exclusive, "exclusive", false, "a read-write lock, for writing: alone")
+	flags.StringVar(&t.permits, "permits", "", "a semaphore: `k/n` for k of its n permits")
+	flags.IntVar(&t.slots, "slot-pool", 0, "a pool of `N` numbered slots; the command sees its number as REDLATCH_SLOT")
+	flags.StringVar(&t.instance, "instance", "", "with --slot-pool: `NAME` gets the slot again that it had last, if that is free")
+	flags.DurationVar(&t.quarantine, "quarantine", 0, "with --slot-pool: how long a slot rests whose holder vanished (default: --ttl)")
+	flags.BoolVar(&t.once, "once", false, "run at most once in a --window, over all hosts; otherwise do nothing, and exit with 0")
+	flags.DurationVar(&t.window, "window", 0, "with --once: from the start of a run, no other starts for so long")
+	flags.BoolVar(&t.retryFailed, "retry-failed", false, "with --once: let another run start in the window of one that failed")
+}
+
+// check refuses flags that contradict each other or make no sense.
+func (t *target) check(changed func(flag string) bool) error {
+	kinds := 0
+	for _, flag := range []string{"shared", "exclusive", "permits", "slot-pool", "once"} {
+		if changed(flag) {
+			kinds++
+		}
+	}
+	if kinds > 1 {
+		return usagef("each of them is another kind of lock", "of --shared, --exclusive, --permits, --slot-pool and --once, give one at most")
+	}
+	for flag, needs := range map[string]string{"instance": "slot-pool", "quarantine": "slot-pool", "window": "once", "retry-failed": "once"} {
+		if changed(flag) && !changed(needs) {
+			return usagef("", "--%s goes with --%s", flag, needs)
+		}
+	}
+	switch {
+	case changed("permits"):
+		return t.parsePermits()
+	case changed("slot-pool") && (t.slots < 1 || t.slots > 1<<20):
+		return usagef("", "--slot-pool is %d: it must be between 1 and %d", t.slots, 1<<20)
+	case changed("quarantine") && (t.quarantine < time.Millisecond || t.quarantine > maxTTL):
+		return usagef("", "--quarantine is %v: it must be between 1ms and %v", t.quarantine, maxTTL)
+	case t.once && !changed("window"):
+		return usagef("`--once --window 30m` for a job that starts every hour", "--once wants a --window")
+	case t.once && (t.window < minTTL || t.window > 366*24*time.Hour):
+		return usagef("", "--window is %v: it must be between %v and 366 days", t.window, minTTL)
+	case t.once && (changed("wait") || changed("try")):
+		return usagef("", "--once never waits, so it goes with neither --wait nor --try")
+	}
+	return nil
+}
+
+func (t *target) parsePermits() error {
+	k, n, ok := strings.Cut(t.permits, "/")
+	var e1, e2 error
+	t.taken, e1 = strconv.ParseInt(k, 10, 64)
+	t.of, e2 = strconv.ParseInt(n, 10, 64)
+	if !ok || e1 != nil || e2 != nil || t.taken < 1 || t.taken > t.of || t.of > 1<<40 {
+		return usagef("`--permits 2/10` for two of ten", "--permits is %q: it must be k/n, with k from 1 to n", t.permits)
+	}
+	return nil
+}
+
+// held is what a command runs under.
+type held struct {
+	*redlatch.Lease
+	env     []string                                     // beside what every command gets
+	release func(ctx context.Context, failed bool) error // how the command ended matters to --once
+}
+
+// errSkipped says that another run used the window.
+var errSkipped = errors.New("another run used the window")
+
+// acquire acquires the lock, waiting in line for it unless it is to try only.
+func (t *target) acquire(ctx context.Context, c *redlatch.Client, name string, try bool) (*held, error) {
+	switch {
+	case t.once:
+		return t.begin(ctx, c.Once(name, redlatch.OnceOptions{Window: t.window, RetryFailed: t.retryFailed}))
+	case t.slots > 0:
+		return t.takeSlot(ctx, c.SlotPool(name, t.slots, redlatch.SlotOptions{Instance: t.instance, Quarantine: t.quarantine}), try)
+	}
+	lease, err := t.lock(c, name, try)(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return hold(lease), nil
+}
+
+// lock is how to acquire what gives nothing but a lease.
+func (t *target) lock(c *redlatch.Client, name string, try bool) func(context.Context) (*redlatch.Lease, error) {
+	choose := func(wait, now func(context.Context) (*redlatch.Lease, error)) func(context.Context) (*redlatch.Lease, error) {
+		if try {
+			return now
+		}
+		return wait
+	}
+	switch {
+	case t.shared:
+		return choose(c.RWMutex(name).RLock, c.RWMutex(name).TryRLock)
+	case t.exclusive:
+		return choose(c.RWMutex(name).Lock, c.RWMutex(name).TryLock)
+	case t.of > 0:
+		s := c.Semaphore(name, t.of)
+		return choose(
+			func(ctx context.Context) (*redlatch.Lease, error) { return s.Acquire(ctx, t.taken) },
+			func(ctx context.Context) (*redlatch.Lease, error) { return s.TryAcquire(ctx, t.taken) })
+	case t.election:
+		e, value := c.Election(name), cmp.Or(t.value, itself())
+		return choose(
+			func(ctx context.Context) (*redlatch.Lease, error) { return e.Campaign(ctx, value) },
+			func(ctx context.Context) (*redlatch.Lease, error) { return e.TryCampaign(ctx, value) })
+	}
+	return choose(c.Mutex(name).Lock, c.Mutex(name).TryLock)
+}
+
+// itself is by what a leader is known that has no --value.
+func itself() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
+func hold(l *redlatch.Lease) *held {
+	return &held{Lease: l, release: func(ctx context.Context, _ bool) error { return l.Release(ctx) }}
+}
+
+func (t *target) takeSlot(ctx context.Context, p *redlatch.SlotPool, try bool) (*held, error) {
+	acquire := p.Acquire
+	if try {
+		acquire = p.TryAcquire
+	}
+	slot, err := acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h := hold(slot.Lease)
+	id, err := slot.ID()
+	if err != nil {
+		return nil, errors.Join(err, slot.Release(ctx))
+	}
+	h.env = []string{"REDLATCH_SLOT=" + strconv.Itoa(id)}
+	return h, nil
+}
+
+// begin starts a run in a window. The run is over when its result is known.
+func (t *target) begin(ctx context.Context, job *redlatch.Once) (*held, error) {
+	began, failed, over := make(chan *redlatch.Lease, 1), make(chan bool, 1), make(chan error, 1)
+	go func() {
+		ran, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
+			began <- l
+			if <-failed {
+				return errFailed
+			}
+			return nil
+		})
+		if !ran && err == nil {
+			err = errSkipped
+		}
+		over <- err
+	}()
+	select {
+	case err := <-over:
+		return nil, err
+	case l := <-began:
+		return &held{Lease: l, release: func(_ context.Context, f bool) error {
+			failed <- f
+			err := <-over
+			if errors.Is(err, redlatch.ErrNotHeld) || errors.Is(err, redlatch.ErrUnreachable) {
+				return err
+			}
+			return nil // that the command failed, it has said itself
+		}}, nil
+	}
+}
+
+var errFailed = errors.New("the command failed")
