@@ -204,7 +204,11 @@ func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
 		return []rueidis.Client{c.client}, nil
 	}
 	var masters []rueidis.Client
-	for addr, node := range c.client.Nodes() {
+	nodes := c.client.Nodes()
+	for addr, node := range nodes {
+		if len(nodes) == 1 { // nothing else can have keys; and an embedded server does not know ROLE
+			return []rueidis.Client{node}, nil
+		}
 		reply, err := do(ctx, node, node.B().Role().Build())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", addr, err)

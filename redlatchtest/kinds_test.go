@@ -10,5 +10,15 @@ import (
 func TestEveryKind(t *testing.T) {
 	t.Parallel()
 	s := redlatchtest.Start(t)
-	kindtest.Run(t, open(t, s), open(t, s), "")
+	c := open(t, s)
+	kindtest.Run(t, c, open(t, s), "")
+	if _, err := c.Mutex("listed").Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for info, err := range c.List(t.Context()) {
+		if err != nil {
+			t.Fatalf("List = %v", err)
+		}
+		t.Log(info.Name)
+	}
 }

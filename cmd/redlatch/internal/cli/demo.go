@@ -3,8 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+	"maps"
 	"net/url"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,14 +20,20 @@ import (
 
 const demoHelp = `Watch locks at work.
 
-Workers, each with a client of its own, contend for one lock. Whoever holds it adds one to a counter that checks fencing tokens.
-One worker crashes while it holds the lock, and one stalls for longer than its lease and then tries to write.
+With --scene mutex, the default, workers, each with a client of its own, contend for one lock. Whoever holds it adds one to a counter that checks fencing tokens.
+One worker crashes while it holds the lock, and one stalls for longer than its lease and then tries to write. The other scenes:
+
+  slots     five workers share three numbered slots; one crashes, one leaves, and those who wait take over
+  rw        four readers and two writers share a document
+  lottery   ten instances start every draw at the same moment, and one of them draws
+  all       one after the other
 
 Without --redis everything runs inside this process, on the embedded server. With it, the demo uses a prefix of its own on that
 server, and leaves one key behind that expires within an hour.
 
-The exit code is 0 if every promise was kept: nobody held the lock together with another, tokens strictly increased, the lock of the
-crashed worker was taken over, the late write was refused, and every worker had its turn.`
+The exit code is 0 if every promise was kept. For the mutex: nobody held the lock together with another, tokens strictly increased, the
+lock of the crashed worker was taken over, the late write was refused, and every worker had its turn. What else was promised is told
+with the results.`
 
 // The bounds of the demo's flags: both faults need their time, and a row must fit on a screen.
 const (
@@ -34,12 +43,12 @@ const (
 )
 
 func newDemoCommand(a *app) *cobra.Command {
-	duration, workers, asJSON := 10*time.Second, 8, false
+	duration, workers, asJSON, scene := 10*time.Second, 8, false, "mutex"
 	cmd := &cobra.Command{
 		Use:     "demo",
 		Short:   "Watch locks at work, with nothing to install",
 		Long:    demoHelp,
-		Example: "  redlatch demo\n  redlatch demo --duration 5s --workers 4\n  redlatch demo --redis redis://127.0.0.1:6379 --json",
+		Example: "  redlatch demo\n  redlatch demo --scene all --duration 5s\n  redlatch demo --redis redis://127.0.0.1:6379 --json",
 		Args:    nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if duration < minDemo || duration > maxDemo {
@@ -48,19 +57,27 @@ func newDemoCommand(a *app) *cobra.Command {
 			if workers < 2 || workers > maxWorkers {
 				return usagef("", "--workers is %d: it must be between 2 and %d", workers, maxWorkers)
 			}
-			return a.demo(cmd.Context(), demo.Config{URL: a.redis, Duration: duration, Workers: workers}, asJSON)
+			if scene != "mutex" && cmd.Flags().Changed("workers") {
+				return usagef("", "--workers is for --scene mutex; the others have as many as they need")
+			}
+			return a.demo(cmd.Context(), scene, demo.Config{URL: a.redis, Duration: duration, Workers: workers}, asJSON)
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&duration, "duration", duration, "how long it runs")
+	flags.StringVar(&scene, "scene", scene, "mutex, slots, rw, lottery or all")
+	flags.DurationVar(&duration, "duration", duration, "how long it runs, each scene of all")
 	flags.IntVar(&workers, "workers", workers, "how many contend")
 	flags.BoolVar(&asJSON, "json", false, "answer with one JSON object; the timeline goes to stderr")
 	return cmd
 }
 
-func (a *app) demo(ctx context.Context, c demo.Config, asJSON bool) error {
+func (a *app) demo(ctx context.Context, name string, c demo.Config, asJSON bool) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	scenes, err := choose(name)
+	if err != nil {
+		return err
+	}
 	where := "Redis at " + safeURL(c.URL)
 	if c.URL == "" {
 		server, err := redlatchtest.Listen("127.0.0.1:0")
@@ -70,33 +87,95 @@ func (a *app) demo(ctx context.Context, c demo.Config, asJSON bool) error {
 		defer server.Close()
 		c.URL, where = server.URL(), "the embedded server"
 	}
-	out := a.stdout
+	s := &show{app: a, out: a.stdout, where: where, asJSON: asJSON}
 	if asJSON {
-		out = a.stderr
+		s.out = a.stderr
 	}
-	line := newTimeline(out, c.Workers, c.Duration)
-	fmt.Fprintf(out, "%d workers contend for one lock on %s, for %v; a lease lasts %v\n\n", c.Workers, where, c.Duration, demo.TTL(c.Duration))
-	c.Tell = line.tell
-	stopLine := line.start()
-	verdict, err := demo.Run(ctx, c)
-	stopLine()
-	if err != nil {
-		return err
-	}
-	fmt.Fprint(out, "\n"+verdictText(verdict, demo.TTL(c.Duration)))
-	if asJSON {
-		if err := a.answerJSON(verdict); err != nil {
+	var broken []string
+	if name == "mutex" || name == "all" {
+		if broken, err = s.mutex(ctx, c); err != nil {
 			return err
 		}
 	}
-	if len(verdict.Broken) > 0 {
-		err := fmt.Errorf("not shown: %s", strings.Join(verdict.Broken, "; "))
-		if ctx.Err() != nil {
-			return &failure{exitFailure, fmt.Errorf("ended early, so %w", err), ""}
+	for _, scene := range scenes {
+		more, err := s.scene(ctx, scene, c)
+		if err != nil {
+			return err
 		}
-		return &failure{exitFailure, err, ""}
+		broken = append(broken, more...)
 	}
-	return nil
+	if len(broken) == 0 {
+		return nil
+	}
+	err = fmt.Errorf("not shown: %s", strings.Join(broken, "; "))
+	if ctx.Err() != nil {
+		err = fmt.Errorf("ended early, so %w", err)
+	}
+	return &failure{exitFailure, err, ""}
+}
+
+// choose is the scenes of that name, beside the mutex.
+func choose(name string) ([]demo.Scene, error) {
+	all := demo.Scenes()
+	for _, scene := range all {
+		if scene.Name == name {
+			return []demo.Scene{scene}, nil
+		}
+	}
+	switch name {
+	case "mutex":
+		return nil, nil
+	case "all":
+		return all, nil
+	}
+	return nil, usagef("mutex, slots, rw, lottery and all are known", "there is no scene %q", name)
+}
+
+// show prints scenes.
+type show struct {
+	*app
+	out    io.Writer // the timeline
+	where  string
+	asJSON bool
+}
+
+// mutex shows the main scene, and returns the promises that were not kept.
+func (s *show) mutex(ctx context.Context, c demo.Config) ([]string, error) {
+	line := newTimeline(s.out, c.Workers, c.Duration)
+	fmt.Fprintf(s.out, "%d workers contend for one lock on %s, for %v; a lease lasts %v\n\n", c.Workers, s.where, c.Duration, demo.TTL(c.Duration))
+	c.Tell = line.tell
+	stop := line.start()
+	verdict, err := demo.Run(ctx, c)
+	stop()
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprint(s.out, "\n"+verdictText(verdict, demo.TTL(c.Duration)))
+	if s.asJSON {
+		err = s.answerJSON(verdict)
+	}
+	return verdict.Broken, err
+}
+
+// scene shows another one.
+func (s *show) scene(ctx context.Context, scene demo.Scene, c demo.Config) ([]string, error) {
+	line := newTimeline(s.out, scene.Workers, c.Duration)
+	fmt.Fprintf(s.out, "\n%s: %s; on %s, for %v\n\n", scene.Name, scene.About, s.where, c.Duration)
+	c.Tell = line.tell
+	stop := line.start()
+	report, err := scene.Play(ctx, c)
+	stop()
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(s.out)
+	for _, what := range slices.Sorted(maps.Keys(report.Counts)) {
+		fmt.Fprintf(s.out, "  %-22s %d\n", strings.ReplaceAll(what, "_", " "), report.Counts[what])
+	}
+	if s.asJSON {
+		err = s.answerJSON(report)
+	}
+	return report.Broken, err
 }
 
 // safeURL is a URL without its password.

@@ -76,21 +76,20 @@ type run struct {
 
 // Run runs the demo and returns what came of it, also when ctx ends it early. The error tells of what kept it from running.
 func Run(ctx context.Context, c Config) (Verdict, error) {
-	// A prefix of its own, so that demos on a shared server leave each other alone. All that stays behind is the fence key, for an hour.
-	r := &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: TTL(c.Duration)}
+	r := newRun(c)
 	ctx, cancel := context.WithTimeout(ctx, c.Duration)
 	defer cancel()
 	r.after(ctx, crashAt, &r.crash)
 	r.after(ctx, stallAt, &r.stall)
 
-	workers := make([]*worker, c.Workers)
-	for i := range workers {
-		w := &worker{run: r, number: i + 1}
-		if err := w.connect(); err != nil {
-			return Verdict{}, err
+	workers, err := r.hire()
+	defer func() {
+		for _, w := range workers {
+			w.client.Close()
 		}
-		defer func() { w.client.Close() }()
-		workers[i] = w
+	}()
+	if err != nil {
+		return Verdict{}, err
 	}
 	errs := make([]error, len(workers))
 	var wg sync.WaitGroup
@@ -103,6 +102,24 @@ func Run(ctx context.Context, c Config) (Verdict, error) {
 	}
 	wg.Wait()
 	return r.history.verdict(&r.counter, c.Workers), errors.Join(errs...)
+}
+
+// newRun begins a demo, under a prefix of its own, so that demos on a shared server leave each other alone. All that stays behind is the
+// fence key, for an hour.
+func newRun(c Config) *run {
+	return &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: TTL(c.Duration)}
+}
+
+// hire connects the workers; those that it could, if there is an error.
+func (r *run) hire() (workers []*worker, err error) {
+	for i := range r.Workers {
+		w := &worker{run: r, number: i + 1}
+		if err := w.connect(); err != nil {
+			return workers, err
+		}
+		workers = append(workers, w)
+	}
+	return workers, nil
 }
 
 // after sets a flag when that part of the duration has passed.

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/redis/rueidis"
-
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/address"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
@@ -26,10 +25,9 @@ type link struct {
 }
 
 func dial(url string) (*link, error) {
-	o, err := rueidis.ParseURL(url)
+	o, _, err := address.Parse(url)
 	if err != nil {
-		// The text of a URL error repeats the URL, and with it the password.
-		return nil, fmt.Errorf("the Redis URL cannot be used: %w", redlatch.ErrInvalid)
+		return nil, fmt.Errorf("the Redis URL cannot be used: %w: %w", redlatch.ErrInvalid, err)
 	}
 	c, err := redlatchrueidis.Open(o)
 	if err != nil {
