@@ -198,11 +198,14 @@ func (l *MultiLease) Token(name string) int64 {
 	return 0
 }
 
-// Held reports whether all the names are held at this moment.
-func (l *MultiLease) Held() bool { return l.Remaining() > 0 }
+// Held reports whether all the names are held at this moment. When it returns false, Context is done already.
+func (l *MultiLease) Held() bool { return l.Err() == nil }
 
 // Remaining is how long all the names are sure to be held without another extend; 0 if one of them is not held.
 func (l *MultiLease) Remaining() time.Duration {
+	if l.Err() != nil {
+		return 0
+	}
 	least := l.leases[0].Remaining()
 	for _, lease := range l.leases[1:] {
 		least = min(least, lease.Remaining())
@@ -214,6 +217,7 @@ func (l *MultiLease) Remaining() time.Duration {
 func (l *MultiLease) Err() error {
 	for _, lease := range l.leases {
 		if err := lease.Err(); err != nil {
+			l.cancel(err) // the lease's own context tells ours, too, a moment later
 			return err
 		}
 	}

@@ -1,0 +1,311 @@
+package redlatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+// connect is what every example below begins with.
+func connect() *redlatch.Client {
+	client, err := redlatch.Open(context.Background(), url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client
+}
+
+func ExampleReentrantMutex() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	account := client.ReentrantMutex("account:7")
+	deposit := func(ctx context.Context) error {
+		return account.Do(ctx, func(context.Context, *redlatch.Lease) error { // enters again
+			fmt.Println("deposit")
+			return nil
+		})
+	}
+	err := account.Do(ctx, func(ctx context.Context, _ *redlatch.Lease) error {
+		fmt.Println("transfer")
+		return deposit(ctx) // its context says who enters
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// transfer
+	// deposit
+}
+
+func ExampleWithOwner() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	// Two steps of one workflow, perhaps in two processes.
+	ctx = redlatch.WithOwner(ctx, "workflow:81")
+	order := client.ReentrantMutex("order:81")
+	first, err := order.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	second, err := order.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("one token:", first.Token() == second.Token())
+	for _, step := range []*redlatch.Lease{first, second} {
+		inside, err := order.Unlock(ctx, step)
+		fmt.Println("still inside:", inside, err)
+	}
+	// Output:
+	// one token: true
+	// still inside: true <nil>
+	// still inside: false <nil>
+}
+
+func ExampleRWMutex() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	catalog := client.RWMutex("catalog")
+	one, err := catalog.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	other, err := catalog.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = catalog.TryLock(ctx)
+	fmt.Println("a writer beside two readers:", errors.Is(err, redlatch.ErrTaken))
+	one.Release(ctx)
+	other.Release(ctx)
+
+	err = catalog.Do(ctx, func(context.Context, *redlatch.Lease) error {
+		fmt.Println("written")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// a writer beside two readers: true
+	// written
+}
+
+func ExampleRWMutex_Downgrade() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	config := client.RWMutex("config")
+	write, err := config.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	read, err := config.Downgrade(ctx, write) // nobody can have written in between
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer read.Release(ctx)
+	fmt.Println("writing:", write.Held(), "reading:", read.Held())
+	// Output: writing: false reading: true
+}
+
+func ExampleSemaphore() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	render := client.Semaphore("render", 3) // three at a time, over the whole fleet
+	big, err := render.Acquire(ctx, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer big.Release(ctx)
+	_, err = render.TryAcquire(ctx, 2)
+	fmt.Println("two more:", errors.Is(err, redlatch.ErrExhausted))
+	err = render.Do(ctx, 1, func(context.Context, *redlatch.Lease) error {
+		fmt.Println("one more: rendered")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// two more: true
+	// one more: rendered
+}
+
+func ExampleSlotPool() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	workers := client.SlotPool("workers", 1024, redlatch.SlotOptions{Instance: "pod-3"})
+	err := workers.Do(ctx, func(_ context.Context, slot *redlatch.Slot) error {
+		id, err := slot.ID()
+		fmt.Println("this is worker", id)
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: this is worker 0
+}
+
+func ExampleSlot() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	slot, err := client.SlotPool("ports", 10, redlatch.SlotOptions{Quarantine: time.Minute}).Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	id, err := slot.ID()
+	fmt.Println(id, err)
+	slot.Release(ctx)
+	_, err = slot.ID() // it may be another's by now
+	fmt.Println(errors.Is(err, redlatch.ErrNotHeld))
+	// Output:
+	// 0 <nil>
+	// true
+}
+
+func ExampleSlotOptions() {
+	// A slot is given to its last instance again, and rests for ten minutes when an instance vanished.
+	fmt.Println(redlatch.SlotOptions{Instance: "pod-3", Quarantine: 10 * time.Minute}.Quarantine)
+	// Output: 10m0s
+}
+
+func ExampleElection() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	scheduler := client.Election("scheduler")
+	err := scheduler.Run(ctx, "10.0.0.7:8080", func(ctx context.Context, term *redlatch.Lease) error {
+		leader, err := scheduler.Leader(ctx)
+		fmt.Println(leader.Detail, "leads in its own term:", leader.Token == term.Token())
+		return err // Run resigns now; most leaders would go on until ctx is done
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: 10.0.0.7:8080 leads in its own term: true
+}
+
+func ExampleElection_Observe() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	client := connect()
+	defer client.Close()
+
+	api := client.Election("api")
+	leaders := api.Observe(ctx)
+	fmt.Printf("%q\n", (<-leaders).Detail)
+	term, err := api.Campaign(ctx, "here")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%q\n", (<-leaders).Detail)
+	api.Resign(ctx, term)
+	fmt.Printf("%q\n", (<-leaders).Detail)
+	// Output:
+	// ""
+	// "here"
+	// ""
+}
+
+func ExampleOnce() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	// Started every hour by ten instances: a window of half an hour tells their starts from those of the next hour.
+	draw := client.Once("draw", redlatch.OnceOptions{Window: 30 * time.Minute})
+	for range 2 {
+		ran, err := draw.Do(ctx, func(context.Context, *redlatch.Lease) error {
+			fmt.Println("and the winner is ...")
+			return nil
+		})
+		fmt.Println(ran, err)
+	}
+	// Output:
+	// and the winner is ...
+	// true <nil>
+	// false <nil>
+}
+
+func ExampleOnceOptions() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	report := client.Once("report", redlatch.OnceOptions{Window: time.Hour, RetryFailed: true})
+	for n := range 3 {
+		ran, err := report.Do(ctx, func(context.Context, *redlatch.Lease) error {
+			if n == 0 {
+				return errors.New("out of paper")
+			}
+			return nil
+		})
+		fmt.Println(ran, err)
+	}
+	// Output:
+	// true out of paper
+	// true <nil>
+	// false <nil>
+}
+
+func ExampleMulti() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	// In whatever order the names are given, two transfers between the same accounts do not wait for each other.
+	accounts := client.Multi("account:9", "account:2")
+	err := accounts.Do(ctx, func(_ context.Context, l *redlatch.MultiLease) error {
+		fmt.Println(accounts.Names(), l.Held())
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: [account:2 account:9] true
+}
+
+func ExampleMultiLease() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	lease, err := client.Multi("from", "to").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client.ForceRelease(ctx, "to", "")
+	for _, one := range lease.Leases() {
+		one.Extend(ctx) // finds out
+	}
+	fmt.Println("held:", lease.Held(), "token:", lease.Token("from"))
+	fmt.Println("of the work:", lease.Context().Err())
+	lease.Release(ctx)
+	// Output:
+	// held: false token: 0
+	// of the work: context canceled
+}
+
+func ExampleKindError() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	lease, err := client.Semaphore("shared name", 3).Acquire(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+	var kind *redlatch.KindError
+	_, err = client.Mutex("shared name").TryLock(ctx)
+	if errors.As(err, &kind) {
+		fmt.Println("wanted a", kind.Want, "and found a", kind.Got)
+	}
+	// Output: wanted a mutex and found a semaphore
+}
