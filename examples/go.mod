@@ -3,13 +3,13 @@ module github.com/redlatch/redlatch/examples
 go 1.26
 
 require (
+	github.com/redis/rueidis v1.0.79
 	github.com/redlatch/redlatch v0.0.0
 	github.com/redlatch/redlatch/redlatchtest v0.0.0
 )
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
-	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )

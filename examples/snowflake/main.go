@@ -1,0 +1,101 @@
+// Snowflake IDs: numbers that are unique over a whole fleet without asking anybody for each of them. Every process needs a worker number of
+// its own for that, which a slot pool gives it, and must never use a millisecond twice under that number, which a mark in Redis sees to.
+//
+// It has several workers make IDs, one of which loses its slot and goes on with another, and prints that all IDs are different.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/examples/internal/server"
+	"github.com/redlatch/redlatch/redlatchrueidis"
+)
+
+const (
+	fleet    = 4
+	idsOfOne = 50_000
+)
+
+func main() {
+	url, stop := server.URL()
+	defer stop()
+
+	var mu sync.Mutex
+	seen := make(map[int64]bool)
+	var work sync.WaitGroup
+	for i := range fleet {
+		work.Go(func() {
+			ids := worker(url, i)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, id := range ids {
+				seen[id] = true
+			}
+		})
+	}
+	work.Wait()
+	fmt.Printf("%d workers made %d IDs, of which %d are different\n", fleet, fleet*idsOfOne, len(seen))
+	if len(seen) != fleet*idsOfOne {
+		log.Fatal("some are not")
+	}
+}
+
+// worker makes IDs as one process of the fleet.
+func worker(url string, number int) (ids []int64) {
+	ctx := context.Background()
+	conn, err := redlatchrueidis.Open(rueidis.MustParseURL(url))
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := redlatch.New(conn, redlatch.Options{Program: fmt.Sprintf("snowflake %d", number)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	pool := client.SlotPool("worker", workers, redlatch.SlotOptions{Quarantine: time.Minute})
+
+	for len(ids) < idsOfOne {
+		err := pool.Do(ctx, func(ctx context.Context, slot *redlatch.Slot) error {
+			g, err := NewGenerator(ctx, conn, slot, time.Now)
+			for err == nil && len(ids) < idsOfOne {
+				if number == 0 && len(ids) == idsOfOne/2 && slot.Token() > 0 {
+					lose(client, slot) // once: as if it had been suspended for too long
+				}
+				var id int64
+				if id, err = g.Next(ctx); err == nil {
+					ids = append(ids, id)
+				}
+				if errors.Is(err, errClock) {
+					time.Sleep(10 * time.Millisecond)
+					err = nil
+				}
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, redlatch.ErrNotHeld) {
+			log.Fatal(err)
+		}
+		if err != nil {
+			fmt.Println("a worker lost its slot and takes another")
+			number = -1
+		}
+	}
+	return ids
+}
+
+// lose has Redis take the slot away.
+func lose(client *redlatch.Client, slot *redlatch.Slot) {
+	ctx := context.Background()
+	if _, err := client.ForceRelease(ctx, slot.Name(), slot.Owner()); err != nil {
+		log.Fatal(err)
+	}
+	_ = slot.Extend(ctx) // finds out
+}
