@@ -71,8 +71,14 @@ func TestOnceThatFails(t *testing.T) {
 		t.Error("without RetryFailed: want one run, which failed, and no other")
 	}
 	again := c.Once("again", redlatch.OnceOptions{Window: time.Hour, RetryFailed: true})
-	if !run(t, again, errFailed) || !run(t, again, errFailed) || !run(t, again, nil) || run(t, again, nil) {
-		t.Error("with RetryFailed: want two runs that failed, one that did not, and no other")
+	for i, want := range []bool{true, true, true, false} {
+		result := errFailed
+		if i >= 2 {
+			result = nil
+		}
+		if ran := run(t, again, result); ran != want {
+			t.Errorf("with RetryFailed, after two runs that failed and one that did not: start %d ran %t, want %t", i, ran, want)
+		}
 	}
 	if left, _ := c.Inspect(t.Context(), "again"); len(left.Holders) != 1 || !left.Holders[0].Resting || left.Remaining <= 59*time.Minute {
 		t.Errorf("Inspect = %+v, want a window of nearly an hour", left)
