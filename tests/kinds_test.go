@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -525,5 +526,104 @@ func TestBadInput(t *testing.T) {
 	}
 	if got := s.Do("KEYS", "redlatch:a*"); got != "" {
 		t.Errorf("keys %q are there", got)
+	}
+}
+
+// TestOnceLostReply: a start whose reply was lost is sent again, and runs once.
+func TestOnceLostReply(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startProxy(t, s)
+	c := open(t, p.url(), sluggish())
+	if !run(t, c.Once("warm", redlatch.OnceOptions{Window: time.Hour}), nil) {
+		t.Fatal("the first start did not run")
+	}
+	p.swallow(replies)
+	runs, over := 0, make(chan error, 1)
+	go func() {
+		_, err := c.Once("a", redlatch.OnceOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error { runs++; return nil })
+		over <- err
+	}()
+	eventually(t, "it is inside", func() bool { return s.Do("EXISTS", stateKey("a")) == "1" })
+	p.heal()
+	if err := receive(t, over, "the run"); err != nil || runs != 1 {
+		t.Errorf("Do = %v with %d runs, want one", err, runs)
+	}
+	if run(t, c.Once("a", redlatch.OnceOptions{Window: time.Hour}), nil) {
+		t.Error("it ran again in the same window")
+	}
+}
+
+// TestReentryTakesTheLaterEnd of the two leases, never their sum; and an entry that died is not counted for ever.
+func TestReentryTakesTheLaterEnd(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), brisk(lasting))
+	enter := func(ttl time.Duration) *redlatch.Lease {
+		t.Helper()
+		l, err := c.ReentrantMutex("a").With(redlatch.LeaseOptions{TTL: ttl, NoRenew: true}).Lock(redlatch.WithOwner(t.Context(), "me"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	ends := func(low, high time.Duration) {
+		t.Helper()
+		left, _ := strconv.Atoi(s.Do("PTTL", stateKey("a")))
+		if d := time.Duration(left) * time.Millisecond; d <= low || d > high {
+			t.Errorf("%v are left, want more than %v and no more than %v", d, low, high)
+		}
+	}
+	first := enter(10 * time.Minute)
+	enter(time.Minute)
+	ends(9*time.Minute, 10*time.Minute)
+	enter(20 * time.Minute)
+	ends(19*time.Minute, 20*time.Minute)
+	brief := enter(200 * time.Millisecond)
+	if got := s.Do("HGET", stateKey("a"), "me"); got != "4" {
+		t.Errorf("count %s, want 4", got)
+	}
+	<-brief.Context().Done()
+	eventually(t, "the brief entry is over in Redis, too", func() bool {
+		ends, _ := strconv.ParseInt(s.Do("HGET", insideKey("a"), briefest(s)), 10, 64)
+		return ends == 0 || time.Now().UnixMilli() > ends
+	})
+	release(t, first)
+	if got := s.Do("HGET", stateKey("a"), "me"); got != "2" {
+		t.Errorf("count %s, want 2: one left, one died", got)
+	}
+	if _, err := c.ForceRelease(t.Context(), "a", "me"); err != nil {
+		t.Errorf("ForceRelease of all entries of an owner = %v, want nil", err)
+	}
+	free(t, s, "a")
+}
+
+// briefest is the entry that ends first.
+func briefest(s *redistest.Server) (entry string) {
+	least := int64(1 << 62)
+	all := strings.Fields(s.Do("HGETALL", insideKey("a")))
+	for i := 0; i+1 < len(all); i += 2 {
+		if ends, _ := strconv.ParseInt(all[i+1], 10, 64); ends < least {
+			entry, least = all[i], ends
+		}
+	}
+	return entry
+}
+
+// TestReadersAndWritersHaveTTLsOfTheirOwn.
+func TestReadersAndWritersHaveTTLsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := open(t, s.URL(), brisk(lasting)).RWMutex("a").
+		WithRead(redlatch.LeaseOptions{TTL: time.Minute}).WithWrite(redlatch.LeaseOptions{TTL: 5 * time.Minute})
+	for want, acquire := range map[time.Duration]func(context.Context) (*redlatch.Lease, error){time.Minute: m.RLock, 5 * time.Minute: m.Lock} {
+		l, err := acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, _ := strconv.Atoi(s.Do("PTTL", stateKey("a"))); time.Duration(left)*time.Millisecond > want || l.Remaining() > want || l.Remaining() < want/2 {
+			t.Errorf("%d ms in Redis, %v here, want up to %v", left, l.Remaining(), want)
+		}
+		release(t, l)
 	}
 }
