@@ -30,8 +30,8 @@ func (e *Election) Name() string { return e.latch.name }
 // Campaign waits in line until the caller is the leader. value is what others learn of it, such as the address at which it serves: at most
 // 256 bytes of valid UTF-8 without control characters, or "".
 //
-// The context of the returned lease is done when leadership is lost. Campaign returns, and fails, as [Mutex.Lock] does. To give leadership
-// up, stop the work and call [Election.Resign].
+// The context of the returned lease is done when leadership is lost. Campaign returns, and fails, as [Mutex.Lock] does, also with
+// [ErrDeadlock] under the context of a term in this very election. To give leadership up, stop the work and call [Election.Resign].
 func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
 	if err := e.latch.again(ctx); err != nil {
 		return nil, err

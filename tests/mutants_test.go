@@ -26,6 +26,62 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"slot that is extended while it rests", "internal/script/lua/holds.lua",
+		"or free - rest <= millis()", "or free <= millis()", "TestSlots",
+	},
+	{
+		"size that is forgotten while somebody waits", "internal/script/lua/holds.lua",
+		"if redis.call('EXISTS', QUEUE) == 0 then tidy() end", "tidy()", "TestKindsBehaveLikeTheirModels",
+	},
+	{
+		"one reader at a time out of the line", "internal/script/lua/rwmutex.lua",
+		"how, how == 'r'\nend\n\nlocal function leave", "how, false\nend\n\nlocal function leave", "TestReadersAreLetInTogether",
+	},
+	{
+		"readers beside a writer", "internal/script/lua/rwmutex.lua",
+		"if inside > 0 and (how == 'w' or writer ~= '') then", "if inside > 0 and how == 'w' then", "TestKindsBehaveLikeTheirModels",
+	},
+	{
+		"writer that is dead and stays", "internal/script/lua/rwmutex.lua",
+		"    remark(kind, writer, '')\n    writer = ''\n", "", "TestKindsBehaveLikeTheirModels",
+	},
+	{
+		"slot that stays taken after a release", "internal/script/lua/slotpool.lua",
+		"  clear(slot)\n  drop(owner)", "  drop(owner)", "TestSlots",
+	},
+	{
+		"slot whose number is told after the loss", "slotpool.go",
+		"\tif err := s.Err(); err != nil {\n\t\treturn 0, err\n\t}\n\treturn s.id, nil", "\treturn s.id, nil", "TestSlots",
+	},
+	{
+		"run that failed and uses its window up all the same", "internal/script/lua/once.lua",
+		"if result == 'done' and", "if", "TestOnceThatFails",
+	},
+	{
+		"window of a run that died", "internal/script/lua/once.lua",
+		"  if always == '1' then close(ends) end\n", "", "TestOnceOfAProcessThatDied",
+	},
+	{
+		"re-entry that shortens the lease", "internal/script/lua/reentrant.lua",
+		"  if redis.call('PTTL', K) >= ttl then return end\n", "", "TestReentryTakesTheLaterEnd",
+	},
+	{
+		"re-entry that waits for itself", "internal/script/lua/acquire.lua",
+		"if not got then token, got = join(owner, ttl, arg) end\n", "", "TestKindsBehaveLikeTheirModels",
+	},
+	{
+		"several names of which one is taken", "internal/script/lua/multi.lua",
+		"if held and held ~= owner or not held and", "if not held and", "TestMultiOfWhichOneIsTaken",
+	},
+	{
+		"several names in any order", "multi.go",
+		"\tslices.Sort(m.names)\n", "", "TestMultiTakesOneRequest|TestMultiDoesNotDeadlock",
+	},
+	{
+		"acquisition that no replica acknowledged", "latch.go",
+		"case acks < n:", "case acks < 0:", "TestAcquisitionWaitsForReplicas",
+	},
+	{
 		"release without looking at the owner", "internal/script/lua/mutex.lua",
 		"if redis.call('GET', K) ~= owner then return false end\n  redis.call('DEL', K)", "redis.call('DEL', K)",
 		"TestExtendOfAnothersLock",
