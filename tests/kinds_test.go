@@ -627,3 +627,30 @@ func TestReadersAndWritersHaveTTLsOfTheirOwn(t *testing.T) {
 		release(t, l)
 	}
 }
+
+// TestOwnersInsideGoPastTheLine: an owner that enters again, and a reader that reads once more, would otherwise wait for those who wait for
+// them.
+func TestOwnersInsideGoPastTheLine(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	for name, l := range map[string]struct{ enter, wait func(context.Context) (*redlatch.Lease, error) }{
+		"reentrant": {c.ReentrantMutex("reentrant").TryLock, other.ReentrantMutex("reentrant").Lock},
+		"reader":    {c.RWMutex("reader").TryRLock, other.RWMutex("reader").Lock},
+	} {
+		first, err := l.enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := goAcquire(func() (*redlatch.Lease, error) { return l.wait(t.Context()) })
+		queued(t, s, name, 1)
+		second, err := l.enter(first.Context())
+		if err != nil {
+			t.Errorf("%s: entering again with somebody in line = %v, want a lease", name, err)
+		} else {
+			release(t, second)
+		}
+		release(t, first)
+		release(t, await(t, next))
+	}
+}

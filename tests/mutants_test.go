@@ -67,7 +67,7 @@ var mutants = []mutant{
 	},
 	{
 		"re-entry that waits for itself", "internal/script/lua/acquire.lua",
-		"if not got then token, got = join(owner, ttl, arg) end\n", "", "TestKindsBehaveLikeTheirModels",
+		"if not got then token, got = join(owner, ttl, arg) end\n", "", "TestOwnersInsideGoPastTheLine",
 	},
 	{
 		"several names of which one is taken", "internal/script/lua/multi.lua",
