@@ -634,7 +634,9 @@ func TestOwnersInsideGoPastTheLine(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
-	for name, l := range map[string]struct{ enter, wait func(context.Context) (*redlatch.Lease, error) }{
+	for name, l := range map[string]struct {
+		enter, wait func(context.Context) (*redlatch.Lease, error)
+	}{
 		"reentrant": {c.ReentrantMutex("reentrant").TryLock, other.ReentrantMutex("reentrant").Lock},
 		"reader":    {c.RWMutex("reader").TryRLock, other.RWMutex("reader").Lock},
 	} {

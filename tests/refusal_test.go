@@ -60,6 +60,7 @@ func TestReplicaIsPromoted(t *testing.T) {
 
 func TestServerThatLoadsItsData(t *testing.T) {
 	t.Parallel()
+	redistest.Needs(t, "way to make it answer while it loads little")
 	s := redistest.Start(t, "--key-load-delay", "200", "--loading-process-events-interval-bytes", "1024")
 	hasty, steady := open(t, s.URL(), impatient()), open(t, s.URL(), redlatch.Options{RequestTimeout: patience})
 	s.Do("EVAL", "for i = 1, 100000 do redis.call('SET', 'key' .. i, i) end", "0")
@@ -141,7 +142,7 @@ func TestNoPassword(t *testing.T) {
 func TestPasswordChangesUnderAClient(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	s.Do("ACL", "SETUSER", "guest", "on", ">old-secret", "~*", "&*", "+@all")
+	s.AllowUser("guest", "on", ">old-secret", "~*", "&*", "+@all")
 	c := open(t, "redis://guest:old-secret@"+s.Addr(), stubborn)
 	l := lock(t, c.Mutex("held"))
 	s.Do("ACL", "SETUSER", "guest", "resetpass", ">new-secret")
@@ -167,7 +168,7 @@ func TestNotPermitted(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			s.Do(append([]string{"ACL", "SETUSER", "guest", "on", ">guest-secret"}, rights...)...)
+			s.AllowUser("guest", append([]string{"on", ">guest-secret"}, rights...)...)
 			c := open(t, "redis://guest:guest-secret@"+s.Addr(), stubborn)
 			_, err := c.Mutex("a").TryLock(t.Context())
 			wantRefused(t, s, err, "")

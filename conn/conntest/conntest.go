@@ -16,6 +16,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,7 +199,7 @@ func wantReplyError(t *testing.T, what string, err error, code string) {
 	var sent *conn.ReplyError
 	if !errors.As(err, &sent) {
 		t.Errorf("%s = %v (%T), want a ReplyError", what, err, err)
-	} else if sent.Code() != code {
+	} else if sent.Code() != code && !strings.Contains(sent.Text, "-"+code+" ") { // a Redis before 7.0 tells of the script first
 		t.Errorf("%s = %q, want the code %s", what, sent.Text, code)
 	}
 }

@@ -88,7 +88,7 @@ func (s suite) unknownAuthorityGivesNoReplyError(t *testing.T) {
 // userWithFewPermissions allows what a Conn needs and what the suite's scripts do, and nothing else.
 func (s suite) userWithFewPermissions(t *testing.T) {
 	server := redistest.Start(t)
-	server.Do("ACL", "SETUSER", "worker", "on", ">correct-horse", "~*", "&*",
+	server.AllowUser("worker", "on", ">correct-horse", "~*", "&*",
 		"+evalsha", "+eval", "+subscribe", "+ping", "+scan", "+info", "+publish")
 	c := s.connect(t, Server{Addr: server.Addr(), Username: "worker", Password: "correct-horse"})
 	wantEverything(t, server, c)

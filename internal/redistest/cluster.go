@@ -19,7 +19,7 @@ func StartCluster(t testing.TB, n int, args ...string) []*Server {
 	for i := range nodes {
 		nodes[i] = Start(t, append([]string{"--cluster-enabled", "yes"}, args...)...)
 		nodes[i].Do("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)) // else the nodes have to settle who yields
-		nodes[i].Do("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/n), strconv.Itoa((i+1)*slots/n-1))
+		nodes[i].Do(share(i, n)...)
 	}
 	for _, node := range nodes[1:] {
 		host, port, _ := net.SplitHostPort(node.Addr())
@@ -29,6 +29,15 @@ func StartCluster(t testing.TB, n int, args ...string) []*Server {
 		node.awaitCluster(n)
 	}
 	return nodes
+}
+
+// share is the command that gives node i of n its slots.
+func share(i, n int) []string {
+	command := []string{"CLUSTER", "ADDSLOTS"}
+	for slot := i * slots / n; slot < (i+1)*slots/n; slot++ {
+		command = append(command, strconv.Itoa(slot))
+	}
+	return command
 }
 
 // StartClusterWithReplicas is [StartCluster] of n masters, each with a replica that takes over soon after its master has died. The masters

@@ -60,6 +60,7 @@ func TestRestartKeepsWhatIsPersisted(t *testing.T) {
 
 func TestRestartLoadingReturnsWhileTheServerLoads(t *testing.T) {
 	t.Parallel()
+	redistest.Needs(t, "way to make it answer while it loads little")
 	s := redistest.Start(t, "--key-load-delay", "50000", "--loading-process-events-interval-bytes", "1024", "--rdbcompression", "no")
 	s.Do("EVAL", "for i = 1, 400 do redis.call('SET', 'k' .. i, string.rep('x', 1024)) end", "0")
 	s.Do("SAVE")
