@@ -162,6 +162,7 @@ func TestSubscriptionsKilledAllTheTime(t *testing.T) {
 // (asynq#1095).
 func TestWaitingWithoutPubSub(t *testing.T) {
 	t.Parallel()
+	redistest.Needs(t, "right to a channel that could be withheld")
 	s := redistest.Start(t)
 	s.Do("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels")
 	url := "redis://deaf:secret@" + s.Addr()
