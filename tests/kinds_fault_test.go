@@ -135,6 +135,9 @@ func TestEveryKindLostReplies(t *testing.T) {
 		token := lease.Token()
 		next := goEnter(t.Context(), other)
 		queued(t, s, l.Name, 1)
+		if err := lease.Extend(t.Context()); err != nil { // the connection is up again: else the release would not arrive at all
+			t.Fatalf("Extend = %v", err)
+		}
 
 		p.swallow(replies)
 		released := make(chan error, 1)

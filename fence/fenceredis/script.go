@@ -55,6 +55,11 @@ if newest then return newest end
 return {redis.call('GET', KEYS[1])}
 `
 
+var (
+	setScript = conn.NewScript("fence set", set)
+	getScript = conn.NewScript("fence get", get)
+)
+
 // MarkKey is the key that holds the newest token seen for a key, in the same hash slot. A key that is empty, longer than 512 bytes, no
 // UTF-8, with control characters or with braces that are no hash tag, is refused with an error that matches [fence.ErrInvalid]; so is one
 // that is nothing but a hash tag.
@@ -75,7 +80,7 @@ func setCall(key, mark, value string, token int64, ttl time.Duration) conn.Call 
 		kept += extra
 	}
 	return conn.Call{
-		Script: conn.NewScript("fence set", set),
+		Script: setScript,
 		Keys:   []string{key, mark},
 		Args:   []string{strconv.FormatInt(token, 10), millis(kept), value, millis(ttl)},
 	}
@@ -83,7 +88,7 @@ func setCall(key, mark, value string, token int64, ttl time.Duration) conn.Call 
 
 func getCall(key, mark string, token int64) conn.Call {
 	return conn.Call{
-		Script: conn.NewScript("fence get", get),
+		Script: getScript,
 		Keys:   []string{key, mark},
 		Args:   []string{strconv.FormatInt(token, 10), millis(extra)},
 	}
