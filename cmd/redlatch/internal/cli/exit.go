@@ -13,7 +13,7 @@ import (
 const (
 	exitFailure     = 1   // anything else, such as a release of a lock that nobody holds
 	exitUsage       = 64  // a flag, an argument or a name that makes no sense; nothing was done
-	exitWrongKind   = 65  // the name is in use for something that is no lock
+	exitWrongKind   = 65  // the name is in use for another kind of lock, or for something that is none
 	exitUnreachable = 69  // Redis did not answer, or refused to
 	exitSystem      = 71  // the operating system refused what the program needs for itself
 	exitTaken       = 75  // somebody else holds the lock

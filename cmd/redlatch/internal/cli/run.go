@@ -36,6 +36,7 @@ The command gets stdin, stdout, stderr and the terminal, a process group of its 
   REDLATCH_TOKEN        the fencing token; let what the command writes to refuse older ones
   REDLATCH_OWNER        the owner, which is what Redis holds
   REDLATCH_DEADLINE_MS  when the lease ended if it were not extended, in ms of Unix time, as of the start
+  REDLATCH_SLOT         the number of the slot, with --slot-pool
 
 TERM, INT, HUP and QUIT are passed on to the whole group; USR1 and USR2 to the command alone. While waiting, each of them
 gives up the place in line.
@@ -52,7 +53,7 @@ of the command; note (message) and error (error, hint, code) for all else. Times
 Exit codes:
   the command's own, or 128+N if it died of signal N
    64  a flag, an argument or a name makes no sense
-   65  the name is in use for something that is no lock
+   65  the name is in use for another kind of lock, or for something that is none
    69  Redis did not answer, or refused to
    71  the system has no process to spare
    75  somebody else holds the lock (or --taken-exit-code)
