@@ -1,6 +1,14 @@
 package address_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +59,46 @@ func TestParameters(t *testing.T) {
 	if err != nil || o.Dialer.Timeout != time.Second || o.ConnWriteTimeout != 2*time.Second || o.Sentinel.Username != "u" || o.Sentinel.Password != "p" {
 		t.Errorf("timeouts %v, %v, sentinel user %q, password %q, %v", o.Dialer.Timeout, o.ConnWriteTimeout, o.Sentinel.Username, o.Sentinel.Password, err)
 	}
+}
+
+func TestCertificates(t *testing.T) {
+	t.Parallel()
+	cert, key := selfSigned(t)
+	o, _, err := address.Parse("rediss://a?ca=" + cert + "&cert=" + cert + "&key=" + key + "&server_name=b")
+	if err != nil || o.TLSConfig.RootCAs == nil || len(o.TLSConfig.Certificates) != 1 || o.TLSConfig.ServerName != "b" {
+		t.Errorf("Parse with certificates = %+v, %v, want them all", o.TLSConfig, err)
+	}
+	for query, want := range map[string]string{"ca=" + key: "no certificate", "cert=" + cert: "together", "cert=" + key + "&key=" + key: "cert and key"} {
+		if _, _, err := address.Parse("rediss://u:hush@a?" + query); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Parse with %s = %v, want %q", query, err, want)
+		}
+	}
+}
+
+// selfSigned writes a certificate and its key.
+func selfSigned(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	public, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, data []byte) string {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	return write("cert.pem", "CERTIFICATE", public), write("key.pem", "PRIVATE KEY", secret)
 }
 
 func TestRefusedURLsShowNoPassword(t *testing.T) {
