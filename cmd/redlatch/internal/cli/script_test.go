@@ -165,6 +165,7 @@ func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	j := &job{done: make(chan error, 1)}
 	j.cmd = &exec.Cmd{Path: lookPath(ts, args[1]), Args: args[1:], Dir: ts.MkAbs("."), Stdout: &j.stdout, Stderr: &j.stderr}
+	j.cmd.WaitDelay = patience // what it left behind may hold its output open
 	for _, name := range w.env {
 		j.cmd.Env = append(j.cmd.Env, name+"="+ts.Getenv(name))
 	}
