@@ -17,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch/internal/address"
 	"github.com/redlatch/redlatch/internal/clock"
 	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/quorum"
 	"github.com/redlatch/redlatch/internal/schedule"
 	"github.com/redlatch/redlatch/internal/script"
 	"github.com/redlatch/redlatch/redlatchrueidis"
@@ -28,6 +29,7 @@ import (
 // Make one for each Redis deployment and share it; it is safe for concurrent use. Call [Client.Close] at the end.
 type Client struct {
 	conn    conn.Conn
+	quorum  *quorum.Conn // conn, if it is one; else nil
 	options Options
 	id      string
 	address string // the channel on which this client hears of its grants
@@ -39,6 +41,8 @@ type Client struct {
 	ear      ear
 	record   record
 	orphans  orphans
+	hopes    hopes
+	seats    seats
 
 	closing context.Context // done once Close is called
 	close   context.CancelFunc
@@ -66,23 +70,9 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	dial, cluster, err := address.Parse(url)
+	dial, cluster, err := o.dialing(url)
 	if err != nil {
-		return nil, invalid("the Redis URL cannot be used: %w", err)
-	}
-	if o.TLS != nil {
-		if dial.TLSConfig == nil {
-			return nil, invalid("Options.TLS is set and the URL is not rediss://")
-		}
-		server := dial.TLSConfig.ServerName
-		dial.TLSConfig = o.TLS.Clone()
-		if dial.TLSConfig.ServerName == "" {
-			dial.TLSConfig.ServerName = server
-		}
-		dial.Sentinel.TLSConfig = dial.TLSConfig
-	}
-	if dial.Dialer.Timeout == 0 {
-		dial.Dialer.Timeout = o.RequestTimeout
+		return nil, err
 	}
 	c, err := connect(ctx, dial)
 	if err != nil {
@@ -96,6 +86,29 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	return client, nil
+}
+
+// dialing is how to connect to the server at url, and whether that has to be a cluster.
+func (o Options) dialing(url string) (dial rueidis.ClientOption, cluster bool, err error) {
+	dial, cluster, err = address.Parse(url)
+	if err != nil {
+		return dial, false, invalid("the Redis URL cannot be used: %w", err)
+	}
+	if o.TLS != nil {
+		if dial.TLSConfig == nil {
+			return dial, false, invalid("Options.TLS is set and the URL is not rediss://")
+		}
+		server := dial.TLSConfig.ServerName
+		dial.TLSConfig = o.TLS.Clone()
+		if dial.TLSConfig.ServerName == "" {
+			dial.TLSConfig.ServerName = server
+		}
+		dial.Sentinel.TLSConfig = dial.TLSConfig
+	}
+	if dial.Dialer.Timeout == 0 {
+		dial.Dialer.Timeout = o.RequestTimeout
+	}
+	return dial, cluster, nil
 }
 
 // connect dials, and returns when that is done or ctx is; rueidis itself knows no context there.
@@ -143,6 +156,7 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		return nil, err
 	}
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
+	client.quorum, _ = c.(*quorum.Conn)
 	client.address = keys.Grants(o.Prefix, client.id)
 	client.closing, client.close = context.WithCancel(context.Background())
 	client.room.init()
@@ -181,6 +195,9 @@ func (c *Client) Close() error {
 		}
 	}
 	c.background.Wait()
+	if c.quorum != nil {
+		c.quorum.Wait()
+	}
 	c.bury(context.Background()) // of all those who waited
 	c.forget()
 	return c.conn.Close()

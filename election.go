@@ -88,7 +88,7 @@ func (e *Election) Leader(ctx context.Context) (Party, error) {
 	switch {
 	case err != nil:
 		return Party{}, err
-	case info.Kind != "" && l.kind != e.latch.kind:
+	case info.Kind != "" && l.kind.Name != e.latch.kind.Name:
 		return Party{}, &KindError{Name: e.Name(), Key: info.Key, Want: e.latch.kind.Name, Got: info.Kind}
 	case len(info.Holders) == 0:
 		return Party{}, e.latch.failed("find the leader of", fmt.Errorf("%w: there is none", ErrNotHeld))

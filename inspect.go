@@ -51,24 +51,35 @@ func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
 
 // inspect is Inspect, and the latch that the name is used for; one without a kind if it is used for something else.
 func (c *Client) inspect(ctx context.Context, name string) (Info, *latch, error) {
+	if c.quorum != nil {
+		return c.inspectAll(ctx, name)
+	}
+	return c.inspectAt(ctx, c.conn, name)
+}
+
+// inspectAt is inspect at one node.
+func (c *Client) inspectAt(ctx context.Context, node conn.Conn, name string) (Info, *latch, error) {
 	l := newLatch(c, script.Mutex, name) // until it is known
 	if l.invalid != nil {
 		return Info{}, nil, l.invalid
 	}
-	use, err := c.sniff(ctx, &l)
+	use, err := c.sniff(ctx, node, &l)
 	if err != nil {
 		return Info{}, nil, err
 	}
 	info := Info{Name: name, Key: l.keys.State}
 	if use.Kind != nil {
 		l.kind, info.Kind = use.Kind, use.Kind.Name
+		if q := use.Kind.Quorum(); c.quorum != nil && q != nil {
+			l.kind, l.keys.Epoch = q, keys.Epoch(c.options.Prefix, q.Name)
+		}
 	} else if use.RedisType != "none" {
 		info.Kind = "unknown (" + use.RedisType + ")"
 	}
 	if l.kind.Sized() {
 		info.Size, _ = strconv.ParseInt(use.Parameter, 10, 64)
 	}
-	answer, err := c.ask(ctx, "inspect", &l, l.kind.Inspect(l.keys))
+	answer, err := c.askAt(ctx, node, "inspect", &l, l.kind.Inspect(l.keys))
 	if err != nil {
 		return Info{}, nil, err
 	}
@@ -93,12 +104,12 @@ func (c *Client) inspect(ctx context.Context, name string) (Info, *latch, error)
 			info.Waiters = append(info.Waiters, waiter)
 		}
 	}
-	return info, &l, c.recall(ctx, info.Holders, info.Waiters)
+	return info, &l, c.recall(ctx, node, info.Holders, info.Waiters)
 }
 
 // sniff finds out what a name is used for.
-func (c *Client) sniff(ctx context.Context, l *latch) (script.Use, error) {
-	answer, err := c.ask(ctx, "inspect", l, script.Sniff(l.keys))
+func (c *Client) sniff(ctx context.Context, node conn.Conn, l *latch) (script.Use, error) {
+	answer, err := c.askAt(ctx, node, "inspect", l, script.Sniff(l.keys))
 	if err != nil {
 		return script.Use{}, err
 	}
@@ -228,7 +239,7 @@ func party(owner string) Party {
 }
 
 // recall fills in the processes of all parties, in one batch.
-func (c *Client) recall(ctx context.Context, groups ...[]Party) error {
+func (c *Client) recall(ctx context.Context, node conn.Conn, groups ...[]Party) error {
 	var calls []conn.Call
 	var asked []*Party
 	for _, group := range groups {
@@ -242,7 +253,7 @@ func (c *Client) recall(ctx context.Context, groups ...[]Party) error {
 	if len(calls) == 0 {
 		return nil
 	}
-	for i, r := range c.conn.Eval(ctx, calls...) {
+	for i, r := range node.Eval(ctx, calls...) {
 		if r.Err != nil {
 			return fmt.Errorf("redlatch: read the records of clients on %s: %w", c.conn.Target().Addr, unreachable(r.Err))
 		}

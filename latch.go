@@ -16,9 +16,10 @@ type latch struct {
 	client  *Client
 	kind    *script.Kind
 	name    string
-	arg     string // for the kind
-	size    int64  // of a kind that has one, as this program knows it
-	alias   string // what Lease.Owner says if it is not the owner of the acquisition
+	arg     string        // for the kind
+	size    int64         // of a kind that has one, as this program knows it
+	extra   time.Duration // for how long past the lease an acquisition may bind those who come later: a rest, a window
+	alias   string        // what Lease.Owner says if it is not the owner of the acquisition
 	keys    keys.Set
 	options LeaseOptions
 	invalid error // why it cannot be used; every use returns it
@@ -27,8 +28,18 @@ type latch struct {
 func newLatch(c *Client, kind *script.Kind, name string) latch {
 	l := latch{client: c, kind: kind, name: name, options: c.options.Lease}
 	var err error
+	if c.quorum != nil {
+		if l.kind = kind.Quorum(); l.kind == nil {
+			l.kind, l.invalid = kind, invalid("%s %.80q on a quorum: %w: no majority can count its holders; use a single deployment for it",
+				kind.Name, name, errors.ErrUnsupported)
+			return l
+		}
+	}
 	if l.keys, err = keys.Of(c.options.Prefix, name); err != nil {
 		l.invalid = invalid("name %.80q: %w", name, err)
+	}
+	if c.quorum != nil {
+		l.keys.Epoch = keys.Epoch(c.options.Prefix, kind.Name)
 	}
 	return l
 }
@@ -38,6 +49,9 @@ func (l latch) with(o LeaseOptions) latch {
 	l.options = o.over(l.options)
 	if err := l.options.check(); err != nil && l.invalid == nil {
 		l.invalid = err
+	}
+	if l.client.quorum != nil && l.options.Replicas > 0 && l.invalid == nil {
+		l.invalid = errNoReplicas
 	}
 	return l
 }
@@ -86,6 +100,9 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 }
 
 func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
+	if a.client.quorum != nil {
+		return a.contest(ctx, wait)
+	}
 	if !wait {
 		lease, err := a.try(ctx)
 		return lease, a.tooLate(err)

@@ -28,10 +28,10 @@ type Lease struct {
 	ctx      leaseContext
 	cancel   context.CancelCauseFunc
 	acquired clock.Reading
-	resent   bool // see grant
 	entry    schedule.Entry
 
 	mu       sync.Mutex // guards what is below
+	resent   bool       // see grant
 	state    leaseState
 	anchor   clock.Reading // before the last confirmed request was sent
 	validity time.Duration // from the anchor on
@@ -195,11 +195,22 @@ func (l *Lease) release(ctx context.Context, result string) (holds int, err erro
 		event = l.losing(errGone)
 		err = l.err
 	}
+	resent := l.resent
 	l.unlock(event)
-	if l.resent {
+	if resent {
 		c.abandon(l.latch, l.owner, "") // the request that got no answer would bring it back
 	}
 	return max(holds, 0), err
+}
+
+// suspect notes that a request got no answer, and may arrive when all is over. If all is over, it sees to that.
+func (l *Lease) suspect() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resent = true
+	if l.state > inJeopardy {
+		l.latch.client.abandon(l.latch, l.owner, "")
+	}
 }
 
 // retire ends the lease for the program and waits for the extend under way, so that no renewal follows a release. It returns a function

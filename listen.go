@@ -77,10 +77,11 @@ func (c *Client) hearing() {
 	c.hurry() // grants may have been published while nobody listened
 }
 
-// hear takes one message: a grant, or the word that a lease was taken by force.
+// hear takes one message: a grant, the word that a lease was taken by force, or, from a node of a quorum, that a lock is worth trying.
 //
 //	grant   token  got  owner
 //	revoke  owner
+//	free    waiter
 func (c *Client) hear(message string) {
 	verb, rest, _ := strings.Cut(message, "\t")
 	switch verb {
@@ -94,6 +95,8 @@ func (c *Client) hear(message string) {
 		}
 	case "revoke":
 		c.hearRevoke(rest)
+	case "free":
+		c.hopes.wake(rest)
 	}
 }
 

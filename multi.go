@@ -111,7 +111,7 @@ func (m *Multi) lock(ctx context.Context, wait bool) (*MultiLease, error) {
 // atOnce locks all in one request if that can be done; none otherwise.
 func (m *Multi) atOnce(ctx context.Context) ([]*Lease, error) {
 	c := m.client
-	if len(m.latches) == 1 || c.conn.Target().Cluster && !m.oneSlot() {
+	if len(m.latches) == 1 || c.quorum != nil || c.conn.Target().Cluster && !m.oneSlot() {
 		return nil, nil
 	}
 	if err := c.enter(); err != nil {

@@ -43,6 +43,7 @@ func (c *Client) Once(name string, o OnceOptions) *Once {
 	if o.RetryFailed {
 		always = 0
 	}
+	j.latch.extra = o.Window
 	j.latch.arg = fmt.Sprintf("%d:%d", o.Window.Milliseconds(), always)
 	return j
 }

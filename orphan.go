@@ -14,13 +14,12 @@ import (
 // Orphans are owners that Redis may know and nobody uses: of acquisitions that failed or were given up. A client sees to it that they are
 // neither inside nor in line. It releases them in batches, so that an outage, in which every attempt leaves one, costs no more than that.
 
-// orphan is one of them.
+// orphan is one of them, at one server.
 type orphan struct {
-	latch  *latch
-	owner  string
-	ticket string    // "" if it never stood in line
-	until  time.Time // by then it is gone by itself
-	looks  int       // how often Redis said that it was not inside
+	node    int // among the client's nodes
+	release conn.Call
+	until   time.Time // by then it is gone by itself
+	looks   int       // how often Redis said that it was not inside
 }
 
 // orphans are those of a client.
@@ -33,13 +32,31 @@ type orphans struct {
 
 // abandon makes an owner an orphan.
 func (c *Client) abandon(l *latch, owner, ticket string) {
+	for node := range c.nodes() {
+		c.abandonAt(node, l, owner, ticket)
+	}
+}
+
+// abandonAt makes an owner an orphan at one node of a quorum.
+func (c *Client) abandonAt(node int, l *latch, owner, ticket string) {
+	c.releaseLater(node, l.kind.Release(l.keys, owner, ticket, "", c.options.FenceTTL), max(l.options.TTL, c.horizon()))
+}
+
+// releaseLater sends a release in the background. It is not needed any more when that time has passed.
+func (c *Client) releaseLater(node int, release conn.Call, until time.Duration) {
 	now := c.now().Time()
 	c.orphans.mu.Lock()
 	defer c.orphans.mu.Unlock()
-	c.orphans.list = append(c.orphans.list, orphan{
-		latch: l, owner: owner, ticket: ticket, until: now.Add(max(l.options.TTL, c.horizon())),
-	})
+	c.orphans.list = append(c.orphans.list, orphan{node: node, release: release, until: now.Add(until)})
 	c.schedule.Advance(&c.orphans.entry, now)
+}
+
+// nodes is the servers that this client talks to, each by itself: one, but for a quorum.
+func (c *Client) nodes() []conn.Conn {
+	if c.quorum != nil {
+		return c.quorum.Nodes()
+	}
+	return []conn.Conn{c.conn}
 }
 
 // bury releases all orphans, once. Those that have to be looked at again are left for next time.
@@ -48,11 +65,24 @@ func (c *Client) bury(ctx context.Context) {
 	list := c.orphans.list
 	c.orphans.list = nil
 	c.orphans.mu.Unlock()
+	byNode := make(map[int][]orphan)
+	for _, o := range list {
+		byNode[o.node] = append(byNode[o.node], o)
+	}
+	var buried sync.WaitGroup
+	for node, list := range byNode {
+		buried.Go(func() { c.buryAt(ctx, c.nodes()[node], list) })
+	}
+	buried.Wait()
+}
+
+// buryAt releases the orphans at one node.
+func (c *Client) buryAt(ctx context.Context, node conn.Conn, list []orphan) {
 	var left []orphan
 	silent := false
 	for batch := range slices.Chunk(list, maxBatch) {
 		if !silent {
-			batch, silent = c.buryBatch(ctx, batch)
+			batch, silent = c.buryBatch(ctx, node, batch)
 		}
 		left = append(left, batch...)
 	}
@@ -67,16 +97,16 @@ func (c *Client) bury(ctx context.Context) {
 
 // buryBatch returns those that have to be looked at again, and whether nothing at all was answered. If Redis says that an owner was not
 // inside, the request that is to be undone may still be on its way, over another connection: such an owner is looked at twice.
-func (c *Client) buryBatch(ctx context.Context, batch []orphan) (left []orphan, silent bool) {
+func (c *Client) buryBatch(ctx context.Context, node conn.Conn, batch []orphan) (left []orphan, silent bool) {
 	silent = true
 	calls := make([]conn.Call, len(batch))
 	for i, o := range batch {
-		calls[i] = o.latch.kind.Release(o.latch.keys, o.owner, o.ticket, "", c.options.FenceTTL)
+		calls[i] = o.release
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.options.RequestTimeout/3)
 	defer cancel()
 	now := c.now().Time()
-	for i, r := range c.conn.Eval(ctx, calls...) {
+	for i, r := range node.Eval(ctx, calls...) {
 		o := batch[i]
 		if r.Err == nil {
 			o.looks++

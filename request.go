@@ -24,12 +24,17 @@ type answer struct {
 // Every script may run twice, so a resend is always sound. The error is ctx's, the server's own, or matches ErrUnreachable, also
 // together with ctx's if a deadline passed; after all but the server's own, the script may have run, or may still run.
 func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call) (answer, error) {
+	return c.askAt(ctx, c.conn, doing, l, call)
+}
+
+// askAt is ask at one node of a quorum.
+func (c *Client) askAt(ctx context.Context, node conn.Conn, doing string, l *latch, call conn.Call) (answer, error) {
 	start := c.now()
 	var said error // what the server gave as a reason, which tells more than that time ran out
 	for n := 0; ; n++ {
 		sent := c.now()
 		request, cancel := context.WithTimeout(ctx, c.options.RequestTimeout/3)
-		result := c.conn.Eval(request, call)[0]
+		result := node.Eval(request, call)[0]
 		cancel()
 		if result.Err == nil {
 			return answer{result.Reply, sent, n > 0}, nil
@@ -41,7 +46,7 @@ func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call
 			return answer{}, l.failed(doing, err)
 		}
 		if !transient(result.Err) {
-			return answer{}, c.refused(ctx, doing, l, result.Err)
+			return answer{}, c.refused(ctx, node, doing, l, result.Err)
 		}
 		if sent := (*conn.ReplyError)(nil); said == nil || errors.As(result.Err, &sent) {
 			said = result.Err
@@ -55,9 +60,9 @@ func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call
 }
 
 // refused is the error of a request to which the server said no.
-func (c *Client) refused(ctx context.Context, doing string, l *latch, err error) error {
+func (c *Client) refused(ctx context.Context, node conn.Conn, doing string, l *latch, err error) error {
 	if wrongType(err) {
-		if use, e := c.sniff(ctx, l); e == nil {
+		if use, e := c.sniff(ctx, node, l); e == nil {
 			return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, Got: found(use)}
 		}
 	}

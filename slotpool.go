@@ -114,14 +114,17 @@ func (p *SlotPool) acquire(ctx context.Context, wait bool) (*Slot, error) {
 	if rest == 0 {
 		rest = p.latch.options.TTL
 	}
-	l := p.latch.asking(fmt.Sprintf("%d:%d:%s", p.latch.size, rest.Milliseconds(), p.options.Instance))
+	l := p.latch.asking(fmt.Sprintf("%d:%d::%s", p.latch.size, rest.Milliseconds(), p.options.Instance))
+	l.extra = rest
 	lease, err := l.acquire(ctx, wait)
 	if err != nil {
 		return nil, err
 	}
-	id, err := strconv.Atoi(lease.got)
+	id, err := parseSlot(lease.got)
 	if err != nil {
 		return nil, errors.Join(l.failed("acquire", fmt.Errorf("a script gave the slot %q", lease.got)), lease.Release(ctx))
 	}
 	return &Slot{lease, id}, nil
 }
+
+func parseSlot(got string) (int, error) { return strconv.Atoi(got) }

@@ -95,9 +95,17 @@ func (c *Client) extendBatch(leases []*Lease) {
 	defer cancel()
 	// Before the request. Read after the reply, the deadlines would be late by a round trip and any pause in it, and two could hold.
 	sent := c.now()
-	for i, r := range c.conn.Eval(ctx, calls...) {
+	for i, r := range c.renew(ctx, leases, calls) {
 		leases[i].land(script.Done(r.Reply), sent, left[i], r.Err)
 	}
+}
+
+// renew sends the extends of these leases. On a quorum it sees to the nodes that do not know them.
+func (c *Client) renew(ctx context.Context, leases []*Lease, calls []conn.Call) []conn.Result {
+	if c.quorum == nil {
+		return c.conn.Eval(ctx, calls...)
+	}
+	return c.quorum.EvalMissing(ctx, func(node, i int) { c.mend(leases[i], node) }, calls...)
 }
 
 // board begins an extend on behalf of the program, after the one under way if there is one.

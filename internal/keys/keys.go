@@ -27,7 +27,8 @@ const (
 	ClientsSuffix = ":clients"
 	RecordSuffix  = ":client"
 	GrantsSuffix  = ":grants"
-	MarkSuffix    = ":mark" // of package fenceredis, beside keys that are no latches
+	MarkSuffix    = ":mark"  // of package fenceredis, beside keys that are no latches
+	EpochSuffix   = ":epoch" // of a kind on a node of a quorum
 
 	// Of some kinds.
 	InsideSuffix  = ":inside"
@@ -37,7 +38,7 @@ const (
 )
 
 var suffixes = []string{
-	FenceSuffix, QueueSuffix, ClientsSuffix, RecordSuffix, GrantsSuffix, MarkSuffix, InsideSuffix, BitsSuffix, LastSuffix, ChangesSuffix,
+	FenceSuffix, QueueSuffix, ClientsSuffix, RecordSuffix, GrantsSuffix, MarkSuffix, EpochSuffix, InsideSuffix, BitsSuffix, LastSuffix, ChangesSuffix,
 }
 
 // Set is the four keys that every latch has, in the order in which every script takes them.
@@ -46,13 +47,17 @@ type Set struct {
 	Fence   string // the last fencing token
 	Queue   string // the line
 	Clients string // until when each waiting client is believed alive
+	Epoch   string // on a node of a quorum, its right to vote; else ""
 }
 
-// List is the keys as the KEYS of a script, and after them the siblings with these suffixes.
+// List is the keys as the KEYS of a script, after them the siblings with these suffixes, and last the epoch if there is one.
 func (s Set) List(suffixes ...string) []string {
-	list := append(make([]string, 0, 4+len(suffixes)), s.State, s.Fence, s.Queue, s.Clients)
+	list := append(make([]string, 0, 5+len(suffixes)), s.State, s.Fence, s.Queue, s.Clients)
 	for _, suffix := range suffixes {
 		list = append(list, Sibling(s.State, suffix))
+	}
+	if s.Epoch != "" {
+		list = append(list, s.Epoch)
 	}
 	return list
 }
@@ -80,6 +85,9 @@ func Of(prefix, name string) (Set, error) {
 
 // Record is the key under which a client keeps its record.
 func Record(prefix, client string) string { return Sibling(prefix+client, RecordSuffix) }
+
+// Epoch is the key of a kind's right to vote on a node of a quorum.
+func Epoch(prefix, kind string) string { return Sibling(prefix+kind, EpochSuffix) }
 
 // Grants is the channel on which a client hears of its grants.
 func Grants(prefix, client string) string { return Sibling(prefix+client, GrantsSuffix) }

@@ -11,9 +11,9 @@ import (
 func TestSpelling(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]keys.Set{
-		"invoice:42": {"p:invoice:42", "{p:invoice:42}:fence", "{p:invoice:42}:queue", "{p:invoice:42}:clients"},
-		"{order}:7":  {"p:{order}:7", "p:{order}:7:fence", "p:{order}:7:queue", "p:{order}:7:clients"},
-		"a:queue":    {"p:a:queue", "{p:a:queue}:fence", "{p:a:queue}:queue", "{p:a:queue}:clients"},
+		"invoice:42": {State: "p:invoice:42", Fence: "{p:invoice:42}:fence", Queue: "{p:invoice:42}:queue", Clients: "{p:invoice:42}:clients"},
+		"{order}:7":  {State: "p:{order}:7", Fence: "p:{order}:7:fence", Queue: "p:{order}:7:queue", Clients: "p:{order}:7:clients"},
+		"a:queue":    {State: "p:a:queue", Fence: "{p:a:queue}:fence", Queue: "{p:a:queue}:queue", Clients: "{p:a:queue}:clients"},
 	} {
 		if got, err := keys.Of("p:", name); got != want || err != nil {
 			t.Errorf("Of(%q) = %v, %v, want %v", name, got, err, want)

@@ -2,6 +2,7 @@ package script
 
 import (
 	"embed"
+	"slices"
 	"strings"
 
 	"github.com/redlatch/redlatch/conn"
@@ -15,6 +16,7 @@ var files embed.FS
 type Kind struct {
 	Name     string   // "mutex"
 	siblings []string // suffixes of the keys that it has beside those of every latch
+	files    []string // what every script of it begins with
 	acquire  *conn.Script
 	await    *conn.Script
 	release  *conn.Script
@@ -22,17 +24,23 @@ type Kind struct {
 	inspect  *conn.Script
 	force    *conn.Script
 	resize   *conn.Script // nil if it has no size
+
+	// For a node of a quorum, instead of acquire and await.
+	quorum *Kind // the same kind there; nil if there is none
+	vote   *conn.Script
+	raise  *conn.Script
+	mend   *conn.Script
 }
 
 // The kinds. Those that keep a sorted set share holds.lua.
 var (
-	Mutex     = newKind([]string{"mutex"})
+	Mutex     = newKind([]string{"mutex"}).counted("mutex")
 	Reentrant = newKind([]string{"reentrant"}, keys.InsideSuffix)
 	RWMutex   = newKind([]string{"holds", "rwmutex"}, keys.InsideSuffix)
 	Semaphore = newKind([]string{"holds", "semaphore"}, keys.InsideSuffix).sized()
-	SlotPool  = newKind([]string{"holds", "slotpool"}, keys.InsideSuffix, keys.BitsSuffix, keys.LastSuffix).sized()
-	Election  = newKind([]string{"holds", "election"}, keys.InsideSuffix, keys.ChangesSuffix)
-	Once      = newKind([]string{"holds", "once"}, keys.InsideSuffix)
+	SlotPool  = newKind([]string{"holds", "slotpool"}, keys.InsideSuffix, keys.BitsSuffix, keys.LastSuffix).sized().counted("holds", "slotpool")
+	Election  = newKind([]string{"holds", "election"}, keys.InsideSuffix, keys.ChangesSuffix).counted("holds", "election")
+	Once      = newKind([]string{"holds", "once"}, keys.InsideSuffix).counted("holds", "once")
 )
 
 // Kinds is all of them.
@@ -41,6 +49,7 @@ func Kinds() []*Kind { return []*Kind{Mutex, Reentrant, RWMutex, Semaphore, Slot
 var (
 	sniff  = conn.NewScript("sniff", assemble("sniff"))
 	multi  = conn.NewScript("multi", assemble("token", "multi"))
+	epoch  = conn.NewScript("epoch", assemble("epoch"))
 	record = conn.NewScript("record", assemble("record"))
 	recall = conn.NewScript("recall", assemble("recall"))
 )
@@ -48,22 +57,41 @@ var (
 // newKind makes the kind that these files say, the last of which has its name.
 func newKind(files []string, siblings ...string) *Kind {
 	k := &Kind{Name: files[len(files)-1], siblings: siblings}
-	for operation, script := range map[string]**conn.Script{
-		"acquire": &k.acquire, "await": &k.await, "release": &k.release, "renew": &k.renew, "inspect": &k.inspect, "force": &k.force,
-	} {
-		*script = k.operation(files, operation)
-	}
+	k.assemble([]string{"token"}, files, "line")
+	k.acquire, k.await = k.operation("acquire"), k.operation("await")
 	return k
+}
+
+// assemble makes the operations that a kind has both on one server and on a node of a quorum.
+func (k *Kind) assemble(before, files []string, after string) {
+	k.files = append(append(before, files...), after)
+	k.release, k.renew = k.operation("release"), k.operation("renew")
+	k.inspect, k.force = k.operation("inspect"), k.operation("force")
 }
 
 // sized adds what a kind with a size can do.
 func (k *Kind) sized() *Kind {
-	k.resize = k.operation([]string{"holds", k.Name}, "resize")
+	k.resize = k.operation("resize")
 	return k
 }
 
-func (k *Kind) operation(files []string, operation string) *conn.Script {
-	return conn.NewScript(k.Name+" "+operation, assemble(append(append([]string{"token"}, files...), "line", operation)...))
+// counted adds the same kind on a node of a quorum: tokens are counted, and nothing is granted out of the line.
+func (k *Kind) counted(files ...string) *Kind {
+	q := &Kind{Name: k.Name, siblings: k.siblings}
+	q.assemble([]string{"count"}, files, "hint")
+	q.vote, q.raise, q.mend = q.operation("vote"), q.operation("raise"), q.operation("mend")
+	if k.Sized() {
+		q.sized()
+	}
+	k.quorum = q
+	return k
+}
+
+// Quorum is the same kind on a node of a quorum, or nil if a quorum cannot have it.
+func (k *Kind) Quorum() *Kind { return k.quorum }
+
+func (k *Kind) operation(name string) *conn.Script {
+	return conn.NewScript(k.Name+" "+name, assemble(append(slices.Clone(k.files), name)...))
 }
 
 // Sized reports whether the kind has a size.
@@ -71,16 +99,16 @@ func (k *Kind) Sized() bool { return k.resize != nil }
 
 // Detail is the part of an argument that tells people what is waited for.
 func (k *Kind) Detail(arg string) string {
-	switch k {
-	case RWMutex:
+	switch k.Name {
+	case RWMutex.Name:
 		return arg[:min(len(arg), 1)]
-	case Semaphore:
+	case Semaphore.Name:
 		permits, _, _ := strings.Cut(arg, ":")
 		return permits
-	case Reentrant:
+	case Reentrant.Name:
 		_, owner, _ := strings.Cut(arg, ":")
 		return owner
-	case Election:
+	case Election.Name:
 		return arg
 	}
 	return ""

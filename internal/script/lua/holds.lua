@@ -102,6 +102,11 @@ local function extend(owner, ttl)
 end
 
 -- cold
+local function stamp(owner, token)
+  local _, rest, got = record(owner)
+  if rest then redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, rest, got)) end
+end
+
 local function pass(owner)
   local token, _, got = record(owner)
   return token, got

@@ -14,6 +14,7 @@
 --   pass(owner)                     the token and what else an owner got that is inside
 --   remaining()                     ms until a lease runs out by itself: -1 never, -2 nobody is inside, 0 one has
 --   foreign()                       whether the holder is not one of redlatch's, and so will not hand over
+--   stamp(owner, token)             make this the token of an owner that is inside; only in a quorum
 --   tidy()                          forget what is kept beyond the last lease for those in line: nobody is any more
 --   holders()                       {owner, ms left, token, got, resting} of everybody inside; resting: gone, its place is kept free
 
@@ -40,6 +41,9 @@ end
 local KIND = 'mutex'
 
 local function tidy()
+end
+
+local function stamp()
 end
 
 local function join()

@@ -4,7 +4,7 @@
 -- State  as in holds.lua; the parameter is n. An owner's score is the end of its lease and the rest after it.
 --        BITS: a bitmap of the slots that are held or at rest.
 --        LAST: a hash, i and an instance to the slot it had last, and s and a slot to that instance.
--- Arg    n as the caller knows it, ms of rest, instance ('' if none), separated by colons
+-- Arg    n as the caller knows it, ms of rest, least slot ('' if any), instance ('' if none), separated by colons
 -- Got    slot
 
 local BITS, LAST = KEYS[6], KEYS[7]
@@ -14,11 +14,20 @@ local function clear(slot)
   redis.call('SETBIT', BITS, slot, 0)
 end
 
--- choose is the slot that an instance had last if it is free, else the lowest free one.
-local function choose(instance, n)
+-- lowest is the lowest free slot from one on.
+local function lowest(from)
+  while redis.call('GETBIT', BITS, from) == 1 do
+    if from % 8 == 0 then return redis.call('BITPOS', BITS, 0, from / 8) end
+    from = from + 1
+  end
+  return from
+end
+
+-- choose is the lowest free slot from one on if that is asked; else the one that the instance had last if it is free, else the lowest.
+local function choose(instance, from, n)
+  if from then return lowest(from) end
   local slot = instance ~= '' and tonumber(redis.call('HGET', LAST, 'i' .. instance))
-  if slot and slot < n and redis.call('GETBIT', BITS, slot) == 0 then return slot end
-  return redis.call('BITPOS', BITS, 0)
+  return slot and slot < n and redis.call('GETBIT', BITS, slot) == 0 and slot or redis.call('BITPOS', BITS, 0)
 end
 
 -- note remembers the slot of an instance for as long as tokens are remembered, and forgets whom it was remembered for.
@@ -34,7 +43,7 @@ end
 local function admit(owner, ttl, arg, waited)
   local kind, size = mark()
   if kind and kind ~= 'slotpool' then return false, 'kind\t' .. kind end
-  local n, rest, instance = string.match(arg, '^(%d+):(%d+):(.*)$')
+  local n, rest, from, instance = string.match(arg, '^(%d+):(%d+):(%d*):(.*)$')
   if size and size ~= n and not waited then return false, 'size\t' .. size end
   if kind then
     sweep(clear)
@@ -43,7 +52,7 @@ local function admit(owner, ttl, arg, waited)
     begin('slotpool', n)
   end
   n = tonumber(size or n)
-  local slot = choose(instance, n)
+  local slot = choose(instance, tonumber(from), n)
   if slot >= n then return false end
   redis.call('SETBIT', BITS, slot, 1)
   note(instance, slot)

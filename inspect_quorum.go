@@ -1,0 +1,92 @@
+package redlatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// inspectAll is inspect over a quorum: what a majority of the nodes knows.
+func (c *Client) inspectAll(ctx context.Context, name string) (Info, *latch, error) {
+	type outcome struct {
+		info  Info
+		latch *latch
+		err   error
+	}
+	nodes := c.nodes()
+	outcomes := make(chan outcome, len(nodes))
+	for _, node := range nodes {
+		c.quorum.Go(func() {
+			info, l, err := c.inspectAt(ctx, node, name)
+			outcomes <- outcome{info, l, err}
+		})
+	}
+	views := make(map[string][]Info) // by kind
+	latches := make(map[string]*latch)
+	var failed []error
+	for range nodes {
+		o := <-outcomes
+		if o.err != nil {
+			failed = append(failed, o.err)
+			continue
+		}
+		views[o.info.Kind], latches[o.info.Kind] = append(views[o.info.Kind], o.info), o.latch
+	}
+	if answered := len(nodes) - len(failed); answered < c.quorum.Majority() {
+		return Info{}, nil, fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(nodes), errors.Join(failed...))
+	}
+	kind := ""
+	for k, v := range views {
+		if len(v) > len(views[kind]) || len(v) == len(views[kind]) && k > kind {
+			kind = k
+		}
+	}
+	return c.merge(views[kind]), latches[kind], nil
+}
+
+// merge is what a majority of the nodes agrees on: who is inside at so many of them, for as long as so many say; and everybody in line.
+func (c *Client) merge(views []Info) Info {
+	info := views[0]
+	info.Holders, info.Waiters, info.Token, info.Remaining = nil, nil, 0, 0
+	holders, waiters := make(map[string][]Party), make(map[string][]Party)
+	for _, v := range views {
+		info.Token = max(info.Token, v.Token)
+		for _, p := range v.Holders {
+			holders[p.Owner] = append(holders[p.Owner], p)
+		}
+		for _, p := range v.Waiters {
+			waiters[p.Owner] = append(waiters[p.Owner], p)
+		}
+	}
+	for _, votes := range holders {
+		if len(votes) < c.quorum.Majority() {
+			continue
+		}
+		longest := func(a, b Party) int { return cmp.Compare(b.Remaining, a.Remaining) }
+		slices.SortFunc(votes, longest)
+		p := votes[c.quorum.Majority()-1]
+		tokens := make(map[int64]int)
+		for _, v := range votes {
+			tokens[v.Token]++
+			p.Host, p.PID, p.Program = cmp.Or(p.Host, v.Host), cmp.Or(p.PID, v.PID), cmp.Or(p.Program, v.Program)
+		}
+		for token, n := range tokens { // a node that was late may have counted further
+			if n >= c.quorum.Majority() {
+				p.Token = token
+			}
+		}
+		p.Since = time.Time{} // a token counts, and does not tell the time
+		info.Holders = append(info.Holders, p)
+		info.Remaining = max(info.Remaining, p.Remaining)
+	}
+	for _, votes := range waiters {
+		slices.SortFunc(votes, func(a, b Party) int { return a.Since.Compare(b.Since) })
+		info.Waiters = append(info.Waiters, votes[0])
+	}
+	slices.SortFunc(info.Holders, func(a, b Party) int { return cmp.Compare(a.Owner, b.Owner) })
+	slices.SortFunc(info.Waiters, func(a, b Party) int { return a.Since.Compare(b.Since) })
+	return info
+}

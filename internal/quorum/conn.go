@@ -1,0 +1,293 @@
+// Package quorum makes one connection out of several, to independent Redis servers: what a majority of them answered is the answer.
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+)
+
+var _ conn.Conn = (*Conn)(nil)
+
+// Conn is a [conn.Conn] over the nodes of a quorum. It sends a call to all of them and returns when a majority has settled it, while the
+// slower ones still answer; each of them gets a limited time.
+type Conn struct {
+	nodes   []conn.Conn
+	timeout time.Duration
+	flights sync.WaitGroup // requests to single nodes
+
+	// Lost is called for each call to which a node gave no answer, or an error, on a goroutine that Close waits for. Set it before use.
+	Lost func(node int, call conn.Call)
+}
+
+// New is the connection to these nodes, each of which has that long for an answer.
+func New(nodes []conn.Conn, timeout time.Duration) *Conn {
+	return &Conn{nodes: nodes, timeout: timeout}
+}
+
+// Nodes is the connection to each node.
+func (q *Conn) Nodes() []conn.Conn { return q.nodes }
+
+// Majority is how many nodes make one.
+func (q *Conn) Majority() int { return len(q.nodes)/2 + 1 }
+
+// Answer is what one node said to a batch of calls.
+type Answer struct {
+	Node    int
+	Results []conn.Result
+}
+
+// Each sends the calls to every node at once and returns the channel of their answers, one from each, in the order in which they come. The
+// requests outlive ctx: whoever stops listening early still has them sent.
+func (q *Conn) Each(ctx context.Context, calls ...conn.Call) <-chan Answer {
+	calls = slices.Clone(calls) // the caller's, and this goes on when the caller does
+	answers := make(chan Answer, len(q.nodes))
+	for i, node := range q.nodes {
+		q.flights.Go(func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.timeout)
+			defer cancel()
+			results := node.Eval(ctx, calls...)
+			answers <- Answer{i, results}
+			for j, r := range results {
+				if r.Err != nil && q.Lost != nil {
+					q.Lost(i, calls[j])
+				}
+			}
+		})
+	}
+	return answers
+}
+
+// Go runs f, and Close waits for it; so it must not outlast a node's time by much.
+func (q *Conn) Go(f func()) { q.flights.Go(f) }
+
+// Eval implements [conn.Conn].
+func (q *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	return q.EvalMissing(ctx, nil, calls...)
+}
+
+// EvalMissing is Eval. Where a majority said yes to a call, it also tells of each node that said no, sooner or later; on a goroutine that
+// Close waits for.
+func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int), calls ...conn.Call) []conn.Result {
+	if len(calls) == 0 {
+		return nil
+	}
+	answers := q.Each(ctx, calls...)
+	polls := make([]poll, len(calls))
+	for i := range polls {
+		polls[i] = poll{size: len(q.nodes), majority: q.Majority()}
+	}
+	var all []Answer
+	for len(all) < len(q.nodes) && !settled(polls) {
+		select {
+		case a := <-answers:
+			all = append(all, a)
+			for i, r := range a.Results {
+				polls[i].add(r)
+			}
+		case <-ctx.Done():
+			return q.results(polls, ctx.Err())
+		}
+	}
+	results := q.results(polls, nil)
+	if missing != nil {
+		q.Go(func() {
+			for len(all) < len(q.nodes) {
+				all = append(all, <-answers)
+			}
+			for i, r := range results {
+				for _, a := range all {
+					if yes(r) && no(a.Results[i]) {
+						missing(a.Node, i)
+					}
+				}
+			}
+		})
+	}
+	return results
+}
+
+func (q *Conn) results(polls []poll, err error) []conn.Result {
+	results := make([]conn.Result, len(polls))
+	for i := range polls {
+		results[i] = polls[i].result(err)
+	}
+	return results
+}
+
+// EvalReplicated implements [conn.Conn]. The nodes of a quorum have no replicas that would matter.
+func (q *Conn) EvalReplicated(context.Context, conn.Call, int, time.Duration) (conn.Result, int) {
+	return conn.Result{Err: fmt.Errorf("replicas of a quorum: %w", errors.ErrUnsupported)}, 0
+}
+
+// Subscribe implements [conn.Conn], but that it calls up for every node that is heard, as often as that happens, and that it returns only
+// when ctx is done.
+func (q *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(string)) error {
+	var nodes sync.WaitGroup
+	var one sync.Mutex // whoever listens is called by one node at a time
+	for _, node := range q.nodes {
+		nodes.Go(func() {
+			for ctx.Err() == nil {
+				// Why it ended does not matter: whoever waits does not depend on what it hears.
+				_ = node.Subscribe(ctx, channel, func() {
+					one.Lock()
+					defer one.Unlock()
+					up()
+				}, func(payload string) {
+					one.Lock()
+					defer one.Unlock()
+					message(payload)
+				})
+				select {
+				case <-time.After(retry):
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	nodes.Wait()
+	return ctx.Err()
+}
+
+// retry is the time between two attempts to subscribe to a node.
+const retry = 500 * time.Millisecond
+
+// Scan implements [conn.Conn]: every key of a majority of the nodes, and more.
+func (q *Conn) Scan(ctx context.Context, pattern string, each func(key string) error) error {
+	var failed []error
+	for _, node := range q.nodes {
+		over := false
+		err := node.Scan(ctx, pattern, func(key string) error {
+			err := each(key)
+			over = err != nil
+			return err
+		})
+		if over || ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", node.Target().Addr, err))
+		}
+	}
+	if len(q.nodes)-len(failed) < q.Majority() {
+		return errors.Join(failed...)
+	}
+	return nil
+}
+
+// Version implements [conn.Conn]: that of the first node that tells.
+func (q *Conn) Version(ctx context.Context) (version string, err error) {
+	for _, node := range q.nodes {
+		if version, err = node.Version(ctx); err == nil {
+			return version, nil
+		}
+	}
+	return "", err
+}
+
+// Target implements [conn.Conn].
+func (q *Conn) Target() conn.Target {
+	addrs := make([]string, len(q.nodes))
+	for i, node := range q.nodes {
+		addrs[i] = node.Target().Addr
+	}
+	return conn.Target{Addr: strings.Join(addrs, ",")}
+}
+
+// Wait returns when no request is under way.
+func (q *Conn) Wait() { q.flights.Wait() }
+
+// Close implements [conn.Conn].
+func (q *Conn) Close() error {
+	q.Wait()
+	var failed []error
+	for _, node := range q.nodes {
+		failed = append(failed, node.Close())
+	}
+	return errors.Join(failed...)
+}
+
+// poll is how the nodes answered one call.
+type poll struct {
+	size, majority int
+	results        []conn.Result
+}
+
+func (p *poll) add(r conn.Result) { p.results = append(p.results, r) }
+
+func settled(polls []poll) bool {
+	return !slices.ContainsFunc(polls, func(p poll) bool {
+		_, ok := p.verdict()
+		return !ok
+	})
+}
+
+// verdict is what a majority answered, if there is such a thing. To a script that answers a number, yes is a positive one, whatever it
+// counts; and no is an answer as soon as yes cannot be one any more.
+func (p *poll) verdict() (conn.Result, bool) {
+	var ayes, noes int
+	for i, r := range p.results {
+		if yes(r) {
+			ayes++
+		}
+		if no(r) {
+			noes++
+		}
+		if ayes == p.majority || noes == p.majority || noes > p.size-p.majority && no(r) {
+			return r, true
+		}
+		same := 0
+		for _, other := range p.results[:i+1] {
+			if equal(r, other) {
+				same++
+			}
+		}
+		if same == p.majority {
+			return r, true
+		}
+	}
+	return conn.Result{}, false
+}
+
+func yes(r conn.Result) bool { return r.Err == nil && r.Reply.Int > 0 }
+
+func no(r conn.Result) bool {
+	return r.Err == nil && r.Reply.Int <= 0 && r.Reply.Text == "" && r.Reply.List == nil && !r.Reply.Nil
+}
+
+// equal reports whether two nodes said the same, also in refusing.
+func equal(a, b conn.Result) bool {
+	var x, y *conn.ReplyError
+	if errors.As(a.Err, &x) && errors.As(b.Err, &y) {
+		return x.Code() == y.Code()
+	}
+	return a.Err == nil && b.Err == nil && reflect.DeepEqual(a.Reply, b.Reply)
+}
+
+// result is the verdict, or an error that says why there is none.
+func (p *poll) result(err error) conn.Result {
+	if r, ok := p.verdict(); ok {
+		return r
+	}
+	if err != nil {
+		return conn.Result{Err: err}
+	}
+	answered := 0
+	var failed []string
+	for _, r := range p.results {
+		if r.Err == nil {
+			answered++
+		} else if !slices.Contains(failed, r.Err.Error()) {
+			failed = append(failed, r.Err.Error())
+		}
+	}
+	// Not wrapped: what one node said is not what the quorum says.
+	return conn.Result{Err: fmt.Errorf("%d of %d nodes answered, and no majority with the same: %s", answered, p.size, strings.Join(failed, "; "))}
+}

@@ -1,0 +1,142 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+)
+
+// Lazy is a connection to a node that may be down when it is made: it dials when it is used, and again when that failed. Once it is up, the
+// library below reconnects by itself.
+type Lazy struct {
+	addr    string
+	dial    func(context.Context) (conn.Conn, error)
+	timeout time.Duration
+
+	mu      sync.Mutex // guards what is below
+	up      conn.Conn  // nil until the first dial that worked
+	dialing chan struct{}
+	failed  error     // of the last dial
+	again   time.Time // not before
+	closed  bool
+}
+
+var (
+	_ conn.Conn = (*Lazy)(nil)
+
+	errClosed = errors.New("connection closed")
+)
+
+// NewLazy is the connection that dial makes, within that time. Nothing is dialed yet.
+func NewLazy(addr string, timeout time.Duration, dial func(context.Context) (conn.Conn, error)) *Lazy {
+	return &Lazy{addr: addr, dial: dial, timeout: timeout}
+}
+
+// Dial returns the connection, which it makes if there is none.
+func (l *Lazy) Dial(ctx context.Context) (conn.Conn, error) {
+	for {
+		l.mu.Lock()
+		switch {
+		case l.closed:
+			l.mu.Unlock()
+			return nil, errClosed
+		case l.up != nil:
+			defer l.mu.Unlock()
+			return l.up, nil
+		case l.dialing == nil && l.failed != nil && time.Now().Before(l.again):
+			defer l.mu.Unlock()
+			return nil, l.failed
+		case l.dialing == nil:
+			l.dialing = make(chan struct{})
+			go l.connect()
+		}
+		dialing := l.dialing
+		l.mu.Unlock()
+		select {
+		case <-dialing:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// connect dials for all who wait for it.
+func (l *Lazy) connect() {
+	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+	defer cancel()
+	up, err := l.dial(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.up, l.failed, l.again = up, err, time.Now().Add(retry)
+	close(l.dialing)
+	l.dialing = nil
+}
+
+// Eval implements [conn.Conn].
+func (l *Lazy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	up, err := l.Dial(ctx)
+	if err == nil {
+		return up.Eval(ctx, calls...)
+	}
+	results := make([]conn.Result, len(calls))
+	for i := range results {
+		results[i].Err = err
+	}
+	return results
+}
+
+// EvalReplicated implements [conn.Conn].
+func (l *Lazy) EvalReplicated(context.Context, conn.Call, int, time.Duration) (conn.Result, int) {
+	return conn.Result{Err: fmt.Errorf("replicas of a quorum: %w", errors.ErrUnsupported)}, 0
+}
+
+// Subscribe implements [conn.Conn].
+func (l *Lazy) Subscribe(ctx context.Context, channel string, up func(), message func(string)) error {
+	c, err := l.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Subscribe(ctx, channel, up, message)
+}
+
+// Scan implements [conn.Conn].
+func (l *Lazy) Scan(ctx context.Context, pattern string, each func(key string) error) error {
+	c, err := l.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Scan(ctx, pattern, each)
+}
+
+// Version implements [conn.Conn].
+func (l *Lazy) Version(ctx context.Context) (string, error) {
+	c, err := l.Dial(ctx)
+	if err != nil {
+		return "", err
+	}
+	return c.Version(ctx)
+}
+
+// Target implements [conn.Conn].
+func (l *Lazy) Target() conn.Target { return conn.Target{Addr: l.addr} }
+
+// Close implements [conn.Conn].
+func (l *Lazy) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	for l.dialing != nil {
+		dialing := l.dialing
+		l.mu.Unlock()
+		<-dialing
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	if l.up == nil {
+		return nil
+	}
+	return l.up.Close()
+}

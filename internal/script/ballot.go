@@ -1,0 +1,127 @@
+package script
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/keys"
+)
+
+// Ballot is what vote.lua is asked for.
+type Ballot struct {
+	Owner    string
+	TTL      time.Duration
+	Arg      string // for the kind
+	Bound    time.Duration
+	FenceTTL time.Duration
+	Again    bool   // leave first what an earlier vote gave
+	Ticket   string // "" to not wait
+	Address  string
+	Horizon  time.Duration
+	Waited   time.Duration // so far
+}
+
+// Vote is the call of vote.lua.
+func (k *Kind) Vote(set keys.Set, b Ballot) conn.Call {
+	again := "0"
+	if b.Again {
+		again = "1"
+	}
+	return conn.Call{Script: k.vote, Keys: k.keys(set), Args: []string{
+		seconds(b.FenceTTL), b.Owner, millis(b.TTL), b.Arg, millis(b.Bound), again, b.Ticket, b.Address, millis(b.Horizon),
+		strconv.FormatInt(b.Waited.Microseconds(), 10),
+	}}
+}
+
+// Vote is how one node answered.
+type Vote struct {
+	Inside    bool
+	Number    int64         // if inside: this node's count
+	Got       string        // as in [Standing]
+	Remaining time.Duration // as in [Standing]
+	Holder    string        // the owner inside, if it is another
+	Rank      int           // how many are before it in line
+	Refused   string        // as in [Standing]
+	Mute      bool          // it has no right to vote
+	Rest      time.Duration // until it may get it; 0 if somebody has to see to that
+}
+
+// ParseVote reads the reply of vote.lua.
+func ParseVote(r conn.Reply) (Vote, error) {
+	if len(r.List) < 2 {
+		return Vote{}, unexpected(r)
+	}
+	switch verdict := r.List[0].Int; {
+	case verdict == 1 && len(r.List) == 3:
+		return Vote{Inside: true, Number: r.List[1].Int, Got: r.List[2].Text}, nil
+	case verdict == 0 && len(r.List) == 4:
+		return Vote{Remaining: duration(r.List[1]), Holder: r.List[2].Text, Rank: int(r.List[3].Int)}, nil
+	case verdict == -1:
+		return Vote{Refused: r.List[1].Text}, nil
+	case verdict == -2:
+		return Vote{Mute: true, Rest: duration(r.List[1])}, nil
+	}
+	return Vote{}, unexpected(r)
+}
+
+// Raise is the call of raise.lua; its reply is for [Done].
+func (k *Kind) Raise(set keys.Set, owner string, ttl time.Duration, token int64, fenceTTL time.Duration) conn.Call {
+	return conn.Call{Script: k.raise, Keys: k.keys(set), Args: []string{
+		seconds(fenceTTL), owner, millis(ttl), strconv.FormatInt(token, 10),
+	}}
+}
+
+// Mend is the call of mend.lua. The ballot says what for vote.lua; token and got are what the owner has.
+func (k *Kind) Mend(set keys.Set, b Ballot, token int64, got string) conn.Call {
+	return conn.Call{Script: k.mend, Keys: k.keys(set), Args: []string{
+		seconds(b.FenceTTL), b.Owner, millis(b.TTL), b.Arg, millis(b.Bound), strconv.FormatInt(token, 10), got,
+	}}
+}
+
+// ParseMend reads whether the owner is inside, and otherwise whether somebody has to see to the node's right to vote.
+func ParseMend(r conn.Reply) (inside, mute bool) {
+	if len(r.List) == 0 {
+		return false, false
+	}
+	verdict := r.List[0].Int
+	return verdict == 1, verdict == -2 && r.List[len(r.List)-1].Int == 0
+}
+
+// From is the argument of a slot pool with the least slot to give.
+func From(arg string, slot int64) string {
+	field := strings.SplitN(arg, ":", 4)
+	field[2] = strconv.FormatInt(slot, 10)
+	return strings.Join(field, ":")
+}
+
+// Seat is the call of epoch.lua that gives a process the right to vote once it has rested; "" only looks.
+func Seat(key, process string, rest time.Duration, floor int64, bound time.Duration) conn.Call {
+	return conn.Call{Script: epoch, Keys: []string{key}, Args: []string{process, millis(rest), strconv.FormatInt(floor, 10), millis(bound)}}
+}
+
+// Epoch is a node's right to vote.
+type Epoch struct {
+	Votes   bool
+	Known   bool          // it had the right at some time, if not now
+	Process string        // the server process
+	Bound   time.Duration // the longest time that its votes bound it for
+	High    int64         // the largest number it knows
+	Rest    time.Duration // until it may vote; negative if its rest has not begun
+	Clock   int64         // in microseconds
+}
+
+// ParseEpoch reads the reply of epoch.lua.
+func ParseEpoch(r conn.Reply) (Epoch, error) {
+	if len(r.List) != 7 {
+		return Epoch{}, unexpected(r)
+	}
+	l := r.List
+	return Epoch{
+		Votes: l[0].Int == 1, Known: l[1].Int == 1, Process: l[2].Text, Bound: duration(l[3]), High: l[4].Int, Rest: duration(l[5]), Clock: l[6].Int,
+	}, nil
+}
+
+// Releases reports whether a call is one of release.lua.
+func Releases(call conn.Call) bool { return strings.HasSuffix(call.Script.Name, " release") }

@@ -1,0 +1,46 @@
+-- Time, tokens and the right to vote, for a node of a quorum. It takes the place of token.lua.
+--
+-- EPOCH is a hash, one for each kind on a node: run, the server process that has the right to vote; ttl, the longest time in ms that a vote
+-- of this node has bound it for; high, the largest number that it gave or was told, of whatever name; floor, what high was told to be when
+-- the node got its right; and resting and until, a process that has no right yet and the time in ms at which its rest is over.
+-- A process that has no right may have forgotten locks and numbers: it was restarted, or its keys were deleted. So it does not vote.
+
+local FENCE, QUEUE, CLIENTS, EPOCH = KEYS[2], KEYS[3], KEYS[4], KEYS[#KEYS]
+
+-- now is the server's time in microseconds, the same throughout a script.
+local clock
+local function now()
+  if not clock then
+    local t = redis.call('TIME')
+    clock = t[1] * 1000000 + t[2]
+  end
+  return clock
+end
+
+-- process names the server process: another after each start.
+local function process()
+  return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+end
+
+-- votes reports whether this node has the right to vote, and the longest time that it has bound itself for.
+local function votes()
+  local epoch = redis.call('HMGET', EPOCH, 'run', 'ttl')
+  return epoch[1] == process(), tonumber(epoch[2] or 0)
+end
+
+-- remember keeps a number for ARGV[1] seconds, and that there was one so large for ever.
+local function remember(number, high)
+  redis.call('SET', FENCE, number, 'EX', ARGV[1])
+  if number > high then redis.call('HSET', EPOCH, 'high', number) end
+end
+
+-- mint makes the next number of the name. It is larger than every number that this node knows of the name, also than those that it forgot
+-- when their time was over: they are not above high. A name that is new begins at the clock, for the case that all nodes lose everything.
+-- It does not go with the clock, as on a single server: nodes that count agree, so that a majority has the token in one round trip.
+local function mint()
+  local epoch = redis.call('HMGET', EPOCH, 'high', 'floor')
+  local high, floor, last = tonumber(epoch[1] or 0), tonumber(epoch[2] or 0), tonumber(redis.call('GET', FENCE) or nil)
+  local number = last and math.max(last, floor) + 1 or math.max(now(), high + 1)
+  remember(number, high)
+  return number
+end

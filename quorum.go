@@ -1,0 +1,160 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/quorum"
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// minNodes is the smallest quorum: of two nodes, none may fail.
+const minNodes = 3
+
+// errNoReplicas says that an option makes no sense.
+var errNoReplicas = invalid("LeaseOptions.Replicas on a quorum: %w: its nodes are independent servers, and a majority of them is asked",
+	errors.ErrUnsupported)
+
+// OpenQuorum connects to independent Redis servers, at least three, and returns a client whose locks are held by a majority of them
+// (Redlock): so a lock survives the loss of the others, with its data. The URLs are those of [Open], each of another server; the servers
+// must not replicate each other, and an odd number is best. It returns when a majority has answered, or ctx is done.
+//
+// [Mutex], [Election], [Once] and [SlotPool] work as on one server, with fencing tokens that only grow. The other kinds are refused with
+// an error that matches [ErrInvalid] and [errors.ErrUnsupported]. Differences: an acquisition takes one or two round trips, to all nodes at
+// once; who waits is told when it is worth trying, and is mostly, not always, served in turn; there is no answer, in the sense of
+// [ErrUnreachable], unless a majority gives one.
+//
+// A node that was restarted, or whose data was deleted, may have forgotten locks. It does not vote until the longest TTL in use has
+// passed and it has learnt the tokens from the others; any client sees to that. All nodes must be there when a quorum is used for the
+// first time.
+//
+// https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ describes the algorithm without tokens; docs/protocol.md
+// tells what was added.
+func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]conn.Conn, len(urls))
+	for i, url := range urls {
+		dial, cluster, err := o.dialing(url)
+		if err != nil {
+			return nil, fmt.Errorf("node %d of the quorum: %w", i+1, err)
+		}
+		if cluster {
+			return nil, invalid("node %d of the quorum is a cluster: a node is one server, or a master behind Sentinel", i+1)
+		}
+		dial.Dialer.Timeout = min(dial.Dialer.Timeout, o.RequestTimeout)
+		nodes[i] = quorum.NewLazy(strings.Join(dial.InitAddress, ","), o.RequestTimeout, func(ctx context.Context) (conn.Conn, error) {
+			return connect(ctx, dial)
+		})
+	}
+	c, err := newQuorum(nodes, o, clock.Now)
+	if err != nil {
+		return nil, err
+	}
+	if err := dialMost(ctx, nodes, c.quorum.Majority()); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// dialMost returns when so many of the nodes are connected, or cannot be.
+func dialMost(ctx context.Context, nodes []conn.Conn, majority int) error {
+	results := make(chan error, len(nodes))
+	for _, node := range nodes {
+		go func() { // ends with the dialer's timeout
+			_, err := node.(*quorum.Lazy).Dial(ctx)
+			results <- err
+		}()
+	}
+	var failed []error
+	for up := 0; up < majority; {
+		err := <-results
+		if err == nil {
+			up++
+		} else if failed = append(failed, err); len(failed) > len(nodes)-majority {
+			return fmt.Errorf("redlatch: connect to a quorum: %d of %d nodes cannot be reached: %w", len(failed), len(nodes), errors.Join(failed...))
+		}
+	}
+	return nil
+}
+
+// NewQuorum is [OpenQuorum] over connections that the program already has, one to each node. It sends nothing. The error matches
+// [ErrInvalid].
+func NewQuorum(nodes []conn.Conn, o Options) (*Client, error) { return newQuorum(nodes, o, clock.Now) }
+
+func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes) < minNodes {
+		return nil, invalid("a quorum of %d nodes: give %d or more, of which most must be up", len(nodes), minNodes)
+	}
+	if o.Lease.Replicas > 0 {
+		return nil, errNoReplicas
+	}
+	var addrs []string
+	for _, node := range nodes {
+		t := node.Target()
+		if t.Cluster {
+			return nil, invalid("a node of the quorum is the cluster %s: a node is one server", t.Addr)
+		}
+		if slices.Contains(addrs, t.Addr) {
+			return nil, invalid("%s is twice among the nodes of the quorum: each needs a server of its own", t.Addr)
+		}
+		addrs = append(addrs, t.Addr)
+	}
+	q := quorum.New(nodes, o.RequestTimeout/3)
+	c, err := newClient(q, o, now)
+	if err != nil {
+		return nil, err
+	}
+	q.Lost = func(node int, call conn.Call) {
+		if script.Releases(call) {
+			c.releaseLater(node, call, maxTTL)
+		}
+	}
+	return c, nil
+}
+
+// hopes is who waits for a lock of a quorum, in this process.
+type hopes struct {
+	mu  sync.Mutex
+	all map[string]chan struct{} // by waiter
+}
+
+// enter adds a waiter and returns the channel on which it is told to try.
+func (h *hopes) enter(waiter string) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.all == nil {
+		h.all = make(map[string]chan struct{})
+	}
+	try := make(chan struct{}, 1)
+	h.all[waiter] = try
+	return try
+}
+
+func (h *hopes) leave(waiter string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.all, waiter)
+}
+
+// wake tells a waiter that a node has room. It hears so from each of them.
+func (h *hopes) wake(waiter string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case h.all[waiter] <- struct{}{}:
+	default: // it was told already, or left: a send to nil is never ready
+	}
+}

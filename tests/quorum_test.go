@@ -1,0 +1,277 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// startNodes starts n independent servers.
+func startNodes(t testing.TB, n int) []*redistest.Server {
+	t.Helper()
+	nodes := make([]*redistest.Server, n)
+	for i := range nodes {
+		nodes[i] = redistest.Start(t)
+	}
+	return nodes
+}
+
+// openQuorum opens a client over these servers.
+func openQuorum(t testing.TB, nodes []*redistest.Server, o redlatch.Options) *redlatch.Client {
+	t.Helper()
+	var urls []string
+	for _, node := range nodes {
+		urls = append(urls, node.URL())
+	}
+	return openURLs(t, urls, o)
+}
+
+func openURLs(t testing.TB, urls []string, o redlatch.Options) *redlatch.Client {
+	t.Helper()
+	c, err := redlatch.OpenQuorum(within(t, patience), urls, o)
+	if err != nil {
+		t.Fatalf("OpenQuorum = %v", err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// on is how many nodes have this owner inside a mutex.
+func on(nodes []*redistest.Server, name, owner string) (n int) {
+	for _, node := range nodes {
+		if node.Do("GET", stateKey(name)) == owner {
+			n++
+		}
+	}
+	return n
+}
+
+// TestQuorumMutex: the life of a lease on all nodes.
+func TestQuorumMutex(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 5)
+	c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
+	first := lock(t, c.Mutex("a"))
+	eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", first.Owner()) == 5 })
+	if _, err := other.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("TryLock of a mutex that is held = %v, want ErrTaken", err)
+	}
+	if err := first.Extend(t.Context()); err != nil {
+		t.Errorf("Extend = %v", err)
+	}
+	info, err := other.Inspect(t.Context(), "a")
+	if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != first.Owner() || info.Holders[0].Token != first.Token() {
+		t.Errorf("Inspect = %+v, %v, want the holder with its token", info, err)
+	}
+	next := goLock(within(t, patience), other.Mutex("a"))
+	eventually(t, "a waiter", func() bool { return nodes[0].Do("ZCARD", queueKey("a")) == "1" })
+	token := first.Token()
+	release(t, first)
+	second := await(t, next)
+	if second.Token() <= token {
+		t.Errorf("token %d after %d, want more", second.Token(), token)
+	}
+	release(t, second)
+	for _, node := range nodes {
+		eventually(t, "nothing left but the token", func() bool {
+			return node.Do("EXISTS", stateKey("a"), queueKey("a"), clientsKey("a")) == "0"
+		})
+	}
+}
+
+// TestQuorumManyTakeTurns: many workers of several clients, with nothing wrong. Tokens grow, and one is inside at a time.
+func TestQuorumManyTakeTurns(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 5)
+	ctx := within(t, 2*patience)
+	u := &turns{over: make(chan struct{})}
+	for range 5 {
+		c := openQuorum(t, nodes, brisk(lasting))
+		for range 10 {
+			u.take(t, ctx, c.Mutex("a"))
+		}
+	}
+	u.more(t, 300)
+	u.end()
+}
+
+// TestQuorumTie: many try at once and nobody waits. Exactly one gets in, since a tie is tried again.
+func TestQuorumTie(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 5)
+	var clients []*redlatch.Client
+	for range 8 {
+		clients = append(clients, openQuorum(t, nodes, brisk(lasting)))
+	}
+	lock(t, clients[0].Mutex("first of all"))
+	for round := range 20 {
+		var won atomic.Int32
+		var all sync.WaitGroup
+		for _, c := range clients {
+			all.Go(func() {
+				_, err := c.Mutex(fmt.Sprint(round)).TryLock(t.Context())
+				switch {
+				case err == nil:
+					won.Add(1)
+				case !errors.Is(err, redlatch.ErrTaken):
+					t.Errorf("TryLock = %v, want ErrTaken", err)
+				}
+			})
+		}
+		all.Wait()
+		if won.Load() != 1 {
+			t.Errorf("round %d: %d got in, want 1", round, won.Load())
+		}
+	}
+}
+
+// TestQuorumOnce: of many starts one runs.
+func TestQuorumOnce(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 5)
+	var ran atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		c := openQuorum(t, nodes, brisk(lasting))
+		all.Go(func() {
+			_, err := c.Once("job", redlatch.OnceOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+				ran.Add(1)
+				return nil
+			})
+			if err != nil {
+				t.Errorf("Do = %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if ran.Load() != 1 {
+		t.Errorf("%d runs, want 1", ran.Load())
+	}
+}
+
+// TestQuorumElection: a leader with its value, seen by others; and who follows.
+func TestQuorumElection(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 5)
+	c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
+	ctx := within(t, patience)
+	term, err := c.Election("e").Campaign(ctx, "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader, err := other.Election("e").Leader(ctx)
+	if err != nil || leader.Detail != "one" || leader.Token != term.Token() {
+		t.Errorf("Leader = %+v, %v, want the value one and token %d", leader, err, term.Token())
+	}
+	leaders := other.Election("e").Observe(ctx)
+	if got := receive(t, leaders, "a leader"); got.Detail != "one" {
+		t.Errorf("Observe tells %+v, want the value one", got)
+	}
+	next := goAcquire(func() (*redlatch.Lease, error) { return other.Election("e").Campaign(ctx, "two") })
+	eventually(t, "a candidate", func() bool { return nodes[0].Do("ZCARD", queueKey("e")) == "1" })
+	if err := c.Election("e").Resign(ctx, term); err != nil {
+		t.Errorf("Resign = %v", err)
+	}
+	second := await(t, next)
+	for got := range leaders {
+		if got.Detail == "two" {
+			break
+		}
+	}
+	release(t, second)
+}
+
+// TestQuorumSlots: as many slots as there are, each to one holder, the lowest first, also when a node was away.
+func TestQuorumSlots(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 5)
+	c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
+	ctx := within(t, 2*patience)
+	take := func(c *redlatch.Client, want int) *redlatch.Slot {
+		t.Helper()
+		slot, err := c.SlotPool("p", 6, redlatch.SlotOptions{}).TryAcquire(ctx)
+		if err != nil {
+			t.Fatalf("TryAcquire = %v", err)
+		}
+		if id, err := slot.ID(); id != want || err != nil {
+			t.Fatalf("slot %d, %v, want %d", id, err, want)
+		}
+		return slot
+	}
+	take(c, 0)
+	one := take(other, 1)
+	nodes[4].Pause() // it will not know of the next
+	take(c, 2)
+	three := take(other, 3)
+	nodes[4].Resume()
+	if err := one.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	take(c, 1)
+	take(other, 4)
+	if err := three.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	take(other, 3)
+	take(other, 5)
+	if _, err := c.SlotPool("p", 6, redlatch.SlotOptions{}).TryAcquire(ctx); !errors.Is(err, redlatch.ErrExhausted) {
+		t.Errorf("TryAcquire of a full pool = %v, want ErrExhausted", err)
+	}
+}
+
+// TestQuorumMulti: several mutexes, one after the other; all or none.
+func TestQuorumMulti(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	c := openQuorum(t, nodes, brisk(lasting))
+	both, err := c.Multi("a", "b").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Multi("0", "b").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("TryLock of two of which one is held = %v, want ErrTaken", err)
+	}
+	if err := both.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v", err)
+	}
+	all, err := c.Multi("0", "a", "b").TryLock(t.Context())
+	if err != nil {
+		t.Fatalf("TryLock of what is free = %v", err)
+	}
+	if err := all.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v", err)
+	}
+}
+
+// TestQuorumRefuses: what a quorum cannot do is refused before anything is sent.
+func TestQuorumRefuses(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	c := openQuorum(t, nodes, brisk(lasting))
+	for what, acquire := range map[string]func() error{
+		"rwmutex":   func() error { _, err := c.RWMutex("a").Lock(t.Context()); return err },
+		"reentrant": func() error { _, err := c.ReentrantMutex("a").Lock(t.Context()); return err },
+		"semaphore": func() error { _, err := c.Semaphore("a", 2).Acquire(t.Context(), 1); return err },
+		"replicas": func() error {
+			_, err := c.Mutex("a").With(redlatch.LeaseOptions{Replicas: 1}).Lock(t.Context())
+			return err
+		},
+	} {
+		if err := acquire(); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: %v, want ErrInvalid and ErrUnsupported", what, err)
+		}
+	}
+	one := nodes[0].URL()
+	for _, urls := range [][]string{nil, {one}, {one, nodes[1].URL()}, {one, nodes[1].URL(), one}, {one, nodes[1].URL(), "redis+cluster://x"}} {
+		if c, err := redlatch.OpenQuorum(t.Context(), urls, redlatch.Options{}); !errors.Is(err, redlatch.ErrInvalid) {
+			t.Errorf("OpenQuorum(%v) = %v, %v, want ErrInvalid", urls, c, err)
+		}
+	}
+}
