@@ -88,6 +88,7 @@ func (a *attempt) cutShort(ctx context.Context) error {
 func (a *attempt) round(ctx context.Context, h *hope) (*tally, *Lease, error) {
 	c := a.client
 	t := a.ballot(ctx, h)
+	owner := a.owner
 	var lease *Lease
 	var err error
 	if t.won() {
@@ -95,18 +96,25 @@ func (a *attempt) round(ctx context.Context, h *hope) (*tally, *Lease, error) {
 	} else {
 		err = t.verdict(a.latch)
 	}
-	owner, mute, rest := a.owner, t.mute(), t.rest()
-	c.quorum.Go(func() {
-		rest.drain()
-		for node, v := range rest.votes {
-			switch {
-			case lease == nil && (v.Err != nil || v.Inside):
+	leave := func(votes []vote, what func(vote) bool) {
+		for node, v := range votes {
+			if lease == nil && what(v) {
 				c.abandonAt(node, a.latch, owner, "")
-			case lease != nil && v.Err != nil:
-				lease.suspect()
 			}
 		}
-		if lease != nil && mute {
+	}
+	leave(t.votes, func(v vote) bool { return v.Err == nil && v.Inside })
+	late := t.late()
+	c.quorum.Go(func() {
+		late.drain()
+		leave(late.votes, func(v vote) bool { return v.late && (v.Err != nil || v.Inside) })
+		if lease == nil {
+			return
+		}
+		if slices.ContainsFunc(late.votes, func(v vote) bool { return v.Err != nil }) {
+			lease.suspect()
+		}
+		if late.mute() {
 			c.seat(c.closing, a.latch)
 		}
 	})
@@ -184,6 +192,7 @@ type vote struct {
 	script.Vote
 	Err  error
 	addr string
+	late bool // it came after the outcome was clear, or not at all
 }
 
 // tally is one round of votes.
@@ -223,11 +232,14 @@ func (a *attempt) count(ctx context.Context, request script.Ballot) *tally {
 	return t
 }
 
-// rest is the same tally, for hearing the others' answers in the background.
-func (t *tally) rest() *tally {
-	rest := *t
-	rest.votes = slices.Clone(t.votes)
-	return &rest
+// late is the same tally, for hearing the others' answers in the background.
+func (t *tally) late() *tally {
+	late := *t
+	late.votes = slices.Clone(t.votes)
+	for i := range late.votes {
+		late.votes[i].late = late.votes[i].Err != nil
+	}
+	return &late
 }
 
 // drain takes in the answers that are missing. Each node has its time limit.
@@ -248,7 +260,7 @@ func (t *tally) take(a quorum.Answer) {
 // clear reports whether the votes that are missing can change nothing.
 func (t *tally) clear() bool {
 	refused := t.number(func(v vote) bool { return v.Err != errPending && !v.Inside })
-	return t.won() && (t.agreed() || t.kind != script.SlotPool.Name) || refused > len(t.votes)-t.majority
+	return t.won() || refused > len(t.votes)-t.majority
 }
 
 func (t *tally) number(what func(vote) bool) (n int) {
@@ -337,8 +349,11 @@ func (t *tally) mute() bool {
 	return slices.ContainsFunc(t.votes, func(v vote) bool { return v.Err == nil && v.Mute && v.Rest == 0 })
 }
 
-// decided reports whether another try would fail, too: somebody has a majority, or this owner got nothing at all.
-func (t *tally) decided() bool { return len(t.inside()) == 0 || t.holder() != "" }
+// decided reports whether another try would fail, too: somebody has a majority, or no slot is left. Else it is a tie: all may be about to
+// leave again.
+func (t *tally) decided() bool {
+	return t.holder() != "" || t.kind == script.SlotPool.Name && len(t.inside()) == 0
+}
 
 // holder is who is inside at a majority.
 func (t *tally) holder() string {

@@ -41,34 +41,33 @@ func (c *Client) seat(ctx context.Context, l *latch) {
 	}
 }
 
-// seatKind sees to the nodes of one kind. bound is the longest time that this client knows of. It reports whether all nodes were new.
+// seatKind sees to the nodes of one kind. bound is the longest time that this client knows of. It reports whether all nodes are new.
 func (c *Client) seatKind(ctx context.Context, key string, bound time.Duration) (novel bool) {
 	epochs, known := c.epochs(ctx, key)
-	novices := 0
+	novel = true
 	for i, e := range epochs {
-		if known[i] && !e.Known && e.Rest < 0 {
-			novices++
-		}
+		novel = novel && known[i] && !e.Known && e.Rest <= 0
 		bound = max(bound, e.Bound)
 	}
-	novel = novices == len(epochs)
-	var rested []int
-	for i, e := range epochs {
-		switch {
-		case !known[i] || e.Votes:
-		case novel || e.Rest == 0:
-			rested = append(rested, i)
-		case e.Rest < 0:
-			c.seatAt(ctx, i, script.Seat(key, e.Process, bound, 0, bound))
-		}
+	rest := bound
+	if novel {
+		// None gets the right before all have begun to rest. So one that has not, when others vote, is not new: it forgot.
+		rest = 0
 	}
-	if len(rested) == 0 {
+	rested := false
+	for i, e := range epochs {
+		if known[i] && !e.Votes && e.Rest < 0 {
+			c.evalAt(ctx, i, script.Rest(key, e.Process, rest))
+		}
+		rested = rested || known[i] && e.Rest == 0
+	}
+	if !rested && !novel {
 		return novel
 	}
 	epochs, known = c.epochs(ctx, key)
-	for _, i := range rested {
-		if number, ok := floor(epochs, known, i); ok {
-			c.seatAt(ctx, i, script.Seat(key, epochs[i].Process, 0, number, bound)) // the rest is over, or was not needed
+	for i, e := range epochs {
+		if number, ok := floor(epochs, known, i); ok && e.Rest == 0 {
+			c.evalAt(ctx, i, script.Seat(key, e.Process, number, bound))
 		}
 	}
 	return novel
@@ -96,7 +95,7 @@ func floor(epochs []script.Epoch, known []bool, node int) (number int64, ok bool
 // epochs asks every node about its right to vote.
 func (c *Client) epochs(ctx context.Context, key string) (epochs []script.Epoch, known []bool) {
 	epochs, known = make([]script.Epoch, len(c.nodes())), make([]bool, len(c.nodes()))
-	answers := c.quorum.Each(ctx, script.Seat(key, "", 0, 0, 0))
+	answers := c.quorum.Each(ctx, script.Look(key))
 	for range epochs {
 		select {
 		case a := <-answers:
@@ -111,8 +110,8 @@ func (c *Client) epochs(ctx context.Context, key string) (epochs []script.Epoch,
 	return epochs, known
 }
 
-// seatAt asks one node to rest, or to vote. If it fails, the next acquisition has it tried again.
-func (c *Client) seatAt(ctx context.Context, node int, call conn.Call) {
+// evalAt asks one node to rest, or to vote. If it fails, the next acquisition has it tried again.
+func (c *Client) evalAt(ctx context.Context, node int, call conn.Call) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.RequestTimeout/3)
 	defer cancel()
 	c.nodes()[node].Eval(ctx, call)

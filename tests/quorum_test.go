@@ -188,41 +188,60 @@ func TestQuorumElection(t *testing.T) {
 	release(t, second)
 }
 
-// TestQuorumSlots: as many slots as there are, each to one holder, the lowest first, also when a node was away.
+// TestQuorumSlots: as many slots as there are, each to one holder, also while and after a node is away.
 func TestQuorumSlots(t *testing.T) {
 	t.Parallel()
+	const n = 6
 	nodes := startNodes(t, 5)
 	c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
 	ctx := within(t, 2*patience)
-	take := func(c *redlatch.Client, want int) *redlatch.Slot {
+	held := make(map[int]*redlatch.Slot)
+	take := func(c *redlatch.Client) int {
 		t.Helper()
-		slot, err := c.SlotPool("p", 6, redlatch.SlotOptions{}).TryAcquire(ctx)
+		slot, err := c.SlotPool("p", n, redlatch.SlotOptions{}).TryAcquire(ctx)
 		if err != nil {
-			t.Fatalf("TryAcquire = %v", err)
+			t.Fatalf("TryAcquire with %d of %d slots held = %v", len(held), n, err)
 		}
-		if id, err := slot.ID(); id != want || err != nil {
-			t.Fatalf("slot %d, %v, want %d", id, err, want)
+		id, err := slot.ID()
+		if err != nil || id < 0 || id >= n || held[id] != nil {
+			t.Fatalf("slot %d, %v, while %d are held, want one of them that is free", id, err, len(held))
 		}
-		return slot
+		held[id] = slot
+		return id
 	}
-	take(c, 0)
-	one := take(other, 1)
+	give := func(id int) {
+		t.Helper()
+		if err := held[id].Release(ctx); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		delete(held, id)
+	}
+	take(c)
+	one := take(other)
 	nodes[4].Pause() // it will not know of the next
-	take(c, 2)
-	three := take(other, 3)
+	take(c)
+	three := take(other)
 	nodes[4].Resume()
-	if err := one.Release(ctx); err != nil {
-		t.Fatal(err)
-	}
-	take(c, 1)
-	take(other, 4)
-	if err := three.Release(ctx); err != nil {
-		t.Fatal(err)
-	}
-	take(other, 3)
-	take(other, 5)
-	if _, err := c.SlotPool("p", 6, redlatch.SlotOptions{}).TryAcquire(ctx); !errors.Is(err, redlatch.ErrExhausted) {
+	give(one)
+	take(c)
+	take(other)
+	give(three)
+	take(other)
+	take(other)
+	if _, err := c.SlotPool("p", n, redlatch.SlotOptions{}).TryAcquire(ctx); !errors.Is(err, redlatch.ErrExhausted) {
 		t.Errorf("TryAcquire of a full pool = %v, want ErrExhausted", err)
+	}
+	if _, err := c.SlotPool("p", n+1, redlatch.SlotOptions{}).TryAcquire(ctx); !errors.Is(err, redlatch.ErrWrongKind) {
+		t.Errorf("TryAcquire with another size = %v, want ErrWrongKind", err)
+	}
+	larger, err := c.SlotPool("p", n, redlatch.SlotOptions{}).Resize(ctx, n+1)
+	if err != nil {
+		t.Fatalf("Resize = %v", err)
+	}
+	if slot, err := larger.TryAcquire(ctx); err != nil {
+		t.Errorf("TryAcquire after Resize = %v", err)
+	} else if id, err := slot.ID(); id != n || err != nil {
+		t.Errorf("slot %d, %v, want the new one", id, err)
 	}
 }
 

@@ -96,9 +96,22 @@ func From(arg string, slot int64) string {
 	return strings.Join(field, ":")
 }
 
-// Seat is the call of epoch.lua that gives a process the right to vote once it has rested; "" only looks.
-func Seat(key, process string, rest time.Duration, floor int64, bound time.Duration) conn.Call {
-	return conn.Call{Script: epoch, Keys: []string{key}, Args: []string{process, millis(rest), strconv.FormatInt(floor, 10), millis(bound)}}
+// Look is the call of epoch.lua that changes nothing; Rest has a process rest from now on, unless it does; Seat gives one the right to vote that
+// has rested. The reply is for [ParseEpoch].
+func Look(key string) conn.Call { return seating(key, "look", "", 0, 0, 0) }
+
+// Rest is explained at [Look].
+func Rest(key, process string, rest time.Duration) conn.Call {
+	return seating(key, "rest", process, rest, 0, 0)
+}
+
+// Seat is explained at [Look]. The node counts on from floor, and bound is the longest time that others were bound for.
+func Seat(key, process string, floor int64, bound time.Duration) conn.Call {
+	return seating(key, "seat", process, 0, floor, bound)
+}
+
+func seating(key, step, process string, rest time.Duration, floor int64, bound time.Duration) conn.Call {
+	return conn.Call{Script: epoch, Keys: []string{key}, Args: []string{step, process, millis(rest), strconv.FormatInt(floor, 10), millis(bound)}}
 }
 
 // Epoch is a node's right to vote.

@@ -34,7 +34,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"vote":    Mutex.Quorum().Vote(set, Ballot{}),
 		"raise":   Mutex.Quorum().Raise(set, "o", time.Second, 1, time.Hour),
 		"mend":    Mutex.Quorum().Mend(set, Ballot{}, 1, ""),
-		"epoch":   Seat("e", "", 0, 0, 0),
+		"epoch":   Look("e"),
 	} {
 		head := header(t, file)
 		if got, want := count(head["KEYS"]), min(len(call.Keys), 4); got != want {

@@ -1,7 +1,7 @@
--- epoch: tell of this node's right to vote, and give it to a node that may have it.
+-- epoch: tell of this node's right to vote, have it rest, and give it the right when it has rested.
 --
 -- KEYS  epoch
--- ARGV  run ('' to only look), rest ms, floor, bound ms
+-- ARGV  step ('look', 'rest', or 'seat' one that has rested), process that it is for, rest ms, floor, bound ms
 -- Reply {1 if it votes, 1 if it ever did, process, bound ms, high, rest ms (-1 if not begun), now us}
 -- Cost  3 to 6 commands
 
@@ -13,13 +13,13 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local ms = math.floor(now / 1000)
 
--- A run that is not this process was seen before a restart: what was concluded from it does not hold any more.
-if ARGV[1] == process and run ~= process then
-  if resting ~= process and tonumber(ARGV[2]) > 0 then
-    resting, rest = process, ms + ARGV[2]
+-- A process that is not this one was seen before a restart: what was concluded from it does not hold any more.
+if ARGV[2] == process and run ~= process then
+  if ARGV[1] == 'rest' and resting ~= process then
+    resting, rest = process, ms + ARGV[3]
     redis.call('HSET', EPOCH, 'resting', process, 'until', rest)
-  elseif resting ~= process or rest <= ms then
-    run, bound, high = process, math.max(bound, ARGV[4]), math.max(high, ARGV[3])
+  elseif ARGV[1] == 'seat' and resting == process and rest <= ms then
+    run, bound, high = process, math.max(bound, ARGV[5]), math.max(high, ARGV[4])
     redis.call('HSET', EPOCH, 'run', run, 'ttl', bound, 'high', high, 'floor', high)
     redis.call('HDEL', EPOCH, 'resting', 'until')
   end
