@@ -3,7 +3,7 @@
 MODULES := $(shell sed -n '/^use (/,/^)/s/^\t//p' go.work)
 GO      ?= go
 
-.PHONY: test lint examples fuzz mutants versions tidy clean
+.PHONY: test lint examples fuzz mutants versions spec tidy clean
 
 ## test: every module's tests, with the race detector, on real redis-server processes
 test:
@@ -33,6 +33,10 @@ mutants:
 ## versions: the tests that talk to Redis, on Redis 6.0 to 8.6 and Valkey; V="redis-8.0 valkey-9.1" for some of them
 versions:
 	@scripts/versions.sh $(V)
+
+## spec: check the model of a quorum's tokens with spin, and that it fails without each of its rules
+spec:
+	@scripts/spec.sh
 
 ## tidy: go mod tidy in every module
 tidy:
