@@ -48,6 +48,8 @@ type Server struct {
 	password string
 	tls      *tls.Config // nil without TLS
 	sentinel string      // its configuration file, which it rewrites, if it is a sentinel
+	clock    string      // the file that sets its clock, if it has one
+	env      []string    // nil for that of the test
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when cmd is reaped
@@ -143,6 +145,7 @@ func (s *Server) spawn(state string) error {
 	defer log.Close()
 	cmd := exec.Command(s.binary, s.commandLine()...)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = s.env
 	cmd.SysProcAttr = dieWithParent()
 	if err := cmd.Start(); err != nil {
 		return err
