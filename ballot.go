@@ -44,7 +44,7 @@ func (a *attempt) contest(ctx context.Context, wait bool) (*Lease, error) {
 		case err == nil:
 			return lease, nil
 		case c.usable(ctx) != nil:
-			return nil, a.cutShort(ctx)
+			return nil, a.cutShort(ctx, err)
 		case errors.Is(err, ErrTaken):
 			a.answered = true
 			if !wait && (t.decided() || over) {
@@ -75,11 +75,11 @@ func (a *attempt) contest(ctx context.Context, wait bool) (*Lease, error) {
 	}
 }
 
-// cutShort is the error of an acquisition whose context is done, or whose client is closed.
-func (a *attempt) cutShort(ctx context.Context) error {
+// cutShort is the error of an acquisition whose context is done, or whose client is closed. last is why it was not over before.
+func (a *attempt) cutShort(ctx context.Context, last error) error {
 	err := a.client.usable(ctx)
-	if errors.Is(err, context.DeadlineExceeded) && !a.answered {
-		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(last, ErrUnreachable) {
+		err = fmt.Errorf("%w; %w", err, last)
 	}
 	return a.asTaken(ctx, a.failed("acquire", err))
 }

@@ -44,10 +44,14 @@ func (c *Client) seat(ctx context.Context, l *latch) {
 // seatKind sees to the nodes of one kind. bound is the longest time that this client knows of. It reports whether all nodes are new.
 func (c *Client) seatKind(ctx context.Context, key string, bound time.Duration) (novel bool) {
 	epochs, known := c.epochs(ctx, key)
-	novel = true
+	novel, used := true, false
 	for i, e := range epochs {
 		novel = novel && known[i] && !e.Known && e.Rest <= 0
+		used = used || known[i] && (e.Known || e.Rest > 0)
 		bound = max(bound, e.Bound)
+	}
+	if !novel && !used {
+		return false // maybe new; who did not answer would know
 	}
 	rest := bound
 	if novel {

@@ -1,0 +1,33 @@
+package tests
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// TestQuorumClockSteps: the clock of one node is set ahead and back while workers take turns. A lease may vanish from that node before its
+// time, or stay after it; so, at worst, two can be inside at once, which this counts. The token orders them.
+func TestQuorumClockSteps(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 4)
+	odd := redistest.StartWithClock(t)
+	seed := scheduleSeeds(t)[0]
+	t.Logf("%s=%d repeats this schedule", seedVariable, seed)
+	h := testQuorumHistory(t, append(nodes, odd), rand.New(rand.NewPCG(seed, 0)), func(ctx context.Context, _ *ground, random *rand.Rand) {
+		for ctx.Err() == nil {
+			odd.StepClock(upTo(random, 2*time.Hour) - time.Hour)
+			rest(ctx, upTo(random, 400*time.Millisecond))
+		}
+		odd.StepClock(0)
+	})
+	if len(h.holds) == 0 {
+		t.Fatal("nobody ever held the lock")
+	}
+	t.Logf("%d holds, %d overlaps", len(h.holds), overlaps(h.holds))
+	checkTokens(t, h.holds)
+	checkLinear(t, "resource", resourceModel, h.writes)
+}

@@ -1,0 +1,424 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// quorumTTL is that of leases which the tests below have run out.
+const quorumTTL = 3 * time.Second
+
+// hasty are options with which a node that does not answer costs little.
+func hasty(ttl time.Duration) redlatch.Options {
+	return redlatch.Options{Heartbeat: 100 * time.Millisecond, RequestTimeout: 1200 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: ttl}}
+}
+
+// TestQuorumMinorityIsKilled: two of five nodes die. Leases go on, and are acquired.
+func TestQuorumMinorityIsKilled(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 5)
+	c, other := openQuorum(t, nodes, brisk(quorumTTL)), openQuorum(t, nodes, brisk(quorumTTL))
+	held := lock(t, c.Mutex("a"))
+	nodes[1].Kill()
+	nodes[3].Kill()
+	for range 5 {
+		release(t, lock(t, other.Mutex("b")))
+	}
+	for end := time.Now().Add(2 * quorumTTL); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if !held.Held() {
+			t.Fatalf("lost with three of five nodes: %v", held.Err())
+		}
+	}
+	release(t, held)
+	fresh := openQuorum(t, nodes, brisk(quorumTTL)) // a program that starts now
+	release(t, lock(t, fresh.Mutex("a")))
+}
+
+// TestQuorumMajorityIsKilled: three of five nodes die. A lease is held until its deadline and not a moment longer, and nobody gets one.
+func TestQuorumMajorityIsKilled(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 5)
+	c, other := openQuorum(t, nodes, hasty(quorumTTL)), openQuorum(t, nodes, hasty(quorumTTL))
+	held := lock(t, c.Mutex("a"))
+	release(t, lock(t, other.Mutex("b")))
+	for _, node := range nodes[:3] {
+		node.Kill()
+	}
+	deadline := held.Deadline()
+	for {
+		before := time.Now()
+		if !held.Held() {
+			break
+		}
+		if later := held.Deadline(); later.After(deadline) {
+			deadline = later // an extend that was under way when they died
+		}
+		if before.After(deadline) {
+			t.Fatalf("held at %v, past the deadline %v", before, deadline)
+		}
+		if _, err := other.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Fatalf("TryLock with two of five nodes = %v, want ErrUnreachable", err)
+		}
+	}
+	lost := wantLost(t, held)
+	if lost.At.Before(deadline) {
+		t.Errorf("given up %v before the deadline", deadline.Sub(lost.At))
+	}
+	if _, err := other.Mutex("c").With(redlatch.LeaseOptions{MaxWait: time.Second}).Lock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+		t.Errorf("Lock with two of five nodes = %v, want ErrUnreachable", err)
+	}
+	nodes[0].Restart()
+	eventually(t, "an error that tells that the third node has just restarted", func() bool {
+		_, err := other.Mutex("c").TryLock(t.Context())
+		return errors.Is(err, redlatch.ErrUnreachable) && strings.Contains(err.Error(), "does not vote")
+	})
+}
+
+// TestQuorumForgetfulNode: a lease is held by a bare majority, and a node of that restarts empty. It must not vote for anybody else, until
+// the lease can no longer be held; and then it does.
+func TestQuorumForgetfulNode(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 5)
+	c, other := openQuorum(t, nodes, hasty(quorumTTL)), openQuorum(t, nodes, hasty(quorumTTL))
+	first := lock(t, other.Mutex("a")) // the nodes have the right to vote
+	before := first.Token()
+	release(t, first)
+	nodes[3].Pause()
+	nodes[4].Pause()
+	held := lock(t, c.Mutex("a").With(redlatch.LeaseOptions{NoRenew: true}))
+	token := held.Token()
+	if token <= before {
+		t.Errorf("token %d after %d, want more", token, before)
+	}
+	nodes[0].Restart()
+	nodes[3].Resume()
+	nodes[4].Resume()
+	// What was sent to them meanwhile may let the holder in after all, so a majority of others is not even needed for harm; try them all.
+	for held.Held() {
+		if l, err := other.Mutex("a").TryLock(t.Context()); err == nil && held.Held() {
+			t.Fatalf("token %d is held beside token %d", l.Token(), token)
+		} else if err == nil {
+			release(t, l)
+		}
+	}
+	second := lock(t, other.Mutex("a"))
+	if second.Token() <= token {
+		t.Errorf("token %d after %d, want more", second.Token(), token)
+	}
+	release(t, second)
+	eventually(t, "the node that restarted has the right to vote", func() bool {
+		release(t, lock(t, other.Mutex("a")))
+		return nodes[0].Do("HEXISTS", "{redlatch:mutex}:epoch", "run") == "1"
+	})
+	nodes[1].Kill()
+	nodes[2].Kill()
+	release(t, lock(t, other.Mutex("a")))
+}
+
+// TestQuorumRollingRestart: every node restarts empty, one after the other, under one lease: it is taken in again by those that forgot it.
+func TestQuorumRollingRestart(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	c := openQuorum(t, nodes, hasty(quorumTTL/2))
+	release(t, lock(t, c.Mutex("first of all")))
+	term, err := c.Election("e").Campaign(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := term.Token()
+	for i, node := range slices.Concat(nodes, nodes[:1]) {
+		node.Restart()
+		eventually(t, "the leader on the node that restarted", func() bool {
+			if !term.Held() {
+				t.Fatalf("restart %d: lost: %v", i, term.Err())
+			}
+			return node.Do("HEXISTS", insideKey("e"), term.Owner()) == "1"
+		})
+	}
+	if term.Token() != token {
+		t.Errorf("token %d, want %d as before", term.Token(), token)
+	}
+	if err := c.Election("e").Resign(t.Context(), term); err != nil {
+		t.Errorf("Resign = %v", err)
+	}
+	for _, node := range nodes {
+		eventually(t, "nobody left inside", func() bool { return node.Do("EXISTS", stateKey("e"), insideKey("e")) == "0" })
+	}
+	next, err := c.Election("e").Campaign(t.Context(), "two")
+	if err != nil || next.Token() <= token {
+		t.Fatalf("Campaign = %v with token %d, want more than %d", err, next.Token(), token)
+	}
+	release(t, next)
+}
+
+// TestQuorumStaleNode: a node comes back with old data, as from a snapshot. It does not vote at once, and its numbers do not come back.
+func TestQuorumStaleNode(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	nodes[0].Stop()
+	nodes[0] = redistest.Start(t, "--dbfilename", "dump.rdb")
+	c := openQuorum(t, nodes, hasty(quorumTTL))
+	release(t, lock(t, c.Mutex("a")))
+	nodes[0].Do("SAVE") // and nothing later is saved
+	var last int64
+	for range 10 {
+		l := lock(t, c.Mutex("a"))
+		last = l.Token()
+		release(t, l)
+	}
+	nodes[0].Restart()
+	if nodes[0].Do("GET", fenceKey("a")) == "" {
+		t.Fatal("the node has no old data, which this test is about")
+	}
+	nodes[1].Kill()
+	if _, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+		t.Errorf("TryLock with one node that knows and one that may have forgotten = %v, want ErrUnreachable", err)
+	}
+	nodes[1].Restart() // both are asked what they know: all others have to answer, since no majority of them votes
+	eventually(t, "they vote again", func() bool {
+		l, err := c.Mutex("a").TryLock(t.Context())
+		if err != nil {
+			return false
+		}
+		if l.Token() <= last {
+			t.Errorf("token %d after %d, want more", l.Token(), last)
+		}
+		release(t, l)
+		return true
+	})
+}
+
+// TestQuorumSlowNodes: two of five nodes answer after a long time. Nobody waits for them.
+func TestQuorumSlowNodes(t *testing.T) {
+	t.Parallel()
+	const slow = 600 * time.Millisecond
+	nodes := startNodes(t, 5)
+	var urls []string
+	var proxies []*proxy
+	for _, node := range nodes {
+		p := startProxy(t, node)
+		proxies, urls = append(proxies, p), append(urls, p.url())
+	}
+	c := openURLs(t, urls, brisk(lasting))
+	release(t, lock(t, c.Mutex("a")))
+	proxies[0].delay(replies, slow)
+	proxies[2].delay(requests, slow)
+	var times []time.Duration
+	for range 11 {
+		start := time.Now()
+		l := lock(t, c.Mutex("a"))
+		if err := l.Extend(t.Context()); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		release(t, l)
+		times = append(times, time.Since(start))
+	}
+	// Three round trips, or four. Waiting for the slow ones in any of them would take this long.
+	if slices.Sort(times); times[len(times)/2] >= slow {
+		t.Errorf("half of the cycles take %v or more, with two nodes slow by %v", times[len(times)/2], slow)
+	}
+}
+
+// TestQuorumManyContenders: fifty at once, of which each gets the lock, in a number of requests that stays bounded.
+func TestQuorumManyContenders(t *testing.T) {
+	t.Parallel()
+	const contenders = 50
+	nodes := startNodes(t, 5)
+	ctx := within(t, 2*patience)
+	var clients []*redlatch.Client
+	for range 5 {
+		clients = append(clients, openQuorum(t, nodes, sluggish()))
+	}
+	release(t, lock(t, clients[0].Mutex("a")))
+	nodes[0].Do("CONFIG", "RESETSTAT")
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var waits []time.Duration
+	start := make(chan struct{})
+	for i := range contenders {
+		all.Go(func() {
+			<-start
+			began := time.Now()
+			l, err := clients[i%len(clients)].Mutex("a").Lock(ctx)
+			if err != nil {
+				t.Errorf("Lock = %v", err)
+				return
+			}
+			mu.Lock()
+			waits = append(waits, time.Since(began))
+			mu.Unlock()
+			release(t, l)
+		})
+	}
+	close(start)
+	all.Wait()
+	if len(waits) < contenders {
+		t.Fatal("not all got the lock")
+	}
+	slices.Sort(waits)
+	requests := float64(evalshas(nodes[0].Do("INFO", "commandstats"))) / contenders
+	t.Logf("time to the lock: median %v, longest %v; %.1f requests per node for each", waits[contenders/2], waits[contenders-1], requests)
+	if requests > 20 {
+		t.Errorf("%.1f requests per node for each acquisition, want 20 at most", requests)
+	}
+}
+
+// TestQuorumHistories has workers over several clients take turns while something happens to the nodes, and looks at what they believed.
+// It runs beside no other test: they would leave it too little of the machine for a history worth looking at.
+func TestQuorumHistories(t *testing.T) {
+	for what, harm := range map[string]func(ctx context.Context, q *ground, random *rand.Rand){
+		"partitions": partitions,
+		"pauses":     pauses,
+		"restarts":   restarts,
+		"slow":       slowdowns,
+		"kills":      kills,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			for _, seed := range scheduleSeeds(t)[:1] {
+				t.Logf("%s=%d repeats this schedule", seedVariable, seed)
+				testQuorumHistory(t, startNodes(t, 5), rand.New(rand.NewPCG(seed, 0)), harm).check(t)
+			}
+		})
+	}
+}
+
+// ground is where a history takes place: nodes, and a proxy before each for each client.
+type ground struct {
+	nodes []*redistest.Server
+	links [][]*proxy // by client and node
+}
+
+func (q *ground) node(random *rand.Rand) *redistest.Server { return q.nodes[random.IntN(len(q.nodes))] }
+
+func (q *ground) link(random *rand.Rand) *proxy {
+	return q.links[random.IntN(len(q.links))][random.IntN(len(q.nodes))]
+}
+
+// testQuorumHistory returns what happened. When all harm is over, the lock must be there for everybody again.
+func testQuorumHistory(t *testing.T, nodes []*redistest.Server, random *rand.Rand, harm func(context.Context, *ground, *rand.Rand)) *history {
+	const clients, workers, span = 3, 2, 8 * time.Second
+	q := &ground{nodes: nodes, links: make([][]*proxy, clients)}
+	ctx, cancel := context.WithTimeout(t.Context(), span)
+	defer cancel()
+	h := &history{}
+	var wg sync.WaitGroup
+	var all []*redlatch.Client
+	for i := range clients {
+		var urls []string
+		for _, node := range nodes {
+			p := startProxy(t, node)
+			q.links[i], urls = append(q.links[i], p), append(urls, p.url())
+		}
+		all = append(all, openURLs(t, urls, hasty(600*time.Millisecond)))
+	}
+	release(t, lock(t, all[0].Mutex("a"))) // the nodes have the right to vote before anything happens
+	for _, c := range all {
+		for range workers {
+			wg.Go(func() { h.toil(ctx, c.Mutex("a")) })
+		}
+	}
+	harm(ctx, q, random)
+	wg.Wait()
+	for _, links := range q.links {
+		for _, p := range links {
+			p.heal()
+		}
+	}
+	for _, c := range all {
+		release(t, lock(t, c.Mutex("a")))
+	}
+	return h
+}
+
+func upTo(random *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(random.Int64N(int64(d)))
+}
+
+// partitions cuts off single clients from single nodes, in one direction or both, several at a time.
+func partitions(ctx context.Context, q *ground, random *rand.Rand) {
+	for ctx.Err() == nil {
+		var broken []*proxy
+		for range 1 + random.IntN(6) {
+			p := q.link(random)
+			if slices.Contains(broken, p) {
+				continue
+			}
+			p.swallow([]string{requests, replies}[random.IntN(2)])
+			broken = append(broken, p)
+		}
+		rest(ctx, upTo(random, 900*time.Millisecond))
+		for _, p := range broken {
+			p.heal()
+		}
+		rest(ctx, upTo(random, 200*time.Millisecond))
+	}
+}
+
+// pauses stops up to three nodes at a time.
+func pauses(ctx context.Context, q *ground, random *rand.Rand) {
+	for ctx.Err() == nil {
+		stopped := random.Perm(len(q.nodes))[:1+random.IntN(3)]
+		for _, i := range stopped {
+			q.nodes[i].Pause()
+		}
+		rest(ctx, upTo(random, 900*time.Millisecond)) // the TTL is shorter
+		for _, i := range stopped {
+			q.nodes[i].Resume()
+		}
+		rest(ctx, upTo(random, 300*time.Millisecond))
+	}
+}
+
+// restarts makes one node after the other forget everything, by a restart or by FLUSHALL.
+func restarts(ctx context.Context, q *ground, random *rand.Rand) {
+	for ctx.Err() == nil {
+		if node := q.node(random); random.IntN(2) == 0 {
+			node.Restart()
+		} else {
+			node.Do("FLUSHALL")
+		}
+		// One at a time is what a quorum stands: the next only when this one has rested and votes again.
+		rest(ctx, time.Second+upTo(random, 300*time.Millisecond))
+	}
+}
+
+// slowdowns delays what two nodes say to everybody.
+func slowdowns(ctx context.Context, q *ground, random *rand.Rand) {
+	for ctx.Err() == nil {
+		slow := random.Perm(len(q.nodes))[:2]
+		for _, links := range q.links {
+			for _, i := range slow {
+				links[i].delay([]string{requests, replies}[random.IntN(2)], upTo(random, 300*time.Millisecond))
+			}
+		}
+		rest(ctx, upTo(random, time.Second))
+		for _, links := range q.links {
+			for _, i := range slow {
+				links[i].heal()
+			}
+		}
+	}
+}
+
+// kills leaves three of five nodes, for a while only two.
+func kills(ctx context.Context, q *ground, random *rand.Rand) {
+	dead := random.Perm(len(q.nodes))
+	rest(ctx, time.Second)
+	q.nodes[dead[0]].Kill()
+	q.nodes[dead[1]].Kill()
+	rest(ctx, 2*time.Second)
+	q.nodes[dead[2]].Pause()
+	rest(ctx, time.Second)
+	q.nodes[dead[2]].Resume()
+	<-ctx.Done()
+}
