@@ -257,9 +257,9 @@ func (t *tally) take(a quorum.Answer) {
 	}
 }
 
-// clear reports whether the votes that are missing can change nothing.
+// clear reports whether the votes that are missing can change nothing: neither the outcome nor, if that is no lease, the reason.
 func (t *tally) clear() bool {
-	refused := t.number(func(v vote) bool { return v.Err != errPending && !v.Inside })
+	refused := t.number(func(v vote) bool { return v.Err == nil && !v.Inside && !v.Mute })
 	return t.won() || refused > len(t.votes)-t.majority
 }
 

@@ -2,10 +2,10 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +26,7 @@ type app struct {
 
 	talk    io.Writer // where say writes: stderr, or the backlog in front of it
 	flush   func()    // the backlog
-	redis   string    // --redis, or ""; see url
+	redis   []string  // --redis, or none; see urls
 	prefix  string    // --prefix
 	events  bool      // talk is events, one JSON object a line
 	started bool      // the command line made sense and a command has begun
@@ -73,7 +73,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.redis, "redis", "", "`URL` of the server (default REDLATCH_REDIS, or "+defaultRedis+")")
+	flags.StringArrayVar(&a.redis, "redis", nil, "`URL` of the server (default REDLATCH_REDIS, or "+defaultRedis+"); several are a quorum")
 	flags.StringVar(&a.prefix, "prefix", defaultPrefix, "what begins every key in Redis; all who share a lock must agree on it")
 	root.AddCommand(
 		newRunCommand(a),
@@ -91,11 +91,23 @@ func newRootCommand(a *app) *cobra.Command {
 	return root
 }
 
-// url is the server to use. It may contain a password, so the default of the flag, which help shows, stays empty.
-func (a *app) url() string { return cmp.Or(a.redis, os.Getenv("REDLATCH_REDIS"), defaultRedis) }
+// urls is the server to use, or the nodes of a quorum. They may contain passwords, so the default of the flag, which help shows, stays empty.
+func (a *app) urls() []string {
+	if len(a.redis) > 0 {
+		return a.redis
+	}
+	if urls := strings.Fields(os.Getenv("REDLATCH_REDIS")); len(urls) > 0 {
+		return urls
+	}
+	return []string{defaultRedis}
+}
 
-// open connects to the server, with the prefix of the command line. The caller closes the client.
+// open connects to the server, or the quorum, with the prefix of the command line. The caller closes the client.
 func (a *app) open(ctx context.Context, o redlatch.Options) (*redlatch.Client, error) {
 	o.Prefix, o.NoPrefix = a.prefix, a.prefix == ""
-	return redlatch.Open(ctx, a.url(), o)
+	urls := a.urls()
+	if len(urls) > 1 {
+		return redlatch.OpenQuorum(ctx, urls, o)
+	}
+	return redlatch.Open(ctx, urls[0], o)
 }

@@ -60,7 +60,10 @@ func newDemoCommand(a *app) *cobra.Command {
 			if scene != "mutex" && cmd.Flags().Changed("workers") {
 				return usagef("", "--workers is for --scene mutex; the others have as many as they need")
 			}
-			return a.demo(cmd.Context(), scene, demo.Config{URL: a.redis, Duration: duration, Workers: workers}, asJSON)
+			if len(a.redis) > 1 {
+				return usagef("give one --redis, or none", "the demo runs on one server, not on a quorum")
+			}
+			return a.demo(cmd.Context(), scene, demo.Config{URL: strings.Join(a.redis, ""), Duration: duration, Workers: workers}, asJSON)
 		},
 	}
 	flags := cmd.Flags()

@@ -32,7 +32,8 @@ Flags of all commands that talk to Redis:
   --redis URL       the server; default REDLATCH_REDIS, or redis://127.0.0.1:6379
                     redis://[user:password@]host:port[/db], rediss://... (TLS), unix:///path,
                     redis+sentinel://host,host/master-name[/db] or redis+cluster://host,host;
-                    with TLS, ?ca=FILE and &cert=FILE&key=FILE
+                    with TLS, ?ca=FILE and &cert=FILE&key=FILE;
+                    given three times or more (REDLATCH_REDIS: separated by spaces), a quorum of independent servers
   --prefix TEXT     what begins every key in Redis; default redlatch:
 
 Exit codes: 64 usage, 69 Redis unreachable, 75 lock taken, 79 lease lost; see ` + "`redlatch run --help`" + `

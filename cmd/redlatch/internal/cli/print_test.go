@@ -43,8 +43,9 @@ func TestAgainCanBeTypedAndKeepsPasswordsBack(t *testing.T) {
 		{"redis://me:hush@localhost", "p", "a b", "redlatch --redis URL --prefix p release 'a b'"},
 		{"unix:///run/redis.sock?password=hush", defaultPrefix, "job", "redlatch --redis URL release job"},
 		{"redis://:hush@%", defaultPrefix, "job", "redlatch --redis URL release job"},
+		{"redis://a redis://b redis://c", defaultPrefix, "job", "redlatch --redis redis://a --redis redis://b --redis redis://c release job"},
 	} {
-		a := &app{redis: c.redis, prefix: c.prefix}
+		a := &app{redis: strings.Fields(c.redis), prefix: c.prefix}
 		if got := a.again("release", c.name); got != c.want {
 			t.Errorf("again = %s, want %s", got, c.want)
 		}

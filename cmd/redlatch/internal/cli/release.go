@@ -119,8 +119,8 @@ func (r releasing) choose(info redlatch.Info) ([]redlatch.Party, error) {
 // again is a command line for the same server and prefix, without the password.
 func (a *app) again(args ...string) string {
 	line := []string{"redlatch"}
-	if a.redis != "" {
-		line = append(line, "--redis", withoutPassword(a.redis))
+	for _, url := range a.redis {
+		line = append(line, "--redis", withoutPassword(url))
 	}
 	if a.prefix != defaultPrefix {
 		line = append(line, "--prefix", shellQuote(a.prefix))

@@ -62,6 +62,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"redis":  cmdRedis,
 			"server": cmdServer,
+			"quorum": cmdQuorum,
 			"exits":  cmdExits,
 			"start":  cmdStart,
 			"signal": cmdSignal,
@@ -75,7 +76,8 @@ func TestScripts(t *testing.T) {
 // world is what belongs to one script.
 type world struct {
 	server *redistest.Server
-	env    []string // names
+	nodes  []*redistest.Server // of a quorum, if the script wants one
+	env    []string            // names
 	jobs   map[string]*job
 }
 
@@ -116,6 +118,9 @@ func (w *world) end() {
 		<-j.done
 	}
 	w.server.Stop()
+	for _, node := range w.nodes {
+		node.Stop()
+	}
 }
 
 func of(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
@@ -139,6 +144,28 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 	does := map[string]func(){"pause": s.Pause, "resume": s.Resume, "kill": s.Kill, "restart": s.Restart}[args[0]]
 	usage(ts, neg, does != nil, "server pause|resume|kill|restart")
 	does()
+}
+
+// cmdQuorum starts the nodes of a quorum, and has the programs use it from then on; or kills one.
+func cmdQuorum(ts *testscript.TestScript, neg bool, args []string) {
+	const text = "quorum start N | quorum kill I"
+	usage(ts, neg, len(args) == 2, text)
+	w := of(ts)
+	n, err := strconv.Atoi(args[1])
+	usage(ts, neg, err == nil, text)
+	if args[0] == "kill" {
+		w.nodes[n].Kill()
+		return
+	}
+	var urls []string
+	for i := range n {
+		dir := ts.MkAbs(fmt.Sprintf(".node%d", i))
+		ts.Check(os.Mkdir(dir, 0o700))
+		node, err := redistest.Launch(dir)
+		ts.Check(err)
+		w.nodes, urls = append(w.nodes, node), append(urls, node.URL())
+	}
+	ts.Setenv("REDLATCH_REDIS", strings.Join(urls, " "))
 }
 
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
