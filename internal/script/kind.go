@@ -2,6 +2,7 @@ package script
 
 import (
 	"embed"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -146,3 +147,25 @@ func strip(b *strings.Builder, lua string) {
 		}
 	}
 }
+
+// Commands is the commands that scripts run, in lower case and in order.
+func Commands() []string {
+	entries, err := files.ReadDir("lua")
+	if err != nil {
+		panic(err) // a directory that this package embeds
+	}
+	var all []string
+	for _, e := range entries {
+		data, err := files.ReadFile("lua/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
+		for _, m := range calls.FindAllSubmatch(data, -1) {
+			all = append(all, strings.ToLower(string(m[1])))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+var calls = regexp.MustCompile(`redis\.p?call\('(\w+)'`)

@@ -81,6 +81,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newListCommand(a),
 		newInspectCommand(a),
 		newReleaseCommand(a),
+		newDoctorCommand(a),
 		newDemoCommand(a),
 		newDevCommand(a),
 		newVersionCommand(a),

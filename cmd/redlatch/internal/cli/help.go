@@ -22,6 +22,7 @@ Look at it:
   redlatch ls [PATTERN]              who holds what
   redlatch inspect NAME              who holds NAME, and who waits
   redlatch release NAME --force      take NAME from whoever holds it
+  redlatch doctor                    what can hurt locks there, and what to do
 
 Also:
   redlatch completion SHELL          completion for bash, zsh, fish or powershell

@@ -101,6 +101,7 @@ func setup(env *testscript.Env) error {
 	w := &world{server: server, jobs: make(map[string]*job)}
 	env.Defer(w.end)
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would have every program take a second to end
+	env.Setenv("ADDR", server.Addr())
 	env.Setenv("REDIS", server.URL())
 	env.Setenv("REDLATCH_REDIS", server.URL())
 	for _, v := range env.Vars {

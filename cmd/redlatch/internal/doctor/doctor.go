@@ -1,0 +1,151 @@
+// Package doctor looks at a deployment of Redis for what can hurt locks, and says what to do about it.
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/address"
+	"github.com/redlatch/redlatch/redlatchrueidis"
+)
+
+// Level says how much a finding matters.
+type Level string
+
+// The levels.
+const (
+	OK      Level = "ok"      // as it should be
+	Note    Level = "note"    // worth knowing
+	Warning Level = "warning" // may hurt when something else goes wrong
+	Fault   Level = "fault"   // hurts
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Server string `json:"server"` // "" for the whole deployment
+	Check  string `json:"check"`
+	Level  Level  `json:"level"`
+	Found  string `json:"found"`
+	Advice string `json:"advice"` // "" if there is nothing to do
+}
+
+// Options say what to look at.
+type Options struct {
+	URLs   []string // one deployment, or the nodes of a quorum
+	Prefix string
+	TTL    time.Duration // of the leases that are to be kept there
+}
+
+// patience bounds each request.
+const patience = 3 * time.Second
+
+// visit is one examination.
+type visit struct {
+	Options
+	report func(Finding)
+	offset map[string]time.Duration // of each server's clock against this machine's
+	voters []*node
+}
+
+// node is a server that can be talked to.
+type node struct {
+	addr   string
+	client rueidis.Client
+	conn   conn.Conn
+	info   map[string]string
+}
+
+// Examine looks at everything, and reports what it finds as it goes.
+func Examine(ctx context.Context, o Options, report func(Finding)) error {
+	v := &visit{Options: o, report: report, offset: make(map[string]time.Duration)}
+	for _, url := range o.URLs {
+		if err := v.deployment(ctx, url); err != nil {
+			return err
+		}
+	}
+	v.clocks()
+	if len(o.URLs) > 1 {
+		v.quorum(ctx)
+	}
+	v.locks(ctx)
+	return nil
+}
+
+// deployment looks at what one URL leads to. The error says that the URL makes no sense.
+func (v *visit) deployment(ctx context.Context, url string) error {
+	dial, cluster, err := address.Parse(url)
+	if err != nil {
+		return fmt.Errorf("%w: the Redis URL cannot be used: %w", redlatch.ErrInvalid, err)
+	}
+	addr := strings.Join(dial.InitAddress, ",")
+	dial.DisableCache, dial.DisableRetry = true, true
+	dial.Dialer.Timeout = cmp.Or(dial.Dialer.Timeout, patience)
+	client, err := rueidis.NewClient(dial)
+	if err != nil {
+		v.report(Finding{addr, "reach", Fault, clean(err), "check the address, the password and the network; nothing else of this server was looked at"})
+		return nil
+	}
+	defer client.Close()
+	servers := client.Nodes()
+	if !cluster && len(servers) == 0 {
+		servers = map[string]rueidis.Client{addr: client}
+	}
+	for _, at := range slices.Sorted(keysOf(servers)) {
+		n := &node{addr: at, client: servers[at], conn: redlatchrueidis.New(servers[at], at)}
+		v.server(ctx, n, cluster)
+	}
+	one := &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
+	if cluster {
+		v.cluster(ctx, one)
+	}
+	v.rights(ctx, one)
+	v.listening(ctx, one)
+	if len(v.URLs) > 1 {
+		v.epochs(ctx, one)
+	}
+	return nil
+}
+
+func keysOf(servers map[string]rueidis.Client) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for at := range servers {
+			if !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+// ask sends one command.
+func (n *node) ask(ctx context.Context, command ...string) (rueidis.RedisMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return n.client.Do(ctx, n.client.B().Arbitrary(command...).Build()).ToMessage()
+}
+
+func (n *node) text(ctx context.Context, command ...string) (string, error) {
+	m, err := n.ask(ctx, command...)
+	if err != nil {
+		return "", err
+	}
+	text, err := m.ToString()
+	return strings.TrimPrefix(text, "txt:"), err // what RESP3 marks a text with
+}
+
+// clean is an error without what says only where it passed.
+func clean(err error) string {
+	var refused *rueidis.RedisError
+	if errors.As(err, &refused) {
+		return refused.Error()
+	}
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
+}

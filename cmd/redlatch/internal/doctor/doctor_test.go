@@ -1,0 +1,198 @@
+package doctor_test
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
+	"github.com/redlatch/redlatch/internal/access"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+const prefix = "redlatch:"
+
+type findings []doctor.Finding
+
+func examine(t *testing.T, urls ...string) findings {
+	t.Helper()
+	var all findings
+	o := doctor.Options{URLs: urls, Prefix: prefix, TTL: 30 * time.Second}
+	if err := doctor.Examine(t.Context(), o, func(f doctor.Finding) { all = append(all, f) }); err != nil {
+		t.Fatalf("Examine = %v", err)
+	}
+	return all
+}
+
+// want checks that there is such a finding, whose text and advice contain these words.
+func (all findings) want(t *testing.T, check string, level doctor.Level, words ...string) {
+	t.Helper()
+	for _, f := range all {
+		text := f.Found + "\n" + f.Advice
+		missing := slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+		if f.Check == check && f.Level == level && !missing {
+			return
+		}
+	}
+	t.Errorf("no %s about %s with %q among\n%+v", level, check, words, all)
+}
+
+func (all findings) wantNoFault(t *testing.T) {
+	t.Helper()
+	for _, f := range all {
+		if f.Level == doctor.Fault {
+			t.Errorf("%+v, want no fault", f)
+		}
+	}
+}
+
+func TestHealthy(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--appendonly", "yes")
+	all := examine(t, s.URL())
+	for _, f := range all {
+		if f.Level != doctor.OK {
+			t.Errorf("%+v, want ok", f)
+		}
+	}
+	for _, check := range []string{"round trip", "version", "role", "eviction", "persistence", "replicas", "rights", "publish", "clock", "locks"} {
+		all.want(t, check, doctor.OK)
+	}
+	if got := s.Do("DBSIZE"); got != "0" {
+		t.Errorf("%s keys are left behind", got)
+	}
+}
+
+func TestEviction(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	examine(t, s.URL()).want(t, "eviction", doctor.Note, "allkeys-lru")
+	s.Do("CONFIG", "SET", "maxmemory", "100mb")
+	examine(t, s.URL()).want(t, "eviction", doctor.Fault, "allkeys-lru", "noeviction")
+}
+
+func TestFailedPersistence(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "gone")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := redistest.Start(t, "--dir", dir)
+	examine(t, s.URL()).want(t, "persistence", doctor.Note, "restart forgets")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	s.Do("SET", "a", "b")
+	s.Do("BGSAVE")
+	s.AwaitInfo("persistence", "rdb_last_bgsave_status:err")
+	examine(t, s.URL()).want(t, "persistence", doctor.Fault, "snapshot failed")
+}
+
+// TestRights takes rights away, and checks that the line that the doctor gives restores them.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	as := func(user string) string {
+		u, _ := url.Parse(s.URL())
+		u.User = url.UserPassword(user, "hush")
+		return u.String()
+	}
+	s.AllowUser("some", "on", ">hush", "~*", "&*", "+@all", "-zadd", "-pexpire")
+	examine(t, as("some")).want(t, "rights", doctor.Fault, "pexpire, zadd", "ACL SETUSER redlatch on >PASSWORD")
+	s.AllowUser("keyless", "on", ">hush", "~other:*", "&*", "+@all")
+	examine(t, as("keyless")).want(t, "rights", doctor.Fault)
+	s.AllowUser("mute", "on", ">hush", "~*", "&*", "+@all", "-eval", "-evalsha")
+	examine(t, as("mute")).want(t, "rights", doctor.Fault, "scripts cannot be run")
+	s.AllowUser("deaf", "on", ">hush", "~*", "&other:*", "+@all", "-subscribe")
+	examine(t, as("deaf")).want(t, "publish", doctor.Warning, "no messages arrive")
+	examine(t, as("nobody")).want(t, "reach", doctor.Fault, "WRONGPASS")
+
+	s.AllowUser("redlatch", append([]string{"on", ">hush"}, access.Rules(prefix)...)...)
+	all := examine(t, as("redlatch"))
+	all.wantNoFault(t)
+	all.want(t, "publish", doctor.OK)
+	all.want(t, "locks", doctor.OK)
+}
+
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	host, port, _ := strings.Cut(master.Addr(), ":")
+	replica := redistest.Start(t, "--replicaof", host+" "+port)
+	replica.AwaitInfo("replication", "master_link_status:up")
+	master.AwaitInfo("replication", "state=online")
+	all := examine(t, master.URL())
+	all.want(t, "replicas", doctor.OK, "online")
+	all.want(t, "min-replicas-to-write", doctor.Warning, "CONFIG SET min-replicas-to-write 1")
+	master.Do("CONFIG", "SET", "min-replicas-to-write", "1")
+	examine(t, master.URL()).want(t, "min-replicas-to-write", doctor.OK, "1")
+	examine(t, replica.URL()).want(t, "role", doctor.Fault, "replica of "+master.Addr())
+}
+
+func TestForeignKeys(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do("SET", prefix+"for ever", "somebody")
+	s.Do("RPUSH", prefix+"list", "a")
+	all := examine(t, s.URL())
+	all.want(t, "locks", doctor.Fault, "for ever", "never expires", "redlatch release")
+	all.want(t, "locks", doctor.Warning, "list")
+	s.Do("SET", prefix+"for ever", "somebody", "PX", "60000")
+	examine(t, s.URL()).want(t, "locks", doctor.Note, "for ever", "not redlatch's")
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	where := "redis+cluster://" + nodes[0].Addr()
+	all := examine(t, where)
+	all.wantNoFault(t)
+	all.want(t, "cluster", doctor.OK, "state ok", "16384")
+	nodes[1].Do("CLUSTER", "DELSLOTS", "9000")
+	for _, node := range nodes {
+		node.Do("CLUSTER", "BUMPEPOCH")
+	}
+	nodes[0].Do("CLUSTER", "DELSLOTS", "9000")
+	examine(t, where).want(t, "cluster", doctor.Fault)
+}
+
+func TestQuorum(t *testing.T) {
+	t.Parallel()
+	var nodes []*redistest.Server
+	var urls []string
+	for range 3 {
+		s := redistest.Start(t)
+		nodes, urls = append(nodes, s), append(urls, s.URL())
+	}
+	examine(t, urls...).want(t, "votes on mutex", doctor.OK, "not used yet")
+	c, err := redlatch.OpenQuorum(t.Context(), urls, redlatch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	l, err := c.Mutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Release(context.Background()) }()
+	examine(t, urls...).want(t, "votes on mutex", doctor.OK, "3 of 3")
+	nodes[0].Restart()
+	examine(t, urls...).want(t, "votes on mutex", doctor.Warning, "2 of 3", nodes[0].Addr())
+	nodes[1].Kill()
+	all := examine(t, urls...)
+	all.want(t, "reach", doctor.Fault)
+	all.want(t, "votes on mutex", doctor.Fault, "1 of 3")
+}
+
+func TestNothingThere(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Kill()
+	examine(t, s.URL()).want(t, "reach", doctor.Fault, "connection refused")
+}

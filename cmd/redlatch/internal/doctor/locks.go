@@ -1,0 +1,252 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/access"
+	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// cluster looks at the cluster as a whole.
+func (v *visit) cluster(ctx context.Context, n *node) {
+	text, err := n.text(ctx, "CLUSTER", "INFO")
+	if err != nil {
+		v.report(Finding{n.addr, "cluster", Warning, "CLUSTER INFO cannot be read: " + clean(err), "permit +cluster|info"})
+		return
+	}
+	state := make(map[string]string)
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		state[key] = value
+	}
+	f := Finding{n.addr, "cluster", OK, fmt.Sprintf("state %s, %s of 16384 slots, %s of them failing",
+		state["cluster_state"], state["cluster_slots_assigned"], state["cluster_slots_fail"]), ""}
+	if state["cluster_state"] != "ok" || state["cluster_slots_assigned"] != "16384" || state["cluster_slots_fail"] != "0" {
+		f.Level, f.Advice = Fault, "names in the slots that are missing cannot be locked: `redis-cli --cluster check` and --cluster fix"
+	}
+	v.report(f)
+}
+
+// try runs each command of the scripts with as many arguments as it takes, all of them a key that nobody uses, and returns those that are
+// not permitted. What else may be wrong with the arguments does not matter.
+var try = conn.NewScript("doctor", `local refused = {}
+for _, name in ipairs(ARGV) do
+  local args = {}
+  for n = 0, 5 do
+    local reply = redis.pcall(name, unpack(args))
+    local err = type(reply) == 'table' and reply.err or ''
+    if not string.find(string.lower(err), 'wrong number of arg') then
+      if string.find(err, "can't run this command") or string.find(err, "can't access") or string.find(err, 'NOPERM') or string.find(err, 'no permissions') then
+        refused[#refused + 1] = name
+      end
+      break
+    end
+    args[n + 1] = KEYS[1]
+  end
+end
+redis.pcall('del', KEYS[1])
+return refused
+`)
+
+// rights looks for what the user may not do.
+func (v *visit) rights(ctx context.Context, n *node) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	advice := "let somebody who may run " + access.Line(v.Prefix)
+	probe := keys.Grants(v.Prefix, "doctor-"+rand.Text())
+	r := n.conn.Eval(ctx, conn.Call{Script: try, Keys: []string{probe}, Args: script.Commands()})[0]
+	if r.Err != nil {
+		v.report(Finding{n.addr, "rights", Fault, "scripts cannot be run: " + clean(r.Err), advice})
+		return
+	}
+	var refused []string
+	for _, name := range r.Reply.List {
+		refused = append(refused, name.Text)
+	}
+	if len(refused) > 0 {
+		v.report(Finding{n.addr, "rights", Fault, "not permitted in scripts, or not on keys under the prefix: " + strings.Join(refused, ", "), advice})
+		return
+	}
+	v.report(Finding{n.addr, "rights", OK, "scripts and their commands are permitted", ""})
+}
+
+// listening publishes something and listens for it.
+func (v *visit) listening(ctx context.Context, n *node) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	channel := keys.Grants(v.Prefix, "doctor-"+rand.Text())
+	heard := make(chan struct{}, 1)
+	up := make(chan struct{}, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- n.conn.Subscribe(ctx, channel, func() { up <- struct{}{} }, func(string) {
+			select {
+			case heard <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	f := Finding{n.addr, "publish", OK, "messages arrive", ""}
+	trouble := func(err error) {
+		f.Level, f.Found = Warning, "no messages arrive: "+clean(err)
+		f.Advice = "waiting works all the same, by asking four times a second; to wait without asking, permit +subscribe, +publish and the channels: " + access.Line(v.Prefix)
+	}
+	select {
+	case <-up:
+		publish := conn.NewScript("doctor publish", "return redis.call('PUBLISH', KEYS[1], 'hello')")
+		if r := n.conn.Eval(ctx, conn.Call{Script: publish, Keys: []string{channel}})[0]; r.Err != nil {
+			trouble(r.Err)
+			break
+		}
+		select {
+		case <-heard:
+		case <-ctx.Done():
+			trouble(ctx.Err())
+		}
+	case err := <-ended:
+		trouble(err)
+	case <-ctx.Done():
+		trouble(ctx.Err())
+	}
+	v.report(f)
+	cancel()
+}
+
+// epochs asks a node of a quorum for its right to vote.
+func (v *visit) epochs(ctx context.Context, n *node) {
+	n.info = make(map[string]string)
+	for _, k := range script.Kinds() {
+		if k.Quorum() == nil {
+			continue
+		}
+		r := n.conn.Eval(ctx, script.Look(keys.Epoch(v.Prefix, k.Name)))[0]
+		e, err := script.ParseEpoch(r.Reply)
+		switch {
+		case r.Err != nil:
+			n.info[k.Name] = clean(r.Err)
+		case err != nil:
+			n.info[k.Name] = clean(err)
+		case e.Votes:
+			n.info[k.Name] = "votes"
+		case e.Rest > 0:
+			n.info[k.Name] = "rests for another " + round(e.Rest).String()
+		case e.Known || e.Rest == 0:
+			n.info[k.Name] = "does not vote yet"
+		default:
+			n.info[k.Name] = "new"
+		}
+	}
+	v.voters = append(v.voters, n)
+}
+
+// quorum reports on the right to vote of all nodes that answer.
+func (v *visit) quorum(ctx context.Context) {
+	majority := len(v.URLs)/2 + 1
+	for _, k := range script.Kinds() {
+		if k.Quorum() == nil {
+			continue
+		}
+		voters, novel := 0, 0
+		var others []string
+		for _, n := range v.voters {
+			switch state := n.info[k.Name]; state {
+			case "votes":
+				voters++
+			case "new":
+				novel++
+				others = append(others, n.addr+" is new")
+			default:
+				others = append(others, n.addr+" "+state)
+			}
+		}
+		f := Finding{"", "votes on " + k.Name, OK, fmt.Sprintf("%d of %d nodes vote", voters, len(v.URLs)), ""}
+		if len(others) > 0 {
+			f.Found += ": " + strings.Join(others, ", ")
+		}
+		switch {
+		case novel == len(v.URLs):
+			f.Found = "not used yet"
+		case voters < majority:
+			f.Level = Fault
+			f.Advice = "nothing can be acquired: start the nodes that are down; a node votes again when it has rested and most of the others tell it their tokens"
+		case voters < len(v.URLs):
+			f.Level, f.Advice = Warning, "each node less is one that must not fail any more; a node that answers gets its vote back with the next acquisitions"
+		}
+		v.report(f)
+	}
+}
+
+// maxLook is how long names are looked through.
+const maxLook = 3 * time.Second
+
+// locks looks at the names under the prefix for what is no lock of redlatch's.
+func (v *visit) locks(ctx context.Context) {
+	client, err := v.open(ctx)
+	if err != nil {
+		if errors.Is(err, redlatch.ErrInvalid) {
+			v.report(Finding{"", "locks", Fault, clean(err), ""})
+		}
+		return // why it cannot be reached has been told
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, maxLook)
+	defer cancel()
+	names, strange := 0, 0
+	for info, err := range client.List(ctx) {
+		if err != nil {
+			if ctx.Err() == nil {
+				v.report(Finding{"", "locks", Warning, "names cannot be listed: " + clean(err), "permit +scan"})
+				return
+			}
+			v.report(Finding{"", "locks", Note, fmt.Sprintf("only the first %d names were looked at", names), ""})
+			break
+		}
+		names++
+		if f, ok := suspect(info); ok {
+			strange++
+			v.report(f)
+		}
+	}
+	if strange == 0 {
+		v.report(Finding{"", "locks", OK, strconv.Itoa(names) + " names in use, all of them locks of redlatch's", ""})
+	}
+}
+
+// suspect is what is odd about a name, if anything is.
+func suspect(info redlatch.Info) (Finding, bool) {
+	f := Finding{"", "locks", Warning, fmt.Sprintf("key %q: %s", info.Key, info.Kind), ""}
+	if strings.HasPrefix(info.Kind, "unknown") {
+		f.Advice = "it is no lock, and keeps the name from being one: delete it, or give locks a prefix of their own"
+		return f, true
+	}
+	for _, h := range info.Holders {
+		switch {
+		case h.Foreign && h.Remaining < 0:
+			f.Level, f.Found = Fault, fmt.Sprintf("%q is held by %q, which is not redlatch's, and never expires", info.Name, h.Owner)
+			f.Advice = fmt.Sprintf("if nobody is at work under it: redlatch release %s --force", info.Name)
+			return f, true
+		case h.Foreign:
+			f.Level, f.Found = Note, fmt.Sprintf("%q is held by %q, which is not redlatch's", info.Name, h.Owner)
+			f.Advice = "it does not hand over: who waits asks ten times a second"
+			return f, true
+		}
+	}
+	return f, false
+}
+
+func (v *visit) open(ctx context.Context) (*redlatch.Client, error) {
+	o := redlatch.Options{Prefix: v.Prefix, NoPrefix: v.Prefix == ""}
+	if len(v.URLs) > 1 {
+		return redlatch.OpenQuorum(ctx, v.URLs, o)
+	}
+	return redlatch.Open(ctx, v.URLs[0], o)
+}

@@ -1,0 +1,213 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// server looks at one server by itself.
+func (v *visit) server(ctx context.Context, n *node, cluster bool) {
+	if !v.roundTrip(ctx, n) {
+		return
+	}
+	text, err := n.text(ctx, "INFO")
+	if err != nil {
+		v.report(Finding{n.addr, "info", Warning, "INFO cannot be read: " + clean(err), "permit +info, for this examination at least"})
+		return
+	}
+	n.info = make(map[string]string)
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			n.info[key] = value
+		}
+	}
+	v.version(n)
+	v.role(n, cluster)
+	if n.info["role"] == "master" {
+		v.memory(n)
+		v.persistence(n)
+		v.replicas(ctx, n)
+	}
+}
+
+// roundTrip compares the time of a request with the TTL, and the clocks. It reports whether the server answers.
+func (v *visit) roundTrip(ctx context.Context, n *node) bool {
+	var times []time.Duration
+	best := time.Duration(0)
+	for range 9 {
+		sent := time.Now()
+		m, err := n.ask(ctx, "TIME")
+		took := time.Since(sent)
+		if err != nil {
+			v.report(Finding{n.addr, "reach", Fault, clean(err), "nothing else of this server was looked at"})
+			return false
+		}
+		parts, err := m.AsStrSlice()
+		if err == nil && len(parts) == 2 && (len(times) == 0 || took < slices.Min(times)) {
+			seconds, _ := strconv.ParseInt(parts[0], 10, 64)
+			micros, _ := strconv.ParseInt(parts[1], 10, 64)
+			v.offset[n.addr] = time.Unix(seconds, micros*1000).Sub(sent.Add(took / 2))
+			best = took
+		}
+		times = append(times, took)
+	}
+	slices.Sort(times)
+	f := Finding{n.addr, "round trip", OK, fmt.Sprintf("%v, at best %v; the TTL is %v", round(times[4]), round(best), v.TTL), ""}
+	switch advice := "use a longer TTL, or a server that is nearer"; {
+	case times[4] > v.TTL/10:
+		f.Level, f.Advice = Fault, advice
+	case times[4] > v.TTL/100:
+		f.Level, f.Advice = Warning, advice
+	}
+	v.report(f)
+	return true
+}
+
+func (v *visit) version(n *node) {
+	name, version := "Redis", n.info["redis_version"]
+	if n.info["valkey_version"] != "" {
+		name, version = "Valkey", n.info["valkey_version"]
+	}
+	f := Finding{n.addr, "version", OK, name + " " + version, ""}
+	if major, _ := strconv.Atoi(strings.SplitN(n.info["redis_version"], ".", 2)[0]); major < 6 {
+		f.Level, f.Advice = Fault, "redlatch needs Redis 6.0 or newer, or Valkey"
+	}
+	v.report(f)
+}
+
+func (v *visit) role(n *node, cluster bool) {
+	f := Finding{n.addr, "role", OK, n.info["role"], ""}
+	if n.info["role"] == "slave" {
+		f.Found = "replica of " + n.info["master_host"] + ":" + n.info["master_port"]
+		if !cluster {
+			f.Level, f.Advice = Fault, "a replica takes no locks: give the address of the master, or of Sentinel (redis+sentinel://)"
+		}
+		if n.info["master_link_status"] == "down" {
+			f.Level, f.Found, f.Advice = Warning, f.Found+", and cut off from it", "it would be promoted without the locks of the meantime"
+		}
+	}
+	if n.info["loading"] == "1" {
+		f.Level, f.Found, f.Advice = Warning, f.Found+", loading its data", "wait until it has"
+	}
+	v.report(f)
+}
+
+// memory looks for what deletes keys before their time.
+func (v *visit) memory(n *node) {
+	policy, limit := n.info["maxmemory_policy"], n.info["maxmemory"]
+	f := Finding{n.addr, "eviction", OK, fmt.Sprintf("maxmemory-policy %s, maxmemory %s", policy, limit), ""}
+	switch {
+	case policy == "":
+		f.Level, f.Found, f.Advice = Warning, "the server does not tell its maxmemory-policy", "make sure that it is noeviction"
+	case policy != "noeviction" && limit != "0":
+		f.Level, f.Advice = Fault, "a lock that is evicted can be held twice: CONFIG SET maxmemory-policy noeviction, or a server for locks alone"
+	case policy != "noeviction":
+		f.Level, f.Advice = Note, "harmless as long as maxmemory is 0; CONFIG SET maxmemory-policy noeviction before that changes"
+	}
+	v.report(f)
+}
+
+func (v *visit) persistence(n *node) {
+	f := Finding{n.addr, "persistence", OK, "append-only file", ""}
+	switch {
+	case n.info["aof_enabled"] == "1" && n.info["aof_last_write_status"] == "err":
+		f.Level, f.Found, f.Advice = Fault, "the append-only file cannot be written", "the server refuses writes until it can: see its log, and the disk"
+	case n.info["rdb_last_bgsave_status"] == "err":
+		f.Level, f.Found, f.Advice = Fault, "the last snapshot failed", "the server may refuse writes (MISCONF): see its log, and the disk"
+	case n.info["aof_enabled"] == "0" && len(v.URLs) > 1:
+		f.Found = "no append-only file: after a restart the node rests for the longest TTL in use, and then votes again"
+	case n.info["aof_enabled"] == "0":
+		f.Level, f.Found = Note, "no append-only file: a restart forgets the locks that are held"
+		f.Advice = "tokens stay in order all the same; CONFIG SET appendonly yes if two holders for a moment are worse than slower writes"
+	}
+	v.report(f)
+}
+
+// replicas looks at how far they are behind.
+func (v *visit) replicas(ctx context.Context, n *node) {
+	count, _ := strconv.Atoi(n.info["connected_slaves"])
+	if count == 0 {
+		v.report(Finding{n.addr, "replicas", OK, "none", ""})
+		return
+	}
+	written, _ := strconv.ParseInt(n.info["master_repl_offset"], 10, 64)
+	for i := range count {
+		replica := fields(n.info["slave"+strconv.Itoa(i)])
+		at, _ := strconv.ParseInt(replica["offset"], 10, 64)
+		f := Finding{n.addr, "replicas", OK, fmt.Sprintf("%s:%s %s, %d bytes and %ss behind", replica["ip"], replica["port"], replica["state"],
+			max(0, written-at), cmp.Or(replica["lag"], "?")), ""}
+		if lag, _ := strconv.Atoi(replica["lag"]); replica["state"] != "online" || time.Duration(lag)*time.Second > max(v.TTL/10, time.Second) {
+			f.Level, f.Advice = Warning, "if it is promoted now, locks of the last seconds are lost: see to the replica and the network"
+		}
+		v.report(f)
+	}
+	if len(v.URLs) > 1 {
+		v.report(Finding{n.addr, "replicas", Note, "a node of the quorum is replicated", "a replica that is promoted rests like a node that was restarted"})
+		return
+	}
+	f := Finding{n.addr, "min-replicas-to-write", OK, "", ""}
+	m, err := n.ask(ctx, "CONFIG", "GET", "min-replicas-to-write")
+	if values, e := m.AsStrMap(); err == nil && e == nil {
+		f.Found = values["min-replicas-to-write"]
+	}
+	switch f.Found {
+	case "":
+		f.Level, f.Found, f.Advice = Note, "it cannot be read", "permit +config|get, or see that it is 1 or more"
+	case "0":
+		f.Level = Warning
+		f.Advice = "a master that is cut off goes on giving locks which are lost: CONFIG SET min-replicas-to-write 1, and see LeaseOptions.Replicas"
+	}
+	v.report(f)
+}
+
+// fields reads "a=b,c=d".
+func fields(text string) map[string]string {
+	all := make(map[string]string)
+	for part := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(part, "=")
+		all[key] = value
+	}
+	return all
+}
+
+// clocks compares the clocks of all servers with this machine's, and so with each other.
+func (v *visit) clocks() {
+	for _, at := range sortedKeys(v.offset) {
+		offset := v.offset[at]
+		f := Finding{at, "clock", OK, fmt.Sprintf("%v from this machine's", round(offset)), ""}
+		const advice = "keep clocks together by slewing (chrony, ntpd -x): tokens after a failover or a loss of data go by the server's clock, " +
+			"and a clock that is set forward ends leases before their time"
+		switch off := offset.Abs(); {
+		case off > time.Minute:
+			f.Level, f.Advice = Fault, advice
+		case off > time.Second:
+			f.Level, f.Advice = Warning, advice
+		}
+		v.report(f)
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	all := make([]string, 0, len(m))
+	for k := range m {
+		all = append(all, k)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// round leaves out what nobody reads.
+func round(d time.Duration) time.Duration {
+	switch abs := d.Abs(); {
+	case abs > time.Second:
+		return d.Round(10 * time.Millisecond)
+	case abs > time.Millisecond:
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Microsecond)
+}

@@ -1,0 +1,45 @@
+// Package access says what a Redis user needs to be allowed for redlatch, and no more.
+package access
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// outside is what clients send beside the scripts: to run them, to listen, to list names, to ask for the version, to wait for replicas, to
+// find the nodes of a cluster or the master, and to begin and keep a connection.
+var outside = []string{
+	"eval", "evalsha", "subscribe", "unsubscribe", "scan", "info", "wait", "cluster", "hello", "ping", "role",
+}
+
+// Commands is the commands that a user needs, in the spelling of ACL rules.
+func Commands() []string {
+	all := append(slices.Clone(outside), script.Commands()...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Patterns is the patterns of the keys and channels under a prefix. Beside what begins with it there is what has it in a hash tag.
+func Patterns(prefix string) []string { return []string{prefix + "*", "{" + prefix + "*"} }
+
+// Rules is the rules of ACL SETUSER for a user of redlatch with this prefix.
+func Rules(prefix string) []string {
+	rules := []string{"resetkeys", "resetchannels", "-@all"}
+	for _, pattern := range Patterns(prefix) {
+		rules = append(rules, "~"+pattern)
+	}
+	for _, pattern := range Patterns(prefix) {
+		rules = append(rules, "&"+pattern)
+	}
+	for _, command := range Commands() {
+		rules = append(rules, "+"+command)
+	}
+	return rules
+}
+
+// Line is a command that makes such a user; who types it puts in the name and the password.
+func Line(prefix string) string {
+	return "ACL SETUSER redlatch on >PASSWORD " + strings.Join(Rules(prefix), " ")
+}

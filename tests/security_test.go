@@ -1,0 +1,145 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/access"
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// secret is in every password of these tests.
+const secret = "open-sesame"
+
+// overhear makes a client's hook write down everything.
+type overhear struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *overhear) hook(_ context.Context, e redlatch.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintf(&o.text, "%+v\n", e)
+}
+
+func (o *overhear) wantNoSecret(t *testing.T) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if strings.Contains(o.text.String(), secret) {
+		t.Errorf("an event tells the password:\n%s", o.text.String())
+	}
+}
+
+// TestLeastRights has a user with redlatch's commands, keys and channels, and no more, do everything: over TLS with a certificate of its
+// own, over a cluster and over a quorum.
+func TestLeastRights(t *testing.T) {
+	t.Parallel()
+	rights := append([]string{"on", ">" + secret}, access.Rules("redlatch:")...)
+	t.Run("tls", func(t *testing.T) {
+		t.Parallel()
+		s, ca, cert, key := redistest.StartMutualTLS(t)
+		s.AllowUser("redlatch", rights...)
+		heard := &overhear{}
+		url := fmt.Sprintf("rediss://redlatch:%s@%s?ca=%s", secret, s.Addr(), ca)
+		o := brisk(lasting)
+		o.Hook = heard.hook
+		if c, err := redlatch.Open(t.Context(), url, o); !errors.Is(err, redlatch.ErrUnreachable) || strings.Contains(err.Error(), secret) {
+			t.Errorf("Open without a client certificate = %v, %v, want ErrUnreachable without the password", c, err)
+		}
+		url += fmt.Sprintf("&cert=%s&key=%s", cert, key)
+		kindtest.Run(t, open(t, url, o), open(t, url, o), "")
+		heard.wantNoSecret(t)
+	})
+	t.Run("replicas", func(t *testing.T) {
+		t.Parallel()
+		master := redistest.Start(t)
+		master.AllowUser("redlatch", rights...)
+		host, port, _ := strings.Cut(master.Addr(), ":")
+		redistest.Start(t, "--replicaof", host+" "+port)
+		master.AwaitInfo("replication", "state=online")
+		c := open(t, "redis://redlatch:"+secret+"@"+master.Addr(), brisk(lasting))
+		release(t, lock(t, c.Mutex("a").With(redlatch.LeaseOptions{Replicas: 1})))
+		for info, err := range c.List(t.Context()) {
+			t.Errorf("List tells %+v, %v, want nothing", info, err)
+		}
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		nodes := redistest.StartCluster(t, 3)
+		var hosts []string
+		for _, node := range nodes {
+			node.AllowUser("redlatch", rights...)
+			hosts = append(hosts, node.Addr())
+		}
+		url := "redis+cluster://redlatch:" + secret + "@" + strings.Join(hosts, ",")
+		kindtest.Run(t, open(t, url, brisk(lasting)), open(t, url, brisk(lasting)), "")
+	})
+	t.Run("quorum", func(t *testing.T) {
+		t.Parallel()
+		nodes := startNodes(t, 3)
+		var urls []string
+		for _, node := range nodes {
+			node.AllowUser("redlatch", rights...)
+			urls = append(urls, "redis://redlatch:"+secret+"@"+node.Addr())
+		}
+		heard := &overhear{}
+		o := brisk(lasting)
+		o.Hook = heard.hook
+		c := openURLs(t, urls, o)
+		release(t, lock(t, c.Mutex("a")))
+		if _, err := c.Inspect(t.Context(), "a"); err != nil {
+			t.Errorf("Inspect = %v", err)
+		}
+		nodes[0].Kill()
+		nodes[1].Kill()
+		_, err := c.Mutex("a").TryLock(t.Context())
+		if !errors.Is(err, redlatch.ErrUnreachable) || strings.Contains(err.Error(), secret) {
+			t.Errorf("TryLock without a majority = %v, want ErrUnreachable without the password", err)
+		}
+		heard.wantNoSecret(t)
+	})
+}
+
+// TestNoErrorTellsAPassword tries what can go wrong with a URL.
+func TestNoErrorTellsAPassword(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "right")
+	for _, url := range []string{
+		"redis://user:" + secret + "@" + s.Addr(),
+		"redis://:" + secret + "@" + s.Addr(),
+		"redis://:" + secret + "@127.0.0.1:1",
+		"redis://:" + secret + "@%zz",
+		"redis://:" + secret + "@host:port",
+		"redis://:" + secret + "@" + s.Addr() + "/no-number",
+		"redis://:" + secret + "@" + s.Addr() + "?what=ever",
+		"rediss://:" + secret + "@" + s.Addr() + "?ca=/nowhere",
+		"redis+sentinel://:" + secret + "@127.0.0.1:1/master",
+		"redis+sentinel://127.0.0.1:1/master?sentinel_password=" + secret + "&what=ever",
+		"redis+cluster://:" + secret + "@" + s.Addr(),
+		"unix:///nowhere?password=" + secret,
+		"http://:" + secret + "@" + s.Addr(),
+	} {
+		c, err := redlatch.Open(within(t, patience), url, redlatch.Options{})
+		if err == nil {
+			_ = c.Close()
+			t.Errorf("Open(%q) succeeded", url)
+		} else if strings.Contains(err.Error(), secret) {
+			t.Errorf("Open tells the password: %v", err)
+		}
+		c, err = redlatch.OpenQuorum(within(t, patience), []string{url, "redis://127.0.0.1:2", "redis://127.0.0.1:3"}, redlatch.Options{})
+		if err == nil {
+			_ = c.Close()
+			t.Errorf("OpenQuorum with %q succeeded", url)
+		} else if strings.Contains(err.Error(), secret) {
+			t.Errorf("OpenQuorum tells the password: %v", err)
+		}
+	}
+}
