@@ -3,7 +3,7 @@
 MODULES := $(shell sed -n '/^use (/,/^)/s/^\t//p' go.work)
 GO      ?= go
 
-.PHONY: test lint examples fuzz mutants versions spec tidy clean
+.PHONY: test lint examples fuzz mutants versions spec overlaps tidy clean
 
 ## test: every module's tests, with the race detector, on real redis-server processes
 test:
@@ -37,6 +37,11 @@ versions:
 ## spec: check the model of a quorum's tokens with spin, and that it fails without each of its rules
 spec:
 	@scripts/spec.sh
+
+## overlaps: how often two hold at once when a deployment fails, and what a resource takes that looks at tokens; RUNS=20
+overlaps:
+	@scripts/need-redis.sh
+	@cd tests && REDLATCH_TESTS_RUNS=$(or $(RUNS),20) $(GO) test -timeout 30m -run TestOverlaps -v . | grep -E '\| |FAIL|^ok' | sed 's/^.*_test.go:[0-9]*: //'
 
 ## tidy: go mod tidy in every module
 tidy:

@@ -58,6 +58,8 @@
 // long as the first is not told, at most until its deadline. The tokens still order them. A server whose clock is set back further than
 // the time since the last acquisition, and which lost the stored token as well, can repeat a token.
 //
+// [OpenQuorum] returns a client whose locks are held by a majority of independent servers, and survive the loss of a minority.
+//
 // # Errors
 //
 // Errors name the lock and the server. Ask them with errors.Is for [ErrTaken], [ErrExhausted], [ErrDeadlock], [ErrNotHeld],

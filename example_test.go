@@ -302,3 +302,21 @@ func ExampleLostError() {
 	}
 	// Output: lost "stolen"; not held: true
 }
+
+// Three servers of which one may fail. Without an output this is compiled and not run, since the other examples have one server.
+func ExampleOpenQuorum() {
+	ctx := context.Background()
+	client, err := redlatch.OpenQuorum(ctx, []string{"redis://a", "redis://b", "redis://c"}, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	err = client.Election("scheduler").Run(ctx, "10.0.0.7:8080", func(ctx context.Context, term *redlatch.Lease) error {
+		fmt.Println("leading, term", term.Token())
+		<-ctx.Done()
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
@@ -30,4 +31,22 @@ func TestQuorumClockSteps(t *testing.T) {
 	t.Logf("%d holds, %d overlaps", len(h.holds), overlaps(h.holds))
 	checkTokens(t, h.holds)
 	checkLinear(t, "resource", resourceModel, h.writes)
+}
+
+func init() {
+	moreFailures = append(moreFailures,
+		failure{"one server", "clock set ahead by a minute", false, func(t *testing.T) (old, new *redlatch.Client, f func()) {
+			s := redistest.StartWithClock(t)
+			return open(t, s.URL(), hasty(overlapTTL)), open(t, s.URL(), hasty(overlapTTL)), func() { s.StepClock(time.Minute) }
+		}},
+		failure{"one server", "clock set back by a minute", true, func(t *testing.T) (old, new *redlatch.Client, f func()) {
+			s := redistest.StartWithClock(t)
+			return open(t, s.URL(), hasty(overlapTTL)), open(t, s.URL(), hasty(overlapTTL)), func() { s.StepClock(-time.Minute) }
+		}},
+		failure{"quorum of 5", "clock of one node set ahead by a minute", false, func(t *testing.T) (old, new *redlatch.Client, f func()) {
+			odd := redistest.StartWithClock(t)
+			nodes := append(startNodes(t, 4), odd)
+			return openQuorum(t, nodes, hasty(overlapTTL)), openQuorum(t, nodes, hasty(overlapTTL)), func() { odd.StepClock(time.Minute) }
+		}},
+	)
 }
