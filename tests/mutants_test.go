@@ -26,6 +26,50 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"deadline of a quorum counted from the last reply", "ballot.go",
+		"anchor: t.sent", "anchor: a.client.now()", "TestQuorumDeadline",
+	},
+	{
+		"token of a quorum that is not written back", "ballot.go",
+		"if t.won() && !t.agreed() {", "if false {", "TestQuorumWritesTheTokenBack",
+	},
+	{
+		"token that is written back where somebody else is inside", "internal/script/lua/raise.lua",
+		"if not extend(ARGV[2], tonumber(ARGV[3])) then return 0 end\n", "", "TestRaiseForAnother",
+	},
+	{
+		"node that votes whatever it forgot", "internal/script/lua/count.lua",
+		"return epoch[1] == process(), ", "return true, ", "TestQuorumForgetfulNode",
+	},
+	{
+		"right to vote that outlives the process", "internal/script/lua/count.lua",
+		"return epoch[1] == process(), ", "return epoch[1] ~= false, ", "TestQuorumStaleNode",
+	},
+	{
+		"node that votes without a rest", "seat.go",
+		"rest := bound\n", "rest := time.Duration(0)\n", "TestQuorumForgetfulNode",
+	},
+	{
+		"node that counts on from nothing", "seat.go",
+		"script.Seat(key, e.Process, number, bound)", "script.Seat(key, e.Process, number-number, bound)", "TestQuorumFloor",
+	},
+	{
+		"majority of two in five", "internal/quorum/conn.go",
+		"return len(q.nodes)/2 + 1", "return len(q.nodes) / 2", "TestQuorumMajorityIsKilled",
+	},
+	{
+		"leases that nodes are not told of again", "watchdog.go",
+		"func(node, i int) { c.mend(leases[i], node) }", "nil", "TestQuorumRollingRestart",
+	},
+	{
+		"votes that are not given back", "ballot.go",
+		"	leave(t.votes, func(v vote) bool { return v.Err == nil && v.Inside })\n", "", "TestQuorumManyContenders",
+	},
+	{
+		"waiters of a quorum who are not told", "internal/script/lua/hint.lua",
+		"  redis.pcall('PUBLISH', address, 'free\\t' .. waiter)\n", "", "TestQuorumManyContenders",
+	},
+	{
 		"slot that is extended while it rests", "internal/script/lua/holds.lua",
 		"or free - rest <= millis()", "or free <= millis()", "TestSlots",
 	},
@@ -190,7 +234,7 @@ var mutants = []mutant{
 	},
 	{
 		"no look at what a resent request may still bring after the release", "lease.go",
-		"if l.resent {", "if false {", "TestStragglerAfterTheRelease",
+		"if resent {", "if false {", "TestStragglerAfterTheRelease",
 	},
 	{
 		"no place asked for again", "line.go",

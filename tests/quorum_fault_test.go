@@ -5,13 +5,16 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/keys"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/script"
 )
 
 // quorumTTL is that of leases which the tests below have run out.
@@ -83,26 +86,34 @@ func TestQuorumMajorityIsKilled(t *testing.T) {
 	})
 }
 
+// links are proxies before each node, for a client of its own.
+func links(t testing.TB, nodes []*redistest.Server) (proxies []*proxy, urls []string) {
+	t.Helper()
+	for _, node := range nodes {
+		p := startProxy(t, node)
+		proxies, urls = append(proxies, p), append(urls, p.url())
+	}
+	return proxies, urls
+}
+
 // TestQuorumForgetfulNode: a lease is held by a bare majority, and a node of that restarts empty. It must not vote for anybody else, until
 // the lease can no longer be held; and then it does.
 func TestQuorumForgetfulNode(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 5)
-	c, other := openQuorum(t, nodes, hasty(quorumTTL)), openQuorum(t, nodes, hasty(quorumTTL))
+	proxies, urls := links(t, nodes)
+	c, other := openURLs(t, urls, hasty(quorumTTL)), openQuorum(t, nodes, hasty(quorumTTL))
 	first := lock(t, other.Mutex("a")) // the nodes have the right to vote
 	before := first.Token()
 	release(t, first)
-	nodes[3].Pause()
-	nodes[4].Pause()
+	proxies[3].swallow(requests)
+	proxies[4].swallow(requests)
 	held := lock(t, c.Mutex("a").With(redlatch.LeaseOptions{NoRenew: true}))
 	token := held.Token()
 	if token <= before {
 		t.Errorf("token %d after %d, want more", token, before)
 	}
-	nodes[0].Restart()
-	nodes[3].Resume()
-	nodes[4].Resume()
-	// What was sent to them meanwhile may let the holder in after all, so a majority of others is not even needed for harm; try them all.
+	nodes[0].Restart() // nodes 0, 3 and 4 know nothing of the lease
 	for held.Held() {
 		if l, err := other.Mutex("a").TryLock(t.Context()); err == nil && held.Held() {
 			t.Fatalf("token %d is held beside token %d", l.Token(), token)
@@ -122,6 +133,120 @@ func TestQuorumForgetfulNode(t *testing.T) {
 	nodes[1].Kill()
 	nodes[2].Kill()
 	release(t, lock(t, other.Mutex("a")))
+}
+
+// TestQuorumDeadline: the deadline counts from before the requests, also if the replies take long.
+func TestQuorumDeadline(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	proxies, urls := links(t, nodes)
+	c := openURLs(t, urls, brisk(quorumTTL))
+	release(t, lock(t, c.Mutex("a")))
+	for _, p := range proxies {
+		p.delay(replies, 200*time.Millisecond)
+	}
+	before := time.Now()
+	l := lock(t, c.Mutex("a"))
+	deadline := l.Deadline() // before an extend moves it
+	// The answers came 200ms after the requests, or twice that if there was a second phase.
+	if late := deadline.Sub(before.Add(quorumTTL)); late > 100*time.Millisecond {
+		t.Errorf("the deadline is %v later than the TTL from before the call", late)
+	}
+	release(t, l)
+}
+
+// count is the last number of a name at a node.
+func count(t *testing.T, node *redistest.Server, name string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(node.Do("GET", fenceKey(name)), 10, 64)
+	if err != nil {
+		t.Fatalf("the fence of %q: %v", name, err)
+	}
+	return n
+}
+
+// TestQuorumWritesTheTokenBack: two nodes count differently, and the smaller one must know the token before it is used, since the other may
+// not be there next time.
+func TestQuorumWritesTheTokenBack(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	proxies, urls := links(t, nodes)
+	c := openURLs(t, urls, hasty(lasting))
+	release(t, lock(t, c.Mutex("a")))
+	ahead := count(t, nodes[0], "a") + 1000
+	nodes[0].Do("SET", fenceKey("a"), strconv.FormatInt(ahead, 10))
+	proxies[2].swallow(requests)
+	first := lock(t, c.Mutex("a"))
+	token := first.Token()
+	if token != ahead+1 || count(t, nodes[1], "a") != token {
+		t.Errorf("token %d, and %d at the node that was behind, want %d at both", token, count(t, nodes[1], "a"), ahead+1)
+	}
+	release(t, first)
+	proxies[2].heal()
+	proxies[0].swallow(requests)
+	second := lock(t, c.Mutex("a"))
+	if second.Token() <= token {
+		t.Errorf("token %d after %d, want more", second.Token(), token)
+	}
+	release(t, second)
+}
+
+// TestRaiseForAnother: phase 2 of somebody who is not inside any more changes nothing.
+func TestRaiseForAnother(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	c := openQuorum(t, nodes, brisk(lasting))
+	held := lock(t, c.Mutex("a"))
+	eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", held.Owner()) == 3 })
+	set, err := keys.Of("redlatch:", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Epoch = keys.Epoch("redlatch:", "mutex")
+	before := count(t, nodes[0], "a")
+	call := script.Mutex.Quorum().Raise(set, "rl-somebody-else", time.Minute, before+1000, time.Hour)
+	if r := dial(t, nodes[0].Addr()).Eval(t.Context(), call)[0]; r.Err != nil || script.Done(r.Reply) {
+		t.Errorf("raise = %+v, want no", r)
+	}
+	if got := count(t, nodes[0], "a"); got != before {
+		t.Errorf("the number is %d after it, want %d as before", got, before)
+	}
+	release(t, held)
+}
+
+// TestQuorumFloor: a token is known to two nodes of three, one of which forgets it. It must learn it from the other before it votes, since
+// that may not be there next time. The tokens are ahead of the clocks, which would help otherwise.
+func TestQuorumFloor(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	proxies, urls := links(t, nodes)
+	c := openURLs(t, urls, hasty(quorumTTL/4))
+	release(t, lock(t, c.Mutex("a")))
+	ahead := strconv.FormatInt(time.Now().Add(24*time.Hour).UnixMicro(), 10)
+	for _, node := range nodes {
+		node.Do("SET", fenceKey("a"), ahead)
+	}
+	proxies[2].swallow(requests)
+	var token int64
+	for range 10 {
+		l := lock(t, c.Mutex("a"))
+		token = l.Token()
+		release(t, l)
+	}
+	proxies[2].heal()
+	nodes[0].Restart()
+	eventually(t, "the node that restarted has the right to vote", func() bool {
+		if l, err := c.Mutex("b").TryLock(t.Context()); err == nil {
+			release(t, l)
+		}
+		return nodes[0].Do("HEXISTS", "{redlatch:mutex}:epoch", "run") == "1"
+	})
+	proxies[1].swallow(requests)
+	last := lock(t, c.Mutex("a"))
+	if last.Token() <= token {
+		t.Errorf("token %d after %d, want more", last.Token(), token)
+	}
+	release(t, last)
 }
 
 // TestQuorumRollingRestart: every node restarts empty, one after the other, under one lease: it is taken in again by those that forgot it.
@@ -202,12 +327,7 @@ func TestQuorumSlowNodes(t *testing.T) {
 	t.Parallel()
 	const slow = 600 * time.Millisecond
 	nodes := startNodes(t, 5)
-	var urls []string
-	var proxies []*proxy
-	for _, node := range nodes {
-		p := startProxy(t, node)
-		proxies, urls = append(proxies, p), append(urls, p.url())
-	}
+	proxies, urls := links(t, nodes)
 	c := openURLs(t, urls, brisk(lasting))
 	release(t, lock(t, c.Mutex("a")))
 	proxies[0].delay(replies, slow)
@@ -315,10 +435,7 @@ func testQuorumHistory(t *testing.T, nodes []*redistest.Server, random *rand.Ran
 	var all []*redlatch.Client
 	for i := range clients {
 		var urls []string
-		for _, node := range nodes {
-			p := startProxy(t, node)
-			q.links[i], urls = append(q.links[i], p), append(urls, p.url())
-		}
+		q.links[i], urls = links(t, nodes)
 		all = append(all, openURLs(t, urls, hasty(600*time.Millisecond)))
 	}
 	release(t, lock(t, all[0].Mutex("a"))) // the nodes have the right to vote before anything happens
