@@ -45,6 +45,40 @@ func (c cluster) evalSendsAnUnknownScriptToEveryNode(t *testing.T) {
 	}
 }
 
+// evalFollowsASlotThatMoves has a batch in which one call has to go elsewhere: first only for now (ASK), then for good (MOVED).
+func (c cluster) evalFollowsASlotThatMoves(t *testing.T) {
+	co := c.connect(t)
+	const key = "moving"
+	var calls []conn.Call
+	for i := range 50 {
+		calls = append(calls, conn.Call{Script: count, Keys: []string{fmt.Sprint("moves", i)}})
+	}
+	calls = append(calls, conn.Call{Script: count, Keys: []string{key}})
+	want := func(what string, n int64) {
+		t.Helper()
+		for i, r := range co.Eval(within(t, patience), calls...) {
+			if r.Err != nil || r.Reply.Int != n {
+				t.Errorf("%s: call %d = %+v, want %d", what, i, r, n)
+			}
+		}
+	}
+	want("before", 1)
+	slot := c.nodes[0].Slot(key)
+	var from, to *redistest.Server
+	for i, node := range c.nodes {
+		if _, err := node.DoErr("GET", key); err == nil { // the others say MOVED
+			from, to = node, c.nodes[(i+1)%len(c.nodes)]
+		}
+	}
+	redistest.BeginMove(from, to, slot)
+	want("while it moves", 2)
+	want("while it moves, again", 3)
+	redistest.EndMove(c.nodes, from, to, slot)
+	want("when it has moved", 4)
+	redistest.MoveSlot(c.nodes, to, from, slot) // the other tests need the slots as they were
+	want("when it is back", 5)
+}
+
 func (c cluster) badCallSpoilsNoOther(t *testing.T) {
 	wantOneBad(t, c.connect(t), []string{"a", "b", "c", "d"}) // in as many slots, on all three nodes
 }

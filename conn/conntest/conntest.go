@@ -101,6 +101,7 @@ func RunCluster(t *testing.T, open OpenFunc) {
 		{"TargetSaysCluster", c.targetSaysCluster},
 		{"EvalKeepsOrderAcrossSlots", c.evalKeepsOrderAcrossSlots},
 		{"EvalSendsAnUnknownScriptToEveryNode", c.evalSendsAnUnknownScriptToEveryNode},
+		{"EvalFollowsASlotThatMoves", c.evalFollowsASlotThatMoves},
 		{"EvalReplicatedFindsTheNode", c.evalReplicatedFindsTheNode},
 		{"BadCallSpoilsNoOther", c.badCallSpoilsNoOther},
 		{"SubscribeHearsEveryNode", c.subscribeHearsEveryNode},

@@ -68,6 +68,13 @@ func StartClusterWithReplicas(t testing.TB, n int) []*Server {
 
 // MoveSlot moves a slot and what is in it from one master to another, key by key, as redis-cli does.
 func MoveSlot(nodes []*Server, from, to *Server, slot int) {
+	BeginMove(from, to, slot)
+	EndMove(nodes, from, to, slot)
+}
+
+// BeginMove moves what is in a slot. Until [EndMove] the slot is still that of the first master, which asks whoever comes for something that
+// it does not have to try the other (ASK).
+func BeginMove(from, to *Server, slot int) {
 	text, target, source := strconv.Itoa(slot), strings.TrimSpace(to.Do("CLUSTER", "MYID")), strings.TrimSpace(from.Do("CLUSTER", "MYID"))
 	to.Do("CLUSTER", "SETSLOT", text, "IMPORTING", source)
 	from.Do("CLUSTER", "SETSLOT", text, "MIGRATING", target)
@@ -75,12 +82,17 @@ func MoveSlot(nodes []*Server, from, to *Server, slot int) {
 	for {
 		keys := strings.Fields(from.Do("CLUSTER", "GETKEYSINSLOT", text, "100"))
 		if len(keys) == 0 {
-			break
+			return
 		}
 		for _, key := range keys {
 			from.Do("MIGRATE", host, port, key, "0", "5000")
 		}
 	}
+}
+
+// EndMove gives a slot to the other master, which sends whoever still goes to the first one there (MOVED).
+func EndMove(nodes []*Server, from, to *Server, slot int) {
+	text, target := strconv.Itoa(slot), strings.TrimSpace(to.Do("CLUSTER", "MYID"))
 	for _, node := range append([]*Server{to, from}, nodes...) {
 		_, _ = node.DoErr("CLUSTER", "SETSLOT", text, "NODE", target) // replicas learn it from their masters
 	}
