@@ -62,7 +62,7 @@ func (a *attempt) contest(ctx context.Context, wait bool) (*Lease, error) {
 		}
 		if wait && h.ticket == "" && a.answered {
 			// From now on it is told. It tries again at once, since the lock may have become free before that.
-			c.listen(ctx)
+			c.listen(ctx, a.latch)
 			h.waiter = c.owner()
 			h.ticket, h.try = c.ticket(a.latch, h.waiter), c.hopes.enter(h.waiter)
 			a.emit(Event{Kind: EventWait})
@@ -108,10 +108,7 @@ func (a *attempt) round(ctx context.Context, h *hope) (*tally, *Lease, error) {
 	c.quorum.Go(func() {
 		late.drain()
 		leave(late.votes, func(v vote) bool { return v.late && (v.Err != nil || v.Inside) })
-		if lease == nil {
-			return
-		}
-		if slices.ContainsFunc(late.votes, func(v vote) bool { return v.Err != nil }) {
+		if lease != nil && slices.ContainsFunc(late.votes, func(v vote) bool { return v.Err != nil }) {
 			lease.suspect()
 		}
 		if late.mute() {
@@ -160,7 +157,7 @@ func (a *attempt) ballot(ctx context.Context, h *hope) *tally {
 	c.introduceOnce()
 	request := script.Ballot{
 		Owner: a.owner, TTL: a.options.TTL, Arg: a.arg, Bound: a.options.TTL + a.extra, FenceTTL: c.options.FenceTTL,
-		Ticket: h.ticket, Address: c.address, Horizon: c.horizon(), Waited: c.now().Since(a.start),
+		Ticket: h.ticket, Address: c.ear.address, Horizon: c.horizon(), Waited: c.now().Since(a.start),
 	}
 	t := a.count(ctx, request)
 	for range maxRounds {

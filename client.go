@@ -32,13 +32,13 @@ type Client struct {
 	quorum  *quorum.Conn // conn, if it is one; else nil
 	options Options
 	id      string
-	address string // the channel on which this client hears of its grants
 	now     clock.Clock
 
 	attempts atomic.Uint64 // numbers the owners
 	schedule *schedule.Schedule
 	room     room
-	ear      ear
+	ear      *ear // on the client's own channel
+	shards   shards
 	record   record
 	orphans  orphans
 	hopes    hopes
@@ -157,10 +157,9 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	}
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
 	client.quorum, _ = c.(*quorum.Conn)
-	client.address = keys.Grants(o.Prefix, client.id)
 	client.closing, client.close = context.WithCancel(context.Background())
 	client.room.init()
-	client.ear.init()
+	client.ear = newEar(client.closing, keys.Grants(o.Prefix, client.id))
 	client.record.entry.Owner = &client.record
 	client.orphans.entry.Owner = &client.orphans
 	client.schedule = schedule.Start(now, client.wake)
@@ -251,6 +250,8 @@ func (c *Client) wake(due []*schedule.Entry) {
 			}
 		case *line:
 			c.spawn(func() { c.beat(owner) })
+		case *ear:
+			c.doze(owner)
 		case *record:
 			c.spawn(c.introduce)
 		case *orphans:

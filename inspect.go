@@ -195,11 +195,14 @@ func (c *Client) ForceRelease(ctx context.Context, name, owner string) (Info, er
 		if owner != "" && owner != h.Owner && (owner != h.Detail || l.kind != script.Reentrant) {
 			continue
 		}
-		address := ""
-		if h.Client != "" {
+		address, sharded := "", c.sharded()
+		switch {
+		case h.Client != "" && sharded:
+			address = l.keys.Grants(h.Client)
+		case h.Client != "":
 			address = keys.Grants(c.options.Prefix, h.Client)
 		}
-		answer, err := c.ask(ctx, "force the release of", l, l.kind.Force(l.keys, h.Owner, address, c.options.FenceTTL))
+		answer, err := c.ask(ctx, "force the release of", l, l.kind.Force(l.keys, h.Owner, address, sharded, c.options.FenceTTL))
 		if err != nil {
 			return before, err
 		}

@@ -107,7 +107,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 		lease, err := a.try(ctx)
 		return lease, a.tooLate(err)
 	}
-	if !a.client.ear.hears() {
+	if !a.client.earFor(a.latch).hears() {
 		// The first to wait starts the subscription, and only if the lock is not free.
 		if lease, err := a.try(ctx); !errors.Is(err, ErrTaken) && !errors.Is(err, errTooLate) {
 			return lease, err
@@ -119,7 +119,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 		defer cancel()
 		ctx = bounded
 	}
-	a.client.listen(ctx)
+	a.client.listen(ctx, a.latch)
 	for {
 		lease, err := a.wait(ctx)
 		if !errors.Is(err, errTooLate) {
@@ -208,7 +208,7 @@ func (c *Client) request(ctx context.Context, l *latch, owner, ticket string, ar
 	c.introduceOnce()
 	answer, err := c.ask(ctx, "acquire", l, l.kind.Acquire(l.keys, script.Request{
 		Owner: owner, TTL: l.options.TTL, Arg: l.arg, FenceTTL: c.options.FenceTTL,
-		Ticket: ticket, Address: c.address, Horizon: c.horizon(), Arrival: arrival,
+		Ticket: ticket, Address: c.earFor(l).address, Horizon: c.horizon(), Arrival: arrival,
 	}))
 	if err != nil {
 		return script.Standing{}, answer, err
@@ -222,8 +222,11 @@ func (c *Client) request(ctx context.Context, l *latch, owner, ticket string, ar
 
 // ticket is the ticket of an owner of this client.
 func (c *Client) ticket(l *latch, owner string) string {
+	e := c.earFor(l)
 	return script.Ticket{
-		Anyway: c.conn.Target().Cluster || !c.ear.hears(), Kind: l.kind.Name, Address: c.address, TTL: l.options.TTL, Arg: l.arg, Owner: owner,
+		// In a cluster, who hears a plain message at another node is not counted.
+		Anyway: !e.hears() || c.conn.Target().Cluster && !e.sharded, Sharded: e.sharded,
+		Kind: l.kind.Name, Address: e.address, TTL: l.options.TTL, Arg: l.arg, Owner: owner,
 	}.String()
 }
 

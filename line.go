@@ -186,7 +186,7 @@ func (c *Client) stands(w *waiter, s script.Standing, a answer) bool {
 func (c *Client) pace(ln *line, first bool, remaining time.Duration, foreign bool) time.Duration {
 	// A third of the TTL at most: a grant counts from the last await before it, and must then have most of its time left.
 	d := jitter(min(c.options.Heartbeat, ln.ttl/3), 0.1)
-	if !c.ear.hears() {
+	if !c.earFor(ln.latch).hears() {
 		d = min(d, jitter(deafPace, 0.3))
 	}
 	if !first {
@@ -249,7 +249,7 @@ func (c *Client) await(ln *line, waiters []*waiter) (time.Duration, error) {
 		tickets[i] = w.ticket
 	}
 	c.room.mu.Unlock()
-	answer, err := c.ask(c.closing, "wait for", l, l.kind.Await(l.keys, c.address, c.horizon(), c.options.FenceTTL, tickets))
+	answer, err := c.ask(c.closing, "wait for", l, l.kind.Await(l.keys, c.earFor(l).address, c.horizon(), c.options.FenceTTL, tickets))
 	var stand script.Line
 	if err == nil {
 		stand, err = script.ParseAwait(answer.Reply, len(tickets))
@@ -317,12 +317,26 @@ func (c *Client) refuse(w *waiter, err error) {
 	}
 }
 
-// hurry makes every line await at once.
-func (c *Client) hurry() {
+// hurry makes every line await at once that hears by this ear.
+func (c *Client) hurry(e *ear) {
 	c.room.mu.Lock()
 	defer c.room.mu.Unlock()
 	now := c.now().Time()
 	for _, ln := range c.room.lines {
-		c.schedule.Advance(&ln.entry, now)
+		if c.earFor(ln.latch) == e {
+			c.schedule.Advance(&ln.entry, now)
+		}
 	}
+}
+
+// waits reports whether anybody waits for the name whose key this is.
+func (r *room) waits(state string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.lines {
+		if id.state == state {
+			return true
+		}
+	}
+	return false
 }

@@ -36,6 +36,10 @@ type Conn interface {
 	// is noticed within 15 seconds. Subscribe does not reconnect. What it still calls after it returned is ignored.
 	Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error
 
+	// SubscribeSharded is Subscribe for a sharded channel, at the node that has the channel's slot (SSUBSCRIBE); it is called for clusters only.
+	// It also ends when the slot moves to another node. A server that does not know it, before Redis 7.0, answers with a [*ReplyError].
+	SubscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error
+
 	// Scan calls each for every key that matches the glob-style pattern, in steps that do not block the server (SCAN), on every
 	// master of a cluster. A key may be reported twice. It stops at the first error, also one that each returned.
 	Scan(ctx context.Context, pattern string, each func(key string) error) error

@@ -40,6 +40,7 @@ type Conn struct {
 type masters interface {
 	ForEachMaster(ctx context.Context, each func(context.Context, *redis.Client) error) error
 	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+	ReloadState(ctx context.Context)
 }
 
 // New wraps a client that the caller keeps: closing redlatch leaves it open.

@@ -7,12 +7,17 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/conn"
 )
 
 // checkEvery is how often a subscription sends a ping. A server that stopped answering is noticed at the second check.
 const checkEvery = 5 * time.Second
 
-var errSilent = errors.New("the server does not answer")
+var (
+	errSilent = errors.New("the server does not answer")
+	errMoved  = errors.New("the server ended the subscription") // the slot of a sharded channel is another node's now
+)
 
 // cancelled is what a subscription reads under. Reading takes no notice of its context, but go-redis answers a lost connection by
 // dialing and subscribing anew, in silence and with a lock held that Close needs. Under a cancelled context that fails at once.
@@ -24,14 +29,33 @@ var cancelled = func() context.Context {
 
 // Subscribe implements [conn.Conn].
 func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
+	pubsub := c.client.Subscribe(ctx)
+	return c.listen(ctx, &subscription{
+		pubsub: pubsub, subscribe: func() error { return pubsub.Subscribe(ctx, channel) }, up: up, message: message,
+	})
+}
+
+// SubscribeSharded implements [conn.Conn].
+func (c *Conn) SubscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error {
+	pubsub := c.client.SSubscribe(ctx)
+	err := c.listen(ctx, &subscription{
+		pubsub: pubsub, subscribe: func() error { return pubsub.SSubscribe(ctx, channel) }, up: up, message: message,
+	})
+	if sent := (*conn.ReplyError)(nil); c.cluster != nil && errors.As(err, &sent) && sent.Code() == "MOVED" {
+		c.cluster.ReloadState(ctx) // go-redis follows for commands, and not for subscriptions
+	}
+	return err
+}
+
+func (c *Conn) listen(ctx context.Context, s *subscription) error {
 	if err := ctx.Err(); err != nil {
+		go s.pubsub.Close()
 		return err
 	}
-	s := &subscription{pubsub: c.client.Subscribe(ctx), up: up, message: message}
 	// The goroutine below ends with Close, which may have to wait for it to finish dialing.
 	defer func() { go s.pubsub.Close() }()
 	ended := make(chan error, 1)
-	go func() { ended <- s.listen(ctx, channel) }()
+	go func() { ended <- s.listen() }()
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
 	for {
@@ -49,15 +73,16 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message
 }
 
 type subscription struct {
-	pubsub  *redis.PubSub
-	up      func()
-	message func(payload string)
-	heard   atomic.Bool // something came from the server since the last check
+	pubsub    *redis.PubSub
+	subscribe func() error
+	up        func()
+	message   func(payload string)
+	heard     atomic.Bool // something came from the server since the last check
 }
 
 // listen subscribes and receives until the connection is lost or closed.
-func (s *subscription) listen(ctx context.Context, channel string) error {
-	if err := s.pubsub.Subscribe(ctx, channel); err != nil {
+func (s *subscription) listen() error {
+	if err := s.subscribe(); err != nil {
 		return err
 	}
 	for {
@@ -70,8 +95,11 @@ func (s *subscription) listen(ctx context.Context, channel string) error {
 		s.heard.Store(true)
 		switch received := received.(type) {
 		case *redis.Subscription:
-			if received.Kind == "subscribe" {
+			switch received.Kind {
+			case "subscribe", "ssubscribe":
 				s.up()
+			default:
+				return errMoved
 			}
 		case *redis.Message:
 			s.message(received.Payload)

@@ -3,6 +3,7 @@ package redlatchrueidis
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/redis/rueidis"
 )
@@ -10,31 +11,50 @@ import (
 // Subscribe implements [conn.Conn]. It uses a connection of its own, because only there does rueidis report the loss of a subscription;
 // Client.Receive would resubscribe in silence. Rueidis checks that connection in the background like any other.
 func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
+	return c.listen(ctx, c.node(), c.client.B().Subscribe().Channel(channel).Build(), up, message)
+}
+
+// SubscribeSharded implements [conn.Conn].
+func (c *Conn) SubscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error {
+	return c.listen(ctx, c.client, c.client.B().Ssubscribe().Channel(channel).Build(), up, message)
+}
+
+func (c *Conn) listen(ctx context.Context, at rueidis.Client, subscribe rueidis.Completed, up func(), message func(payload string)) error {
 	_, err := await(ctx, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, c.subscribe(ctx, channel, up, message)
+		return struct{}{}, c.subscribe(ctx, at, subscribe, up, message)
 	})
 	return err
 }
 
-func (c *Conn) subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
-	dedicated, _ := c.node().Dedicate()
+// errMoved is the end of a subscription by the server: the slot of a sharded channel is another node's now.
+var errMoved = errors.New("the server ended the subscription")
+
+func (c *Conn) subscribe(ctx context.Context, at rueidis.Client, subscribe rueidis.Completed, up func(), message func(payload string)) error {
+	dedicated, _ := at.Dedicate()
 	// Close, not the release that Dedicate returns: that unsubscribes first, and waits for an answer that may not come. Closing takes a
 	// second at most.
 	defer dedicated.Close()
+	moved := make(chan struct{})
+	var once sync.Once
 	ended := dedicated.SetPubSubHooks(rueidis.PubSubHooks{
 		OnSubscription: func(s rueidis.PubSubSubscription) {
-			if s.Kind == "subscribe" {
+			switch s.Kind {
+			case "subscribe", "ssubscribe":
 				up()
+			default:
+				once.Do(func() { close(moved) })
 			}
 		},
 		OnMessage: func(m rueidis.PubSubMessage) { message(m.Message) },
 	})
-	if err := dedicated.Do(ctx, c.client.B().Subscribe().Channel(channel).Build()).Error(); err != nil {
+	if err := dedicated.Do(ctx, subscribe).Error(); err != nil {
 		return failure(ctx, err)
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-moved:
+		return errMoved
 	case err := <-ended:
 		if err == nil {
 			err = errors.New("subscription ended")

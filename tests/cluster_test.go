@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/redistest"
@@ -158,4 +159,43 @@ func TestMultiOverSeveralSlots(t *testing.T) {
 			release(t, lock(t, c.Mutex(name)))
 		}
 	}
+}
+
+// TestGrantsStayOnTheirShard: from Redis 7.0 on, what is pushed to a waiter goes over the node of the name alone. A plain message would go
+// to every node of the cluster.
+func TestGrantsStayOnTheirShard(t *testing.T) {
+	t.Parallel()
+	redistest.Needs(t, "sharded channels")
+	nodes := redistest.StartCluster(t, 3)
+	o := sluggish()
+	o.Heartbeat = time.Second
+	one, other := open(t, clusterURL(nodes), o), open(t, clusterURL(nodes), o)
+	held := lock(t, one.Mutex("a"))
+	for range 10 {
+		next := goLock(within(t, patience), other.Mutex("a"))
+		eventually(t, "a waiter", func() bool { return waiting(t, one, "a") == 1 })
+		release(t, held)
+		held = await(t, next)
+		one, other = other, one
+	}
+	owner := nodes[nodes[0].Slot(stateKey("a"))*3/16384]
+	if got := owner.Do("PUBSUB", "SHARDCHANNELS"); !strings.Contains(got, "{redlatch:a}:"+one.ID()+":grants") {
+		t.Errorf("sharded channels %q, want that of a client that waited", got)
+	}
+	for i, node := range nodes {
+		info := node.Do("CLUSTER", "INFO")
+		if strings.Contains(info, "cluster_stats_messages_publish_") {
+			t.Errorf("node %d has sent or received messages for all nodes:\n%s", i, info)
+		}
+	}
+	// Who holds it is told there, too, when it is taken away.
+	if _, err := other.ForceRelease(t.Context(), "a", ""); err != nil {
+		t.Errorf("ForceRelease = %v", err)
+	}
+	select {
+	case <-held.Context().Done():
+	case <-time.After(patience):
+		t.Error("the holder was not told")
+	}
+	eventually(t, "nobody listening any more", func() bool { return owner.Do("PUBSUB", "SHARDCHANNELS") == "" })
 }

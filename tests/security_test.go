@@ -42,7 +42,7 @@ func (o *overhear) wantNoSecret(t *testing.T) {
 // own, over a cluster and over a quorum.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
-	rights := append([]string{"on", ">" + secret}, access.Rules("redlatch:")...)
+	rights := append([]string{"on", ">" + secret}, access.Rules("redlatch:", false)...)
 	t.Run("tls", func(t *testing.T) {
 		t.Parallel()
 		s, ca, cert, key := redistest.StartMutualTLS(t)
@@ -74,6 +74,10 @@ func TestLeastRights(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		nodes := redistest.StartCluster(t, 3)
+		rights := rights
+		if _, err := nodes[0].DoErr("PUBSUB", "SHARDCHANNELS"); err == nil {
+			rights = append([]string{"on", ">" + secret}, access.Rules("redlatch:", true)...)
+		}
 		var hosts []string
 		for _, node := range nodes {
 			node.AllowUser("redlatch", rights...)

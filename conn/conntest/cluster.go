@@ -2,6 +2,7 @@ package conntest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/redlatch/redlatch/conn"
@@ -90,6 +91,45 @@ func (c cluster) subscribeHearsEveryNode(t *testing.T) {
 		node.Do("PUBLISH", "cluster channel", message)
 		l.want(message)
 	}
+}
+
+// subscribeShardedFollowsItsSlot listens to a channel at the node of its slot, and is told when that moves; a server that has no sharded
+// channels says so.
+func (c cluster) subscribeShardedFollowsItsSlot(t *testing.T) {
+	const channel = "sharded channel"
+	co := c.connect(t)
+	if version, err := co.Version(within(t, patience)); err != nil {
+		t.Fatal(err)
+	} else if strings.HasPrefix(version, "6.") {
+		err := co.SubscribeSharded(within(t, patience), channel, func() {}, func(string) {})
+		wantReplyError(t, "SubscribeSharded", err, "ERR")
+		return
+	}
+	slot := c.nodes[0].Slot(channel)
+	from := c.nodes[slot*len(c.nodes)/16384]
+	to := c.nodes[(slot*len(c.nodes)/16384+1)%len(c.nodes)]
+	l := heardBy(t, co.SubscribeSharded, channel)
+	from.Do("SPUBLISH", channel, "one")
+	from.Do("SPUBLISH", channel, "two")
+	l.want("one", "two")
+	redistest.MoveSlot(c.nodes, from, to, slot)
+	defer redistest.MoveSlot(c.nodes, to, from, slot)
+	if err := l.end(patience); err == nil {
+		t.Error("SubscribeSharded = nil when its slot moved, want an error")
+	}
+	var again *listener
+	eventually(t, "a subscription at the other node", func() error {
+		again = listenBy(t, co.SubscribeSharded, channel)
+		select {
+		case <-again.up:
+			return nil
+		case err := <-again.ended:
+			return err
+		}
+	})
+	to.Do("SPUBLISH", channel, "three")
+	again.want("three")
+	again.stop()
 }
 
 func (c cluster) scanCoversEveryMaster(t *testing.T) {

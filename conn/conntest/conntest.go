@@ -105,6 +105,7 @@ func RunCluster(t *testing.T, open OpenFunc) {
 		{"EvalReplicatedFindsTheNode", c.evalReplicatedFindsTheNode},
 		{"BadCallSpoilsNoOther", c.badCallSpoilsNoOther},
 		{"SubscribeHearsEveryNode", c.subscribeHearsEveryNode},
+		{"SubscribeShardedFollowsItsSlot", c.subscribeShardedFollowsItsSlot},
 		{"ScanCoversEveryMaster", c.scanCoversEveryMaster},
 		{"EveryKind", c.everyKind},
 	})

@@ -28,13 +28,20 @@ type listener struct {
 	ended    chan error
 }
 
+// subscribeFunc is a method of [conn.Conn].
+type subscribeFunc func(ctx context.Context, channel string, up func(), message func(payload string)) error
+
 // listen starts to subscribe and returns at once.
 func listen(t *testing.T, c conn.Conn, channel string) *listener {
+	return listenBy(t, c.Subscribe, channel)
+}
+
+func listenBy(t *testing.T, subscribe subscribeFunc, channel string) *listener {
 	ctx, stop := context.WithCancel(t.Context())
 	l := &listener{t: t, stop: stop, up: make(chan struct{}), messages: make(chan string, 10_000), ended: make(chan error, 1)}
 	t.Cleanup(stop)
 	go func() {
-		l.ended <- c.Subscribe(ctx, channel, l.confirm, func(payload string) { l.messages <- payload })
+		l.ended <- subscribe(ctx, channel, l.confirm, func(payload string) { l.messages <- payload })
 	}()
 	return l
 }
@@ -48,7 +55,12 @@ func (l *listener) confirm() {
 // heard subscribes and returns once that is confirmed.
 func heard(t *testing.T, c conn.Conn, channel string) *listener {
 	t.Helper()
-	l := listen(t, c, channel)
+	return heardBy(t, c.Subscribe, channel)
+}
+
+func heardBy(t *testing.T, subscribe subscribeFunc, channel string) *listener {
+	t.Helper()
+	l := listenBy(t, subscribe, channel)
 	select {
 	case <-l.up:
 	case err := <-l.ended:

@@ -14,9 +14,20 @@ var outside = []string{
 	"eval", "evalsha", "subscribe", "unsubscribe", "scan", "info", "wait", "cluster", "hello", "ping", "role",
 }
 
-// Commands is the commands that a user needs, in the spelling of ACL rules.
-func Commands() []string {
-	all := append(slices.Clone(outside), script.Commands()...)
+// sharded is what clients of a cluster need beside it, from Redis 7.0 on, which first knows these commands.
+var sharded = []string{"spublish", "ssubscribe", "sunsubscribe"}
+
+// Scripted is the commands that scripts run, in the spelling of ACL rules.
+func Scripted(shards bool) []string {
+	return slices.DeleteFunc(script.Commands(), func(name string) bool { return !shards && slices.Contains(sharded, name) })
+}
+
+// Commands is the commands that a user needs; of a cluster with sharded channels, if shards is set.
+func Commands(shards bool) []string {
+	all := append(slices.Clone(outside), Scripted(shards)...)
+	if shards {
+		all = append(all, sharded...)
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -25,7 +36,7 @@ func Commands() []string {
 func Patterns(prefix string) []string { return []string{prefix + "*", "{" + prefix + "*"} }
 
 // Rules is the rules of ACL SETUSER for a user of redlatch with this prefix.
-func Rules(prefix string) []string {
+func Rules(prefix string, shards bool) []string {
 	rules := []string{"resetkeys", "resetchannels", "-@all"}
 	for _, pattern := range Patterns(prefix) {
 		rules = append(rules, "~"+pattern)
@@ -33,13 +44,13 @@ func Rules(prefix string) []string {
 	for _, pattern := range Patterns(prefix) {
 		rules = append(rules, "&"+pattern)
 	}
-	for _, command := range Commands() {
+	for _, command := range Commands(shards) {
 		rules = append(rules, "+"+command)
 	}
 	return rules
 }
 
 // Line is a command that makes such a user; who types it puts in the name and the password.
-func Line(prefix string) string {
-	return "ACL SETUSER redlatch on >PASSWORD " + strings.Join(Rules(prefix), " ")
+func Line(prefix string, shards bool) string {
+	return "ACL SETUSER redlatch on >PASSWORD " + strings.Join(Rules(prefix, shards), " ")
 }

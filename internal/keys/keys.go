@@ -65,6 +65,9 @@ func (s Set) List(suffixes ...string) []string {
 // Changes is the channel on which an election tells of its changes.
 func (s Set) Changes() string { return Sibling(s.State, ChangesSuffix) }
 
+// Grants is the sharded channel on which a client hears of its grants of this latch, in a cluster.
+func (s Set) Grants(client string) string { return Sibling(s.State, ":"+client+GrantsSuffix) }
+
 // Of spells the keys of a name, or says why it cannot.
 func Of(prefix, name string) (Set, error) {
 	if name == "" {

@@ -156,6 +156,13 @@ func (q *Conn) Subscribe(ctx context.Context, channel string, up func(), message
 	return ctx.Err()
 }
 
+// SubscribeSharded implements [conn.Conn]. No node is a cluster.
+func (q *Conn) SubscribeSharded(context.Context, string, func(), func(string)) error {
+	return errNoShards
+}
+
+var errNoShards = fmt.Errorf("sharded channels of a quorum: %w", errors.ErrUnsupported)
+
 // retry is the time between two attempts to subscribe to a node.
 const retry = 500 * time.Millisecond
 

@@ -103,6 +103,11 @@ func (l *Lazy) Subscribe(ctx context.Context, channel string, up func(), message
 	return c.Subscribe(ctx, channel, up, message)
 }
 
+// SubscribeSharded implements [conn.Conn].
+func (l *Lazy) SubscribeSharded(context.Context, string, func(), func(string)) error {
+	return errNoShards
+}
+
 // Scan implements [conn.Conn].
 func (l *Lazy) Scan(ctx context.Context, pattern string, each func(key string) error) error {
 	c, err := l.Dial(ctx)

@@ -104,8 +104,12 @@ func (k *Kind) Renew(set keys.Set, owner string, ttl time.Duration) conn.Call {
 }
 
 // Force is the call of force.lua; its reply is for [Done].
-func (k *Kind) Force(set keys.Set, owner, address string, fenceTTL time.Duration) conn.Call {
-	return conn.Call{Script: k.force, Keys: k.keys(set), Args: []string{seconds(fenceTTL), owner, address}}
+func (k *Kind) Force(set keys.Set, owner, address string, sharded bool, fenceTTL time.Duration) conn.Call {
+	shard := "0"
+	if sharded {
+		shard = "1"
+	}
+	return conn.Call{Script: k.force, Keys: k.keys(set), Args: []string{seconds(fenceTTL), owner, address, shard}}
 }
 
 // Done reads a reply that says whether the owner was inside.

@@ -25,7 +25,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"release": Mutex.Release(set, "o", "", "", time.Hour),
 		"renew":   Mutex.Renew(set, "o", time.Second),
 		"inspect": Mutex.Inspect(set),
-		"force":   Mutex.Force(set, "o", "", time.Hour),
+		"force":   Mutex.Force(set, "o", "", false, time.Hour),
 		"resize":  Semaphore.Resize(set, 1, time.Hour),
 		"sniff":   Sniff(set),
 		"multi":   Multi([]keys.Set{set}, []string{"o"}, time.Second, time.Hour),
@@ -86,7 +86,7 @@ func TestEveryKeyIsInKEYS(t *testing.T) {
 			switch m[2] {
 			case "K", "FENCE", "QUEUE", "CLIENTS", "INSIDE", "BITS", "LAST", "EPOCH", "KEYS[1]", "KEYS[2]", "KEYS[3]", "KEYS[i]", "KEYS[i + 2]", "unpack(together", "key":
 			default:
-				if m[1] != "PUBLISH" && m[1] != "INFO" {
+				if m[1] != "PUBLISH" && m[1] != "SPUBLISH" && m[1] != "INFO" {
 					t.Errorf("%s: %s touches %s, which is not in KEYS", e.Name(), m[1], m[2])
 				}
 			}

@@ -10,6 +10,7 @@ import (
 // Ticket is one waiter in line.
 type Ticket struct {
 	Anyway  bool   // grant it even if PUBLISH counts nobody who hears it
+	Sharded bool   // the address is a sharded channel
 	Kind    string // of the latch
 	Address string // channel of its client
 	TTL     time.Duration
@@ -17,12 +18,12 @@ type Ticket struct {
 	Owner   string
 }
 
+// modes is the first letter of a ticket, by Sharded and Anyway.
+var modes = map[bool]map[bool]string{false: {false: "H", true: "A"}, true: {false: "S", true: "T"}}
+
 // String is the ticket as it stands in the queue.
 func (t Ticket) String() string {
-	mode := "H"
-	if t.Anyway {
-		mode = "A"
-	}
+	mode := modes[t.Sharded][t.Anyway]
 	return strings.Join([]string{mode + t.Kind, t.Address, millis(t.TTL), t.Arg, t.Owner}, "\t")
 }
 
@@ -33,10 +34,10 @@ func ParseTicket(text string) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("ticket %q has %d fields, want 5", text, len(field))
 	}
 	ms, err := strconv.ParseInt(field[2], 10, 64)
-	if err != nil || ms < 0 || field[0] == "" || field[0][0] != 'H' && field[0][0] != 'A' {
+	if err != nil || ms < 0 || field[0] == "" || !strings.Contains("HAST", field[0][:1]) {
 		return Ticket{}, fmt.Errorf("ticket %q is malformed", text)
 	}
 	return Ticket{
-		Anyway: field[0][0] == 'A', Kind: field[0][1:], Address: field[1], TTL: time.Duration(ms) * time.Millisecond, Arg: field[3], Owner: field[4],
+		Anyway: strings.Contains("AT", field[0][:1]), Sharded: strings.Contains("ST", field[0][:1]), Kind: field[0][1:], Address: field[1], TTL: time.Duration(ms) * time.Millisecond, Arg: field[3], Owner: field[4],
 	}, nil
 }

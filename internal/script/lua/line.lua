@@ -2,7 +2,7 @@
 --
 -- A ticket is one waiter: mode and kind, address, ttl, arg and owner, separated by tabs. The address is the channel on which its client
 -- listens. In mode H the grant must be heard: where PUBLISH counts no listener, the next in line is tried. In mode A it stands anyway, for
--- clients that listen at another node of a cluster, or cannot listen at all and ask instead.
+-- clients that listen at another node of a cluster, or cannot listen at all and ask instead. S and T are H and A for a sharded channel.
 
 -- cold
 local LINGER = 3600000 -- ms that a line stays which nobody comes back to
@@ -22,6 +22,12 @@ end
 local function keep()
   redis.call('PEXPIRE', QUEUE, LINGER)
   redis.call('PEXPIRE', CLIENTS, LINGER)
+end
+
+-- tell_of publishes a grant, and returns how many hear it, or what went wrong.
+local function tell_of(mode, address, message)
+  if mode == 'S' or mode == 'T' then return redis.pcall('SPUBLISH', address, message) end
+  return redis.pcall('PUBLISH', address, message)
 end
 
 -- grant lets in whoever is next in line, as many as there is room for, and tells each client. It passes over clients that are dead or
@@ -45,8 +51,8 @@ local function grant(caller, left_line)
     if alive > 0 then
       local token, got, room = admit(owner, math.min(tonumber(ttl), alive), arg, true)
       if token then
-        local heard = redis.pcall('PUBLISH', address, 'grant\t' .. string.format('%.0f', token) .. '\t' .. got .. '\t' .. owner)
-        if heard ~= 0 or mode == 'A' or address == caller then
+        local heard = tell_of(mode, address, 'grant\t' .. string.format('%.0f', token) .. '\t' .. got .. '\t' .. owner)
+        if heard ~= 0 or mode == 'A' or mode == 'T' or address == caller then
           more = room
         else
           leave(owner, '')

@@ -54,6 +54,7 @@ type visit struct {
 	report func(Finding)
 	offset map[string]time.Duration // of each server's clock against this machine's
 	voters []*node
+	shards bool // the deployment that is looked at is a cluster with sharded channels
 }
 
 // node is a server that can be talked to.
@@ -102,6 +103,7 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 	for _, at := range slices.Sorted(keysOf(servers)) {
 		n := &node{addr: at, client: servers[at], conn: redlatchrueidis.New(servers[at], at)}
 		v.server(ctx, n, cluster)
+		v.shards = cluster && v.shards
 	}
 	one := &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
 	if cluster {

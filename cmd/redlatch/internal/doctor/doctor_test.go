@@ -113,7 +113,7 @@ func TestRights(t *testing.T) {
 	examine(t, as("deaf")).want(t, "publish", doctor.Warning, "no messages arrive")
 	examine(t, as("nobody")).want(t, "reach", doctor.Fault, "WRONGPASS")
 
-	s.AllowUser("redlatch", append([]string{"on", ">hush"}, access.Rules(prefix)...)...)
+	s.AllowUser("redlatch", append([]string{"on", ">hush"}, access.Rules(prefix, false)...)...)
 	all := examine(t, as("redlatch"))
 	all.wantNoFault(t)
 	all.want(t, "publish", doctor.OK)

@@ -61,9 +61,9 @@ return refused
 func (v *visit) rights(ctx context.Context, n *node) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	advice := "let somebody who may run " + access.Line(v.Prefix)
+	advice := "let somebody who may run " + access.Line(v.Prefix, v.shards)
 	probe := keys.Grants(v.Prefix, "doctor-"+rand.Text())
-	r := n.conn.Eval(ctx, conn.Call{Script: try, Keys: []string{probe}, Args: script.Commands()})[0]
+	r := n.conn.Eval(ctx, conn.Call{Script: try, Keys: []string{probe}, Args: access.Scripted(v.shards)})[0]
 	if r.Err != nil {
 		v.report(Finding{n.addr, "rights", Fault, "scripts cannot be run: " + clean(r.Err), advice})
 		return
@@ -98,7 +98,7 @@ func (v *visit) listening(ctx context.Context, n *node) {
 	f := Finding{n.addr, "publish", OK, "messages arrive", ""}
 	trouble := func(err error) {
 		f.Level, f.Found = Warning, "no messages arrive: "+clean(err)
-		f.Advice = "waiting works all the same, by asking four times a second; to wait without asking, permit +subscribe, +publish and the channels: " + access.Line(v.Prefix)
+		f.Advice = "waiting works all the same, by asking four times a second; to wait without asking, permit +subscribe, +publish and the channels: " + access.Line(v.Prefix, v.shards)
 	}
 	select {
 	case <-up:

@@ -74,7 +74,9 @@ func (v *visit) version(n *node) {
 		name, version = "Valkey", n.info["valkey_version"]
 	}
 	f := Finding{n.addr, "version", OK, name + " " + version, ""}
-	if major, _ := strconv.Atoi(strings.SplitN(n.info["redis_version"], ".", 2)[0]); major < 6 {
+	major, _ := strconv.Atoi(strings.SplitN(n.info["redis_version"], ".", 2)[0])
+	v.shards = major >= 7
+	if major < 6 {
 		f.Level, f.Advice = Fault, "redlatch needs Redis 6.0 or newer, or Valkey"
 	}
 	v.report(f)
