@@ -26,6 +26,10 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"grants of a cluster that go to all its nodes", "internal/script/lua/line.lua",
+		"  if mode == 'S' or mode == 'T' then return redis.pcall('SPUBLISH', address, message) end\n", "", "TestGrantsStayOnTheirShard",
+	},
+	{
 		"deadline of a quorum counted from the last reply", "ballot.go",
 		"anchor: t.sent", "anchor: a.client.now()", "TestQuorumDeadline",
 	},
@@ -183,7 +187,7 @@ var mutants = []mutant{
 	},
 	{
 		"grant that nobody hears", "internal/script/lua/line.lua",
-		"mode == 'A' or address == caller then", "true then", "TestKilledWaiterIsSkipped",
+		"mode == 'A' or mode == 'T' or address == caller then", "true then", "TestKilledWaiterIsSkipped",
 	},
 	{
 		"release that lets nobody in", "internal/script/lua/release.lua",
@@ -242,7 +246,7 @@ var mutants = []mutant{
 	},
 	{
 		"no look when the subscription is lost", "listen.go",
-		"c.hurry() // from now", "// from now", "TestGrantWhileDeaf",
+		"c.hurry(e) // from now", "// from now", "TestGrantWhileDeaf",
 	},
 	{
 		"no look at a holder that grants nothing", "line.go",
