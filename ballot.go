@@ -174,7 +174,7 @@ func (a *attempt) ballot(ctx context.Context, h *hope) *tally {
 		}
 	}
 	if t.won() && !t.agreed() {
-		raise := a.kind.Raise(a.keys, a.owner, a.options.TTL, t.token(), c.options.FenceTTL)
+		raise := a.kind.Raise(a.keys, a.owner, a.options.TTL, t.token(), t.inside()[0].Got, c.options.FenceTTL)
 		r := c.conn.Eval(ctx, raise)[0]
 		t.undone = r.Err != nil || !script.Done(r.Reply)
 	}

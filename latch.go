@@ -262,7 +262,7 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 		return nil, a.asTaken(ctx, a.failed("acquire", err))
 	}
 	if left := g.ttl - c.now().Since(g.anchor); left < a.least(g.ttl) {
-		reply, err := c.ask(ctx, "extend", a.latch, a.kind.Renew(a.keys, a.owner, a.options.TTL))
+		reply, err := c.ask(ctx, "extend", a.latch, a.kind.Renew(a.keys, a.owner, a.options.TTL, g.got))
 		if err != nil {
 			c.abandon(a.latch, a.owner, "")
 			return nil, a.asTaken(ctx, err)
@@ -296,7 +296,7 @@ func (a *attempt) replicate(ctx context.Context) error {
 	c, n := a.client, a.options.Replicas
 	ctx, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)
 	defer cancel()
-	renew := a.kind.Renew(a.keys, a.owner, a.options.TTL)
+	renew := a.kind.Renew(a.keys, a.owner, a.options.TTL, "")
 	r, acks := c.conn.EvalReplicated(ctx, renew, n, c.options.RequestTimeout/3)
 	switch {
 	case r.Err != nil:

@@ -154,7 +154,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 	left := l.Remaining()
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
 	defer cancel()
-	answer, err := c.ask(bounded, "extend", l.latch, l.latch.kind.Renew(l.latch.keys, l.owner, o.TTL))
+	answer, err := c.ask(bounded, "extend", l.latch, l.latch.kind.Renew(l.latch.keys, l.owner, o.TTL, l.got))
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = l.latch.failed("extend", fmt.Errorf("%w before the deadline", ErrUnreachable))
 	}

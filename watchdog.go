@@ -88,7 +88,7 @@ func (c *Client) extendBatch(leases []*Lease) {
 	calls := make([]conn.Call, len(leases))
 	left := make([]time.Duration, len(leases))
 	for i, l := range leases {
-		calls[i] = l.latch.kind.Renew(l.latch.keys, l.owner, l.latch.options.TTL)
+		calls[i] = l.latch.kind.Renew(l.latch.keys, l.owner, l.latch.options.TTL, l.got)
 		left[i] = l.Remaining()
 	}
 	ctx, cancel := context.WithTimeout(c.closing, c.options.RequestTimeout/3)

@@ -26,6 +26,10 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"slot that counts for another", "internal/script/lua/confirm.lua",
+		" and agrees(ARGV[1], ARGV[3])", "", "TestQuorumCountsOneSlot",
+	},
+	{
 		"grants of a cluster that go to all its nodes", "internal/script/lua/line.lua",
 		"  if mode == 'S' or mode == 'T' then return redis.pcall('SPUBLISH', address, message) end\n", "", "TestGrantsStayOnTheirShard",
 	},
@@ -39,7 +43,7 @@ var mutants = []mutant{
 	},
 	{
 		"token that is written back where somebody else is inside", "internal/script/lua/raise.lua",
-		"if not extend(ARGV[2], tonumber(ARGV[3])) then return 0 end\n", "", "TestRaiseForAnother",
+		"if not (extend(ARGV[2], tonumber(ARGV[3])) and agrees(ARGV[2], ARGV[5])) then return 0 end\n", "", "TestRaiseForAnother",
 	},
 	{
 		"node that votes whatever it forgot", "internal/script/lua/count.lua",

@@ -204,7 +204,7 @@ func TestRaiseForAnother(t *testing.T) {
 	}
 	set.Epoch = keys.Epoch("redlatch:", "mutex")
 	before := count(t, nodes[0], "a")
-	call := script.Mutex.Quorum().Raise(set, "rl-somebody-else", time.Minute, before+1000, time.Hour)
+	call := script.Mutex.Quorum().Raise(set, "rl-somebody-else", time.Minute, before+1000, "", time.Hour)
 	if r := dial(t, nodes[0].Addr()).Eval(t.Context(), call)[0]; r.Err != nil || script.Done(r.Reply) {
 		t.Errorf("raise = %+v, want no", r)
 	}
@@ -212,6 +212,57 @@ func TestRaiseForAnother(t *testing.T) {
 		t.Errorf("the number is %d after it, want %d as before", got, before)
 	}
 	release(t, held)
+}
+
+// TestQuorumCountsOneSlot: a holder has its slot at three nodes of five, and another at two. When it loses it at two of the three, the
+// other slot must not make up for that.
+func TestQuorumCountsOneSlot(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 5)
+	c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
+	ctx := within(t, patience)
+	pool := func(c *redlatch.Client) *redlatch.SlotPool { return c.SlotPool("p", 8, redlatch.SlotOptions{}) }
+	first, err := pool(other).TryAcquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the first on all nodes", func() bool {
+		return !slices.ContainsFunc(nodes, func(s *redistest.Server) bool { return s.Do("HEXISTS", insideKey("p"), first.Owner()) != "1" })
+	})
+	set, err := keys.Of("redlatch:", "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Epoch = keys.Epoch("redlatch:", "slotpool")
+	leave := func(node *redistest.Server, owner string) {
+		t.Helper()
+		r := dial(t, node.Addr()).Eval(ctx, script.SlotPool.Quorum().Release(set, owner, "", "", time.Hour))[0]
+		if _, was := script.Left(r.Reply); r.Err != nil || !was {
+			t.Fatalf("release of %s = %+v, want that it was inside", owner, r)
+		}
+	}
+	for _, node := range nodes[:3] {
+		leave(node, first.Owner())
+	}
+	same := strconv.FormatInt(first.Token()+1000, 10)
+	for _, node := range nodes { // they give the same number, so there is no second phase, which would see it, too
+		node.Do("SET", fenceKey("p"), same)
+	}
+	slot, err := pool(c).TryAcquire(ctx) // 0 at three nodes, 1 at two
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := slot.ID(); id != 0 || err != nil {
+		t.Fatalf("slot %d, %v, want 0", id, err)
+	}
+	eventually(t, "the second on all nodes", func() bool {
+		return !slices.ContainsFunc(nodes, func(s *redistest.Server) bool { return s.Do("HEXISTS", insideKey("p"), slot.Owner()) != "1" })
+	})
+	leave(nodes[0], slot.Owner())
+	leave(nodes[1], slot.Owner())
+	if err := slot.Extend(ctx); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Extend with the slot at one node of five = %v, want ErrNotHeld", err)
+	}
 }
 
 // TestQuorumFloor: a token is known to two nodes of three, one of which forgets it. It must learn it from the other before it votes, since

@@ -67,9 +67,9 @@ func ParseVote(r conn.Reply) (Vote, error) {
 }
 
 // Raise is the call of raise.lua; its reply is for [Done].
-func (k *Kind) Raise(set keys.Set, owner string, ttl time.Duration, token int64, fenceTTL time.Duration) conn.Call {
+func (k *Kind) Raise(set keys.Set, owner string, ttl time.Duration, token int64, got string, fenceTTL time.Duration) conn.Call {
 	return conn.Call{Script: k.raise, Keys: k.keys(set), Args: []string{
-		seconds(fenceTTL), owner, millis(ttl), strconv.FormatInt(token, 10),
+		seconds(fenceTTL), owner, millis(ttl), strconv.FormatInt(token, 10), got,
 	}}
 }
 

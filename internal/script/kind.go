@@ -59,15 +59,14 @@ var (
 func newKind(files []string, siblings ...string) *Kind {
 	k := &Kind{Name: files[len(files)-1], siblings: siblings}
 	k.assemble([]string{"token"}, files, "line")
-	k.acquire, k.await = k.operation("acquire"), k.operation("await")
+	k.acquire, k.await, k.renew = k.operation("acquire"), k.operation("await"), k.operation("renew")
 	return k
 }
 
 // assemble makes the operations that a kind has both on one server and on a node of a quorum.
 func (k *Kind) assemble(before, files []string, after string) {
 	k.files = append(append(before, files...), after)
-	k.release, k.renew = k.operation("release"), k.operation("renew")
-	k.inspect, k.force = k.operation("inspect"), k.operation("force")
+	k.release, k.inspect, k.force = k.operation("release"), k.operation("inspect"), k.operation("force")
 }
 
 // sized adds what a kind with a size can do.
@@ -80,7 +79,7 @@ func (k *Kind) sized() *Kind {
 func (k *Kind) counted(files ...string) *Kind {
 	q := &Kind{Name: k.Name, siblings: k.siblings}
 	q.assemble([]string{"count"}, files, "hint")
-	q.vote, q.raise, q.mend = q.operation("vote"), q.operation("raise"), q.operation("mend")
+	q.vote, q.raise, q.mend, q.renew = q.operation("vote"), q.operation("raise"), q.operation("mend"), q.operation("confirm")
 	if k.Sized() {
 		q.sized()
 	}

@@ -23,7 +23,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"acquire": Mutex.Acquire(set, Request{}),
 		"await":   Mutex.Await(set, "a", time.Second, time.Hour, []string{"t"}),
 		"release": Mutex.Release(set, "o", "", "", time.Hour),
-		"renew":   Mutex.Renew(set, "o", time.Second),
+		"renew":   Mutex.Renew(set, "o", time.Second, ""),
 		"inspect": Mutex.Inspect(set),
 		"force":   Mutex.Force(set, "o", "", false, time.Hour),
 		"resize":  Semaphore.Resize(set, 1, time.Hour),
@@ -32,7 +32,8 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"record":  Record("r", "text", time.Second),
 		"recall":  Recall("r"),
 		"vote":    Mutex.Quorum().Vote(set, Ballot{}),
-		"raise":   Mutex.Quorum().Raise(set, "o", time.Second, 1, time.Hour),
+		"raise":   Mutex.Quorum().Raise(set, "o", time.Second, 1, "", time.Hour),
+		"confirm": Mutex.Quorum().Renew(set, "o", time.Second, ""),
 		"mend":    Mutex.Quorum().Mend(set, Ballot{}, 1, ""),
 		"epoch":   Look("e"),
 	} {

@@ -10,6 +10,15 @@ local function inside(owner)
   return {1, number or mint(), got}
 end
 
+-- agrees reports whether an owner has the slot that a majority gave it. If it has another, it leaves: that one does not count for it.
+local function agrees(owner, got)
+  if KIND ~= 'slotpool' then return true end
+  local _, slot = pass(owner)
+  if slot == got then return true end
+  leave(owner, '')
+  return false
+end
+
 -- believe notes that a waiting client is alive for another horizon ms.
 local function believe(address, horizon)
   redis.call('ZADD', CLIENTS, math.floor(now() / 1000) + horizon, address)

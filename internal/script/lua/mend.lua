@@ -13,15 +13,11 @@ if not right then
   local rest = redis.call('HMGET', EPOCH, 'resting', 'until')
   return {-2, rest[1] == process() and math.max(0, rest[2] - math.floor(now() / 1000)) or 0}
 end
-if extend(owner, ttl) then return {1} end
+if extend(owner, ttl) and agrees(owner, ARGV[7]) then return {1} end
 if tonumber(redis.call('GET', FENCE) or 0) > token then return {0} end
 if tonumber(ARGV[5]) > bound then redis.call('HSET', EPOCH, 'ttl', ARGV[5]) end
-local number, got = admit(owner, ttl, ARGV[4])
-if not number then return {0} end
-if got ~= ARGV[7] and KIND == 'slotpool' then
-  leave(owner, '')
-  return {0}
-end
+local number = admit(owner, ttl, ARGV[4])
+if not (number and agrees(owner, ARGV[7])) then return {0} end
 remember(math.max(number, token), tonumber(redis.call('HGET', EPOCH, 'high') or 0))
 stamp(owner, token)
 return {1}

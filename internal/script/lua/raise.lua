@@ -2,12 +2,12 @@
 -- For an owner that is not inside it does nothing: somebody else may have been counted for in the meantime, with a smaller number.
 --
 -- KEYS  K, fence, queue, clients (and last of all the epoch)
--- ARGV  fence ttl s, owner, ttl ms, token
--- Reply 1 if the owner is inside, else 0
+-- ARGV  fence ttl s, owner, ttl ms, token, got (what a majority gave it)
+-- Reply 1 if the owner is inside, with what a majority gave it, else 0
 -- Cost  5 commands; for a mutex
 
 -- cold
-if not extend(ARGV[2], tonumber(ARGV[3])) then return 0 end
+if not (extend(ARGV[2], tonumber(ARGV[3])) and agrees(ARGV[2], ARGV[5])) then return 0 end
 local token, high = tonumber(ARGV[4]), tonumber(redis.call('HGET', EPOCH, 'high') or 0)
 if token > tonumber(redis.call('GET', FENCE) or 0) then remember(token, high) end
 stamp(ARGV[2], token)
