@@ -203,12 +203,13 @@ func (l *Lease) release(ctx context.Context, result string) (holds int, err erro
 	return max(holds, 0), err
 }
 
-// suspect notes that a request got no answer, and may arrive when all is over. If all is over, it sees to that.
+// suspect notes that a request got no answer, and may arrive when all is over. If all is over, it sees to that. A release that is under way
+// does so itself: another beside it could come first, and the lease would seem to have been lost.
 func (l *Lease) suspect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resent = true
-	if l.state > inJeopardy {
+	if l.state > ended || l.state == ended && l.flight == nil {
 		l.latch.client.abandon(l.latch, l.owner, "")
 	}
 }
