@@ -77,15 +77,16 @@ func (c *Client) seatKind(ctx context.Context, key string, bound time.Duration) 
 	return novel
 }
 
-// floor is the number from which a node may count on, if enough of the others tell: a majority of them that vote, or all.
+// floor is the number from which a node may count on, if enough of the others tell. A majority of them that vote know every token. If so
+// many do not vote, more has been forgotten than a quorum stands; then all have to tell what they know, and the clocks have to order the rest.
 func floor(epochs []script.Epoch, known []bool, node int) (number int64, ok bool) {
 	others := len(epochs) - 1
-	voters, answers := 0, 0
+	voters, answers, clock := 0, 0, int64(0)
 	for i, e := range epochs {
 		if !known[i] {
 			continue
 		}
-		number = max(number, e.High)
+		number, clock = max(number, e.High), max(clock, e.Clock)
 		if i != node {
 			answers++
 			if e.Votes {
@@ -93,7 +94,13 @@ func floor(epochs []script.Epoch, known []bool, node int) (number int64, ok bool
 			}
 		}
 	}
-	return number, known[node] && (voters >= others/2+1 || answers == others)
+	switch {
+	case !known[node]:
+		return 0, false
+	case voters >= others/2+1:
+		return number, true
+	}
+	return max(number, clock), answers == others
 }
 
 // epochs asks every node about its right to vote.

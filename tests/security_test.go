@@ -63,7 +63,7 @@ func TestLeastRights(t *testing.T) {
 		master := redistest.Start(t)
 		master.AllowUser("redlatch", rights...)
 		host, port, _ := strings.Cut(master.Addr(), ":")
-		redistest.Start(t, "--replicaof", host+" "+port)
+		redistest.Start(t).Do("REPLICAOF", host, port)
 		master.AwaitInfo("replication", "state=online")
 		c := open(t, "redis://redlatch:"+secret+"@"+master.Addr(), brisk(lasting))
 		release(t, lock(t, c.Mutex("a").With(redlatch.LeaseOptions{Replicas: 1})))

@@ -30,7 +30,7 @@ func (s *Server) AllowUser(name string, rules ...string) {
 		return
 	}
 	for _, rule := range rules {
-		if !strings.HasPrefix(rule, "&") {
+		if !strings.HasPrefix(rule, "&") && rule != "resetchannels" {
 			args = append(args, rule)
 		}
 	}
