@@ -35,12 +35,15 @@ type Client struct {
 	now     clock.Clock
 
 	attempts atomic.Uint64 // numbers the owners
+	wire     wire
+	together bool // requests share the wire
 	schedule *schedule.Schedule
 	room     room
 	ear      *ear // on the client's own channel
 	shards   shards
 	record   record
 	orphans  orphans
+	relays   relays
 	hopes    hopes
 	seats    seats
 
@@ -157,6 +160,7 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	}
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
 	client.quorum, _ = c.(*quorum.Conn)
+	client.together = client.quorum == nil && !c.Target().Cluster
 	client.closing, client.close = context.WithCancel(context.Background())
 	client.room.init()
 	client.ear = newEar(client.closing, keys.Grants(o.Prefix, client.id))

@@ -52,6 +52,9 @@
 // Redis and tells that client alone: two commands for each acquisition, whatever the number of waiters, and none while they wait but one
 // heartbeat for each client and name. A waiter that died is passed over; a lost message costs one heartbeat.
 //
+// Goroutines of one client that wait for the same [Mutex] stand in that line as one, and pass the mutex on among themselves, each with a
+// token of its own, before it goes on to the next process. [LeaseOptions].StrictOrder turns that off.
+//
 // # What is not promised
 //
 // One Redis server with asynchronous replicas can lose a lock in a failover: the new master may not know of it, and two may hold for as

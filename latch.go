@@ -1,6 +1,7 @@
 package redlatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,10 @@ type attempt struct {
 	ctx      context.Context // the caller's: parent of the lease's context
 	owner    string
 	start    clock.Reading
-	answered bool // Redis has said how it stands
+	answered bool   // Redis has said how it stands
+	waiting  bool   // the hook has been told so
+	leads    *relay // that it acquires the latch for; nil if none
+	arrival  int64  // the place in line that it takes, or gave up; 0 for a new one
 }
 
 // asking is the latch with another argument for the kind.
@@ -91,7 +95,13 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	}
 	a := &attempt{latch: l, ctx: ctx, owner: l.client.owner(), start: l.client.now()}
 	a.emit(Event{Kind: EventAttempt})
-	lease, err := a.run(ctx, wait)
+	var lease *Lease
+	var err error
+	if wait && l.relayed() {
+		lease, err = a.relay(ctx)
+	} else {
+		lease, err = a.run(ctx, wait)
+	}
 	if err != nil {
 		a.emit(Event{Kind: EventRefuse, Waited: l.client.now().Since(a.start), Err: err})
 		return nil, err
@@ -114,11 +124,8 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 		}
 		a.owner = a.client.owner() // the last one may have been in and out
 	}
-	if a.options.MaxWait > 0 {
-		bounded, cancel := context.WithTimeout(ctx, a.options.MaxWait)
-		defer cancel()
-		ctx = bounded
-	}
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
 	a.client.listen(ctx, a.latch)
 	for {
 		lease, err := a.wait(ctx)
@@ -129,6 +136,30 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 			return nil, a.asTaken(ctx, a.failed("wait for", ctx.Err()))
 		}
 		a.owner = a.client.owner()
+	}
+}
+
+// bounded is ctx for a wait that begins now.
+func (a *attempt) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.options.MaxWait > 0 {
+		return context.WithTimeout(ctx, a.options.MaxWait)
+	}
+	return ctx, func() {}
+}
+
+// heard notes that Redis has said how the attempt stands.
+func (a *attempt) heard() {
+	a.answered = true
+	if a.leads != nil {
+		a.client.relays.answered(a.leads)
+	}
+}
+
+// waits tells the hook, once, that the attempt is waiting.
+func (a *attempt) waits() {
+	if !a.waiting {
+		a.waiting = true
+		a.emit(Event{Kind: EventWait})
 	}
 }
 
@@ -143,7 +174,9 @@ func (a *attempt) tooLate(err error) error {
 // try acquires without waiting.
 func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	standing, answer, err := a.client.request(ctx, a.latch, a.owner, "", 0)
-	a.answered = err == nil
+	if err == nil {
+		a.heard()
+	}
 	if err != nil || !standing.Inside && answer.resent {
 		a.client.abandon(a.latch, a.owner, "") // a request that got no answer may be on its way still
 	}
@@ -153,7 +186,7 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	case !standing.Inside:
 		return nil, a.failed("acquire", a.taken())
 	}
-	return a.begin(ctx, inside(a.owner, standing, answer, a.options.TTL, answer.resent))
+	return a.begin(ctx, a.inside(a.owner, standing, answer, answer.resent))
 }
 
 // wait stands in line until the latch is granted or ctx is done. errTooLate says that the grant came when it had run out.
@@ -161,24 +194,25 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	c := a.client
 	// Before the request, not after its reply: the grant may overtake that.
 	w := c.room.enter(a.latch, a.owner, c.ticket(a.latch, a.owner), c.now())
-	standing, answer, err := c.request(ctx, a.latch, a.owner, w.ticket, 0)
+	standing, answer, err := c.request(ctx, a.latch, a.owner, w.ticket, a.arrival)
 	if err != nil {
-		c.giveUp(w)
+		a.arrival = cmp.Or(c.giveUp(w), a.arrival)
 		return nil, a.asTaken(ctx, err)
 	}
-	a.answered = true
+	a.heard()
 	if c.stands(w, standing, answer) {
-		a.emit(Event{Kind: EventWait})
+		a.waits()
 	}
 	select {
 	case g := <-w.granted:
+		a.arrival = 0
 		return a.begin(ctx, g)
 	case <-ctx.Done():
 		err = a.asTaken(ctx, a.failed("wait for", ctx.Err()))
 	case <-c.closing.Done():
 		err = a.failed("wait for", ErrClosed)
 	}
-	c.giveUp(w)
+	a.arrival = c.giveUp(w)
 	return nil, err
 }
 
@@ -234,16 +268,22 @@ func (c *Client) ticket(l *latch, owner string) string {
 type grant struct {
 	owner  string
 	token  int64
+	spare  int // how many tokens after it belong to it, too
 	got    string
 	anchor clock.Reading // no later than the moment at which Redis set the expiry
 	ttl    time.Duration // that it set, at least
 	resent bool          // a request for it got no answer, and may arrive when all is over
+	passed bool          // it is that of a lease of this client
 	err    error         // it is none: waiting cannot help any more
 }
 
 // inside is the grant that an answer of Redis tells.
-func inside(owner string, s script.Standing, a answer, ttl time.Duration, resent bool) grant {
-	return grant{owner: owner, token: s.Token, got: s.Got, anchor: a.sent, ttl: ttl, resent: resent}
+func (l *latch) inside(owner string, s script.Standing, a answer, resent bool) grant {
+	g := grant{owner: owner, token: s.Token, got: s.Got, anchor: a.sent, ttl: l.options.TTL, resent: resent}
+	if s.Anew {
+		g.spare = l.spare()
+	}
+	return g
 }
 
 // errTooLate says that a grant had run out before it could be used.
@@ -272,7 +312,7 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 		}
 		g.anchor, g.ttl = reply.sent, a.options.TTL
 	}
-	if a.options.Replicas > 0 {
+	if a.options.Replicas > 0 && !g.passed {
 		if err := a.replicate(ctx); err != nil {
 			c.abandon(a.latch, a.owner, "")
 			return nil, a.asTaken(ctx, err)

@@ -34,11 +34,14 @@ type Lease struct {
 	resent   bool       // see grant
 	state    leaseState
 	anchor   clock.Reading // before the last confirmed request was sent
-	validity time.Duration // from the anchor on
+	ttl      time.Duration // that Redis set then, at least
+	validity time.Duration // of this, what may be used
 	extendAt time.Time     // when the watchdog should extend it
 	flight   chan struct{} // closed when the extend or release under way is over; nil if none is
 	unsure   bool          // a release got no answer, and may have taken place
 	err      error         // why it is not held any more
+	relay    *relay        // it can be passed on there; nil if it cannot
+	spare    int           // to how many: it has tokens for them
 }
 
 type leaseState int
@@ -55,7 +58,7 @@ func newLease(a *attempt, g grant) *Lease {
 	now := a.client.now()
 	l := &Lease{
 		latch: a.latch, owner: g.owner, token: g.token, got: g.got, acquired: now, resent: g.resent,
-		anchor: g.anchor, validity: g.ttl - drift(g.ttl),
+		anchor: g.anchor, ttl: g.ttl, validity: g.ttl - drift(g.ttl), spare: g.spare,
 	}
 	l.ctx.lease = l
 	l.ctx.Context, l.cancel = context.WithCancelCause(a.ctx)
@@ -72,7 +75,8 @@ func newLease(a *attempt, g grant) *Lease {
 func (l *Lease) Name() string { return l.latch.name }
 
 // Owner names this acquisition in Redis: it is what `GET` shows for a mutex that is held. No other acquisition ever has the same, but for
-// a [ReentrantMutex], whose entries have the owner that entered.
+// a [ReentrantMutex], whose entries have the owner that entered, and for goroutines that pass a [Mutex] on among themselves, one after
+// the other.
 func (l *Lease) Owner() string {
 	if l.latch.alias != "" {
 		return l.latch.alias
@@ -175,27 +179,31 @@ func (l *Lease) Release(ctx context.Context) error {
 // release is Release, with how the work ended for the kinds that ask, and returns how many holds the owner has left.
 func (l *Lease) release(ctx context.Context, result string) (holds int, err error) {
 	ctx = context.WithoutCancel(ctx)
-	done, err := l.retire()
+	done, was, err := l.retire()
 	if done == nil {
 		return 0, err
 	}
 	defer done()
+	if l.pass(was) {
+		return 0, nil
+	}
 	c := l.latch.client
 	answer, err := c.ask(ctx, "release", l.latch, l.latch.kind.Release(l.latch.keys, l.owner, "", result, c.options.FenceTTL))
-	holds, was := script.Left(answer.Reply)
+	holds, inside := script.Left(answer.Reply)
 
 	l.mu.Lock()
 	event := Event{Kind: EventRelease, Held: c.now().Since(l.acquired), Err: err}
 	switch {
 	case err != nil: // it may be tried again
 		l.unsure = true
-	case was || answer.resent || l.unsure: // an earlier request that nobody confirmed did it
+	case inside || answer.resent || l.unsure: // an earlier request that nobody confirmed did it
 		l.state = released
 	default:
 		event = l.losing(errGone)
 		err = l.err
 	}
 	resent := l.resent
+	l.leave() // not before: who released it, and wants it again, may then be among those that the next acquisition is for
 	l.unlock(event)
 	if resent {
 		c.abandon(l.latch, l.owner, "") // the request that got no answer would bring it back
@@ -215,8 +223,8 @@ func (l *Lease) suspect() {
 }
 
 // retire ends the lease for the program and waits for the extend under way, so that no renewal follows a release. It returns a function
-// that ends the release; or nil, and what Release returns, if there is nothing to release.
-func (l *Lease) retire() (done func(), err error) {
+// that ends the release, and the state before; or nil, and what Release returns, if there is nothing to release.
+func (l *Lease) retire() (done func(), was leaseState, err error) {
 	l.mu.Lock()
 	for l.flight != nil {
 		flight := l.flight
@@ -228,10 +236,11 @@ func (l *Lease) retire() (done func(), err error) {
 	defer func() { l.unlock(events...) }()
 	switch l.state {
 	case released:
-		return nil, nil
+		return nil, 0, nil
 	case lost:
-		return nil, l.err
+		return nil, 0, l.err
 	}
+	was = l.state
 	l.state, l.err = ended, fmt.Errorf("redlatch: the lease on %q is %w: it was released", l.Name(), ErrNotHeld)
 	l.latch.client.schedule.Remove(&l.entry)
 	l.cancel(nil)
@@ -241,7 +250,7 @@ func (l *Lease) retire() (done func(), err error) {
 		close(l.flight)
 		l.flight = nil
 		l.mu.Unlock()
-	}, nil
+	}, was, nil
 }
 
 // left is Remaining, with mu held. If it finds that the deadline has passed, the lease is lost before it returns, and events says so.
@@ -282,6 +291,7 @@ func (l *Lease) losing(cause error) Event {
 	l.state, l.err = lost, err
 	l.latch.client.schedule.Remove(&l.entry)
 	l.cancel(err)
+	l.leave()
 	return Event{Kind: EventLost, Held: l.latch.client.now().Since(l.acquired), Err: err}
 }
 

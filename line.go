@@ -133,8 +133,8 @@ func (r *room) outage(l *latch) error {
 	return nil
 }
 
-// depart removes a waiter that gives up, remembers it until then, and returns what it was in line as.
-func (r *room) depart(w *waiter, now, until time.Time) (owner, ticket string) {
+// depart removes a waiter that gives up, remembers it until then, and returns what it was in line as, and where.
+func (r *room) depart(w *waiter, now, until time.Time) (owner, ticket string, arrival int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.remove(w)
@@ -142,7 +142,7 @@ func (r *room) depart(w *waiter, now, until time.Time) (owner, ticket string) {
 		r.gone = r.gone[1:]
 	}
 	r.gone = append(r.gone, departure{w.owner, w.latch, until})
-	return w.owner, w.ticket
+	return w.owner, w.ticket, w.arrival
 }
 
 // gaveUp is the latch that this owner waited for before it gave up, or nil if it is none of those.
@@ -157,11 +157,12 @@ func (r *room) gaveUp(owner string) *latch {
 	return nil
 }
 
-// giveUp takes a waiter out of the line, here and in Redis, and gives back the latch if it was granted in that moment.
-func (c *Client) giveUp(w *waiter) {
+// giveUp takes a waiter out of the line, here and in Redis, and gives back the latch if it was granted in that moment. It returns the place that it had.
+func (c *Client) giveUp(w *waiter) (arrival int64) {
 	now := c.now().Time()
-	owner, ticket := c.room.depart(w, now, now.Add(max(w.latch.options.TTL, c.horizon())))
+	owner, ticket, arrival := c.room.depart(w, now, now.Add(max(w.latch.options.TTL, c.horizon())))
 	c.abandon(w.latch, owner, ticket)
+	return arrival
 }
 
 // stands takes in the answer to a request for a place, and reports whether the waiter is in line.
@@ -174,7 +175,7 @@ func (c *Client) stands(w *waiter, s script.Standing, a answer) bool {
 	}
 	if s.Inside {
 		c.room.remove(w)
-		w.granted <- inside(w.owner, s, a, w.latch.options.TTL, w.resent)
+		w.granted <- w.latch.inside(w.owner, s, a, w.resent)
 		return false
 	}
 	w.arrival, w.anchor, w.asking = s.Arrival, a.sent, false
@@ -274,7 +275,7 @@ func (c *Client) settle(w *waiter, ticket string, s script.Standing, a answer) {
 	case !w.present || w.ticket != ticket:
 	case s.Inside: // the message was lost, or is on its way
 		c.room.remove(w)
-		w.granted <- inside(w.owner, s, a, w.latch.options.TTL, w.resent)
+		w.granted <- w.latch.inside(w.owner, s, a, w.resent)
 	case s.Missing:
 		c.restore(w)
 	default:

@@ -69,6 +69,12 @@ type LeaseOptions struct {
 	// a lock in a failover less likely, and does not exclude it: the replica that is promoted may be another. Default 0.
 	Replicas int
 
+	// StrictOrder has every goroutine that waits for a [Mutex] take its own turn in the line of all processes. By default those of one
+	// [Client] stand there as one, and when it is their turn, each that was waiting then has the mutex, 64 at most, before it goes on to
+	// another process: many times as fast within a process, and fair between processes, but not first come, first served among all
+	// goroutines of all of them. Default false.
+	StrictOrder bool
+
 	// NoRenew turns the watchdog off: the lease ends TTL after it was acquired unless the program calls [Lease.Extend].
 	// Default false.
 	NoRenew bool
@@ -118,6 +124,7 @@ func (o LeaseOptions) over(base LeaseOptions) LeaseOptions {
 	if o.Replicas == 0 {
 		o.Replicas = base.Replicas
 	}
+	o.StrictOrder = o.StrictOrder || base.StrictOrder
 	o.NoRenew = o.NoRenew || base.NoRenew
 	return o
 }

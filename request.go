@@ -36,12 +36,9 @@ func (c *Client) askAt(ctx context.Context, node conn.Conn, doing string, l *lat
 	start := c.now()
 	var said error // what the server gave as a reason, which tells more than that time ran out
 	for n := 0; ; n++ {
-		sent := c.now()
-		request, cancel := context.WithTimeout(ctx, c.options.RequestTimeout/3)
-		result := node.Eval(request, call)[0]
-		cancel()
+		result := c.sendTo(ctx, node, call)
 		if result.Err == nil {
-			return answer{result.Reply, sent, n > 0}, nil
+			return answer{result.Reply, result.sent, n > 0 || result.twice}, nil
 		}
 		if err := ctx.Err(); err != nil {
 			if errors.Is(err, context.DeadlineExceeded) { // the caller's, with nothing heard from Redis
@@ -61,6 +58,14 @@ func (c *Client) askAt(ctx context.Context, node conn.Conn, doing string, l *lat
 		}
 		sleep(ctx, wait)
 	}
+}
+
+// sendTo sends one request. On a cluster or a quorum nobody waits for company: a node that does not answer must not keep others waiting.
+func (c *Client) sendTo(ctx context.Context, node conn.Conn, call conn.Call) outcome {
+	if c.together {
+		return c.post(ctx, call)
+	}
+	return c.send(ctx, node, call)
 }
 
 // refused is the error of a request to which the server said no.

@@ -93,19 +93,29 @@ func (c *Client) extendBatch(leases []*Lease) {
 	}
 	ctx, cancel := context.WithTimeout(c.closing, c.options.RequestTimeout/3)
 	defer cancel()
-	// Before the request. Read after the reply, the deadlines would be late by a round trip and any pause in it, and two could hold.
-	sent := c.now()
 	for i, r := range c.renew(ctx, leases, calls) {
-		leases[i].land(script.Done(r.Reply), sent, left[i], r.Err)
+		leases[i].land(script.Done(r.Reply), r.sent, left[i], r.Err)
 	}
 }
 
 // renew sends the extends of these leases. On a quorum it sees to the nodes that do not know them.
-func (c *Client) renew(ctx context.Context, leases []*Lease, calls []conn.Call) []conn.Result {
-	if c.quorum == nil {
-		return c.conn.Eval(ctx, calls...)
+func (c *Client) renew(ctx context.Context, leases []*Lease, calls []conn.Call) []outcome {
+	if c.together {
+		return c.sendAll(ctx, calls)
 	}
-	return c.quorum.EvalMissing(ctx, func(node, i int) { c.mend(leases[i], node) }, calls...)
+	outcomes := make([]outcome, len(calls))
+	// Before the request. Read after the reply, the deadlines would be late by a round trip and any pause in it, and two could hold.
+	sent := c.now()
+	eval := c.conn.Eval
+	if c.quorum != nil {
+		eval = func(ctx context.Context, calls ...conn.Call) []conn.Result {
+			return c.quorum.EvalMissing(ctx, func(node, i int) { c.mend(leases[i], node) }, calls...)
+		}
+	}
+	for i, r := range eval(ctx, calls...) {
+		outcomes[i] = outcome{Result: r, sent: sent}
+	}
+	return outcomes
 }
 
 // board begins an extend on behalf of the program, after the one under way if there is one.
@@ -149,7 +159,7 @@ func (l *Lease) outcome(ok bool, sent clock.Reading, left time.Duration, err err
 	ttl, now := l.latch.options.TTL, l.latch.client.now()
 	switch {
 	case err == nil && ok:
-		l.state, l.anchor, l.validity = held, sent, ttl-drift(ttl)
+		l.state, l.anchor, l.ttl, l.validity = held, sent, ttl, ttl-drift(ttl)
 		l.extendAt = sent.Time().Add(jitter(l.validity/3, 0.1))
 		l.reschedule()
 		return []Event{{Kind: EventExtend, Left: left, Remaining: l.validity - now.Since(sent)}}, nil

@@ -107,6 +107,11 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 		commands[i] = build(&calls[i])
 	}
 	replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
+		if !c.target.Cluster { // there rueidis may follow a slot that moves, which ends with ctx
+			// With nothing to heed, rueidis sends a lone request without its background goroutines. That it ignores ctx costs nobody
+			// anything, since await does not; what goes on ends after ConnWriteTimeout.
+			ctx = context.Background()
+		}
 		if len(commands) == 1 {
 			return []rueidis.RedisResult{c.client.Do(ctx, commands[0])}, nil
 		}

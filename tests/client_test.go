@@ -26,6 +26,13 @@ func sluggish() redlatch.Options {
 	return redlatch.Options{Heartbeat: time.Minute, RequestTimeout: patience, Lease: redlatch.LeaseOptions{TTL: lasting}}
 }
 
+// inOrder has each goroutine of a client stand in the line of all processes by itself, for tests that look at that line, or at a mutex that
+// was taken from a holder of the same client.
+func inOrder(o redlatch.Options) redlatch.Options {
+	o.Lease.StrictOrder = true
+	return o
+}
+
 // open returns a client that is closed with the test.
 func open(t testing.TB, url string, o redlatch.Options) *redlatch.Client {
 	t.Helper()

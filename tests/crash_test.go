@@ -13,7 +13,7 @@ import (
 func TestKilledWaiterIsSkipped(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s.URL(), sluggish())
+	c := open(t, s.URL(), inOrder(sluggish()))
 	held := lock(t, c.Mutex("a"))
 	dead := start(t, job{URL: s.URL(), Name: "a", TTL: lasting, Heartbeat: time.Minute})
 	queued(t, s, "a", 1)
@@ -82,7 +82,7 @@ func TestSuspendedWaiterCostsItsHorizon(t *testing.T) {
 	t.Parallel()
 	const heartbeat = 300 * time.Millisecond
 	s := redistest.Start(t)
-	o := sluggish()
+	o := inOrder(sluggish())
 	o.Heartbeat = heartbeat // the next in line looks as often
 	c := open(t, s.URL(), o)
 	held := lock(t, c.Mutex("a"))
@@ -118,7 +118,7 @@ func TestSuspendedWaiterCostsItsHorizon(t *testing.T) {
 func TestWaiterBelievedDeadIsPassedOver(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s.URL(), sluggish())
+	c := open(t, s.URL(), inOrder(sluggish()))
 	held := lock(t, c.Mutex("a"))
 	stuck := start(t, job{URL: s.URL(), Name: "a", TTL: lasting, Heartbeat: 100 * time.Millisecond})
 	queued(t, s, "a", 1)

@@ -50,7 +50,7 @@ func scheduleSeeds(t *testing.T) []uint64 {
 }
 
 func testHistory(t *testing.T, seed uint64) {
-	const clients, workers, span = 3, 2, 8 * time.Second
+	const clients, workers, span = 3, 4, 8 * time.Second
 	s := redistest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), span)
 	defer cancel()
@@ -61,7 +61,8 @@ func testHistory(t *testing.T, seed uint64) {
 	for range clients {
 		p := startProxy(t, s)
 		c := open(t, p.url(), redlatch.Options{
-			Heartbeat: 100 * time.Millisecond, RequestTimeout: 600 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: 400 * time.Millisecond},
+			Heartbeat: 100 * time.Millisecond, RequestTimeout: 600 * time.Millisecond,
+			Lease: redlatch.LeaseOptions{TTL: 400 * time.Millisecond, StrictOrder: seed%4 == 0},
 		})
 		proxies, all = append(proxies, p), append(all, c)
 		for name, h := range histories {

@@ -94,7 +94,7 @@ func TestEveryKindHolderIsSuspended(t *testing.T) {
 // TestEveryKindWaiterIsKilled: a waiter that died is passed over at once.
 func TestEveryKindWaiterIsKilled(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		l := of(open(t, s.URL(), sluggish()), kind)
+		l := of(open(t, s.URL(), inOrder(sluggish())), kind)
 		held := enter(t, l)
 		token := held.Token()
 		dead := start(t, job{URL: s.URL(), Name: l.Name, Kind: kind, TTL: lasting, Heartbeat: time.Minute})
@@ -219,7 +219,7 @@ func TestEveryKindSubscriptionIsLost(t *testing.T) {
 // TestEveryKindCancelledWaitersLeaveNoTrace also has the line go on behind them.
 func TestEveryKindCancelledWaitersLeaveNoTrace(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		l := of(open(t, s.URL(), sluggish()), kind)
+		l := of(open(t, s.URL(), inOrder(sluggish())), kind)
 		held := enter(t, l)
 		token := held.Token()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -245,7 +245,7 @@ func TestEveryKindCancelledWaitersLeaveNoTrace(t *testing.T) {
 // TestEveryKindClose: who waits is told, who holds loses, and nothing of the client is left but what it held.
 func TestEveryKindClose(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		c, err := redlatch.Open(t.Context(), s.URL(), sluggish())
+		c, err := redlatch.Open(t.Context(), s.URL(), inOrder(sluggish()))
 		if err != nil {
 			t.Fatal(err)
 		}

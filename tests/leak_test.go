@@ -74,9 +74,9 @@ func TestGoroutinesDoNotGrowWithLeases(t *testing.T) {
 		held[i] = lock(t, c.Mutex(strconv.Itoa(i)))
 	}
 	eventually(t, "the extends under way are over", func() bool { return runtime.NumGoroutine() < goroutines+20 })
-	start, extends, sent := time.Now(), seen.count(redlatch.EventExtend), batches.count("mutex renew")
+	start, extends, sent := time.Now(), seen.count(redlatch.EventExtend), batches.count("mutex renews")
 	eventually(t, "some time passed", func() bool { return time.Since(start) > span })
-	extends, sent = seen.count(redlatch.EventExtend)-extends, batches.count("mutex renew")-sent
+	extends, sent = seen.count(redlatch.EventExtend)-extends, batches.count("mutex renews")-sent
 	t.Logf("%d extends in %d batches", extends, sent)
 	// Each is extended every third of its TTL, a tenth earlier or later, and up to a tenth earlier yet for company.
 	if most := leases * int(span/(ttl*8/30)+1); extends < leases*int(span/ttl) || extends > most {

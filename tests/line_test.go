@@ -56,7 +56,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	const clients, workers = 8, 16
 	s := redistest.Start(t)
-	all := several(t, s, clients, sluggish())
+	all := several(t, s, clients, inOrder(sluggish()))
 	held := lock(t, all[0].Mutex("a"))
 	var served order
 	var wg sync.WaitGroup
@@ -90,8 +90,8 @@ func TestNobodyStarves(t *testing.T) {
 	s := redistest.Start(t)
 	var served order
 	var wg sync.WaitGroup
-	held := lock(t, open(t, s.URL(), sluggish()).Mutex("a"))
-	for i, c := range several(t, s, clients, sluggish()) {
+	held := lock(t, open(t, s.URL(), inOrder(sluggish())).Mutex("a"))
+	for i, c := range several(t, s, clients, inOrder(sluggish())) {
 		for j := range workers {
 			wg.Go(func() {
 				for range turns {
@@ -138,7 +138,7 @@ func TestCancelledWaitersLeaveNoTrace(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	s := redistest.Start(t)
-	all := several(t, s, 4, sluggish())
+	all := several(t, s, 4, inOrder(sluggish()))
 	held := lock(t, all[0].Mutex("a"))
 	var served order
 	var wg sync.WaitGroup

@@ -152,7 +152,7 @@ var mutants = []mutant{
 	},
 	{
 		"tokens that are counted", "internal/script/lua/token.lua",
-		"local function mint()\n", "local function mint()\n  do return redis.call('INCR', FENCE) end\n",
+		"local function mint(n)\n", "local function mint(n)\n  do return redis.call('INCR', FENCE) end\n",
 		"TestTokensGrowOverEverything",
 	},
 	{
@@ -202,8 +202,56 @@ var mutants = []mutant{
 		"ARGV[3] ~= '' and redis.call('ZREM', QUEUE, ARGV[3]) == 1", "false", "TestCancelledWaitersLeaveNoTrace",
 	},
 	{
+		"tokens that are passed on and not reserved", "internal/script/lua/token.lua",
+		"(n or 1) - 1", "0", "TestRelayPassesOn",
+	},
+	{
+		"mutex that is never given back", "relay.go",
+		"const maxRun = 64", "const maxRun = 1 << 20", "TestRelayGivesBack",
+	},
+	{
+		"run that newcomers join", "relay.go",
+		"l.spare = min(l.spare, others)", "l.spare = 1 << 20", "TestRelayGivesBack",
+	},
+	{
+		"place in line that is lost with who stood there", "relay.go",
+		"rs.next(r, a.arrival)", "rs.next(r, 0)", "TestRelayKeepsItsPlace",
+	},
+	{
+		"outage that is told one after the other", "relay.go",
+		"		rs.dissolve(r)\n", "		rs.next(r, 0)\n", "TestRelayWithoutRedis",
+	},
+	{
+		"turn of one that just gave up", "relay.go",
+		"	case !rs.pass(r, *t.baton):\n", "	case false:\n", "TestRelayTurnOfOneThatGivesUp",
+	},
+	{
+		"loss that is not told in the process", "lease.go",
+		"	l.cancel(err)\n	l.leave()\n", "	l.cancel(err)\n", "TestRelayAfterALoss",
+	},
+	{
+		"batch in which newcomers overtake the line", "internal/script/lua/acquires.lua",
+		"redis.call('EXISTS', QUEUE) == 0 and ", "", "TestBundleDoesNotOvertake",
+	},
+	{
+		"batch of releases that lets nobody in", "internal/script/lua/releases.lua",
+		"redis.call('EXISTS', QUEUE) == 0 and ", "", "TestBundleOfWhichSomeAreTaken",
+	},
+	{
+		"batch of which one cannot be done", "wire.go",
+		"if refused || err == nil", "if err == nil", "TestBundleOfWhichOneCannotBeDone",
+	},
+	{
+		"batch that forgets what its first half did", "wire.go",
+		"sent: sent, twice: refused}", "sent: sent}", "TestBundleOfWhichOneCannotBeDone",
+	},
+	{
+		"request in a queue that ignores its context", "wire.go",
+		"	case <-ctx.Done():\n		w.mu", "	case <-c.closing.Done():\n		w.mu", "TestRequestInABatchHeedsItsContext",
+	},
+	{
 		"deadline from the reply", "request.go",
-		"return answer{result.Reply, sent, n > 0}, nil", "sent = c.now()\n\t\t\treturn answer{result.Reply, sent, n > 0}, nil",
+		"return answer{result.Reply, result.sent, n > 0", "result.sent = c.now()\n\t\t\treturn answer{result.Reply, result.sent, n > 0",
 		"TestDeadlineIsSoundUnderEveryDelay",
 	},
 	{

@@ -17,7 +17,7 @@ import (
 func TestBehavesLikeTheModel(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	clients := several(t, s, 3, sluggish())
+	clients := several(t, s, 3, inOrder(sluggish()))
 	for _, c := range clients {
 		hearing(t, s, c)
 	}

@@ -69,7 +69,7 @@ func TestRecipeDelWithoutOwner(t *testing.T) {
 		t.Fatal("want a third inside beside the second")
 	}
 
-	c := open(t, s.URL(), brisk(lasting))
+	c := open(t, s.URL(), inOrder(brisk(lasting)))
 	late := lock(t, c.Mutex("a"))
 	s.Do("DEL", stateKey("a")) // its time is over
 	next := lock(t, c.Mutex("a"))
@@ -95,7 +95,7 @@ func TestRecipeCompareAndDelete(t *testing.T) {
 		t.Fatal("want the late write to be there")
 	}
 
-	c := open(t, s.URL(), brisk(lasting))
+	c := open(t, s.URL(), inOrder(brisk(lasting)))
 	early := lock(t, c.Mutex("a"))
 	token := early.Token()
 	s.Do("DEL", stateKey("a"))

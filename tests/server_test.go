@@ -17,7 +17,7 @@ import (
 func wantTakeover(t *testing.T, forget func(*redistest.Server)) {
 	t.Helper()
 	s := redistest.Start(t)
-	a, b := open(t, s.URL(), brisk(3*time.Second)), open(t, s.URL(), brisk(3*time.Second))
+	a, b := open(t, s.URL(), inOrder(brisk(3*time.Second))), open(t, s.URL(), inOrder(brisk(3*time.Second)))
 	held := lock(t, a.Mutex("a"))
 	var resource highWater
 	old := held.Token()

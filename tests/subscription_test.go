@@ -166,7 +166,7 @@ func TestWaitingWithoutPubSub(t *testing.T) {
 	s := redistest.Start(t)
 	s.Do("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels")
 	url := "redis://deaf:secret@" + s.Addr()
-	a, b := open(t, url, sluggish()), open(t, url, sluggish())
+	a, b := open(t, url, inOrder(sluggish())), open(t, url, inOrder(sluggish()))
 	for range 3 {
 		held := lock(t, a.Mutex("a"))
 		results := make(chan outcome, 2)

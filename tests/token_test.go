@@ -13,7 +13,7 @@ import (
 func TestTokensGrowOverEverything(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	a, b := open(t, s.URL(), brisk(lasting)), open(t, s.URL(), brisk(lasting))
+	a, b := open(t, s.URL(), inOrder(brisk(lasting))), open(t, s.URL(), inOrder(brisk(lasting)))
 	var last int64
 	acquired := func(after string, l *redlatch.Lease) *redlatch.Lease {
 		t.Helper()
@@ -62,7 +62,7 @@ func TestTokensGrowOverEverything(t *testing.T) {
 func TestWaitersGetTokensInOrder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	a, b := open(t, s.URL(), brisk(lasting)), open(t, s.URL(), brisk(lasting))
+	a, b := open(t, s.URL(), inOrder(brisk(lasting))), open(t, s.URL(), inOrder(brisk(lasting)))
 	last := lock(t, a.Mutex("a"))
 	results := make(chan outcome, 20)
 	for i := range cap(results) {

@@ -32,6 +32,7 @@ func (k *Kind) Acquire(set keys.Set, r Request) conn.Call {
 type Standing struct {
 	Inside    bool
 	Token     int64
+	Anew      bool          // let in by the request that was answered, with all the tokens that it asked for; else Token is the last of them
 	Got       string        // what else it got inside, such as the number of a slot
 	Remaining time.Duration // of the holder's lease; negative if it never ends, or nobody holds it
 	Foreign   bool          // the holder is not one of redlatch's; known only to the first in line
@@ -45,7 +46,7 @@ type Standing struct {
 func ParseAcquire(r conn.Reply) (Standing, error) {
 	switch {
 	case r.Int > 0:
-		return Standing{Inside: true, Token: r.Int}, nil
+		return Standing{Inside: true, Token: r.Int, Anew: true}, nil
 	case len(r.List) == 3 && r.List[0].Int == 1:
 		return inside(r), nil
 	case len(r.List) == 2 && r.List[0].Int == -1:

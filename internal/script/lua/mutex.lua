@@ -20,9 +20,10 @@
 
 local K = KEYS[1]
 
-local function admit(owner, ttl)
+-- The argument is how many tokens it takes, for those to whom its client will pass it on; '' for one.
+local function admit(owner, ttl, arg)
   if not redis.call('SET', K, owner, 'NX', 'PX', ttl) then return false end
-  return mint(), '', false
+  return mint(tonumber(arg)), '', false
 end
 
 local function leave(owner)
@@ -50,6 +51,7 @@ local function join()
   return false
 end
 
+-- The last of its numbers: whoever is told again that it is inside passes nothing on.
 local function pass()
   return tonumber(redis.call('GET', FENCE)), ''
 end

@@ -12,20 +12,21 @@ local function now()
   return clock
 end
 
--- mint makes the next fencing token, a number that only grows, and remembers it for ARGV[1] seconds.
+-- mint makes the next fencing token, a number that only grows, and remembers for ARGV[1] seconds that it is taken, and so are the n - 1
+-- numbers after it.
 -- Not INCR: a replica that was promoted, or a server that lost its data, would hand out old numbers again. The clock orders them.
-local function mint()
-  local time, ttl, last = now(), ARGV[1], nil
+local function mint(n)
+  local time, more, ttl, last = now(), (n or 1) - 1, ARGV[1], nil
   if redis.REDIS_VERSION_NUM then -- since 7.0; SET GET is there since 6.2
-    last = redis.call('SET', FENCE, time, 'EX', ttl, 'GET')
+    last = redis.call('SET', FENCE, time + more, 'EX', ttl, 'GET')
   else
     last = redis.call('GET', FENCE)
-    redis.call('SET', FENCE, time, 'EX', ttl)
+    redis.call('SET', FENCE, time + more, 'EX', ttl)
   end
   last = last and tonumber(last)
   if last and last >= time then
     time = last + 1
-    redis.call('SET', FENCE, time, 'EX', ttl)
+    redis.call('SET', FENCE, time + more, 'EX', ttl)
   end
   return time
 end

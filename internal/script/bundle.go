@@ -1,0 +1,54 @@
+package script
+
+import "github.com/redlatch/redlatch/conn"
+
+// A bundle is one run of a script that stands for runs of an operation on several mutexes of one server. It costs Redis, the network and the
+// client less than they do: what is done for each run of a script is done once.
+
+// bundle is how the calls of an operation go together.
+type bundle struct {
+	script *conn.Script
+	keys   []int // those that it takes of each call
+	shared int   // how many arguments all have in common
+	args   []int // those that it takes of each call
+	ticket int   // the argument that must be ""; 0 if there is none
+}
+
+var bundles = map[*conn.Script]bundle{
+	Mutex.acquire: {script: Mutex.operation("acquires"), keys: []int{0, 1, 2}, shared: 1, args: []int{1, 2, 3}},
+	Mutex.release: {script: Mutex.operation("releases"), keys: []int{0, 2}, args: []int{1}, ticket: 2},
+	Mutex.renew:   {script: Mutex.operation("renews"), keys: []int{0}, args: []int{0, 1}},
+}
+
+// Bundles reports whether the call may be part of a bundle.
+func Bundles(call conn.Call) bool {
+	b, ok := bundles[call.Script]
+	return ok && (b.ticket == 0 || call.Args[b.ticket] == "")
+}
+
+// Bundle is one call for several that [Bundles] and are of one script.
+func Bundle(calls []conn.Call) conn.Call {
+	b := bundles[calls[0].Script]
+	call := conn.Call{
+		Script: b.script,
+		Keys:   make([]string, 0, len(calls)*len(b.keys)),
+		Args:   append(make([]string, 0, b.shared+len(calls)*len(b.args)), calls[0].Args[:b.shared]...),
+	}
+	for _, c := range calls {
+		for _, i := range b.keys {
+			call.Keys = append(call.Keys, c.Keys[i])
+		}
+		for _, i := range b.args {
+			call.Args = append(call.Args, c.Args[i])
+		}
+	}
+	return call
+}
+
+// Unbundle is the reply to each of n calls, as the operation itself would give it; an integer 0 if the call has to be made by itself.
+func Unbundle(r conn.Reply, n int) ([]conn.Reply, error) {
+	if len(r.List) != n {
+		return nil, unexpected(r)
+	}
+	return r.List, nil
+}

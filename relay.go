@@ -1,0 +1,252 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// Local handoff. Goroutines of one client that want the same mutex are a relay, which stands in the line of all processes as one. Once the
+// mutex is granted, it passes from one of them to the next without a word to Redis: owner and deadline stay what they are, and each has a
+// token of its own, since the acquisition took several.
+//
+// A run goes to those who were waiting in this process when it began, and to maxRun at most. Then the mutex goes back to Redis, and the relay
+// to the end of the line. So who waits elsewhere is overtaken by no more than that.
+
+// maxRun is how many in a row have a mutex before it goes back.
+const maxRun = 64
+
+// relays is those of a client.
+type relays struct {
+	mu  sync.Mutex // guards what is below, and the fields of relays
+	all map[relayID]*relay
+}
+
+// relayID is what a relay has in common. With other options it would be another lease.
+type relayID struct {
+	state   string
+	options LeaseOptions
+}
+
+// relay is one goroutine that has the mutex or is about to acquire it from Redis, and those who wait for their turn.
+type relay struct {
+	id      relayID
+	waiting []chan turn // each with room for one
+	taken   bool        // Redis has said of the mutex that it is taken, or granted it
+}
+
+// turn is what one that waits is told.
+type turn struct {
+	baton   *grant // the mutex is passed on to it; if nil, it acquires it from Redis:
+	arrival int64  // in the place of one that gave up; 0 for a new one
+	alone   bool   // for itself, since the relay is over
+}
+
+// relayed reports whether those who wait for the latch in this process pass it on among themselves.
+func (l *latch) relayed() bool {
+	return l.kind == script.Mutex && l.client.quorum == nil && !l.options.StrictOrder
+}
+
+// relay is Lock of a latch that is relayed.
+func (a *attempt) relay(ctx context.Context) (*Lease, error) {
+	c := a.client
+	r, wait := c.relays.join(relayID{a.keys.State, a.options})
+	if wait == nil {
+		return a.lead(ctx, r, 0)
+	}
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	a.waits()
+	select {
+	case t := <-wait:
+		switch {
+		case t.alone:
+			return a.run(ctx, true)
+		case t.baton != nil:
+			lease, err := a.begin(ctx, *t.baton)
+			if !errors.Is(err, errTooLate) {
+				return a.carry(ctx, r, lease, err)
+			}
+			a.owner = c.owner()
+		}
+		return a.lead(ctx, r, t.arrival)
+	case <-ctx.Done():
+		a.answered = c.withdraw(a.latch, r, wait)
+		err := ctx.Err()
+		if !a.answered && errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+		return nil, a.asTaken(ctx, a.failed("wait for", err))
+	case <-c.closing.Done():
+		c.withdraw(a.latch, r, wait)
+		return nil, a.failed("wait for", ErrClosed)
+	}
+}
+
+// lead acquires the latch from Redis, with tokens for those who wait already.
+func (a *attempt) lead(ctx context.Context, r *relay, arrival int64) (*Lease, error) {
+	a.leads, a.arrival = r, arrival
+	if others := a.client.relays.others(r); others > 0 {
+		a.latch = a.asking(strconv.Itoa(1 + others))
+	}
+	lease, err := a.run(ctx, true)
+	return a.carry(ctx, r, lease, err)
+}
+
+// spare is how many tokens an acquisition took for others.
+func (l *latch) spare() int {
+	if l.arg == "" || l.kind != script.Mutex {
+		return 0
+	}
+	n, _ := strconv.Atoi(l.arg)
+	return n - 1
+}
+
+// carry has the relay go on when the lease ends, or now if there is none.
+func (a *attempt) carry(ctx context.Context, r *relay, lease *Lease, err error) (*Lease, error) {
+	rs := &a.client.relays
+	switch {
+	case err == nil:
+		lease.carry(r, rs.others(r))
+	case ctx.Err() != nil || errors.Is(err, ErrTaken):
+		rs.next(r, a.arrival)
+	default: // it may be the same for all: they find out at the same time, not one after the other
+		rs.dissolve(r)
+	}
+	return lease, err
+}
+
+// carry makes the lease one that can be passed on, to so many at most.
+func (l *Lease) carry(r *relay, others int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spare = min(l.spare, others)
+	if l.relay = r; l.state > inJeopardy { // so soon
+		l.leave()
+	}
+}
+
+// pass hands a lease that has just been given up on to the next in the relay, if it was sound. If little of its time is left, begin extends it.
+func (l *Lease) pass(was leaseState) bool {
+	c := l.latch.client
+	l.mu.Lock()
+	r, spare := l.relay, l.spare
+	g := grant{
+		owner: l.owner, token: l.token + 1, spare: spare - 1, anchor: l.anchor, ttl: l.ttl, resent: l.resent, passed: true,
+	}
+	l.mu.Unlock()
+	if r == nil || spare == 0 || was != held || c.closing.Err() != nil || !c.relays.pass(r, g) {
+		return false
+	}
+	l.mu.Lock()
+	l.state, l.relay = released, nil
+	l.unlock(Event{Kind: EventRelease, Held: c.now().Since(l.acquired)})
+	return true
+}
+
+// leave has the relay go on without the lease, with its mu held.
+func (l *Lease) leave() {
+	if l.relay != nil {
+		l.latch.client.relays.next(l.relay, 0)
+		l.relay = nil
+	}
+}
+
+// withdraw takes one that waits out of the relay, and sees to what it was told at this moment. It reports whether the mutex is known to be
+// taken.
+func (c *Client) withdraw(l *latch, r *relay, wait chan turn) (taken bool) {
+	rs := &c.relays
+	rs.mu.Lock()
+	taken = r.taken
+	i := slices.Index(r.waiting, wait)
+	if i >= 0 {
+		r.waiting = slices.Delete(r.waiting, i, i+1)
+	}
+	rs.mu.Unlock()
+	if i >= 0 {
+		return taken
+	}
+	switch t := <-wait; {
+	case t.alone:
+	case t.baton == nil:
+		rs.next(r, t.arrival)
+	case !rs.pass(r, *t.baton):
+		c.abandon(l, t.baton.owner, "")
+		rs.next(r, 0)
+	}
+	return taken
+}
+
+// join enters the relay of a mutex. wait is nil for the first.
+func (rs *relays) join(id relayID) (r *relay, wait chan turn) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if r = rs.all[id]; r != nil {
+		wait = make(chan turn, 1)
+		r.waiting = append(r.waiting, wait)
+		return r, wait
+	}
+	if rs.all == nil {
+		rs.all = make(map[relayID]*relay)
+	}
+	r = &relay{id: id}
+	rs.all[id] = r
+	return r, nil
+}
+
+// others is how many wait, as far as one run goes.
+func (rs *relays) others(r *relay) int {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return min(len(r.waiting), maxRun-1)
+}
+
+// answered notes that Redis has said of the mutex that it is taken, or granted it.
+func (rs *relays) answered(r *relay) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r.taken = true
+}
+
+// pass hands the mutex to the next, and reports whether there is one.
+func (rs *relays) pass(r *relay, g grant) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if len(r.waiting) == 0 {
+		return false
+	}
+	r.tell(turn{baton: &g})
+	return true
+}
+
+// next has the next acquire the mutex from Redis. Without one, the relay is over.
+func (rs *relays) next(r *relay, arrival int64) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if len(r.waiting) == 0 {
+		delete(rs.all, r.id)
+		return
+	}
+	r.tell(turn{arrival: arrival})
+}
+
+// dissolve ends the relay: all who wait acquire the mutex for themselves.
+func (rs *relays) dissolve(r *relay) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.all, r.id)
+	for len(r.waiting) > 0 {
+		r.tell(turn{alone: true})
+	}
+}
+
+// tell tells the first of those who wait, with the relays' mu held.
+func (r *relay) tell(t turn) {
+	r.waiting[0] <- t
+	r.waiting = slices.Delete(r.waiting, 0, 1)
+}

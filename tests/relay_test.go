@@ -1,0 +1,362 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// maxRun is how many in a row a process keeps a mutex that others wait for, as the documentation says.
+const maxRun = 64
+
+// watched are options whose events are remembered.
+func watched(o redlatch.Options) (redlatch.Options, *events) {
+	seen := new(events)
+	o.Hook = seen.hook
+	return o, seen
+}
+
+// goLocks has n goroutines of a client wait for a mutex, and returns when they do.
+func goLocks(t *testing.T, ctx context.Context, m *redlatch.Mutex, seen *events, n int) (results []<-chan outcome) {
+	t.Helper()
+	for range n {
+		before := len(seen.of(redlatch.EventWait, m.Name()))
+		results = append(results, goLock(ctx, m))
+		seen.await(t, redlatch.EventWait, m.Name(), before)
+	}
+	return results
+}
+
+// aheadOfTheClock makes the last token of a name larger than any that the clock gives, so that tokens are counted from here.
+func aheadOfTheClock(s *redistest.Server, name string) (last int64) {
+	last = time.Now().Add(time.Hour).UnixMicro()
+	s.Do("SET", fenceKey(name), strconv.FormatInt(last, 10))
+	return last
+}
+
+// TestRelayPassesOn: ten goroutines of a process wait for a mutex. It is acquired once for all of them, who have it in order, each with a
+// larger token; and no token is given again.
+func TestRelayPassesOn(t *testing.T) {
+	t.Parallel()
+	const n = 10
+	s := redistest.Start(t)
+	requests := &counting{Conn: dial(t, s.Addr())}
+	o, seen := watched(brisk(lasting))
+	c := wrap(t, requests, o)
+	m := c.Mutex("a")
+	held := lock(t, m)
+	results := goLocks(t, t.Context(), m, seen, n)
+	token := aheadOfTheClock(s, "a")
+	acquired := requests.count("mutex acquire")
+	release(t, held)
+	owner := ""
+	for i, result := range results {
+		l := await(t, result)
+		if l.Token() != token+1 {
+			t.Errorf("the token of number %d is %d, want %d", i, l.Token(), token+1)
+		}
+		if token = l.Token(); i == 0 {
+			owner = l.Owner()
+		}
+		if l.Owner() != owner || s.Do("GET", stateKey("a")) != owner {
+			t.Errorf("number %d has the owner %s, and in Redis it is %s, want %s as the first", i, l.Owner(), s.Do("GET", stateKey("a")), owner)
+		}
+		if remaining := l.Remaining(); remaining < lasting/2 {
+			t.Errorf("number %d has %v left, want most of %v", i, remaining, lasting)
+		}
+		release(t, l)
+		if l.Held() || l.Token() != 0 {
+			t.Errorf("number %d has passed the mutex on, and still holds it", i)
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Errorf("a second Release = %v, want nil", err)
+		}
+	}
+	// One without a place in line, since nobody hears grants yet; and one with.
+	if got := requests.count("mutex acquire") - acquired; got > 2 {
+		t.Errorf("%d requests to acquire it, want 2 at most", got)
+	}
+	wantNothingLeft(t, s, "a")
+	if next := lock(t, open(t, s.URL(), brisk(lasting)).Mutex("a")); next.Token() <= token {
+		t.Errorf("token %d after %d, want more", next.Token(), token)
+	}
+}
+
+// TestRelayGivesBack: a process with many goroutines that want a mutex again and again does not keep it from another.
+func TestRelayGivesBack(t *testing.T) {
+	t.Parallel()
+	const goroutines, rounds = 200, 5
+	s := redistest.Start(t)
+	o, seen := watched(sluggish())
+	busy, other := open(t, s.URL(), sluggish()), open(t, s.URL(), o)
+	ctx, cancel := context.WithCancel(t.Context())
+	var had atomic.Int64
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				err := busy.Mutex("a").Do(ctx, func(ctx context.Context, _ *redlatch.Lease) error {
+					had.Add(1)
+					rest(ctx, time.Millisecond) // so that the other one is in line before it is let in
+					return nil
+				})
+				if err != nil && ctx.Err() == nil {
+					t.Errorf("Do = %v", err)
+				}
+			}
+		})
+	}
+	eventually(t, "they are at it", func() bool { return had.Load() > 2*goroutines })
+	for range rounds {
+		waits := len(seen.of(redlatch.EventWait, "a"))
+		result := goLock(t.Context(), other.Mutex("a"))
+		seen.await(t, redlatch.EventWait, "a", waits)
+		before := had.Load()
+		l := await(t, result)
+		// What is left of the run that is under way, and nothing after it.
+		if n := had.Load() - before; n > maxRun {
+			t.Errorf("the other process had it %d times meanwhile, want %d at most", n, maxRun)
+		}
+		queued(t, s, "a", 1)
+		release(t, l)
+	}
+	cancel()
+	wg.Wait()
+	wantNothingLeft(t, s, "a")
+}
+
+// TestRelayKeepsItsPlace: the goroutine gives up that stands in line for all of its process. The next takes its place, not the last one.
+func TestRelayKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	held := lock(t, open(t, s.URL(), sluggish()).Mutex("a"))
+	o, seen := watched(sluggish())
+	m := open(t, s.URL(), o).Mutex("a")
+	ctx, cancel := context.WithCancel(t.Context())
+	first := goLock(ctx, m)
+	queued(t, s, "a", 1)
+	second := goLocks(t, t.Context(), m, seen, 1)[0]
+	other := goLock(t.Context(), open(t, s.URL(), sluggish()).Mutex("a"))
+	queued(t, s, "a", 2)
+	place := line(s, "a")[0]
+	cancel()
+	if err := awaitError(t, first); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.Canceled) {
+		t.Errorf("Lock = %v, want ErrTaken and context.Canceled", err)
+	}
+	eventually(t, "another ticket in line", func() bool { l := line(s, "a"); return len(l) == 2 && !slices.Contains(l, place) })
+	release(t, held)
+	l := await(t, second)
+	select {
+	case <-other:
+		t.Error("another process was let in before")
+	default:
+	}
+	release(t, l)
+	release(t, await(t, other))
+	wantNothingLeft(t, s, "a")
+}
+
+// TestRelayCancelled: goroutines give up at any time, also when it is just their turn. The others are served, and nothing is left.
+func TestRelayCancelled(t *testing.T) {
+	t.Parallel()
+	const clients, workers, turns = 3, 16, 40
+	s := redistest.Start(t)
+	var inside atomic.Int64
+	var wg sync.WaitGroup
+	for _, c := range several(t, s, clients, sluggish()) {
+		for i := range workers {
+			wg.Go(func() {
+				for range turns {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond/2)
+					if i%4 == 0 {
+						ctx = within(t, patience)
+					}
+					l, err := c.Mutex("a").Lock(ctx)
+					if err != nil {
+						if i%4 == 0 || !errors.Is(err, context.DeadlineExceeded) {
+							t.Errorf("Lock = %v, want a lease, or context.DeadlineExceeded if it is in a hurry", err)
+						}
+						cancel()
+						continue
+					}
+					if n := inside.Add(1); n != 1 {
+						t.Errorf("%d are inside", n)
+					}
+					inside.Add(-1)
+					if err := l.Release(context.Background()); err != nil {
+						t.Errorf("Release = %v", err)
+					}
+					cancel()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	wantNothingLeft(t, s, "a")
+}
+
+// TestRelayTurnOfOneThatGivesUp: a goroutine gives up at the moment in which the mutex is passed on to it. The one after it has its turn.
+func TestRelayTurnOfOneThatGivesUp(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o, seen := watched(sluggish())
+	m := open(t, s.URL(), o).Mutex("a")
+	for range 100 {
+		held := lock(t, m)
+		next := goLocks(t, t.Context(), m, seen, 1)[0]
+		ctx, cancel := context.WithCancel(t.Context())
+		givesUp := goLocks(t, ctx, m, seen, 1)[0]
+		last := goLocks(t, t.Context(), m, seen, 1)[0]
+		release(t, held)
+		l := await(t, next)
+		var both sync.WaitGroup
+		both.Go(cancel)
+		both.Go(func() { release(t, l) })
+		both.Wait()
+		switch o := receive(t, givesUp, "the one that gives up"); {
+		case o.err == nil:
+			release(t, o.lease)
+		case !errors.Is(o.err, context.Canceled):
+			t.Errorf("Lock = %v, want a lease or context.Canceled", o.err)
+		}
+		release(t, await(t, last))
+	}
+	wantNothingLeft(t, s, "a")
+}
+
+// TestRelayAfterALoss: the server forgets a mutex that is held and waited for in the same process. All are served, with larger tokens.
+func TestRelayAfterALoss(t *testing.T) {
+	t.Parallel()
+	forget := map[string]func(*redistest.Server){
+		"flush":   func(s *redistest.Server) { s.Do("FLUSHALL") },
+		"restart": func(s *redistest.Server) { s.Kill(); s.Restart() },
+	}
+	for name, forget := range forget {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			o, seen := watched(brisk(3 * time.Second))
+			a, b := open(t, s.URL(), o), open(t, s.URL(), brisk(3*time.Second))
+			held := lock(t, a.Mutex("a"))
+			old := held.Token()
+			results := goLocks(t, t.Context(), a.Mutex("a"), seen, 3)
+			results = append(results, goLock(t.Context(), b.Mutex("a")))
+			queued(t, s, "a", 1)
+			forget(s)
+			wantLost(t, held)
+			var resource highWater
+			resource.admit(old)
+			var all sync.WaitGroup
+			for _, result := range results {
+				all.Go(func() {
+					l := await(t, result)
+					if !resource.admit(l.Token()) {
+						t.Errorf("token %d is not the largest so far", l.Token())
+					}
+					release(t, l)
+				})
+			}
+			all.Wait()
+			awaitFree(t, s, "a")
+		})
+	}
+}
+
+// TestRelayWithoutRedis: who waits in one process for a server that does not answer is told at the same time, not one after the other.
+func TestRelayWithoutRedis(t *testing.T) {
+	t.Parallel()
+	const n, timeout = 20, 500 * time.Millisecond
+	s := redistest.Start(t)
+	o, seen := watched(redlatch.Options{RequestTimeout: timeout, Lease: redlatch.LeaseOptions{TTL: time.Second, NoRenew: true}})
+	m := open(t, s.URL(), o).Mutex("a")
+	lock(t, m)
+	results := goLocks(t, t.Context(), m, seen, n)
+	s.Kill()
+	start := time.Now()
+	for _, result := range results {
+		if err := awaitError(t, result); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("Lock = %v, want ErrUnreachable", err)
+		}
+	}
+	if took := time.Since(start); took > n*timeout/2 {
+		t.Errorf("it took %v until all were told, with a request timeout of %v", took, timeout)
+	}
+}
+
+// TestRelayWaitIsBounded: MaxWait and contexts bound a wait inside the process as they bound one in line.
+func TestRelayWaitIsBounded(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o, seen := watched(sluggish())
+	o.Lease.MaxWait = 50 * time.Millisecond
+	m := open(t, s.URL(), o).Mutex("a")
+	held := lock(t, m)
+	if _, err := m.Lock(t.Context()); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Lock with MaxWait = %v, want ErrTaken and context.DeadlineExceeded", err)
+	}
+	patient := m.With(redlatch.LeaseOptions{MaxWait: time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	results := goLocks(t, ctx, patient, seen, 2)
+	cancel()
+	for _, result := range results {
+		if err := awaitError(t, result); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.Canceled) {
+			t.Errorf("Lock = %v, want ErrTaken and context.Canceled", err)
+		}
+	}
+	release(t, held)
+	wantNothingLeft(t, s, "a")
+}
+
+// TestRelayIsClosed: whoever waits inside the process is told, too.
+func TestRelayIsClosed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o, seen := watched(sluggish())
+	c, err := redlatch.Open(t.Context(), s.URL(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := lock(t, c.Mutex("a"))
+	results := goLocks(t, t.Context(), c.Mutex("a"), seen, 3)
+	if err := c.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	for _, result := range results {
+		if err := awaitError(t, result); !errors.Is(err, redlatch.ErrClosed) {
+			t.Errorf("Lock = %v, want ErrClosed", err)
+		}
+	}
+	if !errors.Is(held.Err(), redlatch.ErrNotHeld) {
+		t.Errorf("the lease's error is %v, want ErrNotHeld", held.Err())
+	}
+}
+
+// TestRelayDoesNotPassOnWhatIsNearlyOver: without a watchdog, a lease must begin with most of its TTL.
+func TestRelayDoesNotPassOnWhatIsNearlyOver(t *testing.T) {
+	t.Parallel()
+	const ttl = 2 * time.Second
+	s := redistest.Start(t)
+	o, seen := watched(brisk(ttl))
+	o.Lease.NoRenew = true
+	m := open(t, s.URL(), o).Mutex("a")
+	held := lock(t, m)
+	results := goLocks(t, t.Context(), m, seen, 3)
+	release(t, held)
+	for i, result := range results {
+		l := await(t, result)
+		// An absolute time, but one that the option promises: nine tenths of the TTL, less what this goroutine was late.
+		if got := l.Remaining(); got < ttl*4/5 {
+			t.Errorf("number %d has %v left of %v", i, got, ttl)
+		}
+		rest(t.Context(), ttl/4)
+		release(t, l)
+	}
+}
