@@ -3,7 +3,7 @@
 MODULES := $(shell sed -n '/^use (/,/^)/s/^\t//p' go.work)
 GO      ?= go
 
-.PHONY: test lint examples fuzz mutants versions spec overlaps tidy clean
+.PHONY: test lint examples fuzz mutants versions spec overlaps bench bench-quick tidy clean
 
 ## test: every module's tests, with the race detector, on real redis-server processes
 test:
@@ -37,6 +37,16 @@ versions:
 ## spec: check the model of a quorum's tokens with spin, and that it fails without each of its rules
 spec:
 	@scripts/spec.sh
+
+## bench: redlatch beside other lock libraries, in one run; about 20 minutes. ARGS='-only contended -systems redlatch'
+bench:
+	@scripts/need-redis.sh
+	@cd bench && $(GO) run . -out results.json $(ARGS)
+
+## bench-quick: the same for a moment, to see that it runs
+bench-quick:
+	@scripts/need-redis.sh
+	@cd bench && $(GO) run . -quick
 
 ## overlaps: how often two hold at once when a deployment fails, and what a resource takes that looks at tokens; RUNS=20
 overlaps:
