@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -19,27 +21,35 @@ import (
 	"github.com/redlatch/redlatch/redlatchgoredis"
 )
 
-// ttl is that of every lock here.
-const ttl = 10 * time.Second
-
 // locker is a lock library in one process, with one connection pool.
 type locker interface {
-	// lock waits until it has the lock, and returns how to release it.
-	lock(ctx context.Context, name string) (release func(), err error)
+	// lock waits until it has the lock.
+	lock(ctx context.Context, name string) (held, error)
 	close()
+}
+
+// held is a lock that is held.
+type held struct {
+	release func()
+	still   func() bool // whether it is held; nil for a library that does not keep its locks by itself
 }
 
 // system is a library as its own documentation recommends to use it.
 type system struct {
-	name  string
-	floor bool     // no library: what it takes at least, without a line, a watchdog or tokens
-	wire  []string // the commands that it sends, by their names in INFO commandstats
-	open  func(addr string) (locker, error)
+	name string
+	wire []string // the commands that it sends, by their names in INFO commandstats
+	open func(addr string, ttl time.Duration) (locker, error)
 }
 
+// keeps reports whether the library extends its locks by itself.
+func (s system) keeps() bool { return strings.HasPrefix(s.name, "redlatch") || s.name == "rueidislock" }
+
+// floors reports whether it is no library: what it takes at least, without a line, a watchdog or tokens.
+func (s system) floors() bool { return strings.HasPrefix(s.name, "floor") }
+
 var systems = []system{
-	{name: "floor rueidis", floor: true, wire: []string{"set", "evalsha"}, open: openFloorRueidis},
-	{name: "floor go-redis", floor: true, wire: []string{"set", "evalsha"}, open: openFloorGoRedis},
+	{name: "floor rueidis", wire: []string{"set", "evalsha"}, open: openFloorRueidis},
+	{name: "floor go-redis", wire: []string{"set", "evalsha"}, open: openFloorGoRedis},
 	{name: "redlatch", wire: []string{"evalsha"}, open: openRedlatch},
 	{name: "redlatch, strict order", wire: []string{"evalsha"}, open: openRedlatchStrict},
 	{name: "redlatch go-redis", wire: []string{"evalsha"}, open: openRedlatchGoRedis},
@@ -60,27 +70,28 @@ const compareAndDelete = `if redis.call("GET", KEYS[1]) == ARGV[1] then return r
 
 // floorRueidis is SET NX PX and a script that deletes.
 type floorRueidis struct {
+	ttl    time.Duration
 	client rueidis.Client
 	script *rueidis.Lua
 }
 
-func openFloorRueidis(addr string) (locker, error) {
+func openFloorRueidis(addr string, ttl time.Duration) (locker, error) {
 	client, err := rueidisClient(addr)
-	return &floorRueidis{client, rueidis.NewLuaScript(compareAndDelete)}, err
+	return &floorRueidis{ttl, client, rueidis.NewLuaScript(compareAndDelete)}, err
 }
 
-func (f *floorRueidis) lock(ctx context.Context, name string) (func(), error) {
-	owner := newOwner()
+func (f *floorRueidis) lock(ctx context.Context, name string) (held, error) {
+	owner := rand.Text()
 	for {
-		err := f.client.Do(ctx, f.client.B().Set().Key(name).Value(owner).Nx().Px(ttl).Build()).Error()
+		err := f.client.Do(ctx, f.client.B().Set().Key(name).Value(owner).Nx().Px(f.ttl).Build()).Error()
 		if err == nil {
-			return func() { f.script.Exec(context.Background(), f.client, []string{name}, []string{owner}) }, nil
+			return held{release: func() { f.script.Exec(context.Background(), f.client, []string{name}, []string{owner}) }}, nil
 		}
 		if !rueidis.IsRedisNil(err) {
-			return nil, err
+			return held{}, err
 		}
 		if err := pause(ctx, time.Millisecond); err != nil {
-			return nil, err
+			return held{}, err
 		}
 	}
 }
@@ -89,26 +100,27 @@ func (f *floorRueidis) close() { f.client.Close() }
 
 // floorGoRedis is the same over go-redis.
 type floorGoRedis struct {
+	ttl    time.Duration
 	client *redis.Client
 	script *redis.Script
 }
 
-func openFloorGoRedis(addr string) (locker, error) {
-	return &floorGoRedis{goRedisClient(addr), redis.NewScript(compareAndDelete)}, nil
+func openFloorGoRedis(addr string, ttl time.Duration) (locker, error) {
+	return &floorGoRedis{ttl, goRedisClient(addr), redis.NewScript(compareAndDelete)}, nil
 }
 
-func (f *floorGoRedis) lock(ctx context.Context, name string) (func(), error) {
-	owner := newOwner()
+func (f *floorGoRedis) lock(ctx context.Context, name string) (held, error) {
+	owner := rand.Text()
 	for {
-		ok, err := f.client.SetNX(ctx, name, owner, ttl).Result()
+		ok, err := f.client.SetNX(ctx, name, owner, f.ttl).Result()
 		if err != nil {
-			return nil, err
+			return held{}, err
 		}
 		if ok {
-			return func() { f.script.Run(context.Background(), f.client, []string{name}, owner) }, nil
+			return held{release: func() { f.script.Run(context.Background(), f.client, []string{name}, owner) }}, nil
 		}
 		if err := pause(ctx, time.Millisecond); err != nil {
-			return nil, err
+			return held{}, err
 		}
 	}
 }
@@ -121,32 +133,34 @@ type latches struct {
 	under  func() // closes what is under it
 }
 
-var redlatchOptions = redlatch.Options{Lease: redlatch.LeaseOptions{TTL: ttl}}
+func redlatchOptions(ttl time.Duration) redlatch.Options {
+	return redlatch.Options{Lease: redlatch.LeaseOptions{TTL: ttl}}
+}
 
-func openRedlatch(addr string) (locker, error) {
-	client, err := redlatch.Open(context.Background(), "redis://"+addr, redlatchOptions)
+func openRedlatch(addr string, ttl time.Duration) (locker, error) {
+	client, err := redlatch.Open(context.Background(), "redis://"+addr, redlatchOptions(ttl))
 	return &latches{client, func() {}}, err
 }
 
-func openRedlatchStrict(addr string) (locker, error) {
-	o := redlatchOptions
+func openRedlatchStrict(addr string, ttl time.Duration) (locker, error) {
+	o := redlatchOptions(ttl)
 	o.Lease.StrictOrder = true
 	client, err := redlatch.Open(context.Background(), "redis://"+addr, o)
 	return &latches{client, func() {}}, err
 }
 
-func openRedlatchGoRedis(addr string) (locker, error) {
+func openRedlatchGoRedis(addr string, ttl time.Duration) (locker, error) {
 	under := goRedisClient(addr)
-	client, err := redlatch.New(redlatchgoredis.New(under), redlatchOptions)
+	client, err := redlatch.New(redlatchgoredis.New(under), redlatchOptions(ttl))
 	return &latches{client, func() { under.Close() }}, err
 }
 
-func (l *latches) lock(ctx context.Context, name string) (func(), error) {
+func (l *latches) lock(ctx context.Context, name string) (held, error) {
 	lease, err := l.client.Mutex(name).Lock(ctx)
 	if err != nil {
-		return nil, err
+		return held{}, err
 	}
-	return func() { _ = lease.Release(context.Background()) }, nil
+	return held{func() { _ = lease.Release(context.Background()) }, lease.Held}, nil
 }
 
 func (l *latches) close() {
@@ -161,41 +175,41 @@ type syncs struct {
 	under   func()
 }
 
-func openRedsyncGoRedis(addr string) (locker, error) {
+func openRedsyncGoRedis(addr string, ttl time.Duration) (locker, error) {
 	client := goRedisClient(addr)
-	return newSyncs(redsyncgoredis.NewPool(client), func() { client.Close() }), nil
+	return newSyncs(redsyncgoredis.NewPool(client), func() { client.Close() }, redsync.WithExpiry(ttl)), nil
 }
 
 // openRedsyncTuned tries more often than by default, as users do who find it too slow.
-func openRedsyncTuned(addr string) (locker, error) {
+func openRedsyncTuned(addr string, ttl time.Duration) (locker, error) {
 	client := goRedisClient(addr)
-	return newSyncs(redsyncgoredis.NewPool(client), func() { client.Close() }, redsync.WithRetryDelay(5*time.Millisecond)), nil
+	return newSyncs(redsyncgoredis.NewPool(client), func() { client.Close() }, redsync.WithExpiry(ttl), redsync.WithRetryDelay(5*time.Millisecond)), nil
 }
 
-func openRedsyncRueidis(addr string) (locker, error) {
+func openRedsyncRueidis(addr string, ttl time.Duration) (locker, error) {
 	client, err := rueidisClient(addr)
 	if err != nil {
 		return nil, err
 	}
-	return newSyncs(redsyncrueidis.NewPool(rueidiscompat.NewAdapter(client)), client.Close), nil
+	return newSyncs(redsyncrueidis.NewPool(rueidiscompat.NewAdapter(client)), client.Close, redsync.WithExpiry(ttl)), nil
 }
 
 func newSyncs(pool redsyncredis.Pool, under func(), options ...redsync.Option) *syncs {
-	return &syncs{redsync.New(pool), append(options, redsync.WithExpiry(ttl)), under}
+	return &syncs{redsync.New(pool), options, under}
 }
 
-func (s *syncs) lock(ctx context.Context, name string) (func(), error) {
+func (s *syncs) lock(ctx context.Context, name string) (held, error) {
 	m := s.sync.NewMutex(name, s.options...)
 	for {
 		err := m.LockContext(ctx)
 		if err == nil {
-			return func() { _, _ = m.UnlockContext(context.Background()) }, nil
+			return held{release: func() { _, _ = m.UnlockContext(context.Background()) }}, nil
 		}
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return held{}, ctx.Err()
 		}
 		if taken := (*redsync.ErrTaken)(nil); !errors.As(err, &taken) && !errors.Is(err, redsync.ErrFailed) {
-			return nil, err
+			return held{}, err
 		}
 	}
 }
@@ -204,23 +218,24 @@ func (s *syncs) close() { s.under() }
 
 // redislocks is bsm/redislock, with the waiting of its README.
 type redislocks struct {
+	ttl    time.Duration
 	client *redis.Client
 	locks  *redislock.Client
 }
 
-func openRedislock(addr string) (locker, error) {
+func openRedislock(addr string, ttl time.Duration) (locker, error) {
 	client := goRedisClient(addr)
-	return &redislocks{client, redislock.New(client)}, nil
+	return &redislocks{ttl, client, redislock.New(client)}, nil
 }
 
-func (r *redislocks) lock(ctx context.Context, name string) (func(), error) {
+func (r *redislocks) lock(ctx context.Context, name string) (held, error) {
 	for {
-		lock, err := r.locks.Obtain(ctx, name, ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
+		lock, err := r.locks.Obtain(ctx, name, r.ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
 		if err == nil {
-			return func() { _ = lock.Release(context.Background()) }, nil
+			return held{release: func() { _ = lock.Release(context.Background()) }}, nil
 		}
 		if ctx.Err() != nil || !errors.Is(err, redislock.ErrNotObtained) {
-			return nil, err
+			return held{}, err
 		}
 	}
 }
@@ -230,16 +245,19 @@ func (r *redislocks) close() { r.client.Close() }
 // rueidislocks is rueidislock on one server, with the settings that its README gives for a Redis of today.
 type rueidislocks struct{ locks rueidislock.Locker }
 
-func openRueidislock(addr string) (locker, error) {
+func openRueidislock(addr string, ttl time.Duration) (locker, error) {
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}}, KeyMajority: 1, NoLoopTracking: true, KeyValidity: ttl,
 	})
 	return &rueidislocks{locks}, err
 }
 
-func (r *rueidislocks) lock(ctx context.Context, name string) (func(), error) {
-	_, cancel, err := r.locks.WithContext(ctx, name)
-	return cancel, err
+func (r *rueidislocks) lock(ctx context.Context, name string) (held, error) {
+	ctx, cancel, err := r.locks.WithContext(ctx, name)
+	if err != nil {
+		return held{}, err
+	}
+	return held{cancel, func() bool { return ctx.Err() == nil }}, nil
 }
 
 func (r *rueidislocks) close() { r.locks.Close() }

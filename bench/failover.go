@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// failover is a workload of waiting for a lock whose holder, another process, is killed.
+type failover struct{ ttl time.Duration }
+
+// failoverName is the lock's.
+const failoverName = "failover"
+
+// hold is the whole of the process that is killed: it locks, says so and waits.
+func hold() error {
+	name, addr := os.Args[2], os.Args[3]
+	ttl, err := time.ParseDuration(os.Args[4])
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(systems, func(s system) bool { return s.name == name })
+	l, err := systems[i].open(addr, ttl)
+	if err != nil {
+		return err
+	}
+	if _, err := l.lock(context.Background(), failoverName); err != nil {
+		return err
+	}
+	fmt.Println("held")
+	select {}
+}
+
+func (w failover) run(server *redistest.Server, sys system) (sample, error) {
+	server.Do("FLUSHALL")
+	holder := exec.Command(os.Args[0], "hold", sys.name, server.Addr(), w.ttl.String())
+	holder.Stderr = os.Stderr
+	out, err := holder.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := holder.Start(); err != nil {
+		return nil, err
+	}
+	defer func() { _ = holder.Process.Kill(); _ = holder.Wait() }()
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
+		return nil, errors.Join(errors.New("the holder did not say that it holds"), err)
+	}
+	l, err := sys.open(server.Addr(), w.ttl)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	type outcome struct {
+		held held
+		err  error
+		at   time.Time
+	}
+	got := make(chan outcome, 1)
+	go func() {
+		h, err := l.lock(context.Background(), failoverName)
+		got <- outcome{h, err, time.Now()}
+	}()
+	time.Sleep(w.ttl / 10) // it waits
+	killed := time.Now()
+	if err := holder.Process.Kill(); err != nil {
+		return nil, err
+	}
+	left := remaining(server, w.ttl)
+	o := <-got
+	if o.err != nil {
+		return nil, o.err
+	}
+	o.held.release()
+	took := o.at.Sub(killed)
+	return sample{"without": float64(took.Milliseconds()), "late": float64((took - left).Microseconds()) / 1000}, nil
+}
+
+// remaining is how long the lock's key still lives: of those that a library has, the one that lives longest within the TTL.
+func remaining(server *redistest.Server, ttl time.Duration) (left time.Duration) {
+	for key := range strings.Lines(server.Do("KEYS", "*"+failoverName+"*")) {
+		ms, _ := strconv.Atoi(server.Do("PTTL", strings.TrimSpace(key)))
+		if d := time.Duration(ms) * time.Millisecond; d <= ttl {
+			left = max(left, d)
+		}
+	}
+	return left
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// slotTTL is longer than any run.
+const slotTTL = 10 * time.Minute
+
+// slots is a workload of acquiring the only slot of n that is free.
+type slots struct {
+	n     int
+	tries int
+}
+
+// redlatch acquires and releases it from a pool.
+func (w slots) redlatch(server *redistest.Server) (sample, error) {
+	server.Do("FLUSHALL")
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, "redis://"+server.Addr(), redlatch.Options{Lease: redlatch.LeaseOptions{TTL: slotTTL}})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	pool := func(instance string) *redlatch.SlotPool {
+		return client.SlotPool("slots", w.n, redlatch.SlotOptions{Instance: instance})
+	}
+	errs := make([]error, openers)
+	var all sync.WaitGroup
+	for o := range openers {
+		all.Go(func() {
+			for i := o; i < w.n-1 && errs[o] == nil; i += openers {
+				_, errs[o] = pool("holder " + strconv.Itoa(i)).TryAcquire(ctx)
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	var times []time.Duration
+	for i := range w.tries {
+		start := time.Now()
+		slot, err := pool("instance " + strconv.Itoa(i)).TryAcquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, time.Since(start))
+		if err := slot.Lease.Release(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return sample{"p50": quantile(times, 0.5), "p99": quantile(times, 0.99)}, nil
+}
+
+// scan tries SET NX on one key after the other, from a random one on, as people do without a library.
+func (w slots) scan(server *redistest.Server) (sample, error) {
+	server.Do("FLUSHALL")
+	ctx := context.Background()
+	client, err := rueidisClient(server.Addr())
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	set := func(i int, owner string) rueidis.Completed {
+		return client.B().Set().Key(fmt.Sprintf("slot:%d", i)).Value(owner).Nx().Px(slotTTL).Build()
+	}
+	var taken []rueidis.Completed
+	for i := range w.n - 1 {
+		taken = append(taken, set(i, "holder"))
+	}
+	for _, r := range client.DoMulti(ctx, taken...) {
+		if err := r.Error(); err != nil {
+			return nil, err
+		}
+	}
+	var times []time.Duration
+	for range min(w.tries, max(3, 20000/w.n)) { // it takes long
+		start := time.Now()
+		for i, from := 0, rand.IntN(w.n); ; i++ {
+			at := (from + i) % w.n
+			err := client.Do(ctx, set(at, "instance")).Error()
+			if err == nil {
+				times = append(times, time.Since(start))
+				client.Do(ctx, client.B().Del().Key(fmt.Sprintf("slot:%d", at)).Build())
+				break
+			}
+			if !rueidis.IsRedisNil(err) {
+				return nil, err
+			}
+		}
+	}
+	return sample{"p50": quantile(times, 0.5), "p99": quantile(times, 0.99)}, nil
+}
