@@ -246,10 +246,11 @@ func (c *Client) emit(ctx context.Context, e Event) {
 // wake is what the schedule calls with all that is due.
 func (c *Client) wake(due []*schedule.Entry) {
 	var extend []*Lease
+	now := c.now()
 	for _, e := range due {
 		switch owner := e.Owner.(type) {
 		case *Lease:
-			if owner.due() {
+			if owner.due(now) {
 				extend = append(extend, owner)
 			}
 		case *line:

@@ -66,6 +66,15 @@ func (e *LostError) Error() string {
 // Unwrap makes the error match [ErrNotHeld] and its cause.
 func (e *LostError) Unwrap() []error { return []error{ErrNotHeld, e.Cause} }
 
+// releasedError is why a lease is not held that its holder released. Every release has one, and hardly anybody reads it.
+type releasedError struct{ name string }
+
+func (e *releasedError) Error() string {
+	return fmt.Sprintf("redlatch: the lease on %q is %v: it was released", e.name, ErrNotHeld)
+}
+
+func (e *releasedError) Unwrap() error { return ErrNotHeld }
+
 // KindError says that the name of a lock is in use for something else, or for another size of the same. Nothing was changed. It matches
 // [ErrWrongKind].
 type KindError struct {

@@ -151,7 +151,7 @@ func (a *attempt) bounded(ctx context.Context) (context.Context, context.CancelF
 func (a *attempt) heard() {
 	a.answered = true
 	if a.leads != nil {
-		a.client.relays.answered(a.leads)
+		a.leads.taken.Store(true)
 	}
 }
 
@@ -319,14 +319,16 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 		}
 	}
 	lease := newLease(a, g)
-	if !lease.Held() { // even the extend took too long
+	if lease.acquired.Since(lease.anchor) >= lease.validity { // even the extend took too long
 		c.abandon(a.latch, a.owner, "")
 		return nil, errTooLate
 	}
 	if c.closing.Err() != nil { // Close may have looked for leases before this one was there
 		lease.lose(errDisowned)
 	}
-	a.emit(Event{Kind: EventGrant, Token: g.token, Waited: c.now().Since(a.start), Remaining: lease.Remaining()})
+	a.emit(Event{
+		Kind: EventGrant, Token: g.token, Waited: lease.acquired.Since(a.start), Remaining: lease.validity - lease.acquired.Since(lease.anchor),
+	})
 	return lease, nil
 }
 

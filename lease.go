@@ -178,12 +178,14 @@ func (l *Lease) Release(ctx context.Context) error {
 
 // release is Release, with how the work ended for the kinds that ask, and returns how many holds the owner has left.
 func (l *Lease) release(ctx context.Context, result string) (holds int, err error) {
-	ctx = context.WithoutCancel(ctx)
-	done, was, err := l.retire()
-	if done == nil {
+	if ctx.Done() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	retired, was, err := l.retire()
+	if !retired {
 		return 0, err
 	}
-	defer done()
+	defer l.touchDown()
 	if l.pass(was) {
 		return 0, nil
 	}
@@ -222,9 +224,9 @@ func (l *Lease) suspect() {
 	}
 }
 
-// retire ends the lease for the program and waits for the extend under way, so that no renewal follows a release. It returns a function
-// that ends the release, and the state before; or nil, and what Release returns, if there is nothing to release.
-func (l *Lease) retire() (done func(), was leaseState, err error) {
+// retire ends the lease for the program and waits for the extend under way, so that no renewal follows a release. The release is then under
+// way, until touchDown; was is the state before. If there is nothing to release, err is what Release returns.
+func (l *Lease) retire() (retired bool, was leaseState, err error) {
 	l.mu.Lock()
 	for l.flight != nil {
 		flight := l.flight
@@ -236,29 +238,34 @@ func (l *Lease) retire() (done func(), was leaseState, err error) {
 	defer func() { l.unlock(events...) }()
 	switch l.state {
 	case released:
-		return nil, 0, nil
+		return false, 0, nil
 	case lost:
-		return nil, 0, l.err
+		return false, 0, l.err
 	}
 	was = l.state
-	l.state, l.err = ended, fmt.Errorf("redlatch: the lease on %q is %w: it was released", l.Name(), ErrNotHeld)
+	l.state, l.err = ended, &releasedError{l.latch.name}
 	l.latch.client.schedule.Remove(&l.entry)
 	l.cancel(nil)
 	l.flight = make(chan struct{})
-	return func() {
-		l.mu.Lock()
-		close(l.flight)
-		l.flight = nil
-		l.mu.Unlock()
-	}, was, nil
+	return true, was, nil
+}
+
+// touchDown ends what is under way.
+func (l *Lease) touchDown() {
+	l.mu.Lock()
+	close(l.flight)
+	l.flight = nil
+	l.mu.Unlock()
 }
 
 // left is Remaining, with mu held. If it finds that the deadline has passed, the lease is lost before it returns, and events says so.
-func (l *Lease) left() (left time.Duration, events []Event) {
+func (l *Lease) left() (left time.Duration, events []Event) { return l.leftAt(l.latch.client.now()) }
+
+func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []Event) {
 	if l.state > inJeopardy {
 		return 0, nil
 	}
-	left = l.validity - l.latch.client.now().Since(l.anchor)
+	left = l.validity - now.Since(l.anchor)
 	if left > 0 {
 		return left, nil
 	}

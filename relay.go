@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redlatch/redlatch/internal/script"
 )
@@ -24,20 +25,14 @@ const maxRun = 64
 // relays is those of a client.
 type relays struct {
 	mu  sync.Mutex // guards what is below, and the fields of relays
-	all map[relayID]*relay
-}
-
-// relayID is what a relay has in common. With other options it would be another lease.
-type relayID struct {
-	state   string
-	options LeaseOptions
+	all map[string]*relay // by the key of the mutex
 }
 
 // relay is one goroutine that has the mutex or is about to acquire it from Redis, and those who wait for their turn.
 type relay struct {
-	id      relayID
+	latch   *latch      // of the first
 	waiting []chan turn // each with room for one
-	taken   bool        // Redis has said of the mutex that it is taken, or granted it
+	taken   atomic.Bool // Redis has said of the mutex that it is taken, or granted it; not guarded
 }
 
 // turn is what one that waits is told.
@@ -55,9 +50,14 @@ func (l *latch) relayed() bool {
 // relay is Lock of a latch that is relayed.
 func (a *attempt) relay(ctx context.Context) (*Lease, error) {
 	c := a.client
-	r, wait := c.relays.join(relayID{a.keys.State, a.options})
-	if wait == nil {
-		return a.lead(ctx, r, 0)
+	r, wait := c.relays.join(a.latch)
+	switch {
+	case r == nil:
+		return a.run(ctx, true)
+	case wait == nil:
+		a.leads = r
+		lease, err := a.run(ctx, true)
+		return a.carry(ctx, r, lease, err)
 	}
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
@@ -88,7 +88,7 @@ func (a *attempt) relay(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// lead acquires the latch from Redis, with tokens for those who wait already.
+// lead acquires the latch from Redis for one that waited, with tokens for those who wait still.
 func (a *attempt) lead(ctx context.Context, r *relay, arrival int64) (*Lease, error) {
 	a.leads, a.arrival = r, arrival
 	if others := a.client.relays.others(r); others > 0 {
@@ -112,7 +112,7 @@ func (a *attempt) carry(ctx context.Context, r *relay, lease *Lease, err error) 
 	rs := &a.client.relays
 	switch {
 	case err == nil:
-		lease.carry(r, rs.others(r))
+		lease.carry(r)
 	case ctx.Err() != nil || errors.Is(err, ErrTaken):
 		rs.next(r, a.arrival)
 	default: // it may be the same for all: they find out at the same time, not one after the other
@@ -121,11 +121,13 @@ func (a *attempt) carry(ctx context.Context, r *relay, lease *Lease, err error) 
 	return lease, err
 }
 
-// carry makes the lease one that can be passed on, to so many at most.
-func (l *Lease) carry(r *relay, others int) {
+// carry makes the lease one that can be passed on, to those who are waiting now.
+func (l *Lease) carry(r *relay) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.spare = min(l.spare, others)
+	if l.spare > 0 {
+		l.spare = min(l.spare, l.latch.client.relays.others(r))
+	}
 	if l.relay = r; l.state > inJeopardy { // so soon
 		l.leave()
 	}
@@ -162,14 +164,13 @@ func (l *Lease) leave() {
 func (c *Client) withdraw(l *latch, r *relay, wait chan turn) (taken bool) {
 	rs := &c.relays
 	rs.mu.Lock()
-	taken = r.taken
 	i := slices.Index(r.waiting, wait)
 	if i >= 0 {
 		r.waiting = slices.Delete(r.waiting, i, i+1)
 	}
 	rs.mu.Unlock()
 	if i >= 0 {
-		return taken
+		return r.taken.Load()
 	}
 	switch t := <-wait; {
 	case t.alone:
@@ -179,23 +180,27 @@ func (c *Client) withdraw(l *latch, r *relay, wait chan turn) (taken bool) {
 		c.abandon(l, t.baton.owner, "")
 		rs.next(r, 0)
 	}
-	return taken
+	return r.taken.Load()
 }
 
-// join enters the relay of a mutex. wait is nil for the first.
-func (rs *relays) join(id relayID) (r *relay, wait chan turn) {
+// join enters the relay of a mutex. wait is nil for the first. There is no relay for one with other options than the first: what is passed
+// on would be another lease.
+func (rs *relays) join(l *latch) (r *relay, wait chan turn) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if r = rs.all[id]; r != nil {
+	if r = rs.all[l.keys.State]; r != nil {
+		if r.latch.options != l.options {
+			return nil, nil
+		}
 		wait = make(chan turn, 1)
 		r.waiting = append(r.waiting, wait)
 		return r, wait
 	}
 	if rs.all == nil {
-		rs.all = make(map[relayID]*relay)
+		rs.all = make(map[string]*relay)
 	}
-	r = &relay{id: id}
-	rs.all[id] = r
+	r = &relay{latch: l}
+	rs.all[l.keys.State] = r
 	return r, nil
 }
 
@@ -204,13 +209,6 @@ func (rs *relays) others(r *relay) int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return min(len(r.waiting), maxRun-1)
-}
-
-// answered notes that Redis has said of the mutex that it is taken, or granted it.
-func (rs *relays) answered(r *relay) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	r.taken = true
 }
 
 // pass hands the mutex to the next, and reports whether there is one.
@@ -229,7 +227,7 @@ func (rs *relays) next(r *relay, arrival int64) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if len(r.waiting) == 0 {
-		delete(rs.all, r.id)
+		delete(rs.all, r.latch.keys.State)
 		return
 	}
 	r.tell(turn{arrival: arrival})
@@ -239,7 +237,7 @@ func (rs *relays) next(r *relay, arrival int64) {
 func (rs *relays) dissolve(r *relay) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	delete(rs.all, r.id)
+	delete(rs.all, r.latch.keys.State)
 	for len(r.waiting) > 0 {
 		r.tell(turn{alone: true})
 	}

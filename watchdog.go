@@ -22,10 +22,10 @@ import (
 const maxBatch = 256
 
 // due is called when the schedule hands the lease over, early or not, and reports whether to extend it now. If so, it has begun.
-func (l *Lease) due() bool {
+func (l *Lease) due(now clock.Reading) bool {
 	l.mu.Lock()
-	left, events := l.left()
-	extend := left > 0 && l.flight == nil && l.renews() && !l.latch.client.now().Time().Before(l.extendAt.Add(-l.slack()))
+	left, events := l.leftAt(now)
+	extend := left > 0 && l.flight == nil && l.renews() && !now.Time().Before(l.extendAt.Add(-l.slack()))
 	if extend {
 		l.flight = make(chan struct{})
 	}
@@ -87,9 +87,13 @@ func (c *Client) extend(leases []*Lease) {
 func (c *Client) extendBatch(leases []*Lease) {
 	calls := make([]conn.Call, len(leases))
 	left := make([]time.Duration, len(leases))
+	now := c.now()
 	for i, l := range leases {
 		calls[i] = l.latch.kind.Renew(l.latch.keys, l.owner, l.latch.options.TTL, l.got)
-		left[i] = l.Remaining()
+		l.mu.Lock()
+		var events []Event
+		left[i], events = l.leftAt(now)
+		l.unlock(events...)
 	}
 	ctx, cancel := context.WithTimeout(c.closing, c.options.RequestTimeout/3)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	"log"
 	"os"
 	"regexp"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ func main() {
 	}
 }
 
-func run() error {
+func run() (err error) {
 	quick := flag.Bool("quick", false, "a short form of every workload, one round")
 	rounds := flag.Int("rounds", 5, "how often each system is put to each workload")
 	span := flag.Duration("span", 2*time.Second, "how long each time")
@@ -36,6 +37,7 @@ func run() error {
 	which := flag.String("systems", "", "`REGEXP` of the systems to run")
 	out := flag.String("out", "", "`FILE` for the results as JSON")
 	docs := flag.String("docs", "", "`DIRECTORY` for benchmarks.md and its plots; with -out")
+	allocs := flag.String("allocprofile", "", "`FILE` for a profile of all that is allocated")
 	profile := flag.String("cpuprofile", "", "`FILE` for a CPU profile of all that is run")
 	flag.Parse()
 	if *quick {
@@ -59,6 +61,10 @@ func run() error {
 			return err
 		}
 		defer pprof.StopCPUProfile()
+	}
+	if *allocs != "" {
+		runtime.MemProfileRate = 4096
+		defer func() { err = errors.Join(err, allocations(*allocs)) }()
 	}
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
@@ -85,6 +91,14 @@ func run() error {
 		err = report.write(*out, *docs, all)
 	}
 	return errors.Join(err, report.failed())
+}
+
+func allocations(file string) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
 }
 
 func version(server *redistest.Server) string {

@@ -44,9 +44,6 @@ type system struct {
 // keeps reports whether the library extends its locks by itself.
 func (s system) keeps() bool { return strings.HasPrefix(s.name, "redlatch") || s.name == "rueidislock" }
 
-// floors reports whether it is no library: what it takes at least, without a line, a watchdog or tokens.
-func (s system) floors() bool { return strings.HasPrefix(s.name, "floor") }
-
 var systems = []system{
 	{name: "floor rueidis", wire: []string{"set", "evalsha"}, open: openFloorRueidis},
 	{name: "floor go-redis", wire: []string{"set", "evalsha"}, open: openFloorGoRedis},

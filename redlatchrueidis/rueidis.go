@@ -49,6 +49,15 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 	if o.ConnWriteTimeout == 0 {
 		o.ConnWriteTimeout = 6 * time.Second
 	}
+	if o.PipelineMultiplex == 0 {
+		o.PipelineMultiplex = -1
+	}
+	if o.ReadBufferEachConn == 0 {
+		o.ReadBufferEachConn = bufferSize
+	}
+	if o.WriteBufferEachConn == 0 {
+		o.WriteBufferEachConn = bufferSize
+	}
 	addr := strings.Join(o.InitAddress, ",")
 	client, err := rueidis.NewClient(o)
 	if err != nil {
@@ -58,6 +67,9 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 	c.owned = true
 	return c, nil
 }
+
+// bufferSize holds a batch of requests.
+const bufferSize = 32 << 10
 
 // openError names the server, which the errors of dialing do by themselves.
 func openError(addr string, err error) error {

@@ -211,7 +211,7 @@ var mutants = []mutant{
 	},
 	{
 		"run that newcomers join", "relay.go",
-		"l.spare = min(l.spare, others)", "l.spare = 1 << 20", "TestRelayGivesBack",
+		"l.spare = min(l.spare, l.latch.client.relays.others(r))", "l.spare = 1 << 20", "TestRelayGivesBack",
 	},
 	{
 		"place in line that is lost with who stood there", "relay.go",

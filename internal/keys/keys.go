@@ -83,7 +83,16 @@ func Of(prefix, name string) (Set, error) {
 	if IsSibling(state) {
 		return Set{}, fmt.Errorf("with a hash tag, the ending %q is reserved for redlatch's own keys", state[strings.LastIndexByte(state, ':'):])
 	}
-	return Set{State: state, Fence: Sibling(state, FenceSuffix), Queue: Sibling(state, QueueSuffix), Clients: Sibling(state, ClientsSuffix)}, nil
+	// One text for all of them, since a lease keeps them as long as it is held.
+	open, end := "{", "}"
+	if tagged(state) {
+		open, end = "", ""
+	}
+	all := open + state + end + FenceSuffix + open + state + end + QueueSuffix + open + state + end + ClientsSuffix
+	tag := len(open) + len(state) + len(end)
+	fence := tag + len(FenceSuffix)
+	queue := fence + tag + len(QueueSuffix)
+	return Set{State: all[len(open) : len(open)+len(state)], Fence: all[:fence], Queue: all[fence:queue], Clients: all[queue:]}, nil
 }
 
 // Record is the key under which a client keeps its record.

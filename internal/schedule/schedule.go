@@ -27,7 +27,7 @@ const jump = 50 * time.Millisecond
 type Entry struct {
 	Owner any // whose it is, for the function that is handed the entry
 
-	due   time.Time
+	due   time.Duration // since the schedule began: compared often
 	slack time.Duration
 	index int // in the heap, from 1; 0 when not scheduled
 }
@@ -35,6 +35,7 @@ type Entry struct {
 // Schedule is a set of entries and the goroutine that waits for them.
 type Schedule struct {
 	clock clock.Clock
+	begun time.Time
 	fire  func([]*Entry)
 	stop  chan struct{}
 	wake  chan struct{} // there is an entry that is due before the goroutine would wake
@@ -47,7 +48,7 @@ type Schedule struct {
 
 // Start returns a schedule that calls fire, on its own goroutine, with the entries that are due. fire must not block for long.
 func Start(now clock.Clock, fire func([]*Entry)) *Schedule {
-	s := &Schedule{clock: now, fire: fire, stop: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &Schedule{clock: now, begun: now().Time(), fire: fire, stop: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go s.run()
 	return s
 }
@@ -69,13 +70,13 @@ func (s *Schedule) Set(e *Entry, due time.Time, slack time.Duration) {
 func (s *Schedule) Advance(e *Entry, due time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.index == 0 || due.Before(e.due) {
+	if e.index == 0 || due.Sub(s.begun) < e.due {
 		s.set(e, due, 0)
 	}
 }
 
 func (s *Schedule) set(e *Entry, due time.Time, slack time.Duration) {
-	e.due, e.slack = due, slack
+	e.due, e.slack = due.Sub(s.begun), slack
 	if e.index == 0 {
 		heap.Push(&s.heap, e)
 	} else {
@@ -133,7 +134,7 @@ func (s *Schedule) take(now time.Time, all bool) []*Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var due []*Entry
-	for len(s.heap) > 0 && (all || !now.Before(s.heap[0].due.Add(-s.heap[0].slack))) {
+	for len(s.heap) > 0 && (all || now.Sub(s.begun) >= s.heap[0].due-s.heap[0].slack) {
 		due = append(due, heap.Pop(&s.heap).(*Entry))
 	}
 	return due
@@ -149,7 +150,7 @@ func (s *Schedule) sleep(timer *time.Timer) {
 		return
 	}
 	now := time.Now()
-	s.wakeAt = s.heap[0].due
+	s.wakeAt = s.begun.Add(s.heap[0].due)
 	if tick := now.Add(Tick); tick.Before(s.wakeAt) {
 		s.wakeAt = tick
 	}
@@ -159,7 +160,7 @@ func (s *Schedule) sleep(timer *time.Timer) {
 type entries []*Entry
 
 func (h entries) Len() int           { return len(h) }
-func (h entries) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h entries) Less(i, j int) bool { return h[i].due < h[j].due }
 func (h entries) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i+1, j+1
