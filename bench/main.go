@@ -39,7 +39,9 @@ func run() (err error) {
 	docs := flag.String("docs", "", "`DIRECTORY` for benchmarks.md and its plots; with -out")
 	allocs := flag.String("allocprofile", "", "`FILE` for a profile of all that is allocated")
 	profile := flag.String("cpuprofile", "", "`FILE` for a CPU profile of all that is run")
+	procs := flag.Int("procs", max(1, runtime.NumCPU()-1), "GOMAXPROCS; by default one core is left to Redis, which else competes with idle threads of Go for it")
 	flag.Parse()
+	runtime.GOMAXPROCS(*procs)
 	if *quick {
 		*rounds, *span = 1, 300*time.Millisecond
 	}

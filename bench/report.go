@@ -47,7 +47,7 @@ type spread struct {
 func newReport(redis string) *report {
 	r := &report{
 		Date: time.Now().Format(time.DateOnly), Redis: redis, Go: runtime.Version(), Libraries: make(map[string]string),
-		Machine: fmt.Sprintf("%d cores, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, cpuModel()),
+		Machine: fmt.Sprintf("%d cores, of which %d for Go, %s/%s, %s", runtime.NumCPU(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, cpuModel()),
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
@@ -237,7 +237,7 @@ func (r *report) page(w io.Writer, all []scene, plots []plotFile) {
 }
 
 const method = `
-A redis-server of its own, without persistence, on the same machine as the clients. In every round each system has its turn, in another order
+A redis-server of its own, without persistence, on the same machine as the clients, with a core of its own (see -procs). In every round each system has its turn, in another order
 each time; a figure is the median of its rounds, and for the first figure of each table the lowest and the highest stand beside it. CPU, commands
 and allocations are for one cycle: lock and unlock.
 
