@@ -10,7 +10,6 @@ package schedule
 
 import (
 	"container/heap"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +26,6 @@ const jump = 50 * time.Millisecond
 type Entry struct {
 	Owner any // whose it is, for the function that is handed the entry
 
-	due   time.Duration // since the schedule began: compared often
 	slack time.Duration
 	index int // in the heap, from 1; 0 when not scheduled
 }
@@ -70,16 +68,17 @@ func (s *Schedule) Set(e *Entry, due time.Time, slack time.Duration) {
 func (s *Schedule) Advance(e *Entry, due time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.index == 0 || due.Sub(s.begun) < e.due {
+	if e.index == 0 || due.Sub(s.begun) < s.heap[e.index-1].due {
 		s.set(e, due, 0)
 	}
 }
 
 func (s *Schedule) set(e *Entry, due time.Time, slack time.Duration) {
-	e.due, e.slack = due.Sub(s.begun), slack
+	e.slack = slack
 	if e.index == 0 {
-		heap.Push(&s.heap, e)
+		heap.Push(&s.heap, place{due.Sub(s.begun), e})
 	} else {
+		s.heap[e.index-1].due = due.Sub(s.begun)
 		heap.Fix(&s.heap, e.index-1)
 	}
 	if s.wakeAt.IsZero() || due.Before(s.wakeAt) {
@@ -104,7 +103,11 @@ func (s *Schedule) Remove(e *Entry) {
 func (s *Schedule) Entries() []*Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.heap)
+	all := make([]*Entry, len(s.heap))
+	for i, p := range s.heap {
+		all[i] = p.entry
+	}
+	return all
 }
 
 func (s *Schedule) run() {
@@ -134,8 +137,9 @@ func (s *Schedule) take(now time.Time, all bool) []*Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var due []*Entry
-	for len(s.heap) > 0 && (all || now.Sub(s.begun) >= s.heap[0].due-s.heap[0].slack) {
-		due = append(due, heap.Pop(&s.heap).(*Entry))
+	for len(s.heap) > 0 && (all || now.Sub(s.begun) >= s.heap[0].due-s.heap[0].entry.slack) {
+		due = append(due, s.heap[0].entry)
+		heap.Remove(&s.heap, 0)
 	}
 	return due
 }
@@ -157,26 +161,32 @@ func (s *Schedule) sleep(timer *time.Timer) {
 	timer.Reset(s.wakeAt.Sub(now))
 }
 
-type entries []*Entry
+// place is where an entry stands in the heap. The time is here and not in the entry, since it is compared often, and entries are all over the
+// memory.
+type place struct {
+	due   time.Duration // since the schedule began
+	entry *Entry
+}
+
+type entries []place
 
 func (h entries) Len() int           { return len(h) }
 func (h entries) Less(i, j int) bool { return h[i].due < h[j].due }
 func (h entries) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i+1, j+1
+	h[i].entry.index, h[j].entry.index = i+1, j+1
 }
 
 func (h *entries) Push(x any) {
-	e := x.(*Entry)
-	*h = append(*h, e)
-	e.index = len(*h)
+	p := x.(place)
+	*h = append(*h, p)
+	p.entry.index = len(*h)
 }
 
 func (h *entries) Pop() any {
 	last := len(*h) - 1
-	e := (*h)[last]
-	(*h)[last] = nil
+	(*h)[last].entry.index = 0
+	(*h)[last] = place{}
 	*h = (*h)[:last]
-	e.index = 0
-	return e
+	return nil
 }
