@@ -70,7 +70,7 @@ type LeaseOptions struct {
 	Replicas int
 
 	// StrictOrder has every goroutine that waits for a [Mutex] take its own turn in the line of all processes. By default those of one
-	// [Client] stand there as one, and when it is their turn, each that was waiting then has the mutex, 64 at most, before it goes on to
+	// [Client] stand there as one, and when it is their turn, each that was waiting then has the mutex, 128 at most, before it goes on to
 	// another process: many times as fast within a process, and fair between processes, but not first come, first served among all
 	// goroutines of all of them. Default false.
 	StrictOrder bool

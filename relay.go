@@ -20,7 +20,7 @@ import (
 // to the end of the line. So who waits elsewhere is overtaken by no more than that.
 
 // maxRun is how many in a row have a mutex before it goes back.
-const maxRun = 64
+const maxRun = 128
 
 // relays is those of a client.
 type relays struct {

@@ -207,7 +207,7 @@ var mutants = []mutant{
 	},
 	{
 		"mutex that is never given back", "relay.go",
-		"const maxRun = 64", "const maxRun = 1 << 20", "TestRelayGivesBack",
+		"const maxRun = 128", "const maxRun = 1 << 20", "TestRelayGivesBack",
 	},
 	{
 		"run that newcomers join", "relay.go",

@@ -15,7 +15,7 @@ import (
 )
 
 // maxRun is how many in a row a process keeps a mutex that others wait for, as the documentation says.
-const maxRun = 64
+const maxRun = 128
 
 // watched are options whose events are remembered.
 func watched(o redlatch.Options) (redlatch.Options, *events) {
