@@ -38,12 +38,12 @@ versions:
 spec:
 	@scripts/spec.sh
 
-## bench: redlatch beside other lock libraries, in one run; about 20 minutes. ARGS='-only contended -systems redlatch'
+## bench: redlatch beside other lock libraries, in one run of less than half an hour, and docs/benchmarks.md. ARGS='-rounds 3'
 bench:
 	@scripts/need-redis.sh
-	@cd bench && $(GO) run . -out results.json $(ARGS)
+	@cd bench && $(GO) run . -out results.json -docs ../docs $(ARGS)
 
-## bench-quick: the same for a moment, to see that it runs
+## bench-quick: a short form of it; fails if something does not run, or sends, starts or loses more than it should
 bench-quick:
 	@scripts/need-redis.sh
 	@cd bench && $(GO) run . -quick

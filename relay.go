@@ -24,7 +24,7 @@ const maxRun = 128
 
 // relays is those of a client.
 type relays struct {
-	mu  sync.Mutex // guards what is below, and the fields of relays
+	mu  sync.Mutex        // guards what is below, and the fields of relays
 	all map[string]*relay // by the key of the mutex
 }
 

@@ -12,14 +12,19 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// wire is how the requests of many goroutines reach one server. A request that finds few others under way leaves at once, as if it were
-// alone. More than that wait until one of those is back, and then leave together: so the busier a client is, the less each of its requests
-// costs, and nobody waits for company that may not come.
+// wire is how the requests of many goroutines reach one server. A request that finds few others under way leaves at once. Beyond that it
+// leaves together with those of all goroutines that can run at that moment. So the busier a client is, the less each of its requests costs.
+//
+// It is tempting to let requests wait for company for a while, or for one that is under way to come back. Either is time that a server far
+// away would add to each of them.
 type wire struct {
 	mu      sync.Mutex // guards what is below
 	flights int        // under way
-	queue   []*letter
+	queue   []*letter  // about to leave together
 }
+
+// maxAlone is how many requests leave by themselves.
+const maxAlone = 2
 
 // letter is a request that waits, and then its outcome.
 type letter struct {
@@ -41,7 +46,7 @@ var letters = sync.Pool{New: func() any { return &letter{back: make(chan struct{
 func (c *Client) post(ctx context.Context, call conn.Call) outcome {
 	w := &c.wire
 	w.mu.Lock()
-	if w.flights < 2 {
+	if w.flights < maxAlone {
 		w.flights++
 		w.mu.Unlock()
 		o := c.send(ctx, c.conn, call)
@@ -56,7 +61,7 @@ func (c *Client) post(ctx context.Context, call conn.Call) outcome {
 	first := len(w.queue) == 1
 	w.mu.Unlock()
 	if first {
-		go c.fly()
+		go c.fly() // ends with the request timeout
 	}
 	select {
 	case <-l.back:
@@ -82,7 +87,7 @@ func (c *Client) send(ctx context.Context, node conn.Conn, call conn.Call) outco
 	return outcome{Result: node.Eval(ctx, call)[0], sent: sent}
 }
 
-// fly sends all that waits, once every goroutine that could run has had its turn to join.
+// fly sends the queue, once every goroutine that could run has had its turn to join.
 func (c *Client) fly() {
 	runtime.Gosched()
 	w := &c.wire
@@ -91,6 +96,14 @@ func (c *Client) fly() {
 	w.queue = nil
 	w.flights++
 	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		w.flights--
+		w.mu.Unlock()
+	}()
+	if len(batch) == 0 { // they have left again
+		return
+	}
 	calls := make([]conn.Call, 0, len(batch))
 	for _, l := range batch {
 		calls = append(calls, l.call)
@@ -98,9 +111,6 @@ func (c *Client) fly() {
 	ctx, cancel := context.WithTimeout(context.Background(), c.options.RequestTimeout/3)
 	outcomes := c.sendAll(ctx, calls)
 	cancel()
-	w.mu.Lock()
-	w.flights--
-	w.mu.Unlock()
 	for i, l := range batch {
 		l.outcome = outcomes[i]
 		l.back <- struct{}{}

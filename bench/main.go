@@ -32,7 +32,7 @@ func main() {
 func run() (err error) {
 	quick := flag.Bool("quick", false, "a short form of every workload, one round")
 	rounds := flag.Int("rounds", 5, "how often each system is put to each workload")
-	span := flag.Duration("span", 2*time.Second, "how long each time")
+	span := flag.Duration("span", time.Second, "how long each time")
 	only := flag.String("only", "", "`REGEXP` of the workloads to run")
 	which := flag.String("systems", "", "`REGEXP` of the systems to run")
 	out := flag.String("out", "", "`FILE` for the results as JSON")

@@ -200,7 +200,7 @@ func (r *report) write(file, docs string, all []scene) error {
 
 // page writes docs/benchmarks.md.
 func (r *report) page(w io.Writer, all []scene, plots []plotFile) {
-	fmt.Fprintf(w, "# Benchmarks\n\n`make bench` wrote this page, `bench/results.json` and the plots; nothing in them was written by hand. It takes about 25 minutes.\n")
+	fmt.Fprintf(w, "# Benchmarks\n\n`make bench` wrote this page, `bench/results.json` and the plots; nothing in them was written by hand. It takes less than half an hour.\n")
 	fmt.Fprintf(w, "Run it on your machine: only ratios within one run mean much.\n\n")
 	fmt.Fprintf(w, "- %s, on %s; Redis %s, %s\n", r.Date, r.Machine, r.Redis, r.Go)
 	for _, name := range slices.Sorted(maps.Keys(r.Libraries)) {

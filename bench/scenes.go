@@ -73,6 +73,10 @@ func scenes(server *redistest.Server, quick bool, rounds int, span time.Duration
 		if w.one {
 			s.check = func(m sample) error { return atMost("commands for a cycle", m["wire"], maxWire) }
 		}
+		span := span
+		if !quick { // some turns for each waiter, else the fewest and the most differ by one that was not over
+			span = min(max(span, 20*time.Duration(w.workers)*w.hold), 3*time.Second)
+		}
 		for _, sys := range systems {
 			s.entries = append(s.entries, entry{sys.name, func() (sample, error) { return w.run(server, sys, span) }})
 		}
