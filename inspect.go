@@ -24,14 +24,14 @@ type Info struct {
 	Token     int64         // the last fencing token; 0 if none is remembered
 	Remaining time.Duration // until the last holder's lease runs out; negative if never
 	Holders   []Party       // who is inside
-	Waiters   []Party       // who is in line, first come first
+	Waiters   []Party       // who is in line, first come first; goroutines of one client that wait for a mutex are one, unless in strict order
 }
 
 // Party is a holder or a waiter, and the process behind it as far as it is known.
 type Party struct {
 	Owner     string        // of the acquisition
 	Detail    string        // by kind: r or w, the number of permits, the slot, the value of a leader, the owner that entered again
-	Token     int64         // a holder's fencing token
+	Token     int64         // a holder's fencing token; for goroutines that pass a mutex on, the last one that their process took
 	Remaining time.Duration // a holder's lease; negative if it never expires
 	Resting   bool          // it is gone, but its place is kept free until Remaining has passed: a slot, or the window of a job
 	Since     time.Time     // by the server's clock: the acquisition, or the arrival in line

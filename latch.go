@@ -319,16 +319,15 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 		}
 	}
 	lease := newLease(a, g)
-	if lease.acquired.Since(lease.anchor) >= lease.validity { // even the extend took too long
+	left := g.ttl - drift(g.ttl) - lease.acquired.Since(g.anchor)
+	if left <= 0 { // even the extend took too long
 		c.abandon(a.latch, a.owner, "")
 		return nil, errTooLate
 	}
 	if c.closing.Err() != nil { // Close may have looked for leases before this one was there
 		lease.lose(errDisowned)
 	}
-	a.emit(Event{
-		Kind: EventGrant, Token: g.token, Waited: lease.acquired.Since(a.start), Remaining: lease.validity - lease.acquired.Since(lease.anchor),
-	})
+	a.emit(Event{Kind: EventGrant, Token: g.token, Waited: lease.acquired.Since(a.start), Remaining: left})
 	return lease, nil
 }
 

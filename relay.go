@@ -64,6 +64,10 @@ func (a *attempt) relay(ctx context.Context) (*Lease, error) {
 	a.waits()
 	select {
 	case t := <-wait:
+		if ctx.Err() != nil || c.closing.Err() != nil { // it gives up all the same
+			c.decline(a.latch, r, t)
+			break
+		}
 		switch {
 		case t.alone:
 			return a.run(ctx, true)
@@ -76,16 +80,16 @@ func (a *attempt) relay(ctx context.Context) (*Lease, error) {
 		}
 		return a.lead(ctx, r, t.arrival)
 	case <-ctx.Done():
-		a.answered = c.withdraw(a.latch, r, wait)
-		err := ctx.Err()
-		if !a.answered && errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("%w: %w", ErrUnreachable, err)
-		}
-		return nil, a.asTaken(ctx, a.failed("wait for", err))
+		c.withdraw(a.latch, r, wait)
 	case <-c.closing.Done():
 		c.withdraw(a.latch, r, wait)
-		return nil, a.failed("wait for", ErrClosed)
 	}
+	a.answered = r.taken.Load()
+	err := c.usable(ctx)
+	if !a.answered && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return nil, a.asTaken(ctx, a.failed("wait for", err))
 }
 
 // lead acquires the latch from Redis for one that waited, with tokens for those who wait still.
@@ -159,9 +163,8 @@ func (l *Lease) leave() {
 	}
 }
 
-// withdraw takes one that waits out of the relay, and sees to what it was told at this moment. It reports whether the mutex is known to be
-// taken.
-func (c *Client) withdraw(l *latch, r *relay, wait chan turn) (taken bool) {
+// withdraw takes one that waits out of the relay.
+func (c *Client) withdraw(l *latch, r *relay, wait chan turn) {
 	rs := &c.relays
 	rs.mu.Lock()
 	i := slices.Index(r.waiting, wait)
@@ -169,10 +172,15 @@ func (c *Client) withdraw(l *latch, r *relay, wait chan turn) (taken bool) {
 		r.waiting = slices.Delete(r.waiting, i, i+1)
 	}
 	rs.mu.Unlock()
-	if i >= 0 {
-		return r.taken.Load()
+	if i < 0 { // it was told at this moment
+		c.decline(l, r, <-wait)
 	}
-	switch t := <-wait; {
+}
+
+// decline gives a turn to the next.
+func (c *Client) decline(l *latch, r *relay, t turn) {
+	rs := &c.relays
+	switch {
 	case t.alone:
 	case t.baton == nil:
 		rs.next(r, t.arrival)
@@ -180,7 +188,6 @@ func (c *Client) withdraw(l *latch, r *relay, wait chan turn) (taken bool) {
 		c.abandon(l, t.baton.owner, "")
 		rs.next(r, 0)
 	}
-	return r.taken.Load()
 }
 
 // join enters the relay of a mutex. wait is nil for the first. There is no relay for one with other options than the first: what is passed
