@@ -36,7 +36,8 @@ func run() (err error) {
 	only := flag.String("only", "", "`REGEXP` of the workloads to run")
 	which := flag.String("systems", "", "`REGEXP` of the systems to run")
 	out := flag.String("out", "", "`FILE` for the results as JSON")
-	docs := flag.String("docs", "", "`DIRECTORY` for benchmarks.md and its plots; with -out")
+	from := flag.String("from", "", "`FILE` with the results of an earlier run, to write -docs from it and measure nothing")
+	docs := flag.String("docs", "", "`DIRECTORY` for benchmarks.md and its plots")
 	allocs := flag.String("allocprofile", "", "`FILE` for a profile of all that is allocated")
 	profile := flag.String("cpuprofile", "", "`FILE` for a CPU profile of all that is run")
 	procs := flag.Int("procs", max(1, runtime.NumCPU()-1), "GOMAXPROCS; by default one core is left to Redis, which else competes with idle threads of Go for it")
@@ -44,6 +45,13 @@ func run() (err error) {
 	runtime.GOMAXPROCS(*procs)
 	if *quick {
 		*rounds, *span = 1, 300*time.Millisecond
+	}
+	if *from != "" {
+		r, err := load(*from)
+		if err != nil {
+			return err
+		}
+		return r.document(*docs, scenes(nil, false, *rounds, *span))
 	}
 	onlyMatch, err := regexp.Compile(*only)
 	if err != nil {
@@ -90,7 +98,10 @@ func run() (err error) {
 		fmt.Printf("%8s  %s (%s)\n", a.value, a.what, a.aim)
 	}
 	if *out != "" {
-		err = report.write(*out, *docs, all)
+		err = report.write(*out)
+	}
+	if *docs != "" {
+		err = errors.Join(err, report.document(*docs, all))
 	}
 	return errors.Join(err, report.failed())
 }

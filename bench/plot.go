@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // plotFile is a plot that was drawn.
@@ -104,8 +107,8 @@ func (r *report) draw(l lines, file string) (bool, error) {
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = l.title, l.xName, l.yName
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
-	p.Legend.Top, p.Legend.Left = true, false
-	p.Legend.XOffs = vg.Points(150) // beside the plot, not over the lines
+	legend := plot.NewLegend() // beside the plot, not over its lines
+	legend.Top = true
 	p.Add(plotter.NewGrid())
 	for i, system := range systems {
 		line, points, err := plotter.NewLinePoints(series[system])
@@ -118,7 +121,17 @@ func (r *report) draw(l lines, file string) (bool, error) {
 			line.Width = vg.Points(2.5)
 		}
 		p.Add(line, points)
-		p.Legend.Add(system, line, points)
+		legend.Add(system, line, points)
 	}
-	return true, p.Save(8*vg.Inch, 4.5*vg.Inch, file)
+	const width, height, beside = 9 * vg.Inch, 4.5 * vg.Inch, 2 * vg.Inch
+	canvas := vgsvg.New(width, height)
+	all := draw.New(canvas)
+	p.Draw(draw.Crop(all, 0, -beside, 0, 0))
+	legend.Draw(draw.Crop(all, width-beside, 0, 0, -vg.Inch/4))
+	f, err := os.Create(file)
+	if err != nil {
+		return false, err
+	}
+	_, err = canvas.WriteTo(f)
+	return true, errors.Join(err, f.Close())
 }

@@ -177,18 +177,27 @@ func show(s scene, results []result) {
 	t.Flush()
 }
 
-// write writes results.json, and beside the documentation the page and its plots.
-func (r *report) write(file, docs string, all []scene) error {
+// write writes results.json.
+func (r *report) write(file string) error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(file, append(data, '\n'), 0o644); err != nil {
-		return err
+	return os.WriteFile(file, append(data, '\n'), 0o644)
+}
+
+// load reads it.
+func load(file string) (*report, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
 	}
-	if docs == "" {
-		return nil
-	}
+	r := new(report)
+	return r, json.Unmarshal(data, r)
+}
+
+// document writes the page about the scenes, and its plots.
+func (r *report) document(docs string, all []scene) error {
 	plots, err := r.plots(filepath.Join(docs, "benchmarks"))
 	if err != nil {
 		return err
@@ -237,9 +246,9 @@ func (r *report) page(w io.Writer, all []scene, plots []plotFile) {
 }
 
 const method = `
-A redis-server of its own, without persistence, on the same machine as the clients, with a core of its own (see -procs). In every round each system has its turn, in another order
-each time; a figure is the median of its rounds, and for the first figure of each table the lowest and the highest stand beside it. CPU, commands
-and allocations are for one cycle: lock and unlock.
+A redis-server without persistence, on the same machine as the clients, with a core of its own (see -procs; performance.md says why). In every
+round each system has its turn, in another order each time; a figure is the median of its rounds, and for the first figure of each table the
+lowest and the highest stand beside it. CPU, commands and allocations are for one cycle: lock and unlock.
 
 - *floor*: no library. SET NX PX and a script that compares and deletes, on each client; contended, a try each millisecond. No line, no
   watchdog, no tokens.
