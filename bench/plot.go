@@ -108,7 +108,7 @@ func (r *report) draw(l lines, file string) (bool, error) {
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
 	legend := plot.NewLegend() // beside the plot, not over its lines
-	legend.Top = true
+	legend.Top, legend.Left, legend.Padding = true, true, vg.Points(3)
 	p.Add(plotter.NewGrid())
 	for i, system := range systems {
 		line, points, err := plotter.NewLinePoints(series[system])
@@ -123,10 +123,10 @@ func (r *report) draw(l lines, file string) (bool, error) {
 		p.Add(line, points)
 		legend.Add(system, line, points)
 	}
-	const width, height, beside = 9 * vg.Inch, 4.5 * vg.Inch, 2 * vg.Inch
+	const width, height, beside = 9.5 * vg.Inch, 4.5 * vg.Inch, 2.5 * vg.Inch
 	canvas := vgsvg.New(width, height)
 	all := draw.New(canvas)
-	p.Draw(draw.Crop(all, 0, -beside, 0, 0))
+	p.Draw(draw.Crop(all, 0, -beside-vg.Inch/4, 0, 0))
 	legend.Draw(draw.Crop(all, width-beside, 0, 0, -vg.Inch/4))
 	f, err := os.Create(file)
 	if err != nil {
