@@ -63,8 +63,12 @@ func newLease(a *attempt, g grant) *Lease {
 	l.ctx.lease = l
 	l.ctx.Context, l.cancel = context.WithCancelCause(a.ctx)
 	l.entry.Owner = l
-	// A grant out of the line counts from the last await, which can be a third of its time ago; most work is over before a tenth is.
-	l.extendAt = later(now.Time().Add(l.validity/10), g.anchor.Time().Add(jitter(l.validity/3, 0.1)))
+	l.extendAt = g.anchor.Time().Add(jitter(l.validity/3, 0.1))
+	if !g.passed {
+		// A grant out of the line counts from the last await, which can be a third of its time ago; most work is over before a tenth is.
+		// Not so for a lease that is passed on, perhaps many times within a tenth: it would not be extended, nor its loss found, before the end.
+		l.extendAt = later(l.extendAt, now.Time().Add(l.validity/10))
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reschedule()

@@ -222,6 +222,10 @@ var mutants = []mutant{
 		"		rs.dissolve(r)\n", "		rs.next(r, 0)\n", "TestRelayWithoutRedis",
 	},
 	{
+		"lease passed on that is not extended in between", "lease.go",
+		"	if !g.passed {\n", "	if true {\n", "TestRelayIsExtendedInTime",
+	},
+	{
 		"turn of one that just gave up", "relay.go",
 		"	case !rs.pass(r, *t.baton):\n", "	case false:\n", "TestRelayTurnOfOneThatGivesUp",
 	},

@@ -270,6 +270,37 @@ func TestRelayAfterALoss(t *testing.T) {
 	}
 }
 
+// TestRelayIsExtendedInTime: a mutex that is passed on all the time is extended as often as one that is held, and a loss is found as soon.
+func TestRelayIsExtendedInTime(t *testing.T) {
+	t.Parallel()
+	const n, ttl, hold = 100, 3 * time.Second, 30 * time.Millisecond
+	s := redistest.Start(t)
+	o, seen := watched(brisk(ttl))
+	m := open(t, s.URL(), o).Mutex("a")
+	held := lock(t, m)
+	results := goLocks(t, t.Context(), m, seen, n)
+	release(t, held)
+	for _, result := range results[:10] {
+		l := await(t, result)
+		rest(t.Context(), hold)
+		release(t, l)
+	}
+	s.Do("FLUSHALL")
+	for i, result := range results[10:] {
+		l := await(t, result)
+		rest(t.Context(), hold)
+		if err := l.Release(t.Context()); errors.Is(err, redlatch.ErrNotHeld) {
+			return
+		} else if err != nil {
+			t.Fatalf("Release = %v", err)
+		}
+		if i > int(ttl/2/hold) { // an extend is due every third of the TTL
+			t.Fatalf("%d have had the mutex since the server forgot it", i)
+		}
+	}
+	t.Error("nobody noticed that the server forgot the mutex")
+}
+
 // TestRelayWithoutRedis: who waits in one process for a server that does not answer is told at the same time, not one after the other.
 func TestRelayWithoutRedis(t *testing.T) {
 	t.Parallel()
