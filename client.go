@@ -160,6 +160,7 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	}
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
 	client.quorum, _ = c.(*quorum.Conn)
+	client.wire.idle = sync.NewCond(&client.wire.mu)
 	client.together = client.quorum == nil && !c.Target().Cluster
 	client.closing, client.close = context.WithCancel(context.Background())
 	client.room.init()
@@ -198,6 +199,7 @@ func (c *Client) Close() error {
 		}
 	}
 	c.background.Wait()
+	c.wire.rest()
 	if c.quorum != nil {
 		c.quorum.Wait()
 	}

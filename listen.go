@@ -212,6 +212,7 @@ func (c *Client) hearGrant(owner string, token int64, got string) {
 
 // hearRevoke has the lease extended at once, which finds out whether it is really gone.
 func (c *Client) hearRevoke(owner string) {
+	c.relays.revoke(owner) // before the look: between two holders of a relay there is no lease
 	for _, e := range c.schedule.Entries() {
 		if lease, ok := e.Owner.(*Lease); ok && lease.owner == owner {
 			lease.hurry()

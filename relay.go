@@ -33,6 +33,7 @@ type relay struct {
 	latch   *latch      // of the first
 	waiting []chan turn // each with room for one
 	taken   atomic.Bool // Redis has said of the mutex that it is taken, or granted it; not guarded
+	revoked string      // the owner from which it was taken by force
 }
 
 // turn is what one that waits is told.
@@ -49,12 +50,25 @@ func (l *latch) relayed() bool {
 
 // relay is Lock of a latch that is relayed.
 func (a *attempt) relay(ctx context.Context) (*Lease, error) {
-	c := a.client
-	r, wait := c.relays.join(a.latch)
-	switch {
-	case r == nil:
+	r, wait := a.client.relays.join(a.latch)
+	if r == nil {
 		return a.run(ctx, true)
-	case wait == nil:
+	}
+	returned := false
+	defer func() {
+		if !returned { // a hook panicked: nobody else may wait for that
+			a.client.relays.abort(r, wait)
+		}
+	}()
+	lease, err := a.join(ctx, r, wait)
+	returned = true
+	return lease, err
+}
+
+// join waits for its turn, if it is not the first.
+func (a *attempt) join(ctx context.Context, r *relay, wait chan turn) (*Lease, error) {
+	c := a.client
+	if wait == nil {
 		a.leads = r
 		lease, err := a.run(ctx, true)
 		return a.carry(ctx, r, lease, err)
@@ -95,7 +109,7 @@ func (a *attempt) relay(ctx context.Context) (*Lease, error) {
 // lead acquires the latch from Redis for one that waited, with tokens for those who wait still.
 func (a *attempt) lead(ctx context.Context, r *relay, arrival int64) (*Lease, error) {
 	a.leads, a.arrival = r, arrival
-	if others := a.client.relays.others(r); others > 0 {
+	if others, _ := a.client.relays.look(r); others > 0 {
 		a.latch = a.asking(strconv.Itoa(1 + others))
 	}
 	lease, err := a.run(ctx, true)
@@ -129,15 +143,20 @@ func (a *attempt) carry(ctx context.Context, r *relay, lease *Lease, err error) 
 func (l *Lease) carry(r *relay) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.spare > 0 {
-		l.spare = min(l.spare, l.latch.client.relays.others(r))
-	}
-	if l.relay = r; l.state > inJeopardy { // so soon
+	others, revoked := l.latch.client.relays.look(r)
+	l.spare = min(l.spare, others)
+	l.relay = r
+	switch {
+	case l.state > inJeopardy: // so soon
 		l.leave()
+	case revoked == l.owner: // while nobody here held it
+		l.extendAt = l.latch.client.now().Time()
+		l.reschedule()
 	}
 }
 
-// pass hands a lease that has just been given up on to the next in the relay, if it was sound. If little of its time is left, begin extends it.
+// pass hands a lease that has just been given up on to the next in the relay. One that is in jeopardy, was taken by force or should be extended
+// goes back to Redis, which finds out whether it is still ours.
 func (l *Lease) pass(was leaseState) bool {
 	c := l.latch.client
 	l.mu.Lock()
@@ -145,10 +164,16 @@ func (l *Lease) pass(was leaseState) bool {
 	g := grant{
 		owner: l.owner, token: l.token + 1, spare: spare - 1, anchor: l.anchor, ttl: l.ttl, resent: l.resent, passed: true,
 	}
+	due := !c.now().Time().Before(l.extendAt)
 	l.mu.Unlock()
-	if r == nil || spare == 0 || was != held || c.closing.Err() != nil || !c.relays.pass(r, g) {
+	if r == nil || spare == 0 || was != held || due || c.closing.Err() != nil {
 		return false
 	}
+	next := c.relays.pop(r, g.owner)
+	if next == nil {
+		return false
+	}
+	defer func() { next <- turn{baton: &g} }() // after the hook was told of the release
 	l.mu.Lock()
 	l.state, l.relay = released, nil
 	l.unlock(Event{Kind: EventRelease, Held: c.now().Since(l.acquired)})
@@ -184,7 +209,11 @@ func (c *Client) decline(l *latch, r *relay, t turn) {
 	case t.alone:
 	case t.baton == nil:
 		rs.next(r, t.arrival)
-	case !rs.pass(r, *t.baton):
+	default:
+		if next := rs.pop(r, t.baton.owner); next != nil {
+			next <- t
+			return
+		}
 		c.abandon(l, t.baton.owner, "")
 		rs.next(r, 0)
 	}
@@ -211,22 +240,45 @@ func (rs *relays) join(l *latch) (r *relay, wait chan turn) {
 	return r, nil
 }
 
-// others is how many wait, as far as one run goes.
-func (rs *relays) others(r *relay) int {
+// look is how many wait, as far as one run goes, and the owner from which the mutex was taken.
+func (rs *relays) look(r *relay) (others int, revoked string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	return min(len(r.waiting), maxRun-1)
+	return min(len(r.waiting), maxRun-1), r.revoked
 }
 
-// pass hands the mutex to the next, and reports whether there is one.
-func (rs *relays) pass(r *relay, g grant) bool {
+// revoke notes that a mutex was taken from this owner by force.
+func (rs *relays) revoke(owner string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if len(r.waiting) == 0 {
-		return false
+	for _, r := range rs.all {
+		r.revoked = owner // no matter to the others: it is not theirs
 	}
-	r.tell(turn{baton: &g})
-	return true
+}
+
+// pop takes the next out, who is to be told by the caller; nil if there is none, or nothing to pass on since it was taken from this owner.
+func (rs *relays) pop(r *relay, owner string) chan turn {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if len(r.waiting) == 0 || r.revoked == owner {
+		return nil
+	}
+	next := r.waiting[0]
+	r.waiting = slices.Delete(r.waiting, 0, 1)
+	return next
+}
+
+// abort takes out one that will not go on, with all others if it is not one that waits.
+func (rs *relays) abort(r *relay, wait chan turn) {
+	rs.mu.Lock()
+	i := slices.Index(r.waiting, wait)
+	if i >= 0 {
+		r.waiting = slices.Delete(r.waiting, i, i+1)
+	}
+	rs.mu.Unlock()
+	if i < 0 {
+		rs.dissolve(r)
+	}
 }
 
 // next has the next acquire the mutex from Redis. Without one, the relay is over.

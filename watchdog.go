@@ -105,7 +105,7 @@ func (c *Client) extendBatch(leases []*Lease) {
 // renew sends the extends of these leases. On a quorum it sees to the nodes that do not know them.
 func (c *Client) renew(ctx context.Context, leases []*Lease, calls []conn.Call) []outcome {
 	if c.together {
-		return c.sendAll(ctx, calls)
+		return c.sendAll(ctx, calls, func(int) bool { return true })
 	}
 	outcomes := make([]outcome, len(calls))
 	// Before the request. Read after the reply, the deadlines would be late by a round trip and any pause in it, and two could hold.

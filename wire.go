@@ -21,6 +21,7 @@ type wire struct {
 	mu      sync.Mutex // guards what is below
 	flights int        // under way
 	queue   []*letter  // about to leave together
+	idle    *sync.Cond // nothing is under way, or about to be
 }
 
 // maxAlone is how many requests leave by themselves.
@@ -31,6 +32,7 @@ type letter struct {
 	call conn.Call
 	outcome
 	back chan struct{} // with room for one
+	left bool          // nobody waits for it any more; guarded by the wire's mu
 }
 
 // outcome is the result of a request.
@@ -49,11 +51,8 @@ func (c *Client) post(ctx context.Context, call conn.Call) outcome {
 	if w.flights < maxAlone {
 		w.flights++
 		w.mu.Unlock()
-		o := c.send(ctx, c.conn, call)
-		w.mu.Lock()
-		w.flights--
-		w.mu.Unlock()
-		return o
+		defer w.landed()
+		return c.send(ctx, c.conn, call)
 	}
 	l := letters.Get().(*letter)
 	l.call = call
@@ -72,6 +71,7 @@ func (c *Client) post(ctx context.Context, call conn.Call) outcome {
 	case <-ctx.Done():
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		l.left = true
 		if i := slices.Index(w.queue, l); i >= 0 {
 			w.queue = slices.Delete(w.queue, i, i+1)
 		}
@@ -96,11 +96,7 @@ func (c *Client) fly() {
 	w.queue = nil
 	w.flights++
 	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		w.flights--
-		w.mu.Unlock()
-	}()
+	defer w.landed()
 	if len(batch) == 0 { // they have left again
 		return
 	}
@@ -109,7 +105,11 @@ func (c *Client) fly() {
 		calls = append(calls, l.call)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.options.RequestTimeout/3)
-	outcomes := c.sendAll(ctx, calls)
+	outcomes := c.sendAll(ctx, calls, func(i int) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return !batch[i].left
+	})
 	cancel()
 	for i, l := range batch {
 		l.outcome = outcomes[i]
@@ -117,11 +117,30 @@ func (c *Client) fly() {
 	}
 }
 
+// landed ends a flight.
+func (w *wire) landed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.flights--; w.flights == 0 && len(w.queue) == 0 {
+		w.idle.Broadcast()
+	}
+}
+
+// rest returns when nothing is under way.
+func (w *wire) rest() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.flights > 0 || len(w.queue) > 0 {
+		w.idle.Wait()
+	}
+}
+
 // maxBundle is how many mutexes one script takes, to keep it short: Redis does nothing else meanwhile.
 const maxBundle = 64
 
-// sendAll sends requests in one pipeline, and those that can go together as bundles.
-func (c *Client) sendAll(ctx context.Context, calls []conn.Call) []outcome {
+// sendAll sends requests in one pipeline, and those that can go together as bundles. What a bundle leaves undecided is sent by itself, if it is
+// wanted still: whoever gave up meanwhile may have released it already.
+func (c *Client) sendAll(ctx context.Context, calls []conn.Call, wanted func(i int) bool) []outcome {
 	outcomes, sent := make([]outcome, len(calls)), c.now()
 	var all []conn.Call
 	var members [][]int // which of the calls each of them stands for
@@ -157,7 +176,7 @@ func (c *Client) sendAll(ctx context.Context, calls []conn.Call) []outcome {
 			if err == nil {
 				outcomes[m].Reply = replies[j]
 			}
-			if refused || err == nil && replies[j].Int == 0 {
+			if (refused || err == nil && replies[j].Int == 0) && wanted(m) {
 				alone = append(alone, m)
 			}
 		}

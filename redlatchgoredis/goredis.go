@@ -11,8 +11,9 @@
 // Unless Options.ContextTimeoutEnabled is set, go-redis does not look at a context while it waits for a server. Calls of redlatch end with
 // their context all the same; what they leave running ends with the client's ReadTimeout, so do not turn that off.
 //
-// Retries by go-redis are sound, because every script of redlatch may run twice and mean one. They are not needed either: redlatch
-// resends by itself.
+// Retries by go-redis are safe, because every script of redlatch may run twice and mean one. They are not needed either: redlatch resends by
+// itself, and then knows of it. It does not know when go-redis does: a release whose reply was lost, and that go-redis sent again, ends with a
+// LostError although the lease was released. Options.MaxRetries -1 excludes that.
 package redlatchgoredis
 
 import (

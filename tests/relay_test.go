@@ -301,6 +301,51 @@ func TestRelayIsExtendedInTime(t *testing.T) {
 	t.Error("nobody noticed that the server forgot the mutex")
 }
 
+// TestRelayIsRevoked: a mutex is taken by force from a process in which it passes from one to the next all the time. Somebody there finds out
+// at once, long before an extend is due and before the run is over.
+func TestRelayIsRevoked(t *testing.T) {
+	t.Parallel()
+	const n, hold = 100, time.Millisecond
+	s := redistest.Start(t)
+	o, seen := watched(sluggish())
+	c, admin := open(t, s.URL(), o), open(t, s.URL(), sluggish())
+	hearing(t, s, c)
+	for round := range 5 {
+		m := c.Mutex("a")
+		held := lock(t, m)
+		results := goLocks(t, t.Context(), m, seen, n)
+		release(t, held)
+		taken, lost := make(chan struct{}), -1
+		for i, result := range results {
+			l := await(t, result)
+			if i == 10+round {
+				go func() {
+					defer close(taken)
+					if _, err := admin.ForceRelease(t.Context(), "a", ""); err != nil {
+						t.Errorf("ForceRelease = %v", err)
+					}
+				}()
+			}
+			rest(t.Context(), hold)
+			err := l.Release(t.Context())
+			if errors.Is(err, redlatch.ErrNotHeld) && lost < 0 {
+				lost = i
+			} else if err != nil {
+				t.Errorf("Release = %v", err)
+			}
+			select {
+			case <-taken:
+				time.Sleep(10 * hold) // for the message
+				taken = nil
+			default:
+			}
+		}
+		if lost < 0 || lost > n-10 {
+			t.Errorf("number %d of %d noticed that the mutex had been taken", lost, n)
+		}
+	}
+}
+
 // TestRelayWithoutRedis: who waits in one process for a server that does not answer is told at the same time, not one after the other.
 func TestRelayWithoutRedis(t *testing.T) {
 	t.Parallel()

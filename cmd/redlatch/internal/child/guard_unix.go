@@ -46,7 +46,7 @@ func executable() (string, error) {
 }
 
 // expect tells the guard until when the group may run. An error would mean that somebody has killed the guard; the program still does
-// its part.
+// its part. A program that is killed between the start of the command, microseconds ago, and this leaves the command without a guard.
 func (g *guard) expect(group int, deadline time.Time) {
 	_, _ = fmt.Fprintf(g.pipe, "%d %d\n", group, deadline.UnixMilli())
 }
