@@ -96,7 +96,7 @@ func scenes(server *redistest.Server, quick bool, rounds int, span time.Duration
 		all = append(all, lock("Contended in one process", fmt.Sprintf("%d waiters", n), contendedColumns, locking{clients: 1, workers: n, one: true}))
 	}
 	for _, n := range pick(quick, []int{1000}, []int{1000, 10_000, 100_000}) {
-		w := holding{n, pick(quick, time.Second, 6*time.Second)}
+		w := holding{n, pick(quick, 3*time.Second, 6*time.Second)}
 		s := scene{
 			group: "Holding past the TTL", name: plural(n, "lease"), columns: holdingColumns, rounds: min(rounds, 3),
 			check: func(m sample) error {
