@@ -148,9 +148,25 @@ func (w *worker) ask() {
 	}
 }
 
-func (w *worker) suspend() { w.signal(syscall.SIGSTOP) }
-func (w *worker) resume()  { w.signal(syscall.SIGCONT) }
-func (w *worker) kill()    { w.signal(syscall.SIGKILL) }
+func (w *worker) resume() { w.signal(syscall.SIGCONT) }
+func (w *worker) kill()   { w.signal(syscall.SIGKILL) }
+
+// suspend returns when the worker stands still. Its threads stop one by one: right after the signal, one of them may still be reading a
+// grant that another process makes because of what the test does next.
+func (w *worker) suspend() {
+	w.t.Helper()
+	w.signal(syscall.SIGSTOP)
+	for {
+		var status syscall.WaitStatus
+		switch _, err := syscall.Wait4(w.process.Pid, &status, syscall.WUNTRACED, nil); {
+		case err == syscall.EINTR:
+		case err != nil || !status.Stopped():
+			w.t.Fatalf("the worker was to stop; its status is %#x, with error %v", status, err)
+		default:
+			return
+		}
+	}
+}
 
 func (w *worker) signal(s syscall.Signal) {
 	w.t.Helper()
