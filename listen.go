@@ -197,7 +197,8 @@ func (c *Client) hear(message string) {
 func (c *Client) hearGrant(owner string, token int64, got string) {
 	waiting := c.room.deliver(owner, func(w *waiter) grant {
 		return grant{
-			owner: owner, token: token, spare: w.latch.spare(), got: got, anchor: w.anchor, ttl: min(w.latch.options.TTL, c.horizon()), resent: w.resent,
+			owner: owner, token: token, spare: w.latch.spare(), got: got, resent: w.resent,
+			anchor: w.anchor, ttl: min(w.latch.options.TTL, c.horizon()),
 		}
 	})
 	if waiting {

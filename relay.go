@@ -190,14 +190,7 @@ func (l *Lease) leave() {
 
 // withdraw takes one that waits out of the relay.
 func (c *Client) withdraw(l *latch, r *relay, wait chan turn) {
-	rs := &c.relays
-	rs.mu.Lock()
-	i := slices.Index(r.waiting, wait)
-	if i >= 0 {
-		r.waiting = slices.Delete(r.waiting, i, i+1)
-	}
-	rs.mu.Unlock()
-	if i < 0 { // it was told at this moment
+	if !c.relays.remove(r, wait) { // it was told at this moment
 		c.decline(l, r, <-wait)
 	}
 }
@@ -263,20 +256,24 @@ func (rs *relays) pop(r *relay, owner string) chan turn {
 	if len(r.waiting) == 0 || r.revoked == owner {
 		return nil
 	}
-	next := r.waiting[0]
-	r.waiting = slices.Delete(r.waiting, 0, 1)
-	return next
+	return r.first()
+}
+
+// remove takes out one that waits, and reports whether it did wait.
+func (rs *relays) remove(r *relay, wait chan turn) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	i := slices.Index(r.waiting, wait)
+	if i < 0 {
+		return false
+	}
+	r.waiting = slices.Delete(r.waiting, i, i+1)
+	return true
 }
 
 // abort takes out one that will not go on, with all others if it is not one that waits.
 func (rs *relays) abort(r *relay, wait chan turn) {
-	rs.mu.Lock()
-	i := slices.Index(r.waiting, wait)
-	if i >= 0 {
-		r.waiting = slices.Delete(r.waiting, i, i+1)
-	}
-	rs.mu.Unlock()
-	if i < 0 {
+	if !rs.remove(r, wait) {
 		rs.dissolve(r)
 	}
 }
@@ -289,7 +286,7 @@ func (rs *relays) next(r *relay, arrival int64) {
 		delete(rs.all, r.latch.keys.State)
 		return
 	}
-	r.tell(turn{arrival: arrival})
+	r.first() <- turn{arrival: arrival}
 }
 
 // dissolve ends the relay: all who wait acquire the mutex for themselves.
@@ -298,12 +295,13 @@ func (rs *relays) dissolve(r *relay) {
 	defer rs.mu.Unlock()
 	delete(rs.all, r.latch.keys.State)
 	for len(r.waiting) > 0 {
-		r.tell(turn{alone: true})
+		r.first() <- turn{alone: true}
 	}
 }
 
-// tell tells the first of those who wait, with the relays' mu held.
-func (r *relay) tell(t turn) {
-	r.waiting[0] <- t
+// first takes out the first of those who wait, with the relays' mu held.
+func (r *relay) first() chan turn {
+	next := r.waiting[0]
 	r.waiting = slices.Delete(r.waiting, 0, 1)
+	return next
 }

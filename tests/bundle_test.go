@@ -49,6 +49,17 @@ func TestRequestsGoTogether(t *testing.T) {
 	}
 }
 
+// takeSome has one client hold every tenth of n mutexes, and another, whose events are seen, wait for it.
+func takeSome(t *testing.T, n int, holder, other *redlatch.Client, seen *events) (held map[int]*redlatch.Lease, waiting map[int]<-chan outcome) {
+	t.Helper()
+	held, waiting = make(map[int]*redlatch.Lease), make(map[int]<-chan outcome)
+	for i := 0; i < n; i += 10 {
+		held[i] = lock(t, holder.Mutex(strconv.Itoa(i)))
+		waiting[i] = goLocks(t, t.Context(), other.Mutex(strconv.Itoa(i)), seen, 1)[0]
+	}
+	return held, waiting
+}
+
 // TestBundleOfWhichSomeAreTaken: what one of many finds does not touch the others.
 func TestBundleOfWhichSomeAreTaken(t *testing.T) {
 	t.Parallel()
@@ -56,12 +67,7 @@ func TestBundleOfWhichSomeAreTaken(t *testing.T) {
 	s := redistest.Start(t)
 	o, seen := watched(sluggish())
 	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), o)
-	held := make(map[int]*redlatch.Lease)
-	waiting := make(map[int]<-chan outcome)
-	for i := 0; i < n; i += 10 {
-		held[i] = lock(t, c.Mutex(strconv.Itoa(i)))
-		waiting[i] = goLocks(t, t.Context(), other.Mutex(strconv.Itoa(i)), seen, 1)[0]
-	}
+	held, waiting := takeSome(t, n, c, other, seen)
 	leases := make([]*redlatch.Lease, n)
 	together(n, func(i int) {
 		var err error
@@ -89,11 +95,7 @@ func TestBundleDoesNotOvertake(t *testing.T) {
 	s := redistest.Start(t)
 	o, seen := watched(sluggish())
 	c, other, third := open(t, s.URL(), sluggish()), open(t, s.URL(), o), open(t, s.URL(), sluggish())
-	waiting := make(map[int]<-chan outcome)
-	for i := 0; i < n; i += 10 {
-		lock(t, third.Mutex(strconv.Itoa(i)))
-		waiting[i] = goLocks(t, t.Context(), other.Mutex(strconv.Itoa(i)), seen, 1)[0]
-	}
+	_, waiting := takeSome(t, n, third, other, seen)
 	for i := range waiting {
 		s.Do("DEL", stateKey(strconv.Itoa(i)))
 	}

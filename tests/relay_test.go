@@ -326,22 +326,23 @@ func TestRelayIsRevoked(t *testing.T) {
 					}
 				}()
 			}
-			rest(t.Context(), hold)
+			select {
+			case <-taken: // so the word of it is on its way to whoever has the mutex
+				if lost < 0 {
+					receive(t, l.Context().Done(), "a lease that was taken by force")
+				}
+			default:
+				rest(t.Context(), hold)
+			}
 			err := l.Release(t.Context())
 			if errors.Is(err, redlatch.ErrNotHeld) && lost < 0 {
 				lost = i
 			} else if err != nil {
 				t.Errorf("Release = %v", err)
 			}
-			select {
-			case <-taken:
-				time.Sleep(10 * hold) // for the message
-				taken = nil
-			default:
-			}
 		}
-		if lost < 0 || lost > n-10 {
-			t.Errorf("number %d of %d noticed that the mutex had been taken", lost, n)
+		if lost < 0 {
+			t.Error("nobody noticed that the mutex had been taken")
 		}
 	}
 }
@@ -418,18 +419,19 @@ func TestRelayIsClosed(t *testing.T) {
 // TestRelayDoesNotPassOnWhatIsNearlyOver: without a watchdog, a lease must begin with most of its TTL.
 func TestRelayDoesNotPassOnWhatIsNearlyOver(t *testing.T) {
 	t.Parallel()
-	const ttl = 2 * time.Second
+	const ttl = 4 * time.Second
 	s := redistest.Start(t)
 	o, seen := watched(brisk(ttl))
 	o.Lease.NoRenew = true
 	m := open(t, s.URL(), o).Mutex("a")
 	held := lock(t, m)
-	results := goLocks(t, t.Context(), m, seen, 3)
+	results := goLocks(t, t.Context(), m, seen, 4)
 	release(t, held)
 	for i, result := range results {
 		l := await(t, result)
-		// An absolute time, but one that the option promises: nine tenths of the TTL, less what this goroutine was late.
-		if got := l.Remaining(); got < ttl*4/5 {
+		// An absolute time, but one that the option promises: nine tenths of the TTL, less what this goroutine was late. What is only
+		// passed on would be down to a half.
+		if got := l.Remaining(); got < ttl*3/5 {
 			t.Errorf("number %d has %v left of %v", i, got, ttl)
 		}
 		rest(t.Context(), ttl/4)
