@@ -50,6 +50,7 @@ type Child struct {
 	terminal *terminal
 	group    int // its process group
 	status   Status
+	overdue  bool
 	exited   chan struct{}
 	stopped  chan struct{}
 	asleep   atomic.Int32 // the signal that stopped it, or 0
@@ -94,5 +95,8 @@ func (c *Child) Expect(deadline time.Time) { c.guard.expect(c.group, deadline) }
 // Close takes the terminal back and sends the guard home. What is left of the group is on its own from then on.
 func (c *Child) Close() {
 	c.terminal.takeBack()
-	c.guard.dismiss()
+	c.overdue = c.guard.dismiss()
 }
+
+// Overdue reports whether the guard killed the command, since its deadline had passed and the program did not act. It is valid after Close.
+func (c *Child) Overdue() bool { return c.overdue && c.status.Signal == os.Kill }

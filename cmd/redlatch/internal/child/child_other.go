@@ -52,10 +52,10 @@ type guard struct{}
 func startGuard(io.Writer) (*guard, error) { return &guard{}, nil }
 
 func (*guard) expect(int, time.Time) {}
-func (*guard) dismiss()              {}
+func (*guard) dismiss() bool         { return false }
 
 // Guard is not used on this system.
-func Guard(io.Reader, io.Writer) {}
+func Guard(io.Reader, io.Writer, io.Writer) {}
 
 type terminal struct{}
 

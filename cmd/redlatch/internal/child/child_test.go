@@ -21,7 +21,7 @@ const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == child.GuardArg {
-		child.Guard(os.Stdin, os.Stderr)
+		child.Guard(os.Stdin, os.Stdout, os.Stderr)
 		return
 	}
 	os.Exit(m.Run())
@@ -167,6 +167,21 @@ func TestGuardKillsTheGroupAtTheDeadline(t *testing.T) {
 		t.Errorf("Status = %v, want death by SIGKILL", got)
 	}
 	until(t, "the end of the group", c.Gone)
+	c.Expect(later()) // the program cannot undo it
+	if c.Close(); !c.Overdue() {
+		t.Error("a command that the guard killed is not overdue")
+	}
+}
+
+func TestOverdueIsWhomTheGuardKilled(t *testing.T) {
+	t.Parallel()
+	for _, script := range []string{"kill -KILL $$", "exit 0"} {
+		c, _ := start(t, script, later())
+		wait(t, c)
+		if c.Close(); c.Overdue() {
+			t.Errorf("%q is overdue", script)
+		}
+	}
 }
 
 func TestCloseLeavesWhatIsLeft(t *testing.T) {

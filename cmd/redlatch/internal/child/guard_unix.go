@@ -15,10 +15,11 @@ import (
 )
 
 // guard is the other process, as the program sees it. It reads lines from a pipe: the process group to watch and the deadline, in
-// milliseconds of Unix time. The system closes the pipe when the program is gone, in whatever way.
+// milliseconds of Unix time. The system closes the pipe when the program is gone, in whatever way. By another pipe it tells when it kills.
 type guard struct {
-	cmd  *exec.Cmd
-	pipe io.WriteCloser
+	cmd   *exec.Cmd
+	pipe  io.WriteCloser
+	kills io.Reader
 }
 
 func startGuard(stderr io.Writer) (*guard, error) {
@@ -32,6 +33,9 @@ func startGuard(stderr io.Writer) (*guard, error) {
 		g.cmd.Stderr = file
 	}
 	if g.pipe, err = g.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if g.kills, err = g.cmd.StdoutPipe(); err != nil {
 		return nil, err
 	}
 	return g, g.cmd.Start()
@@ -51,15 +55,17 @@ func (g *guard) expect(group int, deadline time.Time) {
 	_, _ = fmt.Fprintf(g.pipe, "%d %d\n", group, deadline.UnixMilli())
 }
 
-// dismiss ends the guard without its doing anything.
-func (g *guard) dismiss() {
+// dismiss ends the guard without its doing anything, and reports whether it had killed the group before.
+func (g *guard) dismiss() (killed bool) {
 	_ = g.cmd.Process.Kill()
+	told, _ := io.ReadAll(g.kills)
 	_ = g.cmd.Wait()
+	return len(told) > 0
 }
 
 // Guard is what the executable does when its first argument is [GuardArg]: it kills the group that it was told of when the deadline has
-// passed or when in ends, and says so.
-func Guard(in io.Reader, stderr io.Writer) {
+// passed or when in ends, and says so on stderr. In the first case it tells out, too.
+func Guard(in io.Reader, out, stderr io.Writer) {
 	// Whoever ends everything at once, as a supervisor does, ends the program and its command first; the guard outlives them.
 	signal.Ignore(append(forwarded(), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE)...)
 	var group int
@@ -79,6 +85,7 @@ func Guard(in io.Reader, stderr io.Writer) {
 				expired.Reset(time.Until(time.UnixMilli(deadline)))
 			}
 		case <-expired.C:
+			fmt.Fprintln(out, "kill") // before: whoever sees that the command is gone must find this
 			guardKill(group, "the lease has run out and redlatch did not act", stderr)
 		}
 	}

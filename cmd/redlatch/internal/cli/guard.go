@@ -13,6 +13,6 @@ func newGuardCommand(a *app) *cobra.Command {
 		Short:  "Stop a command when `redlatch run` cannot (started by it)",
 		Hidden: true,
 		Args:   nothing,
-		Run:    func(*cobra.Command, []string) { child.Guard(a.stdin, a.stderr) },
+		Run:    func(*cobra.Command, []string) { child.Guard(a.stdin, a.stdout, a.stderr) },
 	}
 }

@@ -28,7 +28,7 @@ type keeper struct {
 	margin  time.Duration // between KILL and the deadline
 	trouble func() error  // why the last extend failed
 
-	stopped bool // the command was told to stop
+	stopped bool // the command was told to stop, or the guard killed it
 }
 
 // margin is what KILL needs to take effect, so that nothing runs when the lease ends.
@@ -59,6 +59,16 @@ func (k *keeper) keep() (child.Status, error) {
 		}
 		timer.Stop()
 	}
+}
+
+// overdue is why the command, which the guard killed, had to stop. The cause is nil if the lease went on: Redis had extended it, and its
+// answer came to a program that stood still.
+func (k *keeper) overdue(cause error) error {
+	k.stopped = true
+	if cause == nil {
+		cause = fmt.Errorf("redlatch stood still until the lease on %q, as far as it knew, had run out", k.name)
+	}
+	return cause
 }
 
 // reserve is what must be left of the lease for the command to go on.

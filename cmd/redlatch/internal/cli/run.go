@@ -331,6 +331,9 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	k := keeper{app: r.app, name: r.name, lease: lease, child: c, signals: signals, grace: r.grace, margin: margin(r.ttl), trouble: r.lastTrouble}
 	status, cause := k.keep()
 	c.Close()
+	if c.Overdue() {
+		cause = k.overdue(cause)
+	}
 	r.app.emit(exitEvent(r.name, status))
 	err = h.release(ctx, status.Code != 0)
 	r.cutOff = errors.Is(err, redlatch.ErrUnreachable)
