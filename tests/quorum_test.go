@@ -108,7 +108,7 @@ func TestQuorumTie(t *testing.T) {
 	nodes := startNodes(t, 5)
 	var clients []*redlatch.Client
 	for range 8 {
-		clients = append(clients, openQuorum(t, nodes, brisk(lasting)))
+		clients = append(clients, openQuorum(t, nodes, sluggish()))
 	}
 	lock(t, clients[0].Mutex("first of all"))
 	for round := range 20 {
