@@ -45,6 +45,12 @@ func (h *stays) hold(ctx context.Context, l *redlatch.Lease, what string, weight
 	h.all = append(h.all, stay{what, weight, token, begin, end})
 }
 
+func (h *stays) length() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all)
+}
+
 func sleepFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -84,11 +90,18 @@ func (h *stays) most(counts func(stay) bool) (most int64) {
 // are killed, a server that stops for less and for more than a TTL, and clients that die. Nobody may believe to hold what another holds.
 func TestKindsUnderFaults(t *testing.T) {
 	t.Parallel()
-	const clients, permits, slots = 6, 5, 3
+	const clients, permits, slots, enough = 6, 5, 3, 20
 	s := redistest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
-	defer cancel()
 	reading, taken, numbered, leading := &stays{}, &stays{}, &stays{}, &stays{}
+	histories := map[string]*stays{"rw": reading, "semaphore": taken, "slots": numbered, "election": leading}
+	ctx := untilEnough(t, 8*time.Second, func() bool {
+		for _, h := range histories {
+			if h.length() < enough {
+				return false
+			}
+		}
+		return true
+	})
 	var work sync.WaitGroup
 	var proxies []*proxy
 	for i := range clients {
@@ -119,8 +132,8 @@ func TestKindsUnderFaults(t *testing.T) {
 	wreak(ctx, s, proxies)
 	work.Wait()
 
-	for what, h := range map[string]*stays{"rw": reading, "semaphore": taken, "slots": numbered, "election": leading} {
-		if len(h.all) < 20 {
+	for what, h := range histories {
+		if len(h.all) < enough {
 			t.Errorf("%s: only %d acquisitions", what, len(h.all))
 		}
 	}

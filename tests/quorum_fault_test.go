@@ -487,8 +487,6 @@ func (q *ground) link(random *rand.Rand) *proxy {
 func testQuorumHistory(t *testing.T, nodes []*redistest.Server, random *rand.Rand, harm func(context.Context, *ground, *rand.Rand)) *history {
 	const clients, workers, span = 3, 2, 8 * time.Second
 	q := &ground{nodes: nodes, links: make([][]*proxy, clients)}
-	ctx, cancel := context.WithTimeout(t.Context(), span)
-	defer cancel()
 	h := &history{}
 	var wg sync.WaitGroup
 	var all []*redlatch.Client
@@ -498,6 +496,7 @@ func testQuorumHistory(t *testing.T, nodes []*redistest.Server, random *rand.Ran
 		all = append(all, openURLs(t, urls, hasty(600*time.Millisecond)))
 	}
 	release(t, lock(t, all[0].Mutex("a"))) // the nodes have the right to vote before anything happens
+	ctx := untilEnough(t, span, func() bool { return h.length() > 0 })
 	for _, c := range all {
 		for range workers {
 			wg.Go(func() { h.toil(ctx, c.Mutex("a")) })
@@ -511,7 +510,7 @@ func testQuorumHistory(t *testing.T, nodes []*redistest.Server, random *rand.Ran
 		}
 	}
 	for _, c := range all {
-		release(t, lock(t, c.Mutex("a")))
+		isWell(t, c.Mutex("a"))
 	}
 	return h
 }
