@@ -95,11 +95,11 @@ func untilEnough(t *testing.T, span time.Duration, enough func() bool) context.C
 	return ctx
 }
 
-// isWell checks that a mutex can be locked and released again when all harm is over. A request may still get no answer in time, from a
-// machine that is busy.
+// isWell checks that a mutex can be locked and released while nothing harms it. A request may still get no answer in time, from a machine
+// that is busy.
 func isWell(t *testing.T, m *redlatch.Mutex) {
 	t.Helper()
-	eventually(t, m.Name()+" can be locked and released again", func() bool {
+	eventually(t, m.Name()+" can be locked and released", func() bool {
 		l, err := m.Lock(within(t, patience))
 		return err == nil && l.Release(context.Background()) == nil
 	})

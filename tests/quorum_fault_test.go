@@ -495,7 +495,7 @@ func testQuorumHistory(t *testing.T, nodes []*redistest.Server, random *rand.Ran
 		q.links[i], urls = links(t, nodes)
 		all = append(all, openURLs(t, urls, hasty(600*time.Millisecond)))
 	}
-	release(t, lock(t, all[0].Mutex("a"))) // the nodes have the right to vote before anything happens
+	isWell(t, all[0].Mutex("a")) // the nodes have the right to vote before anything happens
 	ctx := untilEnough(t, span, func() bool { return h.length() > 0 })
 	for _, c := range all {
 		for range workers {
