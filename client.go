@@ -82,11 +82,11 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 		return nil, err
 	}
 	if cluster && !c.Target().Cluster {
-		return nil, errors.Join(invalid("the server at %s is no node of a cluster: give redis://", c.Target().Addr), c.Close())
+		return nil, join(invalid("the server at %s is no node of a cluster: give redis://", c.Target().Addr), c.Close())
 	}
 	client, err := New(c, o)
 	if err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, join(err, c.Close())
 	}
 	return client, nil
 }
@@ -158,6 +158,9 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c == nil {
+		return nil, invalid("the connection is nil")
+	}
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
 	client.quorum, _ = c.(*quorum.Conn)
 	client.wire.idle = sync.NewCond(&client.wire.mu)
@@ -166,6 +169,7 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	client.room.init()
 	client.ear = newEar(client.closing, keys.Grants(o.Prefix, client.id))
 	client.record.entry.Owner = &client.record
+	client.record.tried = make(chan struct{})
 	client.orphans.entry.Owner = &client.orphans
 	client.schedule = schedule.Start(now, client.wake)
 	return client, nil

@@ -1,6 +1,7 @@
 package redlatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,8 @@ func (e *Election) Leader(ctx context.Context) (Party, error) {
 	case err != nil:
 		return Party{}, err
 	case info.Kind != "" && l.kind.Name != e.latch.kind.Name:
-		return Party{}, &KindError{Name: e.Name(), Key: info.Key, Want: e.latch.kind.Name, Got: info.Kind}
+		redisType, _ := info.unknown()
+		return Party{}, &KindError{Name: e.Name(), Key: info.Key, Want: e.latch.kind.Name, Got: cmp.Or(redisType, info.Kind)}
 	case len(info.Holders) == 0:
 		return Party{}, e.latch.failed("find the leader of", fmt.Errorf("%w: there is none", ErrNotHeld))
 	}

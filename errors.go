@@ -3,6 +3,7 @@ package redlatch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -75,6 +76,31 @@ func (e *releasedError) Error() string {
 
 func (e *releasedError) Unwrap() error { return ErrNotHeld }
 
+// several is errors that came together, told on one line.
+type several []error
+
+func (s several) Error() string {
+	var all []string
+	for _, err := range s {
+		all = append(all, err.Error())
+	}
+	return strings.Join(all, "; ")
+}
+
+func (s several) Unwrap() []error { return s }
+
+// join is these errors as one, without those that are nil; nil if all are.
+func join(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	return several(errs)
+}
+
 // KindError says that the name of a lock is in use for something else, or for another size of the same. Nothing was changed. It matches
 // [ErrWrongKind].
 type KindError struct {
@@ -90,7 +116,7 @@ func (e *KindError) Error() string {
 	if want, _, sized := strings.Cut(e.Want, " of "); sized && strings.HasPrefix(e.Got, want+" of ") {
 		hint = "agree on the number, or change it for all with Resize"
 	}
-	return fmt.Sprintf("redlatch: %q cannot be a %s: key %q holds a %s; %s", e.Name, e.Want, e.Key, e.Got, hint)
+	return fmt.Sprintf("redlatch: %q cannot be used as %s: key %q is in use as %s; %s", e.Name, e.Want, e.Key, e.Got, hint)
 }
 
 // Unwrap makes the error match [ErrWrongKind].

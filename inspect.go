@@ -19,7 +19,7 @@ import (
 type Info struct {
 	Name      string        // without the prefix
 	Key       string        // in Redis
-	Kind      string        // "mutex", ..., or "" if it is not in use
+	Kind      string        // "mutex", ..., "" if it is not in use, or "unknown (list)" if the key is a list or another type that is no lock
 	Size      int64         // of a semaphore or a slot pool that is in use, else 0
 	Token     int64         // the last fencing token; 0 if none is remembered
 	Remaining time.Duration // until the last holder's lease runs out; negative if never
@@ -37,9 +37,15 @@ type Party struct {
 	Since     time.Time     // by the server's clock: the acquisition, or the arrival in line
 	Foreign   bool          // not an owner of redlatch's: another library, or a SET by hand
 	Client    string        // id of the client; "" for a foreign holder
-	Host      string        // "" if the client's record expired: it crashed, or was cut off
+	Host      string        // "" if the client has no record: it crashed, was cut off, or has only just begun
 	PID       int
 	Program   string
+}
+
+// unknown reports whether the key holds what is no lock, and the Redis type of that.
+func (i Info) unknown() (redisType string, ok bool) {
+	rest, ok := strings.CutPrefix(i.Kind, "unknown (")
+	return strings.TrimSuffix(rest, ")"), ok
 }
 
 // Inspect tells who holds a name and who waits for it, as one consistent picture. A name that nobody uses has neither holders nor waiters.
@@ -124,7 +130,8 @@ func found(use script.Use) string {
 	return use.RedisType
 }
 
-// List visits every name under the prefix that somebody holds or waits for, each as [Client.Inspect] tells it, in no order. It scans the
+// List visits every name under the prefix that somebody holds or waits for, and those that are in use for what is no lock, each as
+// [Client.Inspect] tells it, in no order. It scans the
 // server's keys in steps, so a name that comes or goes meanwhile may be missed. It ends at the first error.
 //
 // Without a prefix it visits only names that redlatch has a token for, since every key of the server could be a lock.
@@ -141,7 +148,7 @@ func (c *Client) List(ctx context.Context) iter.Seq2[Info, error] {
 			if errors.Is(err, ErrInvalid) {
 				return nil // no lock of ours has such a name
 			}
-			if err == nil && len(info.Holders)+len(info.Waiters) == 0 && !strings.HasPrefix(info.Kind, "unknown") {
+			if _, unknown := info.unknown(); err == nil && !unknown && len(info.Holders)+len(info.Waiters) == 0 {
 				return nil
 			}
 			if !yield(info, err) || err != nil {
@@ -176,8 +183,9 @@ func (c *Client) nameOf(key string) (string, bool) {
 }
 
 // ForceRelease takes a lock away from owner, which may also be the [Party] detail of several entries, or from everybody inside if owner
-// is "", and lets in whoever is next in line. An old holder is told at once if it listens, and otherwise at its next extend; its writes
-// are refused where its token is checked. A window of a [Once] that is over but for its time is opened. It returns the lock as it was
+// is "", and lets in whoever is next in line. An old holder is told at once if its client has waited in line for something before, and so
+// listens for grants; otherwise it finds out at its next extend, after a third of its TTL at most. Its writes are refused where its token
+// is checked. A window of a [Once] that is over but for its time is opened. It returns the lock as it was
 // before.
 //
 // The error matches [ErrNotHeld] if nobody, or not that owner, holds it; then nothing was changed. It is a [*KindError] if the key holds
@@ -187,8 +195,8 @@ func (c *Client) ForceRelease(ctx context.Context, name, owner string) (Info, er
 	if err != nil {
 		return before, err
 	}
-	if strings.HasPrefix(before.Kind, "unknown") {
-		return before, &KindError{Name: name, Key: before.Key, Want: "lock", Got: before.Kind}
+	if redisType, unknown := before.unknown(); unknown {
+		return before, &KindError{Name: name, Key: before.Key, Want: "lock", Got: redisType}
 	}
 	var taken bool
 	for _, h := range before.Holders {

@@ -3,7 +3,6 @@ package redlatch
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -36,7 +35,7 @@ func (c *Client) inspectAll(ctx context.Context, name string) (Info, *latch, err
 		views[o.info.Kind], latches[o.info.Kind] = append(views[o.info.Kind], o.info), o.latch
 	}
 	if answered := len(nodes) - len(failed); answered < c.quorum.Majority() {
-		return Info{}, nil, fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(nodes), errors.Join(failed...))
+		return Info{}, nil, fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(nodes), join(failed...))
 	}
 	kind := ""
 	for k, v := range views {

@@ -94,6 +94,9 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 		return nil, l.failed("acquire", err)
 	}
 	a := &attempt{latch: l, ctx: ctx, owner: l.client.owner(), start: l.client.now()}
+	if l.kind.Name == script.Election.Name {
+		l.client.introduceFirst(ctx)
+	}
 	a.emit(Event{Kind: EventAttempt})
 	var lease *Lease
 	var err error

@@ -37,7 +37,7 @@ func (c *Client) Multi(names ...string) *Multi {
 	for _, name := range m.names {
 		l := newLatch(c, script.Mutex, name)
 		m.latches = append(m.latches, l)
-		m.invalid = errors.Join(m.invalid, l.invalid)
+		m.invalid = join(m.invalid, l.invalid)
 	}
 	return m
 }
@@ -73,7 +73,7 @@ func (m *Multi) Do(ctx context.Context, f func(ctx context.Context, l *MultiLeas
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lease.Release(ctx)) }()
+	defer func() { err = join(err, lease.Release(ctx)) }()
 	return f(lease.Context(), lease)
 }
 
@@ -101,7 +101,7 @@ func (m *Multi) lock(ctx context.Context, wait bool) (*MultiLease, error) {
 		}
 		lease, err := l.acquire(ctx, wait)
 		if err != nil {
-			return nil, errors.Join(err, newMultiLease(ctx, leases).Release(ctx))
+			return nil, join(err, newMultiLease(ctx, leases).Release(ctx))
 		}
 		leases = append(leases, lease)
 	}
@@ -146,13 +146,13 @@ func (m *Multi) atOnce(ctx context.Context) ([]*Lease, error) {
 		a.emit(Event{Kind: EventAttempt})
 		lease, e := a.begin(ctx, grant{owner: owners[i], token: tokens[i], anchor: answer.sent, ttl: o.TTL, resent: answer.resent})
 		if e != nil {
-			err = errors.Join(err, a.tooLate(e))
+			err = join(err, a.tooLate(e))
 			continue
 		}
 		leases = append(leases, lease)
 	}
 	if err != nil {
-		return nil, errors.Join(err, newMultiLease(ctx, leases).Release(ctx))
+		return nil, join(err, newMultiLease(ctx, leases).Release(ctx))
 	}
 	return leases, nil
 }
@@ -237,5 +237,5 @@ func (l *MultiLease) Release(ctx context.Context) error {
 			failed = append(failed, err)
 		}
 	}
-	return errors.Join(failed...)
+	return join(failed...)
 }

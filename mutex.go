@@ -2,7 +2,6 @@ package redlatch
 
 import (
 	"context"
-	"errors"
 )
 
 // Mutex is a lock that one acquisition at a time can hold, over all processes. It is not reentrant: whoever locks it twice waits for
@@ -52,6 +51,6 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) er
 
 // cover runs f under the lease, and releases it when f returned or panicked.
 func (l *Lease) cover(ctx context.Context, f func(ctx context.Context, l *Lease) error) (err error) {
-	defer func() { err = errors.Join(err, l.Release(ctx)) }()
+	defer func() { err = join(err, l.Release(ctx)) }()
 	return f(l.Context(), l)
 }

@@ -74,7 +74,7 @@ func (j *Once) Do(ctx context.Context, f func(ctx context.Context, l *Lease) err
 	}
 	defer func() {
 		_, e := lease.release(ctx, result)
-		err = errors.Join(err, e)
+		err = join(err, e)
 	}()
 	if err = f(lease.Context(), lease); err == nil {
 		result = "done"

@@ -40,6 +40,16 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	}
 }
 
+func TestNoConnection(t *testing.T) {
+	t.Parallel()
+	if _, err := redlatch.New(nil, redlatch.Options{}); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("New(nil) = %v, want ErrInvalid", err)
+	}
+	if _, err := redlatch.NewQuorum(make([]conn.Conn, 3), redlatch.Options{}); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("NewQuorum of three that are nil = %v, want ErrInvalid", err)
+	}
+}
+
 // TestNothingIsSentForBadInput uses a connection that panics when it is used.
 func TestNothingIsSentForBadInput(t *testing.T) {
 	t.Parallel()

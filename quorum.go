@@ -60,7 +60,7 @@ func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) 
 		return nil, err
 	}
 	if err := dialMost(ctx, nodes, c.quorum.Majority()); err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, join(err, c.Close())
 	}
 	return c, nil
 }
@@ -80,7 +80,7 @@ func dialMost(ctx context.Context, nodes []conn.Conn, majority int) error {
 		if err == nil {
 			up++
 		} else if failed = append(failed, err); len(failed) > len(nodes)-majority {
-			return fmt.Errorf("redlatch: connect to a quorum: %d of %d nodes cannot be reached: %w", len(failed), len(nodes), errors.Join(failed...))
+			return fmt.Errorf("redlatch: connect to a quorum: %d of %d nodes cannot be reached: %w", len(failed), len(nodes), join(failed...))
 		}
 	}
 	return nil
@@ -102,7 +102,10 @@ func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		return nil, errNoReplicas
 	}
 	var addrs []string
-	for _, node := range nodes {
+	for i, node := range nodes {
+		if node == nil {
+			return nil, invalid("the connection to node %d of the quorum is nil", i+1)
+		}
 		t := node.Target()
 		if t.Cluster {
 			return nil, invalid("a node of the quorum is the cluster %s: a node is one server", t.Addr)

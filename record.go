@@ -19,6 +19,7 @@ const recordTTL = 3 * time.Minute
 // record is what a client says about itself in Redis, so that whoever inspects a lock sees which process holds it. Nothing depends on it.
 type record struct {
 	begun   atomic.Bool
+	tried   chan struct{} // closed when it was written for the first time, or could not be
 	entry   schedule.Entry
 	written bool // guarded by there being one introduce at a time, and none when it is read
 }
@@ -33,7 +34,23 @@ type process struct {
 // introduceOnce writes the record in the background, with the first attempt.
 func (c *Client) introduceOnce() {
 	if !c.record.begun.Load() && c.record.begun.CompareAndSwap(false, true) {
-		c.spawn(c.introduce)
+		c.spawn(func() {
+			c.introduce()
+			close(c.record.tried)
+		})
+	}
+}
+
+// introduceFirst is introduceOnce for a candidate. It returns when the record is there, or cannot be written just now: whoever observes an
+// election looks as soon as there is a new leader.
+func (c *Client) introduceFirst(ctx context.Context) {
+	c.introduceOnce()
+	timer := time.NewTimer(c.options.RequestTimeout / 3)
+	defer timer.Stop()
+	select {
+	case <-c.record.tried:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -2,7 +2,6 @@ package redlatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -94,7 +93,7 @@ func (p *SlotPool) Do(ctx context.Context, f func(ctx context.Context, s *Slot) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, slot.Release(ctx)) }()
+	defer func() { err = join(err, slot.Release(ctx)) }()
 	return f(slot.Context(), slot)
 }
 
@@ -122,7 +121,7 @@ func (p *SlotPool) acquire(ctx context.Context, wait bool) (*Slot, error) {
 	}
 	id, err := parseSlot(lease.got)
 	if err != nil {
-		return nil, errors.Join(l.failed("acquire", fmt.Errorf("a script gave the slot %q", lease.got)), lease.Release(ctx))
+		return nil, join(l.failed("acquire", fmt.Errorf("a script gave the slot %q", lease.got)), lease.Release(ctx))
 	}
 	return &Slot{lease, id}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,6 +138,36 @@ func TestOnceOfAProcessThatDied(t *testing.T) {
 			if run(t, j, nil) {
 				t.Error("a second run in the window")
 			}
+		}
+	}
+}
+
+// TestObserveKnowsTheProcess: an observer that looks as soon as there is a new leader finds out which process that is.
+func TestObserveKnowsTheProcess(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	leaders := open(t, s.URL(), brisk(lasting)).Election("e").Observe(ctx)
+	for range 20 {
+		c, err := redlatch.Open(t.Context(), s.URL(), brisk(lasting))
+		if err != nil {
+			t.Fatal(err)
+		}
+		term, err := c.Election("e").Campaign(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := receive(t, leaders, "who leads")
+		for p.Token != term.Token() {
+			p = receive(t, leaders, "who leads")
+		}
+		if p.PID != os.Getpid() || p.Host == "" {
+			t.Errorf("the leader is process %d on %q, want %d and this host", p.PID, p.Host, os.Getpid())
+		}
+		release(t, term)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -306,7 +306,7 @@ func TestQuorumFloor(t *testing.T) {
 func TestQuorumRollingRestart(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 3)
-	c := openQuorum(t, nodes, hasty(quorumTTL/2))
+	c := openQuorum(t, nodes, hasty(quorumTTL))
 	release(t, lock(t, c.Mutex("first of all")))
 	term, err := c.Election("e").Campaign(t.Context(), "one")
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,6 +54,9 @@ func (a *app) finish(err error) int {
 	f := asFailure(err)
 	if !a.started && f.code == exitFailure {
 		f = &failure{exitUsage, err, "see `redlatch --help`"} // cobra's own complaints
+	}
+	if f.hint == hintUnreachable && slices.ContainsFunc(a.urls(), func(url string) bool { return strings.HasPrefix(url, "rediss") }) {
+		f.hint = hintNoTLS
 	}
 	a.fail(f)
 	return f.code

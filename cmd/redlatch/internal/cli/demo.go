@@ -29,7 +29,7 @@ One worker crashes while it holds the lock, and one stalls for longer than its l
   all       one after the other
 
 Without --redis everything runs inside this process, on the embedded server. With it, the demo uses a prefix of its own on that
-server, and leaves one key behind that expires within an hour.
+server, and leaves a few keys behind that expire within an hour.
 
 The exit code is 0 if every promise was kept. For the mutex: nobody held the lock together with another, tokens strictly increased, the
 lock of the crashed worker was taken over, the late write was refused, and every worker had its turn. What else was promised is told

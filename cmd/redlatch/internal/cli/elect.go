@@ -33,7 +33,7 @@ func newElectCommand(a *app) *cobra.Command {
 		Example: electExamples,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if observe {
-				return oneName(cmd, args)
+				return observed(cmd, args)
 			}
 			return r.parse(args, cmd.ArgsLenAtDash())
 		},
@@ -50,6 +50,20 @@ func newElectCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&r.target.value, "value", "", "what others learn of the leader (default: host and process id)")
 	cmd.Flags().BoolVar(&observe, "observe", false, "print who leads, now and at each change")
 	return cmd
+}
+
+// observed wants the name of one election, and none of the flags that are for a candidate.
+func observed(cmd *cobra.Command, args []string) error {
+	const hint = "`redlatch elect --observe NAME`"
+	if len(args) != 1 {
+		return usagef(hint, "elect --observe wants the name of one election, got %d", len(args))
+	}
+	for _, flag := range []string{"ttl", "wait", "try", "taken-exit-code", "grace", "value"} {
+		if cmd.Flags().Changed(flag) {
+			return usagef(hint, "--%s is for a candidate, and --observe only looks", flag)
+		}
+	}
+	return nil
 }
 
 // leaderJSON is one line of `elect --observe --json`; value is "" and term 0 while nobody leads.

@@ -22,6 +22,11 @@ const (
 	exitNotFound    = 127 // the command was not found
 )
 
+const (
+	hintUnreachable = "start a server with `redlatch dev` or `redis-server`, or name one with --redis URL or REDLATCH_REDIS"
+	hintNoTLS       = "see whether a server is up there, and speaks TLS at this port: rediss:// is for no other"
+)
+
 // failure is an error that knows how the program should end.
 type failure struct {
 	code int
@@ -55,7 +60,7 @@ func asFailure(err error) *failure {
 	case errors.Is(err, redlatch.ErrTaken): // before ErrUnreachable: a wait that ran out of time also tells of an outage
 		return &failure{exitTaken, err, ""}
 	case errors.Is(err, redlatch.ErrUnreachable):
-		return &failure{exitUnreachable, err, "start a server with `redlatch dev` or `redis-server`, or name one with --redis URL or REDLATCH_REDIS"}
+		return &failure{exitUnreachable, err, hintUnreachable}
 	case errors.Is(err, redlatch.ErrWrongKind):
 		return &failure{exitWrongKind, err, ""}
 	case errors.As(err, &refused):

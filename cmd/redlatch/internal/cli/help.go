@@ -50,6 +50,17 @@ func arrangeHelp(root *cobra.Command) {
 		}
 		usual(cmd, args)
 	})
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "help" {
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				if about, _, err := root.Find(args); err == nil && about != root {
+					return nil
+				}
+				return knownCommand(root, args)
+			}
+		}
+	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 }

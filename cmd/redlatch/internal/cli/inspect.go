@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -53,7 +54,10 @@ func (a *app) page(info redlatch.Info) error {
 	row("key", "%s", plain(info.Key))
 	row("kind", "%s", kindOf(info))
 	row("token", "%d", info.Token)
-	if len(info.Holders) == 0 {
+	switch {
+	case noLock(info):
+		row("holder", "nobody: the key is no lock, and no lock can have this name")
+	case len(info.Holders) == 0:
 		row("holder", "nobody, it is free")
 	}
 	for _, p := range info.Holders {
@@ -77,6 +81,9 @@ func (a *app) page(info redlatch.Info) error {
 	}
 	return w.Flush()
 }
+
+// noLock reports whether the key is in use for something else.
+func noLock(info redlatch.Info) bool { return strings.HasPrefix(info.Kind, "unknown") }
 
 // kindOf is the kind of a lock and its size, if it has one.
 func kindOf(info redlatch.Info) string {

@@ -23,7 +23,7 @@ func newListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN]",
 		Short: "List the names that somebody holds or waits for",
-		Long: "List the names that somebody holds or waits for.\n\nPATTERN is matched against the whole name: * any text, ? one character, " +
+		Long: "List the names that somebody holds or waits for, and keys under the prefix that are no locks.\n\nPATTERN is matched against the whole name: * any text, ? one character, " +
 			"[a-z] one of these.\n\n" + reportHelp,
 		Example: listExamples,
 		Args: func(_ *cobra.Command, args []string) error {

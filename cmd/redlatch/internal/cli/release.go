@@ -15,10 +15,13 @@ import (
 
 const releaseHelp = `Take a lock from whoever holds it, and let in the next in line.
 
-The holder is not stopped by this: its lease is lost, which it learns at once if it listens, and otherwise when it next
-extends it. Until then two may be at work; the fencing token tells the resource which one to refuse.`
+The holder is not stopped by this: its lease is lost. It learns that at once if it listens, as a process does that has waited
+in line for a lock, and otherwise when it next extends the lease, after a third of its TTL at most. Until then two may be at
+work; the fencing token tells the resource which one to refuse.
 
-const releaseExamples = `  redlatch release nightly            says whom it would be taken from
+Without --force nothing is done, and the exit code is 64.`
+
+const releaseExamples = `  redlatch release nightly            says whom it would be taken from, and does nothing
   redlatch release nightly --force
   redlatch release ids --force --owner rl-ABC-1    of several holders, this one
   redlatch release ids --force --all`
@@ -56,6 +59,10 @@ func (a *app) release(ctx context.Context, name string, how releasing) error {
 	defer client.Close()
 	info, err := client.Inspect(ctx, name)
 	if err != nil {
+		return err
+	}
+	if noLock(info) {
+		_, err := client.ForceRelease(ctx, name, "") // which refuses it
 		return err
 	}
 	if len(info.Holders) == 0 {

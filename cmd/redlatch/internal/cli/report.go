@@ -41,7 +41,8 @@ const reportHelp = `With --json each name is one object on one line, the same fo
 
   name          of the lock
   key           that holds it in Redis
-  kind          mutex, reentrant, rwmutex, semaphore, slotpool, election or once; "" if nobody holds it
+  kind          mutex, reentrant, rwmutex, semaphore, slotpool, election or once; "" if nobody holds it;
+                "unknown (list)" if the key is a list, say, which is no lock
   size          permits of a semaphore, slots of a pool; else 0
   token         last fencing token; 0 if none is known
   remaining_ms  until the last holder's lease ends; null if never
@@ -50,7 +51,7 @@ const reportHelp = `With --json each name is one object on one line, the same fo
     detail        r or w of a rwmutex, the number of permits, the slot, the value of a leader, the owner of a reentrant
     since         when it acquired the lock, by the server's clock; null if unknown
     client        id of the client in Redis; "" for a foreign holder
-    host, pid, program   of the process; "" and 0 if it crashed, or is cut off from Redis
+    host, pid, program   of the process; "" and 0 if it crashed, is cut off from Redis, or has only just begun
     token         its fencing token
     remaining_ms  until its lease ends; null if never
     resting       true if it is gone and its place is kept free for remaining_ms: a slot, the window of a job
@@ -123,7 +124,7 @@ func process(p redlatch.Party) string {
 	case p.Foreign:
 		return fmt.Sprintf("a foreign client (owner %.40q)", p.Owner)
 	case p.Host == "":
-		return fmt.Sprintf("a client that is gone or cut off (id %s)", plain(p.Client))
+		return fmt.Sprintf("a client that is gone, cut off or just starting (id %s)", plain(p.Client))
 	}
 	return fmt.Sprintf("%s (pid %d on %s)", plain(p.Program), p.PID, plain(p.Host))
 }

@@ -73,6 +73,10 @@ func (v *visit) version(n *node) {
 	if n.info["valkey_version"] != "" {
 		name, version = "Valkey", n.info["valkey_version"]
 	}
+	if version == "" {
+		v.report(Finding{n.addr, "version", Note, "the server does not tell: the embedded one, or no Redis", "for development only: nothing is kept"})
+		return
+	}
 	f := Finding{n.addr, "version", OK, name + " " + version, ""}
 	major, _ := strconv.Atoi(strings.SplitN(n.info["redis_version"], ".", 2)[0])
 	v.shards = major >= 7
@@ -83,6 +87,9 @@ func (v *visit) version(n *node) {
 }
 
 func (v *visit) role(n *node, cluster bool) {
+	if n.info["role"] == "" {
+		return
+	}
 	f := Finding{n.addr, "role", OK, n.info["role"], ""}
 	if n.info["role"] == "slave" {
 		f.Found = "replica of " + n.info["master_host"] + ":" + n.info["master_port"]
