@@ -64,7 +64,8 @@ func (a *attempt) contest(ctx context.Context, wait bool) (*Lease, error) {
 			// From now on it is told. It tries again at once, since the lock may have become free before that.
 			c.listen(ctx, a.latch)
 			h.waiter = c.owner()
-			h.ticket, h.try = c.ticket(a.latch, h.waiter), c.hopes.enter(h.waiter)
+			h.ticket, _ = c.ticket(a.latch, h.waiter)
+			h.try = c.hopes.enter(h.waiter)
 			a.emit(Event{Kind: EventWait})
 			continue
 		}

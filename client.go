@@ -207,7 +207,7 @@ func (c *Client) Close() error {
 	if c.quorum != nil {
 		c.quorum.Wait()
 	}
-	c.bury(context.Background()) // of all those who waited
+	c.bury(context.Background(), true) // of all those who waited
 	c.forget()
 	return c.conn.Close()
 }
@@ -266,7 +266,7 @@ func (c *Client) wake(due []*schedule.Entry) {
 		case *record:
 			c.spawn(c.introduce)
 		case *orphans:
-			c.spawn(func() { c.bury(c.closing) })
+			c.spawn(func() { c.bury(c.closing, false) })
 		}
 	}
 	c.extend(extend)

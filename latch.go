@@ -120,6 +120,8 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 		lease, err := a.try(ctx)
 		return lease, a.tooLate(err)
 	}
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
 	if !a.client.earFor(a.latch).hears() {
 		// The first to wait starts the subscription, and only if the lock is not free.
 		if lease, err := a.try(ctx); !errors.Is(err, ErrTaken) && !errors.Is(err, errTooLate) {
@@ -127,8 +129,6 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 		}
 		a.owner = a.client.owner() // the last one may have been in and out
 	}
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
 	a.client.listen(ctx, a.latch)
 	for {
 		lease, err := a.wait(ctx)
@@ -166,6 +166,18 @@ func (a *attempt) waits() {
 	}
 }
 
+// waitsAs is waits for one that stands in line. If the hook panics, nobody will be there for its grant.
+func (a *attempt) waitsAs(w *waiter) {
+	told := false
+	defer func() {
+		if !told {
+			a.client.giveUp(w)
+		}
+	}()
+	a.waits()
+	told = true
+}
+
 // tooLate is the error for the program of a grant that came too late and is not waited for again.
 func (a *attempt) tooLate(err error) error {
 	if errors.Is(err, errTooLate) {
@@ -176,7 +188,7 @@ func (a *attempt) tooLate(err error) error {
 
 // try acquires without waiting.
 func (a *attempt) try(ctx context.Context) (*Lease, error) {
-	standing, answer, err := a.client.request(ctx, a.latch, a.owner, "", 0)
+	standing, answer, err := a.client.request(ctx, a.latch, a.owner, "", "", 0)
 	if err == nil {
 		a.heard()
 	}
@@ -189,22 +201,23 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	case !standing.Inside:
 		return nil, a.failed("acquire", a.taken())
 	}
-	return a.begin(ctx, a.inside(a.owner, standing, answer, answer.resent))
+	return a.begin(ctx, a.inside(a.owner, "", standing, answer, answer.resent))
 }
 
 // wait stands in line until the latch is granted or ctx is done. errTooLate says that the grant came when it had run out.
 func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	c := a.client
 	// Before the request, not after its reply: the grant may overtake that.
-	w := c.room.enter(a.latch, a.owner, c.ticket(a.latch, a.owner), c.now())
-	standing, answer, err := c.request(ctx, a.latch, a.owner, w.ticket, a.arrival)
+	ticket, address := c.ticket(a.latch, a.owner)
+	w := c.room.enter(a.latch, a.owner, ticket, address, c.now())
+	standing, answer, err := c.request(ctx, a.latch, a.owner, ticket, address, a.arrival)
 	if err != nil {
 		a.arrival = cmp.Or(c.giveUp(w), a.arrival)
 		return nil, a.asTaken(ctx, err)
 	}
 	a.heard()
 	if c.stands(w, standing, answer) {
-		a.waits()
+		a.waitsAs(w)
 	}
 	select {
 	case g := <-w.granted:
@@ -241,11 +254,11 @@ func (l *latch) taken() error {
 }
 
 // request runs acquire.lua.
-func (c *Client) request(ctx context.Context, l *latch, owner, ticket string, arrival int64) (script.Standing, answer, error) {
+func (c *Client) request(ctx context.Context, l *latch, owner, ticket, address string, arrival int64) (script.Standing, answer, error) {
 	c.introduceOnce()
 	answer, err := c.ask(ctx, "acquire", l, l.kind.Acquire(l.keys, script.Request{
 		Owner: owner, TTL: l.options.TTL, Arg: l.arg, FenceTTL: c.options.FenceTTL,
-		Ticket: ticket, Address: c.earFor(l).address, Horizon: c.horizon(), Arrival: arrival,
+		Ticket: ticket, Address: address, Horizon: c.horizon(), Arrival: arrival,
 	}))
 	if err != nil {
 		return script.Standing{}, answer, err
@@ -257,14 +270,14 @@ func (c *Client) request(ctx context.Context, l *latch, owner, ticket string, ar
 	return standing, answer, err
 }
 
-// ticket is the ticket of an owner of this client.
-func (c *Client) ticket(l *latch, owner string) string {
+// ticket is the ticket of an owner of this client, and the address in it.
+func (c *Client) ticket(l *latch, owner string) (ticket, address string) {
 	e := c.earFor(l)
 	return script.Ticket{
 		// In a cluster, who hears a plain message at another node is not counted.
 		Anyway: !e.hears() || c.conn.Target().Cluster && !e.sharded, Sharded: e.sharded,
 		Kind: l.kind.Name, Address: e.address, TTL: l.options.TTL, Arg: l.arg, Owner: owner,
-	}.String()
+	}.String(), e.address
 }
 
 // grant is an acquisition as Redis made it.
@@ -276,13 +289,14 @@ type grant struct {
 	anchor clock.Reading // no later than the moment at which Redis set the expiry
 	ttl    time.Duration // that it set, at least
 	resent bool          // a request for it got no answer, and may arrive when all is over
+	ticket string        // that such a request carries; "" if none
 	passed bool          // it is that of a lease of this client
 	err    error         // it is none: waiting cannot help any more
 }
 
 // inside is the grant that an answer of Redis tells.
-func (l *latch) inside(owner string, s script.Standing, a answer, resent bool) grant {
-	g := grant{owner: owner, token: s.Token, got: s.Got, anchor: a.sent, ttl: l.options.TTL, resent: resent}
+func (l *latch) inside(owner, ticket string, s script.Standing, a answer, resent bool) grant {
+	g := grant{owner: owner, token: s.Token, got: s.Got, anchor: a.sent, ttl: l.options.TTL, resent: resent, ticket: ticket}
 	if s.Anew {
 		g.spare = l.spare()
 	}
@@ -300,37 +314,42 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 	}
 	c := a.client
 	a.owner = g.owner
+	begun := false
+	defer func() {
+		if !begun { // also when the hook panicked
+			c.abandon(a.latch, g.owner, g.ticket)
+		}
+	}()
 	if err := c.usable(ctx); err != nil {
-		c.abandon(a.latch, a.owner, "")
 		return nil, a.asTaken(ctx, a.failed("acquire", err))
 	}
 	if left := g.ttl - c.now().Since(g.anchor); left < a.least(g.ttl) {
 		reply, err := c.ask(ctx, "extend", a.latch, a.kind.Renew(a.keys, a.owner, a.options.TTL, g.got))
 		if err != nil {
-			c.abandon(a.latch, a.owner, "")
 			return nil, a.asTaken(ctx, err)
 		}
 		if !script.Done(reply.Reply) {
+			begun = !g.resent // there is nothing left to undo
 			return nil, errTooLate
 		}
 		g.anchor, g.ttl = reply.sent, a.options.TTL
 	}
 	if a.options.Replicas > 0 && !g.passed {
 		if err := a.replicate(ctx); err != nil {
-			c.abandon(a.latch, a.owner, "")
 			return nil, a.asTaken(ctx, err)
 		}
 	}
-	lease := newLease(a, g)
-	left := g.ttl - drift(g.ttl) - lease.acquired.Since(g.anchor)
+	now := c.now()
+	left := g.ttl - drift(g.ttl) - now.Since(g.anchor)
 	if left <= 0 { // even the extend took too long
-		c.abandon(a.latch, a.owner, "")
 		return nil, errTooLate
 	}
+	a.emit(Event{Kind: EventGrant, Token: g.token, Waited: now.Since(a.start), Remaining: left})
+	lease := newLease(a, g, now)
+	begun = true
 	if c.closing.Err() != nil { // Close may have looked for leases before this one was there
 		lease.lose(errDisowned)
 	}
-	a.emit(Event{Kind: EventGrant, Token: g.token, Waited: lease.acquired.Since(a.start), Remaining: left})
 	return lease, nil
 }
 

@@ -32,6 +32,7 @@ type Lease struct {
 
 	mu       sync.Mutex // guards what is below
 	resent   bool       // see grant
+	ticket   string     // if it is resent
 	state    leaseState
 	anchor   clock.Reading // before the last confirmed request was sent
 	ttl      time.Duration // that Redis set then, at least
@@ -54,11 +55,13 @@ const (
 	lost
 )
 
-func newLease(a *attempt, g grant) *Lease {
-	now := a.client.now()
+func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 	l := &Lease{
 		latch: a.latch, owner: g.owner, token: g.token, got: g.got, acquired: now, resent: g.resent,
 		anchor: g.anchor, ttl: g.ttl, validity: g.ttl - drift(g.ttl), spare: g.spare,
+	}
+	if g.resent {
+		l.ticket = g.ticket // which else nobody needs
 	}
 	l.ctx.lease = l
 	l.ctx.Context, l.cancel = context.WithCancelCause(a.ctx)
@@ -170,7 +173,8 @@ func (l *Lease) Extend(ctx context.Context) error {
 }
 
 // Release gives the lock up and lets in whoever is next in line. The lease's context is done before the request is sent, so finish the
-// work first. Release is bounded by Options.RequestTimeout; ctx being done does not stop it, since a lock that stays behind helps nobody.
+// work first. Release is bounded by Options.RequestTimeout, after an Extend of the program's that is under way; ctx being done does not stop
+// it, since a lock that stays behind helps nobody.
 //
 // It returns nil if the lease was released, also by an earlier call, and the [*LostError] if the lease had been lost: the work may then
 // have overlapped with that of the next holder. If Redis does not answer, the error matches [ErrUnreachable], and Release may be called
@@ -208,11 +212,11 @@ func (l *Lease) release(ctx context.Context, result string) (holds int, err erro
 		event = l.losing(errGone)
 		err = l.err
 	}
-	resent := l.resent
+	resent, ticket := l.resent, l.ticket
 	l.leave() // not before: who released it, and wants it again, may then be among those that the next acquisition is for
 	l.unlock(event)
 	if resent {
-		c.abandon(l.latch, l.owner, "") // the request that got no answer would bring it back
+		c.abandon(l.latch, l.owner, ticket) // the request that got no answer would bring it back
 	}
 	return max(holds, 0), err
 }
@@ -224,7 +228,7 @@ func (l *Lease) suspect() {
 	defer l.mu.Unlock()
 	l.resent = true
 	if l.state > ended || l.state == ended && l.flight == nil {
-		l.latch.client.abandon(l.latch, l.owner, "")
+		l.latch.client.abandon(l.latch, l.owner, l.ticket)
 	}
 }
 

@@ -2,6 +2,7 @@ package redlatch
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,9 +35,9 @@ type room struct {
 
 // departure is an attempt that gave up while it waited.
 type departure struct {
-	owner string
-	latch *latch
-	until time.Time // a request of its that was on its way may arrive until then
+	owner, ticket string
+	latch         *latch
+	until         time.Time // a request of its that was on its way may arrive until then
 }
 
 // lineID is a latch that is waited for. Two kinds under one name are two lines; Redis refuses one of them.
@@ -60,6 +61,7 @@ type waiter struct {
 
 	owner   string        // changes when its place in line has to be asked for again
 	ticket  string        // of that owner
+	address string        // in the ticket: only an await from there keeps the ticket's client believed alive
 	arrival int64         // its place; 0 until Redis told
 	asking  bool          // a request for its place is under way
 	resent  bool          // a request for its place got no answer, and may arrive late
@@ -73,7 +75,7 @@ func (r *room) init() {
 }
 
 // enter adds a waiter whose ticket is about to be sent.
-func (r *room) enter(l *latch, owner, ticket string, now clock.Reading) *waiter {
+func (r *room) enter(l *latch, owner, ticket, address string, now clock.Reading) *waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := lineID{l.kind.Name, l.keys.State}
@@ -84,7 +86,9 @@ func (r *room) enter(l *latch, owner, ticket string, now clock.Reading) *waiter 
 		r.lines[id] = ln
 	}
 	ln.ttl = min(ln.ttl, l.options.TTL)
-	w := &waiter{latch: l, line: ln, owner: owner, ticket: ticket, anchor: now, granted: make(chan grant, 1), present: true}
+	w := &waiter{
+		latch: l, line: ln, owner: owner, ticket: ticket, address: address, anchor: now, granted: make(chan grant, 1), present: true,
+	}
 	ln.waiters[w] = struct{}{}
 	r.waiters[owner] = w
 	return w
@@ -141,28 +145,33 @@ func (r *room) depart(w *waiter, now, until time.Time) (owner, ticket string, ar
 	for len(r.gone) > 0 && r.gone[0].until.Before(now) {
 		r.gone = r.gone[1:]
 	}
-	r.gone = append(r.gone, departure{w.owner, w.latch, until})
+	r.gone = append(r.gone, departure{w.owner, w.ticket, w.latch, until})
 	return w.owner, w.ticket, w.arrival
 }
 
-// gaveUp is the latch that this owner waited for before it gave up, or nil if it is none of those.
-func (r *room) gaveUp(owner string) *latch {
+// gaveUp is how this owner gave up; without a latch if it is none of those that did.
+func (r *room) gaveUp(owner string) departure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, d := range r.gone {
 		if d.owner == owner {
-			return d.latch
+			return d
 		}
 	}
-	return nil
+	return departure{}
 }
 
 // giveUp takes a waiter out of the line, here and in Redis, and gives back the latch if it was granted in that moment. It returns the place that it had.
 func (c *Client) giveUp(w *waiter) (arrival int64) {
 	now := c.now().Time()
-	owner, ticket, arrival := c.room.depart(w, now, now.Add(max(w.latch.options.TTL, c.horizon())))
+	owner, ticket, arrival := c.room.depart(w, now, now.Add(c.horizon()))
 	c.abandon(w.latch, owner, ticket)
 	return arrival
+}
+
+// inside is the grant that an answer of Redis tells a waiter.
+func (w *waiter) inside(s script.Standing, a answer) grant {
+	return w.latch.inside(w.owner, w.ticket, s, a, w.resent)
 }
 
 // stands takes in the answer to a request for a place, and reports whether the waiter is in line.
@@ -175,7 +184,7 @@ func (c *Client) stands(w *waiter, s script.Standing, a answer) bool {
 	}
 	if s.Inside {
 		c.room.remove(w)
-		w.granted <- w.latch.inside(w.owner, s, a, w.resent)
+		w.granted <- w.inside(s, a)
 		return false
 	}
 	w.arrival, w.anchor, w.asking = s.Arrival, a.sent, false
@@ -209,7 +218,7 @@ func (c *Client) beat(ln *line) {
 		return
 	}
 	next := c.pace(ln, false, 0, false)
-	for chunk := range slices.Chunk(waiters, maxAwait) {
+	for _, chunk := range roundsOf(waiters) {
 		d, err := c.await(ln, chunk)
 		if err != nil {
 			next = min(next, jitter(deafPace, 0.3)) // it has tried for a while already
@@ -223,6 +232,21 @@ func (c *Client) beat(ln *line) {
 	if len(ln.waiters) > 0 {
 		c.schedule.Advance(&ln.entry, c.now().Time().Add(next))
 	}
+}
+
+// roundsOf is these waiters in groups that one await can ask for: with the same address, of which there are two if a client in a cluster
+// began to listen for this very latch while some waited already.
+func roundsOf(waiters []*waiter) (rounds [][]*waiter) {
+	slices.SortFunc(waiters, func(a, b *waiter) int { return strings.Compare(a.address, b.address) })
+	for len(waiters) > 0 {
+		n := slices.IndexFunc(waiters, func(w *waiter) bool { return w.address != waiters[0].address })
+		if n < 0 {
+			n = len(waiters)
+		}
+		rounds = slices.AppendSeq(rounds, slices.Chunk(waiters[:n], maxAwait))
+		waiters = waiters[n:]
+	}
+	return rounds
 }
 
 // roll begins an await of the line and returns who is to be asked for, unless one is under way.
@@ -242,15 +266,18 @@ func (r *room) roll(ln *line) (waiters []*waiter, ok bool) {
 	return waiters, true
 }
 
-// await asks how these waiters stand, and returns when to ask again.
+// await asks how these waiters stand, who have the same address, and returns when to ask again.
 func (c *Client) await(ln *line, waiters []*waiter) (time.Duration, error) {
 	tickets, l := make([]string, len(waiters)), ln.latch
 	c.room.mu.Lock()
+	address := waiters[0].address
 	for i, w := range waiters {
+		// It is tempting to ask from where the client listens by now. The anchor below would move, and with it the deadline of a grant to
+		// come, while in Redis nothing does: two could hold.
 		tickets[i] = w.ticket
 	}
 	c.room.mu.Unlock()
-	answer, err := c.ask(c.closing, "wait for", l, l.kind.Await(l.keys, c.earFor(l).address, c.horizon(), c.options.FenceTTL, tickets))
+	answer, err := c.ask(c.closing, "wait for", l, l.kind.Await(l.keys, address, c.horizon(), c.options.FenceTTL, tickets))
 	var stand script.Line
 	if err == nil {
 		stand, err = script.ParseAwait(answer.Reply, len(tickets))
@@ -275,7 +302,7 @@ func (c *Client) settle(w *waiter, ticket string, s script.Standing, a answer) {
 	case !w.present || w.ticket != ticket:
 	case s.Inside: // the message was lost, or is on its way
 		c.room.remove(w)
-		w.granted <- w.latch.inside(w.owner, s, a, w.resent)
+		w.granted <- w.inside(s, a)
 	case s.Missing:
 		c.restore(w)
 	default:
@@ -286,17 +313,22 @@ func (c *Client) settle(w *waiter, ticket string, s script.Standing, a answer) {
 // restore asks for a waiter's place again, with the room's mu held: Redis lost the line, or passed over this client when it did not hear.
 // It takes a new owner, since the old one may have been inside and run out: if its grant is only late, it must not count any more.
 func (c *Client) restore(w *waiter) {
+	if w.resent {
+		c.abandon(w.latch, w.owner, w.ticket) // a request for its place may still arrive
+		w.resent = false
+	}
 	delete(c.room.waiters, w.owner)
 	w.owner = c.owner()
-	w.ticket, w.asking = c.ticket(w.latch, w.owner), true
+	w.ticket, w.address = c.ticket(w.latch, w.owner)
+	w.asking, w.anchor = true, c.now()
 	c.room.waiters[w.owner] = w
-	w.anchor = c.now()
-	owner, ticket, arrival := w.owner, w.ticket, w.arrival
+	owner, ticket, address, arrival := w.owner, w.ticket, w.address, w.arrival
 	c.spawn(func() {
-		for c.room.has(w) {
-			standing, answer, err := c.request(c.closing, w.latch, owner, ticket, arrival)
+		for failed := false; c.room.has(w); failed = true {
+			standing, answer, err := c.request(c.closing, w.latch, owner, ticket, address, arrival)
 			switch {
 			case err == nil:
+				answer.resent = answer.resent || failed
 				c.stands(w, standing, answer)
 				return
 			case standing.Refused != "":

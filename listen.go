@@ -197,7 +197,7 @@ func (c *Client) hear(message string) {
 func (c *Client) hearGrant(owner string, token int64, got string) {
 	waiting := c.room.deliver(owner, func(w *waiter) grant {
 		return grant{
-			owner: owner, token: token, spare: w.latch.spare(), got: got, resent: w.resent,
+			owner: owner, token: token, spare: w.latch.spare(), got: got, resent: w.resent, ticket: w.ticket,
 			anchor: w.anchor, ttl: min(w.latch.options.TTL, c.horizon()),
 		}
 	})
@@ -206,17 +206,18 @@ func (c *Client) hearGrant(owner string, token int64, got string) {
 	}
 	// It is tempting to give back whatever nobody waits for. But an await, or the acquire itself, may have told this grant first, and
 	// then a lease is in use. Only what was given up is given back: a request that was on its way put it in line after all.
-	if l := c.room.gaveUp(owner); l != nil {
-		c.abandon(l, owner, "")
+	if d := c.room.gaveUp(owner); d.latch != nil {
+		c.abandon(d.latch, owner, d.ticket)
 	}
 }
 
-// hearRevoke has the lease extended at once, which finds out whether it is really gone.
+// hearRevoke has the lease doubted.
 func (c *Client) hearRevoke(owner string) {
 	c.relays.revoke(owner) // before the look: between two holders of a relay there is no lease
 	for _, e := range c.schedule.Entries() {
 		if lease, ok := e.Owner.(*Lease); ok && lease.owner == owner {
-			lease.hurry()
+			lease.mu.Lock()
+			lease.unlock(lease.doubt()...)
 		}
 	}
 }

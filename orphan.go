@@ -18,9 +18,17 @@ import (
 type orphan struct {
 	node    int // among the client's nodes
 	release conn.Call
+	next    time.Time // not released again before
 	until   time.Time // by then it is gone by itself
 	looks   int       // how often Redis said that it was not inside
 }
+
+// A ticket is not gone by itself when a lease is: whoever else of its client waits keeps it believed alive, and it would be served in turn,
+// to nobody. It is released until Redis answers, or the line is gone.
+const (
+	lineLingers = time.Hour // as in line.lua
+	maxOrphans  = 1 << 16   // of an outage; the oldest ones are forgotten
+)
 
 // orphans are those of a client.
 type orphans struct {
@@ -39,7 +47,11 @@ func (c *Client) abandon(l *latch, owner, ticket string) {
 
 // abandonAt makes an owner an orphan at one node of a quorum.
 func (c *Client) abandonAt(node int, l *latch, owner, ticket string) {
-	c.releaseLater(node, l.kind.Release(l.keys, owner, ticket, "", c.options.FenceTTL), max(l.options.TTL, c.horizon()))
+	until := max(l.options.TTL, c.horizon())
+	if ticket != "" {
+		until = max(until, lineLingers)
+	}
+	c.releaseLater(node, l.kind.Release(l.keys, owner, ticket, "", c.options.FenceTTL), until)
 }
 
 // releaseLater sends a release in the background. It is not needed any more when that time has passed.
@@ -47,8 +59,14 @@ func (c *Client) releaseLater(node int, release conn.Call, until time.Duration) 
 	now := c.now().Time()
 	c.orphans.mu.Lock()
 	defer c.orphans.mu.Unlock()
-	c.orphans.list = append(c.orphans.list, orphan{node: node, release: release, until: now.Add(until)})
+	c.orphans.add(orphan{node: node, release: release, next: now, until: now.Add(until)})
 	c.schedule.Advance(&c.orphans.entry, now)
+}
+
+// add keeps some more, with mu held.
+func (os *orphans) add(more ...orphan) {
+	os.list = append(os.list, more...)
+	os.list = os.list[max(0, len(os.list)-maxOrphans):]
 }
 
 // nodes is the servers that this client talks to, each by itself: one, but for a quorum.
@@ -59,16 +77,22 @@ func (c *Client) nodes() []conn.Conn {
 	return []conn.Conn{c.conn}
 }
 
-// bury releases all orphans, once. Those that have to be looked at again are left for next time.
-func (c *Client) bury(ctx context.Context) {
-	c.orphans.mu.Lock()
-	list := c.orphans.list
-	c.orphans.list = nil
-	c.orphans.mu.Unlock()
+// bury releases the orphans that are due, or all if this is the last time. Those that have to be looked at again are left for next time: a
+// while later, however many others there are until then, since what is to be undone takes that while to arrive.
+func (c *Client) bury(ctx context.Context, last bool) {
+	now := c.now().Time()
 	byNode := make(map[int][]orphan)
-	for _, o := range list {
-		byNode[o.node] = append(byNode[o.node], o)
-	}
+	c.orphans.mu.Lock()
+	c.orphans.list = slices.DeleteFunc(c.orphans.list, func(o orphan) bool {
+		due := last || !o.next.After(now)
+		if due {
+			byNode[o.node] = append(byNode[o.node], o)
+		} else {
+			c.schedule.Advance(&c.orphans.entry, o.next)
+		}
+		return due
+	})
+	c.orphans.mu.Unlock()
 	var buried sync.WaitGroup
 	for node, list := range byNode {
 		buried.Go(func() { c.buryAt(ctx, c.nodes()[node], list) })
@@ -89,10 +113,14 @@ func (c *Client) buryAt(ctx context.Context, node conn.Conn, list []orphan) {
 	if len(left) == 0 {
 		return
 	}
+	next := c.now().Time().Add(jitter(c.options.RequestTimeout/3, 0.3))
+	for i := range left {
+		left[i].next = next
+	}
 	c.orphans.mu.Lock()
 	defer c.orphans.mu.Unlock()
-	c.orphans.list = append(c.orphans.list, left...)
-	c.schedule.Advance(&c.orphans.entry, c.now().Time().Add(jitter(c.options.RequestTimeout/3, 0.3)))
+	c.orphans.add(left...)
+	c.schedule.Advance(&c.orphans.entry, next)
 }
 
 // buryBatch returns those that have to be looked at again, and whether nothing at all was answered. If Redis says that an owner was not

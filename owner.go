@@ -3,6 +3,8 @@ package redlatch
 import (
 	"context"
 	"fmt"
+
+	"github.com/redlatch/redlatch/internal/script"
 )
 
 // Go knows no identity of goroutines, so who enters a lock again must be said. A lease's context says it: it carries the lease to
@@ -28,7 +30,7 @@ type ownerContext struct {
 }
 
 func (c ownerContext) Value(key any) any {
-	if _, ok := key.(*latch); ok {
+	if l, ok := key.(*latch); ok && (l.kind == script.Reentrant || l.kind == script.RWMutex) {
 		return c.owner
 	}
 	return c.Context.Value(key)

@@ -142,17 +142,17 @@ func (a *attempt) carry(ctx context.Context, r *relay, lease *Lease, err error) 
 // carry makes the lease one that can be passed on, to those who are waiting now.
 func (l *Lease) carry(r *relay) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	others, revoked := l.latch.client.relays.look(r)
 	l.spare = min(l.spare, others)
 	l.relay = r
+	var events []Event
 	switch {
 	case l.state > inJeopardy: // so soon
 		l.leave()
 	case revoked == l.owner: // while nobody here held it
-		l.extendAt = l.latch.client.now().Time()
-		l.reschedule()
+		events = l.doubt()
 	}
+	l.unlock(events...)
 }
 
 // pass hands a lease that has just been given up on to the next in the relay. One that is in jeopardy, was taken by force or should be extended
@@ -162,7 +162,7 @@ func (l *Lease) pass(was leaseState) bool {
 	l.mu.Lock()
 	r, spare := l.relay, l.spare
 	g := grant{
-		owner: l.owner, token: l.token + 1, spare: spare - 1, anchor: l.anchor, ttl: l.ttl, resent: l.resent, passed: true,
+		owner: l.owner, token: l.token + 1, spare: spare - 1, anchor: l.anchor, ttl: l.ttl, resent: l.resent, ticket: l.ticket, passed: true,
 	}
 	due := !c.now().Time().Before(l.extendAt)
 	l.mu.Unlock()
@@ -207,7 +207,7 @@ func (c *Client) decline(l *latch, r *relay, t turn) {
 			next <- t
 			return
 		}
-		c.abandon(l, t.baton.owner, "")
+		c.abandon(l, t.baton.owner, t.baton.ticket)
 		rs.next(r, 0)
 	}
 }

@@ -20,7 +20,8 @@ type answer struct {
 	resent bool          // earlier requests got no usable answer, and may have taken place
 }
 
-// ask runs one script and resends it until there is an answer, for Options.RequestTimeout at most; one request gets a third of that.
+// ask runs one script and resends it until there is an answer. One request gets a third of Options.RequestTimeout, and the last one begins
+// before the whole of it is over. When the client is being closed, it resends nothing, and the error matches ErrClosed, too.
 // Every script may run twice, so a resend is always sound. The error is ctx's, the server's own, or matches ErrUnreachable, also
 // together with ctx's if a deadline passed; after all but the server's own, the script may have run, or may still run.
 func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call) (answer, error) {
@@ -51,6 +52,9 @@ func (c *Client) askAt(ctx context.Context, node conn.Conn, doing string, l *lat
 		}
 		if sent := (*conn.ReplyError)(nil); said == nil || errors.As(result.Err, &sent) {
 			said = result.Err
+		}
+		if c.closing.Err() != nil {
+			return answer{}, l.failed(doing, fmt.Errorf("%w: %w: %w", ErrClosed, ErrUnreachable, said))
 		}
 		wait := pause(n)
 		if c.now().Since(start)+wait >= patience {

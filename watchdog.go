@@ -67,14 +67,18 @@ func (l *Lease) overdueLocked() bool {
 	return longest > 0 && l.latch.client.now().Since(l.acquired) >= longest
 }
 
-// hurry has the watchdog extend the lease at once.
-func (l *Lease) hurry() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state <= inJeopardy {
-		l.extendAt = l.latch.client.now().Time()
-		l.reschedule()
+// doubt takes in the word that the lease was taken by force, with mu held. The lease is extended at once, which finds out whether it is
+// really gone; one that is not extended any more is lost by that word alone.
+func (l *Lease) doubt() []Event {
+	switch {
+	case l.state > inJeopardy:
+		return nil
+	case !l.renews():
+		return []Event{l.losing(errGone)}
 	}
+	l.extendAt = l.latch.client.now().Time()
+	l.reschedule()
+	return nil
 }
 
 // extend sends the extends of these leases, which have begun, in batches.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -198,4 +199,63 @@ func TestGrantsStayOnTheirShard(t *testing.T) {
 		t.Error("the holder was not told")
 	}
 	eventually(t, "nobody listening any more", func() bool { return owner.Do("PUBSUB", "SHARDCHANNELS") == "" })
+}
+
+// TestTicketsOfTwoAddresses: a client that waits for many names hears grants of one more by its plain channel, and later, when it waits for fewer,
+// by a channel of that name. Who stands in line with the first address must be kept believed alive there: what it is granted is no longer than
+// that in Redis, and its deadline must not be later.
+func TestTicketsOfTwoAddresses(t *testing.T) {
+	t.Parallel()
+	const channels = 64 // names with a channel of their own
+	s := redistest.StartCluster(t, 1)[0]
+	if s.Do("COMMAND", "INFO", "ssubscribe") == "" {
+		t.Skip("this server has no sharded channels, which are new in Redis 7.0")
+	}
+	url := "redis+cluster://" + s.Addr()
+	o := inOrder(brisk(30 * time.Second))
+	o.Heartbeat = time.Second
+	holder, c := open(t, url, sluggish()), open(t, url, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	for i := range channels {
+		name := fmt.Sprint("n", i)
+		lock(t, holder.Mutex(name))
+		waits := t.Context()
+		if i == 0 {
+			waits = ctx
+		}
+		goLock(waits, c.Mutex(name))
+		queued(t, s, name, 1)
+	}
+	held := lock(t, holder.Mutex("x"))
+	first := goLock(t.Context(), c.Mutex("x"))
+	queued(t, s, "x", 1)
+	plain := s.Do("ZRANGE", clientsKey("x"), "0", "-1")
+	cancel()
+	eventually(t, "one channel less", func() bool { return !strings.Contains(s.Do("PUBSUB", "SHARDCHANNELS"), "redlatch:n0}") })
+	second := goLock(t.Context(), c.Mutex("x"))
+	queued(t, s, "x", 2)
+	eventually(t, "two addresses", func() bool { return s.Do("ZCARD", clientsKey("x")) == "2" })
+	until, err := strconv.ParseInt(s.Do("ZSCORE", clientsKey("x"), plain), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest(t.Context(), time.Until(time.UnixMilli(until))-200*time.Millisecond)
+	release(t, held)
+	l := await(t, first)
+	var inRedis, here time.Duration
+	for range 3 { // an extend in between would make it longer here
+		ms, err := strconv.Atoi(s.Do("PTTL", stateKey("x")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inRedis, here = time.Duration(ms+1)*time.Millisecond, l.Remaining()
+		if here <= inRedis {
+			break
+		}
+	}
+	if here > inRedis {
+		t.Errorf("the lease has %v left, and in Redis %v", here, inRedis)
+	}
+	release(t, l)
+	release(t, await(t, second))
 }

@@ -49,7 +49,7 @@ func TestFailoverWhileManyContend(t *testing.T) {
 func TestLeaseThatTheNewMasterKnowsGoesOn(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartSentinels(t)
-	holder, waiter := open(t, g.URL(), brisk(failoverTTL)), open(t, g.URL(), brisk(failoverTTL))
+	holder, waiter := open(t, g.URL(), brisk(lasting)), open(t, g.URL(), brisk(lasting))
 	l := lock(t, holder.Mutex("a"))
 	next := goLock(within(t, patience), waiter.Mutex("a"))
 	eventually(t, "the waiter is in line", func() bool { return g.Master().Do("ZCARD", queueKey("a")) == "1" })

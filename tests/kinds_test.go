@@ -142,6 +142,18 @@ func TestOnceOfAProcessThatDied(t *testing.T) {
 	}
 }
 
+// TestWithOwnerHidesNoDeadlock: a name under which others enter again means nothing to a mutex.
+func TestWithOwnerHidesNoDeadlock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := open(t, s.URL(), sluggish()).Mutex("a")
+	held := lock(t, m)
+	if _, err := m.Lock(redlatch.WithOwner(held.Context(), "job")); !errors.Is(err, redlatch.ErrDeadlock) {
+		t.Errorf("Lock = %v, want ErrDeadlock", err)
+	}
+	release(t, held)
+}
+
 // TestObserveKnowsTheProcess: an observer that looks as soon as there is a new leader finds out which process that is.
 func TestObserveKnowsTheProcess(t *testing.T) {
 	t.Parallel()

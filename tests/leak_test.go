@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strconv"
 	"strings"
@@ -110,6 +111,34 @@ func waiting(t reporter, c *redlatch.Client, name string) int {
 }
 
 // TestCloseEndsWaitsAndLeases: what is held is not released, as the work may go on; and nobody waits for a client that is gone.
+// TestCloseIsBounded: Close does not wait for a server that hangs any longer than one request may take.
+func TestCloseIsBounded(t *testing.T) {
+	t.Parallel()
+	const timeout = 3 * time.Second
+	s := redistest.Start(t)
+	c, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{RequestTimeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, lock(t, c.Mutex("a")))
+	s.Pause()
+	defer s.Resume()
+	underWay := make(chan struct{})
+	go func() {
+		defer close(underWay)
+		if _, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrClosed) {
+			t.Errorf("TryLock = %v, want ErrClosed", err)
+		}
+	}()
+	rest(t.Context(), timeout/30)
+	start := time.Now()
+	_ = c.Close()
+	if took := time.Since(start); took > timeout*3/2 { // the option promises once
+		t.Errorf("Close took %v with a request timeout of %v", took, timeout)
+	}
+	receive(t, underWay, "TryLock")
+}
+
 func TestCloseEndsWaitsAndLeases(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -259,3 +259,35 @@ func wantNoDeadLease(t *testing.T, call string, l *redlatch.Lease, err error) {
 		t.Errorf("%s returned a lease with %v left, when every reply takes longer than the TTL", call, l.Remaining())
 	}
 }
+
+// TestTicketsGivenUpInAnOutage: goroutines give up while Redis is out of reach, for longer than their leases would last, and another of the same
+// client waits on, which keeps all their tickets believed alive. Nobody is there for what they would be granted.
+func TestTicketsGivenUpInAnOutage(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Second
+	s := redistest.Start(t)
+	p := startProxy(t, s)
+	held := lock(t, open(t, s.URL(), sluggish()).Mutex("a"))
+	c := open(t, p.url(), inOrder(brisk(ttl)))
+	hearing(t, s, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	var gone []<-chan outcome
+	for range 5 {
+		gone = append(gone, goLock(ctx, c.Mutex("a")))
+	}
+	queued(t, s, "a", 5)
+	stays := goLock(t.Context(), c.Mutex("a"))
+	queued(t, s, "a", 6)
+	p.swallow(requests)
+	p.swallow(replies)
+	cancel()
+	for _, g := range gone {
+		_ = awaitError(t, g)
+	}
+	rest(t.Context(), 3*ttl)
+	p.heal()
+	queued(t, s, "a", 1)
+	release(t, held)
+	release(t, await(t, stays))
+	wantNothingLeft(t, s, "a")
+}

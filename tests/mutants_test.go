@@ -26,6 +26,34 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"heartbeat from another address than the ticket's", "line.go",
+		"address := waiters[0].address", "address := c.earFor(l).address", "TestTicketsOfTwoAddresses",
+	},
+	{
+		"word of a forced release that a lease without a watchdog ignores", "watchdog.go",
+		"	case !l.renews():\n		return []Event", "	case false:\n		return []Event", "TestForceReleaseTellsTheHolder",
+	},
+	{
+		"ticket of one who gave up that is forgotten in an outage", "orphan.go",
+		"	if ticket != \"\" {\n", "	if false {\n", "TestTicketsGivenUpInAnOutage",
+	},
+	{
+		"second look that does not wait", "orphan.go",
+		"due := last || !o.next.After(now)", "due := last || !o.next.After(now.Add(time.Hour))", "TestStragglerAmongOthersWhoGiveUp",
+	},
+	{
+		"undoing a request without its ticket", "lease.go",
+		"l.ticket = g.ticket", "l.ticket = \"\"", "TestStragglerWithATicket",
+	},
+	{
+		"grant that a panic leaves behind", "latch.go",
+		"if !begun {", "if false {", "TestHookPanicsAtGrant",
+	},
+	{
+		"waiter that a panic leaves behind", "latch.go",
+		"if !told {", "if false {", "TestHookPanicsAtWait",
+	},
+	{
 		"slot that counts for another", "internal/script/lua/confirm.lua",
 		" and agrees(ARGV[1], ARGV[3])", "", "TestQuorumCountsOneSlot",
 	},
@@ -286,7 +314,7 @@ var mutants = []mutant{
 	},
 	{
 		"nothing undone when the caller gave up", "orphan.go",
-		"c.orphans.list = append(c.orphans.list, orphan{", "_ = append(c.orphans.list, orphan{",
+		"c.orphans.add(orphan{", "_ = (orphan{",
 		"TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp|TestCancelAtTheMomentOfTheGrant",
 	},
 	{

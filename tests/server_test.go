@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -94,6 +95,23 @@ func TestServerHangsForLessThanTheTTL(t *testing.T) {
 }
 
 // TestServerHangsForLongerThanTheTTL: with rueidislock's late cancel two held for 2.5 s.
+// TestMaxWaitWhileTheServerHangs: it bounds Lock from the first request on.
+func TestMaxWaitWhileTheServerHangs(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	s.Pause()
+	defer s.Resume()
+	start := time.Now()
+	_, err := c.Mutex("a").With(redlatch.LeaseOptions{MaxWait: 100 * time.Millisecond}).Lock(t.Context())
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, redlatch.ErrUnreachable) {
+		t.Errorf("Lock = %v, want ErrUnreachable and context.DeadlineExceeded", err)
+	}
+	if took := time.Since(start); took > patience/4 { // a request has a third of that
+		t.Errorf("Lock took %v", took)
+	}
+}
+
 func TestServerHangsForLongerThanTheTTL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

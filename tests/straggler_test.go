@@ -154,3 +154,48 @@ func TestStragglingRenewalIsNothing(t *testing.T) {
 	}
 	release(t, second)
 }
+
+// TestStragglerWithATicket: it takes a place in line for an owner that has been in and out, while somebody else is inside.
+func TestStragglerWithATicket(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	other := open(t, s.URL(), sluggish()).Mutex("a")
+	held := lock(t, other)
+	o := brisk(lasting)
+	o.RequestTimeout = patience / 3 // so that the second look comes after the straggler
+	c, late := openStraggling(t, s, o)
+	hearing(t, s, c)
+	late.keep("mutex acquire")
+	result := goLock(t.Context(), c.Mutex("a"))
+	queued(t, s, "a", 1)
+	release(t, held)
+	release(t, await(t, result))
+	held = lock(t, other)
+	late.deliver(t)
+	queued(t, s, "a", 0)
+	release(t, held)
+}
+
+// TestStragglerAmongOthersWhoGiveUp: what is looked at a second time is looked at a while later, also when there is more to release until then.
+func TestStragglerAmongOthersWhoGiveUp(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := brisk(lasting)
+	o.RequestTimeout = patience / 3
+	c, late := openStraggling(t, s, o)
+	hearing(t, s, c)
+	held := lock(t, open(t, s.URL(), sluggish()).Mutex("b"))
+	late.keep("mutex acquire")
+	release(t, lock(t, c.Mutex("a")))
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		result := goLock(ctx, c.Mutex("b"))
+		queued(t, s, "b", 1)
+		cancel()
+		_ = awaitError(t, result)
+		queued(t, s, "b", 0)
+	}
+	late.deliver(t)
+	awaitFree(t, s, "a")
+	release(t, held)
+}

@@ -39,6 +39,11 @@ func margin(ttl time.Duration) time.Duration {
 // keep returns when the command has ended, and why the lease was lost if it was.
 func (k *keeper) keep() (child.Status, error) {
 	for {
+		select {
+		case <-k.child.Exited(): // first: what has ended cannot be stopped
+			return k.child.Status(), k.lease.Err()
+		default:
+		}
 		if cause := k.doomed(); cause != nil {
 			return k.stop(cause), cause
 		}
@@ -49,8 +54,6 @@ func (k *keeper) keep() (child.Status, error) {
 		timer := time.NewTimer(min(tick, k.lease.Remaining()-k.reserve()))
 		select {
 		case <-k.child.Exited():
-			timer.Stop()
-			return k.child.Status(), k.lease.Err()
 		case sig := <-k.signals:
 			k.forward(sig)
 		case <-k.child.Stopped():

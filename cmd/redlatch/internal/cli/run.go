@@ -235,6 +235,8 @@ func (r *run) hear(_ context.Context, e redlatch.Event) {
 		case r.waits <- struct{}{}:
 		default:
 		}
+	case redlatch.EventExtend:
+		r.trouble.Store(nil)
 	case redlatch.EventExtendFailed:
 		r.trouble.Store(&e.Err)
 	case redlatch.EventJeopardy:

@@ -96,21 +96,33 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 		return nil
 	}
 	defer client.Close()
+	cluster = cluster || client.Mode() == rueidis.ClientModeCluster
 	servers := client.Nodes()
 	if !cluster && len(servers) == 0 {
 		servers = map[string]rueidis.Client{addr: client}
 	}
+	var masters []*node
 	for _, at := range slices.Sorted(keysOf(servers)) {
 		n := &node{addr: at, client: servers[at], conn: redlatchrueidis.New(servers[at], at)}
 		v.server(ctx, n, cluster)
 		v.shards = cluster && v.shards
+		if n.info["role"] == "master" {
+			masters = append(masters, n)
+		}
 	}
 	one := &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
 	if cluster {
 		v.cluster(ctx, one)
+	} else {
+		masters = []*node{one}
 	}
-	v.rights(ctx, one)
-	v.listening(ctx, one)
+	for _, n := range masters { // each has users of its own
+		v.rights(ctx, n)
+	}
+	v.listening(ctx, one, false)
+	if v.shards {
+		v.listening(ctx, one, true)
+	}
 	if len(v.URLs) > 1 {
 		v.epochs(ctx, one)
 	}

@@ -134,6 +134,9 @@ func TestReplicas(t *testing.T) {
 	master.Do("CONFIG", "SET", "min-replicas-to-write", "1")
 	examine(t, master.URL()).want(t, "min-replicas-to-write", doctor.OK, "1")
 	examine(t, replica.URL()).want(t, "role", doctor.Fault, "replica of "+master.Addr())
+	master.Kill()
+	replica.AwaitInfo("replication", "master_link_status:down")
+	examine(t, replica.URL()).want(t, "role", doctor.Fault, "cut off", "takes no locks")
 }
 
 func TestForeignKeys(t *testing.T) {
@@ -167,6 +170,35 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	examine(t, where).want(t, "cluster", doctor.Fault)
+}
+
+// TestRightsInACluster: each node has users of its own, and messages go by channels of their own kind.
+func TestRightsInACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	if nodes[0].Do("COMMAND", "INFO", "ssubscribe") == "" {
+		t.Skip("this server has no sharded channels, which are new in Redis 7.0")
+	}
+	u := url.URL{Scheme: "redis+cluster", User: url.UserPassword("redlatch", "hush"), Host: nodes[0].Addr()}
+	allow := func(n *redistest.Server, more ...string) {
+		n.AllowUser("redlatch", append(append([]string{"reset", "on", ">hush"}, access.Rules(prefix, true)...), more...)...)
+	}
+	for _, n := range nodes {
+		allow(n)
+	}
+	all := examine(t, u.String())
+	all.wantNoFault(t)
+	all.want(t, "publish", doctor.OK, "sharded messages arrive")
+	for _, n := range nodes {
+		allow(n, "-ssubscribe")
+	}
+	all = examine(t, u.String())
+	all.want(t, "publish", doctor.OK, "messages arrive")
+	all.want(t, "publish", doctor.Warning, "no sharded messages arrive", "+ssubscribe")
+	allow(nodes[2], "-zadd")
+	examine(t, u.String()).want(t, "rights", doctor.Fault, "zadd")
+	u.Scheme = "redis" // which leads to a cluster all the same
+	examine(t, u.String()).want(t, "cluster", doctor.OK, "state ok")
 }
 
 func TestQuorum(t *testing.T) {

@@ -62,8 +62,13 @@ func (v *visit) rights(ctx context.Context, n *node) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	advice := "let somebody who may run " + access.Line(v.Prefix, v.shards)
-	probe := keys.Grants(v.Prefix, "doctor-"+rand.Text())
-	r := n.conn.Eval(ctx, conn.Call{Script: try, Keys: []string{probe}, Args: access.Scripted(v.shards)})[0]
+	var r conn.Result
+	for moved := true; moved && ctx.Err() == nil; { // until the key is one of those that the node of a cluster has
+		probe := keys.Grants(v.Prefix, "doctor-"+rand.Text())
+		r = n.conn.Eval(ctx, conn.Call{Script: try, Keys: []string{probe}, Args: access.Scripted(v.shards)})[0]
+		var refused *conn.ReplyError
+		moved = errors.As(r.Err, &refused) && strings.HasPrefix(refused.Text, "MOVED")
+	}
 	if r.Err != nil {
 		v.report(Finding{n.addr, "rights", Fault, "scripts cannot be run: " + clean(r.Err), advice})
 		return
@@ -79,31 +84,38 @@ func (v *visit) rights(ctx context.Context, n *node) {
 	v.report(Finding{n.addr, "rights", OK, "scripts and their commands are permitted", ""})
 }
 
-// listening publishes something and listens for it.
-func (v *visit) listening(ctx context.Context, n *node) {
+// listening publishes something and listens for it; on a sharded channel, as in a cluster from Redis 7.0 on, or on a plain one.
+func (v *visit) listening(ctx context.Context, n *node, sharded bool) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	channel := keys.Grants(v.Prefix, "doctor-"+rand.Text())
 	heard := make(chan struct{}, 1)
 	up := make(chan struct{}, 1)
 	ended := make(chan error, 1)
+	subscribe, publish, permit := n.conn.Subscribe, "PUBLISH", "+subscribe, +publish"
+	what := "messages"
+	if sharded {
+		subscribe, publish, permit = n.conn.SubscribeSharded, "SPUBLISH", "+ssubscribe, +sunsubscribe, +spublish"
+		what = "sharded messages"
+	}
+	f := Finding{n.addr, "publish", OK, what + " arrive", ""}
 	go func() {
-		ended <- n.conn.Subscribe(ctx, channel, func() { up <- struct{}{} }, func(string) {
+		ended <- subscribe(ctx, channel, func() { up <- struct{}{} }, func(string) {
 			select {
 			case heard <- struct{}{}:
 			default:
 			}
 		})
 	}()
-	f := Finding{n.addr, "publish", OK, "messages arrive", ""}
 	trouble := func(err error) {
-		f.Level, f.Found = Warning, "no messages arrive: "+clean(err)
-		f.Advice = "waiting works all the same, by asking four times a second; to wait without asking, permit +subscribe, +publish and the channels: " + access.Line(v.Prefix, v.shards)
+		f.Level, f.Found = Warning, "no "+what+" arrive: "+clean(err)
+		f.Advice = "waiting works all the same, by asking four times a second; to wait without asking, permit " + permit + " and the channels: " +
+			access.Line(v.Prefix, v.shards)
 	}
 	select {
 	case <-up:
-		publish := conn.NewScript("doctor publish", "return redis.call('PUBLISH', KEYS[1], 'hello')")
-		if r := n.conn.Eval(ctx, conn.Call{Script: publish, Keys: []string{channel}})[0]; r.Err != nil {
+		hello := conn.NewScript("doctor publish", "return redis.call('"+publish+"', KEYS[1], 'hello')")
+		if r := n.conn.Eval(ctx, conn.Call{Script: hello, Keys: []string{channel}})[0]; r.Err != nil {
 			trouble(r.Err)
 			break
 		}

@@ -97,13 +97,23 @@ func (v *visit) role(n *node, cluster bool) {
 			f.Level, f.Advice = Fault, "a replica takes no locks: give the address of the master, or of Sentinel (redis+sentinel://)"
 		}
 		if n.info["master_link_status"] == "down" {
-			f.Level, f.Found, f.Advice = Warning, f.Found+", and cut off from it", "it would be promoted without the locks of the meantime"
+			f.worse("and cut off from it", "it would be promoted without the locks of the meantime")
 		}
 	}
 	if n.info["loading"] == "1" {
-		f.Level, f.Found, f.Advice = Warning, f.Found+", loading its data", "wait until it has"
+		f.worse("loading its data", "wait until it has")
 	}
 	v.report(f)
+}
+
+// worse adds what is at least a warning.
+func (f *Finding) worse(found, advice string) {
+	f.Found += ", " + found
+	if f.Level == OK {
+		f.Level, f.Advice = Warning, advice
+		return
+	}
+	f.Advice += "; " + advice
 }
 
 // memory looks for what deletes keys before their time.

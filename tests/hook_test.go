@@ -1,0 +1,55 @@
+package tests
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// panicking are options whose hook panics at the first event of a kind for the name "a".
+func panicking(o redlatch.Options, kind redlatch.EventKind) redlatch.Options {
+	armed := true
+	o.Hook = func(_ context.Context, e redlatch.Event) {
+		if e.Kind == kind && e.Name == "a" && armed {
+			armed = false
+			panic("hook")
+		}
+	}
+	return o
+}
+
+// recovered calls f and returns what it panicked with, as the server of net/http does around a handler.
+func recovered(f func()) (cause any) {
+	defer func() { cause = recover() }()
+	f()
+	return nil
+}
+
+// TestHookPanicsAtGrant: nobody has the lease, so nobody must hold the lock.
+func TestHookPanicsAtGrant(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), panicking(sluggish(), redlatch.EventGrant))
+	if cause := recovered(func() { _, _ = c.Mutex("a").TryLock(t.Context()) }); cause != "hook" {
+		t.Fatalf("TryLock panicked with %v, want hook", cause)
+	}
+	awaitFree(t, s, "a")
+	release(t, lock(t, c.Mutex("a")))
+}
+
+// TestHookPanicsAtWait: nobody waits any more, so nobody must stand in line.
+func TestHookPanicsAtWait(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), panicking(sluggish(), redlatch.EventWait))
+	held := lock(t, open(t, s.URL(), sluggish()).Mutex("a"))
+	if cause := recovered(func() { _, _ = c.Mutex("a").Lock(t.Context()) }); cause != "hook" {
+		t.Fatalf("Lock panicked with %v, want hook", cause)
+	}
+	queued(t, s, "a", 0)
+	release(t, held)
+	release(t, lock(t, c.Mutex("a")))
+	wantNothingLeft(t, s, "a")
+}
