@@ -34,7 +34,7 @@ type Options struct {
 	Heartbeat time.Duration
 
 	// RequestTimeout is how long one operation keeps asking a server that fails or does not answer, resending twice or so, before it
-	// returns [ErrUnreachable]. At least 10ms; keep it above three round trips and below the TTL. Default 3s.
+	// returns [ErrUnreachable], a third later at most. At least 10ms; keep it above three round trips and below the TTL. Default 3s.
 	RequestTimeout time.Duration
 
 	// FenceTTL is how long a name that nobody acquires is remembered for its fencing tokens. 1h to 366 days. Default 7 days.
@@ -75,8 +75,8 @@ type LeaseOptions struct {
 	// goroutines of all of them. Default false.
 	StrictOrder bool
 
-	// NoRenew turns the watchdog off: the lease ends TTL after it was acquired unless the program calls [Lease.Extend].
-	// Default false.
+	// NoRenew turns the watchdog off: the lease ends TTL after it was acquired unless the program calls [Lease.Extend]. Nothing else asks Redis
+	// about it, so if Redis loses its data, the lease is believed held until Extend, Release or its deadline. Default false.
 	NoRenew bool
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -16,9 +17,12 @@ func (r *report) ratios() []ratio {
 			all = append(all, ratio{what, fmt.Sprintf(format, value/by), aim})
 		}
 	}
-	const alone, many = "1 goroutine", "256 goroutines"
+	const alone, some, many = "1 goroutine", "16 goroutines", "256 goroutines"
 	u := "Uncontended"
 	add("uncontended, 1 goroutine: p50 by that of the floor", r.figure(u, alone, "redlatch", "p50"), r.figure(u, alone, "floor rueidis", "p50"), "%.2f", "1.2 at most")
+	add("... by that of the best other library", r.figure(u, alone, "redlatch", "p50"), r.least(u, alone, "p50"), "%.2f", "")
+	add("uncontended, 16 goroutines: cycles/s by those of the floor", r.figure(u, some, "redlatch", "cycles"), r.figure(u, some, "floor rueidis", "cycles"), "%.2f", "")
+	add("... by those of the best other library", r.figure(u, some, "redlatch", "cycles"), r.best(u, some, "cycles"), "%.2f", "")
 	add("uncontended, 256 goroutines: cycles/s by those of the floor", r.figure(u, many, "redlatch", "cycles"), r.figure(u, many, "floor rueidis", "cycles"), "%.2f", "0.7 at least")
 	add("... by those of the best other library", r.figure(u, many, "redlatch", "cycles"), r.best(u, many, "cycles"), "%.2f", "1.2 at least")
 	for _, hold := range []string{"0s", "1ms"} {
@@ -54,11 +58,20 @@ func waiterCount(text string) (n float64) {
 }
 
 // best is the largest median of a figure among the other libraries.
-func (r *report) best(group, scene, key string) (most float64) {
+func (r *report) best(group, scene, key string) float64 { return slices.Max(r.others(group, scene, key)) }
+
+// least is the smallest.
+func (r *report) least(group, scene, key string) float64 { return slices.Min(r.others(group, scene, key)) }
+
+// others is the medians of a figure of the other libraries; 0 if there are none.
+func (r *report) others(group, scene, key string) (all []float64) {
 	for _, one := range r.of(group, scene) {
 		if !strings.HasPrefix(one.System, "redlatch") && !strings.HasPrefix(one.System, "floor") {
-			most = max(most, one.Figures[key].Median)
+			all = append(all, one.Figures[key].Median)
 		}
 	}
-	return most
+	if len(all) == 0 {
+		return []float64{0}
+	}
+	return all
 }
