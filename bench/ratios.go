@@ -58,10 +58,14 @@ func waiterCount(text string) (n float64) {
 }
 
 // best is the largest median of a figure among the other libraries.
-func (r *report) best(group, scene, key string) float64 { return slices.Max(r.others(group, scene, key)) }
+func (r *report) best(group, scene, key string) float64 {
+	return slices.Max(r.others(group, scene, key))
+}
 
 // least is the smallest.
-func (r *report) least(group, scene, key string) float64 { return slices.Min(r.others(group, scene, key)) }
+func (r *report) least(group, scene, key string) float64 {
+	return slices.Min(r.others(group, scene, key))
+}
 
 // others is the medians of a figure of the other libraries; 0 if there are none.
 func (r *report) others(group, scene, key string) (all []float64) {
