@@ -25,7 +25,7 @@ type wire struct {
 }
 
 // maxAlone is how many requests leave by themselves.
-const maxAlone = 2
+const maxAlone = 16
 
 // letter is a request that waits, and then its outcome.
 type letter struct {
