@@ -53,6 +53,7 @@ func arrangeHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "help" {
+			cmd.Example = "  redlatch help run"
 			cmd.Args = func(_ *cobra.Command, args []string) error {
 				if about, _, err := root.Find(args); err == nil && about != root {
 					return nil
