@@ -164,6 +164,9 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
 	client.quorum, _ = c.(*quorum.Conn)
 	client.wire.idle = sync.NewCond(&client.wire.mu)
+	if client.wire.alone = maxAlone; c.Target().Pipelined {
+		client.wire.alone = maxAlonePipelined
+	}
 	client.together = client.quorum == nil && !c.Target().Cluster
 	client.closing, client.close = context.WithCancel(context.Background())
 	client.room.init()

@@ -31,21 +31,21 @@ type Lease struct {
 	entry    schedule.Entry
 
 	mu       sync.Mutex // guards what is below
-	resent   bool       // see grant
-	ticket   string     // if it is resent
 	state    leaseState
+	unsure   bool          // a release got no answer, and may have taken place
+	resent   bool          // see grant
+	ticket   string        // if it is resent
 	anchor   clock.Reading // before the last confirmed request was sent
 	ttl      time.Duration // that Redis set then, at least
 	validity time.Duration // of this, what may be used
 	extendAt time.Time     // when the watchdog should extend it
 	flight   chan struct{} // closed when the extend or release under way is over; nil if none is
-	unsure   bool          // a release got no answer, and may have taken place
 	err      error         // why it is not held any more
 	relay    *relay        // it can be passed on there; nil if it cannot
 	spare    int           // to how many: it has tokens for them
 }
 
-type leaseState int
+type leaseState uint8 // small, as leases are many
 
 const (
 	held       leaseState = iota

@@ -18,14 +18,19 @@ import (
 // It is tempting to let requests wait for company for a while, or for one that is under way to come back. Either is time that a server far
 // away would add to each of them.
 type wire struct {
+	alone int // how many requests leave by themselves; does not change
+
 	mu      sync.Mutex // guards what is below
 	flights int        // under way
 	queue   []*letter  // about to leave together
 	idle    *sync.Cond // nothing is under way, or about to be
 }
 
-// maxAlone is how many requests leave by themselves.
-const maxAlone = 16
+// How many requests leave by themselves: as many as make up for what a batch costs, which is that client and Redis take turns.
+const (
+	maxAlone          = 2
+	maxAlonePipelined = 16 // where they cost no more system calls than a batch
+)
 
 // letter is a request that waits, and then its outcome.
 type letter struct {
@@ -48,7 +53,7 @@ var letters = sync.Pool{New: func() any { return &letter{back: make(chan struct{
 func (c *Client) post(ctx context.Context, call conn.Call) outcome {
 	w := &c.wire
 	w.mu.Lock()
-	if w.flights < maxAlone {
+	if w.flights < w.alone {
 		w.flights++
 		w.mu.Unlock()
 		defer w.landed()

@@ -58,6 +58,10 @@ type Conn interface {
 type Target struct {
 	Addr    string // for error messages: "127.0.0.1:6379", or several with commas; never a password
 	Cluster bool   // whether keys are spread over the nodes of a Redis Cluster
+
+	// Pipelined says that calls of Eval by several goroutines go over one connection without waiting for each other, as they do with rueidis.
+	// Otherwise a client sends fewer by themselves, and more together.
+	Pipelined bool
 }
 
 // Script is a Lua script and its SHA-1, by which EVALSHA names it.

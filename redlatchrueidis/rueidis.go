@@ -31,7 +31,7 @@ type Conn struct {
 // A subscription to a server that stopped answering ends after at most twice the client's Dialer.KeepAlive plus its ConnWriteTimeout.
 // With rueidis's defaults, 1 and 10 seconds, that is soon enough for [conn.Conn].
 func New(client rueidis.Client, addr string) *Conn {
-	return &Conn{client: client, target: conn.Target{Addr: addr, Cluster: client.Mode() == rueidis.ClientModeCluster}}
+	return &Conn{client: client, target: conn.Target{Addr: addr, Cluster: client.Mode() == rueidis.ClientModeCluster, Pipelined: true}}
 }
 
 // Open dials a server with these options. The Conn owns the client that results and closes it. The error names the server, and is a
