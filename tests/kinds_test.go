@@ -142,6 +142,31 @@ func TestOnceOfAProcessThatDied(t *testing.T) {
 	}
 }
 
+// TestResizeOutlivesTheLastHolder: who waits was told the size of before, and does not bring it back when it is let in.
+func TestResizeOutlivesTheLastHolder(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	held, err := c.Semaphore("a", 2).Acquire(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := goAcquire(func() (*redlatch.Lease, error) { return other.Semaphore("a", 2).Acquire(t.Context(), 2) })
+	queued(t, s, "a", 1)
+	larger, err := c.Semaphore("a", 2).Resize(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, held)
+	successor := await(t, next)
+	one, err := larger.TryAcquire(t.Context(), 1)
+	if err != nil {
+		t.Fatalf("TryAcquire of the third permit = %v, want a lease", err)
+	}
+	release(t, one)
+	release(t, successor)
+}
+
 // TestWithOwnerHidesNoDeadlock: a name under which others enter again means nothing to a mutex.
 func TestWithOwnerHidesNoDeadlock(t *testing.T) {
 	t.Parallel()
