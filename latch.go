@@ -222,6 +222,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	select {
 	case g := <-w.granted:
 		a.arrival = 0
+		g.resent = g.resent || answer.resent // the message may have come before that answer
 		return a.begin(ctx, g)
 	case <-ctx.Done():
 		err = a.asTaken(ctx, a.failed("wait for", ctx.Err()))
