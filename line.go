@@ -192,7 +192,7 @@ func (c *Client) stands(w *waiter, s script.Standing, a answer) bool {
 	return true
 }
 
-// pace is the time until the next await of a line. What it says of the holder matters if one of the line's waiters is the first of all.
+// pace is the time until the next await of a line, with the room's mu held. What it says of the holder matters if one of the line's waiters is the first of all.
 func (c *Client) pace(ln *line, first bool, remaining time.Duration, foreign bool) time.Duration {
 	// A third of the TTL at most: a grant counts from the last await before it, and must then have most of its time left.
 	d := jitter(min(c.options.Heartbeat, ln.ttl/3), 0.1)
@@ -217,7 +217,9 @@ func (c *Client) beat(ln *line) {
 	if !ok {
 		return
 	}
+	c.room.mu.Lock()
 	next := c.pace(ln, false, 0, false)
+	c.room.mu.Unlock()
 	for _, chunk := range roundsOf(waiters) {
 		d, err := c.await(ln, chunk)
 		if err != nil {
