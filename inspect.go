@@ -131,8 +131,8 @@ func found(use script.Use) string {
 }
 
 // List visits every name under the prefix that somebody holds or waits for, and those that are in use for what is no lock, each as
-// [Client.Inspect] tells it, in no order. It scans the
-// server's keys in steps, so a name that comes or goes meanwhile may be missed. It ends at the first error.
+// [Client.Inspect] tells it, in no order. It scans the server's keys in steps, so a name that comes or goes meanwhile may be missed. It ends
+// at the first error.
 //
 // Without a prefix it visits only names that redlatch has a token for, since every key of the server could be a lock.
 func (c *Client) List(ctx context.Context) iter.Seq2[Info, error] {
@@ -184,8 +184,8 @@ func (c *Client) nameOf(key string) (string, bool) {
 
 // ForceRelease takes a lock away from owner, which may also be the [Party] detail of several entries, or from everybody inside if owner
 // is "", and lets in whoever is next in line. An old holder is told at once if its client has waited in line for something before, and so
-// listens for grants; otherwise it finds out at its next extend, after a third of its TTL at most. Its writes are refused where its token
-// is checked. A window of a [Once] that is over but for its time is opened. It returns the lock as it was
+// listens for grants; otherwise it finds out at its next extend, after a third of its TTL at most, or with NoRenew at its deadline. Its
+// writes are refused where its token is checked. A window of a [Once] that is over but for its time is opened. It returns the lock as it was
 // before.
 //
 // The error matches [ErrNotHeld] if nobody, or not that owner, holds it; then nothing was changed. It is a [*KindError] if the key holds

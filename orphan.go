@@ -82,16 +82,20 @@ func (c *Client) nodes() []conn.Conn {
 func (c *Client) bury(ctx context.Context, last bool) {
 	now := c.now().Time()
 	byNode := make(map[int][]orphan)
+	var next time.Time // of those that are not due
 	c.orphans.mu.Lock()
 	c.orphans.list = slices.DeleteFunc(c.orphans.list, func(o orphan) bool {
 		due := last || !o.next.After(now)
 		if due {
 			byNode[o.node] = append(byNode[o.node], o)
-		} else {
-			c.schedule.Advance(&c.orphans.entry, o.next)
+		} else if next.IsZero() || o.next.Before(next) {
+			next = o.next
 		}
 		return due
 	})
+	if !next.IsZero() {
+		c.schedule.Advance(&c.orphans.entry, next)
+	}
 	c.orphans.mu.Unlock()
 	var buried sync.WaitGroup
 	for node, list := range byNode {

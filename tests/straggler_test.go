@@ -87,13 +87,13 @@ func TestStragglerAfterTheRelease(t *testing.T) {
 	awaitFree(t, s, "a")
 }
 
-// TestStragglerBringsAServedWaiterBack: it takes a place in line for an owner that has been in and out.
-func TestStragglerBringsAServedWaiterBack(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	other := open(t, s.URL(), brisk(lasting)).Mutex("a")
+// straggle has a client with these options wait for a mutex, lock and release it, and has its first request for a place in line arrive after
+// all that. It returns the lease of who holds the mutex by then.
+func straggle(t *testing.T, s *redistest.Server, o redlatch.Options) *redlatch.Lease {
+	t.Helper()
+	other := open(t, s.URL(), sluggish()).Mutex("a")
 	held := lock(t, other)
-	c, late := openStraggling(t, s, brisk(lasting))
+	c, late := openStraggling(t, s, o)
 	hearing(t, s, c)
 	late.keep("mutex acquire")
 	result := goLock(t.Context(), c.Mutex("a"))
@@ -102,7 +102,14 @@ func TestStragglerBringsAServedWaiterBack(t *testing.T) {
 	release(t, await(t, result))
 	held = lock(t, other)
 	late.deliver(t)
-	release(t, held)
+	return held
+}
+
+// TestStragglerBringsAServedWaiterBack: it takes a place in line for an owner that has been in and out.
+func TestStragglerBringsAServedWaiterBack(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	release(t, straggle(t, s, brisk(lasting)))
 	awaitFree(t, s, "a")
 	wantNothingLeft(t, s, "a")
 }
@@ -159,19 +166,9 @@ func TestStragglingRenewalIsNothing(t *testing.T) {
 func TestStragglerWithATicket(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	other := open(t, s.URL(), sluggish()).Mutex("a")
-	held := lock(t, other)
 	o := brisk(lasting)
 	o.RequestTimeout = patience / 3 // so that the second look comes after the straggler
-	c, late := openStraggling(t, s, o)
-	hearing(t, s, c)
-	late.keep("mutex acquire")
-	result := goLock(t.Context(), c.Mutex("a"))
-	queued(t, s, "a", 1)
-	release(t, held)
-	release(t, await(t, result))
-	held = lock(t, other)
-	late.deliver(t)
+	held := straggle(t, s, o)
 	queued(t, s, "a", 0)
 	release(t, held)
 }

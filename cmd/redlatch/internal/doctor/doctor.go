@@ -113,7 +113,8 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 	one := &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
 	if cluster {
 		v.cluster(ctx, one)
-	} else {
+	}
+	if !cluster || len(masters) == 0 { // or nobody tells
 		masters = []*node{one}
 	}
 	for _, n := range masters { // each has users of its own
