@@ -197,6 +197,13 @@ func TestRightsInACluster(t *testing.T) {
 	all.want(t, "publish", doctor.Warning, "no sharded messages arrive", "+ssubscribe")
 	allow(nodes[2], "-zadd")
 	examine(t, u.String()).want(t, "rights", doctor.Fault, "zadd")
+	for _, n := range nodes {
+		allow(n, "-info")
+	}
+	examine(t, u.String()).want(t, "rights", doctor.Fault, "under the prefix: info")
+	for _, n := range nodes {
+		allow(n)
+	}
 	u.Scheme = "redis" // which leads to a cluster all the same
 	examine(t, u.String()).want(t, "cluster", doctor.OK, "state ok")
 }
