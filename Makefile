@@ -3,18 +3,25 @@
 MODULES := $(shell sed -n '/^use (/,/^)/s/^\t//p' go.work)
 GO      ?= go
 
-.PHONY: test lint examples fuzz mutants versions spec overlaps bench bench-quick tidy clean
+.PHONY: test one lint examples fuzz mutants versions spec overlaps bench bench-quick tidy clean
 
 ## test: every module's tests, with the race detector, on real redis-server processes
 test:
 	@scripts/need-redis.sh
 	@for m in $(MODULES); do echo "== $$m"; (cd $$m && $(GO) test -race -timeout 10m ./...) || exit 1; done
 
-## lint: formatting, vet, staticcheck, tidy modules, and that the root module needs rueidis only
+## one: the tests of one file of tests/: make one F=relay
+one:
+	@scripts/need-redis.sh
+	@[ -f "tests/$(F)_test.go" ] || { echo "there is no tests/$(F)_test.go; tests/doc.go lists the files"; exit 1; }
+	@cd tests && $(GO) test -race -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9]*\)(.*/\1/p' $(F)_test.go | paste -sd'|' -))$$" .
+
+## lint: formatting, vet, staticcheck, prose, tidy modules, and that the root module needs rueidis only
 lint: bin/staticcheck bin/gofumpt
 	@out=$$(bin/gofumpt -l $(MODULES)); [ -z "$$out" ] || { echo "not formatted (bin/gofumpt -w .):"; echo "$$out"; exit 1; }
 	@for m in $(MODULES); do echo "== $$m"; (cd $$m && $(GO) vet ./... && $(CURDIR)/bin/staticcheck -checks all,-ST1000 ./...) || exit 1; done
 	@scripts/deps.sh
+	@scripts/prose.sh
 	@scripts/tidy.sh --check
 
 ## examples: build and run every example program on the embedded server

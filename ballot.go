@@ -9,17 +9,25 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/keys"
 	"github.com/redlatch/redlatch/internal/quorum"
+	"github.com/redlatch/redlatch/internal/retry"
 	"github.com/redlatch/redlatch/internal/script"
 )
 
 // Acquiring over a quorum.
 //
-// Phase 1: every node is asked to let the owner in, and counts. The token is the largest count of a majority that did. Phase 2: the token
-// is written back, where the owner is still inside, to a majority; whoever comes later meets one of these nodes and counts on from there. If a
-// majority gave the same number in phase 1, that is its token, and phase 2 has nothing to do. spec/quorum.pml is the model of this.
+// Phase 1: every node is asked to let the owner in, and counts. The token is the largest count of a
+// majority that did. Phase 2: the token is written back, where the owner is still inside, to a
+// majority; an owner that comes later meets one of these nodes and counts on from there. If a
+// majority gave the same number in phase 1, that is its token, and phase 2 has nothing to do.
+// spec/quorum.pml is the model of this.
 //
-// Without a majority the owner leaves again, wherever it may be inside, and tries again after a while of random length.
+// Without a majority the owner leaves again, wherever it may be inside, and tries again after a
+// while of random length.
+
+// maxPast is how many of its own owners an attempt knows again.
+const maxPast = 16
 
 // maxRounds is how often the nodes are asked for a slot before it counts as a tie.
 const maxRounds = 8
@@ -27,96 +35,197 @@ const maxRounds = 8
 // contest is Lock and TryLock over a quorum.
 func (a *attempt) contest(ctx context.Context, wait bool) (*Lease, error) {
 	c := a.client
-	if wait && a.options.MaxWait > 0 {
-		bounded, cancel := context.WithTimeout(ctx, a.options.MaxWait)
+	if wait {
+		bounded, cancel := a.bounded(ctx)
 		defer cancel()
 		ctx = bounded
 	}
-	h := &hope{nodes: make([]bool, len(c.nodes()))}
+	h := &hope{nodes: make([]bool, len(c.nodes())), silent: make([]bool, len(c.nodes()))}
 	defer a.withdraw(h)
-	for n, ties := 0, 0; ; n++ {
+	for n := 0; ; n++ {
 		if n > 0 {
-			a.owner = c.owner() // what the last one left behind is cleaned up under its name
+			if c.usable(ctx) != nil { // another round would tell less than the last
+				return nil, a.cutShort(ctx, h)
+			}
+			a.changeOwner()
 		}
 		t, lease, err := a.round(ctx, h)
 		over := c.now().Since(a.start) >= c.options.RequestTimeout
-		switch {
-		case err == nil:
-			return lease, nil
-		case c.usable(ctx) != nil:
-			return nil, a.cutShort(ctx, err)
-		case errors.Is(err, ErrTaken):
-			a.answered = true
-			if !wait && (t.decided() || over) {
-				return nil, err
-			}
-		case errors.Is(err, errTooLate) && (wait || !over):
-			continue
-		case !errors.Is(err, ErrUnreachable) || over && !(wait && a.answered):
-			return nil, a.tooLate(err)
-		case t.mute():
-			c.seat(ctx, a.latch)
-			if n == 0 {
-				continue
-			}
+		if a.learn(h, &t, err); wait && a.answered {
+			a.waits()
 		}
-		if wait && h.ticket == "" && a.answered {
-			// From now on it is told. It tries again at once, since the lock may have become free before that.
-			c.listen(ctx, a.latch)
-			h.waiter = c.owner()
-			h.ticket, _ = c.ticket(a.latch, h.waiter)
-			h.try = c.hopes.enter(h.waiter)
-			a.emit(Event{Kind: EventWait})
-			continue
+		next, restore := decide(&t, err, situation{
+			waits: wait, ended: c.usable(ctx) != nil, over: over,
+			first: n == 0, answered: a.answered, queued: h.ticket != "",
+		})
+		if restore {
+			c.restoreVotes(ctx, a.latch)
 		}
-		if ties++; t.holder() != "" {
-			ties = 0
+		switch next {
+		case finish:
+			return lease, a.tooLate(err)
+		case cutOff:
+			return nil, a.cutShort(ctx, h)
+		case joinQueue:
+			a.joinQueue(ctx, h)
+		case tryLater:
+			h.countTies(&t)
+			a.rest(ctx, h.try, c.patienceAfter(&t, h.ties))
 		}
-		a.rest(ctx, h.try, t.patience(c, ties))
 	}
 }
 
-// cutShort is the error of an acquisition whose context is done, or whose client is closed. last is why it was not over before.
-func (a *attempt) cutShort(ctx context.Context, last error) error {
-	err := a.client.usable(ctx)
-	if errors.Is(err, context.DeadlineExceeded) && errors.Is(last, ErrUnreachable) {
-		err = fmt.Errorf("%w; %w", err, last)
-	}
-	return a.asTaken(ctx, a.failed("acquire", err))
+// step is what an attempt does after a round.
+type step uint8
+
+const (
+	finish    step = iota // return the lease, or the error of this round
+	cutOff                // return what the last round said that was not cut short
+	tryAgain              // at once
+	joinQueue             // wait in the queue from now on; and try again at once
+	tryLater              // after a while, or when a node says that the latch is free
+)
+
+// situation is what the next step depends on, beside what the round came to.
+type situation struct {
+	waits    bool // it is Lock, and not TryLock
+	ended    bool // its context is done, or the client is closed
+	over     bool // Options.RequestTimeout has passed since it began
+	first    bool // it was the first round
+	answered bool // some round said that the latch is taken
+	queued   bool // it waits in the queue
 }
 
-// round asks all nodes, and begins a lease if a majority lets the owner in.
-func (a *attempt) round(ctx context.Context, h *hope) (*tally, *Lease, error) {
+// decide returns what an attempt does after a round that came to t and err, and whether it asks
+// first for the right to vote of the nodes that have none.
+func decide(t *quorum.Tally, err error, s situation) (next step, restore bool) {
+	switch {
+	case err == nil:
+		return finish, false
+	case s.ended:
+		return cutOff, false
+	case errors.Is(err, ErrTaken):
+		if !s.waits && (t.Decided() || s.over) {
+			return finish, false
+		}
+	case errors.Is(err, errTooLate):
+		if s.waits || !s.over {
+			return tryAgain, false
+		}
+		return finish, false
+	case !errors.Is(err, ErrUnreachable): // waiting cannot help
+		return finish, false
+	case s.over && !(s.waits && s.answered):
+		return finish, false
+	case t.Forgot():
+		if s.first { // it is likely that the nodes are new, and vote now
+			return tryAgain, true
+		}
+		restore = true
+	}
+	if s.waits && s.answered && !s.queued {
+		return joinQueue, restore
+	}
+	return tryLater, restore
+}
+
+// changeOwner gives the attempt another owner for its next round. What the last one left behind is
+// cleaned up under its name. Until then a late request of its own may seem to hold the latch.
+func (a *attempt) changeOwner() {
+	a.past = append(a.past[max(0, len(a.past)-maxPast):], a.owner)
+	a.owner = a.client.owner()
+}
+
+// joinQueue has the attempt wait in the queue of every node that refuses it. From now on a node
+// tells it when to try. Its next try is at once, since the lock may have become free before that.
+func (a *attempt) joinQueue(ctx context.Context, h *hope) {
 	c := a.client
-	t := a.ballot(ctx, h)
-	owner := a.owner
+	c.listen(ctx, a.latch)
+	h.waiter = c.owner()
+	h.ticket, _ = c.ticket(a.latch, h.waiter)
+	h.try = c.hopes.enter(h.waiter)
+}
+
+// learn takes note of what a round came to. One that was cut short tells less than the one before,
+// and is forgotten if there was one.
+func (a *attempt) learn(h *hope, t *quorum.Tally, err error) {
+	found, _ := t.Verdict()
+	if found == quorum.Taken {
+		a.answered = true
+	}
+	if h.votes == nil || found != quorum.CutShort {
+		h.votes, h.last = t.Votes, err
+	}
+}
+
+// cutShort returns the error of an acquisition whose context is done, or whose client is closed,
+// with what its last round came to.
+func (a *attempt) cutShort(ctx context.Context, h *hope) error {
+	err := a.client.usable(ctx)
+	if errors.Is(err, ErrClosed) {
+		return a.failed("acquire", err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(h.last, ErrUnreachable) {
+		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return &told{a.asTaken(ctx, a.failed("acquire", err)), h.votes}
+}
+
+// round asks all nodes, and begins a lease if a majority lets the owner in. It returns the votes
+// that decided that. The answers that come later are left to the background.
+func (a *attempt) round(ctx context.Context, h *hope) (quorum.Tally, *Lease, error) {
+	votes := a.ballot(ctx, h)
+	t := votes.Clone() // votes goes on counting, and belongs to the background from here on
+	owner, sent := a.owner, votes.sent
 	var lease *Lease
 	var err error
-	if t.won() {
-		lease, err = a.begin(ctx, t.grant(a))
+	if t.Won() {
+		lease, err = a.begin(ctx, a.won(&t, sent))
 	} else {
-		err = t.verdict(a.latch)
+		err = a.lost(&t)
 	}
-	leave := func(votes []vote, what func(vote) bool) {
-		for node, v := range votes {
-			if lease == nil && what(v) {
-				c.abandonAt(node, a.latch, owner, "")
-			}
-		}
+	if lease == nil {
+		a.leave(owner, &t)
 	}
-	leave(t.votes, func(v vote) bool { return v.Err == nil && v.Inside })
-	late := t.late()
-	c.quorum.Go(func() {
-		late.drain()
-		leave(late.votes, func(v vote) bool { return v.late && (v.Err != nil || v.Inside) })
-		if lease != nil && slices.ContainsFunc(late.votes, func(v vote) bool { return v.Err != nil }) {
-			lease.suspect()
-		}
-		if late.mute() {
-			c.seat(c.closing, a.latch)
-		}
-	})
+	a.client.quorum.Go(func() { a.latch.hearOut(votes, &t, owner, lease) })
 	return t, lease, err
+}
+
+// leave has an owner without a majority leave the nodes that let it in.
+func (l *latch) leave(owner string, t *quorum.Tally) {
+	for node, v := range t.Votes {
+		if v.Stand() == quorum.Granted {
+			l.client.cleanup.AddAnswered(node, l.undoing(owner, ""), max(l.options.TTL, l.client.horizon()))
+		}
+	}
+}
+
+// hearOut waits for the answers that a round lacked when t was counted, and acts on them. A request
+// that is not answered may have let the owner in, or still do so. An owner without a lease leaves
+// that node. A lease remembers it for its end.
+func (l *latch) hearOut(votes *canvass, t *quorum.Tally, owner string, lease *Lease) {
+	votes.drain()
+	silent := func(v quorum.Vote) bool { return v.Stand() == quorum.Silent }
+	switch {
+	case lease == nil:
+		l.leaveLate(owner, t, &votes.Tally)
+	case slices.ContainsFunc(votes.Votes, silent):
+		lease.suspect()
+	}
+	if votes.Forgot() {
+		l.client.restoreVotes(l.client.closing, l)
+	}
+}
+
+// leaveLate has an owner without a majority leave the nodes that gave no answer at first, unless
+// they have said since that it is not inside.
+func (l *latch) leaveLate(owner string, first, last *quorum.Tally) {
+	for node, v := range last.Votes {
+		stand := v.Stand()
+		if !first.Votes[node].Answered() && (stand == quorum.Granted || stand == quorum.Silent) {
+			l.client.abandonAt(node, l, owner, "")
+		}
+	}
 }
 
 // rest returns when it is time to try again.
@@ -136,7 +245,18 @@ type hope struct {
 	waiter string
 	ticket string // "" if it does not wait yet
 	try    <-chan struct{}
-	nodes  []bool // those that may have the ticket
+	nodes  []bool        // those that may have the ticket
+	silent []bool        // those to which a request with the ticket may still be on its way
+	votes  []quorum.Vote // of the last round that was not cut short, or else of the last
+	last   error         // what that came to
+	ties   int           // rounds in a row without a lease, in which no other owner had a majority
+}
+
+// countTies notes whether a round without a lease was a tie, or had no answers.
+func (h *hope) countTies(t *quorum.Tally) {
+	if h.ties++; t.Holder() != "" {
+		h.ties = 0
+	}
 }
 
 // withdraw takes the ticket back.
@@ -146,82 +266,89 @@ func (a *attempt) withdraw(h *hope) {
 	}
 	a.client.hopes.leave(h.waiter)
 	for node, has := range h.nodes {
-		if has {
+		if has || h.silent[node] {
 			a.client.abandonAt(node, a.latch, h.waiter, h.ticket)
 		}
 	}
 }
 
 // ballot asks all nodes, and returns when it is clear what comes of it.
-func (a *attempt) ballot(ctx context.Context, h *hope) *tally {
+func (a *attempt) ballot(ctx context.Context, h *hope) *canvass {
 	c := a.client
-	c.introduceOnce()
+	c.presence.Announce()
 	request := script.Ballot{
 		Owner: a.owner, TTL: a.options.TTL, Arg: a.arg, Bound: a.options.TTL + a.extra, FenceTTL: c.options.FenceTTL,
-		Ticket: h.ticket, Address: c.ear.address, Horizon: c.horizon(), Waited: c.now().Since(a.start),
+		Ticket: h.ticket, Address: c.listener.Plain().Address(), Horizon: c.horizon(), Waited: c.now().Since(a.start),
 	}
 	t := a.count(ctx, request)
 	for range maxRounds {
-		least, more := t.slot()
-		if t.won() || !more || ctx.Err() != nil {
+		least, more := t.NextSlot()
+		if t.Won() || !more || ctx.Err() != nil {
 			break
 		}
 		request.Arg, request.Again = script.From(a.arg, least), true
 		t = a.count(ctx, request)
 	}
 	if h.ticket != "" {
-		for node, v := range t.votes {
-			h.nodes[node] = v.Err != nil || !v.Inside && !v.Mute
-		}
+		h.queued(t.Votes)
 	}
-	if t.won() && !t.agreed() {
-		raise := a.kind.Raise(a.keys, a.owner, a.options.TTL, t.token(), t.inside()[0].Got, c.options.FenceTTL)
-		r := c.conn.Eval(ctx, raise)[0]
-		t.undone = r.Err != nil || !script.Done(r.Reply)
+	if _, agreed := t.Common(); t.Won() && !agreed {
+		t.Undone = a.raise(ctx, &t.Tally)
 	}
 	return t
 }
 
-// errPending is the vote of a node that has not answered.
-var errPending = errors.New("no answer in time")
-
-// vote is what became of the request to one node.
-type vote struct {
-	script.Vote
-	Err  error
-	addr string
-	late bool // it came after the outcome was clear, or not at all
+// raise writes the token back to a majority. It returns why no majority knows it; nil if one does.
+func (a *attempt) raise(ctx context.Context, t *quorum.Tally) error {
+	c := a.client
+	got := t.Inside()[0].Got
+	raise := a.kind.Raise(a.keys, a.owner, a.options.TTL, t.Token(), got, c.options.FenceTTL)
+	r := c.conn.Eval(ctx, raise)[0]
+	if r.Err == nil && !script.Done(r.Reply) {
+		return quorum.ErrOvertaken
+	}
+	return r.Err
 }
 
-// tally is one round of votes.
-type tally struct {
-	kind     string
-	majority int
-	votes    []vote
-	sent     clock.Reading
-	undone   bool // phase 2 failed
-	answers  <-chan quorum.Answer
-	pending  int // answers that have not come
+// queued notes which nodes may have the ticket after a round: one that lets the owner in takes it
+// off its line, and one without the right to vote leaves its line as it is.
+func (h *hope) queued(votes []quorum.Vote) {
+	for node, v := range votes {
+		s := v.Stand()
+		if s != quorum.Nonvoting {
+			h.nodes[node] = s != quorum.Granted
+		}
+		h.silent[node] = h.silent[node] || s == quorum.Silent || s == quorum.Unheard
+	}
+}
+
+// canvass is a tally and the answers that it still lacks. One goroutine at a time has it: the
+// attempt while it counts, and after that the background of the round.
+type canvass struct {
+	quorum.Tally
+	sent    clock.Reading // before the requests
+	answers <-chan quorum.Answer
+	pending int           // answers that have not come
+	limit   time.Duration // of the request to one node
+	past    []string      // the attempt's owners of earlier rounds, which do not count as holders
 }
 
 // count sends one round of requests and counts until the outcome is clear.
-func (a *attempt) count(ctx context.Context, request script.Ballot) *tally {
+func (a *attempt) count(ctx context.Context, request script.Ballot) *canvass {
 	c := a.client
-	nodes := c.nodes()
-	t := &tally{kind: a.kind.Name, majority: c.quorum.Majority(), votes: make([]vote, len(nodes))}
-	for i, node := range nodes {
-		t.votes[i] = vote{Err: errPending, addr: node.Target().Addr}
-	}
+	t := &canvass{Tally: c.quorum.Tally(a.kind.Name == script.SlotPool.Name), past: a.past}
 	// Before the requests. From the last reply on, the deadline would be late by the round trip of the first.
 	t.sent = c.now()
-	t.answers, t.pending = c.quorum.Each(ctx, a.kind.Vote(a.keys, request)), len(nodes)
-	late := time.NewTimer(min(c.options.RequestTimeout, a.options.TTL) / 3)
+	t.answers, t.pending = c.quorum.Each(ctx, a.kind.Vote(a.keys, request)), len(t.Votes)
+	patience := min(c.options.RequestTimeout, a.options.TTL) / 3
+	late := time.NewTimer(patience)
 	defer late.Stop()
-	for t.pending > 0 && !t.clear() {
+	for t.pending > 0 && !t.Clear() {
 		select {
 		case answer := <-t.answers:
 			t.take(answer)
 		case <-late.C:
+			t.silence(patience)
 			return t
 		case <-ctx.Done():
 			return t
@@ -230,214 +357,142 @@ func (a *attempt) count(ctx context.Context, request script.Ballot) *tally {
 	return t
 }
 
-// late is the same tally, for hearing the others' answers in the background.
-func (t *tally) late() *tally {
-	late := *t
-	late.votes = slices.Clone(t.votes)
-	for i := range late.votes {
-		late.votes[i].late = late.votes[i].Err != nil
+// silence notes that the time of the nodes that have not answered is over.
+func (t *canvass) silence(patience time.Duration) {
+	for i := range t.Votes {
+		if v := &t.Votes[i]; v.Stand() == quorum.Unheard {
+			v.Err = fmt.Errorf("no answer within %v", patience)
+		}
 	}
-	return &late
 }
 
-// drain takes in the answers that are missing. Each node has its time limit.
-func (t *tally) drain() {
+// drain waits for the answers that are missing. Each node has its time limit.
+func (t *canvass) drain() {
 	for t.pending > 0 {
 		t.take(<-t.answers)
 	}
 }
 
-func (t *tally) take(a quorum.Answer) {
+// take counts the answer of a node.
+func (t *canvass) take(a quorum.Answer) {
 	t.pending--
-	v := &t.votes[a.Node]
+	v := &t.Votes[a.Node]
+	v.Heard = true
 	if v.Err = a.Results[0].Err; v.Err == nil {
 		v.Vote, v.Err = script.ParseVote(a.Results[0].Reply)
 	}
+	v.Fatal = v.Err != nil && !retry.Transient(v.Err)
+	if errors.Is(v.Err, context.DeadlineExceeded) {
+		v.Err = fmt.Errorf("no answer within %v", t.limit)
+	}
+	if slices.Contains(t.past, v.Holder) {
+		v.Holder, t.Own = "", true
+	}
 }
 
-// clear reports whether the votes that are missing can change nothing: neither the outcome nor, if that is no lease, the reason.
-func (t *tally) clear() bool {
-	refused := t.number(func(v vote) bool { return v.Err == nil && !v.Inside && !v.Mute })
-	return t.won() || refused > len(t.votes)-t.majority
+// won returns the grant of a round in which a majority let the owner in.
+func (a *attempt) won(t *quorum.Tally, sent clock.Reading) grant {
+	got := t.Inside()[0].Got
+	return grant{owner: a.owner, token: t.Token(), got: got, anchor: sent, ttl: a.options.TTL}
 }
 
-func (t *tally) number(what func(vote) bool) (n int) {
-	for _, v := range t.votes {
-		if what(v) {
-			n++
-		}
+// lost returns the error of a round without a lease.
+func (l *latch) lost(t *quorum.Tally) error {
+	found, v := t.Verdict()
+	var err error
+	switch {
+	case found == quorum.Barred:
+		err = l.refusal(v.Refused)
+	case found == quorum.Failed:
+		err = l.client.refused(l.client.closing, l.client.conn, "acquire", l, v.Err)
+	case found != quorum.Taken && t.Undone != nil:
+		err = fmt.Errorf("%w when the token was told to the nodes: %w", ErrUnreachable, t.Undone)
+		err = l.failed("acquire", err)
+	case found != quorum.Taken:
+		err = fmt.Errorf("%w that a majority of the nodes would give", ErrUnreachable)
+		err = l.failed("acquire", err)
+	case t.Decided():
+		err = l.failed("acquire", l.taken())
+	default:
+		err = fmt.Errorf("%w: a tie, in which no owner has a majority", l.taken())
+		err = l.failed("acquire", err)
 	}
-	return n
+	return &told{err, t.Votes}
 }
 
-// inside is the nodes that let the owner in; of a slot pool, those that did so with the same slot.
-func (t *tally) inside() (best []script.Vote) {
-	bySlot := make(map[string][]script.Vote)
-	for _, v := range t.votes {
-		if v.Err == nil && v.Inside {
-			slot := v.Got
-			if t.kind != script.SlotPool.Name {
-				slot = ""
-			}
-			bySlot[slot] = append(bySlot[slot], v.Vote)
-			if len(bySlot[slot]) > len(best) {
-				best = bySlot[slot]
-			}
-		}
+// patienceAfter returns how long to wait before the next try, after so many ties in a row.
+func (c *Client) patienceAfter(t *quorum.Tally, ties int) time.Duration {
+	holder := t.Holder()
+	if holder == "" { // a tie, or no answers: soon, but not all at once, and the first in line first
+		soon := retry.Jitter(5*time.Millisecond<<min(ties, 5), 0.9)
+		return min(soon*time.Duration(1+t.Rank()), c.options.Heartbeat)
 	}
-	return best
+	d := retry.Jitter(c.options.Heartbeat, 0.1)
+	if !c.listener.Plain().Connected() {
+		d = min(d, retry.Jitter(deafPace, 0.3))
+	}
+	if !script.HandsOver(holder) {
+		d = min(d, retry.Jitter(foreignPace, 0.5))
+	}
+	if remaining, ok := t.Remaining(); ok {
+		d = min(d, remaining+retry.Jitter(2*afterExpiry, 0.9))
+	}
+	return d
 }
 
-// won reports whether a majority let the owner in.
-func (t *tally) won() bool { return !t.undone && len(t.inside()) >= t.majority }
-
-// agreed reports whether a majority gave the same number.
-func (t *tally) agreed() bool {
-	_, ok := t.common()
-	return ok
+// told is an error together with how each node stood. It is put into words when it is read: most
+// rounds without a lease are followed by another, and their errors are not.
+type told struct {
+	err   error
+	votes []quorum.Vote
 }
 
-func (t *tally) common() (number int64, ok bool) {
-	counts := make(map[int64]int)
-	for _, v := range t.inside() {
-		if counts[v.Number]++; counts[v.Number] >= t.majority {
-			return v.Number, true
-		}
-	}
-	return 0, false
-}
-
-// token is the number that a majority gave, or else the largest.
-func (t *tally) token() int64 {
-	number, ok := t.common()
-	if ok {
-		return number
-	}
-	for _, v := range t.inside() {
-		number = max(number, v.Number)
-	}
-	return number
-}
-
-func (t *tally) grant(a *attempt) grant {
-	return grant{owner: a.owner, token: t.token(), got: t.inside()[0].Got, anchor: t.sent, ttl: a.options.TTL}
-}
-
-// slot is the least slot that a majority can have in common, if another round may find it: no slot below it is free at so many nodes.
-func (t *tally) slot() (least int64, more bool) {
-	if t.kind != script.SlotPool.Name {
-		return 0, false
-	}
-	var offers []int64
-	for _, v := range t.votes {
-		var slot int64
-		if _, err := fmt.Sscan(v.Got, &slot); err == nil && v.Err == nil && v.Inside {
-			offers = append(offers, slot)
-		}
-	}
-	if len(offers) < t.majority {
-		return 0, false
-	}
-	slices.Sort(offers)
-	return offers[t.majority-1], true
-}
-
-// mute reports whether a node has no right to vote, and somebody has to see to that.
-func (t *tally) mute() bool {
-	return slices.ContainsFunc(t.votes, func(v vote) bool { return v.Err == nil && v.Mute && v.Rest == 0 })
-}
-
-// decided reports whether another try would fail, too: somebody has a majority, or no slot is left. Else it is a tie: all may be about to
-// leave again.
-func (t *tally) decided() bool {
-	return t.holder() != "" || t.kind == script.SlotPool.Name && len(t.inside()) == 0
-}
-
-// holder is who is inside at a majority.
-func (t *tally) holder() string {
-	counts := make(map[string]int)
-	for _, v := range t.votes {
-		if v.Err == nil && v.Holder != "" {
-			if counts[v.Holder]++; counts[v.Holder] >= t.majority {
-				return v.Holder
-			}
-		}
-	}
-	return ""
-}
-
-// rank is how many are before this one in line, as most nodes say that refused it.
-func (t *tally) rank() int {
-	var ranks []int
-	for _, v := range t.votes {
-		if v.Err == nil && v.Holder != "" {
-			ranks = append(ranks, v.Rank)
-		}
-	}
-	if len(ranks) == 0 {
-		return 0
-	}
-	slices.Sort(ranks)
-	return ranks[len(ranks)/2]
-}
-
-// verdict is the error of a round without a lease.
-func (t *tally) verdict(l *latch) error {
-	hopeless := func(what func(vote) bool) *vote {
-		if t.number(what) <= len(t.votes)-t.majority {
-			return nil
-		}
-		return &t.votes[slices.IndexFunc(t.votes, what)]
-	}
-	if v := hopeless(func(v vote) bool { return v.Err == nil && v.Refused != "" }); v != nil {
-		return l.refusal(v.Refused)
-	}
-	if v := hopeless(func(v vote) bool { return v.Err != nil && !transient(v.Err) }); v != nil {
-		return l.client.refused(l.client.closing, l.client.conn, "acquire", l, v.Err)
-	}
-	if v := hopeless(func(v vote) bool { return v.Err != nil || v.Mute }); v != nil {
-		return l.failed("acquire", fmt.Errorf("%w that a majority of the nodes would give: %s", ErrUnreachable, t.excuses()))
-	}
-	return l.failed("acquire", l.taken())
-}
-
-// excuses tells why nodes did not vote.
-func (t *tally) excuses() string {
-	var all []string
-	for _, v := range t.votes {
-		switch {
-		case v.Err != nil:
-			all = append(all, fmt.Sprintf("%s: %v", v.addr, v.Err))
-		case v.Mute && v.Rest > 0:
-			all = append(all, fmt.Sprintf("%s: restarted or emptied, and does not vote for another %v", v.addr, v.Rest))
-		case v.Mute:
-			all = append(all, fmt.Sprintf("%s: restarted, emptied or new, and does not vote yet", v.addr))
-		}
+func (e *told) Error() string {
+	all := []string{e.err.Error()}
+	for _, v := range e.votes {
+		all = append(all, v.String())
 	}
 	return strings.Join(all, "; ")
 }
 
-// patience is how long to wait before the next try, after so many ties in a row.
-func (t *tally) patience(c *Client, ties int) time.Duration {
-	holder := t.holder()
-	if holder == "" { // a tie, or no answers: soon, but not all at once, and first who was here first
-		return min(jitter(5*time.Millisecond<<min(ties, 5), 0.9)*time.Duration(1+t.rank()), c.options.Heartbeat)
-	}
-	d := jitter(c.options.Heartbeat, 0.1)
-	if !c.ear.hears() {
-		d = min(d, jitter(deafPace, 0.3))
-	}
-	if !strings.HasPrefix(holder, "rl-") && holder != "window" {
-		d = min(d, jitter(foreignPace, 0.5))
-	}
-	var left []time.Duration // until a place is free, where none is
-	for _, v := range t.votes {
-		if v.Err == nil && v.Remaining >= 0 && v.Holder != "" {
-			left = append(left, v.Remaining)
+func (e *told) Unwrap() error { return e.err }
+
+// restoreVotes gives every node the right to vote that may have it, for the kind of this latch. If
+// the whole quorum is new, it does so for all kinds.
+func (c *Client) restoreVotes(ctx context.Context, l *latch) {
+	var others []quorum.Right
+	for _, k := range script.Kinds() {
+		if k.Quorum() != nil && k.Name != l.kind.Name {
+			others = append(others, quorum.Right{
+				Key: keys.Epoch(c.options.Prefix, k.Name), Bound: l.options.TTL,
+			})
 		}
 	}
-	if slices.Sort(left); len(left) >= t.majority {
-		d = min(d, left[t.majority-1]+jitter(2*afterExpiry, 0.9))
+	c.epochs.Restore(ctx, quorum.Right{Key: l.keys.Epoch, Bound: l.options.TTL + l.extra}, others...)
+}
+
+// mend asks a node to take a lease in again that it does not know, and that a majority has just
+// said is held.
+func (c *Client) mend(l *Lease, node int) {
+	if !l.Held() {
+		return
 	}
-	return d
+	l.suspect() // the request may arrive after the release
+	k := l.latch
+	arg := k.arg
+	if k.kind.Name == script.SlotPool.Name {
+		var slot int64
+		if s, err := parseSlot(l.got); err == nil {
+			slot = int64(s)
+		}
+		arg = script.From(arg, slot)
+	}
+	ctx, cancel := context.WithTimeout(c.closing, c.options.RequestTimeout/3)
+	defer cancel()
+	r := c.nodes()[node].Eval(ctx, k.kind.Mend(k.keys, script.Ballot{
+		Owner: l.owner, TTL: k.options.TTL, Arg: arg, Bound: k.options.TTL + k.extra, FenceTTL: c.options.FenceTTL,
+	}, l.token, l.got))[0]
+	if _, nonvoting := script.ParseMend(r.Reply); r.Err == nil && nonvoting {
+		c.restoreVotes(c.closing, k)
+	}
 }

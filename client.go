@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,11 +14,15 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/address"
+	"github.com/redlatch/redlatch/internal/batch"
+	"github.com/redlatch/redlatch/internal/cleanup"
 	"github.com/redlatch/redlatch/internal/clock"
 	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/presence"
 	"github.com/redlatch/redlatch/internal/quorum"
 	"github.com/redlatch/redlatch/internal/schedule"
 	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/subscribe"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
@@ -28,6 +31,22 @@ import (
 //
 // Make one for each Redis deployment and share it; it is safe for concurrent use. Call [Client.Close] at the end.
 type Client struct {
+	// The order of locks. While a goroutine holds one, it takes only locks further down its line:
+	//
+	//	that of a quorum's Subscribe -> that of a subscription -> all below
+	//	room.mu  -> listener's mu -> schedule's mu
+	//	room.mu  -> cleanup's mu  -> schedule's mu
+	//	Lease.mu -> cleanup's mu  -> schedule's mu
+	//	Lease.mu -> handoffs' mu
+	//
+	// Client.mu, hopes.mu and those of the schedule, of handoffs and of the sender are leaves: no lock
+	// is taken under them. No goroutine holds room.mu and a Lease.mu, or two of Lease.mu. The turn of
+	// epochs is held over requests, and is taken while no lock is held.
+	//
+	// The hook is called while no lock is held, but for a loss that a message brings: that is told
+	// under the lock of the subscription. A function that needs a lock ends in Locked, or its comment
+	// ends with "The caller holds x.mu."
+
 	conn    conn.Conn
 	quorum  *quorum.Conn // conn, if it is one; else nil
 	options Options
@@ -35,20 +54,22 @@ type Client struct {
 	now     clock.Clock
 
 	attempts atomic.Uint64 // numbers the owners
-	wire     wire
-	together bool // requests share the wire
+	sender   *batch.Sender // nil on a cluster or a quorum; see sendTo
 	schedule *schedule.Schedule
 	room     room
-	ear      *ear // on the client's own channel
-	shards   shards
-	record   record
-	orphans  orphans
-	relays   relays
+	listener *subscribe.Listener
+	presence *presence.Record
+	cleanup  *cleanup.Queue
+	due      []*Lease // to be extended; only the schedule's goroutine touches it
+	handoffs handoffQueue
 	hopes    hopes
-	seats    seats
+	epochs   *quorum.Epochs // of the nodes of quorum; else nil
 
 	closing context.Context // done once Close is called
 	close   context.CancelFunc
+
+	once     sync.Once // runs Close
+	closeErr error     // of Close
 
 	mu         sync.Mutex // guards closed, and that background grows from nothing only while it is false
 	closed     bool
@@ -111,6 +132,12 @@ func (o Options) dialing(url string) (dial rueidis.ClientOption, cluster bool, e
 	if dial.Dialer.Timeout == 0 {
 		dial.Dialer.Timeout = o.RequestTimeout
 	}
+	// By these rueidis finds an idle connection dead, after twice the one and the other: a subscription, above all. Checks of more than
+	// one a second would be needless traffic from clients that only wait.
+	dial.Dialer.KeepAlive = min(max(o.RequestTimeout/2, time.Second), 3*time.Second)
+	if dial.ConnWriteTimeout == 0 {
+		dial.ConnWriteTimeout = min(max(o.RequestTimeout, time.Second), 6*time.Second)
+	}
 	return dial, cluster, nil
 }
 
@@ -163,18 +190,18 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	}
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
 	client.quorum, _ = c.(*quorum.Conn)
-	client.wire.idle = sync.NewCond(&client.wire.mu)
-	if client.wire.alone = maxAlone; c.Target().Pipelined {
-		client.wire.alone = maxAlonePipelined
+	if client.quorum == nil && !c.Target().Cluster {
+		client.sender = batch.New(c, now, o.RequestTimeout/3)
 	}
-	client.together = client.quorum == nil && !c.Target().Cluster
 	client.closing, client.close = context.WithCancel(context.Background())
 	client.room.init()
-	client.ear = newEar(client.closing, keys.Grants(o.Prefix, client.id))
-	client.record.entry.Owner = &client.record
-	client.record.tried = make(chan struct{})
-	client.orphans.entry.Owner = &client.orphans
-	client.schedule = schedule.Start(now, client.wake)
+	client.schedule = schedule.Start(now, client.extendDue)
+	client.presence = presence.New(
+		client.closing, c, keys.Record(o.Prefix, client.id), o.Program, o.RequestTimeout, client.schedule, now)
+	client.listener = subscribe.New(
+		client.closing, c, keys.Grants(o.Prefix, client.id), o.RequestTimeout, client.horizon(), client.schedule, now,
+		subscribe.Handler{Message: client.hear, Changed: client.onSubscription, InUse: client.room.waits})
+	client.cleanup = cleanup.New(client.closing, client.nodes(), client.schedule, now, o.RequestTimeout/3)
 	return client, nil
 }
 
@@ -185,33 +212,40 @@ func (c *Client) ID() string { return c.id }
 // the first call that takes it.
 func (c *Client) Mutex(name string) *Mutex { return &Mutex{newLatch(c, script.Mutex, name)} }
 
-// Close ends the client. Whoever waits gets [ErrClosed] and leaves the line. Leases that are still held are lost: their contexts are
+// Close ends the client. Waiters get [ErrClosed] and leave the line. Leases that are still held are lost: their contexts are
 // cancelled and their keys expire with their TTL, since releasing them could let others in while the work still runs; so release first.
 // Close returns when everything of this client is gone from Redis but those, at the latest after Options.RequestTimeout. A connection
-// that the program brought stays open.
+// that the program brought stays open. A second call waits for the first one, and returns what that returns.
 func (c *Client) Close() error {
+	c.once.Do(func() { c.closeErr = c.end() })
+	return c.closeErr
+}
+
+// end does what Close says.
+func (c *Client) end() error {
 	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return nil
-	}
 	c.closed = true
 	c.mu.Unlock()
 
-	c.close() // whoever waits leaves the line
+	c.close() // waiters leave the line
 	c.schedule.Stop()
 	for _, e := range c.schedule.Entries() {
-		if lease, ok := e.Owner.(*Lease); ok {
-			lease.lose(errDisowned)
+		if r, ok := e.Owner.(*renewal); ok {
+			(*Lease)(r).lose(LossClosed)
 		}
 	}
 	c.background.Wait()
-	c.wire.rest()
+	c.listener.Wait()
+	if c.sender != nil {
+		c.sender.Wait()
+	}
 	if c.quorum != nil {
 		c.quorum.Wait()
 	}
-	c.bury(context.Background(), true) // of all those who waited
-	c.forget()
+	var goodbye sync.WaitGroup // two requests at once, since Close is bounded and the server may hang
+	goodbye.Go(c.presence.Remove)
+	goodbye.Go(c.cleanup.Close) // of all waiters, too
+	goodbye.Wait()
 	return c.conn.Close()
 }
 
@@ -238,9 +272,9 @@ func (c *Client) usable(ctx context.Context) error {
 // schedule, and by what was spawned: by nothing that can outlast these.
 func (c *Client) spawn(f func()) { c.background.Go(f) }
 
-// owner returns a new owner. Its beginning tells our owners from those of other libraries.
+// owner returns a new owner.
 func (c *Client) owner() string {
-	return "rl-" + c.id + "-" + strconv.FormatUint(c.attempts.Add(1), 36)
+	return script.Owner(c.id, c.attempts.Add(1))
 }
 
 // horizon is how long this client is believed alive after each sign of life: two heartbeats may fail.
@@ -252,25 +286,9 @@ func (c *Client) emit(ctx context.Context, e Event) {
 	}
 }
 
-// wake is what the schedule calls with all that is due.
-func (c *Client) wake(due []*schedule.Entry) {
-	var extend []*Lease
-	now := c.now()
-	for _, e := range due {
-		switch owner := e.Owner.(type) {
-		case *Lease:
-			if owner.due(now) {
-				extend = append(extend, owner)
-			}
-		case *line:
-			c.spawn(func() { c.beat(owner) })
-		case *ear:
-			c.doze(owner)
-		case *record:
-			c.spawn(c.introduce)
-		case *orphans:
-			c.spawn(func() { c.bury(c.closing, false) })
-		}
-	}
-	c.extend(extend)
+// extendDue sends the extends of the leases that were due together. The schedule calls it.
+func (c *Client) extendDue() {
+	leases := c.due
+	c.due = nil
+	c.extend(leases)
 }

@@ -1,4 +1,5 @@
-// Package redlatch makes locks on Redis that are fair, fenced and fast.
+// Package redlatch makes distributed locks on Redis: processes take turns, every lock has a fencing
+// token, and the work is stopped when its lock is lost.
 //
 // Open a client once and share it; lock a name around the work:
 //
@@ -8,39 +9,45 @@
 //		return pay(ctx, lease.Token())
 //	})
 //
-// [Mutex.Do] waits in line, runs the function under a lease that is extended for as long as it runs, and releases it. If the lease is
-// lost, the context is cancelled. [Mutex.Lock] returns the [Lease] instead, and [Mutex.TryLock] does not wait.
+// [Mutex.Do] waits in line, runs the function under a lease that is extended for as long as it
+// runs, and releases it. If the lease is lost, the context is cancelled. [Mutex.Lock] returns the
+// [Lease] instead, and [Mutex.TryLock] does not wait. The context given to Lock is the parent of
+// the lease's context, so a timeout on it ends the work, too; [LeaseOptions].MaxWait bounds the
+// wait alone.
 //
 // # Which lock
 //
 //   - [Mutex]: one at a time.
-//   - [ReentrantMutex]: one owner, who may enter again.
+//   - [ReentrantMutex]: one owner, which may enter again.
 //   - [RWMutex]: many readers or one writer.
 //   - [Semaphore]: n permits.
 //   - [SlotPool]: n numbered slots, such as worker ids.
-//   - [Election]: one leader, and who it is.
+//   - [Election]: one leader, and its value for the others.
 //   - [Once]: a job that runs at most once in a window of time.
 //   - [Multi]: several mutexes, all or none.
 //
-// All of them give a [Lease], and wait in the same line. docs/choosing.md compares them with each other and with the recipes that they
-// replace.
+// All of them give a [Lease]. All but Once wait, in the same kind of line. docs/choosing.md
+// compares them with each other and with the recipes that they replace.
 //
 // # What a lease promises
 //
-// A lease that says it is held is held: [Lease.Held], [Lease.Token] and the lease's context give it up before Redis can give the lock to
-// anybody else, whatever the network does and also after the machine was suspended. The deadline counts from before a request was sent,
-// and only an answer moves it.
+// A lease that says it is held is held: [Lease.Held], [Lease.Token] and the lease's context give it
+// up before Redis can give the lock to another owner, whatever the network does and also after the
+// machine was suspended. The deadline counts from before a request was sent, and only an answer
+// moves it.
 //
-// A watchdog extends every lease at a third of its TTL, many of them in one batch. While Redis does not answer, the lease is in jeopardy
-// and keeps its old deadline; then it is lost, its context is cancelled, and [context.Cause] returns the [*LostError]. Set
-// [LeaseOptions].MaxHold to bound work that hangs, NoRenew to do without the watchdog.
+// A watchdog extends every lease at a third of its TTL, many of them in one batch. While Redis does
+// not answer, the lease is in jeopardy and keeps its old deadline; then it is lost, its context is
+// cancelled, and [context.Cause] returns the [*LostError]. Set [LeaseOptions].MaxHold to bound work
+// that hangs, NoRenew to do without the watchdog.
 //
 // # What only the token promises
 //
-// A process can be suspended between its last look at the lease and its write: by the kernel, the hypervisor or a garbage collector. No
-// lock service can exclude that (Kleppmann, "How to do distributed locking", 2016). So every acquisition has a fencing token, larger
-// than those of all earlier acquisitions of the name, also after an expiry, a crash or the loss of all data in Redis. Hand it to the
-// resource and let the resource refuse older ones:
+// A process can be suspended between its last look at the lease and its write: by the kernel, the
+// hypervisor or a garbage collector. No lock service can exclude that (Kleppmann, "How to do
+// distributed locking", 2016). So every acquisition has a fencing token, larger than those of all
+// earlier acquisitions of the name, also after an expiry, a crash or the loss of all data in Redis.
+// Hand it to the resource and let the resource refuse older ones:
 //
 //	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
@@ -48,30 +55,37 @@
 //
 // # Waiting
 //
-// Whoever waits stands in one line over all processes, first come, first served. A release hands the lock to the next in line inside
-// Redis and tells that client alone: two commands for each acquisition, whatever the number of waiters, and none while they wait but one
-// heartbeat for each client and name. A waiter that died is passed over; a lost message costs one heartbeat.
+// All waiters stand in one line over all processes, first come, first served. A release hands the
+// lock to the next in line inside Redis and tells that client alone. An acquisition takes two
+// commands, whatever the number of waiters. While they wait, each client sends one heartbeat for
+// each name. A waiter that died is passed over; a lost message costs one heartbeat.
 //
-// Goroutines of one client that wait for the same [Mutex] stand in that line as one, and pass the mutex on among themselves, each with a
-// token of its own, before it goes on to the next process. [LeaseOptions].StrictOrder turns that off.
+// Goroutines of one client that wait for the same [Mutex] stand in that line as one, and pass the
+// mutex on among themselves, each with a token of its own, before it goes on to the next process.
+// [LeaseOptions].StrictOrder turns that off.
 //
 // # What is not promised
 //
-// One Redis server with asynchronous replicas can lose a lock in a failover: the new master may not know of it, and two may hold for as
-// long as the first is not told, at most until its deadline. The tokens still order them. A server whose clock is set back further than
-// the time since the last acquisition, and which lost the stored token as well, can repeat a token.
+// One Redis server with asynchronous replicas can lose a lock in a failover: the new master may not
+// know of it, and two may hold for as long as the first is not told, at most until its deadline.
+// The tokens still order them. A server whose clock is set back further than the time since the
+// last acquisition, and which lost the stored token as well, can repeat a token.
 //
-// [OpenQuorum] returns a client whose locks are held by a majority of independent servers, and survive the loss of a minority.
+// [OpenQuorum] returns a client whose locks are held by a majority of independent servers, and
+// survive the loss of a minority.
 //
 // # Errors
 //
-// Errors name the lock and the server. Ask them with errors.Is for [ErrTaken], [ErrExhausted], [ErrDeadlock], [ErrNotHeld],
-// [ErrUnreachable], [ErrWrongKind], [ErrInvalid] and [ErrClosed], and with errors.As for a [*LostError] or a [*KindError]. No answer from Redis is never taken for a no: it
-// is ErrUnreachable, and what the request may have left behind is cleaned up.
+// Errors name the lock and the server. Ask them with errors.Is for [ErrTaken], [ErrExhausted],
+// [ErrDeadlock], [ErrNotHeld], [ErrUnreachable], [ErrNotReplicated], [ErrWrongKind], [ErrInvalid]
+// and [ErrClosed], and with errors.As for a [*LostError] or a [*KindError]. A request without an
+// answer is never taken for a no: the error is ErrUnreachable, and what the request may have left
+// behind is cleaned up.
 //
 // # Other uses
 //
-// [Client.Inspect], [Client.List] and [Client.ForceRelease] are for operators; the redlatch command is built on them. [Options].Hook
-// receives an [Event] for everything that metrics and traces need. Package conn is for writing an adapter to another Redis client. The
-// module redlatchtest has an embedded server for tests of your own.
+// [Client.Inspect], [Client.List] and [Client.ForceRelease] are for operators; the redlatch command
+// is built on them. [Options].Hook receives an [Event] for everything that metrics and traces need.
+// Package conn is for writing an adapter to another Redis client. The module redlatchtest has an
+// embedded server for tests of your own.
 package redlatch

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/redlatch/redlatch/internal/retry"
 	"github.com/redlatch/redlatch/internal/script"
 )
 
@@ -34,9 +36,6 @@ func (e *Election) Name() string { return e.latch.name }
 // The context of the returned lease is done when leadership is lost. Campaign returns, and fails, as [Mutex.Lock] does, also with
 // [ErrDeadlock] under the context of a term in this very election. To give leadership up, stop the work and call [Election.Resign].
 func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
-	if err := e.latch.again(ctx); err != nil {
-		return nil, err
-	}
 	return e.campaign(ctx, value, true)
 }
 
@@ -52,6 +51,9 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 			return nil, err
 		}
 	}
+	if err := e.latch.again(ctx); err != nil {
+		return nil, err
+	}
 	return e.latch.asking(value).acquire(ctx, wait)
 }
 
@@ -65,20 +67,29 @@ func (e *Election) Resign(ctx context.Context, term *Lease) error {
 }
 
 // Run campaigns, calls f when it is the leader, and resigns when f has returned, not before. If leadership is lost meanwhile, the context
-// of f is done, and when f has returned Run campaigns anew. It returns when f returns while it still leads, with the error of f, or when
-// ctx is done or an acquisition fails, with that error.
+// of f is done, and when f has returned Run campaigns anew: after some 20ms, and
+// after up to a second when it lost several terms in a row soon after they began. It returns when f returns while it still leads, with the error of f, or when ctx is done or an acquisition fails, with
+// that error. An error of f about another lock that was lost ends Run as any other error of f does.
 func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Context, term *Lease) error) error {
-	for {
+	for short := 0; ; short++ {
 		term, err := e.Campaign(ctx, value)
 		if err != nil {
 			return err
 		}
 		err = term.cover(ctx, f)
-		if ctx.Err() != nil || !errors.As(err, new(*LostError)) {
+		// The term is asked, not err: f may return the LostError of another lock.
+		if ctx.Err() != nil || !errors.As(term.Err(), new(*LostError)) {
 			return err
 		}
+		if e.latch.client.now().Since(term.acquired) >= longTerm {
+			short = 0
+		}
+		retry.Sleep(ctx, retry.Pause(short))
 	}
 }
+
+// longTerm is how long a leader must have led for its loss to count as the first one.
+const longTerm = time.Minute
 
 // Leader is who leads at this moment: its value is the [Party] detail, the number of its term the token. The error matches [ErrNotHeld] if
 // there is no leader, and [ErrUnreachable], [ErrWrongKind] or [ErrInvalid].

@@ -3,7 +3,6 @@ package redlatch
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -17,7 +16,8 @@ var (
 	// ErrExhausted says that every slot of a [SlotPool] or too many permits of a [Semaphore] are taken. It matches [ErrTaken], too.
 	ErrExhausted = fmt.Errorf("exhausted: %w", ErrTaken)
 
-	// ErrDeadlock says that the caller would wait for itself: its context is that of a lease on the same name.
+	// ErrDeadlock says that the caller would wait for itself, or try in vain as long as it holds what it has: its context is that of a lease
+	// on the same name, of a kind that cannot be entered again.
 	ErrDeadlock = errors.New("would wait for itself")
 
 	// ErrNotHeld says that the lease is no longer held: it was released, or it was lost, in which case the error is also a [*LostError].
@@ -36,27 +36,51 @@ var (
 	// ErrInvalid says that a name or an option was refused, before anything was sent.
 	ErrInvalid = errors.New("invalid")
 
+	// ErrTooDeep says that the owner of a [ReentrantMutex] has entered it as often as [ReentrantMutex.WithDepth] allows. Waiting does not help.
+	ErrTooDeep = errors.New("entered too often")
+
+	// ErrMaxHold says that the lease reached LeaseOptions.MaxHold and is not extended any more.
+	ErrMaxHold = errors.New("it reached its MaxHold")
+
 	// ErrClosed says that the client was closed.
 	ErrClosed = errors.New("client closed")
 )
 
-// Why a lease was lost, as the cause inside a [*LostError].
-var (
-	errExpired  = errors.New("it was not extended in time")
-	errGone     = errors.New("it is no longer in Redis: expired, deleted, or taken by force")
-	errMaxHold  = errors.New("it reached its MaxHold")
-	errNoRenew  = errors.New("it reached its TTL and NoRenew is set")
-	errDisowned = errors.New("its client was closed")
+// LossReason says why a lease was lost. Programs may count by it: the values do not change.
+type LossReason string
+
+const (
+	LossExpired    LossReason = "expired"     // its deadline passed before an extend was confirmed
+	LossGone       LossReason = "gone"        // Redis says that it is not there: expired, deleted, or forgotten in a failover
+	LossForced     LossReason = "forced"      // it was taken by [Client.ForceRelease] or `redlatch release`
+	LossMaxHold    LossReason = "max_hold"    // it reached LeaseOptions.MaxHold, and then its deadline
+	LossNotRenewed LossReason = "not_renewed" // it reached its deadline, and LeaseOptions.NoRenew is set
+	LossClosed     LossReason = "closed"      // its client was closed
 )
 
+// cause returns the text of the reason, as an error. The lease of a client that was closed matches [ErrClosed], and one that was held for too
+// long [ErrMaxHold].
+func (r LossReason) cause() error { return causes[r] }
+
+var causes = map[LossReason]error{
+	LossExpired:    errors.New("it was not extended in time"),
+	LossGone:       errors.New("it is no longer in Redis: expired, deleted, or taken by force"),
+	LossForced:     errors.New("it was taken by force"),
+	LossMaxHold:    ErrMaxHold,
+	LossNotRenewed: errors.New("it reached its TTL and NoRenew is set"),
+	LossClosed:     fmt.Errorf("%w while it was held", ErrClosed),
+}
+
 // LostError says that a lease ended before it was released. It is the cause of the lease's context, and what [Lease.Extend],
-// [Lease.Ensure], [Lease.Err] and [Lease.Release] return from then on. It matches [ErrNotHeld].
+// [Lease.Ensure], [Lease.Err] and [Lease.Release] return from then on. It matches [ErrNotHeld], and [ErrClosed] or [ErrMaxHold] if that is the
+// reason.
 type LostError struct {
-	Name  string    // of the lock
-	Owner string    // of the lease
-	Token int64     // the fencing token that is now stale
-	At    time.Time // when this process gave it up
-	Cause error     // why
+	Name   string    // of the lock
+	Owner  string    // of the lease
+	Token  int64     // the fencing token that is now stale
+	At     time.Time // when this process gave it up
+	Reason LossReason
+	Cause  error // the reason in words
 }
 
 // Error names the lock and the cause.
@@ -91,14 +115,19 @@ func (s several) Unwrap() []error { return s }
 
 // join is these errors as one, without those that are nil; nil if all are.
 func join(errs ...error) error {
-	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	switch len(errs) {
+	var all several
+	for _, err := range errs {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	switch len(all) {
 	case 0:
 		return nil
 	case 1:
-		return errs[0]
+		return all[0]
 	}
-	return several(errs)
+	return all
 }
 
 // KindError says that the name of a lock is in use for something else, or for another size of the same. Nothing was changed. It matches

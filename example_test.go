@@ -42,8 +42,7 @@ func Example() {
 	defer client.Close()
 
 	err = client.Mutex("invoice:42").Do(ctx, func(ctx context.Context, lease *redlatch.Lease) error {
-		// Only one process in the whole fleet is here. ctx is cancelled if the lock is lost;
-		// pass lease.Token() along with what you write.
+		// One process at a time is here. If the lock is lost, ctx is cancelled.
 		fmt.Println("paying invoice 42")
 		return nil
 	})
@@ -79,15 +78,16 @@ func ExampleMutex_TryLock() {
 	defer client.Close()
 
 	lease, err := client.Mutex("cleanup").TryLock(ctx)
+	if errors.Is(err, redlatch.ErrTaken) {
+		fmt.Println("another process is cleaning up")
+		return
+	}
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer lease.Release(ctx)
-
-	if _, err := client.Mutex("cleanup").TryLock(ctx); errors.Is(err, redlatch.ErrTaken) {
-		fmt.Println("somebody else is cleaning up")
-	}
-	// Output: somebody else is cleaning up
+	fmt.Println("cleaning up")
+	// Output: cleaning up
 }
 
 func ExampleMutex_With() {
@@ -306,7 +306,8 @@ func ExampleLostError() {
 // Three servers of which one may fail. Without an output this is compiled and not run, since the other examples have one server.
 func ExampleOpenQuorum() {
 	ctx := context.Background()
-	client, err := redlatch.OpenQuorum(ctx, []string{"redis://a", "redis://b", "redis://c"}, redlatch.Options{})
+	nodes := []string{"redis://a", "redis://b", "redis://c"}
+	client, err := redlatch.OpenQuorum(ctx, nodes, redlatch.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

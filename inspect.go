@@ -2,7 +2,6 @@ package redlatch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/presence"
 	"github.com/redlatch/redlatch/internal/script"
 )
 
@@ -183,8 +183,8 @@ func (c *Client) nameOf(key string) (string, bool) {
 }
 
 // ForceRelease takes a lock away from owner, which may also be the [Party] detail of several entries, or from everybody inside if owner
-// is "", and lets in whoever is next in line. An old holder is told at once if its client has waited in line for something before, and so
-// listens for grants; otherwise it finds out at its next extend, after a third of its TTL at most, or with NoRenew at its deadline. Its
+// is "", and lets in whoever is next in line. An old holder is told at once if it is of this client, or if its client has waited in line for
+// something before, and so listens for grants; otherwise it finds out at its next extend, after a third of its TTL at most, or with NoRenew at its deadline. Its
 // writes are refused where its token is checked. A window of a [Once] that is over but for its time is opened. It returns the lock as it was
 // before.
 //
@@ -203,7 +203,7 @@ func (c *Client) ForceRelease(ctx context.Context, name, owner string) (Info, er
 		if owner != "" && owner != h.Owner && (owner != h.Detail || l.kind != script.Reentrant) {
 			continue
 		}
-		address, sharded := "", c.sharded()
+		address, sharded := "", c.listener.Sharded()
 		switch {
 		case h.Client != "" && sharded:
 			address = l.keys.Grants(h.Client)
@@ -214,7 +214,13 @@ func (c *Client) ForceRelease(ctx context.Context, name, owner string) (Info, er
 		if err != nil {
 			return before, err
 		}
-		taken = taken || script.Done(answer.Reply) || answer.resent
+		if !script.Done(answer.Reply) && !answer.resent {
+			continue
+		}
+		taken = true
+		if h.Client == c.id { // which may not listen
+			c.hearRevoke(h.Owner)
+		}
 	}
 	switch {
 	case taken:
@@ -241,35 +247,27 @@ func holder(h script.Holder) Party {
 
 // party is what an owner says about itself.
 func party(owner string) Party {
-	p := Party{Owner: owner, Foreign: true}
-	if rest, ok := strings.CutPrefix(owner, "rl-"); ok {
-		p.Foreign = false
-		p.Client, _, _ = strings.Cut(rest, "-")
-	}
-	return p
+	client, ours := script.OwnerClient(owner)
+	return Party{Owner: owner, Client: client, Foreign: !ours}
 }
 
 // recall fills in the processes of all parties, in one batch.
 func (c *Client) recall(ctx context.Context, node conn.Conn, groups ...[]Party) error {
-	var calls []conn.Call
+	var records []string
 	var asked []*Party
 	for _, group := range groups {
 		for i := range group {
 			if p := &group[i]; p.Client != "" {
-				calls = append(calls, script.Recall(keys.Record(c.options.Prefix, p.Client)))
-				asked = append(asked, p)
+				records, asked = append(records, keys.Record(c.options.Prefix, p.Client)), append(asked, p)
 			}
 		}
 	}
-	if len(calls) == 0 {
-		return nil
+	processes, err := presence.Read(ctx, node, records)
+	if err != nil {
+		return fmt.Errorf("redlatch: read the records of clients on %s: %w", c.conn.Target().Addr, unreachable(err))
 	}
-	for i, r := range node.Eval(ctx, calls...) {
-		if r.Err != nil {
-			return fmt.Errorf("redlatch: read the records of clients on %s: %w", c.conn.Target().Addr, unreachable(r.Err))
-		}
-		var p process
-		if r.Reply.Text != "" && json.Unmarshal([]byte(r.Reply.Text), &p) == nil {
+	for i, p := range processes {
+		if p != nil {
 			asked[i].Host, asked[i].PID, asked[i].Program = p.Host, p.PID, p.Program
 		}
 	}

@@ -11,31 +11,34 @@ import (
 // inspectAll is inspect over a quorum: what a majority of the nodes knows.
 func (c *Client) inspectAll(ctx context.Context, name string) (Info, *latch, error) {
 	type outcome struct {
+		node  int
 		info  Info
 		latch *latch
 		err   error
 	}
 	nodes := c.nodes()
 	outcomes := make(chan outcome, len(nodes))
-	for _, node := range nodes {
+	for i, node := range nodes {
 		c.quorum.Go(func() {
 			info, l, err := c.inspectAt(ctx, node, name)
-			outcomes <- outcome{info, l, err}
+			outcomes <- outcome{i, info, l, err}
 		})
 	}
 	views := make(map[string][]Info) // by kind
 	latches := make(map[string]*latch)
-	var failed []error
+	failed, stands := 0, make([]error, len(nodes))
 	for range nodes {
 		o := <-outcomes
-		if o.err != nil {
-			failed = append(failed, o.err)
+		if stands[o.node] = o.err; o.err != nil {
+			failed++
 			continue
 		}
+		stands[o.node] = fmt.Errorf("%s answered", nodes[o.node].Target().Addr)
 		views[o.info.Kind], latches[o.info.Kind] = append(views[o.info.Kind], o.info), o.latch
 	}
-	if answered := len(nodes) - len(failed); answered < c.quorum.Majority() {
-		return Info{}, nil, fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(nodes), join(failed...))
+	if answered := len(nodes) - failed; answered < c.quorum.Majority() {
+		return Info{}, nil, fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w",
+			name, answered, len(nodes), join(stands...))
 	}
 	kind := ""
 	for k, v := range views {

@@ -20,6 +20,7 @@ type latch struct {
 	arg     string        // for the kind
 	size    int64         // of a kind that has one, as this program knows it
 	extra   time.Duration // for how long past the lease an acquisition may bind those who come later: a rest, a window
+	result  string        // of a release that does not say how the work ended, once it has begun
 	alias   string        // what Lease.Owner says if it is not the owner of the acquisition
 	keys    keys.Set
 	options LeaseOptions
@@ -63,11 +64,13 @@ type attempt struct {
 	*latch
 	ctx      context.Context // the caller's: parent of the lease's context
 	owner    string
+	past     []string // owners of earlier rounds of a quorum
 	start    clock.Reading
-	answered bool   // Redis has said how it stands
-	waiting  bool   // the hook has been told so
-	leads    *relay // that it acquires the latch for; nil if none
-	arrival  int64  // the place in line that it takes, or gave up; 0 for a new one
+	patient  bool          // it waits if the latch is taken
+	answered bool          // Redis has said that the latch is taken
+	waiting  bool          // the hook has been told so
+	group    *handoffGroup // for which it acquires the latch; nil if none
+	arrival  int64         // the place in line that it takes, or gave up; 0 for a new one
 }
 
 // asking is the latch with another argument for the kind.
@@ -93,15 +96,15 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, l.failed("acquire", err)
 	}
-	a := &attempt{latch: l, ctx: ctx, owner: l.client.owner(), start: l.client.now()}
+	a := &attempt{latch: l, ctx: ctx, owner: l.client.owner(), start: l.client.now(), patient: wait}
 	if l.kind.Name == script.Election.Name {
-		l.client.introduceFirst(ctx)
+		l.client.presence.AnnounceFirst(ctx)
 	}
 	a.emit(Event{Kind: EventAttempt})
 	var lease *Lease
 	var err error
-	if wait && l.relayed() {
-		lease, err = a.relay(ctx)
+	if wait && l.handedOff() {
+		lease, err = a.lockInGroup(ctx)
 	} else {
 		lease, err = a.run(ctx, wait)
 	}
@@ -122,12 +125,13 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 	}
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	if !a.client.earFor(a.latch).hears() {
+	if !a.client.subscriptionFor(a.latch).Connected() {
 		// The first to wait starts the subscription, and only if the lock is not free.
 		if lease, err := a.try(ctx); !errors.Is(err, ErrTaken) && !errors.Is(err, errTooLate) {
 			return lease, err
 		}
 		a.owner = a.client.owner() // the last one may have been in and out
+		a.answered = true          // from here on it is a wait, also if the grant came too late
 	}
 	a.client.listen(ctx, a.latch)
 	for {
@@ -138,7 +142,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 		if ctx.Err() != nil {
 			return nil, a.asTaken(ctx, a.failed("wait for", ctx.Err()))
 		}
-		a.owner = a.client.owner()
+		a.owner, a.answered = a.client.owner(), true
 	}
 }
 
@@ -151,10 +155,10 @@ func (a *attempt) bounded(ctx context.Context) (context.Context, context.CancelF
 }
 
 // heard notes that Redis has said how the attempt stands.
-func (a *attempt) heard() {
-	a.answered = true
-	if a.leads != nil {
-		a.leads.taken.Store(true)
+func (a *attempt) heard(inside bool) {
+	a.answered = a.answered || !inside
+	if a.group != nil {
+		a.group.MarkAnswered()
 	}
 }
 
@@ -190,7 +194,7 @@ func (a *attempt) tooLate(err error) error {
 func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	standing, answer, err := a.client.request(ctx, a.latch, a.owner, "", "", 0)
 	if err == nil {
-		a.heard()
+		a.heard(standing.Inside)
 	}
 	if err != nil || !standing.Inside && answer.resent {
 		a.client.abandon(a.latch, a.owner, "") // a request that got no answer may be on its way still
@@ -215,7 +219,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 		a.arrival = cmp.Or(c.giveUp(w), a.arrival)
 		return nil, a.asTaken(ctx, err)
 	}
-	a.heard()
+	a.heard(standing.Inside)
 	if c.stands(w, standing, answer) {
 		a.waitsAs(w)
 	}
@@ -234,9 +238,9 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 }
 
 // asTaken adds to the error of a wait that ran out of time what it waited for, if Redis ever said that there is something to wait for. An
-// outage while waiting is told, too.
+// outage while waiting is told, too. An acquisition that was granted at once and is given back, since its context ended, waited for nothing.
 func (a *attempt) asTaken(ctx context.Context, err error) error {
-	if ctx.Err() == nil || !a.answered {
+	if ctx.Err() == nil || !a.answered || !a.patient {
 		return err
 	}
 	err = fmt.Errorf("%w: %w after waiting %v", err, a.taken(), a.client.now().Since(a.start).Round(time.Millisecond))
@@ -256,7 +260,7 @@ func (l *latch) taken() error {
 
 // request runs acquire.lua.
 func (c *Client) request(ctx context.Context, l *latch, owner, ticket, address string, arrival int64) (script.Standing, answer, error) {
-	c.introduceOnce()
+	c.presence.Announce()
 	answer, err := c.ask(ctx, "acquire", l, l.kind.Acquire(l.keys, script.Request{
 		Owner: owner, TTL: l.options.TTL, Arg: l.arg, FenceTTL: c.options.FenceTTL,
 		Ticket: ticket, Address: address, Horizon: c.horizon(), Arrival: arrival,
@@ -273,12 +277,12 @@ func (c *Client) request(ctx context.Context, l *latch, owner, ticket, address s
 
 // ticket is the ticket of an owner of this client, and the address in it.
 func (c *Client) ticket(l *latch, owner string) (ticket, address string) {
-	e := c.earFor(l)
+	s := c.subscriptionFor(l)
 	return script.Ticket{
 		// In a cluster, who hears a plain message at another node is not counted.
-		Anyway: !e.hears() || c.conn.Target().Cluster && !e.sharded, Sharded: e.sharded,
-		Kind: l.kind.Name, Address: e.address, TTL: l.options.TTL, Arg: l.arg, Owner: owner,
-	}.String(), e.address
+		Anyway: !s.Connected() || c.conn.Target().Cluster && !s.Sharded(), Sharded: s.Sharded(),
+		Kind: l.kind.Name, Address: s.Address(), TTL: l.options.TTL, Arg: l.arg, Owner: owner,
+	}.String(), s.Address()
 }
 
 // grant is an acquisition as Redis made it.
@@ -349,7 +353,7 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 	lease := newLease(a, g, now)
 	begun = true
 	if c.closing.Err() != nil { // Close may have looked for leases before this one was there
-		lease.lose(errDisowned)
+		lease.lose(LossClosed)
 	}
 	return lease, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/retry"
 	"github.com/redlatch/redlatch/internal/schedule"
 	"github.com/redlatch/redlatch/internal/script"
 )
@@ -32,6 +33,8 @@ type Lease struct {
 
 	mu       sync.Mutex // guards what is below
 	state    leaseState
+	done     bool          // the result of its release was script.Completed
+	forced   bool          // its client was told that it was taken by force
 	unsure   bool          // a release got no answer, and may have taken place
 	resent   bool          // see grant
 	ticket   string        // if it is resent
@@ -41,7 +44,7 @@ type Lease struct {
 	extendAt time.Time     // when the watchdog should extend it
 	flight   chan struct{} // closed when the extend or release under way is over; nil if none is
 	err      error         // why it is not held any more
-	relay    *relay        // it can be passed on there; nil if it cannot
+	group    *handoffGroup // whose turn it has, and in which it can be passed on; nil if none
 	spare    int           // to how many: it has tokens for them
 }
 
@@ -65,8 +68,8 @@ func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 	}
 	l.ctx.lease = l
 	l.ctx.Context, l.cancel = context.WithCancelCause(a.ctx)
-	l.entry.Owner = l
-	l.extendAt = g.anchor.Time().Add(jitter(l.validity/3, 0.1))
+	l.entry.Owner = (*renewal)(l)
+	l.extendAt = g.anchor.Time().Add(retry.Jitter(l.validity/3, 0.1))
 	if !g.passed {
 		// A grant out of the line counts from the last await, which can be a third of its time ago; most work is over before a tenth is.
 		// Not so for a lease that is passed on, perhaps many times within a tenth: it would not be extended, nor its loss found, before the end.
@@ -93,6 +96,10 @@ func (l *Lease) Owner() string {
 
 // Context is done when the lease is released or lost, or when the context that was given to Lock is done. If the lease was lost,
 // context.Cause returns the [*LostError]. Run the work under it.
+//
+// Its Err answers by the clock: once the deadline has passed it is not nil, and Done is closed. Done alone, and contexts made from this one,
+// end when something looks: a method of the lease, that Err, or the client's schedule, which a process that computes on all its threads can
+// keep from it for tens of milliseconds. Before a step that must not overlap, ask Err of this context, or [Lease.Ensure].
 func (l *Lease) Context() context.Context { return &l.ctx }
 
 // Token is the fencing token of this acquisition: larger than that of every earlier acquisition of the name. Once the lease is not held
@@ -156,7 +163,7 @@ func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
 // [ErrUnreachable]; then the lease is held until its old deadline. A lease that reached its MaxHold is not extended.
 func (l *Lease) Extend(ctx context.Context) error {
 	if l.Held() && l.overdue() {
-		return fmt.Errorf("redlatch: extend %q: %w", l.Name(), errMaxHold)
+		return fmt.Errorf("redlatch: extend %q: %w", l.Name(), ErrMaxHold)
 	}
 	if err := l.board(ctx); err != nil {
 		return err
@@ -177,31 +184,34 @@ func (l *Lease) Extend(ctx context.Context) error {
 // it, since a lock that stays behind helps nobody.
 //
 // It returns nil if the lease was released, also by an earlier call, and the [*LostError] if the lease had been lost: the work may then
-// have overlapped with that of the next holder. If Redis does not answer, the error matches [ErrUnreachable], and Release may be called
-// again; the lock is then free at the latest when its TTL has passed.
+// have overlapped with that of the next holder. If Redis does not answer, or refuses writes for want of space, the error matches
+// [ErrUnreachable]. The client then goes on trying in the background, until Redis has said twice that the lease is released, the TTL has
+// passed or the client is closed; Release may also be called again.
 func (l *Lease) Release(ctx context.Context) error {
-	_, err := l.release(ctx, "")
+	_, _, err := l.release(ctx, l.latch.result)
 	return err
 }
 
-// release is Release, with how the work ended for the kinds that ask, and returns how many holds the owner has left.
-func (l *Lease) release(ctx context.Context, result string) (holds int, err error) {
+// release is Release, with how the work ended for the kinds that ask. It returns how many holds the owner has left, and whether this call
+// released the lease, rather than an earlier one.
+func (l *Lease) release(ctx context.Context, result string) (holds int, did bool, err error) {
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
 	retired, was, err := l.retire()
 	if !retired {
-		return 0, err
+		return 0, false, err
 	}
 	defer l.touchDown()
-	if l.pass(was) {
-		return 0, nil
+	if l.handOff(was) {
+		return 0, true, nil
 	}
 	c := l.latch.client
 	answer, err := c.ask(ctx, "release", l.latch, l.latch.kind.Release(l.latch.keys, l.owner, "", result, c.options.FenceTTL))
 	holds, inside := script.Left(answer.Reply)
 
 	l.mu.Lock()
+	l.done = result == script.Completed
 	event := Event{Kind: EventRelease, Held: c.now().Since(l.acquired), Err: err}
 	switch {
 	case err != nil: // it may be tried again
@@ -209,16 +219,35 @@ func (l *Lease) release(ctx context.Context, result string) (holds int, err erro
 	case inside || answer.resent || l.unsure: // an earlier request that nobody confirmed did it
 		l.state = released
 	default:
-		event = l.losing(errGone)
+		event = l.losing(l.whyGone())
 		err = l.err
 	}
-	resent, ticket := l.resent, l.ticket
-	l.leave() // not before: who released it, and wants it again, may then be among those that the next acquisition is for
-	l.unlock(event)
-	if resent {
-		c.abandon(l.latch, l.owner, ticket) // the request that got no answer would bring it back
+	if l.resent || err != nil && c.quorum == nil { // a quorum goes on by itself, node by node
+		l.undoLocked(0)
 	}
-	return max(holds, 0), err
+	// Not before: a goroutine that released it, and wants it again, may then be among those that the
+	// next acquisition is for.
+	l.detachLocked()
+	l.unlock(event)
+	return max(holds, 0), err == nil, err
+}
+
+// undoLocked releases the lease in the background after that time: its release got no answer, or a request that got none may bring it back.
+// It is tempting to release it as an acquisition that never began. A run of a [Once] would then not have taken place, and a second one
+// could begin in the same window. The caller holds l.mu.
+func (l *Lease) undoLocked(after time.Duration) {
+	result := l.latch.result
+	if l.done {
+		result = script.Completed
+	}
+	c := l.latch.client
+	until := max(l.latch.options.TTL, c.horizon())
+	if l.ticket != "" {
+		until = max(until, lineLingers)
+	}
+	for node := range c.nodes() {
+		c.cleanup.Add(node, l.latch.kind.Release(l.latch.keys, l.owner, l.ticket, result, c.options.FenceTTL), after, until)
+	}
 }
 
 // suspect notes that a request got no answer, and may arrive when all is over. If all is over, it sees to that. A release that is under way
@@ -228,7 +257,7 @@ func (l *Lease) suspect() {
 	defer l.mu.Unlock()
 	l.resent = true
 	if l.state > ended || l.state == ended && l.flight == nil {
-		l.latch.client.abandon(l.latch, l.owner, l.ticket)
+		l.undoLocked(0)
 	}
 }
 
@@ -266,9 +295,11 @@ func (l *Lease) touchDown() {
 	l.mu.Unlock()
 }
 
-// left is Remaining, with mu held. If it finds that the deadline has passed, the lease is lost before it returns, and events says so.
+// left is Remaining. If it finds that the deadline has passed, the lease is lost before it returns,
+// and events says so. The caller holds l.mu.
 func (l *Lease) left() (left time.Duration, events []Event) { return l.leftAt(l.latch.client.now()) }
 
+// leftAt is left at that time. The caller holds l.mu.
 func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []Event) {
 	if l.state > inJeopardy {
 		return 0, nil
@@ -280,33 +311,50 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []Event) {
 	return 0, []Event{l.losing(l.whyExpired())}
 }
 
-func (l *Lease) whyExpired() error {
+// whyExpired returns the cause of a loss by the deadline. The caller holds l.mu.
+func (l *Lease) whyExpired() LossReason {
 	switch {
 	case l.latch.options.NoRenew:
-		return errNoRenew
+		return LossNotRenewed
 	case l.overdueLocked():
-		return errMaxHold
+		return LossMaxHold
 	}
-	return errExpired
+	return LossExpired
 }
 
-// lose ends a lease that is held, for a cause.
-func (l *Lease) lose(cause error) {
+// whyGone returns the reason of a loss that Redis told. The caller holds l.mu.
+func (l *Lease) whyGone() LossReason {
+	if l.forced {
+		return LossForced
+	}
+	return LossGone
+}
+
+// lose ends a lease that is held, for that reason.
+func (l *Lease) lose(reason LossReason) {
 	l.mu.Lock()
 	var events []Event
 	if l.state <= inJeopardy {
-		events = append(events, l.losing(cause))
+		events = append(events, l.losing(reason))
 	}
 	l.unlock(events...)
 }
 
-// losing marks the lease as lost and cancels its context, with mu held, and returns the event to tell.
-func (l *Lease) losing(cause error) Event {
-	err := &LostError{Name: l.latch.name, Owner: l.owner, Token: l.token, At: time.Now(), Cause: cause}
+// losing marks the lease as lost, cancels its context and returns the event to tell. The caller
+// holds l.mu.
+func (l *Lease) losing(reason LossReason) Event {
+	err := &LostError{Name: l.latch.name, Owner: l.owner, Token: l.token, At: time.Now(), Reason: reason, Cause: reason.cause()}
 	l.state, l.err = lost, err
 	l.latch.client.schedule.Remove(&l.entry)
 	l.cancel(err)
-	l.leave()
+	l.detachLocked()
+	switch {
+	case !l.resent || reason == LossClosed:
+	case reason == LossGone || reason == LossForced:
+		l.undoLocked(0)
+	default: // not before Redis ends it: the work may need a moment to stop
+		l.undoLocked(drift(l.ttl))
+	}
 	return Event{Kind: EventLost, Held: l.latch.client.now().Since(l.acquired), Err: err}
 }
 
@@ -319,6 +367,7 @@ func (l *Lease) unlock(events ...Event) {
 	}
 }
 
+// deadline is Deadline. The caller holds l.mu.
 func (l *Lease) deadline() time.Time { return l.anchor.Time().Add(l.validity) }
 
 func later(a, b time.Time) time.Time {

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/retry"
 	"github.com/redlatch/redlatch/internal/schedule"
 	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/subscribe"
 )
 
 // Waiting, as seen from the client. Each attempt that waits is a waiter; the waiters for one latch share a line, and the line sends one
@@ -30,14 +32,15 @@ type room struct {
 	mu      sync.Mutex // guards what is below, and the fields of lines and waiters
 	waiters map[string]*waiter
 	lines   map[lineID]*line
-	gone    []departure // who gave up lately, in that order
+	gone    map[string]departure // the attempts that gave up lately, by owner
+	leaving []string             // their owners, in that order
 }
 
 // departure is an attempt that gave up while it waited.
 type departure struct {
-	owner, ticket string
-	latch         *latch
-	until         time.Time // a request of its that was on its way may arrive until then
+	ticket string
+	latch  *latch
+	until  time.Time // a request of its that was on its way may arrive until then
 }
 
 // lineID is a latch that is waited for. Two kinds under one name are two lines; Redis refuses one of them.
@@ -72,6 +75,7 @@ type waiter struct {
 func (r *room) init() {
 	r.waiters = make(map[string]*waiter)
 	r.lines = make(map[lineID]*line)
+	r.gone = make(map[string]departure)
 }
 
 // enter adds a waiter whose ticket is about to be sent.
@@ -142,10 +146,12 @@ func (r *room) depart(w *waiter, now, until time.Time) (owner, ticket string, ar
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.remove(w)
-	for len(r.gone) > 0 && r.gone[0].until.Before(now) {
-		r.gone = r.gone[1:]
+	for len(r.leaving) > 0 && r.gone[r.leaving[0]].until.Before(now) {
+		delete(r.gone, r.leaving[0])
+		r.leaving = r.leaving[1:]
 	}
-	r.gone = append(r.gone, departure{w.owner, w.ticket, w.latch, until})
+	r.gone[w.owner] = departure{w.ticket, w.latch, until}
+	r.leaving = append(r.leaving, w.owner)
 	return w.owner, w.ticket, w.arrival
 }
 
@@ -153,12 +159,7 @@ func (r *room) depart(w *waiter, now, until time.Time) (owner, ticket string, ar
 func (r *room) gaveUp(owner string) departure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, d := range r.gone {
-		if d.owner == owner {
-			return d
-		}
-	}
-	return departure{}
+	return r.gone[owner]
 }
 
 // giveUp takes a waiter out of the line, here and in Redis, and gives back the latch if it was granted in that moment. It returns the place that it had.
@@ -195,9 +196,9 @@ func (c *Client) stands(w *waiter, s script.Standing, a answer) bool {
 // pace is the time until the next await of a line, with the room's mu held. What it says of the holder matters if one of the line's waiters is the first of all.
 func (c *Client) pace(ln *line, first bool, remaining time.Duration, foreign bool) time.Duration {
 	// A third of the TTL at most: a grant counts from the last await before it, and must then have most of its time left.
-	d := jitter(min(c.options.Heartbeat, ln.ttl/3), 0.1)
-	if !c.earFor(ln.latch).hears() {
-		d = min(d, jitter(deafPace, 0.3))
+	d := retry.Jitter(min(c.options.Heartbeat, ln.ttl/3), 0.1)
+	if !c.subscriptionFor(ln.latch).Connected() {
+		d = min(d, retry.Jitter(deafPace, 0.3))
 	}
 	if !first {
 		return d
@@ -206,9 +207,15 @@ func (c *Client) pace(ln *line, first bool, remaining time.Duration, foreign boo
 		d = min(d, remaining+afterExpiry)
 	}
 	if foreign {
-		d = min(d, jitter(foreignPace, 0.5))
+		d = min(d, retry.Jitter(foreignPace, 0.5))
 	}
 	return d
+}
+
+// Due implements [schedule.Owner].
+func (ln *line) Due(clock.Reading) {
+	c := ln.latch.client
+	c.spawn(func() { c.beat(ln) })
 }
 
 // beat sends one await for all waiters of the line that have a place.
@@ -223,7 +230,7 @@ func (c *Client) beat(ln *line) {
 	for _, chunk := range roundsOf(waiters) {
 		d, err := c.await(ln, chunk)
 		if err != nil {
-			next = min(next, jitter(deafPace, 0.3)) // it has tried for a while already
+			next = min(next, retry.Jitter(deafPace, 0.3)) // it has tried for a while already
 			break
 		}
 		next = min(next, d)
@@ -337,7 +344,7 @@ func (c *Client) restore(w *waiter) {
 				c.refuse(w, err)
 				return
 			}
-			sleep(c.closing, deafPace)
+			retry.Sleep(c.closing, deafPace)
 		}
 	})
 }
@@ -352,13 +359,13 @@ func (c *Client) refuse(w *waiter, err error) {
 	}
 }
 
-// hurry makes every line await at once that hears by this ear.
-func (c *Client) hurry(e *ear) {
+// hurry makes every line await at once that uses this subscription.
+func (c *Client) hurry(s *subscribe.Subscription) {
 	c.room.mu.Lock()
 	defer c.room.mu.Unlock()
 	now := c.now().Time()
 	for _, ln := range c.room.lines {
-		if c.earFor(ln.latch) == e {
+		if c.subscriptionFor(ln.latch) == s {
 			c.schedule.Advance(&ln.entry, now)
 		}
 	}

@@ -12,24 +12,56 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestWaitersCostTwoCommandsPerCycle has 128 goroutines over 8 clients take turns, and counts what the server was asked.
-func TestWaitersCostTwoCommandsPerCycle(t *testing.T) {
+// TestCommandsPerCycle has 128 goroutines over 8 clients take turns, and counts what the server was asked: two commands for each
+// acquisition where all of them stand in line, and far fewer where those of a client pass the mutex on.
+func TestCommandsPerCycle(t *testing.T) {
 	t.Parallel()
-	const clients, workers, turns = 8, 16, 8
-	s := redistest.Start(t)
-	var all []*redlatch.Client
-	for range clients {
-		all = append(all, open(t, s, redlatch.Options{}))
+	for name, c := range map[string]struct {
+		options redlatch.LeaseOptions
+		most    float64
+	}{
+		"strict order": {redlatch.LeaseOptions{StrictOrder: true}, 2.2},
+		"handoff":      {redlatch.LeaseOptions{}, 0.8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const clients, workers, turns = 8, 16, 8
+			s := redistest.Start(t)
+			var all []*redlatch.Client
+			for range clients {
+				all = append(all, open(t, s, redlatch.Options{Lease: c.options}))
+			}
+			warm(t, s, all)
+			before := wireCommands(t, s)
+			total := takeTurns(t, all, workers, turns)
+			commands := float64(wireCommands(t, s)-before) / float64(total)
+			t.Logf("%d cycles, %.2f commands each", total, commands)
+			if total != clients*workers*turns || commands > c.most {
+				t.Errorf("%d cycles with %.2f commands each, want %d with at most %.1f", total, commands, clients*workers*turns, c.most)
+			}
+		})
 	}
-	warm(t, s, all)
-	before := wireCommands(t, s)
+}
+
+// takeTurns has workers of each client lock one mutex, and returns how often they did. Tokens must increase.
+func takeTurns(t *testing.T, clients []*redlatch.Client, workers, turns int) (total int) {
+	t.Helper()
 	var (
-		mu    sync.Mutex // guards what is below; the lock under test orders it, but -race should not depend on that
-		last  int64
-		wg    sync.WaitGroup
-		total int
+		mu   sync.Mutex // guards last and total; the lock under test orders them, but -race should not depend on that
+		last int64
+		wg   sync.WaitGroup
 	)
-	for _, c := range all {
+	turn := func(l *redlatch.Lease) {
+		mu.Lock()
+		defer mu.Unlock()
+		if token := l.Token(); token <= last {
+			t.Errorf("token %d after %d, want more", token, last)
+		} else {
+			last = token
+		}
+		total++
+	}
+	for _, c := range clients {
 		for range workers {
 			wg.Go(func() {
 				for range turns {
@@ -38,14 +70,7 @@ func TestWaitersCostTwoCommandsPerCycle(t *testing.T) {
 						t.Errorf("Lock = %v", err)
 						return
 					}
-					mu.Lock()
-					if token := l.Token(); token <= last {
-						t.Errorf("token %d after %d, want more", token, last)
-					} else {
-						last = token
-					}
-					total++
-					mu.Unlock()
+					turn(l)
 					time.Sleep(200 * time.Microsecond) // the work
 					if err := l.Release(context.Background()); err != nil {
 						t.Errorf("Release = %v", err)
@@ -55,11 +80,7 @@ func TestWaitersCostTwoCommandsPerCycle(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	commands := float64(wireCommands(t, s)-before) / float64(total)
-	t.Logf("%d cycles, %.2f commands each", total, commands)
-	if total != clients*workers*turns || commands > 2.2 {
-		t.Errorf("%d cycles with %.2f commands each, want %d with at most 2.2", total, commands, clients*workers*turns)
-	}
+	return total
 }
 
 // warm has every client wait once, so that its subscription is up.

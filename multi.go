@@ -1,11 +1,14 @@
 package redlatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/clock"
 	"github.com/redlatch/redlatch/internal/keys"
 	"github.com/redlatch/redlatch/internal/script"
 )
@@ -60,11 +63,15 @@ func (m *Multi) With(o LeaseOptions) *Multi {
 func (m *Multi) Names() []string { return slices.Clone(m.names) }
 
 // Lock acquires all the mutexes: it waits in line for one after the other, as [Mutex.Lock] does, and holds those that it has meanwhile.
-// LeaseOptions.MaxWait bounds the whole. If there is an error nothing is held; it is that of the mutex which failed.
+// LeaseOptions.MaxWait bounds the whole, MaxHold counts for each name from its own acquisition. With NoRenew, leases that became old while
+// Lock waited for a later name are extended before it returns.
+//
+// If there is an error nothing is held; it is that of the mutex which failed, and a [*LostError] if a name was lost while Lock waited for
+// a later one. Under the context of a lease on one of the names it matches [ErrDeadlock], at once.
 func (m *Multi) Lock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, true) }
 
 // TryLock acquires all the mutexes if nobody holds or waits for any of them, and never waits; otherwise the error matches [ErrTaken], and
-// none is held.
+// none is held. Under the context of a lease on one of the names it matches [ErrDeadlock], as for Lock.
 func (m *Multi) TryLock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, false) }
 
 // Do runs f while it holds all the mutexes, as [Mutex.Do] does.
@@ -77,23 +84,37 @@ func (m *Multi) Do(ctx context.Context, f func(ctx context.Context, l *MultiLeas
 	return f(lease.Context(), lease)
 }
 
-func (m *Multi) lock(ctx context.Context, wait bool) (*MultiLease, error) {
+func (m *Multi) lock(ctx context.Context, wait bool) (l *MultiLease, err error) {
 	if m.invalid != nil {
 		return nil, m.invalid
 	}
 	for i := range m.latches {
-		if err := m.latches[i].again(ctx); err != nil && wait {
+		if err := m.latches[i].again(ctx); err != nil {
 			return nil, err
 		}
 	}
+	var leases []*Lease
+	defer func() {
+		if l == nil { // also when the hook panicked
+			leases = slices.DeleteFunc(leases, func(l *Lease) bool { return !l.Held() }) // which err tells already
+			err = join(err, giveBack(ctx, leases))
+		}
+	}()
 	start := m.client.now()
-	leases, err := m.atOnce(ctx)
+	if leases, err = m.atOnce(ctx); err == nil && len(leases) == 0 {
+		err = m.oneByOne(ctx, wait, start, &leases)
+	}
+	if err == nil {
+		err = fresh(ctx, leases)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(leases) > 0 {
-		return newMultiLease(ctx, leases), nil
-	}
+	return newMultiLease(ctx, leases), nil
+}
+
+// oneByOne locks one name after the other. What it has when it fails, or panics, is in leases.
+func (m *Multi) oneByOne(ctx context.Context, wait bool, start clock.Reading, leases *[]*Lease) error {
 	for i := range m.latches {
 		l := m.latches[i]
 		if longest := l.options.MaxWait; longest > 0 {
@@ -101,14 +122,41 @@ func (m *Multi) lock(ctx context.Context, wait bool) (*MultiLease, error) {
 		}
 		lease, err := l.acquire(ctx, wait)
 		if err != nil {
-			return nil, join(err, newMultiLease(ctx, leases).Release(ctx))
+			return err
 		}
-		leases = append(leases, lease)
+		*leases = append(*leases, lease)
 	}
-	return newMultiLease(ctx, leases), nil
+	return nil
 }
 
-// atOnce locks all in one request if that can be done; none otherwise.
+// fresh sees to it that none of these leases was lost while a later one was waited for, and that those which nobody renews have most of
+// their time.
+func fresh(ctx context.Context, leases []*Lease) error {
+	errs := make([]error, len(leases))
+	var extends sync.WaitGroup
+	for i, l := range leases {
+		if o := l.latch.options; o.NoRenew && l.Remaining() < o.TTL*9/10 {
+			extends.Go(func() { errs[i] = l.Extend(ctx) })
+		}
+	}
+	extends.Wait()
+	for i, l := range leases {
+		if err := cmp.Or(errs[i], l.Err()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveBack releases these leases, the last one first, also those after one at which the hook panics.
+func giveBack(ctx context.Context, leases []*Lease) (err error) {
+	for _, l := range leases {
+		defer func() { err = join(err, l.Release(ctx)) }()
+	}
+	return nil
+}
+
+// atOnce locks all in one request if that can be done; none otherwise. What it has when it fails, or panics, is given back.
 func (m *Multi) atOnce(ctx context.Context) ([]*Lease, error) {
 	c := m.client
 	if len(m.latches) == 1 || c.quorum != nil || c.conn.Target().Cluster && !m.oneSlot() {
@@ -118,21 +166,18 @@ func (m *Multi) atOnce(ctx context.Context) ([]*Lease, error) {
 		return nil, m.latches[0].failed("acquire", err)
 	}
 	defer c.background.Done()
-	c.introduceOnce()
+	c.presence.Announce()
 	sets, owners := make([]keys.Set, len(m.latches)), make([]string, len(m.latches))
 	for i := range m.latches {
 		sets[i], owners[i] = m.latches[i].keys, c.owner()
 	}
-	o := m.latches[0].options
-	answer, err := c.ask(ctx, "acquire", &m.latches[0], script.Multi(sets, owners, o.TTL, c.options.FenceTTL))
+	answer, err := c.ask(ctx, "acquire", &m.latches[0], script.Multi(sets, owners, m.latches[0].options.TTL, c.options.FenceTTL))
 	var tokens []int64
 	if err == nil {
 		tokens, err = script.ParseMulti(answer.Reply, len(owners))
 	}
 	if err != nil || answer.resent && len(tokens) == 0 {
-		for i := range m.latches { // the request may have taken place, or may still
-			c.abandon(&m.latches[i], owners[i], "")
-		}
+		m.abandon(owners, 0) // the request may have taken place, or may still
 	}
 	if errors.Is(err, ErrWrongKind) {
 		return nil, nil // one after the other, it is found out which
@@ -140,21 +185,36 @@ func (m *Multi) atOnce(ctx context.Context) ([]*Lease, error) {
 	if err != nil || len(tokens) == 0 {
 		return nil, err
 	}
-	var leases []*Lease
+	return m.begin(ctx, owners, tokens, answer)
+}
+
+// begin turns what Redis granted at once into leases: all, or none.
+func (m *Multi) begin(ctx context.Context, owners []string, tokens []int64, granted answer) (leases []*Lease, err error) {
+	defer func() {
+		if len(leases) < len(owners) { // also when the hook panicked
+			m.abandon(owners, len(leases)) // and not those before, whose releases must find them
+			err = join(err, giveBack(ctx, leases))
+			leases = nil
+		}
+	}()
 	for i := range m.latches {
-		a := &attempt{latch: &m.latches[i], ctx: ctx, owner: owners[i], start: answer.sent, answered: true}
+		l := &m.latches[i]
+		a := &attempt{latch: l, ctx: ctx, owner: owners[i], start: granted.sent}
 		a.emit(Event{Kind: EventAttempt})
-		lease, e := a.begin(ctx, grant{owner: owners[i], token: tokens[i], anchor: answer.sent, ttl: o.TTL, resent: answer.resent})
-		if e != nil {
-			err = join(err, a.tooLate(e))
-			continue
+		lease, err := a.begin(ctx, grant{owner: owners[i], token: tokens[i], anchor: granted.sent, ttl: l.options.TTL, resent: granted.resent})
+		if err != nil {
+			return leases, a.tooLate(err)
 		}
 		leases = append(leases, lease)
 	}
-	if err != nil {
-		return nil, join(err, newMultiLease(ctx, leases).Release(ctx))
-	}
 	return leases, nil
+}
+
+// abandon has all that these owners, from this one on, may hold released in the background.
+func (m *Multi) abandon(owners []string, from int) {
+	for i := from; i < len(owners); i++ {
+		m.client.abandon(&m.latches[i], owners[i], "")
+	}
 }
 
 // oneSlot reports whether all names have the same hash tag.
@@ -173,7 +233,7 @@ type MultiLease struct {
 
 func newMultiLease(ctx context.Context, leases []*Lease) *MultiLease {
 	l := &MultiLease{leases: leases}
-	l.ctx.leases = leases
+	l.ctx.lease = l
 	l.ctx.Context, l.cancel = context.WithCancelCause(ctx)
 	for _, lease := range leases {
 		context.AfterFunc(lease.Context(), func() { l.cancel(context.Cause(lease.Context())) })
@@ -182,7 +242,7 @@ func newMultiLease(ctx context.Context, leases []*Lease) *MultiLease {
 }
 
 // Context is done when the lease is released, when one of the names is lost, or when the context that was given to Lock is done. If one was
-// lost, context.Cause returns its [*LostError].
+// lost, context.Cause returns its [*LostError]. Its Err answers by the clock, as that of [Lease.Context] does.
 func (l *MultiLease) Context() context.Context { return &l.ctx }
 
 // Token is the fencing token for a name; 0 once any of the names is no longer held, or if there is no such name.
@@ -224,6 +284,43 @@ func (l *MultiLease) Err() error {
 	return nil
 }
 
+// Deadline returns the time at which the first of the names ends without another extend. It stays what it was when a name is no longer held.
+func (l *MultiLease) Deadline() time.Time {
+	first := l.leases[0].Deadline()
+	for _, lease := range l.leases[1:] {
+		if d := lease.Deadline(); d.Before(first) {
+			first = d
+		}
+	}
+	return first
+}
+
+// Extend gives all the names their full TTL again, as [Lease.Extend] does for one; the requests leave together. The watchdog does so by
+// itself; a program needs it with LeaseOptions.NoRenew.
+//
+// It returns when all names are extended or have failed. The error joins those of the names that failed; the other names are extended all the
+// same. If a name is no longer held, it matches [ErrNotHeld], and the lease as a whole is lost.
+func (l *MultiLease) Extend(ctx context.Context) error {
+	return l.each(func(lease *Lease) error { return lease.Extend(ctx) })
+}
+
+// Ensure returns nil if all the names last for at least d from now, extending those that need it. The error joins those of [Lease.Ensure].
+func (l *MultiLease) Ensure(ctx context.Context, d time.Duration) error {
+	return l.each(func(lease *Lease) error { return lease.Ensure(ctx, d) })
+}
+
+// each does something with all the leases at once, and returns the errors in their order.
+func (l *MultiLease) each(do func(*Lease) error) error {
+	failed := make([]error, len(l.leases))
+	var all sync.WaitGroup
+	for i, lease := range l.leases {
+		all.Go(func() { failed[i] = do(lease) })
+	}
+	all.Wait()
+	l.Held() // which ends the context if one of them is lost
+	return join(failed...)
+}
+
 // Leases is the lease on each name, in the order of [Multi.Names].
 func (l *MultiLease) Leases() []*Lease { return slices.Clone(l.leases) }
 
@@ -231,11 +328,5 @@ func (l *MultiLease) Leases() []*Lease { return slices.Clone(l.leases) }
 // others are released all the same.
 func (l *MultiLease) Release(ctx context.Context) error {
 	l.cancel(nil)
-	var failed []error
-	for _, lease := range slices.Backward(l.leases) {
-		if err := lease.Release(ctx); err != nil {
-			failed = append(failed, err)
-		}
-	}
-	return join(failed...)
+	return giveBack(ctx, l.leases)
 }

@@ -33,8 +33,13 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 }
 
 // TryLock acquires the mutex if nobody holds it or waits for it, and never waits; otherwise the error matches [ErrTaken]. In all else it
-// is like [Mutex.Lock].
-func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.latch.acquire(ctx, false) }
+// is like [Mutex.Lock], also in that the error matches [ErrDeadlock] under the context of a lease on this very mutex.
+func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
+	if err := m.latch.again(ctx); err != nil {
+		return nil, err
+	}
+	return m.latch.acquire(ctx, false)
+}
 
 // Do runs f while it holds the mutex: it waits as [Mutex.Lock] does, calls f with the lease's context and the lease, and releases the
 // lease when f returned or panicked.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/retry"
 )
 
 // Observe returns a channel of leaders: first who leads now, then each change, as [Election.Leader] tells it; a [Party] without an owner
@@ -46,7 +48,7 @@ func (e *Election) follow(ctx context.Context, changed chan<- struct{}) {
 		_ = e.latch.client.conn.Subscribe(ctx, e.latch.keys.Changes(),
 			func() { n = 0; poke() }, // something may have changed while nobody listened
 			func(string) { poke() })
-		sleep(ctx, pause(n))
+		retry.Sleep(ctx, retry.Pause(n))
 	}
 }
 
@@ -85,5 +87,5 @@ func (e *Election) look(ctx context.Context, before Party) (leader Party, again 
 	case err == nil || errors.Is(err, ErrNotHeld):
 		return leader, c.horizon()
 	}
-	return before, jitter(deafPace, 0.3)
+	return before, retry.Jitter(deafPace, 0.3)
 }

@@ -43,6 +43,9 @@ func (c *Client) Once(name string, o OnceOptions) *Once {
 	if o.RetryFailed {
 		always = 0
 	}
+	if !o.RetryFailed {
+		j.latch.result = script.Completed // a run uses its window up, however it ends
+	}
 	j.latch.extra = o.Window
 	j.latch.arg = fmt.Sprintf("%d:%d", o.Window.Milliseconds(), always)
 	return j
@@ -57,9 +60,11 @@ func (j *Once) Name() string { return j.latch.name }
 // Do runs f unless a run goes on or the window of the last one is not over, and reports whether it ran f. It never waits. f gets the
 // context of a lease, which is done when the lease is lost, and the lease.
 //
-// If f did not run, the error is nil if another run is the reason, and else that of [Mutex.TryLock]. If f ran, the error is that of f; it
+// If f did not run, the error is nil if another run is the reason, and else that of [Mutex.TryLock]; that of ctx if ctx was done before f
+// could begin, in which case the window stays open. If f ran, the error is that of f; it
 // also matches [ErrNotHeld], as a [*LostError], if the lease was lost before f returned, and [ErrUnreachable] if Redis did not confirm the
-// end of the run, which then counts as one that failed.
+// end of the run. The client then goes on telling Redis how the run ended, as [Lease.Release] does; if it never gets through, the run counts
+// as one that failed.
 func (j *Once) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) (ran bool, err error) {
 	lease, err := j.latch.acquire(ctx, false)
 	if errors.Is(err, ErrTaken) {
@@ -68,16 +73,13 @@ func (j *Once) Do(ctx context.Context, f func(ctx context.Context, l *Lease) err
 	if err != nil {
 		return false, err
 	}
-	result := ""
-	if !j.options.RetryFailed {
-		result = "done"
-	}
+	result := j.latch.result
 	defer func() {
-		_, e := lease.release(ctx, result)
+		_, _, e := lease.release(ctx, result)
 		err = join(err, e)
 	}()
 	if err = f(lease.Context(), lease); err == nil {
-		result = "done"
+		result = script.Completed
 	}
 	return true, err
 }

@@ -35,12 +35,28 @@ type Options struct {
 
 	// RequestTimeout is how long one operation keeps asking a server that fails or does not answer, resending twice or so, before it
 	// returns [ErrUnreachable], a third later at most. At least 10ms; keep it above three round trips and below the TTL. Default 3s.
+	//
+	// One request is given a third of it. One that extends a lease is given half of what is left of the lease, if that is shorter, but
+	// some 100ms in any case: so one lost reply costs no lease, also if the TTL is below RequestTimeout.
+	//
+	// A connection of [Open] or [OpenQuorum] that dies in silence is given up with the first request that it leaves without an answer,
+	// a third of RequestTimeout after that was sent, and the resend uses a new one. One that only listens is checked every half of
+	// RequestTimeout, 1s at least and 3s at most, and is found dead within twice RequestTimeout, 3s at least and 12s at most. Connections
+	// that the program brought to [New] have time limits of their own: see the adapter.
 	RequestTimeout time.Duration
 
 	// FenceTTL is how long a name that nobody acquires is remembered for its fencing tokens. 1h to 366 days. Default 7 days.
 	FenceTTL time.Duration
 
-	// Hook is called for every [Event], in the goroutine in which it happens and without any lock held. It must not block.
+	// Hook is called for every [Event], on the goroutine on which it happens, and after what it tells of. It may call methods of leases,
+	// but not [Client.Close]. It must not block. That goroutine is
+	//
+	//   - the caller's for what a call does: an acquisition, Extend, Release; and for a loss that a look at the lease finds, such as Held,
+	//     or Err of its context;
+	//   - the client's own for what the watchdog does. A hook that blocks at a loss there stops the renewals of all leases of the client,
+	//     until they are lost;
+	//   - that of the subscription for a lease that was taken by force. A hook that blocks there keeps grants from all that wait.
+	//
 	// Default none.
 	Hook func(context.Context, Event)
 
@@ -72,7 +88,7 @@ type LeaseOptions struct {
 	// StrictOrder has every goroutine that waits for a [Mutex] take its own turn in the line of all processes. By default those of one
 	// [Client] stand there as one, and when it is their turn, each that was waiting then has the mutex, 128 at most, before it goes on to
 	// another process: many times as fast within a process, and fair between processes, but not first come, first served among all
-	// goroutines of all of them. Default false.
+	// goroutines of all of them. Goroutines whose TTL, MaxHold, NoRenew or Replicas differ stand in line by themselves. Default false.
 	StrictOrder bool
 
 	// NoRenew turns the watchdog off: the lease ends TTL after it was acquired unless the program calls [Lease.Extend]. Nothing else asks Redis
@@ -127,6 +143,20 @@ func (o LeaseOptions) over(base LeaseOptions) LeaseOptions {
 	o.StrictOrder = o.StrictOrder || base.StrictOrder
 	o.NoRenew = o.NoRenew || base.NoRenew
 	return o
+}
+
+// leaseTerms are the options by which a lease is held. A goroutine can take over a lease whose terms
+// are those of its own. How long it waited is no term, and StrictOrder is set for none that take
+// leases over.
+type leaseTerms struct {
+	ttl, maxHold time.Duration
+	replicas     int
+	noRenew      bool
+}
+
+// terms returns the options by which a lease is held.
+func (o LeaseOptions) terms() leaseTerms {
+	return leaseTerms{ttl: o.TTL, maxHold: o.MaxHold, replicas: o.Replicas, noRenew: o.NoRenew}
 }
 
 func (o LeaseOptions) check() error {

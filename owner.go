@@ -42,6 +42,17 @@ type leaseContext struct {
 	lease *Lease
 }
 
+// Err answers by the clock: the schedule, which ends the context when the deadline has passed, may be late in a process that computes.
+//
+// The lease is never asked under its own mu. What cancels this context with mu held, as losing does, cancels contexts made from it, too;
+// those of the standard library take the error from this one's cancellation and do not come here.
+func (c *leaseContext) Err() error {
+	if c.Context.Err() == nil {
+		c.lease.Remaining() // which cancels the context if it finds the lease lost
+	}
+	return c.Context.Err()
+}
+
 func (c *leaseContext) Value(key any) any {
 	if l, ok := key.(*latch); ok && l.same(c.lease.latch) {
 		return c.lease
@@ -52,12 +63,20 @@ func (c *leaseContext) Value(key any) any {
 // multiContext is the context of several leases.
 type multiContext struct {
 	context.Context
-	leases []*Lease
+	lease *MultiLease
+}
+
+// Err answers by the clock, as that of a lease's context does.
+func (c *multiContext) Err() error {
+	if c.Context.Err() == nil {
+		_ = c.lease.Err() // which cancels the context if it finds one of them lost
+	}
+	return c.Context.Err()
 }
 
 func (c *multiContext) Value(key any) any {
 	if l, ok := key.(*latch); ok {
-		for _, lease := range c.leases {
+		for _, lease := range c.lease.leases {
 			if l.same(lease.latch) {
 				return lease
 			}
@@ -66,7 +85,8 @@ func (c *multiContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// again is the error of an acquisition that would wait for its own caller: under the context of a lease that is held on the same name.
+// again is the error of an acquisition that would wait for its own caller, or try in vain: under the context of a lease that is held on the
+// same name.
 func (l *latch) again(ctx context.Context) error {
 	if lease, ok := ctx.Value(l).(*Lease); ok && lease.Held() {
 		return l.failed("acquire", fmt.Errorf("%w: its context is that of the lease that holds it", ErrDeadlock))
@@ -74,13 +94,14 @@ func (l *latch) again(ctx context.Context) error {
 	return nil
 }
 
-// nested is the lease on the same latch under whose context the caller acts, or nil, and the owner that it acts for, or "".
-func (l *latch) nested(ctx context.Context) (*Lease, string, error) {
+// nested is the owner that the caller acts for: that of the lease on the same latch under whose context it is, or one that the program
+// named; "" if there is none.
+func (l *latch) nested(ctx context.Context) (string, error) {
 	switch v := ctx.Value(l).(type) {
 	case *Lease:
-		return v, v.Owner(), nil
+		return v.Owner(), nil
 	case namedOwner:
-		return nil, string(v), printable("the owner", string(v))
+		return string(v), printable("the owner", string(v))
 	}
-	return nil, "", nil
+	return "", nil
 }

@@ -21,21 +21,33 @@ const minNodes = 3
 var errNoReplicas = invalid("LeaseOptions.Replicas on a quorum: %w: its nodes are independent servers, and a majority of them is asked",
 	errors.ErrUnsupported)
 
-// OpenQuorum connects to independent Redis servers, at least three, and returns a client whose locks are held by a majority of them
-// (Redlock): so a lock survives the loss of the others, with its data. The URLs are those of [Open], each of another server; the servers
-// must not replicate each other, and an odd number is best. It returns when a majority has answered, or ctx is done.
+// OpenQuorum connects to independent Redis servers, at least three, and returns a client whose
+// locks are held by a majority of them (Redlock): so a lock survives the loss of the others, with
+// its data. The URLs are those of [Open], each of another server; the servers must not replicate
+// each other. An odd number is best: four stand the loss of one, as three do, and a majority of
+// them is one more. It returns when a majority has answered, or ctx is done.
 //
-// [Mutex], [Election], [Once] and [SlotPool] work as on one server, with fencing tokens that only grow. The other kinds are refused with
-// an error that matches [ErrInvalid] and [errors.ErrUnsupported]. Differences: an acquisition takes one or two round trips, to all nodes at
-// once; who waits is told when it is worth trying, and is mostly, not always, served in turn; there is no answer, in the sense of
-// [ErrUnreachable], unless a majority gives one.
+// [Mutex], [Election], [Once] and [SlotPool] work as on one server, with fencing tokens that only
+// grow. The other kinds are refused with an error that matches [ErrInvalid] and
+// [errors.ErrUnsupported]. Differences: an acquisition takes one or two round trips, to all nodes
+// at once; a waiter is told when it is worth trying, and is mostly, not always, served in turn.
 //
-// A node that was restarted, or whose data was deleted, may have forgotten locks. It does not vote until the longest TTL in use has
-// passed and it has learnt the tokens from the others; any client sees to that. All nodes must be there when a quorum is used for the
-// first time.
+// [ErrTaken] says that a majority of the nodes voted, and not for the caller. Either another owner
+// has a majority; or it is a tie of several attempts, which TryLock tries again for
+// Options.RequestTimeout before it says so. [ErrUnreachable] says that no majority voted: the
+// others were silent, or had no vote. That holds even if every node that did vote refused: of four
+// nodes with two silent ones, no client can tell a holder from an attempt that is about to fail. A
+// wait that runs out of time returns the error of its context with that of the last round that came
+// to an end. The text of each error tells of every node, by its address, how it stood: it let the
+// caller in, refused (and which owner was inside), was silent (and why), did not vote (and for how
+// long), or was not waited for, since the outcome was clear before.
 //
-// https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ describes the algorithm without tokens; docs/protocol.md
-// tells what was added.
+// A node that was restarted, or whose data was deleted, may have forgotten locks. It does not vote
+// until the longest TTL in use has passed and it has learnt the tokens from the others; any client
+// sees to that. All nodes must be there when a quorum is used for the first time.
+//
+// https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ describes the algorithm
+// without tokens; docs/protocol.md tells what was added.
 func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -67,20 +79,33 @@ func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) 
 
 // dialMost returns when so many of the nodes are connected, or cannot be.
 func dialMost(ctx context.Context, nodes []conn.Conn, majority int) error {
-	results := make(chan error, len(nodes))
-	for _, node := range nodes {
+	type outcome struct {
+		node int
+		err  error
+	}
+	results := make(chan outcome, len(nodes))
+	for i, node := range nodes {
 		go func() { // ends with the dialer's timeout
 			_, err := node.(*quorum.Lazy).Dial(ctx)
-			results <- err
+			results <- outcome{i, err}
 		}()
 	}
-	var failed []error
-	for up := 0; up < majority; {
-		err := <-results
-		if err == nil {
+	stands := make([]error, len(nodes)) // by node, in the order of the URLs
+	for i, node := range nodes {
+		stands[i] = fmt.Errorf("%s was not waited for", node.Target().Addr)
+	}
+	for up, down := 0, 0; up < majority; {
+		r := <-results
+		if addr := nodes[r.node].Target().Addr; r.err == nil {
 			up++
-		} else if failed = append(failed, err); len(failed) > len(nodes)-majority {
-			return fmt.Errorf("redlatch: connect to a quorum: %d of %d nodes cannot be reached: %w", len(failed), len(nodes), join(failed...))
+			stands[r.node] = fmt.Errorf("%s is connected", addr)
+		} else {
+			down++
+			stands[r.node] = fmt.Errorf("%s: %w", addr, r.err)
+		}
+		if down > len(nodes)-majority {
+			return fmt.Errorf("redlatch: connect to a quorum: %d of %d nodes cannot be reached: %w",
+				down, len(nodes), join(stands...))
 		}
 	}
 	return nil
@@ -120,15 +145,16 @@ func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.epochs = quorum.NewEpochs(q)
 	q.Lost = func(node int, call conn.Call) {
 		if script.Releases(call) {
-			c.releaseLater(node, call, maxTTL)
+			c.cleanup.Add(node, call, 0, maxTTL)
 		}
 	}
 	return c, nil
 }
 
-// hopes is who waits for a lock of a quorum, in this process.
+// hopes is the waiters for locks of a quorum, in this process.
 type hopes struct {
 	mu  sync.Mutex
 	all map[string]chan struct{} // by waiter
@@ -152,12 +178,26 @@ func (h *hopes) leave(waiter string) {
 	delete(h.all, waiter)
 }
 
+// hurry tells all waiters to try: what they hear by, or do not hear by any more, has changed.
+func (h *hopes) hurry() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, try := range h.all {
+		tell(try)
+	}
+}
+
 // wake tells a waiter that a node has room. It hears so from each of them.
 func (h *hopes) wake(waiter string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	tell(h.all[waiter])
+}
+
+// tell has a waiter try, unless it was told already or, without a channel, has left.
+func tell(try chan<- struct{}) {
 	select {
-	case h.all[waiter] <- struct{}{}:
-	default: // it was told already, or left: a send to nil is never ready
+	case try <- struct{}{}:
+	default:
 	}
 }

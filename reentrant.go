@@ -32,7 +32,7 @@ func (m *ReentrantMutex) With(o LeaseOptions) *ReentrantMutex {
 }
 
 // WithDepth returns the same mutex with a bound on how many entries its owner may have at once; 0 for none. Entering once more is an
-// error that matches [ErrExhausted]: a recursion without end is found early.
+// error that matches [ErrTooDeep], and not [ErrTaken]: a recursion without end is found early.
 func (m *ReentrantMutex) WithDepth(n int) *ReentrantMutex {
 	next := &ReentrantMutex{m.latch, n}
 	if n < 0 && next.latch.invalid == nil {
@@ -46,7 +46,7 @@ func (m *ReentrantMutex) Name() string { return m.latch.name }
 
 // Lock enters the mutex: at once if it is free or its owner is inside already, also past the line; else it waits as [Mutex.Lock] does.
 //
-// A lease's context ends with the lease, and a nested entry with it. The errors are those of [Mutex.Lock]; and [ErrExhausted] if the
+// A lease's context ends with the lease, and a nested entry with it. The errors are those of [Mutex.Lock]; and [ErrTooDeep] if the
 // owner may not enter more often.
 func (m *ReentrantMutex) Lock(ctx context.Context) (*Lease, error) { return m.enter(ctx, true) }
 
@@ -73,12 +73,15 @@ func (m *ReentrantMutex) Unlock(ctx context.Context, l *Lease) (inside bool, err
 	if err := l.Err(); err != nil {
 		return false, err
 	}
-	entries, err := l.release(ctx, "")
+	entries, did, err := l.release(ctx, "")
+	if err == nil && !did { // another goroutine was faster
+		return false, l.Err()
+	}
 	return entries > 0, err
 }
 
 func (m *ReentrantMutex) enter(ctx context.Context, wait bool) (*Lease, error) {
-	_, owner, err := m.latch.nested(ctx)
+	owner, err := m.latch.nested(ctx)
 	if err != nil {
 		return nil, err
 	}

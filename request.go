@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/batch"
 	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/retry"
+	"github.com/redlatch/redlatch/internal/script"
 )
 
 // answer is a reply and the request that it answers.
@@ -20,8 +21,9 @@ type answer struct {
 	resent bool          // earlier requests got no usable answer, and may have taken place
 }
 
-// ask runs one script and resends it until there is an answer. One request gets a third of Options.RequestTimeout, and the last one begins
-// before the whole of it is over. When the client is being closed, it resends nothing, and the error matches ErrClosed, too.
+// ask runs one script and resends it until there is an answer. One request gets a third of Options.RequestTimeout, an extend half of the
+// time to the end of ctx if that is shorter, and the last one begins before the whole of RequestTimeout is over. When the client is being
+// closed, it resends nothing, and the error matches ErrClosed, too.
 // Every script may run twice, so a resend is always sound. The error is ctx's, the server's own, or matches ErrUnreachable, also
 // together with ctx's if a deadline passed; after all but the server's own, the script may have run, or may still run.
 func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call) (answer, error) {
@@ -37,49 +39,76 @@ func (c *Client) askAt(ctx context.Context, node conn.Conn, doing string, l *lat
 	start := c.now()
 	var said error // what the server gave as a reason, which tells more than that time ran out
 	for n := 0; ; n++ {
-		result := c.sendTo(ctx, node, call)
+		result := c.sendTo(ctx, node, call, c.limit(ctx, call))
 		if result.Err == nil {
-			return answer{result.Reply, result.sent, n > 0 || result.twice}, nil
+			return answer{result.Reply, result.Sent, n > 0 || result.Resent}, nil
 		}
 		if err := ctx.Err(); err != nil {
 			if errors.Is(err, context.DeadlineExceeded) { // the caller's, with nothing heard from Redis
 				err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 			}
-			return answer{}, l.failed(doing, err)
+			return answer{}, l.failedAt(node, doing, err)
 		}
-		if !transient(result.Err) {
+		if !retry.Transient(result.Err) && !(script.Releases(call) && retry.RefusesWrites(result.Err)) {
 			return answer{}, c.refused(ctx, node, doing, l, result.Err)
 		}
 		if sent := (*conn.ReplyError)(nil); said == nil || errors.As(result.Err, &sent) {
 			said = result.Err
 		}
 		if c.closing.Err() != nil {
-			return answer{}, l.failed(doing, fmt.Errorf("%w: %w: %w", ErrClosed, ErrUnreachable, said))
+			return answer{}, l.failedAt(node, doing, fmt.Errorf("%w: %w: %w", ErrClosed, ErrUnreachable, said))
 		}
-		wait := pause(n)
+		wait := retry.Pause(n)
 		if c.now().Since(start)+wait >= patience {
-			return answer{}, l.failed(doing, fmt.Errorf("%w within %v: %w", ErrUnreachable, c.options.RequestTimeout, said))
+			err := fmt.Errorf("%w within %v: %w", ErrUnreachable, c.options.RequestTimeout, said)
+			return answer{}, l.failedAt(node, doing, err)
 		}
-		sleep(ctx, wait)
+		retry.Sleep(ctx, wait)
 	}
 }
 
-// sendTo sends one request. On a cluster or a quorum nobody waits for company: a node that does not answer must not keep others waiting.
-func (c *Client) sendTo(ctx context.Context, node conn.Conn, call conn.Call) outcome {
-	if c.together {
-		return c.post(ctx, call)
+// sendTo sends one request to a node. On a cluster or a quorum no request shares a batch with others:
+// a node that does not answer would keep those to other nodes waiting.
+func (c *Client) sendTo(ctx context.Context, node conn.Conn, call conn.Call, limit time.Duration) batch.Outcome {
+	if c.sender != nil {
+		return c.sender.Do(ctx, call, limit)
 	}
-	return c.send(ctx, node, call)
+	return batch.Direct(ctx, node, c.now, call, limit)
+}
+
+// minPatience is how long a request may take however short the lease is, give or take a fifth. It must be longer than a round trip to a
+// server that is not near.
+const minPatience = 100 * time.Millisecond
+
+// patience returns how long a request may take that extends a lease which is over after so long: a third of Options.RequestTimeout, or
+// half of that time if it is shorter, so that a resend has its turn. It goes down by steps, so that few times come out: requests with the
+// same can share a batch.
+func (c *Client) patience(left time.Duration) time.Duration {
+	limit := c.options.RequestTimeout / 3
+	for limit > left/2 && limit > minPatience {
+		limit -= limit / 5
+	}
+	return limit
+}
+
+// limit returns how long one request of ask may take. An extend must be answered before ctx ends, at the lease's deadline; an acquisition
+// that is slower than its TTL is sound, and tells more than that there was no answer.
+func (c *Client) limit(ctx context.Context, call conn.Call) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok || !script.Renews(call) {
+		return c.options.RequestTimeout / 3
+	}
+	return c.patience(time.Until(deadline))
 }
 
 // refused is the error of a request to which the server said no.
 func (c *Client) refused(ctx context.Context, node conn.Conn, doing string, l *latch, err error) error {
-	if wrongType(err) {
+	if retry.WrongType(err) {
 		if use, e := c.sniff(ctx, node, l); e == nil {
 			return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, Got: found(use)}
 		}
 	}
-	return l.failed(doing, err)
+	return l.failedAt(node, doing, err)
 }
 
 // refusal is the error of an acquisition for which a script says that waiting cannot help.
@@ -93,7 +122,7 @@ func (l *latch) refusal(reason string) error {
 			Name: l.name, Key: l.keys.State, Want: fmt.Sprintf("%s of %d", l.kind.Name, l.size), Got: l.kind.Name + " of " + about,
 		}
 	case "depth":
-		return l.failed("enter", fmt.Errorf("%w: its owner has entered %s times, and may not more often", ErrExhausted, about))
+		return l.failed("enter", fmt.Errorf("%w: its owner has entered %s times, and may not more often", ErrTooDeep, about))
 	case "deadlock":
 		return l.failed("acquire", fmt.Errorf("%w: its caller is inside, and a reader cannot become the writer, since two readers who "+
 			"try would wait for each other for ever; release that lease first, or begin as the writer", ErrDeadlock))
@@ -105,41 +134,10 @@ func (l *latch) refusal(reason string) error {
 
 // failed says what was asked of which lock and server.
 func (l *latch) failed(doing string, err error) error {
-	return fmt.Errorf("redlatch: %s %s %q on %s: %w", doing, l.kind.Name, l.name, l.client.conn.Target().Addr, err)
+	return l.failedAt(l.client.conn, doing, err)
 }
 
-// transient reports whether a request is worth resending: nothing was answered, or the server said that it cannot just now. A "non local
-// key" is the end of a script that deleted a key and wants it back while its slot moves to another node: what it did stands, and what it
-// did not do is done by the resend, or at the next heartbeat.
-func transient(err error) bool {
-	var sent *conn.ReplyError
-	return !errors.As(err, &sent) ||
-		says(err, "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ", "NOREPLICAS", "non local key")
-}
-
-func wrongType(err error) bool { return says(err, "WRONGTYPE") }
-
-// says reports whether the server answered with one of these codes. It looks through the whole text, since servers before 7.0 put their
-// own words before what went wrong inside a script.
-func says(err error, codes ...string) bool {
-	var sent *conn.ReplyError
-	return errors.As(err, &sent) && slices.ContainsFunc(codes, func(code string) bool { return strings.Contains(sent.Text, code) })
-}
-
-// pause is the time before the n-th resend: 20ms, doubling up to 500ms, give or take a half, so that clients do not march in step.
-func pause(n int) time.Duration { return jitter(20*time.Millisecond<<min(n, 5), 0.5) }
-
-// jitter is d, give or take a part of it.
-func jitter(d time.Duration, part float64) time.Duration {
-	return time.Duration(float64(d) * (1 + part*(2*rand.Float64()-1)))
-}
-
-// sleep returns after d, or when ctx is done.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+// failedAt is failed for one node of a quorum.
+func (l *latch) failedAt(node conn.Conn, doing string, err error) error {
+	return fmt.Errorf("redlatch: %s %s %q on %s: %w", doing, l.kind.Name, l.name, node.Target().Addr, err)
 }

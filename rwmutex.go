@@ -43,6 +43,7 @@ func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) {
 }
 
 // TryLock acquires the mutex for writing if nobody is inside or in line, and never waits; otherwise the error matches [ErrTaken].
+// Under the context or the owner of a lease on this very mutex it matches [ErrDeadlock]: no later try could do better.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, &m.write, "w", false)
 }
@@ -54,7 +55,7 @@ func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 }
 
 // TryRLock acquires the mutex for reading if no writer is inside and nobody in line, and never waits; otherwise the error matches
-// [ErrTaken].
+// [ErrTaken]. Under the context or the owner of a lease on this very mutex it is let in.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, &m.read, "r", false)
 }
@@ -101,7 +102,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 
 // acquire acts for the lease under whose context or owner the caller is.
 func (m *RWMutex) acquire(ctx context.Context, l *latch, how string, wait bool) (*Lease, error) {
-	_, owner, err := l.nested(ctx)
+	owner, err := l.nested(ctx)
 	if err != nil {
 		return nil, err
 	}

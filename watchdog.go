@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/batch"
 	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/retry"
 	"github.com/redlatch/redlatch/internal/script"
 )
 
@@ -20,6 +22,17 @@ import (
 
 // maxBatch is how many extends go out in one pipeline.
 const maxBatch = 256
+
+// renewal is a lease as the schedule knows it.
+type renewal Lease
+
+// Due implements [schedule.Owner]. Leases that are to be extended are sent together, by extendDue.
+func (r *renewal) Due(now clock.Reading) {
+	l := (*Lease)(r)
+	if l.due(now) {
+		l.latch.client.due = append(l.latch.client.due, l)
+	}
+}
 
 // due is called when the schedule hands the lease over, early or not, and reports whether to extend it now. If so, it has begun.
 func (l *Lease) due(now clock.Reading) bool {
@@ -36,7 +49,7 @@ func (l *Lease) due(now clock.Reading) bool {
 	return extend
 }
 
-// reschedule puts the lease on the schedule for what comes next, with mu held.
+// reschedule puts the lease on the schedule for what comes next. The caller holds l.mu.
 func (l *Lease) reschedule() {
 	at, slack := l.deadline(), time.Duration(0)
 	if l.flight == nil && l.renews() && l.extendAt.Before(at) {
@@ -45,7 +58,8 @@ func (l *Lease) reschedule() {
 	l.latch.client.schedule.Set(&l.entry, at, slack)
 }
 
-// slack is how much earlier than planned an extend may be sent along with others.
+// slack is how much earlier than planned an extend may be sent along with others. The caller holds
+// l.mu.
 func (l *Lease) slack() time.Duration {
 	if l.state == inJeopardy {
 		return 0
@@ -53,6 +67,7 @@ func (l *Lease) slack() time.Duration {
 	return l.validity / 30
 }
 
+// renews reports whether the watchdog extends the lease. The caller holds l.mu.
 func (l *Lease) renews() bool { return !l.latch.options.NoRenew && !l.overdueLocked() }
 
 // overdue reports whether the lease reached its MaxHold.
@@ -62,56 +77,68 @@ func (l *Lease) overdue() bool {
 	return l.overdueLocked()
 }
 
+// overdueLocked is overdue. The caller holds l.mu.
 func (l *Lease) overdueLocked() bool {
 	longest := l.latch.options.MaxHold
 	return longest > 0 && l.latch.client.now().Since(l.acquired) >= longest
 }
 
-// doubt takes in the word that the lease was taken by force, with mu held. The lease is extended at once, which finds out whether it is
-// really gone; one that is not extended any more is lost by that word alone.
+// doubt applies the word that the lease was taken by force. The lease is extended at once, which
+// finds out whether it is really gone; one that is not extended any more is lost by that word
+// alone. The caller holds l.mu.
 func (l *Lease) doubt() []Event {
 	switch {
 	case l.state > inJeopardy:
 		return nil
 	case !l.renews():
-		return []Event{l.losing(errGone)}
+		return []Event{l.losing(LossForced)}
 	}
-	l.extendAt = l.latch.client.now().Time()
+	l.forced, l.extendAt = true, l.latch.client.now().Time()
 	l.reschedule()
 	return nil
 }
 
-// extend sends the extends of these leases, which have begun, in batches.
+// extend sends the extends of these leases, which have begun, in batches. Those whose deadlines are near go apart from the others: if no
+// answer comes, they have no time to wait for it as long as the others may.
 func (c *Client) extend(leases []*Lease) {
-	for batch := range slices.Chunk(leases, maxBatch) {
-		c.spawn(func() { c.extendBatch(batch) })
+	byPatience := make(map[time.Duration][]extension)
+	for _, l := range leases {
+		e := extension{lease: l, left: l.Remaining()}
+		limit := c.patience(e.left)
+		byPatience[limit] = append(byPatience[limit], e)
+	}
+	for limit, group := range byPatience {
+		for part := range slices.Chunk(group, maxBatch) {
+			c.spawn(func() { c.extendBatch(part, limit) })
+		}
 	}
 }
 
-func (c *Client) extendBatch(leases []*Lease) {
-	calls := make([]conn.Call, len(leases))
-	left := make([]time.Duration, len(leases))
-	now := c.now()
-	for i, l := range leases {
-		calls[i] = l.latch.kind.Renew(l.latch.keys, l.owner, l.latch.options.TTL, l.got)
-		l.mu.Lock()
-		var events []Event
-		left[i], events = l.leftAt(now)
-		l.unlock(events...)
+// extension is an extend that is about to be sent.
+type extension struct {
+	lease *Lease
+	left  time.Duration // of the lease
+}
+
+func (c *Client) extendBatch(extensions []extension, limit time.Duration) {
+	leases, calls := make([]*Lease, len(extensions)), make([]conn.Call, len(extensions))
+	for i, e := range extensions {
+		l := e.lease
+		leases[i], calls[i] = l, l.latch.kind.Renew(l.latch.keys, l.owner, l.latch.options.TTL, l.got)
 	}
-	ctx, cancel := context.WithTimeout(c.closing, c.options.RequestTimeout/3)
+	ctx, cancel := context.WithTimeout(c.closing, limit)
 	defer cancel()
 	for i, r := range c.renew(ctx, leases, calls) {
-		leases[i].land(script.Done(r.Reply), r.sent, left[i], r.Err)
+		leases[i].land(script.Done(r.Reply), r.Sent, extensions[i].left, r.Err)
 	}
 }
 
 // renew sends the extends of these leases. On a quorum it sees to the nodes that do not know them.
-func (c *Client) renew(ctx context.Context, leases []*Lease, calls []conn.Call) []outcome {
-	if c.together {
-		return c.sendAll(ctx, calls, func(int) bool { return true })
+func (c *Client) renew(ctx context.Context, leases []*Lease, calls []conn.Call) []batch.Outcome {
+	if c.sender != nil {
+		return c.sender.SendAll(ctx, calls)
 	}
-	outcomes := make([]outcome, len(calls))
+	outcomes := make([]batch.Outcome, len(calls))
 	// Before the request. Read after the reply, the deadlines would be late by a round trip and any pause in it, and two could hold.
 	sent := c.now()
 	eval := c.conn.Eval
@@ -121,7 +148,7 @@ func (c *Client) renew(ctx context.Context, leases []*Lease, calls []conn.Call) 
 		}
 	}
 	for i, r := range eval(ctx, calls...) {
-		outcomes[i] = outcome{Result: r, sent: sent}
+		outcomes[i] = batch.Outcome{Result: r, Sent: sent}
 	}
 	return outcomes
 }
@@ -162,17 +189,17 @@ func (l *Lease) land(ok bool, sent clock.Reading, left time.Duration, err error)
 	return err
 }
 
-// outcome applies what became of an extend to a lease that is held, with mu held.
+// outcome applies what became of an extend to a lease that is held. The caller holds l.mu.
 func (l *Lease) outcome(ok bool, sent clock.Reading, left time.Duration, err error) ([]Event, error) {
 	ttl, now := l.latch.options.TTL, l.latch.client.now()
 	switch {
 	case err == nil && ok:
 		l.state, l.anchor, l.ttl, l.validity = held, sent, ttl, ttl-drift(ttl)
-		l.extendAt = sent.Time().Add(jitter(l.validity/3, 0.1))
+		l.extendAt = sent.Time().Add(retry.Jitter(l.validity/3, 0.1))
 		l.reschedule()
 		return []Event{{Kind: EventExtend, Left: left, Remaining: l.validity - now.Since(sent)}}, nil
-	case err == nil || wrongType(err):
-		return []Event{l.losing(errGone)}, l.err
+	case err == nil || retry.WrongType(err):
+		return []Event{l.losing(l.whyGone())}, l.err
 	}
 	remaining := l.validity - now.Since(l.anchor)
 	failed := Event{Kind: EventExtendFailed, Remaining: remaining, Err: err}
@@ -182,7 +209,7 @@ func (l *Lease) outcome(ok bool, sent clock.Reading, left time.Duration, err err
 		events = append(events, failed)
 	}
 	l.state = inJeopardy
-	l.extendAt = now.Time().Add(jitter(min(max(ttl/20, 20*time.Millisecond), time.Second), 0.3))
+	l.extendAt = now.Time().Add(retry.Jitter(min(max(ttl/20, 20*time.Millisecond), time.Second), 0.3))
 	l.reschedule()
 	return events, err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"image/color"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,6 +127,8 @@ func (r *report) draw(l lines, file string) (bool, error) {
 	const width, height, beside = 9.5 * vg.Inch, 4.5 * vg.Inch, 2.5 * vg.Inch
 	canvas := vgsvg.New(width, height)
 	all := draw.New(canvas)
+	all.SetColor(color.White)
+	all.Fill(all.Path()) // below the legend, too: the page around it may be dark
 	p.Draw(draw.Crop(all, 0, -beside-vg.Inch/4, 0, 0))
 	legend.Draw(draw.Crop(all, width-beside, 0, 0, -vg.Inch/4))
 	f, err := os.Create(file)

@@ -1,15 +1,14 @@
 // Package conn is the seam between redlatch and a Redis client library.
 //
 // Most programs never import it: redlatch.Open brings a connection of its own. A program that already has a client wraps it with one
-// of the adapters (redlatchrueidis, redlatchgoredis) and hands it to redlatch.New. Whoever writes a third adapter implements [Conn]
-// and proves it with the suite in package conntest.
+// of the adapters (redlatchrueidis, redlatchgoredis) and hands it to redlatch.New. A third adapter implements [Conn] and
+// proves it with the suite in package conntest.
 package conn
 
 import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
-	"errors"
 	"strings"
 	"time"
 )
@@ -43,9 +42,6 @@ type Conn interface {
 	// Scan calls each for every key that matches the glob-style pattern, in steps that do not block the server (SCAN), on every
 	// master of a cluster. A key may be reported twice. It stops at the first error, also one that each returned.
 	Scan(ctx context.Context, pattern string, each func(key string) error) error
-
-	// Version asks the server for its version, such as "7.0.15".
-	Version(ctx context.Context) (string, error)
 
 	// Target says what this connection leads to, without asking the server.
 	Target() Target
@@ -110,23 +106,4 @@ func (e *ReplyError) Error() string { return e.Text }
 func (e *ReplyError) Code() string {
 	code, _, _ := strings.Cut(e.Text, " ")
 	return code
-}
-
-// ServerVersion finds the version in the text of INFO server, for adapters. Valkey says its own beside the Redis version that it is compatible with.
-func ServerVersion(info string) (string, error) {
-	found := ""
-	for line := range strings.Lines(info) {
-		switch key, value, _ := strings.Cut(strings.TrimSpace(line), ":"); key {
-		case "redis_version":
-			if found == "" {
-				found = value
-			}
-		case "valkey_version":
-			found = value
-		}
-	}
-	if found == "" {
-		return "", errors.New("INFO server names no version")
-	}
-	return found, nil
 }

@@ -19,7 +19,7 @@ var (
 type StaleError struct {
 	Name    string // of what the token is for: a lock, or a key
 	Token   int64  // that was refused; 0 or less if the lease was not held any more
-	Current int64  // the newest seen; 0 if none was, or if nobody looked
+	Current int64  // the newest seen; 0 if none was, or if the guard did not look
 }
 
 // Error names the lock and both tokens.

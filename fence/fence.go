@@ -1,6 +1,6 @@
 // Package fence refuses the writes of lock holders that are too late.
 //
-// A process can be suspended between its last look at its lease and its write. When it wakes, somebody else may hold the lock, and no lock
+// A process can be suspended between its last look at its lease and its write. When it wakes, another process may hold the lock, and no lock
 // service can stop the write any more: only the resource can. So every acquisition has a fencing token, larger than those of all earlier
 // acquisitions of the name. The holder sends it along with each write, and the resource remembers the newest it has seen and refuses
 // smaller ones.

@@ -42,7 +42,7 @@ func (m *Marks) Check(name string, token int64) error {
 // Do checks the token as [Marks.Check] does and, if it passes, calls write and returns what that returns. Writes with one token may run
 // together. The first write with a newer token waits until those with older tokens have returned, so an old write never comes after it.
 //
-// So that nobody waits for long, the context of write is cancelled when a newer token comes, with a [*StaleError] as its cause. If ctx is
+// So that no write waits for long, the context of write is cancelled when a newer token comes, with a [*StaleError] as its cause. If ctx is
 // done while Do waits, write is not called and the error matches that of ctx; the token is remembered all the same.
 func (m *Marks) Do(ctx context.Context, name string, token int64, write func(context.Context) error) error {
 	k, reign, err := m.enter(ctx, name, token)
@@ -74,7 +74,7 @@ func (m *Marks) enter(ctx context.Context, name string, token int64) (*mark, con
 		drained := k.drained
 		m.mu.Unlock()
 		select {
-		case <-drained: // ask again: a newer token may have come meanwhile
+		case <-drained: // ask again: a newer token may have come by now
 		case <-ctx.Done():
 			return nil, nil, fmt.Errorf("redlatch: write with token %d for %q: not begun, older writes did not return in time: %w",
 				token, name, ctx.Err())

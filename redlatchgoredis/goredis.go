@@ -6,6 +6,17 @@
 // The client may also be for Sentinel (redis.NewFailoverClient) or for a cluster (redis.NewClusterClient). It stays the program's own:
 // redlatch shares its connection pool, which each subscription leaves by one connection, and never closes it.
 //
+// # Connections that die
+//
+// A connection that dies in silence, without a reset, since a NAT forgot it or its host lost its power, is found by a request that it leaves
+// without an answer for the client's ReadTimeout, 3 seconds by default. Until then it is in use, and a resend takes another of the pool, or a
+// new one. But if all of a pool died, each of them has to be found like that, and each costs a request. So give the client a ReadTimeout of a
+// third of redlatch's RequestTimeout, which is how long redlatch waits for one request, and a small pool: what goes together needs few
+// connections. A subscription is found dead within 10 seconds.
+//
+// When a node of a cluster fails, go-redis takes no notice for up to a minute (ClusterOptions.ClusterStateReloadInterval). So redlatch has it
+// look at the cluster anew when a request got no answer, or one that says that the slot is not there, once a second at most.
+//
 // # Timeouts and retries
 //
 // Unless Options.ContextTimeoutEnabled is set, go-redis does not look at a context while it waits for a server. Calls of redlatch end with
@@ -20,8 +31,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,6 +49,7 @@ type Conn struct {
 	client  redis.UniversalClient
 	cluster masters // nil unless client is for a cluster
 	target  conn.Target
+	looked  atomic.Int64 // when the cluster was last looked at for a failure, as nanoseconds since began
 }
 
 type masters interface {
@@ -106,7 +120,34 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(context.Co
 			results[i].Err = err
 		}
 	}
+	c.reload(results)
 	return results
+}
+
+// lookEvery is how often a cluster is looked at for failures: failures come in crowds, and CLUSTER SLOTS is not cheap.
+const lookEvery = time.Second
+
+var began = time.Now()
+
+// reload has go-redis look at the cluster anew if one of these results says that what it knows may be old. By itself it would go on to ask a
+// master that died until a minute has passed: it takes neither a connection that is refused nor one that is silent for news.
+func (c *Conn) reload(results []conn.Result) {
+	if c.cluster == nil || !slices.ContainsFunc(results, func(r conn.Result) bool { return astray(r.Err) }) {
+		return
+	}
+	last, now := c.looked.Load(), int64(time.Since(began)+lookEvery) // so the first is not too early
+	if now-last >= int64(lookEvery) && c.looked.CompareAndSwap(last, now) {
+		c.cluster.ReloadState(context.Background()) // in the background; two at once are one
+	}
+}
+
+// astray reports whether err may come from asking a node that does not have the slot any more.
+func astray(err error) bool {
+	var sent *conn.ReplyError
+	if errors.As(err, &sent) {
+		return slices.Contains([]string{"MOVED", "CLUSTERDOWN", "READONLY", "MASTERDOWN"}, sent.Code())
+	}
+	return err != nil && !errors.Is(err, context.Canceled)
 }
 
 func (c *Conn) process(ctx context.Context, commands []*redis.Cmd) []conn.Result {
@@ -152,7 +193,11 @@ func (c *Conn) replicated(ctx context.Context, command *redis.Cmd, keys []string
 		return result(ctx, command, err), nil
 	})
 	if err != nil {
-		return conn.Result{Err: err}, 0
+		r.Err = err
+	}
+	c.reload([]conn.Result{r})
+	if err != nil {
+		return r, 0
 	}
 	acks, _ := waiting.Result()
 	return r, int(acks)
@@ -242,16 +287,4 @@ func scan(ctx context.Context, node redis.Cmdable, pattern string, each func(key
 			return nil
 		}
 	}
-}
-
-// Version implements [conn.Conn].
-func (c *Conn) Version(ctx context.Context) (string, error) {
-	info, err := await(ctx, func() (string, error) {
-		info, err := c.client.Info(ctx, "server").Result()
-		return info, failure(ctx, err)
-	})
-	if err != nil {
-		return "", err
-	}
-	return conn.ServerVersion(info)
 }

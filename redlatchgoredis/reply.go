@@ -10,8 +10,8 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// await runs f and returns what it returns, or the error of ctx once that is done; f then ends by the client's own timeouts, and nobody
-// hears of it.
+// await runs f and returns what it returns, or the error of ctx once that is done; f then ends by the client's own timeouts, and its
+// result is dropped.
 func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type outcome struct {
 		value T

@@ -30,9 +30,11 @@ var cancelled = func() context.Context {
 // Subscribe implements [conn.Conn].
 func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
 	pubsub := c.client.Subscribe(ctx)
-	return c.listen(ctx, &subscription{
+	err := c.listen(ctx, &subscription{
 		pubsub: pubsub, subscribe: func() error { return pubsub.Subscribe(ctx, channel) }, up: up, message: message,
 	})
+	c.reload([]conn.Result{{Err: err}})
+	return err
 }
 
 // SubscribeSharded implements [conn.Conn].
@@ -41,9 +43,7 @@ func (c *Conn) SubscribeSharded(ctx context.Context, channel string, up func(), 
 	err := c.listen(ctx, &subscription{
 		pubsub: pubsub, subscribe: func() error { return pubsub.SSubscribe(ctx, channel) }, up: up, message: message,
 	})
-	if sent := (*conn.ReplyError)(nil); c.cluster != nil && errors.As(err, &sent) && sent.Code() == "MOVED" {
-		c.cluster.ReloadState(ctx) // go-redis follows for commands, and not for subscriptions
-	}
+	c.reload([]conn.Result{{Err: err}}) // go-redis follows a slot for commands, and not for subscriptions
 	return err
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// await runs f and returns what it returns, or the error of ctx once that is done; f then ends soon, and nobody hears of it.
+// await runs f and returns what it returns, or the error of ctx once that is done; f then ends soon, and its result is dropped.
 //
 // Rueidis heeds ctx as well, but not in the handshake of a new connection, nor while it waits for another call to finish one. A
 // goroutine per request costs little beside a round trip.

@@ -24,12 +24,17 @@ type Conn struct {
 	client rueidis.Client
 	target conn.Target
 	owned  bool
+
+	silence *silence // of the connections; nil unless owned
 }
 
 // New wraps a client that the caller keeps: closing redlatch leaves it open. addr is named in error messages and nowhere else.
 //
-// A subscription to a server that stopped answering ends after at most twice the client's Dialer.KeepAlive plus its ConnWriteTimeout.
-// With rueidis's defaults, 1 and 10 seconds, that is soon enough for [conn.Conn].
+// A connection that dies in silence, without a reset, is found broken after at most twice the client's Dialer.KeepAlive plus its
+// ConnWriteTimeout. With rueidis's defaults, 1 and 10 seconds, that is soon enough for a subscription of a [conn.Conn]. But until then
+// no request is answered, though a new connection would be, and leases end whose TTL is not longer than 18 seconds: requests share that
+// connection. So give the client a ConnWriteTimeout of about redlatch's RequestTimeout, and a KeepAlive of less. redlatch.Open, which
+// has connections of its own, drops such a connection sooner.
 func New(client rueidis.Client, addr string) *Conn {
 	return &Conn{client: client, target: conn.Target{Addr: addr, Cluster: client.Mode() == rueidis.ClientModeCluster, Pipelined: true}}
 }
@@ -37,9 +42,12 @@ func New(client rueidis.Client, addr string) *Conn {
 // Open dials a server with these options. The Conn owns the client that results and closes it. The error names the server, and is a
 // [conn.ReplyError] if the server refused.
 //
-// Server-assisted caching and rueidis's own retries are turned off: redlatch caches nothing, and resends by itself. Connections are
-// checked every 3 seconds and given 6 to answer, unless Dialer.KeepAlive and ConnWriteTimeout say otherwise. Rueidis itself would check
-// every second, which is needless traffic from a client that only waits.
+// Server-assisted caching and rueidis's own retries are turned off: redlatch caches nothing, and resends by itself. Idle connections
+// are checked every 3 seconds and given 6 to answer, unless Dialer.KeepAlive and ConnWriteTimeout say otherwise. Rueidis itself would
+// check every second, which is needless traffic from a client that only waits.
+//
+// When a request is given up, a connection that has been silent for a quarter of ConnWriteTimeout, with something asked, is closed: the
+// next request gets a new one. At one address this is done once in a ConnWriteTimeout at most.
 func Open(o rueidis.ClientOption) (*Conn, error) {
 	o.DisableCache = true
 	o.DisableRetry = true
@@ -59,12 +67,13 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 		o.WriteBufferEachConn = bufferSize
 	}
 	addr := strings.Join(o.InitAddress, ",")
+	silence := listenIn(&o)
 	client, err := rueidis.NewClient(o)
 	if err != nil {
 		return nil, openError(addr, err)
 	}
 	c := New(client, addr)
-	c.owned = true
+	c.owned, c.silence = true, silence
 	return c, nil
 }
 
@@ -120,8 +129,8 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	}
 	replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		if !c.target.Cluster { // there rueidis may follow a slot that moves, which ends with ctx
-			// With nothing to heed, rueidis sends a lone request without its background goroutines. That it ignores ctx costs nobody
-			// anything, since await does not; what goes on ends after ConnWriteTimeout.
+			// With nothing to heed, rueidis sends a lone request without its background goroutines. That it ignores ctx costs
+			// no caller anything, since await does not; what goes on ends after ConnWriteTimeout.
 			ctx = context.Background()
 		}
 		if len(commands) == 1 {
@@ -129,6 +138,7 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 		}
 		return c.client.DoMulti(ctx, commands...), nil
 	})
+	c.unanswered(err)
 	results := make([]conn.Result, len(calls))
 	for i := range results {
 		if err != nil {
@@ -138,6 +148,13 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 		}
 	}
 	return results
+}
+
+// unanswered looks for dead connections if err says that a request was given up.
+func (c *Conn) unanswered(err error) {
+	if err != nil && c.silence != nil {
+		c.silence.drop()
+	}
 }
 
 func (c *Conn) evalsha(call *conn.Call) rueidis.Completed {
@@ -158,6 +175,7 @@ func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait t
 			defer free()
 			return dedicated.DoMulti(ctx, command, dedicated.B().Wait().Numreplicas(int64(n)).Timeout(wait.Milliseconds()).Build()), nil
 		})
+		c.unanswered(err)
 		if err != nil {
 			return conn.Result{Err: err}
 		}
@@ -239,17 +257,4 @@ func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
 		}
 	}
 	return masters, nil
-}
-
-// Version implements [conn.Conn].
-func (c *Conn) Version(ctx context.Context) (string, error) {
-	reply, err := do(ctx, c.client, c.client.B().Info().Section("server").Build())
-	if err != nil {
-		return "", err
-	}
-	info, err := reply.ToString()
-	if err != nil {
-		return "", err
-	}
-	return conn.ServerVersion(info)
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Tidies the go.mod of every module. `go mod tidy` does not know go.work, so the modules of this repository are replaced by what is beside
-# them while it runs. With --check, fails if anything would change.
+# them while it runs. It also completes go.work.sum, which any go command that looks at all modules (as go doc does) would do later, and leave a
+# checkout changed. With --check, fails if anything would change.
 set -eu
 cd "$(dirname "$0")/.."
 root=$(pwd)
@@ -30,3 +31,13 @@ for m in $modules; do
 		exit $status
 	)
 done
+
+cp go.work.sum go.work.sum.before
+go list -m all >/dev/null
+status=0
+if [ "${1:-}" = --check ]; then
+	cmp -s go.work.sum go.work.sum.before || { echo "go.work.sum is not complete: run make tidy" >&2; status=1; }
+	mv go.work.sum.before go.work.sum
+fi
+rm -f go.work.sum.before
+exit $status

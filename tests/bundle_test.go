@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,5 +173,30 @@ func TestRequestInABatchHeedsItsContext(t *testing.T) {
 	s.Resume()
 	for i := range 50 {
 		awaitFree(t, s, strconv.Itoa(i))
+	}
+}
+
+// TestBurstIsBounded: thousands of goroutines ask for something at once. What is under way together shares
+// a time limit, so it is bounded, as protocol.md says: a burst fails on no server that works, however long
+// all of it takes.
+func TestBurstIsBounded(t *testing.T) {
+	t.Parallel()
+	const n, most = 3_000, 2048 + 32 // and those that leave by themselves
+	var attempts atomic.Int64
+	flights := &airport{Conn: dial(t, redistest.Start(t).Addr()), gate: make(chan struct{})}
+	o := sluggish()
+	o.Hook = func(_ context.Context, e redlatch.Event) {
+		if e.Kind == redlatch.EventAttempt && attempts.Add(1) == n {
+			close(flights.gate)
+		}
+	}
+	m := wrap(t, flights, o).RWMutex("a")
+	together(n, func(i int) {
+		if _, err := m.TryRLock(t.Context()); err != nil {
+			t.Errorf("reader %d got %v, want a lease", i, err)
+		}
+	})
+	if got := flights.most.Load(); got > most {
+		t.Errorf("%d requests were under way at once, want %d at most", got, most)
 	}
 }

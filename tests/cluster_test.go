@@ -10,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchgoredis"
 )
 
 // clusterURL leads to the cluster of these nodes.
@@ -94,6 +97,28 @@ func TestClusterMasterIsKilled(t *testing.T) {
 	nodes[nodes[0].Slot(stateKey("a"))*3/16384].Kill()
 	u.more(t, 100)
 	u.end()
+}
+
+// TestClusterMasterIsKilledOverGoRedis: go-redis asked a dead master until its picture of the cluster was a minute old, and all locks of
+// that shard were out for as long, though a replica had taken over within a second or two.
+func TestClusterMasterIsKilledOverGoRedis(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartClusterWithReplicas(t, 3)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	c := wrap(t, redlatchgoredis.New(rdb), redlatch.Options{})
+	release(t, lock(t, c.Mutex("a")))
+	shard := nodes[0].Slot(stateKey("a")) * 3 / 16384
+	nodes[shard].Kill()
+	nodes[3+shard].AwaitInfo("replication", "role:master")
+	eventually(t, "a lock of the shard whose master died", func() bool {
+		l, err := c.Mutex("a").TryLock(within(t, 5*time.Second))
+		if err != nil {
+			return false
+		}
+		release(t, l)
+		return true
+	})
 }
 
 // TestSlotMoves: the slot of a name moves to another master while it is held, waited for, and acquired over and over.

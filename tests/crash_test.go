@@ -1,11 +1,13 @@
 package tests
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/access"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
@@ -13,9 +15,15 @@ import (
 func TestKilledWaiterIsSkipped(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s.URL(), inOrder(sluggish()))
+	wantKilledWaiterSkipped(t, s, s.URL())
+}
+
+// wantKilledWaiterSkipped has a waiter be killed, and the lock be handed to the one behind it by the next release.
+func wantKilledWaiterSkipped(t *testing.T, s *redistest.Server, url string) {
+	t.Helper()
+	c := open(t, url, inOrder(sluggish()))
 	held := lock(t, c.Mutex("a"))
-	dead := start(t, job{URL: s.URL(), Name: "a", TTL: lasting, Heartbeat: time.Minute})
+	dead := start(t, job{URL: url, Name: "a", TTL: lasting, Heartbeat: time.Minute})
 	queued(t, s, "a", 1)
 	result := goLock(t.Context(), c.Mutex("a"))
 	queued(t, s, "a", 2)
@@ -150,4 +158,13 @@ func TestWaiterBelievedDeadIsPassedOver(t *testing.T) {
 	if got := stuck.next(); !got.Held {
 		t.Errorf("the worker reports %+v, want it to hold the lock", got)
 	}
+}
+
+// TestKilledWaiterIsSkippedByAUserWhoMayNotAsk: a user with the rights that an earlier version needed may not run PUBSUB. The scripts then
+// rely on what PUBLISH counts, and a waiter that was killed costs nothing either.
+func TestKilledWaiterIsSkippedByAUserWhoMayNotAsk(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.AllowUser("redlatch", append(append([]string{"on", ">" + secret}, access.Rules("redlatch:", false)...), "-pubsub")...)
+	wantKilledWaiterSkipped(t, s, fmt.Sprintf("redis://redlatch:%s@%s", secret, s.Addr()))
 }

@@ -1,5 +1,89 @@
-// Package tests tries redlatch from outside, on real redis-server processes, with what can go wrong going wrong: replies that are lost or
-// late, subscriptions that drop, processes that are killed or suspended, servers that hang, restart empty or refuse.
+// Package tests tries redlatch from outside, on real redis-server processes, with what can go wrong
+// going wrong: replies that are lost or late, subscriptions that drop, processes that are killed or
+// suspended, servers that hang, restart empty or refuse.
 //
-// It is a module of its own, so that what only tests need stays out of the go.mod of redlatch's users.
+// It is a module of its own, so that what only tests need stays out of the go.mod of its users.
+//
+// # Running
+//
+//	make test                     # all modules, from the root of the repository
+//	make one F=relay              # the tests of one file of this directory: relay_test.go
+//	cd tests && go test -race .   # all of this directory
+//
+// Some of them read a variable:
+//
+//	make mutants                                  # mutants: TestMutants runs only there
+//	make overlaps RUNS=20                         # overlap: the table in docs/guarantees.md
+//	REDLATCH_TESTS_SEED=7 make one F=history      # history: the same faults again
+//	REDLATCH_REDIS_SERVER=/path make one F=line   # any: another server than the redis-server on PATH
+//
+// # Which file is about which hazard
+//
+// Each is named <file>_test.go, and runs alone with make one F=<file>.
+//
+//	ailing              the ailments of servers that history tests use
+//	bundle              requests that leave together: too many, too late, or undone
+//	cluster             cluster: a master dies, a slot moves, messages that go to every node
+//	context             the schedule is late: contexts that seem alive after the deadline
+//	cost                bounds of what a crash or a lost message costs the others
+//	crash               processes that are killed or suspended while they hold or wait
+//	cutshort            a context that ends just as Redis grants
+//	election            an observer that misses a change; a leader that spins, or hides an error
+//	failover            a replica is promoted: it may lack the lock, and its clock differs
+//	fence               a late holder writes: Redis, HTTP, in memory
+//	fencesql            a late holder writes: SQLite, and PostgreSQL, MariaDB if installed
+//	force               a holder whose lock is taken by force finds out late
+//	reason              a loss whose reason a program cannot tell
+//	full                the server is out of memory, or its disk is full
+//	history             many faults at once, one mutex; what the clients believed is checked afterwards
+//	hook                a hook that panics leaves a lock behind
+//	interop             other libraries, and no library, at the same key
+//	kinds               all kinds: bad input, deadlocks with oneself
+//	kinds_fault         each kind: a holder or waiter dies, replies and messages are lost
+//	kinds_history       each kind: many faults at once
+//	kinds_property      each kind: random operations, compared with a model (rapid)
+//	leak                keys, subscriptions and goroutines that stay; Close that hangs
+//	line                order: newcomers that overtake, herds, waiters that poll
+//	losses              each request of each operation meets each mishap, by enumeration
+//	lostreply           a reply is lost: locks held by no caller, or counted twice
+//	multi               several names: deadlock, one of them taken or lost
+//	mutants             tests that notice nothing: known breaks of the code
+//	once                a job that runs twice in its window, or not at all
+//	once_property       a job in a window: random runs, compared with a model (rapid)
+//	overlap             how often two hold at once when a deployment fails; the table in guarantees.md
+//	property            a mutex: random operations, compared with a model (rapid)
+//	quorum              quorum: the life of a lease of each kind, ties
+//	quorum_clock_linux  quorum: the clock of a node is set
+//	quorum_fault        quorum: nodes that die, forget, are slow, stale or cut off
+//	quorum_refusal      quorum: errors that mistake "held" for "unreachable"
+//	recipes             the classic recipes for locks, each with its flaw
+//	reentrant           entries that are counted twice, or for ever
+//	refusal             servers that refuse: replicas, passwords, rights, keys of another type
+//	relay               the handoff within a process: tokens, losses, waiters that give up
+//	renew               the watchdog: work that hangs, extends that create, releases too early
+//	rwmutex             readers that starve writers, and the other way round; readers that die
+//	security            rights that redlatch does not need; passwords in errors
+//	semaphore           permits that expire one by one; a size that comes back
+//	server              a server that is killed, emptied or hangs
+//	silence             connections that die without a reset
+//	slotpool            a number that is given again too early; a search that costs more with the pool
+//	straggler           requests that arrive when all is over
+//	subscription        messages that are lost, and a server without publish/subscribe
+//	token               tokens that repeat: FLUSHALL, restarts, expiries
+//	undo                what is undone late undoes too much
+//
+// # Helpers
+//
+// Files named help_*_test.go have no tests; main_test.go has TestMain.
+//
+//	help_client         clients, leases, waiting for conditions, keys
+//	help_conn           connections that fail in chosen ways
+//	help_deadline       what a lease says when it is lost
+//	help_events         what the hook was told
+//	help_guard          a resource that checks tokens, in memory
+//	help_ledger         a resource that checks tokens, in a database
+//	help_lossy          a connection on which chosen requests meet mishaps
+//	help_process        worker processes, to be killed and suspended
+//	help_proxy          a TCP proxy that cuts, delays and swallows (Toxiproxy)
+//	help_sqlserver      SQLite, PostgreSQL and MariaDB servers
 package tests

@@ -34,3 +34,26 @@ func TestForceReleaseTellsTheHolder(t *testing.T) {
 		release(t, await(t, next))
 	}
 }
+
+// TestForceReleaseOfOnesOwn: a client that has never waited listens to nothing. It forces the release of a
+// lease of its own, and the lease must be told at once all the same, not at an extend much later.
+func TestForceReleaseOfOnesOwn(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		for what, noRenew := range map[string]bool{"a lease that the watchdog extends": false, "one with NoRenew": true} {
+			o := sluggish()
+			o.Lease.NoRenew = noRenew
+			c := open(t, s.URL(), o)
+			l := enter(t, of(c, kind))
+			if hears(s, c) {
+				t.Error("the client listens, which makes this test an easy one")
+			}
+			if _, err := c.ForceRelease(t.Context(), l.Name(), ""); err != nil {
+				t.Fatal(err)
+			}
+			receive(t, l.Context().Done(), what)
+			if !errors.As(l.Err(), new(*redlatch.LostError)) {
+				t.Errorf("%s ends with %v, want a LostError", what, l.Err())
+			}
+		}
+	})
+}

@@ -10,6 +10,7 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/redlatch/redlatch v0.0.0
+	github.com/redlatch/redlatch/redlatchgoredis v0.0.0
 	github.com/rs/zerolog v1.33.0
 	go.uber.org/goleak v1.3.0
 	pgregory.net/rapid v1.3.0

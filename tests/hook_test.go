@@ -53,3 +53,39 @@ func TestHookPanicsAtWait(t *testing.T) {
 	release(t, lock(t, c.Mutex("a")))
 	wantNothingLeft(t, s, "a")
 }
+
+// hookPanics is the key of a context for whose events a hook panics.
+type hookPanics struct{}
+
+// TestHookPanicsInItsTurn: a hook panics for a goroutine to which the mutex is being passed on within
+// the process. The turn must go on to the next goroutine, and the mutex must not stay with nobody.
+func TestHookPanicsInItsTurn(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	passed, cause := make(chan struct{}), make(chan any, 1)
+	o, seen := watched(sluggish())
+	o.Hook = func(ctx context.Context, e redlatch.Event) {
+		seen.hook(ctx, e)
+		if ctx.Value(hookPanics{}) != nil && e.Kind == redlatch.EventWait {
+			<-passed
+			panic("hook")
+		}
+	}
+	m := open(t, s.URL(), o).Mutex("a")
+	held := lock(t, m)
+	leader := goLocks(t, t.Context(), m, seen, 1)[0]
+	go func() {
+		ctx := context.WithValue(t.Context(), hookPanics{}, true)
+		cause <- recovered(func() { _, _ = m.Lock(ctx) })
+	}()
+	seen.await(t, redlatch.EventWait, "a", 1)
+	next := goLocks(t, t.Context(), m, seen, 1)[0]
+	release(t, held)
+	release(t, await(t, leader)) // its acquisition took tokens for those who wait
+	close(passed)
+	if cause := receive(t, cause, "Lock"); cause != "hook" {
+		t.Errorf("Lock panicked with %v, want hook", cause)
+	}
+	release(t, await(t, next))
+	wantNothingLeft(t, s, "a")
+}

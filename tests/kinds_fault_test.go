@@ -320,10 +320,11 @@ return all`, "0")
 	if after := dump(); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
-	// Nobody is inside any more, and somebody waits.
+	// No owner is inside any more, and a client that is believed alive waits.
 	for i, l := range kindtest.Locks(c, "") {
 		s.Do("DEL", stateKey(l.Name), insideKey(l.Name))
-		s.Do("ZADD", queueKey(l.Name), strconv.Itoa(i+1), "H"+l.Kind+"\tsomebody\t30000\t1:3\trl-x-1")
+		s.Do("ZADD", queueKey(l.Name), strconv.Itoa(i+1), "A"+l.Kind+"\tsomebody\t30000\t1:3\trl-x-1")
+		s.Do("ZADD", clientsKey(l.Name), "9000000000000", "somebody")
 	}
 	before = dump()
 	for _, there := range kindtest.Kinds() {
@@ -336,4 +337,23 @@ return all`, "0")
 	if after := dump(); after != before {
 		t.Errorf("with a line, before:\n%s\nafter:\n%s", before, after)
 	}
+}
+
+// TestEveryKindLeavesNothingForEver: the hash of who is inside was made anew for the next in line, and got no TTL as K
+// lasted for longer than the next lease; when the next holder died, it stayed for ever.
+func TestEveryKindLeavesNothingForEver(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		held := enter(t, of(open(t, s.URL(), sluggish()), kind))
+		wantExpiry(t, s)
+		o := sluggish()
+		o.Lease.TTL = time.Second
+		holder, process := startMortal(t, s, o)
+		next := goEnter(t.Context(), of(holder, kind))
+		queued(t, s, held.Name(), 1)
+		wantExpiry(t, s)
+		release(t, held)
+		await(t, next)
+		wantExpiry(t, s)
+		process.kill()
+	})
 }

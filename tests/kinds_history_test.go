@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
 // stay is the time for which somebody believed to hold something.
@@ -29,7 +34,7 @@ type stays struct {
 }
 
 // hold works under a lease for a while, and notes for how long it believed to hold it: not past the deadline, nor past the loss.
-func (h *stays) hold(ctx context.Context, l *redlatch.Lease, what string, weight int64, d time.Duration) {
+func (h *stays) hold(l *redlatch.Lease, what string, weight int64, d time.Duration) {
 	begin, token := time.Now(), l.Token()
 	if token == 0 {
 		return // it was lost before it was used
@@ -39,7 +44,6 @@ func (h *stays) hold(ctx context.Context, l *redlatch.Lease, what string, weight
 	if deadline := l.Deadline(); !l.Held() && deadline.Before(end) {
 		end = deadline
 	}
-	_ = l.Release(ctx) // faults are the point
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, stay{what, weight, token, begin, end})
@@ -86,17 +90,119 @@ func (h *stays) most(counts func(stay) bool) (most int64) {
 	return most
 }
 
-// TestKindsUnderFaults has clients take what they can of each kind, through proxies that cut, delay and swallow, with subscriptions that
-// are killed, a server that stops for less and for more than a TTL, and clients that die. Nobody may believe to hold what another holds.
+// usage is what clients do with the locks of one kind, and what they believed.
+type usage struct {
+	stays
+
+	// take acquires, or tries. What it got weighs so much, and is to be released.
+	take func(ctx context.Context, c *redlatch.Client, wait bool) (got, error)
+	free []string // its names
+}
+
+// got is what an acquisition came to.
+type got struct {
+	lease   *redlatch.Lease
+	release func(context.Context) error
+	what    string
+	weight  int64
+}
+
+// The sizes of what the clients share.
+const (
+	permitsInAll = 5
+	slotsInAll   = 3
+	onceIn       = 300 * time.Millisecond // the window of a job
+)
+
+// usages is one for each kind.
+func usages() map[string]*usage {
+	return map[string]*usage{
+		"mutex": {take: takeMutex, free: []string{"mutex"}}, "reentrant": {take: takeReentrant, free: []string{"reentrant"}},
+		"rw": {take: takeRW, free: []string{"rw"}}, "semaphore": {take: takePermits, free: []string{"semaphore"}},
+		"slots": {take: takeSlot, free: []string{"slots"}}, "election": {take: takeElection, free: []string{"election"}},
+		"multi": {take: takeMulti, free: []string{"m1", "m2"}}, "once": {free: []string{"once"}},
+	}
+}
+
+// toil takes and gives back until ctx is done.
+func (u *usage) toil(ctx context.Context, c *redlatch.Client) {
+	for ctx.Err() == nil {
+		g, err := u.take(ctx, c, rand.IntN(3) > 0)
+		switch {
+		case err == nil:
+			u.hold(g.lease, g.what, g.weight, time.Duration(rand.IntN(40))*time.Millisecond)
+			_ = g.release(ctx) // faults are the point
+		case !expected(err) && !errors.Is(err, redlatch.ErrTaken):
+			panic(err)
+		default:
+			sleepFor(ctx, time.Duration(rand.IntN(20))*time.Millisecond)
+		}
+	}
+}
+
+// start starts a job until ctx is done.
+func (u *usage) start(ctx context.Context, c *redlatch.Client) {
+	job := c.Once("once", redlatch.OnceOptions{Window: onceIn})
+	for ctx.Err() == nil {
+		_, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
+			u.hold(l, "", 1, time.Duration(rand.IntN(40))*time.Millisecond)
+			if rand.IntN(2) == 0 {
+				return errFailed
+			}
+			return nil
+		})
+		if err != nil && !expected(err) && !errors.Is(err, errFailed) && !errors.Is(err, redlatch.ErrNotHeld) {
+			panic(err)
+		}
+		sleepFor(ctx, time.Duration(rand.IntN(30))*time.Millisecond)
+	}
+}
+
+// live opens a client and uses everything with it until ctx is done. Then the client is closed, or dies: nothing that it sends arrives any
+// more, and its connections are closed.
+func live(ctx context.Context, p *proxy, all map[string]*usage) {
+	over, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{p.Listen}})
+	if err != nil {
+		sleepFor(ctx, 20*time.Millisecond)
+		return
+	}
+	defer over.Close()
+	link := &lossy{Conn: over, hits: none}
+	c, err := redlatch.New(link, redlatch.Options{
+		Heartbeat: 200 * time.Millisecond, RequestTimeout: 300 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: 600 * time.Millisecond},
+	})
+	if err != nil {
+		panic(err)
+	}
+	var work sync.WaitGroup
+	for _, u := range all {
+		work.Go(func() {
+			if u.take == nil {
+				u.start(ctx, c)
+			} else {
+				u.toil(ctx, c)
+			}
+		})
+	}
+	<-ctx.Done()
+	if rand.IntN(2) == 0 {
+		link.harm(unsent, every)
+	}
+	_ = c.Close() // what it holds is not released
+	work.Wait()
+}
+
+// TestKindsUnderFaults has clients take what they can of each kind, waiting or not, through proxies that cut, delay and swallow, with
+// subscriptions that are killed, a server that stops for less and for more than a TTL, or refuses, and clients that die while they hold and wait.
+// No client may believe to hold what another holds; and when all are gone, everything can be had at once.
 func TestKindsUnderFaults(t *testing.T) {
 	t.Parallel()
-	const clients, permits, slots, enough = 6, 5, 3, 20
-	s := redistest.Start(t)
-	reading, taken, numbered, leading := &stays{}, &stays{}, &stays{}, &stays{}
-	histories := map[string]*stays{"rw": reading, "semaphore": taken, "slots": numbered, "election": leading}
+	const clients, enough = 6, 10
+	s := startAiling(t)
+	all := usages()
 	ctx := untilEnough(t, 8*time.Second, func() bool {
-		for _, h := range histories {
-			if h.length() < enough {
+		for what, u := range all {
+			if u.length() < enough && what != "once" {
 				return false
 			}
 		}
@@ -104,27 +210,13 @@ func TestKindsUnderFaults(t *testing.T) {
 	})
 	var work sync.WaitGroup
 	var proxies []*proxy
-	for i := range clients {
-		p := startProxy(t, s)
+	for range clients {
+		p := startProxy(t, s.Server)
 		proxies = append(proxies, p)
 		work.Go(func() {
 			for ctx.Err() == nil { // one life after the other
-				life, die := context.WithTimeout(ctx, time.Duration(2+rand.IntN(3))*time.Second)
-				c, err := redlatch.Open(life, p.url(), redlatch.Options{
-					Heartbeat: 200 * time.Millisecond, RequestTimeout: 300 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: 600 * time.Millisecond},
-				})
-				if err != nil {
-					die()
-					continue
-				}
-				var each sync.WaitGroup
-				each.Go(func() { useRW(life, c, reading, i) })
-				each.Go(func() { useSemaphore(life, c, taken, permits) })
-				each.Go(func() { useSlots(life, c, numbered, slots) })
-				each.Go(func() { useElection(life, c, leading) })
-				<-life.Done()
-				_ = c.Close() // what it holds is not released
-				each.Wait()
+				life, die := context.WithTimeout(ctx, time.Duration(1+rand.IntN(4))*time.Second)
+				live(life, p, all)
 				die()
 			}
 		})
@@ -132,48 +224,103 @@ func TestKindsUnderFaults(t *testing.T) {
 	wreak(ctx, s, proxies)
 	work.Wait()
 
-	for what, h := range histories {
-		if len(h.all) < enough {
-			t.Errorf("%s: only %d acquisitions", what, len(h.all))
+	for what, u := range all {
+		t.Logf("%s: %d acquisitions", what, len(u.all))
+		if len(u.all) < enough && what != "once" || len(u.all) == 0 {
+			t.Errorf("%s: only %d acquisitions", what, len(u.all))
 		}
+		u.wantFree(t, s.Server, what)
 	}
-	if n := reading.most(func(s stay) bool { return s.what == "w" }); n != 1 {
-		t.Errorf("%d writers at once", n)
-	}
-	// A writer weighs as much as all readers together could.
-	for i, s := range reading.all {
-		if s.what == "w" {
-			reading.all[i].weight = 1000
+	wantQuiet(t, s.Server)
+	all["rw"].checkWriters(t)
+	all["once"].checkWindows(t)
+	for _, what := range []string{"mutex", "reentrant", "election", "multi", "once"} {
+		if n := all[what].most(func(stay) bool { return true }); n > 1 {
+			t.Errorf("%s: %d inside at once", what, n)
 		}
+		all[what].checkTokens(t, what)
 	}
-	if n := reading.most(func(stay) bool { return true }); n > 1000 {
-		t.Errorf("a writer beside %d readers", n-1000)
+	if n := all["semaphore"].most(func(stay) bool { return true }); n > permitsInAll {
+		t.Errorf("%d permits of %d at once", n, permitsInAll)
 	}
-	if n := taken.most(func(stay) bool { return true }); n > permits {
-		t.Errorf("%d permits of %d at once", n, permits)
-	}
-	for slot := range slots {
-		if n := numbered.most(func(s stay) bool { return s.what == fmt.Sprint(slot) }); n > 1 {
+	for slot := range slotsInAll {
+		if n := all["slots"].most(func(s stay) bool { return s.what == fmt.Sprint(slot) }); n > 1 {
 			t.Errorf("slot %d is held by %d at once", slot, n)
 		}
 	}
-	if n := leading.most(func(stay) bool { return true }); n > 1 {
-		t.Errorf("%d leaders at once", n)
+}
+
+// wantFree checks that the first try gets what is free, whatever dead clients left in line.
+func (u *usage) wantFree(t *testing.T, s *redistest.Server, what string) {
+	t.Helper()
+	for _, name := range u.free {
+		eventually(t, name+" is free", func() bool { return s.Do("EXISTS", stateKey(name)) == "0" })
 	}
-	slices.SortFunc(leading.all, func(a, b stay) int { return a.begin.Compare(b.begin) })
-	for i := 1; i < len(leading.all); i++ {
-		if leading.all[i].token <= leading.all[i-1].token {
-			t.Errorf("term %d after %d, want more", leading.all[i].token, leading.all[i-1].token)
+	c := open(t, s.URL(), brisk(time.Second))
+	if u.take == nil {
+		ran, err := c.Once("once", redlatch.OnceOptions{Window: onceIn}).Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
+		if !ran || err != nil {
+			t.Errorf("the first start of a job when all is over = %t, %v, want a run", ran, err)
+		}
+		return
+	}
+	g, err := u.take(t.Context(), c, false)
+	if err != nil {
+		t.Errorf("%s: the first try when all is over = %v, want a lease; in line: %q", what, err, s.Do("ZRANGE", queueKey(u.free[0]), "0", "-1"))
+		return
+	}
+	if err := g.release(t.Context()); err != nil {
+		t.Errorf("%s: Release = %v, want nil", what, err)
+	}
+}
+
+// checkWriters checks that no writer was inside beside another, or beside readers.
+func (h *stays) checkWriters(t *testing.T) {
+	t.Helper()
+	if n := h.most(func(s stay) bool { return s.what == "w" }); n != 1 {
+		t.Errorf("%d writers at once", n)
+	}
+	// A writer weighs as much as all readers together could.
+	for i, s := range h.all {
+		if s.what == "w" {
+			h.all[i].weight = 1000
 		}
 	}
-	t.Logf("%d rw, %d semaphore, %d slots, %d election", len(reading.all), len(taken.all), len(numbered.all), len(leading.all))
+	if n := h.most(func(stay) bool { return true }); n > 1000 {
+		t.Errorf("a writer beside %d readers", n-1000)
+	}
+}
+
+// checkTokens checks that tokens tell which came later.
+func (h *stays) checkTokens(t *testing.T, what string) {
+	t.Helper()
+	slices.SortFunc(h.all, func(a, b stay) int { return a.begin.Compare(b.begin) })
+	for i := 1; i < len(h.all); i++ {
+		if h.all[i].token <= h.all[i-1].token {
+			t.Errorf("%s: token %d after %d, want more", what, h.all[i].token, h.all[i-1].token)
+		}
+	}
+}
+
+// checkWindows checks that at most one run began in each window, by the server's clock. That is what a token is, in microseconds, unless the
+// clock stood still.
+func (h *stays) checkWindows(t *testing.T) {
+	t.Helper()
+	slices.SortFunc(h.all, func(a, b stay) int { return int(a.token - b.token) })
+	for i := 1; i < len(h.all); i++ {
+		apart := time.Duration(h.all[i].token-h.all[i-1].token) * time.Microsecond
+		if apart < onceIn-2*time.Millisecond {
+			t.Errorf("two runs began within %v, in a window of %v", apart, onceIn)
+		}
+	}
 }
 
 // wreak does harm until ctx is done.
-func wreak(ctx context.Context, s *redistest.Server, proxies []*proxy) {
+func wreak(ctx context.Context, s *ailing, proxies []*proxy) {
+	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	for ctx.Err() == nil {
 		p := proxies[rand.IntN(len(proxies))]
-		switch rand.IntN(6) {
+		switch rand.IntN(9) {
 		case 0:
 			p.cut()
 		case 1:
@@ -188,64 +335,107 @@ func wreak(ctx context.Context, s *redistest.Server, proxies []*proxy) {
 			s.Pause()
 			sleepFor(ctx, time.Duration(rand.IntN(900))*time.Millisecond)
 			s.Resume()
+		default:
+			s.ail(ctx, random, proxies)
 		}
 		sleepFor(ctx, time.Duration(50+rand.IntN(200))*time.Millisecond)
 		p.heal()
 	}
 }
 
-func useRW(ctx context.Context, c *redlatch.Client, h *stays, client int) {
-	for ctx.Err() == nil {
-		acquire, what := c.RWMutex("rw").RLock, "r"
-		if (client+rand.IntN(3))%3 == 0 {
-			acquire, what = c.RWMutex("rw").Lock, "w"
-		}
-		if l, err := acquire(ctx); err == nil {
-			h.hold(ctx, l, what, 1, time.Duration(rand.IntN(40))*time.Millisecond)
-		} else if !expected(err) {
-			panic(err)
-		}
+// either is the waiting form of an acquisition, or its try.
+func either[T any](wait bool, acquire, try func(context.Context) (T, error)) func(context.Context) (T, error) {
+	if wait {
+		return acquire
 	}
+	return try
 }
 
-func useSemaphore(ctx context.Context, c *redlatch.Client, h *stays, n int64) {
-	for ctx.Err() == nil {
-		k := 1 + rand.Int64N(n)
-		if l, err := c.Semaphore("semaphore", n).Acquire(ctx, k); err == nil {
-			h.hold(ctx, l, "", k, time.Duration(rand.IntN(40))*time.Millisecond)
-		} else if !expected(err) {
-			panic(err)
-		}
+// taken is an acquisition of one lease.
+func taken(l *redlatch.Lease, err error, what string, weight int64) (got, error) {
+	if err != nil {
+		return got{}, err
 	}
+	return got{l, l.Release, what, weight}, nil
 }
 
-func useSlots(ctx context.Context, c *redlatch.Client, h *stays, n int) {
-	for ctx.Err() == nil {
-		slot, err := c.SlotPool("slots", n, redlatch.SlotOptions{Quarantine: 100 * time.Millisecond}).Acquire(ctx)
-		if err != nil {
-			if !expected(err) {
-				panic(err)
-			}
-			continue
-		}
-		if id, err := slot.ID(); err == nil {
-			h.hold(ctx, slot.Lease, fmt.Sprint(id), 1, time.Duration(rand.IntN(60))*time.Millisecond)
-		}
-	}
+func takeMutex(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
+	m := c.Mutex("mutex")
+	l, err := either(wait, m.Lock, m.TryLock)(ctx)
+	return taken(l, err, "", 1)
 }
 
-func useElection(ctx context.Context, c *redlatch.Client, h *stays) {
-	for ctx.Err() == nil {
-		if l, err := c.Election("election").Campaign(ctx, "me"); err == nil {
-			h.hold(ctx, l, "", 1, time.Duration(rand.IntN(60))*time.Millisecond)
-		} else if !expected(err) {
-			panic(err)
-		}
+// takeReentrant enters twice, if it can.
+func takeReentrant(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
+	m := c.ReentrantMutex("reentrant")
+	l, err := either(wait, m.Lock, m.TryLock)(ctx)
+	if err != nil {
+		return got{}, err
 	}
+	inner, err := m.Lock(l.Context())
+	if err != nil {
+		return taken(l, nil, "", 1)
+	}
+	return got{inner, func(ctx context.Context) error { return errors.Join(inner.Release(ctx), l.Release(ctx)) }, "", 1}, nil
+}
+
+func takeRW(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
+	m := c.RWMutex("rw")
+	if rand.IntN(3) == 0 {
+		l, err := either(wait, m.Lock, m.TryLock)(ctx)
+		return taken(l, err, "w", 1)
+	}
+	l, err := either(wait, m.RLock, m.TryRLock)(ctx)
+	return taken(l, err, "r", 1)
+}
+
+func takePermits(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
+	s, k := c.Semaphore("semaphore", permitsInAll), 1+rand.Int64N(permitsInAll)
+	if wait {
+		l, err := s.Acquire(ctx, k)
+		return taken(l, err, "", k)
+	}
+	l, err := s.TryAcquire(ctx, k)
+	return taken(l, err, "", k)
+}
+
+func takeSlot(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
+	p := c.SlotPool("slots", slotsInAll, redlatch.SlotOptions{Quarantine: 100 * time.Millisecond})
+	slot, err := either(wait, p.Acquire, p.TryAcquire)(ctx)
+	if err != nil {
+		return got{}, err
+	}
+	id, err := slot.ID()
+	if err != nil {
+		return got{}, fmt.Errorf("%w before it was used: %w", redlatch.ErrUnreachable, err)
+	}
+	return taken(slot.Lease, nil, fmt.Sprint(id), 1)
+}
+
+func takeElection(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
+	e := c.Election("election")
+	l, err := either(wait, standing(e.Campaign), standing(e.TryCampaign))(ctx)
+	return taken(l, err, "", 1)
+}
+
+// takeMulti takes two mutexes, or waits for one of them by itself. What is looked at is that one.
+func takeMulti(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
+	if wait && rand.IntN(2) == 0 {
+		l, err := c.Mutex("m1").Lock(ctx)
+		return taken(l, err, "", 1)
+	}
+	m := c.Multi("m1", "m2")
+	l, err := either(wait, m.Lock, m.TryLock)(ctx)
+	if err != nil {
+		return got{}, err
+	}
+	return got{l.Leases()[0], l.Release, "", 1}, nil
 }
 
 // expected reports whether faults explain an error.
 func expected(err error) bool {
+	var refused *conn.ReplyError
 	return errors.Is(err, redlatch.ErrUnreachable) || errors.Is(err, redlatch.ErrClosed) || errors.Is(err, context.Canceled) ||
-		errors.Is(err, context.DeadlineExceeded)
+		errors.Is(err, context.DeadlineExceeded) ||
+		errors.As(err, &refused) && (strings.Contains(refused.Text, "OOM") || strings.Contains(refused.Text, "MISCONF"))
 }

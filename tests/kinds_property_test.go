@@ -12,7 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/keys"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/script"
 )
 
 // TestKindsBehaveLikeTheirModels has rapid do things in random order to a name of each kind, and compares with what ought to come of it.
@@ -26,14 +29,16 @@ func TestKindsBehaveLikeTheirModels(t *testing.T) {
 			for _, c := range clients {
 				hearing(t, s, c)
 			}
+			over := dial(t, s.Addr())
+			t.Cleanup(func() { _ = over.Close() })
 			round := 0
 			rapid.Check(t, func(t *rapid.T) {
 				round++
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				m := &kindModel{kind: k, ctx: ctx, server: s, clients: clients, name: fmt.Sprint("a", round), size: 4}
+				m := &kindModel{kind: k, ctx: ctx, server: s, clients: clients, over: over, name: fmt.Sprint("a", round), size: 4}
 				actions := map[string]func(*rapid.T){
-					"": m.check, "try": m.try, "acquire": m.acquire, "cancel": m.cancel, "release": m.release, "expire": m.expire,
+					"": m.check, "try": m.try, "acquire": m.acquire, "cancel": m.cancel, "die": m.die, "release": m.release, "expire": m.expire,
 					"force": m.force, "extend": m.extend, "release lost": m.releaseLost,
 				}
 				for name, act := range k.actions(m) {
@@ -74,11 +79,14 @@ type kindModel struct {
 	ctx     context.Context
 	server  *redistest.Server
 	clients []*redlatch.Client
+	over    conn.Conn // of processes that die
 	name    string
 	size    int64 // of a semaphore or a slot pool
 	inside  []*party
 	line    []*kindWaiter
-	resting []int // slots, of holders that vanished
+	dead    []string // owners of tickets whose processes died, which may be in line still and count for nothing
+	resting []int    // slots, of holders that vanished
+	late    []string // entries of reentrant mutexes whose leases are over
 	gone    []*redlatch.Lease
 	token   int64 // the last
 }
@@ -108,16 +116,43 @@ func (m *kindModel) someone(t *rapid.T) *party {
 	return m.inside[rapid.IntRange(0, len(m.inside)-1).Draw(t, "holder")]
 }
 
-// try gets in if there is room and nobody in line.
-func (m *kindModel) try(t *rapid.T) {
-	w := m.kind.draw(t, m, m.client(t))
-	detail, fits := m.kind.fits(m, w)
+// room reports whether a wish gets in at once, and by what name Inspect will know it: after those at the head of the line
+// for whom there is room, if nobody is left there then. Whoever asks is who finds tickets of the dead at the head.
+func (m *kindModel) room(w wish) (detail string, ok bool) {
+	after := *m
+	after.inside, after.line = slices.Clone(m.inside), slices.Clone(m.line)
+	after.settle(func(first *kindWaiter, detail string) {
+		after.inside = append(after.inside, &party{wish: first.wish, detail: detail})
+	})
+	detail, fits := m.kind.fits(&after, w)
+	return detail, fits && len(after.line) == 0
+}
+
+// settle lets in those at the head of the line for whom there is room.
+func (m *kindModel) settle(enter func(first *kindWaiter, detail string)) {
+	for len(m.line) > 0 {
+		first := m.line[0]
+		detail, fits := m.kind.fits(m, first.wish)
+		if !fits {
+			return
+		}
+		m.line = m.line[1:]
+		enter(first, detail)
+	}
+}
+
+// try gets in if there is room and nobody alive in line.
+func (m *kindModel) try(t *rapid.T) { m.attempt(t, m.kind.draw(t, m, m.client(t))) }
+
+func (m *kindModel) attempt(t *rapid.T, w wish) {
+	detail, ok := m.room(w)
 	l, err := w.try(m.ctx)
+	m.next(t)
 	switch {
-	case fits && len(m.line) == 0 && err == nil:
+	case ok && err == nil:
 		m.enter(t, w, l, detail)
-	case fits && len(m.line) == 0, !errors.Is(err, redlatch.ErrTaken):
-		t.Fatalf("try %+v = %v, with room %t and %d in line", w, err, fits, len(m.line))
+	case ok, !errors.Is(err, redlatch.ErrTaken):
+		t.Fatalf("try %+v = %v, with room %t and %d in line", w, err, ok, len(m.line))
 	}
 }
 
@@ -125,15 +160,36 @@ func (m *kindModel) try(t *rapid.T) {
 func (m *kindModel) acquire(t *rapid.T) {
 	w := m.kind.draw(t, m, m.client(t))
 	ctx, cancel := context.WithCancel(m.ctx)
+	detail, ok := m.room(w)
 	waiter := &kindWaiter{wish: w, cancel: cancel, result: goAcquire(func() (*redlatch.Lease, error) { return w.acquire(ctx) })}
-	if detail, fits := m.kind.fits(m, w); fits && len(m.line) == 0 {
+	m.next(t)
+	if ok {
 		m.enter(t, w, await(t, waiter.result), detail)
 		return
 	}
-	queued(t, m.server, m.name, len(m.line)+1)
-	waiter.owner = line(m.server, m.name)[len(m.line)]
+	eventually(t, "one more is in line", func() (ok bool) {
+		waiter.owner, ok = oneMore(m.alive(), len(m.line))
+		return ok
+	})
 	m.line = append(m.line, waiter)
 }
+
+// die has a process wait, and die without a word. From now on nobody may be kept waiting by its ticket who asks, or for
+// whom somebody asks.
+func (m *kindModel) die(t *rapid.T) {
+	c, process := openMortal(t, m.over, sluggish())
+	w := m.kind.draw(t, m, c)
+	if _, ok := m.room(w); ok {
+		t.Skip("it would not wait")
+	}
+	result := goAcquire(func() (*redlatch.Lease, error) { return w.acquire(context.Background()) })
+	m.next(t)
+	owner := process.die(t, m.server, c, result, func() (string, bool) { return oneMore(m.alive(), len(m.line)) })
+	m.dead = append(m.dead, owner)
+}
+
+// alive is the owners in line whose processes live.
+func (m *kindModel) alive() []string { return without(line(m.server, m.name), m.dead) }
 
 // enter notes who got in, and by what name Redis knows it.
 func (m *kindModel) enter(t *rapid.T, w wish, l *redlatch.Lease, detail string) *party {
@@ -152,15 +208,9 @@ func (m *kindModel) enter(t *rapid.T, w wish, l *redlatch.Lease, detail string) 
 	return h
 }
 
-// next lets in those at the head of the line for whom there is room.
+// next has those come inside who are let in from the head of the line.
 func (m *kindModel) next(t *rapid.T) {
-	for len(m.line) > 0 {
-		first := m.line[0]
-		detail, fits := m.kind.fits(m, first.wish)
-		if !fits {
-			return
-		}
-		m.line = m.line[1:]
+	m.settle(func(first *kindWaiter, detail string) {
 		l := await(t, first.result)
 		again := first.who != "" && len(m.inside) > 0
 		if l.Token() < m.token || l.Token() == m.token != again {
@@ -168,7 +218,7 @@ func (m *kindModel) next(t *rapid.T) {
 		}
 		m.token = l.Token()
 		m.inside = append(m.inside, &party{wish: first.wish, lease: l, owner: first.owner, detail: detail})
-	}
+	})
 }
 
 // cancel takes somebody out of the line, who may have been in the way of others.
@@ -205,18 +255,13 @@ func (m *kindModel) expire(t *rapid.T) {
 	m.kind.over(m, []*party{h})
 	m.leave(h)
 	m.wake(t)
-	m.next(t)
 	m.lose(t, h.lease)
 }
 
-// wake has somebody look, who goes away again if there is room.
+// wake has a client try. That lets in the waiters in line, and the client itself only if no waiter is left.
 func (m *kindModel) wake(t *rapid.T) {
-	if len(m.line) == 0 {
-		return
-	}
-	w := m.kind.draw(t, m, m.clients[0])
-	if l, err := w.try(m.ctx); !errors.Is(err, redlatch.ErrTaken) {
-		t.Fatalf("try = %v, %v, want ErrTaken: others are in line", l, err)
+	if len(m.line) > 0 {
+		m.attempt(t, m.kind.draw(t, m, m.clients[0]))
 	}
 }
 
@@ -294,9 +339,10 @@ func (m *kindModel) check(t *rapid.T) {
 	for _, w := range m.line {
 		waiting = append(waiting, w.owner)
 	}
-	if got := owners(info.Waiters); !slices.Equal(got, waiting) {
+	if got := without(owners(info.Waiters), m.dead); !slices.Equal(got, waiting) {
 		t.Fatalf("in line are %q, want %q", got, waiting)
 	}
+	wantExpiry(t, m.server)
 }
 
 // drain ends all waits and leases, after which nothing may be left.
@@ -316,6 +362,14 @@ func (m *kindModel) drain(t *rapid.T) {
 	}
 	if len(m.line) > 0 {
 		t.Fatalf("%d still wait", len(m.line))
+	}
+	if len(m.dead) > 0 {
+		w := m.kind.draw(t, m, m.clients[0]) // whose request takes the dead off the line, if nothing else did
+		l, err := w.try(m.ctx)
+		if err != nil {
+			t.Fatalf("try %+v = %v, where nobody is alive", w, err)
+		}
+		release(t, l)
 	}
 	wantNothingLeft(t, m.server, m.name)
 }
@@ -360,6 +414,7 @@ func (reentrantKind) fits(m *kindModel, w wish) (string, bool) {
 func (reentrantKind) over(m *kindModel, holds []*party) {
 	for _, h := range holds {
 		m.server.Do("HSET", insideKey(m.name), h.owner, "1")
+		m.late = append(m.late, h.owner)
 	}
 	if len(m.inside) == len(holds) {
 		expireKey(m)
@@ -376,6 +431,33 @@ func (reentrantKind) actions(m *kindModel) map[string]func(*rapid.T) {
 				t.Fatalf("entering again = %v", err)
 			}
 			m.enter(t, h.wish, l, h.who)
+		},
+		// An entry whose lease is over asks once more, as a resend does that comes late. Its owner is inside by another.
+		"late": func(t *rapid.T) {
+			if len(m.inside) == 0 || len(m.late) == 0 {
+				t.Skip("nobody is inside, or nothing is late")
+			}
+			set, err := keys.Of("redlatch:", m.name)
+			if err != nil {
+				t.Fatalf("keys: %v", err)
+			}
+			entry := m.late[rapid.IntRange(0, len(m.late)-1).Draw(t, "entry")]
+			eval := func(call conn.Call) conn.Reply {
+				r := m.over.Eval(m.ctx, call)[0]
+				if r.Err != nil {
+					t.Fatalf("late request: %v", r.Err)
+				}
+				return r.Reply
+			}
+			request := script.Request{Owner: entry, TTL: lasting, FenceTTL: lasting, Arg: "0:" + m.inside[0].who}
+			s, err := script.ParseAcquire(eval(script.Reentrant.Acquire(set, request)))
+			if err != nil || !s.Inside || s.Token != m.token {
+				t.Fatalf("a late request of %s = %+v, %v, want it inside with token %d", entry, s, err, m.token)
+			}
+			if _, ok := script.Left(eval(script.Reentrant.Release(set, entry, "", "", lasting))); !ok {
+				t.Fatalf("%s was let in and is not inside", entry)
+			}
+			m.next(t)
 		},
 		"count": func(t *rapid.T) {
 			if len(m.inside) == 0 {
@@ -552,7 +634,6 @@ func (slotKind) rested(m *kindModel, t *rapid.T) {
 		expireKey(m)
 	}
 	m.wake(t)
-	m.next(t)
 }
 
 func (k slotKind) actions(m *kindModel) map[string]func(*rapid.T) {

@@ -62,7 +62,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 //
 // It is not parallel, since it counts the goroutines of the whole process.
 func TestGoroutinesDoNotGrowWithLeases(t *testing.T) {
-	const leases, ttl, span = 2000, time.Second, 3 * time.Second
+	const leases, ttl, span = 2000, 3 * time.Second, 6 * time.Second
 	s := redistest.Start(t)
 	var seen events
 	batches := &counting{Conn: dial(t, s.Addr())}
@@ -108,6 +108,41 @@ func waiting(t reporter, c *redlatch.Client, name string) int {
 		t.Fatalf("Inspect(%q) = %v", name, err)
 	}
 	return len(info.Waiters)
+}
+
+// TestCloseTwiceAtOnce: a second Close returns when the first does, so that the program may go on without the client.
+func TestCloseTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	losing, over := make(chan struct{}), make(chan struct{})
+	o := sluggish()
+	o.Hook = func(_ context.Context, e redlatch.Event) {
+		if e.Kind == redlatch.EventLost {
+			close(losing)
+			<-over
+		}
+	}
+	c, err := redlatch.Open(t.Context(), s.URL(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock(t, c.Mutex("a"))
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- c.Close() }()
+	receive(t, losing, "the end of the lease")
+	go func() { second <- c.Close() }()
+	select {
+	case err := <-second:
+		t.Errorf("the second Close = %v while the first is under way", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(over)
+	if err := receive(t, first, "the first Close"); err != nil {
+		t.Errorf("the first Close = %v", err)
+	}
+	if err := receive(t, second, "the second Close"); err != nil {
+		t.Errorf("the second Close = %v", err)
+	}
 }
 
 // TestCloseEndsWaitsAndLeases: what is held is not released, as the work may go on; and nobody waits for a client that is gone.

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"log"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -27,7 +29,33 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		// Toxiproxy forgets a goroutine when something arrives just as it closes a connection.
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"),
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*LatencyToxic).Pipe"),
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"))
+}
+
+// TestIndexNamesEveryFile keeps the table in doc.go from going stale. A file that it does not name is one
+// that no contributor finds.
+func TestIndexNamesEveryFile(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(file, "_test.go")
+		for _, system := range []string{"_linux", "_other"} { // as help_sqlserver
+			if strings.HasPrefix(name, "help_") {
+				name = strings.TrimSuffix(name, system)
+			}
+		}
+		if name != "main" && !strings.Contains(string(doc), "//\t"+name+"  ") {
+			t.Errorf("doc.go does not name %s", file)
+		}
+	}
 }
 
 func setUnlessGiven(name, value string) {

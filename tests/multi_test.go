@@ -3,7 +3,9 @@ package tests
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -173,4 +175,161 @@ func TestMultiLostReply(t *testing.T) {
 		t.Errorf("Release = %v, want nil", err)
 	}
 	wantNothingLeft(t, s, "a", "b")
+}
+
+// awaitMulti locks a and b on another goroutine, of which another client holds b; it holds a and waits for
+// b when this returns.
+func awaitMulti(t *testing.T, s *redistest.Server, m *redlatch.Multi) <-chan error {
+	t.Helper()
+	result := make(chan error, 1)
+	go func() {
+		l, err := m.Lock(within(t, patience))
+		if err == nil {
+			if e := l.Release(context.Background()); e != nil {
+				err = fmt.Errorf("a lease and no error, but Release = %v", e)
+			}
+		}
+		result <- err
+	}()
+	awaitHolder(t, s, "a")
+	queued(t, s, "b", 1)
+	return result
+}
+
+// TestMultiLosesOneWhileItWaits: the first name is lost while Lock waits for the second, in all ways in
+// which leases end. Lock must not return a lease that is lost already, and nothing may stay held.
+func TestMultiLosesOneWhileItWaits(t *testing.T) {
+	t.Parallel()
+	lose := map[string]struct {
+		options redlatch.LeaseOptions
+		force   bool
+	}{
+		"NoRenew":        {options: redlatch.LeaseOptions{TTL: 500 * time.Millisecond, NoRenew: true}},
+		"MaxHold":        {options: redlatch.LeaseOptions{TTL: 500 * time.Millisecond, MaxHold: time.Millisecond}},
+		"taken by force": {force: true},
+	}
+	for how, lose := range lose {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			o, seen := watched(sluggish())
+			c, other := open(t, s.URL(), o), open(t, s.URL(), sluggish())
+			b := lock(t, other.Mutex("b"))
+			result := awaitMulti(t, s, c.Multi("a", "b").With(lose.options))
+			if lose.force {
+				if _, err := other.ForceRelease(t.Context(), "a", ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			seen.await(t, redlatch.EventLost, "a", 0)
+			release(t, b)
+			lost := (*redlatch.LostError)(nil)
+			if err := receive(t, result, "Lock"); !errors.As(err, &lost) || lost.Name != "a" {
+				t.Errorf("Lock = %v, want the LostError of a", err)
+			}
+			wantNothingLeft(t, s, "a", "b")
+		})
+	}
+}
+
+// TestMultiWithoutRenewalBeginsFresh: with NoRenew the first lease ages while Lock waits for the second. It
+// is extended before Lock returns, since its time is all that the program will get.
+func TestMultiWithoutRenewalBeginsFresh(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o, seen := watched(sluggish())
+	c, other := open(t, s.URL(), o), open(t, s.URL(), sluggish())
+	b := lock(t, other.Mutex("b"))
+	result := awaitMulti(t, s, c.Multi("a", "b").With(redlatch.LeaseOptions{TTL: 10 * time.Second, NoRenew: true}))
+	eventually(t, "the lease on a has aged", func() bool {
+		left, err := strconv.Atoi(s.Do("PTTL", stateKey("a")))
+		return err == nil && left < 8500
+	})
+	release(t, b)
+	if err := receive(t, result, "Lock"); err != nil {
+		t.Errorf("Lock = %v", err)
+	}
+	if n := len(seen.of(redlatch.EventExtend, "a")); n != 1 {
+		t.Errorf("the lease on a was extended %d times, want 1", n)
+	}
+}
+
+// TestMultiHookPanics: a hook panics at the grant of one of several names that Redis gave at once, or one
+// after the other. No caller has the leases, so nothing may stay held, least of all by the watchdog.
+func TestMultiHookPanics(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"a", "b", "c"} {
+		for _, taken := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s taken=%t", bad, taken), func(t *testing.T) {
+				t.Parallel()
+				s := redistest.Start(t)
+				o := sluggish()
+				o.Hook = func(ctx context.Context, e redlatch.Event) {
+					if e.Kind == redlatch.EventGrant && e.Name == bad {
+						panic("hook")
+					}
+				}
+				c, other := open(t, s.URL(), o), open(t, s.URL(), sluggish())
+				var held *redlatch.Lease
+				if taken {
+					held = lock(t, other.Mutex("a"))
+				}
+				cause := make(chan any, 1)
+				go func() {
+					cause <- recovered(func() { _, _ = c.Multi("a", "b", "c").Lock(within(t, patience)) })
+				}()
+				if taken {
+					queued(t, s, "a", 1)
+					release(t, held)
+				}
+				if cause := receive(t, cause, "Lock"); cause != "hook" {
+					t.Errorf("Lock panicked with %v, want hook", cause)
+				}
+				wantNothingLeft(t, s, "a", "b", "c")
+			})
+		}
+	}
+}
+
+// TestMultiIsExtendedAsOne: with NoRenew, a program that has to extend one name after the other may lose the first meanwhile.
+func TestMultiIsExtendedAsOne(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Minute
+	s := redistest.Start(t)
+	c := open(t, s.URL(), brisk(ttl))
+	l, err := c.Multi("a", "b", "c").With(redlatch.LeaseOptions{NoRenew: true}).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		s.Do("PEXPIRE", stateKey(name), "5000")
+	}
+	before := l.Deadline()
+	if err := l.Extend(t.Context()); err != nil || !l.Deadline().After(before) {
+		t.Errorf("Extend = %v, and the deadline moved by %v, want nil and more than 0", err, l.Deadline().Sub(before))
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if left, err := strconv.Atoi(s.Do("PTTL", stateKey(name))); err != nil || left < 30000 {
+			t.Errorf("%s ends in %d ms (%v), want its whole TTL", name, left, err)
+		}
+	}
+	if err := l.Ensure(t.Context(), ttl/2); err != nil {
+		t.Errorf("Ensure of half the TTL = %v, want nil", err)
+	}
+	if err := l.Ensure(t.Context(), 2*ttl); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("Ensure of twice the TTL = %v, want ErrInvalid", err)
+	}
+
+	s.Do("DEL", stateKey("b"))
+	if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) || l.Held() || l.Context().Err() == nil {
+		t.Errorf("Extend without b = %v, held %v, context %v, want ErrNotHeld, false and an end", err, l.Held(), l.Context().Err())
+	}
+	if err := l.Release(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Release without b = %v, want ErrNotHeld", err)
+	}
+	for _, name := range []string{"a", "c"} {
+		if s.Do("EXISTS", stateKey(name)) != "0" {
+			t.Errorf("%s is left behind", name)
+		}
+	}
 }

@@ -26,6 +26,66 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"forced release that seems to be an accident", "watchdog.go",
+		"l.forced, l.extendAt = true, ", "l.extendAt = ", "TestLossTellsItsReason",
+	},
+	{
+		"release that ends at a full disk", "request.go",
+		"!(script.Releases(call) && retry.RefusesWrites(result.Err))", "true", "TestReleaseWhileWritesAreRefused",
+	},
+	{
+		"late copy of a request that is not looked for", "internal/cleanup/queue.go",
+		"		return !r.copies\n", "		return true\n", "TestLostRequests",
+	},
+	{
+		"own late request that seems to be another holder", "ballot.go",
+		", past: a.past}", "}", "TestQuorumLostRequestsOfAJob",
+	},
+	{
+		"run that is undone as if it had not begun", "lease.go",
+		"	result := l.latch.result\n", "	result := \"\"\n", "TestOnceThatIsLostKeepsItsWindow",
+	},
+	{
+		"run that succeeded and is undone as one that failed", "lease.go",
+		"l.done = result == script.Completed", "l.done = false", "TestOnceWhoseEndGotNoAnswer",
+	},
+	{
+		"job that opens its window by a release", "lease.go",
+		"l.release(ctx, l.latch.result)", "l.release(ctx, \"\")", "TestOnceReleasedByItsJob",
+	},
+	{
+		"release that is not tried again", "lease.go",
+		" || err != nil && c.quorum == nil {", " {", "TestReleaseIsTriedUntilItIsKnown",
+	},
+	{
+		"loss after which a late request brings the lock back", "lease.go",
+		"LossForced:\n		l.undoLocked(0)\n", "LossForced:\n", "TestStragglerAfterALoss",
+	},
+	{
+		"go-redis that goes on asking a dead master", "redlatchgoredis/goredis.go",
+		"c.cluster.ReloadState(context.Background())", "_ = context.Background()", "TestClusterMasterIsKilledOverGoRedis",
+	},
+	{
+		"extend that is waited for until its lease is over", "request.go",
+		"limit > left/2 && limit", "limit < 0 && limit", "TestLostReplyOfAShortLease",
+	},
+	{
+		"extend of the program that is waited for until its lease is over", "request.go",
+		"if !ok || !script.Renews(call) {", "if !ok || script.Renews(call) {", "TestLostReplyToTheProgramsExtend",
+	},
+	{
+		"connection that died in silence and is kept", "redlatchrueidis/rueidis.go",
+		"if err != nil && c.silence != nil {", "if false {", "TestSilentConnection",
+	},
+	{
+		"connections given up one after the other", "redlatchrueidis/silence.go",
+		"now-last >= s.pause", "now-last >= 0*s.pause", "TestFrozenServerSeesNoStorm",
+	},
+	{
+		"subscription that is checked late", "client.go",
+		"min(max(o.RequestTimeout/2, time.Second), 3*time.Second)", "6 * time.Second", "TestSilentSubscriptionIsReplaced",
+	},
+	{
 		"heartbeat from another address than the ticket's", "line.go",
 		"address := waiters[0].address", "address := c.earFor(l).address", "TestTicketsOfTwoAddresses",
 	},
@@ -34,12 +94,29 @@ var mutants = []mutant{
 		"	case !l.renews():\n		return []Event", "	case false:\n		return []Event", "TestForceReleaseTellsTheHolder",
 	},
 	{
-		"ticket of one who gave up that is forgotten in an outage", "orphan.go",
+		"term that is taken for lost since another lock was", "election.go",
+		"errors.As(term.Err(), new(*LostError))", "errors.As(err, new(*LostError))", "TestElectionRunReturnsTheErrorOfTheWork",
+	},
+	{
+		"campaigns in a hot loop", "election.go",
+		"retry.Sleep(ctx, retry.Pause(short))", "retry.Sleep(ctx, 0*retry.Pause(short))", "TestElectionRunDoesNotSpin",
+	},
+	{
+		"grant that was given back and is called taken", "latch.go",
+		"a.answered = a.answered || !inside", "a.answered = true", "TestGrantThatIsGivenBackIsNotTaken",
+	},
+	{
+		"ticket of one who gave up that is forgotten in an outage", "undo.go",
 		"	if ticket != \"\" {\n", "	if false {\n", "TestTicketsGivenUpInAnOutage",
 	},
 	{
-		"second look that does not wait", "orphan.go",
-		"due := last || !o.next.After(now)", "due := last || !o.next.After(now.Add(time.Hour))", "TestStragglerAmongOthersWhoGiveUp",
+		"ticket whose release was refused, and forgotten", "internal/cleanup/queue.go",
+		"return retry.WrongType(result.Err)", "return !retry.Transient(result.Err)",
+		"TestTicketGivenUpWhileWritesAreRefused",
+	},
+	{
+		"second look that does not wait", "internal/cleanup/queue.go",
+		"due := all || !r.next.After(now)", "due := all || !r.next.After(now.Add(time.Hour))", "TestStragglerAmongOthersWhoGiveUp",
 	},
 	{
 		"undoing a request without its ticket", "lease.go",
@@ -63,11 +140,11 @@ var mutants = []mutant{
 	},
 	{
 		"deadline of a quorum counted from the last reply", "ballot.go",
-		"anchor: t.sent", "anchor: a.client.now()", "TestQuorumDeadline",
+		"anchor: sent", "anchor: a.client.now()", "TestQuorumDeadline",
 	},
 	{
 		"token of a quorum that is not written back", "ballot.go",
-		"if t.won() && !t.agreed() {", "if false {", "TestQuorumWritesTheTokenBack",
+		"t.Won() && !agreed {", "false && !agreed {", "TestQuorumWritesTheTokenBack",
 	},
 	{
 		"token that is written back where somebody else is inside", "internal/script/lua/raise.lua",
@@ -82,12 +159,12 @@ var mutants = []mutant{
 		"return epoch[1] == process(), ", "return epoch[1] ~= false, ", "TestQuorumStaleNode",
 	},
 	{
-		"node that votes without a rest", "seat.go",
-		"rest := bound\n", "rest := time.Duration(0)\n", "TestQuorumForgetfulNode",
+		"node that votes without a rest", "internal/quorum/epochs.go",
+		"probation := bound\n", "probation := time.Duration(0)\n", "TestQuorumForgetfulNode",
 	},
 	{
-		"node that counts on from nothing", "seat.go",
-		"script.Seat(key, e.Process, number, bound)", "script.Seat(key, e.Process, number-number, bound)", "TestQuorumFloor",
+		"node that counts on from nothing", "internal/quorum/epochs.go",
+		"script.Restore(key, n.Process, number, bound)", "script.Restore(key, n.Process, number-number, bound)", "TestQuorumFloor",
 	},
 	{
 		"majority of two in five", "internal/quorum/conn.go",
@@ -99,7 +176,34 @@ var mutants = []mutant{
 	},
 	{
 		"votes that are not given back", "ballot.go",
-		"	leave(t.votes, func(v vote) bool { return v.Err == nil && v.Inside })\n", "", "TestQuorumManyContenders",
+		"		a.leave(owner, &t)\n", "", "TestQuorumManyContenders",
+	},
+	{
+		"refusals by half of the nodes that are taken for those of a majority", "internal/quorum/tally.go",
+		" && t.number(Vote.voted) >= t.Majority", "", "TestQuorumHeld",
+	},
+	{
+		"nodes that count as silent though nobody waited for them", "ballot.go",
+		"		case <-ctx.Done():\n			return t\n",
+		"		case <-ctx.Done():\n			t.silence(patience)\n			return t\n",
+		"TestQuorumWaitEndsInARound",
+	},
+	{
+		"round that was cut short and tells more than the one before", "ballot.go",
+		"if h.votes == nil || found != quorum.CutShort {", "if true {", "TestQuorumWaitEndsInARound",
+	},
+	{
+		"turn at the right to vote that is waited for whatever the context", "internal/quorum/epochs.go",
+		"		t.leave()\n	case <-ctx.Done():", "		t.leave()\n	case <-context.Background().Done():",
+		"TestQuorumSeatHeedsTheContext",
+	},
+	{
+		"quorum that is heard for ever", "internal/quorum/subscribe.go",
+		"		e.end(errDeaf)\n", "		_ = e.end\n", "TestQuorumGrantWhileDeaf",
+	},
+	{
+		"waiters of a quorum who do not look when the subscription is lost", "listen.go",
+		"	c.hopes.hurry()\n", "", "TestQuorumGrantWhileDeaf",
 	},
 	{
 		"waiters of a quorum who are not told", "internal/script/lua/hint.lua",
@@ -143,7 +247,7 @@ var mutants = []mutant{
 	},
 	{
 		"re-entry that shortens the lease", "internal/script/lua/reentrant.lua",
-		"  if redis.call('PTTL', K) >= ttl then return end\n", "", "TestReentryTakesTheLaterEnd",
+		"local ms = math.max(ttl, redis.call('PTTL', K))", "local ms = ttl", "TestReentryTakesTheLaterEnd",
 	},
 	{
 		"re-entry that waits for itself", "internal/script/lua/acquire.lua",
@@ -206,20 +310,100 @@ var mutants = []mutant{
 		"if redis.call('EXISTS', QUEUE) == 0 then", "if true then", "TestBehavesLikeTheModel",
 	},
 	{
-		"last come first served", "internal/script/lua/line.lua",
-		"redis.call('ZRANGE', QUEUE, 0, 1)", "redis.call('ZREVRANGE', QUEUE, 0, 1)", "TestFirstComeFirstServed",
+		"last come first served", "internal/script/lua/tickets.lua",
+		"redis.call('ZRANGE', QUEUE, 0, size - 1)", "redis.call('ZREVRANGE', QUEUE, 0, size - 1)", "TestFirstComeFirstServed",
 	},
 	{
-		"grant to a client believed dead", "internal/script/lua/line.lua",
-		"if alive > 0 then", "alive = 3600000\n    if true then", "TestSuspendedWaiterCostsItsHorizon|TestWaiterBelievedDeadIsPassedOver",
+		"grant to a client believed dead", "internal/script/lua/tickets.lua",
+		"ms = tonumber(redis.call('ZSCORE', CLIENTS, address) or 0) - math.floor(now() / 1000)", "ms = 3600000", "TestSuspendedWaiterCostsItsHorizon|TestWaiterBelievedDeadIsPassedOver",
 	},
 	{
 		"grant for longer than the client is believed alive", "internal/script/lua/line.lua",
-		"math.min(tonumber(ttl), alive)", "ttl", "TestSuspendedWaiterCostsItsHorizon",
+		"math.min(tonumber(ttl), ms)", "ttl", "TestSuspendedWaiterCostsItsHorizon",
 	},
 	{
-		"grant that nobody hears", "internal/script/lua/line.lua",
-		"mode == 'A' or mode == 'T' or address == caller then", "true then", "TestKilledWaiterIsSkipped",
+		"grant that is not heard, where the user may not ask for listeners", "internal/script/lua/line.lua",
+		"if hearers == 0 and", "if false and", "TestKilledWaiterIsSkippedByAUserWhoMayNotAsk",
+	},
+	{
+		"dead waiter that keeps out who fits", "internal/script/lua/acquire.lua",
+		"(ROOMY or ms == -2 or ms == 0)", "(ms == -2 or ms == 0)", "TestCrashedWaiterBesideAHolderCostsNothing",
+	},
+	{
+		"free lock that is refused once for the dead in line", "internal/script/lua/acquire.lua",
+		"  if not tail[1] then\n    token", "  if false then\n    token", "TestCrashedWaiterOfAFreeLockCostsNothing",
+	},
+	{
+		"name that the dead in line keep for another kind", "internal/script/lua/acquire.lua",
+		"local ms, tail = remaining(), last()\n",
+		"local ms, tail = remaining(), last()\nlocal was = tail[1] and string.match(tail[1], '^%u(%l+)')\n" +
+			"if was and was ~= KIND then return {-1, 'kind\\t' .. was} end\n",
+		"TestCrashedWaiterOfAnotherKindCostsNothing",
+	},
+	{
+		"dead who seem alive to a tool", "internal/script/lua/tickets.lua",
+		"return reply.err ~= nil or tonumber(reply[2]) > 0", "return true", "TestCrashedWaiterOfAFreeLockCostsNothing",
+	},
+	{
+		"dead of a cluster who seem alive", "internal/script/lua/tickets.lua",
+		"mode == 'S' and 'SHARDNUMSUB' or 'NUMSUB'", "mode == 'S' and 'NUMPATTERNS' or 'NUMSUB'",
+		"TestCrashedWaiterInAClusterCostsNothing",
+	},
+	{
+		"second in line that is not told when to ask", "internal/script/lua/line.lua",
+		"  tell_of(mode, address, 'first\\t' .. ms .. '\\t' .. owner)\n", "", "TestCrashedHolderCostsItsLease",
+	},
+	{
+		"release that drops all the dead at once", "internal/script/lua/tickets.lua",
+		"local BUDGET = 10000", "local BUDGET = 1e9", "TestManyDeadTickets",
+	},
+	{
+		"line that is busy for an hour, and deleted", "internal/script/lua/acquire.lua",
+		"or redis.call('PTTL', QUEUE) < LINGER / 2", "", "TestBusyLineIsKept",
+	},
+	{
+		"clients that are remembered for as long as others wait", "internal/script/lua/tickets.lua",
+		"  redis.call('ZREMRANGEBYSCORE', CLIENTS, '-inf', ms)\n", "", "TestClientsThatLeftAreForgotten",
+	},
+	{
+		"hash of who is inside without a TTL", "internal/script/lua/holds.lua",
+		"local function outlive(ms)\n", "local function outlive(ms)\n  if redis.call('PTTL', K) >= ms then return end\n",
+		"TestEveryKindLeavesNothingForEver",
+	},
+	{
+		"entry that waits for itself when it asks late", "internal/script/lua/reentrant.lua",
+		"or held(entry) then return false, alien() end", "or redis.call('HEXISTS', INSIDE, entry) == 1 then return false end",
+		"TestKindsBehaveLikeTheirModels/tests.reentrantKind",
+	},
+	{
+		"hash of somebody else's that is waited for", "internal/script/lua/reentrant.lua",
+		"return 'kind\\thash'", "return nil", "TestHashThatIsNoLock",
+	},
+	{
+		"extend that a full server refuses", "internal/script/lua/holds.lua",
+		"  outlive(ttl + rest) -- first: a server that is out of memory refuses a script whose first write could need some\n" +
+			"  redis.call('ZADD', K, millis() + ttl + rest, owner)\n",
+		"  redis.call('ZADD', K, millis() + ttl + rest, owner)\n  outlive(ttl + rest)\n", "TestFullServerKeepsWhatIsHeld",
+	},
+	{
+		"permits that a full server does not take back", "internal/script/lua/semaphore.lua",
+		"  redis.call('ZREM', K, owner) -- first: a server that is out of memory refuses a script whose first write could need some\n",
+		"", "TestFullServerKeepsWhatIsHeld",
+	},
+	{
+		"slots that a full server does not take back", "internal/script/lua/slotpool.lua",
+		"  redis.call('ZREM', K, owner) -- first: a server that is out of memory refuses a script whose first write could need some\n",
+		"", "TestFullServerKeepsWhatIsHeld",
+	},
+	{
+		"heartbeat that a full server refuses", "internal/script/lua/await.lua",
+		"keep() -- first: a server that is out of memory allows PEXPIRE, and ZADD after it\nbelieve(address, ARGV[3])\n",
+		"believe(address, ARGV[3])\nkeep()\n", "TestFullServerKeepsWhatIsHeld",
+	},
+	{
+		"job whose end a full server forgets", "internal/script/lua/once.lua",
+		"    redis.call('ZREM', K, owner) -- first: a server that is out of memory refuses a script whose first write could need some\n",
+		"", "TestJobEndsOnAFullServer",
 	},
 	{
 		"release that lets nobody in", "internal/script/lua/release.lua",
@@ -234,33 +418,78 @@ var mutants = []mutant{
 		"(n or 1) - 1", "0", "TestRelayPassesOn",
 	},
 	{
-		"mutex that is never given back", "relay.go",
+		"mutex that is never given back", "internal/handoff/queue.go",
 		"const maxRun = 128", "const maxRun = 1 << 20", "TestRelayGivesBack",
 	},
 	{
-		"run that newcomers join", "relay.go",
+		"run that newcomers join", "handoff.go",
 		"l.spare = min(l.spare, others)", "l.spare = others + 1<<20", "TestRelayGivesBack",
 	},
 	{
-		"place in line that is lost with who stood there", "relay.go",
-		"rs.next(r, a.arrival)", "rs.next(r, 0)", "TestRelayKeepsItsPlace",
+		"place in line that is lost with who stood there", "handoff.go",
+		"handoffs.Next(g, a.arrival)", "handoffs.Next(g, 0)", "TestRelayKeepsItsPlace",
 	},
 	{
-		"outage that is told one after the other", "relay.go",
-		"default: // it may be the same for all: they find out at the same time, not one after the other\n		rs.dissolve(r)\n",
-		"default:\n		rs.next(r, 0)\n", "TestRelayWithoutRedis",
+		"outage that is told one after the other", "handoff.go",
+		"		return nextAcquires\n	}\n	return dissolveGroup\n",
+		"		return nextAcquires\n	}\n	return nextAcquires\n", "TestRelayWithoutRedis",
 	},
 	{
 		"lease passed on that is not extended in between", "lease.go",
 		"	if !g.passed {\n", "	if true {\n", "TestRelayIsExtendedInTime",
 	},
 	{
-		"turn of one that just gave up", "relay.go",
-		"			next <- t\n", "", "TestRelayTurnOfOneThatGivesUp",
+		"word of a forced release that hides the one before", "internal/handoff/owners.go",
+		"o.newer[owner] = true", "o.newer = map[string]bool{owner: true}", "TestRelayIsRevokedAmongOthers",
+	},
+	{
+		"forced release that does not tell the client's own lease", "inspect.go",
+		"if h.Client == c.id {", "if false {", "TestForceReleaseOfOnesOwn",
+	},
+	{
+		"goroutines apart since they wait for other times", "options.go",
+		"leaseTerms{ttl: o.TTL,", "leaseTerms{ttl: o.TTL + o.MaxWait,", "TestRelayWhateverTheWait",
+	},
+	{
+		"name that was lost before the last was locked", "multi.go",
+		"cmp.Or(errs[i], l.Err())", "cmp.Or(errs[i], func(*Lease) error { return nil }(l))", "TestMultiLosesOneWhileItWaits",
+	},
+	{
+		"lease without renewal that aged in a wait", "multi.go",
+		"o.NoRenew && l.Remaining()", "false && l.Remaining()", "TestMultiWithoutRenewalBeginsFresh",
+	},
+	{
+		"names that a panic leaves behind", "multi.go",
+		"		if l == nil { // also", "		if l == nil && err != nil { // also", "TestMultiHookPanics",
+	},
+	{
+		"names granted at once that a panic leaves behind", "multi.go",
+		"if len(leases) < len(owners) {", "if err != nil {", "TestMultiHookPanics",
+	},
+	{
+		"context that waits for the schedule", "owner.go",
+		"		c.lease.Remaining() // which", "		// which", "TestContextAnswersByTheClock",
+	},
+	{
+		"context of several that waits for the schedule", "owner.go",
+		"		_ = c.lease.Err() // which", "		// which", "TestContextAnswersByTheClock",
+	},
+	{
+		"try under one's own lease that seems taken by another", "mutex.go",
+		"func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {\n	if err := m.latch.again(ctx); err != nil {",
+		"func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {\n	if err := ctx.Err(); err != nil {", "TestTryUnderOnesOwnLease",
+	},
+	{
+		"turn of one whose hook panics", "handoff.go",
+		"			c.withdraw(a.latch, g, w)\n", "			c.handoffs.Dissolve(g)\n", "TestHookPanicsInItsTurn",
+	},
+	{
+		"turn of one that just gave up", "handoff.go",
+		"			next.HandOver(turn.Baton)\n", "", "TestRelayTurnOfOneThatHasGivenUp",
 	},
 	{
 		"loss that is not told in the process", "lease.go",
-		"	l.cancel(err)\n	l.leave()\n", "	l.cancel(err)\n", "TestRelayAfterALoss",
+		"	l.cancel(err)\n	l.detachLocked()\n", "	l.cancel(err)\n", "TestRelayAfterALoss",
 	},
 	{
 		"batch in which newcomers overtake the line", "internal/script/lua/acquires.lua",
@@ -271,20 +500,25 @@ var mutants = []mutant{
 		"redis.call('EXISTS', QUEUE) == 0 and ", "", "TestBundleOfWhichSomeAreTaken",
 	},
 	{
-		"batch of which one cannot be done", "wire.go",
-		"if (refused || err == nil &&", "if (err == nil &&", "TestBundleOfWhichOneCannotBeDone",
+		"burst under one time limit", "internal/batch/sender.go",
+		"s.inFlight+len(batch) < maxInFlight", "s.inFlight >= 0", "TestBurstIsBounded",
 	},
 	{
-		"batch that forgets what its first half did", "wire.go",
-		"sent: sent, twice: refused}", "sent: sent}", "TestBundleOfWhichOneCannotBeDone",
+		"batch of which one cannot be done", "internal/batch/plan.go",
+		"if refused || err == nil &&", "if err == nil &&", "TestBundleOfWhichOneCannotBeDone",
 	},
 	{
-		"request in a queue that ignores its context", "wire.go",
-		"	case <-ctx.Done():\n		w.mu", "	case <-c.closing.Done():\n		w.mu", "TestRequestInABatchHeedsItsContext",
+		"batch that forgets what its first half did", "internal/batch/plan.go",
+		"Sent: sent, Resent: refused}", "Sent: sent}", "TestBundleOfWhichOneCannotBeDone",
+	},
+	{
+		"request in a queue that ignores its context", "internal/batch/sender.go",
+		"	case <-ctx.Done():\n		s.cancel", "	case <-context.Background().Done():\n		s.cancel",
+		"TestRequestInABatchHeedsItsContext",
 	},
 	{
 		"deadline from the reply", "request.go",
-		"return answer{result.Reply, result.sent, n > 0", "result.sent = c.now()\n\t\t\treturn answer{result.Reply, result.sent, n > 0",
+		"return answer{result.Reply, result.Sent, n > 0", "result.Sent = c.now()\n\t\t\treturn answer{result.Reply, result.Sent, n > 0",
 		"TestDeadlineIsSoundUnderEveryDelay",
 	},
 	{
@@ -313,25 +547,25 @@ var mutants = []mutant{
 		" || answer.resent", "", "TestLostReplyToReleaseIsConfirmedByTheResend",
 	},
 	{
-		"nothing undone when the caller gave up", "orphan.go",
-		"c.orphans.add(orphan{", "_ = (orphan{",
+		"nothing undone when the caller gave up", "internal/cleanup/queue.go",
+		"	q.addLocked(r)\n", "	_ = r\n",
 		"TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp|TestCancelAtTheMomentOfTheGrant",
 	},
 	{
-		"no second look at what a request may still bring", "orphan.go",
-		"o.looks == 2", "o.looks == 1", "TestStragglerAfter",
+		"no second look at what a request may still bring", "internal/cleanup/queue.go",
+		"return r.absent == enough", "return r.absent > 0", "TestStragglerAfter",
 	},
 	{
 		"no look at what a resent request may still bring after the release", "lease.go",
-		"if resent {", "if resent && false {", "TestStragglerAfterTheRelease",
+		"if l.resent || err != nil", "if err != nil", "TestStragglerAfterTheRelease",
 	},
 	{
 		"no place asked for again", "line.go",
 		"\t\tc.restore(w)\n", "\t\t_ = c.restore\n", "TestFlush|TestServerKilledAndRestartedEmpty",
 	},
 	{
-		"no look when the subscription is lost", "listen.go",
-		"c.hurry(e) // from now", "// from now", "TestGrantWhileDeaf",
+		"no look when the subscription is lost", "internal/subscribe/listener.go",
+		"			n = 0\n			l.handler.Changed(s)\n", "			n = 0\n", "TestGrantWhileDeaf",
 	},
 	{
 		"no look at a holder that grants nothing", "line.go",
@@ -351,7 +585,7 @@ var mutants = []mutant{
 	},
 	{
 		"leases that outlive their client", "client.go",
-		"\t\t\tlease.lose(errDisowned)\n", "\t\t\t_ = lease\n", "TestCloseEndsWaitsAndLeases",
+		"\t\t\t(*Lease)(r).lose(LossClosed)\n", "\t\t\t_ = r\n", "TestCloseEndsWaitsAndLeases",
 	},
 	{
 		"marks that let old tokens through", "fence/marks.go",
@@ -385,24 +619,36 @@ func TestMutantsStillApply(t *testing.T) {
 	}
 }
 
-// TestMutants breaks a copy of the repository in one way after another, and checks that the tests notice.
+// copies is how many mutants are tried at once. Their tests wait more than they compute.
+const copies = 4
+
+// TestMutants breaks copies of the repository, each in one way after another, and checks that the tests notice.
 func TestMutants(t *testing.T) {
 	if os.Getenv(mutantsVariable) == "" {
 		t.Skipf("set %s=1 to run it, or make mutants: it takes minutes", mutantsVariable)
 	}
-	repository := t.TempDir()
-	copySources(t, "..", repository)
-	// Whoever fails waits out its patience.
-	change(t, filepath.Join(repository, "tests", "client_test.go"), "const patience = 30 * time.Second", "const patience = 15 * time.Second")
+	repositories := make(chan string, copies)
+	for range copies {
+		repository := t.TempDir()
+		copySources(t, "..", repository)
+		// A test that fails waits out its patience.
+		change(t, filepath.Join(repository, "tests", "help_client_test.go"), "const patience = 30 * time.Second", "const patience = 15 * time.Second")
+		repositories <- repository
+	}
 	var all []string
 	for _, m := range mutants {
 		all = append(all, m.tests)
 	}
+	repository := <-repositories
 	if survives, output := try(t, repository, strings.Join(all, "|")); !survives {
 		t.Fatalf("the tests fail without any change:\n%s", output)
 	}
+	repositories <- repository
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			repository := <-repositories
+			defer func() { repositories <- repository }()
 			file := filepath.Join(repository, m.file)
 			undo := change(t, file, m.old, m.new)
 			defer undo()

@@ -161,4 +161,5 @@ func (m *onceModel) check(t *rapid.T) {
 	if running != (m.run != nil) || closed != m.closed {
 		t.Fatalf("running %t, window closed %t, want %t and %t", running, closed, m.run != nil, m.closed)
 	}
+	wantExpiry(t, m.server)
 }

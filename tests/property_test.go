@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
@@ -21,12 +22,14 @@ func TestBehavesLikeTheModel(t *testing.T) {
 	for _, c := range clients {
 		hearing(t, s, c)
 	}
+	over := dial(t, s.Addr())
+	t.Cleanup(func() { _ = over.Close() })
 	round := 0
 	rapid.Check(t, func(t *rapid.T) {
 		round++
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		m := &model{ctx: ctx, server: s, clients: clients}
+		m := &model{ctx: ctx, server: s, clients: clients, over: over}
 		for _, name := range []string{"a", "b"} {
 			m.names = append(m.names, &modelName{name: fmt.Sprint(name, round)})
 		}
@@ -40,6 +43,7 @@ type model struct {
 	ctx     context.Context
 	server  *redistest.Server
 	clients []*redlatch.Client
+	over    conn.Conn // of processes that die
 	names   []*modelName
 	gone    []*redlatch.Lease // lost
 }
@@ -49,7 +53,8 @@ type modelName struct {
 	name   string
 	holder *redlatch.Lease // nil if it is free
 	line   []*modelWaiter
-	token  int64 // the last
+	dead   []string // owners of tickets whose processes died, which may be in line still and count for nothing
+	token  int64    // the last
 }
 
 type modelWaiter struct {
@@ -91,9 +96,36 @@ func (m *model) Lock(t *rapid.T) {
 		n.grant(t, await(t, w.result)) // w.cancel would end the lease's context
 		return
 	}
-	queued(t, m.server, n.name, len(n.line)+1)
-	w.owner = line(m.server, n.name)[len(n.line)]
+	eventually(t, "one more is in line for "+n.name, func() (ok bool) {
+		w.owner, ok = oneMore(m.alive(n), len(n.line))
+		return ok
+	})
 	n.line = append(n.line, w)
+}
+
+// Die has a process wait, and die without a word. From now on nobody may be kept waiting by its ticket.
+func (m *model) Die(t *rapid.T) {
+	n := m.pickHeld(t)
+	c, process := openMortal(t, m.over, inOrder(sluggish()))
+	result := goLock(context.Background(), c.Mutex(n.name))
+	owner := process.die(t, m.server, c, result, func() (string, bool) { return oneMore(m.alive(n), len(n.line)) })
+	n.dead = append(n.dead, owner)
+}
+
+// alive is the owners in line whose processes live.
+func (m *model) alive(n *modelName) []string { return without(line(m.server, n.name), n.dead) }
+
+// oneMore reports whether there is one owner more than n, and returns it.
+func oneMore(owners []string, n int) (last string, ok bool) {
+	if len(owners) != n+1 {
+		return "", false
+	}
+	return owners[n], true
+}
+
+// without is the owners but the dead ones.
+func without(owners, dead []string) []string {
+	return slices.DeleteFunc(owners, func(owner string) bool { return slices.Contains(dead, owner) })
 }
 
 // Cancel takes somebody out of the line.
@@ -108,7 +140,7 @@ func (m *model) Cancel(t *rapid.T) {
 		t.Fatalf("Lock(%q) = %v, want ErrTaken and context.Canceled", n.name, err)
 	}
 	n.line = slices.Delete(n.line, i, i+1)
-	queued(t, m.server, n.name, len(n.line))
+	eventually(t, "it left the line", func() bool { return len(m.alive(n)) == len(n.line) })
 }
 
 // Release lets in who is next.
@@ -189,13 +221,14 @@ func (m *model) Check(t *rapid.T) {
 		if got, want := owners(info.Holders), n.inside(); !slices.Equal(got, want) {
 			t.Fatalf("%s is held by %v, want %v", n.name, got, want)
 		}
-		if got, want := owners(info.Waiters), n.waiting(); !slices.Equal(got, want) {
+		if got, want := without(owners(info.Waiters), n.dead), n.waiting(); !slices.Equal(got, want) {
 			t.Fatalf("in line for %s are %v, want %v", n.name, got, want)
 		}
 		if n.holder != nil && (!n.holder.Held() || n.holder.Token() != n.token || info.Token != n.token) {
 			t.Fatalf("the holder of %s has token %d, and Redis %d, want %d", n.name, n.holder.Token(), info.Token, n.token)
 		}
 	}
+	wantExpiry(t, m.server)
 }
 
 // next lets in the first in line, if there is one.
@@ -237,6 +270,7 @@ func (m *model) drain(t *rapid.T) {
 			release(t, old)
 			n.next(t)
 		}
+		release(t, lock(t, m.clients[0].Mutex(n.name))) // which takes the dead off the line, if nothing else did
 		wantNothingLeft(t, m.server, n.name)
 	}
 }

@@ -23,6 +23,16 @@ func startNodes(t testing.TB, n int) []*redistest.Server {
 	return nodes
 }
 
+// ofSizes runs a test for quorums of so many nodes each.
+func ofSizes(t *testing.T, sizes []int, f func(t *testing.T, n int)) {
+	for _, n := range sizes {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			f(t, n)
+		})
+	}
+}
+
 // openQuorum opens a client over these servers.
 func openQuorum(t testing.TB, nodes []*redistest.Server, o redlatch.Options) *redlatch.Client {
 	t.Helper()
@@ -56,217 +66,231 @@ func on(nodes []*redistest.Server, name, owner string) (n int) {
 // TestQuorumMutex: the life of a lease on all nodes.
 func TestQuorumMutex(t *testing.T) {
 	t.Parallel()
-	nodes := startNodes(t, 5)
-	c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
-	first := lock(t, c.Mutex("a"))
-	eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", first.Owner()) == 5 })
-	if _, err := other.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock of a mutex that is held = %v, want ErrTaken", err)
-	}
-	if err := first.Extend(t.Context()); err != nil {
-		t.Errorf("Extend = %v", err)
-	}
-	info, err := other.Inspect(t.Context(), "a")
-	if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != first.Owner() || info.Holders[0].Token != first.Token() {
-		t.Errorf("Inspect = %+v, %v, want the holder with its token", info, err)
-	}
-	next := goLock(within(t, patience), other.Mutex("a"))
-	eventually(t, "a waiter", func() bool { return nodes[0].Do("ZCARD", queueKey("a")) == "1" })
-	token := first.Token()
-	release(t, first)
-	second := await(t, next)
-	if second.Token() <= token {
-		t.Errorf("token %d after %d, want more", second.Token(), token)
-	}
-	release(t, second)
-	for _, node := range nodes {
-		eventually(t, "nothing left but the token", func() bool {
-			return node.Do("EXISTS", stateKey("a"), queueKey("a"), clientsKey("a")) == "0"
-		})
-	}
+	ofSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {
+		nodes := startNodes(t, n)
+		c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
+		first := lock(t, c.Mutex("a"))
+		eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", first.Owner()) == n })
+		if _, err := other.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+			t.Errorf("TryLock of a mutex that is held = %v, want ErrTaken", err)
+		}
+		if err := first.Extend(t.Context()); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		info, err := other.Inspect(t.Context(), "a")
+		if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != first.Owner() || info.Holders[0].Token != first.Token() {
+			t.Errorf("Inspect = %+v, %v, want the holder with its token", info, err)
+		}
+		next := goLock(within(t, patience), other.Mutex("a"))
+		eventually(t, "a waiter", func() bool { return nodes[0].Do("ZCARD", queueKey("a")) == "1" })
+		token := first.Token()
+		release(t, first)
+		second := await(t, next)
+		if second.Token() <= token {
+			t.Errorf("token %d after %d, want more", second.Token(), token)
+		}
+		release(t, second)
+		for _, node := range nodes {
+			eventually(t, "nothing left but the token", func() bool {
+				return node.Do("EXISTS", stateKey("a"), queueKey("a"), clientsKey("a")) == "0"
+			})
+		}
+	})
 }
 
 // TestQuorumManyTakeTurns: many workers of several clients, with nothing wrong. Tokens grow, and one is inside at a time.
 func TestQuorumManyTakeTurns(t *testing.T) {
 	t.Parallel()
-	nodes := startNodes(t, 5)
-	ctx := within(t, 2*patience)
-	u := &turns{over: make(chan struct{})}
-	for range 5 {
-		c := openQuorum(t, nodes, brisk(lasting))
-		for range 10 {
-			u.take(t, ctx, c.Mutex("a"))
+	ofSizes(t, []int{4, 5}, func(t *testing.T, n int) {
+		nodes := startNodes(t, n)
+		ctx := within(t, 2*patience)
+		u := &turns{over: make(chan struct{})}
+		for range 5 {
+			c := openQuorum(t, nodes, brisk(lasting))
+			for range 10 {
+				u.take(t, ctx, c.Mutex("a"))
+			}
 		}
-	}
-	u.more(t, 300)
-	u.end()
+		u.more(t, 100)
+		u.end()
+	})
 }
 
 // TestQuorumTie: many try at once and nobody waits. Exactly one gets in, since a tie is tried again.
 func TestQuorumTie(t *testing.T) {
 	t.Parallel()
-	nodes := startNodes(t, 5)
-	var clients []*redlatch.Client
-	for range 8 {
-		clients = append(clients, openQuorum(t, nodes, sluggish()))
-	}
-	lock(t, clients[0].Mutex("first of all"))
-	for round := range 20 {
-		var won atomic.Int32
-		var all sync.WaitGroup
-		for _, c := range clients {
-			all.Go(func() {
-				_, err := c.Mutex(fmt.Sprint(round)).TryLock(t.Context())
-				switch {
-				case err == nil:
-					won.Add(1)
-				case !errors.Is(err, redlatch.ErrTaken):
-					t.Errorf("TryLock = %v, want ErrTaken", err)
-				}
-			})
+	ofSizes(t, []int{3, 4, 5, 6}, func(t *testing.T, n int) {
+		nodes := startNodes(t, n)
+		var clients []*redlatch.Client
+		for range 8 {
+			clients = append(clients, openQuorum(t, nodes, sluggish()))
 		}
-		all.Wait()
-		if won.Load() != 1 {
-			t.Errorf("round %d: %d got in, want 1", round, won.Load())
+		lock(t, clients[0].Mutex("first of all"))
+		for round := range 20 {
+			var won atomic.Int32
+			var all sync.WaitGroup
+			for _, c := range clients {
+				all.Go(func() {
+					_, err := c.Mutex(fmt.Sprint(round)).TryLock(t.Context())
+					switch {
+					case err == nil:
+						won.Add(1)
+					case !errors.Is(err, redlatch.ErrTaken):
+						t.Errorf("TryLock = %v, want ErrTaken", err)
+					}
+				})
+			}
+			all.Wait()
+			if won.Load() != 1 {
+				t.Errorf("round %d: %d got in, want 1", round, won.Load())
+			}
 		}
-	}
+	})
 }
 
 // TestQuorumOnce: of many starts one runs.
 func TestQuorumOnce(t *testing.T) {
 	t.Parallel()
-	nodes := startNodes(t, 5)
-	var ran atomic.Int32
-	var all sync.WaitGroup
-	for range 8 {
-		c := openQuorum(t, nodes, brisk(lasting))
-		all.Go(func() {
-			_, err := c.Once("job", redlatch.OnceOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
-				ran.Add(1)
-				return nil
+	ofSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {
+		nodes := startNodes(t, n)
+		var ran atomic.Int32
+		var all sync.WaitGroup
+		for range 8 {
+			c := openQuorum(t, nodes, brisk(lasting))
+			all.Go(func() {
+				_, err := c.Once("job", redlatch.OnceOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+					ran.Add(1)
+					return nil
+				})
+				if err != nil {
+					t.Errorf("Do = %v", err)
+				}
 			})
-			if err != nil {
-				t.Errorf("Do = %v", err)
-			}
-		})
-	}
-	all.Wait()
-	if ran.Load() != 1 {
-		t.Errorf("%d runs, want 1", ran.Load())
-	}
+		}
+		all.Wait()
+		if ran.Load() != 1 {
+			t.Errorf("%d runs, want 1", ran.Load())
+		}
+	})
 }
 
 // TestQuorumElection: a leader with its value, seen by others; and who follows.
 func TestQuorumElection(t *testing.T) {
 	t.Parallel()
-	nodes := startNodes(t, 5)
-	c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
-	ctx := within(t, patience)
-	term, err := c.Election("e").Campaign(ctx, "one")
-	if err != nil {
-		t.Fatal(err)
-	}
-	leader, err := other.Election("e").Leader(ctx)
-	if err != nil || leader.Detail != "one" || leader.Token != term.Token() {
-		t.Errorf("Leader = %+v, %v, want the value one and token %d", leader, err, term.Token())
-	}
-	leaders := other.Election("e").Observe(ctx)
-	if got := receive(t, leaders, "a leader"); got.Detail != "one" {
-		t.Errorf("Observe tells %+v, want the value one", got)
-	}
-	next := goAcquire(func() (*redlatch.Lease, error) { return other.Election("e").Campaign(ctx, "two") })
-	eventually(t, "a candidate", func() bool { return nodes[0].Do("ZCARD", queueKey("e")) == "1" })
-	if err := c.Election("e").Resign(ctx, term); err != nil {
-		t.Errorf("Resign = %v", err)
-	}
-	second := await(t, next)
-	for got := range leaders {
-		if got.Detail == "two" {
-			break
+	ofSizes(t, []int{4, 5}, func(t *testing.T, n int) {
+		nodes := startNodes(t, n)
+		c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
+		ctx := within(t, patience)
+		term, err := c.Election("e").Campaign(ctx, "one")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	release(t, second)
+		leader, err := other.Election("e").Leader(ctx)
+		if err != nil || leader.Detail != "one" || leader.Token != term.Token() {
+			t.Errorf("Leader = %+v, %v, want the value one and token %d", leader, err, term.Token())
+		}
+		leaders := other.Election("e").Observe(ctx)
+		if got := receive(t, leaders, "a leader"); got.Detail != "one" {
+			t.Errorf("Observe tells %+v, want the value one", got)
+		}
+		next := goAcquire(func() (*redlatch.Lease, error) { return other.Election("e").Campaign(ctx, "two") })
+		eventually(t, "a candidate", func() bool { return nodes[0].Do("ZCARD", queueKey("e")) == "1" })
+		if err := c.Election("e").Resign(ctx, term); err != nil {
+			t.Errorf("Resign = %v", err)
+		}
+		second := await(t, next)
+		for got := range leaders {
+			if got.Detail == "two" {
+				break
+			}
+		}
+		release(t, second)
+	})
 }
 
 // TestQuorumSlots: as many slots as there are, each to one holder, also while and after a node is away.
 func TestQuorumSlots(t *testing.T) {
 	t.Parallel()
-	const n = 6
-	nodes := startNodes(t, 5)
-	c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
-	ctx := within(t, 2*patience)
-	held := make(map[int]*redlatch.Slot)
-	take := func(c *redlatch.Client) int {
-		t.Helper()
-		slot, err := c.SlotPool("p", n, redlatch.SlotOptions{}).TryAcquire(ctx)
+	ofSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {
+		const slots = 6
+		nodes := startNodes(t, n)
+		c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
+		ctx := within(t, 2*patience)
+		held := make(map[int]*redlatch.Slot)
+		take := func(c *redlatch.Client) int {
+			t.Helper()
+			slot, err := c.SlotPool("p", slots, redlatch.SlotOptions{}).TryAcquire(ctx)
+			if err != nil {
+				t.Fatalf("TryAcquire with %d of %d slots held = %v", len(held), slots, err)
+			}
+			id, err := slot.ID()
+			if err != nil || id < 0 || id >= slots || held[id] != nil {
+				t.Fatalf("slot %d, %v, while %d are held, want one of them that is free", id, err, len(held))
+			}
+			held[id] = slot
+			return id
+		}
+		give := func(id int) {
+			t.Helper()
+			if err := held[id].Release(ctx); err != nil {
+				t.Errorf("Release = %v", err)
+			}
+			delete(held, id)
+		}
+		take(c)
+		one := take(other)
+		nodes[n-1].Pause() // it will not know of the next
+		take(c)
+		three := take(other)
+		nodes[n-1].Resume()
+		give(one)
+		take(c)
+		take(other)
+		give(three)
+		take(other)
+		take(other)
+		if _, err := c.SlotPool("p", slots, redlatch.SlotOptions{}).TryAcquire(ctx); !errors.Is(err, redlatch.ErrExhausted) {
+			t.Errorf("TryAcquire of a full pool = %v, want ErrExhausted", err)
+		}
+		if _, err := c.SlotPool("p", slots+1, redlatch.SlotOptions{}).TryAcquire(ctx); !errors.Is(err, redlatch.ErrWrongKind) {
+			t.Errorf("TryAcquire with another size = %v, want ErrWrongKind", err)
+		}
+		larger, err := c.SlotPool("p", slots, redlatch.SlotOptions{}).Resize(ctx, slots+1)
 		if err != nil {
-			t.Fatalf("TryAcquire with %d of %d slots held = %v", len(held), n, err)
+			t.Fatalf("Resize = %v", err)
 		}
-		id, err := slot.ID()
-		if err != nil || id < 0 || id >= n || held[id] != nil {
-			t.Fatalf("slot %d, %v, while %d are held, want one of them that is free", id, err, len(held))
+		if slot, err := larger.TryAcquire(ctx); err != nil {
+			t.Errorf("TryAcquire after Resize = %v", err)
+		} else if id, err := slot.ID(); id != slots || err != nil {
+			t.Errorf("slot %d, %v, want the new one", id, err)
 		}
-		held[id] = slot
-		return id
-	}
-	give := func(id int) {
-		t.Helper()
-		if err := held[id].Release(ctx); err != nil {
-			t.Errorf("Release = %v", err)
-		}
-		delete(held, id)
-	}
-	take(c)
-	one := take(other)
-	nodes[4].Pause() // it will not know of the next
-	take(c)
-	three := take(other)
-	nodes[4].Resume()
-	give(one)
-	take(c)
-	take(other)
-	give(three)
-	take(other)
-	take(other)
-	if _, err := c.SlotPool("p", n, redlatch.SlotOptions{}).TryAcquire(ctx); !errors.Is(err, redlatch.ErrExhausted) {
-		t.Errorf("TryAcquire of a full pool = %v, want ErrExhausted", err)
-	}
-	if _, err := c.SlotPool("p", n+1, redlatch.SlotOptions{}).TryAcquire(ctx); !errors.Is(err, redlatch.ErrWrongKind) {
-		t.Errorf("TryAcquire with another size = %v, want ErrWrongKind", err)
-	}
-	larger, err := c.SlotPool("p", n, redlatch.SlotOptions{}).Resize(ctx, n+1)
-	if err != nil {
-		t.Fatalf("Resize = %v", err)
-	}
-	if slot, err := larger.TryAcquire(ctx); err != nil {
-		t.Errorf("TryAcquire after Resize = %v", err)
-	} else if id, err := slot.ID(); id != n || err != nil {
-		t.Errorf("slot %d, %v, want the new one", id, err)
-	}
+	})
 }
 
 // TestQuorumMulti: several mutexes, one after the other; all or none.
 func TestQuorumMulti(t *testing.T) {
 	t.Parallel()
-	nodes := startNodes(t, 3)
-	c := openQuorum(t, nodes, brisk(lasting))
-	both, err := c.Multi("a", "b").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Multi("0", "b").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock of two of which one is held = %v, want ErrTaken", err)
-	}
-	if err := both.Release(t.Context()); err != nil {
-		t.Errorf("Release = %v", err)
-	}
-	all, err := c.Multi("0", "a", "b").TryLock(t.Context())
-	if err != nil {
-		t.Fatalf("TryLock of what is free = %v", err)
-	}
-	if err := all.Release(t.Context()); err != nil {
-		t.Errorf("Release = %v", err)
-	}
+	ofSizes(t, []int{3, 4}, func(t *testing.T, n int) {
+		nodes := startNodes(t, n)
+		c := openQuorum(t, nodes, brisk(lasting))
+		both, err := c.Multi("a", "b").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Multi("0", "b").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+			t.Errorf("TryLock of two of which one is held = %v, want ErrTaken", err)
+		}
+		if err := both.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		all, err := c.Multi("0", "a", "b").TryLock(t.Context())
+		if err != nil {
+			t.Fatalf("TryLock of what is free = %v", err)
+		}
+		if err := all.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+	})
 }
 
 // TestQuorumRefuses: what a quorum cannot do is refused before anything is sent.

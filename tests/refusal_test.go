@@ -231,3 +231,62 @@ func TestKeyOfAnotherType(t *testing.T) {
 		})
 	}
 }
+
+// TestHashThatIsNoLock: a hash that somebody keeps for another purpose looked like a lock of another library's that never
+// expires, and was waited for. What is there is not ours to touch.
+func TestHashThatIsNoLock(t *testing.T) {
+	t.Parallel()
+	content := map[string][]string{
+		"many fields":   {"name", "bob", "age", "3"},
+		"one field":     {"name", "bob"},
+		"one count":     {"visits", "3"},
+		"counts":        {"home", "3", "about", "1"},
+		"field of text": {"285475da-9152-4c83-822a-67ee2f116a79:52", "bob"},
+	}
+	for what, fields := range content {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			c := open(t, s.URL(), stubborn)
+			hearing(t, s, c)
+			s.Do(append([]string{"HSET", stateKey("a")}, fields...)...)
+			before := s.Do("DUMP", stateKey("a"))
+			for range 2 {
+				_, err := c.ReentrantMutex("a").TryLock(within(t, patience))
+				wantKindError(t, "TryLock", "reentrant", err)
+				_, err = c.ReentrantMutex("a").Lock(within(t, patience))
+				wantKindError(t, "Lock", "reentrant", err)
+				_, err = c.ReentrantMutex("a").Lock(redlatch.WithOwner(within(t, patience), fields[0]))
+				wantKindError(t, "Lock by an owner of that name", "reentrant", err)
+			}
+			if after := s.Do("DUMP", stateKey("a")); after != before || s.Do("PTTL", stateKey("a")) != "-1" {
+				t.Errorf("the hash changed from %q to %q", before, after)
+			}
+			if got := s.Do("EXISTS", queueKey("a"), clientsKey("a"), insideKey("a"), fenceKey("a")); got != "0" {
+				t.Errorf("%s keys are there for a name that is no lock", got)
+			}
+		})
+	}
+}
+
+// TestLockOfRedissonsLayout: a hash with one field, uuid:thread, its count and a TTL, is a lock that is held, and is
+// waited for as long as it is there.
+func TestLockOfRedissonsLayout(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	s.Do("HSET", stateKey("a"), "285475da-9152-4c83-822a-67ee2f116a79:52", "2")
+	s.Do("PEXPIRE", stateKey("a"), "1000000")
+	before := s.Do("DUMP", stateKey("a"))
+	if l, err := c.ReentrantMutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("TryLock = %v, %v, want ErrTaken", l, err)
+	}
+	result := goAcquire(func() (*redlatch.Lease, error) { return c.ReentrantMutex("a").Lock(t.Context()) })
+	queued(t, s, "a", 1)
+	if after := s.Do("DUMP", stateKey("a")); after != before {
+		t.Errorf("the lock of another library changed from %q to %q", before, after)
+	}
+	s.Do("DEL", stateKey("a"))
+	release(t, await(t, result))
+	free(t, s, "a")
+}

@@ -90,6 +90,32 @@ func TestRelayPassesOn(t *testing.T) {
 	}
 }
 
+// TestRelayWhateverTheWait: goroutines make MaxWait from a deadline, so that each has another. A lease does
+// not depend on it, so they pass the mutex on all the same, and it is acquired once for all of them.
+func TestRelayWhateverTheWait(t *testing.T) {
+	t.Parallel()
+	const n = 10
+	s := redistest.Start(t)
+	requests := &counting{Conn: dial(t, s.Addr())}
+	o, seen := watched(sluggish())
+	m := wrap(t, requests, o).Mutex("a")
+	held := lock(t, m)
+	acquired := requests.count("mutex acquire")
+	var results []<-chan outcome
+	for i := range n {
+		patient := m.With(redlatch.LeaseOptions{MaxWait: patience + time.Duration(i)})
+		results = append(results, goLocks(t, t.Context(), patient, seen, 1)...)
+	}
+	release(t, held)
+	for _, result := range results {
+		release(t, await(t, result))
+	}
+	if got := requests.count("mutex acquire") - acquired; got > 2 {
+		t.Errorf("%d requests to acquire it, want 2 at most", got)
+	}
+	wantNothingLeft(t, s, "a")
+}
+
 // TestRelayGivesBack: a process with many goroutines that want a mutex again and again does not keep it from another.
 func TestRelayGivesBack(t *testing.T) {
 	t.Parallel()
@@ -232,6 +258,41 @@ func TestRelayTurnOfOneThatGivesUp(t *testing.T) {
 	wantNothingLeft(t, s, "a")
 }
 
+// TestRelayTurnOfOneThatHasGivenUp: the mutex is passed on to a goroutine whose context is done already, and that has not noticed: it is in its
+// hook. The one after it has its turn.
+func TestRelayTurnOfOneThatHasGivenUp(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	type busy struct{}
+	inHook, goOn := make(chan struct{}), make(chan struct{})
+	o, seen := watched(sluggish())
+	note := o.Hook
+	o.Hook = func(ctx context.Context, e redlatch.Event) {
+		note(ctx, e)
+		if e.Kind == redlatch.EventWait && ctx.Value(busy{}) != nil {
+			close(inHook)
+			<-goOn
+		}
+	}
+	m := open(t, s.URL(), o).Mutex("a")
+	held := lock(t, m)
+	next := goLocks(t, t.Context(), m, seen, 1)[0]
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), busy{}, true))
+	givesUp := goLock(ctx, m)
+	receive(t, inHook, "the hook of the one that gives up")
+	last := goLocks(t, t.Context(), m, seen, 1)[0]
+	release(t, held)
+	l := await(t, next)
+	cancel()
+	release(t, l)
+	close(goOn)
+	if err := awaitError(t, givesUp); !errors.Is(err, context.Canceled) {
+		t.Errorf("Lock = %v, want context.Canceled", err)
+	}
+	release(t, await(t, last))
+	wantNothingLeft(t, s, "a")
+}
+
 // TestRelayAfterALoss: the server forgets a mutex that is held and waited for in the same process. All are served, with larger tokens.
 func TestRelayAfterALoss(t *testing.T) {
 	t.Parallel()
@@ -345,6 +406,45 @@ func TestRelayIsRevoked(t *testing.T) {
 			t.Error("nobody noticed that the mutex had been taken")
 		}
 	}
+}
+
+// TestRelayIsRevokedAmongOthers: a mutex is taken by force from a process while it is between two
+// goroutines there, and other mutexes of the process right after it. The next goroutine must learn of it
+// at once: the word of the others must not hide the first one. The TTL is such that nothing else tells.
+func TestRelayIsRevokedAmongOthers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin := open(t, s.URL(), sluggish())
+	between, forced := make(chan struct{}), make(chan struct{})
+	o, seen := watched(sluggish())
+	o.Hook = func(ctx context.Context, e redlatch.Event) {
+		seen.hook(ctx, e)
+		if e.Kind == redlatch.EventRelease && len(seen.of(redlatch.EventRelease, "a")) == 2 {
+			close(between)
+			<-forced
+		}
+	}
+	c := open(t, s.URL(), o)
+	m := c.Mutex("a")
+	others := []*redlatch.Lease{lock(t, c.Mutex("b").With(redlatch.LeaseOptions{NoRenew: true})), lock(t, c.Mutex("c").With(redlatch.LeaseOptions{NoRenew: true}))}
+	hearing(t, s, c)
+	held := lock(t, m)
+	results := goLocks(t, t.Context(), m, seen, 2)
+	release(t, held)
+	first := await(t, results[0])
+	go func() { _ = first.Release(context.Background()) }()
+	receive(t, between, "the moment between two goroutines")
+	for _, name := range []string{"a", "b", "c"} {
+		if _, err := admin.ForceRelease(t.Context(), name, ""); err != nil {
+			t.Errorf("ForceRelease(%q) = %v", name, err)
+		}
+	}
+	for _, l := range others { // the words came one after the other
+		receive(t, l.Context().Done(), "a lease that was taken by force")
+	}
+	close(forced)
+	second := await(t, results[1])
+	receive(t, second.Context().Done(), "the lease on what was taken by force before it was passed on")
 }
 
 // TestRelayWithoutRedis: who waits in one process for a server that does not answer is told at the same time, not one after the other.

@@ -202,6 +202,37 @@ func TestReleaseWaitsForTheRenewalUnderWay(t *testing.T) {
 	awaitFree(t, s, "a")
 }
 
+// TestLostReplyOfAShortLease: an extend that got no answer was waited for as long as any request, a third of RequestTimeout. A lease whose
+// TTL is not much longer was over then, by one lost reply, and the server would have answered a second request at once.
+func TestLostReplyOfAShortLease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var seen events
+	o := brisk(4 * time.Second)
+	o.RequestTimeout = 10 * time.Second
+	o.Hook = seen.hook
+	l := lock(t, wrap(t, &stalled{Conn: dial(t, s.Addr()), script: "mutex renew"}, o).Mutex("a"))
+	seen.await(t, redlatch.EventExtend, "a", 0)
+	if n := len(seen.of(redlatch.EventJeopardy, "a")); n != 1 || !l.Held() {
+		t.Errorf("after one lost reply: %d times in jeopardy, Held %v, want once and true", n, l.Held())
+	}
+	release(t, l)
+}
+
+// TestLostReplyToTheProgramsExtend is the same for a lease that the program extends: the second request is in time.
+func TestLostReplyToTheProgramsExtend(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := brisk(5 * time.Second)
+	o.RequestTimeout = patience
+	o.Lease.NoRenew = true
+	l := lock(t, wrap(t, &stalled{Conn: dial(t, s.Addr()), script: "mutex renew"}, o).Mutex("a"))
+	if err := l.Extend(t.Context()); err != nil || !l.Held() {
+		t.Errorf("Extend with one lost reply = %v, Held %v, want nil and true", err, l.Held())
+	}
+	release(t, l)
+}
+
 // TestOneBadLockStopsNoOthers: an error ends the tick of Redisson's watchdog for all locks that come after.
 func TestOneBadLockStopsNoOthers(t *testing.T) {
 	t.Parallel()

@@ -100,11 +100,17 @@ func TestGrantIntoADeadConnection(t *testing.T) {
 	o := brisk(lasting)
 	a, b := open(t, s.URL(), o), openDivided(t, s, p, o)
 	hearing(t, s, b)
+	wantHandOver(t, s, a, b, func() { p.swallow(replies) })
+}
+
+// wantHandOver has b wait for a mutex that a holds, and be granted it after that harm, so that it does not hear of it. It must find the grant.
+func wantHandOver(t *testing.T, s *redistest.Server, a, b *redlatch.Client, harm func()) {
+	t.Helper()
 	held := lock(t, a.Mutex("a"))
 	result := goLock(t.Context(), b.Mutex("a"))
 	queued(t, s, "a", 1)
 	owner := line(s, "a")[0]
-	p.swallow(replies)
+	harm()
 	release(t, held)
 	l := await(t, result)
 	if l.Owner() != owner {

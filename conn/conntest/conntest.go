@@ -85,7 +85,6 @@ func Run(t *testing.T, open OpenFunc) {
 
 		{"EveryKind", s.everyKind},
 
-		{"VersionIsTheServers", s.versionIsTheServers},
 		{"TargetNamesTheServerWithoutPassword", s.targetNamesTheServerWithoutPassword},
 		{"CloseSucceeds", s.closeSucceeds},
 		{"TLS", s.overTLS},

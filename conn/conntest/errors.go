@@ -69,7 +69,7 @@ func (s suite) readOnlyIsAReplyError(t *testing.T) {
 // loadingIsAReplyError holds a server in the middle of its start, where it answers every request with LOADING.
 func (s suite) loadingIsAReplyError(t *testing.T) {
 	redistest.Needs(t, "way to make it answer while it loads little")
-	// 20 ms for each key, and an answer to whoever asks after each of them.
+	// 20 ms for each key, and an answer to waiting requests after each of them.
 	server, c := s.start(t, "--key-load-delay", "20000", "--loading-process-events-interval-bytes", "1024", "--rdbcompression", "no")
 	server.Do("EVAL", "for i = 1, 1000 do redis.call('SET', 'k' .. i, string.rep('x', 1024)) end", "0")
 	server.Do("SAVE")

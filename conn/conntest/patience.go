@@ -28,10 +28,6 @@ var requests = []struct {
 	{"Scan", func(ctx context.Context, c conn.Conn) error {
 		return c.Scan(ctx, "*", func(string) error { return nil })
 	}},
-	{"Version", func(ctx context.Context, c conn.Conn) error {
-		_, err := c.Version(ctx)
-		return err
-	}},
 }
 
 func (s suite) doneContextFailsAtOnce(t *testing.T) {
@@ -138,7 +134,7 @@ func afterAnImpatient(t *testing.T, server *redistest.Server, c conn.Conn, giveU
 	patient := within(t, patience)
 	first, second := make(chan error, 1), make(chan error, 1)
 	go func() { first <- works(impatient, c) }()
-	// The first should be on its way before the second. Nobody can tell when it is, and the clause holds for either order.
+	// The first should be on its way before the second. The test cannot tell when it is, and the clause holds for either order.
 	time.AfterFunc(30*time.Millisecond, func() { second <- works(patient, c) })
 	if giveUp == context.Canceled {
 		time.AfterFunc(100*time.Millisecond, cancel)

@@ -10,22 +10,6 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-func (s suite) versionIsTheServers(t *testing.T) {
-	server, c := s.start(t)
-	got, err := c.Version(within(t, patience))
-	if err != nil {
-		t.Fatal(err)
-	}
-	info := server.Do("INFO", "server")
-	field := "\nredis_version:"
-	if strings.Contains(info, "\nvalkey_version:") {
-		field = "\nvalkey_version:" // its redis_version is only what it is compatible with
-	}
-	if !strings.Contains(info, field+got+"\r\n") || got == "" {
-		t.Errorf("Version = %q, want what INFO says:\n%s", got, info)
-	}
-}
-
 func (s suite) targetNamesTheServerWithoutPassword(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "correct-horse")
 	c := s.connect(t, Server{Addr: server.Addr(), Password: "correct-horse"})
@@ -74,9 +58,6 @@ func wantEverything(t *testing.T, server *redistest.Server, c conn.Conn) {
 	wantEchoes(t, c, 10)
 	server.Do("SET", "key1", "v")
 	wantScan(t, c, "key*", "key", 1)
-	if _, err := c.Version(within(t, patience)); err != nil {
-		t.Errorf("Version: %v", err)
-	}
 }
 
 func (s suite) unknownAuthorityGivesNoReplyError(t *testing.T) {
@@ -89,7 +70,7 @@ func (s suite) unknownAuthorityGivesNoReplyError(t *testing.T) {
 func (s suite) userWithFewPermissions(t *testing.T) {
 	server := redistest.Start(t)
 	server.AllowUser("worker", "on", ">correct-horse", "~*", "&*",
-		"+evalsha", "+eval", "+subscribe", "+ping", "+scan", "+info", "+publish")
+		"+evalsha", "+eval", "+subscribe", "+ping", "+scan", "+publish")
 	c := s.connect(t, Server{Addr: server.Addr(), Username: "worker", Password: "correct-horse"})
 	wantEverything(t, server, c)
 }

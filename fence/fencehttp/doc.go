@@ -22,7 +22,7 @@
 //		return
 //	}
 //
-// Whoever may send a token may send a huge one, and shut all others out: authenticate clients first.
+// A client that may send a token may send a huge one, and shut all others out: authenticate clients first.
 package fencehttp
 
 // The headers. A name is escaped as in the path of a URL, a token is a decimal number.

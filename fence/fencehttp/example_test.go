@@ -23,7 +23,7 @@ func service() *httptest.Server {
 	return httptest.NewServer(mux)
 }
 
-// Two holders write, first the second and then the first, which was suspended meanwhile.
+// Two holders write, first the second and then the first, which was suspended in between.
 func ExampleTransport() {
 	s := service()
 	defer s.Close()

@@ -13,8 +13,8 @@ var _ Guard = (*fence.Marks)(nil)
 
 // Guard is what [Handler] checks tokens with; *fence.Marks is one.
 //
-// Do calls write only if the token is not older than the newest seen for the name, and sees to it that no write with an older token ends
-// after one with a newer token began. Otherwise it returns a [*fence.StaleError], or any other error if it cannot tell, without calling
+// Do calls write only if the token is not older than the newest seen for the name. No write with an older token may end after one with
+// a newer token began. Otherwise it returns a [*fence.StaleError], or any other error if it cannot tell, without calling
 // write. Once it has called write, whatever it returns is of no use to the client: the response is under way.
 type Guard interface {
 	Do(ctx context.Context, name string, token int64, write func(context.Context) error) error
@@ -30,7 +30,7 @@ type Guard interface {
 //
 // Requests with one token may run together; the first with a newer token waits until they have returned. They do not keep it waiting for
 // long: their context is cancelled, with a [*fence.StaleError] as its cause, and reading their body fails, so that a client that was
-// suspended while it sent one holds up nobody.
+// suspended while it sent one holds up no other.
 func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.Handler {
 	if g == nil || name == nil || next == nil {
 		panic("redlatch: fencehttp.Handler needs a guard, a name and a handler")

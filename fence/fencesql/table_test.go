@@ -60,7 +60,7 @@ func TestBadInputIsNotSent(t *testing.T) {
 	}
 }
 
-// TestTheDatabasesErrorIsKept: whoever retries serialization failures must be able to tell them.
+// TestTheDatabasesErrorIsKept: a caller that retries serialization failures must be able to tell them.
 func TestTheDatabasesErrorIsKept(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("SQLSTATE 40001")

@@ -8,8 +8,8 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// outside is what clients send beside the scripts: to run them, to listen, to list names, to ask for the version, to wait for replicas, to
-// find the nodes of a cluster or the master, and to begin and keep a connection.
+// outside is what clients send beside the scripts: to run them, to listen, to list names, to wait for replicas, to find the nodes of a cluster
+// or the master, and to begin and keep a connection; and what doctor asks.
 var outside = []string{
 	"eval", "evalsha", "subscribe", "unsubscribe", "scan", "info", "wait", "cluster", "hello", "ping", "role",
 }

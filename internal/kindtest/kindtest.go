@@ -16,6 +16,7 @@ type Lock struct {
 	Kind    string
 	Name    string
 	Acquire func(context.Context) (*redlatch.Lease, error) // waits in line
+	Try     func(context.Context) (*redlatch.Lease, error) // does not
 }
 
 // Kinds is the kinds that have a line.
@@ -25,27 +26,38 @@ func Kinds() []string {
 
 // Locks is one lock of each of [Kinds], in that order, of a client. Their names are the prefix and the kind.
 func Locks(c *redlatch.Client, prefix string) []Lock {
-	semaphore, slots := c.Semaphore(prefix+"semaphore", 3), c.SlotPool(prefix+"slotpool", 1, redlatch.SlotOptions{Instance: "i"})
+	mutex, reentrant := c.Mutex(prefix+"mutex"), c.ReentrantMutex(prefix+"reentrant")
+	rw, semaphore := c.RWMutex(prefix+"rwmutex"), c.Semaphore(prefix+"semaphore", 3)
+	slots, election := c.SlotPool(prefix+"slotpool", 1, redlatch.SlotOptions{Instance: "i"}), c.Election(prefix+"election")
+	permits := func(ask func(context.Context, int64) (*redlatch.Lease, error)) func(context.Context) (*redlatch.Lease, error) {
+		return func(ctx context.Context) (*redlatch.Lease, error) { return ask(ctx, 2) }
+	}
+	campaign := func(ask func(context.Context, string) (*redlatch.Lease, error)) func(context.Context) (*redlatch.Lease, error) {
+		return func(ctx context.Context) (*redlatch.Lease, error) { return ask(ctx, "candidate") }
+	}
 	all := []Lock{
-		{Acquire: c.Mutex(prefix + "mutex").Lock},
-		{Acquire: c.ReentrantMutex(prefix + "reentrant").Lock},
-		{Acquire: c.RWMutex(prefix + "rwmutex").Lock},
-		{Acquire: func(ctx context.Context) (*redlatch.Lease, error) { return semaphore.Acquire(ctx, 2) }},
-		{Acquire: func(ctx context.Context) (*redlatch.Lease, error) {
-			slot, err := slots.Acquire(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return slot.Lease, nil
-		}},
-		{Acquire: func(ctx context.Context) (*redlatch.Lease, error) {
-			return c.Election(prefix+"election").Campaign(ctx, "candidate")
-		}},
+		{Acquire: mutex.Lock, Try: mutex.TryLock},
+		{Acquire: reentrant.Lock, Try: reentrant.TryLock},
+		{Acquire: rw.Lock, Try: rw.TryLock},
+		{Acquire: permits(semaphore.Acquire), Try: permits(semaphore.TryAcquire)},
+		{Acquire: slot(slots.Acquire), Try: slot(slots.TryAcquire)},
+		{Acquire: campaign(election.Campaign), Try: campaign(election.TryCampaign)},
 	}
 	for i, kind := range Kinds() {
 		all[i].Kind, all[i].Name = kind, prefix+kind
 	}
 	return all
+}
+
+// slot asks for a slot and returns its lease.
+func slot(ask func(context.Context) (*redlatch.Slot, error)) func(context.Context) (*redlatch.Lease, error) {
+	return func(ctx context.Context) (*redlatch.Lease, error) {
+		s, err := ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return s.Lease, nil
+	}
 }
 
 // Run has one client hold a lock of each kind while another waits for it, and checks that it is handed over with a larger token; and it

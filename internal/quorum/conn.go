@@ -1,4 +1,3 @@
-// Package quorum makes one connection out of several, to independent Redis servers: what a majority of them answered is the answer.
 package quorum
 
 import (
@@ -90,7 +89,7 @@ func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int), ca
 		case a := <-answers:
 			all = append(all, a)
 			for i, r := range a.Results {
-				polls[i].add(r)
+				polls[i].add(a.Node, r)
 			}
 		case <-ctx.Done():
 			return q.results(polls, ctx.Err())
@@ -117,7 +116,11 @@ func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int), ca
 func (q *Conn) results(polls []poll, err error) []conn.Result {
 	results := make([]conn.Result, len(polls))
 	for i := range polls {
-		results[i] = polls[i].result(err)
+		r, ok := polls[i].verdict()
+		if !ok {
+			r = conn.Result{Err: polls[i].undecided(q.addrs(), err)}
+		}
+		results[i] = r
 	}
 	return results
 }
@@ -127,44 +130,12 @@ func (q *Conn) EvalReplicated(context.Context, conn.Call, int, time.Duration) (c
 	return conn.Result{Err: fmt.Errorf("replicas of a quorum: %w", errors.ErrUnsupported)}, 0
 }
 
-// Subscribe implements [conn.Conn], but that it calls up for every node that is heard, as often as that happens, and that it returns only
-// when ctx is done.
-func (q *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(string)) error {
-	var nodes sync.WaitGroup
-	var one sync.Mutex // whoever listens is called by one node at a time
-	for _, node := range q.nodes {
-		nodes.Go(func() {
-			for ctx.Err() == nil {
-				// Why it ended does not matter: whoever waits does not depend on what it hears.
-				_ = node.Subscribe(ctx, channel, func() {
-					one.Lock()
-					defer one.Unlock()
-					up()
-				}, func(payload string) {
-					one.Lock()
-					defer one.Unlock()
-					message(payload)
-				})
-				select {
-				case <-time.After(retry):
-				case <-ctx.Done():
-				}
-			}
-		})
-	}
-	nodes.Wait()
-	return ctx.Err()
-}
-
 // SubscribeSharded implements [conn.Conn]. No node is a cluster.
 func (q *Conn) SubscribeSharded(context.Context, string, func(), func(string)) error {
 	return errNoShards
 }
 
 var errNoShards = fmt.Errorf("sharded channels of a quorum: %w", errors.ErrUnsupported)
-
-// retry is the time between two attempts to subscribe to a node.
-const retry = 500 * time.Millisecond
 
 // Scan implements [conn.Conn]: every key of a majority of the nodes, and more.
 func (q *Conn) Scan(ctx context.Context, pattern string, each func(key string) error) error {
@@ -184,28 +155,34 @@ func (q *Conn) Scan(ctx context.Context, pattern string, each func(key string) e
 		}
 	}
 	if len(q.nodes)-len(failed) < q.Majority() {
-		return errors.Join(failed...)
+		return fmt.Errorf("%d of %d nodes could not be searched: %w",
+			len(failed), len(q.nodes), oneLine(failed))
 	}
 	return nil
 }
 
-// Version implements [conn.Conn]: that of the first node that tells.
-func (q *Conn) Version(ctx context.Context) (version string, err error) {
-	for _, node := range q.nodes {
-		if version, err = node.Version(ctx); err == nil {
-			return version, nil
-		}
+// oneLine is errors that came together, told on one line.
+type oneLine []error
+
+func (e oneLine) Error() string {
+	all := make([]string, len(e))
+	for i, err := range e {
+		all[i] = err.Error()
 	}
-	return "", err
+	return strings.Join(all, "; ")
 }
 
+func (e oneLine) Unwrap() []error { return e }
+
 // Target implements [conn.Conn].
-func (q *Conn) Target() conn.Target {
+func (q *Conn) Target() conn.Target { return conn.Target{Addr: strings.Join(q.addrs(), ",")} }
+
+func (q *Conn) addrs() []string {
 	addrs := make([]string, len(q.nodes))
 	for i, node := range q.nodes {
 		addrs[i] = node.Target().Addr
 	}
-	return conn.Target{Addr: strings.Join(addrs, ",")}
+	return addrs
 }
 
 // Wait returns when no request is under way.
@@ -224,10 +201,13 @@ func (q *Conn) Close() error {
 // poll is how the nodes answered one call.
 type poll struct {
 	size, majority int
+	nodes          []int // that answered, in this order
 	results        []conn.Result
 }
 
-func (p *poll) add(r conn.Result) { p.results = append(p.results, r) }
+func (p *poll) add(node int, r conn.Result) {
+	p.nodes, p.results = append(p.nodes, node), append(p.results, r)
+}
 
 func settled(polls []poll) bool {
 	return !slices.ContainsFunc(polls, func(p poll) bool {
@@ -278,23 +258,34 @@ func equal(a, b conn.Result) bool {
 	return a.Err == nil && b.Err == nil && reflect.DeepEqual(a.Reply, b.Reply)
 }
 
-// result is the verdict, or an error that says why there is none.
-func (p *poll) result(err error) conn.Result {
-	if r, ok := p.verdict(); ok {
-		return r
+// undecided is the error of a call that no majority settled. It tells of each node, by its address,
+// what it said. err is that of the caller's context, if that was over before all nodes had
+// answered.
+func (p *poll) undecided(addrs []string, err error) error {
+	said := make([]string, len(addrs))
+	for i, addr := range addrs {
+		said[i] = addr + " was not waited for"
 	}
+	for i, r := range p.results {
+		said[p.nodes[i]] = addrs[p.nodes[i]] + told(r)
+	}
+	all := strings.Join(said, "; ")
 	if err != nil {
-		return conn.Result{Err: err}
-	}
-	answered := 0
-	var failed []string
-	for _, r := range p.results {
-		if r.Err == nil {
-			answered++
-		} else if !slices.Contains(failed, r.Err.Error()) {
-			failed = append(failed, r.Err.Error())
-		}
+		return fmt.Errorf("%w; %s", err, all)
 	}
 	// Not wrapped: what one node said is not what the quorum says.
-	return conn.Result{Err: fmt.Errorf("%d of %d nodes answered, and no majority with the same: %s", answered, p.size, strings.Join(failed, "; "))}
+	return fmt.Errorf("no majority of the %d nodes said the same: %s", p.size, all)
+}
+
+// told is what a node said, in the words of an error.
+func told(r conn.Result) string {
+	switch {
+	case r.Err != nil:
+		return ": " + r.Err.Error()
+	case yes(r):
+		return " said yes"
+	case no(r):
+		return " said no"
+	}
+	return " said something else"
 }

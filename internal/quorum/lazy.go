@@ -117,15 +117,6 @@ func (l *Lazy) Scan(ctx context.Context, pattern string, each func(key string) e
 	return c.Scan(ctx, pattern, each)
 }
 
-// Version implements [conn.Conn].
-func (l *Lazy) Version(ctx context.Context) (string, error) {
-	c, err := l.Dial(ctx)
-	if err != nil {
-		return "", err
-	}
-	return c.Version(ctx)
-}
-
 // Target implements [conn.Conn].
 func (l *Lazy) Target() conn.Target { return conn.Target{Addr: l.addr} }
 

@@ -1,7 +1,8 @@
 // Package schedule wakes one goroutine for many deadlines, so that a client that holds 100,000 leases has one timer.
 //
 // An [Entry] has a time at which it is due, and a slack: how much earlier it may be taken when the schedule is awake anyway. What is
-// taken together is handed over together, which is how extends of many leases become one batch.
+// taken together is handed over together: the owner of each is called, and then a function for what they have in common, which is how
+// extends of many leases become one batch.
 //
 // Go's timers stand still while a machine is suspended. So the schedule never sleeps longer than [Tick] while something is on it, and
 // when it finds that the wall clock went ahead of the monotonic one, it hands over everything: whoever is handed over early looks at
@@ -22,9 +23,15 @@ const Tick = time.Second
 // jump is how far the clocks may part in one sleep before everything is handed over.
 const jump = 50 * time.Millisecond
 
+// Owner is told when its entry is due.
+type Owner interface {
+	// Due is called when the entry is handed over, early or not, on the goroutine of the schedule. It must not block for long.
+	Due(now clock.Reading)
+}
+
 // Entry is one thing to be woken for. The zero value is not scheduled. It belongs to one Schedule, under whose lock its fields are.
 type Entry struct {
-	Owner any // whose it is, for the function that is handed the entry
+	Owner Owner // set before the entry is scheduled
 
 	slack time.Duration
 	index int // in the heap, from 1; 0 when not scheduled
@@ -34,7 +41,7 @@ type Entry struct {
 type Schedule struct {
 	clock clock.Clock
 	begun time.Time
-	fire  func([]*Entry)
+	after func()
 	stop  chan struct{}
 	wake  chan struct{} // there is an entry that is due before the goroutine would wake
 	done  chan struct{}
@@ -44,9 +51,10 @@ type Schedule struct {
 	wakeAt time.Time // when the goroutine wakes by itself; zero while it sleeps without end
 }
 
-// Start returns a schedule that calls fire, on its own goroutine, with the entries that are due. fire must not block for long.
-func Start(now clock.Clock, fire func([]*Entry)) *Schedule {
-	s := &Schedule{clock: now, begun: now().Time(), fire: fire, stop: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{})}
+// Start returns a schedule that calls the owners of the entries that are due, on its own goroutine, and then after, which must not block
+// for long either.
+func Start(now clock.Clock, after func()) *Schedule {
+	s := &Schedule{clock: now, begun: now().Time(), after: after, stop: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go s.run()
 	return s
 }
@@ -125,8 +133,11 @@ func (s *Schedule) run() {
 		now := s.clock()
 		due := s.take(now.Time(), now.Drift(last) > jump)
 		last = now
+		for _, e := range due {
+			e.Owner.Due(now)
+		}
 		if len(due) > 0 {
-			s.fire(due)
+			s.after()
 		}
 		s.sleep(timer)
 	}

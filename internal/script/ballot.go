@@ -44,8 +44,8 @@ type Vote struct {
 	Holder    string        // the owner inside, if it is another
 	Rank      int           // how many are before it in line
 	Refused   string        // as in [Standing]
-	Mute      bool          // it has no right to vote
-	Rest      time.Duration // until it may get it; 0 if somebody has to see to that
+	Nonvoting bool          // it has no right to vote
+	Probation time.Duration // until it may get it; 0 if it needs a client to get it
 }
 
 // ParseVote reads the reply of vote.lua.
@@ -61,7 +61,7 @@ func ParseVote(r conn.Reply) (Vote, error) {
 	case verdict == -1:
 		return Vote{Refused: r.List[1].Text}, nil
 	case verdict == -2:
-		return Vote{Mute: true, Rest: duration(r.List[1])}, nil
+		return Vote{Nonvoting: true, Probation: duration(r.List[1])}, nil
 	}
 	return Vote{}, unexpected(r)
 }
@@ -80,8 +80,8 @@ func (k *Kind) Mend(set keys.Set, b Ballot, token int64, got string) conn.Call {
 	}}
 }
 
-// ParseMend reads whether the owner is inside, and otherwise whether somebody has to see to the node's right to vote.
-func ParseMend(r conn.Reply) (inside, mute bool) {
+// ParseMend reads whether the owner is inside, and otherwise whether the node has no right to vote and needs a client to get it.
+func ParseMend(r conn.Reply) (inside, nonvoting bool) {
 	if len(r.List) == 0 {
 		return false, false
 	}
@@ -96,33 +96,37 @@ func From(arg string, slot int64) string {
 	return strings.Join(field, ":")
 }
 
-// Look is the call of epoch.lua that changes nothing; Rest has a process rest from now on, unless it does; Seat gives one the right to vote that
-// has rested. The reply is for [ParseEpoch].
-func Look(key string) conn.Call { return seating(key, "look", "", 0, 0, 0) }
+// Look returns the call of epoch.lua that changes nothing. The reply is for [ParseEpoch].
+func Look(key string) conn.Call { return epochCall(key, "look", "", 0, 0, 0) }
 
-// Rest is explained at [Look].
-func Rest(key, process string, rest time.Duration) conn.Call {
-	return seating(key, "rest", process, rest, 0, 0)
+// Probation returns the call of epoch.lua that begins the probation of a process without a vote. If
+// it is on probation already, nothing changes. The reply is for [ParseEpoch].
+func Probation(key, process string, d time.Duration) conn.Call {
+	return epochCall(key, "rest", process, d, 0, 0)
 }
 
-// Seat is explained at [Look]. The node counts on from floor, and bound is the longest time that others were bound for.
-func Seat(key, process string, floor int64, bound time.Duration) conn.Call {
-	return seating(key, "seat", process, 0, floor, bound)
+// Restore returns the call of epoch.lua that gives a process whose probation is over the right to
+// vote. The node counts on from floor; bound is the longest time that others were bound for. The
+// reply is for [ParseEpoch].
+func Restore(key, process string, floor int64, bound time.Duration) conn.Call {
+	return epochCall(key, "seat", process, 0, floor, bound)
 }
 
-func seating(key, step, process string, rest time.Duration, floor int64, bound time.Duration) conn.Call {
-	return conn.Call{Script: epoch, Keys: []string{key}, Args: []string{step, process, millis(rest), strconv.FormatInt(floor, 10), millis(bound)}}
+func epochCall(key, step, process string, probation time.Duration, floor int64, bound time.Duration) conn.Call {
+	return conn.Call{Script: epoch, Keys: []string{key}, Args: []string{
+		step, process, millis(probation), strconv.FormatInt(floor, 10), millis(bound),
+	}}
 }
 
 // Epoch is a node's right to vote.
 type Epoch struct {
-	Votes   bool
-	Known   bool          // it had the right at some time, if not now
-	Process string        // the server process
-	Bound   time.Duration // the longest time that its votes bound it for
-	High    int64         // the largest number it knows
-	Rest    time.Duration // until it may vote; negative if its rest has not begun
-	Clock   int64         // in microseconds
+	Votes     bool
+	Voted     bool          // it had the right at some time, if not now
+	Process   string        // the server process
+	Bound     time.Duration // the longest time that its votes bound it for
+	High      int64         // the largest number it knows
+	Probation time.Duration // that is left of it; negative if it has not begun
+	Clock     int64         // in microseconds
 }
 
 // ParseEpoch reads the reply of epoch.lua.
@@ -132,9 +136,15 @@ func ParseEpoch(r conn.Reply) (Epoch, error) {
 	}
 	l := r.List
 	return Epoch{
-		Votes: l[0].Int == 1, Known: l[1].Int == 1, Process: l[2].Text, Bound: duration(l[3]), High: l[4].Int, Rest: duration(l[5]), Clock: l[6].Int,
+		Votes: l[0].Int == 1, Voted: l[1].Int == 1, Process: l[2].Text,
+		Bound: duration(l[3]), High: l[4].Int, Probation: duration(l[5]), Clock: l[6].Int,
 	}, nil
 }
 
 // Releases reports whether a call is one of release.lua.
 func Releases(call conn.Call) bool { return strings.HasSuffix(call.Script.Name, " release") }
+
+// Renews reports whether a call is one of renew.lua, or on a quorum of confirm.lua.
+func Renews(call conn.Call) bool {
+	return strings.HasSuffix(call.Script.Name, " renew") || strings.HasSuffix(call.Script.Name, " confirm")
+}

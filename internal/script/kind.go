@@ -13,6 +13,9 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
+// Completed is the result of a release that says that the work was done; only the kind once asks.
+const Completed = "done"
+
 // Kind is one kind of latch: the scripts that result from its file and the file of each operation.
 type Kind struct {
 	Name     string   // "mutex"
@@ -58,14 +61,14 @@ var (
 // newKind makes the kind that these files say, the last of which has its name.
 func newKind(files []string, siblings ...string) *Kind {
 	k := &Kind{Name: files[len(files)-1], siblings: siblings}
-	k.assemble([]string{"token"}, files, "line")
+	k.assemble([]string{"token"}, files, "tickets", "line")
 	k.acquire, k.await, k.renew = k.operation("acquire"), k.operation("await"), k.operation("renew")
 	return k
 }
 
 // assemble makes the operations that a kind has both on one server and on a node of a quorum.
-func (k *Kind) assemble(before, files []string, after string) {
-	k.files = append(append(before, files...), after)
+func (k *Kind) assemble(before, files []string, after ...string) {
+	k.files = slices.Concat(before, files, after)
 	k.release, k.inspect, k.force = k.operation("release"), k.operation("inspect"), k.operation("force")
 }
 
@@ -78,7 +81,7 @@ func (k *Kind) sized() *Kind {
 // counted adds the same kind on a node of a quorum: tokens are counted, and nothing is granted out of the line.
 func (k *Kind) counted(files ...string) *Kind {
 	q := &Kind{Name: k.Name, siblings: k.siblings}
-	q.assemble([]string{"count"}, files, "hint")
+	q.assemble([]string{"count"}, files, "tickets", "hint")
 	q.vote, q.raise, q.mend, q.renew = q.operation("vote"), q.operation("raise"), q.operation("mend"), q.operation("confirm")
 	if k.Sized() {
 		q.sized()
@@ -116,9 +119,7 @@ func (k *Kind) Detail(arg string) string {
 
 func (k *Kind) keys(set keys.Set) []string { return set.List(k.siblings...) }
 
-// assemble puts files together: first what stands above the line "-- cold" in each of them, then what stands below. Lua makes every
-// function anew each time a script runs, so what the common case does not need must stand below where that case returns. An operation
-// without such a line, the last of the names, needs nothing from below.
+// assemble puts files together as the package comment says.
 func assemble(names ...string) string {
 	var hot, cold strings.Builder
 	for i, name := range names {
@@ -139,12 +140,53 @@ func assemble(names ...string) string {
 // strip leaves out comments and indentation, which every new server would otherwise be sent.
 func strip(b *strings.Builder, lua string) {
 	for line := range strings.Lines(lua) {
-		code, _, _ := strings.Cut(line, "--")
-		if code = strings.TrimSpace(code); code != "" {
+		if code := strings.TrimSpace(line[:comment(line)]); code != "" {
 			b.WriteString(code)
 			b.WriteByte('\n')
 		}
 	}
+}
+
+// comment returns where the comment of a line begins, or the line's length. Two hyphens in a string begin none.
+func comment(line string) int {
+	var quote byte // that the string around i ends with; 0 outside of strings
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+		case c == '\'' || c == '"':
+			quote = c
+		case strings.HasPrefix(line[i:], "--"):
+			return i
+		}
+	}
+	return len(line)
+}
+
+// Text returns the script of an operation of a kind, such as "mutex" and "acquire", as Redis gets it; the kinds of a quorum's nodes begin with
+// "quorum-". It returns false if there is none.
+func Text(kind, operation string) (string, bool) {
+	for _, k := range Kinds() {
+		name := k.Name
+		if strings.HasPrefix(kind, "quorum-") {
+			if k = k.Quorum(); k == nil {
+				continue
+			}
+			name = "quorum-" + name
+		}
+		if name != kind {
+			continue
+		}
+		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.resize, k.vote, k.raise, k.mend} {
+			if s != nil && s.Name == k.Name+" "+operation {
+				return s.Text, true
+			}
+		}
+	}
+	return "", false
 }
 
 // Commands is the commands that scripts run, in lower case and in order.

@@ -99,6 +99,9 @@ func (k *Kind) Release(set keys.Set, owner, ticket, result string, fenceTTL time
 // Left reads whether the owner was inside, and how many holds it has left.
 func Left(r conn.Reply) (holds int, inside bool) { return int(r.Int) - 1, r.Int > 0 }
 
+// Inside reads whether the owner was inside.
+func Inside(r conn.Reply) bool { return r.Int > 0 }
+
 // Renew is the call of renew.lua, or of confirm.lua for a node of a quorum, which compares what the owner got; its reply is for [Done].
 func (k *Kind) Renew(set keys.Set, owner string, ttl time.Duration, got string) conn.Call {
 	call := conn.Call{Script: k.renew, Keys: k.keys(set), Args: []string{owner, millis(ttl)}}

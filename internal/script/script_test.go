@@ -90,7 +90,7 @@ func TestEveryKeyIsInKEYS(t *testing.T) {
 			switch m[2] {
 			case "K", "FENCE", "QUEUE", "CLIENTS", "INSIDE", "BITS", "LAST", "EPOCH", "KEYS[1]", "KEYS[2]", "KEYS[3]", "KEYS[i]", "KEYS[i + 2]", "unpack(together", "key":
 			default:
-				if m[1] != "PUBLISH" && m[1] != "SPUBLISH" && m[1] != "INFO" {
+				if m[1] != "PUBLISH" && m[1] != "SPUBLISH" && m[1] != "PUBSUB" && m[1] != "INFO" {
 					t.Errorf("%s: %s touches %s, which is not in KEYS", e.Name(), m[1], m[2])
 				}
 			}
@@ -120,4 +120,52 @@ func FuzzParseTicket(f *testing.F) {
 			t.Errorf("ParseTicket(%q) = %+v, and of what that prints %+v, %v", text, ticket, again, err)
 		}
 	})
+}
+
+// TestStripLeavesStringsAlone: two hyphens begin a comment, but not inside a string.
+func TestStripLeavesStringsAlone(t *testing.T) {
+	t.Parallel()
+	for lua, want := range map[string]string{
+		"  local a = 1 -- one\n":                "local a = 1\n",
+		"-- all of it\n":                        "",
+		"local a = 'x--y' -- one\n":             "local a = 'x--y'\n",
+		`local a = "it's -- it" -- one` + "\n":  `local a = "it's -- it"` + "\n",
+		`local a = 'it\'s -- it' -- one` + "\n": `local a = 'it\'s -- it'` + "\n",
+		"a = b - -c --d\n":                      "a = b - -c\n",
+	} {
+		var b strings.Builder
+		if strip(&b, lua); b.String() != want {
+			t.Errorf("strip(%q) = %q, want %q", lua, b.String(), want)
+		}
+	}
+}
+
+// TestHotPartComesFirst: the common case of an operation returns before the functions that it does not need.
+func TestHotPartComesFirst(t *testing.T) {
+	t.Parallel()
+	text, ok := Text("mutex", "acquire")
+	if !ok {
+		t.Fatal("there is no script to acquire a mutex")
+	}
+	common, rest := strings.Index(text, "if token then return"), strings.Index(text, "local function grant")
+	if common < 0 || rest < common || strings.Contains(text, "--") {
+		t.Errorf("the common case returns at %d and grant begins at %d, want it behind, and no comments:\n%s", common, rest, text)
+	}
+	if _, ok := Text("quorum-rwmutex", "vote"); ok {
+		t.Error("there is a script for a kind that a quorum cannot have")
+	}
+	if _, ok := Text("quorum-mutex", "vote"); !ok {
+		t.Error("there is no script to vote for a mutex")
+	}
+}
+
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	owner := Owner("CLIENT", 37)
+	if client, ok := OwnerClient(owner); client != "CLIENT" || !ok || !HandsOver(owner) || owner == Owner("CLIENT", 38) {
+		t.Errorf("OwnerClient(%q) = %q, %v, want CLIENT, true, and another owner each time", owner, client, ok)
+	}
+	if _, ok := OwnerClient("somebody's"); ok || HandsOver("somebody's") || !HandsOver(Window) {
+		t.Error("an owner of another library is taken for one of redlatch's")
+	}
 }

@@ -6,6 +6,7 @@
 --       {1, token, got}                             inside
 --       {0, remaining ms, foreign, arrival, first}   not inside; in line since then, first or not, if a ticket was given
 --       {-1, reason}                                 not inside, and waiting cannot help
+--       error BUSY                                   so many dead waiters were dropped that it is time for others; ask again
 -- Cost  4 commands if it is free, 9 to 12 to stand in line; for a mutex
 
 local owner, ttl, arg, ticket, address = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
@@ -22,21 +23,34 @@ if not got then token, got = join(owner, ttl, arg) end
 if token then return {1, token, got} end
 if got then return {-1, got} end
 
-local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
-local kind = last[1] and string.match(last[1], '^%u(%l+)')
-if kind and kind ~= KIND then return {-1, 'kind\t' .. kind} end
-last = last[2]
--- The score is the arrival in microseconds, made unique, since equal scores would be ordered by the text of the ticket.
-local arrival, first = tonumber(ARGV[8]), not last
-if ticket ~= '' then
-  if arrival == 0 then arrival = last and math.max(now(), tonumber(last) + 1) or now() end
-  believe(address, ARGV[7])
-  if redis.call('ZADD', QUEUE, 'NX', arrival, ticket) == 0 then arrival = redis.call('ZSCORE', QUEUE, ticket) end
-  if first then keep() else first = redis.call('ZRANGE', QUEUE, 0, 0)[1] == ticket end
+local function last()
+  return redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
 end
-local ms = remaining()
-if last and (ms == -2 or ms == 0) then
-  grant(address, false)
-  if ticket ~= '' and extend(owner, ttl) then return inside(owner) end
+
+-- Waiters in line may be dead, and the caller must not be refused on their account, waiting or trying. Where a kind never leaves room while
+-- somebody waits, that can only be when a lease has run out.
+local ms, tail = remaining(), last()
+if tail[1] and (ROOMY or ms == -2 or ms == 0) then
+  if grant(address, false) then return redis.error_reply('BUSY dropping the tickets of many dead waiters') end
+  if extend(owner, ttl) then return inside(owner) end
+  tail = last()
+  if not tail[1] then
+    token, got = admit(owner, ttl, arg)
+    if token then return {1, token, got} end
+    if got then return {-1, got} end
+  end
+  ms = remaining()
+end
+local kind = tail[1] and string.match(tail[1], '^%u(%l+)')
+if kind and kind ~= KIND then return {-1, 'kind\t' .. kind} end
+
+-- The score is the arrival in microseconds, made unique, since equal scores would be ordered by the text of the ticket.
+local arrival, first = tonumber(ARGV[8]), not tail[1]
+if ticket ~= '' then
+  if arrival == 0 then arrival = tail[2] and math.max(now(), tonumber(tail[2]) + 1) or now() end
+  if redis.call('ZADD', QUEUE, 'NX', arrival, ticket) == 0 then arrival = redis.call('ZSCORE', QUEUE, ticket) end
+  -- Waits may all be shorter than a heartbeat, so that no await ever comes: newcomers have to keep the line as well.
+  if not believe(address, ARGV[7]) and (first or redis.call('PTTL', QUEUE) < LINGER / 2) then keep() end
+  if not first then first = redis.call('ZRANGE', QUEUE, 0, 0)[1] == ticket end
 end
 return {0, ms, first and foreign() and 1 or 0, arrival, first and 1 or 0}

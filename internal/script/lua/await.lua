@@ -5,14 +5,14 @@
 -- KEYS  K, fence, queue, clients
 -- ARGV  fence ttl s, address, horizon ms, then for each ticket: ticket
 -- Reply {remaining ms, foreign, ahead, then for each ticket: {1, token, got} inside, {0} in line or {} neither}; ahead of the first of them
--- Cost  about 9 commands, and 2 for each ticket; for a mutex
+-- Cost  about 11 commands, and 2 for each ticket; for a mutex
 
 -- cold
 local address = ARGV[2]
 
+keep() -- first: a server that is out of memory allows PEXPIRE, and ZADD after it
 believe(address, ARGV[3])
-keep()
-grant(address, true)
+local unfinished = grant(address, true)
 
 local reply, ahead = {0, 0, 0}, -1
 for i = 4, #ARGV do
@@ -26,4 +26,5 @@ for i = 4, #ARGV do
   end
 end
 reply[1], reply[2], reply[3] = remaining(), foreign() and 1 or 0, ahead
+if unfinished then reply[1], reply[3] = 0, 0 end -- as for the first in line of a lease that has run out: ask again at once
 return reply

@@ -31,6 +31,7 @@ end
 
 -- cold
 local KIND = 'election'
+local ROOMY = false
 
 local function join()
   return false

@@ -27,17 +27,17 @@ local function begin(kind, parameter)
   redis.call('ZADD', K, -1, kind .. '\t' .. parameter)
 end
 
--- remark changes the parameter.
+-- remark changes the parameter. The new mark comes before the old one goes: a key that was empty in between would lose its TTL.
 local function remark(kind, old, new)
   if old == new then return end
-  local score = redis.call('ZSCORE', K, kind .. '\t' .. old)
+  redis.call('ZADD', K, redis.call('ZSCORE', K, kind .. '\t' .. old), kind .. '\t' .. new)
   redis.call('ZREM', K, kind .. '\t' .. old)
-  redis.call('ZADD', K, score, kind .. '\t' .. new)
 end
 
--- outlive lets K last for another ms at least.
+-- outlive lets K last for another ms at least, and the other keys as long. It is tempting to return where K lasts long enough. But
+-- INSIDE vanishes with the last owner and comes back without a TTL while K lives on.
 local function outlive(ms)
-  if redis.call('PTTL', K) >= ms then return end
+  ms = math.max(ms, redis.call('PTTL', K))
   for _, key in ipairs(together) do redis.call('PEXPIRE', key, ms) end
 end
 
@@ -96,8 +96,8 @@ end
 local function extend(owner, ttl)
   local token, rest = find(owner)
   if not token then return false end
+  outlive(ttl + rest) -- first: a server that is out of memory refuses a script whose first write could need some
   redis.call('ZADD', K, millis() + ttl + rest, owner)
-  outlive(ttl + rest)
   return true
 end
 

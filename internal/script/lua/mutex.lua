@@ -4,6 +4,7 @@
 --        with a mutex, and the other way round.
 --
 -- Every kind answers these questions about the latch whose keys are KEYS:
+--   ROOMY                           whether there may be room while somebody waits, namely for those who want less
 --   admit(owner, ttl, arg, waited)  let the owner in for ttl ms if there is room. Its token, what else it got inside ('' for a mutex),
 --                                   and whether there may be room for one more; or false, and the reason if waiting cannot help. The
 --                                   owner may be inside already: then false. waited: it comes out of the line
@@ -40,6 +41,7 @@ end
 
 -- cold
 local KIND = 'mutex'
+local ROOMY = false
 
 local function tidy()
 end

@@ -30,6 +30,7 @@ local function leave(owner, result)
   local token, _, ends = find(owner)
   if not token then return false end
   if result == 'done' and tonumber(ends) > millis() then
+    redis.call('ZREM', K, owner) -- first: a server that is out of memory refuses a script whose first write could need some
     close(tonumber(ends))
     drop(owner)
   else
@@ -40,6 +41,7 @@ end
 
 -- cold
 local KIND = 'once'
+local ROOMY = false
 
 local function join()
   return false

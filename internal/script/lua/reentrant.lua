@@ -13,12 +13,13 @@ local function millis()
   return math.floor(now() / 1000)
 end
 
--- hold lets an entry last for ttl ms, and K with it: the later of the two ends, never their sum.
+-- hold lets an entry last for ttl ms, and K with it: the later of the two ends, never their sum. PEXPIRE comes first, since a server that
+-- is out of memory refuses a script whose first write could need some.
 local function hold(entry, ttl)
+  local ms = math.max(ttl, redis.call('PTTL', K))
+  redis.call('PEXPIRE', K, ms)
   redis.call('HSET', INSIDE, entry, millis() + ttl)
-  if redis.call('PTTL', K) >= ttl then return end
-  redis.call('PEXPIRE', K, ttl)
-  redis.call('PEXPIRE', INSIDE, ttl)
+  redis.call('PEXPIRE', INSIDE, ms)
 end
 
 -- held is whether the lease of an entry has not ended.
@@ -36,11 +37,20 @@ local function count()
   return n
 end
 
+-- alien returns a reason to refuse an acquisition if K is a hash that is no lock: not one field with a count, or without an end.
+local function alien()
+  if redis.call('EXISTS', INSIDE) == 1 or redis.call('EXISTS', K) == 0 then return nil end
+  local counts = redis.call('HVALS', K)
+  if #counts == 1 and string.match(counts[1], '^%d+$') and redis.call('PTTL', K) >= 0 then return nil end
+  return 'kind\thash'
+end
+
+-- An entry that is inside already does not join. One that was inside and has ended does: it was resent, and its owner still holds.
 local function join(entry, ttl, arg)
   local most, owner = string.match(arg, '^(%d+):(.*)$')
-  if redis.call('HEXISTS', K, owner) == 0 or redis.call('HEXISTS', INSIDE, entry) == 1 then return false end
+  if redis.call('HEXISTS', K, owner) == 0 or held(entry) then return false, alien() end
   local n = count()
-  if n == 0 then return false end -- another library's
+  if n == 0 then return false, alien() end -- another library's
   if n >= tonumber(most) and most ~= '0' then return false, 'depth\t' .. most end
   hold(entry, ttl)
   redis.call('HSET', K, owner, n + 1)
@@ -51,9 +61,7 @@ local function admit(entry, ttl, arg)
   if redis.call('HLEN', K) > 0 then return join(entry, ttl, arg) end
   redis.call('DEL', INSIDE)
   redis.call('HSET', K, string.match(arg, ':(.*)$'), 1)
-  redis.call('PEXPIRE', K, ttl)
   hold(entry, ttl)
-  redis.call('PEXPIRE', INSIDE, ttl)
   return mint(), '1', true
 end
 
@@ -77,6 +85,7 @@ end
 
 -- cold
 local KIND = 'reentrant'
+local ROOMY = false
 
 local function tidy()
 end

@@ -50,3 +50,4 @@ end
 
 -- cold
 local KIND = 'rwmutex'
+local ROOMY = true -- a writer that is next keeps out readers who could be let in

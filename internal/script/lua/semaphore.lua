@@ -35,6 +35,7 @@ local function leave(owner)
   local token, _, permits = find(owner)
   if not token then return false end
   local _, size = mark()
+  redis.call('ZREM', K, owner) -- first: a server that is out of memory refuses a script whose first write could need some
   give(size, permits)
   drop(owner)
   return 0
@@ -42,6 +43,7 @@ end
 
 -- cold
 local KIND = 'semaphore'
+local ROOMY = true -- who is next may want more permits than are left
 
 -- join lets nobody past the line, and nobody into it who knows another size.
 local function join(_, _, arg)

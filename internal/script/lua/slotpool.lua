@@ -63,6 +63,7 @@ end
 local function leave(owner)
   local token, _, slot = find(owner)
   if not token then return false end
+  redis.call('ZREM', K, owner) -- first: a server that is out of memory refuses a script whose first write could need some
   clear(slot)
   drop(owner)
   return 0
@@ -70,6 +71,7 @@ end
 
 -- cold
 local KIND = 'slotpool'
+local ROOMY = false
 
 -- join lets nobody past the line, and nobody into it who knows another size.
 local function join(_, _, arg)

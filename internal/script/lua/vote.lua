@@ -25,8 +25,12 @@ if not right then
   return {-2, rest[1] == process() and math.max(0, rest[2] - math.floor(now() / 1000)) or 0}
 end
 if ARGV[6] == '1' then leave(owner, '') end
--- Who has no ticket does not overtake. Who has one may try whatever its place: the first in line may not reach the other nodes.
-if (ticket ~= '' or not head()) and enter() then
+-- A caller without a ticket does not overtake. One with a ticket may try whatever its place: the first in line may not reach the other nodes.
+local function waited_for()
+  local first, unfinished = head('')
+  return first or unfinished
+end
+if (ticket ~= '' or not waited_for()) and enter() then
   if redis.call('ZREM', QUEUE, ticket) == 1 and redis.call('EXISTS', QUEUE) == 0 then redis.call('DEL', CLIENTS) end
   return {1, token, got}
 end

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -60,7 +61,8 @@ func runJob(text string) error {
 	}
 	acquire := c.Mutex(j.Name).Lock
 	if j.Kind > 0 {
-		acquire = kindtest.Locks(c, "")[j.Kind].Acquire // its name is that of the kind
+		prefix := strings.TrimSuffix(j.Name, kindtest.Kinds()[j.Kind]) // its name ends in the kind
+		acquire = kindtest.Locks(c, prefix)[j.Kind].Acquire
 	}
 	l, err := acquire(ctx)
 	if err != nil {

@@ -1,0 +1,282 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redlatch/redlatch/internal/handoff"
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// Local handoff. Goroutines of one client that want the same mutex are a group, which waits in the
+// line of all processes as one. Once the mutex is granted, it passes from one goroutine to the next
+// without a word to Redis: owner and deadline stay, and each goroutine has a token of its own,
+// since the acquisition took several.
+//
+// A run goes to the goroutines that were waiting in this process when it began, and to 128 at most.
+// Then the mutex goes back to Redis, and the group to the end of the line. So a waiter in another
+// process is overtaken by no more than that.
+//
+// The group has one turn, which its first goroutine begins with. Exactly one of four ways on
+// happens to each turn:
+//
+//	attach         the acquisition made a lease, which has the turn until it ends
+//	               (goOn; then the lease goes on by handOff or detachLocked)
+//	next acquires  there is no lease, or it has ended: the next goroutine acquires
+//	               (goOn, detachLocked, passOn)
+//	dissolve       the acquisition failed, perhaps for all: each acquires for itself
+//	               (goOn)
+//	passed on      the next goroutine takes the lease over, with the baton
+//	               (handOff, passOn)
+//
+// If none happened to a turn, all that wait would wait for ever. If two happened, two goroutines
+// would have what one acquisition granted, or would ask Redis for it where one should. Only a hook
+// that panics is an exception: its goroutine dissolves the group, whatever has become of its turn.
+// The page of internal/handoff has the picture.
+
+// The queue of internal/handoff, as it is used here.
+type (
+	handoffQueue  = handoff.Queue[leaseTerms, grant]
+	handoffGroup  = handoff.Group[leaseTerms, grant]
+	handoffWaiter = handoff.Waiter[grant]
+	handoffTurn   = handoff.Turn[grant]
+)
+
+// handedOff reports whether the goroutines of a client that wait for the latch hand it on among
+// themselves.
+func (l *latch) handedOff() bool {
+	return l.kind == script.Mutex && l.client.quorum == nil && !l.options.StrictOrder
+}
+
+// lockInGroup is Lock of a latch that is handed off.
+func (a *attempt) lockInGroup(ctx context.Context) (*Lease, error) {
+	g, w := a.client.handoffs.Join(a.keys.State, a.options.terms())
+	switch {
+	case g == nil: // the others' lease would be another than this one
+		return a.run(ctx, true)
+	case w == nil:
+		return a.useTurn(ctx, g, handoffTurn{Way: handoff.Begin})
+	}
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	turn, err := a.awaitTurn(ctx, g, w)
+	switch {
+	case err != nil:
+		return nil, err
+	case turn.Way == handoff.Alone:
+		return a.run(ctx, true)
+	}
+	return a.useTurn(ctx, g, turn)
+}
+
+// awaitTurn waits in the group. On error the attempt has left it. A turn that it was given by then
+// has gone on.
+func (a *attempt) awaitTurn(
+	ctx context.Context, g *handoffGroup, w *handoffWaiter,
+) (handoffTurn, error) {
+	c, waiting := a.client, true
+	defer func() {
+		if waiting { // also when the hook panicked
+			c.withdraw(a.latch, g, w)
+		}
+	}()
+	a.waits()
+	select {
+	case turn := <-w.Turn():
+		waiting = false
+		if c.usable(ctx) == nil {
+			return turn, nil
+		}
+		c.passOn(a.latch, g, turn) // it gives up all the same
+	case <-ctx.Done():
+	case <-c.closing.Done():
+	}
+	return handoffTurn{}, a.withoutTurn(ctx, g)
+}
+
+// withoutTurn returns the error of an attempt whose wait in the group ended before its turn came.
+func (a *attempt) withoutTurn(ctx context.Context, g *handoffGroup) error {
+	a.answered = g.Answered()
+	err := a.client.usable(ctx)
+	if !a.answered && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return a.asTaken(ctx, a.failed("wait for", err))
+}
+
+// useTurn acquires the latch with the turn of the group, and lets the turn go on.
+func (a *attempt) useTurn(ctx context.Context, g *handoffGroup, turn handoffTurn) (*Lease, error) {
+	wentOn := false
+	defer func() {
+		if !wentOn { // a hook panicked, and those of the goroutines that wait may be about to, too
+			a.client.handoffs.Dissolve(g)
+		}
+	}()
+	lease, err := a.takeOver(ctx, g, turn)
+	a.goOn(ctx, g, lease, err)
+	wentOn = true
+	return lease, err
+}
+
+// takeOver returns the lease that this turn is for: the one that was passed on, or a new one if
+// there is none or it has run out.
+func (a *attempt) takeOver(ctx context.Context, g *handoffGroup, turn handoffTurn) (*Lease, error) {
+	if turn.Way == handoff.Take {
+		lease, err := a.begin(ctx, *turn.Baton)
+		if !errors.Is(err, errTooLate) {
+			return lease, err
+		}
+		a.owner = a.client.owner()
+	}
+	return a.acquireForGroup(ctx, g, turn)
+}
+
+// acquireForGroup acquires the latch from Redis, with tokens for the goroutines that wait still.
+// The one that began the group leaves them out: it has just found that no other was there.
+func (a *attempt) acquireForGroup(
+	ctx context.Context, g *handoffGroup, turn handoffTurn,
+) (*Lease, error) {
+	a.group, a.arrival = g, turn.Arrival
+	if turn.Way != handoff.Begin {
+		if others := a.client.handoffs.Others(g); others > 0 {
+			a.latch = a.asking(strconv.Itoa(1 + others))
+		}
+	}
+	return a.run(ctx, true)
+}
+
+// spare returns how many tokens an acquisition took for others.
+func (l *latch) spare() int {
+	if l.arg == "" || l.kind != script.Mutex {
+		return 0
+	}
+	n, _ := strconv.Atoi(l.arg)
+	return n - 1
+}
+
+// goOn lets the turn go on after an acquisition that ended with this lease or error.
+func (a *attempt) goOn(ctx context.Context, g *handoffGroup, lease *Lease, err error) {
+	switch wayOn(err, ctx.Err() != nil) {
+	case attachLease:
+		lease.attach(g)
+	case nextAcquires:
+		a.client.handoffs.Next(g, a.arrival)
+	case dissolveGroup:
+		a.client.handoffs.Dissolve(g)
+	}
+}
+
+// onward is how a turn goes on after an acquisition.
+type onward uint8
+
+const (
+	attachLease onward = iota
+	nextAcquires
+	dissolveGroup
+)
+
+// wayOn returns how a turn goes on after an acquisition that ended with this error, under a context
+// that is done or not. An error of this goroutine alone lets the next one try. Any other may be the
+// same for all: they find out at the same time, not one after the other.
+func wayOn(err error, done bool) onward {
+	switch {
+	case err == nil:
+		return attachLease
+	case done || errors.Is(err, ErrTaken) || cutShort(err):
+		return nextAcquires
+	}
+	return dissolveGroup
+}
+
+// cutShort reports whether an acquisition ended since its own time was over, and for no other
+// reason.
+func cutShort(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrUnreachable)
+}
+
+// attach gives the turn to the lease: when it ends, it is passed on to the goroutines that are
+// waiting now, or the next one acquires.
+func (l *Lease) attach(g *handoffGroup) {
+	l.mu.Lock()
+	others, revoked := l.latch.client.handoffs.Look(g, l.owner)
+	l.spare = min(l.spare, others)
+	l.group = g
+	var events []Event
+	switch {
+	case l.state > inJeopardy: // so soon
+		l.detachLocked()
+	case revoked: // before there was a lease that could be told
+		events = l.doubt()
+	}
+	l.unlock(events...)
+}
+
+// detachLocked takes the turn from a lease that has ended and was not passed on: the next goroutine
+// acquires. The caller holds l.mu.
+func (l *Lease) detachLocked() {
+	if l.group != nil {
+		l.latch.client.handoffs.Next(l.group, 0)
+		l.group = nil
+	}
+}
+
+// handOff passes a lease that has just been given up, and was in this state before, on to the next
+// goroutine of its group. It reports false if the lease has to go back to Redis instead. The turn
+// then stays with the lease.
+func (l *Lease) handOff(was leaseState) bool {
+	c := l.latch.client
+	l.mu.Lock()
+	due := !c.now().Time().Before(l.extendAt)
+	var next *handoffWaiter
+	if l.group != nil && fitToPass(was, l.spare, due, c.closing.Err() != nil) {
+		next = c.handoffs.Pop(l.group, l.owner)
+	}
+	if next == nil {
+		l.mu.Unlock()
+		return false
+	}
+	defer next.HandOver(l.batonLocked()) // after the hook was told of the release
+	l.state, l.group = released, nil
+	l.unlock(Event{Kind: EventRelease, Held: c.now().Since(l.acquired)})
+	return true
+}
+
+// fitToPass reports whether a lease can be passed on as it is: it was held without doubt, there is
+// a token for the next goroutine, no extend is due and the client is not closing. Any other goes
+// back to Redis, which finds out whether it is still ours.
+func fitToPass(was leaseState, spare int, due, closing bool) bool {
+	return was == held && spare != 0 && !due && !closing
+}
+
+// batonLocked returns the grant of the next goroutine that has the lease. The caller holds l.mu.
+func (l *Lease) batonLocked() *grant {
+	return &grant{
+		owner: l.owner, token: l.token + 1, spare: l.spare - 1,
+		anchor: l.anchor, ttl: l.ttl, resent: l.resent, ticket: l.ticket, passed: true,
+	}
+}
+
+// withdraw takes a waiter out of its group. If it was given a turn at this moment, the turn goes
+// on.
+func (c *Client) withdraw(l *latch, g *handoffGroup, w *handoffWaiter) {
+	if !c.handoffs.Withdraw(g, w) {
+		c.passOn(l, g, <-w.Turn())
+	}
+}
+
+// passOn lets a turn go on that was given to a goroutine which does not want it any more.
+func (c *Client) passOn(l *latch, g *handoffGroup, turn handoffTurn) {
+	switch turn.Way {
+	case handoff.Acquire:
+		c.handoffs.Next(g, turn.Arrival)
+	case handoff.Take:
+		if next := c.handoffs.Pop(g, turn.Baton.owner); next != nil {
+			next.HandOver(turn.Baton)
+			return
+		}
+		c.abandon(l, turn.Baton.owner, turn.Baton.ticket)
+		c.handoffs.Next(g, 0)
+	}
+}

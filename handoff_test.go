@@ -1,0 +1,93 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"unsafe"
+)
+
+// TestWayOn: an acquisition ends, and the goroutines that wait for the same mutex go on. The end of
+// one goroutine's time must not send all of them to Redis, and an outage must not be found out by
+// one after the other.
+func TestWayOn(t *testing.T) {
+	t.Parallel()
+	outage := fmt.Errorf("%w: %w", ErrUnreachable, context.DeadlineExceeded)
+	for _, c := range []struct {
+		err  error
+		done bool
+		want onward
+	}{
+		{nil, false, attachLease},
+		{nil, true, attachLease}, // the lease exists, and ends like any other
+		{ErrTaken, false, nextAcquires},
+		{context.DeadlineExceeded, false, nextAcquires},
+		{context.Canceled, true, nextAcquires},
+		{outage, true, nextAcquires},
+		{outage, false, dissolveGroup},
+		{ErrUnreachable, false, dissolveGroup},
+		{ErrNotReplicated, false, dissolveGroup},
+		{ErrClosed, false, dissolveGroup},
+		{errors.New("ERR"), false, dissolveGroup},
+	} {
+		if got := wayOn(c.err, c.done); got != c.want {
+			t.Errorf("wayOn(%v, %v) = %v, want %v", c.err, c.done, got, c.want)
+		}
+	}
+}
+
+// TestFitToPass: a lease that may be lost must not be passed on, since Redis alone knows; nor one
+// without a token for the next goroutine.
+func TestFitToPass(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		was          leaseState
+		spare        int
+		due, closing bool
+		want         bool
+	}{
+		{held, 1, false, false, true},
+		{held, 127, false, false, true},
+		{held, 0, false, false, false},
+		{held, 1, true, false, false},
+		{held, 1, false, true, false},
+		{inJeopardy, 1, false, false, false},
+		{ended, 1, false, false, false},
+	} {
+		if got := fitToPass(c.was, c.spare, c.due, c.closing); got != c.want {
+			t.Errorf("%+v: fitToPass returns %v", c, got)
+		}
+	}
+}
+
+// TestTermsTellLeasesApart: a goroutine must not take over a lease that differs from its own in any
+// option, also in one that is added some day. How long it waited makes no difference, and where
+// StrictOrder is set no lease is taken over.
+func TestTermsTellLeasesApart(t *testing.T) {
+	t.Parallel()
+	same := map[string]bool{"MaxWait": true, "StrictOrder": true}
+	all := reflect.TypeFor[LeaseOptions]()
+	for i := range all.NumField() {
+		var o LeaseOptions
+		field, name := reflect.ValueOf(&o).Elem().Field(i), all.Field(i).Name
+		if field.Kind() == reflect.Bool {
+			field.SetBool(true)
+		} else {
+			field.SetInt(1)
+		}
+		if got := o.terms() == (LeaseOptions{}).terms(); got != same[name] {
+			t.Errorf("with another %s the terms are the same: %v, want %v", name, got, same[name])
+		}
+	}
+}
+
+// TestGroupIsSmall: each lease of a mutex has a group, also where no other goroutine wants it, and
+// there may be 100,000 leases.
+func TestGroupIsSmall(t *testing.T) {
+	t.Parallel()
+	if size := unsafe.Sizeof(handoffGroup{}); size > 64 {
+		t.Errorf("a group takes %d bytes, want 64 at most", size)
+	}
+}

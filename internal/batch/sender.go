@@ -1,0 +1,265 @@
+package batch
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/clock"
+)
+
+// How many requests leave by themselves: as many as make up for the cost of a batch, in which
+// client and server take turns.
+const (
+	maxDirect          = 2
+	maxDirectPipelined = 16 // where they cost no more system calls than a batch
+)
+
+// maxInFlight is how many requests are under way together. They share a time limit. Without a
+// bound, a burst would exceed it on a server that works: no answer would count then, and all
+// requests would be sent again.
+const maxInFlight = 2048
+
+// Sender sends requests to one server. It is safe for concurrent use.
+type Sender struct {
+	conn      conn.Conn
+	clock     clock.Clock
+	timeout   time.Duration // of a batch
+	maxDirect int
+	calls     sync.Pool // of *call; not one for all Senders, since channels stay in a synctest bubble
+
+	mu       sync.Mutex // guards the fields below
+	active   int        // direct requests and flushes
+	inFlight int        // requests that are under way together
+	queue    []*call    // for the next flush, or the present one as soon as fewer are in flight
+	idle     *sync.Cond // signals that active is 0 and the queue empty
+}
+
+// Outcome is the result of one request.
+type Outcome struct {
+	conn.Result
+	Sent   clock.Reading // before the request left that was answered; deadlines count from here
+	Resent bool          // an earlier request for the same call may have taken place
+}
+
+// call is a request in the queue, and then its outcome.
+type call struct {
+	request conn.Call
+	Outcome
+	ready     chan struct{} // with room for one
+	cancelled bool          // its goroutine has left; guarded by the Sender's mu
+}
+
+// New returns a Sender over a connection. A batch that gets no answer ends after the timeout.
+func New(over conn.Conn, now clock.Clock, timeout time.Duration) *Sender {
+	s := &Sender{conn: over, clock: now, timeout: timeout, maxDirect: maxDirect}
+	if over.Target().Pipelined {
+		s.maxDirect = maxDirectPipelined
+	}
+	s.calls.New = func() any { return &call{ready: make(chan struct{}, 1)} }
+	s.idle = sync.NewCond(&s.mu)
+	return s
+}
+
+// Direct sends one request by itself. It returns when the request is answered, the limit has passed
+// or ctx is done.
+func Direct(
+	ctx context.Context, over conn.Conn, now clock.Clock, request conn.Call, limit time.Duration,
+) Outcome {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	sent := now()
+	return Outcome{Result: over.Eval(ctx, request)[0], Sent: sent}
+}
+
+// Do sends one request, alone or together with others. It returns when the request is answered, the
+// limit has passed or ctx is done. A request that leaves together with others also ends with the
+// timeout of its batch.
+func (s *Sender) Do(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
+	queued := s.admit(request)
+	if queued == nil {
+		defer s.done()
+		return Direct(ctx, s.conn, s.clock, request, limit)
+	}
+	if limit < s.timeout {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	return s.await(ctx, queued)
+}
+
+// SendAll sends the calls in one pipeline at once, whatever else is under way. It returns when all
+// are answered or ctx is done, with one outcome for each call, in order.
+func (s *Sender) SendAll(ctx context.Context, calls []conn.Call) []Outcome {
+	outcomes, undecided := s.send(ctx, calls)
+	s.resend(ctx, calls, undecided, outcomes)
+	return outcomes
+}
+
+// Wait returns when no request of Do is under way, not even one whose caller has gone.
+func (s *Sender) Wait() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.active > 0 || len(s.queue) > 0 {
+		s.idle.Wait()
+	}
+}
+
+// admit returns nil if the request may leave by itself. The caller ends it by done. Otherwise admit
+// puts the request into the queue and returns its call there. The first one starts a flush.
+func (s *Sender) admit(request conn.Call) (queued *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active < s.maxDirect {
+		s.active++
+		return nil
+	}
+	queued = s.calls.Get().(*call)
+	queued.request = request
+	s.queue = append(s.queue, queued)
+	if len(s.queue) == 1 {
+		s.active++
+		go s.flush() // ends with the timeouts of its batches
+	}
+	return queued
+}
+
+// done ends a direct request or a flush.
+func (s *Sender) done() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active--; s.active == 0 && len(s.queue) == 0 {
+		s.idle.Broadcast()
+	}
+}
+
+// await returns the outcome of a call in the queue, or ctx's error.
+func (s *Sender) await(ctx context.Context, c *call) Outcome {
+	select {
+	case <-c.ready:
+		outcome := c.Outcome
+		*c = call{ready: c.ready}
+		s.calls.Put(c)
+		return outcome
+	case <-ctx.Done():
+		s.cancel(c)
+		return Outcome{Result: conn.Result{Err: ctx.Err()}, Sent: s.clock()}
+	}
+}
+
+// cancel has the next flush leave out a call. Until then the call stays in the queue: of a crowd
+// that gives up, each goroutine would have to search it.
+func (s *Sender) cancel(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.cancelled = true
+}
+
+// flush sends the queue, batch after batch. It lets every goroutine that can run join the queue
+// first.
+func (s *Sender) flush() {
+	runtime.Gosched()
+	defer s.done()
+	for batch := s.take(); len(batch) > 0; batch = s.take() {
+		answered := s.deliver(batch)
+		s.landed(len(batch))
+		if !answered {
+			s.failQueue()
+		}
+	}
+}
+
+// take removes from the queue the calls that may leave now. It returns none if maxInFlight are in
+// flight: the flushes that sent them take the rest of the queue afterwards.
+func (s *Sender) take() (batch []*call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for ; n < len(s.queue) && s.inFlight+len(batch) < maxInFlight; n++ {
+		if c := s.queue[n]; !c.cancelled {
+			batch = append(batch, c)
+		}
+	}
+	if s.queue = s.queue[n:]; len(s.queue) == 0 {
+		s.queue = nil
+	}
+	s.inFlight += len(batch)
+	return batch
+}
+
+// landed makes room for n more requests in flight.
+func (s *Sender) landed(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight -= n
+}
+
+// failQueue ends all calls in the queue, since a batch got no answer in its time. They would find
+// out one batch after the other, later than their callers allow. Their callers resend them instead.
+func (s *Sender) failQueue() {
+	now := s.clock()
+	s.mu.Lock()
+	queue := s.queue
+	s.queue = nil
+	s.mu.Unlock()
+	for _, c := range queue {
+		c.Outcome = Outcome{Result: conn.Result{Err: context.DeadlineExceeded}, Sent: now}
+		c.ready <- struct{}{}
+	}
+}
+
+// deliver sends a batch and hands out the outcomes. It reports false if the time was over before
+// there was any reply.
+func (s *Sender) deliver(batch []*call) (answered bool) {
+	requests := make([]conn.Call, len(batch))
+	for i, c := range batch {
+		requests[i] = c.request
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	outcomes, undecided := s.send(ctx, requests)
+	s.resend(ctx, requests, s.wanted(batch, undecided), outcomes)
+	answered = ctx.Err() == nil ||
+		slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Err == nil })
+	for i, c := range batch {
+		c.Outcome = outcomes[i]
+		c.ready <- struct{}{}
+	}
+	return answered
+}
+
+// wanted returns the undecided calls of a batch that are not cancelled. A caller that has given up
+// may have released its lock already, and a request sent after that would take it again.
+func (s *Sender) wanted(batch []*call, undecided []int) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(undecided, func(i int) bool { return batch[i].cancelled })
+}
+
+// send sends one pipeline for all calls. It returns their outcomes, and which calls are undecided.
+func (s *Sender) send(
+	ctx context.Context, calls []conn.Call,
+) (outcomes []Outcome, undecided []int) {
+	sent := s.clock()
+	p := newPlan(calls)
+	return p.decode(s.conn.Eval(ctx, p.pipeline...), sent)
+}
+
+// resend sends the undecided calls by themselves, in one pipeline, and puts their results into
+// outcomes.
+func (s *Sender) resend(
+	ctx context.Context, calls []conn.Call, undecided []int, outcomes []Outcome,
+) {
+	if len(undecided) == 0 {
+		return
+	}
+	again, sent := pick(calls, undecided), s.clock()
+	for i, r := range s.conn.Eval(ctx, again...) {
+		o := &outcomes[undecided[i]] // Resent stays as the bundle left it
+		o.Result, o.Sent = r, sent
+	}
+}

@@ -1,0 +1,17 @@
+// Package cleanup releases, in the background, owners that Redis may know and that no goroutine uses: of acquisitions that failed or were
+// given up, and of leases whose release got no answer.
+//
+//	              Add
+//	               |
+//	               v
+//	+----------> queue ---- due ----> release, in batches for each node
+//	|                                        |
+//	| a while later                          +-- it was inside ----------> look again if a copy of its request
+//	|                                        |                             may be on its way still, or done
+//	+---- look again <-----------------------+-- it was not inside ------> look again, or done if it is the
+//	                                         |                             second time in a row
+//	                                         +-- no answer, or refused --> look again, until it is gone by itself
+//
+// An outage in which every attempt leaves an owner behind costs no more than a batch now and then. Once a batch gets no answer at all, the
+// others for that node wait for the next time.
+package cleanup

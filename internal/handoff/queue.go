@@ -1,0 +1,207 @@
+package handoff
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// maxRun is how many goroutines in a row have a mutex before it goes back to Redis.
+const maxRun = 128
+
+// Queue holds the groups of one client. The zero value is ready for use, and safe for concurrent
+// use.
+//
+// O is what must be equal for goroutines to be in one group. B is the baton: what a goroutine has
+// to know of a mutex that is passed on.
+type Queue[O comparable, B any] struct {
+	mu      sync.Mutex              // guards what is below, and the waiters of all groups
+	groups  map[string]*Group[O, B] // by the key of the mutex
+	revoked owners                  // whose mutex was taken by force, while there are groups
+}
+
+// Group is the goroutines of one client that want the same mutex. It is small, since each lease of
+// a mutex has one: the waiters are linked with each other, in a ring.
+type Group[O comparable, B any] struct {
+	key      string
+	options  O
+	first    *Waiter[B] // of those that wait, as they came; before it in the ring is the last
+	waiting  int32
+	answered atomic.Bool // not guarded
+}
+
+// Waiter is a goroutine that waits for the turn of its group.
+type Waiter[B any] struct {
+	turn           chan Turn[B] // with room for one
+	previous, next *Waiter[B]   // in the ring; nil once it was taken out
+}
+
+// Way says how a goroutine comes to have the mutex.
+type Way uint8
+
+const (
+	Begin   Way = iota // it begins the group, and acquires the mutex
+	Acquire            // it acquires the mutex, since the goroutine before it had none to pass on
+	Take               // it takes the mutex over, as the baton says
+	Alone              // it acquires the mutex for itself: the group has ended, and has no turn
+)
+
+// Turn is what a waiter is told.
+type Turn[B any] struct {
+	Way     Way
+	Baton   *B    // to Take
+	Arrival int64 // to Acquire: the place in Redis of a goroutine that gave up; 0 for a new one
+}
+
+// MarkAnswered notes that Redis has said how things stand with the mutex: it is taken, or granted.
+func (g *Group[O, B]) MarkAnswered() { g.answered.Store(true) }
+
+// Answered reports whether Redis has said anything of the mutex to this group.
+func (g *Group[O, B]) Answered() bool { return g.answered.Load() }
+
+// Turn returns the channel on which the waiter is told its turn, once.
+func (w *Waiter[B]) Turn() <-chan Turn[B] { return w.turn }
+
+// HandOver passes the mutex on to a waiter that [Queue.Pop] returned.
+func (w *Waiter[B]) HandOver(baton *B) { w.turn <- Turn[B]{Way: Take, Baton: baton} }
+
+// Join enters the group of the mutex with this key. The first goroutine begins a group: w is nil,
+// and the goroutine has the turn. If the group has other options, Join returns nil for both, and
+// the caller acquires the mutex without a group.
+func (q *Queue[O, B]) Join(key string, options O) (g *Group[O, B], w *Waiter[B]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	g = q.groups[key]
+	switch {
+	case g == nil:
+		return q.beginLocked(key, options), nil
+	case g.options != options:
+		return nil, nil
+	}
+	w = &Waiter[B]{turn: make(chan Turn[B], 1)}
+	g.pushLocked(w)
+	return g, w
+}
+
+// Others returns how many goroutines wait, as far as one run goes.
+func (q *Queue[O, B]) Others(g *Group[O, B]) int {
+	others, _ := q.Look(g, "")
+	return others
+}
+
+// Look returns how many goroutines wait, as far as one run goes, and whether the mutex was taken
+// from this owner by force.
+func (q *Queue[O, B]) Look(g *Group[O, B], owner string) (others int, revoked bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return min(int(g.waiting), maxRun-1), q.revoked.has(owner)
+}
+
+// Revoke notes that a mutex was taken from this owner by force. It may be the owner of any group,
+// also one that Redis has just let in and that has no lease yet.
+func (q *Queue[O, B]) Revoke(owner string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.groups) > 0 {
+		q.revoked.add(owner)
+	}
+}
+
+// Withdraw takes a waiter out of the queue. It reports false if the waiter is no longer there: then
+// its turn is on the channel, or about to be, and the caller has to receive it and let it go on.
+func (q *Queue[O, B]) Withdraw(g *Group[O, B], w *Waiter[B]) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.next == nil {
+		return false
+	}
+	g.removeLocked(w)
+	return true
+}
+
+// Pop takes the first waiter out of the queue for a mutex that this owner has. The caller has to
+// call HandOver. Pop returns nil if no goroutine waits, or if the mutex was taken from the owner by
+// force: there is nothing to pass on then.
+func (q *Queue[O, B]) Pop(g *Group[O, B], owner string) *Waiter[B] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if g.first == nil || q.revoked.has(owner) {
+		return nil
+	}
+	return g.popLocked()
+}
+
+// Next has the first waiter acquire the mutex from Redis, at this place in its line. Without a
+// waiter, the group ends.
+func (q *Queue[O, B]) Next(g *Group[O, B], arrival int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if g.first == nil {
+		q.endLocked(g)
+		return
+	}
+	g.popLocked().turn <- Turn[B]{Way: Acquire, Arrival: arrival}
+}
+
+// Dissolve ends the group: all waiters acquire the mutex for themselves. It does nothing if the
+// group has ended.
+func (q *Queue[O, B]) Dissolve(g *Group[O, B]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.endLocked(g)
+	for g.first != nil {
+		g.popLocked().turn <- Turn[B]{Way: Alone}
+	}
+}
+
+// beginLocked adds a group.
+func (q *Queue[O, B]) beginLocked(key string, options O) *Group[O, B] {
+	if q.groups == nil {
+		q.groups = make(map[string]*Group[O, B])
+	}
+	g := &Group[O, B]{key: key, options: options}
+	q.groups[key] = g
+	return g
+}
+
+// endLocked removes a group, so that the next goroutine that wants the mutex begins a new one.
+func (q *Queue[O, B]) endLocked(g *Group[O, B]) {
+	if q.groups[g.key] == g { // a group that was dissolved may have a successor
+		delete(q.groups, g.key)
+	}
+	if len(q.groups) == 0 {
+		q.revoked = owners{}
+	}
+}
+
+// pushLocked adds a waiter at the end. The caller holds the mu of the queue.
+func (g *Group[O, B]) pushLocked(w *Waiter[B]) {
+	g.waiting++
+	if g.first == nil {
+		g.first, w.previous, w.next = w, w, w
+		return
+	}
+	last := g.first.previous
+	w.previous, w.next = last, g.first
+	last.next, g.first.previous = w, w
+}
+
+// popLocked takes the first waiter out. The caller holds the mu of the queue.
+func (g *Group[O, B]) popLocked() *Waiter[B] {
+	w := g.first
+	g.removeLocked(w)
+	return w
+}
+
+// removeLocked takes a waiter out, wherever it is in the ring. The caller holds the mu of the
+// queue.
+func (g *Group[O, B]) removeLocked(w *Waiter[B]) {
+	g.waiting--
+	switch {
+	case w.next == w:
+		g.first = nil
+	case g.first == w:
+		g.first = w.next
+	}
+	w.previous.next, w.next.previous = w.next, w.previous
+	w.previous, w.next = nil, nil
+}

@@ -1,0 +1,61 @@
+// Package quorum makes one thing of several independent Redis servers, its nodes: what a majority
+// of them says counts. A node may vote only while it cannot have forgotten anything:
+//
+//	                   the server is restarted, or its keys are deleted
+//	+---------+                                               +-----------------+
+//	|  votes  | --------------------------------------------> |     forgot      | <-- a new node
+//	+---------+                                               +-----------------+
+//	     ^                                                             |
+//	     | it counts on from the                a client asked all nodes: the
+//	     | largest number of the others         probation is the longest time
+//	     |                                      that a vote of any node binds it
+//	     |                                                             |
+//	     |   +------------------------+                                v
+//	     |   | a client asks the      |     the time is over   +----------------+
+//	     +---| others what they know: | <--------------------- |  on probation  |
+//	         | a majority of them     |                        +----------------+
+//	         | votes, or all answer   |
+//	         +------------------------+
+//
+//	All nodes answered, and none ever voted: the quorum is new, and the probation takes no time.
+//
+// [Epochs] takes the nodes through these states, whenever an acquisition meets a node without a
+// vote. [Conn] sends a call to all nodes, and returns what a majority answered. [Tally] counts
+// the votes of one round of an acquisition.
+//
+// # Why a probation
+//
+// The right to vote belongs to one run of the server process, and is kept in Redis. A process
+// that finds the right of another run, or none, does not know what it has forgotten. If it voted
+// at once it could let a second owner in: one node is enough to turn a majority that another
+// owner has into one that a new owner has. After the probation, everything that it forgot is
+// over: leases have expired, and acquisitions that counted on its vote have come to an end.
+//
+// # Why the others are asked after it, and not before
+//
+// The node may have voted for an acquisition that goes on. Let A, B and C be the nodes, all of
+// which know 7 as the last number of a lock:
+//
+//   - B lets X in with number 8, and restarts with its data from before. X's request to A is still
+//     on its way.
+//   - If A and C were asked now, they would say 7, and B would count on from there.
+//   - A lets X in with number 8. A majority gave 8, so that is the token of X. X releases.
+//   - B's probation is over, and it votes: it lets Y in with number 8. So does C, which has never
+//     heard of X. A majority gave 8, so that is the token of Y, too.
+//
+// When the probation is over, so is the acquisition of X: either A knows 8, and says so, or X
+// never got a token. spec/quorum.pml has both rules, and finds such a run if one of them is left
+// out.
+//
+// # Why nodes of a new quorum need none
+//
+// None of them ever voted, so none has anything to forget. All of them must have answered, since
+// one that did not may know better. And the probation of all must have begun before the first
+// gets the right, so that a node which then says that it never voted has forgotten that it did.
+//
+// # If too many forgot
+//
+// If fewer than a majority of the other nodes vote, more was forgotten than a quorum stands, and
+// the largest token may be known to none of them. Then all nodes must answer, and their clocks
+// count as numbers: that of a new name is not below the clock of the node that gave it.
+package quorum

@@ -1,0 +1,56 @@
+package script
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Message is what a script published to a client.
+type Message struct {
+	Verb      Verb
+	Owner     string        // that it is about; of a free, the waiter
+	Token     int64         // of a grant
+	Got       string        // of a grant; as in [Standing]
+	Remaining time.Duration // of a first: until a lease inside may run out
+}
+
+// Verb says what a message means.
+type Verb string
+
+const (
+	MessageGrant  Verb = "grant"  // token, got, owner: the owner is inside
+	MessageFirst  Verb = "first"  // ms, owner: the waiter is the first in line now
+	MessageRevoke Verb = "revoke" // owner: its lease was taken by force
+	MessageFree   Verb = "free"   // waiter: a node of a quorum has room
+)
+
+// ParseMessage reads a message, the fields of which are separated by tabs. A text that is none gives the zero value.
+func ParseMessage(text string) Message {
+	verb, rest, _ := strings.Cut(text, "\t")
+	m := Message{Verb: Verb(verb), Owner: rest}
+	switch m.Verb {
+	case MessageRevoke, MessageFree:
+		return m
+	case MessageFirst:
+		ms, owner, _ := strings.Cut(rest, "\t")
+		n, err := strconv.ParseInt(ms, 10, 64)
+		if err != nil {
+			return Message{}
+		}
+		m.Owner, m.Remaining = owner, time.Duration(n)*time.Millisecond
+		return m
+	case MessageGrant:
+		field := strings.SplitN(rest, "\t", 3)
+		if len(field) != 3 {
+			return Message{}
+		}
+		token, err := strconv.ParseInt(field[0], 10, 64)
+		if err != nil {
+			return Message{}
+		}
+		m.Token, m.Got, m.Owner = token, field[1], field[2]
+		return m
+	}
+	return Message{}
+}

@@ -1,0 +1,28 @@
+package script
+
+import (
+	"strconv"
+	"strings"
+)
+
+// prefix begins the owners of redlatch, and tells them from those of other libraries, which do not hand over; kinds in Lua know it, too.
+const prefix = "rl-"
+
+// Window is the member of a job's key that is no owner: its window is not over.
+const Window = "window"
+
+// Owner returns the owner of a client's n-th acquisition.
+func Owner(client string, n uint64) string { return prefix + client + "-" + strconv.FormatUint(n, 36) }
+
+// OwnerClient returns the client that an owner is of, and whether it is one of redlatch's.
+func OwnerClient(owner string) (client string, ok bool) {
+	rest, ok := strings.CutPrefix(owner, prefix)
+	if !ok {
+		return "", false
+	}
+	client, _, _ = strings.Cut(rest, "-")
+	return client, true
+}
+
+// HandsOver reports whether the release of an owner lets in the waiter that is next.
+func HandsOver(owner string) bool { return strings.HasPrefix(owner, prefix) || owner == Window }

@@ -1,0 +1,155 @@
+package redlatchrueidis
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// dialFunc is how rueidis has connections made.
+type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
+
+// silence closes connections that died without a word: a NAT that forgot them, a host without power. Rueidis itself finds out by a
+// ping, which takes twice the KeepAlive and the ConnWriteTimeout, and sends all that is resent until then into the same hole.
+//
+// A server that is slow looks the same, and then a new connection is no help. So there is one for each address in a ConnWriteTimeout
+// at most; and nothing is lost by it, since the requests that are cut off had been given up.
+type silence struct {
+	limit time.Duration // how long a connection may leave a request unanswered
+	pause time.Duration // between two drops at one address
+
+	mu      sync.Mutex
+	open    map[*heard]struct{}
+	dropped map[string]time.Duration // by address, on the clock of elapsed
+}
+
+// listenIn has the connections of these options watched. Their ConnWriteTimeout must be set.
+func listenIn(o *rueidis.ClientOption) *silence {
+	s := &silence{
+		limit: o.ConnWriteTimeout / 4, pause: o.ConnWriteTimeout,
+		open: make(map[*heard]struct{}), dropped: make(map[string]time.Duration),
+	}
+	dial := dialing(o)
+	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		c, err := dial(ctx, addr, d, t)
+		if err != nil {
+			return nil, err
+		}
+		return s.watch(addr, c), nil
+	}
+	return s
+}
+
+// dialing returns what rueidis would dial with by itself.
+func dialing(o *rueidis.ClientOption) dialFunc {
+	switch {
+	case o.DialCtxFn != nil:
+		return o.DialCtxFn
+	case o.DialFn != nil: // deprecated, and still heeded by rueidis
+		dial := o.DialFn
+		return func(_ context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+			return dial(addr, d, t)
+		}
+	}
+	return func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		if t != nil {
+			return (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", addr)
+		}
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}
+
+func (s *silence) watch(addr string, c net.Conn) *heard {
+	h := &heard{Conn: c, addr: addr, silence: s}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[h] = struct{}{}
+	return h
+}
+
+func (s *silence) forget(h *heard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, h)
+}
+
+// drop closes the connections that have not answered for too long. It is called when a request was given up. Rueidis then fails all
+// that waits for them, and dials anew for the next request.
+func (s *silence) drop() {
+	for _, h := range s.silent() {
+		h.cut()
+	}
+}
+
+func (s *silence) silent() []*heard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := elapsed()
+	var all []*heard
+	for h := range s.open {
+		if asked := time.Duration(h.asked.Load()); asked != 0 && now-asked >= s.limit && s.may(h.addr, now) {
+			all = append(all, h)
+		}
+	}
+	for _, h := range all {
+		s.dropped[h.addr] = now
+	}
+	return all
+}
+
+// may reports whether connections to addr may be dropped again. The caller holds s.mu.
+func (s *silence) may(addr string, now time.Duration) bool {
+	last, ok := s.dropped[addr]
+	return !ok || now-last >= s.pause
+}
+
+// heard is a connection that knows how long it has been silent.
+type heard struct {
+	net.Conn
+	addr    string
+	silence *silence
+	asked   atomic.Int64 // when the first bytes were sent after which none came, on the clock of elapsed; 0 if some came
+}
+
+// Write implements [net.Conn].
+func (h *heard) Write(p []byte) (int, error) {
+	if h.asked.Load() == 0 {
+		h.asked.CompareAndSwap(0, int64(elapsed()))
+	}
+	return h.Conn.Write(p)
+}
+
+// Read implements [net.Conn].
+func (h *heard) Read(p []byte) (int, error) {
+	n, err := h.Conn.Read(p)
+	if n > 0 {
+		h.asked.Store(0)
+	}
+	return n, err
+}
+
+// cut closes the connection without a goodbye. That of TLS would wait seconds for a peer that is gone, and the caller with it.
+func (h *heard) cut() {
+	h.silence.forget(h)
+	if t, ok := h.Conn.(*tls.Conn); ok {
+		_ = t.NetConn().Close()
+		return
+	}
+	_ = h.Conn.Close()
+}
+
+// Close implements [net.Conn].
+func (h *heard) Close() error {
+	h.silence.forget(h)
+	return h.Conn.Close()
+}
+
+var began = time.Now()
+
+// elapsed is a monotonic clock that is never 0. Unlike a deadline, what it measures may be too short by a suspend.
+func elapsed() time.Duration { return time.Since(began) + 1 }

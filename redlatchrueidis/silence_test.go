@@ -1,0 +1,67 @@
+package redlatchrueidis
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// TestDropOverTLSDoesNotWait: a connection over TLS says goodbye when it is closed, and waits seconds for a peer that takes nothing any more.
+// The caller of drop has a lease to extend.
+func TestDropOverTLSDoesNotWait(t *testing.T) {
+	t.Parallel()
+	certified := httptest.NewTLSServer(nil) // for its certificate
+	t.Cleanup(certified.Close)
+	near, far := net.Pipe() // without a buffer: what the peer does not read is not written
+	t.Cleanup(func() { _ = far.Close() })
+	trusting := certified.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	trusting.ServerName = "example.com"
+	o := rueidis.ClientOption{
+		ConnWriteTimeout: 40 * time.Millisecond,
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			return tls.Client(near, trusting), nil
+		},
+	}
+	s := listenIn(&o)
+	c, err := o.DialCtxFn(t.Context(), "anywhere", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shaken := make(chan error, 1)
+	go func() {
+		peer := tls.Server(far, &tls.Config{Certificates: certified.TLS.Certificates})
+		err := peer.Handshake()
+		if err == nil {
+			_, err = peer.Read(make([]byte, 4))
+		}
+		shaken <- err
+	}()
+	if _, err := c.Write([]byte("PING")); err != nil {
+		t.Fatalf("Write = %v", err)
+	}
+	if err := <-shaken; err != nil {
+		t.Fatalf("the peer: %v", err)
+	}
+	time.Sleep(s.limit) // now it has been silent for so long
+	dropped := make(chan struct{})
+	go func() {
+		defer close(dropped)
+		s.drop()
+	}()
+	select {
+	case <-dropped:
+	case <-time.After(3 * time.Second): // the goodbye waits for five
+		t.Error("drop waits for the peer")
+		_ = far.Close()
+		<-dropped
+	}
+	if _, err := c.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection is not closed")
+	}
+}

@@ -1,0 +1,197 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// TestObserveKnowsTheProcess: an observer that looks as soon as there is a new leader finds out which process that is.
+func TestObserveKnowsTheProcess(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	leaders := open(t, s.URL(), brisk(lasting)).Election("e").Observe(ctx)
+	for range 20 {
+		c, err := redlatch.Open(t.Context(), s.URL(), brisk(lasting))
+		if err != nil {
+			t.Fatal(err)
+		}
+		term, err := c.Election("e").Campaign(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := receive(t, leaders, "who leads")
+		for p.Token != term.Token() {
+			p = receive(t, leaders, "who leads")
+		}
+		if p.PID != os.Getpid() || p.Host == "" {
+			t.Errorf("the leader is process %d on %q, want %d and this host", p.PID, p.Host, os.Getpid())
+		}
+		release(t, term)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestObserveTellsEveryChange: who observes is told of a leader that is elected, resigns, dies and is forced out.
+func TestObserveTellsEveryChange(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, watcher := open(t, s.URL(), brisk(time.Second)), open(t, s.URL(), brisk(time.Second))
+	ctx, cancel := context.WithCancel(t.Context())
+	leaders := watcher.Election("e").Observe(ctx)
+	want := func(what, value string) redlatch.Party {
+		t.Helper()
+		for {
+			p := receive(t, leaders, what)
+			if p.Detail == value && (p.Owner != "") == (value != "") {
+				return p
+			}
+			t.Logf("%s: passed over %+v", what, p)
+		}
+	}
+	want("nobody yet", "")
+	e := c.Election("e")
+	first, err := e.Campaign(t.Context(), "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := want("the first", "first"); p.Token != first.Token() {
+		t.Errorf("term %d, want %d", p.Token, first.Token())
+	}
+	next := goAcquire(func() (*redlatch.Lease, error) { return e.Campaign(t.Context(), "second") })
+	queued(t, s, "e", 1)
+	if err := e.Resign(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	want("the second", "second")
+	second := await(t, next)
+	if _, err := c.ForceRelease(t.Context(), "e", ""); err != nil {
+		t.Fatal(err)
+	}
+	want("nobody after force", "")
+	wantLost(t, second)
+	dying, err := redlatch.Open(t.Context(), s.URL(), brisk(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dying.Election("e").Campaign(t.Context(), "third"); err != nil {
+		t.Fatal(err)
+	}
+	want("the third", "third")
+	if err := dying.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want("nobody after a death", "")
+	s.Do("CLIENT", "KILL", "TYPE", "pubsub")
+	fourth, err := e.Campaign(t.Context(), "fourth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("the fourth, although the subscription was cut", "fourth")
+	release(t, fourth)
+	cancel()
+	eventually(t, "the channel is closed", func() bool {
+		select {
+		case _, open := <-leaders:
+			return !open
+		default:
+			return false
+		}
+	})
+}
+
+// TestElectionRun: who loses leadership stops and campaigns anew; and it resigns when its work has returned, not when it is told to stop.
+func TestElectionRun(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, admin := open(t, s.URL(), brisk(lasting)), open(t, s.URL(), brisk(lasting))
+	ctx, cancel := context.WithCancel(t.Context())
+	terms, stop := make(chan *redlatch.Lease), make(chan struct{})
+	result := make(chan error, 1)
+	go func() {
+		result <- c.Election("e").Run(ctx, "me", func(ctx context.Context, term *redlatch.Lease) error {
+			terms <- term
+			<-ctx.Done()
+			if context.Cause(ctx) == context.Canceled {
+				<-stop
+			}
+			return errFailed
+		})
+	}()
+	first := receive(t, terms, "the first term")
+	token := first.Token()
+	if _, err := admin.ForceRelease(t.Context(), "e", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Extend of a term that was ended by force = %v, want ErrNotHeld", err)
+	}
+	second := receive(t, terms, "the second term")
+	if second.Token() <= token {
+		t.Errorf("term %d after %d, want more", second.Token(), token)
+	}
+	cancel()
+	<-second.Context().Done()
+	if leader, err := admin.Election("e").Leader(t.Context()); err != nil || leader.Owner != second.Owner() {
+		t.Errorf("Leader while the work goes on = %+v, %v, want the one who works", leader, err)
+	}
+	close(stop)
+	if err := receive(t, result, "Run"); !errors.Is(err, errFailed) {
+		t.Errorf("Run = %v, want the error of the work", err)
+	}
+	free(t, s, "e")
+}
+
+// TestElectionRunReturnsTheErrorOfTheWork: the leader's work fails since it lost another lock. The
+// term is not lost, so Run must return that error, and not call the work again and again.
+func TestElectionRunReturnsTheErrorOfTheWork(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), brisk(lasting))
+	runs := 0
+	err := c.Election("e").Run(within(t, patience), "me", func(ctx context.Context, term *redlatch.Lease) error {
+		if runs++; runs > 1 {
+			return errFailed
+		}
+		inner := lock(t, c.Mutex("inner"))
+		s.Do("DEL", stateKey("inner"))
+		err := inner.Extend(ctx)
+		if !term.Held() {
+			t.Errorf("the term is lost: %v", term.Err())
+		}
+		return fmt.Errorf("step 3: %w", err)
+	})
+	if lost := (*redlatch.LostError)(nil); runs != 1 || !errors.As(err, &lost) || lost.Name != "inner" {
+		t.Errorf("Run = %v after %d calls of the work, want the LostError of inner after 1", err, runs)
+	}
+	free(t, s, "e")
+}
+
+// TestElectionRunDoesNotSpin: every term is lost as soon as it begins, as on a server that evicts its
+// keys. Run campaigns anew, and must not do so in a hot loop.
+func TestElectionRunDoesNotSpin(t *testing.T) {
+	t.Parallel()
+	const most = 20 // pauses of 10, 20, 40, 80, 160 and then 250ms at least: more than 3s
+	s := redistest.Start(t)
+	c := open(t, s.URL(), brisk(lasting))
+	ctx := within(t, 2*time.Second)
+	runs := 0
+	err := c.Election("e").Run(ctx, "me", func(context.Context, *redlatch.Lease) error {
+		runs++
+		s.Do("DEL", stateKey("e"))
+		return nil
+	})
+	if !errors.Is(err, context.DeadlineExceeded) || runs < 2 || runs > most {
+		t.Errorf("Run = %v after %d terms, want DeadlineExceeded after 2 to %d", err, runs, most)
+	}
+}

@@ -1,0 +1,162 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// run starts a job and returns whether it ran.
+func run(t *testing.T, j *redlatch.Once, result error) bool {
+	t.Helper()
+	ran, err := j.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return result })
+	if ran && !errors.Is(err, result) || !ran && err != nil {
+		t.Fatalf("Do = %t, %v", ran, err)
+	}
+	return ran
+}
+
+// TestOnceInAWindow: ten instances start a job at the same time, and one runs it; after the window, another.
+func TestOnceInAWindow(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var jobs []*redlatch.Once
+	for _, c := range several(t, s, 10, brisk(lasting)) {
+		jobs = append(jobs, c.Once("draw", redlatch.OnceOptions{Window: time.Hour}))
+	}
+	all := func() (runs int32) {
+		var n atomic.Int32
+		results := make(chan error, len(jobs))
+		for _, j := range jobs {
+			go func() {
+				_, err := j.Do(t.Context(), func(context.Context, *redlatch.Lease) error { n.Add(1); return nil })
+				results <- err
+			}()
+		}
+		for range jobs {
+			if err := receive(t, results, "a start"); err != nil {
+				t.Errorf("Do = %v", err)
+			}
+		}
+		return n.Load()
+	}
+	for range 3 {
+		if n := all(); n != 1 {
+			t.Errorf("%d runs, want 1", n)
+		}
+		if n := all(); n != 0 {
+			t.Errorf("%d runs in the same window, want none", n)
+		}
+		s.Do("ZADD", stateKey("draw"), "XX", "1", "window") // it is over
+	}
+}
+
+// TestOnceThatFails: a run that failed uses its window up, unless it is asked to be tried again.
+func TestOnceThatFails(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), brisk(lasting))
+	once := c.Once("once", redlatch.OnceOptions{Window: time.Hour})
+	if !run(t, once, errFailed) || run(t, once, nil) {
+		t.Error("without RetryFailed: want one run, which failed, and no other")
+	}
+	again := c.Once("again", redlatch.OnceOptions{Window: time.Hour, RetryFailed: true})
+	for i, want := range []bool{true, true, true, false} {
+		result := errFailed
+		if i >= 2 {
+			result = nil
+		}
+		if ran := run(t, again, result); ran != want {
+			t.Errorf("with RetryFailed, after two runs that failed and one that did not: start %d ran %t, want %t", i, ran, want)
+		}
+	}
+	if left, _ := c.Inspect(t.Context(), "again"); len(left.Holders) != 1 || !left.Holders[0].Resting || left.Remaining <= 59*time.Minute {
+		t.Errorf("Inspect = %+v, want a window of nearly an hour", left)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = c.Once("panics", redlatch.OnceOptions{Window: time.Hour, RetryFailed: true}).Do(t.Context(),
+			func(context.Context, *redlatch.Lease) error { panic("so it does") })
+	}()
+	if !run(t, c.Once("panics", redlatch.OnceOptions{Window: time.Hour, RetryFailed: true}), nil) {
+		t.Error("after a panic, with RetryFailed: want another run")
+	}
+}
+
+// TestOnceOfAProcessThatDied: its lease ends; then the window decides.
+func TestOnceOfAProcessThatDied(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, retry := range []bool{false, true} {
+		name := fmt.Sprint("retry ", retry)
+		dead, err := redlatch.Open(t.Context(), s.URL(), brisk(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := make(chan struct{})
+		over := make(chan error, 1)
+		go func() {
+			_, err := dead.Once(name, redlatch.OnceOptions{Window: time.Hour, RetryFailed: retry}).Do(t.Context(),
+				func(ctx context.Context, _ *redlatch.Lease) error {
+					close(began)
+					<-ctx.Done()
+					return nil
+				})
+			over <- err
+		}()
+		<-began
+		j := open(t, s.URL(), brisk(lasting)).Once(name, redlatch.OnceOptions{Window: time.Hour, RetryFailed: retry})
+		if run(t, j, nil) {
+			t.Errorf("retry %t: a run beside another", retry)
+		}
+		if err := dead.Close(); err != nil { // its lease is not released, as if it had died
+			t.Fatal(err)
+		}
+		if err := receive(t, over, "the run"); !errors.Is(err, redlatch.ErrNotHeld) {
+			t.Errorf("retry %t: Do = %v, want ErrNotHeld", retry, err)
+		}
+		if retry {
+			eventually(t, "another run", func() bool { return run(t, j, nil) })
+		} else {
+			admin := open(t, s.URL(), brisk(lasting))
+			eventually(t, "the lease is over", func() bool {
+				info, err := admin.Inspect(t.Context(), name)
+				return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
+			})
+			if run(t, j, nil) {
+				t.Error("a second run in the window")
+			}
+		}
+	}
+}
+
+// TestOnceLostReply: a start whose reply was lost is sent again, and runs once.
+func TestOnceLostReply(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startProxy(t, s)
+	c := open(t, p.url(), sluggish())
+	if !run(t, c.Once("warm", redlatch.OnceOptions{Window: time.Hour}), nil) {
+		t.Fatal("the first start did not run")
+	}
+	p.swallow(replies)
+	runs, over := 0, make(chan error, 1)
+	go func() {
+		_, err := c.Once("a", redlatch.OnceOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error { runs++; return nil })
+		over <- err
+	}()
+	eventually(t, "it is inside", func() bool { return s.Do("EXISTS", stateKey("a")) == "1" })
+	p.heal()
+	if err := receive(t, over, "the run"); err != nil || runs != 1 {
+		t.Errorf("Do = %v with %d runs, want one", err, runs)
+	}
+	if run(t, c.Once("a", redlatch.OnceOptions{Window: time.Hour}), nil) {
+		t.Error("it ran again in the same window")
+	}
+}

@@ -1,0 +1,175 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+// TestQuorumHeld: a lock is held and every node is well. With an even number of nodes, the refusals
+// that decide were fewer than a majority, and the nodes that were not waited for counted as silent;
+// so a held lock was "no answer", and late. The same happened on every quorum to a wait whose time
+// was over.
+func TestQuorumHeld(t *testing.T) {
+	t.Parallel()
+	ofSizes(t, []int{3, 4, 5, 6}, func(t *testing.T, n int) {
+		nodes := startNodes(t, n)
+		c := openQuorum(t, nodes, sluggish())
+		other := openQuorum(t, nodes, sluggish())
+		held := lock(t, c.Mutex("a"))
+		eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", held.Owner()) == n })
+		for n := 0; n < 5 && !t.Failed(); n++ {
+			start := time.Now()
+			_, err := other.Mutex("a").TryLock(t.Context())
+			wantTaken(t, "TryLock", err)
+			if !strings.Contains(err.Error(), held.Owner()) {
+				t.Errorf("TryLock = %v, want an error that names the owner %s", err, held.Owner())
+			}
+			// With these options the time of a silent node is a third of patience.
+			if took := time.Since(start); took > patience/5 {
+				t.Errorf("TryLock took %v, as if it had waited for more than the refusals", took)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			_, err = other.Mutex("a").Lock(ctx)
+			cancel()
+			wantTaken(t, "Lock", err)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Lock = %v, want context.DeadlineExceeded", err)
+			}
+		}
+		release(t, held)
+	})
+}
+
+// wantTaken checks that an error says that a lock is held, and nothing of silent nodes.
+func wantTaken(t *testing.T, call string, err error) {
+	t.Helper()
+	if !errors.Is(err, redlatch.ErrTaken) || errors.Is(err, redlatch.ErrUnreachable) ||
+		strings.Contains(err.Error(), "no answer") {
+		t.Errorf("%s of a lock that is held = %v, want ErrTaken, and no node without an answer", call, err)
+	}
+}
+
+// TestQuorumHeldBeyondAMinority: a lock is held and as many nodes hang as the quorum stands. It is
+// taken, not out of reach; with one more that hangs, no client can tell any more.
+func TestQuorumHeldBeyondAMinority(t *testing.T) {
+	t.Parallel()
+	ofSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {
+		nodes := startNodes(t, n)
+		c := openQuorum(t, nodes, brisk(lasting))
+		other := openQuorum(t, nodes, brisk(lasting))
+		held := lock(t, c.Mutex("a"))
+		eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", held.Owner()) == n })
+		minority := (n - 1) / 2
+		for _, node := range nodes[:minority] {
+			node.Pause()
+		}
+		_, err := other.Mutex("a").TryLock(t.Context())
+		wantTaken(t, "TryLock", err)
+		nodes[minority].Pause()
+		_, err = other.Mutex("a").TryLock(t.Context())
+		if !errors.Is(err, redlatch.ErrUnreachable) || errors.Is(err, redlatch.ErrTaken) {
+			t.Errorf("TryLock without a majority = %v, want ErrUnreachable alone", err)
+		}
+		for _, node := range nodes[:minority+1] {
+			node.Resume()
+		}
+		release(t, held)
+	})
+}
+
+// TestQuorumWaitEndsInARound: the time to wait is over while a round is under way. The nodes had no
+// time to answer it, and that is no silence; what the round before came to stands.
+func TestQuorumWaitEndsInARound(t *testing.T) {
+	t.Parallel()
+	ofSizes(t, []int{3, 4}, func(t *testing.T, n int) {
+		nodes := startNodes(t, n)
+		proxies, urls := links(t, nodes)
+		held := lock(t, openQuorum(t, nodes, sluggish()).Mutex("a"))
+		o := sluggish()
+		o.Hook = func(_ context.Context, e redlatch.Event) {
+			if e.Kind == redlatch.EventWait {
+				for _, p := range proxies {
+					p.swallow(replies)
+				}
+			}
+		}
+		c := openURLs(t, urls, o)
+		m := c.Mutex("a").With(redlatch.LeaseOptions{MaxWait: 3 * time.Second})
+		_, err := m.Lock(t.Context())
+		for _, p := range proxies {
+			p.heal()
+		}
+		wantTaken(t, "Lock", err)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Lock = %v, want context.DeadlineExceeded", err)
+		}
+		release(t, held)
+	})
+}
+
+// TestQuorumErrorTellsOfEachNode: the error of an acquisition is all that there is to read at
+// night. It tells of each node how it stands: that it let the owner in, refused it, hangs, is away,
+// or does not vote.
+func TestQuorumErrorTellsOfEachNode(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 5)
+	proxies, urls := links(t, nodes)
+	c := openURLs(t, urls, hasty(lasting))
+	release(t, lock(t, c.Mutex("b"))) // the nodes have the right to vote
+	nodes[1].Do("SET", stateKey("a"), "somebody", "PX", "3600000")
+	proxies[2].swallow(requests)
+	nodes[3].Kill()
+	nodes[4].Restart()
+	_, err := c.Mutex("a").TryLock(t.Context())
+	if !errors.Is(err, redlatch.ErrUnreachable) {
+		t.Fatalf("TryLock = %v, want ErrUnreachable", err)
+	}
+	for i, want := range []string{
+		" let it in",
+		" refused it, held by somebody for another ",
+		": no answer within ",
+		": ",
+		" does not vote",
+	} {
+		wantToldOf(t, err, proxies[i].Listen, want)
+	}
+}
+
+// wantToldOf checks that an error is one line, in which these words follow the address of a node.
+func wantToldOf(t *testing.T, err error, addr, want string) {
+	t.Helper()
+	_, nodes, _ := strings.Cut(err.Error(), ": ") // after the list of all addresses
+	for _, told := range strings.Split(nodes, "; ") {
+		if _, about, ok := strings.Cut(told, addr); ok && strings.Contains(about, want) {
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("an error of several lines: %q", err)
+			}
+			return
+		}
+	}
+	t.Errorf("the error is %q, want %q of %s", err, want, addr)
+}
+
+// TestQuorumExtendTellsOfEachNode: an extend that no majority answered says which node did what.
+func TestQuorumExtendTellsOfEachNode(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	proxies, urls := links(t, nodes)
+	c := openURLs(t, urls, hasty(lasting))
+	held := lock(t, c.Mutex("a"))
+	eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", held.Owner()) == 3 })
+	proxies[1].swallow(requests)
+	nodes[2].Kill()
+	err := held.Extend(t.Context())
+	if !errors.Is(err, redlatch.ErrUnreachable) {
+		t.Fatalf("Extend = %v, want ErrUnreachable", err)
+	}
+	for i, want := range []string{" said yes", ": ", ": "} {
+		wantToldOf(t, err, proxies[i].Listen, want)
+	}
+}

@@ -1,0 +1,141 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// TestReentrantOwnerAcrossProcesses: a workflow that goes on elsewhere enters under its name, with the same token.
+func TestReentrantOwnerAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	one, other := open(t, s.URL(), brisk(lasting)), open(t, s.URL(), brisk(lasting))
+	ctx := redlatch.WithOwner(t.Context(), "workflow 7")
+	first, err := one.ReentrantMutex("a").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := other.ReentrantMutex("a").With(redlatch.LeaseOptions{TTL: 2 * lasting}).Lock(ctx)
+	if err != nil || second.Token() != first.Token() {
+		t.Fatalf("Lock under the same owner = %v, want a lease with the same token", err)
+	}
+	if got := s.Do("HGET", stateKey("a"), "workflow 7"); got != "2" {
+		t.Errorf("HGET = %q, want 2", got)
+	}
+	if _, err := other.ReentrantMutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("TryLock of nobody in particular = %v, want ErrTaken", err)
+	}
+	if _, err := other.ReentrantMutex("b").Unlock(t.Context(), first); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("Unlock with a lease of another lock = %v, want ErrInvalid", err)
+	}
+	if inside, err := one.ReentrantMutex("a").Unlock(t.Context(), first); !inside || err != nil {
+		t.Errorf("Unlock = %t, %v, want that the owner is still inside", inside, err)
+	}
+	if inside, err := one.ReentrantMutex("a").Unlock(t.Context(), first); inside || !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Unlock again = %t, %v, want ErrNotHeld", inside, err)
+	}
+	if got := s.Do("HGET", stateKey("a"), "workflow 7"); got != "1" {
+		t.Errorf("HGET = %q, want 1: a second release of the same entry changes nothing", got)
+	}
+	s.Do("DEL", stateKey("a"))
+	if inside, err := other.ReentrantMutex("a").Unlock(t.Context(), second); inside || !errors.As(err, new(*redlatch.LostError)) {
+		t.Errorf("Unlock of what is gone = %t, %v, want a LostError", inside, err)
+	}
+}
+
+// TestReentryTakesTheLaterEnd of the two leases, never their sum; and an entry that died is not counted for ever.
+func TestReentryTakesTheLaterEnd(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), brisk(lasting))
+	enter := func(ttl time.Duration) *redlatch.Lease {
+		t.Helper()
+		l, err := c.ReentrantMutex("a").With(redlatch.LeaseOptions{TTL: ttl, NoRenew: true}).Lock(redlatch.WithOwner(t.Context(), "me"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	ends := func(low, high time.Duration) {
+		t.Helper()
+		left, _ := strconv.Atoi(s.Do("PTTL", stateKey("a")))
+		if d := time.Duration(left) * time.Millisecond; d <= low || d > high {
+			t.Errorf("%v are left, want more than %v and no more than %v", d, low, high)
+		}
+	}
+	first := enter(10 * time.Minute)
+	enter(time.Minute)
+	ends(9*time.Minute, 10*time.Minute)
+	enter(20 * time.Minute)
+	ends(19*time.Minute, 20*time.Minute)
+	brief := enter(200 * time.Millisecond)
+	if got := s.Do("HGET", stateKey("a"), "me"); got != "4" {
+		t.Errorf("count %s, want 4", got)
+	}
+	<-brief.Context().Done()
+	eventually(t, "the brief entry is over in Redis, too", func() bool {
+		ends, _ := strconv.ParseInt(s.Do("HGET", insideKey("a"), briefest(s)), 10, 64)
+		return ends == 0 || time.Now().UnixMilli() > ends
+	})
+	release(t, first)
+	if got := s.Do("HGET", stateKey("a"), "me"); got != "2" {
+		t.Errorf("count %s, want 2: one left, one died", got)
+	}
+	if _, err := c.ForceRelease(t.Context(), "a", "me"); err != nil {
+		t.Errorf("ForceRelease of all entries of an owner = %v, want nil", err)
+	}
+	free(t, s, "a")
+}
+
+// briefest is the entry that ends first.
+func briefest(s *redistest.Server) (entry string) {
+	least := int64(1 << 62)
+	all := strings.Fields(s.Do("HGETALL", insideKey("a")))
+	for i := 0; i+1 < len(all); i += 2 {
+		if ends, _ := strconv.ParseInt(all[i+1], 10, 64); ends < least {
+			entry, least = all[i], ends
+		}
+	}
+	return entry
+}
+
+// TestUnlockTwiceAtOnce: of two goroutines that unlock one entry, one does. The other must not read that the owner is out.
+func TestUnlockTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	c := open(t, redistest.Start(t).URL(), brisk(lasting))
+	m := c.ReentrantMutex("a")
+	outer, err := m.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		entry, err := m.Lock(outer.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		type result struct {
+			inside bool
+			err    error
+		}
+		results := make(chan result, 2)
+		for range 2 {
+			go func() {
+				inside, err := m.Unlock(context.Background(), entry)
+				results <- result{inside, err}
+			}()
+		}
+		for range 2 {
+			if r := receive(t, results, "Unlock"); !r.inside && !errors.Is(r.err, redlatch.ErrNotHeld) {
+				t.Fatalf("Unlock of a nested entry = %v, %v, want true, or ErrNotHeld", r.inside, r.err)
+			}
+		}
+	}
+	release(t, outer)
+}

@@ -1,0 +1,58 @@
+package tests
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// TestResizeOutlivesTheLastHolder: who waits was told the size of before, and does not bring it back when it is let in.
+func TestResizeOutlivesTheLastHolder(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	held, err := c.Semaphore("a", 2).Acquire(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := goAcquire(func() (*redlatch.Lease, error) { return other.Semaphore("a", 2).Acquire(t.Context(), 2) })
+	queued(t, s, "a", 1)
+	larger, err := c.Semaphore("a", 2).Resize(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, held)
+	successor := await(t, next)
+	one, err := larger.TryAcquire(t.Context(), 1)
+	if err != nil {
+		t.Fatalf("TryAcquire of the third permit = %v, want a lease", err)
+	}
+	release(t, one)
+	release(t, successor)
+}
+
+// TestPermitsExpireOneByOne, each for whoever is next.
+func TestPermitsExpireOneByOne(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	hearing(t, s, c)
+	sem := c.Semaphore("s", 3).With(redlatch.LeaseOptions{NoRenew: true})
+	for i := range 3 {
+		if _, err := sem.With(redlatch.LeaseOptions{TTL: time.Duration(i+1) * 300 * time.Millisecond}).Acquire(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := goAcquire(func() (*redlatch.Lease, error) { return sem.Acquire(t.Context(), 1) })
+	queued(t, s, "s", 1)
+	two := goAcquire(func() (*redlatch.Lease, error) { return sem.Acquire(t.Context(), 2) })
+	first, second := await(t, one), await(t, two)
+	if first.Token() >= second.Token() {
+		t.Errorf("tokens %d and %d, want them in order", first.Token(), second.Token())
+	}
+	release(t, first)
+	release(t, second)
+	free(t, s, "s")
+}

@@ -1,0 +1,293 @@
+package tests
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchgoredis"
+)
+
+// nat stands between clients and a server. It can forget the connections that it has, as a NAT does, or a host that loses its power:
+// they are silent from then on, without a reset. New ones are fine.
+type nat struct {
+	net.Listener
+	server string
+	age    atomic.Int64 // how often it has forgotten
+	pumps  sync.WaitGroup
+	mu     sync.Mutex
+	open   []net.Conn
+}
+
+// startNAT starts a NAT before a server. It is stopped with the test.
+func startNAT(t testing.TB, s *redistest.Server) *nat {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &nat{Listener: l, server: s.Addr()}
+	n.pumps.Go(n.accept)
+	t.Cleanup(func() {
+		_ = l.Close()
+		n.mu.Lock()
+		for _, c := range n.open {
+			_ = c.Close()
+		}
+		n.mu.Unlock()
+		n.pumps.Wait()
+	})
+	return n
+}
+
+func (n *nat) url() string { return "redis://" + n.Addr().String() }
+
+// forget makes every connection silent for ever.
+func (n *nat) forget() { n.age.Add(1) }
+
+func (n *nat) accept() {
+	for {
+		client, err := n.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", n.server)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		n.mu.Lock()
+		n.open = append(n.open, client, server)
+		n.mu.Unlock()
+		born := n.age.Load()
+		n.pumps.Go(func() { n.pump(client, server, born) })
+		n.pumps.Go(func() { n.pump(server, client, born) })
+	}
+}
+
+func (n *nat) pump(from, to net.Conn, born int64) {
+	buffer := make([]byte, 32<<10)
+	for {
+		got, err := from.Read(buffer)
+		if n.age.Load() != born { // the other side hears nothing any more, and of the end neither
+			if err != nil {
+				return
+			}
+			continue
+		}
+		if err != nil {
+			_ = to.Close()
+			return
+		}
+		_, _ = to.Write(buffer[:got])
+	}
+}
+
+// eachWay runs a test with a client that sends little, whose connection rueidis reads when it expects a reply, and with a client that has
+// sent much at once, whose connection it reads all the time.
+func eachWay(t *testing.T, test func(t *testing.T, open func(*nat, redlatch.Options) *redlatch.Client)) {
+	for name, calls := range map[string]int{"Lone": 1, "Busy": 64} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, func(n *nat, o redlatch.Options) *redlatch.Client {
+				c := open(t, n.url(), o)
+				var all sync.WaitGroup
+				for i := range calls {
+					all.Go(func() { release(t, lock(t, c.Mutex("warm "+strconv.Itoa(i)))) })
+				}
+				all.Wait()
+				return c
+			})
+		})
+	}
+}
+
+// TestSilentConnectionFailsNoCall has all connections of a client die in silence. It resent into the same hole for 12 s, and each call
+// of that time failed, though a new connection would have been answered. Every kind of call must come through within its own patience.
+func TestSilentConnectionFailsNoCall(t *testing.T) {
+	t.Parallel()
+	eachWay(t, func(t *testing.T, open func(*nat, redlatch.Options) *redlatch.Client) {
+		s := redistest.Start(t)
+		n := startNAT(t, s)
+		c := open(n, redlatch.Options{})
+		held := lock(t, c.Mutex("held"))
+		n.forget()
+		began := time.Now()
+		release(t, lock(t, c.Mutex("a")))
+		if took := time.Since(began); took > 4*time.Second { // a RequestTimeout, and a third
+			t.Errorf("Lock and Release over connections that died took %v", took)
+		}
+		release(t, held)
+		rest(t.Context(), 3*time.Second) // so often may a connection be given up
+		held = lock(t, c.Mutex("held"))
+		n.forget()
+		if err := held.Extend(t.Context()); err != nil {
+			t.Errorf("Extend over a connection that died = %v, want nil", err)
+		}
+		release(t, held)
+	})
+}
+
+// TestSilentConnectionLosesNoLease: a lease of five seconds outlives the connection that extended it. It was lost.
+func TestSilentConnectionLosesNoLease(t *testing.T) {
+	t.Parallel()
+	eachWay(t, func(t *testing.T, open func(*nat, redlatch.Options) *redlatch.Client) {
+		s := redistest.Start(t)
+		n := startNAT(t, s)
+		var seen events
+		c := open(n, redlatch.Options{Hook: seen.hook, Lease: redlatch.LeaseOptions{TTL: 5 * time.Second}})
+		l := lock(t, c.Mutex("a"))
+		n.forget()
+		seen.await(t, redlatch.EventExtendFailed, "a", 0)
+		seen.await(t, redlatch.EventExtend, "a", 0)
+		if !l.Held() {
+			t.Errorf("the lease is not held: %v", l.Err())
+		}
+		release(t, l)
+	})
+}
+
+// TestSecondSilentConnectionLosesNoLease: the connection that took the place of a dead one dies, too, sooner than one may be given up again. A
+// longer lease outlives that.
+func TestSecondSilentConnectionLosesNoLease(t *testing.T) {
+	t.Parallel()
+	eachWay(t, func(t *testing.T, open func(*nat, redlatch.Options) *redlatch.Client) {
+		s := redistest.Start(t)
+		n := startNAT(t, s)
+		var seen events
+		c := open(n, redlatch.Options{Hook: seen.hook, Lease: redlatch.LeaseOptions{TTL: 15 * time.Second}})
+		l := lock(t, c.Mutex("a"))
+		n.forget()
+		release(t, lock(t, c.Mutex("b"))) // over the connection that takes its place
+		n.forget()
+		seen.await(t, redlatch.EventExtend, "a", 0)
+		if !l.Held() {
+			t.Errorf("the lease is not held: %v", l.Err())
+		}
+		release(t, l)
+	})
+}
+
+// TestSilentConnectionOfAWaiter: the grant vanishes with the connection over which the waiter would hear it, and over which it would ask.
+// It must have the lock when it has asked, at its next heartbeat, and before its lease is over.
+func TestSilentConnectionOfAWaiter(t *testing.T) {
+	t.Parallel()
+	eachWay(t, func(t *testing.T, openBehind func(*nat, redlatch.Options) *redlatch.Client) {
+		s := redistest.Start(t)
+		n := startNAT(t, s)
+		o := redlatch.Options{Lease: redlatch.LeaseOptions{TTL: 5 * time.Second}}
+		a, b := open(t, s.URL(), o), openBehind(n, o)
+		hearing(t, s, b)
+		wantHandOver(t, s, a, b, n.forget)
+	})
+}
+
+// TestSilentSubscriptionIsReplaced: a client that only listens sends nothing that could go unanswered. It finds out by its own checks,
+// within twice RequestTimeout.
+func TestSilentSubscriptionIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	n := startNAT(t, s)
+	c := open(t, n.url(), sluggishBut(3*time.Second))
+	hearing(t, s, c)
+	id := strings.TrimSpace(s.Do("CLIENT", "LIST", "TYPE", "pubsub"))
+	n.forget()
+	began := time.Now()
+	eventually(t, "another subscription", func() bool {
+		list := s.Do("CLIENT", "LIST", "TYPE", "pubsub")
+		return strings.Count(list, "\n") > 0 && strings.Count(list, "id=") > strings.Count(id, "id=")
+	})
+	if took := time.Since(began); took > 8*time.Second { // and the time to subscribe
+		t.Errorf("a subscription over a connection that died was replaced after %v, want twice 3s at most", took)
+	}
+}
+
+// sluggishBut is sluggish with a RequestTimeout.
+func sluggishBut(d time.Duration) redlatch.Options {
+	o := sluggish()
+	o.RequestTimeout = d
+	return o
+}
+
+// TestSilentConnectionOfGoRedis: the connections are the program's own, and die by its ReadTimeout. Requests that are resent after that use new
+// ones, and a lease outlives a pool that died.
+func TestSilentConnectionOfGoRedis(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	n := startNAT(t, s)
+	rdb := redis.NewClient(&redis.Options{Addr: n.Addr().String(), ReadTimeout: 500 * time.Millisecond, PoolSize: 3, MinIdleConns: 3})
+	t.Cleanup(func() { _ = rdb.Close() })
+	var seen events
+	c := wrap(t, redlatchgoredis.New(rdb), redlatch.Options{Hook: seen.hook, Lease: redlatch.LeaseOptions{TTL: 5 * time.Second}})
+	held := lock(t, c.Mutex("held"))
+	eventually(t, "a full pool", func() bool { return rdb.PoolStats().TotalConns == 3 })
+	extended := len(seen.of(redlatch.EventExtend, "held"))
+	n.forget()
+	release(t, lock(t, c.Mutex("a")))
+	seen.await(t, redlatch.EventExtend, "held", extended)
+	release(t, held)
+}
+
+// TestFrozenServerSeesNoStorm: to a client, a server that hangs looks like a connection that died. A new connection does not help then,
+// and if clients made one after the other, it would find them all when it goes on. The lease survives, as it did.
+func TestFrozenServerSeesNoStorm(t *testing.T) {
+	t.Parallel()
+	for name, freeze := range map[string]func(*redistest.Server) (thaw func()){
+		"Stopped": func(s *redistest.Server) func() {
+			s.Pause()
+			return s.Resume
+		},
+		"Paused": func(s *redistest.Server) func() { // which still answers who connects
+			s.Do("CLIENT", "PAUSE", "60000", "WRITE")
+			return func() { s.Do("CLIENT", "UNPAUSE") }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name == "Paused" {
+				redistest.Needs(t, "pause of writes alone")
+			}
+			s := redistest.Start(t)
+			c := open(t, s.URL(), redlatch.Options{})
+			l := lock(t, c.Mutex("a"))
+			connections := func() int {
+				for field := range strings.Lines(s.Do("INFO", "stats")) {
+					if n, ok := strings.CutPrefix(strings.TrimSpace(field), "total_connections_received:"); ok {
+						count, _ := strconv.Atoi(n)
+						return count
+					}
+				}
+				t.Fatal("INFO stats counts no connections")
+				return 0
+			}
+			before := connections()
+			thaw := freeze(s)
+			const calls = 4
+			for range calls { // of 3 to 4 seconds each
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				if got, err := c.Mutex("b").TryLock(ctx); err == nil {
+					t.Errorf("TryLock at a server that hangs = %v", got)
+				}
+				cancel()
+			}
+			thaw()
+			if err := l.Extend(t.Context()); err != nil {
+				t.Errorf("Extend of a lease of 30s after a freeze of some 14s = %v, want nil", err)
+			}
+			release(t, l)
+			const own = 3                                       // of this test's commands
+			if n := connections() - before - own; n > 2*calls { // there were 12 requests or more
+				t.Errorf("%d connections were made while the server hung for %d calls, want one or two for each", n, calls)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// TestOnceWhoseEndGotNoAnswer: the reply to the acquisition was lost, so the client undoes that request once more after the end. If the
+// end itself got no answer, this must not open the window: the job would run twice in it.
+func TestOnceWhoseEndGotNoAnswer(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]redlatch.OnceOptions{
+		"every run": {Window: time.Hour}, "runs that succeed": {Window: time.Hour, RetryFailed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			p := startProxy(t, s)
+			c := behind(t, p, impatient())
+			nothing := func(context.Context, *redlatch.Lease) error { return nil }
+			if _, err := c.Once("known", o).Do(t.Context(), nothing); err != nil { // so that the server knows the scripts
+				t.Fatal(err)
+			}
+			runs := 0
+			p.swallow(replies)
+			done := make(chan error, 1)
+			go func() {
+				_, err := c.Once("job", o).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+					runs++
+					p.swallow(requests)
+					return nil
+				})
+				done <- err
+			}()
+			eventually(t, "the first request arrived", func() bool { return s.Do("EXISTS", stateKey("job")) == "1" })
+			p.heal()
+			wantNoAnswer(t, receive(t, done, "the run"), p.Listen)
+			p.heal()
+			eventually(t, "the end of the run is known", func() bool { return s.Do("ZRANGE", stateKey("job"), "0", "-1") == "once\t\nwindow" })
+			ran, err := open(t, s.URL(), brisk(lasting)).Once("job", o).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+				runs++
+				return nil
+			})
+			if ran || err != nil || runs != 1 {
+				t.Errorf("a second start = %v, %v, %d runs in the window, want false, nil, 1", ran, err, runs)
+			}
+		})
+	}
+}
+
+// TestOnceThatIsLostKeepsItsWindow: the lease of a run is lost, and then a copy of its request arrives, which lets its owner in again. What
+// undoes that must not open the window: every start uses it up.
+func TestOnceThatIsLostKeepsItsWindow(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := brisk(lasting)
+	o.RequestTimeout = patience / 3 // so that the second look comes after the straggler
+	c, late := openStraggling(t, s, o)
+	job := c.Once("job", redlatch.OnceOptions{Window: time.Hour})
+	late.keep("once acquire")
+	ran, err := job.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
+		s.Do("DEL", stateKey("job"), insideKey("job"))
+		return l.Extend(ctx)
+	})
+	if !ran || !errors.As(err, new(*redlatch.LostError)) {
+		t.Fatalf("Do = %v, %v, want true and a LostError", ran, err)
+	}
+	late.deliver(t)
+	eventually(t, "the owner is out, and the window closed", func() bool {
+		return s.Do("ZRANGE", stateKey("job"), "0", "-1") == "once\t\nwindow"
+	})
+}
+
+// TestOnceReleasedByItsJob: a job that releases its own lease uses the window up as any other.
+func TestOnceReleasedByItsJob(t *testing.T) {
+	t.Parallel()
+	c := open(t, redistest.Start(t).URL(), brisk(lasting))
+	job := c.Once("job", redlatch.OnceOptions{Window: time.Hour})
+	if ran, err := job.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error { return l.Release(ctx) }); !ran || err != nil {
+		t.Fatalf("Do = %v, %v, want true, nil", ran, err)
+	}
+	if ran, err := job.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }); ran || err != nil {
+		t.Errorf("Do in the same window = %v, %v, want false, nil", ran, err)
+	}
+}
+
+// TestReleaseIsTriedUntilItIsKnown: a release that got no answer must not cost the next holder the TTL, once Redis answers again.
+func TestReleaseIsTriedUntilItIsKnown(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startProxy(t, s)
+	c := behind(t, p, impatient())
+	err := c.Mutex("a").Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+		p.swallow(requests)
+		return nil
+	})
+	wantNoAnswer(t, err, p.Listen)
+	if s.Do("EXISTS", stateKey("a")) != "1" {
+		t.Fatal("the release arrived, so this shows nothing")
+	}
+	p.heal()
+	awaitFree(t, s, "a")
+}
+
+// TestStragglerAfterALoss: a request that arrives when its lease has been lost must not bring the lock back for a TTL.
+func TestStragglerAfterALoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, late := openStraggling(t, s, brisk(lasting))
+	late.keep("mutex acquire")
+	l := lock(t, c.Mutex("a"))
+	s.Do("DEL", stateKey("a"))
+	if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Fatalf("Extend of a lease whose key was deleted = %v, want ErrNotHeld", err)
+	}
+	late.deliver(t)
+	awaitFree(t, s, "a")
+}

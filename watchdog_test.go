@@ -1,0 +1,88 @@
+package redlatch
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+)
+
+// TestPatience: one extend never takes so long that the lease is over before a second, and never more than a third of RequestTimeout.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	for _, p := range []struct{ timeout, left, least, most time.Duration }{
+		{3 * time.Second, time.Hour, time.Second, time.Second},
+		{3 * time.Second, 2 * time.Second, time.Second, time.Second},
+		{3 * time.Second, 1900 * time.Millisecond, 760 * time.Millisecond, 950 * time.Millisecond},
+		{3 * time.Second, time.Second, 400 * time.Millisecond, 500 * time.Millisecond},
+		{3 * time.Second, time.Millisecond, 80 * time.Millisecond, 100 * time.Millisecond},
+		{30 * time.Second, 10 * time.Second, 4 * time.Second, 5 * time.Second},
+		{30 * time.Millisecond, time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond},
+	} {
+		c := &Client{options: Options{RequestTimeout: p.timeout}}
+		if got := c.patience(p.left); got < p.least || got > p.most {
+			t.Errorf("with RequestTimeout %v and %v left, an extend may take %v, want %v to %v", p.timeout, p.left, got, p.least, p.most)
+		}
+	}
+}
+
+// timed is a connection that remembers how long each extend may take.
+type timed struct {
+	conn.Conn
+	mu     sync.Mutex
+	limits map[string]time.Duration // by key
+}
+
+func (c *timed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if deadline, ok := ctx.Deadline(); ok {
+		c.mu.Lock()
+		for _, call := range calls {
+			for _, key := range call.Keys {
+				c.limits[key] = time.Until(deadline)
+			}
+		}
+		c.mu.Unlock()
+	}
+	return c.Conn.Eval(ctx, calls...)
+}
+
+// TestShortLeaseHurriesNoOther: leases that are extended at the same time go together. One that is about to end must not have the answers to
+// the others given up as early as its own.
+func TestShortLeaseHurriesNoOther(t *testing.T) {
+	t.Parallel()
+	over := &timed{Conn: dial(t), limits: make(map[string]time.Duration)}
+	c, err := New(over, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	var leases []*Lease
+	for name, ttl := range map[string]time.Duration{"short": 1200 * time.Millisecond, "long": time.Hour, "longer": 2 * time.Hour} {
+		l := mustLock(t, c.Mutex(name).With(LeaseOptions{TTL: ttl, NoRenew: true}))
+		l.mu.Lock()
+		l.flight = make(chan struct{}) // as due begins it
+		l.mu.Unlock()
+		leases = append(leases, l)
+	}
+	c.extend(leases)
+	for _, l := range leases {
+		l.mu.Lock()
+		flight := l.flight
+		l.mu.Unlock()
+		if flight != nil {
+			<-flight
+		}
+	}
+	over.mu.Lock()
+	defer over.mu.Unlock()
+	if got := over.limits["redlatch:short"]; got > 600*time.Millisecond {
+		t.Errorf("the extend of a lease of 1.2s may take %v, want half of what is left at most", got)
+	}
+	for _, name := range []string{"long", "longer"} {
+		if got := over.limits["redlatch:"+name]; got < 700*time.Millisecond {
+			t.Errorf("the extend of %s may take %v, want a third of RequestTimeout", name, got)
+		}
+	}
+}
