@@ -199,6 +199,7 @@ func TestKindsUnderFaults(t *testing.T) {
 	t.Parallel()
 	const clients, enough = 6, 10
 	s := startAiling(t)
+	before := connections(s.Server)
 	all := usages()
 	ctx := untilEnough(t, 8*time.Second, func() bool {
 		for what, u := range all {
@@ -223,6 +224,8 @@ func TestKindsUnderFaults(t *testing.T) {
 	}
 	wreak(ctx, s, proxies)
 	work.Wait()
+	// What a client sent before it closed or died is on its way through a proxy until its connection ends.
+	eventually(t, "every connection has ended", func() bool { return connections(s.Server) == before })
 
 	for what, u := range all {
 		t.Logf("%s: %d acquisitions", what, len(u.all))

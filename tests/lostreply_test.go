@@ -268,16 +268,18 @@ func TestTicketsGivenUpInAnOutage(t *testing.T) {
 	s := redistest.Start(t)
 	p := startProxy(t, s)
 	held := lock(t, open(t, s.URL(), sluggish()).Mutex("a"))
-	c := open(t, p.url(), inOrder(brisk(ttl)))
+	var seen events
+	o := inOrder(brisk(ttl))
+	o.Hook = seen.hook
+	c := open(t, p.url(), o)
 	hearing(t, s, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	var gone []<-chan outcome
 	for range 5 {
 		gone = append(gone, goLock(ctx, c.Mutex("a")))
 	}
-	queued(t, s, "a", 5)
 	stays := goLock(t.Context(), c.Mutex("a"))
-	queued(t, s, "a", 6)
+	seen.await(t, redlatch.EventWait, "a", 5) // all six know their places: a wait outlasts the outage, a first request does not
 	p.swallow(requests)
 	p.swallow(replies)
 	cancel()

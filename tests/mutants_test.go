@@ -620,7 +620,7 @@ func TestMutantsStillApply(t *testing.T) {
 }
 
 // copies is how many mutants are tried at once. Their tests wait more than they compute.
-const copies = 4
+const copies = 6
 
 // TestMutants breaks copies of the repository, each in one way after another, and checks that the tests notice.
 func TestMutants(t *testing.T) {
@@ -670,7 +670,7 @@ func try(t *testing.T, repository, tests string) (succeed bool, output string) {
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("it does not build: %v\n%s", err, text)
 	}
-	run := exec.CommandContext(ctx, binary, "-test.run", "^("+tests+")", "-test.timeout", "2m")
+	run := exec.CommandContext(ctx, binary, "-test.run", "^("+tests+")", "-test.timeout", "2m", "-test.failfast")
 	run.Dir = build.Dir
 	text, err := run.CombinedOutput()
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
