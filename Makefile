@@ -35,7 +35,7 @@ fuzz:
 ## mutants: break the code in known ways and check that the tests notice
 mutants:
 	@scripts/need-redis.sh
-	@cd tests && REDLATCH_MUTANTS=1 $(GO) test -timeout 30m -run TestMutants -v .
+	@cd tests && REDLATCH_MUTANTS=1 $(GO) test -timeout 60m -run TestMutants -v .
 
 ## versions: the tests that talk to Redis, on Redis 6.0 to 8.6 and Valkey; V="redis-8.0 valkey-9.1" for some of them
 versions:

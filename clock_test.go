@@ -76,7 +76,7 @@ func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
 	late := &slow{Conn: dial(t), by: 100 * time.Millisecond}
-	c, err := New(late, Options{Lease: LeaseOptions{TTL: ttl, NoRenew: true}})
+	c, err := New(late, Options{Lock: LockOptions{TTL: ttl, Renew: Off}})
 	if err != nil {
 		t.Fatal(err)
 	}

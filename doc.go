@@ -12,7 +12,7 @@
 // [Mutex.Do] waits in line, runs the function under a lease that is extended for as long as it
 // runs, and releases it. If the lease is lost, the context is cancelled. [Mutex.Lock] returns the
 // [Lease] instead, and [Mutex.TryLock] does not wait. The context given to Lock is the parent of
-// the lease's context, so a timeout on it ends the work, too; [LeaseOptions].MaxWait bounds the
+// the lease's context, so a timeout on it ends the work, too; [LockOptions].MaxWait bounds the
 // wait alone.
 //
 // # Which lock
@@ -23,10 +23,10 @@
 //   - [Semaphore]: n permits.
 //   - [SlotPool]: n numbered slots, such as worker ids.
 //   - [Election]: one leader, and its value for the others.
-//   - [Once]: a job that runs at most once in a window of time.
-//   - [Multi]: several mutexes, all or none.
+//   - [Job]: a job that runs at most once in a window of time.
+//   - [MultiMutex]: several mutexes, all or none.
 //
-// All of them give a [Lease]. All but Once wait, in the same kind of line. docs/choosing.md
+// All of them give a [Lease]. All but Job wait, in the same kind of line. docs/choosing.md
 // compares them with each other and with the recipes that they replace.
 //
 // # What a lease promises
@@ -38,8 +38,8 @@
 //
 // A watchdog extends every lease at a third of its TTL, many of them in one batch. While Redis does
 // not answer, the lease is in jeopardy and keeps its old deadline; then it is lost, its context is
-// cancelled, and [context.Cause] returns the [*LostError]. Set [LeaseOptions].MaxHold to bound work
-// that hangs, NoRenew to do without the watchdog.
+// cancelled, and [context.Cause] returns the [*LostError]. Set [LockOptions].MaxHold to bound work
+// that hangs, Renew to do without the watchdog.
 //
 // # What only the token promises
 //
@@ -62,7 +62,7 @@
 //
 // Goroutines of one client that wait for the same [Mutex] stand in that line as one, and pass the
 // mutex on among themselves, each with a token of its own, before it goes on to the next process.
-// [LeaseOptions].StrictOrder turns that off.
+// [LockOptions].StrictOrder turns that off.
 //
 // # What is not promised
 //

@@ -25,7 +25,10 @@ func (c *Client) Election(name string) *Election {
 }
 
 // With returns the same election with other lease options; what is zero in o stays as it is.
-func (e *Election) With(o LeaseOptions) *Election { return &Election{e.latch.with(o)} }
+func (e *Election) With(o LockOptions) *Election { return &Election{e.latch.with(o)} }
+
+// Options returns the options in effect: those of the client under those of With.
+func (e *Election) Options() LockOptions { return e.latch.options }
 
 // Name is the name of the election, without the prefix.
 func (e *Election) Name() string { return e.latch.name }

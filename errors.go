@@ -27,7 +27,7 @@ var (
 	// may have left behind is cleaned up when Redis answers again, or expires with its TTL.
 	ErrUnreachable = errors.New("no answer from Redis")
 
-	// ErrNotReplicated says that fewer replicas acknowledged the acquisition than LeaseOptions.Replicas asks for. The lock was given back.
+	// ErrNotReplicated says that fewer replicas acknowledged the acquisition than LockOptions.Replicas asks for. The lock was given back.
 	ErrNotReplicated = errors.New("not replicated")
 
 	// ErrWrongKind says that the name is in use for something else; the error is also a [*KindError]. Nothing was overwritten.
@@ -39,7 +39,7 @@ var (
 	// ErrTooDeep says that the owner of a [ReentrantMutex] has entered it as often as [ReentrantMutex.WithDepth] allows. Waiting does not help.
 	ErrTooDeep = errors.New("entered too often")
 
-	// ErrMaxHold says that the lease reached LeaseOptions.MaxHold and is not extended any more.
+	// ErrMaxHold says that the lease reached LockOptions.MaxHold and is not extended any more.
 	ErrMaxHold = errors.New("it reached its MaxHold")
 
 	// ErrClosed says that the client was closed.
@@ -53,8 +53,8 @@ const (
 	LossExpired    LossReason = "expired"     // its deadline passed before an extend was confirmed
 	LossGone       LossReason = "gone"        // Redis says that it is not there: expired, deleted, or forgotten in a failover
 	LossForced     LossReason = "forced"      // it was taken by [Client.ForceRelease] or `redlatch release`
-	LossMaxHold    LossReason = "max_hold"    // it reached LeaseOptions.MaxHold, and then its deadline
-	LossNotRenewed LossReason = "not_renewed" // it reached its deadline, and LeaseOptions.NoRenew is set
+	LossMaxHold    LossReason = "max_hold"    // it reached LockOptions.MaxHold, and then its deadline
+	LossNotRenewed LossReason = "not_renewed" // it reached its deadline, and LockOptions.Renew is Off
 	LossClosed     LossReason = "closed"      // its client was closed
 )
 
@@ -67,7 +67,7 @@ var causes = map[LossReason]error{
 	LossGone:       errors.New("it is no longer in Redis: expired, deleted, or taken by force"),
 	LossForced:     errors.New("it was taken by force"),
 	LossMaxHold:    ErrMaxHold,
-	LossNotRenewed: errors.New("it reached its TTL and NoRenew is set"),
+	LossNotRenewed: errors.New("it reached its TTL and Renew is Off"),
 	LossClosed:     fmt.Errorf("%w while it was held", ErrClosed),
 }
 

@@ -2,33 +2,38 @@ package redlatch
 
 import "time"
 
-// EventKind says what an [Event] reports.
-type EventKind string
+// EventType says what an [Event] reports.
+type EventType string
 
-// The events in the life of a lease, in the order in which they happen.
+// The events in the life of a lock, in the order in which they happen. Every attempt ends in exactly one of EventGranted and EventFailed,
+// and every lease that was granted ends in exactly one of EventReleased and EventLost.
 const (
-	EventAttempt      EventKind = "attempt"       // an acquisition begins
-	EventWait         EventKind = "wait"          // the lock is taken; the caller is now in line
-	EventGrant        EventKind = "grant"         // the lock is held. Token, Waited, Remaining
-	EventRefuse       EventKind = "refuse"        // the acquisition ended without the lock. Waited, Err
-	EventExtend       EventKind = "extend"        // extended. Left: what remained when the request was sent; Remaining: now
-	EventExtendFailed EventKind = "extend_failed" // an extend got no usable answer; it will be tried again. Remaining, Err
-	EventJeopardy     EventKind = "jeopardy"      // the first of those in a row: the lease is held, but may not be for long
-	EventLost         EventKind = "lost"          // lost. Held, Err: the [*LostError]
-	EventRelease      EventKind = "release"       // released. Held; Err if Redis did not confirm it
+	EventAttempt      EventType = "attempt"       // an acquisition begins
+	EventWait         EventType = "wait"          // the lock is taken; the caller is now in line
+	EventGranted      EventType = "granted"       // the lock is held. Token, Waited, Remaining
+	EventFailed       EventType = "failed"        // the acquisition ended without the lock. Waited, Outcome, Err
+	EventExtended     EventType = "extended"      // extended. Before, Remaining
+	EventExtendFailed EventType = "extend_failed" // an extend got no usable answer; it will be tried again. Remaining, Err
+	EventJeopardy     EventType = "jeopardy"      // the first of those in a row: the lease is held, but may not be for long
+	EventLost         EventType = "lost"          // lost. HeldFor, Reason, Err: the [*LostError]
+	EventReleased     EventType = "released"      // released. HeldFor; Err if Redis did not confirm it
 )
 
 // Event is one thing that happened to a lock of this client: what metrics, traces and logs are made of. [Options.Hook] receives it.
 // Fields that do not apply are zero.
 type Event struct {
-	Kind      EventKind
-	Latch     string // the kind of lock, such as "mutex"
+	Type      EventType
+	Kind      string // of the lock, such as "mutex"
+	Mode      string // "read" or "write" for a read-write lock, "" for the other kinds
 	Name      string // of the lock
 	Owner     string // of the acquisition; one that lost its place in line, or got it too late, goes on under another
 	Token     int64  // the fencing token
-	Waited    time.Duration
-	Held      time.Duration
-	Left      time.Duration
-	Remaining time.Duration
+	TTL       time.Duration
+	Waited    time.Duration // since the attempt began
+	HeldFor   time.Duration // since the lock was granted
+	Before    time.Duration // what remained of the lease when the extend was sent
+	Remaining time.Duration // what remains of the lease now
+	Outcome   Outcome       // of the attempt
+	Reason    LossReason
 	Err       error
 }

@@ -59,13 +59,11 @@ func ExampleWithOwner() {
 	}
 	fmt.Println("one token:", first.Token() == second.Token())
 	for _, step := range []*redlatch.Lease{first, second} {
-		inside, err := order.Unlock(ctx, step)
-		fmt.Println("still inside:", inside, err)
+		if err := step.Release(ctx); err != nil {
+			log.Fatal(err)
+		}
 	}
-	// Output:
-	// one token: true
-	// still inside: true <nil>
-	// still inside: false <nil>
+	// Output: one token: true
 }
 
 func ExampleRWMutex() {
@@ -218,12 +216,12 @@ func ExampleElection_Observe() {
 	// ""
 }
 
-func ExampleOnce() {
+func ExampleJob() {
 	ctx, client := context.Background(), connect()
 	defer client.Close()
 
 	// Started every hour by ten instances: a window of half an hour tells their starts from those of the next hour.
-	draw := client.Once("draw", redlatch.OnceOptions{Window: 30 * time.Minute})
+	draw := client.Job("draw", redlatch.JobOptions{Window: 30 * time.Minute})
 	for range 2 {
 		ran, err := draw.Do(ctx, func(context.Context, *redlatch.Lease) error {
 			fmt.Println("and the winner is ...")
@@ -237,11 +235,11 @@ func ExampleOnce() {
 	// false <nil>
 }
 
-func ExampleOnceOptions() {
+func ExampleJobOptions() {
 	ctx, client := context.Background(), connect()
 	defer client.Close()
 
-	report := client.Once("report", redlatch.OnceOptions{Window: time.Hour, RetryFailed: true})
+	report := client.Job("report", redlatch.JobOptions{Window: time.Hour, RetryFailed: true})
 	for n := range 3 {
 		ran, err := report.Do(ctx, func(context.Context, *redlatch.Lease) error {
 			if n == 0 {
@@ -257,12 +255,12 @@ func ExampleOnceOptions() {
 	// false <nil>
 }
 
-func ExampleMulti() {
+func ExampleMultiMutex() {
 	ctx, client := context.Background(), connect()
 	defer client.Close()
 
 	// In whatever order the names are given, two transfers between the same accounts do not wait for each other.
-	accounts := client.Multi("account:9", "account:2")
+	accounts := client.MultiMutex("account:9", "account:2")
 	err := accounts.Do(ctx, func(_ context.Context, l *redlatch.MultiLease) error {
 		fmt.Println(accounts.Names(), l.Held())
 		return nil
@@ -277,7 +275,7 @@ func ExampleMultiLease() {
 	ctx, client := context.Background(), connect()
 	defer client.Close()
 
-	lease, err := client.Multi("from", "to").Lock(ctx)
+	lease, err := client.MultiMutex("from", "to").Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}

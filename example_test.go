@@ -98,7 +98,7 @@ func ExampleMutex_With() {
 	}
 	defer client.Close()
 
-	migration := client.Mutex("migration").With(redlatch.LeaseOptions{TTL: time.Minute, MaxWait: 10 * time.Second})
+	migration := client.Mutex("migration").With(redlatch.LockOptions{TTL: time.Minute, MaxWait: 10 * time.Second})
 	err = migration.Do(ctx, func(context.Context, *redlatch.Lease) error {
 		fmt.Println("migrating")
 		return nil
@@ -133,7 +133,7 @@ func ExampleLease() {
 		return nil
 	}
 
-	slow, err := client.Mutex("account:7").With(redlatch.LeaseOptions{TTL: 100 * time.Millisecond, NoRenew: true}).Lock(ctx)
+	slow, err := client.Mutex("account:7").With(redlatch.LockOptions{TTL: 100 * time.Millisecond, Renew: redlatch.Off}).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -175,10 +175,10 @@ func ExampleLease_Ensure() {
 	// Output: true
 }
 
-func ExampleLeaseOptions() {
+func ExampleLockOptions() {
 	ctx := context.Background()
 	client, err := redlatch.Open(ctx, url, redlatch.Options{
-		Lease: redlatch.LeaseOptions{
+		Lock: redlatch.LockOptions{
 			TTL:     10 * time.Second, // what a crash costs the others
 			MaxWait: time.Minute,      // then ErrTaken
 			MaxHold: time.Hour,        // then the watchdog lets go
@@ -206,7 +206,7 @@ func ExampleOptions() {
 func ExampleEvent() {
 	ctx := context.Background()
 	client, err := redlatch.Open(ctx, url, redlatch.Options{
-		Hook: func(_ context.Context, e redlatch.Event) { fmt.Println(e.Latch, e.Name, e.Kind) },
+		Hook: func(_ context.Context, e redlatch.Event) { fmt.Println(e.Kind, e.Name, e.Type) },
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -218,14 +218,14 @@ func ExampleEvent() {
 	}
 	// Output:
 	// mutex observed attempt
-	// mutex observed grant
-	// mutex observed release
+	// mutex observed granted
+	// mutex observed released
 }
 
-func ExampleEventKind() {
+func ExampleEventType() {
 	var lost int
 	options := redlatch.Options{Hook: func(_ context.Context, e redlatch.Event) {
-		if e.Kind == redlatch.EventLost {
+		if e.Type == redlatch.EventLost {
 			lost++ // a counter to be alerted on
 		}
 	}}

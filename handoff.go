@@ -47,7 +47,7 @@ type (
 // handedOff reports whether the goroutines of a client that wait for the latch hand it on among
 // themselves.
 func (l *latch) handedOff() bool {
-	return l.kind == script.Mutex && l.client.quorum == nil && !l.options.StrictOrder
+	return l.kind == script.Mutex && l.client.quorum == nil && l.options.StrictOrder == Off
 }
 
 // lockInGroup is Lock of a latch that is handed off.
@@ -239,7 +239,7 @@ func (l *Lease) handOff(was leaseState) bool {
 	}
 	defer next.HandOver(l.batonLocked()) // after the hook was told of the release
 	l.state, l.group = released, nil
-	l.unlock(Event{Kind: EventRelease, Held: c.now().Since(l.acquired)})
+	l.unlock(Event{Type: EventReleased, HeldFor: c.now().Since(l.acquired)})
 	return true
 }
 

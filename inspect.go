@@ -184,8 +184,8 @@ func (c *Client) nameOf(key string) (string, bool) {
 
 // ForceRelease takes a lock away from owner, which may also be the [Party] detail of several entries, or from everybody inside if owner
 // is "", and lets in whoever is next in line. An old holder is told at once if it is of this client, or if its client has waited in line for
-// something before, and so listens for grants; otherwise it finds out at its next extend, after a third of its TTL at most, or with NoRenew at its deadline. Its
-// writes are refused where its token is checked. A window of a [Once] that is over but for its time is opened. It returns the lock as it was
+// something before, and so listens for grants; otherwise it finds out at its next extend, after a third of its TTL at most, or with Renew off at its deadline. Its
+// writes are refused where its token is checked. A window of a [Job] that is over but for its time is opened. It returns the lock as it was
 // before.
 //
 // The error matches [ErrNotHeld] if nobody, or not that owner, holds it; then nothing was changed. It is a [*KindError] if the key holds

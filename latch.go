@@ -23,12 +23,12 @@ type latch struct {
 	result  string        // of a release that does not say how the work ended, once it has begun
 	alias   string        // what Lease.Owner says if it is not the owner of the acquisition
 	keys    keys.Set
-	options LeaseOptions
+	options LockOptions
 	invalid error // why it cannot be used; every use returns it
 }
 
 func newLatch(c *Client, kind *script.Kind, name string) latch {
-	l := latch{client: c, kind: kind, name: name, options: c.options.Lease}
+	l := latch{client: c, kind: kind, name: name, options: c.options.Lock}
 	var err error
 	if c.quorum != nil {
 		if l.kind = kind.Quorum(); l.kind == nil {
@@ -47,7 +47,7 @@ func newLatch(c *Client, kind *script.Kind, name string) latch {
 }
 
 // with is the latch with these options over its own.
-func (l latch) with(o LeaseOptions) latch {
+func (l latch) with(o LockOptions) latch {
 	l.options = o.over(l.options)
 	if err := l.options.check(); err != nil && l.invalid == nil {
 		l.invalid = err
@@ -100,7 +100,7 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if l.kind.Name == script.Election.Name {
 		l.client.presence.AnnounceFirst(ctx)
 	}
-	a.emit(Event{Kind: EventAttempt})
+	a.emit(Event{Type: EventAttempt})
 	var lease *Lease
 	var err error
 	if wait && l.handedOff() {
@@ -109,7 +109,7 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 		lease, err = a.run(ctx, wait)
 	}
 	if err != nil {
-		a.emit(Event{Kind: EventRefuse, Waited: l.client.now().Since(a.start), Err: err})
+		a.emit(Event{Type: EventFailed, Waited: l.client.now().Since(a.start), Outcome: OutcomeOf(err), Err: err})
 		return nil, err
 	}
 	return lease, nil
@@ -166,7 +166,7 @@ func (a *attempt) heard(inside bool) {
 func (a *attempt) waits() {
 	if !a.waiting {
 		a.waiting = true
-		a.emit(Event{Kind: EventWait})
+		a.emit(Event{Type: EventWait})
 	}
 }
 
@@ -349,7 +349,7 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 	if left <= 0 { // even the extend took too long
 		return nil, errTooLate
 	}
-	a.emit(Event{Kind: EventGrant, Token: g.token, Waited: now.Since(a.start), Remaining: left})
+	a.emit(Event{Type: EventGranted, Token: g.token, Waited: now.Since(a.start), Remaining: left})
 	lease := newLease(a, g, now)
 	begun = true
 	if c.closing.Err() != nil { // Close may have looked for leases before this one was there
@@ -379,13 +379,13 @@ func (a *attempt) replicate(ctx context.Context) error {
 
 // least is what must be left of a grant for it to be used as it is.
 func (a *attempt) least(ttl time.Duration) time.Duration {
-	if a.options.NoRenew {
+	if a.options.Renew == Off {
 		return a.options.TTL * 9 / 10 // all that the program will ever get
 	}
 	return ttl / 3
 }
 
 func (a *attempt) emit(e Event) {
-	e.Latch, e.Name, e.Owner = a.kind.Name, a.name, a.owner
+	e.Kind, e.Name, e.Owner, e.TTL = a.kind.Name, a.name, a.owner, a.options.TTL
 	a.client.emit(a.ctx, e)
 }

@@ -157,7 +157,7 @@ func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
 }
 
 // Extend gives the lease its full TTL again, counted from before the request. The watchdog does so by itself; a program needs it with
-// LeaseOptions.NoRenew.
+// LockOptions.Renew being Off.
 //
 // If the lease is no longer held, or Redis says so now, the error matches [ErrNotHeld]. If Redis does not answer it matches
 // [ErrUnreachable]; then the lease is held until its old deadline. A lease that reached its MaxHold is not extended.
@@ -188,31 +188,29 @@ func (l *Lease) Extend(ctx context.Context) error {
 // [ErrUnreachable]. The client then goes on trying in the background, until Redis has said twice that the lease is released, the TTL has
 // passed or the client is closed; Release may also be called again.
 func (l *Lease) Release(ctx context.Context) error {
-	_, _, err := l.release(ctx, l.latch.result)
-	return err
+	return l.release(ctx, l.latch.result)
 }
 
-// release is Release, with how the work ended for the kinds that ask. It returns how many holds the owner has left, and whether this call
-// released the lease, rather than an earlier one.
-func (l *Lease) release(ctx context.Context, result string) (holds int, did bool, err error) {
+// release is Release, with how the work ended for the kinds that ask.
+func (l *Lease) release(ctx context.Context, result string) error {
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
 	retired, was, err := l.retire()
 	if !retired {
-		return 0, false, err
+		return err
 	}
 	defer l.touchDown()
 	if l.handOff(was) {
-		return 0, true, nil
+		return nil
 	}
 	c := l.latch.client
 	answer, err := c.ask(ctx, "release", l.latch, l.latch.kind.Release(l.latch.keys, l.owner, "", result, c.options.FenceTTL))
-	holds, inside := script.Left(answer.Reply)
+	inside := script.Inside(answer.Reply)
 
 	l.mu.Lock()
 	l.done = result == script.Completed
-	event := Event{Kind: EventRelease, Held: c.now().Since(l.acquired), Err: err}
+	event := Event{Type: EventReleased, HeldFor: c.now().Since(l.acquired), Err: err}
 	switch {
 	case err != nil: // it may be tried again
 		l.unsure = true
@@ -229,11 +227,11 @@ func (l *Lease) release(ctx context.Context, result string) (holds int, did bool
 	// next acquisition is for.
 	l.detachLocked()
 	l.unlock(event)
-	return max(holds, 0), err == nil, err
+	return err
 }
 
 // undoLocked releases the lease in the background after that time: its release got no answer, or a request that got none may bring it back.
-// It is tempting to release it as an acquisition that never began. A run of a [Once] would then not have taken place, and a second one
+// It is tempting to release it as an acquisition that never began. A run of a [Job] would then not have taken place, and a second one
 // could begin in the same window. The caller holds l.mu.
 func (l *Lease) undoLocked(after time.Duration) {
 	result := l.latch.result
@@ -314,7 +312,7 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []Event) {
 // whyExpired returns the cause of a loss by the deadline. The caller holds l.mu.
 func (l *Lease) whyExpired() LossReason {
 	switch {
-	case l.latch.options.NoRenew:
+	case l.latch.options.Renew == Off:
 		return LossNotRenewed
 	case l.overdueLocked():
 		return LossMaxHold
@@ -355,14 +353,14 @@ func (l *Lease) losing(reason LossReason) Event {
 	default: // not before Redis ends it: the work may need a moment to stop
 		l.undoLocked(drift(l.ttl))
 	}
-	return Event{Kind: EventLost, Held: l.latch.client.now().Since(l.acquired), Err: err}
+	return Event{Type: EventLost, HeldFor: l.latch.client.now().Since(l.acquired), Reason: reason, Err: err}
 }
 
 // unlock releases mu and then tells the hook, which may call the lease.
 func (l *Lease) unlock(events ...Event) {
 	l.mu.Unlock()
 	for _, e := range events {
-		e.Latch, e.Name, e.Owner, e.Token = l.latch.kind.Name, l.latch.name, l.owner, l.token
+		e.Kind, e.Name, e.Owner, e.Token, e.TTL = l.latch.kind.Name, l.latch.name, l.owner, l.token, l.ttl
 		l.latch.client.emit(&l.ctx, e)
 	}
 }

@@ -17,11 +17,11 @@ import (
 func TestCommandsPerCycle(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		options redlatch.LeaseOptions
+		options redlatch.LockOptions
 		most    float64
 	}{
-		"strict order": {redlatch.LeaseOptions{StrictOrder: true}, 2.2},
-		"handoff":      {redlatch.LeaseOptions{}, 0.8},
+		"strict order": {redlatch.LockOptions{StrictOrder: redlatch.On}, 2.2},
+		"handoff":      {redlatch.LockOptions{}, 0.8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -29,7 +29,7 @@ func TestCommandsPerCycle(t *testing.T) {
 			s := redistest.Start(t)
 			var all []*redlatch.Client
 			for range clients {
-				all = append(all, open(t, s, redlatch.Options{Lease: c.options}))
+				all = append(all, open(t, s, redlatch.Options{Lock: c.options}))
 			}
 			warm(t, s, all)
 			before := wireCommands(t, s)

@@ -11,13 +11,16 @@ import (
 type Mutex struct{ latch latch }
 
 // With returns the same mutex with other lease options; what is zero in o stays as it is.
-func (m *Mutex) With(o LeaseOptions) *Mutex { return &Mutex{m.latch.with(o)} }
+func (m *Mutex) With(o LockOptions) *Mutex { return &Mutex{m.latch.with(o)} }
+
+// Options returns the options in effect: those of the client under those of With.
+func (m *Mutex) Options() LockOptions { return m.latch.options }
 
 // Name is the name of the mutex, without the prefix.
 func (m *Mutex) Name() string { return m.latch.name }
 
 // Lock acquires the mutex. If somebody holds it, Lock waits in line: first come, first served over all processes, and without polling.
-// It returns when the mutex is held, when ctx is done, or when LeaseOptions.MaxWait has passed.
+// It returns when the mutex is held, when ctx is done, or when LockOptions.MaxWait has passed.
 //
 // ctx is also the parent of the lease's context. To bound the wait alone, use MaxWait.
 //

@@ -1,6 +1,7 @@
 package redlatch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -9,7 +10,7 @@ import (
 	"github.com/redlatch/redlatch/internal/keys"
 )
 
-// The bounds of what [Options] and [LeaseOptions] accept.
+// The bounds of what [Options] and [LockOptions] accept.
 const (
 	minTTL     = 100 * time.Millisecond
 	maxTTL     = 24 * time.Hour
@@ -26,8 +27,8 @@ type Options struct {
 	// them. Default false.
 	NoPrefix bool
 
-	// Lease holds the defaults for every lock of this client; see [Mutex.With] for one lock alone.
-	Lease LeaseOptions
+	// Lock holds the defaults for every lock of this client; see [Mutex.With] for one lock alone.
+	Lock LockOptions
 
 	// Heartbeat is how often a client with waiting goroutines says that it is alive and repairs what was lost: at most once in this time
 	// for each name it waits for. A lost message costs a waiter no more than this. 50ms to 1m. Default 5s.
@@ -67,14 +68,28 @@ type Options struct {
 	TLS *tls.Config
 }
 
-// LeaseOptions say how long a lock is held and waited for. The zero value is right for most programs.
-type LeaseOptions struct {
+// A Switch turns a default of the client on or off for one lock. The zero value leaves it as it is.
+type Switch int8
+
+// The positions of a [Switch].
+const (
+	On  Switch = 1
+	Off Switch = -1
+)
+
+// None is for the numbers of [LockOptions]: it takes a bound or a demand of the client away for one lock.
+const None = -1
+
+// LockOptions say how a lock is held and how it is waited for. A zero field takes the default: that of the client for a lock, and that named
+// here for a client. [None], [On] and [Off] say otherwise.
+type LockOptions struct {
 	// TTL is how long the lock outlives a holder that crashed. 100ms to 24h. Default 30s.
 	TTL time.Duration
 
-	// MaxWait bounds the time that Lock waits in line. Lock's context bounds it too, but is also the parent of the lease's context; so to
-	// bound the wait and not the work, use MaxWait. Default no bound.
-	MaxWait time.Duration
+	// Renew is whether the watchdog extends the lease until it is released. If it is [Off], the lease ends TTL after it was acquired unless
+	// the program calls [Lease.Extend]. Nothing else asks Redis about it, so if Redis loses its data, the lease is believed held until
+	// Extend, Release or its deadline. Default On.
+	Renew Switch
 
 	// MaxHold is the age at which a lease is no longer extended, so that work that hangs loses its lock within another TTL.
 	// Default no bound.
@@ -85,15 +100,15 @@ type LeaseOptions struct {
 	// a lock in a failover less likely, and does not exclude it: the replica that is promoted may be another. Default 0.
 	Replicas int
 
+	// MaxWait bounds the time that Lock waits in line. Lock's context bounds it too, but is also the parent of the lease's context; so to
+	// bound the wait and not the work, use MaxWait. Default no bound.
+	MaxWait time.Duration
+
 	// StrictOrder has every goroutine that waits for a [Mutex] take its own turn in the line of all processes. By default those of one
 	// [Client] stand there as one, and when it is their turn, each that was waiting then has the mutex, 128 at most, before it goes on to
 	// another process: many times as fast within a process, and fair between processes, but not first come, first served among all
-	// goroutines of all of them. Goroutines whose TTL, MaxHold, NoRenew or Replicas differ stand in line by themselves. Default false.
-	StrictOrder bool
-
-	// NoRenew turns the watchdog off: the lease ends TTL after it was acquired unless the program calls [Lease.Extend]. Nothing else asks Redis
-	// about it, so if Redis loses its data, the lease is believed held until Extend, Release or its deadline. Default false.
-	NoRenew bool
+	// goroutines of all of them. Goroutines whose TTL, MaxHold, Renew or Replicas differ stand in line by themselves. Default Off.
+	StrictOrder Switch
 }
 
 // withDefaults fills in what is zero and refuses what makes no sense.
@@ -109,8 +124,8 @@ func (o Options) withDefaults() (Options, error) {
 			return o, invalid("Options.Prefix %q: %w", o.Prefix, err)
 		}
 	}
-	o.Lease = o.Lease.over(LeaseOptions{TTL: 30 * time.Second})
-	if err := o.Lease.check(); err != nil {
+	o.Lock = o.Lock.over(LockOptions{TTL: 30 * time.Second, Renew: On, StrictOrder: Off})
+	if err := o.Lock.check(); err != nil {
 		return o, err
 	}
 	var err error
@@ -126,23 +141,27 @@ func (o Options) withDefaults() (Options, error) {
 	return o, err
 }
 
-// over is o with what is zero taken from base.
-func (o LeaseOptions) over(base LeaseOptions) LeaseOptions {
-	if o.TTL == 0 {
-		o.TTL = base.TTL
+// over returns o with its zero fields taken from base, and with those that are switched off at zero.
+func (o LockOptions) over(base LockOptions) LockOptions {
+	return LockOptions{
+		TTL:         cmp.Or(o.TTL, base.TTL),
+		Renew:       cmp.Or(o.Renew, base.Renew),
+		MaxHold:     unlessNone(o.MaxHold, base.MaxHold),
+		Replicas:    unlessNone(o.Replicas, base.Replicas),
+		MaxWait:     unlessNone(o.MaxWait, base.MaxWait),
+		StrictOrder: cmp.Or(o.StrictOrder, base.StrictOrder),
 	}
-	if o.MaxWait == 0 {
-		o.MaxWait = base.MaxWait
+}
+
+// unlessNone returns v, or base if v is zero, or zero if v is None.
+func unlessNone[T time.Duration | int](v, base T) T {
+	switch v {
+	case 0:
+		return max(base, 0)
+	case None:
+		return 0
 	}
-	if o.MaxHold == 0 {
-		o.MaxHold = base.MaxHold
-	}
-	if o.Replicas == 0 {
-		o.Replicas = base.Replicas
-	}
-	o.StrictOrder = o.StrictOrder || base.StrictOrder
-	o.NoRenew = o.NoRenew || base.NoRenew
-	return o
+	return v
 }
 
 // leaseTerms are the options by which a lease is held. A goroutine can take over a lease whose terms
@@ -151,26 +170,30 @@ func (o LeaseOptions) over(base LeaseOptions) LeaseOptions {
 type leaseTerms struct {
 	ttl, maxHold time.Duration
 	replicas     int
-	noRenew      bool
+	renew        Switch
 }
 
 // terms returns the options by which a lease is held.
-func (o LeaseOptions) terms() leaseTerms {
-	return leaseTerms{ttl: o.TTL, maxHold: o.MaxHold, replicas: o.Replicas, noRenew: o.NoRenew}
+func (o LockOptions) terms() leaseTerms {
+	return leaseTerms{ttl: o.TTL, maxHold: o.MaxHold, replicas: o.Replicas, renew: o.Renew}
 }
 
-func (o LeaseOptions) check() error {
-	if _, err := within("LeaseOptions.TTL", o.TTL, 0, minTTL, maxTTL); err != nil {
+func (o LockOptions) check() error {
+	if _, err := within("LockOptions.TTL", o.TTL, 0, minTTL, maxTTL); err != nil {
 		return err
 	}
-	if o.MaxWait < 0 {
-		return invalid("LeaseOptions.MaxWait is %v: give zero for no bound, or use TryLock to not wait", o.MaxWait)
-	}
-	if o.MaxHold < 0 {
-		return invalid("LeaseOptions.MaxHold is %v: give zero for no bound", o.MaxHold)
+	for option, d := range map[string]time.Duration{"MaxWait": o.MaxWait, "MaxHold": o.MaxHold} {
+		if d < 0 {
+			return invalid("LockOptions.%s is %v: give None for no bound, or TryLock to not wait", option, d)
+		}
 	}
 	if o.Replicas < 0 {
-		return invalid("LeaseOptions.Replicas is %d: give zero to not wait for replicas", o.Replicas)
+		return invalid("LockOptions.Replicas is %d: give None to not wait for replicas", o.Replicas)
+	}
+	for option, s := range map[string]Switch{"Renew": o.Renew, "StrictOrder": o.StrictOrder} {
+		if s != On && s != Off {
+			return invalid("LockOptions.%s is %d: give On or Off", option, s)
+		}
 	}
 	return nil
 }

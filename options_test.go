@@ -21,22 +21,50 @@ func (nowhere) Target() conn.Target { return conn.Target{Addr: "nowhere"} }
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]redlatch.Options{
-		"NoPrefix":             {Prefix: "a:", NoPrefix: true},
-		"Options.Prefix":       {Prefix: "a\n"},
-		"brace":                {Prefix: "a{"},
-		"LeaseOptions.TTL":     {Lease: redlatch.LeaseOptions{TTL: -time.Second}},
-		"is 1ms":               {Lease: redlatch.LeaseOptions{TTL: time.Millisecond}},
-		"24h":                  {Lease: redlatch.LeaseOptions{TTL: 25 * time.Hour}},
-		"LeaseOptions.MaxWait": {Lease: redlatch.LeaseOptions{MaxWait: -1}},
-		"LeaseOptions.MaxHold": {Lease: redlatch.LeaseOptions{MaxHold: -1}},
-		"Heartbeat":            {Heartbeat: time.Nanosecond},
-		"RequestTimeout":       {RequestTimeout: -1},
-		"FenceTTL":             {FenceTTL: time.Second},
+		"NoPrefix":            {Prefix: "a:", NoPrefix: true},
+		"Options.Prefix":      {Prefix: "a\n"},
+		"brace":               {Prefix: "a{"},
+		"LockOptions.TTL":     {Lock: redlatch.LockOptions{TTL: -time.Second}},
+		"is 1ms":              {Lock: redlatch.LockOptions{TTL: time.Millisecond}},
+		"24h":                 {Lock: redlatch.LockOptions{TTL: 25 * time.Hour}},
+		"LockOptions.MaxWait": {Lock: redlatch.LockOptions{MaxWait: -2}},
+		"LockOptions.MaxHold": {Lock: redlatch.LockOptions{MaxHold: -2}},
+		"Heartbeat":           {Heartbeat: time.Nanosecond},
+		"RequestTimeout":      {RequestTimeout: -1},
+		"FenceTTL":            {FenceTTL: time.Second},
 	} {
 		c, err := redlatch.New(nowhere{}, o)
 		if !errors.Is(err, redlatch.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("New(%+v) = %v, %v, want ErrInvalid that tells of %q", o, c, err, want)
 		}
+	}
+}
+
+// TestOptionsAreSwitchedOff: what a client has as its default, a lock can do without.
+func TestOptionsAreSwitchedOff(t *testing.T) {
+	t.Parallel()
+	everything := redlatch.LockOptions{
+		TTL: time.Second, Renew: redlatch.Off, MaxHold: time.Hour, Replicas: 1, MaxWait: time.Minute, StrictOrder: redlatch.On,
+	}
+	c, err := redlatch.New(nowhere{}, redlatch.Options{Lock: everything})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	m := c.Mutex("a")
+	if got := m.Options(); got != everything {
+		t.Errorf("Options = %+v, want those of the client, %+v", got, everything)
+	}
+	nothing := redlatch.LockOptions{
+		Renew: redlatch.On, MaxHold: redlatch.None, Replicas: redlatch.None, MaxWait: redlatch.None, StrictOrder: redlatch.Off,
+	}
+	m = m.With(nothing)
+	want := redlatch.LockOptions{TTL: time.Second, Renew: redlatch.On, StrictOrder: redlatch.Off}
+	if got := m.Options(); got != want {
+		t.Errorf("switched off: Options = %+v, want %+v", got, want)
+	}
+	if got := m.With(everything).Options(); got != everything {
+		t.Errorf("switched on again: Options = %+v, want %+v", got, everything)
 	}
 }
 
@@ -72,7 +100,7 @@ func TestNothingIsSentForBadInput(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range []redlatch.LeaseOptions{{TTL: -1}, {TTL: time.Microsecond}, {TTL: 1000 * time.Hour}, {MaxWait: -1}, {MaxHold: -1}} {
+	for _, o := range []redlatch.LockOptions{{TTL: -1}, {TTL: time.Microsecond}, {TTL: 1000 * time.Hour}, {MaxWait: -2}, {MaxHold: -2}} {
 		if _, err := c.Mutex("a").With(o).Lock(ctx); !errors.Is(err, redlatch.ErrInvalid) {
 			t.Errorf("With(%+v).Lock = %v, want ErrInvalid", o, err)
 		}

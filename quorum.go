@@ -18,7 +18,7 @@ import (
 const minNodes = 3
 
 // errNoReplicas says that an option makes no sense.
-var errNoReplicas = invalid("LeaseOptions.Replicas on a quorum: %w: its nodes are independent servers, and a majority of them is asked",
+var errNoReplicas = invalid("LockOptions.Replicas on a quorum: %w: its nodes are independent servers, and a majority of them is asked",
 	errors.ErrUnsupported)
 
 // OpenQuorum connects to independent Redis servers, at least three, and returns a client whose
@@ -27,7 +27,7 @@ var errNoReplicas = invalid("LeaseOptions.Replicas on a quorum: %w: its nodes ar
 // each other. An odd number is best: four stand the loss of one, as three do, and a majority of
 // them is one more. It returns when a majority has answered, or ctx is done.
 //
-// [Mutex], [Election], [Once] and [SlotPool] work as on one server, with fencing tokens that only
+// [Mutex], [Election], [Job] and [SlotPool] work as on one server, with fencing tokens that only
 // grow. The other kinds are refused with an error that matches [ErrInvalid] and
 // [errors.ErrUnsupported]. Differences: an acquisition takes one or two round trips, to all nodes
 // at once; a waiter is told when it is worth trying, and is mostly, not always, served in turn.
@@ -123,7 +123,7 @@ func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	if len(nodes) < minNodes {
 		return nil, invalid("a quorum of %d nodes: give %d or more, of which most must be up", len(nodes), minNodes)
 	}
-	if o.Lease.Replicas > 0 {
+	if o.Lock.Replicas > 0 {
 		return nil, errNoReplicas
 	}
 	var addrs []string

@@ -27,7 +27,7 @@ func (c *Client) ReentrantMutex(name string) *ReentrantMutex {
 }
 
 // With returns the same mutex with other lease options; what is zero in o stays as it is.
-func (m *ReentrantMutex) With(o LeaseOptions) *ReentrantMutex {
+func (m *ReentrantMutex) With(o LockOptions) *ReentrantMutex {
 	return &ReentrantMutex{m.latch.with(o), m.depth}
 }
 
@@ -40,6 +40,9 @@ func (m *ReentrantMutex) WithDepth(n int) *ReentrantMutex {
 	}
 	return next
 }
+
+// Options returns the options in effect: those of the client under those of With.
+func (m *ReentrantMutex) Options() LockOptions { return m.latch.options }
 
 // Name is the name of the mutex, without the prefix.
 func (m *ReentrantMutex) Name() string { return m.latch.name }
@@ -61,23 +64,6 @@ func (m *ReentrantMutex) Do(ctx context.Context, f func(ctx context.Context, l *
 		return err
 	}
 	return lease.cover(ctx, f)
-}
-
-// Unlock releases one entry, as [Lease.Release] does, and reports whether the owner is still inside by others. If the lease is no longer
-// held, because it was released or lost before, the error matches [ErrNotHeld] and nothing changed; a lease of another lock is refused
-// with [ErrInvalid].
-func (m *ReentrantMutex) Unlock(ctx context.Context, l *Lease) (inside bool, err error) {
-	if !l.latch.same(&m.latch) {
-		return false, invalid("unlock %q with a lease on the %s %q", m.Name(), l.latch.kind.Name, l.Name())
-	}
-	if err := l.Err(); err != nil {
-		return false, err
-	}
-	entries, did, err := l.release(ctx, "")
-	if err == nil && !did { // another goroutine was faster
-		return false, l.Err()
-	}
-	return entries > 0, err
 }
 
 func (m *ReentrantMutex) enter(ctx context.Context, wait bool) (*Lease, error) {

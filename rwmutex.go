@@ -25,13 +25,16 @@ func (c *Client) RWMutex(name string) *RWMutex {
 }
 
 // With returns the same mutex with other lease options for readers and writers; what is zero in o stays as it is.
-func (m *RWMutex) With(o LeaseOptions) *RWMutex { return m.WithRead(o).WithWrite(o) }
+func (m *RWMutex) With(o LockOptions) *RWMutex { return m.WithRead(o).WithWrite(o) }
 
 // WithRead returns the same mutex with other lease options for readers.
-func (m *RWMutex) WithRead(o LeaseOptions) *RWMutex { return &RWMutex{m.read.with(o), m.write} }
+func (m *RWMutex) WithRead(o LockOptions) *RWMutex { return &RWMutex{m.read.with(o), m.write} }
 
 // WithWrite returns the same mutex with other lease options for writers.
-func (m *RWMutex) WithWrite(o LeaseOptions) *RWMutex { return &RWMutex{m.read, m.write.with(o)} }
+func (m *RWMutex) WithWrite(o LockOptions) *RWMutex { return &RWMutex{m.read, m.write.with(o)} }
+
+// Options returns the options in effect for readers and for writers.
+func (m *RWMutex) Options() (read, write LockOptions) { return m.read.options, m.write.options }
 
 // Name is the name of the mutex, without the prefix.
 func (m *RWMutex) Name() string { return m.read.name }

@@ -31,7 +31,10 @@ func (c *Client) Semaphore(name string, n int64) *Semaphore {
 }
 
 // With returns the same semaphore with other lease options; what is zero in o stays as it is.
-func (s *Semaphore) With(o LeaseOptions) *Semaphore { return &Semaphore{s.latch.with(o)} }
+func (s *Semaphore) With(o LockOptions) *Semaphore { return &Semaphore{s.latch.with(o)} }
+
+// Options returns the options in effect: those of the client under those of With.
+func (s *Semaphore) Options() LockOptions { return s.latch.options }
 
 // Name is the name of the semaphore, without the prefix.
 func (s *Semaphore) Name() string { return s.latch.name }

@@ -74,7 +74,10 @@ func (o SlotOptions) check(name string, n int) error {
 }
 
 // With returns the same pool with other lease options; what is zero in o stays as it is.
-func (p *SlotPool) With(o LeaseOptions) *SlotPool { return &SlotPool{p.latch.with(o), p.options} }
+func (p *SlotPool) With(o LockOptions) *SlotPool { return &SlotPool{p.latch.with(o), p.options} }
+
+// Options returns the options in effect: those of the client under those of With.
+func (p *SlotPool) Options() LockOptions { return p.latch.options }
 
 // Name is the name of the pool, without the prefix.
 func (p *SlotPool) Name() string { return p.latch.name }

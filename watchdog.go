@@ -68,7 +68,7 @@ func (l *Lease) slack() time.Duration {
 }
 
 // renews reports whether the watchdog extends the lease. The caller holds l.mu.
-func (l *Lease) renews() bool { return !l.latch.options.NoRenew && !l.overdueLocked() }
+func (l *Lease) renews() bool { return l.latch.options.Renew == On && !l.overdueLocked() }
 
 // overdue reports whether the lease reached its MaxHold.
 func (l *Lease) overdue() bool {
@@ -197,15 +197,15 @@ func (l *Lease) outcome(ok bool, sent clock.Reading, left time.Duration, err err
 		l.state, l.anchor, l.ttl, l.validity = held, sent, ttl, ttl-drift(ttl)
 		l.extendAt = sent.Time().Add(retry.Jitter(l.validity/3, 0.1))
 		l.reschedule()
-		return []Event{{Kind: EventExtend, Left: left, Remaining: l.validity - now.Since(sent)}}, nil
+		return []Event{{Type: EventExtended, Before: left, Remaining: l.validity - now.Since(sent)}}, nil
 	case err == nil || retry.WrongType(err):
 		return []Event{l.losing(l.whyGone())}, l.err
 	}
 	remaining := l.validity - now.Since(l.anchor)
-	failed := Event{Kind: EventExtendFailed, Remaining: remaining, Err: err}
+	failed := Event{Type: EventExtendFailed, Remaining: remaining, Err: err}
 	events := []Event{failed}
 	if l.state == held {
-		failed.Kind = EventJeopardy
+		failed.Type = EventJeopardy
 		events = append(events, failed)
 	}
 	l.state = inJeopardy

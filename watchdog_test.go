@@ -60,7 +60,7 @@ func TestShortLeaseHurriesNoOther(t *testing.T) {
 	t.Cleanup(func() { _ = c.Close() })
 	var leases []*Lease
 	for name, ttl := range map[string]time.Duration{"short": 1200 * time.Millisecond, "long": time.Hour, "longer": 2 * time.Hour} {
-		l := mustLock(t, c.Mutex(name).With(LeaseOptions{TTL: ttl, NoRenew: true}))
+		l := mustLock(t, c.Mutex(name).With(LockOptions{TTL: ttl, Renew: Off}))
 		l.mu.Lock()
 		l.flight = make(chan struct{}) // as due begins it
 		l.mu.Unlock()

@@ -252,7 +252,7 @@ lowest and the highest stand beside it. CPU, commands and allocations are for on
 
 - *floor*: no library. SET NX PX and a script that compares and deletes, on each client; contended, a try each millisecond. No line, no
   watchdog, no tokens.
-- *strict order*: redlatch with LeaseOptions.StrictOrder, without the hand-over within a process.
+- *strict order*: redlatch with LockOptions.StrictOrder, without the hand-over within a process.
 - *tuned*: redsync that tries again after 5 ms. Else redsync, bsm/redislock and rueidislock are set up as their documentation shows.
 - *gap*: from the call that releases to the return of the next holder's lock. *fewest/most*: acquisitions of the waiter with the fewest by those
   of the waiter with the most.

@@ -27,7 +27,7 @@ type slots struct {
 func (w slots) redlatch(server *redistest.Server) (sample, error) {
 	server.Do("FLUSHALL")
 	ctx := context.Background()
-	client, err := redlatch.Open(ctx, "redis://"+server.Addr(), redlatch.Options{Lease: redlatch.LeaseOptions{TTL: slotTTL}})
+	client, err := redlatch.Open(ctx, "redis://"+server.Addr(), redlatch.Options{Lock: redlatch.LockOptions{TTL: slotTTL}})
 	if err != nil {
 		return nil, err
 	}

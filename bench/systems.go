@@ -131,7 +131,7 @@ type latches struct {
 }
 
 func redlatchOptions(ttl time.Duration) redlatch.Options {
-	return redlatch.Options{Lease: redlatch.LeaseOptions{TTL: ttl}}
+	return redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl}}
 }
 
 func openRedlatch(addr string, ttl time.Duration) (locker, error) {
@@ -141,7 +141,7 @@ func openRedlatch(addr string, ttl time.Duration) (locker, error) {
 
 func openRedlatchStrict(addr string, ttl time.Duration) (locker, error) {
 	o := redlatchOptions(ttl)
-	o.Lease.StrictOrder = true
+	o.Lock.StrictOrder = redlatch.On
 	client, err := redlatch.Open(context.Background(), "redis://"+addr, o)
 	return &latches{client, func() {}}, err
 }

@@ -88,12 +88,12 @@ func TestLeaseExpiresByTheRealClock(t *testing.T) {
 	t.Parallel()
 	s := redlatchtest.Start(t)
 	c := open(t, s)
-	short := redlatch.LeaseOptions{TTL: 200 * time.Millisecond, NoRenew: true}
+	short := redlatch.LockOptions{TTL: 200 * time.Millisecond, Renew: redlatch.Off}
 	left, err := c.Mutex("short").With(short).Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := c.Mutex("short").With(redlatch.LeaseOptions{MaxWait: 10 * time.Second}).Lock(t.Context())
+	next, err := c.Mutex("short").With(redlatch.LockOptions{MaxWait: 10 * time.Second}).Lock(t.Context())
 	if err != nil {
 		t.Fatalf("Lock after the TTL = %v", err)
 	}

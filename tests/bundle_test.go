@@ -122,7 +122,7 @@ func TestBundleOfWhichOneCannotBeDone(t *testing.T) {
 			s := redistest.Start(t)
 			o, seen := watched(brisk(lasting))
 			if extended {
-				o.Lease.TTL = 3 * time.Second
+				o.Lock.TTL = 3 * time.Second
 			}
 			c := open(t, s.URL(), o)
 			leases := make([]*redlatch.Lease, n)
@@ -131,7 +131,7 @@ func TestBundleOfWhichOneCannotBeDone(t *testing.T) {
 			s.Do("HSET", stateKey(strconv.Itoa(bad)), "field", "value")
 			if extended {
 				wantLost(t, leases[bad])
-				eventually(t, "the others are extended", func() bool { return seen.count(redlatch.EventExtend) >= n-1 })
+				eventually(t, "the others are extended", func() bool { return seen.count(redlatch.EventExtended) >= n-1 })
 			}
 			together(n, func(i int) {
 				err := leases[i].Release(context.Background())
@@ -186,7 +186,7 @@ func TestBurstIsBounded(t *testing.T) {
 	flights := &airport{Conn: dial(t, redistest.Start(t).Addr()), gate: make(chan struct{})}
 	o := sluggish()
 	o.Hook = func(_ context.Context, e redlatch.Event) {
-		if e.Kind == redlatch.EventAttempt && attempts.Add(1) == n {
+		if e.Type == redlatch.EventAttempt && attempts.Add(1) == n {
 			close(flights.gate)
 		}
 	}

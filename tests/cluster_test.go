@@ -164,7 +164,7 @@ func TestMultiOverSeveralSlots(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3)
 	c := open(t, clusterURL(nodes), brisk(lasting))
 	for _, names := range [][]string{{"a", "b", "c", "d"}, {"{tag}a", "{tag}b", "{tag}c"}} {
-		l, err := c.Multi(names...).Lock(t.Context())
+		l, err := c.MultiMutex(names...).Lock(t.Context())
 		if err != nil {
 			t.Fatalf("Multi(%q).Lock = %v, want a lease", names, err)
 		}
@@ -177,7 +177,7 @@ func TestMultiOverSeveralSlots(t *testing.T) {
 			t.Errorf("Release = %v, want nil", err)
 		}
 		last := lock(t, c.Mutex(names[len(names)-1]))
-		if _, err := c.Multi(names...).TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		if _, err := c.MultiMutex(names...).TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 			t.Errorf("TryLock with one of %q taken = %v, want ErrTaken", names, err)
 		}
 		release(t, last)

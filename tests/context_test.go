@@ -17,14 +17,14 @@ func drowsy(t *testing.T, s *redistest.Server) *redlatch.Client {
 	asleep, over := make(chan struct{}), make(chan struct{})
 	o := sluggish()
 	o.Hook = func(_ context.Context, e redlatch.Event) {
-		if e.Kind == redlatch.EventLost && e.Name == "trap" {
+		if e.Type == redlatch.EventLost && e.Name == "trap" {
 			close(asleep)
 			<-over
 		}
 	}
 	c := open(t, s.URL(), o)
 	t.Cleanup(func() { close(over) })
-	lock(t, c.Mutex("trap").With(redlatch.LeaseOptions{TTL: 100 * time.Millisecond, NoRenew: true}))
+	lock(t, c.Mutex("trap").With(redlatch.LockOptions{TTL: 100 * time.Millisecond, Renew: redlatch.Off}))
 	receive(t, asleep, "the schedule's way into the trap")
 	return c
 }
@@ -35,9 +35,9 @@ func TestContextAnswersByTheClock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := drowsy(t, s)
-	o := redlatch.LeaseOptions{TTL: 2 * time.Second, NoRenew: true}
+	o := redlatch.LockOptions{TTL: 2 * time.Second, Renew: redlatch.Off}
 	l := lock(t, c.Mutex("a").With(o))
-	both, err := c.Multi("b", "c").With(o).Lock(t.Context())
+	both, err := c.MultiMutex("b", "c").With(o).Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,10 +66,10 @@ func TestContextsOfALostLease(t *testing.T) {
 	c := open(t, s.URL(), sluggish())
 	type key struct{}
 	for range 20 {
-		l := lock(t, c.Mutex("a").With(redlatch.LeaseOptions{TTL: 100 * time.Millisecond, NoRenew: true}))
+		l := lock(t, c.Mutex("a").With(redlatch.LockOptions{TTL: 100 * time.Millisecond, Renew: redlatch.Off}))
 		plain, cancel := context.WithCancel(l.Context())
 		timed, stop := context.WithTimeout(context.WithValue(l.Context(), key{}, 1), time.Hour)
-		nested := lock(t, c.Mutex("b").With(redlatch.LeaseOptions{TTL: 100 * time.Millisecond, NoRenew: true}))
+		nested := lock(t, c.Mutex("b").With(redlatch.LockOptions{TTL: 100 * time.Millisecond, Renew: redlatch.Off}))
 		inner := context.WithoutCancel(nested.Context())
 		after := make(chan struct{})
 		context.AfterFunc(timed, func() { _ = l.Context().Err(); close(after) })
@@ -104,7 +104,7 @@ func TestTryUnderOnesOwnLease(t *testing.T) {
 			return c.Election("election").TryCampaign(ctx, "me")
 		},
 		"multi": func(ctx context.Context) (*redlatch.Lease, error) {
-			l, err := c.Multi("multi", "other").TryLock(ctx)
+			l, err := c.MultiMutex("multi", "other").TryLock(ctx)
 			if err != nil {
 				return nil, err
 			}

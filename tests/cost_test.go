@@ -33,7 +33,7 @@ func wantCost(t *testing.T, began time.Time, cost time.Duration) {
 // lasts is a TTL, with a heartbeat that cannot be what lets a waiter in.
 func lasts(ttl time.Duration) redlatch.Options {
 	o := inOrder(sluggish())
-	o.Lease.TTL = ttl
+	o.Lock.TTL = ttl
 	return o
 }
 

@@ -36,7 +36,7 @@ func TestGrantThatIsGivenBackIsNotTaken(t *testing.T) {
 			return err
 		},
 		"Multi.TryLock": func(c *redlatch.Client, ctx context.Context) error {
-			_, err := c.Multi("a", "b").TryLock(ctx)
+			_, err := c.MultiMutex("a", "b").TryLock(ctx)
 			return err
 		},
 	}
@@ -53,13 +53,13 @@ func TestGrantThatIsGivenBackIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestOnceWhoseContextEnds: Do must not say that another run is the reason when its own context ended
+// TestJobWhoseContextEnds: Do must not say that another run is the reason when its own context ended
 // before the work began. The window stays open for the next start.
-func TestOnceWhoseContextEnds(t *testing.T) {
+func TestJobWhoseContextEnds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c, ctx := hurried(t, s)
-	job := c.Once("a", redlatch.OnceOptions{Window: time.Hour})
+	job := c.Job("a", redlatch.JobOptions{Window: time.Hour})
 	ran, err := job.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
 	if ran || !errors.Is(err, context.Canceled) {
 		t.Errorf("Do = %t, %v, want false and context.Canceled", ran, err)

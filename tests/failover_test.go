@@ -120,7 +120,7 @@ func TestLeaseThatTheNewMasterDoesNotKnowIsLost(t *testing.T) {
 	_ = next.Release(t.Context()) // the sentinels may have changed their minds once more
 }
 
-// TestAcquisitionWaitsForReplicas: with LeaseOptions.Replicas, a lock that is granted, at once or out of the line, is on the replicas; and
+// TestAcquisitionWaitsForReplicas: with LockOptions.Replicas, a lock that is granted, at once or out of the line, is on the replicas; and
 // where they do not acknowledge it, it is given back and the error says so.
 func TestAcquisitionWaitsForReplicas(t *testing.T) {
 	t.Parallel()
@@ -129,7 +129,7 @@ func TestAcquisitionWaitsForReplicas(t *testing.T) {
 	replica := redistest.Start(t, "--replicaof", host, port)
 	replica.AwaitInfo("replication", "master_link_status:up")
 	o := brisk(lasting)
-	o.Lease.Replicas = 1
+	o.Lock.Replicas = 1
 	c, other := open(t, master.URL(), o), open(t, master.URL(), o)
 
 	first := lock(t, c.Mutex("a"))
@@ -149,7 +149,7 @@ func TestAcquisitionWaitsForReplicas(t *testing.T) {
 	}
 	replica.Resume()
 	awaitFree(t, master, "a")
-	if _, err := c.Mutex("a").With(redlatch.LeaseOptions{Replicas: -1}).TryLock(t.Context()); !errors.Is(err, redlatch.ErrInvalid) {
+	if _, err := c.Mutex("a").With(redlatch.LockOptions{Replicas: -1}).TryLock(t.Context()); !errors.Is(err, redlatch.ErrInvalid) {
 		t.Errorf("TryLock with -1 replicas = %v, want ErrInvalid", err)
 	}
 }

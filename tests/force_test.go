@@ -16,9 +16,9 @@ func TestForceReleaseTellsTheHolder(t *testing.T) {
 	s := redistest.Start(t)
 	c, admin := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
 	hearing(t, s, c)
-	for what, o := range map[string]redlatch.LeaseOptions{
+	for what, o := range map[string]redlatch.LockOptions{
 		"a lease that the watchdog extends": {},
-		"one with NoRenew":                  {NoRenew: true},
+		"one with NoRenew":                  {Renew: redlatch.Off},
 		"one past its MaxHold":              {MaxHold: time.Nanosecond},
 	} {
 		l := lock(t, c.Mutex("a").With(o))
@@ -39,9 +39,9 @@ func TestForceReleaseTellsTheHolder(t *testing.T) {
 // lease of its own, and the lease must be told at once all the same, not at an extend much later.
 func TestForceReleaseOfOnesOwn(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		for what, noRenew := range map[string]bool{"a lease that the watchdog extends": false, "one with NoRenew": true} {
+		for what, renew := range map[string]redlatch.Switch{"a lease that the watchdog extends": redlatch.On, "a lease that is not extended": redlatch.Off} {
 			o := sluggish()
-			o.Lease.NoRenew = noRenew
+			o.Lock.Renew = renew
 			c := open(t, s.URL(), o)
 			l := enter(t, of(c, kind))
 			if hears(s, c) {

@@ -187,11 +187,11 @@ func TestJobEndsOnAFullServer(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, retry failed %t", full, retry), func(t *testing.T) {
 				t.Parallel()
 				s := redistest.Start(t)
-				o := redlatch.OnceOptions{Window: time.Hour, RetryFailed: retry}
+				o := redlatch.JobOptions{Window: time.Hour, RetryFailed: retry}
 				c := open(t, s.URL(), impatient())
-				run(t, c.Once("known", o), nil) // so that the server knows the scripts
+				run(t, c.Job("known", o), nil) // so that the server knows the scripts
 				mend := func() {}
-				ran, err := c.Once("job", o).Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
+				ran, err := c.Job("job", o).Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
 					mend = fill(t, s)
 					if err := l.Extend(ctx); full == "memory" && err != nil {
 						t.Errorf("Extend = %v, want nil: it needs no memory", err)
@@ -205,11 +205,11 @@ func TestJobEndsOnAFullServer(t *testing.T) {
 				}
 				mend()
 				eventually(t, "the end of the run is known", func() bool { return s.Do("EXISTS", insideKey("job")) == "0" })
-				if !ran || run(t, open(t, s.URL(), impatient()).Once("job", o), nil) {
+				if !ran || run(t, open(t, s.URL(), impatient()).Job("job", o), nil) {
 					t.Errorf("the job ran %t, and then again in the same window", ran)
 				}
 				s.Do("ZADD", stateKey("job"), "XX", "1", "window") // it is over
-				if !run(t, c.Once("job", o), nil) {
+				if !run(t, c.Job("job", o), nil) {
 					t.Error("the job did not run in the next window")
 				}
 			})

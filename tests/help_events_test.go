@@ -21,12 +21,12 @@ func (e *events) hook(_ context.Context, event redlatch.Event) {
 }
 
 // of returns the events of a kind about a name so far.
-func (e *events) of(kind redlatch.EventKind, name string) []redlatch.Event {
+func (e *events) of(kind redlatch.EventType, name string) []redlatch.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var found []redlatch.Event
 	for _, event := range e.all {
-		if event.Kind == kind && event.Name == name {
+		if event.Type == kind && event.Name == name {
 			found = append(found, event)
 		}
 	}
@@ -34,18 +34,18 @@ func (e *events) of(kind redlatch.EventKind, name string) []redlatch.Event {
 }
 
 // await waits until there are more than n events of a kind about a name.
-func (e *events) await(t reporter, kind redlatch.EventKind, name string, n int) {
+func (e *events) await(t reporter, kind redlatch.EventType, name string, n int) {
 	t.Helper()
 	eventually(t, "event "+string(kind)+" for "+name, func() bool { return len(e.of(kind, name)) > n })
 }
 
 // count is how many events of a kind there were.
-func (e *events) count(kind redlatch.EventKind) int {
+func (e *events) count(kind redlatch.EventType) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := 0
 	for _, event := range e.all {
-		if event.Kind == kind {
+		if event.Type == kind {
 			n++
 		}
 	}

@@ -51,7 +51,7 @@ func runJob(text string) error {
 		return err
 	}
 	ctx := context.Background()
-	c, err := redlatch.Open(ctx, j.URL, redlatch.Options{Heartbeat: j.Heartbeat, Lease: redlatch.LeaseOptions{TTL: j.TTL}})
+	c, err := redlatch.Open(ctx, j.URL, redlatch.Options{Heartbeat: j.Heartbeat, Lock: redlatch.LockOptions{TTL: j.TTL}})
 	if err != nil {
 		return err
 	}

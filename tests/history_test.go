@@ -60,11 +60,15 @@ func testHistory(t *testing.T, seed uint64) {
 	ctx := untilEnough(t, span, func() bool {
 		return histories["a"].length() > 0 && histories["b"].length() > 0 && histories["c"].length() > 0
 	})
+	order := redlatch.Off
+	if seed%4 == 0 {
+		order = redlatch.On
+	}
 	for range clients {
 		p := startProxy(t, s.Server)
 		c := open(t, p.url(), redlatch.Options{
 			Heartbeat: 100 * time.Millisecond, RequestTimeout: 600 * time.Millisecond,
-			Lease: redlatch.LeaseOptions{TTL: 400 * time.Millisecond, StrictOrder: seed%4 == 0},
+			Lock: redlatch.LockOptions{TTL: 400 * time.Millisecond, StrictOrder: order},
 		})
 		proxies, all = append(proxies, p), append(all, c)
 		for name, h := range histories {
@@ -78,7 +82,7 @@ func testHistory(t *testing.T, seed uint64) {
 	for name, h := range histories {
 		t.Run(name, h.check)
 		for _, c := range all {
-			isWell(t, c.Mutex(name).With(redlatch.LeaseOptions{TTL: 5 * time.Second}))
+			isWell(t, c.Mutex(name).With(redlatch.LockOptions{TTL: 5 * time.Second}))
 		}
 	}
 	wantQuiet(t, s.Server)
@@ -203,7 +207,7 @@ func (h *history) toil(ctx context.Context, m *redlatch.Mutex) {
 	for ctx.Err() == nil {
 		with := m
 		if rand.IntN(2) == 0 {
-			with = m.With(redlatch.LeaseOptions{NoRenew: true})
+			with = m.With(redlatch.LockOptions{Renew: redlatch.Off})
 		}
 		acquire := with.Lock
 		if rand.IntN(4) == 0 {

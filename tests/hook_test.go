@@ -9,10 +9,10 @@ import (
 )
 
 // panicking are options whose hook panics at the first event of a kind for the name "a".
-func panicking(o redlatch.Options, kind redlatch.EventKind) redlatch.Options {
+func panicking(o redlatch.Options, kind redlatch.EventType) redlatch.Options {
 	armed := true
 	o.Hook = func(_ context.Context, e redlatch.Event) {
-		if e.Kind == kind && e.Name == "a" && armed {
+		if e.Type == kind && e.Name == "a" && armed {
 			armed = false
 			panic("hook")
 		}
@@ -31,7 +31,7 @@ func recovered(f func()) (cause any) {
 func TestHookPanicsAtGrant(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s.URL(), panicking(sluggish(), redlatch.EventGrant))
+	c := open(t, s.URL(), panicking(sluggish(), redlatch.EventGranted))
 	if cause := recovered(func() { _, _ = c.Mutex("a").TryLock(t.Context()) }); cause != "hook" {
 		t.Fatalf("TryLock panicked with %v, want hook", cause)
 	}
@@ -66,7 +66,7 @@ func TestHookPanicsInItsTurn(t *testing.T) {
 	o, seen := watched(sluggish())
 	o.Hook = func(ctx context.Context, e redlatch.Event) {
 		seen.hook(ctx, e)
-		if ctx.Value(hookPanics{}) != nil && e.Kind == redlatch.EventWait {
+		if ctx.Value(hookPanics{}) != nil && e.Type == redlatch.EventWait {
 			<-passed
 			panic("hook")
 		}

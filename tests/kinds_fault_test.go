@@ -273,7 +273,7 @@ func TestKindsExcludeEachOther(t *testing.T) {
 	c := open(t, s.URL(), sluggish())
 	hearing(t, s, c)
 	once := func(ctx context.Context, name string) error {
-		_, err := c.Once(name, redlatch.OnceOptions{Window: time.Hour}).Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+		_, err := c.Job(name, redlatch.JobOptions{Window: time.Hour}).Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
 		return err
 	}
 	acquire := map[string]func(name string) error{
@@ -346,7 +346,7 @@ func TestEveryKindLeavesNothingForEver(t *testing.T) {
 		held := enter(t, of(open(t, s.URL(), sluggish()), kind))
 		wantExpiry(t, s)
 		o := sluggish()
-		o.Lease.TTL = time.Second
+		o.Lock.TTL = time.Second
 		holder, process := startMortal(t, s, o)
 		next := goEnter(t.Context(), of(holder, kind))
 		queued(t, s, held.Name(), 1)

@@ -142,7 +142,7 @@ func (u *usage) toil(ctx context.Context, c *redlatch.Client) {
 
 // start starts a job until ctx is done.
 func (u *usage) start(ctx context.Context, c *redlatch.Client) {
-	job := c.Once("once", redlatch.OnceOptions{Window: onceIn})
+	job := c.Job("once", redlatch.JobOptions{Window: onceIn})
 	for ctx.Err() == nil {
 		_, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
 			u.hold(l, "", 1, time.Duration(rand.IntN(40))*time.Millisecond)
@@ -169,7 +169,7 @@ func live(ctx context.Context, p *proxy, all map[string]*usage) {
 	defer over.Close()
 	link := &lossy{Conn: over, hits: none}
 	c, err := redlatch.New(link, redlatch.Options{
-		Heartbeat: 200 * time.Millisecond, RequestTimeout: 300 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: 600 * time.Millisecond},
+		Heartbeat: 200 * time.Millisecond, RequestTimeout: 300 * time.Millisecond, Lock: redlatch.LockOptions{TTL: 600 * time.Millisecond},
 	})
 	if err != nil {
 		panic(err)
@@ -261,7 +261,7 @@ func (u *usage) wantFree(t *testing.T, s *redistest.Server, what string) {
 	}
 	c := open(t, s.URL(), brisk(time.Second))
 	if u.take == nil {
-		ran, err := c.Once("once", redlatch.OnceOptions{Window: onceIn}).Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
+		ran, err := c.Job("once", redlatch.JobOptions{Window: onceIn}).Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
 		if !ran || err != nil {
 			t.Errorf("the first start of a job when all is over = %t, %v, want a run", ran, err)
 		}
@@ -427,7 +427,7 @@ func takeMulti(ctx context.Context, c *redlatch.Client, wait bool) (got, error) 
 		l, err := c.Mutex("m1").Lock(ctx)
 		return taken(l, err, "", 1)
 	}
-	m := c.Multi("m1", "m2")
+	m := c.MultiMutex("m1", "m2")
 	l, err := either(wait, m.Lock, m.TryLock)(ctx)
 	if err != nil {
 		return got{}, err

@@ -65,8 +65,8 @@ func TestBadInput(t *testing.T) {
 		_, err := c.Semaphore("a", n).TryAcquire(t.Context(), k)
 		return err
 	}
-	once := func(o redlatch.OnceOptions) error {
-		_, err := c.Once("a", o).Do(t.Context(), nil)
+	once := func(o redlatch.JobOptions) error {
+		_, err := c.Job("a", o).Do(t.Context(), nil)
 		return err
 	}
 	owner := func(text string) error {
@@ -78,7 +78,7 @@ func TestBadInput(t *testing.T) {
 		return err
 	}
 	multi := func(names ...string) error {
-		_, err := c.Multi(names...).TryLock(t.Context())
+		_, err := c.MultiMutex(names...).TryLock(t.Context())
 		return err
 	}
 	_, depth := c.ReentrantMutex("a").WithDepth(-1).TryLock(t.Context())
@@ -87,7 +87,7 @@ func TestBadInput(t *testing.T) {
 		"no slots": slots(0, redlatch.SlotOptions{}), "-1 slots": slots(-1, redlatch.SlotOptions{}), "too many slots": slots(1<<20+1, redlatch.SlotOptions{}),
 		"negative rest": slots(1, redlatch.SlotOptions{Quarantine: -1}), "instance with a tab": slots(1, redlatch.SlotOptions{Instance: "a\tb"}),
 		"no permits": semaphore(0, 1), "negative permits": semaphore(-1, 1), "none of 3": semaphore(3, 0), "4 of 3": semaphore(3, 4),
-		"too many permits": semaphore(1<<41, 1), "no window": once(redlatch.OnceOptions{}), "negative window": once(redlatch.OnceOptions{Window: -1}),
+		"too many permits": semaphore(1<<41, 1), "no window": once(redlatch.JobOptions{}), "negative window": once(redlatch.JobOptions{Window: -1}),
 		"no owner": owner(""), "owner with a tab": owner("a\tb"), "value with a newline": candidate("a\nb"), "no names": multi(),
 		"bad name among names": multi("a", "{"), "negative depth": depth, "resize to nothing": resize,
 	} {

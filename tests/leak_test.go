@@ -66,7 +66,7 @@ func TestGoroutinesDoNotGrowWithLeases(t *testing.T) {
 	s := redistest.Start(t)
 	var seen events
 	batches := &counting{Conn: dial(t, s.Addr())}
-	c := wrap(t, batches, redlatch.Options{Hook: seen.hook, Lease: redlatch.LeaseOptions{TTL: ttl}})
+	c := wrap(t, batches, redlatch.Options{Hook: seen.hook, Lock: redlatch.LockOptions{TTL: ttl}})
 	release(t, lock(t, c.Mutex("first words")))
 	goroutines := runtime.NumGoroutine()
 
@@ -75,9 +75,9 @@ func TestGoroutinesDoNotGrowWithLeases(t *testing.T) {
 		held[i] = lock(t, c.Mutex(strconv.Itoa(i)))
 	}
 	eventually(t, "the extends under way are over", func() bool { return runtime.NumGoroutine() < goroutines+20 })
-	start, extends, sent := time.Now(), seen.count(redlatch.EventExtend), batches.count("mutex renews")
+	start, extends, sent := time.Now(), seen.count(redlatch.EventExtended), batches.count("mutex renews")
 	eventually(t, "some time passed", func() bool { return time.Since(start) > span })
-	extends, sent = seen.count(redlatch.EventExtend)-extends, batches.count("mutex renews")-sent
+	extends, sent = seen.count(redlatch.EventExtended)-extends, batches.count("mutex renews")-sent
 	t.Logf("%d extends in %d batches", extends, sent)
 	// Each is extended every third of its TTL, a tenth earlier or later, and up to a tenth earlier yet for company.
 	if most := leases * int(span/(ttl*8/30)+1); extends < leases*int(span/ttl) || extends > most {
@@ -117,7 +117,7 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 	losing, over := make(chan struct{}), make(chan struct{})
 	o := sluggish()
 	o.Hook = func(_ context.Context, e redlatch.Event) {
-		if e.Kind == redlatch.EventLost {
+		if e.Type == redlatch.EventLost {
 			close(losing)
 			<-over
 		}

@@ -69,7 +69,7 @@ func (c *course) client(t reporter, o redlatch.Options) (*redlatch.Client, []*lo
 // losing are options of a client whose requests are lost. What it leaves behind it has to clean up itself: nothing expires.
 func losing() redlatch.Options {
 	return redlatch.Options{
-		Heartbeat: 2 * time.Second, RequestTimeout: 300 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: lasting},
+		Heartbeat: 2 * time.Second, RequestTimeout: 300 * time.Millisecond, Lock: redlatch.LockOptions{TTL: lasting},
 	}
 }
 
@@ -151,7 +151,7 @@ func subjects() []subject {
 			kind: "semaphore", probe: permits((*redlatch.Semaphore).TryAcquire, 3),
 			try: permits((*redlatch.Semaphore).TryAcquire, 2), wait: permits((*redlatch.Semaphore).Acquire, 2),
 		},
-		{kind: "multi", try: both((*redlatch.Multi).TryLock), wait: both((*redlatch.Multi).Lock)},
+		{kind: "multi", try: both((*redlatch.MultiMutex).TryLock), wait: both((*redlatch.MultiMutex).Lock)},
 	}
 }
 
@@ -203,9 +203,9 @@ func nested(enter func(*redlatch.ReentrantMutex, context.Context) (*redlatch.Lea
 func secondName(name string) string { return name + " too" }
 
 // both locks two mutexes together.
-func both(lock func(*redlatch.Multi, context.Context) (*redlatch.MultiLease, error)) acquisition {
+func both(lock func(*redlatch.MultiMutex, context.Context) (*redlatch.MultiLease, error)) acquisition {
 	return func(ctx context.Context, c *redlatch.Client, name string) (claim, error) {
-		l, err := lock(c.Multi(name, secondName(name)), ctx)
+		l, err := lock(c.MultiMutex(name, secondName(name)), ctx)
 		if err != nil {
 			return claim{}, err
 		}
@@ -633,8 +633,8 @@ func (r *trial) ending(m mishap, at hits) context.Context {
 }
 
 // hourly is a job of an hour's window.
-func hourly(c *redlatch.Client, name string, retry bool) *redlatch.Once {
-	return c.Once(name, redlatch.OnceOptions{Window: time.Hour, RetryFailed: retry})
+func hourly(c *redlatch.Client, name string, retry bool) *redlatch.Job {
+	return c.Job(name, redlatch.JobOptions{Window: time.Hour, RetryFailed: retry})
 }
 
 // runOnce starts a job whose requests meet a mishap before and after it ran, with this result; and looks at whether it starts again.

@@ -16,7 +16,7 @@ import (
 func behind(t testing.TB, p *proxy, o redlatch.Options) *redlatch.Client {
 	t.Helper()
 	c := open(t, p.url(), o)
-	l := lock(t, c.Mutex("a").With(redlatch.LeaseOptions{TTL: lasting}))
+	l := lock(t, c.Mutex("a").With(redlatch.LockOptions{TTL: lasting}))
 	if err := l.Extend(t.Context()); err != nil {
 		t.Fatalf("Extend = %v", err)
 	}
@@ -34,7 +34,7 @@ func TestLostReplyToTryLockIsAdopted(t *testing.T) {
 	o := sluggish()
 	o.Hook = seen.hook
 	c := behind(t, p, o)
-	grants := len(seen.of(redlatch.EventGrant, "a"))
+	grants := len(seen.of(redlatch.EventGranted, "a"))
 
 	p.swallow(replies)
 	result := goTryLock(t.Context(), c.Mutex("a"))
@@ -49,7 +49,7 @@ func TestLostReplyToTryLockIsAdopted(t *testing.T) {
 	if got := strconv.FormatInt(l.Token(), 10); got != token || s.Do("GET", fenceKey("a")) != token {
 		t.Errorf("token %s, and %s in Redis, want %s, as the first request left it", got, s.Do("GET", fenceKey("a")), token)
 	}
-	if n := len(seen.of(redlatch.EventGrant, "a")) - grants; n != 1 {
+	if n := len(seen.of(redlatch.EventGranted, "a")) - grants; n != 1 {
 		t.Errorf("%d grants, want 1", n)
 	}
 	wantSoundDeadline(t, s, l)
@@ -128,16 +128,16 @@ func TestLostReplyToExtendKeepsTheDeadline(t *testing.T) {
 	l := lock(t, behind(t, p, o).Mutex("a"))
 
 	p.swallow(replies)
-	extended := len(seen.of(redlatch.EventExtend, "a"))
+	extended := len(seen.of(redlatch.EventExtended, "a"))
 	deadline := l.Deadline()
 	seen.await(t, redlatch.EventJeopardy, "a", 0)
-	if n := len(seen.of(redlatch.EventExtend, "a")); n == extended && (!l.Held() || !l.Deadline().Equal(deadline)) {
+	if n := len(seen.of(redlatch.EventExtended, "a")); n == extended && (!l.Held() || !l.Deadline().Equal(deadline)) {
 		t.Errorf("in jeopardy: Held %v, deadline moved by %v, want true and 0", l.Held(), l.Deadline().Sub(deadline))
 	}
 	wantSoundDeadline(t, s, l)
-	extended = len(seen.of(redlatch.EventExtend, "a"))
+	extended = len(seen.of(redlatch.EventExtended, "a"))
 	p.heal()
-	seen.await(t, redlatch.EventExtend, "a", extended)
+	seen.await(t, redlatch.EventExtended, "a", extended)
 	if !l.Held() || !l.Deadline().After(deadline) {
 		t.Errorf("after the fault: Held %v, deadline moved by %v, want true and more than 0", l.Held(), l.Deadline().Sub(deadline))
 	}

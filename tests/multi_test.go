@@ -19,7 +19,7 @@ func TestMultiTakesOneRequest(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := open(t, s.URL(), brisk(lasting))
-	m := c.Multi("c", "a", "b", "a")
+	m := c.MultiMutex("c", "a", "b", "a")
 	if got := m.Names(); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("Names = %q, want each once, in order", got)
 	}
@@ -80,7 +80,7 @@ func TestMultiDoesNotDeadlock(t *testing.T) {
 		c := open(t, s.URL(), brisk(lasting))
 		work.Go(func() {
 			for range 25 {
-				err := c.Multi(names...).Do(ctx, func(context.Context, *redlatch.MultiLease) error {
+				err := c.MultiMutex(names...).Do(ctx, func(context.Context, *redlatch.MultiLease) error {
 					use(names...)
 					leave(names...)
 					return nil
@@ -105,18 +105,18 @@ func TestMultiOfWhichOneIsTaken(t *testing.T) {
 	s := redistest.Start(t)
 	c, other := open(t, s.URL(), brisk(lasting)), open(t, s.URL(), brisk(lasting))
 	b := lock(t, other.Mutex("b"))
-	if _, err := c.Multi("a", "b", "c").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+	if _, err := c.MultiMutex("a", "b", "c").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 		t.Errorf("TryLock = %v, want ErrTaken", err)
 	}
 	start := time.Now()
-	_, err := c.Multi("a", "b", "c").With(redlatch.LeaseOptions{MaxWait: 200 * time.Millisecond}).Lock(t.Context())
+	_, err := c.MultiMutex("a", "b", "c").With(redlatch.LockOptions{MaxWait: 200 * time.Millisecond}).Lock(t.Context())
 	if !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) < 100*time.Millisecond {
 		t.Errorf("Lock with MaxWait = %v, want ErrTaken and DeadlineExceeded after a while", err)
 	}
 	wantNothingLeft(t, s, "a", "c")
 	got := make(chan *redlatch.MultiLease, 1)
 	go func() {
-		l, err := c.Multi("c", "b", "a").Lock(within(t, patience))
+		l, err := c.MultiMutex("c", "b", "a").Lock(within(t, patience))
 		if err != nil {
 			t.Errorf("Lock = %v, want a lease", err)
 		}
@@ -152,7 +152,7 @@ func TestMultiLostReply(t *testing.T) {
 	p := startProxy(t, s)
 	c := open(t, p.url(), sluggish())
 	take := func() *redlatch.MultiLease {
-		l, err := c.Multi("a", "b").Lock(within(t, patience))
+		l, err := c.MultiMutex("a", "b").Lock(within(t, patience))
 		if err != nil {
 			t.Errorf("Lock = %v, want a lease", err)
 		}
@@ -179,7 +179,7 @@ func TestMultiLostReply(t *testing.T) {
 
 // awaitMulti locks a and b on another goroutine, of which another client holds b; it holds a and waits for
 // b when this returns.
-func awaitMulti(t *testing.T, s *redistest.Server, m *redlatch.Multi) <-chan error {
+func awaitMulti(t *testing.T, s *redistest.Server, m *redlatch.MultiMutex) <-chan error {
 	t.Helper()
 	result := make(chan error, 1)
 	go func() {
@@ -201,11 +201,11 @@ func awaitMulti(t *testing.T, s *redistest.Server, m *redlatch.Multi) <-chan err
 func TestMultiLosesOneWhileItWaits(t *testing.T) {
 	t.Parallel()
 	lose := map[string]struct {
-		options redlatch.LeaseOptions
+		options redlatch.LockOptions
 		force   bool
 	}{
-		"NoRenew":        {options: redlatch.LeaseOptions{TTL: 500 * time.Millisecond, NoRenew: true}},
-		"MaxHold":        {options: redlatch.LeaseOptions{TTL: 500 * time.Millisecond, MaxHold: time.Millisecond}},
+		"NoRenew":        {options: redlatch.LockOptions{TTL: 500 * time.Millisecond, Renew: redlatch.Off}},
+		"MaxHold":        {options: redlatch.LockOptions{TTL: 500 * time.Millisecond, MaxHold: time.Millisecond}},
 		"taken by force": {force: true},
 	}
 	for how, lose := range lose {
@@ -215,7 +215,7 @@ func TestMultiLosesOneWhileItWaits(t *testing.T) {
 			o, seen := watched(sluggish())
 			c, other := open(t, s.URL(), o), open(t, s.URL(), sluggish())
 			b := lock(t, other.Mutex("b"))
-			result := awaitMulti(t, s, c.Multi("a", "b").With(lose.options))
+			result := awaitMulti(t, s, c.MultiMutex("a", "b").With(lose.options))
 			if lose.force {
 				if _, err := other.ForceRelease(t.Context(), "a", ""); err != nil {
 					t.Fatal(err)
@@ -240,7 +240,7 @@ func TestMultiWithoutRenewalBeginsFresh(t *testing.T) {
 	o, seen := watched(sluggish())
 	c, other := open(t, s.URL(), o), open(t, s.URL(), sluggish())
 	b := lock(t, other.Mutex("b"))
-	result := awaitMulti(t, s, c.Multi("a", "b").With(redlatch.LeaseOptions{TTL: 10 * time.Second, NoRenew: true}))
+	result := awaitMulti(t, s, c.MultiMutex("a", "b").With(redlatch.LockOptions{TTL: 10 * time.Second, Renew: redlatch.Off}))
 	eventually(t, "the lease on a has aged", func() bool {
 		left, err := strconv.Atoi(s.Do("PTTL", stateKey("a")))
 		return err == nil && left < 8500
@@ -249,7 +249,7 @@ func TestMultiWithoutRenewalBeginsFresh(t *testing.T) {
 	if err := receive(t, result, "Lock"); err != nil {
 		t.Errorf("Lock = %v", err)
 	}
-	if n := len(seen.of(redlatch.EventExtend, "a")); n != 1 {
+	if n := len(seen.of(redlatch.EventExtended, "a")); n != 1 {
 		t.Errorf("the lease on a was extended %d times, want 1", n)
 	}
 }
@@ -265,7 +265,7 @@ func TestMultiHookPanics(t *testing.T) {
 				s := redistest.Start(t)
 				o := sluggish()
 				o.Hook = func(ctx context.Context, e redlatch.Event) {
-					if e.Kind == redlatch.EventGrant && e.Name == bad {
+					if e.Type == redlatch.EventGranted && e.Name == bad {
 						panic("hook")
 					}
 				}
@@ -276,7 +276,7 @@ func TestMultiHookPanics(t *testing.T) {
 				}
 				cause := make(chan any, 1)
 				go func() {
-					cause <- recovered(func() { _, _ = c.Multi("a", "b", "c").Lock(within(t, patience)) })
+					cause <- recovered(func() { _, _ = c.MultiMutex("a", "b", "c").Lock(within(t, patience)) })
 				}()
 				if taken {
 					queued(t, s, "a", 1)
@@ -297,7 +297,7 @@ func TestMultiIsExtendedAsOne(t *testing.T) {
 	const ttl = time.Minute
 	s := redistest.Start(t)
 	c := open(t, s.URL(), brisk(ttl))
-	l, err := c.Multi("a", "b", "c").With(redlatch.LeaseOptions{NoRenew: true}).Lock(t.Context())
+	l, err := c.MultiMutex("a", "b", "c").With(redlatch.LockOptions{Renew: redlatch.Off}).Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,15 +43,15 @@ var mutants = []mutant{
 	},
 	{
 		"run that is undone as if it had not begun", "lease.go",
-		"	result := l.latch.result\n", "	result := \"\"\n", "TestOnceThatIsLostKeepsItsWindow",
+		"	result := l.latch.result\n", "	result := \"\"\n", "TestJobThatIsLostKeepsItsWindow",
 	},
 	{
 		"run that succeeded and is undone as one that failed", "lease.go",
-		"l.done = result == script.Completed", "l.done = false", "TestOnceWhoseEndGotNoAnswer",
+		"l.done = result == script.Completed", "l.done = false", "TestJobWhoseEndGotNoAnswer",
 	},
 	{
 		"job that opens its window by a release", "lease.go",
-		"l.release(ctx, l.latch.result)", "l.release(ctx, \"\")", "TestOnceReleasedByItsJob",
+		"l.release(ctx, l.latch.result)", "l.release(ctx, \"\")", "TestJobReleasedByItsJob",
 	},
 	{
 		"release that is not tried again", "lease.go",
@@ -238,12 +238,12 @@ var mutants = []mutant{
 		"\tif err := s.Err(); err != nil {\n\t\treturn 0, err\n\t}\n\treturn s.id, nil", "\treturn s.id, nil", "TestSlots",
 	},
 	{
-		"run that failed and uses its window up all the same", "internal/script/lua/once.lua",
-		"if result == 'done' and", "if", "TestOnceThatFails",
+		"run that failed and uses its window up all the same", "internal/script/lua/job.lua",
+		"if result == 'done' and", "if", "TestJobThatFails",
 	},
 	{
-		"window of a run that died", "internal/script/lua/once.lua",
-		"  if always == '1' then close(ends) end\n", "", "TestOnceOfAProcessThatDied",
+		"window of a run that died", "internal/script/lua/job.lua",
+		"  if always == '1' then close(ends) end\n", "", "TestJobOfAProcessThatDied",
 	},
 	{
 		"re-entry that shortens the lease", "internal/script/lua/reentrant.lua",
@@ -258,7 +258,7 @@ var mutants = []mutant{
 		"if held and held ~= owner or not held and", "if not held and", "TestMultiOfWhichOneIsTaken",
 	},
 	{
-		"several names in any order", "multi.go",
+		"several names in any order", "multimutex.go",
 		"\tslices.Sort(m.names)\n", "", "TestMultiTakesOneRequest|TestMultiDoesNotDeadlock",
 	},
 	{
@@ -401,7 +401,7 @@ var mutants = []mutant{
 		"believe(address, ARGV[3])\nkeep()\n", "TestFullServerKeepsWhatIsHeld",
 	},
 	{
-		"job whose end a full server forgets", "internal/script/lua/once.lua",
+		"job whose end a full server forgets", "internal/script/lua/job.lua",
 		"    redis.call('ZREM', K, owner) -- first: a server that is out of memory refuses a script whose first write could need some\n",
 		"", "TestJobEndsOnAFullServer",
 	},
@@ -451,19 +451,19 @@ var mutants = []mutant{
 		"leaseTerms{ttl: o.TTL,", "leaseTerms{ttl: o.TTL + o.MaxWait,", "TestRelayWhateverTheWait",
 	},
 	{
-		"name that was lost before the last was locked", "multi.go",
+		"name that was lost before the last was locked", "multimutex.go",
 		"cmp.Or(errs[i], l.Err())", "cmp.Or(errs[i], func(*Lease) error { return nil }(l))", "TestMultiLosesOneWhileItWaits",
 	},
 	{
-		"lease without renewal that aged in a wait", "multi.go",
-		"o.NoRenew && l.Remaining()", "false && l.Remaining()", "TestMultiWithoutRenewalBeginsFresh",
+		"lease without renewal that aged in a wait", "multimutex.go",
+		"o.Renew == Off && l.Remaining()", "false && l.Remaining()", "TestMultiWithoutRenewalBeginsFresh",
 	},
 	{
-		"names that a panic leaves behind", "multi.go",
+		"names that a panic leaves behind", "multimutex.go",
 		"		if l == nil { // also", "		if l == nil && err != nil { // also", "TestMultiHookPanics",
 	},
 	{
-		"names granted at once that a panic leaves behind", "multi.go",
+		"names granted at once that a panic leaves behind", "multimutex.go",
 		"if len(leases) < len(owners) {", "if err != nil {", "TestMultiHookPanics",
 	},
 	{
@@ -577,7 +577,7 @@ var mutants = []mutant{
 	},
 	{
 		"renewals without end", "watchdog.go",
-		"!l.latch.options.NoRenew && !l.overdueLocked()", "!l.latch.options.NoRenew", "TestMaxHold",
+		"l.latch.options.Renew == On && !l.overdueLocked()", "l.latch.options.Renew == On", "TestMaxHold",
 	},
 	{
 		"release that overtakes a renewal", "lease.go",

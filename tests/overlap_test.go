@@ -103,7 +103,7 @@ func replicated(t *testing.T, acknowledged bool) (old, new *redlatch.Client, fai
 	front := startProxy(t, master)
 	o := hasty(overlapTTL)
 	if acknowledged {
-		o.Lease.Replicas = 1
+		o.Lock.Replicas = 1
 	}
 	old, new = open(t, front.url(), o), open(t, "redis://"+replica.Addr(), hasty(overlapTTL))
 	if !acknowledged {

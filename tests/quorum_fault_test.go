@@ -24,7 +24,7 @@ const quorumTTL = 3 * time.Second
 
 // hasty are options with which a node that does not answer costs little.
 func hasty(ttl time.Duration) redlatch.Options {
-	return redlatch.Options{Heartbeat: 100 * time.Millisecond, RequestTimeout: 1200 * time.Millisecond, Lease: redlatch.LeaseOptions{TTL: ttl}}
+	return redlatch.Options{Heartbeat: 100 * time.Millisecond, RequestTimeout: 1200 * time.Millisecond, Lock: redlatch.LockOptions{TTL: ttl}}
 }
 
 // TestQuorumMinorityIsKilled: as many nodes die as the quorum stands. Leases go on, and are
@@ -84,7 +84,7 @@ func TestQuorumMajorityIsKilled(t *testing.T) {
 		if lost.At.Before(deadline) {
 			t.Errorf("given up %v before the deadline", deadline.Sub(lost.At))
 		}
-		if _, err := other.Mutex("c").With(redlatch.LeaseOptions{MaxWait: time.Second}).Lock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+		if _, err := other.Mutex("c").With(redlatch.LockOptions{MaxWait: time.Second}).Lock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
 			t.Errorf("Lock without a majority = %v, want ErrUnreachable", err)
 		}
 		nodes[0].Restart()
@@ -120,7 +120,7 @@ func TestQuorumForgetfulNode(t *testing.T) {
 		for _, p := range proxies[n-minority:] {
 			p.swallow(requests)
 		}
-		held := lock(t, c.Mutex("a").With(redlatch.LeaseOptions{NoRenew: true}))
+		held := lock(t, c.Mutex("a").With(redlatch.LockOptions{Renew: redlatch.Off}))
 		token := held.Token()
 		if token <= before {
 			t.Errorf("token %d after %d, want more", token, before)
@@ -253,7 +253,7 @@ func TestQuorumCountsOneSlot(t *testing.T) {
 	leave := func(node *redistest.Server, owner string) {
 		t.Helper()
 		r := dial(t, node.Addr()).Eval(ctx, script.SlotPool.Quorum().Release(set, owner, "", "", time.Hour))[0]
-		if _, was := script.Left(r.Reply); r.Err != nil || !was {
+		if was := script.Inside(r.Reply); r.Err != nil || !was {
 			t.Fatalf("release of %s = %+v, want that it was inside", owner, r)
 		}
 	}
@@ -761,7 +761,7 @@ func TestQuorumOnceWhoseEndIsLost(t *testing.T) {
 		release(t, lock(t, c.Mutex("a"))) // the nodes have the right to vote
 		runs := 0
 		do := func(c *redlatch.Client, f func()) (bool, error) {
-			job := c.Once("job", redlatch.OnceOptions{Window: time.Hour})
+			job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
 			return job.Do(t.Context(), func(context.Context, *redlatch.Lease) error {
 				runs++
 				f()

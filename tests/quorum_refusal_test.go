@@ -92,14 +92,14 @@ func TestQuorumWaitEndsInARound(t *testing.T) {
 		held := lock(t, openQuorum(t, nodes, sluggish()).Mutex("a"))
 		o := sluggish()
 		o.Hook = func(_ context.Context, e redlatch.Event) {
-			if e.Kind == redlatch.EventWait {
+			if e.Type == redlatch.EventWait {
 				for _, p := range proxies {
 					p.swallow(replies)
 				}
 			}
 		}
 		c := openURLs(t, urls, o)
-		m := c.Mutex("a").With(redlatch.LeaseOptions{MaxWait: 3 * time.Second})
+		m := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 3 * time.Second})
 		_, err := m.Lock(t.Context())
 		for _, p := range proxies {
 			p.heal()

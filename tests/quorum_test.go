@@ -158,7 +158,7 @@ func TestQuorumOnce(t *testing.T) {
 		for range 8 {
 			c := openQuorum(t, nodes, brisk(lasting))
 			all.Go(func() {
-				_, err := c.Once("job", redlatch.OnceOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+				_, err := c.Job("job", redlatch.JobOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
 					ran.Add(1)
 					return nil
 				})
@@ -273,17 +273,17 @@ func TestQuorumMulti(t *testing.T) {
 	ofSizes(t, []int{3, 4}, func(t *testing.T, n int) {
 		nodes := startNodes(t, n)
 		c := openQuorum(t, nodes, brisk(lasting))
-		both, err := c.Multi("a", "b").Lock(t.Context())
+		both, err := c.MultiMutex("a", "b").Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Multi("0", "b").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		if _, err := c.MultiMutex("0", "b").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 			t.Errorf("TryLock of two of which one is held = %v, want ErrTaken", err)
 		}
 		if err := both.Release(t.Context()); err != nil {
 			t.Errorf("Release = %v", err)
 		}
-		all, err := c.Multi("0", "a", "b").TryLock(t.Context())
+		all, err := c.MultiMutex("0", "a", "b").TryLock(t.Context())
 		if err != nil {
 			t.Fatalf("TryLock of what is free = %v", err)
 		}
@@ -303,7 +303,7 @@ func TestQuorumRefuses(t *testing.T) {
 		"reentrant": func() error { _, err := c.ReentrantMutex("a").Lock(t.Context()); return err },
 		"semaphore": func() error { _, err := c.Semaphore("a", 2).Acquire(t.Context(), 1); return err },
 		"replicas": func() error {
-			_, err := c.Mutex("a").With(redlatch.LeaseOptions{Replicas: 1}).Lock(t.Context())
+			_, err := c.Mutex("a").With(redlatch.LockOptions{Replicas: 1}).Lock(t.Context())
 			return err
 		},
 	} {

@@ -15,25 +15,25 @@ func TestLossTellsItsReason(t *testing.T) {
 	t.Parallel()
 	const brief = 300 * time.Millisecond
 	for reason, c := range map[redlatch.LossReason]struct {
-		options redlatch.LeaseOptions
+		options redlatch.LockOptions
 		end     func(t *testing.T, s *redistest.Server, c *redlatch.Client, l *redlatch.Lease)
 		matches error
 	}{
-		redlatch.LossExpired: {redlatch.LeaseOptions{TTL: brief}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, _ *redlatch.Lease) {
+		redlatch.LossExpired: {redlatch.LockOptions{TTL: brief}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, _ *redlatch.Lease) {
 			s.Pause()
 		}, nil},
-		redlatch.LossGone: {redlatch.LeaseOptions{}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, l *redlatch.Lease) {
+		redlatch.LossGone: {redlatch.LockOptions{}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, l *redlatch.Lease) {
 			s.Do("DEL", stateKey("a"))
 			_ = l.Extend(context.Background())
 		}, nil},
-		redlatch.LossForced: {redlatch.LeaseOptions{}, func(t *testing.T, s *redistest.Server, _ *redlatch.Client, _ *redlatch.Lease) {
+		redlatch.LossForced: {redlatch.LockOptions{}, func(t *testing.T, s *redistest.Server, _ *redlatch.Client, _ *redlatch.Lease) {
 			if _, err := open(t, s.URL(), brisk(lasting)).ForceRelease(t.Context(), "a", ""); err != nil {
 				t.Errorf("ForceRelease = %v", err)
 			}
 		}, nil},
-		redlatch.LossMaxHold:    {redlatch.LeaseOptions{TTL: brief, MaxHold: brief}, nil, redlatch.ErrMaxHold},
-		redlatch.LossNotRenewed: {redlatch.LeaseOptions{TTL: brief, NoRenew: true}, nil, nil},
-		redlatch.LossClosed: {redlatch.LeaseOptions{}, func(_ *testing.T, _ *redistest.Server, c *redlatch.Client, _ *redlatch.Lease) {
+		redlatch.LossMaxHold:    {redlatch.LockOptions{TTL: brief, MaxHold: brief}, nil, redlatch.ErrMaxHold},
+		redlatch.LossNotRenewed: {redlatch.LockOptions{TTL: brief, Renew: redlatch.Off}, nil, nil},
+		redlatch.LossClosed: {redlatch.LockOptions{}, func(_ *testing.T, _ *redistest.Server, c *redlatch.Client, _ *redlatch.Lease) {
 			_ = c.Close()
 		}, redlatch.ErrClosed},
 	} {

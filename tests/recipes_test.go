@@ -133,8 +133,9 @@ func TestRecipeHashReentryByCount(t *testing.T) {
 	if got := s.Do("HGET", stateKey("a"), "me"); got != "1" {
 		t.Errorf("count %s after the resend, want 1", got)
 	}
-	if inside, err := m.Unlock(t.Context(), l); inside || err != nil {
-		t.Errorf("Unlock = %t, %v, want that the owner is out", inside, err)
+	release(t, l)
+	if got := s.Do("EXISTS", stateKey("a")); got != "0" {
+		t.Error("the owner is still inside")
 	}
 }
 
@@ -230,7 +231,7 @@ func TestRecipeScanForAFreeID(t *testing.T) {
 	calls := func() int { return evalshas(s.Do("INFO", "commandstats")) }
 	before := calls()
 	// One that begins with less than nine tenths of its TTL would be extended at once.
-	slot, err := pool.With(redlatch.LeaseOptions{TTL: 4 * time.Second, NoRenew: true}).TryAcquire(t.Context())
+	slot, err := pool.With(redlatch.LockOptions{TTL: 4 * time.Second, Renew: redlatch.Off}).TryAcquire(t.Context())
 	if err != nil || calls()-before != 1 {
 		t.Fatalf("TryAcquire = %v with %d requests, want 1", err, calls()-before)
 	}
@@ -255,7 +256,7 @@ func TestRecipeLastRun(t *testing.T) {
 
 	runs := 0
 	for _, c := range several(t, s, 2, brisk(lasting)) {
-		_, err := c.Once("a", redlatch.OnceOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+		_, err := c.Job("a", redlatch.JobOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
 			runs++
 			return nil
 		})

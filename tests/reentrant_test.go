@@ -22,7 +22,7 @@ func TestReentrantOwnerAcrossProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := other.ReentrantMutex("a").With(redlatch.LeaseOptions{TTL: 2 * lasting}).Lock(ctx)
+	second, err := other.ReentrantMutex("a").With(redlatch.LockOptions{TTL: 2 * lasting}).Lock(ctx)
 	if err != nil || second.Token() != first.Token() {
 		t.Fatalf("Lock under the same owner = %v, want a lease with the same token", err)
 	}
@@ -32,21 +32,14 @@ func TestReentrantOwnerAcrossProcesses(t *testing.T) {
 	if _, err := other.ReentrantMutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 		t.Errorf("TryLock of nobody in particular = %v, want ErrTaken", err)
 	}
-	if _, err := other.ReentrantMutex("b").Unlock(t.Context(), first); !errors.Is(err, redlatch.ErrInvalid) {
-		t.Errorf("Unlock with a lease of another lock = %v, want ErrInvalid", err)
-	}
-	if inside, err := one.ReentrantMutex("a").Unlock(t.Context(), first); !inside || err != nil {
-		t.Errorf("Unlock = %t, %v, want that the owner is still inside", inside, err)
-	}
-	if inside, err := one.ReentrantMutex("a").Unlock(t.Context(), first); inside || !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Unlock again = %t, %v, want ErrNotHeld", inside, err)
-	}
+	release(t, first)
+	release(t, first)
 	if got := s.Do("HGET", stateKey("a"), "workflow 7"); got != "1" {
 		t.Errorf("HGET = %q, want 1: a second release of the same entry changes nothing", got)
 	}
 	s.Do("DEL", stateKey("a"))
-	if inside, err := other.ReentrantMutex("a").Unlock(t.Context(), second); inside || !errors.As(err, new(*redlatch.LostError)) {
-		t.Errorf("Unlock of what is gone = %t, %v, want a LostError", inside, err)
+	if err := second.Release(t.Context()); !errors.As(err, new(*redlatch.LostError)) {
+		t.Errorf("Release of what is gone = %v, want a LostError", err)
 	}
 }
 
@@ -57,7 +50,7 @@ func TestReentryTakesTheLaterEnd(t *testing.T) {
 	c := open(t, s.URL(), brisk(lasting))
 	enter := func(ttl time.Duration) *redlatch.Lease {
 		t.Helper()
-		l, err := c.ReentrantMutex("a").With(redlatch.LeaseOptions{TTL: ttl, NoRenew: true}).Lock(redlatch.WithOwner(t.Context(), "me"))
+		l, err := c.ReentrantMutex("a").With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).Lock(redlatch.WithOwner(t.Context(), "me"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,10 +99,11 @@ func briefest(s *redistest.Server) (entry string) {
 	return entry
 }
 
-// TestUnlockTwiceAtOnce: of two goroutines that unlock one entry, one does. The other must not read that the owner is out.
-func TestUnlockTwiceAtOnce(t *testing.T) {
+// TestReleaseTwiceAtOnce: of two goroutines that release one entry, one does. The other must not release the entry around it.
+func TestReleaseTwiceAtOnce(t *testing.T) {
 	t.Parallel()
-	c := open(t, redistest.Start(t).URL(), brisk(lasting))
+	s := redistest.Start(t)
+	c := open(t, s.URL(), brisk(lasting))
 	m := c.ReentrantMutex("a")
 	outer, err := m.Lock(t.Context())
 	if err != nil {
@@ -120,21 +114,17 @@ func TestUnlockTwiceAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		type result struct {
-			inside bool
-			err    error
-		}
-		results := make(chan result, 2)
+		results := make(chan error, 2)
 		for range 2 {
-			go func() {
-				inside, err := m.Unlock(context.Background(), entry)
-				results <- result{inside, err}
-			}()
+			go func() { results <- entry.Release(context.Background()) }()
 		}
 		for range 2 {
-			if r := receive(t, results, "Unlock"); !r.inside && !errors.Is(r.err, redlatch.ErrNotHeld) {
-				t.Fatalf("Unlock of a nested entry = %v, %v, want true, or ErrNotHeld", r.inside, r.err)
+			if err := receive(t, results, "Release"); err != nil {
+				t.Fatalf("Release of a nested entry = %v, want nil", err)
 			}
+		}
+		if got := s.Do("HGET", stateKey("a"), outer.Owner()); got != "1" {
+			t.Fatalf("%s entries are left, want 1", got)
 		}
 	}
 	release(t, outer)

@@ -103,7 +103,7 @@ func TestRelayWhateverTheWait(t *testing.T) {
 	acquired := requests.count("mutex acquire")
 	var results []<-chan outcome
 	for i := range n {
-		patient := m.With(redlatch.LeaseOptions{MaxWait: patience + time.Duration(i)})
+		patient := m.With(redlatch.LockOptions{MaxWait: patience + time.Duration(i)})
 		results = append(results, goLocks(t, t.Context(), patient, seen, 1)...)
 	}
 	release(t, held)
@@ -269,7 +269,7 @@ func TestRelayTurnOfOneThatHasGivenUp(t *testing.T) {
 	note := o.Hook
 	o.Hook = func(ctx context.Context, e redlatch.Event) {
 		note(ctx, e)
-		if e.Kind == redlatch.EventWait && ctx.Value(busy{}) != nil {
+		if e.Type == redlatch.EventWait && ctx.Value(busy{}) != nil {
 			close(inHook)
 			<-goOn
 		}
@@ -419,14 +419,14 @@ func TestRelayIsRevokedAmongOthers(t *testing.T) {
 	o, seen := watched(sluggish())
 	o.Hook = func(ctx context.Context, e redlatch.Event) {
 		seen.hook(ctx, e)
-		if e.Kind == redlatch.EventRelease && len(seen.of(redlatch.EventRelease, "a")) == 2 {
+		if e.Type == redlatch.EventReleased && len(seen.of(redlatch.EventReleased, "a")) == 2 {
 			close(between)
 			<-forced
 		}
 	}
 	c := open(t, s.URL(), o)
 	m := c.Mutex("a")
-	others := []*redlatch.Lease{lock(t, c.Mutex("b").With(redlatch.LeaseOptions{NoRenew: true})), lock(t, c.Mutex("c").With(redlatch.LeaseOptions{NoRenew: true}))}
+	others := []*redlatch.Lease{lock(t, c.Mutex("b").With(redlatch.LockOptions{Renew: redlatch.Off})), lock(t, c.Mutex("c").With(redlatch.LockOptions{Renew: redlatch.Off}))}
 	hearing(t, s, c)
 	held := lock(t, m)
 	results := goLocks(t, t.Context(), m, seen, 2)
@@ -452,7 +452,7 @@ func TestRelayWithoutRedis(t *testing.T) {
 	t.Parallel()
 	const n, timeout = 20, 500 * time.Millisecond
 	s := redistest.Start(t)
-	o, seen := watched(redlatch.Options{RequestTimeout: timeout, Lease: redlatch.LeaseOptions{TTL: time.Second, NoRenew: true}})
+	o, seen := watched(redlatch.Options{RequestTimeout: timeout, Lock: redlatch.LockOptions{TTL: time.Second, Renew: redlatch.Off}})
 	m := open(t, s.URL(), o).Mutex("a")
 	lock(t, m)
 	results := goLocks(t, t.Context(), m, seen, n)
@@ -473,13 +473,13 @@ func TestRelayWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	o, seen := watched(sluggish())
-	o.Lease.MaxWait = 50 * time.Millisecond
+	o.Lock.MaxWait = 50 * time.Millisecond
 	m := open(t, s.URL(), o).Mutex("a")
 	held := lock(t, m)
 	if _, err := m.Lock(t.Context()); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Lock with MaxWait = %v, want ErrTaken and context.DeadlineExceeded", err)
 	}
-	patient := m.With(redlatch.LeaseOptions{MaxWait: time.Hour})
+	patient := m.With(redlatch.LockOptions{MaxWait: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	results := goLocks(t, ctx, patient, seen, 2)
 	cancel()
@@ -522,7 +522,7 @@ func TestRelayDoesNotPassOnWhatIsNearlyOver(t *testing.T) {
 	const ttl = 4 * time.Second
 	s := redistest.Start(t)
 	o, seen := watched(brisk(ttl))
-	o.Lease.NoRenew = true
+	o.Lock.Renew = redlatch.Off
 	m := open(t, s.URL(), o).Mutex("a")
 	held := lock(t, m)
 	results := goLocks(t, t.Context(), m, seen, 4)

@@ -19,14 +19,14 @@ func TestMaxHold(t *testing.T) {
 	s := redistest.Start(t)
 	var seen events
 	o := brisk(3 * time.Second)
-	o.Hook, o.Lease.MaxHold = seen.hook, 2*time.Second
+	o.Hook, o.Lock.MaxHold = seen.hook, 2*time.Second
 	start := time.Now()
 	l := lock(t, open(t, s.URL(), o).Mutex("a"))
 	lost := wantLost(t, l)
-	if held := lost.At.Sub(start); held < o.Lease.MaxHold || !strings.Contains(lost.Error(), "MaxHold") {
-		t.Errorf("lost after %v: %v, want no earlier than its MaxHold of %v, and because of it", held, lost, o.Lease.MaxHold)
+	if held := lost.At.Sub(start); held < o.Lock.MaxHold || !strings.Contains(lost.Error(), "MaxHold") {
+		t.Errorf("lost after %v: %v, want no earlier than its MaxHold of %v, and because of it", held, lost, o.Lock.MaxHold)
 	}
-	if len(seen.of(redlatch.EventExtend, "a")) == 0 {
+	if len(seen.of(redlatch.EventExtended, "a")) == 0 {
 		t.Error("it was never extended before")
 	}
 	if err := l.Extend(t.Context()); !isAll(err, redlatch.ErrNotHeld) {
@@ -39,7 +39,7 @@ func TestExtendBeyondMaxHoldIsRefused(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	o := brisk(lasting)
-	o.Lease.MaxHold = time.Millisecond
+	o.Lock.MaxHold = time.Millisecond
 	l := lock(t, open(t, s.URL(), o).Mutex("a"))
 	eventually(t, "Extend is refused", func() bool { return l.Extend(t.Context()) != nil })
 	if !l.Held() {
@@ -48,12 +48,12 @@ func TestExtendBeyondMaxHoldIsRefused(t *testing.T) {
 	release(t, l)
 }
 
-func TestNoRenew(t *testing.T) {
+func TestRenewOff(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var seen events
 	o := brisk(3 * time.Second)
-	o.Hook, o.Lease.NoRenew = seen.hook, true
+	o.Hook, o.Lock.Renew = seen.hook, redlatch.Off
 	l := lock(t, open(t, s.URL(), o).Mutex("a"))
 	before := l.Deadline()
 	if err := l.Extend(t.Context()); err != nil || !l.Deadline().After(before) {
@@ -63,7 +63,7 @@ func TestNoRenew(t *testing.T) {
 	if !strings.Contains(l.Err().Error(), "NoRenew") {
 		t.Errorf("Err = %v, want it to say why", l.Err())
 	}
-	if n := len(seen.of(redlatch.EventExtend, "a")); n != 1 {
+	if n := len(seen.of(redlatch.EventExtended, "a")); n != 1 {
 		t.Errorf("extended %d times, want once, as the program did", n)
 	}
 }
@@ -73,10 +73,10 @@ func TestEnsure(t *testing.T) {
 	s := redistest.Start(t)
 	var seen events
 	o := brisk(6 * time.Second)
-	o.Hook, o.Lease.NoRenew = seen.hook, true
+	o.Hook, o.Lock.Renew = seen.hook, redlatch.Off
 	l := lock(t, open(t, s.URL(), o).Mutex("a"))
-	if err := l.Ensure(t.Context(), 4*time.Second); err != nil || len(seen.of(redlatch.EventExtend, "a")) != 0 {
-		t.Errorf("Ensure = %v and %d extends, want nil and none: there is enough left", err, len(seen.of(redlatch.EventExtend, "a")))
+	if err := l.Ensure(t.Context(), 4*time.Second); err != nil || len(seen.of(redlatch.EventExtended, "a")) != 0 {
+		t.Errorf("Ensure = %v and %d extends, want nil and none: there is enough left", err, len(seen.of(redlatch.EventExtended, "a")))
 	}
 	eventually(t, "some of the lease is over", func() bool { return l.Remaining() < 4*time.Second })
 	if err := l.Ensure(t.Context(), 4*time.Second); err != nil || l.Remaining() < 4*time.Second {
@@ -212,7 +212,7 @@ func TestLostReplyOfAShortLease(t *testing.T) {
 	o.RequestTimeout = 10 * time.Second
 	o.Hook = seen.hook
 	l := lock(t, wrap(t, &stalled{Conn: dial(t, s.Addr()), script: "mutex renew"}, o).Mutex("a"))
-	seen.await(t, redlatch.EventExtend, "a", 0)
+	seen.await(t, redlatch.EventExtended, "a", 0)
 	if n := len(seen.of(redlatch.EventJeopardy, "a")); n != 1 || !l.Held() {
 		t.Errorf("after one lost reply: %d times in jeopardy, Held %v, want once and true", n, l.Held())
 	}
@@ -225,7 +225,7 @@ func TestLostReplyToTheProgramsExtend(t *testing.T) {
 	s := redistest.Start(t)
 	o := brisk(5 * time.Second)
 	o.RequestTimeout = patience
-	o.Lease.NoRenew = true
+	o.Lock.Renew = redlatch.Off
 	l := lock(t, wrap(t, &stalled{Conn: dial(t, s.Addr()), script: "mutex renew"}, o).Mutex("a"))
 	if err := l.Extend(t.Context()); err != nil || !l.Held() {
 		t.Errorf("Extend with one lost reply = %v, Held %v, want nil and true", err, l.Held())
@@ -252,7 +252,7 @@ func TestOneBadLockStopsNoOthers(t *testing.T) {
 		if name == "bad" {
 			continue
 		}
-		seen.await(t, redlatch.EventExtend, name, 1)
+		seen.await(t, redlatch.EventExtended, name, 1)
 		if !l.Held() {
 			t.Errorf("%s was lost: %v", name, l.Err())
 		}
@@ -287,7 +287,7 @@ func TestReleaseAfterTheLoss(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	o := brisk(300 * time.Millisecond)
-	o.Lease.NoRenew = true
+	o.Lock.Renew = redlatch.Off
 	l := lock(t, open(t, s.URL(), o).Mutex("a"))
 	lost := wantLost(t, l)
 	for range 2 {
@@ -342,7 +342,7 @@ func TestMaxWait(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := open(t, s.URL(), sluggish())
-	m := c.Mutex("a").With(redlatch.LeaseOptions{MaxWait: 50 * time.Millisecond})
+	m := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 50 * time.Millisecond})
 	held := lock(t, m)
 	if l, err := m.Lock(t.Context()); !isAll(err, redlatch.ErrTaken, context.DeadlineExceeded) {
 		t.Errorf("Lock = %v, %v, want ErrTaken and context.DeadlineExceeded", l, err)

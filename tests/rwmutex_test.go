@@ -68,7 +68,7 @@ func TestWriterWaitsForADeadReaderNoLongerThanItsTTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := goAcquire(func() (*redlatch.Lease, error) {
-		return c.RWMutex("a").WithWrite(redlatch.LeaseOptions{TTL: time.Minute}).Lock(t.Context())
+		return c.RWMutex("a").WithWrite(redlatch.LockOptions{TTL: time.Minute}).Lock(t.Context())
 	})
 	queued(t, s, "a", 1)
 	if err := dead.Close(); err != nil {
@@ -83,7 +83,7 @@ func TestReadersAndWritersHaveTTLsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := open(t, s.URL(), brisk(lasting)).RWMutex("a").
-		WithRead(redlatch.LeaseOptions{TTL: time.Minute}).WithWrite(redlatch.LeaseOptions{TTL: 5 * time.Minute})
+		WithRead(redlatch.LockOptions{TTL: time.Minute}).WithWrite(redlatch.LockOptions{TTL: 5 * time.Minute})
 	for want, acquire := range map[time.Duration]func(context.Context) (*redlatch.Lease, error){time.Minute: m.RLock, 5 * time.Minute: m.Lock} {
 		l, err := acquire(t.Context())
 		if err != nil {

@@ -66,7 +66,7 @@ func TestLeastRights(t *testing.T) {
 		redistest.Start(t).Do("REPLICAOF", host, port)
 		master.AwaitInfo("replication", "state=online")
 		c := open(t, "redis://redlatch:"+secret+"@"+master.Addr(), brisk(lasting))
-		release(t, lock(t, c.Mutex("a").With(redlatch.LeaseOptions{Replicas: 1})))
+		release(t, lock(t, c.Mutex("a").With(redlatch.LockOptions{Replicas: 1})))
 		for info, err := range c.List(t.Context()) {
 			t.Errorf("List tells %+v, %v, want nothing", info, err)
 		}

@@ -39,9 +39,9 @@ func TestPermitsExpireOneByOne(t *testing.T) {
 	s := redistest.Start(t)
 	c := open(t, s.URL(), sluggish())
 	hearing(t, s, c)
-	sem := c.Semaphore("s", 3).With(redlatch.LeaseOptions{NoRenew: true})
+	sem := c.Semaphore("s", 3).With(redlatch.LockOptions{Renew: redlatch.Off})
 	for i := range 3 {
-		if _, err := sem.With(redlatch.LeaseOptions{TTL: time.Duration(i+1) * 300 * time.Millisecond}).Acquire(t.Context(), 1); err != nil {
+		if _, err := sem.With(redlatch.LockOptions{TTL: time.Duration(i+1) * 300 * time.Millisecond}).Acquire(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -82,11 +82,11 @@ func TestServerHangsForLessThanTheTTL(t *testing.T) {
 	o := brisk(6 * time.Second)
 	o.Hook = seen.hook
 	l := lock(t, open(t, s.URL(), o).Mutex("a"))
-	extended := len(seen.of(redlatch.EventExtend, "a"))
+	extended := len(seen.of(redlatch.EventExtended, "a"))
 	s.Pause()
 	seen.await(t, redlatch.EventJeopardy, "a", 0)
 	s.Resume()
-	seen.await(t, redlatch.EventExtend, "a", extended)
+	seen.await(t, redlatch.EventExtended, "a", extended)
 	if !l.Held() || len(seen.of(redlatch.EventLost, "a")) > 0 {
 		t.Errorf("Held %v, %v, want it to be held", l.Held(), l.Err())
 	}
@@ -103,7 +103,7 @@ func TestMaxWaitWhileTheServerHangs(t *testing.T) {
 	s.Pause()
 	defer s.Resume()
 	start := time.Now()
-	_, err := c.Mutex("a").With(redlatch.LeaseOptions{MaxWait: 100 * time.Millisecond}).Lock(t.Context())
+	_, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 100 * time.Millisecond}).Lock(t.Context())
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, redlatch.ErrUnreachable) {
 		t.Errorf("Lock = %v, want ErrUnreachable and context.DeadlineExceeded", err)
 	}
@@ -133,13 +133,13 @@ func TestServerIsAwayForLessThanTheTTL(t *testing.T) {
 	o := brisk(6 * time.Second)
 	o.Hook = seen.hook
 	l := lock(t, behind(t, p, o).Mutex("a"))
-	extended := len(seen.of(redlatch.EventExtend, "a"))
+	extended := len(seen.of(redlatch.EventExtended, "a"))
 	p.Stop()
 	seen.await(t, redlatch.EventJeopardy, "a", 0)
 	if err := p.Start(); err != nil {
 		t.Fatalf("proxy: %v", err)
 	}
-	seen.await(t, redlatch.EventExtend, "a", extended)
+	seen.await(t, redlatch.EventExtended, "a", extended)
 	if !l.Held() {
 		t.Errorf("the lease was lost: %v", l.Err())
 	}
@@ -154,7 +154,7 @@ func TestScriptFlushGoesUnnoticed(t *testing.T) {
 	o := sluggish()
 	o.Hook = seen.hook
 	a, b := open(t, s.URL(), o), open(t, s.URL(), o)
-	kept := lock(t, a.Mutex("kept").With(redlatch.LeaseOptions{TTL: 3 * time.Second}))
+	kept := lock(t, a.Mutex("kept").With(redlatch.LockOptions{TTL: 3 * time.Second}))
 	over := make(chan struct{})
 	var flusher, wg sync.WaitGroup
 	flusher.Go(func() {
@@ -179,7 +179,7 @@ func TestScriptFlushGoesUnnoticed(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	seen.await(t, redlatch.EventExtend, "kept", 2)
+	seen.await(t, redlatch.EventExtended, "kept", 2)
 	close(over)
 	flusher.Wait()
 	if n := len(seen.of(redlatch.EventExtendFailed, "kept")); n > 0 || !kept.Held() {

@@ -144,11 +144,11 @@ func TestSilentConnectionLosesNoLease(t *testing.T) {
 		s := redistest.Start(t)
 		n := startNAT(t, s)
 		var seen events
-		c := open(n, redlatch.Options{Hook: seen.hook, Lease: redlatch.LeaseOptions{TTL: 5 * time.Second}})
+		c := open(n, redlatch.Options{Hook: seen.hook, Lock: redlatch.LockOptions{TTL: 5 * time.Second}})
 		l := lock(t, c.Mutex("a"))
 		n.forget()
 		seen.await(t, redlatch.EventExtendFailed, "a", 0)
-		seen.await(t, redlatch.EventExtend, "a", 0)
+		seen.await(t, redlatch.EventExtended, "a", 0)
 		if !l.Held() {
 			t.Errorf("the lease is not held: %v", l.Err())
 		}
@@ -164,12 +164,12 @@ func TestSecondSilentConnectionLosesNoLease(t *testing.T) {
 		s := redistest.Start(t)
 		n := startNAT(t, s)
 		var seen events
-		c := open(n, redlatch.Options{Hook: seen.hook, Lease: redlatch.LeaseOptions{TTL: 15 * time.Second}})
+		c := open(n, redlatch.Options{Hook: seen.hook, Lock: redlatch.LockOptions{TTL: 15 * time.Second}})
 		l := lock(t, c.Mutex("a"))
 		n.forget()
 		release(t, lock(t, c.Mutex("b"))) // over the connection that takes its place
 		n.forget()
-		seen.await(t, redlatch.EventExtend, "a", 0)
+		seen.await(t, redlatch.EventExtended, "a", 0)
 		if !l.Held() {
 			t.Errorf("the lease is not held: %v", l.Err())
 		}
@@ -184,7 +184,7 @@ func TestSilentConnectionOfAWaiter(t *testing.T) {
 	eachWay(t, func(t *testing.T, openBehind func(*nat, redlatch.Options) *redlatch.Client) {
 		s := redistest.Start(t)
 		n := startNAT(t, s)
-		o := redlatch.Options{Lease: redlatch.LeaseOptions{TTL: 5 * time.Second}}
+		o := redlatch.Options{Lock: redlatch.LockOptions{TTL: 5 * time.Second}}
 		a, b := open(t, s.URL(), o), openBehind(n, o)
 		hearing(t, s, b)
 		wantHandOver(t, s, a, b, n.forget)
@@ -227,13 +227,13 @@ func TestSilentConnectionOfGoRedis(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: n.Addr().String(), ReadTimeout: 500 * time.Millisecond, PoolSize: 3, MinIdleConns: 3})
 	t.Cleanup(func() { _ = rdb.Close() })
 	var seen events
-	c := wrap(t, redlatchgoredis.New(rdb), redlatch.Options{Hook: seen.hook, Lease: redlatch.LeaseOptions{TTL: 5 * time.Second}})
+	c := wrap(t, redlatchgoredis.New(rdb), redlatch.Options{Hook: seen.hook, Lock: redlatch.LockOptions{TTL: 5 * time.Second}})
 	held := lock(t, c.Mutex("held"))
 	eventually(t, "a full pool", func() bool { return rdb.PoolStats().TotalConns == 3 })
-	extended := len(seen.of(redlatch.EventExtend, "held"))
+	extended := len(seen.of(redlatch.EventExtended, "held"))
 	n.forget()
 	release(t, lock(t, c.Mutex("a")))
-	seen.await(t, redlatch.EventExtend, "held", extended)
+	seen.await(t, redlatch.EventExtended, "held", extended)
 	release(t, held)
 }
 

@@ -41,7 +41,7 @@ func TestSlots(t *testing.T) {
 	release(t, d.Lease)
 	release(t, a.Lease)
 	a = take("a", 2)
-	if _, err := pool("e").With(redlatch.LeaseOptions{TTL: time.Minute}).TryAcquire(t.Context()); err != nil {
+	if _, err := pool("e").With(redlatch.LockOptions{TTL: time.Minute}).TryAcquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pool("f").TryAcquire(t.Context()); !errors.Is(err, redlatch.ErrExhausted) || !errors.Is(err, redlatch.ErrTaken) {

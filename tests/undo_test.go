@@ -10,11 +10,11 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestOnceWhoseEndGotNoAnswer: the reply to the acquisition was lost, so the client undoes that request once more after the end. If the
+// TestJobWhoseEndGotNoAnswer: the reply to the acquisition was lost, so the client undoes that request once more after the end. If the
 // end itself got no answer, this must not open the window: the job would run twice in it.
-func TestOnceWhoseEndGotNoAnswer(t *testing.T) {
+func TestJobWhoseEndGotNoAnswer(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]redlatch.OnceOptions{
+	for name, o := range map[string]redlatch.JobOptions{
 		"every run": {Window: time.Hour}, "runs that succeed": {Window: time.Hour, RetryFailed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -23,14 +23,14 @@ func TestOnceWhoseEndGotNoAnswer(t *testing.T) {
 			p := startProxy(t, s)
 			c := behind(t, p, impatient())
 			nothing := func(context.Context, *redlatch.Lease) error { return nil }
-			if _, err := c.Once("known", o).Do(t.Context(), nothing); err != nil { // so that the server knows the scripts
+			if _, err := c.Job("known", o).Do(t.Context(), nothing); err != nil { // so that the server knows the scripts
 				t.Fatal(err)
 			}
 			runs := 0
 			p.swallow(replies)
 			done := make(chan error, 1)
 			go func() {
-				_, err := c.Once("job", o).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+				_, err := c.Job("job", o).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
 					runs++
 					p.swallow(requests)
 					return nil
@@ -42,7 +42,7 @@ func TestOnceWhoseEndGotNoAnswer(t *testing.T) {
 			wantNoAnswer(t, receive(t, done, "the run"), p.Listen)
 			p.heal()
 			eventually(t, "the end of the run is known", func() bool { return s.Do("ZRANGE", stateKey("job"), "0", "-1") == "once\t\nwindow" })
-			ran, err := open(t, s.URL(), brisk(lasting)).Once("job", o).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+			ran, err := open(t, s.URL(), brisk(lasting)).Job("job", o).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
 				runs++
 				return nil
 			})
@@ -53,15 +53,15 @@ func TestOnceWhoseEndGotNoAnswer(t *testing.T) {
 	}
 }
 
-// TestOnceThatIsLostKeepsItsWindow: the lease of a run is lost, and then a copy of its request arrives, which lets its owner in again. What
+// TestJobThatIsLostKeepsItsWindow: the lease of a run is lost, and then a copy of its request arrives, which lets its owner in again. What
 // undoes that must not open the window: every start uses it up.
-func TestOnceThatIsLostKeepsItsWindow(t *testing.T) {
+func TestJobThatIsLostKeepsItsWindow(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	o := brisk(lasting)
 	o.RequestTimeout = patience / 3 // so that the second look comes after the straggler
 	c, late := openStraggling(t, s, o)
-	job := c.Once("job", redlatch.OnceOptions{Window: time.Hour})
+	job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
 	late.keep("once acquire")
 	ran, err := job.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
 		s.Do("DEL", stateKey("job"), insideKey("job"))
@@ -76,11 +76,11 @@ func TestOnceThatIsLostKeepsItsWindow(t *testing.T) {
 	})
 }
 
-// TestOnceReleasedByItsJob: a job that releases its own lease uses the window up as any other.
-func TestOnceReleasedByItsJob(t *testing.T) {
+// TestJobReleasedByItsJob: a job that releases its own lease uses the window up as any other.
+func TestJobReleasedByItsJob(t *testing.T) {
 	t.Parallel()
 	c := open(t, redistest.Start(t).URL(), brisk(lasting))
-	job := c.Once("job", redlatch.OnceOptions{Window: time.Hour})
+	job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
 	if ran, err := job.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error { return l.Release(ctx) }); !ran || err != nil {
 		t.Fatalf("Do = %v, %v, want true, nil", ran, err)
 	}

@@ -31,7 +31,7 @@ func instance(url string, number int) {
 	ctx := context.Background()
 	client, err := redlatch.Open(ctx, url, redlatch.Options{
 		Program: fmt.Sprintf("nightly %d", number), // what `redlatch inspect` shows
-		Lease: redlatch.LeaseOptions{
+		Lock: redlatch.LockOptions{
 			TTL:     10 * time.Second, // what a crash costs the others
 			MaxWait: time.Second,      // bounds the wait, and not the work as a context's deadline would
 			MaxHold: time.Hour,        // a job that hangs does not block the next night

@@ -73,12 +73,12 @@ func Run(t *testing.T, one, other *redlatch.Client, prefix string) {
 		}
 	}
 	for i, c := range []*redlatch.Client{one, other} {
-		job := c.Once(prefix+"once", redlatch.OnceOptions{Window: time.Hour})
+		job := c.Job(prefix+"once", redlatch.JobOptions{Window: time.Hour})
 		if ran, err := job.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil }); ran != (i == 0) || err != nil {
 			t.Errorf("once: start %d = %t, %v, want only the first to run", i, ran, err)
 		}
 	}
-	both, err := one.Multi(prefix+"a", prefix+"b").Lock(ctx)
+	both, err := one.MultiMutex(prefix+"a", prefix+"b").Lock(ctx)
 	if err != nil {
 		t.Fatalf("multi: %v", err)
 	}

@@ -44,11 +44,11 @@ var (
 	Semaphore = newKind([]string{"holds", "semaphore"}, keys.InsideSuffix).sized()
 	SlotPool  = newKind([]string{"holds", "slotpool"}, keys.InsideSuffix, keys.BitsSuffix, keys.LastSuffix).sized().counted("holds", "slotpool")
 	Election  = newKind([]string{"holds", "election"}, keys.InsideSuffix, keys.ChangesSuffix).counted("holds", "election")
-	Once      = newKind([]string{"holds", "once"}, keys.InsideSuffix).counted("holds", "once")
+	Job       = newKind([]string{"holds", "job"}, keys.InsideSuffix).counted("holds", "job")
 )
 
 // Kinds is all of them.
-func Kinds() []*Kind { return []*Kind{Mutex, Reentrant, RWMutex, Semaphore, SlotPool, Election, Once} }
+func Kinds() []*Kind { return []*Kind{Mutex, Reentrant, RWMutex, Semaphore, SlotPool, Election, Job} }
 
 var (
 	sniff  = conn.NewScript("sniff", assemble("sniff"))

@@ -91,13 +91,10 @@ func ParseAwait(r conn.Reply, n int) (Line, error) {
 	return line, nil
 }
 
-// Release is the call of release.lua; its reply is for [Left]. The result is how the work ended, which some kinds ask.
+// Release is the call of release.lua; its reply is for [Inside]. The result is how the work ended, which some kinds ask.
 func (k *Kind) Release(set keys.Set, owner, ticket, result string, fenceTTL time.Duration) conn.Call {
 	return conn.Call{Script: k.release, Keys: k.keys(set), Args: []string{seconds(fenceTTL), owner, ticket, result}}
 }
-
-// Left reads whether the owner was inside, and how many holds it has left.
-func Left(r conn.Reply) (holds int, inside bool) { return int(r.Int) - 1, r.Int > 0 }
 
 // Inside reads whether the owner was inside.
 func Inside(r conn.Reply) bool { return r.Int > 0 }

@@ -27,8 +27,8 @@ type event struct {
 	Owner       string    `json:"owner,omitempty"`
 	Token       int64     `json:"token,omitempty"`
 	WaitedMS    int64     `json:"waited_ms,omitempty"`
-	HeldMS      int64     `json:"held_ms,omitempty"`
-	LeftMS      int64     `json:"left_ms,omitempty"`
+	HeldForMS   int64     `json:"held_for_ms,omitempty"`
+	BeforeMS    int64     `json:"before_ms,omitempty"`
 	RemainingMS int64     `json:"remaining_ms,omitempty"`
 	PID         int       `json:"pid,omitempty"`
 	Command     []string  `json:"command,omitempty"`
@@ -42,8 +42,8 @@ type event struct {
 // leaseEvent is an event of the library.
 func leaseEvent(e redlatch.Event) event {
 	out := event{
-		Event: string(e.Kind), Name: e.Name, Owner: e.Owner, Token: e.Token,
-		WaitedMS: e.Waited.Milliseconds(), HeldMS: e.Held.Milliseconds(), LeftMS: e.Left.Milliseconds(), RemainingMS: e.Remaining.Milliseconds(),
+		Event: string(e.Type), Name: e.Name, Owner: e.Owner, Token: e.Token,
+		WaitedMS: e.Waited.Milliseconds(), HeldForMS: e.HeldFor.Milliseconds(), BeforeMS: e.Before.Milliseconds(), RemainingMS: e.Remaining.Milliseconds(),
 	}
 	if e.Err != nil {
 		out.Error = text(e.Err)

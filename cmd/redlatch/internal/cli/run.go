@@ -181,7 +181,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.app.talkInBackground()
 	client, err := r.app.open(ctx, redlatch.Options{
-		Lease:          redlatch.LeaseOptions{TTL: r.ttl, MaxWait: r.wait},
+		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait},
 		RequestTimeout: min(r.ttl, 3*time.Second),
 		Program:        "redlatch " + r.verb + " " + filepath.Base(path),
 		Hook:           r.hear,
@@ -229,13 +229,13 @@ func cannotRun(name string, err error) error {
 // hear takes the events of the client. It must not block.
 func (r *run) hear(_ context.Context, e redlatch.Event) {
 	r.app.emit(leaseEvent(e))
-	switch e.Kind {
+	switch e.Type {
 	case redlatch.EventWait:
 		select {
 		case r.waits <- struct{}{}:
 		default:
 		}
-	case redlatch.EventExtend:
+	case redlatch.EventExtended:
 		r.trouble.Store(nil)
 	case redlatch.EventExtendFailed:
 		r.trouble.Store(&e.Err)

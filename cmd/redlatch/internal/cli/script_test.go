@@ -291,7 +291,7 @@ func cmdInTime(ts *testscript.TestScript, neg bool, args []string) {
 			continue // the command's own
 		}
 		switch e.Event {
-		case "grant", "extend":
+		case "granted", "extended":
 			deadline = e.Time.Add(time.Duration(e.Remaining) * time.Millisecond)
 		case "kill", "exit":
 			if end.IsZero() {

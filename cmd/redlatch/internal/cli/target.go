@@ -101,7 +101,7 @@ var errSkipped = errors.New("another run used the window")
 func (t *target) acquire(ctx context.Context, c *redlatch.Client, name string, try bool) (*held, error) {
 	switch {
 	case t.once:
-		return t.begin(ctx, c.Once(name, redlatch.OnceOptions{Window: t.window, RetryFailed: t.retryFailed}))
+		return t.begin(ctx, c.Job(name, redlatch.JobOptions{Window: t.window, RetryFailed: t.retryFailed}))
 	case t.slots > 0:
 		return t.takeSlot(ctx, c.SlotPool(name, t.slots, redlatch.SlotOptions{Instance: t.instance, Quarantine: t.quarantine}), try)
 	}
@@ -168,7 +168,7 @@ func (t *target) takeSlot(ctx context.Context, p *redlatch.SlotPool, try bool) (
 }
 
 // begin starts a run in a window. The run is over when its result is known.
-func (t *target) begin(ctx context.Context, job *redlatch.Once) (*held, error) {
+func (t *target) begin(ctx context.Context, job *redlatch.Job) (*held, error) {
 	began, failed, over := make(chan *redlatch.Lease, 1), make(chan bool, 1), make(chan error, 1)
 	go func() {
 		ran, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {

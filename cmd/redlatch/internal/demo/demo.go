@@ -157,7 +157,7 @@ func (w *worker) connect() error {
 	}
 	client, err := redlatch.New(link, redlatch.Options{
 		Prefix: w.prefix, Program: fmt.Sprintf("redlatch demo, worker %d", w.number),
-		Lease:     redlatch.LeaseOptions{TTL: w.ttl},
+		Lock:      redlatch.LockOptions{TTL: w.ttl},
 		Heartbeat: max(w.ttl/3, 50*time.Millisecond), RequestTimeout: w.ttl, FenceTTL: time.Hour,
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ func playLottery(ctx context.Context, r *run, workers []*worker) (Report, error)
 		var drawn atomic.Int32
 		begun := time.Now()
 		err := join(ctx, workers, func(w *worker) error {
-			job := w.client.Once("draw", redlatch.OnceOptions{Window: window})
+			job := w.client.Job("draw", redlatch.JobOptions{Window: window})
 			_, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
 				drawn.Add(1)
 				w.tell(Event{Worker: w.number, Kind: Acquired, Token: l.Token(), Text: fmt.Sprintf("draws; %d others start the draw and do nothing", len(workers)-1)})

@@ -179,7 +179,7 @@ func (v *visit) replicas(ctx context.Context, n *node) {
 		f.Level, f.Found, f.Advice = Note, "it cannot be read", "permit +config|get, or see that it is 1 or more"
 	case "0":
 		f.Level = Warning
-		f.Advice = "a master that is cut off goes on giving locks which are lost: CONFIG SET min-replicas-to-write 1, and see LeaseOptions.Replicas"
+		f.Advice = "a master that is cut off goes on giving locks which are lost: CONFIG SET min-replicas-to-write 1, and see LockOptions.Replicas"
 	}
 	v.report(f)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestOnceBehavesLikeTheModel has rapid start and end runs of a job in random order, and compares with what ought to come of it.
-func TestOnceBehavesLikeTheModel(t *testing.T) {
+// TestJobBehavesLikeTheModel has rapid start and end runs of a job in random order, and compares with what ought to come of it.
+func TestJobBehavesLikeTheModel(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	clients := several(t, s, 3, sluggish())
@@ -56,7 +56,7 @@ func (m *onceModel) start(t *rapid.T) {
 	run := &onceRun{result: make(chan error, 1), over: make(chan error, 1)}
 	began, skipped := make(chan *redlatch.Lease, 1), make(chan bool, 1)
 	go func() {
-		ran, err := c.Once(m.name, redlatch.OnceOptions{Window: time.Hour, RetryFailed: m.retry}).Do(m.ctx,
+		ran, err := c.Job(m.name, redlatch.JobOptions{Window: time.Hour, RetryFailed: m.retry}).Do(m.ctx,
 			func(_ context.Context, l *redlatch.Lease) error {
 				began <- l
 				return <-run.result

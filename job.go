@@ -9,21 +9,21 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// Once runs a job at most once in a window of time, over all processes: the nightly report that ten instances start at midnight. Make it
-// with [Client.Once]; it does not change, costs nothing and is safe for concurrent use.
+// Job runs a job at most once in a window of time, over all processes: the nightly report that ten instances start at midnight. Make it
+// with [Client.Job]; it does not change, costs nothing and is safe for concurrent use.
 //
 // The window begins with a run, and does not look at the calendar: after the run of 12:00:00.1, a window of one hour skips a start at
 // 12:59:59. So choose a window that is well below the time between two runs and well above the difference between the clocks that start
 // them; half of the former is a good choice.
 //
-// While a run goes on, no other begins, also past the end of the window. To bound a run that hangs, set LeaseOptions.MaxHold.
-type Once struct {
+// While a run goes on, no other begins, also past the end of the window. To bound a run that hangs, set LockOptions.MaxHold.
+type Job struct {
 	latch   latch
-	options OnceOptions
+	options JobOptions
 }
 
-// OnceOptions configure a [Once].
-type OnceOptions struct {
+// JobOptions configure a [Job].
+type JobOptions struct {
 	// Window is the time from the start of a run in which no other starts: how long the job is held at least. 100ms to 366 days. Required.
 	Window time.Duration
 
@@ -32,11 +32,11 @@ type OnceOptions struct {
 	RetryFailed bool
 }
 
-// Once returns the job of that name, with the lease options of the client. It sends nothing; what cannot be used is refused by the first
+// Job returns the job of that name, with the lease options of the client. It sends nothing; what cannot be used is refused by the first
 // call that takes it.
-func (c *Client) Once(name string, o OnceOptions) *Once {
-	j := &Once{newLatch(c, script.Once, name), o}
-	if _, err := within("OnceOptions.Window", o.Window, 0, minTTL, 366*24*time.Hour); err != nil && j.latch.invalid == nil {
+func (c *Client) Job(name string, o JobOptions) *Job {
+	j := &Job{newLatch(c, script.Job, name), o}
+	if _, err := within("JobOptions.Window", o.Window, 0, minTTL, 366*24*time.Hour); err != nil && j.latch.invalid == nil {
 		j.latch.invalid = err
 	}
 	always := 1
@@ -51,11 +51,14 @@ func (c *Client) Once(name string, o OnceOptions) *Once {
 	return j
 }
 
-// With returns the same job with other lease options; what is zero in o stays as it is. MaxWait does not matter, since Once never waits.
-func (j *Once) With(o LeaseOptions) *Once { return &Once{j.latch.with(o), j.options} }
+// With returns the same job with other lease options; what is zero in o stays as it is. MaxWait does not matter, since Job never waits.
+func (j *Job) With(o LockOptions) *Job { return &Job{j.latch.with(o), j.options} }
+
+// Options returns the options in effect: those of the client under those of With.
+func (j *Job) Options() LockOptions { return j.latch.options }
 
 // Name is the name of the job, without the prefix.
-func (j *Once) Name() string { return j.latch.name }
+func (j *Job) Name() string { return j.latch.name }
 
 // Do runs f unless a run goes on or the window of the last one is not over, and reports whether it ran f. It never waits. f gets the
 // context of a lease, which is done when the lease is lost, and the lease.
@@ -65,7 +68,7 @@ func (j *Once) Name() string { return j.latch.name }
 // also matches [ErrNotHeld], as a [*LostError], if the lease was lost before f returned, and [ErrUnreachable] if Redis did not confirm the
 // end of the run. The client then goes on telling Redis how the run ended, as [Lease.Release] does; if it never gets through, the run counts
 // as one that failed.
-func (j *Once) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) (ran bool, err error) {
+func (j *Job) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) (ran bool, err error) {
 	lease, err := j.latch.acquire(ctx, false)
 	if errors.Is(err, ErrTaken) {
 		return false, nil
@@ -75,7 +78,7 @@ func (j *Once) Do(ctx context.Context, f func(ctx context.Context, l *Lease) err
 	}
 	result := j.latch.result
 	defer func() {
-		_, _, e := lease.release(ctx, result)
+		e := lease.release(ctx, result)
 		err = join(err, e)
 	}()
 	if err = f(lease.Context(), lease); err == nil {

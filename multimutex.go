@@ -13,25 +13,25 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// maxMulti is how many names a Multi can have.
+// maxMulti is how many names a MultiMutex can have.
 const maxMulti = 256
 
-// Multi is several mutexes that are locked together, all or none: both accounts of a transfer. Make it with [Client.Multi]; it does not
+// MultiMutex is several mutexes that are locked together, all or none: both accounts of a transfer. Make it with [Client.MultiMutex]; it does not
 // change and is safe for concurrent use.
 //
 // The names are locked in the order of the alphabet, so two callers never wait for each other. If all are free that takes one request; in
 // a cluster, if they share a hash tag. Each of them excludes with the [Mutex] of that name.
-type Multi struct {
+type MultiMutex struct {
 	client  *Client
 	names   []string
 	latches []latch
 	invalid error
 }
 
-// Multi returns the mutexes of these names, 1 to 256, as one. A name that is given twice counts once. It sends nothing; names that cannot
+// MultiMutex returns the mutexes of these names, 1 to 256, as one. A name that is given twice counts once. It sends nothing; names that cannot
 // be used are refused by the first call that takes them.
-func (c *Client) Multi(names ...string) *Multi {
-	m := &Multi{client: c, names: slices.Clone(names)}
+func (c *Client) MultiMutex(names ...string) *MultiMutex {
+	m := &MultiMutex{client: c, names: slices.Clone(names)}
 	slices.Sort(m.names)
 	m.names = slices.Compact(m.names)
 	if n := len(m.names); n < 1 || n > maxMulti {
@@ -46,7 +46,7 @@ func (c *Client) Multi(names ...string) *Multi {
 }
 
 // With returns the same mutexes with other lease options; what is zero in o stays as it is.
-func (m *Multi) With(o LeaseOptions) *Multi {
+func (m *MultiMutex) With(o LockOptions) *MultiMutex {
 	next := *m
 	next.latches = nil
 	for _, l := range m.latches {
@@ -59,23 +59,31 @@ func (m *Multi) With(o LeaseOptions) *Multi {
 	return &next
 }
 
+// Options returns the options in effect, which are the same for every name.
+func (m *MultiMutex) Options() LockOptions {
+	if len(m.latches) == 0 {
+		return LockOptions{}
+	}
+	return m.latches[0].options
+}
+
 // Names is the names in the order in which they are locked.
-func (m *Multi) Names() []string { return slices.Clone(m.names) }
+func (m *MultiMutex) Names() []string { return slices.Clone(m.names) }
 
 // Lock acquires all the mutexes: it waits in line for one after the other, as [Mutex.Lock] does, and holds those that it has meanwhile.
-// LeaseOptions.MaxWait bounds the whole, MaxHold counts for each name from its own acquisition. With NoRenew, leases that became old while
+// LockOptions.MaxWait bounds the whole, MaxHold counts for each name from its own acquisition. With Renew Off, leases that became old while
 // Lock waited for a later name are extended before it returns.
 //
 // If there is an error nothing is held; it is that of the mutex which failed, and a [*LostError] if a name was lost while Lock waited for
 // a later one. Under the context of a lease on one of the names it matches [ErrDeadlock], at once.
-func (m *Multi) Lock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, true) }
+func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, true) }
 
 // TryLock acquires all the mutexes if nobody holds or waits for any of them, and never waits; otherwise the error matches [ErrTaken], and
 // none is held. Under the context of a lease on one of the names it matches [ErrDeadlock], as for Lock.
-func (m *Multi) TryLock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, false) }
+func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, false) }
 
 // Do runs f while it holds all the mutexes, as [Mutex.Do] does.
-func (m *Multi) Do(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) (err error) {
+func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) (err error) {
 	lease, err := m.Lock(ctx)
 	if err != nil {
 		return err
@@ -84,7 +92,7 @@ func (m *Multi) Do(ctx context.Context, f func(ctx context.Context, l *MultiLeas
 	return f(lease.Context(), lease)
 }
 
-func (m *Multi) lock(ctx context.Context, wait bool) (l *MultiLease, err error) {
+func (m *MultiMutex) lock(ctx context.Context, wait bool) (l *MultiLease, err error) {
 	if m.invalid != nil {
 		return nil, m.invalid
 	}
@@ -114,7 +122,7 @@ func (m *Multi) lock(ctx context.Context, wait bool) (l *MultiLease, err error) 
 }
 
 // oneByOne locks one name after the other. What it has when it fails, or panics, is in leases.
-func (m *Multi) oneByOne(ctx context.Context, wait bool, start clock.Reading, leases *[]*Lease) error {
+func (m *MultiMutex) oneByOne(ctx context.Context, wait bool, start clock.Reading, leases *[]*Lease) error {
 	for i := range m.latches {
 		l := m.latches[i]
 		if longest := l.options.MaxWait; longest > 0 {
@@ -135,7 +143,7 @@ func fresh(ctx context.Context, leases []*Lease) error {
 	errs := make([]error, len(leases))
 	var extends sync.WaitGroup
 	for i, l := range leases {
-		if o := l.latch.options; o.NoRenew && l.Remaining() < o.TTL*9/10 {
+		if o := l.latch.options; o.Renew == Off && l.Remaining() < o.TTL*9/10 {
 			extends.Go(func() { errs[i] = l.Extend(ctx) })
 		}
 	}
@@ -157,7 +165,7 @@ func giveBack(ctx context.Context, leases []*Lease) (err error) {
 }
 
 // atOnce locks all in one request if that can be done; none otherwise. What it has when it fails, or panics, is given back.
-func (m *Multi) atOnce(ctx context.Context) ([]*Lease, error) {
+func (m *MultiMutex) atOnce(ctx context.Context) ([]*Lease, error) {
 	c := m.client
 	if len(m.latches) == 1 || c.quorum != nil || c.conn.Target().Cluster && !m.oneSlot() {
 		return nil, nil
@@ -189,7 +197,7 @@ func (m *Multi) atOnce(ctx context.Context) ([]*Lease, error) {
 }
 
 // begin turns what Redis granted at once into leases: all, or none.
-func (m *Multi) begin(ctx context.Context, owners []string, tokens []int64, granted answer) (leases []*Lease, err error) {
+func (m *MultiMutex) begin(ctx context.Context, owners []string, tokens []int64, granted answer) (leases []*Lease, err error) {
 	defer func() {
 		if len(leases) < len(owners) { // also when the hook panicked
 			m.abandon(owners, len(leases)) // and not those before, whose releases must find them
@@ -200,7 +208,7 @@ func (m *Multi) begin(ctx context.Context, owners []string, tokens []int64, gran
 	for i := range m.latches {
 		l := &m.latches[i]
 		a := &attempt{latch: l, ctx: ctx, owner: owners[i], start: granted.sent}
-		a.emit(Event{Kind: EventAttempt})
+		a.emit(Event{Type: EventAttempt})
 		lease, err := a.begin(ctx, grant{owner: owners[i], token: tokens[i], anchor: granted.sent, ttl: l.options.TTL, resent: granted.resent})
 		if err != nil {
 			return leases, a.tooLate(err)
@@ -211,19 +219,19 @@ func (m *Multi) begin(ctx context.Context, owners []string, tokens []int64, gran
 }
 
 // abandon has all that these owners, from this one on, may hold released in the background.
-func (m *Multi) abandon(owners []string, from int) {
+func (m *MultiMutex) abandon(owners []string, from int) {
 	for i := from; i < len(owners); i++ {
 		m.client.abandon(&m.latches[i], owners[i], "")
 	}
 }
 
 // oneSlot reports whether all names have the same hash tag.
-func (m *Multi) oneSlot() bool {
+func (m *MultiMutex) oneSlot() bool {
 	tag := keys.Tag(m.latches[0].keys.State)
 	return !slices.ContainsFunc(m.latches, func(l latch) bool { return keys.Tag(l.keys.State) != tag })
 }
 
-// MultiLease is what [Multi] acquires: a lease on each name, held as one. It is held until it is released or the first of them is lost. It
+// MultiLease is what [MultiMutex] acquires: a lease on each name, held as one. It is held until it is released or the first of them is lost. It
 // is safe for concurrent use.
 type MultiLease struct {
 	leases []*Lease
@@ -296,7 +304,7 @@ func (l *MultiLease) Deadline() time.Time {
 }
 
 // Extend gives all the names their full TTL again, as [Lease.Extend] does for one; the requests leave together. The watchdog does so by
-// itself; a program needs it with LeaseOptions.NoRenew.
+// itself; a program needs it with Renew Off.
 //
 // It returns when all names are extended or have failed. The error joins those of the names that failed; the other names are extended all the
 // same. If a name is no longer held, it matches [ErrNotHeld], and the lease as a whole is lost.
@@ -321,7 +329,7 @@ func (l *MultiLease) each(do func(*Lease) error) error {
 	return join(failed...)
 }
 
-// Leases is the lease on each name, in the order of [Multi.Names].
+// Leases is the lease on each name, in the order of [MultiMutex.Names].
 func (l *MultiLease) Leases() []*Lease { return slices.Clone(l.leases) }
 
 // Release releases all the names, the last one first, as [Lease.Release] does. The error joins those of the names for which it failed; the

@@ -13,7 +13,7 @@ import (
 )
 
 // run starts a job and returns whether it ran.
-func run(t *testing.T, j *redlatch.Once, result error) bool {
+func run(t *testing.T, j *redlatch.Job, result error) bool {
 	t.Helper()
 	ran, err := j.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return result })
 	if ran && !errors.Is(err, result) || !ran && err != nil {
@@ -22,13 +22,13 @@ func run(t *testing.T, j *redlatch.Once, result error) bool {
 	return ran
 }
 
-// TestOnceInAWindow: ten instances start a job at the same time, and one runs it; after the window, another.
-func TestOnceInAWindow(t *testing.T) {
+// TestJobInAWindow: ten instances start a job at the same time, and one runs it; after the window, another.
+func TestJobInAWindow(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	var jobs []*redlatch.Once
+	var jobs []*redlatch.Job
 	for _, c := range several(t, s, 10, brisk(lasting)) {
-		jobs = append(jobs, c.Once("draw", redlatch.OnceOptions{Window: time.Hour}))
+		jobs = append(jobs, c.Job("draw", redlatch.JobOptions{Window: time.Hour}))
 	}
 	all := func() (runs int32) {
 		var n atomic.Int32
@@ -57,16 +57,16 @@ func TestOnceInAWindow(t *testing.T) {
 	}
 }
 
-// TestOnceThatFails: a run that failed uses its window up, unless it is asked to be tried again.
-func TestOnceThatFails(t *testing.T) {
+// TestJobThatFails: a run that failed uses its window up, unless it is asked to be tried again.
+func TestJobThatFails(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := open(t, s.URL(), brisk(lasting))
-	once := c.Once("once", redlatch.OnceOptions{Window: time.Hour})
+	once := c.Job("once", redlatch.JobOptions{Window: time.Hour})
 	if !run(t, once, errFailed) || run(t, once, nil) {
 		t.Error("without RetryFailed: want one run, which failed, and no other")
 	}
-	again := c.Once("again", redlatch.OnceOptions{Window: time.Hour, RetryFailed: true})
+	again := c.Job("again", redlatch.JobOptions{Window: time.Hour, RetryFailed: true})
 	for i, want := range []bool{true, true, true, false} {
 		result := errFailed
 		if i >= 2 {
@@ -81,16 +81,16 @@ func TestOnceThatFails(t *testing.T) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = c.Once("panics", redlatch.OnceOptions{Window: time.Hour, RetryFailed: true}).Do(t.Context(),
+		_, _ = c.Job("panics", redlatch.JobOptions{Window: time.Hour, RetryFailed: true}).Do(t.Context(),
 			func(context.Context, *redlatch.Lease) error { panic("so it does") })
 	}()
-	if !run(t, c.Once("panics", redlatch.OnceOptions{Window: time.Hour, RetryFailed: true}), nil) {
+	if !run(t, c.Job("panics", redlatch.JobOptions{Window: time.Hour, RetryFailed: true}), nil) {
 		t.Error("after a panic, with RetryFailed: want another run")
 	}
 }
 
-// TestOnceOfAProcessThatDied: its lease ends; then the window decides.
-func TestOnceOfAProcessThatDied(t *testing.T) {
+// TestJobOfAProcessThatDied: its lease ends; then the window decides.
+func TestJobOfAProcessThatDied(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	for _, retry := range []bool{false, true} {
@@ -102,7 +102,7 @@ func TestOnceOfAProcessThatDied(t *testing.T) {
 		began := make(chan struct{})
 		over := make(chan error, 1)
 		go func() {
-			_, err := dead.Once(name, redlatch.OnceOptions{Window: time.Hour, RetryFailed: retry}).Do(t.Context(),
+			_, err := dead.Job(name, redlatch.JobOptions{Window: time.Hour, RetryFailed: retry}).Do(t.Context(),
 				func(ctx context.Context, _ *redlatch.Lease) error {
 					close(began)
 					<-ctx.Done()
@@ -111,7 +111,7 @@ func TestOnceOfAProcessThatDied(t *testing.T) {
 			over <- err
 		}()
 		<-began
-		j := open(t, s.URL(), brisk(lasting)).Once(name, redlatch.OnceOptions{Window: time.Hour, RetryFailed: retry})
+		j := open(t, s.URL(), brisk(lasting)).Job(name, redlatch.JobOptions{Window: time.Hour, RetryFailed: retry})
 		if run(t, j, nil) {
 			t.Errorf("retry %t: a run beside another", retry)
 		}
@@ -136,19 +136,19 @@ func TestOnceOfAProcessThatDied(t *testing.T) {
 	}
 }
 
-// TestOnceLostReply: a start whose reply was lost is sent again, and runs once.
-func TestOnceLostReply(t *testing.T) {
+// TestJobLostReply: a start whose reply was lost is sent again, and runs once.
+func TestJobLostReply(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := startProxy(t, s)
 	c := open(t, p.url(), sluggish())
-	if !run(t, c.Once("warm", redlatch.OnceOptions{Window: time.Hour}), nil) {
+	if !run(t, c.Job("warm", redlatch.JobOptions{Window: time.Hour}), nil) {
 		t.Fatal("the first start did not run")
 	}
 	p.swallow(replies)
 	runs, over := 0, make(chan error, 1)
 	go func() {
-		_, err := c.Once("a", redlatch.OnceOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error { runs++; return nil })
+		_, err := c.Job("a", redlatch.JobOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error { runs++; return nil })
 		over <- err
 	}()
 	eventually(t, "it is inside", func() bool { return s.Do("EXISTS", stateKey("a")) == "1" })
@@ -156,7 +156,7 @@ func TestOnceLostReply(t *testing.T) {
 	if err := receive(t, over, "the run"); err != nil || runs != 1 {
 		t.Errorf("Do = %v with %d runs, want one", err, runs)
 	}
-	if run(t, c.Once("a", redlatch.OnceOptions{Window: time.Hour}), nil) {
+	if run(t, c.Job("a", redlatch.JobOptions{Window: time.Hour}), nil) {
 		t.Error("it ran again in the same window")
 	}
 }

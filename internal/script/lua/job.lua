@@ -1,4 +1,4 @@
--- Kind once: at most one run in a window of time, which begins with the run.
+-- Kind job: at most one run in a window of time, which begins with the run.
 --
 -- State  as in holds.lua; no parameter. Beside the owner who runs, the member "window", whose score is the end of the window; in a window
 --        that a failed run does not use up, only after a run that did not fail.
@@ -13,12 +13,12 @@ end
 
 local function admit(owner, ttl, arg)
   local kind = mark()
-  if kind and kind ~= 'once' then return false, 'kind\t' .. kind end
+  if kind and kind ~= 'job' then return false, 'kind\t' .. kind end
   if kind then sweep() end
   if redis.call('ZCARD', K) > 1 then return false end
   local window, always = string.match(arg, '^(%d+):([01])$')
   local ends = millis() + window
-  begin('once', '')
+  begin('job', '')
   local token = place(owner, ttl, string.format('%.0f', ends), 0)
   if always == '1' then close(ends) end
   return token, '', false
@@ -40,7 +40,7 @@ local function leave(owner, result)
 end
 
 -- cold
-local KIND = 'once'
+local KIND = 'job'
 local ROOMY = false
 
 local function join()
