@@ -429,13 +429,13 @@ func (c *Client) patienceAfter(t *quorum.Tally, ties int) time.Duration {
 	}
 	d := retry.Jitter(c.options.Heartbeat, 0.1)
 	if !c.listener.Plain().Connected() {
-		d = min(d, retry.Jitter(deafPace, 0.3))
+		d = min(d, retry.Jitter(pollDisconnected, 0.3))
 	}
 	if !script.HandsOver(holder) {
-		d = min(d, retry.Jitter(foreignPace, 0.5))
+		d = min(d, retry.Jitter(pollForeign, 0.5))
 	}
 	if remaining, ok := t.Remaining(); ok {
-		d = min(d, remaining+retry.Jitter(2*afterExpiry, 0.9))
+		d = min(d, remaining+retry.Jitter(2*pollAfterExpiry, 0.9))
 	}
 	return d
 }

@@ -34,13 +34,13 @@ type Client struct {
 	// The order of locks. While a goroutine holds one, it takes only locks further down its line:
 	//
 	//	that of a quorum's Subscribe -> that of a subscription -> all below
-	//	room.mu  -> listener's mu -> schedule's mu
-	//	room.mu  -> cleanup's mu  -> schedule's mu
+	//	waiters.mu  -> listener's mu -> schedule's mu
+	//	waiters.mu  -> cleanup's mu  -> schedule's mu
 	//	Lease.mu -> cleanup's mu  -> schedule's mu
 	//	Lease.mu -> handoffs' mu
 	//
 	// Client.mu, hopes.mu and those of the schedule, of handoffs and of the sender are leaves: no lock
-	// is taken under them. No goroutine holds room.mu and a Lease.mu, or two of Lease.mu. The turn of
+	// is taken under them. No goroutine holds waiters.mu and a Lease.mu, or two of Lease.mu. The turn of
 	// epochs is held over requests, and is taken while no lock is held.
 	//
 	// The hook is called while no lock is held, but for a loss that a message brings: that is told
@@ -56,7 +56,7 @@ type Client struct {
 	attempts atomic.Uint64 // numbers the owners
 	sender   *batch.Sender // nil on a cluster or a quorum; see sendTo
 	schedule *schedule.Schedule
-	room     room
+	waiters  *waiters
 	listener *subscribe.Listener
 	presence *presence.Record
 	cleanup  *cleanup.Queue
@@ -194,13 +194,13 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		client.sender = batch.New(c, now, o.RequestTimeout/3)
 	}
 	client.closing, client.close = context.WithCancel(context.Background())
-	client.room.init()
+	client.waiters = newWaiters(client)
 	client.schedule = schedule.Start(now, client.extendDue)
 	client.presence = presence.New(
 		client.closing, c, keys.Record(o.Prefix, client.id), o.Program, o.RequestTimeout, client.schedule, now)
 	client.listener = subscribe.New(
 		client.closing, c, keys.Grants(o.Prefix, client.id), o.RequestTimeout, client.horizon(), client.schedule, now,
-		subscribe.Handler{Message: client.hear, Changed: client.onSubscription, InUse: client.room.waits})
+		subscribe.Handler{Message: client.hear, Changed: client.onSubscription, InUse: client.waiters.any})
 	client.cleanup = cleanup.New(client.closing, client.nodes(), client.schedule, now, o.RequestTimeout/3)
 	return client, nil
 }

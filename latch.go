@@ -175,7 +175,7 @@ func (a *attempt) waitsAs(w *waiter) {
 	told := false
 	defer func() {
 		if !told {
-			a.client.giveUp(w)
+			a.client.waiters.cancel(w)
 		}
 	}()
 	a.waits()
@@ -213,14 +213,14 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	c := a.client
 	// Before the request, not after its reply: the grant may overtake that.
 	ticket, address := c.ticket(a.latch, a.owner)
-	w := c.room.enter(a.latch, a.owner, ticket, address, c.now())
+	w := c.waiters.add(a.latch, a.owner, ticket, address, c.now())
 	standing, answer, err := c.request(ctx, a.latch, a.owner, ticket, address, a.arrival)
 	if err != nil {
-		a.arrival = cmp.Or(c.giveUp(w), a.arrival)
+		a.arrival = cmp.Or(c.waiters.cancel(w), a.arrival)
 		return nil, a.asTaken(ctx, err)
 	}
 	a.heard(standing.Inside)
-	if c.stands(w, standing, answer) {
+	if c.waiters.applyPlace(w, standing, answer) {
 		a.waitsAs(w)
 	}
 	select {
@@ -233,7 +233,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	case <-c.closing.Done():
 		err = a.failed("wait for", ErrClosed)
 	}
-	a.arrival = c.giveUp(w)
+	a.arrival = c.waiters.cancel(w)
 	return nil, err
 }
 
@@ -244,7 +244,7 @@ func (a *attempt) asTaken(ctx context.Context, err error) error {
 		return err
 	}
 	err = fmt.Errorf("%w: %w after waiting %v", err, a.taken(), a.client.now().Since(a.start).Round(time.Millisecond))
-	if outage := a.client.room.outage(a.latch); outage != nil {
+	if outage := a.client.waiters.outage(a.latch); outage != nil {
 		err = fmt.Errorf("%w; meanwhile: %w", err, outage)
 	}
 	return err

@@ -2,7 +2,6 @@ package redlatch
 
 import (
 	"context"
-	"time"
 
 	"github.com/redlatch/redlatch/internal/script"
 	"github.com/redlatch/redlatch/internal/subscribe"
@@ -13,7 +12,7 @@ func (c *Client) subscriptionFor(l *latch) *subscribe.Subscription {
 	return c.listener.For(l.keys.State)
 }
 
-// listen starts the subscription by which a latch is heard, and gives it a moment to be confirmed. Without it, waiters ask every deafPace: a
+// listen starts the subscription by which a latch is heard, and gives it a moment to be confirmed. Without it, waiters ask every pollDisconnected: a
 // server or a user without publish/subscribe costs speed, and nothing else.
 func (c *Client) listen(ctx context.Context, l *latch) {
 	channel := ""
@@ -26,7 +25,7 @@ func (c *Client) listen(ctx context.Context, l *latch) {
 // onSubscription is called when a subscription was connected or lost. Grants may have been published while it was not, and from now on its
 // waiters have to ask more often, or need not any more.
 func (c *Client) onSubscription(s *subscribe.Subscription) {
-	c.hurry(s)
+	c.waiters.pollNow(s)
 	c.hopes.hurry()
 }
 
@@ -36,7 +35,7 @@ func (c *Client) hear(text string) {
 	case script.MessageGrant:
 		c.hearGrant(m.Owner, m.Token, m.Got)
 	case script.MessageFirst:
-		c.hearFirst(m.Owner, m.Remaining)
+		c.waiters.pollAtExpiry(m.Owner, m.Remaining) // its heartbeat would be later
 	case script.MessageRevoke:
 		c.hearRevoke(m.Owner)
 	case script.MessageFree:
@@ -45,7 +44,7 @@ func (c *Client) hear(text string) {
 }
 
 func (c *Client) hearGrant(owner string, token int64, got string) {
-	waiting := c.room.deliver(owner, func(w *waiter) grant {
+	waiting := c.waiters.deliver(owner, func(w *waiter) grant {
 		return grant{
 			owner: owner, token: token, spare: w.latch.spare(), got: got, resent: w.resent, ticket: w.ticket,
 			anchor: w.anchor, ttl: min(w.latch.options.TTL, c.horizon()),
@@ -54,20 +53,11 @@ func (c *Client) hearGrant(owner string, token int64, got string) {
 	if waiting {
 		return
 	}
-	// It is tempting to give back whatever nobody waits for. But an await, or the acquire itself, may have told this grant first, and
-	// then a lease is in use. Only what was given up is given back: a request that was on its way put it in line after all.
-	if d := c.room.gaveUp(owner); d.latch != nil {
-		c.abandon(d.latch, owner, d.ticket)
-	}
-}
-
-// hearFirst takes the word that a waiter is the first in line now, and that a lease inside may run out after that time. The waiter's line
-// then awaits: its heartbeat would be later.
-func (c *Client) hearFirst(owner string, remaining time.Duration) {
-	c.room.mu.Lock()
-	defer c.room.mu.Unlock()
-	if w := c.room.waiters[owner]; w != nil {
-		c.schedule.Advance(&w.line.entry, c.now().Time().Add(remaining+afterExpiry))
+	// It is tempting to give back every grant without a waiter. But a poll, or the acquire itself, may
+	// have told this grant first, and then a lease is in use. Only a cancelled waiter's grant is given
+	// back: a request that was on its way put its ticket in line after all.
+	if gone := c.waiters.wasCancelled(owner); gone.latch != nil {
+		c.abandon(gone.latch, owner, gone.ticket)
 	}
 }
 

@@ -83,9 +83,9 @@ func (e *Election) look(ctx context.Context, before Party) (leader Party, again 
 	leader, err := e.Leader(ctx)
 	switch {
 	case err == nil && leader.Remaining >= 0:
-		return leader, min(leader.Remaining+afterExpiry, c.horizon())
+		return leader, min(leader.Remaining+pollAfterExpiry, c.horizon())
 	case err == nil || errors.Is(err, ErrNotHeld):
 		return leader, c.horizon()
 	}
-	return before, retry.Jitter(deafPace, 0.3)
+	return before, retry.Jitter(pollDisconnected, 0.3)
 }

@@ -48,8 +48,8 @@
 //	lostreply           a reply is lost: locks held by no caller, or counted twice
 //	multi               several names: deadlock, one of them taken or lost
 //	mutants             tests that notice nothing: known breaks of the code
-//	once                a job that runs twice in its window, or not at all
-//	once_property       a job in a window: random runs, compared with a model (rapid)
+//	job                 a job that runs twice in its window, or not at all
+//	job_property        a job in a window: random runs, compared with a model (rapid)
 //	overlap             how often two hold at once when a deployment fails; the table in guarantees.md
 //	property            a mutex: random operations, compared with a model (rapid)
 //	quorum              quorum: the life of a lease of each kind, ties

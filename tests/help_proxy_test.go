@@ -48,11 +48,42 @@ func (p *proxy) swallow(direction string) {
 // delay holds up everything in one direction.
 func (p *proxy) delay(direction string, d time.Duration) {
 	p.t.Helper()
-	p.add("latency", direction, fmt.Sprintf(`"latency": %d`, d.Milliseconds()))
+	attributes := fmt.Sprintf(`"latency": %d`, d.Milliseconds())
+	if p.has("latency", direction) {
+		p.update(direction, attributes)
+		return
+	}
+	p.add("latency", direction, attributes)
 }
 
 // heal ends all harm. Connections that something was swallowed of are closed, as they are out of step.
-func (p *proxy) heal() { p.Toxics.ResetToxics(context.Background()) }
+//
+// A delay is set to zero, and not removed: removing it can hang for ever if a connection ends in that moment
+// (https://github.com/Shopify/toxiproxy/issues/558).
+func (p *proxy) heal() {
+	p.t.Helper()
+	for _, direction := range []string{requests, replies} {
+		if p.has("latency", direction) {
+			p.update(direction, `"latency": 0`)
+		}
+		if !p.has("timeout", direction) {
+			continue
+		}
+		if err := p.Toxics.RemoveToxic(context.Background(), "timeout "+direction); err != nil {
+			p.t.Errorf("proxy: heal %s: %v", direction, err)
+		}
+	}
+}
+
+func (p *proxy) has(kind, direction string) bool { return p.Toxics.GetToxic(kind+" "+direction) != nil }
+
+// update changes a delay.
+func (p *proxy) update(direction, attributes string) {
+	p.t.Helper()
+	if _, err := p.Toxics.UpdateToxicJson("latency "+direction, strings.NewReader(`{"attributes": {`+attributes+`}}`)); err != nil {
+		p.t.Errorf("proxy: update the delay of %s: %v", direction, err)
+	}
+}
 
 // cut closes every connection; new ones are fine.
 func (p *proxy) cut() {

@@ -86,8 +86,8 @@ var mutants = []mutant{
 		"min(max(o.RequestTimeout/2, time.Second), 3*time.Second)", "6 * time.Second", "TestSilentSubscriptionIsReplaced",
 	},
 	{
-		"heartbeat from another address than the ticket's", "line.go",
-		"address := waiters[0].address", "address := c.earFor(l).address", "TestTicketsOfTwoAddresses",
+		"heartbeat from another address than the ticket's", "waiting.go",
+		"return batch[0].address, tickets", "return ws.client.subscriptionFor(batch[0].latch).Address(), tickets", "TestTicketsOfTwoAddresses",
 	},
 	{
 		"word of a forced release that a lease without a watchdog ignores", "watchdog.go",
@@ -560,19 +560,19 @@ var mutants = []mutant{
 		"if l.resent || err != nil", "if err != nil", "TestStragglerAfterTheRelease",
 	},
 	{
-		"no place asked for again", "line.go",
-		"\t\tc.restore(w)\n", "\t\t_ = c.restore\n", "TestFlush|TestServerKilledAndRestartedEmpty",
+		"no place asked for again", "waiting.go",
+		"\t\tws.restoreLocked(w)\n", "\t\t_ = ws.restoreLocked\n", "TestFlush|TestServerKilledAndRestartedEmpty",
 	},
 	{
 		"no look when the subscription is lost", "internal/subscribe/listener.go",
 		"			n = 0\n			l.handler.Changed(s)\n", "			n = 0\n", "TestGrantWhileDeaf",
 	},
 	{
-		"no look at a holder that grants nothing", "line.go",
+		"no look at a holder that grants nothing", "waiting.go",
 		"\tif foreign {\n", "\tif false {\n", "TestForeignReleaseIsNoticed",
 	},
 	{
-		"no look when the holder's lease is over", "line.go",
+		"no look when the holder's lease is over", "waiting.go",
 		"\tif remaining >= 0 {\n", "\tif false {\n", "TestKilledHolderCostsItsRemainingTTL",
 	},
 	{
