@@ -9,14 +9,17 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// Job runs a job at most once in a window of time, over all processes: the nightly report that ten instances start at midnight. Make it
-// with [Client.Job]; it does not change, costs nothing and is safe for concurrent use.
+// Job runs at most once in a window of time, over all processes: the nightly report that ten
+// instances start at midnight. Make it with [Client.Job]; it does not change, costs nothing and is
+// safe for concurrent use.
 //
-// The window begins with a run, and does not look at the calendar: after the run of 12:00:00.1, a window of one hour skips a start at
-// 12:59:59. So choose a window that is well below the time between two runs and well above the difference between the clocks that start
-// them; half of the former is a good choice.
+// The window begins with a run, whatever the calendar says: after the run of 12:00:00.1, a window of
+// one hour skips a start at 12:59:59. So choose a window that is well below the time between two runs
+// and well above the difference between the clocks that start them. Half of the time between two runs
+// is a good choice.
 //
-// While a run goes on, no other begins, also past the end of the window. To bound a run that hangs, set LockOptions.MaxHold.
+// While a run goes on, no other begins, also past the end of the window. To bound a run that hangs,
+// set LockOptions.MaxHold.
 type Job struct {
 	latch   latch
 	options JobOptions
@@ -24,16 +27,18 @@ type Job struct {
 
 // JobOptions configure a [Job].
 type JobOptions struct {
-	// Window is the time from the start of a run in which no other starts: how long the job is held at least. 100ms to 366 days. Required.
+	// Window is the time from the start of a run in which no other run starts. 100ms to 366 days.
+	// Required.
 	Window time.Duration
 
-	// RetryFailed lets another run start in the same window after one that failed: whose function returned an error or panicked, or whose
-	// process died and did not extend its lease. Default false: every start uses the window up.
+	// RetryFailed lets another run start in the same window after one that failed: its function
+	// returned an error or panicked, or its process died and did not extend the lease. Default false:
+	// every start uses the window up.
 	RetryFailed bool
 }
 
-// Job returns the job of that name, with the lease options of the client. It sends nothing; what cannot be used is refused by the first
-// call that takes it.
+// Job returns the job of that name, with the options of the client. It sends nothing; a name or
+// option that cannot be used is refused by the first call on the job.
 func (c *Client) Job(name string, o JobOptions) *Job {
 	j := &Job{newLatch(c, script.Job, name), o}
 	if _, err := within("JobOptions.Window", o.Window, 0, minTTL, 366*24*time.Hour); err != nil && j.latch.invalid == nil {
@@ -51,23 +56,27 @@ func (c *Client) Job(name string, o JobOptions) *Job {
 	return j
 }
 
-// With returns the same job with other lease options; what is zero in o stays as it is. MaxWait does not matter, since Job never waits.
+// With returns the same job with other options. A zero field of o leaves the option as it is. MaxWait
+// does not matter, since Job never waits.
 func (j *Job) With(o LockOptions) *Job { return &Job{j.latch.with(o), j.options} }
 
 // Options returns the options in effect: those of the client under those of With.
 func (j *Job) Options() LockOptions { return j.latch.options }
 
-// Name is the name of the job, without the prefix.
+// Name returns the name of the job, without the prefix.
 func (j *Job) Name() string { return j.latch.name }
 
-// Do runs f unless a run goes on or the window of the last one is not over, and reports whether it ran f. It never waits. f gets the
-// context of a lease, which is done when the lease is lost, and the lease.
+// Do runs f, unless another run goes on or the window of the last run is still closed. It reports
+// whether it ran f, and never waits. f gets the lease, and its context, which is done when the lease
+// is lost.
 //
-// If f did not run, the error is nil if another run is the reason, and else that of [Mutex.TryLock]; that of ctx if ctx was done before f
-// could begin, in which case the window stays open. If f ran, the error is that of f; it
-// also matches [ErrNotHeld], as a [*LostError], if the lease was lost before f returned, and [ErrUnreachable] if Redis did not confirm the
-// end of the run. The client then goes on telling Redis how the run ended, as [Lease.Release] does; if it never gets through, the run counts
-// as one that failed.
+// If f did not run because of another run, the error is nil. If ctx was done before f could begin, the
+// error is that of ctx, and the window stays open. Otherwise the error is as that of [Mutex.TryLock].
+//
+// If f ran, the error is that of f. If the lease was lost before f returned, the error also matches
+// [ErrNotHeld], as a [*LostError]. If Redis did not confirm the end of the run, it also matches
+// [ErrUnreachable]; the client then goes on telling Redis how the run ended, as [Lease.Release] does.
+// If it never gets through, the run counts as one that failed.
 func (j *Job) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) (ran bool, err error) {
 	lease, err := j.latch.acquire(ctx, false)
 	if errors.Is(err, ErrTaken) {

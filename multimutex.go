@@ -16,11 +16,12 @@ import (
 // maxMulti is how many names a MultiMutex can have.
 const maxMulti = 256
 
-// MultiMutex is several mutexes that are locked together, all or none: both accounts of a transfer. Make it with [Client.MultiMutex]; it does not
-// change and is safe for concurrent use.
+// MultiMutex is several mutexes that are locked together, all or none: both accounts of a transfer.
+// Make it with [Client.MultiMutex]; it does not change and is safe for concurrent use.
 //
-// The names are locked in the order of the alphabet, so two callers never wait for each other. If all are free that takes one request; in
-// a cluster, if they share a hash tag. Each of them excludes with the [Mutex] of that name.
+// The names are locked in the order of the alphabet, so two callers never wait for each other. If all
+// are free, that takes one request; in a cluster, only if they share a hash tag. Each name excludes
+// with the [Mutex] of that name.
 type MultiMutex struct {
 	client  *Client
 	names   []string
@@ -28,8 +29,9 @@ type MultiMutex struct {
 	invalid error
 }
 
-// MultiMutex returns the mutexes of these names, 1 to 256, as one. A name that is given twice counts once. It sends nothing; names that cannot
-// be used are refused by the first call that takes them.
+// MultiMutex returns the mutexes of these names, 1 to 256, as one, with the options of the client. A
+// name that is given twice counts once. MultiMutex sends nothing; names that cannot be used are
+// refused by the first call on the mutexes.
 func (c *Client) MultiMutex(names ...string) *MultiMutex {
 	m := &MultiMutex{client: c, names: slices.Clone(names)}
 	slices.Sort(m.names)
@@ -45,7 +47,7 @@ func (c *Client) MultiMutex(names ...string) *MultiMutex {
 	return m
 }
 
-// With returns the same mutexes with other lease options; what is zero in o stays as it is.
+// With returns the same mutexes with other options. A zero field of o leaves the option as it is.
 func (m *MultiMutex) With(o LockOptions) *MultiMutex {
 	next := *m
 	next.latches = nil
@@ -67,19 +69,22 @@ func (m *MultiMutex) Options() LockOptions {
 	return m.latches[0].options
 }
 
-// Names is the names in the order in which they are locked.
+// Names returns the names in the order in which they are locked.
 func (m *MultiMutex) Names() []string { return slices.Clone(m.names) }
 
-// Lock acquires all the mutexes: it waits in line for one after the other, as [Mutex.Lock] does, and holds those that it has meanwhile.
-// LockOptions.MaxWait bounds the whole, MaxHold counts for each name from its own acquisition. With Renew Off, leases that became old while
-// Lock waited for a later name are extended before it returns.
+// Lock acquires all the mutexes. It waits in line for one after the other, as [Mutex.Lock] does, and
+// holds the earlier ones while it waits for the next. LockOptions.MaxWait bounds the whole. MaxHold
+// counts for each name from its own acquisition. With Renew Off, Lock extends the leases that became
+// old while it waited for a later name.
 //
-// If there is an error nothing is held; it is that of the mutex which failed, and a [*LostError] if a name was lost while Lock waited for
-// a later one. Under the context of a lease on one of the names it matches [ErrDeadlock], at once.
+// If there is an error, nothing is held. The error is that of the mutex which failed. If a name was
+// lost while Lock waited for a later one, it is a [*LostError]. Under the context of a lease on one of
+// the names, it matches [ErrDeadlock], at once.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, true) }
 
-// TryLock acquires all the mutexes if nobody holds or waits for any of them, and never waits; otherwise the error matches [ErrTaken], and
-// none is held. Under the context of a lease on one of the names it matches [ErrDeadlock], as for Lock.
+// TryLock acquires all the mutexes if each is free and no waiter is in line for any. It never waits:
+// otherwise the error matches [ErrTaken], and nothing is held. Under the context of a lease on one of
+// the names, it matches [ErrDeadlock], as for Lock.
 func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, false) }
 
 // Do runs f while it holds all the mutexes, as [Mutex.Do] does.
@@ -137,8 +142,8 @@ func (m *MultiMutex) oneByOne(ctx context.Context, wait bool, start clock.Readin
 	return nil
 }
 
-// fresh sees to it that none of these leases was lost while a later one was waited for, and that those which nobody renews have most of
-// their time.
+// fresh extends the leases that the watchdog does not renew and that became old while a later one was
+// waited for. It returns an error if one of the leases was lost.
 func fresh(ctx context.Context, leases []*Lease) error {
 	errs := make([]error, len(leases))
 	var extends sync.WaitGroup
@@ -156,7 +161,8 @@ func fresh(ctx context.Context, leases []*Lease) error {
 	return nil
 }
 
-// giveBack releases these leases, the last one first, also those after one at which the hook panics.
+// giveBack releases these leases, the last one first. If the hook panics at one, it releases the
+// others all the same.
 func giveBack(ctx context.Context, leases []*Lease) (err error) {
 	for _, l := range leases {
 		defer func() { err = join(err, l.Release(ctx)) }()
@@ -164,7 +170,8 @@ func giveBack(ctx context.Context, leases []*Lease) (err error) {
 	return nil
 }
 
-// atOnce locks all in one request if that can be done; none otherwise. What it has when it fails, or panics, is given back.
+// atOnce locks all names in one request if that can be done, and none otherwise. If it fails or
+// panics, it gives back what it has.
 func (m *MultiMutex) atOnce(ctx context.Context) ([]*Lease, error) {
 	c := m.client
 	if len(m.latches) == 1 || c.quorum != nil || c.conn.Target().Cluster && !m.oneSlot() {
@@ -188,7 +195,7 @@ func (m *MultiMutex) atOnce(ctx context.Context) ([]*Lease, error) {
 		m.abandon(owners, 0) // the request may have taken place, or may still
 	}
 	if errors.Is(err, ErrWrongKind) {
-		return nil, nil // one after the other, it is found out which
+		return nil, nil // oneByOne finds out which name it is
 	}
 	if err != nil || len(tokens) == 0 {
 		return nil, err
@@ -218,7 +225,7 @@ func (m *MultiMutex) begin(ctx context.Context, owners []string, tokens []int64,
 	return leases, nil
 }
 
-// abandon has all that these owners, from this one on, may hold released in the background.
+// abandon releases in the background what these owners, from the given one on, may hold.
 func (m *MultiMutex) abandon(owners []string, from int) {
 	for i := from; i < len(owners); i++ {
 		m.client.abandon(&m.latches[i], owners[i], "")
@@ -231,8 +238,8 @@ func (m *MultiMutex) oneSlot() bool {
 	return !slices.ContainsFunc(m.latches, func(l latch) bool { return keys.Tag(l.keys.State) != tag })
 }
 
-// MultiLease is what [MultiMutex] acquires: a lease on each name, held as one. It is held until it is released or the first of them is lost. It
-// is safe for concurrent use.
+// MultiLease is what [MultiMutex] acquires: a lease on each name, held as one. It is held until it is
+// released or the first of the leases is lost. It is safe for concurrent use.
 type MultiLease struct {
 	leases []*Lease
 	ctx    multiContext
@@ -249,11 +256,13 @@ func newMultiLease(ctx context.Context, leases []*Lease) *MultiLease {
 	return l
 }
 
-// Context is done when the lease is released, when one of the names is lost, or when the context that was given to Lock is done. If one was
-// lost, context.Cause returns its [*LostError]. Its Err answers by the clock, as that of [Lease.Context] does.
+// Context returns a context that is done when the lease is released, when one of the names is lost, or
+// when the context that was given to Lock is done. If a name was lost, context.Cause returns its
+// [*LostError]. Its Err answers by the clock, as that of [Lease.Context] does.
 func (l *MultiLease) Context() context.Context { return &l.ctx }
 
-// Token is the fencing token for a name; 0 once any of the names is no longer held, or if there is no such name.
+// Token returns the fencing token for a name. It returns 0 once any of the names is no longer held,
+// and for a name that is not among them.
 func (l *MultiLease) Token(name string) int64 {
 	if !l.Held() {
 		return 0
@@ -269,7 +278,8 @@ func (l *MultiLease) Token(name string) int64 {
 // Held reports whether all the names are held at this moment. When it returns false, Context is done already.
 func (l *MultiLease) Held() bool { return l.Err() == nil }
 
-// Remaining is how long all the names are sure to be held without another extend; 0 if one of them is not held.
+// Remaining returns how long all the names are sure to be held without another extend. It returns 0
+// if one of them is not held.
 func (l *MultiLease) Remaining() time.Duration {
 	if l.Err() != nil {
 		return 0
@@ -281,7 +291,8 @@ func (l *MultiLease) Remaining() time.Duration {
 	return least
 }
 
-// Err is nil while all the names are held, and that of the first name that is not held otherwise; see [Lease.Err].
+// Err returns nil while all the names are held, and otherwise the error of the first name that is not
+// held; see [Lease.Err].
 func (l *MultiLease) Err() error {
 	for _, lease := range l.leases {
 		if err := lease.Err(); err != nil {
@@ -292,7 +303,8 @@ func (l *MultiLease) Err() error {
 	return nil
 }
 
-// Deadline returns the time at which the first of the names ends without another extend. It stays what it was when a name is no longer held.
+// Deadline returns the time at which the first of the names ends without another extend. It stays what
+// it was when a name is no longer held.
 func (l *MultiLease) Deadline() time.Time {
 	first := l.leases[0].Deadline()
 	for _, lease := range l.leases[1:] {
@@ -303,21 +315,23 @@ func (l *MultiLease) Deadline() time.Time {
 	return first
 }
 
-// Extend gives all the names their full TTL again, as [Lease.Extend] does for one; the requests leave together. The watchdog does so by
-// itself; a program needs it with Renew Off.
+// Extend gives all the names their full TTL again, as [Lease.Extend] does for one; the requests leave
+// together. The watchdog does so unasked; a program needs it with Renew Off.
 //
-// It returns when all names are extended or have failed. The error joins those of the names that failed; the other names are extended all the
-// same. If a name is no longer held, it matches [ErrNotHeld], and the lease as a whole is lost.
+// It returns when all names are extended or have failed. The error joins those of the names that
+// failed; the other names are extended all the same. If a name is no longer held, the error matches
+// [ErrNotHeld], and the lease as a whole is lost.
 func (l *MultiLease) Extend(ctx context.Context) error {
 	return l.each(func(lease *Lease) error { return lease.Extend(ctx) })
 }
 
-// Ensure returns nil if all the names last for at least d from now, extending those that need it. The error joins those of [Lease.Ensure].
+// Ensure returns nil if all the names last for at least d from now, and extends those that need it.
+// The error joins those of [Lease.Ensure].
 func (l *MultiLease) Ensure(ctx context.Context, d time.Duration) error {
 	return l.each(func(lease *Lease) error { return lease.Ensure(ctx, d) })
 }
 
-// each does something with all the leases at once, and returns the errors in their order.
+// each calls do for all the leases at once, and joins the errors in the order of the names.
 func (l *MultiLease) each(do func(*Lease) error) error {
 	failed := make([]error, len(l.leases))
 	var all sync.WaitGroup
@@ -329,11 +343,11 @@ func (l *MultiLease) each(do func(*Lease) error) error {
 	return join(failed...)
 }
 
-// Leases is the lease on each name, in the order of [MultiMutex.Names].
+// Leases returns the lease on each name, in the order of [MultiMutex.Names].
 func (l *MultiLease) Leases() []*Lease { return slices.Clone(l.leases) }
 
-// Release releases all the names, the last one first, as [Lease.Release] does. The error joins those of the names for which it failed; the
-// others are released all the same.
+// Release releases all the names, the last one first, as [Lease.Release] does. The error joins those
+// of the names for which it failed; the other names are released all the same.
 func (l *MultiLease) Release(ctx context.Context) error {
 	l.cancel(nil)
 	return giveBack(ctx, l.leases)

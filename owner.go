@@ -7,14 +7,17 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// Go knows no identity of goroutines, so who enters a lock again must be said. A lease's context says it: it carries the lease to
-// whoever locks the same name under it. WithOwner says it by name, also across processes.
+// Goroutines have no identity in Go, so a caller has to say for which owner it enters a lock again. The
+// context of a lease says so: it carries the lease to calls for the same name under it. WithOwner
+// names the owner, also across processes.
 
-// WithOwner returns a context under which [ReentrantMutex.Lock] enters as owner, and [RWMutex.RLock] as one who may read beside the
-// lease of that [Lease.Owner]. So a workflow that goes on in another process takes its owner with it. Other kinds ignore it.
+// WithOwner returns a context under which [ReentrantMutex.Lock] enters as owner, and under which
+// [RWMutex.RLock] may read beside the lease of that [Lease.Owner]. So a workflow that goes on in
+// another process takes its owner with it. Other kinds ignore it.
 //
-// The owner is whoever says so; choose one that nobody else uses, such as the id of the workflow: 1 to 256 bytes of valid UTF-8 without
-// control characters. Another is refused by the lock, with an error that matches [ErrInvalid].
+// Any program can name any owner. Choose one that no other program uses, such as the id of the
+// workflow: 1 to 256 bytes of valid UTF-8 without control characters. A lock refuses any other text
+// with an error that matches [ErrInvalid].
 func WithOwner(ctx context.Context, owner string) context.Context {
 	return ownerContext{ctx, namedOwner(owner)}
 }
@@ -42,10 +45,12 @@ type leaseContext struct {
 	lease *Lease
 }
 
-// Err answers by the clock: the schedule, which ends the context when the deadline has passed, may be late in a process that computes.
+// Err answers by the clock: the schedule, which ends the context when the deadline has passed, may be
+// late in a process that computes.
 //
-// The lease is never asked under its own mu. What cancels this context with mu held, as losing does, cancels contexts made from it, too;
-// those of the standard library take the error from this one's cancellation and do not come here.
+// The lease is never asked under its own mu. Losing it cancels this context with mu held, and with it
+// the contexts made from it. Those of the standard library take the error from that cancellation and
+// do not come here.
 func (c *leaseContext) Err() error {
 	if c.Context.Err() == nil {
 		c.lease.Remaining() // which cancels the context if it finds the lease lost
@@ -85,8 +90,8 @@ func (c *multiContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// again is the error of an acquisition that would wait for its own caller, or try in vain: under the context of a lease that is held on the
-// same name.
+// again returns an error if the caller holds the latch already: ctx is the context of a lease on the
+// same name, and the acquisition would wait for its own caller.
 func (l *latch) again(ctx context.Context) error {
 	if lease, ok := ctx.Value(l).(*Lease); ok && lease.Held() {
 		return l.failed("acquire", fmt.Errorf("%w: its context is that of the lease that holds it", ErrDeadlock))
@@ -94,8 +99,8 @@ func (l *latch) again(ctx context.Context) error {
 	return nil
 }
 
-// nested is the owner that the caller acts for: that of the lease on the same latch under whose context it is, or one that the program
-// named; "" if there is none.
+// nested returns the owner that the caller acts for: that of the lease on the same latch under whose
+// context it is, or one that the program named. It returns "" if there is none.
 func (l *latch) nested(ctx context.Context) (string, error) {
 	switch v := ctx.Value(l).(type) {
 	case *Lease:

@@ -7,12 +7,14 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// ReentrantMutex is a lock that its owner can enter again. The owner is whoever acts under the context of a lease on it, or under the
-// owner that [WithOwner] names; otherwise each acquisition is an owner of its own. Make it with [Client.ReentrantMutex]; it does not
-// change, costs nothing and is safe for concurrent use.
+// ReentrantMutex is a lock that its owner can enter again. A call under the context of a lease on the
+// mutex acts for the owner of that lease. A call under [WithOwner] acts for the owner that it names.
+// Any other call is an owner of its own. Make it with [Client.ReentrantMutex]; it does not change,
+// costs nothing and is safe for concurrent use.
 //
-// Each entry is a lease of its own, which is extended, released and lost alone; the lock is free when the last one is over. All entries
-// of an owner have the same fencing token: the work of nested entries is one work.
+// Each entry is a lease of its own, which is extended, released and lost alone. The lock is free when
+// the last entry has ended. All entries of an owner have the same fencing token: the work of nested
+// entries is one work.
 //
 // In Redis it is a hash with one field: the owner, and the number of its entries. `HGET key owner` reads it.
 type ReentrantMutex struct {
@@ -20,19 +22,20 @@ type ReentrantMutex struct {
 	depth int
 }
 
-// ReentrantMutex returns the reentrant mutex of that name, with the lease options of the client. It sends nothing; a name that cannot be
-// used is refused by the first call that takes it.
+// ReentrantMutex returns the reentrant mutex of that name, with the options of the client. It sends
+// nothing; a name that cannot be used is refused by the first call on the mutex.
 func (c *Client) ReentrantMutex(name string) *ReentrantMutex {
 	return &ReentrantMutex{latch: newLatch(c, script.Reentrant, name)}
 }
 
-// With returns the same mutex with other lease options; what is zero in o stays as it is.
+// With returns the same mutex with other options. A zero field of o leaves the option as it is.
 func (m *ReentrantMutex) With(o LockOptions) *ReentrantMutex {
 	return &ReentrantMutex{m.latch.with(o), m.depth}
 }
 
-// WithDepth returns the same mutex with a bound on how many entries its owner may have at once; 0 for none. Entering once more is an
-// error that matches [ErrTooDeep], and not [ErrTaken]: a recursion without end is found early.
+// WithDepth returns the same mutex with a bound on how many entries its owner may have at once; 0 for
+// no bound. An entry beyond it is an error that matches [ErrTooDeep], and not [ErrTaken]: so a
+// recursion without end is found early.
 func (m *ReentrantMutex) WithDepth(n int) *ReentrantMutex {
 	next := &ReentrantMutex{m.latch, n}
 	if n < 0 && next.latch.invalid == nil {
@@ -44,17 +47,18 @@ func (m *ReentrantMutex) WithDepth(n int) *ReentrantMutex {
 // Options returns the options in effect: those of the client under those of With.
 func (m *ReentrantMutex) Options() LockOptions { return m.latch.options }
 
-// Name is the name of the mutex, without the prefix.
+// Name returns the name of the mutex, without the prefix.
 func (m *ReentrantMutex) Name() string { return m.latch.name }
 
-// Lock enters the mutex: at once if it is free or its owner is inside already, also past the line; else it waits as [Mutex.Lock] does.
+// Lock enters the mutex. It returns at once if the mutex is free, or if its owner is inside already,
+// also past the line. Otherwise it waits as [Mutex.Lock] does.
 //
-// A lease's context ends with the lease, and a nested entry with it. The errors are those of [Mutex.Lock]; and [ErrTooDeep] if the
-// owner may not enter more often.
+// A nested entry ends with the lease under whose context it was made. The errors are those of
+// [Mutex.Lock]; and [ErrTooDeep] if the owner may not enter more often.
 func (m *ReentrantMutex) Lock(ctx context.Context) (*Lease, error) { return m.enter(ctx, true) }
 
-// TryLock enters the mutex if it is free or its owner is inside already, and never waits; otherwise the error matches [ErrTaken]. In all
-// else it is like [ReentrantMutex.Lock].
+// TryLock enters the mutex if it is free or its owner is inside already. It never waits: otherwise the
+// error matches [ErrTaken]. All else is as for [ReentrantMutex.Lock].
 func (m *ReentrantMutex) TryLock(ctx context.Context) (*Lease, error) { return m.enter(ctx, false) }
 
 // Do runs f inside the mutex, as [Mutex.Do] does. f locks the same mutex again with the context that it is given.

@@ -6,59 +6,64 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// RWMutex is a lock that many readers or one writer can hold, over all processes. Make it with [Client.RWMutex]; it does not change,
-// costs nothing and is safe for concurrent use.
+// RWMutex is a lock that many readers or one writer can hold, over all processes. Make it with
+// [Client.RWMutex]; it does not change, costs nothing and is safe for concurrent use.
 //
-// Readers and writers stand in one line, first come, first served, so neither starves: a reader that comes after a writer waits for it.
-// Readers at the head of the line are let in together. Each reader has a lease of its own; one whose process died is waited for no longer
-// than its TTL.
+// Readers and writers wait in one line, first come, first served, so neither starves: a reader that
+// comes after a writer waits for it. Readers at the head of the line are let in together. Each reader
+// has a lease of its own. A reader whose process died is waited for no longer than its TTL.
 //
-// Whoever is inside may read once more, past the line, under the context of its lease or under [WithOwner] with its owner. A reader cannot
-// become the writer; a writer becomes a reader with [RWMutex.Downgrade].
+// A reader or writer that is inside may read once more, past the line, under the context of its
+// lease or under [WithOwner] with its owner. A reader cannot become the writer. A writer becomes a
+// reader with [RWMutex.Downgrade].
 type RWMutex struct{ read, write latch }
 
-// RWMutex returns the read-write mutex of that name, with the lease options of the client. It sends nothing; a name that cannot be used
-// is refused by the first call that takes it.
+// RWMutex returns the read-write mutex of that name, with the options of the client. It sends
+// nothing; a name that cannot be used is refused by the first call on the mutex.
 func (c *Client) RWMutex(name string) *RWMutex {
 	l := newLatch(c, script.RWMutex, name)
 	return &RWMutex{read: l, write: l}
 }
 
-// With returns the same mutex with other lease options for readers and writers; what is zero in o stays as it is.
+// With returns the same mutex with other options for readers and writers. A zero field of o leaves
+// the option as it is.
 func (m *RWMutex) With(o LockOptions) *RWMutex { return m.WithRead(o).WithWrite(o) }
 
-// WithRead returns the same mutex with other lease options for readers.
+// WithRead returns the same mutex with other options for readers.
 func (m *RWMutex) WithRead(o LockOptions) *RWMutex { return &RWMutex{m.read.with(o), m.write} }
 
-// WithWrite returns the same mutex with other lease options for writers.
+// WithWrite returns the same mutex with other options for writers.
 func (m *RWMutex) WithWrite(o LockOptions) *RWMutex { return &RWMutex{m.read, m.write.with(o)} }
 
 // Options returns the options in effect for readers and for writers.
 func (m *RWMutex) Options() (read, write LockOptions) { return m.read.options, m.write.options }
 
-// Name is the name of the mutex, without the prefix.
+// Name returns the name of the mutex, without the prefix.
 func (m *RWMutex) Name() string { return m.read.name }
 
-// Lock acquires the mutex for writing: it waits in line until everybody before it is gone. It returns, and fails, as [Mutex.Lock] does.
-// Under the context or the owner of a lease on this very mutex the error matches [ErrDeadlock], at once.
+// Lock acquires the mutex for writing. It waits in line until all that came before are gone, and
+// returns and fails as [Mutex.Lock] does. Under the context or the owner of a lease on this very
+// mutex, the error matches [ErrDeadlock], at once.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, &m.write, "w", true)
 }
 
-// TryLock acquires the mutex for writing if nobody is inside or in line, and never waits; otherwise the error matches [ErrTaken].
-// Under the context or the owner of a lease on this very mutex it matches [ErrDeadlock]: no later try could do better.
+// TryLock acquires the mutex for writing if it is free and no waiter is in line. It never waits:
+// otherwise the error matches [ErrTaken]. Under the context or the owner of a lease on this very
+// mutex, it matches [ErrDeadlock]: no later try could do better.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, &m.write, "w", false)
 }
 
-// RLock acquires the mutex for reading: it waits in line while there is a writer inside or before it. It returns, and fails, as
-// [Mutex.Lock] does.
+// RLock acquires the mutex for reading. It waits in line while a writer is inside or before it, and
+// returns and fails as [Mutex.Lock] does.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, &m.read, "r", true)
 }
 
-// TryRLock acquires the mutex for reading if no writer is inside and nobody in line, and never waits; otherwise the error matches
-// [ErrTaken]. Under the context or the owner of a lease on this very mutex it is let in.
+// TryRLock acquires the mutex for reading if no writer is inside and no waiter is in line. It never
+// waits: otherwise the error matches [ErrTaken]. Under the context or the owner of a lease on this
+// very mutex it always gets in.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, &m.read, "r", false)
 }
@@ -81,11 +86,13 @@ func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context, l *Lease)
 	return lease.cover(ctx, f)
 }
 
-// Downgrade turns a lease for writing into one for reading, with no moment between them in which another writer could be inside. ctx
-// becomes the parent of the new lease's context; the old lease is released, and its context done, when the new one is returned.
+// Downgrade turns a lease for writing into one for reading. There is no moment between them in which
+// another writer could be inside. ctx becomes the parent of the new lease's context. When the new
+// lease is returned, the old one is released and its context is done.
 //
-// The new lease has a fencing token of its own. If there is an error, the lease for writing is as it was: it matches [ErrNotHeld] if that
-// is no longer held, [ErrInvalid] if it is none of this mutex, and otherwise is as that of [RWMutex.TryRLock].
+// The new lease has a fencing token of its own. If there is an error, the lease for writing is as it
+// was. The error matches [ErrNotHeld] if that lease is no longer held, and [ErrInvalid] if it is not
+// for writing this mutex. Otherwise it is as that of [RWMutex.TryRLock].
 func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	if !write.latch.same(&m.write) || write.got != "w" {
 		return nil, invalid("downgrade %q with a lease that is not one for writing it, but on the %s %q", m.Name(), write.latch.kind.Name, write.Name())
@@ -97,7 +104,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	if write.Release(ctx) != nil { // or it is lost: what was to be released is not there any more, or will be gone
+	if write.Release(ctx) != nil { // unreachable, or lost: it is not there any more, or soon will be gone
 		m.write.client.abandon(&m.write, write.owner, "")
 	}
 	return read, nil

@@ -11,16 +11,17 @@ import (
 // maxPermits is the largest semaphore.
 const maxPermits = 1 << 40
 
-// Semaphore is a lock with n permits, of which each holder takes some. Make it with [Client.Semaphore]; it does not change, costs nothing
-// and is safe for concurrent use.
+// Semaphore is a lock with n permits, of which each holder takes some. Make it with
+// [Client.Semaphore]; it does not change, costs nothing and is safe for concurrent use.
 //
-// Whoever wants more permits than are free waits in line, and whoever comes later waits behind it, so that a large wish does not starve.
-// Each lease expires alone, with its permits.
+// A caller that wants more permits than are free waits in line, and later callers wait behind it, so
+// that a large request does not starve. Each lease expires alone, with its permits.
 type Semaphore struct{ latch latch }
 
-// Semaphore returns the semaphore of that name with n permits, 1 to 2^40. Everybody who uses it at the same time must agree on n; a call
-// of one who does not fails with a [*KindError] that names both numbers. It sends nothing; a name or number that cannot be used is refused
-// by the first call that takes it.
+// Semaphore returns the semaphore of that name with n permits, 1 to 2^40, and the options of the
+// client. All programs that use it at the same time must agree on n: a call with another number fails
+// with a [*KindError] that names both. Semaphore sends nothing; a name or number that cannot be used
+// is refused by the first call on the semaphore.
 func (c *Client) Semaphore(name string, n int64) *Semaphore {
 	l := newLatch(c, script.Semaphore, name)
 	l.size = n
@@ -30,23 +31,24 @@ func (c *Client) Semaphore(name string, n int64) *Semaphore {
 	return &Semaphore{l}
 }
 
-// With returns the same semaphore with other lease options; what is zero in o stays as it is.
+// With returns the same semaphore with other options. A zero field of o leaves the option as it is.
 func (s *Semaphore) With(o LockOptions) *Semaphore { return &Semaphore{s.latch.with(o)} }
 
 // Options returns the options in effect: those of the client under those of With.
 func (s *Semaphore) Options() LockOptions { return s.latch.options }
 
-// Name is the name of the semaphore, without the prefix.
+// Name returns the name of the semaphore, without the prefix.
 func (s *Semaphore) Name() string { return s.latch.name }
 
-// Acquire takes k permits, all at once. It waits in line as [Mutex.Lock] does, and returns and fails in the same way; a wait that was cut
-// short matches [ErrExhausted], too. More permits than there are, or less than one, are refused with [ErrInvalid].
+// Acquire takes k permits, all at once. It waits in line, returns and fails as [Mutex.Lock] does. The
+// error of a wait that was cut short also matches [ErrExhausted]. More permits than there are, or
+// less than one, are refused with [ErrInvalid].
 func (s *Semaphore) Acquire(ctx context.Context, k int64) (*Lease, error) {
 	return s.acquire(ctx, k, true)
 }
 
-// TryAcquire takes k permits if they are free and nobody is in line, and never waits; otherwise the error matches [ErrExhausted] and
-// [ErrTaken]. In all else it is like [Semaphore.Acquire].
+// TryAcquire takes k permits if they are free and no waiter is in line. It never waits: otherwise the
+// error matches [ErrExhausted] and [ErrTaken]. All else is as for [Semaphore.Acquire].
 func (s *Semaphore) TryAcquire(ctx context.Context, k int64) (*Lease, error) {
 	return s.acquire(ctx, k, false)
 }
@@ -60,9 +62,11 @@ func (s *Semaphore) Do(ctx context.Context, k int64, f func(ctx context.Context,
 	return lease.cover(ctx, f)
 }
 
-// Resize changes the number of permits for all, and returns the semaphore of that size. Who holds permits keeps them, also those that are
-// too many now, and who waits goes on waiting, unless for more than there will be. Programs that still know the old number are refused
-// from now on, as long as anybody is inside; if nobody is, there is nothing to change, and the first to come decides.
+// Resize changes the number of permits for all programs, and returns the semaphore of that size.
+// Holders keep their permits, also those that are too many now. Waiters go on waiting, unless they
+// want more permits than there will be. As long as there is a holder, programs that still know the
+// old number are refused from now on. If there is none, Resize changes nothing: the next holder's
+// number counts.
 //
 // The error matches [ErrInvalid], [ErrWrongKind] or [ErrUnreachable].
 func (s *Semaphore) Resize(ctx context.Context, n int64) (*Semaphore, error) {
@@ -79,7 +83,7 @@ func (s *Semaphore) acquire(ctx context.Context, k int64, wait bool) (*Lease, er
 	return l.acquire(ctx, wait)
 }
 
-// resize tells Redis the size of the latch.
+// resize writes the size of the latch to Redis.
 func (l *latch) resize(ctx context.Context) error {
 	if l.invalid != nil {
 		return l.invalid

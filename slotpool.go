@@ -12,11 +12,12 @@ import (
 // maxSlots is the largest pool.
 const maxSlots = 1 << 20
 
-// SlotPool is n numbered slots, of which each holder has one for itself: worker ids, shards, ports. Make it with [Client.SlotPool]; it does
-// not change, costs nothing and is safe for concurrent use.
+// SlotPool is n numbered slots, of which each holder has one alone: worker ids, shards, ports. Make
+// it with [Client.SlotPool]; it does not change, costs nothing and is safe for concurrent use.
 //
-// The lowest free slot is given first, in one request whatever n is. A slot that was released is free at once. One whose holder vanished
-// rests for a while, since the holder may still be at work with the number; see SlotOptions.Quarantine.
+// The lowest free slot is given first, in one request whatever n is. A slot that was released is free
+// at once. A slot whose holder vanished is given again only after a quarantine, since the holder may
+// still work with the number; see SlotOptions.Quarantine.
 type SlotPool struct {
 	latch   latch
 	options SlotOptions
@@ -24,12 +25,12 @@ type SlotPool struct {
 
 // SlotOptions configure a [SlotPool]. The zero value is right for most programs.
 type SlotOptions struct {
-	// Quarantine is how long a slot rests after the lease of a holder that vanished has ended, before it is given again. 1ms to 24h.
-	// Default the TTL.
+	// Quarantine is the time from the end of the lease of a holder that vanished until its slot is
+	// given again. 1ms to 24h. Default the TTL.
 	Quarantine time.Duration
 
-	// Instance names who asks, such as a pod or a host. An instance gets the slot that it had last, if that is free. At most 256 bytes
-	// of valid UTF-8 without control characters. Default none.
+	// Instance names the caller, such as a pod or a host. An instance gets the slot that it had last,
+	// if that is free. At most 256 bytes of valid UTF-8 without control characters. Default none.
 	Instance string
 }
 
@@ -39,8 +40,9 @@ type Slot struct {
 	id int
 }
 
-// ID is the number of the slot, from 0 on. It is an error that matches [ErrNotHeld] once the lease is not held: then the number may be
-// another's. Ask for it each time it is used, and check that the time it was used at is before the lease's deadline where that matters.
+// ID returns the number of the slot, from 0 on. Once the lease is not held, it returns an error that
+// matches [ErrNotHeld]: another holder may have the number. Ask for the number each time it is used.
+// Where it matters, check that the time of use was before the lease's deadline.
 func (s *Slot) ID() (int, error) {
 	if err := s.Err(); err != nil {
 		return 0, err
@@ -48,9 +50,10 @@ func (s *Slot) ID() (int, error) {
 	return s.id, nil
 }
 
-// SlotPool returns the pool of that name with n slots, 1 to 2^20, numbered from 0. Everybody who uses it at the same time must agree on n;
-// a call of one who does not fails with a [*KindError] that names both numbers. It sends nothing; what cannot be used is refused by the
-// first call that takes it.
+// SlotPool returns the pool of that name with n slots, 1 to 2^20, numbered from 0, and the options of
+// the client. All programs that use it at the same time must agree on n: a call with another number
+// fails with a [*KindError] that names both. SlotPool sends nothing; a name, number or option that
+// cannot be used is refused by the first call on the pool.
 func (c *Client) SlotPool(name string, n int, o SlotOptions) *SlotPool {
 	p := &SlotPool{newLatch(c, script.SlotPool, name), o}
 	p.latch.size = int64(n)
@@ -73,21 +76,22 @@ func (o SlotOptions) check(name string, n int) error {
 	return printable("SlotOptions.Instance", o.Instance)
 }
 
-// With returns the same pool with other lease options; what is zero in o stays as it is.
+// With returns the same pool with other options. A zero field of o leaves the option as it is.
 func (p *SlotPool) With(o LockOptions) *SlotPool { return &SlotPool{p.latch.with(o), p.options} }
 
 // Options returns the options in effect: those of the client under those of With.
 func (p *SlotPool) Options() LockOptions { return p.latch.options }
 
-// Name is the name of the pool, without the prefix.
+// Name returns the name of the pool, without the prefix.
 func (p *SlotPool) Name() string { return p.latch.name }
 
-// Acquire takes a slot. If there is none it waits in line as [Mutex.Lock] does, and returns and fails in the same way; a wait that was cut
-// short matches [ErrExhausted], too. Once the slot's context is done, its number must not be used any more; Acquire gives another.
+// Acquire takes a slot. If none is free, it waits in line, returns and fails as [Mutex.Lock] does. The
+// error of a wait that was cut short also matches [ErrExhausted]. Once the slot's context is done, its
+// number must not be used any more; Acquire gives another.
 func (p *SlotPool) Acquire(ctx context.Context) (*Slot, error) { return p.acquire(ctx, true) }
 
-// TryAcquire takes a slot if one is free and nobody is in line, and never waits; otherwise the error matches [ErrExhausted] and
-// [ErrTaken]. In all else it is like [SlotPool.Acquire].
+// TryAcquire takes a slot if one is free and no waiter is in line. It never waits: otherwise the error
+// matches [ErrExhausted] and [ErrTaken]. All else is as for [SlotPool.Acquire].
 func (p *SlotPool) TryAcquire(ctx context.Context) (*Slot, error) { return p.acquire(ctx, false) }
 
 // Do runs f while it holds a slot, as [Mutex.Do] does.
@@ -100,9 +104,10 @@ func (p *SlotPool) Do(ctx context.Context, f func(ctx context.Context, s *Slot) 
 	return f(slot.Context(), slot)
 }
 
-// Resize changes the number of slots for all, and returns the pool of that size. Who holds a slot keeps it, also one that is too high now;
-// no more of those are given. Programs that still know the old number are refused from now on, as long as a slot is held or rests; if none
-// is, there is nothing to change, and the first to come decides.
+// Resize changes the number of slots for all programs, and returns the pool of that size. Holders
+// keep their slots, also those whose numbers are too high now; no more of those are given. As long as
+// a slot is held or in quarantine, programs that still know the old number are refused from now on.
+// If none is, Resize changes nothing: the next holder's number counts.
 //
 // The error matches [ErrInvalid], [ErrWrongKind] or [ErrUnreachable].
 func (p *SlotPool) Resize(ctx context.Context, n int) (*SlotPool, error) {
