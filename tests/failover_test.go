@@ -149,7 +149,7 @@ func TestAcquisitionWaitsForReplicas(t *testing.T) {
 	}
 	replica.Resume()
 	awaitFree(t, master, "a")
-	if _, err := c.Mutex("a").With(redlatch.LockOptions{Replicas: -1}).TryLock(t.Context()); !errors.Is(err, redlatch.ErrInvalid) {
-		t.Errorf("TryLock with -1 replicas = %v, want ErrInvalid", err)
+	if _, err := c.Mutex("a").With(redlatch.LockOptions{Replicas: -2}).TryLock(t.Context()); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("TryLock with -2 replicas = %v, want ErrInvalid", err)
 	}
 }

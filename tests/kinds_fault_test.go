@@ -286,7 +286,7 @@ func TestKindsExcludeEachOther(t *testing.T) {
 			return err
 		},
 		"election": func(n string) error { _, err := c.Election(n).Campaign(t.Context(), "me"); return err },
-		"once":     func(n string) error { return once(t.Context(), n) },
+		"job":      func(n string) error { return once(t.Context(), n) },
 	}
 	for kind, take := range acquire {
 		if err := take(kind); err != nil {

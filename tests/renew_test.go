@@ -60,7 +60,7 @@ func TestRenewOff(t *testing.T) {
 		t.Errorf("Extend = %v, deadline moved by %v, want nil and more than 0", err, l.Deadline().Sub(before))
 	}
 	wantLostAtDeadline(t, l)
-	if !strings.Contains(l.Err().Error(), "NoRenew") {
+	if !strings.Contains(l.Err().Error(), "Renew is Off") {
 		t.Errorf("Err = %v, want it to say why", l.Err())
 	}
 	if n := len(seen.of(redlatch.EventExtended, "a")); n != 1 {

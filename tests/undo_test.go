@@ -41,7 +41,7 @@ func TestJobWhoseEndGotNoAnswer(t *testing.T) {
 			p.heal()
 			wantNoAnswer(t, receive(t, done, "the run"), p.Listen)
 			p.heal()
-			eventually(t, "the end of the run is known", func() bool { return s.Do("ZRANGE", stateKey("job"), "0", "-1") == "once\t\nwindow" })
+			eventually(t, "the end of the run is known", func() bool { return s.Do("ZRANGE", stateKey("job"), "0", "-1") == "job\t\nwindow" })
 			ran, err := open(t, s.URL(), brisk(lasting)).Job("job", o).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
 				runs++
 				return nil
@@ -62,7 +62,7 @@ func TestJobThatIsLostKeepsItsWindow(t *testing.T) {
 	o.RequestTimeout = patience / 3 // so that the second look comes after the straggler
 	c, late := openStraggling(t, s, o)
 	job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
-	late.keep("once acquire")
+	late.keep("job acquire")
 	ran, err := job.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
 		s.Do("DEL", stateKey("job"), insideKey("job"))
 		return l.Extend(ctx)
@@ -72,7 +72,7 @@ func TestJobThatIsLostKeepsItsWindow(t *testing.T) {
 	}
 	late.deliver(t)
 	eventually(t, "the owner is out, and the window closed", func() bool {
-		return s.Do("ZRANGE", stateKey("job"), "0", "-1") == "once\t\nwindow"
+		return s.Do("ZRANGE", stateKey("job"), "0", "-1") == "job\t\nwindow"
 	})
 }
 

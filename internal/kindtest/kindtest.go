@@ -73,7 +73,7 @@ func Run(t *testing.T, one, other *redlatch.Client, prefix string) {
 		}
 	}
 	for i, c := range []*redlatch.Client{one, other} {
-		job := c.Job(prefix+"once", redlatch.JobOptions{Window: time.Hour})
+		job := c.Job(prefix+"job", redlatch.JobOptions{Window: time.Hour})
 		if ran, err := job.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil }); ran != (i == 0) || err != nil {
 			t.Errorf("once: start %d = %t, %v, want only the first to run", i, ran, err)
 		}
