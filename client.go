@@ -188,6 +188,9 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	if c == nil {
 		return nil, invalid("the connection is nil")
 	}
+	if err := o.Lock.checkReplicas(c); err != nil {
+		return nil, err
+	}
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
 	client.quorum, _ = c.(*quorum.Conn)
 	if client.quorum == nil && !c.Target().Cluster {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/clock"
 	"github.com/redlatch/redlatch/internal/keys"
 	"github.com/redlatch/redlatch/internal/script"
@@ -52,8 +53,8 @@ func (l latch) with(o LockOptions) latch {
 	if err := l.options.check(); err != nil && l.invalid == nil {
 		l.invalid = err
 	}
-	if l.client.quorum != nil && l.options.Replicas > 0 && l.invalid == nil {
-		l.invalid = errNoReplicas
+	if l.invalid == nil {
+		l.invalid = l.options.checkReplicas(l.client.conn)
 	}
 	return l
 }
@@ -365,7 +366,7 @@ func (a *attempt) replicate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)
 	defer cancel()
 	renew := a.kind.Renew(a.keys, a.owner, a.options.TTL, "")
-	r, acks := c.conn.EvalReplicated(ctx, renew, n, c.options.RequestTimeout/3)
+	r, acks := c.conn.(conn.Replicated).EvalReplicated(ctx, renew, n, c.options.RequestTimeout/3)
 	switch {
 	case r.Err != nil:
 		return a.failed("acquire", unreachable(r.Err))

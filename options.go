@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/quorum"
 )
 
 // The bounds of what [Options] and [LockOptions] accept.
@@ -194,6 +197,21 @@ func (o LockOptions) check() error {
 		if s != On && s != Off {
 			return invalid("LockOptions.%s is %d: give On or Off", option, s)
 		}
+	}
+	return nil
+}
+
+// checkReplicas returns an error if a connection cannot wait for replicas, and is asked to.
+func (o LockOptions) checkReplicas(c conn.Conn) error {
+	if o.Replicas == 0 {
+		return nil
+	}
+	if _, ok := c.(*quorum.Conn); ok {
+		return invalid("LockOptions.Replicas on a quorum: %w: its nodes are independent servers, and a majority of them is asked",
+			errors.ErrUnsupported)
+	}
+	if _, ok := c.(conn.Replicated); !ok {
+		return invalid("LockOptions.Replicas over %T: %w: it does not implement conn.Replicated", c, errors.ErrUnsupported)
 	}
 	return nil
 }

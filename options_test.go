@@ -18,6 +18,13 @@ type nowhere struct{ conn.Conn }
 func (nowhere) Close() error        { return nil }
 func (nowhere) Target() conn.Target { return conn.Target{Addr: "nowhere"} }
 
+// replicatedNowhere is one that could wait for replicas.
+type replicatedNowhere struct{ nowhere }
+
+func (replicatedNowhere) EvalReplicated(context.Context, conn.Call, int, time.Duration) (conn.Result, int) {
+	panic("used")
+}
+
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]redlatch.Options{
@@ -46,7 +53,7 @@ func TestOptionsAreSwitchedOff(t *testing.T) {
 	everything := redlatch.LockOptions{
 		TTL: time.Second, Renew: redlatch.Off, MaxHold: time.Hour, Replicas: 1, MaxWait: time.Minute, StrictOrder: redlatch.On,
 	}
-	c, err := redlatch.New(nowhere{}, redlatch.Options{Lock: everything})
+	c, err := redlatch.New(replicatedNowhere{}, redlatch.Options{Lock: everything})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +72,23 @@ func TestOptionsAreSwitchedOff(t *testing.T) {
 	}
 	if got := m.With(everything).Options(); got != everything {
 		t.Errorf("switched on again: Options = %+v, want %+v", got, everything)
+	}
+}
+
+// TestReplicasNeedAnAdapterThatWaits: an adapter may lack it, and a client must not find out when it holds the lock.
+func TestReplicasNeedAnAdapterThatWaits(t *testing.T) {
+	t.Parallel()
+	o := redlatch.LockOptions{Replicas: 1}
+	if _, err := redlatch.New(nowhere{}, redlatch.Options{Lock: o}); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("New = %v, want ErrInvalid and ErrUnsupported", err)
+	}
+	c, err := redlatch.New(nowhere{}, redlatch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Mutex("a").With(o).Lock(t.Context()); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Lock = %v, want ErrInvalid and ErrUnsupported", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package redlatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,10 +15,6 @@ import (
 
 // minNodes is the smallest quorum: of two nodes, none may fail.
 const minNodes = 3
-
-// errNoReplicas says that an option makes no sense.
-var errNoReplicas = invalid("LockOptions.Replicas on a quorum: %w: its nodes are independent servers, and a majority of them is asked",
-	errors.ErrUnsupported)
 
 // OpenQuorum connects to independent Redis servers, at least three, and returns a client whose
 // locks are held by a majority of them (Redlock): so a lock survives the loss of the others, with
@@ -122,9 +117,6 @@ func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	}
 	if len(nodes) < minNodes {
 		return nil, invalid("a quorum of %d nodes: give %d or more, of which most must be up", len(nodes), minNodes)
-	}
-	if o.Lock.Replicas > 0 {
-		return nil, errNoReplicas
 	}
 	var addrs []string
 	for i, node := range nodes {

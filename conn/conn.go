@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Conn is what redlatch asks of a Redis client library. All methods are safe for concurrent use.
+// Conn is what redlatch asks of a Redis client library. All methods are safe for concurrent use. Two more are asked for where the library
+// has them: see [Replicated] and [Sharded]. A Conn that wraps another hides them unless it passes them on.
 //
 // An adapter carries requests and answers; it does not interpret them. In particular it need not resend anything: every script of
 // redlatch may run twice and mean one, and redlatch resends by itself. An adapter whose library resends is sound for the same reason.
@@ -25,19 +26,11 @@ type Conn interface {
 	// Any other error means that the outcome is unknown.
 	Eval(ctx context.Context, calls ...Call) []Result
 
-	// EvalReplicated runs one call and then waits, over the same connection and at most for that long, until n replicas have acknowledged
-	// it and all writes before it (WAIT). It returns how many have; fewer than n are no error. In all else it is like Eval.
-	EvalReplicated(ctx context.Context, call Call, n int, wait time.Duration) (Result, int)
-
 	// Subscribe listens to one channel until ctx is done or the connection is lost, and returns why it ended, never nil.
 	// It calls up once, when the server has confirmed the subscription: messages published from then on are delivered. It calls
 	// message for each of them, in order, on a goroutine of its own choice; message does not block. A server that stopped answering
 	// is noticed within 15 seconds. Subscribe does not reconnect. What it still calls after it returned is ignored.
 	Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error
-
-	// SubscribeSharded is Subscribe for a sharded channel, at the node that has the channel's slot (SSUBSCRIBE); it is called for clusters only.
-	// It also ends when the slot moves to another node. A server that does not know it, before Redis 7.0, answers with a [*ReplyError].
-	SubscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error
 
 	// Scan calls each for every key that matches the glob-style pattern, in steps that do not block the server (SCAN), on every
 	// master of a cluster. A key may be reported twice. It stops at the first error, also one that each returned.
@@ -48,6 +41,20 @@ type Conn interface {
 
 	// Close ends the connection if the adapter opened it, and does nothing to a client that the user brought.
 	Close() error
+}
+
+// Replicated is a [Conn] that can wait for replicas. Without it, LockOptions.Replicas is refused.
+type Replicated interface {
+	// EvalReplicated runs one call and then waits until n replicas have acknowledged it and all writes before it (WAIT), over the same
+	// connection and for that long at most. It returns how many have. Fewer than n are no error. All else is as for Eval.
+	EvalReplicated(ctx context.Context, call Call, n int, wait time.Duration) (Result, int)
+}
+
+// Sharded is a [Conn] that can listen to sharded channels. Without it, messages in a cluster go to all of its nodes.
+type Sharded interface {
+	// SubscribeSharded is Subscribe for a sharded channel, at the node that has the channel's slot (SSUBSCRIBE). It is called for clusters
+	// only. It also ends when the slot moves to another node. A server before Redis 7.0 does not know it, and answers with a [*ReplyError].
+	SubscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error
 }
 
 // Target says what a connection leads to.

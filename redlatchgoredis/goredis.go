@@ -42,7 +42,11 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-var _ conn.Conn = (*Conn)(nil)
+var (
+	_ conn.Conn       = (*Conn)(nil)
+	_ conn.Replicated = (*Conn)(nil)
+	_ conn.Sharded    = (*Conn)(nil)
+)
 
 // Conn is a [conn.Conn] over a go-redis client. Safe for concurrent use.
 type Conn struct {
@@ -168,7 +172,7 @@ func (c *Conn) process(ctx context.Context, commands []*redis.Cmd) []conn.Result
 	return results
 }
 
-// EvalReplicated implements [conn.Conn].
+// EvalReplicated implements [conn.Replicated].
 func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
 	r, acks := c.replicated(ctx, evalsha(ctx, &call), call.Keys, n, wait)
 	if unknownScript(r.Err) {

@@ -37,7 +37,7 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message
 	return err
 }
 
-// SubscribeSharded implements [conn.Conn].
+// SubscribeSharded implements [conn.Sharded].
 func (c *Conn) SubscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error {
 	pubsub := c.client.SSubscribe(ctx)
 	err := c.listen(ctx, &subscription{

@@ -17,7 +17,11 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-var _ conn.Conn = (*Conn)(nil)
+var (
+	_ conn.Conn       = (*Conn)(nil)
+	_ conn.Replicated = (*Conn)(nil)
+	_ conn.Sharded    = (*Conn)(nil)
+)
 
 // Conn is a [conn.Conn] over a rueidis client. Safe for concurrent use.
 type Conn struct {
@@ -165,7 +169,7 @@ func (c *Conn) eval(call *conn.Call) rueidis.Completed {
 	return c.client.B().Eval().Script(call.Script.Text).Numkeys(int64(len(call.Keys))).Key(call.Keys...).Arg(call.Args...).Build()
 }
 
-// EvalReplicated implements [conn.Conn]. It borrows a connection, since WAIT blocks the one that it is sent over.
+// EvalReplicated implements [conn.Replicated]. It borrows a connection, since WAIT blocks the one that it is sent over.
 func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
 	var acks int
 	result := func(build func(*conn.Call) rueidis.Completed) conn.Result {

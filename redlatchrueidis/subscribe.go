@@ -14,7 +14,7 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message
 	return c.listen(ctx, c.node(), c.client.B().Subscribe().Channel(channel).Build(), up, message)
 }
 
-// SubscribeSharded implements [conn.Conn].
+// SubscribeSharded implements [conn.Sharded].
 func (c *Conn) SubscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error {
 	return c.listen(ctx, c.client, c.client.B().Ssubscribe().Channel(channel).Build(), up, message)
 }

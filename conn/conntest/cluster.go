@@ -98,9 +98,12 @@ func (c cluster) subscribeHearsEveryNode(t *testing.T) {
 // channels says so.
 func (c cluster) subscribeShardedFollowsItsSlot(t *testing.T) {
 	const channel = "sharded channel"
-	co := c.connect(t)
+	co, ok := c.connect(t).(conn.Sharded)
+	if !ok {
+		t.Skip("the adapter does not implement conn.Sharded")
+	}
 	version := conn.NewScript("version", "return redis.REDIS_VERSION and 'from 7.0 on' or 'before'") // which Lua knows since then
-	if eval(t, co, conn.Call{Script: version}).Text == "before" {
+	if eval(t, co.(conn.Conn), conn.Call{Script: version}).Text == "before" {
 		err := co.SubscribeSharded(within(t, patience), channel, func() {}, func(string) {})
 		if sent := (*conn.ReplyError)(nil); !errors.As(err, &sent) || !strings.Contains(sent.Text, "unknown command") {
 			t.Errorf("SubscribeSharded = %v, want the server's word that it does not know it", err)

@@ -10,8 +10,19 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
+// replicated returns the connection as one that can wait for replicas, or ends the test.
+func replicated(t *testing.T, c conn.Conn) conn.Replicated {
+	t.Helper()
+	r, ok := c.(conn.Replicated)
+	if !ok {
+		t.Skip("the adapter does not implement conn.Replicated")
+	}
+	return r
+}
+
 func (s suite) evalReplicatedCountsReplicas(t *testing.T) {
-	master, c := s.start(t, "--repl-diskless-sync-delay", "0")
+	master, adapter := s.start(t, "--repl-diskless-sync-delay", "0")
+	c := replicated(t, adapter)
 	script := unseen(count.Text)
 	for want := range 2 {
 		r, acks := c.EvalReplicated(within(t, patience), conn.Call{Script: script, Keys: []string{"k"}}, want, patience)
@@ -33,7 +44,7 @@ func (s suite) evalReplicatedCountsReplicas(t *testing.T) {
 }
 
 func (c cluster) evalReplicatedFindsTheNode(t *testing.T) {
-	co := c.connect(t)
+	co := replicated(t, c.connect(t))
 	for i := range 20 { // on all three nodes
 		call := conn.Call{Script: count, Keys: []string{fmt.Sprint("replicated", i)}}
 		if r, acks := co.EvalReplicated(within(t, patience), call, 0, patience); r.Err != nil || r.Reply.Int != 1 || acks != 0 {

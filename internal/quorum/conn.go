@@ -125,18 +125,6 @@ func (q *Conn) results(polls []poll, err error) []conn.Result {
 	return results
 }
 
-// EvalReplicated implements [conn.Conn]. The nodes of a quorum have no replicas that would matter.
-func (q *Conn) EvalReplicated(context.Context, conn.Call, int, time.Duration) (conn.Result, int) {
-	return conn.Result{Err: fmt.Errorf("replicas of a quorum: %w", errors.ErrUnsupported)}, 0
-}
-
-// SubscribeSharded implements [conn.Conn]. No node is a cluster.
-func (q *Conn) SubscribeSharded(context.Context, string, func(), func(string)) error {
-	return errNoShards
-}
-
-var errNoShards = fmt.Errorf("sharded channels of a quorum: %w", errors.ErrUnsupported)
-
 // Scan implements [conn.Conn]: every key of a majority of the nodes, and more.
 func (q *Conn) Scan(ctx context.Context, pattern string, each func(key string) error) error {
 	var failed []error

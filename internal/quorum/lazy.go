@@ -3,7 +3,6 @@ package quorum
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -89,11 +88,6 @@ func (l *Lazy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return results
 }
 
-// EvalReplicated implements [conn.Conn].
-func (l *Lazy) EvalReplicated(context.Context, conn.Call, int, time.Duration) (conn.Result, int) {
-	return conn.Result{Err: fmt.Errorf("replicas of a quorum: %w", errors.ErrUnsupported)}, 0
-}
-
 // Subscribe implements [conn.Conn].
 func (l *Lazy) Subscribe(ctx context.Context, channel string, up func(), message func(string)) error {
 	c, err := l.Dial(ctx)
@@ -101,11 +95,6 @@ func (l *Lazy) Subscribe(ctx context.Context, channel string, up func(), message
 		return err
 	}
 	return c.Subscribe(ctx, channel, up, message)
-}
-
-// SubscribeSharded implements [conn.Conn].
-func (l *Lazy) SubscribeSharded(context.Context, string, func(), func(string)) error {
-	return errNoShards
 }
 
 // Scan implements [conn.Conn].

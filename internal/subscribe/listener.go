@@ -45,7 +45,8 @@ type Listener struct {
 	handler  Handler
 	plain    *Subscription
 	running  sync.WaitGroup
-	unknown  atomic.Bool // the server does not know sharded channels
+	shards   conn.Sharded // conn, if it can listen to sharded channels; else nil
+	unknown  atomic.Bool  // the server does not know sharded channels
 
 	mu      sync.Mutex // guards sharded; before the schedule's
 	sharded map[string]*Subscription
@@ -74,6 +75,7 @@ func New(
 		ctx: ctx, conn: c, timeout: timeout, idle: idle, schedule: s, now: now, handler: h,
 		sharded: make(map[string]*Subscription),
 	}
+	l.shards, _ = c.(conn.Sharded)
 	l.plain = l.subscription(address, "")
 	return l
 }
@@ -89,7 +91,9 @@ func (l *Listener) subscription(address, key string) *Subscription {
 func (l *Listener) Plain() *Subscription { return l.plain }
 
 // Sharded reports whether names have subscriptions of their own.
-func (l *Listener) Sharded() bool { return l.conn.Target().Cluster && !l.unknown.Load() }
+func (l *Listener) Sharded() bool {
+	return l.shards != nil && l.conn.Target().Cluster && !l.unknown.Load()
+}
 
 // For returns the subscription by which a name is heard: its own if it has one, or else the plain one.
 func (l *Listener) For(key string) *Subscription {
@@ -202,7 +206,7 @@ func (s *Subscription) listen() error {
 	}
 	subscribe := s.listener.conn.Subscribe
 	if s.Sharded() {
-		subscribe = s.listener.conn.SubscribeSharded
+		subscribe = s.listener.shards.SubscribeSharded
 	}
 	err := subscribe(s.ctx, s.address,
 		func() { heed(s.connected) },

@@ -225,6 +225,24 @@ func TestNamesOfACluster(t *testing.T) {
 	})
 }
 
+// TestConnWithoutShardedChannels: what an adapter cannot do is never asked of it.
+func TestConnWithoutShardedChannels(t *testing.T) {
+	s := &server{cluster: true, open: make(map[string]*channel)}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		plain := struct{ conn.Conn }{s} // hides SubscribeSharded
+		l := New(ctx, plain, "plain", time.Second, idle, schedule.Start(clock.Now, func() {}), clock.Now,
+			Handler{Message: func(string) {}, Changed: func(*Subscription) {}, InUse: func(string) bool { return true }})
+		l.Connect(t.Context(), "a", "of a")
+		if want := []string{"plain"}; !slices.Equal(s.subscribed(), want) || !l.For("a").Connected() {
+			t.Errorf("subscribed to %v, want %v", s.subscribed(), want)
+		}
+		cancel()
+		l.Wait()
+		l.schedule.Stop()
+	})
+}
+
 // TestServerWithoutShardedChannels: the first answer says so, and all goes over the plain channel from then on.
 func TestServerWithoutShardedChannels(t *testing.T) {
 	s := &server{cluster: true, refuse: func(sharded bool) error {

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/address"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -61,7 +60,7 @@ type visit struct {
 type node struct {
 	addr   string
 	client rueidis.Client
-	conn   conn.Conn
+	conn   *redlatchrueidis.Conn
 	info   map[string]string
 }
 
