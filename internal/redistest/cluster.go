@@ -90,12 +90,31 @@ func BeginMove(from, to *Server, slot int) {
 	}
 }
 
-// EndMove gives a slot to the other master, which sends whoever still goes to the first one there (MOVED).
+// EndMove gives a slot to the other master, which sends whoever still goes to the first one there (MOVED). It returns when all nodes know
+// how new that is. If the slot moved on before, word of this move could come later than the next one and undo it, with its keys.
 func EndMove(nodes []*Server, from, to *Server, slot int) {
 	text, target := strconv.Itoa(slot), strings.TrimSpace(to.Do("CLUSTER", "MYID"))
 	for _, node := range append([]*Server{to, from}, nodes...) {
 		_, _ = node.DoErr("CLUSTER", "SETSLOT", text, "NODE", target) // replicas learn it from their masters
 	}
+	for _, node := range nodes {
+		node.eventually("the epoch of the slot's new owner is known", func() error {
+			if known, epoch := node.epochOf(target), to.epochOf(target); known != epoch {
+				return fmt.Errorf("%s says %q and the owner %q", node.addr, known, epoch)
+			}
+			return nil
+		})
+	}
+}
+
+// epochOf returns the configuration epoch that a node of a cluster knows of another.
+func (s *Server) epochOf(id string) string {
+	for line := range strings.Lines(s.Do("CLUSTER", "NODES")) {
+		if fields := strings.Fields(line); len(fields) > 6 && fields[0] == id {
+			return fields[6]
+		}
+	}
+	return ""
 }
 
 // Slot is the hash slot of a key.
