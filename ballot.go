@@ -32,15 +32,15 @@ const maxPast = 16
 // maxRounds is how often the nodes are asked for a slot before it counts as a tie.
 const maxRounds = 8
 
-// contest is Lock and TryLock over a quorum.
-func (a *attempt) contest(ctx context.Context, wait bool) (*Lease, error) {
+// acquireQuorum is Lock and TryLock over a quorum.
+func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) {
 	c := a.client
 	if wait {
 		bounded, cancel := a.bounded(ctx)
 		defer cancel()
 		ctx = bounded
 	}
-	h := &hope{nodes: make([]bool, len(c.nodes())), silent: make([]bool, len(c.nodes()))}
+	h := &quorumWaiter{nodes: make([]bool, len(c.nodes())), silent: make([]bool, len(c.nodes()))}
 	defer a.withdraw(h)
 	for n := 0; ; n++ {
 		if n > 0 {
@@ -138,17 +138,17 @@ func (a *attempt) changeOwner() {
 
 // joinQueue has the attempt wait in the queue of every node that refuses it. From now on a node
 // tells it when to try. Its next try is at once, since the lock may have become free before that.
-func (a *attempt) joinQueue(ctx context.Context, h *hope) {
+func (a *attempt) joinQueue(ctx context.Context, h *quorumWaiter) {
 	c := a.client
 	c.listen(ctx, a.latch)
 	h.waiter = c.owner()
 	h.ticket, _ = c.ticket(a.latch, h.waiter)
-	h.try = c.hopes.enter(h.waiter)
+	h.try = c.quorumWaiters.add(h.waiter)
 }
 
 // learn takes note of what a round came to. One that was cut short tells less than the one before,
 // and is forgotten if there was one.
-func (a *attempt) learn(h *hope, t *quorum.Tally, err error) {
+func (a *attempt) learn(h *quorumWaiter, t *quorum.Tally, err error) {
 	found, _ := t.Verdict()
 	if found == quorum.Taken {
 		a.answered = true
@@ -160,7 +160,7 @@ func (a *attempt) learn(h *hope, t *quorum.Tally, err error) {
 
 // cutShort returns the error of an acquisition whose context is done, or whose client is closed,
 // with what its last round came to.
-func (a *attempt) cutShort(ctx context.Context, h *hope) error {
+func (a *attempt) cutShort(ctx context.Context, h *quorumWaiter) error {
 	err := a.client.usable(ctx)
 	if errors.Is(err, ErrClosed) {
 		return a.failed("acquire", err)
@@ -173,7 +173,7 @@ func (a *attempt) cutShort(ctx context.Context, h *hope) error {
 
 // round asks all nodes, and begins a lease if a majority lets the owner in. It returns the votes
 // that decided that. The answers that come later are left to the background.
-func (a *attempt) round(ctx context.Context, h *hope) (quorum.Tally, *Lease, error) {
+func (a *attempt) round(ctx context.Context, h *quorumWaiter) (quorum.Tally, *Lease, error) {
 	votes := a.ballot(ctx, h)
 	t := votes.Clone() // votes goes on counting, and belongs to the background from here on
 	owner, sent := a.owner, votes.sent
@@ -203,7 +203,7 @@ func (l *latch) leave(owner string, t *quorum.Tally) {
 // hearOut waits for the answers that a round lacked when t was counted, and acts on them. A request
 // that is not answered may have let the owner in, or still do so. An owner without a lease leaves
 // that node. A lease remembers it for its end.
-func (l *latch) hearOut(votes *canvass, t *quorum.Tally, owner string, lease *Lease) {
+func (l *latch) hearOut(votes *openTally, t *quorum.Tally, owner string, lease *Lease) {
 	votes.drain()
 	silent := func(v quorum.Vote) bool { return v.Stand() == quorum.Silent }
 	switch {
@@ -240,8 +240,8 @@ func (a *attempt) rest(ctx context.Context, try <-chan struct{}, d time.Duration
 	}
 }
 
-// hope is an attempt that waits.
-type hope struct {
+// quorumWaiter is what an attempt keeps from round to round, and its place in the queues of the nodes.
+type quorumWaiter struct {
 	waiter string
 	ticket string // "" if it does not wait yet
 	try    <-chan struct{}
@@ -253,18 +253,18 @@ type hope struct {
 }
 
 // countTies notes whether a round without a lease was a tie, or had no answers.
-func (h *hope) countTies(t *quorum.Tally) {
+func (h *quorumWaiter) countTies(t *quorum.Tally) {
 	if h.ties++; t.Holder() != "" {
 		h.ties = 0
 	}
 }
 
 // withdraw takes the ticket back.
-func (a *attempt) withdraw(h *hope) {
+func (a *attempt) withdraw(h *quorumWaiter) {
 	if h.ticket == "" {
 		return
 	}
-	a.client.hopes.leave(h.waiter)
+	a.client.quorumWaiters.remove(h.waiter)
 	for node, has := range h.nodes {
 		if has || h.silent[node] {
 			a.client.abandonAt(node, a.latch, h.waiter, h.ticket)
@@ -273,7 +273,7 @@ func (a *attempt) withdraw(h *hope) {
 }
 
 // ballot asks all nodes, and returns when it is clear what comes of it.
-func (a *attempt) ballot(ctx context.Context, h *hope) *canvass {
+func (a *attempt) ballot(ctx context.Context, h *quorumWaiter) *openTally {
 	c := a.client
 	c.presence.Announce()
 	request := script.Ballot{
@@ -312,7 +312,7 @@ func (a *attempt) raise(ctx context.Context, t *quorum.Tally) error {
 
 // queued notes which nodes may have the ticket after a round: one that lets the owner in takes it
 // off its line, and one without the right to vote leaves its line as it is.
-func (h *hope) queued(votes []quorum.Vote) {
+func (h *quorumWaiter) queued(votes []quorum.Vote) {
 	for node, v := range votes {
 		s := v.Stand()
 		if s != quorum.Nonvoting {
@@ -322,9 +322,9 @@ func (h *hope) queued(votes []quorum.Vote) {
 	}
 }
 
-// canvass is a tally and the answers that it still lacks. One goroutine at a time has it: the
+// openTally is a tally and the answers that it still lacks. One goroutine at a time has it: the
 // attempt while it counts, and after that the background of the round.
-type canvass struct {
+type openTally struct {
 	quorum.Tally
 	sent    clock.Reading // before the requests
 	answers <-chan quorum.Answer
@@ -334,9 +334,9 @@ type canvass struct {
 }
 
 // count sends one round of requests and counts until the outcome is clear.
-func (a *attempt) count(ctx context.Context, request script.Ballot) *canvass {
+func (a *attempt) count(ctx context.Context, request script.Ballot) *openTally {
 	c := a.client
-	t := &canvass{Tally: c.quorum.Tally(a.kind.Name == script.SlotPool.Name), past: a.past}
+	t := &openTally{Tally: c.quorum.Tally(a.kind.Name == script.SlotPool.Name), past: a.past}
 	// Before the requests. From the last reply on, the deadline would be late by the round trip of the first.
 	t.sent = c.now()
 	t.answers, t.pending = c.quorum.Each(ctx, a.kind.Vote(a.keys, request)), len(t.Votes)
@@ -357,8 +357,8 @@ func (a *attempt) count(ctx context.Context, request script.Ballot) *canvass {
 	return t
 }
 
-// silence notes that the time of the nodes that have not answered is over.
-func (t *canvass) silence(patience time.Duration) {
+// silence marks the nodes that have not answered in time.
+func (t *openTally) silence(patience time.Duration) {
 	for i := range t.Votes {
 		if v := &t.Votes[i]; v.Stand() == quorum.Unheard {
 			v.Err = fmt.Errorf("no answer within %v", patience)
@@ -367,14 +367,14 @@ func (t *canvass) silence(patience time.Duration) {
 }
 
 // drain waits for the answers that are missing. Each node has its time limit.
-func (t *canvass) drain() {
+func (t *openTally) drain() {
 	for t.pending > 0 {
 		t.take(<-t.answers)
 	}
 }
 
 // take counts the answer of a node.
-func (t *canvass) take(a quorum.Answer) {
+func (t *openTally) take(a quorum.Answer) {
 	t.pending--
 	v := &t.Votes[a.Node]
 	v.Heard = true

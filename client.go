@@ -39,7 +39,7 @@ type Client struct {
 	//	Lease.mu -> cleanup's mu  -> schedule's mu
 	//	Lease.mu -> handoffs' mu
 	//
-	// Client.mu, hopes.mu and those of the schedule, of handoffs and of the sender are leaves: no lock
+	// Client.mu, quorumWaiters.mu and those of the schedule, of handoffs and of the sender are leaves: no lock
 	// is taken under them. No goroutine holds waiters.mu and a Lease.mu, or two of Lease.mu. The turn of
 	// epochs is held over requests, and is taken while no lock is held.
 	//
@@ -62,7 +62,7 @@ type Client struct {
 	cleanup  *cleanup.Queue
 	due      []*Lease // to be extended; only the schedule's goroutine touches it
 	handoffs handoffQueue
-	hopes    hopes
+	quorumWaiters    quorumWaiters
 	epochs   *quorum.Epochs // of the nodes of quorum; else nil
 
 	closing context.Context // done once Close is called

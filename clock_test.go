@@ -45,7 +45,7 @@ func TestSuspendedMachineLosesItsLeases(t *testing.T) {
 	if asked.Token() != 0 || asked.Held() || asked.Context().Err() == nil {
 		t.Errorf("after 31s of sleep Token = %d, Held = %v, Context %v", asked.Token(), asked.Held(), asked.Context().Err())
 	}
-	select { // nobody asks this one
+	select { // without a question to it
 	case <-idle.Context().Done():
 	case <-time.After(10 * time.Second):
 		t.Fatal("nobody told the work that the machine had slept")

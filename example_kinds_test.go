@@ -32,7 +32,7 @@ func ExampleReentrantMutex() {
 	}
 	err := account.Do(ctx, func(ctx context.Context, _ *redlatch.Lease) error {
 		fmt.Println("transfer")
-		return deposit(ctx) // its context says who enters
+		return deposit(ctx) // its context names the owner
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -105,7 +105,7 @@ func ExampleRWMutex_Downgrade() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	read, err := config.Downgrade(ctx, write) // nobody can have written in between
+	read, err := config.Downgrade(ctx, write) // no writer was inside in between
 	if err != nil {
 		log.Fatal(err)
 	}

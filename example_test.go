@@ -109,7 +109,7 @@ func ExampleMutex_With() {
 	// Output: migrating
 }
 
-// A lease is held until it is released or lost. Whoever was suspended while it ran out finds its token refused.
+// A lease is held until it is released or lost. A holder that was suspended while it ran out finds its token refused.
 func ExampleLease() {
 	ctx := context.Background()
 	client, err := redlatch.Open(ctx, url, redlatch.Options{})

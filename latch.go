@@ -118,7 +118,7 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 
 func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 	if a.client.quorum != nil {
-		return a.contest(ctx, wait)
+		return a.acquireQuorum(ctx, wait)
 	}
 	if !wait {
 		lease, err := a.try(ctx)

@@ -26,7 +26,7 @@ func (c *Client) listen(ctx context.Context, l *latch) {
 // waiters have to ask more often, or need not any more.
 func (c *Client) onSubscription(s *subscribe.Subscription) {
 	c.waiters.pollNow(s)
-	c.hopes.hurry()
+	c.quorumWaiters.wakeAll()
 }
 
 // hear takes one message. A text that is none is ignored: anybody may publish on the channel.
@@ -39,7 +39,7 @@ func (c *Client) hear(text string) {
 	case script.MessageRevoke:
 		c.hearRevoke(m.Owner)
 	case script.MessageFree:
-		c.hopes.wake(m.Owner)
+		c.quorumWaiters.wake(m.Owner)
 	}
 }
 

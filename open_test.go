@@ -33,7 +33,7 @@ func TestOpenWithAPassword(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", "hush")
 	release(t, lock(t, open(t, s, redlatch.Options{}).Mutex("a")))
-	for _, url := range []string{"redis://:wrong-hush@" + s.Addr(), "redis://nobody:hush@" + s.Addr(), "redis://" + s.Addr()} {
+	for _, url := range []string{"redis://:wrong-hush@" + s.Addr(), "redis://stranger:hush@" + s.Addr(), "redis://" + s.Addr()} {
 		c, err := redlatch.Open(t.Context(), url, redlatch.Options{})
 		var refused *conn.ReplyError
 		if err == nil || !errors.As(err, &refused) || !strings.Contains(err.Error(), s.Addr()) || strings.Contains(err.Error(), "hush") {

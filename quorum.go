@@ -38,8 +38,8 @@ const minNodes = 3
 // long), or was not waited for, since the outcome was clear before.
 //
 // A node that was restarted, or whose data was deleted, may have forgotten locks. It does not vote
-// until the longest TTL in use has passed and it has learnt the tokens from the others; any client
-// sees to that. All nodes must be there when a quorum is used for the first time.
+// until the longest TTL in use has passed and a client has told it the tokens of the others, as every
+// client does. All nodes must be there when a quorum is used for the first time.
 //
 // https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ describes the algorithm
 // without tokens; docs/protocol.md tells what was added.
@@ -146,14 +146,14 @@ func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	return c, nil
 }
 
-// hopes is the waiters for locks of a quorum, in this process.
-type hopes struct {
+// quorumWaiters is the waiters for locks of a quorum, in this process.
+type quorumWaiters struct {
 	mu  sync.Mutex
 	all map[string]chan struct{} // by waiter
 }
 
-// enter adds a waiter and returns the channel on which it is told to try.
-func (h *hopes) enter(waiter string) <-chan struct{} {
+// add returns a new waiter: the channel on which it is told to try.
+func (h *quorumWaiters) add(waiter string) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.all == nil {
@@ -164,14 +164,14 @@ func (h *hopes) enter(waiter string) <-chan struct{} {
 	return try
 }
 
-func (h *hopes) leave(waiter string) {
+func (h *quorumWaiters) remove(waiter string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.all, waiter)
 }
 
-// hurry tells all waiters to try: what they hear by, or do not hear by any more, has changed.
-func (h *hopes) hurry() {
+// wakeAll tells all waiters to try: what they hear by, or do not hear by any more, has changed.
+func (h *quorumWaiters) wakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, try := range h.all {
@@ -179,8 +179,8 @@ func (h *hopes) hurry() {
 	}
 }
 
-// wake tells a waiter that a node has room. It hears so from each of them.
-func (h *hopes) wake(waiter string) {
+// wake tells a waiter that a node has room for it. Each node says so.
+func (h *quorumWaiters) wake(waiter string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	tell(h.all[waiter])

@@ -21,11 +21,14 @@ type answer struct {
 	resent bool          // earlier requests got no usable answer, and may have taken place
 }
 
-// ask runs one script and resends it until there is an answer. One request gets a third of Options.RequestTimeout, an extend half of the
-// time to the end of ctx if that is shorter, and the last one begins before the whole of RequestTimeout is over. When the client is being
-// closed, it resends nothing, and the error matches ErrClosed, too.
-// Every script may run twice, so a resend is always sound. The error is ctx's, the server's own, or matches ErrUnreachable, also
-// together with ctx's if a deadline passed; after all but the server's own, the script may have run, or may still run.
+// ask runs one script and resends it until there is an answer. Every script may run twice, so a
+// resend is always sound. One request gets a third of Options.RequestTimeout, or an extend half of
+// the time to the end of ctx if that is shorter. The last one begins within RequestTimeout. When the
+// client is being closed, ask resends nothing, and the error matches ErrClosed, too.
+//
+// The error is that of ctx, the server's own, or matches ErrUnreachable; if a deadline passed, it
+// matches both. After the server's own, the script did not run. After any other, it may have run, or
+// may still run.
 func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call) (answer, error) {
 	return c.askAt(ctx, c.conn, doing, l, call)
 }
@@ -76,13 +79,14 @@ func (c *Client) sendTo(ctx context.Context, node conn.Conn, call conn.Call, lim
 	return batch.Direct(ctx, node, c.now, call, limit)
 }
 
-// minPatience is how long a request may take however short the lease is, give or take a fifth. It must be longer than a round trip to a
-// server that is not near.
+// minPatience is how long a request may take however short the lease is, give or take a fifth. It
+// must be longer than a round trip to a distant server.
 const minPatience = 100 * time.Millisecond
 
-// patience returns how long a request may take that extends a lease which is over after so long: a third of Options.RequestTimeout, or
-// half of that time if it is shorter, so that a resend has its turn. It goes down by steps, so that few times come out: requests with the
-// same can share a batch.
+// patience returns how long an extend may take when the lease has left until its deadline: a third of
+// Options.RequestTimeout, or half of left if that is shorter, so that a resend has its turn. It goes
+// down in steps, so that few different limits come out: requests with the same limit can share a
+// batch.
 func (c *Client) patience(left time.Duration) time.Duration {
 	limit := c.options.RequestTimeout / 3
 	for limit > left/2 && limit > minPatience {
@@ -91,8 +95,9 @@ func (c *Client) patience(left time.Duration) time.Duration {
 	return limit
 }
 
-// limit returns how long one request of ask may take. An extend must be answered before ctx ends, at the lease's deadline; an acquisition
-// that is slower than its TTL is sound, and tells more than that there was no answer.
+// limit returns how long one request of ask may take. An extend must be answered before ctx ends, at
+// the lease's deadline. An acquisition that is slower than its TTL is sound, and tells more than a
+// missing answer would.
 func (c *Client) limit(ctx context.Context, call conn.Call) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok || !script.Renews(call) {
@@ -101,7 +106,7 @@ func (c *Client) limit(ctx context.Context, call conn.Call) time.Duration {
 	return c.patience(time.Until(deadline))
 }
 
-// refused is the error of a request to which the server said no.
+// refused returns the error of a request that the server refused.
 func (c *Client) refused(ctx context.Context, node conn.Conn, doing string, l *latch, err error) error {
 	if retry.WrongType(err) {
 		if use, e := c.sniff(ctx, node, l); e == nil {
@@ -111,7 +116,7 @@ func (c *Client) refused(ctx context.Context, node conn.Conn, doing string, l *l
 	return l.failedAt(node, doing, err)
 }
 
-// refusal is the error of an acquisition for which a script says that waiting cannot help.
+// refusal returns the error of an acquisition that a script refuses for good.
 func (l *latch) refusal(reason string) error {
 	word, about, _ := strings.Cut(reason, "\t")
 	switch word {
@@ -132,7 +137,7 @@ func (l *latch) refusal(reason string) error {
 	return l.failed("acquire", fmt.Errorf("a script refused it for the reason %q", reason))
 }
 
-// failed says what was asked of which lock and server.
+// failed wraps err with what was asked of which lock and server.
 func (l *latch) failed(doing string, err error) error {
 	return l.failedAt(l.client.conn, doing, err)
 }

@@ -6,13 +6,16 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// What an acquisition that failed or was given up may have left behind is undone in the background: see package internal/cleanup.
+// A client undoes in the background what an acquisition that failed or was cancelled may have left
+// behind: see package internal/cleanup.
 
-// lineLingers is how long a line stays without a heartbeat, as in tickets.lua. A ticket is not gone by itself when a lease is: whatever else
-// its client waits for keeps it believed alive, and the ticket would be served in turn, to nobody. So its release is sent for that long.
+// lineLingers is how long a line stays without a heartbeat, as in tickets.lua. A ticket does not
+// expire with a lease: anything else that its client waits for keeps it believed alive. Redis would
+// grant the latch to it in turn, and no waiter would be there. So the client sends its release for
+// that long.
 const lineLingers = time.Hour
 
-// abandon has an owner of this client released in the background: it must be neither inside nor in line.
+// abandon releases an owner of this client in the background, until it is neither inside nor in line.
 func (c *Client) abandon(l *latch, owner, ticket string) {
 	for node := range c.nodes() {
 		c.abandonAt(node, l, owner, ticket)

@@ -133,7 +133,8 @@ func (c *Client) extendBatch(extensions []extension, limit time.Duration) {
 	}
 }
 
-// renew sends the extends of these leases. On a quorum it sees to the nodes that do not know them.
+// renew sends the extends of these leases. On a quorum, nodes that do not know a lease take it in
+// again.
 func (c *Client) renew(ctx context.Context, leases []*Lease, calls []conn.Call) []batch.Outcome {
 	if c.sender != nil {
 		return c.sender.SendAll(ctx, calls)

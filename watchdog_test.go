@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// TestPatience: one extend never takes so long that the lease is over before a second, and never more than a third of RequestTimeout.
+// TestPatience: one extend never takes so long that the lease ends before a second, and never more than a third of RequestTimeout.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	for _, p := range []struct{ timeout, left, least, most time.Duration }{

@@ -203,7 +203,7 @@ var mutants = []mutant{
 	},
 	{
 		"waiters of a quorum who do not look when the subscription is lost", "listen.go",
-		"	c.hopes.hurry()\n", "", "TestQuorumGrantWhileDeaf",
+		"	c.quorumWaiters.wakeAll()\n", "", "TestQuorumGrantWhileDeaf",
 	},
 	{
 		"waiters of a quorum who are not told", "internal/script/lua/hint.lua",
