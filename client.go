@@ -53,17 +53,17 @@ type Client struct {
 	id      string
 	now     clock.Clock
 
-	attempts atomic.Uint64 // numbers the owners
-	sender   *batch.Sender // nil on a cluster or a quorum; see sendTo
-	schedule *schedule.Schedule
-	waiters  *waiters
-	listener *subscribe.Listener
-	presence *presence.Record
-	cleanup  *cleanup.Queue
-	due      []*Lease // to be extended; only the schedule's goroutine touches it
-	handoffs handoffQueue
-	quorumWaiters    quorumWaiters
-	epochs   *quorum.Epochs // of the nodes of quorum; else nil
+	attempts      atomic.Uint64 // numbers the owners
+	sender        *batch.Sender // nil on a cluster or a quorum; see sendTo
+	schedule      *schedule.Schedule
+	waiters       *waiters
+	listener      *subscribe.Listener
+	presence      *presence.Record
+	cleanup       *cleanup.Queue
+	due           []*Lease // to be extended; only the schedule's goroutine touches it
+	handoffs      handoffQueue
+	quorumWaiters quorumWaiters
+	epochs        *quorum.Epochs // of the nodes of quorum; else nil
 
 	closing context.Context // done once Close is called
 	close   context.CancelFunc

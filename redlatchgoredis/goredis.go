@@ -40,6 +40,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/adapter"
 )
 
 var (
@@ -96,7 +97,7 @@ func (c *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	var unknown []int
 	var again []conn.Call
 	for i, r := range results {
-		if unknownScript(r.Err) {
+		if adapter.UnknownScript(r.Err) {
 			unknown = append(unknown, i)
 			again = append(again, calls[i])
 		}
@@ -117,7 +118,7 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(context.Co
 	for i := range calls {
 		commands[i] = build(ctx, &calls[i])
 	}
-	results, err := await(ctx, func() ([]conn.Result, error) { return c.process(ctx, commands), nil })
+	results, err := adapter.Await(ctx, func() ([]conn.Result, error) { return c.process(ctx, commands), nil })
 	if err != nil {
 		results = make([]conn.Result, len(calls))
 		for i := range results {
@@ -175,7 +176,7 @@ func (c *Conn) process(ctx context.Context, commands []*redis.Cmd) []conn.Result
 // EvalReplicated implements [conn.Replicated].
 func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
 	r, acks := c.replicated(ctx, evalsha(ctx, &call), call.Keys, n, wait)
-	if unknownScript(r.Err) {
+	if adapter.UnknownScript(r.Err) {
 		r, acks = c.replicated(ctx, eval(ctx, &call), call.Keys, n, wait)
 	}
 	return r, acks
@@ -183,7 +184,7 @@ func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait t
 
 func (c *Conn) replicated(ctx context.Context, command *redis.Cmd, keys []string, n int, wait time.Duration) (conn.Result, int) {
 	waiting := redis.NewIntCmd(ctx, "wait", n, wait.Milliseconds())
-	r, err := await(ctx, func() (conn.Result, error) {
+	r, err := adapter.Await(ctx, func() (conn.Result, error) {
 		pipe := c.client.Pipeline()
 		if c.cluster != nil && len(keys) > 0 {
 			master, err := c.cluster.MasterForKey(ctx, keys[0]) // WAIT names no key by which it would find the same node
@@ -231,11 +232,6 @@ func command(ctx context.Context, name, script string, call *conn.Call) *redis.C
 	return cmd
 }
 
-func unknownScript(err error) bool {
-	var sent *conn.ReplyError
-	return errors.As(err, &sent) && sent.Code() == "NOSCRIPT"
-}
-
 // Scan implements [conn.Conn].
 func (c *Conn) Scan(ctx context.Context, pattern string, each func(key string) error) error {
 	masters, err := c.masters(ctx)
@@ -256,7 +252,7 @@ func (c *Conn) masters(ctx context.Context) ([]redis.Cmdable, error) {
 	if c.cluster == nil {
 		return []redis.Cmdable{c.client}, nil
 	}
-	return await(ctx, func() ([]redis.Cmdable, error) {
+	return adapter.Await(ctx, func() ([]redis.Cmdable, error) {
 		var mu sync.Mutex
 		var masters []redis.Cmdable // guarded by mu
 		err := c.cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
@@ -275,7 +271,7 @@ func scan(ctx context.Context, node redis.Cmdable, pattern string, each func(key
 		cursor uint64
 	}
 	for cursor := uint64(0); ; {
-		p, err := await(ctx, func() (page, error) {
+		p, err := adapter.Await(ctx, func() (page, error) {
 			keys, next, err := node.Scan(ctx, cursor, pattern, 1000).Result()
 			return page{keys, next}, failure(ctx, err)
 		})

@@ -8,31 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/adapter"
 )
-
-// await runs f and returns what it returns, or the error of ctx once that is done; f then ends by the client's own timeouts, and its
-// result is dropped.
-func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type outcome struct {
-		value T
-		err   error
-	}
-	var none T
-	if err := ctx.Err(); err != nil {
-		return none, err
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		value, err := f()
-		done <- outcome{value, err}
-	}()
-	select {
-	case o := <-done:
-		return o.value, o.err
-	case <-ctx.Done():
-		return none, ctx.Err()
-	}
-}
 
 // result is the outcome of a command that was processed, possibly in a pipeline, of which err is the error.
 func result(ctx context.Context, command *redis.Cmd, err error) conn.Result {
@@ -79,11 +56,6 @@ func failure(ctx context.Context, err error) error {
 		return nil
 	case errors.As(err, &sent):
 		return &conn.ReplyError{Text: sent.Error()}
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("connection: %v", err) // go-redis has contexts of its own, as for dialing
-	default:
-		return err
 	}
+	return adapter.Failure(ctx, err) // go-redis has contexts of its own, as for dialing
 }

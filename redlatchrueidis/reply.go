@@ -9,32 +9,12 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/adapter"
 )
 
-// await runs f and returns what it returns, or the error of ctx once that is done; f then ends soon, and its result is dropped.
-//
-// Rueidis heeds ctx as well, but not in the handshake of a new connection, nor while it waits for another call to finish one. A
-// goroutine per request costs little beside a round trip.
+// await runs f with a context that keeps its deadline to itself. It returns what f returns, or the error of ctx once that is done.
 func await[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
-	type outcome struct {
-		value T
-		err   error
-	}
-	var none T
-	if err := ctx.Err(); err != nil {
-		return none, err
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		value, err := f(patient{ctx})
-		done <- outcome{value, err}
-	}()
-	select {
-	case o := <-done:
-		return o.value, o.err
-	case <-ctx.Done():
-		return none, ctx.Err()
-	}
+	return adapter.Await(ctx, func() (T, error) { return f(patient{ctx}) })
 }
 
 // patient is a context that keeps its deadline to itself and is done when it passes. From a deadline rueidis may conclude that it can
@@ -82,14 +62,7 @@ func failure(ctx context.Context, err error) error {
 	if errors.As(err, &sent) {
 		return &conn.ReplyError{Text: sent.Error()}
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	// Calls share the attempt to connect, so its end may be that of another caller's context, or of a time limit inside rueidis.
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("connection: %v", err)
-	}
-	return err
+	return adapter.Failure(ctx, err)
 }
 
 func reply(m rueidis.RedisMessage) (conn.Reply, error) {

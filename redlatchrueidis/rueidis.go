@@ -7,7 +7,6 @@ package redlatchrueidis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/adapter"
 )
 
 var (
@@ -110,7 +110,7 @@ func (c *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	var unknown []int
 	var again []conn.Call
 	for i, r := range results {
-		if unknownScript(r.Err) {
+		if adapter.UnknownScript(r.Err) {
 			unknown = append(unknown, i)
 			again = append(again, calls[i])
 		}
@@ -190,15 +190,10 @@ func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait t
 		return result(ctx, replies[0])
 	}
 	r := result(c.evalsha)
-	if unknownScript(r.Err) {
+	if adapter.UnknownScript(r.Err) {
 		r = result(c.eval)
 	}
 	return r, acks
-}
-
-func unknownScript(err error) bool {
-	var sent *conn.ReplyError
-	return errors.As(err, &sent) && sent.Code() == "NOSCRIPT"
 }
 
 // Scan implements [conn.Conn].
