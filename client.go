@@ -34,14 +34,15 @@ type Client struct {
 	// The order of locks. While a goroutine holds one, it takes only locks further down its line:
 	//
 	//	that of a quorum's Subscribe -> that of a subscription -> all below
-	//	waiters.mu  -> listener's mu -> schedule's mu
-	//	waiters.mu  -> cleanup's mu  -> schedule's mu
-	//	Lease.mu -> cleanup's mu  -> schedule's mu
-	//	Lease.mu -> handoffs' mu
+	//	waiters.mu -> listener's mu -> schedule's mu
+	//	waiters.mu -> cleanup's mu  -> schedule's mu
+	//	Lease.mu   -> cleanup's mu  -> schedule's mu
+	//	Lease.mu   -> handoffs' mu
+	//	Lease.mu   -> leases.mu
 	//
-	// Client.mu, quorumWaiters.mu and those of the schedule, of handoffs and of the sender are leaves: no lock
-	// is taken under them. No goroutine holds waiters.mu and a Lease.mu, or two of Lease.mu. The turn of
-	// epochs is held over requests, and is taken while no lock is held.
+	// Client.mu, leases.mu, quorumWaiters.mu and those of the schedule, of handoffs and of the sender
+	// are leaves: no lock is taken under them. No goroutine holds waiters.mu and a Lease.mu, or two
+	// of Lease.mu. The turn of epochs is held over requests, and is taken while no lock is held.
 	//
 	// The hook is called while no lock is held, but for a loss that a message brings: that is told
 	// under the lock of the subscription. A function that needs a lock ends in Locked, or its comment
@@ -60,6 +61,7 @@ type Client struct {
 	listener      *subscribe.Listener
 	presence      *presence.Record
 	cleanup       *cleanup.Queue
+	leases        leases
 	due           []*Lease // to be extended; only the schedule's goroutine touches it
 	handoffs      handoffQueue
 	quorumWaiters quorumWaiters
@@ -232,10 +234,8 @@ func (c *Client) end() error {
 
 	c.close() // waiters leave the line
 	c.schedule.Stop()
-	for _, e := range c.schedule.Entries() {
-		if r, ok := e.Owner.(*renewal); ok {
-			(*Lease)(r).lose(LossClosed)
-		}
+	for _, l := range c.leases.all() {
+		l.lose(LossClosed)
 	}
 	c.background.Wait()
 	c.listener.Wait()
@@ -287,6 +287,12 @@ func (c *Client) emit(ctx context.Context, e Event) {
 	if c.options.Hook != nil {
 		c.options.Hook(ctx, e)
 	}
+}
+
+// forget takes a lease that is not held any more off the schedule, and off the list of leases.
+func (c *Client) forget(l *Lease) {
+	c.schedule.Remove(&l.entry)
+	c.leases.remove(l)
 }
 
 // extendDue sends the extends of the leases that were due together. The schedule calls it.

@@ -77,6 +77,7 @@ func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.latch.client.leases.add(l)
 	l.reschedule()
 	return l
 }
@@ -279,7 +280,7 @@ func (l *Lease) retire() (retired bool, was leaseState, err error) {
 	}
 	was = l.state
 	l.state, l.err = ended, &releasedError{l.latch.name}
-	l.latch.client.schedule.Remove(&l.entry)
+	l.latch.client.forget(l)
 	l.cancel(nil)
 	l.flight = make(chan struct{})
 	return true, was, nil
@@ -343,7 +344,7 @@ func (l *Lease) lose(reason LossReason) {
 func (l *Lease) losing(reason LossReason) Event {
 	err := &LostError{Name: l.latch.name, Owner: l.owner, Token: l.token, At: time.Now(), Reason: reason, Cause: reason.cause()}
 	l.state, l.err = lost, err
-	l.latch.client.schedule.Remove(&l.entry)
+	l.latch.client.forget(l)
 	l.cancel(err)
 	l.detachLocked()
 	switch {

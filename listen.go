@@ -64,11 +64,8 @@ func (c *Client) hearGrant(owner string, token int64, got string) {
 // hearRevoke has the lease doubted.
 func (c *Client) hearRevoke(owner string) {
 	c.handoffs.Revoke(owner) // before the look: between two goroutines of a group there is no lease
-	for _, e := range c.schedule.Entries() {
-		if r, ok := e.Owner.(*renewal); ok && r.owner == owner {
-			lease := (*Lease)(r)
-			lease.mu.Lock()
-			lease.unlock(lease.doubt()...)
-		}
+	if lease := c.leases.of(owner); lease != nil {
+		lease.mu.Lock()
+		lease.unlock(lease.doubt()...)
 	}
 }

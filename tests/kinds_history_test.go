@@ -225,7 +225,7 @@ func TestKindsUnderFaults(t *testing.T) {
 	wreak(ctx, s, proxies)
 	work.Wait()
 	// What a client sent before it closed or died is on its way through a proxy until its connection ends.
-	eventually(t, "every connection has ended", func() bool { return connections(s.Server) == before })
+	eventually(t, "every connection has ended", func() bool { return connections(s.Server) <= before })
 
 	for what, u := range all {
 		t.Logf("%s: %d acquisitions", what, len(u.all))

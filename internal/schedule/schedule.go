@@ -107,17 +107,6 @@ func (s *Schedule) Remove(e *Entry) {
 	}
 }
 
-// Entries returns all that is scheduled, in no order.
-func (s *Schedule) Entries() []*Entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make([]*Entry, len(s.heap))
-	for i, p := range s.heap {
-		all[i] = p.entry
-	}
-	return all
-}
-
 func (s *Schedule) run() {
 	defer close(s.done)
 	timer := time.NewTimer(0)
