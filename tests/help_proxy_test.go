@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
+	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/rs/zerolog"
 
 	"github.com/redlatch/redlatch/internal/redistest"
@@ -48,40 +50,25 @@ func (p *proxy) swallow(direction string) {
 // delay holds up everything in one direction.
 func (p *proxy) delay(direction string, d time.Duration) {
 	p.t.Helper()
-	attributes := fmt.Sprintf(`"latency": %d`, d.Milliseconds())
-	if p.has("latency", direction) {
-		p.update(direction, attributes)
-		return
+	if p.Toxics.GetToxic("lag "+direction) == nil {
+		p.add("lag", direction, "")
 	}
-	p.add("latency", direction, attributes)
+	p.Toxics.GetToxic("lag " + direction).Toxic.(*lag).set(d)
 }
 
 // heal ends all harm. Connections that something was swallowed of are closed, as they are out of step.
-//
-// A delay is set to zero, and not removed: removing it can hang for ever if a connection ends in that moment
-// (https://github.com/Shopify/toxiproxy/issues/558).
 func (p *proxy) heal() {
 	p.t.Helper()
 	for _, direction := range []string{requests, replies} {
-		if p.has("latency", direction) {
-			p.update(direction, `"latency": 0`)
+		if delayed := p.Toxics.GetToxic("lag " + direction); delayed != nil {
+			delayed.Toxic.(*lag).set(0)
 		}
-		if !p.has("timeout", direction) {
+		if p.Toxics.GetToxic("timeout "+direction) == nil {
 			continue
 		}
 		if err := p.Toxics.RemoveToxic(context.Background(), "timeout "+direction); err != nil {
 			p.t.Errorf("proxy: heal %s: %v", direction, err)
 		}
-	}
-}
-
-func (p *proxy) has(kind, direction string) bool { return p.Toxics.GetToxic(kind+" "+direction) != nil }
-
-// update changes a delay.
-func (p *proxy) update(direction, attributes string) {
-	p.t.Helper()
-	if _, err := p.Toxics.UpdateToxicJson("latency "+direction, strings.NewReader(`{"attributes": {`+attributes+`}}`)); err != nil {
-		p.t.Errorf("proxy: update the delay of %s: %v", direction, err)
 	}
 }
 
@@ -99,3 +86,93 @@ func (p *proxy) add(kind, direction, attributes string) {
 		p.t.Errorf("proxy: add %s: %v", toxic, err)
 	}
 }
+
+// lag delays what passes. Its delay can change while it is in use, also to zero: toxiproxy's own latency would have to be removed, which
+// hangs for ever if a connection ends in that moment (https://github.com/Shopify/toxiproxy/issues/558).
+type lag struct {
+	mu      sync.Mutex // guards what is below
+	delay   time.Duration
+	changed chan struct{} // closed when delay changes; nil until the first look
+}
+
+func init() { toxics.Register("lag", new(lag)) }
+
+// set changes the delay, also of what is being delayed already.
+func (l *lag) set(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.delay = d
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}
+
+// now returns the delay, and a channel that is closed when it changes.
+func (l *lag) now() (time.Duration, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return l.delay, l.changed
+}
+
+// Pipe implements [toxics.Toxic].
+func (l *lag) Pipe(stub *toxics.ToxicStub) {
+	for {
+		select {
+		case <-stub.Interrupt:
+			return
+		case chunk := <-stub.Input:
+			if chunk == nil {
+				stub.Close()
+				return
+			}
+			interrupted := l.hold(chunk.Timestamp, stub.Interrupt)
+			if stub.WriteOutput(chunk, 5*time.Second) != nil { // the other side has gone
+				drain(stub)
+				return
+			}
+			if interrupted {
+				return
+			}
+		}
+	}
+}
+
+// drain drops what still comes, until the connection ends.
+func drain(stub *toxics.ToxicStub) {
+	for {
+		select {
+		case <-stub.Interrupt:
+			return
+		case chunk := <-stub.Input:
+			if chunk == nil {
+				stub.Close()
+				return
+			}
+		}
+	}
+}
+
+// hold returns when what came at that time has been delayed. It reports whether it was interrupted before.
+func (l *lag) hold(came time.Time, interrupt <-chan struct{}) (interrupted bool) {
+	for {
+		d, changed := l.now()
+		left := d - time.Since(came)
+		if left <= 0 {
+			return false
+		}
+		select {
+		case <-time.After(left):
+			return false
+		case <-changed:
+		case <-interrupt:
+			return true
+		}
+	}
+}
+
+// GetBufferSize implements [toxics.BufferedToxic]: what arrives meanwhile must not wait for the delay of what is before it.
+func (l *lag) GetBufferSize() int { return 1024 }

@@ -225,6 +225,9 @@ func TestKindsUnderFaults(t *testing.T) {
 	wreak(ctx, s, proxies)
 	work.Wait()
 	// What a client sent before it closed or died is on its way through a proxy until its connection ends.
+	for _, p := range proxies {
+		p.Stop()
+	}
 	eventually(t, "every connection has ended", func() bool { return connections(s.Server) <= before })
 
 	for what, u := range all {
