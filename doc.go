@@ -11,9 +11,9 @@
 //
 // [Mutex.Do] waits in line, runs the function under a lease that is extended for as long as it
 // runs, and releases it. If the lease is lost, the context is cancelled. [Mutex.Lock] returns the
-// [Lease] instead, and [Mutex.TryLock] does not wait. The context given to Lock is the parent of
-// the lease's context, so a timeout on it ends the work, too; [LockOptions].MaxWait bounds the
-// wait alone.
+// [Lease] instead. [Mutex.TryDo] and [Mutex.TryLock] do not wait. The context given to Lock is the
+// parent of the lease's context, so a timeout on it ends the work, too; [LockOptions].MaxWait
+// bounds the wait alone.
 //
 // # Which lock
 //

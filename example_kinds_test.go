@@ -42,6 +42,28 @@ func ExampleReentrantMutex() {
 	// deposit
 }
 
+func ExampleReentrantMutex_TryDo() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	order := client.ReentrantMutex("order:9")
+	err := order.TryDo(ctx, func(ctx context.Context, _ *redlatch.Lease) error {
+		err := order.TryDo(ctx, func(context.Context, *redlatch.Lease) error { // enters again
+			fmt.Println("shipped")
+			return nil
+		})
+		other := order.TryDo(context.Background(), func(context.Context, *redlatch.Lease) error { return nil })
+		fmt.Println("another owner:", errors.Is(other, redlatch.ErrTaken))
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// shipped
+	// another owner: true
+}
+
 func ExampleWithOwner() {
 	ctx, client := context.Background(), connect()
 	defer client.Close()
@@ -96,6 +118,40 @@ func ExampleRWMutex() {
 	// written
 }
 
+func ExampleRWMutex_TryDo() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	err := client.RWMutex("index").TryDo(ctx, func(context.Context, *redlatch.Lease) error {
+		fmt.Println("rebuilt")
+		return nil
+	})
+	if errors.Is(err, redlatch.ErrTaken) {
+		fmt.Println("in use: rebuilt another time")
+	}
+	// Output:
+	// rebuilt
+}
+
+func ExampleRWMutex_TryRDo() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	prices := client.RWMutex("prices")
+	err := prices.TryRDo(ctx, func(context.Context, *redlatch.Lease) error {
+		fmt.Println("read")
+		write := prices.TryDo(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+		fmt.Println("a writer beside a reader:", errors.Is(write, redlatch.ErrTaken))
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// read
+	// a writer beside a reader: true
+}
+
 func ExampleRWMutex_Downgrade() {
 	ctx, client := context.Background(), connect()
 	defer client.Close()
@@ -138,6 +194,23 @@ func ExampleSemaphore() {
 	// one more: rendered
 }
 
+func ExampleSemaphore_TryDo() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	encode := client.Semaphore("encode", 3)
+	err := encode.TryDo(ctx, 2, func(ctx context.Context, _ *redlatch.Lease) error {
+		more := encode.TryDo(ctx, 2, func(context.Context, *redlatch.Lease) error { return nil })
+		fmt.Println("two of three, and two more:", errors.Is(more, redlatch.ErrExhausted))
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// two of three, and two more: true
+}
+
 func ExampleSlotPool() {
 	ctx, client := context.Background(), connect()
 	defer client.Close()
@@ -152,6 +225,26 @@ func ExampleSlotPool() {
 		log.Fatal(err)
 	}
 	// Output: this is worker 0
+}
+
+func ExampleSlotPool_TryDo() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	shards := client.SlotPool("shards", 1, redlatch.SlotOptions{})
+	err := shards.TryDo(ctx, func(ctx context.Context, slot *redlatch.Slot) error {
+		more := shards.TryDo(ctx, func(context.Context, *redlatch.Slot) error { return nil })
+		fmt.Println("one more:", errors.Is(more, redlatch.ErrExhausted))
+		id, err := slot.ID()
+		fmt.Println("shard", id)
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// one more: true
+	// shard 0
 }
 
 func ExampleSlot() {
@@ -269,6 +362,24 @@ func ExampleMultiMutex() {
 		log.Fatal(err)
 	}
 	// Output: [account:2 account:9] true
+}
+
+func ExampleMultiMutex_TryDo() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	err := client.MultiMutex("account:5", "account:6").TryDo(ctx, func(ctx context.Context, l *redlatch.MultiLease) error {
+		fmt.Println("both are held:", l.Held())
+		one := client.Mutex("account:6").TryDo(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+		fmt.Println("one of them under that context:", errors.Is(one, redlatch.ErrDeadlock))
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// both are held: true
+	// one of them under that context: true
 }
 
 func ExampleMultiLease() {

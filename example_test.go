@@ -90,6 +90,27 @@ func ExampleMutex_TryLock() {
 	// Output: cleaning up
 }
 
+func ExampleMutex_TryDo() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	err = client.Mutex("cleanup").TryDo(ctx, func(ctx context.Context, lease *redlatch.Lease) error {
+		fmt.Println("cleaning up")
+		return nil
+	})
+	switch {
+	case errors.Is(err, redlatch.ErrTaken):
+		fmt.Println("another process is cleaning up")
+	case err != nil:
+		log.Fatal(err)
+	}
+	// Output: cleaning up
+}
+
 func ExampleMutex_With() {
 	ctx := context.Background()
 	client, err := redlatch.Open(ctx, url, redlatch.Options{})

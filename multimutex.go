@@ -88,13 +88,28 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) { return m.l
 func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, false) }
 
 // Do runs f while it holds all the mutexes, as [Mutex.Do] does.
-func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) (err error) {
+func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) error {
 	lease, err := m.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = join(err, lease.Release(ctx)) }()
-	return f(lease.Context(), lease)
+	return lease.cover(ctx, f)
+}
+
+// TryDo runs f while it holds all the mutexes, if [MultiMutex.TryLock] acquires them, as
+// [Mutex.TryDo] does. Otherwise f is not called, none is held, and the error matches [ErrTaken].
+func (m *MultiMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) error {
+	lease, err := m.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.cover(ctx, f)
+}
+
+// cover runs f under the lease, and releases it when f returned or panicked.
+func (l *MultiLease) cover(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) (err error) {
+	defer func() { err = join(err, l.Release(ctx)) }()
+	return f(l.Context(), l)
 }
 
 func (m *MultiMutex) lock(ctx context.Context, wait bool) (l *MultiLease, err error) {

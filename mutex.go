@@ -68,6 +68,20 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) er
 	return lease.cover(ctx, f)
 }
 
+// TryDo runs f while it holds the mutex, if the mutex is free: it acquires as [Mutex.TryLock] does,
+// calls f as [Mutex.Do] does, and releases the lease when f returned or panicked.
+//
+// If the mutex is not free, TryDo returns at once, f was not called, and the error matches
+// [ErrTaken]. Else the error is that of Do. An error of f may match ErrTaken, too, if f tries
+// another lock and returns the error.
+func (m *Mutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
+	lease, err := m.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.cover(ctx, f)
+}
+
 // cover runs f under the lease, and releases it when f has returned or panicked.
 func (l *Lease) cover(ctx context.Context, f func(ctx context.Context, l *Lease) error) (err error) {
 	defer func() { err = join(err, l.Release(ctx)) }()

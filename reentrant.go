@@ -70,6 +70,16 @@ func (m *ReentrantMutex) Do(ctx context.Context, f func(ctx context.Context, l *
 	return lease.cover(ctx, f)
 }
 
+// TryDo runs f inside the mutex if it is free or its owner is inside already, as [Mutex.TryDo] does.
+// Otherwise f is not called, and the error matches [ErrTaken].
+func (m *ReentrantMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
+	lease, err := m.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.cover(ctx, f)
+}
+
 func (m *ReentrantMutex) enter(ctx context.Context, wait bool) (*Lease, error) {
 	owner, err := m.latch.nested(ctx)
 	if err != nil {

@@ -86,6 +86,27 @@ func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context, l *Lease)
 	return lease.cover(ctx, f)
 }
 
+// TryDo runs f while it holds the mutex for writing, if [RWMutex.TryLock] acquires it, as
+// [Mutex.TryDo] does. Otherwise f is not called, and the error matches [ErrTaken]; or [ErrDeadlock]
+// under the context or the owner of a lease on this very mutex.
+func (m *RWMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
+	lease, err := m.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.cover(ctx, f)
+}
+
+// TryRDo runs f while it holds the mutex for reading, if [RWMutex.TryRLock] acquires it, as
+// [Mutex.TryDo] does. Otherwise f is not called, and the error matches [ErrTaken].
+func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
+	lease, err := m.TryRLock(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.cover(ctx, f)
+}
+
 // Downgrade turns a lease for writing into one for reading. There is no moment between them in which
 // another writer could be inside. ctx becomes the parent of the new lease's context. When the new
 // lease is returned, the old one is released and its context is done.

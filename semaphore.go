@@ -62,6 +62,16 @@ func (s *Semaphore) Do(ctx context.Context, k int64, f func(ctx context.Context,
 	return lease.cover(ctx, f)
 }
 
+// TryDo runs f while it holds k permits, if they are free and no other caller is in line, as
+// [Mutex.TryDo] does. Otherwise f is not called, and the error matches [ErrExhausted] and [ErrTaken].
+func (s *Semaphore) TryDo(ctx context.Context, k int64, f func(ctx context.Context, l *Lease) error) error {
+	lease, err := s.TryAcquire(ctx, k)
+	if err != nil {
+		return err
+	}
+	return lease.cover(ctx, f)
+}
+
 // Resize changes the number of permits for all programs, and returns the semaphore of that size.
 // Holders keep their permits, also those that are too many now. Waiters go on waiting, unless they
 // want more permits than there will be. As long as there is a holder, programs that still know the

@@ -95,13 +95,28 @@ func (p *SlotPool) Acquire(ctx context.Context) (*Slot, error) { return p.acquir
 func (p *SlotPool) TryAcquire(ctx context.Context) (*Slot, error) { return p.acquire(ctx, false) }
 
 // Do runs f while it holds a slot, as [Mutex.Do] does.
-func (p *SlotPool) Do(ctx context.Context, f func(ctx context.Context, s *Slot) error) (err error) {
+func (p *SlotPool) Do(ctx context.Context, f func(ctx context.Context, s *Slot) error) error {
 	slot, err := p.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = join(err, slot.Release(ctx)) }()
-	return f(slot.Context(), slot)
+	return slot.cover(ctx, f)
+}
+
+// TryDo runs f while it holds a slot, if one is free and no other caller is in line, as
+// [Mutex.TryDo] does. Otherwise f is not called, and the error matches [ErrExhausted] and [ErrTaken].
+func (p *SlotPool) TryDo(ctx context.Context, f func(ctx context.Context, s *Slot) error) error {
+	slot, err := p.TryAcquire(ctx)
+	if err != nil {
+		return err
+	}
+	return slot.cover(ctx, f)
+}
+
+// cover runs f under the slot, and releases it when f returned or panicked.
+func (s *Slot) cover(ctx context.Context, f func(ctx context.Context, s *Slot) error) (err error) {
+	defer func() { err = join(err, s.Release(ctx)) }()
+	return f(s.Context(), s)
 }
 
 // Resize changes the number of slots for all programs, and returns the pool of that size. Holders

@@ -26,6 +26,17 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"lease of a slot that outlives a panic", "slotpool.go",
+		"	defer func() { err = join(err, s.Release(ctx)) }()\n	return f(s.Context(), s)\n",
+		"	err = f(s.Context(), s)\n	return join(err, s.Release(ctx))\n", "TestTryDoReleasesAfterAPanic",
+	},
+	{
+		"try to run that runs without the lock", "rwmutex.go",
+		"	lease, err := m.TryRLock(ctx)\n	if err != nil {\n		return err\n	}\n	return lease.cover(ctx, f)\n",
+		"	lease, err := m.TryRLock(ctx)\n	if err != nil {\n		_ = f(ctx, nil)\n		return err\n	}\n	return lease.cover(ctx, f)\n",
+		"TestTryDoReadsBesideReaders",
+	},
+	{
 		"forced release that seems to be an accident", "watchdog.go",
 		"l.forced, l.extendAt = true, ", "l.extendAt = ", "TestLossTellsItsReason",
 	},
