@@ -16,10 +16,10 @@ one:
 	@[ -f "tests/$(F)_test.go" ] || { echo "there is no tests/$(F)_test.go; tests/doc.go lists the files"; exit 1; }
 	@cd tests && $(GO) test -race -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9]*\)(.*/\1/p' $(F)_test.go | paste -sd'|' -))$$" .
 
-## lint: formatting, vet, staticcheck, prose, tidy modules, and that the root module needs rueidis only
-lint: bin/staticcheck bin/gofumpt
+## lint: formatting, vet, staticcheck, leases that are not released, prose, tidy modules, and that the root module needs rueidis only
+lint: bin/staticcheck bin/gofumpt bin/redlatchvet
 	@out=$$(bin/gofumpt -l $(MODULES)); [ -z "$$out" ] || { echo "not formatted (bin/gofumpt -w .):"; echo "$$out"; exit 1; }
-	@for m in $(MODULES); do echo "== $$m"; (cd $$m && $(GO) vet ./... && $(CURDIR)/bin/staticcheck -checks all,-ST1000 ./...) || exit 1; done
+	@for m in $(MODULES); do echo "== $$m"; (cd $$m && $(GO) vet ./... && $(CURDIR)/bin/staticcheck -checks all,-ST1000 ./... && $(GO) vet -vettool=$(CURDIR)/bin/redlatchvet ./...) || exit 1; done
 	@scripts/deps.sh
 	@scripts/prose.sh
 	@scripts/tidy.sh --check
@@ -69,4 +69,8 @@ clean:
 
 bin/staticcheck bin/gofumpt: tools/go.mod
 	cd tools && GOWORK=off $(GO) build -o ../bin/ tool
+	@touch $@
+
+bin/redlatchvet: $(shell find redlatchvet -name '*.go' -not -path '*/testdata/*') redlatchvet/go.mod
+	cd redlatchvet && $(GO) build -o ../bin/ ./cmd/redlatchvet
 	@touch $@

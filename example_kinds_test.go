@@ -101,7 +101,7 @@ func ExampleRWMutex() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = catalog.TryLock(ctx)
+	err = catalog.TryDo(ctx, func(context.Context, *redlatch.Lease) error { return nil })
 	fmt.Println("a writer beside two readers:", errors.Is(err, redlatch.ErrTaken))
 	one.Release(ctx)
 	other.Release(ctx)
@@ -180,7 +180,7 @@ func ExampleSemaphore() {
 		log.Fatal(err)
 	}
 	defer big.Release(ctx)
-	_, err = render.TryAcquire(ctx, 2)
+	err = render.TryDo(ctx, 2, func(context.Context, *redlatch.Lease) error { return nil })
 	fmt.Println("two more:", errors.Is(err, redlatch.ErrExhausted))
 	err = render.Do(ctx, 1, func(context.Context, *redlatch.Lease) error {
 		fmt.Println("one more: rendered")
@@ -412,7 +412,7 @@ func ExampleKindError() {
 	}
 	defer lease.Release(ctx)
 	var kind *redlatch.KindError
-	_, err = client.Mutex("shared name").TryLock(ctx)
+	err = client.Mutex("shared name").Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
 	if errors.As(err, &kind) {
 		fmt.Println("wanted a", kind.Want, "and found a", kind.Got)
 	}

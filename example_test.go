@@ -158,6 +158,7 @@ func ExampleLease() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer slow.Release(ctx)
 	token := slow.Token() // and now the process is suspended
 
 	next, err := client.Mutex("account:7").Lock(ctx)

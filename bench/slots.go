@@ -40,7 +40,9 @@ func (w slots) redlatch(server *redistest.Server) (sample, error) {
 	for o := range openers {
 		all.Go(func() {
 			for i := o; i < w.n-1 && errs[o] == nil; i += openers {
-				_, errs[o] = pool("holder " + strconv.Itoa(i)).TryAcquire(ctx)
+				var slot *redlatch.Slot
+				slot, errs[o] = pool("holder " + strconv.Itoa(i)).TryAcquire(ctx)
+				_ = slot // held until the client is closed
 			}
 		})
 	}

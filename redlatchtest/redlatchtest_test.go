@@ -30,6 +30,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer lease.Release(ctx)
 	server.LoseEverything()
 	fmt.Println("still held:", lease.Extend(ctx) == nil)
 	fmt.Println("the work is told:", lease.Context().Err())

@@ -1,0 +1,258 @@
+package redlatchvet
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+
+	"golang.org/x/tools/go/cfg"
+)
+
+// paths looks for a way through a function on which a lease is not released.
+//
+// It follows the graph of the function from the acquisition on. A path ends well where the lease is
+// released or given away, and where a condition says that the acquisition failed. It ends badly
+// at a
+// return, and where another value takes the variable, as in a loop that acquires again. In doubt a
+// path ends well, so that what is reported is a mistake.
+type paths struct {
+	info *types.Info
+	acquisition
+}
+
+// place is where a path has come to.
+type place struct {
+	block *cfg.Block
+	err   *types.Var // says, where it is not nil, that there is no lease; nil if there is no such variable
+}
+
+// lost returns the node at which a path ends badly, and nil if no path does.
+func (p *paths) lost(graph *cfg.CFG) ast.Node {
+	for _, b := range graph.Blocks {
+		for i, n := range b.Nodes {
+			if n == p.stmt {
+				return p.follow(b, i+1, p.err, make(map[place]bool))
+			}
+		}
+	}
+	return nil // the acquisition cannot be reached
+}
+
+// follow goes on in a block, from the node of that index.
+func (p *paths) follow(b *cfg.Block, from int, err *types.Var, seen map[place]bool) ast.Node {
+	for _, n := range b.Nodes[from:] {
+		asked := p.asksTheLease(n)
+		switch {
+		case p.releases(n), p.copies(n, err):
+			return nil
+		case n == p.stmt, p.assigns(n, p.lease):
+			return n
+		case asked != nil:
+			err = asked
+		case p.assigns(n, err):
+			err = nil
+		}
+	}
+	if ret := b.Return(); ret != nil {
+		return ret
+	}
+	for i, next := range b.Succs {
+		if at := (place{next, err}); !seen[at] && !p.excluded(b, i == 0, err) {
+			seen[at] = true
+			if n := p.follow(next, 0, err, seen); n != nil {
+				return n
+			}
+		}
+	}
+	return nil
+}
+
+// excluded reports whether the condition at the end of a block, being true or false, says that
+// there
+// is no lease. A condition on the error that is not understood excludes both.
+func (p *paths) excluded(b *cfg.Block, isTrue bool, err *types.Var) bool {
+	if len(b.Succs) != 2 || len(b.Nodes) == 0 {
+		return false
+	}
+	condition, ok := b.Nodes[len(b.Nodes)-1].(ast.Expr)
+	return ok && p.noLease(condition, isTrue, err)
+}
+
+// noLease reports whether a condition, being true or false, says that there is no lease.
+func (p *paths) noLease(e ast.Expr, isTrue bool, err *types.Var) bool {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.UnaryExpr:
+		if e.Op == token.NOT {
+			return p.noLease(e.X, !isTrue, err)
+		}
+	case *ast.BinaryExpr:
+		switch e.Op {
+		case token.LAND, token.LOR:
+			x, y := p.noLease(e.X, isTrue, err), p.noLease(e.Y, isTrue, err)
+			if (e.Op == token.LAND) == isTrue {
+				return x || y // both have that value
+			}
+			return x && y
+		case token.EQL, token.NEQ:
+			equal := (e.Op == token.EQL) == isTrue
+			if p.comparesWithNil(e, p.lease) {
+				return equal
+			}
+			if p.comparesWithNil(e, err) {
+				return !equal
+			}
+		}
+	case *ast.CallExpr:
+		switch {
+		case p.mentions(e, err) && p.fromErrors(e):
+			return isTrue // errors.Is and errors.As of nil are false
+		case p.method(e) == "Held":
+			return !isTrue
+		}
+	}
+	return p.mentions(e, err)
+}
+
+// method returns the name of the method of the lease that is called, and "" if another function is.
+func (p *paths) method(e ast.Expr) string {
+	if call, ok := ast.Unparen(e).(*ast.CallExpr); ok {
+		if s, ok := call.Fun.(*ast.SelectorExpr); ok {
+			if id, ok := ast.Unparen(s.X).(*ast.Ident); ok && p.info.Uses[id] == p.lease {
+				return s.Sel.Name
+			}
+		}
+	}
+	return ""
+}
+
+// asksTheLease returns the variable that a node gives the error of a method by which the lease says
+// that it is not held any more, and nil for another node.
+func (p *paths) asksTheLease(n ast.Node) *types.Var {
+	assign, ok := n.(*ast.AssignStmt)
+	if !ok || len(assign.Rhs) != 1 {
+		return nil
+	}
+	if m := p.method(assign.Rhs[0]); m != "ID" && m != "Err" {
+		return nil
+	}
+	if id, ok := ast.Unparen(assign.Lhs[len(assign.Lhs)-1]).(*ast.Ident); ok {
+		return variable(p.info, id)
+	}
+	return nil
+}
+
+// comparesWithNil reports whether a comparison is that of a variable with nil.
+func (p *paths) comparesWithNil(e *ast.BinaryExpr, v *types.Var) bool {
+	is := func(e ast.Expr) bool {
+		id, ok := ast.Unparen(e).(*ast.Ident)
+		return ok && v != nil && p.info.Uses[id] == v
+	}
+	return is(e.X) && p.info.Types[e.Y].IsNil() || is(e.Y) && p.info.Types[e.X].IsNil()
+}
+
+// fromErrors reports whether a function of package errors is called.
+func (p *paths) fromErrors(call *ast.CallExpr) bool {
+	if s, ok := call.Fun.(*ast.SelectorExpr); ok {
+		f, ok := p.info.Uses[s.Sel].(*types.Func)
+		return ok && f.Pkg() != nil && f.Pkg().Path() == "errors"
+	}
+	return false
+}
+
+// harmless are the methods that leave a lease held and do not let it out of the function.
+var harmless = map[string]bool{
+	"Context": true, "Deadline": true, "Ensure": true, "Err": true, "Extend": true, "Held": true, "ID": true,
+	"Name": true, "Owner": true, "Remaining": true, "Token": true,
+}
+
+// releases reports whether a node releases the lease or gives it away.
+func (p *paths) releases(n ast.Node) (found bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if id, ok := ast.Unparen(n.X).(*ast.Ident); ok && p.info.Uses[id] == p.lease && harmless[n.Sel.Name] {
+				return false
+			}
+		case *ast.BinaryExpr:
+			if p.comparesWithNil(n, p.lease) {
+				return false
+			}
+		case *ast.AssignStmt:
+			// What is assigned to counts where it is not the variable alone.
+			for _, e := range n.Rhs {
+				found = found || p.releases(e)
+			}
+			for _, e := range n.Lhs {
+				if _, alone := ast.Unparen(e).(*ast.Ident); !alone {
+					found = found || p.releases(e)
+				}
+			}
+			return false
+		case *ast.Ident:
+			found = found || p.info.Uses[n] == p.lease
+		}
+		return !found
+	})
+	return found
+}
+
+// assigns reports whether a node gives a variable another value.
+func (p *paths) assigns(n ast.Node, v *types.Var) bool {
+	assign, ok := n.(*ast.AssignStmt)
+	if !ok || v == nil {
+		return false
+	}
+	for _, e := range assign.Lhs {
+		if id, ok := ast.Unparen(e).(*ast.Ident); ok && p.info.ObjectOf(id) == v {
+			return true
+		}
+	}
+	return false
+}
+
+// copies reports whether a node keeps what the error says in another variable, by which the
+// function may go on.
+func (p *paths) copies(n ast.Node, err *types.Var) bool {
+	var from []ast.Expr
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		from = n.Rhs
+	case *ast.ValueSpec:
+		from = n.Values
+	}
+	for _, e := range from {
+		if p.mentions(e, err) {
+			return true
+		}
+	}
+	return false
+}
+
+// unclear reports whether a function has a switch on the error, of which the graph does not tell
+// the cases apart.
+func (p *paths) unclear(body *ast.BlockStmt) (found bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SwitchStmt:
+			found = found || n.Tag != nil && p.mentions(n.Tag, p.err)
+		case *ast.TypeSwitchStmt:
+			found = found || p.mentions(n.Assign, p.err)
+		}
+		return !found
+	})
+	return found
+}
+
+// mentions reports whether a node names a variable.
+func (p *paths) mentions(n ast.Node, v *types.Var) (found bool) {
+	if v == nil {
+		return false
+	}
+	ast.Inspect(n, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			found = found || p.info.Uses[id] == v
+		}
+		return !found
+	})
+	return found
+}
