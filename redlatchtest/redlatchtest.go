@@ -3,9 +3,37 @@
 //	server := redlatchtest.Start(t)
 //	client, err := redlatch.Open(ctx, server.URL(), redlatch.Options{})
 //
-// It lives in the test's own process, starts in a millisecond and needs no Redis. It is miniredis with its expiries on the real clock. What
-// works on it works on Redis; but it never crashes, lags or fails over, so it proves nothing about safety. redlatch's own tests run on
-// real servers.
+// It lives in the test's own process, starts in a millisecond and needs no Redis. It is miniredis
+// with its expiries on the real clock. What works on it works on Redis; but it never fails over, so it
+// proves nothing about safety. redlatch's own tests run on real servers.
+//
+// # Minutes in milliseconds
+//
+// [Start] listens at a socket, at which a bubble of testing/synctest would wait for ever. [InMemory]
+// starts a server without one, whose clock is that of the bubble. A TTL of 30 seconds, a heartbeat, a
+// MaxWait or a MaxHold of minutes pass in milliseconds:
+//
+//	func TestReportStopsWhenItsLeaseIsLost(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			server := redlatchtest.InMemory(t)
+//			client := server.Client(t, redlatch.Options{})
+//			time.AfterFunc(time.Minute, func() { server.Lose("redlatch:report") })
+//			if err := report(t.Context(), client); !errors.Is(err, redlatch.ErrNotHeld) {
+//				t.Errorf("report = %v, want ErrNotHeld", err)
+//			}
+//		})
+//	}
+//
+// What a test can order:
+//
+//   - Loss of a lease: [Memory.Lose] for one lock, [Memory.LoseEverything] for a server that lost its
+//     data, [redlatch.Client.ForceRelease] for an operator.
+//   - Crash of a holder or a waiter: [Memory.Cut] cuts its client off. The others get the lock when the
+//     lease has run out.
+//   - Time-out of a wait: hold the lock with another client.
+//   - An outage: [Memory.Hang] and [Memory.Resume]. Slow answers: [Memory.Delay].
+//
+// model_test.go, beside this file, has such tests of a function that works under a lock.
 package redlatchtest
 
 import (
@@ -18,7 +46,8 @@ import (
 // Server is an embedded server. It is safe for concurrent use.
 type Server struct{ mini *miniredis.Miniredis }
 
-// Start starts a server that is closed when the test ends.
+// Start starts a server that is closed when the test ends. In a bubble of testing/synctest a test would
+// hang at its sockets: see [InMemory].
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s, err := Listen("127.0.0.1:0")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -37,6 +38,27 @@ func Example() {
 	// Output:
 	// still held: false
 	// the work is told: context canceled
+}
+
+// A test of code that takes a lock: how it ends when the lease is lost. Without an output this is
+// compiled and not run, since it is a test.
+func ExampleMemory() {
+	report := func(ctx context.Context, client *redlatch.Client) error { // the code to be tested
+		return client.Mutex("report").Do(ctx, func(ctx context.Context, _ *redlatch.Lease) error {
+			<-ctx.Done() // stands for an hour of work
+			return nil
+		})
+	}
+	_ = func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			server := redlatchtest.InMemory(t)
+			client := server.Client(t, redlatch.Options{})
+			time.AfterFunc(time.Minute, func() { server.Lose("redlatch:report") })
+			if err := report(t.Context(), client); !errors.Is(err, redlatch.ErrNotHeld) {
+				t.Errorf("report = %v, want ErrNotHeld", err)
+			}
+		})
+	}
 }
 
 func open(t *testing.T, s *redlatchtest.Server) *redlatch.Client {

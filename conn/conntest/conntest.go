@@ -18,6 +18,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -39,7 +40,7 @@ type OpenFunc func(t *testing.T, s Server) (conn.Conn, error)
 // Run tests a Conn that leads to a single server. The subtests run in parallel once the test function has returned, so what they need
 // goes by t.Cleanup, not by defer. Nearly all the time they take is waiting.
 func Run(t *testing.T, open OpenFunc) {
-	s := suite{open}
+	s := suite{open: open}
 	run(t, []clause{
 		// These wait longest, so they go first.
 		{"SubscribeNoticesAFrozenServer", s.subscribeNoticesAFrozenServer},
@@ -95,7 +96,7 @@ func Run(t *testing.T, open OpenFunc) {
 
 // RunCluster is [Run] for a Conn that leads to a Redis Cluster, of three masters. It tests what a cluster makes different.
 func RunCluster(t *testing.T, open OpenFunc) {
-	c := cluster{suite{open}, redistest.StartCluster(t, 3)}
+	c := cluster{suite{open: open}, redistest.StartCluster(t, 3)}
 	run(t, []clause{
 		{"TargetSaysCluster", c.targetSaysCluster},
 		{"EvalKeepsOrderAcrossSlots", c.evalKeepsOrderAcrossSlots},
@@ -108,6 +109,32 @@ func RunCluster(t *testing.T, open OpenFunc) {
 		{"ScanCoversEveryMaster", c.scanCoversEveryMaster},
 		{"EveryKind", c.everyKind},
 	})
+}
+
+// RunInMemory tests a Conn to a server of its own that has no address, such as one in memory: the
+// clauses of [Run] for which the suite need not reach the server by another way, each in a bubble of
+// testing/synctest. open returns a Conn to an empty server.
+func RunInMemory(t *testing.T, open func(t *testing.T) conn.Conn) {
+	s := suite{memory: open}
+	for _, c := range []clause{
+		{"EvalRepliesOfEveryShape", s.evalRepliesOfEveryShape},
+		{"EvalIsBinarySafe", s.evalIsBinarySafe},
+		{"EvalKeepsOrder", s.evalKeepsOrder},
+		{"EvalOfNothing", s.evalOfNothing},
+		{"EvalOfABigBatch", s.evalOfABigBatch},
+		{"EvalConcurrently", s.evalConcurrently},
+		{"BadCallSpoilsNoOther", s.badCallSpoilsNoOther},
+		{"SubscribeEndsWithItsContext", s.subscribeEndsWithItsContext},
+		{"ScanFindsEveryMatch", s.scanFindsEveryMatch},
+		{"ScanStopsAtAnError", s.scanStopsAtAnError},
+		{"ScanStopsWithItsContext", s.scanStopsWithItsContext},
+		{"ScanLetsEachUseTheConn", s.scanLetsEachUseTheConn},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, c.test)
+		})
+	}
 }
 
 type clause struct {
@@ -124,7 +151,10 @@ func run(t *testing.T, clauses []clause) {
 	}
 }
 
-type suite struct{ open OpenFunc }
+type suite struct {
+	open   OpenFunc
+	memory func(*testing.T) conn.Conn // instead of open, for a server that the suite cannot reach
+}
 
 const (
 	// patience bounds what ought to succeed. It is generous, since it only matters when something is broken.
@@ -134,9 +164,14 @@ const (
 	prompt = 2 * time.Second
 )
 
-// start returns a new server and a Conn to it.
+// start returns a new server and a Conn to it. The server is nil if it is one in memory.
 func (s suite) start(t *testing.T, args ...string) (*redistest.Server, conn.Conn) {
 	t.Helper()
+	if s.memory != nil {
+		c := s.memory(t)
+		t.Cleanup(func() { closes(t, c) })
+		return nil, c
+	}
 	server := redistest.Start(t, args...)
 	return server, s.connect(t, Server{Addr: server.Addr()})
 }
@@ -147,12 +182,16 @@ func (s suite) connect(t *testing.T, server Server) conn.Conn {
 	if err != nil {
 		t.Fatalf("open %s: %v", server.Addr, err)
 	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	t.Cleanup(func() { closes(t, c) })
 	return c
+}
+
+// closes wants a Conn to close.
+func closes(t *testing.T, c conn.Conn) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
 }
 
 // refused returns how a Conn fails that cannot be used: in open or in the first call.

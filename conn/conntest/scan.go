@@ -11,7 +11,7 @@ import (
 
 const scanned = 5000
 
-var fill = conn.NewScript("fill", "for i = 1, ARGV[1] do redis.call('SET', KEYS[1] .. i, '') end")
+var fill = conn.NewScript("fill", "for i = 1, tonumber(ARGV[1]) do redis.call('SET', KEYS[1] .. i, '') end")
 
 // scannable returns a Conn to a server with keys under two prefixes.
 func (s suite) scannable(t *testing.T) conn.Conn {

@@ -1,0 +1,183 @@
+package redlatchtest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+)
+
+// Memory is a server without sockets, whose clock is time.Now. In a bubble of testing/synctest its
+// expiries, and the deadlines and heartbeats of its clients, are in the bubble's time: a test that
+// waits for minutes takes milliseconds. Outside of a bubble it goes by the real clock.
+//
+// It goes wrong when the test says so: see its methods. It is safe for concurrent use.
+type Memory struct {
+	mini   *miniredis.Miniredis
+	server *server.Server // of mini
+	ended  chan struct{}  // closed with the server
+
+	running sync.RWMutex // is held for reading by all that uses server, and guards over
+	over    bool         // server must not be used any more
+
+	mu      sync.Mutex    // guards what is below
+	answers chan struct{} // closed while the server answers
+	silent  *time.Timer   // ends subscriptions to a server that does not answer
+	delay   time.Duration
+	conns   []*memoryConn
+	clients map[*redlatch.Client]*memoryConn
+}
+
+// silence is how long a server may be silent before its subscribers give it up. Package conn asks for 15 seconds at most.
+const silence = 10 * time.Second
+
+// InMemory starts a server in memory, which ends with the test. In a bubble, call it inside, with the
+// bubble's own t.
+func InMemory(t testing.TB) *Memory {
+	t.Helper()
+	m := &Memory{
+		mini: miniredis.NewMiniRedis(), ended: make(chan struct{}), answers: make(chan struct{}),
+		clients: make(map[*redlatch.Client]*memoryConn),
+	}
+	close(m.answers)
+	m.mini.ClockTTL(true)
+	first, err := m.mini.Dial() // which starts it
+	if err != nil {
+		t.Fatalf("redlatchtest: %v", err)
+	}
+	first.Close()
+	m.server = m.mini.Server()
+	t.Cleanup(m.close)
+	return m
+}
+
+// Client returns a client of the server that is closed when the test ends. Options that are refused
+// fail the test.
+func (m *Memory) Client(t testing.TB, o redlatch.Options) *redlatch.Client {
+	t.Helper()
+	c := m.dial()
+	client, err := redlatch.New(c, o)
+	if err != nil {
+		t.Fatalf("redlatchtest: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Errorf("redlatchtest: close the client: %v", err)
+		}
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clients[client] = c
+	return client
+}
+
+// Conn returns a new connection to the server, for [redlatch.New]. The client that uses it must be
+// closed before the test ends.
+func (m *Memory) Conn() conn.Conn { return m.dial() }
+
+func (m *Memory) dial() *memoryConn {
+	c := &memoryConn{server: m}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.conns = append(m.conns, c)
+	return c
+}
+
+// Cut cuts a client of [Memory.Client] off: its subscription ends, and the server gets no request of
+// it any more. To the others this is a process that crashed. The client itself gets no answers, as one
+// whose network is cut, and gives up its leases at their deadlines.
+func (m *Memory) Cut(client *redlatch.Client) { m.of(client).set(true) }
+
+// Mend ends what [Memory.Cut] began. What the client asked meanwhile does not arrive.
+func (m *Memory) Mend(client *redlatch.Client) { m.of(client).set(false) }
+
+// of returns the connection of a client. It panics if the client is none of Client's.
+func (m *Memory) of(client *redlatch.Client) *memoryConn {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.clients[client]
+	if c == nil {
+		panic("redlatchtest: this client was not made by Client of this server")
+	}
+	return c
+}
+
+// Hang stops the server from answering until [Memory.Resume] is called, as a process that is suspended
+// does. Requests that are sent meanwhile take place when the server resumes, also those whose caller
+// has given up. Keys expire all the same. A second call does nothing.
+func (m *Memory) Hang() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	select {
+	case <-m.answers:
+		m.answers = make(chan struct{})
+		m.silent = time.AfterFunc(silence, m.endSubscriptions)
+	default:
+	}
+}
+
+// Resume has a server answer again that hangs. Else it does nothing.
+func (m *Memory) Resume() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	select {
+	case <-m.answers:
+	default:
+		m.silent.Stop()
+		close(m.answers)
+	}
+}
+
+// Delay has each answer come that much later than the request takes place, from the next request on; 0
+// for at once. Messages to waiting clients are not delayed.
+func (m *Memory) Delay(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.delay = d
+}
+
+// Lose deletes one key, as an eviction or DEL does. That of a lock is its prefix and its name,
+// "redlatch:invoice:42" if Options.Prefix is the default; then the lock is free. Its line and its last
+// token stay. The holder is told at its next extend: after a third of its TTL, or when it calls
+// Lease.Extend. To take a lock by force, as an operator does, call [redlatch.Client.ForceRelease].
+func (m *Memory) Lose(key string) { m.mini.Del(key) }
+
+// LoseEverything deletes all data, as [Server.LoseEverything] does.
+func (m *Memory) LoseEverything() { m.mini.FlushAll() }
+
+// endSubscriptions has all clients lose their subscriptions.
+func (m *Memory) endSubscriptions() {
+	m.mu.Lock()
+	conns := m.conns
+	m.mu.Unlock()
+	for _, c := range conns {
+		c.endSubscriptions()
+	}
+}
+
+// state returns what a request meets: a channel that is closed once the server answers, and the delay.
+func (m *Memory) state() (answers <-chan struct{}, delay time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.answers, m.delay
+}
+
+// close ends the server. Requests that wait for it to resume do not take place.
+func (m *Memory) close() {
+	close(m.ended)
+	m.endSubscriptions()
+	m.mu.Lock()
+	if m.silent != nil {
+		m.silent.Stop()
+	}
+	m.mu.Unlock()
+	m.running.Lock()
+	m.over = true
+	m.running.Unlock()
+	m.mini.Close()
+}

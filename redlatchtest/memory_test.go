@@ -1,0 +1,250 @@
+package redlatchtest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/conn/conntest"
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/redlatchtest"
+)
+
+// inBubble runs a test in a bubble, with a server in memory and two clients of it.
+func inBubble(t *testing.T, test func(t *testing.T, s *redlatchtest.Memory, one, two *redlatch.Client)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := redlatchtest.InMemory(t)
+		test(t, s, s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{}))
+	})
+}
+
+func lock(t *testing.T, m *redlatch.Mutex) *redlatch.Lease {
+	t.Helper()
+	l, err := m.Lock(t.Context())
+	if err != nil {
+		t.Fatalf("Lock = %v, want a lease", err)
+	}
+	return l
+}
+
+// wantLoss wants a lease to be lost for that reason.
+func wantLoss(t *testing.T, l *redlatch.Lease, reason redlatch.LossReason) {
+	t.Helper()
+	<-l.Context().Done()
+	if lost := (*redlatch.LostError)(nil); !errors.As(l.Err(), &lost) || lost.Reason != reason {
+		t.Errorf("Err = %v, want a loss: %s", l.Err(), reason)
+	}
+}
+
+func TestMemoryConforms(t *testing.T) {
+	t.Parallel()
+	conntest.RunInMemory(t, func(t *testing.T) conn.Conn { return redlatchtest.InMemory(t).Conn() })
+}
+
+func TestMemoryCarriesEveryKind(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, two *redlatch.Client) {
+		kindtest.Run(t, one, two, "")
+	})
+}
+
+// TestMemoryHandsOverAtOnce: the waiter is told by a message, and needs no heartbeat.
+func TestMemoryHandsOverAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, two *redlatch.Client) {
+		held := lock(t, one.Mutex("a"))
+		start := time.Now()
+		time.AfterFunc(10*time.Minute+time.Second, func() {
+			if err := held.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v", err)
+			}
+		})
+		next := lock(t, two.Mutex("a"))
+		if waited := time.Since(start); waited != 10*time.Minute+time.Second {
+			t.Errorf("the waiter waited for %v, want 10m1s", waited)
+		}
+		if err := next.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+	})
+}
+
+// TestMemoryGoesByTheTimeOfTheBubble: MaxHold and the expiry of what is not renewed.
+func TestMemoryGoesByTheTimeOfTheBubble(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, two *redlatch.Client) {
+		start := time.Now()
+		bounded := lock(t, one.Mutex("bounded").With(redlatch.LockOptions{MaxHold: 5 * time.Minute}))
+		wantLoss(t, bounded, redlatch.LossMaxHold)
+		if held := time.Since(start); held < 5*time.Minute || held > 6*time.Minute {
+			t.Errorf("it was held for %v, want 5m and what was left of the TTL", held)
+		}
+		start = time.Now()
+		left := lock(t, one.Mutex("left").With(redlatch.LockOptions{Renew: redlatch.Off}))
+		lock(t, two.Mutex("left"))
+		if waited := time.Since(start); waited < 30*time.Second || waited > 31*time.Second {
+			t.Errorf("the next waited for %v, want the TTL of 30s", waited)
+		}
+		wantLoss(t, left, redlatch.LossNotRenewed)
+	})
+}
+
+// TestMemoryLoses: one key, and all.
+func TestMemoryLoses(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redlatchtest.Memory, one, two *redlatch.Client) {
+		a, b := lock(t, one.Mutex("a")), lock(t, one.Mutex("b"))
+		token := a.Token()
+		s.Lose("redlatch:a")
+		next := lock(t, two.Mutex("a"))
+		if next.Token() <= token {
+			t.Errorf("token %d after %d, want more", next.Token(), token)
+		}
+		wantLoss(t, a, redlatch.LossGone)
+		if !b.Held() {
+			t.Error("another lock was lost, too")
+		}
+		s.LoseEverything()
+		wantLoss(t, b, redlatch.LossGone)
+		wantLoss(t, next, redlatch.LossGone)
+	})
+}
+
+// TestMemoryCuts: a client that is cut off holds up no line, hears nothing, and comes back.
+func TestMemoryCuts(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redlatchtest.Memory, one, two *redlatch.Client) {
+		held := lock(t, one.Mutex("a"))
+		s.Cut(one)
+		lock(t, two.Mutex("a"))
+		wantLoss(t, held, redlatch.LossExpired)
+		if _, err := one.Mutex("b").TryLock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("TryLock of a client that is cut off = %v, want ErrUnreachable", err)
+		}
+		s.Mend(one)
+		if _, err := one.Mutex("b").TryLock(t.Context()); err != nil {
+			t.Errorf("TryLock of a client that is back = %v, want a lease", err)
+		}
+	})
+}
+
+// TestMemoryCutsAWaiter: the line goes past a waiter that crashed.
+func TestMemoryCutsAWaiter(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redlatchtest.Memory, one, two *redlatch.Client) {
+		held := lock(t, one.Mutex("a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		waits := make(chan error, 1)
+		go func() {
+			waits <- two.Mutex("a").Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+		}()
+		time.Sleep(time.Second) // it is in line
+		s.Cut(two)
+		three := s.Client(t, redlatch.Options{})
+		if err := held.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := three.Mutex("a").TryLock(t.Context()); err != nil {
+			t.Errorf("TryLock past a waiter that crashed = %v, want a lease", err)
+		}
+		cancel()
+		if err := <-waits; !errors.Is(err, context.Canceled) {
+			t.Errorf("the waiter ended with %v, want its context's error", err)
+		}
+	})
+}
+
+// TestMemoryHangs: no answer comes, what was sent takes place later, and is cleaned up.
+func TestMemoryHangs(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redlatchtest.Memory, one, two *redlatch.Client) {
+		s.Hang()
+		s.Hang()
+		start := time.Now()
+		if _, err := one.Mutex("a").Lock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("Lock while the server hangs = %v, want ErrUnreachable", err)
+		}
+		if took := time.Since(start); took > 4*time.Second {
+			t.Errorf("it took %v, want RequestTimeout", took)
+		}
+		time.Sleep(time.Minute)
+		s.Resume()
+		s.Resume()
+		if err := two.Mutex("a").Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }); err != nil {
+			t.Errorf("Do after the server resumed = %v", err)
+		}
+	})
+}
+
+// TestMemoryHangsWhileAClientWaits: the waiter outlasts the outage, also of its subscription.
+func TestMemoryHangsWhileAClientWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redlatchtest.Memory, one, two *redlatch.Client) {
+		held := lock(t, one.Mutex("a").With(redlatch.LockOptions{TTL: time.Hour}))
+		time.AfterFunc(time.Minute, s.Hang)
+		time.AfterFunc(3*time.Minute, s.Resume)
+		time.AfterFunc(5*time.Minute, func() {
+			if err := held.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v", err)
+			}
+		})
+		start := time.Now()
+		lock(t, two.Mutex("a"))
+		if waited := time.Since(start); waited < 5*time.Minute || waited > 5*time.Minute+time.Second {
+			t.Errorf("it waited for %v, want 5m", waited)
+		}
+	})
+}
+
+func TestMemoryDelaysAnswers(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redlatchtest.Memory, one, _ *redlatch.Client) {
+		s.Delay(500 * time.Millisecond)
+		start := time.Now()
+		lease := lock(t, one.Mutex("a"))
+		if took := time.Since(start); took < 500*time.Millisecond || took > 2*time.Second {
+			t.Errorf("Lock took %v, want one delay or two of 500ms", took)
+		}
+		// The deadline counts from before the request.
+		if left := lease.Remaining(); left > 29500*time.Millisecond {
+			t.Errorf("%v are left of 30s, want 500ms less", left)
+		}
+		s.Delay(0)
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+	})
+}
+
+func TestMemoryLists(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, two *redlatch.Client) {
+		lock(t, one.Mutex("listed"))
+		found := 0
+		for info, err := range two.List(t.Context()) {
+			if err != nil || info.Name != "listed" || len(info.Holders) != 1 {
+				t.Errorf("List = %+v, %v, want the lock that is held", info, err)
+			}
+			found++
+		}
+		if found != 1 {
+			t.Errorf("List found %d locks, want 1", found)
+		}
+	})
+}
+
+// TestMemoryOutsideOfABubble goes by the real clock.
+func TestMemoryOutsideOfABubble(t *testing.T) {
+	t.Parallel()
+	s := redlatchtest.InMemory(t)
+	one, two := s.Client(t, redlatch.Options{}), s.Client(t, redlatch.Options{})
+	left := lock(t, one.Mutex("a").With(redlatch.LockOptions{TTL: 200 * time.Millisecond, Renew: redlatch.Off}))
+	lock(t, two.Mutex("a"))
+	wantLoss(t, left, redlatch.LossNotRenewed)
+}
+
+func TestMemoryKnowsItsClients(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if recover() == nil {
+			t.Error("Cut of another server's client did not panic")
+		}
+	}()
+	redlatchtest.InMemory(t).Cut(redlatchtest.InMemory(t).Client(t, redlatch.Options{}))
+}
