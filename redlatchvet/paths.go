@@ -11,10 +11,9 @@ import (
 // paths looks for a way through a function on which a lease is not released.
 //
 // It follows the graph of the function from the acquisition on. A path ends well where the lease is
-// released or given away, and where a condition says that the acquisition failed. It ends badly
-// at a
-// return, and where another value takes the variable, as in a loop that acquires again. In doubt a
-// path ends well, so that what is reported is a mistake.
+// released or given away, and where a condition says that the acquisition failed. A path ends badly
+// at a return, and where another value takes the variable, as in a loop that acquires again. In
+// doubt a path ends well, so that what is reported is a mistake.
 type paths struct {
 	info *types.Info
 	acquisition
@@ -68,8 +67,7 @@ func (p *paths) follow(b *cfg.Block, from int, err *types.Var, seen map[place]bo
 }
 
 // excluded reports whether the condition at the end of a block, being true or false, says that
-// there
-// is no lease. A condition on the error that is not understood excludes both.
+// there is no lease. A condition on the error that is not understood excludes both.
 func (p *paths) excluded(b *cfg.Block, isTrue bool, err *types.Var) bool {
 	if len(b.Succs) != 2 || len(b.Nodes) == 0 {
 		return false

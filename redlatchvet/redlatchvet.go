@@ -22,11 +22,9 @@
 //	defer lease.Release(ctx)
 //
 // A lease that is returned, stored, captured by a function literal or given to another function
-// counts as released: the analyzer looks at one function at a time. `_ = lease` says that a
-// lease is
-// kept on purpose. In files that import testing the analyzer looks at examples only, since tests
-// try
-// locks that they know to be taken, and leave leases to the end of their server.
+// counts as released: the analyzer looks at one function at a time. `_ = lease` says that a lease
+// is kept on purpose. In files that import testing the analyzer looks at examples only, since tests
+// try locks that they know to be taken, and leave leases to the end of their server.
 //
 // Do and TryDo of each lock cannot be used in any of these ways.
 package redlatchvet

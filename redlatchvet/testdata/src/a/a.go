@@ -46,6 +46,13 @@ func never(ctx context.Context, m *redlatch.Mutex) error {
 	return work(lease.Context())
 }
 
+func neverByVar(ctx context.Context, m *redlatch.Mutex) {
+	var lease, err = m.Lock(ctx) // want `the lease of Mutex.Lock is never released`
+	if err == nil {
+		log.Print(lease.Token())
+	}
+}
+
 func neverInALiteral(m *redlatch.Mutex) func(context.Context) {
 	return func(ctx context.Context) {
 		lease, err := m.Lock(ctx) // want `the lease of Mutex.Lock is never released`
