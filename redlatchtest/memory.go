@@ -16,7 +16,8 @@ import (
 // expiries, and the deadlines and heartbeats of its clients, are in the bubble's time: a test that
 // waits for minutes takes milliseconds. Outside of a bubble it goes by the real clock.
 //
-// It goes wrong when the test says so: see its methods. It is safe for concurrent use.
+// It goes wrong when the test says so: see its methods. For LockOptions.Replicas it acts as if all
+// replicas acknowledged. It is safe for concurrent use.
 type Memory struct {
 	mini   *miniredis.Miniredis
 	server *server.Server // of mini
@@ -33,7 +34,8 @@ type Memory struct {
 	clients map[*redlatch.Client]*memoryConn
 }
 
-// silence is how long a server may be silent before its subscribers give it up. Package conn asks for 15 seconds at most.
+// silence is how long a server may be silent before its subscribers give it up. Package conn asks for
+// 15 seconds at most.
 const silence = 10 * time.Second
 
 // InMemory starts a server in memory, which ends with the test. In a bubble, call it inside, with the

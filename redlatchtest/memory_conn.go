@@ -17,7 +17,10 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-var _ conn.Conn = (*memoryConn)(nil)
+var (
+	_ conn.Conn       = (*memoryConn)(nil)
+	_ conn.Replicated = (*memoryConn)(nil)
+)
 
 // memoryConn is a connection to a [Memory]. Requests are handed to miniredis without a socket, each
 // on a goroutine of its own, which the caller does not wait for once its context is done. A
@@ -55,9 +58,9 @@ func (c *memoryConn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result
 	return c.send(ctx, commands)
 }
 
-// EvalReplicated implements [conn.Conn]. There are no replicas.
-func (c *memoryConn) EvalReplicated(ctx context.Context, call conn.Call, _ int, _ time.Duration) (conn.Result, int) {
-	return c.Eval(ctx, call)[0], 0
+// EvalReplicated implements [conn.Replicated], as if all replicas acknowledged at once.
+func (c *memoryConn) EvalReplicated(ctx context.Context, call conn.Call, n int, _ time.Duration) (conn.Result, int) {
+	return c.Eval(ctx, call)[0], n
 }
 
 // Scan implements [conn.Conn].
@@ -222,11 +225,6 @@ func listen(pipe net.Conn, channel string, up func(), message func(payload strin
 			up()
 		}
 	}
-}
-
-// SubscribeSharded implements [conn.Conn]. It is for clusters only.
-func (c *memoryConn) SubscribeSharded(context.Context, string, func(), func(string)) error {
-	return &conn.ReplyError{Text: "ERR unknown command 'SSUBSCRIBE'"}
 }
 
 // open returns a new pipe to the server.

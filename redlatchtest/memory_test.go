@@ -194,6 +194,16 @@ func TestMemoryHangsWhileAClientWaits(t *testing.T) {
 	})
 }
 
+// TestMemoryReplicates: code that asks for replicas can be tested, too.
+func TestMemoryReplicates(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, _ *redlatch.Client) {
+		lease := lock(t, one.Mutex("a").With(redlatch.LockOptions{Replicas: 2}))
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+	})
+}
+
 func TestMemoryDelaysAnswers(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redlatchtest.Memory, one, _ *redlatch.Client) {
 		s.Delay(500 * time.Millisecond)
