@@ -596,7 +596,7 @@ var mutants = []mutant{
 	},
 	{
 		"leases that outlive their client", "client.go",
-		"\t\t\t(*Lease)(r).lose(LossClosed)\n", "\t\t\t_ = r\n", "TestCloseEndsWaitsAndLeases",
+		"\t\tl.lose(LossClosed)\n", "\t\t_ = l\n", "TestCloseEndsWaitsAndLeases",
 	},
 	{
 		"marks that let old tokens through", "fence/marks.go",
