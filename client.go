@@ -229,11 +229,7 @@ func (c *Client) end() error {
 
 	c.close() // waiters leave the line
 	c.schedule.Stop()
-	for _, e := range c.schedule.Entries() {
-		if r, ok := e.Owner.(*renewal); ok {
-			(*Lease)(r).lose(LossClosed)
-		}
-	}
+	c.loseAll()
 	c.background.Wait()
 	c.listener.Wait()
 	if c.sender != nil {
@@ -247,6 +243,15 @@ func (c *Client) end() error {
 	goodbye.Go(c.cleanup.Close) // of all waiters, too
 	goodbye.Wait()
 	return c.conn.Close()
+}
+
+// loseAll ends the leases that are held, also those after one at whose loss the hook panics.
+func (c *Client) loseAll() {
+	for _, e := range c.schedule.Entries() {
+		if r, ok := e.Owner.(*renewal); ok {
+			defer (*Lease)(r).lose(LossClosed)
+		}
+	}
 }
 
 // enter begins an acquisition, unless the client is closed. It ends with background.Done.
@@ -279,12 +284,6 @@ func (c *Client) owner() string {
 
 // horizon is how long this client is believed alive after each sign of life: two heartbeats may fail.
 func (c *Client) horizon() time.Duration { return 3 * c.options.Heartbeat }
-
-func (c *Client) emit(ctx context.Context, e Event) {
-	if c.options.Hook != nil {
-		c.options.Hook(ctx, e)
-	}
-}
 
 // extendDue sends the extends of the leases that were due together. The schedule calls it.
 func (c *Client) extendDue() {
