@@ -221,15 +221,21 @@ func (c *Client) Close() error {
 	return c.closeErr
 }
 
-// end does what Close says.
-func (c *Client) end() error {
+// end does what Close says, also if the hook panics at the loss of a lease.
+func (c *Client) end() (err error) {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
 
 	c.close() // waiters leave the line
 	c.schedule.Stop()
+	defer func() { err = c.leave() }()
 	c.loseAll()
+	return nil
+}
+
+// leave waits for what is under way, removes this client from Redis, and closes the connection.
+func (c *Client) leave() error {
 	c.background.Wait()
 	c.listener.Wait()
 	if c.sender != nil {

@@ -26,6 +26,44 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"attempts on several names that have no end", "multimutex.go",
+		"	defer func() { tellAllFailed(attempts, err) }()\n", "", "TestMultiTellsEveryName",
+	},
+	{
+		"attempt on several names that is told twice", "hook.go",
+		"	if a.begun {\n		return\n	}\n", "", "TestMultiTellsEveryName",
+	},
+	{
+		"attempt that fails after it was granted", "hook.go",
+		"if !a.begun || a.ended {", "if !a.begun {", "TestMultiTellsEveryName|TestHookThatPanicsIsToldTheEnd",
+	},
+	{
+		"release that is told each time", "lease.go",
+		"	if was == ended { //", "	if false { //", "TestReleaseIsToldOnce",
+	},
+	{
+		"lease whose grant the hook did not survive, and that has no end", "latch.go",
+		"		if a.ended { //", "		if false { //", "TestHookThatPanicsIsToldTheEnd",
+	},
+	{
+		"attempt that the hook did not survive, and that has no end", "latch.go",
+		"	defer func() { a.tellFailed(err) }()\n", "	defer func() {\n		if err != nil {\n			a.tellFailed(err)\n		}\n	}()\n",
+		"TestHookThatPanicsIsToldTheEnd",
+	},
+	{
+		"Close that stops at a hook that panics", "client.go",
+		"			defer (*Lease)(r).lose", "			(*Lease)(r).lose", "TestHookThatPanicsWhenTheClientIsClosed",
+	},
+	{
+		"hook that is not called after one that panics", "hook.go",
+		"		defer callAll(ctx, hooks[1:], e)\n		hooks[0](ctx, e)\n", "		hooks[0](ctx, e)\n		callAll(ctx, hooks[1:], e)\n",
+		"TestHookThatPanicsIsToldTheEnd",
+	},
+	{
+		"event without the mode of its lease", "rwmutex.go",
+		"return \"write\"", "return \"read\"", "TestEventsOfADowngrade",
+	},
+	{
 		"forced release that seems to be an accident", "watchdog.go",
 		"l.forced, l.extendAt = true, ", "l.extendAt = ", "TestLossTellsItsReason",
 	},
