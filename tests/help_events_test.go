@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/redlatch/redlatch"
@@ -131,4 +132,13 @@ func inFields(e redlatch.Event) string {
 		return string(e.Type) + " with fields that do not belong together"
 	}
 	return ""
+}
+
+// ends returns the ends of attempts so far.
+func (e *events) ends() []redlatch.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(e.all), func(event redlatch.Event) bool {
+		return event.Type != redlatch.EventGranted && event.Type != redlatch.EventFailed
+	})
 }
