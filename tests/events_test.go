@@ -17,6 +17,14 @@ import (
 // Counters are made of events: attempts under way, leases held. They drift for ever if an end is told
 // twice, or not at all.
 
+// patient are options of a client whose requests are answered in time, also on a slow machine, unless
+// they are lost.
+func patient() redlatch.Options {
+	o := losing()
+	o.RequestTimeout = 3 * time.Second
+	return o
+}
+
 // panicsAt is the key of a context for the type of event at which [panicAsAsked] panics.
 type panicsAt struct{}
 
@@ -199,7 +207,7 @@ func (s *scene) wreak(ctx context.Context) {
 // The lease ended once, at the first of them.
 func TestReleaseIsToldOnce(t *testing.T) {
 	t.Parallel()
-	o, seen := watched(losing())
+	o, seen := watched(patient())
 	c, links := newCourse(t, 1).client(t, o)
 	l := lock(t, c.Mutex("a"))
 	links[0].harm(unsent, every)
@@ -265,7 +273,7 @@ func TestMultiTellsEveryName(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			o, seen := watched(losing())
+			o, seen := watched(patient())
 			course := newCourse(t, 1)
 			c, links := course.client(t, o)
 			err := does.lock(t, course, c, links)
@@ -298,16 +306,19 @@ func TestHookThatPanicsIsToldTheEnd(t *testing.T) {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
 			seen, course := &events{}, newCourse(t, 1)
-			o := losing()
+			o := patient()
 			o.Hook = redlatch.JoinHooks(panicAsAsked, seen.hook)
 			c, _ := course.client(t, o)
-			if at == redlatch.EventWait || at == redlatch.EventFailed {
+			acquire := c.Mutex("a").Lock
+			switch at {
+			case redlatch.EventFailed:
+				acquire = c.Mutex("a").TryLock
+				fallthrough
+			case redlatch.EventWait:
 				lock(t, course.far.Mutex("a"))
 			}
-			ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), panicsAt{}, at), time.Second)
-			defer cancel()
 			cause := recovered(func() {
-				if l, err := c.Mutex("a").Lock(ctx); err == nil {
+				if l, err := acquire(context.WithValue(within(t, patience), panicsAt{}, at)); err == nil {
 					_ = l.Release(t.Context())
 				}
 			})

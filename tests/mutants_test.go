@@ -162,7 +162,7 @@ var mutants = []mutant{
 	},
 	{
 		"grant that a panic leaves behind", "latch.go",
-		"if !begun {", "if !begun && false {", "TestHookPanicsAtGrant",
+		"		if begun {\n			return\n", "		if begun || true {\n			return\n", "TestHookPanicsAtGrant",
 	},
 	{
 		"waiter that a panic leaves behind", "latch.go",
@@ -623,7 +623,7 @@ var mutants = []mutant{
 	},
 	{
 		"leases that outlive their client", "client.go",
-		"\t\t\t(*Lease)(r).lose(LossClosed)\n", "\t\t\t_ = r\n", "TestCloseEndsWaitsAndLeases",
+		"\t\t\tdefer (*Lease)(r).lose(LossClosed)\n", "\t\t\t_ = r\n", "TestCloseEndsWaitsAndLeases",
 	},
 	{
 		"marks that let old tokens through", "fence/marks.go",
