@@ -52,7 +52,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) 
 		t, lease, err := a.round(ctx, h)
 		over := c.now().Since(a.start) >= c.options.RequestTimeout
 		if a.learn(h, &t, err); wait && a.answered {
-			a.waits()
+			a.tellWait()
 		}
 		next, restore := decide(&t, err, situation{
 			waits: wait, ended: c.usable(ctx) != nil, over: over,

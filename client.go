@@ -226,17 +226,21 @@ func (c *Client) Close() error {
 	return c.closeErr
 }
 
-// end does what Close says.
-func (c *Client) end() error {
+// end does what Close says, also if the hook panics at the loss of a lease.
+func (c *Client) end() (err error) {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
 
 	c.close() // waiters leave the line
 	c.schedule.Stop()
-	for _, l := range c.leases.all() {
-		l.lose(LossClosed)
-	}
+	defer func() { err = c.leave() }()
+	c.loseAll()
+	return nil
+}
+
+// leave waits for what is under way, removes this client from Redis, and closes the connection.
+func (c *Client) leave() error {
 	c.background.Wait()
 	c.listener.Wait()
 	if c.sender != nil {
@@ -250,6 +254,13 @@ func (c *Client) end() error {
 	goodbye.Go(c.cleanup.Close) // of all waiters, too
 	goodbye.Wait()
 	return c.conn.Close()
+}
+
+// loseAll ends the leases that are held, also those after one at whose loss the hook panics.
+func (c *Client) loseAll() {
+	for _, l := range c.leases.all() {
+		defer l.lose(LossClosed)
+	}
 }
 
 // enter begins an acquisition, unless the client is closed. It ends with background.Done.
@@ -282,12 +293,6 @@ func (c *Client) owner() string {
 
 // horizon is how long this client is believed alive after each sign of life: two heartbeats may fail.
 func (c *Client) horizon() time.Duration { return 3 * c.options.Heartbeat }
-
-func (c *Client) emit(ctx context.Context, e Event) {
-	if c.options.Hook != nil {
-		c.options.Hook(ctx, e)
-	}
-}
 
 // forget takes a lease that is not held any more off the schedule, and off the list of leases.
 func (c *Client) forget(l *Lease) {

@@ -85,7 +85,9 @@
 // # Other uses
 //
 // [Client.Inspect], [Client.List] and [Client.ForceRelease] are for operators; the redlatch command
-// is built on them. [Options].Hook receives an [Event] for everything that metrics and traces need.
+// is built on them. [Options].Hook receives an [Event] for everything that metrics and traces need;
+// [EventType] says which of them come in pairs, [JoinHooks] joins several hooks, and an event is a
+// value of log/slog.
 // Package conn is for writing an adapter to another Redis client. The module redlatchtest has an
 // embedded server for tests of your own, and one in memory on which the minutes of a lease pass in
 // milliseconds, in a bubble of testing/synctest. The module redlatchvet reports leases that no code

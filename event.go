@@ -1,39 +1,133 @@
 package redlatch
 
-import "time"
-
-// EventType says what an [Event] reports.
-type EventType string
-
-// The events in the life of a lock, in the order in which they happen. Every attempt ends in exactly one of EventGranted and EventFailed,
-// and every lease that was granted ends in exactly one of EventReleased and EventLost.
-const (
-	EventAttempt      EventType = "attempt"       // an acquisition begins
-	EventWait         EventType = "wait"          // the lock is taken; the caller is now in line
-	EventGranted      EventType = "granted"       // the lock is held. Token, Waited, Remaining
-	EventFailed       EventType = "failed"        // the acquisition ended without the lock. Waited, Outcome, Err
-	EventExtended     EventType = "extended"      // extended. Before, Remaining
-	EventExtendFailed EventType = "extend_failed" // an extend got no usable answer; it will be tried again. Remaining, Err
-	EventJeopardy     EventType = "jeopardy"      // the first of those in a row: the lease is held, but may not be for long
-	EventLost         EventType = "lost"          // lost. HeldFor, Reason, Err: the [*LostError]
-	EventReleased     EventType = "released"      // released. HeldFor; Err if Redis did not confirm it
+import (
+	"log/slog"
+	"time"
 )
 
-// Event is one thing that happened to a lock of this client: what metrics, traces and logs are made of. [Options.Hook] receives it.
-// Fields that do not apply are zero.
+// EventType says what an [Event] reports.
+//
+// Every attempt, which EventAttempt begins, ends in exactly one of EventGranted and EventFailed.
+// Every lease, which EventGranted begins, ends in exactly one of EventReleased and EventLost. All
+// these events have the [Event.ID] of the attempt. So attempts under way, and leases held by this
+// process, can be counted up and down.
+//
+// That also holds in these cases:
+//
+//   - An acquisition that is refused before the client sends anything is no attempt: it tells no
+//     event. The name or an option is invalid, the context is done, the client is closed, or the
+//     caller holds the mutex itself.
+//   - A grant that comes too late to be used is given back, and tells no event. The attempt goes on
+//     waiting, or fails.
+//   - The first Release of a lease tells EventReleased, also if Redis did not confirm the release:
+//     then Err is not nil. A Release that repeats it, and the client's own repetitions in the
+//     background, tell no event.
+//   - Each entry of a [ReentrantMutex] is an attempt and a lease, and so is each name of a
+//     [MultiMutex]. If one name fails, the attempts on other names that have begun fail with the
+//     same error, and leases on other names are released.
+//   - Goroutines that pass a [Mutex] on among themselves have an attempt and a lease each.
+//   - [RWMutex.Downgrade] is an attempt to read, and the end of the lease for writing.
+//   - [Client.Close] ends the leases that are held in EventLost, with [LossClosed].
+//   - A hook that panics when it is told of an attempt is told of its end in EventFailed. One that
+//     panics at EventGranted is told of the end in EventReleased: the lease is given back.
+//
+// A lease that the program neither releases nor loses has no end before Close, and a process that
+// dies tells no end.
+//
+// EventAttempt comes before all other events of an attempt, and EventGranted before all of its
+// lease. An event that the watchdog tells may come after the end that another goroutine tells.
+type EventType string
+
+// The types of events, in the order in which they happen, with the fields that they fill beside ID,
+// Kind, Mode, Name, Owner and TTL.
+const (
+	// EventAttempt says that an acquisition begins.
+	EventAttempt EventType = "attempt"
+
+	// EventWait says that the lock is taken, and the caller in line. An attempt tells it once at most.
+	// Waited: until then.
+	EventWait EventType = "wait"
+
+	// EventGranted says that the lock is held. Token, Waited, Remaining, Outcome.
+	EventGranted EventType = "granted"
+
+	// EventFailed says that the acquisition ended without the lock. Waited, Outcome, Err.
+	EventFailed EventType = "failed"
+
+	// EventExtended says that Redis confirmed an extend. Token, Before, Remaining.
+	EventExtended EventType = "extended"
+
+	// EventExtendFailed says that an extend got no usable answer. The client tries again. Token,
+	// Remaining, Err.
+	EventExtendFailed EventType = "extend_failed"
+
+	// EventJeopardy comes with the first EventExtendFailed in a row: the lease is held, but may not be
+	// for long. Token, Remaining, Err.
+	EventJeopardy EventType = "jeopardy"
+
+	// EventLost says that the lease is lost. Token, HeldFor, Reason, Err: the [*LostError].
+	EventLost EventType = "lost"
+
+	// EventReleased says that the lease is released. Token, HeldFor; and Err if Redis did not confirm
+	// the release.
+	EventReleased EventType = "released"
+)
+
+// Event is one thing that happened to a lock of this client: what metrics, traces and logs are made
+// of. [Options.Hook] receives it. Fields that do not apply are zero.
 type Event struct {
 	Type      EventType
-	Kind      string // of the lock, such as "mutex"
-	Mode      string // "read" or "write" for a read-write lock, "" for the other kinds
-	Name      string // of the lock
-	Owner     string // of the acquisition; one that lost its place in line, or got it too late, goes on under another
-	Token     int64  // the fencing token
-	TTL       time.Duration
+	ID        uint64        // of the attempt and of its lease; no other of this process has it
+	Kind      string        // of the lock, such as "mutex"
+	Mode      string        // "read" or "write" for a read-write mutex, "" for the other kinds
+	Name      string        // of the lock
+	Owner     string        // in Redis; it changes if the attempt has to ask for a new place in line
+	Token     int64         // the fencing token of the lease
+	TTL       time.Duration // of the lock: LockOptions.TTL
 	Waited    time.Duration // since the attempt began
 	HeldFor   time.Duration // since the lock was granted
 	Before    time.Duration // what remained of the lease when the extend was sent
 	Remaining time.Duration // what remains of the lease now
 	Outcome   Outcome       // of the attempt
-	Reason    LossReason
+	Reason    LossReason    // of the loss
 	Err       error
+}
+
+// LogValue returns the fields that are not zero, as a group: `slog.Info("lock", "event", e)`.
+// Durations are texts such as "1.5s", rounded to a microsecond, and the error is its text, in every
+// handler.
+func (e Event) LogValue() slog.Value {
+	fields := make([]slog.Attr, 0, 15)
+	text := func(key, value string) {
+		if value != "" {
+			fields = append(fields, slog.String(key, value))
+		}
+	}
+	duration := func(key string, d time.Duration) {
+		if d = d.Round(time.Microsecond); d != 0 {
+			text(key, d.String())
+		}
+	}
+	text("type", string(e.Type))
+	if e.ID != 0 {
+		fields = append(fields, slog.Uint64("id", e.ID))
+	}
+	text("kind", e.Kind)
+	text("mode", e.Mode)
+	text("name", e.Name)
+	text("owner", e.Owner)
+	if e.Token != 0 {
+		fields = append(fields, slog.Int64("token", e.Token))
+	}
+	duration("ttl", e.TTL)
+	duration("waited", e.Waited)
+	duration("held_for", e.HeldFor)
+	duration("before", e.Before)
+	duration("remaining", e.Remaining)
+	text("outcome", string(e.Outcome))
+	text("reason", string(e.Reason))
+	if e.Err != nil {
+		text("error", e.Err.Error())
+	}
+	return slog.GroupValue(fields...)
 }

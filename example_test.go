@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -342,4 +344,59 @@ func ExampleOpenQuorum() {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+func ExampleEvent_LogValue() {
+	ctx := context.Background()
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			switch a.Key { // they differ from run to run
+			case "time", "id", "owner", "token", "waited", "held_for", "remaining":
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+	client, err := redlatch.Open(ctx, url, redlatch.Options{
+		Hook: func(ctx context.Context, e redlatch.Event) { logger.InfoContext(ctx, "lock", "event", e) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	err = client.RWMutex("logged").Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// level=INFO msg=lock event.type=attempt event.kind=rwmutex event.mode=write event.name=logged event.ttl=30s
+	// level=INFO msg=lock event.type=granted event.kind=rwmutex event.mode=write event.name=logged event.ttl=30s event.outcome=granted
+	// level=INFO msg=lock event.type=released event.kind=rwmutex event.mode=write event.name=logged event.ttl=30s
+}
+
+func ExampleJoinHooks() {
+	ctx := context.Background()
+	var held atomic.Int64 // a gauge
+	count := func(_ context.Context, e redlatch.Event) {
+		switch e.Type {
+		case redlatch.EventGranted:
+			held.Add(1)
+		case redlatch.EventReleased, redlatch.EventLost:
+			held.Add(-1)
+		}
+	}
+	show := func(_ context.Context, e redlatch.Event) { fmt.Println(e.Type, "held:", held.Load()) }
+	client, err := redlatch.Open(ctx, url, redlatch.Options{Hook: redlatch.JoinHooks(count, show)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	err = client.Mutex("counted").Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// attempt held: 0
+	// granted held: 1
+	// released held: 0
 }

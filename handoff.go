@@ -82,7 +82,7 @@ func (a *attempt) awaitTurn(
 			c.withdraw(a.latch, g, w)
 		}
 	}()
-	a.waits()
+	a.tellWait()
 	select {
 	case turn := <-w.Turn():
 		waiting = false

@@ -64,10 +64,13 @@ func (l latch) with(o LockOptions) latch {
 type attempt struct {
 	*latch
 	ctx      context.Context // the caller's: parent of the lease's context
+	id       uint64          // of its events, and of those of its lease
 	owner    string
 	past     []string // owners of earlier rounds of a quorum
 	start    clock.Reading
 	patient  bool          // it waits if the latch is taken
+	begun    bool          // the hook has been told so
+	ended    bool          // the hook has been told that it was granted, or failed
 	answered bool          // Redis has said that the latch is taken
 	waiting  bool          // the hook has been told so
 	group    *handoffGroup // for which it acquires the latch; nil if none
@@ -85,35 +88,39 @@ func (l *latch) same(o *latch) bool {
 	return l.client == o.client && l.kind == o.kind && l.keys.State == o.keys.State
 }
 
-// acquire is Lock and TryLock of every kind.
+// acquire is Lock and TryLock of every kind. What is refused here and in the attempt's acquire, before
+// the attempt begins, tells the hook nothing.
 func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if l.invalid != nil {
 		return nil, l.invalid
 	}
-	if err := l.client.enter(); err != nil {
-		return nil, l.failed("acquire", err)
+	return l.attempt(ctx, wait).acquire()
+}
+
+// attempt returns an acquisition that has not begun.
+func (l *latch) attempt(ctx context.Context, wait bool) *attempt {
+	return &attempt{latch: l, ctx: ctx, owner: l.client.owner(), patient: wait}
+}
+
+// acquire returns the lease that the attempt comes to. The attempt has ended when it returns, and also
+// when the hook panics.
+func (a *attempt) acquire() (lease *Lease, err error) {
+	if err := a.client.enter(); err != nil {
+		return nil, a.failed("acquire", err)
 	}
-	defer l.client.background.Done()
-	if err := ctx.Err(); err != nil {
-		return nil, l.failed("acquire", err)
+	defer a.client.background.Done()
+	if err := a.ctx.Err(); err != nil {
+		return nil, a.failed("acquire", err)
 	}
-	a := &attempt{latch: l, ctx: ctx, owner: l.client.owner(), start: l.client.now(), patient: wait}
-	if l.kind.Name == script.Election.Name {
-		l.client.presence.AnnounceFirst(ctx)
+	defer func() { a.tellFailed(err) }()
+	a.tellAttempt()
+	if a.kind.Name == script.Election.Name {
+		a.client.presence.AnnounceFirst(a.ctx)
 	}
-	a.emit(Event{Type: EventAttempt})
-	var lease *Lease
-	var err error
-	if wait && l.handedOff() {
-		lease, err = a.lockInGroup(ctx)
-	} else {
-		lease, err = a.run(ctx, wait)
+	if a.patient && a.handedOff() {
+		return a.lockInGroup(a.ctx)
 	}
-	if err != nil {
-		a.emit(Event{Type: EventFailed, Waited: l.client.now().Since(a.start), Outcome: OutcomeOf(err), Err: err})
-		return nil, err
-	}
-	return lease, nil
+	return a.run(a.ctx, a.patient)
 }
 
 func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
@@ -163,15 +170,7 @@ func (a *attempt) heard(inside bool) {
 	}
 }
 
-// waits tells the hook, once, that the attempt is waiting.
-func (a *attempt) waits() {
-	if !a.waiting {
-		a.waiting = true
-		a.emit(Event{Type: EventWait})
-	}
-}
-
-// waitsAs is waits for one that stands in line. If the hook panics, nobody will be there for its grant.
+// waitsAs is tellWait for one that stands in line. If the hook panics, nobody will be there for its grant.
 func (a *attempt) waitsAs(w *waiter) {
 	told := false
 	defer func() {
@@ -179,7 +178,7 @@ func (a *attempt) waitsAs(w *waiter) {
 			a.client.waiters.cancel(w)
 		}
 	}()
-	a.waits()
+	a.tellWait()
 	told = true
 }
 
@@ -322,8 +321,12 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 	a.owner = g.owner
 	begun := false
 	defer func() {
-		if !begun { // also when the hook panicked
-			c.abandon(a.latch, g.owner, g.ticket)
+		if begun {
+			return
+		}
+		c.abandon(a.latch, g.owner, g.ticket)
+		if a.ended { // the hook panicked when it was told of a lease, which the program will not have
+			a.emit(Event{Type: EventReleased, Token: g.token, Err: a.failed("release", errPanicked)})
 		}
 	}()
 	if err := c.usable(ctx); err != nil {
@@ -350,7 +353,11 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 	if left <= 0 { // even the extend took too long
 		return nil, errTooLate
 	}
-	a.emit(Event{Type: EventGranted, Token: g.token, Waited: now.Since(a.start), Remaining: left})
+	a.ended = true
+	a.emit(Event{
+		Type: EventGranted, Token: g.token, Waited: now.Since(a.start), Remaining: left,
+		Outcome: OutcomeGranted,
+	})
 	lease := newLease(a, g, now)
 	begun = true
 	if c.closing.Err() != nil { // Close may have looked for leases before this one was there
@@ -384,9 +391,4 @@ func (a *attempt) least(ttl time.Duration) time.Duration {
 		return a.options.TTL * 9 / 10 // all that the program will ever get
 	}
 	return ttl / 3
-}
-
-func (a *attempt) emit(e Event) {
-	e.Kind, e.Name, e.Owner, e.TTL = a.kind.Name, a.name, a.owner, a.options.TTL
-	a.client.emit(a.ctx, e)
 }

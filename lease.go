@@ -23,6 +23,7 @@ import (
 // token: pass [Lease.Token] along with every write, and let the resource refuse tokens older than the newest it has seen.
 type Lease struct {
 	latch    *latch
+	id       uint64 // of its events
 	owner    string
 	token    int64
 	got      string // what else the acquisition got, by kind: the number of a slot, ...
@@ -40,7 +41,6 @@ type Lease struct {
 	ticket   string        // if it is resent
 	anchor   clock.Reading // before the last confirmed request was sent
 	ttl      time.Duration // that Redis set then, at least
-	validity time.Duration // of this, what may be used
 	extendAt time.Time     // when the watchdog should extend it
 	flight   chan struct{} // closed when the extend or release under way is over; nil if none is
 	err      error         // why it is not held any more
@@ -60,8 +60,8 @@ const (
 
 func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 	l := &Lease{
-		latch: a.latch, owner: g.owner, token: g.token, got: g.got, acquired: now, resent: g.resent,
-		anchor: g.anchor, ttl: g.ttl, validity: g.ttl - drift(g.ttl), spare: g.spare,
+		latch: a.latch, id: a.id, owner: g.owner, token: g.token, got: g.got, acquired: now,
+		resent: g.resent, anchor: g.anchor, ttl: g.ttl, spare: g.spare,
 	}
 	if g.resent {
 		l.ticket = g.ticket // which else nobody needs
@@ -69,11 +69,11 @@ func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 	l.ctx.lease = l
 	l.ctx.Context, l.cancel = context.WithCancelCause(a.ctx)
 	l.entry.Owner = (*renewal)(l)
-	l.extendAt = g.anchor.Time().Add(retry.Jitter(l.validity/3, 0.1))
+	l.extendAt = g.anchor.Time().Add(retry.Jitter(l.validity()/3, 0.1))
 	if !g.passed {
 		// A grant out of the line counts from the last await, which can be a third of its time ago; most work is over before a tenth is.
 		// Not so for a lease that is passed on, perhaps many times within a tenth: it would not be extended, nor its loss found, before the end.
-		l.extendAt = later(l.extendAt, now.Time().Add(l.validity/10))
+		l.extendAt = later(l.extendAt, now.Time().Add(l.validity()/10))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,14 +211,14 @@ func (l *Lease) release(ctx context.Context, result string) error {
 
 	l.mu.Lock()
 	l.done = result == script.Completed
-	event := Event{Type: EventReleased, HeldFor: c.now().Since(l.acquired), Err: err}
+	events := []Event{{Type: EventReleased, HeldFor: c.now().Since(l.acquired), Err: err}}
 	switch {
 	case err != nil: // it may be tried again
 		l.unsure = true
 	case inside || answer.resent || l.unsure: // an earlier request that nobody confirmed did it
 		l.state = released
 	default:
-		event = l.losing(l.whyGone())
+		events[0] = l.losing(l.whyGone())
 		err = l.err
 	}
 	if l.resent || err != nil && c.quorum == nil { // a quorum goes on by itself, node by node
@@ -227,7 +227,10 @@ func (l *Lease) release(ctx context.Context, result string) error {
 	// Not before: a goroutine that released it, and wants it again, may then be among those that the
 	// next acquisition is for.
 	l.detachLocked()
-	l.unlock(event)
+	if was == ended { // the hook was told of the release that this one repeats
+		events = nil
+	}
+	l.unlock(events...)
 	return err
 }
 
@@ -303,7 +306,7 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []Event) {
 	if l.state > inJeopardy {
 		return 0, nil
 	}
-	left = l.validity - now.Since(l.anchor)
+	left = l.validity() - now.Since(l.anchor)
 	if left > 0 {
 		return left, nil
 	}
@@ -361,13 +364,16 @@ func (l *Lease) losing(reason LossReason) Event {
 func (l *Lease) unlock(events ...Event) {
 	l.mu.Unlock()
 	for _, e := range events {
-		e.Kind, e.Name, e.Owner, e.Token, e.TTL = l.latch.kind.Name, l.latch.name, l.owner, l.token, l.ttl
-		l.latch.client.emit(&l.ctx, e)
+		l.emit(e)
 	}
 }
 
 // deadline is Deadline. The caller holds l.mu.
-func (l *Lease) deadline() time.Time { return l.anchor.Time().Add(l.validity) }
+func (l *Lease) deadline() time.Time { return l.anchor.Time().Add(l.validity()) }
+
+// validity returns how long the lease is held after its anchor: the TTL, but for what the clocks may
+// differ by. The caller holds l.mu.
+func (l *Lease) validity() time.Duration { return l.ttl - drift(l.ttl) }
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

@@ -128,9 +128,14 @@ func (m *MultiMutex) lock(ctx context.Context, wait bool) (l *MultiLease, err er
 			err = join(err, giveBack(ctx, leases))
 		}
 	}()
+	attempts := make([]*attempt, len(m.latches))
+	for i := range attempts {
+		attempts[i] = m.latches[i].attempt(ctx, wait)
+	}
+	defer func() { tellAllFailed(attempts, err) }()
 	start := m.client.now()
-	if leases, err = m.atOnce(ctx); err == nil && len(leases) == 0 {
-		err = m.oneByOne(ctx, wait, start, &leases)
+	if leases, err = m.atOnce(ctx, attempts); err == nil && len(leases) == 0 {
+		err = m.oneByOne(attempts, start, &leases)
 	}
 	if err == nil {
 		err = fresh(ctx, leases)
@@ -142,13 +147,14 @@ func (m *MultiMutex) lock(ctx context.Context, wait bool) (l *MultiLease, err er
 }
 
 // oneByOne locks one name after the other. What it has when it fails, or panics, is in leases.
-func (m *MultiMutex) oneByOne(ctx context.Context, wait bool, start clock.Reading, leases *[]*Lease) error {
-	for i := range m.latches {
+func (m *MultiMutex) oneByOne(attempts []*attempt, start clock.Reading, leases *[]*Lease) error {
+	for i, a := range attempts {
 		l := m.latches[i]
 		if longest := l.options.MaxWait; longest > 0 {
 			l.options.MaxWait = max(longest-m.client.now().Since(start), time.Millisecond)
 		}
-		lease, err := l.acquire(ctx, wait)
+		a.latch = &l
+		lease, err := a.acquire()
 		if err != nil {
 			return err
 		}
@@ -186,8 +192,9 @@ func giveBack(ctx context.Context, leases []*Lease) (err error) {
 }
 
 // atOnce locks all names in one request if that can be done, and none otherwise. If it fails or
-// panics, it gives back what it has.
-func (m *MultiMutex) atOnce(ctx context.Context) ([]*Lease, error) {
+// panics, it gives back what it has. The attempts have begun when the request is sent, and go on if
+// not all names are free.
+func (m *MultiMutex) atOnce(ctx context.Context, attempts []*attempt) ([]*Lease, error) {
 	c := m.client
 	if len(m.latches) == 1 || c.quorum != nil || c.conn.Target().Cluster && !m.oneSlot() {
 		return nil, nil
@@ -196,10 +203,16 @@ func (m *MultiMutex) atOnce(ctx context.Context) ([]*Lease, error) {
 		return nil, m.latches[0].failed("acquire", err)
 	}
 	defer c.background.Done()
+	if err := ctx.Err(); err != nil {
+		return nil, m.latches[0].failed("acquire", err)
+	}
+	for _, a := range attempts {
+		a.tellAttempt()
+	}
 	c.presence.Announce()
-	sets, owners := make([]keys.Set, len(m.latches)), make([]string, len(m.latches))
-	for i := range m.latches {
-		sets[i], owners[i] = m.latches[i].keys, c.owner()
+	sets, owners := make([]keys.Set, len(attempts)), make([]string, len(attempts))
+	for i, a := range attempts {
+		sets[i], owners[i] = a.keys, a.owner
 	}
 	answer, err := c.ask(ctx, "acquire", &m.latches[0], script.Multi(sets, owners, m.latches[0].options.TTL, c.options.FenceTTL))
 	var tokens []int64
@@ -210,16 +223,24 @@ func (m *MultiMutex) atOnce(ctx context.Context) ([]*Lease, error) {
 		m.abandon(owners, 0) // the request may have taken place, or may still
 	}
 	if errors.Is(err, ErrWrongKind) {
-		return nil, nil // oneByOne finds out which name it is
+		err, tokens = nil, nil // oneByOne finds out which name it is
 	}
-	if err != nil || len(tokens) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	return m.begin(ctx, owners, tokens, answer)
+	if len(tokens) == 0 {
+		for _, a := range attempts {
+			a.owner = c.owner() // the last one may have been in and out
+		}
+		return nil, nil
+	}
+	return m.begin(ctx, attempts, owners, tokens, answer)
 }
 
 // begin turns what Redis granted at once into leases: all, or none.
-func (m *MultiMutex) begin(ctx context.Context, owners []string, tokens []int64, granted answer) (leases []*Lease, err error) {
+func (m *MultiMutex) begin(
+	ctx context.Context, attempts []*attempt, owners []string, tokens []int64, granted answer,
+) (leases []*Lease, err error) {
 	defer func() {
 		if len(leases) < len(owners) { // also when the hook panicked
 			m.abandon(owners, len(leases)) // and not those before, whose releases must find them
@@ -227,11 +248,11 @@ func (m *MultiMutex) begin(ctx context.Context, owners []string, tokens []int64,
 			leases = nil
 		}
 	}()
-	for i := range m.latches {
-		l := &m.latches[i]
-		a := &attempt{latch: l, ctx: ctx, owner: owners[i], start: granted.sent}
-		a.emit(Event{Type: EventAttempt})
-		lease, err := a.begin(ctx, grant{owner: owners[i], token: tokens[i], anchor: granted.sent, ttl: l.options.TTL, resent: granted.resent})
+	for i, a := range attempts {
+		lease, err := a.begin(ctx, grant{
+			owner: owners[i], token: tokens[i], anchor: granted.sent, ttl: a.options.TTL,
+			resent: granted.resent,
+		})
 		if err != nil {
 			return leases, a.tooLate(err)
 		}

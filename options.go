@@ -61,7 +61,9 @@ type Options struct {
 	//     until they are lost;
 	//   - that of the subscription for a lease that was taken by force. A hook that blocks there keeps grants from all that wait.
 	//
-	// Default none.
+	// A hook that panics leaves no lock behind: an acquisition whose grant it does not survive is given
+	// back. On a goroutine of the client the panic ends the process. [JoinHooks] makes one hook of
+	// several. Default none.
 	Hook func(context.Context, Event)
 
 	// Program is what `redlatch inspect` shows as the name of this process. Default the base name of os.Args[0].

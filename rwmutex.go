@@ -2,6 +2,7 @@ package redlatch
 
 import (
 	"context"
+	"strings"
 
 	"github.com/redlatch/redlatch/internal/script"
 )
@@ -138,4 +139,15 @@ func (m *RWMutex) acquire(ctx context.Context, l *latch, how string, wait bool) 
 		return nil, err
 	}
 	return l.asking(how+owner).acquire(ctx, wait)
+}
+
+// mode returns how the latch of a read-write mutex is acquired, and "" for the other kinds.
+func (l *latch) mode() string {
+	switch {
+	case l.kind != script.RWMutex:
+		return ""
+	case strings.HasPrefix(l.arg, "w"):
+		return "write"
+	}
+	return "read"
 }

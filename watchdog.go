@@ -64,7 +64,7 @@ func (l *Lease) slack() time.Duration {
 	if l.state == inJeopardy {
 		return 0
 	}
-	return l.validity / 30
+	return l.validity() / 30
 }
 
 // renews reports whether the watchdog extends the lease. The caller holds l.mu.
@@ -195,14 +195,14 @@ func (l *Lease) outcome(ok bool, sent clock.Reading, left time.Duration, err err
 	ttl, now := l.latch.options.TTL, l.latch.client.now()
 	switch {
 	case err == nil && ok:
-		l.state, l.anchor, l.ttl, l.validity = held, sent, ttl, ttl-drift(ttl)
-		l.extendAt = sent.Time().Add(retry.Jitter(l.validity/3, 0.1))
+		l.state, l.anchor, l.ttl = held, sent, ttl
+		l.extendAt = sent.Time().Add(retry.Jitter(l.validity()/3, 0.1))
 		l.reschedule()
-		return []Event{{Type: EventExtended, Before: left, Remaining: l.validity - now.Since(sent)}}, nil
+		return []Event{{Type: EventExtended, Before: left, Remaining: l.validity() - now.Since(sent)}}, nil
 	case err == nil || retry.WrongType(err):
 		return []Event{l.losing(l.whyGone())}, l.err
 	}
-	remaining := l.validity - now.Since(l.anchor)
+	remaining := l.validity() - now.Since(l.anchor)
 	failed := Event{Type: EventExtendFailed, Remaining: remaining, Err: err}
 	events := []Event{failed}
 	if l.state == held {

@@ -29,6 +29,7 @@
 //	crash               processes that are killed or suspended while they hold or wait
 //	cutshort            a context that ends just as Redis grants
 //	election            an observer that misses a change; a leader that spins, or hides an error
+//	events              counters that drift: an attempt or lease whose end is told twice, or never
 //	failover            a replica is promoted: it may lack the lock, and its clock differs
 //	fence               a late holder writes: Redis, HTTP, in memory
 //	fencesql            a late holder writes: SQLite, and PostgreSQL, MariaDB if installed
@@ -50,6 +51,7 @@
 //	lostreply           a reply is lost: locks held by no caller, or counted twice
 //	multi               several names: deadlock, one of them taken or lost
 //	mutants             tests that notice nothing: known breaks of the code
+//	outcome             an acquisition that is counted as what it was not
 //	overlap             how often two hold at once when a deployment fails; the table in guarantees.md
 //	property            a mutex: random operations, compared with a model (rapid)
 //	quorum              quorum: the life of a lease of each kind, ties

@@ -37,6 +37,44 @@ var mutants = []mutant{
 		"TestTryDoReadsBesideReaders",
 	},
 	{
+		"attempts on several names that have no end", "multimutex.go",
+		"	defer func() { tellAllFailed(attempts, err) }()\n", "", "TestMultiTellsEveryName",
+	},
+	{
+		"attempt on several names that is told twice", "hook.go",
+		"	if a.begun {\n		return\n	}\n", "", "TestMultiTellsEveryName",
+	},
+	{
+		"attempt that fails after it was granted", "hook.go",
+		"if !a.begun || a.ended {", "if !a.begun {", "TestMultiTellsEveryName|TestHookThatPanicsIsToldTheEnd",
+	},
+	{
+		"release that is told each time", "lease.go",
+		"	if was == ended { //", "	if false { //", "TestReleaseIsToldOnce",
+	},
+	{
+		"lease whose grant the hook did not survive, and that has no end", "latch.go",
+		"		if a.ended { //", "		if false { //", "TestHookThatPanicsIsToldTheEnd",
+	},
+	{
+		"attempt that the hook did not survive, and that has no end", "latch.go",
+		"	defer func() { a.tellFailed(err) }()\n", "	defer func() {\n		if err != nil {\n			a.tellFailed(err)\n		}\n	}()\n",
+		"TestHookThatPanicsIsToldTheEnd",
+	},
+	{
+		"Close that stops at a hook that panics", "client.go",
+		"		defer l.lose", "		l.lose", "TestHookThatPanicsWhenTheClientIsClosed",
+	},
+	{
+		"hook that is not called after one that panics", "hook.go",
+		"		defer callAll(ctx, hooks[1:], e)\n		hooks[0](ctx, e)\n", "		hooks[0](ctx, e)\n		callAll(ctx, hooks[1:], e)\n",
+		"TestHookThatPanicsIsToldTheEnd",
+	},
+	{
+		"event without the mode of its lease", "rwmutex.go",
+		"return \"write\"", "return \"read\"", "TestEventsOfADowngrade",
+	},
+	{
 		"forced release that seems to be an accident", "watchdog.go",
 		"l.forced, l.extendAt = true, ", "l.extendAt = ", "TestLossTellsItsReason",
 	},
@@ -135,7 +173,7 @@ var mutants = []mutant{
 	},
 	{
 		"grant that a panic leaves behind", "latch.go",
-		"if !begun {", "if !begun && false {", "TestHookPanicsAtGrant",
+		"		if begun {\n			return\n", "		if begun || true {\n			return\n", "TestHookPanicsAtGrant",
 	},
 	{
 		"waiter that a panic leaves behind", "latch.go",
@@ -596,7 +634,7 @@ var mutants = []mutant{
 	},
 	{
 		"leases that outlive their client", "client.go",
-		"\t\tl.lose(LossClosed)\n", "\t\t_ = l\n", "TestCloseEndsWaitsAndLeases",
+		"\t\tdefer l.lose(LossClosed)\n", "\t\t_ = l\n", "TestCloseEndsWaitsAndLeases",
 	},
 	{
 		"marks that let old tokens through", "fence/marks.go",

@@ -11,7 +11,7 @@ import (
 
 // event is one line that `redlatch run --json` writes to stderr. Fields that do not apply are left out.
 //
-// Event is one of those of redlatch.Event (attempt, wait, grant, refuse, extend, extend_failed, jeopardy, lost, release), or
+// Event is one of those of redlatch.Event (attempt, wait, granted, failed, extended, extend_failed, jeopardy, lost, released), or
 //
 //	start   the command was started: pid, command
 //	signal  a signal was passed on to it: signal
@@ -30,6 +30,8 @@ type event struct {
 	HeldForMS   int64     `json:"held_for_ms,omitempty"`
 	BeforeMS    int64     `json:"before_ms,omitempty"`
 	RemainingMS int64     `json:"remaining_ms,omitempty"`
+	Outcome     string    `json:"outcome,omitempty"`
+	Reason      string    `json:"reason,omitempty"`
 	PID         int       `json:"pid,omitempty"`
 	Command     []string  `json:"command,omitempty"`
 	Signal      string    `json:"signal,omitempty"`
@@ -43,6 +45,7 @@ type event struct {
 func leaseEvent(e redlatch.Event) event {
 	out := event{
 		Event: string(e.Type), Name: e.Name, Owner: e.Owner, Token: e.Token,
+		Outcome: string(e.Outcome), Reason: string(e.Reason),
 		WaitedMS: e.Waited.Milliseconds(), HeldForMS: e.HeldFor.Milliseconds(), BeforeMS: e.Before.Milliseconds(), RemainingMS: e.Remaining.Milliseconds(),
 	}
 	if e.Err != nil {
