@@ -6,7 +6,7 @@ import "time"
 type EventType string
 
 // The events in the life of a lock, in the order in which they happen. Every attempt ends in exactly one of EventGranted and EventFailed,
-// and every lease that was granted ends in exactly one of EventReleased and EventLost.
+// and every lease that was granted ends in exactly one of EventReleased, EventLost and EventDetached.
 const (
 	EventAttempt      EventType = "attempt"       // an acquisition begins
 	EventWait         EventType = "wait"          // the lock is taken; the caller is now in line
@@ -16,6 +16,7 @@ const (
 	EventExtendFailed EventType = "extend_failed" // an extend got no usable answer; it will be tried again. Remaining, Err
 	EventJeopardy     EventType = "jeopardy"      // the first of those in a row: the lease is held, but may not be for long
 	EventLost         EventType = "lost"          // lost. HeldFor, Reason, Err: the [*LostError]
+	EventDetached     EventType = "detached"      // handed on by Detach, and not released. HeldFor, Remaining
 	EventReleased     EventType = "released"      // released. HeldFor; Err if Redis did not confirm it
 )
 

@@ -287,16 +287,17 @@ func (c *Client) ticket(l *latch, owner string) (ticket, address string) {
 
 // grant is an acquisition as Redis made it.
 type grant struct {
-	owner  string
-	token  int64
-	spare  int // how many tokens after it belong to it, too
-	got    string
-	anchor clock.Reading // no later than the moment at which Redis set the expiry
-	ttl    time.Duration // that it set, at least
-	resent bool          // a request for it got no answer, and may arrive when all is over
-	ticket string        // that such a request carries; "" if none
-	passed bool          // it is that of a lease of this client
-	err    error         // it is none: waiting cannot help any more
+	owner   string
+	token   int64
+	spare   int // how many tokens after it belong to it, too
+	got     string
+	anchor  clock.Reading // no later than the moment at which Redis set the expiry
+	ttl     time.Duration // that it set, at least
+	resent  bool          // a request for it got no answer, and may arrive when all is over
+	ticket  string        // that such a request carries; "" if none
+	passed  bool          // it is that of a lease of this client
+	adopted bool          // it is that of a lease that was detached
+	err     error         // it is none: waiting cannot help any more
 }
 
 // inside is the grant that an answer of Redis tells.
@@ -321,7 +322,11 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 	a.owner = g.owner
 	begun := false
 	defer func() {
-		if !begun { // also when the hook panicked
+		switch { // also when the hook panicked
+		case begun:
+		case g.adopted:
+			a.releaseAdopted()
+		default:
 			c.abandon(a.latch, g.owner, g.ticket)
 		}
 	}()
