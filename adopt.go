@@ -7,26 +7,30 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// A lease can go on in another process. Detach ends it here without releasing it, and returns a text
-// that names it. Adopt takes it up again, here or elsewhere, with the same token.
+// A lease can go on in another process. Detach ends it here without releasing it, and returns a
+// text that names it. Adopt takes it up again, here or elsewhere, with the same token.
 //
-// In Redis the lease gets a new owner when it is adopted. So a text can be used once: a second Adopt
-// finds the old owner gone. Nor can anything that was sent for the old owner, and arrives late,
-// extend or release the lease of the new one.
+// In Redis the lease gets a new owner when it is adopted. So a text can be used once: a second
+// Adopt finds the old owner gone. Nor can anything that was sent for the old owner, and arrives
+// late, extend or release the lease of the new one.
 
-// Detach ends the lease in this process without releasing it, and returns a text that names it. The lock stays taken for a full TTL, which
-// begins with this call. In that time [Client.Adopt] takes the lease up again, in this or another process, with the same fencing token.
-// Stop the work first.
+// Detach ends the lease in this process without releasing it, and returns a text that names it. The
+// lock stays taken for a full TTL, which begins with this call. In that time [Client.Adopt] takes
+// the lease up again, in this or another process, with the same fencing token. Stop the work first.
 //
-// Once Detach has returned, the lease is not held here: its context is done, with a cause that matches [ErrDetached] and [ErrNotHeld], the
-// watchdog extends it no more, and Release does nothing and returns nil. If the text is not used within the TTL, the lock is free.
+// Once Detach has returned, the lease is not held here: its context is done, with a cause that
+// matches [ErrDetached] and [ErrNotHeld], the watchdog extends it no more, and Release does nothing
+// and returns nil. If the text is not used within the TTL, the lock is free.
 //
-// The last thing that Detach does is an [Lease.Extend]. If that fails, so does Detach, with the same error, and the lease is as it is after
-// such an Extend: still held, but in jeopardy, or lost. Call Detach again, or Release.
+// The last thing that Detach does is an [Lease.Extend]. If that fails, so does Detach, with the
+// same error, and the lease is as it is after such an Extend: still held, but in jeopardy, or lost.
+// Call Detach again, or Release.
 //
-// The text is one printable word without quotes or blanks, some 150 bytes and at most 4096, safe in a file, an environment variable or on
-// a command line. Keep it as you would a key: whoever has it, and may use the Redis server, has the lock. It names neither the server nor
-// Options.Prefix, in which the clients must agree. Of a [MultiLease], detach each of [MultiLease.Leases].
+// The text is one printable word without quotes or blanks, some 150 bytes and at most 4096, safe in
+// a file, an environment variable or on a command line. Keep it as you would a key: a program that
+// has it, and may use the Redis server, has the lock. It names neither the server nor
+// Options.Prefix, in which the clients must agree. Of a [MultiLease], detach each of
+// [MultiLease.Leases].
 func (l *Lease) Detach(ctx context.Context) (text string, err error) {
 	if err := l.Extend(ctx); err != nil {
 		return "", err
@@ -45,7 +49,7 @@ func (l *Lease) Detach(ctx context.Context) (text string, err error) {
 // caller holds l.mu.
 //
 // It is tempting to release the owner of a lease that was resent, as other ends do: a late copy of
-// its acquisition may still arrive. But the text may be used until the TTL is over. Such a copy
+// its acquisition may still arrive. But the text may be used until the TTL has passed. Such a copy
 // costs the others a TTL at most.
 func (l *Lease) detaching() Event {
 	l.state, l.err = detached, &detachedError{l.latch.name}
@@ -53,20 +57,25 @@ func (l *Lease) detaching() Event {
 	l.cancel(l.err)
 	l.detachLocked()
 	now := l.latch.client.now()
-	return Event{Type: EventDetached, HeldFor: now.Since(l.acquired), Remaining: l.validity - now.Since(l.anchor)}
+	remaining := l.validity - now.Since(l.anchor)
+	return Event{Type: EventDetached, HeldFor: now.Since(l.acquired), Remaining: remaining}
 }
 
-// Adopt takes up a lease that [Lease.Detach] named, of any kind of lock, and gives it its full TTL again. The lease that it returns has the
-// fencing token of the one that was detached, and is extended, released and lost as any other. ctx is the parent of its context. o says how
-// it is held from now on, over the options of the client; TTL need not be what it was, and MaxHold counts from now.
+// Adopt takes up a lease that [Lease.Detach] named, of any kind of lock, and gives it its full TTL
+// again. The lease that it returns has the fencing token of the one that was detached, and is
+// extended, released and lost as any other. ctx is the parent of its context. o says how it is held
+// from now on, over the options of the client; TTL need not be what it was, and MaxHold counts from
+// now.
 //
-// A text can be used once: the lease gets an [Lease.Owner] of its own, so that of several calls with one text at most one succeeds. To hand
-// the lease on, detach it again. See [Lease.Slot] for the number of a slot, and [Lease.Complete] for the end of a job.
+// A text can be used once: the lease gets an [Lease.Owner] of its own, so that of several calls
+// with one text at most one succeeds. To hand the lease on, detach it again. See [Lease.Slot] for
+// the number of a slot, and [Lease.Complete] for the end of a job.
 //
-// The error matches [ErrNotHeld] if the lease is over: its TTL has passed, the text was used before, or the lock was released, taken by force
-// or deleted. It matches [ErrInvalid] if the text names no lease, and [ErrWrongKind] if the name is in use for something else by
-// now. If it matches [ErrUnreachable], or is that of ctx, it is unknown whether the
-// text is used up; if it is, the lock is released in the background.
+// The error matches [ErrNotHeld] if the lease has ended: its TTL has passed, the text was used
+// before, or the lock was released, taken by force or deleted. It matches [ErrInvalid] if the text
+// names no lease, and [ErrWrongKind] if the name is in use for something else by now. If it matches
+// [ErrUnreachable], or is that of ctx, it is unknown whether the text is used up; if it is, the
+// lock is released in the background.
 func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (*Lease, error) {
 	l, t, err := c.named(text, o)
 	if err != nil {
@@ -87,17 +96,19 @@ func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (*Lease,
 	a.emit(Event{Type: EventAttempt})
 	lease, err := a.adopt(ctx, t)
 	if err != nil {
-		a.emit(Event{Type: EventFailed, Waited: c.now().Since(a.start), Outcome: OutcomeOf(err), Err: err})
+		waited := c.now().Since(a.start)
+		a.emit(Event{Type: EventFailed, Waited: waited, Outcome: OutcomeOf(err), Err: err})
 	}
 	return lease, err
 }
 
-// ExtendDetached gives a lease that [Lease.Detach] named its full TTL again, counted from some time during the call, and leaves it detached:
-// no process holds it, and the text can still be adopted. A program that has no use for the lease, such as a supervisor, keeps it alive for
-// another in this way. Only o.TTL matters.
+// ExtendDetached gives a lease that [Lease.Detach] named its full TTL again, counted from some time
+// during the call, and leaves it detached: no process holds it, and the text can still be adopted.
+// A program that has no use for the lease, such as a supervisor, keeps it alive for another in this
+// way. Only o.TTL matters.
 //
-// The error matches [ErrNotHeld] if the lease is over or was adopted, and otherwise is as that of [Client.Adopt]; after [ErrUnreachable] the
-// text is as good as before.
+// The error matches [ErrNotHeld] if the lease has ended or was adopted, and otherwise is as that of
+// [Client.Adopt]; after [ErrUnreachable] the text is as good as before.
 func (c *Client) ExtendDetached(ctx context.Context, text string, o LockOptions) error {
 	l, t, err := c.named(text, o)
 	if err != nil {
@@ -105,7 +116,7 @@ func (c *Client) ExtendDetached(ctx context.Context, text string, o LockOptions)
 	}
 	answer, err := c.ask(ctx, "extend", l, l.kind.Renew(l.keys, t.Owner, l.options.TTL, t.Got))
 	if err == nil && !script.Done(answer.Reply) {
-		err = l.over(ctx, "extend")
+		err = l.ended(ctx, "extend")
 	}
 	return err
 }
@@ -122,11 +133,12 @@ func (c *Client) named(text string, o LockOptions) (*latch, leaseText, error) {
 
 // adopt makes the attempt the owner of a lease that was detached.
 func (a *attempt) adopt(ctx context.Context, t leaseText) (*Lease, error) {
-	// Each request means the same, and so does one that is sent again after its reply was lost. None
-	// lets an owner in: whatever arrives late finds nothing to do.
-	answer, err := a.client.ask(ctx, "adopt", a.latch, a.kind.Adopt(a.keys, t.Owner, a.owner, a.options.TTL, t.Got))
+	// Each request means the same, and so does one that is sent again after its reply was lost.
+	// None lets an owner in: whatever arrives late finds nothing to do.
+	call := a.kind.Adopt(a.keys, t.Owner, a.owner, a.options.TTL, t.Got)
+	answer, err := a.client.ask(ctx, "adopt", a.latch, call)
 	if err == nil && !script.Done(answer.Reply) {
-		err = a.over(ctx, "adopt")
+		err = a.ended(ctx, "adopt")
 	}
 	if err != nil {
 		a.releaseAdopted() // an answer was lost; or a minority of the nodes knew the lease
@@ -138,11 +150,12 @@ func (a *attempt) adopt(ctx context.Context, t leaseText) (*Lease, error) {
 	return lease, a.tooLate(err)
 }
 
-// over is the error of a lease that was detached and is not there any more.
-func (l *latch) over(ctx context.Context, doing string) error {
+// ended returns the error of a lease that was detached and is not there any more.
+func (l *latch) ended(ctx context.Context, doing string) error {
 	c := l.client
 	if c.quorum == nil {
-		if use, err := c.sniff(ctx, c.conn, l); err == nil && use.Kind != nil && use.Kind.Name != l.kind.Name {
+		use, err := c.sniff(ctx, c.conn, l)
+		if err == nil && use.Kind != nil && use.Kind.Name != l.kind.Name {
 			return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, Got: found(use)}
 		}
 	}
@@ -159,12 +172,13 @@ func (a *attempt) releaseAdopted() {
 	}
 }
 
-// Complete is [Lease.Release] for work that is done. It matters to a [Job] with RetryFailed, whose window a Release opens again, as after a
-// run that failed; for all other locks the two are the same.
+// Complete is [Lease.Release] for work that is done. It matters to a [Job] with RetryFailed, whose
+// window a Release opens again, as after a run that failed; for all other locks the two are the
+// same.
 func (l *Lease) Complete(ctx context.Context) error { return l.release(ctx, script.Completed) }
 
-// Slot returns the slot that the lease is on, for one that [Client.Adopt] returned. The error matches [ErrInvalid] if the lease is not on a
-// [SlotPool].
+// Slot returns the slot that the lease is on, for one that [Client.Adopt] returned. The error
+// matches [ErrInvalid] if the lease is not on a [SlotPool].
 func (l *Lease) Slot() (*Slot, error) {
 	if l.latch.kind.Name != script.SlotPool.Name {
 		return nil, invalid("the %s %q has no slots", l.latch.kind.Name, l.Name())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/kindtest"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
@@ -45,8 +46,8 @@ func wantOver(t reporter, c *redlatch.Client, text string) {
 	}
 }
 
-// TestAdoptEveryKind: a lease goes on in another client with its token, and the lock is taken all the time. The first client has nothing to
-// do with it any more, and the text works once.
+// TestAdoptEveryKind: a lease goes on in another client with its token, and the lock is taken all
+// the time. The first client has nothing to do with it any more, and the text works once.
 func TestAdoptEveryKind(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		var seen events
@@ -101,7 +102,8 @@ func TestAdoptEveryKind(t *testing.T) {
 	})
 }
 
-// wantDetached checks that a lease is over in this process, and that nothing here touches it any more.
+// wantDetached checks that a lease is over in this process, and that nothing here touches it any
+// more.
 func wantDetached(t *testing.T, l *redlatch.Lease) {
 	t.Helper()
 	cause := context.Cause(l.Context())
@@ -134,7 +136,8 @@ func TestAdoptAfterKill(t *testing.T) {
 	})
 }
 
-// TestAdoptWhoseRequestIsLost: a request that is sent again means one, and a copy that arrives late means nothing.
+// TestAdoptWhoseRequestIsLost: a request that is sent again means one, and a copy that arrives late
+// means nothing.
 func TestAdoptWhoseRequestIsLost(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t, 1)
@@ -150,7 +153,8 @@ func TestAdoptWhoseRequestIsLost(t *testing.T) {
 					t.Fatalf("%s: ExtendDetached = %v", what, err)
 				}
 				links[0].harm(m, h)
-				// Redis is asked for a second at most, so a machine that is busy may find it out of reach.
+				// Redis is asked for a second at most, so a machine that is busy may find it out of
+				// reach.
 				l, err := client.Adopt(within(t, patience), text, redlatch.LockOptions{})
 				if err != nil {
 					t.Errorf("%s: Adopt = %v, want a lease", what, err)
@@ -169,7 +173,8 @@ func TestAdoptWhoseRequestIsLost(t *testing.T) {
 	}
 }
 
-// TestAdoptThatFails leaves no lock behind that no process holds: no answer came, or the context ended.
+// TestAdoptThatFails leaves no lock behind that no process holds: no answer came, or the context
+// ended.
 func TestAdoptThatFails(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t, 1)
@@ -253,7 +258,8 @@ func TestDetachWithoutAnAnswer(t *testing.T) {
 	free(t, c.nodes[0], "a")
 }
 
-// TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which an owner is released once more when its lease is over.
+// TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which an owner is
+// released once more when its lease is over.
 func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t, 1)
@@ -269,6 +275,49 @@ func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	}
 	release(t, adopt(t, c.far, text))
 	free(t, c.nodes[0], "a")
+}
+
+// TestQuorumDetachedLeaseIsNotCleanedUp: one node has not answered the acquisition when the lease is
+// detached.
+func TestQuorumDetachedLeaseIsNotCleanedUp(t *testing.T) {
+	t.Parallel()
+	c := newCourse(t, 3)
+	o := losing()
+	o.RequestTimeout = 3 * time.Second
+	client, links := c.client(t, o)
+	links[2].harm(swallowed, first)
+	l, err := client.Mutex("a").TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := detach(t, l)
+	if err := client.Close(); err != nil { // which waits for that node
+		t.Fatal(err)
+	}
+	release(t, adopt(t, c.far, text))
+}
+
+// tardy is a connection over which the answer to an adoption takes a second.
+type tardy struct{ conn.Conn }
+
+func (c tardy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := c.Conn.Eval(ctx, calls...)
+	if strings.HasSuffix(calls[0].Script.Name, " adopt") {
+		sleepFor(ctx, time.Second)
+	}
+	return results
+}
+
+// TestAdoptWhoseReplyIsLate: the deadline counts from before the request.
+func TestAdoptWhoseReplyIsLate(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := sluggish()
+	o.Lock.TTL = patience // a hundredth of which is less than the second
+	text := detach(t, lock(t, open(t, s.URL(), o).Mutex("a")))
+	l := adopt(t, wrap(t, tardy{dial(t, s.Addr())}, o), text)
+	wantSoundDeadline(t, s, l)
+	release(t, l)
 }
 
 // TestAdoptOnce: of many that use one text at once, one gets the lease.
@@ -380,7 +429,8 @@ func TestAdoptNoText(t *testing.T) {
 	release(t, adopt(t, c, text))
 }
 
-// TestAdoptBesideWaitersOfTheSameClient: goroutines that wait for a mutex in the client that detaches it go on waiting, and then have it.
+// TestAdoptBesideWaitersOfTheSameClient: goroutines that wait for a mutex in the client that
+// detaches it go on waiting, and then have it.
 func TestAdoptBesideWaitersOfTheSameClient(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -473,7 +523,8 @@ func TestAdoptSlot(t *testing.T) {
 	}
 }
 
-// TestAdoptRWMutex: readers go on beside each other. A writer goes on alone, lets its own readers in, and becomes a reader.
+// TestAdoptRWMutex: readers go on beside each other. A writer goes on alone, lets its own readers
+// in, and becomes a reader.
 func TestAdoptRWMutex(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -519,7 +570,8 @@ func TestAdoptRWMutex(t *testing.T) {
 	free(t, s, "a")
 }
 
-// TestAdoptReentrantEntry: one of several entries goes on elsewhere, and its owner enters again there.
+// TestAdoptReentrantEntry: one of several entries goes on elsewhere, and its owner enters again
+// there.
 func TestAdoptReentrantEntry(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -572,7 +624,8 @@ func TestAdoptMulti(t *testing.T) {
 	free(t, s, "b")
 }
 
-// TestAdoptWhileFull: a server without memory takes no new locks, and those that it has can go on elsewhere.
+// TestAdoptWhileFull: a server without memory takes no new locks, and those that it has can go on
+// elsewhere.
 func TestAdoptWhileFull(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		c := open(t, s.URL(), sluggish())
@@ -625,7 +678,8 @@ func TestAdoptAsAsked(t *testing.T) {
 	free(t, s, "a")
 }
 
-// TestQuorumAdopt: over a quorum, with a node that is gone since the lease was detached. All kinds that a quorum has.
+// TestQuorumAdopt: over a quorum, with a node that is gone since the lease was detached. All kinds
+// that a quorum has.
 func TestQuorumAdopt(t *testing.T) {
 	t.Parallel()
 	ofSizes(t, []int{3, 4}, func(t *testing.T, n int) {
@@ -672,7 +726,8 @@ func TestQuorumAdopt(t *testing.T) {
 	})
 }
 
-// TestQuorumAdoptByAMinority: the lease is over at a majority. What the others had is not left behind.
+// TestQuorumAdoptByAMinority: the lease is over at a majority. What the others had is not left
+// behind.
 func TestQuorumAdoptByAMinority(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 3)
@@ -687,7 +742,8 @@ func TestQuorumAdoptByAMinority(t *testing.T) {
 	eventually(t, "nothing is left at the third node", func() bool { return nodes[2].Do("EXISTS", stateKey("a")) == "0" })
 }
 
-// TestQuorumAdoptAnotherSlot: nodes that gave the owner another slot than a majority did do not count.
+// TestQuorumAdoptAnotherSlot: nodes that gave the owner another slot than a majority did do not
+// count.
 func TestQuorumAdoptAnotherSlot(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 3)

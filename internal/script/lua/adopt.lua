@@ -1,5 +1,5 @@
--- adopt: give a lease that is inside another owner, and its full TTL again. Sent twice, it means one: the second finds the new owner inside.
--- It never creates a lease.
+-- adopt: give a lease that is inside another owner, and its full TTL again. Sent twice, it means one:
+-- the second finds the new owner inside. It never creates a lease.
 --
 -- KEYS  K, fence, queue, clients (and last of all the epoch on a node of a quorum)
 -- ARGV  owner, ttl ms, new owner, got (what the acquisition gave it)
@@ -8,7 +8,7 @@
 
 -- cold
 local owner, ttl, successor = ARGV[1], tonumber(ARGV[2]), ARGV[3]
--- extend comes first, also since a server that is out of memory refuses a script whose first write could need some.
+-- extend comes first: a server that is out of memory refuses a script whose first write could need some.
 if extend(owner, ttl) then
   rename(owner, successor)
 elseif not extend(successor, ttl) then

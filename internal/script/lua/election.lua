@@ -37,7 +37,7 @@ local function join()
   return false
 end
 
--- Whoever observes is told: the leader is another process from now on.
+-- Observers are told: the leader is another process from now on.
 local rename_hold = rename
 local function rename(owner, successor)
   rename_hold(owner, successor)

@@ -15,8 +15,9 @@ import (
 // KeeperArg is the argument with which the executable is started as a keeper; see [StartKeeper].
 const KeeperArg = "keeper"
 
-// StartKeeper starts this executable again, as a process that goes on when this one has ended, in a session of its own, where the terminal
-// does not reach it. It returns what the keeper gives to [Began]: a line when it is at work, or the error for which it ends.
+// StartKeeper starts this executable again, as a process that goes on when this one has ended, in a
+// session of its own, where the terminal does not reach it. It returns what the keeper gives to
+// [Began]: a line when it is at work, or the error for which it ends.
 func StartKeeper(args, env []string) (line string, err error) {
 	path, err := executable()
 	if err != nil {
@@ -53,7 +54,8 @@ func StartKeeper(args, env []string) (line string, err error) {
 // complaint begins the line of a keeper that fails.
 const complaint = "!"
 
-// Began is for the keeper: it gives its line, or its error, to the program that started it. The keeper calls it once.
+// Began is for the keeper: it gives its line, or its error, to the program that started it. The
+// keeper calls it once.
 func Began(line string, err error) {
 	const extra = 3 // the first of ExtraFiles
 	out := os.NewFile(extra, "the program that started this")

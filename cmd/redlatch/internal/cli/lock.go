@@ -134,7 +134,8 @@ func (l *locking) lock(ctx context.Context) error {
 	return nil
 }
 
-// keep starts the keeper, and returns the text of the lease that it keeps; or the one that it was given, and an error.
+// keep starts the keeper, and returns the text of the lease that it keeps; or the one that it was
+// given, and an error.
 func (l *locking) keep(text string) (string, error) {
 	a := l.app
 	args := []string{"--prefix", a.prefix, "--ttl", l.ttl.String(), "--while-pid", strconv.Itoa(l.pid)}
@@ -173,7 +174,8 @@ func newKeeperCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// keep is the keeper. It extends the lease until the process is gone, and then releases it; or until the lease is unlocked, adopted or lost.
+// keep is the keeper. It extends the lease until the process is gone, and then releases it; or
+// until the lease is unlocked, adopted or lost.
 func (a *app) keep(ctx context.Context, ttl time.Duration, pid int) error {
 	if os.Getenv(leaseVariable) == "" {
 		return usagef("`redlatch lock --while-pid PID NAME`", "the keeper is started by `redlatch lock`")
@@ -219,8 +221,8 @@ func (a *app) keep(ctx context.Context, ttl time.Duration, pid int) error {
 	return lease.Release(ctx)
 }
 
-// takeOver makes a lease that of this process, so that others see it as the holder. It has no use for the lease itself, and so keeps it
-// detached, under another text.
+// takeOver makes a lease that of this process, so that others see it as the holder. It has no use
+// for the lease itself, and so keeps it detached, under another text.
 func takeOver(ctx context.Context, client *redlatch.Client, text string, o redlatch.LockOptions) (string, error) {
 	lease, err := client.Adopt(ctx, text, o)
 	if err != nil {
