@@ -4,7 +4,7 @@
 -- KEYS  K, fence, queue, clients (and last of all the epoch on a node of a quorum)
 -- ARGV  owner, ttl ms, new owner, got (what the acquisition gave it)
 -- Reply 1 if the owner or the new owner was inside, with what the acquisition gave it, else 0
--- Cost  3 commands; for a mutex
+-- Cost  4 commands; for a mutex
 
 -- cold
 local owner, ttl, successor = ARGV[1], tonumber(ARGV[2]), ARGV[3]

@@ -11,7 +11,7 @@ import (
 
 // event is one line that `redlatch run --json` writes to stderr. Fields that do not apply are left out.
 //
-// Event is one of those of redlatch.Event (attempt, wait, grant, refuse, extend, extend_failed, jeopardy, lost, release), or
+// Event is one of those of redlatch.Event (attempt, wait, granted, failed, extended, extend_failed, jeopardy, lost, released), or
 //
 //	start   the command was started: pid, command
 //	signal  a signal was passed on to it: signal
