@@ -322,12 +322,8 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 	a.owner = g.owner
 	begun := false
 	defer func() {
-		switch { // also when the hook panicked
-		case begun:
-		case g.adopted:
-			a.releaseAdopted()
-		default:
-			c.abandon(a.latch, g.owner, g.ticket)
+		if !begun { // also when the hook panicked
+			a.returnGrant(g)
 		}
 	}()
 	if err := c.usable(ctx); err != nil {
@@ -361,6 +357,15 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 		lease.lose(LossClosed)
 	}
 	return lease, nil
+}
+
+// returnGrant has a grant that did not become a lease released in the background.
+func (a *attempt) returnGrant(g grant) {
+	if g.adopted {
+		a.releaseAdopted()
+		return
+	}
+	a.client.abandon(a.latch, g.owner, g.ticket)
 }
 
 // replicate waits for replicas to acknowledge the acquisition. It extends the lease, since only writes over the connection that waits are

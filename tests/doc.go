@@ -39,6 +39,8 @@
 //	history             many faults at once, one mutex; what the clients believed is checked afterwards
 //	hook                a hook that panics leaves a lock behind
 //	interop             other libraries, and no library, at the same key
+//	job                 a job that runs twice in its window, or not at all
+//	job_property        a job in a window: random runs, compared with a model (rapid)
 //	kinds               all kinds: bad input, deadlocks with oneself
 //	kinds_fault         each kind: a holder or waiter dies, replies and messages are lost
 //	kinds_history       each kind: many faults at once
@@ -49,8 +51,6 @@
 //	lostreply           a reply is lost: locks held by no caller, or counted twice
 //	multi               several names: deadlock, one of them taken or lost
 //	mutants             tests that notice nothing: known breaks of the code
-//	once                a job that runs twice in its window, or not at all
-//	once_property       a job in a window: random runs, compared with a model (rapid)
 //	overlap             how often two hold at once when a deployment fails; the table in guarantees.md
 //	property            a mutex: random operations, compared with a model (rapid)
 //	quorum              quorum: the life of a lease of each kind, ties

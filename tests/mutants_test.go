@@ -47,7 +47,7 @@ var mutants = []mutant{
 	},
 	{
 		"adopted run that is given back as if it had not begun", "latch.go",
-		"case g.adopted:", "case false:", "TestAdoptThatFailsKeepsTheWindow",
+		"if g.adopted {", "if false {", "TestAdoptThatFailsKeepsTheWindow",
 	},
 	{
 		"adopted lease whose deadline counts from the reply", "adopt.go",
