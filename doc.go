@@ -41,6 +41,9 @@
 // cancelled, and [context.Cause] returns the [*LostError]. Set [LockOptions].MaxHold to bound work
 // that hangs, Renew to do without the watchdog.
 //
+// A lease can go on in another process, or after a restart: [Lease.Detach] returns a text that names
+// it, and [Client.Adopt] takes it up, with the same token.
+//
 // # What only the token promises
 //
 // A process can be suspended between its last look at the lease and its write: by the kernel, the

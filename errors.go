@@ -42,6 +42,9 @@ var (
 	// ErrMaxHold says that the lease reached LockOptions.MaxHold and is not extended any more.
 	ErrMaxHold = errors.New("it reached its MaxHold")
 
+	// ErrDetached says that the lease is no longer held by this process, which gave it up for another with [Lease.Detach].
+	ErrDetached = errors.New("detached")
+
 	// ErrClosed says that the client was closed.
 	ErrClosed = errors.New("client closed")
 )
@@ -99,6 +102,15 @@ func (e *releasedError) Error() string {
 }
 
 func (e *releasedError) Unwrap() error { return ErrNotHeld }
+
+// detachedError is why a lease is not held that was detached.
+type detachedError struct{ name string }
+
+func (e *detachedError) Error() string {
+	return fmt.Sprintf("redlatch: the lease on %q is %v here: it was %v for another process", e.name, ErrNotHeld, ErrDetached)
+}
+
+func (e *detachedError) Unwrap() []error { return []error{ErrNotHeld, ErrDetached} }
 
 // several is errors that came together, told on one line.
 type several []error

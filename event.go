@@ -8,8 +8,8 @@ import (
 // EventType says what an [Event] reports.
 //
 // Every attempt, which EventAttempt begins, ends in exactly one of EventGranted and EventFailed.
-// Every lease, which EventGranted begins, ends in exactly one of EventReleased and EventLost. All
-// these events have the [Event.ID] of the attempt. So attempts under way, and leases held by this
+// Every lease, which EventGranted begins, ends in exactly one of EventReleased, EventLost and
+// EventDetached. All these events have the [Event.ID] of the attempt. So attempts under way, and leases held by this
 // process, can be counted up and down.
 //
 // That also holds in these cases:
@@ -71,6 +71,10 @@ const (
 	// EventReleased says that the lease is released. Token, HeldFor; and Err if Redis did not confirm
 	// the release.
 	EventReleased EventType = "released"
+
+	// EventDetached says that [Lease.Detach] handed the lease on: it is not held here any more, and
+	// not released. Token, HeldFor, Remaining.
+	EventDetached EventType = "detached"
 )
 
 // Event is one thing that happened to a lock of this client: what metrics, traces and logs are made

@@ -381,7 +381,7 @@ func ExampleJoinHooks() {
 		switch e.Type {
 		case redlatch.EventGranted:
 			held.Add(1)
-		case redlatch.EventReleased, redlatch.EventLost:
+		case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
 			held.Add(-1)
 		}
 	}
@@ -399,4 +399,34 @@ func ExampleJoinHooks() {
 	// attempt held: 0
 	// granted held: 1
 	// released held: 0
+}
+
+func ExampleLease_Detach() {
+	ctx, before := context.Background(), connect()
+	lease, err := before.Mutex("migration").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	token := lease.Token()
+	text, err := lease.Detach(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("held here:", lease.Held())
+	before.Close() // the program restarts, with the text in a file
+
+	after := connect()
+	defer after.Close()
+	lease, err = after.Adopt(ctx, text, redlatch.LockOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+	fmt.Println("held there:", lease.Held(), "with the same token:", lease.Token() == token)
+	_, err = after.Adopt(ctx, text, redlatch.LockOptions{})
+	fmt.Println("a text works once:", errors.Is(err, redlatch.ErrNotHeld))
+	// Output:
+	// held here: false
+	// held there: true with the same token: true
+	// a text works once: true
 }

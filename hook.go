@@ -8,13 +8,14 @@ import (
 )
 
 // What the hook is told. An attempt that was told of ends once, in granted or failed; a lease ends
-// once, in released or lost. So a flag is set before the hook is called, which may panic:
+// once, in released, lost or detached. So a flag is set before the hook is called, which may panic:
 //
 //	attempt.begun   attempt       tellAttempt
 //	attempt.ended   granted       begin
 //	                failed        tellFailed
 //	Lease.state     released      release, handOff: the first release, whatever comes of it
 //	                lost          losing
+//	                detached      detaching
 //
 // Between granted and the lease there is only the hook. If it panics there, begin tells released.
 

@@ -287,16 +287,17 @@ func (c *Client) ticket(l *latch, owner string) (ticket, address string) {
 
 // grant is an acquisition as Redis made it.
 type grant struct {
-	owner  string
-	token  int64
-	spare  int // how many tokens after it belong to it, too
-	got    string
-	anchor clock.Reading // no later than the moment at which Redis set the expiry
-	ttl    time.Duration // that it set, at least
-	resent bool          // a request for it got no answer, and may arrive when all is over
-	ticket string        // that such a request carries; "" if none
-	passed bool          // it is that of a lease of this client
-	err    error         // it is none: waiting cannot help any more
+	owner   string
+	token   int64
+	spare   int // how many tokens after it belong to it, too
+	got     string
+	anchor  clock.Reading // no later than the moment at which Redis set the expiry
+	ttl     time.Duration // that it set, at least
+	resent  bool          // a request for it got no answer, and may arrive when all is over
+	ticket  string        // that such a request carries; "" if none
+	passed  bool          // it is that of a lease of this client
+	adopted bool          // it is that of a lease that was detached
+	err     error         // it is none: waiting cannot help any more
 }
 
 // inside is the grant that an answer of Redis tells.
@@ -324,7 +325,7 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 		if begun {
 			return
 		}
-		c.abandon(a.latch, g.owner, g.ticket)
+		a.returnGrant(g)
 		if a.ended { // the hook panicked when it was told of a lease, which the program will not have
 			a.emit(Event{Type: EventReleased, Token: g.token, Err: a.failed("release", errPanicked)})
 		}
@@ -364,6 +365,15 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 		lease.lose(LossClosed)
 	}
 	return lease, nil
+}
+
+// returnGrant has a grant that did not become a lease released in the background.
+func (a *attempt) returnGrant(g grant) {
+	if g.adopted {
+		a.releaseAdopted()
+		return
+	}
+	a.client.abandon(a.latch, g.owner, g.ticket)
 }
 
 // replicate waits for replicas to acknowledge the acquisition. It extends the lease, since only writes over the connection that waits are

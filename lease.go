@@ -14,7 +14,7 @@ import (
 
 // Lease is one acquisition of a lock: what you hold, as opposed to what you can hold. It is safe for concurrent use.
 //
-// A lease is held until it is released or lost. It is lost when its deadline passes without an extend that Redis confirmed, or as soon
+// A lease is held until it is released or lost, or handed on by [Lease.Detach]. It is lost when its deadline passes without an extend that Redis confirmed, or as soon
 // as Redis says that it is gone. The deadline is the lock's TTL after the moment *before* the last confirmed request was sent, less a
 // hundredth of the TTL and 2ms for clocks that differ, by whichever of the monotonic and the wall clock went further; so this process
 // gives the lease up before Redis does. No call, however slow, makes it longer.
@@ -56,6 +56,7 @@ const (
 	ended                 // given up here; its release is under way, or failed
 	released
 	lost
+	detached // given up here, and not in Redis
 )
 
 func newLease(a *attempt, g grant, now clock.Reading) *Lease {
@@ -184,7 +185,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 // work first. Release is bounded by Options.RequestTimeout, after an Extend of the program's that is under way; ctx being done does not stop
 // it, since a lock that stays behind helps nobody.
 //
-// It returns nil if the lease was released, also by an earlier call, and the [*LostError] if the lease had been lost: the work may then
+// It returns nil if the lease was released, also by an earlier call, or is not this process's any more after [Lease.Detach]; and the [*LostError] if the lease had been lost: the work may then
 // have overlapped with that of the next holder. If Redis does not answer, or refuses writes for want of space, the error matches
 // [ErrUnreachable]. The client then goes on trying in the background, until Redis has said twice that the lease is released, the TTL has
 // passed or the client is closed; Release may also be called again.
@@ -258,7 +259,7 @@ func (l *Lease) suspect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resent = true
-	if l.state > ended || l.state == ended && l.flight == nil {
+	if l.state == released || l.state == lost || l.state == ended && l.flight == nil {
 		l.undoLocked(0)
 	}
 }
@@ -276,7 +277,7 @@ func (l *Lease) retire() (retired bool, was leaseState, err error) {
 	_, events := l.left()
 	defer func() { l.unlock(events...) }()
 	switch l.state {
-	case released:
+	case released, detached:
 		return false, 0, nil
 	case lost:
 		return false, 0, l.err

@@ -18,6 +18,7 @@ const (
 	OutcomeUnreachable   Outcome = "unreachable"    // Redis gave no usable answer in time: [ErrUnreachable]
 	OutcomeNotReplicated Outcome = "not_replicated" // too few replicas acknowledged it: [ErrNotReplicated]
 	OutcomeClosed        Outcome = "closed"         // the client was closed: [ErrClosed]
+	OutcomeNotHeld       Outcome = "not_held"       // there is no such lease any more to adopt or downgrade: [ErrNotHeld]
 	OutcomeMisuse        Outcome = "misuse"         // [ErrInvalid], [ErrWrongKind], [ErrDeadlock] or [ErrTooDeep]: the program has to change
 	OutcomeError         Outcome = "error"          // anything else, such as a refusal of Redis
 )
@@ -40,6 +41,8 @@ func OutcomeOf(err error) Outcome {
 		return OutcomeUnreachable
 	case errors.Is(err, context.DeadlineExceeded):
 		return OutcomeTimeout
+	case errors.Is(err, ErrNotHeld):
+		return OutcomeNotHeld
 	case errors.Is(err, ErrExhausted):
 		return OutcomeExhausted
 	case errors.Is(err, ErrTaken):

@@ -21,6 +21,7 @@
 //
 // Each is named <file>_test.go, and runs alone with make one F=<file>.
 //
+//	adopt               leases that go on in another process: two that have one, or none
 //	ailing              the ailments of servers that history tests use
 //	bundle              requests that leave together: too many, too late, or undone
 //	cluster             cluster: a master dies, a slot moves, messages that go to every node

@@ -104,7 +104,7 @@ func inLife(life []redlatch.Event) string {
 	switch granted := n[redlatch.EventGranted]; {
 	case granted+n[redlatch.EventFailed] != 1:
 		return "the attempt has to end once, in granted or failed"
-	case n[redlatch.EventReleased]+n[redlatch.EventLost] != granted:
+	case n[redlatch.EventReleased]+n[redlatch.EventLost]+n[redlatch.EventDetached] != granted:
 		return "a lease has to end once, in released or lost"
 	case n[redlatch.EventWait] > 1:
 		return "one wait at most"

@@ -28,6 +28,7 @@ type job struct {
 	TTL       time.Duration
 	Heartbeat time.Duration
 	Resource  *resource // to write to when it is asked, unless nil
+	Detach    bool      // it detaches its lease, and tells the text
 }
 
 // report is what a worker writes, one line each: when its client is open, when it holds the lock, and whenever it is asked.
@@ -36,8 +37,9 @@ type report struct {
 	Owner  string // of its lease; "" while it waits
 	Token  int64
 	Held   bool
-	Done   bool // whether the lease's context is done
-	Lost   bool // with a LostError as its cause
+	Done   bool   // whether the lease's context is done
+	Lost   bool   // with a LostError as its cause
+	Text   string // of a lease that it detached
 
 	// What a write came to, if the job has a resource.
 	Stale   bool
@@ -69,6 +71,9 @@ func runJob(text string) error {
 		return err
 	}
 	in := bufio.NewReader(os.Stdin)
+	if j.Detach {
+		return handOn(l, in, out)
+	}
 	if j.Resource != nil {
 		return j.Resource.work(l, in, out)
 	}
@@ -83,6 +88,20 @@ func runJob(text string) error {
 			return nil
 		}
 	}
+}
+
+// handOn detaches the lease and waits for the end of its input.
+func handOn(l *redlatch.Lease, in io.Reader, out *json.Encoder) error {
+	r := report{Token: l.Token()}
+	var err error
+	if r.Text, err = l.Detach(context.Background()); err != nil {
+		return err
+	}
+	if err := out.Encode(r); err != nil {
+		return err
+	}
+	_, err = io.ReadAll(in)
+	return err
 }
 
 // worker is a process that does a job.

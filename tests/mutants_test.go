@@ -75,6 +75,50 @@ var mutants = []mutant{
 		"return \"write\"", "return \"read\"", "TestEventsOfADowngrade",
 	},
 	{
+		"adopted lease that stays the old owner's", "internal/script/lua/adopt.lua",
+		"rename(owner, successor)", "rename(owner, owner)", "TestAdoptEveryKind",
+	},
+	{
+		"adoption that is asked for again and finds itself", "internal/script/lua/adopt.lua",
+		"elseif not extend(successor, ttl) then", "else", "TestAdoptWhoseRequestIsLost",
+	},
+	{
+		"node that gave another slot and counts for an adoption", "internal/script/lua/adopt.lua",
+		"return agrees(successor, ARGV[4]) and 1 or 0", "return 1", "TestQuorumAdoptAnotherSlot",
+	},
+	{
+		"adopted writer that readers do not see", "internal/script/lua/rwmutex.lua",
+		"if writer == owner then remark(kind, writer, successor) end", "", "TestAdoptRWMutex",
+	},
+	{
+		"adopted run that is undone as if it had not begun", "adopt.go",
+		"a.owner, \"\", a.result, c", "a.owner, \"\", \"\", c", "TestAdoptThatFailsKeepsTheWindow",
+	},
+	{
+		"adopted run that is given back as if it had not begun", "latch.go",
+		"if g.adopted {", "if false {", "TestAdoptThatFailsKeepsTheWindow",
+	},
+	{
+		"adopted lease whose deadline counts from the reply", "adopt.go",
+		"anchor: answer.sent", "anchor: a.client.now()", "TestAdoptWhoseReplyIsLate",
+	},
+	{
+		"detached lease that is cleaned up", "lease.go",
+		"l.state == released || l.state == lost ||", "l.state > ended ||", "TestQuorumDetachedLeaseIsNotCleanedUp",
+	},
+	{
+		"lease that is detached unextended", "adopt.go",
+		"if err := l.Extend(ctx); err != nil {", "if err := l.Err(); err != nil {", "TestDetachWithoutAnAnswer",
+	},
+	{
+		"detached lease whose group waits for it", "adopt.go",
+		"	l.cancel(l.err)\n	l.detachLocked()\n", "	l.cancel(l.err)\n", "TestAdoptBesideWaitersOfTheSameClient",
+	},
+	{
+		"text that was changed and is read", "leasetext.go",
+		" || t.String() != text", "", "TestAdoptNoText",
+	},
+	{
 		"forced release that seems to be an accident", "watchdog.go",
 		"l.forced, l.extendAt = true, ", "l.extendAt = ", "TestLossTellsItsReason",
 	},

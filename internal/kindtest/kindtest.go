@@ -60,8 +60,8 @@ func slot(ask func(context.Context) (*redlatch.Slot, error)) func(context.Contex
 	}
 }
 
-// Run has one client hold a lock of each kind while another waits for it, and checks that it is handed over with a larger token; and it
-// runs what has no line. The names begin with the prefix.
+// Run has one client hold a lock of each kind, detach and adopt it, while another waits for it, and checks that it is handed over with a
+// larger token; and it runs what has no line. The names begin with the prefix.
 func Run(t *testing.T, one, other *redlatch.Client, prefix string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -98,6 +98,16 @@ func handOver(ctx context.Context, c *redlatch.Client, holder, waiter Lock) erro
 	token := first.Token()
 	if err := first.Extend(ctx); err != nil {
 		return err
+	}
+	text, err := first.Detach(ctx)
+	if err != nil {
+		return err
+	}
+	if first, err = c.Adopt(ctx, text, redlatch.LockOptions{}); err != nil {
+		return err
+	}
+	if first.Token() != token {
+		return errors.New("the lease that was adopted has another token")
 	}
 	second := make(chan error, 1)
 	go func() {

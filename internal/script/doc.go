@@ -9,7 +9,7 @@
 //	KIND.lua       who may be inside together: the questions that mutex.lua lists
 //	tickets.lua    what a ticket in line is, and which waiters are dead
 //	line.lua       waiting and granting         (hint.lua on a node of a quorum)
-//	OPERATION.lua  acquire, await, release, renew, inspect, force, resize; vote, raise, confirm, mend
+//	OPERATION.lua  acquire, await, release, renew, inspect, force, adopt, resize; vote, raise, confirm, mend
 //
 // A new kind is one more file that answers the questions, and one more variable here.
 //

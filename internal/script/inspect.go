@@ -34,16 +34,17 @@ func ParseSniff(r conn.Reply) (Use, error) {
 		}
 	case "zset":
 		name, parameter, _ := strings.Cut(r.List[1].Text, "\t")
-		use.Kind, use.Parameter = named(name), parameter
+		use.Kind, use.Parameter = Named(name), parameter
 	case "none":
 		if first, err := ParseTicket(r.List[2].Text); err == nil {
-			use.Kind = named(first.Kind)
+			use.Kind = Named(first.Kind)
 		}
 	}
 	return use, nil
 }
 
-func named(name string) *Kind {
+// Named returns the kind of that name, or nil.
+func Named(name string) *Kind {
 	for _, k := range Kinds() {
 		if k.Name == name {
 			return k

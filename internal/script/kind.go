@@ -27,6 +27,7 @@ type Kind struct {
 	renew    *conn.Script
 	inspect  *conn.Script
 	force    *conn.Script
+	adopt    *conn.Script
 	resize   *conn.Script // nil if it has no size
 
 	// For a node of a quorum, instead of acquire and await.
@@ -70,6 +71,7 @@ func newKind(files []string, siblings ...string) *Kind {
 func (k *Kind) assemble(before, files []string, after ...string) {
 	k.files = slices.Concat(before, files, after)
 	k.release, k.inspect, k.force = k.operation("release"), k.operation("inspect"), k.operation("force")
+	k.adopt = k.operation("adopt")
 }
 
 // sized adds what a kind with a size can do.
@@ -180,7 +182,7 @@ func Text(kind, operation string) (string, bool) {
 		if name != kind {
 			continue
 		}
-		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.resize, k.vote, k.raise, k.mend} {
+		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.adopt, k.resize, k.vote, k.raise, k.mend} {
 			if s != nil && s.Name == k.Name+" "+operation {
 				return s.Text, true
 			}

@@ -108,6 +108,11 @@ func (k *Kind) Renew(set keys.Set, owner string, ttl time.Duration, got string) 
 	return call
 }
 
+// Adopt is the call of adopt.lua, which gives the place of an owner to its successor; its reply is for [Done].
+func (k *Kind) Adopt(set keys.Set, owner, successor string, ttl time.Duration, got string) conn.Call {
+	return conn.Call{Script: k.adopt, Keys: k.keys(set), Args: []string{owner, millis(ttl), successor, got}}
+}
+
 // Force is the call of force.lua; its reply is for [Done].
 func (k *Kind) Force(set keys.Set, owner, address string, sharded bool, fenceTTL time.Duration) conn.Call {
 	shard := "0"

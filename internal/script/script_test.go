@@ -26,6 +26,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"renew":    Mutex.Renew(set, "o", time.Second, ""),
 		"inspect":  Mutex.Inspect(set),
 		"force":    Mutex.Force(set, "o", "", false, time.Hour),
+		"adopt":    Mutex.Adopt(set, "o", "p", time.Second, ""),
 		"resize":   Semaphore.Resize(set, 1, time.Hour),
 		"sniff":    Sniff(set),
 		"acquires": Bundle([]conn.Call{Mutex.Acquire(set, Request{})}),

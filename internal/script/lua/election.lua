@@ -36,3 +36,10 @@ local ROOMY = false
 local function join()
   return false
 end
+
+-- Observers are told: the leader is another process from now on.
+local rename_hold = rename
+local function rename(owner, successor)
+  rename_hold(owner, successor)
+  tell('elected')
+end

@@ -107,6 +107,14 @@ local function stamp(owner, token)
   if rest then redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, rest, got)) end
 end
 
+-- The successor comes in before the owner goes: a key that was empty in between would lose its TTL.
+local function rename(owner, successor)
+  redis.call('ZADD', K, redis.call('ZSCORE', K, owner), successor)
+  redis.call('HSET', INSIDE, successor, redis.call('HGET', INSIDE, owner))
+  redis.call('ZREM', K, owner)
+  redis.call('HDEL', INSIDE, owner)
+end
+
 local function pass(owner)
   local token, _, got = record(owner)
   return token, got

@@ -11,6 +11,7 @@
 --   leave(owner, result)            take the owner out; false if it was not inside, else how many holds it has left. result: how the
 --                                   work ended, '' if it never began; only once asks
 --   extend(owner, ttl)              whether the owner is inside, now with ttl ms left
+--   rename(owner, successor)        give the place of an owner that is inside to its successor
 --   join(owner, ttl, arg)           let the owner in past the line if it belongs to one who is inside, as admit does; else false
 --   pass(owner)                     the token and what else an owner got that is inside
 --   remaining()                     ms until a lease runs out by itself: -1 never, -2 nobody is inside, 0 one has
@@ -47,6 +48,10 @@ local function tidy()
 end
 
 local function stamp()
+end
+
+local function rename(_, successor)
+  redis.call('SET', K, successor, 'PX', redis.call('PTTL', K))
 end
 
 local function join()

@@ -90,6 +90,12 @@ local ROOMY = false
 local function tidy()
 end
 
+-- The entry gets another name; the owner in K stays.
+local function rename(entry, successor)
+  redis.call('HSET', INSIDE, successor, redis.call('HGET', INSIDE, entry))
+  redis.call('HDEL', INSIDE, entry)
+end
+
 local function pass()
   return tonumber(redis.call('GET', FENCE)), redis.call('HVALS', K)[1]
 end

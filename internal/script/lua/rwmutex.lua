@@ -51,3 +51,10 @@ end
 -- cold
 local KIND = 'rwmutex'
 local ROOMY = true -- a writer that is next keeps out readers who could be let in
+
+local rename_hold = rename
+local function rename(owner, successor)
+  rename_hold(owner, successor)
+  local kind, writer = mark()
+  if writer == owner then remark(kind, writer, successor) end
+end

@@ -82,6 +82,8 @@ func newRootCommand(a *app) *cobra.Command {
 	root.AddCommand(
 		newRunCommand(a),
 		newElectCommand(a),
+		newLockCommand(a),
+		newUnlockCommand(a),
 		newListCommand(a),
 		newInspectCommand(a),
 		newReleaseCommand(a),
@@ -90,6 +92,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newDevCommand(a),
 		newVersionCommand(a),
 		newGuardCommand(a),
+		newKeeperCommand(a),
 	)
 	arrangeHelp(root)
 	arrangeCompletion(root)

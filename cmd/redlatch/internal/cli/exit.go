@@ -17,7 +17,7 @@ const (
 	exitUnreachable = 69  // Redis did not answer, or refused to
 	exitSystem      = 71  // the operating system refused what the program needs for itself
 	exitTaken       = 75  // somebody else holds the lock
-	exitLost        = 79  // the lease was lost while the command ran, and the command was stopped
+	exitLost        = 79  // the lease was lost: while the command ran, which was stopped; or before it was adopted or unlocked
 	exitCannotRun   = 126 // the command was found and could not be started
 	exitNotFound    = 127 // the command was not found
 )

@@ -17,6 +17,8 @@ Try it:
 Use it:
   redlatch run NAME -- COMMAND       run a command while holding the lock NAME
   redlatch elect NAME -- COMMAND     run a command while being the leader of NAME
+  redlatch lock NAME                 acquire NAME in one step of a script, and print a text that names the lease
+  redlatch unlock TEXT               release it in another; redlatch run --adopt TEXT goes on with it
 
 Look at it:
   redlatch ls [PATTERN]              who holds what

@@ -41,6 +41,9 @@ The command gets stdin, stdout, stderr and the terminal, a process group of its 
 TERM, INT, HUP and QUIT are passed on to the whole group; USR1 and USR2 to the command alone. While waiting, each of them
 gives up the place in line.
 
+With --adopt TEXT there is no NAME: the command runs under the lease that TEXT names, as ` + "`redlatch lock`" + ` printed it, with its
+token. The text is used up; the lease is released when the command ends. With --adopt - the text is read from stdin.
+
 The lease is extended for as long as the command runs. If it is lost, or cannot be extended until no more than --grace is left
 of it, the whole group gets TERM, and KILL before the lease ends. If redlatch itself is killed, the group is killed with it.
 What left the group, as a daemon does, is not reached; and what the command leaves in the background when it ends runs on
@@ -57,7 +60,7 @@ Exit codes:
    69  Redis did not answer, or refused to
    71  the system has no process to spare
    75  somebody else holds the lock (or --taken-exit-code)
-   79  the lease was lost, and the command was stopped if it still ran
+   79  the lease was lost, and the command was stopped if it still ran; or was over before it was adopted
   126  the command cannot be started
   127  the command was not found`
 
@@ -67,6 +70,7 @@ const runExamples = `  redlatch run nightly -- ./backup.sh
   redlatch run --once --window 30m report -- ./report.sh            started every hour on every host, run on one
   redlatch run --slot-pool 1024 ids -- sh -c 'exec ./ids --worker "$REDLATCH_SLOT"'
   redlatch run --permits 1/4 render -- ./render.sh                   four at a time
+  redlatch run --adopt "$lease" -- make publish                      what redlatch lock acquired in an earlier step
   redlatch run --ttl 10s --grace 3s billing -- sh -c 'exec ./billing --fence "$REDLATCH_TOKEN"'`
 
 // The bounds of --ttl, which are those of the library.
@@ -105,6 +109,7 @@ func newRunCommand(a *app) *cobra.Command {
 	}
 	r.flags(cmd.Flags())
 	r.target.flags(cmd.Flags())
+	cmd.Flags().StringVar(&r.target.adopted, "adopt", "", "go on with the lease that `TEXT` names, instead of acquiring NAME")
 	return cmd
 }
 
@@ -116,6 +121,12 @@ func (r *run) checked(cmd *cobra.Command) error {
 	if err := r.target.check(cmd.Flags().Changed); err != nil {
 		return err
 	}
+	if r.target.adopted != "" {
+		var err error
+		if r.target.adopted, err = r.app.leaseText(r.target.adopted); err != nil {
+			return err
+		}
+	}
 	if r.target.once && !cmd.Flags().Changed("taken-exit-code") {
 		r.taken = 0 // it is as it should be
 	}
@@ -125,19 +136,29 @@ func (r *run) checked(cmd *cobra.Command) error {
 // flags adds the flags of all that holds a lock while a command runs.
 func (r *run) flags(flags *pflag.FlagSet) {
 	a := r.app
+	r.acquireFlags(flags)
+	flags.DurationVar(&r.grace, "grace", 0,
+		"what the command has between TERM and KILL when the lease is lost (default: a sixth of --ttl, at most 5s)")
+	flags.BoolVar(&a.events, "json", false, "talk in events, one JSON object a line")
+}
+
+// acquireFlags adds the flags of all that acquires a lock.
+func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.ttl, "ttl", 30*time.Second, "how long the lock outlives a crash")
 	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long (default: wait for as long as it takes)")
 	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exitTaken, "exit code `N` if the lock is taken")
-	flags.DurationVar(&r.grace, "grace", 0,
-		"what the command has between TERM and KILL when the lease is lost (default: a sixth of --ttl, at most 5s)")
-	flags.BoolVar(&a.events, "json", false, "talk in events, one JSON object a line")
 }
 
 // parse takes the arguments, of which so many came before the "--"; -1 if there was none.
 func (r *run) parse(args []string, dash int) error {
 	hint := fmt.Sprintf("`redlatch %s NAME -- COMMAND [ARG...]`", r.verb)
 	switch {
+	case r.target.adopted != "" && (dash != 0 || len(args) == 0):
+		return usagef("`redlatch run --adopt TEXT -- COMMAND [ARG...]`", "run --adopt wants -- and a command, and no name: the text has it")
+	case r.target.adopted != "":
+		r.name, r.argv = "the adopted lock", args // until it is known
+		return nil
 	case len(args) == 0 || dash == 0:
 		return usagef(hint, "%s wants the name of a lock", r.verb)
 	case len(args) == 1:
@@ -180,12 +201,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	r.app.talkInBackground()
-	client, err := r.app.open(ctx, redlatch.Options{
-		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait},
-		RequestTimeout: min(r.ttl, 3*time.Second),
-		Program:        "redlatch " + r.verb + " " + filepath.Base(path),
-		Hook:           r.hear,
-	})
+	client, err := r.app.open(ctx, r.options("redlatch "+r.verb+" "+filepath.Base(path)))
 	if err != nil {
 		return err
 	}
@@ -200,9 +216,19 @@ func (r *run) run(ctx context.Context) error {
 	defer cancel()
 	h, err := r.acquire(ctx, cancel, client, signals)
 	if err != nil {
-		return err
+		return lostOr(err)
 	}
 	return r.hold(h, path, signals)
+}
+
+// options returns those of a client that acquires the lock.
+func (r *run) options(program string) redlatch.Options {
+	return redlatch.Options{
+		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait},
+		RequestTimeout: min(r.ttl, 3*time.Second),
+		Program:        program,
+		Hook:           r.hear,
+	}
 }
 
 // findCommand is the file that a shell would run.
@@ -241,7 +267,7 @@ func (r *run) hear(_ context.Context, e redlatch.Event) {
 		r.trouble.Store(&e.Err)
 	case redlatch.EventJeopardy:
 		if !r.app.events {
-			r.app.say("the lease on %q cannot be extended and ends in %s: %s", r.name, span(e.Remaining), text(e.Err))
+			r.app.say("the lease on %q cannot be extended and ends in %s: %s", e.Name, span(e.Remaining), text(e.Err))
 		}
 	}
 }
@@ -313,6 +339,7 @@ func inspectBriefly(ctx context.Context, client *redlatch.Client, name string) (
 // hold runs the command under the lease and releases it.
 func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	lease, ctx := h.Lease, h.Context()
+	r.name = lease.Name()
 	// A grant out of the line has less than its whole time left; the command is to begin with enough to not be stopped at once.
 	if err := lease.Ensure(ctx, r.ttl/2); err != nil {
 		_ = h.release(ctx, true) // if it fails, it expires

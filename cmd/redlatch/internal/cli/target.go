@@ -25,7 +25,8 @@ type target struct {
 	once              bool
 	window            time.Duration
 	retryFailed       bool
-	election          bool // of `redlatch elect`
+	adopted           string // the text of a lease to go on with, or ""
+	election          bool   // of `redlatch elect`
 	value             string
 
 	taken, of int64 // what permits says
@@ -45,6 +46,18 @@ func (t *target) flags(flags *pflag.FlagSet) {
 
 // check refuses flags that contradict each other or make no sense.
 func (t *target) check(changed func(flag string) bool) error {
+	if changed("adopt") {
+		for _, flag := range []string{
+			"wait", "try", "taken-exit-code", "shared", "exclusive", "permits", "slot-pool", "instance", "quarantine", "once", "window", "retry-failed",
+		} {
+			if changed(flag) {
+				return usagef("", "--adopt goes on with a lease, whose kind the text says, and never waits: leave --%s out", flag)
+			}
+		}
+		if t.adopted == "" {
+			return usagef("", "--adopt wants the text that `redlatch lock` printed")
+		}
+	}
 	kinds := 0
 	for _, flag := range []string{"shared", "exclusive", "permits", "slot-pool", "once"} {
 		if changed(flag) {
@@ -90,6 +103,7 @@ func (t *target) parsePermits() error {
 // held is what a command runs under.
 type held struct {
 	*redlatch.Lease
+	slot    *int                                         // if it is one of a pool
 	env     []string                                     // beside what every command gets
 	release func(ctx context.Context, failed bool) error // how the command ended matters to --once
 }
@@ -100,6 +114,8 @@ var errSkipped = errors.New("another run used the window")
 // acquire acquires the lock, waiting in line for it unless it is to try only.
 func (t *target) acquire(ctx context.Context, c *redlatch.Client, name string, try bool) (*held, error) {
 	switch {
+	case t.adopted != "":
+		return adopt(ctx, c, t.adopted)
 	case t.once:
 		return t.begin(ctx, c.Job(name, redlatch.JobOptions{Window: t.window, RetryFailed: t.retryFailed}))
 	case t.slots > 0:
@@ -158,12 +174,34 @@ func (t *target) takeSlot(ctx context.Context, p *redlatch.SlotPool, try bool) (
 	if err != nil {
 		return nil, err
 	}
-	h := hold(slot.Lease)
+	return holdSlot(ctx, hold(slot.Lease), slot)
+}
+
+// holdSlot adds the number of the slot.
+func holdSlot(ctx context.Context, h *held, slot *redlatch.Slot) (*held, error) {
 	id, err := slot.ID()
 	if err != nil {
 		return nil, errors.Join(err, slot.Release(ctx))
 	}
-	h.env = []string{"REDLATCH_SLOT=" + strconv.Itoa(id)}
+	h.slot, h.env = &id, []string{"REDLATCH_SLOT=" + strconv.Itoa(id)}
+	return h, nil
+}
+
+// adopt goes on with the lease that a text names. Of which kind it is, the text says.
+func adopt(ctx context.Context, c *redlatch.Client, text string) (*held, error) {
+	lease, err := c.Adopt(ctx, text, redlatch.LockOptions{})
+	if err != nil {
+		return nil, err
+	}
+	h := &held{Lease: lease, release: func(ctx context.Context, failed bool) error {
+		if failed {
+			return lease.Release(ctx)
+		}
+		return lease.Complete(ctx)
+	}}
+	if slot, err := lease.Slot(); err == nil {
+		return holdSlot(ctx, h, slot)
+	}
 	return h, nil
 }
 

@@ -1,0 +1,187 @@
+package redlatch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// A lease can go on in another process. Detach ends it here without releasing it, and returns a
+// text that names it. Adopt takes it up again, here or elsewhere, with the same token.
+//
+// In Redis the lease gets a new owner when it is adopted. So a text can be used once: a second
+// Adopt finds the old owner gone. Nor can anything that was sent for the old owner, and arrives
+// late, extend or release the lease of the new one.
+
+// Detach ends the lease in this process without releasing it, and returns a text that names it. The
+// lock stays taken for a full TTL, which begins with this call. In that time [Client.Adopt] takes
+// the lease up again, in this or another process, with the same fencing token. Stop the work first.
+//
+// Once Detach has returned, the lease is not held here: its context is done, with a cause that
+// matches [ErrDetached] and [ErrNotHeld], the watchdog extends it no more, and Release does nothing
+// and returns nil. If the text is not used within the TTL, the lock is free.
+//
+// The last thing that Detach does is an [Lease.Extend]. If that fails, so does Detach, with the
+// same error, and the lease is as it is after such an Extend: still held, but in jeopardy, or lost.
+// Call Detach again, or Release.
+//
+// The text is one printable word without quotes or blanks, some 150 bytes and at most 4096, safe in
+// a file, an environment variable or on a command line. Keep it as you would a key: a program that
+// has it, and may use the Redis server, has the lock. It names neither the server nor
+// Options.Prefix, in which the clients must agree. Of a [MultiLease], detach each of
+// [MultiLease.Leases].
+func (l *Lease) Detach(ctx context.Context) (text string, err error) {
+	if err := l.Extend(ctx); err != nil {
+		return "", err
+	}
+	l.mu.Lock()
+	_, events := l.left()
+	if err = l.err; err == nil { // else it ended in this moment
+		text = l.text()
+		events = append(events, l.detaching())
+	}
+	l.unlock(events...)
+	return text, err
+}
+
+// detaching ends a lease that is held here, and not in Redis. It returns the event to tell. The
+// caller holds l.mu.
+//
+// It is tempting to release the owner of a lease that was resent, as other ends do: a late copy of
+// its acquisition may still arrive. But the text may be used until the TTL has passed. Such a copy
+// costs the others a TTL at most.
+func (l *Lease) detaching() Event {
+	l.state, l.err = detached, &detachedError{l.latch.name}
+	l.latch.client.forget(l)
+	l.cancel(l.err)
+	l.detachLocked()
+	now := l.latch.client.now()
+	remaining := l.validity() - now.Since(l.anchor)
+	return Event{Type: EventDetached, HeldFor: now.Since(l.acquired), Remaining: remaining}
+}
+
+// Adopt takes up a lease that [Lease.Detach] named, of any kind of lock, and gives it its full TTL
+// again. The lease that it returns has the fencing token of the one that was detached, and is
+// extended, released and lost as any other. ctx is the parent of its context. o says how it is held
+// from now on, over the options of the client; TTL need not be what it was, and MaxHold counts from
+// now.
+//
+// A text can be used once: the lease gets an [Lease.Owner] of its own, so that of several calls
+// with one text at most one succeeds. To hand the lease on, detach it again. See [Lease.Slot] for
+// the number of a slot, and [Lease.Complete] for the end of a job.
+//
+// The error matches [ErrNotHeld] if the lease has ended: its TTL has passed, the text was used
+// before, or the lock was released, taken by force or deleted. It matches [ErrInvalid] if the text
+// names no lease, and [ErrWrongKind] if the name is in use for something else by now. If it matches
+// [ErrUnreachable], or is that of ctx, it is unknown whether the text is used up; if it is, the
+// lock is released in the background.
+func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (lease *Lease, err error) {
+	l, t, err := c.named(text, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.enter(); err != nil {
+		return nil, l.failed("adopt", err)
+	}
+	defer c.background.Done()
+	if err := ctx.Err(); err != nil {
+		return nil, l.failed("adopt", err)
+	}
+	a := l.attempt(ctx, false)
+	defer func() { a.tellFailed(err) }()
+	a.tellAttempt()
+	c.presence.Announce()
+	if t.Kind == script.Election.Name {
+		c.presence.AnnounceFirst(ctx)
+	}
+	return a.adopt(ctx, t)
+}
+
+// ExtendDetached gives a lease that [Lease.Detach] named its full TTL again, counted from some time
+// during the call, and leaves it detached: no process holds it, and the text can still be adopted.
+// A program that has no use for the lease, such as a supervisor, keeps it alive for another in this
+// way. Only o.TTL matters.
+//
+// The error matches [ErrNotHeld] if the lease has ended or was adopted, and otherwise is as that of
+// [Client.Adopt]; after [ErrUnreachable] the text is as good as before.
+func (c *Client) ExtendDetached(ctx context.Context, text string, o LockOptions) error {
+	l, t, err := c.named(text, o)
+	if err != nil {
+		return err
+	}
+	answer, err := c.ask(ctx, "extend", l, l.kind.Renew(l.keys, t.Owner, l.options.TTL, t.Got))
+	if err == nil && !script.Done(answer.Reply) {
+		err = l.notThere(ctx, "extend")
+	}
+	return err
+}
+
+// named returns what a text says, and the latch that the lease is on.
+func (c *Client) named(text string, o LockOptions) (*latch, leaseText, error) {
+	t, err := parseLeaseText(text)
+	if err != nil {
+		return nil, t, err
+	}
+	l := t.latch(c).with(o)
+	return &l, t, l.invalid
+}
+
+// adopt makes the attempt the owner of a lease that was detached.
+func (a *attempt) adopt(ctx context.Context, t leaseText) (*Lease, error) {
+	// Each request means the same, and so does one that is sent again after its reply was lost.
+	// None lets an owner in: whatever arrives late finds nothing to do.
+	call := a.kind.Adopt(a.keys, t.Owner, a.owner, a.options.TTL, t.Got)
+	answer, err := a.client.ask(ctx, "adopt", a.latch, call)
+	if err == nil && !script.Done(answer.Reply) {
+		err = a.notThere(ctx, "adopt")
+	}
+	if err != nil {
+		a.releaseAdopted() // an answer was lost; or a minority of the nodes knew the lease
+		return nil, err
+	}
+	lease, err := a.begin(ctx, grant{
+		owner: a.owner, token: t.Token, got: t.Got, anchor: answer.sent, ttl: a.options.TTL, adopted: true,
+	})
+	return lease, a.tooLate(err)
+}
+
+// notThere returns the error of a lease that was detached and is not there any more.
+func (l *latch) notThere(ctx context.Context, doing string) error {
+	c := l.client
+	if c.quorum == nil {
+		use, err := c.sniff(ctx, c.conn, l)
+		if err == nil && use.Kind != nil && use.Kind.Name != l.kind.Name {
+			return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, Got: found(use)}
+		}
+	}
+	return l.failed(doing, fmt.Errorf("%w: the lease that was detached has ended, or was adopted before", ErrNotHeld))
+}
+
+// releaseAdopted releases in the background what an attempt adopted and does not return. The run of
+// a job took place, unlike that of an acquisition that is undone.
+func (a *attempt) releaseAdopted() {
+	c := a.client
+	for node := range c.nodes() {
+		call := a.kind.Release(a.keys, a.owner, "", a.result, c.options.FenceTTL)
+		c.cleanup.Add(node, call, 0, max(a.options.TTL, c.horizon()))
+	}
+}
+
+// Complete is [Lease.Release] for work that is done. It matters to a [Job] with RetryFailed, whose
+// window a Release opens again, as after a run that failed; for all other locks the two are the
+// same.
+func (l *Lease) Complete(ctx context.Context) error { return l.release(ctx, script.Completed) }
+
+// Slot returns the slot that the lease is on, for one that [Client.Adopt] returned. The error
+// matches [ErrInvalid] if the lease is not on a [SlotPool].
+func (l *Lease) Slot() (*Slot, error) {
+	if l.latch.kind.Name != script.SlotPool.Name {
+		return nil, invalid("the %s %q has no slots", l.latch.kind.Name, l.Name())
+	}
+	id, err := parseSlot(l.got)
+	if err != nil {
+		return nil, l.latch.failed("find the slot of", err)
+	}
+	return &Slot{l, id}, nil
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlatch/redlatch"
+)
+
+const unlockHelp = `Release the lease that TEXT names, as ` + "`redlatch lock`" + ` printed it, and let in the next in line.
+
+With - the text is read from stdin.
+
+Exit codes:
+    0  the lock is released
+   64  the text, or a flag, makes no sense
+   65  the name is in use for something else by now
+   69  Redis did not answer, or refused to
+   79  the lease was over: it expired, was taken by force, or the text was used before. The work may have overlapped with that of the
+       next holder`
+
+const unlockExamples = `  redlatch unlock "$lease"
+  redlatch unlock --failed "$lease"     of lock --once --retry-failed: another run may start
+  redlatch unlock - <lease.txt`
+
+func newUnlockCommand(a *app) *cobra.Command {
+	var failed bool
+	cmd := &cobra.Command{
+		Use:     "unlock [flags] TEXT",
+		Short:   "Release what redlatch lock acquired",
+		Long:    unlockHelp,
+		Example: unlockExamples,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("`redlatch unlock TEXT`", "unlock wants the text that `redlatch lock` printed, got %d arguments", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.unlock(cmd.Context(), args[0], failed) },
+	}
+	cmd.Flags().BoolVar(&failed, "failed", false, "the work failed, which matters to a lock with --once --retry-failed")
+	return cmd
+}
+
+func (a *app) unlock(ctx context.Context, arg string, failed bool) error {
+	text, err := a.leaseText(arg)
+	if err != nil {
+		return err
+	}
+	client, err := a.open(ctx, redlatch.Options{Program: "redlatch unlock"})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	h, err := adopt(ctx, client, text)
+	if err == nil {
+		err = h.release(ctx, failed)
+	}
+	return lostOr(err)
+}
+
+// leaseText returns the text that an argument gives, or for - the one on stdin.
+func (a *app) leaseText(arg string) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(a.stdin, 1<<16))
+	if err != nil {
+		return "", &failure{exitFailure, fmt.Errorf("cannot read the text from stdin: %w", err), ""}
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// lostOr gives the error of a lease that is over its exit code.
+func lostOr(err error) error {
+	if errors.Is(err, redlatch.ErrNotHeld) {
+		return &failure{exitLost, err, ""}
+	}
+	return err
+}

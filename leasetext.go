@@ -1,0 +1,110 @@
+package redlatch
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// leaseText is what the text of a detached lease says: what another process needs to extend it, to
+// restore it on a node of a quorum, and to release it. The prefix of the key is the client's.
+//
+// The text is "rl1_" and, in base64 for URLs, a checksum and a JSON object. So it is one word in a
+// shell, and a text that was cut off or mistyped is refused. A change to the fields is another
+// version: it changes the beginning.
+type leaseText struct {
+	Kind   string `json:"k"`
+	Name   string `json:"n"`
+	Owner  string `json:"o"`
+	Token  int64  `json:"t"`
+	Got    string `json:"g,omitempty"` // as in Lease
+	Arg    string `json:"a,omitempty"` // and so on, as in latch
+	Extra  int64  `json:"x,omitempty"` // in ms
+	Result string `json:"r,omitempty"`
+	Alias  string `json:"l,omitempty"`
+}
+
+const (
+	textVersion = "rl1_"
+	maxTextSize = 4096 // of a text, which bounds what is decoded
+	checksum    = 6    // bytes
+)
+
+// text returns what names the lease for another process.
+func (l *Lease) text() string {
+	k := l.latch
+	t := leaseText{
+		Kind: k.kind.Name, Name: k.name, Owner: l.owner, Token: l.token, Got: l.got, Arg: k.arg,
+		Extra: k.extra.Milliseconds(), Result: k.result, Alias: k.alias,
+	}
+	if k.kind.Name == script.Mutex.Name {
+		t.Arg = "" // how many tokens its acquisition took, for goroutines of this process
+	}
+	return t.String()
+}
+
+func (t leaseText) String() string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(t) // plain fields
+	body := bytes.TrimSpace(b.Bytes())
+	sum := sha256.Sum256(body)
+	return textVersion + base64.RawURLEncoding.EncodeToString(append(sum[:checksum:checksum], body...))
+}
+
+// parseLeaseText reads a text that [Lease.Detach] returned. Any other matches ErrInvalid.
+func parseLeaseText(text string) (leaseText, error) {
+	var t leaseText
+	body, ok := strings.CutPrefix(text, textVersion)
+	if !ok || len(text) > maxTextSize {
+		return t, invalid("%.80q names no lease: it is not a text that Detach returned", text)
+	}
+	data, err := base64.RawURLEncoding.Strict().DecodeString(body)
+	// The comparison with what is written for the same lease refuses all that JSON reads beside it.
+	if err != nil || len(data) < checksum || json.Unmarshal(data[checksum:], &t) != nil || t.String() != text {
+		return t, invalid("%.80q names no lease: it is incomplete, or was changed", text)
+	}
+	if err := t.check(); err != nil {
+		return t, invalid("the text %.80q names no lease that can be: %w", text, err)
+	}
+	return t, nil
+}
+
+// check refuses what no lease has. The name is left to the latch.
+func (t leaseText) check() error {
+	_, ours := script.OwnerClient(t.Owner)
+	switch {
+	case script.Named(t.Kind) == nil:
+		return invalid("there is no kind %q", t.Kind)
+	case !ours || len(t.Owner) > maxText:
+		return invalid("there is no owner %q", t.Owner)
+	case t.Token <= 0:
+		return invalid("there is no token %d", t.Token)
+	case t.Extra < 0 || t.Result != "" && t.Result != script.Completed:
+		return invalid("a window or rest of %d ms, and the result %q", t.Extra, t.Result)
+	}
+	if _, err := parseSlot(t.Got); t.Kind == script.SlotPool.Name && err != nil {
+		return invalid("there is no slot %q", t.Got)
+	}
+	for _, part := range []string{t.Owner, t.Got, t.Arg, t.Alias} {
+		if err := keys.Printable(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// latch returns what the lease is on.
+func (t leaseText) latch(c *Client) latch {
+	l := newLatch(c, script.Named(t.Kind), t.Name)
+	l.arg, l.result, l.alias = t.Arg, t.Result, t.Alias
+	l.extra = time.Duration(t.Extra) * time.Millisecond
+	return l
+}

@@ -1,0 +1,766 @@
+package tests
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// detach returns the text of a lease that goes on elsewhere.
+func detach(t reporter, l *redlatch.Lease) string {
+	t.Helper()
+	text, err := l.Detach(within(t, patience))
+	if err != nil {
+		t.Fatalf("Detach(%q) = %v, want a text", l.Name(), err)
+	}
+	return text
+}
+
+// adopt takes up the lease of a text.
+func adopt(t reporter, c *redlatch.Client, text string) *redlatch.Lease {
+	t.Helper()
+	l, err := c.Adopt(within(t, patience), text, redlatch.LockOptions{})
+	if err != nil {
+		t.Fatalf("Adopt = %v, want a lease", err)
+	}
+	return l
+}
+
+// wantOver checks that a text is of no use any more.
+func wantOver(t reporter, c *redlatch.Client, text string) {
+	t.Helper()
+	if _, err := c.Adopt(within(t, patience), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Adopt of a lease that is over = %v, want ErrNotHeld", err)
+	}
+	if err := c.ExtendDetached(within(t, patience), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("ExtendDetached of a lease that is over = %v, want ErrNotHeld", err)
+	}
+}
+
+// TestAdoptEveryKind: a lease goes on in another client with its token, and the lock is taken all
+// the time. The first client has nothing to do with it any more, and the text works once.
+func TestAdoptEveryKind(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		var seen events
+		o := sluggish()
+		o.Hook = seen.hook
+		c, other, third := open(t, s.URL(), o), open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+		first := enter(t, of(c, kind))
+		token, owner := first.Token(), first.Owner()
+		next := goEnter(t.Context(), of(third, kind))
+		queued(t, s, first.Name(), 1)
+
+		text := detach(t, first)
+		if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" || strings.HasPrefix(text, "-") {
+			t.Errorf("the text %q is no word that every shell leaves as it is", text)
+		}
+		wantDetached(t, first)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.ExtendDetached(t.Context(), text, redlatch.LockOptions{}); err != nil {
+			t.Errorf("ExtendDetached = %v", err)
+		}
+		second := adopt(t, other, text)
+		if second.Token() != token || !second.Held() || second.Owner() == "" {
+			t.Errorf("token %d of owner %q, held: %t; want the token %d", second.Token(), second.Owner(), second.Held(), token)
+		}
+		if kindtest.Kinds()[kind] != "reentrant" && second.Owner() == owner { // whose entries are the owner's
+			t.Errorf("owner %q, want another than before", owner)
+		}
+		wantOver(t, third, text)
+		if err := second.Extend(t.Context()); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		info, err := other.Inspect(t.Context(), second.Name())
+		if err != nil || len(info.Holders) != 1 || info.Holders[0].Token != token || info.Holders[0].Client != other.ID() {
+			t.Errorf("Inspect = %+v, %v, want one holder, of the client %s", info, err, other.ID())
+		}
+		if kindtest.Kinds()[kind] == "mutex" {
+			wantSoundDeadline(t, s, second)
+		}
+		wantExpiry(t, s)
+		select {
+		case <-next:
+			t.Error("the next in line is inside beside the lease")
+		default:
+		}
+		release(t, second)
+		wantSuccessor(t, s, next, token)
+		if n := len(seen.of(redlatch.EventDetached, first.Name())); n != 1 || len(seen.of(redlatch.EventReleased, first.Name())) != 0 {
+			t.Errorf("%d events detached, want 1 and no release", n)
+		}
+	})
+}
+
+// wantDetached checks that a lease is over in this process, and that nothing here touches it any
+// more.
+func wantDetached(t *testing.T, l *redlatch.Lease) {
+	t.Helper()
+	cause := context.Cause(l.Context())
+	if l.Held() || l.Token() != 0 || !errors.Is(cause, redlatch.ErrDetached) || !errors.Is(cause, redlatch.ErrNotHeld) {
+		t.Errorf("a lease that was detached is held: %t, with token %d and cause %v", l.Held(), l.Token(), cause)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrDetached) {
+		t.Errorf("Extend = %v, want ErrDetached", err)
+	}
+	if _, err := l.Detach(t.Context()); !errors.Is(err, redlatch.ErrDetached) {
+		t.Errorf("a second Detach = %v, want ErrDetached", err)
+	}
+}
+
+// TestAdoptAfterKill: the process that detached the lease is killed, and another goes on.
+func TestAdoptAfterKill(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		w := start(t, job{URL: s.URL(), Name: kindtest.Kinds()[kind], Kind: kind, TTL: lasting, Heartbeat: time.Minute, Detach: true})
+		r := w.next()
+		w.kill()
+		l := adopt(t, open(t, s.URL(), sluggish()), r.Text)
+		if l.Token() != r.Token {
+			t.Errorf("token %d, want %d", l.Token(), r.Token)
+		}
+		release(t, l)
+		free(t, s, l.Name())
+	})
+}
+
+// TestAdoptWhoseRequestIsLost: a request that is sent again means one, and a copy that arrives late
+// means nothing.
+func TestAdoptWhoseRequestIsLost(t *testing.T) {
+	t.Parallel()
+	c := newCourse(t, 1)
+	for i, kind := range kindtest.Kinds() {
+		for _, m := range []mishap{unheard, unsent, overtaken, straggles} {
+			for _, h := range []hits{first, firstTwo} {
+				what := kind + ", " + m.name + ", " + h.name
+				client, links := c.client(t, losing())
+				held := enter(t, of(c.far, i))
+				token := held.Token()
+				text := detach(t, held)
+				if err := client.ExtendDetached(t.Context(), text, redlatch.LockOptions{}); err != nil { // the scripts are known now
+					t.Fatalf("%s: ExtendDetached = %v", what, err)
+				}
+				links[0].harm(m, h)
+				// Redis is asked for a second at most, so a machine that is busy may find it out of
+				// reach.
+				l, err := client.Adopt(within(t, patience), text, redlatch.LockOptions{})
+				if err != nil {
+					t.Errorf("%s: Adopt = %v, want a lease", what, err)
+					links[0].harm(m, none)
+				} else {
+					if l.Token() != token {
+						t.Errorf("%s: token %d, want %d", what, l.Token(), token)
+					}
+					links[0].harm(m, none)
+					release(t, l)
+				}
+				free(t, c.nodes[0], kind)
+				_ = client.Close()
+			}
+		}
+	}
+}
+
+// TestAdoptThatFails leaves no lock behind that no process holds: no answer came, or the context
+// ended.
+func TestAdoptThatFails(t *testing.T) {
+	t.Parallel()
+	c := newCourse(t, 1)
+	for i, kind := range kindtest.Kinds() {
+		client, links := c.client(t, losing())
+		text := detach(t, enter(t, of(c.far, i)))
+		links[0].harm(unheard, every)
+		if _, err := client.Adopt(t.Context(), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("%s: Adopt without an answer = %v, want ErrUnreachable", kind, err)
+		}
+		links[0].harm(unheard, none)
+		free(t, c.nodes[0], kind)
+		wantOver(t, c.far, text)
+
+		text = detach(t, enter(t, of(c.far, i)))
+		ctx, cancel := context.WithCancel(t.Context())
+		links[0].cancel = cancel
+		links[0].harm(mishap{name: "cancelled", runs: true, cancels: true, answers: true}, first)
+		if _, err := client.Adopt(ctx, text, redlatch.LockOptions{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: Adopt that was cut short = %v, want context.Canceled", kind, err)
+		}
+		free(t, c.nodes[0], kind)
+	}
+}
+
+// TestAdoptThatFailsKeepsTheWindow: a run that was adopted and given up took place.
+func TestAdoptThatFailsKeepsTheWindow(t *testing.T) {
+	t.Parallel()
+	c := newCourse(t, 1)
+	for name, m := range map[string]mishap{
+		"no answer": unheard, "cancelled": {name: "cancelled", runs: true, cancels: true, answers: true},
+	} {
+		client, links := c.client(t, losing())
+		text := detachRun(t, hourly(c.far, name, false))
+		ctx, cancel := context.WithCancel(t.Context())
+		links[0].cancel = cancel
+		links[0].harm(m, every)
+		if _, err := client.Adopt(ctx, text, redlatch.LockOptions{}); err == nil {
+			t.Errorf("%s: Adopt = nil, want an error", name)
+		}
+		links[0].harm(m, none)
+		eventually(t, name+": the run is over", func() bool {
+			info, err := c.far.Inspect(t.Context(), name)
+			return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
+		})
+		cancel()
+	}
+}
+
+// detachRun starts a run of a job and detaches its lease.
+func detachRun(t *testing.T, j *redlatch.Job) (text string) {
+	t.Helper()
+	ran, err := j.Do(within(t, patience), func(ctx context.Context, l *redlatch.Lease) (err error) {
+		text, err = l.Detach(ctx)
+		return err
+	})
+	if !ran || err != nil || text == "" {
+		t.Fatalf("Do = %t, %v, want a run whose lease was detached", ran, err)
+	}
+	return text
+}
+
+// TestDetachWithoutAnAnswer: the lease is held as before, and can be detached when Redis answers.
+func TestDetachWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	c := newCourse(t, 1)
+	client, links := c.client(t, losing())
+	l := lock(t, client.Mutex("a"))
+	token := l.Token()
+	links[0].harm(unheard, every)
+	if _, err := l.Detach(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+		t.Errorf("Detach = %v, want ErrUnreachable", err)
+	}
+	if !l.Held() || l.Token() != token {
+		t.Errorf("held: %t, with token %d; want it as it was", l.Held(), l.Token())
+	}
+	links[0].harm(unheard, none)
+	text := detach(t, l)
+	l = adopt(t, c.far, text)
+	release(t, l)
+	free(t, c.nodes[0], "a")
+}
+
+// TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which an owner is
+// released once more when its lease is over.
+func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
+	t.Parallel()
+	c := newCourse(t, 1)
+	client, links := c.client(t, losing())
+	links[0].harm(unheard, first)
+	l, err := client.Mutex("a").TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := detach(t, l)
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	release(t, adopt(t, c.far, text))
+	free(t, c.nodes[0], "a")
+}
+
+// TestQuorumDetachedLeaseIsNotCleanedUp: one node has not answered the acquisition when the lease is
+// detached.
+func TestQuorumDetachedLeaseIsNotCleanedUp(t *testing.T) {
+	t.Parallel()
+	c := newCourse(t, 3)
+	o := losing()
+	o.RequestTimeout = 3 * time.Second
+	client, links := c.client(t, o)
+	links[2].harm(swallowed, first)
+	l, err := client.Mutex("a").TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := detach(t, l)
+	if err := client.Close(); err != nil { // which waits for that node
+		t.Fatal(err)
+	}
+	release(t, adopt(t, c.far, text))
+}
+
+// tardy is a connection over which the answer to an adoption takes a second.
+type tardy struct{ conn.Conn }
+
+func (c tardy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := c.Conn.Eval(ctx, calls...)
+	if strings.HasSuffix(calls[0].Script.Name, " adopt") {
+		sleepFor(ctx, time.Second)
+	}
+	return results
+}
+
+// TestAdoptWhoseReplyIsLate: the deadline counts from before the request.
+func TestAdoptWhoseReplyIsLate(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := sluggish()
+	o.Lock.TTL = patience // a hundredth of which is less than the second
+	text := detach(t, lock(t, open(t, s.URL(), o).Mutex("a")))
+	l := adopt(t, wrap(t, tardy{dial(t, s.Addr())}, o), text)
+	wantSoundDeadline(t, s, l)
+	release(t, l)
+}
+
+// TestAdoptOnce: of many that use one text at once, one gets the lease.
+func TestAdoptOnce(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		text := detach(t, enter(t, of(open(t, s.URL(), sluggish()), kind)))
+		clients := several(t, s, 3, sluggish())
+		var mu sync.Mutex // guards leases
+		var leases []*redlatch.Lease
+		var all sync.WaitGroup
+		for n := range 12 {
+			all.Go(func() {
+				l, err := clients[n%3].Adopt(t.Context(), text, redlatch.LockOptions{})
+				if err != nil {
+					if !errors.Is(err, redlatch.ErrNotHeld) {
+						t.Errorf("Adopt = %v, want ErrNotHeld", err)
+					}
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				leases = append(leases, l)
+			})
+		}
+		all.Wait()
+		if len(leases) != 1 {
+			t.Fatalf("%d leases from one text, want 1", len(leases))
+		}
+		release(t, leases[0])
+		free(t, s, leases[0].Name())
+	})
+}
+
+// TestAdoptWhatIsOver: the lease expired, was taken by force, or its name is something else by now.
+func TestAdoptWhatIsOver(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		c, other := open(t, s.URL(), brisk(lasting)), open(t, s.URL(), brisk(lasting))
+		brief := enter(t, kindtest.Locks(c, "brief ")[kind])
+		text := detach(t, brief)
+		if err := other.ExtendDetached(t.Context(), text, redlatch.LockOptions{TTL: 100 * time.Millisecond}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the lease expires", func() bool {
+			info, err := other.Inspect(t.Context(), brief.Name())
+			return err == nil && (len(info.Holders) == 0 || info.Holders[0].Resting || info.Holders[0].Token == 0)
+		})
+		wantOver(t, other, text)
+
+		l := enter(t, of(c, kind))
+		text = detach(t, l)
+		if _, err := other.ForceRelease(t.Context(), l.Name(), ""); err != nil {
+			t.Fatal(err)
+		}
+		wantOver(t, other, text)
+		free(t, s, l.Name())
+
+		l = enter(t, of(c, kind))
+		text = detach(t, l)
+		if _, err := other.ForceRelease(t.Context(), l.Name(), ""); err != nil {
+			t.Fatal(err)
+		}
+		another := enter(t, kindtest.Lock{Kind: "another", Acquire: anotherKind(other, l.Name(), kind)})
+		if _, err := other.Adopt(t.Context(), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrWrongKind) {
+			t.Errorf("Adopt of a name that is in use for something else = %v, want ErrWrongKind", err)
+		}
+		release(t, another)
+		free(t, s, l.Name())
+	})
+}
+
+// anotherKind locks a name as a lock of another kind.
+func anotherKind(c *redlatch.Client, name string, kind int) func(context.Context) (*redlatch.Lease, error) {
+	if kindtest.Kinds()[kind] == "election" {
+		return c.RWMutex(name).Lock
+	}
+	return func(ctx context.Context) (*redlatch.Lease, error) { return c.Election(name).Campaign(ctx, "x") }
+}
+
+// TestAdoptNoText: what Detach did not return is refused before anything is sent.
+func TestAdoptNoText(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	text := detach(t, lock(t, c.Mutex("a")))
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := base64.RawURLEncoding.EncodeToString(append(raw, ' '))
+	bad := map[string]string{
+		"nothing": "", "a name": "a", "blanks": " " + text, "a newline": text + "\n", "another version": "rl2_" + text[4:],
+		"one too many": text + "A", "twice": text + text, "more JSON": "rl1_" + more, "padding": text + "=", "long": text + strings.Repeat("A", 5000),
+	}
+	for i := range text {
+		bad["cut off"] = text[:i]
+		flipped := []byte(text)
+		flipped[i] ^= 1
+		bad["changed"] = string(flipped)
+		for what, b := range bad {
+			if _, err := c.Adopt(t.Context(), b, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrInvalid) {
+				t.Fatalf("Adopt of %s, %q = %v, want ErrInvalid", what, b, err)
+			}
+		}
+		bad = map[string]string{}
+	}
+	if _, err := c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: time.Nanosecond}); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("Adopt with a bad option = %v, want ErrInvalid", err)
+	}
+	release(t, adopt(t, c, text))
+}
+
+// TestAdoptBesideWaitersOfTheSameClient: goroutines that wait for a mutex in the client that
+// detaches it go on waiting, and then have it.
+func TestAdoptBesideWaitersOfTheSameClient(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	held := lock(t, other.Mutex("a"))
+	got := make(chan *redlatch.Lease, 3)
+	for range 3 {
+		result := goLock(t.Context(), c.Mutex("a"))
+		go func() { got <- (<-result).lease }()
+	}
+	queued(t, s, "a", 1)
+	release(t, held)
+	release(t, receive(t, got, "the first of the group"))
+	l := receive(t, got, "the second of the group") // from whom the third would take it over
+	token := l.Token()
+	text := detach(t, l)
+	queued(t, s, "a", 1)
+	l = adopt(t, other, text)
+	if l.Token() != token {
+		t.Errorf("token %d, want %d", l.Token(), token)
+	}
+	release(t, l)
+	l = receive(t, got, "the third of the group")
+	if l.Token() <= token {
+		t.Errorf("token %d after %d, want more", l.Token(), token)
+	}
+	release(t, l)
+	free(t, s, "a")
+}
+
+// TestAdoptJob: a run that began in one process and ended in another counts as it ended there.
+func TestAdoptJob(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	for _, run := range []struct {
+		name   string
+		retry  bool
+		end    func(*redlatch.Lease, context.Context) error
+		closed bool
+	}{
+		{"done", true, (*redlatch.Lease).Complete, true},
+		{"failed", true, (*redlatch.Lease).Release, false},
+		{"once, done", false, (*redlatch.Lease).Complete, true},
+		{"once, failed", false, (*redlatch.Lease).Release, true},
+	} {
+		text := detachRun(t, hourly(c, run.name, run.retry))
+		if ran, err := hourly(other, run.name, run.retry).Do(t.Context(), nil); ran || err != nil {
+			t.Errorf("%s: a run beside one that was detached: %t, %v", run.name, ran, err)
+		}
+		if err := run.end(adopt(t, other, text), t.Context()); err != nil {
+			t.Errorf("%s: %v", run.name, err)
+		}
+		ran, err := hourly(c, run.name, run.retry).Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
+		if ran == run.closed || err != nil {
+			t.Errorf("%s: another run afterwards: %t, %v; want %t", run.name, ran, err, !run.closed)
+		}
+	}
+}
+
+// TestAdoptSlot: the number goes on, and rests no longer than before.
+func TestAdoptSlot(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	pool := c.SlotPool("ids", 3, redlatch.SlotOptions{})
+	for range 2 {
+		if _, err := pool.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slot, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot, err = adopt(t, other, detach(t, slot.Lease)).Slot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := slot.ID(); id != 2 || err != nil {
+		t.Errorf("slot %d, %v, want 2", id, err)
+	}
+	release(t, slot.Lease)
+	if _, err = pool.TryAcquire(t.Context()); err != nil {
+		t.Errorf("the slot is not free after its release: %v", err)
+	}
+	if _, err := lock(t, c.Mutex("a")).Slot(); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("the slot of a mutex: %v, want ErrInvalid", err)
+	}
+}
+
+// TestAdoptRWMutex: readers go on beside each other. A writer goes on alone, lets its own readers
+// in, and becomes a reader.
+func TestAdoptRWMutex(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	one, err := c.RWMutex("a").RLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := other.RWMutex("a").RLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one = adopt(t, other, detach(t, one))
+	release(t, two)
+	if _, err := c.RWMutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("a writer beside a reader that was adopted: %v, want ErrTaken", err)
+	}
+	release(t, one)
+
+	writer, err := c.RWMutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer = adopt(t, other, detach(t, writer))
+	if _, err := c.RWMutex("a").TryRLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("a reader beside a writer that was adopted: %v, want ErrTaken", err)
+	}
+	reader, err := other.RWMutex("a").TryRLock(writer.Context())
+	if err != nil {
+		t.Fatalf("the writer's own reader: %v", err)
+	}
+	release(t, reader)
+	reader, err = other.RWMutex("a").Downgrade(t.Context(), writer)
+	if err != nil {
+		t.Fatalf("Downgrade = %v", err)
+	}
+	beside, err := c.RWMutex("a").TryRLock(t.Context())
+	if err != nil {
+		t.Fatalf("a reader beside one that was the writer: %v", err)
+	}
+	release(t, beside)
+	release(t, reader)
+	free(t, s, "a")
+}
+
+// TestAdoptReentrantEntry: one of several entries goes on elsewhere, and its owner enters again
+// there.
+func TestAdoptReentrantEntry(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	outer, err := c.ReentrantMutex("a").Lock(redlatch.WithOwner(t.Context(), "order"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := c.ReentrantMutex("a").Lock(outer.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner = adopt(t, other, detach(t, inner))
+	if inner.Owner() != "order" || s.Do("HGET", stateKey("a"), "order") != "2" {
+		t.Errorf("owner %q with %s entries, want order with 2", inner.Owner(), s.Do("HGET", stateKey("a"), "order"))
+	}
+	again, err := other.ReentrantMutex("a").TryLock(inner.Context())
+	if err != nil {
+		t.Fatalf("its owner enters again: %v", err)
+	}
+	for _, l := range []*redlatch.Lease{outer, again, inner} {
+		release(t, l)
+	}
+	free(t, s, "a")
+}
+
+// TestAdoptMulti: the names of a MultiMutex are detached one by one.
+func TestAdoptMulti(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	both, err := c.MultiMutex("a", "b").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, l := range both.Leases() {
+		texts = append(texts, detach(t, l))
+	}
+	if both.Held() {
+		t.Error("the whole is held when its parts are detached")
+	}
+	if err := both.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	for _, text := range texts {
+		release(t, adopt(t, other, text))
+	}
+	free(t, s, "a")
+	free(t, s, "b")
+}
+
+// TestAdoptWhileFull: a server without memory takes no new locks, and those that it has can go on
+// elsewhere.
+func TestAdoptWhileFull(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		c := open(t, s.URL(), sluggish())
+		release(t, adopt(t, c, detach(t, enter(t, of(c, kind))))) // so that the server knows the scripts
+		l := enter(t, of(c, kind))
+		token := l.Token()
+		mend := fillMemory(t, s)
+		l = adopt(t, c, detach(t, l))
+		if l.Token() != token {
+			t.Errorf("token %d, want %d", l.Token(), token)
+		}
+		release(t, l)
+		mend()
+		free(t, s, l.Name())
+	})
+}
+
+// TestAdoptTellsObservers: the leader is another process from then on, in the same term.
+func TestAdoptTellsObservers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	term, err := c.Election("a").Campaign(t.Context(), "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaders := other.Election("a").Observe(within(t, patience))
+	before := receive(t, leaders, "the leader")
+	l := adopt(t, other, detach(t, term))
+	after := receive(t, leaders, "the process that leads now")
+	if after.Client != other.ID() || after.Token != before.Token || after.Detail != "here" {
+		t.Errorf("the leader is %+v after %+v, want the same term in the client %s", after, before, other.ID())
+	}
+	if err := other.Election("a").Resign(t.Context(), l); err != nil {
+		t.Errorf("Resign = %v", err)
+	}
+}
+
+// TestAdoptAsAsked: the options are those of the client under those of the call.
+func TestAdoptAsAsked(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	text := detach(t, lock(t, c.Mutex("a")))
+	l, err := c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: 100 * time.Millisecond, Renew: redlatch.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLostAtDeadline(t, l)
+	free(t, s, "a")
+}
+
+// TestQuorumAdopt: over a quorum, with a node that is gone since the lease was detached. All kinds
+// that a quorum has.
+func TestQuorumAdopt(t *testing.T) {
+	t.Parallel()
+	ofSizes(t, []int{3, 4}, func(t *testing.T, n int) {
+		nodes := startNodes(t, n)
+		c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
+		var texts []string
+		var tokens []int64
+		for _, l := range kindtest.Locks(c, "") {
+			if l.Kind == "mutex" || l.Kind == "slotpool" || l.Kind == "election" {
+				lease := enter(t, l)
+				tokens = append(tokens, lease.Token())
+				texts = append(texts, detach(t, lease))
+			}
+		}
+		texts = append(texts, detachRun(t, hourly(c, "job", false)))
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		nodes[0].Kill()
+		for i, text := range texts {
+			if err := other.ExtendDetached(t.Context(), text, redlatch.LockOptions{}); err != nil {
+				t.Errorf("ExtendDetached = %v", err)
+			}
+			l := adopt(t, other, text)
+			if i < len(tokens) && l.Token() != tokens[i] {
+				t.Errorf("%s: token %d, want %d", l.Name(), l.Token(), tokens[i])
+			}
+			wantOver(t, other, text)
+			if err := l.Extend(t.Context()); err != nil {
+				t.Errorf("%s: Extend = %v", l.Name(), err)
+			}
+			if i == 0 {
+				if _, err := other.Mutex(l.Name()).TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+					t.Errorf("TryLock beside a lease that was adopted = %v, want ErrTaken", err)
+				}
+			}
+			if err := l.Release(t.Context()); err != nil {
+				t.Errorf("%s: Release = %v", l.Name(), err)
+			}
+			if i < len(tokens) {
+				eventually(t, l.Name()+" is free", func() bool { return nodes[1].Do("EXISTS", stateKey(l.Name())) == "0" })
+			}
+		}
+	})
+}
+
+// TestQuorumAdoptByAMinority: the lease is over at a majority. What the others had is not left
+// behind.
+func TestQuorumAdoptByAMinority(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	c := openQuorum(t, nodes, brisk(lasting))
+	l := lock(t, c.Mutex("a"))
+	eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", l.Owner()) == 3 })
+	text := detach(t, l)
+	for _, node := range nodes[:2] {
+		node.Do("DEL", stateKey("a"))
+	}
+	wantOver(t, c, text)
+	eventually(t, "nothing is left at the third node", func() bool { return nodes[2].Do("EXISTS", stateKey("a")) == "0" })
+}
+
+// TestQuorumAdoptAnotherSlot: nodes that gave the owner another slot than a majority did do not
+// count.
+func TestQuorumAdoptAnotherSlot(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	c := openQuorum(t, nodes, brisk(lasting))
+	slot, err := c.SlotPool("ids", 9, redlatch.SlotOptions{}).Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := slot.Owner()
+	for _, node := range nodes {
+		eventually(t, "the owner on all nodes", func() bool { return node.Do("HEXISTS", insideKey("ids"), owner) == "1" })
+	}
+	text := detach(t, slot.Lease)
+	for _, node := range nodes[:2] {
+		got := node.Do("HGET", insideKey("ids"), owner)
+		node.Do("HSET", insideKey("ids"), owner, strings.TrimSuffix(got, "\t0")+"\t5")
+	}
+	if _, err := c.Adopt(t.Context(), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Adopt of a slot that one node gave = %v, want ErrNotHeld", err)
+	}
+}
