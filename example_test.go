@@ -197,6 +197,25 @@ func ExampleLockOptions() {
 	// Output: 10s
 }
 
+func ExampleLockOptions_maxWaiters() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	search := client.Mutex("search").With(redlatch.LockOptions{MaxWaiters: 10})
+	err = search.Do(ctx, func(context.Context, *redlatch.Lease) error {
+		fmt.Println("200 OK")
+		return nil
+	})
+	if errors.Is(err, redlatch.ErrLineFull) {
+		fmt.Println("503 Service Unavailable: ten callers wait already")
+	}
+	// Output: 200 OK
+}
+
 func ExampleOptions() {
 	_, err := redlatch.Open(context.Background(), url, redlatch.Options{Prefix: "a{b", Program: "billing"})
 	fmt.Println(errors.Is(err, redlatch.ErrInvalid))

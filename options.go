@@ -19,6 +19,7 @@ const (
 	maxTTL     = 24 * time.Hour
 	minRequest = 10 * time.Millisecond
 	maxText    = 256 // bytes of an owner, an instance or a candidate's value
+	maxWaiters = 1000
 )
 
 // Options configure a [Client]. The zero value is right for most programs.
@@ -107,6 +108,16 @@ type LockOptions struct {
 	// bound the wait and not the work, use MaxWait. Default no bound.
 	MaxWait time.Duration
 
+	// MaxWaiters bounds the line: an acquisition that would have to wait while so many wait already is refused at once, with an error that
+	// matches [ErrLineFull]. Redis decides it, so two that come at the same time do not both take the last place. 1 to 1000. Default no
+	// bound. Not on a quorum.
+	//
+	// All waiters in line for the name count, in all processes and whatever their own bound is, but for those whose client is dead. With
+	// MaxWaiters each goroutine has its own place, as with StrictOrder; goroutines without it that wait for one [Mutex] in one process
+	// share a place, and count as one. A waiter that gives up counts until Redis has been told, in the background. A waiter that had
+	// a place is never refused: if Redis lost the line, all of it is restored, in the old order.
+	MaxWaiters int
+
 	// StrictOrder has every goroutine that waits for a [Mutex] take its own turn in the line of all processes. By default those of one
 	// [Client] stand there as one, and when it is their turn, each that was waiting then has the mutex, 128 at most, before it goes on to
 	// another process: many times as fast within a process, and fair between processes, but not first come, first served among all
@@ -152,6 +163,7 @@ func (o LockOptions) over(base LockOptions) LockOptions {
 		MaxHold:     unlessNone(o.MaxHold, base.MaxHold),
 		Replicas:    unlessNone(o.Replicas, base.Replicas),
 		MaxWait:     unlessNone(o.MaxWait, base.MaxWait),
+		MaxWaiters:  unlessNone(o.MaxWaiters, base.MaxWaiters),
 		StrictOrder: cmp.Or(o.StrictOrder, base.StrictOrder),
 	}
 }
@@ -168,8 +180,8 @@ func unlessNone[T time.Duration | int](v, base T) T {
 }
 
 // leaseTerms are the options by which a lease is held. A goroutine can take over a lease whose terms
-// are those of its own. How long it waited is no term, and StrictOrder is set for none that take
-// leases over.
+// are those of its own. How long it waited is no term, and StrictOrder and MaxWaiters are set for none
+// that take leases over.
 type leaseTerms struct {
 	ttl, maxHold time.Duration
 	replicas     int
@@ -193,6 +205,9 @@ func (o LockOptions) check() error {
 	if o.Replicas < 0 {
 		return invalid("LockOptions.Replicas is %d: give None to not wait for replicas", o.Replicas)
 	}
+	if o.MaxWaiters < 0 || o.MaxWaiters > maxWaiters {
+		return invalid("LockOptions.MaxWaiters is %d: give 1 to %d, None for no bound, or TryLock to not wait", o.MaxWaiters, maxWaiters)
+	}
 	for option, s := range map[string]Switch{"Renew": o.Renew, "StrictOrder": o.StrictOrder} {
 		if s != On && s != Off {
 			return invalid("LockOptions.%s is %d: give On or Off", option, s)
@@ -201,16 +216,18 @@ func (o LockOptions) check() error {
 	return nil
 }
 
-// checkReplicas returns an error if a connection cannot wait for replicas, and is asked to.
-func (o LockOptions) checkReplicas(c conn.Conn) error {
-	if o.Replicas == 0 {
-		return nil
-	}
-	if _, ok := c.(*quorum.Conn); ok {
+// checkFor returns an error if these options ask for what a connection cannot do.
+func (o LockOptions) checkFor(c conn.Conn) error {
+	_, several := c.(*quorum.Conn)
+	_, replicated := c.(conn.Replicated)
+	switch {
+	case several && o.Replicas > 0:
 		return invalid("LockOptions.Replicas on a quorum: %w: its nodes are independent servers, and a majority of them is asked",
 			errors.ErrUnsupported)
-	}
-	if _, ok := c.(conn.Replicated); !ok {
+	case several && o.MaxWaiters > 0:
+		return invalid("LockOptions.MaxWaiters on a quorum: %w: each node has a line of its own, and no majority can count all waiters",
+			errors.ErrUnsupported)
+	case !replicated && o.Replicas > 0:
 		return invalid("LockOptions.Replicas over %T: %w: it does not implement conn.Replicated", c, errors.ErrUnsupported)
 	}
 	return nil

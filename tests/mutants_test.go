@@ -26,6 +26,26 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"resend that is refused the place which its request took", "internal/script/lua/acquire.lua",
+		" and not redis.call('ZSCORE', QUEUE, ticket)", "", "TestLostReplyToTheLastPlace",
+	},
+	{
+		"line that is full of the dead", "internal/script/lua/acquire.lua",
+		"if alive(other, address) > 0 then found", "if true then found", "TestEveryKindFullOfTheDead",
+	},
+	{
+		"place in line that is restored only if there is room", "waiting.go",
+		"address, arrival, 0)", "address, arrival, w.latch.options.MaxWaiters)", "TestRestoredLineMayBeFull",
+	},
+	{
+		"goroutines that share a place in a bounded line", "handoff.go",
+		"		l.options.MaxWaiters == 0\n", "		true\n", "TestEveryKindFullLine",
+	},
+	{
+		"newcomer that is refused and undoes nothing all the same", "latch.go",
+		"case errors.Is(err, ErrLineFull) && !answer.resent:", "case false:", "TestFullLineSendsNothingElse",
+	},
+	{
 		"forced release that seems to be an accident", "watchdog.go",
 		"l.forced, l.extendAt = true, ", "l.extendAt = ", "TestLossTellsItsReason",
 	},
@@ -327,7 +347,7 @@ var mutants = []mutant{
 	},
 	{
 		"dead waiter that keeps out who fits", "internal/script/lua/acquire.lua",
-		"(ROOMY or ms == -2 or ms == 0)", "(ms == -2 or ms == 0)", "TestCrashedWaiterBesideAHolderCostsNothing",
+		"(ROOMY or ms == -2 or ms == 0 or long())", "(ms == -2 or ms == 0)", "TestCrashedWaiterBesideAHolderCostsNothing",
 	},
 	{
 		"free lock that is refused once for the dead in line", "internal/script/lua/acquire.lua",

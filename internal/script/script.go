@@ -19,13 +19,18 @@ type Request struct {
 	Address  string
 	Horizon  time.Duration
 	Arrival  int64 // of a ticket that was lost, to get its place back; 0 for a new one
+	Most     int   // of waiters: with so many in line, it is refused; 0 for no bound
 }
 
 // Acquire is the call of acquire.lua.
 func (k *Kind) Acquire(set keys.Set, r Request) conn.Call {
-	return conn.Call{Script: k.acquire, Keys: k.keys(set), Args: []string{
+	call := conn.Call{Script: k.acquire, Keys: k.keys(set), Args: []string{
 		seconds(r.FenceTTL), r.Owner, millis(r.TTL), r.Arg, r.Ticket, r.Address, millis(r.Horizon), strconv.FormatInt(r.Arrival, 10),
 	}}
+	if r.Most > 0 {
+		call.Args = append(call.Args, strconv.Itoa(r.Most))
+	}
+	return call
 }
 
 // Standing is how an acquisition stands.

@@ -20,7 +20,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 	}
 	for file, call := range map[string]conn.Call{
 		// A kind that has more keys lists them in its own file.
-		"acquire":  Mutex.Acquire(set, Request{}),
+		"acquire":  Mutex.Acquire(set, Request{Most: 1}),
 		"await":    Mutex.Await(set, "a", time.Second, time.Hour, []string{"t"}),
 		"release":  Mutex.Release(set, "o", "", "", time.Hour),
 		"renew":    Mutex.Renew(set, "o", time.Second, ""),

@@ -56,7 +56,7 @@ Exit codes:
    65  the name is in use for another kind of lock, or for something that is none
    69  Redis did not answer, or refused to
    71  the system has no process to spare
-   75  somebody else holds the lock (or --taken-exit-code)
+   75  the lock is taken, and no place in line is left or the time to wait is over (or --taken-exit-code)
    79  the lease was lost, and the command was stopped if it still ran
   126  the command cannot be started
   127  the command was not found`
@@ -64,15 +64,17 @@ Exit codes:
 const runExamples = `  redlatch run nightly -- ./backup.sh
   redlatch run --try -E 0 nightly -- ./backup.sh       on every host from cron: one runs it, the others do nothing
   redlatch run --wait 10m deploy -- make deploy
+  redlatch run --max-waiters 1 sync -- ./sync.sh                     one runs, one waits to run after it, the others give up
   redlatch run --once --window 30m report -- ./report.sh            started every hour on every host, run on one
   redlatch run --slot-pool 1024 ids -- sh -c 'exec ./ids --worker "$REDLATCH_SLOT"'
   redlatch run --permits 1/4 render -- ./render.sh                   four at a time
   redlatch run --ttl 10s --grace 3s billing -- sh -c 'exec ./billing --fence "$REDLATCH_TOKEN"'`
 
-// The bounds of --ttl, which are those of the library.
+// The bounds of --ttl and --max-waiters, which are those of the library.
 const (
-	minTTL = 100 * time.Millisecond
-	maxTTL = 24 * time.Hour
+	minTTL     = 100 * time.Millisecond
+	maxTTL     = 24 * time.Hour
+	maxWaiters = 1000
 )
 
 // run is one `redlatch run`.
@@ -86,6 +88,7 @@ type run struct {
 	wait   time.Duration
 	try    bool
 	taken  int
+	most   int // waiters
 	grace  time.Duration
 
 	waits   chan struct{}         // receives a value when it is in line
@@ -128,6 +131,7 @@ func (r *run) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.ttl, "ttl", 30*time.Second, "how long the lock outlives a crash")
 	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long (default: wait for as long as it takes)")
 	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
+	flags.IntVar(&r.most, "max-waiters", 0, "give up at once if `N` others wait already (default: no bound)")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exitTaken, "exit code `N` if the lock is taken")
 	flags.DurationVar(&r.grace, "grace", 0,
 		"what the command has between TERM and KILL when the lease is lost (default: a sixth of --ttl, at most 5s)")
@@ -160,6 +164,12 @@ func (r *run) check(changed func(flag string) bool) error {
 		return usagef("--try gives up at once, --wait D gives up after D", "--wait must not be negative, nor go with --try")
 	}
 	r.try = r.try || changed("wait") && r.wait == 0
+	if changed("max-waiters") && (r.most < 1 || r.most > maxWaiters) {
+		return usagef("--try gives up at once if the lock is taken", "--max-waiters is %d: it must be between 1 and %d", r.most, maxWaiters)
+	}
+	if r.try && changed("max-waiters") {
+		return usagef("", "--try never waits, so it does not go with --max-waiters")
+	}
 	if r.taken < 0 || r.taken > 255 {
 		return usagef("", "--taken-exit-code is %d: it must be between 0 and 255", r.taken)
 	}
@@ -181,7 +191,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.app.talkInBackground()
 	client, err := r.app.open(ctx, redlatch.Options{
-		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait},
+		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait, MaxWaiters: r.most},
 		RequestTimeout: min(r.ttl, 3*time.Second),
 		Program:        "redlatch " + r.verb + " " + filepath.Base(path),
 		Hook:           r.hear,
@@ -295,6 +305,8 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 	case e != nil:
 	case r.target.once:
 		f.err, f.hint = fmt.Errorf("%q is skipped: %s", r.name, summary(info)), ""
+	case errors.Is(err, redlatch.ErrLineFull):
+		f.err = fmt.Errorf("%q is taken, and --max-waiters %d allows no more in line: %s", r.name, r.most, summary(info))
 	case r.try:
 		f.err = fmt.Errorf("%q is taken: %s", r.name, summary(info))
 	default:
