@@ -43,6 +43,7 @@ gives up the place in line.
 
 The lease is extended for as long as the command runs. If it is lost, or cannot be extended until no more than --grace is left
 of it, the whole group gets TERM, and KILL before the lease ends. If redlatch itself is killed, the group is killed with it.
+With --max-hold the lease is not extended beyond that age, and so the same happens to a command that hangs.
 What left the group, as a daemon does, is not reached; and what the command leaves in the background when it ends runs on
 without the lock.
 
@@ -79,17 +80,18 @@ const (
 
 // run is one `redlatch run`.
 type run struct {
-	app    *app
-	verb   string // "run" or "elect"
-	target target
-	name   string
-	argv   []string
-	ttl    time.Duration
-	wait   time.Duration
-	try    bool
-	taken  int
-	most   int // waiters
-	grace  time.Duration
+	app     *app
+	verb    string // "run" or "elect"
+	target  target
+	name    string
+	argv    []string
+	ttl     time.Duration
+	wait    time.Duration
+	try     bool
+	taken   int
+	most    int           // waiters
+	longest time.Duration // that the lock is held
+	grace   time.Duration
 
 	waits   chan struct{}         // receives a value when it is in line
 	trouble atomic.Pointer[error] // why the last extend failed
@@ -132,6 +134,8 @@ func (r *run) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long (default: wait for as long as it takes)")
 	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
 	flags.IntVar(&r.most, "max-waiters", 0, "give up at once if `N` others wait already (default: no bound)")
+	flags.DurationVar(&r.longest, "max-hold", 0,
+		"stop the command when it has held the lock for so long, at most --ttl later (default: no bound)")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exitTaken, "exit code `N` if the lock is taken")
 	flags.DurationVar(&r.grace, "grace", 0,
 		"what the command has between TERM and KILL when the lease is lost (default: a sixth of --ttl, at most 5s)")
@@ -170,6 +174,9 @@ func (r *run) check(changed func(flag string) bool) error {
 	if r.try && changed("max-waiters") {
 		return usagef("", "--try never waits, so it does not go with --max-waiters")
 	}
+	if changed("max-hold") && r.longest <= 0 {
+		return usagef("", "--max-hold is %v: it must be more than 0", r.longest)
+	}
 	if r.taken < 0 || r.taken > 255 {
 		return usagef("", "--taken-exit-code is %d: it must be between 0 and 255", r.taken)
 	}
@@ -191,7 +198,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.app.talkInBackground()
 	client, err := r.app.open(ctx, redlatch.Options{
-		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait, MaxWaiters: r.most},
+		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait, MaxWaiters: r.most, MaxHold: r.longest},
 		RequestTimeout: min(r.ttl, 3*time.Second),
 		Program:        "redlatch " + r.verb + " " + filepath.Base(path),
 		Hook:           r.hear,
@@ -342,7 +349,10 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 		return cannotRun(r.argv[0], err)
 	}
 	r.app.emit(event{Event: "start", Name: r.name, PID: c.PID(), Command: r.argv})
-	k := keeper{app: r.app, name: r.name, lease: lease, child: c, signals: signals, grace: r.grace, margin: margin(r.ttl), trouble: r.lastTrouble}
+	k := keeper{
+		app: r.app, name: r.name, lease: lease, child: c, signals: signals, grace: r.grace, margin: margin(r.ttl),
+		trouble: r.lastTrouble, longest: r.longest, began: time.Now(),
+	}
 	status, cause := k.keep()
 	c.Close()
 	if c.Overdue() {
