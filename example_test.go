@@ -216,6 +216,27 @@ func ExampleLockOptions_maxWaiters() {
 	// Output: 200 OK
 }
 
+func ExampleLockOptions_minHold() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	// At most five calls to a partner begin within a minute, over the whole fleet.
+	calls := client.Semaphore("partner", 5).With(redlatch.LockOptions{MinHold: time.Minute})
+	for range 5 {
+		err := calls.Do(ctx, 1, func(context.Context, *redlatch.Lease) error { return nil }) // which takes a moment
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	_, err = calls.TryAcquire(ctx, 1)
+	fmt.Println("one more:", errors.Is(err, redlatch.ErrExhausted))
+	// Output: one more: true
+}
+
 func ExampleOptions() {
 	_, err := redlatch.Open(context.Background(), url, redlatch.Options{Prefix: "a{b", Program: "billing"})
 	fmt.Println(errors.Is(err, redlatch.ErrInvalid))

@@ -91,6 +91,10 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if l.invalid != nil {
 		return nil, l.invalid
 	}
+	if l.options.MinHold > 0 && !l.kind.Shuts() {
+		return nil, invalid("LockOptions.MinHold of the %s %q: %w: give it None; a job has its window, and a slot its quarantine",
+			l.kind.Name, l.name, errors.ErrUnsupported)
+	}
 	if err := l.client.enter(); err != nil {
 		return nil, l.failed("acquire", err)
 	}

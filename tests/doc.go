@@ -47,6 +47,7 @@
 //	losses              each request of each operation meets each mishap, by enumeration
 //	lostreply           a reply is lost: locks held by no caller, or counted twice
 //	maxwaiters          a line longer than it may be; a place refused to a waiter that had it
+//	minhold             a lock that opens too early, or is asked for too often
 //	multi               several names: deadlock, one of them taken or lost
 //	mutants             tests that notice nothing: known breaks of the code
 //	job                 a job that runs twice in its window, or not at all

@@ -26,6 +26,38 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"releases that leave together and open what they should shut", "internal/script/bundle.go",
+		" && len(call.Args) <= b.ticket+2", "", "TestManyReleasesLeaveTheirNamesShut",
+	},
+	{
+		"lease that is passed on before its minimal hold is over", "handoff.go",
+		" && l.options.MinHold == 0", "", "TestEveryKindOpensInTime",
+	},
+	{
+		"name that is given back and shut", "multimutex.go",
+		"		l.unused = true\n", "		_ = l\n", "TestGivenBackIsNotShut",
+	},
+	{
+		"waiter that is not told when what is shut will open", "internal/script/lua/release.lua",
+		"grant('', gone or ms > 0)", "grant('', gone)", "TestEveryKindOpensInTime",
+	},
+	{
+		"release in the background that opens what it should shut", "lease.go",
+		"l.releasing(l.ticket, result), after", "l.latch.undoing(l.owner, l.ticket), after", "TestEveryKindLostReleasesLeaveItShut",
+	},
+	{
+		"leader that resigned and seems to lead", "election.go",
+		" || info.Holders[0].Resting", "", "TestOfficeThatIsShut",
+	},
+	{
+		"force that cannot open what is shut", "internal/script/lua/force.lua",
+		" and not open(ARGV[2])", "", "TestEveryKindReleasedTooEarly",
+	},
+	{
+		"state that outlives the last place that was shut", "internal/script/lua/holds.lua",
+		"redis.call('PEXPIRE', key, last)", "redis.call('PTTL', key)", "TestSemaphoreBoundsHowOften",
+	},
+	{
 		"resend that is refused the place which its request took", "internal/script/lua/acquire.lua",
 		" and not redis.call('ZSCORE', QUEUE, ticket)", "", "TestLostReplyToTheLastPlace",
 	},
@@ -39,7 +71,7 @@ var mutants = []mutant{
 	},
 	{
 		"goroutines that share a place in a bounded line", "handoff.go",
-		"		l.options.MaxWaiters == 0\n", "		true\n", "TestEveryKindFullLine",
+		"		l.options.MaxWaiters == 0 && ", "		", "TestEveryKindFullLine",
 	},
 	{
 		"newcomer that is refused and undoes nothing all the same", "latch.go",
@@ -427,7 +459,7 @@ var mutants = []mutant{
 	},
 	{
 		"release that lets nobody in", "internal/script/lua/release.lua",
-		"if left or gone then grant('', gone) end", "", "TestFirstComeFirstServed",
+		"if left or gone then grant('', gone or ms > 0) end", "", "TestFirstComeFirstServed",
 	},
 	{
 		"waiters that give up and stay in line", "internal/script/lua/release.lua",

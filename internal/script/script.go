@@ -101,6 +101,12 @@ func (k *Kind) Release(set keys.Set, owner, ticket, result string, fenceTTL time
 	return conn.Call{Script: k.release, Keys: k.keys(set), Args: []string{seconds(fenceTTL), owner, ticket, result}}
 }
 
+// AtLeast returns that release for a lease with this token which leaves the latch shut until it was held for so long.
+func AtLeast(release conn.Call, token int64, hold time.Duration) conn.Call {
+	release.Args = append(release.Args, strconv.FormatInt(token, 10), millis(hold))
+	return release
+}
+
 // Inside reads whether the owner was inside.
 func Inside(r conn.Reply) bool { return r.Int > 0 }
 

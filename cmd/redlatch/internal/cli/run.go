@@ -69,9 +69,10 @@ const runExamples = `  redlatch run nightly -- ./backup.sh
   redlatch run --once --window 30m report -- ./report.sh            started every hour on every host, run on one
   redlatch run --slot-pool 1024 ids -- sh -c 'exec ./ids --worker "$REDLATCH_SLOT"'
   redlatch run --permits 1/4 render -- ./render.sh                   four at a time
-  redlatch run --ttl 10s --grace 3s billing -- sh -c 'exec ./billing --fence "$REDLATCH_TOKEN"'`
+  redlatch run --ttl 10s --grace 3s billing -- sh -c 'exec ./billing --fence "$REDLATCH_TOKEN"'
+  redlatch run --min-hold 1m poll -- ./poll.sh                       begins once a minute at most, over all hosts`
 
-// The bounds of --ttl and --max-waiters, which are those of the library.
+// The bounds of --ttl, --min-hold and --max-waiters, which are those of the library.
 const (
 	minTTL     = 100 * time.Millisecond
 	maxTTL     = 24 * time.Hour
@@ -91,6 +92,7 @@ type run struct {
 	taken   int
 	most    int           // waiters
 	longest time.Duration // that the lock is held
+	least   time.Duration // that the lock is closed
 	grace   time.Duration
 
 	waits   chan struct{}         // receives a value when it is in line
@@ -136,6 +138,8 @@ func (r *run) flags(flags *pflag.FlagSet) {
 	flags.IntVar(&r.most, "max-waiters", 0, "give up at once if `N` others wait already (default: no bound)")
 	flags.DurationVar(&r.longest, "max-hold", 0,
 		"stop the command when it has held the lock for so long, at most --ttl later (default: no bound)")
+	flags.DurationVar(&r.least, "min-hold", 0,
+		"keep the lock closed until so long after it was acquired, if the command ends earlier (default: open it at once)")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exitTaken, "exit code `N` if the lock is taken")
 	flags.DurationVar(&r.grace, "grace", 0,
 		"what the command has between TERM and KILL when the lease is lost (default: a sixth of --ttl, at most 5s)")
@@ -177,6 +181,9 @@ func (r *run) check(changed func(flag string) bool) error {
 	if changed("max-hold") && r.longest <= 0 {
 		return usagef("", "--max-hold is %v: it must be more than 0", r.longest)
 	}
+	if changed("min-hold") && (r.least < time.Millisecond || r.least > maxTTL) {
+		return usagef("", "--min-hold is %v: it must be between 1ms and %v", r.least, maxTTL)
+	}
 	if r.taken < 0 || r.taken > 255 {
 		return usagef("", "--taken-exit-code is %d: it must be between 0 and 255", r.taken)
 	}
@@ -198,7 +205,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	r.app.talkInBackground()
 	client, err := r.app.open(ctx, redlatch.Options{
-		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait, MaxWaiters: r.most, MaxHold: r.longest},
+		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait, MaxWaiters: r.most, MaxHold: r.longest, MinHold: r.least},
 		RequestTimeout: min(r.ttl, 3*time.Second),
 		Program:        "redlatch " + r.verb + " " + filepath.Base(path),
 		Hook:           r.hear,
