@@ -79,9 +79,9 @@
 //
 // Errors name the lock and the server. Ask them with errors.Is for [ErrTaken], [ErrExhausted],
 // [ErrLineFull], [ErrDeadlock], [ErrNotHeld], [ErrUnreachable], [ErrNotReplicated], [ErrWrongKind],
-// [ErrInvalid] and [ErrClosed], and with errors.As for a [*LostError] or a [*KindError]. A request without an
-// answer is never taken for a no: the error is ErrUnreachable, and what the request may have left
-// behind is cleaned up.
+// [ErrInvalid] and [ErrClosed], and with errors.As for a [*LostError] or a [*KindError]. A request
+// without an answer is never taken for a no: the error is ErrUnreachable, and what the request may
+// have left behind is cleaned up.
 //
 // # Other uses
 //

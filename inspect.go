@@ -33,7 +33,7 @@ type Party struct {
 	Detail    string        // by kind: r or w, the number of permits, the slot, the value of a leader, the owner that entered again
 	Token     int64         // a holder's fencing token; for goroutines that pass a mutex on, the last one that their process took
 	Remaining time.Duration // a holder's lease; negative if it never expires
-	Resting   bool          // it is gone, but its place is kept free until Remaining has passed: a slot, the window of a job, or what is left of LockOptions.MinHold
+	Resting   bool          // it is gone, but its place is kept free for Remaining: a slot, the window of a job, or a MinHold
 	Since     time.Time     // by the server's clock: the acquisition, or the arrival in line
 	Foreign   bool          // not an owner of redlatch's: another library, or a SET by hand
 	Client    string        // id of the client; "" for a foreign holder

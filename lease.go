@@ -182,8 +182,9 @@ func (l *Lease) Extend(ctx context.Context) error {
 	return l.land(script.Done(answer.Reply), answer.sent, left, err)
 }
 
-// Release gives the lock up and lets in the waiter that is next in line, but not before LockOptions.MinHold has passed. The lease's context is done before the request is sent, so finish the
-// work first. Release is bounded by Options.RequestTimeout, after an Extend of the program's that is under way; ctx being done does not stop
+// Release gives the lock up and lets in the waiter that is next in line, but not before
+// LockOptions.MinHold has passed. The lease's context is done before the request is sent, so finish
+// the work first. Release is bounded by Options.RequestTimeout, after an Extend of the program's that is under way; ctx being done does not stop
 // it, since a lock that stays behind helps nobody.
 //
 // It returns nil if the lease was released, also by an earlier call, and the [*LostError] if the lease had been lost: the work may then
