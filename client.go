@@ -190,7 +190,7 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	if c == nil {
 		return nil, invalid("the connection is nil")
 	}
-	if err := o.Lock.checkReplicas(c); err != nil {
+	if err := o.Lock.checkFor(c); err != nil {
 		return nil, err
 	}
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}

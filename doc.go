@@ -65,7 +65,8 @@
 //
 // Goroutines of one client that wait for the same [Mutex] stand in that line as one, and pass the
 // mutex on among themselves, each with a token of its own, before it goes on to the next process.
-// [LockOptions].StrictOrder turns that off.
+// [LockOptions].StrictOrder turns that off. [LockOptions].MaxWaiters bounds the line: a caller that
+// would stand behind so many is refused at once.
 //
 // # What is not promised
 //
@@ -80,10 +81,10 @@
 // # Errors
 //
 // Errors name the lock and the server. Ask them with errors.Is for [ErrTaken], [ErrExhausted],
-// [ErrDeadlock], [ErrNotHeld], [ErrUnreachable], [ErrNotReplicated], [ErrWrongKind], [ErrInvalid]
-// and [ErrClosed], and with errors.As for a [*LostError] or a [*KindError]. A request without an
-// answer is never taken for a no: the error is ErrUnreachable, and what the request may have left
-// behind is cleaned up.
+// [ErrLineFull], [ErrDeadlock], [ErrNotHeld], [ErrUnreachable], [ErrNotReplicated], [ErrWrongKind],
+// [ErrInvalid] and [ErrClosed], and with errors.As for a [*LostError] or a [*KindError]. A request
+// without an answer is never taken for a no: the error is ErrUnreachable, and what the request may
+// have left behind is cleaned up.
 //
 // # Other uses
 //

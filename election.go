@@ -106,7 +106,7 @@ func (e *Election) Leader(ctx context.Context) (Party, error) {
 	case info.Kind != "" && l.kind.Name != e.latch.kind.Name:
 		redisType, _ := info.unknown()
 		return Party{}, &KindError{Name: e.Name(), Key: info.Key, Want: e.latch.kind.Name, Got: cmp.Or(redisType, info.Kind)}
-	case len(info.Holders) == 0:
+	case len(info.Holders) == 0 || info.Holders[0].Resting:
 		return Party{}, e.latch.failed("find the leader of", fmt.Errorf("%w: there is none", ErrNotHeld))
 	}
 	return info.Holders[0], nil

@@ -13,6 +13,10 @@ var (
 	// matches that of the context.
 	ErrTaken = errors.New("taken")
 
+	// ErrLineFull says that the lock is taken, and that as many wait for it already as
+	// LockOptions.MaxWaiters allows. It matches [ErrTaken], too.
+	ErrLineFull = fmt.Errorf("%w, and its line is full", ErrTaken)
+
 	// ErrExhausted says that every slot of a [SlotPool] or too many permits of a [Semaphore] are taken. It matches [ErrTaken], too.
 	ErrExhausted = fmt.Errorf("exhausted: %w", ErrTaken)
 

@@ -221,6 +221,46 @@ func ExampleLockOptions() {
 	// Output: 10s
 }
 
+func ExampleLockOptions_maxWaiters() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	search := client.Mutex("search").With(redlatch.LockOptions{MaxWaiters: 10})
+	err = search.Do(ctx, func(context.Context, *redlatch.Lease) error {
+		fmt.Println("200 OK")
+		return nil
+	})
+	if errors.Is(err, redlatch.ErrLineFull) {
+		fmt.Println("503 Service Unavailable: ten callers wait already")
+	}
+	// Output: 200 OK
+}
+
+func ExampleLockOptions_minHold() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	// At most five calls to a partner begin within a minute, over the whole fleet.
+	calls := client.Semaphore("partner", 5).With(redlatch.LockOptions{MinHold: time.Minute})
+	for range 5 {
+		err := calls.Do(ctx, 1, func(context.Context, *redlatch.Lease) error { return nil }) // which takes a moment
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	_, err = calls.TryAcquire(ctx, 1)
+	fmt.Println("one more:", errors.Is(err, redlatch.ErrExhausted))
+	// Output: one more: true
+}
+
 func ExampleOptions() {
 	_, err := redlatch.Open(context.Background(), url, redlatch.Options{Prefix: "a{b", Program: "billing"})
 	fmt.Println(errors.Is(err, redlatch.ErrInvalid))

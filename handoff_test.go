@@ -64,10 +64,10 @@ func TestFitToPass(t *testing.T) {
 
 // TestTermsTellLeasesApart: a goroutine must not take over a lease that differs from its own in any
 // option, also in one that is added some day. How long it waited makes no difference, and where
-// StrictOrder is set no lease is taken over.
+// StrictOrder, MaxWaiters or MinHold is set no lease is taken over.
 func TestTermsTellLeasesApart(t *testing.T) {
 	t.Parallel()
-	same := map[string]bool{"MaxWait": true, "StrictOrder": true}
+	same := map[string]bool{"MaxWait": true, "MaxWaiters": true, "MinHold": true, "StrictOrder": true}
 	all := reflect.TypeFor[LockOptions]()
 	for i := range all.NumField() {
 		var o LockOptions

@@ -33,7 +33,7 @@ type Party struct {
 	Detail    string        // by kind: r or w, the number of permits, the slot, the value of a leader, the owner that entered again
 	Token     int64         // a holder's fencing token; for goroutines that pass a mutex on, the last one that their process took
 	Remaining time.Duration // a holder's lease; negative if it never expires
-	Resting   bool          // it is gone, but its place is kept free until Remaining has passed: a slot, or the window of a job
+	Resting   bool          // it is gone, but its place is kept free for Remaining: a slot, the window of a job, or a MinHold
 	Since     time.Time     // by the server's clock: the acquisition, or the arrival in line
 	Foreign   bool          // not an owner of redlatch's: another library, or a SET by hand
 	Client    string        // id of the client; "" for a foreign holder
@@ -185,7 +185,8 @@ func (c *Client) nameOf(key string) (string, bool) {
 // ForceRelease takes a lock away from owner, which may also be the [Party] detail of several entries, or from everybody inside if owner
 // is "", and lets in whoever is next in line. An old holder is told at once if it is of this client, or if its client has waited in line for
 // something before, and so listens for grants; otherwise it finds out at its next extend, after a third of its TTL at most, or with Renew off at its deadline. Its
-// writes are refused where its token is checked. A window of a [Job] that is over but for its time is opened. It returns the lock as it was
+// writes are refused where its token is checked. A window of a [Job] that is over but for its time is opened, and so is
+// a lock that is closed by LockOptions.MinHold alone. It returns the lock as it was
 // before.
 //
 // The error matches [ErrNotHeld] if nobody, or not that owner, holds it; then nothing was changed. It is a [*KindError] if the key holds

@@ -54,7 +54,7 @@ func (l latch) with(o LockOptions) latch {
 		l.invalid = err
 	}
 	if l.invalid == nil {
-		l.invalid = l.options.checkReplicas(l.client.conn)
+		l.invalid = l.options.checkFor(l.client.conn)
 	}
 	return l
 }
@@ -75,6 +75,7 @@ type attempt struct {
 	waiting  bool          // the hook has been told so
 	group    *handoffGroup // for which it acquires the latch; nil if none
 	arrival  int64         // the place in line that it takes, or gave up; 0 for a new one
+	placed   bool          // it has had a place in line
 }
 
 // asking is the latch with another argument for the kind.
@@ -93,6 +94,10 @@ func (l *latch) same(o *latch) bool {
 func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if l.invalid != nil {
 		return nil, l.invalid
+	}
+	if l.options.MinHold > 0 && !l.kind.Shuts() {
+		return nil, invalid("LockOptions.MinHold of the %s %q: %w: give it None; a job has its window, and a slot its quarantine",
+			l.kind.Name, l.name, errors.ErrUnsupported)
 	}
 	return l.attempt(ctx, wait).acquire()
 }
@@ -192,7 +197,7 @@ func (a *attempt) tooLate(err error) error {
 
 // try acquires without waiting.
 func (a *attempt) try(ctx context.Context) (*Lease, error) {
-	standing, answer, err := a.client.request(ctx, a.latch, a.owner, "", "", 0)
+	standing, answer, err := a.client.request(ctx, a.latch, a.owner, "", "", 0, 0)
 	if err == nil {
 		a.heard(standing.Inside)
 	}
@@ -213,12 +218,21 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	c := a.client
 	// Before the request, not after its reply: the grant may overtake that.
 	ticket, address := c.ticket(a.latch, a.owner)
+	most := a.options.MaxWaiters
+	if a.placed { // it is not refused what it had
+		most = 0
+	}
 	w := c.waiters.add(a.latch, a.owner, ticket, address, c.now())
-	standing, answer, err := c.request(ctx, a.latch, a.owner, ticket, address, a.arrival)
-	if err != nil {
+	standing, answer, err := c.request(ctx, a.latch, a.owner, ticket, address, a.arrival, most)
+	switch {
+	case errors.Is(err, ErrLineFull) && !answer.resent: // nothing of it is in Redis, or on its way there
+		c.waiters.fail(w, err)
+		return nil, err
+	case err != nil:
 		a.arrival = cmp.Or(c.waiters.cancel(w), a.arrival)
 		return nil, a.asTaken(ctx, err)
 	}
+	a.placed = a.placed || !standing.Inside
 	a.heard(standing.Inside)
 	if c.waiters.applyPlace(w, standing, answer) {
 		a.waitsAs(w)
@@ -258,12 +272,14 @@ func (l *latch) taken() error {
 	return ErrTaken
 }
 
-// request runs acquire.lua.
-func (c *Client) request(ctx context.Context, l *latch, owner, ticket, address string, arrival int64) (script.Standing, answer, error) {
+// request runs acquire.lua. With a ticket it is refused if so many wait; 0 for no bound.
+func (c *Client) request(
+	ctx context.Context, l *latch, owner, ticket, address string, arrival int64, most int,
+) (script.Standing, answer, error) {
 	c.presence.Announce()
 	answer, err := c.ask(ctx, "acquire", l, l.kind.Acquire(l.keys, script.Request{
 		Owner: owner, TTL: l.options.TTL, Arg: l.arg, FenceTTL: c.options.FenceTTL,
-		Ticket: ticket, Address: address, Horizon: c.horizon(), Arrival: arrival,
+		Ticket: ticket, Address: address, Horizon: c.horizon(), Arrival: arrival, Most: most,
 	}))
 	if err != nil {
 		return script.Standing{}, answer, err

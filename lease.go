@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/clock"
 	"github.com/redlatch/redlatch/internal/retry"
 	"github.com/redlatch/redlatch/internal/schedule"
@@ -38,6 +39,7 @@ type Lease struct {
 	forced   bool          // its client was told that it was taken by force
 	unsure   bool          // a release got no answer, and may have taken place
 	resent   bool          // see grant
+	unused   bool          // it is given back before the program had it; set before its release begins
 	ticket   string        // if it is resent
 	anchor   clock.Reading // before the last confirmed request was sent
 	ttl      time.Duration // that Redis set then, at least
@@ -181,8 +183,9 @@ func (l *Lease) Extend(ctx context.Context) error {
 	return l.land(script.Done(answer.Reply), answer.sent, left, err)
 }
 
-// Release gives the lock up and lets in whoever is next in line. The lease's context is done before the request is sent, so finish the
-// work first. Release is bounded by Options.RequestTimeout, after an Extend of the program's that is under way; ctx being done does not stop
+// Release gives the lock up and lets in the waiter that is next in line, but not before
+// LockOptions.MinHold has passed. The lease's context is done before the request is sent, so finish
+// the work first. Release is bounded by Options.RequestTimeout, after an Extend of the program's that is under way; ctx being done does not stop
 // it, since a lock that stays behind helps nobody.
 //
 // It returns nil if the lease was released, also by an earlier call, or is not this process's any more after [Lease.Detach]; and the [*LostError] if the lease had been lost: the work may then
@@ -207,7 +210,7 @@ func (l *Lease) release(ctx context.Context, result string) error {
 		return nil
 	}
 	c := l.latch.client
-	answer, err := c.ask(ctx, "release", l.latch, l.latch.kind.Release(l.latch.keys, l.owner, "", result, c.options.FenceTTL))
+	answer, err := c.ask(ctx, "release", l.latch, l.releasing("", result))
 	inside := script.Inside(answer.Reply)
 
 	l.mu.Lock()
@@ -235,6 +238,17 @@ func (l *Lease) release(ctx context.Context, result string) error {
 	return err
 }
 
+// releasing returns the request that releases the lease. By MinHold it says how long the lock stays
+// closed, unless the lease is given back unused.
+func (l *Lease) releasing(ticket, result string) conn.Call {
+	k := l.latch
+	call := k.kind.Release(k.keys, l.owner, ticket, result, k.client.options.FenceTTL)
+	if k.options.MinHold > 0 && !l.unused {
+		call = script.AtLeast(call, l.token, k.options.MinHold)
+	}
+	return call
+}
+
 // undoLocked releases the lease in the background after that time: its release got no answer, or a request that got none may bring it back.
 // It is tempting to release it as an acquisition that never began. A run of a [Job] would then not have taken place, and a second one
 // could begin in the same window. The caller holds l.mu.
@@ -249,7 +263,7 @@ func (l *Lease) undoLocked(after time.Duration) {
 		until = max(until, lineLingers)
 	}
 	for node := range c.nodes() {
-		c.cleanup.Add(node, l.latch.kind.Release(l.latch.keys, l.owner, l.ticket, result, c.options.FenceTTL), after, until)
+		c.cleanup.Add(node, l.releasing(l.ticket, result), after, until)
 	}
 }
 

@@ -182,9 +182,19 @@ func fresh(ctx context.Context, leases []*Lease) error {
 	return nil
 }
 
-// giveBack releases these leases, the last one first. If the hook panics at one, it releases the
+// giveBack releases leases that the program never had, so their MinHold keeps no name closed.
+func giveBack(ctx context.Context, leases []*Lease) error {
+	for _, l := range leases {
+		l.mu.Lock()
+		l.unused = true
+		l.mu.Unlock()
+	}
+	return releaseAll(ctx, leases)
+}
+
+// releaseAll releases these leases, the last one first. If the hook panics at one, it releases the
 // others all the same.
-func giveBack(ctx context.Context, leases []*Lease) (err error) {
+func releaseAll(ctx context.Context, leases []*Lease) (err error) {
 	for _, l := range leases {
 		defer func() { err = join(err, l.Release(ctx)) }()
 	}
@@ -386,5 +396,5 @@ func (l *MultiLease) Leases() []*Lease { return slices.Clone(l.leases) }
 // of the names for which it failed; the other names are released all the same.
 func (l *MultiLease) Release(ctx context.Context) error {
 	l.cancel(nil)
-	return giveBack(ctx, l.leases)
+	return releaseAll(ctx, l.leases)
 }

@@ -34,6 +34,7 @@ func (m *Mutex) Name() string { return m.latch.name }
 // the background. The error matches
 //
 //   - [ErrTaken] and the error of the context, if the wait was cut short;
+//   - [ErrLineFull] and [ErrTaken], at once, if LockOptions.MaxWaiters wait already;
 //   - [ErrUnreachable] if Redis gave no answer in time, also if the deadline of ctx passed first;
 //   - [ErrDeadlock], at once, if ctx is the context of a lease on this very mutex;
 //   - [ErrWrongKind], [ErrInvalid] or [ErrClosed].

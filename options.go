@@ -19,6 +19,7 @@ const (
 	maxTTL     = 24 * time.Hour
 	minRequest = 10 * time.Millisecond
 	maxText    = 256 // bytes of an owner, an instance or a candidate's value
+	maxWaiters = 1000
 )
 
 // Options configure a [Client]. The zero value is right for most programs.
@@ -100,6 +101,22 @@ type LockOptions struct {
 	// Default no bound.
 	MaxHold time.Duration
 
+	// MinHold is how long the lock stays closed at least, from its acquisition on and by the server's
+	// clock: a holder that releases it earlier lets no other in before. So a lock bounds how often
+	// something begins: once in that time, or n times with a permit each of a semaphore of n.
+	// 1ms to 24h. Default none. Not on a quorum, nor for a [SlotPool] or a [Job].
+	//
+	//   - Only a release keeps the lock closed. If the holder crashes or its lease is lost, the lock
+	//     opens when the lease ends, TTL after the last extend at most. That may be before MinHold
+	//     has passed.
+	//   - [Client.ForceRelease] opens the lock at once.
+	//   - A [ReentrantMutex] counts from its first entry. Once the last entry is released, the owner
+	//     of the entries waits, too.
+	//   - The MinHold of a reader keeps writers out of a [RWMutex], that of a writer also readers.
+	//   - A [MultiMutex] that does not get all of its names leaves none of them closed.
+	//   - Each goroutine has its own place in line, as with StrictOrder.
+	MinHold time.Duration
+
 	// Replicas is how many replicas must have acknowledged an acquisition (WAIT) before Lock returns it; if fewer do within a third of
 	// Options.RequestTimeout, it is given back and the error matches [ErrNotReplicated]. It costs another round trip. It makes the loss of
 	// a lock in a failover less likely, and does not exclude it: the replica that is promoted may be another. Default 0.
@@ -108,6 +125,20 @@ type LockOptions struct {
 	// MaxWait bounds the time that Lock waits in line. Lock's context bounds it too, but is also the parent of the lease's context; so to
 	// bound the wait and not the work, use MaxWait. Default no bound.
 	MaxWait time.Duration
+
+	// MaxWaiters bounds the line. If so many waiters are in line already, an acquisition that would
+	// have to wait is refused at once, with an error that matches [ErrLineFull]. Redis decides it, so
+	// two callers never get the last place both. 1 to 1000. Default no bound. Not on a quorum.
+	//
+	//   - All waiters in line for the name count, of all processes and whatever their own bound is.
+	//     Waiters of a client that is dead do not count.
+	//   - Each goroutine has its own place in line, as with StrictOrder. Goroutines without a bound
+	//     that share a place in their process count as one.
+	//   - A waiter that gives up counts until Redis has been told, in the background.
+	//   - A waiter that has a place is not refused any more: if Redis loses the line, it is restored
+	//     in the old order, whatever the bound.
+	//   - A try never waits, and is not refused for that reason.
+	MaxWaiters int
 
 	// StrictOrder has every goroutine that waits for a [Mutex] take its own turn in the line of all processes. By default those of one
 	// [Client] stand there as one, and when it is their turn, each that was waiting then has the mutex, 128 at most, before it goes on to
@@ -152,8 +183,10 @@ func (o LockOptions) over(base LockOptions) LockOptions {
 		TTL:         cmp.Or(o.TTL, base.TTL),
 		Renew:       cmp.Or(o.Renew, base.Renew),
 		MaxHold:     unlessNone(o.MaxHold, base.MaxHold),
+		MinHold:     unlessNone(o.MinHold, base.MinHold),
 		Replicas:    unlessNone(o.Replicas, base.Replicas),
 		MaxWait:     unlessNone(o.MaxWait, base.MaxWait),
+		MaxWaiters:  unlessNone(o.MaxWaiters, base.MaxWaiters),
 		StrictOrder: cmp.Or(o.StrictOrder, base.StrictOrder),
 	}
 }
@@ -170,8 +203,8 @@ func unlessNone[T time.Duration | int](v, base T) T {
 }
 
 // leaseTerms are the options by which a lease is held. A goroutine can take over a lease whose terms
-// are those of its own. How long it waited is no term, and StrictOrder is set for none that take
-// leases over.
+// are those of its own. How long it waited is no term, and StrictOrder, MaxWaiters and MinHold are set
+// for none that take leases over.
 type leaseTerms struct {
 	ttl, maxHold time.Duration
 	replicas     int
@@ -192,8 +225,14 @@ func (o LockOptions) check() error {
 			return invalid("LockOptions.%s is %v: give None for no bound, or TryLock to not wait", option, d)
 		}
 	}
+	if o.MinHold != 0 && (o.MinHold < time.Millisecond || o.MinHold > maxTTL) {
+		return invalid("LockOptions.MinHold is %v: it must be between 1ms and %v, or None", o.MinHold, maxTTL)
+	}
 	if o.Replicas < 0 {
 		return invalid("LockOptions.Replicas is %d: give None to not wait for replicas", o.Replicas)
+	}
+	if o.MaxWaiters < 0 || o.MaxWaiters > maxWaiters {
+		return invalid("LockOptions.MaxWaiters is %d: give 1 to %d, None for no bound, or TryLock to not wait", o.MaxWaiters, maxWaiters)
 	}
 	for option, s := range map[string]Switch{"Renew": o.Renew, "StrictOrder": o.StrictOrder} {
 		if s != On && s != Off {
@@ -203,16 +242,20 @@ func (o LockOptions) check() error {
 	return nil
 }
 
-// checkReplicas returns an error if a connection cannot wait for replicas, and is asked to.
-func (o LockOptions) checkReplicas(c conn.Conn) error {
-	if o.Replicas == 0 {
-		return nil
-	}
-	if _, ok := c.(*quorum.Conn); ok {
+// checkFor returns an error if these options ask for what a connection cannot do.
+func (o LockOptions) checkFor(c conn.Conn) error {
+	_, several := c.(*quorum.Conn)
+	_, replicated := c.(conn.Replicated)
+	switch {
+	case several && o.Replicas > 0:
 		return invalid("LockOptions.Replicas on a quorum: %w: its nodes are independent servers, and a majority of them is asked",
 			errors.ErrUnsupported)
-	}
-	if _, ok := c.(conn.Replicated); !ok {
+	case several && o.MaxWaiters > 0:
+		return invalid("LockOptions.MaxWaiters on a quorum: %w: each node has a line of its own, and no majority can count all waiters",
+			errors.ErrUnsupported)
+	case several && o.MinHold > 0:
+		return invalid("LockOptions.MinHold on a quorum: %w: its tokens are counted, and tell no time", errors.ErrUnsupported)
+	case !replicated && o.Replicas > 0:
 		return invalid("LockOptions.Replicas over %T: %w: it does not implement conn.Replicated", c, errors.ErrUnsupported)
 	}
 	return nil

@@ -36,6 +36,10 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"24h":                 {Lock: redlatch.LockOptions{TTL: 25 * time.Hour}},
 		"LockOptions.MaxWait": {Lock: redlatch.LockOptions{MaxWait: -2}},
 		"LockOptions.MaxHold": {Lock: redlatch.LockOptions{MaxHold: -2}},
+		"MinHold is -2":       {Lock: redlatch.LockOptions{MinHold: -2}},
+		"MinHold is 24h0m1s":  {Lock: redlatch.LockOptions{MinHold: 24*time.Hour + time.Second}},
+		"MaxWaiters is -2":    {Lock: redlatch.LockOptions{MaxWaiters: -2}},
+		"MaxWaiters is 1001":  {Lock: redlatch.LockOptions{MaxWaiters: 1001}},
 		"Heartbeat":           {Heartbeat: time.Nanosecond},
 		"RequestTimeout":      {RequestTimeout: -1},
 		"FenceTTL":            {FenceTTL: time.Second},
@@ -51,7 +55,8 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 func TestOptionsAreSwitchedOff(t *testing.T) {
 	t.Parallel()
 	everything := redlatch.LockOptions{
-		TTL: time.Second, Renew: redlatch.Off, MaxHold: time.Hour, Replicas: 1, MaxWait: time.Minute, StrictOrder: redlatch.On,
+		TTL: time.Second, Renew: redlatch.Off, MaxHold: time.Hour, Replicas: 1, MaxWait: time.Minute, MaxWaiters: 9, MinHold: time.Second,
+		StrictOrder: redlatch.On,
 	}
 	c, err := redlatch.New(replicatedNowhere{}, redlatch.Options{Lock: everything})
 	if err != nil {
@@ -63,7 +68,8 @@ func TestOptionsAreSwitchedOff(t *testing.T) {
 		t.Errorf("Options = %+v, want those of the client, %+v", got, everything)
 	}
 	nothing := redlatch.LockOptions{
-		Renew: redlatch.On, MaxHold: redlatch.None, Replicas: redlatch.None, MaxWait: redlatch.None, StrictOrder: redlatch.Off,
+		Renew: redlatch.On, MaxHold: redlatch.None, Replicas: redlatch.None, MaxWait: redlatch.None, MaxWaiters: redlatch.None, MinHold: redlatch.None,
+		StrictOrder: redlatch.Off,
 	}
 	m = m.With(nothing)
 	want := redlatch.LockOptions{TTL: time.Second, Renew: redlatch.On, StrictOrder: redlatch.Off}

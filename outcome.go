@@ -13,6 +13,7 @@ const (
 	OutcomeGranted       Outcome = "granted"        // there is a lease
 	OutcomeTaken         Outcome = "taken"          // a try that found the lock taken: [ErrTaken]
 	OutcomeExhausted     Outcome = "exhausted"      // a try that found no slot, or too few permits: [ErrExhausted]
+	OutcomeLineFull      Outcome = "line_full"      // a wait that was refused, since MaxWaiters waited already: [ErrLineFull]
 	OutcomeTimeout       Outcome = "timeout"        // MaxWait or the context's deadline passed
 	OutcomeCanceled      Outcome = "canceled"       // the context was canceled
 	OutcomeUnreachable   Outcome = "unreachable"    // Redis gave no usable answer in time: [ErrUnreachable]
@@ -43,6 +44,8 @@ func OutcomeOf(err error) Outcome {
 		return OutcomeTimeout
 	case errors.Is(err, ErrNotHeld):
 		return OutcomeNotHeld
+	case errors.Is(err, ErrLineFull):
+		return OutcomeLineFull
 	case errors.Is(err, ErrExhausted):
 		return OutcomeExhausted
 	case errors.Is(err, ErrTaken):

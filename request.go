@@ -126,6 +126,8 @@ func (l *latch) refusal(reason string) error {
 		return &KindError{
 			Name: l.name, Key: l.keys.State, Want: fmt.Sprintf("%s of %d", l.kind.Name, l.size), Got: l.kind.Name + " of " + about,
 		}
+	case "full":
+		return l.failed("wait for", fmt.Errorf("%w: LockOptions.MaxWaiters is %s, and as many wait already", ErrLineFull, about))
 	case "depth":
 		return l.failed("enter", fmt.Errorf("%w: its owner has entered %s times, and may not more often", ErrTooDeep, about))
 	case "deadlock":

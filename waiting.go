@@ -262,7 +262,7 @@ func (ws *waiters) restoreLocked(w *waiter) {
 	owner, ticket, address, arrival := w.owner, w.ticket, w.address, w.arrival
 	c.spawn(func() {
 		for failed := false; ws.has(w); failed = true {
-			standing, answer, err := c.request(c.closing, w.latch, owner, ticket, address, arrival)
+			standing, answer, err := c.request(c.closing, w.latch, owner, ticket, address, arrival, 0)
 			switch {
 			case err == nil:
 				answer.resent = answer.resent || failed

@@ -50,6 +50,8 @@
 //	line                order: newcomers that overtake, herds, waiters that poll
 //	losses              each request of each operation meets each mishap, by enumeration
 //	lostreply           a reply is lost: locks held by no caller, or counted twice
+//	maxwaiters          a line longer than it may be; a place refused to a waiter that had it
+//	minhold             a lock that opens too early, or is asked for too often
 //	multi               several names: deadlock, one of them taken or lost
 //	mutants             tests that notice nothing: known breaks of the code
 //	outcome             an acquisition that is counted as what it was not

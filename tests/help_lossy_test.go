@@ -81,6 +81,13 @@ func (l *lossy) harm(m mishap, h hits) {
 	l.mishap, l.hits, l.number = m, h, 0
 }
 
+// requests returns how many there were since harm.
+func (l *lossy) requests() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.number
+}
+
 // mute loses the messages from now on, or does not.
 func (l *lossy) mute(deaf bool) {
 	l.mu.Lock()

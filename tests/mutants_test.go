@@ -119,6 +119,58 @@ var mutants = []mutant{
 		" || t.String() != text", "", "TestAdoptNoText",
 	},
 	{
+		"releases that leave together and open what they should shut", "internal/script/bundle.go",
+		" && len(call.Args) <= b.ticket+2", "", "TestManyReleasesLeaveTheirNamesShut",
+	},
+	{
+		"lease that is passed on before its minimal hold is over", "handoff.go",
+		" && l.options.MinHold == 0", "", "TestEveryKindOpensInTime",
+	},
+	{
+		"name that is given back and shut", "multimutex.go",
+		"		l.unused = true\n", "		_ = l\n", "TestGivenBackIsNotShut",
+	},
+	{
+		"waiter that is not told when what is shut will open", "internal/script/lua/release.lua",
+		"grant('', gone or ms > 0)", "grant('', gone)", "TestEveryKindOpensInTime",
+	},
+	{
+		"release in the background that opens what it should shut", "lease.go",
+		"l.releasing(l.ticket, result), after", "l.latch.undoing(l.owner, l.ticket), after", "TestEveryKindLostReleasesLeaveItShut",
+	},
+	{
+		"leader that resigned and seems to lead", "election.go",
+		" || info.Holders[0].Resting", "", "TestOfficeThatIsShut",
+	},
+	{
+		"force that cannot open what is shut", "internal/script/lua/force.lua",
+		" and not open(ARGV[2])", "", "TestEveryKindReleasedTooEarly",
+	},
+	{
+		"state that outlives the last place that was shut", "internal/script/lua/holds.lua",
+		"redis.call('PEXPIRE', key, last)", "redis.call('PTTL', key)", "TestSemaphoreBoundsHowOften",
+	},
+	{
+		"resend that is refused the place which its request took", "internal/script/lua/acquire.lua",
+		" and not redis.call('ZSCORE', QUEUE, ticket)", "", "TestLostReplyToTheLastPlace",
+	},
+	{
+		"line that is full of the dead", "internal/script/lua/acquire.lua",
+		"if alive(other, address) > 0 then found", "if true then found", "TestEveryKindFullOfTheDead",
+	},
+	{
+		"place in line that is restored only if there is room", "waiting.go",
+		"address, arrival, 0)", "address, arrival, w.latch.options.MaxWaiters)", "TestRestoredLineMayBeFull",
+	},
+	{
+		"goroutines that share a place in a bounded line", "handoff.go",
+		"		l.options.MaxWaiters == 0 && ", "		", "TestEveryKindFullLine",
+	},
+	{
+		"newcomer that is refused and undoes nothing all the same", "latch.go",
+		"case errors.Is(err, ErrLineFull) && !answer.resent:", "case false:", "TestFullLineSendsNothingElse",
+	},
+	{
 		"forced release that seems to be an accident", "watchdog.go",
 		"l.forced, l.extendAt = true, ", "l.extendAt = ", "TestLossTellsItsReason",
 	},
@@ -420,7 +472,7 @@ var mutants = []mutant{
 	},
 	{
 		"dead waiter that keeps out who fits", "internal/script/lua/acquire.lua",
-		"(ROOMY or ms == -2 or ms == 0)", "(ms == -2 or ms == 0)", "TestCrashedWaiterBesideAHolderCostsNothing",
+		"(ROOMY or ms == -2 or ms == 0 or long())", "(ms == -2 or ms == 0)", "TestCrashedWaiterBesideAHolderCostsNothing",
 	},
 	{
 		"free lock that is refused once for the dead in line", "internal/script/lua/acquire.lua",
@@ -500,7 +552,7 @@ var mutants = []mutant{
 	},
 	{
 		"release that lets nobody in", "internal/script/lua/release.lua",
-		"if left or gone then grant('', gone) end", "", "TestFirstComeFirstServed",
+		"if left or gone then grant('', gone or ms > 0) end", "", "TestFirstComeFirstServed",
 	},
 	{
 		"waiters that give up and stay in line", "internal/script/lua/release.lua",

@@ -306,6 +306,15 @@ func TestQuorumRefuses(t *testing.T) {
 			_, err := c.Mutex("a").With(redlatch.LockOptions{Replicas: 1}).Lock(t.Context())
 			return err
 		},
+		"bound on the line": func() error {
+			_, err := c.Mutex("a").With(redlatch.LockOptions{MaxWaiters: 1}).Lock(t.Context())
+			return err
+		},
+		"bound on the line of all locks": func() error {
+			_, err := redlatch.OpenQuorum(t.Context(), []string{nodes[0].URL(), nodes[1].URL(), nodes[2].URL()},
+				redlatch.Options{Lock: redlatch.LockOptions{MaxWaiters: 1}})
+			return err
+		},
 	} {
 		if err := acquire(); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s: %v, want ErrInvalid and ErrUnsupported", what, err)

@@ -11,7 +11,7 @@ type bundle struct {
 	keys   []int // those that it takes of each call
 	shared int   // how many arguments all have in common
 	args   []int // those that it takes of each call
-	ticket int   // the argument that must be ""; 0 if there is none
+	ticket int   // the argument that must be "", with one more at most behind it; 0 if there is none
 }
 
 var bundles = map[*conn.Script]bundle{
@@ -23,7 +23,7 @@ var bundles = map[*conn.Script]bundle{
 // Bundles reports whether the call may be part of a bundle.
 func Bundles(call conn.Call) bool {
 	b, ok := bundles[call.Script]
-	return ok && (b.ticket == 0 || call.Args[b.ticket] == "")
+	return ok && (b.ticket == 0 || call.Args[b.ticket] == "" && len(call.Args) <= b.ticket+2)
 }
 
 // Bundle is one call for several that [Bundles] and are of one script.

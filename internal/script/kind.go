@@ -99,6 +99,9 @@ func (k *Kind) operation(name string) *conn.Script {
 	return conn.NewScript(k.Name+" "+name, assemble(append(slices.Clone(k.files), name)...))
 }
 
+// Shuts reports whether a release can leave the kind shut. A slot has a rest of another meaning, and a job a window.
+func (k *Kind) Shuts() bool { return k != SlotPool && k != Job }
+
 // Sized reports whether the kind has a size.
 func (k *Kind) Sized() bool { return k.resize != nil }
 

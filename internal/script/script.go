@@ -19,13 +19,18 @@ type Request struct {
 	Address  string
 	Horizon  time.Duration
 	Arrival  int64 // of a ticket that was lost, to get its place back; 0 for a new one
+	Most     int   // of waiters: with so many in line, it is refused; 0 for no bound
 }
 
 // Acquire is the call of acquire.lua.
 func (k *Kind) Acquire(set keys.Set, r Request) conn.Call {
-	return conn.Call{Script: k.acquire, Keys: k.keys(set), Args: []string{
+	call := conn.Call{Script: k.acquire, Keys: k.keys(set), Args: []string{
 		seconds(r.FenceTTL), r.Owner, millis(r.TTL), r.Arg, r.Ticket, r.Address, millis(r.Horizon), strconv.FormatInt(r.Arrival, 10),
 	}}
+	if r.Most > 0 {
+		call.Args = append(call.Args, strconv.Itoa(r.Most))
+	}
+	return call
 }
 
 // Standing is how an acquisition stands.
@@ -94,6 +99,12 @@ func ParseAwait(r conn.Reply, n int) (Line, error) {
 // Release is the call of release.lua; its reply is for [Inside]. The result is how the work ended, which some kinds ask.
 func (k *Kind) Release(set keys.Set, owner, ticket, result string, fenceTTL time.Duration) conn.Call {
 	return conn.Call{Script: k.release, Keys: k.keys(set), Args: []string{seconds(fenceTTL), owner, ticket, result}}
+}
+
+// AtLeast returns that release for a lease with this token which leaves the latch shut until it was held for so long.
+func AtLeast(release conn.Call, token int64, hold time.Duration) conn.Call {
+	release.Args = append(release.Args, strconv.FormatInt(token, 10), millis(hold))
+	return release
 }
 
 // Inside reads whether the owner was inside.

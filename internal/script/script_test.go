@@ -20,9 +20,9 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 	}
 	for file, call := range map[string]conn.Call{
 		// A kind that has more keys lists them in its own file.
-		"acquire":  Mutex.Acquire(set, Request{}),
+		"acquire":  Mutex.Acquire(set, Request{Most: 1}),
 		"await":    Mutex.Await(set, "a", time.Second, time.Hour, []string{"t"}),
-		"release":  Mutex.Release(set, "o", "", "", time.Hour),
+		"release":  AtLeast(Mutex.Release(set, "o", "", "", time.Hour), 1, time.Second),
 		"renew":    Mutex.Renew(set, "o", time.Second, ""),
 		"inspect":  Mutex.Inspect(set),
 		"force":    Mutex.Force(set, "o", "", false, time.Hour),

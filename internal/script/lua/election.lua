@@ -33,6 +33,13 @@ end
 local KIND = 'election'
 local ROOMY = false
 
+local vacate = shut
+local function shut(owner, ms)
+  local left = vacate(owner, ms)
+  if left then tell('resigned') end
+  return left
+end
+
 local function join()
   return false
 end

@@ -1,7 +1,8 @@
 -- Holds: what the kinds share that keep a sorted set.
 --
 -- State  K: a sorted set. First, at a negative score, the mark: the kind, a tab and its parameter. Then the owners, each at the server's
---        time in ms at which its place is free again: the end of its lease, or later where a place rests after its holder vanished.
+--        time in ms at which its place is free again: the end of its lease, or later where a place rests after its holder vanished or
+--        left it shut.
 --        INSIDE: a hash, owner to token, ms of rest and got, separated by tabs.
 --        Both expire when the last place is free, or live on while somebody waits after a resize.
 
@@ -102,6 +103,28 @@ local function extend(owner, ttl)
 end
 
 -- cold
+-- shut ends the lease of an owner, and leaves its place at rest. K ends with the last place, unless a waiter may still need the mark.
+local function shut(owner, ms)
+  local token, _, got = find(owner)
+  if not token then return false end
+  outlive(ms) -- first: a server that is out of memory refuses a script whose first write could need some
+  redis.call('ZADD', K, millis() + ms, owner)
+  redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, ms, got))
+  if redis.call('EXISTS', QUEUE) == 0 then
+    local last = redis.call('ZRANGE', K, -1, -1, 'WITHSCORES')[2] - millis()
+    for _, key in ipairs(together) do redis.call('PEXPIRE', key, last) end
+  end
+  return 0
+end
+
+-- open ends the rest of a place; the next admission clears it.
+local function open(owner)
+  local free = redis.call('ZSCORE', K, owner)
+  if not free or tonumber(free) <= millis() or find(owner) then return false end
+  redis.call('ZADD', K, millis(), owner)
+  return 0
+end
+
 local function stamp(owner, token)
   local _, rest, got = record(owner)
   if rest then redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, rest, got)) end

@@ -1,7 +1,7 @@
 -- Kind mutex: one holder at a time.
 --
 -- State  K: a string, the owner; its expiry is the lease. This is what SET key owner NX PX writes, so any client of that form excludes
---        with a mutex, and the other way round.
+--        with a mutex, and the other way round. Shut: the owner, a tab and "shut".
 --
 -- Every kind answers these questions about the latch whose keys are KEYS:
 --   ROOMY                           whether there may be room while somebody waits, namely for those who want less
@@ -10,6 +10,8 @@
 --                                   owner may be inside already: then false. waited: it comes out of the line
 --   leave(owner, result)            take the owner out; false if it was not inside, else how many holds it has left. result: how the
 --                                   work ended, '' if it never began; only once asks
+--   shut(owner, ms)                 take the owner out as leave does, and keep its place shut for ms
+--   open(owner)                     end that time; false if the owner left nothing shut
 --   extend(owner, ttl)              whether the owner is inside, now with ttl ms left
 --   rename(owner, successor)        give the place of an owner that is inside to its successor
 --   join(owner, ttl, arg)           let the owner in past the line if it belongs to one who is inside, as admit does; else false
@@ -43,6 +45,20 @@ end
 -- cold
 local KIND = 'mutex'
 local ROOMY = false
+local SHUT = '\tshut'
+
+local function shut(owner, ms)
+  if redis.call('GET', K) ~= owner then return false end
+  redis.call('PEXPIRE', K, ms) -- first: a server that is out of memory refuses a script whose first write could need some
+  redis.call('SET', K, owner .. SHUT, 'PX', ms)
+  return 0
+end
+
+local function open(owner)
+  if redis.call('GET', K) ~= owner .. SHUT then return false end
+  redis.call('DEL', K)
+  return 0
+end
 
 local function tidy()
 end
@@ -74,5 +90,7 @@ end
 
 local function holders()
   local owner = redis.call('GET', K)
-  return owner and {{owner, remaining(), redis.call('GET', FENCE) or '', '', 0}} or {}
+  if not owner then return {} end
+  local gone = string.match(owner, '^(.*)' .. SHUT .. '$')
+  return {{gone or owner, remaining(), redis.call('GET', FENCE) or '', '', gone and 1 or 0}}
 end

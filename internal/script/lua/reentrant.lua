@@ -4,6 +4,7 @@
 -- KEYS   also inside
 -- State  K: a hash, the owner to the number of its entries, for whoever reads it with HGET; its expiry is that of the last entry.
 --        INSIDE: a hash, each entry to the server's time in ms at which its lease ends.
+--        Shut: in K a field that is no owner, and INSIDE the last entry, a tab and "shut".
 -- Arg    bound on the depth (0 for none), colon, owner
 -- Got    depth
 
@@ -86,6 +87,25 @@ end
 -- cold
 local KIND = 'reentrant'
 local ROOMY = false
+local SHUT = '\tshut'
+
+-- An entry that is not the last one shuts nothing.
+local function shut(entry, ms)
+  if not held(entry) then return false end
+  if count() > 1 then return leave(entry) end
+  redis.call('DEL', K, INSIDE)
+  redis.call('HSET', K, SHUT, 1)
+  redis.call('HSET', INSIDE, entry .. SHUT, millis() + ms)
+  redis.call('PEXPIRE', K, ms)
+  redis.call('PEXPIRE', INSIDE, ms)
+  return 0
+end
+
+local function open(entry)
+  if redis.call('HEXISTS', INSIDE, entry .. SHUT) == 0 then return false end
+  redis.call('DEL', K, INSIDE)
+  return 0
+end
 
 local function tidy()
 end
@@ -113,7 +133,10 @@ local function holders()
   if not owner then return found end
   for i = 1, #all, 2 do
     local left = all[i + 1] - millis()
-    if left > 0 then found[#found + 1] = {all[i], left, redis.call('GET', FENCE) or '', owner, 0} end
+    local gone = string.match(all[i], '^(.*)' .. SHUT .. '$')
+    if left > 0 then
+      found[#found + 1] = {gone or all[i], left, redis.call('GET', FENCE) or '', gone and '' or owner, gone and 1 or 0}
+    end
   end
   if #found == 0 then found[1] = {owner, remaining(), '', '', 0} end
   return found

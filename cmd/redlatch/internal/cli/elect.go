@@ -58,7 +58,7 @@ func observed(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usagef(hint, "elect --observe wants the name of one election, got %d", len(args))
 	}
-	for _, flag := range []string{"ttl", "wait", "try", "taken-exit-code", "grace", "value"} {
+	for _, flag := range []string{"ttl", "wait", "try", "max-waiters", "max-hold", "min-hold", "taken-exit-code", "grace", "value"} {
 		if cmd.Flags().Changed(flag) {
 			return usagef(hint, "--%s is for a candidate, and --observe only looks", flag)
 		}

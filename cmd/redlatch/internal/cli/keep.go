@@ -27,6 +27,8 @@ type keeper struct {
 	grace   time.Duration
 	margin  time.Duration // between KILL and the deadline
 	trouble func() error  // why the last extend failed
+	longest time.Duration // --max-hold; 0 for no bound
+	began   time.Time     // when the command did
 
 	stopped bool // the command was told to stop, or the guard killed it
 }
@@ -85,6 +87,9 @@ func (k *keeper) doomed() error {
 	left := k.lease.Remaining()
 	if left > k.reserve() {
 		return nil
+	}
+	if k.longest > 0 && time.Since(k.began) >= k.longest {
+		return fmt.Errorf("the lease on %q reached --max-hold %v and ends in %s", k.name, k.longest, span(left))
 	}
 	err := fmt.Errorf("the lease on %q was not extended in time and ends in %s", k.name, span(left))
 	if trouble := k.trouble(); trouble != nil {

@@ -54,7 +54,7 @@ const reportHelp = `With --json each name is one object on one line, the same fo
     host, pid, program   of the process; "" and 0 if it crashed, is cut off from Redis, or has only just begun
     token         its fencing token
     remaining_ms  until its lease ends; null if never
-    resting       true if it is gone and its place is kept free for remaining_ms: a slot, the window of a job
+    resting       true if it is gone and its place is kept free for remaining_ms: a slot, the window of a job, a minimal hold
     foreign       true if another library, or nobody's, wrote the key
   waiters       list, first come first, with owner, detail, since (when it came), client, host, pid and program`
 
@@ -108,7 +108,7 @@ func summary(info redlatch.Info) string {
 
 // who is a party in words, with how long it has been there.
 func who(p redlatch.Party) string {
-	if p.Since.IsZero() {
+	if p.Since.IsZero() || p.Resting {
 		return process(p)
 	}
 	return process(p) + " for " + since(p)
@@ -120,12 +120,21 @@ func process(p redlatch.Party) string {
 	case p.Resting && p.Owner == "window":
 		return "a run that is over, whose window is not"
 	case p.Resting:
-		return "a client that vanished, whose place rests"
+		client := "a client"
+		if p.Host != "" {
+			client = program(p)
+		}
+		return fmt.Sprintf("%s, which is gone; its place is kept for another %s", client, expiry(p.Remaining))
 	case p.Foreign:
 		return fmt.Sprintf("a foreign client (owner %.40q)", p.Owner)
 	case p.Host == "":
 		return fmt.Sprintf("a client that is gone, cut off or just starting (id %s)", plain(p.Client))
 	}
+	return program(p)
+}
+
+// program is a process that has a record.
+func program(p redlatch.Party) string {
 	return fmt.Sprintf("%s (pid %d on %s)", plain(p.Program), p.PID, plain(p.Host))
 }
 

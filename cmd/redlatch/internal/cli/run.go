@@ -46,6 +46,7 @@ token. The text is used up; the lease is released when the command ends. With --
 
 The lease is extended for as long as the command runs. If it is lost, or cannot be extended until no more than --grace is left
 of it, the whole group gets TERM, and KILL before the lease ends. If redlatch itself is killed, the group is killed with it.
+With --max-hold the lease is not extended beyond that age, and so the same happens to a command that hangs.
 What left the group, as a daemon does, is not reached; and what the command leaves in the background when it ends runs on
 without the lock.
 
@@ -59,7 +60,7 @@ Exit codes:
    65  the name is in use for another kind of lock, or for something that is none
    69  Redis did not answer, or refused to
    71  the system has no process to spare
-   75  somebody else holds the lock (or --taken-exit-code)
+   75  the lock is taken, and no place in line is left or the time to wait is over (or --taken-exit-code)
    79  the lease was lost, and the command was stopped if it still ran; or was over before it was adopted
   126  the command cannot be started
   127  the command was not found`
@@ -67,30 +68,36 @@ Exit codes:
 const runExamples = `  redlatch run nightly -- ./backup.sh
   redlatch run --try -E 0 nightly -- ./backup.sh       on every host from cron: one runs it, the others do nothing
   redlatch run --wait 10m deploy -- make deploy
+  redlatch run --max-waiters 1 sync -- ./sync.sh                     one runs, one waits to run after it, the others give up
   redlatch run --once --window 30m report -- ./report.sh            started every hour on every host, run on one
   redlatch run --slot-pool 1024 ids -- sh -c 'exec ./ids --worker "$REDLATCH_SLOT"'
   redlatch run --permits 1/4 render -- ./render.sh                   four at a time
   redlatch run --adopt "$lease" -- make publish                      what redlatch lock acquired in an earlier step
-  redlatch run --ttl 10s --grace 3s billing -- sh -c 'exec ./billing --fence "$REDLATCH_TOKEN"'`
+  redlatch run --ttl 10s --grace 3s billing -- sh -c 'exec ./billing --fence "$REDLATCH_TOKEN"'
+  redlatch run --min-hold 1m poll -- ./poll.sh                       begins once a minute at most, over all hosts`
 
-// The bounds of --ttl, which are those of the library.
+// The bounds of --ttl, --min-hold and --max-waiters, which are those of the library.
 const (
-	minTTL = 100 * time.Millisecond
-	maxTTL = 24 * time.Hour
+	minTTL     = 100 * time.Millisecond
+	maxTTL     = 24 * time.Hour
+	maxWaiters = 1000
 )
 
 // run is one `redlatch run`.
 type run struct {
-	app    *app
-	verb   string // "run" or "elect"
-	target target
-	name   string
-	argv   []string
-	ttl    time.Duration
-	wait   time.Duration
-	try    bool
-	taken  int
-	grace  time.Duration
+	app     *app
+	verb    string // "run" or "elect"
+	target  target
+	name    string
+	argv    []string
+	ttl     time.Duration
+	wait    time.Duration
+	try     bool
+	taken   int
+	most    int           // waiters
+	longest time.Duration // that the lock is held
+	least   time.Duration // that the lock is closed
+	grace   time.Duration
 
 	waits   chan struct{}         // receives a value when it is in line
 	trouble atomic.Pointer[error] // why the last extend failed
@@ -147,6 +154,11 @@ func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.ttl, "ttl", 30*time.Second, "how long the lock outlives a crash")
 	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long (default: wait for as long as it takes)")
 	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
+	flags.IntVar(&r.most, "max-waiters", 0, "give up at once if `N` others wait already (default: no bound)")
+	flags.DurationVar(&r.longest, "max-hold", 0,
+		"stop the command when it has held the lock for so long, at most --ttl later (default: no bound)")
+	flags.DurationVar(&r.least, "min-hold", 0,
+		"keep the lock closed until so long after it was acquired, if the command ends earlier (default: open it at once)")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exitTaken, "exit code `N` if the lock is taken")
 }
 
@@ -181,6 +193,18 @@ func (r *run) check(changed func(flag string) bool) error {
 		return usagef("--try gives up at once, --wait D gives up after D", "--wait must not be negative, nor go with --try")
 	}
 	r.try = r.try || changed("wait") && r.wait == 0
+	if changed("max-waiters") && (r.most < 1 || r.most > maxWaiters) {
+		return usagef("--try gives up at once if the lock is taken", "--max-waiters is %d: it must be between 1 and %d", r.most, maxWaiters)
+	}
+	if r.try && changed("max-waiters") {
+		return usagef("", "--try never waits, so it does not go with --max-waiters")
+	}
+	if changed("max-hold") && r.longest <= 0 {
+		return usagef("", "--max-hold is %v: it must be more than 0", r.longest)
+	}
+	if changed("min-hold") && (r.least < time.Millisecond || r.least > maxTTL) {
+		return usagef("", "--min-hold is %v: it must be between 1ms and %v", r.least, maxTTL)
+	}
 	if r.taken < 0 || r.taken > 255 {
 		return usagef("", "--taken-exit-code is %d: it must be between 0 and 255", r.taken)
 	}
@@ -224,7 +248,7 @@ func (r *run) run(ctx context.Context) error {
 // options returns those of a client that acquires the lock.
 func (r *run) options(program string) redlatch.Options {
 	return redlatch.Options{
-		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait},
+		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait, MaxWaiters: r.most, MaxHold: r.longest, MinHold: r.least},
 		RequestTimeout: min(r.ttl, 3*time.Second),
 		Program:        program,
 		Hook:           r.hear,
@@ -321,6 +345,8 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 	case e != nil:
 	case r.target.once:
 		f.err, f.hint = fmt.Errorf("%q is skipped: %s", r.name, summary(info)), ""
+	case errors.Is(err, redlatch.ErrLineFull):
+		f.err = fmt.Errorf("%q is taken, and --max-waiters %d allows no more in line: %s", r.name, r.most, summary(info))
 	case r.try:
 		f.err = fmt.Errorf("%q is taken: %s", r.name, summary(info))
 	default:
@@ -357,7 +383,10 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 		return cannotRun(r.argv[0], err)
 	}
 	r.app.emit(event{Event: "start", Name: r.name, PID: c.PID(), Command: r.argv})
-	k := keeper{app: r.app, name: r.name, lease: lease, child: c, signals: signals, grace: r.grace, margin: margin(r.ttl), trouble: r.lastTrouble}
+	k := keeper{
+		app: r.app, name: r.name, lease: lease, child: c, signals: signals, grace: r.grace, margin: margin(r.ttl),
+		trouble: r.lastTrouble, longest: r.longest, began: time.Now(),
+	}
 	status, cause := k.keep()
 	c.Close()
 	if c.Overdue() {

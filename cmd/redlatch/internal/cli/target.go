@@ -83,8 +83,10 @@ func (t *target) check(changed func(flag string) bool) error {
 		return usagef("`--once --window 30m` for a job that starts every hour", "--once wants a --window")
 	case t.once && (t.window < minTTL || t.window > 366*24*time.Hour):
 		return usagef("", "--window is %v: it must be between %v and 366 days", t.window, minTTL)
-	case t.once && (changed("wait") || changed("try")):
-		return usagef("", "--once never waits, so it goes with neither --wait nor --try")
+	case changed("min-hold") && (t.once || changed("slot-pool")):
+		return usagef("", "--min-hold goes with neither --once, which has a --window, nor --slot-pool")
+	case t.once && (changed("wait") || changed("try") || changed("max-waiters")):
+		return usagef("", "--once never waits, so it goes with none of --wait, --try and --max-waiters")
 	}
 	return nil
 }
