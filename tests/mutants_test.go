@@ -518,7 +518,7 @@ var mutants = []mutant{
 	{
 		"entry that waits for itself when it asks late", "internal/script/lua/reentrant.lua",
 		"or held(entry) then return false, alien() end", "or redis.call('HEXISTS', INSIDE, entry) == 1 then return false end",
-		"TestKindsBehaveLikeTheirModels/tests.reentrantKind",
+		"TestLateEntryBesideItsOwner|TestKindsBehaveLikeTheirModels/tests.reentrantKind",
 	},
 	{
 		"hash of somebody else's that is waited for", "internal/script/lua/reentrant.lua",

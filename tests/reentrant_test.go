@@ -8,8 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/keys"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
 // TestReentrantOwnerAcrossProcesses: a workflow that goes on elsewhere enters under its name, with the same token.
@@ -126,6 +131,43 @@ func TestReleaseTwiceAtOnce(t *testing.T) {
 		if got := s.Do("HGET", stateKey("a"), outer.Owner()); got != "1" {
 			t.Fatalf("%s entries are left, want 1", got)
 		}
+	}
+	release(t, outer)
+}
+
+// TestLateEntryBesideItsOwner: the request of an entry arrives once more when its lease has ended, and its owner is inside by another
+// entry. It must enter again: if it were told to wait, its owner would wait for itself.
+func TestLateEntryBesideItsOwner(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), brisk(lasting))
+	m := c.ReentrantMutex("a")
+	ctx := redlatch.WithOwner(t.Context(), "me")
+	outer, err := m.Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer over.Close()
+	set, err := keys.Of("redlatch:", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const brief = 50 * time.Millisecond
+	request := script.Request{Owner: script.Owner(c.ID(), 1000), TTL: brief, FenceTTL: lasting, Arg: "0:me"}
+	for _, when := range []string{"first", "late"} {
+		r := over.Eval(t.Context(), script.Reentrant.Acquire(set, request))[0]
+		if r.Err != nil {
+			t.Fatalf("%s request: %v", when, r.Err)
+		}
+		got, err := script.ParseAcquire(r.Reply)
+		if err != nil || !got.Inside || got.Token != outer.Token() {
+			t.Errorf("%s request = %+v, %v, want it inside with token %d", when, got, err, outer.Token())
+		}
+		rest(t.Context(), 2*brief) // by Redis' clock its lease has ended
 	}
 	release(t, outer)
 }
