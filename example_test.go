@@ -281,6 +281,71 @@ func ExampleClient_Inspect() {
 	// Output: mutex redlatch:inspected held by this client: true
 }
 
+func ExampleLockInfo() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+	lease, err := client.Semaphore("printers", 3).Acquire(ctx, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+
+	info, err := client.Inspect(ctx, "printers")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(info.Kind, "of", info.Size)
+	fmt.Println("a key that is no lock:", info.RedisType != "")
+	// Output:
+	// semaphore of 3
+	// a key that is no lock: false
+}
+
+func ExampleHolder() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+	lease, err := client.Semaphore("scanners", 3).Acquire(ctx, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+
+	info, err := client.Inspect(ctx, "scanners")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, h := range info.Holders {
+		fmt.Println(h.Permits, "permits; it is this client:", h.Client == client.ID())
+	}
+	// Output: 2 permits; it is this client: true
+}
+
+// Without an output this is compiled and not run, since waiters come and go.
+func ExampleWaiter() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+	info, err := client.Inspect(ctx, "document")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for place, w := range info.Waiters {
+		fmt.Println(place+1, w.Process.Program, "wants to", w.Mode, "since", w.Since)
+	}
+}
+
+// Without an output this is compiled and not run, since it runs elsewhere.
+func ExampleProcess() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+	info, err := client.Inspect(ctx, "nightly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, h := range info.Holders {
+		fmt.Printf("%s, process %d on %s\n", h.Process.Program, h.Process.PID, h.Process.Host)
+	}
+}
+
 func ExampleClient_List() {
 	ctx := context.Background()
 	client, err := redlatch.Open(ctx, url, redlatch.Options{Prefix: "listed:"})

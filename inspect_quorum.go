@@ -5,14 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // inspectAll is inspect over a quorum: what a majority of the nodes knows.
-func (c *Client) inspectAll(ctx context.Context, name string) (Info, *latch, error) {
+func (c *Client) inspectAll(ctx context.Context, name string) (LockInfo, *latch, error) {
 	type outcome struct {
 		node  int
-		info  Info
+		info  LockInfo
 		latch *latch
 		err   error
 	}
@@ -24,7 +23,7 @@ func (c *Client) inspectAll(ctx context.Context, name string) (Info, *latch, err
 			outcomes <- outcome{i, info, l, err}
 		})
 	}
-	views := make(map[string][]Info) // by kind
+	views := make(map[string][]LockInfo) // by what the name is used for there
 	latches := make(map[string]*latch)
 	failed, stands := 0, make([]error, len(nodes))
 	for range nodes {
@@ -34,10 +33,11 @@ func (c *Client) inspectAll(ctx context.Context, name string) (Info, *latch, err
 			continue
 		}
 		stands[o.node] = fmt.Errorf("%s answered", nodes[o.node].Target().Addr)
-		views[o.info.Kind], latches[o.info.Kind] = append(views[o.info.Kind], o.info), o.latch
+		use := cmp.Or(o.info.Kind, o.info.RedisType)
+		views[use], latches[use] = append(views[use], o.info), o.latch
 	}
 	if answered := len(nodes) - failed; answered < c.quorum.Majority() {
-		return Info{}, nil, fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w",
+		return LockInfo{}, nil, fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w",
 			name, answered, len(nodes), join(stands...))
 	}
 	kind := ""
@@ -49,11 +49,11 @@ func (c *Client) inspectAll(ctx context.Context, name string) (Info, *latch, err
 	return c.merge(views[kind]), latches[kind], nil
 }
 
-// merge is what a majority of the nodes agrees on: who is inside at so many of them, for as long as so many say; and everybody in line.
-func (c *Client) merge(views []Info) Info {
+// merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for as long as so many say; and all waiters.
+func (c *Client) merge(views []LockInfo) LockInfo {
 	info := views[0]
 	info.Holders, info.Waiters, info.Token, info.Remaining = nil, nil, 0, 0
-	holders, waiters := make(map[string][]Party), make(map[string][]Party)
+	holders, waiters := make(map[string][]Holder), make(map[string][]Waiter)
 	for _, v := range views {
 		info.Token = max(info.Token, v.Token)
 		for _, p := range v.Holders {
@@ -67,28 +67,31 @@ func (c *Client) merge(views []Info) Info {
 		if len(votes) < c.quorum.Majority() {
 			continue
 		}
-		longest := func(a, b Party) int { return cmp.Compare(b.Remaining, a.Remaining) }
+		longest := func(a, b Holder) int { return cmp.Compare(b.Remaining, a.Remaining) }
 		slices.SortFunc(votes, longest)
 		p := votes[c.quorum.Majority()-1]
 		tokens := make(map[int64]int)
 		for _, v := range votes {
 			tokens[v.Token]++
-			p.Host, p.PID, p.Program = cmp.Or(p.Host, v.Host), cmp.Or(p.PID, v.PID), cmp.Or(p.Program, v.Program)
+			p.Process = cmp.Or(p.Process, v.Process)
 		}
 		for token, n := range tokens { // a node that was late may have counted further
 			if n >= c.quorum.Majority() {
 				p.Token = token
 			}
 		}
-		p.Since = time.Time{} // a token counts, and does not tell the time
 		info.Holders = append(info.Holders, p)
 		info.Remaining = max(info.Remaining, p.Remaining)
 	}
 	for _, votes := range waiters {
-		slices.SortFunc(votes, func(a, b Party) int { return a.Since.Compare(b.Since) })
-		info.Waiters = append(info.Waiters, votes[0])
+		slices.SortFunc(votes, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
+		p := votes[0]
+		for _, v := range votes {
+			p.Process = cmp.Or(p.Process, v.Process)
+		}
+		info.Waiters = append(info.Waiters, p)
 	}
-	slices.SortFunc(info.Holders, func(a, b Party) int { return cmp.Compare(a.Owner, b.Owner) })
-	slices.SortFunc(info.Waiters, func(a, b Party) int { return a.Since.Compare(b.Since) })
+	slices.SortFunc(info.Holders, func(a, b Holder) int { return cmp.Compare(a.Owner, b.Owner) })
+	slices.SortFunc(info.Waiters, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
 	return info
 }

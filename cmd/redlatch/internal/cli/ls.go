@@ -84,8 +84,8 @@ func where(pattern, prefix string) string {
 }
 
 // collect returns the locks whose names match, by name.
-func collect(ctx context.Context, client *redlatch.Client, pattern string) ([]redlatch.Info, error) {
-	var locks []redlatch.Info
+func collect(ctx context.Context, client *redlatch.Client, pattern string) ([]redlatch.LockInfo, error) {
+	var locks []redlatch.LockInfo
 	for info, err := range client.List(ctx) {
 		if err != nil {
 			return nil, err
@@ -94,7 +94,7 @@ func collect(ctx context.Context, client *redlatch.Client, pattern string) ([]re
 			locks = append(locks, info)
 		}
 	}
-	slices.SortFunc(locks, func(a, b redlatch.Info) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(locks, func(a, b redlatch.LockInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return locks, nil
 }
 
@@ -105,19 +105,19 @@ func matches(pattern, name string) (bool, error) {
 	return path.Match(flat.Replace(pattern), flat.Replace(name))
 }
 
-func (a *app) table(locks []redlatch.Info) error {
+func (a *app) table(locks []redlatch.LockInfo) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tKIND\tHOLDER\tFOR\tEXPIRES IN\tTOKEN\tWAITING")
 	for _, info := range locks {
-		holder, held, expires := "-", "-", "-"
+		who, held, expires := "-", "-", "-"
 		if n := len(info.Holders); n > 0 {
-			holder, held, expires = process(info.Holders[0]), since(info.Holders[0]), expiry(info.Remaining)
+			who, held, expires = holder(info.Holders[0]), age(info.Holders[0].Since), expiry(info.Remaining)
 			if n > 1 {
-				holder += fmt.Sprintf(" and %d more", n-1)
+				who += fmt.Sprintf(" and %d more", n-1)
 			}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\n",
-			plain(info.Name), kindOf(info), holder, held, expires, info.Token, len(info.Waiters))
+			plain(info.Name), kindOf(info), who, held, expires, info.Token, len(info.Waiters))
 	}
 	return w.Flush()
 }

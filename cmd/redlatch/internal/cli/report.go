@@ -12,24 +12,29 @@ type lockJSON struct {
 	Name        string       `json:"name"`
 	Key         string       `json:"key"`
 	Kind        string       `json:"kind"`
+	RedisType   string       `json:"redis_type,omitempty"`
 	Size        int64        `json:"size"`
 	Token       int64        `json:"token"`
 	RemainingMS *int64       `json:"remaining_ms"`
 	Holders     []holderJSON `json:"holders"`
-	Waiters     []partyJSON  `json:"waiters"`
+	Waiters     []waiterJSON `json:"waiters"`
 }
 
 type holderJSON struct {
-	partyJSON
+	waiterJSON
+	Slot        *int   `json:"slot,omitempty"`
 	Token       int64  `json:"token"`
 	RemainingMS *int64 `json:"remaining_ms"`
 	Resting     bool   `json:"resting"`
 	Foreign     bool   `json:"foreign"`
 }
 
-type partyJSON struct {
+type waiterJSON struct {
 	Owner   string     `json:"owner"`
-	Detail  string     `json:"detail"`
+	Mode    string     `json:"mode,omitempty"`
+	Permits int64      `json:"permits,omitempty"`
+	Value   string     `json:"value,omitempty"`
+	EntryOf string     `json:"entry_of,omitempty"`
 	Since   *time.Time `json:"since"`
 	Client  string     `json:"client"`
 	Host    string     `json:"host"`
@@ -41,44 +46,59 @@ const reportHelp = `With --json each name is one object on one line, the same fo
 
   name          of the lock
   key           that holds it in Redis
-  kind          mutex, reentrant, rwmutex, semaphore, slotpool, election or once; "" if nobody holds it;
-                "unknown (list)" if the key is a list, say, which is no lock
+  kind          mutex, reentrant, rwmutex, semaphore, slotpool, election or job; "" if it is not in use, or no lock
+  redis_type    of a key that is no lock, such as list; else left out
   size          permits of a semaphore, slots of a pool; else 0
   token         last fencing token; 0 if none is known
   remaining_ms  until the last holder's lease ends; null if never
   holders       list, empty if the lock is free:
     owner         of the acquisition
-    detail        r or w of a rwmutex, the number of permits, the slot, the value of a leader, the owner of a reentrant
+    mode          read or write; rwmutex alone, and so on: what does not apply is left out
+    permits       semaphore
+    slot          slotpool, from 0 on
+    value         election: of the leader
+    entry_of      reentrant: the owner who entered
     since         when it acquired the lock, by the server's clock; null if unknown
     client        id of the client in Redis; "" for a foreign holder
     host, pid, program   of the process; "" and 0 if it crashed, is cut off from Redis, or has only just begun
     token         its fencing token
     remaining_ms  until its lease ends; null if never
     resting       true if it is gone and its place is kept free for remaining_ms: a slot, the window of a job
-    foreign       true if another library, or nobody's, wrote the key
-  waiters       list, first come first, with owner, detail, since (when it came), client, host, pid and program`
+    foreign       true if the key was written by another library, or by hand
+  waiters       list, first come first, with owner, mode, permits, value, entry_of, since (when it came), client, host,
+                pid and program`
 
-func newLockJSON(info redlatch.Info) lockJSON {
+func newLockJSON(info redlatch.LockInfo) lockJSON {
 	out := lockJSON{
-		Name: info.Name, Key: info.Key, Kind: info.Kind, Size: info.Size, Token: info.Token, RemainingMS: millis(info.Remaining),
-		Holders: make([]holderJSON, len(info.Holders)), Waiters: make([]partyJSON, len(info.Waiters)), // lists even if empty
+		Name: info.Name, Key: info.Key, Kind: info.Kind, RedisType: info.RedisType, Size: info.Size, Token: info.Token,
+		RemainingMS: millis(info.Remaining),
+		Holders:     make([]holderJSON, len(info.Holders)), Waiters: make([]waiterJSON, len(info.Waiters)), // lists even if empty
 	}
-	for i, p := range info.Holders {
-		out.Holders[i] = holderJSON{newPartyJSON(p), p.Token, millis(p.Remaining), p.Resting, p.Foreign}
+	for i, h := range info.Holders {
+		shared := waiterJSON{
+			h.Owner, h.Mode, h.Permits, h.Value, h.EntryOf, instant(h.Since), h.Client, h.Process.Host, h.Process.PID, h.Process.Program,
+		}
+		var slot *int
+		if info.Kind == "slotpool" {
+			slot = &h.Slot
+		}
+		out.Holders[i] = holderJSON{shared, slot, h.Token, millis(h.Remaining), h.Resting, h.Foreign}
 	}
-	for i, p := range info.Waiters {
-		out.Waiters[i] = newPartyJSON(p)
+	for i, w := range info.Waiters {
+		out.Waiters[i] = waiterJSON{
+			w.Owner, w.Mode, w.Permits, w.Value, w.EntryOf, instant(w.Since), w.Client, w.Process.Host, w.Process.PID, w.Process.Program,
+		}
 	}
 	return out
 }
 
-func newPartyJSON(p redlatch.Party) partyJSON {
-	out := partyJSON{Owner: p.Owner, Detail: p.Detail, Client: p.Client, Host: p.Host, PID: p.PID, Program: p.Program}
-	if !p.Since.IsZero() {
-		since := p.Since.UTC().Truncate(time.Millisecond)
-		out.Since = &since
+// instant is a time in ms of UTC; nil if it is unknown.
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
 	}
-	return out
+	t = t.UTC().Truncate(time.Millisecond)
+	return &t
 }
 
 func millis(d time.Duration) *int64 {
@@ -90,15 +110,15 @@ func millis(d time.Duration) *int64 {
 }
 
 // summary is a lock in one line.
-func summary(info redlatch.Info) string {
+func summary(info redlatch.LockInfo) string {
 	var s string
 	switch n := len(info.Holders); n {
 	case 0:
 		s = "nobody holds it"
 	case 1:
-		s = "held by " + who(info.Holders[0])
+		s = "held by " + holderFor(info.Holders[0])
 	default:
-		s = fmt.Sprintf("held by %s and %d more", who(info.Holders[0]), n-1)
+		s = fmt.Sprintf("held by %s and %d more", holderFor(info.Holders[0]), n-1)
 	}
 	if n := len(info.Waiters); n > 0 {
 		s += fmt.Sprintf(", %d waiting", n)
@@ -106,35 +126,49 @@ func summary(info redlatch.Info) string {
 	return s
 }
 
-// who is a party in words, with how long it has been there.
-func who(p redlatch.Party) string {
-	if p.Since.IsZero() {
-		return process(p)
+// holderFor is a holder in words, with how long it has been there.
+func holderFor(h redlatch.Holder) string { return lasting(holder(h), h.Since) }
+
+// waiterFor is a waiter in words, with how long it has been there.
+func waiterFor(w redlatch.Waiter) string { return lasting(process(w.Process, w.Client), w.Since) }
+
+func lasting(text string, since time.Time) string {
+	if since.IsZero() {
+		return text
 	}
-	return process(p) + " for " + since(p)
+	return text + " for " + age(since)
 }
 
-// process is what is known about the process behind a party.
-func process(p redlatch.Party) string {
+// holder is what is known about the process that holds a lock.
+func holder(h redlatch.Holder) string {
 	switch {
-	case p.Resting && p.Owner == "window":
+	case h.Resting && h.Owner == "window":
 		return "a run that is over, whose window is not"
-	case p.Resting:
+	case h.Resting:
 		return "a client that vanished, whose place rests"
-	case p.Foreign:
-		return fmt.Sprintf("a foreign client (owner %.40q)", p.Owner)
+	case h.Foreign:
+		return fmt.Sprintf("a foreign client (owner %.40q)", h.Owner)
+	}
+	return process(h.Process, h.Client)
+}
+
+// process is what is known about a process, or else about its client.
+func process(p redlatch.Process, client string) string {
+	switch {
+	case p.Host == "" && client == "":
+		return "a client that is gone, cut off or just starting"
 	case p.Host == "":
-		return fmt.Sprintf("a client that is gone, cut off or just starting (id %s)", plain(p.Client))
+		return fmt.Sprintf("a client that is gone, cut off or just starting (id %s)", plain(client))
 	}
 	return fmt.Sprintf("%s (pid %d on %s)", plain(p.Program), p.PID, plain(p.Host))
 }
 
-// since is how long a party has been there, by the clocks of two machines.
-func since(p redlatch.Party) string {
-	if p.Since.IsZero() {
+// age is how long ago that was, by the clocks of two machines.
+func age(since time.Time) string {
+	if since.IsZero() {
 		return "-"
 	}
-	return span(max(0, time.Since(p.Since)))
+	return span(max(0, time.Since(since)))
 }
 
 // expiry is a remaining time in words.

@@ -234,9 +234,9 @@ func (v *visit) locks(ctx context.Context) {
 }
 
 // suspect is what is odd about a name, if anything is.
-func suspect(info redlatch.Info) (Finding, bool) {
-	f := Finding{"", "locks", Warning, fmt.Sprintf("key %q: %s", info.Key, info.Kind), ""}
-	if strings.HasPrefix(info.Kind, "unknown") {
+func suspect(info redlatch.LockInfo) (Finding, bool) {
+	f := Finding{"", "locks", Warning, fmt.Sprintf("key %q is a %s", info.Key, info.RedisType), ""}
+	if info.RedisType != "" {
 		f.Advice = "it is no lock, and keeps the name from being one: delete it, or give locks a prefix of their own"
 		return f, true
 	}
