@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/keys"
@@ -59,7 +60,7 @@ func (c *Client) inspectAt(ctx context.Context, node conn.Conn, name string) (Lo
 	if err != nil {
 		return LockInfo{}, nil, err
 	}
-	info.Token, info.Remaining = state.Token, state.Remaining
+	info.Token, info.Remaining, info.At = state.Token, state.Remaining, time.UnixMicro(state.Now)
 	if use.RedisType == "none" {
 		info.Remaining = 0
 	}
@@ -71,7 +72,7 @@ func (c *Client) inspectAt(ctx context.Context, node conn.Conn, name string) (Lo
 	}
 	for _, w := range state.Waiters {
 		if ticket, err := script.ParseTicket(w.Ticket); err == nil {
-			info.Waiters = append(info.Waiters, newWaiter(l.kind, ticket, w.Arrival))
+			info.Waiters = append(info.Waiters, newWaiter(l.kind, ticket, w))
 		}
 	}
 	return info, &l, c.recall(ctx, node, &info)
@@ -195,28 +196,34 @@ func (c *Client) ForceRelease(ctx context.Context, name, owner string) (LockInfo
 	return before, l.failed("force the release of", fmt.Errorf("%w by %q", ErrNotHeld, owner))
 }
 
-// recall fills in the processes of holders and waiters, in one batch.
+// recall fills in what is known of the clients of holders and waiters, in one batch.
 func (c *Client) recall(ctx context.Context, node conn.Conn, info *LockInfo) error {
-	var records []string
-	var asked []*Process
-	add := func(client string, p *Process) {
-		if client != "" {
-			records, asked = append(records, keys.Record(c.options.Prefix, client)), append(asked, p)
+	var asked []presence.Key
+	place := make(map[string]int) // of a client in asked
+	add := func(client string) {
+		if _, ok := place[client]; !ok && client != "" {
+			place[client] = len(asked)
+			asked = append(asked, presence.Key{Record: keys.Record(c.options.Prefix, client), Channel: keys.Grants(c.options.Prefix, client)})
 		}
 	}
-	for i := range info.Holders {
-		add(info.Holders[i].Client, &info.Holders[i].Process)
+	for _, h := range info.Holders {
+		add(h.Client)
 	}
-	for i := range info.Waiters {
-		add(info.Waiters[i].Client, &info.Waiters[i].Process)
+	for _, w := range info.Waiters {
+		add(w.Client)
 	}
-	processes, err := presence.Read(ctx, node, records)
+	signs, err := presence.Read(ctx, node, asked)
 	if err != nil {
 		return fmt.Errorf("redlatch: read the records of clients on %s: %w", c.conn.Target().Addr, unreachable(err))
 	}
-	for i, p := range processes {
-		if p != nil {
-			*asked[i] = Process(*p)
+	for i := range info.Holders {
+		if h := &info.Holders[i]; h.Client != "" {
+			h.meet(signs[place[h.Client]], info.At)
+		}
+	}
+	for i := range info.Waiters {
+		if w := &info.Waiters[i]; w.Client != "" {
+			w.meet(signs[place[w.Client]], c.horizon())
 		}
 	}
 	return nil

@@ -49,7 +49,8 @@ func (c *Client) inspectAll(ctx context.Context, name string) (LockInfo, *latch,
 	return c.merge(views[kind]), latches[kind], nil
 }
 
-// merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for as long as so many say; and all waiters.
+// merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for as long as so many say; and all waiters. A client that any node has
+// heard of is not believed dead.
 func (c *Client) merge(views []LockInfo) LockInfo {
 	info := views[0]
 	info.Holders, info.Waiters, info.Token, info.Remaining = nil, nil, 0, 0
@@ -74,6 +75,7 @@ func (c *Client) merge(views []LockInfo) LockInfo {
 		for _, v := range votes {
 			tokens[v.Token]++
 			p.Process = cmp.Or(p.Process, v.Process)
+			p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead && v.Dead
 		}
 		for token, n := range tokens { // a node that was late may have counted further
 			if n >= c.quorum.Majority() {
@@ -88,6 +90,7 @@ func (c *Client) merge(views []LockInfo) LockInfo {
 		p := votes[0]
 		for _, v := range votes {
 			p.Process = cmp.Or(p.Process, v.Process)
+			p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead && v.Dead
 		}
 		info.Waiters = append(info.Waiters, p)
 	}

@@ -1,9 +1,11 @@
 package redlatch
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/presence"
 	"github.com/redlatch/redlatch/internal/script"
 )
 
@@ -15,9 +17,17 @@ type LockInfo struct {
 	RedisType string        // of a key that is no lock, such as "list"
 	Size      int64         // permits of a semaphore, or slots of a pool, that is in use
 	Token     int64         // the last fencing token; 0 if none is remembered
+	At        time.Time     // the moment, by the server's clock
 	Remaining time.Duration // until the last holder's lease runs out; negative if never
 	Holders   []Holder      // in no order
 	Waiters   []Waiter      // in line, first come first; goroutines of one client that wait for a mutex are one, unless in strict order
+}
+
+// Abandoned reports whether only the dead wait for the lock: it has no holder, and each of its waiters is believed dead. The next
+// acquisition forgets them.
+func (i LockInfo) Abandoned() bool {
+	living := func(w Waiter) bool { return !w.Dead }
+	return len(i.Holders) == 0 && len(i.Waiters) > 0 && !slices.ContainsFunc(i.Waiters, living)
 }
 
 // Holder is an acquisition that holds a lock, and the process behind it as far as Redis knows it. Fields that do not apply are zero.
@@ -28,6 +38,15 @@ type Holder struct {
 	Since     time.Time     // of the acquisition, by the server's clock; zero if unknown, as over a quorum
 	Token     int64         // the fencing token; for goroutines that pass a mutex on, the last one that their process took
 	Remaining time.Duration // of the lease; negative if it never expires
+
+	// LastSeen is the last sign of life of the client, by the server's clock: the acquisition, a record that it writes once a minute, or
+	// now if it listens for grants, as a client does that has waited for something before. An extend leaves no trace that tells its time:
+	// a lease whose TTL is short is a better sign of life itself. It is zero if nothing is known.
+	LastSeen time.Time
+
+	// Dead says that the client is believed dead, or cut off from Redis: it said in its record that it listens, and it does not; or it has
+	// no record three minutes after the acquisition. The lease counts all the same, until Remaining has passed.
+	Dead bool
 
 	// Resting says that the holder is gone, and that its place is kept free until Remaining has passed: a slot, or the window of a job.
 	Resting bool
@@ -48,6 +67,14 @@ type Waiter struct {
 	Client  string    // id of the client
 	Process Process   // zero if the client has no record: it crashed, was cut off, or has only just begun
 	Since   time.Time // of the arrival in line, by the server's clock
+
+	// LastSeen is the last sign of life of the client, by the server's clock: its last heartbeat for this line, or its arrival. A client
+	// without a record is taken to have the Options.Heartbeat of the client that looks.
+	LastSeen time.Time
+
+	// Dead says that the client is believed dead, or cut off from Redis: three of its heartbeats are missing, or it does not listen for
+	// grants. A waiter that is dead is forgotten when it comes to the head of the line, and keeps no other waiting.
+	Dead bool
 
 	Mode    string // "read" or "write" for a read-write lock
 	Permits int64  // that it wants of a semaphore
@@ -90,9 +117,12 @@ func newHolder(kind *script.Kind, h script.Holder) Holder {
 }
 
 // newWaiter is the waiter that has a ticket.
-func newWaiter(kind *script.Kind, ticket script.Ticket, arrival int64) Waiter {
+func newWaiter(kind *script.Kind, ticket script.Ticket, w script.Waiting) Waiter {
 	client, _ := script.OwnerClient(ticket.Owner)
-	n := Waiter{Owner: ticket.Owner, Client: client, Since: time.UnixMicro(arrival)}
+	n := Waiter{Owner: ticket.Owner, Client: client, Since: time.UnixMicro(w.Arrival), Dead: !w.Alive}
+	if w.End > 0 {
+		n.LastSeen = time.UnixMilli(w.End) // until its horizon is known
+	}
 	wish := kind.Detail(ticket.Arg)
 	switch kind.Name {
 	case script.RWMutex.Name:
@@ -105,6 +135,34 @@ func newWaiter(kind *script.Kind, ticket script.Ticket, arrival int64) Waiter {
 		n.EntryOf = wish
 	}
 	return n
+}
+
+// meet fills in what the sign of a holder's client tells at that moment.
+func (h *Holder) meet(sign presence.Sign, at time.Time) {
+	h.Process = Process{sign.Process.Host, sign.Process.PID, sign.Process.Program}
+	h.LastSeen = h.Since
+	switch {
+	case sign.Listening:
+		h.LastSeen = at
+	case sign.Written:
+		h.LastSeen = later(h.Since, at.Add(-sign.Ago))
+		h.Dead = sign.Deaf
+	case !h.Since.IsZero():
+		h.Dead = at.Sub(h.Since) >= presence.TTL
+	}
+}
+
+// meet fills in what the sign of a waiter's client tells. LastSeen is the end of the time for which the client is believed alive after its last
+// heartbeat, which is the horizon if its record does not tell.
+func (w *Waiter) meet(sign presence.Sign, horizon time.Duration) {
+	w.Process = Process{sign.Process.Host, sign.Process.PID, sign.Process.Program}
+	if sign.Process.Horizon > 0 {
+		horizon = time.Duration(sign.Process.Horizon) * time.Millisecond
+	}
+	if !w.LastSeen.IsZero() {
+		w.LastSeen = w.LastSeen.Add(-horizon)
+	}
+	w.LastSeen = later(w.Since, w.LastSeen)
 }
 
 // modes are the modes of a read-write lock, by how a script spells them.

@@ -37,6 +37,7 @@
 //	full                the server is out of memory, or its disk is full
 //	history             many faults at once, one mutex; what the clients believed is checked afterwards
 //	hook                a hook that panics leaves a lock behind
+//	inspect             an operator takes the dead for the living
 //	interop             other libraries, and no library, at the same key
 //	job                 a job that runs twice in its window, or not at all
 //	job_property        a job in a window: random runs, compared with a model (rapid)

@@ -458,6 +458,24 @@ var mutants = []mutant{
 		"if h.Client == c.id {", "if false {", "TestForceReleaseOfOnesOwn",
 	},
 	{
+		"dead waiter that looks alive", "internal/script/lua/inspect.lua",
+		"alive(line[i], '') > 0 and 1 or 0", "1", "TestInspectTells",
+	},
+	{
+		"last heartbeat by the horizon of the client that looks", "lockinfo.go",
+		"sign.Process.Horizon > 0", "false", "TestInspectTellsMissingHeartbeats",
+	},
+	{
+		"holder that is deaf and looks alive", "lockinfo.go",
+		"h.Dead = sign.Deaf", "h.Dead = false", "TestInspectTellsDeadHolders",
+	},
+	{
+		"waiter that one node believes dead", "inspect_quorum.go",
+		"p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead && v.Dead\n\t\t}\n\t\tinfo.Waiters",
+		"p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead || v.Dead\n\t\t}\n\t\tinfo.Waiters",
+		"TestQuorumInspectBelievesTheNodesThatHear",
+	},
+	{
 		"goroutines apart since they wait for other times", "options.go",
 		"leaseTerms{ttl: o.TTL,", "leaseTerms{ttl: o.TTL + o.MaxWait,", "TestRelayWhateverTheWait",
 	},

@@ -21,7 +21,7 @@ func newInspectCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "inspect NAME",
 		Short:   "Show who holds a lock and who waits for it",
-		Long:    "Show who holds a lock and who waits for it, as one consistent picture. It changes nothing.\n\n" + reportHelp,
+		Long:    "Show who holds a lock and who waits for it, as one consistent picture. It changes nothing.\n\n" + beliefHelp + reportHelp,
 		Example: inspectExamples,
 		Args:    oneName,
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0], asJSON) },
@@ -57,6 +57,8 @@ func (a *app) page(info redlatch.LockInfo) error {
 	switch {
 	case noLock(info):
 		row("holder", "nobody: the key is no lock, and no lock can have this name")
+	case info.Abandoned():
+		row("holder", "nobody, it is free: only the dead wait for it, and the next acquisition forgets them")
 	case len(info.Holders) == 0:
 		row("holder", "nobody, it is free")
 	}
@@ -66,18 +68,25 @@ func (a *app) page(info redlatch.LockInfo) error {
 			row("  "+label, "%s", plain(detail))
 		}
 		if !h.Since.IsZero() {
-			row("  for", "%s, since %s", age(h.Since), h.Since.Local().Format(time.DateTime))
+			row("  for", "%s, since %s", age(h.Since, info.At), h.Since.Local().Format(time.DateTime))
+		}
+		if !h.LastSeen.IsZero() {
+			belief := ""
+			if h.Dead {
+				belief = ": believed dead"
+			}
+			row("  heard of", "%s ago%s", age(h.LastSeen, info.At), belief)
 		}
 		row("  expires in", "%s", expiry(h.Remaining))
 		row("  owner", "%s", plain(h.Owner))
 	}
-	row("waiting", "%d", len(info.Waiters))
+	row("waiting", "%s", waiting(info))
 	for i, p := range info.Waiters {
 		wants := ""
 		if label, detail := waiterDetail(info.Kind, p); detail != "" {
 			wants = fmt.Sprintf(", %s %s", label, plain(detail))
 		}
-		row(fmt.Sprintf("  %d", i+1), "%s%s", waiterFor(p), wants)
+		row(fmt.Sprintf("  %d", i+1), "%s%s", waiterFor(p, info.At), wants)
 	}
 	return w.Flush()
 }

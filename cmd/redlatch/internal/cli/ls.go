@@ -23,7 +23,8 @@ func newListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN]",
 		Short: "List the names that somebody holds or waits for",
-		Long: "List the names that somebody holds or waits for, and keys under the prefix that are no locks.\n\nPATTERN is matched against the whole name: * any text, ? one character, " +
+		Long: "List the names that somebody holds or waits for, and keys under the prefix that are no locks.\n\n" + beliefHelp +
+			"PATTERN is matched against the whole name: * any text, ? one character, " +
 			"[a-z] one of these.\n\n" + reportHelp,
 		Example: listExamples,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -110,14 +111,20 @@ func (a *app) table(locks []redlatch.LockInfo) error {
 	fmt.Fprintln(w, "NAME\tKIND\tHOLDER\tFOR\tEXPIRES IN\tTOKEN\tWAITING")
 	for _, info := range locks {
 		who, held, expires := "-", "-", "-"
+		if info.Abandoned() {
+			who = "nobody: only the dead wait"
+		}
 		if n := len(info.Holders); n > 0 {
-			who, held, expires = holder(info.Holders[0]), age(info.Holders[0].Since), expiry(info.Remaining)
+			who, held, expires = holder(info.Holders[0]), age(info.Holders[0].Since, info.At), expiry(info.Remaining)
+			if info.Holders[0].Dead {
+				who += ", believed dead"
+			}
 			if n > 1 {
 				who += fmt.Sprintf(" and %d more", n-1)
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\n",
-			plain(info.Name), kindOf(info), who, held, expires, info.Token, len(info.Waiters))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n",
+			plain(info.Name), kindOf(info), who, held, expires, info.Token, waiting(info))
 	}
 	return w.Flush()
 }

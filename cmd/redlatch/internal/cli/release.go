@@ -75,7 +75,7 @@ func (a *app) release(ctx context.Context, name string, how releasing) error {
 	if !how.force {
 		var all []string
 		for _, h := range holders {
-			all = append(all, holderFor(h))
+			all = append(all, holderFor(h, info.At))
 		}
 		return usagef(how.again(a, name), "%q is held by %s: its work may still run", name, strings.Join(all, ", "))
 	}
@@ -88,7 +88,7 @@ func (a *app) release(ctx context.Context, name string, how releasing) error {
 		if err != nil {
 			return err
 		}
-		if err := a.answer("took %q from %s\n", name, holderFor(h)); err != nil {
+		if err := a.answer("took %q from %s\n", name, holderFor(h, info.At)); err != nil {
 			return err
 		}
 	}

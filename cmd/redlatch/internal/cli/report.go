@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -36,11 +37,19 @@ type waiterJSON struct {
 	Value   string     `json:"value,omitempty"`
 	EntryOf string     `json:"entry_of,omitempty"`
 	Since   *time.Time `json:"since"`
+	Seen    *time.Time `json:"last_seen"`
+	Dead    bool       `json:"dead"`
 	Client  string     `json:"client"`
 	Host    string     `json:"host"`
 	PID     int        `json:"pid"`
 	Program string     `json:"program"`
 }
+
+const beliefHelp = `A waiter is believed dead if three of its heartbeats are missing, or if it does not listen for grants. A holder is if it used to
+listen and does not now, or if its process has left no sign of life for three minutes; its lease counts all the same until it
+expires. Either may be alive and cut off from Redis.
+
+`
 
 const reportHelp = `With --json each name is one object on one line, the same for ls and inspect:
 
@@ -59,14 +68,16 @@ const reportHelp = `With --json each name is one object on one line, the same fo
     value         election: of the leader
     entry_of      reentrant: the owner who entered
     since         when it acquired the lock, by the server's clock; null if unknown
+    last_seen     the last sign of life of its client, by the server's clock; null if unknown
+    dead          true if the client is believed dead, or cut off from Redis
     client        id of the client in Redis; "" for a foreign holder
     host, pid, program   of the process; "" and 0 if it crashed, is cut off from Redis, or has only just begun
     token         its fencing token
     remaining_ms  until its lease ends; null if never
     resting       true if it is gone and its place is kept free for remaining_ms: a slot, the window of a job
     foreign       true if the key was written by another library, or by hand
-  waiters       list, first come first, with owner, mode, permits, value, entry_of, since (when it came), client, host,
-                pid and program`
+  waiters       list, first come first, with owner, mode, permits, value, entry_of, since (when it came), last_seen, dead,
+                client, host, pid and program`
 
 func newLockJSON(info redlatch.LockInfo) lockJSON {
 	out := lockJSON{
@@ -76,7 +87,8 @@ func newLockJSON(info redlatch.LockInfo) lockJSON {
 	}
 	for i, h := range info.Holders {
 		shared := waiterJSON{
-			h.Owner, h.Mode, h.Permits, h.Value, h.EntryOf, instant(h.Since), h.Client, h.Process.Host, h.Process.PID, h.Process.Program,
+			h.Owner, h.Mode, h.Permits, h.Value, h.EntryOf, instant(h.Since), instant(h.LastSeen), h.Dead,
+			h.Client, h.Process.Host, h.Process.PID, h.Process.Program,
 		}
 		var slot *int
 		if info.Kind == "slotpool" {
@@ -86,7 +98,8 @@ func newLockJSON(info redlatch.LockInfo) lockJSON {
 	}
 	for i, w := range info.Waiters {
 		out.Waiters[i] = waiterJSON{
-			w.Owner, w.Mode, w.Permits, w.Value, w.EntryOf, instant(w.Since), w.Client, w.Process.Host, w.Process.PID, w.Process.Program,
+			w.Owner, w.Mode, w.Permits, w.Value, w.EntryOf, instant(w.Since), instant(w.LastSeen), w.Dead,
+			w.Client, w.Process.Host, w.Process.PID, w.Process.Program,
 		}
 	}
 	return out
@@ -116,27 +129,56 @@ func summary(info redlatch.LockInfo) string {
 	case 0:
 		s = "nobody holds it"
 	case 1:
-		s = "held by " + holderFor(info.Holders[0])
+		s = "held by " + holderFor(info.Holders[0], info.At)
 	default:
-		s = fmt.Sprintf("held by %s and %d more", holderFor(info.Holders[0]), n-1)
+		s = fmt.Sprintf("held by %s and %d more", holderFor(info.Holders[0], info.At), n-1)
 	}
 	if n := len(info.Waiters); n > 0 {
-		s += fmt.Sprintf(", %d waiting", n)
+		s += fmt.Sprintf(", %s waiting", waiting(info))
 	}
 	return s
 }
 
-// holderFor is a holder in words, with how long it has been there.
-func holderFor(h redlatch.Holder) string { return lasting(holder(h), h.Since) }
+// waiting is how many wait for a lock, and how many of them are dead.
+func waiting(info redlatch.LockInfo) string {
+	dead := 0
+	for _, w := range info.Waiters {
+		if w.Dead {
+			dead++
+		}
+	}
+	if dead == 0 {
+		return strconv.Itoa(len(info.Waiters))
+	}
+	return fmt.Sprintf("%d (%d believed dead)", len(info.Waiters), dead)
+}
 
-// waiterFor is a waiter in words, with how long it has been there.
-func waiterFor(w redlatch.Waiter) string { return lasting(process(w.Process, w.Client), w.Since) }
+// holderFor is a holder in words, with how long it has been there at that moment.
+func holderFor(h redlatch.Holder, at time.Time) string {
+	return lasting(holder(h), h.Since, at) + dying(h.Dead, h.LastSeen, at)
+}
 
-func lasting(text string, since time.Time) string {
+// waiterFor is a waiter in words, with how long it has been there at that moment.
+func waiterFor(w redlatch.Waiter, at time.Time) string {
+	return lasting(process(w.Process, w.Client), w.Since, at) + dying(w.Dead, w.LastSeen, at)
+}
+
+func lasting(text string, since, at time.Time) string {
 	if since.IsZero() {
 		return text
 	}
-	return text + " for " + age(since)
+	return text + " for " + age(since, at)
+}
+
+// dying says of a client that is believed dead when it was last heard of.
+func dying(dead bool, seen, at time.Time) string {
+	switch {
+	case !dead:
+		return ""
+	case seen.IsZero():
+		return ", believed dead"
+	}
+	return ", not heard of for " + age(seen, at) + ": believed dead"
 }
 
 // holder is what is known about the process that holds a lock.
@@ -163,12 +205,12 @@ func process(p redlatch.Process, client string) string {
 	return fmt.Sprintf("%s (pid %d on %s)", plain(p.Program), p.PID, plain(p.Host))
 }
 
-// age is how long ago that was, by the clocks of two machines.
-func age(since time.Time) string {
+// age is how long before that moment it was, both by the server's clock.
+func age(since, at time.Time) string {
 	if since.IsZero() {
 		return "-"
 	}
-	return span(max(0, time.Since(since)))
+	return span(max(0, at.Sub(since)))
 }
 
 // expiry is a remaining time in words.
