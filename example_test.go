@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -359,13 +360,35 @@ func ExampleClient_List() {
 	}
 	defer lease.Release(ctx)
 
-	for info, err := range client.List(ctx) {
+	for info, err := range client.List(ctx, redlatch.ListOptions{}) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(info.Name, len(info.Holders), len(info.Waiters))
 	}
 	// Output: a 1 0
+}
+
+func ExampleListOptions() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+	for _, name := range []string{"invoice:41", "invoice:42", "order:42"} {
+		lease, err := client.Mutex(name).Lock(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer lease.Release(ctx)
+	}
+	var names []string
+	for info, err := range client.List(ctx, redlatch.ListOptions{Pattern: "invoice:4?"}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		names = append(names, info.Name)
+	}
+	slices.Sort(names)
+	fmt.Println(names)
+	// Output: [invoice:41 invoice:42]
 }
 
 func ExampleLostError() {

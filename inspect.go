@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -22,60 +20,127 @@ func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	return info, err
 }
 
-// inspect is Inspect, and the latch that the name is used for; one without a kind if it is used for something else.
-func (c *Client) inspect(ctx context.Context, name string) (LockInfo, *latch, error) {
-	if c.quorum != nil {
-		return c.inspectAll(ctx, name)
-	}
-	return c.inspectAt(ctx, c.conn, name)
+// view is what Redis, or one node of a quorum, knows of a name; err if that could not be found out.
+type view struct {
+	info  LockInfo
+	latch *latch // that the name is used for; of no kind in particular if it is used for something else
+	free  bool   // there is no such key
+	err   error
 }
 
-// inspectAt is inspect at one node.
-func (c *Client) inspectAt(ctx context.Context, node conn.Conn, name string) (LockInfo, *latch, error) {
-	l := newLatch(c, script.Mutex, name) // until it is known
-	if l.invalid != nil {
-		return LockInfo{}, nil, l.invalid
+// inspect is Inspect, and the latch that the name is used for.
+func (c *Client) inspect(ctx context.Context, name string) (LockInfo, *latch, error) {
+	v := c.inspectAll(ctx, []string{name})[0]
+	if v.err != nil {
+		return LockInfo{}, nil, v.err
 	}
-	use, err := c.sniff(ctx, node, &l)
+	return v.info, v.latch, nil
+}
+
+// inspectAll is inspect for several names, with a view for each. Its requests go in few batches.
+func (c *Client) inspectAll(ctx context.Context, names []string) []view {
+	if c.quorum != nil {
+		return c.inspectQuorum(ctx, names)
+	}
+	return c.inspectAt(ctx, c.conn, names)
+}
+
+// inspectAt is inspectAll at one node.
+func (c *Client) inspectAt(ctx context.Context, node conn.Conn, names []string) []view {
+	views := make([]view, len(names))
+	for i, name := range names {
+		l := newLatch(c, script.Mutex, name) // until it is known
+		views[i] = view{info: LockInfo{Name: name, Key: l.keys.State}, latch: &l, err: l.invalid}
+	}
+	c.askAll(ctx, node, views, func(v *view) conn.Call { return script.Sniff(v.latch.keys) }, (*view).sniffed)
+	c.askAll(ctx, node, views, func(v *view) conn.Call { return v.latch.kind.Inspect(v.latch.keys) }, (*view).inspected)
+	c.recall(ctx, node, views)
+	return views
+}
+
+// askAll sends a call for each view that has no error yet, all in one batch, and has the view heed the reply. A call to which the batch gets no
+// answer is asked again by itself. If that gets none either, the others that are left fail with it.
+func (c *Client) askAll(
+	ctx context.Context, node conn.Conn, views []view, call func(*view) conn.Call, heed func(*view, conn.Reply) error,
+) {
+	var asked []*view
+	var calls []conn.Call
+	for i := range views {
+		if v := &views[i]; v.err == nil {
+			asked, calls = append(asked, v), append(calls, call(v))
+		}
+	}
+	results := make([]conn.Result, len(calls))
+	if len(calls) > 1 {
+		limited, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)
+		defer cancel()
+		results = node.Eval(limited, calls...)
+	}
+	var down error
+	for i, v := range asked {
+		reply := results[i].Reply
+		if len(calls) == 1 || results[i].Err != nil {
+			if v.err = down; down != nil {
+				continue
+			}
+			var again answer
+			if again, v.err = c.askAt(ctx, node, "inspect", v.latch, calls[i]); v.err != nil {
+				if ctx.Err() != nil || errors.Is(v.err, ErrUnreachable) {
+					down = v.err
+				}
+				continue
+			}
+			reply = again.Reply
+		}
+		v.err = heed(v, reply)
+	}
+}
+
+// sniffed notes what a name is used for.
+func (v *view) sniffed(r conn.Reply) error {
+	use, err := script.ParseSniff(r)
 	if err != nil {
-		return LockInfo{}, nil, err
+		return err
 	}
-	info := LockInfo{Name: name, Key: l.keys.State}
+	c, l := v.latch.client, v.latch
+	v.free = use.RedisType == "none"
 	if use.Kind != nil {
-		l.kind, info.Kind = use.Kind, use.Kind.Name
+		l.kind, v.info.Kind = use.Kind, use.Kind.Name
 		if q := use.Kind.Quorum(); c.quorum != nil && q != nil {
 			l.kind, l.keys.Epoch = q, keys.Epoch(c.options.Prefix, q.Name)
 		}
-	} else if use.RedisType != "none" {
-		info.RedisType = use.RedisType
+	} else if !v.free {
+		v.info.RedisType = use.RedisType
 	}
 	if l.kind.Sized() {
-		info.Size, _ = strconv.ParseInt(use.Parameter, 10, 64)
+		v.info.Size, _ = strconv.ParseInt(use.Parameter, 10, 64)
 	}
-	answer, err := c.askAt(ctx, node, "inspect", &l, l.kind.Inspect(l.keys))
+	return nil
+}
+
+// inspected notes the holders and the line.
+func (v *view) inspected(r conn.Reply) error {
+	state, err := script.ParseInspect(r)
 	if err != nil {
-		return LockInfo{}, nil, err
+		return err
 	}
-	state, err := script.ParseInspect(answer.Reply)
-	if err != nil {
-		return LockInfo{}, nil, err
-	}
+	info := &v.info
 	info.Token, info.Remaining, info.At = state.Token, state.Remaining, time.UnixMicro(state.Now)
-	if use.RedisType == "none" {
+	if v.free {
 		info.Remaining = 0
 	}
 	for i, h := range state.Holders {
-		info.Holders = append(info.Holders, newHolder(l.kind, h))
+		info.Holders = append(info.Holders, newHolder(v.latch.kind, h))
 		if i == 0 || h.Remaining > info.Remaining {
 			info.Remaining = h.Remaining
 		}
 	}
 	for _, w := range state.Waiters {
 		if ticket, err := script.ParseTicket(w.Ticket); err == nil {
-			info.Waiters = append(info.Waiters, newWaiter(l.kind, ticket, w))
+			info.Waiters = append(info.Waiters, newWaiter(v.latch.kind, ticket, w))
 		}
 	}
-	return info, &l, c.recall(ctx, node, &info)
+	return nil
 }
 
 // sniff finds out what a name is used for.
@@ -93,58 +158,6 @@ func found(use script.Use) string {
 		return use.Kind.Name
 	}
 	return use.RedisType
-}
-
-// List visits every name under the prefix that somebody holds or waits for, and those that are in use for what is no lock, each as
-// [Client.Inspect] tells it, in no order. It scans the server's keys in steps, so a name that comes or goes meanwhile may be missed. It ends
-// at the first error.
-//
-// Without a prefix it visits only names that redlatch has a token for, since every key of the server could be a lock.
-func (c *Client) List(ctx context.Context) iter.Seq2[LockInfo, error] {
-	return func(yield func(LockInfo, error) bool) {
-		seen := make(map[string]bool)
-		err := c.conn.Scan(ctx, "*"+escapeGlob(c.options.Prefix)+"*", func(key string) error {
-			name, ok := c.nameOf(key)
-			if !ok || seen[name] {
-				return nil
-			}
-			seen[name] = true
-			info, err := c.Inspect(ctx, name)
-			if errors.Is(err, ErrInvalid) {
-				return nil // no lock of ours has such a name
-			}
-			if err == nil && info.RedisType == "" && len(info.Holders)+len(info.Waiters) == 0 {
-				return nil
-			}
-			if !yield(info, err) || err != nil {
-				return errEnough
-			}
-			return nil
-		})
-		if err != nil && err != errEnough {
-			yield(LockInfo{}, fmt.Errorf("redlatch: list names on %s: %w", c.conn.Target().Addr, unreachable(err)))
-		}
-	}
-}
-
-// errEnough ends a scan.
-var errEnough = errors.New("enough")
-
-// nameOf is the name whose lock a key belongs to, if it says so.
-func (c *Client) nameOf(key string) (string, bool) {
-	state := key
-	if keys.IsSibling(key) {
-		var ok bool
-		if state, ok = keys.StateOf(key, keys.FenceSuffix); !ok {
-			state, ok = keys.StateOf(key, keys.QueueSuffix)
-		}
-		if !ok {
-			return "", false
-		}
-	} else if c.options.NoPrefix {
-		return "", false
-	}
-	return strings.CutPrefix(state, c.options.Prefix)
 }
 
 // ForceRelease takes a lock away from owner, or from all holders if owner is "", and lets in the waiters that are next in line. For a
@@ -196,8 +209,8 @@ func (c *Client) ForceRelease(ctx context.Context, name, owner string) (LockInfo
 	return before, l.failed("force the release of", fmt.Errorf("%w by %q", ErrNotHeld, owner))
 }
 
-// recall fills in what is known of the clients of holders and waiters, in one batch.
-func (c *Client) recall(ctx context.Context, node conn.Conn, info *LockInfo) error {
+// recall fills in what is known of the clients of all holders and waiters, in one batch.
+func (c *Client) recall(ctx context.Context, node conn.Conn, views []view) {
 	var asked []presence.Key
 	place := make(map[string]int) // of a client in asked
 	add := func(client string) {
@@ -206,27 +219,35 @@ func (c *Client) recall(ctx context.Context, node conn.Conn, info *LockInfo) err
 			asked = append(asked, presence.Key{Record: keys.Record(c.options.Prefix, client), Channel: keys.Grants(c.options.Prefix, client)})
 		}
 	}
-	for _, h := range info.Holders {
-		add(h.Client)
-	}
-	for _, w := range info.Waiters {
-		add(w.Client)
+	for _, v := range views {
+		for _, h := range v.info.Holders {
+			add(h.Client)
+		}
+		for _, w := range v.info.Waiters {
+			add(w.Client)
+		}
 	}
 	signs, err := presence.Read(ctx, node, asked)
 	if err != nil {
-		return fmt.Errorf("redlatch: read the records of clients on %s: %w", c.conn.Target().Addr, unreachable(err))
+		err = fmt.Errorf("redlatch: read the records of clients on %s: %w", c.conn.Target().Addr, unreachable(err))
+		signs = make([]presence.Sign, len(asked))
 	}
-	for i := range info.Holders {
-		if h := &info.Holders[i]; h.Client != "" {
-			h.meet(signs[place[h.Client]], info.At)
+	for i := range views {
+		v := &views[i]
+		if v.err == nil {
+			v.err = err
+		}
+		for j := range v.info.Holders {
+			if h := &v.info.Holders[j]; h.Client != "" {
+				h.meet(signs[place[h.Client]], v.info.At)
+			}
+		}
+		for j := range v.info.Waiters {
+			if w := &v.info.Waiters[j]; w.Client != "" {
+				w.meet(signs[place[w.Client]], c.horizon())
+			}
 		}
 	}
-	for i := range info.Waiters {
-		if w := &info.Waiters[i]; w.Client != "" {
-			w.meet(signs[place[w.Client]], c.horizon())
-		}
-	}
-	return nil
 }
 
 // unreachable marks an error that is not the server's own.
@@ -236,9 +257,4 @@ func unreachable(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
-}
-
-// escapeGlob quotes what is special in the patterns of SCAN.
-func escapeGlob(s string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(s)
 }

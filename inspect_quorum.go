@@ -5,48 +5,57 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 )
 
-// inspectAll is inspect over a quorum: what a majority of the nodes knows.
-func (c *Client) inspectAll(ctx context.Context, name string) (LockInfo, *latch, error) {
-	type outcome struct {
-		node  int
-		info  LockInfo
-		latch *latch
-		err   error
-	}
+// inspectQuorum is inspectAll over a quorum: what a majority of the nodes knows.
+func (c *Client) inspectQuorum(ctx context.Context, names []string) []view {
 	nodes := c.nodes()
-	outcomes := make(chan outcome, len(nodes))
+	seen := make([][]view, len(nodes))
+	var asking sync.WaitGroup
 	for i, node := range nodes {
+		asking.Add(1)
 		c.quorum.Go(func() {
-			info, l, err := c.inspectAt(ctx, node, name)
-			outcomes <- outcome{i, info, l, err}
+			defer asking.Done()
+			seen[i] = c.inspectAt(ctx, node, names)
 		})
 	}
+	asking.Wait()
+	views := make([]view, len(names))
+	for i, name := range names {
+		of := make([]view, len(nodes))
+		for n := range nodes {
+			of[n] = seen[n][i]
+		}
+		views[i] = c.agreed(name, of)
+	}
+	return views
+}
+
+// agreed is what a majority of the nodes knows of a name, given what each of them knows.
+func (c *Client) agreed(name string, seen []view) view {
 	views := make(map[string][]LockInfo) // by what the name is used for there
 	latches := make(map[string]*latch)
-	failed, stands := 0, make([]error, len(nodes))
-	for range nodes {
-		o := <-outcomes
-		if stands[o.node] = o.err; o.err != nil {
+	failed, stands := 0, make([]error, len(seen))
+	for i, v := range seen {
+		if stands[i] = v.err; v.err != nil {
 			failed++
 			continue
 		}
-		stands[o.node] = fmt.Errorf("%s answered", nodes[o.node].Target().Addr)
-		use := cmp.Or(o.info.Kind, o.info.RedisType)
-		views[use], latches[use] = append(views[use], o.info), o.latch
+		stands[i] = fmt.Errorf("%s answered", c.nodes()[i].Target().Addr)
+		use := cmp.Or(v.info.Kind, v.info.RedisType)
+		views[use], latches[use] = append(views[use], v.info), v.latch
 	}
-	if answered := len(nodes) - failed; answered < c.quorum.Majority() {
-		return LockInfo{}, nil, fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w",
-			name, answered, len(nodes), join(stands...))
+	if answered := len(seen) - failed; answered < c.quorum.Majority() {
+		return view{err: fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(seen), join(stands...))}
 	}
-	kind := ""
-	for k, v := range views {
-		if len(v) > len(views[kind]) || len(v) == len(views[kind]) && k > kind {
-			kind = k
+	most := ""
+	for use, v := range views {
+		if len(v) > len(views[most]) || len(v) == len(views[most]) && use > most {
+			most = use
 		}
 	}
-	return c.merge(views[kind]), latches[kind], nil
+	return view{info: c.merge(views[most]), latch: latches[most]}
 }
 
 // merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for as long as so many say; and all waiters. A client that any node has

@@ -48,6 +48,7 @@
 //	leak                keys, subscriptions and goroutines that stay; Close that hangs
 //	line                order: newcomers that overtake, herds, waiters that poll
 //	losses              each request of each operation meets each mishap, by enumeration
+//	list                a look at all locks costs what was ever used, or misses some
 //	lostreply           a reply is lost: locks held by no caller, or counted twice
 //	multi               several names: deadlock, one of them taken or lost
 //	mutants             tests that notice nothing: known breaks of the code

@@ -476,6 +476,22 @@ var mutants = []mutant{
 		"TestQuorumInspectBelievesTheNodesThatHear",
 	},
 	{
+		"list that inspects what is only remembered", "list.go",
+		"line := keys.StateOf(key, keys.QueueSuffix)", "line := keys.StateOf(key, keys.FenceSuffix)", "TestListCostsWhatIsInUse",
+	},
+	{
+		"pattern that Redis does not know", "list.go",
+		"escapeGlob(prefix) + sieve(pattern)", "escapeGlob(prefix) + sieve(\"*\")", "TestListCostsWhatIsInUse",
+	},
+	{
+		"pattern that is matched by bytes", "list.go",
+		"		case '*', '?':\n			b.WriteByte('*')\n", "		case '*', '?':\n			b.WriteByte(c)\n", "TestListPatterns",
+	},
+	{
+		"list that asks a dead server about each name", "inspect.go",
+		"down = v.err", "down = nil", "TestListFailsAtOnce",
+	},
+	{
 		"goroutines apart since they wait for other times", "options.go",
 		"leaseTerms{ttl: o.TTL,", "leaseTerms{ttl: o.TTL + o.MaxWait,", "TestRelayWhateverTheWait",
 	},
