@@ -30,6 +30,15 @@ func recorded(t *testing.T, s *redistest.Server, c *redlatch.Client) {
 	eventually(t, "the client has a record", func() bool { return s.Do("EXISTS", recordKey(c)) == "1" })
 }
 
+// buried waits until the server knows that a client that was killed does not listen, and has it try no more.
+func buried(t *testing.T, s *redistest.Server, c *redlatch.Client) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, s, c.ID())
+}
+
 // TestInspectTellsDeadWaiters: of two waiters the process of the first is killed. Once the lock is free, only the dead one may be left.
 func TestInspectTellsDeadWaiters(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
@@ -48,7 +57,7 @@ func TestInspectTellsDeadWaiters(t *testing.T) {
 			}
 		}
 		process.kill()
-		gone(t, s, dying.ID())
+		buried(t, s, dying)
 		info := look(t, operator, l.Name)
 		if !info.Waiters[0].Dead || info.Waiters[1].Dead || info.Holders[0].Dead || info.Abandoned() {
 			t.Errorf("%+v, want the first waiter dead, and no other", info)
@@ -119,7 +128,7 @@ func TestInspectTellsDeadHolders(t *testing.T) {
 	want("listens", false, 0)
 	s.Do("SET", recordKey(c), `{"host":"far","listens":true}`, "PX", "150000")
 	process.kill()
-	gone(t, s, c.ID())
+	buried(t, s, c)
 	want("does not listen any more", true, 30*time.Second)
 	s.Do("SET", recordKey(c), `{"host":"far","listens":false}`, "PX", "150000")
 	want("never said that it listens", false, 30*time.Second)
