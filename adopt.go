@@ -152,7 +152,7 @@ func (l *latch) notThere(ctx context.Context, doing string) error {
 	if c.quorum == nil {
 		use, err := c.sniff(ctx, c.conn, l)
 		if err == nil && use.Kind != nil && use.Kind.Name != l.kind.Name {
-			return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, Got: found(use)}
+			return l.wrongKind(found(use), 0)
 		}
 	}
 	return l.failed(doing, fmt.Errorf("%w: the lease that was detached has ended, or was adopted before", ErrNotHeld))

@@ -202,7 +202,7 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	client.waiters = newWaiters(client)
 	client.schedule = schedule.Start(now, client.extendDue)
 	client.presence = presence.New(
-		client.closing, c, keys.Record(o.Prefix, client.id), o.Program, o.RequestTimeout, client.schedule, now)
+		client.closing, c, keys.Record(o.Prefix, client.id), client.process, o.RequestTimeout, client.schedule, now)
 	client.listener = subscribe.New(
 		client.closing, c, keys.Grants(o.Prefix, client.id), o.RequestTimeout, client.horizon(), client.schedule, now,
 		subscribe.Handler{Message: client.hear, Changed: client.onSubscription, InUse: client.waiters.any})
@@ -289,6 +289,12 @@ func (c *Client) spawn(f func()) { c.background.Go(f) }
 // owner returns a new owner.
 func (c *Client) owner() string {
 	return script.Owner(c.id, c.attempts.Add(1))
+}
+
+// process is what the record of this client says. In a cluster no server can tell whether it listens.
+func (c *Client) process() presence.Process {
+	listens := c.listener.Plain().Connected() && !c.conn.Target().Cluster
+	return presence.Process{Program: c.options.Program, Horizon: c.horizon().Milliseconds(), Listens: listens}
 }
 
 // horizon is how long this client is believed alive after each sign of life: two heartbeats may fail.

@@ -94,20 +94,39 @@ func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Con
 // longTerm is how long a leader must have led for its loss to count as the first one.
 const longTerm = time.Minute
 
-// Leader is who leads at this moment: its value is the [Party] detail, the number of its term the token. The error matches [ErrNotHeld] if
-// there is no leader, and [ErrUnreachable], [ErrWrongKind] or [ErrInvalid].
+// Leader is the leader of an election at one moment.
+type Leader struct {
+	Value   string    // what the leader is known by, as it gave it to [Election.Campaign]
+	Term    int64     // the number of its term, which is the fencing token of its lease; 0 if there is no leader
+	Since   time.Time // when the term began, by the server's clock; zero if unknown, as over a quorum
+	Process Process   // of the leader
+}
+
+// Leader returns the leader of this moment. The error matches [ErrNotHeld] if there is none, and otherwise [ErrUnreachable], [ErrWrongKind]
+// or [ErrInvalid].
 //
-// What it returns may be out of date when it returns; a resource that must obey only the leader checks the token.
-func (e *Election) Leader(ctx context.Context) (Party, error) {
+// What it returns may be out of date when it returns; a resource that must obey only the leader checks the term as a token.
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	h, err := e.leading(ctx)
+	return h.leader(), err
+}
+
+// leading returns the leader as the holder that it is, with the errors of Leader.
+func (e *Election) leading(ctx context.Context) (Holder, error) {
 	info, l, err := e.latch.client.inspect(ctx, e.latch.name)
 	switch {
 	case err != nil:
-		return Party{}, err
-	case info.Kind != "" && l.kind.Name != e.latch.kind.Name:
-		redisType, _ := info.unknown()
-		return Party{}, &KindError{Name: e.Name(), Key: info.Key, Want: e.latch.kind.Name, Got: cmp.Or(redisType, info.Kind)}
+		return Holder{}, err
+	case info.RedisType != "" || info.Kind != "" && l.kind.Name != e.latch.kind.Name:
+		return Holder{}, &KindError{
+			Name: e.Name(), Key: info.Key, Want: e.latch.kind.Name, Got: cmp.Or(info.RedisType, info.Kind), GotSize: info.Size,
+		}
 	case len(info.Holders) == 0 || info.Holders[0].Resting:
-		return Party{}, e.latch.failed("find the leader of", fmt.Errorf("%w: there is none", ErrNotHeld))
+		return Holder{}, e.latch.failed("find the leader of", fmt.Errorf("%w: there is none", ErrNotHeld))
 	}
 	return info.Holders[0], nil
+}
+
+func (h Holder) leader() Leader {
+	return Leader{Value: h.Value, Term: h.Token, Since: h.Since, Process: h.Process}
 }

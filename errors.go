@@ -149,19 +149,30 @@ func join(errs ...error) error {
 // KindError says that the name of a lock is in use for something else, or for another size of the same. Nothing was changed. It matches
 // [ErrWrongKind].
 type KindError struct {
-	Name string // of the lock
-	Key  string // in Redis
-	Want string // the kind that was asked for, such as "mutex" or "semaphore of 5"
-	Got  string // the kind, or the Redis type, that is there
+	Name     string // of the lock
+	Key      string // in Redis
+	Want     string // the kind that was asked for, such as "mutex"; "lock" if any kind would do
+	WantSize int64  // the permits or slots that were asked for; 0 for a kind that has none
+	Got      string // the kind that is there, or the Redis type of what is no lock
+	GotSize  int64  // the permits or slots that are there; 0 for what has none, or if they do not matter
 }
 
 // Error names the key and both kinds.
 func (e *KindError) Error() string {
 	hint := "use another name, or delete the key if nothing needs it"
-	if want, _, sized := strings.Cut(e.Want, " of "); sized && strings.HasPrefix(e.Got, want+" of ") {
+	if e.Want == e.Got && e.WantSize != e.GotSize {
 		hint = "agree on the number, or change it for all with Resize"
 	}
-	return fmt.Sprintf("redlatch: %q cannot be used as %s: key %q is in use as %s; %s", e.Name, e.Want, e.Key, e.Got, hint)
+	return fmt.Sprintf("redlatch: %q cannot be used as %s: key %q is in use as %s; %s",
+		e.Name, sized(e.Want, e.WantSize), e.Key, sized(e.Got, e.GotSize), hint)
+}
+
+// sized is a kind and its size, if it has one.
+func sized(kind string, size int64) string {
+	if size == 0 {
+		return kind
+	}
+	return fmt.Sprintf("%s of %d", kind, size)
 }
 
 // Unwrap makes the error match [ErrWrongKind].

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -278,7 +279,7 @@ func ExampleElection() {
 	scheduler := client.Election("scheduler")
 	err := scheduler.Run(ctx, "10.0.0.7:8080", func(ctx context.Context, term *redlatch.Lease) error {
 		leader, err := scheduler.Leader(ctx)
-		fmt.Println(leader.Detail, "leads in its own term:", leader.Token == term.Token())
+		fmt.Println(leader.Value, "leads in its own term:", leader.Term == term.Token())
 		return err // Run resigns now; most leaders would go on until ctx is done
 	})
 	if err != nil {
@@ -295,18 +296,36 @@ func ExampleElection_Observe() {
 
 	api := client.Election("api")
 	leaders := api.Observe(ctx)
-	fmt.Printf("%q\n", (<-leaders).Detail)
+	fmt.Printf("%q\n", (<-leaders).Value)
 	term, err := api.Campaign(ctx, "here")
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%q\n", (<-leaders).Detail)
+	fmt.Printf("%q\n", (<-leaders).Value)
 	api.Resign(ctx, term)
-	fmt.Printf("%q\n", (<-leaders).Detail)
+	fmt.Printf("%q\n", (<-leaders).Value)
 	// Output:
 	// ""
 	// "here"
 	// ""
+}
+
+func ExampleLeader() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	billing := client.Election("billing")
+	term, err := billing.Campaign(ctx, "10.0.0.7:8080")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer term.Release(ctx)
+	leader, err := billing.Leader(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("ask", leader.Value, "which is process", leader.Process.PID == os.Getpid())
+	// Output: ask 10.0.0.7:8080 which is process true
 }
 
 func ExampleJob() {
@@ -416,5 +435,11 @@ func ExampleKindError() {
 	if errors.As(err, &kind) {
 		fmt.Println("wanted a", kind.Want, "and found a", kind.Got)
 	}
-	// Output: wanted a mutex and found a semaphore
+	_, err = client.Semaphore("shared name", 5).TryAcquire(ctx, 1)
+	if errors.As(err, &kind) {
+		fmt.Println("wanted", kind.WantSize, "and found", kind.GotSize)
+	}
+	// Output:
+	// wanted a mutex and found a semaphore
+	// wanted 5 and found 3
 }

@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -323,6 +324,71 @@ func ExampleClient_Inspect() {
 	// Output: mutex redlatch:inspected held by this client: true
 }
 
+func ExampleLockInfo() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+	lease, err := client.Semaphore("printers", 3).Acquire(ctx, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+
+	info, err := client.Inspect(ctx, "printers")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(info.Kind, "of", info.Size)
+	fmt.Println("a key that is no lock:", info.RedisType != "")
+	// Output:
+	// semaphore of 3
+	// a key that is no lock: false
+}
+
+func ExampleHolder() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+	lease, err := client.Semaphore("scanners", 3).Acquire(ctx, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+
+	info, err := client.Inspect(ctx, "scanners")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, h := range info.Holders {
+		fmt.Println(h.Permits, "permits; it is this client:", h.Client == client.ID())
+	}
+	// Output: 2 permits; it is this client: true
+}
+
+// Without an output this is compiled and not run, since waiters come and go.
+func ExampleWaiter() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+	info, err := client.Inspect(ctx, "document")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for place, w := range info.Waiters {
+		fmt.Println(place+1, w.Process.Program, "wants to", w.Mode, "since", w.Since)
+	}
+}
+
+// Without an output this is compiled and not run, since it runs elsewhere.
+func ExampleProcess() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+	info, err := client.Inspect(ctx, "nightly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, h := range info.Holders {
+		fmt.Printf("%s, process %d on %s\n", h.Process.Program, h.Process.PID, h.Process.Host)
+	}
+}
+
 func ExampleClient_List() {
 	ctx := context.Background()
 	client, err := redlatch.Open(ctx, url, redlatch.Options{Prefix: "listed:"})
@@ -336,13 +402,35 @@ func ExampleClient_List() {
 	}
 	defer lease.Release(ctx)
 
-	for info, err := range client.List(ctx) {
+	for info, err := range client.List(ctx, redlatch.ListOptions{}) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(info.Name, len(info.Holders), len(info.Waiters))
 	}
 	// Output: a 1 0
+}
+
+func ExampleListOptions() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+	for _, name := range []string{"invoice:41", "invoice:42", "order:42"} {
+		lease, err := client.Mutex(name).Lock(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer lease.Release(ctx)
+	}
+	var names []string
+	for info, err := range client.List(ctx, redlatch.ListOptions{Pattern: "invoice:4?"}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		names = append(names, info.Name)
+	}
+	slices.Sort(names)
+	fmt.Println(names)
+	// Output: [invoice:41 invoice:42]
 }
 
 func ExampleLostError() {

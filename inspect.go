@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -15,102 +13,134 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// Info is what Redis knows of one name at one moment.
-type Info struct {
-	Name      string        // without the prefix
-	Key       string        // in Redis
-	Kind      string        // "mutex", ..., "" if it is not in use, or "unknown (list)" if the key is a list or another type that is no lock
-	Size      int64         // of a semaphore or a slot pool that is in use, else 0
-	Token     int64         // the last fencing token; 0 if none is remembered
-	Remaining time.Duration // until the last holder's lease runs out; negative if never
-	Holders   []Party       // who is inside
-	Waiters   []Party       // who is in line, first come first; goroutines of one client that wait for a mutex are one, unless in strict order
-}
-
-// Party is a holder or a waiter, and the process behind it as far as it is known.
-type Party struct {
-	Owner     string        // of the acquisition
-	Detail    string        // by kind: r or w, the number of permits, the slot, the value of a leader, the owner that entered again
-	Token     int64         // a holder's fencing token; for goroutines that pass a mutex on, the last one that their process took
-	Remaining time.Duration // a holder's lease; negative if it never expires
-	Resting   bool          // it is gone, but its place is kept free for Remaining: a slot, the window of a job, or a MinHold
-	Since     time.Time     // by the server's clock: the acquisition, or the arrival in line
-	Foreign   bool          // not an owner of redlatch's: another library, or a SET by hand
-	Client    string        // id of the client; "" for a foreign holder
-	Host      string        // "" if the client has no record: it crashed, was cut off, or has only just begun
-	PID       int
-	Program   string
-}
-
-// unknown reports whether the key holds what is no lock, and the Redis type of that.
-func (i Info) unknown() (redisType string, ok bool) {
-	rest, ok := strings.CutPrefix(i.Kind, "unknown (")
-	return strings.TrimSuffix(rest, ")"), ok
-}
-
-// Inspect tells who holds a name and who waits for it, as one consistent picture. A name that nobody uses has neither holders nor waiters.
-// It changes nothing. The error matches [ErrUnreachable] or [ErrInvalid].
-func (c *Client) Inspect(ctx context.Context, name string) (Info, error) {
+// Inspect returns the holders of a name and its waiters, as one consistent picture. A name that is not in use has neither. It changes
+// nothing. The error matches [ErrUnreachable] or [ErrInvalid].
+func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	info, _, err := c.inspect(ctx, name)
 	return info, err
 }
 
-// inspect is Inspect, and the latch that the name is used for; one without a kind if it is used for something else.
-func (c *Client) inspect(ctx context.Context, name string) (Info, *latch, error) {
-	if c.quorum != nil {
-		return c.inspectAll(ctx, name)
-	}
-	return c.inspectAt(ctx, c.conn, name)
+// view is what Redis, or one node of a quorum, knows of a name; err if that could not be found out.
+type view struct {
+	info  LockInfo
+	latch *latch // that the name is used for; of no kind in particular if it is used for something else
+	free  bool   // there is no such key
+	err   error
 }
 
-// inspectAt is inspect at one node.
-func (c *Client) inspectAt(ctx context.Context, node conn.Conn, name string) (Info, *latch, error) {
-	l := newLatch(c, script.Mutex, name) // until it is known
-	if l.invalid != nil {
-		return Info{}, nil, l.invalid
+// inspect is Inspect, and the latch that the name is used for.
+func (c *Client) inspect(ctx context.Context, name string) (LockInfo, *latch, error) {
+	v := c.inspectAll(ctx, []string{name})[0]
+	if v.err != nil {
+		return LockInfo{}, nil, v.err
 	}
-	use, err := c.sniff(ctx, node, &l)
+	return v.info, v.latch, nil
+}
+
+// inspectAll is inspect for several names, with a view for each. Its requests go in few batches.
+func (c *Client) inspectAll(ctx context.Context, names []string) []view {
+	if c.quorum != nil {
+		return c.inspectQuorum(ctx, names)
+	}
+	return c.inspectAt(ctx, c.conn, names)
+}
+
+// inspectAt is inspectAll at one node.
+func (c *Client) inspectAt(ctx context.Context, node conn.Conn, names []string) []view {
+	views := make([]view, len(names))
+	for i, name := range names {
+		l := newLatch(c, script.Mutex, name) // until it is known
+		views[i] = view{info: LockInfo{Name: name, Key: l.keys.State}, latch: &l, err: l.invalid}
+	}
+	c.askAll(ctx, node, views, func(v *view) conn.Call { return script.Sniff(v.latch.keys) }, (*view).sniffed)
+	c.askAll(ctx, node, views, func(v *view) conn.Call { return v.latch.kind.Inspect(v.latch.keys) }, (*view).inspected)
+	c.recall(ctx, node, views)
+	return views
+}
+
+// askAll sends a call for each view that has no error yet, all in one batch, and has the view heed the reply. A call to which the batch gets no
+// answer is asked again by itself. If that gets none either, the others that are left fail with it.
+func (c *Client) askAll(
+	ctx context.Context, node conn.Conn, views []view, call func(*view) conn.Call, heed func(*view, conn.Reply) error,
+) {
+	var asked []*view
+	var calls []conn.Call
+	for i := range views {
+		if v := &views[i]; v.err == nil {
+			asked, calls = append(asked, v), append(calls, call(v))
+		}
+	}
+	results := make([]conn.Result, len(calls))
+	if len(calls) > 1 {
+		limited, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)
+		defer cancel()
+		results = node.Eval(limited, calls...)
+	}
+	var down error
+	for i, v := range asked {
+		reply := results[i].Reply
+		if len(calls) == 1 || results[i].Err != nil {
+			if v.err = down; down != nil {
+				continue
+			}
+			var again answer
+			if again, v.err = c.askAt(ctx, node, "inspect", v.latch, calls[i]); v.err != nil {
+				if ctx.Err() != nil || errors.Is(v.err, ErrUnreachable) {
+					down = v.err
+				}
+				continue
+			}
+			reply = again.Reply
+		}
+		v.err = heed(v, reply)
+	}
+}
+
+// sniffed notes what a name is used for.
+func (v *view) sniffed(r conn.Reply) error {
+	use, err := script.ParseSniff(r)
 	if err != nil {
-		return Info{}, nil, err
+		return err
 	}
-	info := Info{Name: name, Key: l.keys.State}
+	c, l := v.latch.client, v.latch
+	v.free = use.RedisType == "none"
 	if use.Kind != nil {
-		l.kind, info.Kind = use.Kind, use.Kind.Name
+		l.kind, v.info.Kind = use.Kind, use.Kind.Name
 		if q := use.Kind.Quorum(); c.quorum != nil && q != nil {
 			l.kind, l.keys.Epoch = q, keys.Epoch(c.options.Prefix, q.Name)
 		}
-	} else if use.RedisType != "none" {
-		info.Kind = "unknown (" + use.RedisType + ")"
+	} else if !v.free {
+		v.info.RedisType = use.RedisType
 	}
 	if l.kind.Sized() {
-		info.Size, _ = strconv.ParseInt(use.Parameter, 10, 64)
+		v.info.Size, _ = strconv.ParseInt(use.Parameter, 10, 64)
 	}
-	answer, err := c.askAt(ctx, node, "inspect", &l, l.kind.Inspect(l.keys))
+	return nil
+}
+
+// inspected notes the holders and the line.
+func (v *view) inspected(r conn.Reply) error {
+	state, err := script.ParseInspect(r)
 	if err != nil {
-		return Info{}, nil, err
+		return err
 	}
-	state, err := script.ParseInspect(answer.Reply)
-	if err != nil {
-		return Info{}, nil, err
-	}
-	info.Token, info.Remaining = state.Token, state.Remaining
-	if use.RedisType == "none" {
+	info := &v.info
+	info.Token, info.Remaining, info.At = state.Token, state.Remaining, time.UnixMicro(state.Now)
+	if v.free {
 		info.Remaining = 0
 	}
 	for i, h := range state.Holders {
-		info.Holders = append(info.Holders, holder(h))
+		info.Holders = append(info.Holders, newHolder(v.latch.kind, h))
 		if i == 0 || h.Remaining > info.Remaining {
 			info.Remaining = h.Remaining
 		}
 	}
 	for _, w := range state.Waiters {
 		if ticket, err := script.ParseTicket(w.Ticket); err == nil {
-			waiter := party(ticket.Owner)
-			waiter.Since, waiter.Detail = time.UnixMicro(w.Arrival), l.kind.Detail(ticket.Arg)
-			info.Waiters = append(info.Waiters, waiter)
+			info.Waiters = append(info.Waiters, newWaiter(v.latch.kind, ticket, w))
 		}
 	}
-	return info, &l, c.recall(ctx, node, info.Holders, info.Waiters)
+	return nil
 }
 
 // sniff finds out what a name is used for.
@@ -130,78 +160,25 @@ func found(use script.Use) string {
 	return use.RedisType
 }
 
-// List visits every name under the prefix that somebody holds or waits for, and those that are in use for what is no lock, each as
-// [Client.Inspect] tells it, in no order. It scans the server's keys in steps, so a name that comes or goes meanwhile may be missed. It ends
-// at the first error.
+// ForceRelease takes a lock away from owner, or from all holders if owner is "", and lets in the waiters that are next in line. For a
+// reentrant mutex, owner may also be the EntryOf of several entries. An old holder is told at once if it is of this client, or if its client
+// has waited in line for something before, and so listens for grants; otherwise it finds out at its next extend, after a third of its TTL at
+// most, or with Renew off at its deadline. Its writes are refused where its token is checked. A window of a [Job] that is over but for its
+// time is opened, and so is a lock that is closed by LockOptions.MinHold alone. It returns the lock as it was before.
 //
-// Without a prefix it visits only names that redlatch has a token for, since every key of the server could be a lock.
-func (c *Client) List(ctx context.Context) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
-		seen := make(map[string]bool)
-		err := c.conn.Scan(ctx, "*"+escapeGlob(c.options.Prefix)+"*", func(key string) error {
-			name, ok := c.nameOf(key)
-			if !ok || seen[name] {
-				return nil
-			}
-			seen[name] = true
-			info, err := c.Inspect(ctx, name)
-			if errors.Is(err, ErrInvalid) {
-				return nil // no lock of ours has such a name
-			}
-			if _, unknown := info.unknown(); err == nil && !unknown && len(info.Holders)+len(info.Waiters) == 0 {
-				return nil
-			}
-			if !yield(info, err) || err != nil {
-				return errEnough
-			}
-			return nil
-		})
-		if err != nil && err != errEnough {
-			yield(Info{}, fmt.Errorf("redlatch: list names on %s: %w", c.conn.Target().Addr, unreachable(err)))
-		}
-	}
-}
-
-// errEnough ends a scan.
-var errEnough = errors.New("enough")
-
-// nameOf is the name whose lock a key belongs to, if it says so.
-func (c *Client) nameOf(key string) (string, bool) {
-	state := key
-	if keys.IsSibling(key) {
-		var ok bool
-		if state, ok = keys.StateOf(key, keys.FenceSuffix); !ok {
-			state, ok = keys.StateOf(key, keys.QueueSuffix)
-		}
-		if !ok {
-			return "", false
-		}
-	} else if c.options.NoPrefix {
-		return "", false
-	}
-	return strings.CutPrefix(state, c.options.Prefix)
-}
-
-// ForceRelease takes a lock away from owner, which may also be the [Party] detail of several entries, or from everybody inside if owner
-// is "", and lets in whoever is next in line. An old holder is told at once if it is of this client, or if its client has waited in line for
-// something before, and so listens for grants; otherwise it finds out at its next extend, after a third of its TTL at most, or with Renew off at its deadline. Its
-// writes are refused where its token is checked. A window of a [Job] that is over but for its time is opened, and so is
-// a lock that is closed by LockOptions.MinHold alone. It returns the lock as it was
-// before.
-//
-// The error matches [ErrNotHeld] if nobody, or not that owner, holds it; then nothing was changed. It is a [*KindError] if the key holds
-// something that is no lock.
-func (c *Client) ForceRelease(ctx context.Context, name, owner string) (Info, error) {
+// The error matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was changed. It is a [*KindError] if the key
+// holds something that is no lock.
+func (c *Client) ForceRelease(ctx context.Context, name, owner string) (LockInfo, error) {
 	before, l, err := c.inspect(ctx, name)
 	if err != nil {
 		return before, err
 	}
-	if redisType, unknown := before.unknown(); unknown {
-		return before, &KindError{Name: name, Key: before.Key, Want: "lock", Got: redisType}
+	if before.RedisType != "" {
+		return before, &KindError{Name: name, Key: before.Key, Want: "lock", Got: before.RedisType}
 	}
 	var taken bool
 	for _, h := range before.Holders {
-		if owner != "" && owner != h.Owner && (owner != h.Detail || l.kind != script.Reentrant) {
+		if owner != "" && owner != h.Owner && owner != h.EntryOf {
 			continue
 		}
 		address, sharded := "", c.listener.Sharded()
@@ -232,47 +209,45 @@ func (c *Client) ForceRelease(ctx context.Context, name, owner string) (Info, er
 	return before, l.failed("force the release of", fmt.Errorf("%w by %q", ErrNotHeld, owner))
 }
 
-// holder is what Redis knows of one.
-func holder(h script.Holder) Party {
-	p := party(h.Owner)
-	p.Detail, p.Token, p.Remaining, p.Resting = h.Got, h.Token, h.Remaining, h.Resting
-	p.Foreign = p.Foreign && !p.Resting
-	switch {
-	case p.Foreign:
-		p.Token = 0 // what is remembered is another's
-	case p.Token > 0:
-		p.Since = time.UnixMicro(p.Token) // a token is the server's clock at the grant
+// recall fills in what is known of the clients of all holders and waiters, in one batch.
+func (c *Client) recall(ctx context.Context, node conn.Conn, views []view) {
+	var asked []presence.Key
+	place := make(map[string]int) // of a client in asked
+	add := func(client string) {
+		if _, ok := place[client]; !ok && client != "" {
+			place[client] = len(asked)
+			asked = append(asked, presence.Key{Record: keys.Record(c.options.Prefix, client), Channel: keys.Grants(c.options.Prefix, client)})
+		}
 	}
-	return p
-}
-
-// party is what an owner says about itself.
-func party(owner string) Party {
-	client, ours := script.OwnerClient(owner)
-	return Party{Owner: owner, Client: client, Foreign: !ours}
-}
-
-// recall fills in the processes of all parties, in one batch.
-func (c *Client) recall(ctx context.Context, node conn.Conn, groups ...[]Party) error {
-	var records []string
-	var asked []*Party
-	for _, group := range groups {
-		for i := range group {
-			if p := &group[i]; p.Client != "" {
-				records, asked = append(records, keys.Record(c.options.Prefix, p.Client)), append(asked, p)
+	for _, v := range views {
+		for _, h := range v.info.Holders {
+			add(h.Client)
+		}
+		for _, w := range v.info.Waiters {
+			add(w.Client)
+		}
+	}
+	signs, err := presence.Read(ctx, node, asked)
+	if err != nil {
+		err = fmt.Errorf("redlatch: read the records of clients on %s: %w", c.conn.Target().Addr, unreachable(err))
+		signs = make([]presence.Sign, len(asked))
+	}
+	for i := range views {
+		v := &views[i]
+		if v.err == nil {
+			v.err = err
+		}
+		for j := range v.info.Holders {
+			if h := &v.info.Holders[j]; h.Client != "" {
+				h.meet(signs[place[h.Client]], v.info.At)
+			}
+		}
+		for j := range v.info.Waiters {
+			if w := &v.info.Waiters[j]; w.Client != "" {
+				w.meet(signs[place[w.Client]], c.horizon())
 			}
 		}
 	}
-	processes, err := presence.Read(ctx, node, records)
-	if err != nil {
-		return fmt.Errorf("redlatch: read the records of clients on %s: %w", c.conn.Target().Addr, unreachable(err))
-	}
-	for i, p := range processes {
-		if p != nil {
-			asked[i].Host, asked[i].PID, asked[i].Program = p.Host, p.PID, p.Program
-		}
-	}
-	return nil
 }
 
 // unreachable marks an error that is not the server's own.
@@ -282,9 +257,4 @@ func unreachable(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
-}
-
-// escapeGlob quotes what is special in the patterns of SCAN.
-func escapeGlob(s string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(s)
 }

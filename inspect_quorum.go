@@ -5,55 +5,65 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
+	"sync"
 )
 
-// inspectAll is inspect over a quorum: what a majority of the nodes knows.
-func (c *Client) inspectAll(ctx context.Context, name string) (Info, *latch, error) {
-	type outcome struct {
-		node  int
-		info  Info
-		latch *latch
-		err   error
-	}
+// inspectQuorum is inspectAll over a quorum: what a majority of the nodes knows.
+func (c *Client) inspectQuorum(ctx context.Context, names []string) []view {
 	nodes := c.nodes()
-	outcomes := make(chan outcome, len(nodes))
+	seen := make([][]view, len(nodes))
+	var asking sync.WaitGroup
 	for i, node := range nodes {
+		asking.Add(1)
 		c.quorum.Go(func() {
-			info, l, err := c.inspectAt(ctx, node, name)
-			outcomes <- outcome{i, info, l, err}
+			defer asking.Done()
+			seen[i] = c.inspectAt(ctx, node, names)
 		})
 	}
-	views := make(map[string][]Info) // by kind
+	asking.Wait()
+	views := make([]view, len(names))
+	for i, name := range names {
+		of := make([]view, len(nodes))
+		for n := range nodes {
+			of[n] = seen[n][i]
+		}
+		views[i] = c.agreed(name, of)
+	}
+	return views
+}
+
+// agreed is what a majority of the nodes knows of a name, given what each of them knows.
+func (c *Client) agreed(name string, seen []view) view {
+	views := make(map[string][]LockInfo) // by what the name is used for there
 	latches := make(map[string]*latch)
-	failed, stands := 0, make([]error, len(nodes))
-	for range nodes {
-		o := <-outcomes
-		if stands[o.node] = o.err; o.err != nil {
+	failed, stands := 0, make([]error, len(seen))
+	for i, v := range seen {
+		if stands[i] = v.err; v.err != nil {
 			failed++
 			continue
 		}
-		stands[o.node] = fmt.Errorf("%s answered", nodes[o.node].Target().Addr)
-		views[o.info.Kind], latches[o.info.Kind] = append(views[o.info.Kind], o.info), o.latch
+		stands[i] = fmt.Errorf("%s answered", c.nodes()[i].Target().Addr)
+		use := cmp.Or(v.info.Kind, v.info.RedisType)
+		views[use], latches[use] = append(views[use], v.info), v.latch
 	}
-	if answered := len(nodes) - failed; answered < c.quorum.Majority() {
-		return Info{}, nil, fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w",
-			name, answered, len(nodes), join(stands...))
+	if answered := len(seen) - failed; answered < c.quorum.Majority() {
+		return view{err: fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(seen), join(stands...))}
 	}
-	kind := ""
-	for k, v := range views {
-		if len(v) > len(views[kind]) || len(v) == len(views[kind]) && k > kind {
-			kind = k
+	most := ""
+	for use, v := range views {
+		if len(v) > len(views[most]) || len(v) == len(views[most]) && use > most {
+			most = use
 		}
 	}
-	return c.merge(views[kind]), latches[kind], nil
+	return view{info: c.merge(views[most]), latch: latches[most]}
 }
 
-// merge is what a majority of the nodes agrees on: who is inside at so many of them, for as long as so many say; and everybody in line.
-func (c *Client) merge(views []Info) Info {
+// merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for as long as so many say; and all waiters. A client that any node has
+// heard of is not believed dead.
+func (c *Client) merge(views []LockInfo) LockInfo {
 	info := views[0]
 	info.Holders, info.Waiters, info.Token, info.Remaining = nil, nil, 0, 0
-	holders, waiters := make(map[string][]Party), make(map[string][]Party)
+	holders, waiters := make(map[string][]Holder), make(map[string][]Waiter)
 	for _, v := range views {
 		info.Token = max(info.Token, v.Token)
 		for _, p := range v.Holders {
@@ -67,28 +77,33 @@ func (c *Client) merge(views []Info) Info {
 		if len(votes) < c.quorum.Majority() {
 			continue
 		}
-		longest := func(a, b Party) int { return cmp.Compare(b.Remaining, a.Remaining) }
+		longest := func(a, b Holder) int { return cmp.Compare(b.Remaining, a.Remaining) }
 		slices.SortFunc(votes, longest)
 		p := votes[c.quorum.Majority()-1]
 		tokens := make(map[int64]int)
 		for _, v := range votes {
 			tokens[v.Token]++
-			p.Host, p.PID, p.Program = cmp.Or(p.Host, v.Host), cmp.Or(p.PID, v.PID), cmp.Or(p.Program, v.Program)
+			p.Process = cmp.Or(p.Process, v.Process)
+			p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead && v.Dead
 		}
 		for token, n := range tokens { // a node that was late may have counted further
 			if n >= c.quorum.Majority() {
 				p.Token = token
 			}
 		}
-		p.Since = time.Time{} // a token counts, and does not tell the time
 		info.Holders = append(info.Holders, p)
 		info.Remaining = max(info.Remaining, p.Remaining)
 	}
 	for _, votes := range waiters {
-		slices.SortFunc(votes, func(a, b Party) int { return a.Since.Compare(b.Since) })
-		info.Waiters = append(info.Waiters, votes[0])
+		slices.SortFunc(votes, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
+		p := votes[0]
+		for _, v := range votes {
+			p.Process = cmp.Or(p.Process, v.Process)
+			p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead && v.Dead
+		}
+		info.Waiters = append(info.Waiters, p)
 	}
-	slices.SortFunc(info.Holders, func(a, b Party) int { return cmp.Compare(a.Owner, b.Owner) })
-	slices.SortFunc(info.Waiters, func(a, b Party) int { return a.Since.Compare(b.Since) })
+	slices.SortFunc(info.Holders, func(a, b Holder) int { return cmp.Compare(a.Owner, b.Owner) })
+	slices.SortFunc(info.Waiters, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
 	return info
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/redlatch/redlatch/internal/retry"
 )
 
-// Observe returns a channel of leaders: first who leads now, then each change, as [Election.Leader] tells it; a [Party] without an owner
-// says that nobody leads. Whoever reads slowly misses what is over, and always gets the last. Changes are pushed by Redis; the end of a
-// leader that died is found when its lease is over.
+// Observe returns a channel of leaders: first the leader of now, then each change, as [Election.Leader] tells it. A [Leader] whose Term is 0
+// says that there is none. A slow reader misses what is over, and always gets the last. Changes are pushed by Redis; the end of a leader
+// that died is found when its lease is over.
 //
 // The channel is closed when ctx is done or the client is closed, and at once if the election has an invalid name. While Redis does not
 // answer, or the name is in use for something else, nothing comes.
-func (e *Election) Observe(ctx context.Context) <-chan Party {
-	leaders := make(chan Party)
+func (e *Election) Observe(ctx context.Context) <-chan Leader {
+	leaders := make(chan Leader)
 	c := e.latch.client
 	if e.latch.invalid != nil || c.enter() != nil {
 		close(leaders)
@@ -53,8 +53,8 @@ func (e *Election) follow(ctx context.Context, changed chan<- struct{}) {
 }
 
 // report sends the leader whenever it is another than the one before, until ctx is done.
-func (e *Election) report(ctx context.Context, changed <-chan struct{}, leaders chan<- Party) {
-	var leader, sent Party
+func (e *Election) report(ctx context.Context, changed <-chan struct{}, leaders chan<- Leader) {
+	var leader, sent Holder
 	never := true
 	for {
 		next, again := e.look(ctx, leader)
@@ -65,7 +65,7 @@ func (e *Election) report(ctx context.Context, changed <-chan struct{}, leaders 
 		}
 		timer := time.NewTimer(again)
 		select {
-		case to <- leader:
+		case to <- leader.leader():
 			sent, never = leader, false
 		case <-changed:
 		case <-timer.C:
@@ -77,10 +77,10 @@ func (e *Election) report(ctx context.Context, changed <-chan struct{}, leaders 
 	}
 }
 
-// look is the leader, and when to look again if nothing is heard; the one before if Redis does not tell.
-func (e *Election) look(ctx context.Context, before Party) (leader Party, again time.Duration) {
+// look returns the leader, and when to look again if nothing is heard; the leader of before if Redis does not tell.
+func (e *Election) look(ctx context.Context, before Holder) (leader Holder, again time.Duration) {
 	c := e.latch.client
-	leader, err := e.Leader(ctx)
+	leader, err := e.leading(ctx)
 	switch {
 	case err == nil && leader.Remaining >= 0:
 		return leader, min(leader.Remaining+pollAfterExpiry, c.horizon())

@@ -50,7 +50,9 @@ type Options struct {
 	// that the program brought to [New] have time limits of their own: see the adapter.
 	RequestTimeout time.Duration
 
-	// FenceTTL is how long a name that nobody acquires is remembered for its fencing tokens. 1h to 366 days. Default 7 days.
+	// FenceTTL is how long a name that is not acquired is remembered for its fencing tokens. 1h to 366 days. Default 7 days. A name that
+	// is remembered takes Redis about 135 bytes, so a program that locks 200,000 names in that time takes 27 MB; and looking at all locks
+	// ([Client.List], redlatch ls) one step of SCAN for a thousand of them.
 	FenceTTL time.Duration
 
 	// Hook is called for every [Event], on the goroutine on which it happens, and after what it tells of. It may call methods of leases,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -110,7 +111,7 @@ func (c *Client) limit(ctx context.Context, call conn.Call) time.Duration {
 func (c *Client) refused(ctx context.Context, node conn.Conn, doing string, l *latch, err error) error {
 	if retry.WrongType(err) {
 		if use, e := c.sniff(ctx, node, l); e == nil {
-			return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, Got: found(use)}
+			return l.wrongKind(found(use), 0)
 		}
 	}
 	return l.failedAt(node, doing, err)
@@ -121,11 +122,10 @@ func (l *latch) refusal(reason string) error {
 	word, about, _ := strings.Cut(reason, "\t")
 	switch word {
 	case "kind":
-		return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, Got: about}
+		return l.wrongKind(about, 0)
 	case "size":
-		return &KindError{
-			Name: l.name, Key: l.keys.State, Want: fmt.Sprintf("%s of %d", l.kind.Name, l.size), Got: l.kind.Name + " of " + about,
-		}
+		size, _ := strconv.ParseInt(about, 10, 64)
+		return l.wrongKind(l.kind.Name, size)
 	case "full":
 		return l.failed("wait for", fmt.Errorf("%w: LockOptions.MaxWaiters is %s, and as many wait already", ErrLineFull, about))
 	case "depth":
@@ -137,6 +137,11 @@ func (l *latch) refusal(reason string) error {
 		return l.failed("downgrade", ErrNotHeld)
 	}
 	return l.failed("acquire", fmt.Errorf("a script refused it for the reason %q", reason))
+}
+
+// wrongKind returns the error of a name that is in use for something else, or for another size.
+func (l *latch) wrongKind(got string, size int64) error {
+	return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, WantSize: l.size, Got: got, GotSize: size}
 }
 
 // failed wraps err with what was asked of which lock and server.

@@ -2,7 +2,6 @@ package redlatch
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/redlatch/redlatch/internal/script"
@@ -104,7 +103,7 @@ func (l *latch) resize(ctx context.Context) error {
 	}
 	kind, err := script.ParseResize(answer.Reply)
 	if err == nil && kind != "" && kind != l.kind.Name {
-		err = &KindError{Name: l.name, Key: l.keys.State, Want: fmt.Sprintf("%s of %d", l.kind.Name, l.size), Got: kind}
+		err = l.wrongKind(kind, 0)
 	}
 	return err
 }

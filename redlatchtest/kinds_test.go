@@ -3,6 +3,7 @@ package redlatchtest_test
 import (
 	"testing"
 
+	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/kindtest"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
@@ -15,7 +16,7 @@ func TestEveryKind(t *testing.T) {
 	if _, err := c.Mutex("listed").Lock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for info, err := range c.List(t.Context()) {
+	for info, err := range c.List(t.Context(), redlatch.ListOptions{}) {
 		if err != nil {
 			t.Fatalf("List = %v", err)
 		}

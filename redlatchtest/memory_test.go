@@ -227,7 +227,7 @@ func TestMemoryLists(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, two *redlatch.Client) {
 		lock(t, one.Mutex("listed"))
 		found := 0
-		for info, err := range two.List(t.Context()) {
+		for info, err := range two.List(t.Context(), redlatch.ListOptions{}) {
 			if err != nil || info.Name != "listed" || len(info.Holders) != 1 {
 				t.Errorf("List = %+v, %v, want the lock that is held", info, err)
 			}

@@ -646,7 +646,9 @@ func TestAdoptWhileFull(t *testing.T) {
 func TestAdoptTellsObservers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	o := sluggish()
+	o.Program = "the other"
+	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), o)
 	term, err := c.Election("a").Campaign(t.Context(), "here")
 	if err != nil {
 		t.Fatal(err)
@@ -655,8 +657,8 @@ func TestAdoptTellsObservers(t *testing.T) {
 	before := receive(t, leaders, "the leader")
 	l := adopt(t, other, detach(t, term))
 	after := receive(t, leaders, "the process that leads now")
-	if after.Client != other.ID() || after.Token != before.Token || after.Detail != "here" {
-		t.Errorf("the leader is %+v after %+v, want the same term in the client %s", after, before, other.ID())
+	if after.Process.Program != o.Program || after.Term != before.Term || after.Value != "here" {
+		t.Errorf("the leader is %+v after %+v, want the same term in another process", after, before)
 	}
 	if err := other.Election("a").Resign(t.Context(), l); err != nil {
 		t.Errorf("Resign = %v", err)

@@ -39,6 +39,7 @@
 //	full                the server is out of memory, or its disk is full
 //	history             many faults at once, one mutex; what the clients believed is checked afterwards
 //	hook                a hook that panics leaves a lock behind
+//	inspect             an operator takes the dead for the living
 //	interop             other libraries, and no library, at the same key
 //	job                 a job that runs twice in its window, or not at all
 //	job_property        a job in a window: random runs, compared with a model (rapid)
@@ -49,6 +50,7 @@
 //	leak                keys, subscriptions and goroutines that stay; Close that hangs
 //	line                order: newcomers that overtake, herds, waiters that poll
 //	losses              each request of each operation meets each mishap, by enumeration
+//	list                a look at all locks costs what was ever used, or misses some
 //	lostreply           a reply is lost: locks held by no caller, or counted twice
 //	maxwaiters          a line longer than it may be; a place refused to a waiter that had it
 //	minhold             a lock that opens too early, or is asked for too often

@@ -29,11 +29,11 @@ func TestObserveKnowsTheProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := receive(t, leaders, "who leads")
-		for p.Token != term.Token() {
+		for p.Term != term.Token() {
 			p = receive(t, leaders, "who leads")
 		}
-		if p.PID != os.Getpid() || p.Host == "" {
-			t.Errorf("the leader is process %d on %q, want %d and this host", p.PID, p.Host, os.Getpid())
+		if p.Process.PID != os.Getpid() || p.Process.Host == "" {
+			t.Errorf("the leader is %+v, want process %d on this host", p.Process, os.Getpid())
 		}
 		release(t, term)
 		if err := c.Close(); err != nil {
@@ -49,11 +49,11 @@ func TestObserveTellsEveryChange(t *testing.T) {
 	c, watcher := open(t, s.URL(), brisk(time.Second)), open(t, s.URL(), brisk(time.Second))
 	ctx, cancel := context.WithCancel(t.Context())
 	leaders := watcher.Election("e").Observe(ctx)
-	want := func(what, value string) redlatch.Party {
+	want := func(what, value string) redlatch.Leader {
 		t.Helper()
 		for {
 			p := receive(t, leaders, what)
-			if p.Detail == value && (p.Owner != "") == (value != "") {
+			if p.Value == value && (p.Term != 0) == (value != "") {
 				return p
 			}
 			t.Logf("%s: passed over %+v", what, p)
@@ -65,8 +65,8 @@ func TestObserveTellsEveryChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := want("the first", "first"); p.Token != first.Token() {
-		t.Errorf("term %d, want %d", p.Token, first.Token())
+	if p := want("the first", "first"); p.Term != first.Token() {
+		t.Errorf("term %d, want %d", p.Term, first.Token())
 	}
 	next := goAcquire(func() (*redlatch.Lease, error) { return e.Campaign(t.Context(), "second") })
 	queued(t, s, "e", 1)
@@ -142,7 +142,7 @@ func TestElectionRun(t *testing.T) {
 	}
 	cancel()
 	<-second.Context().Done()
-	if leader, err := admin.Election("e").Leader(t.Context()); err != nil || leader.Owner != second.Owner() {
+	if leader, err := admin.Election("e").Leader(t.Context()); err != nil || leader.Term != second.Token() {
 		t.Errorf("Leader while the work goes on = %+v, %v, want the one who works", leader, err)
 	}
 	close(stop)

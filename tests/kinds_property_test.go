@@ -305,7 +305,7 @@ func (m *kindModel) lose(t *rapid.T, l *redlatch.Lease) {
 	m.gone = append(m.gone, l)
 }
 
-func (m *kindModel) inspect(t *rapid.T) redlatch.Info {
+func (m *kindModel) inspect(t *rapid.T) redlatch.LockInfo {
 	info, err := m.clients[0].Inspect(m.ctx, m.name)
 	if err != nil {
 		t.Fatalf("Inspect = %v", err)
@@ -313,12 +313,25 @@ func (m *kindModel) inspect(t *rapid.T) redlatch.Info {
 	return info
 }
 
+// detail is what a holder has beyond its lease, as the models spell it.
+func detail(kind string, h redlatch.Holder) string {
+	switch kind {
+	case "rwmutex":
+		return h.Mode[:1]
+	case "semaphore":
+		return fmt.Sprint(h.Permits)
+	case "slotpool":
+		return fmt.Sprint(h.Slot)
+	}
+	return h.Value + h.EntryOf
+}
+
 // check compares everything with what Redis and the leases say.
 func (m *kindModel) check(t *rapid.T) {
 	info := m.inspect(t)
 	var got, want []string
 	for _, p := range info.Holders {
-		got = append(got, fmt.Sprint(p.Owner, " ", p.Detail, " ", p.Resting))
+		got = append(got, fmt.Sprint(p.Owner, " ", detail(info.Kind, p), " ", p.Resting))
 	}
 	for _, h := range m.inside {
 		want = append(want, fmt.Sprint(h.owner, " ", h.detail, " false"))
@@ -339,7 +352,7 @@ func (m *kindModel) check(t *rapid.T) {
 	for _, w := range m.line {
 		waiting = append(waiting, w.owner)
 	}
-	if got := without(owners(info.Waiters), m.dead); !slices.Equal(got, waiting) {
+	if got := without(inLine(info.Waiters), m.dead); !slices.Equal(got, waiting) {
 		t.Fatalf("in line are %q, want %q", got, waiting)
 	}
 	wantExpiry(t, m.server)
@@ -578,8 +591,9 @@ func (semaphoreKind) actions(m *kindModel) map[string]func(*rapid.T) {
 		"other size": func(t *rapid.T) {
 			m.someone(t)
 			var kind *redlatch.KindError
-			if _, err := m.client(t).Semaphore(m.name, m.size+1).TryAcquire(m.ctx, 1); !errors.As(err, &kind) {
-				t.Fatalf("acquire with another size = %v, want a KindError", err)
+			if _, err := m.client(t).Semaphore(m.name, m.size+1).TryAcquire(m.ctx, 1); !errors.As(err, &kind) ||
+				kind.Want != kind.Got || kind.WantSize != m.size+1 || kind.GotSize != m.size {
+				t.Fatalf("acquire with another size = %v, want a KindError with %d and %d", err, m.size+1, m.size)
 			}
 		},
 	}
@@ -674,7 +688,7 @@ func (electionKind) actions(m *kindModel) map[string]func(*rapid.T) {
 			leader, err := m.client(t).Election(m.name).Leader(m.ctx)
 			switch {
 			case len(m.inside) == 0 && errors.Is(err, redlatch.ErrNotHeld):
-			case len(m.inside) == 1 && err == nil && leader.Owner == m.inside[0].owner && leader.Token == m.token:
+			case len(m.inside) == 1 && err == nil && leader.Value == m.inside[0].detail && leader.Term == m.token:
 			default:
 				t.Fatalf("Leader = %+v, %v with %d leaders", leader, err, len(m.inside))
 			}

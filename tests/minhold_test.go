@@ -307,13 +307,13 @@ func TestOfficeThatIsShut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for p := receive(t, leaders, "news of the leader"); p.Owner == ""; {
+	for p := receive(t, leaders, "news of the leader"); p.Term == 0; {
 		p = receive(t, leaders, "news of the leader")
 	}
 	if err := e.Resign(t.Context(), term); err != nil {
 		t.Fatal(err)
 	}
-	if p := receive(t, leaders, "news of the end"); p.Owner != "" {
+	if p := receive(t, leaders, "news of the end"); p.Term != 0 {
 		t.Errorf("the leader is %+v, want none", p)
 	}
 	if p, err := e.Leader(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {

@@ -592,6 +592,40 @@ var mutants = []mutant{
 		"if h.Client == c.id {", "if false {", "TestForceReleaseOfOnesOwn",
 	},
 	{
+		"dead waiter that looks alive", "internal/script/lua/inspect.lua",
+		"alive(line[i], '') > 0 and 1 or 0", "1", "TestInspectTells",
+	},
+	{
+		"last heartbeat by the horizon of the client that looks", "lockinfo.go",
+		"sign.Process.Horizon > 0", "false", "TestInspectTellsMissingHeartbeats",
+	},
+	{
+		"holder that is deaf and looks alive", "lockinfo.go",
+		"h.Dead = sign.Deaf", "h.Dead = false", "TestInspectTellsDeadHolders",
+	},
+	{
+		"waiter that one node believes dead", "inspect_quorum.go",
+		"p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead && v.Dead\n\t\t}\n\t\tinfo.Waiters",
+		"p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead || v.Dead\n\t\t}\n\t\tinfo.Waiters",
+		"TestQuorumInspectBelievesTheNodesThatHear",
+	},
+	{
+		"list that inspects what is only remembered", "list.go",
+		"line := keys.StateOf(key, keys.QueueSuffix)", "line := keys.StateOf(key, keys.FenceSuffix)", "TestListCostsWhatIsInUse",
+	},
+	{
+		"pattern that Redis does not know", "list.go",
+		"escapeGlob(prefix) + sieve(pattern)", "escapeGlob(prefix) + sieve(\"*\")", "TestListCostsWhatIsInUse",
+	},
+	{
+		"pattern that is matched by bytes", "list.go",
+		"		case '*', '?':\n			b.WriteByte('*')\n", "		case '*', '?':\n			b.WriteByte(c)\n", "TestListPatterns",
+	},
+	{
+		"list that asks a dead server about each name", "inspect.go",
+		"down = v.err", "down = nil", "TestListFailsAtOnce",
+	},
+	{
 		"goroutines apart since they wait for other times", "options.go",
 		"leaseTerms{ttl: o.TTL,", "leaseTerms{ttl: o.TTL + o.MaxWait,", "TestRelayWhateverTheWait",
 	},

@@ -221,7 +221,7 @@ func (m *model) Check(t *rapid.T) {
 		if got, want := owners(info.Holders), n.inside(); !slices.Equal(got, want) {
 			t.Fatalf("%s is held by %v, want %v", n.name, got, want)
 		}
-		if got, want := without(owners(info.Waiters), n.dead), n.waiting(); !slices.Equal(got, want) {
+		if got, want := without(inLine(info.Waiters), n.dead), n.waiting(); !slices.Equal(got, want) {
 			t.Fatalf("in line for %s are %v, want %v", n.name, got, want)
 		}
 		if n.holder != nil && (!n.holder.Held() || n.holder.Token() != n.token || info.Token != n.token) {
@@ -290,10 +290,18 @@ func (n *modelName) waiting() []string {
 	return all
 }
 
-func owners(parties []redlatch.Party) []string {
+func owners(holders []redlatch.Holder) []string {
 	var all []string
-	for _, p := range parties {
-		all = append(all, p.Owner)
+	for _, h := range holders {
+		all = append(all, h.Owner)
+	}
+	return all
+}
+
+func inLine(waiters []redlatch.Waiter) []string {
+	var all []string
+	for _, w := range waiters {
+		all = append(all, w.Owner)
 	}
 	return all
 }

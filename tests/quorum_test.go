@@ -186,11 +186,11 @@ func TestQuorumElection(t *testing.T) {
 			t.Fatal(err)
 		}
 		leader, err := other.Election("e").Leader(ctx)
-		if err != nil || leader.Detail != "one" || leader.Token != term.Token() {
+		if err != nil || leader.Value != "one" || leader.Term != term.Token() {
 			t.Errorf("Leader = %+v, %v, want the value one and token %d", leader, err, term.Token())
 		}
 		leaders := other.Election("e").Observe(ctx)
-		if got := receive(t, leaders, "a leader"); got.Detail != "one" {
+		if got := receive(t, leaders, "a leader"); got.Value != "one" {
 			t.Errorf("Observe tells %+v, want the value one", got)
 		}
 		next := goAcquire(func() (*redlatch.Lease, error) { return other.Election("e").Campaign(ctx, "two") })
@@ -200,7 +200,7 @@ func TestQuorumElection(t *testing.T) {
 		}
 		second := await(t, next)
 		for got := range leaders {
-			if got.Detail == "two" {
+			if got.Value == "two" {
 				break
 			}
 		}

@@ -67,7 +67,7 @@ func TestLeastRights(t *testing.T) {
 		master.AwaitInfo("replication", "state=online")
 		c := open(t, "redis://redlatch:"+secret+"@"+master.Addr(), brisk(lasting))
 		release(t, lock(t, c.Mutex("a").With(redlatch.LockOptions{Replicas: 1})))
-		for info, err := range c.List(t.Context()) {
+		for info, err := range c.List(t.Context(), redlatch.ListOptions{}) {
 			t.Errorf("List tells %+v, %v, want nothing", info, err)
 		}
 	})

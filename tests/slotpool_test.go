@@ -52,7 +52,7 @@ func TestSlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(info.Holders, func(p redlatch.Party) bool { return p.Detail == "1" })
+	i := slices.IndexFunc(info.Holders, func(h redlatch.Holder) bool { return h.Slot == 1 })
 	s.Do("EVAL", "local t = redis.call('TIME') return redis.call('ZADD', KEYS[1], 'XX', t[1] * 1000 + 1800000, ARGV[1])", "1", stateKey("p"), info.Holders[i].Owner)
 	if err := b.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
 		t.Errorf("Extend of a slot at rest = %v, want ErrNotHeld", err)

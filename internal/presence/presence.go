@@ -1,13 +1,14 @@
-// Package presence writes and reads which process a client is, so that an operator who inspects a lock sees which process holds it or waits
-// for it. Nothing else depends on it.
+// Package presence writes and reads which process a client is, so that an operator who inspects a lock knows the process that holds it or
+// waits for it, and when it was last heard of. Nothing else depends on it.
 //
-//	first acquisition --> Announce --> SET {prefix id}:client {"host": ..., "pid": ..., "program": ...} PX 3 minutes
+//	first acquisition --> Announce --> SET {prefix id}:client {"host": ..., "pid": ..., ...} PX 3 minutes
 //	                                     ^                                  |
 //	                                     +------------ every minute --------+
 //	Close  --> DEL                       a crash --> it expires
 package presence
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -22,14 +23,16 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// ttl is how long a record outlives its client.
-const ttl = 3 * time.Minute
+// TTL is how long a record outlives its client. It is written three times in that time.
+const TTL = 3 * time.Minute
 
 // Process is what a client says of itself.
 type Process struct {
 	Host    string `json:"host"`
 	PID     int    `json:"pid"`
 	Program string `json:"program"`
+	Horizon int64  `json:"horizon_ms"` // for how long it is believed alive after each heartbeat of its waiters
+	Listens bool   `json:"listens"`    // to its own channel, from now on until it ends
 }
 
 // Record is what one client keeps in Redis about itself. It is safe for concurrent use.
@@ -37,8 +40,8 @@ type Record struct {
 	ctx      context.Context // of requests until Remove
 	conn     conn.Conn
 	key      string
-	program  string
-	timeout  time.Duration // of a request
+	self     func() Process // what the client says of itself, but for host and pid
+	timeout  time.Duration  // of a request
 	schedule *schedule.Schedule
 	now      clock.Clock
 	entry    schedule.Entry
@@ -48,15 +51,13 @@ type Record struct {
 	tried chan struct{} // closed when the first write is over, whether or not it succeeded
 }
 
-// New returns the record with this key. The program's name is that of the binary unless it is given. It sends nothing.
+// New returns the record with this key. self says program, horizon and listens, whenever the record is written; the program's name is that
+// of the binary unless it is given. It sends nothing.
 func New(
-	ctx context.Context, c conn.Conn, key, program string, timeout time.Duration, s *schedule.Schedule, now clock.Clock,
+	ctx context.Context, c conn.Conn, key string, self func() Process, timeout time.Duration, s *schedule.Schedule, now clock.Clock,
 ) *Record {
-	if program == "" {
-		program = filepath.Base(os.Args[0])
-	}
 	r := &Record{
-		ctx: ctx, conn: c, key: key, program: program, timeout: timeout, schedule: s, now: now, tried: make(chan struct{}),
+		ctx: ctx, conn: c, key: key, self: self, timeout: timeout, schedule: s, now: now, tried: make(chan struct{}),
 	}
 	r.entry.Owner = r
 	return r
@@ -90,13 +91,15 @@ func (r *Record) Due(clock.Reading) { r.running.Go(r.write) }
 
 // write writes the record. A failure is made up for the next time.
 func (r *Record) write() {
-	p := Process{PID: os.Getpid(), Program: r.program}
+	p := r.self()
+	p.PID = os.Getpid()
 	p.Host, _ = os.Hostname()
-	text, _ := json.Marshal(p) // three plain fields
+	p.Program = cmp.Or(p.Program, filepath.Base(os.Args[0]))
+	text, _ := json.Marshal(p) // plain fields
 	ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
 	defer cancel()
-	r.conn.Eval(ctx, script.Record(r.key, string(text), ttl))
-	r.schedule.Set(&r.entry, r.now().Time().Add(ttl/3), ttl/10)
+	r.conn.Eval(ctx, script.Record(r.key, string(text), TTL))
+	r.schedule.Set(&r.entry, r.now().Time().Add(TTL/3), TTL/10)
 }
 
 // Remove deletes the record if there may be one, and returns when that is done or a third of the timeout has passed; then the record
@@ -111,25 +114,43 @@ func (r *Record) Remove() {
 	r.conn.Eval(ctx, script.Record(r.key, "", 0))
 }
 
-// Read returns the processes of the clients whose records have these keys, in that order; nil for a client without a record. It sends one
-// batch, and the error is that of the first record that could not be read.
-func Read(ctx context.Context, c conn.Conn, keys []string) ([]*Process, error) {
+// Key is where the record of a client is, and the channel to which that client may listen.
+type Key struct{ Record, Channel string }
+
+// Sign is what Redis knows of a client.
+type Sign struct {
+	Process   Process
+	Written   bool          // there is a record
+	Ago       time.Duration // since it was written
+	Listening bool          // the client listens at this server now
+	Deaf      bool          // the record says that the client listens, and it does not
+}
+
+// Read returns what is known of the clients with these keys, in that order. It sends one batch, and the error is that of the first record
+// that could not be read.
+func Read(ctx context.Context, c conn.Conn, keys []Key) ([]Sign, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	calls := make([]conn.Call, len(keys))
 	for i, key := range keys {
-		calls[i] = script.Recall(key)
+		calls[i] = script.Recall(key.Record, key.Channel)
 	}
-	all := make([]*Process, len(keys))
+	all := make([]Sign, len(keys))
 	for i, result := range c.Eval(ctx, calls...) {
 		if result.Err != nil {
 			return nil, result.Err
 		}
-		p := &Process{}
-		if result.Reply.Text != "" && json.Unmarshal([]byte(result.Reply.Text), p) == nil {
-			all[i] = p
+		text, left, listeners, err := script.ParseRecall(result.Reply)
+		if err != nil {
+			return nil, err
 		}
+		sign := Sign{Listening: listeners > 0}
+		if text != "" && json.Unmarshal([]byte(text), &sign.Process) == nil {
+			sign.Written, sign.Ago = true, max(0, TTL-left)
+			sign.Deaf = sign.Process.Listens && listeners == 0
+		}
+		all[i] = sign
 	}
 	return all, nil
 }

@@ -3,6 +3,7 @@ package presence
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -19,9 +20,10 @@ type server struct {
 	conn.Conn
 	slow time.Duration
 
-	mu      sync.Mutex
-	records map[string]string
-	writes  int
+	mu        sync.Mutex
+	records   map[string]string
+	writes    int
+	listeners int64
 }
 
 func (s *server) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
@@ -38,8 +40,8 @@ func (s *server) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	defer s.mu.Unlock()
 	for i, call := range calls {
 		switch {
-		case len(call.Args) == 0:
-			results[i].Reply.Text = s.records[call.Keys[0]]
+		case len(call.Args) == 1: // of a reader
+			results[i].Reply.List = []conn.Reply{{Text: s.records[call.Keys[0]]}, {Int: TTL.Milliseconds() - 1000}, {Int: s.listeners}}
 		case call.Args[0] == "":
 			delete(s.records, call.Keys[0])
 		default:
@@ -57,7 +59,7 @@ func start(t *testing.T, slow time.Duration, test func(t *testing.T, s *server, 
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{slow: slow, records: make(map[string]string)}
 		entries := schedule.Start(clock.Now, func() {})
-		r := New(t.Context(), s, "key", "program", 3*time.Second, entries, clock.Now)
+		r := New(t.Context(), s, "key", func() Process { return Process{Program: "program", Listens: true} }, 3*time.Second, entries, clock.Now)
 		test(t, s, r)
 		entries.Stop()
 		r.Remove()
@@ -72,16 +74,43 @@ func TestRecordIsWrittenInTime(t *testing.T) {
 	start(t, time.Millisecond, func(t *testing.T, s *server, r *Record) {
 		r.Announce()
 		r.Announce()
-		time.Sleep(10 * ttl)
+		time.Sleep(10 * TTL)
 		synctest.Wait()
 		if s.writes < 10*3 || s.writes > 10*5 { // the schedule may take it earlier by its slack
-			t.Errorf("%d writes in %v, want about one in %v, or a little less", s.writes, 10*ttl, ttl/3)
+			t.Errorf("%d writes in %v, want about one in %v, or a liTTLe less", s.writes, 10*TTL, TTL/3)
 		}
-		all, err := Read(t.Context(), s, []string{"another", "key"})
-		if err != nil || all[0] != nil || all[1] == nil || all[1].Program != "program" || all[1].PID != os.Getpid() {
-			t.Errorf("Read = %v, %v, want nil and this process", all, err)
+		all, err := Read(t.Context(), s, []Key{{"another", ""}, {"key", ""}})
+		if err != nil || all[0].Written || !all[1].Written || all[1].Process.Program != "program" || all[1].Process.PID != os.Getpid() {
+			t.Errorf("Read = %+v, %v, want nothing and this process", all, err)
 		}
 	})
+}
+
+// TestSigns: a record tells when it was written; a client that says that it listens, and does not, is deaf, but not where the server does
+// not tell how many listen.
+func TestSigns(t *testing.T) {
+	for listeners, want := range map[int64]Sign{
+		0:  {Written: true, Ago: time.Second, Deaf: true},
+		1:  {Written: true, Ago: time.Second, Listening: true},
+		-1: {Written: true, Ago: time.Second},
+	} {
+		t.Run(fmt.Sprint(listeners), func(t *testing.T) {
+			start(t, time.Millisecond, func(t *testing.T, s *server, r *Record) {
+				s.listeners = listeners
+				r.Announce()
+				synctest.Wait()
+				time.Sleep(time.Second)
+				all, err := Read(t.Context(), s, []Key{{"key", "channel"}, {"another", "channel"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				all[0].Process = Process{}
+				if all[0] != want || all[1] != (Sign{Listening: want.Listening}) {
+					t.Errorf("Read = %+v, want %+v, and of a client without a record whether it listens", all, want)
+				}
+			})
+		})
+	}
 }
 
 // TestAnnounceFirstWaits: for the record, but not for a server that does not answer, and not beyond its context.
@@ -121,7 +150,7 @@ func TestReadFails(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Read(ctx, &server{slow: time.Hour}, []string{"key"}); !errors.Is(err, context.Canceled) {
+	if _, err := Read(ctx, &server{slow: time.Hour}, []Key{{"key", ""}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Read = %v, want context.Canceled", err)
 	}
 }

@@ -64,12 +64,15 @@ type State struct {
 	Remaining time.Duration
 	Holders   []Holder
 	Waiters   []Waiting
+	Now       int64 // by the server's clock, in microseconds
 }
 
 // Waiting is a ticket in line.
 type Waiting struct {
 	Ticket  string
 	Arrival int64 // as in [Standing]
+	End     int64 // until when its client is believed alive by its heartbeats, in ms of the server's clock; 0 if unknown
+	Alive   bool  // its client is believed alive: its time is not over, and it listens where it has to
 }
 
 // Holder is one owner inside.
@@ -83,10 +86,10 @@ type Holder struct {
 
 // ParseInspect reads the reply of inspect.lua.
 func ParseInspect(r conn.Reply) (State, error) {
-	if len(r.List) != 4 || len(r.List[3].List)%2 != 0 {
+	if len(r.List) != 5 {
 		return State{}, unexpected(r)
 	}
-	s := State{Remaining: duration(r.List[1])}
+	s := State{Remaining: duration(r.List[1]), Now: r.List[4].Int}
 	s.Token, _ = strconv.ParseInt(r.List[0].Text, 10, 64)
 	for _, h := range r.List[2].List {
 		if len(h.List) != 5 {
@@ -96,13 +99,19 @@ func ParseInspect(r conn.Reply) (State, error) {
 		holder.Token, _ = strconv.ParseInt(h.List[2].Text, 10, 64)
 		s.Holders = append(s.Holders, holder)
 	}
-	queue := r.List[3].List
-	for i := 0; i < len(queue); i += 2 {
-		arrival, err := score(queue[i+1])
+	for _, w := range r.List[3].List {
+		if len(w.List) != 4 {
+			return State{}, unexpected(r)
+		}
+		arrival, err := score(w.List[1])
 		if err != nil {
 			return State{}, err
 		}
-		s.Waiters = append(s.Waiters, Waiting{Ticket: queue[i].Text, Arrival: arrival})
+		end, err := score(w.List[2])
+		if err != nil {
+			return State{}, err
+		}
+		s.Waiters = append(s.Waiters, Waiting{Ticket: w.List[0].Text, Arrival: arrival, End: end, Alive: w.List[3].Int == 1})
 	}
 	return s, nil
 }

@@ -105,7 +105,10 @@ func (k *Kind) Shuts() bool { return k != SlotPool && k != Job }
 // Sized reports whether the kind has a size.
 func (k *Kind) Sized() bool { return k.resize != nil }
 
-// Detail is the part of an argument that tells people what is waited for.
+// Counts reports whether it is a kind on a node of a quorum, whose tokens count and do not tell the time.
+func (k *Kind) Counts() bool { return k.vote != nil }
+
+// Detail is the part of an argument that tells people what is waited for, spelled as what a holder got.
 func (k *Kind) Detail(arg string) string {
 	switch k.Name {
 	case RWMutex.Name:

@@ -175,8 +175,19 @@ func Record(key, text string, ttl time.Duration) conn.Call {
 	return conn.Call{Script: record, Keys: []string{key}, Args: []string{text, millis(ttl)}}
 }
 
-// Recall is the call of recall.lua; its reply is a text.
-func Recall(key string) conn.Call { return conn.Call{Script: recall, Keys: []string{key}} }
+// Recall is the call of recall.lua for the client that listens to that channel.
+func Recall(key, channel string) conn.Call {
+	return conn.Call{Script: recall, Keys: []string{key}, Args: []string{channel}}
+}
+
+// ParseRecall reads the record of a client, "" if there is none, for how long it is still there, and how many listen to the channel; -1 if
+// the server does not tell.
+func ParseRecall(r conn.Reply) (text string, left time.Duration, listeners int64, err error) {
+	if len(r.List) != 3 {
+		return "", 0, 0, unexpected(r)
+	}
+	return r.List[0].Text, duration(r.List[1]), r.List[2].Int, nil
+}
 
 func inside(r conn.Reply) Standing {
 	return Standing{Inside: true, Token: r.List[1].Int, Got: r.List[2].Text}

@@ -34,7 +34,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"renews":   Bundle([]conn.Call{Mutex.Renew(set, "o", time.Second, "")}),
 		"multi":    Multi([]keys.Set{set}, []string{"o"}, time.Second, time.Hour),
 		"record":   Record("r", "text", time.Second),
-		"recall":   Recall("r"),
+		"recall":   Recall("r", "address"),
 		"vote":     Mutex.Quorum().Vote(set, Ballot{}),
 		"raise":    Mutex.Quorum().Raise(set, "o", time.Second, 1, "", time.Hour),
 		"confirm":  Mutex.Quorum().Renew(set, "o", time.Second, ""),

@@ -1,10 +1,17 @@
--- inspect: who is inside and who is in line, at one moment. It changes nothing.
+-- inspect: the holders and the line, at one moment. It changes nothing.
 --
 -- KEYS  K, fence, queue, clients
 -- ARGV  none
--- Reply {fence or '', remaining ms, {{owner, ms left, token, got, resting}, ...}, {ticket, arrival, ...}}; no owners if K is of another type
--- Cost  4 commands, and those of the kind; it reads everybody inside and the whole line
+-- Reply {fence or '', remaining ms, {{owner, ms left, token, got, resting}, ...}, {{ticket, arrival us, end ms, alive}, ...}, now us}; no
+--       owners if K is of another type; end: until when its client is believed alive by its heartbeats, 0 if unknown; alive: 1 or 0
+-- Cost  5 commands, and those of the kind; it reads all holders and the whole line, and asks 3 commands for each client in line
 
 -- cold
 local ok, inside = pcall(holders)
-return {redis.call('GET', FENCE) or '', redis.call('PTTL', K), ok and inside or {}, redis.call('ZRANGE', QUEUE, 0, -1, 'WITHSCORES')}
+local line, waiting, ends = redis.call('ZRANGE', QUEUE, 0, -1, 'WITHSCORES'), {}, {}
+for i = 1, #line, 2 do
+  local address = string.match(line[i], '^%u%l+\t([^\t]*)\t') or ''
+  ends[address] = ends[address] or redis.call('ZSCORE', CLIENTS, address) or 0
+  waiting[#waiting + 1] = {line[i], line[i + 1], ends[address], alive(line[i], '') > 0 and 1 or 0}
+end
+return {redis.call('GET', FENCE) or '', redis.call('PTTL', K), ok and inside or {}, waiting, now()}

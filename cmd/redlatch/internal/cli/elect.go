@@ -88,11 +88,11 @@ func (a *app) observe(ctx context.Context, name string, asJSON bool) error {
 		now := time.Now()
 		switch {
 		case asJSON:
-			err = a.answerJSON(leaderJSON{now.UTC().Truncate(time.Millisecond), p.Detail, p.Token, p.Host, p.PID})
-		case p.Owner == "":
+			err = a.answerJSON(leaderJSON{now.UTC().Truncate(time.Millisecond), p.Value, p.Term, p.Process.Host, p.Process.PID})
+		case p.Term == 0:
 			err = a.answer("%s  nobody\n", now.Format(time.TimeOnly))
 		default:
-			err = a.answer("%s  %s  term %d  %s\n", now.Format(time.TimeOnly), plain(cmp.Or(p.Detail, "-")), p.Token, process(p))
+			err = a.answer("%s  %s  term %d  %s\n", now.Format(time.TimeOnly), plain(cmp.Or(p.Value, "-")), p.Term, process(p.Process, ""))
 		}
 		if err != nil {
 			return err

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -21,7 +21,7 @@ func newInspectCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "inspect NAME",
 		Short:   "Show who holds a lock and who waits for it",
-		Long:    "Show who holds a lock and who waits for it, as one consistent picture. It changes nothing.\n\n" + reportHelp,
+		Long:    "Show who holds a lock and who waits for it, as one consistent picture. It changes nothing.\n\n" + beliefHelp + reportHelp,
 		Example: inspectExamples,
 		Args:    oneName,
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0], asJSON) },
@@ -47,7 +47,7 @@ func (a *app) inspect(ctx context.Context, name string, asJSON bool) error {
 }
 
 // page is all about one lock.
-func (a *app) page(info redlatch.Info) error {
+func (a *app) page(info redlatch.LockInfo) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	row := func(label, format string, args ...any) { fmt.Fprintf(w, label+"\t"+format+"\n", args...) }
 	row("name", "%s", plain(info.Name))
@@ -57,55 +57,75 @@ func (a *app) page(info redlatch.Info) error {
 	switch {
 	case noLock(info):
 		row("holder", "nobody: the key is no lock, and no lock can have this name")
+	case info.Abandoned():
+		row("holder", "nobody, it is free: only the dead wait for it, and the next acquisition forgets them")
 	case len(info.Holders) == 0:
 		row("holder", "nobody, it is free")
 	}
-	for _, p := range info.Holders {
-		row("holder", "%s", process(p))
-		if p.Detail != "" {
-			row("  "+detailOf(info.Kind), "%s", plain(p.Detail))
+	for _, h := range info.Holders {
+		row("holder", "%s", holder(h))
+		if label, detail := holderDetail(info.Kind, h); detail != "" {
+			row("  "+label, "%s", plain(detail))
 		}
-		if !p.Since.IsZero() {
-			row("  for", "%s, since %s", since(p), p.Since.Local().Format(time.DateTime))
+		if !h.Since.IsZero() {
+			row("  for", "%s, since %s", age(h.Since, info.At), h.Since.Local().Format(time.DateTime))
 		}
-		row("  expires in", "%s", expiry(p.Remaining))
-		row("  owner", "%s", plain(p.Owner))
+		if !h.LastSeen.IsZero() {
+			belief := ""
+			if h.Dead {
+				belief = ": believed dead"
+			}
+			row("  heard of", "%s ago%s", age(h.LastSeen, info.At), belief)
+		}
+		row("  expires in", "%s", expiry(h.Remaining))
+		row("  owner", "%s", plain(h.Owner))
 	}
-	row("waiting", "%d", len(info.Waiters))
+	row("waiting", "%s", waiting(info))
 	for i, p := range info.Waiters {
 		wants := ""
-		if p.Detail != "" {
-			wants = fmt.Sprintf(", %s %s", detailOf(info.Kind), plain(p.Detail))
+		if label, detail := waiterDetail(info.Kind, p); detail != "" {
+			wants = fmt.Sprintf(", %s %s", label, plain(detail))
 		}
-		row(fmt.Sprintf("  %d", i+1), "%s%s", who(p), wants)
+		row(fmt.Sprintf("  %d", i+1), "%s%s", waiterFor(p, info.At), wants)
 	}
 	return w.Flush()
 }
 
 // noLock reports whether the key is in use for something else.
-func noLock(info redlatch.Info) bool { return strings.HasPrefix(info.Kind, "unknown") }
+func noLock(info redlatch.LockInfo) bool { return info.RedisType != "" }
 
-// kindOf is the kind of a lock and its size, if it has one.
-func kindOf(info redlatch.Info) string {
-	if info.Size > 0 {
+// kindOf is the kind of a lock and its size, if it has one; or what is there instead of a lock.
+func kindOf(info redlatch.LockInfo) string {
+	switch {
+	case noLock(info):
+		return "no lock, but a " + info.RedisType
+	case info.Size > 0:
 		return fmt.Sprintf("%s of %d", info.Kind, info.Size)
 	}
 	return cmp.Or(info.Kind, "-")
 }
 
-// detailOf is what the detail of a party is, by kind.
-func detailOf(kind string) string {
+// holderDetail is what a holder has beyond its lease, and what that is called; by kind.
+func holderDetail(kind string, h redlatch.Holder) (label, detail string) {
 	switch kind {
-	case "reentrant":
-		return "entered as"
-	case "rwmutex":
-		return "mode"
-	case "semaphore":
-		return "permits"
 	case "slotpool":
-		return "slot"
+		return "slot", strconv.Itoa(h.Slot)
+	case "semaphore":
+		return "permits", strconv.FormatInt(h.Permits, 10)
+	case "rwmutex":
+		return "mode", h.Mode
 	case "election":
-		return "value"
+		return "value", h.Value
+	case "reentrant":
+		return "entered as", h.EntryOf
 	}
-	return "detail"
+	return "", ""
+}
+
+// waiterDetail is what a waiter wants, and what that is called; by kind.
+func waiterDetail(kind string, w redlatch.Waiter) (label, detail string) {
+	if kind == "slotpool" {
+		return "", ""
+	}
+	return holderDetail(kind, redlatch.Holder{Mode: w.Mode, Permits: w.Permits, Value: w.Value, EntryOf: w.EntryOf})
 }

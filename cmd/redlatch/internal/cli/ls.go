@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
+	"sync/atomic"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,8 @@ func newListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN]",
 		Short: "List the names that somebody holds or waits for",
-		Long: "List the names that somebody holds or waits for, and keys under the prefix that are no locks.\n\nPATTERN is matched against the whole name: * any text, ? one character, " +
+		Long: "List the names that somebody holds or waits for, and keys under the prefix that are no locks.\n\n" + beliefHelp +
+			"PATTERN is matched against the whole name: * any text, ? one character, " +
 			"[a-z] one of these.\n\n" + reportHelp,
 		Example: listExamples,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -45,7 +47,7 @@ func newListCommand(a *app) *cobra.Command {
 }
 
 func (a *app) list(ctx context.Context, pattern string, asJSON bool) error {
-	if _, err := matches(pattern, ""); err != nil {
+	if _, err := path.Match(pattern, ""); err != nil {
 		return usagef("* any text, ? one character, [a-z] one of these", "pattern %q makes no sense", pattern)
 	}
 	client, err := a.open(ctx, redlatch.Options{})
@@ -53,7 +55,7 @@ func (a *app) list(ctx context.Context, pattern string, asJSON bool) error {
 		return err
 	}
 	defer client.Close()
-	locks, err := collect(ctx, client, pattern)
+	locks, err := a.collect(ctx, client, pattern)
 	switch {
 	case err != nil:
 		return err
@@ -83,41 +85,66 @@ func where(pattern, prefix string) string {
 	return s
 }
 
-// collect returns the locks whose names match, by name.
-func collect(ctx context.Context, client *redlatch.Client, pattern string) ([]redlatch.Info, error) {
-	var locks []redlatch.Info
-	for info, err := range client.List(ctx) {
+// collect returns the locks whose names match, by name. It tells how far it is when that takes long.
+func (a *app) collect(ctx context.Context, client *redlatch.Client, pattern string) ([]redlatch.LockInfo, error) {
+	var keys, names atomic.Int64
+	defer report(func() {
+		a.say("still looking: %d names in use among the first %d keys", names.Load(), keys.Load())
+	})()
+	var locks []redlatch.LockInfo
+	o := redlatch.ListOptions{Pattern: pattern, Progress: func(n int) { keys.Store(int64(n)) }}
+	for info, err := range client.List(ctx, o) {
 		if err != nil {
 			return nil, err
 		}
-		if ok, _ := matches(pattern, info.Name); ok {
-			locks = append(locks, info)
-		}
+		names.Add(1)
+		locks = append(locks, info)
 	}
-	slices.SortFunc(locks, func(a, b redlatch.Info) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(locks, func(a, b redlatch.LockInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return locks, nil
 }
 
-// matches is path.Match for names, in which a slash is nothing special.
-func matches(pattern, name string) (bool, error) {
-	// No name contains the character that stands in for it.
-	flat := strings.NewReplacer("/", "\x00")
-	return path.Match(flat.Replace(pattern), flat.Replace(name))
+// report calls say after a second, and then every few seconds, until stop is called. No call is under way when stop returns.
+func report(say func()) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for wait := time.Second; ; wait = 5 * time.Second {
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+				say()
+			case <-end:
+				timer.Stop()
+				return
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+	}
 }
 
-func (a *app) table(locks []redlatch.Info) error {
+func (a *app) table(locks []redlatch.LockInfo) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tKIND\tHOLDER\tFOR\tEXPIRES IN\tTOKEN\tWAITING")
 	for _, info := range locks {
-		holder, held, expires := "-", "-", "-"
+		who, held, expires := "-", "-", "-"
+		if info.Abandoned() {
+			who = "nobody: only the dead wait"
+		}
 		if n := len(info.Holders); n > 0 {
-			holder, held, expires = process(info.Holders[0]), since(info.Holders[0]), expiry(info.Remaining)
+			who, held, expires = holder(info.Holders[0]), age(info.Holders[0].Since, info.At), expiry(info.Remaining)
+			if info.Holders[0].Dead {
+				who += ", believed dead"
+			}
 			if n > 1 {
-				holder += fmt.Sprintf(" and %d more", n-1)
+				who += fmt.Sprintf(" and %d more", n-1)
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\n",
-			plain(info.Name), kindOf(info), holder, held, expires, info.Token, len(info.Waiters))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n",
+			plain(info.Name), kindOf(info), who, held, expires, info.Token, waiting(info))
 	}
 	return w.Flush()
 }

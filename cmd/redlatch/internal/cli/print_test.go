@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -52,22 +53,22 @@ func TestAgainCanBeTypedAndKeepsPasswordsBack(t *testing.T) {
 	}
 }
 
-func TestPatternsMatchWholeNames(t *testing.T) {
+// TestReportBeginsAfterASecond: what is over sooner is silent; after stop nothing is said.
+func TestReportBeginsAfterASecond(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		pattern, name string
-		want          bool
-	}{
-		{"*", "a/b:c", true},
-		{"a*c", "a/b:c", true},
-		{"a?b:[a-c]", "a/b:c", true},
-		{"a", "a/b:c", false},
-		{`\*`, "*", true},
-		{`\*`, "a", false},
+	for took, want := range map[time.Duration]int{
+		999 * time.Millisecond: 0, 1500 * time.Millisecond: 1, 6500 * time.Millisecond: 2, 11500 * time.Millisecond: 3,
 	} {
-		if got, err := matches(c.pattern, c.name); got != c.want || err != nil {
-			t.Errorf("matches(%q, %q) = %v, %v, want %v", c.pattern, c.name, got, err, c.want)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			said := 0
+			stop := report(func() { said++ })
+			time.Sleep(took)
+			stop()
+			time.Sleep(time.Minute)
+			if said != want {
+				t.Errorf("said %d times in %v, want %d", said, took, want)
+			}
+		})
 	}
 }
 

@@ -74,21 +74,21 @@ func (a *app) release(ctx context.Context, name string, how releasing) error {
 	}
 	if !how.force {
 		var all []string
-		for _, holder := range holders {
-			all = append(all, who(holder))
+		for _, h := range holders {
+			all = append(all, holderFor(h, info.At))
 		}
 		return usagef(how.again(a, name), "%q is held by %s: its work may still run", name, strings.Join(all, ", "))
 	}
-	for _, holder := range holders {
+	for _, h := range holders {
 		// From the holders that were looked at: whoever comes after them in this moment is not meant.
-		_, err = client.ForceRelease(ctx, name, holder.Owner)
+		_, err = client.ForceRelease(ctx, name, h.Owner)
 		if errors.Is(err, redlatch.ErrNotHeld) {
-			return &failure{exitFailure, fmt.Errorf("%s released %q by itself in this moment: nothing was done", process(holder), name), ""}
+			return &failure{exitFailure, fmt.Errorf("%s released %q by itself in this moment: nothing was done", holder(h), name), ""}
 		}
 		if err != nil {
 			return err
 		}
-		if err := a.answer("took %q from %s\n", name, who(holder)); err != nil {
+		if err := a.answer("took %q from %s\n", name, holderFor(h, info.At)); err != nil {
 			return err
 		}
 	}
@@ -108,11 +108,11 @@ func (r releasing) again(a *app, name string) string {
 }
 
 // choose is whom to take the lock from. Of several it wants to be told which.
-func (r releasing) choose(info redlatch.Info) ([]redlatch.Party, error) {
+func (r releasing) choose(info redlatch.LockInfo) ([]redlatch.Holder, error) {
 	if r.owner != "" {
-		for _, p := range info.Holders {
-			if p.Owner == r.owner {
-				return []redlatch.Party{p}, nil
+		for _, h := range info.Holders {
+			if h.Owner == r.owner {
+				return []redlatch.Holder{h}, nil
 			}
 		}
 		return nil, &failure{exitFailure, fmt.Errorf("%q is not held by %q: %s", info.Name, r.owner, summary(info)), ""}

@@ -356,7 +356,7 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 }
 
 // inspectBriefly is for talk that is not worth a wait.
-func inspectBriefly(ctx context.Context, client *redlatch.Client, name string) (redlatch.Info, error) {
+func inspectBriefly(ctx context.Context, client *redlatch.Client, name string) (redlatch.LockInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return client.Inspect(ctx, name)

@@ -42,6 +42,7 @@ type Options struct {
 	URLs   []string // one deployment, or the nodes of a quorum
 	Prefix string
 	TTL    time.Duration // of the leases that are to be kept there
+	Look   time.Duration // for how long names are looked through; 0: 3s
 }
 
 // patience bounds each request.
@@ -53,7 +54,8 @@ type visit struct {
 	report func(Finding)
 	offset map[string]time.Duration // of each server's clock against this machine's
 	voters []*node
-	shards bool // the deployment that is looked at is a cluster with sharded channels
+	keys   int64 // on all servers, as far as they tell
+	shards bool  // the deployment that is looked at is a cluster with sharded channels
 }
 
 // node is a server that can be talked to.
@@ -66,6 +68,7 @@ type node struct {
 
 // Examine looks at everything, and reports what it finds as it goes.
 func Examine(ctx context.Context, o Options, report func(Finding)) error {
+	o.Look = cmp.Or(o.Look, 3*time.Second)
 	v := &visit{Options: o, report: report, offset: make(map[string]time.Duration)}
 	for _, url := range o.URLs {
 		if err := v.deployment(ctx, url); err != nil {
@@ -118,6 +121,7 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 	}
 	for _, n := range masters { // each has users of its own
 		v.rights(ctx, n)
+		v.size(ctx, n)
 	}
 	v.listening(ctx, one, false)
 	if v.shards {
@@ -127,6 +131,17 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 		v.epochs(ctx, one)
 	}
 	return nil
+}
+
+// size adds the number of keys on a server to those that are known.
+func (v *visit) size(ctx context.Context, n *node) {
+	m, err := n.ask(ctx, "DBSIZE")
+	if err != nil {
+		return // which may not be permitted
+	}
+	if size, err := m.AsInt64(); err == nil {
+		v.keys += size
+	}
 }
 
 func keysOf(servers map[string]rueidis.Client) func(func(string) bool) {

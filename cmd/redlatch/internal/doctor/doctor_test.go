@@ -69,6 +69,24 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
+// TestIncompleteLookIsNotOK: where there are more names than there is time to look at, that is said, with how far it came.
+func TestIncompleteLookIsNotOK(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do("EVAL", "for i = 1, 3000 do redis.call('SET', '{redlatch:used:' .. i .. '}:fence', i, 'EX', 604800) end", "0")
+	var all findings
+	o := doctor.Options{URLs: []string{s.URL()}, Prefix: "redlatch:", TTL: 30 * time.Second, Look: time.Nanosecond}
+	if err := doctor.Examine(t.Context(), o, func(f doctor.Finding) { all = append(all, f) }); err != nil {
+		t.Fatal(err)
+	}
+	all.want(t, "locks", doctor.Note, "looked at 0 of about 3000 keys", "redlatch ls")
+	for _, f := range all {
+		if f.Check == "locks" && f.Level == doctor.OK {
+			t.Errorf("%+v after an incomplete look", f)
+		}
+	}
+}
+
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")

@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
@@ -197,9 +195,6 @@ func (v *visit) quorum(ctx context.Context) {
 	}
 }
 
-// maxLook is how long names are looked through.
-const maxLook = 3 * time.Second
-
 // locks looks at the names under the prefix for what is no lock of redlatch's.
 func (v *visit) locks(ctx context.Context) {
 	client, err := v.open(ctx)
@@ -210,17 +205,17 @@ func (v *visit) locks(ctx context.Context) {
 		return // why it cannot be reached has been told
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, maxLook)
+	look, cancel := context.WithTimeout(ctx, v.Look)
 	defer cancel()
-	names, strange := 0, 0
-	for info, err := range client.List(ctx) {
+	keys, names, strange := 0, 0, 0
+	for info, err := range client.List(look, redlatch.ListOptions{Progress: func(n int) { keys = n }}) {
+		if err != nil && look.Err() == nil {
+			v.report(Finding{"", "locks", Warning, "names cannot be listed: " + clean(err), "permit +scan"})
+			return
+		}
 		if err != nil {
-			if ctx.Err() == nil {
-				v.report(Finding{"", "locks", Warning, "names cannot be listed: " + clean(err), "permit +scan"})
-				return
-			}
-			v.report(Finding{"", "locks", Note, fmt.Sprintf("only the first %d names were looked at", names), ""})
-			break
+			v.report(Finding{"", "locks", Note, v.incomplete(keys, names), "`redlatch ls` looks at all of them, however long that takes"})
+			return
 		}
 		names++
 		if f, ok := suspect(info); ok {
@@ -229,14 +224,23 @@ func (v *visit) locks(ctx context.Context) {
 		}
 	}
 	if strange == 0 {
-		v.report(Finding{"", "locks", OK, strconv.Itoa(names) + " names in use, all of them locks of redlatch's", ""})
+		v.report(Finding{"", "locks", OK, fmt.Sprintf("%d in use, all of them redlatch's", names), ""})
 	}
 }
 
+// incomplete says how far a look came.
+func (v *visit) incomplete(keys, names int) string {
+	of := ""
+	if v.keys > 0 {
+		of = fmt.Sprintf(" of about %d", v.keys)
+	}
+	return fmt.Sprintf("looked at %d%s keys in %v, with %d names in use: not at the rest", keys, of, v.Look, names)
+}
+
 // suspect is what is odd about a name, if anything is.
-func suspect(info redlatch.Info) (Finding, bool) {
-	f := Finding{"", "locks", Warning, fmt.Sprintf("key %q: %s", info.Key, info.Kind), ""}
-	if strings.HasPrefix(info.Kind, "unknown") {
+func suspect(info redlatch.LockInfo) (Finding, bool) {
+	f := Finding{"", "locks", Warning, fmt.Sprintf("key %q is a %s", info.Key, info.RedisType), ""}
+	if info.RedisType != "" {
 		f.Advice = "it is no lock, and keeps the name from being one: delete it, or give locks a prefix of their own"
 		return f, true
 	}
