@@ -150,7 +150,7 @@ func (a *attempt) adopt(ctx context.Context, t leaseText) (*Lease, error) {
 func (l *latch) notThere(ctx context.Context, doing string) error {
 	c := l.client
 	if c.quorum == nil {
-		use, err := c.sniff(ctx, c.conn, l)
+		use, err := c.detectKind(ctx, c.conn, l)
 		if err == nil && use.Kind != nil && use.Kind.Name != l.kind.Name {
 			return l.wrongKind(found(use), 0)
 		}

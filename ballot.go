@@ -44,7 +44,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) 
 	defer a.withdraw(h)
 	for n := 0; ; n++ {
 		if n > 0 {
-			if c.usable(ctx) != nil { // another round would tell less than the last
+			if c.checkOpen(ctx) != nil { // another round would tell less than the last
 				return nil, a.cutShort(ctx, h)
 			}
 			a.changeOwner()
@@ -55,7 +55,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) 
 			a.tellWait()
 		}
 		next, restore := decide(&t, err, situation{
-			waits: wait, ended: c.usable(ctx) != nil, over: over,
+			waits: wait, ended: c.checkOpen(ctx) != nil, over: over,
 			first: n == 0, answered: a.answered, queued: h.ticket != "",
 		})
 		if restore {
@@ -161,14 +161,14 @@ func (a *attempt) learn(h *quorumWaiter, t *quorum.Tally, err error) {
 // cutShort returns the error of an acquisition whose context is done, or whose client is closed,
 // with what its last round came to.
 func (a *attempt) cutShort(ctx context.Context, h *quorumWaiter) error {
-	err := a.client.usable(ctx)
+	err := a.client.checkOpen(ctx)
 	if errors.Is(err, ErrClosed) {
 		return a.failed("acquire", err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(h.last, ErrUnreachable) {
 		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
-	return &told{a.asTaken(ctx, a.failed("acquire", err)), h.votes}
+	return &told{a.describeTimeout(ctx, a.failed("acquire", err)), h.votes}
 }
 
 // round asks all nodes, and begins a lease if a majority lets the owner in. It returns the votes
@@ -210,7 +210,7 @@ func (l *latch) hearOut(votes *openTally, t *quorum.Tally, owner string, lease *
 	case lease == nil:
 		l.leaveLate(owner, t, &votes.Tally)
 	case slices.ContainsFunc(votes.Votes, silent):
-		lease.suspect()
+		lease.markResent()
 	}
 	if votes.Forgot() {
 		l.client.restoreVotes(l.client.closing, l)
@@ -477,7 +477,7 @@ func (c *Client) mend(l *Lease, node int) {
 	if !l.Held() {
 		return
 	}
-	l.suspect() // the request may arrive after the release
+	l.markResent() // the request may arrive after the release
 	k := l.latch
 	arg := k.arg
 	if k.kind.Name == script.SlotPool.Name {

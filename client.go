@@ -274,8 +274,8 @@ func (c *Client) enter() error {
 	return nil
 }
 
-// usable is the error of a call that should not begin.
-func (c *Client) usable(ctx context.Context) error {
+// checkOpen is the error of a call that should not begin.
+func (c *Client) checkOpen(ctx context.Context) error {
 	if c.closing.Err() != nil {
 		return ErrClosed
 	}

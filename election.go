@@ -54,10 +54,10 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 			return nil, err
 		}
 	}
-	if err := e.latch.again(ctx); err != nil {
+	if err := e.latch.checkDeadlock(ctx); err != nil {
 		return nil, err
 	}
-	return e.latch.asking(value).acquire(ctx, wait)
+	return e.latch.withParam(value).acquire(ctx, wait)
 }
 
 // Resign ends a term that [Election.Campaign] returned and lets the next candidate follow. Stop the work first: the next leader begins at
@@ -79,7 +79,7 @@ func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Con
 		if err != nil {
 			return err
 		}
-		err = term.cover(ctx, f)
+		err = term.runHeld(ctx, f)
 		// The term is asked, not err: f may return the LostError of another lock.
 		if ctx.Err() != nil || !errors.As(term.Err(), new(*LostError)) {
 			return err

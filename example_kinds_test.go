@@ -435,7 +435,7 @@ func ExampleKindError() {
 	if errors.As(err, &kind) {
 		fmt.Println("wanted a", kind.Want, "and found a", kind.Got)
 	}
-	_, err = client.Semaphore("shared name", 5).TryAcquire(ctx, 1)
+	err = client.Semaphore("shared name", 5).TryDo(ctx, 1, func(context.Context, *redlatch.Lease) error { return nil })
 	if errors.As(err, &kind) {
 		fmt.Println("wanted", kind.WantSize, "and found", kind.GotSize)
 	}

@@ -251,13 +251,13 @@ func ExampleLockOptions_minHold() {
 
 	// At most five calls to a partner begin within a minute, over the whole fleet.
 	calls := client.Semaphore("partner", 5).With(redlatch.LockOptions{MinHold: time.Minute})
+	call := func(context.Context, *redlatch.Lease) error { return nil } // which takes a moment
 	for range 5 {
-		err := calls.Do(ctx, 1, func(context.Context, *redlatch.Lease) error { return nil }) // which takes a moment
-		if err != nil {
+		if err := calls.Do(ctx, 1, call); err != nil {
 			log.Fatal(err)
 		}
 	}
-	_, err = calls.TryAcquire(ctx, 1)
+	err = calls.TryDo(ctx, 1, call)
 	fmt.Println("one more:", errors.Is(err, redlatch.ErrExhausted))
 	// Output: one more: true
 }
@@ -551,8 +551,11 @@ func ExampleLease_Detach() {
 	}
 	defer lease.Release(ctx)
 	fmt.Println("held there:", lease.Held(), "with the same token:", lease.Token() == token)
-	_, err = after.Adopt(ctx, text, redlatch.LockOptions{})
-	fmt.Println("a text works once:", errors.Is(err, redlatch.ErrNotHeld))
+	if again, err := after.Adopt(ctx, text, redlatch.LockOptions{}); err != nil {
+		fmt.Println("a text works once:", errors.Is(err, redlatch.ErrNotHeld))
+	} else {
+		again.Release(ctx)
+	}
 	// Output:
 	// held here: false
 	// held there: true with the same token: true

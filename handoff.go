@@ -88,7 +88,7 @@ func (a *attempt) awaitTurn(
 	select {
 	case turn := <-w.Turn():
 		waiting = false
-		if c.usable(ctx) == nil {
+		if c.checkOpen(ctx) == nil {
 			return turn, nil
 		}
 		c.passOn(a.latch, g, turn) // it gives up all the same
@@ -101,11 +101,11 @@ func (a *attempt) awaitTurn(
 // withoutTurn returns the error of an attempt whose wait in the group ended before its turn came.
 func (a *attempt) withoutTurn(ctx context.Context, g *handoffGroup) error {
 	a.answered = g.Answered()
-	err := a.client.usable(ctx)
+	err := a.client.checkOpen(ctx)
 	if !a.answered && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
-	return a.asTaken(ctx, a.failed("wait for", err))
+	return a.describeTimeout(ctx, a.failed("wait for", err))
 }
 
 // useTurn acquires the latch with the turn of the group, and lets the turn go on.
@@ -143,7 +143,7 @@ func (a *attempt) acquireForGroup(
 	a.group, a.arrival = g, turn.Arrival
 	if turn.Way != handoff.Begin {
 		if others := a.client.handoffs.Others(g); others > 0 {
-			a.latch = a.asking(strconv.Itoa(1 + others))
+			a.latch = a.withParam(strconv.Itoa(1 + others))
 		}
 	}
 	return a.run(ctx, true)
@@ -210,7 +210,7 @@ func (l *Lease) attach(g *handoffGroup) {
 	case l.state > inJeopardy: // so soon
 		l.detachLocked()
 	case revoked: // before there was a lease that could be told
-		events = l.doubt()
+		events = l.recheck()
 	}
 	l.unlock(events...)
 }

@@ -143,8 +143,8 @@ func (v *view) inspected(r conn.Reply) error {
 	return nil
 }
 
-// sniff finds out what a name is used for.
-func (c *Client) sniff(ctx context.Context, node conn.Conn, l *latch) (script.Use, error) {
+// detectKind finds out what a name is used for.
+func (c *Client) detectKind(ctx context.Context, node conn.Conn, l *latch) (script.Use, error) {
 	answer, err := c.askAt(ctx, node, "inspect", l, script.Sniff(l.keys))
 	if err != nil {
 		return script.Use{}, err

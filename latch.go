@@ -78,8 +78,8 @@ type attempt struct {
 	placed   bool          // it has had a place in line
 }
 
-// asking is the latch with another argument for the kind.
-func (l latch) asking(arg string) *latch {
+// withParam is the latch with another argument for the kind.
+func (l latch) withParam(arg string) *latch {
 	l.arg = arg
 	return &l
 }
@@ -153,7 +153,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 			return lease, err
 		}
 		if ctx.Err() != nil {
-			return nil, a.asTaken(ctx, a.failed("wait for", ctx.Err()))
+			return nil, a.describeTimeout(ctx, a.failed("wait for", ctx.Err()))
 		}
 		a.owner, a.answered = a.client.owner(), true
 	}
@@ -175,8 +175,8 @@ func (a *attempt) heard(inside bool) {
 	}
 }
 
-// waitsAs is tellWait for one that stands in line. If the hook panics, nobody will be there for its grant.
-func (a *attempt) waitsAs(w *waiter) {
+// tellWaitOf is tellWait for one that stands in line. If the hook panics, nobody will be there for its grant.
+func (a *attempt) tellWaitOf(w *waiter) {
 	told := false
 	defer func() {
 		if !told {
@@ -230,12 +230,12 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 		return nil, err
 	case err != nil:
 		a.arrival = cmp.Or(c.waiters.cancel(w), a.arrival)
-		return nil, a.asTaken(ctx, err)
+		return nil, a.describeTimeout(ctx, err)
 	}
 	a.placed = a.placed || !standing.Inside
 	a.heard(standing.Inside)
 	if c.waiters.applyPlace(w, standing, answer) {
-		a.waitsAs(w)
+		a.tellWaitOf(w)
 	}
 	select {
 	case g := <-w.granted:
@@ -243,7 +243,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 		g.resent = g.resent || answer.resent // the message may have come before that answer
 		return a.begin(ctx, g)
 	case <-ctx.Done():
-		err = a.asTaken(ctx, a.failed("wait for", ctx.Err()))
+		err = a.describeTimeout(ctx, a.failed("wait for", ctx.Err()))
 	case <-c.closing.Done():
 		err = a.failed("wait for", ErrClosed)
 	}
@@ -251,9 +251,9 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	return nil, err
 }
 
-// asTaken adds to the error of a wait that ran out of time what it waited for, if Redis ever said that there is something to wait for. An
+// describeTimeout adds to the error of a wait that ran out of time what it waited for, if Redis ever said that there is something to wait for. An
 // outage while waiting is told, too. An acquisition that was granted at once and is given back, since its context ended, waited for nothing.
-func (a *attempt) asTaken(ctx context.Context, err error) error {
+func (a *attempt) describeTimeout(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !a.answered || !a.patient {
 		return err
 	}
@@ -346,13 +346,13 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 			a.emit(Event{Type: EventReleased, Token: g.token, Err: a.failed("release", errPanicked)})
 		}
 	}()
-	if err := c.usable(ctx); err != nil {
-		return nil, a.asTaken(ctx, a.failed("acquire", err))
+	if err := c.checkOpen(ctx); err != nil {
+		return nil, a.describeTimeout(ctx, a.failed("acquire", err))
 	}
 	if left := g.ttl - c.now().Since(g.anchor); left < a.least(g.ttl) {
 		reply, err := c.ask(ctx, "extend", a.latch, a.kind.Renew(a.keys, a.owner, a.options.TTL, g.got))
 		if err != nil {
-			return nil, a.asTaken(ctx, err)
+			return nil, a.describeTimeout(ctx, err)
 		}
 		if !script.Done(reply.Reply) {
 			begun = !g.resent // there is nothing left to undo
@@ -362,7 +362,7 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 	}
 	if a.options.Replicas > 0 && !g.passed {
 		if err := a.replicate(ctx); err != nil {
-			return nil, a.asTaken(ctx, err)
+			return nil, a.describeTimeout(ctx, err)
 		}
 	}
 	now := c.now()

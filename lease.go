@@ -44,7 +44,7 @@ type Lease struct {
 	anchor   clock.Reading // before the last confirmed request was sent
 	ttl      time.Duration // that Redis set then, at least
 	extendAt time.Time     // when the watchdog should extend it
-	flight   chan struct{} // closed when the extend or release under way is over; nil if none is
+	pending  chan struct{} // closed when the extend or release under way is over; nil if none is
 	err      error         // why it is not held any more
 	group    *handoffGroup // whose turn it has, and in which it can be passed on; nil if none
 	spare    int           // to how many: it has tokens for them
@@ -169,7 +169,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 	if l.Held() && l.overdue() {
 		return fmt.Errorf("redlatch: extend %q: %w", l.Name(), ErrMaxHold)
 	}
-	if err := l.board(ctx); err != nil {
+	if err := l.beginExtend(ctx); err != nil {
 		return err
 	}
 	c, o := l.latch.client, l.latch.options
@@ -180,7 +180,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = l.latch.failed("extend", fmt.Errorf("%w before the deadline", ErrUnreachable))
 	}
-	return l.land(script.Done(answer.Reply), answer.sent, left, err)
+	return l.finishExtend(script.Done(answer.Reply), answer.sent, left, err)
 }
 
 // Release gives the lock up and lets in the waiter that is next in line, but not before
@@ -201,11 +201,11 @@ func (l *Lease) release(ctx context.Context, result string) error {
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
-	retired, was, err := l.retire()
+	retired, was, err := l.beginRelease()
 	if !retired {
 		return err
 	}
-	defer l.touchDown()
+	defer l.finishRelease()
 	if l.handOff(was) {
 		return nil
 	}
@@ -267,25 +267,25 @@ func (l *Lease) undoLocked(after time.Duration) {
 	}
 }
 
-// suspect notes that a request got no answer, and may arrive when all is over. If all is over, it sees to that. A release that is under way
+// markResent notes that a request got no answer, and may arrive when all is over. If all is over, it sees to that. A release that is under way
 // does so itself: another beside it could come first, and the lease would seem to have been lost.
-func (l *Lease) suspect() {
+func (l *Lease) markResent() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resent = true
-	if l.state == released || l.state == lost || l.state == ended && l.flight == nil {
+	if l.state == released || l.state == lost || l.state == ended && l.pending == nil {
 		l.undoLocked(0)
 	}
 }
 
-// retire ends the lease for the program and waits for the extend under way, so that no renewal follows a release. The release is then under
-// way, until touchDown; was is the state before. If there is nothing to release, err is what Release returns.
-func (l *Lease) retire() (retired bool, was leaseState, err error) {
+// beginRelease ends the lease for the program and waits for the extend under way, so that no renewal follows a release. The release is then under
+// way, until finishRelease; was is the state before. If there is nothing to release, err is what Release returns.
+func (l *Lease) beginRelease() (retired bool, was leaseState, err error) {
 	l.mu.Lock()
-	for l.flight != nil {
-		flight := l.flight
+	for l.pending != nil {
+		pending := l.pending
 		l.mu.Unlock()
-		<-flight
+		<-pending
 		l.mu.Lock()
 	}
 	_, events := l.left()
@@ -300,15 +300,15 @@ func (l *Lease) retire() (retired bool, was leaseState, err error) {
 	l.state, l.err = ended, &releasedError{l.latch.name}
 	l.latch.client.forget(l)
 	l.cancel(nil)
-	l.flight = make(chan struct{})
+	l.pending = make(chan struct{})
 	return true, was, nil
 }
 
-// touchDown ends what is under way.
-func (l *Lease) touchDown() {
+// finishRelease ends what is under way.
+func (l *Lease) finishRelease() {
 	l.mu.Lock()
-	close(l.flight)
-	l.flight = nil
+	close(l.pending)
+	l.pending = nil
 	l.mu.Unlock()
 }
 

@@ -66,6 +66,6 @@ func (c *Client) hearRevoke(owner string) {
 	c.handoffs.Revoke(owner) // before the look: between two goroutines of a group there is no lease
 	if lease := c.leases.of(owner); lease != nil {
 		lease.mu.Lock()
-		lease.unlock(lease.doubt()...)
+		lease.unlock(lease.recheck()...)
 	}
 }

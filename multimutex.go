@@ -93,7 +93,7 @@ func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context, l *Mult
 	if err != nil {
 		return err
 	}
-	return lease.cover(ctx, f)
+	return lease.runHeld(ctx, f)
 }
 
 // TryDo runs f while it holds all the mutexes, if [MultiMutex.TryLock] acquires them, as
@@ -103,11 +103,11 @@ func (m *MultiMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *M
 	if err != nil {
 		return err
 	}
-	return lease.cover(ctx, f)
+	return lease.runHeld(ctx, f)
 }
 
-// cover runs f under the lease, and releases it when f returned or panicked.
-func (l *MultiLease) cover(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) (err error) {
+// runHeld runs f under the lease, and releases it when f returned or panicked.
+func (l *MultiLease) runHeld(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) (err error) {
 	defer func() { err = join(err, l.Release(ctx)) }()
 	return f(l.Context(), l)
 }
@@ -117,7 +117,7 @@ func (m *MultiMutex) lock(ctx context.Context, wait bool) (l *MultiLease, err er
 		return nil, m.invalid
 	}
 	for i := range m.latches {
-		if err := m.latches[i].again(ctx); err != nil {
+		if err := m.latches[i].checkDeadlock(ctx); err != nil {
 			return nil, err
 		}
 	}

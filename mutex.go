@@ -39,7 +39,7 @@ func (m *Mutex) Name() string { return m.latch.name }
 //   - [ErrDeadlock], at once, if ctx is the context of a lease on this very mutex;
 //   - [ErrWrongKind], [ErrInvalid] or [ErrClosed].
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	if err := m.latch.again(ctx); err != nil {
+	if err := m.latch.checkDeadlock(ctx); err != nil {
 		return nil, err
 	}
 	return m.latch.acquire(ctx, true)
@@ -49,7 +49,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 // error matches [ErrTaken]. All else is as for [Mutex.Lock]; so under the context of a lease on this
 // very mutex, the error matches [ErrDeadlock].
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	if err := m.latch.again(ctx); err != nil {
+	if err := m.latch.checkDeadlock(ctx); err != nil {
 		return nil, err
 	}
 	return m.latch.acquire(ctx, false)
@@ -66,7 +66,7 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) er
 	if err != nil {
 		return err
 	}
-	return lease.cover(ctx, f)
+	return lease.runHeld(ctx, f)
 }
 
 // TryDo runs f while it holds the mutex, if the mutex is free: it acquires as [Mutex.TryLock] does,
@@ -80,11 +80,11 @@ func (m *Mutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease)
 	if err != nil {
 		return err
 	}
-	return lease.cover(ctx, f)
+	return lease.runHeld(ctx, f)
 }
 
-// cover runs f under the lease, and releases it when f has returned or panicked.
-func (l *Lease) cover(ctx context.Context, f func(ctx context.Context, l *Lease) error) (err error) {
+// runHeld runs f under the lease, and releases it when f has returned or panicked.
+func (l *Lease) runHeld(ctx context.Context, f func(ctx context.Context, l *Lease) error) (err error) {
 	defer func() { err = join(err, l.Release(ctx)) }()
 	return f(l.Context(), l)
 }

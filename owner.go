@@ -90,18 +90,18 @@ func (c *multiContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// again returns an error if the caller holds the latch already: ctx is the context of a lease on the
+// checkDeadlock returns an error if the caller holds the latch already: ctx is the context of a lease on the
 // same name, and the acquisition would wait for its own caller.
-func (l *latch) again(ctx context.Context) error {
+func (l *latch) checkDeadlock(ctx context.Context) error {
 	if lease, ok := ctx.Value(l).(*Lease); ok && lease.Held() {
 		return l.failed("acquire", fmt.Errorf("%w: its context is that of the lease that holds it", ErrDeadlock))
 	}
 	return nil
 }
 
-// nested returns the owner that the caller acts for: that of the lease on the same latch under whose
+// ownerFrom returns the owner that the caller acts for: that of the lease on the same latch under whose
 // context it is, or one that the program named. It returns "" if there is none.
-func (l *latch) nested(ctx context.Context) (string, error) {
+func (l *latch) ownerFrom(ctx context.Context) (string, error) {
 	switch v := ctx.Value(l).(type) {
 	case *Lease:
 		return v.Owner(), nil

@@ -67,7 +67,7 @@ func (m *ReentrantMutex) Do(ctx context.Context, f func(ctx context.Context, l *
 	if err != nil {
 		return err
 	}
-	return lease.cover(ctx, f)
+	return lease.runHeld(ctx, f)
 }
 
 // TryDo runs f inside the mutex if it is free or its owner is inside already, as [Mutex.TryDo] does.
@@ -77,18 +77,18 @@ func (m *ReentrantMutex) TryDo(ctx context.Context, f func(ctx context.Context, 
 	if err != nil {
 		return err
 	}
-	return lease.cover(ctx, f)
+	return lease.runHeld(ctx, f)
 }
 
 func (m *ReentrantMutex) enter(ctx context.Context, wait bool) (*Lease, error) {
-	owner, err := m.latch.nested(ctx)
+	owner, err := m.latch.ownerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if owner == "" {
 		owner = m.latch.client.owner()
 	}
-	l := m.latch.asking(strconv.Itoa(m.depth) + ":" + owner)
+	l := m.latch.withParam(strconv.Itoa(m.depth) + ":" + owner)
 	l.alias = owner
 	return l.acquire(ctx, wait)
 }

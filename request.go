@@ -110,7 +110,7 @@ func (c *Client) limit(ctx context.Context, call conn.Call) time.Duration {
 // refused returns the error of a request that the server refused.
 func (c *Client) refused(ctx context.Context, node conn.Conn, doing string, l *latch, err error) error {
 	if retry.WrongType(err) {
-		if use, e := c.sniff(ctx, node, l); e == nil {
+		if use, e := c.detectKind(ctx, node, l); e == nil {
 			return l.wrongKind(found(use), 0)
 		}
 	}

@@ -75,7 +75,7 @@ func (m *RWMutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) 
 	if err != nil {
 		return err
 	}
-	return lease.cover(ctx, f)
+	return lease.runHeld(ctx, f)
 }
 
 // RDo runs f while it holds the mutex for reading, as [Mutex.Do] does.
@@ -84,7 +84,7 @@ func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context, l *Lease)
 	if err != nil {
 		return err
 	}
-	return lease.cover(ctx, f)
+	return lease.runHeld(ctx, f)
 }
 
 // TryDo runs f while it holds the mutex for writing, if [RWMutex.TryLock] acquires it, as
@@ -95,7 +95,7 @@ func (m *RWMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Leas
 	if err != nil {
 		return err
 	}
-	return lease.cover(ctx, f)
+	return lease.runHeld(ctx, f)
 }
 
 // TryRDo runs f while it holds the mutex for reading, if [RWMutex.TryRLock] acquires it, as
@@ -105,7 +105,7 @@ func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lea
 	if err != nil {
 		return err
 	}
-	return lease.cover(ctx, f)
+	return lease.runHeld(ctx, f)
 }
 
 // Downgrade turns a lease for writing into one for reading. There is no moment between them in which
@@ -122,7 +122,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	if err := write.Err(); err != nil {
 		return nil, err
 	}
-	read, err := m.read.asking("d"+write.owner).acquire(ctx, false)
+	read, err := m.read.withParam("d"+write.owner).acquire(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -134,11 +134,11 @@ func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 
 // acquire acts for the lease under whose context or owner the caller is.
 func (m *RWMutex) acquire(ctx context.Context, l *latch, how string, wait bool) (*Lease, error) {
-	owner, err := l.nested(ctx)
+	owner, err := l.ownerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return l.asking(how+owner).acquire(ctx, wait)
+	return l.withParam(how+owner).acquire(ctx, wait)
 }
 
 // mode returns how the latch of a read-write mutex is acquired, and "" for the other kinds.

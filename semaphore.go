@@ -58,7 +58,7 @@ func (s *Semaphore) Do(ctx context.Context, k int64, f func(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	return lease.cover(ctx, f)
+	return lease.runHeld(ctx, f)
 }
 
 // TryDo runs f while it holds k permits, if they are free and no other caller is in line, as
@@ -68,7 +68,7 @@ func (s *Semaphore) TryDo(ctx context.Context, k int64, f func(ctx context.Conte
 	if err != nil {
 		return err
 	}
-	return lease.cover(ctx, f)
+	return lease.runHeld(ctx, f)
 }
 
 // Resize changes the number of permits for all programs, and returns the semaphore of that size.
@@ -88,7 +88,7 @@ func (s *Semaphore) acquire(ctx context.Context, k int64, wait bool) (*Lease, er
 	if s.latch.invalid == nil && (k < 1 || k > s.latch.size) {
 		return nil, invalid("%d permits of the semaphore %q: it has %d", k, s.Name(), s.latch.size)
 	}
-	l := s.latch.asking(strconv.FormatInt(k, 10) + ":" + strconv.FormatInt(s.latch.size, 10))
+	l := s.latch.withParam(strconv.FormatInt(k, 10) + ":" + strconv.FormatInt(s.latch.size, 10))
 	return l.acquire(ctx, wait)
 }
 

@@ -100,7 +100,7 @@ func (p *SlotPool) Do(ctx context.Context, f func(ctx context.Context, s *Slot) 
 	if err != nil {
 		return err
 	}
-	return slot.cover(ctx, f)
+	return slot.runHeld(ctx, f)
 }
 
 // TryDo runs f while it holds a slot, if one is free and no other caller is in line, as
@@ -110,11 +110,11 @@ func (p *SlotPool) TryDo(ctx context.Context, f func(ctx context.Context, s *Slo
 	if err != nil {
 		return err
 	}
-	return slot.cover(ctx, f)
+	return slot.runHeld(ctx, f)
 }
 
-// cover runs f under the slot, and releases it when f returned or panicked.
-func (s *Slot) cover(ctx context.Context, f func(ctx context.Context, s *Slot) error) (err error) {
+// runHeld runs f under the slot, and releases it when f returned or panicked.
+func (s *Slot) runHeld(ctx context.Context, f func(ctx context.Context, s *Slot) error) (err error) {
 	defer func() { err = join(err, s.Release(ctx)) }()
 	return f(s.Context(), s)
 }
@@ -136,7 +136,7 @@ func (p *SlotPool) acquire(ctx context.Context, wait bool) (*Slot, error) {
 	if rest == 0 {
 		rest = p.latch.options.TTL
 	}
-	l := p.latch.asking(fmt.Sprintf("%d:%d::%s", p.latch.size, rest.Milliseconds(), p.options.Instance))
+	l := p.latch.withParam(fmt.Sprintf("%d:%d::%s", p.latch.size, rest.Milliseconds(), p.options.Instance))
 	l.extra = rest
 	lease, err := l.acquire(ctx, wait)
 	if err != nil {

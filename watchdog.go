@@ -38,9 +38,9 @@ func (r *renewal) Due(now clock.Reading) {
 func (l *Lease) due(now clock.Reading) bool {
 	l.mu.Lock()
 	left, events := l.leftAt(now)
-	extend := left > 0 && l.flight == nil && l.renews() && !now.Time().Before(l.extendAt.Add(-l.slack()))
+	extend := left > 0 && l.pending == nil && l.renews() && !now.Time().Before(l.extendAt.Add(-l.slack()))
 	if extend {
-		l.flight = make(chan struct{})
+		l.pending = make(chan struct{})
 	}
 	if left > 0 {
 		l.reschedule()
@@ -52,7 +52,7 @@ func (l *Lease) due(now clock.Reading) bool {
 // reschedule puts the lease on the schedule for what comes next. The caller holds l.mu.
 func (l *Lease) reschedule() {
 	at, slack := l.deadline(), time.Duration(0)
-	if l.flight == nil && l.renews() && l.extendAt.Before(at) {
+	if l.pending == nil && l.renews() && l.extendAt.Before(at) {
 		at, slack = l.extendAt, l.slack()
 	}
 	l.latch.client.schedule.Set(&l.entry, at, slack)
@@ -83,10 +83,10 @@ func (l *Lease) overdueLocked() bool {
 	return longest > 0 && l.latch.client.now().Since(l.acquired) >= longest
 }
 
-// doubt applies the word that the lease was taken by force. The lease is extended at once, which
+// recheck applies the word that the lease was taken by force. The lease is extended at once, which
 // finds out whether it is really gone; one that is not extended any more is lost by that word
 // alone. The caller holds l.mu.
-func (l *Lease) doubt() []Event {
+func (l *Lease) recheck() []Event {
 	switch {
 	case l.state > inJeopardy:
 		return nil
@@ -129,7 +129,7 @@ func (c *Client) extendBatch(extensions []extension, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(c.closing, limit)
 	defer cancel()
 	for i, r := range c.renew(ctx, leases, calls) {
-		leases[i].land(script.Done(r.Reply), r.Sent, extensions[i].left, r.Err)
+		leases[i].finishExtend(script.Done(r.Reply), r.Sent, extensions[i].left, r.Err)
 	}
 }
 
@@ -154,32 +154,32 @@ func (c *Client) renew(ctx context.Context, leases []*Lease, calls []conn.Call) 
 	return outcomes
 }
 
-// board begins an extend on behalf of the program, after the one under way if there is one.
-func (l *Lease) board(ctx context.Context) error {
+// beginExtend begins an extend on behalf of the program, after the one under way if there is one.
+func (l *Lease) beginExtend(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		_, events := l.left()
-		flight, err := l.flight, l.err
-		if flight == nil && err == nil {
-			l.flight = make(chan struct{})
+		pending, err := l.pending, l.err
+		if pending == nil && err == nil {
+			l.pending = make(chan struct{})
 		}
 		l.unlock(events...)
-		if flight == nil || err != nil {
+		if pending == nil || err != nil {
 			return err
 		}
 		select {
-		case <-flight:
+		case <-pending:
 		case <-ctx.Done():
 			return l.latch.failed("extend", ctx.Err())
 		}
 	}
 }
 
-// land ends an extend that was sent then, and returns its error. ok is what Redis said, if err is nil.
-func (l *Lease) land(ok bool, sent clock.Reading, left time.Duration, err error) error {
+// finishExtend ends an extend that was sent then, and returns its error. ok is what Redis said, if err is nil.
+func (l *Lease) finishExtend(ok bool, sent clock.Reading, left time.Duration, err error) error {
 	l.mu.Lock()
-	close(l.flight)
-	l.flight = nil
+	close(l.pending)
+	l.pending = nil
 	var events []Event
 	if l.state <= inJeopardy {
 		events, err = l.outcome(ok, sent, left, err)

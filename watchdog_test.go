@@ -62,17 +62,17 @@ func TestShortLeaseHurriesNoOther(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"short": 1200 * time.Millisecond, "long": time.Hour, "longer": 2 * time.Hour} {
 		l := mustLock(t, c.Mutex(name).With(LockOptions{TTL: ttl, Renew: Off}))
 		l.mu.Lock()
-		l.flight = make(chan struct{}) // as due begins it
+		l.pending = make(chan struct{}) // as due begins it
 		l.mu.Unlock()
 		leases = append(leases, l)
 	}
 	c.extend(leases)
 	for _, l := range leases {
 		l.mu.Lock()
-		flight := l.flight
+		pending := l.pending
 		l.mu.Unlock()
-		if flight != nil {
-			<-flight
+		if pending != nil {
+			<-pending
 		}
 	}
 	over.mu.Lock()

@@ -32,8 +32,8 @@ var mutants = []mutant{
 	},
 	{
 		"try to run that runs without the lock", "rwmutex.go",
-		"	lease, err := m.TryRLock(ctx)\n	if err != nil {\n		return err\n	}\n	return lease.cover(ctx, f)\n",
-		"	lease, err := m.TryRLock(ctx)\n	if err != nil {\n		_ = f(ctx, nil)\n		return err\n	}\n	return lease.cover(ctx, f)\n",
+		"	lease, err := m.TryRLock(ctx)\n	if err != nil {\n		return err\n	}\n	return lease.runHeld(ctx, f)\n",
+		"	lease, err := m.TryRLock(ctx)\n	if err != nil {\n		_ = f(ctx, nil)\n		return err\n	}\n	return lease.runHeld(ctx, f)\n",
 		"TestTryDoReadsBesideReaders",
 	},
 	{
@@ -655,7 +655,7 @@ var mutants = []mutant{
 	},
 	{
 		"try under one's own lease that seems taken by another", "mutex.go",
-		"func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {\n	if err := m.latch.again(ctx); err != nil {",
+		"func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {\n	if err := m.latch.checkDeadlock(ctx); err != nil {",
 		"func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {\n	if err := ctx.Err(); err != nil {", "TestTryUnderOnesOwnLease",
 	},
 	{
@@ -760,7 +760,7 @@ var mutants = []mutant{
 	},
 	{
 		"release that overtakes a renewal", "lease.go",
-		"for l.flight != nil {", "for false {", "TestReleaseWaitsForTheRenewalUnderWay",
+		"for l.pending != nil {", "for false {", "TestReleaseWaitsForTheRenewalUnderWay",
 	},
 	{
 		"leases that outlive their client", "client.go",
