@@ -15,7 +15,7 @@ import (
 // safe for concurrent use.
 //
 // A term of office is a [Lease], and its fencing token is the number of the term: it grows with every leader. Candidates stand in line,
-// so a leader that resigns or dies is followed by the one who has waited longest.
+// so a leader that resigns or dies is followed by the candidate that has waited longest.
 type Election struct{ latch latch }
 
 // Election returns the election of that name, with the lease options of the client. It sends nothing; a name that cannot be used is
@@ -42,8 +42,8 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
 	return e.campaign(ctx, value, true)
 }
 
-// TryCampaign makes the caller the leader if there is none and nobody in line, and never waits; otherwise the error matches [ErrTaken]. In
-// all else it is like [Election.Campaign].
+// TryCampaign makes the caller the leader if there is no leader and no candidate in line. It never
+// waits: otherwise the error matches [ErrTaken]. All else is as for [Election.Campaign].
 func (e *Election) TryCampaign(ctx context.Context, value string) (*Lease, error) {
 	return e.campaign(ctx, value, false)
 }
@@ -69,10 +69,13 @@ func (e *Election) Resign(ctx context.Context, term *Lease) error {
 	return term.Release(ctx)
 }
 
-// Run campaigns, calls f when it is the leader, and resigns when f has returned, not before. If leadership is lost meanwhile, the context
-// of f is done, and when f has returned Run campaigns anew: after some 20ms, and
-// after up to a second when it lost several terms in a row soon after they began. It returns when f returns while it still leads, with the error of f, or when ctx is done or an acquisition fails, with
-// that error. An error of f about another lock that was lost ends Run as any other error of f does.
+// Run campaigns, calls f when it is the leader, and resigns when f has returned, not before. If
+// leadership is lost while f runs, the context of f is done. When f has returned, Run campaigns anew:
+// after some 20ms, and after up to a second when it lost several terms in a row soon after they began.
+//
+// Run returns the error of f when f returns while it still leads. It returns the error of ctx or of an
+// acquisition when ctx is done or the acquisition fails. An error of f about another lock that was
+// lost ends Run as any other error of f does.
 func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Context, term *Lease) error) error {
 	for short := 0; ; short++ {
 		term, err := e.Campaign(ctx, value)

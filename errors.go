@@ -9,8 +9,8 @@ import (
 
 // What can go wrong, for errors.Is. The text of the error that a call returns also names the lock, the server and what to do.
 var (
-	// ErrTaken says that somebody else holds the lock: TryLock found it so, or the time to wait ran out, in which case the error also
-	// matches that of the context.
+	// ErrTaken says that another owner holds the lock. A try found it so; or the time to wait ran out,
+	// and the error also matches that of the context.
 	ErrTaken = errors.New("taken")
 
 	// ErrLineFull says that the lock is taken, and that as many wait for it already as

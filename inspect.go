@@ -163,8 +163,8 @@ func found(use script.Use) string {
 // ForceRelease takes a lock away from owner, or from all holders if owner is "", and lets in the waiters that are next in line. For a
 // reentrant mutex, owner may also be the EntryOf of several entries. An old holder is told at once if it is of this client, or if its client
 // has waited in line for something before, and so listens for grants; otherwise it finds out at its next extend, after a third of its TTL at
-// most, or with Renew off at its deadline. Its writes are refused where its token is checked. A window of a [Job] that is over but for its
-// time is opened, and so is a lock that is closed by LockOptions.MinHold alone. It returns the lock as it was before.
+// most, or with Renew off at its deadline. Its writes are refused where its token is checked. The window of a [Job]
+// whose run has ended is opened, and so is a lock that is closed by LockOptions.MinHold alone. It returns the lock as it was before.
 //
 // The error matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was changed. It is a [*KindError] if the key
 // holds something that is no lock.

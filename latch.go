@@ -20,7 +20,7 @@ type latch struct {
 	name    string
 	arg     string        // for the kind
 	size    int64         // of a kind that has one, as this program knows it
-	extra   time.Duration // for how long past the lease an acquisition may bind those who come later: a rest, a window
+	extra   time.Duration // for how long past the lease an acquisition may bind later ones: a quarantine, a window
 	result  string        // of a release that does not say how the work ended, once it has begun
 	alias   string        // what Lease.Owner says if it is not the owner of the acquisition
 	keys    keys.Set
@@ -175,7 +175,8 @@ func (a *attempt) heard(inside bool) {
 	}
 }
 
-// tellWaitOf is tellWait for one that stands in line. If the hook panics, nobody will be there for its grant.
+// tellWaitOf is tellWait for a waiter in line. If the hook panics, it cancels the waiter, since no
+// goroutine will be there for its grant.
 func (a *attempt) tellWaitOf(w *waiter) {
 	told := false
 	defer func() {
@@ -295,7 +296,7 @@ func (c *Client) request(
 func (c *Client) ticket(l *latch, owner string) (ticket, address string) {
 	s := c.subscriptionFor(l)
 	return script.Ticket{
-		// In a cluster, who hears a plain message at another node is not counted.
+		// In a cluster, PUBSUB NUMSUB does not count a client that listens at another node.
 		Anyway: !s.Connected() || c.conn.Target().Cluster && !s.Sharded(), Sharded: s.Sharded(),
 		Kind: l.kind.Name, Address: s.Address(), TTL: l.options.TTL, Arg: l.arg, Owner: owner,
 	}.String(), s.Address()
@@ -309,7 +310,7 @@ type grant struct {
 	got     string
 	anchor  clock.Reading // no later than the moment at which Redis set the expiry
 	ttl     time.Duration // that it set, at least
-	resent  bool          // a request for it got no answer, and may arrive when all is over
+	resent  bool          // a request for it got no answer, and may arrive after the release
 	ticket  string        // that such a request carries; "" if none
 	passed  bool          // it is that of a lease of this client
 	adopted bool          // it is that of a lease that was detached
@@ -328,8 +329,8 @@ func (l *latch) inside(owner, ticket string, s script.Standing, a answer, resent
 // errTooLate says that a grant had run out before it could be used.
 var errTooLate = errors.New("granted too late")
 
-// begin turns a grant into a lease. A grant whose time is nearly over is extended first, so that nobody gets a lease that is about to
-// end.
+// begin turns a grant into a lease. A grant whose time has nearly passed is extended first, so that no
+// caller gets a lease that is about to end.
 func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 	if g.err != nil {
 		return nil, g.err
@@ -392,8 +393,9 @@ func (a *attempt) returnGrant(g grant) {
 	a.client.abandon(a.latch, g.owner, g.ticket)
 }
 
-// replicate waits for replicas to acknowledge the acquisition. It extends the lease, since only writes over the connection that waits are
-// waited for, and all that came before them: who granted the lock may have been another client. The deadline stays where it was.
+// replicate waits for replicas to acknowledge the acquisition. It extends the lease: WAIT covers the
+// writes of its own connection and all before them, and the grant may have been the write of another
+// client. The deadline stays where it was.
 func (a *attempt) replicate(ctx context.Context) error {
 	c, n := a.client, a.options.Replicas
 	ctx, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)

@@ -44,7 +44,7 @@ type Lease struct {
 	anchor   clock.Reading // before the last confirmed request was sent
 	ttl      time.Duration // that Redis set then, at least
 	extendAt time.Time     // when the watchdog should extend it
-	pending  chan struct{} // closed when the extend or release under way is over; nil if none is
+	pending  chan struct{} // closed when the extend or release under way has ended; nil if there is none
 	err      error         // why it is not held any more
 	group    *handoffGroup // whose turn it has, and in which it can be passed on; nil if none
 	spare    int           // to how many: it has tokens for them
@@ -67,15 +67,16 @@ func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 		resent: g.resent, anchor: g.anchor, ttl: g.ttl, spare: g.spare,
 	}
 	if g.resent {
-		l.ticket = g.ticket // which else nobody needs
+		l.ticket = g.ticket // which is needed for its clean-up alone
 	}
 	l.ctx.lease = l
 	l.ctx.Context, l.cancel = context.WithCancelCause(a.ctx)
 	l.entry.Owner = (*renewal)(l)
 	l.extendAt = g.anchor.Time().Add(retry.Jitter(l.validity()/3, 0.1))
 	if !g.passed {
-		// A grant out of the line counts from the last await, which can be a third of its time ago; most work is over before a tenth is.
-		// Not so for a lease that is passed on, perhaps many times within a tenth: it would not be extended, nor its loss found, before the end.
+		// A grant out of the line counts from the last poll, which can be a third of its time ago. Most
+		// work has ended before a tenth of it has passed. Not so for a lease that is passed on, perhaps
+		// many times within a tenth: it would not be extended, nor its loss found, before the end.
 		l.extendAt = later(l.extendAt, now.Time().Add(l.validity()/10))
 	}
 	l.mu.Lock()
@@ -88,9 +89,10 @@ func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 // Name is the name of the lock.
 func (l *Lease) Name() string { return l.latch.name }
 
-// Owner names this acquisition in Redis: it is what `GET` shows for a mutex that is held. No other acquisition ever has the same, but for
-// a [ReentrantMutex], whose entries have the owner that entered, and for goroutines that pass a [Mutex] on among themselves, one after
-// the other.
+// Owner returns the name of this acquisition in Redis: `GET` shows it for a mutex that is held. No other
+// acquisition ever has the same, with two exceptions: the entries of a [ReentrantMutex] have the owner
+// that entered, and goroutines that pass a [Mutex] on among themselves have one owner, one after the
+// other.
 func (l *Lease) Owner() string {
 	if l.latch.alias != "" {
 		return l.latch.alias
@@ -98,16 +100,20 @@ func (l *Lease) Owner() string {
 	return l.owner
 }
 
-// Context is done when the lease is released or lost, or when the context that was given to Lock is done. If the lease was lost,
-// context.Cause returns the [*LostError]. Run the work under it.
+// Context returns the context to run the work under. It is done when the lease is released or lost, or
+// when the context that was given to Lock is done. If the lease was lost, context.Cause returns the
+// [*LostError].
 //
-// Its Err answers by the clock: once the deadline has passed it is not nil, and Done is closed. Done alone, and contexts made from this one,
-// end when something looks: a method of the lease, that Err, or the client's schedule, which a process that computes on all its threads can
-// keep from it for tens of milliseconds. Before a step that must not overlap, ask Err of this context, or [Lease.Ensure].
+// Its Err answers by the clock: once the deadline has passed, it is not nil, and Done is closed. Done
+// alone, and contexts made from this one, end when a method of the lease, that Err or the client's
+// schedule looks at the clock. A process that computes on all its threads can keep the schedule from
+// that for tens of milliseconds. Before a step that must not overlap, ask Err of this context, or
+// [Lease.Ensure].
 func (l *Lease) Context() context.Context { return &l.ctx }
 
-// Token is the fencing token of this acquisition: larger than that of every earlier acquisition of the name. Once the lease is not held
-// it is 0, which is smaller than every token, so that whoever checks tokens refuses it.
+// Token returns the fencing token of this acquisition, which is larger than that of every earlier
+// acquisition of the name. Once the lease is not held, it returns 0, which is smaller than every
+// token: a resource that checks tokens refuses it.
 func (l *Lease) Token() int64 {
 	if !l.Held() {
 		return 0
@@ -118,7 +124,8 @@ func (l *Lease) Token() int64 {
 // Held reports whether the lease is held at this moment. When it returns false, Context is done already.
 func (l *Lease) Held() bool { return l.Remaining() > 0 }
 
-// Remaining is how long the lease is sure to last without another extend; 0 if it is not held.
+// Remaining returns how long the lease is sure to last without another extend. It returns 0 if the
+// lease is not held.
 func (l *Lease) Remaining() time.Duration {
 	l.mu.Lock()
 	left, events := l.left()
@@ -126,14 +133,16 @@ func (l *Lease) Remaining() time.Duration {
 	return left
 }
 
-// Deadline is the time at which the lease ends without another extend. It stays what it was when the lease is no longer held.
+// Deadline returns the time at which the lease ends without another extend. It stays what it was when
+// the lease is no longer held.
 func (l *Lease) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.deadline()
 }
 
-// Err is nil while the lease is held, a [*LostError] once it is lost, and matches [ErrNotHeld] in any case once it is not held.
+// Err returns nil while the lease is held, and an error that matches [ErrNotHeld] once it is not. If the
+// lease was lost, that is a [*LostError].
 func (l *Lease) Err() error {
 	l.Remaining() // notices that the deadline passed
 	l.mu.Lock()
@@ -141,8 +150,9 @@ func (l *Lease) Err() error {
 	return l.err
 }
 
-// Ensure returns nil if the lease lasts for at least d from now, extending it if need be. Call it before a step that must not be
-// interrupted. The error is that of [Lease.Extend], or matches [ErrInvalid] if d is longer than a full TTL can promise.
+// Ensure returns nil if the lease lasts for at least d from now, and extends it if need be. Call it
+// before a step that must not be interrupted. The error is that of [Lease.Extend]. It matches
+// [ErrInvalid] if d is longer than a full TTL can promise.
 func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
 	ttl := l.latch.options.TTL
 	if full := ttl - drift(ttl); d >= full {
@@ -160,11 +170,12 @@ func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Extend gives the lease its full TTL again, counted from before the request. The watchdog does so by itself; a program needs it with
-// LockOptions.Renew being Off.
+// Extend gives the lease its full TTL again, counted from before the request. The watchdog does so
+// unasked; a program needs it with LockOptions.Renew set to [Off].
 //
-// If the lease is no longer held, or Redis says so now, the error matches [ErrNotHeld]. If Redis does not answer it matches
-// [ErrUnreachable]; then the lease is held until its old deadline. A lease that reached its MaxHold is not extended.
+// If the lease is no longer held, or Redis says so now, the error matches [ErrNotHeld]. If Redis does
+// not answer, it matches [ErrUnreachable], and the lease is held until its old deadline. If the lease
+// has reached its MaxHold, it is not extended, and the error matches [ErrMaxHold].
 func (l *Lease) Extend(ctx context.Context) error {
 	if l.Held() && l.overdue() {
 		return fmt.Errorf("redlatch: extend %q: %w", l.Name(), ErrMaxHold)
@@ -185,13 +196,15 @@ func (l *Lease) Extend(ctx context.Context) error {
 
 // Release gives the lock up and lets in the waiter that is next in line, but not before
 // LockOptions.MinHold has passed. The lease's context is done before the request is sent, so finish
-// the work first. Release is bounded by Options.RequestTimeout, after an Extend of the program's that is under way; ctx being done does not stop
-// it, since a lock that stays behind helps nobody.
+// the work first. Release waits for an Extend that is under way, and then for Options.RequestTimeout at
+// most. It goes on when ctx is done, since a lock that stays behind keeps all others waiting.
 //
-// It returns nil if the lease was released, also by an earlier call, or is not this process's any more after [Lease.Detach]; and the [*LostError] if the lease had been lost: the work may then
-// have overlapped with that of the next holder. If Redis does not answer, or refuses writes for want of space, the error matches
-// [ErrUnreachable]. The client then goes on trying in the background, until Redis has said twice that the lease is released, the TTL has
-// passed or the client is closed; Release may also be called again.
+// It returns nil if the lease was released, also by an earlier call, or was handed on with
+// [Lease.Detach]. It returns the [*LostError] if the lease had been lost: the work may then have
+// overlapped with that of the next holder. If Redis does not answer, or refuses writes for want of
+// space, the error matches [ErrUnreachable]. The client then goes on trying in the background, until
+// Redis has said twice that the lease is released, the TTL has passed or the client is closed. Release
+// may also be called again.
 func (l *Lease) Release(ctx context.Context) error {
 	return l.release(ctx, l.latch.result)
 }
@@ -219,7 +232,7 @@ func (l *Lease) release(ctx context.Context, result string) error {
 	switch {
 	case err != nil: // it may be tried again
 		l.unsure = true
-	case inside || answer.resent || l.unsure: // an earlier request that nobody confirmed did it
+	case inside || answer.resent || l.unsure: // an earlier request without an answer did it
 		l.state = released
 	default:
 		events[0] = l.losing(l.whyGone())
@@ -249,9 +262,11 @@ func (l *Lease) releasing(ticket, result string) conn.Call {
 	return call
 }
 
-// undoLocked releases the lease in the background after that time: its release got no answer, or a request that got none may bring it back.
-// It is tempting to release it as an acquisition that never began. A run of a [Job] would then not have taken place, and a second one
-// could begin in the same window. The caller holds l.mu.
+// undoLocked releases the lease in the background after that time: its release got no answer, or a
+// request that got none may bring it back. The caller holds l.mu.
+//
+// It is tempting to release it as an acquisition that never began. A run of a [Job] would then not have
+// taken place, and a second one could begin in the same window.
 func (l *Lease) undoLocked(after time.Duration) {
 	result := l.latch.result
 	if l.done {
@@ -267,8 +282,9 @@ func (l *Lease) undoLocked(after time.Duration) {
 	}
 }
 
-// markResent notes that a request got no answer, and may arrive when all is over. If all is over, it sees to that. A release that is under way
-// does so itself: another beside it could come first, and the lease would seem to have been lost.
+// markResent notes that a request got no answer, and may arrive after the end of the lease. If the
+// lease has ended already, it schedules a clean-up. A release that is under way does so itself: another
+// release beside it could come first, and the lease would seem to have been lost.
 func (l *Lease) markResent() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,8 +294,9 @@ func (l *Lease) markResent() {
 	}
 }
 
-// beginRelease ends the lease for the program and waits for the extend under way, so that no renewal follows a release. The release is then under
-// way, until finishRelease; was is the state before. If there is nothing to release, err is what Release returns.
+// beginRelease ends the lease for the program and waits for the extend under way, so that no extend
+// follows a release. The release is then under way until finishRelease. It returns the state before. If
+// there is nothing to release, err is what Release returns.
 func (l *Lease) beginRelease() (retired bool, was leaseState, err error) {
 	l.mu.Lock()
 	for l.pending != nil {

@@ -59,7 +59,7 @@ type Holder struct {
 	Permits int64  // of a semaphore
 	Slot    int    // of a slot pool, from 0 on
 	Value   string // of a leader
-	EntryOf string // the owner who entered a reentrant mutex: that of several holders, each of them one of its entries
+	EntryOf string // the owner that entered a reentrant mutex: several holders have the same, and are its entries
 }
 
 // Waiter is an acquisition in line, and the process behind it as far as Redis knows it. Fields that do not apply are zero.
@@ -80,7 +80,7 @@ type Waiter struct {
 	Mode    string // "read" or "write" for a read-write lock
 	Permits int64  // that it wants of a semaphore
 	Value   string // of a candidate
-	EntryOf string // the owner who wants to enter a reentrant mutex
+	EntryOf string // the owner that wants to enter a reentrant mutex
 }
 
 // Process is where a client runs.

@@ -9,8 +9,8 @@ import (
 )
 
 // Observe returns a channel of leaders: first the leader of now, then each change, as [Election.Leader] tells it. A [Leader] whose Term is 0
-// says that there is none. A slow reader misses what is over, and always gets the last. Changes are pushed by Redis; the end of a leader
-// that died is found when its lease is over.
+// says that there is none. A slow reader misses leaders that were followed by others, and always gets the last one.
+// Redis pushes changes. The end of a leader that died is found when its lease ends.
 //
 // The channel is closed when ctx is done or the client is closed, and at once if the election has an invalid name. While Redis does not
 // answer, or the name is in use for something else, nothing comes.
@@ -44,9 +44,9 @@ func (e *Election) follow(ctx context.Context, changed chan<- struct{}) {
 		}
 	}
 	for n := 0; ctx.Err() == nil; n++ {
-		// Why it ended does not matter: whoever observes also asks now and then, and gets the error itself.
+		// Why it ended does not matter: look asks now and then, too, and gets the error.
 		_ = e.latch.client.conn.Subscribe(ctx, e.latch.keys.Changes(),
-			func() { n = 0; poke() }, // something may have changed while nobody listened
+			func() { n = 0; poke() }, // there may have been a change while the client did not listen
 			func(string) { poke() })
 		retry.Sleep(ctx, retry.Pause(n))
 	}
