@@ -240,7 +240,8 @@ func (a *attempt) rest(ctx context.Context, try <-chan struct{}, d time.Duration
 	}
 }
 
-// quorumWaiter is what an attempt keeps from round to round, and its place in the queues of the nodes.
+// quorumWaiter is what an attempt keeps from round to round, and its place in the queues of the
+// nodes.
 type quorumWaiter struct {
 	waiter string
 	ticket string // "" if it does not wait yet
@@ -337,7 +338,8 @@ type openTally struct {
 func (a *attempt) count(ctx context.Context, request script.Ballot) *openTally {
 	c := a.client
 	t := &openTally{Tally: c.quorum.Tally(a.kind.Name == script.SlotPool.Name), past: a.past}
-	// Before the requests. From the last reply on, the deadline would be late by the round trip of the first.
+	// Before the requests. From the last reply on, the deadline would be late by the round trip of
+	// the first.
 	t.sent = c.now()
 	t.answers, t.pending = c.quorum.Each(ctx, a.kind.Vote(a.keys, request)), len(t.Votes)
 	patience := min(c.options.RequestTimeout, a.options.TTL) / 3

@@ -26,10 +26,12 @@ import (
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
-// Client is one process's identity towards Redis: it makes locks, keeps their leases extended and listens for grants, all over one
-// connection pool and with a fixed number of goroutines, however many locks it holds or waits for.
+// Client is one process's identity towards Redis: it makes locks, keeps their leases extended and
+// listens for grants, all over one connection pool and with a fixed number of goroutines, however
+// many locks it holds or waits for.
 //
-// Make one for each Redis deployment and share it; it is safe for concurrent use. Call [Client.Close] at the end.
+// Make one for each Redis deployment and share it; it is safe for concurrent use. Call
+// [Client.Close] at the end.
 type Client struct {
 	// The order of locks. While a goroutine holds one, it takes only locks further down its line:
 	//
@@ -40,13 +42,14 @@ type Client struct {
 	//	Lease.mu   -> handoffs' mu
 	//	Lease.mu   -> leases.mu
 	//
-	// Client.mu, leases.mu, quorumWaiters.mu and those of the schedule, of handoffs and of the sender
-	// are leaves: no lock is taken under them. No goroutine holds waiters.mu and a Lease.mu, or two
-	// of Lease.mu. The turn of epochs is held over requests, and is taken while no lock is held.
+	// Client.mu, leases.mu, quorumWaiters.mu and those of the schedule, of handoffs and of the
+	// sender are leaves: no lock is taken under them. No goroutine holds waiters.mu and a Lease.mu,
+	// or two of Lease.mu. The turn of epochs is held over requests, and is taken while no lock is
+	// held.
 	//
 	// The hook is called while no lock is held, but for a loss that a message brings: that is told
-	// under the lock of the subscription. A function that needs a lock ends in Locked, or its comment
-	// ends with "The caller holds x.mu."
+	// under the lock of the subscription. A function that needs a lock ends in Locked, or its
+	// comment ends with "The caller holds x.mu."
 
 	conn    conn.Conn
 	quorum  *quorum.Conn // conn, if it is one; else nil
@@ -78,7 +81,8 @@ type Client struct {
 	background sync.WaitGroup // acquisitions under way, and whatever they and the schedule spawned
 }
 
-// Open connects to the Redis server at url and returns a client for it. It returns when the server has answered, or ctx is done.
+// Open connects to the Redis server at url and returns a client for it. It returns when the server
+// has answered, or ctx is done.
 //
 //	redis://user:password@localhost:6379/0
 //	rediss://...                                          with TLS, and so below; see Options.TLS
@@ -86,11 +90,12 @@ type Client struct {
 //	redis+sentinel://host1,host2,host3/master-name/0      the master that Sentinel names; rediss+sentinel://
 //	redis+cluster://host1,host2                           a cluster, by some of its nodes; rediss+cluster://
 //
-// Parameters may follow a question mark: dial_timeout and write_timeout; with TLS the PEM files ca, cert and key, and server_name; with
-// Sentinel, sentinel_username and sentinel_password.
+// Parameters may follow a question mark: dial_timeout and write_timeout; with TLS the PEM files ca,
+// cert and key, and server_name; with Sentinel, sentinel_username and sentinel_password.
 //
-// The error matches [ErrInvalid] if the URL or an option makes no sense, and [ErrUnreachable] if the server cannot be reached; it is the
-// server's own if it refused the user or the password. No error shows the password.
+// The error matches [ErrInvalid] if the URL or an option makes no sense, and [ErrUnreachable] if
+// the server cannot be reached; it is the server's own if it refused the user or the password. No
+// error shows the password.
 func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -134,8 +139,9 @@ func (o Options) dialing(url string) (dial rueidis.ClientOption, cluster bool, e
 	if dial.Dialer.Timeout == 0 {
 		dial.Dialer.Timeout = o.RequestTimeout
 	}
-	// By these rueidis finds an idle connection dead, after twice the one and the other: a subscription, above all. Checks of more than
-	// one a second would be needless traffic from clients that only wait.
+	// By these rueidis finds an idle connection dead, after twice the one and the other: a
+	// subscription, above all. Checks of more than one a second would be needless traffic from
+	// clients that only wait.
 	dial.Dialer.KeepAlive = min(max(o.RequestTimeout/2, time.Second), 3*time.Second)
 	if dial.ConnWriteTimeout == 0 {
 		dial.ConnWriteTimeout = min(max(o.RequestTimeout, time.Second), 6*time.Second)
@@ -178,8 +184,8 @@ func dialError(err error) error {
 	return fmt.Errorf("redlatch: connect to Redis: %w: %w", ErrUnreachable, err)
 }
 
-// New returns a client over a connection that the program already has, wrapped by an adapter such as redlatchrueidis or
-// redlatchgoredis. It sends nothing. The error matches [ErrInvalid].
+// New returns a client over a connection that the program already has, wrapped by an adapter such
+// as redlatchrueidis or redlatchgoredis. It sends nothing. The error matches [ErrInvalid].
 func New(c conn.Conn, o Options) (*Client, error) { return newClient(c, o, clock.Now) }
 
 func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
@@ -213,14 +219,16 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 // ID names this client in Redis; every owner of its leases contains it.
 func (c *Client) ID() string { return c.id }
 
-// Mutex returns the mutex of that name, with the lease options of the client. It sends nothing; a name that cannot be used is refused by
-// the first call that takes it.
+// Mutex returns the mutex of that name, with the lease options of the client. It sends nothing; a
+// name that cannot be used is refused by the first call that takes it.
 func (c *Client) Mutex(name string) *Mutex { return &Mutex{newLatch(c, script.Mutex, name)} }
 
-// Close ends the client. Waiters get [ErrClosed] and leave the line. Leases that are still held are lost: their contexts are
-// cancelled and their keys expire with their TTL, since releasing them could let others in while the work still runs; so release first.
-// Close returns when everything of this client is gone from Redis but those, at the latest after Options.RequestTimeout. A connection
-// that the program brought stays open. A second call waits for the first one, and returns what that returns.
+// Close ends the client. Waiters get [ErrClosed] and leave the line. Leases that are still held are
+// lost: their contexts are cancelled and their keys expire with their TTL, since releasing them
+// could let others in while the work still runs; so release first. Close returns when everything of
+// this client is gone from Redis but those, at the latest after Options.RequestTimeout. A
+// connection that the program brought stays open. A second call waits for the first one, and
+// returns what that returns.
 func (c *Client) Close() error {
 	c.once.Do(func() { c.closeErr = c.end() })
 	return c.closeErr
@@ -282,8 +290,9 @@ func (c *Client) checkOpen(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// spawn runs f on a goroutine that Close waits for; f ends soon after closing is done. It may be called within an acquisition, by the
-// schedule, and by what was spawned: by nothing that can outlast these.
+// spawn runs f on a goroutine that Close waits for; f ends soon after closing is done. It may be
+// called within an acquisition, by the schedule, and by what was spawned: by nothing that can
+// outlast these.
 func (c *Client) spawn(f func()) { c.background.Go(f) }
 
 // owner returns a new owner.
@@ -291,13 +300,15 @@ func (c *Client) owner() string {
 	return script.Owner(c.id, c.attempts.Add(1))
 }
 
-// process is what the record of this client says. In a cluster no server can tell whether it listens.
+// process is what the record of this client says. In a cluster no server can tell whether it
+// listens.
 func (c *Client) process() presence.Process {
 	listens := c.listener.Plain().Connected() && !c.conn.Target().Cluster
 	return presence.Process{Program: c.options.Program, Horizon: c.horizon().Milliseconds(), Listens: listens}
 }
 
-// horizon is how long this client is believed alive after each sign of life: two heartbeats may fail.
+// horizon is how long this client is believed alive after each sign of life: two heartbeats may
+// fail.
 func (c *Client) horizon() time.Duration { return 3 * c.options.Heartbeat }
 
 // forget takes a lease that is not held any more off the schedule, and off the list of leases.

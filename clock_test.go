@@ -25,7 +25,8 @@ func dial(t *testing.T) conn.Conn {
 	return c
 }
 
-// TestSuspendedMachineLosesItsLeases moves the wall clock alone, as a suspended machine does to Go's clocks (golang/go#24595).
+// TestSuspendedMachineLosesItsLeases moves the wall clock alone, as a suspended machine does to
+// Go's clocks (golang/go#24595).
 func TestSuspendedMachineLosesItsLeases(t *testing.T) {
 	t.Parallel()
 	var slept atomic.Int64
@@ -71,7 +72,8 @@ func (s *slow) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return r
 }
 
-// TestDeadlineCountsFromBeforeTheRequest has Redis answer late: etcd's client counts from the answer, and believes too long.
+// TestDeadlineCountsFromBeforeTheRequest has Redis answer late: etcd's client counts from the
+// answer, and believes too long.
 func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second

@@ -41,8 +41,8 @@
 // cancelled, and [context.Cause] returns the [*LostError]. Set [LockOptions].MaxHold to bound work
 // that hangs, Renew to do without the watchdog.
 //
-// A lease can go on in another process, or after a restart: [Lease.Detach] returns a text that names
-// it, and [Client.Adopt] takes it up, with the same token.
+// A lease can go on in another process, or after a restart: [Lease.Detach] returns a text that
+// names it, and [Client.Adopt] takes it up, with the same token.
 //
 // # What only the token promises
 //

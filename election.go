@@ -11,15 +11,16 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// Election chooses one leader among candidates in all processes. Make it with [Client.Election]; it does not change, costs nothing and is
-// safe for concurrent use.
+// Election chooses one leader among candidates in all processes. Make it with [Client.Election]; it
+// does not change, costs nothing and is safe for concurrent use.
 //
-// A term of office is a [Lease], and its fencing token is the number of the term: it grows with every leader. Candidates stand in line,
-// so a leader that resigns or dies is followed by the candidate that has waited longest.
+// A term of office is a [Lease], and its fencing token is the number of the term: it grows with
+// every leader. Candidates stand in line, so a leader that resigns or dies is followed by the
+// candidate that has waited longest.
 type Election struct{ latch latch }
 
-// Election returns the election of that name, with the lease options of the client. It sends nothing; a name that cannot be used is
-// refused by the first call that takes it.
+// Election returns the election of that name, with the lease options of the client. It sends
+// nothing; a name that cannot be used is refused by the first call that takes it.
 func (c *Client) Election(name string) *Election {
 	return &Election{newLatch(c, script.Election, name)}
 }
@@ -33,11 +34,13 @@ func (e *Election) Options() LockOptions { return e.latch.options }
 // Name is the name of the election, without the prefix.
 func (e *Election) Name() string { return e.latch.name }
 
-// Campaign waits in line until the caller is the leader. value is what others learn of it, such as the address at which it serves: at most
-// 256 bytes of valid UTF-8 without control characters, or "".
+// Campaign waits in line until the caller is the leader. value is what others learn of it, such as
+// the address at which it serves: at most 256 bytes of valid UTF-8 without control characters, or
+// "".
 //
-// The context of the returned lease is done when leadership is lost. Campaign returns, and fails, as [Mutex.Lock] does, also with
-// [ErrDeadlock] under the context of a term in this very election. To give leadership up, stop the work and call [Election.Resign].
+// The context of the returned lease is done when leadership is lost. Campaign returns, and fails,
+// as [Mutex.Lock] does, also with [ErrDeadlock] under the context of a term in this very election.
+// To give leadership up, stop the work and call [Election.Resign].
 func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
 	return e.campaign(ctx, value, true)
 }
@@ -60,8 +63,9 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 	return e.latch.withParam(value).acquire(ctx, wait)
 }
 
-// Resign ends a term that [Election.Campaign] returned and lets the next candidate follow. Stop the work first: the next leader begins at
-// once. It returns, and fails, as [Lease.Release] does; a lease of another lock is refused with [ErrInvalid].
+// Resign ends a term that [Election.Campaign] returned and lets the next candidate follow. Stop the
+// work first: the next leader begins at once. It returns, and fails, as [Lease.Release] does; a
+// lease of another lock is refused with [ErrInvalid].
 func (e *Election) Resign(ctx context.Context, term *Lease) error {
 	if !term.latch.same(&e.latch) {
 		return invalid("resign from %q with a lease on the %s %q", e.Name(), term.latch.kind.Name, term.Name())
@@ -70,12 +74,13 @@ func (e *Election) Resign(ctx context.Context, term *Lease) error {
 }
 
 // Run campaigns, calls f when it is the leader, and resigns when f has returned, not before. If
-// leadership is lost while f runs, the context of f is done. When f has returned, Run campaigns anew:
-// after some 20ms, and after up to a second when it lost several terms in a row soon after they began.
+// leadership is lost while f runs, the context of f is done. When f has returned, Run campaigns
+// anew: after some 20ms, and after up to a second when it lost several terms in a row soon after
+// they began.
 //
-// Run returns the error of f when f returns while it still leads. It returns the error of ctx or of an
-// acquisition when ctx is done or the acquisition fails. An error of f about another lock that was
-// lost ends Run as any other error of f does.
+// Run returns the error of f when f returns while it still leads. It returns the error of ctx or of
+// an acquisition when ctx is done or the acquisition fails. An error of f about another lock that
+// was lost ends Run as any other error of f does.
 func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Context, term *Lease) error) error {
 	for short := 0; ; short++ {
 		term, err := e.Campaign(ctx, value)
@@ -105,10 +110,11 @@ type Leader struct {
 	Process Process   // of the leader
 }
 
-// Leader returns the leader of this moment. The error matches [ErrNotHeld] if there is none, and otherwise [ErrUnreachable], [ErrWrongKind]
-// or [ErrInvalid].
+// Leader returns the leader of this moment. The error matches [ErrNotHeld] if there is none, and
+// otherwise [ErrUnreachable], [ErrWrongKind] or [ErrInvalid].
 //
-// What it returns may be out of date when it returns; a resource that must obey only the leader checks the term as a token.
+// What it returns may be out of date when it returns; a resource that must obey only the leader
+// checks the term as a token.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	h, err := e.leading(ctx)
 	return h.leader(), err

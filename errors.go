@@ -7,46 +7,55 @@ import (
 	"time"
 )
 
-// What can go wrong, for errors.Is. The text of the error that a call returns also names the lock, the server and what to do.
+// What can go wrong, for errors.Is. The text of the error that a call returns also names the lock,
+// the server and what to do.
 var (
-	// ErrTaken says that another owner holds the lock. A try found it so; or the time to wait ran out,
-	// and the error also matches that of the context.
+	// ErrTaken says that another owner holds the lock. A try found it so; or the time to wait ran
+	// out, and the error also matches that of the context.
 	ErrTaken = errors.New("taken")
 
 	// ErrLineFull says that the lock is taken, and that as many wait for it already as
 	// LockOptions.MaxWaiters allows. It matches [ErrTaken], too.
 	ErrLineFull = fmt.Errorf("%w, and its line is full", ErrTaken)
 
-	// ErrExhausted says that every slot of a [SlotPool] or too many permits of a [Semaphore] are taken. It matches [ErrTaken], too.
+	// ErrExhausted says that every slot of a [SlotPool] or too many permits of a [Semaphore] are
+	// taken. It matches [ErrTaken], too.
 	ErrExhausted = fmt.Errorf("exhausted: %w", ErrTaken)
 
-	// ErrDeadlock says that the caller would wait for itself, or try in vain as long as it holds what it has: its context is that of a lease
-	// on the same name, of a kind that cannot be entered again.
+	// ErrDeadlock says that the caller would wait for itself, or try in vain as long as it holds
+	// what it has: its context is that of a lease on the same name, of a kind that cannot be
+	// entered again.
 	ErrDeadlock = errors.New("would wait for itself")
 
-	// ErrNotHeld says that the lease is no longer held: it was released, or it was lost, in which case the error is also a [*LostError].
+	// ErrNotHeld says that the lease is no longer held: it was released, or it was lost, in which
+	// case the error is also a [*LostError].
 	ErrNotHeld = errors.New("not held")
 
-	// ErrUnreachable says that Redis gave no usable answer in time, so that it is unknown whether the operation took place. Whatever it
-	// may have left behind is cleaned up when Redis answers again, or expires with its TTL.
+	// ErrUnreachable says that Redis gave no usable answer in time, so that it is unknown whether
+	// the operation took place. Whatever it may have left behind is cleaned up when Redis answers
+	// again, or expires with its TTL.
 	ErrUnreachable = errors.New("no answer from Redis")
 
-	// ErrNotReplicated says that fewer replicas acknowledged the acquisition than LockOptions.Replicas asks for. The lock was given back.
+	// ErrNotReplicated says that fewer replicas acknowledged the acquisition than
+	// LockOptions.Replicas asks for. The lock was given back.
 	ErrNotReplicated = errors.New("not replicated")
 
-	// ErrWrongKind says that the name is in use for something else; the error is also a [*KindError]. Nothing was overwritten.
+	// ErrWrongKind says that the name is in use for something else; the error is also a
+	// [*KindError]. Nothing was overwritten.
 	ErrWrongKind = errors.New("wrong kind")
 
 	// ErrInvalid says that a name or an option was refused, before anything was sent.
 	ErrInvalid = errors.New("invalid")
 
-	// ErrTooDeep says that the owner of a [ReentrantMutex] has entered it as often as [ReentrantMutex.WithDepth] allows. Waiting does not help.
+	// ErrTooDeep says that the owner of a [ReentrantMutex] has entered it as often as
+	// [ReentrantMutex.WithDepth] allows. Waiting does not help.
 	ErrTooDeep = errors.New("entered too often")
 
 	// ErrMaxHold says that the lease reached LockOptions.MaxHold and is not extended any more.
 	ErrMaxHold = errors.New("it reached its MaxHold")
 
-	// ErrDetached says that the lease is no longer held by this process, which gave it up for another with [Lease.Detach].
+	// ErrDetached says that the lease is no longer held by this process, which gave it up for
+	// another with [Lease.Detach].
 	ErrDetached = errors.New("detached")
 
 	// ErrClosed says that the client was closed.
@@ -65,8 +74,8 @@ const (
 	LossClosed     LossReason = "closed"      // its client was closed
 )
 
-// cause returns the text of the reason, as an error. The lease of a client that was closed matches [ErrClosed], and one that was held for too
-// long [ErrMaxHold].
+// cause returns the text of the reason, as an error. The lease of a client that was closed matches
+// [ErrClosed], and one that was held for too long [ErrMaxHold].
 func (r LossReason) cause() error { return causes[r] }
 
 var causes = map[LossReason]error{
@@ -78,9 +87,9 @@ var causes = map[LossReason]error{
 	LossClosed:     fmt.Errorf("%w while it was held", ErrClosed),
 }
 
-// LostError says that a lease ended before it was released. It is the cause of the lease's context, and what [Lease.Extend],
-// [Lease.Ensure], [Lease.Err] and [Lease.Release] return from then on. It matches [ErrNotHeld], and [ErrClosed] or [ErrMaxHold] if that is the
-// reason.
+// LostError says that a lease ended before it was released. It is the cause of the lease's context,
+// and what [Lease.Extend], [Lease.Ensure], [Lease.Err] and [Lease.Release] return from then on. It
+// matches [ErrNotHeld], and [ErrClosed] or [ErrMaxHold] if that is the reason.
 type LostError struct {
 	Name   string    // of the lock
 	Owner  string    // of the lease
@@ -98,7 +107,8 @@ func (e *LostError) Error() string {
 // Unwrap makes the error match [ErrNotHeld] and its cause.
 func (e *LostError) Unwrap() []error { return []error{ErrNotHeld, e.Cause} }
 
-// releasedError is why a lease is not held that its holder released. Every release has one, and hardly anybody reads it.
+// releasedError is why a lease is not held that its holder released. Every release has one, and
+// hardly anybody reads it.
 type releasedError struct{ name string }
 
 func (e *releasedError) Error() string {
@@ -146,8 +156,8 @@ func join(errs ...error) error {
 	return all
 }
 
-// KindError says that the name of a lock is in use for something else, or for another size of the same. Nothing was changed. It matches
-// [ErrWrongKind].
+// KindError says that the name of a lock is in use for something else, or for another size of the
+// same. Nothing was changed. It matches [ErrWrongKind].
 type KindError struct {
 	Name     string // of the lock
 	Key      string // in Redis

@@ -9,8 +9,8 @@ import (
 //
 // Every attempt, which EventAttempt begins, ends in exactly one of EventGranted and EventFailed.
 // Every lease, which EventGranted begins, ends in exactly one of EventReleased, EventLost and
-// EventDetached. All these events have the [Event.ID] of the attempt. So attempts under way, and leases held by this
-// process, can be counted up and down.
+// EventDetached. All these events have the [Event.ID] of the attempt. So attempts under way, and
+// leases held by this process, can be counted up and down.
 //
 // That also holds in these cases:
 //
@@ -44,8 +44,8 @@ const (
 	// EventAttempt says that an acquisition begins.
 	EventAttempt EventType = "attempt"
 
-	// EventWait says that the lock is taken, and the caller in line. An attempt tells it once at most.
-	// Waited: until then.
+	// EventWait says that the lock is taken, and the caller in line. An attempt tells it once at
+	// most. Waited: until then.
 	EventWait EventType = "wait"
 
 	// EventGranted says that the lock is held. Token, Waited, Remaining, Outcome.
@@ -61,15 +61,15 @@ const (
 	// Remaining, Err.
 	EventExtendFailed EventType = "extend_failed"
 
-	// EventJeopardy comes with the first EventExtendFailed in a row: the lease is held, but may not be
-	// for long. Token, Remaining, Err.
+	// EventJeopardy comes with the first EventExtendFailed in a row: the lease is held, but may not
+	// be for long. Token, Remaining, Err.
 	EventJeopardy EventType = "jeopardy"
 
 	// EventLost says that the lease is lost. Token, HeldFor, Reason, Err: the [*LostError].
 	EventLost EventType = "lost"
 
-	// EventReleased says that the lease is released. Token, HeldFor; and Err if Redis did not confirm
-	// the release.
+	// EventReleased says that the lease is released. Token, HeldFor; and Err if Redis did not
+	// confirm the release.
 	EventReleased EventType = "released"
 
 	// EventDetached says that [Lease.Detach] handed the lease on: it is not held here any more, and

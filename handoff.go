@@ -45,8 +45,8 @@ type (
 )
 
 // handedOff reports whether the goroutines of a client that wait for the latch hand it on among
-// themselves. With a bound on the line each has its own place there, since each counts. A lease with
-// a minimal hold must not be passed on before its time.
+// themselves. With a bound on the line each has its own place there, since each counts. A lease
+// with a minimal hold must not be passed on before its time.
 func (l *latch) handedOff() bool {
 	return l.kind == script.Mutex && l.client.quorum == nil && l.options.StrictOrder == Off &&
 		l.options.MaxWaiters == 0 && l.options.MinHold == 0

@@ -13,8 +13,8 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// Inspect returns the holders of a name and its waiters, as one consistent picture. A name that is not in use has neither. It changes
-// nothing. The error matches [ErrUnreachable] or [ErrInvalid].
+// Inspect returns the holders of a name and its waiters, as one consistent picture. A name that is
+// not in use has neither. It changes nothing. The error matches [ErrUnreachable] or [ErrInvalid].
 func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
 	info, _, err := c.inspect(ctx, name)
 	return info, err
@@ -58,8 +58,9 @@ func (c *Client) inspectAt(ctx context.Context, node conn.Conn, names []string) 
 	return views
 }
 
-// askAll sends a call for each view that has no error yet, all in one batch, and has the view heed the reply. A call to which the batch gets no
-// answer is asked again by itself. If that gets none either, the others that are left fail with it.
+// askAll sends a call for each view that has no error yet, all in one batch, and has the view heed
+// the reply. A call to which the batch gets no answer is asked again by itself. If that gets none
+// either, the others that are left fail with it.
 func (c *Client) askAll(
 	ctx context.Context, node conn.Conn, views []view, call func(*view) conn.Call, heed func(*view, conn.Reply) error,
 ) {
@@ -160,14 +161,16 @@ func found(use script.Use) string {
 	return use.RedisType
 }
 
-// ForceRelease takes a lock away from owner, or from all holders if owner is "", and lets in the waiters that are next in line. For a
-// reentrant mutex, owner may also be the EntryOf of several entries. An old holder is told at once if it is of this client, or if its client
-// has waited in line for something before, and so listens for grants; otherwise it finds out at its next extend, after a third of its TTL at
-// most, or with Renew off at its deadline. Its writes are refused where its token is checked. The window of a [Job]
-// whose run has ended is opened, and so is a lock that is closed by LockOptions.MinHold alone. It returns the lock as it was before.
+// ForceRelease takes a lock away from owner, or from all holders if owner is "", and lets in the
+// waiters that are next in line. For a reentrant mutex, owner may also be the EntryOf of several
+// entries. An old holder is told at once if it is of this client, or if its client has waited in
+// line for something before, and so listens for grants; otherwise it finds out at its next extend,
+// after a third of its TTL at most, or with Renew off at its deadline. Its writes are refused where
+// its token is checked. The window of a [Job] whose run has ended is opened, and so is a lock that
+// is closed by LockOptions.MinHold alone. It returns the lock as it was before.
 //
-// The error matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was changed. It is a [*KindError] if the key
-// holds something that is no lock.
+// The error matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was
+// changed. It is a [*KindError] if the key holds something that is no lock.
 func (c *Client) ForceRelease(ctx context.Context, name, owner string) (LockInfo, error) {
 	before, l, err := c.inspect(ctx, name)
 	if err != nil {

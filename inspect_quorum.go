@@ -58,8 +58,9 @@ func (c *Client) agreed(name string, seen []view) view {
 	return view{info: c.merge(views[most]), latch: latches[most]}
 }
 
-// merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for as long as so many say; and all waiters. A client that any node has
-// heard of is not believed dead.
+// merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for
+// as long as so many say; and all waiters. A client that any node has heard of is not believed
+// dead.
 func (c *Client) merge(views []LockInfo) LockInfo {
 	info := views[0]
 	info.Holders, info.Waiters, info.Token, info.Remaining = nil, nil, 0, 0

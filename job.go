@@ -13,10 +13,10 @@ import (
 // instances start at midnight. Make it with [Client.Job]; it does not change, costs nothing and is
 // safe for concurrent use.
 //
-// The window begins with a run, whatever the calendar says: after the run of 12:00:00.1, a window of
-// one hour skips a start at 12:59:59. So choose a window that is well below the time between two runs
-// and well above the difference between the clocks that start them. Half of the time between two runs
-// is a good choice.
+// The window begins with a run, whatever the calendar says: after the run of 12:00:00.1, a window
+// of one hour skips a start at 12:59:59. So choose a window that is well below the time between two
+// runs and well above the difference between the clocks that start them. Half of the time between
+// two runs is a good choice.
 //
 // While a run goes on, no other begins, also past the end of the window. To bound a run that hangs,
 // set LockOptions.MaxHold.
@@ -32,8 +32,8 @@ type JobOptions struct {
 	Window time.Duration
 
 	// RetryFailed lets another run start in the same window after one that failed: its function
-	// returned an error or panicked, or its process died and did not extend the lease. Default false:
-	// every start uses the window up.
+	// returned an error or panicked, or its process died and did not extend the lease. Default
+	// false: every start uses the window up.
 	RetryFailed bool
 }
 
@@ -56,8 +56,8 @@ func (c *Client) Job(name string, o JobOptions) *Job {
 	return j
 }
 
-// With returns the same job with other options. A zero field of o leaves the option as it is. MaxWait
-// does not matter, since Job never waits.
+// With returns the same job with other options. A zero field of o leaves the option as it is.
+// MaxWait does not matter, since Job never waits.
 func (j *Job) With(o LockOptions) *Job { return &Job{j.latch.with(o), j.options} }
 
 // Options returns the options in effect: those of the client under those of With.
@@ -67,16 +67,17 @@ func (j *Job) Options() LockOptions { return j.latch.options }
 func (j *Job) Name() string { return j.latch.name }
 
 // Do runs f, unless another run goes on or the window of the last run is still closed. It reports
-// whether it ran f, and never waits. f gets the lease, and its context, which is done when the lease
-// is lost.
+// whether it ran f, and never waits. f gets the lease, and its context, which is done when the
+// lease is lost.
 //
-// If f did not run because of another run, the error is nil. If ctx was done before f could begin, the
-// error is that of ctx, and the window stays open. Otherwise the error is as that of [Mutex.TryLock].
+// If f did not run because of another run, the error is nil. If ctx was done before f could begin,
+// the error is that of ctx, and the window stays open. Otherwise the error is as that of
+// [Mutex.TryLock].
 //
 // If f ran, the error is that of f. If the lease was lost before f returned, the error also matches
 // [ErrNotHeld], as a [*LostError]. If Redis did not confirm the end of the run, it also matches
-// [ErrUnreachable]; the client then goes on telling Redis how the run ended, as [Lease.Release] does.
-// If it never gets through, the run counts as one that failed.
+// [ErrUnreachable]; the client then goes on telling Redis how the run ended, as [Lease.Release]
+// does. If it never gets through, the run counts as one that failed.
 func (j *Job) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) (ran bool, err error) {
 	lease, err := j.latch.acquire(ctx, false)
 	if errors.Is(err, ErrTaken) {

@@ -13,7 +13,8 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// latch is what every kind of lock is made of: a name, a kind, and how long to hold and to wait. It does not change.
+// latch is what every kind of lock is made of: a name, a kind, and how long to hold and to wait. It
+// does not change.
 type latch struct {
 	client  *Client
 	kind    *script.Kind
@@ -59,8 +60,8 @@ func (l latch) with(o LockOptions) latch {
 	return l
 }
 
-// attempt is one acquisition on its way. Its owner names it in Redis, and only it: what a lost reply leaves behind is found again, and
-// cleaned up, by that name.
+// attempt is one acquisition on its way. Its owner names it in Redis, and only it: what a lost
+// reply leaves behind is found again, and cleaned up, by that name.
 type attempt struct {
 	*latch
 	ctx      context.Context // the caller's: parent of the lease's context
@@ -89,8 +90,8 @@ func (l *latch) same(o *latch) bool {
 	return l.client == o.client && l.kind == o.kind && l.keys.State == o.keys.State
 }
 
-// acquire is Lock and TryLock of every kind. What is refused here and in the attempt's acquire, before
-// the attempt begins, tells the hook nothing.
+// acquire is Lock and TryLock of every kind. What is refused here and in the attempt's acquire,
+// before the attempt begins, tells the hook nothing.
 func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if l.invalid != nil {
 		return nil, l.invalid
@@ -107,8 +108,8 @@ func (l *latch) attempt(ctx context.Context, wait bool) *attempt {
 	return &attempt{latch: l, ctx: ctx, owner: l.client.owner(), patient: wait}
 }
 
-// acquire returns the lease that the attempt comes to. The attempt has ended when it returns, and also
-// when the hook panics.
+// acquire returns the lease that the attempt comes to. The attempt has ended when it returns, and
+// also when the hook panics.
 func (a *attempt) acquire() (lease *Lease, err error) {
 	if err := a.client.enter(); err != nil {
 		return nil, a.failed("acquire", err)
@@ -214,7 +215,8 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	return a.begin(ctx, a.inside(a.owner, "", standing, answer, answer.resent))
 }
 
-// wait stands in line until the latch is granted or ctx is done. errTooLate says that the grant came when it had run out.
+// wait stands in line until the latch is granted or ctx is done. errTooLate says that the grant
+// came when it had run out.
 func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	c := a.client
 	// Before the request, not after its reply: the grant may overtake that.
@@ -252,8 +254,10 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	return nil, err
 }
 
-// describeTimeout adds to the error of a wait that ran out of time what it waited for, if Redis ever said that there is something to wait for. An
-// outage while waiting is told, too. An acquisition that was granted at once and is given back, since its context ended, waited for nothing.
+// describeTimeout adds to the error of a wait that ran out of time what it waited for, if Redis
+// ever said that there is something to wait for. An outage while waiting is told, too. An
+// acquisition that was granted at once and is given back, since its context ended, waited for
+// nothing.
 func (a *attempt) describeTimeout(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !a.answered || !a.patient {
 		return err
@@ -329,8 +333,8 @@ func (l *latch) inside(owner, ticket string, s script.Standing, a answer, resent
 // errTooLate says that a grant had run out before it could be used.
 var errTooLate = errors.New("granted too late")
 
-// begin turns a grant into a lease. A grant whose time has nearly passed is extended first, so that no
-// caller gets a lease that is about to end.
+// begin turns a grant into a lease. A grant whose time has nearly passed is extended first, so that
+// no caller gets a lease that is about to end.
 func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 	if g.err != nil {
 		return nil, g.err
@@ -393,9 +397,9 @@ func (a *attempt) returnGrant(g grant) {
 	a.client.abandon(a.latch, g.owner, g.ticket)
 }
 
-// replicate waits for replicas to acknowledge the acquisition. It extends the lease: WAIT covers the
-// writes of its own connection and all before them, and the grant may have been the write of another
-// client. The deadline stays where it was.
+// replicate waits for replicas to acknowledge the acquisition. It extends the lease: WAIT covers
+// the writes of its own connection and all before them, and the grant may have been the write of
+// another client. The deadline stays where it was.
 func (a *attempt) replicate(ctx context.Context) error {
 	c, n := a.client, a.options.Replicas
 	ctx, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)

@@ -13,15 +13,19 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// Lease is one acquisition of a lock: what you hold, as opposed to what you can hold. It is safe for concurrent use.
+// Lease is one acquisition of a lock: what you hold, as opposed to what you can hold. It is safe
+// for concurrent use.
 //
-// A lease is held until it is released or lost, or handed on by [Lease.Detach]. It is lost when its deadline passes without an extend that Redis confirmed, or as soon
-// as Redis says that it is gone. The deadline is the lock's TTL after the moment *before* the last confirmed request was sent, less a
-// hundredth of the TTL and 2ms for clocks that differ, by whichever of the monotonic and the wall clock went further; so this process
-// gives the lease up before Redis does. No call, however slow, makes it longer.
+// A lease is held until it is released or lost, or handed on by [Lease.Detach]. It is lost when its
+// deadline passes without an extend that Redis confirmed, or as soon as Redis says that it is gone.
+// The deadline is the lock's TTL after the moment *before* the last confirmed request was sent,
+// less a hundredth of the TTL and 2ms for clocks that differ, by whichever of the monotonic and the
+// wall clock went further; so this process gives the lease up before Redis does. No call, however
+// slow, makes it longer.
 //
-// Between the last check and the write, a process can still be suspended for any length of time. What closes that gap is the fencing
-// token: pass [Lease.Token] along with every write, and let the resource refuse tokens older than the newest it has seen.
+// Between the last check and the write, a process can still be suspended for any length of time.
+// What closes that gap is the fencing token: pass [Lease.Token] along with every write, and let the
+// resource refuse tokens older than the newest it has seen.
 type Lease struct {
 	latch    *latch
 	id       uint64 // of its events
@@ -74,9 +78,10 @@ func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 	l.entry.Owner = (*renewal)(l)
 	l.extendAt = g.anchor.Time().Add(retry.Jitter(l.validity()/3, 0.1))
 	if !g.passed {
-		// A grant out of the line counts from the last poll, which can be a third of its time ago. Most
-		// work has ended before a tenth of it has passed. Not so for a lease that is passed on, perhaps
-		// many times within a tenth: it would not be extended, nor its loss found, before the end.
+		// A grant out of the line counts from the last poll, which can be a third of its time ago.
+		// Most work has ended before a tenth of it has passed. Not so for a lease that is passed
+		// on, perhaps many times within a tenth: it would not be extended, nor its loss found,
+		// before the end.
 		l.extendAt = later(l.extendAt, now.Time().Add(l.validity()/10))
 	}
 	l.mu.Lock()
@@ -89,10 +94,10 @@ func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 // Name is the name of the lock.
 func (l *Lease) Name() string { return l.latch.name }
 
-// Owner returns the name of this acquisition in Redis: `GET` shows it for a mutex that is held. No other
-// acquisition ever has the same, with two exceptions: the entries of a [ReentrantMutex] have the owner
-// that entered, and goroutines that pass a [Mutex] on among themselves have one owner, one after the
-// other.
+// Owner returns the name of this acquisition in Redis: `GET` shows it for a mutex that is held. No
+// other acquisition ever has the same, with two exceptions: the entries of a [ReentrantMutex] have
+// the owner that entered, and goroutines that pass a [Mutex] on among themselves have one owner,
+// one after the other.
 func (l *Lease) Owner() string {
 	if l.latch.alias != "" {
 		return l.latch.alias
@@ -100,15 +105,15 @@ func (l *Lease) Owner() string {
 	return l.owner
 }
 
-// Context returns the context to run the work under. It is done when the lease is released or lost, or
-// when the context that was given to Lock is done. If the lease was lost, context.Cause returns the
-// [*LostError].
+// Context returns the context to run the work under. It is done when the lease is released or lost,
+// or when the context that was given to Lock is done. If the lease was lost, context.Cause returns
+// the [*LostError].
 //
-// Its Err answers by the clock: once the deadline has passed, it is not nil, and Done is closed. Done
-// alone, and contexts made from this one, end when a method of the lease, that Err or the client's
-// schedule looks at the clock. A process that computes on all its threads can keep the schedule from
-// that for tens of milliseconds. Before a step that must not overlap, ask Err of this context, or
-// [Lease.Ensure].
+// Its Err answers by the clock: once the deadline has passed, it is not nil, and Done is closed.
+// Done alone, and contexts made from this one, end when a method of the lease, that Err or the
+// client's schedule looks at the clock. A process that computes on all its threads can keep the
+// schedule from that for tens of milliseconds. Before a step that must not overlap, ask Err of this
+// context, or [Lease.Ensure].
 func (l *Lease) Context() context.Context { return &l.ctx }
 
 // Token returns the fencing token of this acquisition, which is larger than that of every earlier
@@ -121,7 +126,8 @@ func (l *Lease) Token() int64 {
 	return l.token
 }
 
-// Held reports whether the lease is held at this moment. When it returns false, Context is done already.
+// Held reports whether the lease is held at this moment. When it returns false, Context is done
+// already.
 func (l *Lease) Held() bool { return l.Remaining() > 0 }
 
 // Remaining returns how long the lease is sure to last without another extend. It returns 0 if the
@@ -133,16 +139,16 @@ func (l *Lease) Remaining() time.Duration {
 	return left
 }
 
-// Deadline returns the time at which the lease ends without another extend. It stays what it was when
-// the lease is no longer held.
+// Deadline returns the time at which the lease ends without another extend. It stays what it was
+// when the lease is no longer held.
 func (l *Lease) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.deadline()
 }
 
-// Err returns nil while the lease is held, and an error that matches [ErrNotHeld] once it is not. If the
-// lease was lost, that is a [*LostError].
+// Err returns nil while the lease is held, and an error that matches [ErrNotHeld] once it is not.
+// If the lease was lost, that is a [*LostError].
 func (l *Lease) Err() error {
 	l.Remaining() // notices that the deadline passed
 	l.mu.Lock()
@@ -173,9 +179,9 @@ func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
 // Extend gives the lease its full TTL again, counted from before the request. The watchdog does so
 // unasked; a program needs it with LockOptions.Renew set to [Off].
 //
-// If the lease is no longer held, or Redis says so now, the error matches [ErrNotHeld]. If Redis does
-// not answer, it matches [ErrUnreachable], and the lease is held until its old deadline. If the lease
-// has reached its MaxHold, it is not extended, and the error matches [ErrMaxHold].
+// If the lease is no longer held, or Redis says so now, the error matches [ErrNotHeld]. If Redis
+// does not answer, it matches [ErrUnreachable], and the lease is held until its old deadline. If
+// the lease has reached its MaxHold, it is not extended, and the error matches [ErrMaxHold].
 func (l *Lease) Extend(ctx context.Context) error {
 	if l.Held() && l.overdue() {
 		return fmt.Errorf("redlatch: extend %q: %w", l.Name(), ErrMaxHold)
@@ -196,15 +202,16 @@ func (l *Lease) Extend(ctx context.Context) error {
 
 // Release gives the lock up and lets in the waiter that is next in line, but not before
 // LockOptions.MinHold has passed. The lease's context is done before the request is sent, so finish
-// the work first. Release waits for an Extend that is under way, and then for Options.RequestTimeout at
-// most. It goes on when ctx is done, since a lock that stays behind keeps all others waiting.
+// the work first. Release waits for an Extend that is under way, and then for
+// Options.RequestTimeout at most. It goes on when ctx is done, since a lock that stays behind keeps
+// all others waiting.
 //
 // It returns nil if the lease was released, also by an earlier call, or was handed on with
 // [Lease.Detach]. It returns the [*LostError] if the lease had been lost: the work may then have
 // overlapped with that of the next holder. If Redis does not answer, or refuses writes for want of
-// space, the error matches [ErrUnreachable]. The client then goes on trying in the background, until
-// Redis has said twice that the lease is released, the TTL has passed or the client is closed. Release
-// may also be called again.
+// space, the error matches [ErrUnreachable]. The client then goes on trying in the background,
+// until Redis has said twice that the lease is released, the TTL has passed or the client is
+// closed. Release may also be called again.
 func (l *Lease) Release(ctx context.Context) error {
 	return l.release(ctx, l.latch.result)
 }
@@ -241,8 +248,8 @@ func (l *Lease) release(ctx context.Context, result string) error {
 	if l.resent || err != nil && c.quorum == nil { // a quorum goes on by itself, node by node
 		l.undoLocked(0)
 	}
-	// Not before: a goroutine that released it, and wants it again, may then be among those that the
-	// next acquisition is for.
+	// Not before: a goroutine that released it, and wants it again, may then be among those that
+	// the next acquisition is for.
 	l.detachLocked()
 	if was == ended { // the hook was told of the release that this one repeats
 		events = nil
@@ -265,8 +272,8 @@ func (l *Lease) releasing(ticket, result string) conn.Call {
 // undoLocked releases the lease in the background after that time: its release got no answer, or a
 // request that got none may bring it back. The caller holds l.mu.
 //
-// It is tempting to release it as an acquisition that never began. A run of a [Job] would then not have
-// taken place, and a second one could begin in the same window.
+// It is tempting to release it as an acquisition that never began. A run of a [Job] would then not
+// have taken place, and a second one could begin in the same window.
 func (l *Lease) undoLocked(after time.Duration) {
 	result := l.latch.result
 	if l.done {
@@ -283,8 +290,8 @@ func (l *Lease) undoLocked(after time.Duration) {
 }
 
 // markResent notes that a request got no answer, and may arrive after the end of the lease. If the
-// lease has ended already, it schedules a clean-up. A release that is under way does so itself: another
-// release beside it could come first, and the lease would seem to have been lost.
+// lease has ended already, it schedules a clean-up. A release that is under way does so itself:
+// another release beside it could come first, and the lease would seem to have been lost.
 func (l *Lease) markResent() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,8 +302,8 @@ func (l *Lease) markResent() {
 }
 
 // beginRelease ends the lease for the program and waits for the extend under way, so that no extend
-// follows a release. The release is then under way until finishRelease. It returns the state before. If
-// there is nothing to release, err is what Release returns.
+// follows a release. The release is then under way until finishRelease. It returns the state
+// before. If there is nothing to release, err is what Release returns.
 func (l *Lease) beginRelease() (retired bool, was leaseState, err error) {
 	l.mu.Lock()
 	for l.pending != nil {
@@ -403,8 +410,8 @@ func (l *Lease) unlock(events ...Event) {
 // deadline is Deadline. The caller holds l.mu.
 func (l *Lease) deadline() time.Time { return l.anchor.Time().Add(l.validity()) }
 
-// validity returns how long the lease is held after its anchor: the TTL, but for what the clocks may
-// differ by. The caller holds l.mu.
+// validity returns how long the lease is held after its anchor: the TTL, but for what the clocks
+// may differ by. The caller holds l.mu.
 func (l *Lease) validity() time.Duration { return l.ttl - drift(l.ttl) }
 
 func later(a, b time.Time) time.Time {

@@ -2,7 +2,8 @@ package redlatch
 
 import "sync"
 
-// leases is the leases of a client that are held, by owner: those that a message or Close has to find.
+// leases is the leases of a client that are held, by owner: those that a message or Close has to
+// find.
 type leases struct {
 	mu      sync.Mutex // guards byOwner
 	byOwner map[string]*Lease

@@ -14,24 +14,27 @@ import (
 
 // ListOptions narrow what [Client.List] visits. The zero value has it visit every name.
 type ListOptions struct {
-	// Pattern is matched against the whole name, without the prefix: * is any text, ? one character, [a-z] one of these, [^a-z] one of the
-	// others, and a backslash takes the meaning from the character behind it. "" is every name. Redis sifts by it.
+	// Pattern is matched against the whole name, without the prefix: * is any text, ? one
+	// character, [a-z] one of these, [^a-z] one of the others, and a backslash takes the meaning
+	// from the character behind it. "" is every name. Redis sifts by it.
 	Pattern string
 
-	// Progress, if set, is called after every thousandth key, with the number of keys so far that Redis found to match.
-	// The loop over List waits for it.
+	// Progress, if set, is called after every thousandth key, with the number of keys so far that
+	// Redis found to match. The loop over List waits for it.
 	Progress func(keys int)
 }
 
-// List visits every name under the prefix that has a holder or a waiter, and those that are in use for what is no lock, each as
-// [Client.Inspect] tells it, in no order. It scans the server's keys in steps, so a name that comes or goes during that may be missed. It
-// ends at the first error, which matches [ErrUnreachable] or [ErrInvalid].
+// List visits every name under the prefix that has a holder or a waiter, and those that are in use
+// for what is no lock, each as [Client.Inspect] tells it, in no order. It scans the server's keys
+// in steps, so a name that comes or goes during that may be missed. It ends at the first error,
+// which matches [ErrUnreachable] or [ErrInvalid].
 //
-// It costs one SCAN for a thousand keys of the server, whatever they are, and two scripts for each name in use, many in one batch; a
-// name that Redis remembers only for its token costs nothing more. A pattern that is the name of one lock costs no SCAN.
+// It costs one SCAN for a thousand keys of the server, whatever they are, and two scripts for each
+// name in use, many in one batch; a name that Redis remembers only for its token costs nothing
+// more. A pattern that is the name of one lock costs no SCAN.
 //
-// Without a prefix it visits only names that Redis remembers a token for or that have waiters, since every key of the server could be a
-// lock. Then it scans twice.
+// Without a prefix it visits only names that Redis remembers a token for or that have waiters,
+// since every key of the server could be a lock. Then it scans twice.
 func (c *Client) List(ctx context.Context, o ListOptions) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		l := listing{client: c, options: o, yield: yield, seen: make(map[string]bool)}
@@ -120,8 +123,8 @@ func (l *listing) scan(ctx context.Context, glob string, each func(key string) e
 	return own
 }
 
-// inUse returns the name that is in use since this key is there, if there is one: that of a lock's state, or of its line. A token is also
-// remembered of names that are not.
+// inUse returns the name that is in use since this key is there, if there is one: that of a lock's
+// state, or of its line. A token is also remembered of names that are not.
 func (l *listing) inUse(key string) (name string, ok bool) {
 	switch state, line := keys.StateOf(key, keys.QueueSuffix); {
 	case line:
@@ -156,8 +159,8 @@ func match(pattern, name string) (bool, error) {
 	return path.Match(flat.Replace(pattern), flat.Replace(name))
 }
 
-// sieve is a pattern for SCAN, which matches by bytes, that lets through all that match matches: what is no plain text in it is let through
-// whatever it is.
+// sieve is a pattern for SCAN, which matches by bytes, that lets through all that match matches:
+// what is no plain text in it is let through whatever it is.
 func sieve(pattern string) string {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {

@@ -12,8 +12,9 @@ func (c *Client) subscriptionFor(l *latch) *subscribe.Subscription {
 	return c.listener.For(l.keys.State)
 }
 
-// listen starts the subscription by which a latch is heard, and gives it a moment to be confirmed. Without it, waiters ask every pollDisconnected: a
-// server or a user without publish/subscribe costs speed, and nothing else.
+// listen starts the subscription by which a latch is heard, and gives it a moment to be confirmed.
+// Without it, waiters ask every pollDisconnected: a server or a user without publish/subscribe
+// costs speed, and nothing else.
 func (c *Client) listen(ctx context.Context, l *latch) {
 	channel := ""
 	if c.listener.Sharded() {
@@ -22,8 +23,9 @@ func (c *Client) listen(ctx context.Context, l *latch) {
 	c.listener.Connect(ctx, l.keys.State, channel)
 }
 
-// onSubscription is called when a subscription was connected or lost. Grants may have been published while it was not, and from now on its
-// waiters have to ask more often, or need not any more.
+// onSubscription is called when a subscription was connected or lost. Grants may have been
+// published while it was not, and from now on its waiters have to ask more often, or need not any
+// more.
 func (c *Client) onSubscription(s *subscribe.Subscription) {
 	c.waiters.pollNow(s)
 	c.quorumWaiters.wakeAll()
@@ -53,9 +55,9 @@ func (c *Client) hearGrant(owner string, token int64, got string) {
 	if waiting {
 		return
 	}
-	// It is tempting to give back every grant without a waiter. But a poll, or the acquire itself, may
-	// have told this grant first, and then a lease is in use. Only a cancelled waiter's grant is given
-	// back: a request that was on its way put its ticket in line after all.
+	// It is tempting to give back every grant without a waiter. But a poll, or the acquire itself,
+	// may have told this grant first, and then a lease is in use. Only a cancelled waiter's grant
+	// is given back: a request that was on its way put its ticket in line after all.
 	if gone := c.waiters.wasCancelled(owner); gone.latch != nil {
 		c.abandon(gone.latch, owner, gone.ticket)
 	}

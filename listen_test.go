@@ -12,7 +12,8 @@ type deaf struct{ conn.Conn }
 func (deaf) Target() conn.Target { return conn.Target{Addr: "nowhere"} }
 func (deaf) Close() error        { return nil }
 
-// FuzzHear has a client hear what any program may publish on its channel. It has no waiters, so nothing must come of it.
+// FuzzHear has a client hear what any program may publish on its channel. It has no waiters, so
+// nothing must come of it.
 func FuzzHear(f *testing.F) {
 	for _, seed := range []string{"", "grant", "grant\t1\t\trl-a-1", "grant\tx\t\to", "grant\t1", "revoke\trl-a-1", "revoke", "\t\t\t\t", "grant\t9223372036854775808\t\to"} {
 		f.Add(seed)

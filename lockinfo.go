@@ -23,14 +23,15 @@ type LockInfo struct {
 	Waiters   []Waiter      // in line, first come first; goroutines of one client that wait for a mutex are one, unless in strict order
 }
 
-// Abandoned reports whether only the dead wait for the lock: it has no holder, and each of its waiters is believed dead. The next
-// acquisition forgets them.
+// Abandoned reports whether only the dead wait for the lock: it has no holder, and each of its
+// waiters is believed dead. The next acquisition forgets them.
 func (i LockInfo) Abandoned() bool {
 	living := func(w Waiter) bool { return !w.Dead }
 	return len(i.Holders) == 0 && len(i.Waiters) > 0 && !slices.ContainsFunc(i.Waiters, living)
 }
 
-// Holder is an acquisition that holds a lock, and the process behind it as far as Redis knows it. Fields that do not apply are zero.
+// Holder is an acquisition that holds a lock, and the process behind it as far as Redis knows it.
+// Fields that do not apply are zero.
 type Holder struct {
 	Owner     string        // of the acquisition
 	Client    string        // id of the client; "" for a foreign holder
@@ -39,20 +40,23 @@ type Holder struct {
 	Token     int64         // the fencing token; for goroutines that pass a mutex on, the last one that their process took
 	Remaining time.Duration // of the lease; negative if it never expires
 
-	// LastSeen is the last sign of life of the client, by the server's clock: the acquisition, a record that it writes once a minute, or
-	// now if it listens for grants, as a client does that has waited for something before. An extend leaves no trace that tells its time:
-	// a lease whose TTL is short is a better sign of life itself. It is zero if nothing is known.
+	// LastSeen is the last sign of life of the client, by the server's clock: the acquisition, a
+	// record that it writes once a minute, or now if it listens for grants, as a client does that
+	// has waited for something before. An extend leaves no trace that tells its time: a lease whose
+	// TTL is short is a better sign of life itself. It is zero if nothing is known.
 	LastSeen time.Time
 
-	// Dead says that the client is believed dead, or cut off from Redis: it said in its record that it listens, and it does not; or it has
-	// no record three minutes after the acquisition. The lease counts all the same, until Remaining has passed.
+	// Dead says that the client is believed dead, or cut off from Redis: it said in its record that
+	// it listens, and it does not; or it has no record three minutes after the acquisition. The
+	// lease counts all the same, until Remaining has passed.
 	Dead bool
 
-	// Resting says that the holder is gone, and that its place is kept free until Remaining has passed: a slot, the window of a job,
-	// or a lock with LockOptions.MinHold.
+	// Resting says that the holder is gone, and that its place is kept free until Remaining has
+	// passed: a slot, the window of a job, or a lock with LockOptions.MinHold.
 	Resting bool
 
-	// Foreign says that the owner is not one of redlatch's: another library holds the lock, or a SET by hand.
+	// Foreign says that the owner is not one of redlatch's: another library holds the lock, or a
+	// SET by hand.
 	Foreign bool
 
 	Mode    string // "read" or "write" for a read-write lock
@@ -62,19 +66,22 @@ type Holder struct {
 	EntryOf string // the owner that entered a reentrant mutex: several holders have the same, and are its entries
 }
 
-// Waiter is an acquisition in line, and the process behind it as far as Redis knows it. Fields that do not apply are zero.
+// Waiter is an acquisition in line, and the process behind it as far as Redis knows it. Fields that
+// do not apply are zero.
 type Waiter struct {
 	Owner   string    // of the acquisition
 	Client  string    // id of the client
 	Process Process   // zero if the client has no record: it crashed, was cut off, or has only just begun
 	Since   time.Time // of the arrival in line, by the server's clock
 
-	// LastSeen is the last sign of life of the client, by the server's clock: its last heartbeat for this line, or its arrival. A client
-	// without a record is taken to have the Options.Heartbeat of the client that looks.
+	// LastSeen is the last sign of life of the client, by the server's clock: its last heartbeat
+	// for this line, or its arrival. A client without a record is taken to have the
+	// Options.Heartbeat of the client that looks.
 	LastSeen time.Time
 
-	// Dead says that the client is believed dead, or cut off from Redis: three of its heartbeats are missing, or it does not listen for
-	// grants. A waiter that is dead is forgotten when it comes to the head of the line, and keeps no other waiting.
+	// Dead says that the client is believed dead, or cut off from Redis: three of its heartbeats
+	// are missing, or it does not listen for grants. A waiter that is dead is forgotten when it
+	// comes to the head of the line, and keeps no other waiting.
 	Dead bool
 
 	Mode    string // "read" or "write" for a read-write lock
@@ -153,8 +160,9 @@ func (h *Holder) meet(sign presence.Sign, at time.Time) {
 	}
 }
 
-// meet fills in what the sign of a waiter's client tells. LastSeen is the end of the time for which the client is believed alive after its last
-// heartbeat, which is the horizon if its record does not tell.
+// meet fills in what the sign of a waiter's client tells. LastSeen is the end of the time for which
+// the client is believed alive after its last heartbeat, which is the horizon if its record does
+// not tell.
 func (w *Waiter) meet(sign presence.Sign, horizon time.Duration) {
 	w.Process = Process{sign.Process.Host, sign.Process.PID, sign.Process.Program}
 	if sign.Process.Horizon > 0 {

@@ -19,9 +19,9 @@ const maxMulti = 256
 // MultiMutex is several mutexes that are locked together, all or none: both accounts of a transfer.
 // Make it with [Client.MultiMutex]; it does not change and is safe for concurrent use.
 //
-// The names are locked in the order of the alphabet, so two callers never wait for each other. If all
-// are free, that takes one request; in a cluster, only if they share a hash tag. Each name excludes
-// with the [Mutex] of that name.
+// The names are locked in the order of the alphabet, so two callers never wait for each other. If
+// all are free, that takes one request; in a cluster, only if they share a hash tag. Each name
+// excludes with the [Mutex] of that name.
 type MultiMutex struct {
 	client  *Client
 	names   []string
@@ -29,8 +29,8 @@ type MultiMutex struct {
 	invalid error
 }
 
-// MultiMutex returns the mutexes of these names, 1 to 256, as one, with the options of the client. A
-// name that is given twice counts once. MultiMutex sends nothing; names that cannot be used are
+// MultiMutex returns the mutexes of these names, 1 to 256, as one, with the options of the client.
+// A name that is given twice counts once. MultiMutex sends nothing; names that cannot be used are
 // refused by the first call on the mutexes.
 func (c *Client) MultiMutex(names ...string) *MultiMutex {
 	m := &MultiMutex{client: c, names: slices.Clone(names)}
@@ -72,19 +72,19 @@ func (m *MultiMutex) Options() LockOptions {
 // Names returns the names in the order in which they are locked.
 func (m *MultiMutex) Names() []string { return slices.Clone(m.names) }
 
-// Lock acquires all the mutexes. It waits in line for one after the other, as [Mutex.Lock] does, and
-// holds the earlier ones while it waits for the next. LockOptions.MaxWait bounds the whole. MaxHold
-// counts for each name from its own acquisition. With Renew Off, Lock extends the leases that became
-// old while it waited for a later name.
+// Lock acquires all the mutexes. It waits in line for one after the other, as [Mutex.Lock] does,
+// and holds the earlier ones while it waits for the next. LockOptions.MaxWait bounds the whole.
+// MaxHold counts for each name from its own acquisition. With Renew Off, Lock extends the leases
+// that became old while it waited for a later name.
 //
 // If there is an error, nothing is held. The error is that of the mutex which failed. If a name was
-// lost while Lock waited for a later one, it is a [*LostError]. Under the context of a lease on one of
-// the names, it matches [ErrDeadlock], at once.
+// lost while Lock waited for a later one, it is a [*LostError]. Under the context of a lease on one
+// of the names, it matches [ErrDeadlock], at once.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, true) }
 
-// TryLock acquires all the mutexes if each is free and no waiter is in line for any. It never waits:
-// otherwise the error matches [ErrTaken], and nothing is held. Under the context of a lease on one of
-// the names, it matches [ErrDeadlock], as for Lock.
+// TryLock acquires all the mutexes if each is free and no waiter is in line for any. It never
+// waits: otherwise the error matches [ErrTaken], and nothing is held. Under the context of a lease
+// on one of the names, it matches [ErrDeadlock], as for Lock.
 func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, false) }
 
 // Do runs f while it holds all the mutexes, as [Mutex.Do] does.
@@ -163,8 +163,8 @@ func (m *MultiMutex) oneByOne(attempts []*attempt, start clock.Reading, leases *
 	return nil
 }
 
-// fresh extends the leases that the watchdog does not renew and that became old while a later one was
-// waited for. It returns an error if one of the leases was lost.
+// fresh extends the leases that the watchdog does not renew and that became old while a later one
+// was waited for. It returns an error if one of the leases was lost.
 func fresh(ctx context.Context, leases []*Lease) error {
 	errs := make([]error, len(leases))
 	var extends sync.WaitGroup
@@ -284,8 +284,8 @@ func (m *MultiMutex) oneSlot() bool {
 	return !slices.ContainsFunc(m.latches, func(l latch) bool { return keys.Tag(l.keys.State) != tag })
 }
 
-// MultiLease is what [MultiMutex] acquires: a lease on each name, held as one. It is held until it is
-// released or the first of the leases is lost. It is safe for concurrent use.
+// MultiLease is what [MultiMutex] acquires: a lease on each name, held as one. It is held until it
+// is released or the first of the leases is lost. It is safe for concurrent use.
 type MultiLease struct {
 	leases []*Lease
 	ctx    multiContext
@@ -302,8 +302,8 @@ func newMultiLease(ctx context.Context, leases []*Lease) *MultiLease {
 	return l
 }
 
-// Context returns a context that is done when the lease is released, when one of the names is lost, or
-// when the context that was given to Lock is done. If a name was lost, context.Cause returns its
+// Context returns a context that is done when the lease is released, when one of the names is lost,
+// or when the context that was given to Lock is done. If a name was lost, context.Cause returns its
 // [*LostError]. Its Err answers by the clock, as that of [Lease.Context] does.
 func (l *MultiLease) Context() context.Context { return &l.ctx }
 
@@ -321,7 +321,8 @@ func (l *MultiLease) Token(name string) int64 {
 	return 0
 }
 
-// Held reports whether all the names are held at this moment. When it returns false, Context is done already.
+// Held reports whether all the names are held at this moment. When it returns false, Context is
+// done already.
 func (l *MultiLease) Held() bool { return l.Err() == nil }
 
 // Remaining returns how long all the names are sure to be held without another extend. It returns 0
@@ -337,8 +338,8 @@ func (l *MultiLease) Remaining() time.Duration {
 	return least
 }
 
-// Err returns nil while all the names are held, and otherwise the error of the first name that is not
-// held; see [Lease.Err].
+// Err returns nil while all the names are held, and otherwise the error of the first name that is
+// not held; see [Lease.Err].
 func (l *MultiLease) Err() error {
 	for _, lease := range l.leases {
 		if err := lease.Err(); err != nil {
@@ -349,8 +350,8 @@ func (l *MultiLease) Err() error {
 	return nil
 }
 
-// Deadline returns the time at which the first of the names ends without another extend. It stays what
-// it was when a name is no longer held.
+// Deadline returns the time at which the first of the names ends without another extend. It stays
+// what it was when a name is no longer held.
 func (l *MultiLease) Deadline() time.Time {
 	first := l.leases[0].Deadline()
 	for _, lease := range l.leases[1:] {
@@ -361,8 +362,8 @@ func (l *MultiLease) Deadline() time.Time {
 	return first
 }
 
-// Extend gives all the names their full TTL again, as [Lease.Extend] does for one; the requests leave
-// together. The watchdog does so unasked; a program needs it with Renew Off.
+// Extend gives all the names their full TTL again, as [Lease.Extend] does for one; the requests
+// leave together. The watchdog does so unasked; a program needs it with Renew Off.
 //
 // It returns when all names are extended or have failed. The error joins those of the names that
 // failed; the other names are extended all the same. If a name is no longer held, the error matches
@@ -392,8 +393,8 @@ func (l *MultiLease) each(do func(*Lease) error) error {
 // Leases returns the lease on each name, in the order of [MultiMutex.Names].
 func (l *MultiLease) Leases() []*Lease { return slices.Clone(l.leases) }
 
-// Release releases all the names, the last one first, as [Lease.Release] does. The error joins those
-// of the names for which it failed; the other names are released all the same.
+// Release releases all the names, the last one first, as [Lease.Release] does. The error joins
+// those of the names for which it failed; the other names are released all the same.
 func (l *MultiLease) Release(ctx context.Context) error {
 	l.cancel(nil)
 	return releaseAll(ctx, l.leases)

@@ -8,7 +8,8 @@ import (
 // a caller that locks it twice waits for itself; see [ReentrantMutex]. Make it with [Client.Mutex];
 // it does not change, costs nothing and is safe for concurrent use.
 //
-// In Redis it is what `SET key owner NX PX` makes, so programs that lock in this way exclude each other and this Mutex.
+// In Redis it is what `SET key owner NX PX` makes, so programs that lock in this way exclude each
+// other and this Mutex.
 type Mutex struct{ latch latch }
 
 // With returns the same mutex with other options. A zero field of o leaves the option as it is.
@@ -21,13 +22,13 @@ func (m *Mutex) Options() LockOptions { return m.latch.options }
 func (m *Mutex) Name() string { return m.latch.name }
 
 // Lock acquires the mutex. If it is taken, Lock waits in line without polling: first come, first
-// served over all processes. Goroutines of one client that wait for the same mutex have one place in
-// the line, and pass the mutex on among themselves when it is their turn; see
+// served over all processes. Goroutines of one client that wait for the same mutex have one place
+// in the line, and pass the mutex on among themselves when it is their turn; see
 // LockOptions.StrictOrder. Lock returns when the mutex is held, when ctx is done, or when
 // LockOptions.MaxWait has passed.
 //
-// ctx is also the parent of the lease's context: when ctx ends, so does the lease's context, and the
-// lease stays held until it is released. To bound the wait alone, use MaxWait.
+// ctx is also the parent of the lease's context: when ctx ends, so does the lease's context, and
+// the lease stays held until it is released. To bound the wait alone, use MaxWait.
 //
 // The caller must release the lease. If there is an error, there is no lease and nothing stays
 // behind: the client gives its place in line up, and gives a grant that arrives too late back, in
@@ -46,8 +47,8 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 }
 
 // TryLock acquires the mutex if it is free and no waiter is in line. It never waits: otherwise the
-// error matches [ErrTaken]. All else is as for [Mutex.Lock]; so under the context of a lease on this
-// very mutex, the error matches [ErrDeadlock].
+// error matches [ErrTaken]. All else is as for [Mutex.Lock]; so under the context of a lease on
+// this very mutex, the error matches [ErrDeadlock].
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	if err := m.latch.checkDeadlock(ctx); err != nil {
 		return nil, err
@@ -55,8 +56,8 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.latch.acquire(ctx, false)
 }
 
-// Do runs f while it holds the mutex. It waits as [Mutex.Lock] does, calls f with the lease's context
-// and the lease, and releases the lease when f has returned or panicked.
+// Do runs f while it holds the mutex. It waits as [Mutex.Lock] does, calls f with the lease's
+// context and the lease, and releases the lease when f has returned or panicked.
 //
 // The error is that of the acquisition, in which case f was not called, or that of f. If the lease
 // was lost before f returned, the error also matches [ErrNotHeld], as a [*LostError]. If Redis did

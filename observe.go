@@ -8,12 +8,14 @@ import (
 	"github.com/redlatch/redlatch/internal/retry"
 )
 
-// Observe returns a channel of leaders: first the leader of now, then each change, as [Election.Leader] tells it. A [Leader] whose Term is 0
-// says that there is none. A slow reader misses leaders that were followed by others, and always gets the last one.
-// Redis pushes changes. The end of a leader that died is found when its lease ends.
+// Observe returns a channel of leaders: first the leader of now, then each change, as
+// [Election.Leader] tells it. A [Leader] whose Term is 0 says that there is none. A slow reader
+// misses leaders that were followed by others, and always gets the last one. Redis pushes changes.
+// The end of a leader that died is found when its lease ends.
 //
-// The channel is closed when ctx is done or the client is closed, and at once if the election has an invalid name. While Redis does not
-// answer, or the name is in use for something else, nothing comes.
+// The channel is closed when ctx is done or the client is closed, and at once if the election has
+// an invalid name. While Redis does not answer, or the name is in use for something else, nothing
+// comes.
 func (e *Election) Observe(ctx context.Context) <-chan Leader {
 	leaders := make(chan Leader)
 	c := e.latch.client
@@ -77,7 +79,8 @@ func (e *Election) report(ctx context.Context, changed <-chan struct{}, leaders 
 	}
 }
 
-// look returns the leader, and when to look again if nothing is heard; the leader of before if Redis does not tell.
+// look returns the leader, and when to look again if nothing is heard; the leader of before if
+// Redis does not tell.
 func (e *Election) look(ctx context.Context, before Holder) (leader Holder, again time.Duration) {
 	c := e.latch.client
 	leader, err := e.leading(ctx)

@@ -24,55 +24,66 @@ const (
 
 // Options configure a [Client]. The zero value is right for most programs.
 type Options struct {
-	// Prefix begins every key in Redis. All clients that share a lock must agree on it. Default "redlatch:".
+	// Prefix begins every key in Redis. All clients that share a lock must agree on it. Default
+	// "redlatch:".
 	Prefix string
 
-	// NoPrefix leaves the prefix out, so that a mutex sits at the bare name as those of redsync and bsm/redislock do, and excludes with
-	// them. Default false.
+	// NoPrefix leaves the prefix out, so that a mutex sits at the bare name as those of redsync and
+	// bsm/redislock do, and excludes with them. Default false.
 	NoPrefix bool
 
 	// Lock holds the defaults for every lock of this client; see [Mutex.With] for one lock alone.
 	Lock LockOptions
 
-	// Heartbeat is how often a client with waiting goroutines says that it is alive and repairs what was lost: at most once in this time
-	// for each name it waits for. A lost message costs a waiter no more than this. 50ms to 1m. Default 5s.
+	// Heartbeat is how often a client with waiting goroutines says that it is alive and repairs
+	// what was lost: at most once in this time for each name it waits for. A lost message costs a
+	// waiter no more than this. 50ms to 1m. Default 5s.
 	Heartbeat time.Duration
 
-	// RequestTimeout is how long one operation keeps asking a server that fails or does not answer, resending twice or so, before it
-	// returns [ErrUnreachable], a third later at most. At least 10ms; keep it above three round trips and below the TTL. Default 3s.
+	// RequestTimeout is how long one operation keeps asking a server that fails or does not answer,
+	// resending twice or so, before it returns [ErrUnreachable], a third later at most. At least
+	// 10ms; keep it above three round trips and below the TTL. Default 3s.
 	//
-	// One request is given a third of it. One that extends a lease is given half of what is left of the lease, if that is shorter, but
-	// some 100ms in any case: so one lost reply costs no lease, also if the TTL is below RequestTimeout.
+	// One request is given a third of it. One that extends a lease is given half of what is left of
+	// the lease, if that is shorter, but some 100ms in any case: so one lost reply costs no lease,
+	// also if the TTL is below RequestTimeout.
 	//
-	// A connection of [Open] or [OpenQuorum] that dies in silence is given up with the first request that it leaves without an answer,
-	// a third of RequestTimeout after that was sent, and the resend uses a new one. One that only listens is checked every half of
-	// RequestTimeout, 1s at least and 3s at most, and is found dead within twice RequestTimeout, 3s at least and 12s at most. Connections
-	// that the program brought to [New] have time limits of their own: see the adapter.
+	// A connection of [Open] or [OpenQuorum] that dies in silence is given up with the first
+	// request that it leaves without an answer, a third of RequestTimeout after that was sent, and
+	// the resend uses a new one. One that only listens is checked every half of RequestTimeout, 1s
+	// at least and 3s at most, and is found dead within twice RequestTimeout, 3s at least and 12s
+	// at most. Connections that the program brought to [New] have time limits of their own: see the
+	// adapter.
 	RequestTimeout time.Duration
 
-	// FenceTTL is how long a name that is not acquired is remembered for its fencing tokens. 1h to 366 days. Default 7 days. A name that
-	// is remembered takes Redis about 135 bytes, so a program that locks 200,000 names in that time takes 27 MB; and looking at all locks
-	// ([Client.List], redlatch ls) one step of SCAN for a thousand of them.
+	// FenceTTL is how long a name that is not acquired is remembered for its fencing tokens. 1h to
+	// 366 days. Default 7 days. A name that is remembered takes Redis about 135 bytes, so a program
+	// that locks 200,000 names in that time takes 27 MB; and looking at all locks ([Client.List],
+	// redlatch ls) one step of SCAN for a thousand of them.
 	FenceTTL time.Duration
 
-	// Hook is called for every [Event], on the goroutine on which it happens, and after what it tells of. It may call methods of leases,
-	// but not [Client.Close]. It must not block. That goroutine is
+	// Hook is called for every [Event], on the goroutine on which it happens, and after what it
+	// tells of. It may call methods of leases, but not [Client.Close]. It must not block. That
+	// goroutine is
 	//
-	//   - the caller's for what a call does: an acquisition, Extend, Release; and for a loss that a look at the lease finds, such as Held,
-	//     or Err of its context;
-	//   - the client's own for what the watchdog does. A hook that blocks at a loss there stops the renewals of all leases of the client,
-	//     until they are lost;
-	//   - that of the subscription for a lease that was taken by force. A hook that blocks there keeps grants from all that wait.
+	//   - the caller's for what a call does: an acquisition, Extend, Release; and for a loss that a
+	//     look at the lease finds, such as Held, or Err of its context;
+	//   - the client's own for what the watchdog does. A hook that blocks at a loss there stops the
+	//     renewals of all leases of the client, until they are lost;
+	//   - that of the subscription for a lease that was taken by force. A hook that blocks there
+	//     keeps grants from all that wait.
 	//
-	// A hook that panics leaves no lock behind: an acquisition whose grant it does not survive is given
-	// back. On a goroutine of the client the panic ends the process. [JoinHooks] makes one hook of
-	// several. Default none.
+	// A hook that panics leaves no lock behind: an acquisition whose grant it does not survive is
+	// given back. On a goroutine of the client the panic ends the process. [JoinHooks] makes one
+	// hook of several. Default none.
 	Hook func(context.Context, Event)
 
-	// Program is what `redlatch inspect` shows as the name of this process. Default the base name of os.Args[0].
+	// Program is what `redlatch inspect` shows as the name of this process. Default the base name
+	// of os.Args[0].
 	Program string
 
-	// TLS configures rediss:// URLs given to [Open]: root and client certificates. Default the system's roots.
+	// TLS configures rediss:// URLs given to [Open]: root and client certificates. Default the
+	// system's roots.
 	TLS *tls.Config
 }
 
@@ -85,67 +96,74 @@ const (
 	Off Switch = -1
 )
 
-// None is for the numbers of [LockOptions]: it takes a bound or a demand of the client away for one lock.
+// None is for the numbers of [LockOptions]: it takes a bound or a demand of the client away for one
+// lock.
 const None = -1
 
-// LockOptions say how a lock is held and how it is waited for. A zero field takes the default: that of the client for a lock, and that named
-// here for a client. [None], [On] and [Off] say otherwise.
+// LockOptions say how a lock is held and how it is waited for. A zero field takes the default: that
+// of the client for a lock, and that named here for a client. [None], [On] and [Off] say otherwise.
 type LockOptions struct {
 	// TTL is how long the lock outlives a holder that crashed. 100ms to 24h. Default 30s.
 	TTL time.Duration
 
-	// Renew is whether the watchdog extends the lease until it is released. If it is [Off], the lease ends TTL after it was acquired unless
-	// the program calls [Lease.Extend]. Nothing else asks Redis about it, so if Redis loses its data, the lease is believed held until
-	// Extend, Release or its deadline. Default On.
+	// Renew is whether the watchdog extends the lease until it is released. If it is [Off], the
+	// lease ends TTL after it was acquired unless the program calls [Lease.Extend]. Nothing else
+	// asks Redis about it, so if Redis loses its data, the lease is believed held until Extend,
+	// Release or its deadline. Default On.
 	Renew Switch
 
-	// MaxHold is the age at which a lease is no longer extended, so that work that hangs loses its lock within another TTL.
-	// Default no bound.
+	// MaxHold is the age at which a lease is no longer extended, so that work that hangs loses its
+	// lock within another TTL. Default no bound.
 	MaxHold time.Duration
 
-	// MinHold is how long the lock stays closed at least, from its acquisition on and by the server's
-	// clock: a holder that releases it earlier lets no other in before. So a lock bounds how often
-	// something begins: once in that time, or n times with a permit each of a semaphore of n.
-	// 1ms to 24h. Default none. Not on a quorum, nor for a [SlotPool] or a [Job].
+	// MinHold is how long the lock stays closed at least, from its acquisition on and by the
+	// server's clock: a holder that releases it earlier lets no other in before. So a lock bounds
+	// how often something begins: once in that time, or n times with a permit each of a semaphore
+	// of n. 1ms to 24h. Default none. Not on a quorum, nor for a [SlotPool] or a [Job].
 	//
-	//   - Only a release keeps the lock closed. If the holder crashes or its lease is lost, the lock
-	//     opens when the lease ends, TTL after the last extend at most. That may be before MinHold
-	//     has passed.
+	//   - Only a release keeps the lock closed. If the holder crashes or its lease is lost, the
+	//     lock opens when the lease ends, TTL after the last extend at most. That may be before
+	//     MinHold has passed.
 	//   - [Client.ForceRelease] opens the lock at once.
-	//   - A [ReentrantMutex] counts from its first entry. Once the last entry is released, the owner
-	//     of the entries waits, too.
+	//   - A [ReentrantMutex] counts from its first entry. Once the last entry is released, the
+	//     owner of the entries waits, too.
 	//   - The MinHold of a reader keeps writers out of a [RWMutex], that of a writer also readers.
 	//   - A [MultiMutex] that does not get all of its names leaves none of them closed.
 	//   - Each goroutine has its own place in line, as with StrictOrder.
 	MinHold time.Duration
 
-	// Replicas is how many replicas must have acknowledged an acquisition (WAIT) before Lock returns it; if fewer do within a third of
-	// Options.RequestTimeout, it is given back and the error matches [ErrNotReplicated]. It costs another round trip. It makes the loss of
-	// a lock in a failover less likely, and does not exclude it: the replica that is promoted may be another. Default 0.
+	// Replicas is how many replicas must have acknowledged an acquisition (WAIT) before Lock
+	// returns it; if fewer do within a third of Options.RequestTimeout, it is given back and the
+	// error matches [ErrNotReplicated]. It costs another round trip. It makes the loss of a lock in
+	// a failover less likely, and does not exclude it: the replica that is promoted may be another.
+	// Default 0.
 	Replicas int
 
-	// MaxWait bounds the time that Lock waits in line. Lock's context bounds it too, but is also the parent of the lease's context; so to
-	// bound the wait and not the work, use MaxWait. Default no bound.
+	// MaxWait bounds the time that Lock waits in line. Lock's context bounds it too, but is also
+	// the parent of the lease's context; so to bound the wait and not the work, use MaxWait.
+	// Default no bound.
 	MaxWait time.Duration
 
 	// MaxWaiters bounds the line. If so many waiters are in line already, an acquisition that would
-	// have to wait is refused at once, with an error that matches [ErrLineFull]. Redis decides it, so
-	// two callers never get the last place both. 1 to 1000. Default no bound. Not on a quorum.
+	// have to wait is refused at once, with an error that matches [ErrLineFull]. Redis decides it,
+	// so two callers never get the last place both. 1 to 1000. Default no bound. Not on a quorum.
 	//
 	//   - All waiters in line for the name count, of all processes and whatever their own bound is.
 	//     Waiters of a client that is dead do not count.
 	//   - Each goroutine has its own place in line, as with StrictOrder. Goroutines without a bound
 	//     that share a place in their process count as one.
 	//   - A waiter that gives up counts until Redis has been told, in the background.
-	//   - A waiter that has a place is not refused any more: if Redis loses the line, it is restored
-	//     in the old order, whatever the bound.
+	//   - A waiter that has a place is not refused any more: if Redis loses the line, it is
+	//     restored in the old order, whatever the bound.
 	//   - A try never waits, and is not refused for that reason.
 	MaxWaiters int
 
-	// StrictOrder has every goroutine that waits for a [Mutex] take its own turn in the line of all processes. By default those of one
-	// [Client] stand there as one, and when it is their turn, each that was waiting then has the mutex, 128 at most, before it goes on to
-	// another process: many times as fast within a process, and fair between processes, but not first come, first served among all
-	// goroutines of all of them. Goroutines whose TTL, MaxHold, Renew or Replicas differ stand in line by themselves. Default Off.
+	// StrictOrder has every goroutine that waits for a [Mutex] take its own turn in the line of all
+	// processes. By default those of one [Client] stand there as one, and when it is their turn,
+	// each that was waiting then has the mutex, 128 at most, before it goes on to another process:
+	// many times as fast within a process, and fair between processes, but not first come, first
+	// served among all goroutines of all of them. Goroutines whose TTL, MaxHold, Renew or Replicas
+	// differ stand in line by themselves. Default Off.
 	StrictOrder Switch
 }
 
@@ -179,7 +197,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, err
 }
 
-// over returns o with its zero fields taken from base, and with those that are switched off at zero.
+// over returns o with its zero fields taken from base, and with those that are switched off at
+// zero.
 func (o LockOptions) over(base LockOptions) LockOptions {
 	return LockOptions{
 		TTL:         cmp.Or(o.TTL, base.TTL),
@@ -204,9 +223,9 @@ func unlessNone[T time.Duration | int](v, base T) T {
 	return v
 }
 
-// leaseTerms are the options by which a lease is held. A goroutine can take over a lease whose terms
-// are those of its own. How long it waited is no term, and StrictOrder, MaxWaiters and MinHold are set
-// for none that take leases over.
+// leaseTerms are the options by which a lease is held. A goroutine can take over a lease whose
+// terms are those of its own. How long it waited is no term, and StrictOrder, MaxWaiters and
+// MinHold are set for none that take leases over.
 type leaseTerms struct {
 	ttl, maxHold time.Duration
 	replicas     int
@@ -285,8 +304,8 @@ func printable(what, text string) error {
 	return nil
 }
 
-// drift is the part of a TTL that a holder gives up at its end, for clocks that run at different rates and for the millisecond in which
-// Redis counts.
+// drift is the part of a TTL that a holder gives up at its end, for clocks that run at different
+// rates and for the millisecond in which Redis counts.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
 func invalid(format string, args ...any) error {

@@ -81,7 +81,8 @@ func TestOptionsAreSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestReplicasNeedAnAdapterThatWaits: an adapter may lack it, and a client must not find out when it holds the lock.
+// TestReplicasNeedAnAdapterThatWaits: an adapter may lack it, and a client must not find out when
+// it holds the lock.
 func TestReplicasNeedAnAdapterThatWaits(t *testing.T) {
 	t.Parallel()
 	o := redlatch.LockOptions{Replicas: 1}

@@ -5,7 +5,8 @@ import (
 	"errors"
 )
 
-// Outcome says how an acquisition ended, in one word: what metrics and logs count by. The values do not change.
+// Outcome says how an acquisition ended, in one word: what metrics and logs count by. The values do
+// not change.
 type Outcome string
 
 // The outcomes of an acquisition.
@@ -24,8 +25,8 @@ const (
 	OutcomeError         Outcome = "error"          // anything else, such as a refusal of Redis
 )
 
-// OutcomeOf returns the outcome of an acquisition that returned err. An error that matches several is what made the call return: a wait
-// that ran out of time on a lock that was taken is a timeout.
+// OutcomeOf returns the outcome of an acquisition that returned err. An error that matches several
+// is what made the call return: a wait that ran out of time on a lock that was taken is a timeout.
 func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:

@@ -7,9 +7,9 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// Goroutines have no identity in Go, so a caller has to say for which owner it enters a lock again. The
-// context of a lease says so: it carries the lease to calls for the same name under it. WithOwner
-// names the owner, also across processes.
+// Goroutines have no identity in Go, so a caller has to say for which owner it enters a lock again.
+// The context of a lease says so: it carries the lease to calls for the same name under it.
+// WithOwner names the owner, also across processes.
 
 // WithOwner returns a context under which [ReentrantMutex.Lock] enters as owner, and under which
 // [RWMutex.RLock] may read beside the lease of that [Lease.Owner]. So a workflow that goes on in
@@ -25,7 +25,8 @@ func WithOwner(ctx context.Context, owner string) context.Context {
 // namedOwner is an owner that the program named.
 type namedOwner string
 
-// The contexts below answer when a latch is the key. It costs no allocation, unlike a key that is made of the name.
+// The contexts below answer when a latch is the key. It costs no allocation, unlike a key that is
+// made of the name.
 
 type ownerContext struct {
 	context.Context
@@ -45,12 +46,12 @@ type leaseContext struct {
 	lease *Lease
 }
 
-// Err answers by the clock: the schedule, which ends the context when the deadline has passed, may be
-// late in a process that computes.
+// Err answers by the clock: the schedule, which ends the context when the deadline has passed, may
+// be late in a process that computes.
 //
-// The lease is never asked under its own mu. Losing it cancels this context with mu held, and with it
-// the contexts made from it. Those of the standard library take the error from that cancellation and
-// do not come here.
+// The lease is never asked under its own mu. Losing it cancels this context with mu held, and with
+// it the contexts made from it. Those of the standard library take the error from that cancellation
+// and do not come here.
 func (c *leaseContext) Err() error {
 	if c.Context.Err() == nil {
 		c.lease.Remaining() // which cancels the context if it finds the lease lost
@@ -90,8 +91,8 @@ func (c *multiContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// checkDeadlock returns an error if the caller holds the latch already: ctx is the context of a lease on the
-// same name, and the acquisition would wait for its own caller.
+// checkDeadlock returns an error if the caller holds the latch already: ctx is the context of a
+// lease on the same name, and the acquisition would wait for its own caller.
 func (l *latch) checkDeadlock(ctx context.Context) error {
 	if lease, ok := ctx.Value(l).(*Lease); ok && lease.Held() {
 		return l.failed("acquire", fmt.Errorf("%w: its context is that of the lease that holds it", ErrDeadlock))
@@ -99,8 +100,8 @@ func (l *latch) checkDeadlock(ctx context.Context) error {
 	return nil
 }
 
-// ownerFrom returns the owner that the caller acts for: that of the lease on the same latch under whose
-// context it is, or one that the program named. It returns "" if there is none.
+// ownerFrom returns the owner that the caller acts for: that of the lease on the same latch under
+// whose context it is, or one that the program named. It returns "" if there is none.
 func (l *latch) ownerFrom(ctx context.Context) (string, error) {
 	switch v := ctx.Value(l).(type) {
 	case *Lease:

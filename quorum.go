@@ -38,8 +38,8 @@ const minNodes = 3
 // long), or was not waited for, since the outcome was clear before.
 //
 // A node that was restarted, or whose data was deleted, may have forgotten locks. It does not vote
-// until the longest TTL in use has passed and a client has told it the tokens of the others, as every
-// client does. All nodes must be there when a quorum is used for the first time.
+// until the longest TTL in use has passed and a client has told it the tokens of the others, as
+// every client does. All nodes must be there when a quorum is used for the first time.
 //
 // https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ describes the algorithm
 // without tokens; docs/protocol.md tells what was added.
@@ -106,8 +106,8 @@ func dialMost(ctx context.Context, nodes []conn.Conn, majority int) error {
 	return nil
 }
 
-// NewQuorum is [OpenQuorum] over connections that the program already has, one to each node. It sends nothing. The error matches
-// [ErrInvalid].
+// NewQuorum is [OpenQuorum] over connections that the program already has, one to each node. It
+// sends nothing. The error matches [ErrInvalid].
 func NewQuorum(nodes []conn.Conn, o Options) (*Client, error) { return newQuorum(nodes, o, clock.Now) }
 
 func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {

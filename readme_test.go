@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestReadmeCodeIsCompiled looks for every Go block of the README in the examples, indentation aside.
+// TestReadmeCodeIsCompiled looks for every Go block of the README in the examples, indentation
+// aside.
 func TestReadmeCodeIsCompiled(t *testing.T) {
 	t.Parallel()
 	readme, examples := squeeze(t, "README.md"), squeeze(t, "example_test.go")

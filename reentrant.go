@@ -7,16 +7,17 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// ReentrantMutex is a lock that its owner can enter again. A call under the context of a lease on the
-// mutex acts for the owner of that lease. A call under [WithOwner] acts for the owner that it names.
-// Any other call is an owner of its own. Make it with [Client.ReentrantMutex]; it does not change,
-// costs nothing and is safe for concurrent use.
+// ReentrantMutex is a lock that its owner can enter again. A call under the context of a lease on
+// the mutex acts for the owner of that lease. A call under [WithOwner] acts for the owner that it
+// names. Any other call is an owner of its own. Make it with [Client.ReentrantMutex]; it does not
+// change, costs nothing and is safe for concurrent use.
 //
-// Each entry is a lease of its own, which is extended, released and lost alone. The lock is free when
-// the last entry has ended. All entries of an owner have the same fencing token: the work of nested
-// entries is one work.
+// Each entry is a lease of its own, which is extended, released and lost alone. The lock is free
+// when the last entry has ended. All entries of an owner have the same fencing token: the work of
+// nested entries is one work.
 //
-// In Redis it is a hash with one field: the owner, and the number of its entries. `HGET key owner` reads it.
+// In Redis it is a hash with one field: the owner, and the number of its entries. `HGET key owner`
+// reads it.
 type ReentrantMutex struct {
 	latch latch
 	depth int
@@ -33,8 +34,8 @@ func (m *ReentrantMutex) With(o LockOptions) *ReentrantMutex {
 	return &ReentrantMutex{m.latch.with(o), m.depth}
 }
 
-// WithDepth returns the same mutex with a bound on how many entries its owner may have at once; 0 for
-// no bound. An entry beyond it is an error that matches [ErrTooDeep], and not [ErrTaken]: so a
+// WithDepth returns the same mutex with a bound on how many entries its owner may have at once; 0
+// for no bound. An entry beyond it is an error that matches [ErrTooDeep], and not [ErrTaken]: so a
 // recursion without end is found early.
 func (m *ReentrantMutex) WithDepth(n int) *ReentrantMutex {
 	next := &ReentrantMutex{m.latch, n}
@@ -50,18 +51,19 @@ func (m *ReentrantMutex) Options() LockOptions { return m.latch.options }
 // Name returns the name of the mutex, without the prefix.
 func (m *ReentrantMutex) Name() string { return m.latch.name }
 
-// Lock enters the mutex. It returns at once if the mutex is free, or if its owner is inside already,
-// also past the line. Otherwise it waits as [Mutex.Lock] does.
+// Lock enters the mutex. It returns at once if the mutex is free, or if its owner is inside
+// already, also past the line. Otherwise it waits as [Mutex.Lock] does.
 //
 // A nested entry ends with the lease under whose context it was made. The errors are those of
 // [Mutex.Lock]; and [ErrTooDeep] if the owner may not enter more often.
 func (m *ReentrantMutex) Lock(ctx context.Context) (*Lease, error) { return m.enter(ctx, true) }
 
-// TryLock enters the mutex if it is free or its owner is inside already. It never waits: otherwise the
-// error matches [ErrTaken]. All else is as for [ReentrantMutex.Lock].
+// TryLock enters the mutex if it is free or its owner is inside already. It never waits: otherwise
+// the error matches [ErrTaken]. All else is as for [ReentrantMutex.Lock].
 func (m *ReentrantMutex) TryLock(ctx context.Context) (*Lease, error) { return m.enter(ctx, false) }
 
-// Do runs f inside the mutex, as [Mutex.Do] does. f locks the same mutex again with the context that it is given.
+// Do runs f inside the mutex, as [Mutex.Do] does. f locks the same mutex again with the context
+// that it is given.
 func (m *ReentrantMutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := m.Lock(ctx)
 	if err != nil {
@@ -70,8 +72,8 @@ func (m *ReentrantMutex) Do(ctx context.Context, f func(ctx context.Context, l *
 	return lease.runHeld(ctx, f)
 }
 
-// TryDo runs f inside the mutex if it is free or its owner is inside already, as [Mutex.TryDo] does.
-// Otherwise f is not called, and the error matches [ErrTaken].
+// TryDo runs f inside the mutex if it is free or its owner is inside already, as [Mutex.TryDo]
+// does. Otherwise f is not called, and the error matches [ErrTaken].
 func (m *ReentrantMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := m.TryLock(ctx)
 	if err != nil {

@@ -24,12 +24,12 @@ type answer struct {
 
 // ask runs one script and resends it until there is an answer. Every script may run twice, so a
 // resend is always sound. One request gets a third of Options.RequestTimeout, or an extend half of
-// the time to the end of ctx if that is shorter. The last one begins within RequestTimeout. When the
-// client is being closed, ask resends nothing, and the error matches ErrClosed, too.
+// the time to the end of ctx if that is shorter. The last one begins within RequestTimeout. When
+// the client is being closed, ask resends nothing, and the error matches ErrClosed, too.
 //
 // The error is that of ctx, the server's own, or matches ErrUnreachable; if a deadline passed, it
-// matches both. After the server's own, the script did not run. After any other, it may have run, or
-// may still run.
+// matches both. After the server's own, the script did not run. After any other, it may have run,
+// or may still run.
 func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call) (answer, error) {
 	return c.askAt(ctx, c.conn, doing, l, call)
 }
@@ -71,8 +71,8 @@ func (c *Client) askAt(ctx context.Context, node conn.Conn, doing string, l *lat
 	}
 }
 
-// sendTo sends one request to a node. On a cluster or a quorum no request shares a batch with others:
-// a node that does not answer would keep those to other nodes waiting.
+// sendTo sends one request to a node. On a cluster or a quorum no request shares a batch with
+// others: a node that does not answer would keep those to other nodes waiting.
 func (c *Client) sendTo(ctx context.Context, node conn.Conn, call conn.Call, limit time.Duration) batch.Outcome {
 	if c.sender != nil {
 		return c.sender.Do(ctx, call, limit)
@@ -84,10 +84,10 @@ func (c *Client) sendTo(ctx context.Context, node conn.Conn, call conn.Call, lim
 // must be longer than a round trip to a distant server.
 const minPatience = 100 * time.Millisecond
 
-// patience returns how long an extend may take when the lease has left until its deadline: a third of
-// Options.RequestTimeout, or half of left if that is shorter, so that a resend has its turn. It goes
-// down in steps, so that few different limits come out: requests with the same limit can share a
-// batch.
+// patience returns how long an extend may take when the lease has left until its deadline: a third
+// of Options.RequestTimeout, or half of left if that is shorter, so that a resend has its turn. It
+// goes down in steps, so that few different limits come out: requests with the same limit can share
+// a batch.
 func (c *Client) patience(left time.Duration) time.Duration {
 	limit := c.options.RequestTimeout / 3
 	for limit > left/2 && limit > minPatience {
@@ -96,9 +96,9 @@ func (c *Client) patience(left time.Duration) time.Duration {
 	return limit
 }
 
-// limit returns how long one request of ask may take. An extend must be answered before ctx ends, at
-// the lease's deadline. An acquisition that is slower than its TTL is sound, and tells more than a
-// missing answer would.
+// limit returns how long one request of ask may take. An extend must be answered before ctx ends,
+// at the lease's deadline. An acquisition that is slower than its TTL is sound, and tells more than
+// a missing answer would.
 func (c *Client) limit(ctx context.Context, call conn.Call) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok || !script.Renews(call) {

@@ -11,8 +11,8 @@ import (
 // [Client.RWMutex]; it does not change, costs nothing and is safe for concurrent use.
 //
 // Readers and writers wait in one line, first come, first served, so neither starves: a reader that
-// comes after a writer waits for it. Readers at the head of the line are let in together. Each reader
-// has a lease of its own. A reader whose process died is waited for no longer than its TTL.
+// comes after a writer waits for it. Readers at the head of the line are let in together. Each
+// reader has a lease of its own. A reader whose process died is waited for no longer than its TTL.
 //
 // A reader or writer that is inside may read once more, past the line, under the context of its
 // lease or under [WithOwner] with its owner. A reader cannot become the writer. A writer becomes a
@@ -108,13 +108,13 @@ func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lea
 	return lease.runHeld(ctx, f)
 }
 
-// Downgrade turns a lease for writing into one for reading. There is no moment between them in which
-// another writer could be inside. ctx becomes the parent of the new lease's context. When the new
-// lease is returned, the old one is released and its context is done.
+// Downgrade turns a lease for writing into one for reading. There is no moment between them in
+// which another writer could be inside. ctx becomes the parent of the new lease's context. When the
+// new lease is returned, the old one is released and its context is done.
 //
-// The new lease has a fencing token of its own. If there is an error, the lease for writing is as it
-// was. The error matches [ErrNotHeld] if that lease is no longer held, and [ErrInvalid] if it is not
-// for writing this mutex. Otherwise it is as that of [RWMutex.TryRLock].
+// The new lease has a fencing token of its own. If there is an error, the lease for writing is as
+// it was. The error matches [ErrNotHeld] if that lease is no longer held, and [ErrInvalid] if it is
+// not for writing this mutex. Otherwise it is as that of [RWMutex.TryRLock].
 func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	if !write.latch.same(&m.write) || write.got != "w" {
 		return nil, invalid("downgrade %q with a lease that is not one for writing it, but on the %s %q", m.Name(), write.latch.kind.Name, write.Name())

@@ -13,14 +13,14 @@ const maxPermits = 1 << 40
 // Semaphore is a lock with n permits, of which each holder takes some. Make it with
 // [Client.Semaphore]; it does not change, costs nothing and is safe for concurrent use.
 //
-// A caller that wants more permits than are free waits in line, and later callers wait behind it, so
-// that a large request does not starve. Each lease expires alone, with its permits.
+// A caller that wants more permits than are free waits in line, and later callers wait behind it,
+// so that a large request does not starve. Each lease expires alone, with its permits.
 type Semaphore struct{ latch latch }
 
 // Semaphore returns the semaphore of that name with n permits, 1 to 2^40, and the options of the
-// client. All programs that use it at the same time must agree on n: a call with another number fails
-// with a [*KindError] that names both. Semaphore sends nothing; a name or number that cannot be used
-// is refused by the first call on the semaphore.
+// client. All programs that use it at the same time must agree on n: a call with another number
+// fails with a [*KindError] that names both. Semaphore sends nothing; a name or number that cannot
+// be used is refused by the first call on the semaphore.
 func (c *Client) Semaphore(name string, n int64) *Semaphore {
 	l := newLatch(c, script.Semaphore, name)
 	l.size = n
@@ -39,15 +39,15 @@ func (s *Semaphore) Options() LockOptions { return s.latch.options }
 // Name returns the name of the semaphore, without the prefix.
 func (s *Semaphore) Name() string { return s.latch.name }
 
-// Acquire takes k permits, all at once. It waits in line, returns and fails as [Mutex.Lock] does. The
-// error of a wait that was cut short also matches [ErrExhausted]. More permits than there are, or
-// less than one, are refused with [ErrInvalid].
+// Acquire takes k permits, all at once. It waits in line, returns and fails as [Mutex.Lock] does.
+// The error of a wait that was cut short also matches [ErrExhausted]. More permits than there are,
+// or less than one, are refused with [ErrInvalid].
 func (s *Semaphore) Acquire(ctx context.Context, k int64) (*Lease, error) {
 	return s.acquire(ctx, k, true)
 }
 
-// TryAcquire takes k permits if they are free and no waiter is in line. It never waits: otherwise the
-// error matches [ErrExhausted] and [ErrTaken]. All else is as for [Semaphore.Acquire].
+// TryAcquire takes k permits if they are free and no waiter is in line. It never waits: otherwise
+// the error matches [ErrExhausted] and [ErrTaken]. All else is as for [Semaphore.Acquire].
 func (s *Semaphore) TryAcquire(ctx context.Context, k int64) (*Lease, error) {
 	return s.acquire(ctx, k, false)
 }
@@ -62,7 +62,8 @@ func (s *Semaphore) Do(ctx context.Context, k int64, f func(ctx context.Context,
 }
 
 // TryDo runs f while it holds k permits, if they are free and no other caller is in line, as
-// [Mutex.TryDo] does. Otherwise f is not called, and the error matches [ErrExhausted] and [ErrTaken].
+// [Mutex.TryDo] does. Otherwise f is not called, and the error matches [ErrExhausted] and
+// [ErrTaken].
 func (s *Semaphore) TryDo(ctx context.Context, k int64, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := s.TryAcquire(ctx, k)
 	if err != nil {

@@ -15,9 +15,9 @@ const maxSlots = 1 << 20
 // SlotPool is n numbered slots, of which each holder has one alone: worker ids, shards, ports. Make
 // it with [Client.SlotPool]; it does not change, costs nothing and is safe for concurrent use.
 //
-// The lowest free slot is given first, in one request whatever n is. A slot that was released is free
-// at once. A slot whose holder vanished is given again only after a quarantine, since the holder may
-// still work with the number; see SlotOptions.Quarantine.
+// The lowest free slot is given first, in one request whatever n is. A slot that was released is
+// free at once. A slot whose holder vanished is given again only after a quarantine, since the
+// holder may still work with the number; see SlotOptions.Quarantine.
 type SlotPool struct {
 	latch   latch
 	options SlotOptions
@@ -29,8 +29,9 @@ type SlotOptions struct {
 	// given again. 1ms to 24h. Default the TTL.
 	Quarantine time.Duration
 
-	// Instance names the caller, such as a pod or a host. An instance gets the slot that it had last,
-	// if that is free. At most 256 bytes of valid UTF-8 without control characters. Default none.
+	// Instance names the caller, such as a pod or a host. An instance gets the slot that it had
+	// last, if that is free. At most 256 bytes of valid UTF-8 without control characters. Default
+	// none.
 	Instance string
 }
 
@@ -40,9 +41,9 @@ type Slot struct {
 	id int
 }
 
-// ID returns the number of the slot, from 0 on. Once the lease is not held, it returns an error that
-// matches [ErrNotHeld]: another holder may have the number. Ask for the number each time it is used.
-// Where it matters, check that the time of use was before the lease's deadline.
+// ID returns the number of the slot, from 0 on. Once the lease is not held, it returns an error
+// that matches [ErrNotHeld]: another holder may have the number. Ask for the number each time it is
+// used. Where it matters, check that the time of use was before the lease's deadline.
 func (s *Slot) ID() (int, error) {
 	if err := s.Err(); err != nil {
 		return 0, err
@@ -50,10 +51,10 @@ func (s *Slot) ID() (int, error) {
 	return s.id, nil
 }
 
-// SlotPool returns the pool of that name with n slots, 1 to 2^20, numbered from 0, and the options of
-// the client. All programs that use it at the same time must agree on n: a call with another number
-// fails with a [*KindError] that names both. SlotPool sends nothing; a name, number or option that
-// cannot be used is refused by the first call on the pool.
+// SlotPool returns the pool of that name with n slots, 1 to 2^20, numbered from 0, and the options
+// of the client. All programs that use it at the same time must agree on n: a call with another
+// number fails with a [*KindError] that names both. SlotPool sends nothing; a name, number or
+// option that cannot be used is refused by the first call on the pool.
 func (c *Client) SlotPool(name string, n int, o SlotOptions) *SlotPool {
 	p := &SlotPool{newLatch(c, script.SlotPool, name), o}
 	p.latch.size = int64(n)
@@ -85,13 +86,13 @@ func (p *SlotPool) Options() LockOptions { return p.latch.options }
 // Name returns the name of the pool, without the prefix.
 func (p *SlotPool) Name() string { return p.latch.name }
 
-// Acquire takes a slot. If none is free, it waits in line, returns and fails as [Mutex.Lock] does. The
-// error of a wait that was cut short also matches [ErrExhausted]. Once the slot's context is done, its
-// number must not be used any more; Acquire gives another.
+// Acquire takes a slot. If none is free, it waits in line, returns and fails as [Mutex.Lock] does.
+// The error of a wait that was cut short also matches [ErrExhausted]. Once the slot's context is
+// done, its number must not be used any more; Acquire gives another.
 func (p *SlotPool) Acquire(ctx context.Context) (*Slot, error) { return p.acquire(ctx, true) }
 
-// TryAcquire takes a slot if one is free and no waiter is in line. It never waits: otherwise the error
-// matches [ErrExhausted] and [ErrTaken]. All else is as for [SlotPool.Acquire].
+// TryAcquire takes a slot if one is free and no waiter is in line. It never waits: otherwise the
+// error matches [ErrExhausted] and [ErrTaken]. All else is as for [SlotPool.Acquire].
 func (p *SlotPool) TryAcquire(ctx context.Context) (*Slot, error) { return p.acquire(ctx, false) }
 
 // Do runs f while it holds a slot, as [Mutex.Do] does.
@@ -104,7 +105,8 @@ func (p *SlotPool) Do(ctx context.Context, f func(ctx context.Context, s *Slot) 
 }
 
 // TryDo runs f while it holds a slot, if one is free and no other caller is in line, as
-// [Mutex.TryDo] does. Otherwise f is not called, and the error matches [ErrExhausted] and [ErrTaken].
+// [Mutex.TryDo] does. Otherwise f is not called, and the error matches [ErrExhausted] and
+// [ErrTaken].
 func (p *SlotPool) TryDo(ctx context.Context, f func(ctx context.Context, s *Slot) error) error {
 	slot, err := p.TryAcquire(ctx)
 	if err != nil {
@@ -120,9 +122,9 @@ func (s *Slot) runHeld(ctx context.Context, f func(ctx context.Context, s *Slot)
 }
 
 // Resize changes the number of slots for all programs, and returns the pool of that size. Holders
-// keep their slots, also those whose numbers are too high now; no more of those are given. As long as
-// a slot is held or in quarantine, programs that still know the old number are refused from now on.
-// If none is, Resize changes nothing: the next holder's number counts.
+// keep their slots, also those whose numbers are too high now; no more of those are given. As long
+// as a slot is held or in quarantine, programs that still know the old number are refused from now
+// on. If none is, Resize changes nothing: the next holder's number counts.
 //
 // The error matches [ErrInvalid], [ErrWrongKind] or [ErrUnreachable].
 func (p *SlotPool) Resize(ctx context.Context, n int) (*SlotPool, error) {

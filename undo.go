@@ -15,7 +15,8 @@ import (
 // that long.
 const lineLingers = time.Hour
 
-// abandon releases an owner of this client in the background, until it is neither inside nor in line.
+// abandon releases an owner of this client in the background, until it is neither inside nor in
+// line.
 func (c *Client) abandon(l *latch, owner, ticket string) {
 	for node := range c.nodes() {
 		c.abandonAt(node, l, owner, ticket)

@@ -119,7 +119,8 @@ func (ws *waiters) removeLocked(w *waiter) {
 	}
 }
 
-// endLocked ends the wait of a waiter with a grant, or with the error in it. The caller holds ws.mu.
+// endLocked ends the wait of a waiter with a grant, or with the error in it. The caller holds
+// ws.mu.
 func (ws *waiters) endLocked(w *waiter, g grant) {
 	if w.present {
 		ws.removeLocked(w)

@@ -12,8 +12,9 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestCommandsPerCycle has 128 goroutines over 8 clients take turns, and counts what the server was asked: two commands for each
-// acquisition where all of them stand in line, and far fewer where those of a client pass the mutex on.
+// TestCommandsPerCycle has 128 goroutines over 8 clients take turns, and counts what the server was
+// asked: two commands for each acquisition where all of them stand in line, and far fewer where
+// those of a client pass the mutex on.
 func TestCommandsPerCycle(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -43,7 +44,8 @@ func TestCommandsPerCycle(t *testing.T) {
 	}
 }
 
-// takeTurns has workers of each client lock one mutex, and returns how often they did. Tokens must increase.
+// takeTurns has workers of each client lock one mutex, and returns how often they did. Tokens must
+// increase.
 func takeTurns(t *testing.T, clients []*redlatch.Client, workers, turns int) (total int) {
 	t.Helper()
 	var (
@@ -96,7 +98,8 @@ func warm(t testing.TB, s *redistest.Server, clients []*redlatch.Client) {
 	}
 }
 
-// wireCommands is how many requests redlatch has sent to the server: total_commands_processed would count what scripts run, too.
+// wireCommands is how many requests redlatch has sent to the server: total_commands_processed would
+// count what scripts run, too.
 func wireCommands(t testing.TB, s *redistest.Server) int {
 	t.Helper()
 	sum := 0

@@ -12,13 +12,15 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// The watchdog extends leases and ends those whose deadline passed. It has no goroutine of its own: the client's schedule holds one
-// entry for each lease, at the earlier of its next extend and its deadline, and calls due.
+// The watchdog extends leases and ends those whose deadline passed. It has no goroutine of its own:
+// the client's schedule holds one entry for each lease, at the earlier of its next extend and its
+// deadline, and calls due.
 //
 //	held  -- extend failed -->  in jeopardy  -- deadline, or Redis says it is gone -->  lost
 //	  ^------ extended -------------'
 //
-// An extend that got no answer changes nothing but the state: the deadline stays where the last confirmed request put it.
+// An extend that got no answer changes nothing but the state: the deadline stays where the last
+// confirmed request put it.
 
 // maxBatch is how many extends go out in one pipeline.
 const maxBatch = 256
@@ -34,7 +36,8 @@ func (r *renewal) Due(now clock.Reading) {
 	}
 }
 
-// due is called when the schedule hands the lease over, early or not, and reports whether to extend it now. If so, it has begun.
+// due is called when the schedule hands the lease over, early or not, and reports whether to extend
+// it now. If so, it has begun.
 func (l *Lease) due(now clock.Reading) bool {
 	l.mu.Lock()
 	left, events := l.leftAt(now)
@@ -98,8 +101,9 @@ func (l *Lease) recheck() []Event {
 	return nil
 }
 
-// extend sends the extends of these leases, which have begun, in batches. Those whose deadlines are near go apart from the others: if no
-// answer comes, they have no time to wait for it as long as the others may.
+// extend sends the extends of these leases, which have begun, in batches. Those whose deadlines are
+// near go apart from the others: if no answer comes, they have no time to wait for it as long as
+// the others may.
 func (c *Client) extend(leases []*Lease) {
 	byPatience := make(map[time.Duration][]extension)
 	for _, l := range leases {
@@ -140,7 +144,8 @@ func (c *Client) renew(ctx context.Context, leases []*Lease, calls []conn.Call) 
 		return c.sender.SendAll(ctx, calls)
 	}
 	outcomes := make([]batch.Outcome, len(calls))
-	// Before the request. Read after the reply, the deadlines would be late by a round trip and any pause in it, and two could hold.
+	// Before the request. Read after the reply, the deadlines would be late by a round trip and any
+	// pause in it, and two could hold.
 	sent := c.now()
 	eval := c.conn.Eval
 	if c.quorum != nil {
@@ -175,7 +180,8 @@ func (l *Lease) beginExtend(ctx context.Context) error {
 	}
 }
 
-// finishExtend ends an extend that was sent then, and returns its error. ok is what Redis said, if err is nil.
+// finishExtend ends an extend that was sent then, and returns its error. ok is what Redis said, if
+// err is nil.
 func (l *Lease) finishExtend(ok bool, sent clock.Reading, left time.Duration, err error) error {
 	l.mu.Lock()
 	close(l.pending)

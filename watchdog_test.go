@@ -9,7 +9,8 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// TestPatience: one extend never takes so long that the lease ends before a second, and never more than a third of RequestTimeout.
+// TestPatience: one extend never takes so long that the lease ends before a second, and never more
+// than a third of RequestTimeout.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	for _, p := range []struct{ timeout, left, least, most time.Duration }{
@@ -48,8 +49,8 @@ func (c *timed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return c.Conn.Eval(ctx, calls...)
 }
 
-// TestShortLeaseHurriesNoOther: leases that are extended at the same time go together. One that is about to end must not have the answers to
-// the others given up as early as its own.
+// TestShortLeaseHurriesNoOther: leases that are extended at the same time go together. One that is
+// about to end must not have the answers to the others given up as early as its own.
 func TestShortLeaseHurriesNoOther(t *testing.T) {
 	t.Parallel()
 	over := &timed{Conn: dial(t), limits: make(map[string]time.Duration)}

@@ -85,7 +85,8 @@ func (w failover) run(server *redistest.Server, sys system) (sample, error) {
 	return sample{"without": float64(took.Milliseconds()), "late": float64((took - left).Microseconds()) / 1000}, nil
 }
 
-// remaining is how long the lock's key still lives: of those that a library has, the one that lives longest within the TTL.
+// remaining is how long the lock's key still lives: of those that a library has, the one that lives
+// longest within the TTL.
 func remaining(server *redistest.Server, ttl time.Duration) (left time.Duration) {
 	for key := range strings.Lines(server.Do("KEYS", "*"+failoverName+"*")) {
 		ms, _ := strconv.Atoi(server.Do("PTTL", strings.TrimSpace(key)))

@@ -1,6 +1,7 @@
-// Command bench measures redlatch beside other lock libraries, on a redis-server of its own, all in one run: absolute times differ from
-// machine to machine and from hour to hour, ratios within a run do not. It fails if something did not run, or if redlatch sent more commands,
-// started more goroutines or kept fewer leases than it should, and never for a time.
+// Command bench measures redlatch beside other lock libraries, on a redis-server of its own, all in
+// one run: absolute times differ from machine to machine and from hour to hour, ratios within a run
+// do not. It fails if something did not run, or if redlatch sent more commands, started more
+// goroutines or kept fewer leases than it should, and never for a time.
 package main
 
 import (

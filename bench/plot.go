@@ -18,7 +18,8 @@ import (
 // plotFile is a plot that was drawn.
 type plotFile struct{ group, title, file string }
 
-// lines says what a plot shows: a figure of each system over the scenes of a group, on logarithmic axes.
+// lines says what a plot shows: a figure of each system over the scenes of a group, on logarithmic
+// axes.
 type lines struct {
 	plotFile
 	key    string

@@ -67,7 +67,8 @@ func (w slots) redlatch(server *redistest.Server) (sample, error) {
 	return sample{"p50": quantile(times, 0.5), "p99": quantile(times, 0.99)}, nil
 }
 
-// scan tries SET NX on one key after the other, from a random one on, as people do without a library.
+// scan tries SET NX on one key after the other, from a random one on, as people do without a
+// library.
 func (w slots) scan(server *redistest.Server) (sample, error) {
 	server.Do("FLUSHALL")
 	ctx := context.Background()

@@ -165,7 +165,8 @@ func (l *latches) close() {
 	l.under()
 }
 
-// syncs is redsync. It gives up after 32 tries, about five seconds, by default; then it is called again.
+// syncs is redsync. It gives up after 32 tries, about five seconds, by default; then it is called
+// again.
 type syncs struct {
 	sync    *redsync.Redsync
 	options []redsync.Option
@@ -239,7 +240,8 @@ func (r *redislocks) lock(ctx context.Context, name string) (held, error) {
 
 func (r *redislocks) close() { r.client.Close() }
 
-// rueidislocks is rueidislock on one server, with the settings that its README gives for a Redis of today.
+// rueidislocks is rueidislock on one server, with the settings that its README gives for a Redis of
+// today.
 type rueidislocks struct{ locks rueidislock.Locker }
 
 func openRueidislock(addr string, ttl time.Duration) (locker, error) {

@@ -1,8 +1,9 @@
 // Package conn is the seam between redlatch and a Redis client library.
 //
-// Most programs never import it: redlatch.Open brings a connection of its own. A program that already has a client wraps it with one
-// of the adapters (redlatchrueidis, redlatchgoredis) and hands it to redlatch.New. A third adapter implements [Conn] and
-// proves it with the suite in package conntest.
+// Most programs never import it: redlatch.Open brings a connection of its own. A program that
+// already has a client wraps it with one of the adapters (redlatchrueidis, redlatchgoredis) and
+// hands it to redlatch.New. A third adapter implements [Conn] and proves it with the suite in
+// package conntest.
 package conn
 
 import (
@@ -13,47 +14,57 @@ import (
 	"time"
 )
 
-// Conn is what redlatch asks of a Redis client library. All methods are safe for concurrent use. Two more are asked for where the library
-// has them: see [Replicated] and [Sharded]. A Conn that wraps another hides them unless it passes them on.
+// Conn is what redlatch asks of a Redis client library. All methods are safe for concurrent use.
+// Two more are asked for where the library has them: see [Replicated] and [Sharded]. A Conn that
+// wraps another hides them unless it passes them on.
 //
-// An adapter carries requests and answers; it does not interpret them. In particular it need not resend anything: every script of
-// redlatch may run twice and mean one, and redlatch resends by itself. An adapter whose library resends is sound for the same reason.
+// An adapter carries requests and answers; it does not interpret them. In particular it need not
+// resend anything: every script of redlatch may run twice and mean one, and redlatch resends by
+// itself. An adapter whose library resends is sound for the same reason.
 type Conn interface {
-	// Eval runs the calls in one pipelined batch and returns one result for each, in order. It returns when every reply is in or
-	// ctx is done; calls without a reply then have ctx's error, and may still run on the server later.
+	// Eval runs the calls in one pipelined batch and returns one result for each, in order. It
+	// returns when every reply is in or ctx is done; calls without a reply then have ctx's error,
+	// and may still run on the server later.
 	//
-	// A script the server does not know (NOSCRIPT) is sent again in full. Every other error reply comes back as a [*ReplyError].
-	// Any other error means that the outcome is unknown.
+	// A script the server does not know (NOSCRIPT) is sent again in full. Every other error reply
+	// comes back as a [*ReplyError]. Any other error means that the outcome is unknown.
 	Eval(ctx context.Context, calls ...Call) []Result
 
-	// Subscribe listens to one channel until ctx is done or the connection is lost, and returns why it ended, never nil.
-	// It calls up once, when the server has confirmed the subscription: messages published from then on are delivered. It calls
-	// message for each of them, in order, on a goroutine of its own choice; message does not block. A server that stopped answering
-	// is noticed within 15 seconds. Subscribe does not reconnect. What it still calls after it returned is ignored.
+	// Subscribe listens to one channel until ctx is done or the connection is lost, and returns why
+	// it ended, never nil. It calls up once, when the server has confirmed the subscription:
+	// messages published from then on are delivered. It calls message for each of them, in order,
+	// on a goroutine of its own choice; message does not block. A server that stopped answering is
+	// noticed within 15 seconds. Subscribe does not reconnect. What it still calls after it
+	// returned is ignored.
 	Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error
 
-	// Scan calls each for every key that matches the glob-style pattern, in steps that do not block the server (SCAN), on every
-	// master of a cluster. A key may be reported twice. It stops at the first error, also one that each returned.
+	// Scan calls each for every key that matches the glob-style pattern, in steps that do not block
+	// the server (SCAN), on every master of a cluster. A key may be reported twice. It stops at the
+	// first error, also one that each returned.
 	Scan(ctx context.Context, pattern string, each func(key string) error) error
 
 	// Target says what this connection leads to, without asking the server.
 	Target() Target
 
-	// Close ends the connection if the adapter opened it, and does nothing to a client that the user brought.
+	// Close ends the connection if the adapter opened it, and does nothing to a client that the
+	// user brought.
 	Close() error
 }
 
 // Replicated is a [Conn] that can wait for replicas. Without it, LockOptions.Replicas is refused.
 type Replicated interface {
-	// EvalReplicated runs one call and then waits until n replicas have acknowledged it and all writes before it (WAIT), over the same
-	// connection and for that long at most. It returns how many have. Fewer than n are no error. All else is as for Eval.
+	// EvalReplicated runs one call and then waits until n replicas have acknowledged it and all
+	// writes before it (WAIT), over the same connection and for that long at most. It returns how
+	// many have. Fewer than n are no error. All else is as for Eval.
 	EvalReplicated(ctx context.Context, call Call, n int, wait time.Duration) (Result, int)
 }
 
-// Sharded is a [Conn] that can listen to sharded channels. Without it, messages in a cluster go to all of its nodes.
+// Sharded is a [Conn] that can listen to sharded channels. Without it, messages in a cluster go to
+// all of its nodes.
 type Sharded interface {
-	// SubscribeSharded is Subscribe for a sharded channel, at the node that has the channel's slot (SSUBSCRIBE). It is called for clusters
-	// only. It also ends when the slot moves to another node. A server before Redis 7.0 does not know it, and answers with a [*ReplyError].
+	// SubscribeSharded is Subscribe for a sharded channel, at the node that has the channel's slot
+	// (SSUBSCRIBE). It is called for clusters only. It also ends when the slot moves to another
+	// node. A server before Redis 7.0 does not know it, and answers with a [*ReplyError].
 	SubscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error
 }
 
@@ -62,8 +73,9 @@ type Target struct {
 	Addr    string // for error messages: "127.0.0.1:6379", or several with commas; never a password
 	Cluster bool   // whether keys are spread over the nodes of a Redis Cluster
 
-	// Pipelined says that calls of Eval by several goroutines go over one connection without waiting for each other, as they do with rueidis.
-	// Otherwise a client sends fewer by themselves, and more together.
+	// Pipelined says that calls of Eval by several goroutines go over one connection without
+	// waiting for each other, as they do with rueidis. Otherwise a client sends fewer by
+	// themselves, and more together.
 	Pipelined bool
 }
 
@@ -101,7 +113,8 @@ type Reply struct {
 	Nil  bool
 }
 
-// ReplyError is an error that the server answered with, as opposed to no answer at all: the command did not run.
+// ReplyError is an error that the server answered with, as opposed to no answer at all: the command
+// did not run.
 type ReplyError struct {
 	Text string // as the server sent it: "WRONGTYPE Operation against a key ..."
 }

@@ -7,8 +7,8 @@ import (
 
 // What a guard says no with, for errors.Is.
 var (
-	// ErrStale says that a write was refused, because its token is older than the newest seen or its lease was no longer held. The
-	// error is also a [*StaleError].
+	// ErrStale says that a write was refused, because its token is older than the newest seen or
+	// its lease was no longer held. The error is also a [*StaleError].
 	ErrStale = errors.New("stale fencing token")
 
 	// ErrInvalid says that an argument was refused, before anything was sent.

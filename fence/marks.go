@@ -6,12 +6,14 @@ import (
 	"sync"
 )
 
-// Marks is the guard of a resource that one process writes: it remembers the newest token seen for each name. The zero value is ready.
-// It is safe for concurrent use.
+// Marks is the guard of a resource that one process writes: it remembers the newest token seen for
+// each name. The zero value is ready. It is safe for concurrent use.
 //
-// It remembers one number for each name ever seen, about 150 bytes and the name, until it is dropped; so let names come from what there
-// is to protect, not from whatever a request says. A restart forgets them all, and then an old token passes until a newer one has been
-// seen. If either matters, or if several processes write, keep the token with the data: packages fencesql and fenceredis.
+// It remembers one number for each name ever seen, about 150 bytes and the name, until it is
+// dropped; so let names come from what there is to protect, not from whatever a request says. A
+// restart forgets them all, and then an old token passes until a newer one has been seen. If either
+// matters, or if several processes write, keep the token with the data: packages fencesql and
+// fenceredis.
 type Marks struct {
 	mu    sync.Mutex // guards what is below
 	marks map[string]*mark
@@ -27,11 +29,12 @@ type mark struct {
 	end     context.CancelCauseFunc // of reign
 }
 
-// Check returns nil if the token is not older than the newest seen for the name, and remembers it. Otherwise, or if the token is not
-// positive, it returns a [*StaleError].
+// Check returns nil if the token is not older than the newest seen for the name, and remembers it.
+// Otherwise, or if the token is not positive, it returns a [*StaleError].
 //
-// Check and write must be one step, or the write can come after that of a newer token which passed in between. Hold a mutex of your own
-// around both, or use [Marks.Do]. If what is written depends on what is read, check before reading, too.
+// Check and write must be one step, or the write can come after that of a newer token which passed
+// in between. Hold a mutex of your own around both, or use [Marks.Do]. If what is written depends
+// on what is read, check before reading, too.
 func (m *Marks) Check(name string, token int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -39,11 +42,13 @@ func (m *Marks) Check(name string, token int64) error {
 	return err
 }
 
-// Do checks the token as [Marks.Check] does and, if it passes, calls write and returns what that returns. Writes with one token may run
-// together. The first write with a newer token waits until those with older tokens have returned, so an old write never comes after it.
+// Do checks the token as [Marks.Check] does and, if it passes, calls write and returns what that
+// returns. Writes with one token may run together. The first write with a newer token waits until
+// those with older tokens have returned, so an old write never comes after it.
 //
-// So that no write waits for long, the context of write is cancelled when a newer token comes, with a [*StaleError] as its cause. If ctx is
-// done while Do waits, write is not called and the error matches that of ctx; the token is remembered all the same.
+// So that no write waits for long, the context of write is cancelled when a newer token comes, with
+// a [*StaleError] as its cause. If ctx is done while Do waits, write is not called and the error
+// matches that of ctx; the token is remembered all the same.
 func (m *Marks) Do(ctx context.Context, name string, token int64, write func(context.Context) error) error {
 	k, reign, err := m.enter(ctx, name, token)
 	if err != nil {

@@ -40,7 +40,8 @@ func TestOldTokensAreRefused(t *testing.T) {
 	}
 }
 
-// TestNoTokenIsRefused: a lease that is not held has token 0, which must not pass where nothing was seen yet.
+// TestNoTokenIsRefused: a lease that is not held has token 0, which must not pass where nothing was
+// seen yet.
 func TestNoTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	var marks fence.Marks
@@ -54,7 +55,8 @@ func TestNoTokenIsRefused(t *testing.T) {
 	}
 }
 
-// TestTheOlderWriteComesFirst has a newer token arrive while a write with an older one is under way.
+// TestTheOlderWriteComesFirst has a newer token arrive while a write with an older one is under
+// way.
 func TestTheOlderWriteComesFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +89,8 @@ func TestTheOlderWriteComesFirst(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsIsOvertaken: while a write waits for older ones, a newer token makes it stale in its turn.
+// TestWhoWaitsIsOvertaken: while a write waits for older ones, a newer token makes it stale in its
+// turn.
 func TestWhoWaitsIsOvertaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +135,8 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// TestAPanicDoesNotHoldUpOthers: the write of a newer token must not wait for one that never returned.
+// TestAPanicDoesNotHoldUpOthers: the write of a newer token must not wait for one that never
+// returned.
 func TestAPanicDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	var marks fence.Marks
@@ -145,7 +149,8 @@ func TestAPanicDoesNotHoldUpOthers(t *testing.T) {
 	}
 }
 
-// TestWritesAreInOrderOfTokens has many writers at once: what is written may never go back, and different tokens never overlap.
+// TestWritesAreInOrderOfTokens has many writers at once: what is written may never go back, and
+// different tokens never overlap.
 func TestWritesAreInOrderOfTokens(t *testing.T) {
 	t.Parallel()
 	var marks fence.Marks

@@ -3,27 +3,33 @@
 //	mine := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	client, err := redlatch.New(redlatchgoredis.New(mine), redlatch.Options{})
 //
-// The client may also be for Sentinel (redis.NewFailoverClient) or for a cluster (redis.NewClusterClient). It stays the program's own:
-// redlatch shares its connection pool, which each subscription leaves by one connection, and never closes it.
+// The client may also be for Sentinel (redis.NewFailoverClient) or for a cluster
+// (redis.NewClusterClient). It stays the program's own: redlatch shares its connection pool, which
+// each subscription leaves by one connection, and never closes it.
 //
 // # Connections that die
 //
-// A connection that dies in silence, without a reset, since a NAT forgot it or its host lost its power, is found by a request that it leaves
-// without an answer for the client's ReadTimeout, 3 seconds by default. Until then it is in use, and a resend takes another of the pool, or a
-// new one. But if all of a pool died, each of them has to be found like that, and each costs a request. So give the client a ReadTimeout of a
-// third of redlatch's RequestTimeout, which is how long redlatch waits for one request, and a small pool: what goes together needs few
-// connections. A subscription is found dead within 10 seconds.
+// A connection that dies in silence, without a reset, since a NAT forgot it or its host lost its
+// power, is found by a request that it leaves without an answer for the client's ReadTimeout, 3
+// seconds by default. Until then it is in use, and a resend takes another of the pool, or a new
+// one. But if all of a pool died, each of them has to be found like that, and each costs a request.
+// So give the client a ReadTimeout of a third of redlatch's RequestTimeout, which is how long
+// redlatch waits for one request, and a small pool: what goes together needs few connections. A
+// subscription is found dead within 10 seconds.
 //
-// When a node of a cluster fails, go-redis takes no notice for up to a minute (ClusterOptions.ClusterStateReloadInterval). So redlatch has it
-// look at the cluster anew when a request got no answer, or one that says that the slot is not there, once a second at most.
+// When a node of a cluster fails, go-redis takes no notice for up to a minute
+// (ClusterOptions.ClusterStateReloadInterval). So redlatch has it look at the cluster anew when a
+// request got no answer, or one that says that the slot is not there, once a second at most.
 //
 // # Timeouts and retries
 //
-// Unless Options.ContextTimeoutEnabled is set, go-redis does not look at a context while it waits for a server. Calls of redlatch end with
-// their context all the same; what they leave running ends with the client's ReadTimeout, so do not turn that off.
+// Unless Options.ContextTimeoutEnabled is set, go-redis does not look at a context while it waits
+// for a server. Calls of redlatch end with their context all the same; what they leave running ends
+// with the client's ReadTimeout, so do not turn that off.
 //
-// Retries by go-redis are safe, because every script of redlatch may run twice and mean one. They are not needed either: redlatch resends by
-// itself, and then knows of it. It does not know when go-redis does: a release whose reply was lost, and that go-redis sent again, ends with a
+// Retries by go-redis are safe, because every script of redlatch may run twice and mean one. They
+// are not needed either: redlatch resends by itself, and then knows of it. It does not know when
+// go-redis does: a release whose reply was lost, and that go-redis sent again, ends with a
 // LostError although the lease was released. Options.MaxRetries -1 excludes that.
 package redlatchgoredis
 
@@ -65,9 +71,10 @@ type masters interface {
 
 // New wraps a client that the caller keeps: closing redlatch leaves it open.
 //
-// The client is a [*redis.Client], a [*redis.ClusterClient], or something that embeds one of them. New panics on any other. In
-// particular it refuses a [*redis.Ring], which moves keys to another server when one does not answer, so that two could hold one lock;
-// and a [*redis.AutoPipeliner], which does not say what it leads to. Wrap the client beneath that instead.
+// The client is a [*redis.Client], a [*redis.ClusterClient], or something that embeds one of them.
+// New panics on any other. In particular it refuses a [*redis.Ring], which moves keys to another
+// server when one does not answer, so that two could hold one lock; and a [*redis.AutoPipeliner],
+// which does not say what it leads to. Wrap the client beneath that instead.
 func New(client redis.UniversalClient) *Conn {
 	c := &Conn{client: client}
 	switch client := client.(type) {
@@ -108,8 +115,8 @@ func (c *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return results
 }
 
-// run sends the calls as one pipeline of the commands that they are built into. It builds them before anything that may outlast it
-// starts, since calls is the caller's.
+// run sends the calls as one pipeline of the commands that they are built into. It builds them
+// before anything that may outlast it starts, since calls is the caller's.
 func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(context.Context, *conn.Call) *redis.Cmd) []conn.Result {
 	if len(calls) == 0 {
 		return nil
@@ -129,13 +136,15 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(context.Co
 	return results
 }
 
-// lookEvery is how often a cluster is looked at for failures: failures come in crowds, and CLUSTER SLOTS is not cheap.
+// lookEvery is how often a cluster is looked at for failures: failures come in crowds, and CLUSTER
+// SLOTS is not cheap.
 const lookEvery = time.Second
 
 var began = time.Now()
 
-// reload has go-redis look at the cluster anew if one of these results says that what it knows may be old. By itself it would go on to ask a
-// master that died until a minute has passed: it takes neither a connection that is refused nor one that is silent for news.
+// reload has go-redis look at the cluster anew if one of these results says that what it knows may
+// be old. By itself it would go on to ask a master that died until a minute has passed: it takes
+// neither a connection that is refused nor one that is silent for news.
 func (c *Conn) reload(results []conn.Result) {
 	if c.cluster == nil || !slices.ContainsFunc(results, func(r conn.Result) bool { return astray(r.Err) }) {
 		return
@@ -246,8 +255,8 @@ func (c *Conn) Scan(ctx context.Context, pattern string, each func(key string) e
 	return nil
 }
 
-// masters returns a client for each master. ForEachMaster could scan by itself, but it visits all masters at once, and each is not made
-// for that.
+// masters returns a client for each master. ForEachMaster could scan by itself, but it visits all
+// masters at once, and each is not made for that.
 func (c *Conn) masters(ctx context.Context) ([]redis.Cmdable, error) {
 	if c.cluster == nil {
 		return []redis.Cmdable{c.client}, nil

@@ -46,8 +46,8 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// TestTimeLimitOfTheLibraryIsNotTheCallers has a connection attempt run out of time. An error that matches context.DeadlineExceeded
-// would tell callers that their own time is up.
+// TestTimeLimitOfTheLibraryIsNotTheCallers has a connection attempt run out of time. An error that
+// matches context.DeadlineExceeded would tell callers that their own time is up.
 func TestTimeLimitOfTheLibraryIsNotTheCallers(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{

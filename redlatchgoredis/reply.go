@@ -11,7 +11,8 @@ import (
 	"github.com/redlatch/redlatch/internal/adapter"
 )
 
-// result is the outcome of a command that was processed, possibly in a pipeline, of which err is the error.
+// result is the outcome of a command that was processed, possibly in a pipeline, of which err is
+// the error.
 func result(ctx context.Context, command *redis.Cmd, err error) conn.Result {
 	value, own := command.Result()
 	switch {
@@ -48,7 +49,8 @@ func reply(value any) (conn.Reply, error) {
 	}
 }
 
-// failure is what to return for an error of go-redis: the server's own as a [conn.ReplyError], that of ctx only if ctx is done.
+// failure is what to return for an error of go-redis: the server's own as a [conn.ReplyError], that
+// of ctx only if ctx is done.
 func failure(ctx context.Context, err error) error {
 	var sent redis.Error
 	switch {

@@ -11,7 +11,8 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// checkEvery is how often a subscription sends a ping. A server that stopped answering is noticed at the second check.
+// checkEvery is how often a subscription sends a ping. A server that stopped answering is noticed
+// at the second check.
 const checkEvery = 5 * time.Second
 
 var (
@@ -19,8 +20,9 @@ var (
 	errMoved  = errors.New("the server ended the subscription") // the slot of a sharded channel is another node's now
 )
 
-// cancelled is what a subscription reads under. Reading takes no notice of its context, but go-redis answers a lost connection by
-// dialing and subscribing anew, in silence and with a lock held that Close needs. Under a cancelled context that fails at once.
+// cancelled is what a subscription reads under. Reading takes no notice of its context, but
+// go-redis answers a lost connection by dialing and subscribing anew, in silence and with a lock
+// held that Close needs. Under a cancelled context that fails at once.
 var cancelled = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -86,8 +88,8 @@ func (s *subscription) listen() error {
 		return err
 	}
 	for {
-		// It is tempting to do without check and use ReceiveTimeout. But a time limit that passes in the middle of a message leaves the
-		// rest of it to be read as something else.
+		// It is tempting to do without check and use ReceiveTimeout. But a time limit that passes
+		// in the middle of a message leaves the rest of it to be read as something else.
 		received, err := s.pubsub.Receive(cancelled)
 		if err != nil {
 			return err
@@ -107,7 +109,8 @@ func (s *subscription) listen() error {
 	}
 }
 
-// check asks for a sign of life that the next check can find, having found one itself: the pong, or before that the confirmation.
+// check asks for a sign of life that the next check can find, having found one itself: the pong, or
+// before that the confirmation.
 func (s *subscription) check() error {
 	if !s.heard.Swap(false) {
 		return errSilent

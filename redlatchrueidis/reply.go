@@ -12,13 +12,15 @@ import (
 	"github.com/redlatch/redlatch/internal/adapter"
 )
 
-// await runs f with a context that keeps its deadline to itself. It returns what f returns, or the error of ctx once that is done.
+// await runs f with a context that keeps its deadline to itself. It returns what f returns, or the
+// error of ctx once that is done.
 func await[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
 	return adapter.Await(ctx, func() (T, error) { return f(patient{ctx}) })
 }
 
-// patient is a context that keeps its deadline to itself and is done when it passes. From a deadline rueidis may conclude that it can
-// do without its background reader: it then ignores a cancellation, and closes the connection for everyone when the deadline passes.
+// patient is a context that keeps its deadline to itself and is done when it passes. From a
+// deadline rueidis may conclude that it can do without its background reader: it then ignores a
+// cancellation, and closes the connection for everyone when the deadline passes.
 type patient struct{ context.Context }
 
 func (patient) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
@@ -49,14 +51,16 @@ func message(ctx context.Context, r rueidis.RedisResult) (rueidis.RedisMessage, 
 	if err == nil || rueidis.IsRedisNil(err) {
 		return m, nil
 	}
-	// Not the text of err, from which rueidis cuts a leading "ERR". There is no message if err is from a handshake.
+	// Not the text of err, from which rueidis cuts a leading "ERR". There is no message if err is
+	// from a handshake.
 	if text, _ := m.ToString(); text != "" {
 		return m, &conn.ReplyError{Text: text}
 	}
 	return m, failure(ctx, err)
 }
 
-// failure is what to return for an error of rueidis: the server's own as a [conn.ReplyError], that of ctx only if ctx is done.
+// failure is what to return for an error of rueidis: the server's own as a [conn.ReplyError], that
+// of ctx only if ctx is done.
 func failure(ctx context.Context, err error) error {
 	var sent *rueidis.RedisError
 	if errors.As(err, &sent) {

@@ -32,26 +32,31 @@ type Conn struct {
 	silence *silence // of the connections; nil unless owned
 }
 
-// New wraps a client that the caller keeps: closing redlatch leaves it open. addr is named in error messages and nowhere else.
+// New wraps a client that the caller keeps: closing redlatch leaves it open. addr is named in error
+// messages and nowhere else.
 //
-// A connection that dies in silence, without a reset, is found broken after at most twice the client's Dialer.KeepAlive plus its
-// ConnWriteTimeout. With rueidis's defaults, 1 and 10 seconds, that is soon enough for a subscription of a [conn.Conn]. But until then
-// no request is answered, though a new connection would be, and leases end whose TTL is not longer than 18 seconds: requests share that
-// connection. So give the client a ConnWriteTimeout of about redlatch's RequestTimeout, and a KeepAlive of less. redlatch.Open, which
-// has connections of its own, drops such a connection sooner.
+// A connection that dies in silence, without a reset, is found broken after at most twice the
+// client's Dialer.KeepAlive plus its ConnWriteTimeout. With rueidis's defaults, 1 and 10 seconds,
+// that is soon enough for a subscription of a [conn.Conn]. But until then no request is answered,
+// though a new connection would be, and leases end whose TTL is not longer than 18 seconds:
+// requests share that connection. So give the client a ConnWriteTimeout of about redlatch's
+// RequestTimeout, and a KeepAlive of less. redlatch.Open, which has connections of its own, drops
+// such a connection sooner.
 func New(client rueidis.Client, addr string) *Conn {
 	return &Conn{client: client, target: conn.Target{Addr: addr, Cluster: client.Mode() == rueidis.ClientModeCluster, Pipelined: true}}
 }
 
-// Open dials a server with these options. The Conn owns the client that results and closes it. The error names the server, and is a
-// [conn.ReplyError] if the server refused.
+// Open dials a server with these options. The Conn owns the client that results and closes it. The
+// error names the server, and is a [conn.ReplyError] if the server refused.
 //
-// Server-assisted caching and rueidis's own retries are turned off: redlatch caches nothing, and resends by itself. Idle connections
-// are checked every 3 seconds and given 6 to answer, unless Dialer.KeepAlive and ConnWriteTimeout say otherwise. Rueidis itself would
-// check every second, which is needless traffic from a client that only waits.
+// Server-assisted caching and rueidis's own retries are turned off: redlatch caches nothing, and
+// resends by itself. Idle connections are checked every 3 seconds and given 6 to answer, unless
+// Dialer.KeepAlive and ConnWriteTimeout say otherwise. Rueidis itself would check every second,
+// which is needless traffic from a client that only waits.
 //
-// When a request is given up, a connection that has been silent for a quarter of ConnWriteTimeout, with something asked, is closed: the
-// next request gets a new one. At one address this is done once in a ConnWriteTimeout at most.
+// When a request is given up, a connection that has been silent for a quarter of ConnWriteTimeout,
+// with something asked, is closed: the next request gets a new one. At one address this is done
+// once in a ConnWriteTimeout at most.
 func Open(o rueidis.ClientOption) (*Conn, error) {
 	o.DisableCache = true
 	o.DisableRetry = true
@@ -121,8 +126,8 @@ func (c *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return results
 }
 
-// run sends the calls as one pipeline of the commands that they are built into. It builds them before anything that may outlast it
-// starts, since calls is the caller's.
+// run sends the calls as one pipeline of the commands that they are built into. It builds them
+// before anything that may outlast it starts, since calls is the caller's.
 func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call) rueidis.Completed) []conn.Result {
 	if len(calls) == 0 {
 		return nil
@@ -133,8 +138,9 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	}
 	replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		if !c.target.Cluster { // there rueidis may follow a slot that moves, which ends with ctx
-			// With nothing to heed, rueidis sends a lone request without its background goroutines. That it ignores ctx costs
-			// no caller anything, since await does not; what goes on ends after ConnWriteTimeout.
+			// With nothing to heed, rueidis sends a lone request without its background goroutines.
+			// That it ignores ctx costs no caller anything, since await does not; what goes on ends
+			// after ConnWriteTimeout.
 			ctx = context.Background()
 		}
 		if len(commands) == 1 {
@@ -169,7 +175,8 @@ func (c *Conn) eval(call *conn.Call) rueidis.Completed {
 	return c.client.B().Eval().Script(call.Script.Text).Numkeys(int64(len(call.Keys))).Key(call.Keys...).Arg(call.Args...).Build()
 }
 
-// EvalReplicated implements [conn.Replicated]. It borrows a connection, since WAIT blocks the one that it is sent over.
+// EvalReplicated implements [conn.Replicated]. It borrows a connection, since WAIT blocks the one
+// that it is sent over.
 func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
 	var acks int
 	result := func(build func(*conn.Call) rueidis.Completed) conn.Result {
@@ -231,8 +238,8 @@ func scan(ctx context.Context, node rueidis.Client, pattern string, each func(ke
 	}
 }
 
-// masters returns a client for each master. A node that does not say what it is fails the call: it may be a master, whose keys would
-// be missing.
+// masters returns a client for each master. A node that does not say what it is fails the call: it
+// may be a master, whose keys would be missing.
 func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
 	if !c.target.Cluster {
 		return []rueidis.Client{c.client}, nil

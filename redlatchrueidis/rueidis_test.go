@@ -43,7 +43,8 @@ func shared(set func(*rueidis.ClientOption)) conntest.OpenFunc {
 	}
 }
 
-// refusal is what New's callers see of a refused login: an error of rueidis, which the suite does not know.
+// refusal is what New's callers see of a refused login: an error of rueidis, which the suite does
+// not know.
 func refusal(err error) error {
 	if sent, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return &conn.ReplyError{Text: sent.Error()}
@@ -61,7 +62,8 @@ func TestOwnClientOfACluster(t *testing.T) {
 	conntest.RunCluster(t, owned)
 }
 
-// TestSharedClient leaves rueidis as it is out of the box, with retries, but for caching, which the suite's user may not turn on.
+// TestSharedClient leaves rueidis as it is out of the box, with retries, but for caching, which the
+// suite's user may not turn on.
 func TestSharedClient(t *testing.T) {
 	t.Parallel()
 	conntest.Run(t, shared(func(o *rueidis.ClientOption) { o.DisableCache = true }))
@@ -87,8 +89,8 @@ func TestOpenErrorNamesTheServerOnceAndNeverThePassword(t *testing.T) {
 	wantNamed("nobody listening")
 }
 
-// TestTimeLimitOfTheLibraryIsNotTheCallers has rueidis run out of time while it connects. An error that matches context.DeadlineExceeded
-// would tell callers that their own time is up.
+// TestTimeLimitOfTheLibraryIsNotTheCallers has rueidis run out of time while it connects. An error
+// that matches context.DeadlineExceeded would tell callers that their own time is up.
 func TestTimeLimitOfTheLibraryIsNotTheCallers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

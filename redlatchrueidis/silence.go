@@ -14,11 +14,13 @@ import (
 // dialFunc is how rueidis has connections made.
 type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error)
 
-// silence closes connections that died without a word: a NAT that forgot them, a host without power. Rueidis itself finds out by a
-// ping, which takes twice the KeepAlive and the ConnWriteTimeout, and sends all that is resent until then into the same hole.
+// silence closes connections that died without a word: a NAT that forgot them, a host without
+// power. Rueidis itself finds out by a ping, which takes twice the KeepAlive and the
+// ConnWriteTimeout, and sends all that is resent until then into the same hole.
 //
-// A server that is slow looks the same, and then a new connection is no help. So there is one for each address in a ConnWriteTimeout
-// at most; and nothing is lost by it, since the requests that are cut off had been given up.
+// A server that is slow looks the same, and then a new connection is no help. So there is one for
+// each address in a ConnWriteTimeout at most; and nothing is lost by it, since the requests that
+// are cut off had been given up.
 type silence struct {
 	limit time.Duration // how long a connection may leave a request unanswered
 	pause time.Duration // between two drops at one address
@@ -78,8 +80,8 @@ func (s *silence) forget(h *heard) {
 	delete(s.open, h)
 }
 
-// drop closes the connections that have not answered for too long. It is called when a request was given up. Rueidis then fails all
-// that waits for them, and dials anew for the next request.
+// drop closes the connections that have not answered for too long. It is called when a request was
+// given up. Rueidis then fails all that waits for them, and dials anew for the next request.
 func (s *silence) drop() {
 	for _, h := range s.silent() {
 		h.cut()
@@ -133,7 +135,8 @@ func (h *heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cut closes the connection without a goodbye. That of TLS would wait seconds for a peer that is gone, and the caller with it.
+// cut closes the connection without a goodbye. That of TLS would wait seconds for a peer that is
+// gone, and the caller with it.
 func (h *heard) cut() {
 	h.silence.forget(h)
 	if t, ok := h.Conn.(*tls.Conn); ok {
@@ -151,5 +154,6 @@ func (h *heard) Close() error {
 
 var began = time.Now()
 
-// elapsed is a monotonic clock that is never 0. Unlike a deadline, what it measures may be too short by a suspend.
+// elapsed is a monotonic clock that is never 0. Unlike a deadline, what it measures may be too
+// short by a suspend.
 func elapsed() time.Duration { return time.Since(began) + 1 }

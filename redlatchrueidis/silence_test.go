@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// TestDropOverTLSDoesNotWait: a connection over TLS says goodbye when it is closed, and waits seconds for a peer that takes nothing any more.
-// The caller of drop has a lease to extend.
+// TestDropOverTLSDoesNotWait: a connection over TLS says goodbye when it is closed, and waits
+// seconds for a peer that takes nothing any more. The caller of drop has a lease to extend.
 func TestDropOverTLSDoesNotWait(t *testing.T) {
 	t.Parallel()
 	certified := httptest.NewTLSServer(nil) // for its certificate

@@ -8,8 +8,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Subscribe implements [conn.Conn]. It uses a connection of its own, because only there does rueidis report the loss of a subscription;
-// Client.Receive would resubscribe in silence. Rueidis checks that connection in the background like any other.
+// Subscribe implements [conn.Conn]. It uses a connection of its own, because only there does
+// rueidis report the loss of a subscription; Client.Receive would resubscribe in silence. Rueidis
+// checks that connection in the background like any other.
 func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
 	return c.listen(ctx, c.node(), c.client.B().Subscribe().Channel(channel).Build(), up, message)
 }
@@ -26,13 +27,14 @@ func (c *Conn) listen(ctx context.Context, at rueidis.Client, subscribe rueidis.
 	return err
 }
 
-// errMoved is the end of a subscription by the server: the slot of a sharded channel is another node's now.
+// errMoved is the end of a subscription by the server: the slot of a sharded channel is another
+// node's now.
 var errMoved = errors.New("the server ended the subscription")
 
 func (c *Conn) subscribe(ctx context.Context, at rueidis.Client, subscribe rueidis.Completed, up func(), message func(payload string)) error {
 	dedicated, _ := at.Dedicate()
-	// Close, not the release that Dedicate returns: that unsubscribes first, and waits for an answer that may not come. Closing takes a
-	// second at most.
+	// Close, not the release that Dedicate returns: that unsubscribes first, and waits for an
+	// answer that may not come. Closing takes a second at most.
 	defer dedicated.Close()
 	moved := make(chan struct{})
 	var once sync.Once

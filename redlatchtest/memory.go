@@ -34,12 +34,12 @@ type Memory struct {
 	clients map[*redlatch.Client]*memoryConn
 }
 
-// silence is how long a server may be silent before its subscribers give it up. Package conn asks for
-// 15 seconds at most.
+// silence is how long a server may be silent before its subscribers give it up. Package conn asks
+// for 15 seconds at most.
 const silence = 10 * time.Second
 
-// InMemory starts a server in memory, which ends with the test. In a bubble, call it inside, with the
-// bubble's own t.
+// InMemory starts a server in memory, which ends with the test. In a bubble, call it inside, with
+// the bubble's own t.
 func InMemory(t testing.TB) *Memory {
 	t.Helper()
 	m := &Memory{
@@ -90,9 +90,9 @@ func (m *Memory) dial() *memoryConn {
 	return c
 }
 
-// Cut cuts a client of [Memory.Client] off: its subscription ends, and the server gets no request of
-// it any more. To the others this is a process that crashed. The client itself gets no answers, as one
-// whose network is cut, and gives up its leases at their deadlines.
+// Cut cuts a client of [Memory.Client] off: its subscription ends, and the server gets no request
+// of it any more. To the others this is a process that crashed. The client itself gets no answers,
+// as one whose network is cut, and gives up its leases at their deadlines.
 func (m *Memory) Cut(client *redlatch.Client) { m.of(client).set(true) }
 
 // Mend ends what [Memory.Cut] began. What the client asked meanwhile does not arrive.
@@ -109,9 +109,9 @@ func (m *Memory) of(client *redlatch.Client) *memoryConn {
 	return c
 }
 
-// Hang stops the server from answering until [Memory.Resume] is called, as a process that is suspended
-// does. Requests that are sent meanwhile take place when the server resumes, also those whose caller
-// has given up. Keys expire all the same. A second call does nothing.
+// Hang stops the server from answering until [Memory.Resume] is called, as a process that is
+// suspended does. Requests that are sent meanwhile take place when the server resumes, also those
+// whose caller has given up. Keys expire all the same. A second call does nothing.
 func (m *Memory) Hang() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,8 +135,8 @@ func (m *Memory) Resume() {
 	}
 }
 
-// Delay has each answer come that much later than the request takes place, from the next request on; 0
-// for at once. Messages to waiting clients are not delayed.
+// Delay has each answer come that much later than the request takes place, from the next request
+// on; 0 for at once. Messages to waiting clients are not delayed.
 func (m *Memory) Delay(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -144,9 +144,10 @@ func (m *Memory) Delay(d time.Duration) {
 }
 
 // Lose deletes one key, as an eviction or DEL does. That of a lock is its prefix and its name,
-// "redlatch:invoice:42" if Options.Prefix is the default; then the lock is free. Its line and its last
-// token stay. The holder is told at its next extend: after a third of its TTL, or when it calls
-// Lease.Extend. To take a lock by force, as an operator does, call [redlatch.Client.ForceRelease].
+// "redlatch:invoice:42" if Options.Prefix is the default; then the lock is free. Its line and its
+// last token stay. The holder is told at its next extend: after a third of its TTL, or when it
+// calls Lease.Extend. To take a lock by force, as an operator does, call
+// [redlatch.Client.ForceRelease].
 func (m *Memory) Lose(key string) { m.mini.Del(key) }
 
 // LoseEverything deletes all data, as [Server.LoseEverything] does.
@@ -162,7 +163,8 @@ func (m *Memory) endSubscriptions() {
 	}
 }
 
-// state returns what a request meets: a channel that is closed once the server answers, and the delay.
+// state returns what a request meets: a channel that is closed once the server answers, and the
+// delay.
 func (m *Memory) state() (answers <-chan struct{}, delay time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -34,7 +34,8 @@ type memoryConn struct {
 	pipes  map[net.Conn]*farEnd // of subscriptions
 }
 
-// farEnd is the server's end of a pipe. The server closes it when it has forgotten the subscription.
+// farEnd is the server's end of a pipe. The server closes it when it has forgotten the
+// subscription.
 type farEnd struct {
 	net.Conn
 	forgotten chan struct{}

@@ -1,17 +1,18 @@
-// Package redlatchtest runs an embedded server that speaks enough of Redis for redlatch, for tests of code that takes locks:
+// Package redlatchtest runs an embedded server that speaks enough of Redis for redlatch, for tests
+// of code that takes locks:
 //
 //	server := redlatchtest.Start(t)
 //	client, err := redlatch.Open(ctx, server.URL(), redlatch.Options{})
 //
 // It lives in the test's own process, starts in a millisecond and needs no Redis. It is miniredis
-// with its expiries on the real clock. What works on it works on Redis; but it never fails over, so it
-// proves nothing about safety. redlatch's own tests run on real servers.
+// with its expiries on the real clock. What works on it works on Redis; but it never fails over, so
+// it proves nothing about safety. redlatch's own tests run on real servers.
 //
 // # Minutes in milliseconds
 //
-// [Start] listens at a socket, at which a bubble of testing/synctest would wait for ever. [InMemory]
-// starts a server without one, whose clock is that of the bubble. A TTL of 30 seconds, a heartbeat, a
-// MaxWait or a MaxHold of minutes pass in milliseconds:
+// [Start] listens at a socket, at which a bubble of testing/synctest would wait for ever.
+// [InMemory] starts a server without one, whose clock is that of the bubble. A TTL of 30 seconds, a
+// heartbeat, a MaxWait or a MaxHold of minutes pass in milliseconds:
 //
 //	func TestReportStopsWhenItsLeaseIsLost(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -26,10 +27,10 @@
 //
 // What a test can order:
 //
-//   - Loss of a lease: [Memory.Lose] for one lock, [Memory.LoseEverything] for a server that lost its
-//     data, [redlatch.Client.ForceRelease] for an operator.
-//   - Crash of a holder or a waiter: [Memory.Cut] cuts its client off. The others get the lock when the
-//     lease has run out.
+//   - Loss of a lease: [Memory.Lose] for one lock, [Memory.LoseEverything] for a server that lost
+//     its data, [redlatch.Client.ForceRelease] for an operator.
+//   - Crash of a holder or a waiter: [Memory.Cut] cuts its client off. The others get the lock when
+//     the lease has run out.
 //   - Time-out of a wait: hold the lock with another client.
 //   - An outage: [Memory.Hang] and [Memory.Resume]. Slow answers: [Memory.Delay].
 //
@@ -46,8 +47,8 @@ import (
 // Server is an embedded server. It is safe for concurrent use.
 type Server struct{ mini *miniredis.Miniredis }
 
-// Start starts a server that is closed when the test ends. In a bubble of testing/synctest a test would
-// hang at its sockets: see [InMemory].
+// Start starts a server that is closed when the test ends. In a bubble of testing/synctest a test
+// would hang at its sockets: see [InMemory].
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s, err := Listen("127.0.0.1:0")
@@ -58,7 +59,8 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Listen starts a server at a TCP address, "127.0.0.1:0" for a free port, for programs that are no tests. The caller closes it.
+// Listen starts a server at a TCP address, "127.0.0.1:0" for a free port, for programs that are no
+// tests. The caller closes it.
 func Listen(addr string) (*Server, error) {
 	mini := miniredis.NewMiniRedis()
 	mini.ClockTTL(true)
@@ -74,8 +76,9 @@ func (s *Server) Addr() string { return s.mini.Addr() }
 // URL is the server's address for redlatch.Open.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
 
-// LoseEverything deletes all data, as a server does that crashed without having saved it. Whoever holds a lock loses it, and is told at the
-// next extend: after a third of its TTL, or when it calls Lease.Extend.
+// LoseEverything deletes all data, as a server does that crashed without having saved it. Whoever
+// holds a lock loses it, and is told at the next extend: after a third of its TTL, or when it calls
+// Lease.Extend.
 func (s *Server) LoseEverything() { s.mini.FlushAll() }
 
 // Close stops the server and closes its connections.

@@ -75,7 +75,8 @@ func open(t *testing.T, s *redlatchtest.Server) *redlatch.Client {
 	return c
 }
 
-// TestClientsTakeTurns runs the whole protocol on the embedded server: line, hand-over, push, tokens.
+// TestClientsTakeTurns runs the whole protocol on the embedded server: line, hand-over, push,
+// tokens.
 func TestClientsTakeTurns(t *testing.T) {
 	t.Parallel()
 	s := redlatchtest.Start(t)

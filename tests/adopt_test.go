@@ -277,8 +277,8 @@ func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	free(t, c.nodes[0], "a")
 }
 
-// TestQuorumDetachedLeaseIsNotCleanedUp: one node has not answered the acquisition when the lease is
-// detached.
+// TestQuorumDetachedLeaseIsNotCleanedUp: one node has not answered the acquisition when the lease
+// is detached.
 func TestQuorumDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t, 3)

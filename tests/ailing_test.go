@@ -23,7 +23,8 @@ type ailing struct {
 	said    *bufio.Reader
 }
 
-// startAiling starts one that is well. It cannot save its data: a directory is where the file should be.
+// startAiling starts one that is well. It cannot save its data: a directory is where the file
+// should be.
 func startAiling(t *testing.T) *ailing {
 	t.Helper()
 	dir := t.TempDir()
@@ -90,7 +91,8 @@ repeat
 until (now[1] - began[1]) * 1000000 + now[2] - began[2] > tonumber(ARGV[1])`, "0", "300000")
 }
 
-// ail has the server fall ill and get well again. Connections that are cut meanwhile meet that, too.
+// ail has the server fall ill and get well again. Connections that are cut meanwhile meet that,
+// too.
 func (s *ailing) ail(ctx context.Context, random *rand.Rand, proxies []*proxy) {
 	a := ailments[random.IntN(len(ailments))]
 	cut := slices.Clone(proxies)[:random.IntN(len(proxies)+1)]

@@ -23,7 +23,8 @@ func together(n int, f func(i int)) {
 	all.Wait()
 }
 
-// TestRequestsGoTogether: the more goroutines a client has at work, the fewer requests it takes for each.
+// TestRequestsGoTogether: the more goroutines a client has at work, the fewer requests it takes for
+// each.
 func TestRequestsGoTogether(t *testing.T) {
 	t.Parallel()
 	const goroutines, turns = 100, 20
@@ -50,7 +51,8 @@ func TestRequestsGoTogether(t *testing.T) {
 	}
 }
 
-// takeSome has one client hold every tenth of n mutexes, and another, whose events are seen, wait for it.
+// takeSome has one client hold every tenth of n mutexes, and another, whose events are seen, wait
+// for it.
 func takeSome(t *testing.T, n int, holder, other *redlatch.Client, seen *events) (held map[int]*redlatch.Lease, waiting map[int]<-chan outcome) {
 	t.Helper()
 	held, waiting = make(map[int]*redlatch.Lease), make(map[int]<-chan outcome)
@@ -89,7 +91,8 @@ func TestBundleOfWhichSomeAreTaken(t *testing.T) {
 	}
 }
 
-// TestBundleDoesNotOvertake: mutexes are free, and somebody is in line for some of them. It is their turn.
+// TestBundleDoesNotOvertake: mutexes are free, and somebody is in line for some of them. It is
+// their turn.
 func TestBundleDoesNotOvertake(t *testing.T) {
 	t.Parallel()
 	const n = 100
@@ -111,8 +114,8 @@ func TestBundleDoesNotOvertake(t *testing.T) {
 	}
 }
 
-// TestBundleOfWhichOneCannotBeDone: a script stops at the first error. Somebody overwrites one of many mutexes with a hash: only its holder
-// may notice, at the extend and at the release.
+// TestBundleOfWhichOneCannotBeDone: a script stops at the first error. Somebody overwrites one of
+// many mutexes with a hash: only its holder may notice, at the extend and at the release.
 func TestBundleOfWhichOneCannotBeDone(t *testing.T) {
 	t.Parallel()
 	const n, bad = 50, 17
@@ -152,7 +155,8 @@ func TestBundleOfWhichOneCannotBeDone(t *testing.T) {
 	}
 }
 
-// TestRequestInABatchHeedsItsContext: who waits for company, or in a batch that gets no answer, leaves when its time is up.
+// TestRequestInABatchHeedsItsContext: who waits for company, or in a batch that gets no answer,
+// leaves when its time is up.
 func TestRequestInABatchHeedsItsContext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -176,9 +180,9 @@ func TestRequestInABatchHeedsItsContext(t *testing.T) {
 	}
 }
 
-// TestBurstIsBounded: thousands of goroutines ask for something at once. What is under way together shares
-// a time limit, so it is bounded, as protocol.md says: a burst fails on no server that works, however long
-// all of it takes.
+// TestBurstIsBounded: thousands of goroutines ask for something at once. What is under way together
+// shares a time limit, so it is bounded, as protocol.md says: a burst fails on no server that
+// works, however long all of it takes.
 func TestBurstIsBounded(t *testing.T) {
 	t.Parallel()
 	const n, most = 3_000, 2048 + 32 // and those that leave by themselves

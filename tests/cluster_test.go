@@ -26,7 +26,8 @@ func clusterURL(nodes []*redistest.Server) string {
 	return "redis+cluster://" + strings.Join(hosts, ",")
 }
 
-// turns has workers take turns at a name until over is closed. It fails the test if a token is not larger than those before it.
+// turns has workers take turns at a name until over is closed. It fails the test if a token is not
+// larger than those before it.
 type turns struct {
 	mu   sync.Mutex
 	last int64
@@ -81,7 +82,8 @@ func (u *turns) end() {
 	u.work.Wait()
 }
 
-// TestClusterMasterIsKilled: the master of a name dies while 32 workers of 4 clients take turns at it, and its replica takes over.
+// TestClusterMasterIsKilled: the master of a name dies while 32 workers of 4 clients take turns at
+// it, and its replica takes over.
 func TestClusterMasterIsKilled(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartClusterWithReplicas(t, 3)
@@ -99,8 +101,9 @@ func TestClusterMasterIsKilled(t *testing.T) {
 	u.end()
 }
 
-// TestClusterMasterIsKilledOverGoRedis: go-redis asked a dead master until its picture of the cluster was a minute old, and all locks of
-// that shard were out for as long, though a replica had taken over within a second or two.
+// TestClusterMasterIsKilledOverGoRedis: go-redis asked a dead master until its picture of the
+// cluster was a minute old, and all locks of that shard were out for as long, though a replica had
+// taken over within a second or two.
 func TestClusterMasterIsKilledOverGoRedis(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartClusterWithReplicas(t, 3)
@@ -121,7 +124,8 @@ func TestClusterMasterIsKilledOverGoRedis(t *testing.T) {
 	})
 }
 
-// TestSlotMoves: the slot of a name moves to another master while it is held, waited for, and acquired over and over.
+// TestSlotMoves: the slot of a name moves to another master while it is held, waited for, and
+// acquired over and over.
 func TestSlotMoves(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
@@ -158,7 +162,8 @@ func TestSlotMoves(t *testing.T) {
 	release(t, successor)
 }
 
-// TestMultiOverSeveralSlots: names in several slots are locked one after the other, those that share a tag at once; all or none.
+// TestMultiOverSeveralSlots: names in several slots are locked one after the other, those that
+// share a tag at once; all or none.
 func TestMultiOverSeveralSlots(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
@@ -187,8 +192,8 @@ func TestMultiOverSeveralSlots(t *testing.T) {
 	}
 }
 
-// TestGrantsStayOnTheirShard: from Redis 7.0 on, what is pushed to a waiter goes over the node of the name alone. A plain message would go
-// to every node of the cluster.
+// TestGrantsStayOnTheirShard: from Redis 7.0 on, what is pushed to a waiter goes over the node of
+// the name alone. A plain message would go to every node of the cluster.
 func TestGrantsStayOnTheirShard(t *testing.T) {
 	t.Parallel()
 	redistest.Needs(t, "sharded channels")
@@ -226,8 +231,9 @@ func TestGrantsStayOnTheirShard(t *testing.T) {
 	eventually(t, "nobody listening any more", func() bool { return owner.Do("PUBSUB", "SHARDCHANNELS") == "" })
 }
 
-// TestTicketsOfTwoAddresses: a client that waits for many names hears grants of one more by its plain channel, and later, when it waits for fewer,
-// by a channel of that name. Who stands in line with the first address must be kept believed alive there: what it is granted is no longer than
+// TestTicketsOfTwoAddresses: a client that waits for many names hears grants of one more by its
+// plain channel, and later, when it waits for fewer, by a channel of that name. Who stands in line
+// with the first address must be kept believed alive there: what it is granted is no longer than
 // that in Redis, and its deadline must not be later.
 func TestTicketsOfTwoAddresses(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// drowsy returns a client whose schedule sleeps once the lease "trap" is lost, until the test ends: as in a
-// process that computes, nothing but a look finds that a deadline has passed.
+// drowsy returns a client whose schedule sleeps once the lease "trap" is lost, until the test ends:
+// as in a process that computes, nothing but a look finds that a deadline has passed.
 func drowsy(t *testing.T, s *redistest.Server) *redlatch.Client {
 	t.Helper()
 	asleep, over := make(chan struct{}), make(chan struct{})
@@ -29,8 +29,9 @@ func drowsy(t *testing.T, s *redistest.Server) *redlatch.Client {
 	return c
 }
 
-// TestContextAnswersByTheClock: the deadline of a lease has passed and the schedule has not noticed. Work
-// that asks the context must be told so at once, or it goes on beside the next holder.
+// TestContextAnswersByTheClock: the deadline of a lease has passed and the schedule has not
+// noticed. Work that asks the context must be told so at once, or it goes on beside the next
+// holder.
 func TestContextAnswersByTheClock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -58,8 +59,8 @@ func TestContextAnswersByTheClock(t *testing.T) {
 	}
 }
 
-// TestContextsOfALostLease: contexts of all sorts are made from that of a lease, and goroutines look at all
-// of them when the lease is lost. They end, and nobody waits for somebody who waits.
+// TestContextsOfALostLease: contexts of all sorts are made from that of a lease, and goroutines
+// look at all of them when the lease is lost. They end, and nobody waits for somebody who waits.
 func TestContextsOfALostLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -91,8 +92,9 @@ func TestContextsOfALostLease(t *testing.T) {
 	}
 }
 
-// TestTryUnderOnesOwnLease: under the context of a lease, a try for the same name fails as long as the lease
-// is held, and no retry helps. The error must say so, for every kind that cannot be entered again.
+// TestTryUnderOnesOwnLease: under the context of a lease, a try for the same name fails as long as
+// the lease is held, and no retry helps. The error must say so, for every kind that cannot be
+// entered again.
 func TestTryUnderOnesOwnLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -13,9 +13,10 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// What a crash costs those who are alive: the numbers of "Order and liveness" in docs/guarantees.md. Each test names its
-// sentence. Whatever does not cost what is promised costs a minute at least here: a heartbeat of the options sluggish, or
-// the horizon of a client with those, or an hour.
+// What a crash costs those who are alive: the numbers of "Order and liveness" in
+// docs/guarantees.md. Each test names its sentence. Whatever does not cost what is promised costs a
+// minute at least here: a heartbeat of the options sluggish, or the horizon of a client with those,
+// or an hour.
 
 // slack is what a machine that is busy with other tests may add to a cost.
 const slack = 10 * time.Second
@@ -79,7 +80,8 @@ func listenToAll(t *testing.T, s *redistest.Server) {
 	eventually(t, "the tool listens", func() bool { return s.Do("PUBSUB", "NUMPAT") == "1" })
 }
 
-// withAndWithoutATool runs a test on a server to which nobody else listens, and on one to whose channels a tool does.
+// withAndWithoutATool runs a test on a server to which nobody else listens, and on one to whose
+// channels a tool does.
 func withAndWithoutATool(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
 	t.Helper()
 	for _, name := range []string{"alone", "beside a tool that listens to everything"} {
@@ -94,9 +96,10 @@ func withAndWithoutATool(t *testing.T, test func(t *testing.T, s *redistest.Serv
 	}
 }
 
-// TestCrashedHolderCostsItsLease: "A crashed holder costs the others at most what was left of its lease: the first in
-// line asks again 5 ms after that. A waiter that becomes the first is told when that is": when the one before it was
-// served, or gave up. It is the same for callers that do not wait. For a slot, its rest is added, which is a TTL.
+// TestCrashedHolderCostsItsLease: "A crashed holder costs the others at most what was left of its
+// lease: the first in line asks again 5 ms after that. A waiter that becomes the first is told when
+// that is": when the one before it was served, or gave up. It is the same for callers that do not
+// wait. For a slot, its rest is added, which is a TTL.
 func TestCrashedHolderCostsItsLease(t *testing.T) {
 	const ttl = 2 * time.Second
 	cases := map[string]func(t *testing.T, s *redistest.Server, kind int, prefix string) (next <-chan outcome, began time.Time){
@@ -160,10 +163,10 @@ func TestCrashedHolderCostsItsLease(t *testing.T) {
 	})
 }
 
-// TestCrashedWaiterOfAFreeLockCostsNothing: "A crashed waiter costs nothing once Redis sees its connection closed: an
-// acquisition, a release or a try that meets its ticket drops it." The holder crashed as well, so that no request has met
-// the ticket. The first try gets in, and not only the second; and a tool that listens to everything does not make the
-// dead look alive.
+// TestCrashedWaiterOfAFreeLockCostsNothing: "A crashed waiter costs nothing once Redis sees its
+// connection closed: an acquisition, a release or a try that meets its ticket drops it." The holder
+// crashed as well, so that no request has met the ticket. The first try gets in, and not only the
+// second; and a tool that listens to everything does not make the dead look alive.
 func TestCrashedWaiterOfAFreeLockCostsNothing(t *testing.T) {
 	t.Parallel()
 	withAndWithoutATool(t, func(t *testing.T, s *redistest.Server) {
@@ -189,8 +192,8 @@ func TestCrashedWaiterOfAFreeLockCostsNothing(t *testing.T) {
 	})
 }
 
-// TestCrashedWaiterOfAnotherKindCostsNothing: a name was refused to another kind for as long as tickets of the dead were in
-// line for it, up to an hour.
+// TestCrashedWaiterOfAnotherKindCostsNothing: a name was refused to another kind for as long as
+// tickets of the dead were in line for it, up to an hour.
 func TestCrashedWaiterOfAnotherKindCostsNothing(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		l := of(open(t, s.URL(), lasts(lasting)), kind)
@@ -211,15 +214,16 @@ func TestCrashedWaiterOfAnotherKindCostsNothing(t *testing.T) {
 	})
 }
 
-// room is a latch with room for one more, beside a holder, but not for what [kindtest.Locks] asks for.
+// room is a latch with room for one more, beside a holder, but not for what [kindtest.Locks] asks
+// for.
 type room struct {
 	kind      int // of kindtest.Kinds
 	hold      func(context.Context, *redlatch.Client, string) (*redlatch.Lease, error)
 	wait, try func(context.Context, *redlatch.Client, string) (*redlatch.Lease, error)
 }
 
-// rooms is a rwmutex that is read, and a semaphore with one permit of three left. A worker process waits as a writer, or
-// for two permits.
+// rooms is a rwmutex that is read, and a semaphore with one permit of three left. A worker process
+// waits as a writer, or for two permits.
 func rooms() map[string]room {
 	read := func(ctx context.Context, c *redlatch.Client, name string) (*redlatch.Lease, error) {
 		return c.RWMutex(name).RLock(ctx)
@@ -252,7 +256,8 @@ func (r room) lock(c *redlatch.Client, name string) kindtest.Lock {
 	}
 }
 
-// behind has one hold the room, and a process wait for more than there is. It returns when the process listens.
+// behind has one hold the room, and a process wait for more than there is. It returns when the
+// process listens.
 func (r room) behind(t *testing.T, s *redistest.Server, name string, heartbeat time.Duration) *worker {
 	t.Helper()
 	held, err := r.hold(t.Context(), open(t, s.URL(), lasts(lasting)), name)
@@ -267,9 +272,10 @@ func (r room) behind(t *testing.T, s *redistest.Server, name string, heartbeat t
 	return w
 }
 
-// TestCrashedWaiterBesideAHolderCostsNothing: "A crashed waiter costs nothing once Redis sees its connection closed".
-// There is room for others beside the holder: readers beside a reader, though a writer died in line; a permit, though
-// who died wanted two. Nothing is released meanwhile, and nobody else waits.
+// TestCrashedWaiterBesideAHolderCostsNothing: "A crashed waiter costs nothing once Redis sees its
+// connection closed". There is room for others beside the holder: readers beside a reader, though a
+// writer died in line; a permit, though who died wanted two. Nothing is released meanwhile, and
+// nobody else waits.
 func TestCrashedWaiterBesideAHolderCostsNothing(t *testing.T) {
 	t.Parallel()
 	withAndWithoutATool(t, func(t *testing.T, s *redistest.Server) {
@@ -288,7 +294,8 @@ func TestCrashedWaiterBesideAHolderCostsNothing(t *testing.T) {
 	})
 }
 
-// wantFree has a client acquire a lock in one of the ways, wait or try. There is room, and no waiter is alive.
+// wantFree has a client acquire a lock in one of the ways, wait or try. There is room, and no
+// waiter is alive.
 func wantFree(t *testing.T, l kindtest.Lock, way string) {
 	t.Helper()
 	began, acquire := time.Now(), l.Acquire
@@ -303,8 +310,8 @@ func wantFree(t *testing.T, l kindtest.Lock, way string) {
 	release(t, lease)
 }
 
-// TestCrashedWaiterCostsThoseBehindItAHeartbeat: "A waiter that stands behind it already, where there is room for it and
-// nothing else happens, finds out at its heartbeat."
+// TestCrashedWaiterCostsThoseBehindItAHeartbeat: "A waiter that stands behind it already, where
+// there is room for it and nothing else happens, finds out at its heartbeat."
 func TestCrashedWaiterCostsThoseBehindItAHeartbeat(t *testing.T) {
 	t.Parallel()
 	const heartbeat = 500 * time.Millisecond
@@ -326,8 +333,8 @@ func TestCrashedWaiterCostsThoseBehindItAHeartbeat(t *testing.T) {
 	})
 }
 
-// TestSuspendedWaiterBesideAHolderCostsItsHorizon: "If the connection still seems open, all this begins three of the dead
-// waiter's heartbeats later." Others fit beside the holder.
+// TestSuspendedWaiterBesideAHolderCostsItsHorizon: "If the connection still seems open, all this
+// begins three of the dead waiter's heartbeats later." Others fit beside the holder.
 func TestSuspendedWaiterBesideAHolderCostsItsHorizon(t *testing.T) {
 	t.Parallel()
 	const heartbeat = 400 * time.Millisecond
@@ -356,8 +363,8 @@ func waysIn() map[string]func(*testing.T, kindtest.Lock) <-chan outcome {
 	}
 }
 
-// TestSuspendedWaiterThatIsServedCostsItsHorizon: the same where it is granted what it cannot use, with a TTL of an hour;
-// of a slot, its rest follows, which is a TTL, and so is short here.
+// TestSuspendedWaiterThatIsServedCostsItsHorizon: the same where it is granted what it cannot use,
+// with a TTL of an hour; of a slot, its rest follows, which is a TTL, and so is short here.
 func TestSuspendedWaiterThatIsServedCostsItsHorizon(t *testing.T) {
 	const heartbeat = 400 * time.Millisecond
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
@@ -386,8 +393,8 @@ func TestSuspendedWaiterThatIsServedCostsItsHorizon(t *testing.T) {
 	})
 }
 
-// TestLostMessageCostsAHeartbeat: "A lost message or a dropped subscription costs at most one heartbeat". The message of
-// the grant is lost, and the subscription stays up.
+// TestLostMessageCostsAHeartbeat: "A lost message or a dropped subscription costs at most one
+// heartbeat". The message of the grant is lost, and the subscription stays up.
 func TestLostMessageCostsAHeartbeat(t *testing.T) {
 	const heartbeat = 500 * time.Millisecond
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
@@ -403,8 +410,8 @@ func TestLostMessageCostsAHeartbeat(t *testing.T) {
 	})
 }
 
-// TestSubscriptionDroppedAtTheGrant: "A lost message or a dropped subscription costs at most one heartbeat", and nothing
-// if the subscription can be had again: the heartbeat is a minute.
+// TestSubscriptionDroppedAtTheGrant: "A lost message or a dropped subscription costs at most one
+// heartbeat", and nothing if the subscription can be had again: the heartbeat is a minute.
 func TestSubscriptionDroppedAtTheGrant(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		one, other := of(open(t, s.URL(), lasts(lasting)), kind), of(open(t, s.URL(), lasts(lasting)), kind)
@@ -426,8 +433,9 @@ func TestSubscriptionDroppedAtTheGrant(t *testing.T) {
 	})
 }
 
-// TestCrashedWaiterInAClusterCostsNothing: "A crashed waiter costs nothing once Redis sees its connection closed". In a
-// cluster it listens to a sharded channel, which the node of the name knows.
+// TestCrashedWaiterInAClusterCostsNothing: "A crashed waiter costs nothing once Redis sees its
+// connection closed". In a cluster it listens to a sharded channel, which the node of the name
+// knows.
 func TestCrashedWaiterInAClusterCostsNothing(t *testing.T) {
 	t.Parallel()
 	redistest.Needs(t, "sharded channels")

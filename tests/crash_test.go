@@ -11,14 +11,16 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestKilledWaiterIsSkipped: dead waiters stay in Redisson's fair queue for minutes, and the others spin meanwhile (redisson#5019).
+// TestKilledWaiterIsSkipped: dead waiters stay in Redisson's fair queue for minutes, and the others
+// spin meanwhile (redisson#5019).
 func TestKilledWaiterIsSkipped(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	wantKilledWaiterSkipped(t, s, s.URL())
 }
 
-// wantKilledWaiterSkipped has a waiter be killed, and the lock be handed to the one behind it by the next release.
+// wantKilledWaiterSkipped has a waiter be killed, and the lock be handed to the one behind it by
+// the next release.
 func wantKilledWaiterSkipped(t *testing.T, s *redistest.Server, url string) {
 	t.Helper()
 	c := open(t, url, inOrder(sluggish()))
@@ -36,7 +38,8 @@ func wantKilledWaiterSkipped(t *testing.T, s *redistest.Server, url string) {
 	awaitFree(t, s, "a")
 }
 
-// TestKilledHolderCostsItsRemainingTTL: an unlock that never comes must not leave waiters asleep (redisson#3730, #3829, #763).
+// TestKilledHolderCostsItsRemainingTTL: an unlock that never comes must not leave waiters asleep
+// (redisson#3730, #3829, #763).
 func TestKilledHolderCostsItsRemainingTTL(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -54,7 +57,8 @@ func TestKilledHolderCostsItsRemainingTTL(t *testing.T) {
 	release(t, l)
 }
 
-// TestSuspendedHolderWakesWithoutItsLock: the process that a collector's pause or a laptop's lid stops in the middle of its work.
+// TestSuspendedHolderWakesWithoutItsLock: the process that a collector's pause or a laptop's lid
+// stops in the middle of its work.
 func TestSuspendedHolderWakesWithoutItsLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -84,8 +88,8 @@ func TestSuspendedHolderWakesWithoutItsLock(t *testing.T) {
 	release(t, l)
 }
 
-// TestSuspendedWaiterCostsItsHorizon has the first in line be granted without being able to use it: its connection is open, so
-// publishing to it succeeds, and it never acts.
+// TestSuspendedWaiterCostsItsHorizon has the first in line be granted without being able to use it:
+// its connection is open, so publishing to it succeeds, and it never acts.
 func TestSuspendedWaiterCostsItsHorizon(t *testing.T) {
 	t.Parallel()
 	const heartbeat = 300 * time.Millisecond
@@ -122,7 +126,8 @@ func TestSuspendedWaiterCostsItsHorizon(t *testing.T) {
 	}
 }
 
-// TestWaiterBelievedDeadIsPassedOver: one that is out of reach costs nothing once that is known, and has its old place when it is back.
+// TestWaiterBelievedDeadIsPassedOver: one that is out of reach costs nothing once that is known,
+// and has its old place when it is back.
 func TestWaiterBelievedDeadIsPassedOver(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -160,8 +165,9 @@ func TestWaiterBelievedDeadIsPassedOver(t *testing.T) {
 	}
 }
 
-// TestKilledWaiterIsSkippedByAUserWhoMayNotAsk: a user with the rights that an earlier version needed may not run PUBSUB. The scripts then
-// rely on what PUBLISH counts, and a waiter that was killed costs nothing either.
+// TestKilledWaiterIsSkippedByAUserWhoMayNotAsk: a user with the rights that an earlier version
+// needed may not run PUBSUB. The scripts then rely on what PUBLISH counts, and a waiter that was
+// killed costs nothing either.
 func TestKilledWaiterIsSkippedByAUserWhoMayNotAsk(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -18,8 +18,8 @@ func hurried(t *testing.T, s *redistest.Server) (*redlatch.Client, context.Conte
 	return wrap(t, &heeding{Conn: dial(t, s.Addr()), heard: cancel}, sluggish()), ctx
 }
 
-// TestGrantThatIsGivenBackIsNotTaken: the context of an acquisition that does not have to wait ends when
-// Redis has granted it. The lock goes back, and no other holder may be named as the reason.
+// TestGrantThatIsGivenBackIsNotTaken: the context of an acquisition that does not have to wait ends
+// when Redis has granted it. The lock goes back, and no other holder may be named as the reason.
 func TestGrantThatIsGivenBackIsNotTaken(t *testing.T) {
 	t.Parallel()
 	acquisitions := map[string]func(*redlatch.Client, context.Context) error{
@@ -53,8 +53,8 @@ func TestGrantThatIsGivenBackIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestJobWhoseContextEnds: Do must not say that another run is the reason when its own context ended
-// before the work began. The window stays open for the next start.
+// TestJobWhoseContextEnds: Do must not say that another run is the reason when its own context
+// ended before the work began. The window stays open for the next start.
 func TestJobWhoseContextEnds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

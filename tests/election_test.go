@@ -12,7 +12,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestObserveKnowsTheProcess: an observer that looks as soon as there is a new leader finds out which process that is.
+// TestObserveKnowsTheProcess: an observer that looks as soon as there is a new leader finds out
+// which process that is.
 func TestObserveKnowsTheProcess(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -42,7 +43,8 @@ func TestObserveKnowsTheProcess(t *testing.T) {
 	}
 }
 
-// TestObserveTellsEveryChange: who observes is told of a leader that is elected, resigns, dies and is forced out.
+// TestObserveTellsEveryChange: who observes is told of a leader that is elected, resigns, dies and
+// is forced out.
 func TestObserveTellsEveryChange(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -110,7 +112,8 @@ func TestObserveTellsEveryChange(t *testing.T) {
 	})
 }
 
-// TestElectionRun: who loses leadership stops and campaigns anew; and it resigns when its work has returned, not when it is told to stop.
+// TestElectionRun: who loses leadership stops and campaigns anew; and it resigns when its work has
+// returned, not when it is told to stop.
 func TestElectionRun(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -177,8 +180,8 @@ func TestElectionRunReturnsTheErrorOfTheWork(t *testing.T) {
 	free(t, s, "e")
 }
 
-// TestElectionRunDoesNotSpin: every term is lost as soon as it begins, as on a server that evicts its
-// keys. Run campaigns anew, and must not do so in a hot loop.
+// TestElectionRunDoesNotSpin: every term is lost as soon as it begins, as on a server that evicts
+// its keys. Run campaigns anew, and must not do so in a hot loop.
 func TestElectionRunDoesNotSpin(t *testing.T) {
 	t.Parallel()
 	const most = 20 // pauses of 10, 20, 40, 80, 160 and then 250ms at least: more than 3s

@@ -14,11 +14,11 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// Counters are made of events: attempts under way, leases held. They drift for ever if an end is told
-// twice, or not at all.
+// Counters are made of events: attempts under way, leases held. They drift for ever if an end is
+// told twice, or not at all.
 
-// patient are options of a client whose requests are answered in time, also on a slow machine, unless
-// they are lost.
+// patient are options of a client whose requests are answered in time, also on a slow machine,
+// unless they are lost.
 func patient() redlatch.Options {
 	o := losing()
 	o.RequestTimeout = 3 * time.Second
@@ -35,8 +35,8 @@ func panicAsAsked(ctx context.Context, e redlatch.Event) {
 	}
 }
 
-// ofCaller are the types of events that are told on the goroutine of the caller, where a panic can be
-// recovered.
+// ofCaller are the types of events that are told on the goroutine of the caller, where a panic can
+// be recovered.
 var ofCaller = []redlatch.EventType{
 	redlatch.EventAttempt, redlatch.EventWait, redlatch.EventGranted, redlatch.EventFailed, redlatch.EventReleased,
 }
@@ -89,15 +89,15 @@ type scene struct {
 	begun time.Time
 }
 
-// upTo returns a random time below this one, which grows while the test goes on: on a machine that is
-// slow, some callers wait for long enough, and there is a pause between faults.
+// upTo returns a random time below this one, which grows while the test goes on: on a machine that
+// is slow, some callers wait for long enough, and there is a pause between faults.
 func (s *scene) upTo(d time.Duration) time.Duration {
 	return rand.N(d) * (1 + time.Since(s.begun)/(2*time.Second))
 }
 
-// TestEventsUnderFaults: callers give up, forget leases and release them twice, hooks panic, requests
-// and messages are lost, locks are taken by force and run out, and the client is closed in the midst
-// of it. Each attempt ends once all the same, and so does each lease.
+// TestEventsUnderFaults: callers give up, forget leases and release them twice, hooks panic,
+// requests and messages are lost, locks are taken by force and run out, and the client is closed in
+// the midst of it. Each attempt ends once all the same, and so does each lease.
 func TestEventsUnderFaults(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []int{1, 3} {
@@ -203,8 +203,8 @@ func (s *scene) wreak(ctx context.Context) {
 	}
 }
 
-// TestReleaseIsToldOnce: a release gets no answer, and is repeated by the caller and in the background.
-// The lease ended once, at the first of them.
+// TestReleaseIsToldOnce: a release gets no answer, and is repeated by the caller and in the
+// background. The lease ended once, at the first of them.
 func TestReleaseIsToldOnce(t *testing.T) {
 	t.Parallel()
 	o, seen := watched(patient())
@@ -331,7 +331,8 @@ func TestHookThatPanicsIsToldTheEnd(t *testing.T) {
 	}
 }
 
-// TestHookThatPanicsWhenTheClientIsClosed: the leases after one at whose loss the hook panics are lost, too.
+// TestHookThatPanicsWhenTheClientIsClosed: the leases after one at whose loss the hook panics are
+// lost, too.
 func TestHookThatPanicsWhenTheClientIsClosed(t *testing.T) {
 	t.Parallel()
 	seen := &events{}
@@ -388,7 +389,8 @@ func TestRefusedAcquisitionTellsNothing(t *testing.T) {
 	seen.wantEnds(t)
 }
 
-// TestEventsOfADowngrade: the lease for reading begins before that for writing ends, and both ends are told.
+// TestEventsOfADowngrade: the lease for reading begins before that for writing ends, and both ends
+// are told.
 func TestEventsOfADowngrade(t *testing.T) {
 	t.Parallel()
 	o, seen := watched(sluggish())

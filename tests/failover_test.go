@@ -14,8 +14,9 @@ import (
 // failoverTTL outlasts a failover.
 const failoverTTL = 15 * time.Second
 
-// TestFailoverWhileManyContend: the master is replaced, by order and by a crash, while 32 workers of 4 clients take turns. All of them
-// get their turns, one at a time as far as the tokens tell, and tokens go on growing.
+// TestFailoverWhileManyContend: the master is replaced, by order and by a crash, while 32 workers
+// of 4 clients take turns. All of them get their turns, one at a time as far as the tokens tell,
+// and tokens go on growing.
 func TestFailoverWhileManyContend(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(*redistest.Sentinels){
@@ -45,7 +46,8 @@ func TestFailoverWhileManyContend(t *testing.T) {
 	}
 }
 
-// TestLeaseThatTheNewMasterKnowsGoesOn: a failover that lost nothing is not seen by whoever holds the lock, and the line is kept.
+// TestLeaseThatTheNewMasterKnowsGoesOn: a failover that lost nothing is not seen by whoever holds
+// the lock, and the line is kept.
 func TestLeaseThatTheNewMasterKnowsGoesOn(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartSentinels(t)
@@ -80,8 +82,8 @@ func TestLeaseThatTheNewMasterKnowsGoesOn(t *testing.T) {
 	release(t, successor)
 }
 
-// TestLeaseThatTheNewMasterDoesNotKnowIsLost: what was not replicated is gone. Its holder is told by its next extend, and its token is
-// older than that of whoever came meanwhile.
+// TestLeaseThatTheNewMasterDoesNotKnowIsLost: what was not replicated is gone. Its holder is told
+// by its next extend, and its token is older than that of whoever came meanwhile.
 func TestLeaseThatTheNewMasterDoesNotKnowIsLost(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartSentinels(t)
@@ -120,8 +122,9 @@ func TestLeaseThatTheNewMasterDoesNotKnowIsLost(t *testing.T) {
 	_ = next.Release(t.Context()) // the sentinels may have changed their minds once more
 }
 
-// TestAcquisitionWaitsForReplicas: with LockOptions.Replicas, a lock that is granted, at once or out of the line, is on the replicas; and
-// where they do not acknowledge it, it is given back and the error says so.
+// TestAcquisitionWaitsForReplicas: with LockOptions.Replicas, a lock that is granted, at once or
+// out of the line, is on the replicas; and where they do not acknowledge it, it is given back and
+// the error says so.
 func TestAcquisitionWaitsForReplicas(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")

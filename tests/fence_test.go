@@ -24,7 +24,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
-// resource is what a lock protects, and its guard. Exactly one of the fields says where it is; a worker process gets it as JSON.
+// resource is what a lock protects, and its guard. Exactly one of the fields says where it is; a
+// worker process gets it as JSON.
 type resource struct {
 	Redis  string    // address of a server, where the key "value" is
 	HTTP   string    // URL to put to
@@ -32,7 +33,8 @@ type resource struct {
 	Column *database // with a ledger whose own column is the guard
 }
 
-// connect returns a function that writes with a token. The connection is there before a worker is suspended.
+// connect returns a function that writes with a token. The connection is there before a worker is
+// suspended.
 func (r *resource) connect() (write func(ctx context.Context, name string, token int64) error, err error) {
 	switch {
 	case r.Redis != "":
@@ -90,7 +92,8 @@ func (r *resource) put(ctx context.Context, name string, token int64) error {
 	return errors.New(response.Status)
 }
 
-// work is the worker's side of wantLateRefused: it reads its token once, and writes with it whenever it is asked.
+// work is the worker's side of wantLateRefused: it reads its token once, and writes with it
+// whenever it is asked.
 func (r *resource) work(l *redlatch.Lease, in *bufio.Reader, out *json.Encoder) error {
 	token := l.Token()
 	write, err := r.connect()
@@ -111,8 +114,9 @@ func (r *resource) work(l *redlatch.Lease, in *bufio.Reader, out *json.Encoder) 
 	}
 }
 
-// wantLateRefused suspends a holder until somebody else has got the lock and has written, and then has it write with the token that it read
-// before. write and read are this process's own, of the same resource.
+// wantLateRefused suspends a holder until somebody else has got the lock and has written, and then
+// has it write with the token that it read before. write and read are this process's own, of the
+// same resource.
 func wantLateRefused(t *testing.T, r *resource, write func(context.Context, string, int64) error, read func() (string, error)) {
 	t.Helper()
 	s := redistest.Start(t)
@@ -174,7 +178,8 @@ func TestLateWriteIsRefusedOverHTTP(t *testing.T) {
 	wantLateRefused(t, r, r.put, func() (string, error) { return value.Load().(string), nil })
 }
 
-// TestLateWriteIsRefusedByMarks has the resource in this process, which writes for the holders: what reaches it is a name and a token.
+// TestLateWriteIsRefusedByMarks has the resource in this process, which writes for the holders:
+// what reaches it is a name and a token.
 func TestLateWriteIsRefusedByMarks(t *testing.T) {
 	t.Parallel()
 	var marks fence.Marks

@@ -63,8 +63,8 @@ func wantCreatedTogether(t *testing.T, d database) {
 	wg.Wait()
 }
 
-// wantNeverOverwritten has many transactions with mixed tokens at once, each of which writes its token. An error of the database is what
-// users would run the transaction again for.
+// wantNeverOverwritten has many transactions with mixed tokens at once, each of which writes its
+// token. An error of the database is what users would run the transaction again for.
 func wantNeverOverwritten(t *testing.T, d database) {
 	const writers, writes, tokens = 8, 12, 40
 	for _, level := range levels(d) {
@@ -92,8 +92,8 @@ func wantNeverOverwritten(t *testing.T, d database) {
 	}
 }
 
-// wantOldSnapshotRefused: in a transaction that read before, a plain SELECT finds what was there then. If the check did, too, it would let
-// an old token through.
+// wantOldSnapshotRefused: in a transaction that read before, a plain SELECT finds what was there
+// then. If the check did, too, it would let an old token through.
 func wantOldSnapshotRefused(t *testing.T, d database) {
 	ctx := t.Context()
 	for _, level := range levels(d) {
@@ -130,7 +130,8 @@ func wantOldSnapshotRefused(t *testing.T, d database) {
 	}
 }
 
-// wantForgottenByRollback: a holder whose transaction failed has written nothing, and must not shut out one that did no less.
+// wantForgottenByRollback: a holder whose transaction failed has written nothing, and must not shut
+// out one that did no less.
 func wantForgottenByRollback(t *testing.T, d database) {
 	l := newLedger(t, d)
 	tx, err := l.db.BeginTx(t.Context(), nil)

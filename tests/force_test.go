@@ -9,8 +9,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestForceReleaseTellsTheHolder: a holder whose client listens learns at once that its lock was taken, also one that extends its lease no
-// more, and so would not find out before its TTL is over.
+// TestForceReleaseTellsTheHolder: a holder whose client listens learns at once that its lock was
+// taken, also one that extends its lease no more, and so would not find out before its TTL is over.
 func TestForceReleaseTellsTheHolder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -35,8 +35,9 @@ func TestForceReleaseTellsTheHolder(t *testing.T) {
 	}
 }
 
-// TestForceReleaseOfOnesOwn: a client that has never waited listens to nothing. It forces the release of a
-// lease of its own, and the lease must be told at once all the same, not at an extend much later.
+// TestForceReleaseOfOnesOwn: a client that has never waited listens to nothing. It forces the
+// release of a lease of its own, and the lease must be told at once all the same, not at an extend
+// much later.
 func TestForceReleaseOfOnesOwn(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		for what, renew := range map[string]redlatch.Switch{"a lease that the watchdog extends": redlatch.On, "a lease that is not extended": redlatch.Off} {

@@ -15,11 +15,11 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// A server that is out of memory, or whose disk is full, refuses writes. With the policy noeviction, which
-// docs/guarantees.md asks for, that is what memory pressure looks like.
+// A server that is out of memory, or whose disk is full, refuses writes. With the policy
+// noeviction, which docs/guarantees.md asks for, that is what memory pressure looks like.
 
-// wantNotNow checks the error of an operation that a server refused with this code, as it cannot do it now. It must not
-// look as if somebody else held the lock.
+// wantNotNow checks the error of an operation that a server refused with this code, as it cannot do
+// it now. It must not look as if somebody else held the lock.
 func wantNotNow(t *testing.T, call string, s *redistest.Server, code string, err error) {
 	t.Helper()
 	if err == nil || errors.Is(err, redlatch.ErrTaken) || errors.Is(err, redlatch.ErrNotHeld) {
@@ -46,9 +46,10 @@ func fillMemory(_ *testing.T, s *redistest.Server) (mend func()) {
 	return func() { s.Do("CONFIG", "SET", "maxmemory", "0") }
 }
 
-// TestFullServerKeepsWhatIsHeld: leases of all kinds but mutexes were lost when memory was short, though nothing new was
-// asked for; permits and slots could not be given back. Here holders go on, release, and hand over to those who wait, who
-// have been waiting for longer than their horizon; a new acquisition gets in, or is told why not.
+// TestFullServerKeepsWhatIsHeld: leases of all kinds but mutexes were lost when memory was short,
+// though nothing new was asked for; permits and slots could not be given back. Here holders go on,
+// release, and hand over to those who wait, who have been waiting for longer than their horizon; a
+// new acquisition gets in, or is told why not.
 func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		o := inOrder(impatient())
@@ -104,7 +105,8 @@ func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 	})
 }
 
-// fillDisk has the server refuse writes with MISCONF, as one does that cannot save, until it is told otherwise.
+// fillDisk has the server refuse writes with MISCONF, as one does that cannot save, until it is
+// told otherwise.
 func fillDisk(t *testing.T, s *redistest.Server) (mend func()) {
 	t.Helper()
 	_, dir, _ := strings.Cut(s.Do("CONFIG", "GET", "dir"), "\n")
@@ -123,8 +125,8 @@ func fillDisk(t *testing.T, s *redistest.Server) (mend func()) {
 	}
 }
 
-// TestTicketGivenUpWhileWritesAreRefused: the release of a ticket that was refused was forgotten. Its client lived on, so
-// the ticket was served later, to nobody, for a horizon.
+// TestTicketGivenUpWhileWritesAreRefused: the release of a ticket that was refused was forgotten.
+// Its client lived on, so the ticket was served later, to nobody, for a horizon.
 func TestTicketGivenUpWhileWritesAreRefused(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		o := lasts(lasting)
@@ -155,8 +157,8 @@ func TestTicketGivenUpWhileWritesAreRefused(t *testing.T) {
 	})
 }
 
-// TestReleaseWhileWritesAreRefused: the caller is told, and the lock is released as soon as the server takes writes again;
-// it stayed until its TTL was over.
+// TestReleaseWhileWritesAreRefused: the caller is told, and the lock is released as soon as the
+// server takes writes again; it stayed until its TTL was over.
 func TestReleaseWhileWritesAreRefused(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		o := lasts(lasting)
@@ -174,8 +176,9 @@ func TestReleaseWhileWritesAreRefused(t *testing.T) {
 	})
 }
 
-// TestJobEndsOnAFullServer: a run that ends while the server refuses writes has taken place. No other begins in its
-// window, and the next window is free; whether memory is short, or the disk is full until after the end.
+// TestJobEndsOnAFullServer: a run that ends while the server refuses writes has taken place. No
+// other begins in its window, and the next window is free; whether memory is short, or the disk is
+// full until after the end.
 func TestJobEndsOnAFullServer(t *testing.T) {
 	t.Parallel()
 	fill := map[string]func(*testing.T, *redistest.Server) (mend func()){

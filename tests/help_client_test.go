@@ -15,19 +15,20 @@ const patience = 30 * time.Second
 // lasting is a TTL with which nothing becomes free because it expires.
 const lasting = time.Hour
 
-// brisk are options with which a client that waits looks often. A request is given up after a second; on a machine that is busy with
-// other tests, less would make faults of its own.
+// brisk are options with which a client that waits looks often. A request is given up after a
+// second; on a machine that is busy with other tests, less would make faults of its own.
 func brisk(ttl time.Duration) redlatch.Options {
 	return redlatch.Options{Heartbeat: 500 * time.Millisecond, Lock: redlatch.LockOptions{TTL: ttl}}
 }
 
-// sluggish are options with which neither an expiry nor a heartbeat can be what lets a waiter in while a test is patient.
+// sluggish are options with which neither an expiry nor a heartbeat can be what lets a waiter in
+// while a test is patient.
 func sluggish() redlatch.Options {
 	return redlatch.Options{Heartbeat: time.Minute, RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: lasting}}
 }
 
-// inOrder has each goroutine of a client stand in the line of all processes by itself, for tests that look at that line, or at a mutex that
-// was taken from a holder of the same client.
+// inOrder has each goroutine of a client stand in the line of all processes by itself, for tests
+// that look at that line, or at a mutex that was taken from a holder of the same client.
 func inOrder(o redlatch.Options) redlatch.Options {
 	o.Lock.StrictOrder = redlatch.On
 	return o

@@ -54,8 +54,8 @@ func (d divided) Subscribe(ctx context.Context, channel string, up func(), messa
 
 func (d divided) Close() error { return errors.Join(d.Conn.Close(), d.subscriptions.Close()) }
 
-// mortal is the connection of a process that can be killed at any moment: nothing that its client sends arrives after
-// that, not even a goodbye, and its subscription is closed.
+// mortal is the connection of a process that can be killed at any moment: nothing that its client
+// sends arrives after that, not even a goodbye, and its subscription is closed.
 type mortal struct {
 	conn.Conn // of others as well, so it stays open
 	life      context.Context
@@ -110,8 +110,9 @@ func startMortal(t testing.TB, s *redistest.Server, o redlatch.Options) (*redlat
 	return openMortal(t, over, o)
 }
 
-// die kills a client when it waits for what it acquires. It returns the owner of the ticket that is left behind; the
-// server knows that nobody listens at its address. waits returns the last owner in line if the client's is there.
+// die kills a client when it waits for what it acquires. It returns the owner of the ticket that is
+// left behind; the server knows that nobody listens at its address. waits returns the last owner in
+// line if the client's is there.
 func (m *mortal) die(
 	t reporter, s *redistest.Server, c *redlatch.Client, result <-chan outcome, waits func() (last string, ok bool),
 ) (owner string) {
@@ -217,8 +218,8 @@ func (s *stalled) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return results
 }
 
-// heeding is a connection that tells of the first reply to a script that acquires, before the client has
-// it.
+// heeding is a connection that tells of the first reply to a script that acquires, before the
+// client has it.
 type heeding struct {
 	conn.Conn
 	heard func() // what it calls then
@@ -233,7 +234,8 @@ func (h *heeding) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return results
 }
 
-// airport is a connection that counts the requests under way, and lets none through before its gate opens.
+// airport is a connection that counts the requests under way, and lets none through before its gate
+// opens.
 type airport struct {
 	conn.Conn
 	gate  chan struct{}

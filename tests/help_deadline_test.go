@@ -29,8 +29,8 @@ func wantSoundDeadline(t reporter, s *redistest.Server, l *redlatch.Lease) {
 	}
 }
 
-// wantLostAtDeadline watches a lease that cannot be extended any more: it must be held until its deadline and not a moment longer, and
-// then tell everybody.
+// wantLostAtDeadline watches a lease that cannot be extended any more: it must be held until its
+// deadline and not a moment longer, and then tell everybody.
 func wantLostAtDeadline(t reporter, l *redlatch.Lease) {
 	t.Helper()
 	for giveUp := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {

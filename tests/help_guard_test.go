@@ -2,7 +2,8 @@ package tests
 
 import "sync"
 
-// highWater is a resource that checks tokens: it refuses those that are not the largest that it has seen.
+// highWater is a resource that checks tokens: it refuses those that are not the largest that it has
+// seen.
 type highWater struct {
 	mu   sync.Mutex // guards mark
 	mark int64

@@ -65,7 +65,8 @@ func (l *ledger) token(ctx context.Context) (token int64, err error) {
 	return token, err
 }
 
-// write writes the token into the row, if the guard table lets it. It returns what was there before.
+// write writes the token into the row, if the guard table lets it. It returns what was there
+// before.
 func (l *ledger) write(ctx context.Context, level sql.IsolationLevel, name string, token int64) (before int64, err error) {
 	tx, err := l.db.BeginTx(ctx, &sql.TxOptions{Isolation: level})
 	if err != nil {
@@ -96,8 +97,8 @@ func (l *ledger) writeByColumn(ctx context.Context, name string, token int64) er
 	return &fence.StaleError{Name: name, Token: token}
 }
 
-// writeAgain runs the transaction of write again when the database has it fail, as users would after a deadlock or a
-// serialization failure.
+// writeAgain runs the transaction of write again when the database has it fail, as users would
+// after a deadlock or a serialization failure.
 func (l *ledger) writeAgain(ctx context.Context, level sql.IsolationLevel, name string, token int64) (before int64, err error) {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		before, err = l.write(ctx, level, name, token)

@@ -9,8 +9,8 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// Faults by enumeration: of the requests of an operation, each and each pair meets each mishap. What chance finds in a history after hours is
-// found here at once, and by name.
+// Faults by enumeration: of the requests of an operation, each and each pair meets each mishap.
+// What chance finds in a history after hours is found here at once, and by name.
 
 // mishap is what happens to a request on its way.
 type mishap struct {
@@ -55,7 +55,8 @@ var (
 	every    = hits{"all", func(int) bool { return true }}
 )
 
-// lossy is a connection of one client to a server, over another that it shares. It numbers the requests, and does harm to some.
+// lossy is a connection of one client to a server, over another that it shares. It numbers the
+// requests, and does harm to some.
 type lossy struct {
 	conn.Conn
 	cancel context.CancelFunc // of the caller, for a mishap that cancels

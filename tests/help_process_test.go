@@ -31,7 +31,8 @@ type job struct {
 	Detach    bool      // it detaches its lease, and tells the text
 }
 
-// report is what a worker writes, one line each: when its client is open, when it holds the lock, and whenever it is asked.
+// report is what a worker writes, one line each: when its client is open, when it holds the lock,
+// and whenever it is asked.
 type report struct {
 	Client string // its id
 	Owner  string // of its lease; "" while it waits
@@ -172,8 +173,9 @@ func (w *worker) ask() {
 func (w *worker) resume() { w.signal(syscall.SIGCONT) }
 func (w *worker) kill()   { w.signal(syscall.SIGKILL) }
 
-// suspend returns when the worker stands still. Its threads stop one by one: right after the signal, one of them may still be reading a
-// grant that another process makes because of what the test does next.
+// suspend returns when the worker stands still. Its threads stop one by one: right after the
+// signal, one of them may still be reading a grant that another process makes because of what the
+// test does next.
 func (w *worker) suspend() {
 	w.t.Helper()
 	w.signal(syscall.SIGSTOP)

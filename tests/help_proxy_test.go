@@ -41,7 +41,8 @@ func startProxy(t testing.TB, s *redistest.Server) *proxy {
 
 func (p *proxy) url() string { return "redis://" + p.Listen }
 
-// swallow drops one direction from now on: requests do not arrive, or replies are lost of what was executed.
+// swallow drops one direction from now on: requests do not arrive, or replies are lost of what was
+// executed.
 func (p *proxy) swallow(direction string) {
 	p.t.Helper()
 	p.add("timeout", direction, `"timeout": 0`)
@@ -56,7 +57,8 @@ func (p *proxy) delay(direction string, d time.Duration) {
 	p.Toxics.GetToxic("lag " + direction).Toxic.(*lag).set(d)
 }
 
-// heal ends all harm. Connections that something was swallowed of are closed, as they are out of step.
+// heal ends all harm. Connections that something was swallowed of are closed, as they are out of
+// step.
 func (p *proxy) heal() {
 	p.t.Helper()
 	for _, direction := range []string{requests, replies} {
@@ -87,8 +89,9 @@ func (p *proxy) add(kind, direction, attributes string) {
 	}
 }
 
-// lag delays what passes. Its delay can change while it is in use, also to zero: toxiproxy's own latency would have to be removed, which
-// hangs for ever if a connection ends in that moment (https://github.com/Shopify/toxiproxy/issues/558).
+// lag delays what passes. Its delay can change while it is in use, also to zero: toxiproxy's own
+// latency would have to be removed, which hangs for ever if a connection ends in that moment
+// (https://github.com/Shopify/toxiproxy/issues/558).
 type lag struct {
 	mu      sync.Mutex // guards what is below
 	delay   time.Duration
@@ -156,7 +159,8 @@ func drain(stub *toxics.ToxicStub) {
 	}
 }
 
-// hold returns when what came at that time has been delayed. It reports whether it was interrupted before.
+// hold returns when what came at that time has been delayed. It reports whether it was interrupted
+// before.
 func (l *lag) hold(came time.Time, interrupt <-chan struct{}) (interrupted bool) {
 	for {
 		d, changed := l.now()
@@ -174,5 +178,6 @@ func (l *lag) hold(came time.Time, interrupt <-chan struct{}) (interrupted bool)
 	}
 }
 
-// GetBufferSize implements [toxics.BufferedToxic]: what arrives meanwhile must not wait for the delay of what is before it.
+// GetBufferSize implements [toxics.BufferedToxic]: what arrives meanwhile must not wait for the
+// delay of what is before it.
 func (l *lag) GetBufferSize() int { return 1024 }

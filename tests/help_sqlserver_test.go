@@ -87,7 +87,8 @@ func find(program string, dirs ...string) string {
 	return ""
 }
 
-// sqlServer is a database server in a directory of its own, where its socket is as well, so that it needs no port.
+// sqlServer is a database server in a directory of its own, where its socket is as well, so that it
+// needs no port.
 type sqlServer struct {
 	t   testing.TB
 	dir string

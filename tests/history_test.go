@@ -23,8 +23,8 @@ import (
 // seedVariable repeats a schedule of faults; how it meets the workers is up to the machine.
 const seedVariable = "REDLATCH_TESTS_SEED"
 
-// TestHistoryUnderFaults has workers over several clients take turns while connections, messages, replies and the server fail, and
-// then looks at what they believed.
+// TestHistoryUnderFaults has workers over several clients take turns while connections, messages,
+// replies and the server fail, and then looks at what they believed.
 func TestHistoryUnderFaults(t *testing.T) {
 	t.Parallel()
 	for i, seed := range scheduleSeeds(t) {
@@ -88,8 +88,8 @@ func testHistory(t *testing.T, seed uint64) {
 	wantQuiet(t, s.Server)
 }
 
-// wantQuiet checks that everything vanishes of what redlatch kept but fences, the last slots of instances and the records of clients, which
-// all have a TTL.
+// wantQuiet checks that everything vanishes of what redlatch kept but fences, the last slots of
+// instances and the records of clients, which all have a TTL.
 func wantQuiet(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	left := ""
@@ -113,7 +113,8 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return left`
 
-// untilEnough is done after span, or later if the machine is so busy that too little has happened by then for a history worth looking at.
+// untilEnough is done after span, or later if the machine is so busy that too little has happened
+// by then for a history worth looking at.
 func untilEnough(t *testing.T, span time.Duration, enough func() bool) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	go func() {
@@ -125,8 +126,8 @@ func untilEnough(t *testing.T, span time.Duration, enough func() bool) context.C
 	return ctx
 }
 
-// isWell checks that a mutex can be locked and released while nothing harms it. A request may still get no answer in time, from a machine
-// that is busy.
+// isWell checks that a mutex can be locked and released while nothing harms it. A request may still
+// get no answer in time, from a machine that is busy.
 func isWell(t *testing.T, m *redlatch.Mutex) {
 	t.Helper()
 	eventually(t, m.Name()+" can be locked and released", func() bool {
@@ -135,7 +136,8 @@ func isWell(t *testing.T, m *redlatch.Mutex) {
 	})
 }
 
-// harm does one thing after another to the connections and the server until ctx is done, and mends all.
+// harm does one thing after another to the connections and the server until ctx is done, and mends
+// all.
 func harm(ctx context.Context, s *ailing, proxies []*proxy, random *rand.Rand) {
 	upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
 	for ctx.Err() == nil {
@@ -265,8 +267,9 @@ func work(l *redlatch.Lease, look func()) {
 	}
 }
 
-// look asks the lease whether it is held. The answer yes is from a moment between two readings of the clock, and a lease that is held
-// now was held ever since: so it was held from after the first yes to before the last.
+// look asks the lease whether it is held. The answer yes is from a moment between two readings of
+// the clock, and a lease that is held now was held ever since: so it was held from after the first
+// yes to before the last.
 func (h *history) look(l *redlatch.Lease, k *hold) {
 	before := now()
 	if !l.Held() {
@@ -320,7 +323,8 @@ func (h *history) check(t *testing.T) {
 	checkLinear(t, "resource", resourceModel, h.writes)
 }
 
-// checkBeliefs checks that no two leases believed in themselves at the same time, and that tokens tell who came later.
+// checkBeliefs checks that no two leases believed in themselves at the same time, and that tokens
+// tell who came later.
 func checkBeliefs(t *testing.T, holds []hold) {
 	t.Helper()
 	if n := overlaps(holds); n > 0 {
@@ -336,7 +340,8 @@ func believed(holds []hold) []hold {
 	return holds
 }
 
-// overlaps counts the leases that began while another was held, or believed in themselves when another had begun.
+// overlaps counts the leases that began while another was held, or believed in themselves when
+// another had begun.
 func overlaps(holds []hold) (n int) {
 	last := time.Duration(-1)
 	for _, k := range believed(holds) {
@@ -381,7 +386,8 @@ type (
 	finish  struct{ token int64 }
 )
 
-// leaseModel is a lock with leases: it can be acquired while nobody holds it, with a token larger than all before.
+// leaseModel is a lock with leases: it can be acquired while nobody holds it, with a token larger
+// than all before.
 var leaseModel = porcupine.Model{
 	Init: func() any { return leaseState{} },
 	Step: func(state, input, _ any) (bool, any) {

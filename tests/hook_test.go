@@ -20,7 +20,8 @@ func panicking(o redlatch.Options, kind redlatch.EventType) redlatch.Options {
 	return o
 }
 
-// recovered calls f and returns what it panicked with, as the server of net/http does around a handler.
+// recovered calls f and returns what it panicked with, as the server of net/http does around a
+// handler.
 func recovered(f func()) (cause any) {
 	defer func() { cause = recover() }()
 	f()
@@ -57,8 +58,9 @@ func TestHookPanicsAtWait(t *testing.T) {
 // hookPanics is the key of a context for whose events a hook panics.
 type hookPanics struct{}
 
-// TestHookPanicsInItsTurn: a hook panics for a goroutine to which the mutex is being passed on within
-// the process. The turn must go on to the next goroutine, and the mutex must not stay with nobody.
+// TestHookPanicsInItsTurn: a hook panics for a goroutine to which the mutex is being passed on
+// within the process. The turn must go on to the next goroutine, and the mutex must not stay with
+// nobody.
 func TestHookPanicsInItsTurn(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// An operator who looks takes the dead for the living, or finds a free lock with waiters of minutes.
+// An operator who looks takes the dead for the living, or finds a free lock with waiters of
+// minutes.
 
 func look(t *testing.T, c *redlatch.Client, name string) redlatch.LockInfo {
 	t.Helper()
@@ -30,7 +31,8 @@ func recorded(t *testing.T, s *redistest.Server, c *redlatch.Client) {
 	eventually(t, "the client has a record", func() bool { return s.Do("EXISTS", recordKey(c)) == "1" })
 }
 
-// buried waits until the server knows that a client that was killed does not listen, and has it try no more.
+// buried waits until the server knows that a client that was killed does not listen, and has it try
+// no more.
 func buried(t *testing.T, s *redistest.Server, c *redlatch.Client) {
 	t.Helper()
 	if err := c.Close(); err != nil {
@@ -39,7 +41,8 @@ func buried(t *testing.T, s *redistest.Server, c *redlatch.Client) {
 	gone(t, s, c.ID())
 }
 
-// TestInspectTellsDeadWaiters: of two waiters the process of the first is killed. Once the lock is free, only the dead one may be left.
+// TestInspectTellsDeadWaiters: of two waiters the process of the first is killed. Once the lock is
+// free, only the dead one may be left.
 func TestInspectTellsDeadWaiters(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		holder, operator := open(t, s.URL(), sluggish()), open(t, s.URL(), brisk(lasting))
@@ -76,8 +79,9 @@ func TestInspectTellsDeadWaiters(t *testing.T) {
 	})
 }
 
-// TestInspectTellsMissingHeartbeats: a waiter whose time is over is dead, also while its connection is there. Its last heartbeat was three of
-// its own heartbeats before that, whatever the heartbeat of the client that looks.
+// TestInspectTellsMissingHeartbeats: a waiter whose time is over is dead, also while its connection
+// is there. Its last heartbeat was three of its own heartbeats before that, whatever the heartbeat
+// of the client that looks.
 func TestInspectTellsMissingHeartbeats(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -102,8 +106,9 @@ func TestInspectTellsMissingHeartbeats(t *testing.T) {
 	}
 }
 
-// TestInspectTellsDeadHolders: a holder that said that it listens, and does not; and a holder without a record for minutes. A holder whose
-// record is there, or which has only just begun, is not believed dead.
+// TestInspectTellsDeadHolders: a holder that said that it listens, and does not; and a holder
+// without a record for minutes. A holder whose record is there, or which has only just begun, is
+// not believed dead.
 func TestInspectTellsDeadHolders(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -51,7 +51,8 @@ var foreigners = []foreign{
 	}},
 }
 
-// unprefixed are options with which a mutex sits at the key that is its name, as those of other libraries do.
+// unprefixed are options with which a mutex sits at the key that is its name, as those of other
+// libraries do.
 func unprefixed() redlatch.Options {
 	o := sluggish()
 	o.NoPrefix = true
@@ -97,7 +98,8 @@ func wantFreeKey(t *testing.T, s *redistest.Server, key string) {
 	})
 }
 
-// TestForeignReleaseIsNoticed: other libraries delete the key and tell nobody, so the first in line has to look, and it alone.
+// TestForeignReleaseIsNoticed: other libraries delete the key and tell nobody, so the first in line
+// has to look, and it alone.
 func TestForeignReleaseIsNoticed(t *testing.T) {
 	t.Parallel()
 	for _, other := range foreigners {
@@ -125,7 +127,8 @@ func TestForeignReleaseIsNoticed(t *testing.T) {
 			}
 			eventually(t, "the first in line looked a few times", func() bool { return looks[0].count("mutex await") >= 10 })
 			for i, c := range looks[1:] {
-				// One look when its subscription came up, and one more if that came up again; none for the holder's sake.
+				// One look when its subscription came up, and one more if that came up again; none
+				// for the holder's sake.
 				if n := c.count("mutex await"); n > 3 {
 					t.Errorf("number %d in line looked %d times, while the first did 10 times", i+2, n)
 				}
@@ -141,7 +144,8 @@ func TestForeignReleaseIsNoticed(t *testing.T) {
 	}
 }
 
-// TestKeyWithoutTTL is a lock that somebody set by hand, as operators do. Redisson's waiters then sleep without limit (PTTL -1).
+// TestKeyWithoutTTL is a lock that somebody set by hand, as operators do. Redisson's waiters then
+// sleep without limit (PTTL -1).
 func TestKeyWithoutTTL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestJobBehavesLikeTheModel has rapid start and end runs of a job in random order, and compares with what ought to come of it.
+// TestJobBehavesLikeTheModel has rapid start and end runs of a job in random order, and compares
+// with what ought to come of it.
 func TestJobBehavesLikeTheModel(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

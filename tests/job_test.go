@@ -22,7 +22,8 @@ func run(t *testing.T, j *redlatch.Job, result error) bool {
 	return ran
 }
 
-// TestJobInAWindow: ten instances start a job at the same time, and one runs it; after the window, another.
+// TestJobInAWindow: ten instances start a job at the same time, and one runs it; after the window,
+// another.
 func TestJobInAWindow(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -45,7 +45,8 @@ func free(t *testing.T, s *redistest.Server, name string) {
 	wantNothingLeft(t, s, name)
 }
 
-// wantSuccessor checks that the next holder has a larger token, and that nothing is left once it is gone.
+// wantSuccessor checks that the next holder has a larger token, and that nothing is left once it is
+// gone.
 func wantSuccessor(t *testing.T, s *redistest.Server, next <-chan outcome, token int64) {
 	t.Helper()
 	l := await(t, next)
@@ -56,7 +57,8 @@ func wantSuccessor(t *testing.T, s *redistest.Server, next <-chan outcome, token
 	free(t, s, l.Name())
 }
 
-// TestEveryKindHolderIsKilled: the next in line gets in when the lease of a holder that was killed is over; for a slot, when its rest is.
+// TestEveryKindHolderIsKilled: the next in line gets in when the lease of a holder that was killed
+// is over; for a slot, when its rest is.
 func TestEveryKindHolderIsKilled(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		l := of(open(t, s.URL(), brisk(time.Second)), kind)
@@ -69,7 +71,8 @@ func TestEveryKindHolderIsKilled(t *testing.T) {
 	})
 }
 
-// TestEveryKindHolderIsSuspended: a holder that is stopped past its TTL wakes without its lock, and its token is older than the next one's.
+// TestEveryKindHolderIsSuspended: a holder that is stopped past its TTL wakes without its lock, and
+// its token is older than the next one's.
 func TestEveryKindHolderIsSuspended(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		l := of(open(t, s.URL(), brisk(time.Second)), kind)
@@ -110,7 +113,8 @@ func TestEveryKindWaiterIsKilled(t *testing.T) {
 	})
 }
 
-// TestEveryKindLostReplies: a request whose reply was lost means one when it is sent again, whatever it asks.
+// TestEveryKindLostReplies: a request whose reply was lost means one when it is sent again,
+// whatever it asks.
 func TestEveryKindLostReplies(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		p := startProxy(t, s)
@@ -155,7 +159,8 @@ func TestEveryKindLostReplies(t *testing.T) {
 	})
 }
 
-// TestEveryKindCallerGivesUp: what a request that got no reply may have left is undone when the caller gives up.
+// TestEveryKindCallerGivesUp: what a request that got no reply may have left is undone when the
+// caller gives up.
 func TestEveryKindCallerGivesUp(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		p := startProxy(t, s)
@@ -178,8 +183,8 @@ func TestEveryKindCallerGivesUp(t *testing.T) {
 	})
 }
 
-// TestEveryKindServerForgets: the server loses everything while one holds and another waits. The waiter gets in with a larger token, and the
-// holder is told.
+// TestEveryKindServerForgets: the server loses everything while one holds and another waits. The
+// waiter gets in with a larger token, and the holder is told.
 func TestEveryKindServerForgets(t *testing.T) {
 	forget := map[string]func(*redistest.Server){
 		"flush":   func(s *redistest.Server) { s.Do("FLUSHALL") },
@@ -202,7 +207,8 @@ func TestEveryKindServerForgets(t *testing.T) {
 	}
 }
 
-// TestEveryKindSubscriptionIsLost: a grant that is published while the waiter's subscription is down is found by asking.
+// TestEveryKindSubscriptionIsLost: a grant that is published while the waiter's subscription is
+// down is found by asking.
 func TestEveryKindSubscriptionIsLost(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		one, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
@@ -242,7 +248,8 @@ func TestEveryKindCancelledWaitersLeaveNoTrace(t *testing.T) {
 	})
 }
 
-// TestEveryKindClose: who waits is told, who holds loses, and nothing of the client is left but what it held.
+// TestEveryKindClose: who waits is told, who holds loses, and nothing of the client is left but
+// what it held.
 func TestEveryKindClose(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		c, err := redlatch.Open(t.Context(), s.URL(), inOrder(sluggish()))
@@ -265,8 +272,8 @@ func TestEveryKindClose(t *testing.T) {
 	})
 }
 
-// TestKindsExcludeEachOther: a name that is used for one kind, or that somebody waits for as one, is refused to all others, with both
-// named, and nothing is changed.
+// TestKindsExcludeEachOther: a name that is used for one kind, or that somebody waits for as one,
+// is refused to all others, with both named, and nothing is changed.
 func TestKindsExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -339,8 +346,9 @@ return all`, "0")
 	}
 }
 
-// TestEveryKindLeavesNothingForEver: the hash of who is inside was made anew for the next in line, and got no TTL as K
-// lasted for longer than the next lease; when the next holder died, it stayed for ever.
+// TestEveryKindLeavesNothingForEver: the hash of who is inside was made anew for the next in line,
+// and got no TTL as K lasted for longer than the next lease; when the next holder died, it stayed
+// for ever.
 func TestEveryKindLeavesNothingForEver(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		held := enter(t, of(open(t, s.URL(), sluggish()), kind))

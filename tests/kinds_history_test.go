@@ -33,7 +33,8 @@ type stays struct {
 	all []stay
 }
 
-// hold works under a lease for a while, and notes for how long it believed to hold it: not past the deadline, nor past the loss.
+// hold works under a lease for a while, and notes for how long it believed to hold it: not past the
+// deadline, nor past the loss.
 func (h *stays) hold(l *redlatch.Lease, what string, weight int64, d time.Duration) {
 	begin, token := time.Now(), l.Token()
 	if token == 0 {
@@ -158,8 +159,8 @@ func (u *usage) start(ctx context.Context, c *redlatch.Client) {
 	}
 }
 
-// live opens a client and uses everything with it until ctx is done. Then the client is closed, or dies: nothing that it sends arrives any
-// more, and its connections are closed.
+// live opens a client and uses everything with it until ctx is done. Then the client is closed, or
+// dies: nothing that it sends arrives any more, and its connections are closed.
 func live(ctx context.Context, p *proxy, all map[string]*usage) {
 	over, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{p.Listen}})
 	if err != nil {
@@ -192,9 +193,10 @@ func live(ctx context.Context, p *proxy, all map[string]*usage) {
 	work.Wait()
 }
 
-// TestKindsUnderFaults has clients take what they can of each kind, waiting or not, through proxies that cut, delay and swallow, with
-// subscriptions that are killed, a server that stops for less and for more than a TTL, or refuses, and clients that die while they hold and wait.
-// No client may believe to hold what another holds; and when all are gone, everything can be had at once.
+// TestKindsUnderFaults has clients take what they can of each kind, waiting or not, through proxies
+// that cut, delay and swallow, with subscriptions that are killed, a server that stops for less and
+// for more than a TTL, or refuses, and clients that die while they hold and wait. No client may
+// believe to hold what another holds; and when all are gone, everything can be had at once.
 func TestKindsUnderFaults(t *testing.T) {
 	t.Parallel()
 	const clients, enough = 6, 10
@@ -224,7 +226,8 @@ func TestKindsUnderFaults(t *testing.T) {
 	}
 	wreak(ctx, s, proxies)
 	work.Wait()
-	// What a client sent before it closed or died is on its way through a proxy until its connection ends.
+	// What a client sent before it closed or died is on its way through a proxy until its
+	// connection ends.
 	for _, p := range proxies {
 		p.Stop()
 	}
@@ -308,8 +311,8 @@ func (h *stays) checkTokens(t *testing.T, what string) {
 	}
 }
 
-// checkWindows checks that at most one run began in each window, by the server's clock. That is what a token is, in microseconds, unless the
-// clock stood still.
+// checkWindows checks that at most one run began in each window, by the server's clock. That is
+// what a token is, in microseconds, unless the clock stood still.
 func (h *stays) checkWindows(t *testing.T) {
 	t.Helper()
 	slices.SortFunc(h.all, func(a, b stay) int { return int(a.token - b.token) })

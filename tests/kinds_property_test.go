@@ -18,7 +18,8 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// TestKindsBehaveLikeTheirModels has rapid do things in random order to a name of each kind, and compares with what ought to come of it.
+// TestKindsBehaveLikeTheirModels has rapid do things in random order to a name of each kind, and
+// compares with what ought to come of it.
 func TestKindsBehaveLikeTheirModels(t *testing.T) {
 	t.Parallel()
 	for _, k := range []kind{reentrantKind{}, rwKind{}, semaphoreKind{}, slotKind{}, electionKind{}} {
@@ -116,8 +117,9 @@ func (m *kindModel) someone(t *rapid.T) *party {
 	return m.inside[rapid.IntRange(0, len(m.inside)-1).Draw(t, "holder")]
 }
 
-// room reports whether a wish gets in at once, and by what name Inspect will know it: after those at the head of the line
-// for whom there is room, if nobody is left there then. Whoever asks is who finds tickets of the dead at the head.
+// room reports whether a wish gets in at once, and by what name Inspect will know it: after those
+// at the head of the line for whom there is room, if nobody is left there then. Whoever asks is who
+// finds tickets of the dead at the head.
 func (m *kindModel) room(w wish) (detail string, ok bool) {
 	after := *m
 	after.inside, after.line = slices.Clone(m.inside), slices.Clone(m.line)
@@ -174,8 +176,8 @@ func (m *kindModel) acquire(t *rapid.T) {
 	m.line = append(m.line, waiter)
 }
 
-// die has a process wait, and die without a word. From now on nobody may be kept waiting by its ticket who asks, or for
-// whom somebody asks.
+// die has a process wait, and die without a word. From now on nobody may be kept waiting by its
+// ticket who asks, or for whom somebody asks.
 func (m *kindModel) die(t *rapid.T) {
 	c, process := openMortal(t, m.over, sluggish())
 	w := m.kind.draw(t, m, c)
@@ -258,7 +260,8 @@ func (m *kindModel) expire(t *rapid.T) {
 	m.lose(t, h.lease)
 }
 
-// wake has a client try. That lets in the waiters in line, and the client itself only if no waiter is left.
+// wake has a client try. That lets in the waiters in line, and the client itself only if no waiter
+// is left.
 func (m *kindModel) wake(t *rapid.T) {
 	if len(m.line) > 0 {
 		m.attempt(t, m.kind.draw(t, m, m.clients[0]))
@@ -387,7 +390,8 @@ func (m *kindModel) drain(t *rapid.T) {
 	wantNothingLeft(t, m.server, m.name)
 }
 
-// past has a sorted set believe that an owner's time was over a while ago. With the last one the key expires.
+// past has a sorted set believe that an owner's time was over a while ago. With the last one the
+// key expires.
 func past(m *kindModel, holds []*party) {
 	for _, h := range holds {
 		m.server.Do("ZADD", stateKey(m.name), "XX", "1", h.owner)
@@ -445,7 +449,8 @@ func (reentrantKind) actions(m *kindModel) map[string]func(*rapid.T) {
 			}
 			m.enter(t, h.wish, l, h.who)
 		},
-		// An entry whose lease is over asks once more, as a resend does that comes late. Its owner is inside by another.
+		// An entry whose lease is over asks once more, as a resend does that comes late. Its owner
+		// is inside by another.
 		"late": func(t *rapid.T) {
 			if len(m.inside) == 0 || len(m.late) == 0 {
 				t.Skip("nobody is inside, or nothing is late")

@@ -23,8 +23,8 @@ func TestWithOwnerHidesNoDeadlock(t *testing.T) {
 	release(t, held)
 }
 
-// TestOwnersInsideGoPastTheLine: an owner that enters again, and a reader that reads once more, would otherwise wait for those who wait for
-// them.
+// TestOwnersInsideGoPastTheLine: an owner that enters again, and a reader that reads once more,
+// would otherwise wait for those who wait for them.
 func TestOwnersInsideGoPastTheLine(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

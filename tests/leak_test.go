@@ -13,8 +13,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestNothingIsLeftAfterClose: Redisson leaks subscriptions (redisson#4216, #4064) and queue keys without a TTL, python-redis-lock millions
-// of signal keys.
+// TestNothingIsLeftAfterClose: Redisson leaks subscriptions (redisson#4216, #4064) and queue keys
+// without a TTL, python-redis-lock millions of signal keys.
 func TestNothingIsLeftAfterClose(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -56,8 +56,9 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	}
 }
 
-// TestGoroutinesDoNotGrowWithLeases also counts extends and the batches in which they are sent. rueidislock has three goroutines for
-// each lock, and no peer batches on purpose; Redisson renews one slot after another and lets go of the rest at the first error.
+// TestGoroutinesDoNotGrowWithLeases also counts extends and the batches in which they are sent.
+// rueidislock has three goroutines for each lock, and no peer batches on purpose; Redisson renews
+// one slot after another and lets go of the rest at the first error.
 //
 // It is not parallel, since it counts the goroutines of the whole process.
 func TestGoroutinesDoNotGrowWithLeases(t *testing.T) {
@@ -78,7 +79,8 @@ func TestGoroutinesDoNotGrowWithLeases(t *testing.T) {
 	eventually(t, "some time passed", func() bool { return time.Since(start) > span })
 	extends, sent = seen.count(redlatch.EventExtended)-extends, batches.count("mutex renews")-sent
 	t.Logf("%d extends in %d batches", extends, sent)
-	// Each is extended every third of its TTL, a tenth earlier or later, and up to a tenth earlier yet for company.
+	// Each is extended every third of its TTL, a tenth earlier or later, and up to a tenth earlier
+	// yet for company.
 	if most := leases * int(span/(ttl*8/30)+1); extends < leases*int(span/ttl) || extends > most {
 		t.Errorf("%d extends, want between %d and %d", extends, leases*int(span/ttl), most)
 	}
@@ -109,7 +111,8 @@ func waiting(t reporter, c *redlatch.Client, name string) int {
 	return len(info.Waiters)
 }
 
-// TestCloseTwiceAtOnce: a second Close returns when the first does, so that the program may go on without the client.
+// TestCloseTwiceAtOnce: a second Close returns when the first does, so that the program may go on
+// without the client.
 func TestCloseTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -144,8 +147,9 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// TestCloseEndsWaitsAndLeases: what is held is not released, as the work may go on; and nobody waits for a client that is gone.
-// TestCloseIsBounded: Close does not wait for a server that hangs any longer than one request may take.
+// TestCloseEndsWaitsAndLeases: what is held is not released, as the work may go on; and nobody
+// waits for a client that is gone. TestCloseIsBounded: Close does not wait for a server that hangs
+// any longer than one request may take.
 func TestCloseIsBounded(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second

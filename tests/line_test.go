@@ -42,7 +42,8 @@ func (o *order) list() []string {
 	return slices.Clone(o.done)
 }
 
-// wantNothingLeft checks that of all that redlatch kept in Redis only fences and the records of clients are left.
+// wantNothingLeft checks that of all that redlatch kept in Redis only fences and the records of
+// clients are left.
 func wantNothingLeft(t reporter, s *redistest.Server, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -52,8 +53,9 @@ func wantNothingLeft(t reporter, s *redistest.Server, names ...string) {
 	}
 }
 
-// wantExpiry checks that every key on a server that only redlatch uses ends by itself: what a process leaves behind when
-// it dies must not stay for ever. It does not hold for the epoch of a quorum.
+// wantExpiry checks that every key on a server that only redlatch uses ends by itself: what a
+// process leaves behind when it dies must not stay for ever. It does not hold for the epoch of a
+// quorum.
 func wantExpiry(t reporter, s *redistest.Server) {
 	t.Helper()
 	if forever := s.Do("EVAL", `local forever = {}
@@ -65,7 +67,8 @@ return forever`, "0"); forever != "" {
 	}
 }
 
-// TestFirstComeFirstServed: FIFO by whole seconds let a later waiter in first (go-redislock); everybody else in the field has no order.
+// TestFirstComeFirstServed: FIFO by whole seconds let a later waiter in first (go-redislock);
+// everybody else in the field has no order.
 func TestFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	const clients, workers = 8, 16
@@ -125,7 +128,8 @@ func TestNobodyStarves(t *testing.T) {
 	queued(t, s, "a", clients*workers)
 	release(t, held)
 	wg.Wait()
-	// Whoever was served is back in line long before everybody else had their turn; 2 allows for a goroutine that was slow to come back.
+	// Whoever was served is back in line long before everybody else had their turn; 2 allows for a
+	// goroutine that was slow to come back.
 	got := served.list()
 	for at := clients * workers; at <= len(got)-clients*workers; at += clients * workers {
 		count := make(map[string]int)
@@ -143,8 +147,8 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
-// TestCancelledWaitersLeaveNoTrace: those who gave up lowered everybody's times in Redisson's fair queue, or stayed in it (redisson#1104,
-// #6150).
+// TestCancelledWaitersLeaveNoTrace: those who gave up lowered everybody's times in Redisson's fair
+// queue, or stayed in it (redisson#1104, #6150).
 func TestCancelledWaitersLeaveNoTrace(t *testing.T) {
 	t.Parallel()
 	const waiters = 32
@@ -193,8 +197,8 @@ func TestCancelledWaitersLeaveNoTrace(t *testing.T) {
 	}
 }
 
-// TestCancelAtTheMomentOfTheGrant: redis/rueidis#1010 leaks a lock when a call is cancelled; spring-integration#9412 believed it had
-// acquired.
+// TestCancelAtTheMomentOfTheGrant: redis/rueidis#1010 leaks a lock when a call is cancelled;
+// spring-integration#9412 believed it had acquired.
 func TestCancelAtTheMomentOfTheGrant(t *testing.T) {
 	t.Parallel()
 	const rounds = 400
@@ -213,7 +217,8 @@ func TestCancelAtTheMomentOfTheGrant(t *testing.T) {
 			<-begin
 			released <- held.Release(context.Background())
 		}()
-		// The grant takes a round trip and the cancellation none, so it has to come a little later to meet it.
+		// The grant takes a round trip and the cancellation none, so it has to come a little later
+		// to meet it.
 		later := time.NewTimer(time.Duration(rand.Int64N(int64(600 * time.Microsecond))))
 		close(begin)
 		<-later.C
@@ -234,8 +239,9 @@ func TestCancelAtTheMomentOfTheGrant(t *testing.T) {
 	wantNothingLeft(t, s, "a")
 }
 
-// TestBusyLineIsKept: a line is gone an hour after the last heartbeat. Where everybody is served before a heartbeat is
-// due, and the line is never empty, nobody kept it: after an hour it was deleted under those who waited.
+// TestBusyLineIsKept: a line is gone an hour after the last heartbeat. Where everybody is served
+// before a heartbeat is due, and the line is never empty, nobody kept it: after an hour it was
+// deleted under those who waited.
 func TestBusyLineIsKept(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		l := of(open(t, s.URL(), inOrder(sluggish())), kind)
@@ -262,8 +268,8 @@ func TestBusyLineIsKept(t *testing.T) {
 	})
 }
 
-// TestClientsThatLeftAreForgotten: the addresses of clients that waited once were kept for as long as a line was not
-// empty. The next client that comes clears them away.
+// TestClientsThatLeftAreForgotten: the addresses of clients that waited once were kept for as long
+// as a line was not empty. The next client that comes clears them away.
 func TestClientsThatLeftAreForgotten(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		one, other := open(t, s.URL(), inOrder(sluggish())), open(t, s.URL(), inOrder(sluggish()))
@@ -283,8 +289,8 @@ func TestClientsThatLeftAreForgotten(t *testing.T) {
 	})
 }
 
-// manyDie puts n tickets at the head of a mutex's line whose clients were killed: long ago, or just now, so that they are
-// believed alive and nobody hears them.
+// manyDie puts n tickets at the head of a mutex's line whose clients were killed: long ago, or just
+// now, so that they are believed alive and nobody hears them.
 func manyDie(s *redistest.Server, name string, n int, until time.Time) {
 	s.Do("EVAL", `for i = 1, tonumber(ARGV[1]) do
   local address = '{redlatch:DEAD' .. i % 8 .. '}:grants'
@@ -295,9 +301,10 @@ redis.call('PEXPIRE', KEYS[1], 3600000)
 redis.call('PEXPIRE', KEYS[2], 3600000)`, "2", queueKey(name), clientsKey(name), strconv.Itoa(n), strconv.FormatInt(until.UnixMilli(), 10))
 }
 
-// TestManyDeadTickets: one release looked at all tickets of a line whose clients had died, 100,000 in 1.7 s, in which the
-// server answered no other client. A script may drop so many and no more; yet a living waiter behind them gets in at its
-// next heartbeat, and a try is not refused on their account.
+// TestManyDeadTickets: one release looked at all tickets of a line whose clients had died, 100,000
+// in 1.7 s, in which the server answered no other client. A script may drop so many and no more;
+// yet a living waiter behind them gets in at its next heartbeat, and a try is not refused on their
+// account.
 func TestManyDeadTickets(t *testing.T) {
 	t.Parallel()
 	const n, atOnce = 50_000, 11_000

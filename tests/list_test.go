@@ -14,7 +14,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// A look at all locks costs what was ever used, not what is in use; or it passes over what it should show.
+// A look at all locks costs what was ever used, not what is in use; or it passes over what it
+// should show.
 
 // remember has the server remember so many names for their tokens: used:1, used:2, ...
 func remember(s *redistest.Server, n int) {
@@ -53,8 +54,9 @@ func wantList(t *testing.T, c *redlatch.Client, pattern string, want ...string) 
 	}
 }
 
-// TestListCostsWhatIsInUse: of 20,000 names all but two are remembered only for their tokens. A scan of them takes a request for a
-// thousand keys, and nothing else. It was two scripts for each name, and half a minute for ten times as many.
+// TestListCostsWhatIsInUse: of 20,000 names all but two are remembered only for their tokens. A
+// scan of them takes a request for a thousand keys, and nothing else. It was two scripts for each
+// name, and half a minute for ten times as many.
 func TestListCostsWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	const names = 20_000
@@ -109,7 +111,8 @@ func TestListInspectsInBatches(t *testing.T) {
 	}
 }
 
-// TestListPatterns: the pattern is matched by characters, though Redis matches by bytes; and what is special to Redis alone is plain.
+// TestListPatterns: the pattern is matched by characters, though Redis matches by bytes; and what
+// is special to Redis alone is plain.
 func TestListPatterns(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]redlatch.Options{
@@ -153,7 +156,8 @@ func TestListPatterns(t *testing.T) {
 	}
 }
 
-// TestListShowsNamesThatAreOnlyWaitedFor: of a line that the holder's crash left behind, there is no key but those of the line.
+// TestListShowsNamesThatAreOnlyWaitedFor: of a line that the holder's crash left behind, there is
+// no key but those of the line.
 func TestListShowsNamesThatAreOnlyWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// course is where trials take place: one server, or the nodes of a quorum, and a client whose requests nothing happens to.
+// course is where trials take place: one server, or the nodes of a quorum, and a client whose
+// requests nothing happens to.
 type course struct {
 	nodes []*redistest.Server
 	conns []conn.Conn // to each of them
@@ -66,7 +67,8 @@ func (c *course) client(t reporter, o redlatch.Options) (*redlatch.Client, []*lo
 	return client, links
 }
 
-// losing are options of a client whose requests are lost. What it leaves behind it has to clean up itself: nothing expires.
+// losing are options of a client whose requests are lost. What it leaves behind it has to clean up
+// itself: nothing expires.
 func losing() redlatch.Options {
 	return redlatch.Options{
 		Heartbeat: 2 * time.Second, RequestTimeout: 300 * time.Millisecond, Lock: redlatch.LockOptions{TTL: lasting},
@@ -225,7 +227,8 @@ func (p subject) wantOnceMore(t reporter, c *redlatch.Client, name string) {
 	}
 }
 
-// trial is one case of an enumeration. It is a reporter, so that many can go on beside each other on goroutines of one test.
+// trial is one case of an enumeration. It is a reporter, so that many can go on beside each other
+// on goroutines of one test.
 type trial struct {
 	*course
 	t        *testing.T
@@ -371,8 +374,8 @@ func (r *trial) wantTTLs() {
 
 func lastKey(name string) string { return "{redlatch:" + name + "}:last" }
 
-// wantUnknown checks the error of an operation that met a mishap: Redis did not answer, or its own word. It is never that somebody else is
-// inside, or that a lease was lost.
+// wantUnknown checks the error of an operation that met a mishap: Redis did not answer, or its own
+// word. It is never that somebody else is inside, or that a lease was lost.
 func (r *trial) wantUnknown(call string, err error, m mishap) {
 	r.Helper()
 	switch {
@@ -420,7 +423,8 @@ func (p subject) prober() acquisition {
 	return p.try
 }
 
-// wantFree checks that the lock can be had by a try, at once or soon, and that nothing is left then.
+// wantFree checks that the lock can be had by a try, at once or soon, and that nothing is left
+// then.
 func (r *trial) wantFree(p subject, atOnce bool) {
 	r.Helper()
 	var got claim
@@ -452,7 +456,8 @@ func (r *trial) wantNothingLeft() {
 	r.wantTTLs()
 }
 
-// wantReleaseError checks the error of a release: the lock was free, or will be soon, or it is unknown; it was never lost.
+// wantReleaseError checks the error of a release: the lock was free, or will be soon, or it is
+// unknown; it was never lost.
 func (r *trial) wantReleaseError(err error) {
 	r.Helper()
 	if err != nil && (!errors.Is(err, redlatch.ErrUnreachable) || errors.Is(err, redlatch.ErrNotHeld)) {
@@ -467,7 +472,8 @@ func (p phases) String() string {
 	return fmt.Sprintf("acquire %s, extend %s, release %s", p.acquire.name, p.extend.name, p.release.name)
 }
 
-// lives is each phase by itself, and acquisitions that had to be resent with every way in which their release can fail.
+// lives is each phase by itself, and acquisitions that had to be resent with every way in which
+// their release can fail.
 func lives() []phases {
 	all := []phases{
 		{every, none, none}, {second, none, none}, {none, first, none}, {none, every, every}, {firstTwo, none, every}, {first, none, none},
@@ -480,7 +486,8 @@ func lives() []phases {
 	return all
 }
 
-// life acquires, extends and releases a free lock. If the release is not confirmed, the program may release again.
+// life acquires, extends and releases a free lock. If the release is not confirmed, the program may
+// release again.
 func (r *trial) life(p subject, m mishap, at phases, again bool) {
 	r.harm(m, at.acquire)
 	got, err := p.try(within(r, patience), r.near, r.name)
@@ -520,7 +527,8 @@ func (r *trial) giveBack(p subject, got claim, m mishap, at hits, again bool) {
 	r.wantFree(p, err == nil && m.late == 0 && len(r.nodes) == 1)
 }
 
-// handOver waits for a lock that another client gives back. Requests meet a mishap until it is had; deaf loses the messages.
+// handOver waits for a lock that another client gives back. Requests meet a mishap until it is had;
+// deaf loses the messages.
 func (r *trial) handOver(p subject, m mishap, at hits, deaf bool, release hits) {
 	held, err := p.prober()(within(r, patience), r.far, r.name)
 	if err != nil {
@@ -572,7 +580,8 @@ func (r *trial) mute(deaf bool) {
 	}
 }
 
-// giveUp has a caller give up that stands in line, maybe just as it is its turn. The requests of the wait meet a mishap, and those that clean up.
+// giveUp has a caller give up that stands in line, maybe just as it is its turn. The requests of
+// the wait meet a mishap, and those that clean up.
 func (r *trial) giveUp(p subject, m mishap, wait, clean hits, race bool) {
 	held, err := p.prober()(within(r, patience), r.far, r.name)
 	if err != nil {
@@ -607,7 +616,8 @@ func (r *trial) giveUp(p subject, m mishap, wait, clean hits, race bool) {
 	r.wantFree(p, false)
 }
 
-// ownContext has the caller's context end while a request of its acquisition of a free lock is under way. Nobody else is the reason.
+// ownContext has the caller's context end while a request of its acquisition of a free lock is
+// under way. Nobody else is the reason.
 func (r *trial) ownContext(p subject, acquire acquisition, m mishap, at hits) {
 	ctx := r.ending(m, at)
 	got, err := acquire(ctx, r.near, r.name)
@@ -637,7 +647,8 @@ func hourly(c *redlatch.Client, name string, retry bool) *redlatch.Job {
 	return c.Job(name, redlatch.JobOptions{Window: time.Hour, RetryFailed: retry})
 }
 
-// runOnce starts a job whose requests meet a mishap before and after it ran, with this result; and looks at whether it starts again.
+// runOnce starts a job whose requests meet a mishap before and after it ran, with this result; and
+// looks at whether it starts again.
 func (r *trial) runOnce(retry bool, result error, m mishap, acquire, release hits) {
 	r.harm(m, acquire)
 	runs := 0
@@ -690,7 +701,8 @@ func (r *trial) startsAgain(retry bool) func() bool {
 	}
 }
 
-// wantNoRun checks that the job does not start again in its window, whatever is cleaned up meanwhile, and when all is.
+// wantNoRun checks that the job does not start again in its window, whatever is cleaned up
+// meanwhile, and when all is.
 func (r *trial) wantNoRun(retry bool) {
 	r.Helper()
 	again := r.startsAgain(retry)
@@ -719,7 +731,8 @@ func (r *trial) onceOwnContext(retry bool, m mishap, at hits) {
 	eventually(r, "the job runs", seldom(r.startsAgain(retry)))
 }
 
-// outlasts reports whether requests arrive when even the second look at what they left is over. That costs a TTL.
+// outlasts reports whether requests arrive when even the second look at what they left is over.
+// That costs a TTL.
 func (m mishap) outlasts(h hits) bool { return m.late > 1 && h.hit(1) && h.hit(0) }
 
 // mishaps is those that every operation meets.
@@ -748,9 +761,10 @@ func eachSubject(t *testing.T, some func(rs *trials, p subject)) {
 	}
 }
 
-// TestLostRequests has each request of each operation of each kind meet each mishap. Afterwards the lock must be free, at once or when the
-// client has cleaned up, long before anything expires: with tokens in order, never two inside, errors that claim nothing that is
-// unknown, and nothing left behind.
+// TestLostRequests has each request of each operation of each kind meet each mishap. Afterwards the
+// lock must be free, at once or when the client has cleaned up, long before anything expires: with
+// tokens in order, never two inside, errors that claim nothing that is unknown, and nothing left
+// behind.
 func TestLostRequests(t *testing.T) {
 	eachSubject(t, func(rs *trials, p subject) {
 		rs.run(1, func(r *trial) { r.life(p, unsent, phases{none, none, none}, false) }, "no mishap")
@@ -766,8 +780,8 @@ func TestLostRequests(t *testing.T) {
 	})
 }
 
-// TestLostRequestsOfAWait has each request of a wait meet each mishap, up to the hand-over, of which the message may be lost as well, and the
-// release after it.
+// TestLostRequestsOfAWait has each request of a wait meet each mishap, up to the hand-over, of
+// which the message may be lost as well, and the release after it.
 func TestLostRequestsOfAWait(t *testing.T) {
 	eachSubject(t, func(rs *trials, p subject) {
 		for _, m := range mishaps() {
@@ -783,8 +797,8 @@ func TestLostRequestsOfAWait(t *testing.T) {
 	})
 }
 
-// TestLostRequestsOfACallerWhoGivesUp: what a wait left in line, or was granted at the last moment, is cleaned up, also if those requests
-// meet a mishap.
+// TestLostRequestsOfACallerWhoGivesUp: what a wait left in line, or was granted at the last moment,
+// is cleaned up, also if those requests meet a mishap.
 func TestLostRequestsOfACallerWhoGivesUp(t *testing.T) {
 	eachSubject(t, func(rs *trials, p subject) {
 		for _, m := range mishaps() {
@@ -819,7 +833,8 @@ func TestContextEndsBeforeTheReply(t *testing.T) {
 	}
 }
 
-// TestLostRequestsOfAJob: whatever is lost, a job does not run twice in a window that a run has used up, and it runs in one that none has.
+// TestLostRequestsOfAJob: whatever is lost, a job does not run twice in a window that a run has
+// used up, and it runs in one that none has.
 func TestLostRequestsOfAJob(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t, 1)
@@ -846,7 +861,8 @@ func TestLostRequestsOfAJob(t *testing.T) {
 
 // eachQuorum runs trials over three and four nodes, of which a minority, half or all meet mishaps.
 //
-// They run beside no other test: on a machine too busy for a round of votes, an acquisition meets mishaps of its own.
+// They run beside no other test: on a machine too busy for a round of votes, an acquisition meets
+// mishaps of its own.
 func eachQuorum(t *testing.T, some func(rs *trials, nodes int)) {
 	t.Helper()
 	for size, parts := range map[int][]int{3: {1, 3}, 4: {2, 4}} {
@@ -877,7 +893,8 @@ func TestQuorumLostRequests(t *testing.T) {
 	})
 }
 
-// TestQuorumLostRequestsOfAJob is TestLostRequestsOfAJob where requests to some nodes, or all, meet mishaps.
+// TestQuorumLostRequestsOfAJob is TestLostRequestsOfAJob where requests to some nodes, or all, meet
+// mishaps.
 func TestQuorumLostRequestsOfAJob(t *testing.T) {
 	eachQuorum(t, func(rs *trials, nodes int) {
 		for _, retry := range []bool{false, true} {

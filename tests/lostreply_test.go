@@ -11,8 +11,9 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// behind returns a client whose requests and replies pass a proxy. It has locked "a" before, so that the connection which rueidis uses for
-// that key is up, and the server knows the scripts: else a request whose reply is to be lost would not take place at all.
+// behind returns a client whose requests and replies pass a proxy. It has locked "a" before, so
+// that the connection which rueidis uses for that key is up, and the server knows the scripts: else
+// a request whose reply is to be lost would not take place at all.
 func behind(t testing.TB, p *proxy, o redlatch.Options) *redlatch.Client {
 	t.Helper()
 	c := open(t, p.url(), o)
@@ -24,8 +25,8 @@ func behind(t testing.TB, p *proxy, o redlatch.Options) *redlatch.Client {
 	return c
 }
 
-// TestLostReplyToTryLockIsAdopted: go-redis#2985 and redis/rueidis's rueidislock report "held by others" for their own orphan, and
-// Redisson counts a resent acquire twice (redisson#7367).
+// TestLostReplyToTryLockIsAdopted: go-redis#2985 and redis/rueidis's rueidislock report "held by
+// others" for their own orphan, and Redisson counts a resent acquire twice (redisson#7367).
 func TestLostReplyToTryLockIsAdopted(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -91,8 +92,8 @@ func TestLostReplyToAPlaceInLineIsAdopted(t *testing.T) {
 	}
 }
 
-// TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp: redsync's clean-up uses the context that is done, so its key stays for the whole
-// TTL; redlock-rb#76 and redis/rueidis#1010 leave it, too.
+// TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp: redsync's clean-up uses the context that is
+// done, so its key stays for the whole TTL; redlock-rb#76 and redis/rueidis#1010 leave it, too.
 func TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp(t *testing.T) {
 	t.Parallel()
 	acquire := map[string]func(context.Context, *redlatch.Mutex) <-chan outcome{"Lock": goLock, "TryLock": goTryLock}
@@ -117,7 +118,8 @@ func TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp(t *testing.T) {
 	}
 }
 
-// TestLostReplyToExtendKeepsTheDeadline: nothing but a reply may move the deadline (rueidislock gave its holder 2.5 s beyond the key).
+// TestLostReplyToExtendKeepsTheDeadline: nothing but a reply may move the deadline (rueidislock
+// gave its holder 2.5 s beyond the key).
 func TestLostReplyToExtendKeepsTheDeadline(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -145,7 +147,8 @@ func TestLostReplyToExtendKeepsTheDeadline(t *testing.T) {
 	release(t, l)
 }
 
-// TestLostRepliesToExtendEndTheLeaseAtItsDeadline: every extend takes place, so Redis keeps the key, but its holder cannot know.
+// TestLostRepliesToExtendEndTheLeaseAtItsDeadline: every extend takes place, so Redis keeps the
+// key, but its holder cannot know.
 func TestLostRepliesToExtendEndTheLeaseAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -162,7 +165,8 @@ func TestLostRepliesToExtendEndTheLeaseAtItsDeadline(t *testing.T) {
 	}
 }
 
-// TestLostReplyToReleaseIsConfirmedByTheResend: Redisson tells real owners "not locked by current thread" (redisson#6651).
+// TestLostReplyToReleaseIsConfirmedByTheResend: Redisson tells real owners "not locked by current
+// thread" (redisson#6651).
 func TestLostReplyToReleaseIsConfirmedByTheResend(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -223,7 +227,8 @@ func TestDeadlineIsSoundUnderEveryDelay(t *testing.T) {
 	}
 }
 
-// TestReplyLaterThanTheTTLIsNoLease: node-redlock returns locks that have expired already (node-redlock#296).
+// TestReplyLaterThanTheTTLIsNoLease: node-redlock returns locks that have expired already
+// (node-redlock#296).
 func TestReplyLaterThanTheTTLIsNoLease(t *testing.T) {
 	t.Parallel()
 	const ttl, late = 300 * time.Millisecond, 500 * time.Millisecond
@@ -260,8 +265,9 @@ func wantNoDeadLease(t *testing.T, call string, l *redlatch.Lease, err error) {
 	}
 }
 
-// TestTicketsGivenUpInAnOutage: goroutines give up while Redis is out of reach, for longer than their leases would last, and another of the same
-// client waits on, which keeps all their tickets believed alive. Nobody is there for what they would be granted.
+// TestTicketsGivenUpInAnOutage: goroutines give up while Redis is out of reach, for longer than
+// their leases would last, and another of the same client waits on, which keeps all their tickets
+// believed alive. Nobody is there for what they would be granted.
 func TestTicketsGivenUpInAnOutage(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second

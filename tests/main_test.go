@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	setUnlessGiven("test.parallel", "16")
 	setUnlessGiven("rapid.nofailfile", "true")
 	goleak.VerifyTestMain(m,
-		// Rueidis looks at a cluster again up to a second later, and closes connections to nodes that left it five seconds later, also after
-		// it was closed itself.
+		// Rueidis looks at a cluster again up to a second later, and closes connections to nodes
+		// that left it five seconds later, also after it was closed itself.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		// Toxiproxy forgets a goroutine when something arrives just as it closes a connection.
@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"))
 }
 
-// TestIndexNamesEveryFile keeps the table in doc.go from going stale. A file that it does not name is one
-// that no contributor finds.
+// TestIndexNamesEveryFile keeps the table in doc.go from going stale. A file that it does not name
+// is one that no contributor finds.
 func TestIndexNamesEveryFile(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("doc.go")

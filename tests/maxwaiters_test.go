@@ -30,8 +30,9 @@ func wantLineFull(t reporter, err error) {
 	}
 }
 
-// TestEveryKindFullLine: of many that come at the same time, over several clients, just as many get a place as may wait; the others are
-// refused at once, and those in line are served. A try is not told of the line.
+// TestEveryKindFullLine: of many that come at the same time, over several clients, just as many get
+// a place as may wait; the others are refused at once, and those in line are served. A try is not
+// told of the line.
 func TestEveryKindFullLine(t *testing.T) {
 	const most, clients, each = 5, 4, 8
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
@@ -70,7 +71,8 @@ func TestEveryKindFullLine(t *testing.T) {
 	})
 }
 
-// TestLineIsNeverLongerThanItMayBe: while clients come, wait and go, the line is looked at all the time.
+// TestLineIsNeverLongerThanItMayBe: while clients come, wait and go, the line is looked at all the
+// time.
 func TestLineIsNeverLongerThanItMayBe(t *testing.T) {
 	t.Parallel()
 	const most, workers, turns = 3, 12, 40
@@ -113,8 +115,8 @@ func TestLineIsNeverLongerThanItMayBe(t *testing.T) {
 	wantNothingLeft(t, s, "a")
 }
 
-// TestEveryKindFullOfTheDead: waiters that died take no place in line, also those behind a living one; and a newcomer that is refused
-// leaves the line as it is.
+// TestEveryKindFullOfTheDead: waiters that died take no place in line, also those behind a living
+// one; and a newcomer that is refused leaves the line as it is.
 func TestEveryKindFullOfTheDead(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		c := open(t, s.URL(), crowded(sluggish(), 3))
@@ -145,7 +147,8 @@ func TestEveryKindFullOfTheDead(t *testing.T) {
 	})
 }
 
-// TestLostReplyToTheLastPlace: the resend of a request for the last place finds its own ticket and is not refused.
+// TestLostReplyToTheLastPlace: the resend of a request for the last place finds its own ticket and
+// is not refused.
 func TestLostReplyToTheLastPlace(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		over := dial(t, s.Addr())
@@ -164,8 +167,8 @@ func TestLostReplyToTheLastPlace(t *testing.T) {
 	})
 }
 
-// TestRestoredLineMayBeFull: waiters that had a place get it back when the server has lost the line, though they ask one after the other
-// and others wait by then.
+// TestRestoredLineMayBeFull: waiters that had a place get it back when the server has lost the
+// line, though they ask one after the other and others wait by then.
 func TestRestoredLineMayBeFull(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		const most = 3
@@ -224,7 +227,8 @@ func TestFullLineOfManyNames(t *testing.T) {
 	release(t, await(t, next))
 }
 
-// TestFullLineSendsNothingElse: a newcomer that is refused has nothing to undo. Under overload that would be more than all else.
+// TestFullLineSendsNothingElse: a newcomer that is refused has nothing to undo. Under overload that
+// would be more than all else.
 func TestFullLineSendsNothingElse(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

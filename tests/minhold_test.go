@@ -38,7 +38,8 @@ func eachShutKind(t *testing.T, test func(t *testing.T, s *redistest.Server, kin
 	}
 }
 
-// wantShut checks that a lock is shut for nearly d, counted from the token's time by the server's clock, and that nobody gets in.
+// wantShut checks that a lock is shut for nearly d, counted from the token's time by the server's
+// clock, and that nobody gets in.
 func wantShut(t *testing.T, c *redlatch.Client, l kindtest.Lock, token int64, d time.Duration) {
 	t.Helper()
 	info, err := c.Inspect(t.Context(), l.Name)
@@ -57,7 +58,8 @@ func wantShut(t *testing.T, c *redlatch.Client, l kindtest.Lock, token int64, d 
 	}
 }
 
-// TestEveryKindReleasedTooEarly: it stays shut, says so, and a second release changes nothing. A forced release opens it.
+// TestEveryKindReleasedTooEarly: it stays shut, says so, and a second release changes nothing. A
+// forced release opens it.
 func TestEveryKindReleasedTooEarly(t *testing.T) {
 	eachShutKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		c, other := open(t, s.URL(), holding(sluggish(), longHold)), open(t, s.URL(), sluggish())
@@ -96,8 +98,8 @@ func TestEveryKindReleasedTooEarly(t *testing.T) {
 	})
 }
 
-// TestEveryKindOpensInTime: waiters of the same client and of another follow each other no faster than they may, by the server's clock, and
-// ask for nothing but at that time: no heartbeat is near.
+// TestEveryKindOpensInTime: waiters of the same client and of another follow each other no faster
+// than they may, by the server's clock, and ask for nothing but at that time: no heartbeat is near.
 func TestEveryKindOpensInTime(t *testing.T) {
 	const hold = 700 * time.Millisecond
 	eachShutKind(t, func(t *testing.T, s *redistest.Server, kind int) {
@@ -144,7 +146,8 @@ func TestEveryKindHeldForLonger(t *testing.T) {
 	})
 }
 
-// TestEveryKindLostReleasesLeaveItShut: a release that is sent twice, or again in the background, leaves it shut as one does.
+// TestEveryKindLostReleasesLeaveItShut: a release that is sent twice, or again in the background,
+// leaves it shut as one does.
 func TestEveryKindLostReleasesLeaveItShut(t *testing.T) {
 	for _, m := range []mishap{unheard, unsent} {
 		for _, h := range []hits{first, every} {

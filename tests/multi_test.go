@@ -52,7 +52,8 @@ func TestMultiTakesOneRequest(t *testing.T) {
 	wantNothingLeft(t, s, "a", "b", "c")
 }
 
-// TestMultiDoesNotDeadlock: many lock the same names, given in all orders, beside others who lock one of them. All get their turns.
+// TestMultiDoesNotDeadlock: many lock the same names, given in all orders, beside others who lock
+// one of them. All get their turns.
 func TestMultiDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -177,8 +178,8 @@ func TestMultiLostReply(t *testing.T) {
 	wantNothingLeft(t, s, "a", "b")
 }
 
-// awaitMulti locks a and b on another goroutine, of which another client holds b; it holds a and waits for
-// b when this returns.
+// awaitMulti locks a and b on another goroutine, of which another client holds b; it holds a and
+// waits for b when this returns.
 func awaitMulti(t *testing.T, s *redistest.Server, m *redlatch.MultiMutex) <-chan error {
 	t.Helper()
 	result := make(chan error, 1)
@@ -196,8 +197,9 @@ func awaitMulti(t *testing.T, s *redistest.Server, m *redlatch.MultiMutex) <-cha
 	return result
 }
 
-// TestMultiLosesOneWhileItWaits: the first name is lost while Lock waits for the second, in all ways in
-// which leases end. Lock must not return a lease that is lost already, and nothing may stay held.
+// TestMultiLosesOneWhileItWaits: the first name is lost while Lock waits for the second, in all
+// ways in which leases end. Lock must not return a lease that is lost already, and nothing may stay
+// held.
 func TestMultiLosesOneWhileItWaits(t *testing.T) {
 	t.Parallel()
 	lose := map[string]struct {
@@ -232,8 +234,8 @@ func TestMultiLosesOneWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestMultiWithoutRenewalBeginsFresh: with NoRenew the first lease ages while Lock waits for the second. It
-// is extended before Lock returns, since its time is all that the program will get.
+// TestMultiWithoutRenewalBeginsFresh: with NoRenew the first lease ages while Lock waits for the
+// second. It is extended before Lock returns, since its time is all that the program will get.
 func TestMultiWithoutRenewalBeginsFresh(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -254,8 +256,9 @@ func TestMultiWithoutRenewalBeginsFresh(t *testing.T) {
 	}
 }
 
-// TestMultiHookPanics: a hook panics at the grant of one of several names that Redis gave at once, or one
-// after the other. No caller has the leases, so nothing may stay held, least of all by the watchdog.
+// TestMultiHookPanics: a hook panics at the grant of one of several names that Redis gave at once,
+// or one after the other. No caller has the leases, so nothing may stay held, least of all by the
+// watchdog.
 func TestMultiHookPanics(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"a", "b", "c"} {
@@ -291,7 +294,8 @@ func TestMultiHookPanics(t *testing.T) {
 	}
 }
 
-// TestMultiIsExtendedAsOne: with NoRenew, a program that has to extend one name after the other may lose the first meanwhile.
+// TestMultiIsExtendedAsOne: with NoRenew, a program that has to extend one name after the other may
+// lose the first meanwhile.
 func TestMultiIsExtendedAsOne(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Minute

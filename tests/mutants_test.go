@@ -801,7 +801,8 @@ func TestMutantsStillApply(t *testing.T) {
 // copies is how many mutants are tried at once. Their tests wait more than they compute.
 const copies = 6
 
-// TestMutants breaks copies of the repository, each in one way after another, and checks that the tests notice.
+// TestMutants breaks copies of the repository, each in one way after another, and checks that the
+// tests notice.
 func TestMutants(t *testing.T) {
 	if os.Getenv(mutantsVariable) == "" {
 		t.Skipf("set %s=1 to run it, or make mutants: it takes minutes", mutantsVariable)

@@ -9,7 +9,8 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// TestOutcomes: the outcome of the errors that calls return for it, and of the event that tells the same.
+// TestOutcomes: the outcome of the errors that calls return for it, and of the event that tells the
+// same.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	// A wait of this length is answered by Redis before it is over, also on a slow machine.

@@ -13,7 +13,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// runsVariable says how often each case below is run. The table in docs/guarantees.md is what `make overlaps` prints.
+// runsVariable says how often each case below is run. The table in docs/guarantees.md is what `make
+// overlaps` prints.
 const runsVariable = "REDLATCH_TESTS_RUNS"
 
 // overlapTTL is that of the leases below: long enough to see an overlap.
@@ -91,8 +92,8 @@ func failures() []failure {
 	}, moreFailures...)
 }
 
-// replicated is a master that is cut off from its replica, or not, and then stopped while the replica is promoted. The clients reach
-// whichever is the master.
+// replicated is a master that is cut off from its replica, or not, and then stopped while the
+// replica is promoted. The clients reach whichever is the master.
 func replicated(t *testing.T, acknowledged bool) (old, new *redlatch.Client, fail func()) {
 	master := redistest.Start(t)
 	link := startProxy(t, master)
@@ -115,9 +116,10 @@ func replicated(t *testing.T, acknowledged bool) (old, new *redlatch.Client, fai
 	}
 }
 
-// TestOverlaps has one client hold a lock while its deployment fails, and another acquire it as soon as it can. It counts the runs in
-// which both held at once, and the writes of the old holder after the first write of the new one: all of them, and those that a resource
-// took which looks at tokens.
+// TestOverlaps has one client hold a lock while its deployment fails, and another acquire it as
+// soon as it can. It counts the runs in which both held at once, and the writes of the old holder
+// after the first write of the new one: all of them, and those that a resource took which looks at
+// tokens.
 func TestOverlaps(t *testing.T) {
 	t.Parallel()
 	runs := 1
@@ -149,8 +151,9 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// overlap is one run. It returns how many writes came from the old holder, while its lease said that it was held, after the first of the
-// new one; and how many of these a resource took that looks at tokens.
+// overlap is one run. It returns how many writes came from the old holder, while its lease said
+// that it was held, after the first of the new one; and how many of these a resource took that
+// looks at tokens.
 func overlap(t *testing.T, f failure) (late, accepted int) {
 	old, next, fail := f.run(t)
 	var resource highWater

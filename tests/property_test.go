@@ -14,7 +14,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestBehavesLikeTheModel has rapid do things in random order to two names, and compares with what ought to come of it.
+// TestBehavesLikeTheModel has rapid do things in random order to two names, and compares with what
+// ought to come of it.
 func TestBehavesLikeTheModel(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -103,7 +104,8 @@ func (m *model) Lock(t *rapid.T) {
 	n.line = append(n.line, w)
 }
 
-// Die has a process wait, and die without a word. From now on nobody may be kept waiting by its ticket.
+// Die has a process wait, and die without a word. From now on nobody may be kept waiting by its
+// ticket.
 func (m *model) Die(t *rapid.T) {
 	n := m.pickHeld(t)
 	c, process := openMortal(t, m.over, inOrder(sluggish()))

@@ -10,8 +10,9 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestQuorumClockSteps: the clock of one node is set ahead and back while workers take turns. A lease may vanish from that node before its
-// time, or stay after it; so, at worst, two can be inside at once, which this counts. The token orders them.
+// TestQuorumClockSteps: the clock of one node is set ahead and back while workers take turns. A
+// lease may vanish from that node before its time, or stay after it; so, at worst, two can be
+// inside at once, which this counts. The token orders them.
 func TestQuorumClockSteps(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 4)

@@ -105,8 +105,8 @@ func links(t testing.TB, nodes []*redistest.Server) (proxies []*proxy, urls []st
 	return proxies, urls
 }
 
-// TestQuorumForgetfulNode: a lease is held by a bare majority, and a node of that restarts empty. It must not vote for anybody else, until
-// the lease can no longer be held; and then it does.
+// TestQuorumForgetfulNode: a lease is held by a bare majority, and a node of that restarts empty.
+// It must not vote for anybody else, until the lease can no longer be held; and then it does.
 func TestQuorumForgetfulNode(t *testing.T) {
 	t.Parallel()
 	ofSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {
@@ -179,15 +179,16 @@ func count(t *testing.T, node *redistest.Server, name string) int64 {
 	return n
 }
 
-// TestQuorumWritesTheTokenBack: two nodes count differently, and the smaller one must know the token before it is used, since the other may
-// not be there next time.
+// TestQuorumWritesTheTokenBack: two nodes count differently, and the smaller one must know the
+// token before it is used, since the other may not be there next time.
 func TestQuorumWritesTheTokenBack(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 3)
 	proxies, urls := links(t, nodes)
 	c := openURLs(t, urls, hasty(lasting))
 	release(t, lock(t, c.Mutex("a")))
-	// Numbers begin at the clock, in microseconds: an hour is ahead of what any of the nodes would begin with.
+	// Numbers begin at the clock, in microseconds: an hour is ahead of what any of the nodes would
+	// begin with.
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	nodes[0].Do("SET", fenceKey("a"), strconv.FormatInt(ahead, 10))
 	proxies[2].swallow(requests)
@@ -230,8 +231,8 @@ func TestRaiseForAnother(t *testing.T) {
 	release(t, held)
 }
 
-// TestQuorumCountsOneSlot: a holder has its slot at three nodes of five, and another at two. When it loses it at two of the three, the
-// other slot must not make up for that.
+// TestQuorumCountsOneSlot: a holder has its slot at three nodes of five, and another at two. When
+// it loses it at two of the three, the other slot must not make up for that.
 func TestQuorumCountsOneSlot(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 5)
@@ -281,8 +282,9 @@ func TestQuorumCountsOneSlot(t *testing.T) {
 	}
 }
 
-// TestQuorumFloor: a token is known to two nodes of three, one of which forgets it. It must learn it from the other before it votes, since
-// that may not be there next time. The tokens are ahead of the clocks, which would help otherwise.
+// TestQuorumFloor: a token is known to two nodes of three, one of which forgets it. It must learn
+// it from the other before it votes, since that may not be there next time. The tokens are ahead of
+// the clocks, which would help otherwise.
 func TestQuorumFloor(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 3)
@@ -308,7 +310,8 @@ func TestQuorumFloor(t *testing.T) {
 		}
 		return nodes[0].Do("HEXISTS", "{redlatch:mutex}:epoch", "run") == "1"
 	})
-	// The lock on b may have taught it a number since. What counts is what it was told before it could vote.
+	// The lock on b may have taught it a number since. What counts is what it was told before it
+	// could vote.
 	nodes[0].Do("HSET", "{redlatch:mutex}:epoch", "high", nodes[0].Do("HGET", "{redlatch:mutex}:epoch", "floor"))
 	proxies[1].swallow(requests)
 	last := lock(t, c.Mutex("a"))
@@ -318,7 +321,8 @@ func TestQuorumFloor(t *testing.T) {
 	release(t, last)
 }
 
-// TestQuorumRollingRestart: every node restarts empty, one after the other, under one lease: it is taken in again by those that forgot it.
+// TestQuorumRollingRestart: every node restarts empty, one after the other, under one lease: it is
+// taken in again by those that forgot it.
 func TestQuorumRollingRestart(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 3)
@@ -354,8 +358,9 @@ func TestQuorumRollingRestart(t *testing.T) {
 	release(t, next)
 }
 
-// TestQuorumStaleNode: a node comes back with old data, as from a snapshot. It does not vote at once, and its numbers do not come back; also
-// when another forgets everything at the same time, and with it the last token.
+// TestQuorumStaleNode: a node comes back with old data, as from a snapshot. It does not vote at
+// once, and its numbers do not come back; also when another forgets everything at the same time,
+// and with it the last token.
 func TestQuorumStaleNode(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 3)
@@ -378,7 +383,8 @@ func TestQuorumStaleNode(t *testing.T) {
 	if _, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
 		t.Errorf("TryLock with one node that knows and one that may have forgotten = %v, want ErrUnreachable", err)
 	}
-	// Both are asked what they know: all others have to answer, since no majority of them votes. The third may have missed the last ones.
+	// Both are asked what they know: all others have to answer, since no majority of them votes.
+	// The third may have missed the last ones.
 	nodes[1].Restart()
 	nodes[2].Do("HSET", "{redlatch:mutex}:epoch", "high", "1")
 	nodes[2].Do("SET", fenceKey("a"), "1")
@@ -426,7 +432,8 @@ func TestQuorumSlowNodes(t *testing.T) {
 	})
 }
 
-// TestQuorumManyContenders: fifty at once, of which each gets the lock, in a number of requests that stays bounded.
+// TestQuorumManyContenders: fifty at once, of which each gets the lock, in a number of requests
+// that stays bounded.
 func TestQuorumManyContenders(t *testing.T) {
 	t.Parallel()
 	ofSizes(t, []int{4, 5}, func(t *testing.T, n int) {
@@ -474,8 +481,9 @@ func TestQuorumManyContenders(t *testing.T) {
 	})
 }
 
-// TestQuorumHistories has workers over several clients take turns while something happens to the nodes, and looks at what they believed.
-// It runs beside no other test: they would leave it too little of the machine for a history worth looking at.
+// TestQuorumHistories has workers over several clients take turns while something happens to the
+// nodes, and looks at what they believed. It runs beside no other test: they would leave it too
+// little of the machine for a history worth looking at.
 func TestQuorumHistories(t *testing.T) {
 	for _, n := range []int{4, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) { testQuorumHistories(t, n) })
@@ -512,7 +520,8 @@ func (q *ground) link(random *rand.Rand) *proxy {
 	return q.links[random.IntN(len(q.links))][random.IntN(len(q.nodes))]
 }
 
-// testQuorumHistory returns what happened. When all harm is over, the lock must be there for everybody again.
+// testQuorumHistory returns what happened. When all harm is over, the lock must be there for
+// everybody again.
 func testQuorumHistory(t *testing.T, nodes []*redistest.Server, random *rand.Rand, harm func(context.Context, *ground, *rand.Rand)) *history {
 	const clients, workers, span = 3, 2, 8 * time.Second
 	q := &ground{nodes: nodes, links: make([][]*proxy, clients)}
@@ -548,7 +557,8 @@ func upTo(random *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(random.Int64N(int64(d)))
 }
 
-// partitions cuts off single clients from single nodes, in one direction or both, several at a time.
+// partitions cuts off single clients from single nodes, in one direction or both, several at a
+// time.
 func partitions(ctx context.Context, q *ground, random *rand.Rand) {
 	for ctx.Err() == nil {
 		var broken []*proxy
@@ -591,7 +601,8 @@ func restarts(ctx context.Context, q *ground, random *rand.Rand) {
 		} else {
 			node.Do("FLUSHALL")
 		}
-		// One at a time is what a quorum stands: the next only when this one has rested and votes again.
+		// One at a time is what a quorum stands: the next only when this one has rested and votes
+		// again.
 		rest(ctx, time.Second+upTo(random, 300*time.Millisecond))
 	}
 }
@@ -702,8 +713,8 @@ func TestQuorumSubscriptionsComeBack(t *testing.T) {
 	ofSizes(t, []int{3, 4}, func(t *testing.T, n int) {
 		nodes := startNodes(t, n)
 		a, b := openQuorum(t, nodes, sluggish()), openQuorum(t, nodes, sluggish())
-		// A name of its own each time: where a release of the round before comes late, the holder may
-		// miss a node, which then lets the waiter in, and takes no ticket of it.
+		// A name of its own each time: where a release of the round before comes late, the holder
+		// may miss a node, which then lets the waiter in, and takes no ticket of it.
 		for _, name := range []string{"a", "b", "c"} {
 			held := lock(t, a.Mutex(name))
 			next := goLock(within(t, 2*patience), b.Mutex(name))

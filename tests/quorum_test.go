@@ -98,7 +98,8 @@ func TestQuorumMutex(t *testing.T) {
 	})
 }
 
-// TestQuorumManyTakeTurns: many workers of several clients, with nothing wrong. Tokens grow, and one is inside at a time.
+// TestQuorumManyTakeTurns: many workers of several clients, with nothing wrong. Tokens grow, and
+// one is inside at a time.
 func TestQuorumManyTakeTurns(t *testing.T) {
 	t.Parallel()
 	ofSizes(t, []int{4, 5}, func(t *testing.T, n int) {
@@ -116,7 +117,8 @@ func TestQuorumManyTakeTurns(t *testing.T) {
 	})
 }
 
-// TestQuorumTie: many try at once and nobody waits. Exactly one gets in, since a tie is tried again.
+// TestQuorumTie: many try at once and nobody waits. Exactly one gets in, since a tie is tried
+// again.
 func TestQuorumTie(t *testing.T) {
 	t.Parallel()
 	ofSizes(t, []int{3, 4, 5, 6}, func(t *testing.T, n int) {
@@ -208,7 +210,8 @@ func TestQuorumElection(t *testing.T) {
 	})
 }
 
-// TestQuorumSlots: as many slots as there are, each to one holder, also while and after a node is away.
+// TestQuorumSlots: as many slots as there are, each to one holder, also while and after a node is
+// away.
 func TestQuorumSlots(t *testing.T) {
 	t.Parallel()
 	ofSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {

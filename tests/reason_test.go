@@ -10,7 +10,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestLossTellsItsReason: a program that cannot tell "taken by force" from "its client was closed" can only guess what to do, and what to count.
+// TestLossTellsItsReason: a program that cannot tell "taken by force" from "its client was closed"
+// can only guess what to do, and what to count.
 func TestLossTellsItsReason(t *testing.T) {
 	t.Parallel()
 	const brief = 300 * time.Millisecond

@@ -12,10 +12,11 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// The classic recipes for locks on Redis, each with what it gets wrong, and the kind of redlatch's that does not. docs/choosing.md names
-// these tests.
+// The classic recipes for locks on Redis, each with what it gets wrong, and the kind of redlatch's
+// that does not. docs/choosing.md names these tests.
 
-// TestRecipeSetNXThenExpire: a process that dies between the two commands leaves a lock that never ends.
+// TestRecipeSetNXThenExpire: a process that dies between the two commands leaves a lock that never
+// ends.
 func TestRecipeSetNXThenExpire(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -32,8 +33,9 @@ func TestRecipeSetNXThenExpire(t *testing.T) {
 	}
 }
 
-// TestRecipeGetSetWithTimestamps: the value is when the lock ends, and GETSET decides who takes over. The clocks are the clients', and who
-// comes second has moved the end of the lock that it did not get.
+// TestRecipeGetSetWithTimestamps: the value is when the lock ends, and GETSET decides who takes
+// over. The clocks are the clients', and who comes second has moved the end of the lock that it did
+// not get.
 func TestRecipeGetSetWithTimestamps(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -57,7 +59,8 @@ func TestRecipeGetSetWithTimestamps(t *testing.T) {
 	}
 }
 
-// TestRecipeDelWithoutOwner: who deletes the key without looking deletes the lock of whoever came after it.
+// TestRecipeDelWithoutOwner: who deletes the key without looking deletes the lock of whoever came
+// after it.
 func TestRecipeDelWithoutOwner(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -81,8 +84,9 @@ func TestRecipeDelWithoutOwner(t *testing.T) {
 	}
 }
 
-// TestRecipeCompareAndDelete: the best of the short recipes has no fencing token: the late write of a holder that was suspended cannot be
-// told from that of the next. And whoever polls first gets in, not who came first.
+// TestRecipeCompareAndDelete: the best of the short recipes has no fencing token: the late write of
+// a holder that was suspended cannot be told from that of the next. And whoever polls first gets
+// in, not who came first.
 func TestRecipeCompareAndDelete(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -105,7 +109,8 @@ func TestRecipeCompareAndDelete(t *testing.T) {
 	}
 }
 
-// TestRecipeHashReentryByCount: a re-entry that is sent again, because its reply was lost, counts twice, and one release is not enough.
+// TestRecipeHashReentryByCount: a re-entry that is sent again, because its reply was lost, counts
+// twice, and one release is not enough.
 func TestRecipeHashReentryByCount(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -139,12 +144,14 @@ func TestRecipeHashReentryByCount(t *testing.T) {
 	}
 }
 
-// TestRecipeReaderCounter: one key counts the readers, another has the writer. A reader that dies is counted for ever.
+// TestRecipeReaderCounter: one key counts the readers, another has the writer. A reader that dies
+// is counted for ever.
 func TestRecipeReaderCounter(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.Do("INCR", "recipe:readers")
-	// The reader dies, and DECR is never sent. A TTL on the counter would end the other readers' locks with it.
+	// The reader dies, and DECR is never sent. A TTL on the counter would end the other readers'
+	// locks with it.
 	if got := s.Do("GET", "recipe:readers"); got != "1" {
 		t.Fatalf("%s readers, want 1: no writer gets in any more", got)
 	}
@@ -166,8 +173,8 @@ func TestRecipeReaderCounter(t *testing.T) {
 	release(t, w)
 }
 
-// TestRecipeReadersInOneHash: a field for each reader, and one TTL for all. A reader that dies lives on for as long as others come, so a
-// writer starves.
+// TestRecipeReadersInOneHash: a field for each reader, and one TTL for all. A reader that dies
+// lives on for as long as others come, so a writer starves.
 func TestRecipeReadersInOneHash(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -200,8 +207,9 @@ func TestRecipeReadersInOneHash(t *testing.T) {
 	release(t, await(t, writer))
 }
 
-// TestRecipeScanForAFreeID: SET NX on id:0, id:1, ... until one succeeds: n requests when n are taken; and a number whose holder vanished is
-// another's at once, while the holder may still use it.
+// TestRecipeScanForAFreeID: SET NX on id:0, id:1, ... until one succeeds: n requests when n are
+// taken; and a number whose holder vanished is another's at once, while the holder may still use
+// it.
 func TestRecipeScanForAFreeID(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -245,7 +253,8 @@ func TestRecipeScanForAFreeID(t *testing.T) {
 	}
 }
 
-// TestRecipeLastRun: a job looks when it last ran, and then runs. Two that look at the same time both run.
+// TestRecipeLastRun: a job looks when it last ran, and then runs. Two that look at the same time
+// both run.
 func TestRecipeLastRun(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -17,7 +17,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
-// TestReentrantOwnerAcrossProcesses: a workflow that goes on elsewhere enters under its name, with the same token.
+// TestReentrantOwnerAcrossProcesses: a workflow that goes on elsewhere enters under its name, with
+// the same token.
 func TestReentrantOwnerAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -48,7 +49,8 @@ func TestReentrantOwnerAcrossProcesses(t *testing.T) {
 	}
 }
 
-// TestReentryTakesTheLaterEnd of the two leases, never their sum; and an entry that died is not counted for ever.
+// TestReentryTakesTheLaterEnd of the two leases, never their sum; and an entry that died is not
+// counted for ever.
 func TestReentryTakesTheLaterEnd(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -104,7 +106,8 @@ func briefest(s *redistest.Server) (entry string) {
 	return entry
 }
 
-// TestReleaseTwiceAtOnce: of two goroutines that release one entry, one does. The other must not release the entry around it.
+// TestReleaseTwiceAtOnce: of two goroutines that release one entry, one does. The other must not
+// release the entry around it.
 func TestReleaseTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -135,8 +138,9 @@ func TestReleaseTwiceAtOnce(t *testing.T) {
 	release(t, outer)
 }
 
-// TestLateEntryBesideItsOwner: the request of an entry arrives once more when its lease has ended, and its owner is inside by another
-// entry. It must enter again: if it were told to wait, its owner would wait for itself.
+// TestLateEntryBesideItsOwner: the request of an entry arrives once more when its lease has ended,
+// and its owner is inside by another entry. It must enter again: if it were told to wait, its owner
+// would wait for itself.
 func TestLateEntryBesideItsOwner(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// Errors of five kinds are five errors: taken, lost, not the owner, refused by the server, no answer (node-redlock#168, redlock-rb#108,
-// redsync#19, redsync#77).
+// Errors of five kinds are five errors: taken, lost, not the owner, refused by the server, no
+// answer (node-redlock#168, redlock-rb#108, redsync#19, redsync#77).
 
 // impatient has acquisitions end with an error soon if the server does not recover.
 func impatient() redlatch.Options {
@@ -46,7 +46,8 @@ func TestReadOnlyReplica(t *testing.T) {
 	wantNoAnswer(t, err, s.Addr(), "READONLY")
 }
 
-// TestReplicaIsPromoted has a request meet a replica that becomes a master while the request is resent.
+// TestReplicaIsPromoted has a request meet a replica that becomes a master while the request is
+// resent.
 func TestReplicaIsPromoted(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -73,7 +74,8 @@ func TestServerThatLoadsItsData(t *testing.T) {
 	release(t, await(t, result))
 }
 
-// TestNobodyListens uses a socket with a name of its own: somebody else might come to listen at a port.
+// TestNobodyListens uses a socket with a name of its own: somebody else might come to listen at a
+// port.
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "redis.sock")
@@ -178,7 +180,8 @@ func TestNotPermitted(t *testing.T) {
 	}
 }
 
-// wantKindError checks what becomes of a name whose key holds something that is no lock, when it is taken for something else.
+// wantKindError checks what becomes of a name whose key holds something that is no lock, when it is
+// taken for something else.
 func wantKindError(t *testing.T, call, want string, err error) {
 	t.Helper()
 	kind := (*redlatch.KindError)(nil)
@@ -190,7 +193,8 @@ func wantKindError(t *testing.T, call, want string, err error) {
 	}
 }
 
-// TestKeyOfAnotherType: WRONGTYPE must not look like "taken" (node-redlock#168), and what is there is not ours to touch.
+// TestKeyOfAnotherType: WRONGTYPE must not look like "taken" (node-redlock#168), and what is there
+// is not ours to touch.
 func TestKeyOfAnotherType(t *testing.T) {
 	t.Parallel()
 	content := map[string][]string{
@@ -232,8 +236,8 @@ func TestKeyOfAnotherType(t *testing.T) {
 	}
 }
 
-// TestHashThatIsNoLock: a hash that somebody keeps for another purpose looked like a lock of another library's that never
-// expires, and was waited for. What is there is not ours to touch.
+// TestHashThatIsNoLock: a hash that somebody keeps for another purpose looked like a lock of
+// another library's that never expires, and was waited for. What is there is not ours to touch.
 func TestHashThatIsNoLock(t *testing.T) {
 	t.Parallel()
 	content := map[string][]string{
@@ -269,8 +273,8 @@ func TestHashThatIsNoLock(t *testing.T) {
 	}
 }
 
-// TestLockOfRedissonsLayout: a hash with one field, uuid:thread, its count and a TTL, is a lock that is held, and is
-// waited for as long as it is there.
+// TestLockOfRedissonsLayout: a hash with one field, uuid:thread, its count and a TTL, is a lock
+// that is held, and is waited for as long as it is there.
 func TestLockOfRedissonsLayout(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

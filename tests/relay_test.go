@@ -14,7 +14,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// maxRun is how many in a row a process keeps a mutex that others wait for, as the documentation says.
+// maxRun is how many in a row a process keeps a mutex that others wait for, as the documentation
+// says.
 const maxRun = 128
 
 // watched are options whose events are remembered.
@@ -35,15 +36,16 @@ func goLocks(t *testing.T, ctx context.Context, m *redlatch.Mutex, seen *events,
 	return results
 }
 
-// aheadOfTheClock makes the last token of a name larger than any that the clock gives, so that tokens are counted from here.
+// aheadOfTheClock makes the last token of a name larger than any that the clock gives, so that
+// tokens are counted from here.
 func aheadOfTheClock(s *redistest.Server, name string) (last int64) {
 	last = time.Now().Add(time.Hour).UnixMicro()
 	s.Do("SET", fenceKey(name), strconv.FormatInt(last, 10))
 	return last
 }
 
-// TestRelayPassesOn: ten goroutines of a process wait for a mutex. It is acquired once for all of them, who have it in order, each with a
-// larger token; and no token is given again.
+// TestRelayPassesOn: ten goroutines of a process wait for a mutex. It is acquired once for all of
+// them, who have it in order, each with a larger token; and no token is given again.
 func TestRelayPassesOn(t *testing.T) {
 	t.Parallel()
 	const n = 10
@@ -90,8 +92,9 @@ func TestRelayPassesOn(t *testing.T) {
 	}
 }
 
-// TestRelayWhateverTheWait: goroutines make MaxWait from a deadline, so that each has another. A lease does
-// not depend on it, so they pass the mutex on all the same, and it is acquired once for all of them.
+// TestRelayWhateverTheWait: goroutines make MaxWait from a deadline, so that each has another. A
+// lease does not depend on it, so they pass the mutex on all the same, and it is acquired once for
+// all of them.
 func TestRelayWhateverTheWait(t *testing.T) {
 	t.Parallel()
 	const n = 10
@@ -116,7 +119,8 @@ func TestRelayWhateverTheWait(t *testing.T) {
 	wantNothingLeft(t, s, "a")
 }
 
-// TestRelayGivesBack: a process with many goroutines that want a mutex again and again does not keep it from another.
+// TestRelayGivesBack: a process with many goroutines that want a mutex again and again does not
+// keep it from another.
 func TestRelayGivesBack(t *testing.T) {
 	t.Parallel()
 	const goroutines, rounds = 200, 5
@@ -159,7 +163,8 @@ func TestRelayGivesBack(t *testing.T) {
 	wantNothingLeft(t, s, "a")
 }
 
-// TestRelayKeepsItsPlace: the goroutine gives up that stands in line for all of its process. The next takes its place, not the last one.
+// TestRelayKeepsItsPlace: the goroutine gives up that stands in line for all of its process. The
+// next takes its place, not the last one.
 func TestRelayKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -190,7 +195,8 @@ func TestRelayKeepsItsPlace(t *testing.T) {
 	wantNothingLeft(t, s, "a")
 }
 
-// TestRelayCancelled: goroutines give up at any time, also when it is just their turn. The others are served, and nothing is left.
+// TestRelayCancelled: goroutines give up at any time, also when it is just their turn. The others
+// are served, and nothing is left.
 func TestRelayCancelled(t *testing.T) {
 	t.Parallel()
 	const clients, workers, turns = 3, 16, 40
@@ -229,7 +235,8 @@ func TestRelayCancelled(t *testing.T) {
 	wantNothingLeft(t, s, "a")
 }
 
-// TestRelayTurnOfOneThatGivesUp: a goroutine gives up at the moment in which the mutex is passed on to it. The one after it has its turn.
+// TestRelayTurnOfOneThatGivesUp: a goroutine gives up at the moment in which the mutex is passed on
+// to it. The one after it has its turn.
 func TestRelayTurnOfOneThatGivesUp(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -258,8 +265,8 @@ func TestRelayTurnOfOneThatGivesUp(t *testing.T) {
 	wantNothingLeft(t, s, "a")
 }
 
-// TestRelayTurnOfOneThatHasGivenUp: the mutex is passed on to a goroutine whose context is done already, and that has not noticed: it is in its
-// hook. The one after it has its turn.
+// TestRelayTurnOfOneThatHasGivenUp: the mutex is passed on to a goroutine whose context is done
+// already, and that has not noticed: it is in its hook. The one after it has its turn.
 func TestRelayTurnOfOneThatHasGivenUp(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -293,7 +300,8 @@ func TestRelayTurnOfOneThatHasGivenUp(t *testing.T) {
 	wantNothingLeft(t, s, "a")
 }
 
-// TestRelayAfterALoss: the server forgets a mutex that is held and waited for in the same process. All are served, with larger tokens.
+// TestRelayAfterALoss: the server forgets a mutex that is held and waited for in the same process.
+// All are served, with larger tokens.
 func TestRelayAfterALoss(t *testing.T) {
 	t.Parallel()
 	forget := map[string]func(*redistest.Server){
@@ -331,7 +339,8 @@ func TestRelayAfterALoss(t *testing.T) {
 	}
 }
 
-// TestRelayIsExtendedInTime: a mutex that is passed on all the time is extended as often as one that is held, and a loss is found as soon.
+// TestRelayIsExtendedInTime: a mutex that is passed on all the time is extended as often as one
+// that is held, and a loss is found as soon.
 func TestRelayIsExtendedInTime(t *testing.T) {
 	t.Parallel()
 	const n, ttl, hold = 100, 3 * time.Second, 30 * time.Millisecond
@@ -362,8 +371,9 @@ func TestRelayIsExtendedInTime(t *testing.T) {
 	t.Error("nobody noticed that the server forgot the mutex")
 }
 
-// TestRelayIsRevoked: a mutex is taken by force from a process in which it passes from one to the next all the time. Somebody there finds out
-// at once, long before an extend is due and before the run is over.
+// TestRelayIsRevoked: a mutex is taken by force from a process in which it passes from one to the
+// next all the time. Somebody there finds out at once, long before an extend is due and before the
+// run is over.
 func TestRelayIsRevoked(t *testing.T) {
 	t.Parallel()
 	const n, hold = 100, time.Millisecond
@@ -409,8 +419,9 @@ func TestRelayIsRevoked(t *testing.T) {
 }
 
 // TestRelayIsRevokedAmongOthers: a mutex is taken by force from a process while it is between two
-// goroutines there, and other mutexes of the process right after it. The next goroutine must learn of it
-// at once: the word of the others must not hide the first one. The TTL is such that nothing else tells.
+// goroutines there, and other mutexes of the process right after it. The next goroutine must learn
+// of it at once: the word of the others must not hide the first one. The TTL is such that nothing
+// else tells.
 func TestRelayIsRevokedAmongOthers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -447,7 +458,8 @@ func TestRelayIsRevokedAmongOthers(t *testing.T) {
 	receive(t, second.Context().Done(), "the lease on what was taken by force before it was passed on")
 }
 
-// TestRelayWithoutRedis: who waits in one process for a server that does not answer is told at the same time, not one after the other.
+// TestRelayWithoutRedis: who waits in one process for a server that does not answer is told at the
+// same time, not one after the other.
 func TestRelayWithoutRedis(t *testing.T) {
 	t.Parallel()
 	const n, timeout = 20, 500 * time.Millisecond
@@ -468,7 +480,8 @@ func TestRelayWithoutRedis(t *testing.T) {
 	}
 }
 
-// TestRelayWaitIsBounded: MaxWait and contexts bound a wait inside the process as they bound one in line.
+// TestRelayWaitIsBounded: MaxWait and contexts bound a wait inside the process as they bound one in
+// line.
 func TestRelayWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -516,7 +529,8 @@ func TestRelayIsClosed(t *testing.T) {
 	}
 }
 
-// TestRelayDoesNotPassOnWhatIsNearlyOver: without a watchdog, a lease must begin with most of its TTL.
+// TestRelayDoesNotPassOnWhatIsNearlyOver: without a watchdog, a lease must begin with most of its
+// TTL.
 func TestRelayDoesNotPassOnWhatIsNearlyOver(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second
@@ -529,8 +543,8 @@ func TestRelayDoesNotPassOnWhatIsNearlyOver(t *testing.T) {
 	release(t, held)
 	for i, result := range results {
 		l := await(t, result)
-		// An absolute time, but one that the option promises: nine tenths of the TTL, less what this goroutine was late. What is only
-		// passed on would be down to a half.
+		// An absolute time, but one that the option promises: nine tenths of the TTL, less what
+		// this goroutine was late. What is only passed on would be down to a half.
 		if got := l.Remaining(); got < ttl*3/5 {
 			t.Errorf("number %d has %v left of %v", i, got, ttl)
 		}

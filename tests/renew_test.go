@@ -13,7 +13,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestMaxHold: no bound on renewals keeps a lock with work that hangs (RedLock.net#68, DistributedLock#169).
+// TestMaxHold: no bound on renewals keeps a lock with work that hangs (RedLock.net#68,
+// DistributedLock#169).
 func TestMaxHold(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -92,8 +93,8 @@ func TestEnsure(t *testing.T) {
 	}
 }
 
-// TestExtendNeverCreates: it brought back a lock that others had held since (redsync's SetNXOnExtend, RedLock.net#48,
-// redis-semaphore#175, redlock-rb#36).
+// TestExtendNeverCreates: it brought back a lock that others had held since (redsync's
+// SetNXOnExtend, RedLock.net#48, redis-semaphore#175, redlock-rb#36).
 func TestExtendNeverCreates(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -112,8 +113,8 @@ func TestExtendNeverCreates(t *testing.T) {
 	}
 }
 
-// TestExtendOfAnothersLock: the old owner's calls must not touch the new owner's lock (go-redislock extends it; two goroutines on one
-// redsync.Mutex release it).
+// TestExtendOfAnothersLock: the old owner's calls must not touch the new owner's lock (go-redislock
+// extends it; two goroutines on one redsync.Mutex release it).
 func TestExtendOfAnothersLock(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"Extend", "Release"} {
@@ -140,8 +141,8 @@ func TestExtendOfAnothersLock(t *testing.T) {
 	}
 }
 
-// TestReleaseTwice: redsync tells "lock already taken" for what is gone (redsync#107, #143), and Redisson's fair lock tells a stranger
-// that it released.
+// TestReleaseTwice: redsync tells "lock already taken" for what is gone (redsync#107, #143), and
+// Redisson's fair lock tells a stranger that it released.
 func TestReleaseTwice(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -159,8 +160,8 @@ func TestReleaseTwice(t *testing.T) {
 	release(t, next)
 }
 
-// TestReleaseAgainAfterAFailure: redis-py forgets its token before the release ran (redis-py#3847). Here each request takes place, and no
-// reply tells.
+// TestReleaseAgainAfterAFailure: redis-py forgets its token before the release ran (redis-py#3847).
+// Here each request takes place, and no reply tells.
 func TestReleaseAgainAfterAFailure(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -176,8 +177,9 @@ func TestReleaseAgainAfterAFailure(t *testing.T) {
 	awaitFree(t, s, "a")
 }
 
-// TestReleaseWaitsForTheRenewalUnderWay: a renewal that is armed, or answered, after the release keeps a lock that nobody has, or reports
-// a loss that is none (redisson#7272, redis-semaphore#205, DistributedLock#287, spring-integration#10513).
+// TestReleaseWaitsForTheRenewalUnderWay: a renewal that is armed, or answered, after the release
+// keeps a lock that nobody has, or reports a loss that is none (redisson#7272, redis-semaphore#205,
+// DistributedLock#287, spring-integration#10513).
 func TestReleaseWaitsForTheRenewalUnderWay(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -202,8 +204,9 @@ func TestReleaseWaitsForTheRenewalUnderWay(t *testing.T) {
 	awaitFree(t, s, "a")
 }
 
-// TestLostReplyOfAShortLease: an extend that got no answer was waited for as long as any request, a third of RequestTimeout. A lease whose
-// TTL is not much longer was over then, by one lost reply, and the server would have answered a second request at once.
+// TestLostReplyOfAShortLease: an extend that got no answer was waited for as long as any request, a
+// third of RequestTimeout. A lease whose TTL is not much longer was over then, by one lost reply,
+// and the server would have answered a second request at once.
 func TestLostReplyOfAShortLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -219,7 +222,8 @@ func TestLostReplyOfAShortLease(t *testing.T) {
 	release(t, l)
 }
 
-// TestLostReplyToTheProgramsExtend is the same for a lease that the program extends: the second request is in time.
+// TestLostReplyToTheProgramsExtend is the same for a lease that the program extends: the second
+// request is in time.
 func TestLostReplyToTheProgramsExtend(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -233,7 +237,8 @@ func TestLostReplyToTheProgramsExtend(t *testing.T) {
 	release(t, l)
 }
 
-// TestOneBadLockStopsNoOthers: an error ends the tick of Redisson's watchdog for all locks that come after.
+// TestOneBadLockStopsNoOthers: an error ends the tick of Redisson's watchdog for all locks that
+// come after.
 func TestOneBadLockStopsNoOthers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -298,7 +303,8 @@ func TestReleaseAfterTheLoss(t *testing.T) {
 	}
 }
 
-// TestReleaseHeedsNoContext: an unlock was skipped when its context was cancelled (ncps#913, authgear-server#5721).
+// TestReleaseHeedsNoContext: an unlock was skipped when its context was cancelled (ncps#913,
+// authgear-server#5721).
 func TestReleaseHeedsNoContext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -319,7 +325,8 @@ func TestReleaseHeedsNoContext(t *testing.T) {
 	}
 }
 
-// TestDeadContextTakesNothing: x/sync's semaphore fails a context that is done even if it could succeed.
+// TestDeadContextTakesNothing: x/sync's semaphore fails a context that is done even if it could
+// succeed.
 func TestDeadContextTakesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

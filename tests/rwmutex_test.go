@@ -11,7 +11,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestReadersAreLetInTogether: one release lets in all 32 readers at the head of the line, and none of those behind the next writer.
+// TestReadersAreLetInTogether: one release lets in all 32 readers at the head of the line, and none
+// of those behind the next writer.
 func TestReadersAreLetInTogether(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

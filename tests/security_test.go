@@ -38,8 +38,8 @@ func (o *overhear) wantNoSecret(t *testing.T) {
 	}
 }
 
-// TestLeastRights has a user with redlatch's commands, keys and channels, and no more, do everything: over TLS with a certificate of its
-// own, over a cluster and over a quorum.
+// TestLeastRights has a user with redlatch's commands, keys and channels, and no more, do
+// everything: over TLS with a certificate of its own, over a cluster and over a quorum.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
 	rights := append([]string{"on", ">" + secret}, access.Rules("redlatch:", false)...)

@@ -8,7 +8,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestResizeOutlivesTheLastHolder: who waits was told the size of before, and does not bring it back when it is let in.
+// TestResizeOutlivesTheLastHolder: who waits was told the size of before, and does not bring it
+// back when it is let in.
 func TestResizeOutlivesTheLastHolder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -11,10 +11,11 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// wantTakeover has the server forget a name that is held and waited for. The old holder must be told, and every waiter served in the end,
-// each with a larger token.
+// wantTakeover has the server forget a name that is held and waited for. The old holder must be
+// told, and every waiter served in the end, each with a larger token.
 //
-// Nobody can be in time: the next holder is let in by a server that knows nothing. It is the token that tells them apart.
+// Nobody can be in time: the next holder is let in by a server that knows nothing. It is the token
+// that tells them apart.
 func wantTakeover(t *testing.T, forget func(*redistest.Server)) {
 	t.Helper()
 	s := redistest.Start(t)
@@ -46,7 +47,8 @@ func wantTakeover(t *testing.T, forget func(*redistest.Server)) {
 	awaitFree(t, s, "a")
 }
 
-// TestServerKilledAndRestartedEmpty: Redisson drops a lost lock from its list and tells nobody (redisson#4698).
+// TestServerKilledAndRestartedEmpty: Redisson drops a lost lock from its list and tells nobody
+// (redisson#4698).
 func TestServerKilledAndRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	wantTakeover(t, func(s *redistest.Server) {
@@ -55,8 +57,8 @@ func TestServerKilledAndRestartedEmpty(t *testing.T) {
 	})
 }
 
-// TestFlush: rueidislock looped without end on the invalidation that a FLUSHALL sends; Redisson's waiters are not woken when the key is
-// deleted by hand (redisson#3730).
+// TestFlush: rueidislock looped without end on the invalidation that a FLUSHALL sends; Redisson's
+// waiters are not woken when the key is deleted by hand (redisson#3730).
 func TestFlush(t *testing.T) {
 	t.Parallel()
 	wantTakeover(t, func(s *redistest.Server) { s.Do("FLUSHALL") })
@@ -74,7 +76,8 @@ func TestFlushIsToldAtTheNextExtend(t *testing.T) {
 	}
 }
 
-// TestServerHangsForLessThanTheTTL: renewals were skipped or given up for good after one failure (redisson#5698, cozy-stack#4911).
+// TestServerHangsForLessThanTheTTL: renewals were skipped or given up for good after one failure
+// (redisson#5698, cozy-stack#4911).
 func TestServerHangsForLessThanTheTTL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -124,7 +127,8 @@ func TestServerHangsForLongerThanTheTTL(t *testing.T) {
 	release(t, next)
 }
 
-// TestServerIsAwayForLessThanTheTTL has connections be refused, rather than hang, and then work again with the data still there.
+// TestServerIsAwayForLessThanTheTTL has connections be refused, rather than hang, and then work
+// again with the data still there.
 func TestServerIsAwayForLessThanTheTTL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

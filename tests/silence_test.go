@@ -17,8 +17,9 @@ import (
 	"github.com/redlatch/redlatch/redlatchgoredis"
 )
 
-// nat stands between clients and a server. It can forget the connections that it has, as a NAT does, or a host that loses its power:
-// they are silent from then on, without a reset. New ones are fine.
+// nat stands between clients and a server. It can forget the connections that it has, as a NAT
+// does, or a host that loses its power: they are silent from then on, without a reset. New ones are
+// fine.
 type nat struct {
 	net.Listener
 	server string
@@ -92,8 +93,9 @@ func (n *nat) pump(from, to net.Conn, born int64) {
 	}
 }
 
-// eachWay runs a test with a client that sends little, whose connection rueidis reads when it expects a reply, and with a client that has
-// sent much at once, whose connection it reads all the time.
+// eachWay runs a test with a client that sends little, whose connection rueidis reads when it
+// expects a reply, and with a client that has sent much at once, whose connection it reads all the
+// time.
 func eachWay(t *testing.T, test func(t *testing.T, open func(*nat, redlatch.Options) *redlatch.Client)) {
 	for name, calls := range map[string]int{"Lone": 1, "Busy": 64} {
 		t.Run(name, func(t *testing.T) {
@@ -111,8 +113,9 @@ func eachWay(t *testing.T, test func(t *testing.T, open func(*nat, redlatch.Opti
 	}
 }
 
-// TestSilentConnectionFailsNoCall has all connections of a client die in silence. It resent into the same hole for 12 s, and each call
-// of that time failed, though a new connection would have been answered. Every kind of call must come through within its own patience.
+// TestSilentConnectionFailsNoCall has all connections of a client die in silence. It resent into
+// the same hole for 12 s, and each call of that time failed, though a new connection would have
+// been answered. Every kind of call must come through within its own patience.
 func TestSilentConnectionFailsNoCall(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, open func(*nat, redlatch.Options) *redlatch.Client) {
@@ -137,7 +140,8 @@ func TestSilentConnectionFailsNoCall(t *testing.T) {
 	})
 }
 
-// TestSilentConnectionLosesNoLease: a lease of five seconds outlives the connection that extended it. It was lost.
+// TestSilentConnectionLosesNoLease: a lease of five seconds outlives the connection that extended
+// it. It was lost.
 func TestSilentConnectionLosesNoLease(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, open func(*nat, redlatch.Options) *redlatch.Client) {
@@ -156,8 +160,8 @@ func TestSilentConnectionLosesNoLease(t *testing.T) {
 	})
 }
 
-// TestSecondSilentConnectionLosesNoLease: the connection that took the place of a dead one dies, too, sooner than one may be given up again. A
-// longer lease outlives that.
+// TestSecondSilentConnectionLosesNoLease: the connection that took the place of a dead one dies,
+// too, sooner than one may be given up again. A longer lease outlives that.
 func TestSecondSilentConnectionLosesNoLease(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, open func(*nat, redlatch.Options) *redlatch.Client) {
@@ -177,8 +181,9 @@ func TestSecondSilentConnectionLosesNoLease(t *testing.T) {
 	})
 }
 
-// TestSilentConnectionOfAWaiter: the grant vanishes with the connection over which the waiter would hear it, and over which it would ask.
-// It must have the lock when it has asked, at its next heartbeat, and before its lease is over.
+// TestSilentConnectionOfAWaiter: the grant vanishes with the connection over which the waiter would
+// hear it, and over which it would ask. It must have the lock when it has asked, at its next
+// heartbeat, and before its lease is over.
 func TestSilentConnectionOfAWaiter(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, openBehind func(*nat, redlatch.Options) *redlatch.Client) {
@@ -191,8 +196,8 @@ func TestSilentConnectionOfAWaiter(t *testing.T) {
 	})
 }
 
-// TestSilentSubscriptionIsReplaced: a client that only listens sends nothing that could go unanswered. It finds out by its own checks,
-// within twice RequestTimeout.
+// TestSilentSubscriptionIsReplaced: a client that only listens sends nothing that could go
+// unanswered. It finds out by its own checks, within twice RequestTimeout.
 func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -218,8 +223,8 @@ func sluggishBut(d time.Duration) redlatch.Options {
 	return o
 }
 
-// TestSilentConnectionOfGoRedis: the connections are the program's own, and die by its ReadTimeout. Requests that are resent after that use new
-// ones, and a lease outlives a pool that died.
+// TestSilentConnectionOfGoRedis: the connections are the program's own, and die by its ReadTimeout.
+// Requests that are resent after that use new ones, and a lease outlives a pool that died.
 func TestSilentConnectionOfGoRedis(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -237,8 +242,9 @@ func TestSilentConnectionOfGoRedis(t *testing.T) {
 	release(t, held)
 }
 
-// TestFrozenServerSeesNoStorm: to a client, a server that hangs looks like a connection that died. A new connection does not help then,
-// and if clients made one after the other, it would find them all when it goes on. The lease survives, as it did.
+// TestFrozenServerSeesNoStorm: to a client, a server that hangs looks like a connection that died.
+// A new connection does not help then, and if clients made one after the other, it would find them
+// all when it goes on. The lease survives, as it did.
 func TestFrozenServerSeesNoStorm(t *testing.T) {
 	t.Parallel()
 	for name, freeze := range map[string]func(*redistest.Server) (thaw func()){

@@ -12,8 +12,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestSlots: an instance gets its slot back, a released slot is free at once, one whose holder vanished rests, and a slot's number is not
-// told any more once it is lost.
+// TestSlots: an instance gets its slot back, a released slot is free at once, one whose holder
+// vanished rests, and a slot's number is not told any more once it is lost.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -72,7 +72,8 @@ func TestSlots(t *testing.T) {
 	release(t, a.Lease)
 }
 
-// TestLargePoolTakesOneCommand: the lowest free slot of 65,536 is found in one request, however full the pool is.
+// TestLargePoolTakesOneCommand: the lowest free slot of 65,536 is found in one request, however
+// full the pool is.
 func TestLargePoolTakesOneCommand(t *testing.T) {
 	t.Parallel()
 	const n = 65536

@@ -11,10 +11,12 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// A request whose connection broke can still reach the server, after the resend over another connection and whatever followed. (pottery's
-// release overtakes its SET in this way; redlock-rb#76.)
+// A request whose connection broke can still reach the server, after the resend over another
+// connection and whatever followed. (pottery's release overtakes its SET in this way;
+// redlock-rb#76.)
 
-// straggling is a connection that keeps one request back, as if its connection had broken, and delivers it when told.
+// straggling is a connection that keeps one request back, as if its connection had broken, and
+// delivers it when told.
 type straggling struct {
 	conn.Conn
 	mu     sync.Mutex // guards what is below
@@ -87,8 +89,9 @@ func TestStragglerAfterTheRelease(t *testing.T) {
 	awaitFree(t, s, "a")
 }
 
-// straggle has a client with these options wait for a mutex, lock and release it, and has its first request for a place in line arrive after
-// all that. It returns the lease of who holds the mutex by then.
+// straggle has a client with these options wait for a mutex, lock and release it, and has its first
+// request for a place in line arrive after all that. It returns the lease of who holds the mutex by
+// then.
 func straggle(t *testing.T, s *redistest.Server, o redlatch.Options) *redlatch.Lease {
 	t.Helper()
 	other := open(t, s.URL(), sluggish()).Mutex("a")
@@ -105,7 +108,8 @@ func straggle(t *testing.T, s *redistest.Server, o redlatch.Options) *redlatch.L
 	return held
 }
 
-// TestStragglerBringsAServedWaiterBack: it takes a place in line for an owner that has been in and out.
+// TestStragglerBringsAServedWaiterBack: it takes a place in line for an owner that has been in and
+// out.
 func TestStragglerBringsAServedWaiterBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -137,8 +141,8 @@ func TestStragglerAfterTheWaitWasGivenUp(t *testing.T) {
 	}
 }
 
-// TestStragglingRenewalIsNothing: an extend that arrives after the release must not bring the lock back (redisson#7272, RedLock.net#48,
-// redis-semaphore#175).
+// TestStragglingRenewalIsNothing: an extend that arrives after the release must not bring the lock
+// back (redisson#7272, RedLock.net#48, redis-semaphore#175).
 func TestStragglingRenewalIsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -162,7 +166,8 @@ func TestStragglingRenewalIsNothing(t *testing.T) {
 	release(t, second)
 }
 
-// TestStragglerWithATicket: it takes a place in line for an owner that has been in and out, while somebody else is inside.
+// TestStragglerWithATicket: it takes a place in line for an owner that has been in and out, while
+// somebody else is inside.
 func TestStragglerWithATicket(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -173,7 +178,8 @@ func TestStragglerWithATicket(t *testing.T) {
 	release(t, held)
 }
 
-// TestStragglerAmongOthersWhoGiveUp: what is looked at a second time is looked at a while later, also when there is more to release until then.
+// TestStragglerAmongOthersWhoGiveUp: what is looked at a second time is looked at a while later,
+// also when there is more to release until then.
 func TestStragglerAmongOthersWhoGiveUp(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -54,8 +54,8 @@ func openDivided(t testing.TB, s *redistest.Server, p *proxy, o redlatch.Options
 	return wrap(t, divided{dial(t, s.Addr()), dial(t, p.Listen)}, o)
 }
 
-// TestSubscriptionDroppedInLine: godisson subscribes after its try and never looks again; Redisson's waiters slept to the end of the lease
-// (redisson#5761, rueidislock#602).
+// TestSubscriptionDroppedInLine: godisson subscribes after its try and never looks again;
+// Redisson's waiters slept to the end of the lease (redisson#5761, rueidislock#602).
 func TestSubscriptionDroppedInLine(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -71,7 +71,8 @@ func TestSubscriptionDroppedInLine(t *testing.T) {
 	awaitFree(t, s, "a")
 }
 
-// TestGrantWhileDeaf has the subscription down for as long as it takes: the waiter must ask by itself.
+// TestGrantWhileDeaf has the subscription down for as long as it takes: the waiter must ask by
+// itself.
 func TestGrantWhileDeaf(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -92,7 +93,8 @@ func TestGrantWhileDeaf(t *testing.T) {
 	release(t, l)
 }
 
-// TestGrantIntoADeadConnection has messages vanish without anybody noticing. A heartbeat finds the grant.
+// TestGrantIntoADeadConnection has messages vanish without anybody noticing. A heartbeat finds the
+// grant.
 func TestGrantIntoADeadConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -103,7 +105,8 @@ func TestGrantIntoADeadConnection(t *testing.T) {
 	wantHandOver(t, s, a, b, func() { p.swallow(replies) })
 }
 
-// wantHandOver has b wait for a mutex that a holds, and be granted it after that harm, so that it does not hear of it. It must find the grant.
+// wantHandOver has b wait for a mutex that a holds, and be granted it after that harm, so that it
+// does not hear of it. It must find the grant.
 func wantHandOver(t *testing.T, s *redistest.Server, a, b *redlatch.Client, harm func()) {
 	t.Helper()
 	held := lock(t, a.Mutex("a"))
@@ -164,8 +167,8 @@ func TestSubscriptionsKilledAllTheTime(t *testing.T) {
 	awaitFree(t, s, "a")
 }
 
-// TestWaitingWithoutPubSub has a user who may use every key and command but no channel, as on servers that offer no publish/subscribe
-// (asynq#1095).
+// TestWaitingWithoutPubSub has a user who may use every key and command but no channel, as on
+// servers that offer no publish/subscribe (asynq#1095).
 func TestWaitingWithoutPubSub(t *testing.T) {
 	t.Parallel()
 	redistest.Needs(t, "right to a channel that could be withheld")

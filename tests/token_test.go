@@ -8,8 +8,8 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestTokensGrowOverEverything: counters restart at 1 with FLUSHALL, a restart or their own TTL (lynx-redis-lock), or are kept for ever
-// (redisson#6510).
+// TestTokensGrowOverEverything: counters restart at 1 with FLUSHALL, a restart or their own TTL
+// (lynx-redis-lock), or are kept for ever (redisson#6510).
 func TestTokensGrowOverEverything(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -58,7 +58,8 @@ func TestTokensGrowOverEverything(t *testing.T) {
 	release(t, l)
 }
 
-// TestWaitersGetTokensInOrder: Redisson's re-entry raises the token, and its in-band -1 can mean both "got it" and "no TTL".
+// TestWaitersGetTokensInOrder: Redisson's re-entry raises the token, and its in-band -1 can mean
+// both "got it" and "no TTL".
 func TestWaitersGetTokensInOrder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -88,7 +89,8 @@ func TestWaitersGetTokensInOrder(t *testing.T) {
 	release(t, last)
 }
 
-// TestForceReleaseMakesTheOldTokenStale: a force-release lets nobody in by itself, and still the old holder's writes must be refused.
+// TestForceReleaseMakesTheOldTokenStale: a force-release lets nobody in by itself, and still the
+// old holder's writes must be refused.
 func TestForceReleaseMakesTheOldTokenStale(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

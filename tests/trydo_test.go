@@ -41,7 +41,8 @@ func tryDos(c *redlatch.Client) map[string]tryDo {
 	}
 }
 
-// eachTryDo runs a test for TryDo of each kind, by two clients of one server with which nothing becomes free by itself.
+// eachTryDo runs a test for TryDo of each kind, by two clients of one server with which nothing
+// becomes free by itself.
 func eachTryDo(t *testing.T, test func(t *testing.T, do, other tryDo)) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -114,7 +115,8 @@ func TestTryDoReadsBesideReaders(t *testing.T) {
 	}
 }
 
-// TestTryDoReleasesAfterAPanic: a server of net/http goes on after a handler that panicked, and its lock would stay taken.
+// TestTryDoReleasesAfterAPanic: a server of net/http goes on after a handler that panicked, and its
+// lock would stay taken.
 func TestTryDoReleasesAfterAPanic(t *testing.T) {
 	eachTryDo(t, func(t *testing.T, do, other tryDo) {
 		cause := recovered(func() {

@@ -10,8 +10,9 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// TestJobWhoseEndGotNoAnswer: the reply to the acquisition was lost, so the client undoes that request once more after the end. If the
-// end itself got no answer, this must not open the window: the job would run twice in it.
+// TestJobWhoseEndGotNoAnswer: the reply to the acquisition was lost, so the client undoes that
+// request once more after the end. If the end itself got no answer, this must not open the window:
+// the job would run twice in it.
 func TestJobWhoseEndGotNoAnswer(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]redlatch.JobOptions{
@@ -53,8 +54,9 @@ func TestJobWhoseEndGotNoAnswer(t *testing.T) {
 	}
 }
 
-// TestJobThatIsLostKeepsItsWindow: the lease of a run is lost, and then a copy of its request arrives, which lets its owner in again. What
-// undoes that must not open the window: every start uses it up.
+// TestJobThatIsLostKeepsItsWindow: the lease of a run is lost, and then a copy of its request
+// arrives, which lets its owner in again. What undoes that must not open the window: every start
+// uses it up.
 func TestJobThatIsLostKeepsItsWindow(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -89,7 +91,8 @@ func TestJobReleasedByItsJob(t *testing.T) {
 	}
 }
 
-// TestReleaseIsTriedUntilItIsKnown: a release that got no answer must not cost the next holder the TTL, once Redis answers again.
+// TestReleaseIsTriedUntilItIsKnown: a release that got no answer must not cost the next holder the
+// TTL, once Redis answers again.
 func TestReleaseIsTriedUntilItIsKnown(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -107,7 +110,8 @@ func TestReleaseIsTriedUntilItIsKnown(t *testing.T) {
 	awaitFree(t, s, "a")
 }
 
-// TestStragglerAfterALoss: a request that arrives when its lease has been lost must not bring the lock back for a TTL.
+// TestStragglerAfterALoss: a request that arrives when its lease has been lost must not bring the
+// lock back for a TTL.
 func TestStragglerAfterALoss(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

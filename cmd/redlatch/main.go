@@ -1,4 +1,5 @@
-// Command redlatch runs commands under distributed locks in Redis, and shows who holds and who waits.
+// Command redlatch runs commands under distributed locks in Redis, and shows who holds and who
+// waits.
 package main
 
 import (

@@ -47,7 +47,8 @@ func (c cluster) evalSendsAnUnknownScriptToEveryNode(t *testing.T) {
 	}
 }
 
-// evalFollowsASlotThatMoves has a batch in which one call has to go elsewhere: first only for now (ASK), then for good (MOVED).
+// evalFollowsASlotThatMoves has a batch in which one call has to go elsewhere: first only for now
+// (ASK), then for good (MOVED).
 func (c cluster) evalFollowsASlotThatMoves(t *testing.T) {
 	co := c.connect(t)
 	const key = "moving"
@@ -94,8 +95,8 @@ func (c cluster) subscribeHearsEveryNode(t *testing.T) {
 	}
 }
 
-// subscribeShardedFollowsItsSlot listens to a channel at the node of its slot, and is told when that moves; a server that has no sharded
-// channels says so.
+// subscribeShardedFollowsItsSlot listens to a channel at the node of its slot, and is told when
+// that moves; a server that has no sharded channels says so.
 func (c cluster) subscribeShardedFollowsItsSlot(t *testing.T) {
 	const channel = "sharded channel"
 	co, ok := c.connect(t).(conn.Sharded)

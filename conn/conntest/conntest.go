@@ -1,7 +1,9 @@
-// Package conntest is the conformance suite for [conn.Conn]: one named subtest for each clause of its contract, run against real
-// redis-server processes that it starts, freezes, kills and restarts. redis-server 7.0 or newer must be on PATH.
+// Package conntest is the conformance suite for [conn.Conn]: one named subtest for each clause of
+// its contract, run against real redis-server processes that it starts, freezes, kills and
+// restarts. redis-server 7.0 or newer must be on PATH.
 //
-// The test of an adapter is one call of [Run] for each way to set up its client, and one of [RunCluster] if it speaks to clusters:
+// The test of an adapter is one call of [Run] for each way to set up its client, and one of
+// [RunCluster] if it speaks to clusters:
 //
 //	func TestConn(t *testing.T) {
 //		conntest.Run(t, func(t *testing.T, s conntest.Server) (conn.Conn, error) {
@@ -33,12 +35,14 @@ type Server struct {
 	TLS      *tls.Config // nil for none
 }
 
-// OpenFunc connects an adapter to a server. The suite closes the Conn; what else there is to close, the function leaves to t.Cleanup.
-// A server that refuses the user may come out here or in the first call.
+// OpenFunc connects an adapter to a server. The suite closes the Conn; what else there is to close,
+// the function leaves to t.Cleanup. A server that refuses the user may come out here or in the
+// first call.
 type OpenFunc func(t *testing.T, s Server) (conn.Conn, error)
 
-// Run tests a Conn that leads to a single server. The subtests run in parallel once the test function has returned, so what they need
-// goes by t.Cleanup, not by defer. Nearly all the time they take is waiting.
+// Run tests a Conn that leads to a single server. The subtests run in parallel once the test
+// function has returned, so what they need goes by t.Cleanup, not by defer. Nearly all the time
+// they take is waiting.
 func Run(t *testing.T, open OpenFunc) {
 	s := suite{open: open}
 	run(t, []clause{
@@ -94,7 +98,8 @@ func Run(t *testing.T, open OpenFunc) {
 	})
 }
 
-// RunCluster is [Run] for a Conn that leads to a Redis Cluster, of three masters. It tests what a cluster makes different.
+// RunCluster is [Run] for a Conn that leads to a Redis Cluster, of three masters. It tests what a
+// cluster makes different.
 func RunCluster(t *testing.T, open OpenFunc) {
 	c := cluster{suite{open: open}, redistest.StartCluster(t, 3)}
 	run(t, []clause{
@@ -112,8 +117,8 @@ func RunCluster(t *testing.T, open OpenFunc) {
 }
 
 // RunInMemory tests a Conn to a server of its own that has no address, such as one in memory: the
-// clauses of [Run] for which the suite need not reach the server by another way, each in a bubble of
-// testing/synctest. open returns a Conn to an empty server.
+// clauses of [Run] for which the suite need not reach the server by another way, each in a bubble
+// of testing/synctest. open returns a Conn to an empty server.
 func RunInMemory(t *testing.T, open func(t *testing.T) conn.Conn) {
 	s := suite{memory: open}
 	for _, c := range []clause{
@@ -157,10 +162,12 @@ type suite struct {
 }
 
 const (
-	// patience bounds what ought to succeed. It is generous, since it only matters when something is broken.
+	// patience bounds what ought to succeed. It is generous, since it only matters when something
+	// is broken.
 	patience = 20 * time.Second
 
-	// prompt bounds what should happen at once. It must be well below the timeouts of client libraries, which start at 3 seconds.
+	// prompt bounds what should happen at once. It must be well below the timeouts of client
+	// libraries, which start at 3 seconds.
 	prompt = 2 * time.Second
 )
 
@@ -244,7 +251,8 @@ func wantReplyError(t *testing.T, what string, err error, code string) {
 	}
 }
 
-// wantNoAnswer fails the test unless err says that there was no answer, and blames ctx only if it is done.
+// wantNoAnswer fails the test unless err says that there was no answer, and blames ctx only if it
+// is done.
 func wantNoAnswer(t *testing.T, ctx context.Context, what string, err error) {
 	t.Helper()
 	var sent *conn.ReplyError

@@ -32,7 +32,8 @@ func (s suite) badCallSpoilsNoOther(t *testing.T) {
 	wantOneBad(t, c, []string{"a", "b", "c", "d"})
 }
 
-// wantOneBad runs a batch of one call for each of four keys, of which the second fails in the script and the third in the compiler.
+// wantOneBad runs a batch of one call for each of four keys, of which the second fails in the
+// script and the third in the compiler.
 func wantOneBad(t *testing.T, c conn.Conn, keys []string) {
 	t.Helper()
 	bad := []*conn.Script{count, unseen("return redis.error_reply('MYCODE boom')"), unseen("return {1, "), count}
@@ -40,7 +41,8 @@ func wantOneBad(t *testing.T, c conn.Conn, keys []string) {
 	for i, key := range keys {
 		calls[i] = conn.Call{Script: bad[i], Keys: []string{key}}
 	}
-	// In the first run the server knows none of the scripts, in the second it knows those that compile.
+	// In the first run the server knows none of the scripts, in the second it knows those that
+	// compile.
 	for want := int64(1); want <= 2; want++ {
 		results := c.Eval(within(t, patience), calls...)
 		for _, i := range []int{0, 3} {
@@ -66,7 +68,8 @@ func (s suite) readOnlyIsAReplyError(t *testing.T) {
 	eventually(t, "a write to the promoted replica", func() error { return c.Eval(within(t, patience), write)[0].Err })
 }
 
-// loadingIsAReplyError holds a server in the middle of its start, where it answers every request with LOADING.
+// loadingIsAReplyError holds a server in the middle of its start, where it answers every request
+// with LOADING.
 func (s suite) loadingIsAReplyError(t *testing.T) {
 	redistest.Needs(t, "way to make it answer while it loads little")
 	// 20 ms for each key, and an answer to waiting requests after each of them.

@@ -110,7 +110,8 @@ func (s suite) evalOfABigBatch(t *testing.T) {
 	wantEchoes(t, c, 2000)
 }
 
-// wantEchoes runs a batch of n calls of three scripts and wants the replies in the order of the calls.
+// wantEchoes runs a batch of n calls of three scripts and wants the replies in the order of the
+// calls.
 func wantEchoes(t *testing.T, c conn.Conn, n int) {
 	t.Helper()
 	scripts := []*conn.Script{echo, conn.NewScript("key", "return KEYS[1]"), conn.NewScript("last", "return ARGV[#ARGV]")}
@@ -193,8 +194,9 @@ func (s suite) evalSendsScriptsAgainAfterARestart(t *testing.T) {
 	})
 }
 
-// counts runs a batch in which the server knows some scripts and not the others. The error is nil if each call ran exactly once; calls
-// whose script has to be sent again may run later than their neighbours.
+// counts runs a batch in which the server knows some scripts and not the others. The error is nil
+// if each call ran exactly once; calls whose script has to be sent again may run later than their
+// neighbours.
 func counts(ctx context.Context, c conn.Conn, key string) error {
 	scripts := []*conn.Script{count, unseen(count.Text)}
 	var calls []conn.Call

@@ -57,7 +57,8 @@ func (s suite) frozenServerHoldsNoCaller(t *testing.T) {
 	eventually(t, "a call after the server came back", func() error { return works(within(t, patience), c) })
 }
 
-// frozenServerHoldsNoDialer has the Conn reach for a server that accepts connections, as the kernel does for it, and then says nothing.
+// frozenServerHoldsNoDialer has the Conn reach for a server that accepts connections, as the kernel
+// does for it, and then says nothing.
 func (s suite) frozenServerHoldsNoDialer(t *testing.T) {
 	server, c := s.start(t)
 	server.Restart()
@@ -98,8 +99,9 @@ func wantEndWithContext(t *testing.T, what string, ctx context.Context, do func(
 	})
 }
 
-// impatientCallerFailsNoOther runs two calls that may share a connection, or the attempt to get one. The one that gives up must neither
-// take the other's connection away nor have its context's error reported to the other.
+// impatientCallerFailsNoOther runs two calls that may share a connection, or the attempt to get
+// one. The one that gives up must neither take the other's connection away nor have its context's
+// error reported to the other.
 func (s suite) impatientCallerFailsNoOther(t *testing.T) {
 	server, c := s.start(t)
 	for _, giveUp := range []error{context.DeadlineExceeded, context.Canceled} {
@@ -123,7 +125,8 @@ func (s suite) impatientDialerBlamesNoOther(t *testing.T) {
 	}
 }
 
-// afterAnImpatient runs a call that gives up and then one that does not, thaws the server, and returns the error of the second.
+// afterAnImpatient runs a call that gives up and then one that does not, thaws the server, and
+// returns the error of the second.
 func afterAnImpatient(t *testing.T, server *redistest.Server, c conn.Conn, giveUp error) error {
 	t.Helper()
 	impatient, cancel := context.WithCancel(t.Context())
@@ -134,7 +137,8 @@ func afterAnImpatient(t *testing.T, server *redistest.Server, c conn.Conn, giveU
 	patient := within(t, patience)
 	first, second := make(chan error, 1), make(chan error, 1)
 	go func() { first <- works(impatient, c) }()
-	// The first should be on its way before the second. The test cannot tell when it is, and the clause holds for either order.
+	// The first should be on its way before the second. The test cannot tell when it is, and the
+	// clause holds for either order.
 	time.AfterFunc(30*time.Millisecond, func() { second <- works(patient, c) })
 	if giveUp == context.Canceled {
 		time.AfterFunc(100*time.Millisecond, cancel)

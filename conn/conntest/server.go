@@ -66,7 +66,8 @@ func (s suite) unknownAuthorityGivesNoReplyError(t *testing.T) {
 	wantNoAnswer(t, t.Context(), "a call over TLS that cannot be trusted", err)
 }
 
-// userWithFewPermissions allows what a Conn needs and what the suite's scripts do, and nothing else.
+// userWithFewPermissions allows what a Conn needs and what the suite's scripts do, and nothing
+// else.
 func (s suite) userWithFewPermissions(t *testing.T) {
 	server := redistest.Start(t)
 	server.AllowUser("worker", "on", ">correct-horse", "~*", "&*",

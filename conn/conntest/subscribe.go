@@ -133,7 +133,8 @@ func (s suite) subscribeDeliversInOrder(t *testing.T) {
 	}
 }
 
-// subscribeMissesNothingAfterUp publishes the moment that up is called, while Subscribe is still busy with it.
+// subscribeMissesNothingAfterUp publishes the moment that up is called, while Subscribe is still
+// busy with it.
 func (s suite) subscribeMissesNothingAfterUp(t *testing.T) {
 	server, c := s.start(t)
 	for i := range 20 {
@@ -189,7 +190,8 @@ func (s suite) subscribeEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// subscribeLeavesNothingBehind wants each ended subscription gone from the server, and its connection closed or free for others.
+// subscribeLeavesNothingBehind wants each ended subscription gone from the server, and its
+// connection closed or free for others.
 func (s suite) subscribeLeavesNothingBehind(t *testing.T) {
 	server, c := s.start(t)
 	for range 30 {

@@ -1,5 +1,6 @@
-// Ten payouts from one account, each by a client of its own, as if by ten instances of a service. The lock puts them in order; the fencing
-// token, checked by the account, protects it even from an instance that stands still for longer than its lease.
+// Ten payouts from one account, each by a client of its own, as if by ten instances of a service.
+// The lock puts them in order; the fencing token, checked by the account, protects it even from an
+// instance that stands still for longer than its lease.
 //
 // It prints the ten payouts and then "balance 0".
 package main

@@ -1,5 +1,6 @@
-// A job that every instance of a service starts at the same time, and that must not run twice at once. Whoever does not get the lock within
-// a second leaves it to the others. The work stops when its lease is lost, and says so.
+// A job that every instance of a service starts at the same time, and that must not run twice at
+// once. Whoever does not get the lock within a second leaves it to the others. The work stops when
+// its lease is lost, and says so.
 //
 // It prints that one instance runs the job and that the other gives up.
 package main
@@ -56,7 +57,8 @@ func instance(url string, number int) {
 	}
 }
 
-// job stops as soon as its context is done: when the lease is lost, or when whoever called it gives up.
+// job stops as soon as its context is done: when the lease is lost, or when whoever called it gives
+// up.
 func job(ctx context.Context, lease *redlatch.Lease) error {
 	for range 20 {
 		select {

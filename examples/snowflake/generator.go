@@ -22,17 +22,22 @@ const (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ahead is how much time a generator claims at once, so that Redis is asked once a second and not for every ID.
+// ahead is how much time a generator claims at once, so that Redis is asked once a second and not
+// for every ID.
 const ahead = int64(time.Second / time.Millisecond)
 
-// errClock says that the clock shows a time that was used before, by this process or by the last one that had the slot. Try again later.
+// errClock says that the clock shows a time that was used before, by this process or by the last
+// one that had the slot. Try again later.
 var errClock = errors.New("the clock is behind the last ID")
 
-// Generator makes IDs that no other generator makes, on a slot of its own. It is safe for concurrent use.
+// Generator makes IDs that no other generator makes, on a slot of its own. It is safe for
+// concurrent use.
 //
-// The slot keeps others away from its worker number while the lease is held. Across holders, the clock may step back, or another
-// machine's may be behind; so Redis has, for each slot, a mark of the time up to which IDs may have been made, and a generator makes none
-// at or below it. The mark is written before the time is used, and with the token of the slot: a holder that was suspended cannot move it.
+// The slot keeps others away from its worker number while the lease is held. Across holders, the
+// clock may step back, or another machine's may be behind; so Redis has, for each slot, a mark of
+// the time up to which IDs may have been made, and a generator makes none at or below it. The mark
+// is written before the time is used, and with the token of the slot: a holder that was suspended
+// cannot move it.
 type Generator struct {
 	slot *redlatch.Slot
 	conn conn.Conn
@@ -66,8 +71,8 @@ func NewGenerator(ctx context.Context, c conn.Conn, slot *redlatch.Slot, now fun
 	return g, nil
 }
 
-// Next makes an ID. The error matches redlatch.ErrNotHeld once the slot is lost: then get another slot and another generator. It is
-// errClock if the clock is behind the last ID.
+// Next makes an ID. The error matches redlatch.ErrNotHeld once the slot is lost: then get another
+// slot and another generator. It is errClock if the clock is behind the last ID.
 func (g *Generator) Next(ctx context.Context) (int64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,7 +93,8 @@ func (g *Generator) Next(ctx context.Context) (int64, error) {
 	return ms<<(workerBits+sequenceBits) | int64(worker)<<sequenceBits | g.sequence, nil
 }
 
-// tick is the millisecond of the next ID, with mu held; its sequence number is set. It waits where a millisecond is used up.
+// tick is the millisecond of the next ID, with mu held; its sequence number is set. It waits where
+// a millisecond is used up.
 func (g *Generator) tick() (int64, error) {
 	for {
 		ms := g.now().Sub(epoch).Milliseconds()
@@ -106,7 +112,8 @@ func (g *Generator) tick() (int64, error) {
 	}
 }
 
-// claim moves the mark, with mu held. A holder of the slot that came later makes it fail, and keeps its own.
+// claim moves the mark, with mu held. A holder of the slot that came later makes it fail, and keeps
+// its own.
 func (g *Generator) claim(ctx context.Context, until int64) error {
 	if err := fenceredis.Set(ctx, g.conn, g.key, strconv.FormatInt(until, 10), g.slot.Token(), 0); err != nil {
 		return err

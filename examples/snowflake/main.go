@@ -1,7 +1,9 @@
-// Snowflake IDs: numbers that are unique over a whole fleet without asking anybody for each of them. Every process needs a worker number of
-// its own for that, which a slot pool gives it, and must never use a millisecond twice under that number, which a mark in Redis sees to.
+// Snowflake IDs: numbers that are unique over a whole fleet without asking anybody for each of
+// them. Every process needs a worker number of its own for that, which a slot pool gives it, and
+// must never use a millisecond twice under that number, which a mark in Redis sees to.
 //
-// It has several workers make IDs, one of which loses its slot and goes on with another, and prints that all IDs are different.
+// It has several workers make IDs, one of which loses its slot and goes on with another, and prints
+// that all IDs are different.
 package main
 
 import (

@@ -69,7 +69,8 @@ func TestClockThatStepsBackMintsNothing(t *testing.T) {
 		t.Errorf("Next when it is back = %d, %v, want more than %d", id, err, first)
 	}
 
-	// The next holder of the slot has a clock that is behind: it mints nothing that this one may have minted, nor in the time it claimed.
+	// The next holder of the slot has a clock that is behind: it mints nothing that this one may
+	// have minted, nor in the time it claimed.
 	slot.Release(t.Context())
 	behind := now.Add(-time.Hour)
 	other, _ := b.generator(t, at(&behind))

@@ -1,7 +1,7 @@
 // Package fencehttp carries fencing tokens over HTTP and refuses requests of late lock holders.
 //
-// The client's [Transport] adds two headers to each request, Redlatch-Name and Redlatch-Token, and sends nothing once the lease is no
-// longer held. The service puts [Handler] around what writes:
+// The client's [Transport] adds two headers to each request, Redlatch-Name and Redlatch-Token, and
+// sends nothing once the lease is no longer held. The service puts [Handler] around what writes:
 //
 //	mux.Handle("PUT /invoices/{id}", fencehttp.Handler(&marks, nameOf, save))
 //
@@ -10,8 +10,8 @@
 //	stale                                     409 Conflict, with the newest token in Redlatch-Current-Token
 //	the guard failed                          503 Service Unavailable
 //
-// A [fence.Marks] is right if this process alone writes. If several do, or if a restart must not forget, let the handler check in the
-// transaction of the write, and leave out the middleware:
+// A [fence.Marks] is right if this process alone writes. If several do, or if a restart must not
+// forget, let the handler check in the transaction of the write, and leave out the middleware:
 //
 //	name, token, err := fencehttp.Read(r)
 //	if err == nil {
@@ -22,7 +22,8 @@
 //		return
 //	}
 //
-// A client that may send a token may send a huge one, and shut all others out: authenticate clients first.
+// A client that may send a token may send a huge one, and shut all others out: authenticate clients
+// first.
 package fencehttp
 
 // The headers. A name is escaped as in the path of a URL, a token is a decimal number.

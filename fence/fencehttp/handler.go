@@ -13,23 +13,27 @@ var _ Guard = (*fence.Marks)(nil)
 
 // Guard is what [Handler] checks tokens with; *fence.Marks is one.
 //
-// Do calls write only if the token is not older than the newest seen for the name. No write with an older token may end after one with
-// a newer token began. Otherwise it returns a [*fence.StaleError], or any other error if it cannot tell, without calling
-// write. Once it has called write, whatever it returns is of no use to the client: the response is under way.
+// Do calls write only if the token is not older than the newest seen for the name. No write with an
+// older token may end after one with a newer token began. Otherwise it returns a
+// [*fence.StaleError], or any other error if it cannot tell, without calling write. Once it has
+// called write, whatever it returns is of no use to the client: the response is under way.
 type Guard interface {
 	Do(ctx context.Context, name string, token int64, write func(context.Context) error) error
 }
 
-// Handler lets only those requests through to next whose token is not older than the newest seen, and answers the others itself; see the
-// package's table. All three arguments are required; it panics without them, as http.Handle does.
+// Handler lets only those requests through to next whose token is not older than the newest seen,
+// and answers the others itself; see the package's table. All three arguments are required; it
+// panics without them, as http.Handle does.
 //
-// Send reads through it, too, if what is written later depends on them: a late write could otherwise come between the two.
+// Send reads through it, too, if what is written later depends on them: a late write could
+// otherwise come between the two.
 //
-// name says which lock protects what the request wants to write. A request with another name is refused: a fresh token of one lock says
-// nothing about what another protects.
+// name says which lock protects what the request wants to write. A request with another name is
+// refused: a fresh token of one lock says nothing about what another protects.
 //
-// Requests with one token may run together; the first with a newer token waits until they have returned. They do not keep it waiting for
-// long: their context is cancelled, with a [*fence.StaleError] as its cause, and reading their body fails, so that a client that was
+// Requests with one token may run together; the first with a newer token waits until they have
+// returned. They do not keep it waiting for long: their context is cancelled, with a
+// [*fence.StaleError] as its cause, and reading their body fails, so that a client that was
 // suspended while it sent one holds up no other.
 func Handler(g Guard, name func(*http.Request) string, next http.Handler) http.Handler {
 	if g == nil || name == nil || next == nil {

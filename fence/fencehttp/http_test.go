@@ -130,7 +130,8 @@ func TestNothingIsSentWithoutALease(t *testing.T) {
 	}
 }
 
-// TestTheCallersRequestIsNotChanged: a RoundTripper must not, and a second lease would send the token of the first.
+// TestTheCallersRequestIsNotChanged: a RoundTripper must not, and a second lease would send the
+// token of the first.
 func TestTheCallersRequestIsNotChanged(t *testing.T) {
 	t.Parallel()
 	url := serve(t, new(fence.Marks), "a", ok)
@@ -148,7 +149,8 @@ func TestTheCallersRequestIsNotChanged(t *testing.T) {
 	}
 }
 
-// TestASuspendedUploadHoldsUpNobody has a holder stop in the middle of its body: the next one must get through, and be the last to write.
+// TestASuspendedUploadHoldsUpNobody has a holder stop in the middle of its body: the next one must
+// get through, and be the last to write.
 func TestASuspendedUploadHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	began := make(chan struct{}, 2)

@@ -15,12 +15,13 @@ var (
 	// ErrMissing says that a request has no token.
 	ErrMissing = errors.New("no fencing token")
 
-	// ErrMalformed says that the headers of a request make no sense, or are for another name than the one that is protected.
+	// ErrMalformed says that the headers of a request make no sense, or are for another name than
+	// the one that is protected.
 	ErrMalformed = errors.New("malformed fencing token")
 )
 
-// Read returns the lock's name and the token that a request carries. It does not check the token. The error matches [ErrMissing] or
-// [ErrMalformed].
+// Read returns the lock's name and the token that a request carries. It does not check the token.
+// The error matches [ErrMissing] or [ErrMalformed].
 func Read(r *http.Request) (name string, token int64, err error) {
 	names, tokens := r.Header.Values(NameHeader), r.Header.Values(TokenHeader)
 	if len(names) == 0 || len(tokens) == 0 {
@@ -40,8 +41,9 @@ func Read(r *http.Request) (name string, token int64, err error) {
 	return name, int64(number), nil
 }
 
-// Refuse answers a request with the status that an error calls for, see the package's table, and the error's text. Any error but those of
-// [Read] and a [*fence.StaleError] is a 503, and its text stays here. Call it before anything is written.
+// Refuse answers a request with the status that an error calls for, see the package's table, and
+// the error's text. Any error but those of [Read] and a [*fence.StaleError] is a 503, and its text
+// stays here. Call it before anything is written.
 func Refuse(w http.ResponseWriter, err error) {
 	var stale *fence.StaleError
 	switch {

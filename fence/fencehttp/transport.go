@@ -9,15 +9,16 @@ import (
 	"github.com/redlatch/redlatch/fence"
 )
 
-// Transport sends requests under a lease: it adds the lock's name and the token that the lease has at that moment. It is safe for
-// concurrent use if Base is.
+// Transport sends requests under a lease: it adds the lock's name and the token that the lease has
+// at that moment. It is safe for concurrent use if Base is.
 type Transport struct {
 	Lease fence.Lease       // such as a *redlatch.Lease; required
 	Base  http.RoundTripper // what sends the requests; default http.DefaultTransport
 }
 
-// RoundTrip sends the request. If the lease is no longer held nothing is sent, and the error is a [*fence.StaleError] with token 0; an
-// http.Client wraps it, so ask with errors.Is or errors.As. A service that refuses the token is not an error here: see [Refused].
+// RoundTrip sends the request. If the lease is no longer held nothing is sent, and the error is a
+// [*fence.StaleError] with token 0; an http.Client wraps it, so ask with errors.Is or errors.As. A
+// service that refuses the token is not an error here: see [Refused].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	token := t.Lease.Token()
 	if token <= 0 {
@@ -36,8 +37,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return base.RoundTrip(r)
 }
 
-// Refused returns a [*fence.StaleError] with what the service said if it refused the request for its token, and nil for every other
-// response. It leaves the body alone.
+// Refused returns a [*fence.StaleError] with what the service said if it refused the request for
+// its token, and nil for every other response. It leaves the body alone.
 func Refused(r *http.Response) error {
 	if r.StatusCode != http.StatusConflict {
 		return nil

@@ -15,10 +15,12 @@ import (
 //	local newest = stale(KEYS[2], ARGV[1], ARGV[2])
 //	if newest then return newest end
 //
-// stale(mark, token, ttl) returns nil if the token is not older than the one at the key mark, and stores it there for ttl milliseconds,
-// or for good if ttl is 0. Otherwise it returns the newest token (0 if there is none, so let success return something that is no integer)
-// and stores nothing. The mark must be in KEYS, in the hash slot of the others: see [MarkKey]. Tokens must be integers from 1 to 2^53, as
-// those of redlatch are until the year 2255; 0, and a text that is no number, are stale.
+// stale(mark, token, ttl) returns nil if the token is not older than the one at the key mark, and
+// stores it there for ttl milliseconds, or for good if ttl is 0. Otherwise it returns the newest
+// token (0 if there is none, so let success return something that is no integer) and stores
+// nothing. The mark must be in KEYS, in the hash slot of the others: see [MarkKey]. Tokens must be
+// integers from 1 to 2^53, as those of redlatch are until the year 2255; 0, and a text that is no
+// number, are stale.
 const Check = `local function stale(mark, token, ttl)
 local newest = redis.call('GET', mark)
 if newest and not tonumber(newest) then error('REDLATCH ' .. mark .. ' holds no fencing token') end
@@ -60,9 +62,10 @@ var (
 	getScript = conn.NewScript("fence get", get)
 )
 
-// MarkKey is the key that holds the newest token seen for a key, in the same hash slot. A key that is empty, longer than 512 bytes, no
-// UTF-8, with control characters or with braces that are no hash tag, is refused with an error that matches [fence.ErrInvalid]; so is one
-// that is nothing but a hash tag.
+// MarkKey is the key that holds the newest token seen for a key, in the same hash slot. A key that
+// is empty, longer than 512 bytes, no UTF-8, with control characters or with braces that are no
+// hash tag, is refused with an error that matches [fence.ErrInvalid]; so is one that is nothing but
+// a hash tag.
 func MarkKey(key string) (string, error) {
 	of, err := keys.Of("", key)
 	if err != nil {
@@ -71,7 +74,8 @@ func MarkKey(key string) (string, error) {
 	return keys.Sibling(of.State, keys.MarkSuffix), nil
 }
 
-// extra is how much longer than the value its mark is kept: longer than any process can be expected to sleep.
+// extra is how much longer than the value its mark is kept: longer than any process can be expected
+// to sleep.
 const extra = 7 * 24 * time.Hour
 
 func setCall(key, mark, value string, token int64, ttl time.Duration) conn.Call {

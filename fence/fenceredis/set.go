@@ -12,15 +12,18 @@ import (
 // maxToken is the largest integer up to which Lua counts exactly.
 const maxToken = 1 << 53
 
-// Set writes a value as SET does, unless the token is older than the newest that wrote the key, and remembers the token. The value expires
-// after ttl; with a ttl of 0 it does not. It returns when Redis has answered or ctx is done. Safe for concurrent use.
+// Set writes a value as SET does, unless the token is older than the newest that wrote the key, and
+// remembers the token. The value expires after ttl; with a ttl of 0 it does not. It returns when
+// Redis has answered or ctx is done. Safe for concurrent use.
 //
-// If the token is stale or not positive the error is a [*fence.StaleError] with the key as its name, and nothing was written. A key that
-// [MarkKey] refuses, a ttl that is negative or no whole number of milliseconds, and a token above 2^53 are refused with an error that
-// matches [fence.ErrInvalid].
+// If the token is stale or not positive the error is a [*fence.StaleError] with the key as its
+// name, and nothing was written. A key that [MarkKey] refuses, a ttl that is negative or no whole
+// number of milliseconds, and a token above 2^53 are refused with an error that matches
+// [fence.ErrInvalid].
 //
-// A [*conn.ReplyError] inside the error says that Redis refused the write. After any other error it is unknown whether the write took
-// place; it may still do so later, even after another with the same token, but not after one with a newer token.
+// A [*conn.ReplyError] inside the error says that Redis refused the write. After any other error it
+// is unknown whether the write took place; it may still do so later, even after another with the
+// same token, but not after one with a newer token.
 func Set(ctx context.Context, c conn.Conn, key, value string, token int64, ttl time.Duration) error {
 	mark, err := check(key, token)
 	if err != nil {

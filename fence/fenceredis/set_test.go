@@ -181,7 +181,8 @@ func TestInACluster(t *testing.T) {
 	}
 }
 
-// TestNewerIsNeverOverwritten has many writers with mixed tokens at once, each of which writes its token.
+// TestNewerIsNeverOverwritten has many writers with mixed tokens at once, each of which writes its
+// token.
 func TestNewerIsNeverOverwritten(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

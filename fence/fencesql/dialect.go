@@ -49,7 +49,8 @@ func (d Dialect) write(table string) statements {
 		// Names are compared byte by byte: text would take "a" for "A".
 		s.create = "CREATE TABLE IF NOT EXISTS " + table + " (name varbinary(512) NOT NULL PRIMARY KEY, token bigint NOT NULL) ENGINE=InnoDB"
 		s.raise = "INSERT INTO " + table + " (name, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = GREATEST(token, ?)"
-		// A read without a lock would answer from the transaction's snapshot, which can be older than what the insert found.
+		// A read without a lock would answer from the transaction's snapshot, which can be older
+		// than what the insert found.
 		s.read = "SELECT token FROM " + table + " WHERE name = ? FOR UPDATE"
 	}
 	return s

@@ -1,7 +1,7 @@
 // Package fencesql refuses the writes of late lock holders in the transaction that would make them.
 //
-// A guard table has one row for each name, with the newest token seen. The check locks the row and raises the token, so everything that
-// the same transaction writes is one step with it:
+// A guard table has one row for each name, with the newest token seen. The check locks the row and
+// raises the token, so everything that the same transaction writes is one step with it:
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	...
@@ -14,44 +14,54 @@
 //
 // # Only inside the transaction
 //
-// A check in a transaction of its own protects nothing: between its commit and the write, the process can be suspended, the next holder
-// checks and writes, and then the old write comes. Inside, the row lock makes the next holder's check wait until this transaction ends, or
-// this one's until the next holder's has ended; and then it is refused. This is why [Table.Check] takes a *sql.Tx and nothing else.
-// What the transaction does elsewhere, a mail or a request to a service, is not protected.
+// A check in a transaction of its own protects nothing: between its commit and the write, the
+// process can be suspended, the next holder checks and writes, and then the old write comes.
+// Inside, the row lock makes the next holder's check wait until this transaction ends, or this
+// one's until the next holder's has ended; and then it is refused. This is why [Table.Check] takes
+// a *sql.Tx and nothing else. What the transaction does elsewhere, a mail or a request to a
+// service, is not protected.
 //
 // # Isolation levels
 //
-// Let Check be the first statement of the transaction. What was read before it, in this transaction or another, may be old: a late holder
-// can have written in between.
+// Let Check be the first statement of the transaction. What was read before it, in this transaction
+// or another, may be old: a late holder can have written in between.
 //
 //   - PostgreSQL, READ COMMITTED (its default): Check waits for the row and sees the newest token.
-//   - PostgreSQL, REPEATABLE READ and SERIALIZABLE: Check waits, and if the other transaction committed it fails with a serialization
-//     failure (SQLSTATE 40001). Roll back and run the transaction again, as always at these levels.
-//   - MySQL and MariaDB, all levels: Check waits for the row and sees the newest token, also if the transaction's snapshot is older;
-//     MariaDB with innodb_snapshot_isolation may fail with error 1020 instead. Roll back and run the transaction again, and likewise after
-//     a deadlock (error 1213).
-//   - SQLite: Check takes the write lock of the whole database. Set a busy_timeout. If the transaction read before, SQLite may refuse to
-//     go on with SQLITE_BUSY; begin it with BEGIN IMMEDIATE, for which drivers have an option.
+//   - PostgreSQL, REPEATABLE READ and SERIALIZABLE: Check waits, and if the other transaction
+//     committed it fails with a serialization failure (SQLSTATE 40001). Roll back and run the
+//     transaction again, as always at these levels.
+//   - MySQL and MariaDB, all levels: Check waits for the row and sees the newest token, also if the
+//     transaction's snapshot is older; MariaDB with innodb_snapshot_isolation may fail with error
+//     1020 instead. Roll back and run the transaction again, and likewise after a deadlock (error
+//     1213).
+//   - SQLite: Check takes the write lock of the whole database. Set a busy_timeout. If the
+//     transaction read before, SQLite may refuse to go on with SQLITE_BUSY; begin it with BEGIN
+//     IMMEDIATE, for which drivers have an option.
 //
-// What the driver said is inside the error that Check returns, for errors.As. Only a [*fence.StaleError] is a verdict on the token.
+// What the driver said is inside the error that Check returns, for errors.As. Only a
+// [*fence.StaleError] is a verdict on the token.
 //
 // # Without a table
 //
-// If what the lock protects is one row, a column in that row is enough, and needs nothing of this package:
+// If what the lock protects is one row, a column in that row is enough, and needs nothing of this
+// package:
 //
 //	ALTER TABLE account ADD COLUMN fence bigint NOT NULL DEFAULT 1
 //
 //	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
-// If no row was changed, the token is stale, or there is no such row. If the new balance depends on the old one, begin with an UPDATE of the
-// token alone and read after it, so that no late write can come between the read and the write.
+// If no row was changed, the token is stale, or there is no such row. If the new balance depends on
+// the old one, begin with an UPDATE of the token alone and read after it, so that no late write can
+// come between the read and the write.
 //
-// The column begins with 1, which is smaller than every token, and larger than 0, the token of a lease that is no longer held. MySQL counts
-// changed rows unless told to count those that match (clientFoundRows in its Go driver), so there a write that is repeated looks like one
-// that was refused.
+// The column begins with 1, which is smaller than every token, and larger than 0, the token of a
+// lease that is no longer held. MySQL counts changed rows unless told to count those that match
+// (clientFoundRows in its Go driver), so there a write that is repeated looks like one that was
+// refused.
 //
 // # The size of the table
 //
-// Rows are never removed. The token of a redlatch lock is about the time of the acquisition in microseconds since 1970, so rows of long
-// ago can be deleted by their token once no process can be left that holds such an old one.
+// Rows are never removed. The token of a redlatch lock is about the time of the acquisition in
+// microseconds since 1970, so rows of long ago can be deleted by their token once no process can be
+// left that holds such an old one.
 package fencesql

@@ -10,18 +10,20 @@ import (
 	"github.com/redlatch/redlatch/fence"
 )
 
-// maxName is the longest name that all databases store in full, in bytes; also the longest that redlatch takes.
+// maxName is the longest name that all databases store in full, in bytes; also the longest that
+// redlatch takes.
 const maxName = 512
 
-// Table is a guard table: the newest token seen for each name. Make it with [New]; it does not change, needs no database until it is used,
-// and is safe for concurrent use.
+// Table is a guard table: the newest token seen for each name. Make it with [New]; it does not
+// change, needs no database until it is used, and is safe for concurrent use.
 type Table struct {
 	name       string
 	statements statements
 }
 
-// New describes a guard table. The name is of lower-case letters, digits and underscores, at most 63, and may have a schema or database
-// in front ("app.fence"). Any other name, and a dialect that is none, is refused with an error that matches [fence.ErrInvalid].
+// New describes a guard table. The name is of lower-case letters, digits and underscores, at most
+// 63, and may have a schema or database in front ("app.fence"). Any other name, and a dialect that
+// is none, is refused with an error that matches [fence.ErrInvalid].
 func New(d Dialect, table string) (*Table, error) {
 	if d < PostgreSQL || d > SQLite {
 		return nil, fmt.Errorf("redlatch: guard table %q: dialect %d is %w: use PostgreSQL, MySQL or SQLite", table, int(d), fence.ErrInvalid)
@@ -40,8 +42,9 @@ func New(d Dialect, table string) (*Table, error) {
 // DDL is the statement that creates the table if it is missing, for a file of migrations.
 func (t *Table) DDL() string { return t.statements.create }
 
-// Create creates the table if it is missing, and returns when it is there. Several processes may call it at once. The error is that of the
-// database, such as a missing right; then nothing was created.
+// Create creates the table if it is missing, and returns when it is there. Several processes may
+// call it at once. The error is that of the database, such as a missing right; then nothing was
+// created.
 func (t *Table) Create(ctx context.Context, db *sql.DB) error {
 	_, err := db.ExecContext(ctx, t.statements.create)
 	if err == nil {
@@ -54,12 +57,14 @@ func (t *Table) Create(ctx context.Context, db *sql.DB) error {
 	return fmt.Errorf("redlatch: create the guard table %q: %w", t.name, err)
 }
 
-// Check returns nil if the token is not older than the newest seen for the name, and remembers it, all within tx: until tx ends, it keeps
-// the row locked and other checks of the name waiting, and if tx is rolled back the token is forgotten again.
+// Check returns nil if the token is not older than the newest seen for the name, and remembers it,
+// all within tx: until tx ends, it keeps the row locked and other checks of the name waiting, and
+// if tx is rolled back the token is forgotten again.
 //
-// Otherwise, or if the token is not positive, it returns a [*fence.StaleError]; roll back. A name that is empty or longer than 512 bytes
-// is refused with an error that matches [fence.ErrInvalid]. Any other error is that of the database, and leaves open whether the token
-// is stale; roll back, and run the transaction again if that is what the database's error calls for.
+// Otherwise, or if the token is not positive, it returns a [*fence.StaleError]; roll back. A name
+// that is empty or longer than 512 bytes is refused with an error that matches [fence.ErrInvalid].
+// Any other error is that of the database, and leaves open whether the token is stale; roll back,
+// and run the transaction again if that is what the database's error calls for.
 func (t *Table) Check(ctx context.Context, tx *sql.Tx, name string, token int64) error {
 	if name == "" || len(name) > maxName {
 		return fmt.Errorf("redlatch: check a token in table %q: the name is %d bytes long, which is %w: use 1 to %d",
@@ -78,7 +83,8 @@ func (t *Table) Check(ctx context.Context, tx *sql.Tx, name string, token int64)
 	return nil
 }
 
-// raise stores the token if it is the newest, locks the row in any case, and returns what is stored.
+// raise stores the token if it is the newest, locks the row in any case, and returns what is
+// stored.
 func (t *Table) raise(ctx context.Context, tx *sql.Tx, name string, token int64) (newest int64, err error) {
 	if t.statements.read == "" {
 		err = tx.QueryRowContext(ctx, t.statements.raise, name, token).Scan(&newest)

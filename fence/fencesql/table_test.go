@@ -39,7 +39,8 @@ func TestTheZeroDialectIsRefused(t *testing.T) {
 	}
 }
 
-// TestBadInputIsNotSent: neither a lease that is not held nor a name that a column would cut off needs the database.
+// TestBadInputIsNotSent: neither a lease that is not held nor a name that a column would cut off
+// needs the database.
 func TestBadInputIsNotSent(t *testing.T) {
 	t.Parallel()
 	db, table := &database{}, newTable(t)
@@ -60,7 +61,8 @@ func TestBadInputIsNotSent(t *testing.T) {
 	}
 }
 
-// TestTheDatabasesErrorIsKept: a caller that retries serialization failures must be able to tell them.
+// TestTheDatabasesErrorIsKept: a caller that retries serialization failures must be able to tell
+// them.
 func TestTheDatabasesErrorIsKept(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("SQLSTATE 40001")

@@ -8,13 +8,15 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// outside is what clients send beside the scripts: to run them, to listen, to list names, to wait for replicas, to find the nodes of a cluster
-// or the master, and to begin and keep a connection; and what doctor asks.
+// outside is what clients send beside the scripts: to run them, to listen, to list names, to wait
+// for replicas, to find the nodes of a cluster or the master, and to begin and keep a connection;
+// and what doctor asks.
 var outside = []string{
 	"eval", "evalsha", "subscribe", "unsubscribe", "scan", "info", "wait", "cluster", "hello", "ping", "role",
 }
 
-// sharded is what clients of a cluster need beside it, from Redis 7.0 on, which first knows these commands.
+// sharded is what clients of a cluster need beside it, from Redis 7.0 on, which first knows these
+// commands.
 var sharded = []string{"spublish", "ssubscribe", "sunsubscribe"}
 
 // Scripted is the commands that scripts run, in the spelling of ACL rules.
@@ -32,7 +34,8 @@ func Commands(shards bool) []string {
 	return slices.Compact(all)
 }
 
-// Patterns is the patterns of the keys and channels under a prefix. Beside what begins with it there is what has it in a hash tag.
+// Patterns is the patterns of the keys and channels under a prefix. Beside what begins with it
+// there is what has it in a hash tag.
 func Patterns(prefix string) []string { return []string{prefix + "*", "{" + prefix + "*"} }
 
 // Rules is the rules of ACL SETUSER for a user of redlatch with this prefix.

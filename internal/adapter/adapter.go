@@ -9,12 +9,12 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// Await runs f and returns what it returns, or the error of ctx once that is done. f then goes on until
-// a time limit of the library ends it, and its result is dropped.
+// Await runs f and returns what it returns, or the error of ctx once that is done. f then goes on
+// until a time limit of the library ends it, and its result is dropped.
 //
-// Libraries heed a context as well, but not everywhere: not in the handshake of a new connection, nor
-// while a call waits for another one to finish it. A goroutine per request costs little beside a round
-// trip.
+// Libraries heed a context as well, but not everywhere: not in the handshake of a new connection,
+// nor while a call waits for another one to finish it. A goroutine per request costs little beside
+// a round trip.
 func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type outcome struct {
 		value T
@@ -37,9 +37,9 @@ func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// Failure returns the error for a request that got no answer because of err: that of ctx only if ctx is
-// done. Calls share connections and their time limits, so an error of a context may be that of another
-// caller, or of the library.
+// Failure returns the error for a request that got no answer because of err: that of ctx only if
+// ctx is done. Calls share connections and their time limits, so an error of a context may be that
+// of another caller, or of the library.
 func Failure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

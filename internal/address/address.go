@@ -6,8 +6,9 @@
 //	redis+sentinel://host1,host2,host3/master-name/0     the master that Sentinel names; rediss+sentinel://
 //	redis+cluster://host1,host2                          a cluster, by some of its nodes; rediss+cluster://
 //
-// Parameters after the question mark: dial_timeout and write_timeout (as Go durations); with TLS: ca, cert and key (PEM files) and
-// server_name; with Sentinel: sentinel_username and sentinel_password.
+// Parameters after the question mark: dial_timeout and write_timeout (as Go durations); with TLS:
+// ca, cert and key (PEM files) and server_name; with Sentinel: sentinel_username and
+// sentinel_password.
 //
 // No error of this package repeats a part of the URL that can hold a password.
 package address
@@ -28,7 +29,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Parse returns the options with which rueidis dials what the URL names, and whether that must be a cluster.
+// Parse returns the options with which rueidis dials what the URL names, and whether that must be a
+// cluster.
 func Parse(text string) (o rueidis.ClientOption, cluster bool, err error) {
 	p, err := split(text)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package cleanup releases, in the background, owners that Redis may know and that no goroutine uses: of acquisitions that failed or were
-// given up, and of leases whose release got no answer.
+// Package cleanup releases, in the background, owners that Redis may know and that no goroutine
+// uses: of acquisitions that failed or were given up, and of leases whose release got no answer.
 //
 //	              Add
 //	               |
@@ -12,6 +12,6 @@
 //	                                         |                             second time in a row
 //	                                         +-- no answer, or refused --> look again, until it is gone by itself
 //
-// An outage in which every attempt leaves an owner behind costs no more than a batch now and then. Once a batch gets no answer at all, the
-// others for that node wait for the next time.
+// An outage in which every attempt leaves an owner behind costs no more than a batch now and then.
+// Once a batch gets no answer at all, the others for that node wait for the next time.
 package cleanup

@@ -43,7 +43,8 @@ type release struct {
 	copies bool      // a request of the owner got no answer, and a copy of it may arrive late
 }
 
-// New returns a queue for these nodes. A request gets the time of pause, and is cut short when ctx is done.
+// New returns a queue for these nodes. A request gets the time of pause, and is cut short when ctx
+// is done.
 func New(
 	ctx context.Context, nodes []conn.Conn, s *schedule.Schedule, now clock.Clock, pause time.Duration,
 ) *Queue {
@@ -52,14 +53,15 @@ func New(
 	return q
 }
 
-// Add has a release sent to a node after that time, and again until Redis has said twice in a row that the owner is not inside. It is not
-// sent any more once keep has passed after that, when the owner is gone by itself.
+// Add has a release sent to a node after that time, and again until Redis has said twice in a row
+// that the owner is not inside. It is not sent any more once keep has passed after that, when the
+// owner is gone by itself.
 func (q *Queue) Add(node int, call conn.Call, after, keep time.Duration) {
 	q.add(release{node: node, call: call, copies: true}, after, keep)
 }
 
-// AddAnswered is Add for an owner whose requests were all answered, so that none can arrive late. It ends as well when Redis has said that
-// the owner was inside.
+// AddAnswered is Add for an owner whose requests were all answered, so that none can arrive late.
+// It ends as well when Redis has said that the owner was inside.
 func (q *Queue) AddAnswered(node int, call conn.Call, keep time.Duration) {
 	q.add(release{node: node, call: call}, 0, keep)
 }
@@ -88,7 +90,8 @@ func (q *Queue) Len() int {
 // Due implements [schedule.Owner].
 func (q *Queue) Due(clock.Reading) { q.running.Go(func() { q.flush(q.ctx, false) }) }
 
-// Close sends all releases once more, and returns when that is done. The schedule must have stopped, and Add must not be called any more.
+// Close sends all releases once more, and returns when that is done. The schedule must have
+// stopped, and Add must not be called any more.
 func (q *Queue) Close() {
 	q.running.Wait()
 	q.flush(context.Background(), true)
@@ -125,8 +128,9 @@ func (q *Queue) take(all bool) map[int][]release {
 	return byNode
 }
 
-// flushNode sends releases to one node. Those that it has to look at again are queued for a while later, however many are added until then:
-// the request that is to be undone takes that while to arrive.
+// flushNode sends releases to one node. Those that it has to look at again are queued for a while
+// later, however many are added until then: the request that is to be undone takes that while to
+// arrive.
 func (q *Queue) flushNode(ctx context.Context, node conn.Conn, list []release) {
 	var again []release
 	silent := false
@@ -149,7 +153,8 @@ func (q *Queue) flushNode(ctx context.Context, node conn.Conn, list []release) {
 	q.schedule.Advance(&q.entry, next)
 }
 
-// send sends one batch. It returns the releases that have to be looked at again, and whether none of them was answered.
+// send sends one batch. It returns the releases that have to be looked at again, and whether none
+// of them was answered.
 func (q *Queue) send(ctx context.Context, node conn.Conn, batch []release) (again []release, silent bool) {
 	calls := make([]conn.Call, len(batch))
 	for i, r := range batch {
@@ -172,9 +177,10 @@ func (q *Queue) send(ctx context.Context, node conn.Conn, batch []release) (agai
 
 // settle notes a node's answer, and reports whether it was the last one needed.
 //
-// It is tempting to be done when the owner was inside. But a copy of the request that is to be undone may arrive after this release. And it
-// is tempting to give up at an error that a resend would not mend, such as that of a full disk: then a ticket stays in line, and in its
-// turn it keeps the others waiting.
+// It is tempting to be done when the owner was inside. But a copy of the request that is to be
+// undone may arrive after this release. And it is tempting to give up at an error that a resend
+// would not mend, such as that of a full disk: then a ticket stays in line, and in its turn it
+// keeps the others waiting.
 func (r *release) settle(result conn.Result) (done bool) {
 	switch {
 	case result.Err != nil:

@@ -120,7 +120,8 @@ func TestAnsweredOwnerIsReleasedOnce(t *testing.T) {
 	}, n)
 }
 
-// TestReleasesAreSentInTime: not before they may be, with a pause between two, and not when the owner is gone by itself.
+// TestReleasesAreSentInTime: not before they may be, with a pause between two, and not when the
+// owner is gone by itself.
 func TestReleasesAreSentInTime(t *testing.T) {
 	n := &node{answer: func(int) conn.Result { return conn.Result{Err: errors.New("no answer")} }}
 	start(t, func(t *testing.T, q *Queue) {
@@ -142,7 +143,8 @@ func TestReleasesAreSentInTime(t *testing.T) {
 	}, n)
 }
 
-// TestSilentNodeGetsOneBatch: what a node that does not answer has to be asked does not grow with the owners.
+// TestSilentNodeGetsOneBatch: what a node that does not answer has to be asked does not grow with
+// the owners.
 func TestSilentNodeGetsOneBatch(t *testing.T) {
 	silent := &node{answer: func(int) conn.Result { return conn.Result{Err: errors.New("no answer")} }}
 	other := &node{answer: answers()}

@@ -1,12 +1,14 @@
 // Package clock measures elapsed time so that it can only be too long, never too short.
 //
-// Go's monotonic clock stands still while a Linux machine is suspended (golang/go#24595), and a lease runs out on the server all the
-// same; the wall clock goes on, but may be stepped back. A [Reading] keeps both, and the larger of the two differences counts.
+// Go's monotonic clock stands still while a Linux machine is suspended (golang/go#24595), and a
+// lease runs out on the server all the same; the wall clock goes on, but may be stepped back. A
+// [Reading] keeps both, and the larger of the two differences counts.
 //
-// So a wall clock that is set back during a suspend, by as much as the machine slept, hides the suspend. Linux's CLOCK_BOOTTIME would
-// show it. But Go reads that clock by a system call alone: 230 to 260 ns beside the 85 to 100 ns of both clocks above. A lock and its
-// release read the clock ten times, which would add 2.5 µs to the 6 µs of CPU that they take in a busy client: too much for a
-// coincidence that the token at the resource covers.
+// So a wall clock that is set back during a suspend, by as much as the machine slept, hides the
+// suspend. Linux's CLOCK_BOOTTIME would show it. But Go reads that clock by a system call alone:
+// 230 to 260 ns beside the 85 to 100 ns of both clocks above. A lock and its release read the clock
+// ten times, which would add 2.5 µs to the 6 µs of CPU that they take in a busy client: too much
+// for a coincidence that the token at the resource covers.
 package clock
 
 import "time"
@@ -29,16 +31,18 @@ func (r Reading) Skewed(d time.Duration) Reading {
 	return r
 }
 
-// Since is the time from an earlier reading to r: the larger of what the monotonic clock and the wall clock say.
+// Since is the time from an earlier reading to r: the larger of what the monotonic clock and the
+// wall clock say.
 //
-// Do not shorten this to r.t.Sub(earlier.t): that asks the monotonic clock alone, and a machine that slept for an hour would believe
-// in leases that ended long ago.
+// Do not shorten this to r.t.Sub(earlier.t): that asks the monotonic clock alone, and a machine
+// that slept for an hour would believe in leases that ended long ago.
 func (r Reading) Since(earlier Reading) time.Duration {
 	monotonic := r.t.Sub(earlier.t)
 	return max(monotonic, monotonic+r.Drift(earlier))
 }
 
-// Drift is how much further the wall clock went than the monotonic clock since the earlier reading; negative if it was set back.
+// Drift is how much further the wall clock went than the monotonic clock since the earlier reading;
+// negative if it was set back.
 func (r Reading) Drift(earlier Reading) time.Duration {
 	wall := r.t.Round(0).Add(r.skew).Sub(earlier.t.Round(0).Add(earlier.skew))
 	return wall - r.t.Sub(earlier.t)

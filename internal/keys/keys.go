@@ -1,12 +1,13 @@
 // Package keys spells the Redis keys of a latch and refuses names that could not be spelled safely.
 //
-// The key of a latch is its prefix and its name, K. Beside K stand its siblings, which share K's hash slot in a cluster:
+// The key of a latch is its prefix and its name, K. Beside K stand its siblings, which share K's
+// hash slot in a cluster:
 //
 //	K without a hash tag    invoice:42      {invoice:42}:fence
 //	K with a hash tag       {order}:7       {order}:7:fence
 //
-// A sibling always has a hash tag and ends in one of the suffixes below, and a K of that shape is refused, as is a K that is nothing but
-// a hash tag; so no two latches share a key.
+// A sibling always has a hash tag and ends in one of the suffixes below, and a K of that shape is
+// refused, as is a K that is nothing but a hash tag; so no two latches share a key.
 package keys
 
 import (
@@ -50,7 +51,8 @@ type Set struct {
 	Epoch   string // on a node of a quorum, its right to vote; else ""
 }
 
-// List is the keys as the KEYS of a script, after them the siblings with these suffixes, and last the epoch if there is one.
+// List is the keys as the KEYS of a script, after them the siblings with these suffixes, and last
+// the epoch if there is one.
 func (s Set) List(suffixes ...string) []string {
 	list := append(make([]string, 0, 5+len(suffixes)), s.State, s.Fence, s.Queue, s.Clients)
 	for _, suffix := range suffixes {
@@ -164,7 +166,8 @@ func StateOf(key, suffix string) (state string, ok bool) {
 	return state, true
 }
 
-// tagged reports whether Redis would hash only a part of the key: what is between the first { and the next }, if that is not empty.
+// tagged reports whether Redis would hash only a part of the key: what is between the first { and
+// the next }, if that is not empty.
 func tagged(key string) bool {
 	open := strings.IndexByte(key, '{')
 	return open >= 0 && strings.IndexByte(key[open+1:], '}') > 0

@@ -51,8 +51,8 @@ func TestTagAloneIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzOf checks, for whatever name is accepted, that all keys fall into one slot, that no two are equal, and that none of them is the
-// key of another accepted name.
+// FuzzOf checks, for whatever name is accepted, that all keys fall into one slot, that no two are
+// equal, and that none of them is the key of another accepted name.
 func FuzzOf(f *testing.F) {
 	for _, seed := range []string{"a", "{a}", "a{b}c", "{a}{b}", "a}{b}", "{{a}}", "{a}:fence", "a:queue", "{a", "}"} {
 		f.Add("p:", seed)

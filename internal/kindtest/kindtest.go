@@ -1,5 +1,5 @@
-// Package kindtest runs each kind of lock once through what all kinds share, for the tests of everything that carries them: adapters,
-// clusters, the embedded server.
+// Package kindtest runs each kind of lock once through what all kinds share, for the tests of
+// everything that carries them: adapters, clusters, the embedded server.
 package kindtest
 
 import (
@@ -24,7 +24,8 @@ func Kinds() []string {
 	return []string{"mutex", "reentrant", "rwmutex", "semaphore", "slotpool", "election"}
 }
 
-// Locks is one lock of each of [Kinds], in that order, of a client. Their names are the prefix and the kind.
+// Locks is one lock of each of [Kinds], in that order, of a client. Their names are the prefix and
+// the kind.
 func Locks(c *redlatch.Client, prefix string) []Lock {
 	mutex, reentrant := c.Mutex(prefix+"mutex"), c.ReentrantMutex(prefix+"reentrant")
 	rw, semaphore := c.RWMutex(prefix+"rwmutex"), c.Semaphore(prefix+"semaphore", 3)
@@ -60,8 +61,9 @@ func slot(ask func(context.Context) (*redlatch.Slot, error)) func(context.Contex
 	}
 }
 
-// Run has one client hold a lock of each kind, detach and adopt it, while another waits for it, and checks that it is handed over with a
-// larger token; and it runs what has no line. The names begin with the prefix.
+// Run has one client hold a lock of each kind, detach and adopt it, while another waits for it, and
+// checks that it is handed over with a larger token; and it runs what has no line. The names begin
+// with the prefix.
 func Run(t *testing.T, one, other *redlatch.Client, prefix string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

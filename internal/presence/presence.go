@@ -1,5 +1,6 @@
-// Package presence writes and reads which process a client is, so that an operator who inspects a lock knows the process that holds it or
-// waits for it, and when it was last heard of. Nothing else depends on it.
+// Package presence writes and reads which process a client is, so that an operator who inspects a
+// lock knows the process that holds it or waits for it, and when it was last heard of. Nothing else
+// depends on it.
 //
 //	first acquisition --> Announce --> SET {prefix id}:client {"host": ..., "pid": ..., ...} PX 3 minutes
 //	                                     ^                                  |
@@ -51,8 +52,8 @@ type Record struct {
 	tried chan struct{} // closed when the first write is over, whether or not it succeeded
 }
 
-// New returns the record with this key. self says program, horizon and listens, whenever the record is written; the program's name is that
-// of the binary unless it is given. It sends nothing.
+// New returns the record with this key. self says program, horizon and listens, whenever the record
+// is written; the program's name is that of the binary unless it is given. It sends nothing.
 func New(
 	ctx context.Context, c conn.Conn, key string, self func() Process, timeout time.Duration, s *schedule.Schedule, now clock.Clock,
 ) *Record {
@@ -63,7 +64,8 @@ func New(
 	return r
 }
 
-// Announce has the record written in the background, and again before it expires. It returns at once; only the first call does anything.
+// Announce has the record written in the background, and again before it expires. It returns at
+// once; only the first call does anything.
 func (r *Record) Announce() {
 	if !r.begun.Load() && r.begun.CompareAndSwap(false, true) {
 		r.running.Go(func() {
@@ -73,8 +75,8 @@ func (r *Record) Announce() {
 	}
 }
 
-// AnnounceFirst is Announce for a client that others are about to look for. It returns when the record is there, when it cannot be written
-// within a third of the timeout, or when ctx is done.
+// AnnounceFirst is Announce for a client that others are about to look for. It returns when the
+// record is there, when it cannot be written within a third of the timeout, or when ctx is done.
 func (r *Record) AnnounceFirst(ctx context.Context) {
 	r.Announce()
 	timer := time.NewTimer(r.timeout / 3)
@@ -102,8 +104,9 @@ func (r *Record) write() {
 	r.schedule.Set(&r.entry, r.now().Time().Add(TTL/3), TTL/10)
 }
 
-// Remove deletes the record if there may be one, and returns when that is done or a third of the timeout has passed; then the record
-// expires. The schedule must have stopped, and Announce must not be called any more.
+// Remove deletes the record if there may be one, and returns when that is done or a third of the
+// timeout has passed; then the record expires. The schedule must have stopped, and Announce must
+// not be called any more.
 func (r *Record) Remove() {
 	r.running.Wait()
 	if !r.begun.Load() {
@@ -126,8 +129,8 @@ type Sign struct {
 	Deaf      bool          // the record says that the client listens, and it does not
 }
 
-// Read returns what is known of the clients with these keys, in that order. It sends one batch, and the error is that of the first record
-// that could not be read.
+// Read returns what is known of the clients with these keys, in that order. It sends one batch, and
+// the error is that of the first record that could not be read.
 func Read(ctx context.Context, c conn.Conn, keys []Key) ([]Sign, error) {
 	if len(keys) == 0 {
 		return nil, nil

@@ -86,8 +86,8 @@ func TestRecordIsWrittenInTime(t *testing.T) {
 	})
 }
 
-// TestSigns: a record tells when it was written; a client that says that it listens, and does not, is deaf, but not where the server does
-// not tell how many listen.
+// TestSigns: a record tells when it was written; a client that says that it listens, and does not,
+// is deaf, but not where the server does not tell how many listen.
 func TestSigns(t *testing.T) {
 	for listeners, want := range map[int64]Sign{
 		0:  {Written: true, Ago: time.Second, Deaf: true},
@@ -113,7 +113,8 @@ func TestSigns(t *testing.T) {
 	}
 }
 
-// TestAnnounceFirstWaits: for the record, but not for a server that does not answer, and not beyond its context.
+// TestAnnounceFirstWaits: for the record, but not for a server that does not answer, and not beyond
+// its context.
 func TestAnnounceFirstWaits(t *testing.T) {
 	for name, c := range map[string]struct{ slow, patience, want time.Duration }{
 		"server that answers": {100 * time.Millisecond, time.Hour, 100 * time.Millisecond},

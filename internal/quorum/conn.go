@@ -15,14 +15,15 @@ import (
 
 var _ conn.Conn = (*Conn)(nil)
 
-// Conn is a [conn.Conn] over the nodes of a quorum. It sends a call to all of them and returns when a majority has settled it, while the
-// slower ones still answer; each of them gets a limited time.
+// Conn is a [conn.Conn] over the nodes of a quorum. It sends a call to all of them and returns when
+// a majority has settled it, while the slower ones still answer; each of them gets a limited time.
 type Conn struct {
 	nodes   []conn.Conn
 	timeout time.Duration
 	flights sync.WaitGroup // requests to single nodes
 
-	// Lost is called for each call to which a node gave no answer, or an error, on a goroutine that Close waits for. Set it before use.
+	// Lost is called for each call to which a node gave no answer, or an error, on a goroutine that
+	// Close waits for. Set it before use.
 	Lost func(node int, call conn.Call)
 }
 
@@ -43,8 +44,9 @@ type Answer struct {
 	Results []conn.Result
 }
 
-// Each sends the calls to every node at once and returns the channel of their answers, one from each, in the order in which they come. The
-// requests outlive ctx: whoever stops listening early still has them sent.
+// Each sends the calls to every node at once and returns the channel of their answers, one from
+// each, in the order in which they come. The requests outlive ctx: whoever stops listening early
+// still has them sent.
 func (q *Conn) Each(ctx context.Context, calls ...conn.Call) <-chan Answer {
 	calls = slices.Clone(calls) // the caller's, and this goes on when the caller does
 	answers := make(chan Answer, len(q.nodes))
@@ -72,8 +74,8 @@ func (q *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return q.EvalMissing(ctx, nil, calls...)
 }
 
-// EvalMissing is Eval. Where a majority said yes to a call, it also tells of each node that said no, sooner or later; on a goroutine that
-// Close waits for.
+// EvalMissing is Eval. Where a majority said yes to a call, it also tells of each node that said
+// no, sooner or later; on a goroutine that Close waits for.
 func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int), calls ...conn.Call) []conn.Result {
 	if len(calls) == 0 {
 		return nil
@@ -204,8 +206,9 @@ func settled(polls []poll) bool {
 	})
 }
 
-// verdict is what a majority answered, if there is such a thing. To a script that answers a number, yes is a positive one, whatever it
-// counts; and no is an answer as soon as yes cannot be one any more.
+// verdict is what a majority answered, if there is such a thing. To a script that answers a number,
+// yes is a positive one, whatever it counts; and no is an answer as soon as yes cannot be one any
+// more.
 func (p *poll) verdict() (conn.Result, bool) {
 	var ayes, noes int
 	for i, r := range p.results {

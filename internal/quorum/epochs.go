@@ -56,8 +56,8 @@ func (e *Epochs) restore(ctx context.Context, right Right) (isNew bool) {
 	}
 	probation := bound
 	if isNew {
-		// No node gets the right before the probation of all has begun. So a node whose probation has
-		// not begun when others vote is not new: it forgot.
+		// No node gets the right before the probation of all has begun. So a node whose probation
+		// has not begun when others vote is not new: it forgot.
 		probation = 0
 	}
 	e.begin(ctx, right.Key, nodes, probation)
@@ -76,9 +76,9 @@ func (e *Epochs) begin(ctx context.Context, key string, nodes []epoch, probation
 	}
 }
 
-// finish asks all nodes what they know, and gives the right to those that had served their probation
-// before that, or to all of a new quorum. It is tempting to give it to a node whose probation ended
-// while the nodes were asked. But then the others may have answered before its end.
+// finish asks all nodes what they know, and gives the right to those that had served their
+// probation before that, or to all of a new quorum. It is tempting to give it to a node whose
+// probation ended while the nodes were asked. But then the others may have answered before its end.
 func (e *Epochs) finish(ctx context.Context, key string, bound time.Duration, before []epoch, isNew bool) {
 	nodes := e.look(ctx, key)
 	for i, n := range nodes {

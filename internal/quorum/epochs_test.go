@@ -269,8 +269,8 @@ func TestEpochsAskAfterTheProbation(t *testing.T) {
 	})
 }
 
-// TestEpochsRestartOnProbation: the node is restarted while it is on probation. It begins anew, since
-// what was concluded from the run before does not hold any more.
+// TestEpochsRestartOnProbation: the node is restarted while it is on probation. It begins anew,
+// since what was concluded from the run before does not hold any more.
 func TestEpochsRestartOnProbation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -355,8 +355,9 @@ func TestEpochsHeedTheContext(t *testing.T) {
 	})
 }
 
-// TestProbationEndsWhileTheOthersAreAsked: what they told may be from before its end, and an acquisition
-// that the node forgot may have gone on since. So the node has to wait for the next time.
+// TestProbationEndsWhileTheOthersAreAsked: what they told may be from before its end, and an
+// acquisition that the node forgot may have gone on since. So the node has to wait for the next
+// time.
 func TestProbationEndsWhileTheOthersAreAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -378,7 +379,8 @@ func TestProbationEndsWhileTheOthersAreAsked(t *testing.T) {
 	})
 }
 
-// TestEpochsAskOnceForAll: while one caller works, the others wait, and ask nothing when it is done.
+// TestEpochsAskOnceForAll: while one caller works, the others wait, and ask nothing when it is
+// done.
 func TestEpochsAskOnceForAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// Lazy is a connection to a node that may be down when it is made: it dials when it is used, and again when that failed. Once it is up, the
-// library below reconnects by itself.
+// Lazy is a connection to a node that may be down when it is made: it dials when it is used, and
+// again when that failed. Once it is up, the library below reconnects by itself.
 type Lazy struct {
 	addr    string
 	dial    func(context.Context) (conn.Conn, error)

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// A server with a clock of its own runs with a small library loaded before the C library's, which adds an offset to the wall clock. The
-// offset is in a file that both map, so a step takes effect at once.
+// A server with a clock of its own runs with a small library loaded before the C library's, which
+// adds an offset to the wall clock. The offset is in a file that both map, so a step takes effect
+// at once.
 
 //go:embed clock/clock.c
 var clockSource []byte
@@ -19,7 +20,8 @@ var clockSource []byte
 // clockVariable tells the library where the offset is.
 const clockVariable = "REDISTEST_CLOCK"
 
-// StartWithClock is [Start] for a server whose wall clock can be stepped. The test is skipped where there is no gcc to build what that takes.
+// StartWithClock is [Start] for a server whose wall clock can be stepped. The test is skipped where
+// there is no gcc to build what that takes.
 func StartWithClock(t testing.TB, args ...string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
@@ -47,7 +49,8 @@ func StartWithClock(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// StepClock sets the clock of a server from [StartWithClock] so far ahead of the machine's, or behind.
+// StepClock sets the clock of a server from [StartWithClock] so far ahead of the machine's, or
+// behind.
 func (s *Server) StepClock(ahead time.Duration) {
 	s.helper()
 	if err := s.setClock(ahead); err != nil {

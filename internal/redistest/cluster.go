@@ -11,8 +11,9 @@ import (
 
 const slots = 16384
 
-// StartCluster starts a Redis Cluster of n masters without replicas, each with an equal share of the slots, and returns when every node
-// agrees that it is complete. That takes about two seconds, which the servers insist on.
+// StartCluster starts a Redis Cluster of n masters without replicas, each with an equal share of
+// the slots, and returns when every node agrees that it is complete. That takes about two seconds,
+// which the servers insist on.
 func StartCluster(t testing.TB, n int, args ...string) []*Server {
 	t.Helper()
 	nodes := make([]*Server, n)
@@ -40,8 +41,8 @@ func share(i, n int) []string {
 	return command
 }
 
-// StartClusterWithReplicas is [StartCluster] of n masters, each with a replica that takes over soon after its master has died. The masters
-// come first, then their replicas in the same order.
+// StartClusterWithReplicas is [StartCluster] of n masters, each with a replica that takes over soon
+// after its master has died. The masters come first, then their replicas in the same order.
 func StartClusterWithReplicas(t testing.TB, n int) []*Server {
 	t.Helper()
 	args := []string{"--cluster-node-timeout", "500", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
@@ -66,14 +67,15 @@ func StartClusterWithReplicas(t testing.TB, n int) []*Server {
 	return nodes
 }
 
-// MoveSlot moves a slot and what is in it from one master to another, key by key, as redis-cli does.
+// MoveSlot moves a slot and what is in it from one master to another, key by key, as redis-cli
+// does.
 func MoveSlot(nodes []*Server, from, to *Server, slot int) {
 	BeginMove(from, to, slot)
 	EndMove(nodes, from, to, slot)
 }
 
-// BeginMove moves what is in a slot. Until [EndMove] the slot is still that of the first master, which asks whoever comes for something that
-// it does not have to try the other (ASK).
+// BeginMove moves what is in a slot. Until [EndMove] the slot is still that of the first master,
+// which asks whoever comes for something that it does not have to try the other (ASK).
 func BeginMove(from, to *Server, slot int) {
 	text, target, source := strconv.Itoa(slot), strings.TrimSpace(to.Do("CLUSTER", "MYID")), strings.TrimSpace(from.Do("CLUSTER", "MYID"))
 	to.Do("CLUSTER", "SETSLOT", text, "IMPORTING", source)
@@ -90,8 +92,9 @@ func BeginMove(from, to *Server, slot int) {
 	}
 }
 
-// EndMove gives a slot to the other master, which sends whoever still goes to the first one there (MOVED). It returns when all nodes know
-// how new that is. If the slot moved on before, word of this move could come later than the next one and undo it, with its keys.
+// EndMove gives a slot to the other master, which sends whoever still goes to the first one there
+// (MOVED). It returns when all nodes know how new that is. If the slot moved on before, word of
+// this move could come later than the next one and undo it, with its keys.
 func EndMove(nodes []*Server, from, to *Server, slot int) {
 	text, target := strconv.Itoa(slot), strings.TrimSpace(to.Do("CLUSTER", "MYID"))
 	for _, node := range append([]*Server{to, from}, nodes...) {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Do sends one command over a connection of its own and returns the reply as text: a nil as "", a list as its items line by line.
-// An error reply fails the test.
+// Do sends one command over a connection of its own and returns the reply as text: a nil as "", a
+// list as its items line by line. An error reply fails the test.
 func (s *Server) Do(args ...string) string {
 	s.helper()
 	text, err := s.DoErr(args...)
@@ -23,7 +23,8 @@ func (s *Server) Do(args ...string) string {
 	return text
 }
 
-// DoErr is [Server.Do] for a command that may fail. The text of an error reply is the text of the error.
+// DoErr is [Server.Do] for a command that may fail. The text of an error reply is the text of the
+// error.
 func (s *Server) DoErr(args ...string) (string, error) {
 	c, err := s.dial()
 	if err != nil {
@@ -49,8 +50,9 @@ func (s *Server) dial() (net.Conn, error) {
 	return net.DialTimeout("tcp", s.addr, patience)
 }
 
-// Commands is how many commands the server has run since it started (total_commands_processed). It counts those that scripts run, and
-// Commands itself: between two calls of it lies one INFO, and one AUTH if there is a password.
+// Commands is how many commands the server has run since it started (total_commands_processed). It
+// counts those that scripts run, and Commands itself: between two calls of it lies one INFO, and
+// one AUTH if there is a password.
 func (s *Server) Commands() int64 {
 	s.helper()
 	info := s.Do("INFO", "stats")

@@ -6,7 +6,8 @@
 //	client, err := redlatch.Open(ctx, server.URL(), redlatch.Options{})
 //	server.Pause() // what does the client make of a server that hangs?
 //
-// Servers keep nothing on disk unless told to, so by default [Server.Restart] is a restart without data.
+// Servers keep nothing on disk unless told to, so by default [Server.Restart] is a restart without
+// data.
 package redistest
 
 import (
@@ -26,10 +27,12 @@ import (
 	"time"
 )
 
-// patience bounds every wait for a server that ought to answer. It is generous, since it only matters when something is broken.
+// patience bounds every wait for a server that ought to answer. It is generous, since it only
+// matters when something is broken.
 const patience = 20 * time.Second
 
-// BinaryVariable names another program to start than the redis-server on PATH: another version, or a Valkey.
+// BinaryVariable names another program to start than the redis-server on PATH: another version, or
+// a Valkey.
 const BinaryVariable = "REDLATCH_REDIS_SERVER"
 
 var (
@@ -37,8 +40,9 @@ var (
 	errPortInUse = errors.New("port is in use")
 )
 
-// Server is one redis-server process, or what is left of it. Its methods fail the test that it was started for, so call them from the
-// test's own goroutine; a server from [Launch] has no test and panics instead.
+// Server is one redis-server process, or what is left of it. Its methods fail the test that it was
+// started for, so call them from the test's own goroutine; a server from [Launch] has no test and
+// panics instead.
 type Server struct {
 	t        testing.TB // nil for Launch
 	binary   string
@@ -55,8 +59,9 @@ type Server struct {
 	exited chan struct{} // closed when cmd is reaped
 }
 
-// Start starts a server on a free port of 127.0.0.1 and returns when it answers. It is killed when the test ends.
-// The arguments are those of redis-server and win over the package's own; a --requirepass among them is heeded by Do and URL.
+// Start starts a server on a free port of 127.0.0.1 and returns when it answers. It is killed when
+// the test ends. The arguments are those of redis-server and win over the package's own; a
+// --requirepass among them is heeded by Do and URL.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return start(t, t.TempDir(), nil, args)
@@ -73,7 +78,8 @@ func start(t testing.TB, dir string, secure *tls.Config, args []string) *Server 
 	return s
 }
 
-// Launch is [Start] for a caller without a test, such as TestMain. The server works in dir and runs until [Server.Stop].
+// Launch is [Start] for a caller without a test, such as TestMain. The server works in dir and runs
+// until [Server.Stop].
 func Launch(dir string, args ...string) (*Server, error) {
 	s, err := launch(&Server{dir: dir, args: args})
 	if err != nil {
@@ -105,9 +111,10 @@ func launch(s *Server) (*Server, error) {
 	}
 }
 
-// freeAddr returns an address that nobody listens on at the moment. Ports come from below the range that systems use for outgoing
-// connections: there a client that dials a dead server may be given the very port it dials and reach itself, or keep the server from
-// coming back. The bus port of a cluster node, 10000 higher, stays below that range too and collides with no other server.
+// freeAddr returns an address that nobody listens on at the moment. Ports come from below the range
+// that systems use for outgoing connections: there a client that dials a dead server may be given
+// the very port it dials and reach itself, or keep the server from coming back. The bus port of a
+// cluster node, 10000 higher, stays below that range too and collides with no other server.
 func freeAddr() (string, error) {
 	var err error
 	for range 100 {
@@ -235,15 +242,17 @@ func (s *Server) Stop() {
 // Kill ends the process as a crash would and returns when it is gone.
 func (s *Server) Kill() { s.Stop() }
 
-// Restart starts a fresh process on the same address and in the same directory, after killing the old one if it still runs. It returns
-// when the server has loaded its data and answers. What the server does not persist is gone, and by default it persists nothing.
+// Restart starts a fresh process on the same address and in the same directory, after killing the
+// old one if it still runs. It returns when the server has loaded its data and answers. What the
+// server does not persist is gone, and by default it persists nothing.
 func (s *Server) Restart() {
 	s.helper()
 	s.restart(loaded)
 }
 
-// RestartLoading is [Server.Restart] for a server that takes its time to load its data (as --key-load-delay makes it). It returns while
-// the server loads, and answers most requests with LOADING.
+// RestartLoading is [Server.Restart] for a server that takes its time to load its data (as
+// --key-load-delay makes it). It returns while the server loads, and answers most requests with
+// LOADING.
 func (s *Server) RestartLoading() {
 	s.helper()
 	s.restart(loading)
@@ -265,7 +274,8 @@ func (s *Server) restart(state string) {
 	}
 }
 
-// Pause freezes the process (SIGSTOP): connections stay up, the system still accepts new ones, and nothing answers.
+// Pause freezes the process (SIGSTOP): connections stay up, the system still accepts new ones, and
+// nothing answers.
 func (s *Server) Pause() { s.signal(pause) }
 
 // Resume ends a [Server.Pause]. The server then answers what came in meanwhile.

@@ -20,8 +20,8 @@ type Sentinels struct {
 	Sentinels []*Server
 }
 
-// StartSentinels starts a master with two replicas and three sentinels that fail over soon, and returns when all know each other. The
-// arguments are for the master and the replicas.
+// StartSentinels starts a master with two replicas and three sentinels that fail over soon, and
+// returns when all know each other. The arguments are for the master and the replicas.
 func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	t.Helper()
 	g := &Sentinels{}
@@ -85,7 +85,8 @@ func (g *Sentinels) Master() *Server {
 	return nil
 }
 
-// Failover has the sentinels promote a replica while the master is well, and returns when all of them say so.
+// Failover has the sentinels promote a replica while the master is well, and returns when all of
+// them say so.
 func (g *Sentinels) Failover() {
 	before := g.Master()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// StartTLS is [Start] for a server that speaks TLS alone, with a certificate of an authority made up for it. The configuration is what a
-// client needs to trust it; certificates of clients are not asked for.
+// StartTLS is [Start] for a server that speaks TLS alone, with a certificate of an authority made
+// up for it. The configuration is what a client needs to trust it; certificates of clients are not
+// asked for.
 func StartTLS(t testing.TB, args ...string) (*Server, *tls.Config) {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,7 +31,8 @@ func StartTLS(t testing.TB, args ...string) (*Server, *tls.Config) {
 	return start(t, dir, config, append(serverFiles(dir), append([]string{"--tls-auth-clients", "no"}, args...)...)), config
 }
 
-// StartMutualTLS is [StartTLS] for a server that also asks clients for a certificate. It returns the PEM files that a client needs.
+// StartMutualTLS is [StartTLS] for a server that also asks clients for a certificate. It returns
+// the PEM files that a client needs.
 func StartMutualTLS(t testing.TB, args ...string) (s *Server, ca, cert, key string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,7 +51,8 @@ func serverFiles(dir string) []string {
 	}
 }
 
-// certificates writes the files ca, server and client, .crt and .key, and returns the configuration of a client that has them.
+// certificates writes the files ca, server and client, .crt and .key, and returns the configuration
+// of a client that has them.
 func certificates(dir string) (*tls.Config, error) {
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redistest authority"},

@@ -21,8 +21,9 @@ func Needs(t testing.TB, what string) {
 	}
 }
 
-// AllowUser creates a user with these rules of ACL SETUSER. On a Redis before 6.2 rules for channels are left out, which it does not have,
-// and HELLO is permitted, which the others permit by themselves.
+// AllowUser creates a user with these rules of ACL SETUSER. On a Redis before 6.2 rules for
+// channels are left out, which it does not have, and HELLO is permitted, which the others permit by
+// themselves.
 func (s *Server) AllowUser(name string, rules ...string) {
 	s.helper()
 	args := []string{"ACL", "SETUSER", name}

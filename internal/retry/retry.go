@@ -8,8 +8,8 @@
 //	  |                  (Transient)                    | yes
 //	  +--- Sleep(ctx, Pause(n)) <-----------------------+
 //
-// No answer is an error that may pass. The request may have run all the same, so only a request that
-// may run twice can be sent again: every script of redlatch may.
+// No answer is an error that may pass. The request may have run all the same, so only a request
+// that may run twice can be sent again: every script of redlatch may.
 //
 // The loop itself belongs to the caller, and so does the time limit. A caller may know better than
 // Transient, too: a release is worth resending while [RefusesWrites] holds.
@@ -26,12 +26,12 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// Transient reports whether a request that failed with err is worth resending: nothing was answered,
-// or the server said that it cannot just now.
+// Transient reports whether a request that failed with err is worth resending: nothing was
+// answered, or the server said that it cannot just now.
 //
-// A "non local key" is the end of a script that deleted a key and wants it back while its slot moves
-// to another node. What the script did stands. What it did not do is done by the resend, or at the
-// next heartbeat.
+// A "non local key" is the end of a script that deleted a key and wants it back while its slot
+// moves to another node. What the script did stands. What it did not do is done by the resend, or
+// at the next heartbeat.
 func Transient(err error) bool {
 	var sent *conn.ReplyError
 	return !errors.As(err, &sent) ||
@@ -45,16 +45,16 @@ func RefusesWrites(err error) bool { return Says(err, "MISCONF", "OOM ") }
 // WrongType reports whether the key holds a value of another type than the script expects.
 func WrongType(err error) bool { return Says(err, "WRONGTYPE") }
 
-// Says reports whether the server answered with one of these codes. It looks through the whole text,
-// since servers before 7.0 put their own words before what went wrong inside a script.
+// Says reports whether the server answered with one of these codes. It looks through the whole
+// text, since servers before 7.0 put their own words before what went wrong inside a script.
 func Says(err error, codes ...string) bool {
 	var sent *conn.ReplyError
 	return errors.As(err, &sent) &&
 		slices.ContainsFunc(codes, func(code string) bool { return strings.Contains(sent.Text, code) })
 }
 
-// Pause returns how long to wait before the n-th resend, counted from 0: 20ms, doubling up to 640ms,
-// give or take a half, so that clients do not march in step.
+// Pause returns how long to wait before the n-th resend, counted from 0: 20ms, doubling up to
+// 640ms, give or take a half, so that clients do not march in step.
 func Pause(n int) time.Duration { return Jitter(20*time.Millisecond<<min(n, 5), 0.5) }
 
 // Jitter returns d, give or take a part of it.

@@ -1,12 +1,15 @@
-// Package schedule wakes one goroutine for many deadlines, so that a client that holds 100,000 leases has one timer.
+// Package schedule wakes one goroutine for many deadlines, so that a client that holds 100,000
+// leases has one timer.
 //
-// An [Entry] has a time at which it is due, and a slack: how much earlier it may be taken when the schedule is awake anyway. What is
-// taken together is handed over together: the owner of each is called, and then a function for what they have in common, which is how
-// extends of many leases become one batch.
+// An [Entry] has a time at which it is due, and a slack: how much earlier it may be taken when the
+// schedule is awake anyway. What is taken together is handed over together: the owner of each is
+// called, and then a function for what they have in common, which is how extends of many leases
+// become one batch.
 //
-// Go's timers stand still while a machine is suspended. So the schedule never sleeps longer than [Tick] while something is on it, and
-// when it finds that the wall clock went ahead of the monotonic one, it hands over everything: whoever is handed over early looks at
-// its own clock and puts itself back.
+// Go's timers stand still while a machine is suspended. So the schedule never sleeps longer than
+// [Tick] while something is on it, and when it finds that the wall clock went ahead of the
+// monotonic one, it hands over everything: whoever is handed over early looks at its own clock and
+// puts itself back.
 package schedule
 
 import (
@@ -25,11 +28,13 @@ const jump = 50 * time.Millisecond
 
 // Owner is told when its entry is due.
 type Owner interface {
-	// Due is called when the entry is handed over, early or not, on the goroutine of the schedule. It must not block for long.
+	// Due is called when the entry is handed over, early or not, on the goroutine of the schedule.
+	// It must not block for long.
 	Due(now clock.Reading)
 }
 
-// Entry is one thing to be woken for. The zero value is not scheduled. It belongs to one Schedule, under whose lock its fields are.
+// Entry is one thing to be woken for. The zero value is not scheduled. It belongs to one Schedule,
+// under whose lock its fields are.
 type Entry struct {
 	Owner Owner // set before the entry is scheduled
 
@@ -51,8 +56,8 @@ type Schedule struct {
 	wakeAt time.Time // when the goroutine wakes by itself; zero while it sleeps without end
 }
 
-// Start returns a schedule that calls the owners of the entries that are due, on its own goroutine, and then after, which must not block
-// for long either.
+// Start returns a schedule that calls the owners of the entries that are due, on its own goroutine,
+// and then after, which must not block for long either.
 func Start(now clock.Clock, after func()) *Schedule {
 	s := &Schedule{clock: now, begun: now().Time(), after: after, stop: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go s.run()
@@ -161,8 +166,8 @@ func (s *Schedule) sleep(timer *time.Timer) {
 	timer.Reset(s.wakeAt.Sub(now))
 }
 
-// place is where an entry stands in the heap. The time is here and not in the entry, since it is compared often, and entries are all over the
-// memory.
+// place is where an entry stands in the heap. The time is here and not in the entry, since it is
+// compared often, and entries are all over the memory.
 type place struct {
 	due   time.Duration // since the schedule began
 	entry *Entry

@@ -73,14 +73,16 @@ func (k *Kind) Raise(set keys.Set, owner string, ttl time.Duration, token int64,
 	}}
 }
 
-// Mend is the call of mend.lua. The ballot says what for vote.lua; token and got are what the owner has.
+// Mend is the call of mend.lua. The ballot says what for vote.lua; token and got are what the owner
+// has.
 func (k *Kind) Mend(set keys.Set, b Ballot, token int64, got string) conn.Call {
 	return conn.Call{Script: k.mend, Keys: k.keys(set), Args: []string{
 		seconds(b.FenceTTL), b.Owner, millis(b.TTL), b.Arg, millis(b.Bound), strconv.FormatInt(token, 10), got,
 	}}
 }
 
-// ParseMend reads whether the owner is inside, and otherwise whether the node has no right to vote and needs a client to get it.
+// ParseMend reads whether the owner is inside, and otherwise whether the node has no right to vote
+// and needs a client to get it.
 func ParseMend(r conn.Reply) (inside, nonvoting bool) {
 	if len(r.List) == 0 {
 		return false, false

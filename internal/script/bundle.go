@@ -2,8 +2,9 @@ package script
 
 import "github.com/redlatch/redlatch/conn"
 
-// A bundle is one run of a script that stands for runs of an operation on several mutexes of one server. It costs Redis, the network and the
-// client less than they do: what is done for each run of a script is done once.
+// A bundle is one run of a script that stands for runs of an operation on several mutexes of one
+// server. It costs Redis, the network and the client less than they do: what is done for each run
+// of a script is done once.
 
 // bundle is how the calls of an operation go together.
 type bundle struct {
@@ -45,7 +46,8 @@ func Bundle(calls []conn.Call) conn.Call {
 	return call
 }
 
-// Unbundle is the reply to each of n calls, as the operation itself would give it; an integer 0 if the call has to be made by itself.
+// Unbundle is the reply to each of n calls, as the operation itself would give it; an integer 0 if
+// the call has to be made by itself.
 func Unbundle(r conn.Reply, n int) ([]conn.Reply, error) {
 	if len(r.List) != n {
 		return nil, unexpected(r)

@@ -1,4 +1,5 @@
-// Package script holds the protocol: the Lua files, the calls that run them, the replies they give and the messages they publish.
+// Package script holds the protocol: the Lua files, the calls that run them, the replies they give
+// and the messages they publish.
 //
 // # How a script is put together
 //
@@ -13,20 +14,23 @@
 //
 // A new kind is one more file that answers the questions, and one more variable here.
 //
-// Lua makes every function anew each time a script runs, so what the common case does not need must stand behind the place where that case
-// returns. For that a file has a line "-- cold", or begins with it. The script is first what stands above that line in each of the files,
-// then what stands below it in each of them:
+// Lua makes every function anew each time a script runs, so what the common case does not need must
+// stand behind the place where that case returns. For that a file has a line "-- cold", or begins
+// with it. The script is first what stands above that line in each of the files, then what stands
+// below it in each of them:
 //
 //	token  mutex          | tickets  line         above "-- cold": SET NX PX, the token, return
 //	acquire               |
 //	----------------------+---------------------
 //	token  mutex  tickets   line  acquire         below it: everything else
 //
-// So code of an operation that stands above its line may use what stands above that line in the other files, and nothing else. An operation
-// without the line ends with the part above. Comments and indentation are left out. To read a script as Redis gets it:
+// So code of an operation that stands above its line may use what stands above that line in the
+// other files, and nothing else. An operation without the line ends with the part above. Comments
+// and indentation are left out. To read a script as Redis gets it:
 //
 //	go run ./internal/script/print mutex acquire
 //
-// Each operation runs atomically and may be sent twice. The keys of a latch are in internal/keys; the whole protocol, with the reasons,
-// is told in docs/protocol.md, which a change to keys, replies or messages must change too.
+// Each operation runs atomically and may be sent twice. The keys of a latch are in internal/keys;
+// the whole protocol, with the reasons, is told in docs/protocol.md, which a change to keys,
+// replies or messages must change too.
 package script

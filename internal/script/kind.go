@@ -80,7 +80,8 @@ func (k *Kind) sized() *Kind {
 	return k
 }
 
-// counted adds the same kind on a node of a quorum: tokens are counted, and nothing is granted out of the line.
+// counted adds the same kind on a node of a quorum: tokens are counted, and nothing is granted out
+// of the line.
 func (k *Kind) counted(files ...string) *Kind {
 	q := &Kind{Name: k.Name, siblings: k.siblings}
 	q.assemble([]string{"count"}, files, "tickets", "hint")
@@ -99,16 +100,19 @@ func (k *Kind) operation(name string) *conn.Script {
 	return conn.NewScript(k.Name+" "+name, assemble(append(slices.Clone(k.files), name)...))
 }
 
-// Shuts reports whether a release can leave the kind shut. A slot has a rest of another meaning, and a job a window.
+// Shuts reports whether a release can leave the kind shut. A slot has a rest of another meaning,
+// and a job a window.
 func (k *Kind) Shuts() bool { return k != SlotPool && k != Job }
 
 // Sized reports whether the kind has a size.
 func (k *Kind) Sized() bool { return k.resize != nil }
 
-// Counts reports whether it is a kind on a node of a quorum, whose tokens count and do not tell the time.
+// Counts reports whether it is a kind on a node of a quorum, whose tokens count and do not tell the
+// time.
 func (k *Kind) Counts() bool { return k.vote != nil }
 
-// Detail is the part of an argument that tells people what is waited for, spelled as what a holder got.
+// Detail is the part of an argument that tells people what is waited for, spelled as what a holder
+// got.
 func (k *Kind) Detail(arg string) string {
 	switch k.Name {
 	case RWMutex.Name:
@@ -155,7 +159,8 @@ func strip(b *strings.Builder, lua string) {
 	}
 }
 
-// comment returns where the comment of a line begins, or the line's length. Two hyphens in a string begin none.
+// comment returns where the comment of a line begins, or the line's length. Two hyphens in a string
+// begin none.
 func comment(line string) int {
 	var quote byte // that the string around i ends with; 0 outside of strings
 	for i := 0; i < len(line); i++ {
@@ -174,8 +179,8 @@ func comment(line string) int {
 	return len(line)
 }
 
-// Text returns the script of an operation of a kind, such as "mutex" and "acquire", as Redis gets it; the kinds of a quorum's nodes begin with
-// "quorum-". It returns false if there is none.
+// Text returns the script of an operation of a kind, such as "mutex" and "acquire", as Redis gets
+// it; the kinds of a quorum's nodes begin with "quorum-". It returns false if there is none.
 func Text(kind, operation string) (string, bool) {
 	for _, k := range Kinds() {
 		name := k.Name

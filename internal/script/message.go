@@ -25,7 +25,8 @@ const (
 	MessageFree   Verb = "free"   // waiter: a node of a quorum has room
 )
 
-// ParseMessage reads a message, the fields of which are separated by tabs. A text that is none gives the zero value.
+// ParseMessage reads a message, the fields of which are separated by tabs. A text that is none
+// gives the zero value.
 func ParseMessage(text string) Message {
 	verb, rest, _ := strings.Cut(text, "\t")
 	m := Message{Verb: Verb(verb), Owner: rest}

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// prefix begins the owners of redlatch, and tells them from those of other libraries, which do not hand over; kinds in Lua know it, too.
+// prefix begins the owners of redlatch, and tells them from those of other libraries, which do not
+// hand over; kinds in Lua know it, too.
 const prefix = "rl-"
 
 // Window is the member of a job's key that is no owner: its window is not over.

@@ -96,12 +96,14 @@ func ParseAwait(r conn.Reply, n int) (Line, error) {
 	return line, nil
 }
 
-// Release is the call of release.lua; its reply is for [Inside]. The result is how the work ended, which some kinds ask.
+// Release is the call of release.lua; its reply is for [Inside]. The result is how the work ended,
+// which some kinds ask.
 func (k *Kind) Release(set keys.Set, owner, ticket, result string, fenceTTL time.Duration) conn.Call {
 	return conn.Call{Script: k.release, Keys: k.keys(set), Args: []string{seconds(fenceTTL), owner, ticket, result}}
 }
 
-// AtLeast returns that release for a lease with this token which leaves the latch shut until it was held for so long.
+// AtLeast returns that release for a lease with this token which leaves the latch shut until it was
+// held for so long.
 func AtLeast(release conn.Call, token int64, hold time.Duration) conn.Call {
 	release.Args = append(release.Args, strconv.FormatInt(token, 10), millis(hold))
 	return release
@@ -110,7 +112,8 @@ func AtLeast(release conn.Call, token int64, hold time.Duration) conn.Call {
 // Inside reads whether the owner was inside.
 func Inside(r conn.Reply) bool { return r.Int > 0 }
 
-// Renew is the call of renew.lua, or of confirm.lua for a node of a quorum, which compares what the owner got; its reply is for [Done].
+// Renew is the call of renew.lua, or of confirm.lua for a node of a quorum, which compares what the
+// owner got; its reply is for [Done].
 func (k *Kind) Renew(set keys.Set, owner string, ttl time.Duration, got string) conn.Call {
 	call := conn.Call{Script: k.renew, Keys: k.keys(set), Args: []string{owner, millis(ttl)}}
 	if k.vote != nil {
@@ -119,7 +122,8 @@ func (k *Kind) Renew(set keys.Set, owner string, ttl time.Duration, got string) 
 	return call
 }
 
-// Adopt is the call of adopt.lua, which gives the place of an owner to its successor; its reply is for [Done].
+// Adopt is the call of adopt.lua, which gives the place of an owner to its successor; its reply is
+// for [Done].
 func (k *Kind) Adopt(set keys.Set, owner, successor string, ttl time.Duration, got string) conn.Call {
 	return conn.Call{Script: k.adopt, Keys: k.keys(set), Args: []string{owner, millis(ttl), successor, got}}
 }
@@ -180,8 +184,8 @@ func Recall(key, channel string) conn.Call {
 	return conn.Call{Script: recall, Keys: []string{key}, Args: []string{channel}}
 }
 
-// ParseRecall reads the record of a client, "" if there is none, for how long it is still there, and how many listen to the channel; -1 if
-// the server does not tell.
+// ParseRecall reads the record of a client, "" if there is none, for how long it is still there,
+// and how many listen to the channel; -1 if the server does not tell.
 func ParseRecall(r conn.Reply) (text string, left time.Duration, listeners int64, err error) {
 	if len(r.List) != 3 {
 		return "", 0, 0, unexpected(r)

@@ -11,7 +11,8 @@ import (
 	"github.com/redlatch/redlatch/internal/keys"
 )
 
-// TestHeadersTellWhatIsSent compares the header of every operation with the call that Go makes of it.
+// TestHeadersTellWhatIsSent compares the header of every operation with the call that Go makes of
+// it.
 func TestHeadersTellWhatIsSent(t *testing.T) {
 	t.Parallel()
 	set, err := keys.Of("p:", "x")
@@ -141,7 +142,8 @@ func TestStripLeavesStringsAlone(t *testing.T) {
 	}
 }
 
-// TestHotPartComesFirst: the common case of an operation returns before the functions that it does not need.
+// TestHotPartComesFirst: the common case of an operation returns before the functions that it does
+// not need.
 func TestHotPartComesFirst(t *testing.T) {
 	t.Parallel()
 	text, ok := Text("mutex", "acquire")

@@ -6,10 +6,12 @@
 //	                 +--------------------------------------------------------+
 //	a sharded one that no waiter needs for a while, or all when the client is closed --> ended
 //
-// A client has one plain subscription, which starts with the first attempt that has to wait. In a cluster, from Redis 7.0 on, it has another
-// one for each name that it waits for: a sharded channel is in the slot of the name, while a plain message would go to all nodes.
+// A client has one plain subscription, which starts with the first attempt that has to wait. In a
+// cluster, from Redis 7.0 on, it has another one for each name that it waits for: a sharded channel
+// is in the slot of the name, while a plain message would go to all nodes.
 //
-// Nothing depends on a subscription but speed. Whoever waits asks Redis more often while it is not connected.
+// Nothing depends on a subscription but speed. Whoever waits asks Redis more often while it is not
+// connected.
 package subscribe
 
 import (
@@ -24,10 +26,12 @@ import (
 	"github.com/redlatch/redlatch/internal/schedule"
 )
 
-// maxSharded is how many names have a subscription each, over a connection of its own; more names share the plain one.
+// maxSharded is how many names have a subscription each, over a connection of its own; more names
+// share the plain one.
 const maxSharded = 64
 
-// Handler is told what happens on subscriptions. Its functions are called while a lock of that subscription is held, so they must not block.
+// Handler is told what happens on subscriptions. Its functions are called while a lock of that
+// subscription is held, so they must not block.
 type Handler struct {
 	Message func(text string)     // for each message
 	Changed func(s *Subscription) // when s was connected or lost: messages may have been missed
@@ -66,7 +70,8 @@ type Subscription struct {
 	settled  chan struct{} // closed when it was connected for the first time, or cannot be
 }
 
-// New returns the subscriptions of a client whose own channel is address. It sends nothing. ctx being done ends all of them.
+// New returns the subscriptions of a client whose own channel is address. It sends nothing. ctx
+// being done ends all of them.
 func New(
 	ctx context.Context, c conn.Conn, address string, timeout, idle time.Duration,
 	s *schedule.Schedule, now clock.Clock, h Handler,
@@ -95,7 +100,8 @@ func (l *Listener) Sharded() bool {
 	return l.shards != nil && l.conn.Target().Cluster && !l.unknown.Load()
 }
 
-// For returns the subscription by which a name is heard: its own if it has one, or else the plain one.
+// For returns the subscription by which a name is heard: its own if it has one, or else the plain
+// one.
 func (l *Listener) For(key string) *Subscription {
 	if !l.Sharded() {
 		return l.plain
@@ -108,8 +114,9 @@ func (l *Listener) For(key string) *Subscription {
 	return l.plain
 }
 
-// Connect starts the subscription of a name that is about to be waited for, if need be, and gives it a moment to be confirmed: a second or the
-// timeout, whichever is shorter. channel is the name's sharded channel.
+// Connect starts the subscription of a name that is about to be waited for, if need be, and gives
+// it a moment to be confirmed: a second or the timeout, whichever is shorter. channel is the name's
+// sharded channel.
 func (l *Listener) Connect(ctx context.Context, key, channel string) {
 	s := l.need(key, channel)
 	s.start.Do(func() { l.running.Go(s.run) })
@@ -161,7 +168,8 @@ func (s *Subscription) Sharded() bool { return s.key != "" }
 // Connected reports whether a message would be heard now.
 func (s *Subscription) Connected() bool { return s.up.Load() }
 
-// Due implements [schedule.Owner]. It ends a sharded subscription that no waiter needs. A waiter that comes at this moment has the plain one.
+// Due implements [schedule.Owner]. It ends a sharded subscription that no waiter needs. A waiter
+// that comes at this moment has the plain one.
 func (s *Subscription) Due(clock.Reading) {
 	l := s.listener
 	if l.handler.InUse(s.key) {
@@ -192,8 +200,9 @@ func (s *Subscription) run() {
 	}
 }
 
-// listen subscribes, and returns when the subscription has ended. What a library calls later than that is not heard: it would act for a
-// client that may be closed by then. Why it ended matters only if the server does not know the command: waiters find out by asking.
+// listen subscribes, and returns when the subscription has ended. What a library calls later than
+// that is not heard: it would act for a client that may be closed by then. Why it ended matters
+// only if the server does not know the command: waiters find out by asking.
 func (s *Subscription) listen() error {
 	var mu sync.Mutex
 	over := false

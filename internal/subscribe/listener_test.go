@@ -149,7 +149,8 @@ func TestOnePlainSubscription(t *testing.T) {
 	})
 }
 
-// TestLostSubscriptionComesBack: both the loss and the return are told, since messages may have been missed.
+// TestLostSubscriptionComesBack: both the loss and the return are told, since messages may have
+// been missed.
 func TestLostSubscriptionComesBack(t *testing.T) {
 	s := &server{}
 	start(t, s, func(t *testing.T, l *Listener, h *told) {
@@ -192,7 +193,8 @@ func TestConnectIsBounded(t *testing.T) {
 	}
 }
 
-// TestNamesOfACluster: each has a subscription of its own, up to a bound, until no waiter has needed it for a while.
+// TestNamesOfACluster: each has a subscription of its own, up to a bound, until no waiter has
+// needed it for a while.
 func TestNamesOfACluster(t *testing.T) {
 	s := &server{cluster: true}
 	start(t, s, func(t *testing.T, l *Listener, h *told) {
@@ -243,7 +245,8 @@ func TestConnWithoutShardedChannels(t *testing.T) {
 	})
 }
 
-// TestServerWithoutShardedChannels: the first answer says so, and all goes over the plain channel from then on.
+// TestServerWithoutShardedChannels: the first answer says so, and all goes over the plain channel
+// from then on.
 func TestServerWithoutShardedChannels(t *testing.T) {
 	s := &server{cluster: true, refuse: func(sharded bool) error {
 		if sharded {

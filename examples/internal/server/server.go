@@ -8,8 +8,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest"
 )
 
-// URL is the first argument of the program, such as redis://localhost:6379. Without one it is an embedded server, which runs until stop is
-// called.
+// URL is the first argument of the program, such as redis://localhost:6379. Without one it is an
+// embedded server, which runs until stop is called.
 func URL() (url string, stop func()) {
 	if len(os.Args) > 1 {
 		return os.Args[1], func() {}

@@ -1,15 +1,16 @@
-// Package child runs one command in a process group of its own, so that it can be stopped with everything it started, and makes sure
-// that it does not outlive the program, however that ends.
+// Package child runs one command in a process group of its own, so that it can be stopped with
+// everything it started, and makes sure that it does not outlive the program, however that ends.
 //
 // Three things see to the latter on Unix:
 //
 //   - The program calls [Child.Terminate] and [Child.Kill], which reach the whole group.
 //   - On Linux the kernel kills the command itself when the program dies.
-//   - A guard, a second process of the same executable, kills the whole group when the program is gone or when the deadline that it was
-//     last told has passed, even if the program is stopped at that time.
+//   - A guard, a second process of the same executable, kills the whole group when the program is
+//     gone or when the deadline that it was last told has passed, even if the program is stopped at
+//     that time.
 //
-// What leaves the process group, as a daemon does, is out of reach of all three. On Windows there are neither groups nor a guard: only the
-// command itself is stopped.
+// What leaves the process group, as a daemon does, is out of reach of all three. On Windows there
+// are neither groups nor a guard: only the command itself is stopped.
 package child
 
 import (
@@ -56,7 +57,8 @@ type Child struct {
 	asleep   atomic.Int32 // the signal that stopped it, or 0
 }
 
-// Start starts the command, guarded until the deadline. If it cannot be started, nothing stays behind. The caller must call Close.
+// Start starts the command, guarded until the deadline. If it cannot be started, nothing stays
+// behind. The caller must call Close.
 func Start(c Command, deadline time.Time) (*Child, error) {
 	g, err := startGuard(c.Stderr)
 	if err != nil {
@@ -86,17 +88,20 @@ func (c *Child) Exited() <-chan struct{} { return c.exited }
 // Status is how the command ended. It is valid once Exited is closed.
 func (c *Child) Status() Status { return c.status }
 
-// Stopped receives a value when a signal has stopped the command, which then stays so until Resume or somebody else continues it.
+// Stopped receives a value when a signal has stopped the command, which then stays so until Resume
+// or somebody else continues it.
 func (c *Child) Stopped() <-chan struct{} { return c.stopped }
 
 // Expect tells the guard until when the command may run.
 func (c *Child) Expect(deadline time.Time) { c.guard.expect(c.group, deadline) }
 
-// Close takes the terminal back and sends the guard home. What is left of the group is on its own from then on.
+// Close takes the terminal back and sends the guard home. What is left of the group is on its own
+// from then on.
 func (c *Child) Close() {
 	c.terminal.takeBack()
 	c.overdue = c.guard.dismiss()
 }
 
-// Overdue reports whether the guard killed the command, since its deadline had passed and the program did not act. It is valid after Close.
+// Overdue reports whether the guard killed the command, since its deadline had passed and the
+// program did not act. It is valid after Close.
 func (c *Child) Overdue() bool { return c.overdue && c.status.Signal == os.Kill }

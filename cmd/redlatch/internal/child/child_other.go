@@ -25,7 +25,8 @@ func (c *Child) start() error {
 	return nil
 }
 
-// Forward passes a signal on, where the system can. An interrupt reaches the whole console, and the command with it.
+// Forward passes a signal on, where the system can. An interrupt reaches the whole console, and the
+// command with it.
 func (c *Child) Forward(os.Signal) {}
 
 // Terminate does nothing: there is no way to ask.

@@ -128,7 +128,8 @@ func TestKillReachesTheWholeGroup(t *testing.T) {
 func TestTerminateReachesAStoppedCommand(t *testing.T) {
 	t.Parallel()
 	c, dir := start(t, `trap 'exit 9' TERM; echo $$ >pid; while :; do sleep 0.01; done`, later())
-	// Not its group: a shell that has just begun a vfork stops only once that has become another program, which then must not be stopped.
+	// Not its group: a shell that has just begun a vfork stops only once that has become another
+	// program, which then must not be stopped.
 	if err := syscall.Kill(pid(t, filepath.Join(dir, "pid")), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

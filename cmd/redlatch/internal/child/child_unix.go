@@ -12,7 +12,8 @@ func forwarded() []os.Signal {
 	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 }
 
-// dropped are those that would end the program since nobody reads its log any more, or stop it (Ctrl-Z) while its lease goes on.
+// dropped are those that would end the program since nobody reads its log any more, or stop it
+// (Ctrl-Z) while its lease goes on.
 func dropped() []os.Signal { return []os.Signal{syscall.SIGPIPE, syscall.SIGTSTP} }
 
 // start starts the process, and a goroutine that waits for it.
@@ -33,8 +34,8 @@ func (c *Child) start() error {
 	return err
 }
 
-// run starts the process and waits for its end, on one thread: where the kernel kills the process when its parent dies, the parent is
-// the thread that started it, and Go ends idle threads.
+// run starts the process and waits for its end, on one thread: where the kernel kills the process
+// when its parent dies, the parent is the thread that started it, and Go ends idle threads.
 func (c *Child) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -51,7 +52,8 @@ func (c *Child) run(started chan<- error) {
 	close(c.exited)
 }
 
-// reap waits for the process. It does what cmd.Wait would, and also hears when the process is stopped.
+// reap waits for the process. It does what cmd.Wait would, and also hears when the process is
+// stopped.
 func (c *Child) reap() Status {
 	for {
 		var ws syscall.WaitStatus
@@ -74,8 +76,9 @@ func (c *Child) reap() Status {
 	}
 }
 
-// Forward passes a signal on. One that is meant to end the command goes to its whole group, as it would from a terminal: else what it
-// started would work on without the lock. One that the command has given a meaning of its own goes to the command alone.
+// Forward passes a signal on. One that is meant to end the command goes to its whole group, as it
+// would from a terminal: else what it started would work on without the lock. One that the command
+// has given a meaning of its own goes to the command alone.
 func (c *Child) Forward(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1, syscall.SIGUSR2:
@@ -100,9 +103,9 @@ func (c *Child) Gone() bool { return syscall.Kill(-c.group, 0) == syscall.ESRCH 
 // signal reaches the whole group. It fails if the group is gone, which is fine.
 func (c *Child) signal(sig syscall.Signal) { _ = syscall.Kill(-c.group, sig) }
 
-// Resume continues a command that the terminal stopped: one that wants the terminal gets it, if the program itself has it; one that was
-// to be suspended (Ctrl-Z) goes on, since its lease would not wait for it, and then Resume reports true. One that somebody stopped with
-// SIGSTOP stays so.
+// Resume continues a command that the terminal stopped: one that wants the terminal gets it, if the
+// program itself has it; one that was to be suspended (Ctrl-Z) goes on, since its lease would not
+// wait for it, and then Resume reports true. One that somebody stopped with SIGSTOP stays so.
 func (c *Child) Resume() (suspended bool) {
 	sig := syscall.Signal(c.asleep.Load())
 	switch sig {

@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// guard is the other process, as the program sees it. It reads lines from a pipe: the process group to watch and the deadline, in
-// milliseconds of Unix time. The system closes the pipe when the program is gone, in whatever way. By another pipe it tells when it kills.
+// guard is the other process, as the program sees it. It reads lines from a pipe: the process group
+// to watch and the deadline, in milliseconds of Unix time. The system closes the pipe when the
+// program is gone, in whatever way. By another pipe it tells when it kills.
 type guard struct {
 	cmd   *exec.Cmd
 	pipe  io.WriteCloser
@@ -27,7 +28,8 @@ func startGuard(stderr io.Writer) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Its own group, or a signal to the program's group, such as a kill by a supervisor or Ctrl-C in a pipeline, would end it too soon.
+	// Its own group, or a signal to the program's group, such as a kill by a supervisor or Ctrl-C
+	// in a pipeline, would end it too soon.
 	g := &guard{cmd: &exec.Cmd{Path: path, Args: []string{os.Args[0], GuardArg}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}}
 	if file, ok := stderr.(*os.File); ok {
 		g.cmd.Stderr = file
@@ -49,13 +51,15 @@ func executable() (string, error) {
 	return os.Executable()
 }
 
-// expect tells the guard until when the group may run. An error would mean that somebody has killed the guard; the program still does
-// its part. A program that is killed between the start of the command, microseconds ago, and this leaves the command without a guard.
+// expect tells the guard until when the group may run. An error would mean that somebody has killed
+// the guard; the program still does its part. A program that is killed between the start of the
+// command, microseconds ago, and this leaves the command without a guard.
 func (g *guard) expect(group int, deadline time.Time) {
 	_, _ = fmt.Fprintf(g.pipe, "%d %d\n", group, deadline.UnixMilli())
 }
 
-// dismiss ends the guard without its doing anything, and reports whether it had killed the group before.
+// dismiss ends the guard without its doing anything, and reports whether it had killed the group
+// before.
 func (g *guard) dismiss() (killed bool) {
 	_ = g.cmd.Process.Kill()
 	told, _ := io.ReadAll(g.kills)
@@ -63,10 +67,12 @@ func (g *guard) dismiss() (killed bool) {
 	return len(told) > 0
 }
 
-// Guard is what the executable does when its first argument is [GuardArg]: it kills the group that it was told of when the deadline has
-// passed or when in ends, and says so on stderr. In the first case it tells out, too.
+// Guard is what the executable does when its first argument is [GuardArg]: it kills the group that
+// it was told of when the deadline has passed or when in ends, and says so on stderr. In the first
+// case it tells out, too.
 func Guard(in io.Reader, out, stderr io.Writer) {
-	// Whoever ends everything at once, as a supervisor does, ends the program and its command first; the guard outlives them.
+	// Whoever ends everything at once, as a supervisor does, ends the program and its command
+	// first; the guard outlives them.
 	signal.Ignore(append(forwarded(), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE)...)
 	var group int
 	expired := time.NewTimer(time.Hour)
@@ -98,7 +104,8 @@ func readLines(r io.Reader, lines chan<- string) {
 	}
 }
 
-// guardKill ends the group. Without a group the command was never started; and -0 would be the guard's own.
+// guardKill ends the group. Without a group the command was never started; and -0 would be the
+// guard's own.
 func guardKill(group int, why string, stderr io.Writer) {
 	if group > 0 && syscall.Kill(-group, syscall.SIGKILL) == nil {
 		fmt.Fprintf(stderr, "redlatch: killed the command: %s\n", why)

@@ -7,7 +7,8 @@ import (
 	"fmt"
 )
 
-// KeeperArg is the argument with which the executable is started as a keeper. It is not used on this system.
+// KeeperArg is the argument with which the executable is started as a keeper. It is not used on
+// this system.
 const KeeperArg = "keeper"
 
 var errNoKeeper = fmt.Errorf("processes are watched on Unix alone: %w", errors.ErrUnsupported)

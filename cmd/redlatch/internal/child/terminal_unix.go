@@ -11,15 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the program's controlling terminal, which the group in the foreground reads from and gets Ctrl-C from. A nil terminal is
-// none.
+// terminal is the program's controlling terminal, which the group in the foreground reads from and
+// gets Ctrl-C from. A nil terminal is none.
 type terminal struct {
 	fd   int
 	ours int // the group of this program
 	lent bool
 }
 
-// openTerminal returns the terminal behind a standard input, if it is one that controls this program.
+// openTerminal returns the terminal behind a standard input, if it is one that controls this
+// program.
 func openTerminal(stdin io.Reader) *terminal {
 	file, ok := stdin.(*os.File)
 	if !ok {
@@ -34,9 +35,10 @@ func openTerminal(stdin io.Reader) *terminal {
 
 func (t *terminal) foreground() (group int, err error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
 
-// handOver reports whether a new command should start in the foreground, and notes that it does: if this program is there, and does not
-// write to a pipe. Behind a pipe there may be a pager, which shares the group of this program and needs the terminal; the command then
-// gets it if and when it asks, by give.
+// handOver reports whether a new command should start in the foreground, and notes that it does: if
+// this program is there, and does not write to a pipe. Behind a pipe there may be a pager, which
+// shares the group of this program and needs the terminal; the command then gets it if and when it
+// asks, by give.
 func (t *terminal) handOver(stdout io.Writer) bool {
 	if t == nil {
 		return false
@@ -58,8 +60,9 @@ func isPipe(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeNamedPipe != 0
 }
 
-// forbear lets this program use the terminal from the background, to which it has given it away: it ignores the signals that would stop
-// it there. It comes after the start of the command, which would inherit the ignoring.
+// forbear lets this program use the terminal from the background, to which it has given it away: it
+// ignores the signals that would stop it there. It comes after the start of the command, which
+// would inherit the ignoring.
 func (t *terminal) forbear() {
 	if t != nil {
 		signal.Ignore(syscall.SIGTTOU, syscall.SIGTTIN)

@@ -18,8 +18,8 @@ const (
 	defaultPrefix = "redlatch:"
 )
 
-// app is one run of the program: the streams it talks on and the flags that its commands share. Commands print through the methods in
-// print.go alone.
+// app is one run of the program: the streams it talks on and the flags that its commands share.
+// Commands print through the methods in print.go alone.
 type app struct {
 	stdin  io.Reader
 	stdout io.Writer
@@ -33,10 +33,11 @@ type app struct {
 	started bool      // the command line made sense and a command has begun
 }
 
-// Main runs the program with these arguments, which leave its own name out, and returns its exit code. The streams become those of the
-// commands that `redlatch run` starts.
+// Main runs the program with these arguments, which leave its own name out, and returns its exit
+// code. The streams become those of the commands that `redlatch run` starts.
 //
-// Main itself handles no signals: a command that has something to put in order does, for as long as it has.
+// Main itself handles no signals: a command that has something to put in order does, for as long as
+// it has.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, talk: stderr, flush: func() {}}
 	root := newRootCommand(a)
@@ -99,7 +100,8 @@ func newRootCommand(a *app) *cobra.Command {
 	return root
 }
 
-// urls is the server to use, or the nodes of a quorum. They may contain passwords, so the default of the flag, which help shows, stays empty.
+// urls is the server to use, or the nodes of a quorum. They may contain passwords, so the default
+// of the flag, which help shows, stays empty.
 func (a *app) urls() []string {
 	if len(a.redis) > 0 {
 		return a.redis
@@ -110,7 +112,8 @@ func (a *app) urls() []string {
 	return []string{defaultRedis}
 }
 
-// open connects to the server, or the quorum, with the prefix of the command line. The caller closes the client.
+// open connects to the server, or the quorum, with the prefix of the command line. The caller
+// closes the client.
 func (a *app) open(ctx context.Context, o redlatch.Options) (*redlatch.Client, error) {
 	o.Prefix, o.NoPrefix = a.prefix, a.prefix == ""
 	urls := a.urls()

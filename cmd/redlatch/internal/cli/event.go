@@ -9,9 +9,11 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// event is one line that `redlatch run --json` writes to stderr. Fields that do not apply are left out.
+// event is one line that `redlatch run --json` writes to stderr. Fields that do not apply are left
+// out.
 //
-// Event is one of those of redlatch.Event (attempt, wait, granted, failed, extended, extend_failed, jeopardy, lost, released), or
+// Event is one of those of redlatch.Event (attempt, wait, granted, failed, extended, extend_failed,
+// jeopardy, lost, released), or
 //
 //	start   the command was started: pid, command
 //	signal  a signal was passed on to it: signal
@@ -64,8 +66,8 @@ func (a *app) emit(e event) {
 	_, _ = a.talk.Write(append(line, '\n'))
 }
 
-// backlog is a writer that never blocks, so that a reader of stderr who falls asleep costs lines and not the lease. Each write is one
-// line; what does not fit is dropped.
+// backlog is a writer that never blocks, so that a reader of stderr who falls asleep costs lines
+// and not the lease. Each write is one line; what does not fit is dropped.
 type backlog struct {
 	lines chan []byte
 	done  chan struct{}

@@ -8,8 +8,9 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// Exit codes. Those from 64 to 78 mean what sysexits.h says, 126 and 127 what they mean in a shell, and a command that died of signal n
-// makes 128+n. `redlatch run` otherwise exits as its command does.
+// Exit codes. Those from 64 to 78 mean what sysexits.h says, 126 and 127 what they mean in a shell,
+// and a command that died of signal n makes 128+n. `redlatch run` otherwise exits as its command
+// does.
 const (
 	exitFailure     = 1   // anything else, such as a release of a lock that nobody holds
 	exitUsage       = 64  // a flag, an argument or a name that makes no sense; nothing was done

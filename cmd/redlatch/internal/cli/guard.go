@@ -6,7 +6,8 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
 )
 
-// newGuardCommand is what `redlatch run` starts beside the command that it runs. It is not for people.
+// newGuardCommand is what `redlatch run` starts beside the command that it runs. It is not for
+// people.
 func newGuardCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:    child.GuardArg,

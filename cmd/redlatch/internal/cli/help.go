@@ -68,7 +68,8 @@ func arrangeHelp(root *cobra.Command) {
 	root.SetFlagErrorFunc(flagError)
 }
 
-// arrangeCompletion has cobra's command refuse a shell that it does not know, instead of printing its help.
+// arrangeCompletion has cobra's command refuse a shell that it does not know, instead of printing
+// its help.
 func arrangeCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

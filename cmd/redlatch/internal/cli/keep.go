@@ -10,7 +10,8 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
 )
 
-// tick is how often the keeper looks at the clocks: the timers of Go stand still while the machine is suspended, and a lease does not.
+// tick is how often the keeper looks at the clocks: the timers of Go stand still while the machine
+// is suspended, and a lease does not.
 const tick = time.Second
 
 // keeper sees to it that a command does not run longer than its lease.
@@ -66,8 +67,8 @@ func (k *keeper) keep() (child.Status, error) {
 	}
 }
 
-// overdue is why the command, which the guard killed, had to stop. The cause is nil if the lease went on: Redis had extended it, and its
-// answer came to a program that stood still.
+// overdue is why the command, which the guard killed, had to stop. The cause is nil if the lease
+// went on: Redis had extended it, and its answer came to a program that stood still.
 func (k *keeper) overdue(cause error) error {
 	k.stopped = true
 	if cause == nil {
@@ -103,8 +104,8 @@ func (k *keeper) forward(sig os.Signal) {
 	k.child.Forward(sig)
 }
 
-// stop ends the command and everything in its group: by asking, and in time before the deadline by force. It is not undone by an extend
-// that succeeds after all.
+// stop ends the command and everything in its group: by asking, and in time before the deadline by
+// force. It is not undone by an extend that succeeds after all.
 func (k *keeper) stop(cause error) child.Status {
 	left := k.untilKill()
 	k.stopped = true
@@ -121,8 +122,8 @@ func (k *keeper) stop(cause error) child.Status {
 	return k.child.Status()
 }
 
-// untilKill is the time until KILL is due: the grace, but not beyond the deadline, by whichever of the monotonic and the wall clock
-// reaches it first.
+// untilKill is the time until KILL is due: the grace, but not beyond the deadline, by whichever of
+// the monotonic and the wall clock reaches it first.
 func (k *keeper) untilKill() time.Duration {
 	deadline := k.lease.Deadline()
 	left := min(time.Until(deadline), time.Until(deadline.Round(0)))

@@ -85,7 +85,8 @@ func where(pattern, prefix string) string {
 	return s
 }
 
-// collect returns the locks whose names match, by name. It tells how far it is when that takes long.
+// collect returns the locks whose names match, by name. It tells how far it is when that takes
+// long.
 func (a *app) collect(ctx context.Context, client *redlatch.Client, pattern string) ([]redlatch.LockInfo, error) {
 	var keys, names atomic.Int64
 	defer report(func() {
@@ -104,7 +105,8 @@ func (a *app) collect(ctx context.Context, client *redlatch.Client, pattern stri
 	return locks, nil
 }
 
-// report calls say after a second, and then every few seconds, until stop is called. No call is under way when stop returns.
+// report calls say after a second, and then every few seconds, until stop is called. No call is
+// under way when stop returns.
 func report(say func()) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {

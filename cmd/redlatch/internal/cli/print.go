@@ -11,11 +11,12 @@ import (
 // The rules of all that is printed:
 //
 //   - stdout is the answer to what was asked, and nothing else; stderr is talk.
-//   - Talk begins with "redlatch: ", is in lower case and has no full stop. A second line that begins with "redlatch: hint: " says what
-//     to do.
-//   - A name is printed in %q, a command to type in `backquotes`. What comes from Redis is quoted if a terminal could take it for a
-//     command. No password is printed, ever.
-//   - With --json an answer is one JSON object a line, as `redlatch inspect --help` describes, and the talk of `redlatch run` is, too.
+//   - Talk begins with "redlatch: ", is in lower case and has no full stop. A second line that
+//     begins with "redlatch: hint: " says what to do.
+//   - A name is printed in %q, a command to type in `backquotes`. What comes from Redis is quoted
+//     if a terminal could take it for a command. No password is printed, ever.
+//   - With --json an answer is one JSON object a line, as `redlatch inspect --help` describes, and
+//     the talk of `redlatch run` is, too.
 
 // say tells the user one thing.
 func (a *app) say(format string, args ...any) {
@@ -58,7 +59,8 @@ func text(err error) string { return oneLine(strings.TrimPrefix(err.Error(), "re
 
 func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "; ") }
 
-// plain is s if it is harmless to print, and otherwise quoted: names, hosts and programs are what others wrote into Redis.
+// plain is s if it is harmless to print, and otherwise quoted: names, hosts and programs are what
+// others wrote into Redis.
 func plain(s string) string {
 	if quoted := strconv.Quote(s); s == "" || quoted != `"`+s+`"` {
 		return quoted

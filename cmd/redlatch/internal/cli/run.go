@@ -211,7 +211,8 @@ func (r *run) check(changed func(flag string) bool) error {
 	if !changed("grace") {
 		r.grace = min(r.ttl/6, 5*time.Second)
 	}
-	// The lease is extended when a third of its TTL has passed. What is between that and the grace is there for trying again.
+	// The lease is extended when a third of its TTL has passed. What is between that and the grace
+	// is there for trying again.
 	if r.grace < 0 || r.grace > r.ttl/3 {
 		return usagef("raise --ttl", "--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, r.ttl/3)
 	}
@@ -366,7 +367,8 @@ func inspectBriefly(ctx context.Context, client *redlatch.Client, name string) (
 func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	lease, ctx := h.Lease, h.Context()
 	r.name = lease.Name()
-	// A grant out of the line has less than its whole time left; the command is to begin with enough to not be stopped at once.
+	// A grant out of the line has less than its whole time left; the command is to begin with
+	// enough to not be stopped at once.
 	if err := lease.Ensure(ctx, r.ttl/2); err != nil {
 		_ = h.release(ctx, true) // if it fails, it expires
 		if errors.Is(err, redlatch.ErrNotHeld) {
@@ -417,7 +419,8 @@ func (r *run) lastTrouble() error {
 	return nil
 }
 
-// outcome is how the program ends: as the command did, unless the lease was lost, as the keeper or the release found.
+// outcome is how the program ends: as the command did, unless the lease was lost, as the keeper or
+// the release found.
 func (r *run) outcome(status child.Status, cause error, stopped bool, release error) error {
 	if cause == nil && errors.Is(release, redlatch.ErrNotHeld) {
 		cause = release

@@ -29,8 +29,8 @@ import (
 const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
-	// A shell ignores these for what it runs in the background, and whatever that starts would ignore them, too. What is caught is not
-	// ignored any more after an exec.
+	// A shell ignores these for what it runs in the background, and whatever that starts would
+	// ignore them, too. What is caught is not ignored any more after an exec.
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {
 		if signal.Ignored(sig) {
 			signal.Notify(make(chan os.Signal, 1), sig)
@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/*.txtar, each with a server of its own that REDLATCH_REDIS names. Besides the commands of testscript they use
+// TestScripts runs testdata/*.txtar, each with a server of its own that REDLATCH_REDIS names.
+// Besides the commands of testscript they use
 //
 //	redis ARG...             one command for the server; its reply becomes stdout
 //	server pause|resume|kill|restart
@@ -272,7 +273,8 @@ func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// runs reports whether there is such a process. One that is dead, and whose parent has not noticed yet, does not run.
+// runs reports whether there is such a process. One that is dead, and whose parent has not noticed
+// yet, does not run.
 func runs(pid string) bool {
 	state, err := exec.Command("ps", "-o", "stat=", "-p", pid).Output()
 	return err == nil && len(bytes.TrimSpace(state)) > 0 && !bytes.HasPrefix(bytes.TrimSpace(state), []byte("Z"))

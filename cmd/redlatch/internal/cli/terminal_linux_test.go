@@ -27,7 +27,8 @@ type session struct {
 	screen bytes.Buffer
 }
 
-// login starts the program redlatch on a new terminal. Its stdout is the terminal, or what stdout says.
+// login starts the program redlatch on a new terminal. Its stdout is the terminal, or what stdout
+// says.
 func login(t *testing.T, stdout io.Writer, args ...string) *session {
 	t.Helper()
 	server := redistest.Start(t)

@@ -14,9 +14,10 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/demo"
 )
 
-// timeline prints a demo as it happens: a row for each slice of time, and in it a column for each worker that tells how often it held the
-// lock. What is worth a word stands in a row of its own, under its time. Rows are only ever added, so that it reads the same in a terminal, in
-// a pipe and in a log; a terminal gets colours and more rows.
+// timeline prints a demo as it happens: a row for each slice of time, and in it a column for each
+// worker that tells how often it held the lock. What is worth a word stands in a row of its own,
+// under its time. Rows are only ever added, so that it reads the same in a terminal, in a pipe and
+// in a log; a terminal gets colours and more rows.
 type timeline struct {
 	out    io.Writer
 	colour bool

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Counter is a resource that checks fencing tokens, as a row with a fence column would. The zero value is ready.
+// Counter is a resource that checks fencing tokens, as a row with a fence column would. The zero
+// value is ready.
 type Counter struct {
 	mu     sync.Mutex // guards what is below
 	value  int

@@ -1,8 +1,9 @@
-// Package demo is what `redlatch demo` runs: workers that contend for one lock and write to a fenced counter, one that crashes while it
-// holds the lock, and one that stalls until its lease is over and then tries to write all the same.
+// Package demo is what `redlatch demo` runs: workers that contend for one lock and write to a
+// fenced counter, one that crashes while it holds the lock, and one that stalls until its lease is
+// over and then tries to write all the same.
 //
-// Every worker has a client of its own, with connections of its own, as if it were a process of its own; they share a process so that one
-// clock can tell whether two of them ever held at once.
+// Every worker has a client of its own, with connections of its own, as if it were a process of its
+// own; they share a process so that one clock can tell whether two of them ever held at once.
 package demo
 
 import (
@@ -74,7 +75,8 @@ type run struct {
 	fell  time.Time  // when one crashed, until the lock is taken over; else zero
 }
 
-// Run runs the demo and returns what came of it, also when ctx ends it early. The error tells of what kept it from running.
+// Run runs the demo and returns what came of it, also when ctx ends it early. The error tells of
+// what kept it from running.
 func Run(ctx context.Context, c Config) (Verdict, error) {
 	r := newRun(c)
 	ctx, cancel := context.WithTimeout(ctx, c.Duration)
@@ -104,8 +106,8 @@ func Run(ctx context.Context, c Config) (Verdict, error) {
 	return r.history.verdict(&r.counter, c.Workers), errors.Join(errs...)
 }
 
-// newRun begins a demo, under a prefix of its own, so that demos on a shared server leave each other alone. All that stays behind is the
-// fence key, for an hour.
+// newRun begins a demo, under a prefix of its own, so that demos on a shared server leave each
+// other alone. All that stays behind is the fence key, for an hour.
 func newRun(c Config) *run {
 	return &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: TTL(c.Duration)}
 }
@@ -223,7 +225,8 @@ func (w *worker) acquired(lease *redlatch.Lease) {
 	w.tell(e)
 }
 
-// fall has the process die: nothing of it reaches Redis any more, neither a release nor an extend. It starts again a TTL later.
+// fall has the process die: nothing of it reaches Redis any more, neither a release nor an extend.
+// It starts again a TTL later.
 func (w *worker) fall(ctx context.Context, lease *redlatch.Lease) error {
 	w.mu.Lock()
 	w.fell = time.Now()
@@ -240,8 +243,9 @@ func (w *worker) fall(ctx context.Context, lease *redlatch.Lease) error {
 	return w.connect()
 }
 
-// sleepwalk has the process stand still, as under SIGSTOP or in a long collection of garbage: its watchdog stands still with it. When it
-// wakes, it does not look at its lease but goes on with what it was about to do. Only the token keeps it from doing harm.
+// sleepwalk has the process stand still, as under SIGSTOP or in a long collection of garbage: its
+// watchdog stands still with it. When it wakes, it does not look at its lease but goes on with what
+// it was about to do. Only the token keeps it from doing harm.
 func (w *worker) sleepwalk(ctx context.Context, lease *redlatch.Lease, end func()) {
 	token := lease.Token()
 	w.tell(Event{Worker: w.number, Kind: Stalled, Token: token, Text: "stalls while it holds the lock, for longer than its lease"})

@@ -24,7 +24,8 @@ type hold struct {
 	begin, end time.Time // end is zero while it lasts
 }
 
-// begin notes that a worker holds a lease, and returns what notes that it stopped. It also stops when the lease is lost.
+// begin notes that a worker holds a lease, and returns what notes that it stopped. It also stops
+// when the lease is lost.
 func (h *history) begin(worker int, lease *redlatch.Lease) (end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -41,7 +41,8 @@ func (p *Report) wants(kept bool, format string, args ...any) {
 	}
 }
 
-// Play runs the scene and returns what came of it, also when ctx ends it early. The error tells of what kept it from running.
+// Play runs the scene and returns what came of it, also when ctx ends it early. The error tells of
+// what kept it from running.
 func (s Scene) Play(ctx context.Context, c Config) (Report, error) {
 	c.Workers = s.Workers
 	r := newRun(c)
@@ -92,7 +93,8 @@ func (s *spans) begin(what string, lease *redlatch.Lease) (end func()) {
 	return end
 }
 
-// overlaps counts the pairs that were held at the same time and of which clash says that they must not.
+// overlaps counts the pairs that were held at the same time and of which clash says that they must
+// not.
 func (s *spans) overlaps(clash func(a, b *span) bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

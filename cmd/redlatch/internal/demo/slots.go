@@ -44,7 +44,8 @@ func playSlots(ctx context.Context, r *run, workers []*worker) (Report, error) {
 	return report, errors.Join(err, e)
 }
 
-// work takes a slot and holds it until the end, or until it is this worker that is to crash or to leave.
+// work takes a slot and holds it until the end, or until it is this worker that is to crash or to
+// leave.
 func (s *slotScene) work(ctx context.Context, w *worker, crash, leave <-chan struct{}) error {
 	slot, err := w.client.SlotPool("slots", slots, redlatch.SlotOptions{}).Acquire(ctx)
 	if err != nil {
@@ -86,7 +87,8 @@ func (s *slotScene) note(n int) {
 	s.taken += max(n, 0)
 }
 
-// left is the keys of the demo that are still there, but for fences and the records of clients, which expire.
+// left is the keys of the demo that are still there, but for fences and the records of clients,
+// which expire.
 func (r *run) left(workers []*worker) (left []string, err error) {
 	for _, w := range workers {
 		w.client.Close()

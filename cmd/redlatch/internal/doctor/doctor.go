@@ -1,4 +1,5 @@
-// Package doctor looks at a deployment of Redis for what can hurt locks, and says what to do about it.
+// Package doctor looks at a deployment of Redis for what can hurt locks, and says what to do about
+// it.
 package doctor
 
 import (

@@ -69,7 +69,8 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// TestIncompleteLookIsNotOK: where there are more names than there is time to look at, that is said, with how far it came.
+// TestIncompleteLookIsNotOK: where there are more names than there is time to look at, that is
+// said, with how far it came.
 func TestIncompleteLookIsNotOK(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -190,7 +191,8 @@ func TestCluster(t *testing.T) {
 	examine(t, where).want(t, "cluster", doctor.Fault)
 }
 
-// TestRightsInACluster: each node has users of its own, and messages go by channels of their own kind.
+// TestRightsInACluster: each node has users of its own, and messages go by channels of their own
+// kind.
 func TestRightsInACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)

@@ -34,8 +34,9 @@ func (v *visit) cluster(ctx context.Context, n *node) {
 	v.report(f)
 }
 
-// try runs each command of the scripts with as many arguments as it takes, all of them a key that nobody uses, and returns those that are
-// not permitted. What else may be wrong with the arguments does not matter.
+// try runs each command of the scripts with as many arguments as it takes, all of them a key that
+// nobody uses, and returns those that are not permitted. What else may be wrong with the arguments
+// does not matter.
 var try = conn.NewScript("doctor", `local refused = {}
 for _, name in ipairs(ARGV) do
   local args = {}
@@ -82,7 +83,8 @@ func (v *visit) rights(ctx context.Context, n *node) {
 	v.report(Finding{n.addr, "rights", OK, "scripts and their commands are permitted", ""})
 }
 
-// listening publishes something and listens for it; on a sharded channel, as in a cluster from Redis 7.0 on, or on a plain one.
+// listening publishes something and listens for it; on a sharded channel, as in a cluster from
+// Redis 7.0 on, or on a plain one.
 func (v *visit) listening(ctx context.Context, n *node, sharded bool) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

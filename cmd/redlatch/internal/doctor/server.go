@@ -35,7 +35,8 @@ func (v *visit) server(ctx context.Context, n *node, cluster bool) {
 	}
 }
 
-// roundTrip compares the time of a request with the TTL, and the clocks. It reports whether the server answers.
+// roundTrip compares the time of a request with the TTL, and the clocks. It reports whether the
+// server answers.
 func (v *visit) roundTrip(ctx context.Context, n *node) bool {
 	var times []time.Duration
 	best := time.Duration(0)
