@@ -110,7 +110,7 @@ func (c *Client) ExtendDetached(ctx context.Context, text string, o LockOptions)
 	if err != nil {
 		return err
 	}
-	answer, err := c.ask(ctx, "extend", l, l.kind.Renew(l.keys, t.Owner, l.options.TTL, t.Got))
+	answer, err := l.ask(ctx, "extend", l.kind.Renew(l.keys, t.Owner, l.options.TTL, t.Got))
 	if err == nil && !script.Done(answer.Reply) {
 		err = l.notThere(ctx, "extend")
 	}
@@ -132,7 +132,7 @@ func (a *attempt) adopt(ctx context.Context, t leaseText) (*Lease, error) {
 	// Each request means the same, and so does one that is sent again after its reply was lost.
 	// None lets an owner in: whatever arrives late finds nothing to do.
 	call := a.kind.Adopt(a.keys, t.Owner, a.owner, a.options.TTL, t.Got)
-	answer, err := a.client.ask(ctx, "adopt", a.latch, call)
+	answer, err := a.ask(ctx, "adopt", call)
 	if err == nil && !script.Done(answer.Reply) {
 		err = a.notThere(ctx, "adopt")
 	}
@@ -150,7 +150,7 @@ func (a *attempt) adopt(ctx context.Context, t leaseText) (*Lease, error) {
 func (l *latch) notThere(ctx context.Context, doing string) error {
 	c := l.client
 	if c.quorum == nil {
-		use, err := c.detectKind(ctx, c.conn, l)
+		use, err := l.detectKind(ctx, c.conn)
 		if err == nil && use.Kind != nil && use.Kind.Name != l.kind.Name {
 			return l.wrongKind(found(use), 0)
 		}

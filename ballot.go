@@ -59,7 +59,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) 
 			first: n == 0, answered: a.answered, queued: h.ticket != "",
 		})
 		if restore {
-			c.restoreVotes(ctx, a.latch)
+			a.restoreVotes(ctx)
 		}
 		switch next {
 		case finish:
@@ -140,9 +140,9 @@ func (a *attempt) changeOwner() {
 // tells it when to try. Its next try is at once, since the lock may have become free before that.
 func (a *attempt) joinQueue(ctx context.Context, h *quorumWaiter) {
 	c := a.client
-	c.listen(ctx, a.latch)
+	a.listen(ctx)
 	h.waiter = c.owner()
-	h.ticket, _ = c.ticket(a.latch, h.waiter)
+	h.ticket, _ = a.ticket(h.waiter)
 	h.try = c.quorumWaiters.add(h.waiter)
 }
 
@@ -213,7 +213,7 @@ func (l *latch) hearOut(votes *openTally, t *quorum.Tally, owner string, lease *
 		lease.markResent()
 	}
 	if votes.Forgot() {
-		l.client.restoreVotes(l.client.closing, l)
+		l.restoreVotes(l.client.closing)
 	}
 }
 
@@ -223,7 +223,7 @@ func (l *latch) leaveLate(owner string, first, last *quorum.Tally) {
 	for node, v := range last.Votes {
 		stand := v.Stand()
 		if !first.Votes[node].Answered() && (stand == quorum.Granted || stand == quorum.Silent) {
-			l.client.abandonAt(node, l, owner, "")
+			l.abandonAt(node, owner, "")
 		}
 	}
 }
@@ -268,7 +268,7 @@ func (a *attempt) withdraw(h *quorumWaiter) {
 	a.client.quorumWaiters.remove(h.waiter)
 	for node, has := range h.nodes {
 		if has || h.silent[node] {
-			a.client.abandonAt(node, a.latch, h.waiter, h.ticket)
+			a.abandonAt(node, h.waiter, h.ticket)
 		}
 	}
 }
@@ -406,7 +406,7 @@ func (l *latch) lost(t *quorum.Tally) error {
 	case found == quorum.Barred:
 		err = l.refusal(v.Refused)
 	case found == quorum.Failed:
-		err = l.client.refused(l.client.closing, l.client.conn, "acquire", l, v.Err)
+		err = l.refused(l.client.closing, l.client.conn, "acquire", v.Err)
 	case found != quorum.Taken && t.Undone != nil:
 		err = fmt.Errorf("%w when the token was told to the nodes: %w", ErrUnreachable, t.Undone)
 		err = l.failed("acquire", err)
@@ -461,7 +461,8 @@ func (e *told) Unwrap() error { return e.err }
 
 // restoreVotes gives every node the right to vote that may have it, for the kind of this latch. If
 // the whole quorum is new, it does so for all kinds.
-func (c *Client) restoreVotes(ctx context.Context, l *latch) {
+func (l *latch) restoreVotes(ctx context.Context) {
+	c := l.client
 	var others []quorum.Right
 	for _, k := range script.Kinds() {
 		if k.Quorum() != nil && k.Name != l.kind.Name {
@@ -475,12 +476,12 @@ func (c *Client) restoreVotes(ctx context.Context, l *latch) {
 
 // mend asks a node to take a lease in again that it does not know, and that a majority has just
 // said is held.
-func (c *Client) mend(l *Lease, node int) {
+func (l *Lease) mend(node int) {
 	if !l.Held() {
 		return
 	}
 	l.markResent() // the request may arrive after the release
-	k := l.latch
+	k, c := l.latch, l.latch.client
 	arg := k.arg
 	if k.kind.Name == script.SlotPool.Name {
 		var slot int64
@@ -495,6 +496,6 @@ func (c *Client) mend(l *Lease, node int) {
 		Owner: l.owner, TTL: k.options.TTL, Arg: arg, Bound: k.options.TTL + k.extra, FenceTTL: c.options.FenceTTL,
 	}, l.token, l.got))[0]
 	if _, nonvoting := script.ParseMend(r.Reply); r.Err == nil && nonvoting {
-		c.restoreVotes(c.closing, k)
+		k.restoreVotes(c.closing)
 	}
 }

@@ -81,7 +81,7 @@ func (a *attempt) awaitTurn(
 	c, waiting := a.client, true
 	defer func() {
 		if waiting { // also when the hook panicked
-			c.withdraw(a.latch, g, w)
+			a.leaveGroup(g, w)
 		}
 	}()
 	a.tellWait()
@@ -91,7 +91,7 @@ func (a *attempt) awaitTurn(
 		if c.checkOpen(ctx) == nil {
 			return turn, nil
 		}
-		c.passOn(a.latch, g, turn) // it gives up all the same
+		a.passOn(g, turn) // it gives up all the same
 	case <-ctx.Done():
 	case <-c.closing.Done():
 	}
@@ -260,16 +260,17 @@ func (l *Lease) batonLocked() *grant {
 	}
 }
 
-// withdraw takes a waiter out of its group. If it was given a turn at this moment, the turn goes
+// leaveGroup takes a waiter out of its group. If it was given a turn at this moment, the turn goes
 // on.
-func (c *Client) withdraw(l *latch, g *handoffGroup, w *handoffWaiter) {
-	if !c.handoffs.Withdraw(g, w) {
-		c.passOn(l, g, <-w.Turn())
+func (l *latch) leaveGroup(g *handoffGroup, w *handoffWaiter) {
+	if !l.client.handoffs.Withdraw(g, w) {
+		l.passOn(g, <-w.Turn())
 	}
 }
 
 // passOn lets a turn go on that was given to a goroutine which does not want it any more.
-func (c *Client) passOn(l *latch, g *handoffGroup, turn handoffTurn) {
+func (l *latch) passOn(g *handoffGroup, turn handoffTurn) {
+	c := l.client
 	switch turn.Way {
 	case handoff.Acquire:
 		c.handoffs.Next(g, turn.Arrival)
@@ -278,7 +279,7 @@ func (c *Client) passOn(l *latch, g *handoffGroup, turn handoffTurn) {
 			next.HandOver(turn.Baton)
 			return
 		}
-		c.abandon(l, turn.Baton.owner, turn.Baton.ticket)
+		l.abandon(turn.Baton.owner, turn.Baton.ticket)
 		c.handoffs.Next(g, 0)
 	}
 }

@@ -85,7 +85,7 @@ func (c *Client) askAll(
 				continue
 			}
 			var again answer
-			if again, v.err = c.askAt(ctx, node, "inspect", v.latch, calls[i]); v.err != nil {
+			if again, v.err = v.latch.askAt(ctx, node, "inspect", calls[i]); v.err != nil {
 				if ctx.Err() != nil || errors.Is(v.err, ErrUnreachable) {
 					down = v.err
 				}
@@ -145,8 +145,8 @@ func (v *view) inspected(r conn.Reply) error {
 }
 
 // detectKind finds out what a name is used for.
-func (c *Client) detectKind(ctx context.Context, node conn.Conn, l *latch) (script.Use, error) {
-	answer, err := c.askAt(ctx, node, "inspect", l, script.Sniff(l.keys))
+func (l *latch) detectKind(ctx context.Context, node conn.Conn) (script.Use, error) {
+	answer, err := l.askAt(ctx, node, "inspect", script.Sniff(l.keys))
 	if err != nil {
 		return script.Use{}, err
 	}
@@ -191,7 +191,7 @@ func (c *Client) ForceRelease(ctx context.Context, name, owner string) (LockInfo
 		case h.Client != "":
 			address = keys.Grants(c.options.Prefix, h.Client)
 		}
-		answer, err := c.ask(ctx, "force the release of", l, l.kind.Force(l.keys, h.Owner, address, sharded, c.options.FenceTTL))
+		answer, err := l.ask(ctx, "force the release of", l.kind.Force(l.keys, h.Owner, address, sharded, c.options.FenceTTL))
 		if err != nil {
 			return before, err
 		}

@@ -139,7 +139,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 	}
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	if !a.client.subscriptionFor(a.latch).Connected() {
+	if !a.subscription().Connected() {
 		// The first to wait starts the subscription, and only if the lock is not free.
 		if lease, err := a.try(ctx); !errors.Is(err, ErrTaken) && !errors.Is(err, errTooLate) {
 			return lease, err
@@ -147,7 +147,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 		a.owner = a.client.owner() // the last one may have been in and out
 		a.answered = true          // from here on it is a wait, also if the grant came too late
 	}
-	a.client.listen(ctx, a.latch)
+	a.listen(ctx)
 	for {
 		lease, err := a.wait(ctx)
 		if !errors.Is(err, errTooLate) {
@@ -199,12 +199,12 @@ func (a *attempt) tooLate(err error) error {
 
 // try acquires without waiting.
 func (a *attempt) try(ctx context.Context) (*Lease, error) {
-	standing, answer, err := a.client.request(ctx, a.latch, a.owner, "", "", 0, 0)
+	standing, answer, err := a.request(ctx, a.owner, "", "", 0, 0)
 	if err == nil {
 		a.heard(standing.Inside)
 	}
 	if err != nil || !standing.Inside && answer.resent {
-		a.client.abandon(a.latch, a.owner, "") // a request that got no answer may be on its way still
+		a.abandon(a.owner, "") // a request that got no answer may be on its way still
 	}
 	switch {
 	case err != nil:
@@ -220,13 +220,13 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	c := a.client
 	// Before the request, not after its reply: the grant may overtake that.
-	ticket, address := c.ticket(a.latch, a.owner)
+	ticket, address := a.ticket(a.owner)
 	most := a.options.MaxWaiters
 	if a.placed { // it is not refused what it had
 		most = 0
 	}
 	w := c.waiters.add(a.latch, a.owner, ticket, address, c.now())
-	standing, answer, err := c.request(ctx, a.latch, a.owner, ticket, address, a.arrival, most)
+	standing, answer, err := a.request(ctx, a.owner, ticket, address, a.arrival, most)
 	switch {
 	case errors.Is(err, ErrLineFull) && !answer.resent: // nothing of it is in Redis, or on its way there
 		c.waiters.fail(w, err)
@@ -278,11 +278,12 @@ func (l *latch) taken() error {
 }
 
 // request runs acquire.lua. With a ticket it is refused if so many wait; 0 for no bound.
-func (c *Client) request(
-	ctx context.Context, l *latch, owner, ticket, address string, arrival int64, most int,
+func (l *latch) request(
+	ctx context.Context, owner, ticket, address string, arrival int64, most int,
 ) (script.Standing, answer, error) {
+	c := l.client
 	c.presence.Announce()
-	answer, err := c.ask(ctx, "acquire", l, l.kind.Acquire(l.keys, script.Request{
+	answer, err := l.ask(ctx, "acquire", l.kind.Acquire(l.keys, script.Request{
 		Owner: owner, TTL: l.options.TTL, Arg: l.arg, FenceTTL: c.options.FenceTTL,
 		Ticket: ticket, Address: address, Horizon: c.horizon(), Arrival: arrival, Most: most,
 	}))
@@ -297,8 +298,9 @@ func (c *Client) request(
 }
 
 // ticket is the ticket of an owner of this client, and the address in it.
-func (c *Client) ticket(l *latch, owner string) (ticket, address string) {
-	s := c.subscriptionFor(l)
+func (l *latch) ticket(owner string) (ticket, address string) {
+	c := l.client
+	s := l.subscription()
 	return script.Ticket{
 		// In a cluster, PUBSUB NUMSUB does not count a client that listens at another node.
 		Anyway: !s.Connected() || c.conn.Target().Cluster && !s.Sharded(), Sharded: s.Sharded(),
@@ -355,7 +357,7 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 		return nil, a.describeTimeout(ctx, a.failed("acquire", err))
 	}
 	if left := g.ttl - c.now().Since(g.anchor); left < a.least(g.ttl) {
-		reply, err := c.ask(ctx, "extend", a.latch, a.kind.Renew(a.keys, a.owner, a.options.TTL, g.got))
+		reply, err := a.ask(ctx, "extend", a.kind.Renew(a.keys, a.owner, a.options.TTL, g.got))
 		if err != nil {
 			return nil, a.describeTimeout(ctx, err)
 		}
@@ -394,7 +396,7 @@ func (a *attempt) returnGrant(g grant) {
 		a.releaseAdopted()
 		return
 	}
-	a.client.abandon(a.latch, g.owner, g.ticket)
+	a.abandon(g.owner, g.ticket)
 }
 
 // replicate waits for replicas to acknowledge the acquisition. It extends the lease: WAIT covers

@@ -189,11 +189,11 @@ func (l *Lease) Extend(ctx context.Context) error {
 	if err := l.beginExtend(ctx); err != nil {
 		return err
 	}
-	c, o := l.latch.client, l.latch.options
+	o := l.latch.options
 	left := l.Remaining()
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
 	defer cancel()
-	answer, err := c.ask(bounded, "extend", l.latch, l.latch.kind.Renew(l.latch.keys, l.owner, o.TTL, l.got))
+	answer, err := l.latch.ask(bounded, "extend", l.latch.kind.Renew(l.latch.keys, l.owner, o.TTL, l.got))
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = l.latch.failed("extend", fmt.Errorf("%w before the deadline", ErrUnreachable))
 	}
@@ -230,7 +230,7 @@ func (l *Lease) release(ctx context.Context, result string) error {
 		return nil
 	}
 	c := l.latch.client
-	answer, err := c.ask(ctx, "release", l.latch, l.releasing("", result))
+	answer, err := l.latch.ask(ctx, "release", l.releasing("", result))
 	inside := script.Inside(answer.Reply)
 
 	l.mu.Lock()

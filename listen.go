@@ -7,15 +7,16 @@ import (
 	"github.com/redlatch/redlatch/internal/subscribe"
 )
 
-// subscriptionFor returns the subscription by which grants of a latch are heard.
-func (c *Client) subscriptionFor(l *latch) *subscribe.Subscription {
-	return c.listener.For(l.keys.State)
+// subscription returns the subscription by which grants of a latch are heard.
+func (l *latch) subscription() *subscribe.Subscription {
+	return l.client.listener.For(l.keys.State)
 }
 
 // listen starts the subscription by which a latch is heard, and gives it a moment to be confirmed.
 // Without it, waiters ask every pollDisconnected: a server or a user without publish/subscribe
 // costs speed, and nothing else.
-func (c *Client) listen(ctx context.Context, l *latch) {
+func (l *latch) listen(ctx context.Context) {
+	c := l.client
 	channel := ""
 	if c.listener.Sharded() {
 		channel = l.keys.Grants(c.id)
@@ -59,7 +60,7 @@ func (c *Client) hearGrant(owner string, token int64, got string) {
 	// may have told this grant first, and then a lease is in use. Only a cancelled waiter's grant
 	// is given back: a request that was on its way put its ticket in line after all.
 	if gone := c.waiters.wasCancelled(owner); gone.latch != nil {
-		c.abandon(gone.latch, owner, gone.ticket)
+		gone.latch.abandon(owner, gone.ticket)
 	}
 }
 

@@ -224,7 +224,7 @@ func (m *MultiMutex) atOnce(ctx context.Context, attempts []*attempt) ([]*Lease,
 	for i, a := range attempts {
 		sets[i], owners[i] = a.keys, a.owner
 	}
-	answer, err := c.ask(ctx, "acquire", &m.latches[0], script.Multi(sets, owners, m.latches[0].options.TTL, c.options.FenceTTL))
+	answer, err := m.latches[0].ask(ctx, "acquire", script.Multi(sets, owners, m.latches[0].options.TTL, c.options.FenceTTL))
 	var tokens []int64
 	if err == nil {
 		tokens, err = script.ParseMulti(answer.Reply, len(owners))
@@ -274,7 +274,7 @@ func (m *MultiMutex) begin(
 // abandon releases in the background what these owners, from the given one on, may hold.
 func (m *MultiMutex) abandon(owners []string, from int) {
 	for i := from; i < len(owners); i++ {
-		m.client.abandon(&m.latches[i], owners[i], "")
+		m.latches[i].abandon(owners[i], "")
 	}
 }
 

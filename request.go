@@ -30,12 +30,13 @@ type answer struct {
 // The error is that of ctx, the server's own, or matches ErrUnreachable; if a deadline passed, it
 // matches both. After the server's own, the script did not run. After any other, it may have run,
 // or may still run.
-func (c *Client) ask(ctx context.Context, doing string, l *latch, call conn.Call) (answer, error) {
-	return c.askAt(ctx, c.conn, doing, l, call)
+func (l *latch) ask(ctx context.Context, doing string, call conn.Call) (answer, error) {
+	return l.askAt(ctx, l.client.conn, doing, call)
 }
 
 // askAt is ask at one node of a quorum, where one request has to do: there are others.
-func (c *Client) askAt(ctx context.Context, node conn.Conn, doing string, l *latch, call conn.Call) (answer, error) {
+func (l *latch) askAt(ctx context.Context, node conn.Conn, doing string, call conn.Call) (answer, error) {
+	c := l.client
 	patience := c.options.RequestTimeout
 	if c.quorum != nil && node != conn.Conn(c.quorum) {
 		patience = 0
@@ -54,7 +55,7 @@ func (c *Client) askAt(ctx context.Context, node conn.Conn, doing string, l *lat
 			return answer{}, l.failedAt(node, doing, err)
 		}
 		if !retry.Transient(result.Err) && !(script.Releases(call) && retry.RefusesWrites(result.Err)) {
-			return answer{}, c.refused(ctx, node, doing, l, result.Err)
+			return answer{}, l.refused(ctx, node, doing, result.Err)
 		}
 		if sent := (*conn.ReplyError)(nil); said == nil || errors.As(result.Err, &sent) {
 			said = result.Err
@@ -108,9 +109,9 @@ func (c *Client) limit(ctx context.Context, call conn.Call) time.Duration {
 }
 
 // refused returns the error of a request that the server refused.
-func (c *Client) refused(ctx context.Context, node conn.Conn, doing string, l *latch, err error) error {
+func (l *latch) refused(ctx context.Context, node conn.Conn, doing string, err error) error {
 	if retry.WrongType(err) {
-		if use, e := c.detectKind(ctx, node, l); e == nil {
+		if use, e := l.detectKind(ctx, node); e == nil {
 			return l.wrongKind(found(use), 0)
 		}
 	}

@@ -127,7 +127,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 		return nil, err
 	}
 	if write.Release(ctx) != nil { // unreachable, or lost: it is not there any more, or soon will be gone
-		m.write.client.abandon(&m.write, write.owner, "")
+		m.write.abandon(write.owner, "")
 	}
 	return read, nil
 }

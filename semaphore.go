@@ -98,7 +98,7 @@ func (l *latch) resize(ctx context.Context) error {
 	if l.invalid != nil {
 		return l.invalid
 	}
-	answer, err := l.client.ask(ctx, "resize", l, l.kind.Resize(l.keys, l.size, l.client.options.FenceTTL))
+	answer, err := l.ask(ctx, "resize", l.kind.Resize(l.keys, l.size, l.client.options.FenceTTL))
 	if err != nil {
 		return err
 	}

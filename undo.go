@@ -17,14 +17,15 @@ const lineLingers = time.Hour
 
 // abandon releases an owner of this client in the background, until it is neither inside nor in
 // line.
-func (c *Client) abandon(l *latch, owner, ticket string) {
-	for node := range c.nodes() {
-		c.abandonAt(node, l, owner, ticket)
+func (l *latch) abandon(owner, ticket string) {
+	for node := range l.client.nodes() {
+		l.abandonAt(node, owner, ticket)
 	}
 }
 
 // abandonAt is abandon at one node of a quorum.
-func (c *Client) abandonAt(node int, l *latch, owner, ticket string) {
+func (l *latch) abandonAt(node int, owner, ticket string) {
+	c := l.client
 	until := max(l.options.TTL, c.horizon())
 	if ticket != "" {
 		until = max(until, lineLingers)

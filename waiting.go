@@ -181,7 +181,7 @@ func (ws *waiters) outage(l *latch) error {
 func (ws *waiters) cancel(w *waiter) (arrival int64) {
 	now := ws.client.now().Time()
 	owner, ticket, arrival := ws.markCancelled(w, now, now.Add(ws.client.horizon()))
-	ws.client.abandon(w.latch, owner, ticket)
+	w.latch.abandon(owner, ticket)
 	return arrival
 }
 
@@ -252,18 +252,18 @@ func (ws *waiters) applyStatusLocked(w *waiter, ticket string, s script.Standing
 func (ws *waiters) restoreLocked(w *waiter) {
 	c := ws.client
 	if w.resent {
-		c.abandon(w.latch, w.owner, w.ticket) // a request for its place may still arrive
+		w.latch.abandon(w.owner, w.ticket) // a request for its place may still arrive
 		w.resent = false
 	}
 	delete(ws.byOwner, w.owner)
 	w.owner = c.owner()
-	w.ticket, w.address = c.ticket(w.latch, w.owner)
+	w.ticket, w.address = w.latch.ticket(w.owner)
 	w.asking, w.anchor = true, c.now()
 	ws.byOwner[w.owner] = w
 	owner, ticket, address, arrival := w.owner, w.ticket, w.address, w.arrival
 	c.spawn(func() {
 		for failed := false; ws.has(w); failed = true {
-			standing, answer, err := c.request(c.closing, w.latch, owner, ticket, address, arrival, 0)
+			standing, answer, err := w.latch.request(c.closing, owner, ticket, address, arrival, 0)
 			switch {
 			case err == nil:
 				answer.resent = answer.resent || failed
@@ -286,7 +286,7 @@ func (ws *waiters) nextPollLocked(q *queue, first bool, remaining time.Duration,
 	// A third of the TTL at most: a grant counts from the last poll before it, and must then have
 	// most of its time left.
 	d := retry.Jitter(min(c.options.Heartbeat, q.ttl/3), 0.1)
-	if !c.subscriptionFor(q.latch).Connected() {
+	if !q.latch.subscription().Connected() {
 		d = min(d, retry.Jitter(pollDisconnected, 0.3))
 	}
 	if !first {
@@ -311,7 +311,7 @@ func (ws *waiters) pollNow(s *subscribe.Subscription) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, q := range ws.queues {
-		if ws.client.subscriptionFor(q.latch) == s {
+		if q.latch.subscription() == s {
 			ws.pollAfterLocked(q, 0)
 		}
 	}
@@ -393,7 +393,7 @@ func groupByAddress(all []*waiter) (batches [][]*waiter) {
 func (ws *waiters) poll(q *queue, batch []*waiter) (time.Duration, error) {
 	c, l := ws.client, q.latch
 	address, tickets := ws.ticketsOf(batch)
-	answer, err := c.ask(c.closing, "wait for", l, l.kind.Await(l.keys, address, c.horizon(), c.options.FenceTTL, tickets))
+	answer, err := l.ask(c.closing, "wait for", l.kind.Await(l.keys, address, c.horizon(), c.options.FenceTTL, tickets))
 	var stand script.Line
 	if err == nil {
 		stand, err = script.ParseAwait(answer.Reply, len(tickets))

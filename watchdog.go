@@ -150,7 +150,7 @@ func (c *Client) renew(ctx context.Context, leases []*Lease, calls []conn.Call) 
 	eval := c.conn.Eval
 	if c.quorum != nil {
 		eval = func(ctx context.Context, calls ...conn.Call) []conn.Result {
-			return c.quorum.EvalMissing(ctx, func(node, i int) { c.mend(leases[i], node) }, calls...)
+			return c.quorum.EvalMissing(ctx, func(node, i int) { leases[i].mend(node) }, calls...)
 		}
 	}
 	for i, r := range eval(ctx, calls...) {

@@ -182,12 +182,14 @@ func acquirer(f *types.Func) string {
 	if f.Pkg() == nil || f.Pkg().Path() != library || s.Recv() == nil || s.Results().Len() != 2 {
 		return ""
 	}
-	switch pointee(s.Results().At(0).Type()) {
-	case "Lease", "Slot", "MultiLease":
-		return pointee(s.Recv().Type()) + "." + f.Name()
+	receiver := pointee(s.Recv().Type())
+	if isLease(receiver) || !isLease(pointee(s.Results().At(0).Type())) {
+		return "" // Lease.Slot returns the same lease
 	}
-	return ""
+	return receiver + "." + f.Name()
 }
+
+func isLease(name string) bool { return name == "Lease" || name == "Slot" || name == "MultiLease" }
 
 // pointee returns the name of the type that a pointer leads to, and "" for any other type.
 func pointee(t types.Type) string {

@@ -317,7 +317,7 @@ var mutants = []mutant{
 	},
 	{
 		"leases that nodes are not told of again", "watchdog.go",
-		"func(node, i int) { c.mend(leases[i], node) }", "nil", "TestQuorumRollingRestart",
+		"func(node, i int) { leases[i].mend(node) }", "nil", "TestQuorumRollingRestart",
 	},
 	{
 		"votes that are not given back", "ballot.go",
@@ -660,7 +660,7 @@ var mutants = []mutant{
 	},
 	{
 		"turn of one whose hook panics", "handoff.go",
-		"			c.withdraw(a.latch, g, w)\n", "			c.handoffs.Dissolve(g)\n", "TestHookPanicsInItsTurn",
+		"			a.leaveGroup(g, w)\n", "			c.handoffs.Dissolve(g)\n", "TestHookPanicsInItsTurn",
 	},
 	{
 		"turn of one that just gave up", "handoff.go",
