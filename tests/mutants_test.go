@@ -147,7 +147,7 @@ var mutants = []mutant{
 		" and not open(ARGV[2])", "", "TestEveryKindReleasedTooEarly",
 	},
 	{
-		"state that outlives the last place that was shut", "internal/script/lua/holds.lua",
+		"state that outlives the last place that was shut", "internal/script/lua/zset.lua",
 		"redis.call('PEXPIRE', key, last)", "redis.call('PTTL', key)", "TestSemaphoreBoundsHowOften",
 	},
 	{
@@ -296,11 +296,11 @@ var mutants = []mutant{
 		"if not (extend(ARGV[2], tonumber(ARGV[3])) and agrees(ARGV[2], ARGV[5])) then return 0 end\n", "", "TestRaiseForAnother",
 	},
 	{
-		"node that votes whatever it forgot", "internal/script/lua/count.lua",
+		"node that votes whatever it forgot", "internal/script/lua/quorum_token.lua",
 		"return epoch[1] == process(), ", "return true, ", "TestQuorumForgetfulNode",
 	},
 	{
-		"right to vote that outlives the process", "internal/script/lua/count.lua",
+		"right to vote that outlives the process", "internal/script/lua/quorum_token.lua",
 		"return epoch[1] == process(), ", "return epoch[1] ~= false, ", "TestQuorumStaleNode",
 	},
 	{
@@ -351,15 +351,15 @@ var mutants = []mutant{
 		"	c.quorumWaiters.wakeAll()\n", "", "TestQuorumGrantWhileDeaf",
 	},
 	{
-		"waiters of a quorum who are not told", "internal/script/lua/hint.lua",
+		"waiters of a quorum who are not told", "internal/script/lua/quorum_line.lua",
 		"  redis.pcall('PUBLISH', address, 'free\\t' .. waiter)\n", "", "TestQuorumManyContenders",
 	},
 	{
-		"slot that is extended while it rests", "internal/script/lua/holds.lua",
+		"slot that is extended while it rests", "internal/script/lua/zset.lua",
 		"or free - rest <= millis()", "or free <= millis()", "TestSlots",
 	},
 	{
-		"size that is forgotten while somebody waits", "internal/script/lua/holds.lua",
+		"size that is forgotten while somebody waits", "internal/script/lua/zset.lua",
 		"if redis.call('EXISTS', QUEUE) == 0 then tidy() end", "tidy()", "TestResizeOutlivesTheLastHolder",
 	},
 	{
@@ -511,7 +511,7 @@ var mutants = []mutant{
 		"  redis.call('ZREMRANGEBYSCORE', CLIENTS, '-inf', ms)\n", "", "TestClientsThatLeftAreForgotten",
 	},
 	{
-		"hash of who is inside without a TTL", "internal/script/lua/holds.lua",
+		"hash of who is inside without a TTL", "internal/script/lua/zset.lua",
 		"local function outlive(ms)\n", "local function outlive(ms)\n  if redis.call('PTTL', K) >= ms then return end\n",
 		"TestEveryKindLeavesNothingForEver",
 	},
@@ -525,7 +525,7 @@ var mutants = []mutant{
 		"return 'kind\\thash'", "return nil", "TestHashThatIsNoLock",
 	},
 	{
-		"extend that a full server refuses", "internal/script/lua/holds.lua",
+		"extend that a full server refuses", "internal/script/lua/zset.lua",
 		"  outlive(ttl + rest) -- first: a server that is out of memory refuses a script whose first write could need some\n" +
 			"  redis.call('ZADD', K, millis() + ttl + rest, owner)\n",
 		"  redis.call('ZADD', K, millis() + ttl + rest, owner)\n  outlive(ttl + rest)\n", "TestFullServerKeepsWhatIsHeld",

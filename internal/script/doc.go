@@ -5,11 +5,11 @@
 //
 // A script is several files, one after the other:
 //
-//	token.lua      time and tokens              (count.lua on a node of a quorum)
-//	holds.lua      what kinds on sorted sets share, if the kind is one
+//	token.lua      time and tokens              (quorum_token.lua on a node of a quorum)
+//	zset.lua      what kinds on sorted sets share, if the kind is one
 //	KIND.lua       who may be inside together: the questions that mutex.lua lists
 //	tickets.lua    what a ticket in line is, and which waiters are dead
-//	line.lua       waiting and granting         (hint.lua on a node of a quorum)
+//	line.lua       waiting and granting         (quorum_line.lua on a node of a quorum)
 //	OPERATION.lua  acquire, await, release, renew, inspect, force, adopt, resize; vote, raise, confirm, mend
 //
 // A new kind is one more file that answers the questions, and one more variable here.

@@ -37,15 +37,15 @@ type Kind struct {
 	mend   *conn.Script
 }
 
-// The kinds. Those that keep a sorted set share holds.lua.
+// The kinds. Those that keep a sorted set share zset.lua.
 var (
 	Mutex     = newKind([]string{"mutex"}).counted("mutex")
 	Reentrant = newKind([]string{"reentrant"}, keys.InsideSuffix)
-	RWMutex   = newKind([]string{"holds", "rwmutex"}, keys.InsideSuffix)
-	Semaphore = newKind([]string{"holds", "semaphore"}, keys.InsideSuffix).sized()
-	SlotPool  = newKind([]string{"holds", "slotpool"}, keys.InsideSuffix, keys.BitsSuffix, keys.LastSuffix).sized().counted("holds", "slotpool")
-	Election  = newKind([]string{"holds", "election"}, keys.InsideSuffix, keys.ChangesSuffix).counted("holds", "election")
-	Job       = newKind([]string{"holds", "job"}, keys.InsideSuffix).counted("holds", "job")
+	RWMutex   = newKind([]string{"zset", "rwmutex"}, keys.InsideSuffix)
+	Semaphore = newKind([]string{"zset", "semaphore"}, keys.InsideSuffix).sized()
+	SlotPool  = newKind([]string{"zset", "slotpool"}, keys.InsideSuffix, keys.BitsSuffix, keys.LastSuffix).sized().counted("zset", "slotpool")
+	Election  = newKind([]string{"zset", "election"}, keys.InsideSuffix, keys.ChangesSuffix).counted("zset", "election")
+	Job       = newKind([]string{"zset", "job"}, keys.InsideSuffix).counted("zset", "job")
 )
 
 // Kinds is all of them.
@@ -84,7 +84,7 @@ func (k *Kind) sized() *Kind {
 // of the line.
 func (k *Kind) counted(files ...string) *Kind {
 	q := &Kind{Name: k.Name, siblings: k.siblings}
-	q.assemble([]string{"count"}, files, "tickets", "hint")
+	q.assemble([]string{"quorum_token"}, files, "tickets", "quorum_line")
 	q.vote, q.raise, q.mend, q.renew = q.operation("vote"), q.operation("raise"), q.operation("mend"), q.operation("confirm")
 	if k.Sized() {
 		q.sized()

@@ -1,7 +1,7 @@
 -- Kind election: one leader at a time, with a value that it is known by. Whoever observes is told of each change.
 --
 -- KEYS   also changes, a channel
--- State  as in holds.lua; no parameter
+-- State  as in zset.lua; no parameter
 -- Arg    the value of the candidate
 -- Got    the value of the leader
 

@@ -1,6 +1,6 @@
 -- Kind job: at most one run in a window of time, which begins with the run.
 --
--- State  as in holds.lua; no parameter. Beside the owner who runs, the member "window", whose score is the end of the window; in a window
+-- State  as in zset.lua; no parameter. Beside the owner who runs, the member "window", whose score is the end of the window; in a window
 --        that a failed run does not use up, only after a run that did not fail.
 -- Arg    ms of the window, colon, 1 if every run uses it up, else 0
 -- Got    server time in ms at which the window ends

@@ -7,7 +7,7 @@ local function inside(owner)
   return {1, token or mint(), got}
 end
 
--- agrees is true: what an owner has inside, the only server gave it. See hint.lua for the nodes of a quorum.
+-- agrees is true: what an owner has inside, the only server gave it. See quorum_line.lua for the nodes of a quorum.
 local function agrees()
   return true
 end

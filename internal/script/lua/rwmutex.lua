@@ -1,7 +1,7 @@
 -- Kind rwmutex: many readers, or one writer. Whoever is inside may read as well, past the line; so a reader enters again, and a writer
 -- that reads and then leaves as a writer has downgraded without a gap.
 --
--- State  as in holds.lua; the parameter is the owner of the writer inside, or ''
+-- State  as in zset.lua; the parameter is the owner of the writer inside, or ''
 -- Arg    r to read, w to write, d to go from writing to reading; then the owner of a lease that the caller has inside, or ''
 -- Got    r or w
 

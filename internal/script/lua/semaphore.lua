@@ -1,6 +1,6 @@
 -- Kind semaphore: n permits, of which each holder has some.
 --
--- State  as in holds.lua; the parameter is n, and the score of the mark is -1 less the permits taken
+-- State  as in zset.lua; the parameter is n, and the score of the mark is -1 less the permits taken
 -- Arg    permits wanted, colon, n as the caller knows it
 -- Got    permits
 

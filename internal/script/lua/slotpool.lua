@@ -1,7 +1,7 @@
 -- Kind slotpool: n numbered slots, the lowest free one first. A holder that vanishes leaves its slot at rest for a while.
 --
 -- KEYS   also bits and last
--- State  as in holds.lua; the parameter is n. An owner's score is the end of its lease and the rest after it.
+-- State  as in zset.lua; the parameter is n. An owner's score is the end of its lease and the rest after it.
 --        BITS: a bitmap of the slots that are held or at rest.
 --        LAST: a hash, i and an instance to the slot it had last, and s and a slot to that instance.
 -- Arg    n as the caller knows it, ms of rest, least slot ('' if any), instance ('' if none), separated by colons

@@ -1,4 +1,4 @@
--- Tickets: what line.lua and hint.lua share about the line of waiters.
+-- Tickets: what line.lua and quorum_line.lua share about the line of waiters.
 --
 -- A ticket is one waiter: mode and kind, address, ttl, arg and owner, separated by tabs. The address is the channel on which its client
 -- listens. In mode H the client must listen here: a ticket whose address has no subscriber is that of a client that is dead or cut off.
