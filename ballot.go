@@ -70,7 +70,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) 
 			a.joinQueue(ctx, h)
 		case tryLater:
 			h.countTies(&t)
-			a.rest(ctx, h.try, c.patienceAfter(&t, h.ties))
+			a.rest(ctx, h.try, a.patienceAfter(&t, h.ties))
 		}
 	}
 }
@@ -423,7 +423,8 @@ func (l *latch) lost(t *quorum.Tally) error {
 }
 
 // patienceAfter returns how long to wait before the next try, after so many ties in a row.
-func (c *Client) patienceAfter(t *quorum.Tally, ties int) time.Duration {
+func (a *attempt) patienceAfter(t *quorum.Tally, ties int) time.Duration {
+	c := a.client
 	holder := t.Holder()
 	if holder == "" { // a tie, or no answers: soon, but not all at once, and the first in line first
 		soon := retry.Jitter(5*time.Millisecond<<min(ties, 5), 0.9)

@@ -55,13 +55,13 @@ func (c *Client) agreed(name string, seen []view) view {
 			most = use
 		}
 	}
-	return view{info: c.merge(views[most]), latch: latches[most]}
+	return view{info: merge(views[most], c.quorum.Majority()), latch: latches[most]}
 }
 
 // merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for
 // as long as so many say; and all waiters. A client that any node has heard of is not believed
 // dead.
-func (c *Client) merge(views []LockInfo) LockInfo {
+func merge(views []LockInfo, majority int) LockInfo {
 	info := views[0]
 	info.Holders, info.Waiters, info.Token, info.Remaining = nil, nil, 0, 0
 	holders, waiters := make(map[string][]Holder), make(map[string][]Waiter)
@@ -75,12 +75,12 @@ func (c *Client) merge(views []LockInfo) LockInfo {
 		}
 	}
 	for _, votes := range holders {
-		if len(votes) < c.quorum.Majority() {
+		if len(votes) < majority {
 			continue
 		}
 		longest := func(a, b Holder) int { return cmp.Compare(b.Remaining, a.Remaining) }
 		slices.SortFunc(votes, longest)
-		p := votes[c.quorum.Majority()-1]
+		p := votes[majority-1]
 		tokens := make(map[int64]int)
 		for _, v := range votes {
 			tokens[v.Token]++
@@ -88,7 +88,7 @@ func (c *Client) merge(views []LockInfo) LockInfo {
 			p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead && v.Dead
 		}
 		for token, n := range tokens { // a node that was late may have counted further
-			if n >= c.quorum.Majority() {
+			if n >= majority {
 				p.Token = token
 			}
 		}

@@ -6,7 +6,7 @@
 // A script is several files, one after the other:
 //
 //	token.lua      time and tokens              (quorum_token.lua on a node of a quorum)
-//	zset.lua      what kinds on sorted sets share, if the kind is one
+//	zset.lua       what kinds on sorted sets share, if the kind is one
 //	KIND.lua       who may be inside together: the questions that mutex.lua lists
 //	tickets.lua    what a ticket in line is, and which waiters are dead
 //	line.lua       waiting and granting         (quorum_line.lua on a node of a quorum)
