@@ -67,15 +67,15 @@ func (l *Lease) detaching() Event {
 // from now on, over the options of the client; TTL need not be what it was, and MaxHold counts from
 // now.
 //
-// A text can be used once: the lease gets an [Lease.Owner] of its own, so that of several calls
+// A text can be used once: the lease gets a new [Lease.Owner], so that of several calls
 // with one text at most one succeeds. To hand the lease on, detach it again. See [Lease.Slot] for
 // the number of a slot, and [Lease.Complete] for the end of a job.
 //
 // The error matches [ErrNotHeld] if the lease has ended: its TTL has passed, the text was used
 // before, or the lock was released, taken by force or deleted. It matches [ErrInvalid] if the text
 // names no lease, and [ErrWrongKind] if the name is in use for something else by now. If it matches
-// [ErrUnreachable], or is that of ctx, it is unknown whether the text is used up; if it is, the
-// lock is released in the background.
+// [ErrUnreachable], or is that of ctx, it is unknown whether the text is used up. If it is, the
+// lock is released in the background, and another call with the text gets [ErrNotHeld].
 func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (lease *Lease, err error) {
 	l, t, err := c.named(text, o)
 	if err != nil {

@@ -225,8 +225,8 @@ func (c *Client) Mutex(name string) *Mutex { return &Mutex{newLatch(c, script.Mu
 
 // Close ends the client. Waiters get [ErrClosed] and leave the line. Leases that are still held are
 // lost: their contexts are cancelled and their keys expire with their TTL, since releasing them
-// could let others in while the work still runs; so release first. Close returns when everything of
-// this client is gone from Redis but those, at the latest after Options.RequestTimeout. A
+// could let others in while the work still runs; so release first. Close returns when nothing of
+// this client is left in Redis but those keys, at the latest after Options.RequestTimeout. A
 // connection that the program brought stays open. A second call waits for the first one, and
 // returns what that returns.
 func (c *Client) Close() error {

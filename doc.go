@@ -31,10 +31,11 @@
 //
 // # What a lease promises
 //
-// A lease that says it is held is held: [Lease.Held], [Lease.Token] and the lease's context give it
-// up before Redis can give the lock to another owner, whatever the network does and also after the
-// machine was suspended. The deadline counts from before a request was sent, and only an answer
-// moves it.
+// A lease that says it is held is held: this process gives it up before its TTL can end in Redis,
+// also if the network fails or the machine was suspended. [Lease.Held], [Lease.Token] and the
+// lease's context say so. The deadline counts from before a request was sent, and only an answer
+// moves it. The exceptions are a server that loses data, an operator that takes the lock by force,
+// and a failover: see "What is not promised".
 //
 // A watchdog extends every lease at a third of its TTL, many of them in one batch. While Redis does
 // not answer, the lease is in jeopardy and keeps its old deadline; then it is lost, its context is
@@ -49,19 +50,25 @@
 // A process can be suspended between its last look at the lease and its write: by the kernel, the
 // hypervisor or a garbage collector. No lock service can exclude that (Kleppmann, "How to do
 // distributed locking", 2016). So every acquisition has a fencing token, larger than those of all
-// earlier acquisitions of the name, also after an expiry, a crash or the loss of all data in Redis.
-// Hand it to the resource and let the resource refuse older ones:
+// earlier acquisitions of the name, also after an expiry, a crash or the loss of all data in Redis:
+// where no token is remembered, the next one is the server's time in microseconds. Entries of one
+// owner of a [ReentrantMutex] share a token. Hand it to the resource and let the resource refuse
+// older ones:
 //
 //	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
 // Package fence and those below it do this for whole SQL transactions, for Redis and over HTTP.
+// That is for locks with one holder. Holders of a [Semaphore] and readers of an [RWMutex] are
+// inside together: the newest of them would shut the others out of a resource that they share. Let
+// the resource check tokens by slot, or by what each holder works on.
 //
 // # Waiting
 //
-// All waiters stand in one line over all processes, first come, first served. A release hands the
-// lock to the next in line inside Redis and tells that client alone. An acquisition takes two
-// commands, whatever the number of waiters. While they wait, each client sends one heartbeat for
-// each name. A waiter that died is passed over; a lost message costs one heartbeat.
+// Waiters stand in one line over all processes, first come, first served between processes. A
+// release hands the lock to the next in line inside Redis and tells that client alone. An
+// acquisition takes two commands, whatever the number of waiters. While they wait, each client
+// sends one heartbeat for each name. A waiter that died is passed over; a lost message costs one
+// heartbeat.
 //
 // Goroutines of one client that wait for the same [Mutex] stand in that line as one, and pass the
 // mutex on among themselves, each with a token of its own, before it goes on to the next process.
@@ -82,16 +89,22 @@
 //
 // Errors name the lock and the server. Ask them with errors.Is for [ErrTaken], [ErrExhausted],
 // [ErrLineFull], [ErrDeadlock], [ErrNotHeld], [ErrUnreachable], [ErrNotReplicated], [ErrWrongKind],
-// [ErrInvalid] and [ErrClosed], and with errors.As for a [*LostError] or a [*KindError]. A request
-// without an answer is never taken for a no: the error is ErrUnreachable, and what the request may
-// have left behind is cleaned up.
+// [ErrInvalid], [ErrTooDeep], [ErrMaxHold], [ErrDetached] and [ErrClosed], and with errors.As for a
+// [*LostError] or a [*KindError]. When MaxWait runs out, the error matches
+// [context.DeadlineExceeded], as when a deadline of your own does. A request without an answer is
+// never taken for a no: the error is ErrUnreachable, and what the request may have left behind is
+// cleaned up.
+//
+// A wait that was cut short matches ErrTaken as well as the error of its context. So ask for
+// [context.Canceled] first where the two mean different things.
 //
 // # Other uses
 //
 // [Client.Inspect], [Client.List] and [Client.ForceRelease] are for operators; the redlatch command
 // is built on them. [Options].Hook receives an [Event] for everything that metrics and traces need;
-// [EventType] says which of them come in pairs, [JoinHooks] joins several hooks, and an event is a
-// value of log/slog.
+// [EventType] says which of them come in pairs, [JoinHooks] joins several hooks, and an event
+// implements [log/slog.LogValuer].
+//
 // Package conn is for writing an adapter to another Redis client. The module redlatchtest has an
 // embedded server for tests of your own, and one in memory on which the minutes of a lease pass in
 // milliseconds, in a bubble of testing/synctest. The module redlatchvet reports leases that no code

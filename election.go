@@ -73,14 +73,14 @@ func (e *Election) Resign(ctx context.Context, term *Lease) error {
 	return term.Release(ctx)
 }
 
-// Run campaigns, calls f when it is the leader, and resigns when f has returned, not before. If
-// leadership is lost while f runs, the context of f is done. When f has returned, Run campaigns
-// anew: after some 20ms, and after up to a second when it lost several terms in a row soon after
-// they began.
+// Run campaigns and calls f when it is the leader. If f returns while it leads, Run resigns and
+// returns the result of f, also if that is nil, or an error about another lock that was lost.
 //
-// Run returns the error of f when f returns while it still leads. It returns the error of ctx or of
-// an acquisition when ctx is done or the acquisition fails. An error of f about another lock that
-// was lost ends Run as any other error of f does.
+// If leadership is lost while f runs, the context of f is done. Run waits until f has returned,
+// ignores its result, and campaigns anew: after some 20ms, and after up to a second when it lost
+// several terms in a row soon after they began.
+//
+// Run also returns when ctx is done, or an acquisition fails, with that error.
 func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Context, term *Lease) error) error {
 	for short := 0; ; short++ {
 		term, err := e.Campaign(ctx, value)

@@ -22,13 +22,13 @@ var (
 	// taken. It matches [ErrTaken], too.
 	ErrExhausted = fmt.Errorf("exhausted: %w", ErrTaken)
 
-	// ErrDeadlock says that the caller would wait for itself, or try in vain as long as it holds
-	// what it has: its context is that of a lease on the same name, of a kind that cannot be
-	// entered again.
+	// ErrDeadlock says that the caller would wait for itself: its context is that of a lease on the
+	// same name, of a kind that cannot be entered again. A caller that does not pass that context
+	// on waits for itself, and so do two callers that lock two names in opposite order.
 	ErrDeadlock = errors.New("would wait for itself")
 
-	// ErrNotHeld says that the lease is no longer held: it was released, or it was lost, in which
-	// case the error is also a [*LostError].
+	// ErrNotHeld says that the lease is no longer held: it was released, handed on with
+	// [Lease.Detach], or lost. In the last case the error is also a [*LostError].
 	ErrNotHeld = errors.New("not held")
 
 	// ErrUnreachable says that Redis gave no usable answer in time, so that it is unknown whether

@@ -14,12 +14,12 @@ import (
 // safe for concurrent use.
 //
 // The window begins with a run, whatever the calendar says: after the run of 12:00:00.1, a window
-// of one hour skips a start at 12:59:59. So choose a window that is well below the time between two
-// runs and well above the difference between the clocks that start them. Half of the time between
-// two runs is a good choice.
+// of one hour skips the start at 13:00:00.0. So choose a window that is well below the time between
+// two runs and well above the difference between the clocks that start them. Half of the time
+// between two runs is a good choice.
 //
-// While a run goes on, no other begins, also past the end of the window. To bound a run that hangs,
-// set LockOptions.MaxHold.
+// While the lease of a run is held, no other run begins, also past the end of the window. To bound
+// a run that hangs, set LockOptions.MaxHold: its lease is lost then, and its context done.
 type Job struct {
 	latch   latch
 	options JobOptions

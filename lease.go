@@ -19,9 +19,9 @@ import (
 // A lease is held until it is released or lost, or handed on by [Lease.Detach]. It is lost when its
 // deadline passes without an extend that Redis confirmed, or as soon as Redis says that it is gone.
 // The deadline is the lock's TTL after the moment *before* the last confirmed request was sent,
-// less a hundredth of the TTL and 2ms for clocks that differ, by whichever of the monotonic and the
-// wall clock went further; so this process gives the lease up before Redis does. No call, however
-// slow, makes it longer.
+// less a hundredth of the TTL and 2ms for clocks that differ. Time is measured by the monotonic and
+// by the wall clock, and the one that went further counts. So this process gives the lease up
+// before Redis does, and a slow request gives it no more time.
 //
 // Between the last check and the write, a process can still be suspended for any length of time.
 // What closes that gap is the fencing token: pass [Lease.Token] along with every write, and let the
@@ -105,9 +105,9 @@ func (l *Lease) Owner() string {
 	return l.owner
 }
 
-// Context returns the context to run the work under. It is done when the lease is released or lost,
-// or when the context that was given to Lock is done. If the lease was lost, context.Cause returns
-// the [*LostError].
+// Context returns the context to run the work under. It is done when the lease is released,
+// detached or lost, or when the context that was given to Lock is done. If the lease was lost,
+// context.Cause returns the [*LostError].
 //
 // Its Err answers by the clock: once the deadline has passed, it is not nil, and Done is closed.
 // Done alone, and contexts made from this one, end when a method of the lease, that Err or the

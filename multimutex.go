@@ -20,8 +20,8 @@ const maxMulti = 256
 // Make it with [Client.MultiMutex]; it does not change and is safe for concurrent use.
 //
 // The names are locked in the order of the alphabet, so two callers never wait for each other. If
-// all are free, that takes one request; in a cluster, only if they share a hash tag. Each name
-// excludes with the [Mutex] of that name.
+// all are free, that takes one request; in a cluster whose names do not share a hash tag, one for
+// each name. Each name is the same lock as the [Mutex] of that name.
 type MultiMutex struct {
 	client  *Client
 	names   []string

@@ -5,11 +5,12 @@ import (
 )
 
 // Mutex is a lock that one acquisition at a time can hold, over all processes. It is not reentrant:
-// a caller that locks it twice waits for itself; see [ReentrantMutex]. Make it with [Client.Mutex];
-// it does not change, costs nothing and is safe for concurrent use.
+// a caller that locks it twice waits for itself, or gets [ErrDeadlock] if it passes the lease's
+// context on; see [ReentrantMutex]. Make it with [Client.Mutex]; it does not change, costs nothing
+// and is safe for concurrent use.
 //
 // In Redis it is what `SET key owner NX PX` makes, so programs that lock in this way exclude each
-// other and this Mutex.
+// other and this Mutex. The key is Options.Prefix and the name; see Options.NoPrefix.
 type Mutex struct{ latch latch }
 
 // With returns the same mutex with other options. A zero field of o leaves the option as it is.
@@ -30,11 +31,12 @@ func (m *Mutex) Name() string { return m.latch.name }
 // ctx is also the parent of the lease's context: when ctx ends, so does the lease's context, and
 // the lease stays held until it is released. To bound the wait alone, use MaxWait.
 //
-// The caller must release the lease. If there is an error, there is no lease and nothing stays
-// behind: the client gives its place in line up, and gives a grant that arrives too late back, in
-// the background. The error matches
+// The caller must release the lease: until then it is extended for as long as the process lives. If
+// there is an error, there is no lease and nothing stays behind: the client gives its place in line
+// up, and gives a grant that arrives too late back, in the background. The error matches
 //
-//   - [ErrTaken] and the error of the context, if the wait was cut short;
+//   - [ErrTaken] and the error of the context, if the wait was cut short; if MaxWait ran out, that
+//     is [context.DeadlineExceeded];
 //   - [ErrLineFull] and [ErrTaken], at once, if LockOptions.MaxWaiters wait already;
 //   - [ErrUnreachable] if Redis gave no answer in time, also if the deadline of ctx passed first;
 //   - [ErrDeadlock], at once, if ctx is the context of a lease on this very mutex;
@@ -61,7 +63,8 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 //
 // The error is that of the acquisition, in which case f was not called, or that of f. If the lease
 // was lost before f returned, the error also matches [ErrNotHeld], as a [*LostError]. If Redis did
-// not confirm the release, it also matches [ErrUnreachable].
+// not confirm the release, it also matches [ErrUnreachable]. So neither of the two tells whether f
+// ran: before you try again, have f note it.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := m.Lock(ctx)
 	if err != nil {

@@ -44,9 +44,9 @@ type Options struct {
 	// resending twice or so, before it returns [ErrUnreachable], a third later at most. At least
 	// 10ms; keep it above three round trips and below the TTL. Default 3s.
 	//
-	// One request is given a third of it. One that extends a lease is given half of what is left of
-	// the lease, if that is shorter, but some 100ms in any case: so one lost reply costs no lease,
-	// also if the TTL is below RequestTimeout.
+	// One request gets a third of it. One that extends a lease gets half of what is left of the
+	// lease if that is shorter, and no less than some 100ms. So one lost reply costs no lease, also
+	// if the TTL is below RequestTimeout.
 	//
 	// A connection of [Open] or [OpenQuorum] that dies in silence is given up with the first
 	// request that it leaves without an answer, a third of RequestTimeout after that was sent, and
@@ -58,13 +58,14 @@ type Options struct {
 
 	// FenceTTL is how long a name that is not acquired is remembered for its fencing tokens. 1h to
 	// 366 days. Default 7 days. A name that is remembered takes Redis about 135 bytes, so a program
-	// that locks 200,000 names in that time takes 27 MB; and looking at all locks ([Client.List],
-	// redlatch ls) one step of SCAN for a thousand of them.
+	// that locks 200,000 names in that time takes 27 MB. [Client.List] and redlatch ls need one
+	// step of SCAN for each thousand of them. A name that is forgotten gets tokens from the
+	// server's time, which are larger than those before.
 	FenceTTL time.Duration
 
-	// Hook is called for every [Event], on the goroutine on which it happens, and after what it
-	// tells of. It may call methods of leases, but not [Client.Close]. It must not block. That
-	// goroutine is
+	// Hook is called for every [Event] after it has happened, on the goroutine on which it
+	// happened. It must not block, so it must not call what sends requests, nor [Client.Close].
+	// That goroutine is
 	//
 	//   - the caller's for what a call does: an acquisition, Extend, Release; and for a loss that a
 	//     look at the lease finds, such as Held, or Err of its context;
@@ -96,8 +97,8 @@ const (
 	Off Switch = -1
 )
 
-// None is for the numbers of [LockOptions]: it takes a bound or a demand of the client away for one
-// lock.
+// None is for MaxWait, MaxWaiters, MaxHold, MinHold and Replicas of [LockOptions]: it drops the
+// default of the client for one lock.
 const None = -1
 
 // LockOptions say how a lock is held and how it is waited for. A zero field takes the default: that

@@ -25,8 +25,9 @@ const (
 	OutcomeError         Outcome = "error"          // anything else, such as a refusal of Redis
 )
 
-// OutcomeOf returns the outcome of an acquisition that returned err. An error that matches several
-// is what made the call return: a wait that ran out of time on a lock that was taken is a timeout.
+// OutcomeOf returns the outcome of an acquisition that returned err. If err matches several
+// outcomes, the one that ended the call counts: a wait that ran out of time on a lock that was
+// taken is a timeout.
 func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:

@@ -19,8 +19,8 @@ const minNodes = 3
 // OpenQuorum connects to independent Redis servers, at least three, and returns a client whose
 // locks are held by a majority of them (Redlock): so a lock survives the loss of the others, with
 // its data. The URLs are those of [Open], each of another server; the servers must not replicate
-// each other. An odd number is best: four stand the loss of one, as three do, and a majority of
-// them is one more. It returns when a majority has answered, or ctx is done.
+// each other. An odd number is best: four survive the loss of one, like three, and need three votes
+// instead of two. It returns when a majority has answered, or ctx is done.
 //
 // [Mutex], [Election], [Job] and [SlotPool] work as on one server, with fencing tokens that only
 // grow. The other kinds are refused with an error that matches [ErrInvalid] and

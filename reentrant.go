@@ -14,7 +14,8 @@ import (
 //
 // Each entry is a lease of its own, which is extended, released and lost alone. The lock is free
 // when the last entry has ended. All entries of an owner have the same fencing token: the work of
-// nested entries is one work.
+// nested entries is one work. So entries of one owner do not exclude each other: goroutines that
+// share the context of a lease, or processes that name the same owner, are inside together.
 //
 // In Redis it is a hash with one field: the owner, and the number of its entries. `HGET key owner`
 // reads it.
@@ -54,8 +55,9 @@ func (m *ReentrantMutex) Name() string { return m.latch.name }
 // Lock enters the mutex. It returns at once if the mutex is free, or if its owner is inside
 // already, also past the line. Otherwise it waits as [Mutex.Lock] does.
 //
-// A nested entry ends with the lease under whose context it was made. The errors are those of
-// [Mutex.Lock]; and [ErrTooDeep] if the owner may not enter more often.
+// The context of a nested entry is done when that of the entry around it is. The nested lease must
+// be released all the same. The errors are those of [Mutex.Lock]; and [ErrTooDeep] if the owner may
+// not enter more often.
 func (m *ReentrantMutex) Lock(ctx context.Context) (*Lease, error) { return m.enter(ctx, true) }
 
 // TryLock enters the mutex if it is free or its owner is inside already. It never waits: otherwise

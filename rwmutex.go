@@ -14,9 +14,9 @@ import (
 // comes after a writer waits for it. Readers at the head of the line are let in together. Each
 // reader has a lease of its own. A reader whose process died is waited for no longer than its TTL.
 //
-// A reader or writer that is inside may read once more, past the line, under the context of its
-// lease or under [WithOwner] with its owner. A reader cannot become the writer. A writer becomes a
-// reader with [RWMutex.Downgrade].
+// A reader or writer that is inside may read again, any number of times and past the line, under
+// the context of its lease or under [WithOwner] with its owner. A reader cannot become the writer.
+// A writer becomes a reader with [RWMutex.Downgrade].
 type RWMutex struct{ read, write latch }
 
 // RWMutex returns the read-write mutex of that name, with the options of the client. It sends

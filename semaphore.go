@@ -75,8 +75,9 @@ func (s *Semaphore) TryDo(ctx context.Context, k int64, f func(ctx context.Conte
 // Resize changes the number of permits for all programs, and returns the semaphore of that size.
 // Holders keep their permits, also those that are too many now. Waiters go on waiting, unless they
 // want more permits than there will be. As long as there is a holder, programs that still know the
-// old number are refused from now on. If there is none, Resize changes nothing: the next holder's
-// number counts.
+// old number are refused from now on. If there is none, Resize changes nothing: the number lives in
+// Redis while there is a holder, and the next holder's counts. So configure all programs with the
+// new number as well.
 //
 // The error matches [ErrInvalid], [ErrWrongKind] or [ErrUnreachable].
 func (s *Semaphore) Resize(ctx context.Context, n int64) (*Semaphore, error) {
