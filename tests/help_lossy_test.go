@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/redlatch/redlatch/conn"
 )
@@ -67,6 +68,11 @@ type lossy struct {
 	number int // of the next request
 	late   []straggler
 	deaf   bool // messages are lost
+}
+
+// EvalReplicated implements [conn.Replicated]. It does no harm.
+func (l *lossy) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
+	return l.Conn.(conn.Replicated).EvalReplicated(ctx, call, n, wait)
 }
 
 // straggler is a batch that has not arrived.
