@@ -158,30 +158,7 @@ func (l *latch) notThere(ctx context.Context, doing string) error {
 	return l.failed(doing, fmt.Errorf("%w: the lease that was detached has ended, or was adopted before", ErrNotHeld))
 }
 
-// releaseAdopted releases in the background what an attempt adopted and does not return. The run of
-// a job took place, unlike that of an acquisition that is undone.
-func (a *attempt) releaseAdopted() {
-	c := a.client
-	for node := range c.nodes() {
-		call := a.kind.Release(a.keys, a.owner, "", a.result, c.options.FenceTTL)
-		c.cleanup.Add(node, call, 0, max(a.options.TTL, c.horizon()))
-	}
-}
-
 // Complete is [Lease.Release] for work that is done. It matters to a [Job] with RetryFailed, whose
 // window a Release opens again, as after a run that failed; for all other locks the two are the
 // same.
 func (l *Lease) Complete(ctx context.Context) error { return l.release(ctx, script.Completed) }
-
-// Slot returns the slot that the lease is on, for one that [Client.Adopt] returned. The error
-// matches [ErrInvalid] if the lease is not on a [SlotPool].
-func (l *Lease) Slot() (*Slot, error) {
-	if l.latch.kind.Name != script.SlotPool.Name {
-		return nil, invalid("the %s %q has no slots", l.latch.kind.Name, l.Name())
-	}
-	id, err := parseSlot(l.got)
-	if err != nil {
-		return nil, l.latch.failed("find the slot of", err)
-	}
-	return &Slot{l, id}, nil
-}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/clock"
@@ -498,5 +499,53 @@ func (l *Lease) mend(node int) {
 	}, l.token, l.got))[0]
 	if _, nonvoting := script.ParseMend(r.Reply); r.Err == nil && nonvoting {
 		k.restoreVotes(c.closing)
+	}
+}
+
+// quorumWaiters is the waiters for locks of a quorum, in this process.
+type quorumWaiters struct {
+	mu  sync.Mutex
+	all map[string]chan struct{} // by waiter
+}
+
+// add returns a new waiter: the channel on which it is told to try.
+func (h *quorumWaiters) add(waiter string) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.all == nil {
+		h.all = make(map[string]chan struct{})
+	}
+	try := make(chan struct{}, 1)
+	h.all[waiter] = try
+	return try
+}
+
+func (h *quorumWaiters) remove(waiter string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.all, waiter)
+}
+
+// wakeAll tells all waiters to try: what they hear by, or do not hear by any more, has changed.
+func (h *quorumWaiters) wakeAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, try := range h.all {
+		tell(try)
+	}
+}
+
+// wake tells a waiter that a node has room for it. Each node says so.
+func (h *quorumWaiters) wake(waiter string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	tell(h.all[waiter])
+}
+
+// tell has a waiter try, unless it was told already or, without a channel, has left.
+func tell(try chan<- struct{}) {
+	select {
+	case try <- struct{}{}:
+	default:
 	}
 }

@@ -219,10 +219,6 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 // ID names this client in Redis; every owner of its leases contains it.
 func (c *Client) ID() string { return c.id }
 
-// Mutex returns the mutex of that name, with the lease options of the client. It sends nothing; a
-// name that cannot be used is refused by the first call that takes it.
-func (c *Client) Mutex(name string) *Mutex { return &Mutex{newLatch(c, script.Mutex, name)} }
-
 // Close ends the client. Waiters get [ErrClosed] and leave the line. Leases that are still held are
 // lost: their contexts are cancelled and their keys expire with their TTL, since releasing them
 // could let others in while the work still runs; so release first. Close returns when nothing of

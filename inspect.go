@@ -144,23 +144,6 @@ func (v *view) inspected(r conn.Reply) error {
 	return nil
 }
 
-// detectKind finds out what a name is used for.
-func (l *latch) detectKind(ctx context.Context, node conn.Conn) (script.Use, error) {
-	answer, err := l.askAt(ctx, node, "inspect", script.Sniff(l.keys))
-	if err != nil {
-		return script.Use{}, err
-	}
-	return script.ParseSniff(answer.Reply)
-}
-
-// found says what a key holds.
-func found(use script.Use) string {
-	if use.Kind != nil {
-		return use.Kind.Name
-	}
-	return use.RedisType
-}
-
 // ForceRelease takes a lock away from owner, or from all holders if owner is "", and lets in the
 // waiters that are next in line. For a reentrant mutex, owner may also be the EntryOf of several
 // entries. An old holder is told at once if it is of this client, or if its client has waited in
@@ -251,13 +234,4 @@ func (c *Client) recall(ctx context.Context, node conn.Conn, views []view) {
 			}
 		}
 	}
-}
-
-// unreachable marks an error that is not the server's own.
-func unreachable(err error) error {
-	var sent *conn.ReplyError
-	if errors.As(err, &sent) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -425,4 +426,31 @@ func (a *attempt) least(ttl time.Duration) time.Duration {
 		return a.options.TTL * 9 / 10 // all that the program will ever get
 	}
 	return ttl / 3
+}
+
+// mode returns how the latch of a read-write mutex is acquired, and "" for the other kinds.
+func (l *latch) mode() string {
+	switch {
+	case l.kind != script.RWMutex:
+		return ""
+	case strings.HasPrefix(l.arg, "w"):
+		return "write"
+	}
+	return "read"
+}
+
+// resize writes the size of the latch to Redis.
+func (l *latch) resize(ctx context.Context) error {
+	if l.invalid != nil {
+		return l.invalid
+	}
+	answer, err := l.ask(ctx, "resize", l.kind.Resize(l.keys, l.size, l.client.options.FenceTTL))
+	if err != nil {
+		return err
+	}
+	kind, err := script.ParseResize(answer.Reply)
+	if err == nil && kind != "" && kind != l.kind.Name {
+		err = l.wrongKind(kind, 0)
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package redlatch
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -420,3 +421,11 @@ func later(a, b time.Time) time.Time {
 	}
 	return b
 }
+
+// runHeld runs f under the lease, and releases it when f has returned or panicked.
+func (l *Lease) runHeld(ctx context.Context, f func(ctx context.Context, l *Lease) error) (err error) {
+	defer func() { err = join(err, l.Release(ctx)) }()
+	return f(l.Context(), l)
+}
+
+func parseSlot(got string) (int, error) { return strconv.Atoi(got) }

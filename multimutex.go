@@ -399,3 +399,28 @@ func (l *MultiLease) Release(ctx context.Context) error {
 	l.cancel(nil)
 	return releaseAll(ctx, l.leases)
 }
+
+// multiContext is the context of several leases.
+type multiContext struct {
+	context.Context
+	lease *MultiLease
+}
+
+// Err answers by the clock, as that of a lease's context does.
+func (c *multiContext) Err() error {
+	if c.Context.Err() == nil {
+		_ = c.lease.Err() // which cancels the context if it finds one of them lost
+	}
+	return c.Context.Err()
+}
+
+func (c *multiContext) Value(key any) any {
+	if l, ok := key.(*latch); ok {
+		for _, lease := range c.lease.leases {
+			if l.same(lease.latch) {
+				return lease
+			}
+		}
+	}
+	return c.Context.Value(key)
+}

@@ -2,6 +2,8 @@ package redlatch
 
 import (
 	"context"
+
+	"github.com/redlatch/redlatch/internal/script"
 )
 
 // Mutex is a lock that one acquisition at a time can hold, over all processes. It is not reentrant:
@@ -12,6 +14,10 @@ import (
 // In Redis it is what `SET key owner NX PX` makes, so programs that lock in this way exclude each
 // other and this Mutex. The key is Options.Prefix and the name; see Options.NoPrefix.
 type Mutex struct{ latch latch }
+
+// Mutex returns the mutex of that name, with the lease options of the client. It sends nothing; a
+// name that cannot be used is refused by the first call that takes it.
+func (c *Client) Mutex(name string) *Mutex { return &Mutex{newLatch(c, script.Mutex, name)} }
 
 // With returns the same mutex with other options. A zero field of o leaves the option as it is.
 func (m *Mutex) With(o LockOptions) *Mutex { return &Mutex{m.latch.with(o)} }
@@ -85,10 +91,4 @@ func (m *Mutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease)
 		return err
 	}
 	return lease.runHeld(ctx, f)
-}
-
-// runHeld runs f under the lease, and releases it when f has returned or panicked.
-func (l *Lease) runHeld(ctx context.Context, f func(ctx context.Context, l *Lease) error) (err error) {
-	defer func() { err = join(err, l.Release(ctx)) }()
-	return f(l.Context(), l)
 }

@@ -66,31 +66,6 @@ func (c *leaseContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// multiContext is the context of several leases.
-type multiContext struct {
-	context.Context
-	lease *MultiLease
-}
-
-// Err answers by the clock, as that of a lease's context does.
-func (c *multiContext) Err() error {
-	if c.Context.Err() == nil {
-		_ = c.lease.Err() // which cancels the context if it finds one of them lost
-	}
-	return c.Context.Err()
-}
-
-func (c *multiContext) Value(key any) any {
-	if l, ok := key.(*latch); ok {
-		for _, lease := range c.lease.leases {
-			if l.same(lease.latch) {
-				return lease
-			}
-		}
-	}
-	return c.Context.Value(key)
-}
-
 // checkDeadlock returns an error if the caller holds the latch already: ctx is the context of a
 // lease on the same name, and the acquisition would wait for its own caller.
 func (l *latch) checkDeadlock(ctx context.Context) error {

@@ -154,3 +154,29 @@ func (l *latch) failed(doing string, err error) error {
 func (l *latch) failedAt(node conn.Conn, doing string, err error) error {
 	return fmt.Errorf("redlatch: %s %s %q on %s: %w", doing, l.kind.Name, l.name, node.Target().Addr, err)
 }
+
+// detectKind finds out what a name is used for.
+func (l *latch) detectKind(ctx context.Context, node conn.Conn) (script.Use, error) {
+	answer, err := l.askAt(ctx, node, "inspect", script.Sniff(l.keys))
+	if err != nil {
+		return script.Use{}, err
+	}
+	return script.ParseSniff(answer.Reply)
+}
+
+// found says what a key holds.
+func found(use script.Use) string {
+	if use.Kind != nil {
+		return use.Kind.Name
+	}
+	return use.RedisType
+}
+
+// unreachable marks an error that is not the server's own.
+func unreachable(err error) error {
+	var sent *conn.ReplyError
+	if errors.As(err, &sent) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}

@@ -2,7 +2,6 @@ package redlatch
 
 import (
 	"context"
-	"strings"
 
 	"github.com/redlatch/redlatch/internal/script"
 )
@@ -139,15 +138,4 @@ func (m *RWMutex) acquire(ctx context.Context, l *latch, how string, wait bool) 
 		return nil, err
 	}
 	return l.withParam(how+owner).acquire(ctx, wait)
-}
-
-// mode returns how the latch of a read-write mutex is acquired, and "" for the other kinds.
-func (l *latch) mode() string {
-	switch {
-	case l.kind != script.RWMutex:
-		return ""
-	case strings.HasPrefix(l.arg, "w"):
-		return "write"
-	}
-	return "read"
 }

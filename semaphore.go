@@ -93,19 +93,3 @@ func (s *Semaphore) acquire(ctx context.Context, k int64, wait bool) (*Lease, er
 	l := s.latch.withParam(strconv.FormatInt(k, 10) + ":" + strconv.FormatInt(s.latch.size, 10))
 	return l.acquire(ctx, wait)
 }
-
-// resize writes the size of the latch to Redis.
-func (l *latch) resize(ctx context.Context) error {
-	if l.invalid != nil {
-		return l.invalid
-	}
-	answer, err := l.ask(ctx, "resize", l.kind.Resize(l.keys, l.size, l.client.options.FenceTTL))
-	if err != nil {
-		return err
-	}
-	kind, err := script.ParseResize(answer.Reply)
-	if err == nil && kind != "" && kind != l.kind.Name {
-		err = l.wrongKind(kind, 0)
-	}
-	return err
-}

@@ -3,7 +3,6 @@ package redlatch
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/script"
@@ -151,4 +150,15 @@ func (p *SlotPool) acquire(ctx context.Context, wait bool) (*Slot, error) {
 	return &Slot{lease, id}, nil
 }
 
-func parseSlot(got string) (int, error) { return strconv.Atoi(got) }
+// Slot returns the slot that the lease is on, for one that [Client.Adopt] returned. The error
+// matches [ErrInvalid] if the lease is not on a [SlotPool].
+func (l *Lease) Slot() (*Slot, error) {
+	if l.latch.kind.Name != script.SlotPool.Name {
+		return nil, invalid("the %s %q has no slots", l.latch.kind.Name, l.Name())
+	}
+	id, err := parseSlot(l.got)
+	if err != nil {
+		return nil, l.latch.failed("find the slot of", err)
+	}
+	return &Slot{l, id}, nil
+}

@@ -45,3 +45,13 @@ func (c *Client) nodes() []conn.Conn {
 	}
 	return []conn.Conn{c.conn}
 }
+
+// releaseAdopted releases in the background what an attempt adopted and does not return. The run of
+// a job took place, unlike that of an acquisition that is undone.
+func (a *attempt) releaseAdopted() {
+	c := a.client
+	for node := range c.nodes() {
+		call := a.kind.Release(a.keys, a.owner, "", a.result, c.options.FenceTTL)
+		c.cleanup.Add(node, call, 0, max(a.options.TTL, c.horizon()))
+	}
+}

@@ -71,7 +71,7 @@ var mutants = []mutant{
 		"TestHookThatPanicsIsToldTheEnd",
 	},
 	{
-		"event without the mode of its lease", "rwmutex.go",
+		"event without the mode of its lease", "latch.go",
 		"return \"write\"", "return \"read\"", "TestEventsOfADowngrade",
 	},
 	{
@@ -91,7 +91,7 @@ var mutants = []mutant{
 		"if writer == owner then remark(kind, writer, successor) end", "", "TestAdoptRWMutex",
 	},
 	{
-		"adopted run that is undone as if it had not begun", "adopt.go",
+		"adopted run that is undone as if it had not begun", "undo.go",
 		"a.owner, \"\", a.result, c", "a.owner, \"\", \"\", c", "TestAdoptThatFailsKeepsTheWindow",
 	},
 	{
@@ -650,7 +650,7 @@ var mutants = []mutant{
 		"		c.lease.Remaining() // which", "		// which", "TestContextAnswersByTheClock",
 	},
 	{
-		"context of several that waits for the schedule", "owner.go",
+		"context of several that waits for the schedule", "multimutex.go",
 		"		_ = c.lease.Err() // which", "		// which", "TestContextAnswersByTheClock",
 	},
 	{
