@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -42,7 +43,8 @@ TERM, INT, HUP and QUIT are passed on to the whole group; USR1 and USR2 to the c
 gives up the place in line.
 
 With --adopt TEXT there is no NAME: the command runs under the lease that TEXT names, as ` + "`redlatch lock`" + ` printed it, with its
-token. The text is used up; the lease is released when the command ends. With --adopt - the text is read from stdin.
+token. The text is used up; the lease is released when the command ends. Its TTL is --ttl from then on. With --adopt - the text
+is read from stdin, so that it is in no list of processes.
 
 The lease is extended for as long as the command runs. If it is lost, or cannot be extended until no more than --grace is left
 of it, the whole group gets TERM, and KILL before the lease ends. If redlatch itself is killed, the group is killed with it.
@@ -111,8 +113,13 @@ func newRunCommand(a *app) *cobra.Command {
 		Short:   "Run a command while holding a lock",
 		Long:    runHelp,
 		Example: runExamples,
-		Args:    func(cmd *cobra.Command, args []string) error { return r.parse(args, cmd.ArgsLenAtDash()) },
-		RunE:    func(cmd *cobra.Command, _ []string) error { return r.checked(cmd) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("adopt") && strings.TrimSpace(r.target.adopted) == "" {
+				return usagef(emptyText, "--adopt wants the text that `redlatch lock` printed, and got an empty one")
+			}
+			return r.parse(args, cmd.ArgsLenAtDash())
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.checked(cmd) },
 	}
 	r.flags(cmd.Flags())
 	r.target.flags(cmd.Flags())
@@ -144,6 +151,10 @@ func (r *run) checked(cmd *cobra.Command) error {
 func (r *run) flags(flags *pflag.FlagSet) {
 	a := r.app
 	r.acquireFlags(flags)
+	flags.DurationVar(&r.longest, "max-hold", 0,
+		"stop the command when it has held the lock for so long, at most --ttl later (default: no bound)")
+	flags.DurationVar(&r.least, "min-hold", 0,
+		"keep the lock closed until so long after it was acquired, if the command ends earlier (default: open it at once)")
 	flags.DurationVar(&r.grace, "grace", 0,
 		"what the command has between TERM and KILL when the lease is lost (default: a sixth of --ttl, at most 5s)")
 	flags.BoolVar(&a.events, "json", false, "talk in events, one JSON object a line")
@@ -155,10 +166,6 @@ func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long (default: wait for as long as it takes)")
 	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
 	flags.IntVar(&r.most, "max-waiters", 0, "give up at once if `N` others wait already (default: no bound)")
-	flags.DurationVar(&r.longest, "max-hold", 0,
-		"stop the command when it has held the lock for so long, at most --ttl later (default: no bound)")
-	flags.DurationVar(&r.least, "min-hold", 0,
-		"keep the lock closed until so long after it was acquired, if the command ends earlier (default: open it at once)")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exitTaken, "exit code `N` if the lock is taken")
 }
 
@@ -223,7 +230,7 @@ func (r *run) run(ctx context.Context) error {
 	// First, so that nobody waits in line for a command that is not there.
 	path, err := findCommand(r.argv[0])
 	if err != nil {
-		return err
+		return r.unused(err)
 	}
 	r.app.talkInBackground()
 	client, err := r.app.open(ctx, r.options("redlatch "+r.verb+" "+filepath.Base(path)))
@@ -254,6 +261,15 @@ func (r *run) options(program string) redlatch.Options {
 		Program:        program,
 		Hook:           r.hear,
 	}
+}
+
+// unused adds to the error of a command that cannot be started what has become of the text.
+func (r *run) unused(err error) error {
+	f := (*failure)(nil)
+	if r.target.adopted != "" && errors.As(err, &f) {
+		f.hint = "the text was not used: `redlatch unlock TEXT` releases its lease, which else lasts until its TTL has passed"
+	}
+	return err
 }
 
 // findCommand is the file that a shell would run.

@@ -48,14 +48,11 @@ func (t *target) flags(flags *pflag.FlagSet) {
 func (t *target) check(changed func(flag string) bool) error {
 	if changed("adopt") {
 		for _, flag := range []string{
-			"wait", "try", "taken-exit-code", "shared", "exclusive", "permits", "slot-pool", "instance", "quarantine", "once", "window", "retry-failed",
+			"wait", "try", "max-waiters", "taken-exit-code", "shared", "exclusive", "permits", "slot-pool", "instance", "quarantine", "once", "window", "retry-failed",
 		} {
 			if changed(flag) {
 				return usagef("", "--adopt goes on with a lease, whose kind the text says, and never waits: leave --%s out", flag)
 			}
-		}
-		if t.adopted == "" {
-			return usagef("", "--adopt wants the text that `redlatch lock` printed")
 		}
 	}
 	kinds := 0
@@ -192,7 +189,13 @@ func holdSlot(ctx context.Context, h *held, slot *redlatch.Slot) (*held, error) 
 // adopt goes on with the lease that a text names. Of which kind it is, the text says.
 func adopt(ctx context.Context, c *redlatch.Client, text string) (*held, error) {
 	lease, err := c.Adopt(ctx, text, redlatch.LockOptions{})
-	if err != nil {
+	switch {
+	case errors.Is(err, redlatch.ErrNotHeld):
+		return nil, &failure{exitLost, err, "if it was locked with another --redis or --prefix, give the same here; " +
+			"else it ended before, and the work may have overlapped with that of the next holder"}
+	case errors.Is(err, redlatch.ErrInvalid):
+		return nil, &failure{exitUsage, err, "give the text that `redlatch lock` printed; of what lock --json printed, its .lease"}
+	case err != nil:
 		return nil, err
 	}
 	h := &held{Lease: lease, release: func(ctx context.Context, failed bool) error {

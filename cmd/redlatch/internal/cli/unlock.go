@@ -66,19 +66,25 @@ func (a *app) unlock(ctx context.Context, arg string, failed bool) error {
 
 // leaseText returns the text that an argument gives, or for - the one on stdin.
 func (a *app) leaseText(arg string) (string, error) {
-	if arg != "-" {
-		return arg, nil
+	if arg == "-" {
+		text, err := io.ReadAll(io.LimitReader(a.stdin, 1<<16))
+		if err != nil {
+			return "", &failure{exitFailure, fmt.Errorf("cannot read the text from stdin: %w", err), ""}
+		}
+		arg = string(text)
 	}
-	text, err := io.ReadAll(io.LimitReader(a.stdin, 1<<16))
-	if err != nil {
-		return "", &failure{exitFailure, fmt.Errorf("cannot read the text from stdin: %w", err), ""}
+	if arg = strings.TrimSpace(arg); arg == "" {
+		return "", usagef(emptyText, "the text that names the lease is empty")
 	}
-	return strings.TrimSpace(string(text)), nil
+	return arg, nil
 }
+
+// emptyText is the hint for a text that is empty.
+const emptyText = "did `redlatch lock` fail in the step before?"
 
 // lostOr gives the error of a lease that is over its exit code.
 func lostOr(err error) error {
-	if errors.Is(err, redlatch.ErrNotHeld) {
+	if errors.Is(err, redlatch.ErrNotHeld) && !errors.As(err, new(*failure)) {
 		return &failure{exitLost, err, ""}
 	}
 	return err
