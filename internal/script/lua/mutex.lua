@@ -9,7 +9,7 @@
 --                                   and whether there may be room for one more; or false, and the reason if waiting cannot help. The
 --                                   owner may be inside already: then false. waited: it comes out of the line
 --   leave(owner, result)            take the owner out; false if it was not inside, else how many holds it has left. result: how the
---                                   work ended, '' if it never began; only once asks
+--                                   work ended, '' if it never began; only job asks
 --   shut(owner, ms)                 take the owner out as leave does, and keep its place shut for ms
 --   open(owner)                     end that time; false if the owner left nothing shut
 --   extend(owner, ttl)              whether the owner is inside, now with ttl ms left

@@ -1,4 +1,4 @@
--- Holds: what the kinds share that keep a sorted set.
+-- Zset: what the kinds share that keep a sorted set.
 --
 -- State  K: a sorted set. First, at a negative score, the mark: the kind, a tab and its parameter. Then the owners, each at the server's
 --        time in ms at which its place is free again: the end of its lease, or later where a place rests after its holder vanished or

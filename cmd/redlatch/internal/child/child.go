@@ -89,7 +89,7 @@ func (c *Child) Exited() <-chan struct{} { return c.exited }
 func (c *Child) Status() Status { return c.status }
 
 // Stopped receives a value when a signal has stopped the command, which then stays so until Resume
-// or somebody else continues it.
+// or another process continues it.
 func (c *Child) Stopped() <-chan struct{} { return c.stopped }
 
 // Expect tells the guard until when the command may run.

@@ -12,8 +12,8 @@ func forwarded() []os.Signal {
 	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 }
 
-// dropped are those that would end the program since nobody reads its log any more, or stop it
-// (Ctrl-Z) while its lease goes on.
+// dropped returns the signals that would end the program when the reader of its log has gone, or
+// stop it (Ctrl-Z) while its lease goes on.
 func dropped() []os.Signal { return []os.Signal{syscall.SIGPIPE, syscall.SIGTSTP} }
 
 // start starts the process, and a goroutine that waits for it.
@@ -105,7 +105,8 @@ func (c *Child) signal(sig syscall.Signal) { _ = syscall.Kill(-c.group, sig) }
 
 // Resume continues a command that the terminal stopped: one that wants the terminal gets it, if the
 // program itself has it; one that was to be suspended (Ctrl-Z) goes on, since its lease would not
-// wait for it, and then Resume reports true. One that somebody stopped with SIGSTOP stays so.
+// wait for it, and then Resume reports true. A command that another process stopped with SIGSTOP
+// stays so.
 func (c *Child) Resume() (suspended bool) {
 	sig := syscall.Signal(c.asleep.Load())
 	switch sig {

@@ -51,8 +51,8 @@ func executable() (string, error) {
 	return os.Executable()
 }
 
-// expect tells the guard until when the group may run. An error would mean that somebody has killed
-// the guard; the program still does its part. A program that is killed between the start of the
+// expect tells the guard until when the group may run. An error would mean that the guard was
+// killed; the program still does its part. A program that is killed between the start of the
 // command, microseconds ago, and this leaves the command without a guard.
 func (g *guard) expect(group int, deadline time.Time) {
 	_, _ = fmt.Fprintf(g.pipe, "%d %d\n", group, deadline.UnixMilli())
@@ -71,8 +71,8 @@ func (g *guard) dismiss() (killed bool) {
 // it was told of when the deadline has passed or when in ends, and says so on stderr. In the first
 // case it tells out, too.
 func Guard(in io.Reader, out, stderr io.Writer) {
-	// Whoever ends everything at once, as a supervisor does, ends the program and its command
-	// first; the guard outlives them.
+	// A supervisor that ends everything at once ends the program and its command first. The guard
+	// outlives them.
 	signal.Ignore(append(forwarded(), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE)...)
 	var group int
 	expired := time.NewTimer(time.Hour)

@@ -66,7 +66,7 @@ func (a *app) emit(e event) {
 	_, _ = a.talk.Write(append(line, '\n'))
 }
 
-// backlog is a writer that never blocks, so that a reader of stderr who falls asleep costs lines
+// backlog is a writer that never blocks, so that a reader of stderr that falls asleep costs lines
 // and not the lease. Each write is one line; what does not fit is dropped.
 type backlog struct {
 	lines chan []byte

@@ -128,7 +128,7 @@ func (l *locking) lock(ctx context.Context) error {
 	} else {
 		err = a.answer("%s\n", answer.Lease)
 	}
-	if err != nil { // nobody knows the text
+	if err != nil { // the caller has no text
 		return l.giveBack(ctx, client, answer.Lease, err)
 	}
 	return nil
@@ -216,7 +216,7 @@ func (a *app) keep(ctx context.Context, ttl time.Duration, pid int) error {
 	}
 	lease, err := client.Adopt(ctx, text, options)
 	if err != nil {
-		return nil // it is over, or expires
+		return nil // the lease has ended, or expires
 	}
 	return lease.Release(ctx)
 }

@@ -53,7 +53,7 @@ func TestAgainCanBeTypedAndKeepsPasswordsBack(t *testing.T) {
 	}
 }
 
-// TestReportBeginsAfterASecond: what is over sooner is silent; after stop nothing is said.
+// TestReportBeginsAfterASecond: work that ends sooner is silent, and so is the report after stop.
 func TestReportBeginsAfterASecond(t *testing.T) {
 	t.Parallel()
 	for took, want := range map[time.Duration]int{

@@ -80,8 +80,8 @@ func (a *app) release(ctx context.Context, name string, how releasing) error {
 		return usagef(how.again(a, name), "%q is held by %s: its work may still run", name, strings.Join(all, ", "))
 	}
 	for _, h := range holders {
-		// From the holders that were looked at: whoever comes after them in this moment is not
-		// meant.
+		// From the holders that were looked at: a holder that comes after them in this moment is
+		// not meant.
 		_, err = client.ForceRelease(ctx, name, h.Owner)
 		if errors.Is(err, redlatch.ErrNotHeld) {
 			return &failure{exitFailure, fmt.Errorf("%s released %q by itself in this moment: nothing was done", holder(h), name), ""}

@@ -82,7 +82,7 @@ func (a *app) leaseText(arg string) (string, error) {
 // emptyText is the hint for a text that is empty.
 const emptyText = "did `redlatch lock` fail in the step before?"
 
-// lostOr gives the error of a lease that is over its exit code.
+// lostOr gives the error of a lease that has ended its exit code.
 func lostOr(err error) error {
 	if errors.Is(err, redlatch.ErrNotHeld) && !errors.As(err, new(*failure)) {
 		return &failure{exitLost, err, ""}

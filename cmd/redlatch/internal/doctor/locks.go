@@ -35,8 +35,8 @@ func (v *visit) cluster(ctx context.Context, n *node) {
 }
 
 // try runs each command of the scripts with as many arguments as it takes, all of them a key that
-// nobody uses, and returns those that are not permitted. What else may be wrong with the arguments
-// does not matter.
+// is not in use, and returns those that are not permitted. What else may be wrong with the
+// arguments does not matter.
 var try = conn.NewScript("doctor", `local refused = {}
 for _, name in ipairs(ARGV) do
   local args = {}
