@@ -32,6 +32,7 @@ import (
 // Options.Prefix, in which the clients must agree. Of a [MultiLease], detach each of
 // [MultiLease.Leases].
 func (l *Lease) Detach(ctx context.Context) (text string, err error) {
+	l = l.self()
 	if err := l.Extend(ctx); err != nil {
 		return "", err
 	}
@@ -57,7 +58,8 @@ func (l *Lease) detaching() Event {
 	l.cancel(l.err)
 	l.detachLocked()
 	now := l.latch.client.now()
-	remaining := l.validity() - now.Since(l.anchor)
+	remaining := l.validity() - now.Since(l.sentAt)
+	l.latch.client.presence.Bequeath(now.Time().Add(remaining))
 	return Event{Type: EventDetached, HeldFor: now.Since(l.acquired), Remaining: remaining}
 }
 
@@ -78,6 +80,9 @@ func (l *Lease) detaching() Event {
 // lock is released in the background, and another call with the text gets [ErrNotHeld].
 func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (lease *Lease, err error) {
 	l, t, err := c.named(text, o)
+	if err == nil {
+		err = labelsError(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +90,7 @@ func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (lease *
 		return nil, l.failed("adopt", err)
 	}
 	defer c.background.Done()
-	if err := ctx.Err(); err != nil {
+	if err := whyDone(ctx); err != nil {
 		return nil, l.failed("adopt", err)
 	}
 	a := l.attempt(ctx, false)
@@ -95,7 +100,8 @@ func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (lease *
 	if t.Kind == script.Election.Name {
 		c.presence.AnnounceFirst(ctx)
 	}
-	return a.adopt(ctx, t)
+	lease, err = a.adopt(ctx, t)
+	return c.trace(lease), err
 }
 
 // ExtendDetached gives a lease that [Lease.Detach] named its full TTL again, counted from some time
@@ -110,7 +116,7 @@ func (c *Client) ExtendDetached(ctx context.Context, text string, o LockOptions)
 	if err != nil {
 		return err
 	}
-	answer, err := l.ask(ctx, "extend", l.kind.Renew(l.keys, t.Owner, l.options.TTL, t.Got))
+	answer, err := l.ask(ctx, "extend", l.kind.Exactly(l.kind.Renew(l.keys, t.Owner, l.options.TTL, t.Detail)))
 	if err == nil && !script.Done(answer.Reply) {
 		err = l.notThere(ctx, "extend")
 	}
@@ -131,7 +137,7 @@ func (c *Client) named(text string, o LockOptions) (*latch, leaseText, error) {
 func (a *attempt) adopt(ctx context.Context, t leaseText) (*Lease, error) {
 	// Each request means the same, and so does one that is sent again after its reply was lost.
 	// None lets an owner in: whatever arrives late finds nothing to do.
-	call := a.kind.Adopt(a.keys, t.Owner, a.owner, a.options.TTL, t.Got)
+	call := a.kind.Adopt(a.keys, t.Owner, a.owner, a.options.TTL, t.Detail)
 	answer, err := a.ask(ctx, "adopt", call)
 	if err == nil && !script.Done(answer.Reply) {
 		err = a.notThere(ctx, "adopt")
@@ -141,13 +147,13 @@ func (a *attempt) adopt(ctx context.Context, t leaseText) (*Lease, error) {
 		return nil, err
 	}
 	lease, err := a.begin(ctx, grant{
-		owner: a.owner, token: t.Token, got: t.Got, anchor: answer.sent, ttl: a.options.TTL, adopted: true,
+		owner: a.owner, token: t.Token, detail: t.Detail, sentAt: answer.sent, ttl: a.options.TTL, adopted: true,
 	})
 	return lease, a.tooLate(err)
 }
 
 // notThere returns the error of a lease that was detached and is not there any more.
-func (l *latch) notThere(ctx context.Context, doing string) error {
+func (l *latch) notThere(ctx context.Context, op string) error {
 	c := l.client
 	if c.quorum == nil {
 		use, err := l.detectKind(ctx, c.conn)
@@ -155,7 +161,7 @@ func (l *latch) notThere(ctx context.Context, doing string) error {
 			return l.wrongKind(found(use), 0)
 		}
 	}
-	return l.failed(doing, fmt.Errorf("%w: the lease that was detached has ended, or was adopted before", ErrNotHeld))
+	return l.failed(op, fmt.Errorf("%w: the lease that was detached has ended, or was adopted before", ErrNotHeld))
 }
 
 // Complete is [Lease.Release] for work that is done. It matters to a [Job] with RetryFailed, whose

@@ -54,12 +54,14 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) 
 		over := c.now().Since(a.start) >= c.options.RequestTimeout
 		if a.learn(h, &t, err); wait && a.answered {
 			a.tellWait()
+			a.tellReach(a.outage(h, err))
 		}
 		next, restore := decide(&t, err, situation{
 			waits: wait, ended: c.checkOpen(ctx) != nil, over: over,
-			first: n == 0, answered: a.answered, queued: h.ticket != "",
+			first: n == 0, answered: a.answered, inLine: h.ticket != "",
 		})
 		if restore {
+			c.recorder.noVote(a.latch, &t)
 			a.restoreVotes(ctx)
 		}
 		switch next {
@@ -67,8 +69,10 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) 
 			return lease, a.tooLate(err)
 		case cutOff:
 			return nil, a.cutShort(ctx, h)
-		case joinQueue:
-			a.joinQueue(ctx, h)
+		case joinLine:
+			if err := a.joinLine(ctx, h); err != nil {
+				return nil, err
+			}
 		case tryLater:
 			h.countTies(&t)
 			a.rest(ctx, h.try, a.patienceAfter(&t, h.ties))
@@ -80,11 +84,11 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) 
 type step uint8
 
 const (
-	finish    step = iota // return the lease, or the error of this round
-	cutOff                // return what the last round said that was not cut short
-	tryAgain              // at once
-	joinQueue             // wait in the queue from now on; and try again at once
-	tryLater              // after a while, or when a node says that the latch is free
+	finish   step = iota // return the lease, or the error of this round
+	cutOff               // return what the last round said that was not cut short
+	tryAgain             // at once
+	joinLine             // wait in line from now on; and try again at once
+	tryLater             // after a while, or when a node says that the latch is free
 )
 
 // situation is what the next step depends on, beside what the round came to.
@@ -94,7 +98,7 @@ type situation struct {
 	over     bool // Options.RequestTimeout has passed since it began
 	first    bool // it was the first round
 	answered bool // some round said that the latch is taken
-	queued   bool // it waits in the queue
+	inLine   bool // it waits in line
 }
 
 // decide returns what an attempt does after a round that came to t and err, and whether it asks
@@ -124,8 +128,8 @@ func decide(t *quorum.Tally, err error, s situation) (next step, restore bool) {
 		}
 		restore = true
 	}
-	if s.waits && s.answered && !s.queued {
-		return joinQueue, restore
+	if s.waits && s.answered && !s.inLine {
+		return joinLine, restore
 	}
 	return tryLater, restore
 }
@@ -137,14 +141,19 @@ func (a *attempt) changeOwner() {
 	a.owner = a.client.owner()
 }
 
-// joinQueue has the attempt wait in the queue of every node that refuses it. From now on a node
+// joinLine has the attempt wait in the line of every node that refuses it. From now on a node
 // tells it when to try. Its next try is at once, since the lock may have become free before that.
-func (a *attempt) joinQueue(ctx context.Context, h *quorumWaiter) {
+// The error matches ErrDeadlock if it would wait for itself.
+func (a *attempt) joinLine(ctx context.Context, h *quorumWaiter) error {
 	c := a.client
 	a.listen(ctx)
 	h.waiter = c.owner()
+	if err := a.entangle(ctx, h.waiter); err != nil {
+		return err
+	}
 	h.ticket, _ = a.ticket(h.waiter)
 	h.try = c.quorumWaiters.add(h.waiter)
+	return nil
 }
 
 // learn takes note of what a round came to. One that was cut short tells less than the one before,
@@ -152,11 +161,30 @@ func (a *attempt) joinQueue(ctx context.Context, h *quorumWaiter) {
 func (a *attempt) learn(h *quorumWaiter, t *quorum.Tally, err error) {
 	found, _ := t.Verdict()
 	if found == quorum.Taken {
-		a.answered = true
+		a.answered, a.occupant = true, t.Holder()
 	}
 	if h.votes == nil || found != quorum.CutShort {
 		h.votes, h.last = t.Votes, err
 	}
+}
+
+// outage returns the error of a round if rounds have had no answer for Options.RequestTimeout, which
+// is how long one server may take before it counts as unreachable. A round that was cut short
+// changes nothing.
+func (a *attempt) outage(h *quorumWaiter, err error) error {
+	now := a.client.now()
+	switch found := errors.Is(err, ErrUnreachable); {
+	case a.client.checkOpen(a.ctx) != nil:
+		return nil
+	case !found:
+		h.outage = nil
+	case h.outage == nil:
+		h.outage = &now
+	}
+	if h.outage != nil && now.Since(*h.outage) >= a.client.options.RequestTimeout {
+		return err
+	}
+	return nil
 }
 
 // cutShort returns the error of an acquisition whose context is done, or whose client is closed,
@@ -196,34 +224,37 @@ func (a *attempt) round(ctx context.Context, h *quorumWaiter) (quorum.Tally, *Le
 func (l *latch) leave(owner string, t *quorum.Tally) {
 	for node, v := range t.Votes {
 		if v.Stand() == quorum.Granted {
-			l.client.cleanup.AddAnswered(node, l.undoing(owner, ""), max(l.options.TTL, l.client.horizon()))
+			l.client.cleanup.AddAnswered(node, l.undoing(owner, ""), max(l.options.TTL, l.client.liveFor()))
 		}
 	}
 }
 
 // hearOut waits for the answers that a round lacked when t was counted, and acts on them. A request
 // that is not answered may have let the owner in, or still do so. An owner without a lease leaves
-// that node. A lease remembers it for its end.
+// that node. A lease remembers it for its end, or is cleaned up if it has ended by then.
 func (l *latch) hearOut(votes *openTally, t *quorum.Tally, owner string, lease *Lease) {
 	votes.drain()
-	silent := func(v quorum.Vote) bool { return v.Stand() == quorum.Silent }
 	switch {
 	case lease == nil:
-		l.leaveLate(owner, t, &votes.Tally)
-	case slices.ContainsFunc(votes.Votes, silent):
+		l.leaveLate(owner, t, votes)
+	case votes.unanswered():
 		lease.markResent()
+	case votes.lateTo(t):
+		lease.markLate()
 	}
 	if votes.Forgot() {
+		l.client.recorder.noVote(l, &votes.Tally)
 		l.restoreVotes(l.client.closing)
 	}
 }
 
 // leaveLate has an owner without a majority leave the nodes that gave no answer at first, unless
 // they have said since that it is not inside.
-func (l *latch) leaveLate(owner string, first, last *quorum.Tally) {
+func (l *latch) leaveLate(owner string, first *quorum.Tally, last *openTally) {
 	for node, v := range last.Votes {
 		stand := v.Stand()
-		if !first.Votes[node].Answered() && (stand == quorum.Granted || stand == quorum.Silent) {
+		late := !first.Votes[node].Answered() && (stand == quorum.Granted || stand == quorum.Silent)
+		if late || last.replaced[node] {
 			l.abandonAt(node, owner, "")
 		}
 	}
@@ -241,17 +272,18 @@ func (a *attempt) rest(ctx context.Context, try <-chan struct{}, d time.Duration
 	}
 }
 
-// quorumWaiter is what an attempt keeps from round to round, and its place in the queues of the
+// quorumWaiter is what an attempt keeps from round to round, and its place in the lines of the
 // nodes.
 type quorumWaiter struct {
 	waiter string
 	ticket string // "" if it does not wait yet
 	try    <-chan struct{}
-	nodes  []bool        // those that may have the ticket
-	silent []bool        // those to which a request with the ticket may still be on its way
-	votes  []quorum.Vote // of the last round that was not cut short, or else of the last
-	last   error         // what that came to
-	ties   int           // rounds in a row without a lease, in which no other owner had a majority
+	nodes  []bool         // those that may have the ticket
+	silent []bool         // those to which a request with the ticket may still be on its way
+	votes  []quorum.Vote  // of the last round that was not cut short, or else of the last
+	last   error          // what that came to
+	outage *clock.Reading // since when no round had an answer; nil if the last one had
+	ties   int            // rounds in a row without a lease, in which no other owner had a majority
 }
 
 // countTies notes whether a round without a lease was a tie, or had no answers.
@@ -279,8 +311,8 @@ func (a *attempt) ballot(ctx context.Context, h *quorumWaiter) *openTally {
 	c := a.client
 	c.presence.Announce()
 	request := script.Ballot{
-		Owner: a.owner, TTL: a.options.TTL, Arg: a.arg, Bound: a.options.TTL + a.extra, FenceTTL: c.options.FenceTTL,
-		Ticket: h.ticket, Address: c.listener.Plain().Address(), Horizon: c.horizon(), Waited: c.now().Since(a.start),
+		Owner: a.owner, TTL: a.options.TTL, Param: a.param, Bound: a.options.TTL + a.extra, FenceTTL: c.options.FenceTTL,
+		Ticket: h.ticket, Address: c.listener.Plain().Address(), LiveFor: c.liveFor(), Waited: c.now().Since(a.start),
 	}
 	t := a.count(ctx, request)
 	for range maxRounds {
@@ -288,11 +320,13 @@ func (a *attempt) ballot(ctx context.Context, h *quorumWaiter) *openTally {
 		if t.Won() || !more || ctx.Err() != nil {
 			break
 		}
-		request.Arg, request.Again = script.From(a.arg, least), true
+		request.Param, request.Again = script.From(a.param, least), true
+		replaced := t.unheard()
 		t = a.count(ctx, request)
+		t.replaced = replaced
 	}
 	if h.ticket != "" {
-		h.queued(t.Votes)
+		h.noteTickets(t)
 	}
 	if _, agreed := t.Common(); t.Won() && !agreed {
 		t.Undone = a.raise(ctx, &t.Tally)
@@ -303,8 +337,8 @@ func (a *attempt) ballot(ctx context.Context, h *quorumWaiter) *openTally {
 // raise writes the token back to a majority. It returns why no majority knows it; nil if one does.
 func (a *attempt) raise(ctx context.Context, t *quorum.Tally) error {
 	c := a.client
-	got := t.Inside()[0].Got
-	raise := a.kind.Raise(a.keys, a.owner, a.options.TTL, t.Token(), got, c.options.FenceTTL)
+	detail := t.Inside()[0].Detail
+	raise := a.kind.Raise(a.keys, a.owner, a.options.TTL, t.Token(), detail, c.options.FenceTTL)
 	r := c.conn.Eval(ctx, raise)[0]
 	if r.Err == nil && !script.Done(r.Reply) {
 		return quorum.ErrOvertaken
@@ -312,15 +346,17 @@ func (a *attempt) raise(ctx context.Context, t *quorum.Tally) error {
 	return r.Err
 }
 
-// queued notes which nodes may have the ticket after a round: one that lets the owner in takes it
-// off its line, and one without the right to vote leaves its line as it is.
-func (h *quorumWaiter) queued(votes []quorum.Vote) {
-	for node, v := range votes {
+// noteTickets notes which nodes may have the ticket after a round. A node that lets the owner in
+// takes the ticket off its line, and one without the right to vote leaves its line as it is.
+func (h *quorumWaiter) noteTickets(t *openTally) {
+	for node, v := range t.Votes {
 		s := v.Stand()
 		if s != quorum.Nonvoting {
 			h.nodes[node] = s != quorum.Granted
 		}
-		h.silent[node] = h.silent[node] || s == quorum.Silent || s == quorum.Unheard
+		if s == quorum.Silent || s == quorum.Unheard || t.replaced[node] {
+			h.silent[node] = true
+		}
 	}
 }
 
@@ -333,12 +369,17 @@ type openTally struct {
 	pending int           // answers that have not come
 	limit   time.Duration // of the request to one node
 	past    []string      // the attempt's owners of earlier rounds, which do not count as holders
+
+	// The nodes whose answers to an earlier request of the round are not waited for any more, as
+	// the attempt asked again for another slot. The earlier request may arrive late.
+	replaced []bool
 }
 
 // count sends one round of requests and counts until the outcome is clear.
 func (a *attempt) count(ctx context.Context, request script.Ballot) *openTally {
 	c := a.client
 	t := &openTally{Tally: c.quorum.Tally(a.kind.Name == script.SlotPool.Name), past: a.past}
+	t.limit, t.replaced = c.quorum.Timeout(), make([]bool, len(t.Votes))
 	// Before the requests. From the last reply on, the deadline would be late by the round trip of
 	// the first.
 	t.sent = c.now()
@@ -369,6 +410,31 @@ func (t *openTally) silence(patience time.Duration) {
 	}
 }
 
+// unheard returns the nodes with a request of this round that got no answer so far.
+func (t *openTally) unheard() []bool {
+	nodes := slices.Clone(t.replaced)
+	for node, v := range t.Votes {
+		nodes[node] = nodes[node] || !v.Answered()
+	}
+	return nodes
+}
+
+// unanswered reports whether a request of the round got no answer, and may let the owner in later.
+func (t *openTally) unanswered() bool {
+	silent := func(v quorum.Vote) bool { return v.Stand() == quorum.Silent }
+	return slices.ContainsFunc(t.Votes, silent) || slices.Contains(t.replaced, true)
+}
+
+// lateTo reports whether a node let the owner in that had not answered when first was counted.
+func (t *openTally) lateTo(first *quorum.Tally) bool {
+	for node, v := range t.Votes {
+		if v.Stand() == quorum.Granted && !first.Votes[node].Answered() {
+			return true
+		}
+	}
+	return false
+}
+
 // drain waits for the answers that are missing. Each node has its time limit.
 func (t *openTally) drain() {
 	for t.pending > 0 {
@@ -395,8 +461,8 @@ func (t *openTally) take(a quorum.Answer) {
 
 // won returns the grant of a round in which a majority let the owner in.
 func (a *attempt) won(t *quorum.Tally, sent clock.Reading) grant {
-	got := t.Inside()[0].Got
-	return grant{owner: a.owner, token: t.Token(), got: got, anchor: sent, ttl: a.options.TTL}
+	detail := t.Inside()[0].Detail
+	return grant{owner: a.owner, token: t.Token(), detail: detail, sentAt: sent, ttl: a.options.TTL}
 }
 
 // lost returns the error of a round without a lease.
@@ -415,9 +481,9 @@ func (l *latch) lost(t *quorum.Tally) error {
 		err = fmt.Errorf("%w that a majority of the nodes would give", ErrUnreachable)
 		err = l.failed("acquire", err)
 	case t.Decided():
-		err = l.failed("acquire", l.taken())
+		err = l.failed("acquire", l.taken(t.Holder()))
 	default:
-		err = fmt.Errorf("%w: a tie, in which no owner has a majority", l.taken())
+		err = fmt.Errorf("a tie, in which no owner has a majority: %w", l.taken(""))
 		err = l.failed("acquire", err)
 	}
 	return &told{err, t.Votes}
@@ -484,19 +550,19 @@ func (l *Lease) mend(node int) {
 	}
 	l.markResent() // the request may arrive after the release
 	k, c := l.latch, l.latch.client
-	arg := k.arg
+	param := k.param
 	if k.kind.Name == script.SlotPool.Name {
 		var slot int64
-		if s, err := parseSlot(l.got); err == nil {
+		if s, err := parseSlot(l.detail); err == nil {
 			slot = int64(s)
 		}
-		arg = script.From(arg, slot)
+		param = script.From(param, slot)
 	}
 	ctx, cancel := context.WithTimeout(c.closing, c.options.RequestTimeout/3)
 	defer cancel()
 	r := c.nodes()[node].Eval(ctx, k.kind.Mend(k.keys, script.Ballot{
-		Owner: l.owner, TTL: k.options.TTL, Arg: arg, Bound: k.options.TTL + k.extra, FenceTTL: c.options.FenceTTL,
-	}, l.token, l.got))[0]
+		Owner: l.owner, TTL: k.options.TTL, Param: param, Bound: k.options.TTL + k.extra, FenceTTL: c.options.FenceTTL,
+	}, l.token, l.detail))[0]
 	if _, nonvoting := script.ParseMend(r.Reply); r.Err == nil && nonvoting {
 		k.restoreVotes(c.closing)
 	}

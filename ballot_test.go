@@ -29,7 +29,7 @@ func TestErrorOfARoundTellsOfEachNode(t *testing.T) {
 }
 
 // TestDecide: what an attempt does after a round. A tie and an outage are tried again, by TryLock,
-// too; a lock that is held is waited for by Lock alone, and in the queue from the first round on
+// too; a lock that is held is waited for by Lock alone, and in line from the first round on
 // that said so.
 func TestDecide(t *testing.T) {
 	t.Parallel()
@@ -63,13 +63,13 @@ func TestDecide(t *testing.T) {
 		{"held", taken, situation{answered: true}, finish, false},
 		{"tie", taken, situation{answered: true}, tryLater, false},
 		{"tie", taken, situation{answered: true, over: true}, finish, false},
-		{"held", taken, situation{answered: true, waits: true}, joinQueue, false},
-		{"tie", taken, situation{answered: true, waits: true, over: true}, joinQueue, false},
-		{"held", taken, situation{answered: true, waits: true, queued: true}, tryLater, false},
+		{"held", taken, situation{answered: true, waits: true}, joinLine, false},
+		{"tie", taken, situation{answered: true, waits: true, over: true}, joinLine, false},
+		{"held", taken, situation{answered: true, waits: true, inLine: true}, tryLater, false},
 
 		{"held", errTooLate, situation{}, tryAgain, false},
 		{"held", errTooLate, situation{over: true}, finish, false},
-		{"held", errTooLate, situation{over: true, waits: true, queued: true}, tryAgain, false},
+		{"held", errTooLate, situation{over: true, waits: true, inLine: true}, tryAgain, false},
 
 		{"held", ErrWrongKind, situation{}, finish, false},
 		{"held", ErrWrongKind, situation{waits: true, answered: true}, finish, false},
@@ -79,15 +79,15 @@ func TestDecide(t *testing.T) {
 		{"silent", unreachable, situation{over: true}, finish, false},
 		{"silent", unreachable, situation{over: true, answered: true}, finish, false},
 		{"silent", unreachable, situation{over: true, waits: true}, finish, false},
-		{"silent", unreachable, situation{over: true, waits: true, answered: true}, joinQueue, false},
-		{"silent", unreachable, situation{over: true, waits: true, answered: true, queued: true}, tryLater, false},
+		{"silent", unreachable, situation{over: true, waits: true, answered: true}, joinLine, false},
+		{"silent", unreachable, situation{over: true, waits: true, answered: true, inLine: true}, tryLater, false},
 
 		{"forgot", unreachable, situation{first: true}, tryAgain, true},
 		{"forgot", unreachable, situation{first: true, over: true}, finish, false},
 		{"forgot", unreachable, situation{}, tryLater, true},
-		{"forgot", unreachable, situation{waits: true, answered: true}, joinQueue, true},
-		{"forgot", unreachable, situation{waits: true, answered: true, queued: true}, tryLater, true},
-		{"forgot", taken, situation{answered: true, waits: true, queued: true}, tryLater, false},
+		{"forgot", unreachable, situation{waits: true, answered: true}, joinLine, true},
+		{"forgot", unreachable, situation{waits: true, answered: true, inLine: true}, tryLater, true},
+		{"forgot", taken, situation{answered: true, waits: true, inLine: true}, tryLater, false},
 	} {
 		got, restore := decide(tallies[c.votes], c.err, c.given)
 		if got != c.want || restore != c.restore {

@@ -13,11 +13,13 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/adapter"
 	"github.com/redlatch/redlatch/internal/address"
 	"github.com/redlatch/redlatch/internal/batch"
 	"github.com/redlatch/redlatch/internal/cleanup"
 	"github.com/redlatch/redlatch/internal/clock"
 	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/notes"
 	"github.com/redlatch/redlatch/internal/presence"
 	"github.com/redlatch/redlatch/internal/quorum"
 	"github.com/redlatch/redlatch/internal/schedule"
@@ -39,8 +41,10 @@ type Client struct {
 	//	waiters.mu -> listener's mu -> schedule's mu
 	//	waiters.mu -> cleanup's mu  -> schedule's mu
 	//	Lease.mu   -> cleanup's mu  -> schedule's mu
-	//	Lease.mu   -> handoffs' mu
+	//	waiters.mu or Lease.mu -> handoffs' mu
 	//	Lease.mu   -> leases.mu
+	//	waiters.mu or Lease.mu -> notes' mu -> schedule's mu
+	//	entangled's mu -> Lease.mu
 	//
 	// Client.mu, leases.mu, quorumWaiters.mu and those of the schedule, of handoffs and of the
 	// sender are leaves: no lock is taken under them. No goroutine holds waiters.mu and a Lease.mu,
@@ -58,16 +62,20 @@ type Client struct {
 	now     clock.Clock
 
 	attempts      atomic.Uint64 // numbers the owners
-	sender        *batch.Sender // nil on a cluster or a quorum; see sendTo
+	sender        sender        // nil where requests do not go together; see sendTo
 	schedule      *schedule.Schedule
 	waiters       *waiters
 	listener      *subscribe.Listener
 	presence      *presence.Record
+	notes         *notes.Book
+	entangled     entangled
+	recorder      *recorder // nil without Options.Journal
 	cleanup       *cleanup.Queue
 	leases        leases
 	due           []*Lease // to be extended; only the schedule's goroutine touches it
 	handoffs      handoffQueue
 	quorumWaiters quorumWaiters
+	wishes        atomic.Bool    // some lease has asked to be told that it is waited for
 	epochs        *quorum.Epochs // of the nodes of quorum; else nil
 
 	closing context.Context // done once Close is called
@@ -112,11 +120,19 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	if cluster && !c.Target().Cluster {
 		return nil, join(invalid("the server at %s is no node of a cluster: give redis://", c.Target().Addr), c.Close())
 	}
-	client, err := New(c, o)
+	client, err := New(o.wrap(c), o)
 	if err != nil {
 		return nil, join(err, c.Close())
 	}
 	return client, nil
+}
+
+// wrap returns the connection to use for one that was opened.
+func (o Options) wrap(c conn.Conn) conn.Conn {
+	if o.WrapConn == nil {
+		return c
+	}
+	return o.WrapConn(c)
 }
 
 // dialing is how to connect to the server at url, and whether that has to be a cluster.
@@ -163,7 +179,7 @@ func connect(ctx context.Context, dial rueidis.ClientOption) (conn.Conn, error) 
 	select {
 	case o := <-done:
 		if o.err != nil {
-			return nil, dialError(o.err)
+			return nil, dialError(o.err, dial.TLSConfig != nil)
 		}
 		return o.conn, nil
 	case <-ctx.Done():
@@ -176,10 +192,14 @@ func connect(ctx context.Context, dial rueidis.ClientOption) (conn.Conn, error) 
 	}
 }
 
-// dialError is err, which names the server, with what it means.
-func dialError(err error) error {
+// dialError is err, which names the server, with what it means. A server that speaks no TLS does not
+// answer a client that does: only its silence tells.
+func dialError(err error, secure bool) error {
 	if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
 		return fmt.Errorf("redlatch: connect to Redis: %w", err)
+	}
+	if secure && (adapter.Silent(err) || strings.Contains(err.Error(), context.DeadlineExceeded.Error())) {
+		err = fmt.Errorf("%w: the TLS handshake got no answer: does the server speak TLS at this port?", err)
 	}
 	return fmt.Errorf("redlatch: connect to Redis: %w: %w", ErrUnreachable, err)
 }
@@ -201,17 +221,24 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	}
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
 	client.quorum, _ = c.(*quorum.Conn)
-	if client.quorum == nil && !c.Target().Cluster {
+	switch t := c.Target(); {
+	case client.quorum != nil:
+	case !t.Cluster:
 		client.sender = batch.New(c, now, o.RequestTimeout/3)
+	case t.Node != nil:
+		client.sender = batch.NewNodes(c, now, o.RequestTimeout/3)
 	}
 	client.closing, client.close = context.WithCancel(context.Background())
 	client.waiters = newWaiters(client)
 	client.schedule = schedule.Start(now, client.extendDue)
 	client.presence = presence.New(
 		client.closing, c, keys.Record(o.Prefix, client.id), client.process, o.RequestTimeout, client.schedule, now)
+	client.notes = notes.New(
+		client.closing, c, keys.Notes(o.Prefix, client.id), o.RequestTimeout, client.schedule, now)
 	client.listener = subscribe.New(
-		client.closing, c, keys.Grants(o.Prefix, client.id), o.RequestTimeout, client.horizon(), client.schedule, now,
+		client.closing, c, keys.Grants(o.Prefix, client.id), o.RequestTimeout, client.liveFor(), client.schedule, now,
 		subscribe.Handler{Message: client.hear, Changed: client.onSubscription, InUse: client.waiters.any})
+	client.recorder = newRecorder(client)
 	client.cleanup = cleanup.New(client.closing, client.nodes(), client.schedule, now, o.RequestTimeout/3)
 	return client, nil
 }
@@ -225,6 +252,9 @@ func (c *Client) ID() string { return c.id }
 // this client is left in Redis but those keys, at the latest after Options.RequestTimeout. A
 // connection that the program brought stays open. A second call waits for the first one, and
 // returns what that returns.
+//
+// The error is a [*LeftError] if leases were still held, which names them; the client is closed all
+// the same. Otherwise it is that of the connection.
 func (c *Client) Close() error {
 	c.once.Do(func() { c.closeErr = c.end() })
 	return c.closeErr
@@ -238,7 +268,13 @@ func (c *Client) end() (err error) {
 
 	c.close() // waiters leave the line
 	c.schedule.Stop()
-	defer func() { err = c.leave() }()
+	left := c.Leases()
+	defer func() {
+		err = c.leave()
+		if len(left) > 0 {
+			err = join(&LeftError{left}, err)
+		}
+	}()
 	c.loseAll()
 	return nil
 }
@@ -255,6 +291,10 @@ func (c *Client) leave() error {
 	}
 	var goodbye sync.WaitGroup // two requests at once, since Close is bounded and the server may hang
 	goodbye.Go(c.presence.Remove)
+	goodbye.Go(c.notes.Remove)
+	if c.recorder != nil {
+		goodbye.Go(c.recorder.journal.Close)
+	}
 	goodbye.Go(c.cleanup.Close) // of all waiters, too
 	goodbye.Wait()
 	return c.conn.Close()
@@ -283,7 +323,7 @@ func (c *Client) checkOpen(ctx context.Context) error {
 	if c.closing.Err() != nil {
 		return ErrClosed
 	}
-	return ctx.Err()
+	return whyDone(ctx)
 }
 
 // spawn runs f on a goroutine that Close waits for; f ends soon after closing is done. It may be
@@ -300,17 +340,20 @@ func (c *Client) owner() string {
 // listens.
 func (c *Client) process() presence.Process {
 	listens := c.listener.Plain().Connected() && !c.conn.Target().Cluster
-	return presence.Process{Program: c.options.Program, Horizon: c.horizon().Milliseconds(), Listens: listens}
+	return presence.Process{
+		Program: c.options.Program, LiveFor: c.liveFor().Milliseconds(), Listens: listens, Labels: c.options.Labels,
+	}
 }
 
-// horizon is how long this client is believed alive after each sign of life: two heartbeats may
+// liveFor is how long this client is believed alive after each sign of life: two heartbeats may
 // fail.
-func (c *Client) horizon() time.Duration { return 3 * c.options.Heartbeat }
+func (c *Client) liveFor() time.Duration { return 3 * c.options.Heartbeat }
 
 // forget takes a lease that is not held any more off the schedule, and off the list of leases.
 func (c *Client) forget(l *Lease) {
 	c.schedule.Remove(&l.entry)
 	c.leases.remove(l)
+	c.notes.Drop(l.owner)
 }
 
 // extendDue sends the extends of the leases that were due together. The schedule calls it.

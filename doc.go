@@ -13,7 +13,7 @@
 // runs, and releases it. If the lease is lost, the context is cancelled. [Mutex.Lock] returns the
 // [Lease] instead. [Mutex.TryDo] and [Mutex.TryLock] do not wait. The context given to Lock is the
 // parent of the lease's context, so a timeout on it ends the work, too; [LockOptions].MaxWait
-// bounds the wait alone.
+// bounds the wait alone. Code that wants a [sync.Locker] gets one from [Mutex.Locker].
 //
 // # Which lock
 //
@@ -41,6 +41,9 @@
 // not answer, the lease is in jeopardy and keeps its old deadline; then it is lost, its context is
 // cancelled, and [context.Cause] returns the [*LostError]. Set [LockOptions].MaxHold to bound work
 // that hangs, Renew to do without the watchdog.
+//
+// [Lease.Wanted] tells long work that another acquisition waits, so that it can stop at a good
+// place.
 //
 // A lease can go on in another process, or after a restart: [Lease.Detach] returns a text that
 // names it, and [Client.Adopt] takes it up, with the same token.
@@ -90,7 +93,8 @@
 // Errors name the lock and the server. Ask them with errors.Is for [ErrTaken], [ErrExhausted],
 // [ErrLineFull], [ErrDeadlock], [ErrNotHeld], [ErrUnreachable], [ErrNotReplicated], [ErrWrongKind],
 // [ErrInvalid], [ErrTooDeep], [ErrMaxHold], [ErrDetached] and [ErrClosed], and with errors.As for a
-// [*LostError] or a [*KindError]. When MaxWait runs out, the error matches
+// [*LostError], a [*TakenError], which every error is that matches ErrTaken and which names the
+// holder where it is known, a [*KindError], or a [*LeftError] of Close. When MaxWait runs out, the error matches
 // [context.DeadlineExceeded], as when a deadline of your own does. A request without an answer is
 // never taken for a no: the error is ErrUnreachable, and what the request may have left behind is
 // cleaned up.
@@ -100,13 +104,27 @@
 //
 // # Other uses
 //
-// [Client.Inspect], [Client.List] and [Client.ForceRelease] are for operators; the redlatch command
-// is built on them. [Options].Hook receives an [Event] for everything that metrics and traces need;
-// [EventType] says which of them come in pairs, [JoinHooks] joins several hooks, and an event
-// implements [log/slog.LogValuer].
+// [Client.Inspect], [Client.List], [Client.Deadlocks], [Client.ForceRelease] and
+// [Mutex.TakeByForce] are for operators; the redlatch command is built on them. [WithLabels] and
+// [Options].Labels say what they are to be told of an acquisition. A holder whose lock is taken by
+// force is told which process took it and why, in [LostError].Force. [Options].Journal has a client
+// note in Redis what happened to its locks, and [Client.Journal] tells it.
+//
+// [Options].Hook receives an [Event] for everything that metrics and traces need; [EventType] says
+// which of them come in pairs, [JoinHooks] joins several hooks, and [LogHook] writes them to a log.
+// The modules redlatchprom and redlatchotel have metrics and traces; docs/observability.md lists
+// them, with alerts and a board, and docs/operations.md says what to do when an alert fires. Events,
+// locks and leases implement [log/slog.LogValuer].
+//
+// [Client.Leases] lists the leases that this process holds. [Options].TraceLeases finds those that
+// no code can release any more, and the line that acquired them.
+//
+// Package compat makes locks that programs with Redisson or Spring Integration share;
+// docs/compatibility.md lists other libraries that have the same lock as a [Mutex].
 //
 // Package conn is for writing an adapter to another Redis client. The module redlatchtest has an
 // embedded server for tests of your own, and one in memory on which the minutes of a lease pass in
-// milliseconds, in a bubble of testing/synctest. The module redlatchvet reports leases that no code
+// milliseconds, in a bubble of testing/synctest. The modules below adapters lock for gocron,
+// Kubernetes' client-go, certmagic and golang-migrate. The module redlatchvet reports leases that no code
 // releases.
 package redlatch

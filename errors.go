@@ -3,8 +3,11 @@ package redlatch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/script"
 )
 
 // What can go wrong, for errors.Is. The text of the error that a call returns also names the lock,
@@ -22,9 +25,12 @@ var (
 	// taken. It matches [ErrTaken], too.
 	ErrExhausted = fmt.Errorf("exhausted: %w", ErrTaken)
 
-	// ErrDeadlock says that the caller would wait for itself: its context is that of a lease on the
-	// same name, of a kind that cannot be entered again. A caller that does not pass that context
-	// on waits for itself, and so do two callers that lock two names in opposite order.
+	// ErrDeadlock says that the caller would wait for itself. Its context is that of a lease on the
+	// same name, of a kind that cannot be entered again. Or it is that of a lease on another name,
+	// and each holder of the lock waits under the context of its own lease, in the end for the
+	// caller: goroutines of one client that lock two names in opposite order. It is so at this
+	// moment: a bound on one of the waits would have ended the cycle later. Between processes,
+	// [Client.Deadlocks] finds such cycles. A caller that does not pass the context on waits.
 	ErrDeadlock = errors.New("would wait for itself")
 
 	// ErrNotHeld says that the lease is no longer held: it was released, handed on with
@@ -67,20 +73,32 @@ type LossReason string
 
 const (
 	LossExpired    LossReason = "expired"     // its deadline passed before an extend was confirmed
-	LossGone       LossReason = "gone"        // Redis says that it is not there: expired, deleted, or forgotten in a failover
+	LossGone       LossReason = "gone"        // Redis says that it is not there, and not why: it was deleted, or forgotten
+	LossDeleted    LossReason = "deleted"     // its key is not in Redis, which knows the last token of the name: it was deleted or evicted, or the clock of the server was set forward
+	LossForgotten  LossReason = "forgotten"   // Redis knows nothing of the name: it lost its data, in a restart, a flush or a failover
 	LossForced     LossReason = "forced"      // it was taken by [Client.ForceRelease] or `redlatch release`
 	LossMaxHold    LossReason = "max_hold"    // it reached LockOptions.MaxHold, and then its deadline
 	LossNotRenewed LossReason = "not_renewed" // it reached its deadline, and LockOptions.Renew is Off
 	LossClosed     LossReason = "closed"      // its client was closed
 )
 
-// cause returns the text of the reason, as an error. The lease of a client that was closed matches
-// [ErrClosed], and one that was held for too long [ErrMaxHold].
-func (r LossReason) cause() error { return causes[r] }
+// told reports whether it was Redis that said that the lease is gone.
+func (r LossReason) told() bool {
+	return r == LossGone || r == LossDeleted || r == LossForgotten || r == LossForced
+}
+
+// LossReasons returns all reasons: for counters that begin at zero.
+func LossReasons() []LossReason {
+	return []LossReason{
+		LossExpired, LossGone, LossDeleted, LossForgotten, LossForced, LossMaxHold, LossNotRenewed, LossClosed,
+	}
+}
 
 var causes = map[LossReason]error{
 	LossExpired:    errors.New("it was not extended in time"),
-	LossGone:       errors.New("it is no longer in Redis: expired, deleted, or taken by force"),
+	LossGone:       errors.New("it is no longer in Redis: deleted, forgotten, or taken by force"),
+	LossDeleted:    errors.New("its key is no longer in Redis: deleted or evicted"),
+	LossForgotten:  errors.New("the server has lost its data, by a restart, a flush or a failover"),
 	LossForced:     errors.New("it was taken by force"),
 	LossMaxHold:    ErrMaxHold,
 	LossNotRenewed: errors.New("it reached its TTL and Renew is Off"),
@@ -96,7 +114,8 @@ type LostError struct {
 	Token  int64     // the fencing token that is now stale
 	At     time.Time // when this process gave it up
 	Reason LossReason
-	Cause  error // the reason in words
+	Cause  error  // the reason in words
+	Force  *Force // the forced release; nil if that is not the reason, or not known
 }
 
 // Error names the lock and the cause.
@@ -107,8 +126,7 @@ func (e *LostError) Error() string {
 // Unwrap makes the error match [ErrNotHeld] and its cause.
 func (e *LostError) Unwrap() []error { return []error{ErrNotHeld, e.Cause} }
 
-// releasedError is why a lease is not held that its holder released. Every release has one, and
-// hardly anybody reads it.
+// releasedError is why leases are not held that their holder released.
 type releasedError struct{ name string }
 
 func (e *releasedError) Error() string {
@@ -116,6 +134,12 @@ func (e *releasedError) Error() string {
 }
 
 func (e *releasedError) Unwrap() error { return ErrNotHeld }
+
+// releasedLease is the releasedError of a lease: every release has one, which costs nothing so.
+type releasedLease Lease
+
+func (l *releasedLease) Error() string { return (&releasedError{l.latch.name}).Error() }
+func (l *releasedLease) Unwrap() error { return ErrNotHeld }
 
 // detachedError is why a lease is not held that was detached.
 type detachedError struct{ name string }
@@ -139,11 +163,14 @@ func (s several) Error() string {
 
 func (s several) Unwrap() []error { return s }
 
-// join is these errors as one, without those that are nil; nil if all are.
+// join is these errors as one, without those that are nil; nil if all are. An error that one before
+// it wraps is left out: work that returns the cause of its context, and the release after it, tell
+// the same loss.
 func join(errs ...error) error {
 	var all several
 	for _, err := range errs {
-		if err != nil {
+		told := func(before error) bool { return errors.Is(before, err) }
+		if err != nil && !slices.ContainsFunc(all, told) {
 			all = append(all, err)
 		}
 	}
@@ -170,8 +197,11 @@ type KindError struct {
 // Error names the key and both kinds.
 func (e *KindError) Error() string {
 	hint := "use another name, or delete the key if nothing needs it"
-	if e.Want == e.Got && e.WantSize != e.GotSize {
+	switch {
+	case e.Want == e.Got && e.WantSize != e.GotSize:
 		hint = "agree on the number, or change it for all with Resize"
+	case script.Named(e.Got) != nil:
+		hint = "use another name, since a name is one kind of lock at a time"
 	}
 	return fmt.Sprintf("redlatch: %q cannot be used as %s: key %q is in use as %s; %s",
 		e.Name, sized(e.Want, e.WantSize), e.Key, sized(e.Got, e.GotSize), hint)

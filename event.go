@@ -3,6 +3,8 @@ package redlatch
 import (
 	"log/slog"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/script"
 )
 
 // EventType says what an [Event] reports.
@@ -32,7 +34,7 @@ import (
 //     panics at EventGranted is told of the end in EventReleased: the lease is given back.
 //
 // A lease that the program neither releases nor loses has no end before Close, and a process that
-// dies tells no end.
+// dies tells no end. EventOutlived and EventForgotten tell of such leases, and are no ends.
 //
 // EventAttempt comes before all other events of an attempt, and EventGranted before all of its
 // lease. An event that the watchdog tells may come after the end that another goroutine tells.
@@ -48,13 +50,22 @@ const (
 	// most. Waited: until then.
 	EventWait EventType = "wait"
 
+	// EventUnreachable says that a caller in line cannot reach Redis: requests for its place have
+	// failed for Options.RequestTimeout. It waits on. An attempt tells it once for each outage. Of
+	// goroutines that share a place in line, the one that stands there tells it. Waited, Err.
+	EventUnreachable EventType = "unreachable"
+
+	// EventReachable says that Redis answers again, after EventUnreachable. An attempt that ends
+	// before that does not tell it. Waited.
+	EventReachable EventType = "reachable"
+
 	// EventGranted says that the lock is held. Token, Waited, Remaining, Outcome.
 	EventGranted EventType = "granted"
 
 	// EventFailed says that the acquisition ended without the lock. Waited, Outcome, Err.
 	EventFailed EventType = "failed"
 
-	// EventExtended says that Redis confirmed an extend. Token, Before, Remaining.
+	// EventExtended says that Redis confirmed an extend. Token, HeldFor, Before, Remaining.
 	EventExtended EventType = "extended"
 
 	// EventExtendFailed says that an extend got no usable answer. The client tries again. Token,
@@ -62,11 +73,22 @@ const (
 	EventExtendFailed EventType = "extend_failed"
 
 	// EventJeopardy comes with the first EventExtendFailed in a row: the lease is held, but may not
-	// be for long. Token, Remaining, Err.
+	// be for long. Token, HeldFor, Remaining, Err.
 	EventJeopardy EventType = "jeopardy"
 
 	// EventLost says that the lease is lost. Token, HeldFor, Reason, Err: the [*LostError].
 	EventLost EventType = "lost"
+
+	// EventOutlived says that the lease is held and extended, though the context that was given to
+	// Lock is done: does any code still release it? A lease tells it once, at the second extend
+	// after that, some 10s to 20s with a TTL of 30s. Token, HeldFor, Remaining; and Stack with
+	// [Options].TraceLeases.
+	EventOutlived EventType = "outlived"
+
+	// EventForgotten says that no code can release the lease any more: the garbage collector has
+	// found that the program dropped it. It is extended until Close all the same, since the work
+	// under it may go on. Only with [Options].TraceLeases. Token, HeldFor, Remaining, Stack.
+	EventForgotten EventType = "forgotten"
 
 	// EventReleased says that the lease is released. Token, HeldFor; and Err if Redis did not
 	// confirm the release.
@@ -94,14 +116,25 @@ type Event struct {
 	Remaining time.Duration // what remains of the lease now
 	Outcome   Outcome       // of the attempt
 	Reason    LossReason    // of the loss
+	Stack     string        // of the call that acquired the lease
 	Err       error
+}
+
+// Kinds returns the values of [Event.Kind]: for counters that begin at zero. A [MultiMutex] acquires
+// mutexes.
+func Kinds() []string {
+	var names []string
+	for _, k := range script.Kinds() {
+		names = append(names, k.Name)
+	}
+	return names
 }
 
 // LogValue returns the fields that are not zero, as a group: `slog.Info("lock", "event", e)`.
 // Durations are texts such as "1.5s", rounded to a microsecond, and the error is its text, in every
 // handler.
 func (e Event) LogValue() slog.Value {
-	fields := make([]slog.Attr, 0, 15)
+	fields := make([]slog.Attr, 0, 16)
 	text := func(key, value string) {
 		if value != "" {
 			fields = append(fields, slog.String(key, value))
@@ -130,6 +163,7 @@ func (e Event) LogValue() slog.Value {
 	duration("remaining", e.Remaining)
 	text("outcome", string(e.Outcome))
 	text("reason", string(e.Reason))
+	text("stack", e.Stack)
 	if e.Err != nil {
 		text("error", e.Err.Error())
 	}

@@ -310,6 +310,50 @@ func ExampleElection_Observe() {
 	// ""
 }
 
+func ExampleSemaphore_TryAcquireAll() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	workers := client.Semaphore("batch-workers", 8)
+	three, err := workers.Acquire(ctx, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer three.Release(ctx)
+	free, err := workers.Available(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	rest, err := workers.TryAcquireAll(ctx) // as many workers as there is room for
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rest.Release(ctx)
+	fmt.Println(free, "were free, and it has", rest.Permits())
+	// Output: 5 were free, and it has 5
+}
+
+func ExampleElection_Proclaim() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	shard := client.Election("shard:3")
+	term, err := shard.Campaign(ctx, "10.0.0.7:8080")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer term.Release(ctx)
+	if err := shard.Proclaim(ctx, term, "10.0.0.7:9090"); err != nil { // it serves there from now on
+		log.Fatal(err)
+	}
+	leader, err := shard.Leader(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(leader.Value, "in the same term:", leader.Term == term.Token())
+	// Output: 10.0.0.7:9090 in the same term: true
+}
+
 func ExampleLeader() {
 	ctx, client := context.Background(), connect()
 	defer client.Close()
@@ -409,7 +453,7 @@ func ExampleMultiLease() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client.ForceRelease(ctx, "to", "")
+	client.ForceRelease(ctx, "to", redlatch.ForceOptions{})
 	for _, one := range lease.Leases() {
 		one.Extend(ctx) // finds out
 	}

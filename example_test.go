@@ -21,19 +21,7 @@ import (
 var url string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "redlatch-examples")
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err := redistest.Launch(dir)
-	if err != nil {
-		log.Fatal(err)
-	}
-	url = s.URL()
-	code := m.Run()
-	s.Stop()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(redistest.Main(m, func(s *redistest.Server) { url = s.URL() }))
 }
 
 func Example() {
@@ -114,6 +102,29 @@ func ExampleMutex_TryDo() {
 	// Output: cleaning up
 }
 
+// A condition variable wants a sync.Locker. The loss of the lock ends the program, as no error can
+// reach the code that waits.
+func ExampleMutex_Locker() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	locker := client.Mutex("spool").Locker(ctx, func(err error) {
+		if errors.Is(err, redlatch.ErrNotHeld) {
+			log.Fatal(err)
+		}
+		log.Print(err) // Redis cannot be reached, say; Lock goes on trying
+	})
+	turn := sync.NewCond(locker)
+	turn.L.Lock()
+	fmt.Println("locked")
+	turn.L.Unlock()
+	// Output: locked
+}
+
 func ExampleMutex_With() {
 	ctx := context.Background()
 	client, err := redlatch.Open(ctx, url, redlatch.Options{})
@@ -176,6 +187,83 @@ func ExampleLease() {
 	// next: <nil>
 	// slow: stale token
 	// and if it asks again, its token is 0
+}
+
+func ExampleLease_Wanted() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	index := client.Mutex("index")
+	lease, err := index.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	waiter := make(chan error)
+	go func() {
+		waiter <- index.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+	}()
+	for batch := 0; ; batch++ { // work for hours, in batches
+		select {
+		case <-lease.Wanted():
+			fmt.Println("another waits: stop after this batch")
+			lease.Release(ctx)
+			fmt.Println("the waiter had it:", <-waiter)
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+	// Output:
+	// another waits: stop after this batch
+	// the waiter had it: <nil>
+}
+
+func ExampleMutex_TakeByForce() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	hung, err := client.Mutex("import").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer hung.Release(ctx)
+	lease, err := client.Mutex("import").TakeByForce(ctx, redlatch.ForceOptions{Owner: hung.Owner(), Reason: "it hangs"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+	<-hung.Context().Done()
+	var lost *redlatch.LostError
+	fmt.Println(errors.As(hung.Err(), &lost), lost.Force.Reason)
+	// Output: true it hangs
+}
+
+func ExampleLease_ExtendTo() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	lease, err := client.Mutex("migration").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+	// A step that must not lose the lock while Redis is moved to another machine.
+	if err := lease.ExtendTo(ctx, 10*time.Minute); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("nine minutes are sure:", lease.Remaining() > 9*time.Minute)
+	// Output: nine minutes are sure: true
 }
 
 func ExampleLease_Ensure() {
@@ -444,7 +532,7 @@ func ExampleLostError() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := client.ForceRelease(ctx, "stolen", lease.Owner()); err != nil {
+	if _, err := client.ForceRelease(ctx, "stolen", redlatch.ForceOptions{Owner: lease.Owner()}); err != nil {
 		log.Fatal(err)
 	}
 	err = lease.Release(ctx)
@@ -453,6 +541,57 @@ func ExampleLostError() {
 		fmt.Printf("lost %q; not held: %v\n", lost.Name, errors.Is(err, redlatch.ErrNotHeld))
 	}
 	// Output: lost "stolen"; not held: true
+}
+
+// An operator takes a lock by force. The holder and other operators learn which process did, and why.
+func ExampleForce() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{Program: "runbook"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	lease, err := client.Mutex("deploy").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+	// The owner makes it safe to repeat: a holder that came later is not hit.
+	o := redlatch.ForceOptions{Owner: lease.Owner(), Reason: "it hangs"}
+	if _, err := client.ForceRelease(ctx, "deploy", o); err != nil {
+		log.Fatal(err)
+	}
+	<-lease.Context().Done()
+	var lost *redlatch.LostError
+	if errors.As(context.Cause(lease.Context()), &lost) && lost.Force != nil {
+		fmt.Printf("%s: taken by %s: %s\n", lost.Reason, lost.Force.By.Program, lost.Force.Reason)
+	}
+	info, err := client.Inspect(ctx, "deploy")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("inspect:", info.Forced.Reason)
+	// Output:
+	// forced: taken by runbook: it hangs
+	// inspect: it hangs
+}
+
+// Which nodes of a quorum vote. Without an output this is compiled and not run.
+func ExampleClient_Nodes() {
+	ctx := context.Background()
+	client, err := redlatch.OpenQuorum(ctx, []string{"redis://a", "redis://b", "redis://c"}, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	for _, node := range client.Nodes(ctx) {
+		if node.Err != nil {
+			fmt.Println(node.Addr, "does not answer:", node.Err)
+		}
+		for _, vote := range node.Votes {
+			fmt.Println(node.Addr, vote.Kind, vote.State == redlatch.NodeVotes)
+		}
+	}
 }
 
 // Three servers of which one may fail. Without an output this is compiled and not run, since the other examples have one server.
@@ -500,6 +639,33 @@ func ExampleEvent_LogValue() {
 	// level=INFO msg=lock event.type=attempt event.kind=rwmutex event.mode=write event.name=logged event.ttl=30s
 	// level=INFO msg=lock event.type=granted event.kind=rwmutex event.mode=write event.name=logged event.ttl=30s event.outcome=granted
 	// level=INFO msg=lock event.type=released event.kind=rwmutex event.mode=write event.name=logged event.ttl=30s
+}
+
+func ExampleLogHook() {
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			switch a.Key {
+			case slog.TimeKey, "id", "owner", "token", "held_for", "error": // which differ from run to run
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+	client, err := redlatch.Open(context.Background(), url, redlatch.Options{Hook: redlatch.LogHook(logger)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	lease, err := client.Mutex("seized").Lock(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(context.Background())
+	if _, err := client.ForceRelease(context.Background(), "seized", redlatch.ForceOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	<-lease.Context().Done()
+	// Output: level=ERROR msg="redlatch: lost a lease" kind=mutex name=seized ttl=30s reason=forced
 }
 
 func ExampleJoinHooks() {
@@ -560,4 +726,79 @@ func ExampleLease_Detach() {
 	// held here: false
 	// held there: true with the same token: true
 	// a text works once: true
+}
+
+// A caller that finds a lock taken is told which owner holds it, or that it is the caller's own client.
+func ExampleTakenError() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	lease, err := client.Mutex("inbox").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+	second, err := client.Mutex("inbox").TryLock(ctx)
+	if err == nil {
+		defer second.Release(ctx)
+	}
+	var taken *redlatch.TakenError
+	if errors.As(err, &taken) {
+		fmt.Printf("%s %q is taken; by this very client: %v\n", taken.Kind, taken.Name, taken.Own)
+	}
+	// Output: mutex "inbox" is taken; by this very client: true
+}
+
+// A debug page shows what this process holds.
+func ExampleLeaseInfo() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	lease, err := client.RWMutex("catalog").RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+	for _, held := range client.Leases() {
+		fmt.Printf("%s %q (%s), its context is done: %v\n", held.Kind, held.Name, held.Mode, held.Outlived)
+	}
+	// Output: rwmutex "catalog" (read), its context is done: false
+}
+
+// Close tells of leases that were not released.
+func ExampleLeftError() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	lease, err := client.Mutex("left").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx) // too late: after Close
+	var left *redlatch.LeftError
+	if errors.As(client.Close(), &left) {
+		fmt.Println(len(left.Leases), "lease was left:", left.Leases[0].Name)
+	}
+	// Output: 1 lease was left: left
+}
+
+func ExampleForceOptions() {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, url, redlatch.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	// No owner: from all holders. There are none.
+	_, err = client.ForceRelease(ctx, "idle", redlatch.ForceOptions{Reason: "ticket 4711"})
+	fmt.Println(errors.Is(err, redlatch.ErrNotHeld))
+	// Output: true
 }

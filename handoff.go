@@ -46,21 +46,22 @@ type (
 
 // handedOff reports whether the goroutines of a client that wait for the latch hand it on among
 // themselves. With a bound on the line each has its own place there, since each counts. A lease
-// with a minimal hold must not be passed on before its time.
+// with a minimal hold must not be passed on before its time. With Yield, each release counts.
 func (l *latch) handedOff() bool {
 	return l.kind == script.Mutex && l.client.quorum == nil && l.options.StrictOrder == Off &&
-		l.options.MaxWaiters == 0 && l.options.MinHold == 0
+		l.options.MaxWaiters == 0 && l.options.MinHold == 0 && l.options.Yield.Every == 0
 }
 
 // lockInGroup is Lock of a latch that is handed off.
 func (a *attempt) lockInGroup(ctx context.Context) (*Lease, error) {
-	g, w := a.client.handoffs.Join(a.keys.State, a.options.terms())
+	g, w := a.client.handoffs.Join(a.handoffQueueName(), a.options.terms())
 	switch {
 	case g == nil: // the others' lease would be another than this one
 		return a.run(ctx, true)
 	case w == nil:
 		return a.useTurn(ctx, g, handoffTurn{Way: handoff.Begin})
 	}
+	a.client.tellHolder(g)
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	turn, err := a.awaitTurn(ctx, g, w)
@@ -85,6 +86,9 @@ func (a *attempt) awaitTurn(
 		}
 	}()
 	a.tellWait()
+	if err := a.entangle(ctx, a.owner); err != nil {
+		return handoffTurn{}, err
+	}
 	select {
 	case turn := <-w.Turn():
 		waiting = false
@@ -101,6 +105,9 @@ func (a *attempt) awaitTurn(
 // withoutTurn returns the error of an attempt whose wait in the group ended before its turn came.
 func (a *attempt) withoutTurn(ctx context.Context, g *handoffGroup) error {
 	a.answered = g.Answered()
+	if owner := g.Holder(); a.client.leases.of(owner) != nil {
+		a.occupant = owner
+	}
 	err := a.client.checkOpen(ctx)
 	if !a.answered && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
@@ -149,12 +156,12 @@ func (a *attempt) acquireForGroup(
 	return a.run(ctx, true)
 }
 
-// spare returns how many tokens an acquisition took for others.
-func (l *latch) spare() int {
-	if l.arg == "" || l.kind != script.Mutex {
+// extraTokens returns how many tokens an acquisition took for others.
+func (l *latch) extraTokens() int {
+	if l.param == "" || l.kind != script.Mutex {
 		return 0
 	}
-	n, _ := strconv.Atoi(l.arg)
+	n, _ := strconv.Atoi(l.param)
 	return n - 1
 }
 
@@ -186,7 +193,7 @@ func wayOn(err error, done bool) onward {
 	switch {
 	case err == nil:
 		return attachLease
-	case done || errors.Is(err, ErrTaken) || cutShort(err):
+	case done || errors.Is(err, ErrTaken) || errors.Is(err, ErrDeadlock) || cutShort(err):
 		return nextAcquires
 	}
 	return dissolveGroup
@@ -203,8 +210,9 @@ func cutShort(err error) bool {
 func (l *Lease) attach(g *handoffGroup) {
 	l.mu.Lock()
 	others, revoked := l.latch.client.handoffs.Look(g, l.owner)
-	l.spare = min(l.spare, others)
+	l.extraTokens = min(l.extraTokens, int16(others))
 	l.group = g
+	g.MarkHolder(&l.owner)
 	var events []Event
 	switch {
 	case l.state > inJeopardy: // so soon
@@ -230,9 +238,9 @@ func (l *Lease) detachLocked() {
 func (l *Lease) handOff(was leaseState) bool {
 	c := l.latch.client
 	l.mu.Lock()
-	due := !c.now().Time().Before(l.extendAt)
+	due := l.long() || !c.now().Time().Before(l.extendAt())
 	var next *handoffWaiter
-	if l.group != nil && fitToPass(was, l.spare, due, c.closing.Err() != nil) {
+	if l.group != nil && fitToPass(was, int(l.extraTokens), due, c.closing.Err() != nil) {
 		next = c.handoffs.Pop(l.group, l.owner)
 	}
 	if next == nil {
@@ -248,15 +256,15 @@ func (l *Lease) handOff(was leaseState) bool {
 // fitToPass reports whether a lease can be passed on as it is: it was held without doubt, there is
 // a token for the next goroutine, no extend is due and the client is not closing. Any other goes
 // back to Redis, which finds out whether it is still ours.
-func fitToPass(was leaseState, spare int, due, closing bool) bool {
-	return was == held && spare != 0 && !due && !closing
+func fitToPass(was leaseState, extraTokens int, due, closing bool) bool {
+	return was == held && extraTokens != 0 && !due && !closing
 }
 
 // batonLocked returns the grant of the next goroutine that has the lease. The caller holds l.mu.
 func (l *Lease) batonLocked() *grant {
 	return &grant{
-		owner: l.owner, token: l.token + 1, spare: l.spare - 1,
-		anchor: l.anchor, ttl: l.ttl, resent: l.resent, ticket: l.ticket, passed: true,
+		owner: l.owner, token: l.token + 1, extraTokens: int(l.extraTokens) - 1,
+		sentAt: l.sentAt, ttl: l.ttl, resent: l.resent, ticket: l.ticket, passed: true,
 	}
 }
 

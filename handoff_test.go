@@ -44,7 +44,7 @@ func TestFitToPass(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		was          leaseState
-		spare        int
+		extraTokens  int
 		due, closing bool
 		want         bool
 	}{
@@ -56,7 +56,7 @@ func TestFitToPass(t *testing.T) {
 		{inJeopardy, 1, false, false, false},
 		{ended, 1, false, false, false},
 	} {
-		if got := fitToPass(c.was, c.spare, c.due, c.closing); got != c.want {
+		if got := fitToPass(c.was, c.extraTokens, c.due, c.closing); got != c.want {
 			t.Errorf("%+v: fitToPass returns %v", c, got)
 		}
 	}
@@ -64,15 +64,28 @@ func TestFitToPass(t *testing.T) {
 
 // TestTermsTellLeasesApart: a goroutine must not take over a lease that differs from its own in any
 // option, also in one that is added some day. How long it waited makes no difference, and where
-// StrictOrder, MaxWaiters or MinHold is set no lease is taken over.
+// StrictOrder, MaxWaiters, MinHold or Yield is set no lease is taken over.
 func TestTermsTellLeasesApart(t *testing.T) {
 	t.Parallel()
-	same := map[string]bool{"MaxWait": true, "MaxWaiters": true, "MinHold": true, "StrictOrder": true}
+	same := map[string]bool{
+		"MaxWait": true, "MaxWaiters": true, "MinHold": true, "StrictOrder": true, "Yield": true,
+		"Announce": true, // which has a queue of its own
+		"FenceKey": true, // of a reentrant mutex, which is not handed over
+	}
 	all := reflect.TypeFor[LockOptions]()
 	for i := range all.NumField() {
 		var o LockOptions
 		field, name := reflect.ValueOf(&o).Elem().Field(i), all.Field(i).Name
-		field.SetInt(1)
+		switch set := field.Addr().Interface().(type) {
+		case *Announce:
+			set.Channel = "c"
+		case *Yield:
+			set.Every = 1
+		case *string:
+			*set = "k"
+		default:
+			field.SetInt(1)
+		}
 		if got := o.terms() == (LockOptions{}).terms(); got != same[name] {
 			t.Errorf("with another %s the terms are the same: %v, want %v", name, got, same[name])
 		}

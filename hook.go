@@ -46,6 +46,20 @@ func (a *attempt) tellWait() {
 	a.emit(Event{Type: EventWait, Waited: a.client.now().Since(a.start)})
 }
 
+// tellReach tells the hook that the attempt, which waits, cannot reach Redis, for this reason; or,
+// if there is none, that it can again. It tells each change once.
+func (a *attempt) tellReach(outage error) {
+	if a.cutOff == (outage != nil) || a.client.closing.Err() != nil {
+		return
+	}
+	a.cutOff = !a.cutOff
+	e := Event{Type: EventReachable, Waited: a.client.now().Since(a.start), Err: outage}
+	if a.cutOff {
+		e.Type = EventUnreachable
+	}
+	a.emit(e)
+}
+
 // tellFailed tells the hook that the attempt ended without a lease, unless it never began or the
 // hook was told of its end. Without an error, the hook has panicked.
 func (a *attempt) tellFailed(err error) {
@@ -79,11 +93,17 @@ func (a *attempt) emit(e Event) {
 // may call the lease.
 func (l *Lease) emit(e Event) {
 	e.ID, e.Owner, e.Token = l.id, l.owner, l.token
-	l.latch.emit(&l.ctx, e)
+	if e.Type == EventExtended || e.Type == EventJeopardy {
+		e.HeldFor = l.latch.client.now().Since(l.acquired)
+	}
+	l.latch.emit(l.Context(), e)
 }
 
 // emit tells the hook of the latch.
 func (l *latch) emit(ctx context.Context, e Event) {
+	if r := l.client.recorder; r != nil {
+		r.tap(ctx, l, e)
+	}
 	call := l.client.options.Hook
 	if call == nil {
 		return

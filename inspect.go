@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/notes"
 	"github.com/redlatch/redlatch/internal/presence"
 	"github.com/redlatch/redlatch/internal/script"
 )
@@ -30,31 +31,53 @@ type view struct {
 
 // inspect is Inspect, and the latch that the name is used for.
 func (c *Client) inspect(ctx context.Context, name string) (LockInfo, *latch, error) {
-	v := c.inspectAll(ctx, []string{name})[0]
+	v := c.inspectAll(ctx, []string{name}, nil)[0]
 	if v.err != nil {
 		return LockInfo{}, nil, v.err
 	}
 	return v.info, v.latch, nil
 }
 
-// inspectAll is inspect for several names, with a view for each. Its requests go in few batches.
-func (c *Client) inspectAll(ctx context.Context, names []string) []view {
+// inspectAll is inspect for several names, with a view for each. Its requests go in few batches. What
+// it learns of clients stays in met, if that is not nil, and is not asked for again.
+func (c *Client) inspectAll(ctx context.Context, names []string, met acquaintances) []view {
 	if c.quorum != nil {
-		return c.inspectQuorum(ctx, names)
+		return c.inspectQuorum(ctx, names, met)
 	}
-	return c.inspectAt(ctx, c.conn, names)
+	return c.inspectAt(ctx, c.conn, names, met.at(0))
+}
+
+// acquaintances is what each node told of the clients that were met there, by id, for looks at many
+// names.
+type acquaintances []map[string]presence.Sign
+
+// acquaintances returns that of no client yet.
+func (c *Client) acquaintances() acquaintances {
+	met := make(acquaintances, len(c.nodes()))
+	for i := range met {
+		met[i] = make(map[string]presence.Sign)
+	}
+	return met
+}
+
+// at returns what a node told, or nil if that is not to be kept.
+func (met acquaintances) at(node int) map[string]presence.Sign {
+	if met == nil {
+		return nil
+	}
+	return met[node]
 }
 
 // inspectAt is inspectAll at one node.
-func (c *Client) inspectAt(ctx context.Context, node conn.Conn, names []string) []view {
+func (c *Client) inspectAt(ctx context.Context, node conn.Conn, names []string, met map[string]presence.Sign) []view {
 	views := make([]view, len(names))
 	for i, name := range names {
 		l := newLatch(c, script.Mutex, name) // until it is known
-		views[i] = view{info: LockInfo{Name: name, Key: l.keys.State}, latch: &l, err: l.invalid}
+		views[i] = view{info: LockInfo{Name: name, Key: l.keys.State()}, latch: &l, err: l.invalid}
 	}
 	c.askAll(ctx, node, views, func(v *view) conn.Call { return script.Sniff(v.latch.keys) }, (*view).sniffed)
 	c.askAll(ctx, node, views, func(v *view) conn.Call { return v.latch.kind.Inspect(v.latch.keys) }, (*view).inspected)
-	c.recall(ctx, node, views)
+	c.recall(ctx, node, views, met)
 	return views
 }
 
@@ -130,6 +153,7 @@ func (v *view) inspected(r conn.Reply) error {
 	if v.free {
 		info.Remaining = 0
 	}
+	info.Forced = parseForce(state.Forced, state.Note)
 	for i, h := range state.Holders {
 		info.Holders = append(info.Holders, newHolder(v.latch.kind, h))
 		if i == 0 || h.Remaining > info.Remaining {
@@ -137,24 +161,33 @@ func (v *view) inspected(r conn.Reply) error {
 		}
 	}
 	for _, w := range state.Waiters {
-		if ticket, err := script.ParseTicket(w.Ticket); err == nil {
+		if ticket, err := script.ParseTicket(w.Ticket); err == nil && ticket.Kind != script.Yielding {
 			info.Waiters = append(info.Waiters, newWaiter(v.latch.kind, ticket, w))
 		}
 	}
 	return nil
 }
 
-// ForceRelease takes a lock away from owner, or from all holders if owner is "", and lets in the
-// waiters that are next in line. For a reentrant mutex, owner may also be the EntryOf of several
-// entries. An old holder is told at once if it is of this client, or if its client has waited in
-// line for something before, and so listens for grants; otherwise it finds out at its next extend,
-// after a third of its TTL at most, or with Renew off at its deadline. Its writes are refused where
-// its token is checked. The window of a [Job] whose run has ended is opened, and so is a lock that
-// is closed by LockOptions.MinHold alone. It returns the lock as it was before.
+// ForceRelease takes a lock away from one holder, or from all, and lets in the waiters that are
+// next in line. An old holder is told at once if it is of this client, or if its client has waited
+// in line for something before, and so listens for grants; otherwise it finds out at its next
+// extend, after a third of its TTL at most, or with Renew off at its deadline. Its writes are
+// refused where its token is checked. The window of a [Job] whose run has ended is opened, and so
+// is a lock that is closed by LockOptions.MinHold alone. It returns the lock as it was before.
+//
+// Redis remembers for an hour which process took the lock, when, from which owner and for what
+// reason: [Client.Inspect] tells it of the last time, and the holder's [LostError] as soon as the
+// holder finds out. Over a quorum, a holder that does not listen is not told: its reason is
+// [LossGone].
 //
 // The error matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was
-// changed. It is a [*KindError] if the key holds something that is no lock.
-func (c *Client) ForceRelease(ctx context.Context, name, owner string) (LockInfo, error) {
+// changed. It matches [ErrInvalid] if an option was refused. It is a [*KindError] if the key holds
+// something that is no lock.
+func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) (LockInfo, error) {
+	if err := o.check(); err != nil {
+		return LockInfo{}, err
+	}
+	owner := o.Owner
 	before, l, err := c.inspect(ctx, name)
 	if err != nil {
 		return before, err
@@ -163,18 +196,18 @@ func (c *Client) ForceRelease(ctx context.Context, name, owner string) (LockInfo
 		return before, &KindError{Name: name, Key: before.Key, Want: "lock", Got: before.RedisType}
 	}
 	var taken bool
+	by := newProcess(c.presence.Self())
 	for _, h := range before.Holders {
 		if owner != "" && owner != h.Owner && owner != h.EntryOf {
 			continue
 		}
-		address, sharded := "", c.listener.Sharded()
-		switch {
-		case h.Client != "" && sharded:
-			address = l.keys.Grants(h.Client)
-		case h.Client != "":
-			address = keys.Grants(c.options.Prefix, h.Client)
+		address, sharded := c.addressOf(l, h)
+		f := Force{By: by, At: before.At, Reason: o.Reason, Owner: h.Owner, From: h.Process}
+		call := l.kind.Force(l.keys, h.Owner, address, sharded, c.options.FenceTTL, f.note(), rememberForce)
+		if a := o.Announce; a.Channel != "" {
+			call = script.For(call, script.Neighbours{Channel: a.Channel, Message: a.Message, Sharded: a.Sharded && sharded})
 		}
-		answer, err := l.ask(ctx, "force the release of", l.kind.Force(l.keys, h.Owner, address, sharded, c.options.FenceTTL))
+		answer, err := l.ask(ctx, "force the release of", call)
 		if err != nil {
 			return before, err
 		}
@@ -182,8 +215,9 @@ func (c *Client) ForceRelease(ctx context.Context, name, owner string) (LockInfo
 			continue
 		}
 		taken = true
+		c.recorder.forced(l, h, o.Reason)
 		if h.Client == c.id { // which may not listen
-			c.hearRevoke(h.Owner)
+			c.hearRevoke(h.Owner, &f)
 		}
 	}
 	switch {
@@ -195,28 +229,50 @@ func (c *Client) ForceRelease(ctx context.Context, name, owner string) (LockInfo
 	return before, l.failed("force the release of", fmt.Errorf("%w by %q", ErrNotHeld, owner))
 }
 
-// recall fills in what is known of the clients of all holders and waiters, in one batch.
-func (c *Client) recall(ctx context.Context, node conn.Conn, views []view) {
+// recall fills in what is known of the clients of all holders and waiters, in one batch, and from met
+// of those that were met before.
+func (c *Client) recall(ctx context.Context, node conn.Conn, views []view, met map[string]presence.Sign) {
 	var asked []presence.Key
+	var clients []string
 	place := make(map[string]int) // of a client in asked
-	add := func(client string) {
-		if _, ok := place[client]; !ok && client != "" {
-			place[client] = len(asked)
-			asked = append(asked, presence.Key{Record: keys.Record(c.options.Prefix, client), Channel: keys.Grants(c.options.Prefix, client)})
+	add := func(client, owner string) {
+		if _, known := met[client]; known || client == "" {
+			return
+		}
+		i, ok := place[client]
+		if !ok {
+			i = len(asked)
+			place[client] = i
+			asked, clients = append(asked, c.presenceKey(client)), append(clients, client)
+		}
+		switch {
+		case met != nil:
+			asked[i].Owners = []string{presence.All}
+		case len(asked[i].Owners) < notes.Most:
+			asked[i].Owners = append(asked[i].Owners, owner)
 		}
 	}
 	for _, v := range views {
 		for _, h := range v.info.Holders {
-			add(h.Client)
+			add(h.Client, h.Owner)
 		}
 		for _, w := range v.info.Waiters {
-			add(w.Client)
+			add(w.Client, w.Owner)
 		}
 	}
 	signs, err := presence.Read(ctx, node, asked)
 	if err != nil {
 		err = fmt.Errorf("redlatch: read the records of clients on %s: %w", c.conn.Target().Addr, unreachable(err))
 		signs = make([]presence.Sign, len(asked))
+	}
+	known := met
+	if known == nil {
+		known = make(map[string]presence.Sign)
+	}
+	if err == nil {
+		for i, client := range clients {
+			known[client] = signs[i]
+		}
 	}
 	for i := range views {
 		v := &views[i]
@@ -225,13 +281,21 @@ func (c *Client) recall(ctx context.Context, node conn.Conn, views []view) {
 		}
 		for j := range v.info.Holders {
 			if h := &v.info.Holders[j]; h.Client != "" {
-				h.meet(signs[place[h.Client]], v.info.At)
+				h.meet(known[h.Client], v.info.At)
 			}
 		}
 		for j := range v.info.Waiters {
 			if w := &v.info.Waiters[j]; w.Client != "" {
-				w.meet(signs[place[w.Client]], c.horizon())
+				w.meet(known[w.Client], c.liveFor())
 			}
 		}
+	}
+}
+
+// presenceKey is where to read about a client.
+func (c *Client) presenceKey(client string) presence.Key {
+	prefix := c.options.Prefix
+	return presence.Key{
+		Record: keys.Record(prefix, client), Channel: keys.Grants(prefix, client), Notes: keys.Notes(prefix, client),
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // inspectQuorum is inspectAll over a quorum: what a majority of the nodes knows.
-func (c *Client) inspectQuorum(ctx context.Context, names []string) []view {
+func (c *Client) inspectQuorum(ctx context.Context, names []string, met acquaintances) []view {
 	nodes := c.nodes()
 	seen := make([][]view, len(nodes))
 	var asking sync.WaitGroup
@@ -17,7 +17,7 @@ func (c *Client) inspectQuorum(ctx context.Context, names []string) []view {
 		asking.Add(1)
 		c.quorum.Go(func() {
 			defer asking.Done()
-			seen[i] = c.inspectAt(ctx, node, names)
+			seen[i] = c.inspectAt(ctx, node, names, met.at(i))
 		})
 	}
 	asking.Wait()
@@ -64,9 +64,13 @@ func (c *Client) agreed(name string, seen []view) view {
 func merge(views []LockInfo, majority int) LockInfo {
 	info := views[0]
 	info.Holders, info.Waiters, info.Token, info.Remaining = nil, nil, 0, 0
+	info.Forced = nil
 	holders, waiters := make(map[string][]Holder), make(map[string][]Waiter)
 	for _, v := range views {
 		info.Token = max(info.Token, v.Token)
+		if f := v.Forced; f != nil && (info.Forced == nil || f.At.After(info.Forced.At)) {
+			info.Forced = f
+		}
 		for _, p := range v.Holders {
 			holders[p.Owner] = append(holders[p.Owner], p)
 		}
@@ -86,6 +90,7 @@ func merge(views []LockInfo, majority int) LockInfo {
 			tokens[v.Token]++
 			p.Process = cmp.Or(p.Process, v.Process)
 			p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead && v.Dead
+			p.Labels = merged(p.Labels, v.Labels)
 		}
 		for token, n := range tokens { // a node that was late may have counted further
 			if n >= majority {
@@ -101,6 +106,10 @@ func merge(views []LockInfo, majority int) LockInfo {
 		for _, v := range votes {
 			p.Process = cmp.Or(p.Process, v.Process)
 			p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead && v.Dead
+			p.Labels = merged(p.Labels, v.Labels)
+			if len(p.Holds) == 0 {
+				p.Holds = v.Holds
+			}
 		}
 		info.Waiters = append(info.Waiters, p)
 	}

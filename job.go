@@ -52,7 +52,7 @@ func (c *Client) Job(name string, o JobOptions) *Job {
 		j.latch.result = script.Completed // a run uses its window up, however it ends
 	}
 	j.latch.extra = o.Window
-	j.latch.arg = fmt.Sprintf("%d:%d", o.Window.Milliseconds(), always)
+	j.latch.param = fmt.Sprintf("%d:%d", o.Window.Milliseconds(), always)
 	return j
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/clock"
 	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/notes"
 	"github.com/redlatch/redlatch/internal/script"
 )
 
@@ -20,11 +21,10 @@ type latch struct {
 	client  *Client
 	kind    *script.Kind
 	name    string
-	arg     string        // for the kind
+	param   string        // for the kind
 	size    int64         // of a kind that has one, as this program knows it
 	extra   time.Duration // for how long past the lease an acquisition may bind later ones: a quarantine, a window
 	result  string        // of a release that does not say how the work ended, once it has begun
-	alias   string        // what Lease.Owner says if it is not the owner of the acquisition
 	keys    keys.Set
 	options LockOptions
 	invalid error // why it cannot be used; every use returns it
@@ -58,6 +58,12 @@ func (l latch) with(o LockOptions) latch {
 	if l.invalid == nil {
 		l.invalid = l.options.checkFor(l.client.conn)
 	}
+	if l.invalid == nil {
+		l.invalid = l.checkNeighbour()
+	}
+	if l.invalid == nil {
+		l.invalid = l.withFenceKey()
+	}
 	return l
 }
 
@@ -75,20 +81,26 @@ type attempt struct {
 	ended    bool          // the hook has been told that it was granted, or failed
 	answered bool          // Redis has said that the latch is taken
 	waiting  bool          // the hook has been told so
+	placed   bool          // it has had a place in line
+	cutOff   bool          // the hook has been told that it cannot reach Redis, and not that it can again
 	group    *handoffGroup // for which it acquires the latch; nil if none
 	arrival  int64         // the place in line that it takes, or gave up; 0 for a new one
-	placed   bool          // it has had a place in line
+	occupant string        // of the latch, when Redis told last; "" if that is not known
+
+	beside    []*Lease     // that it keeps while it waits, beside those of its context
+	entangled bool         // entangle has noted its wait
+	noted     *notes.Entry // what it noted; nil if nothing
 }
 
 // withParam is the latch with another argument for the kind.
-func (l latch) withParam(arg string) *latch {
-	l.arg = arg
+func (l latch) withParam(param string) *latch {
+	l.param = param
 	return &l
 }
 
 // same reports whether the other is the same latch of the same client, whatever is asked of it.
 func (l *latch) same(o *latch) bool {
-	return l.client == o.client && l.kind == o.kind && l.keys.State == o.keys.State
+	return l.client == o.client && l.kind == o.kind && l.keys.State() == o.keys.State()
 }
 
 // acquire is Lock and TryLock of every kind. What is refused here and in the attempt's acquire,
@@ -101,7 +113,11 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 		return nil, invalid("LockOptions.MinHold of the %s %q: %w: give it None; a job has its window, and a slot its quarantine",
 			l.kind.Name, l.name, errors.ErrUnsupported)
 	}
-	return l.attempt(ctx, wait).acquire()
+	if err := labelsError(ctx); err != nil {
+		return nil, err
+	}
+	lease, err := l.attempt(ctx, wait).acquire()
+	return l.client.trace(lease), err
 }
 
 // attempt returns an acquisition that has not begun.
@@ -116,10 +132,11 @@ func (a *attempt) acquire() (lease *Lease, err error) {
 		return nil, a.failed("acquire", err)
 	}
 	defer a.client.background.Done()
-	if err := a.ctx.Err(); err != nil {
+	if err := whyDone(a.ctx); err != nil {
 		return nil, a.failed("acquire", err)
 	}
 	defer func() { a.tellFailed(err) }()
+	defer a.disentangle()
 	a.tellAttempt()
 	if a.kind.Name == script.Election.Name {
 		a.client.presence.AnnounceFirst(a.ctx)
@@ -155,7 +172,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 			return lease, err
 		}
 		if ctx.Err() != nil {
-			return nil, a.describeTimeout(ctx, a.failed("wait for", ctx.Err()))
+			return nil, a.describeTimeout(ctx, a.failed("wait for", whyDone(ctx)))
 		}
 		a.owner, a.answered = a.client.owner(), true
 	}
@@ -164,29 +181,29 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 // bounded is ctx for a wait that begins now.
 func (a *attempt) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.options.MaxWait > 0 {
-		return context.WithTimeout(ctx, a.options.MaxWait)
+		return context.WithTimeoutCause(ctx, a.options.MaxWait, waitOver(a.options.MaxWait))
 	}
 	return ctx, func() {}
 }
 
 // heard notes that Redis has said how the attempt stands.
-func (a *attempt) heard(inside bool) {
-	a.answered = a.answered || !inside
+func (a *attempt) heard(s script.Standing) {
+	a.answered, a.occupant = a.answered || !s.Inside, s.Occupant
 	if a.group != nil {
 		a.group.MarkAnswered()
 	}
 }
 
-// tellWaitOf is tellWait for a waiter in line. If the hook panics, it cancels the waiter, since no
-// goroutine will be there for its grant.
-func (a *attempt) tellWaitOf(w *waiter) {
+// tellOf calls tell, which tells the hook of a waiter in line. If the hook panics, it cancels the
+// waiter, since no goroutine will be there for its grant.
+func (a *attempt) tellOf(w *waiter, tell func()) {
 	told := false
 	defer func() {
 		if !told {
 			a.client.waiters.cancel(w)
 		}
 	}()
-	a.tellWait()
+	tell()
 	told = true
 }
 
@@ -202,7 +219,7 @@ func (a *attempt) tooLate(err error) error {
 func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	standing, answer, err := a.request(ctx, a.owner, "", "", 0, 0)
 	if err == nil {
-		a.heard(standing.Inside)
+		a.heard(standing)
 	}
 	if err != nil || !standing.Inside && answer.resent {
 		a.abandon(a.owner, "") // a request that got no answer may be on its way still
@@ -211,7 +228,7 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	case err != nil:
 		return nil, err
 	case !standing.Inside:
-		return nil, a.failed("acquire", a.taken())
+		return nil, a.failed("acquire", a.taken(standing.Occupant))
 	}
 	return a.begin(ctx, a.inside(a.owner, "", standing, answer, answer.resent))
 }
@@ -226,7 +243,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	if a.placed { // it is not refused what it had
 		most = 0
 	}
-	w := c.waiters.add(a.latch, a.owner, ticket, address, c.now())
+	w := c.waiters.add(a.latch, a.group, a.owner, ticket, address, c.now())
 	standing, answer, err := a.request(ctx, a.owner, ticket, address, a.arrival, most)
 	switch {
 	case errors.Is(err, ErrLineFull) && !answer.resent: // nothing of it is in Redis, or on its way there
@@ -237,19 +254,25 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 		return nil, a.describeTimeout(ctx, err)
 	}
 	a.placed = a.placed || !standing.Inside
-	a.heard(standing.Inside)
+	a.heard(standing)
 	if c.waiters.applyPlace(w, standing, answer) {
-		a.tellWaitOf(w)
+		a.tellOf(w, a.tellWait)
+		err = a.entangle(ctx, a.owner)
 	}
-	select {
-	case g := <-w.granted:
-		a.arrival = 0
-		g.resent = g.resent || answer.resent // the message may have come before that answer
-		return a.begin(ctx, g)
-	case <-ctx.Done():
-		err = a.describeTimeout(ctx, a.failed("wait for", ctx.Err()))
-	case <-c.closing.Done():
-		err = a.failed("wait for", ErrClosed)
+	for err == nil {
+		news, outage := c.waiters.watch(w)
+		a.tellOf(w, func() { a.tellReach(outage) })
+		select {
+		case g := <-w.granted:
+			a.arrival = 0
+			g.resent = g.resent || answer.resent // the message may have come before that answer
+			return a.begin(ctx, g)
+		case <-news:
+		case <-ctx.Done():
+			err = a.describeTimeout(ctx, a.failed("wait for", whyDone(ctx)))
+		case <-c.closing.Done():
+			err = a.failed("wait for", ErrClosed)
+		}
 	}
 	a.arrival = c.waiters.cancel(w)
 	return nil, err
@@ -263,19 +286,16 @@ func (a *attempt) describeTimeout(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !a.answered || !a.patient {
 		return err
 	}
-	err = fmt.Errorf("%w: %w after waiting %v", err, a.taken(), a.client.now().Since(a.start).Round(time.Millisecond))
-	if outage := a.client.waiters.outage(a.latch); outage != nil {
+	occupant, outage := a.client.waiters.status(a.latch)
+	if occupant == "" {
+		occupant = a.occupant
+	}
+	waited := a.client.now().Since(a.start).Round(time.Millisecond)
+	err = fmt.Errorf("%w after waiting %v: %w", err, waited, a.taken(occupant))
+	if outage != nil {
 		err = fmt.Errorf("%w; meanwhile: %w", err, outage)
 	}
 	return err
-}
-
-// taken is the error that says that there is no room.
-func (l *latch) taken() error {
-	if l.size > 0 {
-		return ErrExhausted
-	}
-	return ErrTaken
 }
 
 // request runs acquire.lua. With a ticket it is refused if so many wait; 0 for no bound.
@@ -285,8 +305,8 @@ func (l *latch) request(
 	c := l.client
 	c.presence.Announce()
 	answer, err := l.ask(ctx, "acquire", l.kind.Acquire(l.keys, script.Request{
-		Owner: owner, TTL: l.options.TTL, Arg: l.arg, FenceTTL: c.options.FenceTTL,
-		Ticket: ticket, Address: address, Horizon: c.horizon(), Arrival: arrival, Most: most,
+		Owner: owner, TTL: l.options.TTL, Param: l.param, FenceTTL: l.fenceTTL(),
+		Ticket: ticket, Address: address, LiveFor: c.liveFor(), Arrival: arrival, Most: most,
 	}))
 	if err != nil {
 		return script.Standing{}, answer, err
@@ -304,31 +324,32 @@ func (l *latch) ticket(owner string) (ticket, address string) {
 	s := l.subscription()
 	return script.Ticket{
 		// In a cluster, PUBSUB NUMSUB does not count a client that listens at another node.
-		Anyway: !s.Connected() || c.conn.Target().Cluster && !s.Sharded(), Sharded: s.Sharded(),
-		Kind: l.kind.Name, Address: s.Address(), TTL: l.options.TTL, Arg: l.arg, Owner: owner,
+		Anyway: !s.Connected() || !s.Counted() || c.conn.Target().Cluster && !s.Sharded(), Sharded: s.Sharded(),
+		Kind: l.kind.Name, Address: s.Address(), TTL: l.options.TTL, Param: l.param, Owner: owner,
 	}.String(), s.Address()
 }
 
 // grant is an acquisition as Redis made it.
 type grant struct {
-	owner   string
-	token   int64
-	spare   int // how many tokens after it belong to it, too
-	got     string
-	anchor  clock.Reading // no later than the moment at which Redis set the expiry
-	ttl     time.Duration // that it set, at least
-	resent  bool          // a request for it got no answer, and may arrive after the release
-	ticket  string        // that such a request carries; "" if none
-	passed  bool          // it is that of a lease of this client
-	adopted bool          // it is that of a lease that was detached
-	err     error         // it is none: waiting cannot help any more
+	owner       string
+	token       int64
+	extraTokens int // how many tokens after it belong to it, too
+	detail      string
+	sentAt      clock.Reading // no later than the moment at which Redis set the expiry
+	ttl         time.Duration // that it set, at least
+	resent      bool          // a request for it got no answer, and may arrive after the release
+	ticket      string        // that such a request carries; "" if none
+	passed      bool          // it is that of a lease of this client
+	adopted     bool          // it is that of a lease that was detached
+	gone        bool          // Redis says that it has run out
+	err         error         // it is none: waiting cannot help any more
 }
 
 // inside is the grant that an answer of Redis tells.
 func (l *latch) inside(owner, ticket string, s script.Standing, a answer, resent bool) grant {
-	g := grant{owner: owner, token: s.Token, got: s.Got, anchor: a.sent, ttl: l.options.TTL, resent: resent, ticket: ticket}
+	g := grant{owner: owner, token: s.Token, detail: s.Detail, sentAt: a.sent, ttl: l.options.TTL, resent: resent, ticket: ticket}
 	if s.Anew {
-		g.spare = l.spare()
+		g.extraTokens = l.extraTokens()
 	}
 	return g
 }
@@ -336,46 +357,24 @@ func (l *latch) inside(owner, ticket string, s script.Standing, a answer, resent
 // errTooLate says that a grant had run out before it could be used.
 var errTooLate = errors.New("granted too late")
 
-// begin turns a grant into a lease. A grant whose time has nearly passed is extended first, so that
-// no caller gets a lease that is about to end.
-func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
+// begin turns a grant into a lease, or gives the grant back. It gives the grant back also if the
+// hook panics.
+func (a *attempt) begin(ctx context.Context, g grant) (lease *Lease, err error) {
 	if g.err != nil {
 		return nil, g.err
 	}
-	c := a.client
 	a.owner = g.owner
-	begun := false
 	defer func() {
-		if begun {
-			return
-		}
-		a.returnGrant(g)
-		if a.ended { // the hook panicked when it was told of a lease, which the program will not have
-			a.emit(Event{Type: EventReleased, Token: g.token, Err: a.failed("release", errPanicked)})
+		if lease == nil {
+			a.returnGrant(g)
 		}
 	}()
-	if err := c.checkOpen(ctx); err != nil {
-		return nil, a.describeTimeout(ctx, a.failed("acquire", err))
+	if err := a.makeUsable(ctx, &g); err != nil {
+		return nil, err
 	}
-	if left := g.ttl - c.now().Since(g.anchor); left < a.least(g.ttl) {
-		reply, err := a.ask(ctx, "extend", a.kind.Renew(a.keys, a.owner, a.options.TTL, g.got))
-		if err != nil {
-			return nil, a.describeTimeout(ctx, err)
-		}
-		if !script.Done(reply.Reply) {
-			begun = !g.resent // there is nothing left to undo
-			return nil, errTooLate
-		}
-		g.anchor, g.ttl = reply.sent, a.options.TTL
-	}
-	if a.options.Replicas > 0 && !g.passed {
-		if err := a.replicate(ctx); err != nil {
-			return nil, a.describeTimeout(ctx, err)
-		}
-	}
-	now := c.now()
-	left := g.ttl - drift(g.ttl) - now.Since(g.anchor)
-	if left <= 0 { // even the extend took too long
+	now := a.client.now()
+	left := g.ttl - drift(g.ttl) - now.Since(g.sentAt)
+	if left <= 0 { // the requests took too long
 		return nil, errTooLate
 	}
 	a.ended = true
@@ -383,21 +382,64 @@ func (a *attempt) begin(ctx context.Context, g grant) (*Lease, error) {
 		Type: EventGranted, Token: g.token, Waited: now.Since(a.start), Remaining: left,
 		Outcome: OutcomeGranted,
 	})
-	lease := newLease(a, g, now)
-	begun = true
-	if c.closing.Err() != nil { // Close may have looked for leases before this one was there
+	a.disentangle()
+	if labels := a.labels(); len(labels) > 0 {
+		// Before there is a lease, whose end drops it.
+		a.client.notes.Set(g.owner, notes.Note{Labels: labels})
+	}
+	lease = newLease(a, g, now)
+	if a.client.closing.Err() != nil { // Close may have looked for leases before this one was there
 		lease.lose(LossClosed)
 	}
 	return lease, nil
 }
 
+// makeUsable does what a grant needs before it can be a lease. A grant whose time has nearly passed
+// is extended, so that no caller gets a lease that is about to end. With Replicas, makeUsable waits
+// for them. The error says why the grant cannot be used.
+func (a *attempt) makeUsable(ctx context.Context, g *grant) error {
+	if err := a.client.checkOpen(ctx); err != nil {
+		return a.describeTimeout(ctx, a.failed("acquire", err))
+	}
+	if left := g.ttl - a.client.now().Since(g.sentAt); left < a.least(g.ttl) {
+		if err := a.extendGrant(ctx, g); err != nil {
+			return err
+		}
+	}
+	if a.options.Replicas > 0 && !g.passed {
+		if err := a.replicate(ctx); err != nil {
+			return a.describeTimeout(ctx, err)
+		}
+	}
+	return nil
+}
+
+// extendGrant gives a grant its full TTL again. The error is errTooLate if the grant has run out.
+func (a *attempt) extendGrant(ctx context.Context, g *grant) error {
+	reply, err := a.ask(ctx, "extend", a.kind.Renew(a.keys, a.owner, a.options.TTL, g.detail))
+	if err != nil {
+		return a.describeTimeout(ctx, err)
+	}
+	if !script.Done(reply.Reply) {
+		g.gone = true
+		return errTooLate
+	}
+	g.sentAt, g.ttl = reply.sent, a.options.TTL
+	return nil
+}
+
 // returnGrant has a grant that did not become a lease released in the background.
 func (a *attempt) returnGrant(g grant) {
-	if g.adopted {
+	switch {
+	case g.gone && !g.resent: // nothing is left of it in Redis, or on its way there
+	case g.adopted:
 		a.releaseAdopted()
-		return
+	default:
+		a.abandon(g.owner, g.ticket)
 	}
-	a.abandon(g.owner, g.ticket)
+	if a.ended { // the hook panicked when it was told of a lease, which the program will not have
+		a.emit(Event{Type: EventReleased, Token: g.token, Err: a.failed("release", errPanicked)})
+	}
 }
 
 // replicate waits for replicas to acknowledge the acquisition. It extends the lease: WAIT covers
@@ -407,7 +449,9 @@ func (a *attempt) replicate(ctx context.Context) error {
 	c, n := a.client, a.options.Replicas
 	ctx, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)
 	defer cancel()
-	renew := a.kind.Renew(a.keys, a.owner, a.options.TTL, "")
+	// It is tempting to send a plain extend. It writes nothing where it gives no more time, and after
+	// that WAIT waits for nothing, on Redis 8.0.
+	renew := a.kind.Exactly(a.kind.Renew(a.keys, a.owner, a.options.TTL, ""))
 	r, acks := c.conn.(conn.Replicated).EvalReplicated(ctx, renew, n, c.options.RequestTimeout/3)
 	switch {
 	case r.Err != nil:
@@ -433,7 +477,7 @@ func (l *latch) mode() string {
 	switch {
 	case l.kind != script.RWMutex:
 		return ""
-	case strings.HasPrefix(l.arg, "w"):
+	case strings.HasPrefix(l.param, "w"):
 		return "write"
 	}
 	return "read"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -32,27 +33,33 @@ type Lease struct {
 	id       uint64 // of its events
 	owner    string
 	token    int64
-	got      string // what else the acquisition got, by kind: the number of a slot, ...
-	ctx      leaseContext
-	cancel   context.CancelCauseFunc
+	detail   string                      // what else the acquisition got, by kind: the number of a slot, ...
+	parent   context.Context             // that was given to Lock
+	work     atomic.Pointer[workContext] // what ends its context; nil until code asks for that
+	of       *Lease                      // the lease that has the state, of a handle; see Client.trace
 	acquired clock.Reading
 	entry    schedule.Entry
 
-	mu       sync.Mutex // guards what is below
-	state    leaseState
-	done     bool          // the result of its release was script.Completed
-	forced   bool          // its client was told that it was taken by force
-	unsure   bool          // a release got no answer, and may have taken place
-	resent   bool          // see grant
-	unused   bool          // it is given back before the program had it; set before its release begins
-	ticket   string        // if it is resent
-	anchor   clock.Reading // before the last confirmed request was sent
-	ttl      time.Duration // that Redis set then, at least
-	extendAt time.Time     // when the watchdog should extend it
-	pending  chan struct{} // closed when the extend or release under way has ended; nil if there is none
-	err      error         // why it is not held any more
-	group    *handoffGroup // whose turn it has, and in which it can be passed on; nil if none
-	spare    int           // to how many: it has tokens for them
+	mu          sync.Mutex // guards what is below
+	state       leaseState
+	done        bool          // the result of its release was script.Completed
+	forced      bool          // its client was told that it was taken by force
+	unsure      bool          // a release got no answer, and may have taken place
+	resent      bool          // see grant
+	unused      bool          // it is given back before the program had it; set before its release begins
+	forgotten   bool          // no code has it any more
+	outlived    uint8         // how many extends found its context done; 2 at most
+	extraTokens int16         // how many goroutines of the group it has tokens for; small, too
+	ticket      string        // if it is resent
+	sentAt      clock.Reading // before the last confirmed request was sent
+	ttl         time.Duration // that Redis set then, at least
+	longest     time.Duration // that any extend asked Redis for
+	extendAfter time.Duration // when the watchdog should extend it, from sentAt on
+	pending     bool          // an extend or a release is under way
+	settled     chan struct{} // closed when it has ended; nil if no code waits for that
+	err         error         // why it is not held any more
+	wish        *wish         // to be told that it is waited for; nil if the program has not asked
+	group       *handoffGroup // whose turn it has, and in which it can be passed on; nil if none
 }
 
 type leaseState uint8 // small, as leases are many
@@ -68,22 +75,20 @@ const (
 
 func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 	l := &Lease{
-		latch: a.latch, id: a.id, owner: g.owner, token: g.token, got: g.got, acquired: now,
-		resent: g.resent, anchor: g.anchor, ttl: g.ttl, spare: g.spare,
+		latch: a.latch, id: a.id, owner: g.owner, token: g.token, detail: g.detail, parent: a.ctx, acquired: now,
+		resent: g.resent, sentAt: g.sentAt, ttl: g.ttl, extraTokens: int16(g.extraTokens),
 	}
 	if g.resent {
 		l.ticket = g.ticket // which is needed for its clean-up alone
 	}
-	l.ctx.lease = l
-	l.ctx.Context, l.cancel = context.WithCancelCause(a.ctx)
 	l.entry.Owner = (*renewal)(l)
-	l.extendAt = g.anchor.Time().Add(retry.Jitter(l.validity()/3, 0.1))
+	l.extendAfter = retry.Jitter(l.validity()/3, 0.1)
 	if !g.passed {
 		// A grant out of the line counts from the last poll, which can be a third of its time ago.
 		// Most work has ended before a tenth of it has passed. Not so for a lease that is passed
 		// on, perhaps many times within a tenth: it would not be extended, nor its loss found,
 		// before the end.
-		l.extendAt = later(l.extendAt, now.Time().Add(l.validity()/10))
+		l.extendAfter = max(l.extendAfter, now.Time().Sub(g.sentAt.Time())+l.validity()/10)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,22 +105,23 @@ func (l *Lease) Name() string { return l.latch.name }
 // the owner that entered, and goroutines that pass a [Mutex] on among themselves have one owner,
 // one after the other.
 func (l *Lease) Owner() string {
-	if l.latch.alias != "" {
-		return l.latch.alias
+	if l.latch.kind.Name == script.Reentrant.Name {
+		return l.latch.kind.Detail(l.latch.param)
 	}
 	return l.owner
 }
 
 // Context returns the context to run the work under. It is done when the lease is released,
-// detached or lost, or when the context that was given to Lock is done. If the lease was lost,
-// context.Cause returns the [*LostError].
+// detached or lost, or when the context that was given to Lock is done. Then context.Cause returns
+// the [*LostError] if the lease was lost, an error that matches [ErrNotHeld] and says so if it was
+// released or detached, and the cause of the context that was given to Lock otherwise.
 //
 // Its Err answers by the clock: once the deadline has passed, it is not nil, and Done is closed.
 // Done alone, and contexts made from this one, end when a method of the lease, that Err or the
 // client's schedule looks at the clock. A process that computes on all its threads can keep the
 // schedule from that for tens of milliseconds. Before a step that must not overlap, ask Err of this
 // context, or [Lease.Ensure].
-func (l *Lease) Context() context.Context { return &l.ctx }
+func (l *Lease) Context() context.Context { return (*leaseContext)(l.self()) }
 
 // Token returns the fencing token of this acquisition, which is larger than that of every earlier
 // acquisition of the name. Once the lease is not held, it returns 0, which is smaller than every
@@ -134,6 +140,7 @@ func (l *Lease) Held() bool { return l.Remaining() > 0 }
 // Remaining returns how long the lease is sure to last without another extend. It returns 0 if the
 // lease is not held.
 func (l *Lease) Remaining() time.Duration {
+	l = l.self()
 	l.mu.Lock()
 	left, events := l.left()
 	l.unlock(events...)
@@ -143,6 +150,7 @@ func (l *Lease) Remaining() time.Duration {
 // Deadline returns the time at which the lease ends without another extend. It stays what it was
 // when the lease is no longer held.
 func (l *Lease) Deadline() time.Time {
+	l = l.self()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.deadline()
@@ -151,6 +159,7 @@ func (l *Lease) Deadline() time.Time {
 // Err returns nil while the lease is held, and an error that matches [ErrNotHeld] once it is not.
 // If the lease was lost, that is a [*LostError].
 func (l *Lease) Err() error {
+	l = l.self()
 	l.Remaining() // notices that the deadline passed
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +168,7 @@ func (l *Lease) Err() error {
 
 // Ensure returns nil if the lease lasts for at least d from now, and extends it if need be. Call it
 // before a step that must not be interrupted. The error is that of [Lease.Extend]. It matches
-// [ErrInvalid] if d is longer than a full TTL can promise.
+// [ErrInvalid] if d is longer than a full TTL can promise; see [Lease.ExtendTo].
 func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
 	ttl := l.latch.options.TTL
 	if full := ttl - drift(ttl); d >= full {
@@ -178,34 +187,40 @@ func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
 }
 
 // Extend gives the lease its full TTL again, counted from before the request. The watchdog does so
-// unasked; a program needs it with LockOptions.Renew set to [Off].
+// unasked; a program needs it with LockOptions.Renew set to [Off]. See [Lease.ExtendTo] for another
+// length.
 //
 // If the lease is no longer held, or Redis says so now, the error matches [ErrNotHeld]. If Redis
 // does not answer, it matches [ErrUnreachable], and the lease is held until its old deadline. If
 // the lease has reached its MaxHold, it is not extended, and the error matches [ErrMaxHold].
 func (l *Lease) Extend(ctx context.Context) error {
+	l = l.self()
+	return l.extend(ctx, l.fullTTL)
+}
+
+// extend is Extend to a length that depends on what is left in Redis, and is no less than that.
+func (l *Lease) extend(ctx context.Context, length func(left time.Duration) time.Duration) error {
 	if l.Held() && l.overdue() {
 		return fmt.Errorf("redlatch: extend %q: %w", l.Name(), ErrMaxHold)
 	}
 	if err := l.beginExtend(ctx); err != nil {
 		return err
 	}
-	o := l.latch.options
-	left := l.Remaining()
+	left, ttl := l.Remaining(), l.lengthen(length)
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
 	defer cancel()
-	answer, err := l.latch.ask(bounded, "extend", l.latch.kind.Renew(l.latch.keys, l.owner, o.TTL, l.got))
+	answer, err := l.latch.ask(bounded, "extend", l.latch.kind.Renew(l.latch.keys, l.owner, ttl, l.detail))
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = l.latch.failed("extend", fmt.Errorf("%w before the deadline", ErrUnreachable))
 	}
-	return l.finishExtend(script.Done(answer.Reply), answer.sent, left, err)
+	return l.finishExtend(answer.Reply, answer.sent, ttl, left, err)
 }
 
 // Release gives the lock up and lets in the waiter that is next in line, but not before
 // LockOptions.MinHold has passed. The lease's context is done before the request is sent, so finish
 // the work first. Release waits for an Extend that is under way, and then for
-// Options.RequestTimeout at most. It goes on when ctx is done, since a lock that stays behind keeps
-// all others waiting.
+// Options.RequestTimeout at most; a third longer if Redis says that the lease is gone, to ask why.
+// It goes on when ctx is done, since a lock that stays behind keeps all others waiting.
 //
 // It returns nil if the lease was released, also by an earlier call, or was handed on with
 // [Lease.Detach]. It returns the [*LostError] if the lease had been lost: the work may then have
@@ -219,51 +234,86 @@ func (l *Lease) Release(ctx context.Context) error {
 
 // release is Release, with how the work ended for the kinds that ask.
 func (l *Lease) release(ctx context.Context, result string) error {
+	l = l.self()
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
-	retired, was, err := l.beginRelease()
-	if !retired {
+	begun, was, err := l.beginRelease()
+	if !begun {
 		return err
 	}
 	defer l.finishRelease()
 	if l.handOff(was) {
 		return nil
 	}
-	c := l.latch.client
 	answer, err := l.latch.ask(ctx, "release", l.releasing("", result))
-	inside := script.Inside(answer.Reply)
+	var gone script.Gone
+	if err == nil && !script.Inside(answer.Reply) && !answer.resent {
+		gone = l.askGone(ctx)
+	}
+	return l.applyRelease(was, result, answer, gone, err)
+}
 
+// applyRelease applies the answer to a release, or the error of its request. was is the state before
+// the release, and gone is why Redis does not know the owner, if it does not. It returns what
+// Release returns.
+func (l *Lease) applyRelease(was leaseState, result string, answer answer, gone script.Gone, err error) error {
 	l.mu.Lock()
 	l.done = result == script.Completed
-	events := []Event{{Type: EventReleased, HeldFor: c.now().Since(l.acquired), Err: err}}
-	switch {
-	case err != nil: // it may be tried again
+	event := Event{Type: EventReleased, HeldFor: l.latch.client.now().Since(l.acquired), Err: err}
+	switch stateAfterRelease(err, script.Inside(answer.Reply), answer.resent || l.unsure) {
+	case ended:
 		l.unsure = true
-	case inside || answer.resent || l.unsure: // an earlier request without an answer did it
+	case released:
 		l.state = released
-	default:
-		events[0] = l.losing(l.whyGone())
+	case lost:
+		event = l.losing(l.whyGone(gone))
 		err = l.err
 	}
-	if l.resent || err != nil && c.quorum == nil { // a quorum goes on by itself, node by node
+	if l.resent || err != nil && l.latch.client.quorum == nil { // a quorum goes on by itself, node by node
 		l.undoLocked(0)
 	}
 	// Not before: a goroutine that released it, and wants it again, may then be among those that
 	// the next acquisition is for.
 	l.detachLocked()
 	if was == ended { // the hook was told of the release that this one repeats
-		events = nil
+		l.unlock()
+		return err
 	}
-	l.unlock(events...)
+	l.unlock(event)
 	return err
+}
+
+// stateAfterRelease returns the state of a lease after a request that releases it. err is that of
+// the request, and inside says that Redis took the owner out. again says that an earlier request may
+// have done so: this one was resent, or an earlier release got no answer. The lease stays ended if
+// the release may be tried again.
+func stateAfterRelease(err error, inside, again bool) leaseState {
+	switch {
+	case err != nil:
+		return ended
+	case inside || again:
+		return released
+	}
+	return lost
+}
+
+// askGone asks Redis why the lease is not there. It sends one extend, which changes nothing for an
+// owner that is not inside.
+func (l *Lease) askGone(ctx context.Context) script.Gone {
+	c := l.latch.client
+	if c.quorum != nil { // whose nodes do not tell
+		return script.Gone{}
+	}
+	call := l.latch.kind.Renew(l.latch.keys, l.owner, l.latch.options.TTL, l.detail)
+	return script.ParseGone(c.sendTo(ctx, c.conn, call, c.options.RequestTimeout/3).Reply)
 }
 
 // releasing returns the request that releases the lease. By MinHold it says how long the lock stays
 // closed, unless the lease is given back unused.
 func (l *Lease) releasing(ticket, result string) conn.Call {
 	k := l.latch
-	call := k.kind.Release(k.keys, l.owner, ticket, result, k.client.options.FenceTTL)
+	call := k.release(l.owner, ticket, result)
 	if k.options.MinHold > 0 && !l.unused {
 		call = script.AtLeast(call, l.token, k.options.MinHold)
 	}
@@ -281,7 +331,7 @@ func (l *Lease) undoLocked(after time.Duration) {
 		result = script.Completed
 	}
 	c := l.latch.client
-	until := max(l.latch.options.TTL, c.horizon())
+	until := max(l.latch.options.TTL, l.longest, c.liveFor())
 	if l.ticket != "" {
 		until = max(until, lineLingers)
 	}
@@ -297,20 +347,32 @@ func (l *Lease) markResent() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resent = true
-	if l.state == released || l.state == lost || l.state == ended && l.pending == nil {
+	if l.state == released || l.state == lost || l.state == ended && !l.pending {
 		l.undoLocked(0)
+	}
+}
+
+// markLate notes that a node let the owner in after the lease had begun. A lease that is held needs
+// nothing: its release comes after that. A lease that has ended needs a clean-up, since its release
+// may have reached that node first.
+func (l *Lease) markLate() {
+	l.mu.Lock()
+	ended := l.state > inJeopardy
+	l.mu.Unlock()
+	if ended {
+		l.markResent()
 	}
 }
 
 // beginRelease ends the lease for the program and waits for the extend under way, so that no extend
 // follows a release. The release is then under way until finishRelease. It returns the state
 // before. If there is nothing to release, err is what Release returns.
-func (l *Lease) beginRelease() (retired bool, was leaseState, err error) {
+func (l *Lease) beginRelease() (begun bool, was leaseState, err error) {
 	l.mu.Lock()
-	for l.pending != nil {
-		pending := l.pending
+	for l.pending {
+		settled := l.settledLocked()
 		l.mu.Unlock()
-		<-pending
+		<-settled
 		l.mu.Lock()
 	}
 	_, events := l.left()
@@ -322,19 +384,36 @@ func (l *Lease) beginRelease() (retired bool, was leaseState, err error) {
 		return false, 0, l.err
 	}
 	was = l.state
-	l.state, l.err = ended, &releasedError{l.latch.name}
+	l.state, l.err = ended, (*releasedLease)(l)
 	l.latch.client.forget(l)
-	l.cancel(nil)
-	l.pending = make(chan struct{})
+	l.cancel(l.err)
+	l.pending = true
 	return true, was, nil
 }
 
 // finishRelease ends what is under way.
 func (l *Lease) finishRelease() {
 	l.mu.Lock()
-	close(l.pending)
-	l.pending = nil
+	l.settleLocked()
 	l.mu.Unlock()
+}
+
+// settleLocked ends the extend or release under way. The caller holds l.mu.
+func (l *Lease) settleLocked() {
+	l.pending = false
+	if l.settled != nil {
+		close(l.settled)
+		l.settled = nil
+	}
+}
+
+// settledLocked returns a channel that is closed when the extend or release under way has ended.
+// The caller holds l.mu.
+func (l *Lease) settledLocked() <-chan struct{} {
+	if l.settled == nil {
+		l.settled = make(chan struct{})
+	}
+	return l.settled
 }
 
 // left is Remaining. If it finds that the deadline has passed, the lease is lost before it returns,
@@ -346,11 +425,18 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []Event) {
 	if l.state > inJeopardy {
 		return 0, nil
 	}
-	left = l.validity() - now.Since(l.anchor)
+	left = l.validity() - now.Since(l.sentAt)
 	if left > 0 {
 		return left, nil
 	}
-	return 0, []Event{l.losing(l.whyExpired())}
+	return 0, []Event{l.losing(ending{reason: l.whyExpired()})}
+}
+
+// seemsHeld is Held for a caller that holds a lock: it tells no event.
+func (l *Lease) seemsHeld() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state <= inJeopardy && l.validity() > l.latch.client.now().Since(l.sentAt)
 }
 
 // whyExpired returns the cause of a loss by the deadline. The caller holds l.mu.
@@ -364,35 +450,30 @@ func (l *Lease) whyExpired() LossReason {
 	return LossExpired
 }
 
-// whyGone returns the reason of a loss that Redis told. The caller holds l.mu.
-func (l *Lease) whyGone() LossReason {
-	if l.forced {
-		return LossForced
-	}
-	return LossGone
-}
-
 // lose ends a lease that is held, for that reason.
 func (l *Lease) lose(reason LossReason) {
 	l.mu.Lock()
 	var events []Event
 	if l.state <= inJeopardy {
-		events = append(events, l.losing(reason))
+		events = append(events, l.losing(ending{reason: reason}))
 	}
 	l.unlock(events...)
 }
 
 // losing marks the lease as lost, cancels its context and returns the event to tell. The caller
 // holds l.mu.
-func (l *Lease) losing(reason LossReason) Event {
-	err := &LostError{Name: l.latch.name, Owner: l.owner, Token: l.token, At: time.Now(), Reason: reason, Cause: reason.cause()}
+func (l *Lease) losing(why ending) Event {
+	reason := why.reason
+	err := &LostError{
+		Name: l.latch.name, Owner: l.owner, Token: l.token, At: time.Now(), Reason: reason, Cause: why.cause(), Force: why.force,
+	}
 	l.state, l.err = lost, err
 	l.latch.client.forget(l)
 	l.cancel(err)
 	l.detachLocked()
 	switch {
 	case !l.resent || reason == LossClosed:
-	case reason == LossGone || reason == LossForced:
+	case reason.told():
 		l.undoLocked(0)
 	default: // not before Redis ends it: the work may need a moment to stop
 		l.undoLocked(drift(l.ttl))
@@ -409,9 +490,9 @@ func (l *Lease) unlock(events ...Event) {
 }
 
 // deadline is Deadline. The caller holds l.mu.
-func (l *Lease) deadline() time.Time { return l.anchor.Time().Add(l.validity()) }
+func (l *Lease) deadline() time.Time { return l.sentAt.Time().Add(l.validity()) }
 
-// validity returns how long the lease is held after its anchor: the TTL, but for what the clocks
+// validity returns how long the lease is held after sentAt: the TTL, but for what the clocks
 // may differ by. The caller holds l.mu.
 func (l *Lease) validity() time.Duration { return l.ttl - drift(l.ttl) }
 
@@ -428,4 +509,4 @@ func (l *Lease) runHeld(ctx context.Context, f func(ctx context.Context, l *Leas
 	return f(l.Context(), l)
 }
 
-func parseSlot(got string) (int, error) { return strconv.Atoi(got) }
+func parseSlot(detail string) (int, error) { return strconv.Atoi(detail) }

@@ -23,11 +23,10 @@ type leaseText struct {
 	Name   string `json:"n"`
 	Owner  string `json:"o"`
 	Token  int64  `json:"t"`
-	Got    string `json:"g,omitempty"` // as in Lease
-	Arg    string `json:"a,omitempty"` // and so on, as in latch
+	Detail string `json:"g,omitempty"` // as in Lease
+	Param  string `json:"a,omitempty"` // and so on, as in latch
 	Extra  int64  `json:"x,omitempty"` // in ms
 	Result string `json:"r,omitempty"`
-	Alias  string `json:"l,omitempty"`
 }
 
 const (
@@ -40,11 +39,11 @@ const (
 func (l *Lease) text() string {
 	k := l.latch
 	t := leaseText{
-		Kind: k.kind.Name, Name: k.name, Owner: l.owner, Token: l.token, Got: l.got, Arg: k.arg,
-		Extra: k.extra.Milliseconds(), Result: k.result, Alias: k.alias,
+		Kind: k.kind.Name, Name: k.name, Owner: l.owner, Token: l.token, Detail: l.detail, Param: k.param,
+		Extra: k.extra.Milliseconds(), Result: k.result,
 	}
 	if k.kind.Name == script.Mutex.Name {
-		t.Arg = "" // how many tokens its acquisition took, for goroutines of this process
+		t.Param = "" // how many tokens its acquisition took, for goroutines of this process
 	}
 	return t.String()
 }
@@ -90,10 +89,10 @@ func (t leaseText) check() error {
 	case t.Extra < 0 || t.Result != "" && t.Result != script.Completed:
 		return invalid("a window or rest of %d ms, and the result %q", t.Extra, t.Result)
 	}
-	if _, err := parseSlot(t.Got); t.Kind == script.SlotPool.Name && err != nil {
-		return invalid("there is no slot %q", t.Got)
+	if _, err := parseSlot(t.Detail); t.Kind == script.SlotPool.Name && err != nil {
+		return invalid("there is no slot %q", t.Detail)
 	}
-	for _, part := range []string{t.Owner, t.Got, t.Arg, t.Alias} {
+	for _, part := range []string{t.Owner, t.Detail, t.Param} {
 		if err := keys.Printable(part); err != nil {
 			return err
 		}
@@ -104,7 +103,7 @@ func (t leaseText) check() error {
 // latch returns what the lease is on.
 func (t leaseText) latch(c *Client) latch {
 	l := newLatch(c, script.Named(t.Kind), t.Name)
-	l.arg, l.result, l.alias = t.Arg, t.Result, t.Alias
+	l.param, l.result = t.Param, t.Result
 	l.extra = time.Duration(t.Extra) * time.Millisecond
 	return l
 }

@@ -29,15 +29,16 @@ type ListOptions struct {
 // in steps, so a name that comes or goes during that may be missed. It ends at the first error,
 // which matches [ErrUnreachable] or [ErrInvalid].
 //
-// It costs one SCAN for a thousand keys of the server, whatever they are, and two scripts for each
-// name in use, many in one batch; a name that Redis remembers only for its token costs nothing
+// It costs one SCAN for a thousand keys of the server, whatever they are, two scripts for each name
+// in use, many in one batch, and one for each client that it meets, whose process and labels are
+// told as they are then; a name that Redis remembers only for its token costs nothing
 // more. A pattern that is the name of one lock costs no SCAN.
 //
 // Without a prefix it visits only names that Redis remembers a token for or that have waiters,
 // since every key of the server could be a lock. Then it scans twice.
 func (c *Client) List(ctx context.Context, o ListOptions) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
-		l := listing{client: c, options: o, yield: yield, seen: make(map[string]bool)}
+		l := listing{client: c, options: o, yield: yield, seen: make(map[string]bool), met: c.acquaintances()}
 		if err := l.run(ctx); err != nil && err != errEnough {
 			yield(LockInfo{}, err)
 		}
@@ -59,6 +60,7 @@ type listing struct {
 	seen    map[string]bool // names in use
 	fenced  map[string]bool // without a prefix: names with a token
 	next    []string        // names to be inspected
+	met     acquaintances   // the clients so far
 }
 
 func (l *listing) run(ctx context.Context) error {
@@ -139,7 +141,7 @@ func (l *listing) inUse(key string) (name string, ok bool) {
 func (l *listing) inspect(ctx context.Context) error {
 	names := l.next
 	l.next = nil
-	for _, v := range l.client.inspectAll(ctx, names) {
+	for _, v := range l.client.inspectAll(ctx, names, l.met) {
 		if v.err != nil {
 			return v.err
 		}

@@ -9,7 +9,7 @@ import (
 
 // subscription returns the subscription by which grants of a latch are heard.
 func (l *latch) subscription() *subscribe.Subscription {
-	return l.client.listener.For(l.keys.State)
+	return l.client.listener.For(l.keys.State())
 }
 
 // listen starts the subscription by which a latch is heard, and gives it a moment to be confirmed.
@@ -21,7 +21,7 @@ func (l *latch) listen(ctx context.Context) {
 	if c.listener.Sharded() {
 		channel = l.keys.Grants(c.id)
 	}
-	c.listener.Connect(ctx, l.keys.State, channel)
+	c.listener.Connect(ctx, l.keys.State(), channel)
 }
 
 // onSubscription is called when a subscription was connected or lost. Grants may have been
@@ -36,21 +36,23 @@ func (c *Client) onSubscription(s *subscribe.Subscription) {
 func (c *Client) hear(text string) {
 	switch m := script.ParseMessage(text); m.Verb {
 	case script.MessageGrant:
-		c.hearGrant(m.Owner, m.Token, m.Got)
+		c.hearGrant(m.Owner, m.Token, m.Detail)
 	case script.MessageFirst:
 		c.waiters.pollAtExpiry(m.Owner, m.Remaining) // its heartbeat would be later
 	case script.MessageRevoke:
-		c.hearRevoke(m.Owner)
+		c.hearRevoke(m.Owner, parseForce(m.Owner, m.Note))
+	case script.MessageWanted:
+		c.hearWanted(m.Owner)
 	case script.MessageFree:
 		c.quorumWaiters.wake(m.Owner)
 	}
 }
 
-func (c *Client) hearGrant(owner string, token int64, got string) {
+func (c *Client) hearGrant(owner string, token int64, detail string) {
 	waiting := c.waiters.deliver(owner, func(w *waiter) grant {
 		return grant{
-			owner: owner, token: token, spare: w.latch.spare(), got: got, resent: w.resent, ticket: w.ticket,
-			anchor: w.anchor, ttl: min(w.latch.options.TTL, c.horizon()),
+			owner: owner, token: token, extraTokens: w.latch.extraTokens(), detail: detail, resent: w.resent, ticket: w.ticket,
+			sentAt: w.sentAt, ttl: min(w.latch.options.TTL, c.liveFor()),
 		}
 	})
 	if waiting {
@@ -64,10 +66,10 @@ func (c *Client) hearGrant(owner string, token int64, got string) {
 	}
 }
 
-// hearRevoke has the lease doubted.
-func (c *Client) hearRevoke(owner string) {
+// hearRevoke has the lease doubted. by is nil if the process that took it is not known.
+func (c *Client) hearRevoke(owner string, by *Force) {
 	c.handoffs.Revoke(owner) // before the look: between two goroutines of a group there is no lease
-	if lease := c.leases.of(owner); lease != nil {
+	if lease := c.leases.noteForced(owner, by); lease != nil {
 		lease.mu.Lock()
 		lease.unlock(lease.recheck()...)
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/notes"
 	"github.com/redlatch/redlatch/internal/presence"
 	"github.com/redlatch/redlatch/internal/script"
 )
@@ -20,6 +21,7 @@ type LockInfo struct {
 	At        time.Time     // the moment, by the server's clock
 	Remaining time.Duration // until the last holder's lease runs out; negative if never
 	Holders   []Holder      // in no order
+	Forced    *Force        // the last forced release of the last hour; nil if there was none
 	Waiters   []Waiter      // in line, first come first; goroutines of one client that wait for a mutex are one, unless in strict order
 }
 
@@ -55,9 +57,17 @@ type Holder struct {
 	// passed: a slot, the window of a job, or a lock with LockOptions.MinHold.
 	Resting bool
 
+	// Detached says that [Lease.Detach] handed the lease on, and that the client which did so has
+	// closed: Process is where that client ran. No process holds the lease until one adopts it.
+	Detached bool
+
 	// Foreign says that the owner is not one of redlatch's: another library holds the lock, or a
 	// SET by hand.
 	Foreign bool
+
+	// Labels are what its program gave it: [Options].Labels and [WithLabels]. They are what another
+	// program wrote into Redis: show them as data, control characters escaped.
+	Labels map[string]string
 
 	Mode    string // "read" or "write" for a read-write lock
 	Permits int64  // of a semaphore
@@ -84,10 +94,31 @@ type Waiter struct {
 	// comes to the head of the line, and keeps no other waiting.
 	Dead bool
 
+	// Callers is how many goroutines of the client this place in line is for: they hand a mutex on
+	// among themselves, so they stand in line together. The client tells it at its heartbeats; it is
+	// 1 before the first, and for all other waiters. Goroutines that wait behind a lease of their
+	// own client are in no line, and are not counted.
+	Callers int
+
+	// Labels are what its program gave it, as for a [Holder].
+	Labels map[string]string
+
+	// Holds is the leases that it keeps while it waits: those under whose context it called Lock.
+	// See [Client.Deadlocks].
+	Holds []Held
+
 	Mode    string // "read" or "write" for a read-write lock
 	Permits int64  // that it wants of a semaphore
 	Value   string // of a candidate
 	EntryOf string // the owner that wants to enter a reentrant mutex
+}
+
+// Held is a lease that a waiter keeps while it waits for another lock.
+type Held struct {
+	Name  string // of the lock
+	Kind  string // of the lock
+	Owner string // of the lease
+	Token int64  // its fencing token
 }
 
 // Process is where a client runs.
@@ -96,6 +127,8 @@ type Process struct {
 	PID     int
 	Program string // [Options.Program]
 }
+
+func newProcess(p presence.Process) Process { return Process{p.Host, p.PID, p.Program} }
 
 // newHolder is a holder as a script tells it.
 func newHolder(kind *script.Kind, h script.Holder) Holder {
@@ -111,15 +144,15 @@ func newHolder(kind *script.Kind, h script.Holder) Holder {
 	}
 	switch kind.Name {
 	case script.RWMutex.Name:
-		n.Mode = modes[h.Got]
+		n.Mode = modes[h.Detail]
 	case script.Semaphore.Name:
-		n.Permits, _ = strconv.ParseInt(h.Got, 10, 64)
+		n.Permits, _ = strconv.ParseInt(h.Detail, 10, 64)
 	case script.SlotPool.Name:
-		n.Slot, _ = strconv.Atoi(h.Got)
+		n.Slot, _ = strconv.Atoi(h.Detail)
 	case script.Election.Name:
-		n.Value = h.Got
+		n.Value = h.Detail
 	case script.Reentrant.Name:
-		n.EntryOf = h.Got
+		n.EntryOf = h.Detail
 	}
 	return n
 }
@@ -127,11 +160,11 @@ func newHolder(kind *script.Kind, h script.Holder) Holder {
 // newWaiter is the waiter that has a ticket.
 func newWaiter(kind *script.Kind, ticket script.Ticket, w script.Waiting) Waiter {
 	client, _ := script.OwnerClient(ticket.Owner)
-	n := Waiter{Owner: ticket.Owner, Client: client, Since: time.UnixMicro(w.Arrival), Dead: !w.Alive}
+	n := Waiter{Owner: ticket.Owner, Client: client, Since: time.UnixMicro(w.Arrival), Dead: !w.Alive, Callers: 1}
 	if w.End > 0 {
-		n.LastSeen = time.UnixMilli(w.End) // until its horizon is known
+		n.LastSeen = time.UnixMilli(w.End) // meet makes of it when that heartbeat was
 	}
-	wish := kind.Detail(ticket.Arg)
+	wish := kind.Detail(ticket.Param)
 	switch kind.Name {
 	case script.RWMutex.Name:
 		n.Mode = modes[wish]
@@ -147,11 +180,14 @@ func newWaiter(kind *script.Kind, ticket script.Ticket, w script.Waiting) Waiter
 
 // meet fills in what the sign of a holder's client tells at that moment.
 func (h *Holder) meet(sign presence.Sign, at time.Time) {
-	h.Process = Process{sign.Process.Host, sign.Process.PID, sign.Process.Program}
+	h.Process = newProcess(sign.Process)
 	h.LastSeen = h.Since
+	h.Labels = merged(sign.Process.Labels, sign.Notes[h.Owner].Labels)
 	switch {
 	case sign.Listening:
 		h.LastSeen = at
+	case sign.Process.Detached:
+		h.Detached = true
 	case sign.Written:
 		h.LastSeen = later(h.Since, at.Add(-sign.Ago))
 		h.Dead = sign.Deaf
@@ -160,19 +196,34 @@ func (h *Holder) meet(sign presence.Sign, at time.Time) {
 	}
 }
 
-// meet fills in what the sign of a waiter's client tells. LastSeen is the end of the time for which
-// the client is believed alive after its last heartbeat, which is the horizon if its record does
-// not tell.
-func (w *Waiter) meet(sign presence.Sign, horizon time.Duration) {
-	w.Process = Process{sign.Process.Host, sign.Process.PID, sign.Process.Program}
-	if sign.Process.Horizon > 0 {
-		horizon = time.Duration(sign.Process.Horizon) * time.Millisecond
+// meet fills in what the sign of a waiter's client tells. LastSeen is still the time until which the
+// client is believed alive. It was seen earlier by as long as its record says, or by liveFor if the
+// record does not tell.
+func (w *Waiter) meet(sign presence.Sign, liveFor time.Duration) {
+	w.Process = newProcess(sign.Process)
+	if sign.Process.LiveFor > 0 {
+		liveFor = time.Duration(sign.Process.LiveFor) * time.Millisecond
 	}
 	if !w.LastSeen.IsZero() {
-		w.LastSeen = w.LastSeen.Add(-horizon)
+		w.LastSeen = w.LastSeen.Add(-liveFor)
 	}
 	w.LastSeen = later(w.Since, w.LastSeen)
+	note := sign.Notes[w.Owner]
+	w.Labels, w.Holds = merged(sign.Process.Labels, note.Labels), heldIn(note)
+	w.Callers = max(1, note.Callers)
+}
+
+// heldIn returns the leases that a note tells.
+func heldIn(note notes.Note) []Held {
+	var all []Held
+	for _, h := range note.Holds {
+		all = append(all, Held(h))
+	}
+	return all
 }
 
 // modes are the modes of a read-write lock, by how a script spells them.
 var modes = map[string]string{"r": "read", "w": "write"}
+
+// slot is the number of a holder's slot, as a text.
+func (h Holder) slot() string { return strconv.Itoa(h.Slot) }

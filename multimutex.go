@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,6 +59,10 @@ func (m *MultiMutex) With(o LockOptions) *MultiMutex {
 		if next.invalid == nil {
 			next.invalid = l.invalid
 		}
+	}
+	if o.Announce != (Announce{}) && next.invalid == nil {
+		next.invalid = invalid("LockOptions.Announce of several mutexes: %w: each has a channel of its own; lock them one by one",
+			errors.ErrUnsupported)
 	}
 	return &next
 }
@@ -121,6 +127,9 @@ func (m *MultiMutex) lock(ctx context.Context, wait bool) (l *MultiLease, err er
 			return nil, err
 		}
 	}
+	if err := labelsError(ctx); err != nil {
+		return nil, err
+	}
 	var leases []*Lease
 	defer func() {
 		if l == nil { // also when the hook panicked
@@ -153,7 +162,7 @@ func (m *MultiMutex) oneByOne(attempts []*attempt, start clock.Reading, leases *
 		if longest := l.options.MaxWait; longest > 0 {
 			l.options.MaxWait = max(longest-m.client.now().Since(start), time.Millisecond)
 		}
-		a.latch = &l
+		a.latch, a.beside = &l, *leases
 		lease, err := a.acquire()
 		if err != nil {
 			return err
@@ -213,7 +222,7 @@ func (m *MultiMutex) atOnce(ctx context.Context, attempts []*attempt) ([]*Lease,
 		return nil, m.latches[0].failed("acquire", err)
 	}
 	defer c.background.Done()
-	if err := ctx.Err(); err != nil {
+	if err := whyDone(ctx); err != nil {
 		return nil, m.latches[0].failed("acquire", err)
 	}
 	for _, a := range attempts {
@@ -260,7 +269,7 @@ func (m *MultiMutex) begin(
 	}()
 	for i, a := range attempts {
 		lease, err := a.begin(ctx, grant{
-			owner: owners[i], token: tokens[i], anchor: granted.sent, ttl: a.options.TTL,
+			owner: owners[i], token: tokens[i], sentAt: granted.sent, ttl: a.options.TTL,
 			resent: granted.resent,
 		})
 		if err != nil {
@@ -280,8 +289,8 @@ func (m *MultiMutex) abandon(owners []string, from int) {
 
 // oneSlot reports whether all names have the same hash tag.
 func (m *MultiMutex) oneSlot() bool {
-	tag := keys.Tag(m.latches[0].keys.State)
-	return !slices.ContainsFunc(m.latches, func(l latch) bool { return keys.Tag(l.keys.State) != tag })
+	tag := keys.Tag(m.latches[0].keys.State())
+	return !slices.ContainsFunc(m.latches, func(l latch) bool { return keys.Tag(l.keys.State()) != tag })
 }
 
 // MultiLease is what [MultiMutex] acquires: a lease on each name, held as one. It is held until it
@@ -296,15 +305,26 @@ func newMultiLease(ctx context.Context, leases []*Lease) *MultiLease {
 	l := &MultiLease{leases: leases}
 	l.ctx.lease = l
 	l.ctx.Context, l.cancel = context.WithCancelCause(ctx)
+	cancel := l.cancel // and not l, which would then live as long as the leases
 	for _, lease := range leases {
-		context.AfterFunc(lease.Context(), func() { l.cancel(context.Cause(lease.Context())) })
+		context.AfterFunc(lease.Context(), func() { cancel(context.Cause(lease.Context())) })
+	}
+	if c := leases[0].latch.client; c.options.TraceLeases {
+		stack := callers()
+		for _, lease := range leases {
+			c.leases.noteStack(lease, stack)
+		}
+		runtime.AddCleanup(l, func(leases []*Lease) {
+			for _, lease := range leases {
+				lease.tellForgotten()
+			}
+		}, leases)
 	}
 	return l
 }
 
 // Context returns a context that is done when the lease is released, when one of the names is lost,
-// or when the context that was given to Lock is done. If a name was lost, context.Cause returns its
-// [*LostError]. Its Err answers by the clock, as that of [Lease.Context] does.
+// or when the context that was given to Lock is done. Its cause is as that of [Lease.Context]. Its Err answers by the clock, as that of [Lease.Context] does.
 func (l *MultiLease) Context() context.Context { return &l.ctx }
 
 // Token returns the fencing token for a name. It returns 0 once any of the names is no longer held,
@@ -372,6 +392,12 @@ func (l *MultiLease) Extend(ctx context.Context) error {
 	return l.each(func(lease *Lease) error { return lease.Extend(ctx) })
 }
 
+// ExtendTo has all the names last for d from now, as [Lease.ExtendTo] does for one. The error is as
+// that of [MultiLease.Extend].
+func (l *MultiLease) ExtendTo(ctx context.Context, d time.Duration) error {
+	return l.each(func(lease *Lease) error { return lease.ExtendTo(ctx, d) })
+}
+
 // Ensure returns nil if all the names last for at least d from now, and extends those that need it.
 // The error joins those of [Lease.Ensure].
 func (l *MultiLease) Ensure(ctx context.Context, d time.Duration) error {
@@ -396,7 +422,11 @@ func (l *MultiLease) Leases() []*Lease { return slices.Clone(l.leases) }
 // Release releases all the names, the last one first, as [Lease.Release] does. The error joins
 // those of the names for which it failed; the other names are released all the same.
 func (l *MultiLease) Release(ctx context.Context) error {
-	l.cancel(nil)
+	names := make([]string, len(l.leases))
+	for i, lease := range l.leases {
+		names[i] = lease.Name()
+	}
+	l.cancel(&releasedError{strings.Join(names, ", ")})
 	return releaseAll(ctx, l.leases)
 }
 
@@ -415,6 +445,9 @@ func (c *multiContext) Err() error {
 }
 
 func (c *multiContext) Value(key any) any {
+	if key == (heldKey{}) {
+		return c
+	}
 	if l, ok := key.(*latch); ok {
 		for _, lease := range c.lease.leases {
 			if l.same(lease.latch) {

@@ -28,24 +28,31 @@ func (m *Mutex) Options() LockOptions { return m.latch.options }
 // Name returns the name of the mutex, without the prefix.
 func (m *Mutex) Name() string { return m.latch.name }
 
+// Key returns the key of the mutex in Redis: Options.Prefix and the name.
+func (m *Mutex) Key() string { return m.latch.keys.State() }
+
 // Lock acquires the mutex. If it is taken, Lock waits in line without polling: first come, first
 // served over all processes. Goroutines of one client that wait for the same mutex have one place
 // in the line, and pass the mutex on among themselves when it is their turn; see
 // LockOptions.StrictOrder. Lock returns when the mutex is held, when ctx is done, or when
 // LockOptions.MaxWait has passed.
 //
-// ctx is also the parent of the lease's context: when ctx ends, so does the lease's context, and
-// the lease stays held until it is released. To bound the wait alone, use MaxWait.
+// ctx is also the parent of the lease's context. When ctx is done, the wait ends, and later the
+// lease's context, which stops the work. The lease itself goes on: it is held and extended until it
+// is released, also with a context that is done. To bound the wait alone, use MaxWait.
 //
-// The caller must release the lease: until then it is extended for as long as the process lives. If
-// there is an error, there is no lease and nothing stays behind: the client gives its place in line
+// The caller must release the lease: until then it is extended for as long as the process lives,
+// also if the program has dropped it. [Client.Leases] lists the leases of a client, [EventOutlived]
+// tells of one whose ctx has been done for a while, and [Options].TraceLeases finds the code that
+// acquired one and dropped it. If there is an error, there is no lease and nothing stays behind: the client gives its place in line
 // up, and gives a grant that arrives too late back, in the background. The error matches
 //
-//   - [ErrTaken] and the error of the context, if the wait was cut short; if MaxWait ran out, that
-//     is [context.DeadlineExceeded];
+//   - [ErrTaken], as a [*TakenError], and the error of the context, if the wait was cut short; if
+//     MaxWait ran out, that is [context.DeadlineExceeded];
 //   - [ErrLineFull] and [ErrTaken], at once, if LockOptions.MaxWaiters wait already;
 //   - [ErrUnreachable] if Redis gave no answer in time, also if the deadline of ctx passed first;
-//   - [ErrDeadlock], at once, if ctx is the context of a lease on this very mutex;
+//   - [ErrDeadlock], at once, if ctx is the context of a lease on this very mutex, or of a lease
+//     that its holder waits for;
 //   - [ErrWrongKind], [ErrInvalid] or [ErrClosed].
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	if err := m.latch.checkDeadlock(ctx); err != nil {

@@ -5,15 +5,16 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
 func TestLockAndRelease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s, redlatch.Options{})
+	c := locktest.Open(t, s.URL(), redlatch.Options{})
 	m := c.Mutex("a")
-	first := lock(t, m)
+	first := locktest.Lock(t, m)
 	if !first.Held() || first.Token() == 0 || first.Context().Err() != nil {
 		t.Errorf("a new lease: Held %v, Token %d, Context %v", first.Held(), first.Token(), first.Context().Err())
 	}
@@ -24,16 +25,16 @@ func TestLockAndRelease(t *testing.T) {
 		t.Errorf("TryLock of a held mutex = %v, %v, want ErrTaken", l, err)
 	}
 	token := first.Token()
-	release(t, first)
-	release(t, first)
+	locktest.Release(t, first)
+	locktest.Release(t, first)
 	if first.Held() || first.Token() != 0 || first.Context().Err() == nil || !errors.Is(first.Err(), redlatch.ErrNotHeld) {
 		t.Errorf("a released lease: Held %v, Token %d, Context %v, Err %v", first.Held(), first.Token(), first.Context().Err(), first.Err())
 	}
-	second := lock(t, m)
+	second := locktest.Lock(t, m)
 	if second.Token() <= token {
 		t.Errorf("second token %d, want more than %d", second.Token(), token)
 	}
-	release(t, second)
+	locktest.Release(t, second)
 	if got := s.Do("EXISTS", "redlatch:a"); got != "0" {
 		t.Errorf("EXISTS redlatch:a = %s after the release, want 0", got)
 	}
@@ -42,15 +43,15 @@ func TestLockAndRelease(t *testing.T) {
 func TestReleaseHandsOver(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	a, b := open(t, s, redlatch.Options{}), open(t, s, redlatch.Options{})
-	held := lock(t, a.Mutex("x"))
+	a, b := locktest.Open(t, s.URL(), redlatch.Options{}), locktest.Open(t, s.URL(), redlatch.Options{})
+	held := locktest.Lock(t, a.Mutex("x"))
 	got := make(chan *redlatch.Lease)
-	go func() { got <- lock(t, b.Mutex("x")) }()
-	awaitLine(t, s, "x", "1")
-	release(t, held)
+	go func() { got <- locktest.Lock(t, b.Mutex("x")) }()
+	locktest.InLine(t, s, "x", 1)
+	locktest.Release(t, held)
 	next := <-got
 	if !next.Held() {
 		t.Error("the lease handed over is not held")
 	}
-	release(t, next)
+	locktest.Release(t, next)
 }

@@ -9,9 +9,10 @@ import (
 )
 
 // Observe returns a channel of leaders: first the leader of now, then each change, as
-// [Election.Leader] tells it. A [Leader] whose Term is 0 says that there is none. A slow reader
-// misses leaders that were followed by others, and always gets the last one. Redis pushes changes.
-// The end of a leader that died is found when its lease ends.
+// [Election.Leader] tells it. A [Leader] whose Term is 0 says that there is none. A leader that
+// changes its value comes again, with the same Term. A slow reader misses leaders that were
+// followed by others, and always gets the last one. Redis pushes changes. The end of a leader that
+// died is found when its lease ends.
 //
 // The channel is closed when ctx is done or the client is closed, and at once if the election has
 // an invalid name. While Redis does not answer, or the name is in use for something else, nothing
@@ -62,7 +63,7 @@ func (e *Election) report(ctx context.Context, changed <-chan struct{}, leaders 
 		next, again := e.look(ctx, leader)
 		leader = next
 		to := leaders
-		if !never && leader.Owner == sent.Owner && leader.Token == sent.Token || ctx.Err() != nil {
+		if !never && leader.Owner == sent.Owner && leader.Token == sent.Token && leader.Value == sent.Value || ctx.Err() != nil {
 			to = nil
 		}
 		timer := time.NewTimer(again)
@@ -86,9 +87,9 @@ func (e *Election) look(ctx context.Context, before Holder) (leader Holder, agai
 	leader, err := e.leading(ctx)
 	switch {
 	case err == nil && leader.Remaining >= 0:
-		return leader, min(leader.Remaining+pollAfterExpiry, c.horizon())
+		return leader, min(leader.Remaining+pollAfterExpiry, c.liveFor())
 	case err == nil || errors.Is(err, ErrNotHeld):
-		return leader, c.horizon()
+		return leader, c.liveFor()
 	}
 	return before, retry.Jitter(pollDisconnected, 0.3)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/locktest"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
@@ -19,7 +20,7 @@ func TestOpenOverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Open(%q) with its root = %v, want a client", s.URL(), err)
 	}
-	release(t, lock(t, c.Mutex("a")))
+	locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
 	if err := c.Close(); err != nil {
 		t.Errorf("Close = %v", err)
 	}
@@ -32,7 +33,7 @@ func TestOpenOverTLS(t *testing.T) {
 func TestOpenWithAPassword(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", "hush")
-	release(t, lock(t, open(t, s, redlatch.Options{}).Mutex("a")))
+	locktest.Release(t, locktest.Lock(t, locktest.Open(t, s.URL(), redlatch.Options{}).Mutex("a")))
 	for _, url := range []string{"redis://:wrong-hush@" + s.Addr(), "redis://stranger:hush@" + s.Addr(), "redis://" + s.Addr()} {
 		c, err := redlatch.Open(t.Context(), url, redlatch.Options{})
 		var refused *conn.ReplyError

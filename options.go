@@ -6,6 +6,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -42,7 +44,7 @@ type Options struct {
 
 	// RequestTimeout is how long one operation keeps asking a server that fails or does not answer,
 	// resending twice or so, before it returns [ErrUnreachable], a third later at most. At least
-	// 10ms; keep it above three round trips and below the TTL. Default 3s.
+	// 10ms; keep it above three round trips. Default 3s.
 	//
 	// One request gets a third of it. One that extends a lease gets half of what is left of the
 	// lease if that is shorter, and no less than some 100ms. So one lost reply costs no lease, also
@@ -79,9 +81,28 @@ type Options struct {
 	// hook of several. Default none.
 	Hook func(context.Context, Event)
 
+	// TraceLeases finds leases that no code releases. The hook is told [EventForgotten] when the
+	// garbage collector finds that the program has dropped a lease which is still held. That event,
+	// [EventOutlived] and [Client.Leases] then have the stack of the call that acquired it. It
+	// takes about a microsecond and a kilobyte for each lease. Default false.
+	TraceLeases bool
+
+	// WrapConn returns the connection to use instead of one that [Open] made, or [OpenQuorum] to a
+	// node: such as one of [conn.Observe], which measures requests. It must pass on what the
+	// connection can do beside: see [conn.Replicated] and [conn.Sharded]. [New] and [NewQuorum] do
+	// not call it: what they are given is wrapped already. Default none.
+	WrapConn func(conn.Conn) conn.Conn
+
 	// Program is what `redlatch inspect` shows as the name of this process. Default the base name
 	// of os.Args[0].
 	Program string
+
+	// Labels are what every acquisition of this client carries, such as the service and its
+	// version, as [WithLabels] says for one acquisition. Default none.
+	Labels map[string]string
+
+	// Journal has the client note what happened to its locks, in Redis. Default off.
+	Journal JournalOptions
 
 	// TLS configures rediss:// URLs given to [Open]: root and client certificates. Default the
 	// system's roots.
@@ -163,9 +184,44 @@ type LockOptions struct {
 	// processes. By default those of one [Client] stand there as one, and when it is their turn,
 	// each that was waiting then has the mutex, 128 at most, before it goes on to another process:
 	// many times as fast within a process, and fair between processes, but not first come, first
-	// served among all goroutines of all of them. Goroutines whose TTL, MaxHold, Renew or Replicas
-	// differ stand in line by themselves. Default Off.
+	// served among all goroutines of all of them. Goroutines whose TTL, MaxHold, Renew, Replicas or
+	// Announce differ stand in line by themselves. Default Off.
 	StrictOrder Switch
+
+	// Announce has a release that leaves the lock free tell waiters of another library so, as that
+	// library does. It is for one [Mutex] or [ReentrantMutex] that the library shares: give it to
+	// With, and to every program that uses the lock. Package compat makes it. Default none. Not on
+	// a quorum, with MinHold, or as a default of the client.
+	//
+	//   - A release that hands the lock over to the next in line publishes nothing, nor does one
+	//     that passes the lock to another goroutine of the same [Client].
+	//   - [Client.ForceRelease] publishes if ForceOptions.Announce says so.
+	//   - The first in line listens on the channel while the holder is of the other library, and
+	//     tries at once when a message comes. It also asks ten times a second, as without Announce.
+	//   - The user needs the right to publish there, and to listen (ACL: &channel). Without it,
+	//     waiters of the other library are not told, and the release is valid all the same.
+	//   - A lease that expires tells none, in any library.
+	Announce Announce
+
+	// Yield bounds how long waiters of redlatch keep those of other libraries out. Default never:
+	// they get in when the line is empty. It is for a [Mutex] or [ReentrantMutex]; not on a quorum,
+	// or with MinHold.
+	//
+	//   - All waiters in line wait for it, of all processes and whatever their own options are.
+	//   - A try finds the lock taken while it is left free for others.
+	//   - Each goroutine has its own place in line, as with StrictOrder.
+	//   - With MaxWaiters, it counts as a waiter while it lasts.
+	Yield Yield
+
+	// FenceKey is the key in which another library counts its fencing tokens, so that its tokens
+	// and those of redlatch are in one order. It must be in the hash slot of the lock. It is for a
+	// [ReentrantMutex] that the library shares; see package compat. Default a key of redlatch.
+	//
+	// The key is the other library's, and has the expiry that it gave it: for RFencedLock none. So
+	// redlatch leaves the expiry as it is, and makes a key without one if there is none. It is the
+	// only key without an expiry that redlatch writes, one for each name, as that library does.
+	// [Client.Inspect] does not know it and tells no tokens.
+	FenceKey string
 }
 
 // withDefaults fills in what is zero and refuses what makes no sense.
@@ -181,11 +237,21 @@ func (o Options) withDefaults() (Options, error) {
 			return o, invalid("Options.Prefix %q: %w", o.Prefix, err)
 		}
 	}
+	if o.Lock.Announce != (Announce{}) || o.Lock.FenceKey != "" {
+		return o, invalid("Options.Lock has Announce or FenceKey, which are those of one lock: give them to With")
+	}
 	o.Lock = o.Lock.over(LockOptions{TTL: 30 * time.Second, Renew: On, StrictOrder: Off})
 	if err := o.Lock.check(); err != nil {
 		return o, err
 	}
+	if err := checkLabels("Options.Labels", o.Labels); err != nil {
+		return o, err
+	}
+	o.Labels = maps.Clone(o.Labels)
 	var err error
+	if o.Journal, err = o.Journal.check(); err != nil {
+		return o, err
+	}
 	o.Heartbeat, err = within("Options.Heartbeat", o.Heartbeat, 5*time.Second, 50*time.Millisecond, time.Minute)
 	if err != nil {
 		return o, err
@@ -210,6 +276,9 @@ func (o LockOptions) over(base LockOptions) LockOptions {
 		MaxWait:     unlessNone(o.MaxWait, base.MaxWait),
 		MaxWaiters:  unlessNone(o.MaxWaiters, base.MaxWaiters),
 		StrictOrder: cmp.Or(o.StrictOrder, base.StrictOrder),
+		Announce:    cmp.Or(o.Announce, base.Announce),
+		Yield:       cmp.Or(o.Yield, base.Yield),
+		FenceKey:    cmp.Or(o.FenceKey, base.FenceKey),
 	}
 }
 
@@ -225,17 +294,18 @@ func unlessNone[T time.Duration | int](v, base T) T {
 }
 
 // leaseTerms are the options by which a lease is held. A goroutine can take over a lease whose
-// terms are those of its own. How long it waited is no term, and StrictOrder, MaxWaiters and
-// MinHold are set for none that take leases over.
+// terms are those of its own. How long it waited is no term, and StrictOrder, MaxWaiters, MinHold
+// and Yield are set for none that take leases over, nor is FenceKey. Goroutines whose Announce
+// differs have queues of their own.
 type leaseTerms struct {
 	ttl, maxHold time.Duration
-	replicas     int
+	replicas     int32 // which is small, so that a group is, too: each lease has one
 	renew        Switch
 }
 
 // terms returns the options by which a lease is held.
 func (o LockOptions) terms() leaseTerms {
-	return leaseTerms{ttl: o.TTL, maxHold: o.MaxHold, replicas: o.Replicas, renew: o.Renew}
+	return leaseTerms{ttl: o.TTL, maxHold: o.MaxHold, replicas: int32(min(o.Replicas, math.MaxInt32)), renew: o.Renew}
 }
 
 func (o LockOptions) check() error {
@@ -261,7 +331,7 @@ func (o LockOptions) check() error {
 			return invalid("LockOptions.%s is %d: give On or Off", option, s)
 		}
 	}
-	return nil
+	return o.checkNeighbours()
 }
 
 // checkFor returns an error if these options ask for what a connection cannot do.
@@ -275,6 +345,8 @@ func (o LockOptions) checkFor(c conn.Conn) error {
 	case several && o.MaxWaiters > 0:
 		return invalid("LockOptions.MaxWaiters on a quorum: %w: each node has a line of its own, and no majority can count all waiters",
 			errors.ErrUnsupported)
+	case several && o.Yield.Every > 0:
+		return invalid("LockOptions.Yield on a quorum: %w: no other library shares a quorum's locks", errors.ErrUnsupported)
 	case several && o.MinHold > 0:
 		return invalid("LockOptions.MinHold on a quorum: %w: its tokens are counted, and tell no time", errors.ErrUnsupported)
 	case !replicated && o.Replicas > 0:

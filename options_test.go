@@ -124,7 +124,7 @@ func TestNothingIsSentForBadInput(t *testing.T) {
 		_, tryErr := m.TryLock(ctx)
 		doErr := m.Do(ctx, func(context.Context, *redlatch.Lease) error { t.Error("Do called its function"); return nil })
 		_, inspectErr := c.Inspect(ctx, name)
-		_, forceErr := c.ForceRelease(ctx, name, "")
+		_, forceErr := c.ForceRelease(ctx, name, redlatch.ForceOptions{})
 		for _, err := range []error{lockErr, tryErr, doErr, inspectErr, forceErr} {
 			if !errors.Is(err, redlatch.ErrInvalid) {
 				t.Errorf("%.20q: %v, want ErrInvalid", name, err)

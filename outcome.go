@@ -25,6 +25,25 @@ const (
 	OutcomeError         Outcome = "error"          // anything else, such as a refusal of Redis
 )
 
+// Outcomes returns all outcomes: for counters that begin at zero.
+func Outcomes() []Outcome {
+	return []Outcome{
+		OutcomeGranted, OutcomeTaken, OutcomeExhausted, OutcomeLineFull, OutcomeTimeout, OutcomeCanceled, OutcomeUnreachable,
+		OutcomeNotReplicated, OutcomeClosed, OutcomeNotHeld, OutcomeMisuse, OutcomeError,
+	}
+}
+
+// Failed reports whether the program did not get what it asked for. A try that found the lock taken
+// is told what it asked, and an acquisition that its caller or [Client.Close] called off has no need
+// of it: neither has failed.
+func (o Outcome) Failed() bool {
+	switch o {
+	case OutcomeGranted, OutcomeTaken, OutcomeExhausted, OutcomeCanceled, OutcomeClosed:
+		return false
+	}
+	return true
+}
+
 // OutcomeOf returns the outcome of an acquisition that returned err. If err matches several
 // outcomes, the one that ended the call counts: a wait that ran out of time on a lock that was
 // taken is a timeout.

@@ -3,6 +3,7 @@ package redlatch
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redlatch/redlatch/internal/script"
 )
@@ -40,11 +41,63 @@ func (c ownerContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// leaseContext is the context of a lease.
-type leaseContext struct {
+// leaseContext is a lease as the context of its work.
+type leaseContext Lease
+
+// workContext is a context that ends when the lease is not held any more, or the context that was
+// given to Lock is done.
+type workContext struct {
 	context.Context
-	lease *Lease
+	cancel context.CancelCauseFunc
 }
+
+// working returns the workContext of a lease. It makes it when it is first asked for: most leases
+// are released before any code waits for their end.
+func (l *Lease) working() *workContext {
+	if w := l.work.Load(); w != nil {
+		return w
+	}
+	l.mu.Lock()
+	over := l.state > inJeopardy
+	l.mu.Unlock()
+	parent := l.parent
+	if over { // which the parent's end cannot change any more
+		parent = context.WithoutCancel(parent)
+	}
+	w := new(workContext)
+	w.Context, w.cancel = context.WithCancelCause(parent) // without mu: the parent may be another lease's
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.work.CompareAndSwap(nil, w) {
+		w.cancel(nil)
+		return l.work.Load()
+	}
+	if l.state > inJeopardy {
+		w.cancel(l.err)
+	}
+	return w
+}
+
+// cancel ends the context of a lease that has just ended for this reason. The caller holds l.mu.
+func (l *Lease) cancel(why error) {
+	if w := l.work.Load(); w != nil {
+		w.cancel(why)
+	}
+}
+
+// isDone reports whether a context is done.
+func isDone(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *leaseContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+
+func (c *leaseContext) Done() <-chan struct{} { return (*Lease)(c).working().Done() }
 
 // Err answers by the clock: the schedule, which ends the context when the deadline has passed, may
 // be late in a process that computes.
@@ -53,17 +106,27 @@ type leaseContext struct {
 // it the contexts made from it. Those of the standard library take the error from that cancellation
 // and do not come here.
 func (c *leaseContext) Err() error {
-	if c.Context.Err() == nil {
-		c.lease.Remaining() // which cancels the context if it finds the lease lost
+	l := (*Lease)(c)
+	if w := l.work.Load(); w != nil && w.Err() != nil {
+		return w.Err()
 	}
-	return c.Context.Err()
+	if l.Remaining() > 0 && l.parent.Err() == nil { // Remaining ends the lease if it finds it lost
+		return nil
+	}
+	return l.working().Err()
 }
 
 func (c *leaseContext) Value(key any) any {
-	if l, ok := key.(*latch); ok && l.same(c.lease.latch) {
-		return c.lease
+	if l, ok := key.(*latch); ok {
+		if l.same(c.latch) {
+			return (*Lease)(c)
+		}
+		return c.parent.Value(key)
 	}
-	return c.Context.Value(key)
+	if key == (heldKey{}) {
+		return c
+	}
+	return (*Lease)(c).working().Value(key) // and not of the parent: contexts made from this one look for it
 }
 
 // checkDeadlock returns an error if the caller holds the latch already: ctx is the context of a

@@ -38,7 +38,9 @@ const minNodes = 3
 //
 // A node that was restarted, or whose data was deleted, may have forgotten locks. It does not vote
 // until the longest TTL in use has passed and a client has told it the tokens of the others, as
-// every client does. All nodes must be there when a quorum is used for the first time.
+// every client does. All nodes must be there when a quorum is used for the first time. A node must
+// tell scripts its run_id (INFO); a server that does not, as some hosted ones, refuses with an error
+// that says so. A URL that leads to a cluster is [ErrInvalid] once it is connected.
 //
 // https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/ describes the algorithm
 // without tokens; docs/protocol.md tells what was added.
@@ -47,7 +49,7 @@ func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	nodes := make([]conn.Conn, len(urls))
+	nodes, wrapped := make([]conn.Conn, len(urls)), make([]conn.Conn, len(urls))
 	for i, url := range urls {
 		dial, cluster, err := o.dialing(url)
 		if err != nil {
@@ -58,10 +60,18 @@ func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) 
 		}
 		dial.Dialer.Timeout = min(dial.Dialer.Timeout, o.RequestTimeout)
 		nodes[i] = quorum.NewLazy(strings.Join(dial.InitAddress, ","), o.RequestTimeout, func(ctx context.Context) (conn.Conn, error) {
-			return connect(ctx, dial)
+			c, err := connect(ctx, dial)
+			if err != nil {
+				return nil, err
+			}
+			if at := c.Target(); at.Cluster { // which redis:// does not tell, and a hosted server can be
+				return nil, join(invalid("a node of the quorum is the cluster %s: a node is one server", at.Addr), c.Close())
+			}
+			return c, nil
 		})
+		wrapped[i] = o.wrap(nodes[i])
 	}
-	c, err := newQuorum(nodes, o, clock.Now)
+	c, err := newQuorum(wrapped, o, clock.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -52,6 +52,9 @@ func (m *ReentrantMutex) Options() LockOptions { return m.latch.options }
 // Name returns the name of the mutex, without the prefix.
 func (m *ReentrantMutex) Name() string { return m.latch.name }
 
+// Key returns the key of the mutex in Redis: Options.Prefix and the name.
+func (m *ReentrantMutex) Key() string { return m.latch.keys.State() }
+
 // Lock enters the mutex. It returns at once if the mutex is free, or if its owner is inside
 // already, also past the line. Otherwise it waits as [Mutex.Lock] does.
 //
@@ -92,7 +95,5 @@ func (m *ReentrantMutex) enter(ctx context.Context, wait bool) (*Lease, error) {
 	if owner == "" {
 		owner = m.latch.client.owner()
 	}
-	l := m.latch.withParam(strconv.Itoa(m.depth) + ":" + owner)
-	l.alias = owner
-	return l.acquire(ctx, wait)
+	return m.latch.withParam(strconv.Itoa(m.depth)+":"+owner).acquire(ctx, wait)
 }

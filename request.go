@@ -30,12 +30,12 @@ type answer struct {
 // The error is that of ctx, the server's own, or matches ErrUnreachable; if a deadline passed, it
 // matches both. After the server's own, the script did not run. After any other, it may have run,
 // or may still run.
-func (l *latch) ask(ctx context.Context, doing string, call conn.Call) (answer, error) {
-	return l.askAt(ctx, l.client.conn, doing, call)
+func (l *latch) ask(ctx context.Context, op string, call conn.Call) (answer, error) {
+	return l.askAt(ctx, l.client.conn, op, call)
 }
 
 // askAt is ask at one node of a quorum, where one request has to do: there are others.
-func (l *latch) askAt(ctx context.Context, node conn.Conn, doing string, call conn.Call) (answer, error) {
+func (l *latch) askAt(ctx context.Context, node conn.Conn, op string, call conn.Call) (answer, error) {
 	c := l.client
 	patience := c.options.RequestTimeout
 	if c.quorum != nil && node != conn.Conn(c.quorum) {
@@ -44,36 +44,65 @@ func (l *latch) askAt(ctx context.Context, node conn.Conn, doing string, call co
 	start := c.now()
 	var said error // what the server gave as a reason, which tells more than that time ran out
 	for n := 0; ; n++ {
+		call.Resent = n > 0
 		result := c.sendTo(ctx, node, call, c.limit(ctx, call))
 		if result.Err == nil {
 			return answer{result.Reply, result.Sent, n > 0 || result.Resent}, nil
 		}
-		if err := ctx.Err(); err != nil {
+		if err := whyDone(ctx); err != nil {
 			if errors.Is(err, context.DeadlineExceeded) { // the caller's, with nothing heard from Redis
 				err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 			}
-			return answer{}, l.failedAt(node, doing, err)
+			return answer{}, l.failedAt(node, op, err)
 		}
 		if !retry.Transient(result.Err) && !(script.Releases(call) && retry.RefusesWrites(result.Err)) {
-			return answer{}, l.refused(ctx, node, doing, result.Err)
+			return answer{}, l.refused(ctx, node, op, result.Err)
 		}
 		if sent := (*conn.ReplyError)(nil); said == nil || errors.As(result.Err, &sent) {
 			said = result.Err
 		}
 		if c.closing.Err() != nil {
-			return answer{}, l.failedAt(node, doing, fmt.Errorf("%w: %w: %w", ErrClosed, ErrUnreachable, said))
+			return answer{}, l.failedAt(node, op, fmt.Errorf("%w: %w: %w", ErrClosed, ErrUnreachable, said))
 		}
 		wait := retry.Pause(n)
 		if c.now().Since(start)+wait >= patience {
-			err := fmt.Errorf("%w within %v: %w", ErrUnreachable, c.options.RequestTimeout, said)
-			return answer{}, l.failedAt(node, doing, err)
+			return answer{}, l.failedAt(node, op, unanswered(c.options.RequestTimeout, said))
 		}
 		retry.Sleep(ctx, wait)
 	}
 }
 
-// sendTo sends one request to a node. On a cluster or a quorum no request shares a batch with
-// others: a node that does not answer would keep those to other nodes waiting.
+// unanswered returns the error of a request that got no usable answer in that time.
+func unanswered(patience time.Duration, said error) error {
+	if refused := (*conn.ReplyError)(nil); errors.As(said, &refused) {
+		return &refusing{patience, said}
+	}
+	return fmt.Errorf("%w within %v: %w", ErrUnreachable, patience, said)
+}
+
+// refusing says that the server refused a request, and every resend of it, with an error that may
+// pass. It matches ErrUnreachable, whose words would say that the server did not answer.
+type refusing struct {
+	patience time.Duration
+	said     error
+}
+
+func (e *refusing) Error() string {
+	return fmt.Sprintf("Redis has refused it for %v: %v", e.patience, e.said)
+}
+
+func (e *refusing) Unwrap() []error { return []error{ErrUnreachable, e.said} }
+
+// sender sends requests, those of many goroutines together.
+type sender interface {
+	Do(ctx context.Context, request conn.Call, limit time.Duration) batch.Outcome
+	SendAll(ctx context.Context, calls []conn.Call) []batch.Outcome
+	Wait()
+}
+
+// sendTo sends one request to a node. On a quorum, and in a cluster whose nodes are not known, no
+// request shares a batch with others: a node that does not answer would keep those to other nodes
+// waiting.
 func (c *Client) sendTo(ctx context.Context, node conn.Conn, call conn.Call, limit time.Duration) batch.Outcome {
 	if c.sender != nil {
 		return c.sender.Do(ctx, call, limit)
@@ -109,13 +138,13 @@ func (c *Client) limit(ctx context.Context, call conn.Call) time.Duration {
 }
 
 // refused returns the error of a request that the server refused.
-func (l *latch) refused(ctx context.Context, node conn.Conn, doing string, err error) error {
+func (l *latch) refused(ctx context.Context, node conn.Conn, op string, err error) error {
 	if retry.WrongType(err) {
 		if use, e := l.detectKind(ctx, node); e == nil {
 			return l.wrongKind(found(use), 0)
 		}
 	}
-	return l.failedAt(node, doing, err)
+	return l.failedAt(node, op, err)
 }
 
 // refusal returns the error of an acquisition that a script refuses for good.
@@ -128,7 +157,7 @@ func (l *latch) refusal(reason string) error {
 		size, _ := strconv.ParseInt(about, 10, 64)
 		return l.wrongKind(l.kind.Name, size)
 	case "full":
-		return l.failed("wait for", fmt.Errorf("%w: LockOptions.MaxWaiters is %s, and as many wait already", ErrLineFull, about))
+		return l.failed("wait for", fmt.Errorf("%w: LockOptions.MaxWaiters is %s, and as many wait already", l.takenFor(ErrLineFull, ""), about))
 	case "depth":
 		return l.failed("enter", fmt.Errorf("%w: its owner has entered %s times, and may not more often", ErrTooDeep, about))
 	case "deadlock":
@@ -142,17 +171,17 @@ func (l *latch) refusal(reason string) error {
 
 // wrongKind returns the error of a name that is in use for something else, or for another size.
 func (l *latch) wrongKind(got string, size int64) error {
-	return &KindError{Name: l.name, Key: l.keys.State, Want: l.kind.Name, WantSize: l.size, Got: got, GotSize: size}
+	return &KindError{Name: l.name, Key: l.keys.State(), Want: l.kind.Name, WantSize: l.size, Got: got, GotSize: size}
 }
 
 // failed wraps err with what was asked of which lock and server.
-func (l *latch) failed(doing string, err error) error {
-	return l.failedAt(l.client.conn, doing, err)
+func (l *latch) failed(op string, err error) error {
+	return l.failedAt(l.client.conn, op, err)
 }
 
 // failedAt is failed for one node of a quorum.
-func (l *latch) failedAt(node conn.Conn, doing string, err error) error {
-	return fmt.Errorf("redlatch: %s %s %q on %s: %w", doing, l.kind.Name, l.name, node.Target().Addr, err)
+func (l *latch) failedAt(node conn.Conn, op string, err error) error {
+	return fmt.Errorf("redlatch: %s %s %q on %s: %w", op, l.kind.Name, l.name, node.Target().Addr, err)
 }
 
 // detectKind finds out what a name is used for.

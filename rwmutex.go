@@ -115,7 +115,7 @@ func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lea
 // it was. The error matches [ErrNotHeld] if that lease is no longer held, and [ErrInvalid] if it is
 // not for writing this mutex. Otherwise it is as that of [RWMutex.TryRLock].
 func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
-	if !write.latch.same(&m.write) || write.got != "w" {
+	if !write.latch.same(&m.write) || write.detail != "w" {
 		return nil, invalid("downgrade %q with a lease that is not one for writing it, but on the %s %q", m.Name(), write.latch.kind.Name, write.Name())
 	}
 	if err := write.Err(); err != nil {

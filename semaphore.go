@@ -1,6 +1,7 @@
 package redlatch
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -50,6 +51,50 @@ func (s *Semaphore) Acquire(ctx context.Context, k int64) (*Lease, error) {
 // the error matches [ErrExhausted] and [ErrTaken]. All else is as for [Semaphore.Acquire].
 func (s *Semaphore) TryAcquire(ctx context.Context, k int64) (*Lease, error) {
 	return s.acquire(ctx, k, false)
+}
+
+// TryAcquireAll takes all the permits that are free at this moment, one at least, if no waiter is
+// in line. [Lease.Permits] returns how many. It never waits: otherwise the error matches
+// [ErrExhausted] and [ErrTaken]. All else is as for [Semaphore.Acquire].
+func (s *Semaphore) TryAcquireAll(ctx context.Context) (*Lease, error) {
+	return s.latch.withParam("0:"+strconv.FormatInt(s.latch.size, 10)).acquire(ctx, false)
+}
+
+// Available returns how many permits were free at one moment. It changes nothing. While waiters are
+// in line, permits that are free are for them: the first may want more than there are. Permits that
+// a release leaves closed for LockOptions.MinHold are not free.
+//
+// The number is of the past when it returns: to take permits if they are free, call
+// [Semaphore.TryAcquire] or [Semaphore.TryAcquireAll]. The error matches [ErrWrongKind] if the name
+// is in use for something else, or for another number of permits, and otherwise [ErrUnreachable] or
+// [ErrInvalid].
+func (s *Semaphore) Available(ctx context.Context) (int64, error) {
+	k := &s.latch
+	if k.invalid != nil {
+		return 0, k.invalid
+	}
+	info, _, err := k.client.inspect(ctx, k.name)
+	switch {
+	case err != nil:
+		return 0, err
+	case info.RedisType != "" || info.Kind != "" && info.Kind != k.kind.Name || info.Size != 0 && info.Size != k.size:
+		return 0, k.wrongKind(cmp.Or(info.RedisType, info.Kind), info.Size)
+	}
+	free := k.size
+	for _, h := range info.Holders {
+		free -= h.Permits
+	}
+	return max(free, 0), nil
+}
+
+// Permits returns how many permits of a [Semaphore] the lease has. It returns 0 for a lease of
+// another kind of lock, and for one that is not held.
+func (l *Lease) Permits() int64 {
+	if l.latch.kind.Name != script.Semaphore.Name || !l.Held() {
+		return 0
+	}
+	n, _ := strconv.ParseInt(l.detail, 10, 64) // a number, by the script
+	return n
 }
 
 // Do runs f while it holds k permits, as [Mutex.Do] does.

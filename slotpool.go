@@ -143,9 +143,9 @@ func (p *SlotPool) acquire(ctx context.Context, wait bool) (*Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := parseSlot(lease.got)
+	id, err := parseSlot(lease.detail)
 	if err != nil {
-		return nil, join(l.failed("acquire", fmt.Errorf("a script gave the slot %q", lease.got)), lease.Release(ctx))
+		return nil, join(l.failed("acquire", fmt.Errorf("a script gave the slot %q", lease.detail)), lease.Release(ctx))
 	}
 	return &Slot{lease, id}, nil
 }
@@ -156,7 +156,7 @@ func (l *Lease) Slot() (*Slot, error) {
 	if l.latch.kind.Name != script.SlotPool.Name {
 		return nil, invalid("the %s %q has no slots", l.latch.kind.Name, l.Name())
 	}
-	id, err := parseSlot(l.got)
+	id, err := parseSlot(l.detail)
 	if err != nil {
 		return nil, l.latch.failed("find the slot of", err)
 	}

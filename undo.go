@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/script"
 )
 
 // A client undoes in the background what an acquisition that failed or was cancelled may have left
@@ -26,7 +27,7 @@ func (l *latch) abandon(owner, ticket string) {
 // abandonAt is abandon at one node of a quorum.
 func (l *latch) abandonAt(node int, owner, ticket string) {
 	c := l.client
-	until := max(l.options.TTL, c.horizon())
+	until := max(l.options.TTL, c.liveFor())
 	if ticket != "" {
 		until = max(until, lineLingers)
 	}
@@ -35,7 +36,13 @@ func (l *latch) abandonAt(node int, owner, ticket string) {
 
 // undoing returns the release of an owner that did not begin.
 func (l *latch) undoing(owner, ticket string) conn.Call {
-	return l.kind.Release(l.keys, owner, ticket, "", l.client.options.FenceTTL)
+	return l.release(owner, ticket, "")
+}
+
+// release returns the request that takes an owner out, and does what the options say for other
+// libraries.
+func (l *latch) release(owner, ticket, result string) conn.Call {
+	return script.For(l.kind.Release(l.keys, owner, ticket, result, l.fenceTTL()), l.neighbours())
 }
 
 // nodes returns the servers that this client talks to, each by itself: one, but for a quorum.
@@ -51,7 +58,6 @@ func (c *Client) nodes() []conn.Conn {
 func (a *attempt) releaseAdopted() {
 	c := a.client
 	for node := range c.nodes() {
-		call := a.kind.Release(a.keys, a.owner, "", a.result, c.options.FenceTTL)
-		c.cleanup.Add(node, call, 0, max(a.options.TTL, c.horizon()))
+		c.cleanup.Add(node, a.release(a.owner, "", a.result), 0, max(a.options.TTL, c.liveFor()))
 	}
 }

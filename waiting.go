@@ -14,11 +14,11 @@ import (
 )
 
 // Waiting, as the client sees it. Each attempt that waits has a waiter. The waiters for one latch
-// share a queue, and the queue polls Redis for all of them (await.lua): at every heartbeat, just
-// after the holder's lease could have run out if one of them is the first, and at once when the
+// share a poller, which asks Redis for all of them (await.lua): at every heartbeat, just after the
+// holder's lease could have run out if one of them is the first, and at once when the
 // subscription comes back. The client sends nothing else while they wait.
 
-// How soon a queue polls when the heartbeat would be too slow.
+// How soon a poller polls when the heartbeat would be too slow.
 const (
 	pollDisconnected = 250 * time.Millisecond // while the subscription is down
 	pollForeign      = 100 * time.Millisecond // behind a holder that grants nothing, for the first
@@ -32,9 +32,9 @@ const maxPoll = 256
 type waiters struct {
 	client *Client
 
-	mu        sync.Mutex // guards what is below, and the fields of queues and waiters
+	mu        sync.Mutex // guards what is below, and the fields of pollers and waiters
 	byOwner   map[string]*waiter
-	queues    map[queueID]*queue
+	pollers   map[latchID]*poller
 	cancelled map[string]cancelled // lately, by owner
 	order     []string             // their owners, in the order in which they were cancelled
 }
@@ -46,24 +46,31 @@ type cancelled struct {
 	until  time.Time // a request that it sent may arrive until then
 }
 
-// queueID is a latch that is waited for. Two kinds under one name are two queues; Redis refuses one
+// latchID is a latch that is waited for. Two kinds under one name have two pollers; Redis refuses one
 // of them.
-type queueID struct{ kind, state string }
+type latchID struct{ kind, state string }
 
-// queue is the waiters of one client for one latch.
-type queue struct {
+// poller is the waiters of one client for one latch: its part of the line, in no order.
+type poller struct {
 	latch   *latch        // that of the first waiter
 	ttl     time.Duration // the shortest of the waiters'
 	waiters map[*waiter]struct{}
 	entry   schedule.Entry
-	polling bool  // a poll is under way
-	outage  error // why the last poll failed; nil if it did not
+	polling bool          // a poll is under way
+	outage  error         // why the last poll failed; nil if it did not
+	news    chan struct{} // closed when an outage begins or ends; nil if no goroutine looks at it
+	inside  string        // an owner inside, when Redis told last; "" if that is not known
+
+	behindForeign bool   // one of the waiters is the first in line, and the holder is of another library
+	stopHeeding   func() // ends the listening for LockOptions.Announce; nil if it has not begun
+	again         bool   // an announcement came while a poll was under way
 }
 
-// waiter is one attempt in a queue.
+// waiter is one attempt in the line.
 type waiter struct {
 	latch   *latch
-	queue   *queue
+	group   *handoffGroup // for which it stands in line; nil if for itself alone
+	poller  *poller
 	granted chan grant // with room for the one that comes
 
 	owner   string        // changes when the client has to ask for the place again
@@ -72,7 +79,8 @@ type waiter struct {
 	arrival int64         // its place; 0 until Redis has told it
 	asking  bool          // a request for its place is under way
 	resent  bool          // a request for its place got no answer, and may arrive late
-	anchor  clock.Reading // before the last request that Redis answered with "in line": a grant that is pushed came later
+	sentAt  clock.Reading // before the last request that Redis answered with "in line": a grant that is pushed came later
+	callers int           // goroutines that it stands in line for, as noted in Redis; 0 if nothing is noted
 	present bool          // it still waits
 }
 
@@ -80,28 +88,30 @@ func newWaiters(c *Client) *waiters {
 	return &waiters{
 		client:    c,
 		byOwner:   make(map[string]*waiter),
-		queues:    make(map[queueID]*queue),
+		pollers:   make(map[latchID]*poller),
 		cancelled: make(map[string]cancelled),
 	}
 }
 
 // add returns a new waiter. Its ticket is sent after that, so that a grant finds it.
-func (ws *waiters) add(l *latch, owner, ticket, address string, now clock.Reading) *waiter {
+func (ws *waiters) add(
+	l *latch, g *handoffGroup, owner, ticket, address string, now clock.Reading,
+) *waiter {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	id := queueID{l.kind.Name, l.keys.State}
-	q := ws.queues[id]
-	if q == nil {
-		q = &queue{latch: l, ttl: l.options.TTL, waiters: make(map[*waiter]struct{})}
-		q.entry.Owner = q
-		ws.queues[id] = q
+	id := latchID{l.kind.Name, l.keys.State()}
+	p := ws.pollers[id]
+	if p == nil {
+		p = &poller{latch: l, ttl: l.options.TTL, waiters: make(map[*waiter]struct{})}
+		p.entry.Owner = p
+		ws.pollers[id] = p
 	}
-	q.ttl = min(q.ttl, l.options.TTL)
+	p.ttl = min(p.ttl, l.options.TTL)
 	w := &waiter{
-		latch: l, queue: q, owner: owner, ticket: ticket, address: address, anchor: now,
+		latch: l, group: g, poller: p, owner: owner, ticket: ticket, address: address, sentAt: now,
 		granted: make(chan grant, 1), present: true,
 	}
-	q.waiters[w] = struct{}{}
+	p.waiters[w] = struct{}{}
 	ws.byOwner[owner] = w
 	return w
 }
@@ -112,10 +122,16 @@ func (ws *waiters) removeLocked(w *waiter) {
 		return
 	}
 	w.present = false
+	if w.callers > 0 {
+		ws.client.notes.Drop(w.owner)
+	}
 	delete(ws.byOwner, w.owner)
-	delete(w.queue.waiters, w)
-	if len(w.queue.waiters) == 0 {
-		delete(ws.queues, queueID{w.latch.kind.Name, w.latch.keys.State})
+	delete(w.poller.waiters, w)
+	if len(w.poller.waiters) == 0 {
+		if w.poller.stopHeeding != nil {
+			w.poller.stopHeeding()
+		}
+		delete(ws.pollers, latchID{w.latch.kind.Name, w.latch.keys.State()})
 	}
 }
 
@@ -158,29 +174,58 @@ func (ws *waiters) has(w *waiter) bool {
 func (ws *waiters) any(state string) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	for id := range ws.queues {
-		if id.state == state {
-			return true
+	return len(ws.pollersLocked(state)) > 0
+}
+
+// pollersLocked returns the pollers for the name with this key. The caller holds ws.mu.
+func (ws *waiters) pollersLocked(state string) (all []*poller) {
+	for _, k := range script.Kinds() {
+		if p := ws.pollers[latchID{k.Name, state}]; p != nil {
+			all = append(all, p)
 		}
 	}
-	return false
+	return all
 }
 
-// outage returns why polls for this latch fail at present, or nil.
-func (ws *waiters) outage(l *latch) error {
+// status returns an owner inside a latch that is waited for, "" if none is known, and why polls for
+// it fail at present, or nil.
+func (ws *waiters) status(l *latch) (occupant string, outage error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if q := ws.queues[queueID{l.kind.Name, l.keys.State}]; q != nil {
-		return q.outage
+	if p := ws.pollers[latchID{l.kind.Name, l.keys.State()}]; p != nil {
+		return p.inside, p.outage
 	}
-	return nil
+	return "", nil
 }
 
-// cancel takes a waiter that gives up out of the queue, here and in Redis. If the latch is granted
+// watch returns why polls for a waiter fail at present, or nil, and a channel that is closed when
+// that changes.
+func (ws *waiters) watch(w *waiter) (news <-chan struct{}, outage error) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	p := w.poller
+	if p.news == nil {
+		p.news = make(chan struct{})
+	}
+	return p.news, p.outage
+}
+
+// noteLocked notes that a request for the waiters of a poller failed, or with nil that Redis
+// answered one. The caller holds ws.mu.
+func (p *poller) noteLocked(outage error) {
+	changed := (p.outage == nil) != (outage == nil)
+	p.outage = outage
+	if changed && p.news != nil {
+		close(p.news)
+		p.news = nil
+	}
+}
+
+// cancel takes a waiter that gives up out of the line, here and in Redis. If the latch is granted
 // to it in that moment, the grant is given back. It returns the place that the waiter had.
 func (ws *waiters) cancel(w *waiter) (arrival int64) {
 	now := ws.client.now().Time()
-	owner, ticket, arrival := ws.markCancelled(w, now, now.Add(ws.client.horizon()))
+	owner, ticket, arrival := ws.markCancelled(w, now, now.Add(ws.client.liveFor()))
 	w.latch.abandon(owner, ticket)
 	return arrival
 }
@@ -216,12 +261,15 @@ func (ws *waiters) applyPlace(w *waiter, s script.Standing, a answer) bool {
 	if !w.present {
 		return false // granted, or cancelled
 	}
+	w.poller.noteLocked(nil)
 	if s.Inside {
 		ws.endLocked(w, w.grantOf(s, a))
 		return false
 	}
-	w.arrival, w.anchor, w.asking = s.Arrival, a.sent, false
-	ws.pollAfterLocked(w.queue, ws.nextPollLocked(w.queue, s.First, s.Remaining, s.Foreign))
+	w.arrival, w.sentAt, w.asking = s.Arrival, a.sent, false
+	w.poller.inside = s.Occupant
+	ws.heedLocked(w.poller, s.First, s.Foreign)
+	ws.pollAfterLocked(w.poller, ws.nextPollLocked(w.poller, s.First, s.Remaining, s.Foreign))
 	return true
 }
 
@@ -242,11 +290,24 @@ func (ws *waiters) applyStatusLocked(w *waiter, ticket string, s script.Standing
 	case s.Missing:
 		ws.restoreLocked(w)
 	default:
-		w.anchor = a.sent
+		w.sentAt = a.sent
+		ws.noteCallersLocked(w)
 	}
 }
 
-// restoreLocked asks for a waiter's place again: Redis lost the queue, or passed over this client
+// noteCallersLocked notes for how many goroutines a waiter stands in line, if there is more than
+// itself and the number has changed. The caller holds ws.mu.
+func (ws *waiters) noteCallersLocked(w *waiter) {
+	if w.group == nil {
+		return
+	}
+	n := 1 + ws.client.handoffs.Waiting(w.group)
+	if n != max(w.callers, 1) && ws.client.notes.SetCallers(w.owner, n) {
+		w.callers = n
+	}
+}
+
+// restoreLocked asks for a waiter's place again: Redis lost the line, or passed over this client
 // while it did not listen. The waiter takes a new owner, since the old one may have been inside and
 // run out. A late grant of the old one must not count any more. The caller holds ws.mu.
 func (ws *waiters) restoreLocked(w *waiter) {
@@ -256,9 +317,17 @@ func (ws *waiters) restoreLocked(w *waiter) {
 		w.resent = false
 	}
 	delete(ws.byOwner, w.owner)
+	before := w.owner
 	w.owner = c.owner()
+	c.notes.Move(before, w.owner)
+	// Perhaps the line was lost, and perhaps the client was taken for dead, though it listens. In a
+	// cluster it may listen at a node that was the master. It is tempting to ask for the same place
+	// again: at each heartbeat the ticket would be dropped again, for as long as that is so.
+	if s := w.latch.subscription(); s.Sharded() && s.Address() == w.address {
+		s.MarkUncounted()
+	}
 	w.ticket, w.address = w.latch.ticket(w.owner)
-	w.asking, w.anchor = true, c.now()
+	w.asking, w.sentAt = true, c.now()
 	ws.byOwner[w.owner] = w
 	owner, ticket, address, arrival := w.owner, w.ticket, w.address, w.arrival
 	c.spawn(func() {
@@ -273,20 +342,20 @@ func (ws *waiters) restoreLocked(w *waiter) {
 				ws.fail(w, err)
 				return
 			}
+			ws.mu.Lock()
+			w.poller.noteLocked(err)
+			ws.mu.Unlock()
 			retry.Sleep(c.closing, pollDisconnected)
 		}
 	})
 }
 
-// nextPollLocked returns how long to wait before the next poll of a queue. remaining and foreign
+// nextPollLocked returns how long to wait before the next poll of a poller. remaining and foreign
 // describe the holder, and count only if one of the waiters is the first of all. The caller holds
 // ws.mu.
-func (ws *waiters) nextPollLocked(q *queue, first bool, remaining time.Duration, foreign bool) time.Duration {
-	c := ws.client
-	// A third of the TTL at most: a grant counts from the last poll before it, and must then have
-	// most of its time left.
-	d := retry.Jitter(min(c.options.Heartbeat, q.ttl/3), 0.1)
-	if !q.latch.subscription().Connected() {
+func (ws *waiters) nextPollLocked(p *poller, first bool, remaining time.Duration, foreign bool) time.Duration {
+	d := retry.Jitter(p.heartbeat(), 0.1)
+	if !p.latch.subscription().Connected() {
 		d = min(d, retry.Jitter(pollDisconnected, 0.3))
 	}
 	if !first {
@@ -301,45 +370,64 @@ func (ws *waiters) nextPollLocked(q *queue, first bool, remaining time.Duration,
 	return d
 }
 
-// pollAfterLocked has a queue poll after d, unless it polls sooner anyway. The caller holds ws.mu.
-func (ws *waiters) pollAfterLocked(q *queue, d time.Duration) {
-	ws.client.schedule.Advance(&q.entry, ws.client.now().Time().Add(d))
+// pollAfterLocked has a poller poll after d, unless it polls sooner anyway. In a cluster a heartbeat
+// may come a tenth sooner, together with those of other names: requests for one node are sent in
+// one pipeline. The caller holds ws.mu.
+func (ws *waiters) pollAfterLocked(p *poller, d time.Duration) {
+	c, slack := ws.client, time.Duration(0)
+	if beat := p.heartbeat(); d >= beat-beat/10 && c.conn.Target().Cluster {
+		slack = beat / 10
+	}
+	c.schedule.AdvanceWithin(&p.entry, c.now().Time().Add(d), slack)
 }
 
-// pollNow has every queue that uses this subscription poll at once.
+// heartbeat returns the time between two polls of a poller that has no reason to poll sooner. It is
+// a third of the TTL at most: a grant counts from the last poll before it, and must then have most
+// of its time left.
+func (p *poller) heartbeat() time.Duration {
+	return min(p.latch.client.options.Heartbeat, p.ttl/3)
+}
+
+// pollNow has every poller that uses this subscription poll at once.
 func (ws *waiters) pollNow(s *subscribe.Subscription) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	for _, q := range ws.queues {
-		if q.latch.subscription() == s {
-			ws.pollAfterLocked(q, 0)
+	if s.Sharded() { // one of as many as there are names
+		for _, p := range ws.pollersLocked(s.Key()) {
+			ws.pollAfterLocked(p, 0)
+		}
+		return
+	}
+	for _, p := range ws.pollers {
+		if p.latch.subscription() == s {
+			ws.pollAfterLocked(p, 0)
 		}
 	}
 }
 
-// pollAtExpiry has the queue of this owner poll when the holder's lease runs out, after remaining.
+// pollAtExpiry has the poller of this owner poll when the holder's lease runs out, after remaining.
 func (ws *waiters) pollAtExpiry(owner string, remaining time.Duration) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if w := ws.byOwner[owner]; w != nil {
-		ws.pollAfterLocked(w.queue, remaining+pollAfterExpiry)
+		ws.pollAfterLocked(w.poller, remaining+pollAfterExpiry)
 	}
 }
 
 // Due implements [schedule.Owner].
-func (q *queue) Due(clock.Reading) {
-	c := q.latch.client
-	c.spawn(func() { c.waiters.heartbeat(q) })
+func (p *poller) Due(clock.Reading) {
+	c := p.latch.client
+	c.spawn(func() { c.waiters.heartbeat(p) })
 }
 
-// heartbeat polls for all waiters of the queue that have a place.
-func (ws *waiters) heartbeat(q *queue) {
-	all, next, ok := ws.beginPoll(q)
+// heartbeat polls for all waiters of the poller that have a place.
+func (ws *waiters) heartbeat(p *poller) {
+	all, next, ok := ws.beginPoll(p)
 	if !ok {
 		return
 	}
 	for _, batch := range groupByAddress(all) {
-		d, err := ws.poll(q, batch)
+		d, err := ws.poll(p, batch)
 		if err != nil {
 			next = min(next, retry.Jitter(pollDisconnected, 0.3)) // it has tried for a while already
 			break
@@ -348,28 +436,31 @@ func (ws *waiters) heartbeat(q *queue) {
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	q.polling = false
-	if len(q.waiters) > 0 {
-		ws.pollAfterLocked(q, next)
+	p.polling = false
+	if p.again {
+		p.again, next = false, 0
+	}
+	if len(p.waiters) > 0 {
+		ws.pollAfterLocked(p, next)
 	}
 }
 
 // beginPoll returns the waiters to poll for, and when to poll next at the latest. ok is false if a
 // poll is under way.
-func (ws *waiters) beginPoll(q *queue) (all []*waiter, next time.Duration, ok bool) {
+func (ws *waiters) beginPoll(p *poller) (all []*waiter, next time.Duration, ok bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if q.polling {
+	if p.polling {
 		return nil, 0, false
 	}
-	q.polling = true
-	all = make([]*waiter, 0, len(q.waiters))
-	for w := range q.waiters {
+	p.polling = true
+	all = make([]*waiter, 0, len(p.waiters))
+	for w := range p.waiters {
 		if w.arrival != 0 && !w.asking {
 			all = append(all, w)
 		}
 	}
-	return all, ws.nextPollLocked(q, false, 0, false), true
+	return all, ws.nextPollLocked(p, false, 0, false), true
 }
 
 // groupByAddress splits waiters into batches for one poll each. All in a batch have the same
@@ -390,28 +481,30 @@ func groupByAddress(all []*waiter) (batches [][]*waiter) {
 
 // poll asks Redis how these waiters stand, which have the same address. It returns when to poll
 // again.
-func (ws *waiters) poll(q *queue, batch []*waiter) (time.Duration, error) {
-	c, l := ws.client, q.latch
+func (ws *waiters) poll(p *poller, batch []*waiter) (time.Duration, error) {
+	c, l := ws.client, p.latch
 	address, tickets := ws.ticketsOf(batch)
-	answer, err := l.ask(c.closing, "wait for", l.kind.Await(l.keys, address, c.horizon(), c.options.FenceTTL, tickets))
+	answer, err := l.ask(c.closing, "wait for", l.kind.Await(l.keys, address, c.liveFor(), l.fenceTTL(), tickets))
 	var stand script.Line
 	if err == nil {
 		stand, err = script.ParseAwait(answer.Reply, len(tickets))
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if q.outage = err; err != nil {
+	if p.noteLocked(err); err != nil {
 		return 0, err
 	}
+	p.inside = stand.Occupant
 	for i, s := range stand.Tickets {
 		ws.applyStatusLocked(batch[i], tickets[i], s, answer)
 	}
-	return ws.nextPollLocked(q, stand.First, stand.Remaining, stand.Foreign), nil
+	ws.heedLocked(p, stand.First, stand.Foreign)
+	return ws.nextPollLocked(p, stand.First, stand.Remaining, stand.Foreign), nil
 }
 
 // ticketsOf returns the tickets of waiters, and the address in them.
 //
-// It is tempting to poll from the address at which the client listens by now. The anchors of the
+// It is tempting to poll from the address at which the client listens by now. The sentAt of the
 // waiters would move, and with them the deadlines of grants to come, while in Redis nothing moves:
 // two could hold.
 func (ws *waiters) ticketsOf(batch []*waiter) (address string, tickets []string) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
@@ -30,7 +31,7 @@ func TestCommandsPerCycle(t *testing.T) {
 			s := redistest.Start(t)
 			var all []*redlatch.Client
 			for range clients {
-				all = append(all, open(t, s, redlatch.Options{Lock: c.options}))
+				all = append(all, locktest.Open(t, s.URL(), redlatch.Options{Lock: c.options}))
 			}
 			warm(t, s, all)
 			before := wireCommands(t, s)
@@ -67,7 +68,7 @@ func takeTurns(t *testing.T, clients []*redlatch.Client, workers, turns int) (to
 		for range workers {
 			wg.Go(func() {
 				for range turns {
-					l, err := c.Mutex("busy").Lock(within(t, time.Minute))
+					l, err := c.Mutex("busy").Lock(locktest.Within(t, time.Minute))
 					if err != nil {
 						t.Errorf("Lock = %v", err)
 						return
@@ -89,12 +90,12 @@ func takeTurns(t *testing.T, clients []*redlatch.Client, workers, turns int) (to
 func warm(t testing.TB, s *redistest.Server, clients []*redlatch.Client) {
 	t.Helper()
 	for i, c := range clients {
-		held := lock(t, clients[(i+1)%len(clients)].Mutex("warm"))
+		held := locktest.Lock(t, clients[(i+1)%len(clients)].Mutex("warm"))
 		got := make(chan *redlatch.Lease)
-		go func() { got <- lock(t, c.Mutex("warm")) }()
-		awaitLine(t, s, "warm", "1")
-		release(t, held)
-		release(t, <-got)
+		go func() { got <- locktest.Lock(t, c.Mutex("warm")) }()
+		locktest.InLine(t, s, "warm", 1)
+		locktest.Release(t, held)
+		locktest.Release(t, <-got)
 	}
 }
 

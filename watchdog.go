@@ -39,14 +39,18 @@ func (r *renewal) Due(now clock.Reading) {
 // due is called when the schedule hands the lease over, early or not, and reports whether to extend
 // it now. If so, it has begun.
 func (l *Lease) due(now clock.Reading) bool {
+	outlived := isDone(l.parent) // before mu: it may be the context of another lease
 	l.mu.Lock()
 	left, events := l.leftAt(now)
-	extend := left > 0 && l.pending == nil && l.renews() && !now.Time().Before(l.extendAt.Add(-l.slack()))
+	extend := left > 0 && !l.pending && l.renews() && !now.Time().Before(l.extendAt().Add(-l.slack()))
 	if extend {
-		l.pending = make(chan struct{})
+		l.pending = true
 	}
 	if left > 0 {
 		l.reschedule()
+	}
+	if extend && outlived {
+		events = append(events, l.outlives(left)...)
 	}
 	l.unlock(events...)
 	return extend
@@ -55,11 +59,14 @@ func (l *Lease) due(now clock.Reading) bool {
 // reschedule puts the lease on the schedule for what comes next. The caller holds l.mu.
 func (l *Lease) reschedule() {
 	at, slack := l.deadline(), time.Duration(0)
-	if l.pending == nil && l.renews() && l.extendAt.Before(at) {
-		at, slack = l.extendAt, l.slack()
+	if !l.pending && l.renews() && l.extendAfter < l.validity() {
+		at, slack = l.extendAt(), l.slack()
 	}
 	l.latch.client.schedule.Set(&l.entry, at, slack)
 }
+
+// extendAt returns when the watchdog should extend the lease. The caller holds l.mu.
+func (l *Lease) extendAt() time.Time { return l.sentAt.Time().Add(l.extendAfter) }
 
 // slack is how much earlier than planned an extend may be sent along with others. The caller holds
 // l.mu.
@@ -67,7 +74,7 @@ func (l *Lease) slack() time.Duration {
 	if l.state == inJeopardy {
 		return 0
 	}
-	return l.validity() / 30
+	return l.pace() / 30
 }
 
 // renews reports whether the watchdog extends the lease. The caller holds l.mu.
@@ -94,26 +101,35 @@ func (l *Lease) recheck() []Event {
 	case l.state > inJeopardy:
 		return nil
 	case !l.renews():
-		return []Event{l.losing(LossForced)}
+		return []Event{l.losing(ending{LossForced, l.latch.client.leases.forced(l.owner)})}
 	}
-	l.forced, l.extendAt = true, l.latch.client.now().Time()
+	l.forced, l.extendAfter = true, l.latch.client.now().Time().Sub(l.sentAt.Time())
 	l.reschedule()
 	return nil
 }
 
 // extend sends the extends of these leases, which have begun, in batches. Those whose deadlines are
 // near go apart from the others: if no answer comes, they have no time to wait for it as long as
-// the others may.
+// the others may. Those at different nodes of a cluster go apart, too: no lease waits for the node
+// of another.
 func (c *Client) extend(leases []*Lease) {
-	byPatience := make(map[time.Duration][]extension)
+	type company struct {
+		limit time.Duration
+		node  string
+	}
+	node := c.conn.Target().Node
+	groups := make(map[company][]extension)
 	for _, l := range leases {
 		e := extension{lease: l, left: l.Remaining()}
-		limit := c.patience(e.left)
-		byPatience[limit] = append(byPatience[limit], e)
+		with := company{limit: c.patience(e.left)}
+		if node != nil {
+			with.node = node(l.latch.keys.State())
+		}
+		groups[with] = append(groups[with], e)
 	}
-	for limit, group := range byPatience {
+	for with, group := range groups {
 		for part := range slices.Chunk(group, maxBatch) {
-			c.spawn(func() { c.extendBatch(part, limit) })
+			c.spawn(func() { c.extendBatch(part, with.limit) })
 		}
 	}
 }
@@ -126,14 +142,16 @@ type extension struct {
 
 func (c *Client) extendBatch(extensions []extension, limit time.Duration) {
 	leases, calls := make([]*Lease, len(extensions)), make([]conn.Call, len(extensions))
+	ttls := make([]time.Duration, len(extensions))
 	for i, e := range extensions {
 		l := e.lease
-		leases[i], calls[i] = l, l.latch.kind.Renew(l.latch.keys, l.owner, l.latch.options.TTL, l.got)
+		ttls[i] = l.lengthen(l.fullTTL)
+		leases[i], calls[i] = l, l.latch.kind.Renew(l.latch.keys, l.owner, ttls[i], l.detail)
 	}
 	ctx, cancel := context.WithTimeout(c.closing, limit)
 	defer cancel()
 	for i, r := range c.renew(ctx, leases, calls) {
-		leases[i].finishExtend(script.Done(r.Reply), r.Sent, extensions[i].left, r.Err)
+		leases[i].finishExtend(r.Reply, r.Sent, ttls[i], extensions[i].left, r.Err)
 	}
 }
 
@@ -164,31 +182,35 @@ func (l *Lease) beginExtend(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		_, events := l.left()
-		pending, err := l.pending, l.err
-		if pending == nil && err == nil {
-			l.pending = make(chan struct{})
+		var settled <-chan struct{}
+		err := l.err
+		switch {
+		case err != nil:
+		case l.pending:
+			settled = l.settledLocked()
+		default:
+			l.pending = true
 		}
 		l.unlock(events...)
-		if pending == nil || err != nil {
+		if settled == nil {
 			return err
 		}
 		select {
-		case <-pending:
+		case <-settled:
 		case <-ctx.Done():
-			return l.latch.failed("extend", ctx.Err())
+			return l.latch.failed("extend", whyDone(ctx))
 		}
 	}
 }
 
-// finishExtend ends an extend that was sent then, and returns its error. ok is what Redis said, if
-// err is nil.
-func (l *Lease) finishExtend(ok bool, sent clock.Reading, left time.Duration, err error) error {
+// finishExtend ends an extend that was sent then and asked for ttl, and returns its error. reply is
+// what Redis said, if err is nil.
+func (l *Lease) finishExtend(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) error {
 	l.mu.Lock()
-	close(l.pending)
-	l.pending = nil
+	l.settleLocked()
 	var events []Event
 	if l.state <= inJeopardy {
-		events, err = l.outcome(ok, sent, left, err)
+		events, err = l.outcome(reply, sent, ttl, left, err)
 	} else if l.err != nil {
 		err = l.err
 	}
@@ -197,18 +219,21 @@ func (l *Lease) finishExtend(ok bool, sent clock.Reading, left time.Duration, er
 }
 
 // outcome applies what became of an extend to a lease that is held. The caller holds l.mu.
-func (l *Lease) outcome(ok bool, sent clock.Reading, left time.Duration, err error) ([]Event, error) {
-	ttl, now := l.latch.options.TTL, l.latch.client.now()
+func (l *Lease) outcome(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) ([]Event, error) {
+	now := l.latch.client.now()
 	switch {
-	case err == nil && ok:
-		l.state, l.anchor, l.ttl = held, sent, ttl
-		l.extendAt = sent.Time().Add(retry.Jitter(l.validity()/3, 0.1))
+	case err == nil && script.Done(reply):
+		l.state, l.sentAt, l.ttl = held, sent, ttl
+		l.extendAfter = retry.Jitter(l.pace()/3, 0.1)
 		l.reschedule()
-		return []Event{{Type: EventExtended, Before: left, Remaining: l.validity() - now.Since(sent)}}, nil
+		if l.wishing() {
+			l.askWanted()
+		}
+		return []Event{{Type: EventExtended, HeldFor: now.Since(l.acquired), Before: left, Remaining: l.validity() - now.Since(sent)}}, nil
 	case err == nil || retry.WrongType(err):
-		return []Event{l.losing(l.whyGone())}, l.err
+		return []Event{l.losing(l.whyGone(script.ParseGone(reply)))}, l.err
 	}
-	remaining := l.validity() - now.Since(l.anchor)
+	remaining := l.validity() - now.Since(l.sentAt)
 	failed := Event{Type: EventExtendFailed, Remaining: remaining, Err: err}
 	events := []Event{failed}
 	if l.state == held {
@@ -216,7 +241,7 @@ func (l *Lease) outcome(ok bool, sent clock.Reading, left time.Duration, err err
 		events = append(events, failed)
 	}
 	l.state = inJeopardy
-	l.extendAt = now.Time().Add(retry.Jitter(min(max(ttl/20, 20*time.Millisecond), time.Second), 0.3))
+	l.extendAfter = now.Time().Sub(l.sentAt.Time()) + retry.Jitter(min(max(l.latch.options.TTL/20, 20*time.Millisecond), time.Second), 0.3)
 	l.reschedule()
 	return events, err
 }

@@ -63,17 +63,17 @@ func TestShortLeaseHurriesNoOther(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"short": 1200 * time.Millisecond, "long": time.Hour, "longer": 2 * time.Hour} {
 		l := mustLock(t, c.Mutex(name).With(LockOptions{TTL: ttl, Renew: Off}))
 		l.mu.Lock()
-		l.pending = make(chan struct{}) // as due begins it
+		l.pending = true // as due begins it
 		l.mu.Unlock()
 		leases = append(leases, l)
 	}
 	c.extend(leases)
 	for _, l := range leases {
 		l.mu.Lock()
-		pending := l.pending
+		pending, settled := l.pending, l.settledLocked()
 		l.mu.Unlock()
-		if pending != nil {
-			<-pending
+		if pending {
+			<-settled
 		}
 	}
 	over.mu.Lock()

@@ -16,7 +16,7 @@ import (
 
 // Conn is what redlatch asks of a Redis client library. All methods are safe for concurrent use.
 // Two more are asked for where the library has them: see [Replicated] and [Sharded]. A Conn that
-// wraps another hides them unless it passes them on.
+// wraps another hides them unless it passes them on, as [Observe] does.
 //
 // An adapter carries requests and answers; it does not interpret them. In particular it need not
 // resend anything: every script of redlatch may run twice and mean one, and redlatch resends by
@@ -77,6 +77,15 @@ type Target struct {
 	// waiting for each other, as they do with rueidis. Otherwise a client sends fewer by
 	// themselves, and more together.
 	Pipelined bool
+
+	// Node returns the address of the node of a cluster that has the slot of a key, or "" if that is
+	// not known. It asks no server. What it returns may be old: only which requests go together
+	// depends on it. It is nil if the library does not tell, and where there is one server.
+	Node func(key string) string
+
+	// ShardsTogether says that sharded subscriptions of one node share a connection. Otherwise a
+	// client begins 64 of them at most; see [Sharded].
+	ShardsTogether bool
 }
 
 // Script is a Lua script and its SHA-1, by which EVALSHA names it.
@@ -97,6 +106,10 @@ type Call struct {
 	Script *Script
 	Keys   []string // all in one hash slot
 	Args   []string
+
+	// Resent says that an earlier request with this call, or one of a bundle, got no usable answer:
+	// for those that count requests. It is not sent.
+	Resent bool
 }
 
 // Result is the outcome of one [Call].

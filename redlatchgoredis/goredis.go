@@ -5,7 +5,8 @@
 //
 // The client may also be for Sentinel (redis.NewFailoverClient) or for a cluster
 // (redis.NewClusterClient). It stays the program's own: redlatch shares its connection pool, which
-// each subscription leaves by one connection, and never closes it.
+// each subscription leaves by one connection, and never closes it. The sharded subscriptions of one
+// node of a cluster are over one connection.
 //
 // # Connections that die
 //
@@ -47,6 +48,8 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/adapter"
+	"github.com/redlatch/redlatch/internal/slots"
+	"github.com/redlatch/redlatch/internal/trunk"
 )
 
 var (
@@ -60,6 +63,8 @@ type Conn struct {
 	client  redis.UniversalClient
 	cluster masters // nil unless client is for a cluster
 	target  conn.Target
+	trunks  trunk.Trunks
+	places  *slots.Map   // nil unless client is for a cluster
 	looked  atomic.Int64 // when the cluster was last looked at for a failure, as nanoseconds since began
 }
 
@@ -67,6 +72,7 @@ type masters interface {
 	ForEachMaster(ctx context.Context, each func(context.Context, *redis.Client) error) error
 	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
 	ReloadState(ctx context.Context)
+	ClusterSlots(ctx context.Context) *redis.ClusterSlotsCmd
 }
 
 // New wraps a client that the caller keeps: closing redlatch leaves it open.
@@ -85,7 +91,9 @@ func New(client redis.UniversalClient) *Conn {
 		masters
 	}:
 		c.cluster = client
-		c.target = conn.Target{Addr: strings.Join(client.Options().Addrs, ","), Cluster: true}
+		c.target = conn.Target{Addr: strings.Join(client.Options().Addrs, ","), Cluster: true, ShardsTogether: true}
+		c.places = slots.New(c.readSlots, func() { c.trunks.Recheck(c.masterOf) })
+		c.target.Node = c.places.Node
 	default:
 		panic(fmt.Sprintf("redlatchgoredis: cannot use a %T: give New a *redis.Client or a *redis.ClusterClient", client))
 	}
@@ -152,6 +160,7 @@ func (c *Conn) reload(results []conn.Result) {
 	last, now := c.looked.Load(), int64(time.Since(began)+lookEvery) // so the first is not too early
 	if now-last >= int64(lookEvery) && c.looked.CompareAndSwap(last, now) {
 		c.cluster.ReloadState(context.Background()) // in the background; two at once are one
+		c.places.Refresh()
 	}
 }
 

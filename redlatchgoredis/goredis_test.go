@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"reflect"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -101,7 +102,8 @@ func TestNewTakesWhatEmbedsAClient(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: "correct-horse"})
 	defer client.Close()
 	wrapped := struct{ *redis.Client }{client}
-	if got := redlatchgoredis.New(wrapped).Target(); got != (conn.Target{Addr: "127.0.0.1:1"}) {
+	want := conn.Target{Addr: "127.0.0.1:1"}
+	if got := redlatchgoredis.New(wrapped).Target(); !reflect.DeepEqual(got, want) {
 		t.Errorf("Target = %+v, want the client's address alone", got)
 	}
 }

@@ -1,7 +1,6 @@
 package redlatchgoredis_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -12,25 +11,5 @@ import (
 var addr string
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "redlatchgoredis")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	server, err := redistest.Launch(dir)
-	if err != nil {
-		return 0, err
-	}
-	defer server.Stop()
-	addr = server.Addr()
-	return m.Run(), nil
+	os.Exit(redistest.Main(m, func(s *redistest.Server) { addr = s.Addr() }))
 }

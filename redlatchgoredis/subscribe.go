@@ -9,16 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/trunk"
 )
 
 // checkEvery is how often a subscription sends a ping. A server that stopped answering is noticed
 // at the second check.
 const checkEvery = 5 * time.Second
 
-var (
-	errSilent = errors.New("the server does not answer")
-	errMoved  = errors.New("the server ended the subscription") // the slot of a sharded channel is another node's now
-)
+var errSilent = errors.New("the server does not answer")
 
 // cancelled is what a subscription reads under. Reading takes no notice of its context, but
 // go-redis answers a lost connection by dialing and subscribing anew, in silence and with a lock
@@ -36,16 +34,6 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message
 		pubsub: pubsub, subscribe: func() error { return pubsub.Subscribe(ctx, channel) }, up: up, message: message,
 	})
 	c.reload([]conn.Result{{Err: err}})
-	return err
-}
-
-// SubscribeSharded implements [conn.Sharded].
-func (c *Conn) SubscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error {
-	pubsub := c.client.SSubscribe(ctx)
-	err := c.listen(ctx, &subscription{
-		pubsub: pubsub, subscribe: func() error { return pubsub.SSubscribe(ctx, channel) }, up: up, message: message,
-	})
-	c.reload([]conn.Result{{Err: err}}) // go-redis follows a slot for commands, and not for subscriptions
 	return err
 }
 
@@ -101,7 +89,7 @@ func (s *subscription) listen() error {
 			case "subscribe", "ssubscribe":
 				s.up()
 			default:
-				return errMoved
+				return trunk.ErrMoved
 			}
 		case *redis.Message:
 			s.message(received.Payload)

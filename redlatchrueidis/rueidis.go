@@ -7,6 +7,7 @@ package redlatchrueidis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/adapter"
+	"github.com/redlatch/redlatch/internal/slots"
+	"github.com/redlatch/redlatch/internal/trunk"
 )
 
 var (
@@ -30,6 +33,10 @@ type Conn struct {
 	owned  bool
 
 	silence *silence // of the connections; nil unless owned
+	direct  *direct  // nil unless owned and to one server
+
+	places *slots.Map // of a cluster; else nil
+	trunks trunk.Trunks
 }
 
 // New wraps a client that the caller keeps: closing redlatch leaves it open. addr is named in error
@@ -43,7 +50,13 @@ type Conn struct {
 // RequestTimeout, and a KeepAlive of less. redlatch.Open, which has connections of its own, drops
 // such a connection sooner.
 func New(client rueidis.Client, addr string) *Conn {
-	return &Conn{client: client, target: conn.Target{Addr: addr, Cluster: client.Mode() == rueidis.ClientModeCluster, Pipelined: true}}
+	c := &Conn{client: client, target: conn.Target{Addr: addr, Pipelined: true}}
+	if client.Mode() == rueidis.ClientModeCluster {
+		c.target.Cluster, c.target.ShardsTogether = true, true
+		c.places = slots.New(c.readSlots, func() { c.trunks.Recheck(c.places.Node) })
+		c.target.Node = c.places.Node
+	}
+	return c
 }
 
 // Open dials a server with these options. The Conn owns the client that results and closes it. The
@@ -76,13 +89,17 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 		o.WriteBufferEachConn = bufferSize
 	}
 	addr := strings.Join(o.InitAddress, ",")
-	silence := listenIn(&o)
+	direct := new(direct)
+	silence := listenIn(&o, direct.trouble)
 	client, err := rueidis.NewClient(o)
 	if err != nil {
 		return nil, openError(addr, err)
 	}
 	c := New(client, addr)
 	c.owned, c.silence = true, silence
+	if !c.target.Cluster { // whose nodes have connections of their own
+		c.direct = direct
+	}
 	return c, nil
 }
 
@@ -132,15 +149,20 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	if len(calls) == 0 {
 		return nil
 	}
+	if c.direct.steady() {
+		if results, sent := c.runDirect(ctx, calls, build); sent {
+			return results
+		}
+	}
+	mark := c.direct.mark()
 	commands := make([]rueidis.Completed, len(calls))
 	for i := range calls {
 		commands[i] = build(&calls[i])
 	}
 	replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		if !c.target.Cluster { // there rueidis may follow a slot that moves, which ends with ctx
-			// With nothing to heed, rueidis sends a lone request without its background goroutines.
-			// That it ignores ctx costs no caller anything, since await does not; what goes on ends
-			// after ConnWriteTimeout.
+			// That rueidis ignores ctx costs no caller anything, since await does not; what goes on
+			// ends after ConnWriteTimeout.
 			ctx = context.Background()
 		}
 		if len(commands) == 1 {
@@ -149,15 +171,34 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 		return c.client.DoMulti(ctx, commands...), nil
 	})
 	c.unanswered(err)
+	if err != nil {
+		return failed(len(calls), err)
+	}
 	results := make([]conn.Result, len(calls))
-	for i := range results {
-		if err != nil {
-			results[i].Err = err
-		} else {
-			results[i] = result(ctx, replies[i])
+	answered := true
+	for i, reply := range replies {
+		results[i] = result(ctx, reply)
+		answered = answered && reply.NonRedisError() == nil
+	}
+	if answered {
+		c.direct.proved(mark)
+	}
+	c.lookAround(results)
+	return results
+}
+
+// lookAround has the map of a cluster looked at anew if a node gave no answer: a replica may have
+// taken over.
+func (c *Conn) lookAround(results []conn.Result) {
+	if c.places == nil {
+		return
+	}
+	for _, r := range results {
+		if r.Err != nil && !errors.As(r.Err, new(*conn.ReplyError)) {
+			c.places.Refresh()
+			return
 		}
 	}
-	return results
 }
 
 // unanswered looks for dead connections if err says that a request was given up.

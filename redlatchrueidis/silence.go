@@ -24,20 +24,25 @@ type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Con
 type silence struct {
 	limit time.Duration // how long a connection may leave a request unanswered
 	pause time.Duration // between two drops at one address
+	ended func()        // is called when a connection is closed
 
 	mu      sync.Mutex
 	open    map[*heard]struct{}
 	dropped map[string]time.Duration // by address, on the clock of elapsed
 }
 
-// listenIn has the connections of these options watched. Their ConnWriteTimeout must be set.
-func listenIn(o *rueidis.ClientOption) *silence {
+// listenIn has the connections of these options watched, and ended called at the end of each. Their
+// ConnWriteTimeout must be set. No connection is made for a request that goes direct.
+func listenIn(o *rueidis.ClientOption, ended func()) *silence {
 	s := &silence{
-		limit: o.ConnWriteTimeout / 4, pause: o.ConnWriteTimeout,
+		limit: o.ConnWriteTimeout / 4, pause: o.ConnWriteTimeout, ended: ended,
 		open: make(map[*heard]struct{}), dropped: make(map[string]time.Duration),
 	}
 	dial := dialing(o)
 	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		if ctx.Value(undialed{}) != nil {
+			return nil, errUndialed
+		}
 		c, err := dial(ctx, addr, d, t)
 		if err != nil {
 			return nil, err
@@ -75,6 +80,7 @@ func (s *silence) watch(addr string, c net.Conn) *heard {
 }
 
 func (s *silence) forget(h *heard) {
+	s.ended()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, h)

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch/internal/trunk"
 )
 
 // Subscribe implements [conn.Conn]. It uses a connection of its own, because only there does
@@ -15,21 +17,12 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message
 	return c.listen(ctx, c.node(), c.client.B().Subscribe().Channel(channel).Build(), up, message)
 }
 
-// SubscribeSharded implements [conn.Sharded].
-func (c *Conn) SubscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error {
-	return c.listen(ctx, c.client, c.client.B().Ssubscribe().Channel(channel).Build(), up, message)
-}
-
 func (c *Conn) listen(ctx context.Context, at rueidis.Client, subscribe rueidis.Completed, up func(), message func(payload string)) error {
 	_, err := await(ctx, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, c.subscribe(ctx, at, subscribe, up, message)
 	})
 	return err
 }
-
-// errMoved is the end of a subscription by the server: the slot of a sharded channel is another
-// node's now.
-var errMoved = errors.New("the server ended the subscription")
 
 func (c *Conn) subscribe(ctx context.Context, at rueidis.Client, subscribe rueidis.Completed, up func(), message func(payload string)) error {
 	dedicated, _ := at.Dedicate()
@@ -56,7 +49,7 @@ func (c *Conn) subscribe(ctx context.Context, at rueidis.Client, subscribe rueid
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-moved:
-		return errMoved
+		return trunk.ErrMoved
 	case err := <-ended:
 		if err == nil {
 			err = errors.New("subscription ended")

@@ -4,7 +4,7 @@ go 1.26
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
-	github.com/redlatch/redlatch v0.0.0
+	github.com/redlatch/redlatch v0.1.0
 )
 
 require (

@@ -3,6 +3,7 @@ package redlatchtest_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,13 +103,13 @@ func TestMemoryLoses(t *testing.T) {
 		if next.Token() <= token {
 			t.Errorf("token %d after %d, want more", next.Token(), token)
 		}
-		wantLoss(t, a, redlatch.LossGone)
+		wantLoss(t, a, redlatch.LossDeleted)
 		if !b.Held() {
 			t.Error("another lock was lost, too")
 		}
 		s.LoseEverything()
-		wantLoss(t, b, redlatch.LossGone)
-		wantLoss(t, next, redlatch.LossGone)
+		wantLoss(t, b, redlatch.LossForgotten)
+		wantLoss(t, next, redlatch.LossForgotten)
 	})
 }
 
@@ -257,4 +258,50 @@ func TestMemoryKnowsItsClients(t *testing.T) {
 		}
 	}()
 	redlatchtest.InMemory(t).Cut(redlatchtest.InMemory(t).Client(t, redlatch.Options{}))
+}
+
+// TestMemoryTellsWhatHappened: labels, deadlocks and the journal are as on a real server.
+func TestMemoryTellsWhatHappened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := redlatchtest.InMemory(t)
+		o := redlatch.Options{Journal: redlatch.JournalOptions{On: true}}
+		one, two := m.Client(t, o), m.Client(t, o)
+		ctx, giveUp := context.WithCancel(redlatch.WithLabels(t.Context(), map[string]string{"request": "1"}))
+		a, err := one.Mutex("a").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := two.Mutex("b").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var waits sync.WaitGroup
+		waits.Go(func() { _, _ = one.Mutex("b").Lock(a.Context()) })
+		waits.Go(func() { _, _ = two.Mutex("a").Lock(b.Context()) })
+		time.Sleep(time.Second)
+		all, err := one.Deadlocks(ctx)
+		if err != nil || len(all) != 1 || len(all[0].Waiters) != 2 {
+			t.Errorf("Deadlocks = %v, %v, want one of two", all, err)
+		}
+		info, err := one.Inspect(ctx, "a")
+		if err != nil || info.Holders[0].Labels["request"] != "1" {
+			t.Errorf("Inspect = %+v, %v, want the labels of the holder", info, err)
+		}
+		if _, err := one.ForceRelease(ctx, "b", redlatch.ForceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		seen := make(map[redlatch.JournalType]bool)
+		for e, err := range one.Journal(ctx, redlatch.JournalQuery{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[e.Type] = true
+		}
+		if !seen[redlatch.JournalForced] || !seen[redlatch.JournalLost] {
+			t.Errorf("the journal tells %v, want that b was taken by force, and lost", seen)
+		}
+		giveUp()
+		waits.Wait()
+	})
 }

@@ -137,7 +137,7 @@ func TestImportStopsWhenItsLockIsTakenByForce(t *testing.T) {
 		server := redlatchtest.InMemory(t)
 		client, operator := server.Client(t, redlatch.Options{}), server.Client(t, redlatch.Options{})
 		time.AfterFunc(2*time.Minute, func() {
-			if _, err := operator.ForceRelease(t.Context(), "import", ""); err != nil {
+			if _, err := operator.ForceRelease(t.Context(), "import", redlatch.ForceOptions{}); err != nil {
 				t.Errorf("ForceRelease = %v", err)
 			}
 		})

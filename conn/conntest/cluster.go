@@ -138,6 +138,107 @@ func (c cluster) subscribeShardedFollowsItsSlot(t *testing.T) {
 	again.stop()
 }
 
+// shardedChannelsShareAConnection listens to many channels: a node has one connection for all of
+// its own. What ends one of them, or moves its slot, leaves the others. A connection that is lost
+// ends all of its channels, and they come back over another one.
+func (c cluster) shardedChannelsShareAConnection(t *testing.T) {
+	co := c.connect(t)
+	if !co.Target().ShardsTogether {
+		t.Skip("the adapter has a connection for each sharded channel")
+	}
+	c.nodes = redistest.StartCluster(t, 3) // whose connections no other test makes, or counts
+	if co = c.connect(t); c.nodes[0].Do("COMMAND", "INFO", "ssubscribe") == "" {
+		t.Skip("this server has no sharded channels, which are new in Redis 7.0")
+	}
+	sharded := co.(conn.Sharded)
+	master := func(channel string) int { return c.nodes[0].Slot(channel) * len(c.nodes) / 16384 }
+	var names []string
+	listeners := make(map[string]*listener)
+	for i := range 60 {
+		name := fmt.Sprint("shared ", i)
+		names = append(names, name)
+		listeners[name] = listenBy(t, sharded.SubscribeSharded, name)
+	}
+	for _, name := range names {
+		<-listeners[name].up
+	}
+	twice := heardBy(t, sharded.SubscribeSharded, names[0])
+	hear := func(when string, names []string) {
+		t.Helper()
+		for _, name := range names {
+			c.nodes[master(name)].Do("SPUBLISH", name, when)
+		}
+		for _, name := range names {
+			listeners[name].want(when)
+		}
+	}
+	hear("all", names)
+	twice.want("all")
+	twice.stop()
+	listening := func(node *redistest.Server) int {
+		return strings.Count(node.Do("CLIENT", "LIST", "TYPE", "PUBSUB"), "id=")
+	}
+	eventually(t, "one connection to each node", func() error {
+		for i, node := range c.nodes {
+			if n := listening(node); n != 1 {
+				return fmt.Errorf("%d connections to node %d", n, i)
+			}
+		}
+		return nil
+	})
+	listeners[names[1]].stop()
+	_ = listeners[names[1]].end(prompt)
+	eventually(t, "the channel unsubscribed from", func() error {
+		if got := c.nodes[master(names[1])].Do("PUBSUB", "SHARDCHANNELS", names[1]); got != "" {
+			return fmt.Errorf("SHARDCHANNELS = %q", got)
+		}
+		return nil
+	})
+	hear("without one", append([]string{names[0]}, names[2:]...))
+	listeners[names[1]] = heardBy(t, sharded.SubscribeSharded, names[1])
+
+	slot, from := c.nodes[0].Slot(names[2]), c.nodes[master(names[2])]
+	to := c.nodes[(master(names[2])+1)%len(c.nodes)]
+	redistest.MoveSlot(c.nodes, from, to, slot)
+	if err := listeners[names[2]].end(patience); err == nil {
+		t.Error("SubscribeSharded = nil when its slot moved, want an error")
+	}
+	redistest.MoveSlot(c.nodes, to, from, slot)
+	hear("without the one that moved", append([]string{names[0], names[1]}, names[3:]...))
+
+	lost := c.nodes[master(names[0])]
+	lost.Do("CLIENT", "KILL", "TYPE", "PUBSUB")
+	for _, name := range names {
+		if c.nodes[master(name)] != lost || name == names[2] {
+			continue
+		}
+		if err := listeners[name].end(noticed); err == nil {
+			t.Error("SubscribeSharded = nil when the connection was lost, want an error")
+		}
+		eventually(t, "a subscription over another connection", func() error {
+			listeners[name] = listenBy(t, sharded.SubscribeSharded, name)
+			select {
+			case <-listeners[name].up:
+				return nil
+			case err := <-listeners[name].ended:
+				return err
+			}
+		})
+	}
+	hear("after the loss", append([]string{names[0], names[1]}, names[3:]...))
+	for _, l := range listeners {
+		l.stop()
+	}
+	eventually(t, "no connection left", func() error {
+		for i, node := range c.nodes {
+			if n := listening(node); n != 0 {
+				return fmt.Errorf("%d connections to node %d", n, i)
+			}
+		}
+		return nil
+	})
+}
+
 func (c cluster) scanCoversEveryMaster(t *testing.T) {
 	co := c.connect(t)
 	for i := 1; i <= 300; i++ {

@@ -111,6 +111,7 @@ func RunCluster(t *testing.T, open OpenFunc) {
 		{"BadCallSpoilsNoOther", c.badCallSpoilsNoOther},
 		{"SubscribeHearsEveryNode", c.subscribeHearsEveryNode},
 		{"SubscribeShardedFollowsItsSlot", c.subscribeShardedFollowsItsSlot},
+		{"ShardedChannelsShareAConnection", c.shardedChannelsShareAConnection},
 		{"ScanCoversEveryMaster", c.scanCoversEveryMaster},
 		{"EveryKind", c.everyKind},
 	})

@@ -24,6 +24,9 @@ func Scripted(shards bool) []string {
 	return slices.DeleteFunc(script.Commands(), func(name string) bool { return !shards && slices.Contains(sharded, name) })
 }
 
+// ForJournal reports whether a command is needed for the journal alone.
+func ForJournal(command string) bool { return strings.HasPrefix(command, "x") }
+
 // Commands is the commands that a user needs; of a cluster with sharded channels, if shards is set.
 func Commands(shards bool) []string {
 	all := append(slices.Clone(outside), Scripted(shards)...)
@@ -53,7 +56,7 @@ func Rules(prefix string, shards bool) []string {
 	return rules
 }
 
-// Line is a command that makes such a user; who types it puts in the name and the password.
+// Line is a command that makes such a user. The operator puts in the name and the password.
 func Line(prefix string, shards bool) string {
 	return "ACL SETUSER redlatch on >PASSWORD " + strings.Join(Rules(prefix, shards), " ")
 }

@@ -13,8 +13,8 @@ import (
 // until a time limit of the library ends it, and its result is dropped.
 //
 // Libraries heed a context as well, but not everywhere: not in the handshake of a new connection,
-// nor while a call waits for another one to finish it. A goroutine per request costs little beside
-// a round trip.
+// nor while a call waits for another one to finish it. An adapter that knows better for a moment
+// can do without the goroutine, as redlatchrueidis does.
 func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type outcome struct {
 		value T
@@ -37,6 +37,11 @@ func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
+var errSilent = errors.New("connection: no answer in time")
+
+// Silent reports whether an error of [Failure] says that the server did not answer in time.
+func Silent(err error) bool { return errors.Is(err, errSilent) }
+
 // Failure returns the error for a request that got no answer because of err: that of ctx only if
 // ctx is done. Calls share connections and their time limits, so an error of a context may be that
 // of another caller, or of the library.
@@ -44,7 +49,9 @@ func Failure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded):
+		return errSilent
+	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("connection: %v", err)
 	}
 	return err
@@ -52,6 +59,9 @@ func Failure(ctx context.Context, err error) error {
 
 // UnknownScript reports whether the server does not know a script by its SHA-1.
 func UnknownScript(err error) bool {
+	if err == nil { // nearly always, and As would have sent allocated
+		return false
+	}
 	var sent *conn.ReplyError
 	return errors.As(err, &sent) && sent.Code() == "NOSCRIPT"
 }

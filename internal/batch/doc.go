@@ -27,5 +27,8 @@
 // since a script stops at the first error and what it did before stands: those outcomes are marked
 // Resent.
 //
+// For a cluster there are [Nodes]: a Sender for each of its nodes, of which none waits for another.
+// Only calls of one slot are bundled there.
+//
 // The package knows nothing of leases. A request may run twice, as all scripts of redlatch may.
 package batch

@@ -18,9 +18,10 @@ type plan struct {
 	members  [][]int // members[n] are the calls that pipeline[n] stands for
 }
 
-// newPlan returns the pipeline for these calls.
-func newPlan(calls []conn.Call) plan {
-	members := groupByScript(calls)
+// newPlan returns the pipeline for these calls. Only those of one slot are bundled; slot is nil
+// where that does not matter.
+func newPlan(calls []conn.Call, slot func(conn.Call) int) plan {
+	members := groupByScript(calls, slot)
 	pipeline := make([]conn.Call, len(members))
 	for n := range members {
 		pipeline[n] = requestFor(calls, members[n])
@@ -30,18 +31,30 @@ func newPlan(calls []conn.Call) plan {
 
 // groupByScript returns the indices of the calls in groups: up to maxBundle that can be bundled, or
 // one that cannot.
-func groupByScript(calls []conn.Call) (groups [][]int) {
-	latest := make(map[*conn.Script]int) // the group of each script that others may join
+func groupByScript(calls []conn.Call, slot func(conn.Call) int) (groups [][]int) {
+	type place struct {
+		script *conn.Script
+		slot   int
+	}
+	latest := make(map[place]int) // the group that others may join
 	for i, call := range calls {
 		if !script.Bundles(call) {
 			groups = append(groups, []int{i})
 			continue
 		}
-		n, ok := latest[call.Script]
+		at := place{script: call.Script}
+		if slot != nil {
+			at.slot = slot(call)
+		}
+		n, ok := latest[at]
 		if !ok || len(groups[n]) == maxBundle {
 			n = len(groups)
-			groups = append(groups, make([]int, 0, min(len(calls)-i, maxBundle)))
-			latest[call.Script] = n
+			room := 1 // names in a cluster rarely share a slot
+			if slot == nil {
+				room = min(len(calls)-i, maxBundle)
+			}
+			groups = append(groups, make([]int, 0, room))
+			latest[at] = n
 		}
 		groups[n] = append(groups[n], i)
 	}

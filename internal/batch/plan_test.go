@@ -79,7 +79,7 @@ func TestPlanBundlesWhatGoesTogether(t *testing.T) {
 			[][]int{numbers(0, maxBundle), numbers(maxBundle, 2*maxBundle), {2 * maxBundle}},
 		},
 	} {
-		p := newPlan(c.calls)
+		p := newPlan(c.calls, nil)
 		if !slices.EqualFunc(p.members, c.want, slices.Equal) {
 			t.Errorf("%s: the pipeline stands for %v, want %v", name, p.members, c.want)
 		}
@@ -134,7 +134,7 @@ func TestDecodeOfABundle(t *testing.T) {
 		"no answer":         {result: conn.Result{Err: context.DeadlineExceeded}, failed: true},
 		"a reply to others": {result: conn.Result{Reply: replies(1, 1)}, failed: true},
 	} {
-		p := newPlan([]conn.Call{mutex(t, "a"), semaphore(t, "b"), mutex(t, "c"), mutex(t, "d")})
+		p := newPlan([]conn.Call{mutex(t, "a"), semaphore(t, "b"), mutex(t, "c"), mutex(t, "d")}, nil)
 		sent := clock.Now()
 		outcomes, undecided := p.decode([]conn.Result{c.result, {Reply: conn.Reply{Text: "b"}}}, sent)
 		if !slices.Equal(undecided, c.undecided) {

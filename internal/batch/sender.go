@@ -29,7 +29,8 @@ type Sender struct {
 	clock     clock.Clock
 	timeout   time.Duration // of a batch
 	maxDirect int
-	calls     sync.Pool // of *call; not one for all Senders, since channels stay in a synctest bubble
+	slot      func(conn.Call) int // of a cluster; else nil
+	calls     sync.Pool           // of *call; not one for all Senders, since channels stay in a synctest bubble
 
 	mu       sync.Mutex // guards the fields below
 	active   int        // direct requests and flushes
@@ -69,21 +70,32 @@ func New(over conn.Conn, now clock.Clock, timeout time.Duration) *Sender {
 func Direct(
 	ctx context.Context, over conn.Conn, now clock.Clock, request conn.Call, limit time.Duration,
 ) Outcome {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+	within := withLimit(ctx, limit)
+	defer within.end()
 	sent := now()
-	return Outcome{Result: over.Eval(ctx, request)[0], Sent: sent}
+	return Outcome{Result: over.Eval(within, request)[0], Sent: sent}
 }
 
 // Do sends one request, alone or together with others. It returns when the request is answered, the
 // limit has passed or ctx is done. A request that leaves together with others also ends with the
 // timeout of its batch.
 func (s *Sender) Do(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
-	queued := s.admit(request)
+	queued := s.admit(request, s.maxDirect)
 	if queued == nil {
 		defer s.done()
 		return Direct(ctx, s.conn, s.clock, request, limit)
 	}
+	return s.doQueued(ctx, queued, limit)
+}
+
+// Join is Do for a request that does not leave by itself: one of many that come at once, and that
+// no goroutine waits for.
+func (s *Sender) Join(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
+	return s.doQueued(ctx, s.admit(request, 0), limit)
+}
+
+// doQueued returns the outcome of a request in the queue.
+func (s *Sender) doQueued(ctx context.Context, queued *call, limit time.Duration) Outcome {
 	if limit < s.timeout {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
@@ -109,12 +121,13 @@ func (s *Sender) Wait() {
 	}
 }
 
-// admit returns nil if the request may leave by itself. The caller ends it by done. Otherwise admit
-// puts the request into the queue and returns its call there. The first one starts a flush.
-func (s *Sender) admit(request conn.Call) (queued *call) {
+// admit returns nil if the request may leave by itself, since fewer than most are under way. The
+// caller ends it by done. Otherwise admit puts the request into the queue and returns its call
+// there. The first one starts a flush.
+func (s *Sender) admit(request conn.Call, most int) (queued *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.active < s.maxDirect {
+	if s.active < most {
 		s.active++
 		return nil
 	}
@@ -219,8 +232,8 @@ func (s *Sender) deliver(batch []*call) (answered bool) {
 	for i, c := range batch {
 		requests[i] = c.request
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
-	defer cancel()
+	ctx := withLimit(context.Background(), s.timeout)
+	defer ctx.end()
 	outcomes, undecided := s.send(ctx, requests)
 	s.resend(ctx, requests, s.wanted(batch, undecided), outcomes)
 	answered = ctx.Err() == nil ||
@@ -245,7 +258,7 @@ func (s *Sender) send(
 	ctx context.Context, calls []conn.Call,
 ) (outcomes []Outcome, undecided []int) {
 	sent := s.clock()
-	p := newPlan(calls)
+	p := newPlan(calls, s.slot)
 	return p.decode(s.conn.Eval(ctx, p.pipeline...), sent)
 }
 

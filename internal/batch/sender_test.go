@@ -244,7 +244,7 @@ func TestBundleWithoutAnswerIsNotResent(t *testing.T) {
 	})
 }
 
-// TestCancelledCallIsNotSentByItself: its caller may have released the lock meanwhile. An
+// TestCancelledCallIsNotSentByItself: its caller may have released the lock by then. An
 // acquisition sent after that would hold it until its TTL ends.
 func TestCancelledCallIsNotSentByItself(t *testing.T) {
 	t.Parallel()
@@ -369,7 +369,7 @@ func TestQueueFailsWithItsBatch(t *testing.T) {
 }
 
 // TestQueueGoesOnWhileTheServerAnswers: errors, and a batch that is answered in part when its time
-// is over, say that the server works. The queue must not be given up for them.
+// has passed, say that the server works. The queue must not be given up for them.
 func TestQueueGoesOnWhileTheServerAnswers(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(ctx context.Context, calls []conn.Call) []conn.Result{

@@ -7,13 +7,13 @@
 // So a wall clock that is set back during a suspend, by as much as the machine slept, hides the
 // suspend. Linux's CLOCK_BOOTTIME would show it. But Go reads that clock by a system call alone:
 // 230 to 260 ns beside the 85 to 100 ns of both clocks above. A lock and its release read the clock
-// ten times, which would add 2.5 µs to the 6 µs of CPU that they take in a busy client: too much
+// ten times, which would add 2.5 µs to the 6 µs of CPU that they cost a busy client: too much
 // for a coincidence that the token at the resource covers.
 package clock
 
 import "time"
 
-// Clock takes readings. It is a value that tests replace; everybody else uses [Now].
+// Clock takes readings. It is a value that tests replace; all other code uses [Now].
 type Clock func() Reading
 
 // Reading is one look at both clocks.

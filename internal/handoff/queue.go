@@ -26,7 +26,8 @@ type Group[O comparable, B any] struct {
 	options  O
 	first    *Waiter[B] // of those that wait, as they came; before it in the ring is the last
 	waiting  int32
-	answered atomic.Bool // not guarded
+	answered atomic.Bool            // not guarded
+	holder   atomic.Pointer[string] // the owner of the lease that had the turn last; nil if none had; not guarded
 }
 
 // Waiter is a goroutine that waits for the turn of its group.
@@ -58,6 +59,18 @@ func (g *Group[O, B]) MarkAnswered() { g.answered.Store(true) }
 // Answered reports whether Redis has said anything of the mutex to this group.
 func (g *Group[O, B]) Answered() bool { return g.answered.Load() }
 
+// MarkHolder notes that a lease with this owner has the turn. Holder returns its owner, from then
+// on.
+func (g *Group[O, B]) MarkHolder(owner *string) { g.holder.Store(owner) }
+
+// Holder returns the owner of the lease that had the turn last, or "" if none had.
+func (g *Group[O, B]) Holder() string {
+	if owner := g.holder.Load(); owner != nil {
+		return *owner
+	}
+	return ""
+}
+
 // Turn returns the channel on which the waiter is told its turn, once.
 func (w *Waiter[B]) Turn() <-chan Turn[B] { return w.turn }
 
@@ -80,6 +93,13 @@ func (q *Queue[O, B]) Join(key string, options O) (g *Group[O, B], w *Waiter[B])
 	w = &Waiter[B]{turn: make(chan Turn[B], 1)}
 	g.pushLocked(w)
 	return g, w
+}
+
+// Waiting returns how many goroutines wait.
+func (q *Queue[O, B]) Waiting(g *Group[O, B]) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return int(g.waiting)
 }
 
 // Others returns how many goroutines wait, as far as one run goes.

@@ -28,8 +28,11 @@ const (
 	ClientsSuffix = ":clients"
 	RecordSuffix  = ":client"
 	GrantsSuffix  = ":grants"
-	MarkSuffix    = ":mark"  // of package fenceredis, beside keys that are no latches
-	EpochSuffix   = ":epoch" // of a kind on a node of a quorum
+	MarkSuffix    = ":mark"   // of package fenceredis, beside keys that are no latches
+	EpochSuffix   = ":epoch"  // of a kind on a node of a quorum
+	ForcedSuffix  = ":forced" // releases of a latch
+	NotesSuffix   = ":notes"  // of a client
+	JournalSuffix = ":log"    // of what happened under a prefix
 
 	// Of some kinds.
 	InsideSuffix  = ":inside"
@@ -39,24 +42,47 @@ const (
 )
 
 var suffixes = []string{
-	FenceSuffix, QueueSuffix, ClientsSuffix, RecordSuffix, GrantsSuffix, MarkSuffix, EpochSuffix, InsideSuffix, BitsSuffix, LastSuffix, ChangesSuffix,
+	FenceSuffix, QueueSuffix, ClientsSuffix, RecordSuffix, GrantsSuffix, MarkSuffix, EpochSuffix, ForcedSuffix,
+	NotesSuffix, JournalSuffix, InsideSuffix, BitsSuffix, LastSuffix, ChangesSuffix,
 }
 
-// Set is the four keys that every latch has, in the order in which every script takes them.
+// Set is the four keys that every latch has, in the order in which every script takes them. They are
+// spelled once, and a Set is small, since every lease has one.
 type Set struct {
-	State   string // what the kind keeps: who is inside
-	Fence   string // the last fencing token
-	Queue   string // the line
-	Clients string // until when each waiting client is believed alive
-	Epoch   string // on a node of a quorum, its right to vote; else ""
+	list *[4]string // state, fence, queue and clients; nil if the name cannot be used
+
+	Epoch string // on a node of a quorum, its right to vote; else ""
 }
+
+// key returns one of the four keys.
+func (s Set) key(i int) string {
+	if s.list == nil {
+		return ""
+	}
+	return s.list[i]
+}
+
+// State is the key in which the kind keeps the owners inside.
+func (s Set) State() string { return s.key(0) }
+
+// Fence is the key of the last fencing token.
+func (s Set) Fence() string { return s.key(1) }
+
+// Queue is the key of the line.
+func (s Set) Queue() string { return s.key(2) }
+
+// Clients is the key that says until when each waiting client is believed alive.
+func (s Set) Clients() string { return s.key(3) }
 
 // List is the keys as the KEYS of a script, after them the siblings with these suffixes, and last
-// the epoch if there is one.
+// the epoch if there is one. The caller does not change the list.
 func (s Set) List(suffixes ...string) []string {
-	list := append(make([]string, 0, 5+len(suffixes)), s.State, s.Fence, s.Queue, s.Clients)
+	if len(suffixes) == 0 && s.Epoch == "" && s.list != nil {
+		return s.list[:]
+	}
+	list := append(make([]string, 0, 5+len(suffixes)), s.State(), s.Fence(), s.Queue(), s.Clients())
 	for _, suffix := range suffixes {
-		list = append(list, Sibling(s.State, suffix))
+		list = append(list, Sibling(s.State(), suffix))
 	}
 	if s.Epoch != "" {
 		list = append(list, s.Epoch)
@@ -64,11 +90,22 @@ func (s Set) List(suffixes ...string) []string {
 	return list
 }
 
+// WithFence is the same keys with another fence, which must be in the same hash slot.
+func (s Set) WithFence(fence string) (Set, error) {
+	if Tag(fence) != Tag(s.Queue()) {
+		return s, fmt.Errorf("it is not in the hash slot of %q: only what is between the braces counts there", s.State())
+	}
+	if fence == s.State() || IsSibling(fence) {
+		return s, errors.New("it is a key that redlatch uses for something else")
+	}
+	return Set{list: &[4]string{s.State(), fence, s.Queue(), s.Clients()}, Epoch: s.Epoch}, nil
+}
+
 // Changes is the channel on which an election tells of its changes.
-func (s Set) Changes() string { return Sibling(s.State, ChangesSuffix) }
+func (s Set) Changes() string { return Sibling(s.State(), ChangesSuffix) }
 
 // Grants is the sharded channel on which a client hears of its grants of this latch, in a cluster.
-func (s Set) Grants(client string) string { return Sibling(s.State, ":"+client+GrantsSuffix) }
+func (s Set) Grants(client string) string { return Sibling(s.State(), ":"+client+GrantsSuffix) }
 
 // Of spells the keys of a name, or says why it cannot.
 func Of(prefix, name string) (Set, error) {
@@ -85,20 +122,25 @@ func Of(prefix, name string) (Set, error) {
 	if IsSibling(state) {
 		return Set{}, fmt.Errorf("with a hash tag, the ending %q is reserved for redlatch's own keys", state[strings.LastIndexByte(state, ':'):])
 	}
-	// One text for all of them, since a lease keeps them as long as it is held.
 	open, end := "{", "}"
 	if tagged(state) {
 		open, end = "", ""
 	}
-	all := open + state + end + FenceSuffix + open + state + end + QueueSuffix + open + state + end + ClientsSuffix
+	text := open + state + end + FenceSuffix + open + state + end + QueueSuffix + open + state + end + ClientsSuffix
 	tag := len(open) + len(state) + len(end)
 	fence := tag + len(FenceSuffix)
 	queue := fence + tag + len(QueueSuffix)
-	return Set{State: all[len(open) : len(open)+len(state)], Fence: all[:fence], Queue: all[fence:queue], Clients: all[queue:]}, nil
+	return Set{list: &[4]string{text[len(open) : len(open)+len(state)], text[:fence], text[fence:queue], text[queue:]}}, nil
 }
 
 // Record is the key under which a client keeps its record.
 func Record(prefix, client string) string { return Sibling(prefix+client, RecordSuffix) }
+
+// Notes is the key under which a client keeps what it tells of single acquisitions.
+func Notes(prefix, client string) string { return Sibling(prefix+client, NotesSuffix) }
+
+// Journal is the key of what happened under a prefix.
+func Journal(prefix string) string { return Sibling(prefix+"journal", JournalSuffix) }
 
 // Epoch is the key of a kind's right to vote on a node of a quorum.
 func Epoch(prefix, kind string) string { return Sibling(prefix+kind, EpochSuffix) }

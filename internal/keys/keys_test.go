@@ -1,6 +1,7 @@
 package keys_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,13 +11,13 @@ import (
 
 func TestSpelling(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]keys.Set{
-		"invoice:42": {State: "p:invoice:42", Fence: "{p:invoice:42}:fence", Queue: "{p:invoice:42}:queue", Clients: "{p:invoice:42}:clients"},
-		"{order}:7":  {State: "p:{order}:7", Fence: "p:{order}:7:fence", Queue: "p:{order}:7:queue", Clients: "p:{order}:7:clients"},
-		"a:queue":    {State: "p:a:queue", Fence: "{p:a:queue}:fence", Queue: "{p:a:queue}:queue", Clients: "{p:a:queue}:clients"},
+	for name, want := range map[string][]string{
+		"invoice:42": {"p:invoice:42", "{p:invoice:42}:fence", "{p:invoice:42}:queue", "{p:invoice:42}:clients"},
+		"{order}:7":  {"p:{order}:7", "p:{order}:7:fence", "p:{order}:7:queue", "p:{order}:7:clients"},
+		"a:queue":    {"p:a:queue", "{p:a:queue}:fence", "{p:a:queue}:queue", "{p:a:queue}:clients"},
 	} {
-		if got, err := keys.Of("p:", name); got != want || err != nil {
-			t.Errorf("Of(%q) = %v, %v, want %v", name, got, err, want)
+		if got, err := keys.Of("p:", name); err != nil || !slices.Equal(got.List(), want) {
+			t.Errorf("Of(%q) = %v, %v, want %v", name, got.List(), err, want)
 		}
 	}
 }
@@ -67,18 +68,18 @@ func FuzzOf(f *testing.F) {
 		}
 		seen := map[string]bool{}
 		for _, key := range set.List() {
-			if tag(key) != tag(set.State) {
-				t.Errorf("%q is in another slot than %q", key, set.State)
+			if tag(key) != tag(set.State()) {
+				t.Errorf("%q is in another slot than %q", key, set.State())
 			}
 			if seen[key] {
 				t.Errorf("%q stands for two keys", key)
 			}
 			seen[key] = true
 			mu.Lock()
-			if other, ok := owner[key]; ok && other != set.State {
-				t.Errorf("%q belongs to both %q and %q", key, other, set.State)
+			if other, ok := owner[key]; ok && other != set.State() {
+				t.Errorf("%q belongs to both %q and %q", key, other, set.State())
 			}
-			owner[key] = set.State
+			owner[key] = set.State()
 			mu.Unlock()
 		}
 		for _, sibling := range set.List()[1:] {
@@ -86,8 +87,8 @@ func FuzzOf(f *testing.F) {
 				t.Errorf("the sibling %q is accepted as a name", sibling)
 			}
 		}
-		if state, ok := keys.StateOf(set.Queue, keys.QueueSuffix); !ok || state != set.State {
-			t.Errorf("StateOf(%q) = %q, %v, want %q", set.Queue, state, ok, set.State)
+		if state, ok := keys.StateOf(set.Queue(), keys.QueueSuffix); !ok || state != set.State() {
+			t.Errorf("StateOf(%q) = %q, %v, want %q", set.Queue(), state, ok, set.State())
 		}
 	})
 }
@@ -100,4 +101,30 @@ func tag(key string) string {
 		}
 	}
 	return key
+}
+
+// TestWithFence: only the fence is another key, in the same slot.
+func TestWithFence(t *testing.T) {
+	t.Parallel()
+	for name, fence := range map[string]string{"a": "tokens:{p:a}", "{t}:a": "tokens:{t}:x"} {
+		prefix := "p:"
+		if name[0] == '{' {
+			prefix = ""
+		}
+		before, err := keys.Of(prefix, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := before.WithFence(fence)
+		want := before.List()
+		want[1] = fence
+		if err != nil || !slices.Equal(after.List(), want) {
+			t.Errorf("with the fence %q the keys are %q, %v, want %q", fence, after.List(), err, want)
+		}
+		for _, bad := range []string{"tokens", "tokens:{other}", before.State(), before.Queue()} {
+			if set, err := before.WithFence(bad); err == nil {
+				t.Errorf("%q is a fence of %q", bad, set.State())
+			}
+		}
+	}
 }

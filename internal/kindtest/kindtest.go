@@ -80,6 +80,9 @@ func Run(t *testing.T, one, other *redlatch.Client, prefix string) {
 			t.Errorf("once: start %d = %t, %v, want only the first to run", i, ran, err)
 		}
 	}
+	if err := proclaim(ctx, one, other, prefix+"values"); err != nil {
+		t.Errorf("proclaim: %v", err)
+	}
 	both, err := one.MultiMutex(prefix+"a", prefix+"b").Lock(ctx)
 	if err != nil {
 		t.Fatalf("multi: %v", err)
@@ -90,6 +93,21 @@ func Run(t *testing.T, one, other *redlatch.Client, prefix string) {
 	if err := both.Release(ctx); err != nil {
 		t.Errorf("multi: Release = %v, want nil", err)
 	}
+}
+
+// proclaim has one client change its value as a leader, and checks that the other reads it.
+func proclaim(ctx context.Context, one, other *redlatch.Client, name string) error {
+	e := one.Election(name)
+	term, err := e.Campaign(ctx, "before")
+	if err != nil {
+		return err
+	}
+	err = e.Proclaim(ctx, term, "after")
+	leader, unknown := other.Election(name).Leader(ctx)
+	if err == nil && unknown == nil && leader.Value != "after" {
+		err = errors.New("the leader is known by " + leader.Value)
+	}
+	return errors.Join(err, unknown, term.Release(ctx))
 }
 
 func handOver(ctx context.Context, c *redlatch.Client, holder, waiter Lock) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -41,7 +42,7 @@ func (s *server) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	for i, call := range calls {
 		switch {
 		case len(call.Args) == 1: // of a reader
-			results[i].Reply.List = []conn.Reply{{Text: s.records[call.Keys[0]]}, {Int: TTL.Milliseconds() - 1000}, {Int: s.listeners}}
+			results[i].Reply.List = []conn.Reply{{Text: s.records[call.Keys[0]]}, {Int: TTL.Milliseconds() - 1000}, {Int: s.listeners}, {}}
 		case call.Args[0] == "":
 			delete(s.records, call.Keys[0])
 		default:
@@ -79,7 +80,7 @@ func TestRecordIsWrittenInTime(t *testing.T) {
 		if s.writes < 10*3 || s.writes > 10*5 { // the schedule may take it earlier by its slack
 			t.Errorf("%d writes in %v, want about one in %v, or a liTTLe less", s.writes, 10*TTL, TTL/3)
 		}
-		all, err := Read(t.Context(), s, []Key{{"another", ""}, {"key", ""}})
+		all, err := Read(t.Context(), s, []Key{{Record: "another"}, {Record: "key"}})
 		if err != nil || all[0].Written || !all[1].Written || all[1].Process.Program != "program" || all[1].Process.PID != os.Getpid() {
 			t.Errorf("Read = %+v, %v, want nothing and this process", all, err)
 		}
@@ -100,12 +101,12 @@ func TestSigns(t *testing.T) {
 				r.Announce()
 				synctest.Wait()
 				time.Sleep(time.Second)
-				all, err := Read(t.Context(), s, []Key{{"key", "channel"}, {"another", "channel"}})
+				all, err := Read(t.Context(), s, []Key{{Record: "key", Channel: "channel"}, {Record: "another", Channel: "channel"}})
 				if err != nil {
 					t.Fatal(err)
 				}
 				all[0].Process = Process{}
-				if all[0] != want || all[1] != (Sign{Listening: want.Listening}) {
+				if !reflect.DeepEqual(all, []Sign{want, {Listening: want.Listening}}) {
 					t.Errorf("Read = %+v, want %+v, and of a client without a record whether it listens", all, want)
 				}
 			})
@@ -151,7 +152,26 @@ func TestReadFails(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Read(ctx, &server{slow: time.Hour}, []Key{{"key", ""}}); !errors.Is(err, context.Canceled) {
+	if _, err := Read(ctx, &server{slow: time.Hour}, []Key{{Record: "key"}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Read = %v, want context.Canceled", err)
 	}
+}
+
+// TestRecordOfADetachedLeaseStays: others see which client has handed the lease on.
+func TestRecordOfADetachedLeaseStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{records: make(map[string]string)}
+		entries := schedule.Start(clock.Now, func() {})
+		r := New(t.Context(), s, "key", func() Process { return Process{Listens: true} }, 3*time.Second, entries, clock.Now)
+		r.Announce()
+		r.Bequeath(time.Now().Add(time.Hour))
+		r.Bequeath(time.Now().Add(time.Minute))
+		entries.Stop()
+		r.Remove()
+		all, err := Read(t.Context(), s, []Key{{Record: "key"}})
+		if err != nil || !all[0].Process.Detached || all[0].Process.Listens || all[0].Process.PID != os.Getpid() {
+			t.Errorf("Read = %+v, %v, want this process, which has detached a lease and does not listen", all, err)
+		}
+	})
 }

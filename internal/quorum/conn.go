@@ -35,6 +35,9 @@ func New(nodes []conn.Conn, timeout time.Duration) *Conn {
 // Nodes is the connection to each node.
 func (q *Conn) Nodes() []conn.Conn { return q.nodes }
 
+// Timeout is how long each node has for an answer.
+func (q *Conn) Timeout() time.Duration { return q.timeout }
+
 // Majority is how many nodes make one.
 func (q *Conn) Majority() int { return len(q.nodes)/2 + 1 }
 
@@ -45,8 +48,8 @@ type Answer struct {
 }
 
 // Each sends the calls to every node at once and returns the channel of their answers, one from
-// each, in the order in which they come. The requests outlive ctx: whoever stops listening early
-// still has them sent.
+// each, in the order in which they come. The requests outlive ctx: they are sent also if the caller
+// stops listening early.
 func (q *Conn) Each(ctx context.Context, calls ...conn.Call) <-chan Answer {
 	calls = slices.Clone(calls) // the caller's, and this goes on when the caller does
 	answers := make(chan Answer, len(q.nodes))

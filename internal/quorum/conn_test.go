@@ -70,7 +70,7 @@ func TestNoMajorityTellsOfEachNode(t *testing.T) {
 	}
 }
 
-// TestCallerGivesUpTellsOfEachNode: the caller's time is over before a majority has answered.
+// TestCallerGivesUpTellsOfEachNode: the caller's time ends before a majority has answered.
 func TestCallerGivesUpTellsOfEachNode(t *testing.T) {
 	t.Parallel()
 	_, q := fakes(3)

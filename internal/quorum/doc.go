@@ -11,7 +11,7 @@
 //	     |                                      that a vote of any node binds it
 //	     |                                                             |
 //	     |   +------------------------+                                v
-//	     |   | a client asks the      |     the time is over   +----------------+
+//	     |   | a client asks the      |    the time has passed +----------------+
 //	     +---| others what they know: | <--------------------- |  on probation  |
 //	         | a majority of them     |                        +----------------+
 //	         | votes, or all answer   |
@@ -25,11 +25,11 @@
 //
 // # Why a probation
 //
-// The right to vote belongs to one run of the server process, and is kept in Redis. A process
-// that finds the right of another run, or none, does not know what it has forgotten. If it voted
-// at once it could let a second owner in: one node is enough to turn a majority that another
-// owner has into one that a new owner has. After the probation, everything that it forgot is
-// over: leases have expired, and acquisitions that counted on its vote have come to an end.
+// The right to vote belongs to one run of the server process, and is kept in Redis. A process that
+// finds the right of another run, or none, does not know what it has forgotten. If it voted at once
+// it could let a second owner in: one node is enough to turn a majority that another owner has into
+// one that a new owner has. After the probation, everything that it forgot has ended: leases have
+// expired, and acquisitions that counted on its vote have come to an end.
 //
 // # Why the others are asked after it, and not before
 //
@@ -40,10 +40,10 @@
 //     on its way.
 //   - If A and C were asked now, they would say 7, and B would count on from there.
 //   - A lets X in with number 8. A majority gave 8, so that is the token of X. X releases.
-//   - B's probation is over, and it votes: it lets Y in with number 8. So does C, which has never
+//   - B's probation ends, and it votes: it lets Y in with number 8. So does C, which has never
 //     heard of X. A majority gave 8, so that is the token of Y, too.
 //
-// When the probation is over, so is the acquisition of X: either A knows 8, and says so, or X
+// When the probation ends, the acquisition of X has ended, too: either A knows 8, and says so, or X
 // never got a token. spec/quorum.pml has both rules, and finds such a run if one of them is left
 // out.
 //

@@ -130,7 +130,7 @@ func (e epoch) unused() bool { return e.ok && !e.Voted && e.Probation <= 0 }
 // forgot reports whether the node has no vote, and its probation has not begun.
 func (e epoch) forgot() bool { return e.ok && !e.Votes && e.Probation < 0 }
 
-// served reports whether the node's probation is over, and nothing but the number is missing.
+// served reports whether the node's probation has ended, and nothing but the number is missing.
 func (e epoch) served() bool { return e.ok && e.Probation == 0 }
 
 // number returns how many of the nodes are in a state.

@@ -170,8 +170,8 @@ func TestEpochsRestore(t *testing.T) {
 		name   string
 		nodes  string
 		first  string // after the first Restore
-		before string // after one that comes just before the probation is over
-		last   string // after one that comes when it is over
+		before string // after one that comes just before the end of the probation
+		last   string // after one that comes at its end
 	}{
 		{"new quorum", "nnn", "vvv", "vvv", "vvv"},
 		{"new quorum of four", "nnnn", "vvvv", "vvvv", "vvvv"},
@@ -385,7 +385,7 @@ func TestEpochsAskOnceForAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, epochs := voters("vvn")
-		nodes[0].hangs = true // until the time of a request is over
+		nodes[0].hangs = true // until the time of a request has passed
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() { epochs.Restore(t.Context(), Right{ours, early}) })

@@ -63,7 +63,7 @@ func (l *Lazy) Dial(ctx context.Context) (conn.Conn, error) {
 	}
 }
 
-// connect dials for all who wait for it.
+// connect dials for all callers that wait for the connection.
 func (l *Lazy) connect() {
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()

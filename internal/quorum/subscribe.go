@@ -58,8 +58,8 @@ func (e *earshot) follow(ctx context.Context, node conn.Conn, channel string) {
 	}
 }
 
-// listen listens to one node once. What the node still calls when that is over is not heard. Why it
-// ended does not matter: the node is tried again, and a waiter does not depend on what it hears.
+// listen listens to one node once. What the node still calls when that has ended is not heard. Why
+// it ended does not matter: the node is tried again, and a waiter does not depend on what it hears.
 func (e *earshot) listen(ctx context.Context, node conn.Conn, channel string) {
 	up, over := false, false // guarded by e.mu
 	_ = node.Subscribe(ctx, channel, func() {

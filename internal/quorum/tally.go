@@ -29,7 +29,7 @@ import (
 //
 // Taken means that the lock is held if one other owner is inside at a majority. Otherwise it is a
 // tie, in which all may be about to leave again. A tie is tried again, also by TryLock, until
-// Options.RequestTimeout is over.
+// Options.RequestTimeout has passed.
 //
 // After CutShort, what the round before came to stands.
 
@@ -221,7 +221,7 @@ func (t *Tally) Inside() (best []script.Vote) {
 	bySlot := make(map[string][]script.Vote)
 	for _, v := range t.Votes {
 		if v.Stand() == Granted {
-			slot := v.Got
+			slot := v.Detail
 			if !t.Slots {
 				slot = ""
 			}
@@ -272,7 +272,7 @@ func (t *Tally) NextSlot() (least int64, ok bool) {
 		if v.Stand() != Granted {
 			continue
 		}
-		if _, err := fmt.Sscan(v.Got, &slot); err == nil {
+		if _, err := fmt.Sscan(v.Detail, &slot); err == nil {
 			offers = append(offers, slot)
 		}
 	}
@@ -284,7 +284,7 @@ func (t *Tally) NextSlot() (least int64, ok bool) {
 }
 
 // Forgot reports whether a node has no right to vote, and needs a client to get it: it is not on
-// probation, or its probation is over.
+// probation, or its probation has ended.
 func (t *Tally) Forgot() bool {
 	return slices.ContainsFunc(t.Votes, func(v Vote) bool {
 		return v.Stand() == Nonvoting && v.Probation == 0
@@ -326,7 +326,7 @@ func (t *Tally) Remaining() (d time.Duration, ok bool) {
 	return all[t.Majority-1], true
 }
 
-// Rank returns how many are before this attempt in the queue, as most nodes say that refused it.
+// Rank returns how many are before this attempt in line, as most nodes say that refused it.
 func (t *Tally) Rank() int {
 	var ranks []int
 	for _, v := range t.Votes {

@@ -244,7 +244,7 @@ func TestTallySlots(t *testing.T) {
 		tally := tallyOf(strings.Repeat("i", len(c.offers)) + strings.Repeat("s", c.n-len(c.offers)))
 		tally.Slots = true
 		for i, offer := range c.offers {
-			tally.Votes[i].Got = offer
+			tally.Votes[i].Detail = offer
 		}
 		least, more := tally.NextSlot()
 		if least != c.least || more != c.more || tally.Won() != c.won {
@@ -339,7 +339,7 @@ func TestTallyRemaining(t *testing.T) {
 	}
 }
 
-// TestTallyForgot: a node on probation needs no client before that is over.
+// TestTallyForgot: a node on probation needs no client before that has ended.
 func TestTallyForgot(t *testing.T) {
 	t.Parallel()
 	for votes, want := range map[string]bool{"iii": false, "iim": true, "xsm": true, "is.": false} {

@@ -19,7 +19,7 @@ func StartCluster(t testing.TB, n int, args ...string) []*Server {
 	nodes := make([]*Server, n)
 	for i := range nodes {
 		nodes[i] = Start(t, append([]string{"--cluster-enabled", "yes"}, args...)...)
-		nodes[i].Do("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)) // else the nodes have to settle who yields
+		nodes[i].Do("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)) // else the nodes have to settle which of them yields
 		nodes[i].Do(share(i, n)...)
 	}
 	for _, node := range nodes[1:] {
@@ -75,7 +75,7 @@ func MoveSlot(nodes []*Server, from, to *Server, slot int) {
 }
 
 // BeginMove moves what is in a slot. Until [EndMove] the slot is still that of the first master,
-// which asks whoever comes for something that it does not have to try the other (ASK).
+// which sends clients that ask for a key it does not have to the other (ASK).
 func BeginMove(from, to *Server, slot int) {
 	text, target, source := strconv.Itoa(slot), strings.TrimSpace(to.Do("CLUSTER", "MYID")), strings.TrimSpace(from.Do("CLUSTER", "MYID"))
 	to.Do("CLUSTER", "SETSLOT", text, "IMPORTING", source)
@@ -92,7 +92,7 @@ func BeginMove(from, to *Server, slot int) {
 	}
 }
 
-// EndMove gives a slot to the other master, which sends whoever still goes to the first one there
+// EndMove gives a slot to the other master, and the first sends its clients there from now on
 // (MOVED). It returns when all nodes know how new that is. If the slot moved on before, word of
 // this move could come later than the next one and undo it, with its keys.
 func EndMove(nodes []*Server, from, to *Server, slot int) {

@@ -111,10 +111,10 @@ func launch(s *Server) (*Server, error) {
 	}
 }
 
-// freeAddr returns an address that nobody listens on at the moment. Ports come from below the range
-// that systems use for outgoing connections: there a client that dials a dead server may be given
-// the very port it dials and reach itself, or keep the server from coming back. The bus port of a
-// cluster node, 10000 higher, stays below that range too and collides with no other server.
+// freeAddr returns an address that no process listens on at the moment. Ports come from below the
+// range that systems use for outgoing connections: there a client that dials a dead server may be
+// given the very port it dials and reach itself, or keep the server from coming back. The bus port
+// of a cluster node, 10000 higher, stays below that range too and collides with no other server.
 func freeAddr() (string, error) {
 	var err error
 	for range 100 {
@@ -189,7 +189,7 @@ func (s *Server) await(state string) error {
 			return s.exitError()
 		case <-time.After(2 * time.Millisecond):
 		}
-		// Whoever took the port away may answer too, so ask who it is.
+		// A process that took the port away may answer as well, so ask which server it is.
 		info, err := s.DoErr("INFO")
 		ready := s.sentinel != "" || strings.Contains(info, state) // a sentinel loads nothing
 		if err == nil && ready && strings.Contains(info, fmt.Sprintf("\r\nprocess_id:%d\r\n", s.cmd.Process.Pid)) {
@@ -278,7 +278,7 @@ func (s *Server) restart(state string) {
 // nothing answers.
 func (s *Server) Pause() { s.signal(pause) }
 
-// Resume ends a [Server.Pause]. The server then answers what came in meanwhile.
+// Resume ends a [Server.Pause]. The server then answers what came in during the pause.
 func (s *Server) Resume() { s.signal(resume) }
 
 func (s *Server) signal(sig os.Signal) {

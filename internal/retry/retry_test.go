@@ -100,7 +100,7 @@ func TestJitterStaysInRange(t *testing.T) {
 	}
 }
 
-// TestSleepEndsWithItsContext: a caller that gives up must not be kept until the pause is over.
+// TestSleepEndsWithItsContext: a caller that gives up must not be kept until the pause ends.
 func TestSleepEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

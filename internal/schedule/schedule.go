@@ -8,8 +8,8 @@
 //
 // Go's timers stand still while a machine is suspended. So the schedule never sleeps longer than
 // [Tick] while something is on it, and when it finds that the wall clock went ahead of the
-// monotonic one, it hands over everything: whoever is handed over early looks at its own clock and
-// puts itself back.
+// monotonic one, it hands over everything: an owner that is handed over early looks at its own
+// clock and puts itself back.
 package schedule
 
 import (
@@ -78,18 +78,24 @@ func (s *Schedule) Set(e *Entry, due time.Time, slack time.Duration) {
 }
 
 // Advance schedules the entry for then, unless it is due earlier already.
-func (s *Schedule) Advance(e *Entry, due time.Time) {
+func (s *Schedule) Advance(e *Entry, due time.Time) { s.AdvanceWithin(e, due, 0) }
+
+// AdvanceWithin is Advance for an entry with a slack.
+func (s *Schedule) AdvanceWithin(e *Entry, due time.Time, slack time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.index == 0 || due.Sub(s.begun) < s.heap[e.index-1].due {
-		s.set(e, due, 0)
+		s.set(e, due, slack)
 	}
 }
 
 func (s *Schedule) set(e *Entry, due time.Time, slack time.Duration) {
 	e.slack = slack
 	if e.index == 0 {
-		heap.Push(&s.heap, place{due.Sub(s.begun), e})
+		// Not heap.Push, whose argument would be allocated.
+		s.heap = append(s.heap, place{due.Sub(s.begun), e})
+		e.index = len(s.heap)
+		heap.Fix(&s.heap, e.index-1)
 	} else {
 		s.heap[e.index-1].due = due.Sub(s.begun)
 		heap.Fix(&s.heap, e.index-1)
@@ -182,11 +188,8 @@ func (h entries) Swap(i, j int) {
 	h[i].entry.index, h[j].entry.index = i+1, j+1
 }
 
-func (h *entries) Push(x any) {
-	p := x.(place)
-	*h = append(*h, p)
-	p.entry.index = len(*h)
-}
+// Push implements [heap.Interface]. Entries are added by set.
+func (h *entries) Push(any) {}
 
 func (h *entries) Pop() any {
 	last := len(*h) - 1

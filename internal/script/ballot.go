@@ -13,13 +13,13 @@ import (
 type Ballot struct {
 	Owner    string
 	TTL      time.Duration
-	Arg      string // for the kind
+	Param    string // for the kind
 	Bound    time.Duration
 	FenceTTL time.Duration
 	Again    bool   // leave first what an earlier vote gave
 	Ticket   string // "" to not wait
 	Address  string
-	Horizon  time.Duration
+	LiveFor  time.Duration
 	Waited   time.Duration // so far
 }
 
@@ -30,7 +30,7 @@ func (k *Kind) Vote(set keys.Set, b Ballot) conn.Call {
 		again = "1"
 	}
 	return conn.Call{Script: k.vote, Keys: k.keys(set), Args: []string{
-		seconds(b.FenceTTL), b.Owner, millis(b.TTL), b.Arg, millis(b.Bound), again, b.Ticket, b.Address, millis(b.Horizon),
+		seconds(b.FenceTTL), b.Owner, millis(b.TTL), b.Param, millis(b.Bound), again, b.Ticket, b.Address, millis(b.LiveFor),
 		strconv.FormatInt(b.Waited.Microseconds(), 10),
 	}}
 }
@@ -39,7 +39,7 @@ func (k *Kind) Vote(set keys.Set, b Ballot) conn.Call {
 type Vote struct {
 	Inside    bool
 	Number    int64         // if inside: this node's count
-	Got       string        // as in [Standing]
+	Detail    string        // as in [Standing]
 	Remaining time.Duration // as in [Standing]
 	Holder    string        // the owner inside, if it is another
 	Rank      int           // how many are before it in line
@@ -55,7 +55,7 @@ func ParseVote(r conn.Reply) (Vote, error) {
 	}
 	switch verdict := r.List[0].Int; {
 	case verdict == 1 && len(r.List) == 3:
-		return Vote{Inside: true, Number: r.List[1].Int, Got: r.List[2].Text}, nil
+		return Vote{Inside: true, Number: r.List[1].Int, Detail: r.List[2].Text}, nil
 	case verdict == 0 && len(r.List) == 4:
 		return Vote{Remaining: duration(r.List[1]), Holder: r.List[2].Text, Rank: int(r.List[3].Int)}, nil
 	case verdict == -1:
@@ -67,17 +67,17 @@ func ParseVote(r conn.Reply) (Vote, error) {
 }
 
 // Raise is the call of raise.lua; its reply is for [Done].
-func (k *Kind) Raise(set keys.Set, owner string, ttl time.Duration, token int64, got string, fenceTTL time.Duration) conn.Call {
+func (k *Kind) Raise(set keys.Set, owner string, ttl time.Duration, token int64, detail string, fenceTTL time.Duration) conn.Call {
 	return conn.Call{Script: k.raise, Keys: k.keys(set), Args: []string{
-		seconds(fenceTTL), owner, millis(ttl), strconv.FormatInt(token, 10), got,
+		seconds(fenceTTL), owner, millis(ttl), strconv.FormatInt(token, 10), detail,
 	}}
 }
 
-// Mend is the call of mend.lua. The ballot says what for vote.lua; token and got are what the owner
+// Mend is the call of mend.lua. The ballot says what for vote.lua; token and detail are what the owner
 // has.
-func (k *Kind) Mend(set keys.Set, b Ballot, token int64, got string) conn.Call {
+func (k *Kind) Mend(set keys.Set, b Ballot, token int64, detail string) conn.Call {
 	return conn.Call{Script: k.mend, Keys: k.keys(set), Args: []string{
-		seconds(b.FenceTTL), b.Owner, millis(b.TTL), b.Arg, millis(b.Bound), strconv.FormatInt(token, 10), got,
+		seconds(b.FenceTTL), b.Owner, millis(b.TTL), b.Param, millis(b.Bound), strconv.FormatInt(token, 10), detail,
 	}}
 }
 
@@ -92,8 +92,8 @@ func ParseMend(r conn.Reply) (inside, nonvoting bool) {
 }
 
 // From is the argument of a slot pool with the least slot to give.
-func From(arg string, slot int64) string {
-	field := strings.SplitN(arg, ":", 4)
+func From(param string, slot int64) string {
+	field := strings.SplitN(param, ":", 4)
 	field[2] = strconv.FormatInt(slot, 10)
 	return strings.Join(field, ":")
 }
@@ -107,7 +107,7 @@ func Probation(key, process string, d time.Duration) conn.Call {
 	return epochCall(key, "rest", process, d, 0, 0)
 }
 
-// Restore returns the call of epoch.lua that gives a process whose probation is over the right to
+// Restore returns the call of epoch.lua that gives a process whose probation has ended the right to
 // vote. The node counts on from floor; bound is the longest time that others were bound for. The
 // reply is for [ParseEpoch].
 func Restore(key, process string, floor int64, bound time.Duration) conn.Call {
@@ -145,6 +145,9 @@ func ParseEpoch(r conn.Reply) (Epoch, error) {
 
 // Releases reports whether a call is one of release.lua.
 func Releases(call conn.Call) bool { return strings.HasSuffix(call.Script.Name, " release") }
+
+// Awaits reports whether a call is one of await.lua, of whatever kind.
+func Awaits(call conn.Call) bool { return strings.HasSuffix(call.Script.Name, " await") }
 
 // Renews reports whether a call is one of renew.lua, or on a quorum of confirm.lua.
 func Renews(call conn.Call) bool {

@@ -12,19 +12,20 @@ type bundle struct {
 	keys   []int // those that it takes of each call
 	shared int   // how many arguments all have in common
 	args   []int // those that it takes of each call
+	only   int   // how many arguments a call must have; 0 if that does not matter
 	ticket int   // the argument that must be "", with one more at most behind it; 0 if there is none
 }
 
 var bundles = map[*conn.Script]bundle{
 	Mutex.acquire: {script: Mutex.operation("acquires"), keys: []int{0, 1, 2}, shared: 1, args: []int{1, 2, 3}},
 	Mutex.release: {script: Mutex.operation("releases"), keys: []int{0, 2}, args: []int{1}, ticket: 2},
-	Mutex.renew:   {script: Mutex.operation("renews"), keys: []int{0}, args: []int{0, 1}},
+	Mutex.renew:   {script: Mutex.operation("renews"), keys: []int{0}, args: []int{0, 1}, only: 2},
 }
 
 // Bundles reports whether the call may be part of a bundle.
 func Bundles(call conn.Call) bool {
 	b, ok := bundles[call.Script]
-	return ok && (b.ticket == 0 || call.Args[b.ticket] == "" && len(call.Args) <= b.ticket+2)
+	return ok && (b.only == 0 || len(call.Args) == b.only) && (b.ticket == 0 || call.Args[b.ticket] == "" && len(call.Args) <= b.ticket+2)
 }
 
 // Bundle is one call for several that [Bundles] and are of one script.
@@ -36,6 +37,7 @@ func Bundle(calls []conn.Call) conn.Call {
 		Args:   append(make([]string, 0, b.shared+len(calls)*len(b.args)), calls[0].Args[:b.shared]...),
 	}
 	for _, c := range calls {
+		call.Resent = call.Resent || c.Resent
 		for _, i := range b.keys {
 			call.Keys = append(call.Keys, c.Keys[i])
 		}

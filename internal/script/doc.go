@@ -7,10 +7,11 @@
 //
 //	token.lua      time and tokens              (quorum_token.lua on a node of a quorum)
 //	zset.lua       what kinds on sorted sets share, if the kind is one
-//	KIND.lua       who may be inside together: the questions that mutex.lua lists
+//	KIND.lua       which owners may be inside together: the questions that mutex.lua lists
 //	tickets.lua    what a ticket in line is, and which waiters are dead
 //	line.lua       waiting and granting         (quorum_line.lua on a node of a quorum)
-//	OPERATION.lua  acquire, await, release, renew, inspect, force, adopt, resize; vote, raise, confirm, mend
+//	OPERATION.lua  acquire, await, release, renew, inspect, force, seize, adopt, sweep, resize, want, proclaim;
+//	               vote, raise, confirm, mend
 //
 // A new kind is one more file that answers the questions, and one more variable here.
 //
@@ -29,6 +30,10 @@
 // and indentation are left out. To read a script as Redis gets it:
 //
 //	go run ./internal/script/print mutex acquire
+//
+// The scripts that acquire and release a mutex begin with mutex_acquire.lua and mutex_release.lua,
+// which do the common case without any function. acquire.lua asks whether that was tried: for the
+// other kinds untried.lua says that it was not.
 //
 // Each operation runs atomically and may be sent twice. The keys of a latch are in internal/keys;
 // the whole protocol, with the reasons, is told in docs/protocol.md, which a change to keys,

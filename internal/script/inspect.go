@@ -36,8 +36,8 @@ func ParseSniff(r conn.Reply) (Use, error) {
 		name, parameter, _ := strings.Cut(r.List[1].Text, "\t")
 		use.Kind, use.Parameter = Named(name), parameter
 	case "none":
-		if first, err := ParseTicket(r.List[2].Text); err == nil {
-			use.Kind = Named(first.Kind)
+		if last, err := ParseTicket(r.List[2].Text); err == nil {
+			use.Kind = Named(last.Kind)
 		}
 	}
 	return use, nil
@@ -55,7 +55,7 @@ func Named(name string) *Kind {
 
 // Inspect is the call of inspect.lua.
 func (k *Kind) Inspect(set keys.Set) conn.Call {
-	return conn.Call{Script: k.inspect, Keys: k.keys(set)}
+	return conn.Call{Script: k.inspect, Keys: k.keysAndForced(set)}
 }
 
 // State is what inspect.lua found.
@@ -64,7 +64,9 @@ type State struct {
 	Remaining time.Duration
 	Holders   []Holder
 	Waiters   []Waiting
-	Now       int64 // by the server's clock, in microseconds
+	Now       int64  // by the server's clock, in microseconds
+	Forced    string // the owner that lost the latch by force last; "" if none is remembered
+	Note      string // of that, for [ParseNote]
 }
 
 // Waiting is a ticket in line.
@@ -80,22 +82,25 @@ type Holder struct {
 	Owner     string
 	Remaining time.Duration
 	Token     int64  // 0 if none is known
-	Got       string // as in [Standing]
+	Detail    string // as in [Standing]
 	Resting   bool   // gone; its place is kept free
 }
 
 // ParseInspect reads the reply of inspect.lua.
 func ParseInspect(r conn.Reply) (State, error) {
-	if len(r.List) != 5 {
+	if len(r.List) != 6 {
 		return State{}, unexpected(r)
 	}
 	s := State{Remaining: duration(r.List[1]), Now: r.List[4].Int}
 	s.Token, _ = strconv.ParseInt(r.List[0].Text, 10, 64)
+	if last := r.List[5].List; len(last) == 2 {
+		s.Forced, s.Note = last[0].Text, last[1].Text
+	}
 	for _, h := range r.List[2].List {
 		if len(h.List) != 5 {
 			return State{}, unexpected(r)
 		}
-		holder := Holder{Owner: h.List[0].Text, Remaining: duration(h.List[1]), Got: h.List[3].Text, Resting: h.List[4].Int == 1}
+		holder := Holder{Owner: h.List[0].Text, Remaining: duration(h.List[1]), Detail: h.List[3].Text, Resting: h.List[4].Int == 1}
 		holder.Token, _ = strconv.ParseInt(h.List[2].Text, 10, 64)
 		s.Holders = append(s.Holders, holder)
 	}

@@ -18,9 +18,10 @@ const Completed = "done"
 
 // Kind is one kind of latch: the scripts that result from its file and the file of each operation.
 type Kind struct {
-	Name     string   // "mutex"
-	siblings []string // suffixes of the keys that it has beside those of every latch
-	files    []string // what every script of it begins with
+	Name     string              // "mutex"
+	siblings []string            // suffixes of the keys that it has beside those of every latch
+	files    []string            // what every script of it begins with
+	sources  map[string][]string // the files of each script, by its operation
 	acquire  *conn.Script
 	await    *conn.Script
 	release  *conn.Script
@@ -28,7 +29,11 @@ type Kind struct {
 	inspect  *conn.Script
 	force    *conn.Script
 	adopt    *conn.Script
+	sweep    *conn.Script
 	resize   *conn.Script // nil if it has no size
+	seize    *conn.Script // nil on a node of a quorum
+	want     *conn.Script // nil on a node of a quorum
+	proclaim *conn.Script // nil if a holder cannot change its value
 
 	// For a node of a quorum, instead of acquire and await.
 	quorum *Kind // the same kind there; nil if there is none
@@ -39,12 +44,12 @@ type Kind struct {
 
 // The kinds. Those that keep a sorted set share zset.lua.
 var (
-	Mutex     = newKind([]string{"mutex"}).counted("mutex")
+	Mutex     = newKind([]string{"mutex"}).counted("mutex").hurried()
 	Reentrant = newKind([]string{"reentrant"}, keys.InsideSuffix)
 	RWMutex   = newKind([]string{"zset", "rwmutex"}, keys.InsideSuffix)
 	Semaphore = newKind([]string{"zset", "semaphore"}, keys.InsideSuffix).sized()
 	SlotPool  = newKind([]string{"zset", "slotpool"}, keys.InsideSuffix, keys.BitsSuffix, keys.LastSuffix).sized().counted("zset", "slotpool")
-	Election  = newKind([]string{"zset", "election"}, keys.InsideSuffix, keys.ChangesSuffix).counted("zset", "election")
+	Election  = newKind([]string{"zset", "election"}, keys.InsideSuffix, keys.ChangesSuffix).proclaiming().counted("zset", "election")
 	Job       = newKind([]string{"zset", "job"}, keys.InsideSuffix).counted("zset", "job")
 )
 
@@ -57,21 +62,27 @@ var (
 	epoch  = conn.NewScript("epoch", assemble("epoch"))
 	record = conn.NewScript("record", assemble("record"))
 	recall = conn.NewScript("recall", assemble("recall"))
+	note   = conn.NewScript("note", assemble("note"))
+	waits  = conn.NewScript("waits", assemble("waits"))
+
+	journal   = conn.NewScript("journal", assemble("journal"))
+	journaled = conn.NewScript("journaled", assemble("journaled"))
 )
 
 // newKind makes the kind that these files say, the last of which has its name.
 func newKind(files []string, siblings ...string) *Kind {
-	k := &Kind{Name: files[len(files)-1], siblings: siblings}
+	k := &Kind{Name: files[len(files)-1], siblings: siblings, sources: make(map[string][]string)}
 	k.assemble([]string{"token"}, files, "tickets", "line")
-	k.acquire, k.await, k.renew = k.operation("acquire"), k.operation("await"), k.operation("renew")
+	k.acquire, k.await, k.renew = k.beginning("untried", "acquire"), k.operation("await"), k.operation("renew")
+	k.want, k.seize = k.operation("want"), k.operation("seize", "forced")
 	return k
 }
 
 // assemble makes the operations that a kind has both on one server and on a node of a quorum.
 func (k *Kind) assemble(before, files []string, after ...string) {
 	k.files = slices.Concat(before, files, after)
-	k.release, k.inspect, k.force = k.operation("release"), k.operation("inspect"), k.operation("force")
-	k.adopt = k.operation("adopt")
+	k.release, k.inspect, k.force = k.operation("release"), k.operation("inspect"), k.operation("force", "forced")
+	k.adopt, k.sweep = k.operation("adopt"), k.operation("sweep")
 }
 
 // sized adds what a kind with a size can do.
@@ -80,10 +91,21 @@ func (k *Kind) sized() *Kind {
 	return k
 }
 
+// hurried has acquire and release of a kind begin with files that do the common case by themselves.
+func (k *Kind) hurried() *Kind {
+	k.acquire, k.release = k.beginning(k.Name+"_acquire", "acquire"), k.beginning(k.Name+"_release", "release")
+	return k
+}
+
+// beginning returns the script of an operation that begins with a file of its own.
+func (k *Kind) beginning(file, operation string) *conn.Script {
+	return k.script(operation, slices.Concat([]string{file}, k.files, []string{operation}))
+}
+
 // counted adds the same kind on a node of a quorum: tokens are counted, and nothing is granted out
 // of the line.
 func (k *Kind) counted(files ...string) *Kind {
-	q := &Kind{Name: k.Name, siblings: k.siblings}
+	q := &Kind{Name: k.Name, siblings: k.siblings, sources: make(map[string][]string)}
 	q.assemble([]string{"quorum_token"}, files, "tickets", "quorum_line")
 	q.vote, q.raise, q.mend, q.renew = q.operation("vote"), q.operation("raise"), q.operation("mend"), q.operation("confirm")
 	if k.Sized() {
@@ -96,8 +118,15 @@ func (k *Kind) counted(files ...string) *Kind {
 // Quorum is the same kind on a node of a quorum, or nil if a quorum cannot have it.
 func (k *Kind) Quorum() *Kind { return k.quorum }
 
-func (k *Kind) operation(name string) *conn.Script {
-	return conn.NewScript(k.Name+" "+name, assemble(append(slices.Clone(k.files), name)...))
+// operation is the script of an operation, with these files before its own.
+func (k *Kind) operation(name string, before ...string) *conn.Script {
+	return k.script(name, slices.Concat(k.files, before, []string{name}))
+}
+
+// script is the script of an operation, put together from these files.
+func (k *Kind) script(operation string, files []string) *conn.Script {
+	k.sources[operation] = files
+	return conn.NewScript(k.Name+" "+operation, assemble(files...))
 }
 
 // Shuts reports whether a release can leave the kind shut. A slot has a rest of another meaning,
@@ -113,23 +142,31 @@ func (k *Kind) Counts() bool { return k.vote != nil }
 
 // Detail is the part of an argument that tells people what is waited for, spelled as what a holder
 // got.
-func (k *Kind) Detail(arg string) string {
+func (k *Kind) Detail(param string) string {
 	switch k.Name {
 	case RWMutex.Name:
-		return arg[:min(len(arg), 1)]
+		return param[:min(len(param), 1)]
 	case Semaphore.Name:
-		permits, _, _ := strings.Cut(arg, ":")
+		permits, _, _ := strings.Cut(param, ":")
 		return permits
 	case Reentrant.Name:
-		_, owner, _ := strings.Cut(arg, ":")
+		_, owner, _ := strings.Cut(param, ":")
 		return owner
 	case Election.Name:
-		return arg
+		return param
 	}
 	return ""
 }
 
 func (k *Kind) keys(set keys.Set) []string { return set.List(k.siblings...) }
+
+// keysAndForced is keys, and that of forced releases after those of the kind.
+func (k *Kind) keysAndForced(set keys.Set) []string {
+	if len(k.siblings) == 0 { // as a mutex, whose leases are many
+		return set.List(keys.ForcedSuffix)
+	}
+	return set.List(append(slices.Clone(k.siblings), keys.ForcedSuffix)...)
+}
 
 // assemble puts files together as the package comment says.
 func assemble(names ...string) string {
@@ -193,13 +230,41 @@ func Text(kind, operation string) (string, bool) {
 		if name != kind {
 			continue
 		}
-		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.adopt, k.resize, k.vote, k.raise, k.mend} {
+		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.adopt, k.sweep, k.resize, k.seize, k.want, k.proclaim, k.vote, k.raise, k.mend} {
 			if s != nil && s.Name == k.Name+" "+operation {
 				return s.Text, true
 			}
 		}
 	}
 	return "", false
+}
+
+// Sources is the files of which each script is put together, by the name of the script; those for a
+// node of a quorum begin with "quorum-".
+func Sources() map[string][]string {
+	all := map[string][]string{
+		multi.Name: {"token", "multi"}, sniff.Name: {"sniff"}, epoch.Name: {"epoch"}, record.Name: {"record"}, recall.Name: {"recall"},
+		note.Name: {"note"}, waits.Name: {"waits"}, journal.Name: {"journal"}, journaled.Name: {"journaled"},
+	}
+	for _, k := range Kinds() {
+		for operation, files := range k.sources {
+			all[k.Name+" "+operation] = files
+		}
+		if k.quorum != nil {
+			for operation, files := range k.quorum.sources {
+				all["quorum-"+k.Name+" "+operation] = files
+			}
+		}
+	}
+	return all
+}
+
+// Spelling is the name of a script in Sources. k is its kind, nil if it is of none.
+func (k *Kind) Spelling(s *conn.Script) string {
+	if k != nil && k.Counts() {
+		return "quorum-" + s.Name
+	}
+	return s.Name
 }
 
 // Commands is the commands that scripts run, in lower case and in order.

@@ -11,8 +11,9 @@ type Message struct {
 	Verb      Verb
 	Owner     string        // that it is about; of a free, the waiter
 	Token     int64         // of a grant
-	Got       string        // of a grant; as in [Standing]
+	Detail    string        // of a grant; as in [Standing]
 	Remaining time.Duration // of a first: until a lease inside may run out
+	Note      string        // of a revoke, for [ParseNote]
 }
 
 // Verb says what a message means.
@@ -21,7 +22,8 @@ type Verb string
 const (
 	MessageGrant  Verb = "grant"  // token, got, owner: the owner is inside
 	MessageFirst  Verb = "first"  // ms, owner: the waiter is the first in line now
-	MessageRevoke Verb = "revoke" // owner: its lease was taken by force
+	MessageRevoke Verb = "revoke" // owner, note: its lease was taken by force
+	MessageWanted Verb = "wanted" // owner: a waiter has come behind it
 	MessageFree   Verb = "free"   // waiter: a node of a quorum has room
 )
 
@@ -31,7 +33,10 @@ func ParseMessage(text string) Message {
 	verb, rest, _ := strings.Cut(text, "\t")
 	m := Message{Verb: Verb(verb), Owner: rest}
 	switch m.Verb {
-	case MessageRevoke, MessageFree:
+	case MessageFree, MessageWanted:
+		return m
+	case MessageRevoke:
+		m.Owner, m.Note, _ = strings.Cut(rest, "\t")
 		return m
 	case MessageFirst:
 		ms, owner, _ := strings.Cut(rest, "\t")
@@ -50,7 +55,7 @@ func ParseMessage(text string) Message {
 		if err != nil {
 			return Message{}
 		}
-		m.Token, m.Got, m.Owner = token, field[1], field[2]
+		m.Token, m.Detail, m.Owner = token, field[1], field[2]
 		return m
 	}
 	return Message{}

@@ -13,7 +13,11 @@ const prefix = "rl-"
 const Window = "window"
 
 // Owner returns the owner of a client's n-th acquisition.
-func Owner(client string, n uint64) string { return prefix + client + "-" + strconv.FormatUint(n, 36) }
+func Owner(client string, n uint64) string {
+	var room [64]byte // so that only the text is allocated
+	text := append(append(append(room[:0], prefix...), client...), '-')
+	return string(strconv.AppendUint(text, n, 36))
+}
 
 // OwnerClient returns the client that an owner is of, and whether it is one of redlatch's.
 func OwnerClient(owner string) (client string, ok bool) {

@@ -23,30 +23,39 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		// A kind that has more keys lists them in its own file.
 		"acquire":  Mutex.Acquire(set, Request{Most: 1}),
 		"await":    Mutex.Await(set, "a", time.Second, time.Hour, []string{"t"}),
-		"release":  AtLeast(Mutex.Release(set, "o", "", "", time.Hour), 1, time.Second),
-		"renew":    Mutex.Renew(set, "o", time.Second, ""),
+		"release":  For(AtLeast(Mutex.Release(set, "o", "", "", time.Hour), 1, time.Second), Neighbours{Channel: "c", Every: 1}),
+		"renew":    Mutex.Exactly(Mutex.Renew(set, "o", time.Second, "")),
 		"inspect":  Mutex.Inspect(set),
-		"force":    Mutex.Force(set, "o", "", false, time.Hour),
+		"force":    For(Mutex.Force(set, "o", "", false, time.Hour, "note", time.Hour), Neighbours{Channel: "c"}),
 		"adopt":    Mutex.Adopt(set, "o", "p", time.Second, ""),
+		"sweep":    Mutex.Sweep(set, time.Hour),
 		"resize":   Semaphore.Resize(set, 1, time.Hour),
+		"seize":    Mutex.Seize(set, Seizure{}),
+		"want":     Mutex.Want(set, "o", "address", time.Second),
+		"proclaim": Election.Proclaim(set, "o", "value", 1),
 		"sniff":    Sniff(set),
 		"acquires": Bundle([]conn.Call{Mutex.Acquire(set, Request{})}),
 		"releases": Bundle([]conn.Call{Mutex.Release(set, "o", "", "", time.Hour)}),
 		"renews":   Bundle([]conn.Call{Mutex.Renew(set, "o", time.Second, "")}),
 		"multi":    Multi([]keys.Set{set}, []string{"o"}, time.Second, time.Hour),
 		"record":   Record("r", "text", time.Second),
-		"recall":   Recall("r", "address"),
-		"vote":     Mutex.Quorum().Vote(set, Ballot{}),
-		"raise":    Mutex.Quorum().Raise(set, "o", time.Second, 1, "", time.Hour),
-		"confirm":  Mutex.Quorum().Renew(set, "o", time.Second, ""),
-		"mend":     Mutex.Quorum().Mend(set, Ballot{}, 1, ""),
-		"epoch":    Look("e"),
+		"recall":   Recall("r", "n", "address", "o"),
+		"note":     Note("n", time.Second, false, []string{"o", "text"}),
+		"waits":    Waits("n"),
+
+		"journal":   Journal("j", 1, time.Hour, []string{"event"}),
+		"journaled": Journaled("j", "-", "+", false, 1),
+		"vote":      Mutex.Quorum().Vote(set, Ballot{}),
+		"raise":     Mutex.Quorum().Raise(set, "o", time.Second, 1, "", time.Hour),
+		"confirm":   Mutex.Quorum().Renew(set, "o", time.Second, ""),
+		"mend":      Mutex.Quorum().Mend(set, Ballot{}, 1, ""),
+		"epoch":     Look("e"),
 	} {
 		head := header(t, file)
 		if got, want := count(head["KEYS"]), min(len(call.Keys), 4); got != want {
 			t.Errorf("%s.lua lists %d KEYS (%s), Go sends %d", file, got, head["KEYS"], want)
 		}
-		if got, want := count(strings.Replace(head["ARGV"], "then for each ticket: ", "", 1)), len(call.Args); got != want {
+		if got, want := count(regexp.MustCompile("then for each (ticket|owner|event): ").ReplaceAllString(head["ARGV"], "")), len(call.Args); got != want {
 			t.Errorf("%s.lua lists %d ARGV (%s), Go sends %d", file, got, head["ARGV"], want)
 		}
 		for _, field := range []string{"Reply", "Cost"} {
@@ -57,7 +66,8 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 	}
 }
 
-// header returns the fields of the comment that opens a file.
+// header returns the fields of the comment that opens a file. A field goes on in lines that are
+// indented as its text is.
 func header(t *testing.T, file string) map[string]string {
 	t.Helper()
 	data, err := files.ReadFile(path.Join("lua", file+".lua"))
@@ -65,8 +75,8 @@ func header(t *testing.T, file string) map[string]string {
 		t.Fatal(err)
 	}
 	fields := make(map[string]string)
-	for _, m := range regexp.MustCompile(`(?m)^-- (KEYS|ARGV|Reply|Cost) +(.+)$`).FindAllStringSubmatch(string(data), -1) {
-		fields[m[1]] = m[2]
+	for _, m := range regexp.MustCompile(`(?m)^-- (KEYS|ARGV|Reply|Cost) +(.+(?:\n--  {6}.+)*)$`).FindAllStringSubmatch(string(data), -1) {
+		fields[m[1]] = strings.ReplaceAll(m[2], "\n--      ", "")
 	}
 	return fields
 }
@@ -90,7 +100,7 @@ func TestEveryKeyIsInKEYS(t *testing.T) {
 	for _, e := range entries {
 		for _, m := range call.FindAllStringSubmatch(assemble(strings.TrimSuffix(e.Name(), ".lua")), -1) {
 			switch m[2] {
-			case "K", "FENCE", "QUEUE", "CLIENTS", "INSIDE", "BITS", "LAST", "EPOCH", "KEYS[1]", "KEYS[2]", "KEYS[3]", "KEYS[i]", "KEYS[i + 2]", "unpack(together", "key":
+			case "K", "FENCE", "QUEUE", "CLIENTS", "INSIDE", "BITS", "LAST", "EPOCH", "FORCED", "KEYS[1]", "KEYS[2]", "KEYS[3]", "KEYS[i]", "KEYS[i + 2]", "unpack(together", "key":
 			default:
 				if m[1] != "PUBLISH" && m[1] != "SPUBLISH" && m[1] != "PUBSUB" && m[1] != "INFO" {
 					t.Errorf("%s: %s touches %s, which is not in KEYS", e.Name(), m[1], m[2])

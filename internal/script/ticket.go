@@ -9,22 +9,26 @@ import (
 
 // Ticket is one waiter in line.
 type Ticket struct {
-	Anyway  bool   // grant it even if PUBLISH counts nobody who hears it
+	Anyway  bool   // grant it even if PUBLISH counts no listener
 	Sharded bool   // the address is a sharded channel
 	Kind    string // of the latch
 	Address string // channel of its client
 	TTL     time.Duration
-	Arg     string // for the kind
+	Param   string // for the kind
 	Owner   string
 }
+
+// Yielding is the kind of the ticket of no waiter, which keeps the line out while the key is left
+// free for other libraries.
+const Yielding = "yield"
 
 // modes is the first letter of a ticket, by Sharded and Anyway.
 var modes = map[bool]map[bool]string{false: {false: "H", true: "A"}, true: {false: "S", true: "T"}}
 
-// String is the ticket as it stands in the queue.
+// String is the ticket as it stands in the line.
 func (t Ticket) String() string {
 	mode := modes[t.Sharded][t.Anyway]
-	return strings.Join([]string{mode + t.Kind, t.Address, millis(t.TTL), t.Arg, t.Owner}, "\t")
+	return strings.Join([]string{mode + t.Kind, t.Address, millis(t.TTL), t.Param, t.Owner}, "\t")
 }
 
 // ParseTicket reads what String wrote.
@@ -38,6 +42,6 @@ func ParseTicket(text string) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("ticket %q is malformed", text)
 	}
 	return Ticket{
-		Anyway: strings.Contains("AT", field[0][:1]), Sharded: strings.Contains("ST", field[0][:1]), Kind: field[0][1:], Address: field[1], TTL: time.Duration(ms) * time.Millisecond, Arg: field[3], Owner: field[4],
+		Anyway: strings.Contains("AT", field[0][:1]), Sharded: strings.Contains("ST", field[0][:1]), Kind: field[0][1:], Address: field[1], TTL: time.Duration(ms) * time.Millisecond, Param: field[3], Owner: field[4],
 	}, nil
 }

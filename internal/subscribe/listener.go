@@ -8,9 +8,10 @@
 //
 // A client has one plain subscription, which starts with the first attempt that has to wait. In a
 // cluster, from Redis 7.0 on, it has another one for each name that it waits for: a sharded channel
-// is in the slot of the name, while a plain message would go to all nodes.
+// is in the slot of the name, while a plain message would go to all nodes. Those of one node share
+// a connection, if the adapter can do that.
 //
-// Nothing depends on a subscription but speed. Whoever waits asks Redis more often while it is not
+// Nothing depends on a subscription but speed. Waiters ask Redis more often while it is not
 // connected.
 package subscribe
 
@@ -26,9 +27,11 @@ import (
 	"github.com/redlatch/redlatch/internal/schedule"
 )
 
-// maxSharded is how many names have a subscription each, over a connection of its own; more names
-// share the plain one.
-const maxSharded = 64
+// How many names have a subscription each; more names share the plain one.
+const (
+	maxSharded         = 64     // over a connection of its own each
+	maxShardedTogether = 16_384 // where those of one node share a connection
+)
 
 // Handler is told what happens on subscriptions. Its functions are called while a lock of that
 // subscription is held, so they must not block.
@@ -50,6 +53,7 @@ type Listener struct {
 	plain    *Subscription
 	running  sync.WaitGroup
 	shards   conn.Sharded // conn, if it can listen to sharded channels; else nil
+	most     int          // how many names have a subscription of their own
 	unknown  atomic.Bool  // the server does not know sharded channels
 
 	mu      sync.Mutex // guards sharded; before the schedule's
@@ -66,6 +70,7 @@ type Subscription struct {
 	end      context.CancelFunc
 	start    sync.Once
 	up       atomic.Bool
+	missed   atomic.Int64 // when a server last did not count it though it was up, in ns of Unix time
 	settle   sync.Once
 	settled  chan struct{} // closed when it was connected for the first time, or cannot be
 }
@@ -78,9 +83,12 @@ func New(
 ) *Listener {
 	l := &Listener{
 		ctx: ctx, conn: c, timeout: timeout, idle: idle, schedule: s, now: now, handler: h,
-		sharded: make(map[string]*Subscription),
+		sharded: make(map[string]*Subscription), most: maxSharded,
 	}
 	l.shards, _ = c.(conn.Sharded)
+	if c.Target().ShardsTogether {
+		l.most = maxShardedTogether
+	}
 	l.plain = l.subscription(address, "")
 	return l
 }
@@ -119,6 +127,16 @@ func (l *Listener) For(key string) *Subscription {
 // sharded channel.
 func (l *Listener) Connect(ctx context.Context, key, channel string) {
 	s := l.need(key, channel)
+	l.connect(ctx, s)
+	if s.Sharded() && l.unknown.Load() {
+		l.Connect(ctx, key, channel) // by the plain one
+	}
+}
+
+// ConnectPlain is Connect for the client's own channel.
+func (l *Listener) ConnectPlain(ctx context.Context) { l.connect(ctx, l.plain) }
+
+func (l *Listener) connect(ctx context.Context, s *Subscription) {
 	s.start.Do(func() { l.running.Go(s.run) })
 	if s.Connected() {
 		return
@@ -130,9 +148,6 @@ func (l *Listener) Connect(ctx context.Context, key, channel string) {
 	case <-timer.C:
 	case <-ctx.Done():
 	case <-l.ctx.Done():
-	}
-	if s.Sharded() && l.unknown.Load() {
-		l.Connect(ctx, key, channel) // by the plain one
 	}
 }
 
@@ -147,7 +162,7 @@ func (l *Listener) need(key, channel string) *Subscription {
 	if s := l.sharded[key]; s != nil {
 		return s
 	}
-	if len(l.sharded) >= maxSharded {
+	if len(l.sharded) >= l.most {
 		return l.plain
 	}
 	s = l.subscription(channel, key)
@@ -162,11 +177,31 @@ func (l *Listener) Wait() { l.running.Wait() }
 // Address returns the channel.
 func (s *Subscription) Address() string { return s.address }
 
+// Key returns the key of the name that the subscription is for; "" if it is the plain one.
+func (s *Subscription) Key() string { return s.key }
+
 // Sharded reports whether the channel is a sharded one.
 func (s *Subscription) Sharded() bool { return s.key != "" }
 
 // Connected reports whether a message would be heard now.
 func (s *Subscription) Connected() bool { return s.up.Load() }
+
+// uncounted is for how long a server is taken not to count a subscription that it has not counted.
+const uncounted = time.Minute
+
+// MarkUncounted notes that the server of the name does not count the subscription, if it is up:
+// after a failover it may be at the old master, which hears all messages as a replica.
+func (s *Subscription) MarkUncounted() {
+	if s.Connected() {
+		s.missed.Store(s.listener.now().Time().UnixNano())
+	}
+}
+
+// Counted reports whether the server of the name can count the subscription, as far as is known.
+func (s *Subscription) Counted() bool {
+	missed := s.missed.Load()
+	return missed == 0 || s.listener.now().Time().UnixNano()-missed > int64(uncounted)
+}
 
 // Due implements [schedule.Owner]. It ends a sharded subscription that no waiter needs. A waiter
 // that comes at this moment has the plain one.
@@ -226,6 +261,7 @@ func (s *Subscription) listen() error {
 
 // connected notes that the server has confirmed the subscription.
 func (s *Subscription) connected() {
+	s.missed.Store(0)
 	s.up.Store(true)
 	s.settle.Do(func() { close(s.settled) })
 	s.listener.handler.Changed(s) // messages may have been published before that

@@ -1,27 +1,33 @@
--- acquire: get in, or take a place in line. Sent twice, it means one: the second finds the owner inside, or its ticket in line.
+-- acquire: get in, or take a place in line. Sent twice, it means one: the second finds the owner
+-- inside, or its ticket in line.
 --
 -- KEYS  K, fence, queue, clients
--- ARGV  fence ttl s, owner, ttl ms, arg, ticket ('' to not wait), address, horizon ms, arrival (0 if new), most (of waiters; absent if any)
--- Reply token                                        inside, and got nothing else
---       {1, token, got}                             inside
---       {0, remaining ms, foreign, arrival, first}   not inside; in line since then, first or not, if a ticket was given
---       {-1, reason}                                 not inside, and waiting cannot help
---       error BUSY                                   so many dead waiters were dropped that it is time for others; ask again
--- Cost  4 commands if it is free, 9 to 12 to stand in line, 2 more with a bound on it; for a mutex
+-- ARGV  fence ttl s, owner, ttl ms, param, ticket ('' to not wait), address, live for ms,
+--       arrival (0 if new), most (of waiters; absent if any)
+-- Reply token                                      inside, without a detail
+--       {1, token, detail}                         inside
+--       {0, remaining ms, foreign, arrival, first, occupant}
+--                                                  not inside, but the occupant, if known; with a
+--                                                  ticket: in line since then, first or not
+--       {-1, reason}                               not inside, and waiting cannot help
+--       error BUSY                                 so many tickets of the dead were dropped that it
+--                                                  is time for other requests; ask again
+-- Cost  4 commands if it is free, 9 to 12 with a place in line, 2 more if the line is bounded;
+--       for a mutex
 
-local owner, ttl, arg, ticket, address = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
-local token, got
+local owner, ttl, param, ticket, address = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
+local token, detail
 
-if redis.call('EXISTS', QUEUE) == 0 then
-  token, got = admit(owner, ttl, arg)
-  if token then return got == '' and token or {1, token, got} end
+if not tried and redis.call('EXISTS', QUEUE) == 0 then
+  token, detail = admit(owner, ttl, param)
+  if token then return detail == '' and token or {1, token, detail} end
 end
 
 -- cold
-if extend(owner, ttl) then return inside(owner) end
-if not got then token, got = join(owner, ttl, arg) end
-if token then return {1, token, got} end
-if got then return {-1, got} end
+if extend(owner, ttl) then return inside_reply(owner) end
+if not detail then token, detail = join(owner, ttl, param) end
+if token then return {1, token, detail} end
+if detail then return {-1, detail} end -- the reason
 
 local function last()
   return redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
@@ -31,20 +37,22 @@ local function busy()
   return redis.error_reply('BUSY dropping the tickets of many dead waiters')
 end
 
--- long reports whether as many tickets stand in line as the caller allows, of the dead and the living, and its own is not among them.
+-- line_full reports whether as many tickets are in line as the caller allows, those of dead clients
+-- included, and the caller's is not among them.
 local most = tonumber(ARGV[9])
-local function long()
+local function line_full()
   return most and redis.call('ZCARD', QUEUE) >= most and not redis.call('ZSCORE', QUEUE, ticket)
 end
 
--- living counts the tickets of living clients, up to so many. It drops the others that it meets, as grant does.
-local function living()
+-- count_living returns the number of tickets of living clients, most if there are more. It drops
+-- those of dead clients that it meets, as grant does.
+local function count_living()
   local from, found = 0, 0
   while found < most and spent < BUDGET do
     local line, dead = redis.call('ZRANGE', QUEUE, from, from + 999), {}
     if not line[1] then return found end
     for _, other in ipairs(line) do
-      if alive(other, address) > 0 then found = found + 1 else dead[#dead + 1] = other end
+      if alive_for(other, address) > 0 then found = found + 1 else dead[#dead + 1] = other end
     end
     if dead[1] then redis.call('ZREM', QUEUE, unpack(dead)) end
     from, spent = from + #line - #dead, spent + #dead
@@ -52,34 +60,39 @@ local function living()
   return found
 end
 
--- Waiters in line may be dead, and the caller must not be refused on their account, waiting or trying. Where a kind never leaves room while
--- somebody waits, that can only be when a lease has run out.
+-- Tickets in line may be those of dead clients, and the caller must not be refused on their
+-- account, waiting or trying. In a kind that never leaves room while tickets are in line, that can
+-- only be when a lease has expired.
 local ms, tail = remaining(), last()
-if tail[1] and (ROOMY or ms == -2 or ms == 0 or long()) then
+if tail[1] and (ROOMY or ms == -2 or ms == 0 or line_full()) then
   if grant(address, false) then return busy() end
-  if extend(owner, ttl) then return inside(owner) end
+  if extend(owner, ttl) then return inside_reply(owner) end
   tail = last()
   if not tail[1] then
-    token, got = admit(owner, ttl, arg)
-    if token then return {1, token, got} end
-    if got then return {-1, got} end
+    token, detail = admit(owner, ttl, param)
+    if token then return {1, token, detail} end
+    if detail then return {-1, detail} end
   end
   ms = remaining()
 end
 local kind = tail[1] and string.match(tail[1], '^%u(%l+)')
-if kind and kind ~= KIND then return {-1, 'kind\t' .. kind} end
-if long() then
-  if living() >= most then return {-1, 'full\t' .. most} end
+if kind and kind ~= KIND and kind ~= YIELD then return {-1, 'kind\t' .. kind} end
+if line_full() then
+  if count_living() >= most then return {-1, 'full\t' .. most} end
   if spent >= BUDGET then return busy() end
 end
 
--- The score is the arrival in microseconds, made unique, since equal scores would be ordered by the text of the ticket.
+-- The score is the arrival in microseconds, made unique: equal scores would be ordered by the text
+-- of the ticket.
 local arrival, first = tonumber(ARGV[8]), not tail[1]
 if ticket ~= '' then
   if arrival == 0 then arrival = tail[2] and math.max(now(), tonumber(tail[2]) + 1) or now() end
   if redis.call('ZADD', QUEUE, 'NX', arrival, ticket) == 0 then arrival = redis.call('ZSCORE', QUEUE, ticket) end
-  -- Waits may all be shorter than a heartbeat, so that no await ever comes: newcomers have to keep the line as well.
-  if not believe(address, ARGV[7]) and (first or redis.call('PTTL', QUEUE) < LINGER / 2) then keep() end
-  if not first then first = redis.call('ZRANGE', QUEUE, 0, 0)[1] == ticket end
+  -- If all waits are shorter than a heartbeat, no await ever comes: so newcomers keep the line,
+  -- too.
+  if not mark_alive(address, ARGV[7]) and (first or redis.call('PTTL', QUEUE) < LINGER / 2) then keep_line() end
+  local rank = yielding and 1 or 0
+  if not first then first = redis.call('ZRANGE', QUEUE, rank, rank)[1] == ticket end
 end
-return {0, ms, first and foreign() and 1 or 0, arrival, first and 1 or 0}
+if yielding and ms == -2 then ms = yielding end
+return {0, ms, first and foreign() and 1 or 0, arrival, first and 1 or 0, occupant()}

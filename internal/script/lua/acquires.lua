@@ -1,9 +1,9 @@
--- acquires: let the owners of several mutexes in, each where nobody is inside or in line. Sent twice, it leaves those undecided that the
--- first let in.
+-- acquires: let the owners of several mutexes in, each if the mutex is free and its line is empty.
+-- Sent twice, it leaves undecided the owners that the first request let in.
 --
 -- KEYS  for each mutex: K, fence, queue
--- ARGV  fence ttl s, then for each mutex: owner, ttl ms, arg
--- Reply for each: the token, or 0, undecided: acquire tells how it stands, and takes a place in line
+-- ARGV  fence ttl s, then for each mutex: owner, ttl ms, param
+-- Reply for each: the token, or 0, undecided: acquire tells how it stands, and takes a place
 -- Cost  3 commands for each, and one for all
 
 local tokens = {}

@@ -1,15 +1,17 @@
--- adopt: give a lease that is inside another owner, and its full TTL again. Sent twice, it means one:
--- the second finds the new owner inside. It never creates a lease.
+-- adopt: give a lease another owner, and its full TTL again. Sent twice, it means one: the second
+-- finds the new owner inside. It never creates a lease.
 --
 -- KEYS  K, fence, queue, clients (and last of all the epoch on a node of a quorum)
--- ARGV  owner, ttl ms, new owner, got (what the acquisition gave it)
--- Reply 1 if the owner or the new owner was inside, with what the acquisition gave it, else 0
--- Cost  4 commands; for a mutex
+-- ARGV  owner, ttl ms, new owner, detail (what the acquisition gave it)
+-- Reply 1 if the owner or the new owner was inside, with that detail, else 0
+-- Cost  5 commands; for a mutex
 
 -- cold
 local owner, ttl, successor = ARGV[1], tonumber(ARGV[2]), ARGV[3]
--- extend comes first: a server that is out of memory refuses a script whose first write could need some.
-if extend(owner, ttl) then
+-- A request that is late finds the successor inside, whose lease may be longer by then.
+-- extend comes first: a server that is out of memory refuses a script whose first write could need
+-- some.
+if extend(owner, ttl, true) then
   rename(owner, successor)
 elseif not extend(successor, ttl) then
   return 0

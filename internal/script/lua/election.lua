@@ -1,31 +1,32 @@
--- Kind election: one leader at a time, with a value that it is known by. Whoever observes is told of each change.
+-- Kind election: one leader at a time, with a value that it is known by. Observers are told of each
+-- change.
 --
 -- KEYS   also changes, a channel
--- State  as in zset.lua; no parameter
--- Arg    the value of the candidate
--- Got    the value of the leader
+-- State  as in zset.lua; no attribute
+-- Param  the value of the candidate
+-- Detail the value of the leader
 
 local CHANGES = KEYS[6]
 
-local function tell(change)
+local function publish_change(change)
   redis.pcall('PUBLISH', CHANGES, change)
 end
 
-local function admit(owner, ttl, arg)
+local function admit(owner, ttl, param)
   local kind = mark()
   if kind and kind ~= 'election' then return false, 'kind\t' .. kind end
   if kind then sweep() end
   if redis.call('ZCARD', K) > 1 then return false end
-  begin('election', '')
-  local token = place(owner, ttl, arg, 0)
-  tell('elected')
-  return token, arg, false
+  create('election', '')
+  local token = insert(owner, ttl, param, 0)
+  publish_change('elected')
+  return token, param, false
 end
 
 local function leave(owner)
   if not find(owner) then return false end
   drop(owner)
-  tell('resigned')
+  publish_change('resigned')
   return 0
 end
 
@@ -33,10 +34,10 @@ end
 local KIND = 'election'
 local ROOMY = false
 
-local vacate = shut
+local shut_hold = shut
 local function shut(owner, ms)
-  local left = vacate(owner, ms)
-  if left then tell('resigned') end
+  local left = shut_hold(owner, ms)
+  if left then publish_change('resigned') end
   return left
 end
 
@@ -48,5 +49,5 @@ end
 local rename_hold = rename
 local function rename(owner, successor)
   rename_hold(owner, successor)
-  tell('elected')
+  publish_change('elected')
 end

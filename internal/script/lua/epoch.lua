@@ -1,19 +1,25 @@
--- epoch: tell of this node's right to vote, have it rest, and give it the right when it has rested.
+-- epoch: tell of this node's right to vote, begin its probation, and restore the right after the
+-- probation.
 --
 -- KEYS  epoch
--- ARGV  step ('look', 'rest', or 'seat' one that has rested), process that it is for, rest ms, floor, bound ms
--- Reply {1 if it votes, 1 if it ever did, process, bound ms, high, rest ms (-1 if not begun), now us}
+-- ARGV  step ('look', 'rest' to begin a probation, or 'seat' to restore the right after it),
+--       process that it is for, rest ms, floor, bound ms
+-- Reply {1 if it votes, 1 if it ever did, process, bound ms, high, rest ms (-1 if not begun),
+--       now us}
 -- Cost  3 to 6 commands
 
 local EPOCH = KEYS[1]
 local epoch = redis.call('HMGET', EPOCH, 'run', 'ttl', 'high', 'resting', 'until')
 local run, bound, high, resting, rest = epoch[1], tonumber(epoch[2] or 0), tonumber(epoch[3] or 0), epoch[4], tonumber(epoch[5] or 0)
-local process = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local info = redis.pcall('INFO', 'server')
+local process = type(info) == 'string' and string.match(info, 'run_id:(%x+)')
+  or error('INFO is not permitted in scripts, or tells no run_id: such a server cannot be a node of a quorum')
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local ms = math.floor(now / 1000)
 
--- A process that is not this one was seen before a restart: what was concluded from it does not hold any more.
+-- If process is another than this one, the client saw it before a restart. What it concluded from
+-- that does not hold any more.
 if ARGV[2] == process and run ~= process then
   if ARGV[1] == 'rest' and resting ~= process then
     resting, rest = process, ms + ARGV[3]

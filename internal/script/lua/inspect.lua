@@ -1,10 +1,13 @@
 -- inspect: the holders and the line, at one moment. It changes nothing.
 --
--- KEYS  K, fence, queue, clients
+-- KEYS  K, fence, queue, clients (and after those of the kind the forced releases)
 -- ARGV  none
--- Reply {fence or '', remaining ms, {{owner, ms left, token, got, resting}, ...}, {{ticket, arrival us, end ms, alive}, ...}, now us}; no
---       owners if K is of another type; end: until when its client is believed alive by its heartbeats, 0 if unknown; alive: 1 or 0
--- Cost  5 commands, and those of the kind; it reads all holders and the whole line, and asks 3 commands for each client in line
+-- Reply {fence or '', remaining ms, {{owner, ms left, token, detail, resting}, ...},
+--       {{ticket, arrival us, end ms, alive}, ...}, now us, {owner, note} of the last release by
+--       force, or {}}; no owners if K is of another type; end: until when its client is believed
+--       alive by its heartbeats, 0 if unknown; alive: 1 or 0
+-- Cost  6 commands, and those of the kind; it reads all holders and the whole line, and asks 3
+--       commands for each client in line
 
 -- cold
 local ok, inside = pcall(holders)
@@ -12,6 +15,8 @@ local line, waiting, ends = redis.call('ZRANGE', QUEUE, 0, -1, 'WITHSCORES'), {}
 for i = 1, #line, 2 do
   local address = string.match(line[i], '^%u%l+\t([^\t]*)\t') or ''
   ends[address] = ends[address] or redis.call('ZSCORE', CLIENTS, address) or 0
-  waiting[#waiting + 1] = {line[i], line[i + 1], ends[address], alive(line[i], '') > 0 and 1 or 0}
+  waiting[#waiting + 1] = {line[i], line[i + 1], ends[address], alive_for(line[i], '') > 0 and 1 or 0}
 end
-return {redis.call('GET', FENCE) or '', redis.call('PTTL', K), ok and inside or {}, waiting, now()}
+local last = redis.call('HGET', FORCED, 'last')
+local forced = last and {last, redis.call('HGET', FORCED, 'of ' .. last) or ''} or {}
+return {redis.call('GET', FENCE) or '', redis.call('PTTL', K), ok and inside or {}, waiting, now(), forced}

@@ -1,25 +1,26 @@
 -- Kind job: at most one run in a window of time, which begins with the run.
 --
--- State  as in zset.lua; no parameter. Beside the owner who runs, the member "window", whose score is the end of the window; in a window
---        that a failed run does not use up, only after a run that did not fail.
--- Arg    ms of the window, colon, 1 if every run uses it up, else 0
--- Got    server time in ms at which the window ends
+-- State  as in zset.lua; no attribute. Beside the owner that runs, the member "window", whose score
+--        is the end of the window. If failed runs do not use up a window, the member is there only
+--        after a run that did not fail.
+-- Param  ms of the window, colon, 1 if every run uses it up, else 0
+-- Detail server time in ms at which the window ends
 
--- close lets nobody in until then.
+-- close lets no owner in until ends.
 local function close(ends)
   redis.call('ZADD', K, ends, 'window')
-  outlive(ends - millis())
+  keep_keys(ends - millis())
 end
 
-local function admit(owner, ttl, arg)
+local function admit(owner, ttl, param)
   local kind = mark()
   if kind and kind ~= 'job' then return false, 'kind\t' .. kind end
   if kind then sweep() end
   if redis.call('ZCARD', K) > 1 then return false end
-  local window, always = string.match(arg, '^(%d+):([01])$')
+  local window, always = string.match(param, '^(%d+):([01])$')
   local ends = millis() + window
-  begin('job', '')
-  local token = place(owner, ttl, string.format('%.0f', ends), 0)
+  create('job', '')
+  local token = insert(owner, ttl, string.format('%.0f', ends), 0)
   if always == '1' then close(ends) end
   return token, '', false
 end
@@ -30,7 +31,9 @@ local function leave(owner, result)
   local token, _, ends = find(owner)
   if not token then return false end
   if result == 'done' and tonumber(ends) > millis() then
-    redis.call('ZREM', K, owner) -- first: a server that is out of memory refuses a script whose first write could need some
+    -- ZREM comes first: a server that is out of memory refuses a script whose first write could
+    -- need some.
+    redis.call('ZREM', K, owner)
     close(tonumber(ends))
     drop(owner)
   else

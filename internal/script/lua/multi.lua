@@ -2,7 +2,7 @@
 --
 -- KEYS  for each mutex: K, fence, queue, clients
 -- ARGV  fence ttl s, ttl ms, then for each mutex: owner
--- Reply the token of each; none if one is held by another, or waited for
+-- Reply the token of each; none if one of them is held by another owner, or its line is not empty
 -- Cost  6 commands for each
 
 local tokens = {}

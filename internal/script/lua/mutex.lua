@@ -1,33 +1,56 @@
 -- Kind mutex: one holder at a time.
 --
--- State  K: a string, the owner; its expiry is the lease. This is what SET key owner NX PX writes, so any client of that form excludes
---        with a mutex, and the other way round. Shut: the owner, a tab and "shut".
+-- State  K: a string, the owner; its expiry is the lease. SET key owner NX PX writes the same, so a
+--        mutex and any client of that form exclude each other. Shut: the owner, a tab and "shut".
+-- Param  how many tokens the acquisition takes: one for itself, and one for each goroutine of its
+--        client that the mutex may be handed to; '' for one
 --
 -- Every kind answers these questions about the latch whose keys are KEYS:
---   ROOMY                           whether there may be room while somebody waits, namely for those who want less
---   admit(owner, ttl, arg, waited)  let the owner in for ttl ms if there is room. Its token, what else it got inside ('' for a mutex),
---                                   and whether there may be room for one more; or false, and the reason if waiting cannot help. The
---                                   owner may be inside already: then false. waited: it comes out of the line
---   leave(owner, result)            take the owner out; false if it was not inside, else how many holds it has left. result: how the
---                                   work ended, '' if it never began; only job asks
---   shut(owner, ms)                 take the owner out as leave does, and keep its place shut for ms
---   open(owner)                     end that time; false if the owner left nothing shut
---   extend(owner, ttl)              whether the owner is inside, now with ttl ms left
---   rename(owner, successor)        give the place of an owner that is inside to its successor
---   join(owner, ttl, arg)           let the owner in past the line if it belongs to one who is inside, as admit does; else false
---   pass(owner)                     the token and what else an owner got that is inside
---   remaining()                     ms until a lease runs out by itself: -1 never, -2 nobody is inside, 0 one has
---   foreign()                       whether the holder is not one of redlatch's, and so will not hand over
---   stamp(owner, token)             make this the token of an owner that is inside; only in a quorum
---   tidy()                          forget what is kept beyond the last lease for those in line: nobody is any more
---   holders()                       {owner, ms left, token, got, resting} of everybody inside; resting: gone, its place is kept free
+--
+--   ROOMY
+--     Whether there may be room while tickets are in line, for an acquisition that wants less.
+--   admit(owner, ttl, param, waited)
+--     Lets the owner in for ttl ms if there is room. Returns its token, its detail ('' for a mutex)
+--     and whether there may be room for one more. Returns false if there is no room, or if the
+--     owner is inside already. Returns false and a reason, in place of the detail, if waiting
+--     cannot help. waited: the owner comes out of the line.
+--   join(owner, ttl, param)
+--     Lets the owner in past the line if it belongs to an owner inside. Returns as admit.
+--   leave(owner, result)
+--     Takes the owner out. Returns how many holds it has left, or false if it was not inside.
+--     result: how the work ended, '' if it never began; only the kind job asks.
+--   shut(owner, ms)
+--     Takes the owner out and keeps its place shut for ms. Returns as leave.
+--   open(owner)
+--     Ends the time for which the owner left its place shut. Returns false if it left none shut.
+--   extend(owner, ttl, exactly)
+--     Gives the lease of the owner ttl ms, if it has less: a request that is late must not shorten
+--     a lease that a later one made longer. exactly: also if it has more. Returns whether the owner
+--     is inside, which is all that it does with a ttl of 0.
+--   rename(owner, successor)
+--     Gives the place of an owner inside to its successor.
+--   granted(owner)
+--     Returns the token and the detail of an owner inside.
+--   set_token(owner, token)
+--     Makes this the token of an owner inside; only in a quorum.
+--   remaining()
+--     Returns the ms until a lease expires: -1 never, -2 there is none, 0 it has expired.
+--   occupant()
+--     Returns an owner inside, or one that left the latch shut, as far as the questions before have
+--     met one; else ''.
+--   foreign()
+--     Returns whether the holder is of another library, and so will not hand over.
+--   tidy()
+--     Forgets what is kept beyond the last lease for tickets in line: the line is empty now.
+--   holders()
+--     Returns {owner, ms left, token, detail, resting} of every owner inside. resting: 1 if it is
+--     not inside any more, and its place is kept free.
 
 local K = KEYS[1]
 
--- The argument is how many tokens it takes, for those to whom its client will pass it on; '' for one.
-local function admit(owner, ttl, arg)
+local function admit(owner, ttl, param)
   if not redis.call('SET', K, owner, 'NX', 'PX', ttl) then return false end
-  return mint(tonumber(arg)), '', false
+  return mint(tonumber(param)), '', false
 end
 
 local function leave(owner)
@@ -36,9 +59,11 @@ local function leave(owner)
   return 0
 end
 
-local function extend(owner, ttl)
-  if redis.call('GET', K) ~= owner then return false end
-  redis.call('PEXPIRE', K, ttl)
+local met -- the owner that extend or foreign found inside
+local function extend(owner, ttl, exactly)
+  met = redis.call('GET', K)
+  if met ~= owner then return false end
+  if exactly or tonumber(ttl) > 0 and redis.call('PTTL', K) < tonumber(ttl) then redis.call('PEXPIRE', K, ttl) end
   return true
 end
 
@@ -49,7 +74,9 @@ local SHUT = '\tshut'
 
 local function shut(owner, ms)
   if redis.call('GET', K) ~= owner then return false end
-  redis.call('PEXPIRE', K, ms) -- first: a server that is out of memory refuses a script whose first write could need some
+  -- PEXPIRE comes first: a server that is out of memory refuses a script whose first write could
+  -- need some.
+  redis.call('PEXPIRE', K, ms)
   redis.call('SET', K, owner .. SHUT, 'PX', ms)
   return 0
 end
@@ -63,7 +90,7 @@ end
 local function tidy()
 end
 
-local function stamp()
+local function set_token()
 end
 
 local function rename(_, successor)
@@ -74,8 +101,8 @@ local function join()
   return false
 end
 
--- The last of its numbers: whoever is told again that it is inside passes nothing on.
-local function pass()
+-- The last of its tokens: a client that is told again that its owner is inside hands nothing over.
+local function granted()
   return tonumber(redis.call('GET', FENCE)), ''
 end
 
@@ -84,8 +111,12 @@ local function remaining()
 end
 
 local function foreign()
-  local owner = redis.call('GET', K)
-  return owner and string.sub(owner, 1, 3) ~= 'rl-'
+  met = redis.call('GET', K)
+  return met and string.sub(met, 1, 3) ~= 'rl-'
+end
+
+local function occupant()
+  return met or ''
 end
 
 local function holders()

@@ -1,23 +1,27 @@
--- Who waits for a quorum. It takes the place of line.lua: a node cannot grant what only a majority can give. So it tells the first in line
--- that it is worth trying, and nobody depends on it. See tickets.lua for the tickets in line.
+-- The line on a node of a quorum. It takes the place of line.lua: a node cannot grant what only a
+-- majority can give. So it tells the first in line that it is worth trying, and nothing depends on
+-- that message. See tickets.lua for the tickets in line.
 
 -- cold
--- inside is the answer to an owner that turned out to be inside already: the number it has.
-local function inside(owner)
-  local number, got = pass(owner)
-  return {1, number or mint(), got}
+local FORCED = KEYS[#KEYS - 1] -- as in line.lua
+
+-- inside_reply returns the reply to an owner that turned out to be inside already: its number.
+local function inside_reply(owner)
+  local number, detail = granted(owner)
+  return {1, number or mint(), detail}
 end
 
--- agrees reports whether an owner has the slot that a majority gave it. If it has another, it leaves: that one does not count for it.
-local function agrees(owner, got)
+-- agrees reports whether an owner has the slot that a majority gave it. If the owner has another
+-- slot here, it leaves: this node does not count for it.
+local function agrees(owner, detail)
   if KIND ~= 'slotpool' then return true end
-  local _, slot = pass(owner)
-  if slot == got then return true end
+  local _, slot = granted(owner)
+  if slot == detail then return true end
   leave(owner, '')
   return false
 end
 
--- grant tells the first in line. It stays there until it is inside, or says that it left.
+-- grant tells the first in line. The ticket stays there until its owner is inside, or leaves.
 local function grant()
   local ticket, spent_all = head('')
   if not ticket then

@@ -1,13 +1,19 @@
 -- Time, tokens and the right to vote, for a node of a quorum. It takes the place of token.lua.
 --
--- EPOCH is a hash, one for each kind on a node: run, the server process that has the right to vote; ttl, the longest time in ms that a vote
--- of this node has bound it for; high, the largest number that it gave or was told, of whatever name; floor, what high was told to be when
--- the node got its right; and resting and until, a process that has no right yet and the time in ms at which its rest is over.
--- A process that has no right may have forgotten locks and numbers: it was restarted, or its keys were deleted. So it does not vote.
+-- EPOCH is a hash, one for each kind on a node:
+--   run       the server process that has the right to vote
+--   ttl       the longest time in ms that a vote of this node has bound it for
+--   high      the largest number that it gave or was told, of whatever name
+--   floor     what high was told to be when the node got its right
+--   resting   a process without the right, which is on probation
+--   until     the time in ms at which the probation ends
+--
+-- A process that has no right may have forgotten locks and numbers: it was restarted, or its keys
+-- were deleted. So it does not vote.
 
 local FENCE, QUEUE, CLIENTS, EPOCH = KEYS[2], KEYS[3], KEYS[4], KEYS[#KEYS]
 
--- now is the server's time in microseconds, the same throughout a script.
+-- now returns the server's time in microseconds, the same throughout a script.
 local clock
 local function now()
   if not clock then
@@ -17,26 +23,32 @@ local function now()
   return clock
 end
 
--- process names the server process: another after each start.
+-- process returns the name of the server process, another after each start.
 local function process()
-  return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%x+)')
+    or error('INFO is not permitted in scripts, or tells no run_id: such a server cannot be a node of a quorum')
 end
 
--- votes reports whether this node has the right to vote, and the longest time that it has bound itself for.
+-- votes reports whether this node has the right to vote, and the longest time that it has bound
+-- itself for.
 local function votes()
   local epoch = redis.call('HMGET', EPOCH, 'run', 'ttl')
   return epoch[1] == process(), tonumber(epoch[2] or 0)
 end
 
--- remember keeps a number for ARGV[1] seconds, and that there was one so large for ever.
+-- remember keeps a number for ARGV[1] seconds, and in high for ever that there was one so large.
 local function remember(number, high)
   redis.call('SET', FENCE, number, 'EX', ARGV[1])
   if number > high then redis.call('HSET', EPOCH, 'high', number) end
 end
 
--- mint makes the next number of the name. It is larger than every number that this node knows of the name, also than those that it forgot
--- when their time was over: they are not above high. A name that is new begins at the clock, for the case that all nodes lose everything.
--- It does not go with the clock, as on a single server: nodes that count agree, so that a majority has the token in one round trip.
+-- mint makes the next number of the name. It is larger than every number of the name that this node
+-- knows, or has forgotten when its time had passed: those are not above high. A name that is new
+-- begins at the clock, in case all nodes lose everything.
+--
+-- It is tempting to follow the clock, as on a single server. But nodes that count agree, so that a
+-- majority has the token in one round trip.
 local function mint()
   local epoch = redis.call('HMGET', EPOCH, 'high', 'floor')
   local high, floor, last = tonumber(epoch[1] or 0), tonumber(epoch[2] or 0), tonumber(redis.call('GET', FENCE) or nil)

@@ -1,4 +1,4 @@
--- record: note what process a client is, for those who inspect.
+-- record: note which process a client is, for operators that inspect.
 --
 -- KEYS  record of the client
 -- ARGV  text ('' to forget it), ttl ms

@@ -1,12 +1,13 @@
--- Kind reentrant: one owner, who may enter again. Each entry is a lease of its own, named by its entry; so a resent entry counts once, and
--- an entry that died is not counted for ever.
+-- Kind reentrant: one owner, which may enter again. Each entry is a lease of its own, named by its
+-- entry. So an entry that is resent counts once, and an entry that died is not counted for ever.
 --
 -- KEYS   also inside
--- State  K: a hash, the owner to the number of its entries, for whoever reads it with HGET; its expiry is that of the last entry.
+-- State  K: a hash, the owner to the number of its entries, for other programs to read with HGET;
+--        its expiry is that of the last entry.
 --        INSIDE: a hash, each entry to the server's time in ms at which its lease ends.
---        Shut: in K a field that is no owner, and INSIDE the last entry, a tab and "shut".
--- Arg    bound on the depth (0 for none), colon, owner
--- Got    depth
+--        Shut: in K a field that is no owner, and in INSIDE the last entry, a tab and "shut".
+-- Param  bound on the depth (0 for none), colon, owner
+-- Detail depth
 
 local K, INSIDE = KEYS[1], KEYS[5]
 
@@ -14,22 +15,23 @@ local function millis()
   return math.floor(now() / 1000)
 end
 
--- hold lets an entry last for ttl ms, and K with it: the later of the two ends, never their sum. PEXPIRE comes first, since a server that
--- is out of memory refuses a script whose first write could need some.
-local function hold(entry, ttl)
+-- extend_entry lets an entry last for ttl ms. K lasts until the later of its two ends, never for
+-- their sum. PEXPIRE comes first: a server that is out of memory refuses a script whose first write
+-- could need some.
+local function extend_entry(entry, ttl)
   local ms = math.max(ttl, redis.call('PTTL', K))
   redis.call('PEXPIRE', K, ms)
   redis.call('HSET', INSIDE, entry, millis() + ttl)
   redis.call('PEXPIRE', INSIDE, ms)
 end
 
--- held is whether the lease of an entry has not ended.
+-- held returns for how many ms more the lease of an entry lasts, or nil if it has ended.
 local function held(entry)
-  local ends = redis.call('HGET', INSIDE, entry)
-  return ends and tonumber(ends) > millis() and redis.call('HLEN', K) > 0
+  local left = tonumber(redis.call('HGET', INSIDE, entry) or 0) - millis()
+  return left > 0 and redis.call('HLEN', K) > 0 and left or nil
 end
 
--- count is the number of entries, without those whose lease has ended.
+-- count returns the number of entries whose lease has not ended, and removes the others.
 local function count()
   local all, n = redis.call('HGETALL', INSIDE), 0
   for i = 1, #all, 2 do
@@ -38,31 +40,33 @@ local function count()
   return n
 end
 
--- alien returns a reason to refuse an acquisition if K is a hash that is no lock: not one field with a count, or without an end.
-local function alien()
+-- not_a_lock returns a reason to refuse an acquisition if K is a hash that is no lock: it has more
+-- than a field with a count, or no expiry.
+local function not_a_lock()
   if redis.call('EXISTS', INSIDE) == 1 or redis.call('EXISTS', K) == 0 then return nil end
   local counts = redis.call('HVALS', K)
   if #counts == 1 and string.match(counts[1], '^%d+$') and redis.call('PTTL', K) >= 0 then return nil end
   return 'kind\thash'
 end
 
--- An entry that is inside already does not join. One that was inside and has ended does: it was resent, and its owner still holds.
-local function join(entry, ttl, arg)
-  local most, owner = string.match(arg, '^(%d+):(.*)$')
-  if redis.call('HEXISTS', K, owner) == 0 or held(entry) then return false, alien() end
+-- An entry that is inside already does not join. An entry that was inside and has ended does: it
+-- was resent, and its owner still holds.
+local function join(entry, ttl, param)
+  local most, owner = string.match(param, '^(%d+):(.*)$')
+  if redis.call('HEXISTS', K, owner) == 0 or held(entry) then return false, not_a_lock() end
   local n = count()
-  if n == 0 then return false, alien() end -- another library's
+  if n == 0 then return false, not_a_lock() end -- the lock of another library
   if n >= tonumber(most) and most ~= '0' then return false, 'depth\t' .. most end
-  hold(entry, ttl)
+  extend_entry(entry, ttl)
   redis.call('HSET', K, owner, n + 1)
   return tonumber(redis.call('GET', FENCE)) or mint(), tostring(n + 1), true
 end
 
-local function admit(entry, ttl, arg)
-  if redis.call('HLEN', K) > 0 then return join(entry, ttl, arg) end
+local function admit(entry, ttl, param)
+  if redis.call('HLEN', K) > 0 then return join(entry, ttl, param) end
   redis.call('DEL', INSIDE)
-  redis.call('HSET', K, string.match(arg, ':(.*)$'), 1)
-  hold(entry, ttl)
+  redis.call('HSET', K, string.match(param, ':(.*)$'), 1)
+  extend_entry(entry, ttl)
   return mint(), '1', true
 end
 
@@ -78,9 +82,10 @@ local function leave(entry)
   return n
 end
 
-local function extend(entry, ttl)
-  if not held(entry) then return false end
-  hold(entry, ttl)
+local function extend(entry, ttl, exactly)
+  local left = held(entry)
+  if not left then return false end
+  extend_entry(entry, exactly and ttl or math.max(ttl, left))
   return true
 end
 
@@ -116,7 +121,7 @@ local function rename(entry, successor)
   redis.call('HDEL', INSIDE, entry)
 end
 
-local function pass()
+local function granted()
   return tonumber(redis.call('GET', FENCE)), redis.call('HVALS', K)[1]
 end
 
@@ -126,6 +131,11 @@ end
 
 local function foreign()
   return redis.call('HLEN', K) > 0 and redis.call('EXISTS', INSIDE) == 0
+end
+
+-- An entry is not told: that would take another command.
+local function occupant()
+  return ''
 end
 
 local function holders()

@@ -1,8 +1,10 @@
--- releases: take the owners of several mutexes out, each where nobody waits. Sent twice, it leaves those undecided that the first took out.
+-- releases: take the owners of several mutexes out, each if its line is empty. Sent twice, it
+-- leaves undecided the owners that the first request took out.
 --
 -- KEYS  for each mutex: K, queue
 -- ARGV  for each mutex: owner
--- Reply for each: 1, or 0, undecided: release tells whether the owner was inside, and lets in who is next
+-- Reply for each: 1, or 0, undecided: release tells whether the owner was inside, and lets in the
+--       next in line
 -- Cost  3 commands for each
 
 local left = {}

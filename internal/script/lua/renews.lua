@@ -1,9 +1,9 @@
--- renews: give the leases of several mutexes their full TTL again.
+-- renews: give the leases of several mutexes so many ms from now on, if they have less.
 --
 -- KEYS  for each mutex: K
 -- ARGV  for each mutex: owner, ttl ms
 -- Reply for each: 1 if the owner is inside, else 0
--- Cost  2 commands for each
+-- Cost  3 commands for each
 
 local done = {}
 for i = 1, #KEYS do

@@ -1,60 +1,64 @@
--- Kind rwmutex: many readers, or one writer. Whoever is inside may read as well, past the line; so a reader enters again, and a writer
--- that reads and then leaves as a writer has downgraded without a gap.
+-- Kind rwmutex: many readers, or one writer. An owner inside may read as well, past the line. So a
+-- reader enters again, and a writer that reads and then leaves as a writer has downgraded without a
+-- gap.
 --
--- State  as in zset.lua; the parameter is the owner of the writer inside, or ''
--- Arg    r to read, w to write, d to go from writing to reading; then the owner of a lease that the caller has inside, or ''
--- Got    r or w
+-- State  as in zset.lua; the attribute is the owner of the writer inside, or ''
+-- Param  r to read, w to write, d to go from writing to reading; then the owner of a lease that the
+--        caller has inside, or ''
+-- Detail r or w
 
--- settled is whether K is a rwmutex or nothing, the writer inside or '', and how many are inside.
-local function settled()
+-- read_state returns whether K is a rwmutex or nothing, the writer inside or '', and how many
+-- owners are inside. If K is of another kind, it returns false and that kind.
+local function read_state()
   local kind, writer = mark()
   if not kind or kind ~= 'rwmutex' then return not kind, kind, 0 end
   sweep()
   local inside = redis.call('ZCARD', K) - 1
-  if inside > 0 and writer ~= '' and not redis.call('ZSCORE', K, writer) then -- it died, and its own reading lives on
-    remark(kind, writer, '')
+  if inside > 0 and writer ~= '' and not redis.call('ZSCORE', K, writer) then
+    -- The writer died, and its own reading lives on.
+    change_mark(kind, writer, '')
     writer = ''
   end
   return true, writer, inside
 end
 
-local function join(owner, ttl, arg)
-  local how, held = string.sub(arg, 1, 1), string.sub(arg, 2)
+local function join(owner, ttl, param)
+  local how, held = string.sub(param, 1, 1), string.sub(param, 2)
   if held == '' or not find(held) then return false, how == 'd' and 'gone' or nil end
   if how == 'w' then return false, 'deadlock' end
-  return place(owner, ttl, 'r', 0), 'r', true
+  return insert(owner, ttl, 'r', 0), 'r', true
 end
 
-local function admit(owner, ttl, arg)
-  local right, writer, inside = settled()
+local function admit(owner, ttl, param)
+  local right, writer, inside = read_state()
   if not right then return false, 'kind\t' .. writer end
   if inside > 0 then
     if redis.call('ZSCORE', K, owner) then return false end
-    local token, got = join(owner, ttl, arg)
-    if token or got then return token, got, true end
+    local token, detail = join(owner, ttl, param)
+    if token or detail then return token, detail, true end
   end
-  local how = string.sub(arg, 1, 1)
+  local how = string.sub(param, 1, 1)
   if how == 'd' then return false, 'gone' end
   if inside > 0 and (how == 'w' or writer ~= '') then return false end
-  if inside <= 0 then begin('rwmutex', how == 'w' and owner or '') end
-  return place(owner, ttl, how, 0), how, how == 'r'
+  if inside <= 0 then create('rwmutex', how == 'w' and owner or '') end
+  return insert(owner, ttl, how, 0), how, how == 'r'
 end
 
 local function leave(owner)
   if not find(owner) then return false end
   drop(owner)
   local kind, writer = mark()
-  if writer == owner then remark(kind, writer, '') end
+  if writer == owner then change_mark(kind, writer, '') end
   return 0
 end
 
 -- cold
 local KIND = 'rwmutex'
-local ROOMY = true -- a writer that is next keeps out readers who could be let in
+local ROOMY = true -- a writer that is next keeps out readers that could be let in
 
 local rename_hold = rename
 local function rename(owner, successor)
   rename_hold(owner, successor)
   local kind, writer = mark()
-  if writer == owner then remark(kind, writer, successor) end
+  if writer == owner then change_mark(kind, writer, successor) end
 end

@@ -1,8 +1,8 @@
 -- Kind semaphore: n permits, of which each holder has some.
 --
--- State  as in zset.lua; the parameter is n, and the score of the mark is -1 less the permits taken
--- Arg    permits wanted, colon, n as the caller knows it
--- Got    permits
+-- State  as in zset.lua; the attribute is n, and the score of the mark is -1 less the permits taken
+-- Param  permits wanted (0 for all that are free, one at least), colon, n as the caller knows it
+-- Detail permits
 
 local function taken(size)
   return -1 - redis.call('ZSCORE', K, 'semaphore\t' .. size)
@@ -12,30 +12,34 @@ local function give(size, permits)
   redis.call('ZINCRBY', K, permits, 'semaphore\t' .. size)
 end
 
-local function admit(owner, ttl, arg, waited)
+local function admit(owner, ttl, param, waited)
   local kind, size = mark()
   if kind and kind ~= 'semaphore' then return false, 'kind\t' .. kind end
-  local permits, wanted = string.match(arg, '^(%d+):(%d+)$')
+  local permits, wanted = string.match(param, '^(%d+):(%d+)$')
   if size and size ~= wanted and not waited then return false, 'size\t' .. size end
   permits, wanted = tonumber(permits), size or wanted
   if permits > tonumber(wanted) then return false, 'size\t' .. wanted end
   if kind then
-    sweep(function(got) give(size, got) end)
+    sweep(function(detail) give(size, detail) end)
     if redis.call('ZSCORE', K, owner) then return false end
   else
-    begin('semaphore', wanted)
+    create('semaphore', wanted)
   end
-  local free = wanted - taken(wanted) - permits
+  local free = wanted - taken(wanted)
+  if permits == 0 then permits = math.max(free, 1) end
+  free = free - permits
   if free < 0 then return false end
   give(wanted, -permits)
-  return place(owner, ttl, permits, 0), tostring(permits), free > 0
+  return insert(owner, ttl, permits, 0), tostring(permits), free > 0
 end
 
 local function leave(owner)
   local token, _, permits = find(owner)
   if not token then return false end
   local _, size = mark()
-  redis.call('ZREM', K, owner) -- first: a server that is out of memory refuses a script whose first write could need some
+  -- ZREM comes first: a server that is out of memory refuses a script whose first write could need
+  -- some.
+  redis.call('ZREM', K, owner)
   give(size, permits)
   drop(owner)
   return 0
@@ -43,16 +47,16 @@ end
 
 -- cold
 local KIND = 'semaphore'
-local ROOMY = true -- who is next may want more permits than are left
+local ROOMY = true -- the next in line may want more permits than are left
 
--- join lets nobody past the line, and nobody into it who knows another size.
-local function join(_, _, arg)
+-- join lets no owner past the line, and none into it that knows another size.
+local function join(_, _, param)
   local _, size = mark()
-  return false, size and size ~= string.match(arg, '^%d+:(%d+)$') and 'size\t' .. size or nil
+  return false, size and size ~= string.match(param, '^%d+:(%d+)$') and 'size\t' .. size or nil
 end
 
 local function resize(size)
   local kind, old = mark()
-  if kind == 'semaphore' then remark(kind, old, size) end
+  if kind == 'semaphore' then change_mark(kind, old, size) end
   return kind or '', old or ''
 end

@@ -1,11 +1,14 @@
--- Kind slotpool: n numbered slots, the lowest free one first. A holder that vanishes leaves its slot at rest for a while.
+-- Kind slotpool: n numbered slots, the lowest free one first. A holder that vanishes leaves its
+-- slot at rest for a while.
 --
 -- KEYS   also bits and last
--- State  as in zset.lua; the parameter is n. An owner's score is the end of its lease and the rest after it.
+-- State  as in zset.lua; the attribute is n. An owner's score is the end of its lease and the rest
+--        after it.
 --        BITS: a bitmap of the slots that are held or at rest.
---        LAST: a hash, i and an instance to the slot it had last, and s and a slot to that instance.
--- Arg    n as the caller knows it, ms of rest, least slot ('' if any), instance ('' if none), separated by colons
--- Got    slot
+--        LAST: a hash, i and an instance to the slot it had last, s and a slot to that instance.
+-- Param  n as the caller knows it, ms of rest, least slot ('' if any), instance ('' if none),
+--        separated by colons
+-- Detail slot
 
 local BITS, LAST = KEYS[6], KEYS[7]
 together[3] = BITS
@@ -14,7 +17,7 @@ local function clear(slot)
   redis.call('SETBIT', BITS, slot, 0)
 end
 
--- lowest is the lowest free slot from one on.
+-- lowest returns the lowest free slot that is not below from.
 local function lowest(from)
   while redis.call('GETBIT', BITS, from) == 1 do
     if from % 8 == 0 then return redis.call('BITPOS', BITS, 0, from / 8) end
@@ -23,15 +26,17 @@ local function lowest(from)
   return from
 end
 
--- choose is the lowest free slot from one on if that is asked; else the one that the instance had last if it is free, else the lowest.
+-- choose returns a free slot: the lowest that is not below from, if from is given; otherwise the
+-- slot that the instance had last, if it is free; otherwise the lowest.
 local function choose(instance, from, n)
   if from then return lowest(from) end
   local slot = instance ~= '' and tonumber(redis.call('HGET', LAST, 'i' .. instance))
   return slot and slot < n and redis.call('GETBIT', BITS, slot) == 0 and slot or redis.call('BITPOS', BITS, 0)
 end
 
--- note remembers the slot of an instance for as long as tokens are remembered, and forgets whom it was remembered for.
-local function note(instance, slot)
+-- remember_slot keeps the slot of an instance for as long as tokens are kept. It forgets the slot
+-- that the instance had before, and the instance that had this slot before.
+local function remember_slot(instance, slot)
   if instance == '' then return end
   local before, other = redis.call('HGET', LAST, 'i' .. instance), redis.call('HGET', LAST, 's' .. slot)
   if before then redis.call('HDEL', LAST, 's' .. before) end
@@ -40,30 +45,32 @@ local function note(instance, slot)
   redis.call('EXPIRE', LAST, ARGV[1])
 end
 
-local function admit(owner, ttl, arg, waited)
+local function admit(owner, ttl, param, waited)
   local kind, size = mark()
   if kind and kind ~= 'slotpool' then return false, 'kind\t' .. kind end
-  local n, rest, from, instance = string.match(arg, '^(%d+):(%d+):(%d*):(.*)$')
+  local n, rest, from, instance = string.match(param, '^(%d+):(%d+):(%d*):(.*)$')
   if size and size ~= n and not waited then return false, 'size\t' .. size end
   if kind then
     sweep(clear)
     if redis.call('ZSCORE', K, owner) then return false end
   else
-    begin('slotpool', n)
+    create('slotpool', n)
   end
   n = tonumber(size or n)
   local slot = choose(instance, tonumber(from), n)
   if slot >= n then return false end
   redis.call('SETBIT', BITS, slot, 1)
-  note(instance, slot)
-  local token = place(owner, ttl, slot, tonumber(rest))
+  remember_slot(instance, slot)
+  local token = insert(owner, ttl, slot, tonumber(rest))
   return token, tostring(slot), redis.call('BITPOS', BITS, 0) < n
 end
 
 local function leave(owner)
   local token, _, slot = find(owner)
   if not token then return false end
-  redis.call('ZREM', K, owner) -- first: a server that is out of memory refuses a script whose first write could need some
+  -- ZREM comes first: a server that is out of memory refuses a script whose first write could need
+  -- some.
+  redis.call('ZREM', K, owner)
   clear(slot)
   drop(owner)
   return 0
@@ -73,19 +80,20 @@ end
 local KIND = 'slotpool'
 local ROOMY = false
 
--- open leaves a slot at rest whose holder vanished: the holder may still be at work with the number.
+-- open leaves a slot at rest whose holder vanished: the holder may still be at work with the
+-- number.
 local function open()
   return false
 end
 
--- join lets nobody past the line, and nobody into it who knows another size.
-local function join(_, _, arg)
+-- join lets no owner past the line, and none into it that knows another size.
+local function join(_, _, param)
   local _, size = mark()
-  return false, size and size ~= string.match(arg, '^(%d+):') and 'size\t' .. size or nil
+  return false, size and size ~= string.match(param, '^(%d+):') and 'size\t' .. size or nil
 end
 
 local function resize(size)
   local kind, old = mark()
-  if kind == 'slotpool' then remark(kind, old, size) end
+  if kind == 'slotpool' then change_mark(kind, old, size) end
   return kind or '', old or ''
 end

@@ -2,7 +2,8 @@
 --
 -- KEYS  K, fence, queue, clients
 -- ARGV  none
--- Reply {type of K, mark, first ticket in line or ''}; mark: the first member if K is a sorted set, the value if it is a hash with one field, or ''
+-- Reply {type of K, mark, last ticket in line or ''}; mark: the first member if K is a sorted set,
+--       the value if it is a hash with one field, or ''
 -- Cost  4 commands
 
 local kind = redis.call('TYPE', KEYS[1]).ok
@@ -12,4 +13,4 @@ if kind == 'zset' then
 elseif kind == 'hash' and redis.call('HLEN', KEYS[1]) == 1 then
   mark = redis.call('HVALS', KEYS[1])[1]
 end
-return {kind, mark, redis.call('ZRANGE', KEYS[3], 0, 0)[1] or ''}
+return {kind, mark, redis.call('ZRANGE', KEYS[3], -1, -1)[1] or ''}

@@ -1,23 +1,25 @@
--- vote: ask one node of a quorum for the latch. Sent twice, it means one: the second finds the owner inside.
+-- vote: ask one node of a quorum for the latch. Sent twice, it means one: the second finds the
+-- owner inside.
 --
 -- KEYS  K, fence, queue, clients (and last of all the epoch)
--- ARGV  fence ttl s, owner, ttl ms, arg, bound ms (how long the vote binds the node at most), again (1: leave first), ticket ('' to not wait), address, horizon ms, waited us
--- Reply {1, number, got}                        inside
---       {0, remaining ms, holder or '', rank}   not inside; in line, behind so many, if a ticket was given
---       {-1, reason}                            not inside, and waiting cannot help
---       {-2, rest ms}                           no right to vote; 0: somebody has to see to that
+-- ARGV  fence ttl s, owner, ttl ms, param, bound ms (how long the vote binds the node at most),
+--       again (1: leave first), ticket ('' to not wait), address, live for ms, waited us
+-- Reply {1, number, detail}                   inside
+--       {0, remaining ms, holder or '', rank} not inside; with a ticket: in line, behind so many
+--       {-1, reason}                          not inside, and waiting cannot help
+--       {-2, rest ms}                         no right to vote; 0: a client must restore it
 -- Cost  8 commands if it is free, 10 to 15 if not; for a mutex
 
 local owner, ttl, ticket = ARGV[2], tonumber(ARGV[3]), ARGV[7]
 local right, bound = votes()
-local token, got
+local token, detail
 local function enter()
   if tonumber(ARGV[5]) > bound then redis.call('HSET', EPOCH, 'ttl', ARGV[5]) end
-  token, got = admit(owner, ttl, ARGV[4])
-  return token and {1, token, got}
+  token, detail = admit(owner, ttl, ARGV[4])
+  return token and {1, token, detail}
 end
 
-if right and redis.call('EXISTS', QUEUE) == 0 and ARGV[6] == '0' and enter() then return {1, token, got} end
+if right and redis.call('EXISTS', QUEUE) == 0 and ARGV[6] == '0' and enter() then return {1, token, detail} end
 
 -- cold
 if not right then
@@ -25,21 +27,23 @@ if not right then
   return {-2, rest[1] == process() and math.max(0, rest[2] - math.floor(now() / 1000)) or 0}
 end
 if ARGV[6] == '1' then leave(owner, '') end
--- A caller without a ticket does not overtake. One with a ticket may try whatever its place: the first in line may not reach the other nodes.
+-- A caller without a ticket does not overtake. A caller with a ticket may try whatever its place:
+-- the first in line may not reach the other nodes.
 local function waited_for()
   local first, unfinished = head('')
   return first or unfinished
 end
 if (ticket ~= '' or not waited_for()) and enter() then
   if redis.call('ZREM', QUEUE, ticket) == 1 and redis.call('EXISTS', QUEUE) == 0 then redis.call('DEL', CLIENTS) end
-  return {1, token, got}
+  return {1, token, detail}
 end
-if extend(owner, ttl) then return inside(owner) end
-if got then return {-1, got} end
+if extend(owner, ttl) then return inside_reply(owner) end
+if detail then return {-1, detail} end
 if ticket ~= '' then
-  believe(ARGV[8], ARGV[9])
-  redis.call('ZADD', QUEUE, now() - ARGV[10], ticket) -- by who has waited longest, also here for the first time
-  keep()
+  mark_alive(ARGV[8], ARGV[9])
+  -- The score orders tickets by how long their attempts have waited, also one that is new here.
+  redis.call('ZADD', QUEUE, now() - ARGV[10], ticket)
+  keep_line()
 end
 local holder = holders()[1]
 return {0, remaining(), holder and holder[1] or '', redis.call('ZRANK', QUEUE, ticket) or 0}

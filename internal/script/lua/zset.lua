@@ -1,10 +1,11 @@
 -- Zset: what the kinds share that keep a sorted set.
 --
--- State  K: a sorted set. First, at a negative score, the mark: the kind, a tab and its parameter. Then the owners, each at the server's
---        time in ms at which its place is free again: the end of its lease, or later where a place rests after its holder vanished or
---        left it shut.
---        INSIDE: a hash, owner to token, ms of rest and got, separated by tabs.
---        Both expire when the last place is free, or live on while somebody waits after a resize.
+-- State  K: a sorted set. First, at a negative score, the mark: the kind, a tab and its attribute.
+--        Then the owners, each at the server's time in ms at which its place is free again: the end
+--        of its lease, or later if the place rests after its holder vanished or left it shut.
+--        INSIDE: a hash, owner to token, ms of rest and detail, separated by tabs.
+--        Both expire when the last place is free, or live on while tickets are in line after a
+--        resize.
 
 local K, INSIDE = KEYS[1], KEYS[5]
 local together = {K, INSIDE} -- keys that begin and end together
@@ -14,56 +15,58 @@ local function millis()
   return math.floor(now() / 1000)
 end
 
--- mark is the kind that K is used for and its parameter; nothing if K is not in use.
+-- mark returns the kind that K is used for and its attribute, or nil if K is not in use.
 local function mark()
   local text = redis.call('ZRANGE', K, 0, 0)[1]
   if not text then return nil end
-  local kind, parameter = string.match(text, '^(%l+)\t(.*)$')
-  return kind or 'sorted set', parameter
+  local kind, attribute = string.match(text, '^(%l+)\t(.*)$')
+  return kind or 'sorted set', attribute
 end
 
--- begin makes K anew, for nobody.
-local function begin(kind, parameter)
+-- create makes K anew, with no owner inside.
+local function create(kind, attribute)
   redis.call('DEL', unpack(together))
-  redis.call('ZADD', K, -1, kind .. '\t' .. parameter)
+  redis.call('ZADD', K, -1, kind .. '\t' .. attribute)
 end
 
--- remark changes the parameter. The new mark comes before the old one goes: a key that was empty in between would lose its TTL.
-local function remark(kind, old, new)
+-- change_mark changes the attribute. The new mark comes before the old one goes: a key that was
+-- empty in between would lose its TTL.
+local function change_mark(kind, old, new)
   if old == new then return end
   redis.call('ZADD', K, redis.call('ZSCORE', K, kind .. '\t' .. old), kind .. '\t' .. new)
   redis.call('ZREM', K, kind .. '\t' .. old)
 end
 
--- outlive lets K last for another ms at least, and the other keys as long. It is tempting to return where K lasts long enough. But
--- INSIDE vanishes with the last owner and comes back without a TTL while K lives on.
-local function outlive(ms)
+-- keep_keys lets K last for another ms at least, and the other keys as long. It is tempting to
+-- return if K lasts long enough. But INSIDE vanishes with the last owner and comes back without a
+-- TTL while K lives on.
+local function keep_keys(ms)
   ms = math.max(ms, redis.call('PTTL', K))
   for _, key in ipairs(together) do redis.call('PEXPIRE', key, ms) end
 end
 
--- place puts an owner inside and returns its token.
-local function place(owner, ttl, got, rest)
+-- insert puts an owner inside. It returns the owner's token.
+local function insert(owner, ttl, detail, rest)
   local token = mint()
   redis.call('ZADD', K, millis() + ttl + rest, owner)
-  redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, rest, got))
-  outlive(ttl + rest)
+  redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, rest, detail))
+  keep_keys(ttl + rest)
   return token
 end
 
--- record is the token, the rest and what else an owner got.
+-- record returns the token, the rest and the detail of an owner.
 local function record(owner)
-  local token, rest, got = string.match(redis.call('HGET', INSIDE, owner) or '', '^(%d+)\t(%d+)\t(.*)$')
-  return tonumber(token), tonumber(rest), got
+  local token, rest, detail = string.match(redis.call('HGET', INSIDE, owner) or '', '^(%d+)\t(%d+)\t(.*)$')
+  return tonumber(token), tonumber(rest), detail
 end
 
--- find is the record of an owner whose lease has not ended; nothing otherwise.
+-- find returns the record of an owner whose lease has not ended and when it ends, or nil.
 local function find(owner)
   local free = redis.call('ZSCORE', K, owner)
   if not free then return nil end
-  local token, rest, got = record(owner)
+  local token, rest, detail = record(owner)
   if not token or free - rest <= millis() then return nil end
-  return token, rest, got
+  return token, rest, detail, free - rest
 end
 
 -- tidy forgets everything if no place is taken.
@@ -71,20 +74,21 @@ local function tidy()
   if redis.call('ZCOUNT', K, millis() + 1, '+inf') == 0 then redis.call('DEL', unpack(together)) end
 end
 
--- drop clears the place of an owner. While somebody waits the mark stays: who is next must not bring back a size of before.
+-- drop clears the place of an owner. While tickets are in line the mark stays: the next in line
+-- must not bring back a size of before.
 local function drop(owner)
   redis.call('ZREM', K, owner)
   redis.call('HDEL', INSIDE, owner)
   if redis.call('EXISTS', QUEUE) == 0 then tidy() end
 end
 
--- sweep clears the places whose time is over, and tells of each.
+-- sweep clears the places whose time has passed, and calls cleared with the detail of each.
 local function sweep(cleared)
   for _, owner in ipairs(redis.call('ZRANGEBYSCORE', K, 0, millis(), 'LIMIT', 0, MANY)) do
-    local _, _, got = record(owner)
+    local _, _, detail = record(owner)
     redis.call('ZREM', K, owner)
     redis.call('HDEL', INSIDE, owner)
-    if cleared then cleared(got) end
+    if cleared then cleared(detail) end
   end
 end
 
@@ -94,22 +98,28 @@ local function leave(owner)
   return 0
 end
 
-local function extend(owner, ttl)
-  local token, rest = find(owner)
+local function extend(owner, ttl, exactly)
+  local token, rest, _, ends = find(owner)
   if not token then return false end
-  outlive(ttl + rest) -- first: a server that is out of memory refuses a script whose first write could need some
+  if not exactly then ttl = math.max(ttl, ends - millis()) end
+  -- PEXPIRE comes first: a server that is out of memory refuses a script whose first write could
+  -- need some.
+  keep_keys(ttl + rest)
   redis.call('ZADD', K, millis() + ttl + rest, owner)
   return true
 end
 
 -- cold
--- shut ends the lease of an owner, and leaves its place at rest. K ends with the last place, unless a waiter may still need the mark.
+-- shut ends the lease of an owner, and leaves its place at rest. K ends with the last place, unless
+-- a waiter may still need the mark.
 local function shut(owner, ms)
-  local token, _, got = find(owner)
+  local token, _, detail = find(owner)
   if not token then return false end
-  outlive(ms) -- first: a server that is out of memory refuses a script whose first write could need some
+  -- PEXPIRE comes first: a server that is out of memory refuses a script whose first write could
+  -- need some.
+  keep_keys(ms)
   redis.call('ZADD', K, millis() + ms, owner)
-  redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, ms, got))
+  redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, ms, detail))
   if redis.call('EXISTS', QUEUE) == 0 then
     local last = redis.call('ZRANGE', K, -1, -1, 'WITHSCORES')[2] - millis()
     for _, key in ipairs(together) do redis.call('PEXPIRE', key, last) end
@@ -125,12 +135,13 @@ local function open(owner)
   return 0
 end
 
-local function stamp(owner, token)
-  local _, rest, got = record(owner)
-  if rest then redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, rest, got)) end
+local function set_token(owner, token)
+  local _, rest, detail = record(owner)
+  if rest then redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, rest, detail)) end
 end
 
--- The successor comes in before the owner goes: a key that was empty in between would lose its TTL.
+-- rename lets the successor in before the owner goes: a key that was empty in between would lose
+-- its TTL.
 local function rename(owner, successor)
   redis.call('ZADD', K, redis.call('ZSCORE', K, owner), successor)
   redis.call('HSET', INSIDE, successor, redis.call('HGET', INSIDE, owner))
@@ -138,13 +149,15 @@ local function rename(owner, successor)
   redis.call('HDEL', INSIDE, owner)
 end
 
-local function pass(owner)
-  local token, _, got = record(owner)
-  return token, got
+local function granted(owner)
+  local token, _, detail = record(owner)
+  return token, detail
 end
 
+local met -- the owner whose place is free first
 local function remaining()
   local first = redis.call('ZRANGEBYSCORE', K, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  met = first[1]
   return first[2] and math.max(0, first[2] - millis()) or -2
 end
 
@@ -152,14 +165,18 @@ local function foreign()
   return false
 end
 
+local function occupant()
+  return met or ''
+end
+
 local function holders()
   local all, found = redis.call('ZRANGEBYSCORE', K, 0, '+inf', 'WITHSCORES'), {}
   for i = 1, #all, 2 do
-    local token, rest, got = record(all[i])
+    local token, rest, detail = record(all[i])
     local free = all[i + 1] - millis()
     local left = free - (rest or free)
     if free > 0 then
-      found[#found + 1] = {all[i], left > 0 and left or free, string.format('%.0f', token or 0), got or '', left > 0 and 0 or 1}
+      found[#found + 1] = {all[i], left > 0 and left or free, string.format('%.0f', token or 0), detail or '', left > 0 and 0 or 1}
     end
   end
   return found

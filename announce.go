@@ -1,0 +1,191 @@
+package redlatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/retry"
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// Announce is how another library tells its waiters that a lock is free: the channel to which a
+// release publishes, and the message. Package compat makes it for the libraries that have one.
+type Announce struct {
+	// Channel is where the waiters of the other library listen. Up to 1024 bytes. Default none.
+	Channel string
+
+	// Message is what they expect there. Up to 1024 bytes.
+	Message string
+
+	// Sharded says that the other library uses sharded channels in a cluster that knows them (Redis
+	// 7.0). Channel must then be in the slot of the lock. It makes no difference on one server.
+	Sharded bool
+}
+
+// Yield is a bound on how long waiters of redlatch keep those of other libraries out. A release
+// lets in the waiter that is next in line, so other libraries, which stand in no line, find the
+// lock taken for as long as there is one.
+type Yield struct {
+	// Every is after how many releases with waiters in line the lock is left free once. 1 to
+	// 1,000,000. Default 0: never.
+	Every int
+
+	// For is how long the lock is then left free for others to take it: as long as they pause
+	// between two tries, or a little longer. The waiters of redlatch go on after it. 1ms to 10s.
+	// Default 250ms, as the slowest of the common libraries.
+	For time.Duration
+}
+
+// The bounds of what Announce and Yield accept.
+const (
+	maxAnnounce = 1024 // bytes of a channel and of a message
+	maxYield    = 1_000_000
+	maxYieldFor = 10 * time.Second
+)
+
+// neighbourly reports whether any option is set that is for other libraries alone.
+func (o LockOptions) neighbourly() bool {
+	return o.Announce != (Announce{}) || o.Yield != (Yield{}) || o.FenceKey != ""
+}
+
+// checkNeighbours returns an error if the options for other libraries make no sense.
+func (o LockOptions) checkNeighbours() error {
+	a, y := o.Announce, o.Yield
+	switch {
+	case a.Channel == "" && a != (Announce{}):
+		return invalid("LockOptions.Announce has no Channel: package compat makes it for the libraries that have one")
+	case len(a.Channel) > maxAnnounce || len(a.Message) > maxAnnounce:
+		return invalid("LockOptions.Announce has a channel of %d bytes and a message of %d: the limit is %d each",
+			len(a.Channel), len(a.Message), maxAnnounce)
+	case y.Every < 0 || y.Every > maxYield:
+		return invalid("LockOptions.Yield.Every is %d: give 1 to %d, or 0 to never leave the lock free", y.Every, maxYield)
+	case y.Every == 0 && y.For != 0:
+		return invalid("LockOptions.Yield.For is %v and Every is 0: say after how many releases", y.For)
+	case y.For != 0 && (y.For < time.Millisecond || y.For > maxYieldFor):
+		return invalid("LockOptions.Yield.For is %v: it must be between 1ms and %v", y.For, maxYieldFor)
+	case o.MinHold > 0 && (a.Channel != "" || y.Every > 0):
+		return invalid("LockOptions.MinHold with Announce or Yield: %w: the lock opens by itself then, and nothing tells other libraries",
+			errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// checkNeighbour returns an error if the latch is of a kind that no other library shares.
+func (l *latch) checkNeighbour() error {
+	o := l.options
+	switch {
+	case !o.neighbourly():
+	case l.kind.Name != script.Mutex.Name && l.kind.Name != script.Reentrant.Name:
+		return invalid("LockOptions.Announce, Yield and FenceKey of the %s %q: %w: no other library has the same lock; "+
+			"they are for a Mutex and a ReentrantMutex", l.kind.Name, l.name, errors.ErrUnsupported)
+	case l.kind.Counts():
+		return invalid("LockOptions.Announce, Yield and FenceKey on a quorum: %w: no other library shares a quorum's locks",
+			errors.ErrUnsupported)
+	case o.FenceKey != "" && l.kind != script.Reentrant:
+		return invalid("LockOptions.FenceKey of the %s %q: %w: it is for a ReentrantMutex", l.kind.Name, l.name, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// withFenceKey has the latch count its tokens in the key that its options name.
+func (l *latch) withFenceKey() error {
+	if l.options.FenceKey == "" {
+		return nil
+	}
+	if err := keys.Check(l.options.FenceKey); err != nil {
+		return invalid("LockOptions.FenceKey %.80q: %w", l.options.FenceKey, err)
+	}
+	set, err := l.keys.WithFence(l.options.FenceKey)
+	if err != nil {
+		return invalid("LockOptions.FenceKey %.80q: %w", l.options.FenceKey, err)
+	}
+	l.keys = set
+	return nil
+}
+
+// fenceTTL returns how long the fence is remembered; 0 leaves the expiry of a key of another
+// library as it is.
+func (l *latch) fenceTTL() time.Duration {
+	if l.options.FenceKey != "" {
+		return 0
+	}
+	return l.client.options.FenceTTL
+}
+
+// neighbours returns what a release does for other libraries.
+func (l *latch) neighbours() script.Neighbours {
+	a, y := l.options.Announce, l.options.Yield
+	return script.Neighbours{
+		Channel: a.Channel, Message: a.Message, Sharded: a.Sharded && l.client.listener.Sharded(), Every: y.Every, For: y.For,
+	}
+}
+
+// handoffQueueName returns the name under which goroutines of this client that want the latch wait
+// for each other. Those whose releases announce something else wait apart: the lease of the one
+// must not be released by the other.
+func (l *latch) handoffQueueName() string {
+	a := l.options.Announce
+	if a == (Announce{}) {
+		return l.keys.State()
+	}
+	return fmt.Sprintf("%s\n%s\n%s\n%v", l.keys.State(), a.Channel, a.Message, a.Sharded)
+}
+
+// heedLocked has the client of the first in line listen for the announcement of a release while the
+// holder is of another library. It listens until no waiter of the poller is left: the next holder
+// may be one of the kind again. The caller holds ws.mu.
+func (ws *waiters) heedLocked(p *poller, first, foreign bool) {
+	c, a := ws.client, p.latch.options.Announce
+	p.behindForeign = first && foreign
+	if !p.behindForeign || p.stopHeeding != nil || a.Channel == "" || len(p.waiters) == 0 {
+		return
+	}
+	ctx, stop := context.WithCancel(c.closing)
+	p.stopHeeding = stop
+	c.spawn(func() {
+		c.heed(ctx, a, func() {
+			if ctx.Err() == nil {
+				ws.pollAnnounced(p)
+			}
+		})
+	})
+}
+
+// pollAnnounced has a poller whose first waiter stands behind a foreign holder poll at once.
+func (ws *waiters) pollAnnounced(p *poller) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	switch {
+	case !p.behindForeign || len(p.waiters) == 0:
+	case p.polling: // that poll may have come before the release
+		p.again = true
+	default:
+		ws.pollAfterLocked(p, 0)
+	}
+}
+
+// heed listens to the channel of an announcement until ctx is done. It calls heard for each message
+// and when it begins to listen, since a message may have been published before. Any message counts,
+// whatever it says: at worst the waiter asks once more.
+func (c *Client) heed(ctx context.Context, a Announce, heard func()) {
+	for n := 0; ctx.Err() == nil; n++ {
+		subscribe := c.conn.Subscribe
+		if shards, ok := c.conn.(conn.Sharded); ok && a.Sharded && c.listener.Sharded() {
+			subscribe = shards.SubscribeSharded
+		}
+		var up atomic.Bool
+		_ = subscribe(ctx, a.Channel, func() {
+			up.Store(true)
+			heard()
+		}, func(string) { heard() }) // why it ended matters to none: the pace of asking is the net
+		if up.Load() {
+			n = 0
+		}
+		retry.Sleep(ctx, retry.Pause(n))
+	}
+}

@@ -1,0 +1,78 @@
+package batch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// limited is a context with a time limit. Unlike one of [context.WithTimeout], it has no timer until
+// Done is called: a connection that asks Err now and then needs none.
+type limited struct {
+	context.Context
+	deadline time.Time
+
+	mu   sync.Mutex // guards what is below
+	err  error      // why it is done
+	wait context.Context
+	stop context.CancelFunc // of wait
+}
+
+// withLimit returns a context that is done when ctx is, or after the limit. end must be called.
+func withLimit(ctx context.Context, limit time.Duration) *limited {
+	return &limited{Context: ctx, deadline: time.Now().Add(limit)}
+}
+
+// Deadline implements [context.Context].
+func (l *limited) Deadline() (time.Time, bool) {
+	if earlier, ok := l.Context.Deadline(); ok && earlier.Before(l.deadline) {
+		return earlier, true
+	}
+	return l.deadline, true
+}
+
+// Done implements [context.Context].
+func (l *limited) Done() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wait == nil {
+		l.wait, l.stop = context.WithDeadline(l.Context, l.deadline)
+	}
+	return l.wait.Done()
+}
+
+// Err implements [context.Context].
+func (l *limited) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.err != nil:
+	case l.wait != nil:
+		l.err = l.wait.Err()
+	case !time.Now().Before(l.deadline):
+		l.err = context.DeadlineExceeded
+	default:
+		l.err = l.Context.Err()
+	}
+	return l.err
+}
+
+// Value implements [context.Context]. It lets contexts that are made from this one be told by wait.
+func (l *limited) Value(key any) any {
+	l.mu.Lock()
+	within := l.wait
+	l.mu.Unlock()
+	if within == nil {
+		within = l.Context
+	}
+	return within.Value(key)
+}
+
+// end frees the timer, if there is one.
+func (l *limited) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stop != nil {
+		l.stop()
+	}
+}

@@ -1,0 +1,59 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLimitEndsWhenItShould: a limit counts whether Done is asked for before it has passed, after
+// it, or never; and the context around it counts, too.
+func TestLimitEndsWhenItShould(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		never, early, late := withLimit(t.Context(), time.Second), withLimit(t.Context(), time.Second), withLimit(t.Context(), time.Second)
+		defer never.end()
+		defer early.end()
+		defer late.end()
+		if at, ok := never.Deadline(); !ok || time.Until(at) != time.Second || never.Err() != nil {
+			t.Errorf("Deadline in %v, %t, Err = %v, want in 1s and nil", time.Until(at), ok, never.Err())
+		}
+		<-early.Done()
+		if err := early.Err(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Err = %v after Done", err)
+		}
+		<-late.Done()
+		for _, l := range []*limited{never, late} {
+			if err := l.Err(); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Err = %v after the limit", err)
+			}
+		}
+	})
+}
+
+// TestLimitEndsWithItsContext: the error is that of what ended it first, and stays.
+func TestLimitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		asked, waited := withLimit(ctx, 3*time.Second), withLimit(ctx, 3*time.Second)
+		defer asked.end()
+		defer waited.end()
+		if at, _ := asked.Deadline(); time.Until(at) != 2*time.Second {
+			t.Errorf("Deadline in %v, want that of the context around it", time.Until(at))
+		}
+		within, stop := context.WithCancel(waited)
+		defer stop()
+		cancel()
+		<-within.Done()
+		time.Sleep(5 * time.Second)
+		for _, l := range []*limited{asked, waited} {
+			<-l.Done()
+		}
+		if err := waited.Err(); !errors.Is(err, context.Canceled) || !errors.Is(within.Err(), context.Canceled) {
+			t.Errorf("Err = %v, and %v within, want that it was cancelled", err, within.Err())
+		}
+	})
+}

@@ -1,0 +1,279 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+// fake is a server with n names, that takes a time for each hundred of them.
+type fake struct {
+	n         int
+	perBatch  time.Duration
+	err       atomic.Pointer[error]
+	looks     atomic.Int64
+	inspected atomic.Int64
+	busy      atomic.Int64
+	read      atomic.Int64
+	sought    atomic.Int64
+}
+
+func (f *fake) List(ctx context.Context, _ redlatch.ListOptions) iter.Seq2[redlatch.LockInfo, error] {
+	return func(yield func(redlatch.LockInfo, error) bool) {
+		f.looks.Add(1)
+		for i := range f.n {
+			if i%100 == 0 {
+				time.Sleep(f.perBatch)
+				f.busy.Add(int64(f.perBatch))
+			}
+			if err := f.err.Load(); err != nil && *err != nil {
+				yield(redlatch.LockInfo{}, *err)
+				return
+			}
+			if ctx.Err() != nil || !yield(named(fmt.Sprintf("name:%06d", i)), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (f *fake) Inspect(_ context.Context, name string) (redlatch.LockInfo, error) {
+	f.inspected.Add(1)
+	return named(name), nil
+}
+
+func (f *fake) Nodes(context.Context) []redlatch.NodeInfo { return nil }
+
+func (f *fake) Journal(_ context.Context, q redlatch.JournalQuery) iter.Seq2[redlatch.JournalEntry, error] {
+	return func(yield func(redlatch.JournalEntry, error) bool) {
+		f.read.Add(1)
+		_ = yield(redlatch.JournalEntry{ID: "1", Name: q.Pattern}, nil) && yield(redlatch.JournalEntry{ID: "2", Name: q.Pattern}, nil)
+	}
+}
+
+func (f *fake) Deadlocks(context.Context) ([]redlatch.Deadlock, error) {
+	f.sought.Add(1)
+	return nil, errors.New("no right")
+}
+
+func named(name string) redlatch.LockInfo {
+	now := time.Now()
+	return redlatch.LockInfo{Name: name, Kind: "mutex", At: now, Holders: []redlatch.Holder{{Owner: "o", Client: "c", Since: now.Add(-time.Minute)}}}
+}
+
+func (f *fake) fail(err error) { f.err.Store(&err) }
+
+// TestPollerLooksForViewersAlone watches that one poller serves all viewers, and that it stops when
+// the last has left.
+func TestPollerLooksForViewersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{n: 10}
+		p := NewPoller(f, Options{Interval: time.Second, Linger: 5 * time.Second})
+		defer p.Close()
+		time.Sleep(time.Minute)
+		if n := f.looks.Load(); n != 0 {
+			t.Fatalf("%d looks without a viewer", n)
+		}
+		var stops []func()
+		for range 1000 {
+			stops = append(stops, p.Watch(Interest{}))
+		}
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		if n := f.looks.Load(); n != 11 {
+			t.Errorf("%d looks for 1000 viewers in 10.5s, want 11", n)
+		}
+		if got, _ := p.Picture(); len(got.Locks) != 10 || got.Totals.Holders != 10 || got.Err != nil {
+			t.Errorf("picture of %d locks, %+v, %v", len(got.Locks), got.Totals, got.Err)
+		}
+		for _, stop := range stops {
+			stop()
+			stop() // does nothing
+		}
+		time.Sleep(6 * time.Second)
+		n := f.looks.Load()
+		time.Sleep(time.Hour)
+		if more := f.looks.Load() - n; more != 0 || p.Looks() {
+			t.Errorf("%d looks after the last viewer left", more)
+		}
+		p.Watch(Interest{})
+		time.Sleep(time.Second / 2)
+		if f.looks.Load() != n+1 {
+			t.Error("no look for a viewer that came later")
+		}
+	})
+}
+
+// TestPollerKeepsToItsShare watches how much of the time looks take, and that the names that a
+// viewer has open are looked at all the same.
+func TestPollerKeepsToItsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{n: 30_000, perBatch: 5 * time.Millisecond}
+		p := NewPoller(f, Options{})
+		defer p.Close()
+		defer p.Watch(Interest{Name: "name:000042"})()
+		time.Sleep(500 * time.Millisecond)
+		if got, _ := p.Picture(); got.Found == 0 || !got.Taken.IsZero() {
+			t.Errorf("after half a second %d names are shown, taken %v: want some, of a first look that goes on", got.Found, got.Taken)
+		}
+		if l, err := func() (*Lock, error) { got, _ := p.Picture(); return got.Detail("name:000042") }(); l == nil || err != nil {
+			t.Errorf("the name that is open: %v, %v", l, err)
+		}
+		const long = 2 * time.Minute
+		time.Sleep(long)
+		if busy := time.Duration(f.busy.Load()); busy > long/share*11/10 {
+			t.Errorf("looks took %v of %v, want a tenth at most", busy, long)
+		}
+		if n := f.inspected.Load(); n < int64(long/time.Second)*9/10 {
+			t.Errorf("the name that is open was looked at %d times in %v", n, long)
+		}
+		if got, _ := p.Picture(); len(got.Locks) != 30_000 || got.Found != 0 {
+			t.Errorf("picture of %d locks, %d found", len(got.Locks), got.Found)
+		}
+	})
+}
+
+// TestPollerSaysSinceWhen has a server fail and come back.
+func TestPollerSaysSinceWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{n: 3}
+		p := NewPoller(f, Options{})
+		defer p.Close()
+		defer p.Watch(Interest{})()
+		time.Sleep(1500 * time.Millisecond)
+		broken := errors.New("broken")
+		f.fail(broken)
+		start := time.Now()
+		time.Sleep(time.Minute)
+		got, _ := p.Picture()
+		if !errors.Is(got.Err, broken) || len(got.Locks) != 3 || got.Since.Sub(start) > 2*time.Second || got.Taken.After(start) {
+			t.Errorf("during the outage: %v since %v, %d locks of %v", got.Err, got.Since, len(got.Locks), got.Taken)
+		}
+		f.fail(nil)
+		time.Sleep(3 * time.Second)
+		if got, _ := p.Picture(); got.Err != nil || !got.Since.IsZero() {
+			t.Errorf("after the outage: %v since %v", got.Err, got.Since)
+		}
+	})
+}
+
+// TestPicturesStay looks at one that was published while others come.
+func TestPicturesStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{n: 3}
+		p := NewPoller(f, Options{})
+		defer p.Close()
+		defer p.Watch(Interest{})()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		first := p.Await(ctx, time.Now(), Interest{})
+		f.n = 5
+		second := p.Await(ctx, time.Now().Add(time.Second), Interest{})
+		if len(first.Locks) != 3 || len(second.Locks) != 5 || second.Number <= first.Number {
+			t.Errorf("pictures of %d and %d locks, numbers %d and %d", len(first.Locks), len(second.Locks), first.Number, second.Number)
+		}
+	})
+}
+
+// TestRecords has the poller read records while viewers look at them, newest first.
+func TestRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{n: 1}
+		p := NewPoller(f, Options{})
+		defer p.Close()
+		defer p.Watch(Interest{})()
+		time.Sleep(10 * time.Second)
+		if n := f.read.Load(); n != 0 {
+			t.Errorf("%d looks at a record that has no viewer", n)
+		}
+		defer p.Watch(Interest{Record: true})()
+		defer p.Watch(Interest{Name: "a*b"})()
+		time.Sleep(30 * time.Second)
+		if n := f.read.Load(); n < 16 || n > 24 {
+			t.Errorf("%d looks at two records in 30s, want one for each in 3s", n)
+		}
+		got, _ := p.Picture()
+		if r := got.Record(""); r == nil || len(r.Entries) != 2 || r.Entries[0].ID != "2" {
+			t.Errorf("the record of all is %+v", r)
+		}
+		if r := got.Record("a*b"); r == nil || r.Entries[0].Name != `a\*b` {
+			t.Errorf("the record of a name is %+v", r)
+		}
+		if f.sought.Load() != 0 {
+			t.Error("deadlocks were looked for where no client waits")
+		}
+	})
+}
+
+func TestQuery(t *testing.T) {
+	at := time.Now()
+	holder := func(host string, since time.Duration, dead bool) redlatch.Holder {
+		return redlatch.Holder{Client: host, Process: redlatch.Process{Host: host, Program: "prog"}, Since: at.Add(-since), Dead: dead}
+	}
+	busy := redlatch.LockInfo{
+		Name: "busy", Kind: "mutex", At: at, Remaining: 3, Holders: []redlatch.Holder{holder("a", time.Second, false)},
+		Waiters: []redlatch.Waiter{{Client: "b", Since: at.Add(-time.Second), Process: redlatch.Process{Host: "Waits"}}},
+	}
+	old := redlatch.LockInfo{Name: "old", Kind: "rwmutex", At: at, Remaining: -1, Holders: []redlatch.Holder{holder("a", time.Hour, true)}}
+	free := redlatch.LockInfo{Name: "a:list", RedisType: "list", At: at}
+	var locks []*Lock
+	for _, info := range []redlatch.LockInfo{free, busy, old} {
+		locks = append(locks, NewLock(info, at))
+	}
+	for _, c := range []struct {
+		q    Query
+		want string
+	}{
+		{Query{}, "[busy a:list old]"},
+		{Query{Sort: "name"}, "[a:list busy old]"},
+		{Query{Sort: "held"}, "[old busy a:list]"},
+		{Query{Sort: "expires"}, "[a:list busy old]"},
+		{Query{Search: "WAITS"}, "[busy]"},
+		{Query{Search: "LiSt"}, "[a:list]"},
+		{Query{Kind: "rwmutex"}, "[old]"},
+		{Query{State: "trouble", Sort: "name"}, "[a:list old]"},
+		{Query{State: "contended"}, "[busy]"},
+		{Query{State: "foreign"}, "[a:list]"},
+		{Query{Search: "nothing"}, "[]"},
+	} {
+		var names []string
+		for _, l := range c.q.Select(locks) {
+			names = append(names, l.Name)
+		}
+		if got := fmt.Sprint(names); got != c.want {
+			t.Errorf("%+v = %s, want %s", c.q, got, c.want)
+		}
+	}
+	all := processes(locks)
+	if len(all) != 2 || all[1].Client != "a" || len(all[1].Holds) != 2 || !all[1].Dead || len(all[0].Waits) != 1 {
+		t.Errorf("processes = %+v", all)
+	}
+}
+
+// TestLongLine keeps the first of a long line and counts the others.
+func TestLongLine(t *testing.T) {
+	info := redlatch.LockInfo{Name: "n", Kind: "mutex"}
+	for range 10_000 {
+		info.Waiters = append(info.Waiters, redlatch.Waiter{Dead: true})
+	}
+	if l := NewLock(info, time.Now()); len(l.Waiters) != Line || l.Waiting != 10_000 || l.Deaf != 10_000 {
+		t.Errorf("%d waiters of %d, %d dead", len(l.Waiters), l.Waiting, l.Deaf)
+	}
+}
+
+// TestVisible spells out what a viewer could not see.
+func TestVisible(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain": "plain", "müß 日本": "müß 日本", "a\x1b[31mb": `a\x1b[31mb`, "a\u202eb": `a\u202eb`, "a\nb\x00": `a\nb\x00`, "a\u200bb": `a\u200bb`,
+	} {
+		if got := Visible(in); got != want {
+			t.Errorf("Visible(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package notes
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// Note is what a client tells of one acquisition.
+type Note struct {
+	Name   string            `json:"name,omitempty"`   // of the lock; of a waiter alone, and so on
+	Kind   string            `json:"kind,omitempty"`   // of the lock
+	Since  int64             `json:"since,omitempty"`  // when its wait began, in ms by the client's clock
+	Holds  []Held            `json:"holds,omitempty"`  // the leases under whose context it waits
+	Labels map[string]string `json:"labels,omitempty"` // that the program set for this acquisition
+
+	// Callers is for how many goroutines of its client a waiter stands in line; 0 for itself alone.
+	Callers int `json:"callers,omitempty"`
+}
+
+// Held is a lease under whose context an acquisition waits.
+type Held struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	Owner string `json:"owner"`
+	Token int64  `json:"token"`
+}
+
+// String is the note as it stands in Redis: a letter, and JSON. The letter is w for a waiter that
+// has leases, else l, so that a script finds the former without reading the JSON.
+func (n Note) String() string {
+	letter := "l"
+	if len(n.Holds) > 0 {
+		letter = "w"
+	}
+	text, _ := json.Marshal(n) // plain fields
+	return letter + string(text)
+}
+
+// Parse reads what String wrote. It returns false if there is no note in the text.
+func Parse(text string) (n Note, ok bool) {
+	text, labels := strings.CutPrefix(text, "l")
+	text, waits := strings.CutPrefix(text, "w")
+	if labels == waits || json.Unmarshal([]byte(text), &n) != nil {
+		return Note{}, false
+	}
+	return n, true
+}

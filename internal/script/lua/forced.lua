@@ -1,0 +1,14 @@
+-- Forced: what force.lua and seize.lua share. See line.lua for FORCED.
+
+-- cold
+-- tell_forced remembers for ms that the latch was taken from an owner by force, and tells the
+-- owner's client.
+local function tell_forced(owner, text, ms, address, sharded)
+  local note = string.format('%.0f', now()) .. '\t' .. text
+  if redis.call('HLEN', FORCED) > 128 then redis.call('DEL', FORCED) end -- so many at once are too many to tell each
+  redis.call('HSET', FORCED, 'last', owner, 'of ' .. owner, note)
+  redis.call('PEXPIRE', FORCED, ms)
+  local message = 'revoke\t' .. owner .. '\t' .. note
+  if address ~= '' and sharded == '1' then redis.pcall('SPUBLISH', address, message) end
+  if address ~= '' and sharded ~= '1' then redis.pcall('PUBLISH', address, message) end
+end

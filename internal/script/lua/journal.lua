@@ -1,0 +1,14 @@
+-- journal: note what happened, in a stream that is bounded in length and age.
+--
+-- KEYS  journal
+-- ARGV  most (entries, or a few more), age ms (of the oldest entry), then for each event: event
+-- Reply how many were noted
+-- Cost  a command for each event, and 3
+
+for i = 3, #ARGV do redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'event', ARGV[i]) end
+local t = redis.call('TIME')
+-- Servers before 6.2 do not know MINID: there the length is the only bound of a journal that is in
+-- use.
+redis.pcall('XTRIM', KEYS[1], 'MINID', '~', string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000) - ARGV[2]))
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return #ARGV - 2

@@ -1,0 +1,18 @@
+-- note: note what single acquisitions of a client are for and wait for, for operators.
+--
+-- KEYS  notes of the client
+-- ARGV  ttl ms, anew (1: forget all others first), then for each owner: owner, note ('' to forget
+--       it)
+-- Reply 1
+-- Cost  a command for each owner, and 1 or 2
+
+if ARGV[2] == '1' then redis.call('DEL', KEYS[1]) end
+for i = 3, #ARGV, 2 do
+  if ARGV[i + 1] == '' then
+    redis.call('HDEL', KEYS[1], ARGV[i])
+  else
+    redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
+  end
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return 1

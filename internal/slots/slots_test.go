@@ -1,0 +1,86 @@
+package slots
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestOf: the slots that CLUSTER KEYSLOT of a real server gives.
+func TestOf(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]int{
+		"": 0, "123456789": 12739, "foo": 12182, "{foo}bar": 12182, "a{foo}{b}": 12182, "{}foo": 9500,
+	} {
+		if got := Of(key); got != want {
+			t.Errorf("Of(%q) = %d, want %d", key, got, want)
+		}
+	}
+}
+
+// TestMapIsLoadedInTheBackground: no caller waits for it, a crowd asks once in a second, and a
+// failure leaves what was known.
+func TestMapIsLoadedInTheBackground(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		loads, changes := 0, 0
+		var failed error
+		m := New(func(context.Context) ([]Range, error) {
+			loads++
+			time.Sleep(10 * time.Millisecond)
+			return []Range{{0, 8000, "a:1"}, {8001, Count - 1, "b:1"}}, failed
+		}, func() { changes++ })
+		for range 100 {
+			if got := m.Node("foo"); got != "" {
+				t.Fatalf("Node = %q before anything is known, want none", got)
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		if got := m.Node("foo"); got != "b:1" || loads != 1 || changes != 1 {
+			t.Errorf("Node = %q after %d loads and %d changes, want b:1 and one of each", got, loads, changes)
+		}
+		m.Refresh()
+		synctest.Wait()
+		if loads != 1 {
+			t.Errorf("%d loads within a second, want 1", loads)
+		}
+		time.Sleep(refreshEvery)
+		failed = errors.New("no answer")
+		m.Refresh()
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		if got := m.Node("foo"); got != "b:1" || loads != 2 || changes != 1 {
+			t.Errorf("Node = %q after %d loads and %d changes, want b:1, 2 and 1", got, loads, changes)
+		}
+	})
+}
+
+// TestLearn: a redirect teaches the one slot, and says so once.
+func TestLearn(t *testing.T) {
+	t.Parallel()
+	var loads atomic.Int32
+	m := New(func(context.Context) ([]Range, error) {
+		loads.Add(1)
+		return nil, errors.New("no answer")
+	}, func() {})
+	for _, c := range []struct {
+		text string
+		news bool
+		want string
+	}{
+		{"MOVED 12182 c:1", true, "c:1"},
+		{"MOVED 12182 c:1", false, "c:1"},
+		{"MOVED 12182 :7", true, "asked:7"},
+		{"MOVED 99999 d:1", false, "asked:7"},
+		{"ASK 12182 d:1", false, "asked:7"},
+		{"MOVED x", false, "asked:7"},
+	} {
+		if news, got := m.Learn(c.text, "asked:6"), m.Node("foo"); news != c.news || got != c.want {
+			t.Errorf("Learn(%q) = %v, then Node = %q, want %v and %q", c.text, news, got, c.news, c.want)
+		}
+	}
+}

@@ -1,0 +1,340 @@
+// Package trunk carries the sharded channels of one node of a cluster over one connection.
+//
+//	Subscribe a ---.
+//	Subscribe b ---+---> trunk of node 1 ---> one connection
+//	Subscribe c ---'
+//	Subscribe d -------> trunk of node 2 ---> one connection
+//
+// A trunk is opened for the first channel of its node, and closed with the last. When its
+// connection is lost, all its channels end; each is then subscribed to anew by its caller.
+//
+// How a connection is made and spoken to is the adapter's: see [Line].
+package trunk
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// holdOff is how long a node that could not be reached is not dialed again. A thousand channels of
+// one node would otherwise dial it a thousand times.
+const holdOff = 250 * time.Millisecond
+
+var (
+	// ErrBusy says that the channel is on the trunk already, or has not left it yet.
+	ErrBusy = errors.New("the channel is in use on the connection to its node")
+
+	errEnded = errors.New("subscription ended")
+
+	// ErrMoved is the end of a subscription by the server: the slot of the channel is another
+	// node's now.
+	ErrMoved = errors.New("the server ended the subscription")
+)
+
+// Line is a connection to one node. What it hears it tells its [Trunk], by the methods Confirmed,
+// Dropped, Refused, Message and Lost. It tells nothing before Dial has returned it.
+type Line interface {
+	// Subscribe asks for a channel. It returns when the node was asked, or has answered; an error
+	// ends the subscription like Refused.
+	Subscribe(channel string) error
+	// Unsubscribe is the opposite, and Dropped says that it is done.
+	Unsubscribe(channel string) error
+	// Close ends the connection and does not wait for the server.
+	Close()
+}
+
+// Node is where a channel is.
+type Node struct {
+	Addr string
+	Dial func(*Trunk) (Line, error) // returns after a time limit of the library at the latest
+}
+
+// Trunks is the trunks of one client, one for each node. The zero value has none. It is safe for
+// concurrent use.
+type Trunks struct {
+	mu  sync.Mutex // guards what is below, and the fields of each Trunk
+	all map[string]*Trunk
+}
+
+// Trunk is the connection to one node.
+type Trunk struct {
+	trunks   *Trunks
+	addr     string
+	ready    chan struct{} // closed when the node was dialed
+	line     Line          // nil until then, and if that failed
+	channels map[string]*channel
+	live     int       // of the channels: those that have not been left
+	over     error     // why it ended; nil while it did not
+	again    time.Time // no new one before
+}
+
+// channel is one subscription.
+type channel struct {
+	up      func()
+	message func(text string)
+	asked   chan struct{} // closed when the node was asked for it, or never will be
+	ended   chan error    // with room for one
+	left    bool          // its caller has gone
+}
+
+// end tells the caller why the subscription ended, unless that was told already.
+func (c *channel) end(why error) {
+	select {
+	case c.ended <- why:
+	default:
+	}
+}
+
+// Subscribe listens to a channel at its node until ctx is done or the subscription is lost, and
+// returns why it ended. up and message are as for [conn.Conn.Subscribe].
+func (ts *Trunks) Subscribe(
+	ctx context.Context, at Node, name string, up func(), message func(text string),
+) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := &channel{up: up, message: message, asked: make(chan struct{}), ended: make(chan error, 1)}
+	t, err := ts.join(at, name, c)
+	if err != nil {
+		return err
+	}
+	go t.ask(name, c) // ends with a time limit of the library
+	select {
+	case err := <-c.ended:
+		return err
+	case <-ctx.Done():
+		t.leave(name, c)
+		return ctx.Err()
+	}
+}
+
+// join puts a channel on the trunk of its node, which it begins if there is none.
+func (ts *Trunks) join(at Node, name string, c *channel) (*Trunk, error) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.all[at.Addr]
+	if t != nil && t.over != nil {
+		if time.Now().Before(t.again) {
+			return nil, t.over
+		}
+		t = nil
+	}
+	if t == nil {
+		t = &Trunk{
+			trunks: ts, addr: at.Addr, ready: make(chan struct{}), channels: make(map[string]*channel),
+		}
+		if ts.all == nil {
+			ts.all = make(map[string]*Trunk)
+		}
+		ts.all[at.Addr] = t
+		go t.open(at)
+	}
+	if t.channels[name] != nil {
+		return nil, ErrBusy
+	}
+	t.channels[name] = c
+	t.live++
+	return t, nil
+}
+
+// open dials the node.
+func (t *Trunk) open(at Node) {
+	line, err := at.Dial(t)
+	t.trunks.mu.Lock()
+	unused := t.over != nil // every channel was left before this
+	if err == nil && !unused {
+		t.line = line
+	}
+	t.trunks.mu.Unlock()
+	if err != nil {
+		t.end(err, time.Now().Add(holdOff))
+	} else if unused {
+		line.Close()
+	}
+	close(t.ready)
+}
+
+// ask asks the node for a channel.
+func (t *Trunk) ask(name string, c *channel) {
+	<-t.ready
+	defer close(c.asked)
+	t.trunks.mu.Lock()
+	line, here := t.line, t.channels[name] == c && !c.left && t.over == nil
+	t.trunks.mu.Unlock()
+	if !here {
+		t.forget(name, c)
+		return
+	}
+	if err := line.Subscribe(name); err != nil {
+		t.refuse(name, c, err)
+	}
+}
+
+// forget takes a channel off that was left before the node was asked for it.
+func (t *Trunk) forget(name string, c *channel) {
+	t.trunks.mu.Lock()
+	defer t.trunks.mu.Unlock()
+	if t.channels[name] == c {
+		delete(t.channels, name)
+	}
+}
+
+// leave takes a channel off whose caller has gone. The last one ends the connection.
+func (t *Trunk) leave(name string, c *channel) {
+	t.trunks.mu.Lock()
+	here := t.over == nil && t.channels[name] == c
+	if here {
+		c.left = true
+		t.live--
+	}
+	last := here && t.live == 0
+	t.trunks.mu.Unlock()
+	switch {
+	case last:
+		t.end(errEnded, time.Time{})
+	case here:
+		go t.unsubscribe(name, c)
+	}
+}
+
+// unsubscribe tells the node that a channel was left. It does so after the node was asked for it,
+// or the answers would change places.
+func (t *Trunk) unsubscribe(name string, c *channel) {
+	<-c.asked
+	t.trunks.mu.Lock()
+	line, here := t.line, t.over == nil && t.channels[name] == c
+	t.trunks.mu.Unlock()
+	if here && line.Unsubscribe(name) != nil {
+		t.forget(name, c)
+	}
+}
+
+// end ends a trunk and all its channels. No other is opened to the node before again.
+func (t *Trunk) end(why error, again time.Time) {
+	ts := t.trunks
+	ts.mu.Lock()
+	if t.over != nil {
+		ts.mu.Unlock()
+		return
+	}
+	t.over, t.again = why, again
+	if again.IsZero() && ts.all[t.addr] == t {
+		delete(ts.all, t.addr)
+	}
+	line, channels := t.line, t.channels
+	t.channels, t.live = nil, 0
+	ts.mu.Unlock()
+	for _, c := range channels {
+		c.end(why)
+	}
+	if line != nil {
+		go line.Close() // which may take a second
+	}
+}
+
+// take takes a channel off, and returns it if its caller is still there. A trunk without channels
+// ends.
+func (t *Trunk) take(name string, only *channel) *channel {
+	t.trunks.mu.Lock()
+	c := t.channels[name]
+	if c == nil || only != nil && c != only {
+		t.trunks.mu.Unlock()
+		return nil
+	}
+	delete(t.channels, name)
+	if c.left {
+		t.trunks.mu.Unlock()
+		return nil
+	}
+	t.live--
+	last := t.live == 0
+	t.trunks.mu.Unlock()
+	if last {
+		t.end(errEnded, time.Time{})
+	}
+	return c
+}
+
+// refuse ends a channel that the node was asked for.
+func (t *Trunk) refuse(name string, only *channel, err error) {
+	if c := t.take(name, only); c != nil {
+		c.end(err)
+	}
+}
+
+// Refused tells that the node answered the request for a channel with an error.
+func (t *Trunk) Refused(name string, err error) { t.refuse(name, nil, err) }
+
+// Dropped tells that the node sends nothing more on a channel: it was unsubscribed from, or its
+// slot has moved.
+func (t *Trunk) Dropped(name string) { t.refuse(name, nil, ErrMoved) }
+
+// Lost tells that the connection is gone.
+func (t *Trunk) Lost(err error) {
+	if err == nil {
+		err = errEnded
+	}
+	t.end(err, time.Time{})
+}
+
+// Confirmed tells that the node has confirmed a channel.
+func (t *Trunk) Confirmed(name string) {
+	if c := t.heard(name); c != nil {
+		c.up()
+	}
+}
+
+// Message tells of a message on a channel.
+func (t *Trunk) Message(name, text string) {
+	if c := t.heard(name); c != nil {
+		c.message(text)
+	}
+}
+
+// heard returns the channel with this name, unless its caller has gone.
+func (t *Trunk) heard(name string) *channel {
+	t.trunks.mu.Lock()
+	defer t.trunks.mu.Unlock()
+	if c := t.channels[name]; c != nil && !c.left {
+		return c
+	}
+	return nil
+}
+
+// Recheck ends the channels that are not at the node where they are heard, by what node returns;
+// where it returns "", nothing is known. A master that became a replica goes on to confirm and to
+// send, but a script at the new master does not count its subscribers.
+func (ts *Trunks) Recheck(node func(channel string) string) {
+	type place struct {
+		t    *Trunk
+		name string
+		c    *channel
+	}
+	ts.mu.Lock()
+	var all []place
+	for _, t := range ts.all {
+		for name, c := range t.channels {
+			all = append(all, place{t, name, c})
+		}
+	}
+	ts.mu.Unlock()
+	for _, p := range all {
+		if addr := node(p.name); addr == "" || addr == p.t.addr {
+			continue
+		}
+		p.t.abandon(p.name, p.c)
+	}
+}
+
+// abandon ends a channel that the node still sends.
+func (t *Trunk) abandon(name string, c *channel) {
+	t.trunks.mu.Lock()
+	here := t.channels[name] == c && !c.left
+	t.trunks.mu.Unlock()
+	if here {
+		t.leave(name, c)
+		c.end(ErrMoved)
+	}
+}

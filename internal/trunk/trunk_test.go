@@ -1,0 +1,248 @@
+package trunk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// node confirms channels after a while, and can be down.
+type node struct {
+	slow   time.Duration // to dial and to answer
+	down   error
+	refuse error // every channel
+
+	mu    sync.Mutex // guards what is below
+	dials int
+	log   []string
+	lines []*line
+}
+
+type line struct {
+	node   *node
+	trunk  *Trunk
+	closed bool
+}
+
+func (n *node) at(addr string) Node {
+	return Node{addr, func(t *Trunk) (Line, error) {
+		time.Sleep(n.slow)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.dials++
+		if n.down != nil {
+			return nil, n.down
+		}
+		l := &line{node: n, trunk: t}
+		n.lines = append(n.lines, l)
+		return l, nil
+	}}
+}
+
+func (l *line) note(what string) {
+	l.node.mu.Lock()
+	defer l.node.mu.Unlock()
+	l.node.log = append(l.node.log, what)
+}
+
+func (l *line) Subscribe(channel string) error {
+	l.note("+" + channel)
+	time.Sleep(l.node.slow)
+	if l.node.refuse == nil {
+		l.trunk.Confirmed(channel)
+	}
+	return l.node.refuse
+}
+
+func (l *line) Unsubscribe(channel string) error {
+	l.note("-" + channel)
+	time.Sleep(l.node.slow)
+	l.trunk.Dropped(channel)
+	return nil
+}
+
+func (l *line) Close() {
+	l.node.mu.Lock()
+	defer l.node.mu.Unlock()
+	l.closed = true
+}
+
+// settle gives everything that was begun the time to end.
+func settle() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// listening is one Subscribe that runs.
+type listening struct {
+	stop     context.CancelFunc
+	ups      int
+	messages []string
+	ended    chan error
+}
+
+func listen(ts *Trunks, at Node, channel string) *listening {
+	ctx, stop := context.WithCancel(context.Background())
+	l := &listening{stop: stop, ended: make(chan error, 1)}
+	go func() {
+		l.ended <- ts.Subscribe(ctx, at, channel, func() { l.ups++ }, func(m string) { l.messages = append(l.messages, m) })
+	}()
+	return l
+}
+
+// TestChannelsShareALine: one dial for all channels of a node, and the last one closes it.
+func TestChannelsShareALine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, ts := &node{slow: time.Millisecond}, &Trunks{}
+		var all []*listening
+		for i := range 100 {
+			all = append(all, listen(ts, n.at("a"), fmt.Sprint(i)))
+		}
+		settle()
+		n.lines[0].trunk.Message("7", "hello")
+		for i, l := range all {
+			if l.ups != 1 || (len(l.messages) == 1) != (i == 7) {
+				t.Errorf("channel %d: %d ups and the messages %q", i, l.ups, l.messages)
+			}
+		}
+		if err := ts.Subscribe(t.Context(), n.at("a"), "7", nil, nil); !errors.Is(err, ErrBusy) {
+			t.Errorf("a channel that is in use = %v, want ErrBusy", err)
+		}
+		for i, l := range all {
+			if n.lines[0].closed {
+				t.Fatalf("the line was closed with %d channels left", len(all)-i)
+			}
+			l.stop()
+			if err := <-l.ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("channel %d = %v, want the context's error", i, err)
+			}
+		}
+		settle()
+		if !n.lines[0].closed || n.dials != 1 || len(ts.all) != 0 {
+			t.Errorf("closed %v, %d dials, %d trunks, want true, 1 and 0", n.lines[0].closed, n.dials, len(ts.all))
+		}
+	})
+}
+
+// TestLostLineEndsItsChannels: those of its node and no others; and they can come back at once.
+func TestLostLineEndsItsChannels(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, ts := &node{}, &Trunks{}
+		one, other := listen(ts, n.at("a"), "1"), listen(ts, n.at("b"), "2")
+		settle()
+		gone := errors.New("gone")
+		n.lines[0].trunk.Lost(gone)
+		settle()
+		lost, kept := one, other
+		if len(other.ended) == 1 { // b was dialed first
+			lost, kept = other, one
+		}
+		if err := <-lost.ended; !errors.Is(err, gone) || len(kept.ended) != 0 {
+			t.Errorf("ended with %v, and %d of the other node", err, len(kept.ended))
+		}
+		again := listen(ts, n.at("a"), "3")
+		settle()
+		if again.ups != 1 {
+			t.Errorf("%d ups after the loss, want 1", again.ups)
+		}
+		again.stop()
+		kept.stop()
+		settle()
+	})
+}
+
+// TestNodeThatIsDownIsDialedOnce: by a crowd of channels, in a while.
+func TestNodeThatIsDownIsDialedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, ts := &node{slow: time.Millisecond, down: errors.New("refused")}, &Trunks{}
+		for range 3 {
+			for i := range 50 {
+				if err := <-listen(ts, n.at("a"), fmt.Sprint(i)).ended; !errors.Is(err, n.down) {
+					t.Fatalf("Subscribe = %v, want the error of the dial", err)
+				}
+			}
+		}
+		if n.dials != 1 {
+			t.Errorf("%d dials, want 1", n.dials)
+		}
+		time.Sleep(holdOff)
+		n.down = nil
+		l := listen(ts, n.at("a"), "1")
+		settle()
+		if l.ups != 1 {
+			t.Errorf("%d ups when it is up again, want 1", l.ups)
+		}
+		l.stop()
+		settle()
+	})
+}
+
+// TestChannelThatEnds: a refusal, and a slot that moved, end the one channel.
+func TestChannelThatEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, ts := &node{}, &Trunks{}
+		kept, moved, old := listen(ts, n.at("a"), "kept"), listen(ts, n.at("a"), "moved"), listen(ts, n.at("a"), "old")
+		settle()
+		n.lines[0].trunk.Dropped("moved")
+		if err := <-moved.ended; !errors.Is(err, ErrMoved) {
+			t.Errorf("a channel whose slot moved = %v, want ErrMoved", err)
+		}
+		ts.Recheck(func(channel string) string {
+			return map[string]string{"kept": "a", "old": "b"}[channel]
+		})
+		if err := <-old.ended; !errors.Is(err, ErrMoved) {
+			t.Errorf("a channel that is another node's = %v, want ErrMoved", err)
+		}
+		n.refuse = errors.New("NOPERM")
+		if err := <-listen(ts, n.at("a"), "refused").ended; !errors.Is(err, n.refuse) {
+			t.Errorf("a channel that is refused = %v, want the refusal", err)
+		}
+		settle()
+		if len(kept.ended) != 0 || n.lines[0].closed {
+			t.Error("the others took a channel with them that was none of theirs")
+		}
+		kept.stop()
+		settle()
+	})
+}
+
+// TestChannelIsLeftAfterItWasAskedFor: the node would stay subscribed if it was told the other way
+// round.
+func TestChannelIsLeftAfterItWasAskedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, ts := &node{slow: 10 * time.Millisecond}, &Trunks{}
+		kept := listen(ts, n.at("a"), "kept")
+		settle()
+		hasty := listen(ts, n.at("a"), "hasty")
+		time.Sleep(time.Millisecond)
+		hasty.stop()
+		if err := <-hasty.ended; !errors.Is(err, context.Canceled) || hasty.ups != 0 {
+			t.Errorf("ended with %v after %d ups", err, hasty.ups)
+		}
+		settle()
+		if want := []string{"+kept", "+hasty", "-hasty"}; !slices.Equal(n.log, want) {
+			t.Errorf("the node was told %q, want %q", n.log, want)
+		}
+		again := listen(ts, n.at("a"), "hasty")
+		settle()
+		if again.ups != 1 {
+			t.Errorf("%d ups of a channel that was left before, want 1", again.ups)
+		}
+		kept.stop()
+		again.stop()
+		settle()
+		if !n.lines[0].closed {
+			t.Error("the line is open with no channel left")
+		}
+	})
+}

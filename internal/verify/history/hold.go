@@ -1,0 +1,268 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Never is the time of what has not happened when a history ends.
+const Never = math.MaxInt64
+
+// Hold is one acquisition that was granted, as its worker saw it.
+type Hold struct {
+	Worker string
+	Actor  int
+	Op     int64
+	Kind   string
+	Name   string
+	Mode   string
+	N      int64
+	Slot   int
+	Owner  string
+	Token  int64
+	TTL    time.Duration
+
+	Called, Granted int64 // Redis let it in between these
+	First, Last     int64 // it was believed held from First to Last; see Believed
+	Sure            int64 // until when Redis kept it at least, unless it was released; 0 if not known
+	Release         int64 // when its release began; Never if none did
+	Released        int64 // when its release was confirmed; Never if it was not
+}
+
+// Believed reports whether there is a time at which the lease was believed held for sure. One "yes"
+// is not enough: the worker may have been suspended before it noted the answer. Between two it was
+// held, since a lease that was lost never comes back.
+func (h *Hold) Believed() bool { return h.First != 0 && h.Last >= h.First }
+
+// Wait is one acquisition that was allowed to wait.
+type Wait struct {
+	Worker         string
+	Actor          int
+	Op             int64
+	Kind, Name     string
+	Called         int64
+	Ended          int64 // Never if it did not
+	Granted        bool
+	Why            string // if it was refused
+	WorkerEndedAt  int64  // when the worker was last heard of
+	WorkerWasEnded bool   // killed: what it waited for is not owed to it
+}
+
+// Begun is an acquisition that was asked for.
+type Begun struct {
+	Worker, Name string
+	At           int64
+}
+
+// Access is one call of a register.
+type Access struct {
+	Worker           string
+	Op               int64
+	Name             string
+	Write            bool
+	Token            int64
+	Value, Bare      int64 // that was written, or read
+	Called, Returned int64 // Never if there was no answer
+	OK               bool
+}
+
+// History is all that is known of a run.
+type History struct {
+	Holds   []*Hold
+	Waits   []*Wait
+	Begun   []Begun // every acquisition that was asked for
+	Access  []*Access
+	Faults  []Event // and what else the supervisor noted, by their types below
+	Left    []Event
+	Finals  []Event
+	Sent    map[string][]Event // by worker, in the order of time
+	Calm    int64              // when the last fault was over; 0 if it never was
+	Begin   int64              // of the first line
+	End     int64              // of the last line
+	Refused map[string]int     // acquisitions that were refused, by reason
+
+	Crashes []string // of workers that ended by themselves, in words
+
+	ended map[string]int64 // workers that were killed, and when
+}
+
+// New returns an empty history.
+func New() *History {
+	return &History{Sent: make(map[string][]Event), Refused: make(map[string]int), ended: make(map[string]int64)}
+}
+
+// Worker collects the lines of one worker.
+type Worker struct {
+	*History
+	name   string
+	holds  map[int64]*Hold
+	waits  map[int64]*Wait
+	calls  map[int64]Event // that are open
+	access map[int64]*Access
+	last   int64
+}
+
+// Worker returns what takes the lines of a worker, in their order. Call [Worker.Done] after the last.
+func (h *History) Worker(name string) *Worker {
+	return &Worker{
+		History: h, name: name, holds: make(map[int64]*Hold), waits: make(map[int64]*Wait),
+		calls: make(map[int64]Event), access: make(map[int64]*Access),
+	}
+}
+
+// Add takes one line.
+func (w *Worker) Add(e Event) {
+	w.last = max(w.last, e.At)
+	w.End = max(w.End, e.At)
+	if w.Begin == 0 || e.At < w.Begin {
+		w.Begin = e.At
+	}
+	switch e.Type {
+	case Acquire:
+		w.calls[e.Op] = e
+		w.Begun = append(w.Begun, Begun{w.name, e.Name, e.At})
+		if e.Wait {
+			wait := &Wait{Worker: w.name, Actor: e.Actor, Op: e.Op, Kind: e.Kind, Name: e.Name, Called: e.At, Ended: Never}
+			w.waits[e.Op] = wait
+			w.Waits = append(w.Waits, wait)
+		}
+	case Granted:
+		w.granted(e)
+	case Refused:
+		if wait := w.waits[e.Op]; wait != nil {
+			wait.Ended, wait.Why = e.At, e.Why
+			delete(w.waits, e.Op)
+		}
+		w.Refused[e.Why]++
+		delete(w.calls, e.Op)
+	case Held:
+		w.held(e)
+	case Release:
+		if hold := w.holds[e.Of]; hold != nil {
+			hold.Release = e.At
+			w.calls[e.Op] = e
+		}
+	case Released:
+		if hold := w.holds[w.calls[e.Op].Of]; hold != nil && e.Why == "" {
+			hold.Released = e.At
+		}
+		delete(w.calls, e.Op)
+	case Read, Write:
+		a := &Access{
+			Worker: w.name, Op: e.Op, Name: e.Name, Write: e.Type == Write, Token: e.Token, Value: e.Value, Bare: e.Bare,
+			Called: e.At, Returned: Never,
+		}
+		w.access[e.Op] = a
+		w.Access = append(w.Access, a)
+	case Answer:
+		if a := w.access[e.Op]; a != nil {
+			a.Returned, a.OK = e.At, e.OK
+			if !a.Write {
+				a.Value, a.Bare = e.Value, e.Bare
+			}
+			delete(w.access, e.Op)
+		}
+	default:
+		w.note(e)
+	}
+}
+
+// note takes a line that is about no call.
+func (w *Worker) note(e Event) {
+	switch e.Type {
+	case Fault:
+		w.Faults = append(w.Faults, e)
+	case Calm:
+		w.Calm = e.At
+	case Life:
+		if e.Why != "" {
+			w.ended[e.Target] = e.At
+		}
+		if why, crashed := strings.CutPrefix(e.Why, "crashed: "); crashed {
+			w.Crashes = append(w.Crashes, why)
+		}
+	case Left:
+		w.History.Left = append(w.History.Left, e)
+	case Final:
+		w.Finals = append(w.Finals, e)
+	case Sent:
+		w.Sent[w.name] = append(w.Sent[w.name], e)
+	}
+}
+
+func (w *Worker) granted(e Event) {
+	call, open := w.calls[e.Op]
+	if !open {
+		return
+	}
+	delete(w.calls, e.Op)
+	hold := &Hold{
+		Worker: w.name, Actor: call.Actor, Op: e.Op, Kind: call.Kind, Name: call.Name, Mode: call.Mode, N: max(call.N, 1), Slot: e.Slot,
+		Owner: e.Owner, Token: e.Token, TTL: time.Duration(call.TTL), Called: call.At, Granted: e.At, Release: Never, Released: Never,
+	}
+	w.holds[e.Op] = hold
+	w.Holds = append(w.Holds, hold)
+	if wait := w.waits[e.Op]; wait != nil {
+		wait.Ended, wait.Granted = e.At, true
+		delete(w.waits, e.Op)
+	}
+}
+
+func (w *Worker) held(e Event) {
+	hold := w.holds[e.Op]
+	if hold == nil {
+		return
+	}
+	if hold.First == 0 {
+		hold.First = e.At
+	}
+	hold.Last = max(hold.Last, e.Asked)
+	hold.Sure = max(hold.Sure, e.Asked+e.Left)
+}
+
+// Done ends a worker's lines.
+func (w *Worker) Done() {
+	for _, wait := range w.waits {
+		wait.WorkerEndedAt = w.last
+	}
+}
+
+// Arrange sorts what was collected. Call it before the checks.
+func (h *History) Arrange() {
+	for _, wait := range h.Waits {
+		_, wait.WorkerWasEnded = h.ended[wait.Worker]
+	}
+	slices.SortFunc(h.Holds, func(a, b *Hold) int { return cmp.Compare(a.Called, b.Called) })
+	slices.SortFunc(h.Waits, func(a, b *Wait) int { return cmp.Compare(a.Called, b.Called) })
+	slices.SortFunc(h.Access, func(a, b *Access) int { return cmp.Compare(a.Called, b.Called) })
+	slices.SortFunc(h.Faults, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+}
+
+// ByName groups the holds of these kinds by the name of the lock, in the order of their calls. Two
+// kinds do not share a name.
+func (h *History) ByName(kinds ...string) map[string][]*Hold {
+	groups := make(map[string][]*Hold)
+	for _, hold := range h.Holds {
+		if slices.Contains(kinds, hold.Kind) {
+			groups[hold.Name] = append(groups[hold.Name], hold)
+		}
+	}
+	return groups
+}
+
+// At writes a time as seconds since the history began.
+func (h *History) At(t int64) string {
+	if t == Never {
+		return "never"
+	}
+	return fmt.Sprintf("%.6fs", float64(t-h.Begin)/1e9)
+}
+
+// tell names a hold in words.
+func (h *History) tell(k *Hold) string {
+	return fmt.Sprintf("worker %s, goroutine %d, call %d, token %d", k.Worker, k.Actor, k.Op, k.Token)
+}

@@ -1,0 +1,252 @@
+// Package link makes connections that do harm on demand: they delay what passes, swallow it, pass it
+// slowly or end in the middle of a reply. A worker dials all its connections through one [Link], so
+// also those to nodes of a cluster that it learns of later, and below TLS.
+package link
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// Harm is what a link does to what passes. The zero value does none.
+type Harm struct {
+	DelayRequests, DelayReplies     time.Duration
+	SwallowRequests, SwallowReplies bool
+	Slow                            int    // bytes per second of the replies; 0 for no limit
+	CutReply                        bool   // the next reply ends half way, with its connection
+	Only                            string // the address at which this is done; "" for all
+}
+
+// Link is the connections of one worker. The zero value is ready. Safe for concurrent use.
+type Link struct {
+	mu    sync.Mutex // guards what is below
+	conns map[*conn]struct{}
+	harm  Harm
+	hits  int64         // chunks that were harmed, or connections that were cut, since the last Heal
+	again chan struct{} // closed when harm changes
+}
+
+// Wrap returns a connection to addr that the link can harm.
+func (l *Link) Wrap(addr string, c net.Conn) net.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conns == nil {
+		l.conns, l.again = make(map[*conn]struct{}), make(chan struct{})
+	}
+	w := &conn{Conn: c, link: l, addr: addr, closed: make(chan struct{})}
+	l.conns[w] = struct{}{}
+	return w
+}
+
+// Set does this harm from now on, instead of what was done before.
+func (l *Link) Set(h Harm) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.harm = h
+	l.wake()
+}
+
+// wake has those that are delayed look again. The caller holds l.mu.
+func (l *Link) wake() {
+	if l.again != nil {
+		close(l.again)
+	}
+	l.again = make(chan struct{})
+}
+
+// Cut closes every connection. New ones are fine.
+func (l *Link) Cut() {
+	l.mu.Lock()
+	conns := make([]*conn, 0, len(l.conns))
+	for c := range l.conns {
+		conns = append(conns, c)
+	}
+	l.hits += int64(len(conns))
+	l.mu.Unlock()
+	for _, c := range conns {
+		_ = c.Close()
+	}
+}
+
+// Heal ends all harm, and returns how often any was done. Connections that something was swallowed
+// of are closed, as they are out of step.
+func (l *Link) Heal() (hits int64) {
+	l.mu.Lock()
+	hits, l.hits, l.harm = l.hits, 0, Harm{}
+	l.wake()
+	var dirty []*conn
+	for c := range l.conns {
+		if c.dirty {
+			dirty = append(dirty, c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range dirty {
+		_ = c.Close()
+	}
+	return hits
+}
+
+// now returns what to do at an address, and a channel that is closed when that changes.
+func (l *Link) now(addr string) (Harm, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.harm.Only != "" && l.harm.Only != addr {
+		return Harm{}, l.again
+	}
+	return l.harm, l.again
+}
+
+// hit counts harm that was done to a connection, which is out of step if something is missing.
+func (l *Link) hit(c *conn, missing bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hits++
+	c.dirty = c.dirty || missing
+}
+
+// conn is one connection.
+type conn struct {
+	net.Conn
+	link *Link
+	addr string
+
+	once   sync.Once
+	closed chan struct{}
+	dirty  bool // guarded by link.mu
+
+	mu     sync.Mutex // guards what is below
+	queue  []chunk    // of requests that are delayed
+	failed error
+}
+
+// chunk is requests that leave at some time.
+type chunk struct {
+	data []byte
+	due  time.Time
+}
+
+// Write sends requests, or puts them into a queue if they are delayed. What was delayed is sent also
+// if the connection is closed before.
+func (c *conn) Write(data []byte) (int, error) {
+	h, _ := c.link.now(c.addr)
+	if h.SwallowRequests {
+		c.link.hit(c, true)
+		return len(data), nil
+	}
+	c.mu.Lock()
+	if c.failed != nil {
+		defer c.mu.Unlock()
+		return 0, c.failed
+	}
+	if h.DelayRequests == 0 && len(c.queue) == 0 {
+		c.mu.Unlock()
+		return c.Conn.Write(data)
+	}
+	defer c.mu.Unlock()
+	c.link.hit(c, false)
+	c.queue = append(c.queue, chunk{append([]byte(nil), data...), time.Now().Add(h.DelayRequests)})
+	if len(c.queue) == 1 {
+		go c.drain() // ends with the last chunk
+	}
+	return len(data), nil
+}
+
+// drain sends what is in the queue, each chunk at its time.
+func (c *conn) drain() {
+	for {
+		c.mu.Lock()
+		next := c.queue[0]
+		c.mu.Unlock()
+		time.Sleep(time.Until(next.due))
+		_, err := c.Conn.Write(next.data)
+		c.mu.Lock()
+		c.queue = c.queue[1:]
+		if err != nil {
+			c.failed, c.queue = err, nil
+		}
+		done := len(c.queue) == 0
+		c.mu.Unlock()
+		if done {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			select {
+			case <-c.closed:
+				_ = c.Conn.Close()
+			default:
+			}
+			return
+		}
+	}
+}
+
+// Read receives replies.
+func (c *conn) Read(data []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(data)
+		h, _ := c.link.now(c.addr)
+		switch {
+		case err != nil:
+			return n, err
+		case h.SwallowReplies:
+			c.link.hit(c, true)
+			continue
+		case h.CutReply && n > 1:
+			c.link.hit(c, true)
+			_ = c.Close()
+			return n / 2, nil
+		case h.DelayReplies > 0:
+			c.link.hit(c, false)
+			c.hold(time.Now(), func(h Harm) time.Duration { return h.DelayReplies })
+		case h.Slow > 0:
+			c.link.hit(c, false)
+			c.hold(time.Now(), func(h Harm) time.Duration {
+				if h.Slow == 0 {
+					return 0
+				}
+				return time.Duration(n) * time.Second / time.Duration(h.Slow)
+			})
+		}
+		return n, nil
+	}
+}
+
+// hold returns when what came then has been held up for as long as the link says, or the connection
+// is closed.
+func (c *conn) hold(came time.Time, delay func(Harm) time.Duration) {
+	for {
+		h, again := c.link.now(c.addr)
+		left := delay(h) - time.Since(came)
+		if left <= 0 {
+			return
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-again:
+		case <-c.closed:
+		}
+		timer.Stop()
+		select {
+		case <-c.closed:
+			return
+		default:
+		}
+	}
+}
+
+// Close ends the connection, once what is delayed has been sent.
+func (c *conn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	c.link.mu.Lock()
+	delete(c.link.conns, c)
+	c.link.mu.Unlock()
+	c.mu.Lock()
+	delayed := len(c.queue) > 0
+	c.mu.Unlock()
+	if delayed {
+		return c.Conn.SetReadDeadline(time.Unix(1, 0)) // a reader must not wait for it
+	}
+	return c.Conn.Close()
+}

@@ -1,0 +1,135 @@
+package link_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/verify/link"
+)
+
+// pair is a connection over a link, and the server's end of it.
+func pair(t *testing.T, l *link.Link) (client, server net.Conn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	over, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server, err = listener.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	client = l.Wrap("there", over)
+	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
+	return client, server
+}
+
+func send(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	if _, err := c.Write([]byte(text)); err != nil {
+		t.Fatalf("Write = %v, want nil", err)
+	}
+}
+
+// want reads so much.
+func want(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	got := make([]byte, len(text))
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != text {
+		t.Fatalf("Read = %q, %v, want %q", got, err, text)
+	}
+}
+
+// wantNothing checks that nothing arrives for a moment.
+func wantNothing(t *testing.T, c net.Conn) {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if n, err := c.Read(make([]byte, 8)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("Read = %d bytes, %v, want none", n, err)
+	}
+	_ = c.SetReadDeadline(time.Time{})
+}
+
+// TestLinkPassesOn what it is not told to harm.
+func TestLinkPassesOn(t *testing.T) {
+	t.Parallel()
+	var l link.Link
+	client, server := pair(t, &l)
+	l.Set(link.Harm{Only: "elsewhere", SwallowRequests: true, SwallowReplies: true})
+	send(t, client, "request")
+	want(t, server, "request")
+	send(t, server, "reply")
+	want(t, client, "reply")
+	if n := l.Heal(); n != 0 {
+		t.Errorf("Heal = %d, want 0: nothing was harmed", n)
+	}
+}
+
+// TestSwallowedConnectionIsClosed has requests and replies vanish, and the connection with them.
+func TestSwallowedConnectionIsClosed(t *testing.T) {
+	t.Parallel()
+	var l link.Link
+	client, server := pair(t, &l)
+	l.Set(link.Harm{SwallowRequests: true, SwallowReplies: true})
+	send(t, client, "request")
+	wantNothing(t, server)
+	send(t, server, "reply")
+	wantNothing(t, client)
+	if n := l.Heal(); n < 2 {
+		t.Errorf("Heal = %d, want 2 at least", n)
+	}
+	if _, err := server.Read(make([]byte, 8)); !errors.Is(err, io.EOF) {
+		t.Errorf("Read = %v, want the end", err)
+	}
+}
+
+// TestDelayedRequestOutlivesItsConnection has a request arrive after the client has given it up: what
+// fencing is for.
+func TestDelayedRequestOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	var l link.Link
+	client, server := pair(t, &l)
+	l.Set(link.Harm{DelayRequests: 100 * time.Millisecond})
+	send(t, client, "late")
+	l.Set(link.Harm{})
+	send(t, client, "r")
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantNothing(t, server)
+	want(t, server, "later")
+	if _, err := server.Read(make([]byte, 8)); !errors.Is(err, io.EOF) {
+		t.Errorf("Read = %v, want the end", err)
+	}
+}
+
+// TestReplyIsCut half way, with its connection.
+func TestReplyIsCut(t *testing.T) {
+	t.Parallel()
+	var l link.Link
+	client, server := pair(t, &l)
+	l.Set(link.Harm{CutReply: true})
+	send(t, server, "0123456789")
+	got, err := io.ReadAll(client)
+	if len(got) >= 10 || len(got) == 0 || err == nil {
+		t.Errorf("ReadAll = %q, %v, want a part and an error", got, err)
+	}
+}
+
+// TestHealEndsADelay also of what is being delayed.
+func TestHealEndsADelay(t *testing.T) {
+	t.Parallel()
+	var l link.Link
+	client, server := pair(t, &l)
+	l.Set(link.Harm{DelayReplies: time.Hour})
+	send(t, server, "reply")
+	time.AfterFunc(50*time.Millisecond, func() { l.Heal() })
+	want(t, client, "reply")
+}

@@ -1,0 +1,164 @@
+// Package register is the resource that the locks of a run protect: numbers in the memory of one
+// process, each in two forms. One checks fencing tokens, as every resource should. The other does
+// not, and shows what the tokens prevented.
+//
+// It is no part of Redis and no fault touches it. Workers read a number, add one, and write it back
+// while they believe that they hold the lock.
+package register
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+)
+
+// Server keeps the registers. Safe for concurrent use.
+type Server struct {
+	listener net.Listener
+
+	mu  sync.Mutex // guards what is below
+	all map[string]*cell
+}
+
+// cell is one register.
+type cell struct {
+	newest int64 // token
+	value  int64 // of the form that checks tokens
+	bare   int64 // of the form that does not
+	writes int64
+	lost   int64 // writes of bare that were not made from its value
+}
+
+// Listen starts a server on a socket at path.
+func Listen(path string) (*Server, error) {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{listener: l, all: make(map[string]*cell)}
+	go s.accept() // ends with Close
+	return s, nil
+}
+
+// Close ends the server.
+func (s *Server) Close() error { return s.listener.Close() }
+
+func (s *Server) accept() {
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		go s.serve(c) // ends with its worker
+	}
+}
+
+// serve answers one worker.
+func (s *Server) serve(c net.Conn) {
+	defer c.Close()
+	for in := bufio.NewReader(c); ; {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		var what, name string
+		var token, value, bare int64
+		if _, err := fmt.Sscanf(line, "%s %s %d %d %d\n", &what, &name, &token, &value, &bare); err != nil {
+			return
+		}
+		ok, value, bare := s.access(what == "write", name, token, value, bare)
+		if _, err := fmt.Fprintf(c, "%t %d %d\n", ok, value, bare); err != nil {
+			return
+		}
+	}
+}
+
+func (s *Server) access(write bool, name string, token, value, bare int64) (bool, int64, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.all[name]
+	if r == nil {
+		r = &cell{}
+		s.all[name] = r
+	}
+	ok := token != 0 && token >= r.newest
+	if ok {
+		r.newest = token // also when it reads: else a late write could come between a read and its write
+	}
+	if write {
+		r.writes++
+		if ok {
+			r.value = value
+		}
+		if bare != r.bare+1 {
+			r.lost++
+		}
+		r.bare = bare
+	}
+	return ok, r.value, r.bare
+}
+
+// Result is how a register stands at the end.
+type Result struct {
+	Name   string
+	Value  int64 // with tokens
+	Bare   int64 // without
+	Writes int64
+	Lost   int64 // updates of the form without tokens
+}
+
+// Results returns all registers, by name.
+func (s *Server) Results() []Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Result
+	for name, r := range s.all {
+		all = append(all, Result{name, r.value, r.bare, r.writes, r.lost})
+	}
+	slices.SortFunc(all, func(a, b Result) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Client is the connection of one goroutine. It is for that goroutine alone.
+type Client struct {
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+// Dial connects to the server at path.
+func Dial(path string) (*Client, error) {
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{c, bufio.NewReader(c)}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Read reads both forms of a register. ok is false if a newer token was there before.
+func (c *Client) Read(name string, token int64) (ok bool, value, bare int64, err error) {
+	return c.ask("read", name, token, 0, 0)
+}
+
+// Write writes both forms. The one without tokens takes it in any case.
+func (c *Client) Write(name string, token, value, bare int64) (ok bool, err error) {
+	ok, _, _, err = c.ask("write", name, token, value, bare)
+	return ok, err
+}
+
+func (c *Client) ask(what, name string, token, value, bare int64) (ok bool, v, b int64, err error) {
+	if _, err := fmt.Fprintf(c.conn, "%s %s %d %d %d\n", what, name, token, value, bare); err != nil {
+		return false, 0, 0, err
+	}
+	line, err := c.in.ReadString('\n')
+	if err != nil {
+		return false, 0, 0, err
+	}
+	_, err = fmt.Sscanf(line, "%t %d %d\n", &ok, &v, &b)
+	return ok, v, b, err
+}

@@ -1,0 +1,49 @@
+package register_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/redlatch/redlatch/internal/verify/register"
+)
+
+// TestRegisterTellsLateWritesApart has the form with tokens refuse what the form without takes.
+func TestRegisterTellsLateWritesApart(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	s, err := register.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	one, err := register.Dial(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	read := func(token int64) (value, bare int64) {
+		t.Helper()
+		ok, value, bare, err := one.Read("a", token)
+		if err != nil || !ok {
+			t.Fatalf("Read with token %d = %t, %v, want it taken", token, ok, err)
+		}
+		return value, bare
+	}
+	write := func(token, value, bare int64, want bool) {
+		t.Helper()
+		if ok, err := one.Write("a", token, value, bare); err != nil || ok != want {
+			t.Fatalf("Write with token %d = %t, %v, want %t", token, ok, err, want)
+		}
+	}
+	read(1) // and falls asleep
+	v, b := read(2)
+	write(2, v+1, b+1, true)
+	write(1, 1, 1, false)
+	if ok, _, _, err := one.Read("a", 1); ok || err != nil {
+		t.Errorf("Read with an old token = %t, %v, want it refused", ok, err)
+	}
+	got := s.Results()
+	if len(got) != 1 || got[0] != (register.Result{Name: "a", Value: 1, Bare: 1, Writes: 2, Lost: 1}) {
+		t.Errorf("Results = %+v, want one update with tokens, and one lost without", got)
+	}
+}

@@ -1,0 +1,107 @@
+package redlatch
+
+import (
+	"context"
+	"maps"
+	"unicode/utf8"
+
+	"github.com/redlatch/redlatch/internal/keys"
+)
+
+// The bounds of labels.
+const (
+	maxLabels     = 8
+	maxLabelKey   = 64  // bytes
+	maxLabelValue = 256 // bytes
+)
+
+// WithLabels returns a context under which acquisitions carry these labels, such as the id of a
+// trace or of a request, beside those of ctx. [Client.Inspect], [Client.List] and
+// [Client.Deadlocks] tell them of a holder or waiter, and the journal of what happened to it. They
+// go over labels of [Options] with the same key.
+//
+// A context has 8 labels at most, those of the contexts around it included. A key has 1 to 64
+// bytes of valid UTF-8 without control characters, a value up to 256 bytes of valid UTF-8. An
+// acquisition under any other labels is refused with an error that matches [ErrInvalid].
+//
+// Labels are kept in Redis beside the lock, for people, and nothing depends on them. They are
+// written in the background, 100 ms after the wait began or the lock was granted, and only if that
+// lasts so long. A client keeps those of 1024 acquisitions at once, and leaves out the others.
+// Every user of the server that may read the keys under the prefix can read them: give no secrets.
+func WithLabels(ctx context.Context, labels map[string]string) context.Context {
+	all := &labelSet{labels: labels}
+	if before := labelsOf(ctx); before != nil {
+		all.labels = merged(before.labels, labels)
+		all.invalid = before.invalid
+	} else {
+		all.labels = maps.Clone(labels)
+	}
+	if all.invalid == nil {
+		all.invalid = checkLabels("the labels of the context", all.labels)
+	}
+	return context.WithValue(ctx, labelsKey{}, all)
+}
+
+// labelSet is the labels of a context.
+type labelSet struct {
+	labels  map[string]string
+	invalid error // why they cannot be used
+}
+
+type labelsKey struct{}
+
+// labelsOf returns the labels of a context, or nil if it has none.
+func labelsOf(ctx context.Context) *labelSet {
+	set, _ := ctx.Value(labelsKey{}).(*labelSet)
+	return set
+}
+
+// labelsError returns why the labels of a context cannot be used, or nil.
+func labelsError(ctx context.Context) error {
+	if set := labelsOf(ctx); set != nil {
+		return set.invalid
+	}
+	return nil
+}
+
+// labels returns the labels that the program gave the attempt alone, or nil.
+func (a *attempt) labels() map[string]string {
+	if set := labelsOf(a.ctx); set != nil {
+		return set.labels
+	}
+	return nil
+}
+
+// checkLabels returns the error of labels that cannot be used.
+func checkLabels(what string, labels map[string]string) error {
+	if n := len(labels); n > maxLabels {
+		return invalid("%s are %d: give %d at most", what, n, maxLabels)
+	}
+	for key, value := range labels {
+		if key == "" || len(key) > maxLabelKey {
+			return invalid("%s: the key %.80q has %d bytes: give 1 to %d", what, key, len(key), maxLabelKey)
+		}
+		if err := keys.Printable(key); err != nil {
+			return invalid("%s: the key %q: %w", what, key, err)
+		}
+		if len(value) > maxLabelValue {
+			return invalid("%s: the value of %q has %d bytes: give %d at most", what, key, len(value), maxLabelValue)
+		}
+		if !utf8.ValidString(value) {
+			return invalid("%s: the value of %q is not valid UTF-8", what, key)
+		}
+	}
+	return nil
+}
+
+// merged returns the labels of both, those of over where both have the key. It returns nil if there
+// are none.
+func merged(base, over map[string]string) map[string]string {
+	if len(base)+len(over) == 0 {
+		return nil
+	}
+	all := make(map[string]string, len(base)+len(over))
+	maps.Copy(all, base)
+	maps.Copy(all, over)
+	return all
+}

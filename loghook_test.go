@@ -1,0 +1,98 @@
+package redlatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLogHookLevels: a program that runs well logs nothing at level Info, and what needs a look has
+// a level of its own.
+func TestLogHookLevels(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		want string
+		e    Event
+	}{
+		{`level=DEBUG msg="redlatch: acquiring a lock"`, Event{Type: EventAttempt}},
+		{`level=DEBUG msg="redlatch: waiting for a lock"`, Event{Type: EventWait}},
+		{`level=DEBUG msg="redlatch: acquired a lock"`, Event{Type: EventGranted, Outcome: OutcomeGranted}},
+		{`level=DEBUG msg="redlatch: could not acquire a lock"`, Event{Type: EventFailed, Outcome: OutcomeTaken, Err: ErrTaken}},
+		{`level=DEBUG msg="redlatch: could not acquire a lock"`, Event{Type: EventFailed, Outcome: OutcomeClosed, Err: ErrClosed}},
+		{`level=WARN msg="redlatch: could not acquire a lock"`, Event{Type: EventFailed, Outcome: OutcomeTimeout, Err: ErrTaken}},
+		{`level=DEBUG msg="redlatch: extended a lease"`, Event{Type: EventExtended}},
+		{`level=DEBUG msg="redlatch: could not extend a lease"`, Event{Type: EventExtendFailed, Err: ErrUnreachable}},
+		{`level=WARN msg="redlatch: a lease is in jeopardy"`, Event{Type: EventJeopardy, Err: ErrUnreachable}},
+		{`level=ERROR msg="redlatch: lost a lease"`, Event{Type: EventLost, Reason: LossGone}},
+		{`level=DEBUG msg="redlatch: lost a lease"`, Event{Type: EventLost, Reason: LossClosed}},
+		{`level=DEBUG msg="redlatch: released a lease"`, Event{Type: EventReleased}},
+		{`level=WARN msg="redlatch: released a lease"`, Event{Type: EventReleased, Err: ErrUnreachable}},
+		{`level=WARN msg="redlatch: a waiter cannot reach Redis"`, Event{Type: EventUnreachable, Err: ErrUnreachable}},
+		{`level=WARN msg="redlatch: a waiter reaches Redis again"`, Event{Type: EventReachable}},
+		{`level=WARN msg="redlatch: a lease outlives the context of its acquisition"`, Event{Type: EventOutlived}},
+		{`level=WARN msg="redlatch: the program has dropped a lease that is held"`, Event{Type: EventForgotten}},
+		{`level=DEBUG msg="redlatch: detached a lease"`, Event{Type: EventDetached}},
+		{`level=DEBUG msg="redlatch: of a later redlatch"`, Event{Type: "of a later redlatch"}},
+	} {
+		if got := logged(t, slog.LevelDebug, test.e); !strings.HasPrefix(got, test.want) {
+			t.Errorf("%+v is logged as %s, want %s", test.e, got, test.want)
+		}
+		quiet := logged(t, slog.LevelInfo, test.e)
+		if (quiet == "") != strings.Contains(test.want, "DEBUG") {
+			t.Errorf("at level Info %+v is logged as %q", test.e, quiet)
+		}
+	}
+	e := Event{Type: EventLost, Name: "a", HeldFor: time.Second, Reason: LossGone, Err: errors.New("it is gone")}
+	if got, want := logged(t, slog.LevelInfo, e), " name=a held_for=1s reason=gone error=\"it is gone\"\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("a loss is logged as %s, want %s at its end", got, want)
+	}
+}
+
+// logged returns the line of an event, in a log of that level.
+func logged(t *testing.T, level slog.Level, e Event) string {
+	t.Helper()
+	var out bytes.Buffer
+	drop := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	hook := LogHook(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level, ReplaceAttr: drop})))
+	hook(context.Background(), e)
+	return out.String()
+}
+
+// TestOutcomesAndReasonsAreComplete: a counter that begins at zero for each of them misses none.
+func TestOutcomesAndReasonsAreComplete(t *testing.T) {
+	t.Parallel()
+	outcomes := make(map[Outcome]bool)
+	for _, o := range Outcomes() {
+		outcomes[o] = true
+	}
+	for _, err := range []error{
+		nil, ErrTaken, ErrExhausted, ErrLineFull, context.DeadlineExceeded, context.Canceled, ErrUnreachable, ErrNotReplicated, ErrClosed,
+		ErrNotHeld, ErrInvalid, errors.New("other"),
+	} {
+		if o := OutcomeOf(err); !outcomes[o] {
+			t.Errorf("Outcomes has no %s, or tells it twice", o)
+		} else {
+			delete(outcomes, o)
+		}
+	}
+	if len(outcomes) > 0 {
+		t.Errorf("Outcomes has %v, which no error has", outcomes)
+	}
+	if got := len(LossReasons()); got != len(causes) {
+		t.Errorf("LossReasons has %d reasons, want %d", got, len(causes))
+	}
+	for _, r := range LossReasons() {
+		if causes[r] == nil {
+			t.Errorf("the reason %s has no text", r)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package redlatchrueidis
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch/conn"
+)
+
+// direct sends requests on the goroutine of their caller. Rueidis heeds a context there only while
+// it waits for a reply: not while it dials, and not while its queue is full. So a request goes
+// direct only while the connection is steady, and never dials; see await for the other way.
+type direct struct {
+	troubles atomic.Uint64 // connections that ended, and requests that got no answer
+	steadyAt atomic.Uint64 // troubles when a request began that was answered, plus 1
+
+	idle sync.Pool // of *request
+
+	mu       sync.Mutex // guards what is below
+	underWay []*request
+	begun    uint64      // requests, ever
+	seen     uint64      // begun, when look looked last
+	timer    *time.Timer // calls look; nil before the first request
+	ticking  bool        // the timer is set
+}
+
+// lookEvery is how late a request may end after its context: contexts are asked so often while
+// requests are under way, since a timer for each would cost more than all else here.
+const lookEvery = 10 * time.Millisecond
+
+// errUndialed ends a direct request that found no connection. It was not sent.
+var errUndialed = errors.New("connection: none is open")
+
+// undialed is the key of contexts under which no connection is made.
+type undialed struct{}
+
+// request is the context of a request that goes direct. It is used again if it was never done.
+type request struct {
+	ctx    context.Context
+	over   chan struct{} // closed when ctx is done
+	done   bool          // over is closed; guarded by mu of direct
+	number uint64        // of all requests
+	index  int           // in underWay
+}
+
+func (r *request) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (r *request) Done() <-chan struct{}       { return r.over }
+
+func (r *request) Err() error {
+	select {
+	case <-r.over:
+		return r.ctx.Err()
+	default:
+		return nil
+	}
+}
+
+func (r *request) Value(key any) any {
+	if key == (undialed{}) {
+		return true
+	}
+	return r.ctx.Value(key)
+}
+
+// steady reports whether the connection is up and answered the request before.
+func (d *direct) steady() bool { return d != nil && d.steadyAt.Load() == d.troubles.Load()+1 }
+
+// trouble notes that a connection ended, or that a request got no answer.
+func (d *direct) trouble() {
+	if d != nil {
+		d.troubles.Add(1)
+	}
+}
+
+// mark returns what proved wants of a request that begins now.
+func (d *direct) mark() uint64 {
+	if d == nil {
+		return 0
+	}
+	return d.troubles.Load() + 1
+}
+
+// proved notes that a request was answered. No connection has ended since its mark if troubles is
+// still the same, so the one that it used is open.
+func (d *direct) proved(mark uint64) {
+	if d != nil {
+		d.steadyAt.Store(mark)
+	}
+}
+
+// begin returns the context for a request under ctx. The caller ends it.
+func (d *direct) begin(ctx context.Context) *request {
+	r, _ := d.idle.Get().(*request)
+	if r == nil {
+		r = &request{over: make(chan struct{})}
+	}
+	r.ctx = ctx
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.begun++
+	r.number, r.index = d.begun, len(d.underWay)
+	d.underWay = append(d.underWay, r)
+	if !d.ticking {
+		d.ticking = true
+		if d.timer == nil {
+			d.timer = time.AfterFunc(lookEvery, d.look)
+		} else {
+			d.timer.Reset(lookEvery)
+		}
+	}
+	return r
+}
+
+// end ends a request.
+func (d *direct) end(r *request) {
+	d.mu.Lock()
+	last := len(d.underWay) - 1
+	d.underWay[r.index] = d.underWay[last]
+	d.underWay[r.index].index = r.index
+	d.underWay[last] = nil
+	d.underWay = d.underWay[:last]
+	done := r.done
+	d.mu.Unlock()
+	if r.ctx = nil; !done {
+		d.idle.Put(r)
+	}
+}
+
+// look ends the requests whose contexts are done. It is called again as long as there are requests.
+func (d *direct) look() {
+	for _, r := range d.copies() {
+		if r.ctx.Err() != nil { // which may call code of the program, so no lock is held
+			d.finish(r.number)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ticking = d.seen != d.begun || len(d.underWay) > 0; d.ticking {
+		d.timer.Reset(lookEvery)
+	}
+	d.seen = d.begun
+}
+
+// copies returns the requests under way as they are now.
+func (d *direct) copies() (all []request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.underWay {
+		all = append(all, *r)
+	}
+	return all
+}
+
+// finish has the request with this number end, unless it has ended by now.
+func (d *direct) finish(number uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.underWay {
+		if r.number == number && !r.done {
+			r.done = true
+			close(r.over)
+		}
+	}
+}
+
+// runDirect is run on the goroutine of the caller. It returns false if nothing was sent, since no
+// connection was open any more.
+func (c *Conn) runDirect(ctx context.Context, calls []conn.Call, build func(*conn.Call) rueidis.Completed) ([]conn.Result, bool) {
+	if err := ctx.Err(); err != nil {
+		return failed(len(calls), err), true
+	}
+	r := c.direct.begin(ctx)
+	defer c.direct.end(r)
+	results := make([]conn.Result, len(calls))
+	var err error
+	if len(calls) == 1 {
+		reply := c.client.Do(r, build(&calls[0]))
+		err, results[0] = reply.NonRedisError(), result(ctx, reply)
+	} else {
+		commands := make([]rueidis.Completed, len(calls))
+		for i := range calls {
+			commands[i] = build(&calls[i])
+		}
+		for i, reply := range c.client.DoMulti(r, commands...) {
+			if e := reply.NonRedisError(); e != nil {
+				err = e
+			}
+			results[i] = result(ctx, reply)
+		}
+	}
+	if err != nil {
+		c.direct.trouble()
+		if ctx.Err() != nil {
+			c.silence.drop()
+		}
+	}
+	return results, !errors.Is(err, errUndialed)
+}
+
+// failed returns n results with this error.
+func failed(n int, err error) []conn.Result {
+	results := make([]conn.Result, n)
+	for i := range results {
+		results[i].Err = err
+	}
+	return results
+}

@@ -1,0 +1,77 @@
+package redlatchrueidis
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// TestDirectRequestDialsNot: a connection may end after it was found steady. The request that
+// goes direct then must not dial, since its caller could not give up then.
+func TestDirectRequestDialsNot(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c, err := Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	call := conn.Call{Script: conn.NewScript("one", "return 1")}
+	if r := c.Eval(t.Context(), call)[0]; r.Err != nil || !c.direct.steady() {
+		t.Fatalf("Eval = %+v, steady: %t, want 1 and true", r, c.direct.steady())
+	}
+	server.Restart()
+	for deadline := time.Now().Add(20 * time.Second); c.direct.steady() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if c.direct.steady() {
+		t.Fatal("the connection counts as steady, and the server was restarted")
+	}
+	time.Sleep(10 * time.Millisecond) // rueidis forgets the connection just after it closed it
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if results, sent := c.runDirect(ctx, []conn.Call{call}, c.evalsha); sent {
+		t.Errorf("the request was sent: %+v", results[0])
+	}
+	if r := c.Eval(ctx, call)[0]; r.Err != nil || r.Reply.Int != 1 {
+		t.Errorf("Eval = %+v, want 1", r)
+	}
+	if !c.direct.steady() {
+		t.Error("the new connection is not steady, and has answered")
+	}
+}
+
+// TestDirectLooksWhileThereAreRequests: contexts are looked at while requests are under way, and a
+// client that is idle costs nothing.
+func TestDirectLooksWhileThereAreRequests(t *testing.T) {
+	t.Parallel()
+	var d direct
+	ctx, cancel := context.WithCancel(t.Context())
+	first, second := d.begin(ctx), d.begin(t.Context())
+	cancel()
+	<-first.Done()
+	if first.Err() != context.Canceled || second.Err() != nil {
+		t.Errorf("Err = %v and %v, want that the first is cancelled", first.Err(), second.Err())
+	}
+	d.end(first)
+	d.end(second)
+	if again := d.begin(t.Context()); again == first || again.Err() != nil {
+		t.Error("a request that was cancelled is used again")
+	} else {
+		d.end(again)
+	}
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		d.mu.Lock()
+		ticking := d.ticking
+		d.mu.Unlock()
+		if !ticking {
+			return
+		}
+	}
+	t.Error("contexts are looked at for ever")
+}
