@@ -1,0 +1,320 @@
+package redlatchotel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchotel"
+)
+
+// told is telemetry and what it told.
+type told struct {
+	*redlatchotel.Telemetry
+	reader *sdkmetric.ManualReader
+	spans  *tracetest.SpanRecorder
+	tracer trace.Tracer
+}
+
+// telemetry returns telemetry that tells an SDK.
+func telemetry(t *testing.T, o redlatchotel.Options) told {
+	t.Helper()
+	to := told{reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+	tracers := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(to.spans))
+	to.tracer = tracers.Tracer("test")
+	o.MeterProvider, o.TracerProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(to.reader)), tracers
+	var err error
+	if to.Telemetry, err = redlatchotel.New(o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = to.Close() })
+	return to
+}
+
+// open returns a client that tells it.
+func (to told) open(t *testing.T, url string) *redlatch.Client {
+	t.Helper()
+	c, err := redlatch.Open(t.Context(), url, redlatch.Options{Hook: to.Hook, WrapConn: to.Conn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// values returns what is collected: of each series its sum, or how often it was observed.
+func (to told) values(t *testing.T) map[string]float64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := to.reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]float64)
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					values[series(m.Name, p.Attributes)] = float64(p.Value)
+				}
+			case metricdata.Gauge[int64]:
+				for _, p := range data.DataPoints {
+					values[series(m.Name, p.Attributes)] = float64(p.Value)
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					values[series(m.Name, p.Attributes)] = float64(p.Count)
+				}
+			default:
+				t.Errorf("%s is a %T", m.Name, m.Data)
+			}
+		}
+	}
+	return values
+}
+
+func series(name string, attributes attribute.Set) string {
+	return name + "{" + attributes.Encoded(attribute.DefaultEncoder()) + "}"
+}
+
+// want waits for these values of series. A loss is told a moment after the context of the lease is
+// done.
+func (to told) want(t *testing.T, want map[string]float64) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for series, v := range want {
+		g, ok := to.values(t)[series]
+		for ; (!ok || g != v) && time.Now().Before(deadline); g, ok = to.values(t)[series] {
+			time.Sleep(time.Millisecond)
+		}
+		if !ok || g != v {
+			t.Errorf("%s = %v (%v), want %v", series, g, ok, v)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	to := telemetry(t, redlatchotel.Options{})
+	s := redistest.Start(t)
+	c, ctx := to.open(t, s.URL()), t.Context()
+	to.want(t, map[string]float64{ // before anything was acquired
+		"redlatch.held{kind=mutex}":                         0,
+		"redlatch.lost{kind=mutex,reason=gone}":             0,
+		"redlatch.extends{kind=mutex,result=ok}":            0,
+		"redlatch.jeopardy{kind=mutex}":                     0,
+		"redlatch.stray{cause=outlived,kind=mutex}":         0,
+		"redlatch.stray{cause=forgotten,kind=mutex}":        0,
+		"redlatch.outages{kind=mutex,phase=begun}":          0,
+		"redlatch.outages{kind=mutex,phase=over}":           0,
+		"redlatch.release.errors{kind=mutex}":               0,
+		"redlatch.acquire.queued{kind=mutex}":               0,
+		"redlatch.request.resends{server=" + s.Addr() + "}": 0,
+	})
+	l, err := c.Mutex("a").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second, StrictOrder: redlatch.On}).Lock(ctx); err == nil {
+		t.Fatal("Lock of what is taken returned no error")
+	}
+	if err := l.Extend(ctx); err != nil {
+		t.Fatal(err)
+	}
+	read, err := c.RWMutex("b").RLock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.want(t, map[string]float64{
+		"redlatch.held{kind=mutex}":                             1,
+		"redlatch.held{kind=rwmutex,mode=read}":                 1,
+		"redlatch.acquire.duration{kind=mutex,outcome=granted}": 1,
+		"redlatch.acquire.duration{kind=mutex,outcome=timeout}": 1,
+		"redlatch.acquire.queued{kind=mutex}":                   1,
+		"redlatch.extends{kind=mutex,result=ok}":                1,
+		"redlatch.extend.margin.ratio{kind=mutex}":              1,
+		"redlatch.extend.age{kind=mutex}":                       1,
+	})
+	if _, err := c.ForceRelease(ctx, "b", redlatch.ForceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	<-read.Context().Done()
+	s.Kill()
+	_, _ = l.Release(ctx), l.Release(ctx)
+	to.want(t, map[string]float64{
+		"redlatch.held{kind=mutex}":                               0,
+		"redlatch.held{kind=rwmutex,mode=read}":                   0,
+		"redlatch.acquiring{kind=mutex}":                          0,
+		"redlatch.lost{kind=rwmutex,mode=read,reason=forced}":     1,
+		"redlatch.hold.duration{end=lost,kind=rwmutex,mode=read}": 1,
+		"redlatch.hold.duration{end=released,kind=mutex}":         1,
+		"redlatch.release.errors{kind=mutex}":                     1,
+	})
+	values := to.values(t)
+	if n := values["redlatch.request.resends{server="+s.Addr()+"}"]; n < 1 {
+		t.Errorf("%v calls were sent again while the server was down, want some", n)
+	}
+	if n := values["redlatch.request.duration{result=unanswered,server="+s.Addr()+"}"]; n < 2 {
+		t.Errorf("%v requests had no answer, want two at least", n)
+	}
+	if err := to.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, ok := to.values(t)["redlatch.held{kind=mutex}"]; ok {
+		t.Error("telemetry that is closed still tells")
+	}
+}
+
+func TestGroupsHaveALimit(t *testing.T) {
+	t.Parallel()
+	to := telemetry(t, redlatchotel.Options{Group: func(name string) string { return name }})
+	for i := range 150 {
+		to.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, ID: uint64(i), Kind: "mutex", Name: fmt.Sprint("g", i), TTL: time.Second})
+	}
+	to.want(t, map[string]float64{"redlatch.acquiring{group=g99,kind=mutex}": 1, "redlatch.acquiring{group=other,kind=mutex}": 50})
+	n := 0
+	for series := range to.values(t) {
+		if strings.HasPrefix(series, "redlatch.acquiring{") {
+			n++
+		}
+	}
+	if n != 101 {
+		t.Errorf("%d groups, want 101", n)
+	}
+}
+
+func TestUnknownKindIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := redlatchotel.New(redlatchotel.Options{Kinds: []string{"mutx"}}); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("New with a kind that is misspelt = %v, want ErrInvalid", err)
+	}
+}
+
+// one waits until n spans of a name have ended, and returns the last.
+func (to told) one(t *testing.T, name string, n int) sdktrace.ReadOnlySpan {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		var found []sdktrace.ReadOnlySpan
+		for _, s := range to.spans.Ended() {
+			if s.Name() == name {
+				found = append(found, s)
+			}
+		}
+		if len(found) == n {
+			return found[n-1]
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d spans %s ended, want %d", len(found), name, n)
+		}
+	}
+}
+
+// attr returns the text of an attribute of a span.
+func attr(s sdktrace.ReadOnlySpan, key string) string {
+	for _, a := range s.Attributes() {
+		if string(a.Key) == key {
+			return a.Value.String()
+		}
+	}
+	return ""
+}
+
+// happened returns the events of a span, in order.
+func happened(s sdktrace.ReadOnlySpan) (names []string) {
+	for _, e := range s.Events() {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+func TestSpans(t *testing.T) {
+	t.Parallel()
+	to := telemetry(t, redlatchotel.Options{})
+	c := to.open(t, redistest.Start(t).URL())
+	ctx, parent := to.tracer.Start(t.Context(), "request")
+	l, err := c.Mutex("a").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acquire := to.one(t, "redlatch.acquire", 1)
+	if acquire.Parent().SpanID() != parent.SpanContext().SpanID() || attr(acquire, "redlatch.name") != "a" || attr(acquire, "redlatch.outcome") != "granted" {
+		t.Errorf("the span of an acquisition has the parent %v and %v", acquire.Parent(), acquire.Attributes())
+	}
+	if acquire.Status().Code != codes.Unset || attr(acquire, "error.type") != "" {
+		t.Errorf("an acquisition that was granted has the status %v", acquire.Status())
+	}
+	if _, err := c.Mutex("a").TryLock(t.Context()); err == nil {
+		t.Fatal("TryLock of what is taken returned no error")
+	}
+	if s := to.one(t, "redlatch.acquire", 2); s.Status().Code != codes.Unset || attr(s, "redlatch.outcome") != "taken" || attr(s, "error.type") != "" {
+		t.Errorf("a try that was told taken has the status %v and %v, want no error", s.Status(), s.Attributes())
+	}
+	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second, StrictOrder: redlatch.On}).Lock(t.Context()); err == nil {
+		t.Fatal("Lock of what is taken returned no error")
+	}
+	s := to.one(t, "redlatch.acquire", 3)
+	if s.Status().Code != codes.Error || attr(s, "error.type") != "timeout" || fmt.Sprint(happened(s)) != "[queued]" {
+		t.Errorf("a wait that ran out of time has the status %v, %v and %v", s.Status(), s.Attributes(), happened(s))
+	}
+	if err := l.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	hold := to.one(t, "redlatch.hold", 1)
+	if len(hold.Links()) != 1 || hold.Links()[0].SpanContext.SpanID() != acquire.SpanContext().SpanID() || hold.Parent().SpanID() != parent.SpanContext().SpanID() {
+		t.Errorf("the span of a lease has the links %v and the parent %v", hold.Links(), hold.Parent())
+	}
+	if hold.Status().Code != codes.Unset || attr(hold, "redlatch.end") != "released" || attr(hold, "redlatch.token") == "" {
+		t.Errorf("the span of a lease that was released has the status %v and %v", hold.Status(), hold.Attributes())
+	}
+}
+
+// TestSpanOfALoss: the extends fail, and then the lease ends.
+func TestSpanOfALoss(t *testing.T) {
+	t.Parallel()
+	to := telemetry(t, redlatchotel.Options{})
+	server := redistest.Start(t)
+	c := to.open(t, server.URL())
+	l, err := c.Mutex("a").With(redlatch.LockOptions{TTL: 600 * time.Millisecond}).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	<-l.Context().Done()
+	s := to.one(t, "redlatch.hold", 1)
+	if s.Status().Code != codes.Error || attr(s, "error.type") != "expired" || attr(s, "redlatch.reason") != "expired" {
+		t.Errorf("the span of a lease that was lost has the status %v and %v", s.Status(), s.Attributes())
+	}
+	if notes := happened(s); len(notes) < 2 || notes[0] != "extend failed" || notes[1] != "jeopardy" {
+		t.Errorf("before the loss happened %v, want extends that failed, and jeopardy", notes)
+	}
+}
+
+// TestUnsampledSpansAreForgotten: they cost nothing while the lease is held.
+func TestUnsampledSpansAreForgotten(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans), sdktrace.WithSampler(sdktrace.NeverSample()))
+	to, err := redlatchotel.New(redlatchotel.Options{TracerProvider: provider})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, typ := range []redlatch.EventType{redlatch.EventAttempt, redlatch.EventWait, redlatch.EventGranted, redlatch.EventReleased} {
+		to.Hook(context.Background(), redlatch.Event{Type: typ, ID: 1, Kind: "mutex", TTL: time.Second})
+	}
+	if n := len(spans.Started()); n != 0 {
+		t.Errorf("%d spans are recorded, want none", n)
+	}
+}

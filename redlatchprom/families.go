@@ -1,0 +1,141 @@
+package redlatchprom
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/redlatch/redlatch"
+)
+
+// The classic buckets, for servers that do not take native histograms.
+var (
+	acquireBuckets = []float64{.001, .0025, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300}
+	holdBuckets    = []float64{.01, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400}
+	ageBuckets     = []float64{60, 300, 900, 1800, 3600, 14400, 43200, 86400, 604800}
+	marginBuckets  = []float64{.1, .2, .3, .4, .5, .6, .7, .8, .9}
+	requestBuckets = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
+)
+
+// families are the metrics, each with all of its series.
+type families struct {
+	all                                              []prometheus.Collector
+	acquire, hold, age, margin, request              *prometheus.HistogramVec
+	queued, extends, jeopardy, lost, errors, resends *prometheus.CounterVec
+	stray, outages                                   *prometheus.CounterVec
+	acquiring, held                                  *prometheus.GaugeVec
+	grouped                                          bool
+}
+
+// newFamilies returns metrics without series, but for the build.
+func newFamilies(grouped bool) families {
+	f := families{grouped: grouped}
+	labels := func(more ...string) []string {
+		all := []string{"kind", "mode"}
+		if grouped {
+			all = append(all, "group")
+		}
+		return append(all, more...)
+	}
+	histogram := func(name, help string, buckets []float64, labels []string) *prometheus.HistogramVec {
+		o := prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}
+		if !strings.HasPrefix(name, "redlatch_extend_") { // which a process with many leases observes all the time
+			o.NativeHistogramBucketFactor = 1.1
+			o.NativeHistogramMaxBucketNumber = 100
+			o.NativeHistogramMinResetDuration = time.Hour
+		}
+		v := prometheus.NewHistogramVec(o, labels)
+		f.all = append(f.all, v)
+		return v
+	}
+	counter := func(name, help string, labels []string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		f.all = append(f.all, v)
+		return v
+	}
+	gauge := func(name, help string, labels []string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+		f.all = append(f.all, v)
+		return v
+	}
+	f.acquire = histogram("redlatch_acquire_duration_seconds", "Time that acquisitions took, by how they ended.", acquireBuckets, labels("outcome"))
+	f.queued = counter("redlatch_acquire_queued_total", "Acquisitions that found the lock taken and waited in line.", labels())
+	f.acquiring = gauge("redlatch_acquiring", "Acquisitions under way.", labels())
+	f.held = gauge("redlatch_held", "Leases that this process holds.", labels())
+	f.hold = histogram("redlatch_hold_duration_seconds", "Time that leases were held, by how they ended.", holdBuckets, labels("end"))
+	f.age = histogram("redlatch_extend_age_seconds", "Age of leases that are held, once in each minute of it, when they are extended.", ageBuckets, labels())
+	f.margin = histogram("redlatch_extend_margin_ratio", "Part of the TTL that was left of a lease when the extend was sent that Redis confirmed.", marginBuckets, labels())
+	f.extends = counter("redlatch_extends_total", "Extends, by whether Redis confirmed them.", labels("result"))
+	f.jeopardy = counter("redlatch_jeopardy_total", "Leases that came into jeopardy: held, but not extended in time.", labels())
+	f.lost = counter("redlatch_lost_total", "Leases that were lost, by the reason.", labels("reason"))
+	f.stray = counter("redlatch_stray_total", "Leases that are extended though no code may release them, by how that was found.", labels("cause"))
+	f.outages = counter("redlatch_outages_total", "Outages of Redis that callers in line met, by whether they begin or are over.", labels("phase"))
+	f.errors = counter("redlatch_release_errors_total", "Releases that Redis did not confirm.", labels())
+	f.request = histogram("redlatch_request_duration_seconds", "Time that requests to Redis took, by server and result.", requestBuckets, []string{"server", "result"})
+	f.resends = counter("redlatch_request_resends_total", "Calls that were sent again, since an earlier request got no usable answer.", []string{"server"})
+	build := gauge("redlatch_build_info", "Always 1; the labels tell the version of redlatch and that of Go.", []string{"version", "goversion"})
+	build.WithLabelValues(version()).Set(1)
+	return f
+}
+
+// series are those of one kind and mode, in one group.
+type series struct {
+	in                                                      *families
+	labels                                                  func(more ...string) []string
+	kind, mode                                              string
+	granted, released, lost, detached, age, margin          prometheus.Observer
+	queued, extended, extendFailed, jeopardy, releaseErrors prometheus.Counter
+	outlived, forgotten, outages, outagesOver               prometheus.Counter
+	acquiring, held                                         prometheus.Gauge
+	outcomes                                                map[redlatch.Outcome]prometheus.Observer
+	losses                                                  map[redlatch.LossReason]prometheus.Counter
+}
+
+// of returns the series of a kind and mode in a group, which makes them: they are 0.
+func (f *families) of(kind, mode, group string) *series {
+	labels := func(more ...string) []string {
+		all := []string{kind, mode}
+		if f.grouped {
+			all = append(all, group)
+		}
+		return append(all, more...)
+	}
+	s := &series{
+		in: f, kind: kind, mode: mode, labels: labels,
+		queued: f.queued.WithLabelValues(labels()...), acquiring: f.acquiring.WithLabelValues(labels()...),
+		held: f.held.WithLabelValues(labels()...), age: f.age.WithLabelValues(labels()...),
+		margin: f.margin.WithLabelValues(labels()...), jeopardy: f.jeopardy.WithLabelValues(labels()...),
+		releaseErrors: f.errors.WithLabelValues(labels()...),
+		extended:      f.extends.WithLabelValues(labels("ok")...), extendFailed: f.extends.WithLabelValues(labels("failed")...),
+		outlived: f.stray.WithLabelValues(labels("outlived")...), forgotten: f.stray.WithLabelValues(labels("forgotten")...),
+		outages: f.outages.WithLabelValues(labels("begun")...), outagesOver: f.outages.WithLabelValues(labels("over")...),
+		released: f.hold.WithLabelValues(labels("released")...), lost: f.hold.WithLabelValues(labels("lost")...),
+		detached: f.hold.WithLabelValues(labels("detached")...),
+		outcomes: make(map[redlatch.Outcome]prometheus.Observer), losses: make(map[redlatch.LossReason]prometheus.Counter),
+	}
+	for _, o := range redlatch.Outcomes() {
+		s.outcomes[o] = f.acquire.WithLabelValues(labels(string(o))...)
+	}
+	for _, r := range redlatch.LossReasons() {
+		s.losses[r] = f.lost.WithLabelValues(labels(string(r))...)
+	}
+	s.granted = s.outcomes[redlatch.OutcomeGranted]
+	return s
+}
+
+// acquire returns the durations of acquisitions with an outcome.
+func (s *series) acquire(o redlatch.Outcome) prometheus.Observer {
+	if d, ok := s.outcomes[o]; ok {
+		return d
+	}
+	return s.in.acquire.WithLabelValues(s.labels(string(o))...) // of a later redlatch
+}
+
+// lostFor returns the counter of losses for a reason.
+func (s *series) lostFor(r redlatch.LossReason) prometheus.Counter {
+	if c, ok := s.losses[r]; ok {
+		return c
+	}
+	return s.in.lost.WithLabelValues(s.labels(string(r))...) // of a later redlatch
+}

@@ -1,0 +1,206 @@
+// Package redlatchprom counts what happens to the locks of redlatch, for Prometheus:
+//
+//	metrics, err := redlatchprom.New(redlatchprom.Options{})
+//	...
+//	prometheus.MustRegister(metrics)
+//	client, err := redlatch.Open(ctx, url, redlatch.Options{Hook: metrics.Hook, WrapConn: metrics.Conn})
+//
+// [Metrics.Hook] counts acquisitions and leases, [Metrics.Conn] the requests to Redis. docs/observability.md
+// lists every metric, and the directory observability has alerts and a board for them. The module
+// redlatchotel has the same metrics for OpenTelemetry, and traces.
+//
+// Names of locks are no labels: a program can have any number of them. [Options].Group counts by
+// groups of names, and [Options].Exemplar puts the name, or a trace's id, beside single
+// measurements.
+package redlatchprom
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+)
+
+// Options say what is counted. The zero value is right for most programs.
+type Options struct {
+	// Kinds are the kinds of locks whose series are there, with 0, before the first of them is
+	// acquired: values of [redlatch.Kinds]. The series of another kind are there, with 0, from the
+	// first attempt on. Each has some 280 series, 230 of which are classic buckets. Default
+	// "mutex".
+	Kinds []string
+
+	// Group returns the group of a lock's name, which is the value of the label group then: such as
+	// "invoice" for "invoice:42". It must return the same for the same name each time. All names
+	// whose group is not among the first 100 are counted as "other". It is called for each event,
+	// and must not block. Default none, and no such label.
+	Group func(name string) string
+
+	// Exemplar returns the labels of an exemplar for the duration that the event tells: of an
+	// acquisition (granted, failed) or of a lease (released, lost, detached). Nil stands for none.
+	// One with names that are no names of labels, with text that is no UTF-8, or with more than 128
+	// characters in all is left out. Default none.
+	Exemplar func(ctx context.Context, e redlatch.Event) prometheus.Labels
+}
+
+// Metrics is a [prometheus.Collector] of what the hooks and connections of it are told. Several
+// clients can share it. It is safe for concurrent use.
+type Metrics struct {
+	exemplar func(context.Context, redlatch.Event) prometheus.Labels
+	groups   *groups
+	families families
+}
+
+// New returns metrics that are not registered yet. The error matches [redlatch.ErrInvalid] if
+// Options.Kinds has one that is not known.
+func New(o Options) (*Metrics, error) {
+	if o.Kinds == nil {
+		o.Kinds = []string{"mutex"}
+	}
+	for _, kind := range o.Kinds {
+		if !slices.Contains(redlatch.Kinds(), kind) {
+			return nil, fmt.Errorf("redlatchprom: %w: Options.Kinds has %q: give some of %s",
+				redlatch.ErrInvalid, kind, strings.Join(redlatch.Kinds(), ", "))
+		}
+	}
+	m := &Metrics{exemplar: o.Exemplar, families: newFamilies(o.Group != nil)}
+	m.groups = newGroups(o.Group, m.families.of)
+	if o.Group == nil {
+		for _, kind := range o.Kinds {
+			for _, mode := range modes(kind) {
+				m.groups.find("").series(kind, mode)
+			}
+		}
+	}
+	return m, nil
+}
+
+// modes returns the values of [redlatch.Event.Mode] for a kind.
+func modes(kind string) []string {
+	if kind == "rwmutex" {
+		return []string{"read", "write"}
+	}
+	return []string{""}
+}
+
+// Hook counts an event. It is for [redlatch.Options.Hook]; to have other hooks beside it, use
+// [redlatch.JoinHooks]. It does not block.
+func (m *Metrics) Hook(ctx context.Context, e redlatch.Event) {
+	s := m.groups.find(e.Name).series(e.Kind, e.Mode)
+	switch e.Type {
+	case redlatch.EventAttempt:
+		s.acquiring.Inc()
+	case redlatch.EventWait:
+		s.queued.Inc()
+	case redlatch.EventGranted:
+		s.acquiring.Dec()
+		s.held.Inc()
+		m.observe(ctx, s.granted, e.Waited, e)
+	case redlatch.EventFailed:
+		s.acquiring.Dec()
+		m.observe(ctx, s.acquire(e.Outcome), e.Waited, e)
+	case redlatch.EventExtended:
+		s.extended.Inc()
+		s.margin.Observe(float64(e.Before) / float64(e.TTL))
+		if aged(e) {
+			s.age.Observe(e.HeldFor.Seconds())
+		}
+	case redlatch.EventExtendFailed:
+		s.extendFailed.Inc()
+	case redlatch.EventJeopardy:
+		s.jeopardy.Inc()
+	case redlatch.EventOutlived:
+		s.outlived.Inc()
+	case redlatch.EventForgotten:
+		s.forgotten.Inc()
+	case redlatch.EventUnreachable:
+		s.outages.Inc()
+	case redlatch.EventReachable:
+		s.outagesOver.Inc()
+	case redlatch.EventReleased:
+		s.held.Dec()
+		m.observe(ctx, s.released, e.HeldFor, e)
+		if e.Err != nil {
+			s.releaseErrors.Inc()
+		}
+	case redlatch.EventLost:
+		s.held.Dec()
+		m.observe(ctx, s.lost, e.HeldFor, e)
+		s.lostFor(e.Reason).Inc()
+	case redlatch.EventDetached:
+		s.held.Dec()
+		m.observe(ctx, s.detached, e.HeldFor, e)
+	}
+}
+
+// aged reports whether an extend tells the age of its lease: the first does, and the first in each
+// minute of the lease. So a lease with a short TTL does not count for more than another, and most
+// extends are one measurement, not two.
+func aged(e redlatch.Event) bool {
+	sinceLast := e.TTL - e.Before
+	return e.HeldFor%time.Minute <= sinceLast
+}
+
+// observe counts a duration, with an exemplar if there is one.
+func (m *Metrics) observe(ctx context.Context, h prometheus.Observer, d time.Duration, e redlatch.Event) {
+	if m.exemplar != nil {
+		if labels := m.exemplar(ctx, e); len(labels) > 0 && valid(labels) {
+			h.(prometheus.ExemplarObserver).ObserveWithExemplar(d.Seconds(), labels)
+			return
+		}
+	}
+	h.Observe(d.Seconds())
+}
+
+// Conn returns a connection that does what c does, and counts its requests. It is for
+// [redlatch.Options.WrapConn], or for what is given to [redlatch.New] and [redlatch.NewQuorum].
+func (m *Metrics) Conn(c conn.Conn) conn.Conn {
+	server := strings.ToValidUTF8(c.Target().Addr, "?")
+	durations := make(map[conn.RequestResult]prometheus.Observer)
+	for _, result := range conn.RequestResults() {
+		durations[result] = m.families.request.WithLabelValues(server, string(result))
+	}
+	resends := m.families.resends.WithLabelValues(server)
+	return conn.Observe(c, func(_ context.Context, r conn.Request) {
+		durations[r.Result].Observe(r.Took.Seconds())
+		if r.Resent > 0 {
+			resends.Add(float64(r.Resent))
+		}
+	})
+}
+
+// Describe implements [prometheus.Collector].
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.families.all {
+		c.Describe(to)
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	for _, c := range m.families.all {
+		c.Collect(to)
+	}
+}
+
+// version returns the version of redlatch in this program, and that of Go.
+func version() (redlatch, goVersion string) {
+	const path = "github.com/redlatch/redlatch"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown", runtime.Version()
+	}
+	for _, module := range append(info.Deps, &info.Main) {
+		if module.Path == path && module.Version != "" {
+			return module.Version, runtime.Version()
+		}
+	}
+	return "unknown", runtime.Version()
+}

@@ -1,0 +1,445 @@
+package redlatchprom_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchprom"
+)
+
+// metrics returns new metrics and a registry that has them.
+func metrics(t *testing.T, o redlatchprom.Options) (*redlatchprom.Metrics, *prometheus.Registry) {
+	t.Helper()
+	m, err := redlatchprom.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(m)
+	return m, registry
+}
+
+// open returns a client of a server whose hook and connection are counted.
+func open(t *testing.T, url string, m *redlatchprom.Metrics, o redlatch.Options) *redlatch.Client {
+	t.Helper()
+	o.Hook, o.WrapConn = m.Hook, m.Conn
+	c, err := redlatch.Open(t.Context(), url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// value returns what the registry has for a series: of a histogram, how often it was observed. It is
+// -1 if there is no such series.
+func value(t *testing.T, registry *prometheus.Registry, name string, labels prometheus.Labels) float64 {
+	t.Helper()
+	if m := find(t, registry, name, labels); m != nil {
+		switch {
+		case m.Counter != nil:
+			return m.Counter.GetValue()
+		case m.Gauge != nil:
+			return m.Gauge.GetValue()
+		case m.Histogram != nil:
+			return float64(m.Histogram.GetSampleCount())
+		}
+	}
+	return -1
+}
+
+// find returns the series with these labels, and perhaps others.
+func find(t *testing.T, registry *prometheus.Registry, name string, labels prometheus.Labels) *dto.Metric {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.Metric {
+			n := 0
+			for _, l := range m.Label {
+				if want, ok := labels[l.GetName()]; ok && want == l.GetValue() {
+					n++
+				}
+			}
+			if n == len(labels) {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+// want waits for these values of series, each written as in PromQL. A loss is told a moment after the
+// context of the lease is done.
+func want(t *testing.T, registry *prometheus.Registry, values map[string]float64) {
+	t.Helper()
+	for series, want := range values {
+		name, rest, _ := strings.Cut(series, "{")
+		labels := prometheus.Labels{}
+		for _, l := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(rest, -1) {
+			labels[l[1]] = l[2]
+		}
+		deadline := time.Now().Add(10 * time.Second)
+		for got := value(t, registry, name, labels); got != want; got = value(t, registry, name, labels) {
+			if time.Now().After(deadline) {
+				t.Errorf("%s = %v, want %v", series, got, want)
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+func TestEveryKindIsCounted(t *testing.T) {
+	t.Parallel()
+	m, registry := metrics(t, redlatchprom.Options{})
+	c, ctx := open(t, redistest.Start(t).URL(), m, redlatch.Options{}), t.Context()
+	held := func(l *redlatch.Lease, err error) *redlatch.Lease {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	read, write := held(c.RWMutex("rw").RLock(ctx)), held(c.RWMutex("other").Lock(ctx))
+	mutex, re := held(c.Mutex("a").Lock(ctx)), held(c.ReentrantMutex("b").Lock(ctx))
+	permit := held(c.Semaphore("c", 2).Acquire(ctx, 1))
+	slot, err := c.SlotPool("d", 2, redlatch.SlotOptions{}).Acquire(ctx)
+	leader := held(c.Election("e").Campaign(ctx, "me"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Mutex("a").TryLock(ctx); !errors.Is(err, redlatch.ErrTaken) {
+		t.Fatalf("TryLock = %v, want ErrTaken", err)
+	}
+	if err := mutex.Extend(ctx); err != nil {
+		t.Fatal(err)
+	}
+	want(t, registry, map[string]float64{
+		`redlatch_held{kind="mutex"}`:                                             1,
+		`redlatch_held{kind="reentrant"}`:                                         1,
+		`redlatch_held{kind="rwmutex",mode="read"}`:                               1,
+		`redlatch_held{kind="rwmutex",mode="write"}`:                              1,
+		`redlatch_held{kind="semaphore"}`:                                         1,
+		`redlatch_held{kind="slotpool"}`:                                          1,
+		`redlatch_held{kind="election"}`:                                          1,
+		`redlatch_acquire_duration_seconds{kind="mutex",outcome="granted"}`:       1,
+		`redlatch_acquire_duration_seconds{kind="mutex",outcome="taken"}`:         1,
+		`redlatch_extends_total{kind="mutex",result="ok"}`:                        1,
+		`redlatch_extend_margin_ratio{kind="mutex"}`:                              1,
+		`redlatch_extend_age_seconds{kind="mutex"}`:                               1,
+		`redlatch_hold_duration_seconds{kind="mutex",end="released"}`:             0,
+		`redlatch_acquire_duration_seconds{kind="semaphore",outcome="exhausted"}`: 0,
+		`redlatch_request_resends_total`:                                          0,
+	})
+	for _, l := range []*redlatch.Lease{read, write, mutex, re, permit, slot.Lease, leader} {
+		for range 2 { // a release that is repeated counts once
+			_ = l.Release(ctx)
+		}
+	}
+	if _, err := c.Job("job", redlatch.JobOptions{Window: time.Second}).Do(ctx, func(context.Context, *redlatch.Lease) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range redlatch.Kinds() {
+		mode := ""
+		if kind == "rwmutex" {
+			mode = `,mode="read"`
+		}
+		want(t, registry, map[string]float64{
+			`redlatch_held{kind="` + kind + `"` + mode + `}`:                                       0,
+			`redlatch_acquiring{kind="` + kind + `"` + mode + `}`:                                  0,
+			`redlatch_hold_duration_seconds{end="released",kind="` + kind + `"` + mode + `}`:       1,
+			`redlatch_acquire_duration_seconds{outcome="granted",kind="` + kind + `"` + mode + `}`: 1,
+			`redlatch_release_errors_total{kind="` + kind + `"` + mode + `}`:                       0,
+			`redlatch_acquire_duration_seconds{outcome="timeout",kind="` + kind + `"` + mode + `}`: 0,
+			`redlatch_lost_total{reason="expired",kind="` + kind + `"` + mode + `}`:                0,
+		})
+	}
+	if n := value(t, registry, "redlatch_request_duration_seconds", prometheus.Labels{"result": "answered"}); n < 15 {
+		t.Errorf("%v requests were counted, want one for each acquisition and release at least", n)
+	}
+}
+
+// TestLossesAreCounted: a lease that waits, is taken by force, one that runs out, and one that is
+// handed on.
+func TestLossesAreCounted(t *testing.T) {
+	t.Parallel()
+	m, registry := metrics(t, redlatchprom.Options{})
+	s := redistest.Start(t)
+	c, ctx := open(t, s.URL(), m, redlatch.Options{}), t.Context()
+	lock := func(name string, o redlatch.LockOptions) *redlatch.Lease {
+		t.Helper()
+		l, err := c.Mutex(name).With(o).Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	forced := lock("a", redlatch.LockOptions{})
+	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second, StrictOrder: redlatch.On}).Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Lock of what is taken = %v, want a time-out", err)
+	}
+	if _, err := c.ForceRelease(ctx, "a", redlatch.ForceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	<-forced.Context().Done()
+	brief := lock("b", redlatch.LockOptions{TTL: 100 * time.Millisecond, Renew: redlatch.Off})
+	<-brief.Context().Done()
+	text, err := lock("c", redlatch.LockOptions{}).Detach(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, registry, map[string]float64{`redlatch_held{kind="mutex"}`: 0})
+	adopted, err := c.Adopt(ctx, text, redlatch.LockOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, registry, map[string]float64{
+		`redlatch_held{kind="mutex"}`:                                       1,
+		`redlatch_acquiring{kind="mutex"}`:                                  0,
+		`redlatch_acquire_queued_total{kind="mutex"}`:                       1,
+		`redlatch_acquire_duration_seconds{kind="mutex",outcome="timeout"}`: 1,
+		`redlatch_lost_total{kind="mutex",reason="forced"}`:                 1,
+		`redlatch_lost_total{kind="mutex",reason="not_renewed"}`:            1,
+		`redlatch_hold_duration_seconds{kind="mutex",end="lost"}`:           2,
+		`redlatch_hold_duration_seconds{kind="mutex",end="detached"}`:       1,
+	})
+	s.Kill()
+	if err := adopted.Release(ctx); !errors.Is(err, redlatch.ErrUnreachable) {
+		t.Fatalf("Release without a server = %v, want ErrUnreachable", err)
+	}
+	want(t, registry, map[string]float64{
+		`redlatch_held{kind="mutex"}`:                 0,
+		`redlatch_release_errors_total{kind="mutex"}`: 1,
+	})
+	if n := value(t, registry, "redlatch_request_resends_total", nil); n < 1 {
+		t.Errorf("%v calls were sent again while the server was down, want some", n)
+	}
+	if n := value(t, registry, "redlatch_request_duration_seconds", prometheus.Labels{"result": "unanswered"}); n < 2 {
+		t.Errorf("%v requests had no answer while the server was down, want two at least", n)
+	}
+}
+
+// TestSeriesAreThereBeforeTheyCount: an increase from nothing to 1 is none for Prometheus.
+func TestSeriesAreThereBeforeTheyCount(t *testing.T) {
+	t.Parallel()
+	m, registry := metrics(t, redlatchprom.Options{})
+	want(t, registry, zeros("mutex", ""))
+	if n := value(t, registry, "redlatch_held", prometheus.Labels{"kind": "semaphore"}); n != -1 {
+		t.Errorf("a kind that was never used has series")
+	}
+	m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, Kind: "semaphore", TTL: time.Second})
+	m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventFailed, Kind: "semaphore", TTL: time.Second, Outcome: redlatch.OutcomeCanceled})
+	is := zeros("semaphore", "")
+	is[`redlatch_acquire_duration_seconds{kind="semaphore",outcome="canceled"}`] = 1
+	want(t, registry, is)
+
+	_, registry = metrics(t, redlatchprom.Options{Kinds: redlatch.Kinds()})
+	want(t, registry, zeros("rwmutex", "read"))
+	want(t, registry, zeros("rwmutex", "write"))
+	want(t, registry, zeros("job", ""))
+	want(t, registry, map[string]float64{"redlatch_build_info": 1})
+}
+
+// zeros are the series of a kind and mode, by their text.
+func zeros(kind, mode string) map[string]float64 {
+	labels := fmt.Sprintf(`kind=%q`, kind)
+	if mode != "" {
+		labels += fmt.Sprintf(`,mode=%q`, mode)
+	}
+	all := make(map[string]float64)
+	for _, name := range []string{
+		"acquire_queued_total", "acquiring", "held", "extend_age_seconds", "extend_margin_ratio", "jeopardy_total", "release_errors_total",
+	} {
+		all["redlatch_"+name+"{"+labels+"}"] = 0
+	}
+	for _, o := range redlatch.Outcomes() {
+		all[fmt.Sprintf("redlatch_acquire_duration_seconds{%s,outcome=%q}", labels, o)] = 0
+	}
+	for _, r := range redlatch.LossReasons() {
+		all[fmt.Sprintf("redlatch_lost_total{%s,reason=%q}", labels, r)] = 0
+	}
+	for _, end := range []string{"released", "lost", "detached"} {
+		all[fmt.Sprintf("redlatch_hold_duration_seconds{%s,end=%q}", labels, end)] = 0
+	}
+	for _, cause := range []string{"outlived", "forgotten"} {
+		all[fmt.Sprintf("redlatch_stray_total{%s,cause=%q}", labels, cause)] = 0
+	}
+	for _, phase := range []string{"begun", "over"} {
+		all[fmt.Sprintf("redlatch_outages_total{%s,phase=%q}", labels, phase)] = 0
+	}
+	for _, result := range []string{"ok", "failed"} {
+		all[fmt.Sprintf("redlatch_extends_total{%s,result=%q}", labels, result)] = 0
+	}
+	return all
+}
+
+func TestNamesAndHelp(t *testing.T) {
+	t.Parallel()
+	m, registry := metrics(t, redlatchprom.Options{Group: func(string) string { return "g" }})
+	open(t, redistest.Start(t).URL(), m, redlatch.Options{})
+	m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, Kind: "mutex", TTL: time.Second})
+	problems, err := testutil.CollectAndLint(m)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("CollectAndLint = %v, %v", problems, err)
+	}
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed: `make observability` installs it")
+	}
+	check := exec.Command(promtool, "check", "metrics")
+	check.Stdin = strings.NewReader(scrape(t, registry))
+	if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool check metrics = %v:\n%s", err, out)
+	}
+}
+
+// scrape returns what a server gets that takes exemplars.
+func scrape(t *testing.T, registry *prometheus.Registry) string {
+	t.Helper()
+	s := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	defer s.Close()
+	response, err := http.Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestGroupsHaveALimit: a program that makes a group of each name does not fill Prometheus.
+func TestGroupsHaveALimit(t *testing.T) {
+	t.Parallel()
+	m, registry := metrics(t, redlatchprom.Options{Group: func(name string) string { return name }})
+	var all sync.WaitGroup
+	for _, typ := range []redlatch.EventType{redlatch.EventAttempt, redlatch.EventGranted, redlatch.EventReleased} {
+		for i := range 500 {
+			all.Go(func() {
+				m.Hook(t.Context(), redlatch.Event{Type: typ, Kind: "mutex", Name: fmt.Sprint("g", i), TTL: time.Second, Outcome: redlatch.OutcomeGranted})
+			})
+		}
+		all.Wait()
+	}
+	groups, rest := 0, 0.0
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, metric := range f.Metric {
+			switch f.GetName() {
+			case "redlatch_held":
+				groups++
+				if n := metric.Gauge.GetValue(); n != 0 {
+					t.Errorf("%v are held when all were released", n)
+				}
+			case "redlatch_acquire_duration_seconds":
+				for _, l := range metric.Label {
+					if l.GetName() == "group" && l.GetValue() == "other" {
+						rest += float64(metric.Histogram.GetSampleCount())
+					}
+				}
+			}
+		}
+	}
+	if groups != 101 || rest != 400 {
+		t.Errorf("%d groups, and %v acquisitions of others, want 101 and 400", groups, rest)
+	}
+	m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, Kind: "mutex", Name: "no \xff text", TTL: time.Second})
+	scrape(t, registry)
+}
+
+func TestHistogramsAreNativeAndClassic(t *testing.T) {
+	t.Parallel()
+	m, registry := metrics(t, redlatchprom.Options{})
+	m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, Kind: "mutex", TTL: time.Second})
+	m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventGranted, Kind: "mutex", TTL: time.Second, Waited: time.Second, Outcome: redlatch.OutcomeGranted})
+	h := find(t, registry, "redlatch_acquire_duration_seconds", prometheus.Labels{"outcome": "granted"}).GetHistogram()
+	if len(h.GetPositiveDelta()) != 1 || h.Schema == nil {
+		t.Errorf("%v, want native buckets", h)
+	}
+	if len(h.GetBucket()) != 13 {
+		t.Errorf("%v, want 13 classic buckets", h)
+	}
+}
+
+func TestExemplars(t *testing.T) {
+	t.Parallel()
+	m, registry := metrics(t, redlatchprom.Options{
+		Exemplar: func(_ context.Context, e redlatch.Event) prometheus.Labels { return prometheus.Labels{"name": e.Name} },
+	})
+	tell := func(name string, waited time.Duration) {
+		m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, Kind: "mutex", Name: name, TTL: time.Second})
+		m.Hook(t.Context(), redlatch.Event{
+			Type: redlatch.EventGranted, Kind: "mutex", Name: name, TTL: time.Second, Waited: waited, Outcome: redlatch.OutcomeGranted,
+		})
+	}
+	tell("invoice:42", 2*time.Second)
+	tell(strings.Repeat("long", 32), 20*time.Second)
+	tell("no \xff text", 40*time.Second)
+	var found []string
+	for _, b := range find(t, registry, "redlatch_acquire_duration_seconds", prometheus.Labels{"outcome": "granted"}).GetHistogram().GetBucket() {
+		for _, l := range b.GetExemplar().GetLabel() {
+			found = append(found, l.GetValue())
+		}
+	}
+	if len(found) != 1 || found[0] != "invoice:42" {
+		t.Errorf("exemplars %q, want invoice:42 alone", found)
+	}
+	want(t, registry, map[string]float64{`redlatch_acquire_duration_seconds{outcome="granted"}`: 3})
+}
+
+func TestUnknownKindIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := redlatchprom.New(redlatchprom.Options{Kinds: []string{"mutx"}}); !errors.Is(err, redlatch.ErrInvalid) || !strings.Contains(err.Error(), "semaphore") {
+		t.Errorf("New with a kind that is misspelt = %v, want ErrInvalid and the kinds that there are", err)
+	}
+}
+
+// TestConnPassesOn: what a connection can do beside is not lost.
+func TestConnPassesOn(t *testing.T) {
+	t.Parallel()
+	m, _ := metrics(t, redlatchprom.Options{})
+	c := m.Conn(nothing{})
+	if _, ok := c.(conn.Replicated); ok {
+		t.Error("a connection that cannot wait for replicas says that it can")
+	}
+	s := redistest.Start(t)
+	client := open(t, s.URL(), m, redlatch.Options{})
+	_, err := client.Mutex("a").With(redlatch.LockOptions{Replicas: 1}).Lock(t.Context())
+	if !errors.Is(err, redlatch.ErrNotReplicated) {
+		t.Errorf("Lock with Replicas of a server without one = %v, want ErrNotReplicated", err)
+	}
+}
+
+// nothing is a connection that can do nothing beside.
+type nothing struct{ conn.Conn }
+
+func (nothing) Target() conn.Target { return conn.Target{Addr: "nowhere"} }
