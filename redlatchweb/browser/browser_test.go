@@ -1,0 +1,355 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/redlatch/redlatch/redlatchweb"
+)
+
+const patience = time.Minute
+
+// The browser that all tests share, each in a tab of its own.
+var allocator context.Context
+
+func TestMain(m *testing.M) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox)
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	allocator, _ = chromedp.NewContext(ctx)
+	code := m.Run()
+	cancel()
+	os.Exit(code)
+}
+
+// needChromium skips the test on a machine that has none.
+func needChromium(t *testing.T) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if _, err := exec.LookPath(name); err == nil {
+			return
+		}
+	}
+	if os.Getenv("REDLATCH_AXE") != "" {
+		t.Fatal("chromium is not installed")
+	}
+	t.Skip("chromium is not installed: `make web` installs it")
+}
+
+// tab is a page of the browser, and what it complained about.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+	url string
+
+	mu         sync.Mutex
+	complaints []string
+}
+
+// view is how a viewer looks at a page.
+type view struct {
+	width, height int64
+	dark          bool
+}
+
+var views = map[string]view{
+	"wide":        {1280, 860, false},
+	"wide-dark":   {1280, 860, true},
+	"narrow":      {320, 720, false},
+	"narrow-dark": {320, 720, true},
+}
+
+// open starts the gallery and a tab that is to look at it.
+func open(t *testing.T, v view) *tab {
+	t.Helper()
+	needChromium(t)
+	gallery := redlatchweb.Gallery()
+	server := httptest.NewServer(gallery)
+	t.Cleanup(func() {
+		gallery.Close()
+		server.Close()
+	})
+	return openAt(t, server.URL, v)
+}
+
+func openAt(t *testing.T, url string, v view) *tab {
+	t.Helper()
+	if err := chromedp.Do(allocator); err != nil { // starts the browser, once
+		t.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, patience)
+	t.Cleanup(cancel)
+	p := &tab{t: t, ctx: ctx, url: url}
+	err := chromedp.Listen(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			p.complain(fmt.Sprintf("exception: %s %v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception))
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == "error" || e.Type == "warning" {
+				p.complain(fmt.Sprintf("console: %v", e.Args))
+			}
+		case *log.EventEntryAdded:
+			if e.Entry.Level == "error" || e.Entry.Level == "warning" {
+				p.complain(fmt.Sprintf("log: %s %s", e.Entry.Text, e.Entry.URL))
+			}
+		case *page.EventJavascriptDialogOpening:
+			p.complain("dialog: " + e.Message)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme := "light"
+	if v.dark {
+		scheme = "dark"
+	}
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media); err != nil {
+		t.Fatal(err)
+	}
+	p.run(chromedp.EmulateViewport(v.width, v.height))
+	return p
+}
+
+func (p *tab) complain(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.complaints = append(p.complaints, text)
+}
+
+// quiet fails the test if the browser complained.
+func (p *tab) quiet() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.complaints {
+		p.t.Errorf("the browser complains: %s", c)
+	}
+	p.complaints = nil
+}
+
+func (p *tab) run(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, actions...); err != nil {
+		p.t.Fatalf("%v", err)
+	}
+}
+
+func (p *tab) visit(path string) {
+	p.t.Helper()
+	p.run(chromedp.Navigate(p.url+"/"+path), chromedp.WaitReady("#content"))
+}
+
+// get runs an action and returns its value.
+func get[T any](p *tab, action chromedp.Action[T]) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, action)
+	if err != nil {
+		p.t.Fatalf("%v", err)
+	}
+	return v
+}
+
+// value returns what an expression in the page comes to.
+func value[T any](p *tab, expression string) T {
+	p.t.Helper()
+	return get(p, chromedp.Evaluate[T](expression))
+}
+
+// await waits until an expression in the page is true.
+func (p *tab) await(expression string) {
+	p.t.Helper()
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(20*time.Second))); err != nil {
+		p.t.Fatalf("await %s: %v", expression, err)
+	}
+}
+
+// states are the pages of the gallery.
+var states = []string{
+	"empty/locks", "empty/processes", "empty/pools", "empty/leaders", "empty/nodes", "empty/health",
+	"one/locks", "one/lock?name=nightly", "one/lock?name=free",
+	"contended/locks", "contended/lock?name=invoice:2026-11:settle", "contended/lock?name=worker-ids", "contended/lock?name=mail:digest",
+	"contended/lock?name=cache:warm", "contended/lock?name=jobs", "contended/lock?name=import:eu", "contended/lock?name=stock:warehouse-7",
+	"contended/processes", "contended/pools", "contended/leaders", "contended/record", "contended/record?type=lost", "deadlock/locks", "deadlock/lock?name=account:7781", "empty/record", "denied/record",
+	"contended/health", "contended/locks?q=nosuchlock",
+	"many/locks", "queue/locks", "queue/lock?name=the:one", "down/locks", "down/lock?name=nightly", "slow/locks", "denied/locks",
+	"denied/lock?name=nightly", "quorum/nodes", "mute/nodes", "hostile/locks", "hostile/processes", "hostile/leaders",
+	"hostile/lock?name=%3Cscript%3Ealert(%221%22)%3C/script%3E", "contended/nosuchpage",
+}
+
+// TestStates looks at each state in each view: the browser complains about nothing, nothing is
+// wider than the window, and axe-core finds no violation.
+func TestStates(t *testing.T) {
+	axe := ""
+	if file := os.Getenv("REDLATCH_AXE"); file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		axe = string(text)
+	}
+	for name, v := range views {
+		t.Run(name, func(t *testing.T) {
+			for _, state := range states {
+				t.Run(state, func(t *testing.T) {
+					p := open(t, v)
+					p.visit(state)
+					if state == "contended/nosuchpage" {
+						p.mu.Lock()
+						p.complaints = nil // that of the 404 itself
+						p.mu.Unlock()
+					}
+					if wide := value[int64](p, `document.documentElement.scrollWidth`); wide > v.width {
+						t.Errorf("the page is %d px wide, in a window of %d", wide, v.width)
+					}
+					p.shoot(name, state)
+					if axe != "" {
+						p.examine(axe)
+					}
+					p.quiet()
+				})
+			}
+		})
+	}
+	if axe == "" {
+		t.Log("without axe-core: REDLATCH_AXE is not set; `make web` sets it")
+	}
+}
+
+// examine runs axe-core in the page.
+func (p *tab) examine(axe string) {
+	p.t.Helper()
+	p.run(chromedp.Evaluate[chromedp.Void](axe))
+	found := get(p, chromedp.Evaluate[string](`axe.run(document, {resultTypes: ["violations"]}).then(r =>
+		r.violations.map(v => v.id + ": " + v.help + "\n" + v.nodes.map(n => "  " + n.target + " " + n.failureSummary).join("\n")).join("\n"))`,
+		chromedp.EvalAwaitPromise))
+	if found != "" {
+		p.t.Errorf("axe-core finds\n%s", found)
+	}
+}
+
+// shoot writes a picture of the page into the directory that REDLATCH_SHOTS names, if it does.
+func (p *tab) shoot(view, state string) {
+	dir := os.Getenv("REDLATCH_SHOTS")
+	if dir == "" {
+		return
+	}
+	p.run(chromedp.Sleep(700 * time.Millisecond))
+	png := get(p, chromedp.CaptureScreenshot())
+	file := strings.NewReplacer("/", "-", "?", "-", ":", "-", "%", "", "=", "-").Replace(state) + "." + view + ".png"
+	if err := os.WriteFile(filepath.Join(dir, file), png, 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// key presses one key.
+func (p *tab) key(k string) { p.run(chromedp.KeyEvent(k)) }
+
+// TestKeys goes through the list by keyboard, and opens a lock.
+func TestKeys(t *testing.T) {
+	p := open(t, views["wide"])
+	p.visit("contended/locks")
+	p.await(`document.documentElement.classList.contains("scripted")`)
+	p.key("j")
+	p.key("j")
+	p.await(`document.activeElement.matches("#content tbody tr:not(:first-child) a.name")`)
+	for range 5 { // more than once: an update may have moved the lock down the list by now
+		p.key("k")
+	}
+	p.await(`document.activeElement === document.querySelector("#content tbody a.name")`)
+	p.key("?")
+	p.await(`document.querySelector("dialog").open`)
+	p.run(chromedp.Click("dialog button"))
+	p.await(`!document.querySelector("dialog").open`)
+	p.key("/")
+	p.await(`document.activeElement.name === "q"`)
+	p.quiet()
+}
+
+// TestSearch narrows the list while the viewer types, and puts that into the address.
+func TestSearch(t *testing.T) {
+	p := open(t, views["wide"])
+	p.visit("contended/locks")
+	p.run(chromedp.SendKeys(`input[name=q]`, "gpu"))
+	p.await(`location.search === "?q=gpu" && document.querySelectorAll("#content tbody tr").length === 1`)
+	if got := value[string](p, `document.activeElement.name`); got != "q" {
+		t.Errorf("the focus went to %q", got)
+	}
+	p.run(chromedp.Reload())
+	p.await(`document.querySelectorAll("#content tbody tr").length === 1 && document.querySelector("input[name=q]").value === "gpu"`)
+	p.quiet()
+}
+
+// TestPause stops the stream and goes on with it.
+func TestPause(t *testing.T) {
+	p := open(t, views["wide"])
+	p.visit("contended/locks")
+	p.run(chromedp.Click("#pause"))
+	p.await(`location.search === "?pause=1" && getComputedStyle(document.querySelector(".status .paused")).display !== "none"`)
+	p.run(chromedp.Click("#pause"))
+	p.await(`location.search === "" && document.querySelector("#pause").textContent === "Pause"`)
+	p.quiet()
+}
+
+// TestTheme goes from that of the system to light and dark, and keeps it.
+func TestTheme(t *testing.T) {
+	p := open(t, views["wide"])
+	p.visit("contended/locks")
+	p.run(chromedp.Click("#theme"), chromedp.Click("#theme"))
+	dark := `getComputedStyle(document.body).backgroundColor === "rgb(20, 20, 22)"`
+	p.await(dark)
+	p.run(chromedp.Reload())
+	p.await(dark)
+	p.quiet()
+}
+
+// TestWithoutScripts looks at the page as browsers do that run none: it loads itself again.
+func TestWithoutScripts(t *testing.T) {
+	p := open(t, views["wide"])
+	if _, err := chromedp.Call(p.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	p.visit("contended/locks?q=gpu")
+	html := get(p, chromedp.OuterHTML("html"))
+	for _, want := range []string{`http-equiv="refresh"`, "render:gpu", `class="tool apply"`} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+	p.quiet()
+}
+
+// TestReleaseKeepsWhatIsTyped types into the form while the page goes on living around it.
+func TestReleaseKeepsWhatIsTyped(t *testing.T) {
+	p := open(t, views["wide"])
+	p.visit("contended/lock?name=mail:digest")
+	p.run(chromedp.Click("details summary"), chromedp.SendKeys("input[name=typed]", "mail:di"))
+	p.run(chromedp.Sleep(2500 * time.Millisecond)) // two pictures
+	if got := value[string](p, `document.querySelector("input[name=typed]").value`); got != "mail:di" {
+		t.Errorf("the form has %q", got)
+	}
+	p.run(chromedp.SendKeys("input[name=typed]", "gest"), chromedp.Click("button.danger"))
+	p.run(chromedp.WaitVisible(".notice"))
+	if got := value[string](p, `location.search + document.querySelector(".notice").textContent`); !strings.Contains(got, "released=1") || !strings.Contains(got, "taken by force") {
+		t.Errorf("afterwards the page says %q", got)
+	}
+	p.quiet()
+}

@@ -1,0 +1,557 @@
+package redlatchweb
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+const patience = 20 * time.Second
+
+// dashboard serves the locks of a server of its own.
+type dashboard struct {
+	*httptest.Server
+	t      *testing.T
+	redis  *redistest.Server
+	client *redlatch.Client
+	h      *Handler
+}
+
+func start(t *testing.T, o Options) *dashboard {
+	t.Helper()
+	redis := redistest.Start(t)
+	return serve(t, redis, redis.URL(), o)
+}
+
+func serve(t *testing.T, redis *redistest.Server, url string, o Options) *dashboard {
+	t.Helper()
+	client := open(t, url)
+	o.Interval = 100 * time.Millisecond
+	h, err := New(client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &dashboard{httptest.NewServer(h), t, redis, client, h}
+	t.Cleanup(func() {
+		h.Close()
+		d.Server.Close()
+	})
+	return d
+}
+
+func open(t *testing.T, url string) *redlatch.Client {
+	t.Helper()
+	client, err := redlatch.Open(t.Context(), url, redlatch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func (d *dashboard) do(r *http.Request) (status int, body string) {
+	d.t.Helper()
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func (d *dashboard) get(path string) (status int, body string) {
+	d.t.Helper()
+	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.URL+path, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return d.do(r)
+}
+
+// await asks for a page until it has all of these texts.
+func (d *dashboard) await(path string, texts ...string) {
+	d.t.Helper()
+	var body string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		missing := false
+		_, body = d.get(path)
+		for _, text := range texts {
+			missing = missing || !strings.Contains(body, text)
+		}
+		if !missing {
+			return
+		}
+	}
+	d.t.Fatalf("%s does not show %q:\n%s", path, texts, body)
+}
+
+func hold(t *testing.T, c *redlatch.Client, name string) *redlatch.Lease {
+	t.Helper()
+	lease, err := c.Mutex(name).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = lease.Release(context.WithoutCancel(t.Context())) })
+	return lease
+}
+
+// TestPages looks at each page of a server with a lock of several kinds.
+func TestPages(t *testing.T) {
+	d := start(t, Options{Doctor: func(context.Context) ([]Finding, error) {
+		return []Finding{{Check: "version", Level: "ok", Found: "Redis <8>"}, {Check: "eviction", Level: "fault", Found: "f", Advice: "do"}}, nil
+	}})
+	c := open(t, d.redis.URL())
+	hold(t, c, "a/name with <b>&%?#")
+	slot, err := c.SlotPool("pool", 8, redlatch.SlotOptions{}).Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slot.Release(context.WithoutCancel(t.Context()))
+	term, err := c.Election("leader").Campaign(t.Context(), "host:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer term.Release(context.WithoutCancel(t.Context()))
+	go func() { _, _ = open(t, d.redis.URL()).Mutex("a/name with <b>&%?#").Lock(t.Context()) }()
+	d.await("/", "a/name with &lt;b&gt;&amp;%?#", "pool", "leader", "redlatchweb.test on")
+	d.await("/locks?q=POO", "pool")
+	if _, body := d.get("/locks?q=POO"); strings.Contains(body, `data-key="leader"`) {
+		t.Error("a search shows what does not match")
+	}
+	d.await("/lock?name="+url.QueryEscape("a/name with <b>&%?#"), "redlatchweb.test on", "Waiting")
+	d.await("/processes", "redlatchweb.test on", "lock?name=pool")
+	d.await("/pools", "1 held", "7 free")
+	d.await("/leaders", "host:1")
+	d.await("/nodes", "no quorum")
+	d.await("/record", "Nothing is noted")
+	d.await("/health", "Redis &lt;8&gt;", "Something hurts locks here")
+	if status, _ := d.get("/lock"); status != http.StatusNotFound {
+		t.Errorf("a page of no lock answers %d", status)
+	}
+	if status, body := d.get("/healthz"); status != http.StatusOK || body != "ok\n" {
+		t.Errorf("/healthz answers %d %q", status, body)
+	}
+}
+
+// TestAnyPrefix mounts the dashboard deep down, and looks for links that would leave it.
+func TestAnyPrefix(t *testing.T) {
+	d := start(t, Options{})
+	hold(t, d.client, "n")
+	outer := httptest.NewServer(http.StripPrefix("/a/b", d.h))
+	defer outer.Close()
+	inner := *d
+	inner.Server = outer
+	inner.await("/a/b/", `href="./lock?name=n"`)
+	link := regexp.MustCompile(`(?:href|src|action|data-events)="([^"]*)"`)
+	for _, page := range []string{"/a/b/", "/a/b/locks", "/a/b/lock?name=n", "/a/b/processes", "/a/b/health", "/a/b/nosuch"} {
+		_, body := inner.get(page)
+		found := link.FindAllStringSubmatch(body, -1)
+		if len(found) < 8 {
+			t.Errorf("%s has %d links", page, len(found))
+		}
+		for _, l := range found {
+			if !strings.HasPrefix(l[1], "./") && !strings.HasPrefix(l[1], "#") {
+				t.Errorf("%s has the link %q, which is not relative", page, l[1])
+			}
+		}
+	}
+	resp, err := http.Get(outer.URL + "/a/b?x=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if got := resp.Request.URL.Path; got != "/a/b/" || resp.StatusCode != http.StatusOK {
+		t.Errorf("without the slash at the end: %d at %s", resp.StatusCode, got)
+	}
+}
+
+// TestHosts sends Host headers of a site whose name leads to this address.
+func TestHosts(t *testing.T) {
+	for _, c := range []struct {
+		hosts []string
+		host  string
+		want  int
+	}{
+		{nil, "127.0.0.1:1", http.StatusOK},
+		{nil, "localhost", http.StatusOK},
+		{nil, "[::1]:80", http.StatusOK},
+		{nil, "evil.example", http.StatusMisdirectedRequest},
+		{nil, "127.0.0.1.evil.example", http.StatusMisdirectedRequest},
+		{nil, "10.0.0.1", http.StatusMisdirectedRequest},
+		{[]string{"Locks.example"}, "locks.EXAMPLE:8080", http.StatusOK},
+		{[]string{"locks.example"}, "127.0.0.1", http.StatusOK},
+		{[]string{"locks.example"}, "evil.example", http.StatusMisdirectedRequest},
+		{[]string{"*"}, "evil.example", http.StatusOK},
+	} {
+		h, err := newHandler(canned{locks: contended}, nil, Options{Hosts: c.hosts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(h)
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/healthz", nil)
+		r.Host = c.host
+		d := &dashboard{t: t}
+		if got, _ := d.do(r); got != c.want {
+			t.Errorf("allowed %q, asked %q: %d, want %d", c.hosts, c.host, got, c.want)
+		}
+		h.Close()
+		server.Close()
+	}
+}
+
+// TestHeaders looks at what keeps browsers strict.
+func TestHeaders(t *testing.T) {
+	d := start(t, Options{})
+	resp, err := http.Get(d.URL + "/locks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for key, want := range map[string]string{
+		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "same-origin",
+	} {
+		if got := resp.Header.Get(key); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
+	if strings.Contains(policy, "unsafe") {
+		t.Error("the policy allows inline code")
+	}
+	body, _ := io.ReadAll(resp.Body)
+	if m := regexp.MustCompile(`<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=`).Find(body); m != nil {
+		t.Errorf("a page has inline code: %q", m)
+	}
+}
+
+// release posts the form of a lock's page.
+func (d *dashboard) release(header http.Header, name, owner, typed string) (status int, body string) {
+	form := url.Values{"name": {name}, "owner": {owner}, "typed": {typed}}
+	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, d.URL+"/release", strings.NewReader(form.Encode()))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for key, values := range header {
+		r.Header[key] = values
+	}
+	return d.do(r)
+}
+
+// TestRelease takes a lock by force, and refuses to where it must.
+func TestRelease(t *testing.T) {
+	readOnly := start(t, Options{})
+	lease := hold(t, readOnly.client, "n")
+	readOnly.await("/lock?name=n", lease.Owner())
+	if _, body := readOnly.get("/lock?name=n"); strings.Contains(body, "<form method=\"post\"") {
+		t.Error("a dashboard that changes nothing has a form that does")
+	}
+	if status, _ := readOnly.release(nil, "n", lease.Owner(), "n"); status != http.StatusForbidden || !lease.Held() {
+		t.Errorf("read-only: %d, held %v", status, lease.Held())
+	}
+
+	d := serve(t, readOnly.redis, readOnly.redis.URL(), Options{AllowRelease: true})
+	d.await("/lock?name=n", `action="./release"`)
+	for _, c := range []struct {
+		header      http.Header
+		name, typed string
+		owner       string
+		want        int
+	}{
+		{nil, "n", "m", lease.Owner(), http.StatusConflict},
+		{nil, "n", "", lease.Owner(), http.StatusConflict},
+		{nil, "n", "n", "other", http.StatusConflict},
+		{nil, "n", "n", "", http.StatusBadRequest},
+		{nil, "", "", lease.Owner(), http.StatusBadRequest},
+		{http.Header{"Sec-Fetch-Site": {"cross-site"}}, "n", "n", lease.Owner(), http.StatusForbidden},
+		{http.Header{"Origin": {"https://evil.example"}}, "n", "n", lease.Owner(), http.StatusForbidden},
+	} {
+		if status, _ := d.release(c.header, c.name, c.owner, c.typed); status != c.want {
+			t.Errorf("%+v: %d", c, status)
+		}
+	}
+	if status, _ := d.get("/release?name=n&owner=" + lease.Owner() + "&typed=n"); status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
+		t.Errorf("GET answers %d", status)
+	}
+	if !lease.Held() {
+		t.Fatal("a request that was refused has released the lock")
+	}
+	status, _ := d.release(http.Header{"Sec-Fetch-Site": {"same-origin"}}, "n", lease.Owner(), "n")
+	if status != http.StatusSeeOther {
+		t.Fatalf("the release answers %d", status)
+	}
+	if info, err := d.client.Inspect(t.Context(), "n"); err != nil || len(info.Holders) != 0 {
+		t.Errorf("afterwards %+v, %v", info.Holders, err)
+	}
+}
+
+// TestBasicAuth asks with and without a password.
+func TestBasicAuth(t *testing.T) {
+	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "in") })
+	for _, c := range []struct {
+		users          map[string]string
+		user, password string
+		want           int
+	}{
+		{map[string]string{"a": "b"}, "a", "b", http.StatusOK},
+		{map[string]string{"a": "b"}, "a", "c", http.StatusUnauthorized},
+		{map[string]string{"a": "b"}, "c", "b", http.StatusUnauthorized},
+		{map[string]string{"a": "b"}, "", "", http.StatusUnauthorized},
+		{nil, "", "", http.StatusUnauthorized},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		if c.user != "" {
+			r.SetBasicAuth(c.user, c.password)
+		}
+		w := httptest.NewRecorder()
+		BasicAuth(c.users, inner).ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%+v: %d", c, w.Code)
+		}
+	}
+}
+
+// listen opens a stream and returns its lines.
+func (d *dashboard) listen(path string) *bufio.Scanner {
+	d.t.Helper()
+	r, _ := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.URL+path, nil)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { resp.Body.Close() })
+	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
+		d.t.Fatalf("%s: %d %s", path, resp.StatusCode, got)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	return lines
+}
+
+// until reads lines until one has the text.
+func until(t *testing.T, lines *bufio.Scanner, text string) {
+	t.Helper()
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), text) {
+			return
+		}
+	}
+	t.Fatalf("the stream ended before %q: %v", text, lines.Err())
+}
+
+// TestStream watches a lock come and go, and that nothing is asked when the viewer has left.
+func TestStream(t *testing.T) {
+	d := start(t, Options{})
+	r, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, _ := http.NewRequestWithContext(r, http.MethodGet, d.URL+"/events?page_of=locks", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	until(t, lines, "Nothing is locked")
+	lease := hold(t, d.client, "comes")
+	until(t, lines, `data-key="comes"`)
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, lines, "Nothing is locked")
+	cancel()
+	for deadline := time.Now().Add(patience); d.h.poller.Looks(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the poller looks on without a viewer")
+		}
+	}
+	for _, path := range []string{"/events", "/events?page_of=nosuch", "/events?page_of=lock"} {
+		if status, _ := d.get(path); status != http.StatusNotFound {
+			t.Errorf("%s answers %d", path, status)
+		}
+	}
+}
+
+// TestStreamEndsWithTheHandler closes the handler under a viewer.
+func TestStreamEndsWithTheHandler(t *testing.T) {
+	d := start(t, Options{})
+	lines := d.listen("/events?page_of=locks")
+	until(t, lines, "Nothing is locked")
+	d.h.Close()
+	for lines.Scan() {
+	}
+	if err := lines.Err(); err != nil {
+		t.Errorf("the stream ends with %v", err)
+	}
+	d.h.Close()
+}
+
+// TestViewerThatNeverReads has one beside another, and looks that it is dropped.
+func TestViewerThatNeverReads(t *testing.T) {
+	var looks atomic.Int64
+	source := canned{locks: func(at time.Time) []redlatch.LockInfo { // all others each time, and long
+		all := many(perPage)(at)
+		for i := range all {
+			all[i].Name = fmt.Sprintf("%s:%0400d", all[i].Name, looks.Add(1))
+		}
+		return all
+	}}
+	h, err := newHandler(source, nil, Options{Interval: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.writing = time.Second
+	server := httptest.NewServer(h)
+	defer server.Close()
+	defer h.Close()
+	c, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.(*net.TCPConn).SetReadBuffer(1 << 10)
+	fmt.Fprintf(c, "GET /events?page_of=locks HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	d := &dashboard{Server: server, t: t, h: h}
+	other := d.listen("/events?page_of=locks")
+	until(t, other, "order:")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for other.Scan() { // to its end
+		}
+	}()
+	for deadline := time.Now().Add(2 * patience); h.streams.Load() != 1; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d viewers are served, want one", h.streams.Load())
+		}
+	}
+	select {
+	case <-ended:
+		t.Error("the viewer that reads was dropped")
+	default:
+	}
+}
+
+// TestThousandViewers has them share looks and renderings.
+func TestThousandViewers(t *testing.T) {
+	h, err := newHandler(canned{locks: contended}, nil, Options{Interval: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h)
+	defer server.Close()
+	defer h.Close()
+	const viewers = 1000
+	failed := make(chan error, viewers)
+	for range viewers {
+		go func() {
+			c, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				failed <- err
+				return
+			}
+			defer c.Close()
+			fmt.Fprintf(c, "GET /events?page_of=locks HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			lines := bufio.NewScanner(c)
+			lines.Buffer(nil, 1<<20)
+			for lines.Scan() {
+				if strings.Contains(lines.Text(), "stock:warehouse-7") {
+					failed <- nil
+					return
+				}
+			}
+			failed <- errors.Join(errors.New("the stream ended"), lines.Err())
+		}()
+	}
+	for range viewers {
+		if err := <-failed; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOutage kills the server under the dashboard, and starts it again.
+func TestOutage(t *testing.T) {
+	d := start(t, Options{})
+	hold(t, d.client, "before")
+	d.await("/", `data-key="before"`)
+	d.redis.Kill()
+	d.await("/", "Redis does not answer", "looks have failed since", `data-key="before"`)
+	d.await("/lock?name=before", "The last look failed")
+	d.redis.Restart()
+	d.await("/", "Nothing is locked")
+}
+
+// TestMissingRights has a user who may neither list names nor read the journal.
+func TestMissingRights(t *testing.T) {
+	redis := redistest.Start(t)
+	redis.Do("ACL", "SETUSER", "viewer", "on", ">secret", "~*", "&*", "+@all", "-scan")
+	d := serve(t, redis, strings.Replace(redis.URL(), "redis://", "redis://viewer:secret@", 1), Options{})
+	hold(t, d.client, "one")
+	d.await("/", "may not list names", "Open a lock by its name")
+	d.await("/lock?name=one", "redlatchweb.test on")
+	redis.Do("ACL", "SETUSER", "viewer", "-xrange", "-xrevrange", "+scan")
+	d.await("/record", "The record cannot be read")
+	d.await("/", `data-key="one"`)
+}
+
+// TestMetrics reads them as Prometheus does.
+func TestMetrics(t *testing.T) {
+	d := start(t, Options{Patterns: []string{"a:*", "b:*"}})
+	for _, name := range []string{"a:1", "a:2", "c:1"} {
+		hold(t, d.client, name)
+	}
+	d.await("/metrics",
+		`redlatch_fleet_up 1`, `redlatch_fleet_holders{pattern="a:*"} 2`, `redlatch_fleet_holders{pattern="b:*"} 0`,
+		`redlatch_fleet_holders{pattern="other"} 1`, `redlatch_fleet_waiters{pattern="a:*"} 0`, `redlatch_fleet_oldest_holder_seconds{pattern="a:*"} `,
+		`redlatch_fleet_oldest_waiter_seconds{pattern="other"} 0`, `redlatch_fleet_picture_age_seconds`)
+	_, body := d.get("/metrics")
+	problems, err := promlint.New(strings.NewReader(body)).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("promlint: %v, %v", problems, err)
+	}
+	d.redis.Kill()
+	d.await("/metrics", `redlatch_fleet_up 0`)
+}
+
+// TestOptions refuses those that make no sense.
+func TestOptions(t *testing.T) {
+	var hundred []string
+	for i := range maxPatterns + 1 {
+		hundred = append(hundred, fmt.Sprint(i))
+	}
+	for _, o := range []Options{
+		{Interval: time.Millisecond},
+		{Hosts: []string{""}},
+		{Hosts: []string{"a:80"}},
+		{Hosts: []string{"http://a"}},
+		{Patterns: []string{"["}},
+		{Patterns: []string{""}},
+		{Patterns: []string{"a", "a"}},
+		{Patterns: []string{"other"}},
+		{Patterns: hundred},
+	} {
+		if _, err := newHandler(canned{}, nil, o); !errors.Is(err, redlatch.ErrInvalid) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}

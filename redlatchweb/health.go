@@ -1,0 +1,74 @@
+package redlatchweb
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	healthAge     = time.Minute      // findings that are older are looked for again
+	healthTimeout = 30 * time.Second // of one examination
+)
+
+// health keeps what Options.Doctor found.
+type health struct {
+	look    func(context.Context) ([]Finding, error)
+	running sync.WaitGroup
+
+	mu    sync.Mutex // guards all below
+	busy  bool
+	found []Finding
+	at    time.Time // of the last examination that ended
+	err   error     // of that
+}
+
+// report is what a page shows of it.
+type report struct {
+	Set   bool // there is a doctor
+	Busy  bool
+	Found []Finding // the worst first
+	At    time.Time
+	Err   error
+	Worst string
+}
+
+// report returns what is known, and begins to look if that is old.
+func (h *health) report(ctx context.Context) report {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.look != nil && !h.busy && time.Since(h.at) > healthAge && ctx.Err() == nil {
+		h.busy = true
+		h.running.Go(func() { h.examine(ctx) })
+	}
+	r := report{h.look != nil, h.busy, h.found, h.at, h.err, ""}
+	if len(h.found) > 0 {
+		r.Worst = h.found[0].Level
+	}
+	return r
+}
+
+func (h *health) examine(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	found, err := guarded(ctx, h.look)
+	slices.SortStableFunc(found, func(a, b Finding) int { return rank(b.Level) - rank(a.Level) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.busy, h.found, h.at, h.err = false, found, time.Now(), err
+}
+
+// guarded turns a panic of the program's function into an error: it is not on a goroutine of the
+// server, which would outlive it.
+func guarded(ctx context.Context, look func(context.Context) ([]Finding, error)) (found []Finding, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("Options.Doctor panicked: %v", v)
+		}
+	}()
+	return look(ctx)
+}
+
+func rank(level string) int { return slices.Index([]string{"ok", "note", "warning", "fault"}, level) }

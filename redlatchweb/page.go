@@ -1,0 +1,205 @@
+package redlatchweb
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/fleet"
+)
+
+// page is one kind of page: what it is called, its template, and what it shows.
+type page struct {
+	Path  string // relative to the dashboard; also the name of its template
+	Title string
+	show  func(h *Handler, p *fleet.Picture, q url.Values) any
+	menu  bool
+}
+
+var pages = []page{
+	{"locks", "Locks", showLocks, true},
+	{"processes", "Processes", showProcesses, true},
+	{"pools", "Pools", showPools, true},
+	{"leaders", "Leaders", showLeaders, true},
+	{"record", "Record", showRecord, true},
+	{"nodes", "Nodes", showNodes, true},
+	{"health", "Health", showHealth, true},
+	{"lock", "Lock", showLock, false},
+}
+
+func pageAt(path string) (page, bool) {
+	for _, p := range pages {
+		if p.Path == path {
+			return p, true
+		}
+	}
+	return page{}, false
+}
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+var layout = template.Must(template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/*.html"))
+
+// frame is what every template gets.
+type frame struct {
+	Page    page
+	Menu    []page
+	Title   string
+	Name    string     // of the lock that the page is about
+	Query   url.Values // of the page, without pause
+	Paused  bool
+	Refresh string // the page's own address, for browsers without scripts
+	Picture *fleet.Picture
+	Now     time.Time
+	Data    any
+	Assets  string // changes when an asset does
+
+	Problem, Advice string // of a page that refuses
+}
+
+func (h *Handler) frame(pg page, p *fleet.Picture, q url.Values) *frame {
+	f := &frame{Page: pg, Title: pg.Title, Query: url.Values{}, Paused: q.Get("pause") != "", Picture: p, Now: time.Now(), Assets: assetVersion}
+	for key, values := range q {
+		if key != "pause" && key != "page_of" {
+			f.Query[key] = values
+		}
+	}
+	for _, other := range pages {
+		if other.menu {
+			f.Menu = append(f.Menu, other)
+		}
+	}
+	if pg.Path == "lock" {
+		f.Name = q.Get("name")
+		f.Title = fleet.Visible(f.Name)
+	}
+	f.Refresh = pg.Path + "?" + f.Query.Encode()
+	f.Data = pg.show(h, p, f.Query)
+	return f
+}
+
+// Link is the address of the page with one parameter changed.
+func (f *frame) Link(key, value string) string {
+	q := url.Values{}
+	for k, v := range f.Query {
+		if k != "from" || key == "from" {
+			q[k] = v
+		}
+	}
+	q.Del(key)
+	if value != "" {
+		q.Set(key, value)
+	}
+	return "./" + f.Page.Path + "?" + q.Encode()
+}
+
+// PauseLink is the address of the page as it is when it is paused, or not.
+func (f *frame) PauseLink() string {
+	if f.Paused {
+		return f.Link("pause", "")
+	}
+	return f.Link("pause", "1")
+}
+
+// Events is the address of the stream for the page.
+func (f *frame) Events() string { return "./events?page_of=" + f.Page.Path + "&" + f.Query.Encode() }
+
+// watches is what the page shows beside the list of all names.
+func watches(pg page, q url.Values) fleet.Interest {
+	switch pg.Path {
+	case "lock":
+		return fleet.Interest{Name: q.Get("name")}
+	case "record":
+		return fleet.Interest{Record: true}
+	}
+	return fleet.Interest{}
+}
+
+func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, pg page) {
+	q := r.URL.Query()
+	if pg.Path == "lock" && q.Get("name") == "" {
+		h.refuse(w, http.StatusNotFound, "Which lock?", "The address of a lock's page ends in ?name= and the name.")
+		return
+	}
+	f := h.frame(pg, h.picture(r.Context(), watches(pg, q)), q)
+	h.write(w, http.StatusOK, f)
+}
+
+// refuse answers with a page that says why not, and what to do.
+func (h *Handler) refuse(w http.ResponseWriter, status int, problem, advice string) {
+	p, _ := h.poller.Picture()
+	none := page{Path: "problem", Title: problem, show: func(*Handler, *fleet.Picture, url.Values) any { return nil }}
+	f := h.frame(none, p, url.Values{"pause": {"1"}})
+	f.Problem, f.Advice, f.Refresh = problem, advice, ""
+	h.write(w, status, f)
+}
+
+// write renders a whole page before it sends the first byte, so that an error is one.
+func (h *Handler) write(w http.ResponseWriter, status int, f *frame) {
+	var b bytes.Buffer
+	if err := layout.Execute(&b, f); err != nil {
+		h.options.Log.Error("redlatchweb: a page cannot be rendered", "page", f.Page.Path, "err", err)
+		http.Error(w, "the page cannot be rendered: the log of the program says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = b.WriteTo(w)
+}
+
+// part is the rendering of the parts of a page that live: its status and its content.
+type part struct{ status, content []byte }
+
+// renders keeps what was rendered of the last picture, so that viewers of the same page share it.
+type renders struct {
+	mu     sync.Mutex
+	number uint64
+	second int64
+	parts  map[string]*part
+}
+
+// maxRenders bounds what is kept of one picture.
+const maxRenders = 200
+
+// part renders the live parts of a page.
+func (h *Handler) part(pg page, p *fleet.Picture, q url.Values) (*part, error) {
+	key := pg.Path + "?" + q.Encode()
+	h.renders.mu.Lock()
+	defer h.renders.mu.Unlock()
+	if now := time.Now().Unix(); h.renders.number != p.Number || h.renders.second != now {
+		h.renders.number, h.renders.second, h.renders.parts = p.Number, now, make(map[string]*part)
+	}
+	if done := h.renders.parts[key]; done != nil {
+		return done, nil
+	}
+	f := h.frame(pg, p, q)
+	var status, content bytes.Buffer
+	if err := layout.ExecuteTemplate(&status, "status", f); err != nil {
+		return nil, err
+	}
+	if err := layout.ExecuteTemplate(&content, "content", f); err != nil {
+		return nil, err
+	}
+	done := &part{squeeze(status.Bytes()), squeeze(content.Bytes())}
+	if len(h.renders.parts) < maxRenders {
+		h.renders.parts[key] = done
+	}
+	return done, nil
+}
+
+// squeeze takes out the indentation of the templates.
+func squeeze(html []byte) []byte {
+	var lines []string
+	for line := range strings.Lines(string(html)) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return []byte(strings.Join(lines, "\n"))
+}

@@ -1,0 +1,54 @@
+package redlatchweb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
+)
+
+// serveRelease takes a lock by force, if the viewer may and has typed its name.
+func (h *Handler) serveRelease(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 8<<10)
+	if err := r.ParseForm(); err != nil {
+		h.refuse(w, http.StatusBadRequest, "This form cannot be read", err.Error())
+		return
+	}
+	name, owner := r.PostForm.Get("name"), r.PostForm.Get("owner")
+	log := h.options.Log.With("name", name, "owner", owner, "remote", r.RemoteAddr)
+	switch {
+	case h.release == nil:
+		log.Warn("redlatchweb: a force release was refused: the dashboard is read-only")
+		h.refuse(w, http.StatusForbidden, "This dashboard changes nothing",
+			"It was started without Options.AllowRelease, or redlatch web without --allow-release.")
+		return
+	case name == "" || owner == "":
+		h.refuse(w, http.StatusBadRequest, "Nothing was released", "The form says neither which lock nor whose.")
+		return
+	case r.PostForm.Get("typed") != name:
+		h.refuse(w, http.StatusConflict, "Nothing was released",
+			"What you typed is not the name of the lock. Go back, and type "+fleet.Visible(name)+".")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
+	defer cancel()
+	_, err := h.release(ctx, name, redlatch.ForceOptions{Owner: owner, Reason: "by hand, in the dashboard"})
+	switch {
+	case errors.Is(err, redlatch.ErrNotHeld):
+		h.refuse(w, http.StatusConflict, "Nothing was released", "That holder has released the lock by itself in the meantime.")
+		return
+	case err != nil:
+		log.Error("redlatchweb: a force release failed", "err", err)
+		h.refuse(w, http.StatusBadGateway, "It is not known whether the lock was released",
+			fmt.Sprintf("Look at its page before you try again. %v", err))
+		return
+	}
+	log.Warn("redlatchweb: a lock was taken by force")
+	w.Header().Set("Location", "./lock?"+url.Values{"name": {name}, "released": {"1"}}.Encode())
+	w.WriteHeader(http.StatusSeeOther)
+}

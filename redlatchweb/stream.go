@@ -1,0 +1,137 @@
+package redlatchweb
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/fleet"
+)
+
+const (
+	maxStreams   = 5000
+	writeTimeout = 10 * time.Second // for a viewer that does not read
+	comment      = 15 * time.Second // keeps a stream open that has nothing new
+	crowd        = 10 * time.Millisecond
+)
+
+// serveEvents sends the live parts of a page whenever they change, as server-sent events, until the
+// viewer leaves or does not read. A viewer that is slow skips pictures. The more viewers there are,
+// the longer a picture stays: a thousand of them get one every ten seconds.
+func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	pg, ok := pageAt(q.Get("page_of"))
+	if !ok || pg.Path == "lock" && q.Get("name") == "" {
+		http.Error(w, "there is no such page", http.StatusNotFound)
+		return
+	}
+	if h.streams.Add(1) > maxStreams {
+		h.streams.Add(-1)
+		w.Header().Set("Retry-After", "30")
+		http.Error(w, "too many viewers", http.StatusServiceUnavailable)
+		return
+	}
+	defer h.streams.Add(-1)
+	q.Del("page_of")
+	q.Del("pause")
+	stop := h.poller.Watch(watches(pg, q))
+	defer stop()
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("X-Accel-Buffering", "no")
+	s := &stream{w: w, patience: h.writing, control: http.NewResponseController(w), told: time.Now()}
+	_ = s.control.SetReadDeadline(time.Time{}) // so that the server's own do not end the stream
+	if s.send([]byte("retry: 2000\n\n")) != nil {
+		return
+	}
+	for {
+		picture, next := h.poller.Picture()
+		if known(picture, watches(pg, q)) {
+			p, err := h.part(pg, picture, q)
+			if err != nil {
+				h.options.Log.Error("redlatchweb: a page cannot be rendered", "page", pg.Path, "err", err)
+				return
+			}
+			if s.tell(p) != nil {
+				return
+			}
+		}
+		pause := time.NewTimer(max(h.options.Interval/2, time.Duration(h.streams.Load())*crowd))
+		select {
+		case <-pause.C:
+		case <-r.Context().Done():
+			pause.Stop()
+			return
+		case <-h.closing.Done():
+			pause.Stop()
+			return
+		}
+		tick := time.NewTimer(time.Second) // for the age of a picture that is old
+		select {
+		case <-next:
+		case <-tick.C:
+		case <-r.Context().Done():
+		case <-h.closing.Done():
+		}
+		tick.Stop()
+	}
+}
+
+// known reports whether there is anything to show yet.
+func known(p *fleet.Picture, in fleet.Interest) bool {
+	if in.Name != "" {
+		l, err := p.Detail(in.Name)
+		return l != nil || err != nil || p.Err != nil
+	}
+	return p.Number > 0
+}
+
+// stream is what one viewer was sent.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	status  []byte
+	content []byte
+	told    time.Time
+
+	patience time.Duration // for a viewer that does not read
+}
+
+// tell sends what is new in p. The error says that the viewer is gone, or does not read.
+func (s *stream) tell(p *part) error {
+	var b bytes.Buffer
+	if !bytes.Equal(s.status, p.status) {
+		event(&b, "status", p.status)
+		s.status = p.status
+	}
+	if !bytes.Equal(s.content, p.content) {
+		event(&b, "content", p.content)
+		s.content = p.content
+	}
+	if b.Len() == 0 {
+		if time.Since(s.told) < comment {
+			return nil
+		}
+		b.WriteString(": still here\n\n")
+	}
+	return s.send(b.Bytes())
+}
+
+func (s *stream) send(text []byte) error {
+	s.told = time.Now()
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.patience)) // a writer of a test has none
+	if _, err := s.w.Write(text); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+// event writes one event. Every line of its data begins with "data: ".
+func event(b *bytes.Buffer, name string, data []byte) {
+	fmt.Fprintf(b, "event: %s\n", name)
+	for line := range bytes.Lines(data) {
+		fmt.Fprintf(b, "data: %s\n", bytes.TrimRight(line, "\r\n"))
+	}
+	b.WriteString("\n")
+}
