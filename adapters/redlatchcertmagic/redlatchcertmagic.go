@@ -1,0 +1,131 @@
+// Package redlatchcertmagic gives any storage of certmagic, and so of Caddy, locks on Redis: one in
+// files on a shared disk, in an object store or in a database, which has no locks of its own or
+// polls for them. What is stored stays where it is.
+//
+//	config.Storage = redlatchcertmagic.Wrap(config.Storage, client, redlatchcertmagic.Options{})
+//
+// All processes that share the storage must use the same locks.
+//
+// # When a lock is lost
+//
+// The lock of a process that crashed is free when its lease ends. certmagic has no means to stop
+// work whose lock is lost while it goes on, and no tokens: two processes may then obtain the same
+// certificate, which costs a request of the issuer's limits, and the later one to store it wins.
+// Unlock returns the [*redlatch.LostError], which certmagic logs, and so does RenewLockLease, which
+// makes certmagic give its attempt up.
+package redlatchcertmagic
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/redlatch/redlatch"
+)
+
+// Options configure [Wrap]. The zero value is right.
+type Options struct {
+	// Prefix begins the name of each mutex, and certmagic's name of the lock follows. Default
+	// "certmagic:".
+	Prefix string
+
+	// Lock says how the locks are held. Default the options of the client.
+	Lock redlatch.LockOptions
+}
+
+// Storage is a storage of certmagic with locks on Redis. It is safe for concurrent use.
+type Storage struct {
+	certmagic.Storage // stores
+
+	client *redlatch.Client
+	o      Options
+
+	mu     sync.Mutex
+	leases map[string]*redlatch.Lease // by certmagic's name of the lock
+}
+
+var (
+	_ certmagic.Storage          = (*Storage)(nil)
+	_ certmagic.TryLocker        = (*Storage)(nil)
+	_ certmagic.LockLeaseRenewer = (*Storage)(nil)
+)
+
+// Wrap returns a storage that stores in s and locks on Redis. The locks of s are not used any more.
+// Wrap sends nothing.
+func Wrap(s certmagic.Storage, client *redlatch.Client, o Options) *Storage {
+	o.Prefix = cmp.Or(o.Prefix, "certmagic:")
+	return &Storage{Storage: s, client: client, o: o, leases: make(map[string]*redlatch.Lease)}
+}
+
+// mutex returns the mutex behind a lock of certmagic.
+func (s *Storage) mutex(name string) *redlatch.Mutex {
+	return s.client.Mutex(s.o.Prefix + name).With(s.o.Lock)
+}
+
+// keep notes a lease until Unlock. There is one for each name, as the mutex has one holder.
+func (s *Storage) keep(name string, lease *redlatch.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leases[name] = lease
+}
+
+// Lock waits in line for the lock of that name, until it is held or ctx is done. It fails as
+// [redlatch.Mutex.Lock] does. The lease is extended until Unlock.
+func (s *Storage) Lock(ctx context.Context, name string) error {
+	lease, err := s.mutex(name).Lock(ctx)
+	if err != nil {
+		return err
+	}
+	s.keep(name, lease)
+	return nil
+}
+
+// TryLock takes the lock of that name if it is free, and reports whether it did. If Redis does not
+// answer, the error matches [redlatch.ErrUnreachable].
+func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
+	lease, err := s.mutex(name).TryLock(ctx)
+	switch {
+	case errors.Is(err, redlatch.ErrTaken):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	s.keep(name, lease)
+	return true, nil
+}
+
+// Unlock releases the lock of that name. The error matches [redlatch.ErrNotHeld] if the lock was
+// lost before, or is not held by this storage, and [redlatch.ErrUnreachable] if Redis does not
+// answer; then the client goes on trying.
+func (s *Storage) Unlock(ctx context.Context, name string) error {
+	s.mu.Lock()
+	lease := s.leases[name]
+	delete(s.leases, name)
+	s.mu.Unlock()
+	if lease == nil {
+		return notHeld(name)
+	}
+	return lease.Release(ctx)
+}
+
+// RenewLockLease returns nil if the lock of that name is held, which Redis confirms. The watchdog
+// of the client extends it for as long as it is not unlocked, so the duration does not matter. Else
+// the error is that of [redlatch.Lease.Extend].
+func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
+	s.mu.Lock()
+	lease := s.leases[name]
+	s.mu.Unlock()
+	if lease == nil {
+		return notHeld(name)
+	}
+	return lease.Extend(ctx)
+}
+
+func notHeld(name string) error {
+	return fmt.Errorf("redlatchcertmagic: the lock %q is %w by this storage", name, redlatch.ErrNotHeld)
+}

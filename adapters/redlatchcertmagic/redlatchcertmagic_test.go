@@ -1,0 +1,154 @@
+package redlatchcertmagic_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"go.uber.org/zap"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/adapters/redlatchcertmagic"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/proctest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// authority is an issuer of certmagic. It says when it is asked, and takes its time.
+type authority struct{ takes time.Duration }
+
+func (authority) IssuerKey() string { return "test" }
+
+// Issue signs a certificate with a key of the moment.
+func (a authority) Issue(ctx context.Context, request *x509.CertificateRequest) (*certmagic.IssuedCertificate, error) {
+	fmt.Println("issue")
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(a.takes):
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: request.DNSNames,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(90 * 24 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, request.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	return &certmagic.IssuedCertificate{Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
+}
+
+// serve is a process that wants the certificate of one domain: url, directory, how long the issuer
+// takes.
+func serve(arguments []string) error {
+	ctx := context.Background()
+	takes, err := time.ParseDuration(arguments[2])
+	if err != nil {
+		return err
+	}
+	client, err := redlatch.Open(ctx, arguments[0], redlatch.Options{Lock: redlatch.LockOptions{TTL: time.Second}})
+	if err != nil {
+		return err
+	}
+	storage := redlatchcertmagic.Wrap(&certmagic.FileStorage{Path: arguments[1]}, client, redlatchcertmagic.Options{})
+	var config *certmagic.Config
+	cache := certmagic.NewCache(certmagic.CacheOptions{
+		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return config, nil },
+		Logger:           zap.NewNop(),
+	})
+	config = certmagic.New(cache, certmagic.Config{
+		Storage: storage, Issuers: []certmagic.Issuer{authority{takes}}, Logger: zap.NewNop(),
+		OCSP: certmagic.OCSPConfig{DisableStapling: true},
+	})
+	fmt.Println("wants")
+	if err := config.ManageSync(ctx, []string{"example.test"}); err != nil {
+		return err
+	}
+	fmt.Println("has it")
+	return nil
+}
+
+// TestOneObtains: of two processes that want a certificate, one asks the issuer, and the other takes
+// what the first has stored.
+func TestOneObtains(t *testing.T) {
+	t.Parallel()
+	s, dir := redistest.Start(t), t.TempDir()
+	one := proctest.Start(t, "server", s.URL(), dir, "500ms")
+	one.Expect("issue")
+	two := proctest.Start(t, "server", s.URL(), dir, "500ms")
+	two.Expect("wants")
+	one.Expect("has it")
+	for line := two.Next(); line != "has it"; line = two.Next() {
+		t.Errorf("the second process says %q", line)
+	}
+}
+
+// TestKilled: a process that is killed while the issuer works costs the others its lease.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	s, dir := redistest.Start(t), t.TempDir()
+	one := proctest.Start(t, "server", s.URL(), dir, "1h")
+	one.Expect("issue")
+	two := proctest.Start(t, "server", s.URL(), dir, "0s")
+	two.Expect("wants")
+	time.Sleep(1500 * time.Millisecond) // the lease of the first is extended
+	if said := two.Said(); len(said) > 0 {
+		t.Fatalf("the second process says %q while the first obtains", said)
+	}
+	one.Kill()
+	two.Expect("issue")
+	two.Expect("has it")
+}
+
+// TestLocks: what certmagic may ask of a lock that is free, taken or lost.
+func TestLocks(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	one := redlatchcertmagic.Wrap(nil, client, redlatchcertmagic.Options{})
+	two := redlatchcertmagic.Wrap(nil, locktest.Open(t, s.URL(), redlatch.Options{}), redlatchcertmagic.Options{})
+	ctx := t.Context()
+	if err := one.Lock(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.RenewLockLease(ctx, "a", time.Hour); err != nil {
+		t.Errorf("RenewLockLease = %v", err)
+	}
+	if ok, err := two.TryLock(ctx, "a"); ok || err != nil {
+		t.Errorf("TryLock = %t, %v of a lock that is taken", ok, err)
+	}
+	if err := two.Unlock(ctx, "a"); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Unlock = %v of a lock of another, want ErrNotHeld", err)
+	}
+	if err := one.Unlock(ctx, "a"); err != nil {
+		t.Errorf("Unlock = %v", err)
+	}
+	if ok, err := two.TryLock(ctx, "a"); !ok || err != nil {
+		t.Errorf("TryLock = %t, %v of a lock that is free", ok, err)
+	}
+	if _, err := client.ForceRelease(ctx, "certmagic:a", redlatch.ForceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.RenewLockLease(ctx, "a", time.Hour); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("RenewLockLease = %v of a lost lock, want ErrNotHeld", err)
+	}
+	if err := two.Unlock(ctx, "a"); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Unlock = %v of a lost lock, want ErrNotHeld", err)
+	}
+	if err := one.Lock(ctx, "a"); err != nil {
+		t.Errorf("Lock = %v after the loss of another", err)
+	}
+}

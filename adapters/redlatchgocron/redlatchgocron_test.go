@@ -1,0 +1,220 @@
+package redlatchgocron_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/adapters/redlatchgocron"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/proctest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// ttl is what a crash costs in these tests.
+const ttl = time.Second
+
+// schedule runs a job ten times a second, for ever. It prints the token of each run when the run
+// begins and when it ends.
+func schedule(option gocron.SchedulerOption, lease func() *redlatch.Lease) error {
+	s, err := gocron.NewScheduler(option)
+	if err != nil {
+		return err
+	}
+	_, err = s.NewJob(gocron.DurationJob(100*time.Millisecond), gocron.NewTask(func() {
+		l := lease()
+		if l == nil {
+			return // it was lost already
+		}
+		token := l.Token()
+		fmt.Println("begin", token)
+		time.Sleep(20 * time.Millisecond)
+		fmt.Println("end", token, l.Held())
+	}), gocron.WithName("report"))
+	if err != nil {
+		return err
+	}
+	s.Start()
+	select {}
+}
+
+func openClient(url string) (*redlatch.Client, error) {
+	return redlatch.Open(context.Background(), url, redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl}})
+}
+
+// runLocker is a process whose scheduler has a Locker.
+func runLocker(arguments []string) error {
+	client, err := openClient(arguments[0])
+	if err != nil {
+		return err
+	}
+	locker := redlatchgocron.NewLocker(client, redlatchgocron.Options{
+		Lock: redlatch.LockOptions{MinHold: 80 * time.Millisecond},
+	})
+	return schedule(gocron.WithDistributedLocker(locker), func() *redlatch.Lease { return locker.Lease("report") })
+}
+
+// runElector is a process whose scheduler has an Elector.
+func runElector(arguments []string) error {
+	client, err := openClient(arguments[0])
+	if err != nil {
+		return err
+	}
+	elector := redlatchgocron.NewElector(context.Background(), client.Election("scheduler"), arguments[1])
+	return schedule(gocron.WithDistributedElector(elector), elector.Term)
+}
+
+// begun returns the token of the next run that the process begins.
+func begun(p *proctest.Process) (token int64) {
+	for {
+		if _, err := fmt.Sscanf(p.Next(), "begin %d", &token); err == nil {
+			return token
+		}
+	}
+}
+
+// TestLockerKilled: a scheduler that is killed in the middle of a run costs the others the rest of
+// its lease; then they run the job, with larger tokens, one at a time.
+func TestLockerKilled(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	one := proctest.Start(t, "locker", s.URL())
+	token := begun(one)
+	two := proctest.Start(t, "locker", s.URL())
+	begun(two)
+	token = max(token, begun(one))
+	one.Kill() // the run has just begun
+	for range 5 {
+		// Runs of the other that it began before are in its output, too.
+		for next := begun(two); next < token; next = begun(two) {
+		}
+	}
+	for _, line := range append(one.Said(), two.Said()...) {
+		if strings.HasPrefix(line, "end") && !strings.HasSuffix(line, "true") {
+			t.Errorf("a run ended without its lock: %s", line)
+		}
+	}
+}
+
+// TestElectorKilled: one process runs all jobs until it is killed; then the other does, in a later
+// term.
+func TestElectorKilled(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	one := proctest.Start(t, "elector", s.URL(), "one")
+	term := begun(one)
+	two := proctest.Start(t, "elector", s.URL(), "two")
+	locktest.InLine(t, s, "scheduler", 1)
+	for range 3 {
+		if got := begun(one); got != term {
+			t.Errorf("a run in term %d, want %d", got, term)
+		}
+	}
+	if said := two.Said(); len(said) > 0 {
+		t.Errorf("the scheduler that does not lead ran jobs: %q", said)
+	}
+	one.Kill()
+	if got := begun(two); got <= term {
+		t.Errorf("the next term is %d after %d", got, term)
+	}
+}
+
+// TestLockerAnswers: a job that another process runs is refused, and so is one that it began less
+// than MinHold ago. The lease of a run ends with the run.
+func TestLockerAnswers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	locker := redlatchgocron.NewLocker(client, redlatchgocron.Options{})
+	other := redlatchgocron.NewLocker(locktest.Open(t, s.URL(), redlatch.Options{}), redlatchgocron.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	lock, err := locker.Lock(ctx, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := locker.Lease("a")
+	if lease == nil || lease.Name() != "gocron:a" || locker.Lease("b") != nil {
+		t.Fatalf("the lease of the run is %v", lease)
+	}
+	if _, err := other.Lock(ctx, "a"); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("Lock = %v while the job runs, want ErrTaken", err)
+	}
+	cancel() // as the scheduler does when it is shut down
+	<-lease.Context().Done()
+	if err := lock.Unlock(ctx); err != nil || locker.Lease("a") != nil {
+		t.Errorf("Unlock = %v, and a lease is left: %t", err, locker.Lease("a") != nil)
+	}
+	if _, err := other.Lock(t.Context(), "a"); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("Lock = %v within MinHold, want ErrTaken", err)
+	}
+}
+
+// TestLockerLosesItsLock: a run whose lock is taken by force sees that its lease ends.
+func TestLockerLosesItsLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	locker := redlatchgocron.NewLocker(client, redlatchgocron.Options{})
+	lock, err := locker.Lock(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := locker.Lease("a")
+	if _, err := client.ForceRelease(t.Context(), "gocron:a", redlatch.ForceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	<-lease.Context().Done()
+	if locker.Lease("a") != nil {
+		t.Error("a lost lease is told")
+	}
+	if err := lock.Unlock(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Unlock = %v, want ErrNotHeld", err)
+	}
+}
+
+// TestElectorStepsDown: an elector whose term is lost says so at once, and leads again in another
+// term. Close resigns.
+func TestElectorStepsDown(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	elector := redlatchgocron.NewElector(t.Context(), client.Election("a"), "here")
+	leads := func() bool { return elector.IsLeader(t.Context()) == nil }
+	locktest.Eventually(t, "it leads", leads)
+	term := elector.Term()
+	token := term.Token()
+	if _, err := client.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	<-term.Context().Done()
+	if err := elector.IsLeader(t.Context()); err != nil && !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("IsLeader = %v, want ErrNotHeld", err)
+	}
+	locktest.Eventually(t, "it leads again", leads)
+	if again := elector.Term().Token(); again <= token {
+		t.Errorf("the next term is %d after %d", again, token)
+	}
+	elector.Close()
+	if leads() {
+		t.Error("it leads after Close")
+	}
+	if _, err := client.Election("a").Leader(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Leader = %v after Close, want ErrNotHeld", err)
+	}
+}
+
+// TestElectorSaysWhyNot: an election that cannot be is told by IsLeader.
+func TestElectorSaysWhyNot(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	elector := redlatchgocron.NewElector(t.Context(), client.Election(""), "here")
+	locktest.Eventually(t, "it says why", func() bool { return errors.Is(elector.IsLeader(t.Context()), redlatch.ErrInvalid) })
+	elector.Close()
+}

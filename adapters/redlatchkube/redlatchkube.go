@@ -1,0 +1,200 @@
+// Package redlatchkube has the leader election of Kubernetes' client-go, and so of controllers that
+// are built with it, elect over Redis instead of over the API server:
+//
+//	lock := redlatchkube.New(client.Election("my-controller"), hostname)
+//	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+//		Lock:            lock,
+//		LeaseDuration:   15 * time.Second,
+//		RenewDeadline:   10 * time.Second,
+//		RetryPeriod:     2 * time.Second,
+//		ReleaseOnCancel: true,
+//		Callbacks: leaderelection.LeaderCallbacks{
+//			OnStartedLeading: func(ctx context.Context) {
+//				ctx, cancel := lock.Context(ctx) // ends as soon as the term is lost
+//				defer cancel()
+//				run(ctx, lock.Term().Token())
+//			},
+//			OnStoppedLeading: func() { os.Exit(0) },
+//		},
+//	})
+//
+// The term of the leader is a lease of redlatch with LeaseDuration as its TTL. client-go extends it
+// by its own loop, every RetryPeriod, so a leader whose loop hangs loses the term. Candidates ask
+// Redis every RetryPeriod; they do not stand in line. A program of its own is better served by
+// [redlatch.Election], which tells the next leader at once.
+//
+// # When a term is lost
+//
+// client-go finds out that a term is gone when it has failed to extend it for RenewDeadline. Redis
+// may say so earlier: an operator has taken the term by force, or the server has lost its data.
+// Another process can then lead before this one has stepped down. So work under [Lock.Context],
+// which ends at once, and hand [redlatch.Lease.Token] along with each write. The process takes no
+// new term until client-go has stepped down, so that its work and its leadership begin and end
+// together.
+package redlatchkube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/redlatch/redlatch"
+)
+
+// Lock is the lock of a leader election of client-go. Use one for one elector. It is safe for
+// concurrent use.
+type Lock struct {
+	election *redlatch.Election
+	identity string
+
+	mu      sync.Mutex
+	term    *redlatch.Lease // the last one of this process; nil if it had none
+	leading bool            // client-go has not stepped down from it
+	length  time.Duration   // of a lease, as client-go asked for
+}
+
+var _ resourcelock.Interface = (*Lock)(nil)
+
+// resource is what the errors call it that client-go asks for.
+var resource = schema.GroupResource{Group: "redlatch", Resource: "elections"}
+
+// New returns the lock of a candidate in that election. The identity must be that of one process
+// alone, such as its pod's name, as client-go takes the leader of its own identity for itself. It
+// is at most 256 bytes long. New sends nothing.
+func New(election *redlatch.Election, identity string) *Lock {
+	return &Lock{election: election, identity: identity}
+}
+
+// Get returns who leads, by what Redis says now. If there is no leader, the error says that it was
+// not found, and client-go calls Create. RenewTime is the time of the answer: Redis forgets a
+// leader when its lease ends. LeaderTransitions is not counted; see [redlatch.Lease.Token], which
+// grows with every term.
+func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	leader, err := l.election.Leader(ctx)
+	switch {
+	case errors.Is(err, redlatch.ErrNotHeld):
+		return nil, nil, apierrors.NewNotFound(resource, l.election.Name())
+	case err != nil:
+		return nil, nil, err
+	}
+	l.mu.Lock()
+	length := l.length
+	l.mu.Unlock()
+	record := resourcelock.LeaderElectionRecord{
+		HolderIdentity:       leader.Value,
+		LeaseDurationSeconds: int(max(length, time.Second) / time.Second),
+		AcquireTime:          metav1.NewTime(leader.Since),
+		RenewTime:            metav1.Now(),
+	}
+	// The time makes every answer another one, which is how client-go sees that a leader lives.
+	raw, err := json.Marshal(struct {
+		resourcelock.LeaderElectionRecord
+		Term, At int64
+	}{record, leader.Term, time.Now().UnixNano()})
+	return &record, raw, err
+}
+
+// Create makes this process the leader if there is none. Otherwise the error says that the election
+// exists already. A process that has lost its term is refused until client-go has stepped down.
+func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	length := time.Duration(record.LeaseDurationSeconds) * time.Second
+	l.mu.Lock()
+	l.length = length
+	leading := l.leading
+	l.mu.Unlock()
+	if leading {
+		return fmt.Errorf("redlatchkube: the term of %q is %w, and this process has to step down first",
+			l.election.Name(), redlatch.ErrNotHeld)
+	}
+	// client-go ends the context of a campaign that has succeeded, and the term must not end with it.
+	ctx = context.WithoutCancel(ctx)
+	o := redlatch.LockOptions{TTL: length, Renew: redlatch.Off}
+	term, err := l.election.With(o).TryCampaign(ctx, l.identity)
+	switch {
+	case errors.Is(err, redlatch.ErrTaken):
+		return errors.Join(apierrors.NewAlreadyExists(resource, l.election.Name()), err)
+	case err != nil:
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.term, l.leading = term, true
+	return nil
+}
+
+// Update extends the term of this process; without a holder it ends the term, and the next
+// candidate may lead. It makes the process the leader, as Create does, where client-go believes
+// that the leader before is gone. The error matches [redlatch.ErrNotHeld] if the term was lost, and
+// [redlatch.ErrUnreachable] if Redis does not answer; client-go then steps down after RenewDeadline.
+func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	l.mu.Lock()
+	term, leading := l.term, l.leading
+	l.mu.Unlock()
+	switch {
+	case record.HolderIdentity == "" && term == nil:
+		return nil
+	case record.HolderIdentity == "":
+		return l.election.Resign(ctx, term)
+	case term == nil, !leading && !term.Held():
+		return l.Create(ctx, record)
+	}
+	return term.Extend(ctx)
+}
+
+// RecordEvent is called by client-go when the elector begins and stops to lead. It sends nothing:
+// `redlatch log` tells of elections; see [redlatch.Options].Journal.
+func (l *Lock) RecordEvent(event string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if event == stopped {
+		l.leading = false
+	}
+}
+
+// stopped is what client-go says when an elector has stepped down.
+const stopped = "stopped leading"
+
+// Identity returns the identity of this candidate.
+func (l *Lock) Identity() string { return l.identity }
+
+// Describe returns the name of the election, for messages.
+func (l *Lock) Describe() string { return "redlatch/" + l.election.Name() }
+
+// Term returns the lease of this process's term, or nil if it does not lead. Its token grows with
+// every term.
+func (l *Lock) Term() *redlatch.Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.term != nil && l.term.Held() {
+		return l.term
+	}
+	return nil
+}
+
+// Context returns a context for the work of the leader. It ends when ctx ends, and at once when the
+// term of this process is lost; then [context.Cause] returns the [*redlatch.LostError]. If this
+// process does not lead, it has ended already. Call it in OnStartedLeading, and call cancel when
+// the work is done.
+func (l *Lock) Context(ctx context.Context) (_ context.Context, cancel context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	l.mu.Lock()
+	term := l.term
+	l.mu.Unlock()
+	if term == nil {
+		end(fmt.Errorf("redlatchkube: the term of %q is %w", l.election.Name(), redlatch.ErrNotHeld))
+		return ctx, func() {}
+	}
+	forget := context.AfterFunc(term.Context(), func() { end(context.Cause(term.Context())) })
+	return ctx, func() {
+		forget()
+		end(context.Canceled)
+	}
+}

@@ -1,0 +1,221 @@
+package redlatchkube_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/adapters/redlatchkube"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/proctest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// config is that of an elector in a hurry. say is told what becomes of it, in words.
+func config(lock *redlatchkube.Lock, say func(string)) leaderelection.LeaderElectionConfig {
+	return leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				ctx, cancel := lock.Context(ctx)
+				defer cancel()
+				say(fmt.Sprintf("term %d", lock.Term().Token()))
+				<-ctx.Done()
+				say(fmt.Sprintf("lost: %t", errors.As(context.Cause(ctx), new(*redlatch.LostError))))
+			},
+			OnStoppedLeading: func() { say("stopped") },
+			OnNewLeader:      func(identity string) { say("led by " + identity) },
+		},
+	}
+}
+
+// candidate is a process that stands in the election.
+func candidate(arguments []string) error {
+	ctx := context.Background()
+	client, err := redlatch.Open(ctx, arguments[0], redlatch.Options{})
+	if err != nil {
+		return err
+	}
+	lock := redlatchkube.New(client.Election("controller"), arguments[1])
+	leaderelection.RunOrDie(ctx, config(lock, func(line string) { fmt.Println(line) }))
+	return nil
+}
+
+// term returns the next term in which the process leads.
+func term(p *proctest.Process) (token int64) {
+	for {
+		if _, err := fmt.Sscanf(p.Next(), "term %d", &token); err == nil {
+			return token
+		}
+	}
+}
+
+// TestKilledLeader: a leader that is killed costs the others its LeaseDuration; then a candidate of
+// another process leads, in a later term.
+func TestKilledLeader(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	one := proctest.Start(t, "candidate", s.URL(), "one")
+	first := term(one)
+	two := proctest.Start(t, "candidate", s.URL(), "two")
+	two.Expect("led by one")
+	three := proctest.Start(t, "candidate", s.URL(), "three")
+	three.Expect("led by one")
+	time.Sleep(2500 * time.Millisecond) // longer than a lease that nothing extends
+	if said := append(two.Said(), three.Said()...); len(said) > 0 {
+		t.Fatalf("the candidates say %q while a leader lives", said)
+	}
+	one.Kill()
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	var next redlatch.Leader
+	locktest.Eventually(t, "another leads", func() bool {
+		var err error
+		next, err = client.Election("controller").Leader(t.Context())
+		return err == nil && next.Value != "one"
+	})
+	leader, other := two, three
+	if next.Value == "three" {
+		leader, other = three, two
+	}
+	if second := term(leader); second <= first || second != next.Term {
+		t.Errorf("term %d after %d, and Redis says %d", second, first, next.Term)
+	}
+	other.Expect("led by " + next.Value)
+}
+
+// elector runs an elector in this process. What it says comes over the channel.
+func elector(t *testing.T, client *redlatch.Client, identity string) (said chan string, resign func()) {
+	t.Helper()
+	said = make(chan string, 100)
+	e, err := leaderelection.NewLeaderElector(config(redlatchkube.New(client.Election("controller"), identity), func(line string) { said <- line }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	ended.Go(func() { e.Run(ctx) })
+	resign = func() {
+		cancel()
+		ended.Wait()
+	}
+	t.Cleanup(resign)
+	return said, resign
+}
+
+// expect reads what an elector says up to that line.
+func expect(t *testing.T, said chan string, want string) {
+	t.Helper()
+	for {
+		select {
+		case line := <-said:
+			if line == want {
+				return
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("the elector does not say %q", want)
+		}
+	}
+}
+
+// TestResigned: a leader that resigns frees the election at once.
+func TestResigned(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	one, resign := elector(t, client, "one")
+	expect(t, one, "led by one")
+	two, _ := elector(t, client, "two")
+	expect(t, two, "led by one")
+	resign()
+	expect(t, one, "lost: false")
+	expect(t, two, "led by two")
+}
+
+// TestForced: the work of a leader whose term is taken by force ends at once, and the process takes
+// no new term before client-go has stepped down.
+func TestForced(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	said, _ := elector(t, client, "one")
+	expect(t, said, "led by one")
+	if _, err := client.ForceRelease(t.Context(), "controller", redlatch.ForceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, said, "lost: true")
+	for line := range said {
+		if line == "stopped" {
+			break
+		}
+		t.Errorf("the elector says %q before it has stepped down", line)
+	}
+	if _, err := client.Election("controller").Leader(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Leader = %v after the leader has stepped down, want ErrNotHeld", err)
+	}
+}
+
+// TestOutage: a leader that cannot reach Redis steps down before another can lead.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	said, _ := elector(t, locktest.Open(t, s.URL(), redlatch.Options{RequestTimeout: 300 * time.Millisecond}), "one")
+	expect(t, said, "led by one")
+	s.Pause()
+	expect(t, said, "stopped")
+	s.Resume()
+	two, _ := elector(t, locktest.Open(t, s.URL(), redlatch.Options{}), "two")
+	expect(t, two, "led by two")
+}
+
+// TestAnswers: what client-go is told where there is no leader, another leader, or none any more.
+// The same lock may stand again after it has stepped down.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	one, two := redlatchkube.New(client.Election("a"), "one"), redlatchkube.New(client.Election("a"), "two")
+	ctx := t.Context()
+	if _, _, err := one.Get(ctx); !apierrors.IsNotFound(err) {
+		t.Errorf("Get = %v without a leader, want that it is not found", err)
+	}
+	if c, _ := one.Context(ctx); !errors.Is(context.Cause(c), redlatch.ErrNotHeld) {
+		t.Error("the context of work without a term has not ended")
+	}
+	record := resourcelock.LeaderElectionRecord{HolderIdentity: "one", LeaseDurationSeconds: 1}
+	if err := one.Create(ctx, record); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.Create(ctx, record); !apierrors.IsAlreadyExists(err) || !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("Create = %v beside a leader, want that it exists, and ErrTaken", err)
+	}
+	got, raw, err := two.Get(ctx)
+	_, again, _ := two.Get(ctx)
+	if err != nil || got.HolderIdentity != "one" || string(raw) == string(again) {
+		t.Errorf("Get = %+v, %v; answers differ: %t", got, err, string(raw) != string(again))
+	}
+	term := one.Term()
+	<-term.Context().Done() // nothing extends it
+	if err := one.Update(ctx, record); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Update = %v after the term has ended, want ErrNotHeld", err)
+	}
+	if err := one.Create(ctx, record); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Create = %v before it has stepped down, want ErrNotHeld", err)
+	}
+	one.RecordEvent("stopped leading")
+	locktest.Eventually(t, "it leads again", func() bool { return one.Create(ctx, record) == nil })
+	if err := one.Update(ctx, resourcelock.LeaderElectionRecord{}); err != nil {
+		t.Errorf("Update = %v without a holder", err)
+	}
+	if err := two.Create(ctx, record); err != nil {
+		t.Errorf("Create = %v after the leader has resigned", err)
+	}
+}

@@ -1,0 +1,17 @@
+package redlatchmigrate_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/redlatch/redlatch/internal/proctest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// url names the Redis server of the examples, as redis://localhost:6379 would.
+var url string
+
+func TestMain(m *testing.M) {
+	proctest.Main(map[string]proctest.Role{"migrate": migrateUp})
+	os.Exit(redistest.Main(m, func(s *redistest.Server) { url = s.URL() }))
+}

@@ -1,0 +1,108 @@
+// Package redlatchmigrate has golang-migrate lock with Redis instead of with the database: for a
+// database whose driver has none between processes (SQLite, ClickHouse, Cassandra), or whose advisory
+// lock does not work through a connection pooler.
+//
+//	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
+//	m, err := migrate.NewWithDatabaseInstance("file://migrations", "sqlite",
+//		redlatchmigrate.Wrap(driver, client.Mutex("migrations:orders")))
+//	err = m.Up()
+//
+// Every process that starts may call Up: one migrates, and the others wait and find nothing left to
+// do.
+//
+// # When the lock is lost
+//
+// golang-migrate gives a migration no context, so one that runs goes on. The next step is refused:
+// Run and SetVersion of the wrapped driver return the [*redlatch.LostError], and Up stops with it.
+// The version in the database may then be marked dirty, which golang-migrate asks a person to look
+// at, as after a crash. Let a migration be one transaction where the database can do so.
+package redlatchmigrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
+
+	"github.com/redlatch/redlatch"
+)
+
+// driver is a driver of golang-migrate that locks on Redis.
+type driver struct {
+	database.Driver // migrates
+
+	mutex *redlatch.Mutex
+
+	mu    sync.Mutex
+	lease *redlatch.Lease // nil if it is not locked
+}
+
+// Wrap returns a driver that does what d does, under the lock of that mutex. The lock of d is not
+// used any more. If the mutex has no MaxWait, a wait ends a second before [migrate.DefaultLockTimeout],
+// after which golang-migrate gives up: with a longer Migrate.LockTimeout, set the MaxWait, too. Wrap
+// sends nothing.
+func Wrap(d database.Driver, mutex *redlatch.Mutex) database.Driver {
+	if mutex.Options().MaxWait <= 0 {
+		mutex = mutex.With(redlatch.LockOptions{MaxWait: migrate.DefaultLockTimeout - time.Second})
+	}
+	return &driver{Driver: d, mutex: mutex}
+}
+
+// Lock waits in line for the mutex. If it does not get it in time, the error matches
+// [database.ErrLocked] and [redlatch.ErrTaken].
+func (d *driver) Lock() error {
+	lease, err := d.mutex.Lock(context.Background())
+	if errors.Is(err, redlatch.ErrTaken) {
+		return fmt.Errorf("%w: %w", database.ErrLocked, err)
+	}
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lease = lease
+	return nil
+}
+
+// Unlock releases the mutex. The error matches [redlatch.ErrNotHeld] if the lock was lost before.
+func (d *driver) Unlock() error {
+	d.mu.Lock()
+	lease := d.lease
+	d.lease = nil
+	d.mu.Unlock()
+	if lease == nil {
+		return database.ErrNotLocked
+	}
+	return lease.Release(context.Background())
+}
+
+// held returns nil if the lock is held.
+func (d *driver) held() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lease == nil {
+		return database.ErrNotLocked
+	}
+	return d.lease.Err()
+}
+
+// Run applies a migration, if the lock is held.
+func (d *driver) Run(migration io.Reader) error {
+	if err := d.held(); err != nil {
+		return err
+	}
+	return d.Driver.Run(migration)
+}
+
+// SetVersion saves the version, if the lock is held.
+func (d *driver) SetVersion(version int, dirty bool) error {
+	if err := d.held(); err != nil {
+		return err
+	}
+	return d.Driver.SetVersion(version, dirty)
+}

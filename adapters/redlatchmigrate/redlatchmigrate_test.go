@@ -1,0 +1,157 @@
+package redlatchmigrate_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/golang-migrate/migrate/v4/database/sqlite"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/adapters/redlatchmigrate"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/proctest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// migrations are those of an application.
+var migrations = fstest.MapFS{
+	"1_account.up.sql": {Data: []byte("CREATE TABLE account (id INTEGER PRIMARY KEY)")},
+	"2_balance.up.sql": {Data: []byte("ALTER TABLE account ADD COLUMN balance INTEGER")},
+}
+
+// slow is a driver whose migrations take their time, and are told.
+type slow struct {
+	database.Driver
+	takes time.Duration
+}
+
+func (s slow) Run(migration io.Reader) error {
+	text, err := io.ReadAll(migration)
+	if err != nil {
+		return err
+	}
+	fmt.Println("run", strings.Fields(string(text))[0])
+	time.Sleep(s.takes)
+	return s.Driver.Run(strings.NewReader(string(text)))
+}
+
+// migrator returns the migrations of a database in a file, under a lock.
+func migrator(file string, takes time.Duration, mutex *redlatch.Mutex) (*migrate.Migrate, error) {
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		return nil, err
+	}
+	driver, err := sqlite.WithInstance(db, &sqlite.Config{})
+	if err != nil {
+		return nil, err
+	}
+	source, err := iofs.New(migrations, ".")
+	if err != nil {
+		return nil, err
+	}
+	return migrate.NewWithInstance("iofs", source, "sqlite", redlatchmigrate.Wrap(slow{driver, takes}, mutex))
+}
+
+// migrateUp is a process that migrates when it starts: url, file, how long a migration takes.
+func migrateUp(arguments []string) error {
+	takes, err := time.ParseDuration(arguments[2])
+	if err != nil {
+		return err
+	}
+	client, err := redlatch.Open(context.Background(), arguments[0], redlatch.Options{Lock: redlatch.LockOptions{TTL: time.Second}})
+	if err != nil {
+		return err
+	}
+	m, err := migrator(arguments[1], takes, client.Mutex("migrations"))
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	switch err := m.Up(); {
+	case errors.Is(err, migrate.ErrNoChange):
+		fmt.Println("nothing to do")
+	case err != nil:
+		fmt.Println("failed:", err)
+	default:
+		fmt.Println("migrated")
+	}
+	return client.Close()
+}
+
+// TestOneMigrates: of two processes that start together, one migrates, and the other waits and finds
+// nothing to do.
+func TestOneMigrates(t *testing.T) {
+	t.Parallel()
+	s, file := redistest.Start(t), filepath.Join(t.TempDir(), "db")
+	one := proctest.Start(t, "migrate", s.URL(), file, "300ms")
+	one.Expect("run CREATE")
+	two := proctest.Start(t, "migrate", s.URL(), file, "0s")
+	two.Expect("ready")
+	one.Expect("run ALTER")
+	one.Expect("migrated")
+	if line := two.Next(); line != "nothing to do" {
+		t.Errorf("the second process says %q", line)
+	}
+}
+
+// TestKilled: a process that is killed in a migration costs the others its lease. What it has left is
+// for golang-migrate to judge, which calls it dirty.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	s, file := redistest.Start(t), filepath.Join(t.TempDir(), "db")
+	one := proctest.Start(t, "migrate", s.URL(), file, "1h")
+	one.Expect("run CREATE")
+	two := proctest.Start(t, "migrate", s.URL(), file, "0s")
+	two.Expect("ready")
+	locktest.InLine(t, s, "migrations", 1)
+	if said := two.Said(); len(said) > 0 {
+		t.Errorf("the second process says %q beside the first", said)
+	}
+	one.Kill()
+	if line := two.Next(); !strings.HasPrefix(line, "failed: Dirty database version 1") {
+		t.Errorf("the second process says %q, want that version 1 is dirty", line)
+	}
+}
+
+// TestLost: a process whose lock is taken by force begins no further migration.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	s, file := redistest.Start(t), filepath.Join(t.TempDir(), "db")
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	one := proctest.Start(t, "migrate", s.URL(), file, "1s")
+	one.Expect("run CREATE")
+	if _, err := client.ForceRelease(t.Context(), "migrations", redlatch.ForceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if line := one.Next(); !strings.HasPrefix(line, "failed: redlatch: the lease on \"migrations\"") {
+		t.Errorf("the process says %q, want that its lease was lost", line)
+	}
+}
+
+// TestTaken: golang-migrate is told that the database is locked.
+func TestTaken(t *testing.T) {
+	t.Parallel()
+	s, file := redistest.Start(t), filepath.Join(t.TempDir(), "db")
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	lease := locktest.Lock(t, client.Mutex("migrations"))
+	defer locktest.Release(t, lease)
+	other := locktest.Open(t, s.URL(), redlatch.Options{Lock: redlatch.LockOptions{MaxWait: 50 * time.Millisecond}})
+	m, err := migrator(file, 0, other.Mutex("migrations"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Up(); !errors.Is(err, database.ErrLocked) || !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("Up = %v, want ErrLocked and ErrTaken", err)
+	}
+}
