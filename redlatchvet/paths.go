@@ -159,8 +159,9 @@ func (p *paths) fromErrors(call *ast.CallExpr) bool {
 
 // harmless are the methods that leave a lease held and do not let it out of the function.
 var harmless = map[string]bool{
-	"Context": true, "Deadline": true, "Ensure": true, "Err": true, "Extend": true, "Held": true, "ID": true,
-	"Name": true, "Owner": true, "Remaining": true, "Token": true,
+	"Context": true, "Deadline": true, "Ensure": true, "Err": true, "Extend": true, "ExtendBy": true,
+	"ExtendTo": true, "Held": true, "ID": true, "LogValue": true, "Name": true, "Owner": true, "Permits": true,
+	"Remaining": true, "String": true, "Token": true, "Wanted": true,
 }
 
 // releases reports whether a node releases the lease or gives it away.

@@ -36,9 +36,9 @@ func TestLibraryHasTheseAcquisitions(t *testing.T) {
 	}
 	want := []string{
 		"Client.Adopt",
-		"Election.Campaign", "Election.TryCampaign", "MultiMutex.Lock", "MultiMutex.TryLock", "Mutex.Lock", "Mutex.TryLock",
+		"Election.Campaign", "Election.TryCampaign", "MultiMutex.Lock", "MultiMutex.TryLock", "Mutex.Lock", "Mutex.TakeByForce", "Mutex.TryLock",
 		"RWMutex.Downgrade", "RWMutex.Lock", "RWMutex.RLock", "RWMutex.TryLock", "RWMutex.TryRLock",
-		"ReentrantMutex.Lock", "ReentrantMutex.TryLock", "Semaphore.Acquire", "Semaphore.TryAcquire",
+		"ReentrantMutex.Lock", "ReentrantMutex.TryLock", "Semaphore.Acquire", "Semaphore.TryAcquire", "Semaphore.TryAcquireAll",
 		"SlotPool.Acquire", "SlotPool.TryAcquire",
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {

@@ -71,7 +71,7 @@ func MarkKey(key string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("redlatch: fence key %q is %w: %w", key, fence.ErrInvalid, err)
 	}
-	return keys.Sibling(of.State, keys.MarkSuffix), nil
+	return keys.Sibling(of.State(), keys.MarkSuffix), nil
 }
 
 // extra is how much longer than the value its mark is kept: longer than any process can be expected
