@@ -1,5 +1,5 @@
-// Command redlatch runs commands under distributed locks in Redis, and shows who holds and who
-// waits.
+// Command redlatch runs commands under distributed locks in Redis, and shows their holders
+// and waiters.
 package main
 
 import (

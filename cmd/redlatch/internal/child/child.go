@@ -11,6 +11,9 @@
 //
 // What leaves the process group, as a daemon does, is out of reach of all three. On Windows there
 // are neither groups nor a guard: only the command itself is stopped.
+//
+// In a container whose first process is the program, the orphans that the command leaves become
+// children of the program. While the command runs, they are reaped when they end.
 package child
 
 import (
@@ -36,6 +39,7 @@ type Command struct {
 	Stdin  io.Reader // if an *os.File, the command gets the file itself, and the terminal with it
 	Stdout io.Writer
 	Stderr io.Writer
+	Will   string // what the guard returns if the program is gone, and the command and its group after it
 }
 
 // Status is how a command ended.
@@ -54,13 +58,14 @@ type Child struct {
 	overdue  bool
 	exited   chan struct{}
 	stopped  chan struct{}
+	orphans  func()       // ends the care for them
 	asleep   atomic.Int32 // the signal that stopped it, or 0
 }
 
 // Start starts the command, guarded until the deadline. If it cannot be started, nothing stays
 // behind. The caller must call Close.
 func Start(c Command, deadline time.Time) (*Child, error) {
-	g, err := startGuard(c.Stderr)
+	g, err := startGuard(c.Stderr, c.Will)
 	if err != nil {
 		return nil, errors.Join(ErrGuard, err)
 	}
@@ -76,6 +81,7 @@ func Start(c Command, deadline time.Time) (*Child, error) {
 		return nil, err
 	}
 	child.Expect(deadline)
+	child.orphans = adoptOrphans(child.PID())
 	return child, nil
 }
 
@@ -98,6 +104,7 @@ func (c *Child) Expect(deadline time.Time) { c.guard.expect(c.group, deadline) }
 // Close takes the terminal back and sends the guard home. What is left of the group is on its own
 // from then on.
 func (c *Child) Close() {
+	c.orphans()
 	c.terminal.takeBack()
 	c.overdue = c.guard.dismiss()
 }

@@ -50,13 +50,13 @@ func (c *Child) Resume() (suspended bool) { return false }
 
 type guard struct{}
 
-func startGuard(io.Writer) (*guard, error) { return &guard{}, nil }
+func startGuard(io.Writer, string) (*guard, error) { return &guard{}, nil }
 
 func (*guard) expect(int, time.Time) {}
 func (*guard) dismiss() bool         { return false }
 
 // Guard is not used on this system.
-func Guard(io.Reader, io.Writer, io.Writer) {}
+func Guard(io.Reader, io.Writer, io.Writer) (string, time.Time) { return "", time.Time{} }
 
 type terminal struct{}
 

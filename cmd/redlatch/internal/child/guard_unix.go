@@ -10,20 +10,22 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 )
 
-// guard is the other process, as the program sees it. It reads lines from a pipe: the process group
-// to watch and the deadline, in milliseconds of Unix time. The system closes the pipe when the
-// program is gone, in whatever way. By another pipe it tells when it kills.
+// guard is the other process, as the program sees it. It reads lines from a pipe: the will of the
+// program, and then the process group to watch and the deadline, in milliseconds of Unix time. The
+// system closes the pipe when the program is gone, in whatever way. By another pipe it tells when it
+// kills.
 type guard struct {
 	cmd   *exec.Cmd
 	pipe  io.WriteCloser
 	kills io.Reader
 }
 
-func startGuard(stderr io.Writer) (*guard, error) {
+func startGuard(stderr io.Writer, will string) (*guard, error) {
 	path, err := executable()
 	if err != nil {
 		return nil, err
@@ -40,7 +42,11 @@ func startGuard(stderr io.Writer) (*guard, error) {
 	if g.kills, err = g.cmd.StdoutPipe(); err != nil {
 		return nil, err
 	}
-	return g, g.cmd.Start()
+	if err := g.cmd.Start(); err != nil {
+		return nil, err
+	}
+	_, _ = fmt.Fprintf(g.pipe, "%q\n", will) // if it is gone already, expect does not find it either
+	return g, nil
 }
 
 // executable is this program's own file, even if an upgrade has replaced it since it was started.
@@ -69,8 +75,9 @@ func (g *guard) dismiss() (killed bool) {
 
 // Guard is what the executable does when its first argument is [GuardArg]: it kills the group that
 // it was told of when the deadline has passed or when in ends, and says so on stderr. In the first
-// case it tells out, too.
-func Guard(in io.Reader, out, stderr io.Writer) {
+// case it tells out, too. In the second case it returns the will of the program, and the deadline,
+// once no process of the group is left; if one is left at the deadline, the will is "".
+func Guard(in io.Reader, out, stderr io.Writer) (will string, deadline time.Time) {
 	// A supervisor that ends everything at once ends the program and its command first. The guard
 	// outlives them.
 	signal.Ignore(append(forwarded(), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE)...)
@@ -79,22 +86,39 @@ func Guard(in io.Reader, out, stderr io.Writer) {
 	expired.Stop()
 	lines := make(chan string)
 	go readLines(in, lines)
+	will, _ = strconv.Unquote(<-lines)
 	for {
 		select {
 		case line, ok := <-lines:
 			if !ok {
 				guardKill(group, "redlatch itself is gone", stderr)
-				return
+				if group == 0 || !emptied(group, deadline) {
+					will = ""
+				}
+				return will, deadline
 			}
-			var deadline int64
-			if _, err := fmt.Sscan(line, &group, &deadline); err == nil {
-				expired.Reset(time.Until(time.UnixMilli(deadline)))
+			var ms int64
+			if _, err := fmt.Sscan(line, &group, &ms); err == nil {
+				deadline = time.UnixMilli(ms)
+				expired.Reset(time.Until(deadline))
 			}
 		case <-expired.C:
 			fmt.Fprintln(out, "kill") // before: whoever sees that the command is gone must find this
 			guardKill(group, "the lease has run out and redlatch did not act", stderr)
 		}
 	}
+}
+
+// emptied waits until no process of the group is left, and reports whether that is so before the
+// deadline.
+func emptied(group int, deadline time.Time) bool {
+	for syscall.Kill(-group, 0) != syscall.ESRCH {
+		if !time.Now().Before(deadline) {
+			return false
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return true
 }
 
 func readLines(r io.Reader, lines chan<- string) {
@@ -108,6 +132,6 @@ func readLines(r io.Reader, lines chan<- string) {
 // guard's own.
 func guardKill(group int, why string, stderr io.Writer) {
 	if group > 0 && syscall.Kill(-group, syscall.SIGKILL) == nil {
-		fmt.Fprintf(stderr, "redlatch: killed the command: %s\n", why)
+		fmt.Fprintf(stderr, "redlatch: %s killed the command: %s\n", time.Now().Format(time.DateTime), why)
 	}
 }

@@ -4,9 +4,7 @@ package cli
 import (
 	"context"
 	"io"
-	"os"
-	"slices"
-	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -25,12 +23,15 @@ type app struct {
 	stdout io.Writer
 	stderr io.Writer
 
-	talk    io.Writer // where say writes: stderr, or the backlog in front of it
-	flush   func()    // the backlog
-	redis   []string  // --redis, or none; see urls
-	prefix  string    // --prefix
-	events  bool      // talk is events, one JSON object a line
-	started bool      // the command line made sense and a command has begun
+	typed   []string    // the arguments
+	talk    io.Writer   // where say writes: stderr, or the backlog in front of it
+	flush   func()      // the backlog
+	redis   []string    // --redis, or none; see urls
+	prefix  string      // --prefix
+	events  bool        // talk is events, one JSON object a line
+	quiet   bool        // no talk of a lock that is taken; see chat
+	dated   atomic.Bool // talk has the time: the command has begun to wait or to hold
+	started bool        // the command line made sense and a command has begun
 }
 
 // Main runs the program with these arguments, which leave its own name out, and returns its exit
@@ -42,6 +43,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, talk: stderr, flush: func() {}}
 	root := newRootCommand(a)
 	root.SetArgs(args)
+	a.typed = args
 	code := a.finish(root.ExecuteContext(ctx))
 	a.flush()
 	return code
@@ -56,8 +58,8 @@ func (a *app) finish(err error) int {
 	if !a.started && f.code == exitFailure {
 		f = &failure{exitUsage, err, "see `redlatch --help`"} // cobra's own complaints
 	}
-	if f.hint == hintUnreachable && slices.ContainsFunc(a.urls(), func(url string) bool { return strings.HasPrefix(url, "rediss") }) {
-		f.hint = hintNoTLS
+	if f.hint == "" && f.code == exitUnreachable {
+		f.hint = advice(f.err, a.urls())
 	}
 	a.fail(f)
 	return f.code
@@ -78,7 +80,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	flags := root.PersistentFlags()
-	flags.StringArrayVar(&a.redis, "redis", nil, "`URL` of the server (default REDLATCH_REDIS, or "+defaultRedis+"); several are a quorum")
+	flags.StringArrayVar(&a.redis, "redis", nil, "`URL` of the server (default REDLATCH_REDIS, REDLATCH_REDIS_FILE, REDIS_URL or "+defaultRedis+"); several are a quorum")
 	flags.StringVar(&a.prefix, "prefix", defaultPrefix, "what begins every key in Redis; all who share a lock must agree on it")
 	root.AddCommand(
 		newRunCommand(a),
@@ -87,36 +89,35 @@ func newRootCommand(a *app) *cobra.Command {
 		newUnlockCommand(a),
 		newListCommand(a),
 		newInspectCommand(a),
-		newReleaseCommand(a),
+		withPattern(a, newReleaseCommand(a)),
+		newLogCommand(a),
 		newDoctorCommand(a),
+		newVerifyCommand(a),
+		newTopCommand(a),
+		newWebCommand(a),
 		newDemoCommand(a),
 		newDevCommand(a),
 		newVersionCommand(a),
 		newGuardCommand(a),
 		newKeeperCommand(a),
+		newVerifyWorkerCommand(a),
+		newVerifyGuardCommand(a),
 	)
 	arrangeHelp(root)
+	arrangeArguments(a, root)
 	arrangeCompletion(root)
 	return root
-}
-
-// urls is the server to use, or the nodes of a quorum. They may contain passwords, so the default
-// of the flag, which help shows, stays empty.
-func (a *app) urls() []string {
-	if len(a.redis) > 0 {
-		return a.redis
-	}
-	if urls := strings.Fields(os.Getenv("REDLATCH_REDIS")); len(urls) > 0 {
-		return urls
-	}
-	return []string{defaultRedis}
 }
 
 // open connects to the server, or the quorum, with the prefix of the command line. The caller
 // closes the client.
 func (a *app) open(ctx context.Context, o redlatch.Options) (*redlatch.Client, error) {
 	o.Prefix, o.NoPrefix = a.prefix, a.prefix == ""
-	urls := a.urls()
+	urls, err := a.servers()
+	if err != nil {
+		return nil, err
+	}
+	a.warnOfPassword()
 	if len(urls) > 1 {
 		return redlatch.OpenQuorum(ctx, urls, o)
 	}

@@ -20,8 +20,8 @@ import (
 
 const demoHelp = `Watch locks at work.
 
-With --scene mutex, the default, workers, each with a client of its own, contend for one lock. Whoever holds it adds one to a counter that checks fencing tokens.
-One worker crashes while it holds the lock, and one stalls for longer than its lease and then tries to write. The other scenes:
+With --scene mutex, the default, workers, each with a client of its own, contend for one lock. The holder adds one to a counter
+that checks fencing tokens. One worker crashes while it holds the lock, and one stalls for longer than its lease and then tries to write. The other scenes:
 
   slots     five workers share three numbered slots; one crashes, one leaves, and those who wait take over
   rw        four readers and two writers share a document
@@ -32,8 +32,8 @@ Without --redis everything runs inside this process, on the embedded server. Wit
 server, and leaves a few keys behind that expire within an hour.
 
 The exit code is 0 if every promise was kept. For the mutex: nobody held the lock together with another, tokens strictly increased, the
-lock of the crashed worker was taken over, the late write was refused, and every worker had its turn. What else was promised is told
-with the results.`
+lock of the crashed worker was taken over, the late write was refused, and every worker had its turn. The other scenes end with
+a list of their promises, each of them kept or BROKEN.`
 
 // The bounds of the demo's flags: both faults need their time, and a row must fit on a screen.
 const (
@@ -145,7 +145,8 @@ type show struct {
 // mutex shows the main scene, and returns the promises that were not kept.
 func (s *show) mutex(ctx context.Context, c demo.Config) ([]string, error) {
 	line := newTimeline(s.out, c.Workers, c.Duration)
-	fmt.Fprintf(s.out, "%d workers contend for one lock on %s, for %v; a lease lasts %v\n\n", c.Workers, s.where, c.Duration, demo.TTL(c.Duration))
+	fmt.Fprintln(s.out, line.fold(0, fmt.Sprintf("%d workers contend for one lock on %s, for %v; a lease lasts %v",
+		c.Workers, s.where, c.Duration, demo.TTL(c.Duration))))
 	c.Tell = line.tell
 	stop := line.start()
 	verdict, err := demo.Run(ctx, c)
@@ -153,7 +154,10 @@ func (s *show) mutex(ctx context.Context, c demo.Config) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprint(s.out, "\n"+verdictText(verdict, demo.TTL(c.Duration)))
+	fmt.Fprintln(s.out)
+	for row := range strings.Lines(verdictText(verdict, demo.TTL(c.Duration))) {
+		fmt.Fprint(s.out, line.fold(25, strings.TrimSuffix(row, "\n")))
+	}
 	if s.asJSON {
 		err = s.answerJSON(verdict)
 	}
@@ -163,7 +167,7 @@ func (s *show) mutex(ctx context.Context, c demo.Config) ([]string, error) {
 // scene shows another one.
 func (s *show) scene(ctx context.Context, scene demo.Scene, c demo.Config) ([]string, error) {
 	line := newTimeline(s.out, scene.Workers, c.Duration)
-	fmt.Fprintf(s.out, "\n%s: %s; on %s, for %v\n\n", scene.Name, scene.About, s.where, c.Duration)
+	fmt.Fprintln(s.out, "\n"+line.fold(0, fmt.Sprintf("%s: %s; on %s, for %v", scene.Name, scene.About, s.where, c.Duration)))
 	c.Tell = line.tell
 	stop := line.start()
 	report, err := scene.Play(ctx, c)
@@ -174,6 +178,12 @@ func (s *show) scene(ctx context.Context, scene demo.Scene, c demo.Config) ([]st
 	fmt.Fprintln(s.out)
 	for _, what := range slices.Sorted(maps.Keys(report.Counts)) {
 		fmt.Fprintf(s.out, "  %-22s %d\n", strings.ReplaceAll(what, "_", " "), report.Counts[what])
+	}
+	for _, promise := range report.Kept {
+		fmt.Fprint(s.out, line.fold(25, fmt.Sprintf("  %-22s %s", "kept", promise)))
+	}
+	for _, promise := range report.Broken {
+		fmt.Fprint(s.out, line.fold(25, fmt.Sprintf("  %-22s %s", "BROKEN", promise)))
 	}
 	if s.asJSON {
 		err = s.answerJSON(report)

@@ -23,6 +23,8 @@ func newDevCommand(a *app) *cobra.Command {
 		Long:    devHelp,
 		Example: "  redlatch dev\n  redlatch dev --listen 127.0.0.1:7000",
 		Args:    nothing,
+
+		Annotations: map[string]string{talksToNone: "yes"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()

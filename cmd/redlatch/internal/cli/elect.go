@@ -14,12 +14,14 @@ const electHelp = `Run a command while this process is the leader of the electio
 
 Candidates stand in line. The leader resigns when the command has ended, and the next one follows; a leader that dies is
 followed when its lease is over. REDLATCH_TOKEN is the number of the term, which grows with every leader. Signals, loss and
-exit codes are those of ` + "`redlatch run`" + `.
+exit codes are those of ` + "`redlatch run`" + `: so a leader whose lease is lost exits with 79. With --again it does not exit then, nor while
+Redis does not answer: it stands again, and runs the command anew when it is elected. It still exits when the command ends.
 
 With --observe no command runs: who leads is printed, now and at each change, until the program is interrupted.`
 
 const electExamples = `  redlatch elect scheduler -- ./scheduler.sh
   redlatch elect --value 10.0.0.7:8080 api -- ./api
+  redlatch elect --again scheduler -- ./scheduler.sh       for as long as the script runs, also through losses
   redlatch elect --observe api
   redlatch elect --observe --json api | jq -r .value`
 
@@ -48,6 +50,7 @@ func newElectCommand(a *app) *cobra.Command {
 	}
 	r.flags(cmd.Flags())
 	cmd.Flags().StringVar(&r.target.value, "value", "", "what others learn of the leader (default: host and process id)")
+	cmd.Flags().BoolVar(&r.again, "again", false, "stand again after a loss, instead of exiting with 79")
 	cmd.Flags().BoolVar(&observe, "observe", false, "print who leads, now and at each change")
 	return cmd
 }
@@ -58,7 +61,7 @@ func observed(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usagef(hint, "elect --observe wants the name of one election, got %d", len(args))
 	}
-	for _, flag := range []string{"ttl", "wait", "try", "max-waiters", "max-hold", "min-hold", "taken-exit-code", "grace", "value"} {
+	for _, flag := range []string{"ttl", "wait", "try", "max-waiters", "max-hold", "min-hold", "taken-exit-code", "grace", "value", "again", "on-loss", "quiet", "keep-password"} {
 		if cmd.Flags().Changed(flag) {
 			return usagef(hint, "--%s is for a candidate, and --observe only looks", flag)
 		}

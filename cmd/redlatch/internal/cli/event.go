@@ -13,13 +13,16 @@ import (
 // out.
 //
 // Event is one of those of redlatch.Event (attempt, wait, granted, failed, extended, extend_failed,
-// jeopardy, lost, released), or
+// jeopardy, outlived, lost, released), or
 //
 //	start   the command was started: pid, command
+//	waiting it still waits: waited_ms, place (in line), message
+//	unreachable, reachable   Redis does not answer while it waits, and does again
 //	signal  a signal was passed on to it: signal
 //	stop    it is being stopped since the lease is lost, or as good as lost: error, remaining_ms
 //	kill    it did not stop by itself
 //	exit    it ended: code, and signal if it died of one
+//	again   elect --again stands again: error
 //	note    anything else that is said: message
 //	error   why the program ends, as its last line: error, hint, code
 type event struct {
@@ -34,6 +37,7 @@ type event struct {
 	RemainingMS int64     `json:"remaining_ms,omitempty"`
 	Outcome     string    `json:"outcome,omitempty"`
 	Reason      string    `json:"reason,omitempty"`
+	Place       int       `json:"place,omitempty"`
 	PID         int       `json:"pid,omitempty"`
 	Command     []string  `json:"command,omitempty"`
 	Signal      string    `json:"signal,omitempty"`

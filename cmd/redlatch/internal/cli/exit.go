@@ -23,11 +23,6 @@ const (
 	exitNotFound    = 127 // the command was not found
 )
 
-const (
-	hintUnreachable = "start a server with `redlatch dev` or `redis-server`, or name one with --redis URL or REDLATCH_REDIS"
-	hintNoTLS       = "see whether a server is up there, and speaks TLS at this port: rediss:// is for no other"
-)
-
 // failure is an error that knows how the program should end.
 type failure struct {
 	code int
@@ -61,11 +56,27 @@ func asFailure(err error) *failure {
 	case errors.Is(err, redlatch.ErrTaken): // before ErrUnreachable: a wait that ran out of time also tells of an outage
 		return &failure{exitTaken, err, ""}
 	case errors.Is(err, redlatch.ErrUnreachable):
-		return &failure{exitUnreachable, err, hintUnreachable}
+		return &failure{exitUnreachable, err, ""}
 	case errors.Is(err, redlatch.ErrWrongKind):
 		return &failure{exitWrongKind, err, ""}
 	case errors.As(err, &refused):
 		return &failure{exitUnreachable, err, ""}
 	}
 	return &failure{exitFailure, err, ""}
+}
+
+// told is an error of which the user has been told before, in words, and what is left to say of it.
+type told struct {
+	error
+	left string
+}
+
+func (t *told) Unwrap() error { return t.error }
+
+// inWords returns what is new in an error to a reader of the lines before it.
+func inWords(err error) string {
+	if t := (*told)(nil); errors.As(err, &t) {
+		return t.left
+	}
+	return text(err)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,7 +25,11 @@ Look at it:
   redlatch ls [PATTERN]              who holds what
   redlatch inspect NAME              who holds NAME, and who waits
   redlatch release NAME --force      take NAME from whoever holds it
+  redlatch log [NAME]                what happened: losses, timeouts, locks taken by force
+  redlatch top                       who holds what and who waits, live in the terminal
+  redlatch web                       the same as a dashboard in the browser
   redlatch doctor                    what can hurt locks there, and what to do
+  redlatch verify                    put the locks to the test there, or on servers of its own
 
 Also:
   redlatch completion SHELL          completion for bash, zsh, fish or powershell
@@ -32,8 +37,9 @@ Also:
   redlatch help COMMAND              all about a command, with examples
 
 Flags of all commands that talk to Redis:
-  --redis URL       the server; default REDLATCH_REDIS, or redis://127.0.0.1:6379
-                    redis://[user:password@]host:port[/db], rediss://... (TLS), unix:///path,
+  --redis URL       the server; default REDLATCH_REDIS, or what the file REDLATCH_REDIS_FILE holds, or REDIS_URL, or
+                    redis://127.0.0.1:6379. Others can see the arguments of a command: keep a password out of them
+                    redis://[user:password@]host:port[/db], rediss://... (TLS), unix://[user:password@]/path,
                     redis+sentinel://host,host/master-name[/db] or redis+cluster://host,host;
                     with TLS, ?ca=FILE and &cert=FILE&key=FILE;
                     given three times or more (REDLATCH_REDIS: separated by spaces), a quorum of independent servers
@@ -42,6 +48,10 @@ Flags of all commands that talk to Redis:
 Exit codes: 64 usage, 69 Redis unreachable, 75 lock taken, 79 lease lost; see ` + "`redlatch run --help`" + `
 `
 
+// talksToNone is the annotation of commands that talk to no server, or to none that --redis names:
+// their help leaves --redis and --prefix out.
+const talksToNone = "talks to none"
+
 // arrangeHelp sets what is not cobra's own: the page above, and errors that suggest what was meant.
 func arrangeHelp(root *cobra.Command) {
 	usual := root.HelpFunc()
@@ -49,6 +59,11 @@ func arrangeHelp(root *cobra.Command) {
 		if cmd == root {
 			fmt.Fprint(cmd.OutOrStdout(), rootHelp)
 			return
+		}
+		for _, flag := range []string{"redis", "prefix"} {
+			if cmd.Annotations[talksToNone] != "" || cmd.Name() == "completion" || cmd.HasParent() && cmd.Parent().Name() == "completion" {
+				_ = root.PersistentFlags().MarkHidden(flag) // which fails for a flag that is not there
+			}
 		}
 		usual(cmd, args)
 	})
@@ -99,7 +114,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 
 // nearest is the command under cmd whose name is nearest to what was typed, or "".
 func nearest(cmd *cobra.Command, typed string) string {
-	for cmd.SuggestionsMinimumDistance = 1; cmd.SuggestionsMinimumDistance <= 2; cmd.SuggestionsMinimumDistance++ {
+	for cmd.SuggestionsMinimumDistance = 1; cmd.SuggestionsMinimumDistance <= min(2, len(typed)/2); cmd.SuggestionsMinimumDistance++ {
 		if near := cmd.SuggestionsFor(typed); len(near) > 0 {
 			return near[0]
 		}
@@ -110,12 +125,33 @@ func nearest(cmd *cobra.Command, typed string) string {
 func flagError(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("`%s --help` lists the flags", cmd.CommandPath())
 	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
+	var value *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &value):
+		return valueError(value)
+	case errors.As(err, &unknown) && unknown.GetSpecifiedName() == "c" && cmd.Flags().Lookup("grace") != nil:
+		hint = fmt.Sprintf("give a line for the shell after the name: `%s NAME -- sh -c 'LINE'`", cmd.CommandPath())
+	case errors.As(err, &unknown):
 		if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
 			hint = fmt.Sprintf("did you mean --%s?", near)
 		}
 	}
 	return usagef(hint, "%w", err)
+}
+
+// valueError returns the error of a value that makes no sense.
+func valueError(e *pflag.InvalidValueError) error {
+	flag, value := e.GetFlag(), e.GetValue()
+	_, noNumber := strconv.ParseFloat(value, 64)
+	switch kind := flag.Value.Type(); {
+	case kind == "duration" && noNumber == nil:
+		return usagef(fmt.Sprintf("--%s %ss?", flag.Name, value), "--%s is %s, which has no unit", flag.Name, value)
+	case kind == "duration":
+		return usagef("a time is a number with ms, s, m or h, such as 90s or 1h30m", "--%s is %q, which is no time", flag.Name, value)
+	case kind == "int":
+		return usagef("", "--%s is %q, which is no whole number", flag.Name, value)
+	}
+	return usagef("", "--%s is %q: %w", flag.Name, value, errors.Unwrap(e))
 }
 
 // nearestFlag has cobra compare flags as it compares commands.

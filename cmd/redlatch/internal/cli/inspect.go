@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -43,7 +44,13 @@ func (a *app) inspect(ctx context.Context, name string, asJSON bool) error {
 	if asJSON {
 		return a.answerJSON(newLockJSON(info))
 	}
-	return a.page(info)
+	if err := a.page(info); err != nil {
+		return err
+	}
+	if short, pasted := strings.CutPrefix(name, a.prefix); pasted && short != "" && a.prefix != "" && info.Kind == "" {
+		a.hint("if you mean the key %q, the name is without the prefix: `%s`", name, a.again("inspect", short))
+	}
+	return nil
 }
 
 // page is all about one lock.
@@ -78,13 +85,29 @@ func (a *app) page(info redlatch.LockInfo) error {
 			row("  heard of", "%s ago%s", age(h.LastSeen, info.At), belief)
 		}
 		row("  expires in", "%s", expiry(h.Remaining))
+		if len(h.Labels) > 0 {
+			row("  labels", "%s", labelText(h.Labels))
+		}
 		row("  owner", "%s", plain(h.Owner))
+	}
+	if f := info.Forced; f != nil {
+		reason := ""
+		if f.Reason != "" {
+			reason = fmt.Sprintf(": %q", f.Reason)
+		}
+		row("last forced", "%s ago, from %s by %s%s", age(f.At, info.At), process(f.From, f.Owner), program(f.By), reason)
 	}
 	row("waiting", "%s", waiting(info))
 	for i, p := range info.Waiters {
 		wants := ""
 		if label, detail := waiterDetail(info.Kind, p); detail != "" {
 			wants = fmt.Sprintf(", %s %s", label, plain(detail))
+		}
+		if len(p.Labels) > 0 {
+			wants += ", " + labelText(p.Labels)
+		}
+		for i, h := range p.Holds {
+			wants += map[bool]string{true: ", holds ", false: " and "}[i == 0] + plain(h.Name)
 		}
 		row(fmt.Sprintf("  %d", i+1), "%s%s", waiterFor(p, info.At), wants)
 	}

@@ -31,7 +31,11 @@ type keeper struct {
 	longest time.Duration // --max-hold; 0 for no bound
 	began   time.Time     // when the command did
 
+	warn bool // a loss is told, and the command goes on
+
 	stopped bool // the command was told to stop, or the guard killed it
+	told    bool // the user was told why
+	warned  bool // the user was told of a loss, and the command goes on
 }
 
 // margin is what KILL needs to take effect, so that nothing runs when the lease ends.
@@ -50,27 +54,65 @@ func (k *keeper) keep() (child.Status, error) {
 		if cause := k.doomed(); cause != nil {
 			return k.stop(cause), cause
 		}
-		k.child.Expect(k.lease.Deadline())
+		k.child.Expect(k.until())
 		if k.child.Resume() {
 			k.app.say("the command cannot be suspended while it holds %q", k.name)
 		}
-		timer := time.NewTimer(min(tick, k.lease.Remaining()-k.reserve()))
+		timer := time.NewTimer(k.patience())
+		lost := k.lease.Context().Done()
+		if k.warned {
+			lost = nil
+		}
 		select {
 		case <-k.child.Exited():
 		case sig := <-k.signals:
 			k.forward(sig)
 		case <-k.child.Stopped():
-		case <-k.lease.Context().Done():
+		case <-lost:
+			if k.warn {
+				k.warnOfLoss()
+			}
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
 }
 
+// patience is how long to wait for something to happen before the next look at the clocks.
+func (k *keeper) patience() time.Duration {
+	if k.warn {
+		return tick
+	}
+	patience := min(tick, k.lease.Remaining()-k.reserve())
+	if k.longest > 0 {
+		patience = min(patience, k.longest-time.Since(k.began))
+	}
+	return patience
+}
+
+// until is when the guard is to kill the command, if it runs on.
+func (k *keeper) until() time.Time {
+	if k.warn {
+		return time.Now().Add(forever)
+	}
+	return k.lease.Deadline()
+}
+
+// forever is longer than any command runs.
+const forever = 100 * 366 * 24 * time.Hour
+
+// warnOfLoss says that the lease was lost, and that the command goes on.
+func (k *keeper) warnOfLoss() {
+	k.warned = true
+	if !k.app.events { // else there is one for it
+		k.app.say("%s; the command goes on, as --on-loss warn has it", text(context.Cause(k.lease.Context())))
+	}
+}
+
 // overdue is why the command, which the guard killed, had to stop. The cause is nil if the lease
 // went on: Redis had extended it, and its answer came to a program that stood still.
 func (k *keeper) overdue(cause error) error {
-	k.stopped = true
+	k.stopped, k.told = true, false
 	if cause == nil {
 		cause = fmt.Errorf("redlatch stood still until the lease on %q, as far as it knew, had run out", k.name)
 	}
@@ -82,15 +124,18 @@ func (k *keeper) reserve() time.Duration { return k.grace + k.margin }
 
 // doomed is why the command must stop, or nil.
 func (k *keeper) doomed() error {
+	if k.warn {
+		return nil
+	}
 	if ctx := k.lease.Context(); ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if k.longest > 0 && time.Since(k.began) >= k.longest {
+		return fmt.Errorf("the command has held %q for --max-hold %v", k.name, k.longest)
 	}
 	left := k.lease.Remaining()
 	if left > k.reserve() {
 		return nil
-	}
-	if k.longest > 0 && time.Since(k.began) >= k.longest {
-		return fmt.Errorf("the lease on %q reached --max-hold %v and ends in %s", k.name, k.longest, span(left))
 	}
 	err := fmt.Errorf("the lease on %q was not extended in time and ends in %s", k.name, span(left))
 	if trouble := k.trouble(); trouble != nil {
@@ -111,6 +156,7 @@ func (k *keeper) stop(cause error) child.Status {
 	k.stopped = true
 	k.app.emit(event{Event: "stop", Name: k.name, Error: text(cause), RemainingMS: left.Milliseconds()})
 	if !k.app.events {
+		k.told = true
 		k.app.say("stopping the command, which has %s: %s", span(left), text(cause))
 	}
 	k.child.Terminate()

@@ -28,7 +28,7 @@ A text works once. Keep it to yourself: whoever has it, and may use the server, 
 the prefix; give the same --redis and --prefix again.
 
 With --while-pid a process in the background extends the lease, until the process PID has ended, and then releases it; until
-the lease is unlocked or adopted; or until it is lost. Without, the steps that follow must be over within --ttl: nothing stops
+the lease is unlocked or adopted, which it learns within a second; or until it is lost. Without, the steps that follow must be over within --ttl: nothing stops
 them when the lease ends, as ` + "`redlatch run`" + ` stops its command. Let what they write to check the token.
 
 The kinds of lock are those of ` + "`redlatch run`" + `. With --json the answer is one object: lease (the text), name, token, slot
@@ -86,6 +86,7 @@ func newLockCommand(a *app) *cobra.Command {
 					return usagef("`--while-pid $$` in a shell script is the script itself", "--while-pid is %d: there is no such process", l.pid)
 				}
 			}
+			l.hush()
 			return l.lock(cmd.Context())
 		},
 	}
@@ -189,6 +190,7 @@ func (a *app) keep(ctx context.Context, ttl time.Duration, pid int) error {
 	options := redlatch.LockOptions{TTL: ttl}
 	client, err := a.open(ctx, redlatch.Options{
 		Lock: options, RequestTimeout: min(ttl, 3*time.Second), Program: fmt.Sprintf("redlatch lock for pid %d", pid),
+		Journal: a.noting(),
 	})
 	if err != nil {
 		child.Began("", err)
@@ -200,12 +202,13 @@ func (a *app) keep(ctx context.Context, ttl time.Duration, pid int) error {
 	if err != nil {
 		return err
 	}
-	next := time.Now().Add(ttl / 3)
+	pause := min(ttl/3, keeperLook)
+	next := time.Now().Add(pause)
 	for ; !watched.Gone(); time.Sleep(min(ttl/10, 250*time.Millisecond)) {
 		if time.Now().Before(next) {
 			continue
 		}
-		next = time.Now().Add(ttl / 3)
+		next = time.Now().Add(pause)
 		err := client.ExtendDetached(ctx, text, options)
 		switch {
 		case errors.Is(err, redlatch.ErrNotHeld), errors.Is(err, redlatch.ErrWrongKind):
@@ -220,6 +223,10 @@ func (a *app) keep(ctx context.Context, ttl time.Duration, pid int) error {
 	}
 	return lease.Release(ctx)
 }
+
+// keeperLook is the longest time after which a keeper extends its lease: so it learns that the lease
+// was unlocked, adopted or taken by force.
+const keeperLook = time.Second
 
 // takeOver makes a lease that of this process, so that others see it as the holder. It has no use
 // for the lease itself, and so keeps it detached, under another text.

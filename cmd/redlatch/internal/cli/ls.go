@@ -3,74 +3,320 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/redlatch/redlatch"
 )
 
 const listExamples = `  redlatch ls
   redlatch ls 'invoice:*'
+  redlatch ls --sort age --limit 20             the 20 whose waiters have waited longest
+  redlatch ls --min-wait 10s --watch
+  redlatch ls --deadlocks
   redlatch ls --json | jq 'select(.waiters | length > 10) | .name'`
 
+const listHelp = `List the names that are held or waited for, and keys under the prefix that are no locks.
+
+`
+
+const listFlagsHelp = `With --watch the list is shown again and again, until interrupted. One look at it takes at most a tenth of the time: where a look
+is long, the next one is later.
+
+With --deadlocks it lists processes that wait for each other, and can never go on: each holds a lock that another one waits for,
+and waits itself. That is known of waits under the context of a lease. A cycle is told only if every holder of each lock in it is
+one of these waiters. The exit code is 1 if there is one. With --json each is one object: waiters, a list of lock and kind (what it
+waits for) and what a waiter of ls has.
+
+`
+
+// listing is what the flags of ls say.
+type listing struct {
+	pattern   string
+	sort      string
+	minWait   time.Duration
+	minHeld   time.Duration
+	limit     int
+	watch     bool
+	every     time.Duration
+	deadlocks bool
+	json      bool
+}
+
 func newListCommand(a *app) *cobra.Command {
-	var asJSON bool
+	l := listing{pattern: "*"}
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN]",
 		Short: "List the names that somebody holds or waits for",
-		Long: "List the names that somebody holds or waits for, and keys under the prefix that are no locks.\n\n" + beliefHelp +
-			"PATTERN is matched against the whole name: * any text, ? one character, " +
-			"[a-z] one of these.\n\n" + reportHelp,
+		Long: listHelp + beliefHelp + "PATTERN is matched against the whole name: * any text, ? one character, " +
+			"[a-z] one of these.\n\n" + listFlagsHelp + reportHelp,
 		Example: listExamples,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("quote the pattern, or the shell replaces it by names of files", "ls takes one pattern, got %d", len(args))
 			}
-			return nil
+			return l.check(cmd.Flags().Changed)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pattern := "*"
 			if len(args) == 1 {
-				pattern = args[0]
+				l.pattern = args[0]
 			}
-			return a.list(cmd.Context(), pattern, asJSON)
+			return a.list(cmd.Context(), l)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
+	flags := cmd.Flags()
+	flags.BoolVar(&l.json, "json", false, "print JSON, one object a line")
+	flags.StringVar(&l.sort, "sort", "name", "`ORDER`: name, waiting (most waiters first), held (held longest) or age (waited for longest)")
+	flags.DurationVar(&l.minWait, "min-wait", 0, "only names with a waiter that has waited so long")
+	flags.DurationVar(&l.minHeld, "min-held", 0, "only names with a holder that has held so long")
+	flags.IntVar(&l.limit, "limit", 0, "only the first `N` in that order (default: all)")
+	flags.BoolVar(&l.watch, "watch", false, "show it again and again")
+	flags.DurationVar(&l.every, "every", 2*time.Second, "how often, with --watch")
+	flags.BoolVar(&l.deadlocks, "deadlocks", false, "list processes that wait for each other")
 	return cmd
 }
 
-func (a *app) list(ctx context.Context, pattern string, asJSON bool) error {
-	if _, err := path.Match(pattern, ""); err != nil {
-		return usagef("* any text, ? one character, [a-z] one of these", "pattern %q makes no sense", pattern)
+// check refuses flags that make no sense.
+func (l *listing) check(changed func(flag string) bool) error {
+	if _, ok := orders[l.sort]; !ok {
+		return usagef("name, waiting, held or age", "--sort %q is no order", l.sort)
+	}
+	switch {
+	case l.minWait < 0:
+		return usagef("", "--min-wait is %v: give a time", l.minWait)
+	case l.minHeld < 0:
+		return usagef("", "--min-held is %v: give a time", l.minHeld)
+	case l.limit < 0:
+		return usagef("", "--limit is %d: give a number of names", l.limit)
+	case l.every < 100*time.Millisecond:
+		return usagef("", "--every is %v: give 100ms or more", l.every)
+	case changed("every") && !l.watch:
+		return usagef("", "--every is for --watch")
+	}
+	if l.deadlocks {
+		for _, flag := range []string{"sort", "min-wait", "min-held", "limit"} {
+			if changed(flag) {
+				return usagef("`redlatch ls --deadlocks`", "--%s is not for --deadlocks, which tells of cycles and not of names", flag)
+			}
+		}
+	}
+	return nil
+}
+
+// orders compare two locks, the one that is listed first before the other.
+var orders = map[string]func(a, b redlatch.LockInfo) int{
+	"name":    func(a, b redlatch.LockInfo) int { return 0 },
+	"waiting": func(a, b redlatch.LockInfo) int { return cmp.Compare(len(b.Waiters), len(a.Waiters)) },
+	"held":    func(a, b redlatch.LockInfo) int { return cmp.Compare(longestHeld(b), longestHeld(a)) },
+	"age":     func(a, b redlatch.LockInfo) int { return cmp.Compare(longestWait(b), longestWait(a)) },
+}
+
+// longestHeld returns for how long the lock has been held by the holder that has held it longest;
+// negative if that is unknown.
+func longestHeld(info redlatch.LockInfo) time.Duration {
+	longest := time.Duration(-1)
+	for _, h := range info.Holders {
+		if !h.Since.IsZero() && !h.Resting {
+			longest = max(longest, info.At.Sub(h.Since))
+		}
+	}
+	return longest
+}
+
+// longestWait returns for how long the first in line has waited; negative if none waits.
+func longestWait(info redlatch.LockInfo) time.Duration {
+	longest := time.Duration(-1)
+	for _, w := range info.Waiters {
+		longest = max(longest, info.At.Sub(w.Since))
+	}
+	return longest
+}
+
+// choose returns those of the locks that the flags ask for, in order, and how many more there are.
+func (l listing) choose(locks []redlatch.LockInfo) (chosen []redlatch.LockInfo, more int) {
+	chosen = slices.DeleteFunc(locks, func(info redlatch.LockInfo) bool {
+		return l.minWait > 0 && longestWait(info) < l.minWait || l.minHeld > 0 && longestHeld(info) < l.minHeld
+	})
+	slices.SortFunc(chosen, func(a, b redlatch.LockInfo) int {
+		return cmp.Or(orders[l.sort](a, b), cmp.Compare(a.Name, b.Name))
+	})
+	if l.limit > 0 && len(chosen) > l.limit {
+		chosen, more = chosen[:l.limit], len(chosen)-l.limit
+	}
+	return chosen, more
+}
+
+func (a *app) list(ctx context.Context, l listing) error {
+	if _, err := path.Match(l.pattern, ""); err != nil {
+		return usagef("* any text, ? one character, [a-z] one of these", "pattern %q makes no sense", l.pattern)
 	}
 	client, err := a.open(ctx, redlatch.Options{})
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	locks, err := a.collect(ctx, client, pattern)
-	switch {
-	case err != nil:
+	look := a.listOnce
+	if l.deadlocks {
+		look = a.listDeadlocks
+	}
+	if !l.watch {
+		return look(ctx, client, l)
+	}
+	return a.watch(ctx, l, func() error { return look(ctx, client, l) })
+}
+
+// share is how much of the time a list that is watched may take.
+const share = 10
+
+// watch shows a list again and again.
+func (a *app) watch(ctx context.Context, l listing, look func() error) error {
+	for {
+		began := time.Now()
+		if !l.json {
+			if err := a.answer("%s%s\n", clearScreen(a.stdout), began.Format(time.DateTime)); err != nil {
+				return err
+			}
+		}
+		if err := look(); err != nil && asFailure(err).code != exitFailure {
+			if !errors.Is(err, redlatch.ErrUnreachable) {
+				return err
+			}
+			a.say("%s", text(err)) // it looks again
+		}
+		timer := time.NewTimer(max(l.every-time.Since(began), (share-1)*time.Since(began)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// clearScreen is what clears a terminal; else nothing.
+func clearScreen(out io.Writer) string {
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return "\x1b[H\x1b[2J"
+	}
+	return ""
+}
+
+// listOnce shows the list as it is.
+func (a *app) listOnce(ctx context.Context, client *redlatch.Client, l listing) error {
+	locks, err := a.collect(ctx, client, l.pattern)
+	if err != nil {
 		return err
-	case asJSON:
+	}
+	locks, more := l.choose(locks)
+	switch {
+	case l.json:
 		for _, info := range locks {
 			if err := a.answerJSON(newLockJSON(info)); err != nil {
 				return err
 			}
 		}
 		return nil
+	case len(locks) == 0 && (l.minWait > 0 || l.minHeld > 0):
+		a.say("no lock is held or waited for so long here%s", where(l.pattern, a.prefix))
+		return nil
 	case len(locks) == 0:
-		a.say("nobody holds or waits for a lock here%s", where(pattern, a.prefix))
+		a.say("nobody holds or waits for a lock here%s", where(l.pattern, a.prefix))
 		return nil
 	}
-	return a.table(locks)
+	if err := a.table(locks); err != nil {
+		return err
+	}
+	if more > 0 {
+		a.say("and %d more", more)
+	}
+	return nil
+}
+
+// listDeadlocks shows the cycles of waiters.
+func (a *app) listDeadlocks(ctx context.Context, client *redlatch.Client, l listing) error {
+	all, err := client.Deadlocks(ctx)
+	if err != nil {
+		return err
+	}
+	found := 0
+	for _, d := range all {
+		if !concerns(d, l.pattern) {
+			continue
+		}
+		found++
+		if l.json {
+			err = a.answerJSON(newDeadlockJSON(d))
+		} else {
+			err = a.answer("%s", deadlockText(d))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if found > 0 {
+		return &failure{code: exitFailure}
+	}
+	if !l.json {
+		a.say("no processes wait for each other here%s", where(l.pattern, a.prefix))
+	}
+	return nil
+}
+
+// concerns reports whether one of the waiters of a deadlock waits for a name that matches.
+func concerns(d redlatch.Deadlock, pattern string) bool {
+	return slices.ContainsFunc(d.Waiters, func(w redlatch.Blocked) bool {
+		ok, _ := path.Match(pattern, strings.ReplaceAll(w.Lock, "/", "\x00"))
+		return ok || pattern == w.Lock
+	})
+}
+
+// deadlockText is a deadlock in lines.
+func deadlockText(d redlatch.Deadlock) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "deadlock of %d\n", len(d.Waiters))
+	for _, w := range d.Waiters {
+		var kept []string
+		for _, h := range w.Holds {
+			kept = append(kept, fmt.Sprintf("%s (owner %s)", plain(h.Name), plain(h.Owner)))
+		}
+		fmt.Fprintf(&b, "  %s holds %s and waits for %s, since %s", process(w.Process, w.Client), strings.Join(kept, ", "), plain(w.Lock),
+			w.Since.Local().Format(time.DateTime))
+		if len(w.Labels) > 0 {
+			fmt.Fprintf(&b, ", %s", labelText(w.Labels))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// deadlockJSON is a deadlock as `ls --deadlocks --json` prints it.
+type deadlockJSON struct {
+	Waiters []blockedJSON `json:"waiters"`
+}
+
+type blockedJSON struct {
+	Lock string `json:"lock"`
+	Kind string `json:"kind"`
+	waiterJSON
+}
+
+func newDeadlockJSON(d redlatch.Deadlock) deadlockJSON {
+	out := deadlockJSON{Waiters: make([]blockedJSON, len(d.Waiters))}
+	for i, w := range d.Waiters {
+		out.Waiters[i] = blockedJSON{w.Lock, w.Kind, newWaiterJSON(w.Waiter)}
+	}
+	return out
 }
 
 // where says what was looked at, as far as it was not everything.
@@ -85,7 +331,7 @@ func where(pattern, prefix string) string {
 	return s
 }
 
-// collect returns the locks whose names match, by name. It tells how far it is when that takes
+// collect returns the locks whose names match, in no order. It tells how far it is when that takes
 // long.
 func (a *app) collect(ctx context.Context, client *redlatch.Client, pattern string) ([]redlatch.LockInfo, error) {
 	var keys, names atomic.Int64
@@ -101,7 +347,6 @@ func (a *app) collect(ctx context.Context, client *redlatch.Client, pattern stri
 		names.Add(1)
 		locks = append(locks, info)
 	}
-	slices.SortFunc(locks, func(a, b redlatch.LockInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return locks, nil
 }
 

@@ -13,6 +13,7 @@ import (
 //   - stdout is the answer to what was asked, and nothing else; stderr is talk.
 //   - Talk begins with "redlatch: ", is in lower case and has no full stop. A second line that
 //     begins with "redlatch: hint: " says what to do.
+//   - From the moment on that a command waits for a lock or holds it, talk begins with the time.
 //   - A name is printed in %q, a command to type in `backquotes`. What comes from Redis is quoted
 //     if a terminal could take it for a command. No password is printed, ever.
 //   - With --json an answer is one JSON object a line, as `redlatch inspect --help` describes, and
@@ -20,16 +21,32 @@ import (
 
 // say tells the user one thing.
 func (a *app) say(format string, args ...any) {
-	message := oneLine(fmt.Sprintf(format, args...))
+	now := ""
+	if a.dated.Load() {
+		now = time.Now().Format(time.DateTime) + " "
+	}
+	a.line(now, fmt.Sprintf(format, args...))
+}
+
+// line tells the user one thing, with the time in front unless that is "".
+func (a *app) line(now, message string) {
+	message = oneLine(message)
 	if a.events {
 		a.emit(event{Event: "note", Message: message})
 		return
 	}
-	fmt.Fprintf(a.talk, "redlatch: %s\n", message)
+	fmt.Fprintf(a.talk, "redlatch: %s%s\n", now, message)
+}
+
+// chat is say for what --quiet leaves out.
+func (a *app) chat(format string, args ...any) {
+	if !a.quiet {
+		a.say(format, args...)
+	}
 }
 
 // hint tells the user what to do about what was said.
-func (a *app) hint(format string, args ...any) { a.say("hint: "+format, args...) }
+func (a *app) hint(format string, args ...any) { a.line("", fmt.Sprintf("hint: "+format, args...)) }
 
 // fail tells the user why the program ends.
 func (a *app) fail(f *failure) {
@@ -38,7 +55,7 @@ func (a *app) fail(f *failure) {
 	case a.events:
 		a.emit(event{Event: "error", Error: text(f.err), Hint: f.hint, Code: &f.code})
 	default:
-		a.say("%s", text(f.err))
+		a.say("%s", inWords(f.err))
 		if f.hint != "" {
 			a.hint("%s", f.hint)
 		}
@@ -57,7 +74,8 @@ func (a *app) answerJSON(v any) error { return json.NewEncoder(a.stdout).Encode(
 // text is an error without the library's prefix, which say adds.
 func text(err error) string { return oneLine(strings.TrimPrefix(err.Error(), "redlatch: ")) }
 
-func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "; ") }
+// oneLine is s on one line, without passwords.
+func oneLine(s string) string { return redacted(strings.ReplaceAll(s, "\n", "; ")) }
 
 // plain is s if it is harmless to print, and otherwise quoted: names, hosts and programs are what
 // others wrote into Redis.

@@ -19,6 +19,21 @@ type lockJSON struct {
 	RemainingMS *int64       `json:"remaining_ms"`
 	Holders     []holderJSON `json:"holders"`
 	Waiters     []waiterJSON `json:"waiters"`
+	Forced      *forcedJSON  `json:"forced,omitempty"`
+}
+
+type forcedJSON struct {
+	At     *time.Time  `json:"at"`
+	Reason string      `json:"reason"`
+	Owner  string      `json:"owner"`
+	By     processJSON `json:"by"`
+	From   processJSON `json:"from"`
+}
+
+type processJSON struct {
+	Host    string `json:"host"`
+	PID     int    `json:"pid"`
+	Program string `json:"program"`
 }
 
 type holderJSON struct {
@@ -28,6 +43,7 @@ type holderJSON struct {
 	RemainingMS *int64 `json:"remaining_ms"`
 	Resting     bool   `json:"resting"`
 	Foreign     bool   `json:"foreign"`
+	Detached    bool   `json:"detached"`
 }
 
 type waiterJSON struct {
@@ -39,10 +55,21 @@ type waiterJSON struct {
 	Since   *time.Time `json:"since"`
 	Seen    *time.Time `json:"last_seen"`
 	Dead    bool       `json:"dead"`
+	Callers int        `json:"callers,omitempty"`
 	Client  string     `json:"client"`
 	Host    string     `json:"host"`
 	PID     int        `json:"pid"`
 	Program string     `json:"program"`
+
+	Labels map[string]string `json:"labels,omitempty"`
+	Holds  []heldJSON        `json:"holds,omitempty"`
+}
+
+type heldJSON struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	Owner string `json:"owner"`
+	Token int64  `json:"token"`
 }
 
 const beliefHelp = `A waiter is believed dead if three of its heartbeats are missing, or if it does not listen for grants. A holder is if it used to
@@ -72,12 +99,20 @@ const reportHelp = `With --json each name is one object on one line, the same fo
     dead          true if the client is believed dead, or cut off from Redis
     client        id of the client in Redis; "" for a foreign holder
     host, pid, program   of the process; "" and 0 if it crashed, is cut off from Redis, or has only just begun
+    labels        that its program gave, by key; left out if there are none
     token         its fencing token
     remaining_ms  until its lease ends; null if never
     resting       true if it is gone and its place is kept free for remaining_ms: a slot, the window of a job, a minimal hold
     foreign       true if the key was written by another library, or by hand
+    detached      true if the client has handed the lease on, as redlatch lock does, and no process has adopted it
   waiters       list, first come first, with owner, mode, permits, value, entry_of, since (when it came), last_seen, dead,
-                client, host, pid and program`
+                client, host, pid, program and labels; and
+    callers       for how many goroutines of its client it stands in line, as of the client's last heartbeat; 1 before that
+    holds         the leases that it keeps while it waits, with name, kind, owner and token; left out if it keeps none
+  forced        the last release by force, left out if there was none within an hour:
+    at, reason    when, by the server's clock, and why
+    owner         that lost the lock
+    by, from      host, pid and program of the process that took the lock, and of the one that lost it`
 
 func newLockJSON(info redlatch.LockInfo) lockJSON {
 	out := lockJSON{
@@ -85,22 +120,33 @@ func newLockJSON(info redlatch.LockInfo) lockJSON {
 		RemainingMS: millis(info.Remaining),
 		Holders:     make([]holderJSON, len(info.Holders)), Waiters: make([]waiterJSON, len(info.Waiters)), // lists even if empty
 	}
+	if f := info.Forced; f != nil {
+		out.Forced = &forcedJSON{instant(f.At), f.Reason, f.Owner, processJSON(f.By), processJSON(f.From)}
+	}
 	for i, h := range info.Holders {
 		shared := waiterJSON{
-			h.Owner, h.Mode, h.Permits, h.Value, h.EntryOf, instant(h.Since), instant(h.LastSeen), h.Dead,
-			h.Client, h.Process.Host, h.Process.PID, h.Process.Program,
+			h.Owner, h.Mode, h.Permits, h.Value, h.EntryOf, instant(h.Since), instant(h.LastSeen), h.Dead, 0,
+			h.Client, h.Process.Host, h.Process.PID, h.Process.Program, h.Labels, nil,
 		}
 		var slot *int
 		if info.Kind == "slotpool" {
 			slot = &h.Slot
 		}
-		out.Holders[i] = holderJSON{shared, slot, h.Token, millis(h.Remaining), h.Resting, h.Foreign}
+		out.Holders[i] = holderJSON{shared, slot, h.Token, millis(h.Remaining), h.Resting, h.Foreign, h.Detached}
 	}
 	for i, w := range info.Waiters {
-		out.Waiters[i] = waiterJSON{
-			w.Owner, w.Mode, w.Permits, w.Value, w.EntryOf, instant(w.Since), instant(w.LastSeen), w.Dead,
-			w.Client, w.Process.Host, w.Process.PID, w.Process.Program,
-		}
+		out.Waiters[i] = newWaiterJSON(w)
+	}
+	return out
+}
+
+func newWaiterJSON(w redlatch.Waiter) waiterJSON {
+	out := waiterJSON{
+		w.Owner, w.Mode, w.Permits, w.Value, w.EntryOf, instant(w.Since), instant(w.LastSeen), w.Dead, w.Callers,
+		w.Client, w.Process.Host, w.Process.PID, w.Process.Program, w.Labels, nil,
+	}
+	for _, h := range w.Holds {
+		out.Holds = append(out.Holds, heldJSON(h))
 	}
 	return out
 }
@@ -163,7 +209,15 @@ func holderFor(h redlatch.Holder, at time.Time) string {
 
 // waiterFor is a waiter in words, with how long it has been there at that moment.
 func waiterFor(w redlatch.Waiter, at time.Time) string {
-	return lasting(process(w.Process, w.Client), w.Since, at) + dying(w.Dead, w.LastSeen, at)
+	return lasting(process(w.Process, w.Client), w.Since, at) + callers(w) + dying(w.Dead, w.LastSeen, at)
+}
+
+// callers says for how many goroutines a waiter stands in line, if for more than itself.
+func callers(w redlatch.Waiter) string {
+	if w.Callers < 2 {
+		return ""
+	}
+	return fmt.Sprintf(", %d callers", w.Callers)
 }
 
 func lasting(text string, since, at time.Time) string {
@@ -188,7 +242,7 @@ func dying(dead bool, seen, at time.Time) string {
 func holder(h redlatch.Holder) string {
 	switch {
 	case h.Resting && h.Owner == "window":
-		return "a run that is over, whose window is not"
+		return "a run that has ended, and whose window lasts on"
 	case h.Resting:
 		client := "a client"
 		if h.Process.Host != "" {
@@ -197,6 +251,8 @@ func holder(h redlatch.Holder) string {
 		return fmt.Sprintf("%s, which is gone; its place is kept for another %s", client, expiry(h.Remaining))
 	case h.Foreign:
 		return fmt.Sprintf("a foreign client (owner %.40q)", h.Owner)
+	case h.Detached:
+		return program(h.Process) + ", detached"
 	}
 	return process(h.Process, h.Client)
 }

@@ -29,15 +29,20 @@ can have one at a time:
   --shared, --exclusive   many readers or one writer
   --permits k/n           k of the n permits of a semaphore
   --slot-pool N           one of N numbered slots; REDLATCH_SLOT is its number
-  --once --window D       at most one run in D; the others exit with 0 (or --taken-exit-code) and do nothing
+  --once --window D       at most one run in D; the others exit with 0 (or --taken-exit-code), and do and say nothing
 
 The command gets stdin, stdout, stderr and the terminal, a process group of its own, and in its environment
 
   REDLATCH_NAME         the name of the lock
   REDLATCH_TOKEN        the fencing token; let what the command writes to refuse older ones
   REDLATCH_OWNER        the owner, which is what Redis holds
-  REDLATCH_DEADLINE_MS  when the lease ended if it were not extended, in ms of Unix time, as of the start
+  REDLATCH_DEADLINE_MS  the end of the lease as it was at the start, in ms of Unix time; each extend moves it
   REDLATCH_SLOT         the number of the slot, with --slot-pool
+  REDLATCH_REDIS        as it was, but without passwords, unless --keep-password
+
+While it waits, redlatch says now and then how long it has waited, its place in line, and who holds the lock; and when Redis does not
+answer, and does again. With --quiet, or -E 0, a lock that is taken is not told at all; what goes wrong still is. A run inside
+a run of the same lock would wait for itself, and is refused with 64.
 
 TERM, INT, HUP and QUIT are passed on to the whole group; USR1 and USR2 to the command alone. While waiting, each of them
 gives up the place in line.
@@ -46,34 +51,43 @@ With --adopt TEXT there is no NAME: the command runs under the lease that TEXT n
 token. The text is used up; the lease is released when the command ends. Its TTL is --ttl from then on. With --adopt - the text
 is read from stdin, so that it is in no list of processes.
 
-The lease is extended for as long as the command runs. If it is lost, or cannot be extended until no more than --grace is left
-of it, the whole group gets TERM, and KILL before the lease ends. If redlatch itself is killed, the group is killed with it.
-With --max-hold the lease is not extended beyond that age, and so the same happens to a command that hangs.
+With --take-by-force OWNER the lock is taken from that holder, and from no other, ahead of all that wait, in one step. Its
+work may still run: see ` + "`redlatch release --help`" + `. If OWNER does not hold the lock, nothing is done.
+
+The lease is extended for as long as the command runs. If it is lost, the whole group gets TERM, and KILL when --grace has
+passed. If Redis does not confirm an extend, TERM comes when --grace is left of the lease, and KILL just before it ends. With --max-hold,
+TERM comes at that age of the lock, KILL when --grace has passed, and then the lock is released. With --on-loss warn the command
+goes on when its lease is lost; redlatch says so, and exits with 79 when the command has ended.
+If redlatch itself is killed, the group is killed with it, and the lock is released once no process of the group is left: not with
+--once, --min-hold or --adopt, where it is left to expire.
 What left the group, as a daemon does, is not reached; and what the command leaves in the background when it ends runs on
 without the lock.
 
-With --json, stderr gets one object a line. Each has a time and an event: attempt, wait, grant, refuse, extend, extend_failed,
-jeopardy, lost and release in the life of the lease; start (pid, command), signal, stop, kill and exit (code, signal) in that
-of the command; note (message) and error (error, hint, code) for all else. Times that they tell end in _ms.
+With --json, stderr gets one object a line. Each has a time and an event: attempt, wait, granted, failed, extended, extend_failed,
+jeopardy, lost and released in the life of the lease; waiting (waited_ms, place, message), unreachable and reachable while in
+line; start (pid, command), signal, stop, kill and exit (code, signal) in the life of the command; again (elect --again), note
+(message) and error (error, hint, code) for all else. Fields that end in _ms are numbers of milliseconds.
 
 Exit codes:
   the command's own, or 128+N if it died of signal N
-   64  a flag, an argument or a name makes no sense
+   64  a flag, an argument or a name makes no sense, or the lock would wait for itself
    65  the name is in use for another kind of lock, or for something that is none
    69  Redis did not answer, or refused to
-   71  the system has no process to spare
-   75  the lock is taken, and no place in line is left or the time to wait is over (or --taken-exit-code)
+   71  the process that guards the command could not be started
+   75  the lock is taken, and no place in line is left or the time to wait is over (or --taken-exit-code); or it is not held
+       by the owner that --take-by-force names
    79  the lease was lost, and the command was stopped if it still ran; or was over before it was adopted
   126  the command cannot be started
   127  the command was not found`
 
 const runExamples = `  redlatch run nightly -- ./backup.sh
-  redlatch run --try -E 0 nightly -- ./backup.sh       on every host from cron: one runs it, the others do nothing
+  redlatch run --try -E 0 nightly -- ./backup.sh       on every host from cron: one runs it, the others do and say nothing
   redlatch run --wait 10m deploy -- make deploy
   redlatch run --max-waiters 1 sync -- ./sync.sh                     one runs, one waits to run after it, the others give up
   redlatch run --once --window 30m report -- ./report.sh            started every hour on every host, run on one
   redlatch run --slot-pool 1024 ids -- sh -c 'exec ./ids --worker "$REDLATCH_SLOT"'
   redlatch run --permits 1/4 render -- ./render.sh                   four at a time
+  redlatch run --take-by-force rl-ABC-1 --reason 'it hangs' nightly -- ./backup.sh
   redlatch run --adopt "$lease" -- make publish                      what redlatch lock acquired in an earlier step
   redlatch run --ttl 10s --grace 3s billing -- sh -c 'exec ./billing --fence "$REDLATCH_TOKEN"'
   redlatch run --min-hold 1m poll -- ./poll.sh                       begins once a minute at most, over all hosts`
@@ -100,10 +114,16 @@ type run struct {
 	longest time.Duration // that the lock is held
 	least   time.Duration // that the lock is closed
 	grace   time.Duration
+	labels  map[string]string
 
-	waits   chan struct{}         // receives a value when it is in line
-	trouble atomic.Pointer[error] // why the last extend failed
-	cutOff  bool                  // Redis did not answer the release
+	keepPassword bool
+	onLoss       string // term or warn
+	again        bool   // elect: stand again after a loss
+
+	waits   chan struct{}          // receives a value when it is in line, or an outage begins or ends
+	owner   atomic.Pointer[string] // the last one that waited in line
+	trouble atomic.Pointer[error]  // why the last extend failed
+	cutOff  bool                   // Redis did not answer the release
 }
 
 func newRunCommand(a *app) *cobra.Command {
@@ -144,19 +164,26 @@ func (r *run) checked(cmd *cobra.Command) error {
 	if r.target.once && !cmd.Flags().Changed("taken-exit-code") {
 		r.taken = 0 // it is as it should be
 	}
+	r.hush()
 	return r.run(cmd.Context())
 }
+
+// hush makes the command silent about a lock that is taken, if the exit code for that is 0: cron
+// mails every line that is printed.
+func (r *run) hush() { r.app.quiet = r.app.quiet || r.taken == 0 }
 
 // flags adds the flags of all that holds a lock while a command runs.
 func (r *run) flags(flags *pflag.FlagSet) {
 	a := r.app
 	r.acquireFlags(flags)
 	flags.DurationVar(&r.longest, "max-hold", 0,
-		"stop the command when it has held the lock for so long, at most --ttl later (default: no bound)")
+		"stop the command when it has held the lock for so long (default: no bound)")
 	flags.DurationVar(&r.least, "min-hold", 0,
 		"keep the lock closed until so long after it was acquired, if the command ends earlier (default: open it at once)")
 	flags.DurationVar(&r.grace, "grace", 0,
-		"what the command has between TERM and KILL when the lease is lost (default: a sixth of --ttl, at most 5s)")
+		"what the command has between TERM and KILL when it is stopped (default: a sixth of --ttl, at most 5s)")
+	flags.StringVar(&r.onLoss, "on-loss", "term", "`WHAT` to do when the lease is lost: term stops the command, warn only says so")
+	flags.BoolVar(&r.keepPassword, "keep-password", false, "leave the password in the command's "+redisVariable)
 	flags.BoolVar(&a.events, "json", false, "talk in events, one JSON object a line")
 }
 
@@ -166,7 +193,9 @@ func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long (default: wait for as long as it takes)")
 	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
 	flags.IntVar(&r.most, "max-waiters", 0, "give up at once if `N` others wait already (default: no bound)")
-	flags.IntVarP(&r.taken, "taken-exit-code", "E", exitTaken, "exit code `N` if the lock is taken")
+	flags.StringToStringVar(&r.labels, "label", nil, "what inspect, ls and log tell of this process, as `KEY=VALUE`; up to 8")
+	flags.IntVarP(&r.taken, "taken-exit-code", "E", exitTaken, "exit code `N` if the lock is taken; 0 is silent, as with --quiet")
+	flags.BoolVarP(&r.app.quiet, "quiet", "q", false, "say nothing of a lock that is taken, neither while waiting nor when giving up")
 }
 
 // parse takes the arguments, of which so many came before the "--"; -1 if there was none.
@@ -212,6 +241,15 @@ func (r *run) check(changed func(flag string) bool) error {
 	if changed("min-hold") && (r.least < time.Millisecond || r.least > maxTTL) {
 		return usagef("", "--min-hold is %v: it must be between 1ms and %v", r.least, maxTTL)
 	}
+	if r.onLoss != "" && r.onLoss != "term" && r.onLoss != "warn" {
+		return usagef("", "--on-loss is %q: it must be term or warn", r.onLoss)
+	}
+	if r.onLoss == "warn" && changed("max-hold") {
+		return usagef("", "--max-hold stops the command, so it does not go with --on-loss warn")
+	}
+	if r.app.quiet && r.app.events {
+		return usagef("", "--quiet and --json contradict each other")
+	}
 	if r.taken < 0 || r.taken > 255 {
 		return usagef("", "--taken-exit-code is %d: it must be between 0 and 255", r.taken)
 	}
@@ -244,6 +282,22 @@ func (r *run) run(ctx context.Context) error {
 	}()
 	signals, stop := child.Notify()
 	defer stop()
+	for {
+		err := r.turn(ctx, client, path, signals)
+		if !r.again || !passing(err) {
+			return err
+		}
+		r.standAgain(err)
+		select {
+		case sig := <-signals:
+			return &failure{128 + int(sig.(syscall.Signal)), fmt.Errorf("gave up %q: signal: %v", r.name, sig), ""}
+		case <-time.After(restPause):
+		}
+	}
+}
+
+// turn acquires the lock once, and runs the command under it.
+func (r *run) turn(ctx context.Context, client *redlatch.Client, path string, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h, err := r.acquire(ctx, cancel, client, signals)
@@ -253,6 +307,28 @@ func (r *run) run(ctx context.Context) error {
 	return r.hold(h, path, signals)
 }
 
+// restPause is how long a candidate that stands again rests before.
+const restPause = time.Second
+
+// passing reports whether a candidate may win again: its lease was lost, or Redis does not answer.
+func passing(err error) bool {
+	if err == nil {
+		return false
+	}
+	code := asFailure(err).code
+	return code == exitLost || code == exitUnreachable
+}
+
+// standAgain tells why the last term ended, or did not begin.
+func (r *run) standAgain(err error) {
+	r.cutOff = false
+	if r.app.events {
+		r.app.emit(event{Event: "again", Name: r.name, Error: text(err)})
+		return
+	}
+	r.app.say("%s; standing again", inWords(asFailure(err).err))
+}
+
 // options returns those of a client that acquires the lock.
 func (r *run) options(program string) redlatch.Options {
 	return redlatch.Options{
@@ -260,6 +336,8 @@ func (r *run) options(program string) redlatch.Options {
 		RequestTimeout: min(r.ttl, 3*time.Second),
 		Program:        program,
 		Hook:           r.hear,
+		Labels:         r.labels,
+		Journal:        r.app.noting(),
 	}
 }
 
@@ -295,9 +373,17 @@ func cannotRun(name string, err error) error {
 
 // hear takes the events of the client. It must not block.
 func (r *run) hear(_ context.Context, e redlatch.Event) {
-	r.app.emit(leaseEvent(e))
+	if e.Type != redlatch.EventUnreachable && e.Type != redlatch.EventReachable { // acquire tells of an outage
+		r.app.emit(leaseEvent(e))
+	}
 	switch e.Type {
 	case redlatch.EventWait:
+		r.owner.Store(&e.Owner)
+		select {
+		case r.waits <- struct{}{}:
+		default:
+		}
+	case redlatch.EventUnreachable, redlatch.EventReachable:
 		select {
 		case r.waits <- struct{}{}:
 		default:
@@ -320,8 +406,20 @@ func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Clien
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		h, err = r.target.acquire(ctx, client, r.name, r.try)
+		h, err = r.target.acquire(redlatch.WithHeld(ctx, inherited()...), client, r.name, r.try)
 	}()
+	v := r.watch(client)
+	defer v.timer.Stop()
+	looking, stop := context.WithCancel(ctx)
+	defer stop()
+	giveUp := func(err error) (*held, error) {
+		cancel()
+		<-done
+		if h != nil {
+			_ = h.release(ctx, true) // if it fails, it expires
+		}
+		return nil, err
+	}
 	for {
 		select {
 		case <-done:
@@ -330,38 +428,35 @@ func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Clien
 			}
 			return h, err
 		case <-r.waits:
-			r.sayWaiting(ctx, client)
-		case sig := <-signals:
-			cancel()
-			<-done
-			if h != nil {
-				_ = h.release(ctx, true) // if it fails, it expires
+			r.app.dated.Store(true)
+			v.look(looking)
+		case <-v.timer.C:
+			v.look(looking)
+		case s := <-v.seen:
+			if err := v.tell(s); err != nil {
+				return giveUp(err)
 			}
-			return nil, &failure{128 + int(sig.(syscall.Signal)), fmt.Errorf("gave up waiting for %q: signal: %v", r.name, sig), ""}
+		case sig := <-signals:
+			return giveUp(&failure{128 + int(sig.(syscall.Signal)), fmt.Errorf("gave up waiting for %q: signal: %v", r.name, sig), ""})
 		}
-	}
-}
-
-func (r *run) sayWaiting(ctx context.Context, client *redlatch.Client) {
-	if r.app.events {
-		return // there is an event for it
-	}
-	if info, err := inspectBriefly(ctx, client, r.name); err == nil {
-		r.app.say("waiting for %q: %s", r.name, summary(info))
 	}
 }
 
 // whoTook makes the error of a lock that was not acquired tell who has it.
 func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) error {
 	f := &failure{r.taken, err, fmt.Sprintf("`%s` shows the whole line", r.app.again("inspect", r.name))}
+	if r.app.quiet && !r.app.events {
+		return &failure{code: r.taken}
+	}
 	if errors.Is(err, redlatch.ErrUnreachable) {
+		f.hint = advice(err, r.app.urls())
 		return f // there is nobody to ask
 	}
 	info, e := inspectBriefly(ctx, client, r.name)
 	switch {
 	case e != nil:
 	case r.target.once:
-		f.err, f.hint = fmt.Errorf("%q is skipped: %s", r.name, summary(info)), ""
+		f.err, f.hint = fmt.Errorf("%q is skipped: %s", r.name, lastRun(info, len(r.app.urls()) == 1)), ""
 	case errors.Is(err, redlatch.ErrLineFull):
 		f.err = fmt.Errorf("%q is taken, and --max-waiters %d allows no more in line: %s", r.name, r.most, summary(info))
 	case r.try:
@@ -370,6 +465,18 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 		f.err = fmt.Errorf("%q is still taken after waiting %s: %s", r.name, span(r.wait), summary(info))
 	}
 	return f
+}
+
+// lastRun is what keeps a run of a job from starting, at one server alone or at a quorum.
+func lastRun(info redlatch.LockInfo, alone bool) string {
+	if len(info.Holders) != 1 || !info.Holders[0].Resting {
+		return summary(info)
+	}
+	began := ""
+	if alone { // else the token is a number, and no time
+		began = "the last run began at " + time.UnixMicro(info.Token).Format(time.TimeOnly) + "; "
+	}
+	return fmt.Sprintf("%sthe next may start in %s", began, expiry(info.Holders[0].Remaining))
 }
 
 // inspectBriefly is for talk that is not worth a wait.
@@ -383,6 +490,7 @@ func inspectBriefly(ctx context.Context, client *redlatch.Client, name string) (
 func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	lease, ctx := h.Lease, h.Context()
 	r.name = lease.Name()
+	r.app.dated.Store(true)
 	// A grant out of the line has less than its whole time left; the command is to begin with
 	// enough to not be stopped at once.
 	if err := lease.Ensure(ctx, r.ttl/2); err != nil {
@@ -403,7 +511,7 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	r.app.emit(event{Event: "start", Name: r.name, PID: c.PID(), Command: r.argv})
 	k := keeper{
 		app: r.app, name: r.name, lease: lease, child: c, signals: signals, grace: r.grace, margin: margin(r.ttl),
-		trouble: r.lastTrouble, longest: r.longest, began: time.Now(),
+		trouble: r.lastTrouble, longest: r.longest, began: time.Now(), warn: r.onLoss == "warn",
 	}
 	status, cause := k.keep()
 	c.Close()
@@ -413,16 +521,17 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	r.app.emit(exitEvent(r.name, status))
 	err = h.release(ctx, status.Code != 0)
 	r.cutOff = errors.Is(err, redlatch.ErrUnreachable)
-	return r.outcome(status, cause, k.stopped, err)
+	return r.outcome(status, cause, &k, err)
 }
 
 func (r *run) command(lease *held, path string) child.Command {
 	return child.Command{
-		Path: path, Args: r.argv, Stdin: r.app.stdin, Stdout: r.app.stdout, Stderr: r.app.stderr,
-		Env: append(append(os.Environ(), lease.env...),
+		Path: path, Args: r.argv, Will: r.will(lease), Stdin: r.app.stdin, Stdout: r.app.stdout, Stderr: r.app.stderr,
+		Env: append(append(environment(r.keepPassword), lease.env...),
 			"REDLATCH_NAME="+lease.Name(),
 			"REDLATCH_TOKEN="+strconv.FormatInt(lease.Token(), 10),
 			"REDLATCH_OWNER="+lease.Owner(),
+			handDown(lease.Lease),
 			"REDLATCH_DEADLINE_MS="+strconv.FormatInt(lease.Deadline().UnixMilli(), 10)),
 	}
 }
@@ -437,16 +546,23 @@ func (r *run) lastTrouble() error {
 
 // outcome is how the program ends: as the command did, unless the lease was lost, as the keeper or
 // the release found.
-func (r *run) outcome(status child.Status, cause error, stopped bool, release error) error {
+func (r *run) outcome(status child.Status, cause error, k *keeper, release error) error {
 	if cause == nil && errors.Is(release, redlatch.ErrNotHeld) {
 		cause = release
 	}
 	switch {
-	case stopped:
-		return &failure{exitLost, fmt.Errorf("%w; the command was stopped", cause), ""}
+	case k.stopped:
+		err := fmt.Errorf("%w; the command was stopped", cause)
+		if k.told {
+			err = &told{err, fmt.Sprintf("the command was stopped, and ended with exit code %d", status.Code)}
+		}
+		return &failure{exitLost, err, ""}
+	case cause != nil && k.warned:
+		err := fmt.Errorf("%w; the command went on, and ended with exit code %d", cause, status.Code)
+		return &failure{exitLost, &told{err, fmt.Sprintf("the command ended with exit code %d, after its lock was lost", status.Code)}, hintOverlap}
 	case cause != nil:
 		err := fmt.Errorf("%w; the command had already ended, with exit code %d", cause, status.Code)
-		return &failure{exitLost, err, "somebody else may have run at the same time"}
+		return &failure{exitLost, err, hintOverlap}
 	case release != nil:
 		r.app.say("%s; the lock is free when its TTL has passed", text(release))
 	}
@@ -455,6 +571,8 @@ func (r *run) outcome(status child.Status, cause error, stopped bool, release er
 	}
 	return nil
 }
+
+const hintOverlap = "another holder may have been at work at the same time"
 
 func exitEvent(name string, s child.Status) event {
 	e := event{Event: "exit", Name: name, Code: &s.Code}

@@ -26,6 +26,8 @@ type target struct {
 	window            time.Duration
 	retryFailed       bool
 	adopted           string // the text of a lease to go on with, or ""
+	robbed            string // the owner to take the lock from by force, or ""
+	reason            string // for that
 	election          bool   // of `redlatch elect`
 	value             string
 
@@ -41,6 +43,8 @@ func (t *target) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&t.quarantine, "quarantine", 0, "with --slot-pool: how long a slot rests whose holder vanished (default: --ttl)")
 	flags.BoolVar(&t.once, "once", false, "run at most once in a --window, over all hosts; otherwise do nothing, and exit with 0")
 	flags.DurationVar(&t.window, "window", 0, "with --once: from the start of a run, no other starts for so long")
+	flags.StringVar(&t.robbed, "take-by-force", "", "take the lock from this `OWNER`, as inspect shows it, and wait for nobody")
+	flags.StringVar(&t.reason, "reason", "", "with --take-by-force: `TEXT` for the holder and for who inspects the lock")
 	flags.BoolVar(&t.retryFailed, "retry-failed", false, "with --once: let another run start in the window of one that failed")
 }
 
@@ -55,6 +59,16 @@ func (t *target) check(changed func(flag string) bool) error {
 			}
 		}
 	}
+	if changed("take-by-force") {
+		if t.robbed == "" {
+			return usagef("`redlatch inspect NAME` shows it", "--take-by-force wants the owner of the lock, and got an empty one")
+		}
+		for _, flag := range []string{"wait", "try", "max-waiters", "adopt", "shared", "exclusive", "permits", "slot-pool", "once"} {
+			if changed(flag) {
+				return usagef("", "--take-by-force takes a mutex, and never waits: leave --%s out", flag)
+			}
+		}
+	}
 	kinds := 0
 	for _, flag := range []string{"shared", "exclusive", "permits", "slot-pool", "once"} {
 		if changed(flag) {
@@ -64,7 +78,7 @@ func (t *target) check(changed func(flag string) bool) error {
 	if kinds > 1 {
 		return usagef("each of them is another kind of lock", "of --shared, --exclusive, --permits, --slot-pool and --once, give one at most")
 	}
-	for flag, needs := range map[string]string{"instance": "slot-pool", "quarantine": "slot-pool", "window": "once", "retry-failed": "once"} {
+	for flag, needs := range map[string]string{"reason": "take-by-force", "instance": "slot-pool", "quarantine": "slot-pool", "window": "once", "retry-failed": "once"} {
 		if changed(flag) && !changed(needs) {
 			return usagef("", "--%s goes with --%s", flag, needs)
 		}
@@ -115,6 +129,8 @@ func (t *target) acquire(ctx context.Context, c *redlatch.Client, name string, t
 	switch {
 	case t.adopted != "":
 		return adopt(ctx, c, t.adopted)
+	case t.robbed != "":
+		return t.rob(ctx, c.Mutex(name))
 	case t.once:
 		return t.begin(ctx, c.Job(name, redlatch.JobOptions{Window: t.window, RetryFailed: t.retryFailed}))
 	case t.slots > 0:
@@ -162,6 +178,18 @@ func itself() string {
 
 func hold(l *redlatch.Lease) *held {
 	return &held{Lease: l, release: func(ctx context.Context, _ bool) error { return l.Release(ctx) }}
+}
+
+// rob takes the lock from the holder that was named, and from no other.
+func (t *target) rob(ctx context.Context, m *redlatch.Mutex) (*held, error) {
+	lease, err := m.TakeByForce(ctx, redlatch.ForceOptions{Owner: t.robbed, Reason: t.reason})
+	if errors.Is(err, redlatch.ErrNotHeld) {
+		return nil, &failure{exitTaken, err, "nothing was done; `redlatch inspect` shows the owner of now, if there is one"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return hold(lease), nil
 }
 
 func (t *target) takeSlot(ctx context.Context, p *redlatch.SlotPool, try bool) (*held, error) {

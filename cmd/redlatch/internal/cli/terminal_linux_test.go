@@ -145,7 +145,7 @@ func TestCtrlZDoesNotSuspendTheCommand(t *testing.T) {
 	s := login(t, nil, "run", "job", "--", "sh", "-c", `echo ready; read line; echo "got $line"`)
 	s.see("ready")
 	s.press(ctrlZ)
-	s.see(`redlatch: the command cannot be suspended while it holds "job"`)
+	s.see(`the command cannot be suspended while it holds "job"`)
 	s.press("some words\n")
 	s.ends(0)
 	s.see("got some words")
@@ -160,5 +160,16 @@ func TestCommandInAPipelineGetsTheTerminalWhenItAsks(t *testing.T) {
 	s.ends(0)
 	if got := pipe.String(); got != "got some words\n" {
 		t.Errorf("the pipe got %q", got)
+	}
+}
+
+// TestReleaseAsks: on a terminal the operator may mean a holder that came only just now.
+func TestReleaseAsks(t *testing.T) {
+	t.Parallel()
+	for answer, code := range map[string]int{"\r": 1, "n\r": 1, "y\r": 0} {
+		s := login(t, nil, "run", "job", "--", "sh", "-c", `redlatch release job --force; echo code $?; sleep 60`)
+		s.see("which may not be the holder that you mean; take it? [y/N]")
+		s.press(answer)
+		s.see(fmt.Sprintf("code %d", code))
 	}
 }

@@ -21,6 +21,8 @@ import (
 type timeline struct {
 	out    io.Writer
 	colour bool
+	width  int // of the terminal; 0 if there is none
+	column int // the width of a worker's column
 	slice  time.Duration
 	begun  time.Time
 
@@ -38,12 +40,24 @@ const (
 )
 
 func newTimeline(out io.Writer, workers int, duration time.Duration) *timeline {
-	t := &timeline{out: out, slice: max(duration/10, time.Second/2), turns: make([]int, workers), state: make([]string, workers)}
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		t.slice = duration / 24
-		t.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	t := &timeline{out: out, slice: max(duration/10, time.Second/2), turns: make([]int, workers), state: make([]string, workers), column: 5}
+	if t.width, t.colour = terminalOf(out); t.width > 0 {
+		t.slice, t.column = duration/24, min(5, max(3, (t.width-stampWidth)/workers))
 	}
 	return t
+}
+
+// terminalOf returns the width of a terminal, and whether it is to have colours; 0 if out is none.
+func terminalOf(out io.Writer) (width int, colour bool) {
+	f, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width <= 0 {
+		width = 80
+	}
+	return width, os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 // start prints the head and then a row for each slice, until it is stopped.
@@ -51,9 +65,12 @@ func (t *timeline) start() (stop func()) {
 	t.begun = time.Now()
 	head := "    time "
 	for i := range t.turns {
-		head += fmt.Sprintf("%5s", fmt.Sprintf("w%d", i+1))
+		head += fmt.Sprintf("%*s", t.column, fmt.Sprintf("w%d", i+1))
 	}
-	fmt.Fprintln(t.out, t.paint(dim, head+"   turns of each worker"))
+	if title := "   turns of each worker"; t.width == 0 || len(head)+len(title) <= t.width {
+		head += title
+	}
+	fmt.Fprintln(t.out, t.paint(dim, head))
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -96,7 +113,9 @@ func (t *timeline) tell(e demo.Event) {
 	case demo.Released:
 	}
 	if e.Text != "" {
-		fmt.Fprintf(t.out, "%s   %s worker %d %s\n", stamp(e.At), t.paint(eventColour(e.Kind), ">"), e.Worker, e.Text)
+		mark := "> "
+		text := t.fold(stampWidth+4, fmt.Sprintf("%s   %sworker %d %s", stamp(e.At), mark, e.Worker, e.Text))
+		fmt.Fprint(t.out, strings.Replace(text, mark, t.paint(eventColour(e.Kind), ">")+" ", 1))
 	}
 }
 
@@ -129,10 +148,36 @@ func (t *timeline) row() {
 	fmt.Fprintln(t.out, b.String())
 }
 
+// stampWidth is the width of a stamp and the blank after it.
+const stampWidth = 9
+
+// fold is fold for the terminal, if there is one.
+func (t *timeline) fold(indent int, text string) string { return fold(text, t.width, indent) }
+
+// fold breaks a text into lines of at most that width, unless it is 0. All but the first are
+// indented by that many blanks, if half of a line is left beside them.
+func fold(text string, width, indent int) string {
+	if indent > width/2 {
+		indent = 2
+	}
+	var b strings.Builder
+	for width > 0 && len(text) > width {
+		end := strings.LastIndexByte(text[:width+1], ' ')
+		if strings.TrimSpace(text[:max(end, 0)]) == "" {
+			break // a word longer than a line
+		}
+		b.WriteString(text[:end] + "\n")
+		text = strings.Repeat(" ", indent) + strings.TrimLeft(text[end:], " ")
+	}
+	return b.String() + text + "\n"
+}
+
 func stamp(d time.Duration) string { return fmt.Sprintf("%7.2fs", d.Seconds()) }
 
 // cell is a column of a row.
-func (t *timeline) cell(colour, text string) string { return t.paint(colour, fmt.Sprintf("%5s", text)) }
+func (t *timeline) cell(colour, text string) string {
+	return t.paint(colour, fmt.Sprintf("%*s", t.column, text))
+}
 
 func (t *timeline) paint(colour, text string) string {
 	if !t.colour {

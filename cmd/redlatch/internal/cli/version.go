@@ -1,35 +1,86 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// The linker sets these in a released binary; see .goreleaser.yaml.
+var (
+	releaseVersion string // such as v1.2.3
+	releaseCommit  string
 )
 
 func newVersionCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version of this program",
-		Example: "  redlatch version",
-		Args:    nothing,
-		RunE:    func(*cobra.Command, []string) error { return a.answer("%s\n", version()) },
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Long: "Print the version of this program, the commit that it was built from if the build knows it, and the number of the protocol.\n\n" +
+			"Programs of the same protocol can share locks.",
+		Example:     "  redlatch version\n  redlatch version --json",
+		Args:        nothing,
+		Annotations: map[string]string{talksToNone: "yes"},
+		RunE: func(*cobra.Command, []string) error {
+			if asJSON {
+				return a.answerJSON(thisBuild())
+			}
+			return a.answer("%s\n", version())
+		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as one object on one line: version, revision, modified, protocol, go, os, arch")
+	return cmd
 }
 
-// version is what the Go tool knows about this build.
-func version() string {
-	module, revision := "(devel)", ""
+// build is what is known about this build.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"` // of the source; "" if unknown
+	Modified bool   `json:"modified"` // the source differed from that revision
+	Protocol int    `json:"protocol"`
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+// thisBuild returns what the linker was told about this build, or else what the Go tool knows.
+func thisBuild() build {
+	b := build{
+		Version: releaseVersion, Revision: releaseCommit, Protocol: script.Protocol,
+		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		if info.Main.Version != "" {
-			module = info.Main.Version
-		}
+		b.Version = cmp.Or(b.Version, info.Main.Version)
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" && module == "(devel)" {
-				revision = " " + s.Value[:min(12, len(s.Value))]
+			switch s.Key {
+			case "vcs.revision":
+				b.Revision = cmp.Or(b.Revision, s.Value)
+			case "vcs.modified":
+				b.Modified = s.Value == "true"
 			}
 		}
 	}
-	return fmt.Sprintf("redlatch %s%s (%s, %s/%s)", module, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	b.Version = cmp.Or(b.Version, "(devel)")
+	return b
+}
+
+// version returns this build in words.
+func version() string {
+	b := thisBuild()
+	about := []string{fmt.Sprintf("protocol %d", b.Protocol), b.Go, b.OS + "/" + b.Arch}
+	if b.Revision != "" {
+		commit := "commit " + b.Revision[:min(12, len(b.Revision))]
+		if b.Modified {
+			commit += ", modified"
+		}
+		about = append([]string{commit}, about...)
+	}
+	return fmt.Sprintf("redlatch %s (%s)", b.Version, strings.Join(about, ", "))
 }

@@ -55,6 +55,6 @@ func playReadWrite(ctx context.Context, _ *run, workers []*worker) (Report, erro
 	}}
 	report.wants(report.Counts["writer_beside_others"] == 0, "a writer is alone")
 	report.wants(report.Counts["reads_together"] > 0, "readers read together")
-	report.wants(least > 0, "nobody starves")
+	report.wants(least > 0, "every worker has its turns")
 	return report, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,17 +28,22 @@ func Scenes() []Scene {
 	}
 }
 
-// Report is what came of a scene: what was counted, and the promises that were not kept.
+// Report is what came of a scene: what was counted, and the promises that were kept and broken.
 type Report struct {
 	Scene  string         `json:"scene"`
 	Counts map[string]int `json:"counts"`
+	Kept   []string       `json:"kept"`
 	Broken []string       `json:"broken"`
 }
 
-// wants notes a promise that was not kept.
+// wants notes whether a promise was kept. The same words are noted once.
 func (p *Report) wants(kept bool, format string, args ...any) {
-	if !kept {
-		p.Broken = append(p.Broken, fmt.Sprintf(format, args...))
+	list, words := &p.Broken, fmt.Sprintf(format, args...)
+	if kept {
+		list = &p.Kept
+	}
+	if !slices.Contains(*list, words) {
+		*list = append(*list, words)
 	}
 }
 
@@ -59,8 +65,10 @@ func (s Scene) Play(ctx context.Context, c Config) (Report, error) {
 	}
 	report, err := s.play(ctx, r, workers)
 	report.Scene = s.Name
-	if report.Broken == nil {
-		report.Broken = []string{}
+	for _, list := range []*[]string{&report.Kept, &report.Broken} {
+		if *list == nil {
+			*list = []string{} // and no null in JSON
+		}
 	}
 	return report, err
 }

@@ -36,11 +36,11 @@ func playSlots(ctx context.Context, r *run, workers []*worker) (Report, error) {
 		"overlaps": s.overlaps(func(a, b *span) bool { return a.what == b.what }),
 	}}
 	report.wants(s.most == slots, "all %d slots are held at once (%d were)", slots, s.most)
-	report.wants(report.Counts["overlaps"] == 0, "no slot is held by two at once")
-	report.wants(s.taken == len(workers), "the waiting take over from one that crashes and one that leaves (%d acquisitions, want %d)", s.taken, len(workers))
+	report.wants(report.Counts["overlaps"] == 0, "no slot has two holders at once")
+	report.wants(s.taken == len(workers), "waiters take over from a worker that crashes and from one that leaves (%d acquisitions, want %d)", s.taken, len(workers))
 	left, e := r.left(workers)
 	report.Counts["keys_left"] = len(left)
-	report.wants(len(left) == 0, "no key is left behind (%s)", strings.Join(left, ", "))
+	report.wants(len(left) == 0, "no key is left behind (%d are) %s", len(left), strings.Join(left, ", "))
 	return report, errors.Join(err, e)
 }
 

@@ -44,6 +44,7 @@ type Options struct {
 	Prefix string
 	TTL    time.Duration // of the leases that are to be kept there
 	Look   time.Duration // for how long names are looked through; 0: 3s
+	Do     bool          // for Fix: do it
 }
 
 // patience bounds each request.
@@ -56,6 +57,7 @@ type visit struct {
 	offset map[string]time.Duration // of each server's clock against this machine's
 	voters []*node
 	keys   int64 // on all servers, as far as they tell
+	lined  bool  // the ACL line was told
 	shards bool  // the deployment that is looked at is a cluster with sharded channels
 }
 

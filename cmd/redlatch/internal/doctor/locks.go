@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redlatch/redlatch"
@@ -17,6 +18,9 @@ import (
 // cluster looks at the cluster as a whole.
 func (v *visit) cluster(ctx context.Context, n *node) {
 	text, err := n.text(ctx, "CLUSTER", "INFO")
+	if err != nil && strings.Contains(err.Error(), "not supported") {
+		return // by the embedded server, which is no cluster
+	}
 	if err != nil {
 		v.report(Finding{n.addr, "cluster", Warning, "CLUSTER INFO cannot be read: " + clean(err), "permit +cluster|info"})
 		return
@@ -60,7 +64,6 @@ return refused
 func (v *visit) rights(ctx context.Context, n *node) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	advice := "let somebody who may run " + access.Line(v.Prefix, v.shards)
 	var r conn.Result
 	for moved := true; moved && ctx.Err() == nil; { // until the key is one of those that the node of a cluster has
 		probe := keys.Grants(v.Prefix, "doctor-"+rand.Text())
@@ -69,18 +72,36 @@ func (v *visit) rights(ctx context.Context, n *node) {
 		moved = errors.As(r.Err, &refused) && strings.HasPrefix(refused.Text, "MOVED")
 	}
 	if r.Err != nil {
-		v.report(Finding{n.addr, "rights", Fault, "scripts cannot be run: " + clean(r.Err), advice})
+		v.report(Finding{n.addr, "rights", Fault, "scripts cannot be run: " + clean(r.Err), v.permit()})
 		return
 	}
 	var refused []string
 	for _, name := range r.Reply.List {
 		refused = append(refused, name.Text)
 	}
+	if slices.ContainsFunc(refused, access.ForJournal) {
+		of := slices.DeleteFunc(slices.Clone(refused), func(name string) bool { return !access.ForJournal(name) })
+		refused = slices.DeleteFunc(refused, access.ForJournal)
+		v.report(Finding{
+			n.addr, "journal", Note, "not permitted in scripts: " + strings.Join(of, ", "),
+			"what happens is not noted for `redlatch log`, and all else works; " + v.permit(),
+		})
+	}
 	if len(refused) > 0 {
-		v.report(Finding{n.addr, "rights", Fault, "not permitted in scripts, or not on keys under the prefix: " + strings.Join(refused, ", "), advice})
+		v.report(Finding{n.addr, "rights", Fault, "not permitted in scripts, or not on keys under the prefix: " + strings.Join(refused, ", "), v.permit()})
 		return
 	}
 	v.report(Finding{n.addr, "rights", OK, "scripts and their commands are permitted", ""})
+}
+
+// permit is the advice for a user without the rights, with the ACL line. That stands in the first
+// advice of this kind alone: it is long, and the same for all servers.
+func (v *visit) permit() string {
+	if v.lined {
+		return "the ACL line above gives the rights"
+	}
+	v.lined = true
+	return "a user who may do so gives the rights: " + access.Line(v.Prefix, v.shards)
 }
 
 // listening publishes something and listens for it; on a sharded channel, as in a cluster from
@@ -109,8 +130,8 @@ func (v *visit) listening(ctx context.Context, n *node, sharded bool) {
 	}()
 	trouble := func(err error) {
 		f.Level, f.Found = Warning, "no "+what+" arrive: "+clean(err)
-		f.Advice = "waiting works all the same, by asking four times a second; to wait without asking, permit " + permit + " and the channels: " +
-			access.Line(v.Prefix, v.shards)
+		f.Advice = "waiting works all the same, by asking four times a second; to wait without asking, permit " + permit + " and the channels; " +
+			v.permit()
 	}
 	select {
 	case <-up:
@@ -220,13 +241,50 @@ func (v *visit) locks(ctx context.Context) {
 			return
 		}
 		names++
+		if info.Abandoned() {
+			v.report(Finding{"", "locks", Note, fmt.Sprintf("%q is free, and only the dead wait for it", info.Name), "`redlatch doctor --fix` sweeps such names"})
+		}
 		if f, ok := suspect(info); ok {
 			strange++
 			v.report(f)
 		}
 	}
+	defer v.deadlocks(look, client)
 	if strange == 0 {
-		v.report(Finding{"", "locks", OK, fmt.Sprintf("%d in use, all of them redlatch's", names), ""})
+		v.report(Finding{"", "locks", OK, inUse(names), ""})
+	}
+}
+
+// inUse says that all names in use are locks of redlatch.
+func inUse(names int) string {
+	switch names {
+	case 0:
+		return "no name is in use"
+	case 1:
+		return "1 name is in use, for a lock of redlatch"
+	}
+	return fmt.Sprintf("%d names are in use, all for locks of redlatch", names)
+}
+
+// deadlocks looks for processes that wait for each other.
+func (v *visit) deadlocks(ctx context.Context, client *redlatch.Client) {
+	all, err := client.Deadlocks(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		v.report(Finding{"", "deadlocks", Note, fmt.Sprintf("not looked for: names alone took %v", v.Look), "`redlatch ls --deadlocks` looks, however long that takes"})
+		return
+	case err != nil:
+		v.report(Finding{"", "deadlocks", Warning, "they cannot be looked for: " + clean(err), ""})
+		return
+	case len(all) == 0:
+		v.report(Finding{"", "deadlocks", OK, "no processes wait for each other", ""})
+	}
+	for _, d := range all {
+		v.report(Finding{
+			"", "deadlocks", Fault, d.String(),
+			"`redlatch ls --deadlocks` tells more; stop one of the processes, or take a lock from it with `redlatch release NAME --force`; " +
+				"then have the program lock in the same order everywhere, or with a MultiMutex",
+		})
 	}
 }
 

@@ -1,0 +1,45 @@
+package child_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestOrphansAreReaped: what the command leaves behind, as in a container whose first process is
+// redlatch, does not stay a zombie when it ends. The exit code of the command is still its own.
+func TestOrphansAreReaped(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
+	c, dir := start(t, `
+for i in 1 2 3; do (sh -c 'echo $$ >>orphans; exit 0' &); done
+while ! test -e enough; do sleep 0.05; done
+exit 7`, later())
+	pids := func() []string {
+		data, _ := os.ReadFile(filepath.Join(dir, "orphans")) // which need not be there yet
+		return strings.Fields(string(data))
+	}
+	for end := time.Now().Add(patience); len(pids()) < 3 || there(pids()); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("processes %v are still there", pids())
+		}
+	}
+	if err := exec.Command("touch", filepath.Join(dir, "enough")).Run(); err != nil {
+		t.Fatal(err)
+	}
+	if got := wait(t, c).Code; got != 7 {
+		t.Errorf("exit code %d, want 7", got)
+	}
+}
+
+// there reports whether one of the processes is in the table of processes, also as a zombie.
+func there(pids []string) bool {
+	return exec.Command("ps", "-p", strings.Join(pids, ",")).Run() == nil
+}

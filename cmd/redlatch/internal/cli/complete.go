@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/demo"
+)
+
+// The bounds of a completion: a shell waits for it, and shows the names on a screen.
+const (
+	completionTime  = time.Second
+	completionNames = 200
+)
+
+// completeNames completes the first argument with the names that are in use.
+func (a *app) completeNames(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.names(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeRun completes a name and the two dashes after it; behind them is a command, of which the
+// shell knows more.
+func (a *app) completeRun(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch {
+	case slices.Contains(a.typed[:len(a.typed)-1], "--"): // cobra adds one itself, so ArgsLenAtDash does not tell
+		return nil, cobra.ShellCompDirectiveDefault
+	case len(args) == 0 && !cmd.Flags().Changed("adopt"):
+		return a.names(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
+	case len(args) <= 1 && strings.HasPrefix("--", begun):
+		return []cobra.Completion{cobra.CompletionWithDesc("--", "the command follows")}, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// names returns the names in use that begin so, with their holders; none if Redis does not tell
+// within a moment.
+func (a *app) names(ctx context.Context, begun string) []cobra.Completion {
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	a.quiet = true
+	client, err := a.open(ctx, redlatch.Options{Program: "redlatch completion"})
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	var all []cobra.Completion
+	for info, err := range client.List(ctx, redlatch.ListOptions{Pattern: literal(begun) + "*"}) {
+		if err != nil || len(all) == completionNames {
+			break
+		}
+		if plain(info.Name) == info.Name { // what would need quotes is not for a shell to insert
+			all = append(all, cobra.CompletionWithDesc(info.Name, summary(info)))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// literal is text as a pattern that only text matches.
+func literal(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(text)
+}
+
+// completeScenes completes --scene.
+func completeScenes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	all := []cobra.Completion{cobra.CompletionWithDesc("mutex", "one lock, a crash, a late write"), cobra.CompletionWithDesc("all", "one after the other")}
+	for _, scene := range demo.Scenes() {
+		all = append(all, cobra.CompletionWithDesc(scene.Name, scene.About))
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+// arrangeArguments sets how arguments and the values of flags are completed.
+func arrangeArguments(a *app, root *cobra.Command) {
+	by := map[string]cobra.CompletionFunc{
+		"run": a.completeRun, "elect": a.completeRun,
+		"lock": a.completeNames, "inspect": a.completeNames, "release": a.completeNames, "ls": a.completeNames,
+		"unlock": cobra.NoFileCompletions, "doctor": cobra.NoFileCompletions, "demo": cobra.NoFileCompletions, "dev": cobra.NoFileCompletions,
+		"version": cobra.NoFileCompletions,
+	}
+	for _, cmd := range root.Commands() {
+		if complete, ok := by[cmd.Name()]; ok && cmd.ValidArgsFunction == nil {
+			cmd.ValidArgsFunction = complete
+		}
+		values := map[string]cobra.CompletionFunc{
+			"scene": completeScenes, "on-loss": cobra.FixedCompletions([]cobra.Completion{"term", "warn"}, cobra.ShellCompDirectiveNoFileComp),
+		}
+		for flag, complete := range values {
+			if cmd.Flags().Lookup(flag) != nil {
+				_ = cmd.RegisterFlagCompletionFunc(flag, complete) // which fails for a flag that is not there
+			}
+		}
+	}
+}

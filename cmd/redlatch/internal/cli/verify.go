@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify/servers"
+)
+
+const verifyHelp = `Put the locks to the test on your own Redis.
+
+Worker processes take turns with locks of every kind while faults strike: workers are suspended and killed, connections cut, requests and
+replies delayed and lost. Each worker writes down what it asked and what it believed. The records are then searched for what must not be:
+two holders at once, tokens that do not grow, late writes, lost updates, waiters that are not served, keys that are left.
+
+Without --redis it starts real servers of its own, where redis-server is installed: --deployment one, sentinel, cluster or quorum.
+
+With --redis it works under a prefix that nobody uses, with a limited rate, and does harm to its own workers, connections and keys alone
+(SCRIPT FLUSH has others send their scripts again). Everything it writes expires, and is deleted at the end, also after Ctrl-C or a kill.
+--disrupt --yes adds faults that hit everybody who uses the servers.
+
+The verdict:
+  PASS     nothing was found, and enough happened: exit code 0
+  FAIL     something was found; the records are kept: exit code 1
+  UNKNOWN  nothing was found, and too little happened to conclude anything: exit code 2
+
+A run writes report.html, report.json and the records into --out. --recheck judges such a directory again.`
+
+// exitUnknown says that a verification could conclude nothing.
+const exitUnknown = 2
+
+type verifyFlags struct {
+	o       verify.Options
+	yes     bool
+	recheck string
+	asJSON  bool
+}
+
+func newVerifyCommand(a *app) *cobra.Command {
+	f := verifyFlags{o: verify.Options{Deployment: "one", Duration: time.Minute, Workers: 4, TTL: time.Second, Rate: -1, Library: "redlatch"}}
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Put the locks to the test on your own Redis, under faults",
+		Long:  verifyHelp,
+		Example: "  redlatch verify --duration 30s\n  redlatch verify --deployment quorum --disrupt --yes --out run\n" +
+			"  redlatch verify --redis redis://db1:6379 --rate 200\n  redlatch verify --recheck run",
+		Args: nothing,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.verify(cmd, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.o.Deployment, "deployment", f.o.Deployment, "servers to start without --redis: "+strings.Join(servers.Kinds, ", "))
+	flags.DurationVar(&f.o.Duration, "duration", f.o.Duration, "how long it works, with a quiet part of some 8 TTLs at its end")
+	flags.IntVar(&f.o.Workers, "workers", f.o.Workers, "how many processes take turns")
+	flags.StringSliceVar(&f.o.Kinds, "kinds", nil, "kinds of locks (default all): mutex, reentrant, rwmutex, semaphore, slotpool, election, job, multi")
+	flags.StringSliceVar(&f.o.Faults, "faults", nil, "faults (default all that are possible): "+strings.Join(faultNames(), ", "))
+	flags.BoolVar(&f.o.Disrupt, "disrupt", false, "also faults that hit everybody who uses the servers; wants --yes")
+	flags.BoolVar(&f.yes, "yes", false, "say that --disrupt is meant")
+	flags.DurationVar(&f.o.TTL, "ttl", f.o.TTL, "of the leases; the faults last up to one and a half of it")
+	flags.IntVar(&f.o.Rate, "rate", f.o.Rate, "acquisitions a second at most; 0 for no limit (default 500 with --redis, else no limit)")
+	flags.StringVar(&f.o.Out, "out", "", "write report and records into this `directory`, which is empty or not there")
+	flags.StringVar(&f.recheck, "recheck", "", "judge the records in this `directory` again, and do nothing else")
+	flags.BoolVar(&f.asJSON, "json", false, "answer with one JSON object, the report; the rest goes to stderr")
+	if len(verify.Breaks) > 0 {
+		flags.StringVar(&f.o.Break, "break", "", "break a promise on purpose: "+strings.Join(verify.Breaks, ", "))
+		flags.StringVar(&f.o.Library, "library", f.o.Library, "the library that the workers use, for --worker")
+		flags.StringSliceVar(&f.o.Command, "worker", nil, "another program as the workers, such as that of bench/peers")
+	}
+	return cmd
+}
+
+func faultNames() (names []string) {
+	for _, f := range verify.Faults() {
+		name := f.Name
+		if f.Disrupt {
+			name += " (with --disrupt)"
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// check refuses what makes no sense.
+func (f verifyFlags) check(given []string) error {
+	o := f.o
+	switch {
+	case o.Duration < verify.MinDuration || o.Duration > verify.MaxDuration:
+		return usagef("", "--duration is %v: it must be between %v and %v", o.Duration, verify.MinDuration, verify.MaxDuration)
+	case o.Workers < 2 || o.Workers > verify.MaxWorkers:
+		return usagef("", "--workers is %d: it must be between 2 and %d", o.Workers, verify.MaxWorkers)
+	case o.TTL < 500*time.Millisecond || o.TTL > time.Minute:
+		return usagef("", "--ttl is %v: it must be between 500ms and 1m", o.TTL)
+	case o.Duration < 14*o.TTL:
+		return usagef("", "--duration is %v: with a --ttl of %v it must be %v at least", o.Duration, o.TTL, 14*o.TTL)
+	case !slices.Contains(servers.Kinds, o.Deployment):
+		return usagef(strings.Join(servers.Kinds, ", ")+" are known", "there is no deployment %q", o.Deployment)
+	case o.Disrupt && !f.yes:
+		return usagef("add --yes if that is meant", "--disrupt hits everybody who uses the servers")
+	case len(given) == 2:
+		return usagef("give one --redis, or three or more", "a quorum of two servers survives the loss of none")
+	}
+	return nil
+}
+
+func (a *app) verify(cmd *cobra.Command, f verifyFlags) error {
+	given := a.redis
+	if len(given) == 0 {
+		given = strings.Fields(os.Getenv("REDLATCH_VERIFY_REDIS"))
+	}
+	if f.recheck != "" {
+		report, err := verify.Judge(f.recheck)
+		if err != nil {
+			return usagef("give a directory that `redlatch verify --out` wrote", "the records in %s cannot be judged: %w", f.recheck, err)
+		}
+		report.Dir = f.recheck
+		return a.verdict(report, f.asJSON)
+	}
+	if err := f.check(given); err != nil {
+		return err
+	}
+	if len(given) > 0 && cmd.Flags().Changed("deployment") {
+		return usagef("leave --deployment out", "--deployment is for servers of its own, and --redis names others")
+	}
+	if f.o.Rate < 0 {
+		f.o.Rate = 0
+		if len(given) > 0 {
+			f.o.Rate = 500
+		}
+	}
+	f.o.URLs, f.o.Prefix, f.o.Version = given, a.prefix, version()
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	line := newLiveLine(a.stderr)
+	f.o.Plan, f.o.Tell = func(p verify.Plan) { fmt.Fprint(a.stderr, planText(p)) }, line.tell
+	report, err := verify.Run(ctx, f.o)
+	line.end()
+	switch {
+	case errors.Is(err, servers.ErrNone):
+		return &failure{exitSystem, err, "install it (apt-get install redis-server), name it with " + servers.Program + ", or give a server with --redis URL"}
+	case errors.Is(err, context.Canceled):
+		return a.verdict(verify.Report{Verdict: verify.Unknown, Reasons: []string{"it was ended before it began"}}, f.asJSON)
+	case err != nil:
+		return err
+	}
+	return a.verdict(report, f.asJSON)
+}
+
+// verdict prints what a run came to, and returns how the program ends.
+func (a *app) verdict(r verify.Report, asJSON bool) error {
+	var err error
+	if asJSON {
+		err = a.answerJSON(r)
+	} else {
+		err = a.answer("%s", verify.Text(r))
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Verdict == verify.Fail:
+		return &failure{code: exitFailure}
+	case r.Verdict == verify.Unknown:
+		return &failure{code: exitUnknown}
+	}
+	return nil
+}
+
+// planText is the plan for people.
+func planText(p verify.Plan) string {
+	var b strings.Builder
+	where := strings.Join(p.Servers, " ")
+	if p.Own {
+		where = "servers of its own (" + p.Deployment + "): " + where
+	}
+	fmt.Fprintf(&b, "redlatch verify: %v, %d workers, leases of %v, on %s\n", p.Duration, p.Workers, p.TTL, where)
+	fmt.Fprintf(&b, "  keys     %s*\n", p.Prefix)
+	fmt.Fprintf(&b, "  kinds    %s\n", strings.Join(p.Kinds, ", "))
+	fmt.Fprintf(&b, "  faults   %s\n", strings.Join(p.Faults, ", "))
+	for i, promise := range p.Promises {
+		head := "promised"
+		if i > 0 {
+			head = ""
+		}
+		fmt.Fprintf(&b, "  %-8s %s\n", head, promise)
+	}
+	if p.Broken != "" {
+		fmt.Fprintf(&b, "  BROKEN   on purpose: %s\n", p.Broken)
+	}
+	return b.String() + "\n"
+}
+
+// liveLine shows how a run goes: a line that changes in a terminal, else one every ten seconds.
+type liveLine struct {
+	out      io.Writer
+	terminal bool
+	last     time.Duration
+	begun    bool
+}
+
+func newLiveLine(out io.Writer) *liveLine {
+	l := &liveLine{out: out}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		l.terminal = true
+	}
+	return l
+}
+
+// tell shows one report. It is called by one goroutine.
+func (l *liveLine) tell(p verify.Progress) {
+	if !l.terminal && p.Elapsed-l.last < 10*time.Second {
+		return
+	}
+	l.last, l.begun = p.Elapsed, true
+	text := fmt.Sprintf("%6.1fs  %d acquired  %d lost  %d late writes kept out  %d faults", p.Elapsed.Seconds(), p.Acquired, p.Lost, p.Stale, p.Faults)
+	if p.Now != "" {
+		text += ": " + p.Now
+	}
+	if l.terminal {
+		fmt.Fprintf(l.out, "\r\x1b[K%s", text)
+		return
+	}
+	fmt.Fprintln(l.out, text)
+}
+
+// end leaves the line.
+func (l *liveLine) end() {
+	if l.terminal && l.begun {
+		fmt.Fprintln(l.out)
+	}
+}
+
+// newVerifyWorkerCommand is a worker of `redlatch verify`, newVerifyGuardCommand what cleans up after
+// it. They are not for people.
+func newVerifyWorkerCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: verify.WorkerArg, Short: "Take turns with locks (started by `redlatch verify`)", Hidden: true, Args: nothing,
+		RunE: func(*cobra.Command, []string) error { return verify.Work(a.stdin, a.stdout) },
+	}
+}
+
+func newVerifyGuardCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: verify.GuardArg, Short: "Clean up after `redlatch verify` (started by it)", Hidden: true, Args: nothing,
+		RunE: func(*cobra.Command, []string) error { return verify.Guard(a.stdin) },
+	}
+}

@@ -1,0 +1,280 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/access"
+	"github.com/redlatch/redlatch/internal/address"
+	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/redlatchrueidis"
+)
+
+// abilities is a script that tries what the scripts of redlatch need of a server, and returns a list
+// of names, each with "" or what is wrong. Its keys live for 5 s at most.
+//
+//	KEYS  a string, a sorted set, a bitmap, a channel; all in one slot
+//	ARGV  the commands that may be missing, as of SPUBLISH outside of a cluster
+var abilities = conn.NewScript("doctor abilities", `local text, set, bits, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local found = {}
+local function call(...)
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then error(reply.err, 0) end
+  return reply
+end
+local function try(name, f)
+  local ok, wrong = pcall(f)
+  if ok then wrong = wrong or '' elseif type(wrong) == 'table' then wrong = wrong.err or 'error' end
+  found[#found + 1] = name
+  found[#found + 1] = tostring(wrong)
+end
+local function kept(value)
+  call('SET', text, value, 'PX', 5000)
+  return call('GET', text)
+end
+try('time', function()
+  local t = call('TIME')
+  if not (tonumber(t[1]) and tonumber(t[2])) then return 'TIME answers no two numbers' end
+end)
+try('expiry', function()
+  call('SET', text, 'x', 'NX', 'PX', 5000)
+  local ms = call('PTTL', text)
+  if not (ms > 0 and ms <= 5000) then return 'a key of PX 5000 has a PTTL of ' .. tostring(ms) end
+end)
+try('numbers', function()
+  local token = 1795217231336333
+  for value, want in pairs({[kept(token)] = '1795217231336333', [kept(10 / 2)] = '5', [string.format('%.0f', token)] = '1795217231336333'}) do
+    if value ~= want then return want .. ' becomes ' .. value end
+  end
+end)
+try('sorted sets', function()
+  call('ZADD', set, 'NX', 1795217231336333, 'a')
+  call('PEXPIRE', set, 5000)
+  local all = call('ZRANGE', set, 0, 0, 'WITHSCORES')
+  if all[1] ~= 'a' or tonumber(all[2]) ~= 1795217231336333 then return 'a score of 1795217231336333 becomes ' .. tostring(all[2]) end
+  call('ZREM', set, unpack({'a'}))
+end)
+try('bitmaps', function()
+  call('SETBIT', bits, 0, 1)
+  call('PEXPIRE', bits, 5000)
+  local free = call('BITPOS', bits, 0)
+  if free ~= 1 then return 'the first free bit after one is ' .. tostring(free) end
+end)
+try('run_id', function()
+  if not string.match(call('INFO', 'server'), 'run_id:(%x+)') then return 'INFO tells no run_id' end
+end)
+try('PUBLISH', function()
+  if type(call('PUBLISH', channel, 'x')) ~= 'number' then return 'PUBLISH does not count' end
+end)
+try('NUMSUB', function()
+  if type(call('PUBSUB', 'NUMSUB', channel)[2]) == 'nil' then return 'PUBSUB NUMSUB does not count' end
+end)
+for _, name in ipairs(ARGV) do
+  try(name, function() call(name, channel, 'x') end)
+end
+redis.pcall('DEL', text, set, bits)
+return found
+`)
+
+// need is something that redlatch needs of a server, and what is missing without it.
+type need struct {
+	ability string // as abilities names it
+	what    string
+	level   Level
+	cost    string
+}
+
+const unusable = "redlatch cannot be used on this server"
+
+var needs = []need{
+	{"time", "TIME in scripts", Fault, unusable + ": expiries and the order of waiters go by the server's clock"},
+	{"expiry", "keys that expire by the millisecond", Fault, unusable + ": a crashed holder would keep its lock"},
+	{"numbers", "numbers in scripts keep their digits", Fault, unusable + ": tokens would not be in order"},
+	{"sorted sets", "sorted sets with exact scores", Fault, unusable + ": the line of waiters is one"},
+	{"bitmaps", "BITPOS in scripts", Warning, "slot pools cannot be used; all other kinds can"},
+	{"run_id", "INFO with run_id in scripts", Note, "the server cannot be a node of a quorum: after a restart it could not tell that it may have forgotten its votes"},
+	{"PUBLISH", "PUBLISH in scripts", Warning, "waiters are not told, and ask four times a second at best: a hand-over takes up to 250ms"},
+	{"NUMSUB", "PUBSUB NUMSUB in scripts", Note, "a dead waiter is passed over only when its client was not heard of for three heartbeats"},
+	{"SPUBLISH", "SPUBLISH in scripts", Note, "in a cluster, grants go over plain channels, to all of its nodes"},
+}
+
+// Probe tries what redlatch needs of each server: in a few scripts with keys of their own under the
+// prefix, which it deletes, and in a few commands. It goes by what the server does, and not by the
+// version that it tells.
+func Probe(ctx context.Context, o Options, report func(Finding)) error {
+	v := &visit{Options: o, report: report, offset: make(map[string]time.Duration)}
+	for _, url := range o.URLs {
+		if err := v.probe(ctx, url); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// probe tries what one URL leads to. The error says that the URL makes no sense.
+func (v *visit) probe(ctx context.Context, url string) error {
+	dial, cluster, err := address.Parse(url)
+	if err != nil {
+		return fmt.Errorf("%w: the Redis URL cannot be used: %w", redlatch.ErrInvalid, err)
+	}
+	addr := strings.Join(dial.InitAddress, ",")
+	dial.DisableCache, dial.DisableRetry = true, true
+	dial.Dialer.Timeout = cmp.Or(dial.Dialer.Timeout, patience)
+	var nodes [2]*node // two, so that they have connections of their own
+	for i := range nodes {
+		client, err := rueidis.NewClient(dial)
+		if err != nil {
+			v.report(Finding{addr, "reach", Fault, clean(err), "check the address, the password and the network; nothing else of this server was tried"})
+			return nil
+		}
+		defer client.Close()
+		cluster = cluster || client.Mode() == rueidis.ClientModeCluster
+		nodes[i] = &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
+	}
+	start := time.Now()
+	if v.abilities(ctx, nodes[0], cluster) {
+		v.isolation(ctx, nodes[0], nodes[1])
+		v.listening(ctx, nodes[0], false)
+		if cluster {
+			v.listening(ctx, nodes[0], true)
+		}
+	}
+	v.commands(ctx, nodes[0], dial.Sentinel.MasterSet != "")
+	v.report(Finding{addr, "probe", OK, "took " + round(time.Since(start)).String() + "; its keys are deleted", ""})
+	return nil
+}
+
+// abilities reports what scripts can do, and whether they can be run at all.
+func (v *visit) abilities(ctx context.Context, n *node, cluster bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	key := keys.Grants(v.Prefix, "doctor-"+rand.Text())
+	call := conn.Call{Script: abilities, Keys: []string{key, key + ":set", key + ":bits", key + ":channel"}}
+	if cluster {
+		call.Args = []string{"SPUBLISH"}
+	}
+	r := n.conn.Eval(ctx, call)[0]
+	if r.Err != nil {
+		f := Finding{n.addr, "scripts", Fault, "scripts cannot be run: " + clean(r.Err), unusable + " unless its user may: " + access.Line(v.Prefix, cluster)}
+		v.report(f)
+		return false
+	}
+	wrong := make(map[string]string)
+	for pair := range slices.Chunk(r.Reply.List, 2) {
+		wrong[pair[0].Text] = pair[1].Text
+	}
+	for _, need := range needs {
+		text, tried := wrong[need.ability]
+		f := Finding{n.addr, need.ability, OK, need.what, ""}
+		switch {
+		case !tried:
+			continue
+		case text != "":
+			f.Level, f.Found, f.Advice = need.level, need.what+": no: "+clean(errors.New(text)), need.cost
+			if need.ability == "run_id" && len(v.URLs) > 1 {
+				f.Level = Fault
+			}
+		}
+		v.report(f)
+	}
+	return true
+}
+
+// reads is how often a script reads a key to find out whether another one changes it.
+const reads = 5000
+
+var reader = conn.NewScript("doctor read", `local before = redis.call('GET', KEYS[1])
+for _ = 1, ARGV[1] do
+  if redis.call('GET', KEYS[1]) ~= before then return 0 end
+end
+return 1
+`)
+
+var writer = conn.NewScript("doctor write", `redis.call('SET', KEYS[1], ARGV[1], 'PX', 5000)
+return 1
+`)
+
+// isolation reports whether a script sees what another one writes while it runs.
+func (v *visit) isolation(ctx context.Context, n, other *node) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	key := keys.Grants(v.Prefix, "doctor-"+rand.Text())
+	var writes atomic.Int64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			r := other.conn.Eval(ctx, conn.Call{Script: writer, Keys: []string{key}, Args: []string{strconv.Itoa(i)}})[0]
+			if r.Err != nil {
+				return
+			}
+			writes.Add(1)
+		}
+	}()
+	f := Finding{n.addr, "isolation", OK, "", ""}
+	for range 5 {
+		r := n.conn.Eval(ctx, conn.Call{Script: reader, Keys: []string{key}, Args: []string{strconv.Itoa(reads)}})[0]
+		switch {
+		case r.Err != nil:
+			f.Level, f.Found, f.Advice = Warning, "not found out: "+clean(r.Err), "try again"
+		case r.Reply.Int == 0:
+			f.Level, f.Found = Fault, "a script saw what another one wrote while it ran"
+			f.Advice = unusable + ": two clients can acquire one lock at once. Garnet has --lua-transaction-mode"
+		}
+		if f.Found != "" {
+			break
+		}
+	}
+	close(stop)
+	<-stopped
+	n.conn.Eval(ctx, conn.Call{Script: conn.NewScript("doctor delete", "return redis.call('DEL', KEYS[1])"), Keys: []string{key}})
+	switch {
+	case f.Found == "" && writes.Load() == 0:
+		f.Level, f.Found, f.Advice = Warning, "not found out: no script ran beside another", "try again"
+	case f.Found == "":
+		f.Found = fmt.Sprintf("5 scripts of %d reads saw none of %d writes of others", reads, writes.Load())
+	}
+	v.report(f)
+}
+
+// commands tries what clients send beside scripts.
+func (v *visit) commands(ctx context.Context, n *node, sentinel bool) {
+	for _, c := range []struct {
+		command string
+		level   Level
+		cost    string
+		when    bool
+	}{
+		{"SCAN 0 COUNT 1", Note, "redlatch ls and Client.List cannot list names; an exact name can be inspected", true},
+		{"INFO server", Note, "redlatch doctor can look at less: eviction, persistence and replicas are for you to check", true},
+		{"WAIT 0 1", Note, "LockOptions.Replicas cannot be used", true},
+		{"ROLE", Fault, "a master cannot be told from a replica after a failover", sentinel},
+	} {
+		if !c.when {
+			continue
+		}
+		name, _, _ := strings.Cut(c.command, " ")
+		f := Finding{n.addr, name, OK, "permitted", ""}
+		if _, err := n.ask(ctx, strings.Fields(c.command)...); err != nil {
+			f.Level, f.Found, f.Advice = c.level, clean(err), c.cost
+		}
+		v.report(f)
+	}
+}

@@ -1,0 +1,115 @@
+package doctor_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
+	"github.com/redlatch/redlatch/internal/access"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
+)
+
+func probe(t *testing.T, urls ...string) findings {
+	t.Helper()
+	var all findings
+	o := doctor.Options{URLs: urls, Prefix: prefix, TTL: 30 * time.Second}
+	if err := doctor.Probe(t.Context(), o, func(f doctor.Finding) { all = append(all, f) }); err != nil {
+		t.Fatalf("Probe = %v", err)
+	}
+	return all
+}
+
+func TestProbeOfWholeServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	all := probe(t, s.URL())
+	for _, f := range all {
+		if f.Level != doctor.OK {
+			t.Errorf("%+v, want ok", f)
+		}
+	}
+	for _, check := range []string{
+		"time", "expiry", "numbers", "sorted sets", "bitmaps", "run_id", "PUBLISH", "NUMSUB", "isolation", "publish", "SCAN", "INFO", "WAIT", "probe",
+	} {
+		all.want(t, check, doctor.OK)
+	}
+	if got := s.Do("DBSIZE"); got != "0" {
+		t.Errorf("%s keys are left behind", got)
+	}
+}
+
+// TestProbeNeedsNoOtherRights: the user that doctor recommends may do all of it.
+func TestProbeNeedsNoOtherRights(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(append([]string{"ACL", "SETUSER", "locker", "on", ">secret"}, access.Rules(prefix, false)...)...)
+	all := probe(t, "redis://locker:secret@"+s.Addr())
+	for _, f := range all {
+		if f.Level != doctor.OK {
+			t.Errorf("%+v, want ok", f)
+		}
+	}
+}
+
+// without returns the URL of a server, for a user that may run all commands but one, as those of
+// hosted services.
+func without(t *testing.T, command string) string {
+	t.Helper()
+	s := redistest.Start(t)
+	s.Do("ACL", "SETUSER", "locker", "on", ">secret", "~*", "&*", "+@all", "-"+command)
+	return "redis://locker:secret@" + s.Addr()
+}
+
+// TestProbeOfServerThatLacks has servers without a command each.
+func TestProbeOfServerThatLacks(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		command, check string
+		level          doctor.Level
+		words          []string
+	}{
+		{"info", "run_id", doctor.Note, []string{"run_id", "cannot be a node of a quorum"}},
+		{"info", "INFO", doctor.Note, []string{"look at less"}},
+		{"bitpos", "bitmaps", doctor.Warning, []string{"slot pools cannot be used"}},
+		{"publish", "PUBLISH", doctor.Warning, []string{"ask four times a second"}},
+		{"pubsub", "NUMSUB", doctor.Note, []string{"three heartbeats"}},
+		{"wait", "WAIT", doctor.Note, []string{"LockOptions.Replicas cannot be used"}},
+		{"scan", "SCAN", doctor.Note, []string{"cannot list names"}},
+		{"time", "time", doctor.Fault, []string{"cannot be used on this server"}},
+		{"eval", "scripts", doctor.Fault, []string{"scripts cannot be run", "ACL SETUSER"}},
+	} {
+		t.Run(test.command+" "+test.check, func(t *testing.T) {
+			t.Parallel()
+			probe(t, without(t, test.command)).want(t, test.check, test.level, test.words...)
+		})
+	}
+}
+
+func TestProbeOfQuorumNodeWithoutRunID(t *testing.T) {
+	t.Parallel()
+	probe(t, redistest.Start(t).URL(), without(t, "info"), redistest.Start(t).URL()).want(t, "run_id", doctor.Fault, "cannot be a node of a quorum")
+}
+
+func TestProbeOfCluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	all := probe(t, "redis+cluster://"+nodes[0].Addr())
+	all.wantNoFault(t)
+	all.want(t, "publish", doctor.OK, "messages arrive")
+}
+
+func TestProbeOfEmbeddedServer(t *testing.T) {
+	t.Parallel()
+	all := probe(t, redlatchtest.Start(t).URL())
+	all.wantNoFault(t)
+	all.want(t, "run_id", doctor.Note, "cannot be a node of a quorum")
+}
+
+func TestProbeOfNoServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	url := s.URL()
+	s.Kill()
+	probe(t, url).want(t, "reach", doctor.Fault, "check the address")
+}

@@ -1,0 +1,285 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
+)
+
+// The styles: bold, soft, the accent for what needs a look, and the row under the cursor.
+const (
+	bold    = "1"
+	soft    = "2"
+	accent  = "31"
+	inverse = "7"
+)
+
+func (m *model) style(code, text string) string {
+	if m.plain || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+const keys = "enter open  / search  s sort  f filter  p pause  ? keys  q quit"
+
+const helpText = `  j k, arrows      next and previous lock
+  enter            open the lock under the cursor
+  esc, u           back to all locks; end the search
+  /                search names, hosts, programs and labels
+  s                sort by the next column
+  f                all, contended, in trouble, foreign
+  p, space         pause, and go on
+  g G              first and last
+  q, ctrl+c        quit`
+
+// rows is how many locks fit on the screen.
+func (m *model) rows() int { return max(1, m.height-6) }
+
+// render is the whole screen.
+func (m *model) render() string {
+	if m.width == 0 || m.picture == nil {
+		return "looking…"
+	}
+	lines := []string{m.header(), m.summary()}
+	switch {
+	case m.help:
+		lines = append(append(lines, ""), strings.Split(helpText, "\n")...)
+	case m.open != "":
+		lines = append(append(lines, ""), m.page()...)
+	default:
+		lines = append(append(lines, ""), m.list()...)
+	}
+	for len(lines) < m.height-1 {
+		lines = append(lines, "")
+	}
+	lines = append(lines[:max(0, min(len(lines), m.height-1))], m.footer())
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], m.width, "…")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (m *model) header() string {
+	p := m.picture
+	state := "live"
+	switch {
+	case m.paused:
+		state = "paused at " + p.Made.Format(time.TimeOnly)
+	case p.Err != nil && p.Taken.IsZero():
+		state = m.style(accent, "no picture: "+m.reason())
+	case p.Err != nil:
+		state = m.style(accent, fmt.Sprintf("%s old, looks fail since %s: %s", fleet.Span(time.Since(p.Taken)), p.Since.Format(time.TimeOnly), m.reason()))
+	case p.Found > 0:
+		state = fmt.Sprintf("looking: %s names", fleet.Count(p.Found))
+	case p.Taken.IsZero():
+		state = "looking"
+	}
+	return m.style(bold, "redlatch") + "  " + state
+}
+
+func (m *model) reason() string {
+	return fleet.Visible(strings.ReplaceAll(strings.TrimPrefix(m.picture.Err.Error(), "redlatch: "), "\n", "; "))
+}
+
+// summary is the figures of all locks.
+func (m *model) summary() string {
+	t := m.picture.Totals
+	if m.picture.Taken.IsZero() && m.picture.Found == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("%s held  %s waiting", fleet.Count(t.Holders), fleet.Count(t.Waiters))
+	if t.OldestWaited != "" {
+		s += fmt.Sprintf("  longest wait %s: %s", fleet.Span(t.LongestWaited), fleet.Visible(t.OldestWaited))
+	}
+	if t.OldestHeld != "" {
+		s += fmt.Sprintf("  longest held %s: %s", fleet.Span(t.LongestHeld), fleet.Visible(t.OldestHeld))
+	}
+	if n := len(m.picture.Deadlocks); n > 0 {
+		s += "  " + m.style(accent, fmt.Sprintf("%d deadlocked cycles: redlatch ls --deadlocks", n))
+	}
+	return s
+}
+
+func (m *model) footer() string {
+	q := m.query
+	if m.typing {
+		return "/" + fleet.Visible(q.Search) + "█"
+	}
+	left := keys
+	if m.open != "" {
+		left = "esc back  p pause  q quit"
+	}
+	var set []string
+	if q.Search != "" {
+		set = append(set, "search "+fleet.Visible(q.Search))
+	}
+	if q.State != "" {
+		set = append(set, q.State)
+	}
+	return m.style(soft, strings.Join(append([]string{left, "by " + cmp.Or(q.Sort, fleet.Sorts[0])}, set...), "  |  "))
+}
+
+// list is the locks around the cursor.
+func (m *model) list() []string {
+	locks := m.locks()
+	if len(locks) == 0 {
+		switch {
+		case m.picture.Taken.IsZero():
+			return nil
+		case m.query.Search != "" || m.query.State != "":
+			return []string{fmt.Sprintf("no lock matches; %s names are in use", fleet.Count(len(m.picture.Locks)))}
+		}
+		return []string{"nothing is locked"}
+	}
+	n := m.rows()
+	from := max(0, min(m.cursor-n/2, len(locks)-n))
+	shown := locks[from:min(len(locks), from+n)]
+	lines := m.table(shown)
+	if at := m.cursor - from + 1; !m.plain && at < len(lines) {
+		lines[at] = m.style(inverse, ansi.Strip(lines[at]))
+	}
+	if len(locks) > n {
+		lines = append(lines, m.style(soft, fmt.Sprintf("%s-%s of %s", fleet.Count(from+1), fleet.Count(from+len(shown)), fleet.Count(len(locks)))))
+	}
+	return lines
+}
+
+// The widths of the columns that do not depend on the screen; they do not jump when values change.
+const (
+	wTime  = 10
+	wCount = 8
+)
+
+// table is a heading and a row for each lock.
+func (m *model) table(locks []*fleet.Lock) []string {
+	narrow := m.width < 90
+	flexible := max(20, m.width-3*(wTime+2)-(wCount+2)-2)
+	if narrow {
+		flexible = max(20, m.width-(wTime+2)-(wCount+2)-2)
+	}
+	wName := flexible / 2
+	wHolder := flexible - wName
+	line := func(name, holder, held, expires, waiting, waits string) string {
+		if narrow {
+			return fit(name, wName) + "  " + fit(holder, wHolder) + "  " + right(held, wTime) + "  " + right(waiting, wCount)
+		}
+		return strings.TrimRight(fit(name, wName)+"  "+fit(holder, wHolder)+"  "+right(held, wTime)+"  "+right(expires, wTime)+"  "+right(waiting, wCount)+"  "+right(waits, wTime), " ")
+	}
+	lines := []string{m.style(soft, line("NAME", "HOLDER", "HELD", "EXPIRES", "WAITING", "WAITS"))}
+	for _, l := range locks {
+		held, expires, waits := "-", "-", "-"
+		if l.Held() > 0 {
+			held = fleet.Span(l.Held())
+		}
+		if len(l.Holders) > 0 {
+			expires = fleet.Expiry(l.Remaining)
+		}
+		if l.Waited() > 0 {
+			waits = fleet.Span(l.Waited())
+		}
+		row := line(fleet.Visible(l.Name), holders(l), held, expires, fleet.Count(l.Waiting), waits)
+		if l.Troubled() || l.Abandoned() {
+			row = m.style(accent, row)
+		}
+		lines = append(lines, row)
+	}
+	return lines
+}
+
+// holders is the first holder in words, and how many there are.
+func holders(l *fleet.Lock) string {
+	switch {
+	case l.RedisType != "":
+		return "no lock: a " + l.RedisType
+	case l.Abandoned():
+		return "free: only the dead wait"
+	case len(l.Holders) == 0:
+		return "free"
+	}
+	text := fleet.HolderText(l.Holders[0])
+	if n := len(l.Holders) - 1; n > 0 {
+		text += fmt.Sprintf(" +%d", n)
+	}
+	if slices.ContainsFunc(l.Holders, func(h redlatch.Holder) bool { return h.Dead }) {
+		text += ", believed dead"
+	}
+	return text
+}
+
+// page is all about the lock that is open.
+func (m *model) page() []string {
+	l, err := m.picture.Detail(m.open)
+	lines := []string{m.style(bold, fleet.Visible(m.open))}
+	if err != nil {
+		lines = append(lines, m.style(accent, "the last look failed: "+fleet.Visible(strings.ReplaceAll(err.Error(), "\n", "; "))))
+	}
+	if l == nil {
+		return append(lines, "looking…")
+	}
+	lines = append(lines, fmt.Sprintf("%s  token %d  key %s", cmp.Or(fleet.KindText(l), "not in use"), l.Token, fleet.Visible(l.Key)), "")
+	if len(l.Holders) == 0 {
+		lines = append(lines, "holder   "+holders(l))
+	}
+	for i, h := range l.Holders {
+		if i == 10 {
+			lines = append(lines, fmt.Sprintf("         and %d more", len(l.Holders)-i))
+			break
+		}
+		held := "-"
+		if !h.Since.IsZero() {
+			held = fleet.Span(l.At.Sub(h.Since))
+		}
+		row := fmt.Sprintf("holder   %s pid %d  held %s  expires in %s  token %d%s", fleet.HolderText(h), h.Process.PID, held, fleet.Expiry(h.Remaining), h.Token, labels(h.Labels))
+		if h.Dead {
+			row = m.style(accent, row+"  believed dead")
+		}
+		lines = append(lines, row)
+	}
+	lines = append(lines, "", "waiting  "+fleet.Count(l.Waiting))
+	for i, w := range l.Waiters {
+		row := fmt.Sprintf("%7d  %s pid %d  for %s%s%s", i+1, fleet.ProcessText(w.Process, w.Client), w.Process.PID, fleet.Span(l.At.Sub(w.Since)), callers(w), labels(w.Labels))
+		if w.Dead {
+			row = m.style(accent, row+"  believed dead")
+		}
+		lines = append(lines, row)
+	}
+	return lines
+}
+
+// callers says for how many goroutines a waiter stands in line, if for more than itself.
+func callers(w redlatch.Waiter) string {
+	if w.Callers < 2 {
+		return ""
+	}
+	return fmt.Sprintf("  %d callers", w.Callers)
+}
+
+func labels(set map[string]string) string {
+	var all []string
+	for key, value := range set {
+		all = append(all, fleet.Visible(key)+"="+fleet.Visible(value))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	slices.Sort(all)
+	return "  " + strings.Join(all, " ")
+}
+
+// fit is the text in a column of that width.
+func fit(text string, width int) string {
+	text = ansi.Truncate(text, width, "…")
+	return text + strings.Repeat(" ", max(0, width-ansi.StringWidth(text)))
+}
+
+func right(text string, width int) string {
+	return strings.Repeat(" ", max(0, width-ansi.StringWidth(text))) + text
+}

@@ -1,0 +1,262 @@
+package top
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var at = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+
+func lock(name string, waiters int) redlatch.LockInfo {
+	info := redlatch.LockInfo{
+		Name: name, Key: "redlatch:" + name, Kind: "mutex", At: at, Token: 1795217225332088, Remaining: 21 * time.Second,
+		Holders: []redlatch.Holder{{
+			Owner: "rl-A-1", Client: "rl-A", Process: redlatch.Process{Host: "app-01", PID: 4711, Program: "billing"}, Since: at.Add(-72 * time.Second),
+			Token: 1795217225332088, Remaining: 21 * time.Second, Labels: map[string]string{"trace": "4bf9", "tenant": "acme"},
+		}},
+	}
+	for i := range waiters {
+		info.Waiters = append(info.Waiters, redlatch.Waiter{
+			Owner: fmt.Sprint("rl-B-", i), Client: "rl-B", Process: redlatch.Process{Host: "app-02", PID: 4712 + i, Program: "reports"},
+			Since: at.Add(-time.Duration(waiters-i) * 10 * time.Second),
+		})
+	}
+	return info
+}
+
+func picture() *fleet.Picture {
+	dead := lock("mail:digest", 1)
+	dead.Holders[0].Dead = true
+	list := redlatch.LockInfo{Name: "jobs", RedisType: "list", At: at}
+	p := &fleet.Picture{Number: 1, Made: at, Taken: at}
+	for _, info := range []redlatch.LockInfo{
+		lock("a very long name that has no room in its column, whatever its width may be, "+strings.Repeat("x", 200), 0),
+		lock("invoice:42", 3), list, dead, lock("nasty \x1b[31m\u202ename", 0), lock("日本語", 0),
+	} {
+		l := fleet.NewLock(info, at)
+		p.Locks = append(p.Locks, l)
+		p.Totals.Add(l)
+	}
+	return p
+}
+
+// sized returns a model on a screen of that size, with a picture.
+func sized(width, height int, p *fleet.Picture) *model {
+	watch := func(fleet.Interest) func() { return func() {} }
+	m := &model{watch: watch, watched: func() {}}
+	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+	if p != nil {
+		m.Update(pictured{p})
+	}
+	return m
+}
+
+// golden compares a screen with the file of that name.
+func golden(t *testing.T, name, screen string) {
+	t.Helper()
+	var b strings.Builder
+	for line := range strings.Lines(ansi.Strip(screen) + "\n") {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != string(want) {
+		t.Errorf("%s (-update writes it):\n%s\nwant:\n%s", name, got, want)
+	}
+}
+
+func press(m *model, keys ...string) {
+	for _, key := range keys {
+		text := key
+		if len([]rune(key)) > 1 {
+			text = ""
+		}
+		m.press(key, text)
+	}
+}
+
+func TestScreens(t *testing.T) {
+	golden(t, "list", sized(120, 16, picture()).render())
+	golden(t, "narrow", sized(60, 12, picture()).render())
+	golden(t, "empty", sized(80, 8, &fleet.Picture{Taken: at}).render())
+	golden(t, "looking", sized(80, 8, nil).render())
+
+	m := sized(120, 16, picture())
+	press(m, "?")
+	golden(t, "help", m.render())
+	press(m, "x", "enter")
+	golden(t, "lock", m.render())
+	press(m, "esc", "/", "I", "N", "V", "O")
+	golden(t, "search", m.render())
+	press(m, "enter", "f", "f")
+	golden(t, "nothing", m.render())
+
+	failed := &fleet.Picture{Err: errors.New("redlatch: list names on a:1: no answer\nfrom Redis"), Since: at}
+	golden(t, "down", sized(80, 8, failed).render())
+}
+
+// TestWidths has screens on which little fits.
+func TestWidths(t *testing.T) {
+	for _, width := range []int{1, 10, 40, 80, 200} {
+		for _, height := range []int{1, 2, 6, 40} {
+			m := sized(width, height, picture())
+			for range 2 {
+				lines := strings.Split(m.render(), "\n")
+				if len(lines) > max(1, height) {
+					t.Errorf("%d lines on a screen of %d by %d", len(lines), width, height)
+				}
+				for _, line := range lines {
+					if n := ansi.StringWidth(line); n > width {
+						t.Errorf("a line of %d columns on a screen of %d by %d: %q", n, width, height, line)
+					}
+				}
+				press(m, "enter")
+			}
+		}
+	}
+}
+
+// TestControlCharacters has names that a terminal could take for commands.
+func TestControlCharacters(t *testing.T) {
+	m := sized(120, 30, picture())
+	m.plain = true
+	for _, open := range []string{"", "nasty \x1b[31m\u202ename"} {
+		m.open = open
+		if s := m.render(); strings.ContainsAny(s, "\x1b\u202e") || !strings.Contains(s, `nasty \x1b[31m\u202ename`) {
+			t.Errorf("the screen has control characters, or not the name:\n%q", s)
+		}
+	}
+}
+
+// TestCursorStaysOnItsLock sorts the rows under it.
+func TestCursorStaysOnItsLock(t *testing.T) {
+	m := sized(120, 16, picture())
+	press(m, "j", "j", "k")
+	name := m.locks()[m.cursor].Name
+	if name != "mail:digest" {
+		t.Fatalf("the cursor is on %q", name)
+	}
+	for range fleet.Sorts {
+		press(m, "s")
+		if got := m.locks()[m.cursor].Name; got != name {
+			t.Errorf("sorted by %q, the cursor is on %q, before on %q", m.query.Sort, got, name)
+		}
+	}
+	press(m, "G")
+	if m.cursor != len(m.locks())-1 {
+		t.Errorf("G goes to %d", m.cursor)
+	}
+	press(m, "g", "k")
+	if m.cursor != 0 {
+		t.Errorf("g goes to %d", m.cursor)
+	}
+}
+
+// TestPause keeps the picture, and shows the newest after it.
+func TestPause(t *testing.T) {
+	m := sized(120, 16, picture())
+	press(m, "p")
+	m.Update(pictured{&fleet.Picture{Number: 2, Taken: at}})
+	if m.picture.Number != 1 {
+		t.Error("the picture changes in a pause")
+	}
+	press(m, "p")
+	if m.picture.Number != 2 {
+		t.Error("after the pause the picture is not the newest")
+	}
+}
+
+// source has the locks of picture.
+type source struct{ err error }
+
+func (s source) List(context.Context, redlatch.ListOptions) iter.Seq2[redlatch.LockInfo, error] {
+	return func(yield func(redlatch.LockInfo, error) bool) {
+		if s.err != nil {
+			yield(redlatch.LockInfo{}, s.err)
+			return
+		}
+		for _, l := range picture().Locks {
+			if !yield(l.LockInfo, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (source) Inspect(context.Context, string) (redlatch.LockInfo, error) {
+	return redlatch.LockInfo{}, nil
+}
+func (source) Nodes(context.Context) []redlatch.NodeInfo { return nil }
+func (source) Journal(context.Context, redlatch.JournalQuery) iter.Seq2[redlatch.JournalEntry, error] {
+	return func(func(redlatch.JournalEntry, error) bool) {}
+}
+func (source) Deadlocks(context.Context) ([]redlatch.Deadlock, error) { return nil, nil }
+
+// TestPrint is what a pipe gets.
+func TestPrint(t *testing.T) {
+	p := fleet.NewPoller(source{}, fleet.Options{})
+	defer p.Close()
+	var out bytes.Buffer
+	if err := Print(t.Context(), p, fleet.Query{}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "\x1b") {
+		t.Error("a pipe gets colours")
+	}
+	golden(t, "print", strings.TrimSuffix(out.String(), "\n"))
+	broken := errors.New("broken")
+	down := fleet.NewPoller(source{broken}, fleet.Options{})
+	defer down.Close()
+	if err := Print(t.Context(), down, fleet.Query{}, &out); !errors.Is(err, broken) {
+		t.Errorf("Print = %v", err)
+	}
+}
+
+// TestProgram runs the whole of it, with keys from a pipe.
+func TestProgram(t *testing.T) {
+	p := fleet.NewPoller(source{}, fleet.Options{})
+	defer p.Close()
+	var out bytes.Buffer
+	keys, viewer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	defer viewer.Close()
+	if _, err := viewer.WriteString("q"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := Run(ctx, p, fleet.Query{}, keys, &out); err != nil || ctx.Err() != nil {
+		t.Fatalf("Run = %v, %v", err, ctx.Err())
+	}
+	if p.Viewers() != 0 {
+		t.Errorf("%d viewers are left", p.Viewers())
+	}
+}

@@ -1,0 +1,208 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/address"
+)
+
+// admin is the supervisor's own connection to the servers, which no fault strikes but those of the
+// servers themselves.
+type admin struct{ clients []rueidis.Client }
+
+func openAdmin(urls []string) (*admin, error) {
+	a := &admin{}
+	for _, text := range urls {
+		o, _, err := address.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("the Redis URL cannot be used: %w: %w", redlatch.ErrInvalid, err)
+		}
+		o.DisableCache = true
+		if o.Dialer.Timeout == 0 {
+			o.Dialer.Timeout = 3 * time.Second
+		}
+		if o.ConnWriteTimeout == 0 {
+			o.ConnWriteTimeout = 5 * time.Second
+		}
+		c, err := rueidis.NewClient(o)
+		if err != nil {
+			a.close()
+			return nil, fmt.Errorf("connect to Redis: %w: %w", redlatch.ErrUnreachable, err)
+		}
+		a.clients = append(a.clients, c)
+	}
+	return a, nil
+}
+
+func (a *admin) close() {
+	if a == nil {
+		return
+	}
+	for _, c := range a.clients {
+		c.Close()
+	}
+}
+
+// bound limits a request of the supervisor.
+func bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, 5*time.Second)
+}
+
+// masters returns a client for each server that takes writes.
+func (a *admin) masters(ctx context.Context) []rueidis.Client {
+	ctx, cancel := bound(ctx)
+	defer cancel()
+	var all []rueidis.Client
+	for _, c := range a.clients {
+		if c.Mode() != rueidis.ClientModeCluster {
+			all = append(all, c)
+			continue
+		}
+		nodes := c.Nodes()
+		for _, addr := range slices.Sorted(maps.Keys(nodes)) {
+			role, err := nodes[addr].Do(ctx, nodes[addr].B().Arbitrary("ROLE").Build()).ToArray()
+			if err != nil || len(role) == 0 {
+				continue
+			}
+			if text, _ := role[0].ToString(); text == "master" {
+				all = append(all, nodes[addr])
+			}
+		}
+	}
+	return all
+}
+
+// do sends a command to one server, and returns the reply as text.
+func do(ctx context.Context, c rueidis.Client, args ...string) (string, error) {
+	ctx, cancel := bound(ctx)
+	defer cancel()
+	m, err := c.Do(ctx, c.B().Arbitrary(args...).Build()).ToMessage()
+	if err != nil {
+		return "", err
+	}
+	if n, err := m.AsInt64(); err == nil {
+		return strconv.FormatInt(n, 10), nil
+	}
+	text, err := m.ToString()
+	return strings.TrimPrefix(text, "txt:"), err
+}
+
+// each calls f for every key under a prefix.
+func (a *admin) each(ctx context.Context, prefix string, f func(c rueidis.Client, key string) error) error {
+	for _, c := range a.masters(ctx) {
+		// Siblings of a key begin with a brace: {prefix name}:fence.
+		for _, pattern := range []string{escape(prefix) + "*", "{" + escape(prefix) + "*"} {
+			for cursor := uint64(0); ; {
+				bounded, cancel := bound(ctx)
+				page, err := c.Do(bounded, c.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
+				cancel()
+				if err != nil {
+					return err
+				}
+				for _, key := range page.Elements {
+					if err := f(c, key); err != nil {
+						return err
+					}
+				}
+				if cursor = page.Cursor; cursor == 0 {
+					break
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// escape has a glob pattern match a text alone.
+func escape(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}
+
+func (a *admin) keys(ctx context.Context, prefix string) (all []string, err error) {
+	err = a.each(ctx, prefix, func(_ rueidis.Client, key string) error {
+		all = append(all, key)
+		return nil
+	})
+	return all, err
+}
+
+// left returns the keys that should not be there once every client has closed, and why not. What
+// stays for a while has a TTL: tokens, the last slots of instances, what clients said of themselves.
+// The right of a quorum's node to vote stays for good.
+func (a *admin) left(ctx context.Context, prefix string) (map[string]string, error) {
+	left := make(map[string]string)
+	err := a.each(ctx, prefix, func(c rueidis.Client, key string) error {
+		suffix := key[strings.LastIndexByte(key, ':')+1:]
+		if suffix == "epoch" {
+			return nil
+		}
+		ttl, err := do(ctx, c, "PTTL", key)
+		if err != nil || ttl == "-2" {
+			return err
+		}
+		switch stays := suffix == "fence" || suffix == "last" || suffix == "client" || suffix == "notes"; {
+		case ttl == "-1":
+			left[key] = "it never expires"
+		case !stays:
+			left[key] = "it expires in " + ttl + "ms"
+		}
+		return nil
+	})
+	return left, err
+}
+
+// sweep deletes all keys under a prefix.
+func (a *admin) sweep(ctx context.Context, prefix string) error {
+	return a.each(ctx, prefix, func(c rueidis.Client, key string) error {
+		_, err := do(ctx, c, "DEL", key)
+		return err
+	})
+}
+
+// connections returns the ids of the connections with this name at one server.
+func connections(ctx context.Context, c rueidis.Client, name string) ([]string, error) {
+	text, err := do(ctx, c, "CLIENT", "LIST")
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for line := range strings.Lines(text) {
+		fields := make(map[string]string)
+		for _, field := range strings.Fields(line) {
+			key, value, _ := strings.Cut(field, "=")
+			fields[key] = value
+		}
+		if fields["name"] == name {
+			ids = append(ids, fields["id"])
+		}
+	}
+	return ids, nil
+}
+
+// safeURL is a URL without its password.
+func safeURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil { // a list of hosts is none to package url
+		_, rest, _ := strings.Cut(text, "@")
+		scheme, _, _ := strings.Cut(text, "://")
+		if rest == "" {
+			return text
+		}
+		return scheme + "://" + rest
+	}
+	u.RawQuery = ""
+	return u.Redacted()
+}
+
+// joined is the keys of a map, as a list.
+func joined[V any](m map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") }

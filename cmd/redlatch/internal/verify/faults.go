@@ -1,0 +1,406 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify/servers"
+	"github.com/redlatch/redlatch/internal/verify/history"
+	"github.com/redlatch/redlatch/internal/verify/link"
+	"github.com/redlatch/redlatch/internal/verify/worker"
+)
+
+// A Fault is one kind of harm.
+type Fault struct {
+	Name    string
+	About   string
+	Disrupt bool // it hits all clients of the servers
+
+	lane  int                                                                      // faults of one lane are done one after the other
+	at    string                                                                   // deployments at which it can be done; "" for all
+	own   bool                                                                     // only at servers of its own
+	loses string                                                                   // what it may have Redis forget: "" nothing, "name", "all"
+	do    func(ctx context.Context, r *run) (effect int64, what string, err error) // nil if the worker notes it by itself
+}
+
+// The lanes.
+const (
+	processes = iota
+	links
+	serversLane
+	lanes
+)
+
+// Faults are all that are known.
+func Faults() []Fault {
+	return []Fault{
+		{Name: "stop", About: "a worker is suspended (SIGSTOP) for longer than its leases last", lane: processes, do: stopWorker},
+		{Name: "kill", About: "a worker is killed (SIGKILL); another takes its place", lane: processes, do: killWorker},
+		{Name: "stall", About: "a holder stands still past its lease, and then writes without a look", lane: processes, do: stall},
+		{Name: "delay", About: "requests or replies of a worker are late by up to a TTL", lane: links, do: harmLink(delays)},
+		{Name: "swallow-requests", About: "requests of a worker do not arrive", lane: links, do: harmLink(func(*run) link.Harm { return link.Harm{SwallowRequests: true} })},
+		{Name: "swallow-replies", About: "requests of a worker arrive, and their replies do not", lane: links, do: harmLink(func(*run) link.Harm { return link.Harm{SwallowReplies: true} })},
+		{Name: "cut", About: "all connections of a worker are closed", lane: links, do: cutLink},
+		{Name: "cut-reply", About: "a connection ends in the middle of a reply", lane: links, do: harmLink(func(*run) link.Harm { return link.Harm{CutReply: true} })},
+		{Name: "slow", About: "a worker gets its replies at a few kilobytes a second", lane: links, do: harmLink(func(*run) link.Harm { return link.Harm{Slow: 4 << 10} })},
+		{Name: "kill-connections", About: "Redis closes connections of the workers (CLIENT KILL ID)", lane: serversLane, do: killConnections},
+		{Name: "script-flush", About: "Redis forgets its scripts (SCRIPT FLUSH)", lane: serversLane, do: flushScripts},
+		{Name: "delete-key", About: "the key of a lock that is held is deleted", lane: serversLane, loses: "name", do: deleteKey},
+
+		{Name: "client-pause", About: "Redis answers nobody for up to a TTL (CLIENT PAUSE)", Disrupt: true, lane: serversLane, do: pauseClients},
+		{Name: "partition", About: "a worker is cut off from one server", Disrupt: true, lane: links, at: "cluster quorum", own: true, do: partition},
+		{Name: "server-stop", About: "a server is suspended (SIGSTOP) for up to a TTL and a half", Disrupt: true, lane: serversLane, at: "one quorum", own: true, do: stopServer},
+		{Name: "server-kill", About: "a server is killed and comes back without data", Disrupt: true, lane: serversLane, at: "one", own: true, loses: "all", do: killServer},
+		{Name: "node-kill", About: "a node of the quorum is killed and comes back without data", Disrupt: true, lane: serversLane, at: "quorum", own: true, do: killServer},
+		{Name: "failover", About: "the replica becomes the master (SENTINEL FAILOVER, CLUSTER FAILOVER)", Disrupt: true, lane: serversLane, at: "sentinel cluster", own: true, loses: "all", do: failover},
+		{Name: "master-kill", About: "the master is killed, and comes back as a replica", Disrupt: true, lane: serversLane, at: "sentinel cluster", own: true, loses: "all", do: killMaster},
+	}
+}
+
+// chooseFaults returns the names of those to do.
+func chooseFaults(o Options, own, quorum bool) (names []string, err error) {
+	deployment := o.Deployment
+	switch {
+	case !own && quorum:
+		deployment = "quorum"
+	case !own:
+		deployment = "given"
+	}
+	possible := make(map[string]Fault)
+	for _, f := range Faults() {
+		if f.at != "" && !slices.Contains(strings.Fields(f.at), deployment) || f.own && !own || f.Name == "stop" && !canStop {
+			continue
+		}
+		possible[f.Name] = f
+		if len(o.Faults) == 0 && (!f.Disrupt || o.Disrupt) {
+			names = append(names, f.Name)
+		}
+	}
+	for _, name := range o.Faults {
+		f, ok := possible[name]
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("%w: the fault %q cannot be done here: %s", redlatch.ErrInvalid, name, joined(possible))
+		case f.Disrupt && !o.Disrupt:
+			return nil, fmt.Errorf("%w: the fault %q hits everybody who uses the servers", redlatch.ErrInvalid, name)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// harm does what the plan says until ctx is done: in each lane one fault after the other, each kind
+// once before any is repeated.
+func (r *run) harm(ctx context.Context) {
+	var wg sync.WaitGroup
+	for lane := range lanes {
+		var mine []Fault
+		for _, f := range Faults() {
+			if f.lane == lane && slices.Contains(r.plan.Faults, f.Name) {
+				mine = append(mine, f)
+			}
+		}
+		if len(mine) > 0 {
+			wg.Go(func() { r.harmIn(ctx, mine) })
+		}
+	}
+	<-ctx.Done()
+	wg.Wait()
+}
+
+func (r *run) harmIn(ctx context.Context, mine []Fault) {
+	for ctx.Err() == nil {
+		rand.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
+		for _, f := range mine {
+			rest := 50*time.Millisecond + rand.N(200*time.Millisecond)
+			if f.lane == serversLane {
+				rest += rand.N(r.plan.TTL / 2) // these strike all workers, and take no time of their own
+			}
+			if pause(ctx, rest); ctx.Err() != nil {
+				return
+			}
+			r.strike(ctx, f)
+		}
+	}
+}
+
+// strike does one fault, and notes the effect that it was seen to have. A fault that has begun is
+// ended also when ctx is done.
+func (r *run) strike(ctx context.Context, f Fault) {
+	over := r.crew.striking(f.Name)
+	defer over()
+	began := history.Now()
+	effect, what, err := f.do(ctx, r)
+	e := history.Event{Type: history.Fault, Name: f.Name, Asked: began, Count: effect, Target: what}
+	if err != nil {
+		e.Why = err.Error()
+	}
+	switch {
+	case effect == byWorker: // noted there
+		return
+	case f.loses == "name" && effect > 0:
+		e.Mode = what
+	case f.loses == "all":
+		e.Mode = "*"
+	}
+	r.rec.Note(e)
+}
+
+// byWorker is the effect of a fault that the worker notes.
+const byWorker = -1
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func stopWorker(ctx context.Context, r *run) (int64, string, error) {
+	p := r.crew.claim(ctx)
+	if p == nil {
+		return byWorker, "", nil
+	}
+	defer p.busy.Unlock()
+	p.mu.Lock()
+	process, name := p.cmd.Process, p.name
+	p.mu.Unlock()
+	if err := suspend(process); err != nil {
+		return 0, name, err
+	}
+	time.Sleep(r.plan.TTL + r.plan.TTL/10 + rand.N(r.plan.TTL/2))
+	stood := stands(process)
+	if err := resume(process); err != nil {
+		return 0, name, err
+	}
+	return stood, name, nil
+}
+
+func killWorker(ctx context.Context, r *run) (int64, string, error) {
+	p := r.crew.claim(ctx)
+	if p == nil {
+		return byWorker, "", nil
+	}
+	defer p.busy.Unlock()
+	p.mu.Lock()
+	p.over = true
+	process, name := p.cmd.Process, p.name
+	p.mu.Unlock()
+	err := process.Kill()
+	p.end(10 * time.Second)
+	r.rec.Note(history.Event{Type: history.Life, Target: name, Why: "killed"})
+	if err == nil {
+		time.Sleep(rand.N(r.plan.TTL))
+		err = r.crew.start(context.WithoutCancel(ctx), p)
+	}
+	return 1, name, err
+}
+
+func stall(ctx context.Context, r *run) (int64, string, error) {
+	if p := r.crew.claim(ctx); p != nil {
+		p.tell(worker.Order{Do: "stall"})
+		p.busy.Unlock()
+		pause(ctx, rand.N(r.plan.TTL))
+	}
+	return byWorker, "", nil
+}
+
+func delays(r *run) link.Harm {
+	d := rand.N(r.plan.TTL)
+	if rand.IntN(2) == 0 {
+		return link.Harm{DelayRequests: d}
+	}
+	return link.Harm{DelayReplies: d / 4} // each reply is
+}
+
+// harmLink has the link of a worker do harm for a while.
+func harmLink(what func(*run) link.Harm) func(context.Context, *run) (int64, string, error) {
+	return func(ctx context.Context, r *run) (int64, string, error) {
+		p := r.crew.claim(ctx)
+		if p == nil {
+			return byWorker, "", nil
+		}
+		defer p.busy.Unlock()
+		h := what(r)
+		p.tell(worker.Order{Do: "harm", Fault: faultOf(h), Harm: h})
+		pause(ctx, r.plan.TTL/5+rand.N(r.plan.TTL/2))
+		p.tell(worker.Order{Do: "heal"})
+		return byWorker, "", nil
+	}
+}
+
+func faultOf(h link.Harm) string {
+	switch {
+	case h.Only != "":
+		return "partition"
+	case h.SwallowRequests:
+		return "swallow-requests"
+	case h.SwallowReplies:
+		return "swallow-replies"
+	case h.CutReply:
+		return "cut-reply"
+	case h.Slow > 0:
+		return "slow"
+	}
+	return "delay"
+}
+
+func cutLink(ctx context.Context, r *run) (int64, string, error) {
+	if p := r.crew.claim(ctx); p != nil {
+		p.tell(worker.Order{Do: "cut", Fault: "cut"})
+		p.busy.Unlock()
+	}
+	return byWorker, "", nil
+}
+
+func partition(ctx context.Context, r *run) (int64, string, error) {
+	return harmLink(func(r *run) link.Harm {
+		node := r.own.Nodes[rand.IntN(len(r.own.Nodes))]
+		return link.Harm{Only: node.Addr, SwallowRequests: true, SwallowReplies: true}
+	})(ctx, r)
+}
+
+func killConnections(ctx context.Context, r *run) (killed int64, what string, err error) {
+	for _, c := range r.admin.masters(ctx) {
+		ids, e := connections(ctx, c, clientName(r.plan))
+		err = errors.Join(err, e)
+		rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+		for _, id := range ids[:min(len(ids), 3)] {
+			n, e := do(ctx, c, "CLIENT", "KILL", "ID", id)
+			if err = errors.Join(err, e); n == "1" {
+				killed++
+			}
+		}
+	}
+	return killed, "", err
+}
+
+func flushScripts(ctx context.Context, r *run) (flushed int64, what string, err error) {
+	for _, c := range r.admin.masters(ctx) {
+		before, e := cachedScripts(ctx, c)
+		_, f := do(ctx, c, "SCRIPT", "FLUSH")
+		err = errors.Join(err, e, f)
+		if f == nil {
+			flushed += max(before, 0)
+		}
+	}
+	return flushed, "", err
+}
+
+// cachedScripts returns how many scripts a server knows.
+func cachedScripts(ctx context.Context, c rueidis.Client) (n int64, err error) {
+	info, err := do(ctx, c, "INFO", "memory")
+	for line := range strings.Lines(info) {
+		if _, e := fmt.Sscanf(line, "number_of_cached_scripts:%d", &n); e == nil {
+			return n, nil
+		}
+	}
+	return n, err
+}
+
+// deleteKey deletes the key of a lock, and returns its name if it was there.
+func deleteKey(ctx context.Context, r *run) (int64, string, error) {
+	var names []string
+	for _, kind := range r.plan.Kinds {
+		names = append(names, worker.Names(kind)...)
+	}
+	name := names[rand.IntN(len(names))]
+	// In a cluster the client finds the node by itself. Of a quorum's nodes it is one.
+	c := r.admin.clients[rand.IntN(len(r.admin.clients))]
+	var err error
+	for range 20 { // until it is held
+		n := ""
+		if n, err = do(ctx, c, "DEL", r.plan.Prefix+name); n == "1" {
+			return 1, name, nil
+		}
+		pause(ctx, 10*time.Millisecond)
+	}
+	return 0, name, err
+}
+
+func pauseClients(ctx context.Context, r *run) (paused int64, what string, err error) {
+	d := rand.N(r.plan.TTL)
+	for _, c := range r.admin.masters(ctx) {
+		_, e := do(ctx, c, "CLIENT", "PAUSE", fmt.Sprint(d.Milliseconds()))
+		if err = errors.Join(err, e); e == nil {
+			paused++
+		}
+	}
+	pause(ctx, d)
+	return paused, d.Round(time.Millisecond).String(), err
+}
+
+// anyNode returns a server of the run's own.
+func (r *run) anyNode() *servers.Server { return r.own.Nodes[rand.IntN(len(r.own.Nodes))] }
+
+func stopServer(_ context.Context, r *run) (int64, string, error) {
+	s := r.anyNode()
+	if err := s.Signal(stopSignal); err != nil {
+		return 0, s.Addr, err
+	}
+	time.Sleep(rand.N(r.plan.TTL * 3 / 2))
+	return 1, s.Addr, s.Signal(continueSignal)
+}
+
+func killServer(ctx context.Context, r *run) (int64, string, error) {
+	s := r.anyNode()
+	s.Kill()
+	time.Sleep(rand.N(r.plan.TTL / 2))
+	if err := s.Restart(context.WithoutCancel(ctx)); err != nil {
+		return 0, s.Addr, err
+	}
+	pause(ctx, r.plan.TTL) // between two such faults locks are to be held
+	return 1, s.Addr, nil
+}
+
+// failover has a replica take over while the master is well.
+func failover(ctx context.Context, r *run) (int64, string, error) {
+	ctx = context.WithoutCancel(ctx)
+	if r.own.Kind == "sentinel" {
+		before, err := r.own.Master(ctx)
+		if err != nil {
+			return 0, "", err
+		}
+		if err := r.own.Failover(ctx); err != nil {
+			return 0, before.Addr, err
+		}
+		time.Sleep(r.plan.TTL)
+		return 1, before.Addr, nil
+	}
+	s, err := r.own.Replica(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	if err := r.own.Promote(ctx, s); err != nil {
+		return 0, s.Addr, err
+	}
+	time.Sleep(r.plan.TTL)
+	return 1, s.Addr, nil
+}
+
+// killMaster kills a master, and starts it again when another has taken its place.
+func killMaster(ctx context.Context, r *run) (int64, string, error) {
+	ctx = context.WithoutCancel(ctx)
+	s, err := r.own.Master(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	s.Kill()
+	if err := r.own.AwaitOther(ctx, s); err != nil {
+		return 0, s.Addr, errors.Join(err, s.Restart(ctx))
+	}
+	if err := s.Restart(ctx); err != nil {
+		return 0, s.Addr, err
+	}
+	time.Sleep(r.plan.TTL)
+	return 1, s.Addr, r.own.AwaitReplica(ctx, s)
+}

@@ -1,0 +1,256 @@
+package verify
+
+import (
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html"
+	"html/template"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/verify/history"
+)
+
+//go:embed report.html.tmpl
+var page string
+
+var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
+	"seconds": func(d time.Duration) string { return d.Round(time.Second).String() },
+}).Parse(page))
+
+// pageData is what the page shows.
+type pageData struct {
+	Report
+	Total           int
+	Overview, Close template.HTML
+	CloseTitle      string
+	Legend          []legend
+}
+
+type legend struct {
+	Name   string
+	Colour template.CSS
+}
+
+// writeFiles writes the report into the directory of a run.
+func writeFiles(dir string, r Report, h *history.History) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "report.json"), append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	file, err := os.Create(filepath.Join(dir, "report.html"))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return writePage(file, r, h)
+}
+
+func writePage(out io.Writer, r Report, h *history.History) error {
+	d := pageData{Report: r}
+	for _, n := range r.Acquired {
+		d.Total += n
+	}
+	d.Overview = overview(r, h)
+	from, title := closeUp(r, h)
+	d.CloseTitle = title
+	d.Close = holdsBetween(h, from, from+int64(closeSpan))
+	for i := range r.Plan.Workers {
+		d.Legend = append(d.Legend, legend{fmt.Sprintf("worker %d", i+1), template.CSS(colour(fmt.Sprint(i + 1)))})
+	}
+	return pageTemplate.Execute(out, d)
+}
+
+// The measures of the pictures, in pixels.
+const (
+	left    = 130
+	width   = 860
+	rowHigh = 18
+)
+
+// colour is that of a worker's bars.
+func colour(worker string) string {
+	number, _, _ := strings.Cut(worker, ".")
+	n := 0
+	_, _ = fmt.Sscan(number, &n)
+	return fmt.Sprintf("var(--w%d)", (max(n, 1)-1)%8+1)
+}
+
+// svg is a picture under way.
+type svg struct {
+	strings.Builder
+	from, to int64
+}
+
+func (s *svg) x(t int64) float64 {
+	t = min(max(t, s.from), s.to)
+	return left + float64(t-s.from)/float64(max(s.to-s.from, 1))*width
+}
+
+func (s *svg) text(x, y float64, anchor, text string) {
+	fmt.Fprintf(s, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`, x, y, anchor, html.EscapeString(text))
+}
+
+func (s *svg) bar(from, to int64, y, high float64, fill, title string) {
+	x := s.x(from)
+	fmt.Fprintf(s, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"><title>%s</title></rect>`,
+		x, y, max(s.x(to)-x, 1), high, fill, html.EscapeString(title))
+}
+
+// axis draws the time under a picture, from the begin of the history on.
+func (s *svg) axis(h *history.History, high float64) {
+	for i := range 11 {
+		t := s.from + (s.to-s.from)*int64(i)/10
+		fmt.Fprintf(s, `<line x1="%.1f" y1="0" x2="%.1f" y2="%.1f"/>`, s.x(t), s.x(t), high)
+		s.text(s.x(t), high+14, "middle", fmt.Sprintf("%.1fs", float64(t-h.Begin)/1e9))
+	}
+}
+
+// done returns the picture.
+func (s *svg) done(high float64) template.HTML {
+	return template.HTML(fmt.Sprintf(`<svg width="%d" height="%.0f" role="img">%s</svg>`, left+width+30, high, s.String()))
+}
+
+// overview draws the faults of a run by kind, and how many acquisitions there were.
+func overview(r Report, h *history.History) template.HTML {
+	s := &svg{from: h.Begin, to: h.End}
+	high := float64(len(r.Faults)*rowHigh + 110)
+	s.axis(h, high-22)
+	if h.Calm != 0 {
+		s.text(s.x(h.Calm)+4, 12, "start", "quiet part")
+		fmt.Fprintf(s, `<line x1="%.1f" y1="0" x2="%.1f" y2="%.1f" style="stroke:var(--dim)"/>`, s.x(h.Calm), s.x(h.Calm), high-22)
+	}
+	for i, f := range r.Faults {
+		y := float64(i*rowHigh + 4)
+		s.text(left-8, y+10, "end", f.Name)
+		for _, e := range h.Faults {
+			if e.Name == f.Name {
+				s.bar(e.Asked, e.At, y, rowHigh-6, "var(--faultbar)", fmt.Sprintf("%s %s: %d effects", e.Name, e.Target, e.Count))
+			}
+		}
+	}
+	const parts = 180
+	counts := make([]int, parts)
+	for _, k := range h.Holds {
+		counts[min(int((k.Granted-h.Begin)*parts/max(h.End-h.Begin, 1)), parts-1)]++
+	}
+	most := max(slices.Max(counts), 1)
+	bottom := high - 24
+	s.text(left-8, bottom-30, "end", "acquisitions")
+	for i, n := range counts {
+		from := h.Begin + (h.End-h.Begin)*int64(i)/parts
+		tall := float64(n) / float64(most) * 70
+		s.bar(from, from+(h.End-h.Begin)/parts, bottom-tall, tall, "var(--w1)", fmt.Sprintf("%d from %s on", n, h.At(from)))
+	}
+	return s.done(high)
+}
+
+// closeSpan is how much of a run the second picture shows.
+const closeSpan = 2 * time.Second
+
+// closeUp chooses what that is: the first violation, or a time in which a fault struck a holder.
+func closeUp(r Report, h *history.History) (from int64, title string) {
+	var first *history.Finding
+	for i, f := range r.Findings {
+		if f.Bad > 0 && f.At != 0 && (first == nil || f.At < first.At) {
+			first = &r.Findings[i]
+		}
+	}
+	if first != nil {
+		return first.At - int64(closeSpan)/2, "Around the first violation: " + first.Check
+	}
+	for _, name := range []string{"stop", "stall", "kill", "delay"} {
+		for _, e := range h.Faults {
+			if e.Name == name && e.Count > 0 && e.Asked > h.Begin+int64(time.Second) {
+				return e.Asked - int64(closeSpan)/4, "Two seconds of it, with the fault " + name
+			}
+		}
+	}
+	return h.Begin, "The first two seconds"
+}
+
+// holdsBetween draws which workers believed that they held which locks in a part of a run.
+func holdsBetween(h *history.History, from, to int64) template.HTML {
+	rows := make(map[string][]*history.Hold)
+	for _, k := range h.Holds {
+		if !k.Believed() || k.Last < from || k.First > to {
+			continue
+		}
+		name := k.Name
+		if k.Kind == history.SlotPool {
+			name = fmt.Sprintf("%s/%d", name, k.Slot)
+		}
+		rows[name] = append(rows[name], k)
+	}
+	var names []string
+	for name := range rows {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, cmp.Compare)
+	s := &svg{from: from, to: to}
+	type drawn struct {
+		hold *history.Hold
+		row  int
+	}
+	var bars []drawn
+	row := 0
+	heads := make(map[int]string)
+	for _, name := range names {
+		heads[row] = name
+		var ends []int64 // of the sub-rows: those that are inside together are below each other
+		for _, k := range sortedByFirst(rows[name]) {
+			i := slices.IndexFunc(ends, func(end int64) bool { return end < k.First })
+			if i < 0 {
+				i = len(ends)
+				ends = append(ends, 0)
+			}
+			ends[i] = k.Last
+			bars = append(bars, drawn{k, row + i})
+		}
+		row += len(ends)
+	}
+	high := float64(row*rowHigh + 50)
+	var faults []history.Event
+	for _, e := range h.Faults {
+		if e.Name != lateClock && e.At >= from && e.Asked <= to {
+			s.bar(e.Asked, e.At, 0, high-22, "var(--fault)", fmt.Sprintf("%s %s", e.Name, e.Target))
+			faults = append(faults, e)
+		}
+	}
+	s.axis(h, high-22)
+	for i, name := range heads {
+		s.text(left-8, float64(i*rowHigh)+32, "end", name)
+	}
+	for _, b := range bars {
+		k := b.hold
+		s.bar(k.First, k.Last, float64(b.row*rowHigh)+22, rowHigh-5, colour(k.Worker),
+			fmt.Sprintf("worker %s, call %d, token %d %s: %s to %s", k.Worker, k.Op, k.Token, k.Mode, h.At(k.First), h.At(k.Last)))
+	}
+	free := [2]float64{} // from where on there is room for the names of faults, in two lines
+	for _, e := range faults {
+		text := strings.TrimSpace(e.Name + " " + e.Target)
+		for i := range free {
+			if x := s.x(e.Asked) + 2; x >= free[i] {
+				s.text(x, 10+float64(i)*9, "start", text)
+				free[i] = x + float64(len(text))*6
+				break
+			}
+		}
+	}
+	return s.done(high)
+}
+
+func sortedByFirst(holds []*history.Hold) []*history.Hold {
+	holds = slices.Clone(holds)
+	slices.SortFunc(holds, func(a, b *history.Hold) int { return cmp.Compare(a.First, b.First) })
+	return holds
+}

@@ -1,0 +1,288 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/verify/history"
+	"github.com/redlatch/redlatch/internal/verify/worker"
+)
+
+// Verdict is what a run came to.
+type Verdict string
+
+// The verdicts.
+const (
+	Pass    Verdict = "PASS"    // nothing was found, and enough happened that something could have been
+	Fail    Verdict = "FAIL"    // something happened that must not
+	Unknown Verdict = "UNKNOWN" // nothing was found, and too little happened
+)
+
+// Report is what a run came to, and why.
+type Report struct {
+	Verdict  Verdict           `json:"verdict"`
+	Reasons  []string          `json:"reasons"` // for FAIL and UNKNOWN
+	Plan     Plan              `json:"plan"`
+	Took     time.Duration     `json:"took_ns"`
+	Acquired map[string]int    `json:"acquired"` // by kind
+	Refused  map[string]int    `json:"refused"`  // by reason
+	Lost     int               `json:"lost"`     // leases that their holders lost, or died with
+	Lives    int               `json:"lives"`    // of workers
+	Findings []history.Finding `json:"findings"`
+	Faults   []Effect          `json:"faults"`
+	Control  Control           `json:"control"`
+	Longest  time.Duration     `json:"longest_wait_after_faults_ns"`
+	Late     time.Duration     `json:"late_clock_ns"`
+	Dir      string            `json:"dir,omitempty"`
+}
+
+// Effect is what one kind of fault was seen to do.
+type Effect struct {
+	Name   string `json:"name"`
+	About  string `json:"about"`
+	Times  int    `json:"times"`
+	Effect int64  `json:"effect"` // how often it was seen to bite
+	Error  string `json:"error,omitempty"`
+}
+
+// Control is what a resource without tokens would have suffered in the same run.
+type Control struct {
+	Writes        int64 `json:"writes"`
+	Refused       int64 `json:"refused"`      // writes that came after a newer holder's
+	LostWithout   int64 `json:"lost_without"` // updates that were lost without tokens
+	LostWithToken int64 `json:"lost_with_token"`
+}
+
+// The least that must have happened for a verdict.
+const (
+	minEach      = 15 // acquisitions of each kind
+	minPerSecond = 20 // acquisitions in all
+)
+
+// Load reads the files of a run.
+func Load(dir string) (Plan, *history.History, error) {
+	var p Plan
+	text, err := os.ReadFile(filepath.Join(dir, planFile))
+	if err != nil {
+		return p, nil, err
+	}
+	if err := json.Unmarshal(text, &p); err != nil {
+		return p, nil, fmt.Errorf("%s: %w", planFile, err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	if err != nil {
+		return p, nil, err
+	}
+	h := history.New()
+	for _, file := range files {
+		if err := load(h, file); err != nil {
+			return p, nil, err
+		}
+	}
+	h.Arrange()
+	return p, h, nil
+}
+
+func load(h *history.History, file string) error {
+	in, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "worker-"), ".jsonl")
+	w := h.Worker(name)
+	if err := history.ReadEvents(in, w.Add); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(file), err)
+	}
+	w.Done()
+	return nil
+}
+
+// Judge searches the files of a run, and writes report.html and report.json beside them.
+func Judge(dir string) (Report, error) {
+	p, h, err := Load(dir)
+	if err != nil {
+		return Report{}, err
+	}
+	r := judge(p, h)
+	return r, writeFiles(dir, r, h)
+}
+
+func judge(p Plan, h *history.History) Report {
+	r := Report{
+		Plan: p, Took: time.Duration(h.End - h.Begin), Acquired: make(map[string]int), Refused: h.Refused, Faults: effects(p, h),
+		Late: lateness(h), Reasons: []string{},
+	}
+	for _, k := range h.Holds {
+		r.Acquired[k.Kind]++
+		if k.Released == history.Never {
+			r.Lost++
+		}
+	}
+	r.Findings = h.Check(rules(p, h, r.Late))
+	if p.Library != "redlatch" { // others have no tokens
+		r.Findings = slices.DeleteFunc(r.Findings, func(f history.Finding) bool { return f.Check == "tokens" })
+	}
+	if f := linear(h); f.Looked > 0 || f.Bad > 0 {
+		r.Findings = append(r.Findings, f)
+	}
+	r.Findings = append(r.Findings, ended(h))
+	r.control(h)
+	r.Longest = longest(h).Truncate(time.Millisecond)
+	for name := range h.Sent {
+		if name != "supervisor" {
+			r.Lives++
+		}
+	}
+	r.conclude(h)
+	return r
+}
+
+// rules returns what the checks have to know.
+func rules(p Plan, h *history.History, late time.Duration) history.Rules {
+	r := history.Rules{
+		Permits: p.Permits, Rest: p.Rest, Window: p.Window, Bound: (p.Bound + 5*late).Truncate(time.Millisecond), Heartbeat: p.Heartbeat, Shared: p.Deployment == "quorum",
+	}
+	if p.Deployment == "quorum" {
+		r.Heartbeat = 0 // there an acquisition is a series of rounds over all nodes
+	}
+	for _, e := range h.Faults {
+		switch e.Mode {
+		case "":
+		case "*":
+			r.Losses = append(r.Losses, history.Loss{From: e.Asked, Until: e.At})
+		default:
+			r.Losses = append(r.Losses, history.Loss{Name: e.Mode, From: e.Asked, Until: e.At})
+		}
+	}
+	return r
+}
+
+func lateness(h *history.History) time.Duration {
+	for _, e := range h.Faults {
+		if e.Name == lateClock {
+			return time.Duration(e.Count).Truncate(time.Millisecond)
+		}
+	}
+	return 0
+}
+
+// effects adds up what the faults were seen to do.
+func effects(p Plan, h *history.History) (all []Effect) {
+	for _, f := range Faults() {
+		if !slices.Contains(p.Faults, f.Name) {
+			continue
+		}
+		one := Effect{Name: f.Name, About: f.About}
+		for _, e := range h.Faults {
+			if e.Name == f.Name {
+				one.Times++
+				one.Effect += e.Count
+				if e.Why != "" {
+					one.Error = e.Why
+				}
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// ended tells of workers that ended by themselves.
+func ended(h *history.History) history.Finding {
+	f := history.Finding{Check: "workers", Promise: "no worker ends by itself", Looked: len(h.Sent)}
+	for _, why := range h.Crashes {
+		f.Bad++
+		f.First = why
+	}
+	return f
+}
+
+func (r *Report) control(h *history.History) {
+	for _, a := range h.Access {
+		if a.Write && a.Returned != history.Never {
+			r.Control.Writes++
+		}
+	}
+	r.Control.Refused, r.Control.LostWithout = h.Prevented()
+	for _, f := range r.Findings {
+		if f.Check == "lost updates" {
+			r.Control.LostWithToken = int64(f.Bad)
+		}
+	}
+}
+
+// longest returns the longest wait in the quiet part.
+func longest(h *history.History) (most time.Duration) {
+	for _, w := range h.Waits {
+		if h.Calm != 0 && w.Ended != history.Never && w.Ended > h.Calm && w.Granted {
+			most = max(most, time.Duration(w.Ended-max(w.Called, h.Calm)))
+		}
+	}
+	return most
+}
+
+// conclude makes the verdict.
+func (r *Report) conclude(h *history.History) {
+	r.Verdict = Pass
+	for _, f := range r.Findings {
+		if f.Bad > 0 {
+			r.Verdict = Fail
+			r.Reasons = append(r.Reasons, fmt.Sprintf("%s: %d times; first: %s", f.Check, f.Bad, f.First))
+		}
+	}
+	if r.Verdict == Fail {
+		return
+	}
+	r.Reasons = append(r.Reasons, r.tooLittle(h)...)
+	if len(r.Reasons) > 0 {
+		r.Verdict = Unknown
+	}
+}
+
+// tooLittle returns why nothing can be concluded.
+func (r *Report) tooLittle(h *history.History) (reasons []string) {
+	total := 0
+	for _, kind := range r.Plan.Kinds {
+		n := r.Acquired[kind]
+		if total += n; n < minEach {
+			reasons = append(reasons, fmt.Sprintf("only %d acquisitions of kind %s, want %d at least", n, kind, minEach))
+		}
+	}
+	if seconds := int(r.Took / time.Second); total < seconds*minPerSecond {
+		reasons = append(reasons, fmt.Sprintf("only %d acquisitions in %ds, want %d a second at least", total, seconds, minPerSecond))
+	}
+	for _, e := range r.Faults {
+		if e.Effect == 0 {
+			why := fmt.Sprintf("the fault %s had no effect in %d times", e.Name, e.Times)
+			if e.Error != "" {
+				why += ": " + e.Error
+			}
+			reasons = append(reasons, why+"; give more time with --duration, or leave it out with --faults")
+		}
+	}
+	if p := r.Plan; p.Library == "redlatch" && (r.Control.Refused == 0 || r.Control.LostWithout == 0) {
+		reasons = append(reasons, "too mild: no late write came that tokens had to keep out; stop and stall bring them, and more time")
+	}
+	if h.Calm == 0 {
+		reasons = append(reasons, "it was ended before the quiet part, in which every waiter must be served")
+		return reasons
+	}
+	for _, kind := range r.Plan.Kinds {
+		for _, name := range worker.Names(kind) {
+			if kind != history.Job && !servedInCalm(h, name) {
+				reasons = append(reasons, fmt.Sprintf("no waiter for %q was served in the quiet part", name))
+			}
+		}
+	}
+	return reasons
+}
+
+func servedInCalm(h *history.History, name string) bool {
+	return slices.ContainsFunc(h.Waits, func(w *history.Wait) bool { return w.Name == name && w.Granted && w.Ended >= h.Calm })
+}

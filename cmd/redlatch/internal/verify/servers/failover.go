@@ -1,0 +1,118 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+)
+
+// Master returns the node that the sentinels call the master, or any master of a cluster that has a
+// replica.
+func (d *Deployment) Master(ctx context.Context) (*Server, error) {
+	if d.Kind == "sentinel" {
+		addr, err := d.named(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range d.Nodes {
+			if s.Addr == addr {
+				return s, nil
+			}
+		}
+		return nil, fmt.Errorf("the sentinels name a master that is none of the nodes: %s", addr)
+	}
+	return d.having(ctx, "role:master\r\nconnected_slaves:1")
+}
+
+// Replica returns a replica that has all that its master has.
+func (d *Deployment) Replica(ctx context.Context) (*Server, error) {
+	return d.having(ctx, "master_link_status:up")
+}
+
+// having returns a node whose INFO replication has this text.
+func (d *Deployment) having(ctx context.Context, text string) (found *Server, err error) {
+	err = eventually(ctx, func() error {
+		for _, i := range rand.Perm(len(d.Nodes)) {
+			if info, err := d.Nodes[i].Do(ctx, "INFO", "replication"); err == nil && strings.Contains(info, text) {
+				found = d.Nodes[i]
+				return nil
+			}
+		}
+		return fmt.Errorf("no node says %q", text)
+	})
+	return found, err
+}
+
+// named returns the address of the master, by a sentinel.
+func (d *Deployment) named(ctx context.Context) (string, error) {
+	s := d.Sentinels[0]
+	parts, err := s.client.Do(ctx, s.client.B().Arbitrary("SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName).Build()).AsStrSlice()
+	if err != nil || len(parts) != 2 {
+		return "", errors.Join(err, fmt.Errorf("a sentinel names %q as the master", parts))
+	}
+	return net.JoinHostPort(parts[0], parts[1]), nil
+}
+
+// Failover has the sentinels promote the replica, and returns when they have.
+func (d *Deployment) Failover(ctx context.Context) error {
+	before, err := d.Master(ctx)
+	if err != nil {
+		return err
+	}
+	err = eventually(ctx, func() error { _, err := d.Sentinels[0].Do(ctx, "SENTINEL", "FAILOVER", masterName); return err })
+	if err != nil {
+		return err
+	}
+	if err := d.AwaitOther(ctx, before); err != nil {
+		return err
+	}
+	return d.AwaitReplica(ctx, before)
+}
+
+// Promote has a replica of a cluster take over from its master, and returns when it has.
+func (d *Deployment) Promote(ctx context.Context, s *Server) error {
+	if _, err := s.Do(ctx, "CLUSTER", "FAILOVER"); err != nil {
+		return err
+	}
+	return s.await(ctx, "replication", "role:master")
+}
+
+// AwaitOther returns when another node than this one has taken its place.
+func (d *Deployment) AwaitOther(ctx context.Context, before *Server) error {
+	return eventually(ctx, func() error {
+		if d.Kind == "sentinel" {
+			addr, err := d.named(ctx)
+			if err == nil && addr == before.Addr {
+				err = fmt.Errorf("the sentinels still name %s as the master", addr)
+			}
+			return err
+		}
+		for _, s := range d.Nodes {
+			if s == before {
+				continue
+			}
+			nodes, err := s.Do(ctx, "CLUSTER", "NODES")
+			if err != nil {
+				return err
+			}
+			for line := range strings.Lines(nodes) {
+				if strings.Contains(line, " "+before.Addr+"@") && !strings.Contains(line, "fail") {
+					return fmt.Errorf("%s does not know that %s is gone", s.Addr, before.Addr)
+				}
+			}
+			info, err := s.Do(ctx, "CLUSTER", "INFO")
+			if err != nil || !strings.Contains(info, "cluster_state:ok") {
+				return errors.Join(err, fmt.Errorf("the cluster is not well, says %s", s.Addr))
+			}
+		}
+		return nil
+	})
+}
+
+// AwaitReplica returns when a node that was a master is a replica that has all.
+func (d *Deployment) AwaitReplica(ctx context.Context, s *Server) error {
+	return s.await(ctx, "replication", "master_link_status:up")
+}

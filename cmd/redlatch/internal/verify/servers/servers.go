@@ -1,0 +1,404 @@
+// Package servers starts real redis-server processes for a verification: one, a master and a replica
+// behind Sentinel, a cluster, or independent nodes. They keep nothing on disk.
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Program names another program to start than the redis-server on PATH.
+const Program = "REDLATCH_REDIS_SERVER"
+
+// ErrNone says that there is no redis-server to start.
+var ErrNone = errors.New("redis-server is not on PATH")
+
+// patience bounds every wait for a server that ought to answer.
+const patience = 20 * time.Second
+
+// masterName is what the sentinels call the master.
+const masterName = "main"
+
+// Server is one process.
+type Server struct {
+	Addr   string
+	binary string
+	dir    string
+	args   []string
+	client rueidis.Client
+
+	mu     sync.Mutex // guards what is below
+	cmd    *exec.Cmd
+	exited chan struct{}
+	told   Told
+}
+
+// Told is what is told of the id of every process: before it can do anything, and when it has ended.
+type Told interface {
+	Watch(pid int)
+	Forget(pid int)
+}
+
+// Deployment is some servers that belong together.
+type Deployment struct {
+	Kind      string
+	URLs      []string
+	Nodes     []*Server // without sentinels
+	Sentinels []*Server
+}
+
+// Kinds are the deployments that can be started.
+var Kinds = []string{"one", "sentinel", "cluster", "quorum"}
+
+// Start starts a deployment in dir and returns when it is ready. If there is an error, nothing stays
+// behind.
+func Start(ctx context.Context, kind, dir string, told Told) (d *Deployment, err error) {
+	binary := os.Getenv(Program)
+	if binary == "" {
+		binary = "redis-server"
+	}
+	if binary, err = exec.LookPath(binary); err != nil {
+		return nil, ErrNone
+	}
+	d = &Deployment{Kind: kind}
+	defer func() {
+		if err != nil {
+			d.Stop()
+		}
+	}()
+	add := func(args ...string) (*Server, error) {
+		s, err := start(ctx, binary, filepath.Join(dir, strconv.Itoa(len(d.Nodes))), told, args)
+		if err == nil {
+			d.Nodes = append(d.Nodes, s)
+		}
+		return s, err
+	}
+	switch kind {
+	case "one":
+		_, err = add()
+	case "quorum":
+		for range 3 {
+			if _, err = add(); err != nil {
+				break
+			}
+		}
+	case "sentinel":
+		err = d.sentinel(ctx, binary, dir, told, add)
+	case "cluster":
+		err = d.cluster(ctx, add)
+	default:
+		err = fmt.Errorf("there is no deployment %q: %s are known", kind, strings.Join(Kinds, ", "))
+	}
+	if err != nil {
+		return d, err
+	}
+	if d.URLs == nil {
+		for _, s := range d.Nodes {
+			d.URLs = append(d.URLs, "redis://"+s.Addr)
+		}
+	}
+	return d, nil
+}
+
+func (d *Deployment) sentinel(ctx context.Context, binary, dir string, told Told, add func(...string) (*Server, error)) error {
+	args := []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
+	master, err := add(args...)
+	if err != nil {
+		return err
+	}
+	host, port, _ := net.SplitHostPort(master.Addr)
+	replica, err := add(append(args, "--replicaof", host, port)...)
+	if err != nil {
+		return err
+	}
+	if err := replica.await(ctx, "replication", "master_link_status:up"); err != nil {
+		return err
+	}
+	for i := range 3 {
+		at := filepath.Join(dir, fmt.Sprintf("sentinel%d", i))
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			return err
+		}
+		file := filepath.Join(at, "sentinel.conf")
+		text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 3000\n",
+			masterName, host, port)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return err
+		}
+		s, err := start(ctx, binary, at, told, []string{file, "--sentinel"})
+		if err != nil {
+			return err
+		}
+		d.Sentinels = append(d.Sentinels, s)
+	}
+	var hosts []string
+	for _, s := range d.Sentinels {
+		if err := s.await(ctx, "sentinel", "status=ok,address="+master.Addr+",slaves=1,sentinels=3"); err != nil {
+			return err
+		}
+		hosts = append(hosts, s.Addr)
+	}
+	d.URLs = []string{"redis+sentinel://" + strings.Join(hosts, ",") + "/" + masterName}
+	return nil
+}
+
+// cluster starts three masters with a replica each.
+func (d *Deployment) cluster(ctx context.Context, add func(...string) (*Server, error)) error {
+	const n, slots = 3, 16384
+	args := []string{
+		"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
+	}
+	var hosts []string
+	for i := range 2 * n {
+		s, err := add(args...)
+		if err != nil {
+			return err
+		}
+		hosts = append(hosts, s.Addr)
+		if _, err := s.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
+			return err
+		}
+		if i >= n {
+			continue
+		}
+		command := []string{"CLUSTER", "ADDSLOTS"}
+		for slot := i * slots / n; slot < (i+1)*slots/n; slot++ {
+			command = append(command, strconv.Itoa(slot))
+		}
+		if _, err := s.Do(ctx, command...); err != nil {
+			return err
+		}
+	}
+	for _, s := range d.Nodes[1:] {
+		host, port, _ := net.SplitHostPort(s.Addr)
+		if _, err := d.Nodes[0].Do(ctx, "CLUSTER", "MEET", host, port); err != nil {
+			return err
+		}
+	}
+	for i, replica := range d.Nodes[n:] {
+		id, err := d.Nodes[i].Do(ctx, "CLUSTER", "MYID")
+		if err != nil {
+			return err
+		}
+		if err := eventually(ctx, func() error { _, err := replica.Do(ctx, "CLUSTER", "REPLICATE", strings.TrimSpace(id)); return err }); err != nil {
+			return err
+		}
+	}
+	for i, s := range d.Nodes {
+		err := eventually(ctx, func() error {
+			info, err := s.Do(ctx, "CLUSTER", "INFO")
+			if err == nil && !(strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", 2*n))) {
+				err = fmt.Errorf("cluster node %s is not ready:\n%s", s.Addr, info)
+			}
+			return err
+		})
+		if err == nil && i >= n {
+			err = s.await(ctx, "replication", "master_link_status:up")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	d.URLs = []string{"redis+cluster://" + strings.Join(hosts[:n], ",")}
+	return nil
+}
+
+// Stop kills all servers.
+func (d *Deployment) Stop() {
+	for _, s := range append(d.Nodes, d.Sentinels...) {
+		s.Kill()
+		s.client.Close()
+	}
+}
+
+// start starts a server on a free port and returns when it answers.
+func start(ctx context.Context, binary, dir string, told Told, args []string) (*Server, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	for range 20 {
+		s := &Server{binary: binary, dir: dir, args: args, told: told, Addr: freeAddr()}
+		if err = s.spawn(); err != nil {
+			return nil, err
+		}
+		if err = s.ready(ctx); err == nil {
+			return s, nil
+		}
+		s.Kill()
+		if s.client != nil {
+			s.client.Close()
+		}
+		if ctx.Err() != nil || !strings.Contains(s.log(), "in use") {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// freeAddr returns an address on which nothing listened a moment ago, from below the ports that
+// systems use for outgoing connections. The bus of a cluster node is 10000 higher.
+func freeAddr() string {
+	for {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(10000)))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			_ = l.Close()
+			return addr
+		}
+	}
+}
+
+func (s *Server) spawn() error {
+	_, port, _ := net.SplitHostPort(s.Addr)
+	line := []string{"--bind", "127.0.0.1", "--port", port, "--dir", s.dir}
+	if len(s.args) > 1 && s.args[1] == "--sentinel" {
+		line = append(append([]string{}, s.args...), line...)
+	} else {
+		line = append(append(line, "--save", "", "--appendonly", "no", "--daemonize", "no"), s.args...)
+	}
+	log, err := os.Create(filepath.Join(s.dir, "redis.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(s.binary, line...)
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, dieWithParent()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.told.Watch(cmd.Process.Pid)
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		s.told.Forget(cmd.Process.Pid) // the number may be another process's soon
+		close(exited)
+	}()
+	s.mu.Lock()
+	s.cmd, s.exited = cmd, exited
+	s.mu.Unlock()
+	return nil
+}
+
+// ready returns when the server answers.
+func (s *Server) ready(ctx context.Context) error {
+	return eventually(ctx, func() error {
+		select {
+		case <-s.exited:
+			return fatal{fmt.Errorf("redis-server ended at once:\n%s", s.log())}
+		default:
+		}
+		if s.client == nil {
+			var err error
+			s.client, err = rueidis.NewClient(rueidis.ClientOption{
+				InitAddress: []string{s.Addr}, DisableCache: true, DisableRetry: true, ForceSingleClient: true,
+				Dialer: net.Dialer{Timeout: time.Second}, ConnWriteTimeout: 3 * time.Second,
+			})
+			if err != nil {
+				s.client = nil
+				return err
+			}
+		}
+		info, err := s.Do(ctx, "INFO")
+		if err == nil && !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.PID())) {
+			err = fmt.Errorf("another server answers at %s", s.Addr)
+		}
+		return err
+	})
+}
+
+// fatal is an error that no time mends.
+type fatal struct{ error }
+
+func eventually(ctx context.Context, f func() error) error {
+	for deadline := time.Now().Add(patience); ; {
+		err := f()
+		if err == nil || errors.As(err, new(fatal)) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// await returns when a section of INFO contains the text.
+func (s *Server) await(ctx context.Context, section, text string) error {
+	return eventually(ctx, func() error {
+		info, err := s.Do(ctx, "INFO", section)
+		if err == nil && !strings.Contains(info, text) {
+			err = fmt.Errorf("INFO %s of %s does not say %q:\n%s", section, s.Addr, text, info)
+		}
+		return err
+	})
+}
+
+// Do sends one command, and returns the reply as text.
+func (s *Server) Do(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	m, err := s.client.Do(ctx, s.client.B().Arbitrary(args...).Build()).ToMessage()
+	if err != nil {
+		return "", err
+	}
+	text, err := m.ToString()
+	if err != nil {
+		return m.String(), nil
+	}
+	return strings.TrimPrefix(text, "txt:"), nil
+}
+
+func (s *Server) log() string {
+	text, err := os.ReadFile(filepath.Join(s.dir, "redis.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// PID is the id of the process.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd.Process.Pid
+}
+
+// Kill ends the process as a crash would, and returns when it is gone.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	cmd, exited := s.cmd, s.exited
+	s.mu.Unlock()
+	if cmd != nil {
+		_ = cmd.Process.Kill()
+		<-exited
+	}
+}
+
+// Restart starts a process on the same address, which knows nothing of the data of the last one.
+func (s *Server) Restart(ctx context.Context) error {
+	s.Kill()
+	if err := s.spawn(); err != nil {
+		return err
+	}
+	return s.ready(ctx)
+}
+
+// Signal sends the process a signal.
+func (s *Server) Signal(sig os.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd.Process.Signal(sig)
+}

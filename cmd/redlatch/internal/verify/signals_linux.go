@@ -1,0 +1,26 @@
+package verify
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// stands returns 1 if a process is suspended.
+func stands(p *os.Process) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
+	if err != nil {
+		return 0
+	}
+	if _, after, ok := bytes.Cut(text, []byte(") ")); ok && len(after) > 0 && after[0] == 'T' {
+		return 1
+	}
+	return 0
+}
+
+// apart is how a worker is started: signals of the terminal do not reach it, and it dies with the
+// supervisor.
+func apart() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,21 @@
+//go:build !unix
+
+package verify
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+)
+
+const canStop = false
+
+var stopSignal, continueSignal os.Signal = os.Interrupt, os.Interrupt
+
+func suspend(*os.Process) error { return errors.ErrUnsupported }
+func resume(*os.Process) error  { return errors.ErrUnsupported }
+func stands(*os.Process) int64  { return 0 }
+func gone(int, time.Duration)   {}
+
+func apart() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,29 @@
+//go:build unix
+
+package verify
+
+import (
+	"os"
+	"syscall"
+	"time"
+)
+
+const (
+	canStop        = true
+	stopSignal     = syscall.SIGSTOP
+	continueSignal = syscall.SIGCONT
+)
+
+// suspend has a process stand still.
+func suspend(p *os.Process) error { return p.Signal(stopSignal) }
+
+func resume(p *os.Process) error { return p.Signal(continueSignal) }
+
+// gone returns when there is no such process, or after that time.
+func gone(pid int, patience time.Duration) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if syscall.Kill(pid, 0) == syscall.ESRCH {
+			return
+		}
+	}
+}

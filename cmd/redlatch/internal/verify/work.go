@@ -1,0 +1,310 @@
+package verify
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/address"
+	"github.com/redlatch/redlatch/internal/quorum"
+	"github.com/redlatch/redlatch/internal/verify/history"
+	"github.com/redlatch/redlatch/internal/verify/link"
+	"github.com/redlatch/redlatch/internal/verify/worker"
+	"github.com/redlatch/redlatch/redlatchrueidis"
+)
+
+// WorkerArg is the argument with which the executable is started as a worker; it then calls [Work].
+const WorkerArg = "verify-worker"
+
+// Work is one worker process.
+func Work(in io.Reader, out io.Writer) error { return worker.Run(in, out, openLocker) }
+
+// locker is redlatch in one process.
+type locker struct {
+	worker.Config
+	client *redlatch.Client
+	sent   atomic.Int64
+}
+
+// openLocker connects as redlatch.Open does, through the link.
+func openLocker(_ context.Context, c worker.Config, l *link.Link) (worker.Locker, error) {
+	k := &locker{Config: c}
+	broken, err := breaking(c.Break)
+	if err != nil {
+		return nil, err
+	}
+	var conns []conn.Conn
+	for _, url := range c.URLs {
+		dial, _, err := address.Parse(url)
+		if err != nil {
+			return nil, fmt.Errorf("the Redis URL cannot be used: %w", err)
+		}
+		arrange(&dial, c, l)
+		open := func(context.Context) (conn.Conn, error) {
+			one, err := redlatchrueidis.Open(dial)
+			if err != nil {
+				return nil, err
+			}
+			return &counted{one, &k.sent, broken.rewrite}, nil
+		}
+		if len(c.URLs) == 1 {
+			one, err := patiently(func() (conn.Conn, error) { return open(context.Background()) })
+			if err != nil {
+				return nil, err
+			}
+			conns = append(conns, one)
+			continue
+		}
+		conns = append(conns, quorum.NewLazy(strings.Join(dial.InitAddress, ","), c.RequestTimeout, open))
+	}
+	o := redlatch.Options{
+		Prefix: c.Prefix, Program: "redlatch verify, worker " + c.Worker, Heartbeat: c.Heartbeat, RequestTimeout: c.RequestTimeout,
+		FenceTTL: time.Hour, Lock: redlatch.LockOptions{TTL: c.TTL},
+	}
+	if len(conns) == 1 {
+		k.client, err = redlatch.New(conns[0], o)
+	} else {
+		k.client, err = redlatch.NewQuorum(conns, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return broken.locker(k), nil
+}
+
+// patiently tries again what fails while a fault strikes the server.
+func patiently[T any](open func() (T, error)) (T, error) {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		v, err := open()
+		if err == nil || time.Now().After(end) {
+			return v, err
+		}
+	}
+}
+
+// arrange fills in how a worker dials: by the link, under a name, and with the time limits of
+// redlatch.Open.
+func arrange(dial *rueidis.ClientOption, c worker.Config, l *link.Link) {
+	dial.ClientName = c.ClientName
+	dial.Dialer.Timeout = c.RequestTimeout
+	dial.Dialer.KeepAlive = min(max(c.RequestTimeout/2, time.Second), 3*time.Second)
+	dial.ConnWriteTimeout = min(max(c.RequestTimeout, time.Second), 6*time.Second)
+	given := dial.DialCtxFn
+	dial.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		if given != nil {
+			over, err := given(ctx, addr, d, t)
+			if err != nil {
+				return nil, err
+			}
+			return l.Wrap(addr, over), nil
+		}
+		over, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		wrapped := l.Wrap(addr, over)
+		if t == nil {
+			return wrapped, nil
+		}
+		secure := tls.Client(wrapped, t)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(err, secure.Close())
+		}
+		return secure, nil
+	}
+}
+
+// counted is a connection that counts its requests.
+type counted struct {
+	*redlatchrueidis.Conn
+	sent    *atomic.Int64
+	rewrite func(*conn.Script) *conn.Script // nil to send the scripts as they are
+}
+
+// Eval implements [conn.Conn].
+func (c *counted) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	c.sent.Add(int64(len(calls)))
+	if c.rewrite != nil {
+		other := make([]conn.Call, len(calls))
+		for i, call := range calls {
+			call.Script = c.rewrite(call.Script)
+			other[i] = call
+		}
+		calls = other
+	}
+	return c.Conn.Eval(ctx, calls...)
+}
+
+// Acquire implements [worker.Locker].
+func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, error) {
+	o := redlatch.LockOptions{}
+	if !t.Renew {
+		o.Renew = redlatch.Off
+	}
+	name := t.Names[0]
+	if len(t.Names) > 1 {
+		m := k.client.MultiMutex(t.Names...).With(o)
+		l, err := choose(t.Wait, m.Lock, m.TryLock)(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var all []worker.Lease
+		for _, one := range l.Leases() {
+			all = append(all, lease{Lease: one})
+		}
+		return all, nil
+	}
+	switch t.Kind {
+	case history.Mutex, history.Multi:
+		m := k.client.Mutex(name).With(o)
+		return one(choose(t.Wait, m.Lock, m.TryLock)(ctx))
+	case history.Reentrant:
+		m := k.client.ReentrantMutex(name).With(o)
+		l, err := choose(t.Wait, m.Lock, m.TryLock)(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []worker.Lease{lease{Lease: l, again: m}}, nil
+	case history.RWMutex:
+		m := k.client.RWMutex(name).With(o)
+		if t.Mode == "w" {
+			return one(choose(t.Wait, m.Lock, m.TryLock)(ctx))
+		}
+		return one(choose(t.Wait, m.RLock, m.TryRLock)(ctx))
+	case history.Semaphore:
+		s := k.client.Semaphore(name, k.Permits).With(o)
+		if t.Wait {
+			return one(s.Acquire(ctx, t.N))
+		}
+		return one(s.TryAcquire(ctx, t.N))
+	case history.SlotPool:
+		p := k.client.SlotPool(name, k.Slots, redlatch.SlotOptions{Quarantine: k.Rest}).With(o)
+		slot, err := choose(t.Wait, p.Acquire, p.TryAcquire)(ctx)
+		if err != nil {
+			return nil, err
+		}
+		id, err := slot.ID()
+		if err != nil {
+			return nil, err
+		}
+		return []worker.Lease{lease{Lease: slot.Lease, slot: id}}, nil
+	case history.Election:
+		e := k.client.Election(name).With(o)
+		campaign := e.TryCampaign
+		if t.Wait {
+			campaign = e.Campaign
+		}
+		return one(campaign(ctx, k.Worker))
+	case history.Job:
+		return k.run(ctx, k.client.Job(name, redlatch.JobOptions{Window: k.Window}).With(o))
+	}
+	return nil, fmt.Errorf("there is no kind %q", t.Kind)
+}
+
+// choose is the waiting form of an acquisition, or its try.
+func choose[T any](wait bool, acquire, try func(context.Context) (T, error)) func(context.Context) (T, error) {
+	if wait {
+		return acquire
+	}
+	return try
+}
+
+func one(l *redlatch.Lease, err error) ([]worker.Lease, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []worker.Lease{lease{Lease: l}}, nil
+}
+
+// run begins a run of a job, which ends when its lease is released.
+func (k *locker) run(ctx context.Context, job *redlatch.Job) ([]worker.Lease, error) {
+	began, end, over := make(chan *redlatch.Lease, 1), make(chan struct{}), make(chan error, 1)
+	go func() { // ends with the release
+		ran, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
+			began <- l
+			<-end
+			return nil
+		})
+		if !ran && err == nil {
+			err = redlatch.ErrTaken
+		}
+		over <- err
+	}()
+	select {
+	case err := <-over:
+		return nil, err
+	case l := <-began:
+		return []worker.Lease{lease{Lease: l, release: func() error { close(end); return <-over }}}, nil
+	}
+}
+
+// Why implements [worker.Locker].
+func (k *locker) Why(err error) string {
+	var refused *conn.ReplyError
+	switch {
+	case errors.Is(err, redlatch.ErrUnreachable):
+		return history.WhyUnknown
+	case errors.Is(err, redlatch.ErrNotHeld):
+		return history.WhyLost
+	case errors.Is(err, redlatch.ErrTaken):
+		return history.WhyTaken
+	case errors.Is(err, redlatch.ErrClosed), errors.Is(err, context.Canceled):
+		return history.WhyClosed
+	case errors.As(err, &refused):
+		return history.WhyUnknown + ": " + refused.Text
+	}
+	return err.Error()
+}
+
+// Sent implements [worker.Locker].
+func (k *locker) Sent() int64 { return k.sent.Load() }
+
+// Close implements [worker.Locker].
+func (k *locker) Close() error { return k.client.Close() }
+
+// lease is a lease of redlatch.
+type lease struct {
+	*redlatch.Lease
+	slot    int
+	again   *redlatch.ReentrantMutex
+	release func() error // nil for that of the lease
+}
+
+// Left implements [worker.Lease].
+func (l lease) Left() time.Duration { return l.Remaining() }
+
+// Slot implements [worker.Lease].
+func (l lease) Slot() int { return l.slot }
+
+// Done implements [worker.Lease].
+func (l lease) Done() <-chan struct{} { return l.Context().Done() }
+
+// Release implements [worker.Lease].
+func (l lease) Release(ctx context.Context) error {
+	if l.release != nil {
+		return l.release()
+	}
+	return l.Lease.Release(ctx)
+}
+
+// Again implements [worker.Lease].
+func (l lease) Again(context.Context) (worker.Lease, error) {
+	if l.again == nil {
+		return nil, errors.ErrUnsupported
+	}
+	inner, err := l.again.Lock(l.Context())
+	if err != nil {
+		return nil, err
+	}
+	return lease{Lease: inner, again: l.again}, nil
+}
