@@ -23,13 +23,13 @@ const failoverName = "failover"
 
 // hold is the whole of the process that is killed: it locks, says so and waits.
 func hold() error {
-	name, addr := os.Args[2], os.Args[3]
+	name, to := os.Args[2], target{oneServer, []string{os.Args[3]}}
 	ttl, err := time.ParseDuration(os.Args[4])
 	if err != nil {
 		return err
 	}
 	i := slices.IndexFunc(systems, func(s system) bool { return s.name == name })
-	l, err := systems[i].open(addr, ttl)
+	l, err := systems[i].open(to, ttl)
 	if err != nil {
 		return err
 	}
@@ -40,8 +40,9 @@ func hold() error {
 	select {}
 }
 
-func (w failover) run(server *redistest.Server, sys system) (sample, error) {
-	server.Do("FLUSHALL")
+func (w failover) run(d *deployment, sys system) (sample, error) {
+	d.clear()
+	server := d.servers[0]
 	holder := exec.Command(os.Args[0], "hold", sys.name, server.Addr(), w.ttl.String())
 	holder.Stderr = os.Stderr
 	out, err := holder.StdoutPipe()
@@ -55,7 +56,7 @@ func (w failover) run(server *redistest.Server, sys system) (sample, error) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
 		return nil, errors.Join(errors.New("the holder did not say that it holds"), err)
 	}
-	l, err := sys.open(server.Addr(), w.ttl)
+	l, err := sys.open(d.target(), w.ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,10 @@ func (w failover) run(server *redistest.Server, sys system) (sample, error) {
 		return nil, err
 	}
 	left := remaining(server, w.ttl)
-	o := <-got
+	var o outcome
+	if err := within(patienceWithPeers, "the wait for the lock of the dead", func() { o = <-got }); err != nil {
+		return nil, err
+	}
 	if o.err != nil {
 		return nil, o.err
 	}

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/redlatch/redlatch/internal/redistest"
 )
 
 // holding is a workload of holding so many locks in one process for longer than their TTL.
@@ -19,18 +17,16 @@ type holding struct {
 // openers is how many goroutines acquire the locks at first.
 const openers = 64
 
-func (w holding) run(server *redistest.Server, sys system) (sample, error) {
-	server.Do("FLUSHALL")
-	l, err := sys.open(server.Addr(), w.ttl)
+func (w holding) run(d *deployment, sys system) (sample, error) {
+	d.clear()
+	l, err := sys.open(d.target(), w.ttl)
 	if err != nil {
 		return nil, err
 	}
 	defer l.close()
-	warm, err := l.lock(context.Background(), "warm up")
-	if err != nil {
+	if err := warm(l); err != nil {
 		return nil, err
 	}
-	warm.release()
 
 	locks, names := make([]held, w.locks), make([]string, w.locks)
 	for i := range names {
@@ -46,14 +42,16 @@ func (w holding) run(server *redistest.Server, sys system) (sample, error) {
 			}
 		})
 	}
-	all.Wait()
+	if err := within(patienceWithPeers, "locking "+plural(w.locks, "free name"), all.Wait); err != nil {
+		return nil, err
+	}
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
 		}
 	}
 	s := sample{"heap": (memory() - before) / float64(w.locks), "goroutines": float64(runtime.NumGoroutine() - goroutines)}
-	m := &meter{server: server, wire: sys.wire}
+	m := &meter{servers: d.servers, wire: sys.wire}
 	m.begin()
 	time.Sleep(w.ttl * 3 / 2)
 	spent := m.end()
@@ -73,8 +71,7 @@ func (w holding) run(server *redistest.Server, sys system) (sample, error) {
 			}
 		})
 	}
-	all.Wait()
-	return s, nil
+	return s, within(patienceWithPeers, "unlocking", all.Wait)
 }
 
 // memory is the heap and the stacks in use, in bytes.

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redlatch/redlatch/internal/redistest"
 )
 
 // lockTTL is that of the locks that are locked and unlocked.
@@ -19,49 +17,61 @@ const lockTTL = 10 * time.Second
 type locking struct {
 	clients int           // processes, so to speak: lockers with a pool each
 	workers int           // goroutines, over all clients
-	one     bool          // all lock the same name; else each its own
+	names   int           // that the goroutines share; 0 if each has its own
 	hold    time.Duration // the critical section
+	delay   time.Duration // of a network between clients and server
 }
 
 // run puts a system to the workload for so long, after a fifth of that to get going.
-func (w locking) run(server *redistest.Server, sys system, span time.Duration) (sample, error) {
-	server.Do("FLUSHALL")
+func (w locking) run(d *deployment, sys system, span time.Duration) (sample, error) {
+	d.clear()
+	s, to, pings := make(sample), d.target(), 500
+	if w.delay > 0 {
+		far, stop, err := delayed(to.Addrs[0], w.delay)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+		to, pings = target{oneServer, []string{far}}, 100
+	}
 	lockers := make([]locker, w.clients)
 	for i := range lockers {
-		l, err := sys.open(server.Addr(), lockTTL)
+		l, err := sys.open(to, lockTTL)
 		if err != nil {
 			return nil, err
 		}
 		defer l.close()
-		h, err := l.lock(context.Background(), "warm up")
-		if err != nil {
+		if err := warm(l); err != nil {
 			return nil, err
 		}
-		h.release()
 		lockers[i] = l
 	}
-	s := sample{"ping": ping(server)}
-	m := &meter{server: server, wire: sys.wire}
+	s["ping"] = ping(to.Addrs[0], pings)
+	m := &meter{servers: d.servers, wire: sys.wire}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	c := course{locking: w}
 	workers := make([]worker, w.workers)
 	var all sync.WaitGroup
 	for i := range workers {
-		name := "contended"
-		if !w.one {
-			name = "own " + strconv.Itoa(i)
+		name := "own " + strconv.Itoa(i)
+		if w.names > 0 {
+			name = "contended " + strconv.Itoa(i%w.names)
 		}
-		all.Go(func() { workers[i].work(ctx, lockers[i%len(lockers)], name, i, &c) })
+		all.Go(func() { workers[i].work(ctx, lockers[i/max(w.names, 1)%len(lockers)], name, i, &c) })
 	}
 	time.Sleep(span / 5)
 	m.begin()
 	c.measured.Store(true)
 	time.Sleep(span)
+	c.ended.Store(int64(time.Since(begun)))
 	c.measured.Store(false)
 	spent := m.end()
+	s["connections"] = d.connections() / float64(w.clients)
 	cancel()
-	all.Wait()
+	if err := within(patienceWithPeers, "a lock or an unlock", all.Wait); err != nil {
+		return nil, err
+	}
 
 	var times []time.Duration
 	fewest, most, cycles := workers[0].cycles, 0, 0.0
@@ -73,25 +83,24 @@ func (w locking) run(server *redistest.Server, sys system, span time.Duration) (
 		cycles += float64(k.cycles)
 		times = append(times, k.times...)
 	}
-	s["cycles"] = cycles / spent.seconds
+	s["count"], s["cycles"] = cycles, cycles/spent.seconds
 	s["p50"], s["p99"] = quantile(times, 0.5), quantile(times, 0.99)
-	if cycles > 0 {
-		s["wire"], s["allocs"] = spent.commands/cycles, spent.allocs/cycles
-		s["client"], s["redis"] = spent.client/cycles, spent.redis/cycles
-	}
-	if w.one {
+	s["trips"] = s["p50"] / max(s["ping"], 1) / 2
+	spent.perCycle(s, cycles)
+	if w.names == 1 {
 		s["handoffs"], s["gap"] = float64(len(c.gaps))/spent.seconds, quantile(c.gaps, 0.5)
 		s["fairness"] = float64(fewest) / float64(max(most, 1))
 	}
 	return s, nil
 }
 
-// course is how the lock passes from one to the next. But for measured, only the holder touches it.
+// course is how the lock passes from one to the next. But for what is atomic, only the holder touches it.
 type course struct {
 	locking
 	measured atomic.Bool
+	ended    atomic.Int64 // when the time that is measured was over, in nanoseconds since the process began
 	last     int          // who held it before
-	released atomic.Int64 // when it called release, in nanoseconds since the process began; atomic for workloads of many locks
+	released atomic.Int64 // when it called release, the same
 	gaps     []time.Duration
 }
 
@@ -100,7 +109,7 @@ var begun = time.Now()
 // worker is one goroutine and what it measured.
 type worker struct {
 	cycles int
-	times  []time.Duration // of the whole cycle; if all lock the same name, of the wait
+	times  []time.Duration // of the whole cycle; of the wait, if goroutines share names
 	err    error
 }
 
@@ -112,11 +121,15 @@ func (k *worker) work(ctx context.Context, l locker, name string, id int, c *cou
 			if ctx.Err() == nil && !errors.Is(err, context.Canceled) { // a library may see the end of the run first
 				k.err = fmt.Errorf("lock %q: %w", name, err)
 			}
+			// A wait that is not over counts with what it took, or those that starve would not count.
+			if so := time.Duration(c.ended.Load()) - start.Sub(begun); c.names > 0 && so > 0 {
+				k.times = append(k.times, so)
+			}
 			return
 		}
 		waited := time.Since(start)
 		measured := c.measured.Load()
-		if c.one {
+		if c.names == 1 {
 			if at := c.released.Load(); measured && at > 0 && c.last != id {
 				c.gaps = append(c.gaps, time.Since(begun)-time.Duration(at))
 			}
@@ -125,7 +138,7 @@ func (k *worker) work(ctx context.Context, l locker, name string, id int, c *cou
 		if c.hold > 0 {
 			time.Sleep(c.hold)
 		}
-		if c.one {
+		if c.names == 1 {
 			c.released.Store(int64(time.Since(begun)))
 		}
 		h.release()
@@ -133,7 +146,7 @@ func (k *worker) work(ctx context.Context, l locker, name string, id int, c *cou
 			continue
 		}
 		k.cycles++
-		if c.one {
+		if c.names > 0 {
 			k.times = append(k.times, waited)
 		} else {
 			k.times = append(k.times, time.Since(start))

@@ -1,7 +1,10 @@
-// Command bench measures redlatch beside other lock libraries, on a redis-server of its own, all in
-// one run: absolute times differ from machine to machine and from hour to hour, ratios within a run
-// do not. It fails if something did not run, or if redlatch sent more commands, started more
-// goroutines or kept fewer leases than it should, and never for a time.
+// Command bench measures redlatch beside other lock libraries, on redis-servers of its own, in one
+// run: absolute times differ from machine to machine and from hour to hour, ratios within a run do
+// not. It fails if something did not run, or if redlatch sent more commands, started more goroutines
+// or kept fewer leases than it should, and never for a time.
+//
+// The workload of users comes first: several processes, thousands of names, work, and waits that are
+// called off. -parts chooses parts, each of which has its date and commit in the results.
 package main
 
 import (
@@ -13,6 +16,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +26,15 @@ import (
 func main() {
 	log.SetFlags(0)
 	do := run
-	if len(os.Args) > 1 && os.Args[1] == "hold" {
+	switch command := append(os.Args, "")[1]; command {
+	case "observing":
+		do = observing
+	case "hold":
 		do = hold
+	case "users":
+		do = user
+	case "delay":
+		do = delay
 	}
 	if err := do(); err != nil {
 		log.Fatal(err)
@@ -32,27 +43,34 @@ func main() {
 
 func run() (err error) {
 	quick := flag.Bool("quick", false, "a short form of every workload, one round")
-	rounds := flag.Int("rounds", 5, "how often each system is put to each workload")
+	rounds := flag.Int("rounds", 5, "how often each system is put to each workload; 3 times at most for those that differ little")
 	span := flag.Duration("span", time.Second, "how long each time")
-	only := flag.String("only", "", "`REGEXP` of the workloads to run")
-	which := flag.String("systems", "", "`REGEXP` of the systems to run")
-	out := flag.String("out", "", "`FILE` for the results as JSON")
-	from := flag.String("from", "", "`FILE` with the results of an earlier run, to write -docs from it and measure nothing")
+	chosen := flag.String("parts", "", "the `PARTS` to run, with commas: users, few, contended, cluster, quorum, holding, slots, killed; default all")
+	only := flag.String("only", "", "`REGEXP` of the workloads to run, by group and name; for a look, without -out and -docs")
+	which := flag.String("systems", "", "`REGEXP` of the systems to run; for a look, without -out and -docs")
+	out := flag.String("out", "", "`FILE` for the results as JSON; parts that are not run stay as they are there")
+	from := flag.String("from", "", "`FILE` with results, to write -docs from it and measure nothing")
 	docs := flag.String("docs", "", "`DIRECTORY` for benchmarks.md and its plots")
 	allocs := flag.String("allocprofile", "", "`FILE` for a profile of all that is allocated")
 	profile := flag.String("cpuprofile", "", "`FILE` for a CPU profile of all that is run")
-	procs := flag.Int("procs", max(1, runtime.NumCPU()-1), "GOMAXPROCS; by default one core is left to Redis, which else competes with idle threads of Go for it")
 	flag.Parse()
-	runtime.GOMAXPROCS(*procs)
 	if *quick {
 		*rounds, *span = 1, 300*time.Millisecond
 	}
+	f := form{*quick, *rounds, *span}
 	if *from != "" {
 		r, err := load(*from)
 		if err != nil {
 			return err
 		}
-		return r.document(*docs, scenes(nil, false, *rounds, *span))
+		return r.document(*docs, f)
+	}
+	if (*only != "" || *which != "" || *quick) && (*out != "" || *docs != "") {
+		return errors.New("-only, -systems and -quick measure a piece of a part: without -out and -docs, which keep whole parts")
+	}
+	toRun, err := choose(*chosen)
+	if err != nil {
+		return err
 	}
 	onlyMatch, err := regexp.Compile(*only)
 	if err != nil {
@@ -77,34 +95,74 @@ func run() (err error) {
 		runtime.MemProfileRate = 4096
 		defer func() { err = errors.Join(err, allocations(*allocs)) }()
 	}
-	dir, err := os.MkdirTemp("", "bench")
-	if err != nil {
-		return err
+	whole, fresh := &report{}, &report{}
+	if *out != "" {
+		if whole, err = load(*out); err != nil {
+			return err
+		}
 	}
-	defer os.RemoveAll(dir)
-	server, err := redistest.Launch(dir)
-	if err != nil {
-		return err
-	}
-	defer server.Stop()
-	report := newReport(version(server))
-	all := scenes(server, *quick, *rounds, *span)
-	for _, s := range all {
-		if onlyMatch.MatchString(s.group + ": " + s.name) {
-			show(s, report.play(s, systemMatch.MatchString))
+	for _, p := range toRun {
+		m, err := p.measure(f, onlyMatch.MatchString, systemMatch.MatchString)
+		if err != nil {
+			return err
+		}
+		whole.put(m)
+		fresh.put(m)
+		if *out != "" { // after each part: the next may not end
+			if err := whole.write(*out); err != nil {
+				return err
+			}
 		}
 	}
 	fmt.Println()
-	for _, a := range report.ratios() {
-		fmt.Printf("%8s  %s (%s)\n", a.value, a.what, a.aim)
-	}
-	if *out != "" {
-		err = report.write(*out)
+	for _, a := range fresh.ratios("") {
+		fmt.Printf("%8s  %s (%s)\n", a.value, a.what, strings.TrimSpace(a.aim+"; met: "+a.met))
 	}
 	if *docs != "" {
-		err = errors.Join(err, report.document(*docs, all))
+		err = whole.document(*docs, f)
 	}
-	return errors.Join(err, report.failed())
+	return errors.Join(err, fresh.failed())
+}
+
+// choose returns the parts with these names, or all.
+func choose(names string) (chosen []part, err error) {
+	if names == "" {
+		return parts, nil
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		i := place(name)
+		if i < 0 {
+			var known []string
+			for _, p := range parts {
+				known = append(known, p.name)
+			}
+			return nil, fmt.Errorf("there is no part %q: -parts takes %s, with commas", name, strings.Join(known, ", "))
+		}
+		chosen = append(chosen, parts[i])
+	}
+	return chosen, nil
+}
+
+// measure runs the scenes of a part that are wanted, on servers of its own.
+func (p part) measure(f form, scenes, systems func(string) bool) (*measured, error) {
+	begun := time.Now()
+	wanted := func(s scene) bool { return scenes(s.group + ": " + s.name) }
+	if !slices.ContainsFunc(p.scenes(nil, f), wanted) {
+		return &measured{Part: p.name}, nil
+	}
+	d, err := deploy(p.kind, p.nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer d.stop()
+	m := newMeasured(p.name, version(d.servers[0]))
+	for _, s := range p.scenes(d, f) {
+		if wanted(s) {
+			show(s, m.play(s, systems))
+		}
+	}
+	fmt.Printf("\n%s took %s\n", p.name, time.Since(begun).Round(time.Second))
+	return m, nil
 }
 
 func allocations(file string) error {

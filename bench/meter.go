@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -15,22 +17,26 @@ import (
 // sample is the figures of one run, by their keys.
 type sample map[string]float64
 
-// meter reads what a run costs: this process and the server.
+// meter reads what a run costs: this process and the servers.
 type meter struct {
-	server *redistest.Server
-	wire   []string // the commands that are counted
-	start  time.Time
-	client time.Duration
-	redis  float64
-	reads  float64
-	allocs uint64
+	servers  []*redistest.Server
+	wire     []string // the commands that are counted
+	start    time.Time
+	client   time.Duration
+	redis    float64
+	reads    float64
+	allocs   uint64
+	switches float64
 }
 
 func (m *meter) begin() {
-	m.server.Do("CONFIG", "RESETSTAT")
+	for _, s := range m.servers {
+		s.Do("CONFIG", "RESETSTAT")
+	}
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	m.allocs, m.client, m.redis = mem.Mallocs, processCPU(), m.info("cpu", "used_cpu_sys", "used_cpu_user")
+	m.switches = m.switched()
 	m.reads, m.start = m.info("stats", "total_reads_processed"), time.Now()
 }
 
@@ -40,46 +46,77 @@ type spent struct {
 	client, redis float64 // CPU, in microseconds
 	allocs        float64
 	commands      float64 // sent; those that scripts run are not counted
-	reads         float64 // of the server, from its connections: a pipeline is about one
+	reads         float64 // of the servers, from their connections: a pipeline is about one
+	switches      float64 // of threads, at the client and in Redis, where Linux counts them
 }
 
 func (m *meter) end() spent {
 	s := spent{
-		seconds: time.Since(m.start).Seconds(),
-		client:  float64((processCPU() - m.client).Microseconds()),
-		redis:   (m.info("cpu", "used_cpu_sys", "used_cpu_user") - m.redis) * 1e6,
-		reads:   m.info("stats", "total_reads_processed") - m.reads,
+		seconds:  time.Since(m.start).Seconds(),
+		client:   float64((processCPU() - m.client).Microseconds()),
+		redis:    (m.info("cpu", "used_cpu_sys", "used_cpu_user") - m.redis) * 1e6,
+		reads:    m.info("stats", "total_reads_processed") - m.reads,
+		switches: m.switched() - m.switches,
 	}
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	s.allocs = float64(mem.Mallocs - m.allocs)
-	for _, name := range m.wire {
-		s.commands += m.calls(name)
+	for _, server := range m.servers {
+		for _, name := range m.wire {
+			s.commands += calls(server, name)
+		}
 	}
 	return s
 }
 
+// perCycle adds what a cycle cost to a sample.
+func (s spent) perCycle(to sample, cycles float64) {
+	if cycles == 0 {
+		return
+	}
+	to["wire"], to["allocs"] = s.commands/cycles, s.allocs/cycles
+	to["client"], to["redis"], to["cpu"] = s.client/cycles, s.redis/cycles, (s.client+s.redis)/cycles
+	to["switches"] = s.switches / cycles
+}
+
 func processCPU() time.Duration {
-	var usage syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	usage := processUsage()
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// info is the sum of these fields of a section of INFO.
+func processUsage() (usage syscall.Rusage) {
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return usage
+}
+
+// info returns the sum of these fields of a section of INFO over all servers.
 func (m *meter) info(section string, fields ...string) (total float64) {
-	for line := range strings.Lines(m.server.Do("INFO", section)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if slices.Contains(fields, key) {
-			n, _ := strconv.ParseFloat(value, 64)
-			total += n
+	for _, s := range m.servers {
+		total += field(s, section, fields...)
+	}
+	return total
+}
+
+// switched returns how often threads of this process and the first thread of each server were
+// switched.
+func (m *meter) switched() float64 {
+	usage := processUsage()
+	total := float64(usage.Nvcsw) + float64(usage.Nivcsw)
+	for _, s := range m.servers {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%.0f/status", field(s, "server", "process_id"))) // on Linux alone
+		for line := range strings.Lines(string(status)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.HasSuffix(key, "_ctxt_switches") {
+				n, _ := strconv.ParseFloat(strings.TrimSpace(value), 64)
+				total += n
+			}
 		}
 	}
 	return total
 }
 
-// calls is how often a command was called since begin.
-func (m *meter) calls(name string) float64 {
-	for line := range strings.Lines(m.server.Do("INFO", "commandstats")) {
+// calls returns how often a server was sent a command since begin.
+func calls(server *redistest.Server, name string) float64 {
+	for line := range strings.Lines(server.Do("INFO", "commandstats")) {
 		if rest, ok := strings.CutPrefix(line, "cmdstat_"+name+":calls="); ok {
 			calls, _, _ := strings.Cut(rest, ",")
 			n, _ := strconv.ParseFloat(calls, 64)
@@ -98,15 +135,15 @@ func quantile(times []time.Duration, q float64) float64 {
 	return float64(times[min(int(q*float64(len(times))), len(times)-1)].Nanoseconds()) / 1000
 }
 
-// ping is the median round trip of a PING, on a connection that does nothing else.
-func ping(server *redistest.Server) float64 {
-	client, err := rueidisClient(server.Addr())
+// ping returns the median round trip of n times PING, on a connection that does nothing else.
+func ping(addr string, n int) float64 {
+	client, err := rueidisClient(target{Kind: oneServer, Addrs: []string{addr}})
 	if err != nil {
 		return 0
 	}
 	defer client.Close()
 	var times []time.Duration
-	for range 500 {
+	for range n {
 		start := time.Now()
 		client.Do(context.Background(), client.B().Ping().Build())
 		times = append(times, time.Since(start))

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -17,9 +15,16 @@ import (
 	"time"
 )
 
-// report is all that a run measured, as results.json has it.
+// report is all that was measured, as results.json has it.
 type report struct {
+	Parts []*measured `json:"parts"`
+}
+
+// measured is a part as it was measured at one time, on one machine, of one commit.
+type measured struct {
+	Part      string            `json:"part"`
 	Date      string            `json:"date"`
+	Commit    string            `json:"commit"`
 	Machine   string            `json:"machine"`
 	Redis     string            `json:"redis"`
 	Go        string            `json:"go"`
@@ -44,21 +49,36 @@ type spread struct {
 	High   float64 `json:"high"`
 }
 
-func newReport(redis string) *report {
-	r := &report{
-		Date: time.Now().Format(time.DateOnly), Redis: redis, Go: runtime.Version(), Libraries: make(map[string]string),
-		Machine: fmt.Sprintf("%d cores, of which %d for Go, %s/%s, %s", runtime.NumCPU(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, cpuModel()),
+// newMeasured returns a part that is to be measured now.
+func newMeasured(part, redis string) *measured {
+	m := &measured{
+		Part: part, Date: time.Now().Format(time.DateOnly), Commit: commit(), Redis: redis, Go: runtime.Version(), Libraries: make(map[string]string),
+		Machine: fmt.Sprintf("%s, %s/%s, %s", plural(runtime.NumCPU(), "core"), runtime.GOOS, runtime.GOARCH, cpuModel()),
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
+		for _, module := range info.Deps {
 			for _, name := range []string{"redis/rueidis", "rueidiscompat", "redis/go-redis/v9", "redsync/v4", "bsm/redislock"} {
-				if strings.HasSuffix(m.Path, name) {
-					r.Libraries[strings.TrimPrefix(m.Path, "github.com/")] = m.Version
+				if strings.HasSuffix(module.Path, name) {
+					m.Libraries[strings.TrimPrefix(module.Path, "github.com/")] = module.Version
 				}
 			}
 		}
 	}
-	return r
+	return m
+}
+
+// commit returns the commit of the working tree, with "+" if files of it have changed, results and
+// page aside.
+func commit() string {
+	id, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	changed, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/bench/results.json", ":!/docs").Output()
+	if err != nil || len(changed) > 0 {
+		return strings.TrimSpace(string(id)) + "+"
+	}
+	return strings.TrimSpace(string(id))
 }
 
 func cpuModel() string {
@@ -72,18 +92,19 @@ func cpuModel() string {
 }
 
 // play puts every system to a scene, round by round, each round in another order.
-func (r *report) play(s scene, wanted func(system string) bool) []result {
+func (m *measured) play(s scene, wanted func(system string) bool) []result {
+	s.begin()
 	samples, failed := make(map[string][]sample), make(map[string]error)
 	entries := slices.DeleteFunc(slices.Clone(s.entries), func(e entry) bool { return !wanted(e.system) })
 	for round := range s.rounds {
 		for i := range entries {
 			e := entries[(i+round)%len(entries)]
-			m, err := e.run()
+			one, err := e.run()
 			if err != nil {
 				failed[e.system] = err
 				continue
 			}
-			samples[e.system] = append(samples[e.system], m)
+			samples[e.system] = append(samples[e.system], one)
 		}
 	}
 	var results []result
@@ -98,7 +119,7 @@ func (r *report) play(s scene, wanted func(system string) bool) []result {
 		}
 		results = append(results, one)
 	}
-	r.Results = append(r.Results, results...)
+	m.Results = append(m.Results, results...)
 	return results
 }
 
@@ -128,9 +149,11 @@ func medians(figures map[string]spread) sample {
 // failed is what did not work: a count that is too high, or a system that could not be run.
 func (r *report) failed() error {
 	var wrong []error
-	for _, one := range r.Results {
-		if one.Failed != "" {
-			wrong = append(wrong, fmt.Errorf("%s, %s, %s: %s", one.Group, one.Scene, one.System, one.Failed))
+	for _, m := range r.Parts {
+		for _, one := range m.Results {
+			if one.Failed != "" {
+				wrong = append(wrong, fmt.Errorf("%s, %s, %s: %s", one.Group, one.Scene, one.System, one.Failed))
+			}
 		}
 	}
 	return errors.Join(wrong...)
@@ -141,7 +164,7 @@ func table(columns []column, results []result) [][]string {
 	header := []string{"system"}
 	for i, c := range columns {
 		header = append(header, c.title)
-		if i == 0 {
+		if i == 0 || c.spread {
 			header = append(header, "lowest to highest")
 		}
 	}
@@ -152,13 +175,13 @@ func table(columns []column, results []result) [][]string {
 			f, ok := one.Figures[c.key]
 			if !ok {
 				row = append(row, "-")
-				if i == 0 {
+				if i == 0 || c.spread {
 					row = append(row, "-")
 				}
 				continue
 			}
 			row = append(row, fmt.Sprintf(c.format, f.Median))
-			if i == 0 {
+			if i == 0 || c.spread {
 				row = append(row, fmt.Sprintf(c.format+" to "+c.format, f.Low, f.High))
 			}
 		}
@@ -186,95 +209,49 @@ func (r *report) write(file string) error {
 	return os.WriteFile(file, append(data, '\n'), 0o644)
 }
 
-// load reads it.
+// load reads it; a report without parts, if there is no such file.
 func load(file string) (*report, error) {
+	r := new(report)
 	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	r := new(report)
 	return r, json.Unmarshal(data, r)
 }
 
-// document writes the page about the scenes, and its plots.
-func (r *report) document(docs string, all []scene) error {
-	plots, err := r.plots(filepath.Join(docs, "benchmarks"))
-	if err != nil {
-		return err
-	}
-	var page bytes.Buffer
-	r.page(&page, all, plots)
-	return os.WriteFile(filepath.Join(docs, "benchmarks.md"), page.Bytes(), 0o644)
+// put puts a part in the place of an earlier one of its name.
+func (r *report) put(m *measured) {
+	r.Parts = append(slices.DeleteFunc(r.Parts, func(old *measured) bool { return old.Part == m.Part }), m)
+	slices.SortStableFunc(r.Parts, func(a, b *measured) int { return place(a.Part) - place(b.Part) })
 }
 
-// page writes docs/benchmarks.md.
-func (r *report) page(w io.Writer, all []scene, plots []plotFile) {
-	fmt.Fprintf(w, "# Benchmarks\n\n`make bench` wrote this page, `bench/results.json` and the plots; nothing in them was written by hand. It takes less than half an hour.\n")
-	fmt.Fprintf(w, "Run it on your machine: only ratios within one run mean much.\n\n")
-	fmt.Fprintf(w, "- %s, on %s; Redis %s, %s\n", r.Date, r.Machine, r.Redis, r.Go)
-	for _, name := range slices.Sorted(maps.Keys(r.Libraries)) {
-		fmt.Fprintf(w, "- %s %s\n", name, r.Libraries[name])
-	}
-	fmt.Fprint(w, method)
-	fmt.Fprint(w, "\n## In short\n\n| figure | measured | aim |\n|---|---|---|\n")
-	for _, a := range r.ratios() {
-		fmt.Fprintf(w, "| %s | %s | %s |\n", a.what, a.value, a.aim)
-	}
-	group := ""
-	for _, s := range all {
-		results := r.of(s.group, s.name)
-		if len(results) == 0 {
-			continue
-		}
-		if s.group != group {
-			group = s.group
-			fmt.Fprintf(w, "\n## %s\n", group)
-			for _, p := range plots {
-				if p.group == group {
-					fmt.Fprintf(w, "\n![%s](benchmarks/%s)\n", p.title, p.file)
-				}
-			}
-		}
-		fmt.Fprintf(w, "\n%s\n\n", s.name)
-		for i, row := range table(s.columns, results) {
-			fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
-			if i == 0 {
-				fmt.Fprintf(w, "|---|%s\n", strings.Repeat("---:|", len(row)-1))
-			}
-		}
-	}
+// place returns where a part stands in [parts].
+func place(name string) int {
+	return slices.IndexFunc(parts, func(p part) bool { return p.name == name })
 }
 
-const method = `
-A redis-server without persistence, on the same machine as the clients, with a core of its own (see -procs; performance.md says why). In every
-round each system has its turn, in another order each time; a figure is the median of its rounds, and for the first figure of each table the
-lowest and the highest stand beside it. CPU, commands and allocations are for one cycle: lock and unlock.
-
-- *floor*: no library. SET NX PX and a script that compares and deletes, on each client; contended, a try each millisecond. No line, no
-  watchdog, no tokens.
-- *strict order*: redlatch with LockOptions.StrictOrder, without the hand-over within a process.
-- *tuned*: redsync that tries again after 5 ms. Else redsync, bsm/redislock and rueidislock are set up as their documentation shows.
-- *gap*: from the call that releases to the return of the next holder's lock. *fewest/most*: acquisitions of the waiter with the fewest by those
-  of the waiter with the most.
-`
+// part returns a part that was measured, or nil.
+func (r *report) part(name string) *measured {
+	for _, m := range r.Parts {
+		if m.Part == name {
+			return m
+		}
+	}
+	return nil
+}
 
 // of is the results of a scene.
 func (r *report) of(group, scene string) []result {
 	var found []result
-	for _, one := range r.Results {
-		if one.Group == group && one.Scene == scene {
-			found = append(found, one)
+	for _, m := range r.Parts {
+		for _, one := range m.Results {
+			if one.Group == group && one.Scene == scene {
+				found = append(found, one)
+			}
 		}
 	}
 	return found
-}
-
-// figure is the median of a figure; 0 if it was not measured.
-func (r *report) figure(group, scene, system, key string) float64 {
-	for _, one := range r.of(group, scene) {
-		if one.System == system {
-			return one.Figures[key].Median
-		}
-	}
-	return 0
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/redistest"
 )
 
 // slotTTL is longer than any run.
@@ -24,10 +23,10 @@ type slots struct {
 }
 
 // redlatch acquires and releases it from a pool.
-func (w slots) redlatch(server *redistest.Server) (sample, error) {
-	server.Do("FLUSHALL")
+func (w slots) redlatch(d *deployment) (sample, error) {
+	d.clear()
 	ctx := context.Background()
-	client, err := redlatch.Open(ctx, "redis://"+server.Addr(), redlatch.Options{Lock: redlatch.LockOptions{TTL: slotTTL}})
+	client, err := redlatch.Open(ctx, "redis://"+d.servers[0].Addr(), redlatch.Options{Lock: redlatch.LockOptions{TTL: slotTTL}})
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +68,10 @@ func (w slots) redlatch(server *redistest.Server) (sample, error) {
 
 // scan tries SET NX on one key after the other, from a random one on, as people do without a
 // library.
-func (w slots) scan(server *redistest.Server) (sample, error) {
-	server.Do("FLUSHALL")
+func (w slots) scan(d *deployment) (sample, error) {
+	d.clear()
 	ctx := context.Background()
-	client, err := rueidisClient(server.Addr())
+	client, err := rueidisClient(d.target())
 	if err != nil {
 		return nil, err
 	}

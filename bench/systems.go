@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +27,8 @@ import (
 type locker interface {
 	// lock waits until it has the lock.
 	lock(ctx context.Context, name string) (held, error)
+	// try does not wait. It reports whether it has the lock.
+	try(ctx context.Context, name string) (held, bool, error)
 	close()
 }
 
@@ -38,7 +42,7 @@ type held struct {
 type system struct {
 	name string
 	wire []string // the commands that it sends, by their names in INFO commandstats
-	open func(addr string, ttl time.Duration) (locker, error)
+	open func(to target, ttl time.Duration) (locker, error)
 }
 
 // keeps reports whether the library extends its locks by itself.
@@ -47,21 +51,42 @@ func (s system) keeps() bool { return strings.HasPrefix(s.name, "redlatch") || s
 var systems = []system{
 	{name: "floor rueidis", wire: []string{"set", "evalsha"}, open: openFloorRueidis},
 	{name: "floor go-redis", wire: []string{"set", "evalsha"}, open: openFloorGoRedis},
-	{name: "redlatch", wire: []string{"evalsha"}, open: openRedlatch},
-	{name: "redlatch, strict order", wire: []string{"evalsha"}, open: openRedlatchStrict},
-	{name: "redlatch go-redis", wire: []string{"evalsha"}, open: openRedlatchGoRedis},
+	{name: "redlatch", wire: scripts, open: openRedlatch},
+	{name: "redlatch, strict order", wire: scripts, open: openRedlatchStrict},
+	{name: "redlatch go-redis", wire: scripts, open: openRedlatchGoRedis},
 	{name: "redsync rueidis", wire: []string{"set", "evalsha"}, open: openRedsyncRueidis},
+	{name: "redsync rueidis, 5 ms", wire: []string{"set", "evalsha"}, open: openRedsyncRueidisTuned},
 	{name: "redsync go-redis", wire: []string{"set", "evalsha"}, open: openRedsyncGoRedis},
-	{name: "redsync go-redis, tuned", wire: []string{"set", "evalsha"}, open: openRedsyncTuned},
-	{name: "bsm/redislock", wire: []string{"evalsha"}, open: openRedislock},
+	{name: "redsync go-redis, 5 ms", wire: []string{"set", "evalsha"}, open: openRedsyncTuned},
+	{name: "bsm/redislock", wire: []string{"evalsha"}, open: openRedislock(100 * time.Millisecond)},
+	{name: "bsm/redislock, 5 ms", wire: []string{"evalsha"}, open: openRedislock(5 * time.Millisecond)},
 	{name: "rueidislock", wire: []string{"evalsha"}, open: openRueidislock},
 }
 
-func rueidisClient(addr string) (rueidis.Client, error) {
-	return rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
+// scripts is what a library sends that does all in scripts or functions.
+var scripts = []string{"evalsha", "evalsha_ro", "fcall", "fcall_ro"}
+
+// named returns the systems with these names, in the order of [systems].
+func named(names ...string) (found []system) {
+	for _, s := range systems {
+		if slices.Contains(names, s.name) {
+			found = append(found, s)
+		}
+	}
+	return found
 }
 
-func goRedisClient(addr string) *redis.Client { return redis.NewClient(&redis.Options{Addr: addr}) }
+// rueidisClient finds out by itself whether it speaks to a cluster.
+func rueidisClient(to target) (rueidis.Client, error) {
+	return rueidis.NewClient(rueidis.ClientOption{InitAddress: to.Addrs, DisableCache: true})
+}
+
+func goRedisClient(to target) redis.UniversalClient {
+	if to.Kind == inCluster {
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: to.Addrs})
+	}
+	return redis.NewClient(&redis.Options{Addr: to.Addrs[0]})
+}
 
 const compareAndDelete = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`
 
@@ -72,25 +97,22 @@ type floorRueidis struct {
 	script *rueidis.Lua
 }
 
-func openFloorRueidis(addr string, ttl time.Duration) (locker, error) {
-	client, err := rueidisClient(addr)
+func openFloorRueidis(to target, ttl time.Duration) (locker, error) {
+	client, err := rueidisClient(to)
 	return &floorRueidis{ttl, client, rueidis.NewLuaScript(compareAndDelete)}, err
 }
 
 func (f *floorRueidis) lock(ctx context.Context, name string) (held, error) {
+	return polling(ctx, time.Millisecond, func() (held, bool, error) { return f.try(ctx, name) })
+}
+
+func (f *floorRueidis) try(ctx context.Context, name string) (held, bool, error) {
 	owner := rand.Text()
-	for {
-		err := f.client.Do(ctx, f.client.B().Set().Key(name).Value(owner).Nx().Px(f.ttl).Build()).Error()
-		if err == nil {
-			return held{release: func() { f.script.Exec(context.Background(), f.client, []string{name}, []string{owner}) }}, nil
-		}
-		if !rueidis.IsRedisNil(err) {
-			return held{}, err
-		}
-		if err := pause(ctx, time.Millisecond); err != nil {
-			return held{}, err
-		}
+	err := f.client.Do(ctx, f.client.B().Set().Key(name).Value(owner).Nx().Px(f.ttl).Build()).Error()
+	if rueidis.IsRedisNil(err) {
+		return held{}, false, nil
 	}
+	return held{release: func() { f.script.Exec(context.Background(), f.client, []string{name}, []string{owner}) }}, err == nil, err
 }
 
 func (f *floorRueidis) close() { f.client.Close() }
@@ -98,28 +120,22 @@ func (f *floorRueidis) close() { f.client.Close() }
 // floorGoRedis is the same over go-redis.
 type floorGoRedis struct {
 	ttl    time.Duration
-	client *redis.Client
+	client redis.UniversalClient
 	script *redis.Script
 }
 
-func openFloorGoRedis(addr string, ttl time.Duration) (locker, error) {
-	return &floorGoRedis{ttl, goRedisClient(addr), redis.NewScript(compareAndDelete)}, nil
+func openFloorGoRedis(to target, ttl time.Duration) (locker, error) {
+	return &floorGoRedis{ttl, goRedisClient(to), redis.NewScript(compareAndDelete)}, nil
 }
 
 func (f *floorGoRedis) lock(ctx context.Context, name string) (held, error) {
+	return polling(ctx, time.Millisecond, func() (held, bool, error) { return f.try(ctx, name) })
+}
+
+func (f *floorGoRedis) try(ctx context.Context, name string) (held, bool, error) {
 	owner := rand.Text()
-	for {
-		ok, err := f.client.SetNX(ctx, name, owner, f.ttl).Result()
-		if err != nil {
-			return held{}, err
-		}
-		if ok {
-			return held{release: func() { f.script.Run(context.Background(), f.client, []string{name}, owner) }}, nil
-		}
-		if err := pause(ctx, time.Millisecond); err != nil {
-			return held{}, err
-		}
-	}
+	ok, err := f.client.SetNX(ctx, name, owner, f.ttl).Result()
+	return held{release: func() { f.script.Run(context.Background(), f.client, []string{name}, owner) }}, ok, err
 }
 
 func (f *floorGoRedis) close() { f.client.Close() }
@@ -134,20 +150,36 @@ func redlatchOptions(ttl time.Duration) redlatch.Options {
 	return redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl}}
 }
 
-func openRedlatch(addr string, ttl time.Duration) (locker, error) {
-	client, err := redlatch.Open(context.Background(), "redis://"+addr, redlatchOptions(ttl))
-	return &latches{client, func() {}}, err
+func openRedlatch(to target, ttl time.Duration) (locker, error) {
+	return openLatches(to, redlatchOptions(ttl))
 }
 
-func openRedlatchStrict(addr string, ttl time.Duration) (locker, error) {
+func openRedlatchStrict(to target, ttl time.Duration) (locker, error) {
 	o := redlatchOptions(ttl)
 	o.Lock.StrictOrder = redlatch.On
-	client, err := redlatch.Open(context.Background(), "redis://"+addr, o)
+	return openLatches(to, o)
+}
+
+func openLatches(to target, o redlatch.Options) (locker, error) {
+	var client *redlatch.Client
+	var err error
+	switch to.Kind {
+	case quorum:
+		var urls []string
+		for _, addr := range to.Addrs {
+			urls = append(urls, "redis://"+addr)
+		}
+		client, err = redlatch.OpenQuorum(context.Background(), urls, o)
+	case inCluster:
+		client, err = redlatch.Open(context.Background(), "redis+cluster://"+strings.Join(to.Addrs, ","), o)
+	default:
+		client, err = redlatch.Open(context.Background(), "redis://"+to.Addrs[0], o)
+	}
 	return &latches{client, func() {}}, err
 }
 
-func openRedlatchGoRedis(addr string, ttl time.Duration) (locker, error) {
-	under := goRedisClient(addr)
+func openRedlatchGoRedis(to target, ttl time.Duration) (locker, error) {
+	under := goRedisClient(to)
 	client, err := redlatch.New(redlatchgoredis.New(under), redlatchOptions(ttl))
 	return &latches{client, func() { under.Close() }}, err
 }
@@ -160,6 +192,14 @@ func (l *latches) lock(ctx context.Context, name string) (held, error) {
 	return held{func() { _ = lease.Release(context.Background()) }, lease.Held}, nil
 }
 
+func (l *latches) try(ctx context.Context, name string) (held, bool, error) {
+	lease, err := l.client.Mutex(name).TryLock(ctx)
+	if errors.Is(err, redlatch.ErrTaken) {
+		return held{}, false, nil
+	}
+	return held{func() { _ = lease.Release(context.Background()) }, nil}, err == nil, err
+}
+
 func (l *latches) close() {
 	_ = l.client.Close()
 	l.under()
@@ -170,30 +210,60 @@ func (l *latches) close() {
 type syncs struct {
 	sync    *redsync.Redsync
 	options []redsync.Option
-	under   func()
+	under   []func()
 }
 
-func openRedsyncGoRedis(addr string, ttl time.Duration) (locker, error) {
-	client := goRedisClient(addr)
-	return newSyncs(redsyncgoredis.NewPool(client), func() { client.Close() }, redsync.WithExpiry(ttl)), nil
+func openRedsyncGoRedis(to target, ttl time.Duration) (locker, error) {
+	return openSyncs(to, overGoRedis, redsync.WithExpiry(ttl))
 }
 
 // openRedsyncTuned tries more often than by default, as users do who find it too slow.
-func openRedsyncTuned(addr string, ttl time.Duration) (locker, error) {
-	client := goRedisClient(addr)
-	return newSyncs(redsyncgoredis.NewPool(client), func() { client.Close() }, redsync.WithExpiry(ttl), redsync.WithRetryDelay(5*time.Millisecond)), nil
+func openRedsyncTuned(to target, ttl time.Duration) (locker, error) {
+	return openSyncs(to, overGoRedis, redsync.WithExpiry(ttl), redsync.WithRetryDelay(5*time.Millisecond))
 }
 
-func openRedsyncRueidis(addr string, ttl time.Duration) (locker, error) {
-	client, err := rueidisClient(addr)
-	if err != nil {
-		return nil, err
+func openRedsyncRueidis(to target, ttl time.Duration) (locker, error) {
+	return openSyncs(to, overRueidis, redsync.WithExpiry(ttl))
+}
+
+func openRedsyncRueidisTuned(to target, ttl time.Duration) (locker, error) {
+	return openSyncs(to, overRueidis, redsync.WithExpiry(ttl), redsync.WithRetryDelay(5*time.Millisecond))
+}
+
+// openSyncs has a pool for each master of a quorum, and one for a server or a cluster.
+func openSyncs(to target, over func(target) (redsyncredis.Pool, func(), error), options ...redsync.Option) (locker, error) {
+	each := []target{to}
+	if to.Kind == quorum {
+		each = nil
+		for _, addr := range to.Addrs {
+			each = append(each, target{oneServer, []string{addr}})
+		}
 	}
-	return newSyncs(redsyncrueidis.NewPool(rueidiscompat.NewAdapter(client)), client.Close, redsync.WithExpiry(ttl)), nil
+	s := &syncs{options: options}
+	var pools []redsyncredis.Pool
+	for _, to := range each {
+		pool, under, err := over(to)
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		pools, s.under = append(pools, pool), append(s.under, under)
+	}
+	s.sync = redsync.New(pools...)
+	return s, nil
 }
 
-func newSyncs(pool redsyncredis.Pool, under func(), options ...redsync.Option) *syncs {
-	return &syncs{redsync.New(pool), options, under}
+func overGoRedis(to target) (redsyncredis.Pool, func(), error) {
+	client := goRedisClient(to)
+	return redsyncgoredis.NewPool(client), func() { client.Close() }, nil
+}
+
+func overRueidis(to target) (redsyncredis.Pool, func(), error) {
+	client, err := rueidisClient(to)
+	if err != nil {
+		return nil, nil, err
+	}
+	return redsyncrueidis.NewPool(rueidiscompat.NewAdapter(client)), client.Close, nil
 }
 
 func (s *syncs) lock(ctx context.Context, name string) (held, error) {
@@ -206,36 +276,70 @@ func (s *syncs) lock(ctx context.Context, name string) (held, error) {
 		if ctx.Err() != nil {
 			return held{}, ctx.Err()
 		}
-		if taken := (*redsync.ErrTaken)(nil); !errors.As(err, &taken) && !errors.Is(err, redsync.ErrFailed) {
+		if !notGot(err) {
 			return held{}, err
 		}
 	}
 }
 
-func (s *syncs) close() { s.under() }
+func (s *syncs) try(ctx context.Context, name string) (held, bool, error) {
+	m := s.sync.NewMutex(name, s.options...)
+	err := m.TryLockContext(ctx)
+	if notGot(err) {
+		return held{}, false, nil
+	}
+	return held{release: func() { _, _ = m.UnlockContext(context.Background()) }}, err == nil, err
+}
+
+// notGot reports whether redsync says that the lock is taken, or that it gave up.
+func notGot(err error) bool {
+	taken := (*redsync.ErrTaken)(nil)
+	return errors.As(err, &taken) || errors.Is(err, redsync.ErrFailed)
+}
+
+func (s *syncs) close() {
+	for _, under := range s.under {
+		under()
+	}
+}
 
 // redislocks is bsm/redislock, with the waiting of its README.
 type redislocks struct {
 	ttl    time.Duration
-	client *redis.Client
+	every  time.Duration // how often a waiter tries
+	client redis.UniversalClient
 	locks  *redislock.Client
 }
 
-func openRedislock(addr string, ttl time.Duration) (locker, error) {
-	client := goRedisClient(addr)
-	return &redislocks{ttl, client, redislock.New(client)}, nil
+func openRedislock(every time.Duration) func(to target, ttl time.Duration) (locker, error) {
+	return func(to target, ttl time.Duration) (locker, error) {
+		client := goRedisClient(to)
+		return &redislocks{ttl, every, client, redislock.New(client)}, nil
+	}
 }
 
 func (r *redislocks) lock(ctx context.Context, name string) (held, error) {
 	for {
-		lock, err := r.locks.Obtain(ctx, name, r.ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
-		if err == nil {
-			return held{release: func() { _ = lock.Release(context.Background()) }}, nil
+		h, ok, err := r.obtain(ctx, name, redislock.LinearBackoff(r.every))
+		if ok || err != nil {
+			return h, err
 		}
-		if ctx.Err() != nil || !errors.Is(err, redislock.ErrNotObtained) {
-			return held{}, err
+		if ctx.Err() != nil {
+			return held{}, ctx.Err()
 		}
 	}
+}
+
+func (r *redislocks) try(ctx context.Context, name string) (held, bool, error) {
+	return r.obtain(ctx, name, redislock.NoRetry())
+}
+
+func (r *redislocks) obtain(ctx context.Context, name string, retry redislock.RetryStrategy) (held, bool, error) {
+	lock, err := r.locks.Obtain(ctx, name, r.ttl, &redislock.Options{RetryStrategy: retry})
+	if errors.Is(err, redislock.ErrNotObtained) {
+		return held{}, false, nil
+	}
+	return held{release: func() { _ = lock.Release(context.Background()) }}, err == nil, err
 }
 
 func (r *redislocks) close() { r.client.Close() }
@@ -244,9 +348,9 @@ func (r *redislocks) close() { r.client.Close() }
 // today.
 type rueidislocks struct{ locks rueidislock.Locker }
 
-func openRueidislock(addr string, ttl time.Duration) (locker, error) {
+func openRueidislock(to target, ttl time.Duration) (locker, error) {
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}}, KeyMajority: 1, NoLoopTracking: true, KeyValidity: ttl,
+		ClientOption: rueidis.ClientOption{InitAddress: to.Addrs}, KeyMajority: 1, NoLoopTracking: true, KeyValidity: ttl,
 	})
 	return &rueidislocks{locks}, err
 }
@@ -259,7 +363,63 @@ func (r *rueidislocks) lock(ctx context.Context, name string) (held, error) {
 	return held{cancel, func() bool { return ctx.Err() == nil }}, nil
 }
 
+func (r *rueidislocks) try(ctx context.Context, name string) (held, bool, error) {
+	_, cancel, err := r.locks.TryWithContext(ctx, name)
+	if errors.Is(err, rueidislock.ErrNotLocked) {
+		return held{}, false, nil
+	}
+	return held{release: cancel}, err == nil, err
+}
+
 func (r *rueidislocks) close() { r.locks.Close() }
+
+// patienceWithPeers is how long any step may take that a library can hang in.
+const patienceWithPeers = 45 * time.Second
+
+// within calls f, and returns an error if it has not returned in time: a library that never answers
+// does not hold up the others. It ends when its locker is closed, or never.
+func within(limit time.Duration, what string, f func()) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("%s has not ended after %v", what, limit)
+	}
+}
+
+// warm locks and unlocks once.
+func warm(l locker) error {
+	var err error
+	late := within(patienceWithPeers, "the first lock", func() {
+		var h held
+		if h, err = l.lock(context.Background(), "warm up"); err == nil {
+			h.release()
+		}
+	})
+	if late != nil {
+		return late
+	}
+	return err
+}
+
+// polling tries until it has the lock, with pauses between.
+func polling(ctx context.Context, every time.Duration, try func() (held, bool, error)) (held, error) {
+	for {
+		if h, ok, err := try(); ok || err != nil {
+			return h, err
+		}
+		if err := pause(ctx, every); err != nil {
+			return held{}, err
+		}
+	}
+}
 
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// delayed starts a process between clients and a server that delays all that passes through it, so
+// that a round trip takes longer by d, and returns its address. What is sent after another thing
+// does not wait for its answer: it is a network that is far, not one that is slow.
+func delayed(server string, d time.Duration) (addr string, stop func(), err error) {
+	command := exec.Command(os.Args[0], "delay", server, d.String())
+	command.Stderr = os.Stderr
+	in, err := command.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := command.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() { _ = in.Close(); _ = command.Wait() }
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		stop()
+		return "", nil, errors.Join(errors.New("the process that delays did not tell its address"), err)
+	}
+	return strings.TrimSpace(line), stop, nil
+}
+
+// delay is the whole of that process. It ends when its standard input does.
+func delay() error {
+	server := os.Args[2]
+	d, err := time.ParseDuration(os.Args[3])
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	under := make(chan parcel, 1<<16)
+	go deliver(under)
+	for {
+		client, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		to, err := net.Dial("tcp", server)
+		if err != nil {
+			return err
+		}
+		go carry(client, to, d/2, under)
+		go carry(to, client, d/2, under)
+	}
+}
+
+// parcel is bytes on their way to a connection, and when they are due. Without bytes it closes the
+// connection.
+type parcel struct {
+	due  time.Time
+	to   net.Conn
+	data []byte
+}
+
+// carry reads what is sent from one connection to another, until there is no more.
+func carry(from, to net.Conn, d time.Duration, under chan<- parcel) {
+	for {
+		data := make([]byte, 16<<10)
+		n, err := from.Read(data)
+		if n > 0 {
+			under <- parcel{time.Now().Add(d), to, data[:n]}
+		}
+		if err != nil {
+			under <- parcel{time.Now().Add(d), to, nil}
+			return
+		}
+	}
+}
+
+// deliver hands out all parcels. As all take the same time, they are due in the order in which they
+// were sent.
+func deliver(under <-chan parcel) {
+	for p := range under {
+		sleepUntil(p.due)
+		if p.data == nil {
+			_ = p.to.Close()
+			continue
+		}
+		_, _ = p.to.Write(p.data) // its reader learns of an error
+	}
+}
+
+// sleepUntil sleeps until then, by the system's clock: Go's timers are late by up to a millisecond
+// where a process has nothing else to do.
+func sleepUntil(then time.Time) {
+	for {
+		d := time.Until(then)
+		if d <= 0 {
+			return
+		}
+		wait := unix.NsecToTimeval(min(d, time.Second).Nanoseconds())
+		if wait.Sec == 0 && wait.Usec == 0 {
+			return
+		}
+		_, _ = unix.Select(0, nil, nil, nil, &wait) // a signal may end it early
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// idling is a workload of waiting for many names that are all held, and stay so.
+type idling struct {
+	clients int
+	names   int // in each client a goroutine waits for each of them
+	span    time.Duration
+}
+
+// idleTTL is longer than any run, so that what extends is not counted.
+const idleTTL = 2 * time.Minute
+
+func (w idling) run(d *deployment, sys system) (sample, error) {
+	d.clear()
+	holder, err := sys.open(d.target(), idleTTL)
+	if err != nil {
+		return nil, err
+	}
+	defer holder.close()
+	locks, errs := make([]held, w.names), make([]error, openers)
+	var all sync.WaitGroup
+	for o := range openers {
+		all.Go(func() {
+			for i := o; i < w.names && errs[o] == nil; i += openers {
+				locks[i], errs[o] = holder.lock(context.Background(), "idle "+strconv.Itoa(i))
+			}
+		})
+	}
+	if err := within(patienceWithPeers, "locking "+plural(w.names, "free name"), all.Wait); err != nil {
+		return nil, err
+	}
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	before, memoryBefore := d.connections(), memory()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 1) // of a wait that ended before its time
+	for range w.clients {
+		l, err := sys.open(d.target(), idleTTL)
+		if err != nil {
+			return nil, err
+		}
+		defer l.close()
+		for i := range w.names {
+			all.Go(func() {
+				if _, err := l.lock(ctx, "idle "+strconv.Itoa(i)); ctx.Err() == nil {
+					select {
+					case ended <- fmt.Errorf("a wait for a lock that is held ended: %w", err):
+					default:
+					}
+				}
+			})
+		}
+	}
+	time.Sleep(w.span / 3) // all are in line
+	s := sample{"memory": (memory() - memoryBefore) / float64(w.clients*w.names)}
+	m := &meter{servers: d.servers, wire: sys.wire}
+	m.begin()
+	time.Sleep(w.span)
+	spent := m.end()
+	s["connections"] = (d.connections() - before) / float64(w.clients)
+	s["commands"], s["reads"] = spent.commands/spent.seconds, spent.reads/spent.seconds
+	s["client"], s["redis"] = spent.client/spent.seconds/1e4, spent.redis/spent.seconds/1e4
+	cancel()
+	if err := within(patienceWithPeers, "waits that were called off", all.Wait); err != nil {
+		return nil, err
+	}
+	for o := range openers {
+		all.Go(func() {
+			for i := o; i < w.names; i += openers {
+				locks[i].release()
+			}
+		})
+	}
+	if err := within(patienceWithPeers, "unlocking", all.Wait); err != nil {
+		return nil, err
+	}
+	select {
+	case err := <-ended:
+		return nil, err
+	default:
+		return s, nil
+	}
+}

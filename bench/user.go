@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// client is a process of users.
+type client struct {
+	order
+	locker locker
+	shares []float64 // of the names up to each, of all choices
+
+	mu      sync.Mutex // guards what follows
+	account account
+	from    time.Time // since when is measured; zero before
+	until   time.Time // until when; zero before
+}
+
+// user is the whole of a process of users.
+func user() error {
+	in := bufio.NewReader(os.Stdin)
+	c := &client{}
+	line, err := in.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(line, &c.order); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(systems, func(s system) bool { return s.name == c.System })
+	if c.locker, err = systems[i].open(c.Target, c.TTL); err != nil {
+		return err
+	}
+	if err := warm(c.locker); err != nil {
+		return err
+	}
+	c.shares = shares(c.Names, c.Zipf)
+	fmt.Println("ready")
+	await := func(what string) error {
+		line, err := in.ReadString('\n')
+		if err == nil && strings.TrimSpace(line) != what {
+			err = fmt.Errorf("told %q, want %q", line, what)
+		}
+		return err
+	}
+
+	if err := await("begin"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var all sync.WaitGroup
+	if c.Rate > 0 {
+		all.Go(func() { c.open(ctx, &all) })
+	} else {
+		for range c.Workers / c.Processes {
+			all.Go(func() { c.closed(ctx) })
+		}
+	}
+	if err := await("measure"); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.from = time.Now()
+	c.mu.Unlock()
+	cpu := processCPU()
+	if err := await("end"); err != nil {
+		return err
+	}
+	spent := processCPU() - cpu
+	c.mu.Lock()
+	c.until = time.Now()
+	c.mu.Unlock()
+	cancel()
+	if err := within(patienceWithPeers, "a lock or an unlock", all.Wait); err != nil {
+		return err
+	}
+	c.locker.close()
+	c.account.CPU = float64(spent.Microseconds())
+	return json.NewEncoder(os.Stdout).Encode(c.account)
+}
+
+// shares returns how often one of the first names is chosen: of the first, the first two, ...
+func shares(names int, exponent float64) []float64 {
+	up, total := make([]float64, names), 0.0
+	for i := range up {
+		total += math.Pow(float64(i+1), -exponent)
+		up[i] = total
+	}
+	for i := range up {
+		up[i] /= total
+	}
+	return up
+}
+
+func (c *client) name() string {
+	return "user:" + strconv.Itoa(min(sort.SearchFloat64s(c.shares, rand.Float64()), len(c.shares)-1))
+}
+
+// around returns a time that is exponentially distributed.
+func around(mean time.Duration) time.Duration {
+	return time.Duration(rand.ExpFloat64() * float64(mean))
+}
+
+// closed is a goroutine that locks, works, thinks and locks again.
+func (c *client) closed(ctx context.Context) {
+	if pause(ctx, around(c.Think)) != nil { // they do not begin all at once
+		return
+	}
+	for ctx.Err() == nil {
+		c.once(ctx, time.Now())
+		if c.Think > 0 {
+			_ = pause(ctx, around(c.Think))
+		}
+	}
+}
+
+// open starts a goroutine for each arrival, when the clock says so, and never waits for a lock. A
+// wait counts from the time by the clock: a process that stalls does not hide it.
+func (c *client) open(ctx context.Context, all *sync.WaitGroup) {
+	mean := time.Duration(float64(time.Second) * float64(c.Processes) / c.Rate)
+	for at := time.Now(); ctx.Err() == nil; at = at.Add(around(mean)) {
+		sleepUntil(at)
+		c.tell(at, func(a *account) { a.Late = append(a.Late, micros(time.Since(at))) })
+		all.Go(func() { c.once(ctx, at) })
+	}
+}
+
+// once locks a name, or tries to, in the time from then on; works; and unlocks it.
+func (c *client) once(ctx context.Context, then time.Time) {
+	name := c.name()
+	var h held
+	var err error
+	switch kind := rand.Float64(); {
+	case kind < triers:
+		var ok bool
+		if h, ok, err = c.locker.try(ctx, name); err == nil && !ok {
+			c.tell(then, func(a *account) { a.Taken++ })
+			return
+		}
+	case kind < triers+quitters:
+		patient, cancel := context.WithCancel(ctx)
+		defer cancel()
+		timer := time.AfterFunc(around(patience), cancel)
+		h, err = c.locker.lock(patient, name)
+		timer.Stop()
+		if err != nil && patient.Err() != nil {
+			c.tell(then, func(a *account) { a.GaveUp++ })
+			return
+		}
+	default:
+		h, err = c.locker.lock(ctx, name)
+		c.waited(time.Since(then), ctx.Err() == nil)
+	}
+	if err != nil {
+		if ctx.Err() == nil && !errors.Is(err, context.Canceled) { // a library may see the end of the run first
+			c.tell(time.Now(), func(a *account) { a.Errors++; a.Err = fmt.Sprintf("%s: lock %q: %v", c.System, name, err) })
+		}
+		return
+	}
+	time.Sleep(around(c.Work))
+	h.release()
+	c.tell(time.Now(), func(a *account) { a.Cycles++ })
+}
+
+// tell changes the account, if what it is told of is in the time that is measured.
+func (c *client) tell(at time.Time, change func(*account)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.from.IsZero() && !at.Before(c.from) && (c.until.IsZero() || at.Before(c.until)) {
+		change(&c.account)
+	}
+}
+
+// waited counts a wait that ended, with the lock or an error, or that had not when the time was up: so
+// that waiters that starve are not left out.
+func (c *client) waited(took time.Duration, ended bool) {
+	if ended {
+		c.tell(time.Now(), func(a *account) { a.Waits = append(a.Waits, micros(took)) })
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.account.Waits = append(c.account.Waits, micros(took))
+	c.account.Waiting++
+}
+
+// micros returns a time in microseconds.
+func micros(d time.Duration) int32 { return int32(min(d.Microseconds(), math.MaxInt32)) }

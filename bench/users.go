@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+)
+
+// users is the workload of users: several processes whose goroutines choose among many names, some
+// more often than others. Most wait for a lock, some only try, some give up, and all work for a
+// while under it.
+type users struct {
+	Processes int           `json:"processes"`
+	Names     int           `json:"names"`
+	Zipf      float64       `json:"zipf"`    // the exponent of the choice of names: the n-th is chosen n^-Zipf as often as the first
+	Work      time.Duration `json:"work"`    // under the lock, exponentially distributed, as all times here
+	Workers   int           `json:"workers"` // goroutines over all processes, in a closed loop
+	Think     time.Duration `json:"think"`   // of a goroutine between two locks, in a closed loop
+	Rate      float64       `json:"rate"`    // arrivals in a second over all processes, in an open loop; 0 for a closed one
+}
+
+// The shares of those that only try, and of those that give up after some patience.
+const (
+	triers   = 0.10
+	quitters = 0.05
+	patience = 5 * time.Millisecond
+)
+
+// order is what a process of users is told to do, on its standard input: at first the whole, then
+// when to begin to measure, and when to end.
+type order struct {
+	users
+	System string        `json:"system"`
+	Target target        `json:"target"`
+	TTL    time.Duration `json:"ttl"`
+}
+
+// account is what a process of users measured.
+type account struct {
+	Waits   []int32 `json:"waits"`         // in microseconds, of those that wait for as long as it takes
+	Late    []int32 `json:"late"`          // how much later than by the clock an arrival was noticed, in microseconds
+	Cycles  int     `json:"cycles"`        // locks that were held and released
+	Taken   int     `json:"taken"`         // tries that were told that the lock is taken
+	GaveUp  int     `json:"gave_up"`       // waits that were called off
+	Waiting int     `json:"waiting"`       // waits that were not over at the end; they are in Waits as well
+	CPU     float64 `json:"cpu"`           // in microseconds
+	Errors  int     `json:"errors"`        // of the library
+	Err     string  `json:"err,omitempty"` // the last of them
+}
+
+// process is a process of users.
+type process struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// startUsers starts a process of users, and returns when it has its connection.
+func startUsers(o order) (*process, error) {
+	p := &process{Cmd: exec.Command(os.Args[0], "users")}
+	p.Stderr = os.Stderr
+	var err error
+	if p.in, err = p.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
+	if err := json.NewEncoder(p.in).Encode(o); err != nil {
+		p.kill()
+		return nil, err
+	}
+	if line, err := p.out.ReadString('\n'); line != "ready\n" {
+		p.kill()
+		return nil, errors.Join(errors.New("a process of users did not begin"), err)
+	}
+	return p, nil
+}
+
+func (p *process) kill() {
+	_ = p.Process.Kill()
+	_ = p.Wait()
+}
+
+// run puts a system to the workload for so long, after a fifth of that to get going.
+func (w users) run(d *deployment, sys system, span time.Duration) (sample, error) {
+	d.clear()
+	var all []*process
+	defer func() {
+		for _, p := range all {
+			p.kill()
+		}
+	}()
+	for range w.Processes {
+		p, err := startUsers(order{w, sys.name, d.target(), lockTTL})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	tell := func(what string) error {
+		for _, p := range all {
+			if _, err := fmt.Fprintln(p.in, what); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := tell("begin"); err != nil {
+		return nil, err
+	}
+	time.Sleep(span / 5)
+	m := &meter{servers: d.servers, wire: sys.wire}
+	m.begin()
+	if err := tell("measure"); err != nil {
+		return nil, err
+	}
+	time.Sleep(span)
+	if err := tell("end"); err != nil {
+		return nil, err
+	}
+	spent := m.end()
+	var whole account
+	for _, p := range all {
+		var a account
+		if err := json.NewDecoder(p.out).Decode(&a); err != nil {
+			return nil, fmt.Errorf("what a process of users measured: %w", err)
+		}
+		if a.Errors > a.Cycles { // some are the library's, as its users meet them
+			return nil, fmt.Errorf("%d errors by %d cycles: %s", a.Errors, a.Cycles, a.Err)
+		}
+		whole.add(a)
+	}
+	spent.client = whole.CPU
+	s := sample{
+		"cycles": float64(whole.Cycles) / spent.seconds,
+		"p50":    whole.wait(0.5), "p99": whole.wait(0.99), "p999": whole.wait(0.999),
+		"taken": float64(whole.Taken) / spent.seconds, "gave_up": float64(whole.GaveUp) / spent.seconds,
+		"waiting": float64(whole.Waiting), "errors": float64(whole.Errors),
+	}
+	if w.Rate > 0 {
+		s["late"] = rank(whole.Late, 0.5)
+	}
+	spent.perCycle(s, float64(whole.Cycles))
+	delete(s, "allocs") // those of this process, and so are the switches
+	delete(s, "switches")
+	return s, nil
+}
+
+func (a *account) add(b account) {
+	a.Waits, a.Late = append(a.Waits, b.Waits...), append(a.Late, b.Late...)
+	a.Cycles, a.Taken, a.GaveUp = a.Cycles+b.Cycles, a.Taken+b.Taken, a.GaveUp+b.GaveUp
+	a.Waiting, a.Errors = a.Waiting+b.Waiting, a.Errors+b.Errors
+	a.CPU += b.CPU
+}
+
+// wait returns a quantile of the waits, in milliseconds.
+func (a *account) wait(q float64) float64 { return rank(a.Waits, q) }
+
+// rank returns a quantile of times in microseconds, in milliseconds.
+func rank(times []int32, q float64) float64 {
+	if len(times) == 0 {
+		return 0
+	}
+	slices.Sort(times)
+	return float64(times[min(int(q*float64(len(times))), len(times)-1)]) / 1000
+}
