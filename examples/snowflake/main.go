@@ -96,7 +96,7 @@ func worker(url string, number int) (ids []int64) {
 // lose has Redis take the slot away.
 func lose(client *redlatch.Client, slot *redlatch.Slot) {
 	ctx := context.Background()
-	if _, err := client.ForceRelease(ctx, slot.Name(), slot.Owner()); err != nil {
+	if _, err := client.ForceRelease(ctx, slot.Name(), redlatch.ForceOptions{Owner: slot.Owner()}); err != nil {
 		log.Fatal(err)
 	}
 	_ = slot.Extend(ctx) // finds out
