@@ -3,18 +3,26 @@
 MODULES := $(shell sed -n '/^use (/,/^)/s/^\t//p' go.work)
 GO      ?= go
 
-.PHONY: test one lint examples fuzz mutants versions spec overlaps bench bench-quick tidy clean
+# All of client-go is compiled for this one. With the race detector that takes as long as all tests
+# of the other modules; the adapter has little that runs at once, which the others' tests cover.
+UNRACED := ./adapters/redlatchkube
+
+.PHONY: test one web lint examples fuzz mutants versions spec overlaps verify verify-quick bench bench-quick observability interop release-rehearsal apidiff packages cross tidy clean
 
 ## test: every module's tests, with the race detector, on real redis-server processes
 test:
 	@scripts/need-redis.sh
-	@for m in $(MODULES); do echo "== $$m"; (cd $$m && $(GO) test -race -timeout 10m ./...) || exit 1; done
+	@for m in $(MODULES); do echo "== $$m"; race=-race; [ $$m != $(UNRACED) ] || race=; (cd $$m && $(GO) test $$race -timeout 10m ./...) || exit 1; done
 
 ## one: the tests of one file of tests/: make one F=relay
 one:
 	@scripts/need-redis.sh
 	@[ -f "tests/$(F)_test.go" ] || { echo "there is no tests/$(F)_test.go; tests/doc.go lists the files"; exit 1; }
 	@cd tests && $(GO) test -race -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9]*\)(.*/\1/p' $(F)_test.go | paste -sd'|' -))$$" .
+
+## web: the dashboard in Chromium, each state in light and dark, wide and narrow, with axe-core; installs both. SHOTS=DIR keeps pictures, RUN=REGEXP chooses tests
+web:
+	@scripts/web.sh '$(or $(RUN),.)' '$(SHOTS)'
 
 ## lint: formatting, vet, staticcheck, leases that are not released, prose, tidy modules, and that the root module needs rueidis only
 lint: bin/staticcheck bin/gofumpt bin/redlatchvet
@@ -23,6 +31,7 @@ lint: bin/staticcheck bin/gofumpt bin/redlatchvet
 	@scripts/deps.sh
 	@scripts/prose.sh
 	@scripts/tidy.sh --check
+	@scripts/version.sh check
 
 ## examples: build and run every example program on the embedded server
 examples:
@@ -32,10 +41,10 @@ examples:
 fuzz:
 	@scripts/fuzz.sh
 
-## mutants: break the code in known ways and check that the tests notice
+## mutants: break the code in known ways and check that the tests notice; M='forced|quorum' for those whose names match
 mutants:
 	@scripts/need-redis.sh
-	@cd tests && REDLATCH_MUTANTS=1 $(GO) test -timeout 60m -run TestMutants -v .
+	@cd tests && REDLATCH_MUTANTS='$(or $(M),.)' $(GO) test -timeout 60m -run TestMutants -v .
 
 ## versions: the tests that talk to Redis, on Redis 6.0 to 8.6 and Valkey; V="redis-8.0 valkey-9.1" for some of them
 versions:
@@ -45,7 +54,7 @@ versions:
 spec:
 	@scripts/spec.sh
 
-## bench: redlatch beside other lock libraries, in one run of less than half an hour, and docs/benchmarks.md. ARGS='-rounds 3'
+## bench: redlatch beside other lock libraries, in less than half an hour, and docs/benchmarks.md. ARGS='-parts users,few' for some parts, '-rounds 3'
 bench:
 	@scripts/need-redis.sh
 	@cd bench && $(GO) run . -out results.json -docs ../docs $(ARGS)
@@ -55,19 +64,61 @@ bench-quick:
 	@scripts/need-redis.sh
 	@cd bench && $(GO) run . -quick
 
+## observability: check and test the rules for Prometheus, and try rules and board on a Prometheus against a program with faults
+observability:
+	@scripts/need-redis.sh
+	@scripts/need-prometheus.sh
+	@cd observability && promtool check rules redlatch.rules.yml && promtool test rules redlatch.rules.test.yml
+	@cd redlatchprom && $(GO) test -run TestNamesAndHelp .
+	@cd tests && REDLATCH_OBSERVABILITY=1 $(GO) test -count=1 -timeout 5m -run 'TestObservability$$|TestBoard|TestAlerts|TestEveryMetricIsDocumented|TestRunbook' .
+
+## interop: the tests with lock libraries of other languages, which it installs (apt-get, npm); RUN=REGEXP chooses tests
+interop:
+	@scripts/need-redis.sh
+	@scripts/interop.sh '$(or $(RUN),TestRealClients|TestNeighbours|TestPython|TestOtherLibraries)'
+
 ## overlaps: how often two hold at once when a deployment fails, and what a resource takes that looks at tokens; RUNS=20
 overlaps:
 	@scripts/need-redis.sh
 	@cd tests && REDLATCH_TESTS_RUNS=$(or $(RUNS),20) $(GO) test -timeout 30m -run TestOverlaps -v . | grep -E '\| |FAIL|^ok' | sed 's/^.*_test.go:[0-9]*: //'
+
+## verify: ten minutes under faults on each deployment: one server, Sentinel, cluster, quorum; the records go to .verify. FOR=10m
+verify: bin/redlatch
+	@scripts/need-redis.sh
+	@for d in one sentinel cluster quorum; do echo "== $$d"; rm -rf .verify/$$d; bin/redlatch verify --deployment $$d --disrupt --yes --workers 6 --duration $(or $(FOR),10m) --out .verify/$$d || exit 1; done
+
+## verify-quick: every known way to break redlatch must be found, in less than two minutes; B='no-token|herd' for those whose names match
+verify-quick:
+	@scripts/need-redis.sh
+	@cd cmd/redlatch && $(GO) test -tags redlatch_break -count=1 -run 'TestBreaksAreFound/^($(or $(B),.*))$$' ./internal/verify
+
+## release-rehearsal: pack all modules as a release would, and install and use them from an empty directory
+release-rehearsal:
+	@scripts/rehearse.sh
+
+## apidiff: what changed in the Go API since the last release; fails if the next version must be a larger step
+apidiff: bin/apidiff
+	@scripts/apidiff.sh
+
+## packages: static binaries for this machine, man pages, completions, and the Debian and RPM packages, in dist/
+packages:
+	@scripts/packages.sh
+
+## cross: compile the command, static, for every target of .goreleaser.yaml
+cross:
+	@scripts/cross.sh
 
 ## tidy: go mod tidy in every module
 tidy:
 	@scripts/tidy.sh
 
 clean:
-	rm -rf bin .servers
+	rm -rf bin dist .servers .verify .web .interop
 
-bin/staticcheck bin/gofumpt: tools/go.mod
+bin/redlatch: $(shell find . -name '*.go' -not -path './bench/*' -not -path './tests/*') $(shell find internal/script/lua -name '*.lua')
+	cd cmd/redlatch && $(GO) build -o ../../bin/ .
+
+bin/staticcheck bin/gofumpt bin/apidiff: tools/go.mod
 	cd tools && GOWORK=off $(GO) build -o ../bin/ tool
 	@touch $@
 

@@ -5,6 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 root=$(pwd)
+version=$(scripts/version.sh)
 modules=$(sed -n '/^use (/,/^)/s/^\t//p' go.work)
 for m in $modules; do
 	(
@@ -19,7 +20,7 @@ for m in $modules; do
 		for other in $modules; do
 			go mod edit -dropreplace "$(sed -n 's/^module //p' "$root/$other/go.mod")"
 		done
-		sed -i.tmp "s/ v0.0.0-00010101000000-000000000000/ v0.0.0/" go.mod && rm go.mod.tmp # what tidy makes of a module that it was to add
+		sed -i.tmp "s/ v0.0.0-00010101000000-000000000000/ $version/" go.mod && rm go.mod.tmp # what tidy makes of a module that it was to add
 		go mod edit -fmt
 		status=0
 		if [ "${1:-}" = --check ]; then

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
 	"github.com/redlatch/redlatch/redlatchgoredis"
 )
@@ -220,7 +221,7 @@ func TestGrantsStayOnTheirShard(t *testing.T) {
 		}
 	}
 	// Who holds it is told there, too, when it is taken away.
-	if _, err := other.ForceRelease(t.Context(), "a", ""); err != nil {
+	if _, err := other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
 		t.Errorf("ForceRelease = %v", err)
 	}
 	select {
@@ -229,6 +230,18 @@ func TestGrantsStayOnTheirShard(t *testing.T) {
 		t.Error("the holder was not told")
 	}
 	eventually(t, "nobody listening any more", func() bool { return owner.Do("PUBSUB", "SHARDCHANNELS") == "" })
+}
+
+// apart is a connection to a cluster whose adapter has a connection for each sharded channel.
+type apart struct {
+	conn.Conn
+	conn.Sharded
+}
+
+func (a apart) Target() conn.Target {
+	target := a.Conn.Target()
+	target.ShardsTogether = false
+	return target
 }
 
 // TestTicketsOfTwoAddresses: a client that waits for many names hears grants of one more by its
@@ -245,6 +258,7 @@ func TestTicketsOfTwoAddresses(t *testing.T) {
 	url := "redis+cluster://" + s.Addr()
 	o := inOrder(brisk(30 * time.Second))
 	o.Heartbeat = time.Second
+	o.WrapConn = func(c conn.Conn) conn.Conn { return apart{c, c.(conn.Sharded)} }
 	holder, c := open(t, url, sluggish()), open(t, url, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	for i := range channels {

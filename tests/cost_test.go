@@ -15,7 +15,7 @@ import (
 
 // What a crash costs those who are alive: the numbers of "Order and liveness" in
 // docs/guarantees.md. Each test names its sentence. Whatever does not cost what is promised costs a
-// minute at least here: a heartbeat of the options sluggish, or the horizon of a client with those,
+// minute at least here: a heartbeat of the options sluggish, or liveFor of a client with those,
 // or an hour.
 
 // slack is what a machine that is busy with other tests may add to a cost.

@@ -106,7 +106,7 @@ func TestSuspendedWaiterCostsItsHorizon(t *testing.T) {
 	queued(t, s, "a", 2)
 	stuck.suspend()
 	release(t, held)
-	// Its horizon may be over by the time we look, but not its TTL of an hour.
+	// The time for which it is believed alive may be over by the time we look, but not its TTL of an hour.
 	if owner := s.Do("GET", stateKey("a")); strings.Contains(owner, stuck.client) {
 		if left, _ := strconv.Atoi(s.Do("PTTL", stateKey("a"))); time.Duration(left)*time.Millisecond > 3*heartbeat {
 			t.Errorf("granted for %d ms to a client that is believed alive for %v at most", left, 3*heartbeat)
@@ -114,7 +114,7 @@ func TestSuspendedWaiterCostsItsHorizon(t *testing.T) {
 	}
 	l := await(t, result)
 	token := l.Token()
-	if err := l.Extend(t.Context()); err != nil { // what was granted is for a horizon, and this machine may be busy
+	if err := l.Extend(t.Context()); err != nil { // what was granted lasts as long as the client is believed alive, and this machine may be busy
 		t.Fatalf("Extend = %v", err)
 	}
 
@@ -143,7 +143,7 @@ func TestWaiterBelievedDeadIsPassedOver(t *testing.T) {
 
 	stuck.suspend()
 	address := "{redlatch:" + stuck.client + "}:grants"
-	eventually(t, "its horizon is over", func() bool {
+	eventually(t, "the time for which it is believed alive is over", func() bool {
 		until, err := strconv.Atoi(s.Do("ZSCORE", clientsKey("a"), address))
 		if err != nil {
 			t.Fatal(err)

@@ -37,7 +37,7 @@ func TestObserveKnowsTheProcess(t *testing.T) {
 			t.Errorf("the leader is %+v, want process %d on this host", p.Process, os.Getpid())
 		}
 		release(t, term)
-		if err := c.Close(); err != nil {
+		if err := closeLeaving(c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,7 +77,7 @@ func TestObserveTellsEveryChange(t *testing.T) {
 	}
 	want("the second", "second")
 	second := await(t, next)
-	if _, err := c.ForceRelease(t.Context(), "e", ""); err != nil {
+	if _, err := c.ForceRelease(t.Context(), "e", redlatch.ForceOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	want("nobody after force", "")
@@ -90,7 +90,7 @@ func TestObserveTellsEveryChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("the third", "third")
-	if err := dying.Close(); err != nil {
+	if err := closeLeaving(dying); err != nil {
 		t.Fatal(err)
 	}
 	want("nobody after a death", "")
@@ -133,7 +133,7 @@ func TestElectionRun(t *testing.T) {
 	}()
 	first := receive(t, terms, "the first term")
 	token := first.Token()
-	if _, err := admin.ForceRelease(t.Context(), "e", ""); err != nil {
+	if _, err := admin.ForceRelease(t.Context(), "e", redlatch.ForceOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := first.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {

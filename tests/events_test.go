@@ -124,7 +124,8 @@ func testEventsUnderFaults(t *testing.T, course *course, p subject, o redlatch.L
 	seen := &events{}
 	options := losing()
 	options.RequestTimeout = time.Second
-	options.Lock, options.Hook = o, redlatch.JoinHooks(panicAsAsked, nil, seen.hook)
+	m := metered(t)
+	options.Lock, options.Hook = o, redlatch.JoinHooks(m.prom.Hook, panicAsAsked, nil, m.otel.Hook, seen.hook)
 	s := &scene{course: course, subject: p, name: name, begun: time.Now()}
 	s.near, s.links = course.client(t, options)
 
@@ -146,6 +147,7 @@ func testEventsUnderFaults(t *testing.T, course *course, p subject, o redlatch.L
 	end()
 	work.Wait()
 	seen.wantEnds(t)
+	m.wantNoDrift(t, seen)
 }
 
 // live acquires, or tries, and ends what it got in one of the ways in which programs do.
@@ -184,7 +186,9 @@ func (s *scene) live() {
 }
 
 // force takes the lock from all that hold it.
-func (s *scene) force() { _, _ = s.far.ForceRelease(context.Background(), s.name, "") }
+func (s *scene) force() {
+	_, _ = s.far.ForceRelease(context.Background(), s.name, redlatch.ForceOptions{})
+}
 
 // wreak does harm to requests and messages, and takes the lock by force, until ctx is done.
 func (s *scene) wreak(ctx context.Context) {

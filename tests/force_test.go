@@ -1,7 +1,11 @@
 package tests
 
 import (
+	"context"
 	"errors"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +28,7 @@ func TestForceReleaseTellsTheHolder(t *testing.T) {
 		l := lock(t, c.Mutex("a").With(o))
 		next := goLock(t.Context(), admin.Mutex("a"))
 		queued(t, s, "a", 1)
-		if _, err := admin.ForceRelease(t.Context(), "a", l.Owner()); err != nil {
+		if _, err := admin.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: l.Owner()}); err != nil {
 			t.Fatal(err)
 		}
 		receive(t, l.Context().Done(), what)
@@ -48,7 +52,7 @@ func TestForceReleaseOfOnesOwn(t *testing.T) {
 			if hears(s, c) {
 				t.Error("the client listens, which makes this test an easy one")
 			}
-			if _, err := c.ForceRelease(t.Context(), l.Name(), ""); err != nil {
+			if _, err := c.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			receive(t, l.Context().Done(), what)
@@ -57,4 +61,211 @@ func TestForceReleaseOfOnesOwn(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestForcedLossTellsByWhom: a holder that reads "taken by force" at 3 a.m. wants to know by which
+// process, and why. It learns that whichever way it finds out, and so does an operator.
+func TestForcedLossTellsByWhom(t *testing.T) {
+	const reason = "deploy hangs"
+	ways := map[string]struct {
+		renew   redlatch.Switch
+		hears   bool
+		findOut func(l *redlatch.Lease)
+	}{
+		"a message":                {redlatch.On, true, func(l *redlatch.Lease) { <-l.Context().Done() }},
+		"a message, not extended":  {redlatch.Off, true, func(l *redlatch.Lease) { <-l.Context().Done() }},
+		"Extend":                   {redlatch.On, false, func(l *redlatch.Lease) { _ = l.Extend(context.Background()) }},
+		"Extend, not by the clock": {redlatch.Off, false, func(l *redlatch.Lease) { _ = l.Extend(context.Background()) }},
+	}
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		for way, c := range ways {
+			t.Run(way, func(t *testing.T) {
+				o := sluggish()
+				o.Lock.Renew = c.renew
+				holder := open(t, s.URL(), o)
+				o.Program = "operator"
+				admin := open(t, s.URL(), o)
+				if c.hears {
+					hearing(t, s, holder)
+				}
+				l := enter(t, of(holder, kind))
+				eventually(t, "the holder has a record", func() bool {
+					info, err := admin.Inspect(t.Context(), l.Name())
+					return err == nil && info.Holders[0].Process.PID != 0
+				})
+				if _, err := admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: l.Owner(), Reason: reason}); err != nil {
+					t.Fatal(err)
+				}
+				c.findOut(l)
+				owner := wantForced(t, l.Err(), reason)
+				info, err := admin.Inspect(t.Context(), l.Name())
+				if f := info.Forced; err != nil || f == nil || f.Owner != owner || f.By.Program != "operator" || f.Reason != reason || f.From.PID == 0 {
+					t.Errorf("Inspect tells of %+v, %v, want who took it from %s", f, err, owner)
+				}
+				if ttl := number(t, s, "PTTL", forcedKey(l.Name())); ttl <= 0 || ttl > int(time.Hour.Milliseconds()) {
+					t.Errorf("the note lasts for another %d ms, want an hour", ttl)
+				}
+			})
+		}
+	})
+}
+
+// number is the answer of a server that is a number.
+func number(t *testing.T, s *redistest.Server, args ...string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s.Do(args...))
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return n
+}
+
+// wantForced checks that a lease was taken by an operator, for this reason, and returns its owner.
+func wantForced(t *testing.T, err error, reason string) (owner string) {
+	t.Helper()
+	lost := (*redlatch.LostError)(nil)
+	if !errors.As(err, &lost) || lost.Reason != redlatch.LossForced || lost.Force == nil {
+		t.Fatalf("the lease ends with %v, want a LostError that tells by whom it was taken", err)
+	}
+	if f := lost.Force; f.By.PID != os.Getpid() || f.By.Program != "operator" || f.Reason != reason || f.At.IsZero() || f.Owner != lost.Owner {
+		t.Errorf("the lease was taken %+v, want this process, a time, and the reason %q", f, reason)
+	}
+	if text := err.Error(); !strings.Contains(text, "taken by force by operator (pid ") || !strings.Contains(text, reason) {
+		t.Errorf("the error says %q, want by whom and why", text)
+	}
+	return lost.Owner
+}
+
+// TestForcedLossIsToldAtTheRelease: the holder finishes its work and releases.
+func TestForcedLossIsToldAtTheRelease(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		o := sluggish()
+		holder := open(t, s.URL(), o)
+		o.Program = "operator"
+		l := enter(t, of(holder, kind))
+		if _, err := open(t, s.URL(), o).ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		wantForced(t, l.Release(t.Context()), "")
+	})
+}
+
+// TestForceReleaseOfAllTellsEach: several holders lose at once, and none is told of another's loss.
+func TestForceReleaseOfAllTellsEach(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := sluggish()
+	c := open(t, s.URL(), o)
+	o.Program = "operator"
+	admin := open(t, s.URL(), o)
+	var all []*redlatch.Lease
+	for range 3 {
+		l, err := c.Semaphore("a", 3).Acquire(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	for i, l := range all[:2] {
+		o := redlatch.ForceOptions{Owner: l.Owner(), Reason: "number " + strconv.Itoa(i)}
+		if _, err := admin.ForceRelease(t.Context(), "a", o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, l := range all[:2] {
+		_ = l.Extend(t.Context())
+		wantForced(t, l.Err(), "number "+strconv.Itoa(i))
+	}
+	if err := all[2].Extend(t.Context()); err != nil {
+		t.Errorf("Extend of a lease beside them = %v", err)
+	}
+	release(t, all[2])
+}
+
+// TestForceReleaseOfAnOwnerCanBeRepeated: arrow up, Enter: a waiter that has just come in must not
+// lose the lock to the same command.
+func TestForceReleaseOfAnOwnerCanBeRepeated(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		holder, next, admin := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+		l := enter(t, of(holder, kind))
+		waiting := goEnter(t.Context(), of(next, kind))
+		queued(t, s, l.Name(), 1)
+		o := redlatch.ForceOptions{Owner: l.Owner()}
+		if _, err := admin.ForceRelease(t.Context(), l.Name(), o); err != nil {
+			t.Fatal(err)
+		}
+		innocent := await(t, waiting)
+		if _, err := admin.ForceRelease(t.Context(), l.Name(), o); !errors.Is(err, redlatch.ErrNotHeld) {
+			t.Errorf("ForceRelease again = %v, want ErrNotHeld", err)
+		}
+		if err := innocent.Extend(t.Context()); err != nil {
+			t.Errorf("the next holder lost its lock: %v", err)
+		}
+		release(t, innocent)
+	})
+}
+
+// TestForceNotesAreBounded: a script that takes a lock by force again and again fills no memory.
+func TestForceNotesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	for range 300 {
+		lock(t, c.Mutex("a"))
+		if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := number(t, s, "HLEN", forcedKey("a")); n > 130 {
+		t.Errorf("%d notes are kept, want some 128", n)
+	}
+}
+
+// TestForceReleaseRefusesABadReason before it takes anything.
+func TestForceReleaseRefusesABadReason(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	l := lock(t, c.Mutex("a"))
+	for _, reason := range []string{"a\nb", strings.Repeat("x", 257), "\xff"} {
+		if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Reason: reason}); !errors.Is(err, redlatch.ErrInvalid) {
+			t.Errorf("ForceRelease with the reason %.10q = %v, want ErrInvalid", reason, err)
+		}
+	}
+	release(t, l)
+}
+
+// TestQuorumForcedLossTellsByWhom: a holder that listens is told by the message. One that does not
+// is told by no node that counts, and does not guess.
+func TestQuorumForcedLossTellsByWhom(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	o := sluggish()
+	holder := openQuorum(t, nodes, o)
+	o.Program = "operator"
+	admin := openQuorum(t, nodes, o)
+	force := func(l *redlatch.Lease) {
+		t.Helper()
+		if _, err := admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Reason: "why"}); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := admin.Inspect(t.Context(), l.Name()); err != nil || info.Forced == nil || info.Forced.Owner != l.Owner() {
+			t.Errorf("Inspect tells of %+v, %v, want the owner %s", info.Forced, err, l.Owner())
+		}
+	}
+	deaf := lock(t, holder.Mutex("deaf"))
+	force(deaf)
+	_ = deaf.Extend(t.Context())
+	lost := (*redlatch.LostError)(nil)
+	if err := deaf.Err(); !errors.As(err, &lost) || lost.Reason != redlatch.LossGone || lost.Force != nil {
+		t.Errorf("a holder that does not listen ends with %v, want the reason gone", err)
+	}
+	before := lock(t, admin.Mutex("heard"))
+	next := goLock(t.Context(), holder.Mutex("heard"))
+	eventually(t, "the holder listens", func() bool { return hears(nodes[0], holder) && hears(nodes[1], holder) && hears(nodes[2], holder) })
+	release(t, before)
+	l := await(t, next)
+	force(l)
+	receive(t, l.Context().Done(), "the lease")
+	wantForced(t, l.Err(), "why")
 }

@@ -48,7 +48,7 @@ func fillMemory(_ *testing.T, s *redistest.Server) (mend func()) {
 
 // TestFullServerKeepsWhatIsHeld: leases of all kinds but mutexes were lost when memory was short,
 // though nothing new was asked for; permits and slots could not be given back. Here holders go on,
-// release, and hand over to those who wait, who have been waiting for longer than their horizon; a
+// release, and hand over to those who wait, who have been waiting for longer than they are believed alive; a
 // new acquisition gets in, or is told why not.
 func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
@@ -126,7 +126,7 @@ func fillDisk(t *testing.T, s *redistest.Server) (mend func()) {
 }
 
 // TestTicketGivenUpWhileWritesAreRefused: the release of a ticket that was refused was forgotten.
-// Its client lived on, so the ticket was served later, to nobody, for a horizon.
+// Its client lived on, so the ticket was served later, to nobody, for as long as a client is believed alive.
 func TestTicketGivenUpWhileWritesAreRefused(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		o := lasts(lasting)

@@ -2,15 +2,30 @@ package tests
 
 import (
 	"context"
-	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// patience bounds every wait for what must happen. It only matters when something is broken.
-const patience = 30 * time.Second
+// The short names of what these tests have in common with those of other packages.
+const patience = locktest.Patience
+
+type reporter = locktest.Reporter
+
+var (
+	open       = locktest.Open
+	within     = locktest.Within
+	lock       = locktest.Lock
+	release    = locktest.Release
+	eventually = locktest.Eventually
+	queued     = locktest.InLine
+	line       = locktest.Line
+	tickets    = locktest.Tickets
+
+	closeLeaving = locktest.CloseLeaving
+)
 
 // lasting is a TTL with which nothing becomes free because it expires.
 const lasting = time.Hour
@@ -32,53 +47,6 @@ func sluggish() redlatch.Options {
 func inOrder(o redlatch.Options) redlatch.Options {
 	o.Lock.StrictOrder = redlatch.On
 	return o
-}
-
-// open returns a client that is closed with the test.
-func open(t testing.TB, url string, o redlatch.Options) *redlatch.Client {
-	t.Helper()
-	c, err := redlatch.Open(t.Context(), url, o)
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return c
-}
-
-// reporter is what a check needs of a test. A property that rapid tries has it, too.
-type reporter interface {
-	Helper()
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
-	Cleanup(func())
-}
-
-// within is a context for what must come to an end.
-func within(t reporter, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// lock locks a mutex. It fails the test, so call it from the test's own goroutine.
-func lock(t reporter, m *redlatch.Mutex) *redlatch.Lease {
-	t.Helper()
-	l, err := m.Lock(within(t, patience))
-	if err != nil {
-		t.Fatalf("Lock(%q) = %v, want a lease", m.Name(), err)
-	}
-	return l
-}
-
-func release(t reporter, l *redlatch.Lease) {
-	t.Helper()
-	if err := l.Release(context.Background()); err != nil {
-		t.Fatalf("Release(%q) = %v, want nil", l.Name(), err)
-	}
 }
 
 // outcome is what an acquisition came to.
@@ -137,23 +105,14 @@ func receive[T any](t reporter, c <-chan T, what string) T {
 	}
 }
 
-// eventually polls until a condition holds.
-func eventually(t reporter, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
-
 // The keys of a name under the default prefix.
-func stateKey(name string) string   { return "redlatch:" + name }
-func fenceKey(name string) string   { return "{redlatch:" + name + "}:fence" }
-func queueKey(name string) string   { return "{redlatch:" + name + "}:queue" }
-func clientsKey(name string) string { return "{redlatch:" + name + "}:clients" }
-func insideKey(name string) string  { return "{redlatch:" + name + "}:inside" }
-func bitsKey(name string) string    { return "{redlatch:" + name + "}:bits" }
+func stateKey(name string) string   { return locktest.StateKey(name) }
+func fenceKey(name string) string   { return locktest.SiblingKey(name, "fence") }
+func queueKey(name string) string   { return locktest.SiblingKey(name, "queue") }
+func clientsKey(name string) string { return locktest.SiblingKey(name, "clients") }
+func insideKey(name string) string  { return locktest.SiblingKey(name, "inside") }
+func forcedKey(name string) string  { return locktest.SiblingKey(name, "forced") }
+func bitsKey(name string) string    { return locktest.SiblingKey(name, "bits") }
 
 // awaitHolder waits until an owner holds the name, by what Redis says, and returns it.
 func awaitHolder(t reporter, s *redistest.Server, name string) (owner string) {

@@ -35,7 +35,7 @@ func wrap(t testing.TB, over conn.Conn, o redlatch.Options) *redlatch.Client {
 		t.Fatalf("New: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
+		if err := closeLeaving(c); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 	})
@@ -123,7 +123,7 @@ func (m *mortal) die(
 	})
 	m.kill()
 	eventually(t, "the server knows that it died", func() bool { return !hears(s, c) })
-	if err := c.Close(); err != nil {
+	if err := closeLeaving(c); err != nil {
 		t.Errorf("Close of a client that was killed = %v, want nil", err)
 	}
 	awaitError(t, result)

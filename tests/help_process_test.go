@@ -28,7 +28,10 @@ type job struct {
 	TTL       time.Duration
 	Heartbeat time.Duration
 	Resource  *resource // to write to when it is asked, unless nil
+	Leave     bool      // it releases its lease when it is asked, and ends
 	Detach    bool      // it detaches its lease, and tells the text
+	Then      string    // when it is asked, it locks this mutex too, under the context of its lease
+	Labels    map[string]string
 }
 
 // report is what a worker writes, one line each: when its client is open, when it holds the lock,
@@ -54,7 +57,7 @@ func runJob(text string) error {
 		return err
 	}
 	ctx := context.Background()
-	c, err := redlatch.Open(ctx, j.URL, redlatch.Options{Heartbeat: j.Heartbeat, Lock: redlatch.LockOptions{TTL: j.TTL}})
+	c, err := redlatch.Open(ctx, j.URL, redlatch.Options{Heartbeat: j.Heartbeat, Labels: j.Labels, Lock: redlatch.LockOptions{TTL: j.TTL}})
 	if err != nil {
 		return err
 	}
@@ -74,6 +77,26 @@ func runJob(text string) error {
 	in := bufio.NewReader(os.Stdin)
 	if j.Detach {
 		return handOn(l, in, out)
+	}
+	if j.Leave {
+		if err := out.Encode(report{Owner: l.Owner(), Token: l.Token(), Held: true}); err != nil {
+			return err
+		}
+		if _, err := in.ReadString('\n'); err != nil {
+			return nil
+		}
+		return errors.Join(l.Release(ctx), c.Close())
+	}
+	if j.Then != "" {
+		if err := out.Encode(report{Owner: l.Owner(), Token: l.Token(), Held: true}); err != nil {
+			return err
+		}
+		if _, err := in.ReadString('\n'); err != nil {
+			return nil
+		}
+		if l, err = c.Mutex(j.Then).Lock(l.Context()); err != nil {
+			return err
+		}
 	}
 	if j.Resource != nil {
 		return j.Resource.work(l, in, out)

@@ -1,13 +1,11 @@
 package tests
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/redistest"
+	verifyhistory "github.com/redlatch/redlatch/internal/verify/history"
 )
 
 // seedVariable repeats a schedule of faults; how it meets the workers is up to the machine.
@@ -108,7 +107,7 @@ func wantQuiet(t *testing.T, s *redistest.Server) {
 const remains = `local left = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
   local suffix = string.match(key, ':(%w+)$')
-  local stays = suffix == 'fence' or suffix == 'last' or suffix == 'client'
+  local stays = suffix == 'fence' or suffix == 'last' or suffix == 'client' or suffix == 'notes'
   if not stays or redis.call('PTTL', key) < 0 then left[#left + 1] = key end
 end
 return left`
@@ -324,47 +323,46 @@ func (h *history) check(t *testing.T) {
 }
 
 // checkBeliefs checks that no two leases believed in themselves at the same time, and that tokens
-// tell who came later.
+// tell which came later.
 func checkBeliefs(t *testing.T, holds []hold) {
 	t.Helper()
-	if n := overlaps(holds); n > 0 {
-		t.Errorf("%d times two held at once", n)
-	}
+	wantClean(t, records(holds).Exclusion(verifyhistory.Rules{}))
 	checkTokens(t, holds)
-}
-
-// believed is the leases that said that they were held, in the order of their beginning.
-func believed(holds []hold) []hold {
-	holds = slices.DeleteFunc(slices.Clone(holds), func(k hold) bool { return k.first == 0 })
-	slices.SortFunc(holds, func(a, b hold) int { return cmp.Compare(a.first, b.first) })
-	return holds
 }
 
 // overlaps counts the leases that began while another was held, or believed in themselves when
 // another had begun.
-func overlaps(holds []hold) (n int) {
-	last := time.Duration(-1)
-	for _, k := range believed(holds) {
-		if k.first <= last || k.last == never {
-			n++
-		}
-		if k.last != never {
-			last = max(last, k.last)
-		}
-	}
-	return n
-}
+func overlaps(holds []hold) int { return records(holds).Exclusion(verifyhistory.Rules{}).Bad }
 
-// checkTokens checks that tokens tell who came later.
+// checkTokens checks that tokens tell which came later.
 func checkTokens(t *testing.T, holds []hold) {
 	t.Helper()
-	newest := int64(0)
-	for _, k := range believed(holds) {
-		if k.token <= newest {
-			t.Errorf("token %d was held after token %d", k.token, newest)
-		}
-		newest = max(newest, k.token)
+	wantClean(t, records(holds).Tokens(verifyhistory.Rules{}))
+}
+
+// wantClean checks that a check found nothing.
+func wantClean(t *testing.T, f verifyhistory.Finding) {
+	t.Helper()
+	if f.Bad > 0 {
+		t.Errorf("%s: %d times; first: %s", f.Check, f.Bad, f.First)
 	}
+}
+
+// records returns the holds of one name as `redlatch verify` knows them.
+func records(holds []hold) *verifyhistory.History {
+	h := verifyhistory.New()
+	for i, k := range holds {
+		one := &verifyhistory.Hold{
+			Worker: "test", Op: int64(i + 1), Kind: verifyhistory.Mutex, Name: "a", N: 1, Token: k.token,
+			Called: int64(k.called), Granted: int64(k.returned), First: int64(k.first), Last: int64(k.last),
+			Release: int64(k.end), Released: int64(k.ended),
+		}
+		if one.Token != 0 {
+			h.Holds = append(h.Holds, one)
+		}
+	}
+	h.Arrange()
+	return h
 }
 
 func checkLinear(t *testing.T, what string, model porcupine.Model, operations []porcupine.Operation) {

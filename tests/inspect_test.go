@@ -35,7 +35,7 @@ func recorded(t *testing.T, s *redistest.Server, c *redlatch.Client) {
 // no more.
 func buried(t *testing.T, s *redistest.Server, c *redlatch.Client) {
 	t.Helper()
-	if err := c.Close(); err != nil {
+	if err := closeLeaving(c); err != nil {
 		t.Fatal(err)
 	}
 	gone(t, s, c.ID())

@@ -167,7 +167,7 @@ func TestKeyWithoutTTL(t *testing.T) {
 	release(t, await(t, result))
 
 	s.Do("SET", "a", "operator")
-	if _, err := c.ForceRelease(t.Context(), "a", "operator"); err != nil {
+	if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "operator"}); err != nil {
 		t.Errorf("ForceRelease = %v", err)
 	}
 	wantFreeKey(t, s, "a")

@@ -122,7 +122,7 @@ func (m *onceModel) die(t *rapid.T) {
 // force opens the window as well: whoever takes the job away wants it to run again.
 func (m *onceModel) force(t *rapid.T) {
 	run := m.going(t)
-	if _, err := m.clients[0].ForceRelease(m.ctx, m.name, run.lease.Owner()); err != nil {
+	if _, err := m.clients[0].ForceRelease(m.ctx, m.name, redlatch.ForceOptions{Owner: run.lease.Owner()}); err != nil {
 		t.Fatalf("ForceRelease = %v", err)
 	}
 	m.token++ // it moves on

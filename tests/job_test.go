@@ -116,7 +116,7 @@ func TestJobOfAProcessThatDied(t *testing.T) {
 		if run(t, j, nil) {
 			t.Errorf("retry %t: a run beside another", retry)
 		}
-		if err := dead.Close(); err != nil { // its lease is not released, as if it had died
+		if err := closeLeaving(dead); err != nil { // its lease is not released, as if it had died
 			t.Fatal(err)
 		}
 		if err := receive(t, over, "the run"); !errors.Is(err, redlatch.ErrNotHeld) {

@@ -259,7 +259,7 @@ func TestEveryKindClose(t *testing.T) {
 		held := enter(t, of(c, kind))
 		waits := goEnter(t.Context(), of(c, kind))
 		queued(t, s, held.Name(), 1)
-		if err := c.Close(); err != nil {
+		if err := closeLeaving(c); err != nil {
 			t.Errorf("Close = %v, want nil", err)
 		}
 		if err := awaitError(t, waits); !errors.Is(err, redlatch.ErrClosed) {

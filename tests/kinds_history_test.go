@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
+	verifyhistory "github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
@@ -63,32 +65,22 @@ func sleepFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// most is the largest sum of weights that were held at one moment, of the stays that count.
-func (h *stays) most(counts func(stay) bool) (most int64) {
+// recorded returns all stays at the lock of one kind, as `redlatch verify` knows them. That a stay began
+// at a moment says that it was granted by then.
+func (h *stays) recorded(kind string) *verifyhistory.History {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	type change struct {
-		at     time.Time
-		weight int64
-	}
-	var changes []change
-	for _, s := range h.all {
-		if counts(s) && s.end.After(s.begin) {
-			changes = append(changes, change{s.begin, s.weight}, change{s.end, -s.weight})
+	all := verifyhistory.New()
+	for i, s := range h.all {
+		slot, _ := strconv.Atoi(s.what)
+		k := &verifyhistory.Hold{
+			Worker: "test", Op: int64(i + 1), Kind: kind, Name: kind, Mode: s.what, N: s.weight, Slot: slot, Token: s.token,
+			Called: int64(s.begin.Sub(epoch)), Granted: int64(s.begin.Sub(epoch)), First: int64(s.begin.Sub(epoch)), Last: int64(s.end.Sub(epoch)) - 1,
 		}
+		all.Holds = append(all.Holds, k)
 	}
-	slices.SortFunc(changes, func(a, b change) int {
-		if c := a.at.Compare(b.at); c != 0 {
-			return c
-		}
-		return int(a.weight - b.weight) // who leaves at that moment leaves first
-	})
-	now := int64(0)
-	for _, c := range changes {
-		now += c.weight
-		most = max(most, now)
-	}
-	return most
+	all.Arrange()
+	return all
 }
 
 // usage is what clients do with the locks of one kind, and what they believed.
@@ -241,28 +233,30 @@ func TestKindsUnderFaults(t *testing.T) {
 		u.wantFree(t, s.Server, what)
 	}
 	wantQuiet(t, s.Server)
-	all["rw"].checkWriters(t)
 	all["once"].checkWindows(t)
-	for _, what := range []string{"mutex", "reentrant", "election", "multi", "once"} {
-		if n := all[what].most(func(stay) bool { return true }); n > 1 {
-			t.Errorf("%s: %d inside at once", what, n)
-		}
-		all[what].checkTokens(t, what)
+	rules := verifyhistory.Rules{Permits: permitsInAll}
+	for what, kind := range map[string]string{
+		"mutex": verifyhistory.Mutex, "reentrant": verifyhistory.Reentrant, "election": verifyhistory.Election, "multi": verifyhistory.Multi,
+		"once": verifyhistory.Job,
+	} {
+		h := all[what].recorded(kind)
+		wantClean(t, h.Exclusion(rules))
+		wantClean(t, h.Tokens(rules))
 	}
-	if n := all["semaphore"].most(func(stay) bool { return true }); n > permitsInAll {
-		t.Errorf("%d permits of %d at once", n, permitsInAll)
-	}
-	for slot := range slotsInAll {
-		if n := all["slots"].most(func(s stay) bool { return s.what == fmt.Sprint(slot) }); n > 1 {
-			t.Errorf("slot %d is held by %d at once", slot, n)
-		}
-	}
+	wantClean(t, all["semaphore"].recorded(verifyhistory.Semaphore).Permits(rules))
+	wantClean(t, all["rw"].recorded(verifyhistory.RWMutex).Readers(rules))
+	wantClean(t, all["slots"].recorded(verifyhistory.SlotPool).Slots(rules))
 }
 
-// wantFree checks that the first try gets what is free, whatever dead clients left in line.
+// wantFree checks that the first try gets what is free, whatever dead clients left in line. A ticket
+// of a client that could not listen keeps its place for as long as that client is believed alive.
 func (u *usage) wantFree(t *testing.T, s *redistest.Server, what string) {
 	t.Helper()
 	for _, name := range u.free {
+		eventually(t, "no waiter for "+name+" is believed alive", func() bool {
+			now := s.Do("EVAL", "return redis.call('TIME')[1] * 1000", "0")
+			return s.Do("ZCOUNT", clientsKey(name), now, "+inf") == "0"
+		})
 		eventually(t, name+" is free", func() bool { return s.Do("EXISTS", stateKey(name)) == "0" })
 	}
 	c := open(t, s.URL(), brisk(time.Second))
@@ -280,34 +274,6 @@ func (u *usage) wantFree(t *testing.T, s *redistest.Server, what string) {
 	}
 	if err := g.release(t.Context()); err != nil {
 		t.Errorf("%s: Release = %v, want nil", what, err)
-	}
-}
-
-// checkWriters checks that no writer was inside beside another, or beside readers.
-func (h *stays) checkWriters(t *testing.T) {
-	t.Helper()
-	if n := h.most(func(s stay) bool { return s.what == "w" }); n != 1 {
-		t.Errorf("%d writers at once", n)
-	}
-	// A writer weighs as much as all readers together could.
-	for i, s := range h.all {
-		if s.what == "w" {
-			h.all[i].weight = 1000
-		}
-	}
-	if n := h.most(func(stay) bool { return true }); n > 1000 {
-		t.Errorf("a writer beside %d readers", n-1000)
-	}
-}
-
-// checkTokens checks that tokens tell which came later.
-func (h *stays) checkTokens(t *testing.T, what string) {
-	t.Helper()
-	slices.SortFunc(h.all, func(a, b stay) int { return a.begin.Compare(b.begin) })
-	for i := 1; i < len(h.all); i++ {
-		if h.all[i].token <= h.all[i-1].token {
-			t.Errorf("%s: token %d after %d, want more", what, h.all[i].token, h.all[i-1].token)
-		}
 	}
 }
 

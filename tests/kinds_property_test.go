@@ -270,7 +270,7 @@ func (m *kindModel) wake(t *rapid.T) {
 
 func (m *kindModel) force(t *rapid.T) {
 	h := m.someone(t)
-	if _, err := m.clients[0].ForceRelease(m.ctx, m.name, h.owner); err != nil {
+	if _, err := m.clients[0].ForceRelease(m.ctx, m.name, redlatch.ForceOptions{Owner: h.owner}); err != nil {
 		t.Fatalf("ForceRelease(%s) = %v", h.owner, err)
 	}
 	m.token++ // it moves on, by as much or more
@@ -467,7 +467,7 @@ func (reentrantKind) actions(m *kindModel) map[string]func(*rapid.T) {
 				}
 				return r.Reply
 			}
-			request := script.Request{Owner: entry, TTL: lasting, FenceTTL: lasting, Arg: "0:" + m.inside[0].who}
+			request := script.Request{Owner: entry, TTL: lasting, FenceTTL: lasting, Param: "0:" + m.inside[0].who}
 			s, err := script.ParseAcquire(eval(script.Reentrant.Acquire(set, request)))
 			if err != nil || !s.Inside || s.Token != m.token {
 				t.Fatalf("a late request of %s = %+v, %v, want it inside with token %d", entry, s, err, m.token)

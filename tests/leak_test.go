@@ -37,7 +37,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 		release(t, await(t, served))
 	}
 	for _, c := range clients {
-		if err := c.Close(); err != nil {
+		if err := closeLeaving(c); err != nil {
 			t.Errorf("Close = %v", err)
 		}
 	}
@@ -139,11 +139,13 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(over)
-	if err := receive(t, first, "the first Close"); err != nil {
-		t.Errorf("the first Close = %v", err)
+	left := (*redlatch.LeftError)(nil)
+	err = receive(t, first, "the first Close")
+	if !errors.As(err, &left) || len(left.Leases) != 1 {
+		t.Errorf("the first Close = %v, want the lease that was held", err)
 	}
-	if err := receive(t, second, "the second Close"); err != nil {
-		t.Errorf("the second Close = %v", err)
+	if again := receive(t, second, "the second Close"); again != err {
+		t.Errorf("the second Close = %v, want %v", again, err)
 	}
 }
 
@@ -188,7 +190,7 @@ func TestCloseEndsWaitsAndLeases(t *testing.T) {
 	kept, taken := lock(t, c.Mutex("kept")), lock(t, other.Mutex("taken"))
 	result := goLock(t.Context(), c.Mutex("taken"))
 	queued(t, s, "taken", 1)
-	if err := c.Close(); err != nil {
+	if err := closeLeaving(c); err != nil {
 		t.Errorf("Close = %v", err)
 	}
 	if err := awaitError(t, result); !isAll(err, redlatch.ErrClosed) {

@@ -711,7 +711,7 @@ func (r *trial) wantNoRun(retry bool) {
 			r.Errorf("the job ran twice in its window")
 		}
 	}
-	if err := r.near.Close(); err != nil {
+	if err := closeLeaving(r.near); err != nil {
 		r.Errorf("Close = %v", err)
 	}
 	if again() {

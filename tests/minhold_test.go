@@ -76,7 +76,7 @@ func TestEveryKindReleasedTooEarly(t *testing.T) {
 
 		next := goEnter(t.Context(), of(other, kind))
 		queued(t, s, held.Name(), 1)
-		info, err := c.ForceRelease(t.Context(), held.Name(), "")
+		info, err := c.ForceRelease(t.Context(), held.Name(), redlatch.ForceOptions{})
 		if err != nil || len(info.Holders) != 1 {
 			t.Fatalf("ForceRelease of %s = %+v, %v, want what it was before", owner, info, err)
 		}
@@ -88,11 +88,11 @@ func TestEveryKindReleasedTooEarly(t *testing.T) {
 		wantNothingLeft(t, s, held.Name())
 
 		release(t, enter(t, of(c, kind)))
-		if _, err := c.ForceRelease(t.Context(), held.Name(), ""); err != nil { // with nobody in line
+		if _, err := c.ForceRelease(t.Context(), held.Name(), redlatch.ForceOptions{}); err != nil { // with nobody in line
 			t.Errorf("ForceRelease = %v, want nil", err)
 		}
 		wantNothingLeft(t, s, held.Name())
-		if _, err := c.ForceRelease(t.Context(), held.Name(), ""); !errors.Is(err, redlatch.ErrNotHeld) {
+		if _, err := c.ForceRelease(t.Context(), held.Name(), redlatch.ForceOptions{}); !errors.Is(err, redlatch.ErrNotHeld) {
 			t.Errorf("ForceRelease of what is free = %v, want ErrNotHeld", err)
 		}
 	})

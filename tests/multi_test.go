@@ -219,7 +219,7 @@ func TestMultiLosesOneWhileItWaits(t *testing.T) {
 			b := lock(t, other.Mutex("b"))
 			result := awaitMulti(t, s, c.MultiMutex("a", "b").With(lose.options))
 			if lose.force {
-				if _, err := other.ForceRelease(t.Context(), "a", ""); err != nil {
+				if _, err := other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -172,7 +172,7 @@ func (m *model) Expire(t *rapid.T) {
 // ForceRelease takes a lock away.
 func (m *model) ForceRelease(t *rapid.T) {
 	n := m.pickHeld(t)
-	before, err := m.clients[0].ForceRelease(m.ctx, n.name, rapid.SampledFrom([]string{"", n.holder.Owner()}).Draw(t, "owner"))
+	before, err := m.clients[0].ForceRelease(m.ctx, n.name, redlatch.ForceOptions{Owner: rapid.SampledFrom([]string{"", n.holder.Owner()}).Draw(t, "owner")})
 	if err != nil || len(before.Holders) != 1 || before.Holders[0].Owner != n.holder.Owner() {
 		t.Fatalf("ForceRelease(%q) = %+v, %v, want holder %s", n.name, before, err, n.holder.Owner())
 	}
@@ -189,7 +189,7 @@ func (m *model) ForceReleaseOfAnother(t *rapid.T) {
 	if n.holder == nil {
 		owner = ""
 	}
-	if _, err := m.clients[0].ForceRelease(m.ctx, n.name, owner); !errors.Is(err, redlatch.ErrNotHeld) {
+	if _, err := m.clients[0].ForceRelease(m.ctx, n.name, redlatch.ForceOptions{Owner: owner}); !errors.Is(err, redlatch.ErrNotHeld) {
 		t.Fatalf("ForceRelease(%q, %q) = %v, want ErrNotHeld", n.name, owner, err)
 	}
 }

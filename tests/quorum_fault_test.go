@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -243,23 +244,9 @@ func TestQuorumCountsOneSlot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the first on all nodes", func() bool {
-		return !slices.ContainsFunc(nodes, func(s *redistest.Server) bool { return s.Do("HEXISTS", insideKey("p"), first.Owner()) != "1" })
-	})
-	set, err := keys.Of("redlatch:", "p")
-	if err != nil {
-		t.Fatal(err)
-	}
-	set.Epoch = keys.Epoch("redlatch:", "slotpool")
-	leave := func(node *redistest.Server, owner string) {
-		t.Helper()
-		r := dial(t, node.Addr()).Eval(ctx, script.SlotPool.Quorum().Release(set, owner, "", "", time.Hour))[0]
-		if was := script.Inside(r.Reply); r.Err != nil || !was {
-			t.Fatalf("release of %s = %+v, want that it was inside", owner, r)
-		}
-	}
+	hasSlotAtAll(t, nodes, "p", first.Owner())
 	for _, node := range nodes[:3] {
-		leave(node, first.Owner())
+		leaveSlot(t, node, "p", first.Owner())
 	}
 	same := strconv.FormatInt(first.Token()+1000, 10)
 	for _, node := range nodes { // they give the same number, so there is no second phase, which would see it, too
@@ -272,13 +259,37 @@ func TestQuorumCountsOneSlot(t *testing.T) {
 	if id, err := slot.ID(); id != 0 || err != nil {
 		t.Fatalf("slot %d, %v, want 0", id, err)
 	}
-	eventually(t, "the second on all nodes", func() bool {
-		return !slices.ContainsFunc(nodes, func(s *redistest.Server) bool { return s.Do("HEXISTS", insideKey("p"), slot.Owner()) != "1" })
-	})
-	leave(nodes[0], slot.Owner())
-	leave(nodes[1], slot.Owner())
+	hasSlotAtAll(t, nodes, "p", slot.Owner())
+	leaveSlot(t, nodes[0], "p", slot.Owner())
+	leaveSlot(t, nodes[1], "p", slot.Owner())
 	if err := slot.Extend(ctx); !errors.Is(err, redlatch.ErrNotHeld) {
 		t.Errorf("Extend with the slot at one node of five = %v, want ErrNotHeld", err)
+	}
+}
+
+// hasSlotAtAll waits until an owner has a slot at all nodes.
+func hasSlotAtAll(t *testing.T, nodes []*redistest.Server, name, owner string) {
+	t.Helper()
+	eventually(t, "a slot at all nodes", func() bool {
+		return !slices.ContainsFunc(nodes, func(s *redistest.Server) bool {
+			return s.Do("HEXISTS", insideKey(name), owner) != "1"
+		})
+	})
+}
+
+// leaveSlot has an owner leave a slot pool at one node.
+func leaveSlot(t *testing.T, node *redistest.Server, name, owner string) {
+	t.Helper()
+	set, err := keys.Of("redlatch:", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Epoch = keys.Epoch("redlatch:", "slotpool")
+	over := dial(t, node.Addr())
+	defer func() { _ = over.Close() }()
+	r := over.Eval(within(t, patience), script.SlotPool.Quorum().Release(set, owner, "", "", time.Hour))[0]
+	if was := script.Inside(r.Reply); r.Err != nil || !was {
+		t.Fatalf("release of %s = %+v, want that it was inside", owner, r)
 	}
 }
 
@@ -801,4 +812,88 @@ func TestQuorumOnceWhoseEndIsLost(t *testing.T) {
 			t.Errorf("Do in the same window = %v, %v, with %d runs in all, want false, nil, 1", ran, err, runs)
 		}
 	})
+}
+
+// heldBack is a connection on which the first vote waits until the test lets it go. It arrives even
+// if the client no longer waits for it.
+type heldBack struct {
+	conn.Conn
+	votes   atomic.Int64
+	letGo   chan struct{}
+	arrived chan struct{}
+}
+
+func holdBack(over conn.Conn) *heldBack {
+	return &heldBack{Conn: over, letGo: make(chan struct{}), arrived: make(chan struct{})}
+}
+
+func (h *heldBack) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if strings.HasSuffix(calls[0].Script.Name, " vote") && h.votes.Add(1) == 1 {
+		defer close(h.arrived)
+		<-h.letGo
+		ctx = context.WithoutCancel(ctx)
+	}
+	return h.Conn.Eval(ctx, calls...)
+}
+
+// TestQuorumVoteAfterTheRelease: a majority makes a lease, and the request to the last node is
+// still on its way when the lease is released. It arrives after the release, and lets the owner in.
+// That node kept the owner for the rest of the TTL.
+func TestQuorumVoteAfterTheRelease(t *testing.T) {
+	t.Parallel()
+	ofSizes(t, []int{3, 4}, func(t *testing.T, n int) {
+		course := newCourse(t, n)
+		last := course.conns[n-1]
+		for _, p := range quorumSubjects() {
+			slow := holdBack(last)
+			course.conns[n-1] = slow
+			c, _ := course.client(t, brisk(lasting))
+			got, err := p.try(within(t, patience), c, p.kind)
+			if err != nil {
+				t.Fatalf("%s: %v, want a lease", p.kind, err)
+			}
+			if err := got.release(t.Context()); err != nil {
+				t.Errorf("%s: Release = %v, want nil", p.kind, err)
+			}
+			close(slow.letGo)
+			<-slow.arrived
+			eventually(t, p.kind+" is free at each node", func() bool {
+				return !slices.ContainsFunc(course.nodes, func(node *redistest.Server) bool {
+					return node.Do("EXISTS", stateKey(p.kind)) != "0"
+				})
+			})
+		}
+	})
+}
+
+// TestQuorumVoteForAnotherSlot: the nodes offer several slots, so that all are asked again for one
+// of them. The first request to the last node arrives when the lease is over.
+func TestQuorumVoteForAnotherSlot(t *testing.T) {
+	t.Parallel()
+	course := newCourse(t, 3)
+	ctx := within(t, patience)
+	pool := func(c *redlatch.Client) *redlatch.SlotPool { return c.SlotPool("p", 8, redlatch.SlotOptions{}) }
+	first, err := pool(course.far).TryAcquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasSlotAtAll(t, course.nodes, "p", first.Owner())
+	last := course.nodes[2]
+	leaveSlot(t, course.nodes[1], "p", first.Owner()) // this node offers slot 0, and that before it slot 1
+	leaveSlot(t, last, "p", first.Owner())
+	slow := holdBack(course.conns[2])
+	course.conns[2] = slow
+	c, _ := course.client(t, brisk(lasting))
+	slot, err := pool(c).TryAcquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := slot.ID(); id != 1 || err != nil {
+		t.Errorf("slot %d, %v, want 1", id, err)
+	}
+	hasSlotAtAll(t, []*redistest.Server{last}, "p", slot.Owner())
+	release(t, slot.Lease)
+	close(slow.letGo)
+	<-slow.arrived
+	eventually(t, "the last node is free", func() bool { return last.Do("EXISTS", stateKey("p")) == "0" })
 }

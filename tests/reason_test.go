@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,12 +24,16 @@ func TestLossTellsItsReason(t *testing.T) {
 		redlatch.LossExpired: {redlatch.LockOptions{TTL: brief}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, _ *redlatch.Lease) {
 			s.Pause()
 		}, nil},
-		redlatch.LossGone: {redlatch.LockOptions{}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, l *redlatch.Lease) {
+		redlatch.LossDeleted: {redlatch.LockOptions{}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, l *redlatch.Lease) {
 			s.Do("DEL", stateKey("a"))
 			_ = l.Extend(context.Background())
 		}, nil},
+		redlatch.LossForgotten: {redlatch.LockOptions{}, func(_ *testing.T, s *redistest.Server, _ *redlatch.Client, l *redlatch.Lease) {
+			s.Do("FLUSHALL")
+			_ = l.Extend(context.Background())
+		}, nil},
 		redlatch.LossForced: {redlatch.LockOptions{}, func(t *testing.T, s *redistest.Server, _ *redlatch.Client, _ *redlatch.Lease) {
-			if _, err := open(t, s.URL(), brisk(lasting)).ForceRelease(t.Context(), "a", ""); err != nil {
+			if _, err := open(t, s.URL(), brisk(lasting)).ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
 				t.Errorf("ForceRelease = %v", err)
 			}
 		}, nil},
@@ -61,6 +66,85 @@ func TestLossTellsItsReason(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLossThatRedisTellsOfEveryKind: each kind has keys of its own, and Redis tells of all of them
+// whether they were deleted or forgotten, at an extend and at the release.
+func TestLossThatRedisTellsOfEveryKind(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		c := open(t, s.URL(), sluggish())
+		for way, end := range map[string]func(l *redlatch.Lease){
+			"extend":  func(l *redlatch.Lease) { _ = l.Extend(t.Context()) },
+			"release": func(l *redlatch.Lease) { _ = l.Release(t.Context()) },
+		} {
+			for reason, harm := range map[redlatch.LossReason]func(name string){
+				redlatch.LossDeleted:   func(name string) { s.Do("DEL", stateKey(name), insideKey(name), bitsKey(name)) },
+				redlatch.LossForgotten: func(string) { s.Do("FLUSHALL") },
+			} {
+				l := enter(t, of(c, kind))
+				harm(l.Name())
+				end(l)
+				lost := (*redlatch.LostError)(nil)
+				if err := l.Err(); !errors.As(err, &lost) || lost.Reason != reason {
+					t.Errorf("%s: Err = %v, want a LostError for the reason %q", way, err, reason)
+				}
+			}
+		}
+	})
+}
+
+// TestCausesTell: a context that is done says why, and not only that.
+func TestCausesTell(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), brisk(lasting))
+	wantCause := func(what string, ctx context.Context, target error, text string) {
+		t.Helper()
+		if cause := context.Cause(ctx); !errors.Is(ctx.Err(), context.Canceled) || !errors.Is(cause, target) || !strings.Contains(cause.Error(), text) {
+			t.Errorf("%s: the cause is %v, want %q", what, cause, text)
+		}
+	}
+	l := lock(t, c.Mutex("a"))
+	release(t, l)
+	wantCause("a lease that was released", l.Context(), redlatch.ErrNotHeld, "\"a\" is not held: it was released")
+
+	outer, err := c.ReentrantMutex("nest").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := c.ReentrantMutex("nest").Lock(outer.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, outer)
+	wantCause("a lease whose outer lease was released", inner.Context(), redlatch.ErrNotHeld, "it was released")
+	release(t, inner)
+
+	several, err := c.MultiMutex("b", "c").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := several.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantCause("several leases", several.Context(), redlatch.ErrNotHeld, "it was released")
+
+	l = lock(t, c.Mutex("a"))
+	other := open(t, s.URL(), brisk(lasting))
+	for what, wait := range map[string]*redlatch.Mutex{
+		"in a group": c.Mutex("a"), "in line": c.Mutex("a").With(redlatch.LockOptions{StrictOrder: redlatch.On}), "of another client": other.Mutex("a"),
+	} {
+		_, err := wait.With(redlatch.LockOptions{MaxWait: time.Second}).Lock(t.Context())
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, redlatch.ErrTaken) || !strings.Contains(err.Error(), "MaxWait of 1s has passed") {
+			t.Errorf("%s: Lock = %v, want that its MaxWait has passed", what, err)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errFailed)
+	if _, err := c.Mutex("d").Lock(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, errFailed) || !strings.Contains(err.Error(), "canceled (failed)") {
+		t.Errorf("Lock under a context with a cause = %v, want it in words", err)
+	}
+	release(t, l)
 }
 
 // TestTooDeepIsNotTaken: a loop that tries again while the lock is taken would try for ever.

@@ -49,6 +49,36 @@ func TestReentrantOwnerAcrossProcesses(t *testing.T) {
 	}
 }
 
+// TestEntryInLineWhoseOwnerComesIn has two entries of one owner wait, with a waiter of another owner
+// between them. When the first is let in, the second must not wait for the one before it: that
+// waits for the owner, who may wait for the second. A failover makes such a line by itself, where
+// the new master does not know that the owner was inside.
+func TestEntryInLineWhoseOwnerComesIn(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	holder := open(t, s.URL(), brisk(lasting))
+	first, err := holder.ReentrantMutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, other := open(t, s.URL(), brisk(lasting)), open(t, s.URL(), brisk(lasting))
+	enter := func(ctx context.Context, c *redlatch.Client, waiting int) <-chan outcome {
+		result := goAcquire(func() (*redlatch.Lease, error) { return c.ReentrantMutex("a").Lock(ctx) })
+		queued(t, s, "a", waiting)
+		return result
+	}
+	owner := redlatch.WithOwner(within(t, patience), "workflow 7")
+	outer, between, inner := enter(owner, one, 1), enter(t.Context(), other, 2), enter(owner, one, 3)
+	release(t, first)
+	a, b := await(t, outer), await(t, inner)
+	if a.Token() != b.Token() {
+		t.Errorf("the tokens are %d and %d, want them equal: it is one owner", a.Token(), b.Token())
+	}
+	release(t, a)
+	release(t, b)
+	release(t, await(t, between))
+}
+
 // TestReentryTakesTheLaterEnd of the two leases, never their sum; and an entry that died is not
 // counted for ever.
 func TestReentryTakesTheLaterEnd(t *testing.T) {
@@ -88,7 +118,7 @@ func TestReentryTakesTheLaterEnd(t *testing.T) {
 	if got := s.Do("HGET", stateKey("a"), "me"); got != "2" {
 		t.Errorf("count %s, want 2: one left, one died", got)
 	}
-	if _, err := c.ForceRelease(t.Context(), "a", "me"); err != nil {
+	if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "me"}); err != nil {
 		t.Errorf("ForceRelease of all entries of an owner = %v, want nil", err)
 	}
 	free(t, s, "a")
@@ -161,7 +191,7 @@ func TestLateEntryBesideItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	const brief = 50 * time.Millisecond
-	request := script.Request{Owner: script.Owner(c.ID(), 1000), TTL: brief, FenceTTL: lasting, Arg: "0:me"}
+	request := script.Request{Owner: script.Owner(c.ID(), 1000), TTL: brief, FenceTTL: lasting, Param: "0:me"}
 	for _, when := range []string{"first", "late"} {
 		r := over.Eval(t.Context(), script.Reentrant.Acquire(set, request))[0]
 		if r.Err != nil {

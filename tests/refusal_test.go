@@ -218,9 +218,9 @@ func TestKeyOfAnotherType(t *testing.T) {
 			hearing(t, s, c)
 			_, err = c.Mutex("a").Lock(t.Context()) // now it asks for a place in line at once
 			wantKindError(t, "Lock with the subscription up", "mutex", err)
-			_, err = c.ForceRelease(t.Context(), "a", "")
+			_, err = c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})
 			wantKindError(t, "ForceRelease", "lock", err)
-			_, err = c.ForceRelease(t.Context(), "a", "x")
+			_, err = c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "x"})
 			wantKindError(t, "ForceRelease from an owner", "lock", err)
 
 			if after := s.Do("DUMP", stateKey("a")); after != before {

@@ -392,7 +392,7 @@ func TestRelayIsRevoked(t *testing.T) {
 			if i == 10+round {
 				go func() {
 					defer close(taken)
-					if _, err := admin.ForceRelease(t.Context(), "a", ""); err != nil {
+					if _, err := admin.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
 						t.Errorf("ForceRelease = %v", err)
 					}
 				}()
@@ -446,7 +446,7 @@ func TestRelayIsRevokedAmongOthers(t *testing.T) {
 	go func() { _ = first.Release(context.Background()) }()
 	receive(t, between, "the moment between two goroutines")
 	for _, name := range []string{"a", "b", "c"} {
-		if _, err := admin.ForceRelease(t.Context(), name, ""); err != nil {
+		if _, err := admin.ForceRelease(t.Context(), name, redlatch.ForceOptions{}); err != nil {
 			t.Errorf("ForceRelease(%q) = %v", name, err)
 		}
 	}
@@ -516,7 +516,7 @@ func TestRelayIsClosed(t *testing.T) {
 	}
 	held := lock(t, c.Mutex("a"))
 	results := goLocks(t, t.Context(), c.Mutex("a"), seen, 3)
-	if err := c.Close(); err != nil {
+	if err := closeLeaving(c); err != nil {
 		t.Errorf("Close = %v", err)
 	}
 	for _, result := range results {

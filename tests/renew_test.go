@@ -349,7 +349,7 @@ func TestMaxWait(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := open(t, s.URL(), sluggish())
-	m := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 50 * time.Millisecond})
+	m := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second})
 	held := lock(t, m)
 	if l, err := m.Lock(t.Context()); !isAll(err, redlatch.ErrTaken, context.DeadlineExceeded) {
 		t.Errorf("Lock = %v, %v, want ErrTaken and context.DeadlineExceeded", l, err)

@@ -72,7 +72,7 @@ func TestWriterWaitsForADeadReaderNoLongerThanItsTTL(t *testing.T) {
 		return c.RWMutex("a").WithWrite(redlatch.LockOptions{TTL: time.Minute}).Lock(t.Context())
 	})
 	queued(t, s, "a", 1)
-	if err := dead.Close(); err != nil {
+	if err := closeLeaving(dead); err != nil {
 		t.Fatal(err)
 	}
 	release(t, alive)

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,25 +26,6 @@ func hearing(t testing.TB, s *redistest.Server, c *redlatch.Client) {
 
 func hears(s *redistest.Server, c *redlatch.Client) bool {
 	return s.Do("PUBSUB", "NUMSUB", channel(c)) == channel(c)+"\n1"
-}
-
-// queued waits until n tickets are in line for a name.
-func queued(t reporter, s *redistest.Server, name string, n int) {
-	t.Helper()
-	eventually(t, "so many in line for "+name, func() bool { return len(line(s, name)) == n })
-}
-
-// line is the owners in line for a name, first come first.
-func line(s *redistest.Server, name string) []string { return tickets(s, queueKey(name)) }
-
-// tickets is the owners in a queue, first come first.
-func tickets(s *redistest.Server, queue string) []string {
-	var owners []string
-	for ticket := range strings.Lines(s.Do("ZRANGE", queue, "0", "-1")) {
-		ticket = strings.TrimSuffix(ticket, "\n")
-		owners = append(owners, ticket[strings.LastIndexByte(ticket, '\t')+1:])
-	}
-	return owners
 }
 
 // openDivided returns a client whose subscription passes a proxy, and whose requests do not.

@@ -12,6 +12,25 @@ import (
 // (lynx-redis-lock), or are kept for ever (redisson#6510).
 func TestTokensGrowOverEverything(t *testing.T) {
 	t.Parallel()
+	tokensGrow(t, func(c *redlatch.Client) *redlatch.Lease { return lock(t, c.Mutex("a")) })
+}
+
+// TestTokensOfAnotherKindGrowOverEverything: a mutex that is free gets its token in another way than
+// all else.
+func TestTokensOfAnotherKindGrowOverEverything(t *testing.T) {
+	t.Parallel()
+	tokensGrow(t, func(c *redlatch.Client) *redlatch.Lease {
+		l, err := c.RWMutex("a").Lock(within(t, patience))
+		if err != nil {
+			t.Fatalf("Lock = %v", err)
+		}
+		return l
+	})
+}
+
+// tokensGrow wants the tokens of a name to grow, whatever happens in between.
+func tokensGrow(t *testing.T, lock func(*redlatch.Client) *redlatch.Lease) {
+	t.Helper()
 	s := redistest.Start(t)
 	a, b := open(t, s.URL(), inOrder(brisk(lasting))), open(t, s.URL(), inOrder(brisk(lasting)))
 	var last int64
@@ -32,7 +51,7 @@ func TestTokensGrowOverEverything(t *testing.T) {
 		{"an expiry", func(*redlatch.Lease) { s.Do("PEXPIRE", stateKey("a"), "1") }},
 		{"a deleted key", func(*redlatch.Lease) { s.Do("DEL", stateKey("a")) }},
 		{"a force-release", func(l *redlatch.Lease) {
-			if _, err := b.ForceRelease(t.Context(), "a", l.Owner()); err != nil {
+			if _, err := b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: l.Owner()}); err != nil {
 				t.Errorf("ForceRelease = %v", err)
 			}
 		}},
@@ -46,14 +65,14 @@ func TestTokensGrowOverEverything(t *testing.T) {
 		}},
 		{"that, and again", func(l *redlatch.Lease) { release(t, l) }},
 	}
-	l := acquired("nothing", lock(t, a.Mutex("a")))
+	l := acquired("nothing", lock(a))
 	for i, step := range steps {
 		step.do(l)
 		c := a
 		if i%2 == 0 {
 			c = b
 		}
-		l = acquired(step.what, lock(t, c.Mutex("a")))
+		l = acquired(step.what, lock(c))
 	}
 	release(t, l)
 }
@@ -98,10 +117,10 @@ func TestForceReleaseMakesTheOldTokenStale(t *testing.T) {
 	hearing(t, s, a)
 	l := lock(t, a.Mutex("a"))
 	token := l.Token()
-	if _, err := b.ForceRelease(t.Context(), "a", "somebody else"); !errors.Is(err, redlatch.ErrNotHeld) || !l.Held() {
+	if _, err := b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "somebody else"}); !errors.Is(err, redlatch.ErrNotHeld) || !l.Held() {
 		t.Errorf("ForceRelease from another owner = %v, Held %v, want ErrNotHeld and true", err, l.Held())
 	}
-	before, err := b.ForceRelease(t.Context(), "a", "")
+	before, err := b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})
 	if err != nil || len(before.Holders) != 1 || before.Holders[0].Owner != l.Owner() || before.Token != token {
 		t.Errorf("ForceRelease = %+v, %v, want the holder %s with token %d", before, err, l.Owner(), token)
 	}
@@ -110,7 +129,7 @@ func TestForceReleaseMakesTheOldTokenStale(t *testing.T) {
 	if err != nil || after.Token <= token || len(after.Holders) != 0 {
 		t.Errorf("Inspect = %+v, %v, want nobody inside and a token above %d", after, err, token)
 	}
-	if _, err := b.ForceRelease(t.Context(), "a", ""); !errors.Is(err, redlatch.ErrNotHeld) {
+	if _, err := b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); !errors.Is(err, redlatch.ErrNotHeld) {
 		t.Errorf("ForceRelease of a free name = %v, want ErrNotHeld", err)
 	}
 }

@@ -1,0 +1,551 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/compat"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// shared is a lock of redlatch that another library has, too.
+type shared interface {
+	Lock(ctx context.Context) (*redlatch.Lease, error)
+	TryLock(ctx context.Context) (*redlatch.Lease, error)
+	Options() redlatch.LockOptions
+	Name() string
+	Key() string
+}
+
+// pairs are the libraries that announce, with how each side of a lock is made.
+var pairs = []struct {
+	name  string
+	ours  func(t testing.TB, c *redlatch.Client) shared
+	other func(t testing.TB, s *redistest.Server, who string) neighbour
+}{
+	{"redisson", func(t testing.TB, c *redlatch.Client) shared {
+		return must[*redlatch.ReentrantMutex](t)(compat.Redisson(c, "a"))
+	}, func(t testing.TB, s *redistest.Server, who string) neighbour {
+		return newRedisson(goRedis(t, s), "a", who, lasting)
+	}},
+	{"redisson fenced", func(t testing.TB, c *redlatch.Client) shared {
+		return must[*redlatch.ReentrantMutex](t)(compat.RedissonFenced(c, "a"))
+	}, func(t testing.TB, s *redistest.Server, who string) neighbour {
+		r := newRedisson(goRedis(t, s), "a", who, lasting)
+		r.fenced = true
+		return r
+	}},
+	{"spring", func(t testing.TB, c *redlatch.Client) shared {
+		return must[*redlatch.Mutex](t)(compat.Spring(c, "registry", "a"))
+	}, func(t testing.TB, s *redistest.Server, who string) neighbour {
+		return newSpring(goRedis(t, s), "registry", "a", who, lasting)
+	}},
+}
+
+// must returns the value of a call that must not fail.
+func must[T any](t testing.TB) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func lockShared(t testing.TB, l shared) *redlatch.Lease {
+	t.Helper()
+	return must[*redlatch.Lease](t)(l.Lock(within(t, patience)))
+}
+
+// TestNeighboursExcludeAndWakeEachOther: with TTLs that do not end, only messages can wake them.
+func TestNeighboursExcludeAndWakeEachOther(t *testing.T) {
+	t.Parallel()
+	for _, pair := range pairs {
+		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			ours, other := pair.ours(t, open(t, s.URL(), unprefixed())), pair.other(t, s, "1")
+
+			lease := lockShared(t, ours)
+			if _, ok, err := other.try(t.Context()); ok || err != nil {
+				t.Errorf("while redlatch holds the lock, the other side says %v, %v", ok, err)
+			}
+			listening, result := make(chan struct{}), make(chan error, 1)
+			told := 0
+			go func() {
+				var err error
+				told, err = awaitAnnounced(t.Context(), other, listening)
+				result <- err
+			}()
+			receive(t, listening, "the other side's wait")
+			release(t, lease)
+			if err := receive(t, result, "the other side's wait"); err != nil || told != 1 {
+				t.Errorf("it got the lock with %v after %d messages, want 1", err, told)
+			}
+			if l, err := ours.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+				t.Errorf("while the other side holds the lock, TryLock = %v, %v, want ErrTaken", l, err)
+			}
+			waits := goAcquire(func() (*redlatch.Lease, error) { return ours.Lock(t.Context()) })
+			eventually(t, "redlatch listens to the other side", func() bool {
+				return strings.HasSuffix(s.Do("PUBSUB", "NUMSUB", other.channel()), "1")
+			})
+			if err := other.unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			release(t, await(t, waits))
+			eventually(t, "redlatch listens no more", func() bool {
+				return strings.HasSuffix(s.Do("PUBSUB", "NUMSUB", other.channel()), "0")
+			})
+			if s.Do("EXISTS", ours.Key()) != "0" {
+				t.Error("the key is there after the last release")
+			}
+		})
+	}
+}
+
+// TestAnnouncesWhatIsFree: a release that leaves the lock free, and no other.
+func TestAnnouncesWhatIsFree(t *testing.T) {
+	t.Parallel()
+	for _, pair := range pairs {
+		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			c := open(t, s.URL(), unprefixed())
+			ours, second := pair.ours(t, c), pair.ours(t, open(t, s.URL(), unprefixed()))
+			a := ours.Options().Announce
+			heard := listenTo(t, goRedis(t, s), a.Channel)
+			want := func(what string, messages ...string) {
+				t.Helper()
+				if got := heard.settled(t, s, a.Channel); !slices.Equal(got, messages) {
+					t.Errorf("%s published %q, want %q", what, got, messages)
+				}
+			}
+
+			release(t, lockShared(t, ours))
+			want("a release", a.Message)
+
+			lease := lockShared(t, ours)
+			waits := goAcquire(func() (*redlatch.Lease, error) { return second.Lock(t.Context()) })
+			queue := "{" + ours.Key() + "}:queue"
+			eventually(t, "a waiter of another process", func() bool { return len(tickets(s, queue)) == 1 })
+			release(t, lease)
+			lease = await(t, waits)
+			want("a release that hands over")
+			release(t, lease)
+			want("the release after it", a.Message)
+
+			lease = lockShared(t, ours)
+			if _, err := c.ForceRelease(t.Context(), ours.Name(), redlatch.ForceOptions{Announce: a}); err != nil {
+				t.Fatal(err)
+			}
+			want("a forced release", a.Message)
+			if err := lease.Release(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+				t.Errorf("Release = %v, want ErrNotHeld", err)
+			}
+			want("the release of what is not held")
+
+			ctx, cancel := context.WithCancel(t.Context())
+			lease = lockShared(t, ours)
+			waits = goAcquire(func() (*redlatch.Lease, error) { return second.Lock(ctx) })
+			eventually(t, "a waiter of another process", func() bool { return len(tickets(s, queue)) == 1 })
+			cancel()
+			if err := awaitError(t, waits); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			eventually(t, "no waiter", func() bool { return len(tickets(s, queue)) == 0 })
+			want("a waiter that gives up")
+			release(t, lease)
+			want("a release after that", a.Message)
+		})
+	}
+}
+
+// TestAnnouncesNoEntryThatIsNested: the lock is free when the last entry has ended.
+func TestAnnouncesNoEntryThatIsNested(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ours := pairs[0].ours(t, open(t, s.URL(), unprefixed()))
+	a := ours.Options().Announce
+	heard := listenTo(t, goRedis(t, s), a.Channel)
+	outer := lockShared(t, ours)
+	release(t, must[*redlatch.Lease](t)(ours.Lock(outer.Context())))
+	if got := heard.settled(t, s, a.Channel); len(got) != 0 {
+		t.Errorf("the release of a nested entry published %q", got)
+	}
+	release(t, outer)
+	if got := heard.settled(t, s, a.Channel); !slices.Equal(got, []string{"0"}) {
+		t.Errorf("the release of the last entry published %q, want 0", got)
+	}
+}
+
+// TestRelayAnnouncesOnce: a mutex that passes between goroutines of a client is not free in between.
+func TestRelayAnnouncesOnce(t *testing.T) {
+	t.Parallel()
+	const waiters = 8
+	s := redistest.Start(t)
+	c := open(t, s.URL(), unprefixed())
+	ours := must[*redlatch.Mutex](t)(compat.Spring(c, "registry", "a"))
+	a := ours.Options().Announce
+	heard := listenTo(t, goRedis(t, s), a.Channel)
+	other := newSpring(goRedis(t, s), "registry", "a", "x", lasting)
+	if _, ok, err := other.try(t.Context()); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	results := make(chan outcome, waiters)
+	for range waiters {
+		go func() {
+			l, err := ours.Lock(within(t, patience))
+			results <- outcome{l, err}
+		}()
+	}
+	eventually(t, "a place in line", func() bool { return len(tickets(s, "{registry:a}:queue")) == 1 })
+	time.Sleep(50 * time.Millisecond) // for those that join the group; with fewer there are more messages
+	if err := other.unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range waiters {
+		release(t, await(t, results))
+	}
+	eventually(t, "the lock is free", func() bool { return s.Do("EXISTS", "registry:a") == "0" })
+	if got := heard.settled(t, s, a.Channel); len(got) < 2 || len(got) > 3 {
+		t.Errorf("published %q, want one by the other side and one or two by redlatch, for %d goroutines", got, waiters)
+	}
+}
+
+// TestRelayIsApartForEachAnnouncement: goroutines of a client whose releases announce different
+// things pass nothing on to each other.
+func TestRelayIsApartForEachAnnouncement(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), unprefixed())
+	lease := lockShared(t, must[*redlatch.Mutex](t)(compat.Spring(c, "registry", "a")))
+	result := goLock(t.Context(), c.Mutex("registry:a"))
+	eventually(t, "a place in line of its own", func() bool { return len(tickets(s, "{registry:a}:queue")) == 1 })
+	release(t, lease)
+	release(t, await(t, result))
+}
+
+// TestAnnouncementIsHeard: a message makes the first in line ask sooner than it does by itself.
+func TestAnnouncementIsHeard(t *testing.T) {
+	t.Parallel()
+	const rounds = 15
+	s := redistest.Start(t)
+	ours := &counting{Conn: dial(t, s.Addr())}
+	m := must[*redlatch.Mutex](t)(compat.Spring(wrap(t, ours, unprefixed()), "registry", "a"))
+	other := newSpring(goRedis(t, s), "registry", "a", "x", lasting)
+	if _, ok, err := other.try(t.Context()); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	result := goLock(t.Context(), m)
+	eventually(t, "it listens", func() bool { return strings.HasSuffix(s.Do("PUBSUB", "NUMSUB", other.channel()), "1") })
+	next := func(act func()) time.Duration {
+		before, began := ours.count("mutex await"), time.Now()
+		act()
+		for ours.count("mutex await") == before && time.Since(began) < patience {
+			time.Sleep(time.Millisecond)
+		}
+		return time.Since(began)
+	}
+	var alone, told []time.Duration
+	for range rounds {
+		next(func() {})
+		alone = append(alone, next(func() {}))
+		next(func() {}) // so that the message does not come just before it asks anyway
+		told = append(told, next(func() { s.Do("PUBLISH", other.channel(), "anything") }))
+	}
+	slices.Sort(alone)
+	slices.Sort(told)
+	if told[rounds/2] > alone[rounds/2]/2 {
+		t.Errorf("it asked after %v, as the median, when it was told, and after %v by itself", told[rounds/2], alone[rounds/2])
+	}
+	if err := other.unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release(t, await(t, result))
+}
+
+// TestTokensOfFencedLockAreInOneOrder: of both sides, and the key stays without an expiry.
+func TestTokensOfFencedLockAreInOneOrder(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a", "{order}:7"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			ours := must[*redlatch.ReentrantMutex](t)(compat.RedissonFenced(open(t, s.URL(), unprefixed()), name))
+			other := newRedisson(goRedis(t, s), name, "1", lasting)
+			other.fenced = true
+			var last int64
+			for range 3 {
+				if _, ok, err := other.try(t.Context()); !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+				theirs := other.token
+				if err := other.unlock(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				lease := lockShared(t, ours)
+				if theirs <= last || lease.Token() <= theirs {
+					t.Errorf("after %d Redisson has %d, and redlatch %d", last, theirs, lease.Token())
+				}
+				last = lease.Token()
+				if got := s.Do("PTTL", other.tokens); got != "-1" {
+					t.Errorf("the counter has a PTTL of %s, want none", got)
+				}
+				release(t, lease)
+			}
+			if s.Do("EXISTS", "{"+name+"}:fence", name+":fence") != "0" {
+				t.Error("there is a fence of redlatch beside the counter")
+			}
+		})
+	}
+}
+
+// TestAnnounceWithoutTheRight: the release is valid, and told to none.
+func TestAnnounceWithoutTheRight(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.AllowUser("mute", "on", ">secret", "~*", "+@all", "resetchannels", "&{a}:*", "&{*}:grants")
+	ours := pairs[0].ours(t, open(t, strings.Replace(s.URL(), "redis://", "redis://mute:secret@", 1), unprefixed()))
+	heard := listenTo(t, goRedis(t, s), ours.Options().Announce.Channel)
+	release(t, lockShared(t, ours))
+	if got := heard.settled(t, s, ours.Options().Announce.Channel); len(got) != 0 || s.Do("EXISTS", "a") != "0" {
+		t.Errorf("published %q, and the key is there: %s", got, s.Do("EXISTS", "a"))
+	}
+}
+
+// TestAnnounceInACluster publishes and hears sharded messages.
+func TestAnnounceInACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	o := unprefixed()
+	c := open(t, strings.Replace(nodes[0].URL(), "redis://", "redis+cluster://", 1), o)
+	ours := must[*redlatch.ReentrantMutex](t)(compat.Redisson(c, "a"))
+	channel := ours.Options().Announce.Channel
+	home := nodes[0]
+	for _, n := range nodes {
+		if _, err := n.DoErr("EXISTS", "a"); err == nil {
+			home = n
+		}
+	}
+	client := goRedis(t, home)
+	sub := client.SSubscribe(t.Context(), channel)
+	defer sub.Close()
+	if _, err := sub.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release(t, lockShared(t, ours))
+	if got := receive(t, sub.Channel(), "a sharded message"); got.Payload != "0" {
+		t.Errorf("published %q, want 0", got.Payload)
+	}
+
+	if err := client.HSet(t.Context(), "a", "uuid:1", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	client.PExpire(t.Context(), "a", lasting)
+	result := goAcquire(func() (*redlatch.Lease, error) { return ours.Lock(t.Context()) })
+	eventually(t, "redlatch listens, too", func() bool {
+		return strings.HasSuffix(home.Do("PUBSUB", "SHARDNUMSUB", channel), "2")
+	})
+	home.Do("DEL", "a")
+	home.Do("SPUBLISH", channel, "0")
+	release(t, await(t, result))
+}
+
+// TestNeighbourOptionsThatMakeNoSense are refused by name.
+func TestNeighbourOptionsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), redlatch.Options{})
+	announce := redlatch.Announce{Channel: "c", Message: "m"}
+	lock := func(l interface {
+		TryLock(ctx context.Context) (*redlatch.Lease, error)
+	},
+	) error {
+		_, err := l.TryLock(t.Context())
+		return err
+	}
+	m, r := c.Mutex("a"), c.ReentrantMutex("a")
+	with := func(o redlatch.LockOptions) error { return lock(m.With(o)) }
+	for want, err := range map[string]error{
+		"no Channel":                 with(redlatch.LockOptions{Announce: redlatch.Announce{Message: "m"}}),
+		"1025 bytes":                 with(redlatch.LockOptions{Announce: redlatch.Announce{Channel: strings.Repeat("c", 1025)}}),
+		"Yield.Every is -1":          with(redlatch.LockOptions{Yield: redlatch.Yield{Every: -1}}),
+		"Every is 0":                 with(redlatch.LockOptions{Yield: redlatch.Yield{For: time.Second}}),
+		"Yield.For is 1h":            with(redlatch.LockOptions{Yield: redlatch.Yield{Every: 1, For: time.Hour}}),
+		"MinHold with Announce":      with(redlatch.LockOptions{Announce: announce, MinHold: time.Second}),
+		"FenceKey of the mutex":      with(redlatch.LockOptions{FenceKey: "x{redlatch:a}"}),
+		"of the election":            lockCandidate(c.Election("e").With(redlatch.LockOptions{Announce: announce})),
+		"not in the hash slot":       lock(r.With(redlatch.LockOptions{FenceKey: "{b}:tokens"})),
+		"uses for something else":    lock(r.With(redlatch.LockOptions{FenceKey: "{redlatch:a}:queue"})),
+		"Announce of several":        lockAll(c.MultiMutex("a", "b").With(redlatch.LockOptions{Announce: announce})),
+		"has Announce or FenceKey":   errorOf(redlatch.Open(t.Context(), s.URL(), redlatch.Options{Lock: redlatch.LockOptions{Announce: announce}})),
+		"does not begin with":        errorOf(compat.Redisson(c, "a")),
+		`"registry:a", which does`:   errorOf(compat.Spring(c, "registry", "a")),
+		"ForceOptions of no Channel": forceWith(t, c, redlatch.Announce{Message: "m"}),
+	} {
+		if !errors.Is(err, redlatch.ErrInvalid) || !strings.Contains(err.Error(), strings.TrimPrefix(want, "ForceOptions of ")) {
+			t.Errorf("%v, want ErrInvalid that tells of %q", err, want)
+		}
+	}
+	if ours, err := compat.Redisson(c, "redlatch:a"); err != nil || ours.Key() != "redlatch:a" || ours.Name() != "a" {
+		t.Errorf("Redisson = %v, %v, want the mutex a at redlatch:a", ours, err)
+	}
+}
+
+func errorOf[T any](_ T, err error) error { return err }
+
+func lockAll(m *redlatch.MultiMutex) error {
+	_, err := m.TryLock(context.Background())
+	return err
+}
+
+func lockCandidate(e *redlatch.Election) error {
+	_, err := e.TryCampaign(context.Background(), "v")
+	return err
+}
+
+func forceWith(t *testing.T, c *redlatch.Client, a redlatch.Announce) error {
+	_, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Announce: a})
+	return err
+}
+
+// TestQuorumHasNoNeighbours refuses all options for other libraries there.
+func TestQuorumHasNoNeighbours(t *testing.T) {
+	t.Parallel()
+	c := openQuorum(t, startNodes(t, 3), redlatch.Options{})
+	for _, o := range []redlatch.LockOptions{
+		{Announce: redlatch.Announce{Channel: "c"}}, {Yield: redlatch.Yield{Every: 1}}, {FenceKey: "f"},
+	} {
+		if _, err := c.Mutex("a").With(o).TryLock(t.Context()); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("with %+v: %v, want ErrInvalid and ErrUnsupported", o, err)
+		}
+	}
+}
+
+// busy keeps a line at the lock: so many workers in processes of their own lock it again and again.
+// It returns how often they have had it.
+func busy(t *testing.T, s *redistest.Server, name string, workers int, o redlatch.LockOptions) (turns func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, workers)
+	var count atomic.Int64
+	for range workers {
+		m := open(t, s.URL(), unprefixed()).Mutex(name).With(o)
+		go func() {
+			for {
+				l, err := m.Lock(ctx)
+				if err != nil {
+					ended <- err
+					return
+				}
+				count.Add(1)
+				if err := l.Release(ctx); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}()
+	}
+	t.Cleanup(func() {
+		cancel()
+		for range workers {
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+	})
+	return func() int { return int(count.Load()) }
+}
+
+// TestYieldLetsOthersIn: a poller of another library gets its turn while the line is never empty.
+func TestYieldLetsOthersIn(t *testing.T) {
+	t.Parallel()
+	const every, turns = 20, 6
+	s := redistest.Start(t)
+	had := busy(t, s, "a", 4, redlatch.LockOptions{Yield: redlatch.Yield{Every: every}})
+	eventually(t, "a busy line", func() bool { return had() > every })
+	client := goRedis(t, s)
+	for range turns {
+		began := had()
+		eventually(t, "the other library's turn", func() bool {
+			time.Sleep(20 * time.Millisecond)
+			return client.SetNX(t.Context(), "a", "other", lasting).Val()
+		})
+		if n := had() - began; n > 2*every { // that of the poll that came too late, and the next
+			t.Errorf("redlatch had the lock %d times meanwhile, want every %d releases", n, every)
+		}
+		before := had()
+		time.Sleep(2 * time.Millisecond)
+		if client.Get(t.Context(), "a").Val() != "other" || had() > before+1 {
+			t.Error("redlatch was let in while the other library held the lock")
+		}
+		if s.Do("DEL", "a") != "1" {
+			t.Error("the key of the other library was gone")
+		}
+	}
+}
+
+// TestYieldEnds: where no other library takes the lock, the line goes on, without a heartbeat.
+func TestYieldEnds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	yield := redlatch.Yield{Every: 1, For: 30 * time.Millisecond}
+	had := busy(t, s, "a", 3, redlatch.LockOptions{Yield: yield})
+	c := open(t, s.URL(), unprefixed())
+	for n := 0; n < 12; {
+		m := had()
+		eventually(t, "another turn", func() bool { return had() > m })
+		n = had()
+		info, err := c.Inspect(t.Context(), "a")
+		if err != nil || info.Kind != "" && info.Kind != "mutex" {
+			t.Fatalf("Inspect = %+v, %v", info, err)
+		}
+		for _, w := range info.Waiters {
+			if w.Client == "" {
+				t.Errorf("Inspect tells of the waiter %+v, which is none", w)
+			}
+		}
+	}
+	// A client that comes while the lock is left free is behind those in line, also with a bound.
+	if l, err := c.Mutex("a").With(redlatch.LockOptions{Yield: yield}).TryLock(t.Context()); err == nil {
+		t.Errorf("TryLock = %v while others are in line, want ErrTaken", l)
+		release(t, l)
+	}
+	release(t, lock(t, c.Mutex("a").With(redlatch.LockOptions{Yield: yield})))
+}
+
+// TestYieldWithNobodyLeft: all waiters give up while the lock is left free. The ticket that keeps
+// the line out is then alone, and no reason to refuse a newcomer.
+func TestYieldWithNobodyLeft(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	yield := redlatch.LockOptions{Yield: redlatch.Yield{Every: 1, For: 10 * time.Second}}
+	c, other := open(t, s.URL(), unprefixed()), open(t, s.URL(), unprefixed())
+	lease := lock(t, c.Mutex("a").With(yield))
+	ctx, cancel := context.WithCancel(t.Context())
+	result := goLock(ctx, other.Mutex("a").With(yield))
+	eventually(t, "a waiter", func() bool { return len(tickets(s, "{a}:queue")) == 1 })
+	release(t, lease)
+	if line := tickets(s, "{a}:queue"); len(line) != 2 || s.Do("EXISTS", "a") != "0" {
+		t.Fatalf("the line is %q, and the key is there: %s", line, s.Do("EXISTS", "a"))
+	}
+	cancel()
+	awaitError(t, result)
+	eventually(t, "no waiter but nobody", func() bool { return len(tickets(s, "{a}:queue")) == 1 })
+	if l, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("TryLock = %v, %v, want ErrTaken", l, err)
+	}
+	result = goLock(t.Context(), other.Mutex("a"))
+	eventually(t, "a newcomer in line", func() bool { return len(tickets(s, "{a}:queue")) == 2 })
+	s.Do("ZADD", "{a}:clients", "1", "yield") // the time for other libraries is over
+	s.Do("PUBLISH", "nobody", "")
+	c.Mutex("a").TryLock(t.Context()) // asks, and so lets the newcomer in
+	release(t, await(t, result))
+}

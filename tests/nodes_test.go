@@ -1,0 +1,72 @@
+package tests
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// TestNodes looks at the nodes of a quorum: new, used, silent and restarted.
+func TestNodes(t *testing.T) {
+	nodes := startNodes(t, 3)
+	c := openQuorum(t, nodes, redlatch.Options{RequestTimeout: 3 * time.Second})
+	states := func() (all []redlatch.NodeState) {
+		for _, n := range c.Nodes(within(t, patience)) {
+			state := redlatch.NodeState("silent")
+			for _, v := range n.Votes {
+				if v.Kind == "mutex" {
+					state = v.State
+				}
+			}
+			if (state == "silent") != (n.Err != nil) {
+				t.Errorf("%s: votes %v, error %v", n.Addr, n.Votes, n.Err)
+			}
+			if n.Err != nil && !errors.Is(n.Err, redlatch.ErrUnreachable) {
+				t.Errorf("%s: %v, want ErrUnreachable", n.Addr, n.Err)
+			}
+			all = append(all, state)
+		}
+		return all
+	}
+	check := func(what string, want ...redlatch.NodeState) {
+		t.Helper()
+		got := states()
+		for i := range want {
+			if len(got) != len(want) || got[i] != want[i] {
+				t.Fatalf("%s: %v, want %v", what, got, want)
+			}
+		}
+	}
+	check("before use", redlatch.NodeNew, redlatch.NodeNew, redlatch.NodeNew)
+	lease, err := c.Mutex("n").Lock(within(t, patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("in use", redlatch.NodeVotes, redlatch.NodeVotes, redlatch.NodeVotes)
+	nodes[1].Pause()
+	check("one is silent", redlatch.NodeVotes, "silent", redlatch.NodeVotes)
+	nodes[1].Resume()
+	nodes[1].Restart()
+	eventually(t, "the node that was restarted answers", func() bool { return states()[1] != "silent" })
+	if got := states()[1]; got == redlatch.NodeVotes {
+		t.Errorf("a node that lost its data has state %q", got)
+	}
+	if err := lease.Release(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNodesOfOneServer are none.
+func TestNodesOfOneServer(t *testing.T) {
+	c, err := redlatch.Open(within(t, patience), redistest.Start(t).URL(), redlatch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := c.Nodes(within(t, patience)); got != nil {
+		t.Errorf("Nodes = %v", got)
+	}
+}

@@ -1,0 +1,130 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// restless are options with which an outage is noticed soon, and does not end a lease.
+func restless() (redlatch.Options, *events) {
+	o := brisk(lasting)
+	o.RequestTimeout = time.Second // a busy machine makes no outage of its own
+	return watched(o)
+}
+
+// wantOutages checks how often a waiter was told of an outage, and of its end.
+func wantOutages(t *testing.T, seen *events, name string, begun, ended int) {
+	t.Helper()
+	began, over := seen.of(redlatch.EventUnreachable, name), seen.of(redlatch.EventReachable, name)
+	if len(began) != begun || len(over) != ended {
+		t.Fatalf("%d outages and %d ends were told, want %d and %d", len(began), len(over), begun, ended)
+	}
+	for _, e := range began {
+		if !errors.Is(e.Err, redlatch.ErrUnreachable) || e.Waited <= 0 {
+			t.Errorf("%+v, want what is wrong", e)
+		}
+	}
+	for _, e := range over {
+		if e.Err != nil || e.Waited <= 0 {
+			t.Errorf("%+v, want no error", e)
+		}
+	}
+}
+
+// TestWaiterTellsAnOutage: who waits behind a cut connection waits on, and says so once, and once
+// when it is over; not for each request.
+func TestWaiterTellsAnOutage(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		p := startProxy(t, s)
+		o, seen := restless()
+		c := open(t, p.url(), o)
+		held := enter(t, of(open(t, s.URL(), brisk(lasting)), kind))
+		waits := goEnter(t.Context(), of(c, kind))
+		queued(t, s, held.Name(), 1)
+		for n := range 2 {
+			p.swallow(requests)
+			seen.await(t, redlatch.EventUnreachable, held.Name(), n)
+			sleepFor(t.Context(), 3*o.RequestTimeout) // several requests fail
+			wantOutages(t, seen, held.Name(), n+1, n)
+			p.heal()
+			seen.await(t, redlatch.EventReachable, held.Name(), n)
+			wantOutages(t, seen, held.Name(), n+1, n+1)
+		}
+		release(t, held)
+		release(t, await(t, waits))
+		if n := len(seen.of(redlatch.EventWait, held.Name())); n != 1 {
+			t.Errorf("the wait was told %d times, want 1", n)
+		}
+		if err := closeLeaving(c); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		seen.wantEnds(t)
+	})
+}
+
+// TestWaiterTellsAnOutageThatLosesItsPlace: the server comes back without a line.
+func TestWaiterTellsAnOutageThatLosesItsPlace(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		o, seen := restless()
+		held := enter(t, of(open(t, s.URL(), brisk(lasting)), kind))
+		waits := goEnter(t.Context(), of(open(t, s.URL(), o), kind))
+		queued(t, s, held.Name(), 1)
+		s.Kill()
+		seen.await(t, redlatch.EventUnreachable, held.Name(), 0)
+		s.Restart()
+		l := await(t, waits)
+		wantOutages(t, seen, held.Name(), 1, 1)
+		release(t, l)
+	})
+}
+
+// TestWaiterThatEndsInAnOutage tells no end of it but its own.
+func TestWaiterThatEndsInAnOutage(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o, seen := restless()
+	c := open(t, s.URL(), o)
+	held := lock(t, open(t, s.URL(), brisk(lasting)).Mutex("a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	first, second := goLock(ctx, c.Mutex("a")), goLock(ctx, c.Mutex("a"))
+	seen.await(t, redlatch.EventWait, "a", 1)
+	queued(t, s, "a", 1)
+	s.Pause()
+	seen.await(t, redlatch.EventUnreachable, "a", 0)
+	cancel()
+	for _, waits := range []<-chan outcome{first, second} {
+		if err := awaitError(t, waits); !errors.Is(err, context.Canceled) {
+			t.Errorf("Lock = %v, want that it was cancelled", err)
+		}
+	}
+	wantOutages(t, seen, "a", 1, 0) // one of the two stood in line
+	s.Resume()
+	release(t, held)
+}
+
+// TestQuorumWaiterTellsAnOutage: a majority of the nodes is gone, and comes back.
+func TestQuorumWaiterTellsAnOutage(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	o, seen := restless()
+	held := lock(t, openQuorum(t, nodes, brisk(lasting)).Mutex("a"))
+	waits := goLock(t.Context(), openQuorum(t, nodes, o).Mutex("a"))
+	seen.await(t, redlatch.EventWait, "a", 0)
+	nodes[0].Pause()
+	sleepFor(t.Context(), 3*o.RequestTimeout)
+	wantOutages(t, seen, "a", 0, 0) // two of three do
+	nodes[1].Pause()
+	seen.await(t, redlatch.EventUnreachable, "a", 0)
+	sleepFor(t.Context(), 3*o.RequestTimeout)
+	nodes[0].Resume()
+	nodes[1].Resume()
+	seen.await(t, redlatch.EventReachable, "a", 0)
+	wantOutages(t, seen, "a", 1, 1)
+	release(t, held)
+	release(t, await(t, waits))
+}

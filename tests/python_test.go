@@ -1,0 +1,88 @@
+package tests
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// startPython runs a program of tests/python for this server.
+func startPython(t *testing.T, s *redistest.Server, program string, args ...string) *otherProcess {
+	t.Helper()
+	needForeign(t, lacksRedisPy)
+	host, port, err := net.SplitHostPort(s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startForeign(t, append([]string{debianPython, "-B", "python/" + program, host, port}, args...)...)
+}
+
+// TestPythonRunsTheVectors: every vector, read by a program that shares no code with redlatch.
+func TestPythonRunsTheVectors(t *testing.T) {
+	t.Parallel()
+	p := startPython(t, redistest.Start(t), "vectors.py")
+	total := 0
+	for _, f := range vectorFiles() {
+		total += len(f.steps)
+	}
+	if got := p.want(""); got != fmt.Sprint(total, " vectors") {
+		t.Errorf("Python says %q, want that %d vectors hold", got, total)
+	}
+}
+
+// TestPythonClientTakesItsTurn: between two processes of Go, and hears of its grant.
+func TestPythonClientTakesItsTurn(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startPython(t, s, "worker.py", "a")
+	leave := job{URL: s.URL(), Name: "a", TTL: time.Minute, Heartbeat: 5 * time.Second, Leave: true}
+	before := start(t, leave)
+	first := before.next()
+	p.ask("try", "taken")
+	p.ask("lock", "waiting")
+	after := start(t, leave)
+	queued(t, s, "a", 2)
+	if got := line(s, "a"); !strings.Contains(got[1], after.client) {
+		t.Errorf("the line is %q, want the second process of Go at its end", got)
+	}
+
+	before.ask()
+	said := strings.Fields(p.want("held"))
+	token, err := strconv.ParseInt(said[1], 10, 64)
+	if err != nil || token <= first.Token || said[2] != "heard" {
+		t.Errorf("Python says %q, want a token larger than %d, and that it heard the grant", said, first.Token)
+	}
+	p.ask("renew", "renewed")
+	if l, err := open(t, s.URL(), redlatch.Options{}).Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("TryLock = %v, %v while Python holds the mutex, want ErrTaken", l, err)
+	}
+	p.ask("release", "released")
+	if last := after.next(); last.Token <= token {
+		t.Errorf("after Python's token %d came %d, want a larger one", token, last.Token)
+	}
+	p.ask("release", "lost")
+	after.ask()
+	awaitFree(t, s, "a")
+}
+
+// TestPythonClientSurvivesWhatIsLost: its heartbeat finds a line that is lost, and a holder that
+// died.
+func TestPythonClientSurvivesWhatIsLost(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startPython(t, s, "worker.py", "a")
+	s.Do("SET", stateKey("a"), "rl-dead-1", "PX", "1500")
+	p.ask("lock", "waiting")
+	s.Do("DEL", queueKey("a"), clientsKey("a"))
+	s.Do("PEXPIRE", stateKey("a"), "4000") // past its next heartbeat
+	p.want("waiting")                      // it asks for its place again
+	p.want("held")
+	p.ask("release", "released")
+}
