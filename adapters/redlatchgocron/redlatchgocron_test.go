@@ -20,14 +20,15 @@ import (
 // ttl is what a crash costs in these tests.
 const ttl = time.Second
 
-// schedule runs a job ten times a second, for ever. It prints the token of each run when the run
-// begins and when it ends.
+// schedule runs a job ten times a second, for ever, and never for long in step with another
+// scheduler, whose closed time would refuse it each time. It prints the token of each run when the
+// run begins and when it ends.
 func schedule(option gocron.SchedulerOption, lease func() *redlatch.Lease) error {
 	s, err := gocron.NewScheduler(option)
 	if err != nil {
 		return err
 	}
-	_, err = s.NewJob(gocron.DurationJob(100*time.Millisecond), gocron.NewTask(func() {
+	_, err = s.NewJob(gocron.DurationRandomJob(50*time.Millisecond, 150*time.Millisecond), gocron.NewTask(func() {
 		l := lease()
 		if l == nil {
 			return // it was lost already

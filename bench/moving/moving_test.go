@@ -2,6 +2,7 @@ package moving
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,6 +51,31 @@ func TestMain(m *testing.M) {
 func page(f func(context.Context) error) side {
 	return func(ctx context.Context, work func(context.Context, int64) error) error {
 		return f(context.WithValue(ctx, workKey{}, work))
+	}
+}
+
+// errLate is the end of an attempt that got its lock when it had been given up.
+var errLate = errors.New("the lock came too late")
+
+// awakened makes a side begin again after five seconds without the lock: a waiter of rueidislock
+// can sleep for ever beside a lock that is free.
+func awakened(do side) side {
+	return func(ctx context.Context, work func(context.Context, int64) error) error {
+		for {
+			attempt, cancel := context.WithCancel(ctx)
+			timer := time.AfterFunc(5*time.Second, cancel)
+			err := do(attempt, func(ctx context.Context, token int64) error {
+				if !timer.Stop() {
+					return errLate
+				}
+				return work(ctx, token)
+			})
+			givenUp := attempt.Err() != nil && ctx.Err() == nil
+			cancel()
+			if !givenUp {
+				return err
+			}
+		}
 	}
 }
 
@@ -145,8 +171,9 @@ func TestRueidislockAndRedlatchDuring(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(locker.Close)
-	during := page(func(ctx context.Context) error { return rueidislockDuring(ctx, locker, client) })
-	mix(t, 5, page(func(ctx context.Context) error { return rueidislockBefore(ctx, s.Addr()) }), during)
+	before := awakened(page(func(ctx context.Context) error { return rueidislockBefore(ctx, s.Addr()) }))
+	during := awakened(page(func(ctx context.Context) error { return rueidislockDuring(ctx, locker, client) }))
+	mix(t, 5, before, during)
 	mix(t, 5, during, page(func(ctx context.Context) error { return rueidislockAfter(ctx, db) }))
 }
 
