@@ -12,7 +12,7 @@ UNRACED := ./adapters/redlatchkube
 ## test: every module's tests, with the race detector, on real redis-server processes
 test:
 	@scripts/need-redis.sh
-	@for m in $(MODULES); do echo "== $$m"; race=-race; [ $$m != $(UNRACED) ] || race=; (cd $$m && $(GO) test $$race -timeout 10m ./...) || exit 1; done
+	@for m in $(MODULES); do echo "== $$m"; race=-race; [ $$m != $(UNRACED) ] || race=; (cd $$m && $(GO) test $$race -timeout 20m ./...) || exit 1; done
 
 ## one: the tests of one file of tests/: make one F=relay
 one:
