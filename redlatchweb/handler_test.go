@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -497,6 +498,33 @@ func TestThousandViewers(t *testing.T) {
 	if n, most := looks.Load(), int64(time.Since(begun)/time.Second)+2; n > most {
 		t.Errorf("%d looks for %d viewers, want %d at most", n, viewers, most)
 	}
+}
+
+// TestHugeQueue has 10,000 callers stand in line, each by itself: the pages show the first of them
+// and count the others.
+func TestHugeQueue(t *testing.T) {
+	const callers = 10_000
+	d := start(t, Options{})
+	lease := hold(t, d.client, "the:one")
+	crowd, err := redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{
+		RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: time.Minute, StrictOrder: redlatch.On},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = crowd.Close() })
+	ctx, giveUp := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for range callers {
+		waiting.Go(func() { _, _ = crowd.Mutex("the:one").Lock(ctx) })
+	}
+	d.await("/lock?name=the%3Aone", lease.Owner(), "and 9,900 more")
+	d.await("/", "10,000")
+	if _, body := d.get("/lock?name=the%3Aone"); strings.Count(body, "<li data-key=") > 101 || len(body) > 200<<10 {
+		t.Errorf("the page has %d rows and %d bytes", strings.Count(body, "<li data-key="), len(body))
+	}
+	giveUp()
+	waiting.Wait()
 }
 
 // TestSlowRedis has looks take long: the page says how old its list is.
