@@ -20,7 +20,7 @@ one:
 	@[ -f "tests/$(F)_test.go" ] || { echo "there is no tests/$(F)_test.go; tests/doc.go lists the files"; exit 1; }
 	@cd tests && $(GO) test -race -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9]*\)(.*/\1/p' $(F)_test.go | paste -sd'|' -))$$" .
 
-## web: the dashboard in Chromium, each state in light and dark, wide and narrow, with axe-core; installs both. SHOTS=DIR keeps pictures, RUN=REGEXP chooses tests
+## web: the dashboard in Chromium, each state in light and dark, wide and narrow, with axe-core; installs both. SHOTS=DIR keeps pictures (scripts/gallery.sh DIR puts them into docs/dashboard), RUN=REGEXP chooses tests
 web:
 	@scripts/web.sh '$(or $(RUN),.)' '$(SHOTS)'
 

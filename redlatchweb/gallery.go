@@ -10,6 +10,7 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -88,6 +89,7 @@ type canned struct {
 	notes []redlatch.JournalEntry
 	knots []redlatch.Deadlock
 	err   error         // of List
+	good  *atomic.Int64 // how many looks succeed before that; nil: none
 	slow  time.Duration // until List answers
 }
 
@@ -99,7 +101,7 @@ func (c canned) List(ctx context.Context, _ redlatch.ListOptions) iter.Seq2[redl
 			yield(redlatch.LockInfo{}, ctx.Err())
 			return
 		}
-		if c.err != nil {
+		if c.err != nil && (c.good == nil || c.good.Add(-1) < 0) {
 			yield(redlatch.LockInfo{}, c.err)
 			return
 		}
@@ -111,9 +113,12 @@ func (c canned) List(ctx context.Context, _ redlatch.ListOptions) iter.Seq2[redl
 	}
 }
 
+// failed reports whether looks fail by now.
+func (c canned) failed() bool { return c.err != nil && (c.good == nil || c.good.Load() < 0) }
+
 func (c canned) Inspect(_ context.Context, name string) (redlatch.LockInfo, error) {
 	now := time.Now()
-	if c.err != nil && errors.Is(c.err, redlatch.ErrUnreachable) {
+	if c.failed() && errors.Is(c.err, redlatch.ErrUnreachable) {
 		return redlatch.LockInfo{}, c.err
 	}
 	for _, info := range c.locks(now) {
@@ -128,7 +133,7 @@ func (c canned) Nodes(context.Context) []redlatch.NodeInfo { return c.nodes }
 
 func (c canned) Journal(_ context.Context, q redlatch.JournalQuery) iter.Seq2[redlatch.JournalEntry, error] {
 	return func(yield func(redlatch.JournalEntry, error) bool) {
-		if c.err != nil {
+		if c.failed() {
 			yield(redlatch.JournalEntry{}, c.err)
 			return
 		}
@@ -297,12 +302,13 @@ func many(n int) func(time.Time) []redlatch.LockInfo {
 	}
 }
 
+var longName = strings.Repeat("tenant/4f3c2b1a/region/eu-west-1/customer/", 6) + "invoice"
+
 func hostile(at time.Time) []redlatch.LockInfo {
-	long := strings.Repeat("tenant/4f3c2b1a/region/eu-west-1/customer/", 6) + "invoice"
 	l := []redlatch.LockInfo{
 		lock(at, `<script>alert("1")</script>`, "mutex", held(at, 1, time.Second, 20*time.Second)),
 		lock(at, `"><img src=x onerror=alert(1)>`, "mutex", held(at, 2, time.Second, 20*time.Second)),
-		lock(at, long, "mutex", held(at, 3, time.Minute, 20*time.Second)),
+		lock(at, longName, "mutex", held(at, 3, time.Minute, 20*time.Second)),
 		lock(at, "a b&c=d#e?f%2F../..;+", "mutex", held(at, 4, time.Second, 20*time.Second)),
 		lock(at, "gesperrt:münchen:日本語:🔒", "mutex", held(at, 5, time.Second, 20*time.Second)),
 		lock(at, "right\u202eotfel", "mutex", held(at, 6, time.Second, 20*time.Second)),
@@ -310,6 +316,7 @@ func hostile(at time.Time) []redlatch.LockInfo {
 	}
 	l[0].Waiters = line(at, 2, time.Second)
 	l[0].Holders[0].Process = redlatch.Process{Host: "<b>host</b>", Program: "prog\x1b[31m\nname", PID: 1}
+	l[0].Waiters[1].Labels = map[string]string{"<i>trace": "4bf9\x1b[2J\u202e", "tenant": strings.Repeat("acme", 60)}
 	l[6].Holders[0].Value = "javascript:alert(document.cookie)"
 	l[2].Waiters = line(at, 1, time.Second)
 	l[2].Waiters[0].Process.Host = strings.Repeat("very-long-host-name-", 8) + "example"
@@ -361,6 +368,8 @@ func exhibits() []exhibit {
 	all := Options{AllowRelease: true, Doctor: findings}
 	down := fmt.Errorf("redlatch: list names on 10.0.0.5:6379: %w: dial tcp 10.0.0.5:6379: connect: connection refused", redlatch.ErrUnreachable)
 	denied := fmt.Errorf("redlatch: list names on 10.0.0.5:6379: %w", &conn.ReplyError{Text: "NOPERM User metrics has no permissions to run the 'scan' command"})
+	once := new(atomic.Int64)
+	once.Store(1)
 	return []exhibit{
 		{"empty", "Nothing is locked", []string{"locks", "processes", "pools", "leaders", "record", "nodes", "health"}, canned{locks: none}, Options{}},
 		{"one", "One lock", []string{"locks", "lock?name=nightly", "lock?name=free"}, canned{locks: one}, Options{}},
@@ -371,10 +380,11 @@ func exhibits() []exhibit {
 		{"many", "5,000 locks", []string{"locks", "processes"}, canned{locks: many(5000)}, Options{}},
 		{"queue", "10,000 waiters", []string{"locks", "lock?name=the:one"}, canned{locks: queue}, Options{}},
 		{"down", "Redis is down", []string{"locks", "lock?name=nightly", "processes"}, canned{err: down, locks: none}, Options{}},
+		{"lost", "Redis was there and is down", []string{"locks", "lock?name=mail:digest"}, canned{err: down, good: once, locks: contended}, Options{}},
 		{"slow", "Redis is slow", []string{"locks"}, canned{locks: one, slow: 30 * time.Second}, Options{}},
 		{"denied", "No right to SCAN", []string{"locks", "lock?name=nightly"}, canned{err: denied, locks: one}, Options{}},
 		{"quorum", "A quorum", []string{"nodes"}, canned{locks: contended, nodes: quorumNodes3(false)}, Options{}},
 		{"mute", "A quorum with a mute node", []string{"locks", "nodes"}, canned{locks: contended, nodes: quorumNodes3(true)}, Options{}},
-		{"hostile", "Long names, and markup in names", []string{"locks", "processes", "leaders", "lock?name=%3Cscript%3Ealert(%221%22)%3C/script%3E"}, canned{locks: hostile}, all},
+		{"hostile", "Long names, and markup in names", []string{"locks", "processes", "leaders", "lock?name=%3Cscript%3Ealert(%221%22)%3C/script%3E", "lock?name=" + longName}, canned{locks: hostile}, all},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
@@ -453,7 +455,12 @@ func TestViewerThatNeverReads(t *testing.T) {
 
 // TestThousandViewers has them share looks and renderings.
 func TestThousandViewers(t *testing.T) {
-	h, err := newHandler(canned{locks: contended}, nil, Options{Interval: time.Second})
+	var looks atomic.Int64
+	source := canned{locks: func(at time.Time) []redlatch.LockInfo {
+		looks.Add(1)
+		return contended(at)
+	}}
+	h, err := newHandler(source, nil, Options{Interval: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -461,6 +468,7 @@ func TestThousandViewers(t *testing.T) {
 	defer server.Close()
 	defer h.Close()
 	const viewers = 1000
+	begun := time.Now()
 	failed := make(chan error, viewers)
 	for range viewers {
 		go func() {
@@ -485,6 +493,53 @@ func TestThousandViewers(t *testing.T) {
 	for range viewers {
 		if err := <-failed; err != nil {
 			t.Fatal(err)
+		}
+	}
+	if n, most := looks.Load(), int64(time.Since(begun)/time.Second)+2; n > most {
+		t.Errorf("%d looks for %d viewers, want %d at most", n, viewers, most)
+	}
+}
+
+// TestHugeQueue has 10,000 callers stand in line, each by itself: the pages show the first of them
+// and count the others.
+func TestHugeQueue(t *testing.T) {
+	const callers = 10_000
+	d := start(t, Options{})
+	lease := hold(t, d.client, "the:one")
+	crowd, err := redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{
+		RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: time.Minute, StrictOrder: redlatch.On},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = crowd.Close() })
+	ctx, giveUp := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for range callers {
+		waiting.Go(func() { _, _ = crowd.Mutex("the:one").Lock(ctx) })
+	}
+	d.await("/lock?name=the%3Aone", lease.Owner(), "and 9,900 more")
+	d.await("/", "10,000")
+	if _, body := d.get("/lock?name=the%3Aone"); strings.Count(body, "<li data-key=") > 101 || len(body) > 200<<10 {
+		t.Errorf("the page has %d rows and %d bytes", strings.Count(body, "<li data-key="), len(body))
+	}
+	giveUp()
+	waiting.Wait()
+}
+
+// TestSlowRedis has looks take long: the page says how old its list is.
+func TestSlowRedis(t *testing.T) {
+	h, err := newHandler(canned{locks: contended}, nil, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	p := &fleet.Picture{Number: 1, Taken: time.Now().Add(-3 * time.Minute)}
+	for path, want := range map[string]string{"locks": "3m 00s old", "pools": "3m 00s old", "record": "live", "lock": "live"} {
+		pg, _ := pageAt(path)
+		got, err := h.part(pg, p, url.Values{"name": {"a"}})
+		if err != nil || !strings.Contains(string(got.status), want) {
+			t.Errorf("the status of %s is %q, %v, want %q", path, got.status, err, want)
 		}
 	}
 }

@@ -84,6 +84,16 @@ func (h *Handler) frame(pg page, p *fleet.Picture, q url.Values) *frame {
 	return f
 }
 
+// Age is how old the list of locks is that the page shows, or 0 if it is fresh, or shown on no such
+// page: a lock that is open is looked at every second.
+func (f *frame) Age() time.Duration {
+	switch f.Page.Path {
+	case "locks", "processes", "pools", "leaders":
+		return f.Picture.Age(f.Now)
+	}
+	return 0
+}
+
 // Link is the address of the page with one parameter changed.
 func (f *frame) Link(key, value string) string {
 	q := url.Values{}

@@ -110,42 +110,39 @@ func showProcesses(_ *Handler, p *fleet.Picture, values url.Values) any {
 type pool struct {
 	*fleet.Lock
 	Held, Resting, Free int
+	Dead                int // of the holders
 	Cells               []cell
 	Cut                 int // slots that the map leaves out
-	Columns             int
-	Width, Height       int // of the map
 }
 
 // cell is a slot in the map.
 type cell struct {
-	X, Y        int
 	Slot        int
 	State, Text string
 }
 
-const (
-	mapped   = 1024 // slots that a map shows at most
-	cellSize = 14   // with the gap
-)
+// mapped is how many slots a map shows at most.
+const mapped = 1024
 
 func newPool(l *fleet.Lock) pool {
 	size := int(l.Size)
-	p := pool{Lock: l, Cut: max(0, size-mapped), Columns: 32}
-	if size <= 16 {
-		p.Columns = 16
-	}
+	p := pool{Lock: l, Cut: max(0, size-mapped)}
 	holders := make(map[int]redlatch.Holder, len(l.Holders))
 	for _, h := range l.Holders {
 		holders[h.Slot] = h
-		if h.Resting {
+		switch {
+		case h.Resting:
 			p.Resting++
-		} else {
+		case h.Dead:
+			p.Dead++
+			fallthrough
+		default:
 			p.Held++
 		}
 	}
 	p.Free = max(0, size-p.Held-p.Resting)
 	for slot := range min(size, mapped) {
-		c := cell{X: slot % p.Columns * cellSize, Y: slot / p.Columns * cellSize, Slot: slot, State: "free", Text: "free"}
+		c := cell{Slot: slot, State: "free", Text: "free"}
 		if h, ok := holders[slot]; ok {
 			c.State, c.Text = "held", "held by "+fleet.HolderText(h)
 			switch {
@@ -157,8 +154,6 @@ func newPool(l *fleet.Lock) pool {
 		}
 		p.Cells = append(p.Cells, c)
 	}
-	p.Width = p.Columns * cellSize
-	p.Height = (len(p.Cells) + p.Columns - 1) / p.Columns * cellSize
 	return p
 }
 

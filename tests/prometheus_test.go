@@ -67,7 +67,7 @@ func TestObservability(t *testing.T) {
 			queries["the alert "+r.alert+", "+s] = s
 		}
 	}
-	late := []string{"RedlatchLeaseLost", "RedlatchJeopardy", "RedlatchRedisUnreachable"}
+	late := []string{"RedlatchLeaseLost", "RedlatchJeopardy", "RedlatchRedisUnreachable", "RedlatchOutagesRepeat"}
 	for _, alert := range unprovoked {
 		delete(awaited, alert)
 	}
@@ -162,7 +162,9 @@ func hasten(text string) string {
 		n, _ := strconv.Atoi(s[:len(s)-1])
 		return strconv.Itoa(n*map[byte]int{'m': 1, 'h': 60, 'd': 24 * 60}[s[len(s)-1]]) + "s"
 	}
-	text = regexp.MustCompile(`\[\d+[mhd]\]`).ReplaceAllStringFunc(text, func(s string) string { return "[" + duration(s[1:len(s)-1]) + "]" })
+	text = regexp.MustCompile(`\[\d+[mhd](:\d+[mhd])?\]`).ReplaceAllStringFunc(text, func(s string) string {
+		return regexp.MustCompile(`\d+[mhd]`).ReplaceAllStringFunc(s, duration)
+	})
 	return regexp.MustCompile(`for: \d+m`).ReplaceAllStringFunc(text, func(s string) string { return "for: " + duration(s[5:]) })
 }
 
@@ -262,7 +264,9 @@ func startDemo(t *testing.T, registry *prometheus.Registry) *demo {
 	d.slowly(c, trouble)
 	d.patiently(c)
 	d.lately(c)
-	d.briefly(open(1500 * time.Millisecond))
+	brief := open(1500 * time.Millisecond)
+	d.briefly(brief)
+	d.strays(brief)
 	return d
 }
 
@@ -352,6 +356,19 @@ func (d *demo) lately(c *redlatch.Client) {
 // briefly: leases do not outlast an outage.
 func (d *demo) briefly(c *redlatch.Client) {
 	d.times(4, func(i int) { d.held(c.Mutex(fmt.Sprint("brief ", i)).Lock, 5*time.Second) })
+}
+
+// strays: leases go on after the contexts of their acquisitions.
+func (d *demo) strays(c *redlatch.Client) {
+	d.times(4, func(i int) {
+		ctx, end := context.WithCancel(d.ctx)
+		l, err := c.Mutex(fmt.Sprint("stray ", i)).Lock(ctx)
+		end()
+		sleepFor(d.ctx, 5*time.Second)
+		if err == nil {
+			_ = l.Release(context.WithoutCancel(d.ctx))
+		}
+	})
 }
 
 // outage has Redis hang now and then, from now on.

@@ -131,6 +131,19 @@ type Picture struct {
 	processes []*Process
 }
 
+// fresh is the age up to which a picture is as good as live.
+const fresh = 5 * time.Second
+
+// Age returns how old the list of locks is, or 0 if that is not worth telling: there is none, or it
+// is fresh. With many names, or a slow Redis, a look takes long.
+func (p *Picture) Age(now time.Time) time.Duration {
+	age := now.Sub(p.Taken)
+	if p.Taken.IsZero() || age <= fresh {
+		return 0
+	}
+	return age
+}
+
 // Record is what happened to one lock or to all, as far as clients noted it.
 type Record struct {
 	Entries []redlatch.JournalEntry // newest first

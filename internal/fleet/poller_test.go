@@ -139,6 +139,21 @@ func TestPollerKeepsToItsShare(t *testing.T) {
 	})
 }
 
+// TestAge: a picture that took long says so.
+func TestAge(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		taken time.Time
+		want  time.Duration
+	}{
+		{time.Time{}, 0}, {now, 0}, {now.Add(-fresh), 0}, {now.Add(-3 * time.Minute), 3 * time.Minute},
+	} {
+		if got := (&Picture{Taken: c.taken}).Age(now); got != c.want {
+			t.Errorf("the age of a picture of %v is %v, want %v", c.taken, got, c.want)
+		}
+	}
+}
+
 // TestPollerSaysSinceWhen has a server fail and come back.
 func TestPollerSaysSinceWhen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,12 +17,15 @@ import (
 const inspectExamples = `  redlatch inspect nightly
   redlatch inspect nightly --json | jq -r '.holders[].host'`
 
+// lineShown is how many waiters of a line are shown.
+const lineShown = 100
+
 func newInspectCommand(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "inspect NAME",
 		Short:   "Show who holds a lock and who waits for it",
-		Long:    "Show who holds a lock and who waits for it, as one consistent picture. It changes nothing.\n\n" + beliefHelp + reportHelp,
+		Long:    "Show who holds a lock and who waits for it, as one consistent picture. It changes nothing.\nOf a line it shows the first 100.\n\n" + beliefHelp + reportHelp,
 		Example: inspectExamples,
 		Args:    oneName,
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0], asJSON) },
@@ -98,7 +101,7 @@ func (a *app) page(info redlatch.LockInfo) error {
 		row("last forced", "%s ago, from %s by %s%s", age(f.At, info.At), process(f.From, f.Owner), program(f.By), reason)
 	}
 	row("waiting", "%s", waiting(info))
-	for i, p := range info.Waiters {
+	for i, p := range info.Waiters[:min(len(info.Waiters), lineShown)] {
 		wants := ""
 		if label, detail := waiterDetail(info.Kind, p); detail != "" {
 			wants = fmt.Sprintf(", %s %s", label, plain(detail))
@@ -110,6 +113,9 @@ func (a *app) page(info redlatch.LockInfo) error {
 			wants += map[bool]string{true: ", holds ", false: " and "}[i == 0] + plain(h.Name)
 		}
 		row(fmt.Sprintf("  %d", i+1), "%s%s", waiterFor(p, info.At), wants)
+	}
+	if more := len(info.Waiters) - lineShown; more > 0 {
+		row("", "and %d more: --json has them", more)
 	}
 	return w.Flush()
 }

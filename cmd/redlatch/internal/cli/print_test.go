@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redlatch/redlatch"
 )
 
 func TestSpan(t *testing.T) {
@@ -31,6 +33,26 @@ func TestPlainQuotesWhatATerminalObeys(t *testing.T) {
 		if got := plain(s); got != want {
 			t.Errorf("plain(%q) = %s, want %s", s, got, want)
 		}
+	}
+}
+
+// TestInspectOfALongLine: the first of 10,000 waiters are shown, and the others counted.
+func TestInspectOfALongLine(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	info := redlatch.LockInfo{Name: "a", At: time.Now()}
+	for range 10_000 {
+		info.Waiters = append(info.Waiters, redlatch.Waiter{Since: info.At, LastSeen: info.At, Labels: map[string]string{"trace": "\x1b[2J"}})
+	}
+	if err := (&app{stdout: &out}).page(info); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if n := strings.Count(text, "\n"); n > 110 || !strings.Contains(text, "10000") || !strings.Contains(text, "and 9900 more") {
+		t.Errorf("inspect shows %d lines, of which the last are\n%s", n, text[max(0, len(text)-200):])
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Error("inspect shows a control character of a label")
 	}
 }
 

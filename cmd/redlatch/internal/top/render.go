@@ -76,11 +76,13 @@ func (m *model) header() string {
 	case p.Err != nil && p.Taken.IsZero():
 		state = m.style(accent, "no picture: "+m.reason())
 	case p.Err != nil:
-		state = m.style(accent, fmt.Sprintf("%s old, looks fail since %s: %s", fleet.Span(time.Since(p.Taken)), p.Since.Format(time.TimeOnly), m.reason()))
+		state = m.style(accent, fmt.Sprintf("%s old, looks fail since %s: %s", fleet.Span(m.now().Sub(p.Taken)), p.Since.Format(time.TimeOnly), m.reason()))
 	case p.Found > 0:
 		state = fmt.Sprintf("looking: %s names", fleet.Count(p.Found))
 	case p.Taken.IsZero():
 		state = "looking"
+	case p.Age(m.now()) > 0:
+		state = fleet.Span(p.Age(m.now())) + " old"
 	}
 	return m.style(bold, "redlatch") + "  " + state
 }

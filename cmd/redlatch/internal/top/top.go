@@ -18,7 +18,7 @@ import (
 // Run shows the picture of the poller until the viewer quits or ctx is done. Both streams are those
 // of a terminal.
 func Run(ctx context.Context, p *fleet.Poller, q fleet.Query, stdin io.Reader, stdout io.Writer) error {
-	m := &model{query: q, watch: p.Watch}
+	m := &model{query: q, now: time.Now, watch: p.Watch}
 	m.watched = p.Watch(fleet.Interest{})
 	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(stdin), tea.WithOutput(stdout))
 	ended := make(chan struct{})
@@ -81,6 +81,7 @@ type model struct {
 	help          bool
 	plain         bool // without colours
 
+	now     func() time.Time
 	watch   func(fleet.Interest) (stop func())
 	watched func() // ends the watch
 }

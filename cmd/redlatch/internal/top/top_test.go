@@ -60,7 +60,7 @@ func picture() *fleet.Picture {
 // sized returns a model on a screen of that size, with a picture.
 func sized(width, height int, p *fleet.Picture) *model {
 	watch := func(fleet.Interest) func() { return func() {} }
-	m := &model{watch: watch, watched: func() {}}
+	m := &model{now: func() time.Time { return at }, watch: watch, watched: func() {}}
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	if p != nil {
 		m.Update(pictured{p})
@@ -115,6 +115,10 @@ func TestScreens(t *testing.T) {
 	golden(t, "search", m.render())
 	press(m, "enter", "f", "f")
 	golden(t, "nothing", m.render())
+
+	old := picture()
+	old.Taken = at.Add(-2 * time.Minute)
+	golden(t, "old", sized(80, 10, old).render())
 
 	failed := &fleet.Picture{Err: errors.New("redlatch: list names on a:1: no answer\nfrom Redis"), Since: at}
 	golden(t, "down", sized(80, 8, failed).render())
