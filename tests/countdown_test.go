@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/keys"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
@@ -439,5 +438,3 @@ func (m *countModel) check(t *rapid.T) {
 	}
 	wantExpiry(t, m.server)
 }
-
-var _ = keys.MaxLen
