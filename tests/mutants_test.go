@@ -40,8 +40,8 @@ var mutants = []mutant{
 		"if not s then return {round > 0 and 1 or 0, 0, round, 0} end", "TestCountDownWithoutACount",
 	},
 	{
-		"waiter that slept through its zero, and waits for the next", "internal/script/lua/countdown_wait.lua",
-		"if round > 0 and round < s.round then return {1, 0, round, 0} end", "", "TestCountDownOfProcesses",
+		"waiter that missed its zero, and waits for the next", "internal/script/lua/countdown_wait.lua",
+		"if round > 0 and round < s.round then return {1, 0, round, 0} end", "", "TestCountDownUnheard",
 	},
 	{
 		"waiters that are not told of the zero", "internal/script/lua/countdown_down.lua",
