@@ -46,7 +46,7 @@ type Client struct {
 	//	waiters.mu or Lease.mu -> notes' mu -> schedule's mu
 	//	entangled's mu -> Lease.mu
 	//
-	// Client.mu, leases.mu, quorumWaiters.mu and those of the schedule, of handoffs and of the
+	// Client.mu, leases.mu, quorumWaiters.mu, countdowns.mu and those of the schedule, of handoffs and of the
 	// sender are leaves: no lock is taken under them. No goroutine holds waiters.mu and a Lease.mu,
 	// or two of Lease.mu. The turn of epochs is held over requests, and is taken while no lock is
 	// held.
@@ -75,6 +75,7 @@ type Client struct {
 	due           []*Lease // to be extended; only the schedule's goroutine touches it
 	handoffs      handoffQueue
 	quorumWaiters quorumWaiters
+	countdowns    countdowns
 	wishes        atomic.Bool    // some lease has asked to be told that it is waited for
 	epochs        *quorum.Epochs // of the nodes of quorum; else nil
 
@@ -237,7 +238,7 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		client.closing, c, keys.Notes(o.Prefix, client.id), o.RequestTimeout, client.schedule, now)
 	client.listener = subscribe.New(
 		client.closing, c, keys.Grants(o.Prefix, client.id), o.RequestTimeout, client.liveFor(), client.schedule, now,
-		subscribe.Handler{Message: client.hear, Changed: client.onSubscription, InUse: client.waiters.any})
+		subscribe.Handler{Message: client.hear, Changed: client.onSubscription, InUse: client.waited})
 	client.recorder = newRecorder(client)
 	client.cleanup = cleanup.New(client.closing, client.nodes(), client.schedule, now, o.RequestTimeout/3)
 	return client, nil

@@ -25,8 +25,9 @@
 //   - [Election]: one leader, and its value for the others.
 //   - [Job]: a job that runs at most once in a window of time.
 //   - [MultiMutex]: several mutexes, all or none.
+//   - [CountDownLatch]: waiting until n others are done.
 //
-// All of them give a [Lease]. All but Job wait, in the same kind of line. docs/choosing.md
+// All of them but the last give a [Lease]. All but Job wait, in the same kind of line. docs/choosing.md
 // compares them with each other and with the recipes that they replace.
 //
 // # What a lease promises

@@ -50,6 +50,10 @@ var (
 	// [*KindError]. Nothing was overwritten.
 	ErrWrongKind = errors.New("wrong kind")
 
+	// ErrNotSet says that a [CountDownLatch] has no count: it was not set yet, has expired, was
+	// deleted, or the server has lost its data.
+	ErrNotSet = errors.New("no count is set")
+
 	// ErrInvalid says that a name or an option was refused, before anything was sent.
 	ErrInvalid = errors.New("invalid")
 

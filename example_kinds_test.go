@@ -487,3 +487,47 @@ func ExampleKindError() {
 	// wanted a mutex and found a semaphore
 	// wanted 5 and found 3
 }
+
+func ExampleCountDownLatch() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	parts := []string{"part-1", "part-2", "part-3"}
+	imported := client.CountDownLatch("import:81")
+	if _, err := imported.TrySetCount(ctx, int64(len(parts)), time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	for _, part := range parts { // each in a process of its own, perhaps
+		go func() {
+			// ... the work; a worker that is started again counts once all the same
+			if _, err := client.CountDownLatch("import:81").CountDownOnce(ctx, part); err != nil {
+				log.Print(err)
+			}
+		}()
+	}
+	if err := imported.Await(ctx); err != nil { // ErrNotSet if the count has expired
+		log.Fatal(err)
+	}
+	fmt.Println("all parts are there")
+	// Output: all parts are there
+}
+
+func ExampleCountDownLatch_TrySetCount() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+
+	start := client.CountDownLatch("start:7")
+	err := start.Await(ctx)
+	fmt.Println("not set:", errors.Is(err, redlatch.ErrNotSet))
+	for range 2 { // several may try: one sets it
+		set, err := start.TrySetCount(ctx, 1, 0)
+		fmt.Println(set, err)
+	}
+	left, err := start.CountDown(ctx)
+	fmt.Println(left, err)
+	// Output:
+	// not set: true
+	// true <nil>
+	// false <nil>
+	// 0 <nil>
+}

@@ -136,6 +136,9 @@ func (v *view) sniffed(r conn.Reply) error {
 	} else if !v.free {
 		v.info.RedisType = use.RedisType
 	}
+	if l.kind == script.Countdown {
+		v.info.Count, v.info.Size = script.CountOf(use.Parameter)
+	}
 	if l.kind.Sized() {
 		v.info.Size, _ = strconv.ParseInt(use.Parameter, 10, 64)
 	}

@@ -35,8 +35,12 @@ func newLatch(c *Client, kind *script.Kind, name string) latch {
 	var err error
 	if c.quorum != nil {
 		if l.kind = kind.Quorum(); l.kind == nil {
-			l.kind, l.invalid = kind, invalid("%s %.80q on a quorum: %w: no majority can count its holders; use a single deployment for it",
-				kind.Name, name, errors.ErrUnsupported)
+			what := "count its holders"
+			if kind == script.Countdown {
+				what = "agree on a count"
+			}
+			l.kind, l.invalid = kind, invalid("%s %.80q on a quorum: %w: no majority can %s; use a single deployment for it",
+				kind.Name, name, errors.ErrUnsupported, what)
 			return l
 		}
 	}

@@ -80,7 +80,7 @@ func parseLeaseText(text string) (leaseText, error) {
 func (t leaseText) check() error {
 	_, ours := script.OwnerClient(t.Owner)
 	switch {
-	case script.Named(t.Kind) == nil:
+	case script.Named(t.Kind) == nil || !script.Named(t.Kind).Leases():
 		return invalid("there is no kind %q", t.Kind)
 	case !ours || len(t.Owner) > maxText:
 		return invalid("there is no owner %q", t.Owner)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/script"
 )
 
 // ListOptions narrow what [Client.List] visits. The zero value has it visit every name.
@@ -24,8 +25,8 @@ type ListOptions struct {
 	Progress func(keys int)
 }
 
-// List visits every name under the prefix that has a holder or a waiter, and those that are in use
-// for what is no lock, each as [Client.Inspect] tells it, in no order. It scans the server's keys
+// List visits every name under the prefix that has a holder, a waiter or a count, and those that are
+// in use for what is no lock, each as [Client.Inspect] tells it, in no order. It scans the server's keys
 // in steps, so a name that comes or goes during that may be missed. It ends at the first error,
 // which matches [ErrUnreachable] or [ErrInvalid].
 //
@@ -145,7 +146,8 @@ func (l *listing) inspect(ctx context.Context) error {
 		if v.err != nil {
 			return v.err
 		}
-		if v.info.RedisType == "" && len(v.info.Holders)+len(v.info.Waiters) == 0 {
+		counts := v.info.Kind == script.Countdown.Name && !v.free
+		if v.info.RedisType == "" && !counts && len(v.info.Holders)+len(v.info.Waiters) == 0 {
 			continue
 		}
 		if !l.yield(v.info, nil) {

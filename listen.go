@@ -30,7 +30,11 @@ func (l *latch) listen(ctx context.Context) {
 func (c *Client) onSubscription(s *subscribe.Subscription) {
 	c.waiters.pollNow(s)
 	c.quorumWaiters.wakeAll()
+	c.countdowns.askAll()
 }
+
+// waited reports whether a goroutine waits for the name with this key.
+func (c *Client) waited(key string) bool { return c.waiters.any(key) || c.countdowns.any(key) }
 
 // hear takes one message. A text that is none is ignored: anybody may publish on the channel.
 func (c *Client) hear(text string) {
@@ -43,6 +47,8 @@ func (c *Client) hear(text string) {
 		c.hearRevoke(m.Owner, parseForce(m.Owner, m.Note))
 	case script.MessageWanted:
 		c.hearWanted(m.Owner)
+	case script.MessageZero:
+		c.countdowns.hear(m.Key, m.Token)
 	case script.MessageFree:
 		c.quorumWaiters.wake(m.Owner)
 	}

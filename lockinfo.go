@@ -16,20 +16,22 @@ type LockInfo struct {
 	Key       string        // in Redis
 	Kind      string        // "mutex", ...; "" if the name is not in use, or in use for what is no lock
 	RedisType string        // of a key that is no lock, such as "list"
-	Size      int64         // permits of a semaphore, or slots of a pool, that is in use
+	Size      int64         // permits of a semaphore, or slots of a pool, that is in use; what a countdown was set to
+	Count     int64         // of a countdown
 	Token     int64         // the last fencing token; 0 if none is remembered
 	At        time.Time     // the moment, by the server's clock
-	Remaining time.Duration // until the last holder's lease runs out; negative if never
+	Remaining time.Duration // until the last holder's lease runs out, or a countdown expires; negative if never
 	Holders   []Holder      // in no order
 	Forced    *Force        // the last forced release of the last hour; nil if there was none
 	Waiters   []Waiter      // in line, first come first; goroutines of one client that wait for a mutex are one, unless in strict order
 }
 
 // Abandoned reports whether only the dead wait for the lock: it has no holder, and each of its
-// waiters is believed dead. The next acquisition forgets them.
+// waiters is believed dead. The next acquisition forgets them. A countdown never is: it needs no
+// holder.
 func (i LockInfo) Abandoned() bool {
 	living := func(w Waiter) bool { return !w.Dead }
-	return len(i.Holders) == 0 && len(i.Waiters) > 0 && !slices.ContainsFunc(i.Waiters, living)
+	return i.Kind != script.Countdown.Name && len(i.Holders) == 0 && len(i.Waiters) > 0 && !slices.ContainsFunc(i.Waiters, living)
 }
 
 // Holder is an acquisition that holds a lock, and the process behind it as far as Redis knows it.

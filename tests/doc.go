@@ -33,6 +33,8 @@
 //	cluster_many        cluster: waiting for many names while slots move and a master dies, over few connections
 //	context             the schedule is late: contexts that seem alive after the deadline
 //	cost                bounds of what a crash or a lost message costs the others
+//	countdown           a count that is counted twice, or waited for after its zero; what is gone taken for zero
+//	countdown_fault     a countdown: lost and late requests, messages, processes and servers
 //	crash               processes that are killed or suspended while they hold or wait
 //	cutshort            a context that ends just as Redis grants
 //	deadlock            processes and goroutines that wait for each other for ever; others taken for such

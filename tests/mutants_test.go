@@ -27,6 +27,43 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"count that a resend takes down twice", "internal/script/lua/countdown_down.lua",
+		"redis.call('ZSCORE', K, owner) or ", "", "TestCountDownMeetsMishaps|TestCountDownStragglers",
+	},
+	{
+		"count that a late request of the round before takes down", "internal/script/lua/countdown.lua",
+		"redis.call('ZREMRANGEBYRANK', K, 1, -KEPT - 1)", "redis.call('ZREMRANGEBYRANK', K, 1, -1)", "TestCountDownStragglers",
+	},
+	{
+		"count that is taken for zero when it is gone", "internal/script/lua/countdown_wait.lua",
+		"if not s or round > 0 and (round < s.first or round > s.round) then return {0} end",
+		"if not s then return {round > 0 and 1 or 0, 0, round, 0} end", "TestCountDownWithoutACount",
+	},
+	{
+		"waiter that missed its zero, and waits for the next", "internal/script/lua/countdown_wait.lua",
+		"if round > 0 and round < s.round then return {1, 0, round, 0} end", "", "TestCountDownUnheard",
+	},
+	{
+		"waiters that are not told of the zero", "internal/script/lua/countdown_down.lua",
+		"if s.left == 0 then tell_zero(s.round) end", "", "TestCountDownTellsItsWaiters",
+	},
+	{
+		"waiter of a countdown that does not ask by itself", "countdown.go",
+		"timer := time.NewTimer(d.pause(outage))", "timer := time.NewTimer(time.Hour)", "TestCountDownUnheard",
+	},
+	{
+		"waiter of a countdown that leaves its ticket behind", "countdown.go",
+		"			l.abandon(owner, ticket)\n", "", "TestCountDownGivenUp",
+	},
+	{
+		"delete that hits a later round", "internal/script/lua/countdown_delete.lua",
+		" or s.round ~= tonumber(ARGV[1])", "", "TestCountDownStragglers",
+	},
+	{
+		"count that needs memory to go down", "internal/script/lua/countdown_down.lua",
+		"redis.call('PEXPIRE', K, s.ms)\n", "", "TestCountDownAtAFullServer",
+	},
+	{
 		"lease on no permits", "internal/script/lua/semaphore.lua",
 		"math.max(free, 1)", "free", "TestPermitsThatAreFree",
 	},

@@ -3,6 +3,7 @@ package tests
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -292,6 +293,59 @@ func rwmutexSteps() []vectorStep {
 	return steps
 }
 
+// countdownSteps are two rounds of a countdown: client A sets and counts, B and C wait.
+func countdownSteps() []vectorStep {
+	k, set := script.Countdown, vectorKeys("x")
+	const round = 9_000_000_000_000_001 // beyond the clock
+	remembered := map[string]keyState{set.Fence(): {"string", "9000000000000000", 600_000_000}}
+	request := func(n uint64) string { return script.Owner("A", n) }
+	wait := func(client string, round int64) conn.Call {
+		return script.WaitCount(set, round, vectorTicket(k, client, fmt.Sprint(round)), vectorAddress(client), vectorLive)
+	}
+	both := []string{vectorAddress("B"), vectorAddress("C")}
+	steps := []vectorStep{
+		{name: "count down where no count is set", call: script.CountDown(set, request(1), ""), before: remembered},
+		{name: "wait where no count is set", call: wait("B", 0)},
+		{name: "set", call: script.SetCount(set, request(2), 3, time.Hour, vectorFence)},
+		{name: "set again, as after a lost reply", call: script.SetCount(set, request(2), 3, time.Hour, vectorFence)},
+		{name: "set a count that is above zero", call: script.SetCount(set, request(3), 5, time.Hour, vectorFence)},
+		{name: "read", call: script.WaitCount(set, 0, "", "", 0)},
+		{name: "wait", call: wait("B", round), listening: both[:1]},
+		{name: "wait, the second", call: wait("C", round), listening: both},
+		{name: "the heartbeat of a waiter", call: wait("B", round), listening: both},
+		{name: "count down", call: script.CountDown(set, request(4), "")},
+		{name: "count down again, as after a lost reply", call: script.CountDown(set, request(4), "")},
+		{name: "count down once", call: script.CountDown(set, request(5), "part")},
+		{name: "count the same down once more", call: script.CountDown(set, request(6), "part")},
+		{name: "inspect", call: k.Inspect(set), listening: both},
+		{name: "sniff", call: script.Sniff(set)},
+		{
+			name: "a waiter gives up",
+			call: k.Release(set, script.Owner("C", 1), vectorTicket(k, "C", fmt.Sprint(round)), "", vectorFence), listening: both[:1],
+		},
+		{name: "count down to zero, and tell the waiters", call: script.CountDown(set, request(7), ""), listening: both},
+		{name: "count down below zero", call: script.CountDown(set, request(8), "")},
+		{name: "wait when it is zero", call: wait("B", round)},
+		{name: "set after zero", call: script.SetCount(set, request(9), 1, time.Hour, vectorFence)},
+		{name: "a late copy of a request of the round before", call: script.CountDown(set, request(7), "")},
+		{name: "wait for the round before", call: wait("B", round)},
+		{name: "wait for the round of now", call: wait("B", round+1), listening: both[:1]},
+		{name: "delete the round before", call: script.DeleteCount(set, round)},
+		{name: "delete, and have the waiters ask", call: script.DeleteCount(set, round+1), listening: both[:1]},
+		{name: "wait for a round that is gone", call: wait("B", round+1)},
+		{
+			name: "a name of another kind", call: script.CountDown(set, request(10), ""),
+			before: map[string]keyState{set.State(): {"zset", []any{[]any{"semaphore\t3", "-1"}}, 20_000}},
+		},
+	}
+	for i := range steps {
+		if steps[i].name != "sniff" {
+			steps[i].kind = k
+		}
+	}
+	return steps
+}
+
 // clientSteps are the scripts that are of no lock.
 func clientSteps() []vectorStep {
 	record, notes, journal := keys.Record("redlatch:", "A"), keys.Notes("redlatch:", "A"), keys.Journal("redlatch:")
@@ -350,7 +404,7 @@ func quorumSteps(k *script.Kind) []vectorStep {
 }
 
 func vectorFiles() []vectorFile {
-	files := []vectorFile{{"client", clientSteps()}}
+	files := []vectorFile{{"client", clientSteps()}, {"countdown", countdownSteps()}}
 	special := map[string]func() []vectorStep{"mutex": mutexSteps, "reentrant": reentrantSteps, "rwmutex": rwmutexSteps}
 	for _, k := range script.Kinds() {
 		if _, known := vectorParams[k.Name]; !known {

@@ -72,6 +72,7 @@ func KindText(l *Lock) string {
 	name := map[string]string{
 		"mutex": "mutex", "reentrant": "reentrant mutex", "rwmutex": "read-write mutex", "semaphore": "semaphore",
 		"slotpool": "slot pool", "election": "election", "job": "job",
+		"countdown": "countdown",
 	}[l.Kind]
 	switch {
 	case l.RedisType != "":

@@ -45,7 +45,7 @@ func ParseSniff(r conn.Reply) (Use, error) {
 
 // Named returns the kind of that name, or nil.
 func Named(name string) *Kind {
-	for _, k := range Kinds() {
+	for _, k := range all() {
 		if k.Name == name {
 			return k
 		}

@@ -40,6 +40,12 @@ type Kind struct {
 	vote   *conn.Script
 	raise  *conn.Script
 	mend   *conn.Script
+
+	// Of a countdown alone.
+	set    *conn.Script
+	down   *conn.Script
+	wait   *conn.Script
+	delete *conn.Script
 }
 
 // The kinds. Those that keep a sorted set share zset.lua.
@@ -53,8 +59,11 @@ var (
 	Job       = newKind([]string{"zset", "job"}, keys.InsideSuffix).counted("zset", "job")
 )
 
-// Kinds is all of them.
+// Kinds is all of them: those that give leases.
 func Kinds() []*Kind { return []*Kind{Mutex, Reentrant, RWMutex, Semaphore, SlotPool, Election, Job} }
+
+// all is those of Kinds, and the one that gives none.
+func all() []*Kind { return append(Kinds(), Countdown) }
 
 var (
 	sniff  = conn.NewScript("sniff", assemble("sniff"))
@@ -219,7 +228,7 @@ func comment(line string) int {
 // Text returns the script of an operation of a kind, such as "mutex" and "acquire", as Redis gets
 // it; the kinds of a quorum's nodes begin with "quorum-". It returns false if there is none.
 func Text(kind, operation string) (string, bool) {
-	for _, k := range Kinds() {
+	for _, k := range all() {
 		name := k.Name
 		if strings.HasPrefix(kind, "quorum-") {
 			if k = k.Quorum(); k == nil {
@@ -230,7 +239,7 @@ func Text(kind, operation string) (string, bool) {
 		if name != kind {
 			continue
 		}
-		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.adopt, k.sweep, k.resize, k.seize, k.want, k.proclaim, k.vote, k.raise, k.mend} {
+		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.adopt, k.sweep, k.resize, k.seize, k.want, k.proclaim, k.vote, k.raise, k.mend, k.set, k.down, k.wait, k.delete} {
 			if s != nil && s.Name == k.Name+" "+operation {
 				return s.Text, true
 			}
@@ -242,21 +251,21 @@ func Text(kind, operation string) (string, bool) {
 // Sources is the files of which each script is put together, by the name of the script; those for a
 // node of a quorum begin with "quorum-".
 func Sources() map[string][]string {
-	all := map[string][]string{
+	sources := map[string][]string{
 		multi.Name: {"token", "multi"}, sniff.Name: {"sniff"}, epoch.Name: {"epoch"}, record.Name: {"record"}, recall.Name: {"recall"},
 		note.Name: {"note"}, waits.Name: {"waits"}, journal.Name: {"journal"}, journaled.Name: {"journaled"},
 	}
-	for _, k := range Kinds() {
+	for _, k := range all() {
 		for operation, files := range k.sources {
-			all[k.Name+" "+operation] = files
+			sources[k.Name+" "+operation] = files
 		}
 		if k.quorum != nil {
 			for operation, files := range k.quorum.sources {
-				all["quorum-"+k.Name+" "+operation] = files
+				sources["quorum-"+k.Name+" "+operation] = files
 			}
 		}
 	}
-	return all
+	return sources
 }
 
 // Spelling is the name of a script in Sources. k is its kind, nil if it is of none.

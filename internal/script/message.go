@@ -10,7 +10,8 @@ import (
 type Message struct {
 	Verb      Verb
 	Owner     string        // that it is about; of a free, the waiter
-	Token     int64         // of a grant
+	Token     int64         // of a grant; of a zero, the round
+	Key       string        // of a zero
 	Detail    string        // of a grant; as in [Standing]
 	Remaining time.Duration // of a first: until a lease inside may run out
 	Note      string        // of a revoke, for [ParseNote]
@@ -24,6 +25,7 @@ const (
 	MessageFirst  Verb = "first"  // ms, owner: the waiter is the first in line now
 	MessageRevoke Verb = "revoke" // owner, note: its lease was taken by force
 	MessageWanted Verb = "wanted" // owner: a waiter has come behind it
+	MessageZero   Verb = "zero"   // round, key: its count is zero; round 0: its waiters should ask
 	MessageFree   Verb = "free"   // waiter: a node of a quorum has room
 )
 
@@ -46,6 +48,13 @@ func ParseMessage(text string) Message {
 		}
 		m.Owner, m.Remaining = owner, time.Duration(n)*time.Millisecond
 		return m
+	case MessageZero:
+		round, key, _ := strings.Cut(rest, "\t")
+		n, err := strconv.ParseInt(round, 10, 64)
+		if err != nil {
+			return Message{}
+		}
+		return Message{Verb: MessageZero, Token: n, Key: key}
 	case MessageGrant:
 		field := strings.SplitN(rest, "\t", 3)
 		if len(field) != 3 {

@@ -15,6 +15,8 @@ func TestParseMessage(t *testing.T) {
 		"revoke\trl-a-1\t5\t{}": {Verb: MessageRevoke, Owner: "rl-a-1", Note: "5\t{}"},
 		"free\trl-a-1":          {Verb: MessageFree, Owner: "rl-a-1"},
 		"wanted\trl-a-1":        {Verb: MessageWanted, Owner: "rl-a-1"},
+		"zero\t17\tp:x":        {Verb: MessageZero, Token: 17, Key: "p:x"},
+		"zero\tsoon\tp:x":      {},
 		"":                      {},
 		"grant":                 {},
 		"grant\tx\t\to":         {},

@@ -50,6 +50,11 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"confirm":   Mutex.Quorum().Renew(set, "o", time.Second, ""),
 		"mend":      Mutex.Quorum().Mend(set, Ballot{}, 1, ""),
 		"epoch":     Look("e"),
+
+		"countdown_set":    SetCount(set, "o", 1, time.Hour, time.Hour),
+		"countdown_down":   CountDown(set, "o", "id"),
+		"countdown_wait":   WaitCount(set, 1, "t", "a", time.Second),
+		"countdown_delete": DeleteCount(set, 1),
 	} {
 		head := header(t, file)
 		if got, want := count(head["KEYS"]), min(len(call.Keys), 4); got != want {

@@ -87,6 +87,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newElectCommand(a),
 		newLockCommand(a),
 		newUnlockCommand(a),
+		newCountdownCommand(a),
 		newListCommand(a),
 		newInspectCommand(a),
 		withPattern(a, newReleaseCommand(a)),

@@ -65,6 +65,9 @@ func (a *app) page(info redlatch.LockInfo) error {
 	row("kind", "%s", kindOf(info))
 	row("token", "%d", info.Token)
 	switch {
+	case counts(info):
+		row("count", "%s", countText(info))
+		row("expires in", "%s", expiry(info.Remaining))
 	case noLock(info):
 		row("holder", "nobody: the key is no lock, and no lock can have this name")
 	case info.Abandoned():

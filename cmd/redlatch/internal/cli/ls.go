@@ -378,6 +378,9 @@ func (a *app) table(locks []redlatch.LockInfo) error {
 	fmt.Fprintln(w, "NAME\tKIND\tHOLDER\tFOR\tEXPIRES IN\tTOKEN\tWAITING")
 	for _, info := range locks {
 		who, held, expires := "-", "-", "-"
+		if counts(info) {
+			who, expires = countText(info), expiry(info.Remaining)
+		}
 		if info.Abandoned() {
 			who = "nobody: only the dead wait"
 		}

@@ -15,6 +15,7 @@ type lockJSON struct {
 	Kind        string       `json:"kind"`
 	RedisType   string       `json:"redis_type,omitempty"`
 	Size        int64        `json:"size"`
+	Count       *int64       `json:"count,omitempty"`
 	Token       int64        `json:"token"`
 	RemainingMS *int64       `json:"remaining_ms"`
 	Holders     []holderJSON `json:"holders"`
@@ -82,11 +83,12 @@ const reportHelp = `With --json each name is one object on one line, the same fo
 
   name          of the lock
   key           that holds it in Redis
-  kind          mutex, reentrant, rwmutex, semaphore, slotpool, election or job; "" if it is not in use, or no lock
+  kind          mutex, reentrant, rwmutex, semaphore, slotpool, election, job or countdown; "" if it is not in use, or no lock
   redis_type    of a key that is no lock, such as list; else left out
-  size          permits of a semaphore, slots of a pool; else 0
+  size          permits of a semaphore, slots of a pool, what a countdown was set to; else 0
+  count         of a countdown; else left out
   token         last fencing token; 0 if none is known
-  remaining_ms  until the last holder's lease ends; null if never
+  remaining_ms  until the last holder's lease ends, or a countdown expires; null if never
   holders       list, empty if the lock is free:
     owner         of the acquisition
     mode          read or write; rwmutex alone, and so on: what does not apply is left out
@@ -119,6 +121,9 @@ func newLockJSON(info redlatch.LockInfo) lockJSON {
 		Name: info.Name, Key: info.Key, Kind: info.Kind, RedisType: info.RedisType, Size: info.Size, Token: info.Token,
 		RemainingMS: millis(info.Remaining),
 		Holders:     make([]holderJSON, len(info.Holders)), Waiters: make([]waiterJSON, len(info.Waiters)), // lists even if empty
+	}
+	if counts(info) {
+		out.Count = &info.Count
 	}
 	if f := info.Forced; f != nil {
 		out.Forced = &forcedJSON{instant(f.At), f.Reason, f.Owner, processJSON(f.By), processJSON(f.From)}
@@ -171,10 +176,12 @@ func millis(d time.Duration) *int64 {
 // summary is a lock in one line.
 func summary(info redlatch.LockInfo) string {
 	var s string
-	switch n := len(info.Holders); n {
-	case 0:
+	switch n := len(info.Holders); {
+	case counts(info):
+		s = countText(info)
+	case n == 0:
 		s = "nobody holds it"
-	case 1:
+	case n == 1:
 		s = "held by " + holderFor(info.Holders[0], info.At)
 	default:
 		s = fmt.Sprintf("held by %s and %d more", holderFor(info.Holders[0], info.At), n-1)
@@ -183,6 +190,14 @@ func summary(info redlatch.LockInfo) string {
 		s += fmt.Sprintf(", %s waiting", waiting(info))
 	}
 	return s
+}
+
+// counts reports whether a name is a countdown, which has no holder.
+func counts(info redlatch.LockInfo) bool { return info.Kind == "countdown" }
+
+// countText is how a countdown stands.
+func countText(info redlatch.LockInfo) string {
+	return fmt.Sprintf("%d of %d to go", info.Count, info.Size)
 }
 
 // waiting is how many wait for a lock, and how many of them are dead.

@@ -1,0 +1,65 @@
+-- Kind countdown: a count that goes down to zero. Its waiters stand in the line, and are all told
+-- when it is zero. No owner is ever inside, so none is let in out of the line.
+--
+-- State  K: a sorted set. First, at the score -1, the mark: the kind, a tab, and separated by colons
+--        the count, what it was set to, the ms for which it lasts, its round, and the first round
+--        since K is there. A round is a token, made when the count is set. Then what has counted,
+--        by the server's time in us: owners of requests; and the ids of which each counts once in a
+--        round: "once", the round and the id, separated by tabs.
+-- Param  of a ticket: the round that its waiter waits for
+
+local K = KEYS[1]
+local KIND = 'countdown'
+
+local function leave()
+  return false
+end
+
+-- cold
+local KEPT = 1000 -- entries of what has counted that stay when a round is over
+
+-- state returns what the mark says, nil if there is none. It returns nil and a reason if the name
+-- is of another kind.
+local function state()
+  local text = redis.call('ZRANGE', K, 0, 0)[1]
+  if not text then
+    local last = redis.call('ZRANGE', QUEUE, -1, -1)[1]
+    local kind = last and string.match(last, '^%u(%l+)\t')
+    return nil, kind and kind ~= KIND and 'kind\t' .. kind or nil
+  end
+  local left, of, ms, round, first = string.match(text, '^countdown\t(%d+):(%d+):(%d+):(%d+):(%d+)$')
+  if not left then return nil, 'kind\t' .. (string.match(text, '^(%l+)\t') or 'sorted set') end
+  return {text = text, left = tonumber(left), of = of, ms = ms, round = tonumber(round), first = tonumber(first)}
+end
+
+-- write changes the mark. The new one comes before the old one goes: a key that was empty in
+-- between would lose its TTL.
+local function write(s)
+  local text = string.format('%s\t%.0f:%s:%s:%.0f:%.0f', KIND, s.left, s.of, s.ms, s.round, s.first)
+  if text == s.text then return end
+  redis.call('ZADD', K, -1, text)
+  if s.text then redis.call('ZREM', K, s.text) end
+end
+
+-- forget drops the oldest of what has counted.
+local function forget()
+  redis.call('ZREMRANGEBYRANK', K, 1, -KEPT - 1)
+end
+
+local function admit()
+  return false
+end
+
+local function tidy() end
+
+local function remaining()
+  return -2
+end
+
+local function foreign()
+  return false
+end
+
+local function holders()
+  return {}
+end
