@@ -81,8 +81,15 @@ type Plan struct {
 	Bound      time.Duration `json:"bound_ns"` // within which waiters are served after the last fault
 	Broken     string        `json:"broken,omitempty"`
 	Promises   []string      `json:"promises"`
+	LeftOut    []LeftOut     `json:"left_out,omitempty"`
 
 	Doctor []doctor.Finding `json:"doctor,omitempty"`
+}
+
+// LeftOut is a fault that cannot be done here.
+type LeftOut struct {
+	Fault string `json:"fault"`
+	Why   string `json:"why"`
 }
 
 // Progress is how a run goes.
@@ -213,9 +220,14 @@ func prepare(out string) (string, error) {
 func (r *run) begin(ctx context.Context) (err error) {
 	r.urls = r.URLs
 	if r.plan.Own {
-		if r.own, err = servers.Start(ctx, r.Deployment, filepath.Join(r.dir, ".servers"), r.guard); err != nil {
+		o := servers.Options{Clocks: needed(r.plan.Faults, clocks), Wires: needed(r.plan.Faults, wires)}
+		if r.own, err = servers.Start(ctx, r.Deployment, filepath.Join(r.dir, ".servers"), r.guard, o); err != nil {
 			return err
 		}
+		if err := errors.Join(r.leaveOut(clocks, r.own.NoClocks), r.leaveOut(wires, r.own.NoWires)); err != nil {
+			return err
+		}
+		r.plan.Promises = promises(r.plan.Deployment, r.plan.Faults)
 		r.urls = r.own.URLs
 	}
 	if r.admin, err = openAdmin(r.urls); err != nil {
