@@ -41,6 +41,7 @@ type ability int
 const (
 	clocks ability = iota + 1
 	wires
+	successors // a replica that can take over
 )
 
 // The lanes.
@@ -76,7 +77,7 @@ func Faults() []Fault {
 		{Name: "server-stop", About: "a server is suspended (SIGSTOP) for up to a TTL and a half", Disrupt: true, lane: serversLane, at: "one quorum", own: true, do: stopServer},
 		{Name: "server-kill", About: "a server is killed and comes back without data", Disrupt: true, lane: serversLane, at: "one", own: true, loses: "all", rests: true, do: killServer},
 		{Name: "node-kill", About: "a node of the quorum is killed and comes back without data", Disrupt: true, lane: serversLane, at: "quorum", own: true, rests: true, do: killServer},
-		{Name: "failover", About: "the replica becomes the master (SENTINEL FAILOVER, CLUSTER FAILOVER)", Disrupt: true, lane: serversLane, at: "sentinel cluster", own: true, loses: "all", rests: true, do: failover},
+		{Name: "failover", About: "the replica becomes the master (SENTINEL FAILOVER, CLUSTER FAILOVER)", Disrupt: true, lane: serversLane, at: "sentinel cluster given", needs: successors, loses: "all", rests: true, do: failover},
 		{Name: "master-kill", About: "the master is killed, and comes back as a replica", Disrupt: true, lane: serversLane, at: "sentinel cluster", own: true, loses: "all", rests: true, do: killMaster},
 	}
 }
@@ -421,6 +422,13 @@ func killServer(ctx context.Context, r *run) (int64, string, error) {
 // failover has a replica take over while the master is well.
 func failover(ctx context.Context, r *run) (int64, string, error) {
 	ctx = context.WithoutCancel(ctx)
+	if r.own == nil {
+		addr, err := r.succeed(ctx)
+		if err != nil {
+			return 0, addr, err
+		}
+		return 1, addr, nil
+	}
 	if r.own.Kind == "sentinel" {
 		before, err := r.own.Master(ctx)
 		if err != nil {

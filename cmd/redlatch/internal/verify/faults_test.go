@@ -161,3 +161,48 @@ func TestFaultThatCannotBeDoneIsLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// TestFailoverOfServersThatAreGiven: a run has a replica take over at servers that it did not start,
+// and leaves a server alone that is given by its own address.
+func TestFailoverOfServersThatAreGiven(t *testing.T) {
+	t.Parallel()
+	for _, deployment := range []string{"sentinel", "cluster"} {
+		t.Run(deployment, func(t *testing.T) {
+			t.Parallel()
+			r, noted := stage(t, deployment)
+			theirs := r.own
+			r.own = nil
+			before, err := theirs.Replica(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.succeed, err = r.admin.succession(t.Context(), theirs.URLs[0]); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range Faults() {
+				if f.Name == "failover" {
+					r.strike(t.Context(), f)
+				}
+			}
+			if e := noted()[0]; e.Count != 1 || e.Why != "" || e.Mode != "*" {
+				t.Errorf("noted is %+v, want a failover", e)
+			}
+			if deployment != "sentinel" {
+				return
+			}
+			if after, err := theirs.Master(t.Context()); err != nil || after != before {
+				t.Errorf("Master = %v, %v, want what was the replica", after, err)
+			}
+			if err := theirs.AwaitWell(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("one", func(t *testing.T) {
+		t.Parallel()
+		r, _ := stage(t, "one")
+		if _, err := r.admin.succession(t.Context(), r.own.URLs[0]); !errors.Is(err, errNoSuccessor) {
+			t.Errorf("succession = %v, want %v", err, errNoSuccessor)
+		}
+	})
+}

@@ -158,6 +158,7 @@ type run struct {
 	urls     []string
 	own      *servers.Deployment // nil if they are not
 	admin    *admin
+	succeed  succession // at servers that are not its own; nil if there are none that take over
 	guard    *guard
 	registry *register.Server
 	rec      *history.Recorder
@@ -232,6 +233,15 @@ func (r *run) begin(ctx context.Context) (err error) {
 	}
 	if r.admin, err = openAdmin(r.urls); err != nil {
 		return err
+	}
+	if !r.plan.Own && needed(r.plan.Faults, successors) {
+		var why error
+		if r.succeed, why = r.admin.succession(ctx, r.urls[0]); why != nil {
+			if err := r.leaveOut(successors, why); err != nil {
+				return err
+			}
+			r.plan.Promises = promises(r.plan.Deployment, r.plan.Faults)
+		}
 	}
 	for _, url := range r.urls {
 		r.plan.Servers = append(r.plan.Servers, safeURL(url))
