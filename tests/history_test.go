@@ -1,14 +1,15 @@
 package tests
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/redistest"
-	verifyhistory "github.com/redlatch/redlatch/internal/verify/history"
+	record "github.com/redlatch/redlatch/internal/verify/history"
 )
 
 // seedVariable repeats a schedule of faults; how it meets the workers is up to the machine.
@@ -55,7 +56,7 @@ func testHistory(t *testing.T, seed uint64) {
 	var wg sync.WaitGroup
 	var proxies []*proxy
 	var all []*redlatch.Client
-	histories := map[string]*history{"a": {}, "b": {}, "c": {}}
+	histories := map[string]*history{"a": newHistory(record.Mutex), "b": newHistory(record.Mutex), "c": newHistory(record.Mutex)}
 	ctx := untilEnough(t, span, func() bool {
 		return histories["a"].length() > 0 && histories["b"].length() > 0 && histories["c"].length() > 0
 	})
@@ -179,29 +180,72 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// history is what the workers of one name did and believed. Its times are by one clock.
+// history is what the workers of one lock did and believed, recorded and checked as `redlatch verify`
+// does.
 type history struct {
+	kind     string
 	resource highWater
-
-	mu     sync.Mutex // guards what is below
-	holds  []hold
-	writes []porcupine.Operation
+	leases   atomic.Int64 // so far
+	rec      *record.Recorder
+	out      bytes.Buffer // guarded by rec
 }
 
-// hold is one acquisition, as its worker saw it.
-type hold struct {
-	token            int64
-	called, returned time.Duration // Lock
-	first, last      time.Duration // it was held from first to last, for sure; both 0 if it never said so
-	end, ended       time.Duration // between these it ceased to be held in Redis
+func newHistory(kind string) *history {
+	h := &history{kind: kind}
+	h.rec = record.NewRecorder(&h.out)
+	return h
 }
 
-// never is the end of what may still happen when the history is over.
-const never = math.MaxInt64
+// asks notes that an acquisition begins, and returns its number.
+func (h *history) asks(wait bool) (op int64) {
+	return h.rec.Call(record.Event{Type: record.Acquire, Kind: h.kind, Name: h.kind, Wait: wait})
+}
 
-var epoch = time.Now()
+// refused notes that it came to nothing.
+func (h *history) refused(op int64, why error) {
+	h.rec.Note(record.Event{Type: record.Refused, Op: op, Why: why.Error()})
+}
 
-func now() time.Duration { return time.Since(epoch) }
+// granted notes a lease. It reports whether the lease is still there, and so has a token.
+func (h *history) granted(op int64, l *redlatch.Lease, more record.Event) bool {
+	token := l.Token()
+	if token == 0 {
+		h.refused(op, redlatch.ErrNotHeld)
+		return false
+	}
+	h.leases.Add(1)
+	more.Type, more.Op, more.Token, more.Owner = record.Granted, op, token, l.Owner()
+	h.rec.Note(more)
+	return true
+}
+
+// look asks the lease whether it is held.
+func (h *history) look(op int64, l *redlatch.Lease) {
+	h.rec.Look(op, func() int64 { return int64(l.Remaining()) })
+}
+
+// releases notes a release. What it returned is an end that may still come, unless it is nil.
+func (h *history) releases(op int64, release func() error) {
+	call := h.rec.Call(record.Event{Type: record.Release, Of: op})
+	why := ""
+	if err := release(); err != nil {
+		why = err.Error()
+	}
+	h.rec.Note(record.Event{Type: record.Released, Op: call, Why: why})
+}
+
+// told returns the history for the checks, once the workers are done.
+func (h *history) told(t *testing.T) *record.History {
+	t.Helper()
+	all := record.New()
+	w := all.Worker("test")
+	if err := errors.Join(h.rec.Err(), record.ReadEvents(bytes.NewReader(h.out.Bytes()), w.Add)); err != nil {
+		t.Fatal(err)
+	}
+	w.Done()
+	all.Arrange()
+	return all
+}
 
 // toil locks, works and releases until ctx is done.
 func (h *history) toil(ctx context.Context, m *redlatch.Mutex) {
@@ -210,43 +254,33 @@ func (h *history) toil(ctx context.Context, m *redlatch.Mutex) {
 		if rand.IntN(2) == 0 {
 			with = m.With(redlatch.LockOptions{Renew: redlatch.Off})
 		}
-		acquire := with.Lock
-		if rand.IntN(4) == 0 {
+		acquire, try := with.Lock, rand.IntN(4) == 0
+		if try {
 			acquire = with.TryLock
 		}
 		patient, cancel := context.WithTimeout(ctx, 2*time.Second)
-		called := now()
+		op := h.asks(!try)
 		if l, err := acquire(patient); err == nil {
-			h.hold(l, called)
+			h.hold(l, op)
 		} else {
+			h.refused(op, err)
 			rest(ctx, 10*time.Millisecond) // a server that refuses does so at once
 		}
 		cancel()
 	}
 }
 
-// hold works under a lease, and remembers how it went.
-func (h *history) hold(l *redlatch.Lease, called time.Duration) {
-	k := hold{called: called, returned: now()}
-	if k.token = l.Token(); k.token == 0 {
+// hold works under a lease that the call op acquired.
+func (h *history) hold(l *redlatch.Lease, op int64) {
+	if !h.granted(op, l, record.Event{}) {
 		return // lost by the time that it is here
 	}
-	work(l, func() { h.look(l, &k) })
-	if accepted := h.write(k.token); !accepted && l.Held() {
-		k.last = never // a later holder wrote before, and this one still believes
-	}
-	k.end = now()
-	err := l.Release(context.Background())
-	k.ended = now()
-	if err != nil {
-		k.ended = never // it expires, or a request that got no answer releases it, whenever
-	}
-	if errors.As(err, new(*redlatch.LostError)) {
-		k.end = max(k.last, k.returned)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.holds = append(h.holds, k)
+	token := l.Token()
+	work(l, func() { h.look(op, l) })
+	call := h.rec.Call(record.Event{Type: record.Write, Of: op, Name: h.kind, Token: token, Value: op})
+	h.rec.Note(record.Event{Type: record.Answer, Op: call, OK: h.resource.admit(token)})
+	h.look(op, l) // does it still believe, if a later holder wrote before?
+	h.releases(op, func() error { return l.Release(context.Background()) })
 }
 
 // work takes a while, and looks at its lease or not.
@@ -256,7 +290,7 @@ func work(l *redlatch.Lease, look func()) {
 	case 0: // suspended in the middle, it goes on as if nothing had happened
 		rest(context.Background(), 300*time.Millisecond+rand.N(400*time.Millisecond))
 	case 1, 2, 3: // to the end of the lease, or a long time
-		for until := now() + rand.N(1200*time.Millisecond); l.Held() && now() < until; {
+		for until := time.Now().Add(rand.N(1200 * time.Millisecond)); l.Held() && time.Now().Before(until); {
 			rest(context.Background(), 2*time.Millisecond)
 			look()
 		}
@@ -266,112 +300,44 @@ func work(l *redlatch.Lease, look func()) {
 	}
 }
 
-// look asks the lease whether it is held. The answer yes is from a moment between two readings of
-// the clock, and a lease that is held now was held ever since: so it was held from after the first
-// yes to before the last.
-func (h *history) look(l *redlatch.Lease, k *hold) {
-	before := now()
-	if !l.Held() {
-		return
-	}
-	if k.first == 0 {
-		k.first = now()
-	}
-	k.last = max(k.first, before)
-}
-
-// write is one write to the resource, for porcupine.
-type write struct{ token int64 }
-
-func (h *history) write(token int64) bool {
-	called := now()
-	accepted := h.resource.admit(token)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.writes = append(h.writes, porcupine.Operation{
-		Input: write{token}, Call: int64(called), Output: accepted, Return: int64(now()),
-	})
-	return accepted
-}
-
 // length is how many leases were held.
-func (h *history) length() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.holds)
-}
+func (h *history) length() int { return int(h.leases.Load()) }
 
+// check checks that no two leases believed in themselves at the same time, that tokens tell which came
+// later, that the resource took no late write, and that all of it fits an order of events.
 func (h *history) check(t *testing.T) {
+	all := h.told(t)
 	lost, refused := 0, 0
-	for _, k := range h.holds {
-		if k.ended == never {
+	for _, k := range all.Holds {
+		if k.Released == record.Never {
 			lost++
 		}
 	}
-	for _, w := range h.writes {
-		if !w.Output.(bool) {
+	for _, w := range all.Access {
+		if !w.OK {
 			refused++
 		}
 	}
-	t.Logf("%d holds, of which %d were lost; %d writes, of which %d were refused", len(h.holds), lost, len(h.writes), refused)
-	if len(h.holds) == 0 {
+	t.Logf("%d holds, of which %d were lost; %d writes, of which %d were refused", len(all.Holds), lost, len(all.Access), refused)
+	if len(all.Holds) == 0 {
 		t.Fatal("nobody ever held the lock")
 	}
-	checkBeliefs(t, h.holds)
-	checkLinear(t, "lease", leaseModel, leaseOperations(h.holds))
-	checkLinear(t, "resource", resourceModel, h.writes)
-}
-
-// checkBeliefs checks that no two leases believed in themselves at the same time, and that tokens
-// tell which came later.
-func checkBeliefs(t *testing.T, holds []hold) {
-	t.Helper()
-	wantClean(t, records(holds).Exclusion(verifyhistory.Rules{}))
-	checkTokens(t, holds)
-}
-
-// overlaps counts the leases that began while another was held, or believed in themselves when
-// another had begun.
-func overlaps(holds []hold) int { return records(holds).Exclusion(verifyhistory.Rules{}).Bad }
-
-// checkTokens checks that tokens tell which came later.
-func checkTokens(t *testing.T, holds []hold) {
-	t.Helper()
-	wantClean(t, records(holds).Tokens(verifyhistory.Rules{}))
+	wantClean(t, all.Exclusion(record.Rules{}))
+	wantClean(t, all.Tokens(record.Rules{}))
+	wantClean(t, all.Stale())
+	switch porcupine.CheckOperationsTimeout(leaseModel, leaseOperations(all.Holds), patience) {
+	case porcupine.Illegal:
+		t.Error("the history of the lease fits no order of events")
+	case porcupine.Unknown:
+		t.Log("the history of the lease took too long to check")
+	}
 }
 
 // wantClean checks that a check found nothing.
-func wantClean(t *testing.T, f verifyhistory.Finding) {
+func wantClean(t *testing.T, f record.Finding) {
 	t.Helper()
 	if f.Bad > 0 {
 		t.Errorf("%s: %d times; first: %s", f.Check, f.Bad, f.First)
-	}
-}
-
-// records returns the holds of one name as `redlatch verify` knows them.
-func records(holds []hold) *verifyhistory.History {
-	h := verifyhistory.New()
-	for i, k := range holds {
-		one := &verifyhistory.Hold{
-			Worker: "test", Op: int64(i + 1), Kind: verifyhistory.Mutex, Name: "a", N: 1, Token: k.token,
-			Called: int64(k.called), Granted: int64(k.returned), First: int64(k.first), Last: int64(k.last),
-			Release: int64(k.end), Released: int64(k.ended),
-		}
-		if one.Token != 0 {
-			h.Holds = append(h.Holds, one)
-		}
-	}
-	h.Arrange()
-	return h
-}
-
-func checkLinear(t *testing.T, what string, model porcupine.Model, operations []porcupine.Operation) {
-	t.Helper()
-	switch porcupine.CheckOperationsTimeout(model, operations, patience) {
-	case porcupine.Illegal:
-		t.Errorf("the history of the %s fits no order of events", what)
-	case porcupine.Unknown:
-		t.Logf("the history of the %s took too long to check", what)
 	}
 }
 
@@ -400,25 +366,18 @@ var leaseModel = porcupine.Model{
 	},
 }
 
-func leaseOperations(holds []hold) []porcupine.Operation {
+// leaseOperations are the holds of one name. One whose release is not confirmed ended at any time
+// after it was last believed held: it expires, or a request that got no answer releases it, whenever.
+func leaseOperations(holds []*record.Hold) []porcupine.Operation {
 	var operations []porcupine.Operation
 	for _, k := range holds {
+		end := k.Release
+		if k.Released == record.Never {
+			end = max(k.Last, k.Granted)
+		}
 		operations = append(operations,
-			porcupine.Operation{Input: acquire{k.token}, Call: int64(k.called), Return: int64(k.returned)},
-			porcupine.Operation{Input: finish{k.token}, Call: int64(k.end), Return: int64(k.ended)})
+			porcupine.Operation{Input: acquire{k.Token}, Call: k.Called, Return: k.Granted},
+			porcupine.Operation{Input: finish{k.Token}, Call: end, Return: k.Released})
 	}
 	return operations
-}
-
-// resourceModel takes a write unless it saw a larger token.
-var resourceModel = porcupine.Model{
-	Init: func() any { return int64(0) },
-	Step: func(state, input, output any) (bool, any) {
-		mark, token := state.(int64), input.(write).token
-		fresh := token != 0 && token >= mark
-		if fresh {
-			mark = token
-		}
-		return fresh == output.(bool), mark
-	},
 }

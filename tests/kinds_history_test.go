@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,46 +16,9 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
-	verifyhistory "github.com/redlatch/redlatch/internal/verify/history"
+	record "github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
-
-// stay is the time for which somebody believed to hold something.
-type stay struct {
-	what       string // a slot, "r" or "w", or how many permits
-	weight     int64
-	token      int64
-	begin, end time.Time
-}
-
-// stays is all of them, by one clock.
-type stays struct {
-	mu  sync.Mutex // guards all
-	all []stay
-}
-
-// hold works under a lease for a while, and notes for how long it believed to hold it: not past the
-// deadline, nor past the loss.
-func (h *stays) hold(l *redlatch.Lease, what string, weight int64, d time.Duration) {
-	begin, token := time.Now(), l.Token()
-	if token == 0 {
-		return // it was lost before it was used
-	}
-	sleepFor(l.Context(), d)
-	end := time.Now()
-	if deadline := l.Deadline(); !l.Held() && deadline.Before(end) {
-		end = deadline
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all = append(h.all, stay{what, weight, token, begin, end})
-}
-
-func (h *stays) length() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.all)
-}
 
 func sleepFor(ctx context.Context, d time.Duration) {
 	select {
@@ -65,27 +27,9 @@ func sleepFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// recorded returns all stays at the lock of one kind, as `redlatch verify` knows them. That a stay began
-// at a moment says that it was granted by then.
-func (h *stays) recorded(kind string) *verifyhistory.History {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := verifyhistory.New()
-	for i, s := range h.all {
-		slot, _ := strconv.Atoi(s.what)
-		k := &verifyhistory.Hold{
-			Worker: "test", Op: int64(i + 1), Kind: kind, Name: kind, Mode: s.what, N: s.weight, Slot: slot, Token: s.token,
-			Called: int64(s.begin.Sub(epoch)), Granted: int64(s.begin.Sub(epoch)), First: int64(s.begin.Sub(epoch)), Last: int64(s.end.Sub(epoch)) - 1,
-		}
-		all.Holds = append(all.Holds, k)
-	}
-	all.Arrange()
-	return all
-}
-
 // usage is what clients do with the locks of one kind, and what they believed.
 type usage struct {
-	stays
+	*history
 
 	// take acquires, or tries. What it got weighs so much, and is to be released.
 	take func(ctx context.Context, c *redlatch.Client, wait bool) (got, error)
@@ -96,8 +40,7 @@ type usage struct {
 type got struct {
 	lease   *redlatch.Lease
 	release func(context.Context) error
-	what    string
-	weight  int64
+	what    record.Event // mode, permits or slot
 }
 
 // The sizes of what the clients share.
@@ -110,21 +53,30 @@ const (
 // usages is one for each kind.
 func usages() map[string]*usage {
 	return map[string]*usage{
-		"mutex": {take: takeMutex, free: []string{"mutex"}}, "reentrant": {take: takeReentrant, free: []string{"reentrant"}},
-		"rw": {take: takeRW, free: []string{"rw"}}, "semaphore": {take: takePermits, free: []string{"semaphore"}},
-		"slots": {take: takeSlot, free: []string{"slots"}}, "election": {take: takeElection, free: []string{"election"}},
-		"multi": {take: takeMulti, free: []string{"m1", "m2"}}, "once": {free: []string{"once"}},
+		"mutex":     {newHistory(record.Mutex), takeMutex, []string{"mutex"}},
+		"reentrant": {newHistory(record.Reentrant), takeReentrant, []string{"reentrant"}},
+		"rw":        {newHistory(record.RWMutex), takeRW, []string{"rw"}},
+		"semaphore": {newHistory(record.Semaphore), takePermits, []string{"semaphore"}},
+		"slots":     {newHistory(record.SlotPool), takeSlot, []string{"slots"}},
+		"election":  {newHistory(record.Election), takeElection, []string{"election"}},
+		"multi":     {newHistory(record.Multi), takeMulti, []string{"m1", "m2"}},
+		"once":      {newHistory(record.Job), nil, []string{"once"}},
 	}
 }
 
 // toil takes and gives back until ctx is done.
 func (u *usage) toil(ctx context.Context, c *redlatch.Client) {
 	for ctx.Err() == nil {
-		g, err := u.take(ctx, c, rand.IntN(3) > 0)
+		wait := rand.IntN(3) > 0
+		op := u.asks(wait)
+		g, err := u.take(ctx, c, wait)
+		if err != nil {
+			u.refused(op, err)
+		}
 		switch {
 		case err == nil:
-			u.hold(g.lease, g.what, g.weight, time.Duration(rand.IntN(40))*time.Millisecond)
-			_ = g.release(ctx) // faults are the point
+			u.stay(op, g.lease, g.what)
+			u.releases(op, func() error { return g.release(ctx) }) // faults are the point
 		case !expected(err) && !errors.Is(err, redlatch.ErrTaken):
 			panic(err)
 		default:
@@ -133,17 +85,31 @@ func (u *usage) toil(ctx context.Context, c *redlatch.Client) {
 	}
 }
 
+// stay works under a lease for a while.
+func (u *usage) stay(op int64, l *redlatch.Lease, what record.Event) {
+	if !u.granted(op, l, what) {
+		return // it was lost before it was used
+	}
+	u.look(op, l)
+	sleepFor(l.Context(), time.Duration(rand.IntN(40))*time.Millisecond)
+	u.look(op, l)
+}
+
 // start starts a job until ctx is done.
 func (u *usage) start(ctx context.Context, c *redlatch.Client) {
 	job := c.Job("once", redlatch.JobOptions{Window: onceIn})
 	for ctx.Err() == nil {
-		_, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
-			u.hold(l, "", 1, time.Duration(rand.IntN(40))*time.Millisecond)
+		op := u.asks(false)
+		ran, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
+			u.stay(op, l, record.Event{})
 			if rand.IntN(2) == 0 {
 				return errFailed
 			}
 			return nil
 		})
+		if !ran {
+			u.refused(op, errors.Join(err, redlatch.ErrTaken))
+		}
 		if err != nil && !expected(err) && !errors.Is(err, errFailed) && !errors.Is(err, redlatch.ErrNotHeld) {
 			panic(err)
 		}
@@ -226,26 +192,23 @@ func TestKindsUnderFaults(t *testing.T) {
 	eventually(t, "every connection has ended", func() bool { return connections(s.Server) <= before })
 
 	for what, u := range all {
-		t.Logf("%s: %d acquisitions", what, len(u.all))
-		if len(u.all) < enough && what != "once" || len(u.all) == 0 {
-			t.Errorf("%s: only %d acquisitions", what, len(u.all))
+		t.Logf("%s: %d acquisitions", what, u.length())
+		if u.length() < enough && what != "once" || u.length() == 0 {
+			t.Errorf("%s: only %d acquisitions", what, u.length())
 		}
 		u.wantFree(t, s.Server, what)
 	}
 	wantQuiet(t, s.Server)
-	all["once"].checkWindows(t)
-	rules := verifyhistory.Rules{Permits: permitsInAll}
-	for what, kind := range map[string]string{
-		"mutex": verifyhistory.Mutex, "reentrant": verifyhistory.Reentrant, "election": verifyhistory.Election, "multi": verifyhistory.Multi,
-		"once": verifyhistory.Job,
-	} {
-		h := all[what].recorded(kind)
-		wantClean(t, h.Exclusion(rules))
-		wantClean(t, h.Tokens(rules))
+	rules := record.Rules{Permits: permitsInAll, Window: onceIn}
+	for _, u := range all {
+		h := u.told(t)
+		for _, f := range []record.Finding{
+			h.Exclusion(rules), h.Permits(rules), h.Readers(rules), h.Slots(rules), h.Windows(rules), h.Tokens(rules),
+		} {
+			wantClean(t, f)
+		}
 	}
-	wantClean(t, all["semaphore"].recorded(verifyhistory.Semaphore).Permits(rules))
-	wantClean(t, all["rw"].recorded(verifyhistory.RWMutex).Readers(rules))
-	wantClean(t, all["slots"].recorded(verifyhistory.SlotPool).Slots(rules))
+	checkWindows(t, all["once"].told(t).Holds)
 }
 
 // wantFree checks that the first try gets what is free, whatever dead clients left in line. A ticket
@@ -279,11 +242,11 @@ func (u *usage) wantFree(t *testing.T, s *redistest.Server, what string) {
 
 // checkWindows checks that at most one run began in each window, by the server's clock. That is
 // what a token is, in microseconds, unless the clock stood still.
-func (h *stays) checkWindows(t *testing.T) {
+func checkWindows(t *testing.T, runs []*record.Hold) {
 	t.Helper()
-	slices.SortFunc(h.all, func(a, b stay) int { return int(a.token - b.token) })
-	for i := 1; i < len(h.all); i++ {
-		apart := time.Duration(h.all[i].token-h.all[i-1].token) * time.Microsecond
+	slices.SortFunc(runs, func(a, b *record.Hold) int { return int(a.Token - b.Token) })
+	for i := 1; i < len(runs); i++ {
+		apart := time.Duration(runs[i].Token-runs[i-1].Token) * time.Microsecond
 		if apart < onceIn-2*time.Millisecond {
 			t.Errorf("two runs began within %v, in a window of %v", apart, onceIn)
 		}
@@ -327,17 +290,17 @@ func either[T any](wait bool, acquire, try func(context.Context) (T, error)) fun
 }
 
 // taken is an acquisition of one lease.
-func taken(l *redlatch.Lease, err error, what string, weight int64) (got, error) {
+func taken(l *redlatch.Lease, err error, what record.Event) (got, error) {
 	if err != nil {
 		return got{}, err
 	}
-	return got{l, l.Release, what, weight}, nil
+	return got{l, l.Release, what}, nil
 }
 
 func takeMutex(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
 	m := c.Mutex("mutex")
 	l, err := either(wait, m.Lock, m.TryLock)(ctx)
-	return taken(l, err, "", 1)
+	return taken(l, err, record.Event{})
 }
 
 // takeReentrant enters twice, if it can.
@@ -349,29 +312,29 @@ func takeReentrant(ctx context.Context, c *redlatch.Client, wait bool) (got, err
 	}
 	inner, err := m.Lock(l.Context())
 	if err != nil {
-		return taken(l, nil, "", 1)
+		return taken(l, nil, record.Event{})
 	}
-	return got{inner, func(ctx context.Context) error { return errors.Join(inner.Release(ctx), l.Release(ctx)) }, "", 1}, nil
+	return got{inner, func(ctx context.Context) error { return errors.Join(inner.Release(ctx), l.Release(ctx)) }, record.Event{}}, nil
 }
 
 func takeRW(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
 	m := c.RWMutex("rw")
 	if rand.IntN(3) == 0 {
 		l, err := either(wait, m.Lock, m.TryLock)(ctx)
-		return taken(l, err, "w", 1)
+		return taken(l, err, record.Event{Mode: "w"})
 	}
 	l, err := either(wait, m.RLock, m.TryRLock)(ctx)
-	return taken(l, err, "r", 1)
+	return taken(l, err, record.Event{Mode: "r"})
 }
 
 func takePermits(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
 	s, k := c.Semaphore("semaphore", permitsInAll), 1+rand.Int64N(permitsInAll)
 	if wait {
 		l, err := s.Acquire(ctx, k)
-		return taken(l, err, "", k)
+		return taken(l, err, record.Event{N: k})
 	}
 	l, err := s.TryAcquire(ctx, k)
-	return taken(l, err, "", k)
+	return taken(l, err, record.Event{N: k})
 }
 
 func takeSlot(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
@@ -384,27 +347,27 @@ func takeSlot(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
 	if err != nil {
 		return got{}, fmt.Errorf("%w before it was used: %w", redlatch.ErrUnreachable, err)
 	}
-	return taken(slot.Lease, nil, fmt.Sprint(id), 1)
+	return taken(slot.Lease, nil, record.Event{Slot: id})
 }
 
 func takeElection(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
 	e := c.Election("election")
 	l, err := either(wait, standing(e.Campaign), standing(e.TryCampaign))(ctx)
-	return taken(l, err, "", 1)
+	return taken(l, err, record.Event{})
 }
 
 // takeMulti takes two mutexes, or waits for one of them by itself. What is looked at is that one.
 func takeMulti(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
 	if wait && rand.IntN(2) == 0 {
 		l, err := c.Mutex("m1").Lock(ctx)
-		return taken(l, err, "", 1)
+		return taken(l, err, record.Event{})
 	}
 	m := c.MultiMutex("m1", "m2")
 	l, err := either(wait, m.Lock, m.TryLock)(ctx)
 	if err != nil {
 		return got{}, err
 	}
-	return got{l.Leases()[0], l.Release, "", 1}, nil
+	return got{l.Leases()[0], l.Release, record.Event{}}, nil
 }
 
 // expected reports whether faults explain an error.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/redistest"
+	record "github.com/redlatch/redlatch/internal/verify/history"
 )
 
 // TestQuorumClockSteps: the clock of one node is set ahead and back while workers take turns. A
@@ -26,12 +27,13 @@ func TestQuorumClockSteps(t *testing.T) {
 		}
 		odd.StepClock(0)
 	})
-	if len(h.holds) == 0 {
+	all := h.told(t)
+	if len(all.Holds) == 0 {
 		t.Fatal("nobody ever held the lock")
 	}
-	t.Logf("%d holds, %d overlaps", len(h.holds), overlaps(h.holds))
-	checkTokens(t, h.holds)
-	checkLinear(t, "resource", resourceModel, h.writes)
+	t.Logf("%d holds, %d overlaps", len(all.Holds), all.Exclusion(record.Rules{}).Bad)
+	wantClean(t, all.Tokens(record.Rules{}))
+	wantClean(t, all.Stale())
 }
 
 func init() {

@@ -18,6 +18,7 @@ import (
 	"github.com/redlatch/redlatch/internal/keys"
 	"github.com/redlatch/redlatch/internal/redistest"
 	"github.com/redlatch/redlatch/internal/script"
+	record "github.com/redlatch/redlatch/internal/verify/history"
 )
 
 // quorumTTL is that of leases which the tests below have run out.
@@ -460,12 +461,12 @@ func TestQuorumManyContenders(t *testing.T) {
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		var waits []time.Duration
-		h := &history{}
+		h := newHistory(record.Mutex)
 		start := make(chan struct{})
 		for i := range contenders {
 			all.Go(func() {
 				<-start
-				began := time.Now()
+				began, op := time.Now(), h.asks(true)
 				l, err := clients[i%len(clients)].Mutex("a").Lock(ctx)
 				if err != nil {
 					t.Errorf("Lock = %v", err)
@@ -474,7 +475,7 @@ func TestQuorumManyContenders(t *testing.T) {
 				mu.Lock()
 				waits = append(waits, time.Since(began))
 				mu.Unlock()
-				h.hold(l, began.Sub(epoch))
+				h.hold(l, op)
 			})
 		}
 		close(start)
@@ -536,7 +537,7 @@ func (q *ground) link(random *rand.Rand) *proxy {
 func testQuorumHistory(t *testing.T, nodes []*redistest.Server, random *rand.Rand, harm func(context.Context, *ground, *rand.Rand)) *history {
 	const clients, workers, span = 3, 2, 8 * time.Second
 	q := &ground{nodes: nodes, links: make([][]*proxy, clients)}
-	h := &history{}
+	h := newHistory(record.Mutex)
 	var wg sync.WaitGroup
 	var all []*redlatch.Client
 	for i := range clients {

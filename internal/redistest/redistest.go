@@ -25,6 +25,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/wallclock"
 )
 
 // patience bounds every wait for a server that ought to answer. It is generous, since it only
@@ -50,10 +52,10 @@ type Server struct {
 	args     []string
 	addr     string
 	password string
-	tls      *tls.Config // nil without TLS
-	sentinel string      // its configuration file, which it rewrites, if it is a sentinel
-	clock    string      // the file that sets its clock, if it has one
-	env      []string    // nil for that of the test
+	tls      *tls.Config      // nil without TLS
+	sentinel string           // its configuration file, which it rewrites, if it is a sentinel
+	clock    *wallclock.Clock // nil for that of the machine
+	env      []string         // nil for that of the test
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when cmd is reaped

@@ -50,8 +50,8 @@ type Event struct {
 	Actor  int    `json:"actor,omitempty"` // the goroutine
 	Kind   string `json:"kind,omitempty"`  // of the lock
 	Name   string `json:"name,omitempty"`  // of the lock, register, key or fault
-	Mode   string `json:"mode,omitempty"`  // "w" or "r" of a rwmutex
-	N      int64  `json:"n,omitempty"`     // permits
+	Mode   string `json:"mode,omitempty"`  // "w" or "r" of a rwmutex; told with the call or with the grant
+	N      int64  `json:"n,omitempty"`     // permits, likewise
 	Wait   bool   `json:"wait,omitempty"`
 	TTL    int64  `json:"ttl,omitempty"`
 	Owner  string `json:"owner,omitempty"`

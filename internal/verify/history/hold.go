@@ -201,7 +201,7 @@ func (w *Worker) granted(e Event) {
 	}
 	delete(w.calls, e.Op)
 	hold := &Hold{
-		Worker: w.name, Actor: call.Actor, Op: e.Op, Kind: call.Kind, Name: call.Name, Mode: call.Mode, N: max(call.N, 1), Slot: e.Slot,
+		Worker: w.name, Actor: call.Actor, Op: e.Op, Kind: call.Kind, Name: call.Name, Mode: cmp.Or(e.Mode, call.Mode), N: max(e.N, call.N, 1), Slot: e.Slot,
 		Owner: e.Owner, Token: e.Token, TTL: time.Duration(call.TTL), Called: call.At, Granted: e.At, Release: Never, Released: Never,
 	}
 	w.holds[e.Op] = hold

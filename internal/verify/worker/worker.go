@@ -28,6 +28,8 @@ type Config struct {
 	Prefix     string   // of all keys
 	ClientName string   // of its connections in Redis
 
+	Direct map[string]string // where servers listen that are known by other addresses
+
 	Kinds  []string
 	Actors int           // goroutines for each name
 	Pause  time.Duration // of each goroutine between two acquisitions, on average

@@ -186,6 +186,13 @@ func planText(p verify.Plan) string {
 	fmt.Fprintf(&b, "  keys     %s*\n", p.Prefix)
 	fmt.Fprintf(&b, "  kinds    %s\n", strings.Join(p.Kinds, ", "))
 	fmt.Fprintf(&b, "  faults   %s\n", strings.Join(p.Faults, ", "))
+	for i, one := range p.LeftOut {
+		head := "left out"
+		if i > 0 {
+			head = ""
+		}
+		fmt.Fprintf(&b, "  %-8s %s: %s\n", head, one.Fault, one.Why)
+	}
 	for i, promise := range p.Promises {
 		head := "promised"
 		if i > 0 {

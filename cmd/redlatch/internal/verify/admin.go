@@ -169,6 +169,39 @@ func (a *admin) sweep(ctx context.Context, prefix string) error {
 	})
 }
 
+// writesPatience bounds the wait for servers to take writes again.
+const writesPatience = time.Minute
+
+// awaitWrites returns when each of these keys can be written, in every deployment that is given.
+func (a *admin) awaitWrites(ctx context.Context, keys []string) error {
+	ctx, cancel := context.WithTimeout(ctx, writesPatience)
+	defer cancel()
+	for _, c := range a.clients {
+		for _, key := range keys {
+			if err := awaitWrite(ctx, c, key); err != nil {
+				return fmt.Errorf("%s takes no writes after the fault: %w", key, err)
+			}
+		}
+	}
+	return nil
+}
+
+func awaitWrite(ctx context.Context, c rueidis.Client, key string) error {
+	for {
+		once, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err := c.Do(once, c.B().Set().Key(key).Value("").PxMilliseconds(200).Build()).Error()
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
 // connections returns the ids of the connections with this name at one server.
 func connections(ctx context.Context, c rueidis.Client, name string) ([]string, error) {
 	text, err := do(ctx, c, "CLIENT", "LIST")

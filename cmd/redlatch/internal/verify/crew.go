@@ -90,7 +90,12 @@ func (c *crew) config(p *post) worker.Config {
 		}
 		pause = max(pause, time.Duration(plan.Workers*actors)*time.Second/time.Duration(plan.Rate))
 	}
+	var direct map[string]string
+	if c.run.own != nil {
+		direct = c.run.own.Real()
+	}
 	return worker.Config{
+		Direct: direct,
 		Worker: p.name, URLs: c.run.urls, Prefix: plan.Prefix, ClientName: clientName(plan), Kinds: plan.Kinds, Actors: plan.Actors, Pause: pause,
 		TTL: plan.TTL, Heartbeat: plan.Heartbeat, RequestTimeout: plan.Request, Rest: plan.Rest, Window: plan.Window,
 		Permits: plan.Permits, Slots: plan.Slots,

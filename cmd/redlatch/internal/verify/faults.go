@@ -28,9 +28,21 @@ type Fault struct {
 	lane  int                                                                      // faults of one lane are done one after the other
 	at    string                                                                   // deployments at which it can be done; "" for all
 	own   bool                                                                     // only at servers of its own
+	needs ability                                                                  // of these servers
 	loses string                                                                   // what it may have Redis forget: "" nothing, "name", "all"
-	do    func(ctx context.Context, r *run) (effect int64, what string, err error) // nil if the worker notes it by itself
+	rests bool                                                                     // before the next, locks are to be held for a while
+	do    func(ctx context.Context, r *run) (effect int64, what string, err error) // the effect is byWorker if the worker notes it
 }
+
+// ability is what servers can be started with.
+type ability int
+
+// The abilities.
+const (
+	clocks ability = iota + 1
+	wires
+	successors // a replica that can take over
+)
 
 // The lanes.
 const (
@@ -57,12 +69,16 @@ func Faults() []Fault {
 		{Name: "delete-key", About: "the key of a lock that is held is deleted", lane: serversLane, loses: "name", do: deleteKey},
 
 		{Name: "client-pause", About: "Redis answers nobody for up to a TTL (CLIENT PAUSE)", Disrupt: true, lane: serversLane, do: pauseClients},
-		{Name: "partition", About: "a worker is cut off from one server", Disrupt: true, lane: links, at: "cluster quorum", own: true, do: partition},
+		{Name: "partition", About: "a worker is cut off from one server", Disrupt: true, lane: links, at: "sentinel cluster quorum", own: true, do: partition},
+		{Name: "server-partition", About: "two servers are cut off from each other: master and replica, sentinel and node, nodes of a cluster", Disrupt: true, lane: serversLane, at: "sentinel cluster", own: true, needs: wires, do: cutServers},
+		{Name: "isolation", About: "a master is cut off from all other servers, not from the workers, until its replica has taken over", Disrupt: true, lane: serversLane, at: "sentinel cluster", own: true, needs: wires, loses: "all", rests: true, do: isolateMaster},
+		{Name: "clock-ahead", About: "the clocks of all nodes, or of one of a quorum, are set ahead by up to a TTL and a half", Disrupt: true, lane: serversLane, own: true, needs: clocks, loses: "all", rests: true, do: setAhead},
+		{Name: "clock-back", About: "these clocks are set back by up to half a TTL", Disrupt: true, lane: serversLane, own: true, needs: clocks, do: setBack},
 		{Name: "server-stop", About: "a server is suspended (SIGSTOP) for up to a TTL and a half", Disrupt: true, lane: serversLane, at: "one quorum", own: true, do: stopServer},
-		{Name: "server-kill", About: "a server is killed and comes back without data", Disrupt: true, lane: serversLane, at: "one", own: true, loses: "all", do: killServer},
-		{Name: "node-kill", About: "a node of the quorum is killed and comes back without data", Disrupt: true, lane: serversLane, at: "quorum", own: true, do: killServer},
-		{Name: "failover", About: "the replica becomes the master (SENTINEL FAILOVER, CLUSTER FAILOVER)", Disrupt: true, lane: serversLane, at: "sentinel cluster", own: true, loses: "all", do: failover},
-		{Name: "master-kill", About: "the master is killed, and comes back as a replica", Disrupt: true, lane: serversLane, at: "sentinel cluster", own: true, loses: "all", do: killMaster},
+		{Name: "server-kill", About: "a server is killed and comes back without data", Disrupt: true, lane: serversLane, at: "one", own: true, loses: "all", rests: true, do: killServer},
+		{Name: "node-kill", About: "a node of the quorum is killed and comes back without data", Disrupt: true, lane: serversLane, at: "quorum", own: true, rests: true, do: killServer},
+		{Name: "failover", About: "the replica becomes the master (SENTINEL FAILOVER, CLUSTER FAILOVER)", Disrupt: true, lane: serversLane, at: "sentinel cluster given", needs: successors, loses: "all", rests: true, do: failover},
+		{Name: "master-kill", About: "the master is killed, and comes back as a replica", Disrupt: true, lane: serversLane, at: "sentinel cluster", own: true, loses: "all", rests: true, do: killMaster},
 	}
 }
 
@@ -98,6 +114,30 @@ func chooseFaults(o Options, own, quorum bool) (names []string, err error) {
 	return names, nil
 }
 
+// needed reports whether a fault of these needs this of the servers.
+func needed(names []string, what ability) bool {
+	return slices.ContainsFunc(Faults(), func(f Fault) bool { return f.needs == what && slices.Contains(names, f.Name) })
+}
+
+// leaveOut takes the faults from the plan for which the servers lack something. If they were asked for
+// by name, that is an error.
+func (r *run) leaveOut(what ability, why error) error {
+	if why == nil {
+		return nil
+	}
+	for _, f := range Faults() {
+		if f.needs != what || !slices.Contains(r.plan.Faults, f.Name) {
+			continue
+		}
+		if slices.Contains(r.Options.Faults, f.Name) {
+			return fmt.Errorf("%w: the fault %q cannot be done here: %w", redlatch.ErrInvalid, f.Name, why)
+		}
+		r.plan.Faults = slices.DeleteFunc(r.plan.Faults, func(name string) bool { return name == f.Name })
+		r.plan.LeftOut = append(r.plan.LeftOut, LeftOut{f.Name, why.Error()})
+	}
+	return nil
+}
+
 // harm does what the plan says until ctx is done: in each lane one fault after the other, each kind
 // once before any is repeated.
 func (r *run) harm(ctx context.Context) {
@@ -129,20 +169,27 @@ func (r *run) harmIn(ctx context.Context, mine []Fault) {
 				return
 			}
 			r.strike(ctx, f)
+			if f.rests {
+				pause(ctx, r.plan.TTL)
+			}
 		}
 	}
 }
 
 // strike does one fault, and notes the effect that it was seen to have. A fault that has begun is
-// ended also when ctx is done.
+// ended also when ctx is done. One of the servers is over when they take writes again: a failover
+// that came to nothing, for one, holds writes up for seconds.
 func (r *run) strike(ctx context.Context, f Fault) {
 	over := r.crew.striking(f.Name)
 	defer over()
 	began := history.Now()
 	effect, what, err := f.do(ctx, r)
+	if f.lane == serversLane && f.Disrupt {
+		err = errors.Join(err, r.awaitWrites(context.WithoutCancel(ctx)))
+	}
 	e := history.Event{Type: history.Fault, Name: f.Name, Asked: began, Count: effect, Target: what}
 	if err != nil {
-		e.Why = err.Error()
+		e.Why = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	switch {
 	case effect == byWorker: // noted there
@@ -153,6 +200,17 @@ func (r *run) strike(ctx context.Context, f Fault) {
 		e.Mode = "*"
 	}
 	r.rec.Note(e)
+}
+
+// awaitWrites returns when a write is taken at the place of each lock, and at each node of a quorum.
+func (r *run) awaitWrites(ctx context.Context) error {
+	var keys []string
+	for _, kind := range r.plan.Kinds {
+		for _, name := range worker.Names(kind) {
+			keys = append(keys, "{"+r.plan.Prefix+name+"}:probe")
+		}
+	}
+	return r.admin.awaitWrites(ctx, keys)
 }
 
 // byWorker is the effect of a fault that the worker notes.
@@ -264,8 +322,8 @@ func cutLink(ctx context.Context, r *run) (int64, string, error) {
 
 func partition(ctx context.Context, r *run) (int64, string, error) {
 	return harmLink(func(r *run) link.Harm {
-		node := r.own.Nodes[rand.IntN(len(r.own.Nodes))]
-		return link.Harm{Only: node.Addr, SwallowRequests: true, SwallowReplies: true}
+		all := slices.Concat(r.own.Nodes, r.own.Sentinels)
+		return link.Harm{Only: all[rand.IntN(len(all))].Addr, SwallowRequests: true, SwallowReplies: true}
 	})(ctx, r)
 }
 
@@ -358,13 +416,19 @@ func killServer(ctx context.Context, r *run) (int64, string, error) {
 	if err := s.Restart(context.WithoutCancel(ctx)); err != nil {
 		return 0, s.Addr, err
 	}
-	pause(ctx, r.plan.TTL) // between two such faults locks are to be held
 	return 1, s.Addr, nil
 }
 
 // failover has a replica take over while the master is well.
 func failover(ctx context.Context, r *run) (int64, string, error) {
 	ctx = context.WithoutCancel(ctx)
+	if r.own == nil {
+		addr, err := r.succeed(ctx)
+		if err != nil {
+			return 0, addr, err
+		}
+		return 1, addr, nil
+	}
 	if r.own.Kind == "sentinel" {
 		before, err := r.own.Master(ctx)
 		if err != nil {
@@ -373,7 +437,6 @@ func failover(ctx context.Context, r *run) (int64, string, error) {
 		if err := r.own.Failover(ctx); err != nil {
 			return 0, before.Addr, err
 		}
-		time.Sleep(r.plan.TTL)
 		return 1, before.Addr, nil
 	}
 	s, err := r.own.Replica(ctx)
@@ -383,7 +446,6 @@ func failover(ctx context.Context, r *run) (int64, string, error) {
 	if err := r.own.Promote(ctx, s); err != nil {
 		return 0, s.Addr, err
 	}
-	time.Sleep(r.plan.TTL)
 	return 1, s.Addr, nil
 }
 
@@ -401,6 +463,45 @@ func killMaster(ctx context.Context, r *run) (int64, string, error) {
 	if err := s.Restart(ctx); err != nil {
 		return 0, s.Addr, err
 	}
-	time.Sleep(r.plan.TTL)
-	return 1, s.Addr, r.own.AwaitReplica(ctx, s)
+	return 1, s.Addr, r.own.AwaitWell(ctx)
+}
+
+// cutServers cuts two servers off from each other for a while.
+func cutServers(ctx context.Context, r *run) (int64, string, error) {
+	a := r.anyNode()
+	others := r.own.Others(a)
+	b := others[rand.IntN(len(others))]
+	mend := r.own.Cut(a, b)
+	pause(ctx, r.plan.TTL+rand.N(r.plan.TTL))
+	return mend(), a.Addr + " " + b.Addr, r.own.AwaitWell(context.WithoutCancel(ctx))
+}
+
+// isolateMaster cuts a master off from the other servers until another has taken its place. Then
+// there are two for a while, until the old one is told.
+func isolateMaster(ctx context.Context, r *run) (int64, string, error) {
+	ctx = context.WithoutCancel(ctx)
+	s, err := r.own.Master(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	mend := r.own.Cut(s, r.own.Others(s)...)
+	err = r.own.AwaitOther(ctx, s)
+	swallowed := mend()
+	if err != nil {
+		swallowed = 0
+	}
+	return min(swallowed, 1), s.Addr, errors.Join(err, r.own.AwaitWell(ctx))
+}
+
+func setAhead(ctx context.Context, r *run) (int64, string, error) {
+	return r.own.StepClock(context.WithoutCancel(ctx), r.plan.TTL/2+rand.N(r.plan.TTL))
+}
+
+// setBack sets clocks back, and waits until they are where they were. A server that loses its data
+// before that may give tokens again.
+func setBack(ctx context.Context, r *run) (int64, string, error) {
+	by := r.plan.TTL/10 + rand.N(r.plan.TTL*4/10)
+	seen, what, err := r.own.StepClock(context.WithoutCancel(ctx), -by)
+	time.Sleep(by)
+	return seen, what, err
 }

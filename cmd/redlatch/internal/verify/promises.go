@@ -16,12 +16,15 @@ func promises(deployment string, faults []string) []string {
 	switch {
 	case deployment == "quorum":
 		exclusion += ", while a minority of the nodes fails in whatever way"
-	case has("failover", "master-kill"):
+	case has("failover", "master-kill", "isolation"):
 		exclusion += ", but for a TTL after a failover, which may lose locks that were not replicated"
 	case has("server-kill"):
 		exclusion += ", but for a TTL after the server came back without data"
 	case deployment == "sentinel" || deployment == "cluster":
 		exclusion += "; a failover, which is not among the faults, would be an exception"
+	}
+	if has("clock-ahead") {
+		exclusion += "; and but for a TTL after a clock was set ahead"
 	}
 	if has("delete-key") {
 		exclusion += "; and but for a TTL after the key of a lock was deleted"

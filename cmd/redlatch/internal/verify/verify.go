@@ -81,8 +81,15 @@ type Plan struct {
 	Bound      time.Duration `json:"bound_ns"` // within which waiters are served after the last fault
 	Broken     string        `json:"broken,omitempty"`
 	Promises   []string      `json:"promises"`
+	LeftOut    []LeftOut     `json:"left_out,omitempty"`
 
 	Doctor []doctor.Finding `json:"doctor,omitempty"`
+}
+
+// LeftOut is a fault that cannot be done here.
+type LeftOut struct {
+	Fault string `json:"fault"`
+	Why   string `json:"why"`
 }
 
 // Progress is how a run goes.
@@ -151,6 +158,7 @@ type run struct {
 	urls     []string
 	own      *servers.Deployment // nil if they are not
 	admin    *admin
+	succeed  succession // at servers that are not its own; nil if there are none that take over
 	guard    *guard
 	registry *register.Server
 	rec      *history.Recorder
@@ -213,13 +221,27 @@ func prepare(out string) (string, error) {
 func (r *run) begin(ctx context.Context) (err error) {
 	r.urls = r.URLs
 	if r.plan.Own {
-		if r.own, err = servers.Start(ctx, r.Deployment, filepath.Join(r.dir, ".servers"), r.guard); err != nil {
+		o := servers.Options{Clocks: needed(r.plan.Faults, clocks), Wires: needed(r.plan.Faults, wires)}
+		if r.own, err = servers.Start(ctx, r.Deployment, filepath.Join(r.dir, ".servers"), r.guard, o); err != nil {
 			return err
 		}
+		if err := errors.Join(r.leaveOut(clocks, r.own.NoClocks), r.leaveOut(wires, r.own.NoWires)); err != nil {
+			return err
+		}
+		r.plan.Promises = promises(r.plan.Deployment, r.plan.Faults)
 		r.urls = r.own.URLs
 	}
 	if r.admin, err = openAdmin(r.urls); err != nil {
 		return err
+	}
+	if !r.plan.Own && needed(r.plan.Faults, successors) {
+		var why error
+		if r.succeed, why = r.admin.succession(ctx, r.urls[0]); why != nil {
+			if err := r.leaveOut(successors, why); err != nil {
+				return err
+			}
+			r.plan.Promises = promises(r.plan.Deployment, r.plan.Faults)
+		}
 	}
 	for _, url := range r.urls {
 		r.plan.Servers = append(r.plan.Servers, safeURL(url))

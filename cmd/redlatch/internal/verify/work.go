@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -108,7 +109,7 @@ func arrange(dial *rueidis.ClientOption, c worker.Config, l *link.Link) {
 			}
 			return l.Wrap(addr, over), nil
 		}
-		over, err := d.DialContext(ctx, "tcp", addr)
+		over, err := d.DialContext(ctx, "tcp", cmp.Or(c.Direct[addr], addr))
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
+
+	"github.com/redis/rueidis"
 )
 
 // Master returns the node that the sentinels call the master, or any master of a cluster that has a
@@ -56,7 +59,7 @@ func (d *Deployment) named(ctx context.Context) (string, error) {
 	return net.JoinHostPort(parts[0], parts[1]), nil
 }
 
-// Failover has the sentinels promote the replica, and returns when they have.
+// Failover has the sentinels promote the replica, and returns when they have, and all is well.
 func (d *Deployment) Failover(ctx context.Context) error {
 	before, err := d.Master(ctx)
 	if err != nil {
@@ -69,16 +72,25 @@ func (d *Deployment) Failover(ctx context.Context) error {
 	if err := d.AwaitOther(ctx, before); err != nil {
 		return err
 	}
-	return d.AwaitReplica(ctx, before)
+	return d.AwaitWell(ctx)
 }
 
-// Promote has a replica of a cluster take over from its master, and returns when it has.
+// Promote has a replica of a cluster take over from its master, and returns when it has, and all is
+// well. Until a failover is over, also one that comes to nothing, the master takes no writes.
 func (d *Deployment) Promote(ctx context.Context, s *Server) error {
-	if _, err := s.Do(ctx, "CLUSTER", "FAILOVER"); err != nil {
+	_, err := s.Do(ctx, "CLUSTER", "FAILOVER")
+	if _, refused := rueidis.IsRedisErr(err); refused {
 		return err
 	}
-	return s.await(ctx, "replication", "role:master")
+	// Without an answer, it may have begun all the same.
+	if err := s.await(ctx, "replication", "role:master"); err != nil {
+		return err
+	}
+	return d.AwaitWell(ctx)
 }
+
+// slotsField is the first field of a line of CLUSTER NODES that tells the slots of the node.
+const slotsField = 8
 
 // AwaitOther returns when another node than this one has taken its place.
 func (d *Deployment) AwaitOther(ctx context.Context, before *Server) error {
@@ -99,8 +111,8 @@ func (d *Deployment) AwaitOther(ctx context.Context, before *Server) error {
 				return err
 			}
 			for line := range strings.Lines(nodes) {
-				if strings.Contains(line, " "+before.Addr+"@") && !strings.Contains(line, "fail") {
-					return fmt.Errorf("%s does not know that %s is gone", s.Addr, before.Addr)
+				if strings.Contains(line, " "+before.Addr+"@") && len(strings.Fields(line)) > slotsField {
+					return fmt.Errorf("%s does not know that %s has lost its slots", s.Addr, before.Addr)
 				}
 			}
 			info, err := s.Do(ctx, "CLUSTER", "INFO")
@@ -112,7 +124,40 @@ func (d *Deployment) AwaitOther(ctx context.Context, before *Server) error {
 	})
 }
 
-// AwaitReplica returns when a node that was a master is a replica that has all.
-func (d *Deployment) AwaitReplica(ctx context.Context, s *Server) error {
-	return s.await(ctx, "replication", "master_link_status:up")
+// AwaitWell returns when there are as many masters as there should be, every other node is a replica
+// that has all, and every node of a cluster says that the cluster is well.
+func (d *Deployment) AwaitWell(ctx context.Context) error {
+	return eventually(ctx, func() error {
+		masters := 0
+		for _, s := range d.Nodes {
+			info, err := s.Do(ctx, "INFO", "replication")
+			if err != nil {
+				return err
+			}
+			switch {
+			case strings.Contains(info, "role:master\r\n"):
+				masters++
+			case !strings.Contains(info, "master_link_status:up\r\n"):
+				return fmt.Errorf("%s is not in touch with its master:\n%s", s.Addr, info)
+			}
+			if d.Kind != "cluster" {
+				continue
+			}
+			if info, err = s.Do(ctx, "CLUSTER", "INFO"); err == nil && !strings.Contains(info, "cluster_state:ok") {
+				err = fmt.Errorf("the cluster is not well, says %s:\n%s", s.Addr, info)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if want := len(d.Nodes) / 2; masters != want {
+			return fmt.Errorf("%d nodes are masters, want %d", masters, want)
+		}
+		return nil
+	})
+}
+
+// Others are all servers but this one.
+func (d *Deployment) Others(s *Server) []*Server {
+	return slices.DeleteFunc(slices.Concat(d.Nodes, d.Sentinels), func(other *Server) bool { return other == s })
 }

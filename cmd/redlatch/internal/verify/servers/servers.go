@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,10 +34,13 @@ const masterName = "main"
 
 // Server is one process.
 type Server struct {
-	Addr   string
+	Addr   string // at which the others know it
+	number int    // of all servers of the deployment
+	at     string // where it listens: Addr, if there is no wire in between
 	binary string
 	dir    string
 	args   []string
+	env    []string // nil for that of this process
 	client rueidis.Client
 
 	mu     sync.Mutex // guards what is below
@@ -57,6 +61,22 @@ type Deployment struct {
 	URLs      []string
 	Nodes     []*Server // without sentinels
 	Sentinels []*Server
+	NoClocks  error // why no clock can be stepped; nil if that can be done, or was not asked for
+	NoWires   error // why servers cannot be cut off from each other, likewise
+
+	binary  string
+	dir     string
+	told    Told
+	wires   *wires   // nil without
+	library string   // that gives servers clocks of their own; "" without
+	clocks  []*clock // one for all, or one for each node of a quorum
+}
+
+// Options say what servers are to be able to beside serve. Where a server or the machine does not let
+// them, they start without, and the deployment tells why.
+type Options struct {
+	Clocks bool // [Deployment.StepClock]
+	Wires  bool // [Deployment.Cut]
 }
 
 // Kinds are the deployments that can be started.
@@ -64,7 +84,7 @@ var Kinds = []string{"one", "sentinel", "cluster", "quorum"}
 
 // Start starts a deployment in dir and returns when it is ready. If there is an error, nothing stays
 // behind.
-func Start(ctx context.Context, kind, dir string, told Told) (d *Deployment, err error) {
+func Start(ctx context.Context, kind, dir string, told Told, o Options) (d *Deployment, err error) {
 	binary := os.Getenv(Program)
 	if binary == "" {
 		binary = "redis-server"
@@ -72,32 +92,34 @@ func Start(ctx context.Context, kind, dir string, told Told) (d *Deployment, err
 	if binary, err = exec.LookPath(binary); err != nil {
 		return nil, ErrNone
 	}
-	d = &Deployment{Kind: kind}
+	d = &Deployment{Kind: kind, binary: binary, dir: dir, told: told}
 	defer func() {
 		if err != nil {
 			d.Stop()
 		}
 	}()
-	add := func(args ...string) (*Server, error) {
-		s, err := start(ctx, binary, filepath.Join(dir, strconv.Itoa(len(d.Nodes))), told, args)
-		if err == nil {
-			d.Nodes = append(d.Nodes, s)
-		}
-		return s, err
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return d, err
+	}
+	if o.Clocks {
+		d.NoClocks = d.tryClock(ctx)
+	}
+	if o.Wires {
+		d.NoWires = d.tryWires(ctx)
 	}
 	switch kind {
 	case "one":
-		_, err = add()
+		_, err = d.add(ctx)
 	case "quorum":
 		for range 3 {
-			if _, err = add(); err != nil {
+			if _, err = d.add(ctx); err != nil {
 				break
 			}
 		}
 	case "sentinel":
-		err = d.sentinel(ctx, binary, dir, told, add)
+		err = d.sentinel(ctx)
 	case "cluster":
-		err = d.cluster(ctx, add)
+		err = d.cluster(ctx)
 	default:
 		err = fmt.Errorf("there is no deployment %q: %s are known", kind, strings.Join(Kinds, ", "))
 	}
@@ -112,14 +134,31 @@ func Start(ctx context.Context, kind, dir string, told Told) (d *Deployment, err
 	return d, nil
 }
 
-func (d *Deployment) sentinel(ctx context.Context, binary, dir string, told Told, add func(...string) (*Server, error)) error {
+// add starts a node.
+func (d *Deployment) add(ctx context.Context, args ...string) (*Server, error) {
+	s := &Server{number: len(d.Nodes), dir: filepath.Join(d.dir, strconv.Itoa(len(d.Nodes))), args: args}
+	if d.library != "" {
+		c, err := d.clockOf(s)
+		if err != nil {
+			return nil, err
+		}
+		s.env = c.Environment(d.library)
+	}
+	s, err := d.start(ctx, s)
+	if err == nil {
+		d.Nodes = append(d.Nodes, s)
+	}
+	return s, err
+}
+
+func (d *Deployment) sentinel(ctx context.Context) error {
 	args := []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
-	master, err := add(args...)
+	master, err := d.add(ctx, args...)
 	if err != nil {
 		return err
 	}
 	host, port, _ := net.SplitHostPort(master.Addr)
-	replica, err := add(append(args, "--replicaof", host, port)...)
+	replica, err := d.add(ctx, append(args, "--replicaof", host, port)...)
 	if err != nil {
 		return err
 	}
@@ -127,17 +166,17 @@ func (d *Deployment) sentinel(ctx context.Context, binary, dir string, told Told
 		return err
 	}
 	for i := range 3 {
-		at := filepath.Join(dir, fmt.Sprintf("sentinel%d", i))
+		at := filepath.Join(d.dir, fmt.Sprintf("sentinel%d", i))
 		if err := os.MkdirAll(at, 0o700); err != nil {
 			return err
 		}
 		file := filepath.Join(at, "sentinel.conf")
-		text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 3000\n",
+		text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 2000\nsentinel failover-timeout %[1]s 3000\nsentinel announce-ip %[2]s\n",
 			masterName, host, port)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return err
 		}
-		s, err := start(ctx, binary, at, told, []string{file, "--sentinel"})
+		s, err := d.start(ctx, &Server{number: len(d.Nodes) + i, dir: at, args: []string{file, "--sentinel"}})
 		if err != nil {
 			return err
 		}
@@ -155,14 +194,14 @@ func (d *Deployment) sentinel(ctx context.Context, binary, dir string, told Told
 }
 
 // cluster starts three masters with a replica each.
-func (d *Deployment) cluster(ctx context.Context, add func(...string) (*Server, error)) error {
+func (d *Deployment) cluster(ctx context.Context) error {
 	const n, slots = 3, 16384
 	args := []string{
 		"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
 	}
 	var hosts []string
 	for i := range 2 * n {
-		s, err := add(args...)
+		s, err := d.add(ctx, args...)
 		if err != nil {
 			return err
 		}
@@ -182,8 +221,7 @@ func (d *Deployment) cluster(ctx context.Context, add func(...string) (*Server, 
 		}
 	}
 	for _, s := range d.Nodes[1:] {
-		host, port, _ := net.SplitHostPort(s.Addr)
-		if _, err := d.Nodes[0].Do(ctx, "CLUSTER", "MEET", host, port); err != nil {
+		if _, err := d.Nodes[0].Do(ctx, append([]string{"CLUSTER", "MEET"}, d.busOf(s)...)...); err != nil {
 			return err
 		}
 	}
@@ -196,20 +234,20 @@ func (d *Deployment) cluster(ctx context.Context, add func(...string) (*Server, 
 			return err
 		}
 	}
-	for i, s := range d.Nodes {
+	for _, s := range d.Nodes {
 		err := eventually(ctx, func() error {
 			info, err := s.Do(ctx, "CLUSTER", "INFO")
-			if err == nil && !(strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", 2*n))) {
+			if err == nil && !strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", 2*n)) {
 				err = fmt.Errorf("cluster node %s is not ready:\n%s", s.Addr, info)
 			}
 			return err
 		})
-		if err == nil && i >= n {
-			err = s.await(ctx, "replication", "master_link_status:up")
-		}
 		if err != nil {
 			return err
 		}
+	}
+	if err := d.AwaitWell(ctx); err != nil {
+		return err
 	}
 	d.URLs = []string{"redis+cluster://" + strings.Join(hosts[:n], ",")}
 	return nil
@@ -217,20 +255,34 @@ func (d *Deployment) cluster(ctx context.Context, add func(...string) (*Server, 
 
 // Stop kills all servers.
 func (d *Deployment) Stop() {
-	for _, s := range append(d.Nodes, d.Sentinels...) {
+	for _, s := range slices.Concat(d.Nodes, d.Sentinels) {
 		s.Kill()
 		s.client.Close()
 	}
+	d.wires.close()
 }
 
 // start starts a server on a free port and returns when it answers.
-func start(ctx context.Context, binary, dir string, told Told, args []string) (*Server, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+func (d *Deployment) start(ctx context.Context, s *Server) (*Server, error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
+	s.binary, s.told = d.binary, d.told
+	var data, bus *wire
 	var err error
+	if d.wires != nil {
+		if data, bus, err = d.wires.lead(s, d.Kind); err != nil {
+			return nil, err
+		}
+	}
 	for range 20 {
-		s := &Server{binary: binary, dir: dir, args: args, told: told, Addr: freeAddr()}
+		s.at = freeAddr()
+		if data == nil {
+			s.Addr = s.at
+		} else {
+			data.aim(s.at, 0)
+			bus.aim(s.at, 10000)
+		}
 		if err = s.spawn(); err != nil {
 			return nil, err
 		}
@@ -240,6 +292,7 @@ func start(ctx context.Context, binary, dir string, told Told, args []string) (*
 		s.Kill()
 		if s.client != nil {
 			s.client.Close()
+			s.client = nil
 		}
 		if ctx.Err() != nil || !strings.Contains(s.log(), "in use") {
 			return nil, err
@@ -261,10 +314,10 @@ func freeAddr() string {
 }
 
 func (s *Server) spawn() error {
-	_, port, _ := net.SplitHostPort(s.Addr)
+	_, port, _ := net.SplitHostPort(s.at)
 	line := []string{"--bind", "127.0.0.1", "--port", port, "--dir", s.dir}
 	if len(s.args) > 1 && s.args[1] == "--sentinel" {
-		line = append(append([]string{}, s.args...), line...)
+		line = append(slices.Clone(s.args), line...)
 	} else {
 		line = append(append(line, "--save", "", "--appendonly", "no", "--daemonize", "no"), s.args...)
 	}
@@ -274,7 +327,7 @@ func (s *Server) spawn() error {
 	}
 	defer log.Close()
 	cmd := exec.Command(s.binary, line...)
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, dieWithParent()
+	cmd.Stdout, cmd.Stderr, cmd.Env, cmd.SysProcAttr = log, log, s.env, dieWithParent()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -302,7 +355,7 @@ func (s *Server) ready(ctx context.Context) error {
 		if s.client == nil {
 			var err error
 			s.client, err = rueidis.NewClient(rueidis.ClientOption{
-				InitAddress: []string{s.Addr}, DisableCache: true, DisableRetry: true, ForceSingleClient: true,
+				InitAddress: []string{s.at}, DisableCache: true, DisableRetry: true, ForceSingleClient: true,
 				Dialer: net.Dialer{Timeout: time.Second}, ConnWriteTimeout: 3 * time.Second,
 			})
 			if err != nil {
@@ -312,7 +365,7 @@ func (s *Server) ready(ctx context.Context) error {
 		}
 		info, err := s.Do(ctx, "INFO")
 		if err == nil && !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", s.PID())) {
-			err = fmt.Errorf("another server answers at %s", s.Addr)
+			err = fmt.Errorf("another server answers at %s", s.at)
 		}
 		return err
 	})
@@ -353,6 +406,9 @@ func (s *Server) Do(ctx context.Context, args ...string) (string, error) {
 	m, err := s.client.Do(ctx, s.client.B().Arbitrary(args...).Build()).ToMessage()
 	if err != nil {
 		return "", err
+	}
+	if n, err := m.AsInt64(); err == nil {
+		return strconv.FormatInt(n, 10), nil
 	}
 	text, err := m.ToString()
 	if err != nil {

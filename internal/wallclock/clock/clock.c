@@ -14,7 +14,7 @@ static volatile int64_t *offset;
 
 static int64_t ahead(void) {
 	if (offset) return *offset;
-	const char *path = getenv("REDISTEST_CLOCK");
+	const char *path = getenv("REDLATCH_WALLCLOCK");
 	int file = path ? open(path, O_RDONLY) : -1;
 	if (file < 0) return 0;
 	void *page = mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, file, 0);

@@ -1,0 +1,188 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch/internal/address"
+)
+
+// What takes over from a master of servers that are not the run's own.
+
+// errNoSuccessor says that no failover can be had.
+var errNoSuccessor = errors.New("no failover can be had")
+
+// successionPatience bounds the wait for a replica to take over.
+const successionPatience = 30 * time.Second
+
+// succession has a replica take over from a master, and returns the address of one of them.
+type succession func(ctx context.Context) (addr string, err error)
+
+// succession returns how a replica takes over at a URL, or why none can. A server that is given by its
+// own address is left alone: it would be a replica afterwards, and take no more writes.
+func (a *admin) succession(ctx context.Context, url string) (succession, error) {
+	o, _, err := address.Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	c := a.clients[0]
+	switch {
+	case o.Sentinel.MasterSet != "":
+		return func(ctx context.Context) (string, error) { return sentinelSuccession(ctx, o) }, nil
+	case c.Mode() != rueidis.ClientModeCluster:
+		return nil, fmt.Errorf("%w: the URL leads to one server, and not to a Sentinel or a cluster", errNoSuccessor)
+	}
+	if _, err := anyReplica(ctx, c); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (string, error) { return clusterSuccession(ctx, c, o) }, nil
+}
+
+// anyReplica returns the address of a node of a cluster that is a replica, and well.
+func anyReplica(ctx context.Context, cluster rueidis.Client) (addr string, err error) {
+	text, err := do(ctx, cluster, "CLUSTER", "NODES")
+	if err != nil {
+		return "", err
+	}
+	var all []string
+	for line := range strings.Lines(text) {
+		// id address flags master ping pong epoch state slots...
+		if fields := strings.Fields(line); len(fields) > 7 && fields[7] == "connected" {
+			flags := strings.Split(fields[2], ",")
+			if slices.Contains(flags, "slave") && !strings.Contains(fields[2], "fail") && !slices.Contains(flags, "handshake") {
+				addr, _, _ := strings.Cut(fields[1], "@")
+				all = append(all, addr)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return "", fmt.Errorf("%w: no node of the cluster is a replica that is well", errNoSuccessor)
+	}
+	return all[rand.IntN(len(all))], nil
+}
+
+// clusterSuccession has a replica take over, and returns when it has. If its reply is lost, or says
+// that another failover is under way, it waits all the same.
+func clusterSuccession(ctx context.Context, cluster rueidis.Client, o rueidis.ClientOption) (string, error) {
+	addr, err := anyReplica(ctx, cluster)
+	if err != nil {
+		return "", err
+	}
+	o.InitAddress, o.ForceSingleClient, o.DisableCache = []string{addr}, true, true
+	c, err := rueidis.NewClient(o)
+	if err != nil {
+		return addr, err
+	}
+	defer c.Close()
+	_, err = do(ctx, c, "CLUSTER", "FAILOVER")
+	return addr, errors.Join(err, patient(ctx, func() error {
+		if info, err := do(ctx, c, "INFO", "replication"); err != nil || !strings.Contains(info, "role:master\r\n") {
+			return errors.Join(err, fmt.Errorf("%s has not taken over", addr))
+		}
+		return nil
+	}))
+}
+
+// sentinelSuccession has the sentinels promote a replica, and returns when the old master is a
+// replica of it.
+func sentinelSuccession(ctx context.Context, o rueidis.ClientOption) (string, error) {
+	set := o.Sentinel.MasterSet
+	s, err := dialSentinel(o)
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	before, err := masterBy(ctx, s, set)
+	if err != nil {
+		return "", err
+	}
+	known, err := healthyReplicas(ctx, s, set)
+	if err != nil {
+		return before, err
+	}
+	if known == 0 {
+		return before, fmt.Errorf("%w: the sentinels know no replica that is well", errNoSuccessor)
+	}
+	if err := patient(ctx, func() error { _, err := do(ctx, s, "SENTINEL", "FAILOVER", set); return err }); err != nil {
+		return before, err
+	}
+	return before, patient(ctx, func() error {
+		switch now, err := masterBy(ctx, s, set); {
+		case err != nil:
+			return err
+		case now == before:
+			return fmt.Errorf("the sentinels still name %s as the master", before)
+		}
+		if n, err := healthyReplicas(ctx, s, set); err != nil || n < known {
+			return errors.Join(err, fmt.Errorf("the new master has %d replicas, the old one had %d", n, known))
+		}
+		return nil
+	})
+}
+
+func dialSentinel(o rueidis.ClientOption) (c rueidis.Client, err error) {
+	for _, addr := range o.InitAddress {
+		c, err = rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: []string{addr}, Username: o.Sentinel.Username, Password: o.Sentinel.Password, TLSConfig: o.Sentinel.TLSConfig,
+			Dialer: o.Sentinel.Dialer, ForceSingleClient: true, DisableCache: true,
+		})
+		if err == nil {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("connect to a sentinel: %w", err)
+}
+
+func masterBy(ctx context.Context, sentinel rueidis.Client, set string) (string, error) {
+	ctx, cancel := bound(ctx)
+	defer cancel()
+	parts, err := sentinel.Do(ctx, sentinel.B().Arbitrary("SENTINEL", "GET-MASTER-ADDR-BY-NAME", set).Build()).AsStrSlice()
+	if err != nil || len(parts) != 2 {
+		return "", errors.Join(err, fmt.Errorf("a sentinel names %q as the master", parts))
+	}
+	return net.JoinHostPort(parts[0], parts[1]), nil
+}
+
+// healthyReplicas counts the replicas that a sentinel reaches, and that say of themselves that they are
+// replicas in touch with their master.
+func healthyReplicas(ctx context.Context, sentinel rueidis.Client, set string) (n int, err error) {
+	ctx, cancel := bound(ctx)
+	defer cancel()
+	all, err := sentinel.Do(ctx, sentinel.B().Arbitrary("SENTINEL", "SLAVES", set).Build()).ToArray()
+	if err != nil {
+		return 0, err
+	}
+	for _, one := range all {
+		fields, err := one.AsStrMap()
+		if err != nil {
+			return n, err
+		}
+		if fields["flags"] == "slave" && fields["role-reported"] == "slave" && fields["master-link-status"] == "ok" {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// patient repeats f until it succeeds, for a while.
+func patient(ctx context.Context, f func() error) error {
+	for end := time.Now().Add(successionPatience); ; {
+		err := f()
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}

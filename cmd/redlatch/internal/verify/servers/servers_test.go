@@ -1,0 +1,128 @@
+package servers_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify/servers"
+)
+
+// unwatched is for servers that end with the test.
+type unwatched struct{}
+
+func (unwatched) Watch(int)  {}
+func (unwatched) Forget(int) {}
+
+// start starts a deployment that can do everything.
+func start(t *testing.T, kind string) *servers.Deployment {
+	t.Helper()
+	dir := t.TempDir()
+	d, err := servers.Start(t.Context(), kind, dir, unwatched{}, servers.Options{Clocks: true, Wires: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		d.Stop()
+		if t.Failed() {
+			logs, _ := filepath.Glob(filepath.Join(dir, "*", "redis.log"))
+			for _, file := range logs {
+				text, _ := os.ReadFile(file)
+				t.Logf("%s:\n%s", filepath.Base(filepath.Dir(file)), text)
+			}
+		}
+	})
+	if d.NoWires != nil {
+		t.Skip(d.NoWires)
+	}
+	return d
+}
+
+// TestIsolatedMasterIsReplaced: a master that no other server reaches has its place taken, and becomes
+// a replica when it is back.
+func TestIsolatedMasterIsReplaced(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"sentinel", "cluster"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			d := start(t, kind)
+			before, err := d.Master(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mend := d.Cut(before, d.Others(before)...)
+			err = d.AwaitOther(ctx, before)
+			if swallowed := mend(); err != nil || swallowed == 0 {
+				t.Fatalf("AwaitOther = %v with %d things swallowed, want another master", err, swallowed)
+			}
+			if err := d.AwaitWell(ctx); err != nil {
+				t.Fatalf("the old master does not become a replica: %v", err)
+			}
+			if after, err := d.Master(ctx); kind == "sentinel" && (err != nil || after == before) {
+				t.Fatalf("Master = %v, %v, want the other node", after, err)
+			}
+		})
+	}
+}
+
+// TestServersCutOffFromEachOther: nothing passes between two servers until that is mended, and what
+// passes between others does.
+func TestServersCutOffFromEachOther(t *testing.T) {
+	t.Parallel()
+	d := start(t, "sentinel")
+	master, replica := d.Nodes[0], d.Nodes[1]
+	mend := d.Cut(master, replica)
+	if _, err := master.Do(t.Context(), "SET", "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := master.Do(t.Context(), "WAIT", "1", "500"); err != nil || n != "0" {
+		t.Errorf("WAIT = %s, %v while the replica is cut off, want 0", n, err)
+	}
+	if info, err := d.Sentinels[0].Do(t.Context(), "INFO", "sentinel"); err != nil || !strings.Contains(info, "status=ok") {
+		t.Errorf("INFO sentinel = %s, %v, want a master that is well", info, err)
+	}
+	if swallowed := mend(); swallowed == 0 {
+		t.Error("nothing was swallowed")
+	}
+	if n, err := master.Do(t.Context(), "WAIT", "1", "20000"); err != nil || n != "1" {
+		t.Errorf("WAIT = %s, %v once the replica is back, want 1", n, err)
+	}
+}
+
+// TestClocksOfServersStep: the clocks of nodes that take over from each other step together, those of
+// a quorum one by one.
+func TestClocksOfServersStep(t *testing.T) {
+	t.Parallel()
+	for kind, nodes := range map[string]int64{"one": 1, "sentinel": 2, "quorum": 1} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			d := start(t, kind)
+			if d.NoClocks != nil {
+				t.Skip(d.NoClocks)
+			}
+			seen, what, err := d.StepClock(t.Context(), time.Hour)
+			if err != nil || seen != nodes || !strings.Contains(what, "+3600.000s") {
+				t.Errorf("StepClock = %d, %q, %v, want it seen at %d", seen, what, err, nodes)
+			}
+			ahead := int64(0)
+			for _, s := range d.Nodes {
+				text, err := s.Do(t.Context(), "EVAL", "return redis.call('TIME')[1]", "0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if at, err := strconv.ParseInt(text, 10, 64); err == nil && time.Until(time.Unix(at, 0)) > 59*time.Minute {
+					ahead++
+				}
+			}
+			if ahead != nodes {
+				t.Errorf("the clocks of %d nodes are ahead, want %d", ahead, nodes)
+			}
+		})
+	}
+}

@@ -1,0 +1,245 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/verify/link"
+)
+
+// Servers that can be cut off from each other announce addresses that lead through this process. Each
+// server dials from an address of its own, so here it is known which two a connection is between.
+//
+//	server 1  --from 127.1.0.1-->  wire of server 2  ---->  server 2
+//	                                 the link of 1 and 2
+
+// errNoWires says that servers cannot be cut off from each other.
+var errNoWires = errors.New("servers cannot be cut off from each other")
+
+// source is the address from which a server dials.
+func source(number int) string { return fmt.Sprintf("127.1.0.%d", number+1) }
+
+// pair is two servers, the smaller number first.
+type pair [2]int
+
+func pairOf(a, b int) pair { return pair{min(a, b), max(a, b)} }
+
+// wires is the connections between the servers of a deployment.
+type wires struct {
+	mu        sync.Mutex // guards what is below
+	links     map[pair]*link.Link
+	listeners []net.Listener
+	conns     map[net.Conn]struct{}
+	closed    bool
+}
+
+// wire leads to one server.
+type wire struct {
+	*wires
+	number int
+	addr   string // at which it listens
+
+	mu sync.Mutex // guards to
+	to string
+}
+
+// tryWires looks whether a server can be told from which address it is to dial.
+func (d *Deployment) tryWires(ctx context.Context) error {
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("%w: that takes addresses of their own, which Linux has in 127.1.0.0/16", errNoWires)
+	}
+	s, err := d.start(ctx, &Server{dir: filepath.Join(d.dir, "trial"), args: []string{"--bind-source-addr", source(0)}})
+	if err != nil {
+		return fmt.Errorf("%w: %s does not know bind-source-addr, as servers before 7.0", errNoWires, d.binary)
+	}
+	s.Kill()
+	s.client.Close()
+	d.wires = &wires{links: make(map[pair]*link.Link), conns: make(map[net.Conn]struct{})}
+	return nil
+}
+
+// lead makes the wires to a server, and has it announce them.
+func (w *wires) lead(s *Server, kind string) (data, bus *wire, err error) {
+	s.args = append(slices.Clone(s.args), "--bind-source-addr", source(s.number))
+	if len(s.args) > 1 && s.args[1] == "--sentinel" {
+		return nil, nil, nil // no other server's connections to it are cut
+	}
+	if data, err = w.listen(s.number); err != nil {
+		return nil, nil, err
+	}
+	s.Addr = data.addr
+	host, port, _ := net.SplitHostPort(data.addr)
+	if kind != "cluster" {
+		s.args = append(s.args, "--replica-announce-ip", host, "--replica-announce-port", port)
+		return data, nil, nil
+	}
+	if bus, err = w.listen(s.number); err != nil {
+		return nil, nil, err
+	}
+	_, busPort, _ := net.SplitHostPort(bus.addr)
+	s.args = append(s.args, "--cluster-announce-ip", host, "--cluster-announce-port", port, "--cluster-announce-bus-port", busPort)
+	return data, bus, nil
+}
+
+// busOf returns where the other nodes of a cluster meet a node: host, port and, if it is announced,
+// the port of its bus.
+func (d *Deployment) busOf(s *Server) []string {
+	host, port, _ := net.SplitHostPort(s.Addr)
+	if i := slices.Index(s.args, "--cluster-announce-bus-port"); i >= 0 {
+		return []string{host, port, s.args[i+1]}
+	}
+	return []string{host, port}
+}
+
+func (w *wires) listen(number int) (*wire, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	one := &wire{wires: w, number: number, addr: l.Addr().String()}
+	w.mu.Lock()
+	w.listeners = append(w.listeners, l)
+	w.mu.Unlock()
+	go func() { // ends when the listener is closed
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go one.pass(c)
+		}
+	}()
+	return one, nil
+}
+
+// aim says where the server listens, so much higher for its bus.
+func (w *wire) aim(at string, higher int) {
+	if w == nil {
+		return
+	}
+	host, text, _ := net.SplitHostPort(at)
+	port, _ := strconv.Atoi(text)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.to = net.JoinHostPort(host, strconv.Itoa(port+higher))
+}
+
+// pass passes on what comes and what is answered, until either side ends.
+func (w *wire) pass(from net.Conn) {
+	defer from.Close()
+	w.mu.Lock()
+	addr := w.to
+	w.mu.Unlock()
+	to, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return // the server is down
+	}
+	defer to.Close()
+	defer w.leave(from, to)
+	if !w.enter(from, to) {
+		return
+	}
+	if l := w.between(from); l != nil {
+		to = l.Wrap("", to)
+		defer to.Close()
+	}
+	ended := make(chan struct{}, 2)
+	go func() { _, _ = io.Copy(to, from); ended <- struct{}{} }()
+	go func() { _, _ = io.Copy(from, to); ended <- struct{}{} }()
+	<-ended
+	_ = from.Close()
+	_ = to.Close()
+	<-ended
+}
+
+// between returns the link of the server that a connection comes from with that to which it leads;
+// nil if it does not come from a server.
+func (w *wire) between(c net.Conn) *link.Link {
+	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+	last, ours := strings.CutPrefix(host, "127.1.0.")
+	number, err := strconv.Atoi(last)
+	if !ours || err != nil || number-1 == w.number {
+		return nil
+	}
+	return w.link(pairOf(number-1, w.number))
+}
+
+func (w *wires) link(p pair) *link.Link {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.links[p] == nil {
+		w.links[p] = &link.Link{}
+	}
+	return w.links[p]
+}
+
+// enter notes the two ends of a connection, and reports whether any may be.
+func (w *wires) enter(ends ...net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range ends {
+		w.conns[c] = struct{}{}
+	}
+	return !w.closed
+}
+
+func (w *wires) leave(ends ...net.Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range ends {
+		delete(w.conns, c)
+	}
+}
+
+func (w *wires) close() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	for _, l := range w.listeners {
+		_ = l.Close()
+	}
+	for c := range w.conns {
+		_ = c.Close()
+	}
+}
+
+// Real returns where the servers listen that announce other addresses.
+func (d *Deployment) Real() map[string]string {
+	real := make(map[string]string)
+	for _, s := range d.Nodes {
+		if s.at != s.Addr {
+			real[s.Addr] = s.at
+		}
+	}
+	return real
+}
+
+// Cut has nothing arrive between a server and others, in both directions and without a word. The
+// function that it returns mends that, and tells how often something was swallowed.
+func (d *Deployment) Cut(s *Server, others ...*Server) (mend func() (swallowed int64)) {
+	var cut []*link.Link
+	for _, other := range others {
+		l := d.wires.link(pairOf(s.number, other.number))
+		l.Set(link.Harm{SwallowRequests: true, SwallowReplies: true})
+		cut = append(cut, l)
+	}
+	return func() (swallowed int64) {
+		for _, l := range cut {
+			swallowed += l.Heal()
+		}
+		return swallowed
+	}
+}
