@@ -56,6 +56,7 @@ func (a *app) execute(ctx context.Context, text string, deadline time.Time) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	a.redis, a.prefix, a.quiet = w.URLs, w.Prefix, true
+	a.dated.Store(true)
 	client, err := a.open(ctx, redlatch.Options{Program: "redlatch guard"})
 	if err != nil {
 		return // the lease ends by itself

@@ -63,7 +63,7 @@ func (a *app) page(info redlatch.LockInfo) error {
 	row("name", "%s", plain(info.Name))
 	row("key", "%s", plain(info.Key))
 	row("kind", "%s", kindOf(info))
-	row("token", "%d", info.Token)
+	row("token", "%s", lastToken(info, len(a.urls()) == 1))
 	switch {
 	case counts(info):
 		row("count", "%s", countText(info))
@@ -122,6 +122,24 @@ func (a *app) page(info redlatch.LockInfo) error {
 	}
 	return w.Flush()
 }
+
+// lastToken is the last token, and of a free lock on one server also when that was given: it is the
+// server's time in microseconds then, unless another library counts the tokens.
+func lastToken(info redlatch.LockInfo, single bool) string {
+	given := time.UnixMicro(info.Token)
+	ago := info.At.Sub(given)
+	switch {
+	case noLock(info), len(info.Holders) > 0:
+	case info.Token == 0:
+		return "0: never used, or forgotten"
+	case single && ago > -time.Second && ago < maxRemembered:
+		return fmt.Sprintf("%d, given %s ago, at %s", info.Token, age(given, info.At), given.Local().Format(time.DateTime))
+	}
+	return strconv.FormatInt(info.Token, 10)
+}
+
+// maxRemembered is how long a name that is not used is remembered, at most.
+const maxRemembered = 366 * 24 * time.Hour
 
 // noLock reports whether the key is in use for something else.
 func noLock(info redlatch.LockInfo) bool { return info.RedisType != "" }

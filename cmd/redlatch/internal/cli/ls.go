@@ -336,7 +336,7 @@ func where(pattern, prefix string) string {
 func (a *app) collect(ctx context.Context, client *redlatch.Client, pattern string) ([]redlatch.LockInfo, error) {
 	var keys, names atomic.Int64
 	defer report(func() {
-		a.say("still looking: %d names in use among the first %d keys", names.Load(), keys.Load())
+		a.say("still looking: %d names in use among the %d matching keys so far", names.Load(), keys.Load())
 	})()
 	var locks []redlatch.LockInfo
 	o := redlatch.ListOptions{Pattern: pattern, Progress: func(n int) { keys.Store(int64(n)) }}
@@ -386,6 +386,7 @@ func (a *app) table(locks []redlatch.LockInfo) error {
 		}
 		if n := len(info.Holders); n > 0 {
 			who, held, expires = holder(info.Holders[0]), age(info.Holders[0].Since, info.At), expiry(info.Remaining)
+			who += labelled(info.Holders[0].Labels)
 			if info.Holders[0].Dead {
 				who += ", believed dead"
 			}

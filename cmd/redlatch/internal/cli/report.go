@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -200,18 +201,29 @@ func countText(info redlatch.LockInfo) string {
 	return fmt.Sprintf("%d of %d to go", info.Count, info.Size)
 }
 
-// waiting is how many wait for a lock, and how many of them are dead.
+// waiting is how many wait for a lock, how many of them are dead, and for how many callers the
+// living ones wait, if for more than themselves.
 func waiting(info redlatch.LockInfo) string {
-	dead := 0
+	dead, living, calls := 0, 0, 0
 	for _, w := range info.Waiters {
 		if w.Dead {
 			dead++
+			continue
 		}
+		living++
+		calls += max(1, w.Callers)
 	}
-	if dead == 0 {
+	var more []string
+	if dead > 0 {
+		more = append(more, fmt.Sprintf("%d believed dead", dead))
+	}
+	if calls > living {
+		more = append(more, fmt.Sprintf("%d callers", calls))
+	}
+	if len(more) == 0 {
 		return strconv.Itoa(len(info.Waiters))
 	}
-	return fmt.Sprintf("%d (%d believed dead)", len(info.Waiters), dead)
+	return fmt.Sprintf("%d (%s)", len(info.Waiters), strings.Join(more, ", "))
 }
 
 // holderFor is a holder in words, with how long it has been there at that moment.
@@ -219,7 +231,7 @@ func holderFor(h redlatch.Holder, at time.Time) string {
 	if h.Resting {
 		return holder(h)
 	}
-	return lasting(holder(h), h.Since, at) + dying(h.Dead, h.LastSeen, at)
+	return lasting(holder(h), h.Since, at) + labelled(h.Labels) + dying(h.Dead, h.LastSeen, at)
 }
 
 // waiterFor is a waiter in words, with how long it has been there at that moment.
@@ -233,6 +245,14 @@ func callers(w redlatch.Waiter) string {
 		return ""
 	}
 	return fmt.Sprintf(", %d callers", w.Callers)
+}
+
+// labelled is labels as they follow a process, if there are any.
+func labelled(labels map[string]string) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	return ", " + labelText(labels)
 }
 
 func lasting(text string, since, at time.Time) string {

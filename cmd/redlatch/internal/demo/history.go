@@ -35,11 +35,21 @@ func (h *history) begin(worker int, lease *redlatch.Lease) (end func()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if one.end.IsZero() {
-			one.end = time.Now()
+			one.end = heldUntil(lease)
 		}
 	}
 	context.AfterFunc(lease.Context(), end)
 	return end
+}
+
+// heldUntil returns now, or the end of the lease if that has passed: on a busy machine, what waits
+// for the lease's context may run much later than the lease ended.
+func heldUntil(lease *redlatch.Lease) time.Time {
+	now, deadline := time.Now(), lease.Deadline()
+	if deadline.Before(now) {
+		return deadline
+	}
+	return now
 }
 
 func (h *history) refused() {

@@ -94,7 +94,7 @@ func (s *spans) begin(what string, lease *redlatch.Lease) (end func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if one.end.IsZero() {
-			one.end = time.Now()
+			one.end = heldUntil(lease)
 		}
 	}
 	context.AfterFunc(lease.Context(), end)

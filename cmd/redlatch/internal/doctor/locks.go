@@ -292,9 +292,9 @@ func (v *visit) deadlocks(ctx context.Context, client *redlatch.Client) {
 func (v *visit) incomplete(keys, names int) string {
 	of := ""
 	if v.keys > 0 {
-		of = fmt.Sprintf(" of about %d", v.keys)
+		of = fmt.Sprintf(" (the server has about %d in all)", v.keys)
 	}
-	return fmt.Sprintf("looked at %d%s keys in %v, with %d names in use: not at the rest", keys, of, v.Look, names)
+	return fmt.Sprintf("looked for %v and met %d keys under the prefix%s, with %d names in use: not at the rest", v.Look, keys, of, names)
 }
 
 // suspect is what is odd about a name, if anything is.

@@ -1,0 +1,44 @@
+package demo
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/redlatchtest"
+)
+
+// TestHoldEndsAtItsDeadline: on a busy machine the end of a hold is noted late. What counts is until
+// when the lease was held.
+func TestHoldEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	client, err := redlatch.Open(t.Context(), redlatchtest.Start(t).URL(), redlatch.Options{
+		Lock: redlatch.LockOptions{TTL: 100 * time.Millisecond, Renew: redlatch.Off},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	lease, err := client.Mutex(Name).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release(t.Context())
+	var h history
+	var s spans
+	ends := []func(){h.begin(1, lease), s.begin("w", lease)}
+	h.mu.Lock() // keeps the end from being noted in time
+	s.mu.Lock()
+	<-lease.Context().Done()
+	time.Sleep(50 * time.Millisecond)
+	s.mu.Unlock()
+	h.mu.Unlock()
+	for _, end := range ends {
+		end()
+	}
+	for _, end := range []time.Time{h.holds[0].end, s.all[0].end} {
+		if !end.Equal(lease.Deadline()) {
+			t.Errorf("the hold ended %v after the lease", end.Sub(lease.Deadline()))
+		}
+	}
+}
