@@ -270,8 +270,8 @@ func TestCountDownOverAQuorum(t *testing.T) {
 	}
 }
 
-// TestCountDownGivenUp: a waiter that gives up, or whose client is closed, leaves nothing behind, and
-// says what it waited for.
+// TestCountDownGivenUp: a waiter that gives up, or whose client is closed, leaves nothing behind,
+// and says what it waited for.
 func TestCountDownGivenUp(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -297,8 +297,8 @@ func TestCountDownGivenUp(t *testing.T) {
 	wantCountGone(t, s, d)
 }
 
-// TestCountDownBehavesLikeTheModel has rapid use a countdown over three clients in random order, and
-// compares with what ought to come of it.
+// TestCountDownBehavesLikeTheModel has rapid use a countdown over three clients in random order,
+// and compares with what ought to come of it.
 func TestCountDownBehavesLikeTheModel(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
