@@ -13,12 +13,12 @@ import (
 	"github.com/redlatch/redlatch/internal/script"
 )
 
-// CountDownLatch has processes wait until others have counted down to zero: a coordinator that waits
-// for n workers, or n workers that wait for a start. Make it with [Client.CountDownLatch]; it does
-// not change, costs nothing and is safe for concurrent use.
+// CountDownLatch has processes wait until others have counted down to zero: a coordinator that
+// waits for n workers, or n workers that wait for a start. Make it with [Client.CountDownLatch]; it
+// does not change, costs nothing and is safe for concurrent use.
 //
 // It gives no lease and holds nothing. A round begins when [CountDownLatch.TrySetCount] sets the
-// count, and is over when the count is zero. Then the name can be set again. The count stays in
+// count, and ends when the count is zero. Then the name can be set again. The count stays in
 // Redis, also at zero, until it has neither been set nor counted down for the time given to
 // TrySetCount. Waiters do not keep it: if the workers die, the waiters learn it when the count
 // expires.
@@ -26,7 +26,8 @@ import (
 // Every request may be sent twice and counts once. Redis remembers what has counted: all of this
 // round, and the last 1000 of earlier ones.
 //
-// Over a quorum there is none: all calls fail with [ErrInvalid] and errors.ErrUnsupported.
+// Options.Hook and the journal are told nothing of it. Over a quorum there is none: all calls fail
+// with [ErrInvalid] and errors.ErrUnsupported.
 type CountDownLatch struct{ latch latch }
 
 // The bounds of a count.
@@ -45,9 +46,9 @@ func (c *Client) CountDownLatch(name string) *CountDownLatch {
 // Name returns the name of the latch, without the prefix.
 func (d *CountDownLatch) Name() string { return d.latch.name }
 
-// TrySetCount sets the count to n, from 0 to 100,000, unless it is above zero. It reports whether it
-// did so, and begins a round then. The count is forgotten once it has neither been set nor counted
-// down for expiry: 100ms to 366 days, 0 for 24 hours.
+// TrySetCount sets the count to n, from 0 to 100,000, unless it is above zero. It reports whether
+// it did so, and begins a round then. The count is forgotten once it has neither been set nor
+// counted down for expiry: 100ms to 366 days, 0 for 24 hours.
 //
 // The error matches [ErrUnreachable] if it is unknown whether the count was set; [ErrWrongKind] if
 // the name is in use for something else; [ErrInvalid] or [ErrClosed]; or it is that of ctx.
@@ -77,9 +78,9 @@ func (d *CountDownLatch) CountDown(ctx context.Context) (left int64, err error) 
 }
 
 // CountDownOnce is CountDown for what has a name, such as a worker or a part of the work. Of all
-// calls with the same id, in any process, one counts in a round. So it may be called again after any
-// error, and by a worker that was started again. The id is at most 256 bytes of valid UTF-8 without
-// control characters.
+// calls with the same id, in any process, one counts in a round. So it may be called again after
+// any error, and by a worker that was started again. The id is at most 256 bytes of valid UTF-8
+// without control characters.
 func (d *CountDownLatch) CountDownOnce(ctx context.Context, id string) (left int64, err error) {
 	if id == "" {
 		return 0, invalid("the id of a count is empty: use CountDown for what has no name")
@@ -103,8 +104,8 @@ func (d *CountDownLatch) Count(ctx context.Context) (int64, error) {
 	return count.Left, err
 }
 
-// Delete deletes the count, whatever it is, so that it can be set anew. Its waiters get [ErrNotSet].
-// The error matches ErrNotSet if there is no count, and is otherwise as that of
+// Delete deletes the count, whatever it is, so that it can be set anew. Its waiters get
+// [ErrNotSet]. The error matches ErrNotSet if there is no count, and is otherwise as that of
 // [CountDownLatch.TrySetCount].
 func (d *CountDownLatch) Delete(ctx context.Context) error {
 	count, err := d.look(ctx, "delete")
@@ -119,16 +120,16 @@ func (d *CountDownLatch) Delete(ctx context.Context) error {
 	return err
 }
 
-// Await waits until the count is zero. It returns nil at once if it is zero already, and also if the
-// round that it waited for is over and a later one has begun.
+// Await waits until the count is zero. It returns nil at once if it is zero already, and also if
+// the round that it waited for has ended and a later one has begun.
 //
-// It does not wait for a count to be set: the error matches [ErrNotSet] if there is none, at once or
-// when it goes while Await waits, since it expired, was deleted, or the server lost its data. So nil
-// always means that the count was zero.
+// It does not wait for a count to be set: the error matches [ErrNotSet] if there is none, at once
+// or when it goes while Await waits, since it expired, was deleted, or the server lost its data. So
+// nil always means that the count was zero.
 //
-// Redis tells the waiters of the zero. Where a message cannot be heard, or is lost, each finds it at
-// its next heartbeat (Options.Heartbeat, 5 s), and after an expiry likewise. While Redis does not
-// answer, Await waits on.
+// Redis tells the waiters of the zero. Where a message cannot be heard, or is lost, each finds it
+// at its next heartbeat (Options.Heartbeat, 5 s), and after an expiry likewise. While Redis does
+// not answer, Await waits on.
 //
 // The error matches [ErrClosed] if the client is closed, and is that of ctx if ctx ends; it then
 // tells the last count that Redis said. ErrUnreachable says that the first request got no answer.

@@ -25,10 +25,10 @@ type ListOptions struct {
 	Progress func(keys int)
 }
 
-// List visits every name under the prefix that has a holder, a waiter or a count, and those that are
-// in use for what is no lock, each as [Client.Inspect] tells it, in no order. It scans the server's keys
-// in steps, so a name that comes or goes during that may be missed. It ends at the first error,
-// which matches [ErrUnreachable] or [ErrInvalid].
+// List visits every name under the prefix that has a holder, a waiter or a count, and those that
+// are in use for what is no lock, each as [Client.Inspect] tells it, in no order. It scans the
+// server's keys in steps, so a name that comes or goes during that may be missed. It ends at the
+// first error, which matches [ErrUnreachable] or [ErrInvalid].
 //
 // It costs one SCAN for a thousand keys of the server, whatever they are, two scripts for each name
 // in use, many in one batch, and one for each client that it meets, whose process and labels are

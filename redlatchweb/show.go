@@ -66,7 +66,7 @@ func query(q url.Values) fleet.Query {
 }
 
 // kinds are the kinds of locks.
-var kinds = []string{"mutex", "reentrant", "rwmutex", "semaphore", "slotpool", "election", "job"}
+var kinds = []string{"mutex", "reentrant", "rwmutex", "semaphore", "slotpool", "election", "job", "countdown"}
 
 func showLocks(_ *Handler, p *fleet.Picture, values url.Values) any {
 	q := query(values)

@@ -14,6 +14,14 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
+// unhurried are options with which a client looks often, and gives no request up because the machine
+// is busy.
+func unhurried() redlatch.Options {
+	o := brisk(lasting)
+	o.RequestTimeout = patience
+	return o
+}
+
 // setCount sets a count that must not be there, or be zero.
 func setCount(t reporter, d *redlatch.CountDownLatch, n int64) {
 	t.Helper()
@@ -113,7 +121,7 @@ func TestCountDownTellsItsWaiters(t *testing.T) {
 func TestCountDownWithoutACount(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s.URL(), brisk(lasting))
+	c := open(t, s.URL(), unhurried())
 	d := c.CountDownLatch("d")
 	wantNotSet := func(what string, err error) {
 		t.Helper()
@@ -158,7 +166,7 @@ func TestCountDownWithoutACount(t *testing.T) {
 func TestCountDownBadInput(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s.URL(), brisk(lasting))
+	c := open(t, s.URL(), unhurried())
 	d := c.CountDownLatch("d")
 	before := s.Do("INFO", "commandstats")
 	for n, expiry := range map[int64]time.Duration{-1: 0, 100_001: 0, 1: time.Millisecond, 2: -1, 3: 367 * 24 * time.Hour} {
@@ -204,7 +212,7 @@ func TestCountDownBadInput(t *testing.T) {
 func TestCountDownAmongOtherKinds(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s.URL(), brisk(lasting))
+	c := open(t, s.URL(), unhurried())
 	wantRefused := func(name string) {
 		t.Helper()
 		d := c.CountDownLatch(name)
@@ -260,7 +268,7 @@ func TestCountDownAmongOtherKinds(t *testing.T) {
 // TestCountDownOverAQuorum is refused before anything is sent.
 func TestCountDownOverAQuorum(t *testing.T) {
 	t.Parallel()
-	d := openQuorum(t, startNodes(t, 3), brisk(lasting)).CountDownLatch("d")
+	d := openQuorum(t, startNodes(t, 3), unhurried()).CountDownLatch("d")
 	_, setting := d.TrySetCount(t.Context(), 1, 0)
 	_, counting := d.CountDown(t.Context())
 	for _, err := range []error{setting, counting, d.Await(t.Context()), d.Delete(t.Context())} {
@@ -270,12 +278,12 @@ func TestCountDownOverAQuorum(t *testing.T) {
 	}
 }
 
-// TestCountDownGivenUp: a waiter that gives up, or whose client is closed, leaves nothing behind, and
-// says what it waited for.
+// TestCountDownGivenUp: a waiter that gives up, or whose client is closed, leaves nothing behind,
+// and says what it waited for.
 func TestCountDownGivenUp(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c, other := open(t, s.URL(), brisk(lasting)), open(t, s.URL(), brisk(lasting))
+	c, other := open(t, s.URL(), unhurried()), open(t, s.URL(), unhurried())
 	d := c.CountDownLatch("d")
 	setCount(t, d, 3)
 	countDown(t, d, 2)
@@ -297,8 +305,8 @@ func TestCountDownGivenUp(t *testing.T) {
 	wantCountGone(t, s, d)
 }
 
-// TestCountDownBehavesLikeTheModel has rapid use a countdown over three clients in random order, and
-// compares with what ought to come of it.
+// TestCountDownBehavesLikeTheModel has rapid use a countdown over three clients in random order,
+// and compares with what ought to come of it.
 func TestCountDownBehavesLikeTheModel(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

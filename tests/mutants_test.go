@@ -37,7 +37,8 @@ var mutants = []mutant{
 	{
 		"count that is taken for zero when it is gone", "internal/script/lua/countdown_wait.lua",
 		"if not s or round > 0 and (round < s.first or round > s.round) then return {0} end",
-		"if not s then return {round > 0 and 1 or 0, 0, round, 0} end", "TestCountDownWithoutACount",
+		"if not s and round == 0 then return {0} end if not s or round > 0 and round < s.first then return {1, 0, round, 0} end",
+		"TestCountDownWithoutACount",
 	},
 	{
 		"waiter that missed its zero, and waits for the next", "internal/script/lua/countdown_wait.lua",

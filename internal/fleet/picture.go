@@ -66,6 +66,14 @@ func (l *Lock) Holding() int {
 	return n
 }
 
+// ToGo says how a countdown stands, which has no holders; "" for a lock.
+func (l *Lock) ToGo() string {
+	if l.Kind != "countdown" {
+		return ""
+	}
+	return Count(l.Count) + " of " + Count(l.Size) + " to go"
+}
+
 // Troubled reports whether the lock needs a look: a holder or waiter is believed dead, or the key
 // is no lock.
 func (l *Lock) Troubled() bool {

@@ -83,6 +83,9 @@ func Run(t *testing.T, one, other *redlatch.Client, prefix string) {
 	if err := proclaim(ctx, one, other, prefix+"values"); err != nil {
 		t.Errorf("proclaim: %v", err)
 	}
+	if err := countDown(ctx, one, other, prefix+"countdown"); err != nil {
+		t.Errorf("countdown: %v", err)
+	}
 	both, err := one.MultiMutex(prefix+"a", prefix+"b").Lock(ctx)
 	if err != nil {
 		t.Fatalf("multi: %v", err)
@@ -108,6 +111,37 @@ func proclaim(ctx context.Context, one, other *redlatch.Client, name string) err
 		err = errors.New("the leader is known by " + leader.Value)
 	}
 	return errors.Join(err, unknown, term.Release(ctx))
+}
+
+// countDown has one client wait until the other has counted down, for two rounds.
+func countDown(ctx context.Context, one, other *redlatch.Client, name string) error {
+	latch, counter := one.CountDownLatch(name), other.CountDownLatch(name)
+	for range 2 {
+		if set, err := latch.TrySetCount(ctx, 2, time.Hour); err != nil || !set {
+			return errors.Join(errors.New("the count is not set"), err)
+		}
+		waited := make(chan error, 1)
+		go func() { waited <- latch.Await(ctx) }()
+		for waits := false; !waits; {
+			info, err := other.Inspect(ctx, name)
+			if err != nil {
+				return err
+			}
+			waits = info.Kind == "countdown" && info.Count == 2 && len(info.Waiters) == 1
+		}
+		for range 2 { // of which one counts
+			if left, err := counter.CountDownOnce(ctx, "part"); err != nil || left != 1 {
+				return errors.Join(errors.New("the part does not count once"), err)
+			}
+		}
+		if left, err := counter.CountDown(ctx); err != nil || left != 0 {
+			return errors.Join(errors.New("the last part does not count"), err)
+		}
+		if err := <-waited; err != nil {
+			return err
+		}
+	}
+	return latch.Delete(ctx)
 }
 
 func handOver(ctx context.Context, c *redlatch.Client, holder, waiter Lock) error {

@@ -10,9 +10,9 @@ import (
 	"github.com/redlatch/redlatch/internal/keys"
 )
 
-// Countdown is the kind of a count that goes down. No owner is ever inside, so it is none of [Kinds]
-// and has few of their operations: its waiters stand in the same line, leave it by release, and are
-// shown by inspect.
+// Countdown is the kind of a count that goes down. No owner is ever inside, so it is none of
+// [Kinds] and has few of their operations: its waiters stand in the same line, leave it by release,
+// and are shown by inspect.
 var Countdown = newCountdown()
 
 func newCountdown() *Kind {
@@ -37,7 +37,7 @@ type Count struct {
 	There   bool   // there is a count; else it was never set, or is gone
 	Done    bool   // the request set the count, or an earlier copy of it
 	Left    int64  // the count
-	Of      int64  // what it was set to; not known of a round that is over
+	Of      int64  // what it was set to; not known of a round that has ended
 	Round   int64  // of the count
 	Refused string // as in [Standing]
 }
@@ -50,14 +50,14 @@ func SetCount(set keys.Set, owner string, n int64, lasts, fenceTTL time.Duration
 	}}
 }
 
-// CountDown is the call of countdown_down.lua; its reply is for [ParseCount]. Requests with the same
-// id count once; "" for none.
+// CountDown is the call of countdown_down.lua; its reply is for [ParseCount]. Requests with the
+// same id count once; "" for none.
 func CountDown(set keys.Set, owner, id string) conn.Call {
 	return conn.Call{Script: Countdown.down, Keys: Countdown.keys(set), Args: []string{owner, id}}
 }
 
-// WaitCount is the call of countdown_wait.lua; its reply is for [ParseCount]. The round is 0 if it is
-// not known, and the ticket "" to read the count alone.
+// WaitCount is the call of countdown_wait.lua; its reply is for [ParseCount]. The round is 0 if it
+// is not known, and the ticket "" to read the count alone.
 func WaitCount(set keys.Set, round int64, ticket, address string, liveFor time.Duration) conn.Call {
 	return conn.Call{Script: Countdown.wait, Keys: Countdown.keys(set), Args: []string{
 		strconv.FormatInt(round, 10), ticket, address, millis(liveFor),

@@ -1,11 +1,11 @@
 -- Kind countdown: a count that goes down to zero. Its waiters stand in the line, and are all told
 -- when it is zero. No owner is ever inside, so none is let in out of the line.
 --
--- State  K: a sorted set. First, at the score -1, the mark: the kind, a tab, and separated by colons
---        the count, what it was set to, the ms for which it lasts, its round, and the first round
---        since K is there. A round is a token, made when the count is set. Then what has counted,
---        by the server's time in us: owners of requests; and the ids of which each counts once in a
---        round: "once", the round and the id, separated by tabs.
+-- State  K: a sorted set. First, at the score -1, the mark: the kind, a tab, and separated by
+--        colons the count, what it was set to, the ms for which it lasts, its round, and the first
+--        round since K is there. A round is a token, made when the count is set. Then what has
+--        counted, by the server's time in us: owners of requests; and the ids of which each counts
+--        once in a round: "once", the round and the id, separated by tabs.
 -- Param  of a ticket: the round that its waiter waits for
 
 local K = KEYS[1]
@@ -16,7 +16,7 @@ local function leave()
 end
 
 -- cold
-local KEPT = 1000 -- entries of what has counted that stay when a round is over
+local KEPT = 1000 -- entries of what has counted that stay when a round has ended
 
 -- state returns what the mark says, nil if there is none. It returns nil and a reason if the name
 -- is of another kind.

@@ -1,5 +1,5 @@
--- countdown_delete: delete the count of a round, and have its waiters ask. Sent twice, it means one:
--- the second finds no such round.
+-- countdown_delete: delete the count of a round, and have its waiters ask. Sent twice, it means
+-- one: the second finds no such round.
 --
 -- KEYS  K, fence, queue, clients
 -- ARGV  round

@@ -14,7 +14,8 @@ local s, reason = state()
 if reason then return {-1, reason} end
 if s and redis.call('ZSCORE', K, owner) then return {1, s.left} end
 if s and s.left > 0 then return {0, s.left} end
--- Tickets of a count that has vanished are in the way of none. Their waiters learn it when they ask.
+-- Tickets of a count that has vanished are in the way of none. Their waiters learn it when they
+-- ask.
 if not s then redis.call('DEL', QUEUE, CLIENTS) end
 local round = mint()
 write({text = s and s.text, left = tonumber(ARGV[3]), of = ARGV[3], ms = ARGV[4], round = round, first = s and s.first or round})

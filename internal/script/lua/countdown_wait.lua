@@ -3,9 +3,9 @@
 --
 -- KEYS  K, fence, queue, clients
 -- ARGV  round (0 if it is not known), ticket ('' to not wait), address, live for ms
--- Reply {1, count, round, set to}  the count of the round; 0 also if a later one has begun: counts
---                                  are set after a count that is there only when that is zero
---       {0}                        there is no count, or it is another one: that of the round is gone
+-- Reply {1, count, round, set to}  the count of the round; 0 also if a later one has begun: a count
+--                                  that is there is set anew only when it is zero
+--       {0}                        there is no count, or that of the round is gone
 --       {-1, reason}               the name is of another kind
 -- Cost  1 command; 8 with a ticket, 10 the first time
 

@@ -108,8 +108,10 @@ func (a *app) countdown(ctx context.Context, name string, c counting, set bool) 
 	case set:
 		ok, err := latch.TrySetCount(ctx, c.set, c.expiry)
 		if err == nil && !ok {
-			err = &failure{exitTaken, fmt.Errorf("the count of %q is above zero, and stays as it is", name),
-				fmt.Sprintf("`%s` shows it, and --delete deletes it", a.again("countdown", name))}
+			err = &failure{
+				exitTaken, fmt.Errorf("the count of %q is above zero, and stays as it is", name),
+				fmt.Sprintf("`%s` shows it, and --delete deletes it", a.again("countdown", name)),
+			}
 		}
 		return err
 	case c.wait:

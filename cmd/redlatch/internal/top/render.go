@@ -201,6 +201,8 @@ func holders(l *fleet.Lock) string {
 	switch {
 	case l.RedisType != "":
 		return "no lock: a " + l.RedisType
+	case l.ToGo() != "":
+		return l.ToGo()
 	case l.Abandoned():
 		return "free: only the dead wait"
 	case len(l.Holders) == 0:
