@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,7 +23,9 @@ import (
 // The command `bench observing` measures what metrics cost. The same workload without and with them,
 // in turns, says what allocations they add; but a share of a few hundredths is lost in what else
 // the machine does. So the CPU that hook and connection take is measured by itself, and compared
-// with that of a cycle, or of holding, in the same run.
+// with that of a cycle, or of an extend, in the same run. Leases that are held are held once, while
+// the observer changes under them: the extends of a second are compared with those of the seconds
+// beside it, so that what else the machine does is much the same for both.
 
 // observer is a way to be seen.
 type observer struct {
@@ -77,9 +80,6 @@ func (o observer) system() system {
 	}}
 }
 
-// heldTTL is that of leases that are held.
-const heldTTL = 6 * time.Second
-
 // answering is a connection that answers at once.
 type answering struct {
 	conn.Conn
@@ -91,15 +91,15 @@ func (a answering) Target() conn.Target { return conn.Target{Addr: "nowhere"} }
 func (a answering) Eval(context.Context, ...conn.Call) []conn.Result { return a.results }
 
 // alone returns the CPU and the allocations that an observer takes for a cycle with two requests,
-// and the CPU for an extend, each in microseconds.
-func (o observer) alone() (cycle, allocs, extend float64, err error) {
+// and the CPU for an extend of a lease with this TTL, each in microseconds.
+func (o observer) alone(ttl time.Duration) (cycle, allocs, extend float64, err error) {
 	by, err := o.make()
 	if err != nil || by.hook == nil {
 		return 0, 0, 0, err
 	}
 	defer by.close()
 	over, calls, ctx := by.wrap(answering{results: make([]conn.Result, 1)}), make([]conn.Call, 1), context.Background()
-	e := redlatch.Event{Kind: "mutex", Name: "a", Owner: "o", TTL: 30 * time.Second, Token: 1}
+	e := redlatch.Event{Kind: "mutex", Name: "a", Owner: "o", TTL: ttl, Token: 1}
 	tell := func(typ redlatch.EventType, waited, held time.Duration) {
 		e.Type, e.Waited, e.HeldFor, e.Outcome = typ, waited, held, redlatch.OutcomeGranted
 		by.hook(ctx, e)
@@ -119,7 +119,7 @@ func (o observer) alone() (cycle, allocs, extend float64, err error) {
 	}
 	cycle = float64((processCPU() - start).Nanoseconds()) / 1000 / n
 	runtime.ReadMemStats(&after)
-	e.TTL, e.Before = heldTTL, heldTTL*2/3
+	e.Before = ttl * 2 / 3
 	start = processCPU()
 	for i := range n {
 		tell(redlatch.EventExtended, 0, time.Duration(i%9770)*101*time.Millisecond)
@@ -130,9 +130,11 @@ func (o observer) alone() (cycle, allocs, extend float64, err error) {
 // observing measures the cost of metrics.
 func observing() error {
 	flags := flag.NewFlagSet("observing", flag.ExitOnError)
-	rounds := flags.Int("rounds", 5, "how often each is put to a workload of cycles, and a third of that, once at least, to holding; 0 for holding alone")
+	rounds := flags.Int("rounds", 5, "how often each is put to a workload of cycles; 0 for holding alone")
 	span := flags.Duration("span", time.Second, "how long each time")
 	locks := flags.Int("locks", 100_000, "how many leases are held")
+	ttl := flags.Duration("ttl", 30*time.Second, "of leases that are held")
+	turns := flags.Int("turns", 100, "how often each observes the leases that are held, for a second each time")
 	_ = flags.Parse(os.Args[2:])
 	runtime.GOMAXPROCS(max(1, runtime.NumCPU()-1))
 	d, err := deploy(oneServer, 1)
@@ -147,7 +149,7 @@ func observing() error {
 		w := locking{clients: 1, workers: n}
 		err := inTurns(plural(n, "goroutine")+": a cycle, in µs", *rounds, func(o observer) (s sample, err error) {
 			if s, err = w.run(d, o.system(), *span); err == nil {
-				s["alone"], s["more"], _, err = o.alone()
+				s["alone"], s["more"], _, err = o.alone(30 * time.Second)
 			}
 			return s, err
 		})
@@ -155,14 +157,123 @@ func observing() error {
 			return err
 		}
 	}
-	w := holding{*locks, heldTTL}
-	return inTurns(plural(*locks, "lease")+" held, in % of a core", max(1, *rounds/3), func(o observer) (s sample, err error) {
-		if s, err = w.run(d, o.system()); err == nil {
-			_, _, extend, e := o.alone()
-			s["alone"], err = extend*float64(*locks)/(w.ttl/3).Seconds()/1e4, e
+	if *turns == 0 {
+		return nil
+	}
+	return extending(d, *locks, *ttl, *turns)
+}
+
+// changing is observers of one client, of which one at a time observes.
+type changing struct {
+	all     []seen
+	now     atomic.Int32
+	extends atomic.Int64
+}
+
+func (c *changing) hook(ctx context.Context, e redlatch.Event) {
+	if e.Type == redlatch.EventExtended {
+		c.extends.Add(1)
+	}
+	if hook := c.all[c.now.Load()].hook; hook != nil {
+		hook(ctx, e)
+	}
+}
+
+func (c *changing) wrap(under conn.Conn) conn.Conn {
+	w := wrapped{Conn: under, by: c}
+	for _, s := range c.all {
+		over := under
+		if s.wrap != nil {
+			over = s.wrap(under)
 		}
-		return s, err
-	})
+		w.all = append(w.all, over)
+	}
+	return w
+}
+
+// wrapped is a connection that each of the observers has wrapped.
+type wrapped struct {
+	conn.Conn
+	all []conn.Conn
+	by  *changing
+}
+
+// Eval implements [conn.Conn].
+func (w wrapped) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	return w.all[w.by.now.Load()].Eval(ctx, calls...)
+}
+
+// extending holds leases once, and has the observers take turns at observing their extends. It
+// prints the CPU of an extend, and how much more that is than without an observer: by the sums of
+// all turns, and by the median of the rounds, with their quarters.
+func extending(d *deployment, locks int, ttl time.Duration, turns int) error {
+	by := &changing{}
+	alone := make([][]float64, len(observers))
+	for _, o := range observers {
+		s, err := o.make()
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		by.all = append(by.all, s)
+	}
+	options := redlatchOptions(ttl)
+	options.RequestTimeout = 10 * time.Second // on a machine that others use, too
+	options.Hook, options.WrapConn = by.hook, by.wrap
+	client, err := redlatch.Open(context.Background(), "redis://"+d.target().Addrs[0], options)
+	if err != nil {
+		return err
+	}
+	l := &latches{client, func() {}}
+	defer l.close()
+	all := make([]held, locks)
+	if err := lockAll(l, heldNames(locks), all, 16*openers); err != nil {
+		return err
+	}
+	time.Sleep(ttl) // until extends are as they go on
+	perExtend, core := make([][]float64, len(observers)), make([][]float64, len(observers))
+	cpus, counts := make([]float64, len(observers)), make([]float64, len(observers))
+	for round := range turns {
+		for k := range observers {
+			i := (k + round) % len(observers) // or the order would count
+			by.now.Store(int32(i))
+			start, cpu, n := time.Now(), processCPU(), by.extends.Load()
+			time.Sleep(time.Second)
+			spent, extends := float64((processCPU() - cpu).Microseconds()), float64(by.extends.Load()-n)
+			perExtend[i] = append(perExtend[i], spent/extends)
+			core[i] = append(core[i], spent/time.Since(start).Seconds()/1e4)
+			cpus[i], counts[i] = cpus[i]+spent, counts[i]+extends
+		}
+		if round%10 > 0 {
+			continue
+		}
+		for i, o := range observers {
+			_, _, extend, err := o.alone(ttl)
+			if err != nil {
+				return err
+			}
+			alone[i] = append(alone[i], extend)
+		}
+	}
+	kept := 0
+	for _, h := range all {
+		if h.still() {
+			kept++
+		}
+	}
+	fmt.Printf("\n%s held with a TTL of %v, of which %d were kept; %s\n%-16s %10s %10s %11s %26s %10s %8s\n", plural(locks, "lease"), ttl, kept, plural(turns, "turn"),
+		"", "% of core", "µs/extend", "more", "median", "by itself", "share")
+	for i, o := range observers {
+		var more []float64
+		for round, whole := range perExtend[i] {
+			more = append(more, 100*(whole/perExtend[0][round]-1))
+		}
+		slices.Sort(more)
+		fmt.Printf("%-16s %10.2f %10.3f %10.2f%% %7.2f%% (%6.2f to %6.2f) %10.3f %7.2f%%\n", o.name, middle(core[i]), cpus[i]/counts[i],
+			100*(cpus[i]/counts[i]/(cpus[0]/counts[0])-1), middle(more), more[len(more)/4], more[len(more)*3/4],
+			middle(alone[i]), 100*middle(alone[i])/(cpus[0]/counts[0]))
+	}
+	return releaseAll(all)
 }
 
 // inTurns runs a workload with each observer in turn, and prints medians: the CPU of the whole, what

@@ -527,6 +527,57 @@ func TestHugeQueue(t *testing.T) {
 	waiting.Wait()
 }
 
+// TestHostileTexts has markup and control characters in each text that programs choose: names,
+// hosts, values, labels, and what the record tells. Pages and events show them as data.
+func TestHostileTexts(t *testing.T) {
+	const bad = "<script>alert(1)</script>\x1b[2J\u202e\x00\rdata: x\n"
+	process := redlatch.Process{Host: bad, Program: bad, PID: 1}
+	labels := map[string]string{bad: bad}
+	locks := func(at time.Time) []redlatch.LockInfo {
+		l := lock(at, bad, "election", held(at, 1, time.Second, time.Second))
+		l.Holders[0].Process, l.Holders[0].Value, l.Holders[0].Labels, l.Holders[0].Owner, l.Holders[0].Client = process, bad, labels, bad, bad
+		l.Waiters = line(at, 1, time.Second)
+		l.Waiters[0].Process, l.Waiters[0].Labels, l.Waiters[0].Value, l.Waiters[0].Holds = process, labels, bad, []redlatch.Held{{Name: bad}}
+		return []redlatch.LockInfo{l}
+	}
+	var record []redlatch.JournalEntry
+	for _, what := range append(types, bad) {
+		record = append(record, redlatch.JournalEntry{
+			ID: bad, At: time.Now(), Type: what, Name: bad, Kind: bad, Client: bad, Process: process, Labels: labels,
+			Text: bad, Value: bad, Node: bad, Reason: bad, From: redlatch.Holder{Process: process, Client: bad},
+		})
+	}
+	h, err := newHandler(canned{locks: locks, notes: record}, nil, Options{Doctor: func(context.Context) ([]Finding, error) {
+		return []Finding{{bad, bad, bad, bad, bad}}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h)
+	defer server.Close()
+	defer h.Close()
+	d := &dashboard{Server: server, t: t, h: h}
+	name := "?name=" + url.QueryEscape(bad)
+	for page, want := range map[string]string{
+		"locks": "&lt;script&gt;", "processes": "&lt;script&gt;", "leaders": "&lt;script&gt;", "lock" + name: "&lt;script&gt;",
+		"record": "&lt;script&gt;", "health": "&lt;script&gt;",
+	} {
+		d.await("/"+page, want)
+		_, body := d.get("/" + page)
+		shown := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, "") + strings.Join(regexp.MustCompile(` title="[^"]*"`).FindAllString(body, -1), "")
+		if at := strings.IndexAny(shown, "\x1b\u202e\x00\r"); at >= 0 || strings.Contains(body, "<script>alert") {
+			t.Errorf("%s has a text as it is, at %d:\n%q", page, at, shown)
+		}
+	}
+	// A browser ends a line of the stream at a carriage return.
+	lines := d.listen("/events?page_of=lock&" + name[1:])
+	for lines.Scan() && !strings.Contains(lines.Text(), "by the server's clock") {
+		if strings.Contains(lines.Text(), "\r") {
+			t.Errorf("a text begins a line of the stream: %q", lines.Text())
+		}
+	}
+}
+
 // TestSlowRedis has looks take long: the page says how old its list is.
 func TestSlowRedis(t *testing.T) {
 	h, err := newHandler(canned{locks: contended}, nil, Options{})

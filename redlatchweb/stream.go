@@ -127,11 +127,13 @@ func (s *stream) send(text []byte) error {
 	return s.control.Flush()
 }
 
-// event writes one event. Every line of its data begins with "data: ".
+// event writes one event. Every line of its data begins with "data: ". To a browser a line ends at
+// a carriage return, too: one in a value of HTML is spelled out.
 func event(b *bytes.Buffer, name string, data []byte) {
 	fmt.Fprintf(b, "event: %s\n", name)
+	data = bytes.ReplaceAll(data, []byte("\r"), []byte("&#13;"))
 	for line := range bytes.Lines(data) {
-		fmt.Fprintf(b, "data: %s\n", bytes.TrimRight(line, "\r\n"))
+		fmt.Fprintf(b, "data: %s\n", bytes.TrimRight(line, "\n"))
 	}
 	b.WriteString("\n")
 }

@@ -22,7 +22,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchweb"
 )
 
-const patience = time.Minute
+// patience is for one page on a busy machine: axe-core alone takes 20 s there for a long one.
+const patience = 3 * time.Minute
 
 // The browser that all tests share, each in a tab of its own.
 var allocator context.Context
@@ -193,7 +194,7 @@ var states = []string{
 	"many/locks", "queue/locks", "queue/lock?name=the:one", "down/locks", "down/lock?name=nightly", "slow/locks", "denied/locks",
 	"denied/lock?name=nightly", "quorum/nodes", "mute/nodes", "hostile/locks", "hostile/processes", "hostile/leaders",
 	"hostile/lock?name=%3Cscript%3Ealert(%221%22)%3C/script%3E", "contended/nosuchpage",
-	"many/processes", "lost/locks", "lost/lock?name=mail:digest",
+	"lost/locks", "lost/lock?name=mail:digest",
 	"hostile/lock?name=" + strings.Repeat("tenant/4f3c2b1a/region/eu-west-1/customer/", 6) + "invoice",
 }
 
