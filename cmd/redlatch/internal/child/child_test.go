@@ -3,9 +3,12 @@
 package child_test
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -171,6 +174,45 @@ func TestGuardKillsTheGroupAtTheDeadline(t *testing.T) {
 	c.Expect(later()) // the program cannot undo it
 	if c.Close(); !c.Overdue() {
 		t.Error("a command that the guard killed is not overdue")
+	}
+}
+
+// TestGuardSaysOnceThatItKilled: what the guard has killed stays in its group until the program reaps
+// it. A program that wakes up late tells the guard of its deadline again all the same, and ends.
+func TestGuardSaysOnceThatItKilled(t *testing.T) {
+	command := exec.Command("sleep", "60")
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = command.Wait() }() // it was killed
+	var said strings.Builder
+	guard := exec.Command(os.Args[0], child.GuardArg)
+	guard.Stderr = &said
+	in, err := guard.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := guard.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(in, "%q\n", "")
+	kills := bufio.NewReader(out)
+	for range 2 {
+		fmt.Fprintf(in, "%d %d\n", command.Process.Pid, time.Now().UnixMilli())
+		if _, err := kills.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(in.Close(), guard.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(said.String(), "killed the command"); n != 1 {
+		t.Errorf("the guard said it %d times:\n%s", n, said.String())
 	}
 }
 

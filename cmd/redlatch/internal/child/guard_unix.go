@@ -82,6 +82,13 @@ func Guard(in io.Reader, out, stderr io.Writer) (will string, deadline time.Time
 	// outlives them.
 	signal.Ignore(append(forwarded(), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE)...)
 	var group int
+	said := false
+	kill := func(why string) {
+		if guardKill(group) && !said { // what it killed stays in the group until its parent reaps it
+			said = true
+			fmt.Fprintf(stderr, "redlatch: %s killed the command: %s\n", time.Now().Format(time.DateTime), why)
+		}
+	}
 	expired := time.NewTimer(time.Hour)
 	expired.Stop()
 	lines := make(chan string)
@@ -91,7 +98,7 @@ func Guard(in io.Reader, out, stderr io.Writer) (will string, deadline time.Time
 		select {
 		case line, ok := <-lines:
 			if !ok {
-				guardKill(group, "redlatch itself is gone", stderr)
+				kill("redlatch itself is gone")
 				if group == 0 || !emptied(group, deadline) {
 					will = ""
 				}
@@ -104,7 +111,7 @@ func Guard(in io.Reader, out, stderr io.Writer) (will string, deadline time.Time
 			}
 		case <-expired.C:
 			fmt.Fprintln(out, "kill") // before: whoever sees that the command is gone must find this
-			guardKill(group, "the lease has run out and redlatch did not act", stderr)
+			kill("the lease has run out and redlatch did not act")
 		}
 	}
 }
@@ -128,10 +135,6 @@ func readLines(r io.Reader, lines chan<- string) {
 	}
 }
 
-// guardKill ends the group. Without a group the command was never started; and -0 would be the
-// guard's own.
-func guardKill(group int, why string, stderr io.Writer) {
-	if group > 0 && syscall.Kill(-group, syscall.SIGKILL) == nil {
-		fmt.Fprintf(stderr, "redlatch: %s killed the command: %s\n", time.Now().Format(time.DateTime), why)
-	}
-}
+// guardKill ends the group, and reports whether there was one. Without a group the command was never
+// started; and -0 would be the guard's own.
+func guardKill(group int) bool { return group > 0 && syscall.Kill(-group, syscall.SIGKILL) == nil }
