@@ -230,7 +230,7 @@ func extending(d *deployment, locks int, ttl time.Duration, turns int) error {
 	if err := lockAll(l, heldNames(locks), all, 16*openers); err != nil {
 		return err
 	}
-	time.Sleep(ttl) // until extends are as they go on
+	time.Sleep(ttl / 3) // until extends are as they go on
 	perExtend, core := make([][]float64, len(observers)), make([][]float64, len(observers))
 	cpus, counts := make([]float64, len(observers)), make([]float64, len(observers))
 	for round := range turns {
