@@ -228,7 +228,8 @@ func (l *liveLine) tell(p verify.Progress) {
 		return
 	}
 	l.last, l.begun = p.Elapsed, true
-	text := fmt.Sprintf("%6.1fs  %d acquired  %d lost  %d late writes kept out  %d faults", p.Elapsed.Seconds(), p.Acquired, p.Lost, p.Stale, p.Faults)
+	text := fmt.Sprintf("%6.1fs  %d acquired  %d handed over  %d lost  %d late writes kept out  %d faults",
+		p.Elapsed.Seconds(), p.Acquired, p.HandOvers, p.Lost, p.Stale, p.Faults)
 	if p.Now != "" {
 		text += ": " + p.Now
 	}

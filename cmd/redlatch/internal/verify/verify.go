@@ -94,12 +94,13 @@ type LeftOut struct {
 
 // Progress is how a run goes.
 type Progress struct {
-	Elapsed  time.Duration
-	Acquired int64
-	Lost     int64
-	Stale    int64 // writes that the tokens kept out
-	Faults   int
-	Now      string // the faults that are being done
+	Elapsed   time.Duration
+	Acquired  int64
+	HandOvers int64 // of what the locks protect, from one worker to another
+	Lost      int64
+	Stale     int64 // writes that the tokens kept out
+	Faults    int
+	Now       string // the faults that are being done
 }
 
 // The bounds of what can be asked for.
@@ -373,7 +374,7 @@ func (r *run) progress() (stop func()) {
 				return
 			}
 			p := r.crew.progress()
-			p.Elapsed = time.Since(began)
+			p.Elapsed, p.HandOvers = time.Since(began), r.registry.HandOvers()
 			r.Tell(p)
 		}
 	}()
