@@ -62,6 +62,7 @@ type Plan struct {
 	Library    string        `json:"library"`
 	Deployment string        `json:"deployment"`
 	Servers    []string      `json:"servers"` // without passwords
+	Redis      string        `json:"redis"`   // its version, or versions
 	Own        bool          `json:"own"`     // servers of its own
 	Prefix     string        `json:"prefix"`
 	Began      time.Time     `json:"began"`
@@ -247,6 +248,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	for _, url := range r.urls {
 		r.plan.Servers = append(r.plan.Servers, safeURL(url))
 	}
+	r.plan.Redis = r.admin.versions(ctx)
 	found, err := r.admin.keys(ctx, r.plan.Prefix)
 	if err != nil {
 		return fmt.Errorf("look for keys under the prefix: %w", err)
