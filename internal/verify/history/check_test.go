@@ -208,3 +208,18 @@ func TestClockIsShared(t *testing.T) {
 		t.Errorf("Now = %d, then %d, want it to grow", a, b)
 	}
 }
+
+// TestHandOversAreCounted: a lock that goes from one worker to another is handed over, one that the
+// same worker has again is not, and neither are permits.
+func TestHandOversAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newScript().hold("1", history.Mutex, 1, 0, 1, 1, 2).hold("2", history.Mutex, 2, 0, 3, 3, 4).hold("2", history.Mutex, 3, 4, 5, 5, 6).
+		hold("1", history.Mutex, 4, 4, 7, 7, 8)
+	if n := s.h.HandOvers(); n != 2 {
+		t.Errorf("HandOvers = %d, want 2", n)
+	}
+	permits := newScript().hold("1", history.Semaphore, 1, 0, 1, 1, 2).hold("2", history.Semaphore, 2, 0, 3, 3, 4)
+	if n := permits.h.HandOvers(); n != 0 {
+		t.Errorf("HandOvers of permits = %d, want 0", n)
+	}
+}

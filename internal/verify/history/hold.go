@@ -254,6 +254,19 @@ func (h *History) ByName(kinds ...string) map[string][]*Hold {
 	return groups
 }
 
+// HandOvers counts how often a lock that has one holder went from one worker to another.
+func (h *History) HandOvers() (n int) {
+	for _, holds := range h.ByName(Mutex, Multi, Reentrant, Election, Job) {
+		slices.SortFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
+		for i := range holds {
+			if i > 0 && holds[i].Worker != holds[i-1].Worker {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // At writes a time as seconds since the history began.
 func (h *History) At(t int64) string {
 	if t == Never {

@@ -19,15 +19,17 @@ import (
 type Server struct {
 	listener net.Listener
 
-	mu  sync.Mutex // guards what is below
-	all map[string]*cell
+	mu        sync.Mutex // guards what is below
+	all       map[string]*cell
+	handOvers int64
 }
 
 // cell is one register.
 type cell struct {
-	newest int64 // token
-	value  int64 // of the form that checks tokens
-	bare   int64 // of the form that does not
+	newest int64  // token
+	worker string // that had it
+	value  int64  // of the form that checks tokens
+	bare   int64  // of the form that does not
 	writes int64
 	lost   int64 // writes of bare that were not made from its value
 }
@@ -59,7 +61,12 @@ func (s *Server) accept() {
 // serve answers one worker.
 func (s *Server) serve(c net.Conn) {
 	defer c.Close()
-	for in := bufio.NewReader(c); ; {
+	in := bufio.NewReader(c)
+	worker, err := in.ReadString('\n')
+	if err != nil {
+		return
+	}
+	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
 			return
@@ -69,14 +76,14 @@ func (s *Server) serve(c net.Conn) {
 		if _, err := fmt.Sscanf(line, "%s %s %d %d %d\n", &what, &name, &token, &value, &bare); err != nil {
 			return
 		}
-		ok, value, bare := s.access(what == "write", name, token, value, bare)
+		ok, value, bare := s.access(worker, what == "write", name, token, value, bare)
 		if _, err := fmt.Fprintf(c, "%t %d %d\n", ok, value, bare); err != nil {
 			return
 		}
 	}
 }
 
-func (s *Server) access(write bool, name string, token, value, bare int64) (bool, int64, int64) {
+func (s *Server) access(worker string, write bool, name string, token, value, bare int64) (bool, int64, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.all[name]
@@ -86,6 +93,10 @@ func (s *Server) access(write bool, name string, token, value, bare int64) (bool
 	}
 	ok := token != 0 && token >= r.newest
 	if ok {
+		if r.worker != "" && r.worker != worker {
+			s.handOvers++
+		}
+		r.worker = worker
 		r.newest = token // also when it reads: else a late write could come between a read and its write
 	}
 	if write {
@@ -99,6 +110,13 @@ func (s *Server) access(write bool, name string, token, value, bare int64) (bool
 		r.bare = bare
 	}
 	return ok, r.value, r.bare
+}
+
+// HandOvers returns how often a register went from one worker to another.
+func (s *Server) HandOvers() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.handOvers
 }
 
 // Result is how a register stands at the end.
@@ -128,10 +146,14 @@ type Client struct {
 	in   *bufio.Reader
 }
 
-// Dial connects to the server at path.
-func Dial(path string) (*Client, error) {
+// Dial connects a worker to the server at path.
+func Dial(path, worker string) (*Client, error) {
 	c, err := net.Dial("unix", path)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintln(c, worker); err != nil {
+		_ = c.Close()
 		return nil, err
 	}
 	return &Client{c, bufio.NewReader(c)}, nil

@@ -16,34 +16,42 @@ func TestRegisterTellsLateWritesApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	one, err := register.Dial(path)
+	one, err := register.Dial(path, "1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	read := func(token int64) (value, bare int64) {
+	two, err := register.Dial(path, "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer two.Close()
+	read := func(c *register.Client, token int64) (value, bare int64) {
 		t.Helper()
-		ok, value, bare, err := one.Read("a", token)
+		ok, value, bare, err := c.Read("a", token)
 		if err != nil || !ok {
 			t.Fatalf("Read with token %d = %t, %v, want it taken", token, ok, err)
 		}
 		return value, bare
 	}
-	write := func(token, value, bare int64, want bool) {
+	write := func(c *register.Client, token, value, bare int64, want bool) {
 		t.Helper()
-		if ok, err := one.Write("a", token, value, bare); err != nil || ok != want {
+		if ok, err := c.Write("a", token, value, bare); err != nil || ok != want {
 			t.Fatalf("Write with token %d = %t, %v, want %t", token, ok, err, want)
 		}
 	}
-	read(1) // and falls asleep
-	v, b := read(2)
-	write(2, v+1, b+1, true)
-	write(1, 1, 1, false)
+	read(one, 1) // and falls asleep
+	v, b := read(two, 2)
+	write(two, 2, v+1, b+1, true)
+	write(one, 1, 1, 1, false)
 	if ok, _, _, err := one.Read("a", 1); ok || err != nil {
 		t.Errorf("Read with an old token = %t, %v, want it refused", ok, err)
 	}
 	got := s.Results()
 	if len(got) != 1 || got[0] != (register.Result{Name: "a", Value: 1, Bare: 1, Writes: 2, Lost: 1}) {
 		t.Errorf("Results = %+v, want one update with tokens, and one lost without", got)
+	}
+	if n := s.HandOvers(); n != 1 {
+		t.Errorf("HandOvers = %d, want that from worker 1 to worker 2", n)
 	}
 }

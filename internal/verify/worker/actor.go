@@ -165,7 +165,7 @@ func (a *actor) hold(ctx context.Context, t Take, name string, op int64, l Lease
 	}
 	if a.reg == nil {
 		var err error
-		if a.reg, err = register.Dial(a.Register); err != nil {
+		if a.reg, err = register.Dial(a.Register, a.Worker); err != nil {
 			return
 		}
 	}

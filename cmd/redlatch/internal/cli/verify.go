@@ -183,6 +183,7 @@ func planText(p verify.Plan) string {
 		where = "servers of its own (" + p.Deployment + "): " + where
 	}
 	fmt.Fprintf(&b, "redlatch verify: %v, %d workers, leases of %v, on %s\n", p.Duration, p.Workers, p.TTL, where)
+	fmt.Fprintf(&b, "  version  %s\n", p.Redis)
 	fmt.Fprintf(&b, "  keys     %s*\n", p.Prefix)
 	fmt.Fprintf(&b, "  kinds    %s\n", strings.Join(p.Kinds, ", "))
 	fmt.Fprintf(&b, "  faults   %s\n", strings.Join(p.Faults, ", "))
@@ -228,7 +229,8 @@ func (l *liveLine) tell(p verify.Progress) {
 		return
 	}
 	l.last, l.begun = p.Elapsed, true
-	text := fmt.Sprintf("%6.1fs  %d acquired  %d lost  %d late writes kept out  %d faults", p.Elapsed.Seconds(), p.Acquired, p.Lost, p.Stale, p.Faults)
+	text := fmt.Sprintf("%6.1fs  %d acquired  %d handed over  %d lost  %d late writes kept out  %d faults",
+		p.Elapsed.Seconds(), p.Acquired, p.HandOvers, p.Lost, p.Stale, p.Faults)
 	if p.Now != "" {
 		text += ": " + p.Now
 	}

@@ -97,6 +97,28 @@ func do(ctx context.Context, c rueidis.Client, args ...string) (string, error) {
 	return strings.TrimPrefix(text, "txt:"), err
 }
 
+// versions returns which Redis or Valkey the masters say that they are.
+func (a *admin) versions(ctx context.Context) string {
+	found := make(map[string]bool)
+	for _, c := range a.masters(ctx) {
+		info, err := do(ctx, c, "INFO", "server")
+		if err != nil {
+			continue // whatever keeps it from telling is found later, or nothing is
+		}
+		name, version := "Redis", ""
+		for line := range strings.Lines(info) {
+			switch field, value, _ := strings.Cut(strings.TrimSpace(line), ":"); {
+			case field == "valkey_version":
+				name, version = "Valkey", value
+			case field == "redis_version" && version == "":
+				version = value
+			}
+		}
+		found[name+" "+version] = true
+	}
+	return joined(found)
+}
+
 // each calls f for every key under a prefix.
 func (a *admin) each(ctx context.Context, prefix string, f func(c rueidis.Client, key string) error) error {
 	for _, c := range a.masters(ctx) {

@@ -126,7 +126,7 @@ func overview(r Report, h *history.History) template.HTML {
 	high := float64(len(r.Faults)*rowHigh + 110)
 	s.axis(h, high-22)
 	if h.Calm != 0 {
-		s.text(s.x(h.Calm)+4, 12, "start", "quiet part")
+		s.text(min(s.x(h.Calm)+60, left+width+28), 12, "end", "quiet part")
 		fmt.Fprintf(s, `<line x1="%.1f" y1="0" x2="%.1f" y2="%.1f" style="stroke:var(--dim)"/>`, s.x(h.Calm), s.x(h.Calm), high-22)
 	}
 	for i, f := range r.Faults {

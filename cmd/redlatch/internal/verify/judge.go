@@ -2,6 +2,7 @@ package verify
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,10 +30,11 @@ type Report struct {
 	Reasons  []string          `json:"reasons"` // for FAIL and UNKNOWN
 	Plan     Plan              `json:"plan"`
 	Took     time.Duration     `json:"took_ns"`
-	Acquired map[string]int    `json:"acquired"` // by kind
-	Refused  map[string]int    `json:"refused"`  // by reason
-	Lost     int               `json:"lost"`     // leases that their holders lost, or died with
-	Lives    int               `json:"lives"`    // of workers
+	Acquired map[string]int    `json:"acquired"`    // by kind
+	Refused  map[string]int    `json:"refused"`     // by reason
+	Handed   int               `json:"handed_over"` // from one worker to another, of locks that have one holder
+	Lost     int               `json:"lost"`        // leases that their holders lost, or died with
+	Lives    int               `json:"lives"`       // of workers
 	Findings []history.Finding `json:"findings"`
 	Faults   []Effect          `json:"faults"`
 	Control  Control           `json:"control"`
@@ -110,13 +112,18 @@ func Judge(dir string) (Report, error) {
 		return Report{}, err
 	}
 	r := judge(p, h)
-	return r, writeFiles(dir, r, h)
+	for _, f := range r.Findings {
+		if f.Check == linearizable && f.Bad > 0 {
+			err = draw(filepath.Join(dir, linearFile), f.Name, h)
+		}
+	}
+	return r, errors.Join(err, writeFiles(dir, r, h))
 }
 
 func judge(p Plan, h *history.History) Report {
 	r := Report{
 		Plan: p, Took: time.Duration(h.End - h.Begin), Acquired: make(map[string]int), Refused: h.Refused, Faults: effects(p, h),
-		Late: lateness(h), Reasons: []string{},
+		Handed: h.HandOvers(), Late: lateness(h), Reasons: []string{},
 	}
 	for _, k := range h.Holds {
 		r.Acquired[k.Kind]++

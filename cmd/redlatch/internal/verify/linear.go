@@ -13,6 +13,9 @@ import (
 // look at every write, and porcupine confirms.
 const linearPatience = 20 * time.Second
 
+// linearizable is what the check is called.
+const linearizable = "linearizable"
+
 // registerState is a register that checks tokens.
 type registerState struct{ newest, value int64 }
 
@@ -59,7 +62,25 @@ var registerModel = porcupine.Model{
 // linear has porcupine look for an order of all calls of each register that explains the answers.
 // A read without an answer is left out; a write without one may take place at any later time.
 func linear(h *history.History) history.Finding {
-	f := history.Finding{Check: "linearizable", Promise: "each register behaves as if it took one call after the other (porcupine)"}
+	f := history.Finding{Check: linearizable, Promise: "each register behaves as if it took one call after the other (porcupine)"}
+	registers := operations(h)
+	deadline := time.Now().Add(linearPatience)
+	for name, operations := range registers {
+		switch porcupine.CheckOperationsTimeout(registerModel, operations, max(time.Until(deadline), time.Millisecond)) {
+		case porcupine.Ok:
+			f.Looked += len(operations)
+		case porcupine.Illegal:
+			f.Looked += len(operations)
+			f.Bad++
+			f.Name, f.First = name, fmt.Sprintf("no order of the %d calls of register %q explains their answers", len(operations), name)
+		case porcupine.Unknown: // that is told by Looked
+		}
+	}
+	return f
+}
+
+// operations are the calls of each register.
+func operations(h *history.History) map[string][]porcupine.Operation {
 	registers := make(map[string][]porcupine.Operation)
 	clients := make(map[string]int)
 	for _, a := range h.Access {
@@ -74,17 +95,24 @@ func linear(h *history.History) history.Finding {
 			ClientId: clients[a.Worker], Input: a, Output: out, Call: a.Called, Return: a.Returned,
 		})
 	}
-	deadline := time.Now().Add(linearPatience)
-	for name, operations := range registers {
-		switch porcupine.CheckOperationsTimeout(registerModel, operations, max(time.Until(deadline), time.Millisecond)) {
-		case porcupine.Ok:
-			f.Looked += len(operations)
-		case porcupine.Illegal:
-			f.Looked += len(operations)
-			f.Bad++
-			f.Name, f.First = name, fmt.Sprintf("no order of the %d calls of register %q explains their answers", len(operations), name)
-		case porcupine.Unknown: // that is told by Looked
+	return registers
+}
+
+// linearFile is where porcupine draws a register that fits no order of its calls.
+const linearFile = "linearizable.html"
+
+// draw has porcupine draw such a register, with the faults.
+func draw(file, name string, h *history.History) error {
+	result, info := porcupine.CheckOperationsVerbose(registerModel, operations(h)[name], linearPatience)
+	if result != porcupine.Illegal {
+		return nil // it took too long this time
+	}
+	var faults []porcupine.Annotation
+	for _, e := range h.Faults {
+		if e.Asked != 0 {
+			faults = append(faults, porcupine.Annotation{Tag: "faults", Start: e.Asked, End: e.At, Description: e.Name, Details: e.Target})
 		}
 	}
-	return f
+	info.AddAnnotations(faults)
+	return porcupine.VisualizePath(registerModel, info, file)
 }

@@ -19,6 +19,7 @@ func Text(r Report) string {
 		fmt.Fprintf(&b, "  %-14s %s\n", what, fmt.Sprintf(format, args...))
 	}
 	row("acquired", "%d in %v: %s", total, r.Took.Round(time.Second), strings.Join(kinds, ", "))
+	row("handed over", "%d times from one worker to another, of locks that have one holder", r.Handed)
 	row("lost", "%d leases that their holders lost, or died with", r.Lost)
 	for i, e := range r.Faults {
 		head := ""

@@ -62,6 +62,7 @@ type Plan struct {
 	Library    string        `json:"library"`
 	Deployment string        `json:"deployment"`
 	Servers    []string      `json:"servers"` // without passwords
+	Redis      string        `json:"redis"`   // its version, or versions
 	Own        bool          `json:"own"`     // servers of its own
 	Prefix     string        `json:"prefix"`
 	Began      time.Time     `json:"began"`
@@ -94,12 +95,13 @@ type LeftOut struct {
 
 // Progress is how a run goes.
 type Progress struct {
-	Elapsed  time.Duration
-	Acquired int64
-	Lost     int64
-	Stale    int64 // writes that the tokens kept out
-	Faults   int
-	Now      string // the faults that are being done
+	Elapsed   time.Duration
+	Acquired  int64
+	HandOvers int64 // of what the locks protect, from one worker to another
+	Lost      int64
+	Stale     int64 // writes that the tokens kept out
+	Faults    int
+	Now       string // the faults that are being done
 }
 
 // The bounds of what can be asked for.
@@ -246,6 +248,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	for _, url := range r.urls {
 		r.plan.Servers = append(r.plan.Servers, safeURL(url))
 	}
+	r.plan.Redis = r.admin.versions(ctx)
 	found, err := r.admin.keys(ctx, r.plan.Prefix)
 	if err != nil {
 		return fmt.Errorf("look for keys under the prefix: %w", err)
@@ -373,7 +376,7 @@ func (r *run) progress() (stop func()) {
 				return
 			}
 			p := r.crew.progress()
-			p.Elapsed = time.Since(began)
+			p.Elapsed, p.HandOvers = time.Since(began), r.registry.HandOvers()
 			r.Tell(p)
 		}
 	}()
