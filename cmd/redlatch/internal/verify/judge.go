@@ -153,7 +153,7 @@ func judge(p Plan, h *history.History) Report {
 // rules returns what the checks have to know.
 func rules(p Plan, h *history.History, late time.Duration) history.Rules {
 	r := history.Rules{
-		Permits: p.Permits, Rest: p.Rest, Window: p.Window, Bound: (p.Bound + 5*late).Truncate(time.Millisecond), Heartbeat: p.Heartbeat, Shared: p.Deployment == "quorum",
+		Permits: p.Permits, Rest: p.Rest, Window: p.Window, Bound: (p.Bound + min(lateTimes*late, p.Bound)).Truncate(time.Millisecond), Heartbeat: p.Heartbeat, Shared: p.Deployment == "quorum",
 	}
 	if p.Deployment == "quorum" {
 		r.Heartbeat = 0 // there an acquisition is a series of rounds over all nodes
