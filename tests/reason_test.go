@@ -37,7 +37,7 @@ func TestLossTellsItsReason(t *testing.T) {
 				t.Errorf("ForceRelease = %v", err)
 			}
 		}, nil},
-		redlatch.LossMaxHold:    {redlatch.LockOptions{TTL: brief, MaxHold: brief}, nil, redlatch.ErrMaxHold},
+		redlatch.LossMaxHold:    {redlatch.LockOptions{TTL: time.Second, MaxHold: brief}, nil, redlatch.ErrMaxHold},
 		redlatch.LossNotRenewed: {redlatch.LockOptions{TTL: brief, Renew: redlatch.Off}, nil, nil},
 		redlatch.LossClosed: {redlatch.LockOptions{}, func(_ *testing.T, _ *redistest.Server, c *redlatch.Client, _ *redlatch.Lease) {
 			_ = c.Close()
