@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -20,7 +19,7 @@ var _ conn.Conn = (*Conn)(nil)
 type Conn struct {
 	nodes   []conn.Conn
 	timeout time.Duration
-	flights sync.WaitGroup // requests to single nodes
+	flights flights // requests to single nodes
 
 	// Lost is called for each call to which a node gave no answer, or an error, on a goroutine that
 	// Close waits for. Set it before use.
