@@ -9,10 +9,10 @@ UNRACED := ./adapters/redlatchkube
 
 .PHONY: test one web lint examples fuzz mutants versions spec overlaps verify verify-quick bench bench-quick observability interop release-rehearsal apidiff packages cross tidy clean
 
-## test: every module's tests, with the race detector, on real redis-server processes; scripts/test.sh says what is done about one that fails
+## test: every module's tests, with the race detector, on real redis-server processes
 test:
 	@scripts/need-redis.sh
-	@for m in $(MODULES); do echo "== $$m"; race=-race; [ $$m != $(UNRACED) ] || race=; (cd $$m && $(CURDIR)/scripts/test.sh $$race -timeout=20m ./...) || exit 1; done
+	@for m in $(MODULES); do echo "== $$m"; race=-race; [ $$m != $(UNRACED) ] || race=; (cd $$m && $(GO) test $$race -timeout 20m ./...) || exit 1; done
 
 ## one: the tests of one file of tests/: make one F=relay
 one:

@@ -12,9 +12,9 @@ try() { # NAME PROGRAM
 	local name=$1 program=$2 version
 	version=$("$program" --version | sed 's/.* v=\([0-9.]*\).*/\1/')
 	echo "== $name $version"
-	if REDLATCH_REDIS_SERVER=$program scripts/test.sh -count=1 -timeout=10m . ./redlatchrueidis ./fence/... &&
-		(cd redlatchgoredis && REDLATCH_REDIS_SERVER=$program ../scripts/test.sh -count=1 -timeout=10m ./...) &&
-		(cd tests && REDLATCH_REDIS_SERVER=$program ../scripts/test.sh -count=1 -timeout=10m ./...); then
+	if REDLATCH_REDIS_SERVER=$program go test -count=1 -timeout 10m . ./redlatchrueidis ./fence/... &&
+		(cd redlatchgoredis && REDLATCH_REDIS_SERVER=$program go test -count=1 -timeout 10m ./...) &&
+		(cd tests && REDLATCH_REDIS_SERVER=$program go test -count=1 -timeout 10m ./...); then
 		report+="$name $version passed"$'\n'
 	else
 		report+="$name $version FAILED"$'\n'
