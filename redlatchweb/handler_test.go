@@ -607,7 +607,7 @@ func TestOutage(t *testing.T) {
 	d.await("/", "Nothing is locked")
 }
 
-// TestMissingRights has a user who may neither list names nor read the journal.
+// TestMissingRights has a Redis user without the rights to list names and to read the journal.
 func TestMissingRights(t *testing.T) {
 	redis := redistest.Start(t)
 	redis.Do("ACL", "SETUSER", "viewer", "on", ">secret", "~*", "&*", "+@all", "-scan")

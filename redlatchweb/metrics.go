@@ -49,7 +49,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. A scrape is a viewer, who waits for a picture.
+// Collect implements [prometheus.Collector]. A scrape counts as a viewer, and waits for a picture.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	picture := c.h.picture(c.h.closing, fleet.Interest{})
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {

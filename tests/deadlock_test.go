@@ -99,8 +99,8 @@ func TestLockInACycleOfGoroutines(t *testing.T) {
 	}
 }
 
-// TestLockBesideACycle: waits that end are not refused: a holder of the other mutex who does not
-// wait, and one whose lease is over.
+// TestLockBesideACycle: a wait that can end is not refused. The holder of the other mutex does not
+// wait itself, or its lease is over.
 func TestLockBesideACycle(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -108,7 +108,7 @@ func TestLockBesideACycle(t *testing.T) {
 	a, b := lock(t, c.Mutex("a")), lock(t, c.Mutex("b"))
 	first := goLock(a.Context(), c.Mutex("b"))
 	queued(t, s, "b", 1)
-	// Whoever holds b waits for nothing, though some other goroutine waits for a.
+	// The holder of b waits for nothing, though some other goroutine waits for a.
 	second := goLock(t.Context(), c.Mutex("a"))
 	queued(t, s, "a", 1)
 	third := goLock(t.Context(), c.Mutex("b"))

@@ -177,8 +177,8 @@ func (r *run) harmIn(ctx context.Context, mine []Fault) {
 }
 
 // strike does one fault, and notes the effect that it was seen to have. A fault that has begun is
-// ended also when ctx is done. One of the servers is over when they take writes again: a failover
-// that came to nothing, for one, holds writes up for seconds.
+// ended also when ctx is done. A fault of the servers is over when the servers take writes again: a
+// failover that fails holds writes up for seconds.
 func (r *run) strike(ctx context.Context, f Fault) {
 	over := r.crew.striking(f.Name)
 	defer over()
