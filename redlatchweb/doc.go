@@ -20,7 +20,7 @@
 //
 // # Security
 //
-// The dashboard shows names, hosts and process ids to every client that reaches it: mount it behind the
+// The dashboard shows names, hosts and process ids to each viewer it has: mount it behind the
 // program's own authentication, or behind [BasicAuth]. It changes nothing unless
 // Options.AllowRelease is set. Requests of other sites are refused, and so are unknown host names
 // on loopback connections (Options.Hosts). Pages have a content security policy without inline
