@@ -75,8 +75,8 @@ func New(election *redlatch.Election, identity string) *Lock {
 
 // Get returns the leader that Redis names now. If there is no leader, the error says that the
 // record was not found, and client-go calls Create. RenewTime is the time of the answer:
-// Redis forgets a leader when its lease ends. LeaderTransitions is not counted; see [redlatch.Lease.Token], which
-// grows with every term.
+// Redis forgets a leader when its lease ends. LeaderTransitions is not counted; see
+// [redlatch.Lease.Token], which grows with every term.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	leader, err := l.election.Leader(ctx)
 	switch {
