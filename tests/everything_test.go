@@ -2,6 +2,7 @@ package tests
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -108,7 +109,10 @@ func TestEverythingAtOnce(t *testing.T) {
 	registry.MustRegister(metrics)
 	o := brisk(lasting)
 	o.Program, o.Hook = "billing", metrics.Hook
-	o.Journal = redlatch.JournalOptions{On: true, Waited: 200 * time.Millisecond}
+	o.Journal = redlatch.JournalOptions{
+		On: true, Waited: 200 * time.Millisecond,
+		Trouble: func(err error) { t.Logf("the journal: %v", err) },
+	}
 	c := open(t, s.URL(), o)
 
 	killed := start(t, job{URL: s.URL(), Name: "crashed", TTL: 5 * time.Second, Heartbeat: 200 * time.Millisecond})
@@ -128,6 +132,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		t.Fatalf("release: %v\n%s", err, out)
 	}
 	<-forced.Context().Done()
+	t.Logf("the lease of taken ended: %v", context.Cause(forced.Context()))
 	for range 12 {
 		_, err := c.Mutex("x").With(redlatch.LockOptions{MaxWait: 100 * time.Millisecond}).Lock(t.Context())
 		if !errors.Is(err, redlatch.ErrTaken) {
