@@ -117,6 +117,7 @@
 //	help_conn           connections that fail in chosen ways
 //	help_deadline       what a lease says when it is lost
 //	help_events         what the hook was told
+//	help_files          which files a test needs, so that mutants build fast
 //	help_guard          a resource that checks tokens, in memory
 //	help_ledger         a resource that checks tokens, in a database
 //	help_lossy          a connection on which chosen requests meet mishaps

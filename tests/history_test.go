@@ -116,7 +116,7 @@ return left`
 // untilEnough is done after span, or later if the machine is so busy that too little has happened
 // by then for a history worth looking at.
 func untilEnough(t *testing.T, span time.Duration, enough func() bool) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	go func() {
 		defer cancel()
 		for rest(ctx, span); ctx.Err() == nil && !enough(); {

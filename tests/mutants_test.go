@@ -1191,8 +1191,9 @@ func TestMutants(t *testing.T) {
 	for _, m := range chosen {
 		all = append(all, m.tests)
 	}
+	files := readTestFiles(t)
 	repository := <-repositories
-	if survives, output := try(t, repository, strings.Join(all, "|")); !survives {
+	if survives, output := try(t, repository, strings.Join(all, "|"), files); !survives {
 		t.Fatalf("the tests fail without any change:\n%s", output)
 	}
 	repositories <- repository
@@ -1204,25 +1205,27 @@ func TestMutants(t *testing.T) {
 			file := filepath.Join(repository, m.file)
 			undo := change(t, file, m.old, m.new)
 			defer undo()
-			if survives, output := try(t, repository, m.tests); survives {
+			if survives, output := try(t, repository, m.tests, files); survives {
 				t.Errorf("%s survived %s:\n%s", m.name, m.tests, output)
 			}
 		})
 	}
 }
 
-// try builds the tests of a copy and reports whether these succeed.
-func try(t *testing.T, repository, tests string) (succeed bool, output string) {
+// try builds these tests of a copy and reports whether they succeed.
+func try(t *testing.T, repository, tests string, files testFiles) (succeed bool, output string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	binary := filepath.Join(repository, "mutant.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, ".")
+	tests = "^(" + tests + ")"
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary)
+	build.Args = append(build.Args, files.of(regexp.MustCompile(tests))...)
 	build.Dir = filepath.Join(repository, "tests")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("it does not build: %v\n%s", err, text)
 	}
-	run := exec.CommandContext(ctx, binary, "-test.run", "^("+tests+")", "-test.timeout", "4m", "-test.failfast")
+	run := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout", "4m", "-test.failfast")
 	run.Dir = build.Dir
 	text, err := run.CombinedOutput()
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {

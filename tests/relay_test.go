@@ -488,11 +488,11 @@ func TestRelayWaitIsBounded(t *testing.T) {
 	o, seen := watched(sluggish())
 	o.Lock.MaxWait = 50 * time.Millisecond
 	m := open(t, s.URL(), o).Mutex("a")
-	held := lock(t, m)
+	patient := m.With(redlatch.LockOptions{MaxWait: time.Hour})
+	held := lock(t, patient)
 	if _, err := m.Lock(t.Context()); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Lock with MaxWait = %v, want ErrTaken and context.DeadlineExceeded", err)
 	}
-	patient := m.With(redlatch.LockOptions{MaxWait: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	results := goLocks(t, ctx, patient, seen, 2)
 	cancel()

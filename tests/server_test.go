@@ -158,7 +158,7 @@ func TestScriptFlushGoesUnnoticed(t *testing.T) {
 	o := sluggish()
 	o.Hook = seen.hook
 	a, b := open(t, s.URL(), o), open(t, s.URL(), o)
-	kept := lock(t, a.Mutex("kept").With(redlatch.LockOptions{TTL: 3 * time.Second}))
+	kept := lock(t, a.Mutex("kept").With(redlatch.LockOptions{TTL: 6 * time.Second}))
 	over := make(chan struct{})
 	var flusher, wg sync.WaitGroup
 	flusher.Go(func() {
