@@ -398,7 +398,30 @@ func (a *attempt) count(ctx context.Context, request script.Ballot) *openTally {
 			return t
 		}
 	}
+	if t.MayBeHeld() {
+		t.linger(ctx, max(minLinger, c.now().Since(t.sent)))
+	}
 	return t
+}
+
+// minLinger is how long a round waits at least to tell a latch that is held from a tie.
+const minLinger = 5 * time.Millisecond
+
+// linger counts answers until it is clear whether one owner holds the latch, for d at most: a node
+// may never answer, and a tie is worth another try soon.
+func (t *openTally) linger(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for t.pending > 0 && t.MayBeHeld() {
+		select {
+		case answer := <-t.answers:
+			t.take(answer)
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // silence marks the nodes that have not answered in time.

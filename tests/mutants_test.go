@@ -27,6 +27,10 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"lock at a bare majority that counts as a tie", "ballot.go",
+		"	if t.MayBeHeld() {", "	if false {", "TestQuorumHeldAtABareMajority",
+	},
+	{
 		"count that a resend takes down twice", "internal/script/lua/countdown_down.lua",
 		"redis.call('ZSCORE', K, owner) or ", "", "TestCountDownMeetsMishaps|TestCountDownStragglers",
 	},

@@ -46,6 +46,56 @@ func TestQuorumHeld(t *testing.T) {
 	})
 }
 
+// TestQuorumHeldAtABareMajority: the lock is held at exactly as many nodes as it takes, and every
+// node answers. Half of an even number of nodes decide that a client is not let in, and do not tell
+// whether one owner is at a majority. The client took that for a tie, and went on trying, often for
+// seconds; one in line asked the nodes several times a second.
+func TestQuorumHeldAtABareMajority(t *testing.T) {
+	t.Parallel()
+	ofSizes(t, []int{4, 6}, func(t *testing.T, n int) {
+		const tries = 20
+		nodes := startNodes(t, n)
+		proxies, urls := links(t, nodes)
+		majority := n/2 + 1
+		o := sluggish()
+		o.RequestTimeout = 5 * time.Second
+		c := openURLs(t, urls, o)
+		release(t, lock(t, c.Mutex("first of all"))) // and all nodes vote
+		for _, p := range proxies[majority:] {
+			p.swallow(requests)
+		}
+		held := lock(t, c.Mutex("a"))
+		if got := on(nodes, "a", held.Owner()); got != majority {
+			t.Fatalf("the owner is at %d nodes, want %d", got, majority)
+		}
+		m := openQuorum(t, nodes, sluggish()).Mutex("a")
+		asked := func() (all int) {
+			for _, node := range nodes {
+				all += commandCalls(node, "evalsha")
+			}
+			return all
+		}
+		_, err := m.TryLock(t.Context())
+		wantTaken(t, "TryLock", err)
+		before := asked()
+		for range tries {
+			_, err := m.TryLock(t.Context())
+			wantTaken(t, "TryLock", err)
+		}
+		// A vote at each node, and a word of leaving at those that let the client in. A busy machine
+		// makes some answers late.
+		if got := asked() - before; got > tries*3*n {
+			t.Errorf("%d requests for %d tries at %d nodes, want %d at most", got, tries, n, tries*3*n)
+		}
+		before = asked()
+		_, err = m.With(redlatch.LockOptions{MaxWait: 2 * time.Second}).Lock(t.Context())
+		wantTaken(t, "Lock", err)
+		if got := asked() - before; got > 8*n {
+			t.Errorf("%d requests of a waiter for 2 s at %d nodes, with a heartbeat of a minute, want %d at most", got, n, 8*n)
+		}
+	})
+}
+
 // wantTaken checks that an error says that a lock is held, and nothing of silent nodes.
 func wantTaken(t *testing.T, call string, err error) {
 	t.Helper()

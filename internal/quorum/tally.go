@@ -299,15 +299,36 @@ func (t *Tally) Decided() bool {
 
 // Holder returns the owner inside at a majority; "" if there is none.
 func (t *Tally) Holder() string {
+	owner, nodes := t.most()
+	if nodes < t.Majority {
+		return ""
+	}
+	return owner
+}
+
+// MayBeHeld reports whether the owner is kept out, and answers that are missing can tell whether that
+// is by a holder or a tie. Half of an even number of nodes keep it out and are no majority; of an odd
+// number, one of those that refused may name another owner.
+func (t *Tally) MayBeHeld() bool {
+	if t.Slots || t.Won() || t.blocked(Vote.refused) == nil {
+		return false
+	}
+	_, nodes := t.most()
+	unheard := t.number(func(v Vote) bool { return v.Stand() == Unheard })
+	return nodes > 0 && nodes < t.Majority && nodes+unheard >= t.Majority
+}
+
+// most returns the owner that refusing nodes name most often as the one inside, and how many do.
+func (t *Tally) most() (owner string, nodes int) {
 	counts := make(map[string]int)
 	for _, v := range t.Votes {
 		if v.refused() && v.Holder != "" {
-			if counts[v.Holder]++; counts[v.Holder] >= t.Majority {
-				return v.Holder
+			if counts[v.Holder]++; counts[v.Holder] > nodes {
+				owner, nodes = v.Holder, counts[v.Holder]
 			}
 		}
 	}
-	return ""
+	return owner, nodes
 }
 
 // Remaining returns how long other owners keep a majority out, if a majority of the nodes tells:

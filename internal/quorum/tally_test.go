@@ -123,6 +123,21 @@ func TestTallyVerdict(t *testing.T) {
 	}
 }
 
+// TestTallyMayBeHeld: which answers are worth waiting for, once it is clear that the owner is kept
+// out.
+func TestTallyMayBeHeld(t *testing.T) {
+	t.Parallel()
+	for votes, want := range map[string]bool{
+		"xxi.": true, "xxy.": true, "xxx.": false, "xyi.": false, "xxis": false, "iii.": false, "xii.": false,
+		"xx...": false, "xxy..": true, "xxyi.": true, "xxys.": true, "xxyss": false, "xxx..": false, "xyi..": false,
+		"xxxi..": true, "xxxii.": true, "xxxiii": false, "xxyi..": true, "xxyii.": false, "xxxx..": false,
+	} {
+		if got := tallyOf(votes).MayBeHeld(); got != want {
+			t.Errorf("%s: it may be held %v, want %v", votes, got, want)
+		}
+	}
+}
+
 // TestTallyClear: once a tally is clear, no vote that is missing changes what it comes to. A lock
 // is won or taken only by a majority that votes.
 func TestTallyClear(t *testing.T) {
