@@ -54,7 +54,7 @@ var breaks = map[string]broken{
 			{"if mode == 'S' or mode == 'T' then return redis.pcall('SPUBLISH', address, message) end\nreturn redis.pcall('PUBLISH', address, message)", "return 1"},
 			{"reply[#reply + 1] = extend(owner, tonumber(ttl)) and inside(owner) or {}", "reply[#reply + 1] = {0}"},
 		},
-		kinds: []string{history.Mutex}, finds: []string{"served"},
+		kinds: []string{history.Mutex}, finds: []string{"hand-overs"},
 	},
 	"no-release": {
 		wrap:  func(k *locker) worker.Locker { return &other{k, noRelease} },
