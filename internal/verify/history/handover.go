@@ -15,10 +15,10 @@ import (
 // The releases themselves are the measure of what a request takes. They are made by the same workers
 // at the same time, so a busy machine or a slow network slows both down alike.
 const (
-	minHandOvers  = 10 // of a kind, to say anything about it
-	partOfBeat    = 8  // half of the hand-overs must take less than this part of a heartbeat
-	timesRelease  = 4  // or at most so many times as long as half of the releases
-	inLineForPart = 32 // of a heartbeat: for so long the waiter has been in line
+	minHandOvers  = 10 // of a kind, for a verdict
+	partOfBeat    = 8  // of a heartbeat: half of the hand-overs are quicker than that
+	timesRelease  = 4  // or quicker than so many releases, by their medians
+	inLineForPart = 32 // of a heartbeat: the waiter has been in line for longer
 )
 
 // handOver is a lock that went from a holder to a waiter of another worker.
