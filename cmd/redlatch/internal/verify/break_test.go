@@ -36,6 +36,7 @@ func TestBreaksAreFound(t *testing.T) {
 			if report.Verdict != Fail || !found {
 				t.Errorf("the verdict is %s, want FAIL by one of %q:\n%s", report.Verdict, b.finds, Text(report))
 			}
+			t.Logf("found: %q", report.Reasons)
 		})
 	}
 }
