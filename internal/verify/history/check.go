@@ -58,6 +58,7 @@ type Rules struct {
 
 	Heartbeat time.Duration // of the waiters; 0 to not look at how many requests they send and how a lock comes to them
 	Settle    time.Duration // after the last fault, until all clients hear messages again
+	Silent    bool          // no messages arrive here, so waiters poll
 }
 
 // The kinds, as they are called in histories.

@@ -60,6 +60,7 @@ func TestHandOverTimes(t *testing.T) {
 		"releases that fail":    {newScript().turns(mutex, 1200, 20, 40, 1, func(k *history.Hold) { k.Released = history.Never }), beat, 0, "", "fewer than 10"},
 		"leases that ran out":   {newScript().turns(mutex, 1200, 20, 40, 1, func(k *history.Hold) { k.Release += ms(41); k.Released = k.Release }), beat, 0, "", "fewer than 10"},
 		"a quorum":              {newScript().turns(mutex, 1200, 20, 40, 1), history.Rules{Settle: beat.Settle}, 0, "", ""},
+		"no messages arrive":    {newScript().turns(mutex, 1200, 20, 40, 1), history.Rules{Heartbeat: beat.Heartbeat, Settle: beat.Settle, Silent: true}, 0, "", ""},
 		"no kind that does":     {newScript().turns(history.Semaphore, 1200, 20, 40, 1), beat, 0, "", ""},
 		"entries of two owners": {newScript().turns(reentrant, 1200, 20, 40, 1), beat, 20, "kind reentrant", ""},
 		"an entry within": {

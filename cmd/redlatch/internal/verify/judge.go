@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/internal/verify/worker"
 )
@@ -153,7 +154,7 @@ func judge(p Plan, h *history.History) Report {
 // rules returns what the checks have to know.
 func rules(p Plan, h *history.History, late time.Duration) history.Rules {
 	r := history.Rules{
-		Permits: p.Permits, Rest: p.Rest, Window: p.Window, Bound: (p.Bound + min(lateTimes*late, p.Bound)).Truncate(time.Millisecond), Heartbeat: p.Heartbeat, Settle: settle(p), Shared: p.Deployment == "quorum",
+		Permits: p.Permits, Rest: p.Rest, Window: p.Window, Bound: (p.Bound + min(lateTimes*late, p.Bound)).Truncate(time.Millisecond), Heartbeat: p.Heartbeat, Settle: settle(p), Silent: silent(p), Shared: p.Deployment == "quorum",
 	}
 	if p.Deployment == "quorum" {
 		// There an acquisition is a series of rounds over all nodes, and a message is a hint to try.
@@ -173,6 +174,12 @@ func rules(p Plan, h *history.History, late time.Duration) history.Rules {
 
 // settle returns how long after the last fault a connection that only listens may be dead in silence.
 func settle(p Plan) time.Duration { return 2*p.Request + time.Second }
+
+// silent reports whether the doctor found that no messages arrive, as for a user without a right to
+// the channels. Waiting works all the same, by asking.
+func silent(p Plan) bool {
+	return slices.ContainsFunc(p.Doctor, func(f doctor.Finding) bool { return f.Check == "publish" && f.Level != doctor.OK })
+}
 
 func lateness(h *history.History) time.Duration {
 	for _, e := range h.Faults {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/verify/history"
 )
 
@@ -65,7 +66,8 @@ func TestCheckThatCannotTellIsUnknown(t *testing.T) {
 	}
 }
 
-// TestHandOversOfOthersAreNotJudged: other libraries, and quorums, promise no message.
+// TestHandOversOfOthersAreNotJudged: other libraries, and quorums, promise no message, and some servers
+// pass none on.
 func TestHandOversOfOthersAreNotJudged(t *testing.T) {
 	t.Parallel()
 	h := history.New()
@@ -80,12 +82,15 @@ func TestHandOversOfOthersAreNotJudged(t *testing.T) {
 	h.Arrange()
 	for _, c := range []struct {
 		library, deployment string
+		messages            doctor.Level
 		bad                 bool
-	}{{"redlatch", "one", true}, {"redlatch", "quorum", false}, {"redsync", "one", false}} {
-		p := Plan{Library: c.library, Deployment: c.deployment, Heartbeat: 333 * time.Millisecond, Request: 600 * time.Millisecond}
+	}{
+		{"redlatch", "one", doctor.OK, true}, {"redlatch", "one", doctor.Warning, false}, {"redlatch", "quorum", doctor.OK, false}, {"redsync", "one", doctor.OK, false},
+	} {
+		p := Plan{Library: c.library, Deployment: c.deployment, Doctor: []doctor.Finding{{Check: "publish", Level: c.messages}}, Heartbeat: 333 * time.Millisecond, Request: 600 * time.Millisecond}
 		r := judge(p, h)
 		if bad := slices.ContainsFunc(r.Findings, func(f history.Finding) bool { return f.Check == "hand-overs" && f.Bad > 0 }); bad != c.bad {
-			t.Errorf("%s on %s: slow hand-overs are found: %t, want %t", c.library, c.deployment, bad, c.bad)
+			t.Errorf("%s on %s, messages %s: slow hand-overs are found: %t, want %t", c.library, c.deployment, c.messages, bad, c.bad)
 		}
 	}
 }
