@@ -9,11 +9,11 @@ import (
 )
 
 // A release tells the waiter that has the lock next, by a message. A waiter that misses the message
-// finds out when it asks at its next heartbeat. So hand-overs that take part of a heartbeat, and not
-// about as long as a request, show that messages do not arrive.
+// finds out when it asks at its next heartbeat. So hand-overs that take part of a heartbeat, and
+// not about as long as a request, show that messages do not arrive.
 //
-// The releases themselves are the measure of what a request takes. They are made by the same workers
-// at the same time, so a busy machine or a slow network slows both down alike.
+// The releases themselves are the measure of what a request takes. They are made by the same
+// workers at the same time, so a busy machine or a slow network slows both down alike.
 const (
 	minHandOvers  = 10 // of a kind, for a verdict
 	partOfBeat    = 8  // of a heartbeat: half of the hand-overs are quicker than that
@@ -59,9 +59,9 @@ func (r Rules) handedOver(from, to *Hold) bool {
 		to.Waited && to.Called+int64(r.Heartbeat/inLineForPart) <= from.Release
 }
 
-// HandOverTimes looks for hand-overs in the quiet part that the waiters were not told of. If there are
-// too few of a kind, those of the whole run count. They can show that waiters are told. If they are
-// slow, a fault may be why, and the records tell nothing unless another kind does.
+// HandOverTimes looks for hand-overs in the quiet part that the waiters were not told of. If there
+// are too few of a kind, those of the whole run count. They can show that waiters are told. If they
+// are slow, a fault may be why, and the records tell nothing unless another kind does.
 func (h *History) HandOverTimes(r Rules) Finding {
 	f := Finding{Check: "hand-overs", Promise: "a release tells the next waiter by a message, so that the waiter need not find out at its heartbeat"}
 	if h.Calm == 0 || r.Heartbeat == 0 || r.Silent {

@@ -172,7 +172,8 @@ func rules(p Plan, h *history.History, late time.Duration) history.Rules {
 	return r
 }
 
-// settle returns how long after the last fault a connection that only listens may be dead in silence.
+// settle returns how long after the last fault a connection that only listens may be dead and not
+// known to be.
 func settle(p Plan) time.Duration { return 2*p.Request + time.Second }
 
 // silent reports whether the doctor found that no messages arrive, as for a user without a right to

@@ -66,8 +66,8 @@ func TestCheckThatCannotTellIsUnknown(t *testing.T) {
 	}
 }
 
-// TestHandOversOfOthersAreNotJudged: other libraries, and quorums, promise no message, and some servers
-// pass none on.
+// TestHandOversOfOthersAreNotJudged: other libraries, and quorums, promise no message, and some
+// servers pass none on.
 func TestHandOversOfOthersAreNotJudged(t *testing.T) {
 	t.Parallel()
 	h := history.New()
