@@ -12,8 +12,8 @@ import (
 func waited(k *history.Hold) { k.Waited = true }
 
 // turns has two workers hand a lock to each other n times from a time on. Each waits in line for
-// 100 ms before the release. took is from the call of a release until the waiter has the lock, and release
-// what that call takes.
+// 100 ms before the release. took is from the call of a release until the waiter has the lock, and
+// release what that call takes.
 func (s *script) turns(kind string, begin int64, n int, took, release int64, more ...func(*history.Hold)) *script {
 	at := begin
 	for i := range n + 1 {
