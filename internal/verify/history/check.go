@@ -17,6 +17,7 @@ type Finding struct {
 	At      int64  `json:"at,omitempty"`      // when that was
 	Name    string `json:"name,omitempty"`    // of the lock
 	Excused int    `json:"excused,omitempty"` // that a fault explains which takes this promise away
+	Unknown string `json:"unknown,omitempty"` // why the records do not tell
 }
 
 // bad notes something that must not be. The earliest is told.
@@ -24,6 +25,13 @@ func (f *Finding) bad(at int64, name, format string, args ...any) {
 	f.Bad++
 	if f.Bad == 1 || at < f.At {
 		f.At, f.Name, f.First = at, name, fmt.Sprintf(format, args...)
+	}
+}
+
+// unknown notes why the records do not tell. The first reason counts.
+func (f *Finding) unknown(format string, args ...any) {
+	if f.Unknown == "" {
+		f.Unknown = fmt.Sprintf(format, args...)
 	}
 }
 
@@ -48,7 +56,9 @@ type Rules struct {
 	// token, as over a quorum.
 	Shared bool
 
-	Heartbeat time.Duration // of the waiters; 0 to not look at how many requests they send
+	Heartbeat time.Duration // of the waiters; 0 to not look at how many requests they send and how a lock comes to them
+	Settle    time.Duration // after the last fault, until all clients hear messages again
+	Silent    bool          // no messages arrive here, so waiters poll
 }
 
 // The kinds, as they are called in histories.
@@ -67,7 +77,7 @@ const (
 func (h *History) Check(r Rules) []Finding {
 	return []Finding{
 		h.Exclusion(r), h.Permits(r), h.Readers(r), h.Slots(r), h.Rests(r), h.Windows(r),
-		h.Tokens(r), h.Stale(), h.LostUpdates(), h.Served(r), h.Requests(r), h.LeftBehind(),
+		h.Tokens(r), h.Stale(), h.LostUpdates(), h.Served(r), h.HandOverTimes(r), h.Requests(r), h.LeftBehind(),
 	}
 }
 

@@ -25,6 +25,7 @@ type Hold struct {
 	Owner  string
 	Token  int64
 	TTL    time.Duration
+	Waited bool // the acquisition was allowed to wait
 
 	Called, Granted int64 // Redis let it in between these
 	First, Last     int64 // it was believed held from First to Last; see Believed
@@ -202,7 +203,7 @@ func (w *Worker) granted(e Event) {
 	delete(w.calls, e.Op)
 	hold := &Hold{
 		Worker: w.name, Actor: call.Actor, Op: e.Op, Kind: call.Kind, Name: call.Name, Mode: cmp.Or(e.Mode, call.Mode), N: max(e.N, call.N, 1), Slot: e.Slot,
-		Owner: e.Owner, Token: e.Token, TTL: time.Duration(call.TTL), Called: call.At, Granted: e.At, Release: Never, Released: Never,
+		Owner: e.Owner, Token: e.Token, TTL: time.Duration(call.TTL), Waited: call.Wait, Called: call.At, Granted: e.At, Release: Never, Released: Never,
 	}
 	w.holds[e.Op] = hold
 	w.Holds = append(w.Holds, hold)

@@ -25,9 +25,10 @@ type broken struct {
 	lines   [][2]string // in these, the first becomes the second
 	wrap    func(*locker) worker.Locker
 
-	kinds  []string // that show it
-	faults []string // likewise
-	finds  []string // the checks of which one must find it
+	kinds  []string      // that show it
+	faults []string      // likewise
+	ttl    time.Duration // likewise; 0 for half a second
+	finds  []string      // the checks of which one must find it
 
 	rewrite func(*conn.Script) *conn.Script
 }
@@ -54,7 +55,8 @@ var breaks = map[string]broken{
 			{"if mode == 'S' or mode == 'T' then return redis.pcall('SPUBLISH', address, message) end\nreturn redis.pcall('PUBLISH', address, message)", "return 1"},
 			{"reply[#reply + 1] = extend(owner, tonumber(ttl)) and inside(owner) or {}", "reply[#reply + 1] = {0}"},
 		},
-		kinds: []string{history.Mutex}, finds: []string{"served"},
+		// A waiter that a busy machine keeps from asking for a TTL misses its lease as well.
+		ttl: time.Second, kinds: []string{history.Mutex}, finds: []string{"hand-overs", "served"},
 	},
 	"no-release": {
 		wrap:  func(k *locker) worker.Locker { return &other{k, noRelease} },

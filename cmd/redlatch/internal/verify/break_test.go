@@ -3,6 +3,7 @@
 package verify
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestBreaksAreFound(t *testing.T) {
 			}
 			report, err := Run(t.Context(), Options{
 				Deployment: "one", Prefix: "redlatch:", Duration: 8 * time.Second, Workers: 3, Kinds: b.kinds, Faults: faults,
-				TTL: 500 * time.Millisecond, Library: "redlatch", Break: name, Out: t.TempDir(),
+				TTL: cmp.Or(b.ttl, 500*time.Millisecond), Library: "redlatch", Break: name, Out: t.TempDir(),
 			})
 			if err != nil {
 				t.Fatalf("Run = %v, want a report", err)
@@ -35,6 +36,7 @@ func TestBreaksAreFound(t *testing.T) {
 			if report.Verdict != Fail || !found {
 				t.Errorf("the verdict is %s, want FAIL by one of %q:\n%s", report.Verdict, b.finds, Text(report))
 			}
+			t.Logf("found: %q", report.Reasons)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/internal/verify/worker"
 )
@@ -132,8 +133,8 @@ func judge(p Plan, h *history.History) Report {
 		}
 	}
 	r.Findings = h.Check(rules(p, h, r.Late))
-	if p.Library != "redlatch" { // others have no tokens
-		r.Findings = slices.DeleteFunc(r.Findings, func(f history.Finding) bool { return f.Check == "tokens" })
+	if p.Library != "redlatch" { // others have no tokens, and may poll
+		r.Findings = slices.DeleteFunc(r.Findings, func(f history.Finding) bool { return f.Check == "tokens" || f.Check == "hand-overs" })
 	}
 	if f := linear(h); f.Looked > 0 || f.Bad > 0 {
 		r.Findings = append(r.Findings, f)
@@ -153,10 +154,11 @@ func judge(p Plan, h *history.History) Report {
 // rules returns what the checks have to know.
 func rules(p Plan, h *history.History, late time.Duration) history.Rules {
 	r := history.Rules{
-		Permits: p.Permits, Rest: p.Rest, Window: p.Window, Bound: (p.Bound + min(lateTimes*late, p.Bound)).Truncate(time.Millisecond), Heartbeat: p.Heartbeat, Shared: p.Deployment == "quorum",
+		Permits: p.Permits, Rest: p.Rest, Window: p.Window, Bound: (p.Bound + min(lateTimes*late, p.Bound)).Truncate(time.Millisecond), Heartbeat: p.Heartbeat, Settle: settle(p), Silent: silent(p), Shared: p.Deployment == "quorum",
 	}
 	if p.Deployment == "quorum" {
-		r.Heartbeat = 0 // there an acquisition is a series of rounds over all nodes
+		// There an acquisition is a series of rounds over all nodes, and a message is a hint to try.
+		r.Heartbeat = 0
 	}
 	for _, e := range h.Faults {
 		switch e.Mode {
@@ -168,6 +170,16 @@ func rules(p Plan, h *history.History, late time.Duration) history.Rules {
 		}
 	}
 	return r
+}
+
+// settle returns how long after the last fault a connection that only listens may be dead and not
+// known to be.
+func settle(p Plan) time.Duration { return 2*p.Request + time.Second }
+
+// silent reports whether the doctor found that no messages arrive, as for a user without a right to
+// the channels. Waiting works all the same, by asking.
+func silent(p Plan) bool {
+	return slices.ContainsFunc(p.Doctor, func(f doctor.Finding) bool { return f.Check == "publish" && f.Level != doctor.OK })
 }
 
 func lateness(h *history.History) time.Duration {
@@ -271,6 +283,11 @@ func (r *Report) tooLittle(h *history.History) (reasons []string) {
 				why += ": " + e.Error
 			}
 			reasons = append(reasons, why+"; give more time with --duration, or leave it out with --faults")
+		}
+	}
+	for _, f := range r.Findings {
+		if f.Unknown != "" {
+			reasons = append(reasons, f.Check+": "+f.Unknown)
 		}
 	}
 	if p := r.Plan; p.Library == "redlatch" && (r.Control.Refused == 0 || r.Control.LostWithout == 0) {

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/verify/history"
 )
 
@@ -45,5 +47,50 @@ func TestRegisterThatTakesALateWriteIsDrawn(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(dir, linearFile))
 	if err != nil || !strings.Contains(string(page), "write 11 with token 1: taken true") || !strings.Contains(string(page), "stop") {
 		t.Errorf("the picture = %d bytes, %v, want the writes and the fault in it", len(page), err)
+	}
+}
+
+// TestCheckThatCannotTellIsUnknown: a check that says so keeps a run from PASS, not from FAIL.
+func TestCheckThatCannotTellIsUnknown(t *testing.T) {
+	t.Parallel()
+	blind := history.Finding{Check: "hand-overs", Unknown: "too slow to tell"}
+	r := Report{Findings: []history.Finding{blind}, Plan: Plan{Library: "another"}}
+	h := history.New()
+	h.Calm = 1
+	if r.conclude(h); r.Verdict != Unknown || !slices.Equal(r.Reasons, []string{"hand-overs: too slow to tell"}) {
+		t.Errorf("the verdict is %s for %q, want UNKNOWN for that alone", r.Verdict, r.Reasons)
+	}
+	r = Report{Findings: []history.Finding{blind, {Check: "exclusion", Bad: 1}}, Plan: Plan{Library: "another"}}
+	if r.conclude(h); r.Verdict != Fail {
+		t.Errorf("the verdict is %s beside something bad, want FAIL", r.Verdict)
+	}
+}
+
+// TestHandOversOfOthersAreNotJudged: other libraries, and quorums, promise no message, and some
+// servers pass none on.
+func TestHandOversOfOthersAreNotJudged(t *testing.T) {
+	t.Parallel()
+	h := history.New()
+	for i := range 40 {
+		at := int64(5*time.Second) + int64(i)*int64(200*time.Millisecond)
+		h.Holds = append(h.Holds, &history.Hold{
+			Worker: string("12"[i%2]), Op: int64(i), Kind: history.Mutex, Name: "a", Token: int64(i + 1), Waited: true,
+			Called: at - int64(time.Second), Granted: at, Release: at + 1000, Released: at + 2000,
+		})
+	}
+	h.Calm = 1
+	h.Arrange()
+	for _, c := range []struct {
+		library, deployment string
+		messages            doctor.Level
+		bad                 bool
+	}{
+		{"redlatch", "one", doctor.OK, true}, {"redlatch", "one", doctor.Warning, false}, {"redlatch", "quorum", doctor.OK, false}, {"redsync", "one", doctor.OK, false},
+	} {
+		p := Plan{Library: c.library, Deployment: c.deployment, Doctor: []doctor.Finding{{Check: "publish", Level: c.messages}}, Heartbeat: 333 * time.Millisecond, Request: 600 * time.Millisecond}
+		r := judge(p, h)
+		if bad := slices.ContainsFunc(r.Findings, func(f history.Finding) bool { return f.Check == "hand-overs" && f.Bad > 0 }); bad != c.bad {
+			t.Errorf("%s on %s, messages %s: slow hand-overs are found: %t, want %t", c.library, c.deployment, c.messages, bad, c.bad)
+		}
 	}
 }

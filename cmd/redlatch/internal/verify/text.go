@@ -41,6 +41,8 @@ func Text(r Report) string {
 		switch {
 		case f.Bad > 0:
 			mark = fmt.Sprintf("BAD, %d times", f.Bad)
+		case f.Unknown != "":
+			mark = "cannot tell"
 		case f.Looked == 0:
 			mark = "nothing to look at"
 		}
