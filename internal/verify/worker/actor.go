@@ -215,9 +215,11 @@ func (a *actor) sleepwalk(ctx context.Context) {
 	}
 }
 
-// work takes a while. It reports whether the lease is held at its end.
+// work takes a while, and sometimes longer than a TTL. In the quiet part it never does, so that those
+// in line wait for redlatch and not for the work of others. It reports whether the lease is held at
+// its end.
 func (a *actor) work(ctx context.Context, op int64, l Lease) bool {
-	if rand.IntN(50) > 0 {
+	if a.calm.Load() || rand.IntN(50) > 0 {
 		select {
 		case <-time.After(upTo(3 * time.Millisecond)):
 		case <-l.Done():
@@ -225,7 +227,7 @@ func (a *actor) work(ctx context.Context, op int64, l Lease) bool {
 		return a.look(op, l)
 	}
 	until := time.Now().Add(upTo(a.TTL + a.TTL/4)) // a lease that is not renewed ends before
-	for time.Now().Before(until) && ctx.Err() == nil {
+	for time.Now().Before(until) && ctx.Err() == nil && !a.calm.Load() {
 		rest(ctx, 25*time.Millisecond)
 		if !a.look(op, l) {
 			return false

@@ -102,6 +102,7 @@ type worker struct {
 	lost     atomic.Int64
 	stale    atomic.Int64
 	stalls   atomic.Int64 // that are still to be done
+	calm     atomic.Bool  // the quiet part has begun
 
 	mu    sync.Mutex // guards what is below
 	fault string     // that the link is doing, and since when
@@ -202,6 +203,7 @@ func (w *worker) obey(o Order) {
 	case "stall":
 		w.stalls.Add(1)
 	case "calm":
+		w.calm.Store(true)
 		w.sent()
 	}
 }

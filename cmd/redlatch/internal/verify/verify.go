@@ -259,7 +259,9 @@ func (r *run) begin(ctx context.Context) (err error) {
 	if !r.plan.Own {
 		r.guard.sweepLater(r.urls, r.plan.Prefix)
 	}
-	r.examine(ctx)
+	if r.examine(ctx); silent(r.plan) {
+		r.plan.Bound += time.Duration(2*r.plan.Workers) * silentTurn
+	}
 	if r.registry, err = register.Listen(filepath.Join(r.dir, "r.sock")); err != nil {
 		return err
 	}
@@ -280,6 +282,10 @@ func (r *run) begin(ctx context.Context) (err error) {
 	}
 	return nil
 }
+
+// silentTurn is what the turn of a process takes where no messages arrive: its waiters ask three to
+// five times a second. A caller that locks two names waits for the turns of both.
+const silentTurn = 350 * time.Millisecond
 
 // examine has the doctor look at the servers. What it finds is told in the report, and judges nothing.
 func (r *run) examine(ctx context.Context) {
