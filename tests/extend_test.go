@@ -73,14 +73,14 @@ func TestExtendToLessThanTheTTL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	o := manual()
-	o.Lock.TTL = time.Second
+	o.Lock.TTL = 3 * time.Second
 	c := open(t, s.URL(), o)
 	l := lock(t, c.Mutex("a"))
-	eventually(t, "half of it is over", func() bool { return l.Remaining() < 500*time.Millisecond })
-	if err := l.ExtendTo(t.Context(), 700*time.Millisecond); err != nil {
+	eventually(t, "half of it is over", func() bool { return l.Remaining() < 1500*time.Millisecond })
+	if err := l.ExtendTo(t.Context(), 2*time.Second); err != nil {
 		t.Fatalf("ExtendTo = %v, want nil", err)
 	}
-	wantLength(t, c, l, 0, 700*time.Millisecond)
+	wantLength(t, c, l, 0, 2*time.Second)
 	if lost := wantLost(t, l); lost.Reason != redlatch.LossNotRenewed {
 		t.Errorf("lost for the reason %v, want LossNotRenewed", lost.Reason)
 	}

@@ -241,7 +241,7 @@ func TestJournalWithoutTheRight(t *testing.T) {
 	var waits sync.WaitGroup
 	for range 300 {
 		waits.Go(func() {
-			_, _ = c.Mutex("a").With(redlatch.LockOptions{StrictOrder: redlatch.On, MaxWait: 500 * time.Millisecond}).Lock(t.Context())
+			_, _ = c.Mutex("a").With(redlatch.LockOptions{StrictOrder: redlatch.On, MaxWait: 2 * time.Second}).Lock(t.Context())
 		})
 	}
 	waits.Wait()

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	// These tests wait for servers and deadlines rather than compute, so many fit on few cores.
-	setUnlessGiven("test.parallel", "16")
+	setUnlessGiven("test.parallel", "8")
 	setUnlessGiven("rapid.nofailfile", "true")
 	goleak.VerifyTestMain(m,
 		// Rueidis looks at a cluster again up to a second later, and closes connections to nodes
