@@ -11,6 +11,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/batch"
 	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/quorum"
 	"github.com/redlatch/redlatch/internal/retry"
 	"github.com/redlatch/redlatch/internal/script"
 )
@@ -38,7 +39,7 @@ func (l *latch) ask(ctx context.Context, op string, call conn.Call) (answer, err
 func (l *latch) askAt(ctx context.Context, node conn.Conn, op string, call conn.Call) (answer, error) {
 	c := l.client
 	patience := c.options.RequestTimeout
-	if c.quorum != nil && node != conn.Conn(c.quorum) {
+	if c.quorum != nil && !whole(node) {
 		patience = 0
 	}
 	start := c.now()
@@ -70,6 +71,15 @@ func (l *latch) askAt(ctx context.Context, node conn.Conn, op string, call conn.
 		}
 		retry.Sleep(ctx, wait)
 	}
+}
+
+// whole reports whether a connection leads to all nodes of a quorum.
+func whole(node conn.Conn) bool {
+	switch node.(type) {
+	case *quorum.Conn, *releaser:
+		return true
+	}
+	return false
 }
 
 // unanswered returns the error of a request that got no usable answer in that time.
