@@ -372,8 +372,7 @@ func (h *quorumWaiter) noteTickets(t *openTally) {
 // count sends one round of requests and counts until the outcome is clear.
 func (a *attempt) count(ctx context.Context, request script.Ballot) *openTally {
 	c := a.client
-	t := newOpenTally(c.quorum.Tally(a.kind.Name == script.SlotPool.Name), a.past)
-	t.limit = c.quorum.Timeout()
+	t := newOpenTally(c.quorum, a.kind.Name == script.SlotPool.Name, a.past)
 	// Before the requests. From the last reply on, the deadline would be late by the round trip of
 	// the first.
 	t.sent = c.now()

@@ -51,11 +51,11 @@ type crossing struct {
 	missed  bool // it was asked to release the owner, and did not say that it was inside
 }
 
-// newOpenTally returns a tally without votes.
-func newOpenTally(t quorum.Tally, past []string) *openTally {
-	return &openTally{
-		Tally: t, past: past, clear: make(chan struct{}, 1), replaced: make([]bool, len(t.Votes)), pending: len(t.Votes),
-	}
+// newOpenTally returns a tally without votes; see [quorum.Conn.Tally].
+func newOpenTally(q *quorum.Conn, slots bool, past []string) *openTally {
+	t := &openTally{Tally: q.Tally(slots), limit: q.Timeout(), past: past, clear: make(chan struct{}, 1)}
+	t.pending, t.replaced = len(t.Votes), make([]bool, len(t.Votes))
+	return t
 }
 
 // hear takes the answer of a node.

@@ -110,9 +110,10 @@ type sender interface {
 	Wait()
 }
 
-// sendTo sends one request to a node. On a quorum, and in a cluster whose nodes are not known, no
-// request shares a batch with others: a node that does not answer would keep those to other nodes
-// waiting.
+// sendTo sends one request to a node. In a cluster whose nodes are not known, no request shares a
+// batch with others: a node that does not answer would keep those to other nodes waiting. On a
+// quorum it is the quorum's connection that puts requests together, those to each node by
+// themselves.
 func (c *Client) sendTo(ctx context.Context, node conn.Conn, call conn.Call, limit time.Duration) batch.Outcome {
 	if c.sender != nil {
 		return c.sender.Do(ctx, call, limit)

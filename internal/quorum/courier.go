@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,8 +13,9 @@ import (
 )
 
 // courier carries requests to one node, on goroutines that Close waits for. A request leaves with all
-// that come before its goroutine runs, in one pipeline and in their order: the busier the program
-// is, the fewer round trips they cost. No request waits for the answer to another.
+// that goroutines which can run at that moment have for the node, in one pipeline and in their order:
+// the busier the program is, the fewer round trips they cost. No request waits for the answer to
+// another.
 type courier struct {
 	node    conn.Conn
 	number  int // of the node
@@ -43,15 +45,24 @@ func (e *errand) answered(node int, results []conn.Result) {
 
 // send sends an errand. It does not wait.
 func (c *courier) send(e *errand) {
+	c.flights.begin() // before any errand joins that goroutine
+	if c.add(e) {
+		go c.leave()
+		return
+	}
+	c.flights.done()
+}
+
+// add puts an errand into the queue. It reports whether the queue was empty.
+func (c *courier) add(e *errand) (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.first != nil {
 		c.more = append(c.more, e)
-		return
+		return false
 	}
 	c.first = e
-	c.flights.begin()
-	go c.leave()
+	return true
 }
 
 // take empties the queue.
@@ -63,9 +74,10 @@ func (c *courier) take() (first *errand, more []*errand) {
 	return first, more
 }
 
-// leave sends what is in the queue.
+// leave sends what is in the queue. It lets every goroutine that can run join first.
 func (c *courier) leave() {
 	defer c.flights.done()
+	runtime.Gosched()
 	first, more := c.take()
 	if len(more) == 0 {
 		first.answered(c.number, c.node.Eval(first.ctx, first.calls...))
