@@ -625,6 +625,10 @@ var mutants = []mutant{
 		"return epoch[1] == process(), ", "return true, ", "TestQuorumForgetfulNode",
 	},
 	{
+		"mutex of a node that votes whatever it forgot", "internal/script/lua/mutex_vote.lua",
+		"if right and redis.call('SET'", "if redis.call('SET'", "TestQuorumForgetfulNode|TestQuorumStaleNode",
+	},
+	{
 		"right to vote that outlives the process", "internal/script/lua/quorum_token.lua",
 		"return epoch[1] == process(), ", "return epoch[1] ~= false, ", "TestQuorumStaleNode",
 	},
