@@ -167,8 +167,8 @@ func (a *attempt) learn(h *quorumWaiter, t *quorum.Tally, err error) {
 	}
 }
 
-// outage returns the error of a round if rounds have had no answer for Options.RequestTimeout, which
-// is how long one server may take before it counts as unreachable. A round that was cut short
+// outage returns the error of a round if rounds have had no answer for Options.RequestTimeout,
+// which is how long one server may take before it counts as unreachable. A round that was cut short
 // changes nothing.
 func (a *attempt) outage(h *quorumWaiter, err error) error {
 	now := a.client.now()
@@ -238,8 +238,9 @@ func (l *latch) leaveAt(node int, owner string) {
 }
 
 // hearOut is called when the answers that a round lacked when t was counted have come, and acts on
-// them. A request that is not answered may have let the owner in, or still do so. An owner without a
-// lease leaves that node. A lease remembers it for its end, or is cleaned up if it has ended by then.
+// them. A request that is not answered may have let the owner in, or still do so. An owner without
+// a lease leaves that node. A lease remembers it for its end, or is cleaned up if it has ended by
+// then.
 func (l *latch) hearOut(votes *openTally, t *quorum.Tally, owner string, lease *Lease) {
 	switch {
 	case lease == nil:

@@ -50,8 +50,8 @@ func (l *Lease) missedBy(node int, votes *openTally) {
 	}
 }
 
-// releaser returns the connection that a release with this result is sent over. It tells the lease of
-// the nodes that miss the owner.
+// releaser returns the connection that a release with this result is sent over. It tells the lease
+// of the nodes that miss the owner.
 func (l *Lease) releaser(result string) conn.Conn {
 	c := l.latch.client
 	if c.quorum == nil {

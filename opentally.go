@@ -44,8 +44,8 @@ type openTally struct {
 	crossed []crossing // by node; nil if all answers had come when it was left
 }
 
-// crossing is what happened at a node after the tally was left. If all of it did, the vote came after
-// the release, and the owner is inside there.
+// crossing is what happened at a node after the tally was left. If all of it did, the vote came
+// after the release, and the owner is inside there.
 type crossing struct {
 	granted bool // it let the owner in
 	missed  bool // it was asked to release the owner, and did not say that it was inside
@@ -96,8 +96,8 @@ func (t *openTally) stop() {
 
 // leaveTo leaves the tally to the background. late is called for each node that lets the owner in
 // from now on, and is told whether the node missed it at a release. After that all is called, once,
-// when all nodes have answered, or their time has passed: perhaps before leaveTo returns, else on the
-// goroutine of an answer, which it must not block.
+// when all nodes have answered, or their time has passed: perhaps before leaveTo returns, else on
+// the goroutine of an answer, which it must not block.
 func (t *openTally) leaveTo(late func(node int, missed bool), all func()) {
 	t.mu.Lock()
 	t.stopped, t.late, t.all = false, late, all

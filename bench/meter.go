@@ -31,8 +31,8 @@ type meter struct {
 	began    readings
 }
 
-// readings is how many cycles there were when each figure was read. To ask five busy servers takes a
-// while, in which workers come around.
+// readings is how many cycles there were when each figure was read. To ask five busy servers takes
+// a while, in which workers come around.
 type readings struct{ client, redis, wire, switches float64 }
 
 func (m *meter) sofar() float64 {

@@ -29,8 +29,8 @@ func TestAllocationsOfACycle(t *testing.T) {
 	}
 }
 
-// TestQuorumAllocationsOfACycle: what a lock of five nodes and its release allocate, also in what goes
-// on after that. It does not run beside other tests.
+// TestQuorumAllocationsOfACycle: what a lock of five nodes and its release allocate, also in what
+// goes on after that. It does not run beside other tests.
 func TestQuorumAllocationsOfACycle(t *testing.T) {
 	c := openQuorum(t, startNodes(t, 5), sluggish())
 	const turns = 50

@@ -40,7 +40,8 @@ func TestQuorumCostOfACycle(t *testing.T) {
 			}
 			got := float64(sent()-before) / float64(n*goroutines*turns)
 			t.Logf("%.2f commands at each node for a cycle", got)
-			// 2, and now and then a vote that comes after the release, or numbers that differ after one.
+			// 2, and now and then a vote that comes after the release, or numbers that differ after
+			// one.
 			if got > 2.3 {
 				t.Errorf("%.2f commands at each node for a cycle, want a vote and a release", got)
 			}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Limited is a context with a time limit. Unlike one of [context.WithTimeout], it has no timer until
-// Done is called: a connection that asks Err now and then needs none.
+// Limited is a context with a time limit. Unlike one of [context.WithTimeout], it has no timer
+// until Done is called: a connection that asks Err now and then needs none.
 type Limited struct {
 	context.Context
 	deadline time.Time

@@ -12,10 +12,10 @@ import (
 	"github.com/redlatch/redlatch/internal/batch"
 )
 
-// courier carries requests to one node, on goroutines that Close waits for. A request leaves with all
-// that goroutines which can run at that moment have for the node, in one pipeline and in their order:
-// the busier the program is, the fewer round trips they cost. No request waits for the answer to
-// another.
+// courier carries requests to one node, on goroutines that Close waits for. A request leaves with
+// all that goroutines which can run at that moment have for the node, in one pipeline and in their
+// order: the busier the program is, the fewer round trips they cost. No request waits for the
+// answer to another.
 type courier struct {
 	node    conn.Conn
 	number  int // of the node
