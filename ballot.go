@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -168,8 +167,8 @@ func (a *attempt) learn(h *quorumWaiter, t *quorum.Tally, err error) {
 	}
 }
 
-// outage returns the error of a round if rounds have had no answer for Options.RequestTimeout, which
-// is how long one server may take before it counts as unreachable. A round that was cut short
+// outage returns the error of a round if rounds have had no answer for Options.RequestTimeout,
+// which is how long one server may take before it counts as unreachable. A round that was cut short
 // changes nothing.
 func (a *attempt) outage(h *quorumWaiter, err error) error {
 	now := a.client.now()
@@ -213,10 +212,14 @@ func (a *attempt) round(ctx context.Context, h *quorumWaiter) (quorum.Tally, *Le
 	} else {
 		err = a.lost(&t)
 	}
+	l := a.latch
 	if lease == nil {
-		a.leave(owner, &t)
+		l.leave(owner, &t)
+		votes.leaveTo(nil, func() { l.hearOut(votes, &t, owner, nil) })
+	} else {
+		lease.awaitVotes(votes)
+		votes.leaveTo(lease.hearLate, func() { l.hearOut(votes, &t, owner, lease) })
 	}
-	a.client.quorum.Go(func() { a.latch.hearOut(votes, &t, owner, lease) })
 	return t, lease, err
 }
 
@@ -224,27 +227,32 @@ func (a *attempt) round(ctx context.Context, h *quorumWaiter) (quorum.Tally, *Le
 func (l *latch) leave(owner string, t *quorum.Tally) {
 	for node, v := range t.Votes {
 		if v.Stand() == quorum.Granted {
-			l.client.cleanup.AddAnswered(node, l.undoing(owner, ""), max(l.options.TTL, l.client.liveFor()))
+			l.leaveAt(node, owner)
 		}
 	}
 }
 
-// hearOut waits for the answers that a round lacked when t was counted, and acts on them. A request
-// that is not answered may have let the owner in, or still do so. An owner without a lease leaves
-// that node. A lease remembers it for its end, or is cleaned up if it has ended by then.
+// leaveAt has an owner without a majority leave a node that has answered all its requests.
+func (l *latch) leaveAt(node int, owner string) {
+	l.client.cleanup.AddAnswered(node, l.undoing(owner, ""), max(l.options.TTL, l.client.liveFor()))
+}
+
+// hearOut is called when the answers that a round lacked when t was counted have come, and acts on
+// them. A request that is not answered may have let the owner in, or still do so. An owner without
+// a lease leaves that node. A lease remembers it for its end, or is cleaned up if it has ended by
+// then.
 func (l *latch) hearOut(votes *openTally, t *quorum.Tally, owner string, lease *Lease) {
-	votes.drain()
 	switch {
 	case lease == nil:
 		l.leaveLate(owner, t, votes)
 	case votes.unanswered():
 		lease.markResent()
-	case votes.lateTo(t):
-		lease.markLate()
+	default:
+		lease.haveVotes()
 	}
 	if votes.Forgot() {
 		l.client.recorder.noVote(l, &votes.Tally)
-		l.restoreVotes(l.client.closing)
+		l.client.quorum.Go(func() { l.restoreVotes(l.client.closing) })
 	}
 }
 
@@ -252,10 +260,12 @@ func (l *latch) hearOut(votes *openTally, t *quorum.Tally, owner string, lease *
 // they have said since that it is not inside.
 func (l *latch) leaveLate(owner string, first *quorum.Tally, last *openTally) {
 	for node, v := range last.Votes {
-		stand := v.Stand()
-		late := !first.Votes[node].Answered() && (stand == quorum.Granted || stand == quorum.Silent)
-		if late || last.replaced[node] {
+		late := !first.Votes[node].Answered()
+		switch stand := v.Stand(); {
+		case last.replaced[node] || late && stand == quorum.Silent:
 			l.abandonAt(node, owner, "")
+		case late && stand == quorum.Granted:
+			l.leaveAt(node, owner)
 		}
 	}
 }
@@ -360,127 +370,34 @@ func (h *quorumWaiter) noteTickets(t *openTally) {
 	}
 }
 
-// openTally is a tally and the answers that it still lacks. One goroutine at a time has it: the
-// attempt while it counts, and after that the background of the round.
-type openTally struct {
-	quorum.Tally
-	sent    clock.Reading // before the requests
-	answers <-chan quorum.Answer
-	pending int           // answers that have not come
-	limit   time.Duration // of the request to one node
-	past    []string      // the attempt's owners of earlier rounds, which do not count as holders
-
-	// The nodes whose answers to an earlier request of the round are not waited for any more, as
-	// the attempt asked again for another slot. The earlier request may arrive late.
-	replaced []bool
-}
-
 // count sends one round of requests and counts until the outcome is clear.
 func (a *attempt) count(ctx context.Context, request script.Ballot) *openTally {
 	c := a.client
-	t := &openTally{Tally: c.quorum.Tally(a.kind.Name == script.SlotPool.Name), past: a.past}
-	t.limit, t.replaced = c.quorum.Timeout(), make([]bool, len(t.Votes))
+	t := newOpenTally(c.quorum, a.kind.Name == script.SlotPool.Name, a.past)
 	// Before the requests. From the last reply on, the deadline would be late by the round trip of
 	// the first.
 	t.sent = c.now()
-	t.answers, t.pending = c.quorum.Each(ctx, a.kind.Vote(a.keys, request)), len(t.Votes)
+	c.quorum.Send(ctx, t.hear, a.kind.Vote(a.keys, request))
 	patience := min(c.options.RequestTimeout, a.options.TTL) / 3
 	late := time.NewTimer(patience)
 	defer late.Stop()
-	for t.pending > 0 && !t.Clear() {
-		select {
-		case answer := <-t.answers:
-			t.take(answer)
-		case <-late.C:
-			t.silence(patience)
-			return t
-		case <-ctx.Done():
-			return t
+	select {
+	case <-t.clear:
+		if t.mayBeHeld() {
+			t.linger(ctx, max(minLinger, c.now().Since(t.sent)))
 		}
-	}
-	if t.MayBeHeld() {
-		t.linger(ctx, max(minLinger, c.now().Since(t.sent)))
+		t.stop()
+	case <-late.C:
+		t.stop()
+		t.silence(patience)
+	case <-ctx.Done():
+		t.stop()
 	}
 	return t
 }
 
 // minLinger is how long a round waits at least to tell a latch that is held from a tie.
 const minLinger = 5 * time.Millisecond
-
-// linger counts answers until it is clear whether one owner holds the latch, for d at most: a node
-// may never answer, and a tie is worth another try soon.
-func (t *openTally) linger(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for t.pending > 0 && t.MayBeHeld() {
-		select {
-		case answer := <-t.answers:
-			t.take(answer)
-		case <-timer.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// silence marks the nodes that have not answered in time.
-func (t *openTally) silence(patience time.Duration) {
-	for i := range t.Votes {
-		if v := &t.Votes[i]; v.Stand() == quorum.Unheard {
-			v.Err = fmt.Errorf("no answer within %v", patience)
-		}
-	}
-}
-
-// unheard returns the nodes with a request of this round that got no answer so far.
-func (t *openTally) unheard() []bool {
-	nodes := slices.Clone(t.replaced)
-	for node, v := range t.Votes {
-		nodes[node] = nodes[node] || !v.Answered()
-	}
-	return nodes
-}
-
-// unanswered reports whether a request of the round got no answer, and may let the owner in later.
-func (t *openTally) unanswered() bool {
-	silent := func(v quorum.Vote) bool { return v.Stand() == quorum.Silent }
-	return slices.ContainsFunc(t.Votes, silent) || slices.Contains(t.replaced, true)
-}
-
-// lateTo reports whether a node let the owner in that had not answered when first was counted.
-func (t *openTally) lateTo(first *quorum.Tally) bool {
-	for node, v := range t.Votes {
-		if v.Stand() == quorum.Granted && !first.Votes[node].Answered() {
-			return true
-		}
-	}
-	return false
-}
-
-// drain waits for the answers that are missing. Each node has its time limit.
-func (t *openTally) drain() {
-	for t.pending > 0 {
-		t.take(<-t.answers)
-	}
-}
-
-// take counts the answer of a node.
-func (t *openTally) take(a quorum.Answer) {
-	t.pending--
-	v := &t.Votes[a.Node]
-	v.Heard = true
-	if v.Err = a.Results[0].Err; v.Err == nil {
-		v.Vote, v.Err = script.ParseVote(a.Results[0].Reply)
-	}
-	v.Fatal = v.Err != nil && !retry.Transient(v.Err)
-	if errors.Is(v.Err, context.DeadlineExceeded) {
-		v.Err = fmt.Errorf("no answer within %v", t.limit)
-	}
-	if slices.Contains(t.past, v.Holder) {
-		v.Holder, t.Own = "", true
-	}
-}
 
 // won returns the grant of a round in which a majority let the owner in.
 func (a *attempt) won(t *quorum.Tally, sent clock.Reading) grant {

@@ -46,10 +46,10 @@ type Client struct {
 	//	waiters.mu or Lease.mu -> notes' mu -> schedule's mu
 	//	entangled's mu -> Lease.mu
 	//
-	// Client.mu, leases.mu, quorumWaiters.mu, countdowns.mu and those of the schedule, of handoffs and of the
-	// sender are leaves: no lock is taken under them. No goroutine holds waiters.mu and a Lease.mu,
-	// or two of Lease.mu. The turn of epochs is held over requests, and is taken while no lock is
-	// held.
+	// Client.mu, leases.mu, quorumWaiters.mu, countdowns.mu, those of a quorum's tallies and
+	// connection, and those of the schedule, of handoffs and of the sender are leaves: no lock is
+	// taken under them. No goroutine holds waiters.mu and a Lease.mu, or two of Lease.mu. The turn
+	// of epochs is held over requests, and is taken while no lock is held.
 	//
 	// The hook is called while no lock is held, but for a loss that a message brings: that is told
 	// under the lock of the subscription. A function that needs a lock ends in Locked, or its

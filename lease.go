@@ -60,6 +60,7 @@ type Lease struct {
 	err         error         // why it is not held any more
 	wish        *wish         // to be told that it is waited for; nil if the program has not asked
 	group       *handoffGroup // whose turn it has, and in which it can be passed on; nil if none
+	votes       *openTally    // of a quorum, while answers are missing that may cross its release; else nil
 }
 
 type leaseState uint8 // small, as leases are many
@@ -246,7 +247,7 @@ func (l *Lease) release(ctx context.Context, result string) error {
 	if l.handOff(was) {
 		return nil
 	}
-	answer, err := l.latch.ask(ctx, "release", l.releasing("", result))
+	answer, err := l.latch.askAt(ctx, l.releaser(result), "release", l.releasing("", result))
 	var gone script.Gone
 	if err == nil && !script.Inside(answer.Reply) && !answer.resent {
 		gone = l.askGone(ctx)
@@ -326,10 +327,7 @@ func (l *Lease) releasing(ticket, result string) conn.Call {
 // It is tempting to release it as an acquisition that never began. A run of a [Job] would then not
 // have taken place, and a second one could begin in the same window.
 func (l *Lease) undoLocked(after time.Duration) {
-	result := l.latch.result
-	if l.done {
-		result = script.Completed
-	}
+	result := l.resultLocked()
 	c := l.latch.client
 	until := max(l.latch.options.TTL, l.longest, c.liveFor())
 	if l.ticket != "" {
@@ -338,6 +336,21 @@ func (l *Lease) undoLocked(after time.Duration) {
 	for node := range c.nodes() {
 		c.cleanup.Add(node, l.releasing(l.ticket, result), after, until)
 	}
+}
+
+// undoAtLocked releases the lease in the background at one node of a quorum, which has answered all
+// its requests. The caller holds l.mu.
+func (l *Lease) undoAtLocked(node int) {
+	c := l.latch.client
+	c.cleanup.AddAnswered(node, l.releasing("", l.resultLocked()), max(l.latch.options.TTL, l.longest, c.liveFor()))
+}
+
+// resultLocked returns how the work ended, for a release in the background. The caller holds l.mu.
+func (l *Lease) resultLocked() string {
+	if l.done {
+		return script.Completed
+	}
+	return l.latch.result
 }
 
 // markResent notes that a request got no answer, and may arrive after the end of the lease. If the
@@ -349,18 +362,6 @@ func (l *Lease) markResent() {
 	l.resent = true
 	if l.state == released || l.state == lost || l.state == ended && !l.pending {
 		l.undoLocked(0)
-	}
-}
-
-// markLate notes that a node let the owner in after the lease had begun. A lease that is held needs
-// nothing: its release comes after that. A lease that has ended needs a clean-up, since its release
-// may have reached that node first.
-func (l *Lease) markLate() {
-	l.mu.Lock()
-	ended := l.state > inJeopardy
-	l.mu.Unlock()
-	if ended {
-		l.markResent()
 	}
 }
 

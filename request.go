@@ -11,6 +11,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/batch"
 	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/quorum"
 	"github.com/redlatch/redlatch/internal/retry"
 	"github.com/redlatch/redlatch/internal/script"
 )
@@ -38,7 +39,7 @@ func (l *latch) ask(ctx context.Context, op string, call conn.Call) (answer, err
 func (l *latch) askAt(ctx context.Context, node conn.Conn, op string, call conn.Call) (answer, error) {
 	c := l.client
 	patience := c.options.RequestTimeout
-	if c.quorum != nil && node != conn.Conn(c.quorum) {
+	if c.quorum != nil && !whole(node) {
 		patience = 0
 	}
 	start := c.now()
@@ -72,6 +73,15 @@ func (l *latch) askAt(ctx context.Context, node conn.Conn, op string, call conn.
 	}
 }
 
+// whole reports whether a connection leads to all nodes of a quorum.
+func whole(node conn.Conn) bool {
+	switch node.(type) {
+	case *quorum.Conn, *releaser:
+		return true
+	}
+	return false
+}
+
 // unanswered returns the error of a request that got no usable answer in that time.
 func unanswered(patience time.Duration, said error) error {
 	if refused := (*conn.ReplyError)(nil); errors.As(said, &refused) {
@@ -100,9 +110,10 @@ type sender interface {
 	Wait()
 }
 
-// sendTo sends one request to a node. On a quorum, and in a cluster whose nodes are not known, no
-// request shares a batch with others: a node that does not answer would keep those to other nodes
-// waiting.
+// sendTo sends one request to a node. In a cluster whose nodes are not known, no request shares a
+// batch with others: a node that does not answer would keep those to other nodes waiting. On a
+// quorum it is the quorum's connection that puts requests together, those to each node by
+// themselves.
 func (c *Client) sendTo(ctx context.Context, node conn.Conn, call conn.Call, limit time.Duration) batch.Outcome {
 	if c.sender != nil {
 		return c.sender.Do(ctx, call, limit)

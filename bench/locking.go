@@ -47,10 +47,10 @@ func (w locking) run(d *deployment, sys system, span time.Duration) (sample, err
 		lockers[i] = l
 	}
 	s["ping"] = ping(to.Addrs[0], pings)
-	m := &meter{servers: d.servers, wire: sys.wire}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	c := course{locking: w}
+	m := &meter{servers: d.servers, wire: sys.wire, cycles: func() float64 { return float64(c.cycles.Load()) }}
 	workers := make([]worker, w.workers)
 	var all sync.WaitGroup
 	for i := range workers {
@@ -98,6 +98,7 @@ func (w locking) run(d *deployment, sys system, span time.Duration) (sample, err
 type course struct {
 	locking
 	measured atomic.Bool
+	cycles   atomic.Int64 // measured or not
 	ended    atomic.Int64 // when the time that is measured was over, in nanoseconds since the process began
 	last     int          // who held it before
 	released atomic.Int64 // when it called release, the same
@@ -142,6 +143,7 @@ func (k *worker) work(ctx context.Context, l locker, name string, id int, c *cou
 			c.released.Store(int64(time.Since(begun)))
 		}
 		h.release()
+		c.cycles.Add(1)
 		if !measured {
 			continue
 		}

@@ -20,24 +20,40 @@ type sample map[string]float64
 // meter reads what a run costs: this process and the servers.
 type meter struct {
 	servers  []*redistest.Server
-	wire     []string // the commands that are counted
+	wire     []string       // the commands that are counted
+	cycles   func() float64 // so far; nil if only those of the whole run are known
 	start    time.Time
 	client   time.Duration
 	redis    float64
 	reads    float64
 	allocs   uint64
 	switches float64
+	began    readings
+}
+
+// readings is how many cycles there were when each figure was read. To ask five busy servers takes
+// a while, in which workers come around.
+type readings struct{ client, redis, wire, switches float64 }
+
+func (m *meter) sofar() float64 {
+	if m.cycles == nil {
+		return 0
+	}
+	return m.cycles()
 }
 
 func (m *meter) begin() {
 	for _, s := range m.servers {
 		s.Do("CONFIG", "RESETSTAT")
 	}
+	m.began.wire = m.sofar()
+	m.reads = m.info("stats", "total_reads_processed")
+	m.switches, m.began.switches = m.switched(), m.sofar()
+	m.redis, m.began.redis = m.info("cpu", "used_cpu_sys", "used_cpu_user"), m.sofar()
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
-	m.allocs, m.client, m.redis = mem.Mallocs, processCPU(), m.info("cpu", "used_cpu_sys", "used_cpu_user")
-	m.switches = m.switched()
-	m.reads, m.start = m.info("stats", "total_reads_processed"), time.Now()
+	m.allocs, m.client, m.began.client = mem.Mallocs, processCPU(), m.sofar()
+	m.start = time.Now()
 }
 
 // spent is what was spent since begin.
@@ -48,35 +64,38 @@ type spent struct {
 	commands      float64 // sent; those that scripts run are not counted
 	reads         float64 // of the servers, from their connections: a pipeline is about one
 	switches      float64 // of threads, at the client and in Redis, where Linux counts them
+	cycles        readings
 }
 
 func (m *meter) end() spent {
-	s := spent{
-		seconds:  time.Since(m.start).Seconds(),
-		client:   float64((processCPU() - m.client).Microseconds()),
-		redis:    (m.info("cpu", "used_cpu_sys", "used_cpu_user") - m.redis) * 1e6,
-		reads:    m.info("stats", "total_reads_processed") - m.reads,
-		switches: m.switched() - m.switches,
-	}
+	s := spent{seconds: time.Since(m.start).Seconds(), client: float64((processCPU() - m.client).Microseconds())}
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
-	s.allocs = float64(mem.Mallocs - m.allocs)
+	s.allocs, s.cycles.client = float64(mem.Mallocs-m.allocs), m.sofar()-m.began.client
+	s.redis, s.cycles.redis = (m.info("cpu", "used_cpu_sys", "used_cpu_user")-m.redis)*1e6, m.sofar()-m.began.redis
+	s.switches, s.cycles.switches = m.switched()-m.switches, m.sofar()-m.began.switches
+	s.reads = m.info("stats", "total_reads_processed") - m.reads
 	for _, server := range m.servers {
 		for _, name := range m.wire {
 			s.commands += calls(server, name)
 		}
 	}
+	s.cycles.wire = m.sofar() - m.began.wire
 	return s
 }
 
-// perCycle adds what a cycle cost to a sample.
+// perCycle adds what a cycle cost to a sample. cycles is for a meter that does not know them.
 func (s spent) perCycle(to sample, cycles float64) {
-	if cycles == 0 {
+	n := s.cycles
+	if n == (readings{}) {
+		n = readings{cycles, cycles, cycles, cycles}
+	}
+	if n.client == 0 {
 		return
 	}
-	to["wire"], to["allocs"] = s.commands/cycles, s.allocs/cycles
-	to["client"], to["redis"], to["cpu"] = s.client/cycles, s.redis/cycles, (s.client+s.redis)/cycles
-	to["switches"] = s.switches / cycles
+	to["wire"], to["allocs"] = s.commands/n.wire, s.allocs/n.client
+	to["client"], to["redis"] = s.client/n.client, s.redis/n.redis
+	to["cpu"], to["switches"] = to["client"]+to["redis"], s.switches/n.switches
 }
 
 func processCPU() time.Duration {

@@ -5,30 +5,10 @@ package tests
 import (
 	"fmt"
 	"runtime"
-	"strconv"
 	"testing"
 
-	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
-
-// cycles locks and releases a mutex so many times on each of some goroutines, each with a name of
-// its own.
-func cycles(t testing.TB, c *redlatch.Client, goroutines, turns int) {
-	together(goroutines, func(i int) {
-		name := strconv.Itoa(i)
-		for range turns {
-			l, err := c.Mutex(name).Lock(t.Context())
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := l.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
 
 // TestAllocationsOfACycle: what a lock and its release allocate, by themselves and in bundles. It
 // counts those of the whole process, so it does not run beside other tests.
@@ -45,6 +25,23 @@ func TestAllocationsOfACycle(t *testing.T) {
 		got := float64(after.Mallocs-before.Mallocs) / float64(goroutines*turns)
 		if got > most {
 			t.Errorf("%d goroutines: %.1f allocations for a cycle, want %v at most", goroutines, got, most)
+		}
+	}
+}
+
+// TestQuorumAllocationsOfACycle: what a lock of five nodes and its release allocate, also in what
+// goes on after that. It does not run beside other tests.
+func TestQuorumAllocationsOfACycle(t *testing.T) {
+	c := openQuorum(t, startNodes(t, 5), sluggish())
+	const turns = 50
+	for _, goroutines := range []int{1, 64} {
+		cycles(t, c, goroutines, 10)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		cycles(t, c, goroutines, turns)
+		runtime.ReadMemStats(&after)
+		if got := float64(after.Mallocs-before.Mallocs) / float64(goroutines*turns); got > 100 {
+			t.Errorf("%d goroutines: %.1f allocations for a cycle, want 100 at most", goroutines, got)
 		}
 	}
 }

@@ -84,6 +84,7 @@
 //	python              a client of another language that the protocol's page does not say enough for
 //	quorum              quorum: the life of a lease of each kind, ties
 //	quorum_clock_linux  quorum: the clock of a node is set
+//	quorum_cost         quorum: requests that are needless, renewals that leave one by one
 //	quorum_fault        quorum: nodes that die, forget, are slow, stale or cut off
 //	quorum_refusal      quorum: errors that mistake "held" for "unreachable"; servers that cannot be nodes
 //	realclients         lock libraries of other languages: two holders, or a waiter that is forgotten

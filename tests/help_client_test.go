@@ -2,6 +2,8 @@ package tests
 
 import (
 	"context"
+	"strconv"
+	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -127,4 +129,22 @@ func awaitHolder(t reporter, s *redistest.Server, name string) (owner string) {
 func awaitFree(t reporter, s *redistest.Server, name string) {
 	t.Helper()
 	eventually(t, name+" is free", func() bool { return s.Do("EXISTS", stateKey(name)) == "0" })
+}
+
+// cycles locks and releases a mutex so many times on each of some goroutines, each with a name of
+// its own.
+func cycles(t testing.TB, c *redlatch.Client, goroutines, turns int) {
+	together(goroutines, func(i int) {
+		name := strconv.Itoa(i)
+		for range turns {
+			l, err := c.Mutex(name).Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := l.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

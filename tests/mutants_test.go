@@ -500,20 +500,24 @@ var mutants = []mutant{
 		"		return !r.copies\n", "		return true\n", "TestLostRequests",
 	},
 	{
-		"vote that arrives after the release", "ballot.go",
-		"		lease.markLate()\n", "", "TestQuorumVoteAfterTheRelease",
+		"vote that arrives after the release", "latevotes.go",
+		"if missed || l.state == lost {", "if l.state == lost {", "TestQuorumVoteAfterTheRelease",
 	},
 	{
-		"vote for another slot that arrives after the release", "ballot.go",
+		"vote that is heard of before the release that it came after", "latevotes.go",
+		"if votes.miss(node) {", "if votes.miss(node) && false {", "TestQuorumVoteCrossesTheRelease",
+	},
+	{
+		"vote for another slot that arrives after the release", "opentally.go",
 		" || slices.Contains(t.replaced, true)", "", "TestQuorumVoteForAnotherSlot",
 	},
 	{
 		"own late request that seems to be another holder", "ballot.go",
-		", past: a.past}", "}", "TestQuorumLostRequestsOfAJob",
+		"SlotPool.Name, a.past)", "SlotPool.Name, nil)", "TestQuorumLostRequestsOfAJob",
 	},
 	{
 		"run that is undone as if it had not begun", "lease.go",
-		"	result := l.latch.result\n", "	result := \"\"\n", "TestJobThatIsLostKeepsItsWindow",
+		"	return l.latch.result\n", "	return \"\"\n", "TestJobThatIsLostKeepsItsWindow",
 	},
 	{
 		"run that succeeded and is undone as one that failed", "lease.go",
@@ -625,6 +629,10 @@ var mutants = []mutant{
 		"return epoch[1] == process(), ", "return true, ", "TestQuorumForgetfulNode",
 	},
 	{
+		"mutex of a node that votes whatever it forgot", "internal/script/lua/mutex_vote.lua",
+		"if right and redis.call('SET'", "if redis.call('SET'", "TestQuorumForgetfulNode|TestQuorumStaleNode",
+	},
+	{
 		"right to vote that outlives the process", "internal/script/lua/quorum_token.lua",
 		"return epoch[1] == process(), ", "return epoch[1] ~= false, ", "TestQuorumStaleNode",
 	},
@@ -646,7 +654,7 @@ var mutants = []mutant{
 	},
 	{
 		"votes that are not given back", "ballot.go",
-		"		a.leave(owner, &t)\n", "", "TestQuorumManyContenders",
+		"		l.leave(owner, &t)\n", "", "TestQuorumManyContenders",
 	},
 	{
 		"refusals by half of the nodes that are taken for those of a majority", "internal/quorum/tally.go",
@@ -654,8 +662,8 @@ var mutants = []mutant{
 	},
 	{
 		"nodes that count as silent though nobody waited for them", "ballot.go",
-		"		case <-ctx.Done():\n			return t\n",
-		"		case <-ctx.Done():\n			t.silence(patience)\n			return t\n",
+		"	case <-ctx.Done():\n		t.stop()\n",
+		"	case <-ctx.Done():\n		t.stop()\n		t.silence(patience)\n",
 		"TestQuorumWaitEndsInARound",
 	},
 	{

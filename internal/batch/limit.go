@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// limited is a context with a time limit. Unlike one of [context.WithTimeout], it has no timer until
-// Done is called: a connection that asks Err now and then needs none.
-type limited struct {
+// Limited is a context with a time limit. Unlike one of [context.WithTimeout], it has no timer
+// until Done is called: a connection that asks Err now and then needs none.
+type Limited struct {
 	context.Context
 	deadline time.Time
 
@@ -18,13 +18,13 @@ type limited struct {
 	stop context.CancelFunc // of wait
 }
 
-// withLimit returns a context that is done when ctx is, or after the limit. end must be called.
-func withLimit(ctx context.Context, limit time.Duration) *limited {
-	return &limited{Context: ctx, deadline: time.Now().Add(limit)}
+// WithLimit returns a context that is done when ctx is, or after the limit. End must be called.
+func WithLimit(ctx context.Context, limit time.Duration) *Limited {
+	return &Limited{Context: ctx, deadline: time.Now().Add(limit)}
 }
 
 // Deadline implements [context.Context].
-func (l *limited) Deadline() (time.Time, bool) {
+func (l *Limited) Deadline() (time.Time, bool) {
 	if earlier, ok := l.Context.Deadline(); ok && earlier.Before(l.deadline) {
 		return earlier, true
 	}
@@ -32,7 +32,7 @@ func (l *limited) Deadline() (time.Time, bool) {
 }
 
 // Done implements [context.Context].
-func (l *limited) Done() <-chan struct{} {
+func (l *Limited) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.wait == nil {
@@ -42,7 +42,7 @@ func (l *limited) Done() <-chan struct{} {
 }
 
 // Err implements [context.Context].
-func (l *limited) Err() error {
+func (l *Limited) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -58,7 +58,7 @@ func (l *limited) Err() error {
 }
 
 // Value implements [context.Context]. It lets contexts that are made from this one be told by wait.
-func (l *limited) Value(key any) any {
+func (l *Limited) Value(key any) any {
 	l.mu.Lock()
 	within := l.wait
 	l.mu.Unlock()
@@ -68,8 +68,8 @@ func (l *limited) Value(key any) any {
 	return within.Value(key)
 }
 
-// end frees the timer, if there is one.
-func (l *limited) end() {
+// End frees the timer, if there is one.
+func (l *Limited) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stop != nil {

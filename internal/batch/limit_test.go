@@ -13,10 +13,10 @@ import (
 func TestLimitEndsWhenItShould(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		never, early, late := withLimit(t.Context(), time.Second), withLimit(t.Context(), time.Second), withLimit(t.Context(), time.Second)
-		defer never.end()
-		defer early.end()
-		defer late.end()
+		never, early, late := WithLimit(t.Context(), time.Second), WithLimit(t.Context(), time.Second), WithLimit(t.Context(), time.Second)
+		defer never.End()
+		defer early.End()
+		defer late.End()
 		if at, ok := never.Deadline(); !ok || time.Until(at) != time.Second || never.Err() != nil {
 			t.Errorf("Deadline in %v, %t, Err = %v, want in 1s and nil", time.Until(at), ok, never.Err())
 		}
@@ -25,7 +25,7 @@ func TestLimitEndsWhenItShould(t *testing.T) {
 			t.Errorf("Err = %v after Done", err)
 		}
 		<-late.Done()
-		for _, l := range []*limited{never, late} {
+		for _, l := range []*Limited{never, late} {
 			if err := l.Err(); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Err = %v after the limit", err)
 			}
@@ -38,9 +38,9 @@ func TestLimitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		asked, waited := withLimit(ctx, 3*time.Second), withLimit(ctx, 3*time.Second)
-		defer asked.end()
-		defer waited.end()
+		asked, waited := WithLimit(ctx, 3*time.Second), WithLimit(ctx, 3*time.Second)
+		defer asked.End()
+		defer waited.End()
 		if at, _ := asked.Deadline(); time.Until(at) != 2*time.Second {
 			t.Errorf("Deadline in %v, want that of the context around it", time.Until(at))
 		}
@@ -49,7 +49,7 @@ func TestLimitEndsWithItsContext(t *testing.T) {
 		cancel()
 		<-within.Done()
 		time.Sleep(5 * time.Second)
-		for _, l := range []*limited{asked, waited} {
+		for _, l := range []*Limited{asked, waited} {
 			<-l.Done()
 		}
 		if err := waited.Err(); !errors.Is(err, context.Canceled) || !errors.Is(within.Err(), context.Canceled) {

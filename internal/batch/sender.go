@@ -70,8 +70,8 @@ func New(over conn.Conn, now clock.Clock, timeout time.Duration) *Sender {
 func Direct(
 	ctx context.Context, over conn.Conn, now clock.Clock, request conn.Call, limit time.Duration,
 ) Outcome {
-	within := withLimit(ctx, limit)
-	defer within.end()
+	within := WithLimit(ctx, limit)
+	defer within.End()
 	sent := now()
 	return Outcome{Result: over.Eval(within, request)[0], Sent: sent}
 }
@@ -232,8 +232,8 @@ func (s *Sender) deliver(batch []*call) (answered bool) {
 	for i, c := range batch {
 		requests[i] = c.request
 	}
-	ctx := withLimit(context.Background(), s.timeout)
-	defer ctx.end()
+	ctx := WithLimit(context.Background(), s.timeout)
+	defer ctx.End()
 	outcomes, undecided := s.send(ctx, requests)
 	s.resend(ctx, requests, s.wanted(batch, undecided), outcomes)
 	answered = ctx.Err() == nil ||

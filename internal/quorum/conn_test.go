@@ -76,7 +76,7 @@ func TestCallerGivesUpTellsOfEachNode(t *testing.T) {
 	_, q := fakes(3)
 	p := poll{size: 3, majority: q.Majority()}
 	p.add(1, conn.Result{Reply: conn.Reply{Int: 1}})
-	err := p.undecided(q.addrs(), context.DeadlineExceeded)
+	err := p.undecided(q.addresses, context.DeadlineExceeded)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the error is %v, want context.DeadlineExceeded", err)
 	}

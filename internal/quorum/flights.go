@@ -7,36 +7,43 @@ import "sync"
 type flights struct {
 	mu   sync.Mutex // guards what is below
 	n    int
-	none chan struct{} // closed when n is zero again
+	none chan struct{} // closed when n is zero again; nil if no goroutine waits for that
 }
 
 // Go runs f on a goroutine.
 func (f *flights) Go(run func()) {
-	f.mu.Lock()
-	if f.n++; f.n == 1 {
-		f.none = make(chan struct{})
-	}
-	f.mu.Unlock()
+	f.begin()
 	go func() {
 		defer f.done()
 		run()
 	}()
 }
 
+// begin counts a goroutine that is about to begin. It calls done at its end.
+func (f *flights) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+}
+
 func (f *flights) done() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.n--; f.n == 0 {
+	if f.n--; f.n == 0 && f.none != nil {
 		close(f.none)
+		f.none = nil
 	}
 }
 
 // Wait returns when there is a moment without such a goroutine.
 func (f *flights) Wait() {
 	f.mu.Lock()
-	n, none := f.n, f.none
+	if f.n > 0 && f.none == nil {
+		f.none = make(chan struct{})
+	}
+	none := f.none
 	f.mu.Unlock()
-	if n > 0 {
+	if none != nil {
 		<-none
 	}
 }

@@ -137,7 +137,7 @@ var ErrOvertaken = errors.New("overtaken")
 // Tally returns a tally without votes.
 func (q *Conn) Tally(slots bool) Tally {
 	t := Tally{Majority: q.Majority(), Slots: slots, Votes: make([]Vote, len(q.nodes))}
-	for i, addr := range q.addrs() {
+	for i, addr := range q.addresses {
 		t.Votes[i].Addr = addr
 	}
 	return t
@@ -218,31 +218,55 @@ func (t *Tally) Verdict() (Finding, *Vote) {
 
 // Inside returns the nodes that let the owner in; of a slot pool, those that gave the same slot.
 func (t *Tally) Inside() (best []script.Vote) {
-	bySlot := make(map[string][]script.Vote)
-	for _, v := range t.Votes {
-		if v.Stand() == Granted {
-			slot := v.Detail
-			if !t.Slots {
-				slot = ""
-			}
-			bySlot[slot] = append(bySlot[slot], v.Vote)
-			if len(bySlot[slot]) > len(best) {
-				best = bySlot[slot]
-			}
+	slot, n := t.mostInside()
+	for i := range t.Votes {
+		if v := &t.Votes[i]; n > 0 && t.inside(v, slot) {
+			best = append(best, v.Vote)
 		}
 	}
 	return best
 }
 
+// mostInside returns the slot that most nodes gave the owner, and how many that are. Places without
+// numbers are one slot.
+func (t *Tally) mostInside() (slot string, most int) {
+	for i := range t.Votes {
+		n := 0
+		for j := range t.Votes {
+			if v := &t.Votes[j]; t.inside(v, t.Votes[i].Detail) {
+				n++
+			}
+		}
+		if n > most {
+			slot, most = t.Votes[i].Detail, n
+		}
+	}
+	return slot, most
+}
+
+// inside reports whether a node let the owner in, and gave it that slot.
+func (t *Tally) inside(v *Vote, slot string) bool {
+	return v.Stand() == Granted && (!t.Slots || v.Detail == slot)
+}
+
 // Won reports whether a majority let the owner in.
-func (t *Tally) Won() bool { return t.Undone == nil && len(t.Inside()) >= t.Majority }
+func (t *Tally) Won() bool {
+	_, n := t.mostInside()
+	return t.Undone == nil && n >= t.Majority
+}
 
 // Common returns the number that a majority gave, if there is one.
 func (t *Tally) Common() (number int64, ok bool) {
-	counts := make(map[int64]int)
-	for _, v := range t.Inside() {
-		if counts[v.Number]++; counts[v.Number] >= t.Majority {
-			return v.Number, true
+	slot, _ := t.mostInside()
+	for i := range t.Votes {
+		same := 0
+		for j := range t.Votes {
+			if v := &t.Votes[j]; t.inside(v, slot) && v.Number == t.Votes[i].Number {
+				same++
+			}
+		}
+		if same >= t.Majority {
+			return t.Votes[i].Number, true
 		}
 	}
 	return 0, false

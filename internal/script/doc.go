@@ -31,7 +31,8 @@
 //
 //	go run ./internal/script/print mutex acquire
 //
-// The scripts that acquire and release a mutex begin with mutex_acquire.lua and mutex_release.lua,
+// The scripts that acquire and release a mutex, and vote for it, begin with mutex_acquire.lua,
+// mutex_release.lua and mutex_vote.lua,
 // which do the common case without any function. acquire.lua asks whether that was tried: for the
 // other kinds untried.lua says that it was not.
 //

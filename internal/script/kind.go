@@ -100,9 +100,12 @@ func (k *Kind) sized() *Kind {
 	return k
 }
 
-// hurried has acquire and release of a kind begin with files that do the common case by themselves.
+// hurried has acquire and release of a kind, and vote and release on a node of a quorum, begin with
+// files that do the common case by themselves.
 func (k *Kind) hurried() *Kind {
 	k.acquire, k.release = k.beginning(k.Name+"_acquire", "acquire"), k.beginning(k.Name+"_release", "release")
+	q := k.quorum
+	q.vote, q.release = q.beginning(k.Name+"_vote", "vote"), q.beginning(k.Name+"_release", "release")
 	return k
 }
 

@@ -8,7 +8,7 @@
 --       {0, remaining ms, holder or '', rank} not inside; with a ticket: in line, behind so many
 --       {-1, reason}                          not inside, and waiting cannot help
 --       {-2, rest ms}                         no right to vote; 0: a client must restore it
--- Cost  8 commands if it is free, 10 to 15 if not; for a mutex
+-- Cost  6 commands if it is free, 11 to 16 if not; for a mutex
 
 local owner, ttl, ticket = ARGV[2], tonumber(ARGV[3]), ARGV[7]
 local right, bound = votes()

@@ -1,0 +1,157 @@
+package tests
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// What a quorum sends to its nodes.
+
+// TestQuorumCostOfACycle: a vote and a release are all that a node is sent for a lock that no other
+// wants, with what the client sends until it is closed. The votes of the slower nodes come when the
+// lock is released already, and each of these cost two or three more releases at every node.
+func TestQuorumCostOfACycle(t *testing.T) {
+	t.Parallel()
+	for _, goroutines := range []int{1, 32} {
+		t.Run(strconv.Itoa(goroutines), func(t *testing.T) {
+			t.Parallel()
+			const n = 5
+			turns := 640 / goroutines
+			nodes := startNodes(t, n)
+			cycles(t, openQuorum(t, nodes, sluggish()), goroutines, 1) // the nodes vote, and know scripts and names
+			sent := func() (all int) {
+				for _, node := range nodes {
+					all += evalshas(node.Do("INFO", "commandstats"))
+				}
+				return all
+			}
+			c := openQuorum(t, nodes, sluggish())
+			before := sent()
+			cycles(t, c, goroutines, turns)
+			if err := c.Close(); err != nil { // after which nothing is left to clean up
+				t.Errorf("Close = %v", err)
+			}
+			got := float64(sent()-before) / float64(n*goroutines*turns)
+			t.Logf("%.2f commands at each node for a cycle", got)
+			// 2, and now and then a vote that comes after the release, or numbers that differ after
+			// one.
+			if got > 2.3 {
+				t.Errorf("%.2f commands at each node for a cycle, want a vote and a release", got)
+			}
+		})
+	}
+}
+
+// countingQuorum returns a client of these servers, and its connections.
+func countingQuorum(t *testing.T, nodes []*redistest.Server, o redlatch.Options) (*redlatch.Client, []*counting) {
+	t.Helper()
+	var over []*counting
+	var conns []conn.Conn
+	for _, node := range nodes {
+		k := &counting{Conn: dial(t, node.Addr())}
+		t.Cleanup(func() { _ = k.Close() })
+		over, conns = append(over, k), append(conns, k)
+	}
+	c, err := redlatch.NewQuorum(conns, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = closeLeaving(c) })
+	return c, over
+}
+
+// TestQuorumRequestsGoTogether: the requests of many goroutines to one node leave in pipelines.
+func TestQuorumRequestsGoTogether(t *testing.T) {
+	t.Parallel()
+	const goroutines, turns = 64, 20
+	c, over := countingQuorum(t, startNodes(t, 5), sluggish())
+	cycles(t, c, goroutines, turns)
+	for i, k := range over {
+		const requests = 2 * goroutines * turns
+		batches := k.count("mutex vote") + k.count("mutex release")
+		t.Logf("node %d: %d requests in %d pipelines", i, requests, batches)
+		if batches > requests*2/3 {
+			t.Errorf("node %d: %d requests in %d pipelines, want fewer", i, requests, batches)
+		}
+	}
+}
+
+// TestQuorumRenewalsGoTogether: the renewals of leases that were acquired at about the same time
+// leave together, to each node by itself.
+func TestQuorumRenewalsGoTogether(t *testing.T) {
+	t.Parallel()
+	const leases = 200
+	o := sluggish()
+	o.Lock.TTL = 6 * time.Second
+	nodes := startNodes(t, 5)
+	c, over := countingQuorum(t, nodes, o)
+	together(leases, func(i int) {
+		if _, err := c.Mutex(strconv.Itoa(i)).Lock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	for i, k := range over {
+		before, batches := evalshas(nodes[i].Do("INFO", "commandstats")), k.count("mutex confirm")
+		var renewals int
+		eventually(t, "the leases were extended", func() bool {
+			renewals = evalshas(nodes[i].Do("INFO", "commandstats")) - before
+			return renewals >= leases
+		})
+		batches = k.count("mutex confirm") - batches
+		t.Logf("node %d: %d renewals in %d pipelines", i, renewals, batches)
+		if batches > renewals/4 {
+			t.Errorf("node %d: %d renewals in %d pipelines, want fewer", i, renewals, batches)
+		}
+	}
+}
+
+// crossed is a connection over which the vote runs when the release has run, and is answered before
+// that is.
+type crossed struct {
+	conn.Conn
+	released, voted chan struct{}
+}
+
+func (c *crossed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	switch name := calls[0].Script.Name; {
+	case strings.HasSuffix(name, " vote"):
+		<-c.released
+		defer close(c.voted)
+		return c.Conn.Eval(context.WithoutCancel(ctx), calls...)
+	case strings.HasSuffix(name, " release"):
+		results := c.Conn.Eval(ctx, calls...)
+		select {
+		case <-c.released: // what comes after that is the clean-up
+		default:
+			close(c.released)
+			<-c.voted
+			time.Sleep(50 * time.Millisecond) // until the client has heard of the vote
+		}
+		return results
+	}
+	return c.Conn.Eval(ctx, calls...)
+}
+
+// TestQuorumVoteCrossesTheRelease: a node runs the release first and then the vote, and the client
+// hears of the vote first. The owner must not stay at that node.
+func TestQuorumVoteCrossesTheRelease(t *testing.T) {
+	t.Parallel()
+	course := newCourse(t, 3)
+	cross := &crossed{course.conns[2], make(chan struct{}), make(chan struct{})}
+	course.conns[2] = cross
+	c, _ := course.client(t, brisk(lasting))
+	l, err := c.Mutex("a").TryLock(within(t, patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, l)
+	<-cross.voted
+	eventually(t, "no node has the owner", func() bool { return on(course.nodes, "a", l.Owner()) == 0 })
+}
