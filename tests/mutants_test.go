@@ -28,7 +28,7 @@ type mutant struct {
 var mutants = []mutant{
 	{
 		"lock at a bare majority that counts as a tie", "ballot.go",
-		"	if t.MayBeHeld() {", "	if false {", "TestQuorumHeldAtABareMajority",
+		"		if t.mayBeHeld() {", "		if false {", "TestQuorumHeldAtABareMajority",
 	},
 	{
 		"count that a resend takes down twice", "internal/script/lua/countdown_down.lua",
