@@ -725,10 +725,11 @@ func TestQuorumSubscriptionsComeBack(t *testing.T) {
 	ofSizes(t, []int{3, 4}, func(t *testing.T, n int) {
 		nodes := startNodes(t, n)
 		a, b := openQuorum(t, nodes, sluggish()), openQuorum(t, nodes, sluggish())
-		// A name of its own each time: where a release of the round before comes late, the holder
-		// may miss a node, which then lets the waiter in, and takes no ticket of it.
+		// A name of its own each time, and the holder at every node: a node that it missed, as it
+		// may where a release of the round before comes late, lets the waiter in and takes no ticket.
 		for _, name := range []string{"a", "b", "c"} {
 			held := lock(t, a.Mutex(name))
+			eventually(t, "the owner on all nodes", func() bool { return on(nodes, name, held.Owner()) == n })
 			next := goLock(within(t, 2*patience), b.Mutex(name))
 			for _, node := range nodes {
 				queued(t, node, name, 1)

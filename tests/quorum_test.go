@@ -158,7 +158,7 @@ func TestQuorumOnce(t *testing.T) {
 		var ran atomic.Int32
 		var all sync.WaitGroup
 		for range 8 {
-			c := openQuorum(t, nodes, brisk(lasting))
+			c := openQuorum(t, nodes, sluggish())
 			all.Go(func() {
 				_, err := c.Job("job", redlatch.JobOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
 					ran.Add(1)
