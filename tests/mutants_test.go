@@ -453,7 +453,8 @@ var mutants = []mutant{
 	},
 	{
 		"release in the background that opens what it should shut", "lease.go",
-		"l.releasing(l.ticket, result), after", "l.latch.undoing(l.owner, l.ticket), after", "TestEveryKindLostReleasesLeaveItShut",
+		"		c.cleanup.Add(node, l.releasing(l.ticket, result), after",
+		"		_ = result\n		c.cleanup.Add(node, l.latch.undoing(l.owner, l.ticket), after", "TestEveryKindLostReleasesLeaveItShut",
 	},
 	{
 		"leader that resigned and seems to lead", "election.go",
@@ -489,7 +490,7 @@ var mutants = []mutant{
 	},
 	{
 		"forced release that seems to be an accident", "watchdog.go",
-		"l.forced, l.extendAfter = true, ", "l.extendAfter = ", "TestLossTellsItsReason",
+		"l.forced, l.extendAfter = true, ", "l.extendAfter = ", "TestForcedLossWithAnUnreadableNote",
 	},
 	{
 		"release that ends at a full disk", "request.go",
@@ -548,8 +549,8 @@ var mutants = []mutant{
 		"if !ok || !script.Renews(call) {", "if !ok || script.Renews(call) {", "TestLostReplyToTheProgramsExtend",
 	},
 	{
-		"connection that died in silence and is kept", "redlatchrueidis/rueidis.go",
-		"if err != nil && c.silence != nil {", "if false {", "TestSilentConnection",
+		"connection that died in silence and is kept", "redlatchrueidis/silence.go",
+		"range s.silent() {", "range s.silent()[:0] {", "TestSilentConnection",
 	},
 	{
 		"connections given up one after the other", "redlatchrueidis/silence.go",
@@ -561,7 +562,7 @@ var mutants = []mutant{
 	},
 	{
 		"heartbeat from another address than the ticket's", "waiting.go",
-		"return batch[0].address, tickets", "return ws.client.subscriptionFor(batch[0].latch).Address(), tickets", "TestTicketsOfTwoAddresses",
+		"return batch[0].address, tickets", "return batch[0].latch.subscription().Address(), tickets", "TestTicketsOfTwoAddresses",
 	},
 	{
 		"word of a forced release that a lease without a watchdog ignores", "watchdog.go",
@@ -705,7 +706,7 @@ var mutants = []mutant{
 	},
 	{
 		"writer that is dead and stays", "internal/script/lua/rwmutex.lua",
-		"    change_mark(kind, writer, '')\n    writer = ''\n", "", "TestKindsBehaveLikeTheirModels",
+		"    change_mark(kind, writer, '')\n    writer = ''\n", "", "TestReaderThatOutlivesItsWriter",
 	},
 	{
 		"slot that stays taken after a release", "internal/script/lua/slotpool.lua",

@@ -118,8 +118,12 @@ func TestQuorumWaiterTellsAnOutage(t *testing.T) {
 	nodes[0].Pause()
 	sleepFor(t.Context(), 3*o.RequestTimeout)
 	wantOutages(t, seen, "a", 0, 0) // two of three do
+	began := time.Now()
 	nodes[1].Pause()
 	seen.await(t, redlatch.EventUnreachable, "a", 0)
+	if took := time.Since(began); took < o.RequestTimeout {
+		t.Errorf("the outage was told after %v, want %v at least", took, o.RequestTimeout)
+	}
 	sleepFor(t.Context(), 3*o.RequestTimeout)
 	nodes[0].Resume()
 	nodes[1].Resume()

@@ -160,3 +160,20 @@ func TestTooDeepIsNotTaken(t *testing.T) {
 	}
 	release(t, outer)
 }
+
+// TestForcedLossWithAnUnreadableNote: the word of a forced release counts, also if the client cannot
+// read who did it and why, as one of a later version might write it.
+func TestForcedLossWithAnUnreadableNote(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), brisk(lasting))
+	hearing(t, s, c)
+	l := lock(t, c.Mutex("a"))
+	s.Do("DEL", stateKey("a"))
+	if n := s.Do("PUBLISH", s.Do("PUBSUB", "CHANNELS"), "revoke\t"+l.Owner()+"\tnot a note"); n != "1" {
+		t.Fatalf("%s clients heard the word, want 1", n)
+	}
+	if lost := wantLost(t, l); lost.Reason != redlatch.LossForced {
+		t.Errorf("lost for the reason %q, want %q", lost.Reason, redlatch.LossForced)
+	}
+}

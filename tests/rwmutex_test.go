@@ -96,3 +96,26 @@ func TestReadersAndWritersHaveTTLsOfTheirOwn(t *testing.T) {
 		release(t, l)
 	}
 }
+
+// TestReaderThatOutlivesItsWriter: a writer reads as well, and its lease on writing expires. Others
+// may then read.
+func TestReaderThatOutlivesItsWriter(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := open(t, s.URL(), manual()), open(t, s.URL(), manual())
+	brief := redlatch.LockOptions{TTL: time.Second, Renew: redlatch.Off}
+	writer := must[*redlatch.Lease](t)(c.RWMutex("a").With(brief).Lock(t.Context()))
+	reader := must[*redlatch.Lease](t)(c.RWMutex("a").RLock(writer.Context()))
+	_ = wantLost(t, writer)
+	var beside *redlatch.Lease
+	eventually(t, "another reads, too", func() bool {
+		var err error
+		beside, err = other.RWMutex("a").TryRLock(t.Context())
+		return err == nil
+	})
+	if inside := s.Do("ZCARD", stateKey("a")); inside != "3" { // two and the mark
+		t.Errorf("%s members are in the lock, want 3", inside)
+	}
+	_ = reader.Release(t.Context())
+	release(t, beside)
+}
