@@ -137,7 +137,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	var waits sync.WaitGroup
 	for range 12 {
 		waits.Go(func() {
-			_, err := c.Mutex("x").With(redlatch.LockOptions{MaxWait: time.Second}).Lock(t.Context())
+			_, err := c.Mutex("x").With(redlatch.LockOptions{StrictOrder: redlatch.On, MaxWait: time.Second}).Lock(t.Context())
 			if !errors.Is(err, redlatch.ErrTaken) {
 				t.Errorf("Lock of a lock in a deadlock = %v, want ErrTaken", err)
 			}
