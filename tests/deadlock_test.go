@@ -99,8 +99,8 @@ func TestLockInACycleOfGoroutines(t *testing.T) {
 	}
 }
 
-// TestLockBesideACycle: a wait that can end is not refused. The holder of the other mutex does not
-// wait itself, or its lease is over.
+// TestLockBesideACycle: a wait that can end is not refused. In one case the holder of the other mutex
+// waits for nothing. In the other the holder's lease has ended.
 func TestLockBesideACycle(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -117,12 +117,14 @@ func TestQuorumRenewalsGoTogether(t *testing.T) {
 type crossed struct {
 	conn.Conn
 	released, voted chan struct{}
+	heard           <-chan struct{} // the client has heard the votes of all nodes; set before voted
 }
 
 func (c *crossed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	switch name := calls[0].Script.Name; {
 	case strings.HasSuffix(name, " vote"):
 		<-c.released
+		c.heard = ctx.Done() // the client ends the context of a vote when all nodes have answered
 		defer close(c.voted)
 		return c.Conn.Eval(context.WithoutCancel(ctx), calls...)
 	case strings.HasSuffix(name, " release"):
@@ -132,7 +134,7 @@ func (c *crossed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 		default:
 			close(c.released)
 			<-c.voted
-			time.Sleep(50 * time.Millisecond) // until the client has heard of the vote
+			<-c.heard
 		}
 		return results
 	}
@@ -144,7 +146,7 @@ func (c *crossed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 func TestQuorumVoteCrossesTheRelease(t *testing.T) {
 	t.Parallel()
 	course := newCourse(t, 3)
-	cross := &crossed{course.conns[2], make(chan struct{}), make(chan struct{})}
+	cross := &crossed{Conn: course.conns[2], released: make(chan struct{}), voted: make(chan struct{})}
 	course.conns[2] = cross
 	c, _ := course.client(t, brisk(lasting))
 	l, err := c.Mutex("a").TryLock(within(t, patience))

@@ -161,8 +161,8 @@ func TestTooDeepIsNotTaken(t *testing.T) {
 	release(t, outer)
 }
 
-// TestForcedLossWithAnUnreadableNote: the word of a forced release counts, also if the client cannot
-// read who did it and why, as one of a later version might write it.
+// TestForcedLossWithAnUnreadableNote: a holder believes the message of a forced release even if the
+// client cannot parse its note, such as a note in the format of a later version.
 func TestForcedLossWithAnUnreadableNote(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

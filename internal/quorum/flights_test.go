@@ -3,7 +3,6 @@ package quorum
 import (
 	"sync"
 	"testing"
-	"time"
 )
 
 // TestFlightsBeginWhileACallerWaits: a flight that begins beside Wait is no data race, and one that
@@ -12,13 +11,16 @@ func TestFlightsBeginWhileACallerWaits(t *testing.T) {
 	t.Parallel()
 	for range 100 {
 		var f flights
-		landed := false
+		landed, land := false, make(chan struct{})
 		f.Go(func() {
-			time.Sleep(time.Microsecond)
+			<-land
 			landed = true
 		})
 		var beside sync.WaitGroup
-		beside.Go(func() { f.Go(func() {}) })
+		beside.Go(func() {
+			f.Go(func() {})
+			close(land)
+		})
 		f.Wait()
 		if !landed {
 			t.Fatal("Wait returned before a flight that had begun")
