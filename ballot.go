@@ -251,8 +251,10 @@ func (l *latch) hearOut(votes *openTally, t *quorum.Tally, owner string, lease *
 		lease.haveVotes()
 	}
 	if votes.Forgot() {
-		l.client.recorder.noVote(l, &votes.Tally)
-		l.client.quorum.Go(func() { l.restoreVotes(l.client.closing) })
+		l.client.quorum.Go(func() { // a hook that is slow must not hold up the answers to others
+			l.client.recorder.noVote(l, &votes.Tally)
+			l.restoreVotes(l.client.closing)
+		})
 	}
 }
 

@@ -24,8 +24,8 @@ type Conn struct {
 	flights   flights // requests to single nodes
 	couriers  []courier
 
-	// Lost is called for each call to which a node gave no answer, or an error, on a goroutine that
-	// Close waits for. Set it before use.
+	// Lost is called for each call of Eval to which a node gave no answer, or an error, on a
+	// goroutine that Close waits for. It must not block. Set it before use.
 	Lost func(node int, call conn.Call)
 }
 
