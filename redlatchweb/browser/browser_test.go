@@ -270,18 +270,26 @@ func (p *tab) shoot(view, state string) {
 // key presses one key.
 func (p *tab) key(k string) { p.run(chromedp.KeyEvent(k)) }
 
+// keyUntil presses a key until an expression in the page is true. The first updates may move the row
+// that has the focus up or down, so that no fixed number of presses is sure to reach a row.
+func (p *tab) keyUntil(k, expression string) {
+	p.t.Helper()
+	for range 100 {
+		p.key(k)
+		if value[bool](p, expression) {
+			return
+		}
+	}
+	p.t.Fatalf("%s: not after 100 times %q", expression, k)
+}
+
 // TestKeys goes through the list by keyboard, and opens a lock.
 func TestKeys(t *testing.T) {
 	p := open(t, views["wide"])
 	p.visit("contended/locks")
 	p.await(`document.documentElement.classList.contains("scripted")`)
-	p.key("j")
-	p.key("j")
-	p.await(`document.activeElement.matches("#content tbody tr:not(:first-child) a.name")`)
-	for range 5 { // more than once: an update may have moved the lock down the list by now
-		p.key("k")
-	}
-	p.await(`document.activeElement === document.querySelector("#content tbody a.name")`)
+	p.keyUntil("j", `document.activeElement.matches("#content tbody tr:not(:first-child) a.name")`)
+	p.keyUntil("k", `document.activeElement === document.querySelector("#content tbody a.name")`)
 	p.key("?")
 	p.await(`document.querySelector("dialog").open`)
 	p.run(chromedp.Click("dialog button"))
