@@ -109,7 +109,7 @@ func (a *attempt) withoutTurn(ctx context.Context, g *handoffGroup) error {
 		a.occupant = owner
 	}
 	err := a.client.checkOpen(ctx)
-	if !a.answered && errors.Is(err, context.DeadlineExceeded) {
+	if !g.Reachable() && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return a.describeTimeout(ctx, a.failed("wait for", err))

@@ -255,7 +255,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 		return nil, err
 	case err != nil:
 		a.arrival = cmp.Or(c.waiters.cancel(w), a.arrival)
-		return nil, a.describeTimeout(ctx, err)
+		return nil, a.describeTimeout(ctx, a.outOfTime(ctx, answer.resent, err))
 	}
 	a.placed = a.placed || !standing.Inside
 	a.heard(standing)
@@ -273,6 +273,9 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 			return a.begin(ctx, g)
 		case <-news:
 		case <-ctx.Done():
+			if outage != nil && a.group != nil {
+				a.group.MarkSilent()
+			}
 			err = a.describeTimeout(ctx, a.failed("wait for", whyDone(ctx)))
 		case <-c.closing.Done():
 			err = a.failed("wait for", ErrClosed)
@@ -280,6 +283,21 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	}
 	a.arrival = c.waiters.cancel(w)
 	return nil, err
+}
+
+// outOfTime returns the error of a first request that failed with err. A goroutine of a group may
+// have its turn when its time is nearly over. If its one request has no answer by then, Redis may
+// be well all the same: what counts is the last word of Redis to the group.
+func (a *attempt) outOfTime(ctx context.Context, resent bool, err error) error {
+	over := whyDone(ctx)
+	if over == nil || a.group == nil {
+		return err
+	}
+	a.answered = a.answered || a.group.Answered()
+	if a.group.Reachable() && !resent {
+		return a.failed("wait for", over)
+	}
+	return err
 }
 
 // describeTimeout adds to the error of a wait that ran out of time what it waited for, if Redis

@@ -29,8 +29,8 @@ type answer struct {
 // the client is being closed, ask resends nothing, and the error matches ErrClosed, too.
 //
 // The error is that of ctx, the server's own, or matches ErrUnreachable; if a deadline passed, it
-// matches both. After the server's own, the script did not run. After any other, it may have run,
-// or may still run.
+// matches both. With an error of ctx, the answer tells whether the request was resent. After the
+// server's own, the script did not run. After any other, it may have run, or may still run.
 func (l *latch) ask(ctx context.Context, op string, call conn.Call) (answer, error) {
 	return l.askAt(ctx, l.client.conn, op, call)
 }
@@ -54,7 +54,7 @@ func (l *latch) askAt(ctx context.Context, node conn.Conn, op string, call conn.
 			if errors.Is(err, context.DeadlineExceeded) { // the caller's, with nothing heard from Redis
 				err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 			}
-			return answer{}, l.failedAt(node, op, err)
+			return answer{resent: n > 0}, l.failedAt(node, op, err)
 		}
 		if !retry.Transient(result.Err) && !(script.Releases(call) && retry.RefusesWrites(result.Err)) {
 			return answer{}, l.refused(ctx, node, op, result.Err)

@@ -929,6 +929,14 @@ var mutants = []mutant{
 		"handoffs.Next(g, a.arrival)", "handoffs.Next(g, 0)", "TestRelayKeepsItsPlace",
 	},
 	{
+		"outage of one that ran out of time", "latch.go",
+		"a.group.Reachable() && !resent", "false", "TestRelayTurnOfOneThatIsOutOfTime",
+	},
+	{
+		"outage that the next in line forgets", "latch.go",
+		"				a.group.MarkSilent()\n", "", "TestRelayTurnOfOneThatIsOutOfTime",
+	},
+	{
 		"outage that is told one after the other", "handoff.go",
 		"		return nextAcquires\n	}\n	return dissolveGroup\n",
 		"		return nextAcquires\n	}\n	return nextAcquires\n", "TestRelayWithoutRedis",

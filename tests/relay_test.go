@@ -300,6 +300,63 @@ func TestRelayTurnOfOneThatHasGivenUp(t *testing.T) {
 	wantNothingLeft(t, s, "a")
 }
 
+// timed is a context that ends with DeadlineExceeded when the test says so.
+type timed struct {
+	context.Context
+	over chan struct{}
+}
+
+func (c timed) Done() <-chan struct{} { return c.over }
+
+func (c timed) Err() error {
+	select {
+	case <-c.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// TestRelayTurnOfOneThatIsOutOfTime: a goroutine has its turn when its time is nearly over, and its
+// request no answer by then. Redis was well when it answered last, so the mutex is taken. Where
+// Redis was known to be silent, it is unreachable.
+func TestRelayTurnOfOneThatIsOutOfTime(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	held := lock(t, open(t, s.URL(), sluggish()).Mutex("a"))
+	for _, silent := range []bool{false, true} {
+		p := startProxy(t, s)
+		o := sluggish()
+		o.RequestTimeout = 6 * time.Second // the first one's cancel is swallowed, and resent after 2 s
+		if silent {
+			o, _ = restless()
+		}
+		o, seen := watched(o)
+		m := open(t, p.url(), o).Mutex("a")
+		ctx, cancel := context.WithCancel(t.Context())
+		first := goLock(ctx, m)
+		queued(t, s, "a", 1)
+		limit := timed{t.Context(), make(chan struct{})}
+		second := goLocks(t, limit, m, seen, 1)[0]
+		p.swallow(requests)
+		if silent {
+			seen.await(t, redlatch.EventUnreachable, "a", 0)
+		}
+		cancel()
+		awaitError(t, first)
+		sleepFor(t.Context(), 100*time.Millisecond) // the second has asked by now, or will not
+		close(limit.over)
+		err := awaitError(t, second)
+		if errors.Is(err, redlatch.ErrUnreachable) != silent || !silent && !errors.Is(err, redlatch.ErrTaken) {
+			t.Errorf("Redis known to be silent %v: Lock = %v, want ErrUnreachable if it is, else ErrTaken", silent, err)
+		}
+		p.heal()
+		eventually(t, "nobody in line", func() bool { return len(line(s, "a")) == 0 })
+	}
+	release(t, held)
+	wantNothingLeft(t, s, "a")
+}
+
 // TestRelayAfterALoss: the server forgets a mutex that is held and waited for in the same process.
 // All are served, with larger tokens.
 func TestRelayAfterALoss(t *testing.T) {

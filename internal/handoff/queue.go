@@ -22,12 +22,12 @@ type Queue[O comparable, B any] struct {
 // Group is the goroutines of one client that want the same mutex. It is small, since each lease of
 // a mutex has one: the waiters are linked with each other, in a ring.
 type Group[O comparable, B any] struct {
-	key      string
-	options  O
-	first    *Waiter[B] // of those that wait, as they came; before it in the ring is the last
-	waiting  int32
-	answered atomic.Bool            // not guarded
-	holder   atomic.Pointer[string] // the owner of the lease that had the turn last; nil if none had; not guarded
+	key     string
+	options O
+	first   *Waiter[B] // of those that wait, as they came; before it in the ring is the last
+	waiting int32
+	redis   atomic.Int32           // what it said last: unheard, answered or silent; not guarded
+	holder  atomic.Pointer[string] // the owner of the lease that had the turn last; nil if none had; not guarded
 }
 
 // Waiter is a goroutine that waits for the turn of its group.
@@ -53,11 +53,24 @@ type Turn[B any] struct {
 	Arrival int64 // to Acquire: the place in Redis of a goroutine that gave up; 0 for a new one
 }
 
+// What a group has heard from Redis.
+const (
+	unheard int32 = iota
+	answered
+	silent
+)
+
 // MarkAnswered notes that Redis has said how things stand with the mutex: it is taken, or granted.
-func (g *Group[O, B]) MarkAnswered() { g.answered.Store(true) }
+func (g *Group[O, B]) MarkAnswered() { g.redis.Store(answered) }
+
+// MarkSilent notes that Redis answered the group before, and does not now.
+func (g *Group[O, B]) MarkSilent() { g.redis.CompareAndSwap(answered, silent) }
 
 // Answered reports whether Redis has said anything of the mutex to this group.
-func (g *Group[O, B]) Answered() bool { return g.answered.Load() }
+func (g *Group[O, B]) Answered() bool { return g.redis.Load() != unheard }
+
+// Reachable reports whether Redis has answered the group, and was not found to be silent since.
+func (g *Group[O, B]) Reachable() bool { return g.redis.Load() == answered }
 
 // MarkHolder notes that a lease with this owner has the turn. Holder returns its owner, from then
 // on.
