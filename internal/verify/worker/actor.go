@@ -15,7 +15,7 @@ import (
 func Names(kind string) []string {
 	switch kind {
 	case history.Mutex:
-		return []string{"mutex-a", "mutex-b"}
+		return []string{"mutex-a", "mutex-b", "mutex-c", "mutex-d", "mutex-e", "mutex-f"}
 	case history.Multi:
 		return []string{"multi-a", "multi-b"}
 	}
@@ -102,8 +102,11 @@ func (a *actor) once(ctx context.Context) {
 		if stall {
 			a.stalls.Add(1)
 		}
-		if why != history.WhyTaken {
+		switch {
+		case why != history.WhyTaken:
 			rest(ctx, 20*time.Millisecond) // a server that refuses does so at once
+		case a.kind == history.Job:
+			rest(ctx, upTo(a.Window/4)) // it is refused until its window is over
 		}
 		return
 	}
@@ -219,7 +222,7 @@ func (a *actor) sleepwalk(ctx context.Context) {
 // in line wait for redlatch and not for the work of others. It reports whether the lease is held at
 // its end.
 func (a *actor) work(ctx context.Context, op int64, l Lease) bool {
-	if a.calm.Load() || rand.IntN(50) > 0 {
+	if a.calm.Load() || rand.IntN(200) > 0 {
 		select {
 		case <-time.After(upTo(3 * time.Millisecond)):
 		case <-l.Done():
