@@ -98,12 +98,28 @@ func (l *Link) now(addr string) (Harm, <-chan struct{}) {
 	return l.harm, l.again
 }
 
-// hit counts harm that was done to a connection, which is out of step if something is missing.
-func (l *Link) hit(c *conn, missing bool) {
+// hit counts harm that was done to a connection, none of whose bytes are missing.
+func (l *Link) hit() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hits++
-	c.dirty = c.dirty || missing
+}
+
+// pass returns what to do with bytes of a connection, of which some are swallowed while the harm
+// says so. It is decided and noted at once: a connection of which bytes were swallowed just when
+// the harm ended would else go on out of step, and its client would take replies for those to other
+// requests. Where bytes are missing and the harm has ended, ok is false: nothing may pass any more.
+func (l *Link) pass(c *conn, swallows func(Harm) bool) (h Harm, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.harm.Only == "" || l.harm.Only == c.addr {
+		h = l.harm
+	}
+	if swallows(h) {
+		l.hits++
+		c.dirty = true
+	}
+	return h, !c.dirty || h.SwallowRequests || h.SwallowReplies
 }
 
 // conn is one connection.
@@ -130,9 +146,12 @@ type chunk struct {
 // Write sends requests, or puts them into a queue if they are delayed. What was delayed is sent also
 // if the connection is closed before.
 func (c *conn) Write(data []byte) (int, error) {
-	h, _ := c.link.now(c.addr)
-	if h.SwallowRequests {
-		c.link.hit(c, true)
+	h, ok := c.link.pass(c, func(h Harm) bool { return h.SwallowRequests })
+	switch {
+	case !ok:
+		_ = c.Close()
+		return 0, net.ErrClosed
+	case h.SwallowRequests:
 		return len(data), nil
 	}
 	c.mu.Lock()
@@ -145,7 +164,7 @@ func (c *conn) Write(data []byte) (int, error) {
 		return c.Conn.Write(data)
 	}
 	defer c.mu.Unlock()
-	c.link.hit(c, false)
+	c.link.hit()
 	c.queue = append(c.queue, chunk{append([]byte(nil), data...), time.Now().Add(h.DelayRequests)})
 	if len(c.queue) == 1 {
 		go c.drain() // ends with the last chunk
@@ -185,22 +204,25 @@ func (c *conn) drain() {
 func (c *conn) Read(data []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(data)
-		h, _ := c.link.now(c.addr)
-		switch {
-		case err != nil:
+		if err != nil {
 			return n, err
+		}
+		h, ok := c.link.pass(c, func(h Harm) bool { return h.SwallowReplies })
+		switch {
+		case !ok:
+			_ = c.Close()
+			return 0, net.ErrClosed
 		case h.SwallowReplies:
-			c.link.hit(c, true)
 			continue
 		case h.CutReply && n > 1:
-			c.link.hit(c, true)
+			c.link.hit()
 			_ = c.Close()
 			return n / 2, nil
 		case h.DelayReplies > 0:
-			c.link.hit(c, false)
+			c.link.hit()
 			c.hold(time.Now(), func(h Harm) time.Duration { return h.DelayReplies })
 		case h.Slow > 0:
-			c.link.hit(c, false)
+			c.link.hit()
 			c.hold(time.Now(), func(h Harm) time.Duration {
 				if h.Slow == 0 {
 					return 0

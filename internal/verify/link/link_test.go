@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -132,4 +133,54 @@ func TestHealEndsADelay(t *testing.T) {
 	send(t, server, "reply")
 	time.AfterFunc(50*time.Millisecond, func() { l.Heal() })
 	want(t, client, "reply")
+}
+
+// TestNothingPassesOutOfStep: replies keep coming on many connections while harm begins and ends. A
+// client that reads on gets all of them in order, until bytes are missing. Then it gets none.
+func TestNothingPassesOutOfStep(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		var l link.Link
+		var all sync.WaitGroup
+		for range 30 {
+			client, server := pair(t, &l)
+			all.Go(func() {
+				for n := 0; ; n++ {
+					if _, err := server.Write([]byte{byte(n)}); err != nil {
+						return
+					}
+				}
+			})
+			all.Go(func() {
+				defer server.Close()
+				wantInOrder(t, client)
+			})
+		}
+		time.Sleep(time.Millisecond)
+		l.Set(link.Harm{SwallowReplies: true})
+		time.Sleep(time.Millisecond)
+		l.Heal()
+		all.Wait()
+	}
+}
+
+// wantInOrder reads numbers until there are no more, or for a moment, and checks that none is
+// missing.
+func wantInOrder(t *testing.T, c net.Conn) {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // nothing may have been swallowed here
+	next, data := byte(0), make([]byte, 64)
+	for {
+		n, err := c.Read(data)
+		if err != nil {
+			return
+		}
+		for _, b := range data[:n] {
+			if b != next {
+				t.Errorf("Read = %d, want %d: bytes are missing before it", b, next)
+				return
+			}
+			next++
+		}
+	}
 }
