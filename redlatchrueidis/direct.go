@@ -46,10 +46,19 @@ type request struct {
 	done   bool          // over is closed; guarded by mu of direct
 	number uint64        // of all requests
 	index  int           // in underWay
+	lane   *lane         // that it has taken; nil if none
 }
 
-func (r *request) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (r *request) Done() <-chan struct{}       { return r.over }
+// Deadline implements [context.Context]. Rueidis reads on the goroutine of the caller only until a
+// deadline. On the shared connection it would close that for all.
+func (r *request) Deadline() (time.Time, bool) {
+	if r.lane == nil {
+		return time.Time{}, false
+	}
+	return r.ctx.Deadline()
+}
+
+func (r *request) Done() <-chan struct{} { return r.over }
 
 func (r *request) Err() error {
 	select {
@@ -93,13 +102,14 @@ func (d *direct) proved(mark uint64) {
 	}
 }
 
-// begin returns the context for a request under ctx. The caller ends it.
-func (d *direct) begin(ctx context.Context) *request {
+// begin returns the context for a request under ctx, which has taken a lane or, with nil, shares the
+// connection. The caller ends it.
+func (d *direct) begin(ctx context.Context, taken *lane) *request {
 	r, _ := d.idle.Get().(*request)
 	if r == nil {
 		r = &request{over: make(chan struct{})}
 	}
-	r.ctx = ctx
+	r.ctx, r.lane = ctx, taken
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.begun++
@@ -126,7 +136,7 @@ func (d *direct) end(r *request) {
 	d.underWay = d.underWay[:last]
 	done := r.done
 	d.mu.Unlock()
-	if r.ctx = nil; !done {
+	if r.ctx, r.lane = nil, nil; !done {
 		d.idle.Put(r)
 	}
 }
@@ -164,6 +174,9 @@ func (d *direct) finish(number uint64) {
 		if r.number == number && !r.done {
 			r.done = true
 			close(r.over)
+			if r.lane != nil {
+				r.lane.hangUp()
+			}
 		}
 	}
 }
@@ -174,7 +187,7 @@ func (c *Conn) runDirect(ctx context.Context, calls []conn.Call, build func(*con
 	if err := ctx.Err(); err != nil {
 		return failed(len(calls), err), true
 	}
-	r := c.direct.begin(ctx)
+	r := c.direct.begin(ctx, nil)
 	defer c.direct.end(r)
 	results := make([]conn.Result, len(calls))
 	var err error
@@ -200,6 +213,21 @@ func (c *Conn) runDirect(ctx context.Context, calls []conn.Call, build func(*con
 		}
 	}
 	return results, !errors.Is(err, errUndialed)
+}
+
+// runInLane sends a request in the lane, which the caller has taken and this gives back. It returns
+// false if nothing was sent, since the lane was not connected any more.
+func (c *Conn) runInLane(ctx context.Context, call *conn.Call, build func(*conn.Call) rueidis.Completed) (conn.Result, bool) {
+	if err := ctx.Err(); err != nil {
+		c.lane.give(true)
+		return conn.Result{Err: err}, true
+	}
+	r := c.direct.begin(ctx, c.lane)
+	reply := c.lane.client.Do(r, build(call))
+	err := reply.NonRedisError()
+	c.direct.end(r) // before the next one has the lane, which would be hung up for this one
+	c.lane.give(err == nil)
+	return result(ctx, reply), !errors.Is(err, errUndialed)
 }
 
 // failed returns n results with this error.

@@ -52,7 +52,7 @@ func TestDirectLooksWhileThereAreRequests(t *testing.T) {
 	t.Parallel()
 	var d direct
 	ctx, cancel := context.WithCancel(t.Context())
-	first, second := d.begin(ctx), d.begin(t.Context())
+	first, second := d.begin(ctx, nil), d.begin(t.Context(), nil)
 	cancel()
 	<-first.Done()
 	if first.Err() != context.Canceled || second.Err() != nil {
@@ -60,7 +60,7 @@ func TestDirectLooksWhileThereAreRequests(t *testing.T) {
 	}
 	d.end(first)
 	d.end(second)
-	if again := d.begin(t.Context()); again == first || again.Err() != nil {
+	if again := d.begin(t.Context(), nil); again == first || again.Err() != nil {
 		t.Error("a request that was cancelled is used again")
 	} else {
 		d.end(again)

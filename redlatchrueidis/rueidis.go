@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -32,8 +33,10 @@ type Conn struct {
 	target conn.Target
 	owned  bool
 
-	silence *silence // of the connections; nil unless owned
-	direct  *direct  // nil unless owned and to one server
+	silence *silence     // of the connections; nil unless owned
+	direct  *direct      // nil unless owned and to one server
+	lane    *lane        // nil unless owned and to one server, without Sentinel
+	sharing atomic.Int32 // calls of Eval that share a connection at this moment
 
 	places *slots.Map // of a cluster; else nil
 	trunks trunk.Trunks
@@ -89,7 +92,7 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 		o.WriteBufferEachConn = bufferSize
 	}
 	addr := strings.Join(o.InitAddress, ",")
-	direct := new(direct)
+	direct, plain := new(direct), o
 	silence := listenIn(&o, direct.trouble)
 	client, err := rueidis.NewClient(o)
 	if err != nil {
@@ -99,6 +102,9 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 	c.owned, c.silence = true, silence
 	if !c.target.Cluster { // whose nodes have connections of their own
 		c.direct = direct
+	}
+	if client.Mode() == rueidis.ClientModeStandalone {
+		c.lane = newLane(plain)
 	}
 	return c, nil
 }
@@ -121,6 +127,9 @@ func (c *Conn) Target() conn.Target { return c.target }
 // Close implements [conn.Conn].
 func (c *Conn) Close() error {
 	if c.owned {
+		if c.lane != nil {
+			c.lane.close()
+		}
 		c.client.Close()
 	}
 	return nil
@@ -149,6 +158,13 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	if len(calls) == 0 {
 		return nil
 	}
+	if c.lane != nil && len(calls) == 1 && c.sharing.Load() == 0 && c.lane.take() {
+		if r, sent := c.runInLane(ctx, &calls[0], build); sent {
+			return []conn.Result{r}
+		}
+	}
+	c.sharing.Add(1)
+	defer c.sharing.Add(-1)
 	if c.direct.steady() {
 		if results, sent := c.runDirect(ctx, calls, build); sent {
 			return results

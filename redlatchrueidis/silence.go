@@ -38,7 +38,7 @@ func listenIn(o *rueidis.ClientOption, ended func()) *silence {
 		limit: o.ConnWriteTimeout / 4, pause: o.ConnWriteTimeout, ended: ended,
 		open: make(map[*heard]struct{}), dropped: make(map[string]time.Duration),
 	}
-	dial := dialing(o)
+	dial := dialerOf(o)
 	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
 		if ctx.Value(undialed{}) != nil {
 			return nil, errUndialed
@@ -52,8 +52,8 @@ func listenIn(o *rueidis.ClientOption, ended func()) *silence {
 	return s
 }
 
-// dialing returns what rueidis would dial with by itself.
-func dialing(o *rueidis.ClientOption) dialFunc {
+// dialerOf returns what rueidis would dial with by itself.
+func dialerOf(o *rueidis.ClientOption) dialFunc {
 	switch {
 	case o.DialCtxFn != nil:
 		return o.DialCtxFn
@@ -141,15 +141,18 @@ func (h *heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cut closes the connection without a goodbye. That of TLS would wait seconds for a peer that is
-// gone, and the caller with it.
 func (h *heard) cut() {
 	h.silence.forget(h)
-	if t, ok := h.Conn.(*tls.Conn); ok {
-		_ = t.NetConn().Close()
-		return
+	hangUp(h.Conn)
+}
+
+// hangUp closes a connection without a goodbye. That of TLS would wait seconds for a peer that is
+// gone, and the caller with it.
+func hangUp(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
 	}
-	_ = h.Conn.Close()
+	_ = c.Close()
 }
 
 // Close implements [net.Conn].

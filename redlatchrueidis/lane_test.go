@@ -1,0 +1,202 @@
+package redlatchrueidis
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+var one = conn.Call{Script: conn.NewScript("one", "return 1")}
+
+// patience is for a busy machine.
+const patience = 20 * time.Second
+
+// inLane opens a connection whose lane is free.
+func inLane(t *testing.T, server *redistest.Server) *Conn {
+	t.Helper()
+	c, err := Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	awaitLane(t, c)
+	return c
+}
+
+// awaitLane sends requests until the lane is free.
+func awaitLane(t *testing.T, c *Conn) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); c.lane.state.Load() != laneFree; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the lane is in state %d, want it free", c.lane.state.Load())
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		_ = c.Eval(ctx, one) // may fail just after a restart
+		cancel()
+	}
+}
+
+// TestLane: a program that asks for one thing at a time has a connection that no other request
+// shares, once it has asked a few times.
+func TestLane(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c, err := Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ClientName: "mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for n := range dialAfter - 2 { // the first is two: the server does not know the script yet
+		if r := c.Eval(t.Context(), one)[0]; r.Err != nil || c.lane.state.Load() != laneClosed {
+			t.Fatalf("request %d: %+v, and the lane is in state %d, want it closed still", n, r, c.lane.state.Load())
+		}
+	}
+	awaitLane(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	before := len(strings.Split(server.Do("CLIENT", "LIST"), "name=mine"))
+	for range 100 {
+		if r := c.Eval(ctx, one)[0]; r.Err != nil || r.Reply.Int != 1 {
+			t.Fatalf("Eval = %+v, want 1", r)
+		}
+	}
+	if before != 3 || c.lane.state.Load() != laneFree {
+		t.Errorf("%d connections, and the lane is in state %d; want 2, and it is free", before-1, c.lane.state.Load())
+	}
+	if got := asked(c); got != 0 {
+		t.Errorf("%d requests are still looked after", got)
+	}
+}
+
+// asked returns how many requests are under way on goroutines of their callers.
+func asked(c *Conn) int {
+	c.direct.mu.Lock()
+	defer c.direct.mu.Unlock()
+	return len(c.direct.underWay)
+}
+
+// TestLaneOfSeveral: where several requests are under way they share a connection, and the lane has
+// one at a time.
+func TestLaneOfSeveral(t *testing.T) {
+	t.Parallel()
+	c := inLane(t, redistest.Start(t))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range 200 {
+				if r := c.Eval(ctx, one)[0]; r.Err != nil || r.Reply.Int != 1 {
+					t.Errorf("Eval = %+v, want 1", r)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := c.sharing.Load(); n != 0 {
+		t.Errorf("%d requests are still counted", n)
+	}
+}
+
+// TestLaneIsGivenUp: a server hangs. The caller in the lane is back when its context is done, or
+// its time is over. The lane is dialed again, and answers when the server does.
+func TestLaneIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, how := range []error{context.Canceled, context.DeadlineExceeded} {
+		server := redistest.Start(t)
+		c := inLane(t, server)
+		server.Pause()
+		limit := patience
+		if how == context.DeadlineExceeded {
+			limit = 100 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		if how == context.Canceled {
+			time.AfterFunc(100*time.Millisecond, cancel)
+		}
+		began := time.Now()
+		if r := c.Eval(ctx, one)[0]; !errors.Is(r.Err, how) {
+			t.Errorf("Eval = %+v, want %v", r, how)
+		}
+		if took := time.Since(began); took > patience/2 {
+			t.Errorf("the caller was back after %v, want it when its context was done", took)
+		}
+		cancel()
+		if state := c.lane.state.Load(); state == laneFree {
+			t.Error("the lane is free, and a reply is still to come there")
+		}
+		server.Resume()
+		awaitLane(t, c)
+	}
+}
+
+// TestLaneOfARestartedServer: the lane ended with the server. The next request fails or finds
+// another way, and the lane comes back.
+func TestLaneOfARestartedServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := inLane(t, server)
+	server.Restart()
+	awaitLane(t, c)
+}
+
+// TestLaneThatCannotBeDialed: the server takes no second connection. Requests go on over the first,
+// and closing does not wait for the handshake.
+func TestLaneThatCannotBeDialed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var mu sync.Mutex
+	var held []net.Conn
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	go func() {
+		for {
+			c, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			held = append(held, c) // which is never answered
+			mu.Unlock()
+		}
+	}()
+	c, err := Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.lane = newLane(rueidis.ClientOption{InitAddress: []string{silent.Addr().String()}, DisableCache: true})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for range 2 * dialAfter {
+		if r := c.Eval(ctx, one)[0]; r.Err != nil {
+			t.Errorf("Eval = %+v, want 1", r)
+		}
+	}
+	if state := c.lane.state.Load(); state != laneDialing {
+		t.Errorf("the lane is in state %d, want it dialing", state)
+	}
+	began := time.Now()
+	if err := c.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if took := time.Since(began); took > 3*time.Second { // the handshake has five
+		t.Errorf("Close took %v", took)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, c := range held {
+		_ = c.Close()
+	}
+}
