@@ -33,6 +33,8 @@ func main() {
 		do = hold
 	case "users":
 		do = user
+	case "grid":
+		do = grid
 	case "delay":
 		do = delay
 	}

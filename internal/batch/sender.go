@@ -2,20 +2,12 @@ package batch
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/clock"
-)
-
-// How many requests leave by themselves: as many as make up for the cost of a batch, in which
-// client and server take turns.
-const (
-	maxDirect          = 2
-	maxDirectPipelined = 16 // where they cost no more system calls than a batch
 )
 
 // maxInFlight is how many requests are under way together. They share a time limit. Without a
@@ -25,16 +17,17 @@ const maxInFlight = 2048
 
 // Sender sends requests to one server. It is safe for concurrent use.
 type Sender struct {
-	conn      conn.Conn
-	clock     clock.Clock
-	timeout   time.Duration // of a batch
-	maxDirect int
-	slot      func(conn.Call) int // of a cluster; else nil
-	calls     sync.Pool           // of *call; not one for all Senders, since channels stay in a synctest bubble
+	conn    conn.Conn
+	clock   clock.Clock
+	timeout time.Duration // of a batch
+	rule    Rule
+	slot    func(conn.Call) int // of a cluster; else nil
+	calls   sync.Pool           // of *call; not one for all Senders, since channels stay in a synctest bubble
 
 	mu       sync.Mutex // guards the fields below
 	active   int        // direct requests and flushes
 	inFlight int        // requests that are under way together
+	batches  int        // that they are in
 	queue    []*call    // for the next flush, or the present one as soon as fewer are in flight
 	idle     *sync.Cond // signals that active is 0 and the queue empty
 }
@@ -56,10 +49,12 @@ type call struct {
 
 // New returns a Sender over a connection. A batch that gets no answer ends after the timeout.
 func New(over conn.Conn, now clock.Clock, timeout time.Duration) *Sender {
-	s := &Sender{conn: over, clock: now, timeout: timeout, maxDirect: maxDirect}
-	if over.Target().Pipelined {
-		s.maxDirect = maxDirectPipelined
-	}
+	return NewWith(over, now, timeout, RuleFor(over.Target().Pipelined))
+}
+
+// NewWith is New with another rule.
+func NewWith(over conn.Conn, now clock.Clock, timeout time.Duration, rule Rule) *Sender {
+	s := &Sender{conn: over, clock: now, timeout: timeout, rule: rule}
 	s.calls.New = func() any { return &call{ready: make(chan struct{}, 1)} }
 	s.idle = sync.NewCond(&s.mu)
 	return s
@@ -80,7 +75,7 @@ func Direct(
 // limit has passed or ctx is done. A request that leaves together with others also ends with the
 // timeout of its batch.
 func (s *Sender) Do(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
-	queued := s.admit(request, s.maxDirect)
+	queued := s.admit(request, s.rule.Alone)
 	if queued == nil {
 		defer s.done()
 		return Direct(ctx, s.conn, s.clock, request, limit)
@@ -172,12 +167,15 @@ func (s *Sender) cancel(c *call) {
 	c.cancelled = true
 }
 
-// flush sends the queue, batch after batch. It lets every goroutine that can run join the queue
-// first.
+// flush sends the queue, batch after batch. It lets goroutines join each batch first.
 func (s *Sender) flush() {
-	runtime.Gosched()
 	defer s.done()
-	for batch := s.take(); len(batch) > 0; batch = s.take() {
+	for {
+		s.gather()
+		batch := s.take()
+		if len(batch) == 0 {
+			return
+		}
 		answered := s.deliver(batch)
 		s.landed(len(batch))
 		if !answered {
@@ -187,10 +185,14 @@ func (s *Sender) flush() {
 }
 
 // take removes from the queue the calls that may leave now. It returns none if maxInFlight are in
-// flight: the flushes that sent them take the rest of the queue afterwards.
+// flight, or as many batches as the rule allows: the flushes that sent them take the rest of the
+// queue afterwards.
 func (s *Sender) take() (batch []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.rule.Batches > 0 && s.batches >= s.rule.Batches {
+		return nil
+	}
 	n := 0
 	for ; n < len(s.queue) && s.inFlight+len(batch) < maxInFlight; n++ {
 		if c := s.queue[n]; !c.cancelled {
@@ -200,15 +202,18 @@ func (s *Sender) take() (batch []*call) {
 	if s.queue = s.queue[n:]; len(s.queue) == 0 {
 		s.queue = nil
 	}
-	s.inFlight += len(batch)
+	if s.inFlight += len(batch); len(batch) > 0 {
+		s.batches++
+	}
 	return batch
 }
 
-// landed makes room for n more requests in flight.
+// landed makes room for another batch, in place of one of n requests.
 func (s *Sender) landed(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight -= n
+	s.batches--
 }
 
 // failQueue ends all calls in the queue, since a batch got no answer in its time. They would find

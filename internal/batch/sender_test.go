@@ -126,7 +126,7 @@ func goDo(t *testing.T, done *sync.WaitGroup, s *Sender, request conn.Call) {
 // and one that finds many must not cost a round trip of its own.
 func TestFewRequestsLeaveAlone(t *testing.T) {
 	t.Parallel()
-	for pipelined, direct := range map[bool]int{false: maxDirect, true: maxDirectPipelined} {
+	for pipelined, direct := range map[bool]int{false: alone, true: alonePipelined} {
 		t.Run(fmt.Sprintf("pipelined=%t", pipelined), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -272,7 +272,7 @@ func TestCallInTheQueueEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := &server{answer: echo}
 		s := New(over, clock.Now, timeout)
-		s.active, s.inFlight = maxDirect, maxInFlight
+		s.active, s.inFlight = alone, maxInFlight
 		for _, c := range []struct{ patience, limit, want time.Duration }{
 			{patience: timeout / 4, limit: timeout, want: timeout / 4},
 			{patience: time.Hour, limit: timeout / 2, want: timeout / 2},
@@ -342,8 +342,8 @@ func TestBurstIsBounded(t *testing.T) {
 			goDo(t, &done, s, request)
 		}
 		done.Wait()
-		if got := most.Load(); got > maxInFlight+maxDirect {
-			t.Errorf("%d requests were under way at once, want %d at most", got, maxInFlight+maxDirect)
+		if got := most.Load(); got > maxInFlight+alone {
+			t.Errorf("%d requests were under way at once, want %d at most", got, maxInFlight+alone)
 		}
 	})
 }
@@ -406,7 +406,7 @@ func TestWaitReturnsWhenNothingIsUnderWay(t *testing.T) {
 		s := New(&server{answer: behind(gate)}, clock.Now, timeout)
 		s.Wait() // nothing was sent yet
 		var done sync.WaitGroup
-		for i := range 3 * maxDirect {
+		for i := range 3 * alone {
 			goDo(t, &done, s, mutex(t, fmt.Sprint(i)))
 		}
 		synctest.Wait()

@@ -1,0 +1,44 @@
+package batch
+
+import "runtime"
+
+// Rule says when requests leave. `go run . grid` in bench measures rules beside each other.
+type Rule struct {
+	Alone   int // a request leaves by itself while fewer are under way
+	Rounds  int // times at most that a flush lets all goroutines run that can, while more join
+	Batches int // batches at most that are under way at once; 0 for no bound
+}
+
+// How many requests leave by themselves: as many as make up for the cost of a batch, in which
+// client and server take turns.
+const (
+	alone          = 2
+	alonePipelined = 16 // where they cost no more system calls than a batch
+)
+
+// RuleFor returns the rule of [New].
+func RuleFor(pipelined bool) Rule {
+	if pipelined {
+		return Rule{Alone: alonePipelined, Rounds: 1}
+	}
+	return Rule{Alone: alone, Rounds: 1}
+}
+
+// gather lets other goroutines join the queue: all that can run at that moment, and those that they
+// let run, for as long as more join.
+func (s *Sender) gather() {
+	for n := 0; n < s.rule.Rounds; n++ {
+		before := s.queued()
+		runtime.Gosched()
+		if n > 0 && s.queued() == before {
+			return
+		}
+	}
+}
+
+// queued returns how many calls are in the queue.
+func (s *Sender) queued() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue)
+}
