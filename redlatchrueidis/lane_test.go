@@ -107,8 +107,8 @@ func TestLaneOfSeveral(t *testing.T) {
 	}
 }
 
-// TestLaneIsGivenUp: a server hangs. The caller in the lane is back when its context is done, or
-// its time is over. The lane is dialed again, and answers when the server does.
+// TestLaneIsGivenUp: a server hangs. The caller in the lane is back when its context is cancelled, or
+// has passed its deadline. The lane is dialed again, and answers when the server does.
 func TestLaneIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, how := range []error{context.Canceled, context.DeadlineExceeded} {

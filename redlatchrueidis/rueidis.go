@@ -70,6 +70,10 @@ func New(client rueidis.Client, addr string) *Conn {
 // Dialer.KeepAlive and ConnWriteTimeout say otherwise. Rueidis itself would check every second,
 // which is needless traffic from a client that only waits.
 //
+// Requests share a connection. A request that finds no other under way has another one for itself,
+// which is made after the first 16 requests of a program; not with Sentinel, nor in a cluster.
+// Subscriptions have a third.
+//
 // When a request is given up, a connection that has been silent for a quarter of ConnWriteTimeout,
 // with something asked, is closed: the next request gets a new one. At one address this is done
 // once in a ConnWriteTimeout at most.

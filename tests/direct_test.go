@@ -65,6 +65,22 @@ func TestRequestAfterAFailureEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// TestRequestInALaneEndsWithItsContext: so does a request that has a connection for itself, which a
+// client makes when it has asked for a while.
+func TestRequestInALaneEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	for range 200 {
+		release(t, lock(t, c.Mutex("m")))
+	}
+	s.Pause()
+	defer s.Resume()
+	for range 3 { // once in the lane, and then over the connection that requests share
+		cancelledSoon(t, c.Mutex("m"))
+	}
+}
+
 // TestRequestEndsWithItsLimit: a request that the server leaves without an answer ends, whatever
 // its context allows.
 func TestRequestEndsWithItsLimit(t *testing.T) {

@@ -1062,6 +1062,10 @@ var mutants = []mutant{
 		"			close(r.over)\n", "", "TestRequestEndsWithItsContext",
 	},
 	{
+		"request in a lane that ignores its context", "redlatchrueidis/direct.go",
+		"				r.lane.hangUp()\n", "", "TestRequestInALaneEndsWithItsContext",
+	},
+	{
 		"request that goes direct after a failure", "redlatchrueidis/direct.go",
 		"d.steadyAt.Load() == d.troubles.Load()+1", "d.steadyAt.Load() > 0",
 		"TestRequestAfterAFailureEndsWithItsContext",

@@ -1,7 +1,7 @@
 // Package batch sends the requests of many goroutines to one server, and the busier the program is,
 // the fewer round trips and scripts they cost.
 //
-//	Do --- fewer than maxDirect are under way? --- yes ---> Direct: this request alone --->|
+//	Do --- fewer than Rule.Alone are under way? -- yes ---> Direct: this request alone --->|
 //	                       | no                                                            |
 //	                     queue                                                             | server
 //	                       |                                                               |

@@ -106,7 +106,7 @@ func (a *actor) once(ctx context.Context) {
 		case why != history.WhyTaken:
 			rest(ctx, 20*time.Millisecond) // a server that refuses does so at once
 		case a.kind == history.Job:
-			rest(ctx, upTo(a.Window/4)) // it is refused until its window is over
+			rest(ctx, upTo(a.Window/4)) // a job is refused until its window ends
 		}
 		return
 	}
