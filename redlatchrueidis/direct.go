@@ -50,12 +50,14 @@ type request struct {
 }
 
 // Deadline implements [context.Context]. Rueidis reads on the goroutine of the caller only until a
-// deadline. On the shared connection it would close that for all.
+// deadline. On the shared connection it would close that for all. In a lane it is a moment after
+// that of the caller, whose context is done by then.
 func (r *request) Deadline() (time.Time, bool) {
 	if r.lane == nil {
 		return time.Time{}, false
 	}
-	return r.ctx.Deadline()
+	deadline, ok := r.ctx.Deadline()
+	return deadline.Add(time.Millisecond), ok
 }
 
 func (r *request) Done() <-chan struct{} { return r.over }
@@ -226,8 +228,20 @@ func (c *Conn) runInLane(ctx context.Context, call *conn.Call, build func(*conn.
 	reply := c.lane.client.Do(r, build(call))
 	err := reply.NonRedisError()
 	c.direct.end(r) // before the next one has the lane, which would be hung up for this one
-	c.lane.give(err == nil)
-	return result(ctx, reply), !errors.Is(err, errUndialed)
+	outcome := result(ctx, reply)
+	if demoted(outcome.Err) { // what requests share may lead to the new master by now
+		c.lane.hangUp()
+		c.lane.give(false)
+	} else {
+		c.lane.give(err == nil)
+	}
+	return outcome, !errors.Is(err, errUndialed)
+}
+
+// demoted reports whether the server says that it is a replica.
+func demoted(err error) bool {
+	var sent *conn.ReplyError
+	return errors.As(err, &sent) && sent.Code() == "READONLY"
 }
 
 // failed returns n results with this error.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/adapter"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
@@ -124,7 +125,9 @@ func TestLaneIsGivenUp(t *testing.T) {
 			time.AfterFunc(100*time.Millisecond, cancel)
 		}
 		began := time.Now()
-		if r := c.Eval(ctx, one)[0]; !errors.Is(r.Err, how) {
+		r := c.Eval(ctx, one)[0]
+		late := how == context.DeadlineExceeded && adapter.Silent(r.Err) // on a busy machine the timer of ctx is
+		if !errors.Is(r.Err, how) && !late {
 			t.Errorf("Eval = %+v, want %v", r, how)
 		}
 		if took := time.Since(began); took > patience/2 {
@@ -137,6 +140,23 @@ func TestLaneIsGivenUp(t *testing.T) {
 		server.Resume()
 		awaitLane(t, c)
 	}
+}
+
+// TestLaneOfADemotedServer: a server that is a replica now keeps no lane, since a proxy or a name may
+// lead to the new master.
+func TestLaneOfADemotedServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := inLane(t, server)
+	server.Do("REPLICAOF", "127.0.0.1", "1")
+	write := conn.Call{Script: conn.NewScript("write", "return redis.call('SET', KEYS[1], '1')"), Keys: []string{"k"}}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if r := c.Eval(ctx, write)[0]; !demoted(r.Err) || c.lane.state.Load() == laneFree {
+		t.Errorf("Eval = %+v, and the lane is in state %d; want READONLY, and it closed", r, c.lane.state.Load())
+	}
+	server.Do("REPLICAOF", "NO", "ONE")
+	awaitLane(t, c)
 }
 
 // TestLaneOfARestartedServer: the lane ended with the server. The next request fails or finds
