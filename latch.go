@@ -163,8 +163,12 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 	defer cancel()
 	if !a.subscription().Connected() {
 		// The first to wait starts the subscription, and only if the lock is not free.
-		if lease, err := a.try(ctx); !errors.Is(err, ErrTaken) && !errors.Is(err, errTooLate) {
-			return lease, err
+		lease, err := a.try(ctx)
+		switch {
+		case err == nil:
+			return lease, nil
+		case !errors.Is(err, ErrTaken) && !errors.Is(err, errTooLate):
+			return nil, a.describeTimeout(ctx, err)
 		}
 		a.owner = a.client.owner() // the last one may have been in and out
 		a.answered = true          // from here on it is a wait, also if the grant came too late
@@ -230,7 +234,7 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, a.outOfTime(ctx, answer.resent, err)
 	case !standing.Inside:
 		return nil, a.failed("acquire", a.taken(standing.Occupant))
 	}
@@ -290,11 +294,14 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 // be well all the same: what counts is the last word of Redis to the group.
 func (a *attempt) outOfTime(ctx context.Context, resent bool, err error) error {
 	over := whyDone(ctx)
-	if over == nil || a.group == nil {
+	if a.group == nil || over == nil || !errors.Is(err, ctx.Err()) {
 		return err
 	}
 	a.answered = a.answered || a.group.Answered()
-	if a.group.Reachable() && !resent {
+	if resent {
+		a.group.MarkSilent()
+	}
+	if a.group.Reachable() {
 		return a.failed("wait for", over)
 	}
 	return err

@@ -3,6 +3,7 @@ package redlatchrueidis
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/retry"
 )
 
 // direct sends requests on the goroutine of their caller. Rueidis heeds a context there only while
@@ -50,14 +52,14 @@ type request struct {
 }
 
 // Deadline implements [context.Context]. Rueidis reads on the goroutine of the caller only until a
-// deadline. On the shared connection it would close that for all. In a lane it is a moment after
-// that of the caller, whose context is done by then.
+// deadline. On the shared connection it would close that for all. In a lane it is later than that of
+// the caller, so that look finds the context done before.
 func (r *request) Deadline() (time.Time, bool) {
 	if r.lane == nil {
 		return time.Time{}, false
 	}
 	deadline, ok := r.ctx.Deadline()
-	return deadline.Add(time.Millisecond), ok
+	return deadline.Add(lookEvery), ok
 }
 
 func (r *request) Done() <-chan struct{} { return r.over }
@@ -128,19 +130,20 @@ func (d *direct) begin(ctx context.Context, taken *lane) *request {
 	return r
 }
 
-// end ends a request.
-func (d *direct) end(r *request) {
+// end ends a request. It reports whether the request was found to be done before.
+func (d *direct) end(r *request) (done bool) {
 	d.mu.Lock()
 	last := len(d.underWay) - 1
 	d.underWay[r.index] = d.underWay[last]
 	d.underWay[r.index].index = r.index
 	d.underWay[last] = nil
 	d.underWay = d.underWay[:last]
-	done := r.done
+	done = r.done
 	d.mu.Unlock()
 	if r.ctx, r.lane = nil, nil; !done {
 		d.idle.Put(r)
 	}
+	return done
 }
 
 // look ends the requests whose contexts are done. It is called again as long as there are requests.
@@ -168,19 +171,30 @@ func (d *direct) copies() (all []request) {
 	return all
 }
 
-// finish has the request with this number end, unless it has ended by now.
+// finish has the request with this number end, unless it has ended by now. One in a lane ends with
+// the connection that the lane has now.
 func (d *direct) finish(number uint64) {
+	if socket := d.markDone(number); socket != nil {
+		hangUp(*socket) // which may take a while, so no lock is held
+	}
+}
+
+// markDone marks the request with this number as done, unless it has ended by now. It returns the
+// connection of a request in a lane.
+func (d *direct) markDone(number uint64) (socket *net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, r := range d.underWay {
-		if r.number == number && !r.done {
-			r.done = true
-			close(r.over)
-			if r.lane != nil {
-				r.lane.hangUp()
-			}
+		if r.number != number || r.done {
+			continue
+		}
+		r.done = true
+		close(r.over)
+		if r.lane != nil {
+			return r.lane.socket.Load()
 		}
 	}
+	return nil
 }
 
 // runDirect is run on the goroutine of the caller. It returns false if nothing was sent, since no
@@ -226,22 +240,15 @@ func (c *Conn) runInLane(ctx context.Context, call *conn.Call, build func(*conn.
 	}
 	r := c.direct.begin(ctx, c.lane)
 	reply := c.lane.client.Do(r, build(call))
-	err := reply.NonRedisError()
-	c.direct.end(r) // before the next one has the lane, which would be hung up for this one
-	outcome := result(ctx, reply)
-	if demoted(outcome.Err) { // what requests share may lead to the new master by now
+	err, outcome := reply.NonRedisError(), result(ctx, reply)
+	// Before the lane is given back: the connection of a request that was done is hung up, or will be.
+	done := c.direct.end(r)
+	if retry.Says(outcome.Err, "READONLY") { // a replica now; the other connection may lead to the master
 		c.lane.hangUp()
-		c.lane.give(false)
-	} else {
-		c.lane.give(err == nil)
+		done = true
 	}
+	c.lane.give(err == nil && !done)
 	return outcome, !errors.Is(err, errUndialed)
-}
-
-// demoted reports whether the server says that it is a replica.
-func demoted(err error) bool {
-	var sent *conn.ReplyError
-	return errors.As(err, &sent) && sent.Code() == "READONLY"
 }
 
 // failed returns n results with this error.

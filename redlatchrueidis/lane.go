@@ -12,30 +12,36 @@ import (
 )
 
 // lane is a connection that one request at a time has for itself, beside the one that requests
-// share. It is for a request that finds no other under way. Rueidis writes and reads there on the
-// goroutine of the caller. On the shared one the caller wakes a writer, the server a reader, and
-// that the caller, which for one request costs more than all else.
+// share. A request takes it that finds no other under way. Rueidis writes and reads there on the
+// goroutine of the caller. On the connection that requests share, a goroutine that writes, a
+// goroutine that reads and the caller are woken in turn, which for one request costs more than all
+// else.
+//
+// Rueidis does so for requests with a deadline, until two requests meet on the connection: the
+// caller's and a ping of rueidis after some idle seconds. From then on the lane is as slow as the
+// other connection, and no worse.
 //
 // Nothing but its deadline, or the end of the connection, ends a read on the goroutine of the
 // caller. So a request that is given up costs the lane, and another is dialed in the background.
 //
 //	closed --- dialAfter requests ---> dialing --- answered ---> free <-- take, give --> taken
-//	   ^                                  |                                                |
-//	   +------------- no answer ----------+-------------------- no answer -----------------+
+//	   ^                                  |                        |                       |
+//	   +------------- no answer ----------+--- the other one ended +---- no answer --------+
 type lane struct {
 	options rueidis.ClientOption
+	shared  *direct         // the connection that requests share
 	life    context.Context // ends with close
 	end     context.CancelFunc
 
 	state  atomic.Int32
-	missed atomic.Int32             // requests that found it closed, since it was dialed last
-	socket atomic.Pointer[net.Conn] // that was dialed last
-
-	mu     sync.Mutex // guards what is below
+	missed atomic.Int32             // requests that found the lane closed, since it was dialed last
+	socket atomic.Pointer[net.Conn] // the last that was dialed
+	mark   uint64                   // of shared, before the lane was dialed; guarded by state, as client is
 	client rueidis.Client
-	dialed time.Time     // when it was dialed last
-	pause  time.Duration // until it is dialed again
-	work   sync.WaitGroup
+
+	mu     sync.Mutex // guards what is below, and the end of life
+	dialed time.Time  // when the lane was dialed last
+	pause  time.Duration
 }
 
 // The states of a lane.
@@ -56,9 +62,13 @@ const (
 	maxPause = time.Minute
 )
 
-// newLane returns a lane to the server of these options, which are those of the shared connection.
-func newLane(o rueidis.ClientOption) *lane {
-	l := &lane{pause: minPause}
+// newLane returns a lane to the server of these options, which are those of the connection that
+// requests share; or nil if they may lead to several servers.
+func newLane(o rueidis.ClientOption, shared *direct) *lane {
+	if len(o.InitAddress) != 1 || len(o.Standalone.ReplicaAddress) > 0 || o.Standalone.EnableRedirect {
+		return nil
+	}
+	l := &lane{shared: shared, pause: minPause}
 	l.life, l.end = context.WithCancel(context.Background())
 	o.ForceSingleClient = true
 	o.ReadBufferEachConn, o.WriteBufferEachConn, o.RingScaleEachConn = 4<<10, 4<<10, 4 // for one request
@@ -85,18 +95,25 @@ func newLane(o rueidis.ClientOption) *lane {
 
 // take reports whether the caller has the lane, until it gives it back.
 func (l *lane) take() bool {
-	if l.state.CompareAndSwap(laneFree, laneTaken) {
+	if !l.state.CompareAndSwap(laneFree, laneTaken) {
+		if l.state.Load() == laneClosed && l.missed.Add(1) >= dialAfter {
+			l.dial()
+		}
+		return false
+	}
+	if l.mark == l.shared.mark() {
 		return true
 	}
-	if l.state.Load() == laneClosed && l.missed.Add(1) >= dialAfter {
-		l.dial()
-	}
+	// The other connection ended, and rueidis reads here only for a request: it may have ended, too,
+	// or lead to a server that is the master no more.
+	l.hangUp()
+	l.give(false)
 	return false
 }
 
-// give gives the lane back, after a request that was answered or not.
-func (l *lane) give(answered bool) {
-	if answered {
+// give gives the lane back, which is open still or not.
+func (l *lane) give(open bool) {
+	if open {
 		l.state.Store(laneFree)
 	} else {
 		l.state.Store(laneClosed)
@@ -119,36 +136,45 @@ func (l *lane) dial() {
 	}
 	l.dialed = time.Now()
 	l.missed.Store(0)
-	l.work.Go(func() {
-		err := l.open()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if err == nil {
-			l.pause = minPause
-		} else {
-			l.pause = min(2*l.pause, maxPause)
-		}
-		l.give(err == nil)
-	})
+	go l.redial() // ends with the handshake, or with life
 }
 
-// open returns nil if the lane is connected. It runs once at a time, and no request has the lane.
-func (l *lane) open() (err error) {
-	if l.client == nil {
-		l.client, err = rueidis.NewClient(l.options)
-		return err
+// redial closes the client of before, if there is one, and makes another. Rueidis does not know of a
+// connection that was hung up, and would find out by the next request.
+func (l *lane) redial() {
+	if l.client != nil {
+		l.client.Close()
 	}
-	return l.client.Do(l.life, l.client.B().Ping().Build()).Error()
+	var err error
+	l.mark = l.shared.mark()
+	if l.client, err = rueidis.NewClient(l.options); err != nil && l.client != nil {
+		l.client.Close()
+		l.client = nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.life.Err() != nil: // close has left the client to this
+		if l.client != nil {
+			l.client.Close()
+		}
+		return
+	case err != nil:
+		l.pause = min(2*l.pause, maxPause)
+	default:
+		l.pause = minPause
+	}
+	l.give(err == nil)
 }
 
-// close closes the lane, and waits for what dials it.
+// close closes the lane. A request that is under way ends with an error.
 func (l *lane) close() {
 	l.mu.Lock()
 	l.end()
+	dialing := l.state.Load() == laneDialing
 	l.mu.Unlock()
 	l.hangUp()
-	l.work.Wait()
-	if l.client != nil {
+	if !dialing && l.client != nil {
 		l.client.Close()
 	}
 }

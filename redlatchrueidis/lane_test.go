@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/adapter"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/retry"
 )
 
 var one = conn.Call{Script: conn.NewScript("one", "return 1")}
@@ -56,14 +58,14 @@ func TestLane(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	for n := range dialAfter - 2 { // the first is two: the server does not know the script yet
-		if r := c.Eval(t.Context(), one)[0]; r.Err != nil || c.lane.state.Load() != laneClosed {
+		if r := c.Eval(ctx, one)[0]; r.Err != nil || c.lane.state.Load() != laneClosed {
 			t.Fatalf("request %d: %+v, and the lane is in state %d, want it closed still", n, r, c.lane.state.Load())
 		}
 	}
 	awaitLane(t, c)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	before := len(strings.Split(server.Do("CLIENT", "LIST"), "name=mine"))
 	for range 100 {
 		if r := c.Eval(ctx, one)[0]; r.Err != nil || r.Reply.Int != 1 {
@@ -108,8 +110,8 @@ func TestLaneOfSeveral(t *testing.T) {
 	}
 }
 
-// TestLaneIsGivenUp: a server hangs. The caller in the lane is back when its context is cancelled, or
-// has passed its deadline. The lane is dialed again, and answers when the server does.
+// TestLaneIsGivenUp: a server hangs. The caller in the lane is back when its context is cancelled,
+// or has passed its deadline. The lane is dialed again, and answers when the server does.
 func TestLaneIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, how := range []error{context.Canceled, context.DeadlineExceeded} {
@@ -152,21 +154,79 @@ func TestLaneOfADemotedServer(t *testing.T) {
 	write := conn.Call{Script: conn.NewScript("write", "return redis.call('SET', KEYS[1], '1')"), Keys: []string{"k"}}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if r := c.Eval(ctx, write)[0]; !demoted(r.Err) || c.lane.state.Load() == laneFree {
+	if r := c.Eval(ctx, write)[0]; !retry.Says(r.Err, "READONLY") || c.lane.state.Load() == laneFree {
 		t.Errorf("Eval = %+v, and the lane is in state %d; want READONLY, and it closed", r, c.lane.state.Load())
 	}
 	server.Do("REPLICAOF", "NO", "ONE")
 	awaitLane(t, c)
 }
 
-// TestLaneOfARestartedServer: the lane ended with the server. The next request fails or finds
-// another way, and the lane comes back.
+// TestLaneEndsWithTheOther: the connection that requests share ended, and the lane did not, as when
+// one of them was killed. The lane may lead elsewhere by now, and is made anew.
+func TestLaneEndsWithTheOther(t *testing.T) {
+	t.Parallel()
+	c := inLane(t, redistest.Start(t))
+	before := c.lane.socket.Load()
+	c.direct.trouble()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if r := c.Eval(ctx, one)[0]; r.Err != nil || r.Reply.Int != 1 {
+		t.Errorf("Eval = %+v, want 1", r)
+	}
+	awaitLane(t, c)
+	if c.lane.socket.Load() == before {
+		t.Error("the lane is the same")
+	}
+}
+
+// TestLaneOfARestartedServer: the lane ended with the server. No request finds out by an error, once
+// the end of the other connection is known.
 func TestLaneOfARestartedServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	c := inLane(t, server)
 	server.Restart()
+	for deadline := time.Now().Add(patience); c.direct.steady() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for range 2 {
+		if r := c.Eval(ctx, one)[0]; r.Err != nil || r.Reply.Int != 1 {
+			t.Errorf("Eval = %+v, want 1", r)
+		}
+	}
 	awaitLane(t, c)
+}
+
+// TestLaneIsSynchronous: requests in a lane wake no goroutine of rueidis, also in one that was made
+// anew. The test counts goroutines, so no other runs beside it.
+func TestLaneIsSynchronous(t *testing.T) {
+	server := redistest.Start(t)
+	c := inLane(t, server)
+	server.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if r := c.Eval(ctx, one)[0]; r.Err == nil {
+		t.Errorf("Eval = %+v, and the server is paused", r)
+	}
+	server.Resume()
+	awaitLane(t, c)
+	within, end := context.WithTimeout(t.Context(), patience)
+	defer end()
+	for range 100 {
+		if r := c.Eval(within, one)[0]; r.Err != nil {
+			t.Errorf("Eval = %+v, want 1", r)
+		}
+	}
+	if c.lane.state.Load() != laneFree {
+		t.Fatal("the requests were not in the lane")
+	}
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	if n := strings.Count(string(stacks), "rueidis.(*pipe)._background("); n > 1 {
+		t.Errorf("%d connections have goroutines of their own, want that of the shared one alone:\n%s", n, stacks)
+	}
 }
 
 // TestLaneThatCannotBeDialed: the server takes no second connection. Requests go on over the first,
@@ -196,7 +256,7 @@ func TestLaneThatCannotBeDialed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.lane = newLane(rueidis.ClientOption{InitAddress: []string{silent.Addr().String()}, DisableCache: true})
+	c.lane = newLane(rueidis.ClientOption{InitAddress: []string{silent.Addr().String()}, DisableCache: true}, c.direct)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for range 2 * dialAfter {

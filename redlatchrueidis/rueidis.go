@@ -70,11 +70,11 @@ func New(client rueidis.Client, addr string) *Conn {
 // Dialer.KeepAlive and ConnWriteTimeout say otherwise. Rueidis itself would check every second,
 // which is needless traffic from a client that only waits.
 //
-// Requests share a connection. A request that finds no other under way has another one for itself,
-// which is made after the first 16 requests of a program; not with Sentinel, nor in a cluster.
-// Subscriptions have a third.
+// Requests share a connection. A request that finds no other under way has another connection for
+// itself, which is made after 16 such requests; not with Sentinel, nor in a cluster. It ends with a
+// request that is given up, and is made again, once a second at most. Subscriptions have a third.
 //
-// When a request is given up, a connection that has been silent for a quarter of ConnWriteTimeout,
+// When a request is given up, a shared connection that has been silent for a quarter of ConnWriteTimeout,
 // with something asked, is closed: the next request gets a new one. At one address this is done
 // once in a ConnWriteTimeout at most.
 func Open(o rueidis.ClientOption) (*Conn, error) {
@@ -108,7 +108,7 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 		c.direct = direct
 	}
 	if client.Mode() == rueidis.ClientModeStandalone {
-		c.lane = newLane(plain)
+		c.lane = newLane(plain, direct)
 	}
 	return c, nil
 }
@@ -162,7 +162,7 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	if len(calls) == 0 {
 		return nil
 	}
-	if c.lane != nil && len(calls) == 1 && c.sharing.Load() == 0 && c.lane.take() {
+	if c.fitsLane(ctx, calls) && c.lane.take() {
 		if r, sent := c.runInLane(ctx, &calls[0], build); sent {
 			return []conn.Result{r}
 		}
@@ -205,6 +205,16 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	}
 	c.lookAround(results)
 	return results
+}
+
+// fitsLane reports whether calls may go in the lane: there is one, no other request is under way over
+// the connection that requests share, and ctx has a deadline.
+func (c *Conn) fitsLane(ctx context.Context, calls []conn.Call) bool {
+	if c.lane == nil || len(calls) != 1 || c.sharing.Load() != 0 {
+		return false
+	}
+	_, ok := ctx.Deadline()
+	return ok
 }
 
 // lookAround has the map of a cluster looked at anew if a node gave no answer: a replica may have

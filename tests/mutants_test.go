@@ -930,7 +930,11 @@ var mutants = []mutant{
 	},
 	{
 		"outage of one that ran out of time", "latch.go",
-		"a.group.Reachable() && !resent", "false", "TestRelayTurnOfOneThatIsOutOfTime",
+		"	if a.group.Reachable() {\n", "	if false {\n", "TestRelayTurnOfOneThatIsOutOfTime",
+	},
+	{
+		"outage of one that ran out of time in a try", "latch.go",
+		"return nil, a.outOfTime(ctx, answer.resent, err)", "return nil, err", "TestRelayTurnOutOfTimeInOneProcess",
 	},
 	{
 		"outage that the next in line forgets", "latch.go",
@@ -1063,7 +1067,7 @@ var mutants = []mutant{
 	},
 	{
 		"request in a lane that ignores its context", "redlatchrueidis/direct.go",
-		"				r.lane.hangUp()\n", "", "TestRequestInALaneEndsWithItsContext",
+		"			return r.lane.socket.Load()\n", "", "TestRequestInALaneEndsWithItsContext",
 	},
 	{
 		"request that goes direct after a failure", "redlatchrueidis/direct.go",

@@ -357,6 +357,31 @@ func TestRelayTurnOfOneThatIsOutOfTime(t *testing.T) {
 	wantNothingLeft(t, s, "a")
 }
 
+// TestRelayTurnOutOfTimeInOneProcess: the same where no other process wants the mutex. The client is
+// not subscribed then, and the first request of the next goroutine only tries.
+func TestRelayTurnOutOfTimeInOneProcess(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := startProxy(t, s)
+	o := sluggish()
+	o.RequestTimeout = 6 * time.Second
+	o, seen := watched(o)
+	m := open(t, p.url(), o).Mutex("a")
+	held := lock(t, m)
+	limit := timed{t.Context(), make(chan struct{})}
+	next := goLocks(t, limit, m, seen, 1)[0]
+	p.delay(requests, time.Second)
+	release(t, held)
+	sleepFor(t.Context(), 100*time.Millisecond) // the next has its turn, and no answer
+	close(limit.over)
+	if err := awaitError(t, next); errors.Is(err, redlatch.ErrUnreachable) || !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("Lock = %v, want ErrTaken and not ErrUnreachable", err)
+	}
+	p.heal()
+	eventually(t, "the mutex free", func() bool { return s.Do("EXISTS", stateKey("a")) == "0" })
+	wantNothingLeft(t, s, "a")
+}
+
 // TestRelayAfterALoss: the server forgets a mutex that is held and waited for in the same process.
 // All are served, with larger tokens.
 func TestRelayAfterALoss(t *testing.T) {

@@ -94,19 +94,22 @@ func (n *nat) pump(from, to net.Conn, born int64) {
 }
 
 // eachWay runs a test with a client that sends little, whose connection rueidis reads when it
-// expects a reply, and with a client that has sent much at once, whose connection it reads all the
-// time.
+// expects a reply, with a client that has sent much at once, whose connection it reads all the time,
+// and with a client that has sent much one by one, which has a connection for single requests.
 func eachWay(t *testing.T, test func(t *testing.T, open func(*nat, redlatch.Options) *redlatch.Client)) {
-	for name, calls := range map[string]int{"Lone": 1, "Busy": 64} {
+	ways := map[string]struct{ times, atOnce int }{"Lone": {1, 1}, "Busy": {1, 64}, "Lane": {200, 1}}
+	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, func(n *nat, o redlatch.Options) *redlatch.Client {
 				c := open(t, n.url(), o)
-				var all sync.WaitGroup
-				for i := range calls {
-					all.Go(func() { release(t, lock(t, c.Mutex("warm "+strconv.Itoa(i)))) })
+				for range way.times {
+					var all sync.WaitGroup
+					for i := range way.atOnce {
+						all.Go(func() { release(t, lock(t, c.Mutex("warm "+strconv.Itoa(i)))) })
+					}
+					all.Wait()
 				}
-				all.Wait()
 				return c
 			})
 		})

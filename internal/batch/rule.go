@@ -5,7 +5,7 @@ import "runtime"
 // Rule says when requests leave. `go run . grid` in bench measures rules beside each other.
 type Rule struct {
 	Alone   int // a request leaves by itself while fewer are under way
-	Rounds  int // times at most that a flush lets all goroutines run that can, while more join
+	Rounds  int // times at most that all goroutines run that can, before each batch, while more join
 	Batches int // batches at most that are under way at once; 0 for no bound
 }
 

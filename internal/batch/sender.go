@@ -27,7 +27,7 @@ type Sender struct {
 	mu       sync.Mutex // guards the fields below
 	active   int        // direct requests and flushes
 	inFlight int        // requests that are under way together
-	batches  int        // that they are in
+	batches  int        // of requests that are under way together
 	queue    []*call    // for the next flush, or the present one as soon as fewer are in flight
 	idle     *sync.Cond // signals that active is 0 and the queue empty
 }

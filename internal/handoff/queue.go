@@ -26,7 +26,7 @@ type Group[O comparable, B any] struct {
 	options O
 	first   *Waiter[B] // of those that wait, as they came; before it in the ring is the last
 	waiting int32
-	redis   atomic.Int32           // what it said last: unheard, answered or silent; not guarded
+	redis   atomic.Int32           // what the group heard last: unheard, answered or silent; not guarded
 	holder  atomic.Pointer[string] // the owner of the lease that had the turn last; nil if none had; not guarded
 }
 
