@@ -1063,7 +1063,7 @@ var mutants = []mutant{
 	},
 	{
 		"request on the goroutine of its caller that ignores its context", "redlatchrueidis/direct.go",
-		"			close(r.over)\n", "", "TestRequestEndsWithItsContext",
+		"		close(r.over)\n", "", "TestRequestEndsWithItsContext",
 	},
 	{
 		"request in a lane that ignores its context", "redlatchrueidis/direct.go",
