@@ -25,12 +25,15 @@ func (w idling) run(d *deployment, sys system) (sample, error) {
 		return nil, err
 	}
 	defer holder.close()
+	// Names of its own: an attempt that another library called off may still be on its way, and would
+	// leave one of these taken until its TTL has passed.
+	name := func(i int) string { return "idle " + sys.name + " " + strconv.Itoa(i) }
 	locks, errs := make([]held, w.names), make([]error, openers)
 	var all sync.WaitGroup
 	for o := range openers {
 		all.Go(func() {
 			for i := o; i < w.names && errs[o] == nil; i += openers {
-				locks[i], errs[o] = holder.lock(context.Background(), "idle "+strconv.Itoa(i))
+				locks[i], errs[o] = holder.lock(context.Background(), name(i))
 			}
 		})
 	}
@@ -54,7 +57,7 @@ func (w idling) run(d *deployment, sys system) (sample, error) {
 		defer l.close()
 		for i := range w.names {
 			all.Go(func() {
-				if _, err := l.lock(ctx, "idle "+strconv.Itoa(i)); ctx.Err() == nil {
+				if _, err := l.lock(ctx, name(i)); ctx.Err() == nil {
 					select {
 					case ended <- fmt.Errorf("a wait for a lock that is held ended: %w", err):
 					default:
