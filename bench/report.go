@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -91,6 +92,23 @@ func cpuModel() string {
 	return "unknown CPU"
 }
 
+// roundsOfOthers is how often another library is put to a round that it does not get through. On a
+// busy machine a waiter of some of them sleeps for ever beside a lock that is free. redlatch has to
+// get through at once.
+const roundsOfOthers = 3
+
+// round runs the entry, and again if another library did not get through. It tells each failure.
+func (e entry) round() (one sample, err error) {
+	for range roundsOfOthers {
+		one, err = e.run()
+		if err == nil || strings.HasPrefix(e.system, "redlatch") {
+			break
+		}
+		log.Printf("%s: %v", e.system, err)
+	}
+	return one, err
+}
+
 // play puts every system to a scene, round by round, each round in another order.
 func (m *measured) play(s scene, wanted func(system string) bool) []result {
 	s.begin()
@@ -99,7 +117,7 @@ func (m *measured) play(s scene, wanted func(system string) bool) []result {
 	for round := range s.rounds {
 		for i := range entries {
 			e := entries[(i+round)%len(entries)]
-			one, err := e.run()
+			one, err := e.round()
 			if err != nil {
 				failed[e.system] = err
 				continue
