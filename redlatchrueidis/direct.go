@@ -52,8 +52,8 @@ type request struct {
 }
 
 // Deadline implements [context.Context]. Rueidis reads on the goroutine of the caller only until a
-// deadline. On the shared connection it would close that for all. In a lane it is later than that of
-// the caller, so that look finds the context done before.
+// deadline. On the shared connection that would close it for all. In a lane the deadline is later
+// than that of the caller, so that look finds the context done before.
 func (r *request) Deadline() (time.Time, bool) {
 	if r.lane == nil {
 		return time.Time{}, false
@@ -106,8 +106,8 @@ func (d *direct) proved(mark uint64) {
 	}
 }
 
-// begin returns the context for a request under ctx, which has taken a lane or, with nil, shares the
-// connection. The caller ends it.
+// begin returns the context for a request under ctx. The request has taken the lane, or with nil it
+// shares the connection. The caller ends it.
 func (d *direct) begin(ctx context.Context, taken *lane) *request {
 	r, _ := d.idle.Get().(*request)
 	if r == nil {
@@ -171,8 +171,8 @@ func (d *direct) copies() (all []request) {
 	return all
 }
 
-// finish has the request with this number end, unless it has ended by now. One in a lane ends with
-// the connection that the lane has now.
+// finish has the request with this number end, unless it has ended by now. A request in a lane ends
+// with the connection that the lane has now.
 func (d *direct) finish(number uint64) {
 	if socket := d.markDone(number); socket != nil {
 		hangUp(*socket) // which may take a while, so no lock is held

@@ -36,8 +36,8 @@ type lane struct {
 	state  atomic.Int32
 	missed atomic.Int32             // requests that found the lane closed, since it was dialed last
 	socket atomic.Pointer[net.Conn] // the last that was dialed
-	mark   uint64                   // of shared, before the lane was dialed; guarded by state, as client is
-	client rueidis.Client
+	mark   uint64                   // of shared, before the lane was dialed; of the goroutine that dials or has taken the lane
+	client rueidis.Client           // likewise
 
 	mu     sync.Mutex // guards what is below, and the end of life
 	dialed time.Time  // when the lane was dialed last

@@ -74,9 +74,9 @@ func New(client rueidis.Client, addr string) *Conn {
 // itself, which is made after 16 such requests; not with Sentinel, nor in a cluster. It ends with a
 // request that is given up, and is made again, once a second at most. Subscriptions have a third.
 //
-// When a request is given up, a shared connection that has been silent for a quarter of ConnWriteTimeout,
-// with something asked, is closed: the next request gets a new one. At one address this is done
-// once in a ConnWriteTimeout at most.
+// When a request is given up, a shared connection that has been silent for a quarter of
+// ConnWriteTimeout, with something asked, is closed: the next request gets a new one. At one address
+// this is done once in a ConnWriteTimeout at most.
 func Open(o rueidis.ClientOption) (*Conn, error) {
 	o.DisableCache = true
 	o.DisableRetry = true
@@ -207,8 +207,8 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	return results
 }
 
-// fitsLane reports whether calls may go in the lane: there is one, no other request is under way over
-// the connection that requests share, and ctx has a deadline.
+// fitsLane reports whether calls may go in the lane: there is a lane, no other request is under way
+// over the connection that requests share, and ctx has a deadline.
 func (c *Conn) fitsLane(ctx context.Context, calls []conn.Call) bool {
 	if c.lane == nil || len(calls) != 1 || c.sharing.Load() != 0 {
 		return false

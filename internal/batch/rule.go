@@ -2,10 +2,11 @@ package batch
 
 import "runtime"
 
-// Rule says when requests leave. `go run . grid` in bench measures rules beside each other.
+// Rule says when requests leave. Programs have that of [RuleFor]; `go run . grid` in bench measures
+// others beside it.
 type Rule struct {
 	Alone   int // a request leaves by itself while fewer are under way
-	Rounds  int // times at most that all goroutines run that can, before each batch, while more join
+	Rounds  int // times that a flush lets all goroutines run that can: 1, or more while more join
 	Batches int // batches at most that are under way at once; 0 for no bound
 }
 
@@ -27,12 +28,14 @@ func RuleFor(pipelined bool) Rule {
 // gather lets other goroutines join the queue: all that can run at that moment, and those that they
 // let run, for as long as more join.
 func (s *Sender) gather() {
-	for n := 0; n < s.rule.Rounds; n++ {
-		before := s.queued()
-		runtime.Gosched()
-		if n > 0 && s.queued() == before {
+	runtime.Gosched()
+	for n, before := 1, 0; n < s.rule.Rounds; n++ {
+		now := s.queued()
+		if now == before {
 			return
 		}
+		before = now
+		runtime.Gosched()
 	}
 }
 

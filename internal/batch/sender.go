@@ -167,15 +167,11 @@ func (s *Sender) cancel(c *call) {
 	c.cancelled = true
 }
 
-// flush sends the queue, batch after batch. It lets goroutines join each batch first.
+// flush sends the queue, batch after batch. It lets other goroutines join the queue first.
 func (s *Sender) flush() {
+	s.gather()
 	defer s.done()
-	for {
-		s.gather()
-		batch := s.take()
-		if len(batch) == 0 {
-			return
-		}
+	for batch := s.take(); len(batch) > 0; batch = s.take() {
 		answered := s.deliver(batch)
 		s.landed(len(batch))
 		if !answered {

@@ -176,9 +176,9 @@ func (r *run) harmIn(ctx context.Context, mine []Fault) {
 	}
 }
 
-// strike does one fault, and notes the effect that it was seen to have. It ends a fault that has
-// begun even if ctx is done. A fault of the servers is over when they take writes again, since a
-// failover that fails holds writes up for seconds.
+// strike does one fault, and notes the effect that it was seen to have. A fault that has begun is
+// ended even if ctx is done. One of the servers ends when the servers take writes again: a failover
+// that fails holds writes up for seconds.
 func (r *run) strike(ctx context.Context, f Fault) {
 	over := r.crew.striking(f.Name)
 	defer over()
