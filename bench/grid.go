@@ -35,44 +35,40 @@ type ruled struct {
 
 var rules = []ruled{
 	{"redlatch's", batch.RuleFor},
-	{"all alone", func(bool) batch.Rule { return batch.Rule{Alone: 1 << 20} }},
+	{"the same", batch.RuleFor}, // what lies between the two is noise
 	{"1 alone", func(bool) batch.Rule { return batch.Rule{Alone: 1, Rounds: 1} }},
 	{"8 alone", func(bool) batch.Rule { return batch.Rule{Alone: 8, Rounds: 1} }},
-	{"1 batch", func(pipelined bool) batch.Rule { return also(pipelined, 1, 1) }},
-	{"4 batches", func(pipelined bool) batch.Rule { return also(pipelined, 1, 4) }},
-	{"8 rounds", func(pipelined bool) batch.Rule { return also(pipelined, 8, 0) }},
-	{"8 rounds, 4", func(pipelined bool) batch.Rule { return also(pipelined, 8, 4) }},
+	{"without Keep", func(pipelined bool) batch.Rule { return also(pipelined, 1, false) }},
+	{"8 rounds", func(pipelined bool) batch.Rule { return also(pipelined, 8, true) }},
+	{"both", func(pipelined bool) batch.Rule { return also(pipelined, 8, false) }},
 }
 
-// also returns redlatch's rule with other rounds and batches.
-func also(pipelined bool, rounds, batches int) batch.Rule {
+// also returns redlatch's rule with other rounds, and with or without Keep.
+func also(pipelined bool, rounds int, keep bool) batch.Rule {
 	r := batch.RuleFor(pipelined)
-	r.Rounds, r.Batches = rounds, batches
+	r.Rounds, r.Keep = rounds, keep
 	return r
 }
 
 func grid() error {
 	flags := flag.NewFlagSet("grid", flag.ExitOnError)
-	rounds := flags.Int("rounds", 3, "how often each rule is measured at each point")
-	span := flags.Duration("span", 200*time.Millisecond, "how long each time")
-	few := flags.Bool("few", false, "a look: near servers, 1, 16, 64 and 256 goroutines")
+	rounds := flags.Int("rounds", 12, "how often each rule is measured at each point; half as often where the server is far")
+	span := flags.Duration("span", 40*time.Millisecond, "how long each time, and 20 times the delay")
+	crowd := flags.Bool("crowd", false, "16 goroutines and more, and servers that are not further than 1 ms")
 	_ = flags.Parse(os.Args[2:])
 	goroutines, delays := []int{1, 2, 4, 8, 16, 32, 64, 256}, []time.Duration{0, time.Millisecond, 5 * time.Millisecond}
-	if *few {
-		goroutines, delays = []int{1, 16, 64, 256}, delays[:1]
+	if *crowd {
+		goroutines, delays = goroutines[4:], delays[:2]
 	}
 	d, err := deploy(oneServer, 1)
 	if err != nil {
 		return err
 	}
 	defer d.stop()
-	worst := make([]float64, len(rules))
-	for i := range worst {
-		worst[i] = 1
-	}
+	all := make([][]float64, len(rules))
 	fmt.Printf("%-9s %-5s %-6s %-10s %9s", "library", "procs", "delay", "goroutines", "best/s")
 	for _, r := range rules {
-		fmt.Printf(" %12s", r.name)
+		fmt.Printf(" %14s", r.name)
 	}
 	fmt.Println()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
@@ -81,30 +77,41 @@ func grid() error {
 			runtime.GOMAXPROCS(procs)
 			for _, delay := range delays {
 				for _, n := range goroutines {
-					found, err := point(d.target().Addrs[0], library, delay, n, *rounds, *span)
+					times := *rounds
+					if delay > 0 {
+						times = (times + 1) / 2
+					}
+					found, err := point(d.target().Addrs[0], library, delay, n, times, *span+20*delay)
 					if err != nil {
 						return err
 					}
 					best := slices.Max(found)
 					fmt.Printf("%-9s %-5d %-6v %-10d %9.0f", library, procs, delay, n, best)
 					for i, rate := range found {
-						fmt.Printf(" %12.2f", rate/best)
-						worst[i] = min(worst[i], rate/best)
+						fmt.Printf(" %14.2f", rate/best)
+						all[i] = append(all[i], rate/best)
 					}
 					fmt.Println()
 				}
 			}
 		}
 	}
-	fmt.Printf("%-43s", "worst")
-	for _, w := range worst {
-		fmt.Printf(" %12.2f", w)
+	for _, row := range []struct {
+		name string
+		at   float64
+	}{{"worst", 0}, {"a tenth is below", 0.1}, {"median", 0.5}} {
+		fmt.Printf("%-43s", row.name)
+		for _, found := range all {
+			slices.Sort(found)
+			fmt.Printf(" %14.2f", found[int(row.at*float64(len(found)))])
+		}
+		fmt.Println()
 	}
-	fmt.Println()
 	return nil
 }
 
-// point returns the cycles a second of each rule at one point of the grid, as medians.
+// point returns the cycles a second of each rule at one point of the grid, as means: two threads that
+// take turns may share a core or not, and a median of few spans is either case.
 func point(addr, library string, delay time.Duration, goroutines, rounds int, span time.Duration) ([]float64, error) {
 	if delay > 0 {
 		far, stop, err := delayed(addr, delay)
@@ -119,10 +126,11 @@ func point(addr, library string, delay time.Duration, goroutines, rounds int, sp
 		return nil, err
 	}
 	defer end()
-	rates := make([][]float64, len(rules))
-	for range rounds {
-		for i, r := range rules {
-			s := batch.NewWith(over, clock.Now, time.Second, r.rule(over.Target().Pipelined))
+	found := make([]float64, len(rules))
+	for round := range rounds {
+		for i := range rules {
+			i = (i + round) % len(rules)
+			s := batch.NewWith(over, clock.Now, time.Second, rules[i].rule(over.Target().Pipelined))
 			if _, err := cyclesOf(s, goroutines, span/10); err != nil { // connections are made
 				return nil, err
 			}
@@ -130,13 +138,8 @@ func point(addr, library string, delay time.Duration, goroutines, rounds int, sp
 			if err != nil {
 				return nil, err
 			}
-			rates[i] = append(rates[i], rate)
+			found[i] += rate / float64(rounds)
 		}
-	}
-	found := make([]float64, len(rules))
-	for i, all := range rates {
-		slices.Sort(all)
-		found[i] = all[len(all)/2]
 	}
 	return found, nil
 }

@@ -117,11 +117,12 @@ func (m *measured) play(s scene, wanted func(system string) bool) []result {
 	for round := range s.rounds {
 		for i := range entries {
 			e := entries[(i+round)%len(entries)]
-			one, err := e.round()
+			one, stolen, err := leastStolen(e.round)
 			if err != nil {
 				failed[e.system] = err
 				continue
 			}
+			one["stolen"] = 100 * stolen
 			samples[e.system] = append(samples[e.system], one)
 		}
 	}

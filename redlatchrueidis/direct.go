@@ -19,17 +19,21 @@ import (
 // direct only while the connection is steady, and never dials; see await for the other way.
 type direct struct {
 	troubles atomic.Uint64 // connections that ended, and requests that got no answer
-	steadyAt atomic.Uint64 // troubles when a request began that was answered, plus 1
+	server   proof         // of the only server; those of a cluster's nodes are in nodes
 
 	idle sync.Pool // of *request
 
 	mu       sync.Mutex // guards what is below
+	nodes    map[string]*proof
 	underWay []*request
 	begun    uint64      // requests, ever
 	seen     uint64      // begun, when look looked last
 	timer    *time.Timer // calls look; nil before the first request
 	ticking  bool        // the timer is set
 }
+
+// proof is troubles when a request to a node began that was answered, plus 1.
+type proof struct{ atomic.Uint64 }
 
 // lookEvery is how late a request may end after its context: contexts are asked so often while
 // requests are under way, since a timer for each would cost more than all else here.
@@ -80,8 +84,9 @@ func (r *request) Value(key any) any {
 	return r.ctx.Value(key)
 }
 
-// steady reports whether the connection is up and answered the request before.
-func (d *direct) steady() bool { return d != nil && d.steadyAt.Load() == d.troubles.Load()+1 }
+// steady reports whether the connection to a node is up and answered the request before. Requests
+// without a proof never go direct.
+func (d *direct) steady(of *proof) bool { return of != nil && of.Load() == d.troubles.Load()+1 }
 
 // trouble notes that a connection ended, or that a request got no answer.
 func (d *direct) trouble() {
@@ -100,10 +105,28 @@ func (d *direct) mark() uint64 {
 
 // proved notes that a request was answered. No connection has ended since its mark if troubles is
 // still the same, so the one that it used is open.
-func (d *direct) proved(mark uint64) {
-	if d != nil {
-		d.steadyAt.Store(mark)
+func (d *direct) proved(of *proof, mark uint64) {
+	if of != nil {
+		of.Store(mark)
 	}
+}
+
+// node returns the proof of a cluster's node; nil if the node is not known.
+func (d *direct) node(addr string) *proof {
+	if addr == "" {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of := d.nodes[addr]
+	if of == nil {
+		if d.nodes == nil {
+			d.nodes = make(map[string]*proof)
+		}
+		of = new(proof)
+		d.nodes[addr] = of
+	}
+	return of
 }
 
 // begin returns the context for a request under ctx. The request has taken the lane, or with nil it

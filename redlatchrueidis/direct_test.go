@@ -2,6 +2,8 @@ package redlatchrueidis
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,14 +24,14 @@ func TestDirectRequestDialsNot(t *testing.T) {
 	}
 	defer c.Close()
 	call := conn.Call{Script: conn.NewScript("one", "return 1")}
-	if r := c.Eval(t.Context(), call)[0]; r.Err != nil || !c.direct.steady() {
-		t.Fatalf("Eval = %+v, steady: %t, want 1 and true", r, c.direct.steady())
+	if r := c.Eval(t.Context(), call)[0]; r.Err != nil || !c.direct.steady(&c.direct.server) {
+		t.Fatalf("Eval = %+v, steady: %t, want 1 and true", r, c.direct.steady(&c.direct.server))
 	}
 	server.Restart()
-	for deadline := time.Now().Add(20 * time.Second); c.direct.steady() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(20 * time.Second); c.direct.steady(&c.direct.server) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	if c.direct.steady() {
+	if c.direct.steady(&c.direct.server) {
 		t.Fatal("the connection counts as steady, and the server was restarted")
 	}
 	time.Sleep(10 * time.Millisecond) // rueidis forgets the connection just after it closed it
@@ -41,9 +43,59 @@ func TestDirectRequestDialsNot(t *testing.T) {
 	if r := c.Eval(ctx, call)[0]; r.Err != nil || r.Reply.Int != 1 {
 		t.Errorf("Eval = %+v, want 1", r)
 	}
-	if !c.direct.steady() {
+	if !c.direct.steady(&c.direct.server) {
 		t.Error("the new connection is not steady, and has answered")
 	}
+}
+
+// TestDirectInACluster: requests to a node go direct once it has answered, and not to a node that
+// has not. A request that is sent on to a node without a connection is sent again, since it must
+// not dial.
+func TestDirectInACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	c, err := Open(rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	call := func(key string) []conn.Call {
+		return []conn.Call{{Script: conn.NewScript("whose", "return KEYS[1]"), Keys: []string{key}}}
+	}
+	eval := func(key string) {
+		t.Helper()
+		if r := c.Eval(ctx, call(key)...)[0]; r.Err != nil || r.Reply.Text != key {
+			t.Fatalf("Eval = %+v, want %q", r, key)
+		}
+	}
+	keys := make([]string, len(nodes)) // by the nodes that have them
+	for n := 0; slices.Contains(keys, ""); n++ {
+		key := fmt.Sprint("key-", n)
+		keys[nodes[0].Slot(key)*len(nodes)/16384] = key
+	}
+	for c.places.Node(keys[0]) == "" { // until the map of the cluster is there
+		time.Sleep(time.Millisecond)
+	}
+	for n, key := range keys[:2] {
+		if c.direct.steady(c.proofOf(call(key))) {
+			t.Errorf("node %d is steady, and was not asked", n)
+		}
+		eval(key)
+		if !c.direct.steady(c.proofOf(call(key))) {
+			t.Errorf("node %d is not steady, and has answered", n)
+		}
+	}
+	if c.proofOf(append(call(keys[0]), call(keys[1])...)) != nil {
+		t.Error("a pipeline to two nodes may go direct")
+	}
+	redistest.MoveSlot(nodes, nodes[0], nodes[2], nodes[0].Slot(keys[0]))
+	if !c.direct.steady(c.proofOf(call(keys[0]))) { // as far as the client knows, it is at its old node
+		t.Fatal("the old node is not steady")
+	}
+	eval(keys[0]) // which says that the key is at a node that was not asked yet
+	eval(keys[0])
 }
 
 // TestDirectLooksWhileThereAreRequests: contexts are looked at while requests are under way, and a

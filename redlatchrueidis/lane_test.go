@@ -186,7 +186,7 @@ func TestLaneOfARestartedServer(t *testing.T) {
 	server := redistest.Start(t)
 	c := inLane(t, server)
 	server.Restart()
-	for deadline := time.Now().Add(patience); c.direct.steady() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); c.direct.steady(&c.direct.server) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

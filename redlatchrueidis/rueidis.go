@@ -34,7 +34,7 @@ type Conn struct {
 	owned  bool
 
 	silence *silence     // of the connections; nil unless owned
-	direct  *direct      // nil unless owned and to one server
+	direct  *direct      // nil unless owned
 	lane    *lane        // nil unless owned and to one server, without Sentinel
 	sharing atomic.Int32 // calls of Eval that share a connection at this moment
 
@@ -103,10 +103,7 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 		return nil, openError(addr, err)
 	}
 	c := New(client, addr)
-	c.owned, c.silence = true, silence
-	if !c.target.Cluster { // whose nodes have connections of their own
-		c.direct = direct
-	}
+	c.owned, c.silence, c.direct = true, silence, direct
 	if client.Mode() == rueidis.ClientModeStandalone {
 		c.lane = newLane(plain, direct)
 	}
@@ -169,7 +166,8 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	}
 	c.sharing.Add(1)
 	defer c.sharing.Add(-1)
-	if c.direct.steady() {
+	of := c.proofOf(calls)
+	if c.direct.steady(of) {
 		if results, sent := c.runDirect(ctx, calls, build); sent {
 			return results
 		}
@@ -201,7 +199,7 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 		answered = answered && reply.NonRedisError() == nil
 	}
 	if answered {
-		c.direct.proved(mark)
+		c.direct.proved(of, mark)
 	}
 	c.lookAround(results)
 	return results
@@ -215,6 +213,20 @@ func (c *Conn) fitsLane(ctx context.Context, calls []conn.Call) bool {
 	}
 	_, ok := ctx.Deadline()
 	return ok
+}
+
+// proofOf returns the proof of the node that calls are for; nil if they may not go direct. Calls of a
+// pipeline may be for several nodes of a cluster, of which only some are connected.
+func (c *Conn) proofOf(calls []conn.Call) *proof {
+	switch {
+	case c.direct == nil:
+		return nil
+	case !c.target.Cluster:
+		return &c.direct.server
+	case len(calls) > 1 || len(calls[0].Keys) == 0:
+		return nil
+	}
+	return c.direct.node(c.places.Node(calls[0].Keys[0]))
 }
 
 // lookAround has the map of a cluster looked at anew if a node gave no answer: a replica may have

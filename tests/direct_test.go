@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -78,6 +79,35 @@ func TestRequestInALaneEndsWithItsContext(t *testing.T) {
 	defer s.Resume()
 	for range 3 { // once in the lane, and then over the connection that requests share
 		cancelledSoon(t, c.Mutex("m"))
+	}
+}
+
+// TestRequestInAClusterEndsWithItsContext: a node of a cluster falls silent while a request to it is
+// under way. Requests to another node are answered all the while.
+func TestRequestInAClusterEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	c := open(t, clusterURL(nodes), sluggish())
+	silent, other := "m", "a"
+	for n := 0; shardOf(nodes, other) == shardOf(nodes, silent); n++ {
+		other = fmt.Sprint("other-", n)
+	}
+	for range 3 {
+		release(t, lock(t, c.Mutex(silent)))
+		release(t, lock(t, c.Mutex(other)))
+	}
+	node := nodes[shardOf(nodes, silent)]
+	node.Pause()
+	for range 2 { // the first shows that the connection may not be up
+		cancelledSoon(t, c.Mutex(silent))
+		release(t, lock(t, c.Mutex(other)))
+	}
+	node.Restart()
+	node.Pause() // takes connections, and says nothing
+	defer node.Resume()
+	for range 2 {
+		cancelledSoon(t, c.Mutex(silent))
+		release(t, lock(t, c.Mutex(other)))
 	}
 }
 

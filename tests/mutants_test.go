@@ -1071,7 +1071,7 @@ var mutants = []mutant{
 	},
 	{
 		"request that goes direct after a failure", "redlatchrueidis/direct.go",
-		"d.steadyAt.Load() == d.troubles.Load()+1", "d.steadyAt.Load() > 0",
+		"of.Load() == d.troubles.Load()+1", "of.Load() > 0",
 		"TestRequestAfterAFailureEndsWithItsContext",
 	},
 	{

@@ -5,9 +5,9 @@ import "runtime"
 // Rule says when requests leave. Programs have that of [RuleFor]; `go run . grid` in bench measures
 // others beside it.
 type Rule struct {
-	Alone   int // a request leaves by itself while fewer are under way
-	Rounds  int // times that a flush lets all goroutines run that can: 1, or more while more join
-	Batches int // batches at most that are under way at once; 0 for no bound
+	Alone  int  // a request leaves by itself while fewer are under way
+	Rounds int  // times that a flush lets all goroutines run that can: 1, or more while more join
+	Keep   bool // while a batch is under way, no request leaves by itself
 }
 
 // How many requests leave by themselves: as many as make up for the cost of a batch, in which
@@ -17,12 +17,14 @@ const (
 	alonePipelined = 16 // where they cost no more system calls than a batch
 )
 
-// RuleFor returns the rule of [New].
+// RuleFor returns the rule of [New]. With Keep a crowd of more goroutines than leave by themselves
+// sends batches alone: a mixture had as many system calls as requests by themselves, and smaller
+// bundles.
 func RuleFor(pipelined bool) Rule {
 	if pipelined {
-		return Rule{Alone: alonePipelined, Rounds: 1}
+		return Rule{Alone: alonePipelined, Rounds: 1, Keep: true}
 	}
-	return Rule{Alone: alone, Rounds: 1}
+	return Rule{Alone: alone, Rounds: 1, Keep: true}
 }
 
 // gather lets other goroutines join the queue: all that can run at that moment, and those that they

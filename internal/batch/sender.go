@@ -27,7 +27,7 @@ type Sender struct {
 	mu       sync.Mutex // guards the fields below
 	active   int        // direct requests and flushes
 	inFlight int        // requests that are under way together
-	batches  int        // of requests that are under way together
+	flushes  int        // of active
 	queue    []*call    // for the next flush, or the present one as soon as fewer are in flight
 	idle     *sync.Cond // signals that active is 0 and the queue empty
 }
@@ -122,7 +122,7 @@ func (s *Sender) Wait() {
 func (s *Sender) admit(request conn.Call, most int) (queued *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.active < most {
+	if s.active < most && !(s.rule.Keep && s.flushes > 0) {
 		s.active++
 		return nil
 	}
@@ -131,15 +131,29 @@ func (s *Sender) admit(request conn.Call, most int) (queued *call) {
 	s.queue = append(s.queue, queued)
 	if len(s.queue) == 1 {
 		s.active++
+		s.flushes++
 		go s.flush() // ends with the timeouts of its batches
 	}
 	return queued
 }
 
-// done ends a direct request or a flush.
+// done ends a direct request.
 func (s *Sender) done() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.doneLocked()
+}
+
+// flushed ends a flush.
+func (s *Sender) flushed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flushes--
+	s.doneLocked()
+}
+
+// doneLocked ends a direct request or a flush. The caller holds s.mu.
+func (s *Sender) doneLocked() {
 	if s.active--; s.active == 0 && len(s.queue) == 0 {
 		s.idle.Broadcast()
 	}
@@ -170,7 +184,7 @@ func (s *Sender) cancel(c *call) {
 // flush sends the queue, batch after batch. It lets other goroutines join the queue first.
 func (s *Sender) flush() {
 	s.gather()
-	defer s.done()
+	defer s.flushed()
 	for batch := s.take(); len(batch) > 0; batch = s.take() {
 		answered := s.deliver(batch)
 		s.landed(len(batch))
@@ -181,14 +195,10 @@ func (s *Sender) flush() {
 }
 
 // take removes from the queue the calls that may leave now. It returns none if maxInFlight are in
-// flight, or as many batches as the rule allows: the flushes that sent them take the rest of the
-// queue afterwards.
+// flight: the flushes that sent them take the rest of the queue afterwards.
 func (s *Sender) take() (batch []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rule.Batches > 0 && s.batches >= s.rule.Batches {
-		return nil
-	}
 	n := 0
 	for ; n < len(s.queue) && s.inFlight+len(batch) < maxInFlight; n++ {
 		if c := s.queue[n]; !c.cancelled {
@@ -198,9 +208,7 @@ func (s *Sender) take() (batch []*call) {
 	if s.queue = s.queue[n:]; len(s.queue) == 0 {
 		s.queue = nil
 	}
-	if s.inFlight += len(batch); len(batch) > 0 {
-		s.batches++
-	}
+	s.inFlight += len(batch)
 	return batch
 }
 
@@ -209,7 +217,6 @@ func (s *Sender) landed(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight -= n
-	s.batches--
 }
 
 // failQueue ends all calls in the queue, since a batch got no answer in its time. They would find
