@@ -10,21 +10,20 @@ import (
 // a moment says nothing of what was measured. Linux tells the time that the host took, so that it
 // can be measured again.
 const (
-	maxStolen   = 0.03 // of the processors' time; above it a round is measured again
-	timesStolen = 4    // at most
+	maxStolen   = 0.10 // of the processors' time; above it a round is measured again
+	timesStolen = 3    // at most
 )
 
 // leastStolen measures, and again while the host takes too much of the processors' time. It returns
 // what was measured when the host took least, and that share.
 func leastStolen[T any](measure func() (T, error)) (best T, share float64, err error) {
-	share = 1
-	for range timesStolen {
+	for n := range timesStolen {
 		before := readTicks()
 		one, err := measure()
 		if err != nil {
 			return one, 0, err
 		}
-		if now := readTicks().since(before).share(); now < share {
+		if now := readTicks().since(before).share(); n == 0 || now < share {
 			best, share = one, now
 		}
 		if share <= maxStolen {
