@@ -98,7 +98,7 @@ func enqueue(s *Sender, requests []conn.Call) []*call {
 	for i, request := range requests {
 		all[i] = &call{request: request, ready: make(chan struct{}, 1)}
 	}
-	s.queue, s.active = append(s.queue, all...), s.active+1
+	s.queue, s.active, s.flushes = append(s.queue, all...), s.active+1, s.flushes+1
 	return all
 }
 
@@ -154,6 +154,37 @@ func TestFewRequestsLeaveAlone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCrowdSendsBatchesAlone: while a batch is under way, no request leaves by itself, and when it
+// is back, requests do again.
+func TestCrowdSendsBatchesAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		over := &server{pipelined: true, answer: behind(gate)}
+		s := New(over, clock.Now, timeout)
+		var done sync.WaitGroup
+		done.Go(func() { s.Join(t.Context(), mutex(t, "in a batch"), timeout) })
+		synctest.Wait()
+		goDo(t, &done, s, mutex(t, "beside it"))
+		synctest.Wait()
+		if s.inFlight != 2 {
+			t.Errorf("%d requests are in batches, want 2", s.inFlight)
+		}
+		close(gate)
+		done.Wait()
+		synctest.Wait()
+		gate = make(chan struct{})
+		over.answer = behind(gate)
+		goDo(t, &done, s, mutex(t, "afterwards"))
+		synctest.Wait()
+		if s.inFlight != 0 || s.active != 1 {
+			t.Errorf("%d requests are in batches, %d under way, want none and 1", s.inFlight, s.active)
+		}
+		close(gate)
+		done.Wait()
+	})
 }
 
 // TestQueueLeavesTogether: what waits at one moment costs one round trip, and each caller gets its
