@@ -254,23 +254,23 @@ func (c *Conn) runDirect(ctx context.Context, calls []conn.Call, build func(*con
 	return results, !errors.Is(err, errUndialed)
 }
 
-// runInLane sends a request in the lane, which the caller has taken and this gives back. It returns
+// runInLane sends a request in a lane, which the caller has taken and this gives back. It returns
 // false if nothing was sent, since the lane was not connected any more.
-func (c *Conn) runInLane(ctx context.Context, call *conn.Call, build func(*conn.Call) rueidis.Completed) (conn.Result, bool) {
+func (c *Conn) runInLane(ctx context.Context, l *lane, call *conn.Call, build func(*conn.Call) rueidis.Completed) (conn.Result, bool) {
 	if err := ctx.Err(); err != nil {
-		c.lane.give(true)
+		l.give(true)
 		return conn.Result{Err: err}, true
 	}
-	r := c.direct.begin(ctx, c.lane)
-	reply := c.lane.client.Do(r, build(call))
+	r := c.direct.begin(ctx, l)
+	reply := l.client.Do(r, build(call))
 	err, outcome := reply.NonRedisError(), result(ctx, reply)
 	// Before the lane is given back: the connection of a request that was done is hung up, or will be.
 	done := c.direct.end(r)
 	if retry.Says(outcome.Err, "READONLY") { // a replica now; the other connection may lead to the master
-		c.lane.hangUp()
+		l.hangUp()
 		done = true
 	}
-	c.lane.give(err == nil && !done)
+	l.give(err == nil && !done)
 	return outcome, !errors.Is(err, errUndialed)
 }
 

@@ -12,9 +12,9 @@ import (
 )
 
 // lane is a connection that one request at a time has for itself, beside the one that requests
-// share. A request takes it that finds no other under way. Rueidis writes and reads there on the
+// share. A request takes it that finds no other there. Rueidis writes and reads there on the
 // goroutine of the caller. On the connection that requests share, a goroutine that writes, a
-// goroutine that reads and the caller are woken in turn, which for one request costs more than all
+// goroutine that reads and the caller are woken in turn, which for few requests costs more than all
 // else.
 //
 // Rueidis does so for requests with a deadline, until two requests meet on the connection: the
@@ -62,12 +62,39 @@ const (
 	maxPause = time.Minute
 )
 
-// newLane returns a lane to the server of these options, which are those of the connection that
-// requests share; or nil if they may lead to several servers.
-func newLane(o rueidis.ClientOption, shared *direct) *lane {
+// maxLanes is how many lanes there are. Three and more goroutines that send one request after the
+// other do as well over the connection that they share.
+const maxLanes = 2
+
+// newLanes returns the lanes to the server of these options; none if they may lead to several
+// servers.
+func newLanes(o rueidis.ClientOption, shared *direct) (lanes []*lane) {
 	if len(o.InitAddress) != 1 || len(o.Standalone.ReplicaAddress) > 0 || o.Standalone.EnableRedirect {
 		return nil
 	}
+	for range maxLanes {
+		lanes = append(lanes, newLane(o, shared))
+	}
+	return lanes
+}
+
+// takeLane returns a lane that the caller has until it gives it back; nil if there is none. A lane is
+// for requests that find those before it taken, and is dialed for no others.
+func takeLane(lanes []*lane) *lane {
+	for _, l := range lanes {
+		if l.take() {
+			return l
+		}
+		if l.state.Load() != laneTaken {
+			return nil
+		}
+	}
+	return nil
+}
+
+// newLane returns a lane to the server of these options, which are those of the connection that
+// requests share.
+func newLane(o rueidis.ClientOption, shared *direct) *lane {
 	l := &lane{shared: shared, pause: minPause}
 	l.life, l.end = context.WithCancel(context.Background())
 	o.ForceSingleClient = true

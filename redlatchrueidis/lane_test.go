@@ -38,9 +38,9 @@ func inLane(t *testing.T, server *redistest.Server) *Conn {
 // awaitLane sends requests until the lane is free.
 func awaitLane(t *testing.T, c *Conn) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); c.lane.state.Load() != laneFree; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); c.lanes[0].state.Load() != laneFree; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("the lane is in state %d, want it free", c.lane.state.Load())
+			t.Fatalf("the lane is in state %d, want it free", c.lanes[0].state.Load())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		_ = c.Eval(ctx, one) // may fail just after a restart
@@ -61,8 +61,8 @@ func TestLane(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for n := range dialAfter - 2 { // the first is two: the server does not know the script yet
-		if r := c.Eval(ctx, one)[0]; r.Err != nil || c.lane.state.Load() != laneClosed {
-			t.Fatalf("request %d: %+v, and the lane is in state %d, want it closed still", n, r, c.lane.state.Load())
+		if r := c.Eval(ctx, one)[0]; r.Err != nil || c.lanes[0].state.Load() != laneClosed {
+			t.Fatalf("request %d: %+v, and the lane is in state %d, want it closed still", n, r, c.lanes[0].state.Load())
 		}
 	}
 	awaitLane(t, c)
@@ -72,11 +72,48 @@ func TestLane(t *testing.T) {
 			t.Fatalf("Eval = %+v, want 1", r)
 		}
 	}
-	if before != 3 || c.lane.state.Load() != laneFree {
-		t.Errorf("%d connections, and the lane is in state %d; want 2, and it is free", before-1, c.lane.state.Load())
+	if before != 3 || c.lanes[0].state.Load() != laneFree {
+		t.Errorf("%d connections, and the lane is in state %d; want 2, and it is free", before-1, c.lanes[0].state.Load())
 	}
 	if got := asked(c); got != 0 {
 		t.Errorf("%d requests are still looked after", got)
+	}
+}
+
+// TestSecondLane: two goroutines that ask for one thing at a time have a connection each.
+func TestSecondLane(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c, err := Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ClientName: "mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	slow := conn.Call{Script: conn.NewScript("slow", "for i = 1, 100000 do end return 1")}
+	for ctx.Err() == nil && (c.lanes[0].state.Load() != laneFree || c.lanes[1].state.Load() != laneFree) {
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if r := c.Eval(ctx, slow)[0]; r.Err != nil || r.Reply.Int != 1 {
+					t.Errorf("Eval = %+v, want 1", r)
+				}
+			})
+		}
+		both.Wait()
+	}
+	if n := strings.Count(server.Do("CLIENT", "LIST"), "name=mine"); n != 1+maxLanes {
+		t.Errorf("%d connections, want %d", n, 1+maxLanes)
+	}
+	first, second := takeLane(c.lanes), takeLane(c.lanes)
+	if first != c.lanes[0] || second != c.lanes[1] || takeLane(c.lanes) != nil {
+		t.Errorf("the lanes %p and %p are taken, want %p and %p, and no more", first, second, c.lanes[0], c.lanes[1])
+	}
+	second.give(true)
+	first.give(false)
+	if l := takeLane(c.lanes); l != nil {
+		t.Errorf("the lane %p is taken, and the one before it is not", l)
 	}
 }
 
@@ -136,7 +173,7 @@ func TestLaneIsGivenUp(t *testing.T) {
 			t.Errorf("the caller was back after %v, want it when its context was done", took)
 		}
 		cancel()
-		if state := c.lane.state.Load(); state == laneFree {
+		if state := c.lanes[0].state.Load(); state == laneFree {
 			t.Error("the lane is free, and a reply is still to come there")
 		}
 		server.Resume()
@@ -154,8 +191,8 @@ func TestLaneOfADemotedServer(t *testing.T) {
 	write := conn.Call{Script: conn.NewScript("write", "return redis.call('SET', KEYS[1], '1')"), Keys: []string{"k"}}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if r := c.Eval(ctx, write)[0]; !retry.Says(r.Err, "READONLY") || c.lane.state.Load() == laneFree {
-		t.Errorf("Eval = %+v, and the lane is in state %d; want READONLY, and it closed", r, c.lane.state.Load())
+	if r := c.Eval(ctx, write)[0]; !retry.Says(r.Err, "READONLY") || c.lanes[0].state.Load() == laneFree {
+		t.Errorf("Eval = %+v, and the lane is in state %d; want READONLY, and it closed", r, c.lanes[0].state.Load())
 	}
 	server.Do("REPLICAOF", "NO", "ONE")
 	awaitLane(t, c)
@@ -166,7 +203,7 @@ func TestLaneOfADemotedServer(t *testing.T) {
 func TestLaneEndsWithTheOther(t *testing.T) {
 	t.Parallel()
 	c := inLane(t, redistest.Start(t))
-	before := c.lane.socket.Load()
+	before := c.lanes[0].socket.Load()
 	c.direct.trouble()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -174,7 +211,7 @@ func TestLaneEndsWithTheOther(t *testing.T) {
 		t.Errorf("Eval = %+v, want 1", r)
 	}
 	awaitLane(t, c)
-	if c.lane.socket.Load() == before {
+	if c.lanes[0].socket.Load() == before {
 		t.Error("the lane is the same")
 	}
 }
@@ -219,7 +256,7 @@ func TestLaneIsSynchronous(t *testing.T) {
 			t.Errorf("Eval = %+v, want 1", r)
 		}
 	}
-	if c.lane.state.Load() != laneFree {
+	if c.lanes[0].state.Load() != laneFree {
 		t.Fatal("the requests were not in the lane")
 	}
 	stacks := make([]byte, 1<<20)
@@ -256,7 +293,7 @@ func TestLaneThatCannotBeDialed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.lane = newLane(rueidis.ClientOption{InitAddress: []string{silent.Addr().String()}, DisableCache: true}, c.direct)
+	c.lanes = newLanes(rueidis.ClientOption{InitAddress: []string{silent.Addr().String()}, DisableCache: true}, c.direct)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for range 2 * dialAfter {
@@ -264,7 +301,7 @@ func TestLaneThatCannotBeDialed(t *testing.T) {
 			t.Errorf("Eval = %+v, want 1", r)
 		}
 	}
-	if state := c.lane.state.Load(); state != laneDialing {
+	if state := c.lanes[0].state.Load(); state != laneDialing {
 		t.Errorf("the lane is in state %d, want it dialing", state)
 	}
 	began := time.Now()

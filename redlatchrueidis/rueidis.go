@@ -35,7 +35,7 @@ type Conn struct {
 
 	silence *silence     // of the connections; nil unless owned
 	direct  *direct      // nil unless owned
-	lane    *lane        // nil unless owned and to one server, without Sentinel
+	lanes   []*lane      // none unless owned and to one server, without Sentinel
 	sharing atomic.Int32 // calls of Eval that share a connection at this moment
 
 	places *slots.Map // of a cluster; else nil
@@ -70,9 +70,10 @@ func New(client rueidis.Client, addr string) *Conn {
 // Dialer.KeepAlive and ConnWriteTimeout say otherwise. Rueidis itself would check every second,
 // which is needless traffic from a client that only waits.
 //
-// Requests share a connection. A request that finds no other under way has another connection for
-// itself, which is made after 16 such requests; not with Sentinel, nor in a cluster. It ends with a
-// request that is given up, and is made again, once a second at most. Subscriptions have a third.
+// Requests share a connection. A request that finds no other there has another connection for itself,
+// which is made after 16 such requests. There are two of these, the second for requests that find the
+// first taken; none with Sentinel, nor in a cluster. Such a connection ends with a request that is
+// given up, and is made again, once a second at most. Subscriptions have one more.
 //
 // When a request is given up, a shared connection that has been silent for a quarter of
 // ConnWriteTimeout, with something asked, is closed: the next request gets a new one. At one address
@@ -105,7 +106,7 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 	c := New(client, addr)
 	c.owned, c.silence, c.direct = true, silence, direct
 	if client.Mode() == rueidis.ClientModeStandalone {
-		c.lane = newLane(plain, direct)
+		c.lanes = newLanes(plain, direct)
 	}
 	return c, nil
 }
@@ -128,8 +129,8 @@ func (c *Conn) Target() conn.Target { return c.target }
 // Close implements [conn.Conn].
 func (c *Conn) Close() error {
 	if c.owned {
-		if c.lane != nil {
-			c.lane.close()
+		for _, l := range c.lanes {
+			l.close()
 		}
 		c.client.Close()
 	}
@@ -159,9 +160,11 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	if len(calls) == 0 {
 		return nil
 	}
-	if c.fitsLane(ctx, calls) && c.lane.take() {
-		if r, sent := c.runInLane(ctx, &calls[0], build); sent {
-			return []conn.Result{r}
+	if c.fitsLane(ctx, calls) {
+		if l := takeLane(c.lanes); l != nil {
+			if r, sent := c.runInLane(ctx, l, &calls[0], build); sent {
+				return []conn.Result{r}
+			}
 		}
 	}
 	c.sharing.Add(1)
@@ -205,10 +208,10 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	return results
 }
 
-// fitsLane reports whether calls may go in the lane: there is a lane, no other request is under way
+// fitsLane reports whether calls may go in a lane: there are lanes, no other request is under way
 // over the connection that requests share, and ctx has a deadline.
 func (c *Conn) fitsLane(ctx context.Context, calls []conn.Call) bool {
-	if c.lane == nil || len(calls) != 1 || c.sharing.Load() != 0 {
+	if len(c.lanes) == 0 || len(calls) != 1 || c.sharing.Load() != 0 {
 		return false
 	}
 	_, ok := ctx.Deadline()
