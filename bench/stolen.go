@@ -20,6 +20,9 @@ func leastStolen[T any](measure func() (T, error)) (best T, share float64, err e
 	for n := range timesStolen {
 		before := readTicks()
 		one, err := measure()
+		if err != nil && n > 0 {
+			break
+		}
 		if err != nil {
 			return one, 0, err
 		}
@@ -53,8 +56,8 @@ func readTicks() (t ticks) {
 
 func (t ticks) since(before ticks) ticks { return ticks{t.all - before.all, t.stolen - before.stolen} }
 
-// share returns which part of the time the host took. A single tick is none: many are counted
-// that began before.
+// share returns which part of the time the host took. A single tick counts as none: it may have begun
+// before, and of a tenth of a second it would be a twentieth.
 func (t ticks) share() float64 {
 	if t.stolen <= 1 {
 		return 0

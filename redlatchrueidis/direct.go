@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -15,25 +14,22 @@ import (
 )
 
 // direct sends requests on the goroutine of their caller. Rueidis heeds a context there only while
-// it waits for a reply: not while it dials, and not while its queue is full. So a request goes
-// direct only while the connection is steady, and never dials; see await for the other way.
+// it waits for a reply: not while it dials or another request dials, and not while its queue is full.
+// So a request goes direct only while the connection to its node is steady, and never dials; see
+// await for the other way.
 type direct struct {
-	troubles atomic.Uint64 // connections that ended, and requests that got no answer
-	server   proof         // of the only server; those of a cluster's nodes are in nodes
+	server node // the only one; those of a cluster are in nodes
 
 	idle sync.Pool // of *request
 
 	mu       sync.Mutex // guards what is below
-	nodes    map[string]*proof
+	nodes    map[string]*node
 	underWay []*request
 	begun    uint64      // requests, ever
 	seen     uint64      // begun, when look looked last
 	timer    *time.Timer // calls look; nil before the first request
 	ticking  bool        // the timer is set
 }
-
-// proof is troubles when a request to a node began that was answered, plus 1.
-type proof struct{ atomic.Uint64 }
 
 // lookEvery is how late a request may end after its context: contexts are asked so often while
 // requests are under way, since a timer for each would cost more than all else here.
@@ -82,51 +78,6 @@ func (r *request) Value(key any) any {
 		return true
 	}
 	return r.ctx.Value(key)
-}
-
-// steady reports whether the connection to a node is up and answered the request before. Requests
-// without a proof never go direct.
-func (d *direct) steady(of *proof) bool { return of != nil && of.Load() == d.troubles.Load()+1 }
-
-// trouble notes that a connection ended, or that a request got no answer.
-func (d *direct) trouble() {
-	if d != nil {
-		d.troubles.Add(1)
-	}
-}
-
-// mark returns what proved wants of a request that begins now.
-func (d *direct) mark() uint64 {
-	if d == nil {
-		return 0
-	}
-	return d.troubles.Load() + 1
-}
-
-// proved notes that a request was answered. No connection has ended since its mark if troubles is
-// still the same, so the one that it used is open.
-func (d *direct) proved(of *proof, mark uint64) {
-	if of != nil {
-		of.Store(mark)
-	}
-}
-
-// node returns the proof of a cluster's node; nil if the node is not known.
-func (d *direct) node(addr string) *proof {
-	if addr == "" {
-		return nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	of := d.nodes[addr]
-	if of == nil {
-		if d.nodes == nil {
-			d.nodes = make(map[string]*proof)
-		}
-		of = new(proof)
-		d.nodes[addr] = of
-	}
-	return of
 }
 
 // begin returns the context for a request under ctx. The request has taken the lane, or with nil it
@@ -220,9 +171,9 @@ func (d *direct) markDone(number uint64) (socket *net.Conn) {
 	return nil
 }
 
-// runDirect is run on the goroutine of the caller. It returns false if nothing was sent, since no
-// connection was open any more.
-func (c *Conn) runDirect(ctx context.Context, calls []conn.Call, build func(*conn.Call) rueidis.Completed) ([]conn.Result, bool) {
+// runDirect is run on the goroutine of the caller. It returns false if nothing was done, since no
+// connection was open any more, or the key is at another node of a cluster.
+func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build func(*conn.Call) rueidis.Completed) ([]conn.Result, bool) {
 	if err := ctx.Err(); err != nil {
 		return failed(len(calls), err), true
 	}
@@ -231,7 +182,7 @@ func (c *Conn) runDirect(ctx context.Context, calls []conn.Call, build func(*con
 	results := make([]conn.Result, len(calls))
 	var err error
 	if len(calls) == 1 {
-		reply := c.client.Do(r, build(&calls[0]))
+		reply := c.at(at).Do(r, build(&calls[0]))
 		err, results[0] = reply.NonRedisError(), result(ctx, reply)
 	} else {
 		commands := make([]rueidis.Completed, len(calls))
@@ -246,12 +197,16 @@ func (c *Conn) runDirect(ctx context.Context, calls []conn.Call, build func(*con
 		}
 	}
 	if err != nil {
-		c.direct.trouble()
+		at.trouble()
+		if errors.Is(err, rueidis.ErrClosing) {
+			c.direct.forget(at)
+		}
 		if ctx.Err() != nil {
 			c.silence.drop()
 		}
+		c.lookAround(results)
 	}
-	return results, !errors.Is(err, errUndialed)
+	return results, !errors.Is(err, errUndialed) && !c.elsewhere(at, results[0].Err)
 }
 
 // runInLane sends a request in a lane, which the caller has taken and this gives back. It returns
@@ -267,6 +222,7 @@ func (c *Conn) runInLane(ctx context.Context, l *lane, call *conn.Call, build fu
 	// Before the lane is given back: the connection of a request that was done is hung up, or will be.
 	done := c.direct.end(r)
 	if retry.Says(outcome.Err, "READONLY") { // a replica now; the other connection may lead to the master
+		c.direct.server.trouble() // which ends the other lanes
 		l.hangUp()
 		done = true
 	}

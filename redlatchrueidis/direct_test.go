@@ -24,26 +24,26 @@ func TestDirectRequestDialsNot(t *testing.T) {
 	}
 	defer c.Close()
 	call := conn.Call{Script: conn.NewScript("one", "return 1")}
-	if r := c.Eval(t.Context(), call)[0]; r.Err != nil || !c.direct.steady(&c.direct.server) {
-		t.Fatalf("Eval = %+v, steady: %t, want 1 and true", r, c.direct.steady(&c.direct.server))
+	if r := c.Eval(t.Context(), call)[0]; r.Err != nil || !c.direct.server.steady() {
+		t.Fatalf("Eval = %+v, steady: %t, want 1 and true", r, c.direct.server.steady())
 	}
 	server.Restart()
-	for deadline := time.Now().Add(20 * time.Second); c.direct.steady(&c.direct.server) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(20 * time.Second); c.direct.server.steady() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	if c.direct.steady(&c.direct.server) {
+	if c.direct.server.steady() {
 		t.Fatal("the connection counts as steady, and the server was restarted")
 	}
 	time.Sleep(10 * time.Millisecond) // rueidis forgets the connection just after it closed it
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if results, sent := c.runDirect(ctx, []conn.Call{call}, c.evalsha); sent {
+	if results, sent := c.runDirect(ctx, &c.direct.server, []conn.Call{call}, c.evalsha); sent {
 		t.Errorf("the request was sent: %+v", results[0])
 	}
 	if r := c.Eval(ctx, call)[0]; r.Err != nil || r.Reply.Int != 1 {
 		t.Errorf("Eval = %+v, want 1", r)
 	}
-	if !c.direct.steady(&c.direct.server) {
+	if !c.direct.server.steady() {
 		t.Error("the new connection is not steady, and has answered")
 	}
 }
@@ -79,23 +79,80 @@ func TestDirectInACluster(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for n, key := range keys[:2] {
-		if c.direct.steady(c.proofOf(call(key))) {
+		if c.nodeFor(call(key)).steady() {
 			t.Errorf("node %d is steady, and was not asked", n)
 		}
 		eval(key)
-		if !c.direct.steady(c.proofOf(call(key))) {
+		if !c.nodeFor(call(key)).steady() {
 			t.Errorf("node %d is not steady, and has answered", n)
 		}
 	}
-	if c.proofOf(append(call(keys[0]), call(keys[1])...)) != nil {
+	if c.nodeFor(append(call(keys[0]), call(keys[1])...)) != nil {
 		t.Error("a pipeline to two nodes may go direct")
 	}
+	before := c.nodeFor(call(keys[0]))
 	redistest.MoveSlot(nodes, nodes[0], nodes[2], nodes[0].Slot(keys[0]))
-	if !c.direct.steady(c.proofOf(call(keys[0]))) { // as far as the client knows, it is at its old node
+	if !c.nodeFor(call(keys[0])).steady() { // as far as the client knows, it is at its old node
 		t.Fatal("the old node is not steady")
 	}
-	eval(keys[0]) // which says that the key is at a node that was not asked yet
 	eval(keys[0])
+	if c.nodeFor(call(keys[0])) == before || !before.steady() {
+		t.Error("the old node said where the key is, and nothing was learned, or the node is not steady any more")
+	}
+	eval(keys[0])
+	if !c.nodeFor(call(keys[0])).steady() {
+		t.Error("the new node is not steady, and has answered")
+	}
+}
+
+// TestRequestsToASilentNodeOfACluster: a slot moves to a node that takes connections and says
+// nothing. Whatever waits for a connection there, each request ends with its context, and requests
+// to another node are answered.
+func TestRequestsToASilentNodeOfACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	c, err := Open(rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	moves, stays := "", ""
+	for n := 0; moves == "" || stays == ""; n++ {
+		key := fmt.Sprint("key-", n)
+		if nodes[0].Slot(key)*len(nodes)/16384 != 0 {
+			continue
+		}
+		moves, stays = stays, key
+	}
+	eval := func(key string, limit time.Duration) conn.Result {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		began := time.Now()
+		r := c.Eval(ctx, conn.Call{Script: conn.NewScript("whose", "return KEYS[1]"), Keys: []string{key}})[0]
+		if took := time.Since(began); took > limit+2*time.Second { // a handshake has five, or ConnWriteTimeout
+			t.Errorf("a request with %v for %s ended after %v: %+v", limit, key, took, r)
+		}
+		return r
+	}
+	for range 3 {
+		for _, key := range []string{moves, stays} {
+			if r := eval(key, patience); r.Err != nil {
+				t.Fatalf("Eval = %+v, want an answer", r)
+			}
+		}
+	}
+	redistest.MoveSlot(nodes, nodes[0], nodes[2], nodes[0].Slot(moves))
+	nodes[2].Restart()
+	nodes[2].Pause()
+	defer nodes[2].Resume()
+	for range 8 {
+		if r := eval(moves, 100*time.Millisecond); r.Err == nil {
+			t.Errorf("Eval = %+v, and the node of the key is silent", r)
+		}
+		if r := eval(stays, patience); r.Err != nil {
+			t.Errorf("Eval = %+v, want an answer", r)
+		}
+	}
 }
 
 // TestDirectLooksWhileThereAreRequests: contexts are looked at while requests are under way, and a

@@ -12,7 +12,7 @@ import (
 )
 
 // lane is a connection that one request at a time has for itself, beside the one that requests
-// share. A request takes it that finds no other there. Rueidis writes and reads there on the
+// share. A request takes it that finds none on that connection. Rueidis writes and reads there on the
 // goroutine of the caller. On the connection that requests share, a goroutine that writes, a
 // goroutine that reads and the caller are woken in turn, which for few requests costs more than all
 // else.
@@ -78,14 +78,18 @@ func newLanes(o rueidis.ClientOption, shared *direct) (lanes []*lane) {
 	return lanes
 }
 
-// takeLane returns a lane that the caller has until it gives it back; nil if there is none. A lane is
-// for requests that find those before it taken, and is dialed for no others.
+// takeLane returns a lane that the caller has until it gives it back; nil if none is free. Then the
+// first lane that is not taken has missed a request: a lane is dialed for requests that find those
+// before it taken, and for no others.
 func takeLane(lanes []*lane) *lane {
 	for _, l := range lanes {
 		if l.take() {
 			return l
 		}
+	}
+	for _, l := range lanes {
 		if l.state.Load() != laneTaken {
+			l.miss()
 			return nil
 		}
 	}
@@ -123,12 +127,9 @@ func newLane(o rueidis.ClientOption, shared *direct) *lane {
 // take reports whether the caller has the lane, until it gives it back.
 func (l *lane) take() bool {
 	if !l.state.CompareAndSwap(laneFree, laneTaken) {
-		if l.state.Load() == laneClosed && l.missed.Add(1) >= dialAfter {
-			l.dial()
-		}
 		return false
 	}
-	if l.mark == l.shared.mark() {
+	if l.mark == l.shared.server.mark() {
 		return true
 	}
 	// The other connection ended, and rueidis reads here only for a request: it may have ended, too,
@@ -136,6 +137,13 @@ func (l *lane) take() bool {
 	l.hangUp()
 	l.give(false)
 	return false
+}
+
+// miss notes that a request found the lane closed, and dials it after some of them.
+func (l *lane) miss() {
+	if l.state.Load() == laneClosed && l.missed.Add(1) >= dialAfter {
+		l.dial()
+	}
 }
 
 // give gives the lane back, which is open still or not.
@@ -173,7 +181,7 @@ func (l *lane) redial() {
 		l.client.Close()
 	}
 	var err error
-	l.mark = l.shared.mark()
+	l.mark = l.shared.server.mark()
 	if l.client, err = rueidis.NewClient(l.options); err != nil && l.client != nil {
 		l.client.Close()
 		l.client = nil

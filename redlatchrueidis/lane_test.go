@@ -110,10 +110,10 @@ func TestSecondLane(t *testing.T) {
 	if first != c.lanes[0] || second != c.lanes[1] || takeLane(c.lanes) != nil {
 		t.Errorf("the lanes %p and %p are taken, want %p and %p, and no more", first, second, c.lanes[0], c.lanes[1])
 	}
-	second.give(true)
 	first.give(false)
-	if l := takeLane(c.lanes); l != nil {
-		t.Errorf("the lane %p is taken, and the one before it is not", l)
+	second.give(true)
+	if l := takeLane(c.lanes); l != second {
+		t.Errorf("the lane %p is taken, want %p, since the first is closed", l, second)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestLaneEndsWithTheOther(t *testing.T) {
 	t.Parallel()
 	c := inLane(t, redistest.Start(t))
 	before := c.lanes[0].socket.Load()
-	c.direct.trouble()
+	c.direct.server.trouble()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if r := c.Eval(ctx, one)[0]; r.Err != nil || r.Reply.Int != 1 {
@@ -223,7 +223,7 @@ func TestLaneOfARestartedServer(t *testing.T) {
 	server := redistest.Start(t)
 	c := inLane(t, server)
 	server.Restart()
-	for deadline := time.Now().Add(patience); c.direct.steady(&c.direct.server) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); c.direct.server.steady() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

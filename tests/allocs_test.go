@@ -16,8 +16,8 @@ func TestAllocationsOfACycle(t *testing.T) {
 	s := redistest.Start(t)
 	c := open(t, s.URL(), sluggish())
 	const turns = 400
-	for goroutines, most := range map[int]float64{1: 20, 64: 20} {
-		cycles(t, c, goroutines, 10)
+	for goroutines, most := range map[int]float64{1: 19, 64: 18} {
+		cycles(t, c, goroutines, 50) // until all connections are made
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		cycles(t, c, goroutines, turns)
@@ -33,9 +33,9 @@ func TestAllocationsOfACycle(t *testing.T) {
 // goes on after that. It does not run beside other tests.
 func TestQuorumAllocationsOfACycle(t *testing.T) {
 	c := openQuorum(t, startNodes(t, 5), sluggish())
-	const turns = 50
 	for _, goroutines := range []int{1, 64} {
-		cycles(t, c, goroutines, 10)
+		turns := 1600 / goroutines
+		cycles(t, c, goroutines, turns/4) // most connections are made then
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		cycles(t, c, goroutines, turns)

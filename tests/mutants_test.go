@@ -794,7 +794,7 @@ var mutants = []mutant{
 	},
 	{
 		"tokens of a free mutex by the clock alone", "internal/script/lua/mutex_acquire.lua",
-		"if last and tonumber(last) >= token then", "if false then", "TestTokensGrowOverEverything",
+		"if last and last >= token then", "if false then", "TestTokensGrowOverEverything",
 	},
 	{
 		"group without its tokens where the mutex is free", "internal/script/lua/mutex_acquire.lua",
@@ -1070,8 +1070,8 @@ var mutants = []mutant{
 		"			return r.lane.socket.Load()\n", "", "TestRequestInALaneEndsWithItsContext",
 	},
 	{
-		"request that goes direct after a failure", "redlatchrueidis/direct.go",
-		"of.Load() == d.troubles.Load()+1", "of.Load() > 0",
+		"request that goes direct after a failure", "redlatchrueidis/node.go",
+		"n.steadyAt.Load() == n.troubles.Load()+1", "n.steadyAt.Load() > 0",
 		"TestRequestAfterAFailureEndsWithItsContext",
 	},
 	{

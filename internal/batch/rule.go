@@ -2,12 +2,12 @@ package batch
 
 import "runtime"
 
-// Rule says when requests leave. Programs have that of [RuleFor]; `go run . grid` in bench measures
-// others beside it.
+// Rule says when requests leave. Programs have that of [RuleFor], or of [Nodes]; `go run . grid` in
+// bench measures others beside it.
 type Rule struct {
 	Alone  int  // a request leaves by itself while fewer are under way
 	Rounds int  // times that a flush lets all goroutines run that can: 1, or more while more join
-	Keep   bool // while a batch is under way, no request leaves by itself
+	Keep   bool // while a batch of Alone requests or more is under way, none leaves by itself
 }
 
 // How many requests leave by themselves: as many as make up for the cost of a batch, in which
@@ -17,9 +17,9 @@ const (
 	alonePipelined = 16 // where they cost no more system calls than a batch
 )
 
-// RuleFor returns the rule of [New]. With Keep a crowd of more goroutines than leave by themselves
-// sends batches alone: a mixture had as many system calls as requests by themselves, and smaller
-// bundles.
+// RuleFor returns the rule of [New]. With Keep a crowd of many more goroutines than leave by
+// themselves sends batches alone: a mixture had as many system calls as requests by themselves, and
+// smaller bundles.
 func RuleFor(pipelined bool) Rule {
 	if pipelined {
 		return Rule{Alone: alonePipelined, Rounds: 1, Keep: true}

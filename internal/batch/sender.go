@@ -27,7 +27,7 @@ type Sender struct {
 	mu       sync.Mutex // guards the fields below
 	active   int        // direct requests and flushes
 	inFlight int        // requests that are under way together
-	flushes  int        // of active
+	crowds   int        // batches under way of as many requests as leave by themselves, or more
 	queue    []*call    // for the next flush, or the present one as soon as fewer are in flight
 	idle     *sync.Cond // signals that active is 0 and the queue empty
 }
@@ -122,7 +122,7 @@ func (s *Sender) Wait() {
 func (s *Sender) admit(request conn.Call, most int) (queued *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.active < most && !(s.rule.Keep && s.flushes > 0) {
+	if s.active < most && !(s.rule.Keep && s.crowds > 0) {
 		s.active++
 		return nil
 	}
@@ -131,29 +131,15 @@ func (s *Sender) admit(request conn.Call, most int) (queued *call) {
 	s.queue = append(s.queue, queued)
 	if len(s.queue) == 1 {
 		s.active++
-		s.flushes++
 		go s.flush() // ends with the timeouts of its batches
 	}
 	return queued
 }
 
-// done ends a direct request.
+// done ends a direct request or a flush.
 func (s *Sender) done() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.doneLocked()
-}
-
-// flushed ends a flush.
-func (s *Sender) flushed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.flushes--
-	s.doneLocked()
-}
-
-// doneLocked ends a direct request or a flush. The caller holds s.mu.
-func (s *Sender) doneLocked() {
 	if s.active--; s.active == 0 && len(s.queue) == 0 {
 		s.idle.Broadcast()
 	}
@@ -184,7 +170,7 @@ func (s *Sender) cancel(c *call) {
 // flush sends the queue, batch after batch. It lets other goroutines join the queue first.
 func (s *Sender) flush() {
 	s.gather()
-	defer s.flushed()
+	defer s.done()
 	for batch := s.take(); len(batch) > 0; batch = s.take() {
 		answered := s.deliver(batch)
 		s.landed(len(batch))
@@ -199,16 +185,29 @@ func (s *Sender) flush() {
 func (s *Sender) take() (batch []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		return nil
+	}
+	batch = make([]*call, 0, min(len(s.queue), maxInFlight))
 	n := 0
 	for ; n < len(s.queue) && s.inFlight+len(batch) < maxInFlight; n++ {
 		if c := s.queue[n]; !c.cancelled {
 			batch = append(batch, c)
 		}
 	}
-	if s.queue = s.queue[n:]; len(s.queue) == 0 {
+	switch {
+	case n < len(s.queue):
+		s.queue = s.queue[n:]
+	case cap(s.queue) > maxInFlight: // a burst is over
 		s.queue = nil
+	default:
+		clear(s.queue)
+		s.queue = s.queue[:0]
 	}
 	s.inFlight += len(batch)
+	if s.crowd(len(batch)) {
+		s.crowds++
+	}
 	return batch
 }
 
@@ -217,7 +216,13 @@ func (s *Sender) landed(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight -= n
+	if s.crowd(n) {
+		s.crowds--
+	}
 }
+
+// crowd reports whether a batch of n requests is more than would leave by themselves.
+func (s *Sender) crowd(n int) bool { return n >= s.rule.Alone }
 
 // failQueue ends all calls in the queue, since a batch got no answer in its time. They would find
 // out one batch after the other, later than their callers allow. Their callers resend them instead.

@@ -98,7 +98,7 @@ func enqueue(s *Sender, requests []conn.Call) []*call {
 	for i, request := range requests {
 		all[i] = &call{request: request, ready: make(chan struct{}, 1)}
 	}
-	s.queue, s.active, s.flushes = append(s.queue, all...), s.active+1, s.flushes+1
+	s.queue, s.active = append(s.queue, all...), s.active+1
 	return all
 }
 
@@ -156,35 +156,36 @@ func TestFewRequestsLeaveAlone(t *testing.T) {
 	}
 }
 
-// TestCrowdSendsBatchesAlone: while a batch is under way, no request leaves by itself, and when it
-// is back, requests do again.
+// TestCrowdSendsBatchesAlone: while a large batch is under way, no request leaves by itself. When it
+// is back, requests do again, and beside a small batch.
 func TestCrowdSendsBatchesAlone(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		gate := make(chan struct{})
-		over := &server{pipelined: true, answer: behind(gate)}
-		s := New(over, clock.Now, timeout)
-		var done sync.WaitGroup
-		done.Go(func() { s.Join(t.Context(), mutex(t, "in a batch"), timeout) })
-		synctest.Wait()
-		goDo(t, &done, s, mutex(t, "beside it"))
-		synctest.Wait()
-		if s.inFlight != 2 {
-			t.Errorf("%d requests are in batches, want 2", s.inFlight)
-		}
-		close(gate)
-		done.Wait()
-		synctest.Wait()
-		gate = make(chan struct{})
-		over.answer = behind(gate)
-		goDo(t, &done, s, mutex(t, "afterwards"))
-		synctest.Wait()
-		if s.inFlight != 0 || s.active != 1 {
-			t.Errorf("%d requests are in batches, %d under way, want none and 1", s.inFlight, s.active)
-		}
-		close(gate)
-		done.Wait()
-	})
+	for size, beside := range map[int]int{alonePipelined: alonePipelined + 1, alonePipelined - 1: alonePipelined - 1} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				gate := make(chan struct{})
+				over := &server{pipelined: true, answer: behind(gate)}
+				s := New(over, clock.Now, timeout)
+				var done sync.WaitGroup
+				for range size {
+					done.Go(func() { s.Join(t.Context(), mutex(t, "in a batch"), timeout) })
+				}
+				synctest.Wait()
+				goDo(t, &done, s, mutex(t, "beside it"))
+				synctest.Wait()
+				if s.inFlight != beside {
+					t.Errorf("%d requests are in batches, want %d", s.inFlight, beside)
+				}
+				close(gate)
+				done.Wait()
+				synctest.Wait()
+				if s.crowds != 0 || s.inFlight != 0 || s.active != 0 {
+					t.Errorf("%d crowds, %d in batches, %d under way, want none", s.crowds, s.inFlight, s.active)
+				}
+			})
+		})
+	}
 }
 
 // TestQueueLeavesTogether: what waits at one moment costs one round trip, and each caller gets its

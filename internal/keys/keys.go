@@ -112,7 +112,8 @@ func Of(prefix, name string) (Set, error) {
 	if name == "" {
 		return Set{}, errors.New("the name is empty")
 	}
-	state := prefix + name
+	text, size := spell("{", prefix, name, "}"), len(prefix)+len(name)
+	state := text[1 : 1+size] // not made by itself: names are spelled for each lock
 	if err := Check(state); err != nil {
 		return Set{}, err
 	}
@@ -122,15 +123,19 @@ func Of(prefix, name string) (Set, error) {
 	if IsSibling(state) {
 		return Set{}, fmt.Errorf("with a hash tag, the ending %q is reserved for redlatch's own keys", state[strings.LastIndexByte(state, ':'):])
 	}
-	open, end := "{", "}"
+	tag := size + len("{}")
 	if tagged(state) {
-		open, end = "", ""
+		text, tag = spell("", prefix, name, ""), size
+		state = text[:size]
 	}
-	text := open + state + end + FenceSuffix + open + state + end + QueueSuffix + open + state + end + ClientsSuffix
-	tag := len(open) + len(state) + len(end)
 	fence := tag + len(FenceSuffix)
 	queue := fence + tag + len(QueueSuffix)
-	return Set{list: &[4]string{text[len(open) : len(open)+len(state)], text[:fence], text[fence:queue], text[queue:]}}, nil
+	return Set{list: &[4]string{state, text[:fence], text[fence:queue], text[queue:]}}, nil
+}
+
+// spell returns the fence, the queue and the clients of a latch, one behind the other.
+func spell(open, prefix, name, end string) string {
+	return open + prefix + name + end + FenceSuffix + open + prefix + name + end + QueueSuffix + open + prefix + name + end + ClientsSuffix
 }
 
 // Record is the key under which a client keeps its record.

@@ -14,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/address"
 	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/retry"
 	"github.com/redlatch/redlatch/internal/script"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -41,7 +42,7 @@ func Fix(ctx context.Context, o Options, report func(Finding)) error {
 	var all []redlatch.LockInfo
 	for info, err := range client.List(ctx, redlatch.ListOptions{}) {
 		if err != nil {
-			report(Finding{"", "sweep", Fault, "names cannot be listed: " + clean(err), "permit +scan"})
+			report(Finding{"", "sweep", Fault, "names cannot be listed: " + clean(err), unlisted(err)})
 			return nil
 		}
 		if info.Abandoned() {
@@ -129,4 +130,12 @@ func (v *visit) sweepName(ctx context.Context, n *node, info redlatch.LockInfo) 
 		return Finding{n.addr, "sweep", OK, fmt.Sprintf("%q: nothing was done, as its waiters are not dead any more, or gone", info.Name), ""}
 	}
 	return Finding{n.addr, "sweep", OK, fmt.Sprintf("%q: %d of the dead were taken off the line", info.Name, dropped), ""}
+}
+
+// unlisted returns what to do where names cannot be listed.
+func unlisted(err error) string {
+	if retry.Says(err, "NOPERM") {
+		return "permit +scan"
+	}
+	return "look again when Redis answers"
 }

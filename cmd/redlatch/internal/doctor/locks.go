@@ -233,7 +233,7 @@ func (v *visit) locks(ctx context.Context) {
 	keys, names, strange := 0, 0, 0
 	for info, err := range client.List(look, redlatch.ListOptions{Progress: func(n int) { keys = n }}) {
 		if err != nil && look.Err() == nil {
-			v.report(Finding{"", "locks", Warning, "names cannot be listed: " + clean(err), "permit +scan"})
+			v.report(Finding{"", "locks", Warning, "names cannot be listed: " + clean(err), unlisted(err)})
 			return
 		}
 		if err != nil {
