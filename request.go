@@ -66,6 +66,9 @@ func (l *latch) askAt(ctx context.Context, node conn.Conn, op string, call conn.
 			return answer{}, l.failedAt(node, op, fmt.Errorf("%w: %w: %w", ErrClosed, ErrUnreachable, said))
 		}
 		wait := retry.Pause(n)
+		if retry.Progresses(result.Err) {
+			wait = retry.Pause(0)
+		}
 		if c.now().Since(start)+wait >= patience {
 			return answer{}, l.failedAt(node, op, unanswered(c.options.RequestTimeout, said))
 		}

@@ -338,3 +338,26 @@ func TestManyDeadTickets(t *testing.T) {
 		})
 	}
 }
+
+// TestFreeLockBehindManyDeadTickets: so many dead stand in line that a dozen requests have to drop
+// them. Each goes on where the one before ended, so a caller with the default limits gets in, also
+// one that only tries.
+func TestFreeLockBehindManyDeadTickets(t *testing.T) {
+	t.Parallel()
+	for name, acquire := range map[string]func(m *redlatch.Mutex) (*redlatch.Lease, error){
+		"Lock":    func(m *redlatch.Mutex) (*redlatch.Lease, error) { return m.Lock(t.Context()) },
+		"TryLock": func(m *redlatch.Mutex) (*redlatch.Lease, error) { return m.TryLock(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			c := open(t, s.URL(), redlatch.Options{})
+			manyDie(s, "a", 120_000, time.Now().Add(-time.Second))
+			l, err := acquire(c.Mutex("a"))
+			if err != nil {
+				t.Fatalf("%s = %v, want a lease: only the dead are in line", name, err)
+			}
+			release(t, l)
+		})
+	}
+}

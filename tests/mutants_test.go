@@ -1057,6 +1057,10 @@ var mutants = []mutant{
 		"Sent: sent, Resent: refused}", "Sent: sent}", "TestBundleOfWhichOneCannotBeDone",
 	},
 	{
+		"resend of what progresses after an ever longer pause", "request.go",
+		"			wait = retry.Pause(0)\n", "", "TestFreeLockBehindManyDeadTickets",
+	},
+	{
 		"request in a queue that ignores its context", "internal/batch/sender.go",
 		"	case <-ctx.Done():\n		s.cancel", "	case <-context.Background().Done():\n		s.cancel",
 		"TestRequestInABatchHeedsItsContext",

@@ -24,12 +24,13 @@ type Sender struct {
 	slot    func(conn.Call) int // of a cluster; else nil
 	calls   sync.Pool           // of *call; not one for all Senders, since channels stay in a synctest bubble
 
-	mu       sync.Mutex // guards the fields below
-	active   int        // direct requests and flushes
-	inFlight int        // requests that are under way together
-	crowds   int        // batches under way of as many requests as leave by themselves, or more
-	queue    []*call    // for the next flush, or the present one as soon as fewer are in flight
-	idle     *sync.Cond // signals that active is 0 and the queue empty
+	mu         sync.Mutex // guards the fields below
+	active     int        // direct requests and flushes
+	inFlight   int        // requests that are under way together
+	crowds     int        // batches under way of as many requests as leave by themselves, or more
+	unanswered int        // batches in a row that got no answer in their time
+	queue      []*call    // for the next flush, or the present one as soon as fewer are in flight
+	idle       *sync.Cond // signals that active is 0 and the queue empty
 }
 
 // Outcome is the result of one request.
@@ -172,9 +173,7 @@ func (s *Sender) flush() {
 	s.gather()
 	defer s.done()
 	for batch := s.take(); len(batch) > 0; batch = s.take() {
-		answered := s.deliver(batch)
-		s.landed(len(batch))
-		if !answered {
+		if s.landed(len(batch), s.deliver(batch)) {
 			s.failQueue()
 		}
 	}
@@ -211,20 +210,27 @@ func (s *Sender) take() (batch []*call) {
 	return batch
 }
 
-// landed makes room for another batch, in place of one of n requests.
-func (s *Sender) landed(n int) {
+// landed makes room for another batch, in place of one of n requests that was answered or not. It
+// reports whether those in the queue shall end, too: two batches in a row got no answer in their
+// time. After the first the queue goes on, over another connection if that one was silent: a client
+// that was starved for a moment would else fail all of a burst.
+func (s *Sender) landed(n int, answered bool) (silent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight -= n
 	if s.crowd(n) {
 		s.crowds--
 	}
+	if s.unanswered++; answered {
+		s.unanswered = 0
+	}
+	return s.unanswered > 1
 }
 
 // crowd reports whether a batch of n requests is more than would leave by themselves.
 func (s *Sender) crowd(n int) bool { return n >= s.rule.Alone }
 
-// failQueue ends all calls in the queue, since a batch got no answer in its time. They would find
+// failQueue ends all calls in the queue, since batches got no answer in their time. They would find
 // out one batch after the other, later than their callers allow. Their callers resend them instead.
 func (s *Sender) failQueue() {
 	now := s.clock()

@@ -339,7 +339,7 @@ func TestTakeLeavesOutWhatIsCancelled(t *testing.T) {
 	if full := s.take(); len(first) != maxInFlight || len(full) != 0 {
 		t.Errorf("%d and %d calls leave, want %d and none", len(first), len(full), maxInFlight)
 	}
-	s.landed(len(first))
+	s.landed(len(first), true)
 	rest := s.take()
 	if len(rest) != maxInFlight || len(s.queue) > 1 {
 		t.Errorf("%d calls leave and %d stay, want the other %d to leave",
@@ -394,9 +394,33 @@ func TestQueueFailsWithItsBatch(t *testing.T) {
 				t.Fatalf("%d answers and the error %v, want one that the time was over", len(c.ready), c.Err)
 			}
 		}
-		if n, took := len(over.sent), time.Since(start); n != 1 || took != timeout {
-			t.Errorf("%d batches were sent in %v, want 1 in %v", n, took, timeout)
+		if n, took := len(over.sent), time.Since(start); n != 2 || took != 2*timeout {
+			t.Errorf("%d batches were sent in %v, want 2 in %v", n, took, 2*timeout)
 		}
+	})
+}
+
+// TestQueueGoesOnAfterABatchWithoutAnswer: of a burst whose first batch gets no answer, as when the
+// client was starved or the connection had died, the others are sent and answered.
+func TestQueueGoesOnAfterABatchWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		over := &server{}
+		over.answer = func(ctx context.Context, calls []conn.Call) []conn.Result {
+			if len(over.pipelines()) == 1 {
+				return silent(ctx, calls)
+			}
+			return echo(ctx, calls)
+		}
+		s := New(over, clock.Now, timeout)
+		all := enqueue(s, many(t, 3*maxInFlight, semaphore))
+		s.flush()
+		for _, c := range all[:maxInFlight] {
+			if len(c.ready) != 1 || !errors.Is(c.Err, context.DeadlineExceeded) {
+				t.Fatalf("%d answers and the error %v, want one that the time was over", len(c.ready), c.Err)
+			}
+		}
+		wantAnswered(t, all[maxInFlight:])
 	})
 }
 

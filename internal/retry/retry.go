@@ -53,6 +53,10 @@ func Says(err error, codes ...string) bool {
 		slices.ContainsFunc(codes, func(code string) bool { return strings.Contains(sent.Text, code) })
 }
 
+// Progresses reports whether the server refused a request after it had done a part of it: of the
+// dead in line it drops so many at a time. The next request goes on from there.
+func Progresses(err error) bool { return Says(err, "BUSY dropping the tickets") }
+
 // Pause returns how long to wait before the n-th resend, counted from 0: 20ms, doubling up to
 // 640ms, give or take a half, so that clients do not march in step.
 func Pause(n int) time.Duration { return Jitter(20*time.Millisecond<<min(n, 5), 0.5) }
