@@ -1,14 +1,15 @@
 // Package batch sends the requests of many goroutines to one server, and the busier the program is,
 // the fewer round trips and scripts they cost.
 //
-//	Do --- fewer than Rule.Alone are under way? -- yes ---> Direct: this request alone --->|
+//	Do --- few are under way, and no crowd? ------ yes ---> Direct: this request alone --->|
 //	                       | no                                                            |
 //	                     queue                                                             | server
 //	                       |                                                               |
 //	                     flush: up to maxInFlight requests ---> plan: one pipeline ------->|
 //
-// A request that finds few others under way leaves at once. Beyond that it leaves together with the
-// requests of all goroutines that can run at that moment.
+// A request that finds fewer than Rule.Alone others under way leaves at once. Beyond that, or while a
+// batch of so many is under way, it leaves together with the requests of all goroutines that can run
+// at that moment.
 //
 // It is tempting to let requests wait for company for a while, or for one that is under way to come
 // back. Either is time that a server far away would add to each of them.

@@ -197,7 +197,7 @@ func (s *Sender) take() (batch []*call) {
 	switch {
 	case n < len(s.queue):
 		s.queue = s.queue[n:]
-	case cap(s.queue) > maxInFlight: // a burst is over
+	case cap(s.queue) > maxInFlight: // after a burst
 		s.queue = nil
 	default:
 		clear(s.queue)
