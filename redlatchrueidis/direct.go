@@ -24,6 +24,7 @@ type direct struct {
 
 	mu       sync.Mutex // guards what is below
 	nodes    map[string]*node
+	missing  map[string]time.Duration // addresses that rueidis had no client for, and when
 	underWay []*request
 	begun    uint64      // requests, ever
 	seen     uint64      // begun, when look looked last
@@ -198,9 +199,7 @@ func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build
 	}
 	if err != nil {
 		at.trouble()
-		if errors.Is(err, rueidis.ErrClosing) {
-			c.direct.forget(at)
-		}
+		c.forgetClosed(at, err)
 		if ctx.Err() != nil {
 			c.silence.drop()
 		}

@@ -184,3 +184,47 @@ func TestDirectLooksWhileThereAreRequests(t *testing.T) {
 	}
 	t.Error("contexts are looked at for ever")
 }
+
+// TestNodeWhoseClientWasClosed: rueidis closes its client of a node that left, or that it has a new
+// connection to. At most the next request fails; from then on requests to the node are answered.
+func TestNodeWhoseClientWasClosed(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	c, err := Open(rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	call := conn.Call{Script: conn.NewScript("whose", "return KEYS[1]"), Keys: []string{"a"}}
+	for c.nodeFor([]conn.Call{call}) == nil || !c.nodeFor([]conn.Call{call}).steady() {
+		if r := c.Eval(ctx, call)[0]; r.Err != nil {
+			t.Fatalf("Eval = %+v, want an answer", r)
+		}
+	}
+	before := c.nodeFor([]conn.Call{call})
+	stale, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.Close()
+	for _, steady := range []bool{true, false} {
+		n := &node{addr: before.addr, client: stale}
+		if steady {
+			n.proved(n.mark())
+		}
+		c.direct.mu.Lock()
+		c.direct.nodes[before.addr] = n
+		c.direct.mu.Unlock()
+		_ = c.Eval(ctx, call)
+		for range 3 {
+			if r := c.Eval(ctx, call)[0]; r.Err != nil || r.Reply.Text != "a" {
+				t.Errorf("Eval = %+v, want an answer", r)
+			}
+		}
+		if now := c.nodeFor([]conn.Call{call}); now == n || !now.steady() {
+			t.Errorf("steady: %t: the node is the one with the closed client, or it was not proved", steady)
+		}
+	}
+}

@@ -77,33 +77,47 @@ func (n *node) tried(answered bool) {
 }
 
 // node returns a node of a cluster, with its own client; nil if there is none. all returns the
-// clients of all nodes.
+// clients of all nodes. It takes a lock under which rueidis closes connections, so no other is held.
 func (d *direct) node(addr string, all func() map[string]rueidis.Client) *node {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if n := d.nodes[addr]; n != nil || addr == "" {
+	n, missing := d.known(addr)
+	if n != nil || missing || addr == "" {
 		return n
 	}
 	client := all()[addr]
-	if client == nil {
-		return nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := d.nodes[addr]; n != nil {
+		return n
 	}
 	if d.nodes == nil {
-		d.nodes = make(map[string]*node)
+		d.nodes, d.missing = make(map[string]*node), make(map[string]time.Duration)
 	}
-	n := &node{addr: addr, client: client}
+	if client == nil {
+		d.missing[addr] = elapsed()
+		return nil
+	}
+	n = &node{addr: addr, client: client}
 	d.nodes[addr] = n
 	return n
 }
 
-// forget drops a node whose client was closed: rueidis has another, or none.
-func (d *direct) forget(n *node) {
+// known returns a node if it is known, or reports that it was missing a moment ago.
+func (d *direct) known(addr string) (n *node, missing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for addr, other := range d.nodes {
-		if other == n {
-			delete(d.nodes, addr)
-		}
+	last, missing := d.missing[addr]
+	return d.nodes[addr], missing && elapsed()-last < proveEvery
+}
+
+// forgetClosed drops a node whose client was closed, as err says: rueidis has another, or none.
+func (c *Conn) forgetClosed(n *node, err error) {
+	if n.client == nil || !errors.Is(err, rueidis.ErrClosing) {
+		return
+	}
+	c.direct.mu.Lock()
+	defer c.direct.mu.Unlock()
+	if c.direct.nodes[n.addr] == n {
+		delete(c.direct.nodes, n.addr)
 	}
 }
 

@@ -180,7 +180,9 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	}
 	if at.prove() {
 		results, done := c.runApart(ctx, at, at.client, calls, build)
-		if at.tried(done && results[0].Err == nil); done {
+		err := results[0].Err
+		at.tried(done && (err == nil || errors.As(err, new(*conn.ReplyError))))
+		if c.forgetClosed(at, err); done {
 			return results
 		}
 		at = nil // the answer is another node's
