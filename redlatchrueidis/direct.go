@@ -220,10 +220,15 @@ func (c *Conn) runInLane(ctx context.Context, l *lane, call *conn.Call, build fu
 	err, outcome := reply.NonRedisError(), result(ctx, reply)
 	// Before the lane is given back: the connection of a request that was done is hung up, or will be.
 	done := c.direct.end(r)
-	if retry.Says(outcome.Err, "READONLY") { // a replica now; the other connection may lead to the master
+	switch {
+	case retry.Says(outcome.Err, "READONLY"): // a replica now; the shared connection may lead to the master
 		c.direct.server.trouble() // which ends the other lanes
 		l.hangUp()
 		done = true
+	case err != nil && !errors.Is(ctx.Err(), context.Canceled):
+		// The other lanes may be as silent, and a resend that takes one of them would find that out in
+		// turn. The shared connection is dropped when it is silent.
+		c.direct.server.trouble()
 	}
 	l.give(err == nil && !done)
 	return outcome, !errors.Is(err, errUndialed)

@@ -89,6 +89,24 @@ func TestSecondLane(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	awaitLanes(t, c)
+	if n := strings.Count(server.Do("CLIENT", "LIST"), "name=mine"); n != 1+maxLanes {
+		t.Errorf("%d connections, want %d", n, 1+maxLanes)
+	}
+	first, second := takeLane(c.lanes), takeLane(c.lanes)
+	if first != c.lanes[0] || second != c.lanes[1] || takeLane(c.lanes) != nil {
+		t.Errorf("the lanes %p and %p are taken, want %p and %p, and no more", first, second, c.lanes[0], c.lanes[1])
+	}
+	first.give(false)
+	second.give(true)
+	if l := takeLane(c.lanes); l != second {
+		t.Errorf("the lane %p is taken, want %p, since the first is closed", l, second)
+	}
+}
+
+// awaitLanes returns when both lanes are free.
+func awaitLanes(t *testing.T, c *Conn) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	slow := conn.Call{Script: conn.NewScript("slow", "for i = 1, 100000 do end return 1")}
@@ -103,17 +121,24 @@ func TestSecondLane(t *testing.T) {
 		}
 		both.Wait()
 	}
-	if n := strings.Count(server.Do("CLIENT", "LIST"), "name=mine"); n != 1+maxLanes {
-		t.Errorf("%d connections, want %d", n, 1+maxLanes)
+}
+
+// TestSilentLaneEndsTheOther: a request got no answer in its lane. The resend must not find out in
+// the other lane that it is silent, too.
+func TestSilentLaneEndsTheOther(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := inLane(t, server)
+	awaitLanes(t, c)
+	server.Pause()
+	defer server.Resume()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if r := c.Eval(ctx, one)[0]; r.Err == nil {
+		t.Errorf("Eval = %+v, and the server is paused", r)
 	}
-	first, second := takeLane(c.lanes), takeLane(c.lanes)
-	if first != c.lanes[0] || second != c.lanes[1] || takeLane(c.lanes) != nil {
-		t.Errorf("the lanes %p and %p are taken, want %p and %p, and no more", first, second, c.lanes[0], c.lanes[1])
-	}
-	first.give(false)
-	second.give(true)
-	if l := takeLane(c.lanes); l != second {
-		t.Errorf("the lane %p is taken, want %p, since the first is closed", l, second)
+	if l := takeLane(c.lanes); l != nil {
+		t.Errorf("the lane %p is taken, and may be silent", l)
 	}
 }
 
