@@ -168,9 +168,8 @@ func TestCrowdSendsBatchesAlone(t *testing.T) {
 				over := &server{pipelined: true, answer: behind(gate)}
 				s := New(over, clock.Now, timeout)
 				var done sync.WaitGroup
-				for range size {
-					done.Go(func() { s.Join(t.Context(), mutex(t, "in a batch"), timeout) })
-				}
+				enqueue(s, many(t, size, semaphore))
+				done.Go(s.flush)
 				synctest.Wait()
 				goDo(t, &done, s, mutex(t, "beside it"))
 				synctest.Wait()
