@@ -18,13 +18,11 @@ import (
 // So a request goes direct only while the connection to its node is steady, and never dials; see
 // await for the other way.
 type direct struct {
-	server node // the only one; those of a cluster are in nodes
+	server node
 
 	idle sync.Pool // of *request
 
 	mu       sync.Mutex // guards what is below
-	nodes    map[string]*node
-	missing  map[string]time.Duration // addresses that rueidis had no client for, and when
 	underWay []*request
 	begun    uint64      // requests, ever
 	seen     uint64      // begun, when look looked last
@@ -173,7 +171,7 @@ func (d *direct) markDone(number uint64) (socket *net.Conn) {
 }
 
 // runDirect is run on the goroutine of the caller. It returns false if nothing was done, since no
-// connection was open any more, or the key is at another node of a cluster.
+// connection was open any more.
 func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build func(*conn.Call) rueidis.Completed) ([]conn.Result, bool) {
 	if err := ctx.Err(); err != nil {
 		return failed(len(calls), err), true
@@ -183,7 +181,7 @@ func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build
 	results := make([]conn.Result, len(calls))
 	var err error
 	if len(calls) == 1 {
-		reply := c.at(at).Do(r, build(&calls[0]))
+		reply := c.client.Do(r, build(&calls[0]))
 		err, results[0] = reply.NonRedisError(), result(ctx, reply)
 	} else {
 		commands := make([]rueidis.Completed, len(calls))
@@ -199,13 +197,11 @@ func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build
 	}
 	if err != nil {
 		at.trouble()
-		c.forgetClosed(at, err)
 		if ctx.Err() != nil {
 			c.silence.drop()
 		}
-		c.lookAround(results)
 	}
-	return results, !errors.Is(err, errUndialed) && !c.elsewhere(at, results[0].Err)
+	return results, !errors.Is(err, errUndialed)
 }
 
 // runInLane sends a request in a lane, which the caller has taken and this gives back. It returns

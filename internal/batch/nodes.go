@@ -11,10 +11,8 @@ import (
 	"github.com/redlatch/redlatch/internal/slots"
 )
 
-// aloneNode is how many requests leave by themselves for one node of a cluster, over a connection
-// that makes pipelines of them. Names in a cluster rarely share a slot, so that a batch has no
-// bundles in it, and saves less than on one server.
-const aloneNode = 64
+// maxAloneNode is how many requests leave by themselves for one node of a cluster.
+const maxAloneNode = 8
 
 // Nodes sends requests to a cluster: those for one node together, as a [Sender] does, and those for
 // another apart from them. So a node that does not answer keeps no request to another waiting. It
@@ -105,9 +103,7 @@ func (n *Nodes) sender(addr string) *Sender {
 	s := n.all[addr]
 	if s == nil {
 		s = New(n.conn, n.clock, n.timeout)
-		if n.conn.Target().Pipelined {
-			s.rule.Alone = aloneNode
-		}
+		s.rule.Alone = min(s.rule.Alone, maxAloneNode)
 		s.slot = func(call conn.Call) int { return slots.Of(call.Keys[0]) }
 		n.all[addr] = s
 	}
