@@ -35,12 +35,12 @@ type ruled struct {
 
 var rules = []ruled{
 	{"redlatch's", batch.RuleFor},
-	{"the same", batch.RuleFor}, // what lies between the two is noise
+	{"the same", batch.RuleFor}, // the difference of the two is noise
 	{"1 alone", func(bool) batch.Rule { return batch.Rule{Alone: 1, Rounds: 1} }},
 	{"8 alone", func(bool) batch.Rule { return batch.Rule{Alone: 8, Rounds: 1} }},
 	{"without Keep", func(pipelined bool) batch.Rule { return also(pipelined, 1, false) }},
 	{"8 rounds", func(pipelined bool) batch.Rule { return also(pipelined, 8, true) }},
-	{"both", func(pipelined bool) batch.Rule { return also(pipelined, 8, false) }},
+	{"8, no Keep", func(pipelined bool) batch.Rule { return also(pipelined, 8, false) }},
 }
 
 // also returns redlatch's rule with other rounds, and with or without Keep.

@@ -23,26 +23,26 @@ func TestDirectRequestDialsNot(t *testing.T) {
 	}
 	defer c.Close()
 	call := conn.Call{Script: conn.NewScript("one", "return 1")}
-	if r := c.Eval(t.Context(), call)[0]; r.Err != nil || !c.direct.server.steady() {
-		t.Fatalf("Eval = %+v, steady: %t, want 1 and true", r, c.direct.server.steady())
+	if r := c.Eval(t.Context(), call)[0]; r.Err != nil || !c.direct.steady() {
+		t.Fatalf("Eval = %+v, steady: %t, want 1 and true", r, c.direct.steady())
 	}
 	server.Restart()
-	for deadline := time.Now().Add(20 * time.Second); c.direct.server.steady() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(20 * time.Second); c.direct.steady() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	if c.direct.server.steady() {
+	if c.direct.steady() {
 		t.Fatal("the connection counts as steady, and the server was restarted")
 	}
 	time.Sleep(10 * time.Millisecond) // rueidis forgets the connection just after it closed it
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if results, sent := c.runDirect(ctx, &c.direct.server, []conn.Call{call}, c.evalsha); sent {
+	if results, sent := c.runDirect(ctx, []conn.Call{call}, c.evalsha); sent {
 		t.Errorf("the request was sent: %+v", results[0])
 	}
 	if r := c.Eval(ctx, call)[0]; r.Err != nil || r.Reply.Int != 1 {
 		t.Errorf("Eval = %+v, want 1", r)
 	}
-	if !c.direct.server.steady() {
+	if !c.direct.steady() {
 		t.Error("the new connection is not steady, and has answered")
 	}
 }

@@ -23,14 +23,21 @@ var one = conn.Call{Script: conn.NewScript("one", "return 1")}
 // patience is for a busy machine.
 const patience = 20 * time.Second
 
-// inLane opens a connection whose lane is free.
-func inLane(t *testing.T, server *redistest.Server) *Conn {
+// openMine opens a connection whose clients have the name "mine" at the server.
+func openMine(t *testing.T, server *redistest.Server) *Conn {
 	t.Helper()
-	c, err := Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
+	c, err := Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ClientName: "mine"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// inLane opens a connection whose lane is free.
+func inLane(t *testing.T, server *redistest.Server) *Conn {
+	t.Helper()
+	c := openMine(t, server)
 	awaitLane(t, c)
 	return c
 }
@@ -53,11 +60,7 @@ func awaitLane(t *testing.T, c *Conn) {
 func TestLane(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	c, err := Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ClientName: "mine"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := openMine(t, server)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for n := range dialAfter - 2 { // the first is two: the server does not know the script yet
@@ -84,11 +87,7 @@ func TestLane(t *testing.T) {
 func TestSecondLane(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	c, err := Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ClientName: "mine"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := openMine(t, server)
 	awaitLanes(t, c)
 	if n := strings.Count(server.Do("CLIENT", "LIST"), "name=mine"); n != 1+maxLanes {
 		t.Errorf("%d connections, want %d", n, 1+maxLanes)
@@ -229,7 +228,7 @@ func TestLaneEndsWithTheOther(t *testing.T) {
 	t.Parallel()
 	c := inLane(t, redistest.Start(t))
 	before := c.lanes[0].socket.Load()
-	c.direct.server.trouble()
+	c.direct.trouble()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if r := c.Eval(ctx, one)[0]; r.Err != nil || r.Reply.Int != 1 {
@@ -248,7 +247,7 @@ func TestLaneOfARestartedServer(t *testing.T) {
 	server := redistest.Start(t)
 	c := inLane(t, server)
 	server.Restart()
-	for deadline := time.Now().Add(patience); c.direct.server.steady() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); c.direct.steady() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -98,7 +98,7 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 	}
 	addr := strings.Join(o.InitAddress, ",")
 	direct, plain := new(direct), o
-	silence := listenIn(&o, direct.server.trouble)
+	silence := listenIn(&o, direct.trouble)
 	client, err := rueidis.NewClient(o)
 	if err != nil {
 		return nil, openError(addr, err)
@@ -172,26 +172,22 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	}
 	c.sharing.Add(1)
 	defer c.sharing.Add(-1)
-	var at *node
-	if c.direct != nil {
-		at = &c.direct.server
-	}
-	if at.steady() {
-		if results, done := c.runDirect(ctx, at, calls, build); done {
+	if c.direct.steady() {
+		if results, sent := c.runDirect(ctx, calls, build); sent {
 			return results
 		}
 	}
-	results, done := c.runApart(ctx, at, calls, build)
-	if !done { // it waited for a connection with a request that went direct, and may have its own
-		results, _ = c.runApart(ctx, at, calls, build)
+	results, sent := c.runApart(ctx, calls, build)
+	if !sent { // it waited for a connection with a request that went direct, and may have its own
+		results, _ = c.runApart(ctx, calls, build)
 	}
 	return results
 }
 
-// runApart sends the calls on a goroutine of their own. It returns false if nothing was
-// done, as runDirect does.
-func (c *Conn) runApart(ctx context.Context, at *node, calls []conn.Call, build func(*conn.Call) rueidis.Completed) (results []conn.Result, done bool) {
-	mark := at.mark()
+// runApart sends the calls on a goroutine of their own. It returns false if nothing was sent, as
+// runDirect does.
+func (c *Conn) runApart(ctx context.Context, calls []conn.Call, build func(*conn.Call) rueidis.Completed) (results []conn.Result, sent bool) {
+	mark := c.direct.mark()
 	commands := make([]rueidis.Completed, len(calls))
 	for i := range calls {
 		commands[i] = build(&calls[i])
@@ -214,7 +210,7 @@ func (c *Conn) runApart(ctx context.Context, at *node, calls []conn.Call, build 
 		return results, true
 	}
 	results = make([]conn.Result, len(calls))
-	answered, sent := true, false
+	answered := true
 	for i, reply := range replies {
 		results[i] = result(ctx, reply)
 		err := reply.NonRedisError()
@@ -222,7 +218,7 @@ func (c *Conn) runApart(ctx context.Context, at *node, calls []conn.Call, build 
 		sent = sent || !errors.Is(err, errUndialed)
 	}
 	if answered {
-		at.proved(mark)
+		c.direct.proved(mark)
 	}
 	c.lookAround(results)
 	return results, sent

@@ -227,7 +227,7 @@ func (s *Sender) landed(n int, answered bool) (silent bool) {
 	return s.unanswered > 1
 }
 
-// crowd reports whether a batch of n requests is more than would leave by themselves.
+// crowd reports whether a batch has as many requests as leave by themselves, or more.
 func (s *Sender) crowd(n int) bool { return n >= s.rule.Alone }
 
 // failQueue ends all calls in the queue, since batches got no answer in their time. They would find
