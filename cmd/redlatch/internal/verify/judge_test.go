@@ -50,6 +50,29 @@ func TestRegisterThatTakesALateWriteIsDrawn(t *testing.T) {
 	}
 }
 
+// TestUnansweredReadRaisesTheToken: a register remembers the token of a read, so a read whose worker
+// was killed before the answer explains why a later write with a smaller token was refused.
+func TestUnansweredReadRaisesTheToken(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(filepath.Join(t.TempDir(), "worker-1.1.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	rec := history.NewRecorder(file)
+	rec.Call(history.Event{Type: history.Read, Name: "a", Token: 2}) // no answer
+	late := rec.Call(history.Event{Type: history.Write, Name: "a", Token: 1, Value: 11})
+	rec.Note(history.Event{Type: history.Answer, Op: late, OK: false})
+	h := history.New()
+	if err := load(h, file.Name()); err != nil {
+		t.Fatal(err)
+	}
+	h.Arrange()
+	if f := linear(h); f.Bad > 0 || f.Looked != 2 {
+		t.Errorf("linear = %d bad of %d (%s), want 0 of 2", f.Bad, f.Looked, f.First)
+	}
+}
+
 // TestCheckThatCannotTellIsUnknown: a check that says so keeps a run from PASS, not from FAIL.
 func TestCheckThatCannotTellIsUnknown(t *testing.T) {
 	t.Parallel()
