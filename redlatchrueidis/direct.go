@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -16,15 +15,16 @@ import (
 
 // direct sends requests on the goroutine of their caller. Rueidis heeds a context there only while
 // it waits for a reply: not while it dials or another request dials, and not while its queue is full.
-// So a request goes direct only while the connection is steady, and never dials; see await for the
-// other way.
+// So a request goes direct only while the connection to its node is steady, and never dials; see
+// await for the other way.
 type direct struct {
-	troubles atomic.Uint64 // connections that ended, and requests that got no answer
-	steadyAt atomic.Uint64 // troubles when a request began that was answered, plus 1
+	server node // the only one; those of a cluster are in nodes
 
 	idle sync.Pool // of *request
 
 	mu       sync.Mutex // guards what is below
+	nodes    map[string]*node
+	missing  map[string]time.Duration // addresses that rueidis had no client for, and when
 	underWay []*request
 	begun    uint64      // requests, ever
 	seen     uint64      // begun, when look looked last
@@ -79,32 +79,6 @@ func (r *request) Value(key any) any {
 		return true
 	}
 	return r.ctx.Value(key)
-}
-
-// steady reports whether the connection is up and answered the request before.
-func (d *direct) steady() bool { return d != nil && d.steadyAt.Load() == d.troubles.Load()+1 }
-
-// trouble notes that a connection ended, or that a request got no answer.
-func (d *direct) trouble() {
-	if d != nil {
-		d.troubles.Add(1)
-	}
-}
-
-// mark returns what proved wants of a request that begins now.
-func (d *direct) mark() uint64 {
-	if d == nil {
-		return 0
-	}
-	return d.troubles.Load() + 1
-}
-
-// proved notes that a request was answered. No connection has ended since its mark if troubles is
-// still the same, so the one that it used is open.
-func (d *direct) proved(mark uint64) {
-	if d != nil {
-		d.steadyAt.Store(mark)
-	}
 }
 
 // begin returns the context for a request under ctx. The request has taken the lane, or with nil it
@@ -198,9 +172,9 @@ func (d *direct) markDone(number uint64) (socket *net.Conn) {
 	return nil
 }
 
-// runDirect is run on the goroutine of the caller. It returns false if nothing was sent, since no
-// connection was open any more.
-func (c *Conn) runDirect(ctx context.Context, calls []conn.Call, build func(*conn.Call) rueidis.Completed) ([]conn.Result, bool) {
+// runDirect is run on the goroutine of the caller. It returns false if nothing was done, since no
+// connection was open any more, or the key is at another node of a cluster.
+func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build func(*conn.Call) rueidis.Completed) ([]conn.Result, bool) {
 	if err := ctx.Err(); err != nil {
 		return failed(len(calls), err), true
 	}
@@ -209,7 +183,7 @@ func (c *Conn) runDirect(ctx context.Context, calls []conn.Call, build func(*con
 	results := make([]conn.Result, len(calls))
 	var err error
 	if len(calls) == 1 {
-		reply := c.client.Do(r, build(&calls[0]))
+		reply := c.at(at).Do(r, build(&calls[0]))
 		err, results[0] = reply.NonRedisError(), result(ctx, reply)
 	} else {
 		commands := make([]rueidis.Completed, len(calls))
@@ -224,12 +198,14 @@ func (c *Conn) runDirect(ctx context.Context, calls []conn.Call, build func(*con
 		}
 	}
 	if err != nil {
-		c.direct.trouble()
+		at.trouble()
+		c.forgetClosed(at, err)
 		if ctx.Err() != nil {
 			c.silence.drop()
 		}
+		c.lookAround(results)
 	}
-	return results, !errors.Is(err, errUndialed)
+	return results, !errors.Is(err, errUndialed) && !c.elsewhere(at, results[0].Err)
 }
 
 // runInLane sends a request in a lane, which the caller has taken and this gives back. It returns
@@ -246,13 +222,13 @@ func (c *Conn) runInLane(ctx context.Context, l *lane, call *conn.Call, build fu
 	done := c.direct.end(r)
 	switch {
 	case retry.Says(outcome.Err, "READONLY"): // a replica now; the shared connection may lead to the master
-		c.direct.trouble() // which ends the other lanes
+		c.direct.server.trouble() // which ends the other lanes
 		l.hangUp()
 		done = true
 	case err != nil && !errors.Is(ctx.Err(), context.Canceled):
 		// The other lanes may be as silent, and a resend that takes one of them would find that out in
 		// turn. The shared connection is dropped when it is silent.
-		c.direct.trouble()
+		c.direct.server.trouble()
 	}
 	l.give(err == nil && !done)
 	return outcome, !errors.Is(err, errUndialed)

@@ -129,7 +129,7 @@ func (l *lane) take() bool {
 	if !l.state.CompareAndSwap(laneFree, laneTaken) {
 		return false
 	}
-	if l.mark == l.shared.mark() {
+	if l.mark == l.shared.server.mark() {
 		return true
 	}
 	// The other connection ended, and rueidis reads here only for a request: it may have ended, too,
@@ -181,7 +181,7 @@ func (l *lane) redial() {
 		l.client.Close()
 	}
 	var err error
-	l.mark = l.shared.mark()
+	l.mark = l.shared.server.mark()
 	if l.client, err = rueidis.NewClient(l.options); err != nil && l.client != nil {
 		l.client.Close()
 		l.client = nil

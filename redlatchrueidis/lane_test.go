@@ -228,7 +228,7 @@ func TestLaneEndsWithTheOther(t *testing.T) {
 	t.Parallel()
 	c := inLane(t, redistest.Start(t))
 	before := c.lanes[0].socket.Load()
-	c.direct.trouble()
+	c.direct.server.trouble()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if r := c.Eval(ctx, one)[0]; r.Err != nil || r.Reply.Int != 1 {
@@ -247,7 +247,7 @@ func TestLaneOfARestartedServer(t *testing.T) {
 	server := redistest.Start(t)
 	c := inLane(t, server)
 	server.Restart()
-	for deadline := time.Now().Add(patience); c.direct.steady() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); c.direct.server.steady() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -34,7 +34,7 @@ type Conn struct {
 	owned  bool
 
 	silence *silence     // of the connections; nil unless owned
-	direct  *direct      // nil unless owned and to one server, with a connection that requests share
+	direct  *direct      // nil unless owned, with a connection that all requests to a server share
 	lanes   []*lane      // none unless owned and to one server, without Sentinel
 	sharing atomic.Int32 // calls of Eval that share a connection at this moment
 
@@ -98,14 +98,14 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 	}
 	addr := strings.Join(o.InitAddress, ",")
 	direct, plain := new(direct), o
-	silence := listenIn(&o, direct.trouble)
+	silence := listenIn(&o, direct.ended)
 	client, err := rueidis.NewClient(o)
 	if err != nil {
 		return nil, openError(addr, err)
 	}
 	c := New(client, addr)
 	c.owned, c.silence = true, silence
-	if o.PipelineMultiplex < 0 && !c.target.Cluster { // else there are several connections, and a request may take another
+	if o.PipelineMultiplex < 0 { // else one of several connections is proved, and a request takes another
 		c.direct = direct
 	}
 	if c.direct != nil && client.Mode() == rueidis.ClientModeStandalone {
@@ -172,22 +172,32 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	}
 	c.sharing.Add(1)
 	defer c.sharing.Add(-1)
-	if c.direct.steady() {
-		if results, sent := c.runDirect(ctx, calls, build); sent {
+	at := c.nodeFor(calls)
+	if at.steady() {
+		if results, done := c.runDirect(ctx, at, calls, build); done {
 			return results
 		}
 	}
-	results, sent := c.runApart(ctx, calls, build)
-	if !sent { // it waited for a connection with a request that went direct, and may have its own
-		results, _ = c.runApart(ctx, calls, build)
+	if at.prove() {
+		results, done := c.runApart(ctx, at, at.client, calls, build)
+		err := results[0].Err
+		at.tried(done && (err == nil || errors.As(err, new(*conn.ReplyError))))
+		if c.forgetClosed(at, err); done {
+			return results
+		}
+		at = nil // the answer is another node's
+	}
+	results, done := c.runApart(ctx, at, c.client, calls, build)
+	if !done { // it waited for a connection with a request that went direct, and may have its own
+		results, _ = c.runApart(ctx, at, c.client, calls, build)
 	}
 	return results
 }
 
-// runApart sends the calls on a goroutine of their own. It returns false if nothing was sent, as
-// runDirect does.
-func (c *Conn) runApart(ctx context.Context, calls []conn.Call, build func(*conn.Call) rueidis.Completed) (results []conn.Result, sent bool) {
-	mark := c.direct.mark()
+// runApart sends the calls over a client on a goroutine of their own. It returns false if nothing was
+// done, as runDirect does.
+func (c *Conn) runApart(ctx context.Context, at *node, over rueidis.Client, calls []conn.Call, build func(*conn.Call) rueidis.Completed) (results []conn.Result, done bool) {
+	mark := at.mark()
 	commands := make([]rueidis.Completed, len(calls))
 	for i := range calls {
 		commands[i] = build(&calls[i])
@@ -199,9 +209,9 @@ func (c *Conn) runApart(ctx context.Context, calls []conn.Call, build func(*conn
 			ctx = context.Background()
 		}
 		if len(commands) == 1 {
-			return []rueidis.RedisResult{c.client.Do(ctx, commands[0])}, nil
+			return []rueidis.RedisResult{over.Do(ctx, commands[0])}, nil
 		}
-		return c.client.DoMulti(ctx, commands...), nil
+		return over.DoMulti(ctx, commands...), nil
 	})
 	c.unanswered(err)
 	if err != nil {
@@ -210,15 +220,20 @@ func (c *Conn) runApart(ctx context.Context, calls []conn.Call, build func(*conn
 		return results, true
 	}
 	results = make([]conn.Result, len(calls))
-	answered := true
+	answered, sent := true, false
 	for i, reply := range replies {
 		results[i] = result(ctx, reply)
 		err := reply.NonRedisError()
 		answered = answered && err == nil
 		sent = sent || !errors.Is(err, errUndialed)
 	}
-	if answered {
-		c.direct.proved(mark)
+	if over == c.at(at) {
+		if c.elsewhere(at, results[0].Err) {
+			return results, false
+		}
+		if answered {
+			at.proved(mark)
+		}
 	}
 	c.lookAround(results)
 	return results, sent
@@ -232,6 +247,28 @@ func (c *Conn) fitsLane(ctx context.Context, calls []conn.Call) bool {
 	}
 	_, ok := ctx.Deadline()
 	return ok
+}
+
+// nodeFor returns the node that calls are for; nil if they may not go direct. Calls of a pipeline may
+// be for several nodes of a cluster.
+func (c *Conn) nodeFor(calls []conn.Call) *node {
+	switch {
+	case c.direct == nil:
+		return nil
+	case !c.target.Cluster:
+		return &c.direct.server
+	case len(calls) > 1 || len(calls[0].Keys) == 0:
+		return nil
+	}
+	return c.direct.node(c.places.Node(calls[0].Keys[0]), c.client.Nodes)
+}
+
+// at returns what leads to a node: its own client in a cluster.
+func (c *Conn) at(n *node) rueidis.Client {
+	if n == nil || n.client == nil {
+		return c.client
+	}
+	return n.client
 }
 
 // lookAround has the map of a cluster looked at anew if a node gave no answer, and not because the

@@ -22,9 +22,9 @@ type dialFunc = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Con
 // each address in a ConnWriteTimeout at most; and nothing is lost by it, since the requests that
 // are cut off had been given up.
 type silence struct {
-	limit time.Duration // how long a connection may leave a request unanswered
-	pause time.Duration // between two drops at one address
-	ended func()        // is called when a connection is closed
+	limit time.Duration     // how long a connection may leave a request unanswered
+	pause time.Duration     // between two drops at one address
+	ended func(addr string) // is called when a connection is closed
 
 	mu      sync.Mutex
 	open    map[*heard]struct{}
@@ -33,7 +33,7 @@ type silence struct {
 
 // listenIn has the connections of these options watched, and ended called at the end of each. Their
 // ConnWriteTimeout must be set. No connection is made for a request that goes direct.
-func listenIn(o *rueidis.ClientOption, ended func()) *silence {
+func listenIn(o *rueidis.ClientOption, ended func(addr string)) *silence {
 	s := &silence{
 		limit: o.ConnWriteTimeout / 4, pause: o.ConnWriteTimeout, ended: ended,
 		open: make(map[*heard]struct{}), dropped: make(map[string]time.Duration),
@@ -80,7 +80,7 @@ func (s *silence) watch(addr string, c net.Conn) *heard {
 }
 
 func (s *silence) forget(h *heard) {
-	s.ended()
+	s.ended(h.addr)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, h)

@@ -28,7 +28,7 @@ func TestDropOverTLSDoesNotWait(t *testing.T) {
 			return tls.Client(near, trusting), nil
 		},
 	}
-	s := listenIn(&o, func() {})
+	s := listenIn(&o, func(string) {})
 	c, err := o.DialCtxFn(t.Context(), "anywhere", nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -1074,8 +1074,8 @@ var mutants = []mutant{
 		"			return r.lane.socket.Load()\n", "", "TestRequestInALaneEndsWithItsContext",
 	},
 	{
-		"request that goes direct after a failure", "redlatchrueidis/direct.go",
-		"d.steadyAt.Load() == d.troubles.Load()+1", "d.steadyAt.Load() > 0",
+		"request that goes direct after a failure", "redlatchrueidis/node.go",
+		"n.steadyAt.Load() == n.troubles.Load()+1", "n.steadyAt.Load() > 0",
 		"TestRequestAfterAFailureEndsWithItsContext",
 	},
 	{
