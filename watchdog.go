@@ -229,7 +229,7 @@ func (l *Lease) outcome(reply conn.Reply, sent clock.Reading, ttl, left time.Dur
 		if l.wishing() {
 			l.askWanted()
 		}
-		return []Event{{Type: EventExtended, HeldFor: now.Since(l.acquired), Before: left, Remaining: l.validity() - now.Since(sent)}}, nil
+		return []Event{{Type: EventExtended, Before: left, Remaining: l.validity() - now.Since(sent)}}, nil
 	case err == nil || retry.WrongType(err):
 		return []Event{l.losing(l.whyGone(script.ParseGone(reply)))}, l.err
 	}

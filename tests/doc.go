@@ -118,13 +118,13 @@
 //	help_conn           connections that fail in chosen ways
 //	help_deadline       what a lease says when it is lost
 //	help_events         what the hook was told
-//	help_files          which files a test needs, so that mutants build fast
 //	help_guard          a resource that checks tokens, in memory
 //	help_ledger         a resource that checks tokens, in a database
 //	help_lossy          a connection on which chosen requests meet mishaps
 //	help_neighbours     clients that follow the protocols of Redisson and Spring Integration
 //	help_process        worker processes, to be killed and suspended
 //	help_proxy          a TCP proxy that cuts, delays and swallows (Toxiproxy)
+//	help_source         what a test needs of the source, so that mutants build fast
 //	help_sqlserver      SQLite, PostgreSQL and MariaDB servers
 //	help_vectors        a state, a call of a script, and what they come to, as JSON
 package tests
