@@ -29,16 +29,23 @@ import (
 const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
-	// A shell ignores these for what it runs in the background, and whatever that starts would
-	// ignore them, too. What is caught is not ignored any more after an exec.
-	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {
-		if signal.Ignored(sig) {
-			signal.Notify(make(chan os.Signal, 1), sig)
-		}
+	if filepath.Base(os.Args[0]) != "redlatch" {
+		hearSignals()
 	}
 	testscript.Main(m, map[string]func(){
 		"redlatch": func() { os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
+}
+
+// hearSignals has the programs that the tests start hear all signals. A shell ignores the first two
+// for what it runs in the background, and nohup ignores the third, and whatever that starts would
+// ignore them, too. What is caught is not ignored any more after an exec.
+func hearSignals() {
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 }
 
 // TestScripts runs testdata/*.txtar, each with a server of its own that REDLATCH_REDIS names.
