@@ -18,13 +18,13 @@ import (
 // So a request goes direct only while the connection to its node is steady, and never dials; see
 // await for the other way.
 type direct struct {
-	server node // the only one; those of a cluster are in nodes
+	server node  // the only one; those of a cluster are in nodes
+	most   int32 // requests under way; more might find the queue of a connection full
 
 	idle sync.Pool // of *request
 
-	mu       sync.Mutex // guards what is below
-	nodes    map[string]*node
-	missing  map[string]time.Duration // addresses that rueidis had no client for, and when
+	mu       sync.Mutex       // guards what is below
+	nodes    map[string]*node // of a cluster, by their addresses
 	underWay []*request
 	begun    uint64      // requests, ever
 	seen     uint64      // begun, when look looked last
@@ -173,24 +173,32 @@ func (d *direct) markDone(number uint64) (socket *net.Conn) {
 }
 
 // runDirect is run on the goroutine of the caller. It returns false if nothing was done, since no
-// connection was open any more, or the key is at another node of a cluster.
+// connection was open any more, or a node of a cluster refused it as astray.
 func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build func(*conn.Call) rueidis.Completed) ([]conn.Result, bool) {
 	if err := ctx.Err(); err != nil {
 		return failed(len(calls), err), true
+	}
+	over := c.client
+	if at.addr != "" {
+		proved := at.client.Load()
+		if proved == nil {
+			return nil, false
+		}
+		over = *proved
 	}
 	r := c.direct.begin(ctx, nil)
 	defer c.direct.end(r)
 	results := make([]conn.Result, len(calls))
 	var err error
 	if len(calls) == 1 {
-		reply := c.at(at).Do(r, build(&calls[0]))
+		reply := over.Do(r, build(&calls[0]))
 		err, results[0] = reply.NonRedisError(), result(ctx, reply)
 	} else {
 		commands := make([]rueidis.Completed, len(calls))
 		for i := range calls {
 			commands[i] = build(&calls[i])
 		}
-		for i, reply := range c.client.DoMulti(r, commands...) {
+		for i, reply := range over.DoMulti(r, commands...) {
 			if e := reply.NonRedisError(); e != nil {
 				err = e
 			}
@@ -199,13 +207,12 @@ func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build
 	}
 	if err != nil {
 		at.trouble()
-		c.forgetClosed(at, err)
 		if ctx.Err() != nil {
 			c.silence.drop()
 		}
 		c.lookAround(results)
 	}
-	return results, !errors.Is(err, errUndialed) && !c.elsewhere(at, results[0].Err)
+	return results, !errors.Is(err, errUndialed) && !c.astray(at, results[0].Err)
 }
 
 // runInLane sends a request in a lane, which the caller has taken and this gives back. It returns

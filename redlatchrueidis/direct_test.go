@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/retry"
 )
 
 // TestDirectRequestDialsNot: a connection may end after it was found steady. The request that
@@ -53,31 +54,17 @@ func TestDirectRequestDialsNot(t *testing.T) {
 // not dial.
 func TestDirectInACluster(t *testing.T) {
 	t.Parallel()
-	nodes := redistest.StartCluster(t, 3)
-	c, err := Open(rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c, nodes := openCluster(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	call := func(key string) []conn.Call {
-		return []conn.Call{{Script: conn.NewScript("whose", "return KEYS[1]"), Keys: []string{key}}}
-	}
+	call := func(key string) []conn.Call { return []conn.Call{whose(key)} }
 	eval := func(key string) {
 		t.Helper()
-		if r := c.Eval(ctx, call(key)...)[0]; r.Err != nil || r.Reply.Text != key {
+		if r := c.Eval(ctx, whose(key))[0]; r.Err != nil || r.Reply.Text != key {
 			t.Fatalf("Eval = %+v, want %q", r, key)
 		}
 	}
-	keys := make([]string, len(nodes)) // by the nodes that have them
-	for n := 0; slices.Contains(keys, ""); n++ {
-		key := fmt.Sprint("key-", n)
-		keys[nodes[0].Slot(key)*len(nodes)/16384] = key
-	}
-	for c.places.Node(keys[0]) == "" { // until the map of the cluster is there
-		time.Sleep(time.Millisecond)
-	}
+	keys := keysOf(nodes)
 	for n, key := range keys[:2] {
 		if c.nodeFor(call(key)).steady() {
 			t.Errorf("node %d is steady, and was not asked", n)
@@ -110,12 +97,7 @@ func TestDirectInACluster(t *testing.T) {
 // to another node are answered.
 func TestRequestsToASilentNodeOfACluster(t *testing.T) {
 	t.Parallel()
-	nodes := redistest.StartCluster(t, 3)
-	c, err := Open(rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c, nodes := openCluster(t)
 	moves, stays := "", ""
 	for n := 0; moves == "" || stays == ""; n++ {
 		key := fmt.Sprint("key-", n)
@@ -128,7 +110,7 @@ func TestRequestsToASilentNodeOfACluster(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		began := time.Now()
-		r := c.Eval(ctx, conn.Call{Script: conn.NewScript("whose", "return KEYS[1]"), Keys: []string{key}})[0]
+		r := c.Eval(ctx, whose(key))[0]
 		if took := time.Since(began); took > limit+2*time.Second { // a handshake has five, or ConnWriteTimeout
 			t.Errorf("a request with %v for %s ended after %v: %+v", limit, key, took, r)
 		}
@@ -186,45 +168,111 @@ func TestDirectLooksWhileThereAreRequests(t *testing.T) {
 }
 
 // TestNodeWhoseClientWasClosed: rueidis closes its client of a node that left, or that it has a new
-// connection to. At most the next request fails; from then on requests to the node are answered.
+// connection to. At most the next request fails; from then on requests to the node are answered, over
+// the client that rueidis has for it now.
 func TestNodeWhoseClientWasClosed(t *testing.T) {
 	t.Parallel()
+	c, nodes := openCluster(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	keys := keysOf(nodes)
+	n := awaitSteady(t, c, keys[0])
+	addr := nodes[0].Addr()
+	server := nodes[1]
+	stale, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Kill() // what fails to dial once tells that after Close, too, and not that it is closed
+	for stale.Do(ctx, stale.B().Ping().Build()).Error() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	stale.Close()
+	if n.addr != addr {
+		t.Fatalf("%s is at %s, want %s", keys[0], n.addr, addr)
+	}
+	n.client.Store(&stale)
+	n.proved(n.mark())
+	_ = c.Eval(ctx, whose(keys[0]))
+	for range 3 {
+		if r := c.Eval(ctx, whose(keys[0]))[0]; r.Err != nil || r.Reply.Text != keys[0] {
+			t.Errorf("Eval = %+v, want an answer", r)
+		}
+	}
+	if !n.steady() || *n.client.Load() == stale {
+		t.Error("requests go over the closed client, or not direct")
+	}
+}
+
+// TestNodeThatServesItsSlotsNoMore: a node that was cut off, or left the cluster, refuses requests
+// over a connection that is fine. The client of the cluster then finds the node that took over.
+func TestNodeThatServesItsSlotsNoMore(t *testing.T) {
+	t.Parallel()
+	c, nodes := openCluster(t)
+	key := keysOf(nodes)[0]
+	n := awaitSteady(t, c, key)
+	redistest.MoveSlot(nodes, nodes[0], nodes[2], nodes[0].Slot(key))
+	nodes[0].Do("FLUSHALL")
+	nodes[0].Do("CLUSTER", "RESET")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r := c.Eval(ctx, whose(key))[0]
+	if !retry.Says(r.Err, "CLUSTERDOWN") && r.Err != nil {
+		t.Fatalf("Eval = %+v, want that the node refuses", r)
+	}
+	if n.steady() || n.claim() {
+		t.Error("a node that serves no slot is not left to the client of the cluster")
+	}
+	began := time.Now()
+	for r.Err != nil && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+		r = c.Eval(ctx, whose(key))[0]
+	}
+	if r.Err != nil {
+		t.Errorf("after %v Eval = %+v, want the answer of the node that has the slot", time.Since(began), r)
+	}
+}
+
+// whose is a call that returns its key.
+func whose(key string) conn.Call {
+	return conn.Call{Script: conn.NewScript("whose", "return KEYS[1]"), Keys: []string{key}}
+}
+
+// openCluster opens a connection to a cluster of three, and waits until it knows the masters.
+func openCluster(t *testing.T) (*Conn, []*redistest.Server) {
+	t.Helper()
 	nodes := redistest.StartCluster(t, 3)
 	c, err := Open(rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	call := conn.Call{Script: conn.NewScript("whose", "return KEYS[1]"), Keys: []string{"a"}}
-	for c.nodeFor([]conn.Call{call}) == nil || !c.nodeFor([]conn.Call{call}).steady() {
-		if r := c.Eval(ctx, call)[0]; r.Err != nil {
-			t.Fatalf("Eval = %+v, want an answer", r)
+	t.Cleanup(func() { _ = c.Close() })
+	for deadline := time.Now().Add(patience); c.places.Node("any") == ""; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the masters are not known")
 		}
 	}
-	before := c.nodeFor([]conn.Call{call})
-	stale, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}, DisableCache: true, ForceSingleClient: true})
-	if err != nil {
-		t.Fatal(err)
+	return c, nodes
+}
+
+// keysOf returns a key of each node.
+func keysOf(nodes []*redistest.Server) []string {
+	keys := make([]string, len(nodes))
+	for n := 0; slices.Contains(keys, ""); n++ {
+		key := fmt.Sprint("key-", n)
+		keys[nodes[0].Slot(key)*len(nodes)/16384] = key
 	}
-	stale.Close()
-	for _, steady := range []bool{true, false} {
-		n := &node{addr: before.addr, client: stale}
-		if steady {
-			n.proved(n.mark())
-		}
-		c.direct.mu.Lock()
-		c.direct.nodes[before.addr] = n
-		c.direct.mu.Unlock()
-		_ = c.Eval(ctx, call)
-		for range 3 {
-			if r := c.Eval(ctx, call)[0]; r.Err != nil || r.Reply.Text != "a" {
-				t.Errorf("Eval = %+v, want an answer", r)
-			}
-		}
-		if now := c.nodeFor([]conn.Call{call}); now == n || !now.steady() {
-			t.Errorf("steady: %t: the node is the one with the closed client, or it was not proved", steady)
+	return keys
+}
+
+// awaitSteady asks until requests for a key go direct, and returns the node that they go to.
+func awaitSteady(t *testing.T, c *Conn, key string) *node {
+	t.Helper()
+	call := []conn.Call{whose(key)}
+	for deadline := time.Now().Add(patience); !c.nodeFor(call).steady(); time.Sleep(time.Millisecond) {
+		if r := c.Eval(t.Context(), call...)[0]; r.Err != nil || time.Now().After(deadline) {
+			t.Fatalf("Eval = %+v, want answers that prove the node", r)
 		}
 	}
+	return c.nodeFor(call)
 }

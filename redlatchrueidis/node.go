@@ -1,8 +1,9 @@
 package redlatchrueidis
 
 import (
+	"context"
 	"errors"
-	"strings"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,16 +20,17 @@ type node struct {
 	steadyAt atomic.Uint64 // troubles when a request began that was answered, plus 1
 
 	// Of a node of a cluster. A client of the cluster sends a request to another node if the key is
-	// there by now, over a connection that may have to be made. So requests go direct over this one.
+	// there by now, over a connection that may have to be made. So requests go direct over the client
+	// of the node itself. That is proved by one request first, which may wait for its connection.
 	addr    string
-	client  rueidis.Client
-	provers atomic.Int32 // requests that prove the client at this moment, 1 at most
-	refused atomic.Int64 // when a request over the client failed last, on the clock of elapsed; 0 if none did
+	client  atomic.Pointer[rueidis.Client] // that was proved; nil before, and after its connection ended
+	proving atomic.Bool
+	leftAt  atomic.Int64 // when it was left to the client of the cluster, on the clock of elapsed; 0 if never
 }
 
-// proveEvery is how long a node of a cluster is left to the client of the cluster after a request
-// over its own client failed: another node may have taken over.
-const proveEvery = time.Second
+// leftFor is how long a node of a cluster is left to the client of the cluster, which looks for a
+// node that took over.
+const leftFor = time.Second
 
 // steady reports whether the connection is up and answered the request before.
 func (n *node) steady() bool { return n != nil && n.steadyAt.Load() == n.troubles.Load()+1 }
@@ -56,86 +58,93 @@ func (n *node) proved(mark uint64) {
 	}
 }
 
-// prove reports whether the next request shall go over the node's own client, to prove it. The
-// caller ends that by tried.
-func (n *node) prove() bool {
-	if n == nil || n.client == nil {
+// claim reports whether the next request shall prove the client of the node. It goes on with prove.
+func (n *node) claim() bool {
+	if n == nil || n.addr == "" || n.steady() {
 		return false
 	}
-	if last := n.refused.Load(); last != 0 && elapsed()-time.Duration(last) < proveEvery {
+	if left := n.leftAt.Load(); left != 0 && elapsed()-time.Duration(left) < leftFor {
 		return false
 	}
-	return n.provers.CompareAndSwap(0, 1)
+	return n.proving.CompareAndSwap(false, true)
 }
 
-// tried ends what prove began.
-func (n *node) tried(answered bool) {
-	if !answered {
-		n.refused.Store(int64(elapsed()))
-	}
-	n.provers.Store(0)
+// leave leaves the node to the client of the cluster for a moment.
+func (n *node) leave() {
+	n.trouble()
+	n.leftAt.Store(int64(elapsed()))
 }
 
-// node returns a node of a cluster, with its own client; nil if there is none. all returns the
-// clients of all nodes. It takes a lock under which rueidis closes connections, so no other is held.
-func (d *direct) node(addr string, all func() map[string]rueidis.Client) *node {
-	n, missing := d.known(addr)
-	if n != nil || missing || addr == "" {
-		return n
+// prove sends calls over the client that rueidis has for the node now. It returns false if the node
+// did none of them.
+func (c *Conn) prove(ctx context.Context, at *node, calls []conn.Call, build func(*conn.Call) rueidis.Completed) ([]conn.Result, bool) {
+	defer at.proving.Store(false)
+	over := c.client.Nodes()[at.addr]
+	if over == nil {
+		at.leave()
+		return nil, false
 	}
-	client := all()[addr]
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if n := d.nodes[addr]; n != nil {
-		return n
+	mark := at.mark()
+	results, sent := c.runApart(ctx, nil, over, calls, build)
+	err := results[0].Err
+	switch {
+	case c.astray(at, err):
+		return nil, false
+	case !sent || err != nil && !errors.As(err, new(*conn.ReplyError)):
+		at.leave()
+	default:
+		at.client.Store(&over)
+		at.proved(mark)
 	}
-	if d.nodes == nil {
-		d.nodes, d.missing = make(map[string]*node), make(map[string]time.Duration)
+	return results, sent
+}
+
+// astray reports whether a node of a cluster refused a request, before it did any of it, since
+// another node may have the key, or the node cannot serve it now. The next look at the cluster is
+// then due, and the client of the cluster sends the request again.
+func (c *Conn) astray(at *node, err error) bool {
+	var said *conn.ReplyError
+	if at == nil || at.addr == "" || !errors.As(err, &said) {
+		return false
 	}
-	if client == nil {
-		d.missing[addr] = elapsed()
+	switch code := said.Code(); {
+	case slices.Contains([]string{"MOVED", "ASK", "TRYAGAIN"}, code): // it is about one slot
+		c.places.Learn(said.Text, at.addr)
+	case slices.Contains([]string{"CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY"}, code):
+		c.places.Refresh()
+		at.leave()
+	default:
+		return false
+	}
+	return true
+}
+
+// node returns what is known of a node of a cluster; nil without an address.
+func (d *direct) node(addr string) *node {
+	if addr == "" {
 		return nil
 	}
-	n = &node{addr: addr, client: client}
-	d.nodes[addr] = n
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.nodes[addr]
+	if n == nil {
+		n = &node{addr: addr}
+		if d.nodes == nil {
+			d.nodes = make(map[string]*node)
+		}
+		d.nodes[addr] = n
+	}
 	return n
 }
 
-// known returns a node if it is known, or reports that it was missing a moment ago.
-func (d *direct) known(addr string) (n *node, missing bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	last, missing := d.missing[addr]
-	return d.nodes[addr], missing && elapsed()-last < proveEvery
-}
-
-// forgetClosed drops a node whose client was closed, as err says: rueidis has another, or none.
-func (c *Conn) forgetClosed(n *node, err error) {
-	if n.client == nil || !errors.Is(err, rueidis.ErrClosing) {
-		return
-	}
-	c.direct.mu.Lock()
-	defer c.direct.mu.Unlock()
-	if c.direct.nodes[n.addr] == n {
-		delete(c.direct.nodes, n.addr)
-	}
-}
-
-// ended notes that a connection to an address ended.
+// ended notes that a connection to an address ended. Rueidis may have closed its client, too, and
+// have another for the address, or none.
 func (d *direct) ended(addr string) {
 	d.server.trouble()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.nodes[addr].trouble()
-}
-
-// elsewhere reports whether the node of a cluster answered that the key is at another node, and
-// learns at which.
-func (c *Conn) elsewhere(n *node, err error) bool {
-	var said *conn.ReplyError
-	if n == nil || n.client == nil || !errors.As(err, &said) {
-		return false
+	if n := d.nodes[addr]; n != nil {
+		n.trouble()
+		n.client.Store(nil)
 	}
-	c.places.Learn(said.Text, n.addr)
-	return strings.HasPrefix(said.Text, "MOVED ") || strings.HasPrefix(said.Text, "ASK ")
 }

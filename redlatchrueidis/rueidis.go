@@ -6,6 +6,7 @@
 package redlatchrueidis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,8 +106,9 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 	}
 	c := New(client, addr)
 	c.owned, c.silence = true, silence
-	if o.PipelineMultiplex < 0 { // else one of several connections is proved, and a request takes another
+	if o.PipelineMultiplex < 0 && !o.DisableAutoPipelining { // else one of several connections is proved, and a request takes another
 		c.direct = direct
+		direct.most = 1 << cmp.Or(o.RingScaleEachConn, rueidis.DefaultRingScale) / 2
 	}
 	if c.direct != nil && client.Mode() == rueidis.ClientModeStandalone {
 		c.lanes = newLanes(plain, direct)
@@ -173,30 +175,29 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	c.sharing.Add(1)
 	defer c.sharing.Add(-1)
 	at := c.nodeFor(calls)
-	if at.steady() {
+	switch {
+	case at.steady() && c.sharing.Load() <= c.direct.most:
 		if results, done := c.runDirect(ctx, at, calls, build); done {
 			return results
 		}
-	}
-	if at.prove() {
-		results, done := c.runApart(ctx, at, at.client, calls, build)
-		err := results[0].Err
-		at.tried(done && (err == nil || errors.As(err, new(*conn.ReplyError))))
-		if c.forgetClosed(at, err); done {
+	case at.claim():
+		if results, done := c.prove(ctx, at, calls, build); done {
 			return results
 		}
-		at = nil // the answer is another node's
 	}
-	results, done := c.runApart(ctx, at, c.client, calls, build)
-	if !done { // it waited for a connection with a request that went direct, and may have its own
+	if c.target.Cluster {
+		at = nil // since another node may answer
+	}
+	results, sent := c.runApart(ctx, at, c.client, calls, build)
+	if !sent { // it waited for a connection with a request that went direct, and may have its own
 		results, _ = c.runApart(ctx, at, c.client, calls, build)
 	}
 	return results
 }
 
-// runApart sends the calls over a client on a goroutine of their own. It returns false if nothing was
-// done, as runDirect does.
-func (c *Conn) runApart(ctx context.Context, at *node, over rueidis.Client, calls []conn.Call, build func(*conn.Call) rueidis.Completed) (results []conn.Result, done bool) {
+// runApart sends the calls over a client on a goroutine of their own. An answer proves the node. It
+// returns false if nothing was sent, since no connection was open any more.
+func (c *Conn) runApart(ctx context.Context, at *node, over rueidis.Client, calls []conn.Call, build func(*conn.Call) rueidis.Completed) (results []conn.Result, sent bool) {
 	mark := at.mark()
 	commands := make([]rueidis.Completed, len(calls))
 	for i := range calls {
@@ -220,20 +221,15 @@ func (c *Conn) runApart(ctx context.Context, at *node, over rueidis.Client, call
 		return results, true
 	}
 	results = make([]conn.Result, len(calls))
-	answered, sent := true, false
+	answered := true
 	for i, reply := range replies {
 		results[i] = result(ctx, reply)
 		err := reply.NonRedisError()
 		answered = answered && err == nil
 		sent = sent || !errors.Is(err, errUndialed)
 	}
-	if over == c.at(at) {
-		if c.elsewhere(at, results[0].Err) {
-			return results, false
-		}
-		if answered {
-			at.proved(mark)
-		}
+	if answered {
+		at.proved(mark)
 	}
 	c.lookAround(results)
 	return results, sent
@@ -260,15 +256,7 @@ func (c *Conn) nodeFor(calls []conn.Call) *node {
 	case len(calls) > 1 || len(calls[0].Keys) == 0:
 		return nil
 	}
-	return c.direct.node(c.places.Node(calls[0].Keys[0]), c.client.Nodes)
-}
-
-// at returns what leads to a node: its own client in a cluster.
-func (c *Conn) at(n *node) rueidis.Client {
-	if n == nil || n.client == nil {
-		return c.client
-	}
-	return n.client
+	return c.direct.node(c.places.Node(calls[0].Keys[0]))
 }
 
 // lookAround has the map of a cluster looked at anew if a node gave no answer, and not because the

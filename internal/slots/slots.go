@@ -7,6 +7,7 @@ package slots
 
 import (
 	"context"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -171,8 +172,11 @@ func (m *Map) Learn(text, from string) bool {
 		return false
 	}
 	addr := words[2]
-	if strings.HasPrefix(addr, ":") { // at the host that was asked
+	switch last := strings.LastIndexByte(addr, ':'); {
+	case last == 0: // at the host that was asked
 		addr = from[:max(strings.LastIndexByte(from, ':'), 0)] + addr
+	case last > 0 && addr[0] != '[': // Redis writes IPv6 without brackets
+		addr = net.JoinHostPort(addr[:last], addr[last+1:])
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
