@@ -821,17 +821,19 @@ func TestQuorumOnceWhoseEndIsLost(t *testing.T) {
 type heldBack struct {
 	conn.Conn
 	votes   atomic.Int64
+	begun   chan struct{} // closed when the vote is held back
 	letGo   chan struct{}
 	arrived chan struct{}
 }
 
 func holdBack(over conn.Conn) *heldBack {
-	return &heldBack{Conn: over, letGo: make(chan struct{}), arrived: make(chan struct{})}
+	return &heldBack{Conn: over, begun: make(chan struct{}), letGo: make(chan struct{}), arrived: make(chan struct{})}
 }
 
 func (h *heldBack) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	if strings.HasSuffix(calls[0].Script.Name, " vote") && h.votes.Add(1) == 1 {
 		defer close(h.arrived)
+		close(h.begun)
 		<-h.letGo
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -854,11 +856,12 @@ func TestQuorumVoteAfterTheRelease(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v, want a lease", p.kind, err)
 			}
+			receive(t, slow.begun, "the request to the last node") // which a release may call off before it is sent
 			if err := got.release(t.Context()); err != nil {
 				t.Errorf("%s: Release = %v, want nil", p.kind, err)
 			}
 			close(slow.letGo)
-			<-slow.arrived
+			receive(t, slow.arrived, "the answer of the last node")
 			eventually(t, p.kind+" is free at each node", func() bool {
 				return !slices.ContainsFunc(course.nodes, func(node *redistest.Server) bool {
 					return node.Do("EXISTS", stateKey(p.kind)) != "0"
@@ -896,6 +899,6 @@ func TestQuorumVoteForAnotherSlot(t *testing.T) {
 	hasSlotAtAll(t, []*redistest.Server{last}, "p", slot.Owner())
 	release(t, slot.Lease)
 	close(slow.letGo)
-	<-slow.arrived
+	receive(t, slow.arrived, "the answer of the last node")
 	eventually(t, "the last node is free", func() bool { return last.Do("EXISTS", stateKey("p")) == "0" })
 }
