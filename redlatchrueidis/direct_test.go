@@ -242,7 +242,11 @@ func whose(key string) conn.Call {
 func openCluster(t *testing.T) (*Conn, []*redistest.Server) {
 	t.Helper()
 	nodes := redistest.StartCluster(t, 3)
-	c, err := Open(rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}})
+	var all []string // since a node that was reset says that it is a cluster by itself
+	for _, node := range nodes {
+		all = append(all, node.Addr())
+	}
+	c, err := Open(rueidis.ClientOption{InitAddress: all})
 	if err != nil {
 		t.Fatal(err)
 	}
