@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,12 +30,7 @@ func TestDirectRequestDialsNot(t *testing.T) {
 		t.Fatalf("Eval = %+v, steady: %t, want 1 and true", r, c.direct.server.steady())
 	}
 	server.Restart()
-	for deadline := time.Now().Add(20 * time.Second); c.direct.server.steady() && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
-	if c.direct.server.steady() {
-		t.Fatal("the connection counts as steady, and the server was restarted")
-	}
+	eventually(t, "the connection is not steady, since the server was restarted", func() bool { return !c.direct.server.steady() })
 	time.Sleep(10 * time.Millisecond) // rueidis forgets the connection just after it closed it
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -156,15 +152,11 @@ func TestDirectLooksWhileThereAreRequests(t *testing.T) {
 	} else {
 		d.end(again)
 	}
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	eventually(t, "contexts are looked at no more", func() bool {
 		d.mu.Lock()
-		ticking := d.ticking
-		d.mu.Unlock()
-		if !ticking {
-			return
-		}
-	}
-	t.Error("contexts are looked at for ever")
+		defer d.mu.Unlock()
+		return !d.ticking
+	})
 }
 
 // TestNodeWhoseClientWasClosed: rueidis closes its client of a node that left, or that it has a new
@@ -177,20 +169,17 @@ func TestNodeWhoseClientWasClosed(t *testing.T) {
 	defer cancel()
 	keys := keysOf(nodes)
 	n := awaitSteady(t, c, keys[0])
-	addr := nodes[0].Addr()
-	server := nodes[1]
+	server := redistest.Start(t)
 	stale, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server.Kill() // what fails to dial once tells that after Close, too, and not that it is closed
-	for stale.Do(ctx, stale.B().Ping().Build()).Error() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "a dial has failed", func() bool {
+		err := stale.Do(ctx, stale.B().Ping().Build()).Error()
+		return err != nil && strings.Contains(err.Error(), "refused")
+	})
 	stale.Close()
-	if n.addr != addr {
-		t.Fatalf("%s is at %s, want %s", keys[0], n.addr, addr)
-	}
 	n.client.Store(&stale)
 	n.proved(n.mark())
 	_ = c.Eval(ctx, whose(keys[0]))
@@ -216,21 +205,15 @@ func TestNodeThatServesItsSlotsNoMore(t *testing.T) {
 	nodes[0].Do("CLUSTER", "RESET")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	asked := elapsed()
 	r := c.Eval(ctx, whose(key))[0]
 	if !retry.Says(r.Err, "CLUSTERDOWN") && r.Err != nil {
 		t.Fatalf("Eval = %+v, want that the node refuses", r)
 	}
-	if n.steady() || n.claim() {
+	if n.steady() || time.Duration(n.leftAt.Load()) < asked {
 		t.Error("a node that serves no slot is not left to the client of the cluster")
 	}
-	began := time.Now()
-	for r.Err != nil && ctx.Err() == nil {
-		time.Sleep(10 * time.Millisecond)
-		r = c.Eval(ctx, whose(key))[0]
-	}
-	if r.Err != nil {
-		t.Errorf("after %v Eval = %+v, want the answer of the node that has the slot", time.Since(began), r)
-	}
+	eventually(t, "the node that has the slot answers", func() bool { return c.Eval(ctx, whose(key))[0].Err == nil })
 }
 
 // whose is a call that returns its key.
@@ -251,11 +234,7 @@ func openCluster(t *testing.T) (*Conn, []*redistest.Server) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	for deadline := time.Now().Add(patience); c.places.Node("any") == ""; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the masters are not known")
-		}
-	}
+	eventually(t, "the masters are known", func() bool { return c.places.Node("any") != "" })
 	return c, nodes
 }
 
@@ -273,10 +252,11 @@ func keysOf(nodes []*redistest.Server) []string {
 func awaitSteady(t *testing.T, c *Conn, key string) *node {
 	t.Helper()
 	call := []conn.Call{whose(key)}
-	for deadline := time.Now().Add(patience); !c.nodeFor(call).steady(); time.Sleep(time.Millisecond) {
-		if r := c.Eval(t.Context(), call...)[0]; r.Err != nil || time.Now().After(deadline) {
-			t.Fatalf("Eval = %+v, want answers that prove the node", r)
+	eventually(t, "an answer proves the node", func() bool {
+		if r := c.Eval(t.Context(), call...)[0]; r.Err != nil {
+			t.Fatalf("Eval = %+v, want an answer", r)
 		}
-	}
+		return c.nodeFor(call).steady()
+	})
 	return c.nodeFor(call)
 }

@@ -23,6 +23,16 @@ var one = conn.Call{Script: conn.NewScript("one", "return 1")}
 // patience is for a busy machine.
 const patience = 20 * time.Second
 
+// eventually waits until what shall hold does.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("within %v it did not come to pass that %s", patience, what)
+		}
+	}
+}
+
 // openMine opens a connection whose clients have the name "mine" at the server.
 func openMine(t *testing.T, server *redistest.Server) *Conn {
 	t.Helper()
@@ -45,14 +55,12 @@ func inLane(t *testing.T, server *redistest.Server) *Conn {
 // awaitLane sends requests until the lane is free.
 func awaitLane(t *testing.T, c *Conn) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); c.lanes[0].state.Load() != laneFree; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the lane is in state %d, want it free", c.lanes[0].state.Load())
-		}
+	eventually(t, "the lane is free", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
 		_ = c.Eval(ctx, one) // may fail just after a restart
-		cancel()
-	}
+		return c.lanes[0].state.Load() == laneFree
+	})
 }
 
 // TestLane: a program that asks for one thing at a time has a connection that no other request
@@ -247,9 +255,7 @@ func TestLaneOfARestartedServer(t *testing.T) {
 	server := redistest.Start(t)
 	c := inLane(t, server)
 	server.Restart()
-	for deadline := time.Now().Add(patience); c.direct.server.steady() && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "the end of the other connection is known", func() bool { return !c.direct.server.steady() })
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for range 2 {

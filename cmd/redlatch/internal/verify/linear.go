@@ -55,6 +55,9 @@ var registerModel = porcupine.Model{
 		if in.Write {
 			what = fmt.Sprintf("write %d", in.Value)
 		}
+		if out.unknown {
+			return fmt.Sprintf("%s with token %d: no answer", what, in.Token)
+		}
 		return fmt.Sprintf("%s with token %d: taken %t", what, in.Token, out.ok)
 	},
 }
