@@ -1212,6 +1212,9 @@ func TestMutants(t *testing.T) {
 		t.Skipf("set %s=. to run it, or make mutants: it takes minutes (%v)", mutantsVariable, err)
 	}
 	chosen := slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return !wanted.MatchString(m.name) })
+	if len(chosen) == 0 {
+		t.Fatalf("no mutant's name matches %q", wanted)
+	}
 	repositories := make(chan string, copies)
 	for range copies {
 		repository := t.TempDir()
