@@ -364,6 +364,9 @@ func takeMulti(ctx context.Context, c *redlatch.Client, wait bool) (got, error) 
 	}
 	m := c.MultiMutex("m1", "m2")
 	l, err := either(wait, m.Lock, m.TryLock)(ctx)
+	if lost := (*redlatch.LostError)(nil); errors.As(err, &lost) {
+		err = errors.Join(err, redlatch.ErrTaken) // m1, while m2 was waited for
+	}
 	if err != nil {
 		return got{}, err
 	}
