@@ -215,6 +215,32 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// TestAlertOnLosses: the alert fires for each reason of a loss but those that an operator or the
+// program meant. The table of labels and the runbook name every reason.
+func TestAlertOnLosses(t *testing.T) {
+	t.Parallel()
+	meant := []redlatch.LossReason{redlatch.LossForced, redlatch.LossMaxHold, redlatch.LossNotRenewed, redlatch.LossClosed}
+	selector := regexp.MustCompile(`reason=~"([^"]*)"`).FindStringSubmatch(alerts(t)["RedlatchLeaseLost"].expr)
+	if selector == nil {
+		t.Fatal("RedlatchLeaseLost does not select by reason")
+	}
+	fires := strings.Split(selector[1], "|")
+	_, runbook, _ := strings.Cut(read(t, runbookFile), "### RedlatchLeaseLost\n")
+	runbook, _, _ = strings.Cut(runbook, "\n### ")
+	_, labels, _ := strings.Cut(read(t, metricsFile), "\n| reason |")
+	labels, _, _ = strings.Cut(labels, "\n")
+	for _, r := range redlatch.LossReasons() {
+		if slices.Contains(fires, string(r)) == slices.Contains(meant, r) {
+			t.Errorf("RedlatchLeaseLost selects %q, which for %q is wrong", fires, r)
+		}
+		for where, text := range map[string]string{runbookFile: runbook, metricsFile: labels} {
+			if !strings.Contains(text, "`"+string(r)+"`") {
+				t.Errorf("%s does not say what the reason %q is", where, r)
+			}
+		}
+	}
+}
+
 // TestEveryMetricIsDocumented: the page of metrics has each of them, and no other.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	t.Parallel()
