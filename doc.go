@@ -93,12 +93,12 @@
 //
 // Errors name the lock and the server. Ask them with errors.Is for [ErrTaken], [ErrExhausted],
 // [ErrLineFull], [ErrDeadlock], [ErrNotHeld], [ErrUnreachable], [ErrNotReplicated], [ErrWrongKind],
-// [ErrInvalid], [ErrTooDeep], [ErrMaxHold], [ErrDetached] and [ErrClosed], and with errors.As for a
-// [*LostError], a [*TakenError], which every error is that matches ErrTaken and which names the
-// holder where it is known, a [*KindError], or a [*LeftError] of Close. When MaxWait runs out, the error matches
-// [context.DeadlineExceeded], as when a deadline of your own does. A request without an answer is
-// never taken for a no: the error is ErrUnreachable, and what the request may have left behind is
-// cleaned up.
+// [ErrInvalid], [ErrNotSet], [ErrTooDeep], [ErrMaxHold], [ErrDetached] and [ErrClosed]. Ask them
+// with errors.As for a [*LostError], a [*KindError], a [*LeftError] of Close, or a [*TakenError]:
+// every error that matches ErrTaken is one, and it names the holder where it is known. When MaxWait
+// runs out, the error matches [context.DeadlineExceeded], as when a deadline of your own does. A
+// request without an answer is never taken for a no: the error is ErrUnreachable, and what the
+// request may have left behind is cleaned up.
 //
 // A wait that was cut short matches ErrTaken as well as the error of its context. So ask for
 // [context.Canceled] first where the two mean different things.

@@ -80,7 +80,7 @@ const (
 	LossGone       LossReason = "gone"        // Redis says that it is not there, and not why: it was deleted, or forgotten
 	LossDeleted    LossReason = "deleted"     // its key is not in Redis, which knows the last token of the name: it was deleted or evicted, or the clock of the server was set forward
 	LossForgotten  LossReason = "forgotten"   // Redis knows nothing of the name: it lost its data, in a restart, a flush or a failover
-	LossForced     LossReason = "forced"      // it was taken by [Client.ForceRelease] or `redlatch release`
+	LossForced     LossReason = "forced"      // it was taken by [Client.ForceRelease], [Mutex.TakeByForce] or the redlatch command
 	LossMaxHold    LossReason = "max_hold"    // it reached LockOptions.MaxHold, and then its deadline
 	LossNotRenewed LossReason = "not_renewed" // it reached its deadline, and LockOptions.Renew is Off
 	LossClosed     LossReason = "closed"      // its client was closed
@@ -203,7 +203,7 @@ func (e *KindError) Error() string {
 	hint := "use another name, or delete the key if nothing needs it"
 	switch {
 	case e.Want == e.Got && e.WantSize != e.GotSize:
-		hint = "agree on the number, or change it for all with Resize"
+		hint = "all programs must name the same number"
 	case script.Named(e.Got) != nil:
 		hint = "use another name, since a name is one kind of lock at a time"
 	}

@@ -38,8 +38,8 @@ func (o ForceOptions) check() error {
 	return printable("ForceOptions.Reason", o.Reason)
 }
 
-// Force is a forced release, by [Client.ForceRelease] or `redlatch release`. The holder finds it in
-// its [LostError], and operators in [LockInfo] for an hour.
+// Force is a forced release, by [Client.ForceRelease], [Mutex.TakeByForce] or the redlatch command.
+// The holder finds it in its [LostError], and operators in [LockInfo] for an hour.
 type Force struct {
 	By     Process   // that took the lock
 	At     time.Time // by the server's clock

@@ -50,7 +50,7 @@ type Options struct {
 	// Kinds are the kinds of locks whose counters are there, with 0, before the first of them is
 	// acquired: values of [redlatch.Kinds]. The counters of another kind are there, with 0, from the
 	// first attempt on. Histograms are there from their first value on, in OpenTelemetry. Default
-	// "mutex".
+	// "mutex". With Group, none are there before the first attempt.
 	Kinds []string
 
 	// Group returns the group of a lock's name, which is the value of the attribute group of metrics

@@ -34,7 +34,7 @@ type Options struct {
 	// Kinds are the kinds of locks whose series are there, with 0, before the first of them is
 	// acquired: values of [redlatch.Kinds]. The series of another kind are there, with 0, from the
 	// first attempt on. Each has some 280 series, 230 of which are classic buckets. Default
-	// "mutex".
+	// "mutex". With Group, none are there before the first attempt.
 	Kinds []string
 
 	// Group returns the group of a lock's name, which is the value of the label group then: such as

@@ -28,7 +28,7 @@ that checks fencing tokens. One worker crashes while it holds the lock, and one 
   lottery   ten instances start every draw at the same moment, and one of them draws
   all       one after the other
 
-Without --redis everything runs inside this process, on the embedded server. With it, the demo uses a prefix of its own on that
+Without --redis everything runs inside this process, on the embedded server; REDLATCH_REDIS does not count here. With it, the demo uses a prefix of its own on that
 server, and leaves a few keys behind that expire within an hour.
 
 The exit code is 0 if every promise was kept. For the mutex: nobody held the lock together with another, tokens strictly increased, the
@@ -45,11 +45,12 @@ const (
 func newDemoCommand(a *app) *cobra.Command {
 	duration, workers, asJSON, scene := 10*time.Second, 8, false, "mutex"
 	cmd := &cobra.Command{
-		Use:     "demo",
-		Short:   "Watch locks at work, with nothing to install",
-		Long:    demoHelp,
-		Example: "  redlatch demo\n  redlatch demo --scene all --duration 5s\n  redlatch demo --redis redis://127.0.0.1:6379 --json",
-		Args:    nothing,
+		Use:         "demo",
+		Short:       "Watch locks at work, with nothing to install",
+		Long:        demoHelp,
+		Annotations: map[string]string{ownServer: "the embedded server"},
+		Example:     "  redlatch demo\n  redlatch demo --scene all --duration 5s\n  redlatch demo --redis redis://127.0.0.1:6379 --json",
+		Args:        nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if duration < minDemo || duration > maxDemo {
 				return usagef("", "--duration is %v: it must be between %v and %v", duration, minDemo, maxDemo)

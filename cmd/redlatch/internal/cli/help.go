@@ -37,7 +37,7 @@ Also:
   redlatch version                   the version of this program
   redlatch help COMMAND              all about a command, with examples
 
-Flags of all commands that talk to Redis:
+Flags of all commands that talk to Redis (demo and verify heed --redis alone):
   --redis URL       the server; default REDLATCH_REDIS, or what the file REDLATCH_REDIS_FILE holds, or REDIS_URL, or
                     redis://127.0.0.1:6379. Others can see the arguments of a command: keep a password out of them
                     redis://[user:password@]host:port[/db], rediss://... (TLS), unix://[user:password@]/path,
@@ -53,6 +53,10 @@ Exit codes: 64 usage, 69 Redis unreachable, 75 lock taken, 79 lease lost; see ` 
 // their help leaves --redis and --prefix out.
 const talksToNone = "talks to none"
 
+// ownServer is the annotation of commands that do not read REDLATCH_REDIS: it is what they work on
+// without --redis.
+const ownServer = "own server"
+
 // arrangeHelp sets what is not cobra's own: the page above, and errors that suggest what was meant.
 func arrangeHelp(root *cobra.Command) {
 	usual := root.HelpFunc()
@@ -60,6 +64,9 @@ func arrangeHelp(root *cobra.Command) {
 		if cmd == root {
 			fmt.Fprint(cmd.OutOrStdout(), rootHelp)
 			return
+		}
+		if own := cmd.Annotations[ownServer]; own != "" {
+			cmd.Flag("redis").Usage = "`URL` of the server (default: " + own + ")"
 		}
 		for _, flag := range []string{"redis", "prefix"} {
 			if cmd.Annotations[talksToNone] != "" || cmd.Name() == "completion" || cmd.HasParent() && cmd.Parent().Name() == "completion" {

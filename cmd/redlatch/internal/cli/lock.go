@@ -27,9 +27,9 @@ The lock stays taken when this command has ended: for --ttl, unless --while-pid 
 A text works once. Keep it to yourself: whoever has it, and may use the server, has the lock. It names neither the server nor
 the prefix; give the same --redis and --prefix again.
 
-With --while-pid a process in the background extends the lease, until the process PID has ended, and then releases it; until
-the lease is unlocked or adopted, which it learns within a second; or until it is lost. Without, the steps that follow must be over within --ttl: nothing stops
-them when the lease ends, as ` + "`redlatch run`" + ` stops its command. Let what they write to check the token.
+With --while-pid a process in the background extends the lease. When the process PID has ended, it releases the lease. When the
+lease is unlocked, adopted or lost, it ends within a second. It needs Unix. Without --while-pid, the steps that follow must be
+over within --ttl: nothing stops them when the lease ends, as ` + "`redlatch run`" + ` stops its command. Let what they write to check the token.
 
 The kinds of lock are those of ` + "`redlatch run`" + `. With --json the answer is one object: lease (the text), name, token, slot
 (null unless --slot-pool) and deadline_ms (when the lease ends if it is not extended, in ms of Unix time).

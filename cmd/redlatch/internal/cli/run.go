@@ -60,6 +60,7 @@ TERM comes at that age of the lock, KILL when --grace has passed, and then the l
 goes on when its lease is lost; redlatch says so, and exits with 79 when the command has ended.
 If redlatch itself is killed, the group is killed with it, and the lock is released once no process of the group is left: not with
 --once, --min-hold or --adopt, where it is left to expire.
+On Windows there is no group and no TERM: the command alone is killed when its lease is lost, and goes on if redlatch is killed.
 What left the group, as a daemon does, is not reached; and what the command leaves in the background when it ends runs on
 without the lock.
 
@@ -76,7 +77,7 @@ Exit codes:
    71  the process that guards the command could not be started
    75  the lock is taken, and no place in line is left or the time to wait is over (or --taken-exit-code); or it is not held
        by the owner that --take-by-force names
-   79  the lease was lost, and the command was stopped if it still ran; or was over before it was adopted
+   79  the lease was lost or --max-hold was reached, and the command was stopped if it still ran; or the lease was over before it was adopted
   126  the command cannot be started
   127  the command was not found`
 

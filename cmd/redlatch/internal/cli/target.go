@@ -41,10 +41,10 @@ func (t *target) flags(flags *pflag.FlagSet) {
 	flags.IntVar(&t.slots, "slot-pool", 0, "a pool of `N` numbered slots; the command sees its number as REDLATCH_SLOT")
 	flags.StringVar(&t.instance, "instance", "", "with --slot-pool: `NAME` gets the slot again that it had last, if that is free")
 	flags.DurationVar(&t.quarantine, "quarantine", 0, "with --slot-pool: how long a slot rests whose holder vanished (default: --ttl)")
-	flags.BoolVar(&t.once, "once", false, "run at most once in a --window, over all hosts; otherwise do nothing, and exit with 0")
+	flags.BoolVar(&t.once, "once", false, "run at most once in a --window, over all hosts; otherwise do nothing (with what exit code, see above)")
 	flags.DurationVar(&t.window, "window", 0, "with --once: from the start of a run, no other starts for so long")
 	flags.StringVar(&t.robbed, "take-by-force", "", "take the lock from this `OWNER`, as inspect shows it, and wait for nobody")
-	flags.StringVar(&t.reason, "reason", "", "with --take-by-force: `TEXT` for the holder and for who inspects the lock")
+	flags.StringVar(&t.reason, "reason", "", "with --take-by-force: `TEXT` for the holder and for those who inspect the lock")
 	flags.BoolVar(&t.retryFailed, "retry-failed", false, "with --once: let another run start in the window of one that failed")
 }
 

@@ -19,7 +19,7 @@ import (
 
 const topHelp = `Show what is held and waited for in the terminal, live; ? lists the keys.
 
-It is the picture of ` + "`redlatch web`" + `, and asks Redis for a tenth of the time at most. Where stdout is no terminal it prints a table
+It is the picture of ` + "`redlatch web`" + `, and spends a tenth of the time at most on asking Redis. Where stdout is no terminal it prints a table
 once.`
 
 func newTopCommand(a *app) *cobra.Command {

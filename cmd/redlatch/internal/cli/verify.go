@@ -26,6 +26,8 @@ replies delayed and lost. Each worker writes down what it asked and what it beli
 two holders at once, tokens that do not grow, late writes, lost updates, waiters that are not served, keys that are left.
 
 Without --redis it starts real servers of its own, where redis-server is installed: --deployment one, sentinel, cluster or quorum.
+REDLATCH_REDIS and REDIS_URL do not count here, so that no server is tested by mistake; REDLATCH_VERIFY_REDIS does, and keeps a password
+out of the list of processes.
 
 With --redis it works under a prefix that nobody uses, with a limited rate, and does harm to its own workers, connections and keys alone
 (SCRIPT FLUSH has others send their scripts again). Everything it writes expires, and is deleted at the end, also after Ctrl-C or a kill.
@@ -51,9 +53,10 @@ type verifyFlags struct {
 func newVerifyCommand(a *app) *cobra.Command {
 	f := verifyFlags{o: verify.Options{Deployment: "one", Duration: time.Minute, Workers: 4, TTL: time.Second, Rate: -1, Library: "redlatch"}}
 	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Put the locks to the test on your own Redis, under faults",
-		Long:  verifyHelp,
+		Use:         "verify",
+		Short:       "Put the locks to the test on your own Redis, under faults",
+		Long:        verifyHelp,
+		Annotations: map[string]string{ownServer: "REDLATCH_VERIFY_REDIS, or servers of its own"},
 		Example: "  redlatch verify --duration 30s\n  redlatch verify --deployment quorum --disrupt --yes --out run\n" +
 			"  redlatch verify --redis redis://db1:6379 --rate 200\n  redlatch verify --recheck run",
 		Args: nothing,
@@ -69,6 +72,7 @@ func newVerifyCommand(a *app) *cobra.Command {
 	flags.BoolVar(&f.yes, "yes", false, "say that --disrupt is meant")
 	flags.DurationVar(&f.o.TTL, "ttl", f.o.TTL, "of the leases; the faults last up to one and a half of it")
 	flags.IntVar(&f.o.Rate, "rate", f.o.Rate, "acquisitions a second at most; 0 for no limit (default 500 with --redis, else no limit)")
+	flags.Lookup("rate").DefValue = "0" // the text says what it is
 	flags.StringVar(&f.o.Out, "out", "", "write report and records into this `directory`, which is empty or not there")
 	flags.StringVar(&f.recheck, "recheck", "", "judge the records in this `directory` again, and do nothing else")
 	flags.BoolVar(&f.asJSON, "json", false, "answer with one JSON object, the report; the rest goes to stderr")
