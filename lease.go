@@ -44,6 +44,7 @@ type Lease struct {
 	state       leaseState
 	done        bool          // the result of its release was script.Completed
 	forced      bool          // its client was told that it was taken by force
+	doubted     bool          // it was told so while an extend was under way
 	unsure      bool          // a release got no answer, and may have taken place
 	resent      bool          // see grant
 	unused      bool          // it is given back before the program had it; set before its release begins

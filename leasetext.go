@@ -27,6 +27,7 @@ type leaseText struct {
 	Param  string `json:"a,omitempty"` // and so on, as in latch
 	Extra  int64  `json:"x,omitempty"` // in ms
 	Result string `json:"r,omitempty"`
+	Fence  string `json:"f,omitempty"` // LockOptions.FenceKey
 }
 
 const (
@@ -40,7 +41,7 @@ func (l *Lease) text() string {
 	k := l.latch
 	t := leaseText{
 		Kind: k.kind.Name, Name: k.name, Owner: l.owner, Token: l.token, Detail: l.detail, Param: k.param,
-		Extra: k.extra.Milliseconds(), Result: k.result,
+		Extra: k.extra.Milliseconds(), Result: k.result, Fence: k.options.FenceKey,
 	}
 	if k.kind.Name == script.Mutex.Name {
 		t.Param = "" // how many tokens its acquisition took, for goroutines of this process
@@ -105,5 +106,6 @@ func (t leaseText) latch(c *Client) latch {
 	l := newLatch(c, script.Named(t.Kind), t.Name)
 	l.param, l.result = t.Param, t.Result
 	l.extra = time.Duration(t.Extra) * time.Millisecond
+	l.options.FenceKey = t.Fence
 	return l
 }

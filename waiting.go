@@ -446,11 +446,13 @@ func (ws *waiters) heartbeat(p *poller) {
 }
 
 // beginPoll returns the waiters to poll for, and when to poll next at the latest. ok is false if a
-// poll is under way.
+// poll is under way, which is then followed by another at once: Redis may have answered it before
+// what this one is for.
 func (ws *waiters) beginPoll(p *poller) (all []*waiter, next time.Duration, ok bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if p.polling {
+		p.again = true
 		return nil, 0, false
 	}
 	p.polling = true

@@ -95,7 +95,8 @@ func (l *Lease) overdueLocked() bool {
 
 // recheck applies the word that the lease was taken by force. The lease is extended at once, which
 // finds out whether it is really gone; one that is not extended any more is lost by that word
-// alone. The caller holds l.mu.
+// alone. Redis may have answered an extend that is under way before the lease was taken, so the
+// lease is extended once more after that. The caller holds l.mu.
 func (l *Lease) recheck() []Event {
 	switch {
 	case l.state > inJeopardy:
@@ -103,7 +104,8 @@ func (l *Lease) recheck() []Event {
 	case !l.renews():
 		return []Event{l.losing(ending{LossForced, l.latch.client.leases.forced(l.owner)})}
 	}
-	l.forced, l.extendAfter = true, l.latch.client.now().Time().Sub(l.sentAt.Time())
+	l.forced, l.doubted = true, l.pending
+	l.extendAfter = l.latch.client.now().Time().Sub(l.sentAt.Time())
 	l.reschedule()
 	return nil
 }
@@ -225,6 +227,9 @@ func (l *Lease) outcome(reply conn.Reply, sent clock.Reading, ttl, left time.Dur
 	case err == nil && script.Done(reply):
 		l.state, l.sentAt, l.ttl = held, sent, ttl
 		l.extendAfter = retry.Jitter(l.pace()/3, 0.1)
+		if l.doubted {
+			l.doubted, l.extendAfter = false, now.Time().Sub(sent.Time())
+		}
 		l.reschedule()
 		if l.wishing() {
 			l.askWanted()

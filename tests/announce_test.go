@@ -307,6 +307,54 @@ func TestTokensOfFencedLockAreInOneOrder(t *testing.T) {
 	}
 }
 
+// TestFencedLockIsGrantedInOneOrder: also by a process that was not told in which key the tokens are
+// counted, as one that releases by force, or adopts a lease.
+func TestFencedLockIsGrantedInOneOrder(t *testing.T) {
+	t.Parallel()
+	acts := map[string]func(t *testing.T, c *redlatch.Client, lease *redlatch.Lease){
+		"forced release": func(t *testing.T, c *redlatch.Client, _ *redlatch.Lease) {
+			if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"adopted lease": func(t *testing.T, c *redlatch.Client, lease *redlatch.Lease) {
+			text := must[string](t)(lease.Detach(t.Context()))
+			release(t, must[*redlatch.Lease](t)(c.Adopt(t.Context(), text, redlatch.LockOptions{})))
+		},
+	}
+	for name, act := range acts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			o := unprefixed()
+			o.Heartbeat, o.Lock.TTL = time.Minute, time.Hour // so that the waiter does not ask by itself
+			fenced := func() *redlatch.ReentrantMutex {
+				return must[*redlatch.ReentrantMutex](t)(compat.RedissonFenced(open(t, s.URL(), o), "a"))
+			}
+			lease, waiter := lockShared(t, fenced()), fenced()
+			waits := goAcquire(func() (*redlatch.Lease, error) { return waiter.Lock(t.Context()) })
+			eventually(t, "a waiter", func() bool { return len(tickets(s, "{a}:queue")) == 1 })
+			act(t, open(t, s.URL(), o), lease)
+			next := await(t, waits)
+			nested := must[*redlatch.Lease](t)(waiter.Lock(next.Context()))
+			if next.Token() <= lease.Token() || nested.Token() != next.Token() {
+				t.Errorf("the waiter has %d, and within it %d", next.Token(), nested.Token())
+			}
+			token := next.Token()
+			release(t, nested)
+			release(t, next)
+			other := newRedisson(goRedis(t, s), "a", "1", lasting)
+			other.fenced = true
+			if _, ok, err := other.try(t.Context()); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			if other.token <= token {
+				t.Errorf("Redisson has %d after %d", other.token, token)
+			}
+		})
+	}
+}
+
 // TestAnnounceWithoutTheRight: the release is valid, and told to none.
 func TestAnnounceWithoutTheRight(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,33 @@ func TestForceReleaseOfOnesOwn(t *testing.T) {
 	})
 }
 
+// TestForceReleaseDuringAnExtend: Redis has extended the lease, and then it is taken by force. The
+// holder is told before it has the reply to the extend, which says that all is well. It must ask
+// again at once, not after a third of its TTL.
+func TestForceReleaseDuringAnExtend(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	gate := newGated(dial(t, s.Addr()), "mutex renew")
+	o := sluggish()
+	o.Lock.TTL = time.Hour
+	c := wrap(t, gate, o)
+	l := lock(t, c.Mutex("a"))
+	extended := make(chan error, 1)
+	go func() { extended <- l.Extend(t.Context()) }()
+	receive(t, gate.arrived, "the reply to the extend")
+	if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	close(gate.open)
+	if err := <-extended; err != nil {
+		t.Fatalf("Extend = %v, want the answer from before", err)
+	}
+	receive(t, l.Context().Done(), "the loss of what was taken by force")
+	if lost := new(redlatch.LostError); !errors.As(l.Err(), &lost) || lost.Reason != redlatch.LossForced {
+		t.Errorf("the lease ends with %v, want a LostError that says forced", l.Err())
+	}
+}
+
 // TestForcedLossTellsByWhom: a holder that reads "taken by force" at 3 a.m. wants to know by which
 // process, and why. It learns that whichever way it finds out, and so does an operator.
 func TestForcedLossTellsByWhom(t *testing.T) {

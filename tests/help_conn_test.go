@@ -161,23 +161,39 @@ func (c *counting) count(script string) int {
 	return c.batches[script]
 }
 
-// gated is a connection that lets the first request with a script wait.
+// gated is a connection that lets the first request with a script wait, or the reply to it.
 type gated struct {
 	conn.Conn
 	script  string
-	arrived chan struct{} // closed when the request is there
+	reply   bool
+	arrived chan struct{} // closed when the request is there, or the reply
 	open    chan struct{} // to be closed for it to go on
 	once    sync.Once
 }
 
+// newGated returns a connection that lets the reply to the first request with a script wait.
+func newGated(over conn.Conn, script string) *gated {
+	return &gated{Conn: over, script: script, reply: true, arrived: make(chan struct{}), open: make(chan struct{})}
+}
+
 func (g *gated) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	if calls[0].Script.Name == g.script {
-		g.once.Do(func() {
-			close(g.arrived)
-			<-g.open
-		})
+	if calls[0].Script.Name != g.script {
+		return g.Conn.Eval(ctx, calls...)
 	}
-	return g.Conn.Eval(ctx, calls...)
+	if !g.reply {
+		g.wait()
+		return g.Conn.Eval(ctx, calls...)
+	}
+	results := g.Conn.Eval(ctx, calls...)
+	g.wait()
+	return results
+}
+
+func (g *gated) wait() {
+	g.once.Do(func() {
+		close(g.arrived)
+		<-g.open
+	})
 }
 
 // muted is a connection that loses the replies to one script.

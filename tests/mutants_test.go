@@ -27,6 +27,23 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"word of a forced release that the reply to an extend wipes out", "watchdog.go",
+		"l.doubted = true, l.pending", "l.doubted = true, false", "TestForceReleaseDuringAnExtend",
+	},
+	{
+		"word to ask at once that is lost during a poll", "waiting.go",
+		"	if p.polling {\n		p.again = true\n		return nil", "	if p.polling {\n		return nil", "TestWordToAskDuringAPoll",
+	},
+	{
+		"forced release that counts the tokens of a shared lock in a key of its own", "internal/script/lua/line.lua",
+		"if KIND ~= 'reentrant' then return grant('', moved) end", "if true then return grant('', moved) end",
+		"TestFencedLockIsGrantedInOneOrder",
+	},
+	{
+		"text of a lease that does not say where the tokens are counted", "leasetext.go",
+		"Fence: k.options.FenceKey,", "", "TestFencedLockIsGrantedInOneOrder",
+	},
+	{
 		"lock at a bare majority that counts as a tie", "ballot.go",
 		"		if t.mayBeHeld() {", "		if false {", "TestQuorumHeldAtABareMajority",
 	},
@@ -490,7 +507,7 @@ var mutants = []mutant{
 	},
 	{
 		"forced release that seems to be an accident", "watchdog.go",
-		"l.forced, l.extendAfter = true, ", "l.extendAfter = ", "TestForcedLossWithAnUnreadableNote",
+		"l.forced, l.doubted = true, l.pending", "l.doubted = l.pending", "TestForcedLossWithAnUnreadableNote",
 	},
 	{
 		"release that ends at a full disk", "request.go",

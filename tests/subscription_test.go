@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -171,4 +172,32 @@ func TestWaitingWithoutPubSub(t *testing.T) {
 		release(t, await(t, results))
 	}
 	awaitFree(t, s, "a")
+}
+
+// TestWordToAskDuringAPoll: Redis has answered a poll, and then tells the first in line to ask at
+// once. The waiter hears that before it has the reply. It must ask again, not wait for its next
+// heartbeat.
+func TestWordToAskDuringAPoll(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	holder := open(t, s.URL(), sluggish())
+	gate := newGated(dial(t, s.Addr()), "mutex await")
+	asks := &counting{Conn: gate}
+	o := sluggish()
+	o.Heartbeat, o.Lock.TTL = time.Minute, time.Hour
+	c := wrap(t, asks, o)
+	l := lock(t, holder.Mutex("a"))
+	result := goLock(t.Context(), c.Mutex("a"))
+	queued(t, s, "a", 1)
+	eventually(t, "the waiter listens", func() bool { return hears(s, c) })
+	ticket := strings.Split(s.Do("ZRANGE", queueKey("a"), "0", "0"), "\t")
+	word := strings.Join([]string{"first", "0", ticket[len(ticket)-1]}, "\t")
+	s.Do("PUBLISH", channel(c), word)
+	receive(t, gate.arrived, "the reply to the poll")
+	s.Do("PUBLISH", channel(c), word)
+	time.Sleep(200 * time.Millisecond) // for the message; if it is late, this test is an easy one
+	close(gate.open)
+	eventually(t, "another poll", func() bool { return asks.count("mutex await") > 1 })
+	release(t, l)
+	release(t, await(t, result))
 }

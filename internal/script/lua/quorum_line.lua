@@ -31,3 +31,8 @@ local function grant()
   local _, _, address, _, _, waiter = parse(ticket)
   redis.pcall('PUBLISH', address, 'free\t' .. waiter)
 end
+
+-- grant_or_wake does the same here.
+local function grant_or_wake()
+  grant()
+end

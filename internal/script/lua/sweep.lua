@@ -1,6 +1,6 @@
 -- sweep: drop the tickets of dead clients from the head of the line, by the rule of grant. If there
--- were any, let in the next in line, as the next request would. It drops no ticket of a living
--- client and takes no lease away.
+-- were any, let in the next in line, as the next request would; that of a reentrant lock is told to
+-- ask. It drops no ticket of a living client and takes no lease away.
 --
 -- KEYS  K, fence, queue, clients
 -- ARGV  fence ttl s
@@ -10,5 +10,5 @@
 -- cold
 local first, more = head('')
 local dropped = spent
-if not more and (dropped > 0 or not first) then grant('', true) end
+if not more and (dropped > 0 or not first) then grant_or_wake(true) end
 return dropped
