@@ -656,11 +656,19 @@ var mutants = []mutant{
 	},
 	{
 		"node that votes without a rest", "internal/quorum/epochs.go",
-		"probation := bound\n", "probation := time.Duration(0)\n", "TestQuorumForgetfulNode",
+		"	return bound\n}\n\n// boundBy", "	return 0\n}\n\n// boundBy", "TestQuorumForgetfulNode$",
 	},
 	{
 		"node that counts on from nothing", "internal/quorum/epochs.go",
-		"script.Restore(key, n.Process, number, bound)", "script.Restore(key, n.Process, number-number, bound)", "TestQuorumFloor",
+		"isNew), number, bound)", "isNew), number-number, bound)", "TestQuorumFloor",
+	},
+	{
+		"rest of a node that is never too short", "internal/script/lua/epoch.lua",
+		"begun + ARGV[3] > math.max(ms, rest)", "false", "TestQuorumForgetfulNodeAndASilentOne",
+	},
+	{
+		"rest of a node by what was known when it began", "internal/quorum/epochs.go",
+		"bound := right.boundBy(nodes)", "bound := right.Bound", "TestQuorumForgetfulNodeAndASilentOne",
 	},
 	{
 		"majority of two in five", "internal/quorum/conn.go",

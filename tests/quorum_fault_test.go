@@ -151,6 +151,46 @@ func TestQuorumForgetfulNode(t *testing.T) {
 	})
 }
 
+// TestQuorumForgetfulNodeAndASilentOne: a lease that is longer than others is held by a bare
+// majority. One node of that restarts empty, while the other does not answer the client that meets
+// it. So the rest of the first begins with the bound of the third node, which is too short. It must
+// go on when the second answers again.
+func TestQuorumForgetfulNodeAndASilentOne(t *testing.T) {
+	t.Parallel()
+	const forgets, knows, third = 0, 1, 2
+	nodes := startNodes(t, 3)
+	mine, urls := links(t, nodes)
+	c := openURLs(t, urls, hasty(quorumTTL))
+	theirs, urls := links(t, nodes)
+	other := openURLs(t, urls, hasty(quorumTTL))
+	release(t, lock(t, other.Mutex("a"))) // the nodes have the right to vote
+	mine[third].swallow(requests)
+	held := lock(t, c.Mutex("a").With(redlatch.LockOptions{TTL: 4 * quorumTTL, Renew: redlatch.Off}))
+	nodes[forgets].Restart()
+	theirs[knows].swallow(requests)
+	try := func() {
+		l, err := other.Mutex("a").TryLock(t.Context())
+		if err == nil && held.Held() {
+			t.Fatalf("token %d is held beside token %d", l.Token(), held.Token())
+		}
+		if err == nil {
+			release(t, l)
+		}
+	}
+	eventually(t, "the node that forgot rests", func() bool {
+		try()
+		return nodes[forgets].Do("HEXISTS", "{redlatch:mutex}:epoch", "resting") == "1"
+	})
+	if !held.Held() {
+		t.Fatal("the lease is over, which makes this test an easy one")
+	}
+	theirs[knows].heal()
+	for held.Held() {
+		try()
+	}
+	release(t, lock(t, other.Mutex("a")))
+}
+
 // TestQuorumDeadline: the deadline counts from before the requests, also if the replies take long.
 func TestQuorumDeadline(t *testing.T) {
 	t.Parallel()

@@ -50,41 +50,56 @@ func (e *Epochs) restore(ctx context.Context, right Right) (isNew bool) {
 	if !isNew && unused == number(nodes, epoch.answered) {
 		return false // it may be new, but a node that did not answer would know better
 	}
-	bound := right.Bound
-	for _, n := range nodes {
-		bound = max(bound, n.Bound)
-	}
-	probation := bound
-	if isNew {
-		// No node gets the right before the probation of all has begun. So a node whose probation
-		// has not begun when others vote is not new: it forgot.
-		probation = 0
-	}
-	e.begin(ctx, right.Key, nodes, probation)
+	e.begin(ctx, right, nodes, isNew)
 	if isNew || slices.ContainsFunc(nodes, epoch.served) {
-		e.finish(ctx, right.Key, bound, nodes, isNew)
+		e.finish(ctx, right, nodes, isNew)
 	}
 	return isNew
 }
 
 // begin begins the probation of each node that must wait.
-func (e *Epochs) begin(ctx context.Context, key string, nodes []epoch, probation time.Duration) {
+func (e *Epochs) begin(ctx context.Context, right Right, nodes []epoch, isNew bool) {
 	for i, n := range nodes {
 		if n.forgot() {
-			e.send(ctx, i, script.Probation(key, n.Process, probation))
+			e.send(ctx, i, script.Probation(right.Key, n.Process, probation(right.boundBy(nodes), isNew)))
 		}
 	}
+}
+
+// probation returns how long a node must wait for its vote if votes bind nodes for bound. No node of
+// a new quorum gets the right before the probation of all has begun. So a node whose probation has
+// not begun when others vote is not new: it forgot.
+func probation(bound time.Duration, isNew bool) time.Duration {
+	if isNew {
+		return 0
+	}
+	return bound
+}
+
+// boundBy returns the longest time for which a vote may bind a node, as far as these nodes and the
+// caller know.
+func (r Right) boundBy(nodes []epoch) time.Duration {
+	bound := r.Bound
+	for _, n := range nodes {
+		bound = max(bound, n.Bound)
+	}
+	return bound
 }
 
 // finish asks all nodes what they know, and gives the right to those that had served their
 // probation before that, or to all of a new quorum. It is tempting to give it to a node whose
 // probation ended while the nodes were asked. But then the others may have answered before its end.
-func (e *Epochs) finish(ctx context.Context, key string, bound time.Duration, before []epoch, isNew bool) {
-	nodes := e.look(ctx, key)
+//
+// A node that was silent when the probation began may know of a longer bound than the others did.
+// So the probation is measured again, by what a majority of the others knows now: each lease is at
+// one of them at least, or was at none but nodes that forgot it.
+func (e *Epochs) finish(ctx context.Context, right Right, before []epoch, isNew bool) {
+	nodes := e.look(ctx, right.Key)
+	bound := right.boundBy(nodes)
 	for i, n := range nodes {
 		inTime := isNew || before[i].served() && before[i].Process == n.Process
 		if number, ok := floor(nodes, i); ok && n.served() && inTime {
-			e.send(ctx, i, script.Restore(key, n.Process, number, bound))
+			e.send(ctx, i, script.Restore(right.Key, n.Process, probation(bound, isNew), number, bound))
 		}
 	}
 }

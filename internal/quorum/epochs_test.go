@@ -39,7 +39,8 @@ type voter struct {
 // right is the hash in the epoch key.
 type right struct {
 	run, resting string
-	ttl, until   int64 // in milliseconds
+	ttl          int64 // in milliseconds
+	begun, until int64 // in milliseconds, of the probation
 	high         int64
 }
 
@@ -73,7 +74,9 @@ func (v *voter) epoch(key string, args []string) conn.Reply {
 	if process == v.process && r.run != v.process {
 		switch {
 		case step == "rest" && r.resting != process:
-			r.resting, r.until = process, ms+rest
+			r.resting, r.begun, r.until = process, ms, ms+rest
+		case step == "seat" && r.resting == process && r.begun+rest > max(ms, r.until):
+			r.until = r.begun + rest
 		case step == "seat" && r.resting == process && r.until <= ms:
 			*r = right{run: process, ttl: max(r.ttl, ttl), high: max(r.high, floor)}
 		}
@@ -251,6 +254,36 @@ func TestEpochsBound(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEpochsBoundThatIsToldLate: the node that knows of the longest bound does not answer when the
+// probation of another begins, and does when it ends. The probation goes on until it has lasted for
+// that bound.
+func TestEpochsBoundThatIsToldLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const longest = 3 * bound
+		nodes, epochs := voters("svn")
+		nodes[0].rights[ours].ttl = longest.Milliseconds()
+		check := func(when, want string) {
+			t.Helper()
+			epochs.Restore(t.Context(), Right{ours, early})
+			if got := states(nodes, ours); got != want {
+				t.Errorf("%s: %s, want %s", when, got, want)
+			}
+		}
+		check("at first", "svp")
+		nodes[0].silent = false
+		time.Sleep(bound)
+		check("after the bound that was known", "vvp")
+		time.Sleep(longest - bound - time.Millisecond)
+		check("before the longest bound is over", "vvp")
+		time.Sleep(time.Millisecond)
+		check("after that", "vvv")
+		if got := nodes[2].rights[ours].ttl; got != longest.Milliseconds() {
+			t.Errorf("the node says that it is bound for %dms, want %v", got, longest)
+		}
+	})
 }
 
 // TestEpochsAskAfterTheProbation: a token becomes known to a node while another is on probation.

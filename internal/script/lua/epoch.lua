@@ -1,16 +1,18 @@
 -- epoch: tell of this node's right to vote, begin its probation, and restore the right after the
--- probation.
+-- probation. A probation that turns out to be too short at its end goes on: a node that did not
+-- answer when it began may know of a longer bound.
 --
 -- KEYS  epoch
 -- ARGV  step ('look', 'rest' to begin a probation, or 'seat' to restore the right after it),
---       process that it is for, rest ms, floor, bound ms
+--       process that it is for, ms from the beginning of the probation to its end, floor, bound ms
 -- Reply {1 if it votes, 1 if it ever did, process, bound ms, high, rest ms (-1 if not begun),
 --       now us}
 -- Cost  3 to 6 commands
 
 local EPOCH = KEYS[1]
-local epoch = redis.call('HMGET', EPOCH, 'run', 'ttl', 'high', 'resting', 'until')
-local run, bound, high, resting, rest = epoch[1], tonumber(epoch[2] or 0), tonumber(epoch[3] or 0), epoch[4], tonumber(epoch[5] or 0)
+local epoch = redis.call('HMGET', EPOCH, 'run', 'ttl', 'high', 'resting', 'until', 'begun')
+local run, bound, high, resting = epoch[1], tonumber(epoch[2] or 0), tonumber(epoch[3] or 0), epoch[4]
+local rest, begun = tonumber(epoch[5] or 0), tonumber(epoch[6] or 0)
 local info = redis.pcall('INFO', 'server')
 local process = type(info) == 'string' and string.match(info, 'run_id:(%x+)')
   or error('INFO is not permitted in scripts, or tells no run_id: such a server cannot be a node of a quorum')
@@ -23,11 +25,14 @@ local ms = math.floor(now / 1000)
 if ARGV[2] == process and run ~= process then
   if ARGV[1] == 'rest' and resting ~= process then
     resting, rest = process, ms + ARGV[3]
-    redis.call('HSET', EPOCH, 'resting', process, 'until', rest)
+    redis.call('HSET', EPOCH, 'resting', process, 'until', rest, 'begun', ms)
+  elseif ARGV[1] == 'seat' and resting == process and begun + ARGV[3] > math.max(ms, rest) then
+    rest = begun + ARGV[3]
+    redis.call('HSET', EPOCH, 'until', rest)
   elseif ARGV[1] == 'seat' and resting == process and rest <= ms then
     run, bound, high = process, math.max(bound, ARGV[5]), math.max(high, ARGV[4])
     redis.call('HSET', EPOCH, 'run', run, 'ttl', bound, 'high', high, 'floor', high)
-    redis.call('HDEL', EPOCH, 'resting', 'until')
+    redis.call('HDEL', EPOCH, 'resting', 'until', 'begun')
   end
 end
 return {run == process and 1 or 0, run and 1 or 0, process, bound, high, resting == process and math.max(0, rest - ms) or -1, now}

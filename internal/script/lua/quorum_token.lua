@@ -7,6 +7,7 @@
 --   floor     what high was told to be when the node got its right
 --   resting   a process without the right, which is on probation
 --   until     the time in ms at which the probation ends
+--   begun     the time in ms at which it began
 --
 -- A process that has no right may have forgotten locks and numbers: it was restarted, or its keys
 -- were deleted. So it does not vote.
