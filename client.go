@@ -35,25 +35,8 @@ import (
 // Make one for each Redis deployment and share it; it is safe for concurrent use. Call
 // [Client.Close] at the end.
 type Client struct {
-	// The order of locks. While a goroutine holds one, it takes only locks further down its line:
-	//
-	//	that of a quorum's Subscribe -> that of a subscription -> all below
-	//	waiters.mu -> listener's mu -> schedule's mu
-	//	waiters.mu -> cleanup's mu  -> schedule's mu
-	//	Lease.mu   -> cleanup's mu  -> schedule's mu
-	//	waiters.mu or Lease.mu -> handoffs' mu
-	//	Lease.mu   -> leases.mu
-	//	waiters.mu or Lease.mu -> notes' mu -> schedule's mu
-	//	entangled's mu -> Lease.mu
-	//
-	// Client.mu, leases.mu, quorumWaiters.mu, countdowns.mu, those of a quorum's tallies and
-	// connection, and those of the schedule, of handoffs and of the sender are leaves: no lock is
-	// taken under them. No goroutine holds waiters.mu and a Lease.mu, or two of Lease.mu. The turn
-	// of epochs is held over requests, and is taken while no lock is held.
-	//
-	// The hook is called while no lock is held, but for a loss that a message brings: that is told
-	// under the lock of the subscription. A function that needs a lock ends in Locked, or its
-	// comment ends with "The caller holds x.mu."
+	// The order of locks stands in docs/architecture.md, "Locks, and their order". A function that
+	// needs a lock ends in Locked, or its comment ends with "The caller holds x.mu."
 
 	conn    conn.Conn
 	quorum  *quorum.Conn // conn, if it is one; else nil

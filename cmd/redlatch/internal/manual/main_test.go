@@ -1,0 +1,30 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCaskHasEveryPage: the Homebrew cask lists the man pages one by one, so a new command is
+// missed there.
+func TestCaskHasEveryPage(t *testing.T) {
+	dir := t.TempDir()
+	if err := write(dir); err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "man", "*"))
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("%d man pages, %v", len(pages), err)
+	}
+	release, err := os.ReadFile("../../../../.goreleaser.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if !strings.Contains(string(release), "- man/"+filepath.Base(page)+"\n") {
+			t.Errorf(".goreleaser.yaml does not list %s among the pages of the cask", filepath.Base(page))
+		}
+	}
+}
