@@ -21,7 +21,9 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// These tests wait for servers and deadlines rather than compute, so many fit on few cores.
 	setUnlessGiven("test.parallel", "8")
-	setUnlessGiven("rapid.nofailfile", "true")
+	if flag.Lookup("rapid.nofailfile") != nil { // TestMutants leaves out what its tests do not need
+		setUnlessGiven("rapid.nofailfile", "true")
+	}
 	goleak.VerifyTestMain(m,
 		// Rueidis looks at a cluster again up to a second later, and closes connections to nodes
 		// that left it five seconds later, also after it was closed itself.
