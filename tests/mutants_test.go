@@ -1290,7 +1290,7 @@ func try(t *testing.T, repository, tests string, source *testSource) (succeed bo
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("it does not build: %v\n%s", err, text)
 	}
-	run := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout", "4m", "-test.failfast")
+	run := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout", "4m", "-test.failfast", "-test.v")
 	run.Dir = build.Dir
 	text, err := run.CombinedOutput()
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
@@ -1298,6 +1298,9 @@ func try(t *testing.T, repository, tests string, source *testSource) (succeed bo
 	}
 	if strings.Contains(string(text), "no tests to run") {
 		t.Fatalf("there is no test %s", tests)
+	}
+	if !strings.Contains(string(text), "=== RUN ") { // it must not pass for a mutant that is caught
+		t.Fatalf("no test began:\n%s", text)
 	}
 	return err == nil, string(text)
 }
