@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -287,4 +288,48 @@ func TestStoppedMasterDelaysOnlyItsOwn(t *testing.T) {
 	cancel()
 	nodes[0].Resume()
 	work.Wait()
+}
+
+// TestStoppedMasterHoldsUpNoReleases: a client with waiters at all masters is closed while one of
+// these does not answer. The releases of its tickets went in batches for the whole cluster, each of
+// which had some for that master: no batch seemed to be answered, and those after the first were not
+// sent.
+func TestStoppedMasterHoldsUpNoReleases(t *testing.T) {
+	t.Parallel()
+	const names, each = 60, 20
+	// The others serve their slots while one is silent.
+	nodes := redistest.StartCluster(t, 3, "--cluster-node-timeout", "120000")
+	holder := open(t, clusterURL(nodes), sluggish())
+	o := inOrder(brisk(lasting))
+	o.RequestTimeout = patience / 3 // a third of it for each batch, also on a busy machine
+	c := open(t, clusterURL(nodes), o)
+	var waiting sync.WaitGroup
+	for i := range names {
+		m := holder.Mutex(fmt.Sprint("left", i))
+		lock(t, m)
+		for range each {
+			waiting.Go(func() {
+				if l, err := c.Mutex(m.Name()).Lock(t.Context()); err == nil {
+					t.Errorf("%s has a second holder, %s", m.Name(), l.Owner())
+				}
+			})
+		}
+	}
+	inLine := func(shards ...int) (n int) {
+		for i := range names {
+			name := fmt.Sprint("left", i)
+			if at := shardOf(nodes[1:], name); slices.Contains(shards, at) {
+				n += len(line(nodes[at], name))
+			}
+		}
+		return n
+	}
+	eventually(t, "all are in line", func() bool { return inLine(0, 1, 2) == names*each })
+	nodes[0].Pause()
+	_ = c.Close()
+	waiting.Wait()
+	if n := inLine(1, 2); n > 0 {
+		t.Errorf("%d tickets of a client that is closed are left at the masters that answer", n)
+	}
+	nodes[0].Resume()
 }

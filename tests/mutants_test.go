@@ -611,6 +611,10 @@ var mutants = []mutant{
 		"due := all || !r.next.After(now)", "due := all || !r.next.After(now.Add(time.Hour))", "TestStragglerAmongOthersWhoGiveUp",
 	},
 	{
+		"silent node of a cluster that holds up the releases of all", "internal/cleanup/queue.go",
+		"find != nil {", "false && find != nil {", "TestStoppedMasterHoldsUpNoReleases",
+	},
+	{
 		"undoing a request without its ticket", "lease.go",
 		"l.ticket = g.ticket", "l.ticket = \"\"", "TestStragglerWithATicket",
 	},

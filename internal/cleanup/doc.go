@@ -13,5 +13,6 @@
 //	                                         +-- no answer, or refused --> look again, until it is gone by itself
 //
 // An outage in which every attempt leaves an owner behind costs no more than a batch now and then.
-// Once a batch gets no answer at all, the others for that node wait for the next time.
+// Once a batch gets no answer at all, the others for that node wait for the next time. The nodes of a
+// cluster count one by one, as far as the connection knows which of them has a key.
 package cleanup

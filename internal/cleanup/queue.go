@@ -97,26 +97,27 @@ func (q *Queue) Close() {
 	q.flush(context.Background(), true)
 }
 
-// flush sends the releases that are due, or all of them.
+// flush sends the releases that are due, or all of them. Those for one node go apart from those for
+// another: no node waits for an answer of another one.
 func (q *Queue) flush(ctx context.Context, all bool) {
-	var nodes sync.WaitGroup
-	for node, list := range q.take(all) {
-		nodes.Go(func() { q.flushNode(ctx, q.nodes[node], list) })
+	var places sync.WaitGroup
+	for at, list := range q.byPlace(q.take(all)) {
+		places.Go(func() { q.flushPlace(ctx, q.nodes[at.node], list) })
 	}
-	nodes.Wait()
+	places.Wait()
 }
 
-// take removes and returns the releases that are due, by node. The others stay, and are scheduled.
-func (q *Queue) take(all bool) map[int][]release {
+// take removes and returns the releases that are due. The others stay, and are scheduled.
+func (q *Queue) take(all bool) []release {
 	now := q.now().Time()
-	byNode := make(map[int][]release)
+	var taken []release
 	var next time.Time // of those that stay
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.list = slices.DeleteFunc(q.list, func(r release) bool {
 		due := all || !r.next.After(now)
 		if due {
-			byNode[r.node] = append(byNode[r.node], r)
+			taken = append(taken, r)
 		} else if next.IsZero() || r.next.Before(next) {
 			next = r.next
 		}
@@ -125,13 +126,33 @@ func (q *Queue) take(all bool) map[int][]release {
 	if !next.IsZero() {
 		q.schedule.Advance(&q.entry, next)
 	}
-	return byNode
+	return taken
 }
 
-// flushNode sends releases to one node. Those that it has to look at again are queued for a while
-// later, however many are added until then: the request that is to be undone takes that while to
-// arrive.
-func (q *Queue) flushNode(ctx context.Context, node conn.Conn, list []release) {
+// place is where a release goes: one of the queue's nodes and, if that one is a whole cluster, a
+// node of the cluster.
+type place struct {
+	node int
+	addr string // in the cluster; "" if that is not known, and where there is no cluster
+}
+
+// byPlace returns the releases by where they go.
+func (q *Queue) byPlace(list []release) map[place][]release {
+	places := make(map[place][]release)
+	for _, r := range list {
+		at := place{node: r.node}
+		if find := q.nodes[r.node].Target().Node; find != nil {
+			at.addr = find(r.call.Keys[0])
+		}
+		places[at] = append(places[at], r)
+	}
+	return places
+}
+
+// flushPlace sends the releases of one place, over the connection to its node. Those that it has to
+// look at again are queued for a while later, however many are added until then: the request that
+// is to be undone takes that while to arrive.
+func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []release) {
 	var again []release
 	silent := false
 	for batch := range slices.Chunk(list, maxBatch) {

@@ -40,6 +40,8 @@ func (n *node) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
 	return results
 }
 
+func (n *node) Target() conn.Target { return conn.Target{} }
+
 func (n *node) sent() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -162,6 +164,47 @@ func TestSilentNodeGetsOneBatch(t *testing.T) {
 			t.Errorf("%d releases to the other node, want %d", got, 10*maxBatch)
 		}
 	}, silent, other)
+}
+
+// cluster is nodes of which one does not answer. A batch with a call for that one gets no reply at
+// all. A key is the name of its node.
+type cluster struct {
+	node
+	silent string
+}
+
+func (c *cluster) Target() conn.Target {
+	return conn.Target{Cluster: true, Node: func(key string) string { return key }}
+}
+
+func (c *cluster) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if slices.ContainsFunc(calls, func(call conn.Call) bool { return call.Keys[0] == c.silent }) {
+		<-ctx.Done()
+		return slices.Repeat([]conn.Result{{Err: ctx.Err()}}, len(calls))
+	}
+	return c.node.Eval(ctx, calls...)
+}
+
+// TestSilentNodeOfAClusterDelaysOnlyItsOwn: releases that one client owes to all nodes at once went
+// together, so that those for the others were not sent, again and again, while one was silent.
+func TestSilentNodeOfAClusterDelaysOnlyItsOwn(t *testing.T) {
+	c := &cluster{node: node{answer: answers()}, silent: "b"}
+	start(t, func(t *testing.T, q *Queue) {
+		for i := range 4 * maxBatch {
+			at := []string{"a", "b", "c", "d"}[i%4]
+			q.Add(0, conn.Call{Script: &conn.Script{}, Keys: []string{at}, Args: []string{at}}, pause, keep)
+		}
+		time.Sleep(pause + pause/2)
+		synctest.Wait()
+		if got := len(c.sent()); got != 3*maxBatch {
+			t.Errorf("%d releases to the nodes that answer, want %d", got, 3*maxBatch)
+		}
+		time.Sleep(2 * pause)
+		synctest.Wait()
+		if got := q.Len(); got > maxBatch {
+			t.Errorf("%d are still queued, want no more than the %d for the node that is silent", got, maxBatch)
+		}
+	}, c)
 }
 
 // TestOutageForgetsTheOldest: what an outage leaves behind is bounded.
