@@ -87,10 +87,11 @@ func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 	l.extendAfter = retry.Jitter(l.validity()/3, 0.1)
 	if !g.passed {
 		// A grant out of the line counts from the last poll, which can be a third of its time ago.
-		// Most work has ended before a tenth of it has passed. Not so for a lease that is passed
-		// on, perhaps many times within a tenth: it would not be extended, nor its loss found,
-		// before the end.
-		l.extendAfter = max(l.extendAfter, now.Time().Sub(g.sentAt.Time())+l.validity()/10)
+		// Most work has ended before a tenth of the rest has passed. Not so for a lease that is
+		// passed on, perhaps many times within a tenth: it would not be extended, nor its loss
+		// found, before the end.
+		age := now.Time().Sub(g.sentAt.Time())
+		l.extendAfter = max(l.extendAfter, age+(l.validity()-age)/10)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -975,6 +975,10 @@ var mutants = []mutant{
 		"		return nextAcquires\n	}\n	return nextAcquires\n", "TestRelayWithoutRedis",
 	},
 	{
+		"late grant whose first extend would come after its end", "lease.go",
+		"(l.validity()-age)/10", "l.validity()/10", "TestLateGrantIsExtendedInTime",
+	},
+	{
 		"lease passed on that is not extended in between", "lease.go",
 		"	if !g.passed {\n", "	if true {\n", "TestRelayIsExtendedInTime",
 	},

@@ -3,13 +3,16 @@ package tests
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
@@ -235,6 +238,61 @@ func TestLostReplyToTheProgramsExtend(t *testing.T) {
 		t.Errorf("Extend with one lost reply = %v, Held %v, want nil and true", err, l.Held())
 	}
 	release(t, l)
+}
+
+// belated is a server with one mutex, in a bubble, and all of its replicas. Answers about the mutex
+// come late until the server is well, and those of replicas have a delay of their own.
+type belated struct {
+	conn.Conn
+	late, replicas time.Duration
+	well           atomic.Bool
+}
+
+func (s *belated) Target() conn.Target { return conn.Target{Addr: "belated", Pipelined: true} }
+
+func (s *belated) Close() error { return nil }
+
+func (s *belated) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
+	if strings.HasPrefix(calls[0].Script.Name, "mutex ") && !s.well.Load() {
+		time.Sleep(s.late)
+	}
+	return slices.Repeat([]conn.Result{{Reply: conn.Reply{Int: 1}}}, len(calls)) // yes, or the token
+}
+
+func (s *belated) EvalReplicated(ctx context.Context, call conn.Call, n int, _ time.Duration) (conn.Result, int) {
+	time.Sleep(s.replicas)
+	return s.Eval(ctx, call)[0], n
+}
+
+// tryBelated runs a test in a bubble with a lease of one second from this server.
+func tryBelated(t *testing.T, s *belated, o redlatch.LockOptions, test func(t *testing.T, l *redlatch.Lease)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o.TTL = time.Second
+		l, err := wrap(t, s, redlatch.Options{Lock: o}).Mutex("a").TryLock(t.Context())
+		if err != nil {
+			t.Fatalf("TryLock = %v, want a lease", err)
+		}
+		test(t, l)
+	})
+}
+
+// TestLateGrantIsExtendedInTime: the acquisition was answered when most of its time had passed, and
+// the extend that makes up for that came as late. The watchdog waits until a lease has been held for
+// a while. It waited for longer than this one had left, and sent no extend at all.
+func TestLateGrantIsExtendedInTime(t *testing.T) {
+	t.Parallel()
+	s := &belated{late: 900 * time.Millisecond}
+	tryBelated(t, s, redlatch.LockOptions{}, func(t *testing.T, l *redlatch.Lease) {
+		if left := l.Remaining(); left > 100*time.Millisecond {
+			t.Errorf("%v are left of a lease that came late, so this shows nothing", left)
+		}
+		s.well.Store(true)
+		time.Sleep(10 * time.Second)
+		if !l.Held() {
+			t.Errorf("the lease was lost: %v", l.Err())
+		}
+	})
 }
 
 // TestOneBadLockStopsNoOthers: an error ends the tick of Redisson's watchdog for all locks that
