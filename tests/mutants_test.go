@@ -1208,7 +1208,15 @@ var mutants = []mutant{
 	},
 	{
 		"script that lets old tokens through", "fence/fenceredis/script.go",
-		"mine <= 0 or mine < newest", "mine <= 0", "TestLateWriteIsRefusedByRedis",
+		" or mine < newest", "", "TestLateWriteIsRefusedByRedis",
+	},
+	{
+		"script that takes NaN for a token", "fence/fenceredis/script.go",
+		"not (mine >= 1 and mine <= MAX)", "mine <= 0", "TestTokenThatIsNoneTurnsNoGuardOff",
+	},
+	{
+		"script that takes NaN for a mark", "fence/fenceredis/script.go",
+		"not newest or not (newest >= 0 and newest <= MAX)", "not newest", "TestTokenThatIsNoneTurnsNoGuardOff",
 	},
 	{
 		"table that lets old tokens through", "fence/fencesql/table.go",

@@ -19,14 +19,18 @@ import (
 // stores it there for ttl milliseconds, or for good if ttl is 0. Otherwise it returns the newest
 // token (0 if there is none, so let success return something that is no integer) and stores
 // nothing. The mark must be in KEYS, in the hash slot of the others: see [MarkKey]. Tokens must be
-// integers from 1 to 2^53, as those of redlatch are until the year 2255; 0, and a text that is no
-// number, are stale.
+// integers from 1 to 2^53, as those of redlatch are until the year 2255. What is smaller or larger,
+// and a text that is no number, NaN included, is stale. A mark that is none of these numbers, nor
+// 0, is an error.
+//
+// tonumber reads "NaN" as a number, which no comparison with another is true of. So stale asks
+// whether a number is within its bounds, and not whether it is outside of them.
 const Check = `local function stale(mark, token, ttl)
-local newest = redis.call('GET', mark)
-if newest and not tonumber(newest) then error('REDLATCH ' .. mark .. ' holds no fencing token') end
-newest = tonumber(newest or 0)
+local MAX = 9007199254740992
+local newest = tonumber(redis.call('GET', mark) or 0)
+if not newest or not (newest >= 0 and newest <= MAX) then error('REDLATCH ' .. mark .. ' holds no fencing token') end
 local mine = tonumber(token)
-if not mine or mine <= 0 or mine < newest then return newest end
+if not mine or not (mine >= 1 and mine <= MAX) or mine < newest then return newest end
 if tonumber(ttl) > 0 then redis.call('SET', mark, token, 'PX', ttl) else redis.call('SET', mark, token) end
 end
 `
