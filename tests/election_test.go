@@ -43,6 +43,38 @@ func TestObserveKnowsTheProcess(t *testing.T) {
 	}
 }
 
+// TestObserveIgnoresLateConfirmations has a connection over which each subscription fails, and tells
+// only afterwards that it was confirmed. The observer must not take that for the next one, to which
+// it would never come with longer pauses. With -race it also finds what both goroutines write.
+func TestObserveIgnoresLateConfirmations(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	over := &belated{Conn: dial(t, s.Addr()), tried: make(chan struct{}, 1000)}
+	t.Cleanup(over.calls.Wait)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	start := time.Now()
+	leaders := wrap(t, over, brisk(lasting)).Election("e").Observe(ctx)
+	receive(t, leaders, "that no process leads")
+	const tries = 10
+	for range tries {
+		receive(t, over.tried, "the next subscription")
+	}
+	// Nine pauses that double from 20ms to 640ms, each half as long at least.
+	if took := time.Since(start); took < 1200*time.Millisecond {
+		t.Errorf("%d subscriptions that failed were tried within %v, want longer and longer pauses", tries, took)
+	}
+	cancel()
+	eventually(t, "the channel is closed", func() bool {
+		select {
+		case _, open := <-leaders:
+			return !open
+		default:
+			return false
+		}
+	})
+}
+
 // TestObserveTellsEveryChange: who observes is told of a leader that is elected, resigns, dies and
 // is forced out.
 func TestObserveTellsEveryChange(t *testing.T) {

@@ -137,6 +137,22 @@ func (d deaf) Subscribe(ctx context.Context, channel string, up func(), _ func(s
 	return d.Conn.Subscribe(ctx, channel, up, func(string) {})
 }
 
+// belated is a connection whose subscriptions fail, and are told to be confirmed after that.
+type belated struct {
+	conn.Conn
+	tried chan struct{} // gets a value for each subscription
+	calls sync.WaitGroup
+}
+
+func (b *belated) Subscribe(_ context.Context, _ string, up func(), _ func(string)) error {
+	b.tried <- struct{}{}
+	b.calls.Go(func() {
+		time.Sleep(time.Millisecond) // until Subscribe has returned
+		up()
+	})
+	return errors.New("connection lost")
+}
+
 // counting is a connection that counts the batches sent, by the script that begins them.
 type counting struct {
 	conn.Conn

@@ -175,6 +175,10 @@ var mutants = []mutant{
 		"publish_change('proclaimed')", "", "TestProclaimIsObserved",
 	},
 	{
+		"observer that heeds a subscription which has ended", "observe.go",
+		"			up.Store(true)\n", "			n = 0\n", "TestObserveIgnoresLateConfirmations",
+	},
+	{
 		"observer that knows a leader by its term alone", "observe.go",
 		" && leader.Value == sent.Value", "", "TestProclaimIsObserved",
 	},
