@@ -75,12 +75,17 @@ func (o LockOptions) checkNeighbours() error {
 	return nil
 }
 
+// shared reports whether other libraries have locks of the kind, too.
+func shared(k *script.Kind) bool {
+	return k.Name == script.Mutex.Name || k.Name == script.Reentrant.Name
+}
+
 // checkNeighbour returns an error if the latch is of a kind that no other library shares.
 func (l *latch) checkNeighbour() error {
 	o := l.options
 	switch {
 	case !o.neighbourly():
-	case l.kind.Name != script.Mutex.Name && l.kind.Name != script.Reentrant.Name:
+	case !shared(l.kind):
 		return invalid("LockOptions.Announce, Yield and FenceKey of the %s %q: %w: no other library has the same lock; "+
 			"they are for a Mutex and a ReentrantMutex", l.kind.Name, l.name, errors.ErrUnsupported)
 	case l.kind.Counts():

@@ -32,6 +32,9 @@ type latch struct {
 
 func newLatch(c *Client, kind *script.Kind, name string) latch {
 	l := latch{client: c, kind: kind, name: name, options: c.options.Lock}
+	if !shared(kind) {
+		l.options.Yield = Yield{} // as a default of the client it is for its other locks
+	}
 	var err error
 	if c.quorum != nil {
 		if l.kind = kind.Quorum(); l.kind == nil {

@@ -207,6 +207,9 @@ type LockOptions struct {
 	// they get in when the line is empty. It is for a [Mutex] or [ReentrantMutex]; not on a quorum,
 	// or with MinHold.
 	//
+	//   - As a default of the client it is for its mutexes and reentrant mutexes alone, those of a
+	//     [MultiMutex] included. Its other locks do without. Given to With of such a lock, it is
+	//     refused.
 	//   - All waiters in line wait for it, of all processes and whatever their own options are.
 	//   - A try finds the lock taken while it is left free for others.
 	//   - Each goroutine has its own place in line, as with StrictOrder.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/compat"
+	"github.com/redlatch/redlatch/internal/kindtest"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
@@ -538,6 +539,61 @@ func TestYieldLetsOthersIn(t *testing.T) {
 		if s.Do("DEL", "a") != "1" {
 			t.Error("the key of the other library was gone")
 		}
+	}
+}
+
+// TestYieldOfAClient: as a default of the client, Yield is for the kinds that other libraries share.
+// A lock of another kind goes from its holder to the next in line, and takes other options.
+func TestYieldOfAClient(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	yield := redlatch.Yield{Every: 1, For: 10 * time.Second}
+	o := redlatch.Options{Lock: redlatch.LockOptions{Yield: yield}}
+	c, other := open(t, s.URL(), o), open(t, s.URL(), o)
+	waiting := kindtest.Locks(other, "a ")
+	for i, l := range kindtest.Locks(c, "a ") {
+		lease, err := l.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		result := goAcquire(func() (*redlatch.Lease, error) { return waiting[i].Acquire(ctx) })
+		queued(t, s, l.Name, 1)
+		release(t, lease)
+		line := len(tickets(s, queueKey(l.Name)))
+		if l.Kind == "mutex" || l.Kind == "reentrant" {
+			if line != 2 {
+				t.Errorf("a released %s leaves %d tickets, want that of the waiter and the one before it", l.Kind, line)
+			}
+			cancel()
+			awaitError(t, result)
+			continue
+		}
+		if line != 0 {
+			t.Errorf("a released %s leaves %d tickets in line, want the waiter inside", l.Kind, line)
+		}
+		release(t, await(t, result))
+		cancel()
+	}
+	longer := redlatch.LockOptions{TTL: time.Minute, MinHold: time.Millisecond}
+	release(t, must[*redlatch.Lease](t)(c.Semaphore("s", 3).With(longer).Acquire(t.Context(), 1)))
+	release(t, must[*redlatch.Lease](t)(c.Election("e").With(longer).Campaign(t.Context(), "v")))
+	release(t, must[*redlatch.Lease](t)(c.RWMutex("rw").WithRead(longer).RLock(t.Context())))
+	job := c.Job("j", redlatch.JobOptions{Window: time.Minute}).With(redlatch.LockOptions{TTL: time.Minute})
+	if ran, err := job.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }); !ran || err != nil {
+		t.Errorf("Job.Do = %v, %v, want it to run", ran, err)
+	}
+	for kind, got := range map[string]redlatch.LockOptions{
+		"mutex": c.Mutex("m").With(redlatch.LockOptions{TTL: time.Minute}).Options(),
+		"multi": c.MultiMutex("m", "n").Options(),
+	} {
+		if got.Yield != yield {
+			t.Errorf("a %s yields as %+v, want the default of the client", kind, got.Yield)
+		}
+	}
+	given := redlatch.LockOptions{Yield: yield}
+	if _, err := c.Semaphore("s", 3).With(given).Acquire(t.Context(), 1); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a semaphore that is told to yield = %v, want ErrInvalid and ErrUnsupported", err)
 	}
 }
 

@@ -203,6 +203,10 @@ var mutants = []mutant{
 		"func(string) { heard() }", "func(string) {}", "TestAnnouncementIsHeard",
 	},
 	{
+		"semaphore that yields to libraries which have no such lock", "latch.go",
+		"if !shared(kind) {", "if false {", "TestYieldOfAClient",
+	},
+	{
 		"line that never yields", "internal/script/lua/release.lua",
 		"if n < FAR + every then", "if true then", "TestYieldLetsOthersIn",
 	},
