@@ -32,7 +32,7 @@ type latch struct {
 
 func newLatch(c *Client, kind *script.Kind, name string) latch {
 	l := latch{client: c, kind: kind, name: name, options: c.options.Lock}
-	if !shared(kind) {
+	if !shared(kind) || c.quorum != nil {
 		l.options.Yield = Yield{} // as a default of the client it is for its other locks
 	}
 	var err error

@@ -240,32 +240,32 @@ func TestLostReplyToTheProgramsExtend(t *testing.T) {
 	release(t, l)
 }
 
-// belated is a server with one mutex, in a bubble, and all of its replicas. Answers about the mutex
+// lateServer is a server with one mutex, in a bubble, and all of its replicas. Answers about the mutex
 // come late until the server is well, and those of replicas have a delay of their own.
-type belated struct {
+type lateServer struct {
 	conn.Conn
 	late, replicas time.Duration
 	well           atomic.Bool
 }
 
-func (s *belated) Target() conn.Target { return conn.Target{Addr: "belated", Pipelined: true} }
+func (s *lateServer) Target() conn.Target { return conn.Target{Addr: "late", Pipelined: true} }
 
-func (s *belated) Close() error { return nil }
+func (s *lateServer) Close() error { return nil }
 
-func (s *belated) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
+func (s *lateServer) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
 	if strings.HasPrefix(calls[0].Script.Name, "mutex ") && !s.well.Load() {
 		time.Sleep(s.late)
 	}
 	return slices.Repeat([]conn.Result{{Reply: conn.Reply{Int: 1}}}, len(calls)) // yes, or the token
 }
 
-func (s *belated) EvalReplicated(ctx context.Context, call conn.Call, n int, _ time.Duration) (conn.Result, int) {
+func (s *lateServer) EvalReplicated(ctx context.Context, call conn.Call, n int, _ time.Duration) (conn.Result, int) {
 	time.Sleep(s.replicas)
 	return s.Eval(ctx, call)[0], n
 }
 
-// tryBelated runs a test in a bubble with a lease of one second from this server.
-func tryBelated(t *testing.T, s *belated, o redlatch.LockOptions, test func(t *testing.T, l *redlatch.Lease)) {
+// tryLate runs a test in a bubble with a lease of one second from this server.
+func tryLate(t *testing.T, s *lateServer, o redlatch.LockOptions, test func(t *testing.T, l *redlatch.Lease)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o.TTL = time.Second
@@ -282,8 +282,8 @@ func tryBelated(t *testing.T, s *belated, o redlatch.LockOptions, test func(t *t
 // a while. It waited for longer than this one had left, and sent no extend at all.
 func TestLateGrantIsExtendedInTime(t *testing.T) {
 	t.Parallel()
-	s := &belated{late: 900 * time.Millisecond}
-	tryBelated(t, s, redlatch.LockOptions{}, func(t *testing.T, l *redlatch.Lease) {
+	s := &lateServer{late: 900 * time.Millisecond}
+	tryLate(t, s, redlatch.LockOptions{}, func(t *testing.T, l *redlatch.Lease) {
 		if left := l.Remaining(); left > 100*time.Millisecond {
 			t.Errorf("%v are left of a lease that came late, so this shows nothing", left)
 		}
