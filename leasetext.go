@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"time"
 
@@ -35,6 +36,18 @@ const (
 	maxTextSize = 4096 // of a text, which bounds what is decoded
 	checksum    = 6    // bytes
 )
+
+// params is how the text of a lease spells Param, for each kind. What a kind means by it is told by
+// Param in its file in internal/script/lua.
+var params = map[string]*regexp.Regexp{
+	script.Mutex.Name:     regexp.MustCompile(`^$`),
+	script.Reentrant.Name: regexp.MustCompile(`^\d{1,19}:.+$`),
+	script.RWMutex.Name:   regexp.MustCompile(`^[rwd]`),
+	script.Semaphore.Name: regexp.MustCompile(`^\d{1,13}:[1-9]\d{0,12}$`),
+	script.SlotPool.Name:  regexp.MustCompile(`^[1-9]\d{0,6}:\d{1,8}::`),
+	script.Election.Name:  regexp.MustCompile(`^`), // any value
+	script.Job.Name:       regexp.MustCompile(`^\d{1,11}:[01]$`),
+}
 
 // text returns what names the lease for another process.
 func (l *Lease) text() string {
@@ -87,6 +100,8 @@ func (t leaseText) check() error {
 		return invalid("there is no owner %q", t.Owner)
 	case t.Token <= 0:
 		return invalid("there is no token %d", t.Token)
+	case !params[t.Kind].MatchString(t.Param):
+		return invalid("a %s has no argument %q", t.Kind, t.Param)
 	case t.Extra < 0 || t.Result != "" && t.Result != script.Completed:
 		return invalid("a window or rest of %d ms, and the result %q", t.Extra, t.Result)
 	}

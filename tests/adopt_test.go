@@ -2,7 +2,9 @@ package tests
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -427,6 +429,113 @@ func TestAdoptNoText(t *testing.T) {
 		t.Errorf("Adopt with a bad option = %v, want ErrInvalid", err)
 	}
 	release(t, adopt(t, c, text))
+}
+
+// TestAdoptTextWithAnotherParam: a text whose argument is none of its kind is refused before
+// anything is sent. Over a quorum the watchdog would take it apart for a node that misses the lease,
+// and the process would end. The texts of all ways to acquire are read.
+func TestAdoptTextWithAnotherParam(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	semaphore, rw, reentrant := c.Semaphore("semaphore", 1<<40), c.RWMutex("rwmutex"), c.ReentrantMutex("reentrant")
+	slots := func(o redlatch.SlotOptions) func(context.Context) (*redlatch.Lease, error) {
+		return func(ctx context.Context) (*redlatch.Lease, error) {
+			slot, err := c.SlotPool("slotpool", 1<<20, o).Acquire(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return slot.Lease, nil
+		}
+	}
+	downgraded := func(ctx context.Context) (*redlatch.Lease, error) {
+		l, err := rw.Lock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return rw.Downgrade(ctx, l)
+	}
+	candidate := func(value string) func(context.Context) (*redlatch.Lease, error) {
+		return func(ctx context.Context) (*redlatch.Lease, error) { return c.Election("election").Campaign(ctx, value) }
+	}
+	named := redlatch.WithOwner(t.Context(), "order:7:")
+	texts := map[string][]string{}
+	note := func(kind string, ctx context.Context, acquire func(context.Context) (*redlatch.Lease, error)) {
+		l := must[*redlatch.Lease](t)(acquire(ctx))
+		text := detach(t, l)
+		texts[kind] = append(texts[kind], text)
+		release(t, adopt(t, c, text))
+	}
+	note("mutex", t.Context(), c.Mutex("mutex").Lock)
+	note("reentrant", t.Context(), reentrant.Lock)
+	note("reentrant", named, reentrant.WithDepth(9).Lock)
+	note("rwmutex", t.Context(), rw.RLock)
+	note("rwmutex", named, rw.RLock)
+	note("rwmutex", t.Context(), rw.Lock)
+	note("rwmutex", t.Context(), downgraded)
+	note("semaphore", t.Context(), semaphore.TryAcquireAll)
+	note("semaphore", t.Context(), func(ctx context.Context) (*redlatch.Lease, error) { return semaphore.Acquire(ctx, 1<<40) })
+	note("slotpool", t.Context(), slots(redlatch.SlotOptions{}))
+	note("slotpool", t.Context(), slots(redlatch.SlotOptions{Instance: "pod:7", Quarantine: 24 * time.Hour}))
+	note("election", t.Context(), candidate(""))
+	note("election", t.Context(), candidate("10.0.0.7:8080"))
+	for name, retry := range map[string]bool{"job": false, "job that is tried again": true} {
+		text := detachRun(t, hourly(c, name, retry))
+		texts["job"] = append(texts["job"], text)
+		release(t, adopt(t, c, text))
+	}
+
+	for kind, bad := range map[string][]string{
+		"mutex":     {"1", "x"},
+		"reentrant": {"", "0", "0:", ":a", "x:a"},
+		"rwmutex":   {"", "x", "xr"},
+		"semaphore": {"", "1", "1:", ":1", "1:0", "1:2:3", "-1:2", "1:99999999999999"},
+		"slotpool":  {"", "5", "5:1000", "5:1000:", ":1000::", "0:1000::", "5:x::", "5:1000:3:", "99999999:1000::"},
+		"job":       {"", "1000", "1000:", "1000:2", ":1", "x:1"},
+	} {
+		for _, text := range texts[kind] {
+			for _, param := range bad {
+				forged := withParam(t, text, param)
+				if _, err := c.Adopt(t.Context(), forged, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrInvalid) {
+					t.Errorf("Adopt of a %s with the argument %q = %v, want ErrInvalid", kind, param, err)
+				}
+				if err := c.ExtendDetached(t.Context(), forged, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrInvalid) {
+					t.Errorf("ExtendDetached of a %s with the argument %q = %v, want ErrInvalid", kind, param, err)
+				}
+			}
+		}
+	}
+}
+
+// withParam returns the text of a lease with another argument for the kind, as a program could write
+// it.
+func withParam(t *testing.T, text, param string) string {
+	t.Helper()
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields struct { // in the order of the text
+		Kind   string `json:"k"`
+		Name   string `json:"n"`
+		Owner  string `json:"o"`
+		Token  int64  `json:"t"`
+		Detail string `json:"g,omitempty"`
+		Param  string `json:"a,omitempty"`
+		Extra  int64  `json:"x,omitempty"`
+		Result string `json:"r,omitempty"`
+	}
+	const checksum = 6
+	if err := json.Unmarshal(raw[checksum:], &fields); err != nil {
+		t.Fatal(err)
+	}
+	fields.Param = param
+	body, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(body)
+	return "rl1_" + base64.RawURLEncoding.EncodeToString(append(sum[:checksum:checksum], body...))
 }
 
 // TestAdoptBesideWaitersOfTheSameClient: goroutines that wait for a mutex in the client that

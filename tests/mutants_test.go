@@ -449,6 +449,10 @@ var mutants = []mutant{
 		"l.state == released || l.state == lost ||", "l.state > ended ||", "TestQuorumDetachedLeaseIsNotCleanedUp",
 	},
 	{
+		"text whose argument is none of the kind, and is read", "leasetext.go",
+		"case !params[t.Kind].MatchString(t.Param):", "case false:", "TestAdoptTextWithAnotherParam",
+	},
+	{
 		"lease that is detached unextended", "adopt.go",
 		"if err := l.Extend(ctx); err != nil {", "if err := l.Err(); err != nil {", "TestDetachWithoutAnAnswer",
 	},

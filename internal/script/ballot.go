@@ -91,7 +91,8 @@ func ParseMend(r conn.Reply) (inside, nonvoting bool) {
 	return verdict == 1, verdict == -2 && r.List[len(r.List)-1].Int == 0
 }
 
-// From is the argument of a slot pool with the least slot to give.
+// From returns the argument of a slot pool with the least slot to give. param must be one of a slot
+// pool.
 func From(param string, slot int64) string {
 	field := strings.SplitN(param, ":", 4)
 	field[2] = strconv.FormatInt(slot, 10)
