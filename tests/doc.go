@@ -61,6 +61,7 @@
 //	kinds_property      each kind: random operations, compared with a model (rapid)
 //	labels              labels that are not shown, or outlive what they are on
 //	leak                keys, subscriptions and goroutines that stay; Close that hangs
+//	leftover            keys that outlive the last place in a lock, and keep clients out
 //	line                order: newcomers that overtake, herds, waiters that poll
 //	list                a look at all locks costs what was ever used, or misses some
 //	locker              code that wants a sync.Locker believes that it holds what it does not

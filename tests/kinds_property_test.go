@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -90,6 +91,7 @@ type kindModel struct {
 	late    []string // entries of reentrant mutexes whose leases are over
 	gone    []*redlatch.Lease
 	token   int64 // the last
+	expired bool  // a lease was made to end before its time, and its keys were not
 }
 
 type party struct {
@@ -255,6 +257,7 @@ func (m *kindModel) leave(h *party) {
 func (m *kindModel) expire(t *rapid.T) {
 	h := m.someone(t)
 	m.kind.over(m, []*party{h})
+	m.expired = true
 	m.leave(h)
 	m.wake(t)
 	m.lose(t, h.lease)
@@ -284,6 +287,12 @@ func (m *kindModel) force(t *rapid.T) {
 
 func (m *kindModel) extend(t *rapid.T) {
 	h := m.someone(t)
+	if rapid.Bool().Draw(t, "longer") {
+		if err := h.lease.ExtendTo(m.ctx, 3*lasting); err != nil {
+			t.Fatalf("ExtendTo = %v", err)
+		}
+		return
+	}
 	if err := h.lease.Extend(m.ctx); err != nil {
 		t.Fatalf("Extend = %v", err)
 	}
@@ -359,6 +368,25 @@ func (m *kindModel) check(t *rapid.T) {
 		t.Fatalf("in line are %q, want %q", got, waiting)
 	}
 	wantExpiry(t, m.server)
+	m.checkEnd(t, info)
+}
+
+// checkEnd checks that the key ends with the last place: if those that are left crash, it must keep
+// no client out. A line may keep it for longer.
+func (m *kindModel) checkEnd(t *rapid.T, info redlatch.LockInfo) {
+	if m.expired || m.server.Do("EXISTS", queueKey(m.name)) != "0" {
+		return
+	}
+	var last time.Duration
+	for _, p := range info.Holders {
+		last = max(last, p.Remaining)
+	}
+	if info.Kind == "slotpool" {
+		last += lasting // its rest
+	}
+	if left, _ := strconv.ParseInt(m.server.Do("PTTL", stateKey(m.name)), 10, 64); left > (last + time.Minute).Milliseconds() {
+		t.Fatalf("the key ends in %d ms, and the last place in %v", left, last)
+	}
 }
 
 // drain ends all waits and leases, after which nothing may be left.

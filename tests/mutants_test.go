@@ -140,7 +140,7 @@ var mutants = []mutant{
 	},
 	{
 		"late request that shortens a lease on a sorted set", "internal/script/lua/zset.lua",
-		"if not exactly then ttl = math.max(ttl, ends - millis()) end", "", "TestExtendToEveryKind",
+		"if not exactly then ttl = math.max(ttl, left) end", "", "TestExtendToEveryKind",
 	},
 	{
 		"late request that shortens an entry", "internal/script/lua/reentrant.lua",
@@ -495,7 +495,7 @@ var mutants = []mutant{
 	},
 	{
 		"state that outlives the last place that was shut", "internal/script/lua/zset.lua",
-		"redis.call('PEXPIRE', key, last)", "redis.call('PTTL', key)", "TestSemaphoreBoundsHowOften",
+		"  tidy()\n  return 0\n", "  return 0\n", "TestSemaphoreBoundsHowOften",
 	},
 	{
 		"resend that is refused the place which its request took", "internal/script/lua/acquire.lua",
@@ -735,7 +735,47 @@ var mutants = []mutant{
 	},
 	{
 		"size that is forgotten while somebody waits", "internal/script/lua/zset.lua",
-		"if redis.call('EXISTS', QUEUE) == 0 then tidy() end", "tidy()", "TestResizeOutlivesTheLastHolder",
+		"math.max(last - millis(), redis.call('PTTL', QUEUE))", "last - millis()", "TestResizeOutlivesTheLastHolder",
+	},
+	{
+		"mark that outlives the last holder", "internal/script/lua/zset.lua",
+		"elseif redis.call('PTTL', K) > ms then", "elseif false then", "TestEveryKindEndsWithItsLastPlace",
+	},
+	{
+		"mark that outlives a lease which was shortened", "internal/script/lua/zset.lua",
+		"  if ttl < left then tidy() end\n", "", "TestEveryKindEndsWithItsLastPlace",
+	},
+	{
+		"reentrant mutex that outlives its last entry", "internal/script/lua/reentrant.lua",
+		"    shorten(left, last)\n  end\n  return n\n", "  end\n  return n\n", "TestReentrantEndsWithItsLastEntry",
+	},
+	{
+		"reentrant mutex that outlives an entry which was shortened", "internal/script/lua/reentrant.lua",
+		"  if exactly and ttl < left then\n", "  if false then\n", "TestReentrantEndsWithItsLastEntry",
+	},
+	{
+		"reentrant mutex that ends before its longest entry", "internal/script/lua/reentrant.lua",
+		"n + 1, math.max(last, left)", "n + 1, left", "TestReentrantKeepsItsLongestEntry",
+	},
+	{
+		"size that the dead have left", "internal/script/lua/acquire.lua",
+		"local function last()\n", "if detail then return {-1, detail} end\nlocal function last()\n", "TestSizeThatOnlyTheDeadKnow",
+	},
+	{
+		"place in line for another size", "internal/script/lua/acquire.lua",
+		"if detail then return {-1, detail} end -- the reason\n", "", "TestSizeThatIsOfOneInLine",
+	},
+	{
+		"size that the dead have left at a node", "internal/script/lua/vote.lua",
+		"  if not first and not unfinished then tidy() end\n", "", "TestQuorumSizeThatOnlyTheDeadKnow",
+	},
+	{
+		"size that the dead have left for waiters at a node", "internal/script/lua/vote.lua",
+		" or detail and not waited_for() and enter() then", " then", "TestQuorumSizeThatOnlyTheDeadKnow",
+	},
+	{
+		"mark at a node that outlives the last holder", "internal/script/lua/vote.lua",
+		"    redis.call('DEL', CLIENTS)\n    tidy()\n", "    redis.call('DEL', CLIENTS)\n", "TestQuorumEndsWithItsLastPlace",
 	},
 	{
 		"one reader at a time out of the line", "internal/script/lua/rwmutex.lua",

@@ -27,7 +27,6 @@ end
 if extend(owner, ttl) then return inside_reply(owner) end
 if not detail then token, detail = join(owner, ttl, param) end
 if token then return {1, token, detail} end
-if detail then return {-1, detail} end -- the reason
 
 local function last()
   return redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
@@ -62,7 +61,8 @@ end
 
 -- Tickets in line may be those of dead clients, and the caller must not be refused on their
 -- account, waiting or trying. In a kind that never leaves room while tickets are in line, that can
--- only be when a lease has expired.
+-- only be when a lease has expired. So can the reason not to let the caller in be what the dead have
+-- left, such as a size.
 local ms, tail = remaining(), last()
 if tail[1] and (ROOMY or ms == -2 or ms == 0 or line_full()) then
   if grant(address, false) then return busy() end
@@ -71,10 +71,10 @@ if tail[1] and (ROOMY or ms == -2 or ms == 0 or line_full()) then
   if not tail[1] then
     token, detail = admit(owner, ttl, param)
     if token then return {1, token, detail} end
-    if detail then return {-1, detail} end
   end
   ms = remaining()
 end
+if detail then return {-1, detail} end -- the reason
 local kind = tail[1] and string.match(tail[1], '^%u(%l+)')
 if kind and kind ~= KIND and kind ~= YIELD then return {-1, 'kind\t' .. kind} end
 if line_full() then

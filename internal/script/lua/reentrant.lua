@@ -3,7 +3,7 @@
 --
 -- KEYS   also inside
 -- State  K: a hash, the owner to the number of its entries, for other programs to read with HGET;
---        its expiry is that of the last entry.
+--        its expiry is that of the entry that ends last.
 --        INSIDE: a hash, each entry to the server's time in ms at which its lease ends.
 --        Shut: in K a field that is no owner, and in INSIDE the last entry, a tab and "shut".
 -- Param  bound on the depth (0 for none), colon, owner
@@ -31,13 +31,27 @@ local function held(entry)
   return left > 0 and redis.call('HLEN', K) > 0 and left or nil
 end
 
--- count returns the number of entries whose lease has not ended, and removes the others.
+-- count returns the number of entries whose lease has not ended, and for how many ms more the last
+-- of them lasts. It removes the others.
 local function count()
-  local all, n = redis.call('HGETALL', INSIDE), 0
+  local all, n, last = redis.call('HGETALL', INSIDE), 0, 0
   for i = 1, #all, 2 do
-    if tonumber(all[i + 1]) > millis() then n = n + 1 else redis.call('HDEL', INSIDE, all[i]) end
+    local left = all[i + 1] - millis()
+    if left > 0 then
+      n, last = n + 1, math.max(last, left)
+    else
+      redis.call('HDEL', INSIDE, all[i])
+    end
   end
-  return n
+  return n, last
+end
+
+-- shorten lets K end in ms, with the last entry, when an entry that was to end in before ms is gone
+-- or ends sooner. Else the owner would keep all others out after its last entry died.
+local function shorten(before, ms)
+  if before <= ms then return end
+  redis.call('PEXPIRE', K, ms)
+  redis.call('PEXPIRE', INSIDE, ms)
 end
 
 -- not_a_lock returns a reason to refuse an acquisition if K is a hash that is no lock: it has more
@@ -71,13 +85,15 @@ local function admit(entry, ttl, param)
 end
 
 local function leave(entry)
-  if not held(entry) then return false end
+  local left = held(entry)
+  if not left then return false end
   redis.call('HDEL', INSIDE, entry)
-  local n = count()
+  local n, last = count()
   if n == 0 then
     redis.call('DEL', K, INSIDE)
   else
     redis.call('HSET', K, redis.call('HKEYS', K)[1], n)
+    shorten(left, last)
   end
   return n
 end
@@ -86,6 +102,10 @@ local function extend(entry, ttl, exactly)
   local left = held(entry)
   if not left then return false end
   extend_entry(entry, exactly and ttl or math.max(ttl, left))
+  if exactly and ttl < left then
+    local _, last = count()
+    shorten(left, last)
+  end
   return true
 end
 

@@ -4,8 +4,7 @@
 --        Then the owners, each at the server's time in ms at which its place is free again: the end
 --        of its lease, or later if the place rests after its holder vanished or left it shut.
 --        INSIDE: a hash, owner to token, ms of rest and detail, separated by tabs.
---        Both expire when the last place is free, or live on while tickets are in line after a
---        resize.
+--        Both expire when the last place is free, or with the line if tickets are in line.
 
 local K, INSIDE = KEYS[1], KEYS[5]
 local together = {K, INSIDE} -- keys that begin and end together
@@ -69,17 +68,24 @@ local function find(owner)
   return token, rest, detail, free - rest
 end
 
--- tidy forgets everything if no place is taken.
+-- tidy lets the keys end with the last place, and forgets everything if no place is taken: else the
+-- mark would keep others out when the last owner has died. While tickets are in line the mark stays
+-- as long as they may: the next in line must not bring back a size of before.
 local function tidy()
-  if redis.call('ZCOUNT', K, millis() + 1, '+inf') == 0 then redis.call('DEL', unpack(together)) end
+  local last = redis.call('ZRANGE', K, -1, -1, 'WITHSCORES')[2] or 0
+  local ms = math.max(last - millis(), redis.call('PTTL', QUEUE))
+  if ms <= 0 then
+    redis.call('DEL', unpack(together))
+  elseif redis.call('PTTL', K) > ms then
+    for _, key in ipairs(together) do redis.call('PEXPIRE', key, ms) end
+  end
 end
 
--- drop clears the place of an owner. While tickets are in line the mark stays: the next in line
--- must not bring back a size of before.
+-- drop clears the place of an owner.
 local function drop(owner)
   redis.call('ZREM', K, owner)
   redis.call('HDEL', INSIDE, owner)
-  if redis.call('EXISTS', QUEUE) == 0 then tidy() end
+  tidy()
 end
 
 -- sweep clears the places whose time has passed, and calls cleared with the detail of each.
@@ -101,17 +107,18 @@ end
 local function extend(owner, ttl, exactly)
   local token, rest, _, ends = find(owner)
   if not token then return false end
-  if not exactly then ttl = math.max(ttl, ends - millis()) end
+  local left = ends - millis()
+  if not exactly then ttl = math.max(ttl, left) end
   -- PEXPIRE comes first: a server that is out of memory refuses a script whose first write could
   -- need some.
   keep_keys(ttl + rest)
   redis.call('ZADD', K, millis() + ttl + rest, owner)
+  if ttl < left then tidy() end
   return true
 end
 
 -- cold
--- shut ends the lease of an owner, and leaves its place at rest. K ends with the last place, unless
--- a waiter may still need the mark.
+-- shut ends the lease of an owner, and leaves its place at rest.
 local function shut(owner, ms)
   local token, _, detail = find(owner)
   if not token then return false end
@@ -120,10 +127,7 @@ local function shut(owner, ms)
   keep_keys(ms)
   redis.call('ZADD', K, millis() + ms, owner)
   redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, ms, detail))
-  if redis.call('EXISTS', QUEUE) == 0 then
-    local last = redis.call('ZRANGE', K, -1, -1, 'WITHSCORES')[2] - millis()
-    for _, key in ipairs(together) do redis.call('PEXPIRE', key, last) end
-  end
+  tidy()
   return 0
 end
 

@@ -1,0 +1,362 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// The keys of a lock end with the last place in it that is alive. Each test has a holder with a
+// lease of an hour that leaves, or keeps less of it, and another holder that crashes.
+
+// crashed is the TTL of the holder that crashes.
+const crashed = 3 * time.Second
+
+// wantSoon checks that acquire succeeds when the lease of the holder that crashed is over, and
+// releases what it acquired.
+func wantSoon(t *testing.T, what string, acquire func(ctx context.Context) (*redlatch.Lease, error)) {
+	t.Helper()
+	began := time.Now()
+	l, err := acquire(within(t, patience))
+	for err != nil && time.Since(began) < patience {
+		time.Sleep(20 * time.Millisecond)
+		l, err = acquire(within(t, patience))
+	}
+	if err != nil {
+		t.Fatalf("%s = %v for %v, want a lease: the last holder crashed", what, err, patience)
+	}
+	wantCost(t, began, crashed)
+	release(t, l)
+}
+
+// wantShort checks that the keys of a lock end with the lease of the holder that crashes.
+func wantShort(t *testing.T, s *redistest.Server, name string) {
+	t.Helper()
+	for _, key := range []string{stateKey(name), insideKey(name)} {
+		if left, _ := strconv.ParseInt(s.Do("PTTL", key), 10, 64); left > (crashed + 10*time.Millisecond).Milliseconds() {
+			t.Errorf("%s ends in %d ms, want %v at most", key, left, crashed)
+		}
+	}
+}
+
+// TestReentrantEndsWithItsLastEntry: of two entries of one owner the one with the long lease is
+// gone, or has a short one now, and the process of the other dies.
+func TestReentrantEndsWithItsLastEntry(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	less := redlatch.LockOptions{TTL: crashed, Renew: redlatch.Off}
+	ways := map[string]func(t *testing.T, long *redlatch.Lease){
+		"released": func(t *testing.T, long *redlatch.Lease) { release(t, long) },
+		"adopted for less": func(t *testing.T, long *redlatch.Lease) {
+			if _, err := c.Adopt(t.Context(), detach(t, long), less); err != nil {
+				t.Fatalf("Adopt = %v", err)
+			}
+		},
+		"extended for less": func(t *testing.T, long *redlatch.Lease) {
+			if err := c.ExtendDetached(t.Context(), detach(t, long), less); err != nil {
+				t.Fatalf("ExtendDetached = %v", err)
+			}
+		},
+	}
+	for name, end := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := redlatch.WithOwner(t.Context(), "workflow 7")
+			long := must[*redlatch.Lease](t)(c.ReentrantMutex(name).TryLock(ctx))
+			dying, process := startMortal(t, s, lasts(crashed))
+			short := must[*redlatch.Lease](t)(dying.ReentrantMutex(name).TryLock(ctx))
+			end(t, long)
+			wantShort(t, s, name)
+			if !short.Held() || short.Extend(t.Context()) != nil {
+				t.Errorf("the entry that lives on is lost: %v", short.Err())
+			}
+			process.kill()
+			wantSoon(t, "Lock by another owner", c.ReentrantMutex(name).Lock)
+			wantSoon(t, "TryLock by the same owner", func(context.Context) (*redlatch.Lease, error) {
+				return c.ReentrantMutex(name).TryLock(ctx)
+			})
+			free(t, s, name)
+		})
+	}
+}
+
+// TestReentrantKeepsItsLongestEntry: the mutex ends no sooner than the longest lease in it, whichever
+// entry leaves.
+func TestReentrantKeepsItsLongestEntry(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	ctx := redlatch.WithOwner(t.Context(), "workflow 7")
+	enter := func(ttl time.Duration) *redlatch.Lease {
+		t.Helper()
+		return must[*redlatch.Lease](t)(c.ReentrantMutex("a").With(redlatch.LockOptions{TTL: ttl}).TryLock(ctx))
+	}
+	two, one, three, short := enter(2*lasting), enter(lasting), enter(3*lasting), enter(time.Minute)
+	for _, step := range []struct {
+		leaves *redlatch.Lease
+		want   time.Duration
+	}{{short, 3 * lasting}, {three, 2 * lasting}, {two, lasting}} {
+		release(t, step.leaves)
+		left, _ := strconv.ParseInt(s.Do("PTTL", stateKey("a")), 10, 64)
+		if d := time.Duration(left) * time.Millisecond; d > step.want || d < step.want-time.Minute {
+			t.Errorf("%v are left, want those of the longest entry, %v", d, step.want)
+		}
+	}
+	release(t, one)
+	free(t, s, "a")
+}
+
+// TestEveryKindEndsWithItsLastPlace: of two holders the one with the long lease is gone, or has a
+// short one now, and the other crashes. The name is then free for another size and for another kind.
+func TestEveryKindEndsWithItsLastPlace(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	less := redlatch.LockOptions{TTL: crashed, Renew: redlatch.Off}
+	// Each makes a long lease and one of a client that is to crash, and ends the long one.
+	cases := map[string]func(t *testing.T, dying *redlatch.Client, name string){
+		"semaphore": func(t *testing.T, dying *redlatch.Client, name string) {
+			long := must[*redlatch.Lease](t)(c.Semaphore(name, 3).TryAcquire(t.Context(), 1))
+			must[*redlatch.Lease](t)(dying.Semaphore(name, 3).TryAcquire(t.Context(), 1))
+			release(t, long)
+		},
+		"semaphore with a minimal hold": func(t *testing.T, dying *redlatch.Client, name string) {
+			held := c.Semaphore(name, 3).With(redlatch.LockOptions{MinHold: crashed / 2})
+			long := must[*redlatch.Lease](t)(held.TryAcquire(t.Context(), 1))
+			must[*redlatch.Lease](t)(dying.Semaphore(name, 3).TryAcquire(t.Context(), 1))
+			release(t, long)
+		},
+		"slotpool": func(t *testing.T, dying *redlatch.Client, name string) {
+			rests := redlatch.SlotOptions{Quarantine: time.Millisecond}
+			long := must[*redlatch.Slot](t)(c.SlotPool(name, 3, rests).TryAcquire(t.Context()))
+			must[*redlatch.Slot](t)(dying.SlotPool(name, 3, rests).With(less).TryAcquire(t.Context()))
+			release(t, long.Lease)
+		},
+		"rwmutex": func(t *testing.T, dying *redlatch.Client, name string) {
+			long := must[*redlatch.Lease](t)(c.RWMutex(name).TryRLock(t.Context()))
+			must[*redlatch.Lease](t)(dying.RWMutex(name).TryRLock(t.Context()))
+			release(t, long)
+		},
+		"election": func(t *testing.T, dying *redlatch.Client, name string) {
+			long := must[*redlatch.Lease](t)(c.Election(name).TryCampaign(t.Context(), "a:80"))
+			must[*redlatch.Lease](t)(dying.Adopt(t.Context(), detach(t, long), less))
+		},
+		"job": func(t *testing.T, _ *redlatch.Client, name string) {
+			j := c.Job(name, redlatch.JobOptions{Window: crashed})
+			ran, err := j.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error { return l.ExtendTo(ctx, lasting) })
+			if !ran || err != nil {
+				t.Fatalf("Do = %t, %v, want a run", ran, err)
+			}
+		},
+	}
+	for kind, leave := range cases {
+		for what, next := range map[string]func(ctx context.Context, name string) (*redlatch.Lease, error){
+			"another size": func(ctx context.Context, name string) (*redlatch.Lease, error) {
+				if kind == "slotpool" {
+					slot, err := c.SlotPool(name, 4, redlatch.SlotOptions{}).TryAcquire(ctx)
+					if err != nil {
+						return nil, err
+					}
+					return slot.Lease, nil
+				}
+				return c.Semaphore(name, 4).TryAcquire(ctx, 1) // for some another kind
+			},
+			"another kind": func(ctx context.Context, name string) (*redlatch.Lease, error) { return c.Mutex(name).TryLock(ctx) },
+		} {
+			t.Run(kind+" "+what, func(t *testing.T) {
+				t.Parallel()
+				name := kind + " " + what
+				dying, process := startMortal(t, s, lasts(crashed))
+				leave(t, dying, name)
+				process.kill()
+				wantShort(t, s, name)
+				wantSoon(t, what, func(ctx context.Context) (*redlatch.Lease, error) { return next(ctx, name) })
+			})
+		}
+	}
+}
+
+// sized is a latch with a size, of which one acquisition takes all that there is at size 1.
+type sized struct {
+	try    func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error)
+	wait   func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error)
+	resize func(c *redlatch.Client, name string, n, to int) error
+}
+
+func sizedKinds() map[string]sized {
+	pool := func(c *redlatch.Client, name string, n int) *redlatch.SlotPool {
+		return c.SlotPool(name, n, redlatch.SlotOptions{Quarantine: time.Millisecond})
+	}
+	lease := func(s *redlatch.Slot, err error) (*redlatch.Lease, error) {
+		if err != nil {
+			return nil, err
+		}
+		return s.Lease, nil
+	}
+	ctx := context.Background()
+	return map[string]sized{
+		"semaphore": {
+			func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
+				return c.Semaphore(name, int64(n)).TryAcquire(ctx, 1)
+			},
+			func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
+				return c.Semaphore(name, int64(n)).Acquire(ctx, 1)
+			},
+			func(c *redlatch.Client, name string, n, to int) error {
+				_, err := c.Semaphore(name, int64(n)).Resize(ctx, int64(to))
+				return err
+			},
+		},
+		"slotpool": {
+			func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
+				return lease(pool(c, name, n).TryAcquire(ctx))
+			},
+			func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
+				return lease(pool(c, name, n).Acquire(ctx))
+			},
+			func(c *redlatch.Client, name string, n, to int) error {
+				_, err := pool(c, name, n).Resize(ctx, to)
+				return err
+			},
+		},
+	}
+}
+
+// TestSizeThatOnlyTheDeadKnow: a latch is resized to less while a waiter is in line, and the holders
+// and the waiter crash. A program with the size of before must not be refused on their account, and
+// is refused as long as a waiter lives.
+func TestSizeThatOnlyTheDeadKnow(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for kind, k := range sizedKinds() {
+		for _, way := range []string{"try", "wait"} {
+			t.Run(way+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				name := way + " " + kind
+				next := k.try
+				if way == "wait" {
+					next = k.wait
+				}
+				c := open(t, s.URL(), sluggish())
+				holder, process := startMortal(t, s, lasts(crashed))
+				for range 2 {
+					must[*redlatch.Lease](t)(k.try(holder, name, 2))
+				}
+				dead, waiter := startMortal(t, s, lasts(lasting))
+				result := goAcquire(func() (*redlatch.Lease, error) { return k.wait(dead, name, 2) })
+				queued(t, s, name, 1)
+				if err := k.resize(c, name, 2, 1); err != nil {
+					t.Fatalf("Resize = %v", err)
+				}
+				if _, err := next(c, name, 2); !errors.Is(err, redlatch.ErrWrongKind) {
+					t.Errorf("%s with the size of before = %v, want ErrWrongKind: a waiter lives", way, err)
+				}
+				waiter.die(t, s, dead, result, func() (string, bool) { return oneMore(line(s, name), 0) })
+				process.kill()
+				wantSoon(t, way+" with the size of before", func(context.Context) (*redlatch.Lease, error) { return next(c, name, 2) })
+				free(t, s, name)
+			})
+		}
+	}
+}
+
+// TestSizeThatIsOfOneInLine: the holders crash, and two waiters live. A program with another size is
+// refused by the request that lets the first of them in, and takes no place behind the other.
+func TestSizeThatIsOfOneInLine(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for kind, k := range sizedKinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			holder, process := startMortal(t, s, lasts(crashed))
+			must[*redlatch.Lease](t)(k.try(holder, kind, 1))
+			c := open(t, s.URL(), lasts(lasting))
+			hearing(t, s, c)
+			var waiting []<-chan outcome
+			for i := range 2 {
+				waiting = append(waiting, goAcquire(func() (*redlatch.Lease, error) { return k.wait(c, kind, 1) }))
+				queued(t, s, kind, i+1)
+			}
+			s.Do("ZADD", stateKey(kind), "XX", "1", s.Do("ZRANGE", stateKey(kind), "-1", "-1")) // the lease is over
+			process.kill()
+			another := goAcquire(func() (*redlatch.Lease, error) { return k.wait(c, kind, 2) })
+			if err := awaitError(t, another); !errors.Is(err, redlatch.ErrWrongKind) {
+				t.Errorf("wait with another size = %v, want ErrWrongKind", err)
+			}
+			for _, w := range waiting {
+				release(t, await(t, w))
+			}
+			free(t, s, kind)
+		})
+	}
+}
+
+// TestQuorumSizeThatOnlyTheDeadKnow: the same on the nodes of a quorum.
+func TestQuorumSizeThatOnlyTheDeadKnow(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	c := openQuorum(t, nodes, brisk(lasting))
+	pool := func(name string, n int) *redlatch.SlotPool {
+		return c.SlotPool(name, n, redlatch.SlotOptions{Quarantine: time.Millisecond}).With(redlatch.LockOptions{TTL: crashed, Renew: redlatch.Off})
+	}
+	for way, next := range map[string]func(p *redlatch.SlotPool, ctx context.Context) (*redlatch.Slot, error){
+		"try": (*redlatch.SlotPool).TryAcquire, "wait": (*redlatch.SlotPool).Acquire,
+	} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			must[*redlatch.Slot](t)(pool(way, 1).TryAcquire(t.Context()))
+			// A waiter that every node believes alive, until its connection and its time are over.
+			ticket := fmt.Sprintf("Aslotpool\tnowhere\t%d\t1:0::\trl-x-1", lasting.Milliseconds())
+			for _, n := range nodes {
+				n.Do("ZADD", queueKey(way), "1", ticket)
+				n.Do("ZADD", clientsKey(way), strconv.FormatInt(time.Now().Add(lasting).UnixMilli(), 10), "nowhere")
+				n.Do("PEXPIRE", queueKey(way), strconv.FormatInt(lasting.Milliseconds(), 10))
+				n.Do("PEXPIRE", clientsKey(way), strconv.FormatInt(lasting.Milliseconds(), 10))
+			}
+			if _, err := pool(way, 1).Resize(t.Context(), 2); err != nil {
+				t.Fatalf("Resize = %v", err)
+			}
+			for _, n := range nodes {
+				n.Do("ZREM", clientsKey(way), "nowhere")
+			}
+			wantSoon(t, way+" with the size of before", func(ctx context.Context) (*redlatch.Lease, error) {
+				slot, err := next(pool(way, 1), ctx)
+				if err != nil {
+					return nil, err
+				}
+				return slot.Lease, nil
+			})
+		})
+	}
+}
+
+// TestQuorumEndsWithItsLastPlace: a candidate waits in line while a leader with a long lease leaves,
+// and has a short one itself.
+func TestQuorumEndsWithItsLastPlace(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 3)
+	c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
+	long := must[*redlatch.Lease](t)(c.Election("a").TryCampaign(t.Context(), "a:80"))
+	next := goAcquire(func() (*redlatch.Lease, error) {
+		return other.Election("a").With(redlatch.LockOptions{TTL: crashed}).Campaign(t.Context(), "b:80")
+	})
+	for _, n := range nodes {
+		queued(t, n, "a", 1)
+	}
+	release(t, long)
+	short := await(t, next)
+	for _, n := range nodes {
+		eventually(t, "the key ends with the lease", func() bool {
+			left, _ := strconv.ParseInt(n.Do("PTTL", stateKey("a")), 10, 64)
+			return left <= (crashed + 10*time.Millisecond).Milliseconds()
+		})
+	}
+	release(t, short)
+}
