@@ -1227,6 +1227,15 @@ var mutants = []mutant{
 		"		return n.sender(addr)\n", "		return n.sender(\"\")\n", "TestStoppedMasterDelaysOnlyItsOwn",
 	},
 	{
+		"subscription that counts again by the wall clock alone", "internal/subscribe/listener.go",
+		"s.listener.now().Since(*missed)", "s.listener.now().Time().Sub(missed.Time())+s.listener.now().Drift(*missed)",
+		"TestSubscriptionCountsAgain",
+	},
+	{
+		"subscription that counts again by a clock that stands still in sleep", "internal/subscribe/listener.go",
+		"s.listener.now().Since(*missed)", "s.listener.now().Time().Sub(missed.Time())", "TestSubscriptionCountsAgain",
+	},
+	{
 		"waiter that listens at a replica and asks for the place that it lost", "waiting.go",
 		"		s.MarkUncounted()\n", "", "TestRolesChangeWhileAWaiterListens",
 	},

@@ -70,7 +70,7 @@ type Subscription struct {
 	end      context.CancelFunc
 	start    sync.Once
 	up       atomic.Bool
-	missed   atomic.Int64 // when a server last did not count it though it was up, in ns of Unix time
+	missed   atomic.Pointer[clock.Reading] // when a server last did not count it though it was up; nil if none did
 	settle   sync.Once
 	settled  chan struct{} // closed when it was connected for the first time, or cannot be
 }
@@ -193,14 +193,15 @@ const uncounted = time.Minute
 // after a failover it may be at the old master, which hears all messages as a replica.
 func (s *Subscription) MarkUncounted() {
 	if s.Connected() {
-		s.missed.Store(s.listener.now().Time().UnixNano())
+		now := s.listener.now()
+		s.missed.Store(&now)
 	}
 }
 
 // Counted reports whether the server of the name can count the subscription, as far as is known.
 func (s *Subscription) Counted() bool {
 	missed := s.missed.Load()
-	return missed == 0 || s.listener.now().Time().UnixNano()-missed > int64(uncounted)
+	return missed == nil || s.listener.now().Since(*missed) > uncounted
 }
 
 // Due implements [schedule.Owner]. It ends a sharded subscription that no waiter needs. A waiter
@@ -261,7 +262,7 @@ func (s *Subscription) listen() error {
 
 // connected notes that the server has confirmed the subscription.
 func (s *Subscription) connected() {
-	s.missed.Store(0)
+	s.missed.Store(nil)
 	s.up.Store(true)
 	s.settle.Do(func() { close(s.settled) })
 	s.listener.handler.Changed(s) // messages may have been published before that
