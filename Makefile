@@ -44,7 +44,7 @@ fuzz:
 ## mutants: break the code in known ways and check that the tests notice; M='forced|quorum' for those whose names match
 mutants:
 	@scripts/need-redis.sh
-	@cd tests && REDLATCH_MUTANTS='$(or $(M),.)' $(GO) test -timeout 60m -run TestMutants -v .
+	@cd tests && REDLATCH_MUTANTS='$(or $(M),.)' $(GO) test -timeout 120m -run TestMutants -v .
 
 ## versions: the tests that talk to Redis, on Redis 6.0 to 8.6 and Valkey; V="redis-8.0 valkey-9.1" for some of them
 versions:
