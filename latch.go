@@ -426,22 +426,20 @@ func (a *attempt) begin(ctx context.Context, g grant) (lease *Lease, err error) 
 	return lease, nil
 }
 
-// makeUsable does what a grant needs before it can be a lease. A grant whose time has nearly passed
-// is extended, so that no caller gets a lease that is about to end. With Replicas, makeUsable waits
-// for them. The error says why the grant cannot be used.
+// makeUsable does what a grant needs before it can be a lease. With Replicas, makeUsable waits for
+// them. A grant whose time has nearly passed by then is extended, so that no caller gets a lease
+// that is about to end. The error says why the grant cannot be used.
 func (a *attempt) makeUsable(ctx context.Context, g *grant) error {
 	if err := a.client.checkOpen(ctx); err != nil {
 		return a.describeTimeout(ctx, a.failed("acquire", err))
 	}
-	if left := g.ttl - a.client.now().Since(g.sentAt); left < a.least(g.ttl) {
-		if err := a.extendGrant(ctx, g); err != nil {
-			return err
-		}
-	}
 	if a.options.Replicas > 0 && !g.passed {
-		if err := a.replicate(ctx); err != nil {
+		if err := a.replicate(ctx, g); err != nil {
 			return a.describeTimeout(ctx, err)
 		}
+	}
+	if left := g.ttl - a.client.now().Since(g.sentAt); left < a.least(g.ttl) {
+		return a.extendGrant(ctx, g)
 	}
 	return nil
 }
@@ -476,14 +474,15 @@ func (a *attempt) returnGrant(g grant) {
 
 // replicate waits for replicas to acknowledge the acquisition. It extends the lease: WAIT covers
 // the writes of its own connection and all before them, and the grant may have been the write of
-// another client. The deadline stays where it was.
-func (a *attempt) replicate(ctx context.Context) error {
+// another client. The deadline counts from that extend, which the replicas know.
+func (a *attempt) replicate(ctx context.Context, g *grant) error {
 	c, n := a.client, a.options.Replicas
 	ctx, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)
 	defer cancel()
 	// It is tempting to send a plain extend. It writes nothing where it gives no more time, and after
 	// that WAIT waits for nothing, on Redis 8.0.
 	renew := a.kind.Exactly(a.kind.Renew(a.keys, a.owner, a.options.TTL, ""))
+	sent := c.now()
 	r, acks := c.conn.(conn.Replicated).EvalReplicated(ctx, renew, n, c.options.RequestTimeout/3)
 	switch {
 	case r.Err != nil:
@@ -493,6 +492,7 @@ func (a *attempt) replicate(ctx context.Context) error {
 	case acks < n:
 		return a.failed("acquire", fmt.Errorf("%w: %d of %d replicas acknowledged it within %v", ErrNotReplicated, acks, n, c.options.RequestTimeout/3))
 	}
+	g.sentAt, g.ttl = sent, a.options.TTL
 	return nil
 }
 

@@ -156,3 +156,26 @@ func TestAcquisitionWaitsForReplicas(t *testing.T) {
 		t.Errorf("TryLock with -2 replicas = %v, want ErrInvalid", err)
 	}
 }
+
+// TestLeaseThatReplicasAcknowledgedLateIsWhole: Redis has each acquisition for its TTL from the moment
+// at which the wait for replicas began. The lease had its own from the moment before the acquisition,
+// and only what the replicas left of that.
+func TestLeaseThatReplicasAcknowledgedLateIsWhole(t *testing.T) {
+	t.Parallel()
+	const ttl = 6 * time.Second
+	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	slow := startProxy(t, master)
+	host, port, _ := strings.Cut(slow.Listen, ":")
+	replica := redistest.Start(t, "--replicaof", host, port)
+	replica.AwaitInfo("replication", "master_link_status:up")
+	o := redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: ttl, Replicas: 1, Renew: redlatch.Off}}
+	c := open(t, master.URL(), o)
+	release(t, lock(t, c.Mutex("a"))) // so that the server knows the scripts
+	slow.delay(replies, ttl*3/4)
+	l := lock(t, c.Mutex("a"))
+	slow.heal()
+	if left := l.Remaining(); left < ttl/2 {
+		t.Errorf("%v are left of a lease of %v, after a wait for replicas", left, ttl)
+	}
+	release(t, l)
+}

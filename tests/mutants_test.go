@@ -1031,6 +1031,14 @@ var mutants = []mutant{
 		"(l.validity()-age)/10", "l.validity()/10", "TestLateGrantIsExtendedInTime",
 	},
 	{
+		"lease of which a wait for replicas leaves next to nothing", "latch.go",
+		"if err := a.replicate(ctx, g); err != nil {", "if err := a.replicate(ctx, g); true {", "TestLateReplicasCostNoTime",
+	},
+	{
+		"lease that is extended beyond what replicas have acknowledged", "latch.go",
+		"	g.sentAt, g.ttl = sent, a.options.TTL\n", "	_ = sent\n", "TestPromptReplicasKnowTheDeadline",
+	},
+	{
 		"lease passed on that is not extended in between", "lease.go",
 		"	if !g.passed {\n", "	if true {\n", "TestRelayIsExtendedInTime",
 	},

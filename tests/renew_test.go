@@ -246,6 +246,7 @@ type lateServer struct {
 	conn.Conn
 	late, replicas time.Duration
 	well           atomic.Bool
+	extends        atomic.Int32 // that replicas were not asked about
 }
 
 func (s *lateServer) Target() conn.Target { return conn.Target{Addr: "late", Pipelined: true} }
@@ -256,12 +257,15 @@ func (s *lateServer) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
 	if strings.HasPrefix(calls[0].Script.Name, "mutex ") && !s.well.Load() {
 		time.Sleep(s.late)
 	}
+	if calls[0].Script.Name == "mutex renew" {
+		s.extends.Add(1)
+	}
 	return slices.Repeat([]conn.Result{{Reply: conn.Reply{Int: 1}}}, len(calls)) // yes, or the token
 }
 
-func (s *lateServer) EvalReplicated(ctx context.Context, call conn.Call, n int, _ time.Duration) (conn.Result, int) {
+func (s *lateServer) EvalReplicated(_ context.Context, _ conn.Call, n int, _ time.Duration) (conn.Result, int) {
 	time.Sleep(s.replicas)
-	return s.Eval(ctx, call)[0], n
+	return conn.Result{Reply: conn.Reply{Int: 1}}, n
 }
 
 // tryLate runs a test in a bubble with a lease of one second from this server.
@@ -291,6 +295,32 @@ func TestLateGrantIsExtendedInTime(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if !l.Held() {
 			t.Errorf("the lease was lost: %v", l.Err())
+		}
+	})
+}
+
+// TestLateReplicasCostNoTime: replicas acknowledged the acquisition when most of its time had passed.
+// The caller got what was left, and nothing after it with Renew Off.
+func TestLateReplicasCostNoTime(t *testing.T) {
+	t.Parallel()
+	for _, renew := range []redlatch.Switch{redlatch.On, redlatch.Off} {
+		s := &lateServer{replicas: 900 * time.Millisecond}
+		tryLate(t, s, redlatch.LockOptions{Replicas: 1, Renew: renew}, func(t *testing.T, l *redlatch.Lease) {
+			if left := l.Remaining(); left < 900*time.Millisecond {
+				t.Errorf("with Renew %v, %v are left of a lease of 1s that replicas were slow to acknowledge", renew, left)
+			}
+		})
+	}
+}
+
+// TestPromptReplicasKnowTheDeadline: an acquisition came late, and replicas acknowledged it at once, as
+// of an extend. It needs no other extend, of which a replica that is promoted may know nothing.
+func TestPromptReplicasKnowTheDeadline(t *testing.T) {
+	t.Parallel()
+	s := &lateServer{late: 500 * time.Millisecond, replicas: time.Millisecond}
+	tryLate(t, s, redlatch.LockOptions{Replicas: 1, Renew: redlatch.Off}, func(t *testing.T, l *redlatch.Lease) {
+		if left, n := l.Remaining(), s.extends.Load(); left < 900*time.Millisecond || n > 0 {
+			t.Errorf("%v are left of a lease of 1s after %d extends beside that for replicas, want all after none", left, n)
 		}
 	})
 }
