@@ -360,3 +360,62 @@ func TestQuorumEndsWithItsLastPlace(t *testing.T) {
 	}
 	release(t, short)
 }
+
+// TestEntryIsLostToAnotherOwner: another library deletes the lock, as Redisson's forceUnlock does, and
+// acquires it for an owner of its own. The entry of before is lost, though its record is still there:
+// it is not extended, and its release leaves the lock of the other owner alone.
+func TestEntryIsLostToAnotherOwner(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := open(t, s.URL(), sluggish()).ReentrantMutex("a").With(redlatch.LockOptions{Renew: redlatch.Off})
+	extends := must[*redlatch.Lease](t)(m.Lock(t.Context()))
+	releases := must[*redlatch.Lease](t)(m.Lock(extends.Context()))
+	s.Do("DEL", stateKey("a"))
+	s.Do("HSET", stateKey("a"), "9f1c:1", "1")
+	s.Do("PEXPIRE", stateKey("a"), "30000")
+	if err := extends.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Extend = %v, want ErrNotHeld", err)
+	}
+	if err := releases.Release(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Release = %v, want ErrNotHeld", err)
+	}
+	if got := s.Do("HGETALL", stateKey("a")); got != "9f1c:1\n1" {
+		t.Errorf("the lock of the other owner is %q", got)
+	}
+	if ms, _ := strconv.Atoi(s.Do("PTTL", stateKey("a"))); ms < 1 || ms > 30_000 {
+		t.Errorf("the lock of the other owner ends in %d ms, want 30,000 at most", ms)
+	}
+}
+
+// TestSortedSetThatIsNoLockIsLeftAlone: a program has a sorted set under the name of a lock. It is
+// refused, and kept: also where tickets of dead waiters are swept, and where the number of permits is
+// changed.
+func TestSortedSetThatIsNoLockIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), sluggish())
+	for name, act := range map[string]func(name string) error{
+		"resize": func(name string) error {
+			_, err := c.Semaphore(name, 3).Resize(t.Context(), 5)
+			return err
+		},
+		"try": func(name string) error { return errorOf(c.Semaphore(name, 3).TryAcquire(t.Context(), 1)) },
+		"slot": func(name string) error {
+			return errorOf(c.SlotPool(name, 3, redlatch.SlotOptions{}).TryAcquire(t.Context()))
+		},
+		"read": func(name string) error { return errorOf(c.RWMutex(name).TryRLock(t.Context())) },
+	} {
+		s.Do("ZADD", stateKey(name), "1", "one", "2", "two")
+		s.Do("ZADD", queueKey(name), "1", "Hsemaphore\t{redlatch:dead}:grants\t30000\t1:3\trl-dead-1")
+		s.Do("PEXPIRE", queueKey(name), "3600000")
+		if err := act(name); !errors.Is(err, redlatch.ErrWrongKind) {
+			t.Errorf("%s = %v, want ErrWrongKind", name, err)
+		}
+		if got := s.Do("ZRANGE", stateKey(name), "0", "-1"); got != "one\ntwo" {
+			t.Errorf("%s leaves %q in the set of the program", name, got)
+		}
+		if got := s.Do("PTTL", stateKey(name)); got != "-1" {
+			t.Errorf("%s has the set of the program expire in %s ms", name, got)
+		}
+	}
+}

@@ -27,6 +27,15 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"entry that counts in a hash of another owner", "internal/script/lua/reentrant.lua",
+		"redis.call('HEXISTS', K, owner) == 1 then return left, owner end", "redis.call('HLEN', K) > 0 then return left, owner end",
+		"TestEntryIsLostToAnotherOwner",
+	},
+	{
+		"line that forgets a sorted set which is no lock", "internal/script/lua/zset.lua",
+		"if attribute then shorten() end", "shorten()", "TestSortedSetThatIsNoLockIsLeftAlone",
+	},
+	{
 		"word of a forced release that the reply to an extend wipes out", "watchdog.go",
 		"l.doubted = true, l.pending", "l.doubted = true, false", "TestForceReleaseDuringAnExtend",
 	},
@@ -495,7 +504,7 @@ var mutants = []mutant{
 	},
 	{
 		"state that outlives the last place that was shut", "internal/script/lua/zset.lua",
-		"  tidy()\n  return 0\n", "  return 0\n", "TestSemaphoreBoundsHowOften",
+		"  shorten()\n  return 0\n", "  return 0\n", "TestSemaphoreBoundsHowOften",
 	},
 	{
 		"resend that is refused the place which its request took", "internal/script/lua/acquire.lua",
@@ -743,7 +752,7 @@ var mutants = []mutant{
 	},
 	{
 		"mark that outlives a lease which was shortened", "internal/script/lua/zset.lua",
-		"  if ttl < left then tidy() end\n", "", "TestEveryKindEndsWithItsLastPlace",
+		"  if ttl < left then shorten() end\n", "", "TestEveryKindEndsWithItsLastPlace",
 	},
 	{
 		"reentrant mutex that outlives its last entry", "internal/script/lua/reentrant.lua",

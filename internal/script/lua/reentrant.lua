@@ -4,7 +4,9 @@
 -- KEYS   also inside
 -- State  K: a hash, the owner to the number of its entries, for other programs to read with HGET;
 --        its expiry is that of the entry that ends last.
---        INSIDE: a hash, each entry to the server's time in ms at which its lease ends.
+--        INSIDE: a hash, each entry to the server's time in ms at which its lease ends, a tab and
+--        its owner. It counts only while that owner is in K: another library may have deleted K, and
+--        have it for an owner of its own by now.
 --        Shut: in K a field that is no owner, and in INSIDE the last entry, a tab and "shut".
 -- Param  bound on the depth (0 for none), colon, owner
 -- Detail depth
@@ -15,29 +17,37 @@ local function millis()
   return math.floor(now() / 1000)
 end
 
--- extend_entry lets an entry last for ttl ms. K lasts until the later of its two ends, never for
+-- extend_entry lets an entry of an owner last for ttl ms. K lasts until the later of its two ends, never for
 -- their sum. PEXPIRE comes first: a server that is out of memory refuses a script whose first write
 -- could need some.
-local function extend_entry(entry, ttl)
+local function extend_entry(entry, owner, ttl)
   local ms = math.max(ttl, redis.call('PTTL', K))
   redis.call('PEXPIRE', K, ms)
-  redis.call('HSET', INSIDE, entry, millis() + ttl)
+  redis.call('HSET', INSIDE, entry, millis() + ttl .. '\t' .. owner)
   redis.call('PEXPIRE', INSIDE, ms)
 end
 
--- held returns for how many ms more the lease of an entry lasts, or nil if it has ended.
-local function held(entry)
-  local left = tonumber(redis.call('HGET', INSIDE, entry) or 0) - millis()
-  return left > 0 and redis.call('HLEN', K) > 0 and left or nil
+-- lasts returns for how many ms more what INSIDE has of an entry lasts, at most 0 if that is over,
+-- and its owner.
+local function lasts(value)
+  local ends, owner = string.match(value or '', '^(%d+)\t(.*)$')
+  return tonumber(ends or 0) - millis(), owner
 end
 
--- count returns the number of entries whose lease has not ended, and for how many ms more the last
--- of them lasts. It removes the others.
-local function count()
+-- held returns for how many ms more the lease of an entry lasts, and its owner, or nil if it has
+-- ended.
+local function held(entry)
+  local left, owner = lasts(redis.call('HGET', INSIDE, entry))
+  if left > 0 and redis.call('HEXISTS', K, owner) == 1 then return left, owner end
+end
+
+-- count returns the number of entries of the owner in K whose lease has not ended, and for how many
+-- ms more the last of them lasts. It removes the others.
+local function count(owner)
   local all, n, last = redis.call('HGETALL', INSIDE), 0, 0
   for i = 1, #all, 2 do
-    local left = all[i + 1] - millis()
-    if left > 0 then
+    local left, of = lasts(all[i + 1])
+    if left > 0 and of == owner then
       n, last = n + 1, math.max(last, left)
     else
       redis.call('HDEL', INSIDE, all[i])
@@ -68,10 +78,10 @@ end
 local function join(entry, ttl, param)
   local most, owner = string.match(param, '^(%d+):(.*)$')
   if redis.call('HEXISTS', K, owner) == 0 or held(entry) then return false, not_a_lock() end
-  local n = count()
+  local n = count(owner)
   if n == 0 then return false, not_a_lock() end -- the lock of another library
   if n >= tonumber(most) and most ~= '0' then return false, 'depth\t' .. most end
-  extend_entry(entry, ttl)
+  extend_entry(entry, owner, ttl)
   redis.call('HSET', K, owner, n + 1)
   return tonumber(redis.call('GET', FENCE)) or mint(), tostring(n + 1), true
 end
@@ -79,31 +89,32 @@ end
 local function admit(entry, ttl, param)
   if redis.call('HLEN', K) > 0 then return join(entry, ttl, param) end
   redis.call('DEL', INSIDE)
-  redis.call('HSET', K, string.match(param, ':(.*)$'), 1)
-  extend_entry(entry, ttl)
+  local owner = string.match(param, ':(.*)$')
+  redis.call('HSET', K, owner, 1)
+  extend_entry(entry, owner, ttl)
   return mint(), '1', true
 end
 
 local function leave(entry)
-  local left = held(entry)
+  local left, owner = held(entry)
   if not left then return false end
   redis.call('HDEL', INSIDE, entry)
-  local n, last = count()
+  local n, last = count(owner)
   if n == 0 then
     redis.call('DEL', K, INSIDE)
   else
-    redis.call('HSET', K, redis.call('HKEYS', K)[1], n)
+    redis.call('HSET', K, owner, n)
     shorten(left, last)
   end
   return n
 end
 
 local function extend(entry, ttl, exactly)
-  local left = held(entry)
+  local left, owner = held(entry)
   if not left then return false end
-  extend_entry(entry, exactly and ttl or math.max(ttl, left))
+  extend_entry(entry, owner, exactly and ttl or math.max(ttl, left))
   if exactly and ttl < left then
-    local _, last = count()
+    local _, last = count(owner)
     shorten(left, last)
   end
   return true
@@ -116,18 +127,19 @@ local SHUT = '\tshut'
 
 -- An entry that is not the last one shuts nothing.
 local function shut(entry, ms)
-  if not held(entry) then return false end
-  if count() > 1 then return leave(entry) end
+  local left, owner = held(entry)
+  if not left then return false end
+  if count(owner) > 1 then return leave(entry) end
   redis.call('DEL', K, INSIDE)
   redis.call('HSET', K, SHUT, 1)
-  redis.call('HSET', INSIDE, entry .. SHUT, millis() + ms)
+  redis.call('HSET', INSIDE, entry .. SHUT, millis() + ms .. '\t' .. SHUT)
   redis.call('PEXPIRE', K, ms)
   redis.call('PEXPIRE', INSIDE, ms)
   return 0
 end
 
 local function open(entry)
-  if redis.call('HEXISTS', INSIDE, entry .. SHUT) == 0 then return false end
+  if not held(entry .. SHUT) then return false end
   redis.call('DEL', K, INSIDE)
   return 0
 end
@@ -150,7 +162,8 @@ local function remaining()
 end
 
 local function foreign()
-  return redis.call('HLEN', K) > 0 and redis.call('EXISTS', INSIDE) == 0
+  local owner = redis.call('HKEYS', K)[1]
+  return owner and count(owner) == 0
 end
 
 -- An entry is not told: that would take another command.
@@ -162,9 +175,9 @@ local function holders()
   local owner, all, found = redis.call('HKEYS', K)[1], redis.call('HGETALL', INSIDE), {}
   if not owner then return found end
   for i = 1, #all, 2 do
-    local left = all[i + 1] - millis()
+    local left, of = lasts(all[i + 1])
     local gone = string.match(all[i], '^(.*)' .. SHUT .. '$')
-    if left > 0 then
+    if left > 0 and of == owner then
       found[#found + 1] = {gone or all[i], left, redis.call('GET', FENCE) or '', gone and '' or owner, gone and 1 or 0}
     end
   end

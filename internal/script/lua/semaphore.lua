@@ -51,7 +51,8 @@ local ROOMY = true -- the next in line may want more permits than are left
 
 -- join lets no owner past the line, and none into it that knows another size.
 local function join(_, _, param)
-  local _, size = mark()
+  local kind, size = mark()
+  if kind and kind ~= 'semaphore' then return false, 'kind\t' .. kind end
   return false, size and size ~= string.match(param, '^%d+:(%d+)$') and 'size\t' .. size or nil
 end
 

@@ -88,7 +88,8 @@ end
 
 -- join lets no owner past the line, and none into it that knows another size.
 local function join(_, _, param)
-  local _, size = mark()
+  local kind, size = mark()
+  if kind and kind ~= 'slotpool' then return false, 'kind\t' .. kind end
   return false, size and size ~= string.match(param, '^(%d+):') and 'size\t' .. size or nil
 end
 

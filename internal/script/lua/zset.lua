@@ -68,10 +68,10 @@ local function find(owner)
   return token, rest, detail, free - rest
 end
 
--- tidy lets the keys end with the last place, and forgets everything if no place is taken: else the
--- mark would keep others out when the last owner has died. While tickets are in line the mark stays
--- as long as they may: the next in line must not bring back a size of before.
-local function tidy()
+-- shorten lets the keys end with the last place, and forgets everything if no place is taken: else
+-- the mark would keep others out when the last owner has died. While tickets are in line the mark
+-- stays as long as they may: the next in line must not bring back a size of before.
+local function shorten()
   local last = redis.call('ZRANGE', K, -1, -1, 'WITHSCORES')[2] or 0
   local ms = math.max(last - millis(), redis.call('PTTL', QUEUE))
   if ms <= 0 then
@@ -85,7 +85,7 @@ end
 local function drop(owner)
   redis.call('ZREM', K, owner)
   redis.call('HDEL', INSIDE, owner)
-  tidy()
+  shorten()
 end
 
 -- sweep clears the places whose time has passed, and calls cleared with the detail of each.
@@ -113,11 +113,17 @@ local function extend(owner, ttl, exactly)
   -- need some.
   keep_keys(ttl + rest)
   redis.call('ZADD', K, millis() + ttl + rest, owner)
-  if ttl < left then tidy() end
+  if ttl < left then shorten() end
   return true
 end
 
 -- cold
+-- tidy does the same where it is not known whether K is a lock: it may be a sorted set of a program.
+local function tidy()
+  local _, attribute = mark()
+  if attribute then shorten() end
+end
+
 -- shut ends the lease of an owner, and leaves its place at rest.
 local function shut(owner, ms)
   local token, _, detail = find(owner)
@@ -127,7 +133,7 @@ local function shut(owner, ms)
   keep_keys(ms)
   redis.call('ZADD', K, millis() + ms, owner)
   redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, ms, detail))
-  tidy()
+  shorten()
   return 0
 end
 

@@ -221,7 +221,14 @@ func TestFix(t *testing.T) {
 	for place := range 20001 { // more than one script drops
 		die(s, "a", place)
 	}
-	examine(t, s.URL()).want(t, "locks", doctor.Note, `"a" is free`, "redlatch doctor --fix")
+	partial := func(f doctor.Finding) bool { return strings.Contains(f.Found, "not at the rest") }
+	all := examine(t, s.URL())
+	for range 5 {
+		if slices.ContainsFunc(all, partial) { // in its time, as on a machine that starves it
+			all = examine(t, s.URL())
+		}
+	}
+	all.want(t, "locks", doctor.Note, `"a" is free`, "redlatch doctor --fix")
 	fix(t, false, s.URL()).want(t, "sweep", doctor.Note, `"a": only the dead wait`, "19998 more", "redlatch doctor --fix --yes")
 	if got := s.Do("ZCARD", "{redlatch:a}:queue"); got != "20001" {
 		t.Fatalf("%s tickets are left after a look", got)
