@@ -359,9 +359,14 @@ func TestEveryKindLeavesNothingForEver(t *testing.T) {
 		next := goEnter(t.Context(), of(holder, kind))
 		queued(t, s, held.Name(), 1)
 		wantExpiry(t, s)
+		ctx, giveUp := context.WithCancel(t.Context())
+		behind := goEnter(ctx, of(open(t, s.URL(), sluggish()), kind)) // so that the line goes on
+		queued(t, s, held.Name(), 2)
 		release(t, held)
 		await(t, next)
 		wantExpiry(t, s)
+		giveUp()
+		awaitError(t, behind)
 		process.kill()
 	})
 }

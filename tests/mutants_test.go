@@ -503,10 +503,6 @@ var mutants = []mutant{
 		" and not open(ARGV[2])", "", "TestEveryKindReleasedTooEarly",
 	},
 	{
-		"state that outlives the last place that was shut", "internal/script/lua/zset.lua",
-		"  shorten()\n  return 0\n", "  return 0\n", "TestSemaphoreBoundsHowOften",
-	},
-	{
 		"resend that is refused the place which its request took", "internal/script/lua/acquire.lua",
 		" and not redis.call('ZSCORE', QUEUE, ticket)", "", "TestLostReplyToTheLastPlace",
 	},
@@ -777,14 +773,6 @@ var mutants = []mutant{
 	{
 		"size that the dead have left at a node", "internal/script/lua/vote.lua",
 		"  if not first and not unfinished then tidy() end\n", "", "TestQuorumSizeThatOnlyTheDeadKnow",
-	},
-	{
-		"size that the dead have left for waiters at a node", "internal/script/lua/vote.lua",
-		" or detail and not waited_for() and enter() then", " then", "TestQuorumSizeThatOnlyTheDeadKnow",
-	},
-	{
-		"mark at a node that outlives the last holder", "internal/script/lua/vote.lua",
-		"    redis.call('DEL', CLIENTS)\n    tidy()\n", "    redis.call('DEL', CLIENTS)\n", "TestQuorumEndsWithItsLastPlace",
 	},
 	{
 		"one reader at a time out of the line", "internal/script/lua/rwmutex.lua",

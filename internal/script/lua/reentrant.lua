@@ -27,7 +27,7 @@ local function extend_entry(entry, owner, ttl)
   redis.call('PEXPIRE', INSIDE, ms)
 end
 
--- lasts returns for how many ms more what INSIDE has of an entry lasts, at most 0 if that is over,
+-- lasts returns for how many ms more what INSIDE has of an entry lasts, at most 0 if it has ended,
 -- and its owner.
 local function lasts(value)
   local ends, owner = string.match(value or '', '^(%d+)\t(.*)$')

@@ -34,12 +34,8 @@ local function waited_for()
   if not first and not unfinished then tidy() end
   return first or unfinished
 end
--- The reason not to let the caller in may be what the dead have left, as in acquire.
-if (ticket ~= '' or not waited_for()) and enter() or detail and not waited_for() and enter() then
-  if redis.call('ZREM', QUEUE, ticket) == 1 and redis.call('EXISTS', QUEUE) == 0 then
-    redis.call('DEL', CLIENTS)
-    tidy()
-  end
+if (ticket ~= '' or not waited_for()) and enter() then
+  if redis.call('ZREM', QUEUE, ticket) == 1 and redis.call('EXISTS', QUEUE) == 0 then redis.call('DEL', CLIENTS) end
   return {1, token, detail}
 end
 if extend(owner, ttl) then return inside_reply(owner) end

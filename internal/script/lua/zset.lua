@@ -124,7 +124,8 @@ local function tidy()
   if attribute then shorten() end
 end
 
--- shut ends the lease of an owner, and leaves its place at rest.
+-- shut ends the lease of an owner, and leaves its place at rest. The grant that follows lets the keys
+-- end with the last place.
 local function shut(owner, ms)
   local token, _, detail = find(owner)
   if not token then return false end
@@ -133,7 +134,6 @@ local function shut(owner, ms)
   keep_keys(ms)
   redis.call('ZADD', K, millis() + ms, owner)
   redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, ms, detail))
-  shorten()
   return 0
 end
 
