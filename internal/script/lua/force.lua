@@ -1,6 +1,7 @@
 -- force: take the latch from an owner, or open what the owner left shut; tell its client; and let
--- in the next in line, which of a reentrant lock is told to ask. The token moves on in any case. The
--- process that took the latch is remembered for a while, for the owner that lost it and for operators.
+-- in the next in line, which of a reentrant lock is told to ask. The token moves on in any case.
+-- The process that took the latch is remembered for a while, for the owner that lost it and for
+-- operators.
 --
 -- KEYS  K, fence, queue, clients (and after those of the kind the forced releases)
 -- ARGV  fence ttl s, owner, address of the owner's client ('' if unknown), 1 if that is a sharded

@@ -94,8 +94,8 @@ local function grant(caller, moved)
 end
 
 -- grant_or_wake lets in the next in line, for a caller that does not know in which key the lock
--- counts its tokens: a reentrant lock may count them in a key of another library. There the first in
--- line is told to ask at once, and its await grants.
+-- counts its tokens: a reentrant lock may count them in a key of another library. There the first
+-- in line is told to ask at once, and its await grants.
 local function grant_or_wake(moved)
   if KIND ~= 'reentrant' then return grant('', moved) end
   local first = head('')

@@ -17,9 +17,9 @@ local function millis()
   return math.floor(now() / 1000)
 end
 
--- extend_entry lets an entry of an owner last for ttl ms. K lasts until the later of its two ends, never for
--- their sum. PEXPIRE comes first: a server that is out of memory refuses a script whose first write
--- could need some.
+-- extend_entry lets an entry of an owner last for ttl ms. K lasts until the later of its two ends,
+-- never for their sum. PEXPIRE comes first: a server that is out of memory refuses a script whose
+-- first write could need some.
 local function extend_entry(entry, owner, ttl)
   local ms = math.max(ttl, redis.call('PTTL', K))
   redis.call('PEXPIRE', K, ms)

@@ -124,8 +124,8 @@ local function tidy()
   if attribute then shorten() end
 end
 
--- shut ends the lease of an owner, and leaves its place at rest. The grant that follows lets the keys
--- end with the last place.
+-- shut ends the lease of an owner, and leaves its place at rest. The grant that follows lets the
+-- keys end with the last place.
 local function shut(owner, ms)
   local token, _, detail = find(owner)
   if not token then return false end
