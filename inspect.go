@@ -172,7 +172,8 @@ func (v *view) inspected(r conn.Reply) error {
 }
 
 // ForceRelease takes a lock away from one holder, or from all, and lets in the waiters that are
-// next in line. An old holder is told at once if it is of this client, or if its client has waited
+// next in line. The next waiter for a [ReentrantMutex] is told to ask for itself, and has the mutex
+// a round trip later, or at its heartbeat if its client does not listen. An old holder is told at once if it is of this client, or if its client has waited
 // in line for something before, and so listens for grants; otherwise it finds out at its next
 // extend, after a third of its TTL at most, or with Renew off at its deadline. Its writes are
 // refused where its token is checked. The window of a [Job] whose run has ended is opened, and so

@@ -65,9 +65,15 @@ func TestObserveIgnoresLateConfirmations(t *testing.T) {
 		t.Errorf("%d subscriptions that failed were tried within %v, want longer and longer pauses", tries, took)
 	}
 	cancel()
+	closesSoon(t, leaders)
+}
+
+// closesSoon checks that the channel of an observer is closed, whatever it tells before that.
+func closesSoon[T any](t *testing.T, told <-chan T) {
+	t.Helper()
 	eventually(t, "the channel is closed", func() bool {
 		select {
-		case _, open := <-leaders:
+		case _, open := <-told:
 			return !open
 		default:
 			return false
@@ -134,14 +140,7 @@ func TestObserveTellsEveryChange(t *testing.T) {
 	want("the fourth, although the subscription was cut", "fourth")
 	release(t, fourth)
 	cancel()
-	eventually(t, "the channel is closed", func() bool {
-		select {
-		case _, open := <-leaders:
-			return !open
-		default:
-			return false
-		}
-	})
+	closesSoon(t, leaders)
 }
 
 // TestElectionRun: who loses leadership stops and campaigns anew; and it resigns when its work has

@@ -157,10 +157,7 @@ func wantLateRefused(t *testing.T, r *resource, write func(context.Context, stri
 func TestLateWriteIsRefusedByRedis(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := dial(t, s.Addr())
 	t.Cleanup(func() { _ = c.Close() })
 	write := func(ctx context.Context, _ string, token int64) error {
 		return fenceredis.Set(ctx, c, "value", strconv.FormatInt(token, 10), token, 0)
@@ -174,10 +171,7 @@ func TestLateWriteIsRefusedByRedis(t *testing.T) {
 func TestTokenThatIsNoneTurnsNoGuardOff(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := dial(t, s.Addr())
 	t.Cleanup(func() { _ = c.Close() })
 	script := conn.NewScript("append", fenceredis.Check+`
 		local newest = stale(KEYS[2], ARGV[1], 0)

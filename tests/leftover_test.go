@@ -18,7 +18,7 @@ import (
 // crashed is the TTL of the holder that crashes.
 const crashed = 3 * time.Second
 
-// wantSoon checks that acquire succeeds when the lease of the holder that crashed is over, and
+// wantSoon checks that acquire succeeds when the lease of the holder that crashed has ended, and
 // releases what it acquired.
 func wantSoon(t *testing.T, what string, acquire func(ctx context.Context) (*redlatch.Lease, error)) {
 	t.Helper()
@@ -284,7 +284,7 @@ func TestSizeThatIsOfOneInLine(t *testing.T) {
 				waiting = append(waiting, goAcquire(func() (*redlatch.Lease, error) { return k.wait(c, kind, 1) }))
 				queued(t, s, kind, i+1)
 			}
-			s.Do("ZADD", stateKey(kind), "XX", "1", s.Do("ZRANGE", stateKey(kind), "-1", "-1")) // the lease is over
+			s.Do("ZADD", stateKey(kind), "XX", "1", s.Do("ZRANGE", stateKey(kind), "-1", "-1")) // its lease has ended
 			process.kill()
 			another := goAcquire(func() (*redlatch.Lease, error) { return k.wait(c, kind, 2) })
 			if err := awaitError(t, another); !errors.Is(err, redlatch.ErrWrongKind) {

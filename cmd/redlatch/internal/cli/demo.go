@@ -28,8 +28,8 @@ that checks fencing tokens. One worker crashes while it holds the lock, and one 
   lottery   ten instances start every draw at the same moment, and one of them draws
   all       one after the other
 
-Without --redis everything runs inside this process, on the embedded server; REDLATCH_REDIS does not count here. With it, the demo uses a prefix of its own on that
-server, and leaves a few keys behind that expire within an hour.
+Without --redis everything runs inside this process, on the embedded server; REDLATCH_REDIS does not count here. With --redis,
+the demo uses a prefix of its own on that server, and leaves a few keys behind that expire within an hour.
 
 The exit code is 0 if every promise was kept. For the mutex: nobody held the lock together with another, tokens strictly increased, the
 lock of the crashed worker was taken over, the late write was refused, and every worker had its turn. The other scenes end with

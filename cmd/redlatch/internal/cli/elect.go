@@ -14,8 +14,9 @@ const electHelp = `Run a command while this process is the leader of the electio
 
 Candidates stand in line. The leader resigns when the command has ended, and the next one follows; a leader that dies is
 followed when its lease is over. REDLATCH_TOKEN is the number of the term, which grows with every leader. Signals, loss and
-exit codes are those of ` + "`redlatch run`" + `: so a leader whose lease is lost, or whose --max-hold is over, exits with 79. With --again it does not exit then, nor while
-Redis does not answer: it stands again, and runs the command anew when it is elected. It still exits when the command ends.
+exit codes are those of ` + "`redlatch run`" + `: so a leader whose lease is lost, or whose --max-hold is over, exits with 79. With
+--again it does not exit then, nor while Redis does not answer: it stands again, and runs the command anew when it is elected.
+It still exits when the command ends.
 
 With --observe no command runs: who leads is printed, now and at each change, until the program is interrupted.`
 

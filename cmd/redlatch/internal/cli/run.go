@@ -77,7 +77,8 @@ Exit codes:
    71  the process that guards the command could not be started
    75  the lock is taken, and no place in line is left or the time to wait is over (or --taken-exit-code); or it is not held
        by the owner that --take-by-force names
-   79  the lease was lost or --max-hold was reached, and the command was stopped if it still ran; or the lease was over before it was adopted
+   79  the lease was lost or --max-hold was reached, and the command was stopped if it still ran; or the lease was over before
+       it was adopted
   126  the command cannot be started
   127  the command was not found`
 
