@@ -1242,7 +1242,7 @@ var mutants = []mutant{
 	},
 	{
 		"waiter that listens at a replica and asks for the place that it lost", "waiting.go",
-		"		s.MarkUncounted()\n", "", "TestRolesChangeWhileAWaiterListens",
+		"		s.MarkUncounted()\n", "", "TestWaiterThatListensAtAReplica",
 	},
 	{
 		"no look when the subscription is lost", "internal/subscribe/listener.go",
