@@ -425,7 +425,7 @@ func TestRelayAfterALoss(t *testing.T) {
 // that is held, and a loss is found as soon.
 func TestRelayIsExtendedInTime(t *testing.T) {
 	t.Parallel()
-	const n, ttl, hold = 100, 3 * time.Second, 30 * time.Millisecond
+	const n, ttl, hold = 120, 12 * time.Second, 60 * time.Millisecond // all in one run
 	s := redistest.Start(t)
 	o, seen := watched(brisk(ttl))
 	m := open(t, s.URL(), o).Mutex("a")

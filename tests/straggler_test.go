@@ -22,6 +22,7 @@ type straggling struct {
 	mu     sync.Mutex // guards what is below
 	script string     // of the request to keep; "" for none
 	kept   *conn.Call
+	undone int // releases that were answered since
 }
 
 // openStraggling returns a client of whose requests one can be kept back.
@@ -48,7 +49,24 @@ func (s *straggling) Eval(ctx context.Context, calls ...conn.Call) []conn.Result
 	if keep {
 		return []conn.Result{{Err: errors.New("connection lost")}}
 	}
-	return s.Conn.Eval(ctx, calls...)
+	results := s.Conn.Eval(ctx, calls...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept != nil && calls[0].Script.Name == "mutex release" && results[0].Err == nil {
+		s.undone++
+	}
+	return results
+}
+
+// awaitUndo waits until the client has looked once whether the request that is kept back did
+// anything.
+func (s *straggling) awaitUndo(t *testing.T) {
+	t.Helper()
+	eventually(t, "the request that is kept back is undone", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.undone > 0
+	})
 }
 
 // deliver lets the server have the request.
@@ -75,6 +93,7 @@ func TestStragglerAfterTryLockFoundItTaken(t *testing.T) {
 		t.Errorf("TryLock = %v, want ErrTaken", err)
 	}
 	release(t, held)
+	late.awaitUndo(t) // which finds nothing
 	late.deliver(t)
 	awaitFree(t, s, "a")
 }
