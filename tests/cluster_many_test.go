@@ -27,11 +27,14 @@ const manyNames = 150
 // needShards skips the test on nodes without sharded channels.
 func needShards(t *testing.T, nodes []*redistest.Server) []*redistest.Server {
 	t.Helper()
-	if nodes[0].Do("COMMAND", "INFO", "ssubscribe") == "" {
+	if !knowsShards(nodes[0]) {
 		t.Skip("this server has no sharded channels, which are new in Redis 7.0")
 	}
 	return nodes
 }
+
+// knowsShards reports whether a server has sharded channels.
+func knowsShards(s *redistest.Server) bool { return s.Do("COMMAND", "INFO", "ssubscribe") != "" }
 
 // shardOf is the number of the master of a name, in a cluster of three whose slots are as they were.
 func shardOf(nodes []*redistest.Server, name string) int {

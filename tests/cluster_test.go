@@ -251,10 +251,7 @@ func (a apart) Target() conn.Target {
 func TestTicketsOfTwoAddresses(t *testing.T) {
 	t.Parallel()
 	const channels = 64 // names with a channel of their own
-	s := redistest.StartCluster(t, 1)[0]
-	if s.Do("COMMAND", "INFO", "ssubscribe") == "" {
-		t.Skip("this server has no sharded channels, which are new in Redis 7.0")
-	}
+	s := needShards(t, redistest.StartCluster(t, 1))[0]
 	url := "redis+cluster://" + s.Addr()
 	o := inOrder(brisk(30 * time.Second))
 	o.Heartbeat = time.Second

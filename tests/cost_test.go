@@ -438,13 +438,9 @@ func TestSubscriptionDroppedAtTheGrant(t *testing.T) {
 // knows.
 func TestCrashedWaiterInAClusterCostsNothing(t *testing.T) {
 	t.Parallel()
-	redistest.Needs(t, "sharded channels")
-	nodes := redistest.StartCluster(t, 3)
+	nodes := needShards(t, redistest.StartCluster(t, 3))
 	const name = "rwmutex"
 	node := nodes[nodes[0].Slot(stateKey(name))*3/16384]
-	if _, err := node.DoErr("PUBSUB", "SHARDCHANNELS"); err != nil {
-		t.Skip("before Redis 7.0 there are no sharded channels")
-	}
 	url := clusterURL(nodes)
 	held, err := open(t, url, lasts(lasting)).RWMutex(name).RLock(t.Context())
 	if err != nil {

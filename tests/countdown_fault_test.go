@@ -240,7 +240,7 @@ func TestCountDownUnheard(t *testing.T) {
 	p := startProxy(t, s)
 	deaf := startProxy(t, s)
 	mayNot := "redlatch-mute"
-	s.AllowUser(mayNot, append(append([]string{"on", ">" + secret}, access.Rules("redlatch:", false)...), "-publish", "-spublish")...)
+	s.AllowUser(mayNot, append(append([]string{"on", ">" + secret}, access.Rules("redlatch:", false)...), "-publish")...)
 	mute := open(t, fmt.Sprintf("redis://%s:%s@%s", mayNot, secret, s.Addr()), unhurried())
 	for what, c := range map[string]struct {
 		waiter, counter *redlatch.Client

@@ -232,7 +232,7 @@ func TestQuorumOfServersThatCannotVote(t *testing.T) {
 	var mute, clusters []string
 	for range 3 {
 		s := redistest.Start(t)
-		s.Do("ACL", "SETUSER", "locker", "on", ">secret", "~*", "&*", "+@all", "-info")
+		s.AllowUser("locker", "on", ">secret", "~*", "&*", "+@all", "-info")
 		mute = append(mute, "redis://locker:secret@"+s.Addr())
 		clusters = append(clusters, redistest.StartCluster(t, 1)[0].URL())
 	}
