@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -175,6 +176,12 @@ func (c *counting) count(script string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.batches[script]
+}
+
+// runs reports whether a script whose name ends so is among the calls. The requests of a quorum to
+// one node may go together.
+func runs(calls []conn.Call, ending string) bool {
+	return slices.ContainsFunc(calls, func(c conn.Call) bool { return strings.HasSuffix(c.Script.Name, ending) })
 }
 
 // gated is a connection that lets the first request with a script wait, or the reply to it.

@@ -3,7 +3,6 @@ package tests
 import (
 	"context"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -121,13 +120,13 @@ type crossed struct {
 }
 
 func (c *crossed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	switch name := calls[0].Script.Name; {
-	case strings.HasSuffix(name, " vote"):
+	switch {
+	case runs(calls, " vote"):
 		<-c.released
 		c.heard = ctx.Done() // the client ends the context of a vote when all nodes have answered
 		defer close(c.voted)
 		return c.Conn.Eval(context.WithoutCancel(ctx), calls...)
-	case strings.HasSuffix(name, " release"):
+	case runs(calls, " release"):
 		results := c.Conn.Eval(ctx, calls...)
 		select {
 		case <-c.released: // what comes after that is the clean-up

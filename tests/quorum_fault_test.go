@@ -872,8 +872,7 @@ func holdBack(over conn.Conn) *heldBack {
 }
 
 func (h *heldBack) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	vote := func(c conn.Call) bool { return strings.HasSuffix(c.Script.Name, " vote") }
-	if slices.ContainsFunc(calls, vote) && h.votes.Add(1) == 1 {
+	if runs(calls, " vote") && h.votes.Add(1) == 1 {
 		defer close(h.arrived)
 		close(h.begun)
 		<-h.letGo
