@@ -114,8 +114,8 @@ func TestBundleDoesNotOvertake(t *testing.T) {
 	}
 }
 
-// TestBundleOfWhichOneCannotBeDone: a script stops at the first error. Somebody overwrites one of
-// many mutexes with a hash: only its holder may notice, at the extend and at the release.
+// TestBundleOfWhichOneCannotBeDone: a script stops at the first error. One of many mutexes
+// is overwritten with a hash: only its holder may notice, at the extend and at the release.
 func TestBundleOfWhichOneCannotBeDone(t *testing.T) {
 	t.Parallel()
 	const n, bad = 50, 30
@@ -137,8 +137,8 @@ func TestBundleOfWhichOneCannotBeDone(t *testing.T) {
 				wantLost(t, leases[bad])
 				eventually(t, "the others are extended", func() bool { return seen.count(redlatch.EventExtended) >= n-1 })
 			}
-			// The releases begin in order, while none is answered: the first leave by themselves, and
-			// the bad one is in a bundle behind others.
+			// The releases begin in order, while the server answers none. The first leave by
+			// themselves, and that of the bad mutex goes in a bundle behind others.
 			s.Pause()
 			var all sync.WaitGroup
 			for i, l := range leases {

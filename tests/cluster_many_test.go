@@ -186,8 +186,8 @@ func TestMasterOfManyWaitersIsKilled(t *testing.T) {
 	}
 }
 
-// TestRolesChangeWhileAWaiterListens: a failover by hand ends the subscription of a waiter. It keeps
-// its place relative to waiters that come later and listen at the new master.
+// TestRolesChangeWhileAWaiterListens: a failover by hand ends the subscription of a waiter. The
+// waiter keeps its place relative to those that come later and listen at the new master.
 func TestRolesChangeWhileAWaiterListens(t *testing.T) {
 	t.Parallel()
 	nodes, name := startShardWithReplica(t)
@@ -202,10 +202,10 @@ func TestRolesChangeWhileAWaiterListens(t *testing.T) {
 	keepOccupied(t, nodes[3], held, waits, open(t, clusterURL(nodes[1:]), o), open(t, clusterURL(nodes[1:]), o))
 }
 
-// TestWaiterThatListensAtAReplica: a replica hears all messages, and the master does not count who
-// listens there. A client can be there around a failover, for as long as it takes the replica for
-// the master. The waiter was taken for dead by each release, and lost its place at once whenever it
-// had asked for it again.
+// TestWaiterThatListensAtAReplica: a replica hears all messages, and its master does not count the
+// clients that listen there. A client listens there around a failover, while it takes the replica
+// for the master. Each release took such a waiter for dead, and the waiter lost its place again
+// right after it had asked for it.
 func TestWaiterThatListensAtAReplica(t *testing.T) {
 	t.Parallel()
 	nodes, name := startShardWithReplica(t)
@@ -244,8 +244,8 @@ func (a atReplica) SubscribeSharded(
 	return cmp.Or(err, errors.New("the subscription ended"))
 }
 
-// startShardWithReplica starts a cluster of three shards, and returns a name in the first of them.
-// The replica of that is the fourth node.
+// startShardWithReplica starts a cluster of three shards, and returns its nodes and a name in the
+// first shard. The fourth node is the replica of that shard.
 func startShardWithReplica(t *testing.T) (nodes []*redistest.Server, name string) {
 	t.Helper()
 	nodes = needShards(t, redistest.StartClusterWithReplicas(t, 3))
@@ -256,9 +256,9 @@ func startShardWithReplica(t *testing.T) (nodes []*redistest.Server, name string
 	return nodes, name
 }
 
-// keepOccupied has a lock change hands between two others until the waiter in front of them has had
-// it. Each keeps it until the waiter and the other one are both in line. So the lock is never free:
-// the waiter gets it by its place, or not at all.
+// keepOccupied has a lock change hands between two other clients until the waiter in front of them
+// has had it. Each of the two keeps it until the waiter and the other client are both in line. So
+// the lock is never free: the waiter gets it by its place, or not at all.
 func keepOccupied(
 	t *testing.T, s *redistest.Server, held *redlatch.Lease, waits <-chan outcome, others ...*redlatch.Client,
 ) {

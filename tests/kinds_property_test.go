@@ -429,8 +429,8 @@ func past(m *kindModel, holds []*party) {
 	}
 }
 
-// expireKey has the keys of a lock expire at once: a waiter whose heartbeat comes just then is let
-// in, and has keys of its own.
+// expireKey ends the keys of a lock at once. It is tempting to have them expire, and to wait until
+// they are gone: a waiter whose heartbeat comes in between is let in, and they exist again.
 func expireKey(m *kindModel) {
 	m.server.Do("DEL", stateKey(m.name), insideKey(m.name), bitsKey(m.name))
 }

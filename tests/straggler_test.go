@@ -58,11 +58,11 @@ func (s *straggling) Eval(ctx context.Context, calls ...conn.Call) []conn.Result
 	return results
 }
 
-// awaitUndo waits until the client has looked once whether the request that is kept back did
-// anything.
+// awaitUndo waits until the client has sent a release for the request that is kept back, and the
+// server has answered it.
 func (s *straggling) awaitUndo(t *testing.T) {
 	t.Helper()
-	eventually(t, "the request that is kept back is undone", func() bool {
+	eventually(t, "a release for the request that is kept back", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.undone > 0
