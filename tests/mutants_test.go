@@ -688,6 +688,10 @@ var mutants = []mutant{
 		"begun + ARGV[3] > math.max(ms, rest)", "false", "TestQuorumForgetfulNodeAndASilentOne",
 	},
 	{
+		"rest of a node of a new quorum", "internal/script/lua/epoch.lua",
+		"rest > begun and ", "", "TestQuorumWhoseFounderIsNotDone",
+	},
+	{
 		"rest of a node by what was known when it began", "internal/quorum/epochs.go",
 		"bound := right.boundBy(nodes)", "bound := right.Bound", "TestQuorumForgetfulNodeAndASilentOne",
 	},

@@ -151,6 +151,47 @@ func TestQuorumForgetfulNode(t *testing.T) {
 	})
 }
 
+// TestQuorumWhoseFounderIsNotDone: clients that begin together find a new quorum. One of them gives
+// the nodes the right to vote, and another comes when two of five have it. It took the others for
+// nodes that had rested for too short a time, and no client got a lease for a TTL.
+func TestQuorumWhoseFounderIsNotDone(t *testing.T) {
+	t.Parallel()
+	nodes := startNodes(t, 5)
+	var conns []conn.Conn
+	for i, node := range nodes {
+		c := dial(t, node.Addr())
+		t.Cleanup(func() { _ = c.Close() })
+		if i > 1 {
+			c = unseating{c}
+		}
+		conns = append(conns, c)
+	}
+	founder, err := redlatch.NewQuorum(conns, brisk(lasting))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = closeLeaving(founder) })
+	if _, err := founder.Mutex("a").TryLock(t.Context()); err == nil {
+		t.Fatal("the founder got a lease from a minority")
+	}
+	release(t, lock(t, openQuorum(t, nodes, sluggish()).Mutex("a")))
+	for i, node := range nodes {
+		if node.Do("HGET", "{redlatch:mutex}:epoch", "run") == "" {
+			t.Errorf("node %d has no right to vote", i+1)
+		}
+	}
+}
+
+// unseating is a connection over which its node does not get the right to vote.
+type unseating struct{ conn.Conn }
+
+func (u unseating) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if calls[0].Script.Name == "epoch" && calls[0].Args[0] == "seat" {
+		return []conn.Result{{Err: errors.New("connection lost")}}
+	}
+	return u.Conn.Eval(ctx, calls...)
+}
+
 // TestQuorumForgetfulNodeAndASilentOne: a lease that is longer than others is held by a bare
 // majority. One node of that restarts empty, while the other does not answer the client that meets
 // it. So the rest of the first begins with the bound of the third node, which is too short. It must

@@ -75,7 +75,7 @@ func (v *voter) epoch(key string, args []string) conn.Reply {
 		switch {
 		case step == "rest" && r.resting != process:
 			r.resting, r.begun, r.until = process, ms, ms+rest
-		case step == "seat" && r.resting == process && r.begun+rest > max(ms, r.until):
+		case step == "seat" && r.resting == process && r.until > r.begun && r.begun+rest > max(ms, r.until):
 			r.until = r.begun + rest
 		case step == "seat" && r.resting == process && r.until <= ms:
 			*r = right{run: process, ttl: max(r.ttl, ttl), high: max(r.high, floor)}
@@ -137,15 +137,19 @@ func one(b bool) int64 {
 }
 
 // voters returns nodes, one letter for each, and the rights to vote over them. Their numbers are
-// 100, 101 and so on: v votes, n is new or has lost its keys, r was restarted with its data, s is
-// silent and votes.
+// 100, 101 and so on: v votes, n is new or has lost its keys, b is new and has begun the probation
+// that takes no time, r was restarted with its data, s is silent and votes.
 func voters(states string) ([]*voter, *Epochs) {
 	var nodes []*voter
 	var conns []conn.Conn
 	for i, state := range states {
 		v := &voter{name: fmt.Sprint("node", i+1), process: "process", rights: make(map[string]*right)}
 		v.silent = state == 's'
-		if state != 'n' {
+		switch ms := clock() / 1000; state {
+		case 'n':
+		case 'b':
+			v.rights[ours] = &right{resting: v.process, begun: ms, until: ms}
+		default:
 			v.rights[ours] = &right{run: "process", ttl: bound.Milliseconds(), high: int64(100 + i)}
 		}
 		if state == 'r' {
@@ -179,6 +183,9 @@ func TestEpochsRestore(t *testing.T) {
 		{"new quorum", "nnn", "vvv", "vvv", "vvv"},
 		{"new quorum of four", "nnnn", "vvvv", "vvvv", "vvvv"},
 		{"new quorum with a silent node", "nns", "--s", "--s", "--s"},
+		{"new quorum whose founder is gone", "bbb", "vvv", "vvv", "vvv"},
+		{"new quorum whose founder is not done", "vvbbb", "vvvvv", "vvvvv", "vvvvv"},
+		{"new quorum with a node that was not told", "vbn", "vvp", "vvp", "vvv"},
 		{"one node lost its keys", "vvn", "vvp", "vvp", "vvv"},
 		{"one node was restarted", "vrv", "vpv", "vpv", "vvv"},
 		{"one of five", "vvvvn", "vvvvp", "vvvvp", "vvvvv"},

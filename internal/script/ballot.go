@@ -110,8 +110,8 @@ func Probation(key, process string, d time.Duration) conn.Call {
 
 // Restore returns the call of epoch.lua that gives a process whose probation has ended the right to
 // vote. The node counts on from floor; bound is the longest time that others were bound for. A
-// probation that was shorter than it has to be goes on until it has lasted for so long. The reply is
-// for [ParseEpoch].
+// probation that was shorter than it has to be goes on until it has lasted for so long. That of a
+// new quorum does not. The reply is for [ParseEpoch].
 func Restore(key, process string, probation time.Duration, floor int64, bound time.Duration) conn.Call {
 	return epochCall(key, "seat", process, probation, floor, bound)
 }

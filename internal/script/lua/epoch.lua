@@ -1,6 +1,7 @@
 -- epoch: tell of this node's right to vote, begin its probation, and restore the right after the
 -- probation. A probation that turns out to be too short at its end goes on: a node that did not
--- answer when it began may know of a longer bound.
+-- answer when it began may know of a longer bound. That of a new quorum is of 0 ms and never goes
+-- on, though another client may find some nodes voting before the last has its right.
 --
 -- KEYS  epoch
 -- ARGV  step ('look', 'rest' to begin a probation, or 'seat' to restore the right after it),
@@ -26,7 +27,7 @@ if ARGV[2] == process and run ~= process then
   if ARGV[1] == 'rest' and resting ~= process then
     resting, rest = process, ms + ARGV[3]
     redis.call('HSET', EPOCH, 'resting', process, 'until', rest, 'begun', ms)
-  elseif ARGV[1] == 'seat' and resting == process and begun + ARGV[3] > math.max(ms, rest) then
+  elseif ARGV[1] == 'seat' and resting == process and rest > begun and begun + ARGV[3] > math.max(ms, rest) then
     rest = begun + ARGV[3]
     redis.call('HSET', EPOCH, 'until', rest)
   elseif ARGV[1] == 'seat' and resting == process and rest <= ms then
