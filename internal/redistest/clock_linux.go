@@ -29,8 +29,7 @@ func StartWithClock(t testing.TB, args ...string) *Server {
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	s.t = t
-	t.Cleanup(s.Stop)
+	s.belongTo(t)
 	return s
 }
 

@@ -45,7 +45,7 @@ func share(i, n int) []string {
 // after its master has died. The masters come first, then their replicas in the same order.
 func StartClusterWithReplicas(t testing.TB, n int) []*Server {
 	t.Helper()
-	args := []string{"--cluster-node-timeout", "500", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
+	args := []string{"--cluster-node-timeout", "5000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
 	nodes := StartCluster(t, n, args...)
 	for _, master := range nodes[:n] {
 		replica := Start(t, append([]string{"--cluster-enabled", "yes"}, args...)...)
@@ -63,6 +63,10 @@ func StartClusterWithReplicas(t testing.TB, n int) []*Server {
 	}
 	for _, replica := range nodes[n:] {
 		replica.AwaitInfo("replication", "master_link_status:up")
+	}
+	// Not before: on a busy machine, a replica would take over while the others are still told of it.
+	for _, node := range nodes {
+		node.Do("CONFIG", "SET", "cluster-node-timeout", "500")
 	}
 	return nodes
 }

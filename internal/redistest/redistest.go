@@ -15,17 +15,16 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/freeport"
 	"github.com/redlatch/redlatch/internal/wallclock"
 )
 
@@ -51,6 +50,7 @@ type Server struct {
 	dir      string
 	args     []string
 	addr     string
+	port     net.PacketConn // keeps the address from other servers
 	password string
 	tls      *tls.Config      // nil without TLS
 	sentinel string           // its configuration file, which it rewrites, if it is a sentinel
@@ -75,13 +75,21 @@ func start(t testing.TB, dir string, secure *tls.Config, args []string) *Server 
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	s.t = t
-	t.Cleanup(s.Stop)
+	s.belongTo(t)
 	return s
 }
 
+// belongTo has the server end with a test.
+func (s *Server) belongTo(t testing.TB) {
+	s.t = t
+	t.Cleanup(func() {
+		s.Stop()
+		_ = s.port.Close()
+	})
+}
+
 // Launch is [Start] for a caller without a test, such as TestMain. The server works in dir and runs
-// until [Server.Stop].
+// until [Server.Stop]. Its address is kept from other servers until the calling process ends.
 func Launch(dir string, args ...string) (*Server, error) {
 	s, err := launch(&Server{dir: dir, args: args})
 	if err != nil {
@@ -98,7 +106,7 @@ func launch(s *Server) (*Server, error) {
 	}
 	s.password = passwordIn(s.args)
 	for {
-		if s.addr, err = freeAddr(); err != nil {
+		if s.port, s.addr, err = freeport.Reserve(); err != nil {
 			return nil, err
 		}
 		err = s.spawn(loaded)
@@ -106,27 +114,12 @@ func launch(s *Server) (*Server, error) {
 			return s, nil
 		}
 		s.Stop()
+		_ = s.port.Close()
 		// Another process may take the port between the probe and the start.
 		if !errors.Is(err, errPortInUse) {
 			return nil, err
 		}
 	}
-}
-
-// freeAddr returns an address that no process listens on at the moment. Ports come from below the
-// range that systems use for outgoing connections: there a client that dials a dead server may be
-// given the very port it dials and reach itself, or keep the server from coming back. The bus port
-// of a cluster node, 10000 higher, stays below that range too and collides with no other server.
-func freeAddr() (string, error) {
-	var err error
-	for range 100 {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(10000)))
-		var l net.Listener
-		if l, err = net.Listen("tcp", addr); err == nil {
-			return addr, l.Close()
-		}
-	}
-	return "", fmt.Errorf("no free port: %w", err)
 }
 
 func passwordIn(args []string) string {

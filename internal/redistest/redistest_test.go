@@ -125,6 +125,19 @@ func TestStopEndsAPausedServer(t *testing.T) {
 	}
 }
 
+// TestAddressOfAKilledServer: no other test gets it, whose server would answer the clients of this
+// one.
+func TestAddressOfAKilledServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Kill()
+	if other, err := net.ListenPacket("udp", s.Addr()); err == nil {
+		_ = other.Close()
+		t.Errorf("%s is not kept from other servers", s.Addr())
+	}
+	s.Restart()
+}
+
 func TestCommandsCountsItself(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -58,8 +58,7 @@ func startSentinel(t testing.TB, master string) *Server {
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	s.t = t
-	t.Cleanup(s.Stop)
+	s.belongTo(t)
 	_, _ = s.DoErr("SENTINEL", "DEBUG", "INFO-PERIOD", "500", "PUBLISH-PERIOD", "500") // servers before 7.0 take their time
 	return s
 }

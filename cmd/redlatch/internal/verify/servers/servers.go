@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -18,6 +17,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch/internal/freeport"
 )
 
 // Program names another program to start than the redis-server on PATH.
@@ -34,9 +35,10 @@ const masterName = "main"
 
 // Server is one process.
 type Server struct {
-	Addr   string // at which the others know it
-	number int    // of all servers of the deployment
-	at     string // where it listens: Addr, if there is no wire in between
+	Addr   string         // at which the others know it
+	number int            // of all servers of the deployment
+	at     string         // where it listens: Addr, if there is no wire in between
+	port   net.PacketConn // keeps that address from other servers
 	binary string
 	dir    string
 	args   []string
@@ -258,6 +260,7 @@ func (d *Deployment) Stop() {
 	for _, s := range slices.Concat(d.Nodes, d.Sentinels) {
 		s.Kill()
 		s.client.Close()
+		_ = s.port.Close()
 	}
 	d.wires.close()
 }
@@ -276,7 +279,9 @@ func (d *Deployment) start(ctx context.Context, s *Server) (*Server, error) {
 		}
 	}
 	for range 20 {
-		s.at = freeAddr()
+		if s.port, s.at, err = freeport.Reserve(); err != nil {
+			return nil, err
+		}
 		if data == nil {
 			s.Addr = s.at
 		} else {
@@ -284,12 +289,14 @@ func (d *Deployment) start(ctx context.Context, s *Server) (*Server, error) {
 			bus.aim(s.at, 10000)
 		}
 		if err = s.spawn(); err != nil {
+			_ = s.port.Close()
 			return nil, err
 		}
 		if err = s.ready(ctx); err == nil {
 			return s, nil
 		}
 		s.Kill()
+		_ = s.port.Close()
 		if s.client != nil {
 			s.client.Close()
 			s.client = nil
@@ -299,18 +306,6 @@ func (d *Deployment) start(ctx context.Context, s *Server) (*Server, error) {
 		}
 	}
 	return nil, err
-}
-
-// freeAddr returns an address on which nothing listened a moment ago, from below the ports that
-// systems use for outgoing connections. The bus of a cluster node is 10000 higher.
-func freeAddr() string {
-	for {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(10000)))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			_ = l.Close()
-			return addr
-		}
-	}
 }
 
 func (s *Server) spawn() error {
