@@ -89,7 +89,7 @@ func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Con
 		}
 		err = term.runHeld(ctx, f)
 		// The term is asked, not err: f may return the LostError of another lock.
-		if ctx.Err() != nil || !errors.As(term.Err(), new(*LostError)) {
+		if !errors.As(term.Err(), new(*LostError)) {
 			return err
 		}
 		if e.latch.client.now().Since(term.acquired) >= longTerm {

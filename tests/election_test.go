@@ -186,6 +186,23 @@ func TestElectionRun(t *testing.T) {
 	free(t, s, "e")
 }
 
+// TestElectionRunIsEndedAsItsTermIsLost: the result of a term that was lost is not that of Run, also
+// if its context is done by then.
+func TestElectionRunIsEndedAsItsTermIsLost(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL(), brisk(lasting))
+	ctx, cancel := context.WithCancel(t.Context())
+	err := c.Election("e").Run(ctx, "me", func(context.Context, *redlatch.Lease) error {
+		s.Do("DEL", stateKey("e"))
+		cancel()
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v, want context.Canceled", err)
+	}
+}
+
 // TestElectionRunReturnsTheErrorOfTheWork: the leader's work fails since it lost another lock. The
 // term is not lost, so Run must return that error, and not call the work again and again.
 func TestElectionRunReturnsTheErrorOfTheWork(t *testing.T) {

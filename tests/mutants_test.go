@@ -607,6 +607,10 @@ var mutants = []mutant{
 		"errors.As(term.Err(), new(*LostError))", "errors.As(err, new(*LostError))", "TestElectionRunReturnsTheErrorOfTheWork",
 	},
 	{
+		"term that was lost whose result is returned as the context ends", "election.go",
+		"if !errors.As(term.Err()", "if ctx.Err() != nil || !errors.As(term.Err()", "TestElectionRunIsEndedAsItsTermIsLost",
+	},
+	{
 		"campaigns in a hot loop", "election.go",
 		"retry.Sleep(ctx, retry.Pause(short))", "retry.Sleep(ctx, 0*retry.Pause(short))", "TestElectionRunDoesNotSpin",
 	},
