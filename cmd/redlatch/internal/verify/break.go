@@ -68,7 +68,8 @@ var breaks = map[string]broken{
 	},
 	"no-rest": {
 		scripts: "slotpool", lines: [][2]string{{"redis.call('ZRANGEBYSCORE', K, 0, millis(), 'LIMIT', 0, MANY)", "redis.call('ZRANGEBYSCORE', K, 0, millis() + 400, 'LIMIT', 0, MANY)"}},
-		kinds: []string{history.SlotPool}, faults: []string{"kill"}, finds: []string{"rests", "slots"},
+		// Kills alone come a few times in a short run, and may all miss the holders of slots.
+		kinds: []string{history.SlotPool}, faults: []string{"kill", "stop"}, finds: []string{"rests", "slots"},
 	},
 	"double-permit": {
 		scripts: "semaphore", lines: [][2]string{{"give(wanted, -permits)\n", ""}},
