@@ -262,7 +262,7 @@ func (s *Server) restart(state string) {
 			return
 		}
 		s.Stop()
-		// A test elsewhere may be probing the port at this moment.
+		// A program that does not reserve its ports may be at this one for a moment.
 		if !errors.Is(err, errPortInUse) || time.Now().After(deadline) {
 			s.fail("restart: %v", err)
 		}
