@@ -63,8 +63,9 @@ func TestLeastRights(t *testing.T) {
 		master := redistest.Start(t)
 		master.AllowUser("redlatch", rights...)
 		host, port, _ := strings.Cut(master.Addr(), ":")
-		redistest.Start(t).Do("REPLICAOF", host, port)
-		master.AwaitInfo("replication", "state=online")
+		replica := redistest.Start(t)
+		replica.Do("REPLICAOF", host, port)
+		replica.AwaitInfo("replication", "master_link_status:up") // the master says online before that
 		c := open(t, "redis://redlatch:"+secret+"@"+master.Addr(), brisk(lasting))
 		release(t, lock(t, c.Mutex("a").With(redlatch.LockOptions{Replicas: 1})))
 		for info, err := range c.List(t.Context(), redlatch.ListOptions{}) {
