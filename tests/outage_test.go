@@ -73,7 +73,7 @@ func TestWaiterTellsAnOutageThatLosesItsPlace(t *testing.T) {
 		o, seen := restless()
 		held := enter(t, of(open(t, s.URL(), brisk(lasting)), kind))
 		waits := goEnter(t.Context(), of(open(t, s.URL(), o), kind))
-		seen.await(t, redlatch.EventWait, held.Name(), 0) // else it may have no answer yet, and fails
+		seen.await(t, redlatch.EventWait, held.Name(), 0) // a waiter without an answer fails instead
 		s.Kill()
 		seen.await(t, redlatch.EventUnreachable, held.Name(), 0)
 		s.Restart()
