@@ -78,7 +78,7 @@ type run struct {
 // Run runs the demo and returns what came of it, also when ctx ends it early. The error tells of
 // what kept it from running.
 func Run(ctx context.Context, c Config) (Verdict, error) {
-	r := newRun(c)
+	r := newRun(c, TTL(c.Duration))
 	ctx, cancel := context.WithTimeout(ctx, c.Duration)
 	defer cancel()
 	r.after(ctx, crashAt, &r.crash)
@@ -108,8 +108,8 @@ func Run(ctx context.Context, c Config) (Verdict, error) {
 
 // newRun begins a demo, under a prefix of its own, so that demos on a shared server leave each
 // other alone. All that stays behind is the fence key, for an hour.
-func newRun(c Config) *run {
-	return &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: TTL(c.Duration)}
+func newRun(c Config, ttl time.Duration) *run {
+	return &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: ttl}
 }
 
 // hire connects the workers; those that it could, if there is an error.
@@ -160,7 +160,7 @@ func (w *worker) connect() error {
 	client, err := redlatch.New(link, redlatch.Options{
 		Prefix: w.prefix, Program: fmt.Sprintf("redlatch demo, worker %d", w.number),
 		Lock:      redlatch.LockOptions{TTL: w.ttl},
-		Heartbeat: max(w.ttl/3, 50*time.Millisecond), RequestTimeout: w.ttl, FenceTTL: time.Hour,
+		Heartbeat: max(w.ttl/3, 50*time.Millisecond), FenceTTL: time.Hour,
 	})
 	if err != nil {
 		return errors.Join(err, link.Close())
