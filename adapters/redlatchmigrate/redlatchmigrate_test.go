@@ -46,9 +46,11 @@ func (s slow) Run(migration io.Reader) error {
 	return s.Driver.Run(strings.NewReader(string(text)))
 }
 
-// migrator returns the migrations of a database in a file, under a lock.
+// migrator returns the migrations of a database in a file, under a lock. golang-migrate writes to
+// the database when it opens it, before it asks for the lock. A process then waits for the write of
+// another process; by default SQLite would have it fail at once.
 func migrator(file string, takes time.Duration, mutex *redlatch.Mutex) (*migrate.Migrate, error) {
-	db, err := sql.Open("sqlite", file)
+	db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(30000)")
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +71,7 @@ func migrateUp(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	client, err := redlatch.Open(context.Background(), arguments[0], redlatch.Options{Lock: redlatch.LockOptions{TTL: time.Second}})
+	client, err := redlatch.Open(context.Background(), arguments[0], redlatch.Options{Lock: redlatch.LockOptions{TTL: 3 * time.Second}})
 	if err != nil {
 		return err
 	}
