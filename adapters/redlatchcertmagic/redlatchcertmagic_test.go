@@ -51,6 +51,10 @@ func (a authority) Issue(ctx context.Context, request *x509.CertificateRequest) 
 	return &certmagic.IssuedCertificate{Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
+// serverTTL is the lease of a process that serves. A pause of the machine that is shorter costs it
+// nothing.
+const serverTTL = 3 * time.Second
+
 // serve is a process that wants the certificate of one domain: url, directory, how long the issuer
 // takes.
 func serve(arguments []string) error {
@@ -59,7 +63,7 @@ func serve(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	client, err := redlatch.Open(ctx, arguments[0], redlatch.Options{Lock: redlatch.LockOptions{TTL: time.Second}})
+	client, err := redlatch.Open(ctx, arguments[0], redlatch.Options{Lock: redlatch.LockOptions{TTL: serverTTL}})
 	if err != nil {
 		return err
 	}
@@ -104,7 +108,7 @@ func TestKilled(t *testing.T) {
 	one.Expect("issue")
 	two := proctest.Start(t, "server", s.URL(), dir, "0s")
 	two.Expect("wants")
-	time.Sleep(1500 * time.Millisecond) // the lease of the first is extended
+	time.Sleep(serverTTL * 3 / 2) // the lease of the first is extended
 	if said := two.Said(); len(said) > 0 {
 		t.Fatalf("the second process says %q while the first obtains", said)
 	}
