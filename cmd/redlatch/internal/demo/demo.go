@@ -57,7 +57,7 @@ const (
 	Refused // it woke up after its lease, and the counter refused its write
 )
 
-// TTL is the lease that suits a duration: long enough to be seen, short enough for both faults.
+// TTL is the lease that suits a duration with a crash: long enough to be seen, short enough for both faults.
 func TTL(duration time.Duration) time.Duration { return min(duration/8, 2*time.Second) }
 
 // run is a demo under way.
@@ -106,8 +106,8 @@ func Run(ctx context.Context, c Config) (Verdict, error) {
 	return r.history.verdict(&r.counter, c.Workers), errors.Join(errs...)
 }
 
-// newRun begins a demo, under a prefix of its own, so that demos on a shared server leave each
-// other alone. All that stays behind is the fence key, for an hour.
+// newRun begins a demo with leases of that TTL, under a prefix of its own, so that demos on a shared
+// server leave each other alone. All that stays behind is the fence key, for an hour.
 func newRun(c Config, ttl time.Duration) *run {
 	return &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: ttl}
 }

@@ -16,22 +16,22 @@ type Scene struct {
 	Name    string
 	About   string // what happens, for people
 	Workers int
-	ttl     func(duration time.Duration) time.Duration // of its leases
+	crashes bool // a worker crashes, and others wait for the end of its lease
 	play    func(ctx context.Context, r *run, workers []*worker) (Report, error)
 }
 
 // Scenes is all of them.
 func Scenes() []Scene {
 	return []Scene{
-		{"slots", "five workers share three numbered slots; one crashes, one leaves, and those who wait take over", 5, TTL, playSlots},
-		{"rw", "four readers and two writers share a document", 6, calm, playReadWrite},
-		{"lottery", "ten instances start every draw at the same moment, and one of them draws", 10, calm, playLottery},
+		{"slots", "five workers share three numbered slots; one crashes, one leaves, and those who wait take over", 5, true, playSlots},
+		{"rw", "four readers and two writers share a document", 6, false, playReadWrite},
+		{"lottery", "ten instances start every draw at the same moment, and one of them draws", 10, false, playLottery},
 	}
 }
 
-// calm returns the lease of scenes without a crash: no worker waits for its end, so it may be long
-// enough that a busy machine loses none.
-func calm(time.Duration) time.Duration { return 10 * time.Second }
+// calmTTL is the lease of scenes without a crash. No worker waits for its end, so it is long enough
+// that a pause of the machine costs none.
+const calmTTL = 10 * time.Second
 
 // Report is what came of a scene: what was counted, and the promises that were kept and broken.
 type Report struct {
@@ -56,7 +56,11 @@ func (p *Report) wants(kept bool, format string, args ...any) {
 // what kept it from running.
 func (s Scene) Play(ctx context.Context, c Config) (Report, error) {
 	c.Workers = s.Workers
-	r := newRun(c, s.ttl(c.Duration))
+	ttl := calmTTL
+	if s.crashes {
+		ttl = TTL(c.Duration)
+	}
+	r := newRun(c, ttl)
 	ctx, cancel := context.WithTimeout(ctx, c.Duration)
 	defer cancel()
 	workers, err := r.hire()
