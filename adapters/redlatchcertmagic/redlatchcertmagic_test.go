@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strconv"
 	"testing"
 	"time"
 
@@ -108,7 +109,20 @@ func TestKilled(t *testing.T) {
 	one.Expect("issue")
 	two := proctest.Start(t, "server", s.URL(), dir, "0s")
 	two.Expect("wants")
-	time.Sleep(serverTTL * 3 / 2) // the lease of the first is extended
+	const lock = "certmagic:issue_cert_example.test"
+	locktest.InLine(t, s, lock, 1)
+	extended, last := 0, 0
+	locktest.Eventually(t, "three extends, which are the TTL together", func() bool {
+		left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey(lock)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last > 0 && left > last {
+			extended++
+		}
+		last = left
+		return extended == 3
+	})
 	if said := two.Said(); len(said) > 0 {
 		t.Fatalf("the second process says %q while the first obtains", said)
 	}
