@@ -94,6 +94,23 @@ func TestEveryKindHolderIsSuspended(t *testing.T) {
 	})
 }
 
+// TestEveryKindNewcomerFindsTheLine: when a lease ends without a word while another process is in
+// line, a process that tries then does not get in before it. It finds the line, and wakes it.
+func TestEveryKindNewcomerFindsTheLine(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		all := several(t, s, 3, inOrder(sluggish()))
+		held := enter(t, of(all[0], kind))
+		name, token := held.Name(), held.Token()
+		next := goEnter(t.Context(), of(all[1], kind))
+		queued(t, s, name, 1)
+		s.Do("DEL", stateKey(name), insideKey(name), bitsKey(name))
+		if _, err := of(all[2], kind).Try(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+			t.Fatalf("Try while another process is in line = %v, want ErrTaken", err)
+		}
+		wantSuccessor(t, s, next, token)
+	})
+}
+
 // TestEveryKindWaiterIsKilled: a waiter that died is passed over at once.
 func TestEveryKindWaiterIsKilled(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
