@@ -30,6 +30,7 @@ type Sender struct {
 	crowds     int        // batches under way of as many requests as leave by themselves, or more
 	unanswered int        // batches in a row that got no answer in their time
 	queue      []*call    // for the next flush, or the present one as soon as fewer are in flight
+	full       bool       // calls in the queue wait for room in flight, and have no flush of their own
 	idle       *sync.Cond // signals that active is 0 and the queue empty
 }
 
@@ -172,7 +173,7 @@ func (s *Sender) cancel(c *call) {
 func (s *Sender) flush() {
 	s.gather()
 	defer s.done()
-	for batch := s.take(); len(batch) > 0; batch = s.take() {
+	for batch := s.take(); len(batch) > 0; batch = s.takeRest() {
 		if s.landed(len(batch), s.deliver(batch)) {
 			s.failQueue()
 		}
@@ -184,6 +185,26 @@ func (s *Sender) flush() {
 func (s *Sender) take() (batch []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.remove()
+}
+
+// takeRest is take for a flush whose batch has landed. It returns none unless calls wait for the
+// room that the batch had.
+//
+// It is tempting to take whatever is in the queue by then. But those calls have a flush of their
+// own, which is about to let the goroutines join that the landed batch has just woken. It would
+// find only these, and one batch would become two.
+func (s *Sender) takeRest() (batch []*call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.full {
+		return nil
+	}
+	return s.remove()
+}
+
+// remove is take under the Sender's mu.
+func (s *Sender) remove() (batch []*call) {
 	if len(s.queue) == 0 {
 		return nil
 	}
@@ -194,8 +215,9 @@ func (s *Sender) take() (batch []*call) {
 			batch = append(batch, c)
 		}
 	}
+	s.full = n < len(s.queue)
 	switch {
-	case n < len(s.queue):
+	case s.full:
 		s.queue = s.queue[n:]
 	case cap(s.queue) > maxInFlight: // after a burst
 		s.queue = nil
@@ -236,7 +258,7 @@ func (s *Sender) failQueue() {
 	now := s.clock()
 	s.mu.Lock()
 	queue := s.queue
-	s.queue = nil
+	s.queue, s.full = nil, false
 	s.mu.Unlock()
 	for _, c := range queue {
 		c.Outcome = Outcome{Result: conn.Result{Err: context.DeadlineExceeded}, Sent: now}

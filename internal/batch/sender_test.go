@@ -205,6 +205,32 @@ func TestQueueLeavesTogether(t *testing.T) {
 	}
 }
 
+// TestFlushLeavesOthersToTheirOwn: calls that join the queue while a batch is under way have a flush
+// that is about to let more join. The first flush, whose batch lands, must not take them before.
+func TestFlushLeavesOthersToTheirOwn(t *testing.T) {
+	t.Parallel()
+	over := &server{}
+	s := New(over, clock.Now, timeout)
+	var late []*call
+	over.answer = func(ctx context.Context, calls []conn.Call) []conn.Result {
+		if len(over.pipelines()) == 1 {
+			late = enqueue(s, many(t, 2, mutex))
+		}
+		return echo(ctx, calls)
+	}
+	first := enqueue(s, many(t, 3, mutex))
+	s.flush()
+	wantAnswered(t, first)
+	if n := len(over.pipelines()); n != 1 || len(s.queue) != len(late) {
+		t.Errorf("%d pipelines, and %d calls in the queue, want 1, and %d", n, len(s.queue), len(late))
+	}
+	s.flush()
+	wantAnswered(t, late)
+	if s.active != 0 || s.inFlight != 0 {
+		t.Errorf("%d under way, %d in flight, want none", s.active, s.inFlight)
+	}
+}
+
 // TestUndecidedIsSentByItself: a bundle does not say how a mutex stands that is taken. Only its
 // call is made again, and its deadline counts from that second request.
 func TestUndecidedIsSentByItself(t *testing.T) {
