@@ -10,6 +10,10 @@
 // Every process that starts may call Up: one migrates, and the others wait and find nothing left to
 // do.
 //
+// Drivers make golang-migrate's table of versions when they are opened, before a lock is asked for.
+// So two processes that open a SQLite database at once may see "database is locked", with this
+// package as without it: give the database a busy timeout.
+//
 // # When the lock is lost
 //
 // golang-migrate gives a migration no context, so one that runs goes on. The next step is refused:
