@@ -37,6 +37,7 @@ func TestQuorumMinorityIsKilled(t *testing.T) {
 		nodes := startNodes(t, n)
 		c, other := openQuorum(t, nodes, brisk(quorumTTL)), openQuorum(t, nodes, brisk(quorumTTL))
 		held := lock(t, c.Mutex("a"))
+		eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", held.Owner()) == n })
 		for _, node := range nodes[1 : 1+(n-1)/2] {
 			node.Kill()
 		}
