@@ -203,7 +203,7 @@ func (s *Sender) takeRest() (batch []*call) {
 	return s.remove()
 }
 
-// remove is take under the Sender's mu.
+// remove is take and takeRest without their lock. The caller holds s.mu.
 func (s *Sender) remove() (batch []*call) {
 	if len(s.queue) == 0 {
 		return nil
