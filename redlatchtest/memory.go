@@ -5,11 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
-
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
 )
 
 // Memory is a server without sockets, whose clock is time.Now. In a bubble of testing/synctest its
@@ -19,12 +17,8 @@ import (
 // It goes wrong when the test says so: see its methods. For LockOptions.Replicas it acts as if all
 // replicas acknowledged. It is safe for concurrent use.
 type Memory struct {
-	mini   *miniredis.Miniredis
-	server *server.Server // of mini
-	ended  chan struct{}  // closed with the server
-
-	running sync.RWMutex // is held for reading by all that uses server, and guards over
-	over    bool         // server must not be used any more
+	server *memory.Server
+	ended  chan struct{} // closed with the test
 
 	mu      sync.Mutex    // guards what is below
 	answers chan struct{} // closed while the server answers
@@ -43,17 +37,10 @@ const silence = 10 * time.Second
 func InMemory(t testing.TB) *Memory {
 	t.Helper()
 	m := &Memory{
-		mini: miniredis.NewMiniRedis(), ended: make(chan struct{}), answers: make(chan struct{}),
+		server: memory.New(time.Now), ended: make(chan struct{}), answers: make(chan struct{}),
 		clients: make(map[*redlatch.Client]*memoryConn),
 	}
 	close(m.answers)
-	m.mini.ClockTTL(true)
-	first, err := m.mini.Dial() // which starts it
-	if err != nil {
-		t.Fatalf("redlatchtest: %v", err)
-	}
-	first.Close()
-	m.server = m.mini.Server()
 	t.Cleanup(m.close)
 	return m
 }
@@ -84,7 +71,7 @@ func (m *Memory) Client(t testing.TB, o redlatch.Options) *redlatch.Client {
 func (m *Memory) Conn() conn.Conn { return m.dial() }
 
 func (m *Memory) dial() *memoryConn {
-	c := &memoryConn{server: m}
+	c := &memoryConn{memory: m}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.conns = append(m.conns, c)
@@ -149,10 +136,10 @@ func (m *Memory) Delay(d time.Duration) {
 // last token stay. The holder is told at its next extend: after a third of its TTL, or when it
 // calls Lease.Extend. To take a lock by force, as an operator does, call
 // [redlatch.Client.ForceRelease].
-func (m *Memory) Lose(key string) { m.mini.Del(key) }
+func (m *Memory) Lose(key string) { m.server.Do("DEL", key) }
 
 // LoseEverything deletes all data, as [Server.LoseEverything] does.
-func (m *Memory) LoseEverything() { m.mini.FlushAll() }
+func (m *Memory) LoseEverything() { m.server.Flush() }
 
 // endSubscriptions has all clients lose their subscriptions.
 func (m *Memory) endSubscriptions() {
@@ -177,12 +164,8 @@ func (m *Memory) close() {
 	close(m.ended)
 	m.endSubscriptions()
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.silent != nil {
 		m.silent.Stop()
 	}
-	m.mu.Unlock()
-	m.running.Lock()
-	m.over = true
-	m.running.Unlock()
-	m.mini.Close()
 }

@@ -1,20 +1,14 @@
 package redlatchtest
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"net"
-	"strconv"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
-
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
 )
 
 var (
@@ -22,41 +16,41 @@ var (
 	_ conn.Replicated = (*memoryConn)(nil)
 )
 
-// memoryConn is a connection to a [Memory]. Requests are handed to miniredis without a socket, each
-// on a goroutine of its own, which the caller does not wait for once its context is done. A
-// subscription is a pipe.
+// memoryConn is a connection to a [Memory]. The server takes requests on a goroutine of their own,
+// which the caller does not wait for once its context is done.
 type memoryConn struct {
-	server *Memory
+	memory *Memory
 
 	mu     sync.Mutex // guards what is below
 	cut    bool
 	closed bool
-	pipes  map[net.Conn]*farEnd // of subscriptions
+	ears   map[*ear]*memory.Subscription
 }
 
-// farEnd is the server's end of a pipe. The server closes it when it has forgotten the
-// subscription.
-type farEnd struct {
-	net.Conn
-	forgotten chan struct{}
-	once      sync.Once
-}
+// ear is one subscription: the messages that have arrived, and whether it has ended.
+type ear struct {
+	arrived chan struct{} // has room for one: something below has changed
 
-func (e *farEnd) Close() error {
-	e.once.Do(func() { close(e.forgotten) })
-	return e.Conn.Close()
+	mu       sync.Mutex // guards what is below
+	messages []string
+	ended    bool
 }
 
 var errEnded = errors.New("the connection is closed")
 
 // Eval implements [conn.Conn].
 func (c *memoryConn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	commands := make([][]string, len(calls)) // before anything may outlast the call, since calls is the caller's
-	for i, call := range calls {
-		commands[i] = append([]string{"EVAL", call.Script.Text, strconv.Itoa(len(call.Keys))}, call.Keys...)
-		commands[i] = append(commands[i], call.Args...)
+	calls = slices.Clone(calls) // the request may outlast the call, and calls is the caller's
+	var results []conn.Result
+	err := c.ask(ctx, func(s *memory.Server) { results, _ = s.Eval(calls...) })
+	if err == nil {
+		return results
 	}
-	return c.send(ctx, commands)
+	failed := make([]conn.Result, len(calls))
+	for i := range failed {
+		failed[i].Err = err
+	}
+	return failed
 }
 
 // EvalReplicated implements [conn.Replicated], as if all replicas acknowledged at once.
@@ -66,15 +60,15 @@ func (c *memoryConn) EvalReplicated(ctx context.Context, call conn.Call, n int, 
 
 // Scan implements [conn.Conn].
 func (c *memoryConn) Scan(ctx context.Context, pattern string, each func(key string) error) error {
-	result := c.send(ctx, [][]string{{"KEYS", pattern}})[0]
-	if result.Err != nil {
-		return result.Err
+	var keys []string
+	if err := c.ask(ctx, func(s *memory.Server) { keys = s.Keys(pattern) }); err != nil {
+		return err
 	}
-	for _, key := range result.Reply.List {
+	for _, key := range keys {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := each(key.Text); err != nil {
+		if err := each(key); err != nil {
 			return err
 		}
 	}
@@ -93,177 +87,129 @@ func (c *memoryConn) Close() error {
 	return nil
 }
 
-// send returns the results of these commands, or that of ctx if it is done before.
-func (c *memoryConn) send(ctx context.Context, commands [][]string) []conn.Result {
-	failed := func(err error) []conn.Result {
-		results := make([]conn.Result, len(commands))
-		for i := range results {
-			results[i].Err = err
-		}
-		return results
-	}
+// ask has the server do what is asked, and returns when the answer is there or ctx is done.
+func (c *memoryConn) ask(ctx context.Context, request func(*memory.Server)) error {
 	cut, closed := c.state()
 	switch {
 	case ctx.Err() != nil:
-		return failed(ctx.Err())
+		return ctx.Err()
 	case closed:
-		return failed(errEnded)
+		return errEnded
 	}
-	answered := make(chan []conn.Result, 1)
+	answered := make(chan struct{})
 	if !cut {
-		go c.deliver(commands, answered)
+		go c.deliver(request, answered)
 	}
 	select {
-	case results := <-answered:
-		return results
+	case <-answered:
+		return nil
 	case <-ctx.Done():
-		return failed(ctx.Err())
-	case <-c.server.ended:
-		return failed(errEnded)
+		return ctx.Err()
+	case <-c.memory.ended:
+		return errEnded
 	}
 }
 
-// deliver has the server run these commands when it answers.
-func (c *memoryConn) deliver(commands [][]string, answered chan<- []conn.Result) {
-	answers, delay := c.server.state()
+// deliver has the server take a request when it answers.
+func (c *memoryConn) deliver(request func(*memory.Server), answered chan<- struct{}) {
+	answers, delay := c.memory.state()
 	select {
 	case <-answers:
-	case <-c.server.ended:
+	case <-c.memory.ended:
 		return
 	}
-	results := make([]conn.Result, len(commands))
-	for i, command := range commands {
-		results[i] = c.server.run(command)
-	}
+	request(c.memory.server)
 	if delay > 0 {
 		time.Sleep(delay)
 	}
 	if cut, _ := c.state(); !cut {
-		answered <- results
+		close(answered)
 	}
-}
-
-// run runs one command.
-func (m *Memory) run(command []string) conn.Result {
-	m.running.RLock()
-	defer m.running.RUnlock()
-	if m.over {
-		return conn.Result{Err: errEnded}
-	}
-	var text bytes.Buffer
-	peer := server.NewPeer(bufio.NewWriter(&text))
-	m.server.Dispatch(peer, command)
-	peer.Flush()
-	value, err := server.ParseReply(bufio.NewReader(&text))
-	if err != nil {
-		return conn.Result{Err: &conn.ReplyError{Text: err.Error()}}
-	}
-	return conn.Result{Reply: reply(value)}
-}
-
-// reply returns what miniredis made of a reply in the form of package conn.
-func reply(value any) conn.Reply {
-	switch v := value.(type) {
-	case nil:
-		return conn.Reply{Nil: true}
-	case int:
-		return conn.Reply{Int: int64(v)}
-	case string:
-		return conn.Reply{Text: v}
-	case server.Simple:
-		return conn.Reply{Text: string(v)}
-	case []any:
-		list := make([]conn.Reply, len(v))
-		for i, item := range v {
-			list[i] = reply(item)
-		}
-		return conn.Reply{List: list}
-	}
-	panic(fmt.Sprintf("redlatchtest: a reply of type %T", value))
 }
 
 // Subscribe implements [conn.Conn].
 func (c *memoryConn) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
-	answers, _ := c.server.state()
+	answers, _ := c.memory.state()
 	select {
 	case <-answers:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-c.server.ended:
+	case <-c.memory.ended:
 		return errEnded
 	}
-	pipe, err := c.open()
+	e, hangUp, err := c.listen(channel)
 	if err != nil {
 		return err
 	}
-	defer c.hangUp(pipe)
-	defer context.AfterFunc(ctx, func() { c.hangUp(pipe) })()
-	err = listen(pipe, channel, up, message)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return fmt.Errorf("the subscription ended: %w", err)
-}
-
-// listen subscribes over a pipe, until that is closed.
-func listen(pipe net.Conn, channel string, up func(), message func(payload string)) error {
-	if _, err := fmt.Fprintf(pipe, "*2\r\n$9\r\nSUBSCRIBE\r\n$%d\r\n%s\r\n", len(channel), channel); err != nil {
-		return err
-	}
-	r := bufio.NewReader(pipe)
+	defer hangUp()
+	up()
 	for {
-		value, err := server.ParseReply(r)
-		if err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.arrived:
 		}
-		push := reply(value).List
-		if len(push) != 3 {
-			return fmt.Errorf("unexpected message %v", value)
+		messages, ended := e.take()
+		for _, payload := range messages {
+			message(payload)
 		}
-		if push[0].Text == "message" {
-			message(push[2].Text)
-		} else {
-			up()
+		if ended {
+			return errors.New("the subscription ended: the connection was lost")
 		}
 	}
 }
 
-// open returns a new pipe to the server.
-func (c *memoryConn) open() (net.Conn, error) {
-	c.server.running.RLock()
-	defer c.server.running.RUnlock()
+// listen returns a new subscription, and what ends it.
+func (c *memoryConn) listen(channel string) (e *ear, hangUp func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cut || c.closed || c.server.over {
-		return nil, errEnded
+	if c.cut || c.closed {
+		return nil, nil, errEnded
 	}
-	pipe, far := net.Pipe()
-	end := &farEnd{Conn: far, forgotten: make(chan struct{})}
-	c.server.server.ServeConn(end)
-	if c.pipes == nil {
-		c.pipes = make(map[net.Conn]*farEnd)
+	e = &ear{arrived: make(chan struct{}, 1)}
+	sub := c.memory.server.Subscribe(channel, func(payload string) {
+		e.change(func() { e.messages = append(e.messages, payload) })
+	})
+	if c.ears == nil {
+		c.ears = make(map[*ear]*memory.Subscription)
 	}
-	c.pipes[pipe] = end
-	return pipe, nil
+	c.ears[e] = sub
+	return e, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.ears, e)
+		c.memory.server.Unsubscribe(sub)
+	}, nil
 }
 
-// hangUp closes a pipe.
-func (c *memoryConn) hangUp(pipe net.Conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.pipes, pipe)
-	pipe.Close()
+// change changes the subscription, and tells its listener.
+func (e *ear) change(what func()) {
+	e.mu.Lock()
+	what()
+	e.mu.Unlock()
+	select {
+	case e.arrived <- struct{}{}:
+	default:
+	}
 }
 
-// endSubscriptions ends all subscriptions, and returns when the server has forgotten them.
+// take returns what has arrived since it was called last.
+func (e *ear) take() (messages []string, ended bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	messages, e.messages = e.messages, nil
+	return messages, e.ended
+}
+
+// endSubscriptions ends all subscriptions. The server has forgotten them when it returns.
 func (c *memoryConn) endSubscriptions() {
 	c.mu.Lock()
-	pipes := maps.Clone(c.pipes)
-	c.mu.Unlock()
-	for pipe, far := range pipes {
-		pipe.Close()
-		<-far.forgotten
+	defer c.mu.Unlock()
+	for e, sub := range c.ears {
+		c.memory.server.Unsubscribe(sub)
+		e.change(func() { e.ended = true })
 	}
+	clear(c.ears)
 }
 
 // set cuts the connection, or mends it.
