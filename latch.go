@@ -12,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch/internal/clock"
 	"github.com/redlatch/redlatch/internal/keys"
 	"github.com/redlatch/redlatch/internal/notes"
+	"github.com/redlatch/redlatch/internal/retry"
 	"github.com/redlatch/redlatch/internal/script"
 )
 
@@ -232,7 +233,7 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	if err == nil {
 		a.heard(standing)
 	}
-	if err != nil || !standing.Inside && answer.resent {
+	if err != nil && !unwritten(answer, err) || err == nil && !standing.Inside && answer.resent {
 		a.abandon(a.owner, "") // a request that got no answer may be on its way still
 	}
 	switch {
@@ -242,6 +243,16 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 		return nil, a.failed("acquire", a.taken(standing.Occupant))
 	}
 	return a.begin(ctx, a.inside(a.owner, "", standing, answer, answer.resent))
+}
+
+// unwritten reports whether a request that failed with err has changed nothing, and no copy of it is
+// on its way. The line was full, or Redis refused the first write of the script for want of space.
+//
+// It is tempting to undo every acquisition that failed. But a program that tries again and again
+// while a disk is full would leave a release for each try, and all of them would be sent again and
+// again until the disk has space.
+func unwritten(a answer, err error) bool {
+	return err != nil && !a.resent && (errors.Is(err, ErrLineFull) || retry.RefusesWrites(err))
 }
 
 // wait stands in line until the latch is granted or ctx is done. errTooLate says that the grant
@@ -257,7 +268,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	w := c.waiters.add(a.latch, a.group, a.owner, ticket, address, c.now())
 	standing, answer, err := a.request(ctx, a.owner, ticket, address, a.arrival, most)
 	switch {
-	case errors.Is(err, ErrLineFull) && !answer.resent: // nothing of it is in Redis, or on its way there
+	case unwritten(answer, err):
 		c.waiters.fail(w, err)
 		return nil, err
 	case err != nil:

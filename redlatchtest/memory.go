@@ -37,7 +37,7 @@ const silence = 10 * time.Second
 func InMemory(t testing.TB) *Memory {
 	t.Helper()
 	m := &Memory{
-		server: memory.New(time.Now), ended: make(chan struct{}), answers: make(chan struct{}),
+		server: memory.New("memory", time.Now), ended: make(chan struct{}), answers: make(chan struct{}),
 		clients: make(map[*redlatch.Client]*memoryConn),
 	}
 	close(m.answers)

@@ -520,7 +520,7 @@ var mutants = []mutant{
 	},
 	{
 		"newcomer that is refused and undoes nothing all the same", "latch.go",
-		"case errors.Is(err, ErrLineFull) && !answer.resent:", "case false:", "TestFullLineSendsNothingElse",
+		"(errors.Is(err, ErrLineFull) || retry", "(retry", "TestFullLineSendsNothingElse",
 	},
 	{
 		"forced release that seems to be an accident", "watchdog.go",

@@ -18,7 +18,6 @@ package retry
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -63,7 +62,7 @@ func Pause(n int) time.Duration { return Jitter(20*time.Millisecond<<min(n, 5), 
 
 // Jitter returns d, give or take a part of it.
 func Jitter(d time.Duration, part float64) time.Duration {
-	return time.Duration(float64(d) * (1 + part*(2*rand.Float64()-1)))
+	return time.Duration(float64(d) * (1 + part*(2*draw()-1)))
 }
 
 // Sleep returns after d, or when ctx is done.

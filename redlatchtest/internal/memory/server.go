@@ -27,6 +27,7 @@ const (
 // Server is a Redis in memory. It is safe for concurrent use.
 type Server struct {
 	mu     sync.Mutex // guards what is below
+	name   string
 	now    func() time.Time
 	at     int64 // ms since 1970 by now, the same throughout a command or script
 	run    string
@@ -53,10 +54,11 @@ type Subscription struct {
 	message func(payload string)
 }
 
-// New returns an empty server whose clock is now.
-func New(now func() time.Time) *Server {
+// New returns an empty server whose clock is now. Servers of different names are different
+// processes.
+func New(name string, now func() time.Time) *Server {
 	s := &Server{
-		now: now, keys: make(map[string]*entry), scripts: make(map[string]bool),
+		name: name, now: now, keys: make(map[string]*entry), scripts: make(map[string]bool),
 		channels: make(map[string][]*Subscription),
 	}
 	s.engine = newEngine(s)
@@ -68,7 +70,7 @@ func New(now func() time.Time) *Server {
 func (s *Server) rename() {
 	s.starts++
 	sum := fnv.New128a()
-	fmt.Fprintf(sum, "%p %d", s, s.starts)
+	fmt.Fprintf(sum, "%s %d", s.name, s.starts)
 	text := hex.EncodeToString(sum.Sum(nil))
 	s.run = (text + text)[:40]
 }

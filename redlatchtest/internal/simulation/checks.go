@@ -1,0 +1,142 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/verify/history"
+)
+
+// aftermath checks what is left when all clients have ended: nothing in the way of a new one, and
+// no key that stays.
+func (w *World) aftermath() {
+	time.Sleep(w.plan.ttl + w.bound() + 2*time.Second) // leases that were not released end
+	w.net.call(func() {
+		for _, l := range w.links {
+			l.kill(true) // a closed client sends nothing any more
+		}
+	})
+	l := w.born("last", nil)
+	if l == nil {
+		return
+	}
+	defer func() {
+		if err := l.client.Close(); err != nil {
+			w.fail("the last client: Close = %v", err)
+		}
+		w.leftBehind()
+	}()
+	if w.plan.nodes > 1 {
+		time.Sleep(w.plan.ttl + 30*time.Second) // nodes rest
+	}
+	for _, role := range w.plan.roles {
+		for _, name := range names[role.name] {
+			w.wantFree(l.client, role.name, name)
+		}
+	}
+}
+
+// names are those that each role uses.
+var names = map[string][]string{
+	"mutex": {"mutex-0", "mutex-1"}, "minhold": {"minhold"}, "bounded": {"bounded"}, "adopt": {"adopt"},
+	"reentrant": {"reentrant"}, "rw": {"rw"}, "semaphore": {"semaphore"}, "slots": {"slots"}, "election": {"election"},
+	"campaign": {"campaign"}, "job": {"job"}, "multi": {"multi-0", "multi-1", "multi-2"},
+}
+
+// wantFree checks that the first try gets what is free.
+func (w *World) wantFree(c *redlatch.Client, role, name string) {
+	ctx := context.Background()
+	var l *redlatch.Lease
+	var err error
+	switch role {
+	case "reentrant":
+		l, err = c.ReentrantMutex(name).TryLock(ctx)
+	case "rw":
+		l, err = c.RWMutex(name).TryLock(ctx)
+	case "semaphore":
+		l, err = c.Semaphore(name, permits).TryAcquire(ctx, permits)
+	case "slots":
+		var slot *redlatch.Slot
+		if slot, err = c.SlotPool(name, slotCount, redlatch.SlotOptions{Quarantine: quarantine}).TryAcquire(ctx); err == nil {
+			l = slot.Lease
+		}
+	case "election", "campaign":
+		l, err = c.Election(name).TryCampaign(ctx, "last")
+	case "job":
+		ran := false
+		ran, err = c.Job(name, redlatch.JobOptions{Window: window}).Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+		if !ran || err != nil {
+			w.fail("when all is over, a job does not run: %t, %v", ran, err)
+		}
+		return
+	default:
+		l, err = c.Mutex(name).TryLock(ctx)
+	}
+	if err == nil {
+		err = l.Release(ctx)
+	}
+	if err != nil {
+		w.fail("when all is over, %s %q cannot be had at the first try: %v", role, name, err)
+	}
+}
+
+// leftBehind checks that the keys that are left have an end, that no subscription is, and that only
+// what is to be remembered is.
+func (w *World) leftBehind() {
+	time.Sleep(w.plan.delay.most * 4)
+	w.net.call(func() {
+		for _, s := range w.servers {
+			if n := len(s.ears); n > 0 {
+				alive := 0
+				for _, e := range s.ears {
+					if !e.link.gone {
+						alive++
+					}
+				}
+				if alive > 0 {
+					w.fail("%s has %d subscriptions when all clients are closed", s, alive)
+				}
+			}
+			keys := s.Keys("*")
+			slices.Sort(keys)
+			for _, key := range keys {
+				if s.Do("PTTL", key).Reply.Int < 0 && !strings.HasSuffix(key, ":epoch") {
+					w.fail("%s: the key %q never expires", s, key)
+				}
+				if w.held(key) {
+					w.fail("%s: the key %q is left", s, key)
+				}
+			}
+			w.Requests += s.Commands()
+		}
+	})
+}
+
+// held reports whether a key is there while something is held or waited for alone.
+func (w *World) held(key string) bool {
+	if !strings.HasPrefix(key, "{") {
+		return !strings.Contains(key, "job") && !strings.Contains(key, "slots") && !strings.Contains(key, "countdown") &&
+			!strings.HasPrefix(key, "redlatch:{") && strings.Count(key, ":") == 1
+	}
+	return strings.HasSuffix(key, ":queue") || strings.HasSuffix(key, ":clients")
+}
+
+// check looks at the history.
+func (w *World) check() {
+	w.history.Arrange()
+	rules := history.Rules{
+		Permits: permits, Rest: quarantine, Window: window, Losses: w.losses, Shared: w.plan.nodes > 1,
+	}
+	h := w.history
+	for _, f := range []history.Finding{
+		h.Exclusion(rules), h.Permits(rules), h.Readers(rules), h.Slots(rules), h.Rests(rules), h.Windows(rules), h.Tokens(rules), h.Stale(),
+	} {
+		if f.Bad > 0 {
+			w.Failures = append(w.Failures, fmt.Sprintf("%s: %d times; first: %s", f.Check, f.Bad, f.First))
+		}
+	}
+}

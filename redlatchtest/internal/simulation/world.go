@@ -1,0 +1,431 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/verify/history"
+)
+
+// World is one simulated run: servers, a network, clients that come and go, and what they did.
+type World struct {
+	Seed uint64
+	plan plan
+	net  *network
+	end  context.CancelFunc
+	over context.Context // done when the actors are to stop
+
+	servers []*server
+
+	mu       sync.Mutex // guards what is below
+	last     int64      // stamp
+	history  *history.History
+	links    []*Link
+	lives    []*life
+	Failures []string
+	Faults   map[string]int
+	Acquired int
+	Span     time.Duration // simulated
+	Requests int
+	story    []byte           // what happened, line by line
+	marks    map[string]int64 // of the resources that check tokens
+	texts    []string         // of leases that were detached
+	lastUsed string           // of those: adopted last
+	losses   []history.Loss
+}
+
+// plan is what the seed says of a world.
+type plan struct {
+	harm      harm
+	nodes     int // of a quorum; 1 for one server
+	clients   int // at a time
+	actors    int // of each client
+	roles     []role
+	ttl       time.Duration
+	heartbeat time.Duration
+	request   time.Duration // RequestTimeout
+	delay     span
+	quiet     time.Duration // since the world began: no more faults from here on
+	until     time.Duration // since the world began: the actors stop
+	old       bool          // Redis 6
+	strict    bool
+	replicas  int
+	journal   bool
+	drift     float64
+	pause     span // between what an actor does
+}
+
+// harm says which faults there are.
+type harm string
+
+const (
+	calm    harm = "calm"    // none
+	crashes harm = "crashes" // clients die, at once or unnoticed, or are suspended
+	storms  harm = "storms"  // all that takes no promise away
+	losses  harm = "losses"  // also what takes exclusion away: lost data, clocks set ahead
+)
+
+// newPlan draws a plan.
+func newPlan(r *rand.Rand) plan {
+	p := plan{
+		harm: []harm{calm, calm, crashes, storms, storms, storms, losses, losses}[r.IntN(8)], nodes: 1,
+		clients: 2 + r.IntN(3), actors: 2 + r.IntN(4), old: r.IntN(6) == 0, strict: r.IntN(3) == 0,
+		ttl:       []time.Duration{600 * time.Millisecond, 1500 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Second, 30 * time.Second}[r.IntN(5)],
+		heartbeat: []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second}[r.IntN(3)],
+		request:   []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second}[r.IntN(3)],
+		journal:   r.IntN(4) == 0, pause: span{0, 20 * time.Millisecond},
+	}
+	p.delay = span{100 * time.Microsecond, time.Duration(200+r.IntN(3000)) * time.Microsecond}
+	if r.IntN(5) == 0 { // which costs a message to each node
+		p.nodes, p.clients, p.actors = 3, 2, 1+r.IntN(2)
+		p.ttl, p.heartbeat = min(p.ttl, 5*time.Second), max(p.heartbeat, time.Second)
+		if r.IntN(3) == 0 {
+			p.nodes = 5
+		}
+	}
+	if r.IntN(4) == 0 {
+		p.replicas = 2
+	}
+	if p.harm == storms || p.harm == losses {
+		p.drift = (r.Float64() - 0.5) / 60 // 0.8 %
+	}
+	p.quiet = 10*time.Second + min(3*p.ttl, 10*time.Second)
+	if p.harm == calm {
+		p.quiet = 0
+	}
+	p.until = p.quiet + 3*time.Second + min(p.ttl, 5*time.Second)
+	all := oneServerRoles
+	if p.nodes > 1 {
+		all = quorumRoles
+	}
+	for range 2 + r.IntN(3) {
+		if one := all[r.IntN(len(all))]; !slices.ContainsFunc(p.roles, func(o role) bool { return o.name == one.name }) {
+			p.roles = append(p.roles, one)
+		}
+	}
+	return p
+}
+
+func (p plan) String() string {
+	var names []string
+	for _, r := range p.roles {
+		names = append(names, r.name)
+	}
+	return fmt.Sprintf("%s, %d nodes, %d clients of %d actors, TTL %v, heartbeat %v, request timeout %v, old %t, strict %t: %s",
+		p.harm, p.nodes, p.clients, p.actors, p.ttl, p.heartbeat, p.request, p.old, p.strict, strings.Join(names, " "))
+}
+
+// New returns the world of a seed.
+func New(seed uint64) *World {
+	r := rand.New(rand.NewPCG(seed, 0))
+	w := &World{
+		Seed: seed, plan: newPlan(r), history: history.New(), Faults: make(map[string]int),
+		marks: make(map[string]int64),
+	}
+	w.net = newNetwork(rand.New(rand.NewPCG(seed, 1)), w.tell)
+	for i := range w.plan.nodes {
+		s := newServer(w.net, i+1)
+		s.replicas, s.drift = w.plan.replicas, (r.Float64()-0.5)*w.plan.drift
+		s.Old(w.plan.old)
+		w.servers = append(w.servers, s)
+	}
+	return w
+}
+
+// tell tells the story.
+func (w *World) tell(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.story = fmt.Appendf(w.story, "%12.6f  ", time.Since(w.net.begin).Seconds())
+	w.story = append(fmt.Appendf(w.story, format, args...), '\n')
+}
+
+// Story returns what happened, line by line.
+func (w *World) Story() []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.story
+}
+
+// fail notes what must not be.
+func (w *World) fail(format string, args ...any) {
+	w.mu.Lock()
+	w.Failures = append(w.Failures, fmt.Sprintf("at %.6fs: ", time.Since(w.net.begin).Seconds())+fmt.Sprintf(format, args...))
+	w.mu.Unlock()
+	w.tell("FAILURE: "+format, args...)
+}
+
+// stamp returns the time for the history. It is another at each call, since what happens within a
+// process takes no simulated time, and has an order all the same.
+func (w *World) stamp() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = max(w.last+1, time.Now().UnixNano())
+	return w.last
+}
+
+// Run runs the world to its end. Call it in a bubble of testing/synctest.
+func (w *World) Run() {
+	w.over, w.end = context.WithCancel(context.Background())
+	defer w.end()
+	carried := make(chan struct{})
+	go func() {
+		w.net.run()
+		close(carried)
+	}()
+	w.tell("seed %d: %v", w.Seed, w.plan)
+
+	var clients sync.WaitGroup
+	for i := range w.plan.clients {
+		clients.Go(func() { w.succession(i) })
+	}
+	w.net.call(func() { w.planFaults() })
+	time.Sleep(w.plan.until - w.net.now())
+	w.end()
+	clients.Wait()
+	w.aftermath()
+	w.Span = w.net.now()
+	w.net.finish()
+	<-carried
+	w.check()
+}
+
+// life is one client from its beginning to its end.
+type life struct {
+	*World
+	name   string
+	random *rand.Rand // of its beginning and end; each actor has its own
+	client *redlatch.Client
+	links  []*Link
+	record *history.Worker
+	ops    int64 // guarded by World.mu
+	ctx    context.Context
+	die    context.CancelFunc
+	told   told
+	tasks  int64 // numbers what its actors do
+
+	mu     sync.Mutex // guards what is below
+	frozen time.Time  // until then it is suspended
+	dead   bool
+}
+
+// succession has one client after the other, until the world ends.
+func (w *World) succession(slot int) {
+	r := rand.New(rand.NewPCG(w.Seed, uint64(100+slot)))
+	for n := 0; w.over.Err() == nil; n++ {
+		l := w.born(fmt.Sprintf("%c%d", 'A'+slot, n), r)
+		if l == nil {
+			return
+		}
+		span := time.Second + time.Duration(r.Int64N(int64(15*time.Second)))
+		if w.plan.harm == calm || w.net.now() > w.plan.quiet {
+			span = w.plan.until
+		}
+		l.live(span)
+	}
+}
+
+// connect returns links to all servers.
+func (w *World) connect(name string) []*Link {
+	var links []*Link
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.servers {
+		l := &Link{
+			net: w.net, server: s, client: name, number: len(w.links) + 1, delay: w.plan.delay, state: works,
+			random: rand.New(rand.NewPCG(w.Seed, uint64(10000+len(w.links)))),
+		}
+		w.links = append(w.links, l)
+		links = append(links, l)
+	}
+	return links
+}
+
+// options returns the options of a client.
+func (w *World) options(name string) redlatch.Options {
+	order := redlatch.Off
+	if w.plan.strict {
+		order = redlatch.On
+	}
+	return redlatch.Options{
+		Heartbeat: w.plan.heartbeat, RequestTimeout: w.plan.request, Program: name,
+		Lock:    redlatch.LockOptions{TTL: w.plan.ttl, StrictOrder: order},
+		Journal: redlatch.JournalOptions{On: w.plan.journal},
+	}
+}
+
+func (w *World) open(links []*Link, o redlatch.Options) (*redlatch.Client, error) {
+	if len(links) == 1 {
+		return redlatch.New(links[0], o)
+	}
+	nodes := make([]conn.Conn, len(links))
+	for i, l := range links {
+		nodes[i] = l
+	}
+	return redlatch.NewQuorum(nodes, o)
+}
+
+// born begins a life.
+func (w *World) born(name string, r *rand.Rand) *life {
+	l := &life{World: w, name: name, random: r, links: w.connect(name)}
+	l.told = told{world: w, name: name}
+	o := w.options(name)
+	o.Hook = l.told.hook
+	client, err := w.open(l.links, o)
+	if err != nil {
+		w.fail("New = %v", err)
+		return nil
+	}
+	l.client = client
+	l.ctx, l.die = context.WithCancel(w.over)
+	w.mu.Lock()
+	l.record = w.history.Worker(name)
+	w.lives = append(w.lives, l)
+	w.mu.Unlock()
+	w.tell("client %s begins: %s", name, client.ID())
+	return l
+}
+
+// live has actors use the client for a while, and ends it.
+func (l *life) live(span time.Duration) {
+	var actors sync.WaitGroup
+	for _, role := range l.plan.roles {
+		for n := range l.plan.actors {
+			a := &actor{
+				life: l, role: role, number: n,
+				random: rand.New(rand.NewPCG(l.Seed^hash(l.name+role.name), uint64(n))),
+			}
+			actors.Go(a.toil)
+		}
+	}
+	select {
+	case <-l.ctx.Done():
+	case <-time.After(span):
+	}
+	l.die()
+	if !l.isDead() && l.random.IntN(2) == 0 {
+		actors.Wait() // and then close; else close first
+	}
+	l.tell("client %s closes", l.name)
+	start := time.Now()
+	err := l.client.Close()
+	if took := time.Since(start); took > l.bound()+time.Second {
+		l.fail("client %s: Close took %v", l.name, took)
+	}
+	if left := (*redlatch.LeftError)(nil); err != nil && !errors.As(err, &left) {
+		l.fail("client %s: Close = %v", l.name, err)
+	}
+	actors.Wait()
+	l.told.check()
+}
+
+func hash(text string) (h uint64) {
+	h = 14695981039346656037
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return h
+}
+
+func (l *life) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// bound is how long an operation may go on that asks a server which does not answer.
+func (w *World) bound() time.Duration { return w.plan.request * 4 / 3 }
+
+// step is called by an actor between what it does. It waits while the process is suspended.
+func (l *life) step() {
+	for {
+		l.mu.Lock()
+		left := time.Until(l.frozen)
+		l.mu.Unlock()
+		if left <= 0 {
+			return
+		}
+		time.Sleep(left)
+	}
+}
+
+// note adds a line to the history.
+func (l *life) note(e history.Event) {
+	if l.isDead() { // its process is no more
+		return
+	}
+	if e.At == 0 {
+		e.At = l.stamp()
+	}
+	l.World.mu.Lock()
+	defer l.World.mu.Unlock()
+	l.record.Add(e)
+}
+
+// call notes that a call begins, and returns its number.
+func (l *life) call(e history.Event) int64 {
+	l.World.mu.Lock()
+	l.ops++
+	e.Op = l.ops
+	l.World.mu.Unlock()
+	l.note(e)
+	return e.Op
+}
+
+// told is what the hook of a client was told of each attempt.
+type told struct {
+	world *World
+	name  string
+
+	mu       sync.Mutex // guards what is below
+	attempts map[uint64]int
+	leases   map[uint64]int
+}
+
+// hook counts the attempts that go on, and the leases.
+func (t *told) hook(_ context.Context, e redlatch.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.attempts == nil {
+		t.attempts, t.leases = make(map[uint64]int), make(map[uint64]int)
+	}
+	switch e.Type {
+	case redlatch.EventAttempt:
+		t.attempts[e.ID]++
+	case redlatch.EventFailed:
+		t.attempts[e.ID]--
+	case redlatch.EventGranted:
+		t.attempts[e.ID]--
+		t.leases[e.ID]++
+	case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
+		t.leases[e.ID]--
+	}
+	if t.attempts[e.ID] < 0 || t.attempts[e.ID] > 1 || t.leases[e.ID] < 0 || t.leases[e.ID] > 1 {
+		t.world.fail("client %s: the hook is told %s of attempt %d when that cannot be", t.name, e.Type, e.ID)
+	}
+	t.world.tell("  %s is told %s: %s %q, token %d, %v %v", t.name, e.Type, e.Kind, e.Name, e.Token, e.Outcome, e.Err)
+}
+
+// check is called when the client is closed.
+func (t *told) check() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, n := range t.attempts {
+		if n != 0 {
+			t.world.fail("client %s: attempt %d has no end", t.name, id)
+		}
+	}
+	for id, n := range t.leases {
+		if n != 0 {
+			t.world.fail("client %s: the lease of attempt %d has no end", t.name, id)
+		}
+	}
+}
