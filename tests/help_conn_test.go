@@ -93,7 +93,7 @@ func (m *mortal) Close() error { return nil }
 // openMortal returns a client that can be killed, over the connection of another that stays.
 func openMortal(t reporter, over conn.Conn, o redlatch.Options) (*redlatch.Client, *mortal) {
 	t.Helper()
-	o.RequestTimeout = time.Second // which Close may take
+	o.RequestTimeout = patience // nothing is given up because the machine is busy
 	process := newMortal(over)
 	c, err := redlatch.New(process, o)
 	if err != nil {
