@@ -93,6 +93,7 @@ func TestCountDownTellsItsWaiters(t *testing.T) {
 			t.Errorf("Inspect = %+v, %v, want a countdown at 2 of 2 with %d waiters", info, err, len(waits))
 		}
 		countDown(t, clients[1].CountDownLatch("d"), 1)
+		wantToldAll(t, s, clients)
 		for i, w := range waits {
 			select {
 			case err := <-w:
@@ -115,6 +116,25 @@ func TestCountDownTellsItsWaiters(t *testing.T) {
 		wantWaiters(t, s, "d", 0)
 	}
 	wantCountGone(t, s, d)
+}
+
+// wantToldAll returns when each client has heard all messages about its countdowns that were
+// published before: messages to a client arrive in their order.
+func wantToldAll(t *testing.T, s *redistest.Server, clients []*redlatch.Client) {
+	t.Helper()
+	const name = "told"
+	setCount(t, clients[0].CountDownLatch(name), 1)
+	var waits []<-chan error
+	for _, c := range clients {
+		waits = append(waits, goAwait(t.Context(), c.CountDownLatch(name)))
+	}
+	wantWaiters(t, s, name, len(waits))
+	countDown(t, clients[0].CountDownLatch(name), 0)
+	for _, w := range waits {
+		if err := receive(t, w, "a wait"); err != nil {
+			t.Errorf("Await = %v, want nil", err)
+		}
+	}
 }
 
 // TestCountDownWithoutACount: what was never set, or is gone, is an error, and never a zero.
