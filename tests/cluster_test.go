@@ -266,7 +266,9 @@ func TestTicketsOfTwoAddresses(t *testing.T) {
 			waits = ctx
 		}
 		goLock(waits, c.Mutex(name))
-		queued(t, s, name, 1)
+	}
+	for i := range channels {
+		queued(t, s, fmt.Sprint("n", i), 1)
 	}
 	held := lock(t, holder.Mutex("x"))
 	first := goLock(t.Context(), c.Mutex("x"))
