@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
@@ -122,12 +123,24 @@ func TestEventsUnderFaults(t *testing.T) {
 	}
 }
 
+// addressed is a connection to a server with an address of its own, as the nodes of a quorum need.
+type addressed struct {
+	conn.Conn
+	addr string
+}
+
+func (a addressed) Target() conn.Target {
+	target := a.Conn.Target()
+	target.Addr = a.addr
+	return target
+}
+
 // courseInMemory is [newCourse] in a bubble. The course has no server processes.
 func courseInMemory(t *testing.T, nodes int) *course {
 	t.Helper()
 	c := &course{}
-	for range nodes {
-		c.conns = append(c.conns, redlatchtest.InMemory(t).Conn())
+	for i := range nodes {
+		c.conns = append(c.conns, addressed{redlatchtest.InMemory(t).Conn(), fmt.Sprint("memory ", i)})
 	}
 	c.far, _ = c.client(t, sluggish())
 	if nodes > 1 {

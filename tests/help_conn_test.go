@@ -82,6 +82,9 @@ func (m *mortal) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 }
 
 func (m *mortal) Subscribe(ctx context.Context, channel string, up func(), message func(string)) error {
+	if m.life.Err() != nil { // else the server could hear of a subscription before its end
+		return errors.New("killed")
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.life, cancel)()
