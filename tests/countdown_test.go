@@ -337,7 +337,8 @@ func TestCountDownBehavesLikeTheModel(t *testing.T) {
 			clients = append(clients, s.Client(t, sluggish()))
 		}
 		server, round := s.Conn(), 0
-		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) { // a bubble does not know the deadline of the test
+		// In a bubble, rapid must not ask for the deadline of the test.
+		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
 			round++
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()

@@ -243,7 +243,7 @@ func TestLateWriteIsRefusedByMarks(t *testing.T) {
 		})
 	}
 	s := redistest.Start(t)
-	// The TTL outlasts a pause of the machine, so that the worker has the lock when it tells its token.
+	// The TTL outlasts a pause of the machine: the worker has the lock when it tells its token.
 	w := start(t, job{URL: s.URL(), Name: "a", TTL: 3 * time.Second, Heartbeat: 500 * time.Millisecond})
 	old := w.next().Token
 	if err := write(t.Context(), "a", old); err != nil {

@@ -53,7 +53,7 @@ func fillMemory(_ *testing.T, s *redistest.Server) (mend func()) {
 func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		o := inOrder(unhurried())
-		o.Heartbeat = time.Second // a waiter is believed alive for three, which outlasts a pause of the machine
+		o.Heartbeat = time.Second // a waiter is believed alive for three: longer than a pause
 		one, other := of(open(t, s.URL(), o), kind), of(open(t, s.URL(), o), kind)
 		useOnce(t, one)
 		useOnce(t, kindtest.Locks(open(t, s.URL(), o), "new ")[kind])
@@ -73,7 +73,8 @@ func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 		refused := goAcquire(func() (*redlatch.Lease, error) { return of(hasty, kind).Try(t.Context()) })
 		for _, result := range []<-chan outcome{tried, acquired} {
 			got := receive(t, result, "an acquisition")
-			if got.err == nil { // Redis refuses a script for what it writes first, and that may have been allowed
+			// Redis refuses a script for what it writes first, and that may have been allowed.
+			if got.err == nil {
 				insistRelease(t, got.lease)
 			} else {
 				wantNotNow(t, "acquire", s, "OOM", got.err)
