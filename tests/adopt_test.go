@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/kindtest"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 )
 
 // detach returns the text of a lease that goes on elsewhere.
@@ -148,7 +149,7 @@ func TestAdoptWhoseRequestIsLost(t *testing.T) {
 			for _, h := range []hits{first, firstTwo} {
 				what := kind + ", " + m.name + ", " + h.name
 				o := losing()
-				o.RequestTimeout = patience / 15 // these mishaps take no time, and a busy machine some
+				o.RequestTimeout = patience // these mishaps take no time, and a busy machine some
 				client, links := c.client(t, o)
 				held := enter(t, of(c.far, i))
 				token := held.Token()
@@ -192,6 +193,9 @@ func TestAdoptThatFails(t *testing.T) {
 		wantOver(t, c.far, text)
 
 		text = detach(t, enter(t, of(c.far, i)))
+		o := losing()
+		o.RequestTimeout = patience // nothing but the context ends the call
+		client, links = c.client(t, o)
 		ctx, cancel := context.WithCancel(t.Context())
 		links[0].cancel = cancel
 		links[0].harm(mishap{name: "cancelled", runs: true, cancels: true, answers: true}, first)
@@ -242,22 +246,26 @@ func detachRun(t *testing.T, j *redlatch.Job) (text string) {
 // TestDetachWithoutAnAnswer: the lease is held as before, and can be detached when Redis answers.
 func TestDetachWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	c := newCourse(t, 1)
-	client, links := c.client(t, losing())
-	l := lock(t, client.Mutex("a"))
-	token := l.Token()
-	links[0].harm(unheard, every)
-	if _, err := l.Detach(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
-		t.Errorf("Detach = %v, want ErrUnreachable", err)
-	}
-	if !l.Held() || l.Token() != token {
-		t.Errorf("held: %t, with token %d; want it as it was", l.Held(), l.Token())
-	}
-	links[0].harm(unheard, none)
-	text := detach(t, l)
-	l = adopt(t, c.far, text)
-	release(t, l)
-	free(t, c.nodes[0], "a")
+	inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+		link := &lossy{Conn: s.Conn(), hits: none}
+		far := s.Client(t, sluggish())
+		l := lock(t, wrap(t, link, losing()).Mutex("a"))
+		token := l.Token()
+		link.harm(unheard, every)
+		if _, err := l.Detach(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("Detach = %v, want ErrUnreachable", err)
+		}
+		if !l.Held() || l.Token() != token {
+			t.Errorf("held: %t, with token %d; want it as it was", l.Held(), l.Token())
+		}
+		link.harm(unheard, none)
+		text := detach(t, l)
+		l = adopt(t, far, text)
+		release(t, l)
+		if info, err := far.Inspect(t.Context(), "a"); err != nil || len(info.Holders) != 0 {
+			t.Errorf("Inspect = %+v, %v, want no holder", info, err)
+		}
+	})
 }
 
 // TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which an owner is
@@ -265,7 +273,9 @@ func TestDetachWithoutAnAnswer(t *testing.T) {
 func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t, 1)
-	client, links := c.client(t, losing())
+	o := losing()
+	o.RequestTimeout = patience // the loss of a reply takes no time
+	client, links := c.client(t, o)
 	links[0].harm(unheard, first)
 	l, err := client.Mutex("a").TryLock(t.Context())
 	if err != nil {
@@ -285,7 +295,7 @@ func TestQuorumDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t, 3)
 	o := losing()
-	o.RequestTimeout = 3 * time.Second
+	o.RequestTimeout = 6 * time.Second // the node is silent for a third of that
 	client, links := c.client(t, o)
 	links[2].harm(swallowed, first)
 	l, err := client.Mutex("a").TryLock(t.Context())
@@ -777,15 +787,20 @@ func TestAdoptTellsObservers(t *testing.T) {
 // TestAdoptAsAsked: the options are those of the client under those of the call.
 func TestAdoptAsAsked(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := open(t, s.URL(), sluggish())
-	text := detach(t, lock(t, c.Mutex("a")))
-	l, err := c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: 100 * time.Millisecond, Renew: redlatch.Off})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantLostAtDeadline(t, l)
-	free(t, s, "a")
+	inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+		const ttl = 100 * time.Millisecond
+		c := s.Client(t, sluggish())
+		text := detach(t, lock(t, c.Mutex("a")))
+		l, err := c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := l.Remaining(); left > ttl {
+			t.Errorf("%v are left of a lease that was adopted for %v", left, ttl)
+		}
+		wantLostAtDeadline(t, l)
+		release(t, lock(t, c.Mutex("a")))
+	})
 }
 
 // TestQuorumAdopt: over a quorum, with a node that is gone since the lease was detached. All kinds

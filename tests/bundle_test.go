@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 )
 
 // together runs f for each of n numbers at the same time.
@@ -27,28 +29,49 @@ func together(n int, f func(i int)) {
 // each.
 func TestRequestsGoTogether(t *testing.T) {
 	t.Parallel()
-	const goroutines, turns = 100, 20
-	s := redistest.Start(t)
-	c := open(t, s.URL(), sluggish())
-	release(t, lock(t, c.Mutex("first words")))
-	s.Do("CONFIG", "RESETSTAT")
-	together(goroutines, func(i int) {
-		last := int64(0)
-		for range turns {
-			l := lock(t, c.Mutex(strconv.Itoa(i)))
-			if l.Token() <= last {
-				t.Errorf("token %d after %d, want more", l.Token(), last)
+	const goroutines, turns = 100, 5
+	inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+		s.Delay(time.Millisecond)
+		sent := &tally{Conn: s.Conn()}
+		c := wrap(t, sent, sluggish())
+		release(t, lock(t, c.Mutex("first words")))
+		sent.calls.Store(0)
+		release(t, lock(t, c.Mutex("alone")))
+		if alone := sent.calls.Swap(0); alone != 2 {
+			t.Errorf("%d requests for an acquisition and a release, want 2", alone)
+		}
+		together(goroutines, func(i int) {
+			last := int64(0)
+			for range turns {
+				l := lock(t, c.Mutex(strconv.Itoa(i)))
+				if l.Token() <= last {
+					t.Errorf("token %d after %d, want more", l.Token(), last)
+				}
+				last = l.Token()
+				release(t, l)
 			}
-			last = l.Token()
-			release(t, l)
+		})
+		n := sent.calls.Load()
+		t.Logf("%d requests for %d acquisitions and releases", n, goroutines*turns*2)
+		if n > goroutines*turns {
+			t.Errorf("%d requests for %d acquisitions and releases, want fewer than one for two", n, goroutines*turns*2)
+		}
+		other := s.Client(t, sluggish())
+		for i := range goroutines {
+			release(t, must[*redlatch.Lease](t)(other.Mutex(strconv.Itoa(i)).TryLock(t.Context())))
 		}
 	})
-	if n := evalshas(s.Do("INFO", "commandstats")); n > goroutines*turns {
-		t.Errorf("%d requests for %d acquisitions and releases, want fewer than one for two", n, goroutines*turns*2)
-	}
-	for i := range goroutines {
-		wantNothingLeft(t, s, strconv.Itoa(i))
-	}
+}
+
+// tally is a connection that counts the calls of scripts.
+type tally struct {
+	conn.Conn
+	calls atomic.Int64
+}
+
+func (c *tally) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	c.calls.Add(int64(len(calls)))
+	return c.Conn.Eval(ctx, calls...)
 }
 
 // takeSome has one client hold every tenth of n mutexes, and another, whose events are seen, wait
@@ -170,22 +193,28 @@ func TestBundleOfWhichOneCannotBeDone(t *testing.T) {
 func TestRequestInABatchHeedsItsContext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s.URL(), sluggish())
-	release(t, lock(t, c.Mutex("first words")))
-	s.Pause()
-	start := time.Now()
-	together(50, func(i int) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*10*time.Millisecond)
-		defer cancel()
-		if _, err := c.Mutex(strconv.Itoa(i)).TryLock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("TryLock = %v, want context.DeadlineExceeded", err)
-		}
-	})
-	if took := time.Since(start); took > patience/3 { // one request of theirs would go on for so long
-		t.Errorf("they came back after %v", took)
+	// Of one client, nothing but its context ends a request. The other cleans up soon after.
+	o := sluggish()
+	o.RequestTimeout = time.Hour
+	clients := []*redlatch.Client{open(t, s.URL(), o), open(t, s.URL(), brisk(lasting))}
+	for _, c := range clients {
+		release(t, lock(t, c.Mutex("first words")))
 	}
+	s.Pause()
+	back := make(chan struct{})
+	go func() {
+		defer close(back)
+		together(100, func(i int) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i/2)*10*time.Millisecond)
+			defer cancel()
+			if _, err := clients[i%2].Mutex(strconv.Itoa(i)).TryLock(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("TryLock = %v, want context.DeadlineExceeded", err)
+			}
+		})
+	}()
+	receive(t, back, "the wait of all")
 	s.Resume()
-	for i := range 50 {
+	for i := 1; i < 100; i += 2 {
 		awaitFree(t, s, strconv.Itoa(i))
 	}
 }

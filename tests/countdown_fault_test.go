@@ -210,11 +210,11 @@ func TestCountDownRemembersEnough(t *testing.T) {
 	for range 2 {
 		setCount(t, d, n)
 		for range 2 {
-			for i := range n - 1 {
+			together(n-1, func(i int) {
 				if _, err := d.CountDownOnce(t.Context(), strconv.Itoa(i)); err != nil {
-					t.Fatal(err)
+					t.Error(err)
 				}
-			}
+			})
 			wantCount(t, d, 1)
 		}
 		countDown(t, d, 0)
@@ -342,20 +342,17 @@ func TestCountDownOfProcesses(t *testing.T) {
 func TestCountDownAndItsServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	o := brisk(lasting)
-	o.RequestTimeout = 2 * time.Second
-	c, other := open(t, s.URL(), o), open(t, s.URL(), unhurried())
+	c, other := open(t, s.URL(), brisk(lasting)), open(t, s.URL(), unhurried())
 	d := c.CountDownLatch("d")
 	setCount(t, other.CountDownLatch("d"), 1)
 	wait := goAwait(t.Context(), d)
 	wantWaiters(t, s, "d", 1)
 	s.Pause()
+	second := goAwait(within(t, patience), d)
 	if _, err := d.CountDown(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
 		t.Errorf("CountDown at a server that hangs = %v, want ErrUnreachable", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if err := d.Await(ctx); !errors.Is(err, redlatch.ErrUnreachable) {
+	if err := receive(t, second, "a wait"); !errors.Is(err, redlatch.ErrUnreachable) {
 		t.Errorf("Await at a server that hangs = %v, want ErrUnreachable", err)
 	}
 	select {

@@ -11,7 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 )
 
 // unhurried are options with which a client looks often, and gives no request up because the machine
@@ -93,6 +95,7 @@ func TestCountDownTellsItsWaiters(t *testing.T) {
 			t.Errorf("Inspect = %+v, %v, want a countdown at 2 of 2 with %d waiters", info, err, len(waits))
 		}
 		countDown(t, clients[1].CountDownLatch("d"), 1)
+		wantToldAll(t, s, clients)
 		for i, w := range waits {
 			select {
 			case err := <-w:
@@ -115,6 +118,25 @@ func TestCountDownTellsItsWaiters(t *testing.T) {
 		wantWaiters(t, s, "d", 0)
 	}
 	wantCountGone(t, s, d)
+}
+
+// wantToldAll returns when each client has heard all messages about its countdowns that were
+// published before: messages to a client arrive in their order.
+func wantToldAll(t *testing.T, s *redistest.Server, clients []*redlatch.Client) {
+	t.Helper()
+	const name = "told"
+	setCount(t, clients[0].CountDownLatch(name), 1)
+	var waits []<-chan error
+	for _, c := range clients {
+		waits = append(waits, goAwait(t.Context(), c.CountDownLatch(name)))
+	}
+	wantWaiters(t, s, name, len(waits))
+	countDown(t, clients[0].CountDownLatch(name), 0)
+	for _, w := range waits {
+		if err := receive(t, w, "a wait"); err != nil {
+			t.Errorf("Await = %v, want nil", err)
+		}
+	}
 }
 
 // TestCountDownWithoutACount: what was never set, or is gone, is an error, and never a zero.
@@ -309,30 +331,35 @@ func TestCountDownGivenUp(t *testing.T) {
 // and compares with what ought to come of it.
 func TestCountDownBehavesLikeTheModel(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	clients := several(t, s, 3, sluggish())
-	round := 0
-	rapid.Check(t, func(t *rapid.T) {
-		round++
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		m := &countModel{ctx: ctx, server: s, clients: clients, name: fmt.Sprint("count", round), once: make(map[string]bool)}
-		t.Repeat(map[string]func(*rapid.T){
-			"": m.check, "set": m.set, "down": m.down, "once": m.downOnce, "wait": m.wait, "give up": m.giveUp, "delete": m.delete,
-		})
-		cancel()
-		for _, w := range m.waits {
-			if err := receive(t, w.over, "a wait"); !errors.Is(err, context.Canceled) {
-				t.Fatalf("Await ended with %v, want that of the context", err)
-			}
+	inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+		var clients []*redlatch.Client
+		for range 3 {
+			clients = append(clients, s.Client(t, sluggish()))
 		}
+		server, round := s.Conn(), 0
+		// In a bubble, rapid must not ask for the deadline of the test.
+		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
+			round++
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			m := &countModel{ctx: ctx, server: server, clients: clients, name: fmt.Sprint("count", round), once: make(map[string]bool)}
+			t.Repeat(map[string]func(*rapid.T){
+				"": m.check, "set": m.set, "down": m.down, "once": m.downOnce, "wait": m.wait, "give up": m.giveUp, "delete": m.delete,
+			})
+			cancel()
+			for _, w := range m.waits {
+				if err := receive(t, w.over, "a wait"); !errors.Is(err, context.Canceled) {
+					t.Fatalf("Await ended with %v, want that of the context", err)
+				}
+			}
+		})
 	})
 }
 
 // countModel is what a countdown should do.
 type countModel struct {
 	ctx     context.Context
-	server  *redistest.Server
+	server  conn.Conn
 	clients []*redlatch.Client
 	name    string
 	there   bool
@@ -413,8 +440,17 @@ func (m *countModel) wait(t *rapid.T) {
 	case m.count == 0:
 		m.end(t, nil)
 	default:
-		wantWaiters(t, m.server, m.name, len(m.waits))
+		m.wantWaiters(t)
 	}
+}
+
+// wantWaiters waits until all are in line that ought to be.
+func (m *countModel) wantWaiters(t *rapid.T) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d waiters", len(m.waits)), func() bool {
+		info, err := m.clients[0].Inspect(m.ctx, m.name)
+		return err == nil && len(info.Waiters) == len(m.waits)
+	})
 }
 
 func (m *countModel) giveUp(t *rapid.T) {
@@ -427,7 +463,7 @@ func (m *countModel) giveUp(t *rapid.T) {
 	if err := receive(t, w.over, "a wait"); !errors.Is(err, context.Canceled) {
 		t.Fatalf("Await = %v, want that of the context", err)
 	}
-	wantWaiters(t, m.server, m.name, len(m.waits))
+	m.wantWaiters(t)
 }
 
 func (m *countModel) delete(t *rapid.T) {
@@ -444,5 +480,8 @@ func (m *countModel) check(t *rapid.T) {
 	if err != nil || info.Count != m.count || (info.Kind != "") != m.there || len(info.Waiters) != len(m.waits) {
 		t.Fatalf("Inspect = %+v, %v, want a count %t of %d with %d waiters", info, err, m.there, m.count, len(m.waits))
 	}
-	wantExpiry(t, m.server)
+	keys := []string{stateKey(m.name), queueKey(m.name), clientsKey(m.name), fenceKey(m.name)}
+	if r := m.server.Eval(m.ctx, conn.Call{Script: everlasting, Keys: keys})[0]; r.Err != nil || r.Reply.Text != "" {
+		t.Fatalf("these keys never expire: %q, %v", r.Reply.Text, r.Err)
+	}
 }

@@ -160,8 +160,14 @@ func TestLockOfWhatOthersShare(t *testing.T) {
 		}
 		writes := goAcquire(func() (*redlatch.Lease, error) { return c.RWMutex(rw).Lock(permit.Context()) })
 		noted(t, s, c, 1)
-		ctx, giveUp := context.WithTimeout(reader.Context(), time.Second)
-		_, err = c.Semaphore(pool, 2).Acquire(ctx, 1)
+		ctx, giveUp := context.WithCancel(reader.Context())
+		result := goAcquire(func() (*redlatch.Lease, error) { return c.Semaphore(pool, 2).Acquire(ctx, 1) })
+		if outside { // it waits, and is not refused
+			queued(t, s, pool, 1)
+			noted(t, s, c, 2)
+			giveUp()
+		}
+		err = awaitError(t, result)
 		giveUp()
 		if got, want := errors.Is(err, redlatch.ErrDeadlock), !outside; got != want {
 			t.Errorf("with a holder outside %v: Acquire = %v, want a deadlock: %v", outside, err, want)
@@ -229,7 +235,9 @@ func TestDeadlockBetweenProcesses(t *testing.T) {
 		name := []string{"b", "c", "a"}[i]
 		queued(t, s, name, 1)
 	}
-	time.Sleep(200 * time.Millisecond)
+	for _, w := range append(slices.Clone(workers[:2]), outsider) {
+		eventually(t, "it has noted that it waits", func() bool { return s.Do("HLEN", "{redlatch:"+w.client+"}:notes") == "1" })
+	}
 	if all := deadlocks(t, operator); len(all) != 0 {
 		t.Fatalf("%v, want no deadlock: c is held by a process that waits for nothing", all)
 	}
@@ -310,7 +318,8 @@ func TestDeadlockThatIsNone(t *testing.T) {
 	queued(t, s, "m", 1)
 	second := goAcquire(func() (*redlatch.Lease, error) { return two.Semaphore("s", 2).Acquire(m.Context(), 1) })
 	queued(t, s, "s", 1)
-	time.Sleep(300 * time.Millisecond)
+	noted(t, s, one, 1)
+	noted(t, s, two, 1)
 	if all := deadlocks(t, operator); len(all) != 0 {
 		t.Errorf("%v, want none: a holder of the semaphore waits for nothing", all)
 	}

@@ -8,10 +8,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 )
 
 // Counters are made of events: attempts under way, leases held. They drift for ever if an end is
@@ -89,8 +92,8 @@ type scene struct {
 	begun time.Time
 }
 
-// upTo returns a random time below this one, which grows while the test goes on: on a machine that
-// is slow, some callers wait for long enough, and there is a pause between faults.
+// upTo returns a random time below this one, which grows while the test goes on: some callers wait
+// for long enough, and there is a pause between faults, however long a kind takes.
 func (s *scene) upTo(d time.Duration) time.Duration {
 	return rand.N(d) * (1 + time.Since(s.begun)/(2*time.Second))
 }
@@ -103,12 +106,13 @@ func TestEventsUnderFaults(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		t.Run(fmt.Sprintf("nodes=%d", nodes), func(t *testing.T) {
 			t.Parallel()
-			course := newCourse(t, nodes)
 			for _, p := range eventful(nodes) {
 				for how, o := range holdings() { // in random order
 					t.Run(p.kind+" "+how, func(t *testing.T) {
 						t.Parallel()
-						testEventsUnderFaults(t, course, p, o, "lives of "+p.kind+" "+how)
+						synctest.Test(t, func(t *testing.T) {
+							testEventsUnderFaults(t, courseInMemory(t, nodes), p, o, "lives of "+p.kind+" "+how)
+						})
 					})
 					if nodes > 1 { // one of them is enough, as it costs three times as much
 						break
@@ -117,6 +121,34 @@ func TestEventsUnderFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// addressed is a connection to a server with an address of its own, as the nodes of a quorum need.
+type addressed struct {
+	conn.Conn
+	addr string
+}
+
+func (a addressed) Target() conn.Target {
+	target := a.Conn.Target()
+	target.Addr = a.addr
+	return target
+}
+
+// courseInMemory is [newCourse] in a bubble. The course has no server processes.
+func courseInMemory(t *testing.T, nodes int) *course {
+	t.Helper()
+	c := &course{}
+	for i := range nodes {
+		c.conns = append(c.conns, addressed{redlatchtest.InMemory(t).Conn(), fmt.Sprint("memory ", i)})
+	}
+	c.far, _ = c.client(t, sluggish())
+	if nodes > 1 {
+		for _, p := range quorumSubjects() { // the nodes have the right to vote for each kind
+			p.wantOnceMore(t, c.far, "warm "+p.kind)
+		}
+	}
+	return c
 }
 
 func testEventsUnderFaults(t *testing.T, course *course, p subject, o redlatch.LockOptions, name string) {
@@ -211,24 +243,27 @@ func (s *scene) wreak(ctx context.Context) {
 // background. The lease ended once, at the first of them.
 func TestReleaseIsToldOnce(t *testing.T) {
 	t.Parallel()
-	o, seen := watched(patient())
-	c, links := newCourse(t, 1).client(t, o)
-	l := lock(t, c.Mutex("a"))
-	links[0].harm(unsent, every)
-	if err := l.Release(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
-		t.Fatalf("Release without an answer = %v, want ErrUnreachable", err)
-	}
-	if told := seen.of(redlatch.EventReleased, "a"); len(told) != 1 || !errors.Is(told[0].Err, redlatch.ErrUnreachable) {
-		t.Errorf("a release without an answer told %v, want one event with ErrUnreachable", told)
-	}
-	links[0].harm(mishap{}, none)
-	release(t, l)
-	release(t, lock(t, c.Mutex("a")))
-	if told := seen.of(redlatch.EventReleased, "a"); len(told) != 2 || told[1].Err != nil {
-		t.Errorf("a second release, and the next lease, told %v, want one event more, without an error", told)
-	}
-	_ = c.Close()
-	seen.wantEnds(t)
+	inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+		o, seen := watched(patient())
+		link := &lossy{Conn: s.Conn(), hits: none}
+		c := wrap(t, link, o)
+		l := lock(t, c.Mutex("a"))
+		link.harm(unsent, every)
+		if err := l.Release(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Fatalf("Release without an answer = %v, want ErrUnreachable", err)
+		}
+		if told := seen.of(redlatch.EventReleased, "a"); len(told) != 1 || !errors.Is(told[0].Err, redlatch.ErrUnreachable) {
+			t.Errorf("a release without an answer told %v, want one event with ErrUnreachable", told)
+		}
+		link.harm(mishap{}, none)
+		release(t, l)
+		release(t, lock(t, c.Mutex("a")))
+		if told := seen.of(redlatch.EventReleased, "a"); len(told) != 2 || told[1].Err != nil {
+			t.Errorf("a second release, and the next lease, told %v, want one event more, without an error", told)
+		}
+		_ = c.Close()
+		seen.wantEnds(t)
+	})
 }
 
 // TestMultiTellsEveryName: the request for all names at once gets no answer, or finds one of them

@@ -8,13 +8,14 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 )
 
 // Leases with a length of their own.
 
-// manual are brisk options with a short TTL, under which nothing is extended unasked.
+// manual are brisk options under which nothing is extended unasked.
 func manual() redlatch.Options {
-	o := brisk(3 * time.Second)
+	o := brisk(patience)
 	o.Lock.Renew = redlatch.Off
 	return o
 }
@@ -71,64 +72,76 @@ func TestExtendToEveryKind(t *testing.T) {
 // TestExtendToLessThanTheTTL: a length of its own may be short, too.
 func TestExtendToLessThanTheTTL(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	o := manual()
-	o.Lock.TTL = 3 * time.Second
-	c := open(t, s.URL(), o)
-	l := lock(t, c.Mutex("a"))
-	eventually(t, "half of it is over", func() bool { return l.Remaining() < 1500*time.Millisecond })
-	if err := l.ExtendTo(t.Context(), 2*time.Second); err != nil {
-		t.Fatalf("ExtendTo = %v, want nil", err)
-	}
-	wantLength(t, c, l, 0, 2*time.Second)
-	if lost := wantLost(t, l); lost.Reason != redlatch.LossNotRenewed {
-		t.Errorf("lost for the reason %v, want LossNotRenewed", lost.Reason)
-	}
+	inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+		o := manual()
+		o.Lock.TTL = 3 * time.Second
+		c := s.Client(t, o)
+		l := lock(t, c.Mutex("a"))
+		time.Sleep(1500 * time.Millisecond)
+		if err := l.ExtendTo(t.Context(), 2*time.Second); err != nil {
+			t.Fatalf("ExtendTo = %v, want nil", err)
+		}
+		wantLength(t, c, l, 1900*time.Millisecond, 2*time.Second)
+		time.Sleep(1900 * time.Millisecond)
+		if !l.Held() {
+			t.Errorf("lost before its end: %v", l.Err())
+		}
+		time.Sleep(100 * time.Millisecond)
+		if lost := wantLost(t, l); lost.Reason != redlatch.LossNotRenewed {
+			t.Errorf("lost for the reason %v, want LossNotRenewed", lost.Reason)
+		}
+	})
 }
 
 // TestExtendToAndTheWatchdog: it goes on as often as before, shortens nothing, and finds out that
 // the lease was deleted.
 func TestExtendToAndTheWatchdog(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	var seen events
-	o := brisk(600 * time.Millisecond)
-	o.Hook = seen.hook
-	c := open(t, s.URL(), o)
-	l := lock(t, c.Mutex("a"))
-	if err := l.ExtendTo(t.Context(), time.Hour); err != nil {
-		t.Fatalf("ExtendTo = %v, want nil", err)
-	}
-	extended := len(seen.of(redlatch.EventExtended, "a"))
-	eventually(t, "the watchdog goes on", func() bool { return len(seen.of(redlatch.EventExtended, "a")) >= extended+3 })
-	wantLength(t, c, l, 58*time.Minute, time.Hour+time.Second)
-	s.Do("DEL", stateKey("a"))
-	if lost := wantLost(t, l); lost.Reason != redlatch.LossDeleted {
-		t.Errorf("lost for the reason %v, want LossDeleted", lost.Reason)
-	}
+	inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+		const ttl = 600 * time.Millisecond
+		o, seen := watched(brisk(ttl))
+		c := s.Client(t, o)
+		l := lock(t, c.Mutex("a"))
+		if err := l.ExtendTo(t.Context(), time.Hour); err != nil {
+			t.Fatalf("ExtendTo = %v, want nil", err)
+		}
+		extended := len(seen.of(redlatch.EventExtended, "a"))
+		const thirds = 30
+		time.Sleep(thirds * ttl / 3)
+		// Each is due after a third of the TTL, less a hundredth and 2 ms, give or take a tenth.
+		if n := len(seen.of(redlatch.EventExtended, "a")) - extended; n < thirds*8/10 || n > thirds*12/10 {
+			t.Errorf("the watchdog extended %d times in %d thirds of the TTL, want as often as before", n, thirds)
+		}
+		wantLength(t, c, l, time.Hour-time.Minute-11*ttl, time.Hour-10*ttl)
+		s.Lose(stateKey("a"))
+		lost := wantLost(t, l)
+		if lost.Reason != redlatch.LossDeleted {
+			t.Errorf("lost for the reason %v, want LossDeleted", lost.Reason)
+		}
+	})
 }
 
 // TestExtendToOutlastsAnOutage: while Redis is silent for longer than the TTL the lease is held,
 // and it is released afterwards.
 func TestExtendToOutlastsAnOutage(t *testing.T) {
 	t.Parallel()
-	r := newCourse(t, 1)
-	o := losing()
-	o.Lock.TTL = time.Second
-	c, links := r.client(t, o)
-	l := lock(t, c.Mutex("a"))
-	if err := l.ExtendTo(t.Context(), time.Hour); err != nil {
-		t.Fatalf("ExtendTo = %v, want nil", err)
-	}
-	links[0].harm(swallowed, every)
-	begin := time.Now()
-	eventually(t, "twice the TTL has passed", func() bool { return time.Since(begin) > 2*o.Lock.TTL })
-	if !l.Held() || l.Remaining() < 59*time.Minute {
-		t.Errorf("after an outage of twice the TTL, %v are left: %v, want almost an hour", l.Remaining(), l.Err())
-	}
-	links[0].harm(mishap{}, none)
-	release(t, l)
-	awaitFree(t, r.nodes[0], "a")
+	inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+		o := losing()
+		o.Lock.TTL = time.Second
+		link := &lossy{Conn: s.Conn(), hits: none}
+		l := lock(t, wrap(t, link, o).Mutex("a"))
+		if err := l.ExtendTo(t.Context(), time.Hour); err != nil {
+			t.Fatalf("ExtendTo = %v, want nil", err)
+		}
+		link.harm(swallowed, every)
+		time.Sleep(time.Minute)
+		if !l.Held() || l.Remaining() < 58*time.Minute {
+			t.Errorf("after an outage of a minute, %v are left: %v, want almost 59 more", l.Remaining(), l.Err())
+		}
+		link.harm(mishap{}, none)
+		release(t, l)
+		release(t, must[*redlatch.Lease](t)(s.Client(t, sluggish()).Mutex("a").TryLock(t.Context())))
+	})
 }
 
 // TestExtendToIsNotPassedOn: the length is the holder's own. The next goroutine of the process has
@@ -136,7 +149,7 @@ func TestExtendToOutlastsAnOutage(t *testing.T) {
 func TestExtendToIsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	o, seen := watched(brisk(3 * time.Second))
+	o, seen := watched(brisk(patience))
 	m := open(t, s.URL(), o).Mutex("a")
 	first := lock(t, m)
 	results := goLocks(t, t.Context(), m, seen, 2)
@@ -151,8 +164,8 @@ func TestExtendToIsNotPassedOn(t *testing.T) {
 	if third.Owner() == owner {
 		t.Error("a lease with a length of its own was passed on")
 	}
-	if ms, err := strconv.Atoi(s.Do("PTTL", stateKey("a"))); err != nil || ms > 3000 {
-		t.Errorf("the next lease lasts for %d ms in Redis, want its TTL of 3000", ms)
+	if ms, err := strconv.Atoi(s.Do("PTTL", stateKey("a"))); err != nil || ms > int(patience.Milliseconds()) {
+		t.Errorf("the next lease lasts for %d ms in Redis, want its TTL of %v", ms, patience)
 	}
 	release(t, third)
 }
@@ -164,29 +177,21 @@ func TestExtendToMeetsMishaps(t *testing.T) {
 	for _, m := range []mishap{unheard, unanswered, unsent, swallowed, overtaken, straggles, readOnly, diskFull} {
 		for _, h := range []hits{first, firstTwo, every} {
 			rs.run(1, func(r *trial) {
-				l, err := r.near.Mutex(r.name).TryLock(within(r, patience))
-				if err != nil {
-					r.Fatalf("TryLock = %v, want a lease", err)
-				}
+				l := insistLock(r, r.near.Mutex(r.name).Lock)
 				deadline := l.Deadline()
 				r.harm(m, h)
-				err = l.ExtendBy(within(r, patience), time.Hour)
+				err := l.ExtendBy(within(r, patience), time.Hour)
 				r.heal()
 				r.wantUnknown("ExtendBy", err, m)
 				if moved := l.Deadline().Sub(deadline); err != nil && moved != 0 || err == nil && moved < 58*time.Minute {
 					r.Errorf("ExtendBy = %v, and the deadline moved by %v", err, moved)
 				}
-				if err := l.Extend(within(r, patience)); err != nil {
-					r.Errorf("Extend = %v, want nil", err)
-				}
-				here := l.Remaining()
+				insist(r, "Extend", func() (struct{}, error) { return struct{}{}, l.Extend(within(r, patience)) })
 				info, err := r.far.Inspect(within(r, patience), r.name)
-				if err != nil || len(info.Holders) != 1 || info.Holders[0].Remaining < here-time.Second {
+				if here := l.Remaining(); err != nil || len(info.Holders) != 1 || info.Holders[0].Remaining < here {
 					r.Errorf("it is held for %v here, and in Redis by %+v, %v", here, info.Holders, err)
 				}
-				if err := l.Release(t.Context()); err != nil {
-					r.Errorf("Release = %v, want nil", err)
-				}
+				insistRelease(r, l)
 				r.wantNothingLeft()
 			}, m.name, h.name)
 		}
@@ -235,7 +240,7 @@ func TestExtendToIsRefused(t *testing.T) {
 	if err := far.ExtendTo(ctx, time.Hour); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("ExtendTo over a quorum = %v, want ErrInvalid and ErrUnsupported", err)
 	}
-	if err := far.ExtendTo(ctx, 3*time.Second); err != nil {
+	if err := far.ExtendTo(ctx, patience); err != nil {
 		t.Errorf("ExtendTo the TTL over a quorum = %v, want nil", err)
 	}
 	release(t, far)

@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -87,7 +86,7 @@ func TestLeaseThatTheNewMasterKnowsGoesOn(t *testing.T) {
 func TestLeaseThatTheNewMasterDoesNotKnowIsLost(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartSentinels(t)
-	holder, other := open(t, g.URL(), brisk(failoverTTL)), open(t, g.URL(), brisk(failoverTTL))
+	holder, other := open(t, g.URL(), brisk(lasting)), open(t, g.URL(), brisk(lasting))
 	release(t, lock(t, other.Mutex("b"))) // its connection leads to the old master
 	master := g.Master()
 	for _, node := range g.Nodes[1:] {
@@ -110,14 +109,9 @@ func TestLeaseThatTheNewMasterDoesNotKnowIsLost(t *testing.T) {
 	if next.Token() <= token {
 		t.Errorf("token %d after %d, want more", next.Token(), token)
 	}
-	select {
-	case <-l.Context().Done():
-	case <-time.After(patience):
-		t.Fatal("the old holder is not told")
-	}
-	lost := (*redlatch.LostError)(nil)
-	if !errors.As(context.Cause(l.Context()), &lost) {
-		t.Errorf("cause = %v, want a LostError", context.Cause(l.Context()))
+	eventually(t, "an extend tells the old holder", func() bool { return errors.Is(l.Extend(t.Context()), redlatch.ErrNotHeld) })
+	if lost := wantLost(t, l); lost.Reason == redlatch.LossNotRenewed {
+		t.Errorf("the lease was lost by its deadline: %v", lost)
 	}
 	_ = next.Release(t.Context()) // the sentinels may have changed their minds once more
 }
@@ -133,6 +127,8 @@ func TestAcquisitionWaitsForReplicas(t *testing.T) {
 	replica.AwaitInfo("replication", "master_link_status:up")
 	o := brisk(lasting)
 	o.Lock.Replicas = 1
+	hasty := open(t, master.URL(), o)
+	o.RequestTimeout = patience // a third of which the replica has for its acknowledgement
 	c, other := open(t, master.URL(), o), open(t, master.URL(), o)
 
 	first := lock(t, c.Mutex("a"))
@@ -146,7 +142,7 @@ func TestAcquisitionWaitsForReplicas(t *testing.T) {
 	release(t, second)
 
 	replica.Pause()
-	_, err := c.Mutex("a").TryLock(t.Context())
+	_, err := hasty.Mutex("a").TryLock(t.Context())
 	if !errors.Is(err, redlatch.ErrNotReplicated) {
 		t.Errorf("TryLock while the replica hangs = %v, want ErrNotReplicated", err)
 	}
@@ -162,7 +158,7 @@ func TestAcquisitionWaitsForReplicas(t *testing.T) {
 // and only what the replicas left of that.
 func TestLeaseThatReplicasAcknowledgedLateIsWhole(t *testing.T) {
 	t.Parallel()
-	const ttl = 6 * time.Second
+	const ttl, delay = 6 * time.Second, 6 * time.Second * 3 / 4
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	slow := startProxy(t, master)
 	host, port, _ := strings.Cut(slow.Listen, ":")
@@ -171,11 +167,13 @@ func TestLeaseThatReplicasAcknowledgedLateIsWhole(t *testing.T) {
 	o := redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: ttl, Replicas: 1, Renew: redlatch.Off}}
 	c := open(t, master.URL(), o)
 	release(t, lock(t, c.Mutex("a"))) // so that the server knows the scripts
-	slow.delay(replies, ttl*3/4)
+	slow.delay(replies, delay)
+	began := time.Now()
 	l := lock(t, c.Mutex("a"))
 	slow.heal()
-	if left := l.Remaining(); left < ttl/2 {
-		t.Errorf("%v are left of a lease of %v, after a wait for replicas", left, ttl)
+	// A lease that counts from before the acquisition ends ttl after that.
+	if length := l.Deadline().Sub(began); length < delay+ttl/2 {
+		t.Errorf("the lease ends %v after its acquisition began, which waited %v for replicas, want another %v", length, delay, ttl)
 	}
 	release(t, l)
 }

@@ -122,7 +122,7 @@ func (r *resource) work(l *redlatch.Lease, in *bufio.Reader, out *json.Encoder) 
 func wantLateRefused(t *testing.T, r *resource, write func(context.Context, string, int64) error, read func() (string, error)) {
 	t.Helper()
 	s := redistest.Start(t)
-	w := start(t, job{URL: s.URL(), Name: "a", TTL: time.Second, Heartbeat: 500 * time.Millisecond, Resource: r})
+	w := start(t, job{URL: s.URL(), Name: "a", TTL: lasting, Heartbeat: time.Minute, Resource: r})
 	old := w.next().Token
 	wantValue := func(token int64) {
 		t.Helper()
@@ -137,7 +137,8 @@ func wantLateRefused(t *testing.T, r *resource, write func(context.Context, stri
 	wantValue(old)
 
 	w.suspend()
-	next := lock(t, open(t, s.URL(), brisk(time.Minute)).Mutex("a"))
+	s.Do("PEXPIRE", stateKey("a"), "1") // its time is over
+	next := lock(t, open(t, s.URL(), brisk(lasting)).Mutex("a"))
 	if next.Token() <= old {
 		t.Fatalf("the next token is %d, want more than %d", next.Token(), old)
 	}
@@ -242,13 +243,14 @@ func TestLateWriteIsRefusedByMarks(t *testing.T) {
 		})
 	}
 	s := redistest.Start(t)
-	w := start(t, job{URL: s.URL(), Name: "a", TTL: time.Second, Heartbeat: 500 * time.Millisecond})
+	// The TTL outlasts a pause of the machine: the worker has the lock when it tells its token.
+	w := start(t, job{URL: s.URL(), Name: "a", TTL: 3 * time.Second, Heartbeat: 500 * time.Millisecond})
 	old := w.next().Token
 	if err := write(t.Context(), "a", old); err != nil {
 		t.Fatal(err)
 	}
 	w.suspend()
-	next := lock(t, open(t, s.URL(), brisk(time.Minute)).Mutex("a"))
+	next := lock(t, open(t, s.URL(), brisk(lasting)).Mutex("a"))
 	if err := write(t.Context(), "a", next.Token()); err != nil {
 		t.Fatal(err)
 	}

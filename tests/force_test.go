@@ -237,7 +237,7 @@ func TestForceNotesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := open(t, s.URL(), sluggish())
-	for range 300 {
+	for range 160 {
 		lock(t, c.Mutex("a"))
 		if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
 			t.Fatal(err)

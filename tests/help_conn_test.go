@@ -82,6 +82,9 @@ func (m *mortal) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 }
 
 func (m *mortal) Subscribe(ctx context.Context, channel string, up func(), message func(string)) error {
+	if m.life.Err() != nil { // else the server could hear of a subscription before its end
+		return errors.New("killed")
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(m.life, cancel)()
@@ -93,7 +96,7 @@ func (m *mortal) Close() error { return nil }
 // openMortal returns a client that can be killed, over the connection of another that stays.
 func openMortal(t reporter, over conn.Conn, o redlatch.Options) (*redlatch.Client, *mortal) {
 	t.Helper()
-	o.RequestTimeout = time.Second // which Close may take
+	o.RequestTimeout = patience // nothing is given up because the machine is busy
 	process := newMortal(over)
 	c, err := redlatch.New(process, o)
 	if err != nil {
