@@ -2,13 +2,16 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/locktest"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 )
 
 // The short names of what these tests have in common with those of other packages.
@@ -49,6 +52,41 @@ func sluggish() redlatch.Options {
 func inOrder(o redlatch.Options) redlatch.Options {
 	o.Lock.StrictOrder = redlatch.On
 	return o
+}
+
+// inMemory runs a test in a bubble of testing/synctest, on a server in memory. Its time passes when
+// all goroutines wait, so no machine is too slow for it.
+func inMemory(t *testing.T, test func(t *testing.T, s *redlatchtest.Memory)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, redlatchtest.InMemory(t)) })
+}
+
+// insist calls until there is an answer, for a client with a short RequestTimeout: while the machine
+// pauses, such a client gives up requests that nothing has happened to.
+func insist[T any](t reporter, what string, call func() (T, error)) (got T) {
+	t.Helper()
+	eventually(t, "an answer to "+what, func() bool {
+		var err error
+		got, err = call()
+		if err != nil && !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Fatalf("%s = %v, want an answer", what, err)
+		}
+		return err == nil
+	})
+	return got
+}
+
+// insistLock is [insist] for an acquisition that waits. One that tries could meet what an earlier
+// attempt has left in Redis.
+func insistLock(t reporter, acquire func(context.Context) (*redlatch.Lease, error)) *redlatch.Lease {
+	t.Helper()
+	return insist(t, "an acquisition", func() (*redlatch.Lease, error) { return acquire(within(t, patience)) })
+}
+
+// insistRelease is [insist] for the release of a lease that must be held.
+func insistRelease(t reporter, l *redlatch.Lease) {
+	t.Helper()
+	insist(t, "Release", func() (struct{}, error) { return struct{}{}, l.Release(context.Background()) })
 }
 
 // outcome is what an acquisition came to.
