@@ -120,7 +120,7 @@ func TestForeignReleaseIsNoticed(t *testing.T) {
 				looks = append(looks, c)
 				m := wrap(t, c, unprefixed()).Mutex("a")
 				go func() {
-					l, err := m.Lock(within(t, patience))
+					l, err := m.Lock(within(t, 4*patience)) // it waits for all others
 					results <- outcome{l, err}
 				}()
 				eventually(t, "so many in line", func() bool { return len(tickets(s, "{a}:queue")) == i+1 })

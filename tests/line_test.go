@@ -83,7 +83,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	for _, c := range all {
 		for range workers {
 			wg.Go(func() {
-				err := c.Mutex("a").Do(within(t, patience), func(_ context.Context, l *redlatch.Lease) error {
+				err := c.Mutex("a").Do(within(t, 4*patience), func(_ context.Context, l *redlatch.Lease) error { // it waits for all others
 					served.add(l.Owner())
 					return nil
 				})
@@ -170,7 +170,7 @@ func TestCancelledWaitersLeaveNoTrace(t *testing.T) {
 	arrived := make([]string, waiters)
 	cancels := make([]context.CancelFunc, waiters)
 	for i := range waiters {
-		ctx, cancel := context.WithCancel(within(t, patience))
+		ctx, cancel := context.WithCancel(within(t, 4*patience)) // it waits for all others
 		cancels[i] = cancel
 		wg.Go(func() {
 			err := all[i%len(all)].Mutex("a").Do(ctx, func(_ context.Context, l *redlatch.Lease) error {

@@ -59,7 +59,6 @@ func TestMultiTakesOneRequest(t *testing.T) {
 func TestMultiDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	ctx := within(t, patience)
 	var work sync.WaitGroup
 	var mu sync.Mutex
 	inside := map[string]int{}
@@ -83,7 +82,7 @@ func TestMultiDoesNotDeadlock(t *testing.T) {
 		c := open(t, s.URL(), brisk(lasting))
 		work.Go(func() {
 			for range 25 {
-				err := c.MultiMutex(names...).Do(ctx, func(context.Context, *redlatch.MultiLease) error {
+				err := c.MultiMutex(names...).Do(within(t, patience), func(context.Context, *redlatch.MultiLease) error {
 					use(names...)
 					leave(names...)
 					return nil
@@ -92,7 +91,8 @@ func TestMultiDoesNotDeadlock(t *testing.T) {
 					t.Errorf("Multi(%q) = %v", names, err)
 				}
 				one := names[i%len(names)]
-				if err := c.Mutex(one).Do(ctx, func(context.Context, *redlatch.Lease) error { use(one); leave(one); return nil }); err != nil {
+				err = c.Mutex(one).Do(within(t, patience), func(context.Context, *redlatch.Lease) error { use(one); leave(one); return nil })
+				if err != nil {
 					t.Errorf("Mutex(%q) = %v", one, err)
 				}
 			}
