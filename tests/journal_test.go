@@ -142,10 +142,9 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 		t.Errorf("%+v, want why it was lost, and its labels", e)
 	}
 
-	held := lock(t, c.Mutex("long"))
-	// This wait ends before its client notes that it goes on, however long it takes.
-	o.Journal.Waited = time.Hour
+	o.Journal.Waited = time.Hour // so that no wait of this client is noted, however long it takes
 	brief := open(t, s.URL(), o)
+	held := lock(t, brief.Mutex("long"))
 	timesOut(t, brief.Mutex("long"))
 	e = awaitEntry(t, operator, "long", redlatch.JournalTimeout)
 	check(e, brief, nil)
@@ -162,7 +161,7 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 		t.Fatal(err)
 	}
 	e = awaitEntry(t, operator, "long", redlatch.JournalHeld)
-	check(e, c, held)
+	check(e, brief, held)
 	if e.Held < o.Journal.Held {
 		t.Errorf("%+v, want for how long it is held", e)
 	}
