@@ -135,22 +135,6 @@ func (a addressed) Target() conn.Target {
 	return target
 }
 
-// courseInMemory is [newCourse] in a bubble. The course has no server processes.
-func courseInMemory(t *testing.T, nodes int) *course {
-	t.Helper()
-	c := &course{}
-	for i := range nodes {
-		c.conns = append(c.conns, addressed{redlatchtest.InMemory(t).Conn(), fmt.Sprint("memory ", i)})
-	}
-	c.far, _ = c.client(t, sluggish())
-	if nodes > 1 {
-		for _, p := range quorumSubjects() { // the nodes have the right to vote for each kind
-			p.wantOnceMore(t, c.far, "warm "+p.kind)
-		}
-	}
-	return c
-}
-
 func testEventsUnderFaults(t *testing.T, course *course, p subject, o redlatch.LockOptions, name string) {
 	const callers, enough = 4, 4
 	seen := &events{}

@@ -16,6 +16,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
+	"github.com/redlatch/redlatch/redlatchtest"
 )
 
 // dial returns a connection that whoever gets it closes.
@@ -274,6 +275,23 @@ func (h *heeding) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 		h.once.Do(h.heard)
 	}
 	return results
+}
+
+// commandOf runs the command that its arguments are. It returns the reply as text.
+var commandOf = conn.NewScript("command of a test", `local reply = redis.call(unpack(ARGV))
+if type(reply) == 'table' then return table.concat(reply, '\n') end
+return reply and tostring(reply) or ''`)
+
+// commandIn has a server in memory run a command.
+func commandIn(t *testing.T, s *redlatchtest.Memory, args ...string) string {
+	t.Helper()
+	over := s.Conn()
+	defer over.Close()
+	r := over.Eval(t.Context(), conn.Call{Script: commandOf, Args: args})[0]
+	if r.Err != nil {
+		t.Fatalf("%q: %v", args, r.Err)
+	}
+	return r.Reply.Text
 }
 
 // airport is a connection that counts the requests under way, and lets none through before its gate

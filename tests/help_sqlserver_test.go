@@ -159,7 +159,7 @@ func (s *sqlServer) await(d database) {
 	db := d.connect(s.t)
 	var err error
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+		ctx, cancel := context.WithDeadline(s.t.Context(), deadline)
 		err = db.PingContext(ctx)
 		cancel()
 		if err == nil {

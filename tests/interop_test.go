@@ -120,7 +120,7 @@ func TestForeignReleaseIsNoticed(t *testing.T) {
 				looks = append(looks, c)
 				m := wrap(t, c, unprefixed()).Mutex("a")
 				go func() {
-					l, err := m.Lock(within(t, patience))
+					l, err := m.Lock(within(t, 4*patience)) // it waits for all others
 					results <- outcome{l, err}
 				}()
 				eventually(t, "so many in line", func() bool { return len(tickets(s, "{a}:queue")) == i+1 })
@@ -177,6 +177,9 @@ func TestKeyWithoutTTL(t *testing.T) {
 func TestForeignKeyThatExpires(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	s.Do("SET", "a", "crashed", "PX", "400")
-	release(t, lock(t, open(t, s.URL(), unprefixed()).Mutex("a")))
+	s.Do("SET", "a", "crashed", "PX", "3600000")
+	result := goLock(t.Context(), open(t, s.URL(), unprefixed()).Mutex("a"))
+	eventually(t, "a waiter in line", func() bool { return len(tickets(s, "{a}:queue")) == 1 })
+	s.Do("PEXPIRE", "a", "200") // what was left of it
+	release(t, await(t, result))
 }

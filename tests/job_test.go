@@ -90,28 +90,34 @@ func TestJobThatFails(t *testing.T) {
 	}
 }
 
+// endSoon has the lease of an owner in a sorted set end in 300 ms, whatever was left of it.
+func endSoon(s *redistest.Server, name, owner string) {
+	s.Do("EVAL", `local t = redis.call('TIME')
+return redis.call('ZADD', KEYS[1], 'XX', t[1] * 1000 + math.floor(t[2] / 1000) + 300, ARGV[1])`, "1", stateKey(name), owner)
+}
+
 // TestJobOfAProcessThatDied: its lease ends; then the window decides.
 func TestJobOfAProcessThatDied(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	for _, retry := range []bool{false, true} {
 		name := fmt.Sprint("retry ", retry)
-		dead, err := redlatch.Open(t.Context(), s.URL(), brisk(time.Second))
+		dead, err := redlatch.Open(t.Context(), s.URL(), brisk(lasting))
 		if err != nil {
 			t.Fatal(err)
 		}
-		began := make(chan struct{})
+		began := make(chan *redlatch.Lease, 1)
 		over := make(chan error, 1)
 		go func() {
 			_, err := dead.Job(name, redlatch.JobOptions{Window: time.Hour, RetryFailed: retry}).Do(t.Context(),
-				func(ctx context.Context, _ *redlatch.Lease) error {
-					close(began)
+				func(ctx context.Context, l *redlatch.Lease) error {
+					began <- l
 					<-ctx.Done()
 					return nil
 				})
 			over <- err
 		}()
-		<-began
+		owner := receive(t, began, "the run").Owner()
 		j := open(t, s.URL(), brisk(lasting)).Job(name, redlatch.JobOptions{Window: time.Hour, RetryFailed: retry})
 		if run(t, j, nil) {
 			t.Errorf("retry %t: a run beside another", retry)
@@ -122,6 +128,7 @@ func TestJobOfAProcessThatDied(t *testing.T) {
 		if err := receive(t, over, "the run"); !errors.Is(err, redlatch.ErrNotHeld) {
 			t.Errorf("retry %t: Do = %v, want ErrNotHeld", retry, err)
 		}
+		endSoon(s, name, owner)
 		if retry {
 			eventually(t, "another run", func() bool { return run(t, j, nil) })
 		} else {

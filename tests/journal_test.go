@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/access"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 )
 
 const journalKey = "{redlatch:journal}:log"
@@ -51,6 +53,21 @@ func awaitEntry(t *testing.T, c *redlatch.Client, name string, what redlatch.Jou
 		return i >= 0
 	})
 	return found
+}
+
+// timesOut waits for a mutex that is taken until Redis has answered and the time to wait is over. On
+// a machine that is busy, a short wait is over before the answer, and the journal does not tell of it.
+func timesOut(t *testing.T, m *redlatch.Mutex) {
+	t.Helper()
+	for wait := 10 * time.Millisecond; ; wait *= 2 {
+		_, err := m.With(redlatch.LockOptions{MaxWait: wait}).Lock(t.Context())
+		switch outcome := redlatch.OutcomeOf(err); {
+		case outcome == redlatch.OutcomeTimeout:
+			return
+		case outcome != redlatch.OutcomeUnreachable || wait > patience:
+			t.Fatalf("Lock of what is taken, with %v to wait, = %v, want that the time is over", wait, err)
+		}
+	}
 }
 
 // TestJournalOfPlainAcquisitions: nothing is noted of them, and no request is sent.
@@ -90,8 +107,7 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 	operator := open(t, s.URL(), noting(lasting))
 	o := noting(lasting)
 	o.Labels = map[string]string{"service": "bill"}
-	// A wait of 10 ms below must not be noted as one that goes on, also on a busy machine.
-	o.Journal.Waited, o.Journal.Held = 500*time.Millisecond, 50*time.Millisecond
+	o.Journal.Waited, o.Journal.Held = 50*time.Millisecond, 50*time.Millisecond
 	c := open(t, s.URL(), o)
 	began := time.Now().Add(-time.Minute)
 	check := func(e redlatch.JournalEntry, by *redlatch.Client, l *redlatch.Lease) {
@@ -126,27 +142,26 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 		t.Errorf("%+v, want why it was lost, and its labels", e)
 	}
 
-	held := lock(t, c.Mutex("long"))
-	_, err = c.Mutex("long").With(redlatch.LockOptions{MaxWait: 10 * time.Millisecond}).Lock(t.Context())
-	if err == nil {
-		t.Fatal("Lock of what is taken got a lease")
-	}
+	o.Journal.Waited = time.Hour // so that no wait of this client is noted, however long it takes
+	brief := open(t, s.URL(), o)
+	held := lock(t, brief.Mutex("long"))
+	timesOut(t, brief.Mutex("long"))
 	e = awaitEntry(t, operator, "long", redlatch.JournalTimeout)
-	check(e, c, nil)
+	check(e, brief, nil)
 	if e.Waited < 10*time.Millisecond || !strings.Contains(e.Text, "taken") {
 		t.Errorf("%+v, want how long it waited, and for what", e)
 	}
 	waiting := goLock(redlatch.WithLabels(t.Context(), map[string]string{"trace": "t1"}), c.Mutex("long"))
 	e = awaitEntry(t, operator, "long", redlatch.JournalWaiting) // while it waits
 	check(e, c, nil)
-	if e.Waited < o.Journal.Waited || e.Labels["trace"] != "t1" {
+	if e.Waited < 50*time.Millisecond || e.Labels["trace"] != "t1" {
 		t.Errorf("%+v, want how long it has waited, and its labels", e)
 	}
 	if err := held.Extend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	e = awaitEntry(t, operator, "long", redlatch.JournalHeld)
-	check(e, c, held)
+	check(e, brief, held)
 	if e.Held < o.Journal.Held {
 		t.Errorf("%+v, want for how long it is held", e)
 	}
@@ -154,7 +169,7 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 	next := await(t, waiting)
 	e = awaitEntry(t, operator, "long", redlatch.JournalWaited)
 	check(e, c, next)
-	if e.Waited < o.Journal.Waited {
+	if e.Waited < 50*time.Millisecond {
 		t.Errorf("%+v, want how long it waited", e)
 	}
 
@@ -199,6 +214,42 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 	if ttl := s.Do("PTTL", journalKey); ttl == "-1" {
 		t.Error("the journal never expires")
 	}
+	t.Run("waits that end, and that go on", journalOfWaits)
+}
+
+// journalOfWaits: a wait is noted once when it has gone on for a minute, and not at all if it failed
+// before.
+func journalOfWaits(t *testing.T) {
+	inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+		o := noting(lasting)
+		o.Journal.Waited = time.Minute
+		c := s.Client(t, o)
+		lock(t, c.Mutex("a"))
+		waiting := func() (n int) {
+			for _, e := range chronicle(t, c, redlatch.JournalQuery{}) {
+				if e.Type == redlatch.JournalWaiting {
+					n++
+				}
+			}
+			return n
+		}
+		_, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 59 * time.Second}).Lock(t.Context())
+		if redlatch.OutcomeOf(err) != redlatch.OutcomeTimeout {
+			t.Fatalf("Lock = %v, want that its time is over", err)
+		}
+		time.Sleep(10 * time.Minute)
+		if n := waiting(); n != 0 {
+			t.Errorf("a wait that ended is noted as one that goes on, %d times", n)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		result := goLock(ctx, c.Mutex("a"))
+		time.Sleep(10 * time.Minute)
+		if n := waiting(); n != 1 {
+			t.Errorf("a wait that goes on is noted %d times, want once", n)
+		}
+		cancel()
+		awaitError(t, result)
+	})
 }
 
 // TestJournalOfSlotsAtRest: a slot whose holder vanished is told when the pool is exhausted.
@@ -206,13 +257,15 @@ func TestJournalOfSlotsAtRest(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := open(t, s.URL(), noting(lasting))
-	crashed, process := startMortal(t, s, brisk(time.Second))
+	crashed, process := startMortal(t, s, brisk(lasting))
 	slot, err := crashed.SlotPool("ids", 1, redlatch.SlotOptions{Quarantine: time.Hour}).With(redlatch.LockOptions{Renew: redlatch.Off}).TryAcquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	owner := slot.Owner()
 	process.kill()
+	s.Do("EVAL", `local t = redis.call('TIME')
+return redis.call('ZADD', KEYS[1], 'XX', t[1] * 1000 + ARGV[2], ARGV[1])`, "1", stateKey("ids"), owner, fmt.Sprint(time.Hour.Milliseconds()-1000)) // its lease has ended
 	eventually(t, "the slot is at rest", func() bool { return look(t, c, "ids").Holders[0].Resting })
 	if _, err := c.SlotPool("ids", 1, redlatch.SlotOptions{Quarantine: time.Hour}).TryAcquire(t.Context()); !errors.Is(err, redlatch.ErrExhausted) {
 		t.Fatalf("TryAcquire = %v, want ErrExhausted", err)
@@ -236,34 +289,61 @@ func TestJournalWithoutTheRight(t *testing.T) {
 		troubles.Add(1)
 		said <- err
 	}
+	var link *answered
+	o.WrapConn = func(over conn.Conn) conn.Conn {
+		link = &answered{Conn: over, script: "journal"}
+		return link
+	}
+	var timeouts atomic.Int64 // which the journal tells of, if it has room
+	o.Hook = func(_ context.Context, e redlatch.Event) {
+		if e.Outcome == redlatch.OutcomeTimeout {
+			timeouts.Add(1)
+		}
+	}
 	c := open(t, strings.Replace(s.URL(), "redis://", "redis://some:hush@", 1), o)
 	operator := open(t, s.URL(), brisk(lasting))
 	held := lock(t, c.Mutex("a"))
-	var waits sync.WaitGroup
-	for range 300 {
-		waits.Go(func() {
-			_, _ = c.Mutex("a").With(redlatch.LockOptions{StrictOrder: redlatch.On, MaxWait: 2 * time.Second}).Lock(t.Context())
-		})
+	for wait := 250 * time.Millisecond; timeouts.Load() < 300; wait *= 2 { // more than it has room for
+		var waits sync.WaitGroup
+		for range 300 {
+			waits.Go(func() {
+				_, _ = c.Mutex("a").With(redlatch.LockOptions{StrictOrder: redlatch.On, MaxWait: wait}).Lock(t.Context())
+			})
+		}
+		waits.Wait()
 	}
-	waits.Wait()
 	refused := regexp.MustCompile(`NOPERM|can't run|no permissions`) // each version has its words
 	if err := receive(t, said, "a word about the right"); !refused.MatchString(err.Error()) {
 		t.Errorf("the trouble is %v, want that it is not permitted", err)
 	}
-	time.Sleep(1500 * time.Millisecond) // it has tried again
-	if n := troubles.Load(); n != 1 {
-		t.Errorf("it was said %d times, want once", n)
-	}
+	eventually(t, "it has tried again", func() bool { return link.replies.Load() >= 2 })
 	s.Do("ACL", "SETUSER", "some", "+xadd")
 	eventually(t, "what waited is noted", func() bool {
 		return len(chronicle(t, operator, redlatch.JournalQuery{})) >= 256
 	})
-	_, _ = c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Millisecond}).Lock(t.Context())
+	if n := troubles.Load(); n != 1 { // of two attempts at least, before the one that succeeded
+		t.Errorf("it was said %d times, want once", n)
+	}
+	timesOut(t, c.Mutex("a"))
 	eventually(t, "what is missing is told", func() bool {
-		all := chronicle(t, operator, redlatch.JournalQuery{Last: 1})
-		return len(all) == 1 && all[0].Dropped > 0
+		return slices.ContainsFunc(chronicle(t, operator, redlatch.JournalQuery{}), func(e redlatch.JournalEntry) bool { return e.Dropped > 0 })
 	})
 	release(t, held)
+}
+
+// answered is a connection that counts the replies to one script.
+type answered struct {
+	conn.Conn
+	script  string
+	replies atomic.Int64
+}
+
+func (a *answered) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := a.Conn.Eval(ctx, calls...)
+	if calls[0].Script.Name == a.script {
+		a.replies.Add(1)
+	}
+	return results
 }
 
 // TestJournalIsBounded in length, and told in pages.
@@ -292,7 +372,7 @@ func TestJournalIsBounded(t *testing.T) {
 	if last := chronicle(t, c, redlatch.JournalQuery{Last: 700}); len(last) != 700 {
 		t.Errorf("%d of the last 700", len(last))
 	}
-	_, _ = c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Millisecond}).Lock(t.Context())
+	timesOut(t, c.Mutex("a"))
 	awaitEntry(t, c, "a", redlatch.JournalTimeout)
 	eventually(t, "it is short", func() bool { return len(chronicle(t, c, redlatch.JournalQuery{})) < 500 })
 }
@@ -317,7 +397,7 @@ func TestJournalThatIsFollowed(t *testing.T) {
 		}
 	}()
 	for range 2 {
-		_, _ = c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Millisecond}).Lock(t.Context())
+		timesOut(t, c.Mutex("a"))
 		if e := receive(t, told, "an entry"); e.Type != redlatch.JournalTimeout {
 			t.Errorf("%+v, want a timeout", e)
 		}
@@ -344,9 +424,7 @@ func TestJournalOfAQuorum(t *testing.T) {
 	}
 	defer c.Close()
 	lock(t, c.Mutex("a"))
-	ctx, giveUp := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer giveUp()
-	_, _ = c.Mutex("a").Lock(ctx)
+	timesOut(t, c.Mutex("a"))
 	awaitEntry(t, c, "a", redlatch.JournalTimeout)
 	count := func() (n int) {
 		for _, e := range chronicle(t, c, redlatch.JournalQuery{Pattern: "a"}) {
@@ -382,14 +460,20 @@ func TestJournalBesideTrouble(t *testing.T) {
 	o := noting(lasting)
 	said := make(chan error, 16)
 	o.Journal.Trouble = func(err error) { said <- err }
+	o.Journal.Held = time.Millisecond
 	c := open(t, s.URL(), o)
 	held := lock(t, c.Mutex("a"))
 	s.Do("CONFIG", "SET", "maxmemory", "1")
-	_, _ = c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Millisecond}).Lock(t.Context())
+	eventually(t, "something is to be noted", func() bool { // the first extend of a lease that is old enough
+		if err := held.Extend(t.Context()); err != nil {
+			t.Fatalf("Extend = %v, want nil", err)
+		}
+		return len(said) > 0
+	})
 	if err := receive(t, said, "a word about memory"); !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("the trouble is %v, want OOM", err)
 	}
 	release(t, held)
 	s.Do("CONFIG", "SET", "maxmemory", "0")
-	awaitEntry(t, c, "a", redlatch.JournalTimeout)
+	awaitEntry(t, c, "a", redlatch.JournalHeld)
 }

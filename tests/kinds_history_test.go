@@ -222,7 +222,7 @@ func (u *usage) wantFree(t *testing.T, s *redistest.Server, what string) {
 		})
 		eventually(t, name+" is free", func() bool { return s.Do("EXISTS", stateKey(name)) == "0" })
 	}
-	c := open(t, s.URL(), brisk(time.Second))
+	c := open(t, s.URL(), brisk(patience))
 	if u.take == nil {
 		ran, err := c.Job("once", redlatch.JobOptions{Window: onceIn}).Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
 		if !ran || err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 )
 
 // TestNothingIsLeftAfterClose: Redisson leaks subscriptions (redisson#4216, #4064) and queue keys
@@ -61,11 +62,12 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 // one slot after another and lets go of the rest at the first error.
 //
 // It is not parallel, since it counts the goroutines of the whole process.
-func TestGoroutinesDoNotGrowWithLeases(t *testing.T) {
-	const leases, ttl, span = 2000, 3 * time.Second, 6 * time.Second
-	s := redistest.Start(t)
+func TestGoroutinesDoNotGrowWithLeases(t *testing.T) { inMemory(t, goroutinesAndExtends) }
+
+func goroutinesAndExtends(t *testing.T, s *redlatchtest.Memory) {
+	const leases, ttl, span = 2000, 30 * time.Second, time.Minute
 	var seen events
-	batches := &counting{Conn: dial(t, s.Addr())}
+	batches := &counting{Conn: s.Conn()}
 	c := wrap(t, batches, redlatch.Options{Hook: seen.hook, Lock: redlatch.LockOptions{TTL: ttl}})
 	release(t, lock(t, c.Mutex("first words")))
 	goroutines := runtime.NumGoroutine()
@@ -75,8 +77,8 @@ func TestGoroutinesDoNotGrowWithLeases(t *testing.T) {
 		held[i] = lock(t, c.Mutex(strconv.Itoa(i)))
 	}
 	eventually(t, "the extends under way are over", func() bool { return runtime.NumGoroutine() < goroutines+20 })
-	start, extends, sent := time.Now(), seen.count(redlatch.EventExtended), batches.count("mutex renews")
-	eventually(t, "some time passed", func() bool { return time.Since(start) > span })
+	extends, sent := seen.count(redlatch.EventExtended), batches.count("mutex renews")
+	time.Sleep(span)
 	extends, sent = seen.count(redlatch.EventExtended)-extends, batches.count("mutex renews")-sent
 	t.Logf("%d extends in %d batches", extends, sent)
 	// Each is extended every third of its TTL, a tenth earlier or later, and up to a tenth earlier
@@ -117,6 +119,7 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	losing, over := make(chan struct{}), make(chan struct{})
+	other := open(t, s.URL(), sluggish())
 	o := sluggish()
 	o.Hook = func(_ context.Context, e redlatch.Event) {
 		if e.Type == redlatch.EventLost {
@@ -133,10 +136,13 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 	go func() { first <- c.Close() }()
 	receive(t, losing, "the end of the lease")
 	go func() { second <- c.Close() }()
+	for range 20 { // as much as the second Close would have to do, and more
+		release(t, lock(t, other.Mutex("b")))
+	}
 	select {
 	case err := <-second:
 		t.Errorf("the second Close = %v while the first is under way", err)
-	case <-time.After(100 * time.Millisecond):
+	default:
 	}
 	close(over)
 	left := (*redlatch.LeftError)(nil)
@@ -149,36 +155,54 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// TestCloseEndsWaitsAndLeases: what is held is not released, as the work may go on; and nobody
-// waits for a client that is gone. TestCloseIsBounded: Close does not wait for a server that hangs
-// any longer than one request may take.
+// TestCloseIsBounded: Close does not wait for a server that hangs any longer than one request may
+// take.
 func TestCloseIsBounded(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
-	s := redistest.Start(t)
-	c, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{RequestTimeout: timeout})
-	if err != nil {
-		t.Fatal(err)
-	}
-	release(t, lock(t, c.Mutex("a")))
-	s.Pause()
-	defer s.Resume()
-	underWay := make(chan struct{})
-	go func() {
-		defer close(underWay)
-		if _, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrClosed) {
-			t.Errorf("TryLock = %v, want ErrClosed", err)
+	o := redlatch.Options{RequestTimeout: timeout}
+	t.Run("in time", func(t *testing.T) {
+		inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+			c, err := redlatch.New(s.Conn(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := closeOfOneThatHangs(t, c, s.Hang)
+			if took := time.Since(start); took > timeout {
+				t.Errorf("Close took %v with a request timeout of %v", took, timeout)
+			}
+		})
+	})
+	t.Run("over sockets", func(t *testing.T) {
+		s := redistest.Start(t)
+		c, err := redlatch.Open(t.Context(), s.URL(), o)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	rest(t.Context(), timeout/30)
-	start := time.Now()
-	_ = c.Close()
-	if took := time.Since(start); took > timeout*3/2 { // the option promises once
-		t.Errorf("Close took %v with a request timeout of %v", took, timeout)
-	}
-	receive(t, underWay, "TryLock")
+		defer s.Resume() // long after Close has returned, if it does
+		closeOfOneThatHangs(t, c, s.Pause)
+	})
 }
 
+// closeOfOneThatHangs has the server of a client hang, and closes the client while a try is under way.
+// It returns when Close began.
+func closeOfOneThatHangs(t *testing.T, c *redlatch.Client, hang func()) (start time.Time) {
+	t.Helper()
+	release(t, lock(t, c.Mutex("a")))
+	hang()
+	tried, closed := goTryLock(t.Context(), c.Mutex("a")), make(chan error, 1)
+	rest(t.Context(), 100*time.Millisecond) // else the try may not have begun, and is refused at once
+	start = time.Now()
+	go func() { closed <- c.Close() }()
+	_ = receive(t, closed, "Close of a client whose server hangs")
+	if err := awaitError(t, tried); !errors.Is(err, redlatch.ErrClosed) {
+		t.Errorf("TryLock = %v, want ErrClosed", err)
+	}
+	return start
+}
+
+// TestCloseEndsWaitsAndLeases: what is held is not released, as the work may go on; and nobody
+// waits for a client that is gone.
 func TestCloseEndsWaitsAndLeases(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

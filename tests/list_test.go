@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/redistest"
@@ -178,7 +177,6 @@ func TestListFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	o := brisk(lasting)
-	o.RequestTimeout = time.Second
 	c := open(t, s.URL(), o)
 	for i := range 50 {
 		lock(t, c.Mutex(fmt.Sprint("held:", i)))

@@ -41,7 +41,7 @@ func TestLockersExclude(t *testing.T) {
 	var all sync.WaitGroup
 	inside, entered := 0, 0 // without a lock of their own, so the race detector looks, too
 	for range 2 {
-		l := open(t, s.URL(), brisk(lasting)).Mutex("a").Locker(t.Context(), onErr)
+		l := open(t, s.URL(), sluggish()).Mutex("a").Locker(t.Context(), onErr)
 		for range 4 {
 			all.Go(func() {
 				for range 10 {
@@ -113,10 +113,14 @@ func TestLockerTellsItsLoss(t *testing.T) {
 		l.Lock()
 		entered <- true
 	}()
+	other := open(t, s.URL(), brisk(lasting)).Mutex("a") // the mutex itself is free, so the goroutine would get in
+	for range 20 {
+		release(t, lock(t, other))
+	}
 	select {
 	case <-entered:
 		t.Error("another goroutine entered before Unlock")
-	case <-time.After(50 * time.Millisecond):
+	default:
 	}
 	l.Unlock()
 	receive(t, entered, "the next Lock")

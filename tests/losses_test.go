@@ -7,18 +7,20 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 )
 
 // course is where trials take place: one server, or the nodes of a quorum, and a client whose
 // requests nothing happens to.
 type course struct {
-	nodes []*redistest.Server
-	conns []conn.Conn // to each of them
+	nodes []*redistest.Server // nil if they are in memory
+	conns []conn.Conn         // to each of them
 	far   *redlatch.Client
 }
 
@@ -30,12 +32,30 @@ func newCourse(t *testing.T, nodes int) *course {
 		t.Cleanup(func() { _ = over.Close() })
 		c.conns = append(c.conns, over)
 	}
+	c.open(t)
+	return c
+}
+
+// courseInMemory is newCourse in a bubble.
+func courseInMemory(t *testing.T, nodes int) *course {
+	t.Helper()
+	c := new(course)
+	for i := range nodes {
+		c.conns = append(c.conns, addressed{redlatchtest.InMemory(t).Conn(), fmt.Sprint("node ", i)})
+	}
+	c.open(t)
+	return c
+}
+
+// open opens the client whose requests nothing happens to.
+func (c *course) open(t *testing.T) {
+	t.Helper()
 	o := sluggish()
-	if o.Heartbeat = losing().Heartbeat; nodes > 1 {
+	if o.Heartbeat = losing().Heartbeat; len(c.conns) > 1 {
 		o.RequestTimeout = 3 * time.Second // with fewer answers than a majority, a try waits for so long
 	}
 	c.far, _ = c.client(t, o)
-	if nodes > 1 {
+	if len(c.conns) > 1 {
 		for _, p := range quorumSubjects() { // the nodes have the right to vote for each kind
 			p.wantOnceMore(t, c.far, "warm "+p.kind)
 		}
@@ -43,7 +63,6 @@ func newCourse(t *testing.T, nodes int) *course {
 			t.Fatalf("Do = %v", err)
 		}
 	}
-	return c
 }
 
 // client returns a client of these servers, which the test closes, and its connections.
@@ -287,7 +306,7 @@ func (rs *trials) run(nodes int, f func(r *trial), words ...any) {
 		defer func() { <-rs.turn }()
 		defer r.cleanup()
 		o := losing()
-		if len(r.nodes) > 1 {
+		if len(r.conns) > 1 {
 			o.RequestTimeout *= 2 // an attempt takes two rounds
 		}
 		r.near, r.links = r.client(r, o)
@@ -391,7 +410,7 @@ func (r *trial) wantUnknown(call string, err error, m mishap) {
 // wantAlone checks what a holder believes: a try of another client finds the lock taken.
 func (r *trial) wantAlone(p subject, c claim) {
 	r.Helper()
-	if p.kind == "slotpool" && len(r.links) < len(r.nodes) {
+	if p.kind == "slotpool" && len(r.links) < len(r.conns) {
 		return // there some nodes offer a slot, and the try takes as long as a request may
 	}
 	other, err := p.prober()(within(r, patience), r.far, r.name)
@@ -524,7 +543,7 @@ func (r *trial) giveBack(p subject, got claim, m mishap, at hits, again bool) {
 		r.wantReleaseError(err)
 	}
 	// Of a quorum, a majority has let go by then.
-	r.wantFree(p, err == nil && m.late == 0 && len(r.nodes) == 1)
+	r.wantFree(p, err == nil && m.late == 0 && len(r.conns) == 1)
 }
 
 // handOver waits for a lock that another client gives back. Requests meet a mishap until it is had;
@@ -861,18 +880,21 @@ func TestLostRequestsOfAJob(t *testing.T) {
 
 // eachQuorum runs trials over three and four nodes, of which a minority, half or all meet mishaps.
 //
-// They run beside no other test: on a machine too busy for a round of votes, an acquisition meets
-// mishaps of its own.
+// They run in bubbles: on a machine too busy for a round of votes, an acquisition meets mishaps of
+// its own.
 func eachQuorum(t *testing.T, some func(rs *trials, nodes int)) {
 	t.Helper()
+	t.Parallel()
 	for size, parts := range map[int][]int{3: {1, 3}, 4: {2, 4}} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
-			rs := newCourse(t, size).at(t)
-			defer rs.wait()
-			for _, nodes := range parts {
-				some(rs, nodes)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				rs := courseInMemory(t, size).at(t)
+				defer rs.wait()
+				for _, nodes := range parts {
+					some(rs, nodes)
+				}
+			})
 		})
 	}
 }

@@ -3,12 +3,17 @@ package tests
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 )
 
 // behind returns a client whose requests and replies pass a proxy. It has locked "a" before, so
@@ -102,7 +107,7 @@ func TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			p := startProxy(t, s)
-			c := behind(t, p, brisk(lasting))
+			c := behind(t, p, leisurely())
 
 			p.swallow(replies)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -124,27 +129,52 @@ func TestLostReplyToExtendKeepsTheDeadline(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := startProxy(t, s)
-	var seen events
-	o := brisk(6 * time.Second)
-	o.Hook = seen.hook
+	o, seen := watched(brisk(lasting)) // so that no pause of the machine is what ends it, nor its own extends
 	l := lock(t, behind(t, p, o).Mutex("a"))
+	deadline := l.Deadline()
 
 	p.swallow(replies)
-	extended := len(seen.of(redlatch.EventExtended, "a"))
-	deadline := l.Deadline()
+	if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+		t.Errorf("Extend whose replies are lost = %v, want ErrUnreachable", err)
+	}
 	seen.await(t, redlatch.EventJeopardy, "a", 0)
-	if n := len(seen.of(redlatch.EventExtended, "a")); n == extended && (!l.Held() || !l.Deadline().Equal(deadline)) {
+	if !l.Held() || !l.Deadline().Equal(deadline) {
 		t.Errorf("in jeopardy: Held %v, deadline moved by %v, want true and 0", l.Held(), l.Deadline().Sub(deadline))
 	}
-	wantSoundDeadline(t, s, l)
-	extended = len(seen.of(redlatch.EventExtended, "a"))
 	p.heal()
-	seen.await(t, redlatch.EventExtended, "a", extended)
+	insist(t, "Extend", func() (struct{}, error) { return struct{}{}, l.Extend(t.Context()) })
 	if !l.Held() || !l.Deadline().After(deadline) {
 		t.Errorf("after the fault: Held %v, deadline moved by %v, want true and more than 0", l.Held(), l.Deadline().Sub(deadline))
 	}
 	wantSoundDeadline(t, s, l)
 	release(t, l)
+}
+
+// TestLostReplyToAnExtendOfItsOwn: the same for an extend that the client sends by itself, which it
+// sends again in time.
+func TestLostReplyToAnExtendOfItsOwn(t *testing.T) {
+	t.Parallel()
+	inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+		o, seen := watched(redlatch.Options{})
+		link := &muted{Conn: s.Conn()}
+		l := lock(t, wrap(t, link, o).Mutex("a"))
+		deadline := l.Deadline()
+		link.script.Store("mutex renew")
+		seen.await(t, redlatch.EventJeopardy, "a", 0)
+		if !l.Held() || !l.Deadline().Equal(deadline) {
+			t.Errorf("in jeopardy: Held %v, deadline moved by %v, want true and 0", l.Held(), l.Deadline().Sub(deadline))
+		}
+		left, err := strconv.Atoi(commandIn(t, s, "PTTL", stateKey("a")))
+		if expiry := time.Now().Add(time.Duration(left) * time.Millisecond); err != nil || expiry.Before(deadline.Add(time.Second)) {
+			t.Errorf("Redis has it end %v after its deadline, %v, want some seconds: the extend took place", expiry.Sub(deadline), err)
+		}
+		link.script.Store("")
+		seen.await(t, redlatch.EventExtended, "a", 0)
+		if !l.Held() || !l.Deadline().After(deadline) {
+			t.Errorf("after the fault: Held %v, deadline moved by %v, want true and more than 0", l.Held(), l.Deadline().Sub(deadline))
+		}
+		release(t, l)
+	})
 }
 
 // TestLostRepliesToExtendEndTheLeaseAtItsDeadline: every extend takes place, so Redis keeps the
@@ -153,11 +183,12 @@ func TestLostRepliesToExtendEndTheLeaseAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := startProxy(t, s)
-	l := lock(t, behind(t, p, brisk(4500*time.Millisecond)).Mutex("a"))
+	l := lock(t, behind(t, p, brisk(4*time.Second)).Mutex("a"))
 	p.swallow(replies)
+	extends := commandCalls(s, "pexpire")
 	wantLostAtDeadline(t, l)
-	if left, err := strconv.Atoi(s.Do("PTTL", stateKey("a"))); err != nil || left < 200 {
-		t.Errorf("PTTL = %d, %v when the lease was lost, want a second or so: the server extended it", left, err)
+	if commandCalls(s, "pexpire") == extends {
+		t.Error("the server extended nothing until the lease was lost")
 	}
 	p.heal()
 	if lost := (*redlatch.LostError)(nil); !errors.As(l.Release(t.Context()), &lost) {
@@ -231,31 +262,71 @@ func TestDeadlineIsSoundUnderEveryDelay(t *testing.T) {
 // (node-redlock#296).
 func TestReplyLaterThanTheTTLIsNoLease(t *testing.T) {
 	t.Parallel()
-	const ttl, late = 300 * time.Millisecond, 500 * time.Millisecond
 	for _, direction := range []string{requests, replies} {
 		t.Run(direction, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
-			p := startProxy(t, s)
-			c := behind(t, p, brisk(ttl))
-			p.delay(direction, late)
+			inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+				link := &slow{Conn: s.Conn()}
+				c := wrap(t, link, brisk(300*time.Millisecond))
+				release(t, lock(t, c.Mutex("a")))
+				link.delay(direction, 500*time.Millisecond)
 
-			l, err := c.Mutex("a").TryLock(t.Context())
-			wantNoDeadLease(t, "TryLock", l, err)
-			if !errors.Is(err, redlatch.ErrUnreachable) {
-				t.Errorf("TryLock = %v, want ErrUnreachable", err)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-			defer cancel()
-			l, err = c.Mutex("a").Lock(ctx)
-			wantNoDeadLease(t, "Lock", l, err)
-			if !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Lock = %v, want ErrTaken and context.DeadlineExceeded", err)
-			}
-			p.heal()
-			awaitFree(t, s, "a")
+				l, err := c.Mutex("a").TryLock(t.Context())
+				wantNoDeadLease(t, "TryLock", l, err)
+				if !errors.Is(err, redlatch.ErrUnreachable) {
+					t.Errorf("TryLock = %v, want ErrUnreachable", err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				l, err = c.Mutex("a").Lock(ctx)
+				wantNoDeadLease(t, "Lock", l, err)
+				if !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Lock = %v, want ErrTaken and context.DeadlineExceeded", err)
+				}
+				link.delay(direction, 0)
+				eventually(t, "it is free", func() bool { return commandIn(t, s, "EXISTS", stateKey("a")) == "0" })
+			})
 		})
 	}
+}
+
+// slow is a connection that holds requests up, or replies.
+type slow struct {
+	conn.Conn
+	before, after atomic.Int64 // durations
+	underWay      sync.WaitGroup
+}
+
+func (s *slow) delay(direction string, d time.Duration) {
+	if direction == requests {
+		s.before.Store(int64(d))
+	} else {
+		s.after.Store(int64(d))
+	}
+}
+
+// Eval implements [conn.Conn]. What is on its way arrives also when the caller has given up.
+func (s *slow) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	calls = slices.Clone(calls)
+	answer := make(chan []conn.Result, 1)
+	s.underWay.Go(func() {
+		time.Sleep(time.Duration(s.before.Load()))
+		results := s.Conn.Eval(context.WithoutCancel(ctx), calls...)
+		time.Sleep(time.Duration(s.after.Load()))
+		answer <- results
+	})
+	select {
+	case results := <-answer:
+		return results
+	case <-ctx.Done():
+		return failing(len(calls), ctx.Err())
+	}
+}
+
+// Close implements [conn.Conn]. It returns when nothing is on its way any more.
+func (s *slow) Close() error {
+	s.underWay.Wait()
+	return s.Conn.Close()
 }
 
 func wantNoDeadLease(t *testing.T, call string, l *redlatch.Lease, err error) {
@@ -270,32 +341,30 @@ func wantNoDeadLease(t *testing.T, call string, l *redlatch.Lease, err error) {
 // believed alive. Nobody is there for what they would be granted.
 func TestTicketsGivenUpInAnOutage(t *testing.T) {
 	t.Parallel()
-	const ttl = time.Second
-	s := redistest.Start(t)
-	p := startProxy(t, s)
-	held := lock(t, open(t, s.URL(), sluggish()).Mutex("a"))
-	var seen events
-	o := inOrder(brisk(ttl))
-	o.Hook = seen.hook
-	c := open(t, p.url(), o)
-	hearing(t, s, c)
-	ctx, cancel := context.WithCancel(t.Context())
-	var gone []<-chan outcome
-	for range 5 {
-		gone = append(gone, goLock(ctx, c.Mutex("a")))
-	}
-	stays := goLock(t.Context(), c.Mutex("a"))
-	seen.await(t, redlatch.EventWait, "a", 5) // all six know their places: a wait outlasts the outage, a first request does not
-	p.swallow(requests)
-	p.swallow(replies)
-	cancel()
-	for _, g := range gone {
-		_ = awaitError(t, g)
-	}
-	rest(t.Context(), 3*ttl)
-	p.heal()
-	queued(t, s, "a", 1)
-	release(t, held)
-	release(t, await(t, stays))
-	wantNothingLeft(t, s, "a")
+	inMemory(t, func(t *testing.T, s *redlatchtest.Memory) {
+		const ttl = 30 * time.Second
+		held := lock(t, s.Client(t, sluggish()).Mutex("a"))
+		o, seen := watched(inOrder(brisk(ttl)))
+		c := s.Client(t, o)
+		ctx, cancel := context.WithCancel(t.Context())
+		var gone []<-chan outcome
+		for range 5 {
+			gone = append(gone, goLock(ctx, c.Mutex("a")))
+		}
+		stays := goLock(t.Context(), c.Mutex("a"))
+		seen.await(t, redlatch.EventWait, "a", 5) // all six know their places: a wait outlasts the outage, a first request does not
+		s.Cut(c)
+		cancel()
+		for _, g := range gone {
+			_ = awaitError(t, g)
+		}
+		time.Sleep(3 * ttl)
+		s.Mend(c)
+		eventually(t, "one is in line", func() bool { return commandIn(t, s, "ZCARD", queueKey("a")) == "1" })
+		release(t, held)
+		release(t, await(t, stays))
+		eventually(t, "nothing is left", func() bool {
+			return commandIn(t, s, "EXISTS", stateKey("a"), queueKey("a"), clientsKey("a")) == "0"
+		})
+	})
 }

@@ -181,19 +181,20 @@ func TestMetricsOfBothModulesAreTheSame(t *testing.T) {
 		}
 		release(t, l)
 	}
-	l := lock(t, c.Mutex("a").With(redlatch.LockOptions{TTL: time.Second}))
+	l := lock(t, c.Mutex("a"))
 	if _, err := c.Mutex("a").TryLock(ctx); err == nil {
 		t.Fatal("TryLock of what is held returned no error")
 	}
 	if err := l.Extend(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second}).Lock(ctx); err == nil {
+	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 100 * time.Millisecond}).Lock(ctx); err == nil {
 		t.Fatal("Lock of what is held returned no error")
 	}
+	brief := lock(t, c.Mutex("brief").With(redlatch.LockOptions{TTL: time.Second}))
 	s.Kill()
-	<-l.Context().Done()
 	_, _ = c.Mutex("z").TryLock(ctx)
+	<-brief.Context().Done()
 	if err := c.Close(); err != nil {
 		t.Log(err) // it may tell that Redis is away
 	}

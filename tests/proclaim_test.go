@@ -127,28 +127,23 @@ func TestProclaimMeetsMishaps(t *testing.T) {
 		for _, h := range []hits{first, firstTwo, every} {
 			rs.run(1, func(r *trial) {
 				e := r.near.Election(r.name)
-				term, err := e.Campaign(within(r, patience), "one")
-				if err != nil {
-					r.Fatalf("Campaign = %v, want a term", err)
-				}
+				term := insistLock(r, func(ctx context.Context) (*redlatch.Lease, error) { return e.Campaign(ctx, "one") })
 				r.harm(m, h)
-				err = e.Proclaim(within(r, patience), term, "two")
+				err := e.Proclaim(within(r, patience), term, "two")
 				r.heal()
 				r.wantUnknown("Proclaim", err, m)
 				if err == nil {
 					wantValue(r, r.far, r.name, "two")
 				}
-				if err := e.Proclaim(within(r, patience), term, "three"); err != nil {
-					r.Errorf("Proclaim with nothing in its way = %v, want nil", err)
-				}
-				if err := term.Extend(within(r, patience)); err != nil { // whatever was late is there by now
-					r.Errorf("Extend = %v, want nil", err)
-				}
+				insist(r, "Proclaim with nothing in its way", func() (struct{}, error) {
+					return struct{}{}, e.Proclaim(within(r, patience), term, "three")
+				})
+				insist(r, "Extend", func() (struct{}, error) { // whatever was late is there by now
+					return struct{}{}, term.Extend(within(r, patience))
+				})
 				wantValue(r, r.far, r.name, "three")
 				r.wantTTLs()
-				if err := term.Release(context.Background()); err != nil {
-					r.Errorf("Release = %v, want nil", err)
-				}
+				insistRelease(r, term)
 				r.wantNothingLeft()
 			}, m.name, h.name)
 		}

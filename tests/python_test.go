@@ -78,11 +78,11 @@ func TestPythonClientSurvivesWhatIsLost(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := startPython(t, s, "worker.py", "a")
-	s.Do("SET", stateKey("a"), "rl-dead-1", "PX", "1500")
+	s.Do("SET", stateKey("a"), "rl-dead-1", "PX", "3600000")
 	p.ask("lock", "waiting")
 	s.Do("DEL", queueKey("a"), clientsKey("a"))
-	s.Do("PEXPIRE", stateKey("a"), "4000") // past its next heartbeat
-	p.want("waiting")                      // it asks for its place again
+	p.want("waiting") // at its next heartbeat, it asks for its place again
+	s.Do("PEXPIRE", stateKey("a"), "500")
 	p.want("held")
 	p.ask("release", "released")
 }
