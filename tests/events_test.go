@@ -123,18 +123,6 @@ func TestEventsUnderFaults(t *testing.T) {
 	}
 }
 
-// addressed is a connection to a server with an address of its own, as the nodes of a quorum need.
-type addressed struct {
-	conn.Conn
-	addr string
-}
-
-func (a addressed) Target() conn.Target {
-	target := a.Conn.Target()
-	target.Addr = a.addr
-	return target
-}
-
 func testEventsUnderFaults(t *testing.T, course *course, p subject, o redlatch.LockOptions, name string) {
 	const callers, enough = 4, 4
 	seen := &events{}

@@ -220,6 +220,7 @@ type life struct {
 // succession has one client after the other, until the world ends.
 func (w *World) succession(slot int) {
 	r := rand.New(rand.NewPCG(w.Seed, uint64(100+slot)))
+	time.Sleep(time.Duration(r.Int64N(int64(time.Millisecond)))) // see actor.toil
 	for n := 0; w.over.Err() == nil; n++ {
 		l := w.born(fmt.Sprintf("%c%d", 'A'+slot, n), r)
 		if l == nil {
