@@ -100,6 +100,7 @@
 //	semaphore           permits that expire one by one; a size that comes back
 //	server              a server that is killed, emptied or hangs
 //	silence             connections that die without a reset
+//	simulated           mutants that the simulation does not find
 //	slotpool            a number that is given again too early; a search that costs more with the pool
 //	straggler           requests that arrive when all is over
 //	stray               leases that no code has, or that outlive the context of their acquisition

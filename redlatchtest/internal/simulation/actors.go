@@ -126,7 +126,9 @@ func (a *actor) run(q acquisition) {
 	defer cancel()
 	a.tell("%s.%d acquires %s %q, waiting: %t", a.name, a.number, q.kind, q.name, q.wait)
 	w := begins(ctx)
+	leaves := a.enters(q)
 	l, err := q.take(ctx)
+	leaves()
 	a.ends("acquire", q, w, err)
 	a.tell("%s.%d got %s %q: %v, %v", a.name, a.number, q.kind, q.name, l, err)
 	if err != nil {
@@ -222,7 +224,9 @@ func (a *actor) hold(op int64, q acquisition, l *redlatch.Lease) {
 	if !a.look(op, l) {
 		a.lookAtLost(l)
 	}
+	a.wantBacked(q, l)
 	a.work(op, q, l)
+	a.wantBacked(q, l)
 	if q.enter != nil {
 		q.enter(l)
 	}
@@ -278,6 +282,7 @@ func (a *actor) work(op int64, q acquisition, l *redlatch.Lease) {
 	case 0: // longer than a TTL
 		until := time.Now().Add(min(q.ttl, 3*time.Second) + a.upTo(q.ttl/4))
 		for time.Now().Before(until) && a.ctx.Err() == nil && a.look(op, l) {
+			a.wantBacked(q, l)
 			a.rest(q.ttl / 20)
 		}
 	case 1: // without a look, until the lease may be over
@@ -286,26 +291,42 @@ func (a *actor) work(op int64, q acquisition, l *redlatch.Lease) {
 	case 2, 3:
 		w := begins(a.ctx)
 		var err error
+		before, want := l.Remaining(), time.Duration(0)
 		switch a.random.IntN(4) {
 		case 0:
-			err = l.Extend(a.ctx)
+			err, want = l.Extend(a.ctx), q.ttl
 		case 1:
-			err = l.ExtendTo(a.ctx, q.ttl/2+a.upTo(q.ttl/2))
+			want = q.ttl/2 + a.upTo(q.ttl)
+			if len(a.servers) > 1 {
+				want = q.ttl / 2
+			}
+			err = l.ExtendTo(a.ctx, want)
 		case 2:
-			err = l.ExtendBy(a.ctx, a.upTo(q.ttl/2)+time.Millisecond)
+			by := a.upTo(q.ttl/2) + time.Millisecond
+			if len(a.servers) == 1 {
+				err, want = l.ExtendBy(a.ctx, by), before+by
+			}
 		default:
-			err = l.Ensure(a.ctx, q.ttl/4)
+			err, want = l.Ensure(a.ctx, q.ttl/4), q.ttl/4
 		}
 		a.ends("extend", acquisition{kind: q.kind, name: q.name}, w, err)
+		if left := l.Remaining(); err == nil && l.Held() && left < want*98/100-3*time.Millisecond-time.Since(w.start) {
+			a.fail("%s.%d: a lease on %s %q has %v left after an extend to %v %v ago", a.name, a.number, q.kind, q.name, left, want, time.Since(w.start))
+		}
+		a.wantBacked(q, l)
 		a.look(op, l)
 	case 4, 5:
-		wanted := l.Wanted()
+		wanted, since := l.Wanted(), time.Now()
+		defer func() { a.wantWanted(q, l, wanted, since) }()
 		select {
 		case <-wanted:
 		case <-l.Context().Done():
 		case <-time.After(a.upTo(min(q.ttl, time.Second))):
 		case <-a.ctx.Done():
 		}
+		a.look(op, l)
+	case 6:
+		a.wantSeen(q, l)
 		a.look(op, l)
 	default:
 		sleep(l.Context(), a.upTo(5*time.Millisecond))

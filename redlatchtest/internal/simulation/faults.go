@@ -138,6 +138,9 @@ var clientFaults = []fault{
 		l.mu.Lock()
 		l.frozen = time.Now().Add(d)
 		l.mu.Unlock()
+		w.mu.Lock()
+		w.longest = max(w.longest, d)
+		w.mu.Unlock()
 		for _, link := range l.links {
 			link.set(stalls, d)
 		}

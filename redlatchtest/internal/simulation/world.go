@@ -40,6 +40,8 @@ type World struct {
 	texts    []string         // of leases that were detached
 	lastUsed string           // of those: adopted last
 	losses   []history.Loss
+	queues   map[string]*queue // by name
+	longest  time.Duration     // for which a client was suspended
 }
 
 // plan is what the seed says of a world.
@@ -128,7 +130,7 @@ func New(seed uint64) *World {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := &World{
 		Seed: seed, plan: newPlan(r), history: history.New(), Faults: make(map[string]int),
-		marks: make(map[string]int64),
+		marks: make(map[string]int64), queues: make(map[string]*queue),
 	}
 	w.net = newNetwork(rand.New(rand.NewPCG(seed, 1)), w.tell)
 	for i := range w.plan.nodes {
@@ -187,7 +189,10 @@ func (w *World) Run() {
 	for i := range w.plan.clients {
 		clients.Go(func() { w.succession(i) })
 	}
-	w.net.call(func() { w.planFaults() })
+	w.net.call(func() {
+		w.planFaults()
+		w.everyKeyEnds()
+	})
 	time.Sleep(w.plan.until - w.net.now())
 	w.end()
 	clients.Wait()
@@ -210,7 +215,7 @@ type life struct {
 	ctx    context.Context
 	die    context.CancelFunc
 	told   told
-	tasks  int64 // numbers what its actors do
+	end    int64 // stamp; 0 before. Guarded by World.mu
 
 	mu     sync.Mutex // guards what is below
 	frozen time.Time  // until then it is suspended
@@ -312,20 +317,36 @@ func (l *life) live(span time.Duration) {
 	case <-time.After(span):
 	}
 	l.die()
-	if !l.isDead() && l.random.IntN(2) == 0 {
+	patient := !l.isDead() && l.random.IntN(2) == 0
+	if patient {
 		actors.Wait() // and then close; else close first
 	}
 	l.tell("client %s closes", l.name)
+	if l.isDead() {
+		l.ends()
+	}
 	start := time.Now()
 	err := l.client.Close()
+	l.ends()
 	if took := time.Since(start); took > l.bound()+time.Second {
 		l.fail("client %s: Close took %v", l.name, took)
 	}
-	if left := (*redlatch.LeftError)(nil); err != nil && !errors.As(err, &left) {
+	left := (*redlatch.LeftError)(nil)
+	if err != nil && (patient || !errors.As(err, &left)) {
 		l.fail("client %s: Close = %v", l.name, err)
 	}
 	actors.Wait()
 	l.told.check()
+}
+
+// ends notes when the client ended.
+func (l *life) ends() {
+	at := l.stamp()
+	l.World.mu.Lock()
+	defer l.World.mu.Unlock()
+	if l.end == 0 {
+		l.end = at
+	}
 }
 
 func hash(text string) (h uint64) {
@@ -342,8 +363,14 @@ func (l *life) isDead() bool {
 	return l.dead
 }
 
-// bound is how long an operation may go on that asks a server which does not answer.
-func (w *World) bound() time.Duration { return w.plan.request * 4 / 3 }
+// bound is how long an operation may go on that asks a server which does not answer. Over a quorum a
+// last round may begin just before RequestTimeout has passed, and wait for slow nodes.
+func (w *World) bound() time.Duration {
+	if w.plan.nodes > 1 {
+		return w.plan.request * 10 / 3
+	}
+	return w.plan.request * 4 / 3
+}
 
 // step is called by an actor between what it does. It waits while the process is suspended.
 func (l *life) step() {
@@ -389,6 +416,8 @@ type told struct {
 	mu       sync.Mutex // guards what is below
 	attempts map[uint64]int
 	leases   map[uint64]int
+	away     map[uint64]bool // attempts that cannot reach Redis
+	waits    map[uint64]int
 }
 
 // hook counts the attempts that go on, and the leases.
@@ -397,6 +426,7 @@ func (t *told) hook(_ context.Context, e redlatch.Event) {
 	defer t.mu.Unlock()
 	if t.attempts == nil {
 		t.attempts, t.leases = make(map[uint64]int), make(map[uint64]int)
+		t.away, t.waits = make(map[uint64]bool), make(map[uint64]int)
 	}
 	switch e.Type {
 	case redlatch.EventAttempt:
@@ -409,10 +439,48 @@ func (t *told) hook(_ context.Context, e redlatch.Event) {
 	case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
 		t.leases[e.ID]--
 	}
+	t.look(e)
 	if t.attempts[e.ID] < 0 || t.attempts[e.ID] > 1 || t.leases[e.ID] < 0 || t.leases[e.ID] > 1 {
 		t.world.fail("client %s: the hook is told %s of attempt %d when that cannot be", t.name, e.Type, e.ID)
 	}
 	t.world.tell("  %s is told %s: %s %q, token %d, %v %v", t.name, e.Type, e.Kind, e.Name, e.Token, e.Outcome, e.Err)
+}
+
+// look checks what an event says. The caller holds t.mu.
+func (t *told) look(e redlatch.Event) {
+	switch e.Type {
+	case redlatch.EventWait:
+		if t.waits[e.ID]++; t.waits[e.ID] > 1 {
+			t.world.fail("client %s: attempt %d is told to wait twice", t.name, e.ID)
+		}
+	case redlatch.EventUnreachable, redlatch.EventReachable:
+		if gone := e.Type == redlatch.EventUnreachable; t.away[e.ID] == gone {
+			t.world.fail("client %s: attempt %d is told %s twice", t.name, e.ID, e.Type)
+		} else {
+			t.away[e.ID] = gone
+		}
+	case redlatch.EventGranted:
+		if e.Token <= 0 || e.Outcome != redlatch.OutcomeGranted || e.Owner == "" {
+			t.world.fail("client %s: the hook is told of a grant %+v", t.name, e)
+		}
+	case redlatch.EventLost:
+		if lost := (*redlatch.LostError)(nil); !errors.As(e.Err, &lost) || lost.Reason != e.Reason || e.Reason == "" {
+			t.world.fail("client %s: the hook is told of a loss %+v", t.name, e)
+		} else if t.world.plan.harm == calm && e.Reason != redlatch.LossNotRenewed && e.Reason != redlatch.LossMaxHold && e.Reason != redlatch.LossClosed {
+			t.world.fail("client %s: without a fault, a lease on %s %q was lost: %v", t.name, e.Kind, e.Name, e.Err)
+		}
+	case redlatch.EventFailed:
+		if e.Err == nil || e.Outcome != redlatch.OutcomeOf(e.Err) {
+			t.world.fail("client %s: the hook is told of a failure %+v", t.name, e)
+		}
+	case redlatch.EventExtended:
+		if e.Remaining <= 0 || e.Before <= 0 {
+			t.world.fail("client %s: the hook is told of an extend %+v", t.name, e)
+		}
+	}
+	if (e.Mode == "") == (e.Kind == "rwmutex") || e.Kind == "" || e.Name == "" || e.Waited < 0 || e.HeldFor < 0 {
+		t.world.fail("client %s: the hook is told %+v", t.name, e)
+	}
 }
 
 // check is called when the client is closed.
