@@ -53,7 +53,7 @@ func init() {
 	commands = map[string]command{
 		"DEL": shrinks(1, del), "EXISTS": reads(1, exists), "TYPE": reads(1, typeOf), "KEYS": reads(1, keysOf),
 		"PTTL": reads(1, pttl), "PEXPIRE": shrinks(2, expire(1)), "EXPIRE": shrinks(2, expire(1000)),
-		"TIME": reads(0, timeOf), "INFO": reads(0, info), "PUBLISH": reads(2, publish), "SPUBLISH": reads(2, publish),
+		"TIME": reads(0, timeOf), "INFO": reads(0, info), "PUBLISH": reads(2, publish), "SPUBLISH": reads(2, spublish),
 		"PUBSUB": reads(1, pubsub), "FLUSHALL": shrinks(0, flush), "PING": reads(0, ping),
 
 		"GET": reads(1, get), "SET": grows(2, set), "INCR": grows(1, incr),
@@ -122,9 +122,12 @@ func made[T any](s *Server, key string, create func() T) (T, error) {
 	return v, err
 }
 
+// integer reads an integer that is written as Redis would write it: without a plus, or zeros before
+// it.
 func integer(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	digits := strings.TrimPrefix(text, "-")
+	if err != nil || text[0] == '+' || digits[0] == '0' && text != "0" {
 		return 0, errInteger
 	}
 	return n, nil
@@ -146,10 +149,10 @@ func scoreText(f float64) string {
 		return "inf"
 	case math.IsInf(f, -1):
 		return "-inf"
-	case f == math.Trunc(f) && math.Abs(f) < 1<<52:
-		return strconv.FormatInt(int64(f), 10)
+	case f == 0: // also of -0, which a small sorted set does not keep
+		return "0"
 	}
-	return strconv.FormatFloat(f, 'g', 17, 64)
+	return numberText(f)
 }
 
 func truth(b bool) int64 {
@@ -243,7 +246,13 @@ func info(s *Server, _ []string) (any, error) {
 	return "# Server\r\nredis_version:" + version + "\r\nrun_id:" + s.run + "\r\n", nil
 }
 
-func ping(*Server, []string) (any, error) { return status("PONG"), nil }
+// ping refuses on a server that cannot write to its disk, as if it wrote.
+func ping(s *Server, _ []string) (any, error) {
+	if s.refusal == DiskFull {
+		return nil, errors.New(refusals[DiskFull])
+	}
+	return status("PONG"), nil
+}
 
 func flush(s *Server, _ []string) (any, error) {
 	clear(s.keys)
@@ -253,21 +262,37 @@ func flush(s *Server, _ []string) (any, error) {
 func publish(s *Server, args []string) (any, error) {
 	subs := s.channels[args[0]]
 	for _, sub := range subs {
-		sub.message(args[1])
+		sub.message(args[0], args[1])
 	}
-	return int64(len(subs)), nil
+	for _, sub := range s.all {
+		sub.message(args[0], args[1])
+	}
+	return int64(len(subs) + len(s.all)), nil
+}
+
+// spublish reaches no listener: there are no subscriptions to sharded channels, which are others
+// than those of PUBLISH.
+func spublish(s *Server, _ []string) (any, error) {
+	if s.old {
+		return nil, errors.New("ERR unknown command 'SPUBLISH'")
+	}
+	return int64(0), nil
 }
 
 func pubsub(s *Server, args []string) (any, error) {
-	var all []any
-	switch strings.ToUpper(args[0]) {
-	case "NUMSUB", "SHARDNUMSUB":
-		for _, channel := range args[1:] {
-			all = append(all, channel, int64(len(s.channels[channel])))
-		}
-		return all, nil
+	what := strings.ToUpper(args[0])
+	if what != "NUMSUB" && (what != "SHARDNUMSUB" || s.old) {
+		return nil, errSyntax
 	}
-	return nil, errSyntax
+	var all []any
+	for _, channel := range args[1:] {
+		n := 0
+		if what == "NUMSUB" {
+			n = len(s.channels[channel])
+		}
+		all = append(all, channel, int64(n))
+	}
+	return all, nil
 }
 
 func get(s *Server, args []string) (any, error) {
@@ -352,13 +377,16 @@ func incr(s *Server, args []string) (any, error) {
 	return n + 1, nil
 }
 
+// maxBits is how long a text can be, in bits.
+const maxBits = 512 << 20 * 8
+
 func getbit(s *Server, args []string) (any, error) {
 	text, _, err := valueOf[string](s, args[0])
 	if err != nil {
 		return nil, err
 	}
 	n, err := integer(args[1])
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || n >= maxBits {
 		return nil, errors.New("ERR bit offset is not an integer or out of range")
 	}
 	if n/8 >= int64(len(text)) {
@@ -373,7 +401,7 @@ func setbit(s *Server, args []string) (any, error) {
 		return nil, err
 	}
 	n, err := integer(args[1])
-	if err != nil || n < 0 || args[2] != "0" && args[2] != "1" {
+	if err != nil || n < 0 || n >= maxBits || args[2] != "0" && args[2] != "1" {
 		return nil, errors.New("ERR bit offset is not an integer or out of range")
 	}
 	bits := []byte(text)
@@ -709,6 +737,9 @@ func zrangebyscore(s *Server, args []string) (any, error) {
 			if err != nil {
 				return nil, err
 			}
+			if skip < 0 {
+				skip = int64(n)
+			}
 			skip = min(skip, int64(n))
 			i, n = i+int(skip), n-int(skip)
 			if most >= 0 {
@@ -771,10 +802,9 @@ func xadd(s *Server, args []string) (any, error) {
 	if next.compare(x.last) <= 0 {
 		next = id{x.last.ms, x.last.seq + 1}
 	}
-	x.last = next
-	x.items = append(x.items, item{next, slices.Clone(rest[1:])})
-	for most >= 0 && int64(len(x.items))-block >= most {
-		x.items = slices.Delete(x.items, 0, block)
+	x.add(item{next, slices.Clone(rest[1:])})
+	for most >= 0 && len(x.blocks) > 0 && int64(len(x.items)-x.blocks[0].entries) >= most {
+		x.drop()
 	}
 	return next.String(), nil
 }
@@ -796,7 +826,7 @@ func idOf(text string, seq int64) (id, error) {
 }
 
 func xtrim(s *Server, args []string) (any, error) {
-	if !strings.EqualFold(args[1], "MINID") || args[2] != "~" || len(args) != 4 {
+	if s.old || !strings.EqualFold(args[1], "MINID") || args[2] != "~" || len(args) != 4 {
 		return nil, errSyntax
 	}
 	least, err := idOf(args[3], 0)
@@ -808,9 +838,8 @@ func xtrim(s *Server, args []string) (any, error) {
 		return int64(0), err
 	}
 	var n int64
-	for len(x.items) >= block && x.items[block-1].id.compare(least) < 0 {
-		x.items = slices.Delete(x.items, 0, block)
-		n += block
+	for len(x.blocks) > 0 && x.items[x.blocks[0].entries-1].id.compare(least) < 0 {
+		n += int64(x.drop())
 	}
 	return n, nil
 }
@@ -834,10 +863,14 @@ func xrange(newestFirst bool) func(*Server, []string) (any, error) {
 			if most, err = integer(args[4]); err != nil {
 				return nil, err
 			}
+			most = max(most, 0)
 		}
 		x, found, err := valueOf[*stream](s, args[0])
 		if err != nil || !found {
 			return []any{}, err
+		}
+		if most == 0 {
+			return nil, nil
 		}
 		items := slices.DeleteFunc(slices.Clone(x.items), func(e item) bool { return e.id.compare(from) < 0 || e.id.compare(to) > 0 })
 		if newestFirst {
@@ -873,7 +906,7 @@ func streamEnd(text string, seq, step int64) (id, error) {
 
 // glob reports whether a key matches a pattern of Redis, byte by byte.
 func glob(pattern, key string) bool {
-	for pattern != "" {
+	for pattern != "" && key != "" {
 		switch pattern[0] {
 		case '*':
 			for i := 0; i <= len(key); i++ {
@@ -882,50 +915,44 @@ func glob(pattern, key string) bool {
 				}
 			}
 			return false
+		case '?':
+			pattern = pattern[1:]
 		case '[':
-			end := strings.IndexByte(pattern[1:], ']')
-			if end < 0 || key == "" {
+			found, rest := inClass(pattern[1:], key[0])
+			if !found {
 				return false
 			}
-			if !inClass(pattern[1:1+end], key[0]) {
-				return false
-			}
-			pattern, key = pattern[end+2:], key[1:]
-			continue
+			pattern = rest
 		case '\\':
 			if len(pattern) > 1 {
 				pattern = pattern[1:]
 			}
 			fallthrough
 		default:
-			if key == "" || pattern[0] != key[0] {
+			if pattern[0] != key[0] {
 				return false
 			}
-		case '?':
-			if key == "" {
-				return false
-			}
+			pattern = pattern[1:]
 		}
-		pattern, key = pattern[1:], key[1:]
+		key = key[1:]
 	}
-	return key == ""
+	return strings.Trim(pattern, "*") == "" && key == ""
 }
 
-// inClass reports whether a byte is in what stands between brackets.
-func inClass(class string, c byte) bool {
-	class, not := strings.CutPrefix(class, "^")
-	found := false
-	for i := 0; i < len(class); i++ {
+// inClass reports whether a byte is in the class with which a pattern begins, after its bracket. It
+// returns the pattern that follows. A class that does not end goes on to the end of the pattern.
+func inClass(pattern string, c byte) (found bool, rest string) {
+	pattern, not := strings.CutPrefix(pattern, "^")
+	for pattern != "" && pattern[0] != ']' {
+		from, to, n := pattern[0], pattern[0], 1
 		switch {
-		case class[i] == '\\' && i+1 < len(class):
-			i++
-			found = found || class[i] == c
-		case i+2 < len(class) && class[i+1] == '-':
-			found = found || min(class[i], class[i+2]) <= c && c <= max(class[i], class[i+2])
-			i += 2
-		default:
-			found = found || class[i] == c
+		case pattern[0] == '\\' && len(pattern) > 1:
+			from, to, n = pattern[1], pattern[1], 2
+		case len(pattern) > 2 && pattern[1] == '-':
+			from, to, n = min(pattern[0], pattern[2]), max(pattern[0], pattern[2]), 3
 		}
+		found = found || from <= c && c <= to
+		pattern = pattern[n:]
 	}
-	return found != not
+	return found != not, strings.TrimPrefix(pattern, "]")
 }

@@ -1,8 +1,6 @@
 package memory
 
 import (
-	"math"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -35,6 +33,9 @@ func newEngine(s *Server) *engine {
 		e.state.Push(lua.LString(name))
 		e.state.Call(1, 0)
 	}
+	e.state.SetGlobal("tonumber", e.state.NewFunction(toNumber))
+	e.state.SetGlobal("tostring", e.state.NewFunction(toText))
+	e.state.GetGlobal("string").(*lua.LTable).RawSetString("format", e.state.NewFunction(format))
 	e.redis = e.state.NewTable()
 	for name, f := range map[string]lua.LGFunction{"call": e.call, "pcall": e.pcall, "error_reply": e.errorReply, "status_reply": e.statusReply} {
 		e.redis.RawSetString(name, e.state.NewFunction(f))
@@ -187,14 +188,6 @@ func (e *engine) command(l *lua.LState) (lua.LValue, error) {
 		return nil, err
 	}
 	return e.value(v), nil
-}
-
-// numberText writes a number as Redis does that a script gives to a command: with 17 digits.
-func numberText(f float64) string {
-	if f == math.Trunc(f) && math.Abs(f) < 1e17 {
-		return strconv.FormatInt(int64(f), 10)
-	}
-	return strconv.FormatFloat(f, 'g', 17, 64)
 }
 
 var errCommandArguments = &conn.ReplyError{Text: "ERR Lua redis lib command arguments must be strings or integers"}

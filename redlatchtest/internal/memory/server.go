@@ -37,6 +37,7 @@ type Server struct {
 	keys     map[string]*entry
 	scripts  map[string]bool // by SHA1: those that it would find for EVALSHA
 	channels map[string][]*Subscription
+	all      []*Subscription // to all channels
 	refusal  Refusal
 	engine   *engine
 	commands int // that were run, also by scripts
@@ -48,10 +49,11 @@ type entry struct {
 	expires int64 // ms since 1970; 0 for never
 }
 
-// Subscription is one listener to one channel.
+// Subscription is one listener to one channel, or to all.
 type Subscription struct {
 	channel string
-	message func(payload string)
+	all     bool
+	message func(channel, payload string)
 }
 
 // New returns an empty server whose clock is now. Servers of different names are different
@@ -83,13 +85,13 @@ func (s *Server) Eval(calls ...conn.Call) (results []conn.Result, known bool) {
 	known = true
 	results = make([]conn.Result, len(calls))
 	for i, call := range calls {
-		known = known && s.scripts[call.Script.SHA1]
-		s.scripts[call.Script.SHA1] = true
-		s.at = s.now().UnixMilli()
 		if s.refusal == Loading {
 			results[i].Err = &conn.ReplyError{Text: refusals[Loading]}
 			continue
 		}
+		known = known && s.scripts[call.Script.SHA1]
+		s.scripts[call.Script.SHA1] = true
+		s.at = s.now().UnixMilli()
 		results[i] = s.engine.eval(call.Script, call.Keys, call.Args)
 	}
 	return results, known
@@ -147,8 +149,18 @@ func (s *Server) Keys(pattern string) []string {
 func (s *Server) Subscribe(channel string, message func(payload string)) *Subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sub := &Subscription{channel, message}
+	sub := &Subscription{channel: channel, message: func(_, payload string) { message(payload) }}
 	s.channels[channel] = append(s.channels[channel], sub)
+	return sub
+}
+
+// SubscribeAll is [Server.Subscribe] to all channels, as PSUBSCRIBE of * is: PUBLISH counts the
+// listener, and PUBSUB NUMSUB does not. Of one message it is told last.
+func (s *Server) SubscribeAll(message func(channel, payload string)) *Subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := &Subscription{all: true, message: message}
+	s.all = append(s.all, sub)
 	return sub
 }
 
@@ -156,7 +168,12 @@ func (s *Server) Subscribe(channel string, message func(payload string)) *Subscr
 func (s *Server) Unsubscribe(sub *Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := slices.DeleteFunc(s.channels[sub.channel], func(other *Subscription) bool { return other == sub })
+	is := func(other *Subscription) bool { return other == sub }
+	if sub.all {
+		s.all = slices.DeleteFunc(s.all, is)
+		return
+	}
+	left := slices.DeleteFunc(s.channels[sub.channel], is)
 	if len(left) == 0 {
 		delete(s.channels, sub.channel)
 		return
@@ -171,7 +188,7 @@ func (s *Server) Subscribers() (n int) {
 	for _, subs := range s.channels {
 		n += len(subs)
 	}
-	return n
+	return n + len(s.all)
 }
 
 // Refuse has the server refuse from now on. Serves ends that.
@@ -195,8 +212,8 @@ func (s *Server) ForgetScripts() {
 	clear(s.scripts)
 }
 
-// Old makes the server one of Redis 6: without REDIS_VERSION_NUM in scripts. Nothing else that the
-// scripts ask tells the difference.
+// Old makes the server one of Redis 6.0: without REDIS_VERSION_NUM in scripts, without sharded
+// channels, and without XTRIM by MINID. Nothing else that the scripts ask tells the difference.
 func (s *Server) Old(old bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,13 +263,15 @@ func (s *Server) Restart(data Copy) {
 	s.keys = copyOf(data)
 	clear(s.scripts)
 	clear(s.channels)
+	s.all = nil
 	s.rename()
 }
 
-// lookup returns what a key holds; nil if there is no such key, or its time has passed.
+// lookup returns what a key holds; nil if there is no such key, or its time has passed. In the very
+// millisecond at which a key expires, it is still there.
 func (s *Server) lookup(key string) *entry {
 	e := s.keys[key]
-	if e != nil && e.expires != 0 && e.expires <= s.at {
+	if e != nil && e.expires != 0 && e.expires < s.at {
 		delete(s.keys, key)
 		return nil
 	}

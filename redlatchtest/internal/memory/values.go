@@ -147,13 +147,102 @@ type item struct {
 	fields []string
 }
 
-// stream is a stream.
+// stream is a stream. Redis keeps its entries in blocks, and drops whole blocks where a bound is
+// "about".
 type stream struct {
-	items []item
-	last  id
+	items  []item
+	blocks []block
+	last   id
 }
 
-func (s *stream) clone() *stream { return &stream{slices.Clone(s.items), s.last} }
+func (s *stream) clone() *stream {
+	return &stream{slices.Clone(s.items), slices.Clone(s.blocks), s.last}
+}
 
-// block is how many entries Redis keeps, and drops, together where a bound is "about".
-const block = 100
+// block is entries that are kept together: so many, in so many bytes.
+type block struct {
+	entries, bytes int
+	first          item // what the others are written as differences to
+}
+
+// What a block has at most, by the defaults stream-node-max-entries and stream-node-max-bytes.
+const (
+	blockEntries = 100
+	blockBytes   = 4096
+)
+
+// add adds an entry at the end.
+func (s *stream) add(e item) {
+	s.last, s.items = e.id, append(s.items, e)
+	size := 0
+	for _, text := range e.fields {
+		size += len(text)
+	}
+	last := len(s.blocks) - 1
+	if last < 0 || s.blocks[last].bytes+size >= blockBytes || s.blocks[last].entries >= blockEntries {
+		b := block{first: e, bytes: 7 + 4*packedInt(0)} // a header, and four counts
+		for i := 0; i < len(e.fields); i += 2 {
+			b.bytes += packed(e.fields[i])
+		}
+		s.blocks, last = append(s.blocks, b), last+1
+	}
+	b := &s.blocks[last]
+	b.entries++
+	b.bytes += 2*packedInt(0) + packedInt(e.id.ms-b.first.id.ms) + packedInt(e.id.seq-b.first.id.seq)
+	same := len(e.fields) == len(b.first.fields)
+	for i := 0; i < len(e.fields); i += 2 {
+		same = same && e.fields[i] == b.first.fields[i]
+		b.bytes += packed(e.fields[i+1])
+	}
+	if !same {
+		b.bytes += packedInt(0)
+		for i := 0; i < len(e.fields); i += 2 {
+			b.bytes += packed(e.fields[i])
+		}
+	}
+}
+
+// drop drops the first block. It returns how many entries that were.
+func (s *stream) drop() int {
+	n := s.blocks[0].entries
+	s.items, s.blocks = slices.Delete(s.items, 0, n), slices.Delete(s.blocks, 0, 1)
+	return n
+}
+
+// packed is how many bytes a text takes in a block.
+func packed(text string) int {
+	if n, err := integer(text); err == nil {
+		return packedInt(n)
+	}
+	size := len(text) + 1
+	switch {
+	case len(text) >= 4096:
+		size += 4
+	case len(text) >= 64:
+		size++
+	}
+	switch { // its length, once more
+	case size <= 127:
+		return size + 1
+	case size < 1<<14:
+		return size + 2
+	}
+	return size + 3
+}
+
+// packedInt is how many bytes a number takes in a block.
+func packedInt(n int64) int {
+	switch {
+	case 0 <= n && n <= 127:
+		return 2
+	case -1<<12 <= n && n < 1<<12:
+		return 3
+	case -1<<15 <= n && n < 1<<15:
+		return 4
+	case -1<<23 <= n && n < 1<<23:
+		return 5
+	case -1<<31 <= n && n < 1<<31:
+		return 6
+	}
+	return 10
+}

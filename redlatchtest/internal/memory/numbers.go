@@ -1,0 +1,131 @@
+package memory
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// These functions read and write numbers as the Lua of Redis does, in place of those of gopher-lua.
+// Gopher-lua reads no exponent without a point, writes large numbers in full, and formats no number
+// that is given as a text.
+
+// numberText writes a number as Redis does that a script gives to a command.
+func numberText(f float64) string { return digits(f, 17) }
+
+// digits writes a number with so many digits at most, as %g of C does.
+func digits(f float64, most int) string {
+	switch {
+	case f == math.Trunc(f) && math.Abs(f) < 1e14 && (f != 0 || !math.Signbit(f)):
+		return strconv.FormatInt(int64(f), 10)
+	case math.IsNaN(f):
+		return "nan"
+	case math.IsInf(f, 0):
+		return strings.TrimPrefix(strings.ToLower(strconv.FormatFloat(f, 'g', -1, 64)), "+")
+	}
+	return strconv.FormatFloat(f, 'g', most, 64)
+}
+
+// number returns a value as a number, and whether it is one or says one.
+func number(v lua.LValue) (f lua.LNumber, is bool) {
+	switch v := v.(type) {
+	case lua.LNumber:
+		return v, true
+	case lua.LString:
+		text := strings.ToLower(strings.Trim(string(v), " \t\n\v\f\r"))
+		if hex, is := strings.CutPrefix(text, "0x"); is {
+			n, err := strconv.ParseUint(hex, 16, 64)
+			return lua.LNumber(n), err == nil
+		}
+		n, err := strconv.ParseFloat(text, 64)
+		return lua.LNumber(n), (err == nil || math.IsInf(n, 0)) && !strings.Contains(text, "_")
+	}
+	return 0, false
+}
+
+// toNumber is tonumber of Lua, without another base.
+func toNumber(l *lua.LState) int {
+	if f, is := number(l.CheckAny(1)); is {
+		l.Push(f)
+	} else {
+		l.Push(lua.LNil)
+	}
+	return 1
+}
+
+// toText is tostring of Lua.
+func toText(l *lua.LState) int {
+	v := l.CheckAny(1)
+	if f, is := v.(lua.LNumber); is {
+		v = lua.LString(digits(float64(f), 14))
+	}
+	l.Push(l.ToStringMeta(v))
+	return 1
+}
+
+// format is string.format of Lua.
+func format(l *lua.LState) int {
+	text, out := l.CheckString(1), make([]byte, 0, 64)
+	for arg := 2; ; {
+		plain, rest, found := strings.Cut(text, "%")
+		out = append(out, plain...)
+		if !found {
+			l.Push(lua.LString(out))
+			return 1
+		}
+		n := len(rest) - len(strings.TrimLeft(rest, "-+ #0123456789.")) // of flags
+		if n == len(rest) {
+			l.RaiseError("invalid conversion to 'format'")
+		}
+		text = rest[n+1:]
+		if rest[0] == '%' {
+			out = append(out, '%')
+			continue
+		}
+		out = convert(l, out, rest[:n+1], arg)
+		arg++
+	}
+}
+
+// convert appends an argument, in the form of a conversion such as ".0f".
+func convert(l *lua.LState, out []byte, conversion string, arg int) []byte {
+	verb := conversion[len(conversion)-1]
+	if verb == 's' {
+		text := l.CheckString(arg)
+		if f, is := l.Get(arg).(lua.LNumber); is {
+			text = digits(float64(f), 14)
+		}
+		if conversion == "s" {
+			return append(out, text...)
+		}
+		return fmt.Appendf(out, "%"+conversion, text)
+	}
+	f, is := number(l.Get(arg))
+	if !is {
+		l.TypeError(arg, lua.LTNumber)
+	}
+	switch conversion { // those of the scripts
+	case "d":
+		return strconv.AppendInt(out, int64(f), 10)
+	case ".0f":
+		if math.Abs(float64(f)) < 1<<63 {
+			return strconv.AppendFloat(out, float64(f), 'f', 0, 64)
+		}
+	}
+	switch verb {
+	case 'd', 'i':
+		return fmt.Appendf(out, "%"+conversion[:len(conversion)-1]+"d", int64(f))
+	case 'x', 'X', 'o':
+		return fmt.Appendf(out, "%"+conversion, int64(f))
+	case 'f', 'e', 'E':
+		if math.IsNaN(float64(f)) || math.IsInf(float64(f), 0) {
+			return append(out, digits(float64(f), 6)...)
+		}
+		return fmt.Appendf(out, "%"+conversion, float64(f))
+	}
+	l.RaiseError("invalid option '%%%c' to 'format'", verb)
+	return nil
+}
