@@ -24,6 +24,8 @@ var (
 	oneServerRoles = append([]role{
 		{"rw", rw}, {"semaphore", semaphore}, {"reentrant", reentrant}, {"multi", multi}, {"minhold", minhold},
 		{"bounded", bounded}, {"countdown", countdown}, {"observe", observe},
+		{"crossed", crossed}, {"count", countRound}, {"retried", retried}, {"downgraded", downgraded}, {"resized", resized},
+		{"locked", locked}, {"named", named}, {"robbed", robbed}, {"panics", panics}, {"labeled", labeled},
 	}, quorumRoles...)
 )
 
@@ -81,16 +83,21 @@ type acquisition struct {
 	ttl, most        time.Duration // most: MaxWait
 	take             func(ctx context.Context) (*redlatch.Lease, error)
 	more             func(l *redlatch.Lease, e *history.Event) // fills in what the lease tells
+	under            *redlatch.Lease                           // whose context it is asked with
 	enter            func(l *redlatch.Lease)                   // something to do under the lease
 }
 
 // patience returns a context for a wait, with a deadline or cancelled at that time.
 func (a *actor) patience() (ctx context.Context, cancel context.CancelFunc) {
+	return a.patienceUnder(a.ctx)
+}
+
+func (a *actor) patienceUnder(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	d := 5*time.Millisecond + a.upTo(min(4*a.plan.ttl, 10*time.Second))
 	if a.oneIn(2) {
-		return context.WithTimeout(a.ctx, d)
+		return context.WithTimeout(parent, d)
 	}
-	ctx, giveUp := context.WithCancel(a.ctx)
+	ctx, giveUp := context.WithCancel(parent)
 	timer := time.AfterFunc(d, giveUp)
 	return ctx, func() {
 		timer.Stop()
@@ -123,6 +130,10 @@ func (a *actor) run(q acquisition) {
 		Type: history.Acquire, Actor: a.number, Kind: q.kind, Name: q.name, Mode: q.mode, N: q.n, Wait: q.wait, TTL: int64(q.ttl),
 	})
 	ctx, cancel := a.patience()
+	if q.under != nil {
+		cancel()
+		ctx, cancel = a.patienceUnder(q.under.Context())
+	}
 	defer cancel()
 	a.tell("%s.%d acquires %s %q, waiting: %t", a.name, a.number, q.kind, q.name, q.wait)
 	w := begins(ctx)
@@ -244,9 +255,6 @@ func (a *actor) granted(op int64, q acquisition, l *redlatch.Lease) {
 		q.more(l, &e)
 	}
 	a.note(e)
-	a.World.mu.Lock()
-	a.Acquired++
-	a.World.mu.Unlock()
 }
 
 // look asks the lease whether it is held.
@@ -491,13 +499,7 @@ func reentrant(a *actor) {
 		if a.oneIn(2) {
 			return
 		}
-		inner := acquisition{kind: history.Reentrant, name: "reentrant", wait: true, ttl: ttl, most: o.MaxWait}
-		inner.take = func(context.Context) (*redlatch.Lease, error) {
-			ctx, cancel := context.WithTimeout(l.Context(), a.plan.ttl)
-			defer cancel()
-			return m.Lock(ctx)
-		}
-		a.run(inner)
+		a.run(acquisition{kind: history.Reentrant, name: "reentrant", wait: true, ttl: ttl, most: o.MaxWait, under: l, take: m.Lock})
 	}
 	a.run(q)
 }

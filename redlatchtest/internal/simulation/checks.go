@@ -15,7 +15,7 @@ import (
 // no key that stays.
 func (w *World) aftermath() {
 	// Leases that were not released end, and clients that died are not believed alive any more.
-	time.Sleep(w.plan.ttl + 3*w.plan.heartbeat + w.bound() + 2*time.Second)
+	time.Sleep(w.plan.ttl + 3*w.plan.heartbeat + w.bound() + 2*time.Second + w.setBack)
 	w.net.call(func() {
 		for _, l := range w.links {
 			l.kill(true) // a closed client sends nothing any more
@@ -45,7 +45,8 @@ func (w *World) aftermath() {
 var names = map[string][]string{
 	"mutex": {"mutex-0", "mutex-1"}, "minhold": {"minhold"}, "bounded": {"bounded"}, "adopt": {"adopt"},
 	"reentrant": {"reentrant"}, "rw": {"rw"}, "semaphore": {"semaphore"}, "slots": {"slots"}, "election": {"election"},
-	"campaign": {"campaign"}, "job": {"job"}, "multi": {"multi-0", "multi-1", "multi-2"},
+	"campaign": {"campaign"}, "job": {"job"}, "multi": {"multi-0", "multi-1", "multi-2"}, "crossed": {"cross-0", "cross-1"},
+	"downgraded": {"rw"}, "locked": {"locker"}, "named": {"named"}, "robbed": {"robbed"}, "panics": {"panics-0", "panics-1"},
 }
 
 // wantFree checks that the first try gets what is free.
@@ -54,9 +55,9 @@ func (w *World) wantFree(c *redlatch.Client, role, name string) {
 	var l *redlatch.Lease
 	var err error
 	switch role {
-	case "reentrant":
+	case "reentrant", "named":
 		l, err = c.ReentrantMutex(name).TryLock(ctx)
-	case "rw":
+	case "rw", "downgraded":
 		l, err = c.RWMutex(name).TryLock(ctx)
 	case "semaphore":
 		l, err = c.Semaphore(name, permits).TryAcquire(ctx, permits)
@@ -120,7 +121,7 @@ func (w *World) leftBehind() {
 // held reports whether a key is there while something is held or waited for alone.
 func (w *World) held(key string) bool {
 	if !strings.HasPrefix(key, "{") {
-		return !strings.Contains(key, "job") && !strings.Contains(key, "slots") && !strings.Contains(key, "countdown") &&
+		return !strings.Contains(key, "job") && !strings.Contains(key, "retried") && !strings.Contains(key, "round-") && !strings.Contains(key, "slots") && !strings.Contains(key, "countdown") &&
 			!strings.HasPrefix(key, "redlatch:{") && strings.Count(key, ":") == 1
 	}
 	// The line at a node of a quorum is tidied by the next vote there, which may not be needed.

@@ -207,7 +207,13 @@ var serverFaults = []fault{
 	{"server loads", onNode(func(w *World, s *server) { w.refuse(s, memory.Loading) })},
 	{"scripts are forgotten", onNode(func(_ *World, s *server) { s.ForgetScripts() })},
 	{"subscriptions are dropped", onNode(func(_ *World, s *server) { s.dropSubscriptions() })},
-	{"clock is set back", onNode(func(w *World, s *server) { s.step -= w.upTo(w.plan.ttl) })},
+	{"clock is set back", onNode(func(w *World, s *server) {
+		back := w.upTo(min(w.plan.ttl, 3*time.Second))
+		s.step -= back
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.setBack += back
+	})},
 }
 
 func (w *World) refuse(s *server, why memory.Refusal) {

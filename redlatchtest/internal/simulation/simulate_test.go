@@ -175,7 +175,7 @@ func work(t *testing.T) {
 				w.Run()
 			})
 		})
-		r := report{w.Seed, w.plan.String(), w.Failures, w.Faults, w.Acquired, w.Requests, w.Span, ""}
+		r := report{w.Seed, w.plan.String(), w.Failures, w.Faults, int(w.grants.Load()), w.Requests, w.Span, ""}
 		if len(w.Failures) > 0 || *story {
 			r.Story = filepath.Join(os.TempDir(), fmt.Sprintf("redlatch-world-%d.txt", seed))
 			if err := os.WriteFile(r.Story, w.Story(), 0o600); err != nil {

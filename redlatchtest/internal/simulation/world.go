@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -24,6 +25,7 @@ type World struct {
 	over context.Context // done when the actors are to stop
 
 	servers []*server
+	grants  atomic.Int64 // leases that clients got
 
 	mu       sync.Mutex // guards what is below
 	last     int64      // stamp
@@ -32,7 +34,6 @@ type World struct {
 	lives    []*life
 	Failures []string
 	Faults   map[string]int
-	Acquired int
 	Span     time.Duration // simulated
 	Requests int
 	story    []byte           // what happened, line by line
@@ -42,6 +43,11 @@ type World struct {
 	losses   []history.Loss
 	queues   map[string]*queue // by name
 	longest  time.Duration     // for which a client was suspended
+	setBack  time.Duration     // clocks, in all
+	jobDone  bool              // the job "retried" has succeeded
+	inside   int               // have the Locker
+	flow     string            // is in the mutex "named"
+	flows    int               // so often
 }
 
 // plan is what the seed says of a world.
@@ -421,7 +427,10 @@ type told struct {
 }
 
 // hook counts the attempts that go on, and the leases.
-func (t *told) hook(_ context.Context, e redlatch.Event) {
+func (t *told) hook(ctx context.Context, e redlatch.Event) {
+	if at, asked := ctx.Value(panicking{}).(redlatch.EventType); asked && at == e.Type {
+		defer panic("as asked")
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.attempts == nil {
@@ -436,6 +445,7 @@ func (t *told) hook(_ context.Context, e redlatch.Event) {
 	case redlatch.EventGranted:
 		t.attempts[e.ID]--
 		t.leases[e.ID]++
+		t.world.grants.Add(1)
 	case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
 		t.leases[e.ID]--
 	}
@@ -466,7 +476,7 @@ func (t *told) look(e redlatch.Event) {
 	case redlatch.EventLost:
 		if lost := (*redlatch.LostError)(nil); !errors.As(e.Err, &lost) || lost.Reason != e.Reason || e.Reason == "" {
 			t.world.fail("client %s: the hook is told of a loss %+v", t.name, e)
-		} else if t.world.plan.harm == calm && e.Reason != redlatch.LossNotRenewed && e.Reason != redlatch.LossMaxHold && e.Reason != redlatch.LossClosed {
+		} else if t.world.plan.harm == calm && e.Reason != redlatch.LossNotRenewed && e.Reason != redlatch.LossMaxHold && e.Reason != redlatch.LossClosed && e.Name != "robbed" {
 			t.world.fail("client %s: without a fault, a lease on %s %q was lost: %v", t.name, e.Kind, e.Name, e.Err)
 		}
 	case redlatch.EventFailed:

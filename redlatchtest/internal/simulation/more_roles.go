@@ -1,0 +1,306 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/verify/history"
+)
+
+// harmless reports whether no fault is the reason of what this client sees.
+func (a *actor) harmless() bool { return a.plan.harm == calm && a.ctx.Err() == nil }
+
+// wantf fails unless something holds that only a fault explains otherwise.
+func (a *actor) wantf(holds bool, format string, args ...any) {
+	if !holds && a.harmless() {
+		a.fail("%s.%d: %s", a.name, a.number, fmt.Sprintf(format, args...))
+	}
+}
+
+// crossed locks two names under the lease of the first, in either order, so that goroutines of one
+// client would wait for each other for ever. One of them is told.
+func crossed(a *actor) {
+	first, second := "cross-0", "cross-1"
+	if a.oneIn(2) {
+		first, second = second, first
+	}
+	q := acquisition{kind: history.Mutex, name: first, wait: true, ttl: a.plan.ttl}
+	q.take = a.client.Mutex(first).Lock
+	q.enter = func(l *redlatch.Lease) {
+		_, err := a.client.Mutex(first).TryLock(l.Context())
+		a.wantf(errors.Is(err, redlatch.ErrDeadlock) || !l.Held(), "a try of %q under its own lease: %v", first, err)
+		start := time.Now()
+		inner := acquisition{kind: history.Mutex, name: second, wait: true, ttl: a.plan.ttl, under: l}
+		inner.take = func(ctx context.Context) (*redlatch.Lease, error) {
+			l, err := a.client.Mutex(second).Lock(ctx)
+			if errors.Is(err, redlatch.ErrDeadlock) {
+				err = errors.Join(err, redlatch.ErrTaken)
+			}
+			return l, err
+		}
+		a.run(inner)
+		if a.plan.clients == 1 {
+			a.wantf(time.Since(start) < 10*time.Second, "goroutines of one client waited for each other for %v", time.Since(start))
+		}
+	}
+	a.run(q)
+}
+
+// countRound is a round of a countdown of this actor's own: set, waited for, and counted down by names
+// that come twice.
+func countRound(a *actor) {
+	d := a.client.CountDownLatch(fmt.Sprintf("round-%s-%d", a.name, a.number))
+	const n = 3
+	set, err := d.TrySetCount(a.ctx, n, time.Minute)
+	if err != nil {
+		a.rest(time.Second)
+		return
+	}
+	a.wantf(set, "TrySetCount of a countdown at zero: false")
+	again, err := d.TrySetCount(a.ctx, n, time.Minute)
+	a.wantf(err != nil || !again, "TrySetCount of a countdown under way: true")
+	woken := make(chan error, 1)
+	waiting, cancel := context.WithTimeout(a.ctx, time.Minute)
+	defer cancel()
+	go func() { woken <- d.Await(waiting) }()
+	a.rest(a.upTo(3 * a.trip()))
+	for i := range n {
+		id := fmt.Sprint("part ", i)
+		left, err := d.CountDownOnce(a.ctx, id)
+		a.wantf(err == nil && left == int64(n-1-i), "CountDownOnce = %d, %v, want %d", left, err, n-1-i)
+		if i < n-1 {
+			left, err = d.CountDownOnce(a.ctx, id)
+			a.wantf(err == nil && left == int64(n-1-i), "a second CountDownOnce = %d, %v, want %d", left, err, n-1-i)
+			select {
+			case err := <-woken:
+				woken <- err
+				a.wantf(false, "Await before the zero = %v", err)
+			default:
+			}
+		}
+	}
+	zero := time.Now()
+	err = <-woken
+	a.wantf(err == nil && time.Since(zero) <= 2*a.trip(), "Await = %v, %v after the zero", err, time.Since(zero))
+	if count, err := d.Count(a.ctx); err == nil {
+		a.wantf(count == 0, "the count after the zero is %d", count)
+	}
+	a.rest(a.upTo(300 * time.Millisecond))
+}
+
+// retried runs a job that may fail, and may be run again in its window if it did.
+func retried(a *actor) {
+	j := a.client.Job("retried", redlatch.JobOptions{Window: time.Hour, RetryFailed: true})
+	failed := errors.New("failed")
+	done := false
+	ran, err := j.Do(a.ctx, func(ctx context.Context, l *redlatch.Lease) error {
+		a.World.mu.Lock()
+		over := a.jobDone
+		a.World.mu.Unlock()
+		if over && a.plan.harm != losses {
+			a.fail("%s.%d: a job ran in the window of a run that succeeded", a.name, a.number)
+		}
+		sleep(ctx, a.upTo(20*time.Millisecond))
+		if done = a.oneIn(20) && l.Held(); done {
+			return nil
+		}
+		return failed
+	})
+	if ran && done && err == nil {
+		a.World.mu.Lock()
+		a.jobDone = true
+		a.World.mu.Unlock()
+	}
+	a.wantf(!ran || done == (err == nil) || errors.Is(err, failed), "Job.Do = %t, %v", ran, err)
+	a.rest(a.upTo(100 * time.Millisecond))
+}
+
+// downgraded writes, and goes on reading, beside other readers and writers.
+func downgraded(a *actor) {
+	m := a.client.RWMutex("rw")
+	q := acquisition{kind: history.RWMutex, name: "rw", mode: "w", wait: true, ttl: a.plan.ttl, take: m.Lock}
+	op := a.call(history.Event{Type: history.Acquire, Actor: a.number, Kind: q.kind, Name: q.name, Mode: q.mode, Wait: true, TTL: int64(q.ttl)})
+	ctx, cancel := a.patience()
+	defer cancel()
+	l, err := m.Lock(ctx)
+	if err != nil {
+		a.refused(op, q, err)
+		return
+	}
+	a.granted(op, q, l)
+	a.look(op, l)
+	reads := acquisition{kind: history.RWMutex, name: "rw", mode: "r", ttl: a.plan.ttl}
+	reading := a.call(history.Event{Type: history.Acquire, Actor: a.number, Kind: q.kind, Name: q.name, Mode: "r", TTL: int64(q.ttl)})
+	a.look(op, l)
+	call := a.call(history.Event{Type: history.Release, Of: op})
+	r, err := m.Downgrade(a.ctx, l)
+	if err != nil {
+		a.refused(reading, reads, errors.Join(err, redlatch.ErrTaken))
+		a.wantf(!l.Held(), "Downgrade = %v", err)
+		_ = l.Release(context.Background())
+		return
+	}
+	a.note(history.Event{Type: history.Released, Op: call})
+	a.wantf(!l.Held(), "the lease for writing is held after Downgrade")
+	a.hold(reading, reads, r)
+}
+
+// resized changes the size of a semaphore, whose permits are not counted.
+func resized(a *actor) {
+	s := a.client.Semaphore("resized", 3)
+	l, err := s.TryAcquire(a.ctx, 1+a.random.Int64N(2))
+	if err != nil {
+		a.rest(a.upTo(50 * time.Millisecond))
+		return
+	}
+	if free, err := s.Available(a.ctx); err == nil {
+		a.wantf(free >= 0 && free <= 2, "%d of 3 permits are free beside a holder", free)
+	}
+	a.rest(a.upTo(10 * time.Millisecond))
+	_ = l.Release(context.Background())
+}
+
+// locked uses a sync.Locker.
+func locked(a *actor) {
+	told := make(chan error, 10)
+	ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second+a.plan.ttl)
+	defer cancel()
+	locker := a.client.Mutex("locker").Locker(ctx, func(err error) {
+		select {
+		case told <- err:
+		default:
+		}
+	})
+	defer func() {
+		if why := recover(); why != nil {
+			a.wantf(ctx.Err() != nil, "Lock of a Locker panics: %v", why)
+		}
+	}()
+	locker.Lock()
+	a.World.mu.Lock()
+	a.inside++
+	alone := a.inside == 1
+	a.World.mu.Unlock()
+	a.wantf(alone, "two have a Locker")
+	a.rest(a.upTo(5 * time.Millisecond))
+	a.World.mu.Lock()
+	a.inside--
+	a.World.mu.Unlock()
+	locker.Unlock()
+	select {
+	case err := <-told:
+		a.wantf(false, "a Locker tells %v", err)
+	default:
+	}
+}
+
+// named enters a reentrant mutex as an owner that goroutines of several clients share.
+func named(a *actor) {
+	m := a.client.ReentrantMutex("named")
+	owner := fmt.Sprint("flow-", a.random.IntN(2))
+	ctx, cancel := a.patience()
+	defer cancel()
+	l, err := m.Lock(redlatch.WithOwner(ctx, owner))
+	if err != nil {
+		return
+	}
+	a.World.mu.Lock()
+	other := a.flow
+	if a.flows++; a.flows == 1 {
+		a.flow = owner
+	}
+	same := a.flow == owner
+	a.World.mu.Unlock()
+	a.wantf(same, "%s is in a reentrant mutex beside %s", owner, other)
+	a.rest(a.upTo(10 * time.Millisecond))
+	if a.oneIn(3) {
+		if inner, err := m.TryLock(l.Context()); err == nil {
+			_ = inner.Release(context.Background())
+			a.wantf(l.Held(), "the release of an inner entry ended the outer one")
+		} else {
+			a.wantf(false, "an owner cannot enter again: %v", err)
+		}
+	}
+	a.World.mu.Lock()
+	a.flows--
+	a.World.mu.Unlock()
+	_ = l.Release(context.Background())
+}
+
+// robbed takes a mutex by force from its holder, now and then, which learns of it.
+func robbed(a *actor) {
+	m := a.client.Mutex("robbed")
+	if !a.oneIn(4) {
+		l, err := m.Lock(a.ctx)
+		if err != nil {
+			return
+		}
+		a.rest(a.upTo(50 * time.Millisecond))
+		if err := l.Release(context.Background()); err != nil {
+			lost := (*redlatch.LostError)(nil)
+			forced := errors.As(err, &lost) && lost.Reason == redlatch.LossForced
+			a.wantf(forced, "a lease that only force could end ended with %v", err)
+			a.wantf(!forced || lost.Force != nil && lost.Force.Reason == "robbed", "a forced loss says %+v", lost)
+		}
+		return
+	}
+	l, err := m.TakeByForce(a.ctx, redlatch.ForceOptions{Reason: "robbed"})
+	if err != nil {
+		a.wantf(errors.Is(err, redlatch.ErrTaken), "TakeByForce = %v", err)
+		return
+	}
+	a.World.mu.Lock()
+	last := a.marks["robbed"]
+	a.marks["robbed"] = max(last, l.Token())
+	a.World.mu.Unlock()
+	a.wantf(l.Token() == 0 || l.Token() > last, "TakeByForce has token %d after %d", l.Token(), last)
+	a.rest(a.upTo(20 * time.Millisecond))
+	_ = l.Release(context.Background())
+}
+
+// panicking is the key under which a context says at which event the hook is to panic.
+type panicking struct{}
+
+// panics acquires with a hook that panics at a step of it, and looks for what stays behind.
+func panics(a *actor) {
+	ctx := context.WithValue(a.ctx, panicking{}, []redlatch.EventType{
+		redlatch.EventAttempt, redlatch.EventWait, redlatch.EventGranted, redlatch.EventReleased,
+	}[a.random.IntN(4)])
+	func() {
+		defer func() { _ = recover() }()
+		switch a.random.IntN(3) {
+		case 0:
+			if l, err := a.client.Mutex("panics-0").Lock(ctx); err == nil {
+				_ = l.Release(ctx)
+			}
+		case 1:
+			if l, err := a.client.MultiMutex("panics-0", "panics-1").Lock(ctx); err == nil {
+				_ = l.Release(ctx)
+			}
+		default:
+			if l, err := a.client.RWMutex("panics-2").RLock(ctx); err == nil {
+				_ = l.Release(ctx)
+			}
+		}
+	}()
+	a.rest(a.upTo(50 * time.Millisecond))
+}
+
+// labeled holds a lock with labels, which Inspect shows.
+func labeled(a *actor) {
+	ctx := redlatch.WithLabels(a.ctx, map[string]string{"request": fmt.Sprint(a.number)})
+	name := fmt.Sprintf("labeled-%s-%d", a.name, a.number)
+	l, err := a.client.Mutex(name).Lock(ctx)
+	if err != nil {
+		return
+	}
+	a.rest(200*time.Millisecond + 4*a.trip())
+	if info, err := a.client.Inspect(a.ctx, name); err == nil && l.Held() {
+		a.wantf(len(info.Holders) == 1 && info.Holders[0].Labels["request"] == fmt.Sprint(a.number), "Inspect shows %+v for a lease with labels", info)
+	}
+	_ = l.Release(context.Background())
+	a.rest(a.upTo(time.Second))
+}
