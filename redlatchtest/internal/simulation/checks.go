@@ -120,8 +120,11 @@ func (w *World) leftBehind() {
 
 // held reports whether a key is there while something is held or waited for alone.
 func (w *World) held(key string) bool {
+	if strings.Contains(key, ":round-") { // a countdown stays until it expires
+		return false
+	}
 	if !strings.HasPrefix(key, "{") {
-		return !strings.Contains(key, "job") && !strings.Contains(key, "retried") && !strings.Contains(key, "round-") && !strings.Contains(key, "slots") && !strings.Contains(key, "countdown") &&
+		return !strings.Contains(key, "job") && !strings.Contains(key, "retried") && !strings.Contains(key, "slots") && !strings.Contains(key, "countdown") &&
 			!strings.HasPrefix(key, "redlatch:{") && strings.Count(key, ":") == 1
 	}
 	// The line at a node of a quorum is tidied by the next vote there, which may not be needed.
