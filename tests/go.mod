@@ -58,6 +58,7 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/redlatch/redlatch/redlatchotel v0.1.0
 	github.com/redlatch/redlatch/redlatchprom v0.1.0
+	github.com/redlatch/redlatch/redlatchtest v0.1.0
 	github.com/rs/xid v1.5.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
