@@ -23,7 +23,7 @@ func TestJobWhoseEndGotNoAnswer(t *testing.T) {
 			s := redistest.Start(t)
 			p := startProxy(t, s)
 			o := impatient()
-			o.RequestTimeout = patience / 6 // in which a busy machine sends the first request again
+			o.RequestTimeout = 3 * time.Second // in which a busy machine sends the first request again
 			c := behind(t, p, o)
 			nothing := func(context.Context, *redlatch.Lease) error { return nil }
 			if _, err := c.Job("known", window).Do(t.Context(), nothing); err != nil { // so that the server knows the scripts
