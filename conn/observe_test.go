@@ -17,7 +17,7 @@ import (
 // TestObservedConnection: an observed connection is as good as the one below.
 func TestObservedConnection(t *testing.T) {
 	t.Parallel()
-	conntest.Run(t, func(_ *testing.T, s conntest.Server) (conn.Conn, error) {
+	conntest.RunAgain(t, func(_ *testing.T, s conntest.Server) (conn.Conn, error) {
 		c, err := redlatchrueidis.Open(rueidis.ClientOption{
 			InitAddress: []string{s.Addr}, Username: s.Username, Password: s.Password, TLSConfig: s.TLS,
 		})

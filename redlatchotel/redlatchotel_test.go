@@ -94,7 +94,7 @@ func series(name string, attributes attribute.Set) string {
 // done.
 func (to told) want(t *testing.T, want map[string]float64) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for series, v := range want {
 		g, ok := to.values(t)[series]
 		for ; (!ok || g != v) && time.Now().Before(deadline); g, ok = to.values(t)[series] {
@@ -128,7 +128,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second, StrictOrder: redlatch.On}).Lock(ctx); err == nil {
+	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 3 * time.Second, StrictOrder: redlatch.On}).Lock(ctx); err == nil {
 		t.Fatal("Lock of what is taken returned no error")
 	}
 	if err := l.Extend(ctx); err != nil {
@@ -206,7 +206,7 @@ func TestUnknownKindIsRefused(t *testing.T) {
 // one waits until n spans of a name have ended, and returns the last.
 func (to told) one(t *testing.T, name string, n int) sdktrace.ReadOnlySpan {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		var found []sdktrace.ReadOnlySpan
 		for _, s := range to.spans.Ended() {
 			if s.Name() == name {
@@ -262,7 +262,7 @@ func TestSpans(t *testing.T) {
 	if s := to.one(t, "redlatch.acquire", 2); s.Status().Code != codes.Unset || attr(s, "redlatch.outcome") != "taken" || attr(s, "error.type") != "" {
 		t.Errorf("a try that was told taken has the status %v and %v, want no error", s.Status(), s.Attributes())
 	}
-	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second, StrictOrder: redlatch.On}).Lock(t.Context()); err == nil {
+	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 3 * time.Second, StrictOrder: redlatch.On}).Lock(t.Context()); err == nil {
 		t.Fatal("Lock of what is taken returned no error")
 	}
 	s := to.one(t, "redlatch.acquire", 3)
@@ -287,7 +287,7 @@ func TestSpanOfALoss(t *testing.T) {
 	to := telemetry(t, redlatchotel.Options{})
 	server := redistest.Start(t)
 	c := to.open(t, server.URL())
-	l, err := c.Mutex("a").With(redlatch.LockOptions{TTL: 600 * time.Millisecond}).Lock(t.Context())
+	l, err := c.Mutex("a").With(redlatch.LockOptions{TTL: 3 * time.Second}).Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

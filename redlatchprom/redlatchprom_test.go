@@ -102,7 +102,7 @@ func want(t *testing.T, registry *prometheus.Registry, values map[string]float64
 		for _, l := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(rest, -1) {
 			labels[l[1]] = l[2]
 		}
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(30 * time.Second)
 		for got := value(t, registry, name, labels); got != want; got = value(t, registry, name, labels) {
 			if time.Now().After(deadline) {
 				t.Errorf("%s = %v, want %v", series, got, want)
@@ -199,7 +199,7 @@ func TestLossesAreCounted(t *testing.T) {
 		return l
 	}
 	forced := lock("a", redlatch.LockOptions{})
-	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second, StrictOrder: redlatch.On}).Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 3 * time.Second, StrictOrder: redlatch.On}).Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("Lock of what is taken = %v, want a time-out", err)
 	}
 	if _, err := c.ForceRelease(ctx, "a", redlatch.ForceOptions{}); err != nil {

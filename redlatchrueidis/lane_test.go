@@ -21,7 +21,7 @@ import (
 var one = conn.Call{Script: conn.NewScript("one", "return 1")}
 
 // patience is for a busy machine.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 // eventually waits until what shall hold does.
 func eventually(t *testing.T, what string, holds func() bool) {

@@ -17,7 +17,11 @@ import (
 )
 
 func options(s conntest.Server) rueidis.ClientOption {
-	return rueidis.ClientOption{InitAddress: []string{s.Addr}, Username: s.Username, Password: s.Password, TLSConfig: s.TLS}
+	o := rueidis.ClientOption{InitAddress: []string{s.Addr}, Username: s.Username, Password: s.Password, TLSConfig: s.TLS}
+	if s.Silent { // which is noticed after twice the one and the other
+		o.Dialer.KeepAlive, o.ConnWriteTimeout = time.Second/2, 3*time.Second
+	}
+	return o
 }
 
 // owned opens a client of the adapter's own.
@@ -66,12 +70,12 @@ func TestOwnClientOfACluster(t *testing.T) {
 // suite's user may not turn on.
 func TestSharedClient(t *testing.T) {
 	t.Parallel()
-	conntest.Run(t, shared(func(o *rueidis.ClientOption) { o.DisableCache = true }))
+	conntest.RunAgain(t, shared(func(o *rueidis.ClientOption) { o.DisableCache = true }))
 }
 
 func TestSharedClientWithRESP2(t *testing.T) {
 	t.Parallel()
-	conntest.Run(t, shared(func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true }))
+	conntest.RunAgain(t, shared(func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true }))
 }
 
 func TestOpenErrorNamesTheServerOnceAndNeverThePassword(t *testing.T) {

@@ -56,7 +56,7 @@ func TestDropOverTLSDoesNotWait(t *testing.T) {
 	}()
 	select {
 	case <-dropped:
-	case <-time.After(3 * time.Second): // the goodbye waits for five
+	case <-time.After(4 * time.Second): // the goodbye waits for five
 		t.Error("drop waits for the peer")
 		_ = far.Close()
 		<-dropped

@@ -24,7 +24,7 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 // dashboard serves the locks of a server of its own.
 type dashboard struct {
@@ -421,7 +421,7 @@ func TestViewerThatNeverReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.writing = time.Second
+	h.writing = 3 * time.Second
 	server := httptest.NewServer(h)
 	defer server.Close()
 	defer h.Close()

@@ -116,6 +116,7 @@
 //
 // Files named help_*_test.go have no tests; main_test.go has TestMain.
 //
+//	help_bubble         a server in memory, in a bubble of testing/synctest
 //	help_client         clients, leases, waiting for conditions, keys
 //	help_conn           connections that fail in chosen ways
 //	help_deadline       what a lease says when it is lost

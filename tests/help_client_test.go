@@ -41,6 +41,12 @@ func brisk(ttl time.Duration) redlatch.Options {
 	return redlatch.Options{Heartbeat: 500 * time.Millisecond, Lock: redlatch.LockOptions{TTL: ttl}}
 }
 
+// attentive are options with which a client that waits finds out soon what was lost. A lease that is
+// granted to a waiter lasts three heartbeats at first, which a machine that pauses must not use up.
+func attentive() redlatch.Options {
+	return redlatch.Options{Heartbeat: 2 * time.Second, Lock: redlatch.LockOptions{TTL: lasting}}
+}
+
 // sluggish are options with which neither an expiry nor a heartbeat can be what lets a waiter in
 // while a test is patient.
 func sluggish() redlatch.Options {
@@ -185,4 +191,21 @@ func cycles(t testing.TB, c *redlatch.Client, goroutines, turns int) {
 			}
 		}
 	})
+}
+
+// timed is a context that ends with DeadlineExceeded when the test says so.
+type timed struct {
+	context.Context
+	over chan struct{}
+}
+
+func (c timed) Done() <-chan struct{} { return c.over }
+
+func (c timed) Err() error {
+	select {
+	case <-c.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }

@@ -277,10 +277,15 @@ func (h *history) hold(l *redlatch.Lease, op int64) {
 	}
 	token := l.Token()
 	work(l, func() { h.look(op, l) })
-	call := h.rec.Call(record.Event{Type: record.Write, Of: op, Name: h.kind, Token: token, Value: op})
-	h.rec.Note(record.Event{Type: record.Answer, Op: call, OK: h.resource.admit(token)})
+	h.write(op, token)
 	h.look(op, l) // does it still believe, if a later holder wrote before?
 	h.releases(op, func() error { return l.Release(context.Background()) })
+}
+
+// write notes a write with a token, and whether the resource took it.
+func (h *history) write(op, token int64) {
+	call := h.rec.Call(record.Event{Type: record.Write, Of: op, Name: h.kind, Token: token, Value: op})
+	h.rec.Note(record.Event{Type: record.Answer, Op: call, OK: h.resource.admit(token)})
 }
 
 // work takes a while, and looks at its lease or not.

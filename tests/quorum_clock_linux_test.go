@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,6 +35,65 @@ func TestQuorumClockSteps(t *testing.T) {
 	t.Logf("%d holds, %d overlaps", len(all.Holds), all.Exclusion(record.Rules{}).Bad)
 	wantClean(t, all.Tokens(record.Rules{}))
 	wantClean(t, all.Stale())
+}
+
+// TestQuorumRollingRestart: every node restarts empty, one after the other, under one lease: it is
+// taken in again by those that forgot it. A node rests for a TTL before it votes again, by its own
+// clock, so the clocks of these nodes are set ahead when they rest.
+func TestQuorumRollingRestart(t *testing.T) {
+	t.Parallel()
+	nodes := []*redistest.Server{redistest.StartWithClock(t), redistest.StartWithClock(t), redistest.StartWithClock(t)}
+	c, other := openQuorum(t, nodes, sluggish()), openQuorum(t, nodes, sluggish())
+	lock(t, other.Mutex("first of all"))
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := goLock(ctx, c.Mutex("first of all")) // so the client listens
+	term, err := c.Election("e").Campaign(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := term.Token()
+	// A word that a lease was taken by force has its client extend it at once, which shows that it
+	// was not.
+	extend := func() {
+		for _, node := range nodes {
+			node.Do("PUBLISH", channel(c), "revoke\t"+term.Owner()+"\tnot a note")
+		}
+		if !term.Held() {
+			t.Fatalf("lost: %v", term.Err())
+		}
+	}
+	ahead := time.Duration(0)
+	for _, node := range slices.Concat(nodes, nodes[:1]) {
+		node.Restart()
+		eventually(t, "the node that restarted rests", func() bool {
+			extend()
+			return node.Do("HEXISTS", "{redlatch:election}:epoch", "resting") == "1"
+		})
+		ahead += 2 * lasting
+		node.StepClock(ahead)
+		eventually(t, "the leader on the node that restarted", func() bool {
+			extend()
+			return node.Do("HEXISTS", insideKey("e"), term.Owner()) == "1"
+		})
+	}
+	cancel()
+	if o := receive(t, waits, "the waiter"); o.err == nil { // the nodes forgot that lock, too
+		release(t, o.lease)
+	}
+	if term.Token() != token {
+		t.Errorf("token %d, want %d as before", term.Token(), token)
+	}
+	if err := c.Election("e").Resign(t.Context(), term); err != nil {
+		t.Errorf("Resign = %v", err)
+	}
+	for _, node := range nodes {
+		eventually(t, "no owner left inside", func() bool { return node.Do("EXISTS", stateKey("e"), insideKey("e")) == "0" })
+	}
+	next, err := c.Election("e").Campaign(t.Context(), "two")
+	if err != nil || next.Token() <= token {
+		t.Fatalf("Campaign = %v with token %d, want more than %d", err, next.Token(), token)
+	}
+	release(t, next)
 }
 
 func init() {

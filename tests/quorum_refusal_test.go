@@ -3,7 +3,9 @@ package tests
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,23 +22,21 @@ func TestQuorumHeld(t *testing.T) {
 	ofSizes(t, []int{3, 4, 5, 6}, func(t *testing.T, n int) {
 		nodes := startNodes(t, n)
 		c := openQuorum(t, nodes, sluggish())
-		other := openQuorum(t, nodes, sluggish())
+		o, seen := watched(sluggish())
+		o.RequestTimeout = time.Hour // if a try waited for more than the refusals, it would do so for minutes
+		other := openQuorum(t, nodes, o)
 		held := lock(t, c.Mutex("a"))
 		eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", held.Owner()) == n })
 		for n := 0; n < 5 && !t.Failed(); n++ {
-			start := time.Now()
-			_, err := other.Mutex("a").TryLock(t.Context())
+			err := awaitError(t, goTryLock(t.Context(), other.Mutex("a")))
 			wantTaken(t, "TryLock", err)
 			if !strings.Contains(err.Error(), held.Owner()) {
 				t.Errorf("TryLock = %v, want an error that names the owner %s", err, held.Owner())
 			}
-			// With these options the time of a silent node is a third of patience.
-			if took := time.Since(start); took > patience/5 {
-				t.Errorf("TryLock took %v, as if it had waited for more than the refusals", took)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			_, err = other.Mutex("a").Lock(ctx)
-			cancel()
+			limit := timed{t.Context(), make(chan struct{})}
+			waits := goLocks(t, limit, other.Mutex("a"), seen, 1)[0]
+			close(limit.over)
+			err = awaitError(t, waits)
 			wantTaken(t, "Lock", err)
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Lock = %v, want context.DeadlineExceeded", err)
@@ -68,7 +68,8 @@ func TestQuorumHeldAtABareMajority(t *testing.T) {
 		if got := on(nodes, "a", held.Owner()); got != majority {
 			t.Fatalf("the owner is at %d nodes, want %d", got, majority)
 		}
-		m := openQuorum(t, nodes, sluggish()).Mutex("a")
+		o, seen := watched(sluggish())
+		m := openQuorum(t, nodes, o).Mutex("a")
 		asked := func() (all int) {
 			for _, node := range nodes {
 				all += commandCalls(node, "evalsha")
@@ -88,10 +89,16 @@ func TestQuorumHeldAtABareMajority(t *testing.T) {
 			t.Errorf("%d requests for %d tries at %d nodes, want %d at most", got, tries, n, tries*3*n)
 		}
 		before = asked()
-		_, err = m.With(redlatch.LockOptions{MaxWait: 2 * time.Second}).Lock(t.Context())
-		wantTaken(t, "Lock", err)
+		limit := timed{t.Context(), make(chan struct{})}
+		waits := goLocks(t, limit, m, seen, 1)[0]
+		rest(t.Context(), 2*time.Second) // in which it could ask too often
+		close(limit.over)
+		wantTaken(t, "Lock", awaitError(t, waits))
 		if got := asked() - before; got > 8*n {
 			t.Errorf("%d requests of a waiter for 2 s at %d nodes, with a heartbeat of a minute, want %d at most", got, n, 8*n)
+		}
+		for _, p := range proxies {
+			p.heal() // else Close would wait for them
 		}
 	})
 }
@@ -111,16 +118,16 @@ func TestQuorumHeldBeyondAMinority(t *testing.T) {
 	t.Parallel()
 	ofSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {
 		nodes := startNodes(t, n)
-		c := openQuorum(t, nodes, brisk(lasting))
-		other := openQuorum(t, nodes, brisk(lasting))
+		c := openQuorum(t, nodes, sluggish())
 		held := lock(t, c.Mutex("a"))
 		eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", held.Owner()) == n })
 		minority := (n - 1) / 2
 		for _, node := range nodes[:minority] {
 			node.Pause()
 		}
-		_, err := other.Mutex("a").TryLock(t.Context())
+		_, err := openQuorum(t, nodes, sluggish()).Mutex("a").TryLock(t.Context())
 		wantTaken(t, "TryLock", err)
+		other := openQuorum(t, nodes, hasty(lasting))
 		nodes[minority].Pause()
 		_, err = other.Mutex("a").TryLock(t.Context())
 		if !errors.Is(err, redlatch.ErrUnreachable) || errors.Is(err, redlatch.ErrTaken) {
@@ -141,17 +148,26 @@ func TestQuorumWaitEndsInARound(t *testing.T) {
 		nodes := startNodes(t, n)
 		proxies, urls := links(t, nodes)
 		held := lock(t, openQuorum(t, nodes, sluggish()).Mutex("a"))
+		eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", held.Owner()) == n })
+		var armed atomic.Bool
 		o := sluggish()
 		o.Hook = func(_ context.Context, e redlatch.Event) {
-			if e.Type == redlatch.EventWait {
+			if e.Type == redlatch.EventWait && armed.Load() {
 				for _, p := range proxies {
 					p.swallow(replies)
 				}
 			}
 		}
 		c := openURLs(t, urls, o)
-		m := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 3 * time.Second})
-		_, err := m.Lock(t.Context())
+		meet(t, c, nodes)
+		armed.Store(true)
+		limit := timed{t.Context(), make(chan struct{})}
+		waits := goLock(limit, c.Mutex("a"))
+		for _, node := range nodes { // so the second round has arrived
+			queued(t, node, "a", 1)
+		}
+		close(limit.over)
+		err := awaitError(t, waits)
 		for _, p := range proxies {
 			p.heal()
 		}
@@ -171,39 +187,45 @@ func TestQuorumErrorTellsOfEachNode(t *testing.T) {
 	nodes := startNodes(t, 5)
 	proxies, urls := links(t, nodes)
 	c := openURLs(t, urls, hasty(lasting))
-	release(t, lock(t, c.Mutex("b"))) // the nodes have the right to vote
+	leave(t, insist(t, c.Mutex("b"))) // the nodes have the right to vote
 	nodes[1].Do("SET", stateKey("a"), "somebody", "PX", "3600000")
 	proxies[2].swallow(requests)
 	nodes[3].Kill()
 	nodes[4].Restart()
-	_, err := c.Mutex("a").TryLock(t.Context())
-	if !errors.Is(err, redlatch.ErrUnreachable) {
-		t.Fatalf("TryLock = %v, want ErrUnreachable", err)
-	}
-	for i, want := range []string{
-		" let it in",
-		" refused it, held by somebody for another ",
-		"no answer ", // within 400ms; or in time, if its connection notices that first
-		": ",
-		" does not vote",
-	} {
-		wantToldOf(t, err, proxies[i].Listen, want)
-	}
+	eventually(t, "an error that tells how each node stood", func() bool { // to a machine that pauses, nodes are silent
+		_, err := c.Mutex("a").TryLock(t.Context())
+		if !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Fatalf("TryLock = %v, want ErrUnreachable", err)
+		}
+		return toldOf(t, err, proxies,
+			" let it in",
+			" refused it, held by somebody for another ",
+			"no answer ", // within 400ms; or in time, if its connection notices that first
+			": ",
+			" does not vote",
+		)
+	})
 }
 
-// wantToldOf checks that an error is one line, in which these words follow the address of a node.
-func wantToldOf(t *testing.T, err error, addr, want string) {
+// toldOf reports whether an error has these words of the nodes behind the proxies, each after the
+// address of its node. It must be one line.
+func toldOf(t *testing.T, err error, proxies []*proxy, words ...string) bool {
 	t.Helper()
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("an error of several lines: %q", err)
+	}
 	_, nodes, _ := strings.Cut(err.Error(), ": ") // after the list of all addresses
-	for _, told := range strings.Split(nodes, "; ") {
-		if _, about, ok := strings.Cut(told, addr); ok && strings.Contains(about, want) {
-			if strings.Contains(err.Error(), "\n") {
-				t.Errorf("an error of several lines: %q", err)
-			}
-			return
+	for i, want := range words {
+		told := slices.ContainsFunc(strings.Split(nodes, "; "), func(told string) bool {
+			_, about, ok := strings.Cut(told, proxies[i].Listen)
+			return ok && strings.Contains(about, want)
+		})
+		if !told {
+			t.Logf("the error is %q, want %q of %s", err, want, proxies[i].Listen)
+			return false
 		}
 	}
-	t.Errorf("the error is %q, want %q of %s", err, want, addr)
+	return true
 }
 
 // TestQuorumExtendTellsOfEachNode: an extend that no majority answered says which node did what.
@@ -212,17 +234,17 @@ func TestQuorumExtendTellsOfEachNode(t *testing.T) {
 	nodes := startNodes(t, 3)
 	proxies, urls := links(t, nodes)
 	c := openURLs(t, urls, hasty(lasting))
-	held := lock(t, c.Mutex("a"))
+	held := insist(t, c.Mutex("a"))
 	eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", held.Owner()) == 3 })
 	proxies[1].swallow(requests)
 	nodes[2].Kill()
-	err := held.Extend(t.Context())
-	if !errors.Is(err, redlatch.ErrUnreachable) {
-		t.Fatalf("Extend = %v, want ErrUnreachable", err)
-	}
-	for i, want := range []string{" said yes", ": ", ": "} {
-		wantToldOf(t, err, proxies[i].Listen, want)
-	}
+	eventually(t, "an error that tells how each node stood", func() bool {
+		err := held.Extend(t.Context())
+		if !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Fatalf("Extend = %v, want ErrUnreachable", err)
+		}
+		return toldOf(t, err, proxies, " said yes", ": ", ": ")
+	})
 }
 
 // TestQuorumOfServersThatCannotVote has nodes whose scripts cannot tell which process they run in,

@@ -45,12 +45,64 @@ func openQuorum(t testing.TB, nodes []*redistest.Server, o redlatch.Options) *re
 
 func openURLs(t testing.TB, urls []string, o redlatch.Options) *redlatch.Client {
 	t.Helper()
-	c, err := redlatch.OpenQuorum(within(t, patience), urls, o)
-	if err != nil {
-		t.Fatalf("OpenQuorum = %v", err)
-	}
+	var c *redlatch.Client
+	eventually(t, "a client of the quorum", func() (ok bool) { // a dial has no more time than a request
+		var err error
+		if c, err = redlatch.OpenQuorum(within(t, patience), urls, o); errors.Is(err, redlatch.ErrInvalid) {
+			t.Fatalf("OpenQuorum = %v", err)
+		}
+		return err == nil
+	})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// meet has a client be connected to all nodes, and them know what it sends. A client opens with a
+// majority.
+func meet(t testing.TB, c *redlatch.Client, nodes []*redistest.Server) {
+	t.Helper()
+	l := insist(t, c.Mutex("met by "+c.ID()))
+	eventually(t, "the owner on all nodes", func() bool { return on(nodes, l.Name(), l.Owner()) == len(nodes) })
+	leave(t, l)
+}
+
+// insist locks a mutex by a client with little patience, which tells of an outage if a machine
+// pauses.
+func insist(t testing.TB, m *redlatch.Mutex) (l *redlatch.Lease) {
+	t.Helper()
+	eventually(t, "a lease on "+m.Name(), func() bool {
+		var err error
+		if l, err = m.Lock(within(t, patience)); err != nil && !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Fatalf("Lock(%q) = %v, want a lease", m.Name(), err)
+		}
+		return err == nil
+	})
+	return l
+}
+
+// leave releases a lease of a client with little patience. A machine that pauses may leave a release
+// without an answer, and then it is called again.
+func leave(t testing.TB, l *redlatch.Lease) {
+	t.Helper()
+	eventually(t, "a release", func() bool {
+		err := l.Release(context.Background())
+		if err != nil && !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Fatalf("Release(%q) = %v, want nil", l.Name(), err)
+		}
+		return err == nil
+	})
+}
+
+// turn locks and releases a mutex whose TTL is short, and returns its token. A machine that pauses
+// may lose the lease, and then it is locked again.
+func turn(t testing.TB, m *redlatch.Mutex) (token int64) {
+	t.Helper()
+	eventually(t, "a turn", func() bool {
+		l := insist(t, m)
+		token = l.Token()
+		return l.Release(context.Background()) == nil && token != 0
+	})
+	return token
 }
 
 // on is how many nodes have this owner inside a mutex.
@@ -68,7 +120,7 @@ func TestQuorumMutex(t *testing.T) {
 	t.Parallel()
 	ofSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {
 		nodes := startNodes(t, n)
-		c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
+		c, other := openQuorum(t, nodes, sluggish()), openQuorum(t, nodes, sluggish())
 		first := lock(t, c.Mutex("a"))
 		eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", first.Owner()) == n })
 		if _, err := other.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
@@ -181,7 +233,7 @@ func TestQuorumElection(t *testing.T) {
 	t.Parallel()
 	ofSizes(t, []int{4, 5}, func(t *testing.T, n int) {
 		nodes := startNodes(t, n)
-		c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
+		c, other := openQuorum(t, nodes, sluggish()), openQuorum(t, nodes, sluggish())
 		ctx := within(t, patience)
 		term, err := c.Election("e").Campaign(ctx, "one")
 		if err != nil {
@@ -275,7 +327,7 @@ func TestQuorumMulti(t *testing.T) {
 	t.Parallel()
 	ofSizes(t, []int{3, 4}, func(t *testing.T, n int) {
 		nodes := startNodes(t, n)
-		c := openQuorum(t, nodes, brisk(lasting))
+		c := openQuorum(t, nodes, sluggish())
 		both, err := c.MultiMutex("a", "b").Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -253,13 +253,22 @@ func TestNeighboursAtOnce(t *testing.T) {
 	}
 }
 
+// tries is how many commands have asked a server for a lock, in any of the ways of lock libraries.
+func tries(s *redistest.Server) (n int) {
+	for _, command := range []string{"set", "setnx", "eval", "evalsha"} {
+		n += commandCalls(s, command)
+	}
+	return n
+}
+
 func excludeBothWays(t *testing.T, s *redistest.Server, p *otherProcess, m *redlatch.Mutex, ours *counting) {
 	const ttl = " 600000" // longer than a test is patient
 	// Redlatch holds.
 	lease := lock(t, m)
 	p.ask("try"+ttl, "taken")
+	tried := tries(s)
 	p.tell("wait" + ttl)
-	time.Sleep(300 * time.Millisecond) // of its time between two tries, so that it waits
+	eventually(t, "the other library tries, and waits", func() bool { return tries(s) > tried })
 	release(t, lease)
 	released := time.Now()
 	p.want("held")
@@ -271,8 +280,8 @@ func excludeBothWays(t *testing.T, s *redistest.Server, p *otherProcess, m *redl
 	}
 	result := goLock(t.Context(), m)
 	eventually(t, "redlatch asked a few times", func() bool { return ours.count("mutex await") >= 4 })
-	before := ours.count("mutex await")
 	p.ask("release", "released")
+	before := ours.count("mutex await")
 	released = time.Now()
 	lease = await(t, result)
 	t.Logf("redlatch had the lock %v after the other library released it", time.Since(released).Round(time.Millisecond))

@@ -96,8 +96,11 @@ func TestLossThatRedisTellsOfEveryKind(t *testing.T) {
 // TestCausesTell: a context that is done says why, and not only that.
 func TestCausesTell(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := open(t, s.URL(), brisk(lasting))
+	inBubble(t, causesTell)
+}
+
+func causesTell(t *testing.T, s *memory) {
+	c := s.Client(t, brisk(lasting))
 	wantCause := func(what string, ctx context.Context, target error, text string) {
 		t.Helper()
 		if cause := context.Cause(ctx); !errors.Is(ctx.Err(), context.Canceled) || !errors.Is(cause, target) || !strings.Contains(cause.Error(), text) {
@@ -130,7 +133,7 @@ func TestCausesTell(t *testing.T) {
 	wantCause("several leases", several.Context(), redlatch.ErrNotHeld, "it was released")
 
 	l = lock(t, c.Mutex("a"))
-	other := open(t, s.URL(), brisk(lasting))
+	other := s.Client(t, brisk(lasting))
 	for what, wait := range map[string]*redlatch.Mutex{
 		"in a group": c.Mutex("a"), "in line": c.Mutex("a").With(redlatch.LockOptions{StrictOrder: redlatch.On}), "of another client": other.Mutex("a"),
 	} {

@@ -229,7 +229,7 @@ func TestRecipeScanForAFreeID(t *testing.T) {
 		t.Fatalf("%d requests, want %d, and the number given again at once", requests, taken+1)
 	}
 
-	c := open(t, s.URL(), brisk(lasting))
+	c := open(t, s.URL(), sluggish())
 	pool := c.SlotPool("a", taken+2, redlatch.SlotOptions{Quarantine: time.Hour})
 	for range taken {
 		if _, err := pool.TryAcquire(t.Context()); err != nil {
@@ -238,12 +238,14 @@ func TestRecipeScanForAFreeID(t *testing.T) {
 	}
 	calls := func() int { return evalshas(s.Do("INFO", "commandstats")) }
 	before := calls()
-	// One that begins with less than nine tenths of its TTL would be extended at once.
-	slot, err := pool.With(redlatch.LockOptions{TTL: 4 * time.Second, Renew: redlatch.Off}).TryAcquire(t.Context())
+	slot, err := pool.TryAcquire(t.Context())
 	if err != nil || calls()-before != 1 {
 		t.Fatalf("TryAcquire = %v with %d requests, want 1", err, calls()-before)
 	}
-	<-slot.Context().Done()
+	vanish(s, "a", slot.Owner(), time.Hour)
+	if err := slot.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Extend of a slot at rest = %v, want ErrNotHeld", err)
+	}
 	next, err := pool.TryAcquire(t.Context())
 	if err != nil {
 		t.Fatal(err)

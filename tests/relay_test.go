@@ -5,12 +5,14 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
@@ -51,7 +53,7 @@ func TestRelayPassesOn(t *testing.T) {
 	const n = 10
 	s := redistest.Start(t)
 	requests := &counting{Conn: dial(t, s.Addr())}
-	o, seen := watched(brisk(lasting))
+	o, seen := watched(sluggish())
 	c := wrap(t, requests, o)
 	m := c.Mutex("a")
 	held := lock(t, m)
@@ -135,7 +137,7 @@ func TestRelayGivesBack(t *testing.T) {
 			for ctx.Err() == nil {
 				err := busy.Mutex("a").Do(ctx, func(ctx context.Context, _ *redlatch.Lease) error {
 					had.Add(1)
-					rest(ctx, time.Millisecond) // so that the other one is in line before it is let in
+					rest(ctx, time.Millisecond) // the work
 					return nil
 				})
 				if err != nil && ctx.Err() == nil {
@@ -149,6 +151,12 @@ func TestRelayGivesBack(t *testing.T) {
 		waits := len(seen.of(redlatch.EventWait, "a"))
 		result := goLock(t.Context(), other.Mutex("a"))
 		seen.await(t, redlatch.EventWait, "a", waits)
+		// The event comes before the place in line where the client has not listened so far.
+		eventually(t, "the other process in line, or inside", func() bool {
+			return slices.ContainsFunc(append(line(s, "a"), s.Do("GET", stateKey("a"))), func(owner string) bool {
+				return strings.Contains(owner, other.ID())
+			})
+		})
 		before := had.Load()
 		l := await(t, result)
 		// What is left of the run that is under way, and nothing after it.
@@ -300,59 +308,53 @@ func TestRelayTurnOfOneThatHasGivenUp(t *testing.T) {
 	wantNothingLeft(t, s, "a")
 }
 
-// timed is a context that ends with DeadlineExceeded when the test says so.
-type timed struct {
-	context.Context
-	over chan struct{}
-}
-
-func (c timed) Done() <-chan struct{} { return c.over }
-
-func (c timed) Err() error {
-	select {
-	case <-c.over:
-		return context.DeadlineExceeded
-	default:
-		return nil
-	}
-}
-
 // TestRelayTurnOfOneThatIsOutOfTime: a goroutine has its turn when its time is nearly over, and its
 // request no answer by then. Redis was well when it answered last, so the mutex is taken. Where
 // Redis was known to be silent, it is unreachable.
 func TestRelayTurnOfOneThatIsOutOfTime(t *testing.T) {
 	t.Parallel()
+	for name, silent := range map[string]bool{"well": false, "silent": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outOfTime(t, silent)
+		})
+	}
+}
+
+// outOfTime has Redis be known to be silent when the goroutine runs out of time, or not.
+func outOfTime(t *testing.T, silent bool) {
 	s := redistest.Start(t)
 	held := lock(t, open(t, s.URL(), sluggish()).Mutex("a"))
-	for _, silent := range []bool{false, true} {
-		p := startProxy(t, s)
-		o := sluggish()
-		o.RequestTimeout = 6 * time.Second // the first one's cancel is swallowed, and resent after 2 s
-		if silent {
-			o, _ = restless()
-		}
-		o, seen := watched(o)
-		m := open(t, p.url(), o).Mutex("a")
-		ctx, cancel := context.WithCancel(t.Context())
-		first := goLock(ctx, m)
-		queued(t, s, "a", 1)
-		limit := timed{t.Context(), make(chan struct{})}
-		second := goLocks(t, limit, m, seen, 1)[0]
-		p.swallow(requests)
-		if silent {
-			seen.await(t, redlatch.EventUnreachable, "a", 0)
-		}
-		cancel()
-		awaitError(t, first)
-		sleepFor(t.Context(), 100*time.Millisecond) // the second has asked by now, or will not
-		close(limit.over)
-		err := awaitError(t, second)
-		if errors.Is(err, redlatch.ErrUnreachable) != silent || !silent && !errors.Is(err, redlatch.ErrTaken) {
-			t.Errorf("Redis known to be silent %v: Lock = %v, want ErrUnreachable if it is, else ErrTaken", silent, err)
-		}
-		p.heal()
-		eventually(t, "nobody in line", func() bool { return len(line(s, "a")) == 0 })
+	p := startProxy(t, s)
+	o := sluggish()
+	o.RequestTimeout = 6 * time.Second // the first one's cancel is swallowed, and resent after 2 s
+	if silent {
+		o.Heartbeat, o.RequestTimeout = 500*time.Millisecond, 2400*time.Millisecond
 	}
+	asks := new(counting)
+	o.WrapConn = func(over conn.Conn) conn.Conn { asks.Conn = over; return asks }
+	o, seen := watched(o)
+	m := open(t, p.url(), o).Mutex("a")
+	ctx, cancel := context.WithCancel(t.Context())
+	first := goLock(ctx, m)
+	queued(t, s, "a", 1)
+	limit := timed{t.Context(), make(chan struct{})}
+	second := goLocks(t, limit, m, seen, 1)[0]
+	p.swallow(requests)
+	acquired := asks.count("mutex acquire")
+	if silent {
+		seen.await(t, redlatch.EventUnreachable, "a", 0)
+	}
+	cancel()
+	awaitError(t, first)
+	eventually(t, "the second asks", func() bool { return asks.count("mutex acquire") > acquired })
+	close(limit.over)
+	err := awaitError(t, second)
+	if errors.Is(err, redlatch.ErrUnreachable) != silent || !silent && !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("Lock = %v, want ErrUnreachable if Redis is known to be silent, else ErrTaken", err)
+	}
+	p.heal()
+	eventually(t, "nobody in line", func() bool { return len(line(s, "a")) == 0 })
 	release(t, held)
 	wantNothingLeft(t, s, "a")
 }
@@ -362,24 +364,52 @@ func TestRelayTurnOfOneThatIsOutOfTime(t *testing.T) {
 func TestRelayTurnOutOfTimeInOneProcess(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	p := startProxy(t, s)
+	over := &detained{Conn: dial(t, s.Addr()), script: "mutex acquire", arrived: make(chan struct{}), open: make(chan struct{})}
 	o := sluggish()
-	o.RequestTimeout = 6 * time.Second
+	o.RequestTimeout = 6 * time.Second // what is undone is looked at again after a third of that
 	o, seen := watched(o)
-	m := open(t, p.url(), o).Mutex("a")
+	m := wrap(t, over, o).Mutex("a")
 	held := lock(t, m)
 	limit := timed{t.Context(), make(chan struct{})}
 	next := goLocks(t, limit, m, seen, 1)[0]
-	p.delay(requests, time.Second)
+	over.armed.Store(true)
 	release(t, held)
-	sleepFor(t.Context(), 100*time.Millisecond) // the next has its turn, and no answer
+	receive(t, over.arrived, "the request of the next, whose turn it is")
 	close(limit.over)
 	if err := awaitError(t, next); errors.Is(err, redlatch.ErrUnreachable) || !errors.Is(err, redlatch.ErrTaken) {
 		t.Errorf("Lock = %v, want ErrTaken and not ErrUnreachable", err)
 	}
-	p.heal()
+	close(over.open)
 	eventually(t, "the mutex free", func() bool { return s.Do("EXISTS", stateKey("a")) == "0" })
 	wantNothingLeft(t, s, "a")
+}
+
+// detained is a connection on which the first request with a script is under way, once it is armed,
+// until the test lets it go. It arrives even if the client no longer waits for it.
+type detained struct {
+	conn.Conn
+	script  string
+	armed   atomic.Bool
+	arrived chan struct{} // closed when the request is there
+	open    chan struct{} // to be closed for it to go on
+}
+
+func (d *detained) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if calls[0].Script.Name != d.script || !d.armed.CompareAndSwap(true, false) {
+		return d.Conn.Eval(ctx, calls...)
+	}
+	close(d.arrived)
+	results := make(chan []conn.Result, 1)
+	go func() {
+		<-d.open
+		results <- d.Conn.Eval(context.WithoutCancel(ctx), calls...)
+	}()
+	select {
+	case r := <-results:
+		return r
+	case <-ctx.Done():
+		return failing(len(calls), ctx.Err())
+	}
 }
 
 // TestRelayAfterALoss: the server forgets a mutex that is held and waited for in the same process.
@@ -394,14 +424,15 @@ func TestRelayAfterALoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			o, seen := watched(brisk(3 * time.Second))
-			a, b := open(t, s.URL(), o), open(t, s.URL(), brisk(3*time.Second))
+			o, seen := watched(attentive())
+			a, b := open(t, s.URL(), o), open(t, s.URL(), attentive())
 			held := lock(t, a.Mutex("a"))
 			old := held.Token()
 			results := goLocks(t, t.Context(), a.Mutex("a"), seen, 3)
 			results = append(results, goLock(t.Context(), b.Mutex("a")))
 			queued(t, s, "a", 1)
 			forget(s)
+			eventually(t, "an answer to an extend", func() bool { return !errors.Is(held.Extend(t.Context()), redlatch.ErrUnreachable) })
 			wantLost(t, held)
 			var resource highWater
 			resource.admit(old)
@@ -426,31 +457,39 @@ func TestRelayAfterALoss(t *testing.T) {
 func TestRelayIsExtendedInTime(t *testing.T) {
 	t.Parallel()
 	const n, ttl, hold = 120, 12 * time.Second, 60 * time.Millisecond // all in one run
-	s := redistest.Start(t)
-	o, seen := watched(brisk(ttl))
-	m := open(t, s.URL(), o).Mutex("a")
-	held := lock(t, m)
-	results := goLocks(t, t.Context(), m, seen, n)
-	release(t, held)
-	for _, result := range results[:10] {
-		l := await(t, result)
-		rest(t.Context(), hold)
-		release(t, l)
-	}
-	s.Do("FLUSHALL")
-	for i, result := range results[10:] {
-		l := await(t, result)
-		rest(t.Context(), hold)
-		if err := l.Release(t.Context()); errors.Is(err, redlatch.ErrNotHeld) {
-			return
-		} else if err != nil {
-			t.Fatalf("Release = %v", err)
+	inBubble(t, func(t *testing.T, s *memory) {
+		o, seen := watched(brisk(ttl))
+		m := s.Client(t, o).Mutex("a")
+		held := lock(t, m)
+		results := goLocks(t, t.Context(), m, seen, n)
+		release(t, held)
+		began := time.Now()
+		for _, result := range results[:10] {
+			l := await(t, result)
+			time.Sleep(hold)
+			release(t, l)
 		}
-		if i > int(ttl/2/hold) { // an extend is due every third of the TTL
-			t.Fatalf("%d have had the mutex since the server forgot it", i)
+		s.LoseEverything()
+		for _, result := range results[10:] {
+			l := await(t, result)
+			time.Sleep(hold)
+			if err := l.Release(t.Context()); errors.Is(err, redlatch.ErrNotHeld) {
+				// An extend is due every third of the TTL, a tenth of that later at most.
+				if took := time.Since(began); took > ttl*11/30+hold {
+					t.Errorf("%v have passed since the mutex was acquired, and it is extended every %v", took, ttl/3)
+				}
+				for _, result := range results[10:] { // those that are left acquire it anew
+					if len(result) > 0 {
+						release(t, await(t, result))
+					}
+				}
+				return
+			} else if err != nil {
+				t.Fatalf("Release = %v", err)
+			}
 		}
-	}
-	t.Error("nobody noticed that the server forgot the mutex")
+		t.Error("no goroutine noticed that the server forgot the mutex")
+	})
 }
 
 // TestRelayIsRevoked: a mutex is taken by force from a process in which it passes from one to the
@@ -545,46 +584,51 @@ func TestRelayIsRevokedAmongOthers(t *testing.T) {
 func TestRelayWithoutRedis(t *testing.T) {
 	t.Parallel()
 	const n, timeout = 20, 500 * time.Millisecond
-	s := redistest.Start(t)
-	o, seen := watched(redlatch.Options{RequestTimeout: timeout, Lock: redlatch.LockOptions{TTL: time.Second, Renew: redlatch.Off}})
-	m := open(t, s.URL(), o).Mutex("a")
-	lock(t, m)
-	results := goLocks(t, t.Context(), m, seen, n)
-	s.Kill()
-	start := time.Now()
-	for _, result := range results {
-		if err := awaitError(t, result); !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Errorf("Lock = %v, want ErrUnreachable", err)
+	inBubble(t, func(t *testing.T, s *memory) {
+		o, seen := watched(redlatch.Options{RequestTimeout: timeout, Lock: redlatch.LockOptions{TTL: time.Second, Renew: redlatch.Off}})
+		m := s.Client(t, o).Mutex("a")
+		held := lock(t, m)
+		results := goLocks(t, t.Context(), m, seen, n)
+		s.Hang()
+		wantLost(t, held) // and with it the first of those that wait has its turn
+		over := time.Now()
+		for _, result := range results {
+			if err := awaitError(t, result); !errors.Is(err, redlatch.ErrUnreachable) {
+				t.Errorf("Lock = %v, want ErrUnreachable", err)
+			}
 		}
-	}
-	if took := time.Since(start); took > n*timeout/2 {
-		t.Errorf("it took %v until all were told, with a request timeout of %v", took, timeout)
-	}
+		if took := time.Since(over); took > 4*timeout {
+			t.Errorf("it took %v until all were told, with a request timeout of %v", took, timeout)
+		}
+		s.Resume()
+	})
 }
 
 // TestRelayWaitIsBounded: MaxWait and contexts bound a wait inside the process as they bound one in
 // line.
 func TestRelayWaitIsBounded(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	o, seen := watched(sluggish())
-	o.Lock.MaxWait = 50 * time.Millisecond
-	m := open(t, s.URL(), o).Mutex("a")
-	patient := m.With(redlatch.LockOptions{MaxWait: time.Hour})
-	held := lock(t, patient)
-	if _, err := m.Lock(t.Context()); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Lock with MaxWait = %v, want ErrTaken and context.DeadlineExceeded", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	results := goLocks(t, ctx, patient, seen, 2)
-	cancel()
-	for _, result := range results {
-		if err := awaitError(t, result); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.Canceled) {
-			t.Errorf("Lock = %v, want ErrTaken and context.Canceled", err)
+	inBubble(t, func(t *testing.T, s *memory) {
+		o, seen := watched(sluggish())
+		o.Lock.MaxWait = 50 * time.Millisecond
+		m := s.Client(t, o).Mutex("a")
+		patient := m.With(redlatch.LockOptions{MaxWait: time.Hour})
+		held := lock(t, patient)
+		began := time.Now()
+		if _, err := m.Lock(t.Context()); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != o.Lock.MaxWait {
+			t.Errorf("Lock with MaxWait = %v after %v, want ErrTaken and context.DeadlineExceeded after %v", err, time.Since(began), o.Lock.MaxWait)
 		}
-	}
-	release(t, held)
-	wantNothingLeft(t, s, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		results := goLocks(t, ctx, patient, seen, 2)
+		cancel()
+		for _, result := range results {
+			if err := awaitError(t, result); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.Canceled) {
+				t.Errorf("Lock = %v, want ErrTaken and context.Canceled", err)
+			}
+		}
+		release(t, held)
+		s.wantNothingLeft("a")
+	})
 }
 
 // TestRelayIsClosed: whoever waits inside the process is told, too.
@@ -616,21 +660,20 @@ func TestRelayIsClosed(t *testing.T) {
 func TestRelayDoesNotPassOnWhatIsNearlyOver(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second
-	s := redistest.Start(t)
-	o, seen := watched(brisk(ttl))
-	o.Lock.Renew = redlatch.Off
-	m := open(t, s.URL(), o).Mutex("a")
-	held := lock(t, m)
-	results := goLocks(t, t.Context(), m, seen, 4)
-	release(t, held)
-	for i, result := range results {
-		l := await(t, result)
-		// An absolute time, but one that the option promises: nine tenths of the TTL, less what
-		// this goroutine was late. What is only passed on would be down to a half.
-		if got := l.Remaining(); got < ttl*3/5 {
-			t.Errorf("number %d has %v left of %v", i, got, ttl)
+	inBubble(t, func(t *testing.T, s *memory) {
+		o, seen := watched(brisk(ttl))
+		o.Lock.Renew = redlatch.Off
+		m := s.Client(t, o).Mutex("a")
+		held := lock(t, m)
+		results := goLocks(t, t.Context(), m, seen, 4)
+		release(t, held)
+		for i, result := range results {
+			l := await(t, result)
+			if got := l.Remaining(); got < ttl*9/10 {
+				t.Errorf("number %d has %v left of %v, want nine tenths", i, got, ttl)
+			}
+			time.Sleep(ttl / 4)
+			release(t, l)
 		}
-		rest(t.Context(), ttl/4)
-		release(t, l)
-	}
+	})
 }

@@ -20,23 +20,24 @@ import (
 // DistributedLock#169).
 func TestMaxHold(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	var seen events
-	o := brisk(3 * time.Second)
-	o.Hook, o.Lock.MaxHold = seen.hook, 2*time.Second
-	start := time.Now()
-	l := lock(t, open(t, s.URL(), o).Mutex("a"))
-	lost := wantLost(t, l)
-	if held := lost.At.Sub(start); held < o.Lock.MaxHold || !strings.Contains(lost.Error(), "MaxHold") {
-		t.Errorf("lost after %v: %v, want no earlier than its MaxHold of %v, and because of it", held, lost, o.Lock.MaxHold)
-	}
-	if len(seen.of(redlatch.EventExtended, "a")) == 0 {
-		t.Error("it was never extended before")
-	}
-	if err := l.Extend(t.Context()); !isAll(err, redlatch.ErrNotHeld) {
-		t.Errorf("Extend = %v, want ErrNotHeld", err)
-	}
-	awaitFree(t, s, "a")
+	inBubble(t, func(t *testing.T, s *memory) {
+		var seen events
+		o := brisk(3 * time.Second)
+		o.Hook, o.Lock.MaxHold = seen.hook, 2*time.Second
+		start := time.Now()
+		l := lock(t, s.Client(t, o).Mutex("a"))
+		lost := wantLost(t, l)
+		if held := lost.At.Sub(start); held < o.Lock.MaxHold || !strings.Contains(lost.Error(), "MaxHold") {
+			t.Errorf("lost after %v: %v, want no earlier than its MaxHold of %v, and because of it", held, lost, o.Lock.MaxHold)
+		}
+		if len(seen.of(redlatch.EventExtended, "a")) == 0 {
+			t.Error("it was never extended before")
+		}
+		if err := l.Extend(t.Context()); !isAll(err, redlatch.ErrNotHeld) {
+			t.Errorf("Extend = %v, want ErrNotHeld", err)
+		}
+		s.awaitFree("a")
+	})
 }
 
 func TestExtendBeyondMaxHoldIsRefused(t *testing.T) {
@@ -54,46 +55,49 @@ func TestExtendBeyondMaxHoldIsRefused(t *testing.T) {
 
 func TestRenewOff(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	var seen events
-	o := brisk(3 * time.Second)
-	o.Hook, o.Lock.Renew = seen.hook, redlatch.Off
-	l := lock(t, open(t, s.URL(), o).Mutex("a"))
-	before := l.Deadline()
-	if err := l.Extend(t.Context()); err != nil || !l.Deadline().After(before) {
-		t.Errorf("Extend = %v, deadline moved by %v, want nil and more than 0", err, l.Deadline().Sub(before))
-	}
-	wantLostAtDeadline(t, l)
-	if !strings.Contains(l.Err().Error(), "Renew is Off") {
-		t.Errorf("Err = %v, want it to say why", l.Err())
-	}
-	if n := len(seen.of(redlatch.EventExtended, "a")); n != 1 {
-		t.Errorf("extended %d times, want once, as the program did", n)
-	}
+	inBubble(t, func(t *testing.T, s *memory) {
+		var seen events
+		o := brisk(3 * time.Second)
+		o.Hook, o.Lock.Renew = seen.hook, redlatch.Off
+		l := lock(t, s.Client(t, o).Mutex("a"))
+		before := l.Deadline()
+		time.Sleep(time.Second)
+		if err := l.Extend(t.Context()); err != nil || l.Deadline().Sub(before) != time.Second {
+			t.Errorf("Extend = %v, deadline moved by %v, want nil and the second that has passed", err, l.Deadline().Sub(before))
+		}
+		wantLostAtDeadline(t, l)
+		if !strings.Contains(l.Err().Error(), "Renew is Off") {
+			t.Errorf("Err = %v, want it to say why", l.Err())
+		}
+		if n := len(seen.of(redlatch.EventExtended, "a")); n != 1 {
+			t.Errorf("extended %d times, want once, as the program did", n)
+		}
+	})
 }
 
 func TestEnsure(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	var seen events
-	o := brisk(6 * time.Second)
-	o.Hook, o.Lock.Renew = seen.hook, redlatch.Off
-	l := lock(t, open(t, s.URL(), o).Mutex("a"))
-	if err := l.Ensure(t.Context(), 4*time.Second); err != nil || len(seen.of(redlatch.EventExtended, "a")) != 0 {
-		t.Errorf("Ensure = %v and %d extends, want nil and none: there is enough left", err, len(seen.of(redlatch.EventExtended, "a")))
-	}
-	eventually(t, "some of the lease is over", func() bool { return l.Remaining() < 4*time.Second })
-	if err := l.Ensure(t.Context(), 4*time.Second); err != nil || l.Remaining() < 4*time.Second {
-		t.Errorf("Ensure = %v with %v left, want nil and that much", err, l.Remaining())
-	}
-	if err := l.Ensure(t.Context(), 6*time.Second); !isAll(err, redlatch.ErrInvalid) || !l.Held() {
-		t.Errorf("Ensure(the whole TTL) = %v, Held %v, want ErrInvalid and true", err, l.Held())
-	}
-	s.Do("DEL", stateKey("a"))
-	eventually(t, "some of it is over again", func() bool { return l.Remaining() < 5900*time.Millisecond })
-	if err := l.Ensure(t.Context(), 5900*time.Millisecond); !errors.As(err, new(*redlatch.LostError)) {
-		t.Errorf("Ensure of a lock that is gone = %v, want a LostError", err)
-	}
+	inBubble(t, func(t *testing.T, s *memory) {
+		var seen events
+		o := brisk(6 * time.Second)
+		o.Hook, o.Lock.Renew = seen.hook, redlatch.Off
+		l := lock(t, s.Client(t, o).Mutex("a"))
+		if err := l.Ensure(t.Context(), 4*time.Second); err != nil || len(seen.of(redlatch.EventExtended, "a")) != 0 {
+			t.Errorf("Ensure = %v and %d extends, want nil and none: there is enough left", err, len(seen.of(redlatch.EventExtended, "a")))
+		}
+		time.Sleep(3 * time.Second)
+		if err := l.Ensure(t.Context(), 4*time.Second); err != nil || l.Remaining() < 4*time.Second {
+			t.Errorf("Ensure = %v with %v left, want nil and that much", err, l.Remaining())
+		}
+		if err := l.Ensure(t.Context(), 6*time.Second); !isAll(err, redlatch.ErrInvalid) || !l.Held() {
+			t.Errorf("Ensure(the whole TTL) = %v, Held %v, want ErrInvalid and true", err, l.Held())
+		}
+		s.Lose(stateKey("a"))
+		time.Sleep(200 * time.Millisecond)
+		if err := l.Ensure(t.Context(), 5900*time.Millisecond); !errors.As(err, new(*redlatch.LostError)) {
+			t.Errorf("Ensure of a lock that is gone = %v, want a LostError", err)
+		}
+	})
 }
 
 // TestExtendNeverCreates: it brought back a lock that others had held since (redsync's
@@ -185,26 +189,28 @@ func TestReleaseAgainAfterAFailure(t *testing.T) {
 // DistributedLock#287, spring-integration#10513).
 func TestReleaseWaitsForTheRenewalUnderWay(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	gate := &gated{Conn: dial(t, s.Addr()), script: "mutex renew", arrived: make(chan struct{}), open: make(chan struct{})}
-	l := lock(t, wrap(t, gate, sluggish()).Mutex("a"))
-	extended, released := make(chan error, 1), make(chan error, 1)
-	go func() { extended <- l.Extend(context.Background()) }()
-	receive(t, gate.arrived, "the request to extend")
-	go func() { released <- l.Release(context.Background()) }()
-	select {
-	case err := <-released:
-		t.Errorf("Release = %v while an extend was under way, want it to wait", err)
-	case <-time.After(100 * time.Millisecond): // only a Release that is wrong can end this early
-	}
-	close(gate.open)
-	if err := receive(t, extended, "Extend"); err != nil {
-		t.Errorf("Extend = %v", err)
-	}
-	if err := receive(t, released, "Release"); err != nil {
-		t.Errorf("Release = %v", err)
-	}
-	awaitFree(t, s, "a")
+	inBubble(t, func(t *testing.T, s *memory) {
+		gate := &gated{Conn: s.Conn(), script: "mutex renew", arrived: make(chan struct{}), open: make(chan struct{})}
+		l := lock(t, wrap(t, gate, sluggish()).Mutex("a"))
+		extended, released := make(chan error, 1), make(chan error, 1)
+		go func() { extended <- l.Extend(context.Background()) }()
+		receive(t, gate.arrived, "the request to extend")
+		go func() { released <- l.Release(context.Background()) }()
+		synctest.Wait() // until no goroutine can go on
+		select {
+		case err := <-released:
+			t.Errorf("Release = %v while an extend was under way, want it to wait", err)
+		default:
+		}
+		close(gate.open)
+		if err := receive(t, extended, "Extend"); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		if err := receive(t, released, "Release"); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		s.awaitFree("a")
+	})
 }
 
 // TestLostReplyOfAShortLease: an extend that got no answer was waited for as long as any request, a
@@ -212,32 +218,34 @@ func TestReleaseWaitsForTheRenewalUnderWay(t *testing.T) {
 // and the server would have answered a second request at once.
 func TestLostReplyOfAShortLease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	var seen events
-	o := brisk(4 * time.Second)
-	o.RequestTimeout = 10 * time.Second
-	o.Hook = seen.hook
-	l := lock(t, wrap(t, &stalled{Conn: dial(t, s.Addr()), script: "mutex renew"}, o).Mutex("a"))
-	seen.await(t, redlatch.EventExtended, "a", 0)
-	if n := len(seen.of(redlatch.EventJeopardy, "a")); n != 1 || !l.Held() {
-		t.Errorf("after one lost reply: %d times in jeopardy, Held %v, want once and true", n, l.Held())
-	}
-	release(t, l)
+	inBubble(t, func(t *testing.T, s *memory) {
+		var seen events
+		o := brisk(4 * time.Second)
+		o.RequestTimeout = 10 * time.Second
+		o.Hook = seen.hook
+		l := lock(t, wrap(t, &stalled{Conn: s.Conn(), script: "mutex renew"}, o).Mutex("a"))
+		seen.await(t, redlatch.EventExtended, "a", 0)
+		if n := len(seen.of(redlatch.EventJeopardy, "a")); n != 1 || !l.Held() {
+			t.Errorf("after one lost reply: %d times in jeopardy, Held %v, want once and true", n, l.Held())
+		}
+		release(t, l)
+	})
 }
 
 // TestLostReplyToTheProgramsExtend is the same for a lease that the program extends: the second
 // request is in time.
 func TestLostReplyToTheProgramsExtend(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	o := brisk(5 * time.Second)
-	o.RequestTimeout = patience
-	o.Lock.Renew = redlatch.Off
-	l := lock(t, wrap(t, &stalled{Conn: dial(t, s.Addr()), script: "mutex renew"}, o).Mutex("a"))
-	if err := l.Extend(t.Context()); err != nil || !l.Held() {
-		t.Errorf("Extend with one lost reply = %v, Held %v, want nil and true", err, l.Held())
-	}
-	release(t, l)
+	inBubble(t, func(t *testing.T, s *memory) {
+		o := brisk(5 * time.Second)
+		o.RequestTimeout = patience
+		o.Lock.Renew = redlatch.Off
+		l := lock(t, wrap(t, &stalled{Conn: s.Conn(), script: "mutex renew"}, o).Mutex("a"))
+		if err := l.Extend(t.Context()); err != nil || !l.Held() {
+			t.Errorf("Extend with one lost reply = %v, Held %v, want nil and true", err, l.Held())
+		}
+		release(t, l)
+	})
 }
 
 // lateServer is a server with one mutex, in a bubble, and all of its replicas. Answers about the mutex
@@ -329,51 +337,60 @@ func TestPromptReplicasKnowTheDeadline(t *testing.T) {
 // come after.
 func TestOneBadLockStopsNoOthers(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	var seen events
-	o := brisk(3 * time.Second)
-	o.Hook = seen.hook
-	c := open(t, s.URL(), o)
-	leases := make(map[string]*redlatch.Lease)
-	for _, name := range []string{"a", "b", "bad", "c", "d"} {
-		leases[name] = lock(t, c.Mutex(name))
-	}
-	s.Do("DEL", stateKey("bad"))
-	s.Do("RPUSH", stateKey("bad"), "no lock")
-	wantLost(t, leases["bad"])
-	for name, l := range leases {
-		if name == "bad" {
-			continue
+	inBubble(t, func(t *testing.T, s *memory) {
+		var seen events
+		o := brisk(3 * time.Second)
+		o.Hook = seen.hook
+		c := s.Client(t, o)
+		leases := make(map[string]*redlatch.Lease)
+		for _, name := range []string{"a", "b", "bad", "c", "d"} {
+			leases[name] = lock(t, c.Mutex(name))
 		}
-		seen.await(t, redlatch.EventExtended, name, 1)
-		if !l.Held() {
-			t.Errorf("%s was lost: %v", name, l.Err())
+		s.Do("DEL", stateKey("bad"))
+		s.Do("RPUSH", stateKey("bad"), "no lock")
+		wantLost(t, leases["bad"])
+		for name, l := range leases {
+			if name == "bad" {
+				continue
+			}
+			seen.await(t, redlatch.EventExtended, name, 1)
+			if !l.Held() {
+				t.Errorf("%s was lost: %v", name, l.Err())
+			}
+			release(t, l)
 		}
-		release(t, l)
-	}
+	})
 }
 
 // TestHookMayUseTheLease has the hook call what takes the lease's lock.
 func TestHookMayUseTheLease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	p := startProxy(t, s)
-	var lease atomic.Pointer[redlatch.Lease]
-	o := brisk(3 * time.Second)
-	o.Hook = func(context.Context, redlatch.Event) {
-		if l := lease.Load(); l != nil {
-			_, _, _ = l.Held(), l.Deadline(), l.Err()
+	inBubble(t, func(t *testing.T, s *memory) {
+		var lease atomic.Pointer[redlatch.Lease]
+		var seen events
+		o := brisk(3 * time.Second)
+		o.Hook = func(ctx context.Context, e redlatch.Event) {
+			if l := lease.Load(); l != nil {
+				_, _, _ = l.Held(), l.Deadline(), l.Err()
+				seen.hook(ctx, e)
+			}
 		}
-	}
-	c := open(t, p.url(), o)
-	l := lock(t, c.Mutex("a"))
-	lease.Store(l)
-	if err := l.Extend(t.Context()); err != nil {
-		t.Errorf("Extend = %v", err)
-	}
-	p.swallow(replies)
-	wantLost(t, l)
-	p.heal()
+		c := s.Client(t, o)
+		l := lock(t, c.Mutex("a"))
+		lease.Store(l)
+		if err := l.Extend(t.Context()); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		s.Hang()
+		wantLost(t, l)
+		s.Resume()
+		synctest.Wait()
+		for _, e := range []redlatch.EventType{redlatch.EventExtended, redlatch.EventExtendFailed, redlatch.EventJeopardy, redlatch.EventLost} {
+			if len(seen.of(e, "a")) == 0 {
+				t.Errorf("the hook was not told %q, so this shows less than it could", e)
+			}
+		}
+	})
 }
 
 func TestReleaseAfterTheLoss(t *testing.T) {
@@ -435,18 +452,20 @@ func TestDeadContextTakesNothing(t *testing.T) {
 // TestMaxWait bounds the wait and nothing else (bsm/redislock bounds it by the TTL).
 func TestMaxWait(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := open(t, s.URL(), sluggish())
-	m := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second})
-	held := lock(t, m)
-	if l, err := m.Lock(t.Context()); !isAll(err, redlatch.ErrTaken, context.DeadlineExceeded) {
-		t.Errorf("Lock = %v, %v, want ErrTaken and context.DeadlineExceeded", l, err)
-	}
-	if held.Context().Err() != nil {
-		t.Errorf("MaxWait ended the lease's context: %v", held.Context().Err())
-	}
-	release(t, held)
-	wantNothingLeft(t, s, "a")
+	inBubble(t, func(t *testing.T, s *memory) {
+		c := s.Client(t, sluggish())
+		m := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second})
+		held := lock(t, m)
+		began := time.Now()
+		if l, err := m.Lock(t.Context()); !isAll(err, redlatch.ErrTaken, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("Lock = %v, %v after %v, want ErrTaken and context.DeadlineExceeded after 1s", l, err, time.Since(began))
+		}
+		if held.Context().Err() != nil {
+			t.Errorf("MaxWait ended the lease's context: %v", held.Context().Err())
+		}
+		release(t, held)
+		s.wantNothingLeft("a")
+	})
 }
 
 // isAll reports whether an error matches all of these.

@@ -102,10 +102,11 @@ func TestReadersAndWritersHaveTTLsOfTheirOwn(t *testing.T) {
 func TestReaderThatOutlivesItsWriter(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c, other := open(t, s.URL(), manual()), open(t, s.URL(), manual())
-	brief := redlatch.LockOptions{TTL: time.Second, Renew: redlatch.Off}
-	writer := must[*redlatch.Lease](t)(c.RWMutex("a").With(brief).Lock(t.Context()))
+	c, other := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+	writer := must[*redlatch.Lease](t)(c.RWMutex("a").Lock(t.Context()))
 	reader := must[*redlatch.Lease](t)(c.RWMutex("a").RLock(writer.Context()))
+	s.Do("ZADD", stateKey("a"), "XX", "1", writer.Owner()) // whose time is over
+	_ = writer.Extend(t.Context())
 	_ = wantLost(t, writer)
 	var beside *redlatch.Lease
 	eventually(t, "another reads, too", func() bool {
@@ -116,6 +117,6 @@ func TestReaderThatOutlivesItsWriter(t *testing.T) {
 	if inside := s.Do("ZCARD", stateKey("a")); inside != "3" { // two and the mark
 		t.Errorf("%s members are in the lock, want 3", inside)
 	}
-	_ = reader.Release(t.Context())
+	release(t, reader)
 	release(t, beside)
 }

@@ -37,23 +37,24 @@ func TestResizeOutlivesTheLastHolder(t *testing.T) {
 // TestPermitsExpireOneByOne, each for whoever is next.
 func TestPermitsExpireOneByOne(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := open(t, s.URL(), sluggish())
-	hearing(t, s, c)
-	sem := c.Semaphore("s", 3).With(redlatch.LockOptions{Renew: redlatch.Off})
-	for i := range 3 {
-		if _, err := sem.With(redlatch.LockOptions{TTL: time.Duration(i+1) * 300 * time.Millisecond}).Acquire(t.Context(), 1); err != nil {
-			t.Fatal(err)
+	inBubble(t, func(t *testing.T, s *memory) {
+		c := s.Client(t, sluggish())
+		s.hearing(c)
+		sem := c.Semaphore("s", 3).With(redlatch.LockOptions{Renew: redlatch.Off})
+		for i := range 3 {
+			if _, err := sem.With(redlatch.LockOptions{TTL: time.Duration(i+1) * 5 * time.Second}).Acquire(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	one := goAcquire(func() (*redlatch.Lease, error) { return sem.Acquire(t.Context(), 1) })
-	queued(t, s, "s", 1)
-	two := goAcquire(func() (*redlatch.Lease, error) { return sem.Acquire(t.Context(), 2) })
-	first, second := await(t, one), await(t, two)
-	if first.Token() >= second.Token() {
-		t.Errorf("tokens %d and %d, want them in order", first.Token(), second.Token())
-	}
-	release(t, first)
-	release(t, second)
-	free(t, s, "s")
+		one := goAcquire(func() (*redlatch.Lease, error) { return sem.Acquire(t.Context(), 1) })
+		s.queued("s", "1")
+		two := goAcquire(func() (*redlatch.Lease, error) { return sem.Acquire(t.Context(), 2) })
+		first, second := await(t, one), await(t, two)
+		if first.Token() >= second.Token() {
+			t.Errorf("tokens %d and %d, want them in order", first.Token(), second.Token())
+		}
+		release(t, first)
+		release(t, second)
+		s.wantNothingLeft("s")
+	})
 }

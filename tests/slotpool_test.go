@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func TestSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(info.Holders, func(h redlatch.Holder) bool { return h.Slot == 1 })
-	s.Do("EVAL", "local t = redis.call('TIME') return redis.call('ZADD', KEYS[1], 'XX', t[1] * 1000 + 1800000, ARGV[1])", "1", stateKey("p"), info.Holders[i].Owner)
+	vanish(s, "p", info.Holders[i].Owner, time.Hour)
 	if err := b.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
 		t.Errorf("Extend of a slot at rest = %v, want ErrNotHeld", err)
 	}
@@ -72,13 +73,19 @@ func TestSlots(t *testing.T) {
 	release(t, a.Lease)
 }
 
+// vanish has the lease of a slot be over in Redis, and half of its quarantine.
+func vanish(s *redistest.Server, name, owner string, quarantine time.Duration) {
+	const shorten = "local t = redis.call('TIME') return redis.call('ZADD', KEYS[1], 'XX', t[1] * 1000 + ARGV[2], ARGV[1])"
+	s.Do("EVAL", shorten, "1", stateKey(name), owner, strconv.FormatInt((quarantine/2).Milliseconds(), 10))
+}
+
 // TestLargePoolTakesOneCommand: the lowest free slot of 65,536 is found in one request, however
 // full the pool is.
 func TestLargePoolTakesOneCommand(t *testing.T) {
 	t.Parallel()
 	const n = 65536
 	s := redistest.Start(t)
-	c := open(t, s.URL(), brisk(lasting))
+	c := open(t, s.URL(), sluggish())
 	pool := c.SlotPool("p", n, redlatch.SlotOptions{})
 	first, err := pool.Acquire(t.Context())
 	if err != nil {

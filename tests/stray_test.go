@@ -141,34 +141,42 @@ func TestTracedLeaseIsALease(t *testing.T) {
 // TestLeaseThatOutlivesItsContext: the request is over, and the lease is extended for ever. That is
 // told once; not for a lease that is released soon after.
 func TestLeaseThatOutlivesItsContext(t *testing.T) {
-	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		o, seen := watched(brisk(3 * time.Second))
-		c := open(t, s.URL(), o)
-		ctx, cancel := context.WithCancel(t.Context())
-		l, err := of(c, kind).Acquire(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen.await(t, redlatch.EventExtended, l.Name(), 0)
-		if n := seen.count(redlatch.EventOutlived); n != 0 || c.Leases()[0].Outlived {
-			t.Errorf("%d leases outlive contexts that are not done", n)
-		}
-		cancel()
-		if all := c.Leases(); len(all) != 1 || !all[0].Outlived {
-			t.Errorf("Leases = %+v, want one whose context is done", all)
-		}
-		seen.await(t, redlatch.EventOutlived, l.Name(), 0)
-		n := len(seen.of(redlatch.EventExtended, l.Name()))
-		seen.await(t, redlatch.EventExtended, l.Name(), n+1)
-		if all := seen.of(redlatch.EventOutlived, l.Name()); len(all) != 1 || all[0].Token == 0 || all[0].HeldFor <= 0 || all[0].Remaining <= 0 {
-			t.Errorf("it was told as %+v, want once", all)
-		}
-		release(t, l)
-		if err := c.Close(); err != nil {
-			t.Errorf("Close = %v", err)
-		}
-		seen.wantEnds(t)
-	})
+	t.Parallel()
+	for kind, name := range kindtest.Kinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, s *memory) { outlives(t, s, kind) })
+		})
+	}
+}
+
+func outlives(t *testing.T, s *memory, kind int) {
+	o, seen := watched(brisk(3 * time.Second))
+	c := s.Client(t, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	l, err := of(c, kind).Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen.await(t, redlatch.EventExtended, l.Name(), 0)
+	if n := seen.count(redlatch.EventOutlived); n != 0 || c.Leases()[0].Outlived {
+		t.Errorf("%d leases outlive contexts that are not done", n)
+	}
+	cancel()
+	if all := c.Leases(); len(all) != 1 || !all[0].Outlived {
+		t.Errorf("Leases = %+v, want one whose context is done", all)
+	}
+	seen.await(t, redlatch.EventOutlived, l.Name(), 0)
+	n := len(seen.of(redlatch.EventExtended, l.Name()))
+	seen.await(t, redlatch.EventExtended, l.Name(), n+1)
+	if all := seen.of(redlatch.EventOutlived, l.Name()); len(all) != 1 || all[0].Token == 0 || all[0].HeldFor <= 0 || all[0].Remaining <= 0 {
+		t.Errorf("it was told as %+v, want once", all)
+	}
+	release(t, l)
+	if err := c.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	seen.wantEnds(t)
 }
 
 // TestLeasesTellsOfEveryKind what it holds.

@@ -86,7 +86,7 @@ func TestGrantIntoADeadConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := startProxy(t, s)
-	o := brisk(lasting)
+	o := attentive()
 	a, b := open(t, s.URL(), o), openDivided(t, s, p, o)
 	hearing(t, s, b)
 	wantHandOver(t, s, a, b, func() { p.swallow(replies) })
@@ -180,6 +180,19 @@ func TestWaitingWithoutPubSub(t *testing.T) {
 	awaitFree(t, s, "a")
 }
 
+// heard is a connection that tells of each message, once the client has heard it.
+type heard struct {
+	conn.Conn
+	told chan string
+}
+
+func (h *heard) Subscribe(ctx context.Context, channel string, up func(), message func(string)) error {
+	return h.Conn.Subscribe(ctx, channel, up, func(payload string) {
+		message(payload)
+		h.told <- payload
+	})
+}
+
 // TestWordToAskDuringAPoll: Redis has answered a poll, and then tells the first in line to ask at
 // once. The waiter hears that before it has the reply. It must ask again, not wait for its next
 // heartbeat.
@@ -189,9 +202,8 @@ func TestWordToAskDuringAPoll(t *testing.T) {
 	holder := open(t, s.URL(), sluggish())
 	gate := newGated(dial(t, s.Addr()), "mutex await")
 	asks := &counting{Conn: gate}
-	o := sluggish()
-	o.Heartbeat, o.Lock.TTL = time.Minute, time.Hour
-	c := wrap(t, asks, o)
+	over := &heard{Conn: asks, told: make(chan string, 16)}
+	c := wrap(t, over, sluggish())
 	l := lock(t, holder.Mutex("a"))
 	result := goLock(t.Context(), c.Mutex("a"))
 	queued(t, s, "a", 1)
@@ -200,8 +212,13 @@ func TestWordToAskDuringAPoll(t *testing.T) {
 	word := strings.Join([]string{"first", "0", ticket[len(ticket)-1]}, "\t")
 	s.Do("PUBLISH", channel(c), word)
 	receive(t, gate.arrived, "the reply to the poll")
+	for len(over.told) > 0 {
+		<-over.told
+	}
 	s.Do("PUBLISH", channel(c), word)
-	time.Sleep(200 * time.Millisecond) // for the message; if it is late, this test is an easy one
+	if got := receive(t, over.told, "the message"); got != word {
+		t.Fatalf("the client heard %q, want %q", got, word)
+	}
 	close(gate.open)
 	eventually(t, "another poll", func() bool { return asks.count("mutex await") > 1 })
 	release(t, l)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
@@ -68,22 +70,38 @@ func TestTakenNamesTheHolder(t *testing.T) {
 // TestTakenInStrictOrder: a goroutine that stands in line by itself is told as well.
 func TestTakenInStrictOrder(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := open(t, s.URL(), inOrder(sluggish()))
-	held := lock(t, c.Mutex("a"))
-	_, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second}).Lock(t.Context())
-	if taken := wantTakenBy(t, err, "a", held.Owner()); !taken.Own || taken.Since.IsZero() {
-		t.Errorf("%+v, want the client's own lease", taken)
+	inBubble(t, func(t *testing.T, s *memory) {
+		c := s.Client(t, inOrder(sluggish()))
+		held := lock(t, c.Mutex("a"))
+		_, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second}).Lock(t.Context())
+		if taken := wantTakenBy(t, err, "a", held.Owner()); !taken.Own || taken.Since.IsZero() {
+			t.Errorf("%+v, want the client's own lease", taken)
+		}
+		release(t, held)
+	})
+}
+
+// asking is a connection that counts the heartbeats of waiters that were answered.
+type asking struct {
+	conn.Conn
+	answered atomic.Int64
+}
+
+func (a *asking) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := a.Conn.Eval(ctx, calls...)
+	if runs(calls, " await") && results[0].Err == nil {
+		a.answered.Add(1)
 	}
-	release(t, held)
+	return results
 }
 
 // TestTakenNamesTheHolderOfNow: the holder of a minute ago may be innocent of what keeps a waiter.
 func TestTakenNamesTheHolderOfNow(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		o := brisk(lasting)
-		o.Heartbeat = time.Second
-		one, two, waiter := open(t, s.URL(), o), open(t, s.URL(), o), open(t, s.URL(), o)
+		one, two := open(t, s.URL(), sluggish()), open(t, s.URL(), sluggish())
+		asks, o := new(asking), brisk(lasting)
+		o.WrapConn = func(over conn.Conn) conn.Conn { asks.Conn = over; return asks }
+		waiter := open(t, s.URL(), o)
 		first := enter(t, of(one, kind))
 		next := goEnter(t.Context(), of(two, kind))
 		queued(t, s, first.Name(), 1)
@@ -93,7 +111,8 @@ func TestTakenNamesTheHolderOfNow(t *testing.T) {
 		queued(t, s, first.Name(), 2)
 		release(t, first)
 		second := await(t, next)
-		sleepFor(t.Context(), 3*o.Heartbeat)
+		n := asks.answered.Load()
+		eventually(t, "the waiter has asked since", func() bool { return asks.answered.Load() > n+1 })
 		cancel()
 		owner := second.Owner()
 		if of(one, kind).Kind == "reentrant" {
@@ -139,15 +158,18 @@ func TestTakenWithoutAHolder(t *testing.T) {
 func TestQuorumTakenNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 3)
-	c, other := openQuorum(t, nodes, brisk(lasting)), openQuorum(t, nodes, brisk(lasting))
+	o, seen := watched(sluggish())
+	c, other := openQuorum(t, nodes, o), openQuorum(t, nodes, o)
 	held := lock(t, c.Mutex("a"))
 	for client, own := range map[*redlatch.Client]bool{c: true, other: false} {
 		_, err := client.Mutex("a").TryLock(t.Context())
 		if taken := wantTakenBy(t, err, "a", held.Owner()); taken.Own != own {
 			t.Errorf("%+v, want own: %v", taken, own)
 		}
-		_, err = client.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second}).Lock(t.Context())
-		if taken := wantTakenBy(t, err, "a", held.Owner()); taken.Own != own {
+		limit := timed{t.Context(), make(chan struct{})}
+		waits := goLocks(t, limit, client.Mutex("a"), seen, 1)[0]
+		close(limit.over)
+		if taken := wantTakenBy(t, awaitError(t, waits), "a", held.Owner()); taken.Own != own {
 			t.Errorf("after a wait: %+v, want own: %v", taken, own)
 		}
 	}

@@ -32,7 +32,7 @@ func TestTokensOfAnotherKindGrowOverEverything(t *testing.T) {
 func tokensGrow(t *testing.T, lock func(*redlatch.Client) *redlatch.Lease) {
 	t.Helper()
 	s := redistest.Start(t)
-	a, b := open(t, s.URL(), inOrder(brisk(lasting))), open(t, s.URL(), inOrder(brisk(lasting)))
+	a, b := open(t, s.URL(), inOrder(sluggish())), open(t, s.URL(), inOrder(sluggish()))
 	var last int64
 	acquired := func(after string, l *redlatch.Lease) *redlatch.Lease {
 		t.Helper()
@@ -82,7 +82,7 @@ func tokensGrow(t *testing.T, lock func(*redlatch.Client) *redlatch.Lease) {
 func TestWaitersGetTokensInOrder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	a, b := open(t, s.URL(), inOrder(brisk(lasting))), open(t, s.URL(), inOrder(brisk(lasting)))
+	a, b := open(t, s.URL(), inOrder(sluggish())), open(t, s.URL(), inOrder(sluggish()))
 	last := lock(t, a.Mutex("a"))
 	results := make(chan outcome, 20)
 	for i := range cap(results) {

@@ -23,7 +23,7 @@ func TestJobWhoseEndGotNoAnswer(t *testing.T) {
 			s := redistest.Start(t)
 			p := startProxy(t, s)
 			o := impatient()
-			o.RequestTimeout = patience / 6 // in which a busy machine sends the first request again
+			o.RequestTimeout = 3 * time.Second // in which a busy machine sends the first request again
 			c := behind(t, p, o)
 			nothing := func(context.Context, *redlatch.Lease) error { return nil }
 			if _, err := c.Job("known", window).Do(t.Context(), nothing); err != nil { // so that the server knows the scripts
@@ -61,22 +61,21 @@ func TestJobWhoseEndGotNoAnswer(t *testing.T) {
 // uses it up.
 func TestJobThatIsLostKeepsItsWindow(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	o := brisk(lasting)
-	o.RequestTimeout = patience / 3 // so that the second look comes after the straggler
-	c, late := openStraggling(t, s, o)
-	job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
-	late.keep("job acquire")
-	ran, err := job.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
-		s.Do("DEL", stateKey("job"), insideKey("job"))
-		return l.Extend(ctx)
-	})
-	if !ran || !errors.As(err, new(*redlatch.LostError)) {
-		t.Fatalf("Do = %v, %v, want true and a LostError", ran, err)
-	}
-	late.deliver(t)
-	eventually(t, "the owner is out, and the window closed", func() bool {
-		return s.Do("ZRANGE", stateKey("job"), "0", "-1") == "job\t\nwindow"
+	inBubble(t, func(t *testing.T, s *memory) {
+		c, late := s.straggles(brisk(lasting))
+		job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
+		late.keep("job acquire")
+		ran, err := job.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
+			s.Do("DEL", stateKey("job"), insideKey("job"))
+			return l.Extend(ctx)
+		})
+		if !ran || !errors.As(err, new(*redlatch.LostError)) {
+			t.Fatalf("Do = %v, %v, want true and a LostError", ran, err)
+		}
+		late.deliver(t)
+		eventually(t, "the owner is out, and the window closed", func() bool {
+			return s.Do("ZRANGE", stateKey("job"), "0", "-1") == "job\t\nwindow"
+		})
 	})
 }
 
@@ -116,14 +115,15 @@ func TestReleaseIsTriedUntilItIsKnown(t *testing.T) {
 // lock back for a TTL.
 func TestStragglerAfterALoss(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, late := openStraggling(t, s, brisk(lasting))
-	late.keep("mutex acquire")
-	l := lock(t, c.Mutex("a"))
-	s.Do("DEL", stateKey("a"))
-	if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Fatalf("Extend of a lease whose key was deleted = %v, want ErrNotHeld", err)
-	}
-	late.deliver(t)
-	awaitFree(t, s, "a")
+	inBubble(t, func(t *testing.T, s *memory) {
+		c, late := s.straggles(brisk(lasting))
+		late.keep("mutex acquire")
+		l := lock(t, c.Mutex("a"))
+		s.Do("DEL", stateKey("a"))
+		if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+			t.Fatalf("Extend of a lease whose key was deleted = %v, want ErrNotHeld", err)
+		}
+		late.deliver(t)
+		s.awaitFree("a")
+	})
 }

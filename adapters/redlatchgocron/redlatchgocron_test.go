@@ -17,8 +17,9 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// ttl is what a crash costs in these tests.
-const ttl = time.Second
+// ttl is what a crash costs in these tests. A pause of the machine that is shorter costs no run its
+// lock.
+const ttl = 4 * time.Second
 
 // schedule runs a job ten times a second, for ever, and never for long in step with another
 // scheduler, whose closed time would refuse it each time. It prints the token of each run when the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -19,10 +20,11 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
-// config is that of an elector in a hurry. say is told what becomes of it, in words.
+// config is that of an elector in a hurry, which a pause of the machine costs nothing if it is
+// shorter than RenewDeadline. say is told what becomes of it, in words.
 func config(lock *redlatchkube.Lock, say func(string)) leaderelection.LeaderElectionConfig {
 	return leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond,
+		Lock: lock, LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 100 * time.Millisecond,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
@@ -70,7 +72,18 @@ func TestKilledLeader(t *testing.T) {
 	two.Expect("led by one")
 	three := proctest.Start(t, "candidate", s.URL(), "three")
 	three.Expect("led by one")
-	time.Sleep(2500 * time.Millisecond) // longer than a lease that nothing extends
+	extended, last := 0, 0
+	locktest.Eventually(t, "the leader is extended again and again", func() bool {
+		left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("controller")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last > 0 && left > last {
+			extended++
+		}
+		last = left
+		return extended == 10
+	})
 	if said := append(two.Said(), three.Said()...); len(said) > 0 {
 		t.Fatalf("the candidates say %q while a leader lives", said)
 	}
@@ -120,7 +133,7 @@ func expect(t *testing.T, said chan string, want string) {
 			if line == want {
 				return
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(locktest.Patience):
 			t.Fatalf("the elector does not say %q", want)
 		}
 	}

@@ -131,7 +131,7 @@ func TestLost(t *testing.T) {
 	t.Parallel()
 	s, file := redistest.Start(t), filepath.Join(t.TempDir(), "db")
 	client := locktest.Open(t, s.URL(), redlatch.Options{})
-	one := proctest.Start(t, "migrate", s.URL(), file, "1s")
+	one := proctest.Start(t, "migrate", s.URL(), file, "3s")
 	one.Expect("run CREATE")
 	if _, err := client.ForceRelease(t.Context(), "migrations", redlatch.ForceOptions{}); err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestTaken(t *testing.T) {
 	client := locktest.Open(t, s.URL(), redlatch.Options{})
 	lease := locktest.Lock(t, client.Mutex("migrations"))
 	defer locktest.Release(t, lease)
-	other := locktest.Open(t, s.URL(), redlatch.Options{Lock: redlatch.LockOptions{MaxWait: 50 * time.Millisecond}})
+	other := locktest.Open(t, s.URL(), redlatch.Options{Lock: redlatch.LockOptions{MaxWait: 3 * time.Second}})
 	m, err := migrator(file, 0, other.Mutex("migrations"))
 	if err != nil {
 		t.Fatal(err)

@@ -156,7 +156,7 @@ func (s suite) deadServerGivesNoReplyErrorAndHeals(t *testing.T) {
 	for range 2 { // the first round finds a broken connection, the second none
 		var wg sync.WaitGroup
 		for _, r := range requests {
-			ctx := within(t, prompt) // a library that tries again by itself may take all of it
+			ctx := within(t, prompt/4) // a library that tries again by itself may take all of it
 			wg.Go(func() { wantNoAnswer(t, ctx, r.name, r.do(ctx, c)) })
 		}
 		wg.Wait()

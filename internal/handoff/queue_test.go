@@ -170,7 +170,7 @@ func TestRunIsBounded(t *testing.T) {
 // in the queue took a minute here.
 func TestManyGiveUp(t *testing.T) {
 	t.Parallel()
-	const n, most = 300_000, 10 * time.Second
+	const n, most = 300_000, 30 * time.Second
 	var q queue
 	g, waiters := crowd(t, &q, n)
 	start := time.Now()

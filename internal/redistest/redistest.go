@@ -30,7 +30,7 @@ import (
 
 // patience bounds every wait for a server that ought to answer. It is generous, since it only
 // matters when something is broken.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 // BinaryVariable names another program to start than the redis-server on PATH: another version, or
 // a Valkey.

@@ -8,13 +8,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -60,7 +63,9 @@ func hearSignals() {
 //	await file NAME          wait until the file is there and not empty
 //	await gone NAME...       wait until no process whose id is in one of these files runs
 //	await redis WANT ARG...  wait until the server replies so
-//	intime                   check in the events on stderr that the command ended, or was killed, before its lease did
+//	await said JOB REGEXP    wait until a line of a job's output or its errors matches
+//	intime                   check in the events on stderr that the command ended, or was killed, before its lease did, or was
+//	                         later by no more than the machine was
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
@@ -87,12 +92,76 @@ type world struct {
 	nodes  []*redistest.Server // of a quorum, if the script wants one
 	env    []string            // names
 	jobs   map[string]*job
+	late   *lateness
 }
 
 type job struct {
 	cmd            *exec.Cmd
-	stdout, stderr bytes.Buffer
+	stdout, stderr output
 	done           chan error
+}
+
+// output is what a job has written, which can be read while the job writes.
+type output struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all.String()
+}
+
+// lateness knows when the machine was busy or paused, so that timers were late.
+type lateness struct {
+	over chan struct{}
+	mu   sync.Mutex
+	all  []pause
+}
+
+type pause struct {
+	end time.Time
+	by  time.Duration
+}
+
+// watchLateness begins to look for pauses. It ends when over is closed.
+func watchLateness() *lateness {
+	const step = 10 * time.Millisecond
+	l := &lateness{over: make(chan struct{})}
+	go func() {
+		for last := time.Now(); ; {
+			select {
+			case <-l.over:
+				return
+			case <-time.After(step):
+			}
+			now := time.Now()
+			l.mu.Lock()
+			l.all = append(l.all, pause{now, now.Sub(last) - step})
+			l.mu.Unlock()
+			last = now
+		}
+	}()
+	return l
+}
+
+// between returns by how much timers were late from one time to another.
+func (l *lateness) between(from, to time.Time) (sum time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.all {
+		if p.end.After(from) && p.end.Add(-p.by).Before(to) {
+			sum += p.by
+		}
+	}
+	return sum
 }
 
 type worldKey struct{}
@@ -106,7 +175,7 @@ func setup(env *testscript.Env) error {
 	if err != nil {
 		return err
 	}
-	w := &world{server: server, jobs: make(map[string]*job)}
+	w := &world{server: server, jobs: make(map[string]*job), late: watchLateness()}
 	env.Defer(w.end)
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would have every program take a second to end
 	env.Setenv("ADDR", server.Addr())
@@ -122,6 +191,7 @@ func setup(env *testscript.Env) error {
 
 // end leaves nothing running, also after a failure.
 func (w *world) end() {
+	close(w.late.over)
 	for _, j := range w.jobs {
 		_ = j.cmd.Process.Kill()
 		<-j.done
@@ -252,13 +322,13 @@ func cmdEnds(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("job %s does not end; stderr:\n%s", args[0], j.stderr.String())
 	}
 	delete(of(ts).jobs, args[0])
-	_, _ = ts.Stdout().Write(j.stdout.Bytes())
-	_, _ = ts.Stderr().Write(j.stderr.Bytes())
+	_, _ = io.WriteString(ts.Stdout(), j.stdout.String())
+	_, _ = io.WriteString(ts.Stderr(), j.stderr.String())
 	checkCode(ts, args[0], err, args[1])
 }
 
 func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
-	const text = "await file|gone|redis ARG..."
+	const text = "await file|gone|redis|said ARG..."
 	usage(ts, neg, len(args) > 1, text)
 	s := of(ts).server
 	looks := map[string]func(args []string) bool{
@@ -268,6 +338,12 @@ func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 		},
 		"gone": func(args []string) bool {
 			return !slices.ContainsFunc(args, func(file string) bool { return runs(strings.TrimSpace(ts.ReadFile(file))) })
+		},
+		"said": func(args []string) bool {
+			j := named(ts, args[0])
+			line, err := regexp.Compile("(?m)" + args[1])
+			ts.Check(err)
+			return line.MatchString(j.stdout.String()) || line.MatchString(j.stderr.String())
 		},
 		"redis": func(args []string) bool { got, err := s.DoErr(args[1:]...); return err == nil && got == args[0] },
 	}
@@ -289,7 +365,7 @@ func runs(pid string) bool {
 
 func cmdInTime(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 0, "intime")
-	var deadline, end time.Time
+	var extended, deadline, end time.Time
 	for line := range strings.Lines(ts.ReadFile("stderr")) {
 		var e struct {
 			Time      time.Time
@@ -301,14 +377,15 @@ func cmdInTime(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		switch e.Event {
 		case "granted", "extended":
-			deadline = e.Time.Add(time.Duration(e.Remaining) * time.Millisecond)
+			extended, deadline = e.Time, e.Time.Add(time.Duration(e.Remaining)*time.Millisecond)
 		case "kill", "exit":
 			if end.IsZero() {
 				end = e.Time
 			}
 		}
 	}
-	if end.IsZero() || deadline.IsZero() || !end.Before(deadline) {
-		ts.Fatalf("the command ended at %v, want before %v", end, deadline)
+	late := of(ts).late.between(extended, end)
+	if end.IsZero() || deadline.IsZero() || !end.Before(deadline.Add(late)) {
+		ts.Fatalf("the command ended at %v, want before %v, and %v later at most, for the machine was late by that", end, deadline, late)
 	}
 }
