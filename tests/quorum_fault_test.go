@@ -62,7 +62,7 @@ func TestQuorumMajorityIsKilled(t *testing.T) {
 	ofSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {
 		nodes := startNodes(t, n)
 		c, other := openQuorum(t, nodes, hasty(quorumTTL)), openQuorum(t, nodes, hasty(quorumTTL))
-		held := insist(t, c.Mutex("a"))
+		held := insistLock(t, c.Mutex("a").Lock)
 		turn(t, other.Mutex("b"))
 		for _, node := range nodes[:(n+1)/2] {
 			node.Kill()
@@ -121,7 +121,7 @@ func TestQuorumForgetfulNode(t *testing.T) {
 		for _, p := range proxies[n-minority:] {
 			p.swallow(requests)
 		}
-		held := insist(t, c.Mutex("a").With(redlatch.LockOptions{Renew: redlatch.Off}))
+		held := insistLock(t, c.Mutex("a").With(redlatch.LockOptions{Renew: redlatch.Off}).Lock)
 		token := held.Token()
 		if token <= before {
 			t.Errorf("token %d after %d, want more", token, before)
@@ -212,7 +212,7 @@ func forgetBesideASilentOne(t *testing.T, ttl time.Duration) (inTime bool) {
 	other := openURLs(t, urls, hasty(time.Second))
 	turn(t, other.Mutex("a")) // the nodes have the right to vote
 	mine[third].swallow(requests)
-	held := insist(t, c.Mutex("a").With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}))
+	held := insistLock(t, c.Mutex("a").With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).Lock)
 	nodes[forgets].Restart()
 	theirs[knows].swallow(requests)
 	try := func() {
@@ -284,26 +284,26 @@ func TestQuorumWritesTheTokenBack(t *testing.T) {
 	nodes := startNodes(t, 3)
 	proxies, urls := links(t, nodes)
 	c := openURLs(t, urls, hasty(lasting))
-	leave(t, insist(t, c.Mutex("a")))
+	insistRelease(t, insistLock(t, c.Mutex("a").Lock))
 	// Numbers begin at the clock, in microseconds: an hour is ahead of what any of the nodes would
 	// begin with.
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	nodes[0].Do("SET", fenceKey("a"), strconv.FormatInt(ahead, 10))
 	proxies[2].swallow(requests)
-	first := insist(t, c.Mutex("a"))
+	first := insistLock(t, c.Mutex("a").Lock)
 	token := first.Token()
 	// One more than the node ahead had, or a few more if an attempt failed.
 	if token <= ahead || token > ahead+100 || count(t, nodes[1], "a") < token {
 		t.Errorf("token %d, and %d at the node that was behind, want one just above %d at both", token, count(t, nodes[1], "a"), ahead)
 	}
-	leave(t, first)
+	insistRelease(t, first)
 	proxies[2].heal()
 	proxies[0].swallow(requests)
-	second := insist(t, c.Mutex("a"))
+	second := insistLock(t, c.Mutex("a").Lock)
 	if second.Token() <= token {
 		t.Errorf("token %d after %d, want more", second.Token(), token)
 	}
-	leave(t, second)
+	insistRelease(t, second)
 	proxies[0].heal() // else Close would wait for it
 }
 

@@ -187,7 +187,7 @@ func TestQuorumErrorTellsOfEachNode(t *testing.T) {
 	nodes := startNodes(t, 5)
 	proxies, urls := links(t, nodes)
 	c := openURLs(t, urls, hasty(lasting))
-	leave(t, insist(t, c.Mutex("b"))) // the nodes have the right to vote
+	insistRelease(t, insistLock(t, c.Mutex("b").Lock)) // the nodes have the right to vote
 	nodes[1].Do("SET", stateKey("a"), "somebody", "PX", "3600000")
 	proxies[2].swallow(requests)
 	nodes[3].Kill()
@@ -234,7 +234,7 @@ func TestQuorumExtendTellsOfEachNode(t *testing.T) {
 	nodes := startNodes(t, 3)
 	proxies, urls := links(t, nodes)
 	c := openURLs(t, urls, hasty(lasting))
-	held := insist(t, c.Mutex("a"))
+	held := insistLock(t, c.Mutex("a").Lock)
 	eventually(t, "the owner on all nodes", func() bool { return on(nodes, "a", held.Owner()) == 3 })
 	proxies[1].swallow(requests)
 	nodes[2].Kill()

@@ -61,36 +61,9 @@ func openURLs(t testing.TB, urls []string, o redlatch.Options) *redlatch.Client 
 // majority.
 func meet(t testing.TB, c *redlatch.Client, nodes []*redistest.Server) {
 	t.Helper()
-	l := insist(t, c.Mutex("met by "+c.ID()))
+	l := insistLock(t, c.Mutex("met by "+c.ID()).Lock)
 	eventually(t, "the owner on all nodes", func() bool { return on(nodes, l.Name(), l.Owner()) == len(nodes) })
-	leave(t, l)
-}
-
-// insist locks a mutex by a client with little patience, which tells of an outage if a machine
-// pauses.
-func insist(t testing.TB, m *redlatch.Mutex) (l *redlatch.Lease) {
-	t.Helper()
-	eventually(t, "a lease on "+m.Name(), func() bool {
-		var err error
-		if l, err = m.Lock(within(t, patience)); err != nil && !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Fatalf("Lock(%q) = %v, want a lease", m.Name(), err)
-		}
-		return err == nil
-	})
-	return l
-}
-
-// leave releases a lease of a client with little patience. A machine that pauses may leave a release
-// without an answer, and then it is called again.
-func leave(t testing.TB, l *redlatch.Lease) {
-	t.Helper()
-	eventually(t, "a release", func() bool {
-		err := l.Release(context.Background())
-		if err != nil && !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Fatalf("Release(%q) = %v, want nil", l.Name(), err)
-		}
-		return err == nil
-	})
+	insistRelease(t, l)
 }
 
 // turn locks and releases a mutex whose TTL is short, and returns its token. A machine that pauses
@@ -98,7 +71,7 @@ func leave(t testing.TB, l *redlatch.Lease) {
 func turn(t testing.TB, m *redlatch.Mutex) (token int64) {
 	t.Helper()
 	eventually(t, "a turn", func() bool {
-		l := insist(t, m)
+		l := insistLock(t, m.Lock)
 		token = l.Token()
 		return l.Release(context.Background()) == nil && token != 0
 	})

@@ -322,7 +322,7 @@ func TestFrozenServerSeesNoStorm(t *testing.T) {
 			if !l.Held() {
 				t.Errorf("the lease was lost: %v", l.Err())
 			}
-			leave(t, l)
+			insistRelease(t, l)
 			const own = 3 // of this test's commands
 			// Connections are given up once in a RequestTimeout at most, and the client has one or two.
 			if n, most := connections()-before-own, 2*(1+int(hung/(1200*time.Millisecond))); n > most { // each call has three requests or more
