@@ -25,11 +25,12 @@ import (
 )
 
 var (
-	seeds  = flag.Int("seeds", 40, "how many worlds to run")
+	seeds  = flag.Int("seeds", 20, "how many worlds to run")
 	first  = flag.Uint64("seed", 0, "the seed of the first world; 0 draws one")
 	limit  = flag.Duration("for", 0, "begin no world after this time; 0 for no bound")
 	failed = flag.Int("failures", 3, "begin no world after so many failed")
 	story  = flag.Bool("story", false, "print what happens in each world, line by line")
+	procs  = flag.Int("processes", runtime.NumCPU(), "how many processes run worlds")
 	worker = flag.Bool("worker", false, "run the worlds whose seeds come by standard input, one after the other")
 )
 
@@ -68,7 +69,7 @@ func TestSimulate(t *testing.T) {
 		}
 	}()
 	var workers sync.WaitGroup
-	for range runtime.NumCPU() {
+	for range *procs {
 		workers.Go(func() {
 			for seed := range todo {
 				// A process takes seeds until one ends it.
