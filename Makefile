@@ -7,12 +7,23 @@ GO      ?= go
 # of the other modules; the adapter has little that runs at once, which the others' tests cover.
 UNRACED := ./adapters/redlatchkube
 
-.PHONY: test one web lint examples fuzz mutants versions spec overlaps verify verify-quick bench bench-quick observability interop release-rehearsal apidiff packages cross tidy clean
+.PHONY: test test-all steady simulate mutants-simulated one web lint examples fuzz mutants versions spec overlaps verify verify-quick bench bench-quick observability interop release-rehearsal apidiff packages cross tidy clean
 
-## test: every module's tests, with the race detector, on real redis-server processes
+## test: the quick tests: components, a minute of simulation, the promises on real redis-server processes
 test:
-	@scripts/need-redis.sh
-	@for m in $(MODULES); do echo "== $$m"; race=-race; [ $$m != $(UNRACED) ] || race=; (cd $$m && $(GO) test $$race -timeout 20m ./...) || exit 1; done
+	@scripts/test.sh
+
+## test-all: every module's tests, with the race detector
+test-all:
+	@scripts/test-all.sh '$(UNRACED)' $(MODULES)
+
+## steady: make test 20 times beside two busy loops, and which test failed how often; N=20
+steady:
+	@scripts/steady.sh '$(or $(N),20)'
+
+## simulate: whole clients in virtual time, in worlds that a seed describes; SEEDS=1000, or SEED=7 for one again, with its story
+simulate:
+	@scripts/simulate.sh '$(or $(SEEDS),1000)' '$(SEED)'
 
 ## one: the tests of one file of tests/: make one F=relay
 one:
@@ -45,6 +56,10 @@ fuzz:
 mutants:
 	@scripts/need-redis.sh
 	@cd tests && REDLATCH_MUTANTS='$(or $(M),.)' $(GO) test -timeout 120m -run TestMutants -v .
+
+## mutants-simulated: which mutants the simulation finds by itself in a minute each; M as above
+mutants-simulated:
+	@cd tests && REDLATCH_SIMULATED='$(or $(M),.)' $(GO) test -timeout 10h -run TestMutantsAreSimulated -v .
 
 ## versions: the tests that talk to Redis, on Redis 6.0 to 8.6 and Valkey; V="redis-8.0 valkey-9.1" for some of them
 versions:

@@ -1,0 +1,56 @@
+// Package simulation runs whole clients against servers in memory, over a network that a seed
+// directs, in virtual time. Minutes of faults take milliseconds, and a world that failed can be run
+// again, step by step.
+//
+//	seed --> plan: harm, servers, clients, roles, times
+//
+//	 client A0          client B0         ...          the library as it is, over conn.Conn
+//	   actor  actor       actor
+//	     |      |           |
+//	   Link --- Link ----- Link                        hand letters in
+//	     \       |        /
+//	      network (one goroutine)  <--- faults         delays, loses, cuts, stalls, reorders
+//	     /       |        \
+//	 server 1  server 2  server 3                      package memory: clocks of their own, copies, refusals
+//	     |
+//	   history, hook, story  --->  checks
+//
+// # A world
+//
+// A world is what one seed describes ([World]). Clients live one after the other in some slots; each
+// has actors that play roles: they lock, try, wait, give up, extend, detach, adopt, force, count down.
+// Some clients end by Close, some are killed, with or without the server's notice, and some are
+// suspended. The harm of a world says which faults there are:
+//
+//	calm     none: times are judged, too, since they are virtual
+//	crashes  clients die or stand still
+//	storms   requests, replies, messages and connections are lost or late; servers hang, restart
+//	         with their data, refuse writes, forget scripts; clocks are set back and drift
+//	losses   also what takes exclusion away for a while: lost data, old copies, deleted keys, clocks
+//	         that are set ahead, locks that are taken by force
+//
+// Of a quorum, a minority suffers at a time, and rarely a majority.
+//
+// # What is checked
+//
+//   - The history of what actors did and believed: package internal/verify/history, as for
+//     `redlatch verify`. No two inside, permits, readers, slots and their rests, windows of jobs,
+//     tokens, and writes that a resource takes.
+//   - What a client believes beside what the server knows, at the same instant: a lease that is held
+//     is in Redis, and for longer than the client believes (truth.go).
+//   - What the hook was told: each attempt and each lease has one end.
+//   - Every call ends within its promise, and so does Close.
+//   - Every key has an expiry at all times. When all is over, the first try gets each lock, and
+//     nothing is left but what is to be remembered.
+//   - In calm worlds: a release is heard at once by the next in line, no waiter is overtaken, a
+//     holder is told that it is waited for.
+//
+// # Running again
+//
+// The network's goroutine does one thing at a time, and waits until all that follows has been done.
+// Letters that are handed in at one moment are put in order before any of them is looked at. No two
+// actors begin at the same nanosecond. Each process runs one world at a time on one processor, with
+// the random numbers of the library drawn from the seed, too. So a seed repeats its world, line by
+// line of its story. What can differ between two runs is the order in which goroutines run that wait
+// for the same instant, and the iteration of maps; most seeds never meet it.
+package simulation
