@@ -126,7 +126,7 @@
 //	help_lossy          a connection on which chosen requests meet mishaps
 //	help_neighbours     clients that follow the protocols of Redisson and Spring Integration
 //	help_process        worker processes, to be killed and suspended
-//	help_proxy          a TCP proxy that cuts, delays and swallows (Toxiproxy)
+//	help_proxy          a TCP proxy that cuts, delays and swallows
 //	help_source         what a test needs of the source, so that mutants build fast
 //	help_sqlserver      SQLite, PostgreSQL and MariaDB servers
 //	help_vectors        a state, a call of a script, and what they come to, as JSON

@@ -28,11 +28,7 @@ func TestMain(m *testing.M) {
 		// Rueidis looks at a cluster again up to a second later, and closes connections to nodes
 		// that left it five seconds later, also after it was closed itself.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
-		// Toxiproxy forgets a goroutine when something arrives just as it closes a connection.
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"),
-		goleak.IgnoreAnyFunction("github.com/redlatch/redlatch/tests.(*lag).Pipe"),
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"))
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
 }
 
 // TestIndexNamesEveryFile keeps the table in doc.go from going stale. A file that it does not name
