@@ -2,7 +2,9 @@ package tests
 
 import (
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +37,55 @@ func TestSQLGuard(t *testing.T) {
 			}
 		})
 	}
+}
+
+// wantLateWriteRefused has the guard in a database: once as a table, once as a column.
+func wantLateWriteRefused(t *testing.T, d database) {
+	t.Helper()
+	l := newLedger(t, d)
+	read := func() (string, error) {
+		token, err := l.token(t.Context())
+		return fmt.Sprint(token), err
+	}
+	where, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLateRefused(t, resource{"table", string(where)}, l.writeByTable, read)
+	wantLateRefused(t, resource{"column", string(where)}, l.writeByColumn, read)
+	if err := l.writeByColumn(t.Context(), "a", 0); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("a write without a token = %v, want ErrStale", err)
+	}
+}
+
+func init() {
+	guards["table"] = func(where string) (guarded, error) {
+		l, err := openLedger(where)
+		if err != nil {
+			return nil, err
+		}
+		return l.writeByTable, nil
+	}
+	guards["column"] = func(where string) (guarded, error) {
+		l, err := openLedger(where)
+		if err != nil {
+			return nil, err
+		}
+		return l.writeByColumn, nil
+	}
+}
+
+// openLedger opens the ledger of a database that is given as JSON.
+func openLedger(where string) (*ledger, error) {
+	var d database
+	if err := json.Unmarshal([]byte(where), &d); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open(d.Driver, d.DSN)
+	if err != nil {
+		return nil, err
+	}
+	return d.ledger(db)
 }
 
 // levels are the isolation levels that a database has.

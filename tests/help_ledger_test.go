@@ -85,6 +85,12 @@ func (l *ledger) write(ctx context.Context, level sql.IsolationLevel, name strin
 	return before, tx.Commit()
 }
 
+// writeByTable is write at the level that the database has by default.
+func (l *ledger) writeByTable(ctx context.Context, name string, token int64) error {
+	_, err := l.write(ctx, sql.LevelDefault, name, token)
+	return err
+}
+
 // writeByColumn writes the token into the row, if the row's own column lets it.
 func (l *ledger) writeByColumn(ctx context.Context, name string, token int64) error {
 	result, err := l.db.ExecContext(ctx, l.spell("UPDATE entry SET token = ?, fence = ? WHERE id = 7 AND fence <= ?"), token, token, token)
