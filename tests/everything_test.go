@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
 	"github.com/redlatch/redlatch/internal/redistest"
 	"github.com/redlatch/redlatch/redlatchprom"
 )
@@ -50,7 +51,7 @@ func (c command) cmd(args ...string) *exec.Cmd {
 func (c command) says(args string, words ...string) {
 	c.t.Helper()
 	var out []byte
-	eventuallyOr(c.t, func() bool {
+	locktest.EventuallyOr(c.t, func() bool {
 		out, _ = c.cmd(strings.Fields(args)...).CombinedOutput()
 		return hasAll(string(out), words)
 	}, func() string { return fmt.Sprintf("redlatch %s says %q in\n%s", args, words, out) })
@@ -60,7 +61,7 @@ func (c command) says(args string, words ...string) {
 func shows(t *testing.T, page string, words ...string) {
 	t.Helper()
 	var body string
-	eventuallyOr(t, func() bool {
+	locktest.EventuallyOr(t, func() bool {
 		resp, err := http.Get(page)
 		if err != nil {
 			t.Fatal(err)
@@ -82,16 +83,6 @@ func hasAll(text string, words []string) bool {
 		}
 	}
 	return true
-}
-
-// eventuallyOr waits until something holds; if it never does, it fails with what was wanted.
-func eventuallyOr(t *testing.T, holds func() bool, wanted func() string) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("want that %s", wanted())
-		}
-	}
 }
 
 // TestEverythingAtOnce: a holder is killed, a lock is taken by force, and two processes deadlock. An

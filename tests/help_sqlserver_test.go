@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
@@ -10,13 +11,13 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
 	"github.com/redlatch/redlatch/fence/fencesql"
+	"github.com/redlatch/redlatch/internal/locktest"
 )
 
 // database is a database of a test, empty at first.
@@ -158,14 +159,13 @@ func (s *sqlServer) await(d database) {
 	s.t.Helper()
 	db := d.connect(s.t)
 	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		ctx, cancel := context.WithDeadline(s.t.Context(), deadline)
+	locktest.EventuallyOr(s.t, func() bool {
+		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+		defer cancel()
 		err = db.PingContext(ctx)
-		cancel()
-		if err == nil {
-			return
-		}
-	}
-	log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-	s.t.Fatalf("the database does not answer: %v; its log:\n%s", err, log)
+		return err == nil
+	}, func() string {
+		log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+		return fmt.Sprintf("the database answers: %v; its log:\n%s", err, log)
+	})
 }
