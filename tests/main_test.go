@@ -12,12 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if job := os.Getenv(jobVariable); job != "" {
-		if err := runJob(job); err != nil {
-			log.Fatalf("worker: %v", err)
-		}
-		return
-	}
+	workIfAsked()
 	flag.Parse()
 	// These tests wait for servers and deadlines rather than compute, so many fit on few cores.
 	setUnlessGiven("test.parallel", "8")
