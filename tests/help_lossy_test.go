@@ -46,6 +46,7 @@ type hits struct {
 	hit  func(number int) bool
 }
 
+// Which requests meet a mishap.
 var (
 	none     = hits{"none", func(int) bool { return false }}
 	first    = hits{"first", func(n int) bool { return n == 0 }}

@@ -39,7 +39,7 @@ func guardInRedis(addr string) (guarded, error) {
 	}, err
 }
 
-// work is the worker's side of wantLateRefused: it reads its token once, and writes with it
+// work is the worker's side of [wantLateRefused]: it reads its token once, and writes with it
 // whenever it is asked.
 func (r *resource) work(l *redlatch.Lease, in *bufio.Reader, out *json.Encoder) error {
 	token := l.Token()

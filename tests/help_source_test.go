@@ -7,6 +7,7 @@ import (
 	"go/format"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,32 +18,51 @@ import (
 	"testing"
 )
 
-// testSource is the source of the tests in this directory. It writes those of one mutant without the
+// testSource is the source of the tests in one folder. It writes those of one mutant without the
 // rest, which takes the compiler and the linker several times as long.
 type testSource struct {
+	dir      string // of the folder, in the directory tests
 	set      *token.FileSet
 	files    map[string]*ast.File    // by name
 	declared map[string][]ast.Decl   // by name; a method counts as part of its type
 	inits    map[ast.Decl][]ast.Decl // of the file that a declaration is in
 }
 
-// readTestSource parses the tests of this directory.
-func readTestSource(t *testing.T) *testSource {
+// readTestSource parses the tests in all folders of the directory tests of a repository.
+func readTestSource(t *testing.T, repository string) (all []*testSource) {
 	t.Helper()
-	s := &testSource{token.NewFileSet(), map[string]*ast.File{}, map[string][]ast.Decl{}, map[ast.Decl][]ast.Decl{}}
-	names, err := filepath.Glob("*_test.go")
+	root := filepath.Join(repository, "tests")
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		names, err := filepath.Glob(filepath.Join(path, "*_test.go"))
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		dir, err := filepath.Rel(root, path)
+		all = append(all, parseTests(t, dir, names))
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return all
+}
+
+// parseTests parses the tests of one folder, which has files of these names.
+func parseTests(t *testing.T, dir string, names []string) *testSource {
+	t.Helper()
+	s := &testSource{dir, token.NewFileSet(), map[string]*ast.File{}, map[string][]ast.Decl{}, map[ast.Decl][]ast.Decl{}}
 	for _, name := range names {
-		if match, err := build.Default.MatchFile(".", name); err != nil || !match {
+		if match, err := build.Default.MatchFile(filepath.Split(name)); err != nil || !match {
 			continue // it is for another system
 		}
 		file, err := parser.ParseFile(s.set, name, nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.files[name] = file
+		s.files[filepath.Base(name)] = file
 		inits := slices.DeleteFunc(slices.Clone(file.Decls), func(d ast.Decl) bool { return !slices.Contains(declaredBy(d), "init") })
 		for _, decl := range file.Decls {
 			s.inits[decl] = inits
@@ -87,6 +107,24 @@ func identifiers(piece ast.Node) (names []string) {
 		return true
 	})
 	return names
+}
+
+// has reports whether the name of a test matches.
+func (s *testSource) has(tests *regexp.Regexp) bool {
+	for name := range s.declared {
+		if strings.HasPrefix(name, "Test") && name != "TestMain" && tests.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// binary returns the name of what the go command builds of the folder.
+func (s *testSource) binary() string {
+	for _, file := range s.files {
+		return file.Name.Name + ".test"
+	}
+	return ""
 }
 
 // needed returns the declarations of the tests whose names match, and all that these refer to. It may

@@ -9,6 +9,7 @@ import (
 	"github.com/redlatch/redlatch/internal/redistest"
 )
 
+// errFailed is what work returns that fails.
 var errFailed = errors.New("failed")
 
 // TestWithOwnerHidesNoDeadlock: a name under which others enter again means nothing to a mutex.

@@ -1342,7 +1342,7 @@ func TestMutants(t *testing.T) {
 	for _, m := range chosen {
 		all = append(all, m.tests)
 	}
-	source := readTestSource(t)
+	source := readTestSource(t, "..")
 	repository := <-repositories
 	if survives, output := try(t, repository, strings.Join(all, "|"), source); !survives {
 		t.Fatalf("the tests fail without any change:\n%s", output)
@@ -1367,32 +1367,44 @@ func TestMutants(t *testing.T) {
 // two copies, or as it was in an earlier run, is compiled once.
 const quickly = "-N -l -dwarf=false"
 
-// try builds these tests of a copy and reports whether they succeed.
-func try(t *testing.T, repository, tests string, source *testSource) (succeed bool, output string) {
+// try builds these tests of a copy, those of each folder as a binary, and reports whether they
+// succeed. It runs the binaries one after the other, up to the first that fails.
+func try(t *testing.T, repository, tests string, source []*testSource) (succeed bool, output string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	binary := filepath.Join(repository, "mutant.test")
 	tests = "^(" + tests + ")"
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-trimpath", "-gcflags=all="+quickly, "-ldflags=-s -w", "-o", binary)
+	binaries := filepath.Join(repository, "mutant") + string(filepath.Separator)
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-trimpath", "-gcflags=all="+quickly, "-ldflags=-s -w", "-o", binaries)
 	build.Dir = filepath.Join(repository, "tests")
-	source.write(t, build.Dir, regexp.MustCompile(tests))
+	var chosen []*testSource
+	for _, s := range source {
+		if s.has(regexp.MustCompile(tests)) {
+			s.write(t, filepath.Join(build.Dir, s.dir), regexp.MustCompile(tests))
+			chosen, build.Args = append(chosen, s), append(build.Args, "./"+s.dir)
+		}
+	}
+	if chosen == nil {
+		t.Fatalf("there is no test %s", tests)
+	}
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("it does not build: %v\n%s", err, text)
 	}
-	run := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout", "4m", "-test.failfast", "-test.v")
-	run.Dir = build.Dir
-	text, err := run.CombinedOutput()
-	if err != nil && !errors.As(err, new(*exec.ExitError)) {
-		t.Fatalf("the tests do not run: %v\n%s", err, text)
+	for _, s := range chosen {
+		run := exec.CommandContext(ctx, filepath.Join(binaries, s.binary()), "-test.run", tests, "-test.timeout", "4m", "-test.failfast", "-test.v")
+		run.Dir = filepath.Join(build.Dir, s.dir)
+		text, err := run.CombinedOutput()
+		if err != nil && !errors.As(err, new(*exec.ExitError)) {
+			t.Fatalf("the tests do not run: %v\n%s", err, text)
+		}
+		if !strings.Contains(string(text), "=== RUN ") { // it must not pass for a mutant that is caught
+			t.Fatalf("no test began:\n%s", text)
+		}
+		if output += string(text); err != nil {
+			return false, output
+		}
 	}
-	if strings.Contains(string(text), "no tests to run") {
-		t.Fatalf("there is no test %s", tests)
-	}
-	if !strings.Contains(string(text), "=== RUN ") { // it must not pass for a mutant that is caught
-		t.Fatalf("no test began:\n%s", text)
-	}
-	return err == nil, string(text)
+	return true, output
 }
 
 // change replaces text in a file, and returns how to undo it.
