@@ -25,11 +25,10 @@ steady:
 simulate:
 	@scripts/simulate.sh '$(or $(SEEDS),1000)' '$(SEED)'
 
-## one: the tests of one file of tests/: make one F=relay
+## one: the tests of one file below tests/, in whichever folder it is: make one F=relay
 one:
 	@scripts/need-redis.sh
-	@[ -f "tests/$(F)_test.go" ] || { echo "there is no tests/$(F)_test.go; tests/doc.go lists the files"; exit 1; }
-	@cd tests && $(GO) test -race -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9]*\)(.*/\1/p' $(F)_test.go | paste -sd'|' -))$$" .
+	@scripts/one.sh '$(F)'
 
 ## web: the dashboard in Chromium, each state in light and dark, wide and narrow, with axe-core; installs both. SHOTS=DIR keeps pictures (scripts/gallery.sh DIR puts them into docs/dashboard), RUN=REGEXP chooses tests
 web:
@@ -55,7 +54,7 @@ fuzz:
 ## mutants: break the code in known ways and check that the tests notice; M='forced|quorum' for those whose names match
 mutants:
 	@scripts/need-redis.sh
-	@cd tests && REDLATCH_MUTANTS='$(or $(M),.)' $(GO) test -timeout 120m -run TestMutants -v .
+	@cd tests && REDLATCH_MUTANTS='$(or $(M),.)' $(GO) test -timeout 120m -run TestMutants -v ./mutants
 
 ## mutants-simulated: which mutants the simulation finds by itself in a minute each; M as above
 mutants-simulated:
@@ -85,7 +84,7 @@ observability:
 	@scripts/need-prometheus.sh
 	@cd observability && promtool check rules redlatch.rules.yml && promtool test rules redlatch.rules.test.yml
 	@cd redlatchprom && $(GO) test -run TestNamesAndHelp .
-	@cd tests && REDLATCH_OBSERVABILITY=1 $(GO) test -count=1 -timeout 5m -run 'TestObservability$$|TestBoard|TestAlerts|TestEveryMetricIsDocumented|TestRunbook' .
+	@cd tests && REDLATCH_OBSERVABILITY=1 $(GO) test -count=1 -timeout 5m -run 'TestObservability$$|TestBoard|TestAlerts|TestEveryMetricIsDocumented|TestRunbook' ./operations
 
 ## interop: the tests with lock libraries of other languages, which it installs (apt-get, npm); RUN=REGEXP chooses tests
 interop:
@@ -95,7 +94,7 @@ interop:
 ## overlaps: how often two hold at once when a deployment fails, and what a resource takes that looks at tokens; RUNS=20
 overlaps:
 	@scripts/need-redis.sh
-	@cd tests && REDLATCH_TESTS_RUNS=$(or $(RUNS),20) $(GO) test -timeout 30m -run TestOverlaps -v . | grep -E '\| |FAIL|^ok' | sed 's/^.*_test.go:[0-9]*: //'
+	@cd tests && REDLATCH_TESTS_RUNS=$(or $(RUNS),20) $(GO) test -timeout 30m -run TestOverlaps -v ./deployments | grep -E '\| |FAIL|^ok' | sed 's/^.*_test.go:[0-9]*: //'
 
 ## verify: twelve minutes under faults on each deployment: one server, Sentinel, cluster, quorum; a million acquisitions on two cores with nothing beside. The records go to .verify. FOR=12m
 verify: bin/redlatch

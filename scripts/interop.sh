@@ -19,9 +19,9 @@ if [ -n "$missing" ]; then
 	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
 fi
 mkdir -p .interop
-if ! cmp -s tests/foreign/package.json .interop/package.json; then
-	cp tests/foreign/package.json .interop/
+if ! cmp -s tests/peers/foreign/package.json .interop/package.json; then
+	cp tests/peers/foreign/package.json .interop/
 	(cd .interop && npm install --silent --no-audit --no-fund) || { rm .interop/package.json; exit 1; }
 fi
 cd tests
-REDLATCH_INTEROP=$(cd ../.interop && pwd) exec "${GO:-go}" test -count=1 -timeout 10m -run "$1" -v .
+REDLATCH_INTEROP=$(cd ../.interop && pwd) exec "${GO:-go}" test -count=1 -timeout 10m -run "$1" -v ./peers

@@ -3,7 +3,6 @@ module github.com/redlatch/redlatch/tests
 go 1.26.0
 
 require (
-	github.com/Shopify/toxiproxy/v2 v2.12.0
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/bsm/redislock v0.10.0
 	github.com/go-redsync/redsync/v4 v4.18.0
@@ -11,7 +10,6 @@ require (
 	github.com/redis/rueidis v1.0.79
 	github.com/redlatch/redlatch v0.1.0
 	github.com/redlatch/redlatch/redlatchgoredis v0.1.0
-	github.com/rs/zerolog v1.33.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0
@@ -49,9 +47,7 @@ require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-sql-driver/mysql v1.10.1
-	github.com/gorilla/mux v1.8.1 // indirect
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/mattn/go-colorable v0.1.13 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/prometheus/client_golang v1.25.0
@@ -61,10 +57,8 @@ require (
 	github.com/redlatch/redlatch/redlatchotel v0.1.0
 	github.com/redlatch/redlatch/redlatchprom v0.1.0
 	github.com/redlatch/redlatch/redlatchtest v0.1.0
-	github.com/rs/xid v1.5.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
-	gopkg.in/tomb.v1 v1.0.0-20141024135613-dd632973f1e7 // indirect
 	modernc.org/sqlite v1.55.0
 )

@@ -72,13 +72,25 @@ func Release(t Reporter, l *redlatch.Lease) {
 	}
 }
 
-// Eventually polls until a condition holds.
+// Eventually polls until a condition holds. It rests between two looks for as long as a look takes.
 func Eventually(t Reporter, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(Patience); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", Patience, what)
+	EventuallyOr(t, holds, func() string { return what })
+}
+
+// EventuallyOr is [Eventually] for a condition that says afterwards what was wanted, and what was
+// there.
+func EventuallyOr(t Reporter, holds func() bool, wanted func() string) {
+	t.Helper()
+	for began := time.Now(); ; {
+		looked := time.Now()
+		if holds() {
+			return
 		}
+		if time.Since(began) > Patience {
+			t.Fatalf("not within %v: %s", Patience, wanted())
+		}
+		time.Sleep(max(2*time.Millisecond, time.Since(looked)))
 	}
 }
 

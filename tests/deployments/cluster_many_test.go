@@ -1,0 +1,398 @@
+package deployments
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchgoredis"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// manyNames is more than a client listens to over connections of their own.
+const manyNames = 150
+
+// waitForMany has a client hold many names and another wait for each of them.
+func waitForMany(
+	t *testing.T, ctx context.Context, nodes []*redistest.Server, holder, c *redlatch.Client,
+) (names []string, held []*redlatch.Lease, waits []<-chan help.Outcome) {
+	t.Helper()
+	for i := range manyNames {
+		name := fmt.Sprint("many", i)
+		names, held = append(names, name), append(held, locktest.Lock(t, holder.Mutex(name)))
+		waits = append(waits, help.GoLock(ctx, c.Mutex(name)))
+	}
+	for _, name := range names {
+		locktest.InLine(t, nodes[help.ShardOf(nodes, name)], name, 1)
+	}
+	return names, held, waits
+}
+
+// TestManyNamesOfAClusterShareConnections: a client had a connection for each name that it waited
+// for in a cluster, up to 64, and heard of more names by messages to all nodes.
+func TestManyNamesOfAClusterShareConnections(t *testing.T) {
+	t.Parallel()
+	for adapter, connect := range map[string]func(t *testing.T, nodes []*redistest.Server) *redlatch.Client{
+		"rueidis": func(t *testing.T, nodes []*redistest.Server) *redlatch.Client {
+			return locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
+		},
+		"go-redis": func(t *testing.T, nodes []*redistest.Server) *redlatch.Client {
+			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, PoolSize: 1})
+			t.Cleanup(func() { _ = rdb.Close() })
+			return wire.Wrap(t, redlatchgoredis.New(rdb), help.Sluggish())
+		},
+	} {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			nodes := help.NeedShards(t, redistest.StartCluster(t, 3))
+			holder := locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
+			c := connect(t, nodes)
+			_, held, waits := waitForMany(t, t.Context(), nodes, holder, c)
+			listening := 0
+			for _, node := range nodes {
+				listening += strings.Count(node.Do("CLIENT", "LIST", "TYPE", "PUBSUB"), "id=")
+			}
+			if listening > len(nodes) {
+				t.Errorf("a client that waits for %d names listens over %d connections, want one for each node", manyNames, listening)
+			}
+			for i := range held { // and no heartbeat comes in that time
+				locktest.Release(t, held[i])
+				locktest.Release(t, help.Await(t, waits[i]))
+			}
+			for _, node := range nodes {
+				if info := node.Do("CLUSTER", "INFO"); strings.Contains(info, "cluster_stats_messages_publish_") {
+					t.Errorf("a node has messages for all nodes:\n%s", info)
+				}
+			}
+			if err := locktest.CloseLeaving(c); err != nil {
+				t.Errorf("Close = %v", err)
+			}
+			locktest.Eventually(t, "no channel left", func() bool {
+				for _, node := range nodes {
+					if node.Do("PUBSUB", "SHARDCHANNELS") != "" {
+						return false
+					}
+				}
+				return true
+			})
+		})
+	}
+}
+
+// TestSlotsMoveWhileManyWait: channels of names whose slots moved come back at the new node, those
+// of other names on the same connection stay, and every waiter is told.
+func TestSlotsMoveWhileManyWait(t *testing.T) {
+	t.Parallel()
+	nodes := help.NeedShards(t, redistest.StartCluster(t, 3))
+	holder, c := locktest.Open(t, help.ClusterURL(nodes), help.Sluggish()), locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
+	names, held, waits := waitForMany(t, t.Context(), nodes, holder, c)
+	moved := map[int]*redistest.Server{}
+	for _, name := range names[:5] {
+		slot, shard := nodes[0].Slot(locktest.StateKey(name)), help.ShardOf(nodes, name)
+		moved[slot] = nodes[(shard+1)%3]
+		redistest.MoveSlot(nodes, nodes[shard], moved[slot], slot)
+	}
+	for _, name := range names[:5] {
+		at := moved[nodes[0].Slot(locktest.StateKey(name))]
+		locktest.Eventually(t, "the new node of "+name+" is listened to", func() bool {
+			return strings.Contains(at.Do("PUBSUB", "SHARDCHANNELS", "{"+locktest.StateKey(name)+"}*"), c.ID())
+		})
+	}
+	for i := range held {
+		locktest.Release(t, held[i])
+		locktest.Release(t, help.Await(t, waits[i]))
+	}
+}
+
+// TestManyWaitersLoseTheirConnections: the connection to a node ends, and with it all of its
+// channels. Waiters find the grants of that time when the channels are back.
+func TestManyWaitersLoseTheirConnections(t *testing.T) {
+	t.Parallel()
+	nodes := help.NeedShards(t, redistest.StartCluster(t, 3))
+	holder, c := locktest.Open(t, help.ClusterURL(nodes), help.Sluggish()), locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
+	_, held, waits := waitForMany(t, t.Context(), nodes, holder, c)
+	for i := range held {
+		if i%50 == 0 {
+			for _, node := range nodes {
+				node.Do("CLIENT", "KILL", "TYPE", "pubsub")
+			}
+		}
+		locktest.Release(t, held[i])
+		locktest.Release(t, help.Await(t, waits[i]))
+	}
+}
+
+// TestMasterOfManyWaitersIsKilled: waiters at other masters get their leases meanwhile, and
+// those of the master that died get theirs when its replica has taken over.
+func TestMasterOfManyWaitersIsKilled(t *testing.T) {
+	t.Parallel()
+	nodes := help.NeedShards(t, redistest.StartClusterWithReplicas(t, 3))
+	ctx := locktest.Within(t, 2*locktest.Patience)
+	holder, c := locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.FailoverTTL)), locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.FailoverTTL))
+	names, held, waits := waitForMany(t, ctx, nodes, holder, c)
+	nodes[0].Kill()
+	for i, name := range names {
+		if help.ShardOf(nodes[1:], name) == 0 {
+			continue
+		}
+		locktest.Release(t, held[i])
+		locktest.Release(t, help.Await(t, waits[i]))
+	}
+	nodes[3].AwaitInfo("replication", "role:master")
+	for i, name := range names {
+		if help.ShardOf(nodes[1:], name) != 0 {
+			continue
+		}
+		releaseInOutage(t, held[i])
+		select {
+		case got := <-waits[i]:
+			if got.Err != nil {
+				t.Errorf("the wait for %s = %v, want a lease", name, got.Err)
+				continue
+			}
+			releaseInOutage(t, got.Lease)
+		case <-ctx.Done():
+			t.Fatalf("the wait for %s did not end within %v", name, 2*locktest.Patience)
+		}
+	}
+}
+
+// TestRolesChangeWhileAWaiterListens: a failover by hand ends the subscription of a waiter. The
+// waiter keeps its place relative to those that come later and listen at the new master.
+func TestRolesChangeWhileAWaiterListens(t *testing.T) {
+	t.Parallel()
+	nodes, name := startShardWithReplica(t)
+	o := beating()
+	holder, c := locktest.Open(t, help.ClusterURL(nodes), o), locktest.Open(t, help.ClusterURL(nodes), o)
+	held := locktest.Lock(t, holder.Mutex(name))
+	waits := help.GoLock(t.Context(), c.Mutex(name))
+	locktest.InLine(t, nodes[0], name, 1)
+	nodes[3].Do("CLUSTER", "FAILOVER")
+	nodes[3].AwaitInfo("replication", "role:master")
+	keepOccupied(t, nodes[3], held, waits, locktest.Open(t, help.ClusterURL(nodes[1:]), o), locktest.Open(t, help.ClusterURL(nodes[1:]), o))
+}
+
+// beating are options of a client that finds out within a second that it is not counted, and is
+// believed alive for three, so that a machine that pauses makes no waiter look dead.
+func beating() redlatch.Options {
+	o := help.Brisk(help.Lasting)
+	o.Heartbeat = time.Second
+	return o
+}
+
+// TestWaiterThatListensAtAReplica: a replica hears all messages, and its master does not count the
+// clients that listen there. A client listens there around a failover, while it takes the replica
+// for the master. Each release took such a waiter for dead, and the waiter lost its place again
+// right after it had asked for it.
+func TestWaiterThatListensAtAReplica(t *testing.T) {
+	t.Parallel()
+	nodes, name := startShardWithReplica(t)
+	o := beating()
+	replica, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{nodes[3].Addr()}, ForceSingleClient: true, DisableCache: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(replica.Close)
+	c := wire.Wrap(t, atReplica{wire.Dial(t, nodes[0].Addr()), replica}, o)
+	held := locktest.Lock(t, locktest.Open(t, help.ClusterURL(nodes), o).Mutex(name))
+	waits := help.GoLock(t.Context(), c.Mutex(name))
+	locktest.InLine(t, nodes[0], name, 1)
+	keepOccupied(t, nodes[0], held, waits, locktest.Open(t, help.ClusterURL(nodes), o), locktest.Open(t, help.ClusterURL(nodes), o))
+}
+
+// atReplica is a connection to a cluster whose sharded subscriptions are at one replica.
+type atReplica struct {
+	conn.Conn
+	replica rueidis.Client
+}
+
+func (a atReplica) SubscribeSharded(
+	ctx context.Context, channel string, up func(), message func(payload string),
+) error {
+	ctx = rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
+		if s.Kind == "ssubscribe" {
+			up()
+		}
+	})
+	err := a.replica.Receive(ctx, a.replica.B().Ssubscribe().Channel(channel).Build(),
+		func(m rueidis.PubSubMessage) { message(m.Message) })
+	return cmp.Or(err, errors.New("the subscription ended"))
+}
+
+// startShardWithReplica starts a cluster of three shards, and returns its nodes and a name in the
+// first shard. The fourth node is the replica of that shard.
+func startShardWithReplica(t *testing.T) (nodes []*redistest.Server, name string) {
+	t.Helper()
+	nodes = help.NeedShards(t, redistest.StartClusterWithReplicas(t, 3))
+	name = "roles"
+	for i := 0; help.ShardOf(nodes, name) != 0; i++ {
+		name = fmt.Sprint("roles", i)
+	}
+	return nodes, name
+}
+
+// keepOccupied has a lock change hands between two other clients until the waiter in front of them
+// has had it. Each of the two keeps it until the waiter and the other client are both in line. So
+// the lock is never free: the waiter gets it by its place, or not at all.
+func keepOccupied(
+	t *testing.T, s *redistest.Server, held *redlatch.Lease, waits <-chan help.Outcome, others ...*redlatch.Client,
+) {
+	t.Helper()
+	const many = 10 // turns of others; in the first, the waiter may learn that it is not counted
+	name := held.Name()
+	next := help.GoLock(t.Context(), others[0].Mutex(name))
+	for turns := range many {
+		locktest.InLine(t, s, name, 2)
+		locktest.Release(t, held)
+		select {
+		case got := <-waits:
+			if got.Err != nil {
+				t.Fatal(got.Err)
+			}
+			locktest.Release(t, got.Lease)
+			locktest.Release(t, help.Await(t, next))
+			return
+		case got := <-next:
+			if got.Err != nil {
+				t.Fatal(got.Err)
+			}
+			held = got.Lease
+		}
+		next = help.GoLock(t.Context(), others[(turns+1)%2].Mutex(name))
+	}
+	t.Fatalf("others had %d turns, and a waiter that came before them none", many)
+}
+
+// releaseInOutage releases a lease that may have been lost by then, or whose server may not answer
+// yet; the client then goes on in the background.
+func releaseInOutage(t *testing.T, l *redlatch.Lease) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_ = l.Release(ctx)
+}
+
+// TestStoppedMasterDelaysOnlyItsOwn: requests go together by node. Those that wait for a master that
+// does not answer keep none to another waiting, nor the extends of leases there.
+func TestStoppedMasterDelaysOnlyItsOwn(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	o, seen := help.Watched(help.Brisk(6 * time.Second))
+	o.RequestTimeout = time.Hour // what is sent to the stopped master is not given up in the meantime
+	c := locktest.Open(t, help.ClusterURL(nodes), o)
+	var stopped, others []string
+	for i := 0; len(stopped) < 64 || len(others) < 64; i++ {
+		name := fmt.Sprint("node", i)
+		locktest.Release(t, locktest.Lock(t, c.Mutex(name)))
+		if help.ShardOf(nodes, name) == 0 {
+			stopped = append(stopped, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	var kept []*redlatch.Lease
+	for i := range 8 {
+		kept = append(kept, locktest.Lock(t, c.Mutex(fmt.Sprint(others[i], " kept"))))
+	}
+	var over atomic.Bool
+	var ended atomic.Int32
+	nodes[0].Pause()
+	extended := make(map[string]int)
+	for _, l := range kept {
+		extended[l.Name()] = len(seen.Of(redlatch.EventExtended, l.Name()))
+	}
+	var work sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, name := range stopped {
+		work.Go(func() {
+			if _, err := c.Mutex(name).Lock(ctx); err != nil && !over.Load() {
+				ended.Add(1)
+			}
+		})
+	}
+	var cycles sync.WaitGroup
+	for _, name := range others {
+		cycles.Go(func() {
+			for range 30 {
+				locktest.Release(t, locktest.Lock(t, c.Mutex(name)))
+			}
+		})
+	}
+	cycles.Wait()
+	if n := ended.Load(); n > 0 {
+		t.Errorf("%d requests to the stopped master had ended before those to others were done", n)
+	}
+	for _, l := range kept {
+		if help.ShardOf(nodes[1:], l.Name()) == 0 {
+			continue
+		}
+		seen.Await(t, redlatch.EventExtended, l.Name(), extended[l.Name()])
+		if !l.Held() {
+			t.Errorf("the lease of %s was lost: %v", l.Name(), l.Err())
+		}
+	}
+	over.Store(true)
+	cancel()
+	nodes[0].Resume()
+	work.Wait()
+}
+
+// TestStoppedMasterHoldsUpNoReleases: a client with waiters at all masters is closed while one of
+// these does not answer. The releases of its tickets went in batches for the whole cluster, each of
+// which had some for that master: no batch seemed to be answered, and those after the first were not
+// sent.
+func TestStoppedMasterHoldsUpNoReleases(t *testing.T) {
+	t.Parallel()
+	const names, each = 60, 10
+	// The others serve their slots while one is silent.
+	nodes := redistest.StartCluster(t, 3, "--cluster-node-timeout", "120000")
+	holder := locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
+	o := help.InOrder(help.Brisk(help.Lasting))
+	o.RequestTimeout = locktest.Patience / 3 // a third of it for each batch, also on a busy machine
+	c := locktest.Open(t, help.ClusterURL(nodes), o)
+	var waiting sync.WaitGroup
+	for i := range names {
+		m := holder.Mutex(fmt.Sprint("left", i))
+		locktest.Lock(t, m)
+		for range each {
+			waiting.Go(func() {
+				if l, err := c.Mutex(m.Name()).Lock(t.Context()); err == nil {
+					t.Errorf("%s has a second holder, %s", m.Name(), l.Owner())
+				}
+			})
+		}
+	}
+	inLine := func(shards ...int) (n int) {
+		for i := range names {
+			name := fmt.Sprint("left", i)
+			if at := help.ShardOf(nodes[1:], name); slices.Contains(shards, at) {
+				n += len(locktest.Line(nodes[at], name))
+			}
+		}
+		return n
+	}
+	locktest.Eventually(t, "all are in line", func() bool { return inLine(0, 1, 2) == names*each })
+	nodes[0].Pause()
+	_ = c.Close()
+	waiting.Wait()
+	if n := inLine(1, 2); n > 0 {
+		t.Errorf("%d tickets of a client that is closed are left at the masters that answer", n)
+	}
+	nodes[0].Resume()
+}

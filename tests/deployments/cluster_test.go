@@ -1,0 +1,174 @@
+package deployments
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchgoredis"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// TestClusterMasterIsKilled: the master of a name dies while 32 workers of 4 clients take turns at
+// it, and its replica takes over.
+func TestClusterMasterIsKilled(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartClusterWithReplicas(t, 3)
+	ctx := locktest.Within(t, 2*locktest.Patience)
+	u := &help.Turns{Over: make(chan struct{})}
+	for range 4 {
+		c := locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.FailoverTTL))
+		for range 8 {
+			u.Take(t, ctx, c.Mutex("a"))
+		}
+	}
+	u.More(t, 100)
+	nodes[nodes[0].Slot(locktest.StateKey("a"))*3/16384].Kill()
+	u.More(t, 100)
+	u.End()
+}
+
+// TestClusterMasterIsKilledOverGoRedis: go-redis asked a dead master until its picture of the
+// cluster was a minute old, and all locks of that shard were out for as long, though a replica had
+// taken over within a second or two.
+func TestClusterMasterIsKilledOverGoRedis(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartClusterWithReplicas(t, 3)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	c := wire.Wrap(t, redlatchgoredis.New(rdb), redlatch.Options{})
+	locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
+	shard := nodes[0].Slot(locktest.StateKey("a")) * 3 / 16384
+	nodes[shard].Kill()
+	nodes[3+shard].AwaitInfo("replication", "role:master")
+	locktest.Eventually(t, "a lock of the shard whose master died", func() bool {
+		l, err := c.Mutex("a").TryLock(locktest.Within(t, 5*time.Second))
+		if err != nil {
+			return false
+		}
+		locktest.Release(t, l)
+		return true
+	})
+}
+
+// TestGrantsStayOnTheirShard: from Redis 7.0 on, what is pushed to a waiter goes over the node of
+// the name alone. A plain message would go to every node of the cluster.
+func TestGrantsStayOnTheirShard(t *testing.T) {
+	t.Parallel()
+	redistest.Needs(t, "sharded channels")
+	nodes := redistest.StartCluster(t, 3)
+	one, other := locktest.Open(t, help.ClusterURL(nodes), help.Sluggish()), locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
+	owner := nodes[nodes[0].Slot(locktest.StateKey("a"))*3/16384]
+	listens := func(c *redlatch.Client) bool {
+		return strings.Contains(owner.Do("PUBSUB", "SHARDCHANNELS"), "{redlatch:a}:"+c.ID()+":grants")
+	}
+	held := locktest.Lock(t, one.Mutex("a"))
+	for range 10 {
+		next := help.GoLock(locktest.Within(t, locktest.Patience), other.Mutex("a"))
+		locktest.Eventually(t, "a waiter", func() bool { return help.Waiting(t, one, "a") == 1 && listens(other) })
+		locktest.Release(t, held)
+		held = help.Await(t, next)
+		one, other = other, one
+	}
+	for i, node := range nodes {
+		info := node.Do("CLUSTER", "INFO")
+		if strings.Contains(info, "cluster_stats_messages_publish_") {
+			t.Errorf("node %d has sent or received messages for all nodes:\n%s", i, info)
+		}
+	}
+	// Who holds it is told there, too, when it is taken away.
+	if _, err := other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
+		t.Errorf("ForceRelease = %v", err)
+	}
+	help.Receive(t, held.Context().Done(), "the holder's lease")
+	// A client listens for a few of its heartbeats after it has waited.
+	brief := locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.Lasting))
+	held = locktest.Lock(t, other.Mutex("a"))
+	next := help.GoLock(locktest.Within(t, locktest.Patience), brief.Mutex("a"))
+	locktest.Eventually(t, "it listens", func() bool { return listens(brief) })
+	locktest.Release(t, held)
+	locktest.Release(t, help.Await(t, next))
+	locktest.Eventually(t, "it listens no more", func() bool { return !listens(brief) })
+}
+
+// apart is a connection to a cluster whose adapter has a connection for each sharded channel.
+type apart struct {
+	conn.Conn
+	conn.Sharded
+}
+
+func (a apart) Target() conn.Target {
+	target := a.Conn.Target()
+	target.ShardsTogether = false
+	return target
+}
+
+// TestTicketsOfTwoAddresses: a client that waits for many names hears grants of one more by its
+// plain channel, and later, when it waits for fewer, by a channel of that name. Who stands in line
+// with the first address must be kept believed alive there: what it is granted is no longer than
+// that in Redis, and its deadline must not be later.
+func TestTicketsOfTwoAddresses(t *testing.T) {
+	t.Parallel()
+	const channels = 64 // names with a channel of their own
+	s := help.NeedShards(t, redistest.StartCluster(t, 1))[0]
+	url := "redis+cluster://" + s.Addr()
+	o := help.InOrder(help.Brisk(30 * time.Second))
+	o.Heartbeat = time.Second
+	o.WrapConn = func(c conn.Conn) conn.Conn { return apart{c, c.(conn.Sharded)} }
+	holder, c := locktest.Open(t, url, help.Sluggish()), locktest.Open(t, url, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	for i := range channels {
+		name := fmt.Sprint("n", i)
+		locktest.Lock(t, holder.Mutex(name))
+		waits := t.Context()
+		if i == 0 {
+			waits = ctx
+		}
+		help.GoLock(waits, c.Mutex(name))
+	}
+	for i := range channels {
+		locktest.InLine(t, s, fmt.Sprint("n", i), 1)
+	}
+	held := locktest.Lock(t, holder.Mutex("x"))
+	first := help.GoLock(t.Context(), c.Mutex("x"))
+	locktest.InLine(t, s, "x", 1)
+	plain := s.Do("ZRANGE", help.ClientsKey("x"), "0", "-1")
+	cancel()
+	locktest.Eventually(t, "one channel less", func() bool { return !strings.Contains(s.Do("PUBSUB", "SHARDCHANNELS"), "redlatch:n0}") })
+	second := help.GoLock(t.Context(), c.Mutex("x"))
+	locktest.InLine(t, s, "x", 2)
+	locktest.Eventually(t, "two addresses", func() bool { return s.Do("ZCARD", help.ClientsKey("x")) == "2" })
+	until, err := strconv.ParseInt(s.Do("ZSCORE", help.ClientsKey("x"), plain), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	help.Rest(t.Context(), time.Until(time.UnixMilli(until))-200*time.Millisecond)
+	locktest.Release(t, held)
+	l := help.Await(t, first)
+	var inRedis, here time.Duration
+	for range 3 { // an extend in between would make it longer here
+		ms, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("x")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inRedis, here = time.Duration(ms+1)*time.Millisecond, l.Remaining()
+		if here <= inRedis {
+			break
+		}
+	}
+	if here > inRedis {
+		t.Errorf("the lease has %v left, and in Redis %v", here, inRedis)
+	}
+	locktest.Release(t, l)
+	locktest.Release(t, help.Await(t, second))
+}

@@ -1,0 +1,16 @@
+// Package deployments tries what is more than one server: a cluster, a master with replicas and
+// sentinels, and a quorum, each with nodes that die, forget, are slow or cut off.
+//
+// # Which file is about which hazard
+//
+//	cluster             cluster: a master dies, a slot moves, messages that go to every node
+//	cluster_many        cluster: waiting for many names while slots move and a master dies, over few connections
+//	failover            a replica is promoted: it may lack the lock, and its clock differs
+//	nodes               a node of a quorum that is told to vote, or to answer, and does not
+//	overlap             how often two hold at once when a deployment fails; the table in guarantees.md
+//	quorum              quorum: the life of a lease of each kind, ties
+//	quorum_clock_linux  quorum: the clock of a node is set
+//	quorum_cost         quorum: requests that are needless, renewals that leave one by one
+//	quorum_fault        quorum: nodes that die, forget, are slow, stale or cut off
+//	quorum_refusal      quorum: errors that mistake "held" for "unreachable"; servers that cannot be nodes
+package deployments

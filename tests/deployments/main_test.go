@@ -1,0 +1,9 @@
+package deployments
+
+import (
+	"testing"
+
+	"github.com/redlatch/redlatch/tests/internal/suite"
+)
+
+func TestMain(m *testing.M) { suite.Main(m) }

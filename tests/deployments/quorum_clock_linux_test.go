@@ -1,0 +1,118 @@
+package deployments
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	record "github.com/redlatch/redlatch/internal/verify/history"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/history"
+)
+
+// TestQuorumClockSteps: the clock of one node is set ahead and back while workers take turns. A
+// lease may vanish from that node before its time, or stay after it; so, at worst, two can be
+// inside at once, which this counts. The token orders them.
+func TestQuorumClockSteps(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 4)
+	odd := redistest.StartWithClock(t)
+	seed := history.ScheduleSeeds(t)[0]
+	t.Logf("%s=%d repeats this schedule", history.SeedVariable, seed)
+	h := testQuorumHistory(t, append(nodes, odd), rand.New(rand.NewPCG(seed, 0)), func(ctx context.Context, _ *ground, random *rand.Rand) {
+		for ctx.Err() == nil {
+			odd.StepClock(help.UpTo(random, 2*time.Hour) - time.Hour)
+			help.Rest(ctx, help.UpTo(random, 400*time.Millisecond))
+		}
+		odd.StepClock(0)
+	})
+	all := h.Told(t)
+	if len(all.Holds) == 0 {
+		t.Fatal("nobody ever held the lock")
+	}
+	t.Logf("%d holds, %d overlaps", len(all.Holds), all.Exclusion(record.Rules{}).Bad)
+	history.WantClean(t, all.Tokens(record.Rules{}))
+	history.WantClean(t, all.Stale())
+}
+
+// TestQuorumRollingRestart: every node restarts empty, one after the other, under one lease: it is
+// taken in again by those that forgot it. A node rests for a TTL before it votes again, by its own
+// clock, so the clocks of these nodes are set ahead when they rest.
+func TestQuorumRollingRestart(t *testing.T) {
+	t.Parallel()
+	nodes := []*redistest.Server{redistest.StartWithClock(t), redistest.StartWithClock(t), redistest.StartWithClock(t)}
+	c, other := help.OpenQuorum(t, nodes, help.Sluggish()), help.OpenQuorum(t, nodes, help.Sluggish())
+	locktest.Lock(t, other.Mutex("first of all"))
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := help.GoLock(ctx, c.Mutex("first of all")) // so the client listens
+	term, err := c.Election("e").Campaign(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := term.Token()
+	// A word that a lease was taken by force has its client extend it at once, which shows that it
+	// was not.
+	extend := func() {
+		for _, node := range nodes {
+			node.Do("PUBLISH", help.GrantsChannel(c), "revoke\t"+term.Owner()+"\tnot a note")
+		}
+		if !term.Held() {
+			t.Fatalf("lost: %v", term.Err())
+		}
+	}
+	ahead := time.Duration(0)
+	for _, node := range slices.Concat(nodes, nodes[:1]) {
+		node.Restart()
+		locktest.Eventually(t, "the node that restarted rests", func() bool {
+			extend()
+			return node.Do("HEXISTS", "{redlatch:election}:epoch", "resting") == "1"
+		})
+		ahead += 2 * help.Lasting
+		node.StepClock(ahead)
+		locktest.Eventually(t, "the leader on the node that restarted", func() bool {
+			extend()
+			return node.Do("HEXISTS", help.InsideKey("e"), term.Owner()) == "1"
+		})
+	}
+	cancel()
+	if o := help.Receive(t, waits, "the waiter"); o.Err == nil { // the nodes forgot that lock, too
+		locktest.Release(t, o.Lease)
+	}
+	if term.Token() != token {
+		t.Errorf("token %d, want %d as before", term.Token(), token)
+	}
+	if err := c.Election("e").Resign(t.Context(), term); err != nil {
+		t.Errorf("Resign = %v", err)
+	}
+	for _, node := range nodes {
+		locktest.Eventually(t, "no owner left inside", func() bool { return node.Do("EXISTS", locktest.StateKey("e"), help.InsideKey("e")) == "0" })
+	}
+	next, err := c.Election("e").Campaign(t.Context(), "two")
+	if err != nil || next.Token() <= token {
+		t.Fatalf("Campaign = %v with token %d, want more than %d", err, next.Token(), token)
+	}
+	locktest.Release(t, next)
+}
+
+func init() {
+	moreFailures = append(moreFailures,
+		failure{"one server", "clock set ahead by a minute", false, func(t *testing.T) (old, new *redlatch.Client, f func()) {
+			s := redistest.StartWithClock(t)
+			return locktest.Open(t, s.URL(), help.Hasty(overlapTTL)), locktest.Open(t, s.URL(), help.Hasty(overlapTTL)), func() { s.StepClock(time.Minute) }
+		}},
+		failure{"one server", "clock set back by a minute", true, func(t *testing.T) (old, new *redlatch.Client, f func()) {
+			s := redistest.StartWithClock(t)
+			return locktest.Open(t, s.URL(), help.Hasty(overlapTTL)), locktest.Open(t, s.URL(), help.Hasty(overlapTTL)), func() { s.StepClock(-time.Minute) }
+		}},
+		failure{"quorum of 5", "clock of one node set ahead by a minute", false, func(t *testing.T) (old, new *redlatch.Client, f func()) {
+			odd := redistest.StartWithClock(t)
+			nodes := append(help.StartNodes(t, 4), odd)
+			return help.OpenQuorum(t, nodes, help.Hasty(overlapTTL)), help.OpenQuorum(t, nodes, help.Hasty(overlapTTL)), func() { odd.StepClock(time.Minute) }
+		}},
+	)
+}

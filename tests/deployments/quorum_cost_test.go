@@ -1,0 +1,166 @@
+package deployments
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/trial"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// What a quorum sends to its nodes.
+
+// TestQuorumCostOfACycle: a vote and a release are all that a node is sent for a lock that no other
+// wants, with what the client sends until it is closed. The votes of the slower nodes come when the
+// lock is released already, and each of these cost two or three more releases at every node.
+func TestQuorumCostOfACycle(t *testing.T) {
+	t.Parallel()
+	for _, goroutines := range []int{1, 32} {
+		t.Run(strconv.Itoa(goroutines), func(t *testing.T) {
+			t.Parallel()
+			const n = 5
+			turns := 640 / goroutines
+			nodes := help.StartNodes(t, n)
+			help.Cycles(t, help.OpenQuorum(t, nodes, help.Sluggish()), goroutines, 1) // the nodes vote, and know scripts and names
+			sent := func() (all int) {
+				for _, node := range nodes {
+					all += help.Evalshas(node.Do("INFO", "commandstats"))
+				}
+				return all
+			}
+			c := help.OpenQuorum(t, nodes, help.Sluggish())
+			before := sent()
+			help.Cycles(t, c, goroutines, turns)
+			if err := c.Close(); err != nil { // after which nothing is left to clean up
+				t.Errorf("Close = %v", err)
+			}
+			got := float64(sent()-before) / float64(n*goroutines*turns)
+			t.Logf("%.2f commands at each node for a cycle", got)
+			// 2, and now and then a vote that comes after the release, or numbers that differ after
+			// one.
+			if got > 2.3 {
+				t.Errorf("%.2f commands at each node for a cycle, want a vote and a release", got)
+			}
+		})
+	}
+}
+
+// countingQuorum returns a client of these servers, and its connections.
+func countingQuorum(t *testing.T, nodes []*redistest.Server, o redlatch.Options) (*redlatch.Client, []*wire.Counting) {
+	t.Helper()
+	var over []*wire.Counting
+	var conns []conn.Conn
+	for _, node := range nodes {
+		k := &wire.Counting{Conn: wire.Dial(t, node.Addr())}
+		t.Cleanup(func() { _ = k.Close() })
+		over, conns = append(over, k), append(conns, k)
+	}
+	c, err := redlatch.NewQuorum(conns, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = locktest.CloseLeaving(c) })
+	return c, over
+}
+
+// TestQuorumRequestsGoTogether: the requests of many goroutines to one node leave in pipelines.
+func TestQuorumRequestsGoTogether(t *testing.T) {
+	t.Parallel()
+	const goroutines, turns = 64, 20
+	c, over := countingQuorum(t, help.StartNodes(t, 5), help.Sluggish())
+	help.Cycles(t, c, goroutines, turns)
+	for i, k := range over {
+		const requests = 2 * goroutines * turns
+		batches := k.Count("mutex vote") + k.Count("mutex release")
+		t.Logf("node %d: %d requests in %d pipelines", i, requests, batches)
+		if batches > requests*2/3 {
+			t.Errorf("node %d: %d requests in %d pipelines, want fewer", i, requests, batches)
+		}
+	}
+}
+
+// TestQuorumRenewalsGoTogether: the renewals of leases that were acquired at about the same time
+// leave together, to each node by itself.
+func TestQuorumRenewalsGoTogether(t *testing.T) {
+	t.Parallel()
+	const leases = 200
+	o := help.Sluggish()
+	o.Lock.TTL = 9 * time.Second
+	nodes := help.StartNodes(t, 5)
+	c, over := countingQuorum(t, nodes, o)
+	help.Together(leases, func(i int) {
+		if _, err := c.Mutex(strconv.Itoa(i)).Lock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	sent := func(i int) int { return help.Evalshas(nodes[i].Do("INFO", "commandstats")) }
+	var before, batches []int
+	for i, k := range over {
+		before, batches = append(before, sent(i)), append(batches, k.Count("mutex confirm"))
+	}
+	for i, k := range over {
+		var renewals int
+		locktest.Eventually(t, "the leases were extended", func() bool {
+			renewals = sent(i) - before[i]
+			return renewals >= leases
+		})
+		batches := k.Count("mutex confirm") - batches[i]
+		t.Logf("node %d: %d renewals in %d pipelines", i, renewals, batches)
+		if batches > renewals/4 {
+			t.Errorf("node %d: %d renewals in %d pipelines, want fewer", i, renewals, batches)
+		}
+	}
+}
+
+// crossed is a connection over which the vote runs when the release has run, and is answered before
+// that is.
+type crossed struct {
+	conn.Conn
+	released, voted chan struct{}
+	heard           <-chan struct{} // the client has heard the votes of all nodes; set before voted
+}
+
+func (c *crossed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	switch {
+	case wire.Runs(calls, " vote"):
+		<-c.released
+		c.heard = ctx.Done() // the client ends the context of a vote when all nodes have answered
+		defer close(c.voted)
+		return c.Conn.Eval(context.WithoutCancel(ctx), calls...)
+	case wire.Runs(calls, " release"):
+		results := c.Conn.Eval(ctx, calls...)
+		select {
+		case <-c.released: // what comes after that is the clean-up
+		default:
+			close(c.released)
+			<-c.voted
+			<-c.heard
+		}
+		return results
+	}
+	return c.Conn.Eval(ctx, calls...)
+}
+
+// TestQuorumVoteCrossesTheRelease: a node runs the release first and then the vote, and the client
+// hears of the vote first. The owner must not stay at that node.
+func TestQuorumVoteCrossesTheRelease(t *testing.T) {
+	t.Parallel()
+	course := trial.NewCourse(t, 3)
+	cross := &crossed{Conn: course.Conns[2], released: make(chan struct{}), voted: make(chan struct{})}
+	course.Conns[2] = cross
+	c, _ := course.Client(t, help.Brisk(help.Lasting))
+	l, err := c.Mutex("a").TryLock(locktest.Within(t, locktest.Patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	locktest.Release(t, l)
+	<-cross.voted
+	locktest.Eventually(t, "no node has the owner", func() bool { return help.InsideAt(course.Nodes, "a", l.Owner()) == 0 })
+}

@@ -1,0 +1,872 @@
+package deployments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/script"
+	record "github.com/redlatch/redlatch/internal/verify/history"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/history"
+	"github.com/redlatch/redlatch/tests/internal/trial"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// TestQuorumMinorityIsKilled: as many nodes die as the quorum stands. Leases go on, and are
+// acquired.
+func TestQuorumMinorityIsKilled(t *testing.T) {
+	t.Parallel()
+	help.OfSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {
+		nodes := help.StartNodes(t, n)
+		o, seen := help.Watched(help.Brisk(9 * time.Second)) // extended after 3
+		c, other := help.OpenQuorum(t, nodes, o), help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
+		held := locktest.Lock(t, c.Mutex("a"))
+		locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == n })
+		for _, node := range nodes[1 : 1+(n-1)/2] {
+			node.Kill()
+		}
+		for range 5 {
+			locktest.Release(t, locktest.Lock(t, other.Mutex("b")))
+		}
+		seen.Await(t, redlatch.EventExtended, "a", len(seen.Of(redlatch.EventExtended, "a")))
+		if !held.Held() {
+			t.Fatalf("lost with a majority of %d nodes: %v", n, held.Err())
+		}
+		locktest.Release(t, held)
+		fresh := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting)) // a program that starts now
+		locktest.Release(t, locktest.Lock(t, fresh.Mutex("a")))
+	})
+}
+
+// TestQuorumMajorityIsKilled: no majority of the nodes is left. A lease is held until its deadline
+// and not a moment longer, and nobody gets one.
+func TestQuorumMajorityIsKilled(t *testing.T) {
+	t.Parallel()
+	help.OfSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {
+		nodes := help.StartNodes(t, n)
+		c, other := help.OpenQuorum(t, nodes, help.Hasty(help.QuorumTTL)), help.OpenQuorum(t, nodes, help.Hasty(help.QuorumTTL))
+		held := help.InsistLock(t, c.Mutex("a").Lock)
+		help.Turn(t, other.Mutex("b"))
+		for _, node := range nodes[:(n+1)/2] {
+			node.Kill()
+		}
+		deadline := held.Deadline()
+		for {
+			before := time.Now()
+			if !held.Held() {
+				break
+			}
+			if later := held.Deadline(); later.After(deadline) {
+				deadline = later // an extend that was under way when they died
+			}
+			if before.After(deadline) {
+				t.Fatalf("held at %v, past the deadline %v", before, deadline)
+			}
+			if _, err := other.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+				t.Fatalf("TryLock without a majority = %v, want ErrUnreachable", err)
+			}
+		}
+		lost := help.WantLost(t, held)
+		if lost.At.Before(deadline) {
+			t.Errorf("given up %v before the deadline", deadline.Sub(lost.At))
+		}
+		if _, err := other.Mutex("c").With(redlatch.LockOptions{MaxWait: time.Second}).Lock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("Lock without a majority = %v, want ErrUnreachable", err)
+		}
+		nodes[0].Restart()
+		locktest.Eventually(t, "an error that tells that a node has just restarted", func() bool {
+			_, err := other.Mutex("c").TryLock(t.Context())
+			return errors.Is(err, redlatch.ErrUnreachable) && strings.Contains(err.Error(), "does not vote")
+		})
+	})
+}
+
+// TestQuorumWhoseFounderIsNotDone: clients that begin together find a new quorum. One of them gives
+// the nodes the right to vote, and another comes when two of five have it. It took the others for
+// nodes that had rested for too short a time, and no client got a lease for a TTL.
+func TestQuorumWhoseFounderIsNotDone(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 5)
+	var conns []conn.Conn
+	for i, node := range nodes {
+		c := wire.Dial(t, node.Addr())
+		t.Cleanup(func() { _ = c.Close() })
+		if i > 1 {
+			c = unseating{c}
+		}
+		conns = append(conns, c)
+	}
+	founder, err := redlatch.NewQuorum(conns, help.Brisk(help.Lasting))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = locktest.CloseLeaving(founder) })
+	if _, err := founder.Mutex("a").TryLock(t.Context()); err == nil {
+		t.Fatal("the founder got a lease from a minority")
+	}
+	locktest.Release(t, locktest.Lock(t, help.OpenQuorum(t, nodes, help.Sluggish()).Mutex("a")))
+	for i, node := range nodes {
+		locktest.Eventually(t, fmt.Sprintf("the right of node %d to vote", i+1), func() bool {
+			return node.Do("HEXISTS", "{redlatch:mutex}:epoch", "run") == "1"
+		})
+	}
+}
+
+// unseating is a connection over which its node does not get the right to vote.
+type unseating struct{ conn.Conn }
+
+func (u unseating) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if !slices.ContainsFunc(calls, func(c conn.Call) bool { return c.Script.Name == "epoch" && c.Args[0] == "seat" }) {
+		return u.Conn.Eval(ctx, calls...)
+	}
+	return slices.Repeat([]conn.Result{{Err: errors.New("connection lost")}}, len(calls))
+}
+
+// TestQuorumForgetfulNodeAndASilentOne: a lease that is longer than others is held by a bare
+// majority. One node of that restarts empty, while the other does not answer the client that meets
+// it. So the rest of the first begins with the bound of the third node, which is too short. It must
+// go on when the second answers again.
+func TestQuorumForgetfulNodeAndASilentOne(t *testing.T) {
+	t.Parallel()
+	// A machine that is busy may use the lease up before the node rests, and then it needs more time.
+	for ttl := 5 * time.Second; !forgetBesideASilentOne(t, ttl); ttl *= 2 {
+		t.Logf("a lease of %v was over too early for this test", ttl)
+	}
+}
+
+// forgetBesideASilentOne reports whether a lease of this TTL was held when the node that forgot it
+// began to rest.
+func forgetBesideASilentOne(t *testing.T, ttl time.Duration) (inTime bool) {
+	const forgets, knows, third = 0, 1, 2
+	nodes := help.StartNodes(t, 3)
+	mine, urls := wire.Links(t, nodes)
+	c := help.OpenURLs(t, urls, help.Hasty(time.Second))
+	theirs, urls := wire.Links(t, nodes)
+	other := help.OpenURLs(t, urls, help.Hasty(time.Second))
+	help.Turn(t, other.Mutex("a")) // the nodes have the right to vote
+	mine[third].Swallow(wire.Requests)
+	held := help.InsistLock(t, c.Mutex("a").With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).Lock)
+	nodes[forgets].Restart()
+	theirs[knows].Swallow(wire.Requests)
+	try := func() {
+		l, err := other.Mutex("a").TryLock(t.Context())
+		if err == nil && held.Held() {
+			t.Fatalf("token %d is held beside token %d", l.Token(), held.Token())
+		}
+		if err == nil {
+			_ = l.Release(t.Context())
+		}
+	}
+	locktest.Eventually(t, "the node that forgot rests", func() bool {
+		try()
+		return nodes[forgets].Do("HEXISTS", "{redlatch:mutex}:epoch", "resting") == "1"
+	})
+	inTime = held.Held()
+	theirs[knows].Heal()
+	for held.Held() {
+		try()
+	}
+	help.Turn(t, other.Mutex("a"))
+	mine[third].Heal() // else Close would wait for it
+	return inTime
+}
+
+// TestQuorumDeadline: the deadline counts from before the requests, also if the replies take long.
+func TestQuorumDeadline(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	proxies, urls := wire.Links(t, nodes)
+	o := help.Sluggish()
+	o.Lock.TTL = locktest.Patience // of which a round has a third
+	c := help.OpenURLs(t, urls, o)
+	meet(t, c, nodes)
+	for _, p := range proxies {
+		p.Delay(wire.Replies, time.Hour)
+	}
+	result := help.GoLock(t.Context(), c.Mutex("a"))
+	for i, node := range nodes {
+		locktest.Eventually(t, fmt.Sprintf("the request at node %d", i+1), func() bool { return node.Do("EXISTS", locktest.StateKey("a")) == "1" })
+	}
+	arrived := time.Now()
+	// More than what a deadline is earlier than the TTL, for clocks that differ: some 1 %.
+	help.Rest(t.Context(), o.Lock.TTL/30)
+	for _, p := range proxies {
+		p.Heal()
+	}
+	l := help.Await(t, result)
+	if late := l.Deadline().Sub(arrived.Add(o.Lock.TTL)); late > 0 {
+		t.Errorf("the deadline is %v later than the TTL from when the requests had arrived", late)
+	}
+	locktest.Release(t, l)
+}
+
+// TestRaiseForAnother: phase 2 of somebody who is not inside any more changes nothing.
+func TestRaiseForAnother(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
+	held := locktest.Lock(t, c.Mutex("a"))
+	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == 3 })
+	set, err := keys.Of("redlatch:", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Epoch = keys.Epoch("redlatch:", "mutex")
+	before := help.LastNumber(t, nodes[0], "a")
+	call := script.Mutex.Quorum().Raise(set, "rl-somebody-else", time.Minute, before+1000, "", time.Hour)
+	if r := wire.Dial(t, nodes[0].Addr()).Eval(t.Context(), call)[0]; r.Err != nil || script.Done(r.Reply) {
+		t.Errorf("raise = %+v, want no", r)
+	}
+	if got := help.LastNumber(t, nodes[0], "a"); got != before {
+		t.Errorf("the number is %d after it, want %d as before", got, before)
+	}
+	locktest.Release(t, held)
+}
+
+// TestQuorumCountsOneSlot: a holder has its slot at three nodes of five, and another at two. When
+// it loses it at two of the three, the other slot must not make up for that.
+func TestQuorumCountsOneSlot(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 5)
+	c, other := help.OpenQuorum(t, nodes, help.Sluggish()), help.OpenQuorum(t, nodes, help.Sluggish())
+	ctx := locktest.Within(t, locktest.Patience)
+	pool := func(c *redlatch.Client) *redlatch.SlotPool { return c.SlotPool("p", 8, redlatch.SlotOptions{}) }
+	first, err := pool(other).TryAcquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasSlotAtAll(t, nodes, "p", first.Owner())
+	for _, node := range nodes[:3] {
+		leaveSlot(t, node, "p", first.Owner())
+	}
+	same := strconv.FormatInt(first.Token()+1000, 10)
+	for _, node := range nodes { // they give the same number, so there is no second phase, which would see it, too
+		node.Do("SET", help.FenceKey("p"), same)
+	}
+	slot, err := pool(c).TryAcquire(ctx) // 0 at three nodes, 1 at two
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := slot.ID(); id != 0 || err != nil {
+		t.Fatalf("slot %d, %v, want 0", id, err)
+	}
+	hasSlotAtAll(t, nodes, "p", slot.Owner())
+	leaveSlot(t, nodes[0], "p", slot.Owner())
+	leaveSlot(t, nodes[1], "p", slot.Owner())
+	if err := slot.Extend(ctx); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Extend with the slot at one node of five = %v, want ErrNotHeld", err)
+	}
+}
+
+// hasSlotAtAll waits until an owner has a slot at all nodes.
+func hasSlotAtAll(t *testing.T, nodes []*redistest.Server, name, owner string) {
+	t.Helper()
+	locktest.Eventually(t, "a slot at all nodes", func() bool {
+		return !slices.ContainsFunc(nodes, func(s *redistest.Server) bool {
+			return s.Do("HEXISTS", help.InsideKey(name), owner) != "1"
+		})
+	})
+}
+
+// leaveSlot has an owner leave a slot pool at one node.
+func leaveSlot(t *testing.T, node *redistest.Server, name, owner string) {
+	t.Helper()
+	set, err := keys.Of("redlatch:", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Epoch = keys.Epoch("redlatch:", "slotpool")
+	over := wire.Dial(t, node.Addr())
+	defer func() { _ = over.Close() }()
+	r := over.Eval(locktest.Within(t, locktest.Patience), script.SlotPool.Quorum().Release(set, owner, "", "", time.Hour))[0]
+	if was := script.Inside(r.Reply); r.Err != nil || !was {
+		t.Fatalf("release of %s = %+v, want that it was inside", owner, r)
+	}
+}
+
+// TestQuorumFloor: a token is known to two nodes of three, one of which forgets it. It must learn
+// it from the other before it votes, since that may not be there next time. The tokens are ahead of
+// the clocks, which would help otherwise.
+func TestQuorumFloor(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	proxies, urls := wire.Links(t, nodes)
+	c := help.OpenURLs(t, urls, help.Hasty(help.QuorumTTL/4))
+	help.Turn(t, c.Mutex("a"))
+	ahead := strconv.FormatInt(time.Now().Add(24*time.Hour).UnixMicro(), 10)
+	for _, node := range nodes {
+		node.Do("SET", help.FenceKey("a"), ahead)
+	}
+	proxies[2].Swallow(wire.Requests)
+	var token int64
+	for range 10 {
+		token = help.Turn(t, c.Mutex("a"))
+	}
+	proxies[2].Heal()
+	nodes[0].Restart()
+	locktest.Eventually(t, "the node that restarted has the right to vote", func() bool {
+		if l, err := c.Mutex("b").TryLock(t.Context()); err == nil {
+			_ = l.Release(t.Context())
+		}
+		return nodes[0].Do("HEXISTS", "{redlatch:mutex}:epoch", "run") == "1"
+	})
+	// The lock on b may have taught it a number since. What counts is what it was told before it
+	// could vote.
+	nodes[0].Do("HSET", "{redlatch:mutex}:epoch", "high", nodes[0].Do("HGET", "{redlatch:mutex}:epoch", "floor"))
+	proxies[1].Swallow(wire.Requests)
+	if last := help.Turn(t, c.Mutex("a")); last <= token {
+		t.Errorf("token %d after %d, want more", last, token)
+	}
+	proxies[1].Heal() // else Close would wait for it
+}
+
+// TestQuorumStaleNode: a node comes back with old data, as from a snapshot. It does not vote at
+// once, and its numbers do not come back; also when another forgets everything at the same time,
+// and with it the last token.
+func TestQuorumStaleNode(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	nodes[0].Stop()
+	nodes[0] = redistest.Start(t, "--dbfilename", "dump.rdb")
+	c := help.OpenQuorum(t, nodes, help.Hasty(help.QuorumTTL))
+	help.Turn(t, c.Mutex("a"))
+	nodes[0].Do("SAVE") // and nothing later is saved
+	var last int64
+	for range 10 {
+		last = help.Turn(t, c.Mutex("a"))
+	}
+	nodes[0].Restart()
+	if nodes[0].Do("GET", help.FenceKey("a")) == "" {
+		t.Fatal("the node has no old data, which this test is about")
+	}
+	nodes[1].Kill()
+	if _, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+		t.Errorf("TryLock with one node that knows and one that may have forgotten = %v, want ErrUnreachable", err)
+	}
+	// Both are asked what they know: all others have to answer, since no majority of them votes.
+	// The third may have missed the last ones.
+	nodes[1].Restart()
+	nodes[2].Do("HSET", "{redlatch:mutex}:epoch", "high", "1")
+	nodes[2].Do("SET", help.FenceKey("a"), "1")
+	locktest.Eventually(t, "they vote again", func() bool {
+		l, err := c.Mutex("a").TryLock(t.Context())
+		if err != nil {
+			return false
+		}
+		token := l.Token()
+		_ = l.Release(t.Context())
+		if token > 0 && token <= last { // 0 if a busy machine has lost it by now
+			t.Errorf("token %d after %d, want more", token, last)
+		}
+		return token > 0
+	})
+}
+
+// TestQuorumSlowNodes: a minority of the nodes answers after a long time. No client waits for it.
+func TestQuorumSlowNodes(t *testing.T) {
+	t.Parallel()
+	help.OfSizes(t, []int{4, 5}, func(t *testing.T, n int) {
+		nodes := help.StartNodes(t, n)
+		proxies, urls := wire.Links(t, nodes)
+		o := help.Sluggish()
+		o.RequestTimeout = time.Hour // a client that waited for a slow node would do so for minutes
+		c := help.OpenURLs(t, urls, o)
+		meet(t, c, nodes)
+		slow := proxies[:1]
+		proxies[0].Delay(wire.Replies, time.Hour)
+		if n > 4 {
+			slow = proxies[:2]
+			proxies[1].Delay(wire.Requests, time.Hour)
+		}
+		ctx := locktest.Within(t, locktest.Patience)
+		for range 5 {
+			l, err := c.Mutex("a").Lock(ctx)
+			if err != nil {
+				t.Fatalf("Lock with a minority that is slow = %v", err)
+			}
+			if err := l.Extend(ctx); err != nil {
+				t.Errorf("Extend with a minority that is slow = %v", err)
+			}
+			released := make(chan error, 1)
+			go func() { released <- l.Release(ctx) }()
+			if err := help.Receive(t, released, "a release with a minority that is slow"); err != nil {
+				t.Errorf("Release with a minority that is slow = %v", err)
+			}
+		}
+		for _, p := range slow {
+			p.Heal() // else Close would wait for them
+		}
+	})
+}
+
+// TestQuorumManyContenders: fifty at once, of which each gets the lock, in a number of requests
+// that stays bounded.
+func TestQuorumManyContenders(t *testing.T) {
+	t.Parallel()
+	help.OfSizes(t, []int{4, 5}, func(t *testing.T, n int) {
+		const contenders = 50
+		nodes := help.StartNodes(t, n)
+		ctx := locktest.Within(t, 2*locktest.Patience)
+		var clients []*redlatch.Client
+		for range 5 {
+			clients = append(clients, help.OpenQuorum(t, nodes, help.Sluggish()))
+		}
+		locktest.Release(t, locktest.Lock(t, clients[0].Mutex("a")))
+		nodes[0].Do("CONFIG", "RESETSTAT")
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var waits []time.Duration
+		h := history.NewHistory(record.Mutex)
+		start := make(chan struct{})
+		for i := range contenders {
+			all.Go(func() {
+				<-start
+				began, op := time.Now(), h.Asks(true)
+				l, err := clients[i%len(clients)].Mutex("a").Lock(ctx)
+				if err != nil {
+					t.Errorf("Lock = %v", err)
+					return
+				}
+				mu.Lock()
+				waits = append(waits, time.Since(began))
+				mu.Unlock()
+				if !h.Granted(op, l, record.Event{}) {
+					t.Error("a lease was lost at once")
+					return
+				}
+				h.Write(op, l.Token())
+				h.Look(op, l)
+				h.Releases(op, func() error { return l.Release(context.Background()) })
+			})
+		}
+		close(start)
+		all.Wait()
+		h.Check(t)
+		if len(waits) < contenders {
+			t.Fatal("not all got the lock")
+		}
+		slices.Sort(waits)
+		requests := float64(help.Evalshas(nodes[0].Do("INFO", "commandstats"))) / contenders
+		t.Logf("time to the lock: median %v, longest %v; %.1f requests per node for each", waits[contenders/2], waits[contenders-1], requests)
+		if requests > contenders { // as many as if each had tried once for every turn of another
+			t.Errorf("%.1f requests per node for each acquisition, want %d at most", requests, contenders)
+		}
+	})
+}
+
+// TestQuorumHistories has workers over several clients take turns while something happens to the
+// nodes, and looks at what they believed. It runs beside no other test: they would leave it too
+// little of the machine for a history worth looking at.
+func TestQuorumHistories(t *testing.T) {
+	for _, n := range []int{4, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { testQuorumHistories(t, n) })
+	}
+}
+
+func testQuorumHistories(t *testing.T, n int) {
+	for what, harm := range map[string]func(ctx context.Context, q *ground, random *rand.Rand){
+		"partitions": partitions,
+		"pauses":     pauses,
+		"restarts":   restarts,
+		"slow":       slowdowns,
+		"kills":      kills,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			for _, seed := range history.ScheduleSeeds(t)[:1] {
+				t.Logf("%s=%d repeats this schedule", history.SeedVariable, seed)
+				testQuorumHistory(t, help.StartNodes(t, n), rand.New(rand.NewPCG(seed, 0)), harm).Check(t)
+			}
+		})
+	}
+}
+
+// ground is where a history takes place: nodes, and a proxy before each for each client.
+type ground struct {
+	nodes []*redistest.Server
+	links [][]*wire.Proxy // by client and node
+}
+
+func (q *ground) node(random *rand.Rand) *redistest.Server { return q.nodes[random.IntN(len(q.nodes))] }
+
+func (q *ground) link(random *rand.Rand) *wire.Proxy {
+	return q.links[random.IntN(len(q.links))][random.IntN(len(q.nodes))]
+}
+
+// testQuorumHistory returns what happened. When all harm is over, the lock must be there for
+// everybody again.
+func testQuorumHistory(t *testing.T, nodes []*redistest.Server, random *rand.Rand, harm func(context.Context, *ground, *rand.Rand)) *history.History {
+	const clients, workers, span = 3, 2, 4 * time.Second
+	q := &ground{nodes: nodes, links: make([][]*wire.Proxy, clients)}
+	h := history.NewHistory(record.Mutex)
+	var wg sync.WaitGroup
+	var all []*redlatch.Client
+	for i := range clients {
+		var urls []string
+		q.links[i], urls = wire.Links(t, nodes)
+		all = append(all, help.OpenURLs(t, urls, help.Hasty(600*time.Millisecond)))
+	}
+	help.IsWell(t, all[0].Mutex("a")) // the nodes have the right to vote before anything happens
+	ctx := history.UntilEnough(t, span, func() bool { return h.Length() >= 10 })
+	for _, c := range all {
+		for range workers {
+			wg.Go(func() { h.Toil(ctx, c.Mutex("a")) })
+		}
+	}
+	harm(ctx, q, random)
+	wg.Wait()
+	for _, links := range q.links {
+		for _, p := range links {
+			p.Heal()
+		}
+	}
+	for _, c := range all {
+		help.IsWell(t, c.Mutex("a"))
+	}
+	return h
+}
+
+// partitions cuts off single clients from single nodes, in one direction or both, several at a
+// time.
+func partitions(ctx context.Context, q *ground, random *rand.Rand) {
+	for ctx.Err() == nil {
+		var broken []*wire.Proxy
+		for range 1 + random.IntN(6) {
+			p := q.link(random)
+			if slices.Contains(broken, p) {
+				continue
+			}
+			p.Swallow([]string{wire.Requests, wire.Replies}[random.IntN(2)])
+			broken = append(broken, p)
+		}
+		help.Rest(ctx, help.UpTo(random, 900*time.Millisecond))
+		for _, p := range broken {
+			p.Heal()
+		}
+		help.Rest(ctx, help.UpTo(random, 200*time.Millisecond))
+	}
+}
+
+// pauses stops up to three nodes at a time.
+func pauses(ctx context.Context, q *ground, random *rand.Rand) {
+	for ctx.Err() == nil {
+		stopped := random.Perm(len(q.nodes))[:1+random.IntN(3)]
+		for _, i := range stopped {
+			q.nodes[i].Pause()
+		}
+		help.Rest(ctx, help.UpTo(random, 900*time.Millisecond)) // the TTL is shorter
+		for _, i := range stopped {
+			q.nodes[i].Resume()
+		}
+		help.Rest(ctx, help.UpTo(random, 300*time.Millisecond))
+	}
+}
+
+// restarts makes one node after the other forget everything, by a restart or by FLUSHALL.
+func restarts(ctx context.Context, q *ground, random *rand.Rand) {
+	for ctx.Err() == nil {
+		if node := q.node(random); random.IntN(2) == 0 {
+			node.Restart()
+		} else {
+			node.Do("FLUSHALL")
+		}
+		// One at a time is what a quorum stands: the next only when this one has rested and votes
+		// again.
+		help.Rest(ctx, time.Second+help.UpTo(random, 300*time.Millisecond))
+	}
+}
+
+// slowdowns delays what two nodes say to everybody.
+func slowdowns(ctx context.Context, q *ground, random *rand.Rand) {
+	for ctx.Err() == nil {
+		slow := random.Perm(len(q.nodes))[:2]
+		for _, links := range q.links {
+			for _, i := range slow {
+				links[i].Delay([]string{wire.Requests, wire.Replies}[random.IntN(2)], help.UpTo(random, 300*time.Millisecond))
+			}
+		}
+		help.Rest(ctx, help.UpTo(random, time.Second))
+		for _, links := range q.links {
+			for _, i := range slow {
+				links[i].Heal()
+			}
+		}
+	}
+}
+
+// kills leaves a bare majority of the nodes, and for a while one less.
+func kills(ctx context.Context, q *ground, random *rand.Rand) {
+	dead := random.Perm(len(q.nodes))
+	help.Rest(ctx, time.Second/2)
+	minority := (len(q.nodes) - 1) / 2
+	for _, i := range dead[:minority] {
+		q.nodes[i].Kill()
+	}
+	help.Rest(ctx, time.Second)
+	q.nodes[dead[minority]].Pause()
+	help.Rest(ctx, time.Second)
+	q.nodes[dead[minority]].Resume()
+	<-ctx.Done()
+}
+
+// TestQuorumSeatHeedsTheContext: one goroutine sees to a node's right to vote, which takes long
+// since another node hangs. Goroutines that wait for it to finish have contexts of their own.
+func TestQuorumSeatHeedsTheContext(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	o := help.Hasty(300 * time.Millisecond) // a round waits for a third of it
+	o.RequestTimeout = time.Hour            // and a step of the other for a third of that
+	c := help.OpenQuorum(t, nodes, o)
+	help.Turn(t, c.Mutex("a"))
+	nodes[0].Restart()
+	nodes[1].Pause()
+	defer nodes[1].Resume()
+	nodes[2].Do("CONFIG", "RESETSTAT")
+	ctx, cancel := context.WithCancel(t.Context())
+	first := help.GoLock(ctx, c.Mutex("b"))
+	// A vote, and the look at the rights. That waits for the answer of the node that hangs.
+	locktest.Eventually(t, "the first sees to the rights", func() bool {
+		return help.Evalshas(nodes[2].Do("INFO", "commandstats")) >= 2
+	})
+	for range 3 {
+		short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		err := help.AwaitError(t, help.GoLock(short, c.Mutex("c")))
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Lock = %v, want context.DeadlineExceeded", err)
+		}
+	}
+	cancel()
+	_ = help.AwaitError(t, first)
+}
+
+// TestQuorumGrantWhileDeaf: once any node had been heard, the loss of all subscriptions was not
+// noticed, and a waiter slept for its heartbeat.
+func TestQuorumGrantWhileDeaf(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	var conns []conn.Conn
+	var proxies []*wire.Proxy
+	for _, node := range nodes {
+		p := wire.StartProxy(t, node)
+		proxies = append(proxies, p)
+		conns = append(conns, wire.Divided{Conn: wire.Dial(t, node.Addr()), Subscriptions: wire.Dial(t, p.Listen)})
+	}
+	c, err := redlatch.NewQuorum(conns, help.Sluggish())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	held := locktest.Lock(t, help.OpenQuorum(t, nodes, help.Sluggish()).Mutex("a"))
+	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == len(nodes) })
+	next := help.GoLock(locktest.Within(t, 2*locktest.Patience), c.Mutex("a"))
+	for _, node := range nodes {
+		locktest.InLine(t, node, "a", 1)
+		locktest.Eventually(t, "the subscription is up", func() bool { return help.Hears(node, c) })
+	}
+	for i, p := range proxies {
+		p.Stop()
+		locktest.Eventually(t, "nobody listens", func() bool { return !help.Hears(nodes[i], c) })
+	}
+	locktest.Release(t, held)
+	locktest.Release(t, help.Await(t, next))
+}
+
+// TestQuorumSubscriptionsComeBack: the subscriptions of a waiter end at all nodes, and are back. It
+// hears of the release.
+func TestQuorumSubscriptionsComeBack(t *testing.T) {
+	t.Parallel()
+	help.OfSizes(t, []int{3, 4}, func(t *testing.T, n int) {
+		nodes := help.StartNodes(t, n)
+		a, b := help.OpenQuorum(t, nodes, help.Sluggish()), help.OpenQuorum(t, nodes, help.Sluggish())
+		// A name of its own each time, and the holder at every node: a node that it missed, as it
+		// may where a release of the round before comes late, lets the waiter in and takes no ticket.
+		for _, name := range []string{"a", "b", "c"} {
+			held := locktest.Lock(t, a.Mutex(name))
+			locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, name, held.Owner()) == n })
+			next := help.GoLock(locktest.Within(t, 2*locktest.Patience), b.Mutex(name))
+			for _, node := range nodes {
+				locktest.InLine(t, node, name, 1)
+				locktest.Eventually(t, "the subscription is up", func() bool { return help.Hears(node, b) })
+				node.Do("CLIENT", "KILL", "TYPE", "pubsub")
+			}
+			locktest.Release(t, held)
+			locktest.Release(t, help.Await(t, next))
+		}
+	})
+}
+
+// TestQuorumReleaseBehindACut: a release that no node answers is sent until it is known to have
+// taken place. Nothing expires here.
+func TestQuorumReleaseBehindACut(t *testing.T) {
+	t.Parallel()
+	help.OfSizes(t, []int{3, 4}, func(t *testing.T, n int) {
+		nodes := help.StartNodes(t, n)
+		proxies, urls := wire.Links(t, nodes)
+		c, other := help.OpenURLs(t, urls, help.Brisk(help.Lasting)), help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
+		held := locktest.Lock(t, c.Mutex("a"))
+		locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == n })
+		for _, p := range proxies {
+			p.Swallow(wire.Requests)
+		}
+		if err := held.Release(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("Release = %v, want ErrUnreachable", err)
+		}
+		if on := help.InsideAt(nodes, "a", held.Owner()); on != n {
+			t.Fatalf("the owner is on %d of %d nodes, though nothing reached them", on, n)
+		}
+		for _, p := range proxies {
+			p.Heal()
+		}
+		locktest.Release(t, locktest.Lock(t, other.Mutex("a")))
+		for _, node := range nodes {
+			locktest.Eventually(t, "nothing left but the token", func() bool {
+				return node.Do("EXISTS", locktest.StateKey("a"), help.QueueKey("a")) == "0"
+			})
+		}
+	})
+}
+
+// TestQuorumOnceWhoseEndIsLost: a node hangs while a run begins, and the others get no word of its
+// end. What is tried again afterwards, of the end and of the undone beginning, must leave the
+// window closed.
+func TestQuorumOnceWhoseEndIsLost(t *testing.T) {
+	t.Parallel()
+	help.OfSizes(t, []int{3, 4}, func(t *testing.T, n int) {
+		nodes := help.StartNodes(t, n)
+		proxies, urls := wire.Links(t, nodes)
+		c, other := help.OpenURLs(t, urls, help.Brisk(help.Lasting)), help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
+		locktest.Release(t, locktest.Lock(t, c.Mutex("a"))) // the nodes have the right to vote
+		runs := 0
+		do := func(c *redlatch.Client, f func()) (bool, error) {
+			job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
+			return job.Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+				runs++
+				f()
+				return nil
+			})
+		}
+		proxies[n-1].Swallow(wire.Replies)
+		_, err := do(c, func() {
+			for _, p := range proxies[:n-1] {
+				p.Swallow(wire.Requests)
+			}
+		})
+		if !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("Do = %v, want ErrUnreachable", err)
+		}
+		for _, p := range proxies {
+			p.Heal()
+		}
+		for _, node := range nodes {
+			locktest.Eventually(t, "the run is over at each node that knows of it", func() bool {
+				members := node.Do("ZRANGE", locktest.StateKey("job"), "0", "-1")
+				return !strings.Contains(members, "rl-")
+			})
+		}
+		if ran, err := do(other, func() {}); ran || err != nil || runs != 1 {
+			t.Errorf("Do in the same window = %v, %v, with %d runs in all, want false, nil, 1", ran, err, runs)
+		}
+	})
+}
+
+// heldBack is a connection on which the first vote waits until the test lets it go, with what was
+// sent along. It arrives even if the client no longer waits for it.
+type heldBack struct {
+	conn.Conn
+	votes   atomic.Int64
+	begun   chan struct{} // closed when the vote is held back
+	letGo   chan struct{}
+	arrived chan struct{}
+}
+
+func holdBack(over conn.Conn) *heldBack {
+	return &heldBack{Conn: over, begun: make(chan struct{}), letGo: make(chan struct{}), arrived: make(chan struct{})}
+}
+
+func (h *heldBack) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if wire.Runs(calls, " vote") && h.votes.Add(1) == 1 {
+		defer close(h.arrived)
+		close(h.begun)
+		<-h.letGo
+		ctx = context.WithoutCancel(ctx)
+	}
+	return h.Conn.Eval(ctx, calls...)
+}
+
+// TestQuorumVoteAfterTheRelease: a majority makes a lease, and the request to the last node is
+// still on its way when the lease is released. It arrives after the release, and lets the owner in.
+// That node kept the owner for the rest of the TTL.
+func TestQuorumVoteAfterTheRelease(t *testing.T) {
+	t.Parallel()
+	help.OfSizes(t, []int{3, 4}, func(t *testing.T, n int) {
+		course := trial.NewCourse(t, n)
+		last := course.Conns[n-1]
+		for _, p := range trial.QuorumSubjects() {
+			slow := holdBack(last)
+			course.Conns[n-1] = slow
+			c, _ := course.Client(t, help.Brisk(help.Lasting))
+			got, err := p.Try(locktest.Within(t, locktest.Patience), c, p.Kind)
+			if err != nil {
+				t.Fatalf("%s: %v, want a lease", p.Kind, err)
+			}
+			help.Receive(t, slow.begun, "the request to the last node") // which a release may call off before it is sent
+			if err := got.Release(t.Context()); err != nil {
+				t.Errorf("%s: Release = %v, want nil", p.Kind, err)
+			}
+			close(slow.letGo)
+			help.Receive(t, slow.arrived, "the answer of the last node")
+			locktest.Eventually(t, p.Kind+" is free at each node", func() bool {
+				return !slices.ContainsFunc(course.Nodes, func(node *redistest.Server) bool {
+					return node.Do("EXISTS", locktest.StateKey(p.Kind)) != "0"
+				})
+			})
+		}
+	})
+}
+
+// TestQuorumVoteForAnotherSlot: the nodes offer several slots, so that all are asked again for one
+// of them. The first request to the last node arrives when the lease is over.
+func TestQuorumVoteForAnotherSlot(t *testing.T) {
+	t.Parallel()
+	course := trial.NewCourse(t, 3)
+	ctx := locktest.Within(t, locktest.Patience)
+	pool := func(c *redlatch.Client) *redlatch.SlotPool { return c.SlotPool("p", 8, redlatch.SlotOptions{}) }
+	first, err := pool(course.Far).TryAcquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasSlotAtAll(t, course.Nodes, "p", first.Owner())
+	last := course.Nodes[2]
+	leaveSlot(t, course.Nodes[1], "p", first.Owner()) // this node offers slot 0, and that before it slot 1
+	leaveSlot(t, last, "p", first.Owner())
+	slow := holdBack(course.Conns[2])
+	course.Conns[2] = slow
+	c, _ := course.Client(t, help.Brisk(help.Lasting))
+	slot, err := pool(c).TryAcquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := slot.ID(); id != 1 || err != nil {
+		t.Errorf("slot %d, %v, want 1", id, err)
+	}
+	hasSlotAtAll(t, []*redistest.Server{last}, "p", slot.Owner())
+	locktest.Release(t, slot.Lease)
+	close(slow.letGo)
+	help.Receive(t, slow.arrived, "the answer of the last node")
+	locktest.Eventually(t, "the last node is free", func() bool { return last.Do("EXISTS", locktest.StateKey("p")) == "0" })
+}

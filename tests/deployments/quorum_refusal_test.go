@@ -1,0 +1,239 @@
+package deployments
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// TestQuorumHeld: a lock is held and every node is well. With an even number of nodes, the refusals
+// that decide were fewer than a majority, and the nodes that were not waited for counted as silent;
+// so a held lock was "no answer", and late. The same happened on every quorum to a wait whose time
+// was over.
+func TestQuorumHeld(t *testing.T) {
+	t.Parallel()
+	help.OfSizes(t, []int{3, 4, 5, 6}, func(t *testing.T, n int) {
+		nodes := help.StartNodes(t, n)
+		c := help.OpenQuorum(t, nodes, help.Sluggish())
+		o, seen := help.Watched(help.Sluggish())
+		o.RequestTimeout = time.Hour // if a try waited for more than the refusals, it would do so for minutes
+		other := help.OpenQuorum(t, nodes, o)
+		held := locktest.Lock(t, c.Mutex("a"))
+		locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == n })
+		for n := 0; n < 5 && !t.Failed(); n++ {
+			err := help.AwaitError(t, help.GoTryLock(t.Context(), other.Mutex("a")))
+			help.WantTaken(t, "TryLock", err)
+			if !strings.Contains(err.Error(), held.Owner()) {
+				t.Errorf("TryLock = %v, want an error that names the owner %s", err, held.Owner())
+			}
+			limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
+			waits := help.GoLocks(t, limit, other.Mutex("a"), seen, 1)[0]
+			close(limit.Over)
+			err = help.AwaitError(t, waits)
+			help.WantTaken(t, "Lock", err)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Lock = %v, want context.DeadlineExceeded", err)
+			}
+		}
+		locktest.Release(t, held)
+	})
+}
+
+// TestQuorumHeldAtABareMajority: the lock is held at exactly as many nodes as it takes, and every
+// node answers. Half of an even number of nodes decide that a client is not let in, and do not tell
+// whether one owner is at a majority. The client took that for a tie, and went on trying, often for
+// seconds; one in line asked the nodes several times a second.
+func TestQuorumHeldAtABareMajority(t *testing.T) {
+	t.Parallel()
+	help.OfSizes(t, []int{4, 6}, func(t *testing.T, n int) {
+		const tries = 20
+		nodes := help.StartNodes(t, n)
+		proxies, urls := wire.Links(t, nodes)
+		majority := n/2 + 1
+		o := help.Sluggish()
+		o.RequestTimeout = 5 * time.Second
+		c := help.OpenURLs(t, urls, o)
+		locktest.Release(t, locktest.Lock(t, c.Mutex("first of all"))) // and all nodes vote
+		for _, p := range proxies[majority:] {
+			p.Swallow(wire.Requests)
+		}
+		held := locktest.Lock(t, c.Mutex("a"))
+		if got := help.InsideAt(nodes, "a", held.Owner()); got != majority {
+			t.Fatalf("the owner is at %d nodes, want %d", got, majority)
+		}
+		o, seen := help.Watched(help.Sluggish())
+		m := help.OpenQuorum(t, nodes, o).Mutex("a")
+		asked := func() (all int) {
+			for _, node := range nodes {
+				all += help.CommandCalls(node, "evalsha")
+			}
+			return all
+		}
+		_, err := m.TryLock(t.Context())
+		help.WantTaken(t, "TryLock", err)
+		before := asked()
+		for range tries {
+			_, err := m.TryLock(t.Context())
+			help.WantTaken(t, "TryLock", err)
+		}
+		// A vote at each node, and a word of leaving at those that let the client in. A busy machine
+		// makes some answers late.
+		if got := asked() - before; got > tries*3*n {
+			t.Errorf("%d requests for %d tries at %d nodes, want %d at most", got, tries, n, tries*3*n)
+		}
+		before = asked()
+		limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
+		waits := help.GoLocks(t, limit, m, seen, 1)[0]
+		help.Rest(t.Context(), 2*time.Second) // in which it could ask too often
+		close(limit.Over)
+		help.WantTaken(t, "Lock", help.AwaitError(t, waits))
+		if got := asked() - before; got > 8*n {
+			t.Errorf("%d requests of a waiter for 2 s at %d nodes, with a heartbeat of a minute, want %d at most", got, n, 8*n)
+		}
+		for _, p := range proxies {
+			p.Heal() // else Close would wait for them
+		}
+	})
+}
+
+// TestQuorumWaitEndsInARound: the time to wait is over while a round is under way. The nodes had no
+// time to answer it, and that is no silence; what the round before came to stands.
+func TestQuorumWaitEndsInARound(t *testing.T) {
+	t.Parallel()
+	help.OfSizes(t, []int{3, 4}, func(t *testing.T, n int) {
+		nodes := help.StartNodes(t, n)
+		proxies, urls := wire.Links(t, nodes)
+		held := locktest.Lock(t, help.OpenQuorum(t, nodes, help.Sluggish()).Mutex("a"))
+		locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == n })
+		var armed atomic.Bool
+		o := help.Sluggish()
+		o.Hook = func(_ context.Context, e redlatch.Event) {
+			if e.Type == redlatch.EventWait && armed.Load() {
+				for _, p := range proxies {
+					p.Swallow(wire.Replies)
+				}
+			}
+		}
+		c := help.OpenURLs(t, urls, o)
+		meet(t, c, nodes)
+		armed.Store(true)
+		limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
+		waits := help.GoLock(limit, c.Mutex("a"))
+		for _, node := range nodes { // so the second round has arrived
+			locktest.InLine(t, node, "a", 1)
+		}
+		close(limit.Over)
+		err := help.AwaitError(t, waits)
+		for _, p := range proxies {
+			p.Heal()
+		}
+		help.WantTaken(t, "Lock", err)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Lock = %v, want context.DeadlineExceeded", err)
+		}
+		locktest.Release(t, held)
+	})
+}
+
+// TestQuorumErrorTellsOfEachNode: the error of an acquisition is all that there is to read at
+// night. It tells of each node how it stands: that it let the owner in, refused it, hangs, is away,
+// or does not vote.
+func TestQuorumErrorTellsOfEachNode(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 5)
+	proxies, urls := wire.Links(t, nodes)
+	c := help.OpenURLs(t, urls, help.Hasty(help.Lasting))
+	help.InsistRelease(t, help.InsistLock(t, c.Mutex("b").Lock)) // the nodes have the right to vote
+	nodes[1].Do("SET", locktest.StateKey("a"), "somebody", "PX", "3600000")
+	proxies[2].Swallow(wire.Requests)
+	nodes[3].Kill()
+	nodes[4].Restart()
+	locktest.Eventually(t, "an error that tells how each node stood", func() bool { // to a machine that pauses, nodes are silent
+		_, err := c.Mutex("a").TryLock(t.Context())
+		if !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Fatalf("TryLock = %v, want ErrUnreachable", err)
+		}
+		return toldOf(t, err, proxies,
+			" let it in",
+			" refused it, held by somebody for another ",
+			"no answer ", // within 400ms; or in time, if its connection notices that first
+			": ",
+			" does not vote",
+		)
+	})
+}
+
+// toldOf reports whether an error has these words of the nodes behind the proxies, each after the
+// address of its node. It must be one line.
+func toldOf(t *testing.T, err error, proxies []*wire.Proxy, words ...string) bool {
+	t.Helper()
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("an error of several lines: %q", err)
+	}
+	_, nodes, _ := strings.Cut(err.Error(), ": ") // after the list of all addresses
+	for i, want := range words {
+		told := slices.ContainsFunc(strings.Split(nodes, "; "), func(told string) bool {
+			_, about, ok := strings.Cut(told, proxies[i].Listen)
+			return ok && strings.Contains(about, want)
+		})
+		if !told {
+			t.Logf("the error is %q, want %q of %s", err, want, proxies[i].Listen)
+			return false
+		}
+	}
+	return true
+}
+
+// TestQuorumExtendTellsOfEachNode: an extend that no majority answered says which node did what.
+func TestQuorumExtendTellsOfEachNode(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	proxies, urls := wire.Links(t, nodes)
+	c := help.OpenURLs(t, urls, help.Hasty(help.Lasting))
+	held := help.InsistLock(t, c.Mutex("a").Lock)
+	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == 3 })
+	proxies[1].Swallow(wire.Requests)
+	nodes[2].Kill()
+	locktest.Eventually(t, "an error that tells how each node stood", func() bool {
+		err := held.Extend(t.Context())
+		if !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Fatalf("Extend = %v, want ErrUnreachable", err)
+		}
+		return toldOf(t, err, proxies, " said yes", ": ", ": ")
+	})
+}
+
+// TestQuorumOfServersThatCannotVote has nodes whose scripts cannot tell which process they run in,
+// as those of some hosted services, and nodes that turn out to be clusters.
+func TestQuorumOfServersThatCannotVote(t *testing.T) {
+	t.Parallel()
+	var mute, clusters []string
+	for range 3 {
+		s := redistest.Start(t)
+		s.AllowUser("locker", "on", ">secret", "~*", "&*", "+@all", "-info")
+		mute = append(mute, "redis://locker:secret@"+s.Addr())
+		clusters = append(clusters, redistest.StartCluster(t, 1)[0].URL())
+	}
+	c, err := redlatch.OpenQuorum(t.Context(), mute, redlatch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	l, err := c.Mutex("a").TryLock(t.Context())
+	if err == nil || errors.Is(err, redlatch.ErrTaken) || !strings.Contains(err.Error(), "such a server cannot be a node of a quorum") {
+		t.Errorf("TryLock = %v, %v, want an error that says that the server cannot be a node", l, err)
+	}
+	if c, err := redlatch.OpenQuorum(t.Context(), clusters, redlatch.Options{}); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("OpenQuorum over clusters = %v, %v, want ErrInvalid", c, err)
+	}
+}

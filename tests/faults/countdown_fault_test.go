@@ -1,0 +1,503 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/access"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchgoredis"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/trial"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+	"github.com/redlatch/redlatch/tests/internal/worker"
+)
+
+// TestCountDownMeetsMishaps: whatever happens to its requests, a call that succeeds has counted
+// once, and one that fails at most once.
+func TestCountDownMeetsMishaps(t *testing.T) {
+	t.Parallel()
+	rs := trial.NewCourse(t, 1).At(t)
+	calls := map[string]func(context.Context, *redlatch.CountDownLatch) error{
+		"CountDown": func(ctx context.Context, d *redlatch.CountDownLatch) error { _, err := d.CountDown(ctx); return err },
+		"CountDownOnce": func(ctx context.Context, d *redlatch.CountDownLatch) error {
+			_, err := d.CountDownOnce(ctx, "a")
+			return err
+		},
+	}
+	eachMishap(func(m wire.Mishap, h wire.Hits) {
+		for what, call := range calls {
+			rs.Run(1, func(r *trial.Trial) {
+				near, far := r.Near.CountDownLatch(r.Name), r.Far.CountDownLatch(r.Name)
+				help.SetCount(r, far, 5)
+				r.Harm(m, h)
+				err := call(locktest.Within(r, locktest.Patience), near)
+				r.Heal()
+				r.WantUnknown(what, err, m)
+				r.WantCounted(far, 4, err != nil)
+				r.Late(near)
+				r.WantCounted(far, 4, err != nil)
+				if what == "CountDownOnce" {
+					if err := call(locktest.Within(r, locktest.Patience), far); err != nil {
+						r.Errorf("%s with nothing in its way = %v, want nil", what, err)
+					}
+					help.WantCount(r, far, 4)
+				}
+			}, what, m.Name, h.Name)
+		}
+		rs.Run(1, func(r *trial.Trial) {
+			near, far := r.Near.CountDownLatch(r.Name), r.Far.CountDownLatch(r.Name)
+			r.Harm(m, h)
+			set, err := near.TrySetCount(locktest.Within(r, locktest.Patience), 2, help.Lasting)
+			r.Heal()
+			r.WantUnknown("TrySetCount", err, m)
+			if err == nil && !set {
+				r.Errorf("TrySetCount says that the count is above zero, and it set it itself")
+			}
+			if err != nil { // it was set, or not
+				if _, err := far.TrySetCount(locktest.Within(r, locktest.Patience), 2, help.Lasting); err != nil {
+					r.Errorf("TrySetCount with nothing in its way = %v", err)
+				}
+			}
+			help.CountDown(r, far, 1)
+			r.Late(near)
+			help.WantCount(r, far, 1)
+			help.CountDown(r, far, 0)
+			help.WantCount(r, far, 0)
+		}, "TrySetCount", m.Name, h.Name)
+		rs.Run(1, func(r *trial.Trial) {
+			near, far := r.Near.CountDownLatch(r.Name), r.Far.CountDownLatch(r.Name)
+			help.SetCount(r, far, 1)
+			r.Harm(m, h)
+			wait := help.GoAwait(locktest.Within(r, locktest.Patience), near)
+			locktest.Eventually(r, "a place in line, or an error", trial.Seldom(func() bool {
+				info, err := r.Far.Inspect(locktest.Within(r, locktest.Patience), r.Name)
+				return err == nil && len(info.Waiters) > 0 || len(wait) > 0
+			}))
+			help.CountDown(r, far, 0)
+			r.Heal()
+			if err := help.Receive(r, wait, "a wait"); err != nil {
+				r.WantUnknown("Await", err, m)
+			}
+			r.WantNoTicket()
+		}, "Await", m.Name, h.Name)
+	})
+	rs.Wait()
+}
+
+// eachMishap calls f for each mishap, and for the requests that it may meet.
+func eachMishap(f func(wire.Mishap, wire.Hits)) {
+	for _, m := range []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.Straggles, wire.ReadOnly, wire.DiskFull} {
+		for _, h := range []wire.Hits{wire.First, wire.Second, wire.FirstTwo, wire.Some} {
+			f(m, h)
+		}
+	}
+}
+
+// TestCountDownStragglers: a request that reaches Redis when its round is over counts for nothing
+// in the next one.
+func TestCountDownStragglers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, late := wire.OpenStraggling(t, s, help.Unhurried())
+	d := c.CountDownLatch("d")
+	next := func(n int64) {
+		t.Helper()
+		for left, _ := d.Count(t.Context()); left > 0; left-- {
+			help.CountDown(t, d, left-1)
+		}
+		help.SetCount(t, d, n)
+	}
+
+	late.Keep("countdown set")
+	help.SetCount(t, d, 1)
+	help.CountDown(t, d, 0)
+	late.Deliver(t)
+	help.WantCount(t, d, 0)
+
+	next(2)
+	late.Keep("countdown down")
+	help.CountDown(t, d, 1)
+	late.Deliver(t)
+	help.WantCount(t, d, 1)
+	next(5)
+	late.Deliver(t)
+	help.WantCount(t, d, 5)
+
+	next(1)
+	late.Keep("countdown down")
+	if left, err := d.CountDownOnce(t.Context(), "part"); left != 0 || err != nil {
+		t.Fatalf("CountDownOnce = %d, %v", left, err)
+	}
+	next(3)
+	late.Deliver(t)
+	help.WantCount(t, d, 3)
+	if left, err := d.CountDownOnce(t.Context(), "part"); left != 2 || err != nil {
+		t.Errorf("CountDownOnce in the next round = %d, %v, want 2", left, err)
+	}
+
+	next(1)
+	help.CountDown(t, d, 0)
+	late.Keep("countdown down")
+	help.CountDown(t, d, 0) // below zero
+	next(4)
+	late.Deliver(t)
+	help.WantCount(t, d, 4)
+
+	late.Keep("countdown delete")
+	if err := d.Delete(t.Context()); err != nil {
+		t.Errorf("Delete = %v", err)
+	}
+	help.SetCount(t, d, 2)
+	late.Deliver(t)
+	help.WantCount(t, d, 2)
+
+	other := locktest.Open(t, s.URL(), help.Unhurried()).CountDownLatch("d")
+	wait := help.GoAwait(t.Context(), other)
+	help.WantWaiters(t, s, "d", 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	late.Keep("countdown wait")
+	mine := help.GoAwait(ctx, d)
+	help.WantWaiters(t, s, "d", 2)
+	help.CountDown(t, d, 1)
+	help.CountDown(t, d, 0)
+	for _, w := range []<-chan error{wait, mine} {
+		if err := help.Receive(t, w, "a wait"); err != nil {
+			t.Errorf("Await = %v, want nil", err)
+		}
+	}
+	cancel()
+	late.Deliver(t)
+	help.WantWaiters(t, s, "d", 0)
+	help.WantCountGone(t, s, other)
+}
+
+// TestCountDownRemembersEnough: all that has counted in a round, and of earlier ones a thousand.
+func TestCountDownRemembersEnough(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	d := locktest.Open(t, s.URL(), help.Unhurried()).CountDownLatch("d")
+	const n = 1200
+	for range 2 {
+		help.SetCount(t, d, n)
+		for range 2 {
+			help.Together(n-1, func(i int) {
+				if _, err := d.CountDownOnce(t.Context(), strconv.Itoa(i)); err != nil {
+					t.Error(err)
+				}
+			})
+			help.WantCount(t, d, 1)
+		}
+		help.CountDown(t, d, 0)
+	}
+	help.SetCount(t, d, 1)
+	if got := s.Do("ZCARD", locktest.StateKey("d")); got != "1002" {
+		t.Errorf("after two rounds of %d the key has %s members, want 1000, the mark and the request that set it", n, got)
+	}
+	for range 50 {
+		help.CountDown(t, d, 0)
+	}
+	if got, _ := strconv.Atoi(s.Do("ZCARD", locktest.StateKey("d"))); got > 1002 {
+		t.Errorf("calls at zero have made %d members", got)
+	}
+}
+
+// TestCountDownUnheard: a waiter that hears no message finds the zero at its heartbeat, and soon if
+// it knows that it does not listen.
+func TestCountDownUnheard(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	counter := locktest.Open(t, s.URL(), help.Unhurried())
+	p := wire.StartProxy(t, s)
+	deaf := wire.StartProxy(t, s)
+	mayNot := "redlatch-mute"
+	s.AllowUser(mayNot, append(append([]string{"on", ">" + help.Secret}, access.Rules("redlatch:", false)...), "-publish")...)
+	mute := locktest.Open(t, fmt.Sprintf("redis://%s:%s@%s", mayNot, help.Secret, s.Addr()), help.Unhurried())
+	for what, c := range map[string]struct {
+		waiter, counter *redlatch.Client
+		harm            func()
+	}{
+		"its messages are swallowed":      {openDivided(t, s, p, help.Unhurried()), counter, func() { p.Swallow(wire.Replies) }},
+		"its subscription cannot be made": {openDivided(t, s, deaf, help.Sluggish()), counter, deaf.Stop},
+		"the counter may not publish":     {locktest.Open(t, s.URL(), help.Unhurried()), mute, func() {}},
+	} {
+		help.Hearing(t, s, c.waiter)
+		help.SetCount(t, counter.CountDownLatch(what), 1)
+		wait := help.GoAwait(t.Context(), c.waiter.CountDownLatch(what))
+		help.WantWaiters(t, s, what, 1)
+		c.harm()
+		help.CountDown(t, c.counter.CountDownLatch(what), 0)
+		help.SetCount(t, counter.CountDownLatch(what), 1) // the next round, which is none of its business
+		if err := help.Receive(t, wait, "a wait"); err != nil {
+			t.Errorf("Await when %s = %v, want nil", what, err)
+		}
+	}
+}
+
+// TestCountDownSubscriptionKilled: a waiter whose subscription drops asks when it is back.
+func TestCountDownSubscriptionKilled(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := locktest.Open(t, s.URL(), help.Sluggish()).CountDownLatch("d"), locktest.Open(t, s.URL(), help.Sluggish()).CountDownLatch("d")
+	for range 5 {
+		help.SetCount(t, a, 1)
+		wait := help.GoAwait(t.Context(), b)
+		help.WantWaiters(t, s, "d", 1)
+		s.Do("CLIENT", "KILL", "TYPE", "pubsub")
+		help.CountDown(t, a, 0)
+		if err := help.Receive(t, wait, "a wait"); err != nil {
+			t.Errorf("Await = %v, want nil", err)
+		}
+	}
+}
+
+// TestCountDownOfProcesses: waiters and counters are killed and suspended.
+func TestCountDownOfProcesses(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Unhurried())
+	d := c.CountDownLatch("d")
+	job := worker.Job{URL: s.URL(), Name: "d", TTL: help.Lasting, Heartbeat: 300 * time.Millisecond}
+	awaits, counts := job, job
+	awaits.Await, counts.Count = true, "part 1"
+
+	help.SetCount(t, d, 3)
+	killed, stopped := worker.Start(t, awaits), worker.Start(t, awaits)
+	help.WantWaiters(t, s, "d", 2)
+	well := worker.Start(t, awaits)
+	help.WantWaiters(t, s, "d", 3)
+	killed.Kill()
+	stopped.Suspend()
+	locktest.Eventually(t, "two are believed dead, and dropped by the third", func() bool {
+		info, err := c.Inspect(t.Context(), "d")
+		return err == nil && len(info.Waiters) == 1 && info.Waiters[0].Client == well.Client
+	})
+	for range 3 { // a worker that is killed when it has counted, and started again
+		w := worker.Start(t, counts)
+		if r := w.Next(); !r.Done {
+			t.Errorf("a worker says %+v, want it done", r)
+		}
+		w.Kill()
+	}
+	help.WantCount(t, d, 2)
+	help.CountDown(t, d, 1)
+	help.CountDown(t, d, 0)
+	if r := well.Next(); !r.Done {
+		t.Errorf("the waiter says %+v, want it done", r)
+	}
+	help.SetCount(t, d, 1) // the next round has begun when it wakes up
+	stopped.Resume()
+	if r := stopped.Next(); !r.Done {
+		t.Errorf("a waiter that slept through the end of its round says %+v, want it done", r)
+	}
+
+	again := worker.Start(t, awaits)
+	help.WantWaiters(t, s, "d", 1)
+	again.Kill()
+	locktest.Eventually(t, "the server sees the connection closed", func() bool {
+		return !strings.Contains(s.Do("PUBSUB", "CHANNELS"), again.Client)
+	})
+	late := worker.Start(t, awaits)
+	locktest.Eventually(t, "the dead waiter is dropped by the next", func() bool {
+		info, err := c.Inspect(t.Context(), "d")
+		return err == nil && len(info.Waiters) == 1 && info.Waiters[0].Client == late.Client
+	})
+	s.Do("FLUSHALL")
+	if r := late.Next(); r.Done || !strings.Contains(r.Failure, redlatch.ErrNotSet.Error()) {
+		t.Errorf("after FLUSHALL the waiter says %+v, want ErrNotSet", r)
+	}
+}
+
+// TestCountDownAndItsServer: a server that hangs keeps waiters waiting; one that comes back without
+// data has no count.
+func TestCountDownAndItsServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Unhurried())
+	d := c.CountDownLatch("d")
+	help.SetCount(t, other.CountDownLatch("d"), 1)
+	wait := help.GoAwait(t.Context(), d)
+	help.WantWaiters(t, s, "d", 1)
+	s.Pause()
+	second := help.GoAwait(locktest.Within(t, locktest.Patience), d)
+	if _, err := d.CountDown(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+		t.Errorf("CountDown at a server that hangs = %v, want ErrUnreachable", err)
+	}
+	if err := help.Receive(t, second, "a wait"); !errors.Is(err, redlatch.ErrUnreachable) {
+		t.Errorf("Await at a server that hangs = %v, want ErrUnreachable", err)
+	}
+	select {
+	case err := <-wait:
+		t.Fatalf("a wait ended with %v while the server hangs", err)
+	default:
+	}
+	s.Resume()
+	if left, err := other.CountDownLatch("d").CountDown(t.Context()); left != 0 || err != nil {
+		t.Errorf("CountDown = %d, %v, want 0", left, err)
+	}
+	if err := help.Receive(t, wait, "a wait"); err != nil {
+		t.Errorf("Await = %v, want nil", err)
+	}
+
+	help.SetCount(t, other.CountDownLatch("d"), 2)
+	wait = help.GoAwait(t.Context(), d)
+	help.WantWaiters(t, s, "d", 1)
+	s.Kill()
+	s.Restart()
+	if err := help.Receive(t, wait, "a wait"); !errors.Is(err, redlatch.ErrNotSet) {
+		t.Errorf("Await at a server that lost its data = %v, want ErrNotSet", err)
+	}
+}
+
+// TestCountDownAtAFullServer: counting down and waiting need no memory that a full server refuses.
+func TestCountDownAtAFullServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Unhurried())
+	d := c.CountDownLatch("d")
+	help.SetCount(t, d, 1)
+	help.CountDown(t, d, 0) // the server knows the scripts
+	help.SetCount(t, d, 3)
+	wait := help.GoAwait(t.Context(), d)
+	help.WantWaiters(t, s, "d", 1)
+	mend := help.FillMemory(t, s)
+	second := help.GoAwait(t.Context(), d)
+	help.WantWaiters(t, s, "d", 2)
+	for left := range int64(3) {
+		help.CountDown(t, d, 2-left)
+	}
+	for _, w := range []<-chan error{wait, second} {
+		if err := help.Receive(t, w, "a wait"); err != nil {
+			t.Errorf("Await = %v, want nil", err)
+		}
+	}
+	_, err := d.TrySetCount(t.Context(), 1, 0)
+	help.WantNotNow(t, "TrySetCount", s, "OOM", err)
+	mend()
+	help.SetCount(t, d, 1)
+}
+
+// TestCountDownInACluster: waiters are told over the node of the name, also when its slot has
+// moved.
+func TestCountDownInACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	one, other := locktest.Open(t, help.ClusterURL(nodes), help.Sluggish()), locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
+	slot := nodes[0].Slot(locktest.StateKey("{tag}d"))
+	from, to := nodes[slot*3/16384], nodes[(slot*3/16384+1)%3]
+	d, far := one.CountDownLatch("{tag}d"), other.CountDownLatch("{tag}d")
+	queue := locktest.StateKey("{tag}d") + ":queue"
+	at := from
+	round := func(harm func()) {
+		t.Helper()
+		help.SetCount(t, d, 2)
+		waits := []<-chan error{help.GoAwait(locktest.Within(t, 2*locktest.Patience), far), help.GoAwait(locktest.Within(t, 2*locktest.Patience), d)}
+		locktest.Eventually(t, "two waiters", func() bool { return at.Do("ZCARD", queue) == "2" })
+		harm()
+		locktest.Eventually(t, "it counts", func() bool {
+			_, err := d.CountDownOnce(locktest.Within(t, locktest.Patience), "a")
+			return err == nil
+		})
+		locktest.Eventually(t, "it counts to zero", func() bool {
+			left, err := d.CountDownOnce(locktest.Within(t, locktest.Patience), "b")
+			return err == nil && left == 0
+		})
+		for _, w := range waits {
+			if err := help.Receive(t, w, "a wait"); err != nil {
+				t.Errorf("Await = %v, want nil", err)
+			}
+		}
+	}
+	round(func() {})
+	round(func() { redistest.MoveSlot(nodes, from, to, slot) })
+	at = to
+	round(func() {})
+}
+
+// TestCountDownOverGoRedis: the other adapter.
+func TestCountDownOverGoRedis(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	c := wire.Wrap(t, redlatchgoredis.New(rdb), help.Sluggish())
+	d := c.CountDownLatch("d")
+	help.SetCount(t, d, 2)
+	wait := help.GoAwait(t.Context(), d)
+	help.WantWaiters(t, s, "d", 1)
+	help.CountDown(t, d, 1)
+	help.CountDown(t, locktest.Open(t, s.URL(), help.Sluggish()).CountDownLatch("d"), 0)
+	if err := help.Receive(t, wait, "a wait"); err != nil {
+		t.Errorf("Await = %v, want nil", err)
+	}
+}
+
+// TestCountDownFailover: what a failover loses keeps waiters waiting, or is an error. It is never
+// taken for a zero.
+func TestCountDownFailover(t *testing.T) {
+	t.Parallel()
+	g := redistest.StartSentinels(t)
+	c := locktest.Open(t, g.URL(), help.Unhurried())
+	d := c.CountDownLatch("d")
+	help.SetCount(t, d, 2)
+	wait := help.GoAwait(locktest.Within(t, 2*locktest.Patience), d)
+	locktest.Eventually(t, "count and ticket on all nodes", func() bool {
+		for _, node := range g.Nodes {
+			if n, err := node.DoErr("ZCARD", help.QueueKey("d")); err != nil || n != "1" {
+				return false
+			}
+		}
+		return true
+	})
+	g.Failover()
+	for _, id := range []string{"a", "b"} {
+		locktest.Eventually(t, "it counts", func() bool {
+			_, err := d.CountDownOnce(locktest.Within(t, locktest.Patience), id)
+			return err == nil
+		})
+	}
+	if err := help.Receive(t, wait, "a wait"); err != nil {
+		t.Errorf("Await = %v, want nil", err)
+	}
+}
+
+// TestCountDownLeavesNothing: a client that is closed leaves the count and the fence, each with a
+// TTL.
+func TestCountDownLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, err := redlatch.Open(t.Context(), s.URL(), help.Sluggish())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := c.CountDownLatch("d")
+	help.SetCount(t, d, 2)
+	var waits []<-chan error
+	for range 8 {
+		waits = append(waits, help.GoAwait(t.Context(), d))
+	}
+	help.WantWaiters(t, s, "d", len(waits))
+	help.CountDown(t, d, 1)
+	if err := locktest.CloseLeaving(c); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	for _, w := range waits {
+		if err := help.Receive(t, w, "a wait"); !errors.Is(err, redlatch.ErrClosed) {
+			t.Errorf("Await = %v, want ErrClosed", err)
+		}
+	}
+	locktest.Eventually(t, "all connections are closed", func() bool { return help.Connections(s) == 0 })
+	help.WantExpiry(t, s)
+	if got := strings.Fields(s.Do("KEYS", "*")); len(got) != 2 {
+		t.Errorf("keys %q are left, want the count and its fence", got)
+	}
+}

@@ -1,0 +1,435 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/trial"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// The keys of a lock end with the last place in it that is alive. Each test has a holder with a
+// lease of an hour that leaves, or keeps less of it, and another holder that crashes.
+
+// crashed is the TTL of the holder that crashes. A pause of the machine does not end it before the
+// crash.
+const crashed = 3 * time.Second
+
+// wantSoon checks that acquire succeeds when the lease of the holder that crashed has ended, and
+// releases what it acquired. Nothing else lets it in while the test is patient.
+func wantSoon(t *testing.T, what string, acquire func(ctx context.Context) (*redlatch.Lease, error)) {
+	t.Helper()
+	began := time.Now()
+	var l *redlatch.Lease
+	var err error
+	locktest.Eventually(t, what+" gets a lease, as the last holder crashed", trial.Seldom(func() bool {
+		l, err = acquire(locktest.Within(t, locktest.Patience))
+		if err != nil && time.Since(began) > locktest.Patience {
+			t.Errorf("%s = %v", what, err)
+		}
+		return err == nil
+	}))
+	t.Logf("%v, of %v", time.Since(began).Round(time.Millisecond), crashed)
+	locktest.Release(t, l)
+}
+
+// wantNotTaken checks that a lease is held, or ended by itself, as it does on a machine that stood
+// still for longer than its TTL.
+func wantNotTaken(t *testing.T, l *redlatch.Lease) {
+	t.Helper()
+	err, lost := l.Extend(t.Context()), (*redlatch.LostError)(nil)
+	if err != nil && (!errors.As(l.Err(), &lost) || lost.Reason != redlatch.LossExpired) {
+		t.Errorf("the entry that lives on is lost: %v", err)
+	}
+}
+
+// wantShort checks that the keys of a lock end with the lease of the holder that crashes.
+func wantShort(t *testing.T, s *redistest.Server, name string) {
+	t.Helper()
+	for _, key := range []string{locktest.StateKey(name), help.InsideKey(name)} {
+		if left, _ := strconv.ParseInt(s.Do("PTTL", key), 10, 64); left > (crashed + 10*time.Millisecond).Milliseconds() {
+			t.Errorf("%s ends in %d ms, want %v at most", key, left, crashed)
+		}
+	}
+}
+
+// TestReentrantEndsWithItsLastEntry: of two entries of one owner the one with the long lease is
+// gone, or has a short one now, and the process of the other dies.
+func TestReentrantEndsWithItsLastEntry(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	less := redlatch.LockOptions{TTL: crashed, Renew: redlatch.Off}
+	ways := map[string]func(t *testing.T, long *redlatch.Lease){
+		"released": func(t *testing.T, long *redlatch.Lease) { locktest.Release(t, long) },
+		"adopted for less": func(t *testing.T, long *redlatch.Lease) {
+			if _, err := c.Adopt(t.Context(), help.Detach(t, long), less); err != nil {
+				t.Fatalf("Adopt = %v", err)
+			}
+		},
+		"extended for less": func(t *testing.T, long *redlatch.Lease) {
+			if err := c.ExtendDetached(t.Context(), help.Detach(t, long), less); err != nil {
+				t.Fatalf("ExtendDetached = %v", err)
+			}
+		},
+	}
+	for name, end := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := redlatch.WithOwner(t.Context(), "workflow 7")
+			long := help.Must[*redlatch.Lease](t)(c.ReentrantMutex(name).TryLock(ctx))
+			dying, process := wire.StartMortal(t, s, help.Lasts(crashed))
+			short := help.Must[*redlatch.Lease](t)(dying.ReentrantMutex(name).TryLock(ctx))
+			end(t, long)
+			wantShort(t, s, name)
+			wantNotTaken(t, short)
+			process.Kill()
+			wantSoon(t, "Lock by another owner", c.ReentrantMutex(name).Lock)
+			wantSoon(t, "TryLock by the same owner", func(context.Context) (*redlatch.Lease, error) {
+				return c.ReentrantMutex(name).TryLock(ctx)
+			})
+			help.AwaitNothingLeft(t, s, name)
+		})
+	}
+}
+
+// TestReentrantKeepsItsLongestEntry: the mutex ends no sooner than the longest lease in it, whichever
+// entry leaves.
+func TestReentrantKeepsItsLongestEntry(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	ctx := redlatch.WithOwner(t.Context(), "workflow 7")
+	enter := func(ttl time.Duration) *redlatch.Lease {
+		t.Helper()
+		return help.Must[*redlatch.Lease](t)(c.ReentrantMutex("a").With(redlatch.LockOptions{TTL: ttl}).TryLock(ctx))
+	}
+	two, one, three, short := enter(2*help.Lasting), enter(help.Lasting), enter(3*help.Lasting), enter(time.Minute)
+	for _, step := range []struct {
+		leaves *redlatch.Lease
+		want   time.Duration
+	}{{short, 3 * help.Lasting}, {three, 2 * help.Lasting}, {two, help.Lasting}} {
+		locktest.Release(t, step.leaves)
+		left, _ := strconv.ParseInt(s.Do("PTTL", locktest.StateKey("a")), 10, 64)
+		if d := time.Duration(left) * time.Millisecond; d > step.want || d < step.want-time.Minute {
+			t.Errorf("%v are left, want those of the longest entry, %v", d, step.want)
+		}
+	}
+	locktest.Release(t, one)
+	help.AwaitNothingLeft(t, s, "a")
+}
+
+// TestEveryKindEndsWithItsLastPlace: of two holders the one with the long lease is gone, or has a
+// short one now, and the other crashes. The name is then free for another size and for another kind.
+func TestEveryKindEndsWithItsLastPlace(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	less := redlatch.LockOptions{TTL: crashed, Renew: redlatch.Off}
+	// Each makes a long lease and one of a client that is to crash, and ends the long one.
+	cases := map[string]func(t *testing.T, dying *redlatch.Client, name string){
+		"semaphore": func(t *testing.T, dying *redlatch.Client, name string) {
+			long := help.Must[*redlatch.Lease](t)(c.Semaphore(name, 3).TryAcquire(t.Context(), 1))
+			help.Must[*redlatch.Lease](t)(dying.Semaphore(name, 3).TryAcquire(t.Context(), 1))
+			locktest.Release(t, long)
+		},
+		"semaphore with a minimal hold": func(t *testing.T, dying *redlatch.Client, name string) {
+			held := c.Semaphore(name, 3).With(redlatch.LockOptions{MinHold: crashed / 2})
+			long := help.Must[*redlatch.Lease](t)(held.TryAcquire(t.Context(), 1))
+			help.Must[*redlatch.Lease](t)(dying.Semaphore(name, 3).TryAcquire(t.Context(), 1))
+			locktest.Release(t, long)
+		},
+		"slotpool": func(t *testing.T, dying *redlatch.Client, name string) {
+			rests := redlatch.SlotOptions{Quarantine: time.Millisecond}
+			long := help.Must[*redlatch.Slot](t)(c.SlotPool(name, 3, rests).TryAcquire(t.Context()))
+			help.Must[*redlatch.Slot](t)(dying.SlotPool(name, 3, rests).With(less).TryAcquire(t.Context()))
+			locktest.Release(t, long.Lease)
+		},
+		"rwmutex": func(t *testing.T, dying *redlatch.Client, name string) {
+			long := help.Must[*redlatch.Lease](t)(c.RWMutex(name).TryRLock(t.Context()))
+			help.Must[*redlatch.Lease](t)(dying.RWMutex(name).TryRLock(t.Context()))
+			locktest.Release(t, long)
+		},
+		"election": func(t *testing.T, dying *redlatch.Client, name string) {
+			long := help.Must[*redlatch.Lease](t)(c.Election(name).TryCampaign(t.Context(), "a:80"))
+			help.Must[*redlatch.Lease](t)(dying.Adopt(t.Context(), help.Detach(t, long), less))
+		},
+		"job": func(t *testing.T, _ *redlatch.Client, name string) {
+			j := c.Job(name, redlatch.JobOptions{Window: crashed})
+			ran, err := j.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error { return l.ExtendTo(ctx, help.Lasting) })
+			if !ran || err != nil {
+				t.Fatalf("Do = %t, %v, want a run", ran, err)
+			}
+		},
+	}
+	for kind, leave := range cases {
+		for what, next := range map[string]func(ctx context.Context, name string) (*redlatch.Lease, error){
+			"another size": func(ctx context.Context, name string) (*redlatch.Lease, error) {
+				if kind == "slotpool" {
+					slot, err := c.SlotPool(name, 4, redlatch.SlotOptions{}).TryAcquire(ctx)
+					if err != nil {
+						return nil, err
+					}
+					return slot.Lease, nil
+				}
+				return c.Semaphore(name, 4).TryAcquire(ctx, 1) // for some another kind
+			},
+			"another kind": func(ctx context.Context, name string) (*redlatch.Lease, error) { return c.Mutex(name).TryLock(ctx) },
+		} {
+			t.Run(kind+" "+what, func(t *testing.T) {
+				t.Parallel()
+				name := kind + " " + what
+				dying, process := wire.StartMortal(t, s, help.Lasts(crashed))
+				leave(t, dying, name)
+				process.Kill()
+				wantShort(t, s, name)
+				wantSoon(t, what, func(ctx context.Context) (*redlatch.Lease, error) { return next(ctx, name) })
+			})
+		}
+	}
+}
+
+// sized is a latch with a size, of which one acquisition takes all that there is at size 1.
+type sized struct {
+	try    func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error)
+	wait   func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error)
+	resize func(c *redlatch.Client, name string, n, to int) error
+}
+
+func sizedKinds() map[string]sized {
+	pool := func(c *redlatch.Client, name string, n int) *redlatch.SlotPool {
+		return c.SlotPool(name, n, redlatch.SlotOptions{Quarantine: time.Millisecond})
+	}
+	lease := func(s *redlatch.Slot, err error) (*redlatch.Lease, error) {
+		if err != nil {
+			return nil, err
+		}
+		return s.Lease, nil
+	}
+	ctx := context.Background()
+	return map[string]sized{
+		"semaphore": {
+			func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
+				return c.Semaphore(name, int64(n)).TryAcquire(ctx, 1)
+			},
+			func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
+				return c.Semaphore(name, int64(n)).Acquire(ctx, 1)
+			},
+			func(c *redlatch.Client, name string, n, to int) error {
+				_, err := c.Semaphore(name, int64(n)).Resize(ctx, int64(to))
+				return err
+			},
+		},
+		"slotpool": {
+			func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
+				return lease(pool(c, name, n).TryAcquire(ctx))
+			},
+			func(c *redlatch.Client, name string, n int) (*redlatch.Lease, error) {
+				return lease(pool(c, name, n).Acquire(ctx))
+			},
+			func(c *redlatch.Client, name string, n, to int) error {
+				_, err := pool(c, name, n).Resize(ctx, to)
+				return err
+			},
+		},
+	}
+}
+
+// TestSizeThatOnlyTheDeadKnow: a latch is resized to less while a waiter is in line, and the holders
+// and the waiter crash. A program with the size of before must not be refused on their account, and
+// is refused as long as a waiter lives.
+func TestSizeThatOnlyTheDeadKnow(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for kind, k := range sizedKinds() {
+		for _, way := range []string{"try", "wait"} {
+			t.Run(way+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				name := way + " " + kind
+				next := k.try
+				if way == "wait" {
+					next = k.wait
+				}
+				c := locktest.Open(t, s.URL(), help.Sluggish())
+				holder, process := wire.StartMortal(t, s, help.Lasts(4*time.Second)) // for all that comes before the crash
+				dead, waiter := wire.StartMortal(t, s, help.Lasts(help.Lasting))
+				for range 2 {
+					help.Must[*redlatch.Lease](t)(k.try(holder, name, 2))
+				}
+				result := help.GoAcquire(func() (*redlatch.Lease, error) { return k.wait(dead, name, 2) })
+				locktest.InLine(t, s, name, 1)
+				if err := k.resize(c, name, 2, 1); err != nil {
+					t.Fatalf("Resize = %v", err)
+				}
+				if _, err := next(c, name, 2); !errors.Is(err, redlatch.ErrWrongKind) {
+					t.Errorf("%s with the size of before = %v, want ErrWrongKind: a waiter lives", way, err)
+				}
+				waiter.Die(t, s, dead, result, func() (string, bool) { return help.OneMore(locktest.Line(s, name), 0) })
+				process.Kill()
+				wantSoon(t, way+" with the size of before", func(context.Context) (*redlatch.Lease, error) { return next(c, name, 2) })
+				help.AwaitNothingLeft(t, s, name)
+			})
+		}
+	}
+}
+
+// TestSizeThatIsOfOneInLine: the holders crash, and two waiters live. A program with another size is
+// refused by the request that lets the first of them in, and takes no place behind the other.
+func TestSizeThatIsOfOneInLine(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for kind, k := range sizedKinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			holder, process := wire.StartMortal(t, s, help.Lasts(help.Lasting))
+			help.Must[*redlatch.Lease](t)(k.try(holder, kind, 1))
+			c := locktest.Open(t, s.URL(), help.Lasts(help.Lasting))
+			help.Hearing(t, s, c)
+			var waiting []<-chan help.Outcome
+			for i := range 2 {
+				waiting = append(waiting, help.GoAcquire(func() (*redlatch.Lease, error) { return k.wait(c, kind, 1) }))
+				locktest.InLine(t, s, kind, i+1)
+			}
+			s.Do("ZADD", locktest.StateKey(kind), "XX", "1", s.Do("ZRANGE", locktest.StateKey(kind), "-1", "-1")) // its lease has ended
+			process.Kill()
+			another := help.GoAcquire(func() (*redlatch.Lease, error) { return k.wait(c, kind, 2) })
+			if err := help.AwaitError(t, another); !errors.Is(err, redlatch.ErrWrongKind) {
+				t.Errorf("wait with another size = %v, want ErrWrongKind", err)
+			}
+			for _, w := range waiting {
+				locktest.Release(t, help.Await(t, w))
+			}
+			help.AwaitNothingLeft(t, s, kind)
+		})
+	}
+}
+
+// TestQuorumSizeThatOnlyTheDeadKnow: the same on the nodes of a quorum.
+func TestQuorumSizeThatOnlyTheDeadKnow(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
+	pool := func(name string, n int) *redlatch.SlotPool {
+		return c.SlotPool(name, n, redlatch.SlotOptions{Quarantine: time.Millisecond}).With(redlatch.LockOptions{TTL: crashed, Renew: redlatch.Off})
+	}
+	for way, next := range map[string]func(p *redlatch.SlotPool, ctx context.Context) (*redlatch.Slot, error){
+		"try": (*redlatch.SlotPool).TryAcquire, "wait": (*redlatch.SlotPool).Acquire,
+	} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			help.Must[*redlatch.Slot](t)(pool(way, 1).TryAcquire(t.Context()))
+			// A waiter that every node believes alive, until its connection and its time are over.
+			ticket := fmt.Sprintf("Aslotpool\tnowhere\t%d\t1:0::\trl-x-1", help.Lasting.Milliseconds())
+			for _, n := range nodes {
+				n.Do("ZADD", help.QueueKey(way), "1", ticket)
+				n.Do("ZADD", help.ClientsKey(way), strconv.FormatInt(time.Now().Add(help.Lasting).UnixMilli(), 10), "nowhere")
+				n.Do("PEXPIRE", help.QueueKey(way), strconv.FormatInt(help.Lasting.Milliseconds(), 10))
+				n.Do("PEXPIRE", help.ClientsKey(way), strconv.FormatInt(help.Lasting.Milliseconds(), 10))
+			}
+			if _, err := pool(way, 1).Resize(t.Context(), 2); err != nil {
+				t.Fatalf("Resize = %v", err)
+			}
+			for _, n := range nodes {
+				n.Do("ZREM", help.ClientsKey(way), "nowhere")
+			}
+			wantSoon(t, way+" with the size of before", func(ctx context.Context) (*redlatch.Lease, error) {
+				slot, err := next(pool(way, 1), ctx)
+				if err != nil {
+					return nil, err
+				}
+				return slot.Lease, nil
+			})
+		})
+	}
+}
+
+// TestQuorumEndsWithItsLastPlace: a candidate waits in line while a leader with a long lease leaves,
+// and has a short one itself.
+func TestQuorumEndsWithItsLastPlace(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	c, other := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting)), help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
+	long := help.Must[*redlatch.Lease](t)(c.Election("a").TryCampaign(t.Context(), "a:80"))
+	next := help.GoAcquire(func() (*redlatch.Lease, error) {
+		return other.Election("a").With(redlatch.LockOptions{TTL: time.Minute}).Campaign(t.Context(), "b:80")
+	})
+	for _, n := range nodes {
+		locktest.InLine(t, n, "a", 1)
+	}
+	locktest.Release(t, long)
+	short := help.Await(t, next)
+	for _, n := range nodes {
+		locktest.Eventually(t, "the key ends with the lease", func() bool {
+			left, _ := strconv.ParseInt(n.Do("PTTL", locktest.StateKey("a")), 10, 64)
+			return left <= (time.Minute + 10*time.Millisecond).Milliseconds()
+		})
+	}
+	locktest.Release(t, short)
+}
+
+// TestEntryIsLostToAnotherOwner: another library deletes the lock, as Redisson's forceUnlock does, and
+// acquires it for an owner of its own. The entry of before is lost, though its record is still there:
+// it is not extended, and its release leaves the lock of the other owner alone.
+func TestEntryIsLostToAnotherOwner(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := locktest.Open(t, s.URL(), help.Sluggish()).ReentrantMutex("a").With(redlatch.LockOptions{Renew: redlatch.Off})
+	extends := help.Must[*redlatch.Lease](t)(m.Lock(t.Context()))
+	releases := help.Must[*redlatch.Lease](t)(m.Lock(extends.Context()))
+	s.Do("DEL", locktest.StateKey("a"))
+	s.Do("HSET", locktest.StateKey("a"), "9f1c:1", "1")
+	s.Do("PEXPIRE", locktest.StateKey("a"), "30000")
+	if err := extends.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Extend = %v, want ErrNotHeld", err)
+	}
+	if err := releases.Release(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Release = %v, want ErrNotHeld", err)
+	}
+	if got := s.Do("HGETALL", locktest.StateKey("a")); got != "9f1c:1\n1" {
+		t.Errorf("the lock of the other owner is %q", got)
+	}
+	if ms, _ := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); ms < 1 || ms > 30_000 {
+		t.Errorf("the lock of the other owner ends in %d ms, want 30,000 at most", ms)
+	}
+}
+
+// TestSortedSetThatIsNoLockIsLeftAlone: a program has a sorted set under the name of a lock. It is
+// refused, and kept: also where tickets of dead waiters are swept, and where the number of permits is
+// changed.
+func TestSortedSetThatIsNoLockIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	for name, act := range map[string]func(name string) error{
+		"resize": func(name string) error {
+			_, err := c.Semaphore(name, 3).Resize(t.Context(), 5)
+			return err
+		},
+		"try": func(name string) error { return help.ErrorOf(c.Semaphore(name, 3).TryAcquire(t.Context(), 1)) },
+		"slot": func(name string) error {
+			return help.ErrorOf(c.SlotPool(name, 3, redlatch.SlotOptions{}).TryAcquire(t.Context()))
+		},
+		"read": func(name string) error { return help.ErrorOf(c.RWMutex(name).TryRLock(t.Context())) },
+	} {
+		s.Do("ZADD", locktest.StateKey(name), "1", "one", "2", "two")
+		s.Do("ZADD", help.QueueKey(name), "1", "Hsemaphore\t{redlatch:dead}:grants\t30000\t1:3\trl-dead-1")
+		s.Do("PEXPIRE", help.QueueKey(name), "3600000")
+		if err := act(name); !errors.Is(err, redlatch.ErrWrongKind) {
+			t.Errorf("%s = %v, want ErrWrongKind", name, err)
+		}
+		if got := s.Do("ZRANGE", locktest.StateKey(name), "0", "-1"); got != "one\ntwo" {
+			t.Errorf("%s leaves %q in the set of the program", name, got)
+		}
+		if got := s.Do("PTTL", locktest.StateKey(name)); got != "-1" {
+			t.Errorf("%s has the set of the program expire in %s ms", name, got)
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package faults
+
+import (
+	"errors"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+)
+
+// Errors of five kinds are five errors: taken, lost, not the owner, refused by the server, no
+// answer (node-redlock#168, redlock-rb#108, redsync#19, redsync#77).
+
+// impatient has acquisitions end with an error soon if the server does not recover. If the machine
+// pauses during the first request, there is time for another, which tells more.
+func impatient() redlatch.Options {
+	o := help.Brisk(help.Lasting)
+	o.RequestTimeout = 2400 * time.Millisecond
+	return o
+}
+
+// allAtOnce runs calls at the same time, since each takes all of its time, and returns what they
+// returned.
+func allAtOnce(calls ...func() error) []error {
+	errs := make([]error, len(calls))
+	help.Together(len(calls), func(i int) { errs[i] = calls[i]() })
+	return errs
+}
+
+// wantNoAnswer checks the error of an operation that got no usable answer, and that it names these.
+func wantNoAnswer(t *testing.T, err error, names ...string) {
+	t.Helper()
+	if !errors.Is(err, redlatch.ErrUnreachable) || errors.Is(err, redlatch.ErrTaken) {
+		t.Fatalf("error %v, want ErrUnreachable, which does not say who holds the lock", err)
+	}
+	for _, name := range names {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("error %q, want it to name %q", err, name)
+		}
+	}
+}
+
+func TestReadOnlyReplica(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), impatient())
+	s.Do("REPLICAOF", "127.0.0.1", "1")
+	for _, err := range allAtOnce(
+		func() error { _, err := c.Mutex("a").TryLock(t.Context()); return err },
+		func() error { _, err := c.Mutex("a").Lock(t.Context()); return err },
+	) {
+		wantNoAnswer(t, err, s.Addr(), "READONLY")
+	}
+}
+
+// TestReplicaIsPromoted has a request meet a replica that becomes a master while the request is
+// resent.
+func TestReplicaIsPromoted(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), redlatch.Options{RequestTimeout: locktest.Patience})
+	s.Do("REPLICAOF", "127.0.0.1", "1")
+	result := help.GoTryLock(t.Context(), c.Mutex("a"))
+	locktest.Eventually(t, "a request was refused", func() bool { return strings.Contains(s.Do("INFO", "commandstats"), "cmdstat_eval") })
+	s.Do("REPLICAOF", "NO", "ONE")
+	locktest.Release(t, help.Await(t, result))
+}
+
+func TestServerThatLoadsItsData(t *testing.T) {
+	t.Parallel()
+	redistest.Needs(t, "way to make it answer while it loads little")
+	s := redistest.Start(t, "--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
+	hasty, steady := locktest.Open(t, s.URL(), impatient()), locktest.Open(t, s.URL(), redlatch.Options{RequestTimeout: locktest.Patience})
+	s.Do("EVAL", "for i = 1, 100000 do redis.call('SET', 'key' .. i, i) end", "0")
+	s.Do("SAVE")
+	s.RestartLoading() // for 100 s, unless told to hurry
+	_, err := hasty.Mutex("a").TryLock(t.Context())
+	wantNoAnswer(t, err, s.Addr(), "LOADING")
+	result := help.GoLock(t.Context(), steady.Mutex("a"))
+	s.Do("CONFIG", "SET", "key-load-delay", "0")
+	locktest.Release(t, help.Await(t, result))
+}
+
+// TestNobodyListens uses a socket with a name of its own: somebody else might come to listen at a
+// port.
+func TestNobodyListens(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	s := redistest.Start(t, "--unixsocket", socket)
+	c := locktest.Open(t, "unix://"+socket, impatient())
+	held := locktest.Lock(t, c.Mutex("held"))
+	s.Kill()
+	for _, err := range allAtOnce(
+		func() error { _, err := redlatch.Open(t.Context(), "unix://"+socket, impatient()); return err },
+		func() error { _, err := c.Mutex("a").TryLock(t.Context()); return err },
+		func() error { _, err := c.Mutex("b").Lock(t.Context()); return err },
+		func() error { _, err := c.Inspect(t.Context(), "a"); return err },
+		func() error { return held.Extend(t.Context()) },
+	) {
+		wantNoAnswer(t, err, socket)
+	}
+	if !held.Held() {
+		t.Errorf("the lease was lost without a word from Redis: %v", held.Err())
+	}
+	wantNoAnswer(t, held.Release(t.Context()), socket)
+}
+
+func TestConnectionRefused(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Kill()
+	_, err := redlatch.Open(t.Context(), s.URL(), impatient())
+	wantNoAnswer(t, err, s.Addr(), "refused")
+}
+
+// wantRefused checks an error that the server answered with: at once, and without a secret.
+func wantRefused(t *testing.T, s *redistest.Server, err error, code string) {
+	t.Helper()
+	if err == nil || errors.Is(err, redlatch.ErrUnreachable) || errors.Is(err, redlatch.ErrTaken) {
+		t.Fatalf("error %v, want the server's own", err)
+	}
+	if text := err.Error(); !strings.Contains(text, s.Addr()) || !strings.Contains(text, code) || strings.Contains(text, "secret") {
+		t.Errorf("error %q, want it to name %s and %s and no password", text, s.Addr(), code)
+	}
+}
+
+// stubborn resends for so long that a test which gets an error got it at once.
+var stubborn = redlatch.Options{RequestTimeout: 10 * locktest.Patience}
+
+func TestWrongPassword(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "right-secret")
+	_, err := redlatch.Open(t.Context(), "redis://:wrong-secret@"+s.Addr(), stubborn)
+	wantRefused(t, s, err, "WRONGPASS")
+	_, err = redlatch.Open(t.Context(), "redis://somebody:right-secret@"+s.Addr(), stubborn)
+	wantRefused(t, s, err, "WRONGPASS")
+}
+
+func TestNoPassword(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "right-secret")
+	c, err := redlatch.Open(t.Context(), "redis://"+s.Addr(), stubborn)
+	if err == nil { // not every server refuses before the first command
+		t.Cleanup(func() { _ = c.Close() })
+		_, err = c.Mutex("a").Lock(t.Context())
+	}
+	wantRefused(t, s, err, "NOAUTH")
+}
+
+// TestPasswordChangesUnderAClient has the server turn a client away that it knew.
+func TestPasswordChangesUnderAClient(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.AllowUser("guest", "on", ">old-secret", "~*", "&*", "+@all")
+	c := locktest.Open(t, "redis://guest:old-secret@"+s.Addr(), stubborn)
+	l := locktest.Lock(t, c.Mutex("held"))
+	s.Do("ACL", "SETUSER", "guest", "resetpass", ">new-secret")
+	s.Do("CLIENT", "KILL", "USER", "guest")
+	_, err := c.Mutex("a").TryLock(t.Context())
+	wantRefused(t, s, err, "WRONGPASS")
+	wantRefused(t, s, l.Extend(t.Context()), "WRONGPASS")
+	if !l.Held() {
+		t.Errorf("the lease was lost, though Redis did not say so: %v", l.Err())
+	}
+	wantRefused(t, s, l.Release(t.Context()), "WRONGPASS")
+}
+
+// TestNotPermitted has a user whose rights do not suffice: for scripts at all, or for the keys.
+func TestNotPermitted(t *testing.T) {
+	t.Parallel()
+	rights := map[string][]string{
+		"scripts":  {"~*", "&*", "+@all", "-@scripting"},
+		"keys":     {"~others:*", "&*", "+@all"},
+		"commands": {"~*", "&*", "+@all", "-set"},
+	}
+	for what, rights := range rights {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			s.AllowUser("guest", append([]string{"on", ">guest-secret"}, rights...)...)
+			c := locktest.Open(t, "redis://guest:guest-secret@"+s.Addr(), stubborn)
+			_, err := c.Mutex("a").TryLock(t.Context())
+			wantRefused(t, s, err, "")
+			_, err = c.Mutex("a").Lock(t.Context())
+			wantRefused(t, s, err, "")
+		})
+	}
+}
+
+// wantKindError checks what becomes of a name whose key holds something that is no lock, when it is
+// taken for something else.
+func wantKindError(t *testing.T, call, want string, err error) {
+	t.Helper()
+	kind := (*redlatch.KindError)(nil)
+	if !errors.As(err, &kind) || !help.IsAll(err, redlatch.ErrWrongKind) {
+		t.Fatalf("%s = %v, want a KindError", call, err)
+	}
+	if kind.Name != "a" || kind.Key != locktest.StateKey("a") || kind.Want != want {
+		t.Errorf("%s = %v, want a KindError that names it and a %s", call, err, want)
+	}
+}
+
+// TestKeyOfAnotherType: WRONGTYPE must not look like "taken" (node-redlock#168), and what is there
+// is not ours to touch.
+func TestKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	content := map[string][]string{
+		"list": {"RPUSH", locktest.StateKey("a"), "x", "y"},
+		"hash": {"HSET", locktest.StateKey("a"), "field", "value"},
+		"zset": {"ZADD", locktest.StateKey("a"), "1", "x"},
+	}
+	for kind, create := range content {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			c := locktest.Open(t, s.URL(), stubborn)
+			s.Do(create...)
+			s.Do("PEXPIRE", locktest.StateKey("a"), "1000000")
+			before := s.Do("DUMP", locktest.StateKey("a"))
+
+			_, err := c.Mutex("a").TryLock(t.Context())
+			wantKindError(t, "TryLock", "mutex", err)
+			_, err = c.Mutex("a").Lock(t.Context())
+			wantKindError(t, "Lock", "mutex", err)
+			help.Hearing(t, s, c)
+			_, err = c.Mutex("a").Lock(t.Context()) // now it asks for a place in line at once
+			wantKindError(t, "Lock with the subscription up", "mutex", err)
+			_, err = c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})
+			wantKindError(t, "ForceRelease", "lock", err)
+			_, err = c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "x"})
+			wantKindError(t, "ForceRelease from an owner", "lock", err)
+
+			if after := s.Do("DUMP", locktest.StateKey("a")); after != before {
+				t.Errorf("the %s changed from %q to %q", kind, before, after)
+			}
+			if left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); err != nil || left < 900_000 || left > 1_000_000 {
+				t.Errorf("PTTL = %d, %v, want what it was", left, err)
+			}
+			if got := s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a")); got != "0" {
+				t.Error("somebody is in line for a name that is no lock")
+			}
+		})
+	}
+}
+
+// TestHashThatIsNoLock: a hash that somebody keeps for another purpose looked like a lock of
+// another library's that never expires, and was waited for. What is there is not ours to touch.
+func TestHashThatIsNoLock(t *testing.T) {
+	t.Parallel()
+	content := map[string][]string{
+		"many fields":   {"name", "bob", "age", "3"},
+		"one field":     {"name", "bob"},
+		"one count":     {"visits", "3"},
+		"counts":        {"home", "3", "about", "1"},
+		"field of text": {"285475da-9152-4c83-822a-67ee2f116a79:52", "bob"},
+	}
+	for what, fields := range content {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			c := locktest.Open(t, s.URL(), stubborn)
+			help.Hearing(t, s, c)
+			s.Do(append([]string{"HSET", locktest.StateKey("a")}, fields...)...)
+			before := s.Do("DUMP", locktest.StateKey("a"))
+			for range 2 {
+				_, err := c.ReentrantMutex("a").TryLock(locktest.Within(t, locktest.Patience))
+				wantKindError(t, "TryLock", "reentrant", err)
+				_, err = c.ReentrantMutex("a").Lock(locktest.Within(t, locktest.Patience))
+				wantKindError(t, "Lock", "reentrant", err)
+				_, err = c.ReentrantMutex("a").Lock(redlatch.WithOwner(locktest.Within(t, locktest.Patience), fields[0]))
+				wantKindError(t, "Lock by an owner of that name", "reentrant", err)
+			}
+			if after := s.Do("DUMP", locktest.StateKey("a")); after != before || s.Do("PTTL", locktest.StateKey("a")) != "-1" {
+				t.Errorf("the hash changed from %q to %q", before, after)
+			}
+			if got := s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a"), help.InsideKey("a"), help.FenceKey("a")); got != "0" {
+				t.Errorf("%s keys are there for a name that is no lock", got)
+			}
+		})
+	}
+}
+
+// TestLockOfRedissonsLayout: a hash with one field, uuid:thread, its count and a TTL, is a lock
+// that is held, and is waited for as long as it is there.
+func TestLockOfRedissonsLayout(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s.Do("HSET", locktest.StateKey("a"), "285475da-9152-4c83-822a-67ee2f116a79:52", "2")
+	s.Do("PEXPIRE", locktest.StateKey("a"), "1000000")
+	before := s.Do("DUMP", locktest.StateKey("a"))
+	if l, err := c.ReentrantMutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("TryLock = %v, %v, want ErrTaken", l, err)
+	}
+	result := help.GoAcquire(func() (*redlatch.Lease, error) { return c.ReentrantMutex("a").Lock(t.Context()) })
+	locktest.InLine(t, s, "a", 1)
+	if after := s.Do("DUMP", locktest.StateKey("a")); after != before {
+		t.Errorf("the lock of another library changed from %q to %q", before, after)
+	}
+	s.Do("DEL", locktest.StateKey("a"))
+	locktest.Release(t, help.Await(t, result))
+	help.AwaitNothingLeft(t, s, "a")
+}

@@ -1,0 +1,473 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// TestMaxHold: no bound on renewals keeps a lock with work that hangs (RedLock.net#68,
+// DistributedLock#169).
+func TestMaxHold(t *testing.T) {
+	t.Parallel()
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		var seen help.Events
+		o := help.Brisk(3 * time.Second)
+		o.Hook, o.Lock.MaxHold = seen.Hook, 2*time.Second
+		start := time.Now()
+		l := locktest.Lock(t, s.Client(t, o).Mutex("a"))
+		lost := help.WantLost(t, l)
+		if held := lost.At.Sub(start); held < o.Lock.MaxHold || !strings.Contains(lost.Error(), "MaxHold") {
+			t.Errorf("lost after %v: %v, want no earlier than its MaxHold of %v, and because of it", held, lost, o.Lock.MaxHold)
+		}
+		if len(seen.Of(redlatch.EventExtended, "a")) == 0 {
+			t.Error("it was never extended before")
+		}
+		if err := l.Extend(t.Context()); !help.IsAll(err, redlatch.ErrNotHeld) {
+			t.Errorf("Extend = %v, want ErrNotHeld", err)
+		}
+		s.AwaitFree("a")
+	})
+}
+
+func TestExtendBeyondMaxHoldIsRefused(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := help.Brisk(help.Lasting)
+	o.Lock.MaxHold = time.Millisecond
+	l := locktest.Lock(t, locktest.Open(t, s.URL(), o).Mutex("a"))
+	locktest.Eventually(t, "Extend is refused", func() bool { return l.Extend(t.Context()) != nil })
+	if !l.Held() {
+		t.Errorf("the lease was lost before its deadline: %v", l.Err())
+	}
+	locktest.Release(t, l)
+}
+
+func TestRenewOff(t *testing.T) {
+	t.Parallel()
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		var seen help.Events
+		o := help.Brisk(3 * time.Second)
+		o.Hook, o.Lock.Renew = seen.Hook, redlatch.Off
+		l := locktest.Lock(t, s.Client(t, o).Mutex("a"))
+		before := l.Deadline()
+		time.Sleep(time.Second)
+		if err := l.Extend(t.Context()); err != nil || l.Deadline().Sub(before) != time.Second {
+			t.Errorf("Extend = %v, deadline moved by %v, want nil and the second that has passed", err, l.Deadline().Sub(before))
+		}
+		help.WantLostAtDeadline(t, l)
+		if !strings.Contains(l.Err().Error(), "Renew is Off") {
+			t.Errorf("Err = %v, want it to say why", l.Err())
+		}
+		if n := len(seen.Of(redlatch.EventExtended, "a")); n != 1 {
+			t.Errorf("extended %d times, want once, as the program did", n)
+		}
+	})
+}
+
+func TestEnsure(t *testing.T) {
+	t.Parallel()
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		var seen help.Events
+		o := help.Brisk(6 * time.Second)
+		o.Hook, o.Lock.Renew = seen.Hook, redlatch.Off
+		l := locktest.Lock(t, s.Client(t, o).Mutex("a"))
+		if err := l.Ensure(t.Context(), 4*time.Second); err != nil || len(seen.Of(redlatch.EventExtended, "a")) != 0 {
+			t.Errorf("Ensure = %v and %d extends, want nil and none: there is enough left", err, len(seen.Of(redlatch.EventExtended, "a")))
+		}
+		time.Sleep(3 * time.Second)
+		if err := l.Ensure(t.Context(), 4*time.Second); err != nil || l.Remaining() < 4*time.Second {
+			t.Errorf("Ensure = %v with %v left, want nil and that much", err, l.Remaining())
+		}
+		if err := l.Ensure(t.Context(), 6*time.Second); !help.IsAll(err, redlatch.ErrInvalid) || !l.Held() {
+			t.Errorf("Ensure(the whole TTL) = %v, Held %v, want ErrInvalid and true", err, l.Held())
+		}
+		s.Lose(locktest.StateKey("a"))
+		time.Sleep(200 * time.Millisecond)
+		if err := l.Ensure(t.Context(), 5900*time.Millisecond); !errors.As(err, new(*redlatch.LostError)) {
+			t.Errorf("Ensure of a lock that is gone = %v, want a LostError", err)
+		}
+	})
+}
+
+// TestExtendNeverCreates: it brought back a lock that others had held since (redsync's
+// SetNXOnExtend, RedLock.net#48, redis-semaphore#175, redlock-rb#36).
+func TestExtendNeverCreates(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	l := locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
+	s.Do("DEL", locktest.StateKey("a"))
+	err := l.Extend(t.Context())
+	if !help.IsAll(err, redlatch.ErrNotHeld) || !errors.As(err, new(*redlatch.LostError)) {
+		t.Errorf("Extend = %v, want a LostError", err)
+	}
+	help.WantLost(t, l)
+	if err := l.Extend(t.Context()); !errors.As(err, new(*redlatch.LostError)) {
+		t.Errorf("Extend again = %v, want a LostError", err)
+	}
+	if s.Do("EXISTS", locktest.StateKey("a")) != "0" {
+		t.Error("Extend created the key")
+	}
+}
+
+// TestExtendOfAnothersLock: the old owner's calls must not touch the new owner's lock (go-redislock
+// extends it; two goroutines on one redsync.Mutex release it).
+func TestExtendOfAnothersLock(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"Extend", "Release"} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			a, b := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+			old := locktest.Lock(t, a.Mutex("a"))
+			s.Do("DEL", locktest.StateKey("a"))
+			next := locktest.Lock(t, b.Mutex("a"))
+			s.Do("PEXPIRE", locktest.StateKey("a"), "60000")
+			do := map[string]func(context.Context) error{"Extend": old.Extend, "Release": old.Release}[call]
+			if err := do(t.Context()); !errors.As(err, new(*redlatch.LostError)) {
+				t.Errorf("%s = %v, want a LostError", call, err)
+			}
+			if got := s.Do("GET", locktest.StateKey("a")); got != next.Owner() {
+				t.Errorf("the lock is held by %q after %s, want %q", got, call, next.Owner())
+			}
+			if left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); err != nil || left > 60000 {
+				t.Errorf("PTTL = %d, %v after %s: the old owner extended the new one's lock", left, err, call)
+			}
+			locktest.Release(t, next)
+		})
+	}
+}
+
+// TestReleaseTwice: redsync tells "lock already taken" for what is gone (redsync#107, #143), and
+// Redisson's fair lock tells a stranger that it released.
+func TestReleaseTwice(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a")
+	l := locktest.Lock(t, m)
+	locktest.Release(t, l)
+	next := locktest.Lock(t, m)
+	locktest.Release(t, l)
+	if got := s.Do("GET", locktest.StateKey("a")); got != next.Owner() {
+		t.Errorf("the second Release took the lock from the next holder")
+	}
+	if err := l.Extend(t.Context()); !help.IsAll(err, redlatch.ErrNotHeld) || errors.As(err, new(*redlatch.LostError)) {
+		t.Errorf("Extend of a released lease = %v, want ErrNotHeld and no LostError", err)
+	}
+	locktest.Release(t, next)
+}
+
+// TestReleaseAgainAfterAFailure: redis-py forgets its token before the release ran (redis-py#3847).
+// Here each request takes place, and no reply tells.
+func TestReleaseAgainAfterAFailure(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	mute := &wire.Muted{Conn: wire.Dial(t, s.Addr())}
+	l := locktest.Lock(t, wire.Wrap(t, mute, impatient()).Mutex("a"))
+	mute.Script.Store("mutex release")
+	wantNoAnswer(t, l.Release(t.Context()), s.Addr())
+	if l.Held() || l.Token() != 0 || !help.IsAll(l.Err(), redlatch.ErrNotHeld) {
+		t.Errorf("after a release that may have taken place: Held %v, Token %d, Err %v", l.Held(), l.Token(), l.Err())
+	}
+	mute.Script.Store("")
+	locktest.Release(t, l)
+	help.AwaitFree(t, s, "a")
+}
+
+// TestReleaseWaitsForTheRenewalUnderWay: a renewal that is armed, or answered, after the release
+// keeps a lock that nobody has, or reports a loss that is none (redisson#7272, redis-semaphore#205,
+// DistributedLock#287, spring-integration#10513).
+func TestReleaseWaitsForTheRenewalUnderWay(t *testing.T) {
+	t.Parallel()
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		gate := &wire.Gated{Conn: s.Conn(), Script: "mutex renew", Arrived: make(chan struct{}), Open: make(chan struct{})}
+		l := locktest.Lock(t, wire.Wrap(t, gate, help.Sluggish()).Mutex("a"))
+		extended, released := make(chan error, 1), make(chan error, 1)
+		go func() { extended <- l.Extend(context.Background()) }()
+		help.Receive(t, gate.Arrived, "the request to extend")
+		go func() { released <- l.Release(context.Background()) }()
+		synctest.Wait() // until no goroutine can go on
+		select {
+		case err := <-released:
+			t.Errorf("Release = %v while an extend was under way, want it to wait", err)
+		default:
+		}
+		close(gate.Open)
+		if err := help.Receive(t, extended, "Extend"); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		if err := help.Receive(t, released, "Release"); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		s.AwaitFree("a")
+	})
+}
+
+// TestLostReplyOfAShortLease: an extend that got no answer was waited for as long as any request, a
+// third of RequestTimeout. A lease whose TTL is not much longer was over then, by one lost reply,
+// and the server would have answered a second request at once.
+func TestLostReplyOfAShortLease(t *testing.T) {
+	t.Parallel()
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		var seen help.Events
+		o := help.Brisk(4 * time.Second)
+		o.RequestTimeout = 10 * time.Second
+		o.Hook = seen.Hook
+		l := locktest.Lock(t, wire.Wrap(t, &wire.Stalled{Conn: s.Conn(), Script: "mutex renew"}, o).Mutex("a"))
+		seen.Await(t, redlatch.EventExtended, "a", 0)
+		if n := len(seen.Of(redlatch.EventJeopardy, "a")); n != 1 || !l.Held() {
+			t.Errorf("after one lost reply: %d times in jeopardy, Held %v, want once and true", n, l.Held())
+		}
+		locktest.Release(t, l)
+	})
+}
+
+// TestLostReplyToTheProgramsExtend is the same for a lease that the program extends: the second
+// request is in time.
+func TestLostReplyToTheProgramsExtend(t *testing.T) {
+	t.Parallel()
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		o := help.Brisk(5 * time.Second)
+		o.RequestTimeout = locktest.Patience
+		o.Lock.Renew = redlatch.Off
+		l := locktest.Lock(t, wire.Wrap(t, &wire.Stalled{Conn: s.Conn(), Script: "mutex renew"}, o).Mutex("a"))
+		if err := l.Extend(t.Context()); err != nil || !l.Held() {
+			t.Errorf("Extend with one lost reply = %v, Held %v, want nil and true", err, l.Held())
+		}
+		locktest.Release(t, l)
+	})
+}
+
+// lateServer is a server with one mutex, in a bubble, and all of its replicas. Answers about the mutex
+// come late until the server is well, and those of replicas have a delay of their own.
+type lateServer struct {
+	conn.Conn
+	late, replicas time.Duration
+	well           atomic.Bool
+	extends        atomic.Int32 // that replicas were not asked about
+}
+
+func (s *lateServer) Target() conn.Target { return conn.Target{Addr: "late", Pipelined: true} }
+
+func (s *lateServer) Close() error { return nil }
+
+func (s *lateServer) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
+	if strings.HasPrefix(calls[0].Script.Name, "mutex ") && !s.well.Load() {
+		time.Sleep(s.late)
+	}
+	if calls[0].Script.Name == "mutex renew" {
+		s.extends.Add(1)
+	}
+	return slices.Repeat([]conn.Result{{Reply: conn.Reply{Int: 1}}}, len(calls)) // yes, or the token
+}
+
+func (s *lateServer) EvalReplicated(_ context.Context, _ conn.Call, n int, _ time.Duration) (conn.Result, int) {
+	time.Sleep(s.replicas)
+	return conn.Result{Reply: conn.Reply{Int: 1}}, n
+}
+
+// tryLate runs a test in a bubble with a lease of one second from this server.
+func tryLate(t *testing.T, s *lateServer, o redlatch.LockOptions, test func(t *testing.T, l *redlatch.Lease)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o.TTL = time.Second
+		l, err := wire.Wrap(t, s, redlatch.Options{Lock: o}).Mutex("a").TryLock(t.Context())
+		if err != nil {
+			t.Fatalf("TryLock = %v, want a lease", err)
+		}
+		test(t, l)
+	})
+}
+
+// TestLateGrantIsExtendedInTime: the acquisition was answered when most of its time had passed, and
+// the extend that makes up for that came as late. The watchdog waits until a lease has been held for
+// a while. It waited for longer than this one had left, and sent no extend at all.
+func TestLateGrantIsExtendedInTime(t *testing.T) {
+	t.Parallel()
+	s := &lateServer{late: 900 * time.Millisecond}
+	tryLate(t, s, redlatch.LockOptions{}, func(t *testing.T, l *redlatch.Lease) {
+		if left := l.Remaining(); left > 100*time.Millisecond {
+			t.Errorf("%v are left of a lease that came late, so this shows nothing", left)
+		}
+		s.well.Store(true)
+		time.Sleep(10 * time.Second)
+		if !l.Held() {
+			t.Errorf("the lease was lost: %v", l.Err())
+		}
+	})
+}
+
+// TestLateReplicasCostNoTime: replicas acknowledged the acquisition when most of its time had passed.
+// The caller got what was left, and nothing after it with Renew Off.
+func TestLateReplicasCostNoTime(t *testing.T) {
+	t.Parallel()
+	for _, renew := range []redlatch.Switch{redlatch.On, redlatch.Off} {
+		s := &lateServer{replicas: 900 * time.Millisecond}
+		tryLate(t, s, redlatch.LockOptions{Replicas: 1, Renew: renew}, func(t *testing.T, l *redlatch.Lease) {
+			if left := l.Remaining(); left < 900*time.Millisecond {
+				t.Errorf("with Renew %v, %v are left of a lease of 1s that replicas were slow to acknowledge", renew, left)
+			}
+		})
+	}
+}
+
+// TestPromptReplicasKnowTheDeadline: an acquisition came late, and replicas acknowledged it at once, as
+// of an extend. It needs no other extend, of which a replica that is promoted may know nothing.
+func TestPromptReplicasKnowTheDeadline(t *testing.T) {
+	t.Parallel()
+	s := &lateServer{late: 500 * time.Millisecond, replicas: time.Millisecond}
+	tryLate(t, s, redlatch.LockOptions{Replicas: 1, Renew: redlatch.Off}, func(t *testing.T, l *redlatch.Lease) {
+		if left, n := l.Remaining(), s.extends.Load(); left < 900*time.Millisecond || n > 0 {
+			t.Errorf("%v are left of a lease of 1s after %d extends beside that for replicas, want all after none", left, n)
+		}
+	})
+}
+
+// TestOneBadLockStopsNoOthers: an error ends the tick of Redisson's watchdog for all locks that
+// come after.
+func TestOneBadLockStopsNoOthers(t *testing.T) {
+	t.Parallel()
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		var seen help.Events
+		o := help.Brisk(3 * time.Second)
+		o.Hook = seen.Hook
+		c := s.Client(t, o)
+		leases := make(map[string]*redlatch.Lease)
+		for _, name := range []string{"a", "b", "bad", "c", "d"} {
+			leases[name] = locktest.Lock(t, c.Mutex(name))
+		}
+		s.Do("DEL", locktest.StateKey("bad"))
+		s.Do("RPUSH", locktest.StateKey("bad"), "no lock")
+		help.WantLost(t, leases["bad"])
+		for name, l := range leases {
+			if name == "bad" {
+				continue
+			}
+			seen.Await(t, redlatch.EventExtended, name, 1)
+			if !l.Held() {
+				t.Errorf("%s was lost: %v", name, l.Err())
+			}
+			locktest.Release(t, l)
+		}
+	})
+}
+
+// TestHookMayUseTheLease has the hook call what takes the lease's lock.
+func TestHookMayUseTheLease(t *testing.T) {
+	t.Parallel()
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		var lease atomic.Pointer[redlatch.Lease]
+		var seen help.Events
+		o := help.Brisk(3 * time.Second)
+		o.Hook = func(ctx context.Context, e redlatch.Event) {
+			if l := lease.Load(); l != nil {
+				_, _, _ = l.Held(), l.Deadline(), l.Err()
+				seen.Hook(ctx, e)
+			}
+		}
+		c := s.Client(t, o)
+		l := locktest.Lock(t, c.Mutex("a"))
+		lease.Store(l)
+		if err := l.Extend(t.Context()); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		s.Hang()
+		help.WantLost(t, l)
+		s.Resume()
+		synctest.Wait()
+		for _, e := range []redlatch.EventType{redlatch.EventExtended, redlatch.EventExtendFailed, redlatch.EventJeopardy, redlatch.EventLost} {
+			if len(seen.Of(e, "a")) == 0 {
+				t.Errorf("the hook was not told %q, so this shows less than it could", e)
+			}
+		}
+	})
+}
+
+func TestReleaseAfterTheLoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := help.Brisk(300 * time.Millisecond)
+	o.Lock.Renew = redlatch.Off
+	l := locktest.Lock(t, locktest.Open(t, s.URL(), o).Mutex("a"))
+	lost := help.WantLost(t, l)
+	for range 2 {
+		got := (*redlatch.LostError)(nil)
+		if err := l.Release(t.Context()); !errors.As(err, &got) || got != lost {
+			t.Errorf("Release = %v, want the LostError %v", err, lost)
+		}
+	}
+}
+
+// TestReleaseHeedsNoContext: an unlock was skipped when its context was cancelled (ncps#913,
+// authgear-server#5721).
+func TestReleaseHeedsNoContext(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	l, err := locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if l.Context().Err() == nil || !l.Held() {
+		t.Errorf("after its parent was cancelled: Context %v, Held %v, want it done, and the lock held", l.Context().Err(), l.Held())
+	}
+	if err := l.Release(ctx); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	if s.Do("EXISTS", locktest.StateKey("a")) != "0" {
+		t.Error("the lock is still there")
+	}
+}
+
+// TestDeadContextTakesNothing: x/sync's semaphore fails a context that is done even if it could
+// succeed.
+func TestDeadContextTakesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if l, err := c.Mutex("a").Lock(ctx); !help.IsAll(err, context.Canceled) {
+		t.Errorf("Lock = %v, %v, want context.Canceled", l, err)
+	}
+	if l, err := c.Mutex("a").TryLock(ctx); !help.IsAll(err, context.Canceled) {
+		t.Errorf("TryLock = %v, %v, want context.Canceled", l, err)
+	}
+	if s.Do("EXISTS", locktest.StateKey("a")) != "0" {
+		t.Error("somebody holds the lock")
+	}
+}
+
+// TestMaxWait bounds the wait and nothing else (bsm/redislock bounds it by the TTL).
+func TestMaxWait(t *testing.T) {
+	t.Parallel()
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		c := s.Client(t, help.Sluggish())
+		m := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second})
+		held := locktest.Lock(t, m)
+		began := time.Now()
+		if l, err := m.Lock(t.Context()); !help.IsAll(err, redlatch.ErrTaken, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("Lock = %v, %v after %v, want ErrTaken and context.DeadlineExceeded after 1s", l, err, time.Since(began))
+		}
+		if held.Context().Err() != nil {
+			t.Errorf("MaxWait ended the lease's context: %v", held.Context().Err())
+		}
+		locktest.Release(t, held)
+		s.WantNothingLeft("a")
+	})
+}

@@ -1,0 +1,243 @@
+package faults
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/clock"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/schedule"
+	"github.com/redlatch/redlatch/internal/subscribe"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// openDivided returns a client whose subscription passes a proxy, and whose requests do not.
+func openDivided(t testing.TB, s *redistest.Server, p *wire.Proxy, o redlatch.Options) *redlatch.Client {
+	t.Helper()
+	return wire.Wrap(t, wire.Divided{Conn: wire.Dial(t, s.Addr()), Subscriptions: wire.Dial(t, p.Listen)}, o)
+}
+
+// TestSubscriptionDroppedInLine: godisson subscribes after its try and never looks again;
+// Redisson's waiters slept to the end of the lease (redisson#5761, rueidislock#602).
+func TestSubscriptionDroppedInLine(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	for range 5 {
+		held := locktest.Lock(t, a.Mutex("a"))
+		result := help.GoLock(t.Context(), b.Mutex("a"))
+		locktest.InLine(t, s, "a", 1)
+		s.Do("CLIENT", "KILL", "TYPE", "pubsub")
+		locktest.Release(t, held)
+		locktest.Release(t, help.Await(t, result))
+	}
+	help.AwaitFree(t, s, "a")
+}
+
+// TestGrantWhileDeaf has the subscription down for as long as it takes: the waiter must ask by
+// itself.
+func TestGrantWhileDeaf(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := wire.StartProxy(t, s)
+	a, b := locktest.Open(t, s.URL(), help.Sluggish()), openDivided(t, s, p, help.Sluggish())
+	help.Hearing(t, s, b)
+	held := locktest.Lock(t, a.Mutex("a"))
+	result := help.GoLock(t.Context(), b.Mutex("a"))
+	locktest.InLine(t, s, "a", 1)
+	p.Stop()
+	locktest.Eventually(t, "nobody listens", func() bool { return !help.Hears(s, b) })
+	token := held.Token()
+	locktest.Release(t, held)
+	l := help.Await(t, result)
+	if l.Token() <= token {
+		t.Errorf("token %d after %d, want more", l.Token(), token)
+	}
+	locktest.Release(t, l)
+}
+
+// TestGrantIntoADeadConnection has messages vanish without anybody noticing. A heartbeat finds the
+// grant.
+func TestGrantIntoADeadConnection(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := wire.StartProxy(t, s)
+	o := help.Attentive()
+	a, b := locktest.Open(t, s.URL(), o), openDivided(t, s, p, o)
+	help.Hearing(t, s, b)
+	help.WantHandOver(t, s, a, b, func() { p.Swallow(wire.Replies) })
+}
+
+func TestSubscriptionsKilledAllTheTime(t *testing.T) {
+	t.Parallel()
+	const clients, workers, turns = 3, 3, 12
+	s := redistest.Start(t)
+	over := make(chan struct{})
+	var wg, killer sync.WaitGroup
+	killer.Go(func() {
+		for tick := time.NewTicker(7 * time.Millisecond); ; {
+			select {
+			case <-over:
+				tick.Stop()
+				return
+			case <-tick.C:
+				_, _ = s.DoErr("CLIENT", "KILL", "TYPE", "pubsub")
+			}
+		}
+	})
+	var last help.HighWater
+	for range clients {
+		m := locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a")
+		for range workers {
+			wg.Go(func() {
+				for range turns {
+					l, err := m.Lock(locktest.Within(t, locktest.Patience))
+					if err != nil {
+						t.Errorf("Lock = %v", err)
+						return
+					}
+					if token := l.Token(); !last.Admit(token) {
+						t.Errorf("token %d is not the largest so far", token)
+					}
+					if err := l.Release(context.Background()); err != nil {
+						t.Errorf("Release = %v", err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	close(over)
+	killer.Wait()
+	help.AwaitFree(t, s, "a")
+}
+
+// TestWaitingWithoutPubSub has a user who may use every key and command but no channel, as on
+// servers that offer no publish/subscribe (asynq#1095).
+func TestWaitingWithoutPubSub(t *testing.T) {
+	t.Parallel()
+	redistest.Needs(t, "right to a channel that could be withheld")
+	s := redistest.Start(t)
+	s.Do("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels")
+	url := "redis://deaf:secret@" + s.Addr()
+	a, b := locktest.Open(t, url, help.InOrder(help.Sluggish())), locktest.Open(t, url, help.InOrder(help.Sluggish()))
+	for range 3 {
+		held := locktest.Lock(t, a.Mutex("a"))
+		results := make(chan help.Outcome, 2)
+		for _, c := range []*redlatch.Client{b, a} {
+			go func() {
+				l, err := c.Mutex("a").Lock(locktest.Within(t, locktest.Patience))
+				results <- help.Outcome{Lease: l, Err: err}
+			}()
+		}
+		locktest.InLine(t, s, "a", 2)
+		locktest.Release(t, held)
+		locktest.Release(t, help.Await(t, results))
+		locktest.Release(t, help.Await(t, results))
+	}
+	help.AwaitFree(t, s, "a")
+}
+
+// heard is a connection that tells of each message, once the client has heard it.
+type heard struct {
+	conn.Conn
+	told chan string
+}
+
+func (h *heard) Subscribe(ctx context.Context, channel string, up func(), message func(string)) error {
+	return h.Conn.Subscribe(ctx, channel, up, func(payload string) {
+		message(payload)
+		h.told <- payload
+	})
+}
+
+// TestWordToAskDuringAPoll: Redis has answered a poll, and then tells the first in line to ask at
+// once. The waiter hears that before it has the reply. It must ask again, not wait for its next
+// heartbeat.
+func TestWordToAskDuringAPoll(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	holder := locktest.Open(t, s.URL(), help.Sluggish())
+	gate := wire.NewGated(wire.Dial(t, s.Addr()), "mutex await")
+	asks := &wire.Counting{Conn: gate}
+	over := &heard{Conn: asks, told: make(chan string, 16)}
+	c := wire.Wrap(t, over, help.Sluggish())
+	l := locktest.Lock(t, holder.Mutex("a"))
+	result := help.GoLock(t.Context(), c.Mutex("a"))
+	locktest.InLine(t, s, "a", 1)
+	locktest.Eventually(t, "the waiter listens", func() bool { return help.Hears(s, c) })
+	ticket := strings.Split(s.Do("ZRANGE", help.QueueKey("a"), "0", "0"), "\t")
+	word := strings.Join([]string{"first", "0", ticket[len(ticket)-1]}, "\t")
+	s.Do("PUBLISH", help.GrantsChannel(c), word)
+	help.Receive(t, gate.Arrived, "the reply to the poll")
+	for len(over.told) > 0 {
+		<-over.told
+	}
+	s.Do("PUBLISH", help.GrantsChannel(c), word)
+	if got := help.Receive(t, over.told, "the message"); got != word {
+		t.Fatalf("the client heard %q, want %q", got, word)
+	}
+	close(gate.Open)
+	locktest.Eventually(t, "another poll", func() bool { return asks.Count("mutex await") > 1 })
+	locktest.Release(t, l)
+	locktest.Release(t, help.Await(t, result))
+}
+
+// confirming is a connection that confirms each subscription, and can do nothing else.
+type confirming struct{ conn.Conn }
+
+func (confirming) Target() conn.Target { return conn.Target{} }
+
+func (confirming) Subscribe(ctx context.Context, _ string, up func(), _ func(string)) error {
+	up()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestSubscriptionCountsAgain: a server that did not count a subscription is taken to count it again
+// after a minute, by the clock that went further. A wall clock that is set back does not put that
+// off, and the sleep of a suspended machine, which the wall clock alone tells, counts.
+func TestSubscriptionCountsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64 // of the wall clock
+		now := func() clock.Reading { return clock.Now().Skewed(time.Duration(ahead.Load())) }
+		ctx, end := context.WithCancel(t.Context())
+		entries := schedule.Start(now, func() {})
+		l := subscribe.New(ctx, confirming{}, "channel", time.Second, time.Minute, entries, now, subscribe.Handler{
+			Message: func(string) {}, Changed: func(*subscribe.Subscription) {}, InUse: func(string) bool { return true },
+		})
+		l.ConnectPlain(ctx)
+		s := l.Plain()
+		want := func(when string, counted bool) {
+			t.Helper()
+			if s.Counted() != counted {
+				t.Errorf("%s: Counted = %v, want %v", when, !counted, counted)
+			}
+		}
+		want("at first", true)
+		s.MarkUncounted()
+		want("when it was missed", false)
+		ahead.Store(int64(-24 * time.Hour))
+		time.Sleep(59 * time.Second)
+		want("59s later, with a wall clock that was set back", false)
+		time.Sleep(2 * time.Second)
+		want("61s later, with a wall clock that was set back", true)
+		s.MarkUncounted()
+		want("when it was missed again", false)
+		ahead.Add(int64(61 * time.Second))
+		want("when the machine has slept for 61s", true)
+		end()
+		l.Wait()
+		entries.Stop()
+	})
+}

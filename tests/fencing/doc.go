@@ -1,0 +1,13 @@
+// Package fencing tries the guards that refuse the write of a late holder, in the databases that are
+// installed and over HTTP. It alone needs SQL drivers.
+//
+// # Which file is about which hazard
+//
+//	fence                 a late holder writes: Redis, HTTP, in memory
+//	fencesql              a late holder writes: SQLite, and PostgreSQL, MariaDB if installed
+//
+// # Helpers
+//
+//	help_ledger           a resource that checks tokens, in a database
+//	help_sqlserver        SQLite, PostgreSQL and MariaDB servers
+package fencing

@@ -1,0 +1,162 @@
+package fencing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/fence"
+	"github.com/redlatch/redlatch/fence/fencehttp"
+	"github.com/redlatch/redlatch/fence/fenceredis"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+	"github.com/redlatch/redlatch/tests/internal/worker"
+)
+
+// hand is a token that was read from a lease some time ago.
+type hand struct {
+	name  string
+	token int64
+}
+
+func (h hand) Name() string { return h.name }
+
+func (h hand) Token() int64 { return h.token }
+
+func init() { worker.Guards["http"] = guardOverHTTP }
+
+// guardOverHTTP puts the token to a URL.
+func guardOverHTTP(url string) (worker.Guarded, error) {
+	return func(ctx context.Context, name string, token int64) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPut, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := (&fencehttp.Transport{Lease: hand{name, token}}).RoundTrip(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if err := fencehttp.Refused(response); err != nil || response.StatusCode == http.StatusOK {
+			return err
+		}
+		return errors.New(response.Status)
+	}, nil
+}
+
+// TestTokenThatIsNoneTurnsNoGuardOff has a script of one's own that is given texts which Lua reads as
+// numbers and which are no tokens. NaN is neither larger nor smaller than any number, so a mark of
+// NaN would let every old token through, and one of inf would keep every new one out.
+func TestTokenThatIsNoneTurnsNoGuardOff(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := wire.Dial(t, s.Addr())
+	t.Cleanup(func() { _ = c.Close() })
+	script := conn.NewScript("append", fenceredis.Check+`
+		local newest = stale(KEYS[2], ARGV[1], 0)
+		if newest then return newest end
+		redis.call('RPUSH', KEYS[1], ARGV[1])
+		return 'OK'`)
+	add := func(key, token string) conn.Result {
+		mark, err := fenceredis.MarkKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Eval(t.Context(), conn.Call{Script: script, Keys: []string{key, mark}, Args: []string{token}})[0]
+	}
+	none := []string{"NaN", "nan", "-nan", "inf", "-inf", "1e308", "9007199254740994", "0", "-1", "0.5", "x", ""}
+	for i, before := range []string{"", "7"} {
+		for _, token := range none {
+			key := fmt.Sprintf("%d of %q", i, token)
+			if before != "" {
+				add(key, before)
+			}
+			want, _ := strconv.ParseInt(before, 10, 64)
+			if r := add(key, token); r.Err != nil || r.Reply.Text == "OK" || r.Reply.Int != want {
+				t.Errorf("after the token %q, %q gets %+v, want a refusal that names %d", before, token, r, want)
+			}
+			if got := s.Do("GET", "{"+key+"}:mark"); got != before {
+				t.Errorf("%q after %q leaves the mark %q", token, before, got)
+			}
+			if r := add(key, "8"); r.Err != nil || r.Reply.Text != "OK" {
+				t.Errorf("after %q and %q, the token 8 gets %+v, want OK", before, token, r)
+			}
+		}
+	}
+	for _, mark := range []string{"NaN", "inf", "-inf", "-1", "9007199254740994"} {
+		s.Do("SET", "{a}:mark", mark)
+		for _, token := range []string{"1", "9007199254740992"} {
+			if r := add("a", token); r.Err == nil || !strings.Contains(r.Err.Error(), "holds no fencing token") {
+				t.Errorf("at a mark of %s, the token %s gets %+v, want an error", mark, token, r)
+			}
+		}
+	}
+	if s.Do("EXISTS", "a") != "0" {
+		t.Error("a mark that is no token let a write through")
+	}
+}
+
+// TestLateWriteIsRefusedOverHTTP has the guard in a service.
+func TestLateWriteIsRefusedOverHTTP(t *testing.T) {
+	t.Parallel()
+	var value atomic.Value
+	save := func(_ http.ResponseWriter, r *http.Request) { value.Store(r.Header.Get(fencehttp.TokenHeader)) }
+	name := func(*http.Request) string { return "a" }
+	s := httptest.NewServer(fencehttp.Handler(new(fence.Marks), name, http.HandlerFunc(save)))
+	t.Cleanup(s.Close)
+	write, err := guardOverHTTP(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker.WantLateRefused(t, worker.Resource{Guard: "http", Where: s.URL}, write, func() (string, error) { return value.Load().(string), nil })
+}
+
+// TestLateWriteIsRefusedByMarks has the resource in this process, which writes for the holders:
+// what reaches it is a name and a token.
+func TestLateWriteIsRefusedByMarks(t *testing.T) {
+	t.Parallel()
+	var marks fence.Marks
+	var value int64
+	write := func(ctx context.Context, name string, token int64) error {
+		return marks.Do(ctx, name, token, func(context.Context) error {
+			value = token
+			return nil
+		})
+	}
+	s := redistest.Start(t)
+	// The TTL outlasts a pause of the machine: the worker has the lock when it tells its token.
+	w := worker.Start(t, worker.Job{URL: s.URL(), Name: "a", TTL: 3 * time.Second, Heartbeat: 500 * time.Millisecond})
+	old := w.Next().Token
+	if err := write(t.Context(), "a", old); err != nil {
+		t.Fatal(err)
+	}
+	w.Suspend()
+	next := locktest.Lock(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a"))
+	if err := write(t.Context(), "a", next.Token()); err != nil {
+		t.Fatal(err)
+	}
+	w.Resume()
+	w.Ask()
+	if said := w.Next(); said.Token != 0 {
+		t.Errorf("the lease that was lost has token %d, want 0", said.Token)
+	}
+	for _, token := range []int64{old, 0} {
+		if err := write(t.Context(), "a", token); !errors.Is(err, fence.ErrStale) {
+			t.Errorf("the late write with token %d = %v, want ErrStale", token, err)
+		}
+	}
+	if value != next.Token() {
+		t.Errorf("the resource holds %d, want %d", value, next.Token())
+	}
+	locktest.Release(t, next)
+}

@@ -1,0 +1,218 @@
+package fencing
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/redlatch/redlatch/fence"
+	"github.com/redlatch/redlatch/fence/fencesql"
+	"github.com/redlatch/redlatch/tests/internal/worker"
+)
+
+// TestSQLGuard tries the guard on every database that is installed. Each server is started once.
+func TestSQLGuard(t *testing.T) {
+	t.Parallel()
+	for name, startServer := range databases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := startServer(t)
+			for _, try := range []struct {
+				name string
+				f    func(*testing.T, database)
+			}{
+				{"TablesAreCreatedTogether", wantCreatedTogether},
+				{"LateWriteIsRefused", wantLateWriteRefused},
+				{"NewerIsNeverOverwritten", wantNeverOverwritten},
+				{"OldSnapshotDoesNotLetThrough", wantOldSnapshotRefused},
+				{"RollbackForgets", wantForgottenByRollback},
+				{"NamesAreNotAlike", wantNamesApart},
+			} {
+				t.Run(try.name, func(t *testing.T) { try.f(t, d) })
+			}
+		})
+	}
+}
+
+// wantLateWriteRefused has the guard in a database: once as a table, once as a column.
+func wantLateWriteRefused(t *testing.T, d database) {
+	t.Helper()
+	l := newLedger(t, d)
+	read := func() (string, error) {
+		token, err := l.token(t.Context())
+		return fmt.Sprint(token), err
+	}
+	where, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker.WantLateRefused(t, worker.Resource{Guard: "table", Where: string(where)}, l.writeByTable, read)
+	worker.WantLateRefused(t, worker.Resource{Guard: "column", Where: string(where)}, l.writeByColumn, read)
+	if err := l.writeByColumn(t.Context(), "a", 0); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("a write without a token = %v, want ErrStale", err)
+	}
+}
+
+func init() {
+	worker.Guards["table"] = func(where string) (worker.Guarded, error) {
+		l, err := openLedger(where)
+		if err != nil {
+			return nil, err
+		}
+		return l.writeByTable, nil
+	}
+	worker.Guards["column"] = func(where string) (worker.Guarded, error) {
+		l, err := openLedger(where)
+		if err != nil {
+			return nil, err
+		}
+		return l.writeByColumn, nil
+	}
+}
+
+// openLedger opens the ledger of a database that is given as JSON.
+func openLedger(where string) (*ledger, error) {
+	var d database
+	if err := json.Unmarshal([]byte(where), &d); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open(d.Driver, d.DSN)
+	if err != nil {
+		return nil, err
+	}
+	return d.ledger(db)
+}
+
+// levels are the isolation levels that a database has.
+func levels(d database) []sql.IsolationLevel {
+	if d.Dialect == fencesql.SQLite {
+		return []sql.IsolationLevel{sql.LevelDefault}
+	}
+	return []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}
+}
+
+// wantCreatedTogether: all instances of a service start at once, and each creates the table.
+func wantCreatedTogether(t *testing.T, d database) {
+	db := d.connect(t)
+	table, err := fencesql.New(d.Dialect, "order") // a keyword
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := table.Create(t.Context(), db); err != nil {
+				t.Errorf("Create = %v, want nil", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// wantNeverOverwritten has many transactions with mixed tokens at once, each of which writes its
+// token. An error of the database is what users would run the transaction again for.
+func wantNeverOverwritten(t *testing.T, d database) {
+	const writers, writes, tokens = 8, 12, 40
+	for _, level := range levels(d) {
+		l := newLedger(t, d)
+		name := "a" + level.String()
+		var wg sync.WaitGroup
+		for i := range writers {
+			wg.Go(func() {
+				for j := range writes {
+					token := int64((i*writes+j)*37%tokens + 1)
+					before, err := l.writeAgain(t.Context(), level, name, token)
+					if err == nil && before > token {
+						t.Errorf("%v: token %d overwrote %d", level, token, before)
+					}
+					if err != nil && !errors.Is(err, fence.ErrStale) {
+						t.Errorf("%v: write = %v", level, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if last, err := l.token(t.Context()); err != nil || last != tokens {
+			t.Errorf("%v: the last write was that of %d, %v, want %d", level, last, err, tokens)
+		}
+	}
+}
+
+// wantOldSnapshotRefused: in a transaction that read before, a plain SELECT finds what was there
+// then. If the check did, too, it would let an old token through.
+func wantOldSnapshotRefused(t *testing.T, d database) {
+	ctx := t.Context()
+	for _, level := range levels(d) {
+		l := newLedger(t, d)
+		name := "snapshot " + level.String()
+		if _, err := l.write(ctx, level, name, 5); err != nil {
+			t.Fatal(err)
+		}
+		tx, err := l.db.BeginTx(ctx, &sql.TxOptions{Isolation: level})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var seen int64
+		if err := tx.QueryRowContext(ctx, l.spell("SELECT token FROM fence WHERE name = ?"), "other").Scan(&seen); !errors.Is(err, sql.ErrNoRows) {
+			t.Fatal(err)
+		}
+		if _, err := l.write(ctx, sql.LevelDefault, name, 7); err != nil {
+			t.Fatal(err)
+		}
+		err = l.table.Check(ctx, tx, name, 6)
+		if err == nil {
+			t.Errorf("%v: token 6 passed after 7", level)
+		}
+		var failure *pgconn.PgError
+		if d.Dialect == fencesql.PostgreSQL && level != sql.LevelReadCommitted && (!errors.As(err, &failure) || failure.Code != "40001") {
+			t.Errorf("%v: Check = %v, want PostgreSQL's own serialization failure", level, err)
+		}
+		if level == sql.LevelReadCommitted && !errors.Is(err, fence.ErrStale) {
+			t.Errorf("%v: Check = %v, want ErrStale", level, err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// wantForgottenByRollback: a holder whose transaction failed has written nothing, and must not shut
+// out one that did no less.
+func wantForgottenByRollback(t *testing.T, d database) {
+	l := newLedger(t, d)
+	tx, err := l.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.table.Check(t.Context(), tx, "rollback", 7); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.write(t.Context(), sql.LevelDefault, "rollback", 6); err != nil {
+		t.Errorf("write = %v, want nil", err)
+	}
+	var stale *fence.StaleError
+	_, err = l.write(t.Context(), sql.LevelDefault, "rollback", 5)
+	if !errors.As(err, &stale) || *stale != (fence.StaleError{Name: "rollback", Token: 5, Current: 6}) {
+		t.Errorf("write = %v, want a StaleError with 5 and 6", err)
+	}
+}
+
+// wantNamesApart: MySQL's text would take some of these for the same name.
+func wantNamesApart(t *testing.T, d database) {
+	l := newLedger(t, d)
+	long := strings.Repeat("x", 511)
+	for i, name := range []string{"n", "N", "n ", "ñ", "n\u0303", "名前", long + "y", long + "z", "'; DROP TABLE fence; --"} {
+		if _, err := l.write(t.Context(), sql.LevelDefault, name, int64(100-i)); err != nil {
+			t.Errorf("write under %q = %v, want nil", name, err)
+		}
+	}
+}

@@ -1,0 +1,341 @@
+package help
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// Detach returns the text of a lease that goes on elsewhere.
+func Detach(t locktest.Reporter, l *redlatch.Lease) string {
+	t.Helper()
+	text, err := l.Detach(locktest.Within(t, locktest.Patience))
+	if err != nil {
+		t.Fatalf("Detach(%q) = %v, want a text", l.Name(), err)
+	}
+	return text
+}
+
+// Adopt takes up the lease of a text.
+func Adopt(t locktest.Reporter, c *redlatch.Client, text string) *redlatch.Lease {
+	t.Helper()
+	l, err := c.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{})
+	if err != nil {
+		t.Fatalf("Adopt = %v, want a lease", err)
+	}
+	return l
+}
+
+// WantOver checks that a text is of no use any more.
+func WantOver(t locktest.Reporter, c *redlatch.Client, text string) {
+	t.Helper()
+	if _, err := c.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Adopt of a lease that is over = %v, want ErrNotHeld", err)
+	}
+	if err := c.ExtendDetached(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("ExtendDetached of a lease that is over = %v, want ErrNotHeld", err)
+	}
+}
+
+// DetachRun starts a run of a job and detaches its lease.
+func DetachRun(t *testing.T, j *redlatch.Job) (text string) {
+	t.Helper()
+	ran, err := j.Do(locktest.Within(t, locktest.Patience), func(ctx context.Context, l *redlatch.Lease) (err error) {
+		text, err = l.Detach(ctx)
+		return err
+	})
+	if !ran || err != nil || text == "" {
+		t.Fatalf("Do = %t, %v, want a run whose lease was detached", ran, err)
+	}
+	return text
+}
+
+// Must returns the value of a call that must not fail.
+func Must[T any](t testing.TB) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// ErrorOf returns the error of a call, and drops its value.
+func ErrorOf[T any](_ T, err error) error { return err }
+
+// Together runs f for each of n numbers at the same time.
+func Together(n int, f func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { f(i) })
+	}
+	all.Wait()
+}
+
+// Lasting is a TTL with which nothing becomes free because it expires.
+const Lasting = time.Hour
+
+// Brisk are options with which a client that waits looks often. A request is given up after a
+// second; on a machine that is busy with other tests, less would make faults of its own.
+func Brisk(ttl time.Duration) redlatch.Options {
+	return redlatch.Options{Heartbeat: 500 * time.Millisecond, Lock: redlatch.LockOptions{TTL: ttl}}
+}
+
+// Attentive are options with which a client that waits finds out soon what was lost. A lease that is
+// granted to a waiter lasts three heartbeats at first, which a machine that pauses must not use up.
+func Attentive() redlatch.Options {
+	return redlatch.Options{Heartbeat: 2 * time.Second, Lock: redlatch.LockOptions{TTL: Lasting}}
+}
+
+// Sluggish are options with which neither an expiry nor a heartbeat can be what lets a waiter in
+// while a test is patient.
+func Sluggish() redlatch.Options {
+	return redlatch.Options{Heartbeat: time.Minute, RequestTimeout: locktest.Patience, Lock: redlatch.LockOptions{TTL: Lasting}}
+}
+
+// InOrder has each goroutine of a client stand in the line of all processes by itself, for tests
+// that look at that line, or at a mutex that was taken from a holder of the same client.
+func InOrder(o redlatch.Options) redlatch.Options {
+	o.Lock.StrictOrder = redlatch.On
+	return o
+}
+
+// Insist calls until there is an answer, for a client with a short RequestTimeout: while the machine
+// pauses, such a client gives up requests that nothing has happened to.
+func Insist[T any](t locktest.Reporter, what string, call func() (T, error)) (got T) {
+	t.Helper()
+	locktest.Eventually(t, "an answer to "+what, func() bool {
+		var err error
+		got, err = call()
+		if err != nil && !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Fatalf("%s = %v, want an answer", what, err)
+		}
+		return err == nil
+	})
+	return got
+}
+
+// InsistLock is [Insist] for an acquisition that waits. One that tries could meet what an earlier
+// attempt has left in Redis.
+func InsistLock(t locktest.Reporter, acquire func(context.Context) (*redlatch.Lease, error)) *redlatch.Lease {
+	t.Helper()
+	return Insist(t, "an acquisition", func() (*redlatch.Lease, error) { return acquire(locktest.Within(t, locktest.Patience)) })
+}
+
+// InsistRelease is [Insist] for the release of a lease that must be held.
+func InsistRelease(t locktest.Reporter, l *redlatch.Lease) {
+	t.Helper()
+	Insist(t, "Release", func() (struct{}, error) { return struct{}{}, l.Release(context.Background()) })
+}
+
+// Outcome is what an acquisition came to.
+type Outcome struct {
+	Lease *redlatch.Lease
+	Err   error
+}
+
+// GoLock locks a mutex on another goroutine.
+func GoLock(ctx context.Context, m *redlatch.Mutex) <-chan Outcome {
+	return GoAcquire(func() (*redlatch.Lease, error) { return m.Lock(ctx) })
+}
+
+// GoTryLock tries a mutex on another goroutine.
+func GoTryLock(ctx context.Context, m *redlatch.Mutex) <-chan Outcome {
+	return GoAcquire(func() (*redlatch.Lease, error) { return m.TryLock(ctx) })
+}
+
+// GoAcquire acquires on another goroutine.
+func GoAcquire(acquire func() (*redlatch.Lease, error)) <-chan Outcome {
+	result := make(chan Outcome, 1)
+	go func() {
+		l, err := acquire()
+		result <- Outcome{l, err}
+	}()
+	return result
+}
+
+// Await waits for the lease that an acquisition must come to.
+func Await(t locktest.Reporter, result <-chan Outcome) *redlatch.Lease {
+	t.Helper()
+	got := Receive(t, result, "an acquisition")
+	if got.Err != nil {
+		t.Fatalf("an acquisition ended with %v, want a lease", got.Err)
+	}
+	return got.Lease
+}
+
+// AwaitError waits for the error that an acquisition must come to.
+func AwaitError(t locktest.Reporter, result <-chan Outcome) error {
+	t.Helper()
+	got := Receive(t, result, "an acquisition")
+	if got.Err == nil {
+		t.Fatalf("an acquisition got a lease with owner %s, want an error", got.Lease.Owner())
+	}
+	return got.Err
+}
+
+// Receive returns what comes from a channel, for which it waits with patience.
+func Receive[T any](t locktest.Reporter, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(locktest.Patience):
+		t.Fatalf("%s did not come to an end within %v", what, locktest.Patience)
+		panic("unreachable")
+	}
+}
+
+// AwaitHolder waits until an owner holds the name, by what Redis says, and returns it.
+func AwaitHolder(t locktest.Reporter, s *redistest.Server, name string) (owner string) {
+	t.Helper()
+	locktest.Eventually(t, name+" is held", func() bool {
+		owner = s.Do("GET", locktest.StateKey(name))
+		return owner != ""
+	})
+	return owner
+}
+
+// AwaitFree waits until Redis has no holder of a name.
+func AwaitFree(t locktest.Reporter, s *redistest.Server, name string) {
+	t.Helper()
+	locktest.Eventually(t, name+" is free", func() bool { return s.Do("EXISTS", locktest.StateKey(name)) == "0" })
+}
+
+// Cycles locks and releases a mutex so many times on each of some goroutines, each with a name of
+// its own.
+func Cycles(t testing.TB, c *redlatch.Client, goroutines, turns int) {
+	Together(goroutines, func(i int) {
+		name := strconv.Itoa(i)
+		for range turns {
+			l, err := c.Mutex(name).Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := l.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Timed is a context that ends with DeadlineExceeded when the test says so.
+type Timed struct {
+	context.Context
+	Over chan struct{}
+}
+
+// Done implements [context.Context].
+func (c Timed) Done() <-chan struct{} { return c.Over }
+
+// Err implements [context.Context].
+func (c Timed) Err() error {
+	select {
+	case <-c.Over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// IsWell checks that a mutex can be locked and released while nothing harms it. A request may still
+// get no answer in time, from a machine that is busy.
+func IsWell(t *testing.T, m *redlatch.Mutex) {
+	t.Helper()
+	locktest.Eventually(t, m.Name()+" can be locked and released", func() bool {
+		l, err := m.Lock(locktest.Within(t, locktest.Patience))
+		return err == nil && l.Release(context.Background()) == nil
+	})
+}
+
+// Rest lets time pass, as work or a fault takes it.
+func Rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// Recovered calls f and returns what it panicked with, as the server of net/http does around a
+// handler.
+func Recovered(f func()) (cause any) {
+	defer func() { cause = recover() }()
+	f()
+	return nil
+}
+
+// Waiting is how many clients wait for a name, by what Inspect says.
+func Waiting(t locktest.Reporter, c *redlatch.Client, name string) int {
+	t.Helper()
+	info, err := c.Inspect(context.Background(), name)
+	if err != nil {
+		t.Fatalf("Inspect(%q) = %v", name, err)
+	}
+	return len(info.Waiters)
+}
+
+// Several returns n clients of a server.
+func Several(t testing.TB, s *redistest.Server, n int, o redlatch.Options) []*redlatch.Client {
+	t.Helper()
+	clients := make([]*redlatch.Client, n)
+	for i := range clients {
+		clients[i] = locktest.Open(t, s.URL(), o)
+	}
+	return clients
+}
+
+// Order remembers in which order something happened.
+type Order struct {
+	mu   sync.Mutex // guards done
+	done []string
+}
+
+// Add notes the next.
+func (o *Order) Add(owner string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.done = append(o.done, owner)
+}
+
+// List returns what was noted.
+func (o *Order) List() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.done)
+}
+
+// OneMore reports whether there is one owner more than n, and returns it.
+func OneMore(owners []string, n int) (last string, ok bool) {
+	if len(owners) != n+1 {
+		return "", false
+	}
+	return owners[n], true
+}
+
+// UpTo is a random time up to d.
+func UpTo(random *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(random.Int64N(int64(d)))
+}
+
+// IsAll reports whether an error matches all of these.
+func IsAll(err error, all ...error) bool {
+	for _, want := range all {
+		if !errors.Is(err, want) {
+			return false
+		}
+	}
+	return true
+}

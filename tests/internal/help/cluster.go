@@ -1,0 +1,90 @@
+package help
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// ShardOf is the number of the master of a name, in a cluster of three whose slots are as they were.
+func ShardOf(nodes []*redistest.Server, name string) int {
+	return nodes[0].Slot(locktest.StateKey(name)) * 3 / 16384
+}
+
+// ClusterURL leads to the cluster of these nodes.
+func ClusterURL(nodes []*redistest.Server) string {
+	var hosts []string
+	for _, node := range nodes {
+		hosts = append(hosts, node.Addr())
+	}
+	return "redis+cluster://" + strings.Join(hosts, ",")
+}
+
+// Turns has workers take turns at a name until over is closed. It fails the test if a token is not
+// larger than those before it.
+type Turns struct {
+	mu   sync.Mutex
+	last int64
+	n    int
+	Over chan struct{}
+	work sync.WaitGroup
+}
+
+// Take has one more worker take turns.
+func (u *Turns) Take(t *testing.T, ctx context.Context, m *redlatch.Mutex) {
+	u.work.Go(func() {
+		for {
+			select {
+			case <-u.Over:
+				return
+			default:
+			}
+			err := m.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
+				token := l.Token()
+				u.mu.Lock()
+				defer u.mu.Unlock()
+				if token != 0 && token <= u.last {
+					t.Errorf("token %d after %d, want more", token, u.last)
+				}
+				u.last = max(u.last, token)
+				u.n++
+				return nil
+			})
+			// What is lost or unreachable is tried again, as a program would.
+			if err != nil && !errors.Is(err, redlatch.ErrNotHeld) && !errors.Is(err, redlatch.ErrUnreachable) {
+				t.Errorf("Do = %v", err)
+				return
+			}
+		}
+	})
+}
+
+// More waits for n more turns.
+func (u *Turns) More(t *testing.T, n int) {
+	t.Helper()
+	u.mu.Lock()
+	n += u.n
+	u.mu.Unlock()
+	locktest.Eventually(t, fmt.Sprintf("%d turns", n), func() bool {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return u.n >= n
+	})
+}
+
+// End ends the turns, and returns when all workers have come to rest.
+func (u *Turns) End() {
+	close(u.Over)
+	u.work.Wait()
+}
+
+// FailoverTTL outlasts a failover.
+const FailoverTTL = 15 * time.Second

@@ -1,0 +1,113 @@
+package help
+
+import (
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// What a crash costs those who are alive: the numbers of "Order and liveness" in
+// docs/guarantees.md. Each test names its sentence. Whatever does not cost what is promised costs a
+// minute at least here: a heartbeat of the options sluggish, or liveFor of a client with those,
+// or an hour.
+
+// slack is what a machine that is busy may add to a cost. It is half of the minute that anything
+// costs which does not happen as it is promised.
+const slack = locktest.Patience
+
+// WantCost checks that what began then was over after this time.
+func WantCost(t *testing.T, began time.Time, cost time.Duration) {
+	t.Helper()
+	took := time.Since(began)
+	t.Logf("%v, of %v", took.Round(time.Millisecond), cost)
+	if took > cost+slack {
+		t.Errorf("it took %v, want %v and what a busy machine adds", took, cost)
+	}
+}
+
+// Lasts is a TTL, with a heartbeat that cannot be what lets a waiter in.
+func Lasts(ttl time.Duration) redlatch.Options {
+	o := InOrder(Sluggish())
+	o.Lock.TTL = ttl
+	return o
+}
+
+// Beats is a heartbeat, with a TTL that cannot be what lets a waiter in.
+func Beats(heartbeat time.Duration) redlatch.Options {
+	o := InOrder(Sluggish())
+	o.Heartbeat = heartbeat
+	return o
+}
+
+// TryUntil tries until it is let in.
+func TryUntil(t *testing.T, l kindtest.Lock) <-chan Outcome {
+	t.Helper()
+	return GoAcquire(func() (lease *redlatch.Lease, err error) {
+		for ctx := locktest.Within(t, locktest.Patience); ; Rest(ctx, 5*time.Millisecond) {
+			if lease, err = l.Try(ctx); !errors.Is(err, redlatch.ErrTaken) {
+				return lease, err
+			}
+		}
+	})
+}
+
+// AwaitGone waits until the server knows that a client does not listen any more.
+func AwaitGone(t *testing.T, s *redistest.Server, client string) {
+	t.Helper()
+	address := "{redlatch:" + client + "}:grants"
+	locktest.Eventually(t, "the server knows that the waiter is gone", func() bool {
+		return s.Do("PUBSUB", "NUMSUB", address) == address+"\n0"
+	})
+}
+
+// listenToAll has a tool listen to all channels, as one does that shows what goes on.
+func listenToAll(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	tool, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tool.Close() })
+	if _, err := tool.Write([]byte("PSUBSCRIBE *\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	locktest.Eventually(t, "the tool listens", func() bool { return s.Do("PUBSUB", "NUMPAT") == "1" })
+}
+
+// WithAndWithoutATool runs a test on a server to which nobody else listens, and on one to whose
+// channels a tool does.
+func WithAndWithoutATool(t *testing.T, test func(t *testing.T, s *redistest.Server)) {
+	t.Helper()
+	for _, name := range []string{"alone", "beside a tool that listens to everything"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			if name != "alone" {
+				listenToAll(t, s)
+			}
+			test(t, s)
+		})
+	}
+}
+
+// WantFree has a client acquire a lock in one of the ways, wait or try. There is room, and no
+// waiter is alive.
+func WantFree(t *testing.T, l kindtest.Lock, way string) {
+	t.Helper()
+	began, acquire := time.Now(), l.Acquire
+	if way == "try" {
+		acquire = l.Try
+	}
+	lease, err := acquire(locktest.Within(t, locktest.Patience))
+	if err != nil {
+		t.Fatalf("%s = %v, want a lease: there is room, and no waiter is alive", way, err)
+	}
+	WantCost(t, began, 0)
+	locktest.Release(t, lease)
+}

@@ -1,0 +1,19 @@
+// Package help is what tests of all folders have in common: options, acquisitions on other
+// goroutines, keys, and checks of what is left in Redis. What tests of other modules need as well,
+// such as Open, Lock, Release and Eventually, is in internal/locktest.
+//
+//	client     options, acquisitions, what they come to
+//	cluster    clusters, by their URL
+//	cost       what a crash or a lost message costs the others
+//	countdown  counts and their waiters
+//	events     what the hook was told
+//	full       a server without memory
+//	guard      a resource that checks tokens, in memory
+//	hearing    a client whose subscription is up
+//	keys       the keys of a name and of a client
+//	kinds      a lock of each kind
+//	left       nothing is left but what outlives a lock on purpose
+//	lost       what a lease says when it is lost
+//	quorum     quorums
+//	server     what a server tells of itself
+package help

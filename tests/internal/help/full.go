@@ -1,0 +1,43 @@
+package help
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// A server that is out of memory, or whose disk is full, refuses writes. With the policy
+// noeviction, which docs/guarantees.md asks for, that is what memory pressure looks like.
+
+// WantNotNow checks the error of an operation that a server refused with this code, as it cannot do
+// it now. It must not look as if somebody else held the lock.
+func WantNotNow(t *testing.T, call string, s *redistest.Server, code string, err error) {
+	t.Helper()
+	if err == nil || errors.Is(err, redlatch.ErrTaken) || errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("%s = %v, want the server's %s", call, err, code)
+	} else if text := err.Error(); !strings.Contains(text, code) || !strings.Contains(text, s.Addr()) {
+		t.Errorf("%s = %q, want it to name %s and %s", call, text, s.Addr(), code)
+	}
+}
+
+// UseOnce has the server know the scripts of a kind, which it may refuse to learn when it is full.
+func UseOnce(t *testing.T, l kindtest.Lock) {
+	t.Helper()
+	lease := Enter(t, l)
+	if err := lease.Extend(t.Context()); err != nil {
+		t.Fatalf("Extend = %v", err)
+	}
+	locktest.Release(t, lease)
+}
+
+// FillMemory has the server refuse what needs memory with OOM, until it is told otherwise.
+func FillMemory(_ *testing.T, s *redistest.Server) (mend func()) {
+	s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	s.Do("CONFIG", "SET", "maxmemory", "1")
+	return func() { s.Do("CONFIG", "SET", "maxmemory", "0") }
+}

@@ -1,0 +1,39 @@
+package help
+
+import (
+	"testing"
+
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// AwaitNothingLeft waits until nothing is left of a name but what outlives it on purpose.
+func AwaitNothingLeft(t *testing.T, s *redistest.Server, name string) {
+	t.Helper()
+	WantNothingLeft(t, s, name)
+}
+
+// WantNothingLeft checks that of all that redlatch kept in Redis only fences and the records of
+// clients are left.
+func WantNothingLeft(t locktest.Reporter, s *redistest.Server, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		locktest.Eventually(t, "nothing is left of "+name, func() bool {
+			return s.Do("EXISTS", locktest.StateKey(name), QueueKey(name), ClientsKey(name), InsideKey(name), BitsKey(name)) == "0"
+		})
+	}
+}
+
+// WantExpiry checks that every key on a server that only redlatch uses ends by itself: what a
+// process leaves behind when it dies must not stay for ever. It does not hold for the epoch of a
+// quorum.
+func WantExpiry(t locktest.Reporter, s *redistest.Server) {
+	t.Helper()
+	if forever := s.Do("EVAL", `local forever = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if redis.call('PTTL', key) == -1 then forever[#forever + 1] = key end
+end
+return forever`, "0"); forever != "" {
+		t.Fatalf("these keys never expire:\n%s", forever)
+	}
+}

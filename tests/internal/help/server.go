@@ -1,0 +1,106 @@
+package help
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// NeedShards skips the test on nodes without sharded channels.
+func NeedShards(t *testing.T, nodes []*redistest.Server) []*redistest.Server {
+	t.Helper()
+	if !KnowsShards(nodes[0]) {
+		t.Skip("this server has no sharded channels, which are new in Redis 7.0")
+	}
+	return nodes
+}
+
+// KnowsShards reports whether a server has sharded channels.
+func KnowsShards(s *redistest.Server) bool { return s.Do("COMMAND", "INFO", "ssubscribe") != "" }
+
+// RecordKey is where a client says which process it is.
+func RecordKey(c *redlatch.Client) string { return "{redlatch:" + c.ID() + "}:client" }
+
+// Recorded waits until a client has said which process it is.
+func Recorded(t *testing.T, s *redistest.Server, c *redlatch.Client) {
+	t.Helper()
+	locktest.Eventually(t, "the client has a record", func() bool { return s.Do("EXISTS", RecordKey(c)) == "1" })
+}
+
+// Connections is how many there are beside the one that asks.
+func Connections(s *redistest.Server) int {
+	return strings.Count(s.Do("CLIENT", "LIST"), "\n") - 1
+}
+
+// CommandCalls is how often clients and scripts called a command since the statistics were reset.
+func CommandCalls(s *redistest.Server, command string) (n int) {
+	for line := range strings.Lines(s.Do("INFO", "commandstats")) {
+		if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d", &n); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// Secret is in every password of these tests.
+const Secret = "open-sesame"
+
+// WantTakeover has the server forget a name that is held and waited for. The old holder must be
+// told when it extends, and every waiter served in the end, each with a larger token.
+//
+// Nobody can be in time: the next holder is let in by a server that knows nothing. It is the token
+// that tells them apart.
+func WantTakeover(t *testing.T, forget func(*redistest.Server)) {
+	t.Helper()
+	s := redistest.Start(t)
+	a, b := locktest.Open(t, s.URL(), InOrder(Attentive())), locktest.Open(t, s.URL(), InOrder(Attentive()))
+	held := locktest.Lock(t, a.Mutex("a"))
+	var resource HighWater
+	old := held.Token()
+	resource.Admit(old)
+	results := make(chan Outcome, 3)
+	for _, c := range []*redlatch.Client{b, a, b} {
+		go func() {
+			l, err := c.Mutex("a").Lock(locktest.Within(t, locktest.Patience))
+			results <- Outcome{l, err}
+		}()
+	}
+	locktest.InLine(t, s, "a", 3)
+	forget(s)
+	locktest.Eventually(t, "an answer to an extend", func() bool { return !errors.Is(held.Extend(t.Context()), redlatch.ErrUnreachable) })
+	WantLost(t, held)
+	for range 3 {
+		l := Await(t, results)
+		if !resource.Admit(l.Token()) {
+			t.Errorf("token %d is not the largest so far", l.Token())
+		}
+		locktest.Release(t, l)
+	}
+	if resource.Admit(old) {
+		t.Errorf("the resource took a write with the old token %d", old)
+	}
+	AwaitFree(t, s, "a")
+}
+
+// Vanish has the lease of a slot be over in Redis, and half of its quarantine.
+func Vanish(s *redistest.Server, name, owner string, quarantine time.Duration) {
+	const shorten = "local t = redis.call('TIME') return redis.call('ZADD', KEYS[1], 'XX', t[1] * 1000 + ARGV[2], ARGV[1])"
+	s.Do("EVAL", shorten, "1", locktest.StateKey(name), owner, strconv.FormatInt((quarantine/2).Milliseconds(), 10))
+}
+
+// Evalshas is how often EVALSHA was called, by INFO commandstats.
+func Evalshas(info string) (n int) {
+	for line := range strings.Lines(info) {
+		if _, err := fmt.Sscanf(line, "cmdstat_evalsha:calls=%d", &n); err == nil {
+			return n
+		}
+	}
+	return 0
+}

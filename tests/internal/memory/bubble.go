@@ -1,0 +1,91 @@
+package memory
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/redlatchtest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// Server is a server in memory, in a bubble of testing/synctest. Minutes pass there in no time, and
+// a machine that is busy or pauses changes nothing.
+type Server struct {
+	*redlatchtest.Memory
+	t    testing.TB
+	over conn.Conn // of the test itself
+}
+
+// InBubble runs a test in a bubble, with a server of its own.
+func InBubble(t *testing.T, test func(t *testing.T, s *Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{Memory: redlatchtest.InMemory(t), t: t}
+		s.over = s.Conn()
+		t.Cleanup(func() { _ = s.over.Close() })
+		test(t, s)
+	})
+}
+
+// anyCommand runs one command, and returns its reply as text: that of a list by lines.
+var anyCommand = conn.NewScript("any command", `local function text(reply)
+  if not reply then return '' end
+  if type(reply) ~= 'table' then return tostring(reply) end
+  if reply.ok then return reply.ok end
+  local lines = {}
+  for i, one in ipairs(reply) do lines[i] = text(one) end
+  return table.concat(lines, '\n')
+end
+return text(redis.call(unpack(ARGV)))`)
+
+// Do sends a command, and returns the reply as that of a [redistest.Server] does.
+func (s *Server) Do(args ...string) string {
+	s.t.Helper()
+	r := s.over.Eval(s.t.Context(), conn.Call{Script: anyCommand, Args: args})[0]
+	if r.Err != nil {
+		s.t.Fatalf("%q: %v", args, r.Err)
+	}
+	return r.Reply.Text
+}
+
+// AwaitFree waits until a mutex is free.
+func (s *Server) AwaitFree(name string) {
+	s.t.Helper()
+	locktest.Eventually(s.t, name+" is free", func() bool { return s.Do("EXISTS", locktest.StateKey(name)) == "0" })
+}
+
+// Queued waits until n are in line for a name.
+func (s *Server) Queued(name string, n string) {
+	s.t.Helper()
+	locktest.Eventually(s.t, n+" in line for "+name, func() bool { return s.Do("ZCARD", help.QueueKey(name)) == n })
+}
+
+// WantNothingLeft waits until nothing is left of a name but what outlives it on purpose.
+func (s *Server) WantNothingLeft(name string) {
+	s.t.Helper()
+	locktest.Eventually(s.t, "nothing is left of "+name, func() bool {
+		return s.Do("EXISTS", locktest.StateKey(name), help.QueueKey(name), help.ClientsKey(name), help.InsideKey(name), help.BitsKey(name)) == "0"
+	})
+}
+
+// Hearing has a client wait once, so that its subscription is up.
+func (s *Server) Hearing(c *redlatch.Client) {
+	s.t.Helper()
+	name := "hearing " + c.ID()
+	s.Do("SET", locktest.StateKey(name), "somebody")
+	result := help.GoLock(s.t.Context(), c.Mutex(name))
+	s.Queued(name, "1") // which it asks for when it listens
+	s.Do("DEL", locktest.StateKey(name))
+	locktest.Release(s.t, help.Await(s.t, result))
+}
+
+// Straggles returns a client of this server of whose requests one can be kept back.
+func (s *Server) Straggles(o redlatch.Options) (*redlatch.Client, *wire.Straggling) {
+	s.t.Helper()
+	c := &wire.Straggling{Conn: s.Conn()}
+	return wire.Wrap(s.t, c, o), c
+}

@@ -1,0 +1,40 @@
+// Package suite is what the test binaries of all folders have in common: their TestMain.
+package suite
+
+import (
+	"flag"
+	"log"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/redlatch/redlatch/tests/internal/worker"
+)
+
+// Main runs the tests of a package and ends the process. It fails if they leave a goroutine behind.
+// In a process that a test started as a worker, it does the worker's job instead.
+func Main(m *testing.M) {
+	worker.Main()
+	flag.Parse()
+	// These tests wait for servers and deadlines rather than compute, so many fit on few cores.
+	setUnlessGiven("test.parallel", "8")
+	if flag.Lookup("rapid.nofailfile") != nil { // only packages that use rapid have it
+		setUnlessGiven("rapid.nofailfile", "true")
+	}
+	goleak.VerifyTestMain(m,
+		// Rueidis looks at a cluster again up to a second later, and closes connections to nodes
+		// that left it five seconds later, also after it was closed itself.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+}
+
+func setUnlessGiven(name, value string) {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if given {
+		return
+	}
+	if err := flag.Set(name, value); err != nil {
+		log.Fatal(err)
+	}
+}

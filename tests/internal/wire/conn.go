@@ -1,0 +1,318 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchrueidis"
+	"github.com/redlatch/redlatch/tests/internal/help"
+)
+
+// Dial returns a connection that whoever gets it closes.
+func Dial(t testing.TB, addr string) conn.Conn {
+	t.Helper()
+	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{addr}})
+	if err != nil {
+		t.Fatalf("connect to %s: %v", addr, err)
+	}
+	return c
+}
+
+// Wrap returns a client over a connection, which both are closed with the test.
+func Wrap(t testing.TB, over conn.Conn, o redlatch.Options) *redlatch.Client {
+	t.Helper()
+	c, err := redlatch.New(over, o)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := locktest.CloseLeaving(c); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+// Divided is a connection whose subscriptions go another way than its requests.
+type Divided struct {
+	conn.Conn
+	Subscriptions conn.Conn
+}
+
+// Subscribe implements [conn.Conn].
+func (d Divided) Subscribe(ctx context.Context, channel string, up func(), message func(string)) error {
+	return d.Subscriptions.Subscribe(ctx, channel, up, message)
+}
+
+// Close closes both connections.
+func (d Divided) Close() error { return errors.Join(d.Conn.Close(), d.Subscriptions.Close()) }
+
+// Mortal is the connection of a process that can be killed at any moment: nothing that its client
+// sends arrives after that, not even a goodbye, and its subscription is closed.
+type Mortal struct {
+	conn.Conn // of others as well, so it stays open
+	life      context.Context
+	Kill      context.CancelFunc
+}
+
+// newMortal returns a connection that lives until it is killed.
+func newMortal(over conn.Conn) *Mortal {
+	m := &Mortal{Conn: over}
+	m.life, m.Kill = context.WithCancel(context.Background())
+	return m
+}
+
+// Eval implements [conn.Conn].
+func (m *Mortal) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if m.life.Err() == nil {
+		return m.Conn.Eval(ctx, calls...)
+	}
+	results := make([]conn.Result, len(calls))
+	for i := range results {
+		results[i].Err = errors.New("killed")
+	}
+	return results
+}
+
+// Subscribe implements [conn.Conn].
+func (m *Mortal) Subscribe(ctx context.Context, channel string, up func(), message func(string)) error {
+	if m.life.Err() != nil { // else the server could hear of a subscription before its end
+		return errors.New("killed")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.life, cancel)()
+	return m.Conn.Subscribe(ctx, channel, up, message)
+}
+
+// Close leaves the shared connection open.
+func (m *Mortal) Close() error { return nil }
+
+// OpenMortal returns a client that can be killed, over the connection of another that stays.
+func OpenMortal(t locktest.Reporter, over conn.Conn, o redlatch.Options) (*redlatch.Client, *Mortal) {
+	t.Helper()
+	o.RequestTimeout = locktest.Patience // nothing is given up because the machine is busy
+	process := newMortal(over)
+	c, err := redlatch.New(process, o)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c, process
+}
+
+// StartMortal is [OpenMortal] over a connection of its own.
+func StartMortal(t testing.TB, s *redistest.Server, o redlatch.Options) (*redlatch.Client, *Mortal) {
+	t.Helper()
+	over := Dial(t, s.Addr())
+	t.Cleanup(func() { _ = over.Close() })
+	return OpenMortal(t, over, o)
+}
+
+// Die kills a client when it waits for what it acquires. It returns the owner of the ticket that is
+// left behind; the server knows that nobody listens at its address. waits returns the last owner in
+// line if the client's is there.
+func (m *Mortal) Die(
+	t locktest.Reporter, s *redistest.Server, c *redlatch.Client, result <-chan help.Outcome, waits func() (last string, ok bool),
+) (owner string) {
+	t.Helper()
+	locktest.Eventually(t, "a process waits that is to die", func() (ok bool) {
+		owner, ok = waits()
+		return ok && help.Hears(s, c)
+	})
+	m.Kill()
+	locktest.Eventually(t, "the server knows that it died", func() bool { return !help.Hears(s, c) })
+	if err := locktest.CloseLeaving(c); err != nil {
+		t.Errorf("Close of a client that was killed = %v, want nil", err)
+	}
+	help.AwaitError(t, result)
+	return owner
+}
+
+// Deaf is a connection whose subscription is up, and whose messages are lost.
+type Deaf struct{ conn.Conn }
+
+// Subscribe implements [conn.Conn].
+func (d Deaf) Subscribe(ctx context.Context, channel string, up func(), _ func(string)) error {
+	return d.Conn.Subscribe(ctx, channel, up, func(string) {})
+}
+
+// Belated is a connection whose subscriptions fail, and are told to be confirmed after that.
+type Belated struct {
+	conn.Conn
+	Tried chan struct{} // gets a value for each subscription
+	Calls sync.WaitGroup
+}
+
+// Subscribe implements [conn.Conn].
+func (b *Belated) Subscribe(_ context.Context, _ string, up func(), _ func(string)) error {
+	b.Tried <- struct{}{}
+	b.Calls.Go(func() {
+		time.Sleep(time.Millisecond) // until Subscribe has returned
+		up()
+	})
+	return errors.New("connection lost")
+}
+
+// Counting is a connection that counts the batches sent, by the script that begins them.
+type Counting struct {
+	conn.Conn
+	mu      sync.Mutex // guards batches
+	Batches map[string]int
+}
+
+// Eval implements [conn.Conn].
+func (c *Counting) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	c.mu.Lock()
+	if c.Batches == nil {
+		c.Batches = make(map[string]int)
+	}
+	c.Batches[calls[0].Script.Name]++
+	c.mu.Unlock()
+	return c.Conn.Eval(ctx, calls...)
+}
+
+// Count is how many batches began with this script.
+func (c *Counting) Count(script string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Batches[script]
+}
+
+// Runs reports whether a script whose name ends so is among the calls. The requests of a quorum to
+// one node may go together.
+func Runs(calls []conn.Call, ending string) bool {
+	return slices.ContainsFunc(calls, func(c conn.Call) bool { return strings.HasSuffix(c.Script.Name, ending) })
+}
+
+// Gated is a connection that lets the first request with a script wait, or the reply to it.
+type Gated struct {
+	conn.Conn
+	Script  string
+	reply   bool
+	Arrived chan struct{} // closed when the request is there, or the reply
+	Open    chan struct{} // to be closed for it to go on
+	once    sync.Once
+}
+
+// NewGated returns a connection that lets the reply to the first request with a script wait.
+func NewGated(over conn.Conn, script string) *Gated {
+	return &Gated{Conn: over, Script: script, reply: true, Arrived: make(chan struct{}), Open: make(chan struct{})}
+}
+
+// Eval implements [conn.Conn].
+func (g *Gated) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if calls[0].Script.Name != g.Script {
+		return g.Conn.Eval(ctx, calls...)
+	}
+	if !g.reply {
+		g.wait()
+		return g.Conn.Eval(ctx, calls...)
+	}
+	results := g.Conn.Eval(ctx, calls...)
+	g.wait()
+	return results
+}
+
+func (g *Gated) wait() {
+	g.once.Do(func() {
+		close(g.Arrived)
+		<-g.Open
+	})
+}
+
+// Muted is a connection that loses the replies to one script.
+type Muted struct {
+	conn.Conn
+	Script atomic.Value // string; "" for none
+}
+
+// Eval implements [conn.Conn].
+func (m *Muted) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := m.Conn.Eval(ctx, calls...)
+	if calls[0].Script.Name == m.Script.Load() {
+		for i := range results {
+			results[i] = conn.Result{Err: errors.New("connection lost")}
+		}
+	}
+	return results
+}
+
+// Stalled is a connection over which the first request with a script is never answered.
+type Stalled struct {
+	conn.Conn
+	Script string
+	once   sync.Once
+}
+
+// Eval implements [conn.Conn].
+func (s *Stalled) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	lost := false
+	if calls[0].Script.Name == s.Script {
+		s.once.Do(func() { lost = true })
+	}
+	results := s.Conn.Eval(ctx, calls...)
+	if lost {
+		<-ctx.Done()
+		for i := range results {
+			results[i] = conn.Result{Err: ctx.Err()}
+		}
+	}
+	return results
+}
+
+// Heeding is a connection that tells of the first reply to a script that acquires, before the
+// client has it.
+type Heeding struct {
+	conn.Conn
+	Heard func() // what it calls then
+	once  sync.Once
+}
+
+// Eval implements [conn.Conn].
+func (h *Heeding) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := h.Conn.Eval(ctx, calls...)
+	if name := calls[0].Script.Name; name == "multi" || strings.HasSuffix(name, " acquire") {
+		h.once.Do(h.Heard)
+	}
+	return results
+}
+
+// CommandOf runs the command that its arguments are. It returns the reply as text.
+var CommandOf = conn.NewScript("command of a test", `local reply = redis.call(unpack(ARGV))
+if type(reply) == 'table' then return table.concat(reply, '\n') end
+return reply and tostring(reply) or ''`)
+
+// Airport is a connection that counts the requests under way, and lets none through before its gate
+// opens.
+type Airport struct {
+	conn.Conn
+	Gate  chan struct{}
+	aloft atomic.Int64
+	Most  atomic.Int64 // of them at once
+}
+
+// Eval implements [conn.Conn].
+func (a *Airport) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	n := a.aloft.Add(int64(len(calls)))
+	defer a.aloft.Add(-int64(len(calls)))
+	for most := a.Most.Load(); n > most && !a.Most.CompareAndSwap(most, n); most = a.Most.Load() {
+	}
+	select {
+	case <-a.Gate:
+	case <-ctx.Done():
+	}
+	return a.Conn.Eval(ctx, calls...)
+}

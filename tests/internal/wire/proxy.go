@@ -1,0 +1,264 @@
+package wire
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+)
+
+// The two directions of a proxy.
+const (
+	Requests = "requests"
+	Replies  = "replies"
+)
+
+// Proxy stands between clients and a server, and does harm.
+type Proxy struct {
+	Listen string // its address
+
+	server string // the address of the server
+	pumps  sync.WaitGroup
+
+	mu       sync.Mutex   // guards what is below
+	listener net.Listener // closed while the proxy is stopped
+	stopped  chan struct{}
+	conns    map[net.Conn]struct{}
+	swallows map[string]bool          // by direction
+	delays   map[string]time.Duration // by direction
+	changed  chan struct{}            // closed when a delay changes
+}
+
+// StartProxy starts a proxy before a server. It is stopped with the test.
+func StartProxy(t testing.TB, s *redistest.Server) *Proxy {
+	t.Helper()
+	p := &Proxy{
+		Listen: "127.0.0.1:0", server: s.Addr(), conns: make(map[net.Conn]struct{}),
+		swallows: make(map[string]bool), delays: make(map[string]time.Duration), changed: make(chan struct{}),
+	}
+	if err := p.Start(); err != nil {
+		t.Fatalf("proxy: %v", err)
+	}
+	p.Listen = p.listener.Addr().String()
+	t.Cleanup(p.Stop)
+	return p
+}
+
+// Start takes connections, and takes them again after [Proxy.Stop], at the same address.
+func (p *Proxy) Start() error {
+	listener, err := net.Listen("tcp", p.Listen)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listener, p.stopped = listener, make(chan struct{})
+	p.pumps.Go(func() { p.accept(listener) })
+	return nil
+}
+
+// Stop closes every connection and has new ones be refused. It returns when all has come to rest.
+func (p *Proxy) Stop() {
+	p.mu.Lock()
+	if !p.isStoppedLocked() {
+		close(p.stopped)
+		_ = p.listener.Close()
+	}
+	p.cutLocked()
+	p.mu.Unlock()
+	p.pumps.Wait()
+}
+
+func (p *Proxy) isStoppedLocked() bool {
+	select {
+	case <-p.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// URL is its address as a URL.
+func (p *Proxy) URL() string { return "redis://" + p.Listen }
+
+// Swallow drops one direction from now on: requests do not arrive, or replies are lost of what was
+// executed.
+func (p *Proxy) Swallow(direction string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.swallows[direction] = true
+}
+
+// Delay holds up everything in one direction for so long, also what it holds up already.
+func (p *Proxy) Delay(direction string, long time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.setDelayLocked(direction, long)
+}
+
+func (p *Proxy) setDelayLocked(direction string, long time.Duration) {
+	p.delays[direction] = long
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Heal ends all harm. If a direction was swallowed, it closes every connection, as they are out of
+// step.
+func (p *Proxy) Heal() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.setDelayLocked(Requests, 0)
+	p.setDelayLocked(Replies, 0)
+	if p.swallows[Requests] || p.swallows[Replies] {
+		p.cutLocked()
+	}
+	clear(p.swallows)
+}
+
+// Cut closes every connection. New ones are fine.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cutLocked()
+}
+
+func (p *Proxy) cutLocked() {
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	clear(p.conns)
+}
+
+// accept connects each client with the server, until the listener is closed.
+func (p *Proxy) accept(listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		p.pumps.Go(func() { p.connect(client) })
+	}
+}
+
+// connect returns when both connections are closed.
+func (p *Proxy) connect(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	if !p.keep(client, server) {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { p.pump(client, server, Requests) })
+	both.Go(func() { p.pump(server, client, Replies) })
+	both.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, client)
+	delete(p.conns, server)
+}
+
+// keep notes connections that are to be cut. It reports false if the proxy has been stopped.
+func (p *Proxy) keep(client, server net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isStoppedLocked() {
+		return false
+	}
+	p.conns[client], p.conns[server] = struct{}{}, struct{}{}
+	return true
+}
+
+// chunk is what came at some time.
+type chunk struct {
+	data []byte
+	came time.Time
+}
+
+// pump passes on what comes from one side, and closes the other when that is all. What comes does
+// not wait for the delay of what is before it.
+func (p *Proxy) pump(from, to net.Conn, direction string) {
+	chunks := make(chan chunk, 1024)
+	p.pumps.Go(func() {
+		defer close(chunks)
+		for {
+			data := make([]byte, 16<<10)
+			n, err := from.Read(data)
+			if n > 0 {
+				chunks <- chunk{data[:n], time.Now()}
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	defer func() {
+		_ = to.Close()
+		for range chunks { // to the end, which comes when from is closed
+		}
+	}()
+	for c := range chunks {
+		if swallowed := p.hold(direction, c.came); swallowed {
+			continue
+		}
+		if _, err := to.Write(c.data); err != nil {
+			_ = from.Close()
+			return
+		}
+	}
+}
+
+// hold returns when what came at that time has been delayed, and reports whether it is swallowed
+// then.
+func (p *Proxy) hold(direction string, came time.Time) (swallowed bool) {
+	for {
+		p.mu.Lock()
+		left, changed, stopped := p.delays[direction]-time.Since(came), p.changed, p.stopped
+		swallowed = p.swallows[direction]
+		p.mu.Unlock()
+		if left <= 0 {
+			return swallowed
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-stopped:
+			timer.Stop()
+			return swallowed
+		}
+		timer.Stop()
+	}
+}
+
+// Behind returns a client whose requests and replies pass a proxy. It has locked "a" before, so
+// that the connection which rueidis uses for that key is up, and the server knows the scripts: else
+// a request whose reply is to be lost would not take place at all.
+func Behind(t testing.TB, p *Proxy, o redlatch.Options) *redlatch.Client {
+	t.Helper()
+	c := locktest.Open(t, p.URL(), o)
+	l := locktest.Lock(t, c.Mutex("a").With(redlatch.LockOptions{TTL: help.Lasting}))
+	if err := l.Extend(t.Context()); err != nil {
+		t.Fatalf("Extend = %v", err)
+	}
+	locktest.Release(t, l)
+	return c
+}
+
+// Links are proxies before each node, for a client of its own.
+func Links(t testing.TB, nodes []*redistest.Server) (proxies []*Proxy, urls []string) {
+	t.Helper()
+	for _, node := range nodes {
+		p := StartProxy(t, node)
+		proxies, urls = append(proxies, p), append(urls, p.URL())
+	}
+	return proxies, urls
+}

@@ -1,0 +1,86 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// A request whose connection broke can still reach the server, after the resend over another
+// connection and whatever followed. (pottery's release overtakes its SET in this way;
+// redlock-rb#76.)
+
+// Straggling is a connection that keeps one request back, as if its connection had broken, and
+// delivers it when told.
+type Straggling struct {
+	conn.Conn
+	mu     sync.Mutex // guards what is below
+	script string     // of the request to keep; "" for none
+	kept   *conn.Call
+	undone int // releases that were answered since
+}
+
+// OpenStraggling returns a client of whose requests one can be kept back.
+func OpenStraggling(t *testing.T, s *redistest.Server, o redlatch.Options) (*redlatch.Client, *Straggling) {
+	t.Helper()
+	c := &Straggling{Conn: Dial(t, s.Addr())}
+	return Wrap(t, c, o), c
+}
+
+// Keep has the next request that runs this script kept back.
+func (s *Straggling) Keep(script string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script = script
+}
+
+// Eval implements [conn.Conn].
+func (s *Straggling) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	s.mu.Lock()
+	keep := calls[0].Script.Name == s.script
+	if keep {
+		s.script, s.kept = "", &calls[0]
+	}
+	s.mu.Unlock()
+	if keep {
+		return []conn.Result{{Err: errors.New("connection lost")}}
+	}
+	results := s.Conn.Eval(ctx, calls...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept != nil && calls[0].Script.Name == "mutex release" && results[0].Err == nil {
+		s.undone++
+	}
+	return results
+}
+
+// AwaitUndo waits until the client has sent a release for the request that is kept back, and the
+// server has answered it.
+func (s *Straggling) AwaitUndo(t *testing.T) {
+	t.Helper()
+	locktest.Eventually(t, "a release for the request that is kept back", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.undone > 0
+	})
+}
+
+// Deliver lets the server have the request.
+func (s *Straggling) Deliver(t *testing.T) {
+	t.Helper()
+	s.mu.Lock()
+	kept := s.kept
+	s.mu.Unlock()
+	if kept == nil {
+		t.Fatal("no request was kept back")
+	}
+	if r := s.Conn.Eval(t.Context(), *kept)[0]; r.Err != nil {
+		t.Fatalf("late request: %v", r.Err)
+	}
+}

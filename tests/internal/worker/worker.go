@@ -1,0 +1,263 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+)
+
+// jobVariable makes this test binary a worker, with its job as JSON.
+const jobVariable = "REDLATCH_TESTS_JOB"
+
+// Job is what a worker process does: it locks one name and then answers questions.
+type Job struct {
+	URL, Name string
+	Kind      int // of kindtest.Locks
+	TTL       time.Duration
+	Heartbeat time.Duration
+	Resource  *Resource // to write to when it is asked, unless nil
+	Leave     bool      // it releases its lease when it is asked, and ends
+	Detach    bool      // it detaches its lease, and tells the text
+	Then      string    // when it is asked, it locks this mutex too, under the context of its lease
+	Labels    map[string]string
+	Await     bool   // it waits for the countdown of that name, instead
+	Count     string // it counts the countdown of that name down, once, as this
+}
+
+// Report is what a worker writes, one line each: when its client is open, when it holds the lock,
+// and whenever it is asked.
+type Report struct {
+	Client string // its id
+	Owner  string // of its lease; "" while it waits
+	Token  int64
+	Held   bool
+	Done   bool   // whether the lease's context is done
+	Lost   bool   // with a LostError as its cause
+	Text   string // of a lease that it detached
+
+	// What a write came to, if the job has a resource.
+	Stale   bool
+	Failure string // "" if it passed
+}
+
+// Main does the job of this process and ends it, if a test started it as a worker.
+func Main() {
+	text := os.Getenv(jobVariable)
+	if text == "" {
+		return
+	}
+	if err := runJob(text); err != nil {
+		log.Fatalf("worker: %v", err)
+	}
+	os.Exit(0)
+}
+
+// runJob is the worker's side. It ends at the end of its input.
+func runJob(text string) error {
+	var j Job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	c, err := redlatch.Open(ctx, j.URL, redlatch.Options{Heartbeat: j.Heartbeat, Labels: j.Labels, Lock: redlatch.LockOptions{TTL: j.TTL}})
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	if err := out.Encode(Report{Client: c.ID()}); err != nil {
+		return err
+	}
+	if j.Await || j.Count != "" {
+		return countOff(c.CountDownLatch(j.Name), j, out)
+	}
+	acquire := c.Mutex(j.Name).Lock
+	if j.Kind > 0 {
+		prefix := strings.TrimSuffix(j.Name, kindtest.Kinds()[j.Kind]) // its name ends in the kind
+		acquire = kindtest.Locks(c, prefix)[j.Kind].Acquire
+	}
+	l, err := acquire(ctx)
+	if err != nil {
+		return err
+	}
+	in := bufio.NewReader(os.Stdin)
+	if j.Detach {
+		return handOn(l, in, out)
+	}
+	if j.Leave {
+		if err := out.Encode(Report{Owner: l.Owner(), Token: l.Token(), Held: true}); err != nil {
+			return err
+		}
+		if _, err := in.ReadString('\n'); err != nil {
+			return nil
+		}
+		return errors.Join(l.Release(ctx), c.Close())
+	}
+	if j.Then != "" {
+		if err := out.Encode(Report{Owner: l.Owner(), Token: l.Token(), Held: true}); err != nil {
+			return err
+		}
+		if _, err := in.ReadString('\n'); err != nil {
+			return nil
+		}
+		if l, err = c.Mutex(j.Then).Lock(l.Context()); err != nil {
+			return err
+		}
+	}
+	if j.Resource != nil {
+		return j.Resource.work(l, in, out)
+	}
+	for {
+		// The token first: that is what a write would carry.
+		r := Report{Client: c.ID(), Owner: l.Owner(), Token: l.Token(), Held: l.Held(), Done: l.Context().Err() != nil}
+		r.Lost = errors.As(context.Cause(l.Context()), new(*redlatch.LostError))
+		if err := out.Encode(r); err != nil {
+			return err
+		}
+		if _, err := in.ReadString('\n'); err != nil {
+			return nil
+		}
+	}
+}
+
+// countOff waits for a countdown, or counts it down, tells what that came to, and waits for the end
+// of its input.
+func countOff(d *redlatch.CountDownLatch, j Job, out *json.Encoder) (err error) {
+	if j.Await {
+		err = d.Await(context.Background())
+	} else {
+		_, err = d.CountDownOnce(context.Background(), j.Count)
+	}
+	r := Report{Done: err == nil}
+	if err != nil {
+		r.Failure = err.Error()
+	}
+	if err := out.Encode(r); err != nil {
+		return err
+	}
+	_, err = io.ReadAll(os.Stdin)
+	return err
+}
+
+// handOn detaches the lease and waits for the end of its input.
+func handOn(l *redlatch.Lease, in io.Reader, out *json.Encoder) error {
+	r := Report{Token: l.Token()}
+	var err error
+	if r.Text, err = l.Detach(context.Background()); err != nil {
+		return err
+	}
+	if err := out.Encode(r); err != nil {
+		return err
+	}
+	_, err = io.ReadAll(in)
+	return err
+}
+
+// Worker is a process that does a job.
+type Worker struct {
+	t       testing.TB
+	Process *os.Process
+	input   io.Writer
+	reports chan Report
+	Client  string // its id
+}
+
+// Start runs a worker and returns when its client is open. It is killed with the test.
+func Start(t testing.TB, j Job) *Worker {
+	t.Helper()
+	text, err := json.Marshal(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w := &Worker{t: t, Process: cmd.Process, input: input, reports: make(chan Report, 16)}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for in := json.NewDecoder(output); ; {
+			var r Report
+			if in.Decode(&r) != nil {
+				return
+			}
+			w.reports <- r
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // also ends a process that is suspended
+		<-read
+		_ = cmd.Wait()
+	})
+	w.Client = w.Next().Client
+	return w
+}
+
+// Next is the next thing that the worker says.
+func (w *Worker) Next() Report {
+	w.t.Helper()
+	return help.Receive(w.t, w.reports, "a worker")
+}
+
+// Ask has the worker look at its lease.
+func (w *Worker) Ask() {
+	w.t.Helper()
+	if _, err := fmt.Fprintln(w.input, "and now?"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Resume has a suspended worker go on.
+func (w *Worker) Resume() { w.signal(syscall.SIGCONT) }
+
+// Kill kills the worker, which leaves everything as it is.
+func (w *Worker) Kill() { w.signal(syscall.SIGKILL) }
+
+// Suspend returns when the worker stands still. Its threads stop one by one: right after the
+// signal, one of them may still be reading a grant that another process makes because of what the
+// test does next.
+func (w *Worker) Suspend() {
+	w.t.Helper()
+	w.signal(syscall.SIGSTOP)
+	for {
+		var status syscall.WaitStatus
+		switch _, err := syscall.Wait4(w.Process.Pid, &status, syscall.WUNTRACED, nil); {
+		case err == syscall.EINTR:
+		case err != nil || !status.Stopped():
+			w.t.Fatalf("the worker was to stop; its status is %#x, with error %v", status, err)
+		default:
+			return
+		}
+	}
+}
+
+func (w *Worker) signal(s syscall.Signal) {
+	w.t.Helper()
+	if err := w.Process.Signal(s); err != nil {
+		w.t.Fatalf("%v: %v", s, err)
+	}
+}

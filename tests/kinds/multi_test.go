@@ -1,0 +1,318 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// TestMultiTakesOneRequest, whatever the number of names, if they are free.
+func TestMultiTakesOneRequest(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	m := c.MultiMutex("c", "a", "b", "a")
+	if got := m.Names(); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("Names = %q, want each once, in order", got)
+	}
+	take := func() *redlatch.MultiLease {
+		t.Helper()
+		l, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatalf("Lock = %v, want a lease", err)
+		}
+		return l
+	}
+	first := take() // the server knows the script from now on
+	if err := first.Release(t.Context()); err != nil {
+		t.Fatalf("Release = %v", err)
+	}
+	help.Recorded(t, s, c) // the client has sent all that it sends by itself
+	calls := func() int { return help.Evalshas(s.Do("INFO", "commandstats")) }
+	before := calls()
+	l := take()
+	if got := calls() - before; got != 1 {
+		t.Errorf("%d requests, want 1", got)
+	}
+	for _, name := range m.Names() {
+		if _, err := c.Mutex(name).TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+			t.Errorf("TryLock(%q) = %v, want ErrTaken", name, err)
+		}
+	}
+	if err := l.Release(t.Context()); err != nil || l.Held() || l.Context().Err() == nil {
+		t.Errorf("Release = %v, held %t, context %v", err, l.Held(), l.Context().Err())
+	}
+	help.WantNothingLeft(t, s, "a", "b", "c")
+}
+
+// TestMultiDoesNotDeadlock: many lock the same names, given in all orders, beside others who lock
+// one of them. All get their turns.
+func TestMultiDoesNotDeadlock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var work sync.WaitGroup
+	var mu sync.Mutex
+	inside := map[string]int{}
+	use := func(names ...string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, name := range names {
+			if inside[name]++; inside[name] != 1 {
+				t.Errorf("%d inside %s", inside[name], name)
+			}
+		}
+	}
+	leave := func(names ...string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, name := range names {
+			inside[name]--
+		}
+	}
+	for i, names := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a"}, {"c", "a"}} {
+		c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+		work.Go(func() {
+			for range 25 {
+				err := c.MultiMutex(names...).Do(locktest.Within(t, locktest.Patience), func(context.Context, *redlatch.MultiLease) error {
+					use(names...)
+					leave(names...)
+					return nil
+				})
+				if err != nil {
+					t.Errorf("Multi(%q) = %v", names, err)
+				}
+				one := names[i%len(names)]
+				err = c.Mutex(one).Do(locktest.Within(t, locktest.Patience), func(context.Context, *redlatch.Lease) error { use(one); leave(one); return nil })
+				if err != nil {
+					t.Errorf("Mutex(%q) = %v", one, err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	help.WantNothingLeft(t, s, "a", "b", "c")
+}
+
+// TestMultiLostReply: the request that took all is sent again, and finds them.
+func TestMultiLostReply(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := wire.StartProxy(t, s)
+	c := locktest.Open(t, p.URL(), help.Sluggish())
+	take := func() *redlatch.MultiLease {
+		l, err := c.MultiMutex("a", "b").Lock(locktest.Within(t, locktest.Patience))
+		if err != nil {
+			t.Errorf("Lock = %v, want a lease", err)
+		}
+		return l
+	}
+	if err := take().Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.Swallow(wire.Replies)
+	got := make(chan *redlatch.MultiLease, 1)
+	go func() { got <- take() }()
+	owner := help.AwaitHolder(t, s, "b")
+	token := s.Do("GET", help.FenceKey("b"))
+	p.Heal()
+	l := help.Receive(t, got, "the acquisition")
+	if l.Leases()[1].Owner() != owner || s.Do("GET", help.FenceKey("b")) != token {
+		t.Error("it took them twice")
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	help.WantNothingLeft(t, s, "a", "b")
+}
+
+// TestMultiGivesUp: MaxWait bounds the wait for all of the names, and nothing is held then.
+func TestMultiGivesUp(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+		c := s.Client(t, help.Brisk(help.Lasting))
+		b := locktest.Lock(t, s.Client(t, help.Brisk(help.Lasting)).Mutex("b"))
+		start := time.Now()
+		_, err := c.MultiMutex("a", "b", "c").With(redlatch.LockOptions{MaxWait: time.Minute}).Lock(t.Context())
+		if took := time.Since(start); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) || took != time.Minute {
+			t.Errorf("Lock with MaxWait = %v after %v, want ErrTaken and DeadlineExceeded after a minute", err, took)
+		}
+		for _, name := range []string{"a", "c"} {
+			locktest.Eventually(t, "nothing is left of "+name, func() bool {
+				return memory.Do(t, s, "EXISTS", locktest.StateKey(name), help.QueueKey(name), help.ClientsKey(name)) == "0"
+			})
+		}
+		locktest.Release(t, b)
+	})
+}
+
+// awaitMulti locks a and b on another goroutine, of which another client holds b; it holds a and
+// waits for b when this returns.
+func awaitMulti(t *testing.T, s *redistest.Server, m *redlatch.MultiMutex) <-chan error {
+	t.Helper()
+	result := make(chan error, 1)
+	go func() {
+		l, err := m.Lock(locktest.Within(t, locktest.Patience))
+		if err == nil {
+			if e := l.Release(context.Background()); e != nil {
+				err = fmt.Errorf("a lease and no error, but Release = %v", e)
+			}
+		}
+		result <- err
+	}()
+	locktest.InLine(t, s, "b", 1) // after it has got a, which it may have lost by now
+	return result
+}
+
+// TestMultiLosesOneWhileItWaits: the first name is lost while Lock waits for the second, in all
+// ways in which leases end. Lock must not return a lease that is lost already, and nothing may stay
+// held.
+func TestMultiLosesOneWhileItWaits(t *testing.T) {
+	t.Parallel()
+	lose := map[string]struct {
+		options redlatch.LockOptions
+		force   bool
+	}{
+		"NoRenew":        {options: redlatch.LockOptions{TTL: 500 * time.Millisecond, Renew: redlatch.Off}},
+		"MaxHold":        {options: redlatch.LockOptions{TTL: 500 * time.Millisecond, MaxHold: time.Millisecond}},
+		"taken by force": {force: true},
+	}
+	for how, lose := range lose {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			o, seen := help.Watched(help.Sluggish())
+			c, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Sluggish())
+			b := locktest.Lock(t, other.Mutex("b"))
+			result := awaitMulti(t, s, c.MultiMutex("a", "b").With(lose.options))
+			if lose.force {
+				if _, err := other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			seen.Await(t, redlatch.EventLost, "a", 0)
+			locktest.Release(t, b)
+			lost := (*redlatch.LostError)(nil)
+			if err := help.Receive(t, result, "Lock"); !errors.As(err, &lost) || lost.Name != "a" {
+				t.Errorf("Lock = %v, want the LostError of a", err)
+			}
+			help.WantNothingLeft(t, s, "a", "b")
+		})
+	}
+}
+
+// TestMultiWithoutRenewalBeginsFresh: with NoRenew the first lease ages while Lock waits for the
+// second. It is extended before Lock returns, since its time is all that the program will get.
+func TestMultiWithoutRenewalBeginsFresh(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o, seen := help.Watched(help.Sluggish())
+	c, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Sluggish())
+	b := locktest.Lock(t, other.Mutex("b"))
+	result := awaitMulti(t, s, c.MultiMutex("a", "b").With(redlatch.LockOptions{TTL: 10 * time.Second, Renew: redlatch.Off}))
+	locktest.Eventually(t, "the lease on a has aged", func() bool {
+		left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a")))
+		return err == nil && left < 8500
+	})
+	locktest.Release(t, b)
+	if err := help.Receive(t, result, "Lock"); err != nil {
+		t.Errorf("Lock = %v", err)
+	}
+	if n := len(seen.Of(redlatch.EventExtended, "a")); n != 1 {
+		t.Errorf("the lease on a was extended %d times, want 1", n)
+	}
+}
+
+// TestMultiHookPanics: a hook panics at the grant of one of several names that Redis gave at once,
+// or one after the other. No caller has the leases, so nothing may stay held, least of all by the
+// watchdog.
+func TestMultiHookPanics(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"a", "b", "c"} {
+		for _, taken := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s taken=%t", bad, taken), func(t *testing.T) {
+				t.Parallel()
+				s := redistest.Start(t)
+				o := help.Sluggish()
+				o.Hook = func(ctx context.Context, e redlatch.Event) {
+					if e.Type == redlatch.EventGranted && e.Name == bad {
+						panic("hook")
+					}
+				}
+				c, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Sluggish())
+				var held *redlatch.Lease
+				if taken {
+					held = locktest.Lock(t, other.Mutex("a"))
+				}
+				cause := make(chan any, 1)
+				go func() {
+					cause <- help.Recovered(func() { _, _ = c.MultiMutex("a", "b", "c").Lock(locktest.Within(t, locktest.Patience)) })
+				}()
+				if taken {
+					locktest.InLine(t, s, "a", 1)
+					locktest.Release(t, held)
+				}
+				if cause := help.Receive(t, cause, "Lock"); cause != "hook" {
+					t.Errorf("Lock panicked with %v, want hook", cause)
+				}
+				help.WantNothingLeft(t, s, "a", "b", "c")
+			})
+		}
+	}
+}
+
+// TestMultiIsExtendedAsOne: with NoRenew, a program that has to extend one name after the other may
+// lose the first meanwhile.
+func TestMultiIsExtendedAsOne(t *testing.T) {
+	t.Parallel()
+	const ttl = help.Lasting
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Brisk(ttl))
+	l, err := c.MultiMutex("a", "b", "c").With(redlatch.LockOptions{Renew: redlatch.Off}).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		s.Do("PEXPIRE", locktest.StateKey(name), "60000")
+	}
+	before := l.Deadline()
+	if err := l.Extend(t.Context()); err != nil || !l.Deadline().After(before) {
+		t.Errorf("Extend = %v, and the deadline moved by %v, want nil and more than 0", err, l.Deadline().Sub(before))
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey(name))); err != nil || left < 600_000 {
+			t.Errorf("%s ends in %d ms (%v), want its whole TTL", name, left, err)
+		}
+	}
+	if err := l.Ensure(t.Context(), ttl/2); err != nil {
+		t.Errorf("Ensure of half the TTL = %v, want nil", err)
+	}
+	if err := l.Ensure(t.Context(), 2*ttl); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("Ensure of twice the TTL = %v, want ErrInvalid", err)
+	}
+
+	s.Do("DEL", locktest.StateKey("b"))
+	if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) || l.Held() || l.Context().Err() == nil {
+		t.Errorf("Extend without b = %v, held %v, context %v, want ErrNotHeld, false and an end", err, l.Held(), l.Context().Err())
+	}
+	if err := l.Release(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Release without b = %v, want ErrNotHeld", err)
+	}
+	for _, name := range []string{"a", "c"} {
+		if s.Do("EXISTS", locktest.StateKey(name)) != "0" {
+			t.Errorf("%s is left behind", name)
+		}
+	}
+}

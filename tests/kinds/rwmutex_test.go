@@ -1,0 +1,82 @@
+package kinds
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+)
+
+// TestWriterWaitsForADeadReaderNoLongerThanItsTTL while another reader lives on and leaves.
+func TestWriterWaitsForADeadReaderNoLongerThanItsTTL(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	dead, err := redlatch.Open(t.Context(), s.URL(), help.Brisk(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dead.RWMutex("a").RLock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	alive, err := c.RWMutex("a").RLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := help.GoAcquire(func() (*redlatch.Lease, error) {
+		return c.RWMutex("a").WithWrite(redlatch.LockOptions{TTL: time.Minute}).Lock(t.Context())
+	})
+	locktest.InLine(t, s, "a", 1)
+	if err := locktest.CloseLeaving(dead); err != nil {
+		t.Fatal(err)
+	}
+	locktest.Release(t, alive)
+	locktest.Release(t, help.Await(t, result))
+}
+
+// TestReadersAndWritersHaveTTLsOfTheirOwn.
+func TestReadersAndWritersHaveTTLsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).RWMutex("a").
+		WithRead(redlatch.LockOptions{TTL: time.Minute}).WithWrite(redlatch.LockOptions{TTL: 5 * time.Minute})
+	for want, acquire := range map[time.Duration]func(context.Context) (*redlatch.Lease, error){time.Minute: m.RLock, 5 * time.Minute: m.Lock} {
+		l, err := acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, _ := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); time.Duration(left)*time.Millisecond > want || l.Remaining() > want || l.Remaining() < want/2 {
+			t.Errorf("%d ms in Redis, %v here, want up to %v", left, l.Remaining(), want)
+		}
+		locktest.Release(t, l)
+	}
+}
+
+// TestReaderThatOutlivesItsWriter: a writer reads as well, and its lease on writing expires. Others
+// may then read.
+func TestReaderThatOutlivesItsWriter(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	writer := help.Must[*redlatch.Lease](t)(c.RWMutex("a").Lock(t.Context()))
+	reader := help.Must[*redlatch.Lease](t)(c.RWMutex("a").RLock(writer.Context()))
+	s.Do("ZADD", locktest.StateKey("a"), "XX", "1", writer.Owner()) // whose time is over
+	_ = writer.Extend(t.Context())
+	_ = help.WantLost(t, writer)
+	var beside *redlatch.Lease
+	locktest.Eventually(t, "another reads, too", func() bool {
+		var err error
+		beside, err = other.RWMutex("a").TryRLock(t.Context())
+		return err == nil
+	})
+	if inside := s.Do("ZCARD", locktest.StateKey("a")); inside != "3" { // two and the mark
+		t.Errorf("%s members are in the lock, want 3", inside)
+	}
+	locktest.Release(t, reader)
+	locktest.Release(t, beside)
+}

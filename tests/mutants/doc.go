@@ -1,0 +1,12 @@
+// Package mutants breaks copies of the code in known ways, one at a time, and checks that the tests
+// that are named with each notice. TestMutants runs only with make mutants.
+//
+// # Which file is about which hazard
+//
+//	mutants      tests that notice nothing: known breaks of the code
+//	simulated    mutants that the simulation does not find
+//
+// # Helpers
+//
+//	help_source  what a test needs of the source, so that mutants build fast
+package mutants

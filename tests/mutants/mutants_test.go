@@ -1,0 +1,1456 @@
+package mutants
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// mutantsVariable runs TestMutants, which takes minutes: for those whose names match it.
+const mutantsVariable = "REDLATCH_MUTANTS"
+
+// mutant is a known way to break redlatch: in a file, old becomes new. These tests must then fail.
+type mutant struct {
+	name     string
+	file     string
+	old, new string
+	tests    string // for -test.run
+}
+
+var mutants = []mutant{
+	{
+		"entry that counts in a hash of another owner", "internal/script/lua/reentrant.lua",
+		"redis.call('HEXISTS', K, owner) == 1 then return left, owner end", "redis.call('HLEN', K) > 0 then return left, owner end",
+		"TestEntryIsLostToAnotherOwner",
+	},
+	{
+		"line that forgets a sorted set which is no lock", "internal/script/lua/zset.lua",
+		"if attribute then shorten() end", "shorten()", "TestSortedSetThatIsNoLockIsLeftAlone",
+	},
+	{
+		"word of a forced release that the reply to an extend wipes out", "watchdog.go",
+		"l.doubted = true, l.pending", "l.doubted = true, false", "TestForceReleaseDuringAnExtend",
+	},
+	{
+		"word to ask at once that is lost during a poll", "waiting.go",
+		"	if p.polling {\n		p.again = true\n		return nil", "	if p.polling {\n		return nil", "TestWordToAskDuringAPoll",
+	},
+	{
+		"forced release that counts the tokens of a shared lock in a key of its own", "internal/script/lua/line.lua",
+		"if KIND ~= 'reentrant' then return grant('', moved) end", "if true then return grant('', moved) end",
+		"TestFencedLockIsGrantedInOneOrder",
+	},
+	{
+		"text of a lease that does not say where the tokens are counted", "leasetext.go",
+		"Fence: k.options.FenceKey,", "", "TestFencedLockIsGrantedInOneOrder",
+	},
+	{
+		"lock at a bare majority that counts as a tie", "ballot.go",
+		"		if t.mayBeHeld() {", "		if false {", "TestQuorumHeldAtABareMajority",
+	},
+	{
+		"count that a resend takes down twice", "internal/script/lua/countdown_down.lua",
+		"redis.call('ZSCORE', K, owner) or ", "", "TestCountDownMeetsMishaps|TestCountDownStragglers",
+	},
+	{
+		"count that a late request of the round before takes down", "internal/script/lua/countdown.lua",
+		"redis.call('ZREMRANGEBYRANK', K, 1, -KEPT - 1)", "redis.call('ZREMRANGEBYRANK', K, 1, -1)", "TestCountDownStragglers",
+	},
+	{
+		"count that is taken for zero when it is gone", "internal/script/lua/countdown_wait.lua",
+		"if not s or round > 0 and (round < s.first or round > s.round) then return {0} end",
+		"if not s and round == 0 then return {0} end if not s or round > 0 and round < s.first then return {1, 0, round, 0} end",
+		"TestCountDownWithoutACount",
+	},
+	{
+		"waiter that missed its zero, and waits for the next", "internal/script/lua/countdown_wait.lua",
+		"if round > 0 and round < s.round then return {1, 0, round, 0} end", "", "TestCountDownUnheard",
+	},
+	{
+		"waiters that are not told of the zero", "internal/script/lua/countdown_down.lua",
+		"if s.left == 0 then tell_zero(s.round) end", "", "TestCountDownTellsItsWaiters",
+	},
+	{
+		"waiter of a countdown that does not ask by itself", "countdown.go",
+		"timer := time.NewTimer(d.pause(outage))", "timer := time.NewTimer(time.Hour)", "TestCountDownUnheard",
+	},
+	{
+		"waiter of a countdown that leaves its ticket behind", "countdown.go",
+		"			l.abandon(owner, ticket)\n", "", "TestCountDownGivenUp",
+	},
+	{
+		"delete that hits a later round", "internal/script/lua/countdown_delete.lua",
+		" or s.round ~= tonumber(ARGV[1])", "", "TestCountDownStragglers",
+	},
+	{
+		"count that needs memory to go down", "internal/script/lua/countdown_down.lua",
+		"redis.call('PEXPIRE', K, s.ms)\n", "", "TestCountDownAtAFullServer",
+	},
+	{
+		"lease on no permits", "internal/script/lua/semaphore.lua",
+		"math.max(free, 1)", "free", "TestPermitsThatAreFree",
+	},
+	{
+		"permits of holders that count as free", "semaphore.go",
+		"free -= h.Permits", "free -= 0 * h.Permits", "TestPermitsThatAreFree",
+	},
+	{
+		"force that robs itself when it is sent again", "internal/script/lua/seize.lua",
+		"if extend(successor, ttl) then return inside_reply(successor) end", "", "TestTakeByForceMeetsMishaps",
+	},
+	{
+		"holder that is robbed in one step, and not told", "internal/script/lua/seize.lua",
+		"if taken then tell_forced(owner, ARGV[5], ARGV[6], ARGV[3], ARGV[4]) end", "", "TestTakeByForceIsOneStep",
+	},
+	{
+		"force that cannot take what is shut", "internal/script/lua/seize.lua",
+		" or open(owner))", ")", "TestTakeByForceOfWhatIsFreeOrShut",
+	},
+	{
+		"force that leaves a lock behind", "byforce.go",
+		"a.abandon(a.owner, \"\") //", "//", "TestTakeByForceMeetsMishaps",
+	},
+	{
+		"waiter that no holder is told of", "internal/script/lua/tickets.lua",
+		"    tell_holders(past)\n", "", "TestWantedIsPushed",
+	},
+	{
+		"goroutine that waits, and that no holder is told of", "handoff.go",
+		"	a.client.tellHolder(g)\n", "", "TestWantedByItsOwnProcess",
+	},
+	{
+		"goroutine that waited before, and that no holder is told of", "wanted.go",
+		"c.handoffs.Others(group) > 0", "false", "TestWantedByItsOwnProcess",
+	},
+	{
+		"holder that is told by messages alone", "watchdog.go",
+		"		if l.wishing() {", "		if false {", "TestWantedWithoutMessages",
+	},
+	{
+		"holder whose wish another holder forgets", "internal/script/lua/want.lua",
+		"if redis.call('EXISTS', QUEUE) == 1 then", "if true then", "TestWantedIsForThoseThatAsk",
+	},
+	{
+		"late request that shortens the lease of a mutex", "internal/script/lua/mutex.lua",
+		"if exactly or tonumber(ttl) > 0 and redis.call('PTTL', K) < tonumber(ttl) then", "if true then",
+		"TestExtendToEveryKind",
+	},
+	{
+		"look that ends a lease without an expiry", "internal/script/lua/mutex.lua",
+		"exactly or tonumber(ttl) > 0 and redis", "exactly or redis", "TestWantedOfALockWithoutAnExpiry",
+	},
+	{
+		"late request that shortens a lease on a sorted set", "internal/script/lua/zset.lua",
+		"if not exactly then ttl = math.max(ttl, left) end", "", "TestExtendToEveryKind",
+	},
+	{
+		"late request that shortens an entry", "internal/script/lua/reentrant.lua",
+		"exactly and ttl or math.max(ttl, left))", "ttl)", "TestExtendToEveryKind",
+	},
+	{
+		"adoption that keeps a length which was not asked for", "internal/script/lua/adopt.lua",
+		"if extend(owner, ttl, true) then", "if extend(owner, ttl) then", "TestAdoptAsAsked",
+	},
+	{
+		"watchdog that shortens a lease", "extend.go",
+		"ttl := max(length(left), left)\n	l.longest", "ttl := length(left)\n	l.longest", "TestExtendToAndTheWatchdog",
+	},
+	{
+		"watchdog that looks away for as long as a lease lasts", "extend.go",
+		"l.long() {\n		return full", "false {\n		return full", "TestExtendToAndTheWatchdog",
+	},
+	{
+		"length of a lease that goes to the next goroutine", "handoff.go",
+		"due := l.long() || ", "due := ", "TestExtendToIsNotPassedOn",
+	},
+	{
+		"extend that counts as confirmed for longer than it asked", "watchdog.go",
+		"held, sent, ttl\n", "held, sent, max(ttl, l.longest)\n", "TestExtendToMeetsMishaps",
+	},
+	{
+		"value of a leader that an old request brings back", "internal/script/lua/proclaim.lua",
+		"if of == owner and tonumber(last) >= number then return 1 end", "", "TestProclaimLate",
+	},
+	{
+		"value of a leader that no observer is told of", "internal/script/lua/proclaim.lua",
+		"publish_change('proclaimed')", "", "TestProclaimIsObserved",
+	},
+	{
+		"observer that heeds a subscription which has ended", "observe.go",
+		"			up.Store(true)\n", "			n = 0\n", "TestObserveIgnoresLateConfirmations",
+	},
+	{
+		"observer that knows a leader by its term alone", "observe.go",
+		" && leader.Value == sent.Value", "", "TestProclaimIsObserved",
+	},
+	{
+		"value of a term that is over, and no word of it", "proclaim.go",
+		"script.Done(answer.Reply) {", "script.Done(answer.Reply) || true {", "TestProclaimIsRefused",
+	},
+	{
+		"hand-over that is announced to another library", "internal/script/lua/tickets.lua",
+		"or redis.call('EXISTS', KEYS[1]) == 1 then", "then", "TestAnnouncesWhatIsFree",
+	},
+	{
+		"free lock that is not announced", "internal/script/lua/release.lua",
+		"if left then announce(ARGV[7], ARGV[8], ARGV[9]) end", "", "TestAnnouncesWhatIsFree",
+	},
+	{
+		"forced release that is not announced", "internal/script/lua/force.lua",
+		"announce(ARGV[7], ARGV[8], ARGV[9])", "", "TestAnnouncesWhatIsFree",
+	},
+	{
+		"announcement of another library that is not heard", "announce.go",
+		"func(string) { heard() }", "func(string) {}", "TestAnnouncementIsHeard",
+	},
+	{
+		"semaphore that yields to libraries which have no such lock", "latch.go",
+		"!shared(kind) || c.quorum", "c.quorum", "TestYieldOfAClient",
+	},
+	{
+		"line that never yields", "internal/script/lua/release.lua",
+		"if n < FAR + every then", "if true then", "TestYieldLetsOthersIn",
+	},
+	{
+		"waiter that is not told when the line goes on", "internal/script/lua/line.lua",
+		"if yielding and moved and behind then", "if false then", "TestYieldEnds",
+	},
+	{
+		"newcomer that takes a lock that is left free for one of another kind", "internal/script/lua/acquire.lua",
+		" and kind ~= YIELD then", " then", "TestYieldWithNobodyLeft",
+	},
+	{
+		"counter of another library that expires", "internal/script/lua/token.lua",
+		"'KEEPTTL'", "'EX', 1000", "TestTokensOfFencedLock",
+	},
+	{
+		"forced release that nothing remembers", "internal/script/lua/forced.lua",
+		"'last', owner, 'of ' .. owner, note)", "'last', '', 'of ', note)", "TestForcedLossTellsByWhom",
+	},
+	{
+		"note of a forced release that stays for ever", "internal/script/lua/forced.lua",
+		"redis.call('PEXPIRE', FORCED, ms)", "", "TestForcedLossTellsByWhom",
+	},
+	{
+		"notes of forced releases without a bound", "internal/script/lua/forced.lua",
+		"if redis.call('HLEN', FORCED) > 128 then", "if false then", "TestForceNotesAreBounded",
+	},
+	{
+		"forced release that names no owner to its holder", "internal/script/lua/renew.lua",
+		"redis.call('HGET', FORCED, 'of ' .. ARGV[1]) or ''", "''", "TestForcedLossTellsByWhom|TestForceReleaseOfAllTellsEach",
+	},
+	{
+		"release of a lost lease that does not ask why", "lease.go",
+		"gone = l.askGone(ctx)", "_ = l.askGone(ctx)", "TestForcedLossIsToldAtTheRelease",
+	},
+	{
+		"lease that was deleted and counts as forgotten", "force.go",
+		"	case gone.Fenced:", "	case !gone.Fenced:", "TestLossThatRedisTellsOfEveryKind",
+	},
+	{
+		"context of a released lease that does not say so", "lease.go",
+		"	l.cancel(l.err)\n	l.pending", "	l.cancel(nil)\n	l.pending", "TestCausesTell",
+	},
+	{
+		"taken mutex that names nobody", "internal/script/lua/mutex.lua",
+		"return met or ''", "return ''", "TestTakenNamesTheHolder",
+	},
+	{
+		"waiter that names the holder of long ago", "waiting.go",
+		"	p.inside = stand.Occupant\n", "", "TestTakenNamesTheHolderOfNow",
+	},
+	{
+		"goroutine that is not told that its own process holds the mutex", "handoff.go",
+		"	g.MarkHolder(&l.owner)\n", "", "TestTakenNamesTheHolder",
+	},
+	{
+		"outage that no waiter is told of", "waiting.go",
+		"	if changed && p.news != nil {", "	if false && changed {", "TestWaiterTellsAnOutage",
+	},
+	{
+		"quorum that is unreachable after one round", "ballot.go",
+		"now.Since(*h.outage) >= a.client.options.RequestTimeout", "true", "TestQuorumWaiterTellsAnOutage",
+	},
+	{
+		"lease that is never found to be forgotten", "trace.go",
+		"	return handle\n", "	return l\n", "TestForgottenLeaseIsTold",
+	},
+	{
+		"lease that tells at each extend that it outlives its context", "trace.go",
+		"	if l.outlived == 2 {\n", "	if false {\n", "TestLeaseThatOutlivesItsContext",
+	},
+	{
+		"Close that does not tell what it leaves", "client.go",
+		"		if len(left) > 0 {", "		if false {", "TestForgottenLeaseIsTold",
+	},
+	{
+		"cycle in which a holder is outside", "deadlocks.go",
+		"if h.Foreign || h.Resting || h.Dead || !inside(h) {", "if h.Foreign || h.Resting || h.Dead {",
+		"TestDeadlockThatIsNone|TestLockOfWhatOthersShare",
+	},
+	{
+		"cycle of processes that is not told", "deadlocks.go",
+		"in.Holds = w.Holds", "in.Holds = nil", "TestDeadlockBetweenProcesses",
+	},
+	{
+		"waiter behind another that is in no cycle", "deadlocks.go",
+		"here = here || in.Client == w.Client", "", "TestDeadlockWithAWaiterBehindAnother",
+	},
+	{
+		"cycle of goroutines that waits for ever", "deadlock.go",
+		"	cycle := c.entangled.add(a, holds)\n", "	cycle := c.entangled.add(a, nil)\n", "TestLockInACycleOfGoroutines",
+	},
+	{
+		"lease that is over and keeps others waiting", "deadlock.go",
+		" && lease.seemsHeld() })", " })", "TestLockBesideACycle",
+	},
+	{
+		"names that a MultiMutex has and does not tell", "multimutex.go",
+		"a.latch, a.beside = &l, *leases", "a.latch = &l", "TestLockOfSeveralInACycle",
+	},
+	{
+		"labels that stay when the lease is over", "client.go",
+		"	c.notes.Drop(l.owner)\n", "", "TestLabelsOfHoldersAndWaiters",
+	},
+	{
+		"callers that stay noted when the wait is over", "waiting.go",
+		"		ws.client.notes.Drop(w.owner)\n", "", "TestCallersOfAWaiter",
+	},
+	{
+		"callers that are noted once", "waiting.go",
+		"if n != max(w.callers, 1) &&", "if w.callers == 0 && n > 1 &&", "TestCallersOfAWaiter",
+	},
+	{
+		"labels that are not refused", "labels.go",
+		"		return set.invalid\n", "		return nil\n", "TestLabelsThatAreRefused",
+	},
+	{
+		"journal without an end", "internal/script/lua/journal.lua",
+		"'MAXLEN', '~', ARGV[1], ", "", "TestJournalIsBounded",
+	},
+	{
+		"journal that never expires", "internal/script/lua/journal.lua",
+		"redis.call('PEXPIRE', KEYS[1], ARGV[2])\n", "", "TestJournalTellsWhatHappened",
+	},
+	{
+		"entry that each node tells", "journalread.go",
+		"if !ok || r.seen[e.ID] {", "if !ok {", "TestJournalOfAQuorum",
+	},
+	{
+		"trouble that is told again and again", "internal/journal/journal.go",
+		"first = err != nil && j.pause == 0", "first = err != nil", "TestJournalWithoutTheRight",
+	},
+	{
+		"entry in line whose owner is inside, and that waits", "internal/script/lua/await.lua",
+		"if rank then token, detail = join(owner, tonumber(ttl), param) end", "", "TestEntryInLineWhoseOwnerComesIn",
+	},
+	{
+		"lease of a slot that outlives a panic", "slotpool.go",
+		"	defer func() { err = join(err, s.Release(ctx)) }()\n	return f(s.Context(), s)\n",
+		"	err = f(s.Context(), s)\n	return join(err, s.Release(ctx))\n", "TestTryDoReleasesAfterAPanic",
+	},
+	{
+		"try to run that runs without the lock", "rwmutex.go",
+		"	lease, err := m.TryRLock(ctx)\n	if err != nil {\n		return err\n	}\n	return lease.runHeld(ctx, f)\n",
+		"	lease, err := m.TryRLock(ctx)\n	if err != nil {\n		_ = f(ctx, nil)\n		return err\n	}\n	return lease.runHeld(ctx, f)\n",
+		"TestTryDoReadsBesideReaders",
+	},
+	{
+		"Locker that tells its loss to no function", "locker.go",
+		"func() { l.onErr(lease.Err()) }", "func() {}", "TestLockerTellsItsLoss",
+	},
+	{
+		"Locker that lets go when its context ends", "locker.go",
+		"l.mutex.Lock(ctx)", "l.mutex.Lock(l.ctx)", "TestLockerOutlivesItsContext",
+	},
+	{
+		"wait that is noted as one that goes on when it has ended", "journal.go",
+		"	case EventFailed:\n		r.waits.end(e.ID)\n", "	case EventFailed:\n", "TestJournalTellsWhatHappened",
+	},
+	{
+		"attempts on several names that have no end", "multimutex.go",
+		"	defer func() { tellAllFailed(attempts, err) }()\n", "", "TestMultiTellsEveryName",
+	},
+	{
+		"attempt on several names that is told twice", "hook.go",
+		"	if a.begun {\n		return\n	}\n", "", "TestMultiTellsEveryName",
+	},
+	{
+		"attempt that fails after it was granted", "hook.go",
+		"if !a.begun || a.ended {", "if !a.begun {", "TestMultiTellsEveryName|TestHookThatPanicsIsToldTheEnd",
+	},
+	{
+		"release that is told each time", "lease.go",
+		"	if was == ended { //", "	if false { //", "TestReleaseIsToldOnce",
+	},
+	{
+		"lease whose grant the hook did not survive, and that has no end", "latch.go",
+		"	if a.ended { //", "	if false { //", "TestHookThatPanicsIsToldTheEnd",
+	},
+	{
+		"attempt that the hook did not survive, and that has no end", "latch.go",
+		"	defer func() { a.tellFailed(err) }()\n", "	defer func() {\n		if err != nil {\n			a.tellFailed(err)\n		}\n	}()\n",
+		"TestHookThatPanicsIsToldTheEnd",
+	},
+	{
+		"Close that stops at a hook that panics", "client.go",
+		"		defer l.lose", "		l.lose", "TestHookThatPanicsWhenTheClientIsClosed",
+	},
+	{
+		"hook that is not called after one that panics", "hook.go",
+		"		defer callAll(ctx, hooks[1:], e)\n		hooks[0](ctx, e)\n", "		hooks[0](ctx, e)\n		callAll(ctx, hooks[1:], e)\n",
+		"TestHookThatPanicsIsToldTheEnd",
+	},
+	{
+		"request that is sent again and does not say so", "request.go",
+		"call.Resent = n > 0", "call.Resent = false", "TestMetricsOfBothModulesAreTheSame",
+	},
+	{
+		"extend that does not tell the age of its lease", "hook.go",
+		"e.Type == EventExtended || ", "", "TestMetricsOfBothModulesAreTheSame",
+	},
+	{
+		"quorum whose connections are not wrapped", "quorum.go",
+		"wrapped[i] = o.wrap(nodes[i])", "wrapped[i] = nodes[i]", "TestWrapConn",
+	},
+	{
+		"event without the mode of its lease", "latch.go",
+		"return \"write\"", "return \"read\"", "TestEventsOfADowngrade",
+	},
+	{
+		"adopted lease that stays the old owner's", "internal/script/lua/adopt.lua",
+		"rename(owner, successor)", "rename(owner, owner)", "TestAdoptEveryKind",
+	},
+	{
+		"adoption that is asked for again and finds itself", "internal/script/lua/adopt.lua",
+		"elseif not extend(successor, ttl) then", "else", "TestAdoptWhoseRequestIsLost",
+	},
+	{
+		"node that gave another slot and counts for an adoption", "internal/script/lua/adopt.lua",
+		"return agrees(successor, ARGV[4]) and 1 or 0", "return 1", "TestQuorumAdoptAnotherSlot",
+	},
+	{
+		"adopted writer that readers do not see", "internal/script/lua/rwmutex.lua",
+		"if writer == owner then change_mark(kind, writer, successor) end", "", "TestAdoptRWMutex",
+	},
+	{
+		"adopted run that is undone as if it had not begun", "undo.go",
+		"a.owner, \"\", a.result), 0", "a.owner, \"\", \"\"), 0", "TestAdoptThatFailsKeepsTheWindow",
+	},
+	{
+		"adopted run that is given back as if it had not begun", "latch.go",
+		"case g.adopted:", "case false:", "TestAdoptThatFailsKeepsTheWindow",
+	},
+	{
+		"adopted lease whose deadline counts from the reply", "adopt.go",
+		"sentAt: answer.sent", "sentAt: a.client.now()", "TestAdoptWhoseReplyIsLate",
+	},
+	{
+		"detached lease that is cleaned up", "lease.go",
+		"l.state == released || l.state == lost ||", "l.state > ended ||", "TestQuorumDetachedLeaseIsNotCleanedUp",
+	},
+	{
+		"text whose argument is none of the kind, and is read", "leasetext.go",
+		"case !params[t.Kind].MatchString(t.Param):", "case false:", "TestAdoptTextWithAnotherParam",
+	},
+	{
+		"lease that is detached unextended", "adopt.go",
+		"if err := l.Extend(ctx); err != nil {", "if err := l.Err(); err != nil {", "TestDetachWithoutAnAnswer",
+	},
+	{
+		"detached lease whose group waits for it", "adopt.go",
+		"	l.cancel(l.err)\n	l.detachLocked()\n", "	l.cancel(l.err)\n", "TestAdoptBesideWaitersOfTheSameClient",
+	},
+	{
+		"text that was changed and is read", "leasetext.go",
+		" || t.String() != text", "", "TestAdoptNoText",
+	},
+	{
+		"releases that leave together and open what they should shut", "internal/script/bundle.go",
+		" && len(call.Args) <= b.ticket+2", "", "TestManyReleasesLeaveTheirNamesShut",
+	},
+	{
+		"lease that is passed on before its minimal hold is over", "handoff.go",
+		" && l.options.MinHold == 0", "", "TestEveryKindOpensInTime",
+	},
+	{
+		"name that is given back and shut", "multimutex.go",
+		"		l.unused = true\n", "		_ = l\n", "TestGivenBackIsNotShut",
+	},
+	{
+		"waiter that is not told when what is shut will open", "internal/script/lua/release.lua",
+		"grant('', gone or yields or ms > 0)", "grant('', gone or yields)", "TestEveryKindOpensInTime",
+	},
+	{
+		"release in the background that opens what it should shut", "lease.go",
+		"		c.cleanup.Add(node, l.releasing(l.ticket, result), after",
+		"		_ = result\n		c.cleanup.Add(node, l.latch.undoing(l.owner, l.ticket), after", "TestEveryKindLostReleasesLeaveItShut",
+	},
+	{
+		"leader that resigned and seems to lead", "election.go",
+		" || info.Holders[0].Resting", "", "TestOfficeThatIsShut",
+	},
+	{
+		"force that cannot open what is shut", "internal/script/lua/force.lua",
+		" and not open(ARGV[2])", "", "TestEveryKindReleasedTooEarly",
+	},
+	{
+		"resend that is refused the place which its request took", "internal/script/lua/acquire.lua",
+		" and not redis.call('ZSCORE', QUEUE, ticket)", "", "TestLostReplyToTheLastPlace",
+	},
+	{
+		"line that is full of the dead", "internal/script/lua/acquire.lua",
+		"if alive_for(other, address) > 0 then found", "if true then found", "TestEveryKindFullOfTheDead",
+	},
+	{
+		"place in line that is restored only if there is room", "waiting.go",
+		"address, arrival, 0)", "address, arrival, w.latch.options.MaxWaiters)", "TestRestoredLineMayBeFull",
+	},
+	{
+		"goroutines that share a place in a bounded line", "handoff.go",
+		"		l.options.MaxWaiters == 0 && ", "		", "TestEveryKindFullLine",
+	},
+	{
+		"newcomer that is refused and undoes nothing all the same", "latch.go",
+		"(errors.Is(err, ErrLineFull) || retry", "(retry", "TestFullLineSendsNothingElse",
+	},
+	{
+		"forced release that seems to be an accident", "watchdog.go",
+		"l.forced, l.doubted = true, l.pending", "l.doubted = l.pending", "TestForcedLossWithAnUnreadableNote",
+	},
+	{
+		"release that ends at a full disk", "request.go",
+		"!(script.Releases(call) && retry.RefusesWrites(result.Err))", "true", "TestReleaseWhileWritesAreRefused",
+	},
+	{
+		"late copy of a request that is not looked for", "internal/cleanup/queue.go",
+		"		return !r.copies\n", "		return true\n", "TestLostRequests",
+	},
+	{
+		"vote that arrives after the release", "latevotes.go",
+		"if missed || l.state == lost {", "if l.state == lost {", "TestQuorumVoteAfterTheRelease",
+	},
+	{
+		"vote that is heard of before the release that it came after", "latevotes.go",
+		"if votes.miss(node) {", "if votes.miss(node) && false {", "TestQuorumVoteCrossesTheRelease",
+	},
+	{
+		"vote for another slot that arrives after the release", "opentally.go",
+		" || slices.Contains(t.replaced, true)", "", "TestQuorumVoteForAnotherSlot",
+	},
+	{
+		"own late request that seems to be another holder", "ballot.go",
+		"SlotPool.Name, a.past)", "SlotPool.Name, nil)", "TestQuorumLostRequestsOfAJob",
+	},
+	{
+		"run that is undone as if it had not begun", "lease.go",
+		"	return l.latch.result\n", "	return \"\"\n", "TestJobThatIsLostKeepsItsWindow",
+	},
+	{
+		"run that succeeded and is undone as one that failed", "lease.go",
+		"l.done = result == script.Completed", "l.done = false", "TestJobWhoseEndGotNoAnswer",
+	},
+	{
+		"job that opens its window by a release", "lease.go",
+		"l.release(ctx, l.latch.result)", "l.release(ctx, \"\")", "TestJobReleasedByItsJob",
+	},
+	{
+		"release that is not tried again", "lease.go",
+		" || err != nil && l.latch.client.quorum == nil {", " {", "TestReleaseIsTriedUntilItIsKnown",
+	},
+	{
+		"loss after which a late request brings the lock back", "lease.go",
+		"told():\n		l.undoLocked(0)\n", "told():\n", "TestStragglerAfterALoss",
+	},
+	{
+		"go-redis that goes on asking a dead master", "redlatchgoredis/goredis.go",
+		"c.cluster.ReloadState(context.Background())", "_ = context.Background()", "TestClusterMasterIsKilledOverGoRedis",
+	},
+	{
+		"extend that is waited for until its lease is over", "request.go",
+		"limit > left/2 && limit", "limit < 0 && limit", "TestLostReplyOfAShortLease",
+	},
+	{
+		"extend of the program that is waited for until its lease is over", "request.go",
+		"if !ok || !script.Renews(call) {", "if !ok || script.Renews(call) {", "TestLostReplyToTheProgramsExtend",
+	},
+	{
+		"connection that died in silence and is kept", "redlatchrueidis/silence.go",
+		"range s.silent() {", "range s.silent()[:0] {", "TestSilentConnection",
+	},
+	{
+		"connections given up one after the other", "redlatchrueidis/silence.go",
+		"now-last >= s.pause", "now-last >= 0*s.pause", "TestFrozenServerSeesNoStorm",
+	},
+	{
+		"subscription that is checked late", "client.go",
+		"min(max(o.RequestTimeout/2, time.Second), 3*time.Second)", "6 * time.Second", "TestSilentSubscriptionIsReplaced",
+	},
+	{
+		"heartbeat from another address than the ticket's", "waiting.go",
+		"return batch[0].address, tickets", "return batch[0].latch.subscription().Address(), tickets", "TestTicketsOfTwoAddresses",
+	},
+	{
+		"word of a forced release that a lease without a watchdog ignores", "watchdog.go",
+		"	case !l.renews():\n		return []Event", "	case false:\n		return []Event", "TestForceReleaseTellsTheHolder",
+	},
+	{
+		"term that is taken for lost since another lock was", "election.go",
+		"errors.As(term.Err(), new(*LostError))", "errors.As(err, new(*LostError))", "TestElectionRunReturnsTheErrorOfTheWork",
+	},
+	{
+		"term that was lost whose result is returned as the context ends", "election.go",
+		"if !errors.As(term.Err()", "if ctx.Err() != nil || !errors.As(term.Err()", "TestElectionRunIsEndedAsItsTermIsLost",
+	},
+	{
+		"campaigns in a hot loop", "election.go",
+		"retry.Sleep(ctx, retry.Pause(short))", "retry.Sleep(ctx, 0*retry.Pause(short))", "TestElectionRunDoesNotSpin",
+	},
+	{
+		"grant that was given back and is called taken", "latch.go",
+		"a.answered, a.occupant = a.answered || !s.Inside,", "a.answered, a.occupant = true,", "TestGrantThatIsGivenBackIsNotTaken",
+	},
+	{
+		"ticket of one who gave up that is forgotten in an outage", "undo.go",
+		"	if ticket != \"\" {\n", "	if false {\n", "TestTicketsGivenUpInAnOutage",
+	},
+	{
+		"ticket whose release was refused, and forgotten", "internal/cleanup/queue.go",
+		"return retry.WrongType(result.Err)", "return !retry.Transient(result.Err)",
+		"TestTicketGivenUpWhileWritesAreRefused",
+	},
+	{
+		"second look that does not wait", "internal/cleanup/queue.go",
+		"due := all || !r.next.After(now)", "due := all || !r.next.After(now.Add(time.Hour))", "TestStragglerAmongOthersWhoGiveUp",
+	},
+	{
+		"silent node of a cluster that holds up the releases of all", "internal/cleanup/queue.go",
+		"find != nil {", "false && find != nil {", "TestStoppedMasterHoldsUpNoReleases",
+	},
+	{
+		"undoing a request without its ticket", "lease.go",
+		"l.ticket = g.ticket", "l.ticket = \"\"", "TestStragglerWithATicket",
+	},
+	{
+		"grant that a panic leaves behind", "latch.go",
+		"		if lease == nil {\n", "		if lease == nil && err != nil {\n", "TestHookPanicsAtGrant",
+	},
+	{
+		"waiter that a panic leaves behind", "latch.go",
+		"if !told {", "if !told && false {", "TestHookPanicsAtWait",
+	},
+	{
+		"slot that counts for another", "internal/script/lua/confirm.lua",
+		" and agrees(ARGV[1], ARGV[3])", "", "TestQuorumCountsOneSlot",
+	},
+	{
+		"grants of a cluster that go to all its nodes", "internal/script/lua/line.lua",
+		"  if mode == 'S' or mode == 'T' then return redis.pcall('SPUBLISH', address, message) end\n", "", "TestGrantsStayOnTheirShard",
+	},
+	{
+		"deadline of a quorum counted from the last reply", "ballot.go",
+		"sentAt: sent", "sentAt: a.client.now()", "TestQuorumDeadline",
+	},
+	{
+		"token of a quorum that is not written back", "ballot.go",
+		"t.Won() && !agreed {", "false && !agreed {", "TestQuorumWritesTheTokenBack",
+	},
+	{
+		"token that is written back where somebody else is inside", "internal/script/lua/raise.lua",
+		"if not (extend(ARGV[2], tonumber(ARGV[3])) and agrees(ARGV[2], ARGV[5])) then return 0 end\n", "", "TestRaiseForAnother",
+	},
+	{
+		"node that votes whatever it forgot", "internal/script/lua/quorum_token.lua",
+		"return epoch[1] == process(), ", "return true, ", "TestQuorumForgetfulNode",
+	},
+	{
+		"mutex of a node that votes whatever it forgot", "internal/script/lua/mutex_vote.lua",
+		"if right and redis.call('SET'", "if redis.call('SET'", "TestQuorumForgetfulNode|TestQuorumStaleNode",
+	},
+	{
+		"right to vote that outlives the process", "internal/script/lua/quorum_token.lua",
+		"return epoch[1] == process(), ", "return epoch[1] ~= false, ", "TestQuorumStaleNode",
+	},
+	{
+		"node that votes without a rest", "internal/quorum/epochs.go",
+		"	return bound\n}\n\n// boundBy", "	return 0\n}\n\n// boundBy", "TestQuorumForgetfulNode$",
+	},
+	{
+		"node that counts on from nothing", "internal/quorum/epochs.go",
+		"isNew), number, bound)", "isNew), number-number, bound)", "TestQuorumFloor",
+	},
+	{
+		"rest of a node that is never too short", "internal/script/lua/epoch.lua",
+		"begun + ARGV[3] > math.max(ms, rest)", "false", "TestQuorumForgetfulNodeAndASilentOne",
+	},
+	{
+		"rest of a node of a new quorum", "internal/script/lua/epoch.lua",
+		"rest > begun and ", "", "TestQuorumWhoseFounderIsNotDone",
+	},
+	{
+		"rest of a node by what was known when it began", "internal/quorum/epochs.go",
+		"bound := right.boundBy(nodes)", "bound := right.Bound", "TestQuorumForgetfulNodeAndASilentOne",
+	},
+	{
+		"majority of two in five", "internal/quorum/conn.go",
+		"return len(q.nodes)/2 + 1", "return len(q.nodes) / 2", "TestQuorumMajorityIsKilled",
+	},
+	{
+		"leases that nodes are not told of again", "watchdog.go",
+		"func(node, i int) { leases[i].mend(node) }", "nil", "TestQuorumRollingRestart",
+	},
+	{
+		"votes that are not given back", "ballot.go",
+		"		l.leave(owner, &t)\n", "", "TestQuorumManyContenders",
+	},
+	{
+		"refusals by half of the nodes that are taken for those of a majority", "internal/quorum/tally.go",
+		" && t.number(Vote.voted) >= t.Majority", "", "TestQuorumHeld",
+	},
+	{
+		"nodes that count as silent though nobody waited for them", "ballot.go",
+		"	case <-ctx.Done():\n		t.stop()\n",
+		"	case <-ctx.Done():\n		t.stop()\n		t.silence(patience)\n",
+		"TestQuorumWaitEndsInARound",
+	},
+	{
+		"round that was cut short and tells more than the one before", "ballot.go",
+		"if h.votes == nil || found != quorum.CutShort {", "if true {", "TestQuorumWaitEndsInARound",
+	},
+	{
+		"turn at the right to vote that is waited for whatever the context", "internal/quorum/epochs.go",
+		"		t.leave()\n	case <-ctx.Done():", "		t.leave()\n	case <-context.Background().Done():",
+		"TestQuorumSeatHeedsTheContext",
+	},
+	{
+		"quorum that is heard for ever", "internal/quorum/subscribe.go",
+		"		e.end(errDeaf)\n", "		_ = e.end\n", "TestQuorumGrantWhileDeaf",
+	},
+	{
+		"waiters of a quorum who do not look when the subscription is lost", "listen.go",
+		"	c.quorumWaiters.wakeAll()\n", "", "TestQuorumGrantWhileDeaf",
+	},
+	{
+		"waiters of a quorum who are not told", "internal/script/lua/quorum_line.lua",
+		"  redis.pcall('PUBLISH', address, 'free\\t' .. waiter)\n", "", "TestQuorumManyContenders",
+	},
+	{
+		"slot that is extended while it rests", "internal/script/lua/zset.lua",
+		"or free - rest <= millis()", "or free <= millis()", "TestSlots",
+	},
+	{
+		"size that is forgotten while somebody waits", "internal/script/lua/zset.lua",
+		"math.max(last - millis(), redis.call('PTTL', QUEUE))", "last - millis()", "TestResizeOutlivesTheLastHolder",
+	},
+	{
+		"mark that outlives the last holder", "internal/script/lua/zset.lua",
+		"elseif redis.call('PTTL', K) > ms then", "elseif false then", "TestEveryKindEndsWithItsLastPlace",
+	},
+	{
+		"mark that outlives a lease which was shortened", "internal/script/lua/zset.lua",
+		"  if ttl < left then shorten() end\n", "", "TestEveryKindEndsWithItsLastPlace",
+	},
+	{
+		"reentrant mutex that outlives its last entry", "internal/script/lua/reentrant.lua",
+		"    shorten(left, last)\n  end\n  return n\n", "  end\n  return n\n", "TestReentrantEndsWithItsLastEntry",
+	},
+	{
+		"reentrant mutex that outlives an entry which was shortened", "internal/script/lua/reentrant.lua",
+		"  if exactly and ttl < left then\n", "  if false then\n", "TestReentrantEndsWithItsLastEntry",
+	},
+	{
+		"reentrant mutex that ends before its longest entry", "internal/script/lua/reentrant.lua",
+		"n + 1, math.max(last, left)", "n + 1, left", "TestReentrantKeepsItsLongestEntry",
+	},
+	{
+		"size that the dead have left", "internal/script/lua/acquire.lua",
+		"local function last()\n", "if detail then return {-1, detail} end\nlocal function last()\n", "TestSizeThatOnlyTheDeadKnow",
+	},
+	{
+		"place in line for another size", "internal/script/lua/acquire.lua",
+		"if detail then return {-1, detail} end -- the reason\n", "", "TestSizeThatIsOfOneInLine",
+	},
+	{
+		"size that the dead have left at a node", "internal/script/lua/vote.lua",
+		"  if not first and not unfinished then tidy() end\n", "", "TestQuorumSizeThatOnlyTheDeadKnow",
+	},
+	{
+		"one reader at a time out of the line", "internal/script/lua/rwmutex.lua",
+		"how, how == 'r'\nend\n\nlocal function leave", "how, false\nend\n\nlocal function leave", "TestReadersAreLetInTogether",
+	},
+	{
+		"readers beside a writer", "internal/script/lua/rwmutex.lua",
+		"if inside > 0 and (how == 'w' or writer ~= '') then", "if inside > 0 and how == 'w' then", "TestTryDoReadsBesideReaders",
+	},
+	{
+		"writer that is dead and stays", "internal/script/lua/rwmutex.lua",
+		"    change_mark(kind, writer, '')\n    writer = ''\n", "", "TestReaderThatOutlivesItsWriter",
+	},
+	{
+		"slot that stays taken after a release", "internal/script/lua/slotpool.lua",
+		"  clear(slot)\n  drop(owner)", "  drop(owner)", "TestSlots",
+	},
+	{
+		"slot whose number is told after the loss", "slotpool.go",
+		"\tif err := s.Err(); err != nil {\n\t\treturn 0, err\n\t}\n\treturn s.id, nil", "\treturn s.id, nil", "TestSlots",
+	},
+	{
+		"run that failed and uses its window up all the same", "internal/script/lua/job.lua",
+		"if result == 'done' and", "if", "TestJobThatFails",
+	},
+	{
+		"window of a run that died", "internal/script/lua/job.lua",
+		"  if always == '1' then close(ends) end\n", "", "TestJobOfAProcessThatDied",
+	},
+	{
+		"re-entry that shortens the lease", "internal/script/lua/reentrant.lua",
+		"local ms = math.max(ttl, redis.call('PTTL', K))", "local ms = ttl", "TestReentryTakesTheLaterEnd",
+	},
+	{
+		"re-entry that waits for itself", "internal/script/lua/acquire.lua",
+		"if not detail then token, detail = join(owner, ttl, param) end\n", "", "TestOwnersInsideGoPastTheLine",
+	},
+	{
+		"several names of which one is taken", "internal/script/lua/multi.lua",
+		"if held and held ~= owner or not held and", "if not held and", "TestMultiOfWhichOneIsTaken",
+	},
+	{
+		"several names in any order", "multimutex.go",
+		"\tslices.Sort(m.names)\n", "", "TestMultiTakesOneRequest|TestMultiDoesNotDeadlock",
+	},
+	{
+		"acquisition that no replica acknowledged", "latch.go",
+		"case acks < n:", "case acks < 0:", "TestAcquisitionWaitsForReplicas",
+	},
+	{
+		"release without looking at the owner", "internal/script/lua/mutex.lua",
+		"if redis.call('GET', K) ~= owner then return false end\n  redis.call('DEL', K)", "redis.call('DEL', K)",
+		"TestExtendOfAnothersLock",
+	},
+	{
+		"extend without looking at the owner", "internal/script/lua/mutex.lua",
+		"if met ~= owner then return false end\n  if exactly or",
+		"if not met then return false end\n  if exactly or",
+		"TestExtendOfAnothersLock",
+	},
+	{
+		"extend that creates", "internal/script/lua/renew.lua",
+		"if extend(ARGV[1], tonumber(ARGV[2]), ARGV[3]) then return 1 end",
+		"if extend(ARGV[1], tonumber(ARGV[2]), ARGV[3]) or redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end",
+		"TestExtendNeverCreates|TestStragglingRenewalIsNothing",
+	},
+	{
+		"tokens that are counted", "internal/script/lua/token.lua",
+		"local function mint(n)\n", "local function mint(n)\n  do return redis.call('INCR', FENCE) end\n",
+		"TestTokensOfAnotherKindGrowOverEverything",
+	},
+	{
+		"tokens by the clock alone", "internal/script/lua/token.lua",
+		"if last and last >= time then", "if false then",
+		"TestTokensOfAnotherKindGrowOverEverything",
+	},
+	{
+		"force-release without a new token", "internal/script/lua/force.lua",
+		"mint()\n", "", "TestForceReleaseMakesTheOldTokenStale",
+	},
+	{
+		"resent acquire that does not find its lock", "internal/script/lua/acquire.lua",
+		"if extend(owner, ttl) then return inside_reply(owner) end\nif not", "if not", "TestLostReplyToTryLockIsAdopted",
+	},
+	{
+		"resent acquire that takes another place", "internal/script/lua/acquire.lua",
+		"redis.call('ZADD', QUEUE, 'NX', arrival, ticket)", "redis.call('ZADD', QUEUE, arrival, ticket)",
+		"TestLostReplyToAPlaceInLineIsAdopted",
+	},
+	{
+		"newcomers overtake the line", "internal/script/lua/acquire.lua",
+		"if not tried and redis.call('EXISTS', QUEUE) == 0 then", "if true then", "TestEveryKindNewcomerFindsTheLine",
+	},
+	{
+		"free mutex whose line is overtaken", "internal/script/lua/mutex_acquire.lua",
+		" and redis.call('EXISTS', KEYS[3]) == 0", "", "TestEveryKindNewcomerFindsTheLine",
+	},
+	{
+		"tokens of a free mutex by the clock alone", "internal/script/lua/mutex_acquire.lua",
+		"if last and last >= token then", "if false then", "TestTokensGrowOverEverything",
+	},
+	{
+		"group without its tokens where the mutex is free", "internal/script/lua/mutex_acquire.lua",
+		" and ARGV[4] == ''", "", "TestRelayPassesOn",
+	},
+	{
+		"release of a mutex that is another's", "internal/script/lua/mutex_release.lua",
+		" and redis.call('GET', KEYS[1]) == ARGV[2]", "", "TestExtendOfAnothersLock",
+	},
+	{
+		"release of a mutex that forgets its line", "internal/script/lua/mutex_release.lua",
+		" and redis.call('EXISTS', KEYS[3]) == 0", "", "TestFirstComeFirstServed",
+	},
+	{
+		"release of a mutex before its time", "internal/script/lua/mutex_release.lua",
+		" and not ARGV[5]", "", "TestEveryKindLostReleasesLeaveItShut",
+	},
+	{
+		"last come first served", "internal/script/lua/tickets.lua",
+		"redis.call('ZRANGE', QUEUE, 0, size - 1)", "redis.call('ZREVRANGE', QUEUE, 0, size - 1)", "TestFirstComeFirstServed",
+	},
+	{
+		"grant to a client believed dead", "internal/script/lua/tickets.lua",
+		"ms = tonumber(redis.call('ZSCORE', CLIENTS, address) or 0) - math.floor(now() / 1000)", "ms = 3600000", "TestSuspendedWaiterCostsItsHorizon|TestWaiterBelievedDeadIsPassedOver",
+	},
+	{
+		"grant for longer than the client is believed alive", "internal/script/lua/line.lua",
+		"math.min(tonumber(ttl), ms)", "ttl", "TestSuspendedWaiterCostsItsHorizon",
+	},
+	{
+		"grant that is not heard, where the user may not ask for listeners", "internal/script/lua/line.lua",
+		"if hearers == 0 and", "if false and", "TestKilledWaiterIsSkippedByAUserWhoMayNotAsk",
+	},
+	{
+		"dead waiter that keeps out who fits", "internal/script/lua/acquire.lua",
+		"(ROOMY or ms == -2 or ms == 0 or line_full())", "(ms == -2 or ms == 0)", "TestCrashedWaiterBesideAHolderCostsNothing",
+	},
+	{
+		"free lock that is refused once for the dead in line", "internal/script/lua/acquire.lua",
+		"  if not tail[1] then\n    token", "  if false then\n    token", "TestCrashedWaiterOfAFreeLockCostsNothing",
+	},
+	{
+		"name that the dead in line keep for another kind", "internal/script/lua/acquire.lua",
+		"local ms, tail = remaining(), last()\n",
+		"local ms, tail = remaining(), last()\nlocal was = tail[1] and string.match(tail[1], '^%u(%l+)')\n" +
+			"if was and was ~= KIND then return {-1, 'kind\\t' .. was} end\n",
+		"TestCrashedWaiterOfAnotherKindCostsNothing",
+	},
+	{
+		"dead who seem alive to a tool", "internal/script/lua/tickets.lua",
+		"return reply.err ~= nil or tonumber(reply[2]) > 0", "return true", "TestCrashedWaiterOfAFreeLockCostsNothing",
+	},
+	{
+		"dead of a cluster who seem alive", "internal/script/lua/tickets.lua",
+		"mode == 'S' and 'SHARDNUMSUB' or 'NUMSUB'", "mode == 'S' and 'NUMPATTERNS' or 'NUMSUB'",
+		"TestCrashedWaiterInAClusterCostsNothing",
+	},
+	{
+		"second in line that is not told when to ask", "internal/script/lua/line.lua",
+		"  publish(mode, address, 'first\\t' .. ms .. '\\t' .. owner)\n", "", "TestCrashedHolderCostsItsLease",
+	},
+	{
+		"release that drops all the dead at once", "internal/script/lua/tickets.lua",
+		"local BUDGET = 10000", "local BUDGET = 1e9", "TestManyDeadTickets",
+	},
+	{
+		"line that is busy for an hour, and deleted", "internal/script/lua/acquire.lua",
+		"or redis.call('PTTL', QUEUE) < LINGER / 2", "", "TestBusyLineIsKept",
+	},
+	{
+		"clients that are remembered for as long as others wait", "internal/script/lua/tickets.lua",
+		"  redis.call('ZREMRANGEBYSCORE', CLIENTS, '-inf', ms)\n", "", "TestClientsThatLeftAreForgotten",
+	},
+	{
+		"hash of who is inside without a TTL", "internal/script/lua/zset.lua",
+		"local function keep_keys(ms)\n", "local function keep_keys(ms)\n  if redis.call('PTTL', K) >= ms then return end\n",
+		"TestEveryKindLeavesNothingForEver",
+	},
+	{
+		"entry that waits for itself when it asks late", "internal/script/lua/reentrant.lua",
+		"or held(entry) then return false, not_a_lock() end", "or redis.call('HEXISTS', INSIDE, entry) == 1 then return false end",
+		"TestLateEntryBesideItsOwner|TestKindsBehaveLikeTheirModels/tests.reentrantKind",
+	},
+	{
+		"hash of somebody else's that is waited for", "internal/script/lua/reentrant.lua",
+		"return 'kind\\thash'", "return nil", "TestHashThatIsNoLock",
+	},
+	{
+		"extend that a full server refuses", "internal/script/lua/zset.lua",
+		"  keep_keys(ttl + rest)\n  redis.call('ZADD', K, millis() + ttl + rest, owner)\n",
+		"  redis.call('ZADD', K, millis() + ttl + rest, owner)\n  keep_keys(ttl + rest)\n", "TestFullServerKeepsWhatIsHeld",
+	},
+	{
+		"permits that a full server does not take back", "internal/script/lua/semaphore.lua",
+		"  redis.call('ZREM', K, owner)\n", "", "TestFullServerKeepsWhatIsHeld",
+	},
+	{
+		"slots that a full server does not take back", "internal/script/lua/slotpool.lua",
+		"  redis.call('ZREM', K, owner)\n", "", "TestFullServerKeepsWhatIsHeld",
+	},
+	{
+		"heartbeat that a full server refuses", "internal/script/lua/await.lua",
+		"keep_line()\nmark_alive(address, ARGV[3])\n",
+		"mark_alive(address, ARGV[3])\nkeep_line()\n", "TestFullServerKeepsWhatIsHeld",
+	},
+	{
+		"job whose end a full server forgets", "internal/script/lua/job.lua",
+		"    redis.call('ZREM', K, owner)\n", "", "TestJobEndsOnAFullServer",
+	},
+	{
+		"release that lets nobody in", "internal/script/lua/release.lua",
+		"if left or gone then grant('', gone or yields or ms > 0) end", "", "TestFirstComeFirstServed",
+	},
+	{
+		"waiters that give up and stay in line", "internal/script/lua/release.lua",
+		"ARGV[3] ~= '' and redis.call('ZREM', QUEUE, ARGV[3]) == 1", "false", "TestCancelledWaitersLeaveNoTrace",
+	},
+	{
+		"tokens that are passed on and not reserved", "internal/script/lua/token.lua",
+		"(n or 1) - 1", "0", "TestRelayPassesOn",
+	},
+	{
+		"mutex that is never given back", "internal/handoff/queue.go",
+		"const maxRun = 128", "const maxRun = 1 << 20", "TestRelayGivesBack",
+	},
+	{
+		"run that newcomers join", "handoff.go",
+		"l.extraTokens = min(l.extraTokens, int16(others))", "l.extraTokens = int16(others) + 1<<10", "TestRelayGivesBack",
+	},
+	{
+		"place in line that is lost with who stood there", "handoff.go",
+		"handoffs.Next(g, a.arrival)", "handoffs.Next(g, 0)", "TestRelayKeepsItsPlace",
+	},
+	{
+		"outage of one that ran out of time", "latch.go",
+		"	if a.group.Reachable() {\n", "	if false {\n", "TestRelayTurnOfOneThatIsOutOfTime",
+	},
+	{
+		"outage of one that ran out of time in a try", "latch.go",
+		"return nil, a.outOfTime(ctx, answer.resent, err)", "return nil, err", "TestRelayTurnOutOfTimeInOneProcess",
+	},
+	{
+		"outage that the next in line forgets", "latch.go",
+		"				a.group.MarkSilent()\n", "", "TestRelayTurnOfOneThatIsOutOfTime",
+	},
+	{
+		"outage that is told one after the other", "handoff.go",
+		"		return nextAcquires\n	}\n	return dissolveGroup\n",
+		"		return nextAcquires\n	}\n	return nextAcquires\n", "TestRelayWithoutRedis",
+	},
+	{
+		"late grant whose first extend would come after its end", "lease.go",
+		"(l.validity()-age)/10", "l.validity()/10", "TestLateGrantIsExtendedInTime",
+	},
+	{
+		"lease of which a wait for replicas leaves next to nothing", "latch.go",
+		"if err := a.replicate(ctx, g); err != nil {", "if err := a.replicate(ctx, g); true {", "TestLateReplicasCostNoTime",
+	},
+	{
+		"lease that is extended beyond what replicas have acknowledged", "latch.go",
+		"	g.sentAt, g.ttl = sent, a.options.TTL\n", "	_ = sent\n", "TestPromptReplicasKnowTheDeadline",
+	},
+	{
+		"lease passed on that is not extended in between", "lease.go",
+		"	if !g.passed {\n", "	if true {\n", "TestRelayIsExtendedInTime",
+	},
+	{
+		"word of a forced release that hides the one before", "internal/handoff/owners.go",
+		"o.newer[owner] = true", "o.newer = map[string]bool{owner: true}", "TestRelayIsRevokedAmongOthers",
+	},
+	{
+		"forced release that does not tell the client's own lease", "inspect.go",
+		"if h.Client == c.id {", "if false {", "TestForceReleaseOfOnesOwn",
+	},
+	{
+		"dead waiter that looks alive", "internal/script/lua/inspect.lua",
+		"alive_for(line[i], '') > 0 and 1 or 0", "1", "TestInspectTells",
+	},
+	{
+		"last heartbeat by the time that the client that looks is believed alive", "lockinfo.go",
+		"sign.Process.LiveFor > 0", "false", "TestInspectTellsMissingHeartbeats",
+	},
+	{
+		"holder that is deaf and looks alive", "lockinfo.go",
+		"h.Dead = sign.Deaf", "h.Dead = false", "TestInspectTellsDeadHolders",
+	},
+	{
+		"waiter that one node believes dead", "inspect_quorum.go",
+		"p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead && v.Dead\n\t\t\tp.Labels = merged(p.Labels, v.Labels)\n\t\t\tif",
+		"p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead || v.Dead\n\t\t\tp.Labels = merged(p.Labels, v.Labels)\n\t\t\tif",
+		"TestQuorumInspectBelievesTheNodesThatHear",
+	},
+	{
+		"list that inspects what is only remembered", "list.go",
+		"line := keys.StateOf(key, keys.QueueSuffix)", "line := keys.StateOf(key, keys.FenceSuffix)", "TestListCostsWhatIsInUse",
+	},
+	{
+		"pattern that Redis does not know", "list.go",
+		"escapeGlob(prefix) + sieve(pattern)", "escapeGlob(prefix) + sieve(\"*\")", "TestListCostsWhatIsInUse",
+	},
+	{
+		"pattern that is matched by bytes", "list.go",
+		"		case '*', '?':\n			b.WriteByte('*')\n", "		case '*', '?':\n			b.WriteByte(c)\n", "TestListPatterns",
+	},
+	{
+		"list that asks a dead server about each name", "inspect.go",
+		"down = v.err", "down = nil", "TestListFailsAtOnce",
+	},
+	{
+		"goroutines apart since they wait for other times", "options.go",
+		"leaseTerms{ttl: o.TTL,", "leaseTerms{ttl: o.TTL + o.MaxWait,", "TestRelayWhateverTheWait",
+	},
+	{
+		"name that was lost before the last was locked", "multimutex.go",
+		"cmp.Or(errs[i], l.Err())", "cmp.Or(errs[i], func(*Lease) error { return nil }(l))", "TestMultiLosesOneWhileItWaits",
+	},
+	{
+		"lease without renewal that aged in a wait", "multimutex.go",
+		"o.Renew == Off && l.Remaining()", "false && l.Remaining()", "TestMultiWithoutRenewalBeginsFresh",
+	},
+	{
+		"names that a panic leaves behind", "multimutex.go",
+		"		if l == nil { // also", "		if l == nil && err != nil { // also", "TestMultiHookPanics",
+	},
+	{
+		"names granted at once that a panic leaves behind", "multimutex.go",
+		"if len(leases) < len(owners) {", "if err != nil {", "TestMultiHookPanics",
+	},
+	{
+		"context that waits for the schedule", "owner.go",
+		"l.Remaining() > 0 && l.parent.Err()", "l.err == nil && l.parent.Err()", "TestContextAnswersByTheClock",
+	},
+	{
+		"context of several that waits for the schedule", "multimutex.go",
+		"		_ = c.lease.Err() // which", "		// which", "TestContextAnswersByTheClock",
+	},
+	{
+		"try under one's own lease that seems taken by another", "mutex.go",
+		"func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {\n	if err := m.latch.checkDeadlock(ctx); err != nil {",
+		"func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {\n	if err := ctx.Err(); err != nil {", "TestTryUnderOnesOwnLease",
+	},
+	{
+		"turn of one whose hook panics", "handoff.go",
+		"			a.leaveGroup(g, w)\n", "			c.handoffs.Dissolve(g)\n", "TestHookPanicsInItsTurn",
+	},
+	{
+		"turn of one that just gave up", "handoff.go",
+		"			next.HandOver(turn.Baton)\n", "", "TestRelayTurnOfOneThatHasGivenUp",
+	},
+	{
+		"loss that is not told in the process", "lease.go",
+		"	l.cancel(err)\n	l.detachLocked()\n", "	l.cancel(err)\n", "TestRelayAfterALoss",
+	},
+	{
+		"batch in which newcomers overtake the line", "internal/script/lua/acquires.lua",
+		"redis.call('EXISTS', QUEUE) == 0 and ", "", "TestBundleDoesNotOvertake",
+	},
+	{
+		"batch of releases that lets nobody in", "internal/script/lua/releases.lua",
+		"redis.call('EXISTS', QUEUE) == 0 and ", "", "TestBundleOfWhichSomeAreTaken",
+	},
+	{
+		"burst under one time limit", "internal/batch/sender.go",
+		"s.inFlight+len(batch) < maxInFlight", "s.inFlight >= 0", "TestBurstIsBounded",
+	},
+	{
+		"batch of which one cannot be done", "internal/batch/plan.go",
+		"if refused || err == nil &&", "if err == nil &&", "TestBundleOfWhichOneCannotBeDone",
+	},
+	{
+		"batch that forgets what its first half did", "internal/batch/plan.go",
+		"Sent: sent, Resent: refused}", "Sent: sent}", "TestBundleOfWhichOneCannotBeDone",
+	},
+	{
+		"resend of what progresses after an ever longer pause", "request.go",
+		"			wait = retry.Pause(0)\n", "", "TestFreeLockBehindManyDeadTickets",
+	},
+	{
+		"request in a queue that ignores its context", "internal/batch/sender.go",
+		"	case <-ctx.Done():\n		s.cancel", "	case <-context.Background().Done():\n		s.cancel",
+		"TestRequestInABatchHeedsItsContext",
+	},
+	{
+		"request on the goroutine of its caller that ignores its context", "redlatchrueidis/direct.go",
+		"		close(r.over)\n", "", "TestRequestEndsWithItsContext",
+	},
+	{
+		"request in a lane that ignores its context", "redlatchrueidis/direct.go",
+		"			return r.lane.socket.Load()\n", "", "TestRequestInALaneEndsWithItsContext",
+	},
+	{
+		"request that goes direct after a failure", "redlatchrueidis/node.go",
+		"n.steadyAt.Load() == n.troubles.Load()+1", "n.steadyAt.Load() > 0",
+		"TestRequestAfterAFailureEndsWithItsContext",
+	},
+	{
+		"deadline from the reply", "request.go",
+		"return answer{result.Reply, result.Sent, n > 0", "result.Sent = c.now()\n\t\t\treturn answer{result.Reply, result.Sent, n > 0",
+		"TestDeadlineIsSoundUnderEveryDelay",
+	},
+	{
+		"deadline from the grant's arrival", "listen.go",
+		"sentAt: w.sentAt, ttl: min(", "sentAt: c.now(), ttl: min(", "TestDeadlineIsSoundUnderEveryDelay",
+	},
+	{
+		"deadline moved by an extend that failed", "watchdog.go",
+		"l.state = inJeopardy\n", "l.state, l.sentAt = inJeopardy, sent\n", "TestLostRepliesToExtendEndTheLeaseAtItsDeadline",
+	},
+	{
+		"watchdog that gives up at the first failure", "watchdog.go",
+		"l.state = inJeopardy\n\tl.extendAfter = now.Time()", "l.state = inJeopardy\n\tl.extendAfter = time.Hour + now.Time()",
+		"TestServerHangsForLessThanTheTTL|TestServerIsAwayForLessThanTheTTL",
+	},
+	{
+		"lost lease with a token", "lease.go",
+		"if !l.Held() {\n\t\treturn 0\n\t}\n\treturn l.token", "return l.token", "TestSuspendedHolderWakesWithoutItsLock|TestServerHangs",
+	},
+	{
+		"release that heeds its context", "lease.go",
+		"ctx = context.WithoutCancel(ctx)\n", "", "TestReleaseHeedsNoContext",
+	},
+	{
+		"resent release that calls itself a loss", "lease.go",
+		"answer.resent || l.unsure)", "l.unsure)", "TestLostReplyToReleaseIsConfirmedByTheResend",
+	},
+	{
+		"nothing undone when the caller gave up", "internal/cleanup/queue.go",
+		"	q.addLocked(r)\n", "	_ = r\n",
+		"TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp|TestCancelAtTheMomentOfTheGrant",
+	},
+	{
+		"no second look at what a request may still bring", "internal/cleanup/queue.go",
+		"return r.absent == enough", "return r.absent > 0", "TestStragglerAfter",
+	},
+	{
+		"no look at what a resent request may still bring after the release", "lease.go",
+		"if l.resent || err != nil", "if err != nil", "TestStragglerAfterTheRelease",
+	},
+	{
+		"no place asked for again", "waiting.go",
+		"\t\tws.restoreLocked(w)\n", "\t\t_ = ws.restoreLocked\n", "TestFlush|TestServerKilledAndRestartedEmpty",
+	},
+	{
+		"sharded channels of which each has a connection", "redlatchrueidis/rueidis.go",
+		"c.target.ShardsTogether = true, true", "c.target.ShardsTogether = true, false", "TestManyNamesOfACluster",
+	},
+	{
+		"channel whose slot moved and that is not heard any more", "internal/trunk/trunk.go",
+		"t.refuse(name, nil, ErrMoved) }", "}", "TestSlotsMoveWhileManyWait",
+	},
+	{
+		"lost connection of which the channels are not told", "internal/trunk/trunk.go",
+		"		c.end(why)\n", "		_ = c.end\n", "TestManyWaitersLoseTheirConnections",
+	},
+	{
+		"one pipeline for all nodes of a cluster", "internal/batch/nodes.go",
+		"		return n.sender(addr)\n", "		return n.sender(\"\")\n", "TestStoppedMasterDelaysOnlyItsOwn",
+	},
+	{
+		"subscription that counts again by the wall clock alone", "internal/subscribe/listener.go",
+		"s.listener.now().Since(*missed)", "s.listener.now().Time().Sub(missed.Time())+s.listener.now().Drift(*missed)",
+		"TestSubscriptionCountsAgain",
+	},
+	{
+		"subscription that counts again by a clock that stands still in sleep", "internal/subscribe/listener.go",
+		"s.listener.now().Since(*missed)", "s.listener.now().Time().Sub(missed.Time())", "TestSubscriptionCountsAgain",
+	},
+	{
+		"waiter that listens at a replica and asks for the place that it lost", "waiting.go",
+		"		s.MarkUncounted()\n", "", "TestWaiterThatListensAtAReplica",
+	},
+	{
+		"no look when the subscription is lost", "internal/subscribe/listener.go",
+		"			n = 0\n			l.handler.Changed(s)\n", "			n = 0\n", "TestGrantWhileDeaf",
+	},
+	{
+		"no look at a holder that grants nothing", "waiting.go",
+		"\tif foreign {\n", "\tif false {\n", "TestForeignReleaseIsNoticed",
+	},
+	{
+		"no look when the holder's lease is over", "waiting.go",
+		"\tif remaining >= 0 {\n", "\tif false {\n", "TestKilledHolderCostsItsRemainingTTL",
+	},
+	{
+		"renewals without end", "watchdog.go",
+		"l.latch.options.Renew == On && !l.overdueLocked()", "l.latch.options.Renew == On", "TestMaxHold",
+	},
+	{
+		"release that overtakes a renewal", "lease.go",
+		"for l.pending {", "for false {", "TestReleaseWaitsForTheRenewalUnderWay",
+	},
+	{
+		"leases that outlive their client", "client.go",
+		"\t\tdefer l.lose(LossClosed)\n", "\t\t_ = l\n", "TestCloseEndsWaitsAndLeases",
+	},
+	{
+		"marks that let old tokens through", "fence/marks.go",
+		"token <= 0 || token < k.newest", "token <= 0", "TestLateWriteIsRefusedByMarks",
+	},
+	{
+		"script that lets old tokens through", "fence/fenceredis/script.go",
+		" or mine < newest", "", "TestLateWriteIsRefusedByRedis",
+	},
+	{
+		"script that takes NaN for a token", "fence/fenceredis/script.go",
+		"not (mine >= 1 and mine <= MAX)", "mine <= 0", "TestTokenThatIsNoneTurnsNoGuardOff",
+	},
+	{
+		"script that takes NaN for a mark", "fence/fenceredis/script.go",
+		"not newest or not (newest >= 0 and newest <= MAX)", "not newest", "TestTokenThatIsNoneTurnsNoGuardOff",
+	},
+	{
+		"table that lets old tokens through", "fence/fencesql/table.go",
+		"if newest > token {", "if newest < 0 {", "TestSQLGuard",
+	},
+	{
+		"table that forgets the newest token", "fence/fencesql/dialect.go",
+		"max(mark.token, excluded.token)", "excluded.token", "TestSQLGuard",
+	},
+}
+
+// TestMutantsStillApply keeps the table from going stale.
+func TestMutantsStillApply(t *testing.T) {
+	t.Parallel()
+	for _, m := range mutants {
+		text, err := os.ReadFile(filepath.Join("../..", m.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), m.old); n != 1 {
+			t.Errorf("%s: %s contains %q %d times, want once: adapt the mutant to the code", m.name, m.file, m.old, n)
+		}
+	}
+}
+
+// copies is how many mutants are tried at once. Their tests wait more than they compute.
+const copies = 6
+
+// TestMutants breaks copies of the repository, each in one way after another, and checks that the
+// tests notice.
+func TestMutants(t *testing.T) {
+	wanted, err := regexp.Compile(os.Getenv(mutantsVariable))
+	if err != nil || wanted.String() == "" {
+		t.Skipf("set %s=. to run it, or make mutants: it takes minutes (%v)", mutantsVariable, err)
+	}
+	chosen := slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return !wanted.MatchString(m.name) })
+	if len(chosen) == 0 {
+		t.Fatalf("no mutant's name matches %q", wanted)
+	}
+	repositories := make(chan string, copies)
+	for range copies {
+		repository := t.TempDir()
+		copySources(t, "../..", repository)
+		// A test that fails waits out its patience.
+		change(t, filepath.Join(repository, "internal", "locktest", "locktest.go"), "const Patience = 30 * time.Second", "const Patience = 15 * time.Second")
+		repositories <- repository
+	}
+	var all []string
+	for _, m := range chosen {
+		all = append(all, m.tests)
+	}
+	source := readTestSource(t, "../..")
+	repository := <-repositories
+	if survives, output := try(t, repository, strings.Join(all, "|"), source); !survives {
+		t.Fatalf("the tests fail without any change:\n%s", output)
+	}
+	repositories <- repository
+	for _, m := range chosen {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			repository := <-repositories
+			defer func() { repositories <- repository }()
+			file := filepath.Join(repository, m.file)
+			undo := change(t, file, m.old, m.new)
+			defer undo()
+			if survives, output := try(t, repository, m.tests, source); survives {
+				t.Errorf("%s survived %s:\n%s", m.name, m.tests, output)
+			}
+		})
+	}
+}
+
+// quickly has the compiler spend no time on making the code fast. With -trimpath, what is the same in
+// two copies, or as it was in an earlier run, is compiled once.
+const quickly = "-N -l -dwarf=false"
+
+// try builds these tests of a copy, those of each folder as a binary, and reports whether they
+// succeed. It runs the binaries one after the other, up to the first that fails.
+func try(t *testing.T, repository, tests string, source []*testSource) (succeed bool, output string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	tests = "^(" + tests + ")"
+	binaries := filepath.Join(repository, "mutant") + string(filepath.Separator)
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-trimpath", "-gcflags=all="+quickly, "-ldflags=-s -w", "-o", binaries)
+	build.Dir = filepath.Join(repository, "tests")
+	var chosen []*testSource
+	for _, s := range source {
+		if s.has(regexp.MustCompile(tests)) {
+			s.write(t, filepath.Join(build.Dir, s.dir), regexp.MustCompile(tests))
+			chosen, build.Args = append(chosen, s), append(build.Args, "./"+s.dir)
+		}
+	}
+	if chosen == nil {
+		t.Fatalf("there is no test %s", tests)
+	}
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("it does not build: %v\n%s", err, text)
+	}
+	for _, s := range chosen {
+		run := exec.CommandContext(ctx, filepath.Join(binaries, s.binary()), "-test.run", tests, "-test.timeout", "4m", "-test.failfast", "-test.v")
+		run.Dir = filepath.Join(build.Dir, s.dir)
+		text, err := run.CombinedOutput()
+		if err != nil && !errors.As(err, new(*exec.ExitError)) {
+			t.Fatalf("the tests do not run: %v\n%s", err, text)
+		}
+		if !strings.Contains(string(text), "=== RUN ") { // it must not pass for a mutant that is caught
+			t.Fatalf("no test began:\n%s", text)
+		}
+		if output += string(text); err != nil {
+			return false, output
+		}
+	}
+	return true, output
+}
+
+// change replaces text in a file, and returns how to undo it.
+func change(t *testing.T, file, old, new string) (undo func()) {
+	t.Helper()
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := strings.ReplaceAll(string(before), old, new)
+	if after == string(before) {
+		t.Fatalf("%s does not contain %q", file, old)
+	}
+	save := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(after)
+	return func() { save(string(before)) }
+}
+
+// copySources copies what the go command needs.
+func copySources(t *testing.T, from, to string) {
+	t.Helper()
+	kinds := []string{".go", ".lua", ".c", ".mod", ".sum", ".work"}
+	err := fs.WalkDir(os.DirFS(from), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if path != "." && strings.HasPrefix(entry.Name(), ".") {
+				return fs.SkipDir
+			}
+			return os.MkdirAll(filepath.Join(to, path), 0o700)
+		}
+		if !slices.Contains(kinds, filepath.Ext(path)) {
+			return nil
+		}
+		text, err := os.ReadFile(filepath.Join(from, path))
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, path), text, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

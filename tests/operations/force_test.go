@@ -1,0 +1,303 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// TestForceReleaseTellsTheHolder: a holder whose client listens learns at once that its lock was
+// taken, also one that extends its lease no more, and so would not find out before its TTL is over.
+func TestForceReleaseTellsTheHolder(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, admin := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	help.Hearing(t, s, c)
+	for what, o := range map[string]redlatch.LockOptions{
+		"a lease that the watchdog extends": {},
+		"one with NoRenew":                  {Renew: redlatch.Off},
+		"one past its MaxHold":              {MaxHold: time.Nanosecond},
+	} {
+		l := locktest.Lock(t, c.Mutex("a").With(o))
+		next := help.GoLock(t.Context(), admin.Mutex("a"))
+		locktest.InLine(t, s, "a", 1)
+		if _, err := admin.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: l.Owner()}); err != nil {
+			t.Fatal(err)
+		}
+		help.Receive(t, l.Context().Done(), what)
+		if !errors.As(l.Err(), new(*redlatch.LostError)) {
+			t.Errorf("%s ends with %v, want a LostError", what, l.Err())
+		}
+		locktest.Release(t, help.Await(t, next))
+	}
+}
+
+// TestForceReleaseOfOnesOwn: a client that has never waited listens to nothing. It forces the
+// release of a lease of its own, and the lease must be told at once all the same, not at an extend
+// much later.
+func TestForceReleaseOfOnesOwn(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		for what, renew := range map[string]redlatch.Switch{"a lease that the watchdog extends": redlatch.On, "a lease that is not extended": redlatch.Off} {
+			o := help.Sluggish()
+			o.Lock.Renew = renew
+			c := locktest.Open(t, s.URL(), o)
+			l := help.Enter(t, help.LockOf(c, kind))
+			if help.Hears(s, c) {
+				t.Error("the client listens, which makes this test an easy one")
+			}
+			if _, err := c.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			help.Receive(t, l.Context().Done(), what)
+			if !errors.As(l.Err(), new(*redlatch.LostError)) {
+				t.Errorf("%s ends with %v, want a LostError", what, l.Err())
+			}
+		}
+	})
+}
+
+// TestForceReleaseDuringAnExtend: Redis has extended the lease, and then it is taken by force. The
+// holder is told before it has the reply to the extend, which says that all is well. It must ask
+// again at once, not after a third of its TTL.
+func TestForceReleaseDuringAnExtend(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	gate := wire.NewGated(wire.Dial(t, s.Addr()), "mutex renew")
+	o := help.Sluggish()
+	o.Lock.TTL = time.Hour
+	c := wire.Wrap(t, gate, o)
+	l := locktest.Lock(t, c.Mutex("a"))
+	extended := make(chan error, 1)
+	go func() { extended <- l.Extend(t.Context()) }()
+	help.Receive(t, gate.Arrived, "the reply to the extend")
+	if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	close(gate.Open)
+	if err := <-extended; err != nil {
+		t.Fatalf("Extend = %v, want the answer from before", err)
+	}
+	help.Receive(t, l.Context().Done(), "the loss of what was taken by force")
+	if lost := new(redlatch.LostError); !errors.As(l.Err(), &lost) || lost.Reason != redlatch.LossForced {
+		t.Errorf("the lease ends with %v, want a LostError that says forced", l.Err())
+	}
+}
+
+// TestForcedLossTellsByWhom: a holder that reads "taken by force" at 3 a.m. wants to know by which
+// process, and why. It learns that whichever way it finds out, and so does an operator.
+func TestForcedLossTellsByWhom(t *testing.T) {
+	const reason = "deploy hangs"
+	ways := map[string]struct {
+		renew   redlatch.Switch
+		hears   bool
+		findOut func(l *redlatch.Lease)
+	}{
+		"a message":                {redlatch.On, true, func(l *redlatch.Lease) { <-l.Context().Done() }},
+		"a message, not extended":  {redlatch.Off, true, func(l *redlatch.Lease) { <-l.Context().Done() }},
+		"Extend":                   {redlatch.On, false, func(l *redlatch.Lease) { _ = l.Extend(context.Background()) }},
+		"Extend, not by the clock": {redlatch.Off, false, func(l *redlatch.Lease) { _ = l.Extend(context.Background()) }},
+	}
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		for way, c := range ways {
+			t.Run(way, func(t *testing.T) {
+				o := help.Sluggish()
+				o.Lock.Renew = c.renew
+				holder := locktest.Open(t, s.URL(), o)
+				o.Program = "operator"
+				admin := locktest.Open(t, s.URL(), o)
+				if c.hears {
+					help.Hearing(t, s, holder)
+				}
+				l := help.Enter(t, help.LockOf(holder, kind))
+				locktest.Eventually(t, "the holder has a record", func() bool {
+					info, err := admin.Inspect(t.Context(), l.Name())
+					return err == nil && info.Holders[0].Process.PID != 0
+				})
+				if _, err := admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: l.Owner(), Reason: reason}); err != nil {
+					t.Fatal(err)
+				}
+				c.findOut(l)
+				owner := wantForced(t, l.Err(), reason)
+				info, err := admin.Inspect(t.Context(), l.Name())
+				if f := info.Forced; err != nil || f == nil || f.Owner != owner || f.By.Program != "operator" || f.Reason != reason || f.From.PID == 0 {
+					t.Errorf("Inspect tells of %+v, %v, want who took it from %s", f, err, owner)
+				}
+				if ttl := number(t, s, "PTTL", help.ForcedKey(l.Name())); ttl <= 0 || ttl > int(time.Hour.Milliseconds()) {
+					t.Errorf("the note lasts for another %d ms, want an hour", ttl)
+				}
+			})
+		}
+	})
+}
+
+// number is the answer of a server that is a number.
+func number(t *testing.T, s *redistest.Server, args ...string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s.Do(args...))
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return n
+}
+
+// wantForced checks that a lease was taken by an operator, for this reason, and returns its owner.
+func wantForced(t *testing.T, err error, reason string) (owner string) {
+	t.Helper()
+	lost := (*redlatch.LostError)(nil)
+	if !errors.As(err, &lost) || lost.Reason != redlatch.LossForced || lost.Force == nil {
+		t.Fatalf("the lease ends with %v, want a LostError that tells by whom it was taken", err)
+	}
+	if f := lost.Force; f.By.PID != os.Getpid() || f.By.Program != "operator" || f.Reason != reason || f.At.IsZero() || f.Owner != lost.Owner {
+		t.Errorf("the lease was taken %+v, want this process, a time, and the reason %q", f, reason)
+	}
+	if text := err.Error(); !strings.Contains(text, "taken by force by operator (pid ") || !strings.Contains(text, reason) {
+		t.Errorf("the error says %q, want by whom and why", text)
+	}
+	return lost.Owner
+}
+
+// TestForcedLossIsToldAtTheRelease: the holder finishes its work and releases.
+func TestForcedLossIsToldAtTheRelease(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		o := help.Sluggish()
+		holder := locktest.Open(t, s.URL(), o)
+		o.Program = "operator"
+		l := help.Enter(t, help.LockOf(holder, kind))
+		if _, err := locktest.Open(t, s.URL(), o).ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		wantForced(t, l.Release(t.Context()), "")
+	})
+}
+
+// TestForceReleaseOfAllTellsEach: several holders lose at once, and none is told of another's loss.
+func TestForceReleaseOfAllTellsEach(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := help.Sluggish()
+	c := locktest.Open(t, s.URL(), o)
+	o.Program = "operator"
+	admin := locktest.Open(t, s.URL(), o)
+	var all []*redlatch.Lease
+	for range 3 {
+		l, err := c.Semaphore("a", 3).Acquire(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	for i, l := range all[:2] {
+		o := redlatch.ForceOptions{Owner: l.Owner(), Reason: "number " + strconv.Itoa(i)}
+		if _, err := admin.ForceRelease(t.Context(), "a", o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, l := range all[:2] {
+		_ = l.Extend(t.Context())
+		wantForced(t, l.Err(), "number "+strconv.Itoa(i))
+	}
+	if err := all[2].Extend(t.Context()); err != nil {
+		t.Errorf("Extend of a lease beside them = %v", err)
+	}
+	locktest.Release(t, all[2])
+}
+
+// TestForceReleaseOfAnOwnerCanBeRepeated: arrow up, Enter: a waiter that has just come in must not
+// lose the lock to the same command.
+func TestForceReleaseOfAnOwnerCanBeRepeated(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		holder, next, admin := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+		l := help.Enter(t, help.LockOf(holder, kind))
+		waiting := help.GoEnter(t.Context(), help.LockOf(next, kind))
+		locktest.InLine(t, s, l.Name(), 1)
+		o := redlatch.ForceOptions{Owner: l.Owner()}
+		if _, err := admin.ForceRelease(t.Context(), l.Name(), o); err != nil {
+			t.Fatal(err)
+		}
+		innocent := help.Await(t, waiting)
+		if _, err := admin.ForceRelease(t.Context(), l.Name(), o); !errors.Is(err, redlatch.ErrNotHeld) {
+			t.Errorf("ForceRelease again = %v, want ErrNotHeld", err)
+		}
+		if err := innocent.Extend(t.Context()); err != nil {
+			t.Errorf("the next holder lost its lock: %v", err)
+		}
+		locktest.Release(t, innocent)
+	})
+}
+
+// TestForceNotesAreBounded: a script that takes a lock by force again and again fills no memory.
+func TestForceNotesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	for range 160 {
+		locktest.Lock(t, c.Mutex("a"))
+		if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := number(t, s, "HLEN", help.ForcedKey("a")); n > 130 {
+		t.Errorf("%d notes are kept, want some 128", n)
+	}
+}
+
+// TestForceReleaseRefusesABadReason before it takes anything.
+func TestForceReleaseRefusesABadReason(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	l := locktest.Lock(t, c.Mutex("a"))
+	for _, reason := range []string{"a\nb", strings.Repeat("x", 257), "\xff"} {
+		if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Reason: reason}); !errors.Is(err, redlatch.ErrInvalid) {
+			t.Errorf("ForceRelease with the reason %.10q = %v, want ErrInvalid", reason, err)
+		}
+	}
+	locktest.Release(t, l)
+}
+
+// TestQuorumForcedLossTellsByWhom: a holder that listens is told by the message. One that does not
+// is told by no node that counts, and does not guess.
+func TestQuorumForcedLossTellsByWhom(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	o := help.Sluggish()
+	holder := help.OpenQuorum(t, nodes, o)
+	o.Program = "operator"
+	admin := help.OpenQuorum(t, nodes, o)
+	force := func(l *redlatch.Lease) {
+		t.Helper()
+		if _, err := admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Reason: "why"}); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := admin.Inspect(t.Context(), l.Name()); err != nil || info.Forced == nil || info.Forced.Owner != l.Owner() {
+			t.Errorf("Inspect tells of %+v, %v, want the owner %s", info.Forced, err, l.Owner())
+		}
+	}
+	deaf := locktest.Lock(t, holder.Mutex("deaf"))
+	force(deaf)
+	_ = deaf.Extend(t.Context())
+	lost := (*redlatch.LostError)(nil)
+	if err := deaf.Err(); !errors.As(err, &lost) || lost.Reason != redlatch.LossGone || lost.Force != nil {
+		t.Errorf("a holder that does not listen ends with %v, want the reason gone", err)
+	}
+	before := locktest.Lock(t, admin.Mutex("heard"))
+	next := help.GoLock(t.Context(), holder.Mutex("heard"))
+	locktest.Eventually(t, "the holder listens", func() bool {
+		return help.Hears(nodes[0], holder) && help.Hears(nodes[1], holder) && help.Hears(nodes[2], holder)
+	})
+	locktest.Release(t, before)
+	l := help.Await(t, next)
+	force(l)
+	help.Receive(t, l.Context().Done(), "the lease")
+	wantForced(t, l.Err(), "why")
+}

@@ -1,0 +1,334 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchotel"
+	"github.com/redlatch/redlatch/redlatchprom"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// meters are the metrics of both modules, told of the same, by what a Prometheus gets of them.
+type meters struct {
+	prom       *redlatchprom.Metrics
+	otel       *redlatchotel.Telemetry
+	registries map[string]*prometheus.Registry // by module
+}
+
+// metered returns metrics of both modules.
+func metered(t *testing.T) *meters {
+	t.Helper()
+	m := &meters{registries: map[string]*prometheus.Registry{
+		"redlatchprom": prometheus.NewRegistry(), "redlatchotel": prometheus.NewRegistry(),
+	}}
+	var err error
+	if m.prom, err = redlatchprom.New(redlatchprom.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	m.registries["redlatchprom"].MustRegister(m.prom)
+	exporter, err := otelprometheus.New(
+		otelprometheus.WithRegisterer(m.registries["redlatchotel"]), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo(),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.otel, err = redlatchotel.New(redlatchotel.Options{
+		MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)), TracerProvider: noop.NewTracerProvider(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// gather returns the metrics of a module, by name.
+func (m *meters) gather(t *testing.T, module string) map[string]*dto.MetricFamily {
+	t.Helper()
+	families, err := m.registries[module].Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := make(map[string]*dto.MetricFamily)
+	for _, f := range families {
+		byName[f.GetName()] = f
+	}
+	return byName
+}
+
+// labels returns the labels of a series that have a value, as text.
+func labels(m *dto.Metric) string {
+	var all []string
+	for _, l := range m.Label {
+		if l.GetValue() != "" { // which is the same as no label
+			all = append(all, l.GetName()+"="+l.GetValue())
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+// observed returns the value of a series: of a histogram, how often it was observed.
+func observed(m *dto.Metric) float64 {
+	return m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+}
+
+// wantNoDrift checks that the counters of both modules say what the events say, whose client is
+// closed.
+func (m *meters) wantNoDrift(t *testing.T, seen *help.Events) {
+	t.Helper()
+	want := make(map[string]float64)
+	for _, life := range seen.ByAttempt() {
+		for _, e := range life {
+			series := func(name string, labels ...string) string {
+				labels = append(labels, "kind="+e.Kind)
+				if e.Mode != "" {
+					labels = append(labels, "mode="+e.Mode)
+				}
+				slices.Sort(labels)
+				return name + "{" + strings.Join(labels, ",") + "}"
+			}
+			want[series("redlatch_held")] += 0
+			want[series("redlatch_acquiring")] += 0
+			switch e.Type {
+			case redlatch.EventWait:
+				want[series("redlatch_acquire_queued_total")]++
+			case redlatch.EventGranted, redlatch.EventFailed:
+				want[series("redlatch_acquire_duration_seconds", "outcome="+string(e.Outcome))]++
+			case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
+				want[series("redlatch_hold_duration_seconds", "end="+string(e.Type))]++
+			case redlatch.EventExtended:
+				want[series("redlatch_extends_total", "result=ok")]++
+				want[series("redlatch_extend_margin_ratio")]++
+				if e.HeldFor%time.Minute <= e.TTL-e.Before { // the first, and the first in each minute
+					want[series("redlatch_extend_age_seconds")]++
+				}
+			case redlatch.EventExtendFailed:
+				want[series("redlatch_extends_total", "result=failed")]++
+			case redlatch.EventJeopardy:
+				want[series("redlatch_jeopardy_total")]++
+			case redlatch.EventOutlived, redlatch.EventForgotten:
+				want[series("redlatch_stray_total", "cause="+string(e.Type))]++
+			case redlatch.EventUnreachable:
+				want[series("redlatch_outages_total", "phase=begun")]++
+			case redlatch.EventReachable:
+				want[series("redlatch_outages_total", "phase=over")]++
+			}
+			if e.Type == redlatch.EventLost {
+				want[series("redlatch_lost_total", "reason="+string(e.Reason))]++
+			}
+			if e.Type == redlatch.EventReleased && e.Err != nil {
+				want[series("redlatch_release_errors_total")]++
+			}
+		}
+	}
+	for module := range m.registries {
+		got := make(map[string]float64)
+		for name, f := range m.gather(t, module) {
+			for _, s := range f.Metric {
+				got[name+"{"+labels(s)+"}"] = observed(s)
+			}
+		}
+		for series, n := range want {
+			if g, ok := got[series]; !ok || g != n {
+				t.Errorf("%s: %s = %v (%v), want %v", module, series, g, ok, n)
+			}
+		}
+		for series, n := range got {
+			if _, ok := want[series]; !ok && n != 0 && !strings.HasPrefix(series, "redlatch_build_info") {
+				t.Errorf("%s: %s = %v, which no event tells", module, series, n)
+			}
+		}
+	}
+}
+
+// TestMetricsOfBothModulesAreTheSame: a board and an alert for the one work with the other: names,
+// types, help, labels, values and the bounds of buckets.
+func TestMetricsOfBothModulesAreTheSame(t *testing.T) {
+	t.Parallel()
+	s, m := redistest.Start(t), metered(t)
+	o := redlatch.Options{Hook: redlatch.JoinHooks(m.prom.Hook, m.otel.Hook)}
+	c, err := redlatch.New(m.prom.Conn(m.otel.Conn(wire.Dial(t, s.Addr()))), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	for _, mode := range []string{"read", "write"} {
+		rw := c.RWMutex("b").RLock
+		if mode == "write" {
+			rw = c.RWMutex("b").Lock
+		}
+		l, err := rw(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Extend(ctx); err != nil {
+			t.Fatal(err)
+		}
+		locktest.Release(t, l)
+	}
+	l := locktest.Lock(t, c.Mutex("a"))
+	if _, err := c.Mutex("a").TryLock(ctx); err == nil {
+		t.Fatal("TryLock of what is held returned no error")
+	}
+	if err := l.Extend(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 100 * time.Millisecond}).Lock(ctx); err == nil {
+		t.Fatal("Lock of what is held returned no error")
+	}
+	brief := locktest.Lock(t, c.Mutex("brief").With(redlatch.LockOptions{TTL: time.Second}))
+	s.Kill()
+	_, _ = c.Mutex("z").TryLock(ctx)
+	<-brief.Context().Done()
+	if err := c.Close(); err != nil {
+		t.Log(err) // it may tell that Redis is away
+	}
+
+	m.tellRare(ctx)
+
+	prom, otel := m.gather(t, "redlatchprom"), m.gather(t, "redlatchotel")
+	wantRare(t, prom)
+	if names, want := slices.Sorted(maps.Keys(otel)), slices.Sorted(maps.Keys(prom)); !slices.Equal(names, want) {
+		t.Errorf("redlatchotel exports %q, want %q", names, want)
+	}
+	if n := prom["redlatch_request_resends_total"].Metric[0].Counter.GetValue(); n == 0 {
+		t.Error("no call was sent again while the server was down")
+	}
+	for _, s := range prom["redlatch_extend_age_seconds"].Metric {
+		if s.Histogram.GetSampleCount() > 0 && s.Histogram.GetSampleSum() <= 0 {
+			t.Errorf("leases had no age when they were extended: %v", s)
+		}
+	}
+	for name, f := range otel {
+		want := prom[name]
+		if f.GetType() != want.GetType() || f.GetHelp() != want.GetHelp() {
+			t.Errorf("redlatchotel exports %s as %v, %q, want %v, %q", name, f.GetType(), f.GetHelp(), want.GetType(), want.GetHelp())
+		}
+		for _, metric := range f.Metric {
+			i := slices.IndexFunc(want.Metric, func(w *dto.Metric) bool { return labels(w) == labels(metric) })
+			if i < 0 {
+				t.Errorf("redlatchotel exports %s{%s}, which redlatchprom does not", name, labels(metric))
+				continue
+			}
+			if g, w := observed(metric), observed(want.Metric[i]); g != w {
+				t.Errorf("redlatchotel exports %s{%s} = %v, want %v", name, labels(metric), g, w)
+			}
+			if g, w := bounds(metric), bounds(want.Metric[i]); g != w {
+				t.Errorf("%s of redlatchotel has the buckets %s, want %s", name, g, w)
+			}
+		}
+		// Histograms of OpenTelemetry begin with their first value.
+		for _, w := range want.Metric {
+			there := slices.ContainsFunc(f.Metric, func(metric *dto.Metric) bool { return labels(w) == labels(metric) })
+			if !there && observed(w) > 0 {
+				t.Errorf("redlatchotel does not export %s{%s}", name, labels(w))
+			}
+		}
+	}
+}
+
+// tellRare tells both modules of what happens rarely, each a different number of times; and of the
+// extends of a lease over two minutes.
+func (m *meters) tellRare(ctx context.Context) {
+	tell := func(e redlatch.Event) {
+		m.prom.Hook(ctx, e)
+		m.otel.Hook(ctx, e)
+	}
+	for i, what := range []redlatch.EventType{redlatch.EventOutlived, redlatch.EventForgotten, redlatch.EventUnreachable, redlatch.EventReachable} {
+		for range i + 1 {
+			tell(redlatch.Event{Type: what, Kind: "job", TTL: time.Second})
+		}
+	}
+	for age := 1500 * time.Millisecond; age < 2*time.Minute+4*time.Second; age += 2 * time.Second {
+		tell(redlatch.Event{Type: redlatch.EventExtended, Kind: "job", TTL: 6 * time.Second, Before: 4 * time.Second, HeldFor: age})
+	}
+}
+
+// wantRare checks what came of it: zeros from the start, and of the lease's age its first extend and
+// the first of each minute.
+func wantRare(t *testing.T, prom map[string]*dto.MetricFamily) {
+	t.Helper()
+	got := make(map[string]float64)
+	for _, name := range []string{"redlatch_stray_total", "redlatch_outages_total", "redlatch_extend_age_seconds"} {
+		for _, s := range prom[name].Metric {
+			got[name+"{"+labels(s)+"}"] = observed(s)
+		}
+	}
+	for series, want := range map[string]float64{
+		"redlatch_stray_total{cause=outlived,kind=job}":    1,
+		"redlatch_stray_total{cause=forgotten,kind=job}":   2,
+		"redlatch_outages_total{kind=job,phase=begun}":     3,
+		"redlatch_outages_total{kind=job,phase=over}":      4,
+		"redlatch_stray_total{cause=forgotten,kind=mutex}": 0,
+		"redlatch_extend_age_seconds{kind=job}":            3,
+	} {
+		if n, ok := got[series]; !ok || n != want {
+			t.Errorf("%s = %v (%v), want %v", series, n, ok, want)
+		}
+	}
+}
+
+// bounds returns the upper bounds of the classic buckets.
+func bounds(m *dto.Metric) (text string) {
+	for _, b := range m.GetHistogram().GetBucket() {
+		if s := fmt.Sprint(b.GetUpperBound(), " "); s != "+Inf " {
+			text += s
+		}
+	}
+	return text
+}
+
+// TestWrapConn: each connection that is opened is wrapped, and used so.
+func TestWrapConn(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	told := make(map[string]int)
+	o := redlatch.Options{WrapConn: func(c conn.Conn) conn.Conn {
+		return conn.Observe(c, func(_ context.Context, r conn.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			told[r.Server]++
+		})
+	}}
+	var nodes []*redistest.Server
+	var urls []string
+	for range 4 {
+		s := redistest.Start(t)
+		nodes, urls = append(nodes, s), append(urls, s.URL())
+	}
+	quorum, err := redlatch.OpenQuorum(t.Context(), urls[:3], o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*redlatch.Client{quorum, locktest.Open(t, urls[3], o)} {
+		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
+	}
+	if err := quorum.Close(); err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, s := range nodes {
+		if told[s.Addr()] == 0 {
+			t.Errorf("no request to %s was told of: %v", s.Addr(), told)
+		}
+	}
+}

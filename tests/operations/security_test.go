@@ -1,0 +1,149 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/access"
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+)
+
+// overhear makes a client's hook write down everything.
+type overhear struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *overhear) hook(_ context.Context, e redlatch.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintf(&o.text, "%+v\n", e)
+}
+
+func (o *overhear) wantNoSecret(t *testing.T) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if strings.Contains(o.text.String(), help.Secret) {
+		t.Errorf("an event tells the password:\n%s", o.text.String())
+	}
+}
+
+// TestLeastRights has a user with redlatch's commands, keys and channels, and no more, do
+// everything: over TLS with a certificate of its own, over a cluster and over a quorum.
+func TestLeastRights(t *testing.T) {
+	t.Parallel()
+	rights := append([]string{"on", ">" + help.Secret}, access.Rules("redlatch:", false)...)
+	t.Run("tls", func(t *testing.T) {
+		t.Parallel()
+		s, ca, cert, key := redistest.StartMutualTLS(t)
+		s.AllowUser("redlatch", rights...)
+		heard := &overhear{}
+		url := fmt.Sprintf("rediss://redlatch:%s@%s?ca=%s", help.Secret, s.Addr(), ca)
+		o := help.Brisk(help.Lasting)
+		o.Hook = heard.hook
+		if c, err := redlatch.Open(t.Context(), url, o); !errors.Is(err, redlatch.ErrUnreachable) || strings.Contains(err.Error(), help.Secret) {
+			t.Errorf("Open without a client certificate = %v, %v, want ErrUnreachable without the password", c, err)
+		}
+		url += fmt.Sprintf("&cert=%s&key=%s", cert, key)
+		kindtest.Run(t, locktest.Open(t, url, o), locktest.Open(t, url, o), "")
+		heard.wantNoSecret(t)
+	})
+	t.Run("replicas", func(t *testing.T) {
+		t.Parallel()
+		master := redistest.Start(t)
+		master.AllowUser("redlatch", rights...)
+		host, port, _ := strings.Cut(master.Addr(), ":")
+		replica := redistest.Start(t)
+		replica.Do("REPLICAOF", host, port)
+		replica.AwaitInfo("replication", "master_link_status:up") // the master says online before that
+		c := locktest.Open(t, "redis://redlatch:"+help.Secret+"@"+master.Addr(), help.Brisk(help.Lasting))
+		locktest.Release(t, locktest.Lock(t, c.Mutex("a").With(redlatch.LockOptions{Replicas: 1})))
+		for info, err := range c.List(t.Context(), redlatch.ListOptions{}) {
+			t.Errorf("List tells %+v, %v, want nothing", info, err)
+		}
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		nodes := redistest.StartCluster(t, 3)
+		rights := rights
+		if _, err := nodes[0].DoErr("PUBSUB", "SHARDCHANNELS"); err == nil {
+			rights = append([]string{"on", ">" + help.Secret}, access.Rules("redlatch:", true)...)
+		}
+		var hosts []string
+		for _, node := range nodes {
+			node.AllowUser("redlatch", rights...)
+			hosts = append(hosts, node.Addr())
+		}
+		url := "redis+cluster://redlatch:" + help.Secret + "@" + strings.Join(hosts, ",")
+		kindtest.Run(t, locktest.Open(t, url, help.Brisk(help.Lasting)), locktest.Open(t, url, help.Brisk(help.Lasting)), "")
+	})
+	t.Run("quorum", func(t *testing.T) {
+		t.Parallel()
+		nodes := help.StartNodes(t, 3)
+		var urls []string
+		for _, node := range nodes {
+			node.AllowUser("redlatch", rights...)
+			urls = append(urls, "redis://redlatch:"+help.Secret+"@"+node.Addr())
+		}
+		heard := &overhear{}
+		o := help.Brisk(help.Lasting)
+		o.Hook = heard.hook
+		c := help.OpenURLs(t, urls, o)
+		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
+		if _, err := c.Inspect(t.Context(), "a"); err != nil {
+			t.Errorf("Inspect = %v", err)
+		}
+		nodes[0].Kill()
+		nodes[1].Kill()
+		_, err := c.Mutex("a").TryLock(t.Context())
+		if !errors.Is(err, redlatch.ErrUnreachable) || strings.Contains(err.Error(), help.Secret) {
+			t.Errorf("TryLock without a majority = %v, want ErrUnreachable without the password", err)
+		}
+		heard.wantNoSecret(t)
+	})
+}
+
+// TestNoErrorTellsAPassword tries what can go wrong with a URL.
+func TestNoErrorTellsAPassword(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "right")
+	for _, url := range []string{
+		"redis://user:" + help.Secret + "@" + s.Addr(),
+		"redis://:" + help.Secret + "@" + s.Addr(),
+		"redis://:" + help.Secret + "@127.0.0.1:1",
+		"redis://:" + help.Secret + "@%zz",
+		"redis://:" + help.Secret + "@host:port",
+		"redis://:" + help.Secret + "@" + s.Addr() + "/no-number",
+		"redis://:" + help.Secret + "@" + s.Addr() + "?what=ever",
+		"rediss://:" + help.Secret + "@" + s.Addr() + "?ca=/nowhere",
+		"redis+sentinel://:" + help.Secret + "@127.0.0.1:1/master",
+		"redis+sentinel://127.0.0.1:1/master?sentinel_password=" + help.Secret + "&what=ever",
+		"redis+cluster://:" + help.Secret + "@" + s.Addr(),
+		"unix:///nowhere?password=" + help.Secret,
+		"http://:" + help.Secret + "@" + s.Addr(),
+	} {
+		c, err := redlatch.Open(locktest.Within(t, locktest.Patience), url, redlatch.Options{})
+		if err == nil {
+			_ = c.Close()
+			t.Errorf("Open(%q) succeeded", url)
+		} else if strings.Contains(err.Error(), help.Secret) {
+			t.Errorf("Open tells the password: %v", err)
+		}
+		c, err = redlatch.OpenQuorum(locktest.Within(t, locktest.Patience), []string{url, "redis://127.0.0.1:2", "redis://127.0.0.1:3"}, redlatch.Options{})
+		if err == nil {
+			_ = c.Close()
+			t.Errorf("OpenQuorum with %q succeeded", url)
+		} else if strings.Contains(err.Error(), help.Secret) {
+			t.Errorf("OpenQuorum tells the password: %v", err)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
+)
+
+// traced are options with which leases that are forgotten are found.
+func traced() (redlatch.Options, *help.Events) {
+	o := help.Brisk(help.Lasting)
+	o.TraceLeases = true
+	return help.Watched(o)
+}
+
+// forget acquires a lock and drops the lease.
+//
+//go:noinline
+func forget(t *testing.T, l kindtest.Lock) {
+	t.Helper()
+	if _, err := l.Acquire(locktest.Within(t, locktest.Patience)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// collected waits until the hook was told that a lease is forgotten.
+func collected(t *testing.T, seen *help.Events, name string) redlatch.Event {
+	t.Helper()
+	locktest.Eventually(t, "the lease is collected", func() bool {
+		runtime.GC()
+		return len(seen.Of(redlatch.EventForgotten, name)) > 0
+	})
+	return seen.Of(redlatch.EventForgotten, name)[0]
+}
+
+// TestForgottenLeaseIsTold: a lease that no code has keeps its lock until the process ends. With
+// TraceLeases the hook is told, with the line that acquired it, and Leases and Close name it. It
+// stays held: its work may go on. A lease that is in use is not told.
+func TestForgottenLeaseIsTold(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		o, seen := traced()
+		c := locktest.Open(t, s.URL(), o)
+		used := locktest.Lock(t, c.Mutex("used"))
+		l := help.LockOf(c, kind)
+		forget(t, l)
+		e := collected(t, seen, l.Name)
+		if !strings.Contains(e.Stack, "stray_test.go") || strings.Contains(e.Stack, "redlatch.(*latch)") || e.Token == 0 || e.Remaining <= 0 {
+			t.Errorf("%+v, want the call that acquired it", e)
+		}
+		all := c.Leases()
+		if len(all) != 2 || all[0].Name != "used" || all[0].Forgotten || !all[1].Forgotten || all[1].Token != e.Token || all[1].Stack != e.Stack {
+			t.Errorf("Leases = %+v, want the one that is used, and the one that is forgotten", all)
+		}
+		if _, err := help.LockOf(locktest.Open(t, s.URL(), o), kind).Try(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+			t.Errorf("a lock whose lease is forgotten: %v, want it held still", err)
+		}
+		if !used.Held() || len(seen.Of(redlatch.EventForgotten, "used")) != 0 {
+			t.Error("a lease that is in use counts as forgotten")
+		}
+		locktest.Release(t, used)
+		left := (*redlatch.LeftError)(nil)
+		if err := c.Close(); !errors.As(err, &left) || len(left.Leases) != 1 || !strings.Contains(err.Error(), "1 lease was held") {
+			t.Errorf("Close = %v, want the lease that is left", err)
+		}
+		if n := len(seen.Of(redlatch.EventForgotten, l.Name)); n != 1 {
+			t.Errorf("it was told %d times, want once", n)
+		}
+		seen.WantEnds(t)
+	})
+}
+
+// TestForgottenLeaseOfSeveralNames and of one that was adopted are told, too.
+func TestForgottenLeaseOfSeveralNames(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o, seen := traced()
+	c := locktest.Open(t, s.URL(), o)
+	text, err := locktest.Lock(t, c.Mutex("adopted")).Detach(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		if _, err := c.MultiMutex("a", "b").Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Adopt(t.Context(), text, redlatch.LockOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	for _, name := range []string{"a", "b", "adopted"} {
+		if e := collected(t, seen, name); !strings.Contains(e.Stack, "stray_test.go") {
+			t.Errorf("%+v, want the call that acquired it", e)
+		}
+	}
+}
+
+// TestTracedLeaseIsALease: what the program gets with TraceLeases does all that a lease does.
+func TestTracedLeaseIsALease(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		o, seen := traced()
+		c := locktest.Open(t, s.URL(), o)
+		l := help.Enter(t, help.LockOf(c, kind))
+		if err := l.Extend(t.Context()); err != nil || !l.Held() || l.Token() == 0 || l.Err() != nil || l.Deadline().IsZero() || l.Context().Err() != nil {
+			t.Errorf("Extend = %v, and %v", err, l)
+		}
+		if err := l.Ensure(t.Context(), time.Minute); err != nil {
+			t.Errorf("Ensure = %v", err)
+		}
+		text, err := l.Detach(t.Context())
+		if err != nil || l.Held() || !errors.Is(l.Err(), redlatch.ErrDetached) {
+			t.Fatalf("Detach = %v, and then %v", err, l)
+		}
+		again, err := c.Adopt(t.Context(), text, redlatch.LockOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := help.GoEnter(t.Context(), help.LockOf(c, kind))
+		seen.Await(t, redlatch.EventWait, l.Name(), 0)
+		locktest.Release(t, again)
+		if again.Held() || again.Context().Err() == nil || again.Token() != 0 || !errors.Is(again.Err(), redlatch.ErrNotHeld) {
+			t.Errorf("a lease that was released: %v", again)
+		}
+		locktest.Release(t, help.Await(t, waits))
+		if all := c.Leases(); len(all) != 0 {
+			t.Errorf("Leases = %+v, want none", all)
+		}
+		if err := c.Close(); err != nil {
+			t.Errorf("Close without a lease = %v", err)
+		}
+		seen.WantEnds(t)
+	})
+}
+
+// TestLeaseThatOutlivesItsContext: the request is over, and the lease is extended for ever. That is
+// told once; not for a lease that is released soon after.
+func TestLeaseThatOutlivesItsContext(t *testing.T) {
+	t.Parallel()
+	for kind, name := range kindtest.Kinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			memory.InBubble(t, func(t *testing.T, s *memory.Server) { outlives(t, s, kind) })
+		})
+	}
+}
+
+func outlives(t *testing.T, s *memory.Server, kind int) {
+	o, seen := help.Watched(help.Brisk(3 * time.Second))
+	c := s.Client(t, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	l, err := help.LockOf(c, kind).Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen.Await(t, redlatch.EventExtended, l.Name(), 0)
+	if n := seen.Count(redlatch.EventOutlived); n != 0 || c.Leases()[0].Outlived {
+		t.Errorf("%d leases outlive contexts that are not done", n)
+	}
+	cancel()
+	if all := c.Leases(); len(all) != 1 || !all[0].Outlived {
+		t.Errorf("Leases = %+v, want one whose context is done", all)
+	}
+	seen.Await(t, redlatch.EventOutlived, l.Name(), 0)
+	n := len(seen.Of(redlatch.EventExtended, l.Name()))
+	seen.Await(t, redlatch.EventExtended, l.Name(), n+1)
+	if all := seen.Of(redlatch.EventOutlived, l.Name()); len(all) != 1 || all[0].Token == 0 || all[0].HeldFor <= 0 || all[0].Remaining <= 0 {
+		t.Errorf("it was told as %+v, want once", all)
+	}
+	locktest.Release(t, l)
+	if err := c.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	seen.WantEnds(t)
+}
+
+// TestLeasesTellsOfEveryKind what it holds.
+func TestLeasesTellsOfEveryKind(t *testing.T) {
+	t.Parallel()
+	c := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting))
+	for _, l := range kindtest.Locks(c, "") {
+		held := help.Enter(t, l)
+		info := c.Leases()[0]
+		if info.Kind != l.Kind || info.Name != l.Name || info.Owner != held.Owner() || info.Token != held.Token() || info.Since.IsZero() ||
+			info.Remaining <= 0 || info.Stack != "" || (info.Mode == "write") != (l.Kind == "rwmutex") {
+			t.Errorf("Leases = %+v, want %v", info, held)
+		}
+		locktest.Release(t, held)
+	}
+	if all := c.Leases(); len(all) != 0 {
+		t.Errorf("Leases = %+v, want none", all)
+	}
+}

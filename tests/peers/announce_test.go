@@ -1,0 +1,654 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/compat"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// shared is a lock of redlatch that another library has, too.
+type shared interface {
+	Lock(ctx context.Context) (*redlatch.Lease, error)
+	TryLock(ctx context.Context) (*redlatch.Lease, error)
+	Options() redlatch.LockOptions
+	Name() string
+	Key() string
+}
+
+// pairs are the libraries that announce, with how each side of a lock is made.
+var pairs = []struct {
+	name  string
+	ours  func(t testing.TB, c *redlatch.Client) shared
+	other func(t testing.TB, s *redistest.Server, who string) neighbour
+}{
+	{"redisson", func(t testing.TB, c *redlatch.Client) shared {
+		return help.Must[*redlatch.ReentrantMutex](t)(compat.Redisson(c, "a"))
+	}, func(t testing.TB, s *redistest.Server, who string) neighbour {
+		return newRedisson(goRedis(t, s), "a", who, help.Lasting)
+	}},
+	{"redisson fenced", func(t testing.TB, c *redlatch.Client) shared {
+		return help.Must[*redlatch.ReentrantMutex](t)(compat.RedissonFenced(c, "a"))
+	}, func(t testing.TB, s *redistest.Server, who string) neighbour {
+		r := newRedisson(goRedis(t, s), "a", who, help.Lasting)
+		r.fenced = true
+		return r
+	}},
+	{"spring", func(t testing.TB, c *redlatch.Client) shared {
+		return help.Must[*redlatch.Mutex](t)(compat.Spring(c, "registry", "a"))
+	}, func(t testing.TB, s *redistest.Server, who string) neighbour {
+		return newSpring(goRedis(t, s), "registry", "a", who, help.Lasting)
+	}},
+}
+
+func lockShared(t testing.TB, l shared) *redlatch.Lease {
+	t.Helper()
+	return help.Must[*redlatch.Lease](t)(l.Lock(locktest.Within(t, locktest.Patience)))
+}
+
+// TestNeighboursExcludeAndWakeEachOther: with TTLs that do not end, only messages can wake them.
+func TestNeighboursExcludeAndWakeEachOther(t *testing.T) {
+	t.Parallel()
+	for _, pair := range pairs {
+		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			ours, other := pair.ours(t, locktest.Open(t, s.URL(), unprefixed())), pair.other(t, s, "1")
+
+			lease := lockShared(t, ours)
+			if _, ok, err := other.try(t.Context()); ok || err != nil {
+				t.Errorf("while redlatch holds the lock, the other side says %v, %v", ok, err)
+			}
+			listening, result := make(chan struct{}), make(chan error, 1)
+			told := 0
+			go func() {
+				var err error
+				told, err = awaitAnnounced(t.Context(), other, listening)
+				result <- err
+			}()
+			help.Receive(t, listening, "the other side's wait")
+			locktest.Release(t, lease)
+			if err := help.Receive(t, result, "the other side's wait"); err != nil || told != 1 {
+				t.Errorf("it got the lock with %v after %d messages, want 1", err, told)
+			}
+			if l, err := ours.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+				t.Errorf("while the other side holds the lock, TryLock = %v, %v, want ErrTaken", l, err)
+			}
+			waits := help.GoAcquire(func() (*redlatch.Lease, error) { return ours.Lock(t.Context()) })
+			locktest.Eventually(t, "redlatch listens to the other side", func() bool {
+				return strings.HasSuffix(s.Do("PUBSUB", "NUMSUB", other.channel()), "1")
+			})
+			if err := other.unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			locktest.Release(t, help.Await(t, waits))
+			locktest.Eventually(t, "redlatch listens no more", func() bool {
+				return strings.HasSuffix(s.Do("PUBSUB", "NUMSUB", other.channel()), "0")
+			})
+			if s.Do("EXISTS", ours.Key()) != "0" {
+				t.Error("the key is there after the last release")
+			}
+		})
+	}
+}
+
+// TestAnnouncesWhatIsFree: a release that leaves the lock free, and no other.
+func TestAnnouncesWhatIsFree(t *testing.T) {
+	t.Parallel()
+	for _, pair := range pairs {
+		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			c := locktest.Open(t, s.URL(), unprefixed())
+			ours, second := pair.ours(t, c), pair.ours(t, locktest.Open(t, s.URL(), unprefixed()))
+			a := ours.Options().Announce
+			heard := listenTo(t, goRedis(t, s), a.Channel)
+			want := func(what string, messages ...string) {
+				t.Helper()
+				if got := heard.settled(t, s, a.Channel); !slices.Equal(got, messages) {
+					t.Errorf("%s published %q, want %q", what, got, messages)
+				}
+			}
+
+			locktest.Release(t, lockShared(t, ours))
+			want("a release", a.Message)
+
+			lease := lockShared(t, ours)
+			waits := help.GoAcquire(func() (*redlatch.Lease, error) { return second.Lock(t.Context()) })
+			queue := "{" + ours.Key() + "}:queue"
+			locktest.Eventually(t, "a waiter of another process", func() bool { return len(locktest.Tickets(s, queue)) == 1 })
+			locktest.Release(t, lease)
+			lease = help.Await(t, waits)
+			want("a release that hands over")
+			locktest.Release(t, lease)
+			want("the release after it", a.Message)
+
+			lease = lockShared(t, ours)
+			if _, err := c.ForceRelease(t.Context(), ours.Name(), redlatch.ForceOptions{Announce: a}); err != nil {
+				t.Fatal(err)
+			}
+			want("a forced release", a.Message)
+			if err := lease.Release(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
+				t.Errorf("Release = %v, want ErrNotHeld", err)
+			}
+			want("the release of what is not held")
+
+			ctx, cancel := context.WithCancel(t.Context())
+			lease = lockShared(t, ours)
+			waits = help.GoAcquire(func() (*redlatch.Lease, error) { return second.Lock(ctx) })
+			locktest.Eventually(t, "a waiter of another process", func() bool { return len(locktest.Tickets(s, queue)) == 1 })
+			cancel()
+			if err := help.AwaitError(t, waits); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			locktest.Eventually(t, "no waiter", func() bool { return len(locktest.Tickets(s, queue)) == 0 })
+			want("a waiter that gives up")
+			locktest.Release(t, lease)
+			want("a release after that", a.Message)
+		})
+	}
+}
+
+// TestAnnouncesNoEntryThatIsNested: the lock is free when the last entry has ended.
+func TestAnnouncesNoEntryThatIsNested(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ours := pairs[0].ours(t, locktest.Open(t, s.URL(), unprefixed()))
+	a := ours.Options().Announce
+	heard := listenTo(t, goRedis(t, s), a.Channel)
+	outer := lockShared(t, ours)
+	locktest.Release(t, help.Must[*redlatch.Lease](t)(ours.Lock(outer.Context())))
+	if got := heard.settled(t, s, a.Channel); len(got) != 0 {
+		t.Errorf("the release of a nested entry published %q", got)
+	}
+	locktest.Release(t, outer)
+	if got := heard.settled(t, s, a.Channel); !slices.Equal(got, []string{"0"}) {
+		t.Errorf("the release of the last entry published %q, want 0", got)
+	}
+}
+
+// TestRelayAnnouncesOnce: a mutex that passes between goroutines of a client is not free in between.
+func TestRelayAnnouncesOnce(t *testing.T) {
+	t.Parallel()
+	const waiters = 8
+	s := redistest.Start(t)
+	o, seen := help.Watched(unprefixed())
+	ours := help.Must[*redlatch.Mutex](t)(compat.Spring(locktest.Open(t, s.URL(), o), "registry", "a"))
+	a := ours.Options().Announce
+	heard := listenTo(t, goRedis(t, s), a.Channel)
+	other := newSpring(goRedis(t, s), "registry", "a", "x", help.Lasting)
+	if _, ok, err := other.try(t.Context()); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	results := help.GoLocks(t, locktest.Within(t, locktest.Patience), ours, seen, waiters)
+	locktest.Eventually(t, "a place in line", func() bool { return len(locktest.Tickets(s, "{registry:a}:queue")) == 1 })
+	if err := other.unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range results {
+		locktest.Release(t, help.Await(t, result))
+	}
+	locktest.Eventually(t, "the lock is free", func() bool { return s.Do("EXISTS", "registry:a") == "0" })
+	if got := heard.settled(t, s, a.Channel); len(got) < 2 || len(got) > 3 {
+		t.Errorf("published %q, want one by the other side and one or two by redlatch, for %d goroutines", got, waiters)
+	}
+}
+
+// TestRelayIsApartForEachAnnouncement: goroutines of a client whose releases announce different
+// things pass nothing on to each other.
+func TestRelayIsApartForEachAnnouncement(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), unprefixed())
+	lease := lockShared(t, help.Must[*redlatch.Mutex](t)(compat.Spring(c, "registry", "a")))
+	result := help.GoLock(t.Context(), c.Mutex("registry:a"))
+	locktest.Eventually(t, "a place in line of its own", func() bool { return len(locktest.Tickets(s, "{registry:a}:queue")) == 1 })
+	locktest.Release(t, lease)
+	locktest.Release(t, help.Await(t, result))
+}
+
+// TestAnnouncementIsHeard: a message makes the first in line ask at once. By itself it asks 50 to
+// 150 ms after it asked last.
+func TestAnnouncementIsHeard(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+		ours, other := &wire.Counting{Conn: s.Conn()}, s.Conn()
+		m := help.Must[*redlatch.Mutex](t)(compat.Spring(wire.Wrap(t, ours, unprefixed()), "registry", "a"))
+		channel, script := m.Options().Announce.Channel, conn.NewScript("other", "return redis.call(unpack(ARGV))")
+		do := func(command ...string) {
+			t.Helper()
+			if r := other.Eval(t.Context(), conn.Call{Script: script, Args: command})[0]; r.Err != nil {
+				t.Fatalf("%q: %v", command, r.Err)
+			}
+		}
+		do("SET", m.Key(), "x", "PX", "3600000")
+		result := help.GoLock(t.Context(), m)
+		time.Sleep(time.Second) // it listens
+		for range 15 {
+			before, began := ours.Count("mutex await"), time.Now()
+			for ours.Count("mutex await") == before {
+				time.Sleep(time.Millisecond)
+			}
+			if took := time.Since(began); took > 151*time.Millisecond {
+				t.Errorf("it asked by itself after %v, want 150 ms at most", took)
+			}
+			before = ours.Count("mutex await")
+			do("PUBLISH", channel, "anything")
+			synctest.Wait() // no time has passed
+			if n := ours.Count("mutex await"); n != before+1 {
+				t.Errorf("it asked %d times when it was told, want once", n-before)
+			}
+		}
+		do("DEL", m.Key())
+		do("PUBLISH", channel, m.Key())
+		locktest.Release(t, help.Await(t, result))
+	})
+}
+
+// TestTokensOfFencedLockAreInOneOrder: of both sides, and the key stays without an expiry.
+func TestTokensOfFencedLockAreInOneOrder(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a", "{order}:7"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			ours := help.Must[*redlatch.ReentrantMutex](t)(compat.RedissonFenced(locktest.Open(t, s.URL(), unprefixed()), name))
+			other := newRedisson(goRedis(t, s), name, "1", help.Lasting)
+			other.fenced = true
+			var last int64
+			for range 3 {
+				if _, ok, err := other.try(t.Context()); !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+				theirs := other.token
+				if err := other.unlock(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				lease := lockShared(t, ours)
+				if theirs <= last || lease.Token() <= theirs {
+					t.Errorf("after %d Redisson has %d, and redlatch %d", last, theirs, lease.Token())
+				}
+				last = lease.Token()
+				if got := s.Do("PTTL", other.tokens); got != "-1" {
+					t.Errorf("the counter has a PTTL of %s, want none", got)
+				}
+				locktest.Release(t, lease)
+			}
+			if s.Do("EXISTS", "{"+name+"}:fence", name+":fence") != "0" {
+				t.Error("there is a fence of redlatch beside the counter")
+			}
+		})
+	}
+}
+
+// TestFencedLockIsGrantedInOneOrder: also by a process that was not told in which key the tokens are
+// counted, as one that releases by force, or adopts a lease.
+func TestFencedLockIsGrantedInOneOrder(t *testing.T) {
+	t.Parallel()
+	acts := map[string]func(t *testing.T, c *redlatch.Client, lease *redlatch.Lease){
+		"forced release": func(t *testing.T, c *redlatch.Client, _ *redlatch.Lease) {
+			if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"adopted lease": func(t *testing.T, c *redlatch.Client, lease *redlatch.Lease) {
+			text := help.Must[string](t)(lease.Detach(t.Context()))
+			locktest.Release(t, help.Must[*redlatch.Lease](t)(c.Adopt(t.Context(), text, redlatch.LockOptions{})))
+		},
+	}
+	for name, act := range acts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			o := unprefixed()
+			o.Heartbeat, o.Lock.TTL = time.Minute, time.Hour // so that the waiter does not ask by itself
+			fenced := func() *redlatch.ReentrantMutex {
+				return help.Must[*redlatch.ReentrantMutex](t)(compat.RedissonFenced(locktest.Open(t, s.URL(), o), "a"))
+			}
+			lease, waiter := lockShared(t, fenced()), fenced()
+			waits := help.GoAcquire(func() (*redlatch.Lease, error) { return waiter.Lock(t.Context()) })
+			locktest.Eventually(t, "a waiter", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 1 })
+			act(t, locktest.Open(t, s.URL(), o), lease)
+			next := help.Await(t, waits)
+			nested := help.Must[*redlatch.Lease](t)(waiter.Lock(next.Context()))
+			if next.Token() <= lease.Token() || nested.Token() != next.Token() {
+				t.Errorf("the waiter has %d, and within it %d", next.Token(), nested.Token())
+			}
+			token := next.Token()
+			locktest.Release(t, nested)
+			locktest.Release(t, next)
+			other := newRedisson(goRedis(t, s), "a", "1", help.Lasting)
+			other.fenced = true
+			if _, ok, err := other.try(t.Context()); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			if other.token <= token {
+				t.Errorf("Redisson has %d after %d", other.token, token)
+			}
+		})
+	}
+}
+
+// TestAnnounceWithoutTheRight: the release is valid, and told to none.
+func TestAnnounceWithoutTheRight(t *testing.T) {
+	t.Parallel()
+	redistest.Needs(t, "right to a channel that could be withheld")
+	s := redistest.Start(t)
+	s.AllowUser("mute", "on", ">secret", "~*", "+@all", "resetchannels", "&{a}:*", "&{*}:grants")
+	ours := pairs[0].ours(t, locktest.Open(t, strings.Replace(s.URL(), "redis://", "redis://mute:secret@", 1), unprefixed()))
+	heard := listenTo(t, goRedis(t, s), ours.Options().Announce.Channel)
+	locktest.Release(t, lockShared(t, ours))
+	if got := heard.settled(t, s, ours.Options().Announce.Channel); len(got) != 0 || s.Do("EXISTS", "a") != "0" {
+		t.Errorf("published %q, and the key is there: %s", got, s.Do("EXISTS", "a"))
+	}
+}
+
+// TestAnnounceInACluster publishes and hears sharded messages, where the server knows them.
+func TestAnnounceInACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	o := unprefixed()
+	c := locktest.Open(t, strings.Replace(nodes[0].URL(), "redis://", "redis+cluster://", 1), o)
+	ours := help.Must[*redlatch.ReentrantMutex](t)(compat.Redisson(c, "a"))
+	channel := ours.Options().Announce.Channel
+	home := nodes[0]
+	for _, n := range nodes {
+		if _, err := n.DoErr("EXISTS", "a"); err == nil {
+			home = n
+		}
+	}
+	client := goRedis(t, home)
+	subscribe, publish, count := client.SSubscribe, "SPUBLISH", "SHARDNUMSUB"
+	if !help.KnowsShards(home) {
+		subscribe, publish, count = client.Subscribe, "PUBLISH", "NUMSUB"
+	}
+	sub := subscribe(t.Context(), channel)
+	defer sub.Close()
+	if _, err := sub.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	locktest.Release(t, lockShared(t, ours))
+	if got := help.Receive(t, sub.Channel(), "a sharded message"); got.Payload != "0" {
+		t.Errorf("published %q, want 0", got.Payload)
+	}
+
+	listeners := func() (sum int) { // a plain channel is heard at any node
+		for _, n := range nodes {
+			reply := strings.Fields(n.Do("PUBSUB", count, channel))
+			sum += help.Must[int](t)(strconv.Atoi(reply[len(reply)-1]))
+		}
+		return sum
+	}
+	if err := client.HSet(t.Context(), "a", "uuid:1", 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	client.PExpire(t.Context(), "a", help.Lasting)
+	result := help.GoAcquire(func() (*redlatch.Lease, error) { return ours.Lock(t.Context()) })
+	locktest.Eventually(t, "redlatch listens, too", func() bool { return listeners() == 2 })
+	home.Do("DEL", "a")
+	home.Do(publish, channel, "0")
+	locktest.Release(t, help.Await(t, result))
+}
+
+// TestNeighbourOptionsThatMakeNoSense are refused by name.
+func TestNeighbourOptionsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), redlatch.Options{})
+	announce := redlatch.Announce{Channel: "c", Message: "m"}
+	lock := func(l interface {
+		TryLock(ctx context.Context) (*redlatch.Lease, error)
+	},
+	) error {
+		_, err := l.TryLock(t.Context())
+		return err
+	}
+	m, r := c.Mutex("a"), c.ReentrantMutex("a")
+	with := func(o redlatch.LockOptions) error { return lock(m.With(o)) }
+	for want, err := range map[string]error{
+		"no Channel":                 with(redlatch.LockOptions{Announce: redlatch.Announce{Message: "m"}}),
+		"1025 bytes":                 with(redlatch.LockOptions{Announce: redlatch.Announce{Channel: strings.Repeat("c", 1025)}}),
+		"Yield.Every is -1":          with(redlatch.LockOptions{Yield: redlatch.Yield{Every: -1}}),
+		"Every is 0":                 with(redlatch.LockOptions{Yield: redlatch.Yield{For: time.Second}}),
+		"Yield.For is 1h":            with(redlatch.LockOptions{Yield: redlatch.Yield{Every: 1, For: time.Hour}}),
+		"MinHold with Announce":      with(redlatch.LockOptions{Announce: announce, MinHold: time.Second}),
+		"FenceKey of the mutex":      with(redlatch.LockOptions{FenceKey: "x{redlatch:a}"}),
+		"of the election":            lockCandidate(c.Election("e").With(redlatch.LockOptions{Announce: announce})),
+		"not in the hash slot":       lock(r.With(redlatch.LockOptions{FenceKey: "{b}:tokens"})),
+		"uses for something else":    lock(r.With(redlatch.LockOptions{FenceKey: "{redlatch:a}:queue"})),
+		"Announce of several":        lockAll(c.MultiMutex("a", "b").With(redlatch.LockOptions{Announce: announce})),
+		"has Announce or FenceKey":   help.ErrorOf(redlatch.Open(t.Context(), s.URL(), redlatch.Options{Lock: redlatch.LockOptions{Announce: announce}})),
+		"does not begin with":        help.ErrorOf(compat.Redisson(c, "a")),
+		`"registry:a", which does`:   help.ErrorOf(compat.Spring(c, "registry", "a")),
+		"ForceOptions of no Channel": forceWith(t, c, redlatch.Announce{Message: "m"}),
+	} {
+		if !errors.Is(err, redlatch.ErrInvalid) || !strings.Contains(err.Error(), strings.TrimPrefix(want, "ForceOptions of ")) {
+			t.Errorf("%v, want ErrInvalid that tells of %q", err, want)
+		}
+	}
+	if ours, err := compat.Redisson(c, "redlatch:a"); err != nil || ours.Key() != "redlatch:a" || ours.Name() != "a" {
+		t.Errorf("Redisson = %v, %v, want the mutex a at redlatch:a", ours, err)
+	}
+}
+
+func lockAll(m *redlatch.MultiMutex) error {
+	_, err := m.TryLock(context.Background())
+	return err
+}
+
+func lockCandidate(e *redlatch.Election) error {
+	_, err := e.TryCampaign(context.Background(), "v")
+	return err
+}
+
+func forceWith(t *testing.T, c *redlatch.Client, a redlatch.Announce) error {
+	_, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Announce: a})
+	return err
+}
+
+// TestQuorumHasNoNeighbours refuses all options for other libraries there.
+func TestQuorumHasNoNeighbours(t *testing.T) {
+	t.Parallel()
+	c := help.OpenQuorum(t, help.StartNodes(t, 3), redlatch.Options{})
+	for _, o := range []redlatch.LockOptions{
+		{Announce: redlatch.Announce{Channel: "c"}}, {Yield: redlatch.Yield{Every: 1}}, {FenceKey: "f"},
+	} {
+		if _, err := c.Mutex("a").With(o).TryLock(t.Context()); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("with %+v: %v, want ErrInvalid and ErrUnsupported", o, err)
+		}
+	}
+}
+
+// busy keeps a line at the lock: so many workers in processes of their own lock it again and again.
+// It returns how often they have had it.
+func busy(t *testing.T, s *redistest.Server, name string, workers int, o redlatch.LockOptions) (turns func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, workers)
+	var count atomic.Int64
+	for range workers {
+		m := locktest.Open(t, s.URL(), unprefixed()).Mutex(name).With(o)
+		go func() {
+			for {
+				l, err := m.Lock(ctx)
+				if err != nil {
+					ended <- err
+					return
+				}
+				count.Add(1)
+				if err := l.Release(ctx); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}()
+	}
+	t.Cleanup(func() {
+		cancel()
+		for range workers {
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+	})
+	return func() int { return int(count.Load()) }
+}
+
+// TestYieldLetsOthersIn: a poller of another library gets its turn while the line is never empty.
+func TestYieldLetsOthersIn(t *testing.T) {
+	t.Parallel()
+	const every, turns, workers = 20, 6, 8
+	s := redistest.Start(t)
+	// The lock is left free for so long that a poll of a busy machine is in time, too.
+	yield := redlatch.LockOptions{Yield: redlatch.Yield{Every: every, For: 10 * time.Second}}
+	had := busy(t, s, "a", workers, yield)
+	locktest.Eventually(t, "redlatch has the lock", func() bool { return had() > 0 })
+	client, newcomer := goRedis(t, s), locktest.Open(t, s.URL(), unprefixed()).Mutex("a").With(yield)
+	for range turns {
+		began := had()
+		locktest.Eventually(t, "the other library's turn", func() bool {
+			return client.SetNX(t.Context(), "a", "other", help.Lasting).Val()
+		})
+		if n := had() - began; n > 3*every { // a release that finds no line does not count
+			t.Errorf("redlatch had the lock %d times meanwhile, want every %d releases", n, every)
+		}
+		before := had()
+		if l, err := newcomer.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+			t.Errorf("TryLock while the other library holds the lock = %v, %v, want ErrTaken", l, err)
+		}
+		if client.Get(t.Context(), "a").Val() != "other" || had() != before {
+			t.Error("redlatch was let in while the other library held the lock")
+		}
+		if s.Do("DEL", "a") != "1" {
+			t.Error("the key of the other library was gone")
+		}
+	}
+}
+
+// TestYieldOfAClient: as a default of the client, Yield is for the kinds that other libraries share.
+// A lock of another kind goes from its holder to the next in line, and takes other options.
+func TestYieldOfAClient(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	yield := redlatch.Yield{Every: 1, For: 10 * time.Second}
+	o := redlatch.Options{Lock: redlatch.LockOptions{Yield: yield}}
+	c, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), o)
+	waiting := kindtest.Locks(other, "a ")
+	for i, l := range kindtest.Locks(c, "a ") {
+		lease, err := l.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		result := help.GoAcquire(func() (*redlatch.Lease, error) { return waiting[i].Acquire(ctx) })
+		locktest.InLine(t, s, l.Name, 1)
+		locktest.Release(t, lease)
+		line := len(locktest.Tickets(s, help.QueueKey(l.Name)))
+		if l.Kind == "mutex" || l.Kind == "reentrant" {
+			if line != 2 {
+				t.Errorf("a released %s leaves %d tickets, want that of the waiter and the one before it", l.Kind, line)
+			}
+			cancel()
+			help.AwaitError(t, result)
+			continue
+		}
+		if line != 0 {
+			t.Errorf("a released %s leaves %d tickets in line, want the waiter inside", l.Kind, line)
+		}
+		locktest.Release(t, help.Await(t, result))
+		cancel()
+	}
+	longer := redlatch.LockOptions{TTL: time.Minute, MinHold: time.Millisecond}
+	locktest.Release(t, help.Must[*redlatch.Lease](t)(c.Semaphore("s", 3).With(longer).Acquire(t.Context(), 1)))
+	locktest.Release(t, help.Must[*redlatch.Lease](t)(c.Election("e").With(longer).Campaign(t.Context(), "v")))
+	locktest.Release(t, help.Must[*redlatch.Lease](t)(c.RWMutex("rw").WithRead(longer).RLock(t.Context())))
+	job := c.Job("j", redlatch.JobOptions{Window: time.Minute}).With(redlatch.LockOptions{TTL: time.Minute})
+	if ran, err := job.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }); !ran || err != nil {
+		t.Errorf("Job.Do = %v, %v, want it to run", ran, err)
+	}
+	for kind, got := range map[string]redlatch.LockOptions{
+		"mutex": c.Mutex("m").With(redlatch.LockOptions{TTL: time.Minute}).Options(),
+		"multi": c.MultiMutex("m", "n").Options(),
+	} {
+		if got.Yield != yield {
+			t.Errorf("a %s yields as %+v, want the default of the client", kind, got.Yield)
+		}
+	}
+	given := redlatch.LockOptions{Yield: yield}
+	if _, err := c.Semaphore("s", 3).With(given).Acquire(t.Context(), 1); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a semaphore that is told to yield = %v, want ErrInvalid and ErrUnsupported", err)
+	}
+}
+
+// TestYieldEnds: where no other library takes the lock, the line goes on, without a heartbeat.
+func TestYieldEnds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	yield := redlatch.Yield{Every: 1, For: 30 * time.Millisecond}
+	had := busy(t, s, "a", 3, redlatch.LockOptions{Yield: yield})
+	c := locktest.Open(t, s.URL(), unprefixed())
+	for n := 0; n < 12; {
+		m := had()
+		locktest.Eventually(t, "another turn", func() bool { return had() > m })
+		n = had()
+		info, err := c.Inspect(t.Context(), "a")
+		if err != nil || info.Kind != "" && info.Kind != "mutex" {
+			t.Fatalf("Inspect = %+v, %v", info, err)
+		}
+		for _, w := range info.Waiters {
+			if w.Client == "" {
+				t.Errorf("Inspect tells of the waiter %+v, which is none", w)
+			}
+		}
+	}
+	locktest.Release(t, locktest.Lock(t, c.Mutex("a").With(redlatch.LockOptions{Yield: yield})))
+}
+
+// TestYieldWithNobodyLeft: all waiters give up while the lock is left free. The ticket that keeps
+// the line out is then alone, and no reason to refuse a newcomer.
+func TestYieldWithNobodyLeft(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	yield := redlatch.LockOptions{Yield: redlatch.Yield{Every: 1, For: 10 * time.Second}}
+	c, other := locktest.Open(t, s.URL(), unprefixed()), locktest.Open(t, s.URL(), unprefixed())
+	lease := locktest.Lock(t, c.Mutex("a").With(yield))
+	ctx, cancel := context.WithCancel(t.Context())
+	result := help.GoLock(ctx, other.Mutex("a").With(yield))
+	locktest.Eventually(t, "a waiter", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 1 })
+	locktest.Release(t, lease)
+	if line := locktest.Tickets(s, "{a}:queue"); len(line) != 2 || s.Do("EXISTS", "a") != "0" {
+		t.Fatalf("the line is %q, and the key is there: %s", line, s.Do("EXISTS", "a"))
+	}
+	// A client that comes while the lock is left free is behind those in line, also with a bound.
+	if l, err := c.Mutex("a").With(yield).TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("TryLock = %v, %v while another is in line, want ErrTaken", l, err)
+	}
+	cancel()
+	help.AwaitError(t, result)
+	locktest.Eventually(t, "no waiter but nobody", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 1 })
+	if l, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("TryLock = %v, %v, want ErrTaken", l, err)
+	}
+	result = help.GoLock(t.Context(), other.Mutex("a"))
+	locktest.Eventually(t, "a newcomer in line", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 2 })
+	s.Do("ZADD", "{a}:clients", "1", "yield") // the time for other libraries is over
+	s.Do("PUBLISH", "nobody", "")
+	c.Mutex("a").TryLock(t.Context()) // asks, and so lets the newcomer in
+	locktest.Release(t, help.Await(t, result))
+}

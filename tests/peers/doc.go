@@ -1,0 +1,17 @@
+// Package peers tries redlatch beside others at the same key: other libraries, no library, clients
+// in other languages. The directories foreign and python have programs of those.
+//
+// # Which file is about which hazard
+//
+//	announce         waiters of other libraries that are not told, or kept out; tokens of two counters
+//	interop          other libraries, and no library, at the same key
+//	python           a client of another language that the protocol's page does not say enough for
+//	realclients      lock libraries of other languages: two holders, or a waiter that is forgotten
+//	recipes          the classic recipes for locks, each with its flaw
+//	vectors          a script that does what docs/vectors does not say
+//
+// # Helpers
+//
+//	help_neighbours  clients that follow the protocols of Redisson and Spring Integration
+//	help_vectors     a state, a call of a script, and what they come to, as JSON
+package peers

@@ -1,0 +1,412 @@
+package peers
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+)
+
+// vector is one call of a script on a server that holds nothing but a given state. docs/vectors
+// says how each field is spelled.
+type vector struct {
+	Name      string              `json:"name"`
+	Script    string              `json:"script"`
+	Listening []string            `json:"listening,omitempty"` // channels that have a subscriber
+	Before    map[string]keyState `json:"before"`
+	Keys      []string            `json:"keys"`
+	Args      []string            `json:"args"`
+	Reply     any                 `json:"reply"`
+	Published [][2]string         `json:"published,omitempty"` // channel and message
+	After     map[string]keyState `json:"after"`
+}
+
+// keyState is a key and what it holds.
+type keyState struct {
+	Type  string `json:"type"`
+	Value any    `json:"value"`
+	PTTL  int64  `json:"pttl"` // -1 for none
+}
+
+// vectorBench makes vectors on a server.
+type vectorBench struct {
+	t      *testing.T
+	s      *redistest.Server
+	client *redis.Client
+	run    string // its run_id
+
+	mu       sync.Mutex
+	messages [][2]string
+}
+
+func newVectorBench(t *testing.T) *vectorBench {
+	t.Helper()
+	s := redistest.Start(t)
+	b := &vectorBench{t: t, s: s, client: redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2})}
+	t.Cleanup(func() { b.client.Close() })
+	info := b.client.Info(t.Context(), "server").Val()
+	b.run = regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(info)[1]
+	sub := b.client.PSubscribe(t.Context(), "*")
+	if _, err := sub.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for m := range sub.Channel() {
+			b.mu.Lock()
+			b.messages = append(b.messages, [2]string{m.Channel, m.Payload})
+			b.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		sub.Close()
+		<-done
+	})
+	return b
+}
+
+// moment is a time of the server.
+type moment struct{ us int64 }
+
+func (b *vectorBench) now() moment { return moment{b.client.Time(b.t.Context()).Val().UnixMicro()} }
+
+var (
+	placeholder = regexp.MustCompile(`\$\{(us|ms|run)(?::(-?\d+))?\}`)
+	digitsIn    = regexp.MustCompile(`\d+(\.\d+e\+\d+)?`)
+	streamID    = regexp.MustCompile(`^\d{13}-\d+$`)
+)
+
+// resolve puts times in for placeholders.
+func (b *vectorBench) resolve(at moment, text string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(p string) string {
+		m := placeholder.FindStringSubmatch(p)
+		n, _ := strconv.ParseInt(m[2], 10, 64)
+		switch m[1] {
+		case "us":
+			return strconv.FormatInt(at.us+n, 10)
+		case "ms":
+			return strconv.FormatInt(at.us/1000+n, 10)
+		}
+		return b.run
+	})
+}
+
+// nearest is n rounded to a multiple of step.
+func nearest(n, step int64) int64 {
+	half := step / 2
+	if n < 0 {
+		half = -half
+	}
+	return (n + half) / step * step
+}
+
+// days is how far from now a number may be that is taken for a time.
+const days = 400
+
+// normal replaces times by placeholders. left says whether numbers may also be what is left of a
+// time, in ms.
+func (b *vectorBench) normal(at moment, text string, left bool) string {
+	if streamID.MatchString(text) {
+		return "${id}"
+	}
+	text = strings.ReplaceAll(text, b.run, "${run}")
+	return digitsIn.ReplaceAllStringFunc(text, func(digits string) string {
+		f, err := strconv.ParseFloat(digits, 64)
+		n := int64(f)
+		const day = 24 * 3600 * 1000 // ms
+		us, ms := n-at.us, n-at.us/1000
+		switch {
+		case err != nil:
+			return digits
+		case us < days*day*1000 && -us < days*day*1000:
+			return fmt.Sprintf("${us:%d}", nearest(us, 1e6))
+		case ms < days*day && -ms < days*day:
+			return fmt.Sprintf("${ms:%d}", nearest(ms, 1000))
+		case left && n >= 500 && n < days*day && (n%1000 == 0 || n%1000 >= 500):
+			return fmt.Sprintf("${left:%d}", (n+999)/1000*1000)
+		}
+		return digits
+	})
+}
+
+// normalReply is a reply with placeholders. An integer that is a time becomes {"int": text}.
+func (b *vectorBench) normalReply(at moment, v any) any {
+	switch v := v.(type) {
+	case int64:
+		text := b.normal(at, strconv.FormatInt(v, 10), true)
+		if strings.HasPrefix(text, "$") {
+			return map[string]string{"int": text}
+		}
+		return v
+	case string:
+		return b.normal(at, v, false)
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = b.normalReply(at, v[i])
+		}
+		return list
+	case nil:
+		return nil
+	}
+	b.t.Fatalf("a reply has a %T", v)
+	return nil
+}
+
+// load makes a state the only one on the server.
+func (b *vectorBench) load(at moment, state map[string]keyState) {
+	b.t.Helper()
+	ctx := b.t.Context()
+	pipe := b.client.TxPipeline()
+	pipe.FlushAll(ctx)
+	for key, k := range state {
+		r := func(v any) string { return b.resolve(at, v.(string)) }
+		switch k.Type {
+		case "string":
+			text := r(k.Value)
+			if bits, ok := strings.CutPrefix(text, "hex:"); ok {
+				raw, _ := hex.DecodeString(bits)
+				text = string(raw)
+			}
+			pipe.Set(ctx, key, text, 0)
+		case "hash":
+			for _, f := range k.Value.([]any) {
+				pair := f.([]any)
+				pipe.HSet(ctx, key, pair[0], r(pair[1]))
+			}
+		case "zset":
+			for _, m := range k.Value.([]any) {
+				pair := m.([]any)
+				pipe.Do(ctx, "ZADD", key, r(pair[1]), r(pair[0]))
+			}
+		case "stream":
+			for _, e := range k.Value.([]any) {
+				pair := e.([]any)
+				pipe.Do(ctx, "XADD", key, "*", r(pair[0]), r(pair[1]))
+			}
+		}
+		if k.PTTL > 0 {
+			pipe.Do(ctx, "PEXPIRE", key, k.PTTL)
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// dump reads the state of the server.
+func (b *vectorBench) dump(at moment) map[string]keyState {
+	b.t.Helper()
+	ctx := b.t.Context()
+	state := make(map[string]keyState)
+	for _, key := range b.client.Keys(ctx, "*").Val() {
+		k := keyState{Type: b.client.Type(ctx, key).Val(), PTTL: -1}
+		if left := b.client.PTTL(ctx, key).Val(); left > 0 {
+			k.PTTL = nearest(left.Milliseconds(), 1000)
+		}
+		switch k.Type {
+		case "string":
+			text := b.client.Get(ctx, key).Val()
+			k.Value = b.normal(at, text, false)
+			if strings.HasSuffix(key, ":bits") {
+				k.Value = "hex:" + hex.EncodeToString([]byte(text))
+			}
+		case "hash":
+			var all []any
+			fields := b.client.HGetAll(ctx, key).Val()
+			for _, field := range slices.Sorted(maps.Keys(fields)) {
+				all = append(all, []any{field, b.normal(at, fields[field], false)})
+			}
+			k.Value = all
+		case "zset":
+			var all []any
+			for _, m := range b.client.ZRangeWithScores(ctx, key, 0, -1).Val() {
+				score := strconv.FormatFloat(m.Score, 'f', -1, 64)
+				all = append(all, []any{b.normal(at, m.Member.(string), false), b.normal(at, score, false)})
+			}
+			k.Value = all
+		case "stream":
+			var all []any
+			for _, m := range b.client.XRange(ctx, key, "-", "+").Val() {
+				for field, value := range m.Values {
+					all = append(all, []any{field, value})
+				}
+			}
+			k.Value = all
+		}
+		state[key] = k
+	}
+	return state
+}
+
+// make runs a call on a state, and returns the vector.
+func (b *vectorBench) make(name, spelling string, before map[string]keyState, call conn.Call, listening []string) vector {
+	b.t.Helper()
+	ctx := b.t.Context()
+	v := vector{Name: name, Script: spelling, Listening: listening, Before: before, Keys: call.Keys, Args: call.Args}
+	if v.Args == nil {
+		v.Args = []string{}
+	}
+	if len(listening) > 0 {
+		sub := b.client.Subscribe(ctx, listening...)
+		defer func() {
+			sub.Close()
+			locktest.Eventually(b.t, "nobody listens", func() bool {
+				for _, n := range b.client.PubSubNumSub(ctx, listening...).Val() {
+					if n != 0 {
+						return false
+					}
+				}
+				return true
+			})
+		}()
+		for range listening {
+			if _, err := sub.Receive(ctx); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
+	at := b.now()
+	b.load(at, before)
+	b.mu.Lock()
+	b.messages = nil
+	b.mu.Unlock()
+	args := make([]any, len(call.Args))
+	for i, a := range call.Args {
+		args[i] = b.resolve(at, a)
+	}
+	reply, err := b.client.Eval(ctx, call.Script.Text, call.Keys, args...).Result()
+	if err != nil {
+		b.t.Fatalf("%s, %s: %v", spelling, name, err)
+	}
+	v.Reply, v.After = b.normalReply(at, reply), b.dump(at)
+	b.client.Publish(ctx, "end", "end")
+	locktest.Eventually(b.t, "all messages", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.messages) > 0 && b.messages[len(b.messages)-1][0] == "end"
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.messages[:len(b.messages)-1] {
+		v.Published = append(v.Published, [2]string{m[0], b.normal(at, m[1], true)})
+	}
+	return v
+}
+
+// later is a state a second later.
+func later(state map[string]keyState) map[string]keyState {
+	data, _ := json.Marshal(state)
+	text := regexp.MustCompile(`\$\{(us|ms):(-?\d+)\}`).ReplaceAllStringFunc(string(data), func(p string) string {
+		m := placeholder.FindStringSubmatch(p)
+		n, _ := strconv.ParseInt(m[2], 10, 64)
+		if m[1] == "us" {
+			return fmt.Sprintf("${us:%d}", n-1e6)
+		}
+		return fmt.Sprintf("${ms:%d}", n-1000)
+	})
+	next := make(map[string]keyState)
+	_ = json.Unmarshal([]byte(text), &next)
+	for key, k := range next {
+		if k.PTTL > 1000 {
+			k.PTTL -= 1000
+			next[key] = k
+		}
+	}
+	return next
+}
+
+// compact writes vectors so that a person can read them: a line for each field.
+func compactVectors(vectors []vector) string {
+	var out strings.Builder
+	line := func(name string, v any, last bool) {
+		text, _ := marshalPlain(v)
+		comma := ","
+		if last {
+			comma = ""
+		}
+		fmt.Fprintf(&out, "    %q: %s%s\n", name, text, comma)
+	}
+	state := func(name string, s map[string]keyState, last bool) {
+		var keys []string
+		for key := range s {
+			keys = append(keys, key)
+		}
+		slices.Sort(keys)
+		fmt.Fprintf(&out, "    %q: {", name)
+		for i, key := range keys {
+			text, _ := marshalPlain(s[key])
+			comma := ","
+			if i == len(keys)-1 {
+				comma = "\n    "
+			}
+			fmt.Fprintf(&out, "\n      %q: %s%s", key, text, comma)
+		}
+		out.WriteString(map[bool]string{true: "}\n", false: "},\n"}[last])
+	}
+	out.WriteString("[\n")
+	for i, v := range vectors {
+		out.WriteString("  {\n")
+		line("name", v.Name, false)
+		line("script", v.Script, false)
+		if len(v.Listening) > 0 {
+			line("listening", v.Listening, false)
+		}
+		state("before", v.Before, false)
+		line("keys", v.Keys, false)
+		line("args", v.Args, false)
+		line("reply", v.Reply, false)
+		if len(v.Published) > 0 {
+			line("published", v.Published, false)
+		}
+		state("after", v.After, true)
+		out.WriteString(map[bool]string{true: "  }\n", false: "  },\n"}[i == len(vectors)-1])
+	}
+	out.WriteString("]\n")
+	return out.String()
+}
+
+// marshalPlain is json.Marshal without escapes for HTML.
+func marshalPlain(v any) (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// vectors runs the steps of a file.
+func (b *vectorBench) vectors(steps []vectorStep) (all []vector) {
+	state := empty
+	for _, s := range steps {
+		if s.before != nil {
+			state = s.before
+		}
+		// Once more as JSON, as a reader of the file has it.
+		data, _ := json.Marshal(state)
+		before := make(map[string]keyState)
+		_ = json.Unmarshal(data, &before)
+		call := s.call
+		call.Args = slices.Clone(call.Args)
+		for i, text := range s.args {
+			call.Args[i] = text
+		}
+		v := b.make(s.name, s.kind.Spelling(call.Script), before, call, s.listening)
+		all = append(all, v)
+		state = later(v.After)
+	}
+	return all
+}

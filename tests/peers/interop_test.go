@@ -1,0 +1,188 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	redsyncpool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// foreign is another library that locks with SET NX PX and releases with a comparing DEL.
+type foreign struct {
+	name string
+	// try locks a key for a TTL, and returns how to release it, or errForeignTaken.
+	try func(ctx context.Context, client *redis.Client, key string, ttl time.Duration) (release func(context.Context) error, err error)
+}
+
+var errForeignTaken = errors.New("taken, says the other library")
+
+var foreigners = []foreign{
+	{"bsm redislock", func(ctx context.Context, client *redis.Client, key string, ttl time.Duration) (func(context.Context) error, error) {
+		l, err := redislock.New(client).Obtain(ctx, key, ttl, nil)
+		if errors.Is(err, redislock.ErrNotObtained) {
+			return nil, errForeignTaken
+		}
+		if err != nil {
+			return nil, err
+		}
+		return l.Release, nil
+	}},
+	{"redsync", func(ctx context.Context, client *redis.Client, key string, ttl time.Duration) (func(context.Context) error, error) {
+		m := redsync.New(redsyncpool.NewPool(client)).NewMutex(key, redsync.WithExpiry(ttl))
+		err := m.TryLockContext(ctx)
+		if errors.As(err, new(*redsync.ErrTaken)) {
+			return nil, errForeignTaken
+		}
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context) error {
+			_, err := m.UnlockContext(ctx)
+			return err
+		}, nil
+	}},
+}
+
+// unprefixed are options with which a mutex sits at the key that is its name, as those of other
+// libraries do.
+func unprefixed() redlatch.Options {
+	o := help.Sluggish()
+	o.NoPrefix = true
+	return o
+}
+
+func TestOtherLibrariesAndMutexExclude(t *testing.T) {
+	t.Parallel()
+	for _, other := range foreigners {
+		t.Run(other.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+			t.Cleanup(func() { client.Close() })
+			m := locktest.Open(t, s.URL(), unprefixed()).Mutex("a")
+
+			l := locktest.Lock(t, m)
+			if _, err := other.try(t.Context(), client, "a", help.Lasting); !errors.Is(err, errForeignTaken) {
+				t.Errorf("while redlatch holds the lock, %s says %v", other.name, err)
+			}
+			locktest.Release(t, l)
+			free, err := other.try(t.Context(), client, "a", help.Lasting)
+			if err != nil {
+				t.Fatalf("after redlatch released the lock, %s says %v", other.name, err)
+			}
+			if l, err := m.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+				t.Errorf("while %s holds the lock, TryLock = %v, %v, want ErrTaken", other.name, l, err)
+			}
+			if err := free(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			locktest.Release(t, locktest.Lock(t, m))
+			wantFreeKey(t, s, "a")
+		})
+	}
+}
+
+// wantFreeKey checks that a mutex without a prefix left nothing but its fence.
+func wantFreeKey(t *testing.T, s *redistest.Server, key string) {
+	t.Helper()
+	locktest.Eventually(t, "nothing is left of "+key, func() bool {
+		return s.Do("EXISTS", key, "{"+key+"}:queue", "{"+key+"}:clients") == "0"
+	})
+}
+
+// TestForeignReleaseIsNoticed: other libraries delete the key and tell nobody, so the first in line
+// has to look, and it alone.
+func TestForeignReleaseIsNoticed(t *testing.T) {
+	t.Parallel()
+	for _, other := range foreigners {
+		t.Run(other.name, func(t *testing.T) {
+			t.Parallel()
+			const waiters = 8
+			s := redistest.Start(t)
+			client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+			t.Cleanup(func() { client.Close() })
+			free, err := other.try(t.Context(), client, "a", help.Lasting)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var looks []*wire.Counting
+			results := make(chan help.Outcome, waiters)
+			for i := range waiters {
+				c := &wire.Counting{Conn: wire.Dial(t, s.Addr())}
+				looks = append(looks, c)
+				m := wire.Wrap(t, c, unprefixed()).Mutex("a")
+				go func() {
+					l, err := m.Lock(locktest.Within(t, 4*locktest.Patience)) // it waits for all others
+					results <- help.Outcome{Lease: l, Err: err}
+				}()
+				locktest.Eventually(t, "so many in line", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == i+1 })
+			}
+			locktest.Eventually(t, "the first in line looked a few times", func() bool { return looks[0].Count("mutex await") >= 10 })
+			for i, c := range looks[1:] {
+				// One look when its subscription came up, and one more if that came up again; none
+				// for the holder's sake.
+				if n := c.Count("mutex await"); n > 3 {
+					t.Errorf("number %d in line looked %d times, while the first did 10 times", i+2, n)
+				}
+			}
+			if err := free(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range waiters { // the TTL and the heartbeat are too long to be what lets them in
+				locktest.Release(t, help.Await(t, results))
+			}
+			wantFreeKey(t, s, "a")
+		})
+	}
+}
+
+// TestKeyWithoutTTL is a lock that somebody set by hand, as operators do. Redisson's waiters then
+// sleep without limit (PTTL -1).
+func TestKeyWithoutTTL(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), unprefixed())
+	s.Do("SET", "a", "operator")
+	if l, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("TryLock = %v, %v, want ErrTaken", l, err)
+	}
+	info, err := c.Inspect(t.Context(), "a")
+	if err != nil || info.Remaining >= 0 || len(info.Holders) != 1 || !info.Holders[0].Foreign || info.Holders[0].Owner != "operator" {
+		t.Errorf("Inspect = %+v, %v, want a foreign holder without end", info, err)
+	}
+	result := help.GoLock(t.Context(), c.Mutex("a"))
+	locktest.Eventually(t, "a waiter in line", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 1 })
+	if s.Do("GET", "a") != "operator" || s.Do("PTTL", "a") != "-1" {
+		t.Errorf("the key changed to %q with PTTL %s", s.Do("GET", "a"), s.Do("PTTL", "a"))
+	}
+	s.Do("DEL", "a")
+	locktest.Release(t, help.Await(t, result))
+
+	s.Do("SET", "a", "operator")
+	if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "operator"}); err != nil {
+		t.Errorf("ForceRelease = %v", err)
+	}
+	wantFreeKey(t, s, "a")
+}
+
+// TestForeignKeyThatExpires has the holder of another library crash.
+func TestForeignKeyThatExpires(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do("SET", "a", "crashed", "PX", "3600000")
+	result := help.GoLock(t.Context(), locktest.Open(t, s.URL(), unprefixed()).Mutex("a"))
+	locktest.Eventually(t, "a waiter in line", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 1 })
+	s.Do("PEXPIRE", "a", "200") // what was left of it
+	locktest.Release(t, help.Await(t, result))
+}

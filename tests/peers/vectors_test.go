@@ -1,0 +1,558 @@
+package peers
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/script"
+)
+
+// update has TestVectors write docs/vectors anew.
+var update = flag.Bool("update", false, "write docs/vectors anew")
+
+const vectorsDir = "../../docs/vectors"
+
+// What the vectors have in common.
+const (
+	vectorTTL   = 30 * time.Second
+	vectorFence = 7 * 24 * time.Hour
+	vectorLive  = time.Minute
+)
+
+// vectorStep is a call, on the state that the step before it left, a second later.
+type vectorStep struct {
+	name      string
+	call      conn.Call
+	args      map[int]string // in place of those of the call
+	listening []string
+	before    map[string]keyState // in place of what the step before left; nil for that
+	kind      *script.Kind        // nil for a script that is of none
+}
+
+// vectorFile is the steps of one file, which begin on an empty server.
+type vectorFile struct {
+	name  string
+	steps []vectorStep
+}
+
+var empty = map[string]keyState{}
+
+func vectorKeys(name string) keys.Set {
+	set, err := keys.Of("redlatch:", name)
+	if err != nil {
+		panic(err)
+	}
+	return set
+}
+
+// vectorAddress is the channel of a client with this letter.
+func vectorAddress(client string) string { return keys.Grants("redlatch:", client) }
+
+func vectorTicket(k *script.Kind, client, param string) string {
+	return script.Ticket{Kind: k.Name, Address: vectorAddress(client), TTL: vectorTTL, Param: param, Owner: script.Owner(client, 1)}.String()
+}
+
+// vectorParams are the arguments of two owners of each kind that exclude each other.
+var vectorParams = map[string][2]string{
+	"mutex": {"", ""}, "reentrant": {"0:rl-A-1", "0:rl-B-1"}, "rwmutex": {"w", "w"}, "semaphore": {"2:2", "1:2"},
+	"slotpool": {"1:0::pod-a", "1:0::"}, "election": {"host-a", "host-b"}, "job": {"600000:0", "600000:0"},
+}
+
+// kindSteps are the life of a lock of one kind: three clients, A that holds it, and B and C that
+// wait.
+func kindSteps(k *script.Kind) []vectorStep {
+	set, params := vectorKeys("x"), vectorParams[k.Name]
+	request := func(client, param string, waits bool) script.Request {
+		r := script.Request{Owner: script.Owner(client, 1), TTL: vectorTTL, Param: param, FenceTTL: vectorFence, LiveFor: vectorLive}
+		if waits {
+			r.Ticket, r.Address = vectorTicket(k, client, param), vectorAddress(client)
+		}
+		return r
+	}
+	a, b, c := script.Owner("A", 1), script.Owner("B", 1), script.Owner("C", 1)
+	third := strings.Replace(params[1], b, c, 1)
+	release := func(owner, ticket, result string) conn.Call {
+		return k.Release(set, owner, ticket, result, vectorFence)
+	}
+	steps := []vectorStep{
+		{name: "acquire what is free", call: k.Acquire(set, request("A", params[0], false)), before: empty},
+		{name: "acquire again, as after a lost reply", call: k.Acquire(set, request("A", params[0], false))},
+		{name: "try what is taken", call: k.Acquire(set, request("B", params[1], false))},
+		{name: "stand in line, the first", call: k.Acquire(set, request("B", params[1], true))},
+		{name: "stand in line again, as after a lost reply", call: k.Acquire(set, request("B", params[1], true))},
+		{name: "stand in line, the second", call: k.Acquire(set, request("C", third, true))},
+		{
+			name: "await, of one in line and one that is not", listening: []string{vectorAddress("B"), vectorAddress("C")},
+			call: k.Await(set, vectorAddress("B"), vectorLive, vectorFence, []string{
+				vectorTicket(k, "B", params[1]), strings.Replace(vectorTicket(k, "B", params[1]), "rl-B-1", "rl-B-7", 1),
+			}),
+		},
+		{name: "renew", call: k.Renew(set, a, vectorTTL, "")},
+		{name: "renew what is not held", call: k.Renew(set, script.Owner("A", 7), vectorTTL, "")},
+		{name: "inspect", call: k.Inspect(set), listening: []string{vectorAddress("B"), vectorAddress("C")}},
+		{name: "sniff", call: script.Sniff(set)},
+		{name: "adopt", call: k.Adopt(set, a, script.Owner("A", 2), vectorTTL, "")},
+		{name: "adopt again, as after a lost reply", call: k.Adopt(set, a, script.Owner("A", 2), vectorTTL, "")},
+		{
+			name: "release, and hand over to the first in line", listening: []string{vectorAddress("B"), vectorAddress("C")},
+			call: release(script.Owner("A", 2), "", ""),
+		},
+		{name: "release again, as after a lost reply", call: release(script.Owner("A", 2), "", "")},
+		{name: "give the place in line up", call: release(c, vectorTicket(k, "C", third), "")},
+		{
+			name: "force the release", listening: []string{vectorAddress("B")},
+			call: k.Force(set, b, vectorAddress("B"), false, vectorFence, `{"by":{"host":"h","pid":1,"program":"p"}}`, time.Hour),
+		},
+		{name: "renew what was taken by force", call: k.Renew(set, b, vectorTTL, "")},
+		{name: "acquire after that", call: k.Acquire(set, request("C", third, false))},
+		{name: "release, with none in line", call: release(c, "", script.Completed)},
+	}
+	if k.Sized() {
+		steps = append(steps,
+			vectorStep{name: "acquire before the size changes", call: k.Acquire(set, request("A", params[0], false))},
+			vectorStep{name: "resize", call: k.Resize(set, 4, vectorFence)})
+	}
+	steps = append(steps, []vectorStep{
+		{name: "acquire once more", call: k.Acquire(set, request("A", params[0], false)), before: empty},
+		{name: "ask to be told of a waiter", call: k.Want(set, a, vectorAddress("A"), vectorTTL), listening: []string{vectorAddress("A")}},
+		{
+			name: "a waiter comes, and the holder is told", listening: []string{vectorAddress("A"), vectorAddress("B")},
+			call: k.Acquire(set, request("B", params[1], true)),
+		},
+		{name: "ask while a waiter is in line", call: k.Want(set, a, vectorAddress("A"), vectorTTL), listening: []string{vectorAddress("B")}},
+		{name: "extend to a length of its own", call: k.Renew(set, a, 2*vectorTTL, "")},
+		{name: "a request of before that is late shortens nothing", call: k.Renew(set, a, vectorTTL, "")},
+		{name: "extend to that and no more", call: k.Exactly(k.Renew(set, a, vectorTTL, ""))},
+		{name: "sweep, when the client of the waiter is gone", call: k.Sweep(set, vectorFence)},
+		{name: "take by force in one step", listening: []string{vectorAddress("A")}, call: k.Seize(set, script.Seizure{
+			From: a, Address: vectorAddress("A"), Note: `{"by":{"host":"h","pid":1,"program":"p"}}`, Remember: time.Hour,
+			Owner: c, TTL: vectorTTL, Param: third, FenceTTL: vectorFence,
+		})},
+	}...)
+	if k.Proclaims() {
+		steps = append(steps,
+			vectorStep{name: "change the value", call: k.Proclaim(set, c, "host-d", 2)},
+			vectorStep{name: "change it with a request that is late", call: k.Proclaim(set, c, "host-e", 1)})
+	}
+	for i := range steps {
+		if steps[i].name != "sniff" {
+			steps[i].kind = k
+		}
+	}
+	return steps
+}
+
+// mutexSteps are what a mutex has beside the life of all kinds.
+func mutexSteps() []vectorStep {
+	k, x, y := script.Mutex, vectorKeys("{t}x"), vectorKeys("{t}y")
+	a, b := script.Owner("A", 1), script.Owner("B", 1)
+	get := func(set keys.Set, client, param string, most int) conn.Call {
+		return k.Acquire(set, script.Request{
+			Owner: script.Owner(client, 1), TTL: vectorTTL, Param: param, FenceTTL: vectorFence, Most: most,
+			Ticket: vectorTicket(k, client, param), Address: vectorAddress(client), LiveFor: vectorLive,
+		})
+	}
+	announce := script.Neighbours{Channel: "registry-channel:x", Message: "x"}
+	yield := announce
+	yield.Every, yield.For = 2, 5*time.Second
+	release := func(owner string) conn.Call { return k.Release(x, owner, "", "", vectorFence) }
+	held := func(owner string) map[string]keyState {
+		return map[string]keyState{
+			x.State(): {"string", owner, 20_000},
+			x.Fence(): {"string", "${us:-10000000}", 600_000_000},
+		}
+	}
+	line := func(state map[string]keyState, clients ...string) map[string]keyState {
+		var queue, alive []any
+		for i, c := range clients {
+			arrival := []string{"${us:-4000000}", "${us:-3000000}", "${us:-2000000}"}[i]
+			queue = append(queue, []any{vectorTicket(k, c, ""), arrival})
+			alive = append(alive, []any{vectorAddress(c), "${ms:50000}"})
+		}
+		state[x.Queue()] = keyState{"zset", queue, 3_590_000}
+		state[x.Clients()] = keyState{"zset", alive, 3_590_000}
+		return state
+	}
+	foreign := held("somebody-else")
+	fence := map[string]keyState{x.Fence(): {"string", "9000000000000000", 600_000_000}}
+	both := []string{vectorAddress("B"), vectorAddress("C")}
+	steps := []vectorStep{
+		{name: "a token is larger than the last, whatever the clock says", call: get(x, "A", "", 0), before: fence},
+		{name: "three tokens at once: the fence has the last", call: get(x, "A", "3", 0), before: map[string]keyState{}},
+		{name: "stand in line behind a holder of another library", call: get(x, "B", "", 0), before: foreign},
+		{
+			name: "await behind a holder of another library", listening: both,
+			call: k.Await(x, vectorAddress("B"), vectorLive, vectorFence, []string{vectorTicket(k, "B", "")}),
+		},
+		{name: "a lease has expired: the first in line comes before a newcomer", call: get(x, "C", "", 0), listening: both, before: line(map[string]keyState{}, "B")},
+		{name: "the first in line is dead: the second is granted", call: release(a), listening: []string{vectorAddress("C")}, before: line(held(a), "B", "C")},
+		{
+			name: "a lease that expires before a third of the TTL: the next in line is told when to ask", listening: both,
+			call: k.Await(x, vectorAddress("A"), vectorLive, vectorFence, []string{vectorTicket(k, "A", "")}),
+			before: func() map[string]keyState {
+				s := line(map[string]keyState{}, "B", "C")
+				q := s[x.Queue()].Value.([]any)
+				q[0].([]any)[0] = strings.Replace(q[0].([]any)[0].(string), "30000", "3000", 1)
+				return s
+			}(),
+		},
+		{name: "the line is full", call: get(x, "C", "", 1), listening: both, before: line(held(a), "B")},
+		{name: "the line is of another kind", call: script.Semaphore.Acquire(x, script.Request{
+			Owner: a, TTL: vectorTTL, Param: "1:2", FenceTTL: vectorFence, Ticket: vectorTicket(script.Semaphore, "A", "1:2"), Address: vectorAddress("A"), LiveFor: vectorLive,
+		}), before: line(map[string]keyState{}, "B"), listening: both, kind: script.Semaphore},
+		{name: "a minimal hold leaves it shut", call: script.AtLeast(release(a), 1, 5*time.Second), args: map[int]string{4: "${us:-2000000}"}, before: held(a)},
+		{name: "force opens what a minimal hold left shut", call: k.Force(x, a, "", false, vectorFence, "{}", time.Hour)},
+		{name: "a release is announced to another library", call: script.For(release(a), announce), before: held(a)},
+		{name: "a hand-over is not", call: script.For(release(a), announce), listening: both, before: line(held(a), "B")},
+		{name: "a forced release is announced", call: script.For(k.Force(x, a, "", false, vectorFence, "{}", time.Hour), announce), before: held(a)},
+		{name: "the first of two releases hands over", call: script.For(release(a), yield), listening: both, before: line(held(a), "B", "C")},
+		{name: "the second leaves the lock free", call: script.For(release(b), yield), listening: both},
+		{name: "and a newcomer stands in line behind the others", call: get(x, "D", "", 0), listening: both},
+		{
+			name: "and the first in line is told how long it stays free for others", listening: both,
+			call:   k.Await(x, vectorAddress("C"), vectorLive, vectorFence, []string{vectorTicket(k, "C", "")}),
+			before: nil,
+		},
+		{name: "all of several", call: script.Multi([]keys.Set{x, y}, []string{a, script.Owner("A", 2)}, vectorTTL, vectorFence), before: empty},
+		{name: "none of several, of which one is taken", call: script.Multi([]keys.Set{x, y}, []string{b, script.Owner("B", 2)}, vectorTTL, vectorFence), before: held(a)},
+		{name: "acquires of a bundle: one is taken", call: script.Bundle([]conn.Call{get(x, "A", "", 0), get(y, "A", "", 0)}), before: held(b)},
+		{name: "releases of a bundle: one is not held", call: script.Bundle([]conn.Call{release(a), k.Release(y, a, "", "", vectorFence)}), before: held(a)},
+		{name: "renews of a bundle: one is not held", call: script.Bundle([]conn.Call{k.Renew(x, a, vectorTTL, ""), k.Renew(y, a, vectorTTL, "")}), before: held(a)},
+	}
+	for i := range steps {
+		if steps[i].kind == nil && !strings.Contains(steps[i].name, "of several") {
+			steps[i].kind = k
+		}
+	}
+	return steps
+}
+
+// reentrantSteps are what a reentrant mutex has beside the life of all kinds.
+func reentrantSteps() []vectorStep {
+	k, set := script.Reentrant, vectorKeys("x")
+	counter := withCounter(set)
+	enter := func(set keys.Set, entry uint64, param string, fence time.Duration) conn.Call {
+		return k.Acquire(set, script.Request{Owner: script.Owner("A", entry), TTL: vectorTTL, Param: param, FenceTTL: fence, LiveFor: vectorLive})
+	}
+	redisson := map[string]keyState{set.State(): {"hash", []any{[]any{"uuid:1", "1"}}, 20_000}}
+	steps := []vectorStep{
+		{name: "enter", call: enter(set, 1, "2:me", vectorFence), before: empty},
+		{name: "enter again: the same token", call: enter(set, 2, "2:me", vectorFence)},
+		{name: "enter too often", call: enter(set, 3, "2:me", vectorFence)},
+		{name: "leave once", call: k.Release(set, script.Owner("A", 2), "", "", vectorFence)},
+		{name: "leave for the last time, and tell Redisson", call: script.For(
+			k.Release(set, script.Owner("A", 1), "", "", vectorFence), script.Neighbours{Channel: "redisson_lock__channel:{redlatch:x}", Message: "0"})},
+		{name: "held by Redisson", call: enter(set, 4, "0:me", vectorFence), before: redisson},
+		{name: "a token of Redisson's counter, which never expires", call: enter(counter, 5, "0:me", 0), before: map[string]keyState{
+			counter.Fence(): {"string", "9000000000000000", -1},
+		}},
+	}
+	for i := range steps {
+		steps[i].kind = k
+	}
+	return steps
+}
+
+// withCounter is the keys of a lock whose tokens Redisson counts.
+func withCounter(set keys.Set) keys.Set {
+	set, err := set.WithFence("redisson_lock_token:{redlatch:x}")
+	if err != nil {
+		panic(err)
+	}
+	return set
+}
+
+// rwmutexSteps are what a read-write mutex has beside the life of all kinds.
+func rwmutexSteps() []vectorStep {
+	k, set := script.RWMutex, vectorKeys("x")
+	get := func(n uint64, param string) conn.Call {
+		return k.Acquire(set, script.Request{Owner: script.Owner("A", n), TTL: vectorTTL, Param: param, FenceTTL: vectorFence, LiveFor: vectorLive})
+	}
+	steps := []vectorStep{
+		{name: "read", call: get(1, "r"), before: empty},
+		{name: "read beside", call: get(2, "r")},
+		{name: "write", call: get(3, "w")},
+		{name: "write, as a reader", call: get(4, "wrl-A-1")},
+		{name: "a writer", call: get(5, "w"), before: empty},
+		{name: "downgrade", call: get(6, "drl-A-5")},
+		{name: "downgrade of what is not held", call: get(7, "drl-A-9")},
+	}
+	for i := range steps {
+		steps[i].kind = k
+	}
+	return steps
+}
+
+// countdownSteps are two rounds of a countdown: client A sets and counts, B and C wait.
+func countdownSteps() []vectorStep {
+	k, set := script.Countdown, vectorKeys("x")
+	const round = 9_000_000_000_000_001 // beyond the clock
+	remembered := map[string]keyState{set.Fence(): {"string", "9000000000000000", 600_000_000}}
+	request := func(n uint64) string { return script.Owner("A", n) }
+	wait := func(client string, round int64) conn.Call {
+		return script.WaitCount(set, round, vectorTicket(k, client, fmt.Sprint(round)), vectorAddress(client), vectorLive)
+	}
+	both := []string{vectorAddress("B"), vectorAddress("C")}
+	steps := []vectorStep{
+		{name: "count down where no count is set", call: script.CountDown(set, request(1), ""), before: remembered},
+		{name: "wait where no count is set", call: wait("B", 0)},
+		{name: "set", call: script.SetCount(set, request(2), 3, time.Hour, vectorFence)},
+		{name: "set again, as after a lost reply", call: script.SetCount(set, request(2), 3, time.Hour, vectorFence)},
+		{name: "set a count that is above zero", call: script.SetCount(set, request(3), 5, time.Hour, vectorFence)},
+		{name: "read", call: script.WaitCount(set, 0, "", "", 0)},
+		{name: "wait", call: wait("B", round), listening: both[:1]},
+		{name: "wait, the second", call: wait("C", round), listening: both},
+		{name: "the heartbeat of a waiter", call: wait("B", round), listening: both},
+		{name: "count down", call: script.CountDown(set, request(4), "")},
+		{name: "count down again, as after a lost reply", call: script.CountDown(set, request(4), "")},
+		{name: "count down once", call: script.CountDown(set, request(5), "part")},
+		{name: "count the same down once more", call: script.CountDown(set, request(6), "part")},
+		{name: "inspect", call: k.Inspect(set), listening: both},
+		{name: "sniff", call: script.Sniff(set)},
+		{
+			name: "a waiter gives up",
+			call: k.Release(set, script.Owner("C", 1), vectorTicket(k, "C", fmt.Sprint(round)), "", vectorFence), listening: both[:1],
+		},
+		{name: "count down to zero, and tell the waiters", call: script.CountDown(set, request(7), ""), listening: both},
+		{name: "count down below zero", call: script.CountDown(set, request(8), "")},
+		{name: "wait when it is zero", call: wait("B", round)},
+		{name: "set after zero", call: script.SetCount(set, request(9), 1, time.Hour, vectorFence)},
+		{name: "a late copy of a request of the round before", call: script.CountDown(set, request(7), "")},
+		{name: "wait for the round before", call: wait("B", round)},
+		{name: "wait for the round of now", call: wait("B", round+1), listening: both[:1]},
+		{name: "delete the round before", call: script.DeleteCount(set, round)},
+		{name: "delete, and have the waiters ask", call: script.DeleteCount(set, round+1), listening: both[:1]},
+		{name: "wait for a round that is gone", call: wait("B", round+1)},
+		{
+			name: "a name of another kind", call: script.CountDown(set, request(10), ""),
+			before: map[string]keyState{set.State(): {"zset", []any{[]any{"semaphore\t3", "-1"}}, 20_000}},
+		},
+	}
+	for i := range steps {
+		if steps[i].name != "sniff" {
+			steps[i].kind = k
+		}
+	}
+	return steps
+}
+
+// clientSteps are the scripts that are of no lock.
+func clientSteps() []vectorStep {
+	record, notes, journal := keys.Record("redlatch:", "A"), keys.Notes("redlatch:", "A"), keys.Journal("redlatch:")
+	waits := `w{"name":"y","kind":"mutex","since":1,"holds":[{"name":"x","kind":"mutex","owner":"rl-A-1","token":1}]}`
+	return []vectorStep{
+		{name: "write a record", call: script.Record(record, `{"host":"h"}`, 3*time.Minute), before: empty},
+		{name: "write notes", call: script.Note(notes, 3*time.Minute, true, []string{"rl-A-1", `l{"labels":{"a":"b"}}`, "rl-A-2", waits})},
+		{name: "read them", call: script.Recall(record, notes, vectorAddress("A"), "rl-A-1", "rl-A-7"), listening: []string{vectorAddress("A")}},
+		{name: "read those of waiters that keep a lease", call: script.Waits(notes)},
+		{name: "forget a note", call: script.Note(notes, 3*time.Minute, false, []string{"rl-A-1", ""})},
+		{name: "read all that are left", call: script.Recall(record, notes, vectorAddress("A"), "*")},
+		{name: "forget the record", call: script.Record(record, "", 3*time.Minute)},
+		{name: "write the journal", call: script.Journal(journal, 100, time.Hour, []string{`{"id":"A-1"}`, `{"id":"A-2"}`})},
+		{name: "read the journal", call: script.Journaled(journal, "-", "+", false, 10)},
+	}
+}
+
+// quorumSteps are the life of a lock on one node of a quorum.
+func quorumSteps(k *script.Kind) []vectorStep {
+	q, set, params := k.Quorum(), vectorKeys("x"), vectorParams[k.Name]
+	set.Epoch = keys.Epoch("redlatch:", k.Name)
+	ballot := func(client string, param string) script.Ballot {
+		return script.Ballot{
+			Owner: script.Owner(client, 1), TTL: vectorTTL, Param: param, Bound: vectorTTL, FenceTTL: vectorFence,
+			Ticket: vectorTicket(k, client, param), Address: vectorAddress(client), LiveFor: vectorLive, Waited: time.Second,
+		}
+	}
+	a, b := script.Owner("A", 1), script.Owner("B", 1)
+	detail := map[string]string{"slotpool": "0", "election": "host-a"}[k.Name]
+	steps := []vectorStep{
+		{name: "vote without the right to", call: q.Vote(set, ballot("A", params[0])), before: empty},
+		{name: "look", call: script.Look(set.Epoch)},
+		{name: "begin to rest", call: script.Probation(set.Epoch, "${run}", 0)},
+		{name: "get the right to vote", call: script.Restore(set.Epoch, "${run}", 0, 9_000_000_000_000_000, vectorTTL)},
+		{name: "vote", call: q.Vote(set, ballot("A", params[0]))},
+		{name: "vote while another is inside", call: q.Vote(set, ballot("B", params[1]))},
+		{name: "raise", call: q.Raise(set, a, vectorTTL, 9_000_000_000_000_007, detail, vectorFence)},
+		{name: "confirm", call: q.Renew(set, a, vectorTTL, detail)},
+		{name: "inspect", call: q.Inspect(set), listening: []string{vectorAddress("B")}},
+		{name: "adopt", call: q.Adopt(set, a, script.Owner("A", 2), vectorTTL, detail)},
+		{name: "release, and tell the first in line", call: q.Release(set, script.Owner("A", 2), "", "", vectorFence), listening: []string{vectorAddress("B")}},
+		{name: "vote of the first in line", call: q.Vote(set, ballot("B", params[1])), listening: []string{vectorAddress("B")}},
+		{name: "force", call: q.Force(set, b, vectorAddress("B"), false, vectorFence, "{}", time.Hour), listening: []string{vectorAddress("B")}},
+		{name: "sweep", call: q.Sweep(set, vectorFence)},
+		{name: "mend", call: q.Mend(set, ballot("A", params[0]), 9_000_000_000_000_030, detail)},
+	}
+	if k.Sized() {
+		steps = append(steps, vectorStep{name: "resize", call: q.Resize(set, 4, vectorFence)})
+	}
+	for i := range steps {
+		if s := steps[i].call.Script.Name; s != "epoch" {
+			steps[i].kind = q
+		}
+	}
+	return steps
+}
+
+func vectorFiles() []vectorFile {
+	files := []vectorFile{{"client", clientSteps()}, {"countdown", countdownSteps()}}
+	special := map[string]func() []vectorStep{"mutex": mutexSteps, "reentrant": reentrantSteps, "rwmutex": rwmutexSteps}
+	for _, k := range script.Kinds() {
+		if _, known := vectorParams[k.Name]; !known {
+			continue // TestVectorsAreOfEveryScript says so
+		}
+		steps := kindSteps(k)
+		if more := special[k.Name]; more != nil {
+			steps = append(steps, more()...)
+		}
+		files = append(files, vectorFile{k.Name, steps})
+		if k.Quorum() != nil {
+			files = append(files, vectorFile{"quorum-" + k.Name, quorumSteps(k)})
+		}
+	}
+	return files
+}
+
+// TestVectors compares what the scripts do with docs/vectors, which ports of the protocol are tried
+// with. With -update it writes them.
+func TestVectors(t *testing.T) {
+	t.Parallel()
+	if *update {
+		if err := os.MkdirAll(vectorsDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compare := func(t *testing.T, file string, make func() string) {
+		t.Helper()
+		path := filepath.Join(vectorsDir, file)
+		if *update {
+			text := make()
+			for again := make(); again != text; again = make() { // until two runs agree; see below
+				text = again
+			}
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		for range 3 { // times that are far off, on a machine that is busy, are not an error of the script
+			if got = make(); got == string(want) {
+				return
+			}
+		}
+		t.Errorf("%s is not what the scripts do; `go test -run TestVectors -update .` in tests writes it anew:\n%s", path, firstDifference(string(want), got))
+	}
+	sources, err := marshalIndented(script.Sources())
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "scripts.json", func() string { return sources })
+	compare(t, "../scripts.md", func() string { return scriptsPage(t) })
+	for _, f := range vectorFiles() {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			b := newVectorBench(t)
+			compare(t, f.name+".json", func() string { return compactVectors(b.vectors(f.steps)) })
+		})
+	}
+}
+
+// TestVectorsAreOfEveryScript: a script without a vector is one that a port cannot try.
+func TestVectorsAreOfEveryScript(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, f := range vectorFiles() {
+		for _, s := range f.steps {
+			seen[s.kind.Spelling(s.call.Script)] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(script.Sources())) {
+		if !seen[name] {
+			t.Errorf("no vector calls the script %q: add steps to vectors_test.go", name)
+		}
+	}
+}
+
+// scriptsPage is docs/scripts.md: what the head of each operation and kind says.
+func scriptsPage(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob("../../internal/script/lua/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the Lua files are %v, %v", files, err)
+	}
+	var kinds, operations strings.Builder
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var head strings.Builder
+		for text := range strings.Lines(string(data)) {
+			if !strings.HasPrefix(text, "--") || text == "-- cold\n" {
+				break
+			}
+			head.WriteString(strings.TrimPrefix(strings.TrimPrefix(text, "--"), " "))
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".lua")
+		section := "\n### " + name + "\n\n```\n" + head.String() + "```\n"
+		switch {
+		case strings.Contains(head.String(), "\nReply "):
+			operations.WriteString(section)
+		case strings.HasPrefix(head.String(), "Kind "), name == "zset":
+			kinds.WriteString(section)
+		}
+	}
+	return scriptsHead + "\n## Operations\n" + operations.String() + "\n## Kinds\n" + kinds.String()
+}
+
+const scriptsHead = `# Scripts
+
+What each script takes and answers: the comments at the head of the Lua files in
+internal/script/lua, which a test compares with what is sent. [protocol.md](protocol.md) says what
+they are for, and [vectors](vectors/README.md) shows each of them at work.
+
+KEYS are the names of [the keys](protocol.md#keys); a kind that has more lists them, and they come
+after those here, and in renew, force and inspect before the forced releases. ARGV are texts: numbers
+are decimal, without a fraction. A reply in braces is a list; a word in it is a text, and a number is
+a number, but that a score (arrival) may come as a text.
+`
+
+func marshalIndented(sources map[string][]string) (string, error) {
+	var b strings.Builder
+	names := slices.Sorted(maps.Keys(sources))
+	b.WriteString("{\n")
+	for i, name := range names {
+		text, err := marshalPlain(sources[name])
+		if err != nil {
+			return "", err
+		}
+		key, _ := marshalPlain(name)
+		b.WriteString("  " + key + ": " + text + map[bool]string{true: "\n", false: ",\n"}[i == len(names)-1])
+	}
+	b.WriteString("}\n")
+	return b.String(), nil
+}
+
+// firstDifference shows the first lines that differ.
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(w), len(g)) {
+		if w[i] != g[i] {
+			return "want " + w[i] + "\ngot  " + g[i]
+		}
+	}
+	return "one is longer"
+}

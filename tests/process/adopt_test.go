@@ -1,0 +1,790 @@
+package process
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/trial"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// TestAdoptEveryKind: a lease goes on in another client with its token, and the lock is taken all
+// the time. The first client has nothing to do with it any more, and the text works once.
+func TestAdoptEveryKind(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		var seen help.Events
+		o := help.Sluggish()
+		o.Hook = seen.Hook
+		c, other, third := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+		first := help.Enter(t, help.LockOf(c, kind))
+		token, owner := first.Token(), first.Owner()
+		next := help.GoEnter(t.Context(), help.LockOf(third, kind))
+		locktest.InLine(t, s, first.Name(), 1)
+
+		text := help.Detach(t, first)
+		if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" || strings.HasPrefix(text, "-") {
+			t.Errorf("the text %q is no word that every shell leaves as it is", text)
+		}
+		wantDetached(t, first)
+		if err := locktest.CloseLeaving(c); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.ExtendDetached(t.Context(), text, redlatch.LockOptions{}); err != nil {
+			t.Errorf("ExtendDetached = %v", err)
+		}
+		second := help.Adopt(t, other, text)
+		if second.Token() != token || !second.Held() || second.Owner() == "" {
+			t.Errorf("token %d of owner %q, held: %t; want the token %d", second.Token(), second.Owner(), second.Held(), token)
+		}
+		if kindtest.Kinds()[kind] != "reentrant" && second.Owner() == owner { // whose entries are the owner's
+			t.Errorf("owner %q, want another than before", owner)
+		}
+		help.WantOver(t, third, text)
+		if err := second.Extend(t.Context()); err != nil {
+			t.Errorf("Extend = %v", err)
+		}
+		info, err := other.Inspect(t.Context(), second.Name())
+		if err != nil || len(info.Holders) != 1 || info.Holders[0].Token != token || info.Holders[0].Client != other.ID() {
+			t.Errorf("Inspect = %+v, %v, want one holder, of the client %s", info, err, other.ID())
+		}
+		if kindtest.Kinds()[kind] == "mutex" {
+			help.WantSoundDeadline(t, s, second)
+		}
+		help.WantExpiry(t, s)
+		select {
+		case <-next:
+			t.Error("the next in line is inside beside the lease")
+		default:
+		}
+		locktest.Release(t, second)
+		help.WantSuccessor(t, s, next, token)
+		if n := len(seen.Of(redlatch.EventDetached, first.Name())); n != 1 || len(seen.Of(redlatch.EventReleased, first.Name())) != 0 {
+			t.Errorf("%d events detached, want 1 and no release", n)
+		}
+	})
+}
+
+// wantDetached checks that a lease is over in this process, and that nothing here touches it any
+// more.
+func wantDetached(t *testing.T, l *redlatch.Lease) {
+	t.Helper()
+	cause := context.Cause(l.Context())
+	if l.Held() || l.Token() != 0 || !errors.Is(cause, redlatch.ErrDetached) || !errors.Is(cause, redlatch.ErrNotHeld) {
+		t.Errorf("a lease that was detached is held: %t, with token %d and cause %v", l.Held(), l.Token(), cause)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrDetached) {
+		t.Errorf("Extend = %v, want ErrDetached", err)
+	}
+	if _, err := l.Detach(t.Context()); !errors.Is(err, redlatch.ErrDetached) {
+		t.Errorf("a second Detach = %v, want ErrDetached", err)
+	}
+}
+
+// TestAdoptWhoseRequestIsLost: a request that is sent again means one, and a copy that arrives late
+// means nothing.
+func TestAdoptWhoseRequestIsLost(t *testing.T) {
+	t.Parallel()
+	c := trial.NewCourse(t, 1)
+	for i, kind := range kindtest.Kinds() {
+		for _, m := range []wire.Mishap{wire.Unheard, wire.Unsent, wire.Overtaken, wire.Straggles} {
+			for _, h := range []wire.Hits{wire.First, wire.FirstTwo} {
+				what := kind + ", " + m.Name + ", " + h.Name
+				o := trial.Losing()
+				o.RequestTimeout = locktest.Patience // these mishaps take no time, and a busy machine some
+				client, links := c.Client(t, o)
+				held := help.Enter(t, help.LockOf(c.Far, i))
+				token := held.Token()
+				text := help.Detach(t, held)
+				if err := client.ExtendDetached(t.Context(), text, redlatch.LockOptions{}); err != nil { // the scripts are known now
+					t.Fatalf("%s: ExtendDetached = %v", what, err)
+				}
+				links[0].Harm(m, h)
+				l, err := client.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{})
+				if err != nil {
+					t.Errorf("%s: Adopt = %v, want a lease", what, err)
+					links[0].Harm(m, wire.None)
+				} else {
+					if l.Token() != token {
+						t.Errorf("%s: token %d, want %d", what, l.Token(), token)
+					}
+					links[0].Harm(m, wire.None)
+					locktest.Release(t, l)
+				}
+				help.AwaitNothingLeft(t, c.Nodes[0], kind)
+				_ = client.Close()
+			}
+		}
+	}
+}
+
+// TestAdoptThatFails leaves no lock behind that no process holds: no answer came, or the context
+// ended.
+func TestAdoptThatFails(t *testing.T) {
+	t.Parallel()
+	c := trial.NewCourse(t, 1)
+	for i, kind := range kindtest.Kinds() {
+		client, links := c.Client(t, trial.Losing())
+		text := help.Detach(t, help.Enter(t, help.LockOf(c.Far, i)))
+		links[0].Harm(wire.Unheard, wire.Every)
+		if _, err := client.Adopt(t.Context(), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("%s: Adopt without an answer = %v, want ErrUnreachable", kind, err)
+		}
+		links[0].Harm(wire.Unheard, wire.None)
+		help.AwaitNothingLeft(t, c.Nodes[0], kind)
+		help.WantOver(t, c.Far, text)
+
+		text = help.Detach(t, help.Enter(t, help.LockOf(c.Far, i)))
+		o := trial.Losing()
+		o.RequestTimeout = locktest.Patience // nothing but the context ends the call
+		client, links = c.Client(t, o)
+		ctx, cancel := context.WithCancel(t.Context())
+		links[0].Cancel = cancel
+		links[0].Harm(wire.Mishap{Name: "cancelled", Runs: true, Cancels: true, Answers: true}, wire.First)
+		if _, err := client.Adopt(ctx, text, redlatch.LockOptions{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: Adopt that was cut short = %v, want context.Canceled", kind, err)
+		}
+		help.AwaitNothingLeft(t, c.Nodes[0], kind)
+	}
+}
+
+// TestAdoptThatFailsKeepsTheWindow: a run that was adopted and given up took place.
+func TestAdoptThatFailsKeepsTheWindow(t *testing.T) {
+	t.Parallel()
+	c := trial.NewCourse(t, 1)
+	for name, m := range map[string]wire.Mishap{
+		"no answer": wire.Unheard, "cancelled": {Name: "cancelled", Runs: true, Cancels: true, Answers: true},
+	} {
+		client, links := c.Client(t, trial.Losing())
+		text := help.DetachRun(t, trial.Hourly(c.Far, name, false))
+		ctx, cancel := context.WithCancel(t.Context())
+		links[0].Cancel = cancel
+		links[0].Harm(m, wire.Every)
+		if _, err := client.Adopt(ctx, text, redlatch.LockOptions{}); err == nil {
+			t.Errorf("%s: Adopt = nil, want an error", name)
+		}
+		links[0].Harm(m, wire.None)
+		locktest.Eventually(t, name+": the run is over", func() bool {
+			info, err := c.Far.Inspect(t.Context(), name)
+			return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
+		})
+		cancel()
+	}
+}
+
+// TestDetachWithoutAnAnswer: the lease is held as before, and can be detached when Redis answers.
+func TestDetachWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
+		far := s.Client(t, help.Sluggish())
+		l := locktest.Lock(t, wire.Wrap(t, link, trial.Losing()).Mutex("a"))
+		token := l.Token()
+		link.Harm(wire.Unheard, wire.Every)
+		if _, err := l.Detach(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("Detach = %v, want ErrUnreachable", err)
+		}
+		if !l.Held() || l.Token() != token {
+			t.Errorf("held: %t, with token %d; want it as it was", l.Held(), l.Token())
+		}
+		link.Harm(wire.Unheard, wire.None)
+		text := help.Detach(t, l)
+		l = help.Adopt(t, far, text)
+		locktest.Release(t, l)
+		if info, err := far.Inspect(t.Context(), "a"); err != nil || len(info.Holders) != 0 {
+			t.Errorf("Inspect = %+v, %v, want no holder", info, err)
+		}
+	})
+}
+
+// TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which an owner is
+// released once more when its lease is over.
+func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
+	t.Parallel()
+	c := trial.NewCourse(t, 1)
+	o := trial.Losing()
+	o.RequestTimeout = locktest.Patience // the loss of a reply takes no time
+	client, links := c.Client(t, o)
+	links[0].Harm(wire.Unheard, wire.First)
+	l, err := client.Mutex("a").TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := help.Detach(t, l)
+	if err := locktest.CloseLeaving(client); err != nil {
+		t.Fatal(err)
+	}
+	locktest.Release(t, help.Adopt(t, c.Far, text))
+	help.AwaitNothingLeft(t, c.Nodes[0], "a")
+}
+
+// TestQuorumDetachedLeaseIsNotCleanedUp: one node has not answered the acquisition when the lease
+// is detached.
+func TestQuorumDetachedLeaseIsNotCleanedUp(t *testing.T) {
+	t.Parallel()
+	c := trial.NewCourse(t, 3)
+	o := trial.Losing()
+	o.RequestTimeout = 6 * time.Second // the node is silent for a third of that
+	client, links := c.Client(t, o)
+	links[2].Harm(wire.Swallowed, wire.First)
+	l, err := client.Mutex("a").TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := help.Detach(t, l)
+	if err := locktest.CloseLeaving(client); err != nil { // which waits for that node
+		t.Fatal(err)
+	}
+	locktest.Release(t, help.Adopt(t, c.Far, text))
+}
+
+// tardy is a connection over which the answer to an adoption takes a second.
+type tardy struct{ conn.Conn }
+
+func (c tardy) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := c.Conn.Eval(ctx, calls...)
+	if strings.HasSuffix(calls[0].Script.Name, " adopt") {
+		help.Rest(ctx, time.Second)
+	}
+	return results
+}
+
+// TestAdoptWhoseReplyIsLate: the deadline counts from before the request.
+func TestAdoptWhoseReplyIsLate(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := help.Sluggish()
+	o.Lock.TTL = locktest.Patience // a hundredth of which is less than the second
+	text := help.Detach(t, locktest.Lock(t, locktest.Open(t, s.URL(), o).Mutex("a")))
+	l := help.Adopt(t, wire.Wrap(t, tardy{wire.Dial(t, s.Addr())}, o), text)
+	help.WantSoundDeadline(t, s, l)
+	locktest.Release(t, l)
+}
+
+// TestAdoptOnce: of many that use one text at once, one gets the lease.
+func TestAdoptOnce(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		text := help.Detach(t, help.Enter(t, help.LockOf(locktest.Open(t, s.URL(), help.Sluggish()), kind)))
+		clients := help.Several(t, s, 3, help.Sluggish())
+		var mu sync.Mutex // guards leases
+		var leases []*redlatch.Lease
+		var all sync.WaitGroup
+		for n := range 12 {
+			all.Go(func() {
+				l, err := clients[n%3].Adopt(t.Context(), text, redlatch.LockOptions{})
+				if err != nil {
+					if !errors.Is(err, redlatch.ErrNotHeld) {
+						t.Errorf("Adopt = %v, want ErrNotHeld", err)
+					}
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				leases = append(leases, l)
+			})
+		}
+		all.Wait()
+		if len(leases) != 1 {
+			t.Fatalf("%d leases from one text, want 1", len(leases))
+		}
+		locktest.Release(t, leases[0])
+		help.AwaitNothingLeft(t, s, leases[0].Name())
+	})
+}
+
+// TestAdoptWhatIsOver: the lease expired, was taken by force, or its name is something else by now.
+func TestAdoptWhatIsOver(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		c, other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+		brief := help.Enter(t, kindtest.Locks(c, "brief ")[kind])
+		text := help.Detach(t, brief)
+		if err := other.ExtendDetached(t.Context(), text, redlatch.LockOptions{TTL: 100 * time.Millisecond}); err != nil {
+			t.Fatal(err)
+		}
+		locktest.Eventually(t, "the lease expires", func() bool {
+			info, err := other.Inspect(t.Context(), brief.Name())
+			return err == nil && (len(info.Holders) == 0 || info.Holders[0].Resting || info.Holders[0].Token == 0)
+		})
+		help.WantOver(t, other, text)
+
+		l := help.Enter(t, help.LockOf(c, kind))
+		text = help.Detach(t, l)
+		if _, err := other.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		help.WantOver(t, other, text)
+		help.AwaitNothingLeft(t, s, l.Name())
+
+		l = help.Enter(t, help.LockOf(c, kind))
+		text = help.Detach(t, l)
+		if _, err := other.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		another := help.Enter(t, kindtest.Lock{Kind: "another", Acquire: anotherKind(other, l.Name(), kind)})
+		if _, err := other.Adopt(t.Context(), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrWrongKind) {
+			t.Errorf("Adopt of a name that is in use for something else = %v, want ErrWrongKind", err)
+		}
+		locktest.Release(t, another)
+		help.AwaitNothingLeft(t, s, l.Name())
+	})
+}
+
+// anotherKind locks a name as a lock of another kind.
+func anotherKind(c *redlatch.Client, name string, kind int) func(context.Context) (*redlatch.Lease, error) {
+	if kindtest.Kinds()[kind] == "election" {
+		return c.RWMutex(name).Lock
+	}
+	return func(ctx context.Context) (*redlatch.Lease, error) { return c.Election(name).Campaign(ctx, "x") }
+}
+
+// TestAdoptNoText: what Detach did not return is refused before anything is sent.
+func TestAdoptNoText(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	text := help.Detach(t, locktest.Lock(t, c.Mutex("a")))
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := base64.RawURLEncoding.EncodeToString(append(raw, ' '))
+	bad := map[string]string{
+		"nothing": "", "a name": "a", "blanks": " " + text, "a newline": text + "\n", "another version": "rl2_" + text[4:],
+		"one too many": text + "A", "twice": text + text, "more JSON": "rl1_" + more, "padding": text + "=", "long": text + strings.Repeat("A", 5000),
+	}
+	for i := range text {
+		bad["cut off"] = text[:i]
+		flipped := []byte(text)
+		flipped[i] ^= 1
+		bad["changed"] = string(flipped)
+		for what, b := range bad {
+			if _, err := c.Adopt(t.Context(), b, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrInvalid) {
+				t.Fatalf("Adopt of %s, %q = %v, want ErrInvalid", what, b, err)
+			}
+		}
+		bad = map[string]string{}
+	}
+	if _, err := c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: time.Nanosecond}); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("Adopt with a bad option = %v, want ErrInvalid", err)
+	}
+	locktest.Release(t, help.Adopt(t, c, text))
+}
+
+// TestAdoptTextWithAnotherParam: a text whose argument is none of its kind is refused before
+// anything is sent. Over a quorum the watchdog would take it apart for a node that misses the lease,
+// and the process would end. The texts of all ways to acquire are read.
+func TestAdoptTextWithAnotherParam(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	semaphore, rw, reentrant := c.Semaphore("semaphore", 1<<40), c.RWMutex("rwmutex"), c.ReentrantMutex("reentrant")
+	slots := func(o redlatch.SlotOptions) func(context.Context) (*redlatch.Lease, error) {
+		return func(ctx context.Context) (*redlatch.Lease, error) {
+			slot, err := c.SlotPool("slotpool", 1<<20, o).Acquire(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return slot.Lease, nil
+		}
+	}
+	downgraded := func(ctx context.Context) (*redlatch.Lease, error) {
+		l, err := rw.Lock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return rw.Downgrade(ctx, l)
+	}
+	candidate := func(value string) func(context.Context) (*redlatch.Lease, error) {
+		return func(ctx context.Context) (*redlatch.Lease, error) { return c.Election("election").Campaign(ctx, value) }
+	}
+	named := redlatch.WithOwner(t.Context(), "order:7:")
+	texts := map[string][]string{}
+	note := func(kind string, ctx context.Context, acquire func(context.Context) (*redlatch.Lease, error)) {
+		l := help.Must[*redlatch.Lease](t)(acquire(ctx))
+		text := help.Detach(t, l)
+		texts[kind] = append(texts[kind], text)
+		locktest.Release(t, help.Adopt(t, c, text))
+	}
+	note("mutex", t.Context(), c.Mutex("mutex").Lock)
+	note("reentrant", t.Context(), reentrant.Lock)
+	note("reentrant", named, reentrant.WithDepth(9).Lock)
+	note("rwmutex", t.Context(), rw.RLock)
+	note("rwmutex", named, rw.RLock)
+	note("rwmutex", t.Context(), rw.Lock)
+	note("rwmutex", t.Context(), downgraded)
+	note("semaphore", t.Context(), semaphore.TryAcquireAll)
+	note("semaphore", t.Context(), func(ctx context.Context) (*redlatch.Lease, error) { return semaphore.Acquire(ctx, 1<<40) })
+	note("slotpool", t.Context(), slots(redlatch.SlotOptions{}))
+	note("slotpool", t.Context(), slots(redlatch.SlotOptions{Instance: "pod:7", Quarantine: 24 * time.Hour}))
+	note("election", t.Context(), candidate(""))
+	note("election", t.Context(), candidate("10.0.0.7:8080"))
+	for name, retry := range map[string]bool{"job": false, "job that is tried again": true} {
+		text := help.DetachRun(t, trial.Hourly(c, name, retry))
+		texts["job"] = append(texts["job"], text)
+		locktest.Release(t, help.Adopt(t, c, text))
+	}
+
+	for kind, bad := range map[string][]string{
+		"mutex":     {"1", "x"},
+		"reentrant": {"", "0", "0:", ":a", "x:a"},
+		"rwmutex":   {"", "x", "xr"},
+		"semaphore": {"", "1", "1:", ":1", "1:0", "1:2:3", "-1:2", "1:99999999999999"},
+		"slotpool":  {"", "5", "5:1000", "5:1000:", ":1000::", "0:1000::", "5:x::", "5:1000:3:", "99999999:1000::"},
+		"job":       {"", "1000", "1000:", "1000:2", ":1", "x:1"},
+	} {
+		for _, text := range texts[kind] {
+			for _, param := range bad {
+				forged := withParam(t, text, param)
+				if _, err := c.Adopt(t.Context(), forged, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrInvalid) {
+					t.Errorf("Adopt of a %s with the argument %q = %v, want ErrInvalid", kind, param, err)
+				}
+				if err := c.ExtendDetached(t.Context(), forged, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrInvalid) {
+					t.Errorf("ExtendDetached of a %s with the argument %q = %v, want ErrInvalid", kind, param, err)
+				}
+			}
+		}
+	}
+}
+
+// withParam returns the text of a lease with another argument for the kind, as a program could write
+// it.
+func withParam(t *testing.T, text, param string) string {
+	t.Helper()
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields struct { // in the order of the text
+		Kind   string `json:"k"`
+		Name   string `json:"n"`
+		Owner  string `json:"o"`
+		Token  int64  `json:"t"`
+		Detail string `json:"g,omitempty"`
+		Param  string `json:"a,omitempty"`
+		Extra  int64  `json:"x,omitempty"`
+		Result string `json:"r,omitempty"`
+	}
+	const checksum = 6
+	if err := json.Unmarshal(raw[checksum:], &fields); err != nil {
+		t.Fatal(err)
+	}
+	fields.Param = param
+	body, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(body)
+	return "rl1_" + base64.RawURLEncoding.EncodeToString(append(sum[:checksum:checksum], body...))
+}
+
+// TestAdoptBesideWaitersOfTheSameClient: goroutines that wait for a mutex in the client that
+// detaches it go on waiting, and then have it.
+func TestAdoptBesideWaitersOfTheSameClient(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	held := locktest.Lock(t, other.Mutex("a"))
+	got := make(chan *redlatch.Lease, 3)
+	for range 3 {
+		result := help.GoLock(t.Context(), c.Mutex("a"))
+		go func() { got <- (<-result).Lease }()
+	}
+	locktest.InLine(t, s, "a", 1)
+	locktest.Release(t, held)
+	locktest.Release(t, help.Receive(t, got, "the first of the group"))
+	l := help.Receive(t, got, "the second of the group") // from whom the third would take it over
+	token := l.Token()
+	text := help.Detach(t, l)
+	locktest.InLine(t, s, "a", 1)
+	l = help.Adopt(t, other, text)
+	if l.Token() != token {
+		t.Errorf("token %d, want %d", l.Token(), token)
+	}
+	locktest.Release(t, l)
+	l = help.Receive(t, got, "the third of the group")
+	if l.Token() <= token {
+		t.Errorf("token %d after %d, want more", l.Token(), token)
+	}
+	locktest.Release(t, l)
+	help.AwaitNothingLeft(t, s, "a")
+}
+
+// TestAdoptJob: a run that began in one process and ended in another counts as it ended there.
+func TestAdoptJob(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	for _, run := range []struct {
+		name   string
+		retry  bool
+		end    func(*redlatch.Lease, context.Context) error
+		closed bool
+	}{
+		{"done", true, (*redlatch.Lease).Complete, true},
+		{"failed", true, (*redlatch.Lease).Release, false},
+		{"once, done", false, (*redlatch.Lease).Complete, true},
+		{"once, failed", false, (*redlatch.Lease).Release, true},
+	} {
+		text := help.DetachRun(t, trial.Hourly(c, run.name, run.retry))
+		if ran, err := trial.Hourly(other, run.name, run.retry).Do(t.Context(), nil); ran || err != nil {
+			t.Errorf("%s: a run beside one that was detached: %t, %v", run.name, ran, err)
+		}
+		if err := run.end(help.Adopt(t, other, text), t.Context()); err != nil {
+			t.Errorf("%s: %v", run.name, err)
+		}
+		ran, err := trial.Hourly(c, run.name, run.retry).Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
+		if ran == run.closed || err != nil {
+			t.Errorf("%s: another run afterwards: %t, %v; want %t", run.name, ran, err, !run.closed)
+		}
+	}
+}
+
+// TestAdoptSlot: the number goes on, and rests no longer than before.
+func TestAdoptSlot(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	pool := c.SlotPool("ids", 3, redlatch.SlotOptions{})
+	for range 2 {
+		if _, err := pool.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slot, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot, err = help.Adopt(t, other, help.Detach(t, slot.Lease)).Slot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := slot.ID(); id != 2 || err != nil {
+		t.Errorf("slot %d, %v, want 2", id, err)
+	}
+	locktest.Release(t, slot.Lease)
+	if _, err = pool.TryAcquire(t.Context()); err != nil {
+		t.Errorf("the slot is not free after its release: %v", err)
+	}
+	if _, err := locktest.Lock(t, c.Mutex("a")).Slot(); !errors.Is(err, redlatch.ErrInvalid) {
+		t.Errorf("the slot of a mutex: %v, want ErrInvalid", err)
+	}
+}
+
+// TestAdoptRWMutex: readers go on beside each other. A writer goes on alone, lets its own readers
+// in, and becomes a reader.
+func TestAdoptRWMutex(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	one, err := c.RWMutex("a").RLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := other.RWMutex("a").RLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one = help.Adopt(t, other, help.Detach(t, one))
+	locktest.Release(t, two)
+	if _, err := c.RWMutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("a writer beside a reader that was adopted: %v, want ErrTaken", err)
+	}
+	locktest.Release(t, one)
+
+	writer, err := c.RWMutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer = help.Adopt(t, other, help.Detach(t, writer))
+	if _, err := c.RWMutex("a").TryRLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("a reader beside a writer that was adopted: %v, want ErrTaken", err)
+	}
+	reader, err := other.RWMutex("a").TryRLock(writer.Context())
+	if err != nil {
+		t.Fatalf("the writer's own reader: %v", err)
+	}
+	locktest.Release(t, reader)
+	reader, err = other.RWMutex("a").Downgrade(t.Context(), writer)
+	if err != nil {
+		t.Fatalf("Downgrade = %v", err)
+	}
+	beside, err := c.RWMutex("a").TryRLock(t.Context())
+	if err != nil {
+		t.Fatalf("a reader beside one that was the writer: %v", err)
+	}
+	locktest.Release(t, beside)
+	locktest.Release(t, reader)
+	help.AwaitNothingLeft(t, s, "a")
+}
+
+// TestAdoptReentrantEntry: one of several entries goes on elsewhere, and its owner enters again
+// there.
+func TestAdoptReentrantEntry(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	outer, err := c.ReentrantMutex("a").Lock(redlatch.WithOwner(t.Context(), "order"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := c.ReentrantMutex("a").Lock(outer.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner = help.Adopt(t, other, help.Detach(t, inner))
+	if inner.Owner() != "order" || s.Do("HGET", locktest.StateKey("a"), "order") != "2" {
+		t.Errorf("owner %q with %s entries, want order with 2", inner.Owner(), s.Do("HGET", locktest.StateKey("a"), "order"))
+	}
+	again, err := other.ReentrantMutex("a").TryLock(inner.Context())
+	if err != nil {
+		t.Fatalf("its owner enters again: %v", err)
+	}
+	for _, l := range []*redlatch.Lease{outer, again, inner} {
+		locktest.Release(t, l)
+	}
+	help.AwaitNothingLeft(t, s, "a")
+}
+
+// TestAdoptMulti: the names of a MultiMutex are detached one by one.
+func TestAdoptMulti(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	both, err := c.MultiMutex("a", "b").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, l := range both.Leases() {
+		texts = append(texts, help.Detach(t, l))
+	}
+	if both.Held() {
+		t.Error("the whole is held when its parts are detached")
+	}
+	if err := both.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	for _, text := range texts {
+		locktest.Release(t, help.Adopt(t, other, text))
+	}
+	help.AwaitNothingLeft(t, s, "a")
+	help.AwaitNothingLeft(t, s, "b")
+}
+
+// TestAdoptWhileFull: a server without memory takes no new locks, and those that it has can go on
+// elsewhere.
+func TestAdoptWhileFull(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		c := locktest.Open(t, s.URL(), help.Sluggish())
+		locktest.Release(t, help.Adopt(t, c, help.Detach(t, help.Enter(t, help.LockOf(c, kind))))) // so that the server knows the scripts
+		l := help.Enter(t, help.LockOf(c, kind))
+		token := l.Token()
+		mend := help.FillMemory(t, s)
+		l = help.Adopt(t, c, help.Detach(t, l))
+		if l.Token() != token {
+			t.Errorf("token %d, want %d", l.Token(), token)
+		}
+		locktest.Release(t, l)
+		mend()
+		help.AwaitNothingLeft(t, s, l.Name())
+	})
+}
+
+// TestAdoptTellsObservers: the leader is another process from then on, in the same term.
+func TestAdoptTellsObservers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := help.Sluggish()
+	o.Program = "the other"
+	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), o)
+	term, err := c.Election("a").Campaign(t.Context(), "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaders := other.Election("a").Observe(locktest.Within(t, locktest.Patience))
+	before := help.Receive(t, leaders, "the leader")
+	l := help.Adopt(t, other, help.Detach(t, term))
+	after := help.Receive(t, leaders, "the process that leads now")
+	if after.Process.Program != o.Program || after.Term != before.Term || after.Value != "here" {
+		t.Errorf("the leader is %+v after %+v, want the same term in another process", after, before)
+	}
+	if err := other.Election("a").Resign(t.Context(), l); err != nil {
+		t.Errorf("Resign = %v", err)
+	}
+}
+
+// TestAdoptAsAsked: the options are those of the client under those of the call.
+func TestAdoptAsAsked(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+		const ttl = 100 * time.Millisecond
+		c := s.Client(t, help.Sluggish())
+		text := help.Detach(t, locktest.Lock(t, c.Mutex("a")))
+		l, err := c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := l.Remaining(); left > ttl {
+			t.Errorf("%v are left of a lease that was adopted for %v", left, ttl)
+		}
+		help.WantLostAtDeadline(t, l)
+		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
+	})
+}
+
+// TestQuorumAdoptByAMinority: the lease is over at a majority. What the others had is not left
+// behind.
+func TestQuorumAdoptByAMinority(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
+	l := locktest.Lock(t, c.Mutex("a"))
+	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", l.Owner()) == 3 })
+	text := help.Detach(t, l)
+	for _, node := range nodes[:2] {
+		node.Do("DEL", locktest.StateKey("a"))
+	}
+	help.WantOver(t, c, text)
+	locktest.Eventually(t, "nothing is left at the third node", func() bool { return nodes[2].Do("EXISTS", locktest.StateKey("a")) == "0" })
+}
+
+// TestQuorumAdoptAnotherSlot: nodes that gave the owner another slot than a majority did do not
+// count.
+func TestQuorumAdoptAnotherSlot(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
+	slot, err := c.SlotPool("ids", 9, redlatch.SlotOptions{}).Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := slot.Owner()
+	for _, node := range nodes {
+		locktest.Eventually(t, "the owner on all nodes", func() bool { return node.Do("HEXISTS", help.InsideKey("ids"), owner) == "1" })
+	}
+	text := help.Detach(t, slot.Lease)
+	for _, node := range nodes[:2] {
+		got := node.Do("HGET", help.InsideKey("ids"), owner)
+		node.Do("HSET", help.InsideKey("ids"), owner, strings.TrimSuffix(got, "\t0")+"\t5")
+	}
+	if _, err := c.Adopt(t.Context(), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Adopt of a slot that one node gave = %v, want ErrNotHeld", err)
+	}
+}

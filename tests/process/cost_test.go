@@ -1,0 +1,221 @@
+package process
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+	"github.com/redlatch/redlatch/tests/internal/worker"
+)
+
+// TestCrashedWaiterOfAFreeLockCostsNothing: "A crashed waiter costs nothing once Redis sees its
+// connection closed: an acquisition, a release or a try that meets its ticket drops it." The holder
+// crashed as well, so that no request has met the ticket. The first try gets in, and not only the
+// second; and a tool that listens to everything does not make the dead look alive.
+func TestCrashedWaiterOfAFreeLockCostsNothing(t *testing.T) {
+	t.Parallel()
+	help.WithAndWithoutATool(t, func(t *testing.T, s *redistest.Server) {
+		for kind, name := range kindtest.Kinds() {
+			for _, way := range []string{"wait", "try"} {
+				t.Run(way+" "+name, func(t *testing.T) {
+					t.Parallel()
+					holder, crash := wire.StartMortal(t, s, help.Lasts(help.Lasting))
+					help.Enter(t, kindtest.Locks(holder, way)[kind])
+					c, process := wire.StartMortal(t, s, help.Lasts(help.Lasting))
+					waiter := kindtest.Locks(c, way)[kind]
+					process.Die(t, s, c, help.GoEnter(context.Background(), waiter), func() (string, bool) {
+						return help.OneMore(locktest.Line(s, waiter.Name), 0)
+					})
+					crash.Kill()
+					s.Do("DEL", locktest.StateKey(waiter.Name), help.InsideKey(waiter.Name), help.BitsKey(waiter.Name)) // its lease is over
+					l := kindtest.Locks(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), way)[kind]
+					help.WantFree(t, l, way)
+					help.AwaitNothingLeft(t, s, l.Name)
+				})
+			}
+		}
+	})
+}
+
+// TestCrashedWaiterOfAnotherKindCostsNothing: a name was refused to another kind for as long as
+// tickets of the dead were in line for it, up to an hour.
+func TestCrashedWaiterOfAnotherKindCostsNothing(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		l := help.LockOf(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), kind)
+		c, process := wire.StartMortal(t, s, help.Lasts(help.Lasting))
+		before := c.Mutex(l.Name).Lock // as which the name was used before
+		if l.Kind == "mutex" {
+			before = c.ReentrantMutex(l.Name).Lock
+		}
+		wait := func() (*redlatch.Lease, error) { return before(context.Background()) }
+		help.Await(t, help.GoAcquire(wait))
+		process.Die(t, s, c, help.GoAcquire(wait), func() (string, bool) { return help.OneMore(locktest.Line(s, l.Name), 0) })
+		s.Do("DEL", locktest.StateKey(l.Name), help.InsideKey(l.Name)) // the lease is over
+		lease, err := l.Try(t.Context())
+		if err != nil {
+			t.Fatalf("try = %v, want a lease: nobody holds it, and only the dead wait", err)
+		}
+		locktest.Release(t, lease)
+	})
+}
+
+// TestCrashedWaiterCostsThoseBehindItAHeartbeat: "A waiter that stands behind it already, where
+// there is room for it and nothing else happens, finds out at its heartbeat."
+func TestCrashedWaiterCostsThoseBehindItAHeartbeat(t *testing.T) {
+	t.Parallel()
+	const heartbeat = 500 * time.Millisecond
+	help.WithAndWithoutATool(t, func(t *testing.T, s *redistest.Server) {
+		for name, r := range worker.Rooms() {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				dead := r.Behind(t, s, name, time.Minute)
+				next := help.GoEnter(t.Context(), r.Lock(locktest.Open(t, s.URL(), help.Beats(heartbeat)), name))
+				locktest.InLine(t, s, name, 2)
+				dead.Kill()
+				help.AwaitGone(t, s, dead.Client)
+				began := time.Now()
+				lease := help.Await(t, next)
+				help.WantCost(t, began, heartbeat)
+				locktest.Release(t, lease)
+			})
+		}
+	})
+}
+
+// TestSuspendedWaiterBesideAHolderCostsItsHorizon: "If the connection still seems open, all this
+// begins three of the dead waiter's heartbeats later." Others fit beside the holder.
+func TestSuspendedWaiterBesideAHolderCostsItsHorizon(t *testing.T) {
+	t.Parallel()
+	const heartbeat = 400 * time.Millisecond
+	s := redistest.Start(t)
+	for name, r := range worker.Rooms() {
+		for way, wait := range waysIn() {
+			t.Run(way+" "+name, func(t *testing.T) {
+				t.Parallel()
+				stuck := r.Behind(t, s, way+name, heartbeat)
+				stuck.Suspend()
+				began := time.Now()
+				lease := help.Await(t, wait(t, r.Lock(locktest.Open(t, s.URL(), help.Beats(heartbeat)), way+name)))
+				help.WantCost(t, began, 4*heartbeat)
+				locktest.Release(t, lease)
+				stuck.Kill()
+			})
+		}
+	}
+}
+
+// waysIn is waiting, and trying again and again.
+func waysIn() map[string]func(*testing.T, kindtest.Lock) <-chan help.Outcome {
+	return map[string]func(*testing.T, kindtest.Lock) <-chan help.Outcome{
+		"try":  help.TryUntil,
+		"wait": func(t *testing.T, l kindtest.Lock) <-chan help.Outcome { return help.GoEnter(t.Context(), l) },
+	}
+}
+
+// TestSuspendedWaiterThatIsServedCostsItsHorizon: the same where it is granted what it cannot use,
+// with a TTL of an hour; of a slot, its rest follows, which is a TTL, and so is short here.
+func TestSuspendedWaiterThatIsServedCostsItsHorizon(t *testing.T) {
+	const heartbeat = 400 * time.Millisecond
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		for way, wait := range waysIn() {
+			t.Run(way, func(t *testing.T) {
+				t.Parallel()
+				ttl := help.Lasting
+				if kindtest.Kinds()[kind] == "slotpool" {
+					ttl = 3 * heartbeat
+				}
+				l := kindtest.Locks(locktest.Open(t, s.URL(), help.Beats(heartbeat)), way)[kind]
+				held := help.Enter(t, l)
+				stuck := worker.Start(t, worker.Job{URL: s.URL(), Name: l.Name, Kind: kind, TTL: ttl, Heartbeat: heartbeat})
+				locktest.Eventually(t, "the worker waits and listens", func() bool {
+					return len(locktest.Line(s, l.Name)) == 1 && strings.Contains(s.Do("PUBSUB", "CHANNELS"), stuck.Client)
+				})
+				stuck.Suspend()
+				locktest.Release(t, held)
+				began := time.Now()
+				lease := help.Await(t, wait(t, l))
+				help.WantCost(t, began, 7*heartbeat)
+				locktest.Release(t, lease)
+				stuck.Kill()
+			})
+		}
+	})
+}
+
+// TestLostMessageCostsAHeartbeat: "A lost message or a dropped subscription costs at most one
+// heartbeat". The message of the grant is lost, and the subscription stays up.
+func TestLostMessageCostsAHeartbeat(t *testing.T) {
+	const heartbeat = 500 * time.Millisecond
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		held := help.Enter(t, help.LockOf(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), kind))
+		c := wire.Wrap(t, wire.Deaf{Conn: wire.Dial(t, s.Addr())}, help.Beats(heartbeat))
+		next := help.GoEnter(t.Context(), help.LockOf(c, kind))
+		locktest.Eventually(t, "it waits and listens", func() bool { return len(locktest.Line(s, held.Name())) == 1 && help.Hears(s, c) })
+		locktest.Release(t, held)
+		began := time.Now()
+		lease := help.Await(t, next)
+		help.WantCost(t, began, heartbeat)
+		locktest.Release(t, lease)
+	})
+}
+
+// TestSubscriptionDroppedAtTheGrant: "A lost message or a dropped subscription costs at most one
+// heartbeat", and nothing if the subscription can be had again: the heartbeat is a minute.
+func TestSubscriptionDroppedAtTheGrant(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		one, other := help.LockOf(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), kind), help.LockOf(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), kind)
+		for range 4 {
+			held := help.Enter(t, one)
+			next := help.GoEnter(t.Context(), other)
+			locktest.InLine(t, s, one.Name, 1)
+			released := make(chan error, 1)
+			go func() { released <- held.Release(context.Background()) }()
+			s.Do("CLIENT", "KILL", "TYPE", "pubsub")
+			began := time.Now()
+			lease := help.Await(t, next)
+			help.WantCost(t, began, 0)
+			if err := help.Receive(t, released, "the release"); err != nil {
+				t.Errorf("Release = %v, want nil", err)
+			}
+			locktest.Release(t, lease)
+		}
+	})
+}
+
+// TestCrashedWaiterInAClusterCostsNothing: "A crashed waiter costs nothing once Redis sees its
+// connection closed". In a cluster it listens to a sharded channel, which the node of the name
+// knows.
+func TestCrashedWaiterInAClusterCostsNothing(t *testing.T) {
+	t.Parallel()
+	nodes := help.NeedShards(t, redistest.StartCluster(t, 3))
+	const name = "rwmutex"
+	node := nodes[nodes[0].Slot(locktest.StateKey(name))*3/16384]
+	url := help.ClusterURL(nodes)
+	held, err := locktest.Open(t, url, help.Lasts(help.Lasting)).RWMutex(name).RLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := worker.Start(t, worker.Job{URL: url, Name: name, Kind: 2, TTL: help.Lasting, Heartbeat: time.Minute})
+	listens := func() bool { return strings.Contains(node.Do("PUBSUB", "SHARDCHANNELS"), dead.Client) }
+	locktest.Eventually(t, "a writer waits and listens", func() bool { return len(locktest.Line(node, name)) == 1 && listens() })
+	dead.Kill()
+	locktest.Eventually(t, "the node knows that it is gone", func() bool { return !listens() })
+	began := time.Now()
+	c := locktest.Open(t, url, help.Lasts(help.Lasting))
+	for _, read := range []func(context.Context) (*redlatch.Lease, error){c.RWMutex(name).TryRLock, c.RWMutex(name).RLock} {
+		lease, err := read(locktest.Within(t, locktest.Patience))
+		if err != nil {
+			t.Fatalf("reading beside a reader = %v, want a lease: the writer in line is dead", err)
+		}
+		locktest.Release(t, lease)
+	}
+	help.WantCost(t, began, 0)
+	locktest.Release(t, held)
+}

@@ -1,0 +1,340 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/worker"
+)
+
+// chain has a goroutine lock the first mutex, and the others one under the lease of the other, when
+// it is told to go on. It returns the leases that it has so far.
+type chain struct {
+	goOn   chan struct{}
+	result chan help.Outcome
+}
+
+// startChain returns when the goroutine has the first one.
+func startChain(t *testing.T, c *redlatch.Client, names ...string) *chain {
+	t.Helper()
+	l := locktest.Lock(t, c.Mutex(names[0]))
+	h := &chain{make(chan struct{}), make(chan help.Outcome, 1)}
+	ctx := l.Context()
+	go func() {
+		var last help.Outcome
+		leases := []*redlatch.Lease{l}
+		for _, name := range names[1:] {
+			<-h.goOn
+			last.Lease, last.Err = c.Mutex(name).Lock(ctx)
+			if last.Err != nil {
+				break
+			}
+			leases = append(leases, last.Lease)
+			ctx = last.Lease.Context()
+		}
+		for _, l := range slices.Backward(leases) {
+			_ = l.Release(context.Background())
+		}
+		h.result <- last
+	}()
+	return h
+}
+
+// noted waits until a client has noted so many acquisitions.
+func noted(t *testing.T, s *redistest.Server, c *redlatch.Client, n int) {
+	t.Helper()
+	locktest.Eventually(t, "so many notes", func() bool { return s.Do("HLEN", help.NotesKey(c)) == fmt.Sprint(n) })
+}
+
+// TestLockInACycleOfGoroutines: two, three and five goroutines lock as many mutexes in a cycle.
+// The last is refused at once, and the others then get theirs.
+func TestLockInACycleOfGoroutines(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, strict := range []redlatch.Switch{redlatch.Off, redlatch.On} {
+		for _, n := range []int{2, 3, 5} {
+			t.Run(fmt.Sprintf("%d, strict order %d", n, strict), func(t *testing.T) {
+				t.Parallel()
+				o := help.Sluggish()
+				o.Prefix = fmt.Sprintf("%d-%d:", n, strict)
+				o.Lock.StrictOrder = strict
+				c := locktest.Open(t, s.URL(), o)
+				var chains []*chain
+				for i := range n {
+					chains = append(chains, startChain(t, c, fmt.Sprint(i), fmt.Sprint((i+1)%n)))
+				}
+				for i, h := range chains[:n-1] {
+					h.goOn <- struct{}{}
+					locktest.Eventually(t, "it waits", func() bool {
+						return s.Do("HLEN", fmt.Sprintf("{%s%s}:notes", o.Prefix, c.ID())) == fmt.Sprint(i+1)
+					})
+				}
+				last := chains[n-1]
+				last.goOn <- struct{}{}
+				got := help.Receive(t, last.result, "the one that closes the cycle")
+				if !errors.Is(got.Err, redlatch.ErrDeadlock) || errors.Is(got.Err, redlatch.ErrTaken) {
+					t.Errorf("Lock = %v, want ErrDeadlock alone", got.Err)
+				}
+				for i := range n {
+					if !strings.Contains(fmt.Sprint(got.Err), fmt.Sprintf("%q", fmt.Sprint(i))) {
+						t.Errorf("%v does not name the mutex %d", got.Err, i)
+					}
+				}
+				if redlatch.OutcomeOf(got.Err) != redlatch.OutcomeMisuse {
+					t.Errorf("its outcome is %v, want misuse", redlatch.OutcomeOf(got.Err))
+				}
+				for _, h := range chains[:n-1] {
+					if got := help.Receive(t, h.result, "another"); got.Err != nil {
+						t.Errorf("another got %v, want its mutex", got.Err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLockBesideACycle: a wait that can end is not refused. In one case the holder of the other mutex
+// waits for nothing. In the other the holder's lease has ended.
+func TestLockBesideACycle(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.InOrder(help.Sluggish()))
+	a, b := locktest.Lock(t, c.Mutex("a")), locktest.Lock(t, c.Mutex("b"))
+	first := help.GoLock(a.Context(), c.Mutex("b"))
+	locktest.InLine(t, s, "b", 1)
+	// The holder of b waits for nothing, though some other goroutine waits for a.
+	second := help.GoLock(t.Context(), c.Mutex("a"))
+	locktest.InLine(t, s, "a", 1)
+	third := help.GoLock(t.Context(), c.Mutex("b"))
+	locktest.InLine(t, s, "b", 2)
+	locktest.Release(t, b)
+	locktest.Release(t, help.Await(t, first))
+	locktest.Release(t, help.Await(t, third))
+	noted(t, s, c, 0)
+	// a is released while its context is still in use.
+	b = locktest.Lock(t, c.Mutex("b"))
+	waits := help.GoLock(context.WithoutCancel(a.Context()), c.Mutex("b"))
+	noted(t, s, c, 1)
+	locktest.Release(t, a)
+	held := help.Await(t, second)
+	last := help.GoLock(b.Context(), c.Mutex("a"))
+	locktest.InLine(t, s, "a", 1)
+	locktest.Release(t, held)
+	locktest.Release(t, help.Await(t, last)) // though a waiter for b had a lease on a
+	locktest.Release(t, b)
+	locktest.Release(t, help.Await(t, waits))
+}
+
+// TestLockOfWhatOthersShare: semaphores and readers. A cycle counts only if all holders are in it.
+func TestLockOfWhatOthersShare(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	for _, outside := range []bool{true, false} {
+		name := func(s string) string { return fmt.Sprintf("%s-%v", s, outside) }
+		pool, rw := name("pool"), name("rw")
+		permit, err := c.Semaphore(pool, 2).Acquire(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader, err := c.RWMutex(rw).RLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, under := c, permit.Context()
+		if outside {
+			from, under = other, t.Context()
+		}
+		second, err := from.Semaphore(pool, 2).Acquire(under, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !outside {
+			permit = second // under whose context both are kept
+		}
+		writes := help.GoAcquire(func() (*redlatch.Lease, error) { return c.RWMutex(rw).Lock(permit.Context()) })
+		noted(t, s, c, 1)
+		ctx, giveUp := context.WithCancel(reader.Context())
+		result := help.GoAcquire(func() (*redlatch.Lease, error) { return c.Semaphore(pool, 2).Acquire(ctx, 1) })
+		if outside { // it waits, and is not refused
+			locktest.InLine(t, s, pool, 1)
+			noted(t, s, c, 2)
+			giveUp()
+		}
+		err = help.AwaitError(t, result)
+		giveUp()
+		if got, want := errors.Is(err, redlatch.ErrDeadlock), !outside; got != want {
+			t.Errorf("with a holder outside %v: Acquire = %v, want a deadlock: %v", outside, err, want)
+		}
+		locktest.Release(t, reader)
+		locktest.Release(t, help.Await(t, writes))
+		noted(t, s, c, 0) // or the next round takes the old note for its own
+	}
+}
+
+// TestLockOfSeveralInACycle: a MultiMutex that waits for its second name keeps the first.
+func TestLockOfSeveralInACycle(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	b := locktest.Lock(t, c.Mutex("b"))
+	several := make(chan error, 1)
+	go func() {
+		l, err := c.MultiMutex("a", "b").Lock(context.Background())
+		if err == nil {
+			err = l.Release(context.Background())
+		}
+		several <- err
+	}()
+	noted(t, s, c, 1)
+	if _, err := c.Mutex("a").Lock(b.Context()); !errors.Is(err, redlatch.ErrDeadlock) {
+		t.Errorf("Lock = %v, want ErrDeadlock", err)
+	}
+	locktest.Release(t, b)
+	if err := help.Receive(t, several, "the MultiMutex"); err != nil {
+		t.Error(err)
+	}
+}
+
+// deadlocks returns what an operator is told.
+func deadlocks(t *testing.T, c *redlatch.Client) []redlatch.Deadlock {
+	t.Helper()
+	all, err := c.Deadlocks(locktest.Within(t, locktest.Patience))
+	if err != nil {
+		t.Fatalf("Deadlocks = %v", err)
+	}
+	return all
+}
+
+// TestDeadlockBetweenProcesses: three processes lock three mutexes in a cycle. Each is named, with
+// what it keeps and waits for. When one is killed and its lease taken, there is no cycle.
+func TestDeadlockBetweenProcesses(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	names := []string{"a", "b", "c"}
+	var workers []*worker.Worker
+	for i, name := range names {
+		w := worker.Start(t, worker.Job{
+			URL: s.URL(), Name: name, Then: names[(i+1)%3], TTL: help.Lasting, Heartbeat: time.Minute,
+			Labels: map[string]string{"worker": fmt.Sprint(i)},
+		})
+		w.Next()
+		workers = append(workers, w)
+	}
+	outsider := worker.Start(t, worker.Job{URL: s.URL(), Name: "d", Then: "a", TTL: help.Lasting, Heartbeat: time.Minute})
+	outsider.Next()
+	for i, w := range append(slices.Clone(workers[:2]), outsider) {
+		w.Ask()
+		name := []string{"b", "c", "a"}[i]
+		locktest.InLine(t, s, name, 1)
+	}
+	for _, w := range append(slices.Clone(workers[:2]), outsider) {
+		locktest.Eventually(t, "it has noted that it waits", func() bool { return s.Do("HLEN", "{redlatch:"+w.Client+"}:notes") == "1" })
+	}
+	if all := deadlocks(t, operator); len(all) != 0 {
+		t.Fatalf("%v, want no deadlock: c is held by a process that waits for nothing", all)
+	}
+	workers[2].Ask()
+	var found []redlatch.Deadlock
+	locktest.Eventually(t, "the deadlock is found", func() bool {
+		found = deadlocks(t, operator)
+		return len(found) > 0
+	})
+	if len(found) != 1 || len(found[0].Waiters) != 3 {
+		t.Fatalf("%v, want one deadlock of three, without the one that only waits for it", found)
+	}
+	text := found[0].String()
+	for i, w := range found[0].Waiters {
+		next := found[0].Waiters[(i+1)%3]
+		if len(w.Holds) != 1 || next.Holds[0].Name != w.Lock || w.Kind != "mutex" || w.Since.IsZero() {
+			t.Errorf("%+v waits for %q, want that the next one holds it: %+v", w, w.Lock, next)
+		}
+		k := slices.Index(names, w.Holds[0].Name)
+		if w.Process.PID != workers[k].Process.Pid || w.Client != workers[k].Client || w.Labels["worker"] != fmt.Sprint(k) {
+			t.Errorf("%+v holds %q, want worker %d, process %d", w, names[k], k, workers[k].Process.Pid)
+		}
+		if !strings.Contains(text, fmt.Sprintf("pid %d on", w.Process.PID)) {
+			t.Errorf("%s does not name process %d", text, w.Process.PID)
+		}
+	}
+	workers[0].Kill()
+	if _, err := operator.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	locktest.Eventually(t, "the deadlock is over", func() bool { return len(deadlocks(t, operator)) == 0 })
+}
+
+// TestDeadlockWithAWaiterBehindAnother: in one of two processes the goroutine of the cycle waits
+// behind another one of its process, and has no place in line of its own.
+func TestDeadlockWithAWaiterBehindAnother(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	one, two := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	a, b := locktest.Lock(t, one.Mutex("a")), locktest.Lock(t, two.Mutex("b"))
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	leader := help.GoLock(ctx, one.Mutex("b"))
+	locktest.InLine(t, s, "b", 1)
+	behind := help.GoLock(a.Context(), one.Mutex("b"))
+	waits := help.GoLock(b.Context(), two.Mutex("a"))
+	locktest.InLine(t, s, "a", 1)
+	locktest.Eventually(t, "the deadlock is found", func() bool {
+		all := deadlocks(t, operator)
+		return len(all) == 1 && len(all[0].Waiters) == 2
+	})
+	locktest.Release(t, b)
+	help.AwaitError(t, waits) // its context was that of b
+	locktest.Release(t, help.Await(t, leader))
+	locktest.Release(t, help.Await(t, behind))
+	if all := deadlocks(t, operator); len(all) != 0 {
+		t.Errorf("%v, want none", all)
+	}
+}
+
+// TestDeadlockThatIsNone: cycles of names, of which something is outside.
+func TestDeadlockThatIsNone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	one, two, third := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	permit, err := one.Semaphore("s", 2).Acquire(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spare, err := third.Semaphore("s", 2).Acquire(t.Context(), 1) // whose holder waits for nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := locktest.Lock(t, two.Mutex("m"))
+	first := help.GoLock(permit.Context(), one.Mutex("m"))
+	locktest.InLine(t, s, "m", 1)
+	second := help.GoAcquire(func() (*redlatch.Lease, error) { return two.Semaphore("s", 2).Acquire(m.Context(), 1) })
+	locktest.InLine(t, s, "s", 1)
+	noted(t, s, one, 1)
+	noted(t, s, two, 1)
+	if all := deadlocks(t, operator); len(all) != 0 {
+		t.Errorf("%v, want none: a holder of the semaphore waits for nothing", all)
+	}
+	blocked := help.GoLock(spare.Context(), third.Mutex("m"))
+	locktest.InLine(t, s, "m", 2)
+	locktest.Eventually(t, "the deadlock is found", func() bool {
+		all := deadlocks(t, operator)
+		return len(all) == 1 && len(all[0].Waiters) == 3
+	})
+	locktest.Release(t, spare) // and its waiter gives up
+	help.AwaitError(t, blocked)
+	locktest.Release(t, help.Await(t, second))
+	locktest.Release(t, m)
+	locktest.Release(t, help.Await(t, first))
+}

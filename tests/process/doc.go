@@ -1,0 +1,14 @@
+// Package process tries what becomes of locks when processes are killed, suspended or closed, hand
+// a lease on to another process, pass a mutex on inside, or have very much to do.
+//
+// # Which file is about which hazard
+//
+//	adopt     leases that go on in another process: two that have one, or none
+//	allocs    a lock whose cost in memory grows
+//	bundle    requests that leave together: too many, too late, or undone
+//	cost      bounds of what a crash or a lost message costs the others
+//	crash     processes that are killed or suspended while they hold or wait
+//	deadlock  processes and goroutines that wait for each other for ever; others taken for such
+//	leak      keys, subscriptions and goroutines that stay; Close that hangs
+//	relay     the handoff within a process: tokens, losses, waiters that give up
+package process

@@ -1,0 +1,224 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// TestNothingIsLeftAfterClose: Redisson leaks subscriptions (redisson#4216, #4064) and queue keys
+// without a TTL, python-redis-lock millions of signal keys.
+func TestNothingIsLeftAfterClose(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	clients := make([]*redlatch.Client, 3)
+	for i := range clients {
+		c, err := redlatch.Open(t.Context(), s.URL(), help.Sluggish())
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients[i] = c
+	}
+	for _, name := range []string{"a", "b", "{tagged}:c"} {
+		held := locktest.Lock(t, clients[0].Mutex(name))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancelled, served := help.GoLock(ctx, clients[1].Mutex(name)), help.GoLock(t.Context(), clients[2].Mutex(name))
+		locktest.Eventually(t, "two are in line", func() bool { return help.Waiting(t, clients[0], name) == 2 })
+		cancel()
+		help.AwaitError(t, cancelled)
+		locktest.Release(t, held)
+		locktest.Release(t, help.Await(t, served))
+	}
+	for _, c := range clients {
+		if err := locktest.CloseLeaving(c); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	}
+	locktest.Eventually(t, "all connections are closed", func() bool { return help.Connections(s) == 0 })
+	if got := s.Do("PUBSUB", "CHANNELS"); got != "" {
+		t.Errorf("somebody still listens to %q", got)
+	}
+	keys := strings.Fields(s.Do("KEYS", "*"))
+	if len(keys) != 3 {
+		t.Errorf("%d keys are left, want a fence for each name: %v", len(keys), keys)
+	}
+	for _, key := range keys {
+		if ttl, err := strconv.Atoi(s.Do("TTL", key)); !strings.HasSuffix(key, ":fence") || err != nil || ttl <= 0 {
+			t.Errorf("key %s is left, with a TTL of %d (%v), want fences with a TTL only", key, ttl, err)
+		}
+	}
+}
+
+// TestGoroutinesDoNotGrowWithLeases also counts extends and the batches in which they are sent.
+// rueidislock has three goroutines for each lock, and no peer batches on purpose; Redisson renews
+// one slot after another and lets go of the rest at the first error.
+//
+// It is not parallel, since it counts the goroutines of the whole process.
+func TestGoroutinesDoNotGrowWithLeases(t *testing.T) { memory.Run(t, goroutinesAndExtends) }
+
+func goroutinesAndExtends(t *testing.T, s *redlatchtest.Memory) {
+	const leases, ttl, span = 2000, 30 * time.Second, time.Minute
+	var seen help.Events
+	batches := &wire.Counting{Conn: s.Conn()}
+	c := wire.Wrap(t, batches, redlatch.Options{Hook: seen.Hook, Lock: redlatch.LockOptions{TTL: ttl}})
+	locktest.Release(t, locktest.Lock(t, c.Mutex("first words")))
+	goroutines := runtime.NumGoroutine()
+
+	held := make([]*redlatch.Lease, leases)
+	for i := range held {
+		held[i] = locktest.Lock(t, c.Mutex(strconv.Itoa(i)))
+	}
+	locktest.Eventually(t, "the extends under way are over", func() bool { return runtime.NumGoroutine() < goroutines+20 })
+	extends, sent := seen.Count(redlatch.EventExtended), batches.Count("mutex renews")
+	time.Sleep(span)
+	extends, sent = seen.Count(redlatch.EventExtended)-extends, batches.Count("mutex renews")-sent
+	t.Logf("%d extends in %d batches", extends, sent)
+	// Each is extended every third of its TTL, a tenth earlier or later, and up to a tenth earlier
+	// yet for company.
+	if most := leases * int(span/(ttl*8/30)+1); extends < leases*int(span/ttl) || extends > most {
+		t.Errorf("%d extends, want between %d and %d", extends, leases*int(span/ttl), most)
+	}
+	if average := extends / sent; average < 10 {
+		t.Errorf("%d extends in a batch on average, want 10 or more", average)
+	}
+	for _, l := range held {
+		if !l.Held() {
+			t.Fatalf("%s was lost: %v", l.Name(), l.Err())
+		}
+	}
+	for _, l := range held {
+		locktest.Release(t, l)
+	}
+}
+
+// TestCloseTwiceAtOnce: a second Close returns when the first does, so that the program may go on
+// without the client.
+func TestCloseTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	losing, over := make(chan struct{}), make(chan struct{})
+	other := locktest.Open(t, s.URL(), help.Sluggish())
+	o := help.Sluggish()
+	o.Hook = func(_ context.Context, e redlatch.Event) {
+		if e.Type == redlatch.EventLost {
+			close(losing)
+			<-over
+		}
+	}
+	c, err := redlatch.Open(t.Context(), s.URL(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locktest.Lock(t, c.Mutex("a"))
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- c.Close() }()
+	help.Receive(t, losing, "the end of the lease")
+	go func() { second <- c.Close() }()
+	for range 20 { // as much as the second Close would have to do, and more
+		locktest.Release(t, locktest.Lock(t, other.Mutex("b")))
+	}
+	select {
+	case err := <-second:
+		t.Errorf("the second Close = %v while the first is under way", err)
+	default:
+	}
+	close(over)
+	left := (*redlatch.LeftError)(nil)
+	err = help.Receive(t, first, "the first Close")
+	if !errors.As(err, &left) || len(left.Leases) != 1 {
+		t.Errorf("the first Close = %v, want the lease that was held", err)
+	}
+	if again := help.Receive(t, second, "the second Close"); again != err {
+		t.Errorf("the second Close = %v, want %v", again, err)
+	}
+}
+
+// TestCloseIsBounded: Close does not wait for a server that hangs any longer than one request may
+// take.
+func TestCloseIsBounded(t *testing.T) {
+	t.Parallel()
+	const timeout = 3 * time.Second
+	o := redlatch.Options{RequestTimeout: timeout}
+	t.Run("in time", func(t *testing.T) {
+		memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+			c, err := redlatch.New(s.Conn(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := closeOfOneThatHangs(t, c, s.Hang)
+			if took := time.Since(start); took > timeout {
+				t.Errorf("Close took %v with a request timeout of %v", took, timeout)
+			}
+		})
+	})
+	t.Run("over sockets", func(t *testing.T) {
+		s := redistest.Start(t)
+		c, err := redlatch.Open(t.Context(), s.URL(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Resume() // long after Close has returned, if it does
+		closeOfOneThatHangs(t, c, s.Pause)
+	})
+}
+
+// closeOfOneThatHangs has the server of a client hang, and closes the client while a try is under way.
+// It returns when Close began.
+func closeOfOneThatHangs(t *testing.T, c *redlatch.Client, hang func()) (start time.Time) {
+	t.Helper()
+	locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
+	hang()
+	tried, closed := help.GoTryLock(t.Context(), c.Mutex("a")), make(chan error, 1)
+	help.Rest(t.Context(), 100*time.Millisecond) // else the try may not have begun, and is refused at once
+	start = time.Now()
+	go func() { closed <- c.Close() }()
+	_ = help.Receive(t, closed, "Close of a client whose server hangs")
+	if err := help.AwaitError(t, tried); !errors.Is(err, redlatch.ErrClosed) {
+		t.Errorf("TryLock = %v, want ErrClosed", err)
+	}
+	return start
+}
+
+// TestCloseEndsWaitsAndLeases: what is held is not released, as the work may go on; and nobody
+// waits for a client that is gone.
+func TestCloseEndsWaitsAndLeases(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	other := locktest.Open(t, s.URL(), help.Sluggish())
+	c, err := redlatch.Open(t.Context(), s.URL(), help.Sluggish())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, taken := locktest.Lock(t, c.Mutex("kept")), locktest.Lock(t, other.Mutex("taken"))
+	result := help.GoLock(t.Context(), c.Mutex("taken"))
+	locktest.InLine(t, s, "taken", 1)
+	if err := locktest.CloseLeaving(c); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if err := help.AwaitError(t, result); !help.IsAll(err, redlatch.ErrClosed) {
+		t.Errorf("Lock = %v, want ErrClosed", err)
+	}
+	help.WantLost(t, kept)
+	if got := s.Do("GET", locktest.StateKey("kept")); got != kept.Owner() {
+		t.Errorf("Close released the lock under the work: it is held by %q", got)
+	}
+	if got := s.Do("EXISTS", help.QueueKey("taken"), help.ClientsKey("taken")); got != "0" {
+		t.Error("Close left its place in line behind")
+	}
+	if _, err := c.Mutex("a").TryLock(t.Context()); !help.IsAll(err, redlatch.ErrClosed) {
+		t.Errorf("TryLock after Close = %v, want ErrClosed", err)
+	}
+	locktest.Release(t, taken)
+}

@@ -1,0 +1,608 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// maxRun is how many in a row a process keeps a mutex that others wait for, as the documentation
+// says.
+const maxRun = 128
+
+// TestRelayWhateverTheWait: goroutines make MaxWait from a deadline, so that each has another. A
+// lease does not depend on it, so they pass the mutex on all the same, and it is acquired once for
+// all of them.
+func TestRelayWhateverTheWait(t *testing.T) {
+	t.Parallel()
+	const n = 10
+	s := redistest.Start(t)
+	requests := &wire.Counting{Conn: wire.Dial(t, s.Addr())}
+	o, seen := help.Watched(help.Sluggish())
+	m := wire.Wrap(t, requests, o).Mutex("a")
+	held := locktest.Lock(t, m)
+	acquired := requests.Count("mutex acquire")
+	var results []<-chan help.Outcome
+	for i := range n {
+		patient := m.With(redlatch.LockOptions{MaxWait: locktest.Patience + time.Duration(i)})
+		results = append(results, help.GoLocks(t, t.Context(), patient, seen, 1)...)
+	}
+	locktest.Release(t, held)
+	for _, result := range results {
+		locktest.Release(t, help.Await(t, result))
+	}
+	if got := requests.Count("mutex acquire") - acquired; got > 2 {
+		t.Errorf("%d requests to acquire it, want 2 at most", got)
+	}
+	help.WantNothingLeft(t, s, "a")
+}
+
+// TestRelayGivesBack: a process with many goroutines that want a mutex again and again does not
+// keep it from another.
+func TestRelayGivesBack(t *testing.T) {
+	t.Parallel()
+	const goroutines, rounds = 200, 5
+	s := redistest.Start(t)
+	o, seen := help.Watched(help.Sluggish())
+	busy, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), o)
+	ctx, cancel := context.WithCancel(t.Context())
+	var had atomic.Int64
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				err := busy.Mutex("a").Do(ctx, func(ctx context.Context, _ *redlatch.Lease) error {
+					had.Add(1)
+					help.Rest(ctx, time.Millisecond) // the work
+					return nil
+				})
+				if err != nil && ctx.Err() == nil {
+					t.Errorf("Do = %v", err)
+				}
+			}
+		})
+	}
+	locktest.Eventually(t, "they are at it", func() bool { return had.Load() > 2*goroutines })
+	for range rounds {
+		waits := len(seen.Of(redlatch.EventWait, "a"))
+		result := help.GoLock(t.Context(), other.Mutex("a"))
+		seen.Await(t, redlatch.EventWait, "a", waits)
+		// The event comes before the place in line where the client has not listened so far.
+		locktest.Eventually(t, "the other process in line, or inside", func() bool {
+			return slices.ContainsFunc(append(locktest.Line(s, "a"), s.Do("GET", locktest.StateKey("a"))), func(owner string) bool {
+				return strings.Contains(owner, other.ID())
+			})
+		})
+		before := had.Load()
+		l := help.Await(t, result)
+		// What is left of the run that is under way, and nothing after it.
+		if n := had.Load() - before; n > maxRun {
+			t.Errorf("the other process had it %d times meanwhile, want %d at most", n, maxRun)
+		}
+		locktest.InLine(t, s, "a", 1)
+		locktest.Release(t, l)
+	}
+	cancel()
+	wg.Wait()
+	help.WantNothingLeft(t, s, "a")
+}
+
+// TestRelayKeepsItsPlace: the goroutine gives up that stands in line for all of its process. The
+// next takes its place, not the last one.
+func TestRelayKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	held := locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
+	o, seen := help.Watched(help.Sluggish())
+	m := locktest.Open(t, s.URL(), o).Mutex("a")
+	ctx, cancel := context.WithCancel(t.Context())
+	first := help.GoLock(ctx, m)
+	locktest.InLine(t, s, "a", 1)
+	second := help.GoLocks(t, t.Context(), m, seen, 1)[0]
+	other := help.GoLock(t.Context(), locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
+	locktest.InLine(t, s, "a", 2)
+	place := locktest.Line(s, "a")[0]
+	cancel()
+	if err := help.AwaitError(t, first); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.Canceled) {
+		t.Errorf("Lock = %v, want ErrTaken and context.Canceled", err)
+	}
+	locktest.Eventually(t, "another ticket in line", func() bool { l := locktest.Line(s, "a"); return len(l) == 2 && !slices.Contains(l, place) })
+	locktest.Release(t, held)
+	l := help.Await(t, second)
+	select {
+	case <-other:
+		t.Error("another process was let in before")
+	default:
+	}
+	locktest.Release(t, l)
+	locktest.Release(t, help.Await(t, other))
+	help.WantNothingLeft(t, s, "a")
+}
+
+// TestRelayCancelled: goroutines give up at any time, also when it is just their turn. The others
+// are served, and nothing is left.
+func TestRelayCancelled(t *testing.T) {
+	t.Parallel()
+	const clients, workers, turns = 3, 16, 40
+	s := redistest.Start(t)
+	var inside atomic.Int64
+	var wg sync.WaitGroup
+	for _, c := range help.Several(t, s, clients, help.Sluggish()) {
+		for i := range workers {
+			wg.Go(func() {
+				for range turns {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond/2)
+					if i%4 == 0 {
+						ctx = locktest.Within(t, locktest.Patience)
+					}
+					l, err := c.Mutex("a").Lock(ctx)
+					if err != nil {
+						if i%4 == 0 || !errors.Is(err, context.DeadlineExceeded) {
+							t.Errorf("Lock = %v, want a lease, or context.DeadlineExceeded if it is in a hurry", err)
+						}
+						cancel()
+						continue
+					}
+					if n := inside.Add(1); n != 1 {
+						t.Errorf("%d are inside", n)
+					}
+					inside.Add(-1)
+					if err := l.Release(context.Background()); err != nil {
+						t.Errorf("Release = %v", err)
+					}
+					cancel()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	help.WantNothingLeft(t, s, "a")
+}
+
+// TestRelayTurnOfOneThatGivesUp: a goroutine gives up at the moment in which the mutex is passed on
+// to it. The one after it has its turn.
+func TestRelayTurnOfOneThatGivesUp(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o, seen := help.Watched(help.Sluggish())
+	m := locktest.Open(t, s.URL(), o).Mutex("a")
+	for range 100 {
+		held := locktest.Lock(t, m)
+		next := help.GoLocks(t, t.Context(), m, seen, 1)[0]
+		ctx, cancel := context.WithCancel(t.Context())
+		givesUp := help.GoLocks(t, ctx, m, seen, 1)[0]
+		last := help.GoLocks(t, t.Context(), m, seen, 1)[0]
+		locktest.Release(t, held)
+		l := help.Await(t, next)
+		var both sync.WaitGroup
+		both.Go(cancel)
+		both.Go(func() { locktest.Release(t, l) })
+		both.Wait()
+		switch o := help.Receive(t, givesUp, "the one that gives up"); {
+		case o.Err == nil:
+			locktest.Release(t, o.Lease)
+		case !errors.Is(o.Err, context.Canceled):
+			t.Errorf("Lock = %v, want a lease or context.Canceled", o.Err)
+		}
+		locktest.Release(t, help.Await(t, last))
+	}
+	help.WantNothingLeft(t, s, "a")
+}
+
+// TestRelayTurnOfOneThatHasGivenUp: the mutex is passed on to a goroutine whose context is done
+// already, and that has not noticed: it is in its hook. The one after it has its turn.
+func TestRelayTurnOfOneThatHasGivenUp(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	type busy struct{}
+	inHook, goOn := make(chan struct{}), make(chan struct{})
+	o, seen := help.Watched(help.Sluggish())
+	note := o.Hook
+	o.Hook = func(ctx context.Context, e redlatch.Event) {
+		note(ctx, e)
+		if e.Type == redlatch.EventWait && ctx.Value(busy{}) != nil {
+			close(inHook)
+			<-goOn
+		}
+	}
+	m := locktest.Open(t, s.URL(), o).Mutex("a")
+	held := locktest.Lock(t, m)
+	next := help.GoLocks(t, t.Context(), m, seen, 1)[0]
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), busy{}, true))
+	givesUp := help.GoLock(ctx, m)
+	help.Receive(t, inHook, "the hook of the one that gives up")
+	last := help.GoLocks(t, t.Context(), m, seen, 1)[0]
+	locktest.Release(t, held)
+	l := help.Await(t, next)
+	cancel()
+	locktest.Release(t, l)
+	close(goOn)
+	if err := help.AwaitError(t, givesUp); !errors.Is(err, context.Canceled) {
+		t.Errorf("Lock = %v, want context.Canceled", err)
+	}
+	locktest.Release(t, help.Await(t, last))
+	help.WantNothingLeft(t, s, "a")
+}
+
+// TestRelayTurnOfOneThatIsOutOfTime: a goroutine has its turn when its time is nearly over, and its
+// request no answer by then. Redis was well when it answered last, so the mutex is taken. Where
+// Redis was known to be silent, it is unreachable.
+func TestRelayTurnOfOneThatIsOutOfTime(t *testing.T) {
+	t.Parallel()
+	for name, silent := range map[string]bool{"well": false, "silent": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outOfTime(t, silent)
+		})
+	}
+}
+
+// outOfTime has Redis be known to be silent when the goroutine runs out of time, or not.
+func outOfTime(t *testing.T, silent bool) {
+	s := redistest.Start(t)
+	held := locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
+	p := wire.StartProxy(t, s)
+	o := help.Sluggish()
+	o.RequestTimeout = 6 * time.Second // the first one's cancel is swallowed, and resent after 2 s
+	if silent {
+		o.Heartbeat, o.RequestTimeout = 500*time.Millisecond, 2400*time.Millisecond
+	}
+	asks := new(wire.Counting)
+	o.WrapConn = func(over conn.Conn) conn.Conn { asks.Conn = over; return asks }
+	o, seen := help.Watched(o)
+	m := locktest.Open(t, p.URL(), o).Mutex("a")
+	ctx, cancel := context.WithCancel(t.Context())
+	first := help.GoLock(ctx, m)
+	locktest.InLine(t, s, "a", 1)
+	limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
+	second := help.GoLocks(t, limit, m, seen, 1)[0]
+	p.Swallow(wire.Requests)
+	acquired := asks.Count("mutex acquire")
+	if silent {
+		seen.Await(t, redlatch.EventUnreachable, "a", 0)
+	}
+	cancel()
+	help.AwaitError(t, first)
+	locktest.Eventually(t, "the second asks", func() bool { return asks.Count("mutex acquire") > acquired })
+	close(limit.Over)
+	err := help.AwaitError(t, second)
+	if errors.Is(err, redlatch.ErrUnreachable) != silent || !silent && !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("Lock = %v, want ErrUnreachable if Redis is known to be silent, else ErrTaken", err)
+	}
+	p.Heal()
+	locktest.Eventually(t, "nobody in line", func() bool { return len(locktest.Line(s, "a")) == 0 })
+	locktest.Release(t, held)
+	help.WantNothingLeft(t, s, "a")
+}
+
+// TestRelayTurnOutOfTimeInOneProcess: the same where no other process wants the mutex. The client is
+// not subscribed then, and the first request of the next goroutine only tries.
+func TestRelayTurnOutOfTimeInOneProcess(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	over := &detained{Conn: wire.Dial(t, s.Addr()), script: "mutex acquire", arrived: make(chan struct{}), open: make(chan struct{})}
+	o := help.Sluggish()
+	o.RequestTimeout = 6 * time.Second // what is undone is looked at again after a third of that
+	o, seen := help.Watched(o)
+	m := wire.Wrap(t, over, o).Mutex("a")
+	held := locktest.Lock(t, m)
+	limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
+	next := help.GoLocks(t, limit, m, seen, 1)[0]
+	over.armed.Store(true)
+	locktest.Release(t, held)
+	help.Receive(t, over.arrived, "the request of the next, whose turn it is")
+	close(limit.Over)
+	if err := help.AwaitError(t, next); errors.Is(err, redlatch.ErrUnreachable) || !errors.Is(err, redlatch.ErrTaken) {
+		t.Errorf("Lock = %v, want ErrTaken and not ErrUnreachable", err)
+	}
+	close(over.open)
+	locktest.Eventually(t, "the mutex free", func() bool { return s.Do("EXISTS", locktest.StateKey("a")) == "0" })
+	help.WantNothingLeft(t, s, "a")
+}
+
+// detained is a connection on which the first request with a script is under way, once it is armed,
+// until the test lets it go. It arrives even if the client no longer waits for it.
+type detained struct {
+	conn.Conn
+	script  string
+	armed   atomic.Bool
+	arrived chan struct{} // closed when the request is there
+	open    chan struct{} // to be closed for it to go on
+}
+
+func (d *detained) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if calls[0].Script.Name != d.script || !d.armed.CompareAndSwap(true, false) {
+		return d.Conn.Eval(ctx, calls...)
+	}
+	close(d.arrived)
+	results := make(chan []conn.Result, 1)
+	go func() {
+		<-d.open
+		results <- d.Conn.Eval(context.WithoutCancel(ctx), calls...)
+	}()
+	select {
+	case r := <-results:
+		return r
+	case <-ctx.Done():
+		return wire.Failing(len(calls), ctx.Err())
+	}
+}
+
+// TestRelayAfterALoss: the server forgets a mutex that is held and waited for in the same process.
+// All are served, with larger tokens.
+func TestRelayAfterALoss(t *testing.T) {
+	t.Parallel()
+	forget := map[string]func(*redistest.Server){
+		"flush":   func(s *redistest.Server) { s.Do("FLUSHALL") },
+		"restart": func(s *redistest.Server) { s.Kill(); s.Restart() },
+	}
+	for name, forget := range forget {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			o, seen := help.Watched(help.Attentive())
+			a, b := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Attentive())
+			held := locktest.Lock(t, a.Mutex("a"))
+			old := held.Token()
+			results := help.GoLocks(t, t.Context(), a.Mutex("a"), seen, 3)
+			results = append(results, help.GoLock(t.Context(), b.Mutex("a")))
+			locktest.InLine(t, s, "a", 1)
+			forget(s)
+			locktest.Eventually(t, "an answer to an extend", func() bool { return !errors.Is(held.Extend(t.Context()), redlatch.ErrUnreachable) })
+			help.WantLost(t, held)
+			var resource help.HighWater
+			resource.Admit(old)
+			var all sync.WaitGroup
+			for _, result := range results {
+				all.Go(func() {
+					l := help.Await(t, result)
+					if !resource.Admit(l.Token()) {
+						t.Errorf("token %d is not the largest so far", l.Token())
+					}
+					locktest.Release(t, l)
+				})
+			}
+			all.Wait()
+			help.AwaitFree(t, s, "a")
+		})
+	}
+}
+
+// TestRelayIsExtendedInTime: a mutex that is passed on all the time is extended as often as one
+// that is held, and a loss is found as soon.
+func TestRelayIsExtendedInTime(t *testing.T) {
+	t.Parallel()
+	const n, ttl, hold = 120, 12 * time.Second, 60 * time.Millisecond // all in one run
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		o, seen := help.Watched(help.Brisk(ttl))
+		m := s.Client(t, o).Mutex("a")
+		held := locktest.Lock(t, m)
+		results := help.GoLocks(t, t.Context(), m, seen, n)
+		locktest.Release(t, held)
+		began := time.Now()
+		for _, result := range results[:10] {
+			l := help.Await(t, result)
+			time.Sleep(hold)
+			locktest.Release(t, l)
+		}
+		s.LoseEverything()
+		for _, result := range results[10:] {
+			l := help.Await(t, result)
+			time.Sleep(hold)
+			if err := l.Release(t.Context()); errors.Is(err, redlatch.ErrNotHeld) {
+				// An extend is due every third of the TTL, a tenth of that later at most.
+				if took := time.Since(began); took > ttl*11/30+hold {
+					t.Errorf("%v have passed since the mutex was acquired, and it is extended every %v", took, ttl/3)
+				}
+				for _, result := range results[10:] { // those that are left acquire it anew
+					if len(result) > 0 {
+						locktest.Release(t, help.Await(t, result))
+					}
+				}
+				return
+			} else if err != nil {
+				t.Fatalf("Release = %v", err)
+			}
+		}
+		t.Error("no goroutine noticed that the server forgot the mutex")
+	})
+}
+
+// TestRelayIsRevoked: a mutex is taken by force from a process in which it passes from one to the
+// next all the time. Somebody there finds out at once, long before an extend is due and before the
+// run is over.
+func TestRelayIsRevoked(t *testing.T) {
+	t.Parallel()
+	const n, hold = 100, time.Millisecond
+	s := redistest.Start(t)
+	o, seen := help.Watched(help.Sluggish())
+	c, admin := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Sluggish())
+	help.Hearing(t, s, c)
+	for round := range 5 {
+		m := c.Mutex("a")
+		held := locktest.Lock(t, m)
+		results := help.GoLocks(t, t.Context(), m, seen, n)
+		locktest.Release(t, held)
+		taken, lost := make(chan struct{}), -1
+		for i, result := range results {
+			l := help.Await(t, result)
+			if i == 10+round {
+				go func() {
+					defer close(taken)
+					if _, err := admin.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
+						t.Errorf("ForceRelease = %v", err)
+					}
+				}()
+			}
+			select {
+			case <-taken: // so the word of it is on its way to whoever has the mutex
+				if lost < 0 {
+					help.Receive(t, l.Context().Done(), "a lease that was taken by force")
+				}
+			default:
+				help.Rest(t.Context(), hold)
+			}
+			err := l.Release(t.Context())
+			if errors.Is(err, redlatch.ErrNotHeld) && lost < 0 {
+				lost = i
+			} else if err != nil {
+				t.Errorf("Release = %v", err)
+			}
+		}
+		if lost < 0 {
+			t.Error("nobody noticed that the mutex had been taken")
+		}
+	}
+}
+
+// TestRelayIsRevokedAmongOthers: a mutex is taken by force from a process while it is between two
+// goroutines there, and other mutexes of the process right after it. The next goroutine must learn
+// of it at once: the word of the others must not hide the first one. The TTL is such that nothing
+// else tells.
+func TestRelayIsRevokedAmongOthers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin := locktest.Open(t, s.URL(), help.Sluggish())
+	between, forced := make(chan struct{}), make(chan struct{})
+	o, seen := help.Watched(help.Sluggish())
+	o.Hook = func(ctx context.Context, e redlatch.Event) {
+		seen.Hook(ctx, e)
+		if e.Type == redlatch.EventReleased && len(seen.Of(redlatch.EventReleased, "a")) == 2 {
+			close(between)
+			<-forced
+		}
+	}
+	c := locktest.Open(t, s.URL(), o)
+	m := c.Mutex("a")
+	others := []*redlatch.Lease{locktest.Lock(t, c.Mutex("b").With(redlatch.LockOptions{Renew: redlatch.Off})), locktest.Lock(t, c.Mutex("c").With(redlatch.LockOptions{Renew: redlatch.Off}))}
+	help.Hearing(t, s, c)
+	held := locktest.Lock(t, m)
+	results := help.GoLocks(t, t.Context(), m, seen, 2)
+	locktest.Release(t, held)
+	first := help.Await(t, results[0])
+	go func() { _ = first.Release(context.Background()) }()
+	help.Receive(t, between, "the moment between two goroutines")
+	for _, name := range []string{"a", "b", "c"} {
+		if _, err := admin.ForceRelease(t.Context(), name, redlatch.ForceOptions{}); err != nil {
+			t.Errorf("ForceRelease(%q) = %v", name, err)
+		}
+	}
+	for _, l := range others { // the words came one after the other
+		help.Receive(t, l.Context().Done(), "a lease that was taken by force")
+	}
+	close(forced)
+	second := help.Await(t, results[1])
+	help.Receive(t, second.Context().Done(), "the lease on what was taken by force before it was passed on")
+}
+
+// TestRelayWithoutRedis: who waits in one process for a server that does not answer is told at the
+// same time, not one after the other.
+func TestRelayWithoutRedis(t *testing.T) {
+	t.Parallel()
+	const n, timeout = 20, 500 * time.Millisecond
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		o, seen := help.Watched(redlatch.Options{RequestTimeout: timeout, Lock: redlatch.LockOptions{TTL: time.Second, Renew: redlatch.Off}})
+		m := s.Client(t, o).Mutex("a")
+		held := locktest.Lock(t, m)
+		results := help.GoLocks(t, t.Context(), m, seen, n)
+		s.Hang()
+		help.WantLost(t, held) // and with it the first of those that wait has its turn
+		over := time.Now()
+		for _, result := range results {
+			if err := help.AwaitError(t, result); !errors.Is(err, redlatch.ErrUnreachable) {
+				t.Errorf("Lock = %v, want ErrUnreachable", err)
+			}
+		}
+		if took := time.Since(over); took > 4*timeout {
+			t.Errorf("it took %v until all were told, with a request timeout of %v", took, timeout)
+		}
+		s.Resume()
+	})
+}
+
+// TestRelayWaitIsBounded: MaxWait and contexts bound a wait inside the process as they bound one in
+// line.
+func TestRelayWaitIsBounded(t *testing.T) {
+	t.Parallel()
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		o, seen := help.Watched(help.Sluggish())
+		o.Lock.MaxWait = 50 * time.Millisecond
+		m := s.Client(t, o).Mutex("a")
+		patient := m.With(redlatch.LockOptions{MaxWait: time.Hour})
+		held := locktest.Lock(t, patient)
+		began := time.Now()
+		if _, err := m.Lock(t.Context()); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != o.Lock.MaxWait {
+			t.Errorf("Lock with MaxWait = %v after %v, want ErrTaken and context.DeadlineExceeded after %v", err, time.Since(began), o.Lock.MaxWait)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		results := help.GoLocks(t, ctx, patient, seen, 2)
+		cancel()
+		for _, result := range results {
+			if err := help.AwaitError(t, result); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.Canceled) {
+				t.Errorf("Lock = %v, want ErrTaken and context.Canceled", err)
+			}
+		}
+		locktest.Release(t, held)
+		s.WantNothingLeft("a")
+	})
+}
+
+// TestRelayIsClosed: whoever waits inside the process is told, too.
+func TestRelayIsClosed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o, seen := help.Watched(help.Sluggish())
+	c, err := redlatch.Open(t.Context(), s.URL(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := locktest.Lock(t, c.Mutex("a"))
+	results := help.GoLocks(t, t.Context(), c.Mutex("a"), seen, 3)
+	if err := locktest.CloseLeaving(c); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	for _, result := range results {
+		if err := help.AwaitError(t, result); !errors.Is(err, redlatch.ErrClosed) {
+			t.Errorf("Lock = %v, want ErrClosed", err)
+		}
+	}
+	if !errors.Is(held.Err(), redlatch.ErrNotHeld) {
+		t.Errorf("the lease's error is %v, want ErrNotHeld", held.Err())
+	}
+}
+
+// TestRelayDoesNotPassOnWhatIsNearlyOver: without a watchdog, a lease must begin with most of its
+// TTL.
+func TestRelayDoesNotPassOnWhatIsNearlyOver(t *testing.T) {
+	t.Parallel()
+	const ttl = 4 * time.Second
+	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+		o, seen := help.Watched(help.Brisk(ttl))
+		o.Lock.Renew = redlatch.Off
+		m := s.Client(t, o).Mutex("a")
+		held := locktest.Lock(t, m)
+		results := help.GoLocks(t, t.Context(), m, seen, 4)
+		locktest.Release(t, held)
+		for i, result := range results {
+			l := help.Await(t, result)
+			if got := l.Remaining(); got < ttl*9/10 {
+				t.Errorf("number %d has %v left of %v, want nine tenths", i, got, ttl)
+			}
+			time.Sleep(ttl / 4)
+			locktest.Release(t, l)
+		}
+	})
+}

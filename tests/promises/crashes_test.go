@@ -1,0 +1,170 @@
+package promises
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+	"github.com/redlatch/redlatch/tests/internal/worker"
+)
+
+// TestAdoptAfterKill: the process that detached the lease is killed, and another goes on.
+func TestAdoptAfterKill(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		w := worker.Start(t, worker.Job{URL: s.URL(), Name: kindtest.Kinds()[kind], Kind: kind, TTL: help.Lasting, Heartbeat: time.Minute, Detach: true})
+		r := w.Next()
+		w.Kill()
+		l := help.Adopt(t, locktest.Open(t, s.URL(), help.Sluggish()), r.Text)
+		if l.Token() != r.Token {
+			t.Errorf("token %d, want %d", l.Token(), r.Token)
+		}
+		locktest.Release(t, l)
+		help.AwaitNothingLeft(t, s, l.Name())
+	})
+}
+
+// TestCrashedHolderCostsItsLease: "A crashed holder costs the others at most what was left of its
+// lease: the first in line asks again 5 ms after that. A waiter that becomes the first is told when
+// that is": when the one before it was served, or gave up. It is the same for callers that do not
+// wait. For a slot, its rest is added, which is a TTL.
+func TestCrashedHolderCostsItsLease(t *testing.T) {
+	const ttl = 2400 * time.Millisecond
+	cases := map[string]func(t *testing.T, s *redistest.Server, kind int, prefix string) (next <-chan help.Outcome, began time.Time){
+		"first": func(t *testing.T, s *redistest.Server, kind int, prefix string) (<-chan help.Outcome, time.Time) {
+			holder, process := wire.StartMortal(t, s, help.Lasts(ttl))
+			l := kindtest.Locks(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), prefix)[kind]
+			help.Enter(t, kindtest.Locks(holder, prefix)[kind])
+			next := help.GoEnter(t.Context(), l)
+			locktest.InLine(t, s, l.Name, 1)
+			process.Kill()
+			return next, time.Now()
+		},
+		"second": func(t *testing.T, s *redistest.Server, kind int, prefix string) (<-chan help.Outcome, time.Time) {
+			holder, process := wire.StartMortal(t, s, help.Lasts(ttl))
+			c := locktest.Open(t, s.URL(), help.Lasts(help.Lasting))
+			l := kindtest.Locks(c, prefix)[kind]
+			before := help.Enter(t, l)
+			granted := help.GoEnter(t.Context(), kindtest.Locks(holder, prefix)[kind])
+			locktest.InLine(t, s, l.Name, 1)
+			next := help.GoEnter(t.Context(), l)
+			locktest.InLine(t, s, l.Name, 2)
+			locktest.Release(t, before)
+			help.Await(t, granted)
+			process.Kill()
+			return next, time.Now()
+		},
+		"first gives up": func(t *testing.T, s *redistest.Server, kind int, prefix string) (<-chan help.Outcome, time.Time) {
+			holder, process := wire.StartMortal(t, s, help.Lasts(ttl))
+			one, other := locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), locktest.Open(t, s.URL(), help.Lasts(help.Lasting))
+			help.Enter(t, kindtest.Locks(holder, prefix)[kind])
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			l := kindtest.Locks(other, prefix)[kind]
+			first := help.GoEnter(ctx, kindtest.Locks(one, prefix)[kind])
+			locktest.InLine(t, s, l.Name, 1)
+			next := help.GoEnter(t.Context(), l)
+			locktest.InLine(t, s, l.Name, 2)
+			process.Kill()
+			cancel()
+			help.AwaitError(t, first)
+			return next, time.Now()
+		},
+		"try": func(t *testing.T, s *redistest.Server, kind int, prefix string) (<-chan help.Outcome, time.Time) {
+			holder, process := wire.StartMortal(t, s, help.Lasts(ttl))
+			help.Enter(t, kindtest.Locks(holder, prefix)[kind])
+			process.Kill()
+			began := time.Now()
+			return help.TryUntil(t, kindtest.Locks(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), prefix)[kind]), began
+		},
+	}
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		for name, crash := range cases {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				next, began := crash(t, s, kind, name+" ")
+				lease := help.Await(t, next)
+				help.WantCost(t, began, 2*ttl)
+				locktest.Release(t, lease)
+			})
+		}
+	})
+}
+
+// TestCrashedWaiterBesideAHolderCostsNothing: "A crashed waiter costs nothing once Redis sees its
+// connection closed". There is room for others beside the holder: readers beside a reader, though a
+// writer died in line; a permit, though who died wanted two. Nothing is released meanwhile, and
+// nobody else waits.
+func TestCrashedWaiterBesideAHolderCostsNothing(t *testing.T) {
+	t.Parallel()
+	help.WithAndWithoutATool(t, func(t *testing.T, s *redistest.Server) {
+		for name, r := range worker.Rooms() {
+			for _, way := range []string{"wait", "try"} {
+				t.Run(way+" "+name, func(t *testing.T) {
+					t.Parallel()
+					dead := r.Behind(t, s, way+name, time.Minute)
+					dead.Kill()
+					help.AwaitGone(t, s, dead.Client)
+					l := r.Lock(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), way+name)
+					help.WantFree(t, l, way)
+				})
+			}
+		}
+	})
+}
+
+// TestEveryKindHolderIsKilled: the next gets in when the lease of a holder that was killed is over;
+// for a slot, when its rest is. Nothing but that lets it in while the test is patient.
+func TestEveryKindHolderIsKilled(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		l := help.LockOf(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), kind)
+		holder := worker.Start(t, worker.Job{URL: s.URL(), Name: l.Name, Kind: kind, TTL: time.Second, Heartbeat: 500 * time.Millisecond})
+		held := holder.Next()
+		holder.Kill() // before there is a line: on a slow machine the lease ends first
+		help.WantSuccessor(t, s, help.GoEnter(t.Context(), l), held.Token)
+	})
+}
+
+// TestEveryKindHolderIsSuspended: a holder that is stopped past its TTL wakes without its lock, and
+// its token is older than the next one's.
+func TestEveryKindHolderIsSuspended(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		l := help.LockOf(locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), kind)
+		holder := worker.Start(t, worker.Job{URL: s.URL(), Name: l.Name, Kind: kind, TTL: time.Second, Heartbeat: 500 * time.Millisecond})
+		held := holder.Next()
+		holder.Suspend()
+		successor := help.Enter(t, l)
+		holder.Resume()
+		holder.Ask()
+		if got := holder.Next(); got.Held || got.Token != 0 || !got.Lost {
+			t.Errorf("the holder that was suspended reports %+v, want that it lost the lock", got)
+		}
+		if successor.Token() <= held.Token {
+			t.Errorf("token %d after %d, want more", successor.Token(), held.Token)
+		}
+		locktest.Release(t, successor)
+	})
+}
+
+// TestEveryKindWaiterIsKilled: a waiter that died is passed over at once.
+func TestEveryKindWaiterIsKilled(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		l := help.LockOf(locktest.Open(t, s.URL(), help.InOrder(help.Sluggish())), kind)
+		held := help.Enter(t, l)
+		token := held.Token()
+		dead := worker.Start(t, worker.Job{URL: s.URL(), Name: l.Name, Kind: kind, TTL: help.Lasting, Heartbeat: time.Minute})
+		locktest.InLine(t, s, l.Name, 1)
+		next := help.GoEnter(t.Context(), l)
+		locktest.InLine(t, s, l.Name, 2)
+		dead.Kill()
+		locktest.Eventually(t, "the server knows that the waiter is gone", func() bool {
+			return s.Do("PUBSUB", "NUMSUB", "{redlatch:"+dead.Client+"}:grants") == "{redlatch:"+dead.Client+"}:grants\n0"
+		})
+		locktest.Release(t, held)
+		help.WantSuccessor(t, s, next, token)
+	})
+}

@@ -1,0 +1,162 @@
+package promises
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/trial"
+	"github.com/redlatch/redlatch/tests/internal/wire"
+)
+
+// TestEveryKindLostReplies: a request whose reply was lost means one when it is sent again,
+// whatever it asks.
+func TestEveryKindLostReplies(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		p := wire.StartProxy(t, s)
+		c := locktest.Open(t, p.URL(), help.Sluggish())
+		l := help.LockOf(c, kind)
+		warm := help.Enter(t, l)
+		if err := warm.Extend(t.Context()); err != nil {
+			t.Fatalf("Extend = %v", err)
+		}
+		locktest.Release(t, warm)
+
+		p.Swallow(wire.Replies)
+		result := help.GoEnter(t.Context(), l)
+		locktest.Eventually(t, "it is inside", func() bool { return s.Do("EXISTS", locktest.StateKey(l.Name)) == "1" })
+		p.Heal()
+		lease := help.Await(t, result)
+		info, err := c.Inspect(t.Context(), l.Name)
+		if err != nil || len(info.Holders) != 1 || info.Holders[0].Token != lease.Token() {
+			t.Errorf("Inspect = %+v, %v, want one holder with token %d", info.Holders, err, lease.Token())
+		}
+		other := help.LockOf(locktest.Open(t, s.URL(), help.Sluggish()), kind)
+		token := lease.Token()
+		next := help.GoEnter(t.Context(), other)
+		locktest.InLine(t, s, l.Name, 1)
+		if err := lease.Extend(t.Context()); err != nil { // the connection is up again: else the release would not arrive at all
+			t.Fatalf("Extend = %v", err)
+		}
+
+		p.Swallow(wire.Replies)
+		released := make(chan error, 1)
+		go func() { released <- lease.Release(context.Background()) }()
+		successor := help.Await(t, next)
+		p.Heal()
+		if err := help.Receive(t, released, "the release"); err != nil {
+			t.Errorf("Release = %v, want nil", err)
+		}
+		if successor.Token() <= token || !successor.Held() {
+			t.Errorf("the successor has token %d after %d, held %t", successor.Token(), token, successor.Held())
+		}
+		locktest.Release(t, successor)
+		help.AwaitNothingLeft(t, s, l.Name)
+	})
+}
+
+// TestEveryKindSubscriptionIsLost: a grant that is published while the waiter's subscription is
+// down is found by asking.
+func TestEveryKindSubscriptionIsLost(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		one, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+		held := help.Enter(t, help.LockOf(one, kind))
+		token := held.Token()
+		next := help.GoEnter(t.Context(), help.LockOf(other, kind))
+		locktest.InLine(t, s, held.Name(), 1)
+		s.Do("CLIENT", "KILL", "TYPE", "pubsub")
+		locktest.Release(t, held)
+		help.WantSuccessor(t, s, next, token)
+	})
+}
+
+// lives is each phase by itself, and acquisitions that had to be resent with every way in which
+// their release can fail.
+func lives() []trial.Phases {
+	all := []trial.Phases{
+		{Acquire: wire.Every, Extend: wire.None, Release: wire.None}, {Acquire: wire.Second, Extend: wire.None, Release: wire.None}, {Acquire: wire.None, Extend: wire.First, Release: wire.None}, {Acquire: wire.None, Extend: wire.Every, Release: wire.Every}, {Acquire: wire.FirstTwo, Extend: wire.None, Release: wire.Every}, {Acquire: wire.First, Extend: wire.None, Release: wire.None},
+	}
+	for _, acquire := range []wire.Hits{wire.None, wire.First} {
+		for _, release := range []wire.Hits{wire.First, wire.Some, wire.Every} {
+			all = append(all, trial.Phases{Acquire: acquire, Extend: wire.None, Release: release})
+		}
+	}
+	return all
+}
+
+// TestLostRequests has each request of each operation of each kind meet each mishap. Afterwards the
+// lock must be free, at once or when the client has cleaned up, long before anything expires: with
+// tokens in order, never two inside, errors that claim nothing that is unknown, and nothing left
+// behind.
+func TestLostRequests(t *testing.T) {
+	trial.EachSubject(t, func(rs *trial.Trials, p trial.Subject) {
+		rs.Run(1, func(r *trial.Trial) {
+			r.Life(p, wire.Unsent, trial.Phases{Acquire: wire.None, Extend: wire.None, Release: wire.None}, false)
+		}, "no mishap")
+		for _, m := range trial.Mishaps() {
+			for _, at := range lives() {
+				if m.Outlasts(at.Acquire) {
+					continue
+				}
+				rs.Run(1, func(r *trial.Trial) { r.Life(p, m, at, false) }, m.Name, at)
+			}
+			rs.Run(1, func(r *trial.Trial) {
+				r.Life(p, m, trial.Phases{Acquire: wire.First, Extend: wire.None, Release: wire.Every}, true)
+			}, m.Name, "released again")
+		}
+	})
+}
+
+// TestLostReplyToTryLockIsAdopted: go-redis#2985 and redis/rueidis's rueidislock report "held by
+// others" for their own orphan, and Redisson counts a resent acquire twice (redisson#7367).
+func TestLostReplyToTryLockIsAdopted(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := wire.StartProxy(t, s)
+	var seen help.Events
+	o := help.Sluggish()
+	o.Hook = seen.Hook
+	c := wire.Behind(t, p, o)
+	grants := len(seen.Of(redlatch.EventGranted, "a"))
+
+	p.Swallow(wire.Replies)
+	result := help.GoTryLock(t.Context(), c.Mutex("a"))
+	owner := help.AwaitHolder(t, s, "a")
+	token := s.Do("GET", help.FenceKey("a"))
+	p.Heal()
+
+	l := help.Await(t, result)
+	if l.Owner() != owner || s.Do("GET", locktest.StateKey("a")) != owner {
+		t.Errorf("owner %s, and %s in Redis, want %s, as the first request left it", l.Owner(), s.Do("GET", locktest.StateKey("a")), owner)
+	}
+	if got := strconv.FormatInt(l.Token(), 10); got != token || s.Do("GET", help.FenceKey("a")) != token {
+		t.Errorf("token %s, and %s in Redis, want %s, as the first request left it", got, s.Do("GET", help.FenceKey("a")), token)
+	}
+	if n := len(seen.Of(redlatch.EventGranted, "a")) - grants; n != 1 {
+		t.Errorf("%d grants, want 1", n)
+	}
+	help.WantSoundDeadline(t, s, l)
+	locktest.Release(t, l)
+	help.AwaitFree(t, s, "a")
+}
+
+// TestSilentConnectionOfAWaiter: the grant vanishes with the connection over which the waiter would
+// hear it, and over which it would ask. It must have the lock when it has asked, at its next
+// heartbeat, and before its lease is over.
+func TestSilentConnectionOfAWaiter(t *testing.T) {
+	t.Parallel()
+	wire.EachWay(t, func(t *testing.T, openBehind func(*wire.NAT, redlatch.Options) *redlatch.Client) {
+		s := redistest.Start(t)
+		n := wire.StartNAT(t, s)
+		// A lease that is granted to a waiter lasts three heartbeats at first.
+		o := redlatch.Options{Heartbeat: 3 * time.Second, Lock: redlatch.LockOptions{TTL: help.Lasting}}
+		a, b := locktest.Open(t, s.URL(), o), openBehind(n, o)
+		help.Hearing(t, s, b)
+		help.WantHandOver(t, s, a, b, n.Forget)
+	})
+}
