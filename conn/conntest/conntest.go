@@ -245,8 +245,8 @@ func promptly(t *testing.T, what string, f func()) {
 	}
 }
 
-// measure returns how long f takes, less the time by which timers are late meanwhile, on a machine
-// that is busy or pauses.
+// measure returns the time of a call of f. The time by which timers are late meanwhile, since the
+// machine is busy or pauses, does not count.
 func measure(f func()) (took time.Duration) {
 	const step = 10 * time.Millisecond
 	over, late := make(chan struct{}), make(chan time.Duration)
