@@ -245,8 +245,8 @@ func promptly(t *testing.T, what string, f func()) {
 	}
 }
 
-// measure returns how long f takes, less the time by which timers are late meanwhile, on a machine
-// that is busy or pauses.
+// measure calls f, and returns how long that took. A machine that is busy or pauses has timers be
+// late, and that time does not count.
 func measure(f func()) (took time.Duration) {
 	const step = 10 * time.Millisecond
 	over, late := make(chan struct{}), make(chan time.Duration)
