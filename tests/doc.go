@@ -6,8 +6,7 @@
 //
 // # Where is what
 //
-// Each folder is a package. Its doc.go says which file is about which hazard, and no folder has more
-// than 25 files.
+// Each folder is a package of at most 25 files. Its doc.go says which file is about which hazard.
 //
 //	promises     the core: a test for each promise, kind of lock, deployment and class of faults
 //	kinds        what each kind of lock is for, and its options
