@@ -10,4 +10,3 @@ require (
 )
 
 require golang.org/x/sys v0.47.0 // indirect
-

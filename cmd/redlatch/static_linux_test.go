@@ -11,6 +11,9 @@ import (
 // TestBinaryIsStatic builds the program as a release does: it needs no loader and no library, so
 // that it runs on any Linux and in an image with nothing else in it.
 func TestBinaryIsStatic(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles everything once more, without cgo: make test-all does")
+	}
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "redlatch")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X github.com/redlatch/redlatch/cmd/redlatch/internal/cli.releaseVersion=v1.2.3"+

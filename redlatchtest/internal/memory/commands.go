@@ -56,6 +56,8 @@ func init() {
 		"TIME": reads(0, timeOf), "INFO": reads(0, info), "PUBLISH": reads(2, publish), "SPUBLISH": reads(2, spublish),
 		"PUBSUB": reads(1, pubsub), "FLUSHALL": shrinks(0, flush), "PING": reads(0, ping),
 
+		"RPUSH": grows(2, rpush), // for tests of keys that are no lock
+
 		"GET": reads(1, get), "SET": grows(2, set), "INCR": grows(1, incr),
 		"GETBIT": reads(2, getbit), "SETBIT": grows(3, setbit), "BITPOS": reads(2, bitpos),
 
@@ -193,6 +195,8 @@ func typeOf(s *Server, args []string) (any, error) {
 		return status("zset"), nil
 	case *stream:
 		return status("stream"), nil
+	case *list:
+		return status("list"), nil
 	}
 	return status("string"), nil
 }
@@ -293,6 +297,15 @@ func pubsub(s *Server, args []string) (any, error) {
 		all = append(all, channel, int64(n))
 	}
 	return all, nil
+}
+
+func rpush(s *Server, args []string) (any, error) {
+	all, err := made(s, args[0], func() *list { return &list{} })
+	if err != nil {
+		return nil, err
+	}
+	all.items = append(all.items, args[1:]...)
+	return int64(len(all.items)), nil
 }
 
 func get(s *Server, args []string) (any, error) {

@@ -45,7 +45,7 @@ type Server struct {
 
 // entry is a key's value, and when the key expires.
 type entry struct {
-	value   any   // string, *hash, *sorted or *stream
+	value   any   // string, *hash, *sorted, *stream or *list
 	expires int64 // ms since 1970; 0 for never
 }
 
@@ -248,6 +248,8 @@ func copyOf(keys Copy) Copy {
 		case *sorted:
 			value = v.clone()
 		case *stream:
+			value = v.clone()
+		case *list:
 			value = v.clone()
 		}
 		all[key] = &entry{value, e.expires}

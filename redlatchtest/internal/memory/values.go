@@ -246,3 +246,8 @@ func packedInt(n int64) int {
 	}
 	return 10
 }
+
+// list is a list, which no script of redlatch knows.
+type list struct{ items []string }
+
+func (l *list) clone() *list { return &list{slices.Clone(l.items)} }
