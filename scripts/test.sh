@@ -11,7 +11,7 @@ scripts/need-redis.sh
 (cd tools && GOWORK=off go build -o "$work/tally" ./tally)
 
 # Linking without tables for debuggers, and no vet, which is a part of make lint: both are a good
-# part of what a cold run takes.
+# part of what a cold run takes. Most tests wait more than they compute, so many fit on few cores.
 flags=(-vet=off '-ldflags=-s -w')
 (cd redlatchtest && go test -c "${flags[@]}" -o "$work/simulation" ./internal/simulation)
 (cd "$work" && exec ./simulation -test.run='^TestSimulate$' -test.v -processes=1 -seeds=100000 -for="${FOR:-60s}" >simulated 2>&1) &
@@ -20,7 +20,7 @@ simulation=$!
 packages=$(go list ./... ./redlatchtest/... ./redlatchgoredis/... ./redlatchprom/... ./redlatchotel/... ./redlatchvet/... \
 	./redlatchweb/... ./cmd/redlatch/... ./tests/promises | grep -v -e '/internal/simulation$')
 status=0
-go test -short -p 3 "${flags[@]}" -timeout 10m -json $packages |
+go test -short -p 3 -parallel 8 "${flags[@]}" -timeout 10m -json $packages |
 	"$work/tally" -packages "$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $packages | wc -w)" \
 		-note 'components and promises' ${REDLATCH_FAILS:+-fails "$REDLATCH_FAILS"} || status=1
 wait $simulation || { status=1; [ -z "${REDLATCH_FAILS:-}" ] || echo simulation >>"$REDLATCH_FAILS"; }
