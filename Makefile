@@ -58,7 +58,7 @@ mutants:
 
 ## mutants-simulated: which mutants the simulation finds by itself in a minute each; M as above
 mutants-simulated:
-	@cd tests && REDLATCH_SIMULATED='$(or $(M),.)' $(GO) test -timeout 10h -run TestMutantsAreSimulated -v .
+	@cd tests && REDLATCH_SIMULATED='$(or $(M),.)' $(GO) test -timeout 10h -run TestMutantsAreSimulated -v ./mutants
 
 ## versions: the tests that talk to Redis, on Redis 6.0 to 8.6 and Valkey; V="redis-8.0 valkey-9.1" for some of them
 versions:

@@ -599,7 +599,7 @@ func TestSlowRedis(t *testing.T) {
 func TestOutage(t *testing.T) {
 	d := start(t, Options{})
 	hold(t, d.client, "before")
-	d.await("/", `data-key="before"`)
+	d.await("/", `data-key="before"`, `class="live"`) // the first look is complete
 	d.redis.Kill()
 	d.await("/", "Redis does not answer", "looks have failed since", `data-key="before"`)
 	d.await("/lock?name=before", "The last look failed")

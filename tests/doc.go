@@ -21,7 +21,7 @@
 //
 // # Running
 //
-//	make test                               # all modules, from the root of the repository
+//	make test                               # the quick tests, with those of promises; make test-all for all
 //	make one F=relay                        # the tests of one file, here process/relay_test.go
 //	cd tests && go test -race ./promises    # all of one folder
 //

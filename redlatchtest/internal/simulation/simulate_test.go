@@ -31,6 +31,7 @@ var (
 	failed = flag.Int("failures", 3, "begin no world after so many failed")
 	story  = flag.Bool("story", false, "print what happens in each world, line by line")
 	procs  = flag.Int("processes", runtime.NumCPU(), "how many processes run worlds")
+	twice  = flag.Bool("twice", false, "run each world twice, and tell how far the second run went the same way, line by line")
 	worker = flag.Bool("worker", false, "run the worlds whose seeds come by standard input, one after the other")
 )
 
@@ -43,7 +44,8 @@ type report struct {
 	Acquired int
 	Commands int
 	Span     time.Duration
-	Story    string // the file that has it, if the world failed
+	Story    string  // the file that has it, if the world failed
+	Alike    float64 // the part of the lines of the story that a second run had, too
 }
 
 // TestSimulate runs worlds in as many processes as there are processors. A process runs one world at
@@ -83,6 +85,7 @@ func TestSimulate(t *testing.T) {
 	}()
 	total := report{Faults: make(map[string]int)}
 	worlds, bad, told := 0, 0, time.Now()
+	alike, least := 0.0, 1.0
 	end := sync.OnceFunc(func() { close(stop) })
 	defer end()
 	for r := range reports {
@@ -91,6 +94,7 @@ func TestSimulate(t *testing.T) {
 		for name, n := range r.Faults {
 			total.Faults[name] += n
 		}
+		alike, least = alike+r.Alike, min(least, r.Alike)
 		if len(r.Failures) > 0 {
 			bad++
 			t.Errorf("the world of seed %d failed (make simulate SEED=%d runs it again; its story is in %s)\n%s\n  %s",
@@ -108,13 +112,20 @@ func TestSimulate(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(total.Faults)) {
 		t.Logf("%6d  %s", total.Faults[name], name)
 	}
+	if *twice {
+		t.Logf("two runs of a world have %.2f %% of their lines in common on average, %.2f %% at least", 100*alike/float64(worlds), 100*least)
+	}
+	if *story {
+		t.Logf("the stories are in %s", filepath.Join(os.TempDir(), "redlatch-world-*.txt"))
+	}
 	t.Logf("%d worlds from seed %d, %d failed: %d acquisitions and %d commands in %.1f simulated hours; %.0f acquisitions a second", worlds, begin, bad,
 		total.Acquired, total.Commands, total.Span.Hours(), float64(total.Acquired)/time.Since(start).Seconds())
 }
 
 // drive starts a process, and gives it seeds until there are none or it dies.
 func drive(t *testing.T, seed uint64, todo <-chan uint64, reports chan<- report) {
-	cmd := exec.Command(os.Args[0], "-test.run=^TestSimulate$", "-worker", "-test.v", "-test.timeout=0")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestSimulate$", "-worker", "-test.v", "-test.timeout=0",
+		fmt.Sprintf("-story=%t", *story), fmt.Sprintf("-twice=%t", *twice))
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	var trouble bytes.Buffer
 	cmd.Stderr = &trouble
@@ -167,16 +178,14 @@ func work(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var w *World
-		t.Run(in.Text(), func(t *testing.T) {
-			cryptotest.SetGlobalRandom(t, seed)
-			retry.Seed(seed)
-			synctest.Test(t, func(*testing.T) {
-				w = New(seed)
-				w.Run()
-			})
-		})
-		r := report{w.Seed, w.plan.String(), w.Failures, w.Faults, int(w.grants.Load()), w.Requests, w.Span, ""}
+		w := run(t, seed)
+		r := report{
+			Seed: w.Seed, Plan: w.plan.String(), Failures: w.Failures, Faults: w.Faults, Acquired: int(w.grants.Load()),
+			Commands: w.Requests, Span: w.Span,
+		}
+		if *twice {
+			r.Alike = alike(w, run(t, seed))
+		}
 		if len(w.Failures) > 0 || *story {
 			r.Story = filepath.Join(os.TempDir(), fmt.Sprintf("redlatch-world-%d.txt", seed))
 			if err := os.WriteFile(r.Story, w.Story(), 0o600); err != nil {
@@ -189,4 +198,35 @@ func work(t *testing.T) {
 		}
 		fmt.Printf("report %s\n", text)
 	}
+}
+
+// run runs a world.
+func run(t *testing.T, seed uint64) (w *World) {
+	t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+		cryptotest.SetGlobalRandom(t, seed)
+		retry.Seed(seed)
+		synctest.Test(t, func(*testing.T) {
+			w = New(seed)
+			w.Run()
+		})
+	})
+	return w
+}
+
+// alike returns the part of the lines of a story that another run of the same world has, too. Their
+// order at one time is of no matter: at the end of a client all of its actors end at once.
+func alike(a, b *World) float64 {
+	left := make(map[string]int)
+	for line := range bytes.Lines(a.Story()) {
+		left[string(line)]++
+	}
+	both, all := 0, 0
+	for line := range bytes.Lines(b.Story()) {
+		all++
+		if left[string(line)] > 0 {
+			left[string(line)]--
+			both++
+		}
+	}
+	return float64(both) / float64(all)
 }
