@@ -1,6 +1,7 @@
 package redlatch
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -467,9 +468,12 @@ func (ws *waiters) beginPoll(p *poller) (all []*waiter, next time.Duration, ok b
 
 // groupByAddress splits waiters into batches for one poll each. All in a batch have the same
 // address. A client in a cluster has two, if it began to listen for this very latch while some
-// waited already.
+// waited already. The order within a batch is that of the tickets, so that a simulation can be run
+// again.
 func groupByAddress(all []*waiter) (batches [][]*waiter) {
-	slices.SortFunc(all, func(a, b *waiter) int { return strings.Compare(a.address, b.address) })
+	slices.SortFunc(all, func(a, b *waiter) int {
+		return cmp.Or(strings.Compare(a.address, b.address), strings.Compare(a.ticket, b.ticket))
+	})
 	for len(all) > 0 {
 		n := slices.IndexFunc(all, func(w *waiter) bool { return w.address != all[0].address })
 		if n < 0 {

@@ -11,6 +11,8 @@ package notes
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -206,11 +208,11 @@ func (b *Book) take() (changes []string, anew bool) {
 		b.at = now
 	}
 	if anew {
-		for owner, e := range b.notes {
-			changes = append(changes, owner, e.note.String())
+		for _, owner := range slices.Sorted(maps.Keys(b.notes)) {
+			changes = append(changes, owner, b.notes[owner].note.String())
 		}
 	} else {
-		for owner := range b.changed {
+		for _, owner := range slices.Sorted(maps.Keys(b.changed)) {
 			switch e := b.notes[owner]; {
 			case e != nil:
 				changes = append(changes, owner, e.note.String())
