@@ -26,6 +26,7 @@ var (
 		{"bounded", bounded}, {"countdown", countdown}, {"observe", observe},
 		{"crossed", crossed}, {"count", countRound}, {"delete", countDeleted}, {"expiry", countExpires}, {"retried", retried}, {"downgraded", downgraded}, {"resized", resized},
 		{"locked", locked}, {"named", named}, {"robbed", robbed}, {"panics", panics}, {"labeled", labeled},
+		{"bereaved", bereaved}, {"beside", beside}, {"entangled", entangled}, {"lined", lined},
 	}, quorumRoles...)
 )
 
