@@ -44,7 +44,7 @@ func (p *partner) dies() {
 // scene returns a name that no other actor uses.
 func (a *actor) scene(what string) string {
 	a.rounds++
-	return fmt.Sprintf("scene-%s-%s-%d-%d", what, a.name, a.number, a.rounds)
+	return fmt.Sprintf("scene-%s-%s-%s-%d-%d", what, a.role.name, a.name, a.number, a.rounds)
 }
 
 // sharable is a lock that the scenes are about.
@@ -151,14 +151,21 @@ func beside(a *actor) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = p.Semaphore(s, permits).Acquire(waiting, permits)
+		if l, err := p.Semaphore(s, permits).Acquire(waiting, permits); err == nil {
+			_ = l.Release(waiting)
+		}
 	}()
 	a.rest(6 * a.trip())
 	if l.Held() {
-		_, err := a.client.Semaphore(s, permits).TryAcquire(a.ctx, 1)
+		overtakes, err := a.client.Semaphore(s, permits).TryAcquire(a.ctx, 1)
 		a.wantf(errors.Is(err, redlatch.ErrTaken), "a try beside a waiter that came before: %v", err)
-		_, err = a.client.Semaphore(s, permits+1).TryAcquire(a.ctx, 1)
-		a.wantf(errors.Is(err, redlatch.ErrWrongKind), "a try with another size: %v", err)
+		other, err2 := a.client.Semaphore(s, permits+1).TryAcquire(a.ctx, 1)
+		a.wantf(errors.Is(err2, redlatch.ErrWrongKind), "a try with another size: %v", err2)
+		for _, l := range []*redlatch.Lease{overtakes, other} {
+			if l != nil {
+				_ = l.Release(context.Background())
+			}
+		}
 	}
 	p.dies()
 	a.rest(a.trip())
