@@ -24,8 +24,9 @@ var (
 	oneServerRoles = append([]role{
 		{"rw", rw}, {"semaphore", semaphore}, {"reentrant", reentrant}, {"multi", multi}, {"minhold", minhold},
 		{"bounded", bounded}, {"countdown", countdown}, {"observe", observe},
-		{"crossed", crossed}, {"count", countRound}, {"retried", retried}, {"downgraded", downgraded}, {"resized", resized},
+		{"crossed", crossed}, {"count", countRound}, {"delete", countDeleted}, {"expiry", countExpires}, {"retried", retried}, {"downgraded", downgraded}, {"resized", resized},
 		{"locked", locked}, {"named", named}, {"robbed", robbed}, {"panics", panics}, {"labeled", labeled},
+		{"bereaved", bereaved}, {"beside", beside}, {"entangled", entangled}, {"lined", lined},
 	}, quorumRoles...)
 )
 
@@ -43,6 +44,7 @@ type actor struct {
 	role   role
 	number int
 	random *rand.Rand
+	rounds int // of countdowns of its own
 }
 
 // toil does what its role says until the client ends. No two actors begin at the same nanosecond, so
@@ -714,28 +716,6 @@ func (a *actor) used(text string) {
 	a.World.mu.Lock()
 	defer a.World.mu.Unlock()
 	a.lastUsed = text
-}
-
-// countdown sets a count, takes it down, and waits for its zero.
-func countdown(a *actor) {
-	d := a.client.CountDownLatch("countdown")
-	ctx, cancel := a.patience()
-	defer cancel()
-	switch a.random.IntN(6) {
-	case 0:
-		_, _ = d.TrySetCount(ctx, 1+a.random.Int64N(4), time.Minute)
-	case 1, 2:
-		_, _ = d.CountDown(ctx)
-	case 3:
-		_, _ = d.CountDownOnce(ctx, a.name)
-	case 4:
-		if a.oneIn(10) {
-			_ = d.Delete(ctx)
-		}
-	default:
-		_ = d.Await(ctx)
-	}
-	a.rest(a.upTo(200 * time.Millisecond))
 }
 
 // observe follows an election, looks at locks, and reads the journal.

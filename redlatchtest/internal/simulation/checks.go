@@ -123,6 +123,10 @@ func (w *World) held(key string) bool {
 	if strings.Contains(key, ":round-") { // a countdown stays until it expires
 		return false
 	}
+	// No later acquisition tidies what the dead have left.
+	if strings.Contains(key, ":scene-dead") || w.plan.harm != calm && strings.Contains(key, ":scene-") {
+		return false
+	}
 	if !strings.HasPrefix(key, "{") {
 		return !strings.Contains(key, "job") && !strings.Contains(key, "retried") && !strings.Contains(key, "slots") && !strings.Contains(key, "countdown") &&
 			!strings.HasPrefix(key, "redlatch:{") && strings.Count(key, ":") == 1

@@ -180,6 +180,10 @@ var linkFaults = []fault{
 		l.loses = 0.1 + w.net.random.Float64()/2
 		w.net.after(w.upTo(min(2*w.plan.ttl, 6*time.Second)), func() { l.loses = 0 })
 	})},
+	{"requests linger", onLink(func(w *World, l *Link) {
+		l.lingers, l.late = 0.1+w.net.random.Float64()/3, span{w.plan.request / 10, w.plan.request}
+		w.net.after(w.upTo(min(2*w.plan.ttl, 6*time.Second)), func() { l.lingers = 0 })
+	})},
 	{"connections are silent", onLink(func(w *World, l *Link) { l.set(silent, w.upTo(min(2*w.plan.ttl, 6*time.Second))) })},
 	{"network stalls", onLink(func(w *World, l *Link) { l.set(stalls, w.upTo(w.plan.ttl)) })},
 	{"network is slow", onLink(func(w *World, l *Link) {

@@ -13,6 +13,14 @@ import (
 // harmless reports whether no fault is the reason of what this client sees.
 func (a *actor) harmless() bool { return a.plan.harm == calm && a.ctx.Err() == nil }
 
+// alwaysf fails unless something holds that none of the faults of storms takes away. The caller has
+// seen that the calls it is about returned no error.
+func (a *actor) alwaysf(holds bool, format string, args ...any) {
+	if !holds && a.plan.harm != losses && !a.isDead() {
+		a.fail("%s.%d: %s", a.name, a.number, fmt.Sprintf(format, args...))
+	}
+}
+
 // wantf fails unless something holds that only a fault explains otherwise.
 func (a *actor) wantf(holds bool, format string, args ...any) {
 	if !holds && a.harmless() {
@@ -47,48 +55,6 @@ func crossed(a *actor) {
 		}
 	}
 	a.run(q)
-}
-
-// countRound is a round of a countdown of this actor's own: set, waited for, and counted down by names
-// that come twice.
-func countRound(a *actor) {
-	d := a.client.CountDownLatch(fmt.Sprintf("round-%s-%d", a.name, a.number))
-	const n = 3
-	set, err := d.TrySetCount(a.ctx, n, time.Minute)
-	if err != nil {
-		a.rest(time.Second)
-		return
-	}
-	a.wantf(set, "TrySetCount of a countdown at zero: false")
-	again, err := d.TrySetCount(a.ctx, n, time.Minute)
-	a.wantf(err != nil || !again, "TrySetCount of a countdown under way: true")
-	woken := make(chan error, 1)
-	waiting, cancel := context.WithTimeout(a.ctx, time.Minute)
-	defer cancel()
-	go func() { woken <- d.Await(waiting) }()
-	a.rest(a.upTo(3 * a.trip()))
-	for i := range n {
-		id := fmt.Sprint("part ", i)
-		left, err := d.CountDownOnce(a.ctx, id)
-		a.wantf(err == nil && left == int64(n-1-i), "CountDownOnce = %d, %v, want %d", left, err, n-1-i)
-		if i < n-1 {
-			left, err = d.CountDownOnce(a.ctx, id)
-			a.wantf(err == nil && left == int64(n-1-i), "a second CountDownOnce = %d, %v, want %d", left, err, n-1-i)
-			select {
-			case err := <-woken:
-				woken <- err
-				a.wantf(false, "Await before the zero = %v", err)
-			default:
-			}
-		}
-	}
-	zero := time.Now()
-	err = <-woken
-	a.wantf(err == nil && time.Since(zero) <= 2*a.trip(), "Await = %v, %v after the zero", err, time.Since(zero))
-	if count, err := d.Count(a.ctx); err == nil {
-		a.wantf(count == 0, "the count after the zero is %d", count)
-	}
-	a.rest(a.upTo(300 * time.Millisecond))
 }
 
 // retried runs a job that may fail, and may be run again in its window if it did.

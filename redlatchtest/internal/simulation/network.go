@@ -150,6 +150,8 @@ type Link struct {
 	random    *rand.Rand
 	delay     span    // of what is sent, each way
 	loses     float64 // of requests, and of replies, this part is lost
+	lingers   float64 // of requests, this part arrives late
+	late      span    // by so much
 	state     linkState
 	until     time.Duration // for which the state lasts, where letters wait for its end
 	waiting   []func()      // letters that wait for its end
@@ -332,6 +334,9 @@ func (l *Link) out(arrive func(), fail func(error)) {
 		l.net.tell("  lost on its way from %s", l)
 	case l.state == stalls:
 		l.waiting = append(l.waiting, func() { l.out(arrive, fail) })
+	case l.lingers > 0 && l.random.Float64() < l.lingers:
+		l.net.tell("  lingers on its way from %s", l)
+		l.net.after(l.late.draw(l.random), arrive)
 	default:
 		l.net.after(l.delay.draw(l.random), arrive)
 	}
@@ -391,7 +396,7 @@ var noticed = span{3 * time.Second, 12 * time.Second}
 
 // heal has the link work again.
 func (l *Link) heal() {
-	l.state, l.loses = works, 0
+	l.state, l.loses, l.lingers = works, 0, 0
 	waiting := l.waiting
 	l.waiting = nil
 	for _, do := range waiting {

@@ -32,6 +32,7 @@ var (
 	story  = flag.Bool("story", false, "print what happens in each world, line by line")
 	procs  = flag.Int("processes", runtime.NumCPU(), "how many processes run worlds")
 	twice  = flag.Bool("twice", false, "run each world twice, and tell how far the second run went the same way, line by line")
+	only   = flag.String("roles", "", "give the clients these roles alone, separated by commas")
 	worker = flag.Bool("worker", false, "run the worlds whose seeds come by standard input, one after the other")
 )
 
@@ -125,7 +126,7 @@ func TestSimulate(t *testing.T) {
 // drive starts a process, and gives it seeds until there are none or it dies.
 func drive(t *testing.T, seed uint64, todo <-chan uint64, reports chan<- report) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSimulate$", "-worker", "-test.v", "-test.timeout=0",
-		fmt.Sprintf("-story=%t", *story), fmt.Sprintf("-twice=%t", *twice))
+		fmt.Sprintf("-story=%t", *story), fmt.Sprintf("-twice=%t", *twice), "-roles="+*only)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	var trouble bytes.Buffer
 	cmd.Stderr = &trouble
@@ -206,7 +207,7 @@ func run(t *testing.T, seed uint64) (w *World) {
 		cryptotest.SetGlobalRandom(t, seed)
 		retry.Seed(seed)
 		synctest.Test(t, func(*testing.T) {
-			w = New(seed)
+			w = New(seed, strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })...)
 			w.Run()
 		})
 	})

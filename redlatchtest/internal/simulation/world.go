@@ -109,17 +109,32 @@ func newPlan(r *rand.Rand) plan {
 	if p.harm == calm {
 		p.quiet = 0
 	}
-	p.until = p.quiet + 3*time.Second + min(p.ttl, 5*time.Second)
-	all := oneServerRoles
-	if p.nodes > 1 {
-		all = quorumRoles
-	}
+	p.until = p.quiet + 3*time.Second + max(min(p.ttl, 5*time.Second), 3*p.heartbeat/2)
+	all := p.possible()
 	for range 2 + r.IntN(3) {
 		if one := all[r.IntN(len(all))]; !slices.ContainsFunc(p.roles, func(o role) bool { return o.name == one.name }) {
 			p.roles = append(p.roles, one)
 		}
 	}
 	return p
+}
+
+// possible returns the roles that clients of such a world can have.
+func (p plan) possible() []role {
+	if p.nodes > 1 {
+		return quorumRoles
+	}
+	return oneServerRoles
+}
+
+// choose returns the possible roles of these names.
+func (p plan) choose(names []string) (chosen []role) {
+	for _, r := range p.possible() {
+		if slices.Contains(names, r.name) {
+			chosen = append(chosen, r)
+		}
+	}
+	return chosen
 }
 
 func (p plan) String() string {
@@ -131,12 +146,16 @@ func (p plan) String() string {
 		p.harm, p.nodes, p.clients, p.actors, p.ttl, p.heartbeat, p.request, p.old, p.strict, strings.Join(names, " "))
 }
 
-// New returns the world of a seed.
-func New(seed uint64) *World {
+// New returns the world of a seed. If there are names of roles, those that the world can have are
+// the only ones.
+func New(seed uint64, only ...string) *World {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := &World{
 		Seed: seed, plan: newPlan(r), history: history.New(), Faults: make(map[string]int),
 		marks: make(map[string]int64), queues: make(map[string]*queue),
+	}
+	if chosen := w.plan.choose(only); len(chosen) > 0 {
+		w.plan.roles = chosen
 	}
 	w.net = newNetwork(rand.New(rand.NewPCG(seed, 1)), w.tell)
 	for i := range w.plan.nodes {
