@@ -22,11 +22,30 @@ type role struct {
 var (
 	quorumRoles    = []role{{"mutex", mutex}, {"slots", slots}, {"election", election}, {"job", job}, {"adopt", adopt}, {"campaign", campaign}}
 	oneServerRoles = append([]role{
-		{"rw", rw}, {"semaphore", semaphore}, {"reentrant", reentrant}, {"multi", multi}, {"minhold", minhold},
-		{"bounded", bounded}, {"countdown", countdown}, {"observe", observe},
-		{"crossed", crossed}, {"count", countRound}, {"delete", countDeleted}, {"expiry", countExpires}, {"retried", retried}, {"downgraded", downgraded}, {"resized", resized},
-		{"locked", locked}, {"named", named}, {"robbed", robbed}, {"panics", panics}, {"labeled", labeled},
-		{"bereaved", bereaved}, {"beside", beside}, {"entangled", entangled}, {"lined", lined},
+		{"rw", rw},
+		{"semaphore", semaphore},
+		{"reentrant", reentrant},
+		{"multi", multi},
+		{"minhold", minhold},
+		{"bounded", bounded},
+		{"countdown", countdown},
+		{"observe", observe},
+		{"crossed", crossed},
+		{"count", countRound},
+		{"delete", countDeleted},
+		{"expiry", countExpires},
+		{"retried", retried},
+		{"downgraded", downgraded},
+		{"resized", resized},
+		{"locked", locked},
+		{"named", named},
+		{"robbed", robbed},
+		{"panics", panics},
+		{"labeled", labeled},
+		{"bereaved", bereaved},
+		{"beside", beside},
+		{"entangled", entangled},
+		{"lined", lined},
 	}, quorumRoles...)
 )
 

@@ -38,7 +38,10 @@ func crossed(a *actor) {
 	q := acquisition{kind: history.Mutex, name: first, wait: true, ttl: a.plan.ttl}
 	q.take = a.client.Mutex(first).Lock
 	q.enter = func(l *redlatch.Lease) {
-		_, err := a.client.Mutex(first).TryLock(l.Context())
+		again, err := a.client.Mutex(first).TryLock(l.Context())
+		if err == nil {
+			_ = again.Release(context.Background())
+		}
 		a.wantf(errors.Is(err, redlatch.ErrDeadlock) || !l.Held(), "a try of %q under its own lease: %v", first, err)
 		start := time.Now()
 		inner := acquisition{kind: history.Mutex, name: second, wait: true, ttl: a.plan.ttl, under: l}

@@ -203,6 +203,8 @@ func entangled(a *actor) {
 			var third *redlatch.Lease
 			if third, err = a.client.Semaphore(second, 2).TryAcquire(a.ctx, 1); err == nil {
 				defer func() { _ = third.Release(context.Background()) }()
+			} else {
+				_ = others.Release(context.Background())
 			}
 		}
 		if err != nil {
