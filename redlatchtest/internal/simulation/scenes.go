@@ -199,18 +199,17 @@ func entangled(a *actor) {
 	outside := a.oneIn(3) // then the lock is taken in part, by a holder that waits for nothing
 	if outside {
 		_ = others.Release(context.Background())
-		if others, err = p.Semaphore(second, 2).TryAcquire(a.ctx, 1); err == nil {
-			var third *redlatch.Lease
-			if third, err = a.client.Semaphore(second, 2).TryAcquire(a.ctx, 1); err == nil {
-				defer func() { _ = third.Release(context.Background()) }()
-			} else {
-				_ = others.Release(context.Background())
-			}
-		}
-		if err != nil {
+		if others, err = p.Semaphore(second, 2).TryAcquire(a.ctx, 1); err != nil {
 			_ = mine.Release(context.Background())
 			return
 		}
+		third, err := a.client.Semaphore(second, 2).TryAcquire(a.ctx, 1)
+		if err != nil {
+			_ = others.Release(context.Background())
+			_ = mine.Release(context.Background())
+			return
+		}
+		defer func() { _ = third.Release(context.Background()) }()
 	}
 	done := make(chan struct{}, 3)
 	waiting, giveUp := context.WithCancel(a.ctx)
