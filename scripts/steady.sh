@@ -10,7 +10,7 @@ for _ in 1 2; do
 	(while :; do :; done) &
 	loops+=($!)
 done
-trap 'kill "${loops[@]}" 2>/dev/null; rm -f "$fails"' EXIT
+trap 'kill "${loops[@]}" 2>/dev/null || true; rm -f "$fails"' EXIT
 bad=0
 for n in $(seq "$times"); do
 	log=$(mktemp)
