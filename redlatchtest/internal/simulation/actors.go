@@ -27,6 +27,7 @@ var (
 		{"crossed", crossed}, {"count", countRound}, {"delete", countDeleted}, {"expiry", countExpires}, {"retried", retried}, {"downgraded", downgraded}, {"resized", resized},
 		{"locked", locked}, {"named", named}, {"robbed", robbed}, {"panics", panics}, {"labeled", labeled},
 		{"bereaved", bereaved}, {"beside", beside}, {"entangled", entangled}, {"lined", lined},
+		{"shared", shared}, {"fenced", fenced}, {"announced", announced}, {"fostered", fostered},
 	}, quorumRoles...)
 )
 

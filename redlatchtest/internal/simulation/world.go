@@ -48,6 +48,7 @@ type World struct {
 	inside   int               // have the Locker
 	flow     string            // is in the mutex "named"
 	flows    int               // so often
+	shared   neighbourhood
 }
 
 // plan is what the seed says of a world.
@@ -215,6 +216,7 @@ func (w *World) Run() {
 		clients.Go(func() { w.succession(i) })
 	}
 	w.net.call(func() {
+		w.watchShared()
 		w.planFaults()
 		w.everyKeyEnds()
 	})
