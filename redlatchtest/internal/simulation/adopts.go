@@ -11,7 +11,7 @@ import (
 // fostered hands a lease of any kind to another client, and looks whether it is the same lock there.
 func fostered(a *actor) {
 	defer a.rest(a.upTo(a.plan.request / 2))
-	name := a.scene("fostered")
+	name := a.scene("dead")
 	kinds := sharables(name)
 	k := kinds[a.random.IntN(len(kinds))]
 	l, err := k.lock(a.client, a.ctx, false)
