@@ -46,6 +46,10 @@ var (
 		{"beside", beside},
 		{"entangled", entangled},
 		{"lined", lined},
+		{"shared", shared},
+		{"fenced", fenced},
+		{"announced", announced},
+		{"fostered", fostered},
 	}, quorumRoles...)
 )
 

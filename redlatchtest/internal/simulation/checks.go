@@ -46,7 +46,7 @@ var names = map[string][]string{
 	"mutex": {"mutex-0", "mutex-1"}, "minhold": {"minhold"}, "bounded": {"bounded"}, "adopt": {"adopt"},
 	"reentrant": {"reentrant"}, "rw": {"rw"}, "semaphore": {"semaphore"}, "slots": {"slots"}, "election": {"election"},
 	"campaign": {"campaign"}, "job": {"job"}, "multi": {"multi-0", "multi-1", "multi-2"}, "crossed": {"cross-0", "cross-1"},
-	"downgraded": {"rw"}, "locked": {"locker"}, "named": {"named"}, "robbed": {"robbed"}, "panics": {"panics-0", "panics-1"},
+	"downgraded": {"rw"}, "locked": {"locker"}, "named": {"named"}, "robbed": {"robbed"}, "panics": {"panics-0", "panics-1"}, "shared": {"shared"},
 }
 
 // wantFree checks that the first try gets what is free.
@@ -106,7 +106,7 @@ func (w *World) leftBehind() {
 			keys := s.Keys("*")
 			slices.Sort(keys)
 			for _, key := range keys {
-				if s.Do("PTTL", key).Reply.Int < 0 && !strings.HasSuffix(key, ":epoch") {
+				if s.Do("PTTL", key).Reply.Int < 0 && !forEver(key) {
 					w.fail("%s: the key %q never expires", s, key)
 				}
 				if w.held(key) {
@@ -127,6 +127,9 @@ func (w *World) held(key string) bool {
 	if strings.Contains(key, ":scene-dead") || w.plan.harm != calm && strings.Contains(key, ":scene-") {
 		return false
 	}
+	if strings.HasPrefix(key, "fence:") {
+		return false
+	}
 	if !strings.HasPrefix(key, "{") {
 		return !strings.Contains(key, "job") && !strings.Contains(key, "retried") && !strings.Contains(key, "slots") && !strings.Contains(key, "countdown") &&
 			!strings.HasPrefix(key, "redlatch:{") && strings.Count(key, ":") == 1
@@ -135,11 +138,17 @@ func (w *World) held(key string) bool {
 	return w.plan.nodes == 1 && (strings.HasSuffix(key, ":queue") || strings.HasSuffix(key, ":clients"))
 }
 
+// forEver reports whether a key needs no expiry: the epochs of a quorum's node, and what is another
+// library's.
+func forEver(key string) bool {
+	return strings.HasSuffix(key, ":epoch") || strings.HasPrefix(key, "fence:")
+}
+
 // everyKeyEnds checks now and then that no key would stay if all clients died.
 func (w *World) everyKeyEnds() {
 	for _, s := range w.servers {
 		for _, key := range s.Keys("*") {
-			if s.Do("PTTL", key).Reply.Int == -1 && !strings.HasSuffix(key, ":epoch") {
+			if s.Do("PTTL", key).Reply.Int == -1 && !forEver(key) {
 				w.fail("%s: the key %q never expires", s, key)
 			}
 		}

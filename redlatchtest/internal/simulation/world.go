@@ -48,6 +48,7 @@ type World struct {
 	inside   int               // have the Locker
 	flow     string            // is in the mutex "named"
 	flows    int               // so often
+	shared   neighbourhood
 }
 
 // plan is what the seed says of a world.
@@ -215,6 +216,7 @@ func (w *World) Run() {
 		clients.Go(func() { w.succession(i) })
 	}
 	w.net.call(func() {
+		w.watchShared()
 		w.planFaults()
 		w.everyKeyEnds()
 	})
@@ -495,7 +497,7 @@ func (t *told) look(e redlatch.Event) {
 	case redlatch.EventLost:
 		if lost := (*redlatch.LostError)(nil); !errors.As(e.Err, &lost) || lost.Reason != e.Reason || e.Reason == "" {
 			t.world.fail("client %s: the hook is told of a loss %+v", t.name, e)
-		} else if t.world.plan.harm == calm && e.Reason != redlatch.LossNotRenewed && e.Reason != redlatch.LossMaxHold && e.Reason != redlatch.LossClosed && e.Name != "robbed" {
+		} else if t.world.plan.harm == calm && e.Reason != redlatch.LossNotRenewed && e.Reason != redlatch.LossMaxHold && e.Reason != redlatch.LossClosed && e.Name != "robbed" && e.Name != "fenced" {
 			t.world.fail("client %s: without a fault, a lease on %s %q was lost: %v", t.name, e.Kind, e.Name, e.Err)
 		}
 	case redlatch.EventFailed:
