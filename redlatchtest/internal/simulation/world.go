@@ -49,6 +49,7 @@ type World struct {
 	flow     string            // is in the mutex "named"
 	flows    int               // so often
 	shared   neighbourhood
+	owners   owners
 }
 
 // plan is what the seed says of a world.
@@ -470,6 +471,9 @@ func (t *told) hook(ctx context.Context, e redlatch.Event) {
 	case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
 		t.leases[e.ID]--
 	}
+	t.world.mu.Lock()
+	t.world.owners.note(e)
+	t.world.mu.Unlock()
 	t.look(e)
 	if t.attempts[e.ID] < 0 || t.attempts[e.ID] > 1 || t.leases[e.ID] < 0 || t.leases[e.ID] > 1 {
 		t.world.fail("client %s: the hook is told %s of attempt %d when that cannot be", t.name, e.Type, e.ID)
