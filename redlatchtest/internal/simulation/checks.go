@@ -34,6 +34,7 @@ func (w *World) aftermath() {
 	if w.plan.nodes > 1 {
 		time.Sleep(w.plan.ttl + 30*time.Second) // nodes rest
 	}
+	w.wantJournal(l.client)
 	for _, role := range w.plan.roles {
 		for _, name := range names[role.name] {
 			w.wantFree(l.client, role.name, name)

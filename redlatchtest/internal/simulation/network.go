@@ -141,6 +141,7 @@ func (n *network) admit() {
 // Link is the connection of one client to one server. It implements conn.Conn.
 type Link struct {
 	net    *network
+	world  *World
 	server *server
 	client string
 	number int // of all links
@@ -246,6 +247,9 @@ func (l *Link) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 		}
 		for i, c := range calls {
 			s.net.tell("  %s answers %s to %s: %s", s, c.Script.Name, l, resultText(results[i]))
+			if c.Script.Name == "journal" && results[i].Err == nil {
+				l.world.tookEntries(l.client)
+			}
 		}
 		return rounds
 	}}

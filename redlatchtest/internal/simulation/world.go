@@ -50,6 +50,7 @@ type World struct {
 	flows    int               // so often
 	shared   neighbourhood
 	owners   owners
+	journals journals
 }
 
 // plan is what the seed says of a world.
@@ -274,7 +275,7 @@ func (w *World) connect(name string) []*Link {
 	defer w.mu.Unlock()
 	for _, s := range w.servers {
 		l := &Link{
-			net: w.net, server: s, client: name, number: len(w.links) + 1, delay: w.plan.delay, state: works,
+			net: w.net, world: w, server: s, client: name, number: len(w.links) + 1, delay: w.plan.delay, state: works,
 			random: rand.New(rand.NewPCG(w.Seed, uint64(10000+len(w.links)))),
 		}
 		w.links = append(w.links, l)
@@ -292,7 +293,7 @@ func (w *World) options(name string) redlatch.Options {
 	return redlatch.Options{
 		Heartbeat: w.plan.heartbeat, RequestTimeout: w.plan.request, Program: name,
 		Lock:    redlatch.LockOptions{TTL: w.plan.ttl, StrictOrder: order},
-		Journal: redlatch.JournalOptions{On: w.plan.journal},
+		Journal: w.journalOptions(name),
 	}
 }
 
