@@ -28,6 +28,7 @@ var (
 		{"locked", locked}, {"named", named}, {"robbed", robbed}, {"panics", panics}, {"labeled", labeled},
 		{"bereaved", bereaved}, {"beside", beside}, {"entangled", entangled}, {"lined", lined},
 		{"shared", shared}, {"fenced", fenced}, {"announced", announced}, {"fostered", fostered},
+		{"shut", shut}, {"gaveback", gaveBack}, {"readers", readers}, {"knotted", knotted}, {"overlabeled", overlabeled},
 	}, quorumRoles...)
 )
 
