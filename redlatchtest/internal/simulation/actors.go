@@ -50,6 +50,11 @@ var (
 		{"fenced", fenced},
 		{"announced", announced},
 		{"fostered", fostered},
+		{"shut", shut},
+		{"gaveback", gaveBack},
+		{"readers", readers},
+		{"knotted", knotted},
+		{"overlabeled", overlabeled},
 	}, quorumRoles...)
 )
 
@@ -106,6 +111,8 @@ type acquisition struct {
 	n                int64
 	wait             bool
 	ttl, most        time.Duration // most: MaxWait
+	line             int           // MaxWaiters
+	givesBack        int           // other names, if it fails
 	take             func(ctx context.Context) (*redlatch.Lease, error)
 	more             func(l *redlatch.Lease, e *history.Event) // fills in what the lease tells
 	under            *redlatch.Lease                           // whose context it is asked with
@@ -191,7 +198,8 @@ func (a *actor) ends(what string, q acquisition, w *waiting, err error) {
 			return
 		}
 	}
-	if late := time.Since(since); late > a.bound()+100*time.Millisecond {
+	bound := a.bound() * time.Duration(1+q.givesBack) // one after the other
+	if late := time.Since(since); late > bound+100*time.Millisecond {
 		a.fail("%s.%d: %s of %s %q ended %v late: %v", a.name, a.number, what, q.kind, q.name, late, err)
 	}
 }
@@ -216,6 +224,7 @@ func (a *actor) refused(op int64, q acquisition, err error) {
 			a.fail("%s.%d: an acquisition of %s %q failed: %v", a.name, a.number, q.kind, q.name, err)
 		}
 	}
+	a.wantOccupant(q, err)
 	a.note(history.Event{Type: history.Refused, Op: op, Why: why})
 	if why == history.WhyUnknown {
 		a.rest(100*time.Millisecond + a.upTo(200*time.Millisecond))
@@ -510,8 +519,9 @@ func bounded(a *actor) {
 	o, ttl := a.lockOptions()
 	o.MaxWaiters = 1 + a.random.IntN(2)
 	m := a.client.Mutex("bounded").With(o)
-	q := acquisition{kind: history.Mutex, name: "bounded", wait: !a.oneIn(6), ttl: ttl, most: o.MaxWait}
+	q := acquisition{kind: history.Mutex, name: "bounded", wait: !a.oneIn(6), ttl: ttl, most: o.MaxWait, line: o.MaxWaiters}
 	q.take = either(q.wait, m.Lock, m.TryLock)
+	a.wantBound(q, 2)
 	a.run(q)
 }
 
@@ -649,7 +659,7 @@ func multi(a *actor) {
 	defer cancel()
 	w := begins(ctx)
 	l, err := either(wait, m.Lock, m.TryLock)(ctx)
-	q := acquisition{kind: history.Multi, name: "multi", wait: wait, ttl: a.plan.ttl}
+	q := acquisition{kind: history.Multi, name: "multi", wait: wait, ttl: a.plan.ttl, givesBack: len(names) - 1}
 	a.ends("acquire", q, w, err)
 	if err != nil {
 		for _, op := range ops {
@@ -684,7 +694,7 @@ func adopt(a *actor) {
 	m := a.client.Mutex("adopt")
 	q.take = either(q.wait, m.Lock, m.TryLock)
 	if text != "" {
-		q.wait = false
+		q.wait, q.givesBack = false, 1 // if it is gone, another request asks why
 		q.take = func(ctx context.Context) (*redlatch.Lease, error) {
 			l, err := a.client.Adopt(ctx, text, redlatch.LockOptions{})
 			if err == nil && again && a.plan.harm != losses {

@@ -34,6 +34,7 @@ func (w *World) aftermath() {
 	if w.plan.nodes > 1 {
 		time.Sleep(w.plan.ttl + 30*time.Second) // nodes rest
 	}
+	w.wantJournal(l.client)
 	for _, role := range w.plan.roles {
 		for _, name := range names[role.name] {
 			w.wantFree(l.client, role.name, name)
@@ -46,7 +47,7 @@ var names = map[string][]string{
 	"mutex": {"mutex-0", "mutex-1"}, "minhold": {"minhold"}, "bounded": {"bounded"}, "adopt": {"adopt"},
 	"reentrant": {"reentrant"}, "rw": {"rw"}, "semaphore": {"semaphore"}, "slots": {"slots"}, "election": {"election"},
 	"campaign": {"campaign"}, "job": {"job"}, "multi": {"multi-0", "multi-1", "multi-2"}, "crossed": {"cross-0", "cross-1"},
-	"downgraded": {"rw"}, "locked": {"locker"}, "named": {"named"}, "robbed": {"robbed"}, "panics": {"panics-0", "panics-1"}, "shared": {"shared"},
+	"downgraded": {"rw"}, "locked": {"locker"}, "named": {"named"}, "robbed": {"robbed"}, "panics": {"panics-0", "panics-1"}, "shared": {"shared"}, "fenced": {"fenced"},
 }
 
 // wantFree checks that the first try gets what is free.
@@ -55,7 +56,7 @@ func (w *World) wantFree(c *redlatch.Client, role, name string) {
 	var l *redlatch.Lease
 	var err error
 	switch role {
-	case "reentrant", "named":
+	case "reentrant", "named", "fenced":
 		l, err = c.ReentrantMutex(name).TryLock(ctx)
 	case "rw", "downgraded":
 		l, err = c.RWMutex(name).TryLock(ctx)
@@ -156,6 +157,15 @@ func (w *World) everyKeyEnds() {
 	w.net.after(time.Second, w.everyKeyEnds)
 }
 
+// rests checks the rests of slots. Where a node of a quorum loses data, a holder may be told that its
+// slot is lost, and give the rest back, before the lease that it was sure of is over.
+func (w *World) rests(rules history.Rules) history.Finding {
+	if w.plan.nodes > 1 && w.plan.harm == losses {
+		return history.Finding{}
+	}
+	return w.history.Rests(rules)
+}
+
 // check looks at the history.
 func (w *World) check() {
 	w.history.Arrange()
@@ -166,7 +176,7 @@ func (w *World) check() {
 	}
 	h := w.history
 	for _, f := range []history.Finding{
-		h.Exclusion(rules), h.Permits(rules), h.Readers(rules), h.Slots(rules), h.Rests(rules), h.Windows(rules), h.Tokens(rules), h.Stale(),
+		h.Exclusion(rules), h.Permits(rules), h.Readers(rules), h.Slots(rules), w.rests(rules), h.Windows(rules), h.Tokens(rules), h.Stale(),
 	} {
 		if f.Bad > 0 {
 			w.Failures = append(w.Failures, fmt.Sprintf("%s: %d times; first: %s", f.Check, f.Bad, f.First))

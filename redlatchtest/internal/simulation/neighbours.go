@@ -139,7 +139,8 @@ func fenced(a *actor) {
 		now, _ := strconv.ParseInt(s.Do("GET", counter).Reply.Text, 10, 64)
 		a.alwaysf(now >= token || len(s.Keys(counter)) == 0, "the token is %d, and that of the other library's key %d", token, now)
 	}
-	a.alwaysf(s.Do("PTTL", counter).Reply.Int < 0, "the other library's key expires")
+	left := s.Do("PTTL", counter)
+	a.alwaysf(left.Err != nil || left.Reply.Int < 0, "the other library's key expires")
 	a.rest(a.upTo(10 * time.Millisecond))
 	switch a.random.IntN(6) {
 	case 0:

@@ -20,10 +20,14 @@ type partner struct {
 	links []*Link
 }
 
-// meets opens a second client. The caller closes it, or kills it.
-func (a *actor) meets() *partner {
+// meets opens a second client, with other options if there is a change. The caller closes it, or
+// kills it.
+func (a *actor) meets(changes ...func(*redlatch.Options)) *partner {
 	links := a.connect(fmt.Sprintf("%s.%d's partner", a.name, a.number))
 	o := a.options(a.name + "'s partner")
+	for _, change := range changes {
+		change(&o)
+	}
 	client, err := a.open(links, o)
 	if err != nil {
 		a.fail("New = %v", err)

@@ -48,7 +48,10 @@ func (a *actor) wantBacked(q acquisition, l *redlatch.Lease) {
 }
 
 // queue is who waits for a name, and since when, as far as the world has seen.
-type queue struct{ since []time.Time }
+type queue struct {
+	since []time.Time
+	gone  []time.Time // when the last of those that are gone went
+}
 
 // enters notes that an actor waits for a name, until the function that it returns is called.
 func (w *World) enters(q acquisition) (leaves func()) {
@@ -69,6 +72,7 @@ func (w *World) enters(q acquisition) (leaves func()) {
 		defer w.mu.Unlock()
 		if i := slices.Index(all.since, since); i >= 0 {
 			all.since = slices.Delete(all.since, i, i+1)
+			all.gone = append(all.gone[max(0, len(all.gone)-9):], time.Now())
 		}
 	}
 }

@@ -49,6 +49,8 @@ type World struct {
 	flow     string            // is in the mutex "named"
 	flows    int               // so often
 	shared   neighbourhood
+	owners   owners
+	journals journals
 }
 
 // plan is what the seed says of a world.
@@ -273,7 +275,7 @@ func (w *World) connect(name string) []*Link {
 	defer w.mu.Unlock()
 	for _, s := range w.servers {
 		l := &Link{
-			net: w.net, server: s, client: name, number: len(w.links) + 1, delay: w.plan.delay, state: works,
+			net: w.net, world: w, server: s, client: name, number: len(w.links) + 1, delay: w.plan.delay, state: works,
 			random: rand.New(rand.NewPCG(w.Seed, uint64(10000+len(w.links)))),
 		}
 		w.links = append(w.links, l)
@@ -291,7 +293,7 @@ func (w *World) options(name string) redlatch.Options {
 	return redlatch.Options{
 		Heartbeat: w.plan.heartbeat, RequestTimeout: w.plan.request, Program: name,
 		Lock:    redlatch.LockOptions{TTL: w.plan.ttl, StrictOrder: order},
-		Journal: redlatch.JournalOptions{On: w.plan.journal},
+		Journal: w.journalOptions(name),
 	}
 }
 
@@ -470,6 +472,9 @@ func (t *told) hook(ctx context.Context, e redlatch.Event) {
 	case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
 		t.leases[e.ID]--
 	}
+	t.world.mu.Lock()
+	t.world.owners.note(e)
+	t.world.mu.Unlock()
 	t.look(e)
 	if t.attempts[e.ID] < 0 || t.attempts[e.ID] > 1 || t.leases[e.ID] < 0 || t.leases[e.ID] > 1 {
 		t.world.fail("client %s: the hook is told %s of attempt %d when that cannot be", t.name, e.Type, e.ID)
