@@ -15,7 +15,7 @@ for module in "$@"; do
 	echo "== $n of $#: $module, after $(((SECONDS - start) / 60)) min"
 	race=-race
 	[ "$module" != "$unraced" ] || race=
-	(cd "$module" && go test $race -vet=off -timeout 20m -json ./... |
+	(cd "$module" && go test $race -vet=off -parallel 8 -timeout 20m -json ./... |
 		"$work/tally" -note "$module" -packages "$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | wc -w)") || failed+=("$module")
 done
 [ ${#failed[@]} = 0 ] || { echo "make test-all: FAILED in ${failed[*]}, after $(((SECONDS - start) / 60)) min"; exit 1; }

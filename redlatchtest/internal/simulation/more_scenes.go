@@ -66,7 +66,10 @@ func gaveBack(a *actor) {
 		return
 	}
 	p := a.meets(func(o *redlatch.Options) { o.Lock.MinHold = 10 * time.Second })
-	_, err = p.MultiMutex(first, second).With(redlatch.LockOptions{MaxWait: 10 * a.trip()}).Lock(a.ctx)
+	both, err := p.MultiMutex(first, second).With(redlatch.LockOptions{MaxWait: 10 * a.trip()}).Lock(a.ctx)
+	if err == nil {
+		_ = both.Release(context.Background())
+	}
 	if !l.Held() {
 		err = nil
 	}
