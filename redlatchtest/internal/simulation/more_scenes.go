@@ -183,3 +183,26 @@ func overlabeled(a *actor) {
 	}
 	a.rest(100*time.Millisecond + a.upTo(time.Second))
 }
+
+// refusedOwn waits, and tries, for what another goroutine of the same client has. The errors say so.
+func refusedOwn(a *actor) {
+	defer a.rest(a.upTo(500 * time.Millisecond))
+	name := a.scene("own")
+	l, err := a.client.Mutex(name).TryLock(a.ctx)
+	if err != nil {
+		return
+	}
+	m := a.client.Mutex(name).With(redlatch.LockOptions{MaxWait: 5 * a.trip()})
+	for _, wait := range []bool{true, false} {
+		second, err := either(wait, m.Lock, m.TryLock)(a.ctx)
+		if err == nil {
+			a.wantf(!l.Held(), "a mutex is held twice")
+			_ = second.Release(context.Background())
+			break
+		}
+		taken := (*redlatch.TakenError)(nil)
+		a.wantf(errors.As(err, &taken) && taken.Own && taken.Owner == l.Owner() && !taken.Since.IsZero() || !l.Held(),
+			"the error of a mutex that this client holds: %v", err)
+	}
+	_ = l.Release(context.Background())
+}

@@ -26,6 +26,7 @@ var (
 		{"bereaved", bereaved}, {"beside", beside}, {"entangled", entangled}, {"lined", lined},
 		{"shared", shared}, {"fenced", fenced}, {"announced", announced}, {"fostered", fostered},
 		{"shut", shut}, {"gaveback", gaveBack}, {"readers", readers}, {"knotted", knotted}, {"overlabeled", overlabeled},
+		{"own", refusedOwn},
 	}, quorumRoles...)
 )
 
