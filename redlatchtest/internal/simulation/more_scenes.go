@@ -29,6 +29,15 @@ func shut(a *actor) {
 	if err := l.Release(context.Background()); err != nil && !errors.Is(err, redlatch.ErrUnreachable) || token == 0 {
 		return
 	}
+	if a.oneIn(4) {
+		_, err := a.client.ForceRelease(a.ctx, name, redlatch.ForceOptions{})
+		open, tried := k.lock(a.client, a.ctx, false)
+		a.wantf(err == nil && tried == nil, "a %s that is shut is opened by force: %v, %v", k.kind, err, tried)
+		if tried == nil {
+			_ = open.Release(context.Background())
+		}
+		return
+	}
 	if early, err := k.lock(a.client, a.ctx, false); err == nil {
 		a.wantOpen(k.kind, token, early)
 	} else {
@@ -84,7 +93,7 @@ func gaveBack(a *actor) {
 
 // readers wait together for a writer, and are let in together.
 func readers(a *actor) {
-	defer a.rest(a.upTo(500 * time.Millisecond))
+	defer a.rest(a.upTo(3 * time.Second))
 	name := a.scene("readers")
 	l, err := a.client.RWMutex(name).TryLock(a.ctx)
 	if err != nil {
@@ -92,7 +101,7 @@ func readers(a *actor) {
 	}
 	p := a.meets()
 	defer func() { _ = p.Close() }()
-	const n = 3
+	const n = 10
 	in, out, done := make(chan struct{}, n), make(chan struct{}), make(chan struct{}, n)
 	ctx, cancel := context.WithTimeout(a.ctx, 5*time.Second)
 	defer cancel()
@@ -150,9 +159,13 @@ func knotted(a *actor) {
 				defer func() { _ = mine.Release(context.Background()) }()
 				<-begun
 				var other interface{ Release(context.Context) error }
-				if several && i == 0 { // a name that is free before that which is not
-					other, err = a.client.MultiMutex(fmt.Sprintf("scene-a-%s", names[2]), names[1]).Lock(mine.Context())
-				} else {
+				switch free := "scene-a-" + names[2]; { // locked before the one that is taken
+				case several && i == 0:
+					other, err = a.client.MultiMutex(free, names[1]).Lock(mine.Context())
+				case several:
+					a.rest(8 * a.trip())
+					other, err = a.client.Mutex(free).Lock(mine.Context())
+				default:
 					other, err = a.client.Mutex(names[1-i]).Lock(mine.Context())
 				}
 				if err == nil {
@@ -189,7 +202,7 @@ func overlabeled(a *actor) {
 func refusedOwn(a *actor) {
 	defer a.rest(a.upTo(500 * time.Millisecond))
 	name := a.scene("own")
-	l, err := a.client.Mutex(name).TryLock(a.ctx)
+	l, err := a.client.Mutex(name).Lock(a.ctx)
 	if err != nil {
 		return
 	}
