@@ -125,7 +125,7 @@ func (w *World) held(key string) bool {
 		return false
 	}
 	// No later acquisition tidies what the dead have left.
-	if strings.Contains(key, ":scene-dead") || w.plan.harm != calm && strings.Contains(key, ":scene-") {
+	if strings.Contains(key, ":scene-dead") || w.plan.harm != calm && (strings.Contains(key, ":scene-") || strings.Contains(key, ":labeled-")) {
 		return false
 	}
 	if strings.HasPrefix(key, "fence:") {

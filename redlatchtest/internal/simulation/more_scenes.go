@@ -29,6 +29,15 @@ func shut(a *actor) {
 	if err := l.Release(context.Background()); err != nil && !errors.Is(err, redlatch.ErrUnreachable) || token == 0 {
 		return
 	}
+	if a.oneIn(4) {
+		_, err := a.client.ForceRelease(a.ctx, name, redlatch.ForceOptions{})
+		open, tried := k.lock(a.client, a.ctx, false)
+		a.wantf(err == nil && tried == nil, "a %s that is shut is opened by force: %v, %v", k.kind, err, tried)
+		if tried == nil {
+			_ = open.Release(context.Background())
+		}
+		return
+	}
 	if early, err := k.lock(a.client, a.ctx, false); err == nil {
 		a.wantOpen(k.kind, token, early)
 	} else {
@@ -87,7 +96,7 @@ func gaveBack(a *actor) {
 
 // readers wait together for a writer, and are let in together.
 func readers(a *actor) {
-	defer a.rest(a.upTo(500 * time.Millisecond))
+	defer a.rest(a.upTo(3 * time.Second))
 	name := a.scene("readers")
 	l, err := a.client.RWMutex(name).TryLock(a.ctx)
 	if err != nil {
@@ -95,7 +104,7 @@ func readers(a *actor) {
 	}
 	p := a.meets()
 	defer func() { _ = p.Close() }()
-	const n = 3
+	const n = 10
 	in, out, done := make(chan struct{}, n), make(chan struct{}), make(chan struct{}, n)
 	ctx, cancel := context.WithTimeout(a.ctx, 5*time.Second)
 	defer cancel()
@@ -138,7 +147,7 @@ func readers(a *actor) {
 func knotted(a *actor) {
 	defer a.rest(a.upTo(500 * time.Millisecond))
 	names := []string{a.scene("knot"), a.scene("knot"), a.scene("knot")}
-	ctx, cancel := context.WithTimeout(a.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(a.ctx, 100*a.trip()) // while the world goes on
 	defer cancel()
 	several := a.oneIn(2)
 	tied := make(chan error, 2)
@@ -153,9 +162,13 @@ func knotted(a *actor) {
 				defer func() { _ = mine.Release(context.Background()) }()
 				<-begun
 				var other interface{ Release(context.Context) error }
-				if several && i == 0 { // a name that is free before that which is not
-					other, err = a.client.MultiMutex(fmt.Sprintf("scene-a-%s", names[2]), names[1]).Lock(mine.Context())
-				} else {
+				switch free := "scene-a-" + names[2]; { // locked before the one that is taken
+				case several && i == 0:
+					other, err = a.client.MultiMutex(free, names[1]).Lock(mine.Context())
+				case several:
+					a.rest(8 * a.trip())
+					other, err = a.client.Mutex(free).Lock(mine.Context())
+				default:
 					other, err = a.client.Mutex(names[1-i]).Lock(mine.Context())
 				}
 				if err == nil {
@@ -168,7 +181,8 @@ func knotted(a *actor) {
 	close(begun)
 	first, second := <-tied, <-tied
 	if a.harmless() {
-		a.wantf(errors.Is(first, redlatch.ErrDeadlock) && second == nil, "two goroutines that wait for each other get %v and %v", first, second)
+		told := errors.Is(first, redlatch.ErrDeadlock) && second == nil || errors.Is(second, redlatch.ErrDeadlock) && first == nil
+		a.wantf(told, "two goroutines that wait for each other get %v and %v", first, second)
 		a.wantf(time.Since(start) < 30*a.trip(), "two goroutines that wait for each other are told after %v", time.Since(start))
 	}
 }
@@ -185,4 +199,27 @@ func overlabeled(a *actor) {
 		_ = l.Release(context.Background())
 	}
 	a.rest(100*time.Millisecond + a.upTo(time.Second))
+}
+
+// refusedOwn waits, and tries, for what another goroutine of the same client has. The errors say so.
+func refusedOwn(a *actor) {
+	defer a.rest(a.upTo(500 * time.Millisecond))
+	name := a.scene("own")
+	l, err := a.client.Mutex(name).Lock(a.ctx)
+	if err != nil {
+		return
+	}
+	m := a.client.Mutex(name).With(redlatch.LockOptions{MaxWait: 5 * a.trip()})
+	for _, wait := range []bool{true, false} {
+		second, err := either(wait, m.Lock, m.TryLock)(a.ctx)
+		if err == nil {
+			a.wantf(!l.Held(), "a mutex is held twice")
+			_ = second.Release(context.Background())
+			break
+		}
+		taken := (*redlatch.TakenError)(nil)
+		a.wantf(errors.As(err, &taken) && taken.Own && taken.Owner == l.Owner() && !taken.Since.IsZero() || !l.Held(),
+			"the error of a mutex that this client holds: %v", err)
+	}
+	_ = l.Release(context.Background())
 }

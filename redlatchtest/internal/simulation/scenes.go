@@ -23,8 +23,9 @@ type partner struct {
 // meets opens a second client, with other options if there is a change. The caller closes it, or
 // kills it.
 func (a *actor) meets(changes ...func(*redlatch.Options)) *partner {
-	links := a.connect(fmt.Sprintf("%s.%d's partner", a.name, a.number))
-	o := a.options(a.name + "'s partner")
+	a.rounds++
+	name := fmt.Sprintf("%s.%s.%d's partner %d", a.name, a.role.name, a.number, a.rounds)
+	links, o := a.connect(name), a.options(name)
 	for _, change := range changes {
 		change(&o)
 	}

@@ -1,0 +1,89 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ear is a subscription at the client.
+type ear struct {
+	link    *Link
+	channel string
+	last    time.Duration // when the message before arrives: they stay in order
+	sub     *subscription // at the server; nil before it has arrived there, and after its end
+
+	mu    sync.Mutex // guards what is below
+	inbox []func()
+	over  error
+	news  chan struct{} // has room for one
+}
+
+func (e *ear) put(do func()) {
+	e.mu.Lock()
+	e.inbox = append(e.inbox, do)
+	e.mu.Unlock()
+	e.ring()
+}
+
+func (e *ear) ring() {
+	select {
+	case e.news <- struct{}{}:
+	default:
+	}
+}
+
+// end ends the subscription at the client. It is called on the network's goroutine.
+func (e *ear) end(why error) {
+	e.link.ears = slices.DeleteFunc(e.link.ears, func(o *ear) bool { return o == e })
+	e.mu.Lock()
+	e.over = cmp.Or(e.over, why)
+	e.mu.Unlock()
+	e.ring()
+}
+
+// hear has the client hear a message or a confirmation, after those before it.
+func (e *ear) hear(do func()) {
+	l := e.link
+	if l.gone || l.state == silent || l.random.Float64() < l.loses {
+		l.net.tell("  a message to %s is lost", l)
+		return
+	}
+	e.last = max(e.last, l.net.now()+l.delay.draw(l.random))
+	l.net.after(e.last-l.net.now(), func() { l.arrive(func() { e.put(do) }) })
+}
+
+// Subscribe implements [conn.Conn].
+func (l *Link) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e := &ear{link: l, channel: channel, news: make(chan struct{}, 1)}
+	l.net.post(&letter{l, "subscribe " + channel, func() {
+		l.ears = append(l.ears, e)
+		l.out(func() { l.server.listen(e, up, message) }, e.end)
+	}})
+	defer l.net.post(&letter{l, "unsubscribe " + channel, func() {
+		e.end(errDone)
+		l.out(func() { l.server.forget(e) }, func(error) { l.server.forget(e) })
+	}})
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.news:
+		}
+		e.mu.Lock()
+		inbox, over := e.inbox, e.over
+		e.inbox = nil
+		e.mu.Unlock()
+		for _, do := range inbox {
+			do()
+		}
+		if over != nil {
+			return over
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// plan is what the seed says of a world.
+type plan struct {
+	harm      harm
+	nodes     int // of a quorum; 1 for one server
+	clients   int // at a time
+	actors    int // of each client
+	roles     []role
+	ttl       time.Duration
+	heartbeat time.Duration
+	request   time.Duration // RequestTimeout
+	delay     span
+	quiet     time.Duration // since the world began: no more faults from here on
+	until     time.Duration // since the world began: the actors stop
+	old       bool          // Redis 6
+	strict    bool
+	replicas  int
+	journal   bool
+	drift     float64
+	pause     span // between what an actor does
+}
+
+// harm says which faults there are.
+type harm string
+
+const (
+	calm    harm = "calm"    // none
+	crashes harm = "crashes" // clients die, at once or unnoticed, or are suspended
+	storms  harm = "storms"  // all that takes no promise away
+	losses  harm = "losses"  // also what takes exclusion away: lost data, clocks set ahead
+)
+
+// newPlan draws a plan.
+func newPlan(r *rand.Rand) plan {
+	p := plan{
+		harm: []harm{calm, calm, crashes, storms, storms, storms, losses, losses}[r.IntN(8)], nodes: 1,
+		clients: 2 + r.IntN(3), actors: 2 + r.IntN(4), old: r.IntN(6) == 0, strict: r.IntN(3) == 0,
+		ttl:       []time.Duration{600 * time.Millisecond, 1500 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Second, 30 * time.Second}[r.IntN(5)],
+		heartbeat: []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second}[r.IntN(3)],
+		request:   []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second}[r.IntN(3)],
+		journal:   r.IntN(4) == 0, pause: span{0, 20 * time.Millisecond},
+	}
+	p.delay = span{100 * time.Microsecond, time.Duration(200+r.IntN(3000)) * time.Microsecond}
+	if r.IntN(5) == 0 { // which costs a message to each node
+		p.nodes, p.clients, p.actors = 3, 2, 1+r.IntN(2)
+		p.ttl, p.heartbeat = min(p.ttl, 5*time.Second), max(p.heartbeat, time.Second)
+		if r.IntN(3) == 0 {
+			p.nodes = 5
+		}
+	}
+	if r.IntN(4) == 0 {
+		p.replicas = 2
+	}
+	if p.harm == storms || p.harm == losses {
+		p.drift = (r.Float64() - 0.5) / 60 // 0.8 %
+	}
+	p.quiet = 10*time.Second + min(3*p.ttl, 10*time.Second)
+	if p.harm == calm {
+		p.quiet = 0
+	}
+	p.until = p.quiet + 3*time.Second + max(min(p.ttl, 5*time.Second), 3*p.heartbeat/2)
+	all := p.possible()
+	for range 2 + r.IntN(3) {
+		if one := all[r.IntN(len(all))]; !slices.ContainsFunc(p.roles, func(o role) bool { return o.name == one.name }) {
+			p.roles = append(p.roles, one)
+		}
+	}
+	return p
+}
+
+// possible returns the roles that clients of such a world can have.
+func (p plan) possible() []role {
+	if p.nodes > 1 {
+		return quorumRoles
+	}
+	return oneServerRoles
+}
+
+// choose returns the possible roles of these names.
+func (p plan) choose(names []string) (chosen []role) {
+	for _, r := range p.possible() {
+		if slices.Contains(names, r.name) {
+			chosen = append(chosen, r)
+		}
+	}
+	return chosen
+}
+
+func (p plan) String() string {
+	var names []string
+	for _, r := range p.roles {
+		names = append(names, r.name)
+	}
+	return fmt.Sprintf("%s, %d nodes, %d clients of %d actors, TTL %v, heartbeat %v, request timeout %v, old %t, strict %t: %s",
+		p.harm, p.nodes, p.clients, p.actors, p.ttl, p.heartbeat, p.request, p.old, p.strict, strings.Join(names, " "))
+}
