@@ -121,7 +121,8 @@ func (w *World) leftBehind() {
 
 // held reports whether a key is there while something is held or waited for alone.
 func (w *World) held(key string) bool {
-	if strings.Contains(key, ":round-") { // a countdown stays until it expires
+	// A countdown stays until it expires, and so does its line where waiters have died.
+	if strings.Contains(key, ":round-") || strings.Contains(key, ":countdown") {
 		return false
 	}
 	// No later acquisition tidies what the dead have left.
@@ -132,7 +133,7 @@ func (w *World) held(key string) bool {
 		return false
 	}
 	if !strings.HasPrefix(key, "{") {
-		return !strings.Contains(key, "job") && !strings.Contains(key, "retried") && !strings.Contains(key, "slots") && !strings.Contains(key, "countdown") &&
+		return !strings.Contains(key, "job") && !strings.Contains(key, "retried") && !strings.Contains(key, "slots") &&
 			!strings.HasPrefix(key, "redlatch:{") && strings.Count(key, ":") == 1
 	}
 	// The line at a node of a quorum is tidied by the next vote there, which may not be needed.
