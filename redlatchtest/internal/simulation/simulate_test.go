@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	seeds  = flag.Int("seeds", 20, "how many worlds to run")
+	seeds  = flag.Int("seeds", 12, "how many worlds to run")
 	first  = flag.Uint64("seed", 1, "the seed of the first world; 0 draws one")
 	limit  = flag.Duration("for", 0, "begin no world after this time; 0 for no bound")
 	failed = flag.Int("failures", 3, "begin no world after so many failed")
