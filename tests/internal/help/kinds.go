@@ -116,7 +116,11 @@ func TokensGrow(t *testing.T, lock func(*redlatch.Client) *redlatch.Lease) {
 		do   func(*redlatch.Lease)
 	}{
 		{"a release", func(l *redlatch.Lease) { locktest.Release(t, l) }},
-		{"an expiry", func(*redlatch.Lease) { s.Do("PEXPIRE", locktest.StateKey("a"), "1") }},
+		{"an expiry", func(*redlatch.Lease) {
+			s.Do("PEXPIRE", locktest.StateKey("a"), "1")
+			// A waiter that comes before it is gone waits for the end of the lease.
+			locktest.Eventually(t, "the key has expired", func() bool { return s.Do("EXISTS", locktest.StateKey("a")) == "0" })
+		}},
 		{"a deleted key", func(*redlatch.Lease) { s.Do("DEL", locktest.StateKey("a")) }},
 		{"a force-release", func(l *redlatch.Lease) {
 			if _, err := b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: l.Owner()}); err != nil {
