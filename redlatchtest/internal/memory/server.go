@@ -258,7 +258,7 @@ func copyOf(keys Copy) Copy {
 }
 
 // Restart makes the server another process with these data; nil for none. It has no scripts, and no
-// subscriptions: whoever calls it ends those of its clients.
+// subscriptions: the caller ends those of its clients.
 func (s *Server) Restart(data Copy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

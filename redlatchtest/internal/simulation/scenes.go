@@ -98,7 +98,7 @@ func sharables(name string) []sharable {
 	}
 }
 
-// bereaved has waiters that died in line behind a lease, and looks whom they keep out: none, of any
+// bereaved has waiters that died in line behind a lease, and looks which clients they keep out: none, of any
 // kind, as soon as the lock is free.
 func bereaved(a *actor) {
 	defer a.rest(a.upTo(time.Second))

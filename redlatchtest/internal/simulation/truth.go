@@ -47,7 +47,7 @@ func (a *actor) wantBacked(q acquisition, l *redlatch.Lease) {
 	}
 }
 
-// queue is who waits for a name, and since when, as far as the world has seen.
+// queue has the times since when actors wait for a name.
 type queue struct {
 	since []time.Time
 	gone  []time.Time // when the last of those that are gone went
