@@ -100,6 +100,7 @@ func BeginMove(from, to *Server, slot int) {
 // (MOVED). It returns when all nodes know how new that is. If the slot moved on before, word of
 // this move could come later than the next one and undo it, with its keys.
 func EndMove(nodes []*Server, from, to *Server, slot int) {
+	raise(nodes, to)
 	text, target := strconv.Itoa(slot), strings.TrimSpace(to.Do("CLUSTER", "MYID"))
 	for _, node := range append([]*Server{to, from}, nodes...) {
 		_, _ = node.DoErr("CLUSTER", "SETSLOT", text, "NODE", target) // replicas learn it from their masters
@@ -107,21 +108,45 @@ func EndMove(nodes []*Server, from, to *Server, slot int) {
 	for _, node := range nodes {
 		node.eventually("the epoch of the slot's new owner is known", func() error {
 			if known, epoch := node.epochOf(target), to.epochOf(target); known != epoch {
-				return fmt.Errorf("%s says %q and the owner %q", node.addr, known, epoch)
+				return fmt.Errorf("%s says %d and the owner %d", node.addr, known, epoch)
 			}
 			return nil
 		})
 	}
 }
 
+// raise gives a master an epoch above that of all others, and returns when every node knows it.
+// SETSLOT does that, too, but only by what that master knows of the others: if two moves at once
+// come to the same epoch, one of the two raises its own and claims the slot that it has just given
+// away, and the new owner drops the keys.
+func raise(nodes []*Server, to *Server) {
+	target := strings.TrimSpace(to.Do("CLUSTER", "MYID"))
+	to.eventually("the new owner has the highest epoch", func() error {
+		for _, node := range nodes {
+			own := node.epochOf(target)
+			for id, epoch := range node.epochs() {
+				if id != target && epoch >= own {
+					to.Do("CLUSTER", "BUMPEPOCH")
+					return fmt.Errorf("%s says %d, and %d of %s", node.addr, own, epoch, id)
+				}
+			}
+		}
+		return nil
+	})
+}
+
 // epochOf returns the configuration epoch that a node of a cluster knows of another.
-func (s *Server) epochOf(id string) string {
+func (s *Server) epochOf(id string) int { return s.epochs()[id] }
+
+// epochs returns the configuration epochs of all nodes of a cluster that a node knows.
+func (s *Server) epochs() map[string]int {
+	epochs := make(map[string]int)
 	for line := range strings.Lines(s.Do("CLUSTER", "NODES")) {
-		if fields := strings.Fields(line); len(fields) > 6 && fields[0] == id {
-			return fields[6]
+		if fields := strings.Fields(line); len(fields) > 6 {
+			epochs[fields[0]], _ = strconv.Atoi(fields[6])
 		}
 	}
-	return ""
+	return epochs
 }
 
 // Slot is the hash slot of a key.
