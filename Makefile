@@ -7,7 +7,7 @@ GO      ?= go
 # of the other modules; the adapter has little that runs at once, which the others' tests cover.
 UNRACED := ./adapters/redlatchkube
 
-.PHONY: test test-all steady simulate mutants-simulated one web lint examples fuzz mutants versions spec overlaps verify verify-quick bench bench-quick observability interop release-rehearsal apidiff packages cross tidy clean
+.PHONY: test test-all steady simulate mutants-simulated one web lint house examples fuzz mutants versions spec overlaps verify verify-quick bench bench-quick observability interop release-rehearsal apidiff packages cross tidy clean
 
 ## test: the quick tests: components, a minute of simulation, the promises on real redis-server processes
 test:
@@ -34,14 +34,19 @@ one:
 web:
 	@scripts/web.sh '$(or $(RUN),.)' '$(SHOTS)'
 
-## lint: formatting, vet, staticcheck, leases that are not released, prose, tidy modules, and that the root module needs rueidis only
-lint: bin/staticcheck bin/gofumpt bin/redlatchvet
+## lint: formatting, vet, staticcheck, leases that are not released, prose, measures, tidy modules, and that the root module needs rueidis only
+lint: bin/staticcheck bin/gofumpt bin/redlatchvet bin/house
 	@out=$$(bin/gofumpt -l $(MODULES)); [ -z "$$out" ] || { echo "not formatted (bin/gofumpt -w .):"; echo "$$out"; exit 1; }
 	@for m in $(MODULES); do echo "== $$m"; (cd $$m && $(GO) vet ./... && $(CURDIR)/bin/staticcheck -checks all,-ST1000 ./... && $(GO) vet -vettool=$(CURDIR)/bin/redlatchvet ./...) || exit 1; done
 	@scripts/deps.sh
 	@scripts/prose.sh
+	@bin/house
 	@scripts/tidy.sh --check
 	@scripts/version.sh check
+
+## house: measures of the tree, and the goal of each; lint fails if one gets worse. SET=1 writes them down, KNOTS=1 prints which files reach each other
+house: bin/house
+	@bin/house $(if $(SET),-set) $(if $(KNOTS),-knots)
 
 ## examples: build and run every example program on the embedded server
 examples:
@@ -135,6 +140,9 @@ bin/redlatch: $(shell find . -name '*.go' -not -path './bench/*' -not -path './t
 bin/staticcheck bin/gofumpt bin/apidiff: tools/go.mod
 	cd tools && GOWORK=off $(GO) build -o ../bin/ tool
 	@touch $@
+
+bin/house: $(wildcard tools/house/*.go) tools/go.mod
+	cd tools && GOWORK=off $(GO) build -o ../bin/ ./house
 
 bin/redlatchvet: $(shell find redlatchvet -name '*.go' -not -path '*/testdata/*') redlatchvet/go.mod
 	cd redlatchvet && $(GO) build -o ../bin/ ./cmd/redlatchvet
