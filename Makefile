@@ -134,7 +134,7 @@ tidy:
 clean:
 	rm -rf bin dist .servers .verify .web .interop
 
-bin/redlatch: $(shell find . -name '*.go' -not -path './bench/*' -not -path './tests/*') $(shell find internal/script/lua -name '*.lua')
+bin/redlatch: $(shell find . -name '*.go' -not -path './bench/*' -not -path './tests/*') $(shell find internal/protocol/script/lua -name '*.lua')
 	cd cmd/redlatch && $(GO) build -o ../../bin/ .
 
 bin/staticcheck bin/gofumpt bin/apidiff: tools/go.mod

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // A lease can go on in another process. Detach ends it here without releasing it, and returns a

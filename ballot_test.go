@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/redlatch/redlatch/internal/quorum"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // TestErrorOfARoundTellsOfEachNode: the error of a round without a lease matches its reason, and

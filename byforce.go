@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/redlatch/redlatch/internal/keys"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // robberies is how often TakeByForce looks for the holder anew, if another acquired the mutex

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/clock"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/retry"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // CountDownLatch has processes wait until others have counted down to zero: a coordinator that

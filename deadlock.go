@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/notes"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/notes"
 )
 
 // Deadlocks of several locks, within one client. A goroutine that waits for a lock under the

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/keys"
-	"github.com/redlatch/redlatch/internal/notes"
-	"github.com/redlatch/redlatch/internal/presence"
-	"github.com/redlatch/redlatch/internal/retry"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/notes"
+	"github.com/redlatch/redlatch/internal/record/presence"
 )
 
 // Deadlock is a cycle of waiters, of which each waits for a lock that the next one keeps, and the

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/retry"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // Election chooses one leader among candidates in all processes. Make it with [Client.Election]; it

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // What can go wrong, for errors.Is. The text of the error that a call returns also names the lock,

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // EventType says what an [Event] reports.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/redlatch/redlatch/internal/handoff"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // Local handoff. Goroutines of one client that want the same mutex are a group, which waits in the
@@ -34,9 +34,9 @@ import (
 // If none happened to a turn, all that wait would wait for ever. If two happened, two goroutines
 // would have what one acquisition granted, or would ask Redis for it where one should. Only a hook
 // that panics is an exception: its goroutine dissolves the group, whatever has become of its turn.
-// The page of internal/handoff has the picture.
+// The page of internal/engine/handoff has the picture.
 
-// The queue of internal/handoff, as it is used here.
+// The queue of internal/engine/handoff, as it is used here.
 type (
 	handoffQueue  = handoff.Queue[leaseTerms, grant]
 	handoffGroup  = handoff.Group[leaseTerms, grant]

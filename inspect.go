@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/keys"
-	"github.com/redlatch/redlatch/internal/notes"
-	"github.com/redlatch/redlatch/internal/presence"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/notes"
+	"github.com/redlatch/redlatch/internal/record/presence"
 )
 
 // Inspect returns the holders of a name and its waiters, as one consistent picture. A name that is

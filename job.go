@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // Job runs at most once in a window of time, over all processes: the nightly report that ten

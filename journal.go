@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/journal"
-	"github.com/redlatch/redlatch/internal/keys"
-	"github.com/redlatch/redlatch/internal/quorum"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/journal"
 )
 
 // The bounds and defaults of a journal.

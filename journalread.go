@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/journal"
-	"github.com/redlatch/redlatch/internal/keys"
-	"github.com/redlatch/redlatch/internal/retry"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/journal"
 )
 
 // JournalEntry is one thing that happened to a lock, as the client that it happened to noted it.

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/clock"
-	"github.com/redlatch/redlatch/internal/schedule"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/schedule"
 )
 
 // longWaits has the waits of a client noted in the journal while they go on: each once, when it has

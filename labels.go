@@ -5,7 +5,7 @@ import (
 	"maps"
 	"unicode/utf8"
 
-	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
 // The bounds of labels.

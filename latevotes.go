@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/quorum"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // A majority makes a lease of a quorum, so the votes of the slower nodes come while it is held, or

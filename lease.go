@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/clock"
-	"github.com/redlatch/redlatch/internal/retry"
-	"github.com/redlatch/redlatch/internal/schedule"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // Lease is one acquisition of a lock: what you hold, as opposed to what you can hold. It is safe

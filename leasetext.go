@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/keys"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // leaseText is what the text of a detached lease says: what another process needs to extend it, to
@@ -38,7 +38,7 @@ const (
 )
 
 // params is how the text of a lease spells Param, for each kind. What a kind means by it is told by
-// Param in its file in internal/script/lua.
+// Param in its file in internal/protocol/script/lua.
 var params = map[string]*regexp.Regexp{
 	script.Mutex.Name:     regexp.MustCompile(`^$`),
 	script.Reentrant.Name: regexp.MustCompile(`^\d{1,19}:.+$`),

@@ -9,8 +9,8 @@ import (
 	"path"
 	"strings"
 
-	"github.com/redlatch/redlatch/internal/keys"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // ListOptions narrow what [Client.List] visits. The zero value has it visit every name.

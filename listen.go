@@ -3,8 +3,8 @@ package redlatch
 import (
 	"context"
 
-	"github.com/redlatch/redlatch/internal/script"
-	"github.com/redlatch/redlatch/internal/subscribe"
+	"github.com/redlatch/redlatch/internal/link/subscribe"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // subscription returns the subscription by which grants of a latch are heard.

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/notes"
-	"github.com/redlatch/redlatch/internal/presence"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/notes"
+	"github.com/redlatch/redlatch/internal/record/presence"
 )
 
 // LockInfo is what Redis knows of one name at one moment. Fields that do not apply are zero.

@@ -3,7 +3,7 @@ package redlatch
 import (
 	"context"
 
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // Mutex is a lock that one acquisition at a time can hold, over all processes. It is not reentrant:

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/retry"
+	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
 // Observe returns a channel of leaders: first the leader of now, then each change, as

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/keys"
-	"github.com/redlatch/redlatch/internal/quorum"
+	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
 // The bounds of what [Options] and [LockOptions] accept.

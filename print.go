@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // What fmt and log/slog make of a lock and of a lease. Fields that do not apply are left out.

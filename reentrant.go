@@ -4,7 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // ReentrantMutex is a lock that its owner can enter again. A call under the context of a lease on

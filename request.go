@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/batch"
-	"github.com/redlatch/redlatch/internal/clock"
-	"github.com/redlatch/redlatch/internal/quorum"
-	"github.com/redlatch/redlatch/internal/retry"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/link/batch"
+	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // answer is a reply and the request that it answers.

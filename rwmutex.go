@@ -3,7 +3,7 @@ package redlatch
 import (
 	"context"
 
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // RWMutex is a lock that many readers or one writer can hold, over all processes. Make it with

@@ -5,7 +5,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // maxPermits is the largest semaphore.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // TakenError says that a lock was not free, and names its holder, as far as that is known without

@@ -4,11 +4,11 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // A client undoes in the background what an acquisition that failed or was cancelled may have left
-// behind: see package internal/cleanup.
+// behind: see package internal/link/cleanup.
 
 // lineLingers is how long a line stays without a heartbeat, as in tickets.lua. A ticket does not
 // expire with a lease: anything else that its client waits for keeps it believed alive. Redis would

@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/clock"
-	"github.com/redlatch/redlatch/internal/retry"
-	"github.com/redlatch/redlatch/internal/schedule"
-	"github.com/redlatch/redlatch/internal/script"
-	"github.com/redlatch/redlatch/internal/subscribe"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/link/subscribe"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // Waiting, as the client sees it. Each attempt that waits has a waiter. The waiters for one latch

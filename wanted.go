@@ -3,7 +3,7 @@ package redlatch
 import (
 	"context"
 
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // A holder can ask to be told when it is waited for, so that long work can stop at a good place.

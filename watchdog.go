@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/batch"
-	"github.com/redlatch/redlatch/internal/clock"
-	"github.com/redlatch/redlatch/internal/retry"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/link/batch"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // The watchdog extends leases and ends those whose deadline passed. It has no goroutine of its own:

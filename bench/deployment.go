@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // target is where lockers connect to: one server, a cluster, or the masters of a quorum.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // failover is a workload of waiting for a lock whose holder, another process, is killed.

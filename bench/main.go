@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 func main() {

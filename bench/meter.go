@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // sample is the figures of one run, by their keys.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // addr is where the examples find a server.

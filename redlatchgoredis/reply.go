@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/adapter"
+	"github.com/redlatch/redlatch/internal/driver/adapter"
 )
 
 // result is the outcome of a command that was processed, possibly in a pipeline, of which err is

@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/adapter"
-	"github.com/redlatch/redlatch/internal/slots"
-	"github.com/redlatch/redlatch/internal/trunk"
+	"github.com/redlatch/redlatch/internal/driver/adapter"
+	"github.com/redlatch/redlatch/internal/driver/slots"
+	"github.com/redlatch/redlatch/internal/driver/trunk"
 )
 
 // SubscribeSharded implements [conn.Sharded]. All channels of one node share a connection to it. A

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/trunk"
+	"github.com/redlatch/redlatch/internal/driver/trunk"
 )
 
 // checkEvery is how often a subscription sends a ping. A server that stopped answering is noticed

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // url names the Redis server of the examples, as redis://localhost:6379 would.

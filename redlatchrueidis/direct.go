@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/retry"
+	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
 // direct sends requests on the goroutine of their caller. Rueidis heeds a context there only while

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/redistest"
-	"github.com/redlatch/redlatch/internal/retry"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // TestDirectRequestDialsNot: a connection may end after it was found steady. The request that

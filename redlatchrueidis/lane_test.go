@@ -13,9 +13,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/adapter"
-	"github.com/redlatch/redlatch/internal/redistest"
-	"github.com/redlatch/redlatch/internal/retry"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/driver/adapter"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 var one = conn.Call{Script: conn.NewScript("one", "return 1")}

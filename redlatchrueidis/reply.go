@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/adapter"
+	"github.com/redlatch/redlatch/internal/driver/adapter"
 )
 
 // await runs f with a context that keeps its deadline to itself. It returns what f returns, or the

@@ -17,9 +17,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/adapter"
-	"github.com/redlatch/redlatch/internal/slots"
-	"github.com/redlatch/redlatch/internal/trunk"
+	"github.com/redlatch/redlatch/internal/driver/adapter"
+	"github.com/redlatch/redlatch/internal/driver/slots"
+	"github.com/redlatch/redlatch/internal/driver/trunk"
 )
 
 var (

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/slots"
-	"github.com/redlatch/redlatch/internal/trunk"
+	"github.com/redlatch/redlatch/internal/driver/slots"
+	"github.com/redlatch/redlatch/internal/driver/trunk"
 )
 
 // maxRedirects is how often a subscription is tried at another node, where the last one named it.

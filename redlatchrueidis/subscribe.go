@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/redlatch/redlatch/internal/trunk"
+	"github.com/redlatch/redlatch/internal/driver/trunk"
 )
 
 // Subscribe implements [conn.Conn]. It uses a connection of its own, because only there does

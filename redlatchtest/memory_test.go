@@ -11,7 +11,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/conn/conntest"
-	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
 

@@ -1,4 +1,4 @@
-/* Tokens of a quorum: a model for Spin of ballot.go, internal/quorum and the scripts vote, raise and epoch.
+/* Tokens of a quorum: a model for Spin of ballot.go, internal/link/quorum and the scripts vote, raise and epoch.
 
    Three nodes, of which two are a majority. Each attempt is one acquisition, as ballot.go makes it. At any step a lease may vanish from a
    node (it expired, for whatever clock), and a node may forget everything. Requests are lost by not being made.
@@ -127,7 +127,7 @@ proctype Expiry() {
   od
 }
 
-/* Nodes forget, one after the other: epoch.lua and internal/quorum/epochs.go. */
+/* Nodes forget, one after the other: epoch.lua and internal/link/quorum/epochs.go. */
 proctype Loss() {
   byte n = LOSSES, lost, i, floor, heard;
   bool votes[ATTEMPTS + 1]; /* attempts that it may have voted for */

@@ -19,9 +19,9 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/adapters/redlatchcertmagic"
-	"github.com/redlatch/redlatch/internal/locktest"
-	"github.com/redlatch/redlatch/internal/proctest"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/proctest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // authority is an issuer of certmagic. It says when it is asked, and takes its time.

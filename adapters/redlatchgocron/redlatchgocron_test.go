@@ -12,9 +12,9 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/adapters/redlatchgocron"
-	"github.com/redlatch/redlatch/internal/locktest"
-	"github.com/redlatch/redlatch/internal/proctest"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/proctest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // ttl is what a crash costs in these tests. A pause of the machine that is shorter costs no run its

@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/redlatch/redlatch/internal/proctest"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/proctest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // url names the Redis server of the examples, as redis://localhost:6379 would.

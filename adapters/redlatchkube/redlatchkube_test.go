@@ -15,9 +15,9 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/adapters/redlatchkube"
-	"github.com/redlatch/redlatch/internal/locktest"
-	"github.com/redlatch/redlatch/internal/proctest"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/proctest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // config is that of an elector in a hurry, which a pause of the machine costs nothing if it is

@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/redlatch/redlatch/internal/proctest"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/proctest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // url names the Redis server of the examples, as redis://localhost:6379 would.

@@ -20,7 +20,7 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 

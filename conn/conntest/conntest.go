@@ -28,7 +28,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // Server is what an adapter under test connects to.

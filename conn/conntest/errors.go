@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 func (s suite) errorReplyKeepsItsText(t *testing.T) {

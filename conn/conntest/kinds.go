@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/kindtest"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // everyKind runs each kind of lock over the adapter.

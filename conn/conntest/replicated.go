@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // replicated returns the connection as one that can wait for replicas, or ends the test.

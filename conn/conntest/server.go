@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 func (s suite) targetNamesTheServerWithoutPassword(t *testing.T) {

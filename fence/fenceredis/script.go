@@ -7,7 +7,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/fence"
-	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
 // Check is a Lua function for scripts of your own, to be put in front of their text:

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fencesql"
-	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
 
 // ledger is a row that a lock protects, in a database: by a guard table, or by a column of its own.

@@ -18,7 +18,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/redlatch/redlatch/fence/fencesql"
-	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
 
 func (d database) ledger(db *sql.DB) (*ledger, error) {

@@ -27,12 +27,12 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
-		"entry that counts in a hash of another owner", "internal/script/lua/reentrant.lua",
+		"entry that counts in a hash of another owner", "internal/protocol/script/lua/reentrant.lua",
 		"redis.call('HEXISTS', K, owner) == 1 then return left, owner end", "redis.call('HLEN', K) > 0 then return left, owner end",
 		"TestEntryIsLostToAnotherOwner",
 	},
 	{
-		"line that forgets a sorted set which is no lock", "internal/script/lua/zset.lua",
+		"line that forgets a sorted set which is no lock", "internal/protocol/script/lua/zset.lua",
 		"if attribute then shorten() end", "shorten()", "TestSortedSetThatIsNoLockIsLeftAlone",
 	},
 	{
@@ -44,7 +44,7 @@ var mutants = []mutant{
 		"	if p.polling {\n		p.again = true\n		return nil", "	if p.polling {\n		return nil", "TestWordToAskDuringAPoll",
 	},
 	{
-		"forced release that counts the tokens of a shared lock in a key of its own", "internal/script/lua/line.lua",
+		"forced release that counts the tokens of a shared lock in a key of its own", "internal/protocol/script/lua/line.lua",
 		"if KIND ~= 'reentrant' then return grant('', moved) end", "if true then return grant('', moved) end",
 		"TestFencedLockIsGrantedInOneOrder",
 	},
@@ -57,25 +57,25 @@ var mutants = []mutant{
 		"		if t.mayBeHeld() {", "		if false {", "TestQuorumHeldAtABareMajority",
 	},
 	{
-		"count that a resend takes down twice", "internal/script/lua/countdown_down.lua",
+		"count that a resend takes down twice", "internal/protocol/script/lua/countdown_down.lua",
 		"redis.call('ZSCORE', K, owner) or ", "", "TestCountDownMeetsMishaps|TestCountDownStragglers",
 	},
 	{
-		"count that a late request of the round before takes down", "internal/script/lua/countdown.lua",
+		"count that a late request of the round before takes down", "internal/protocol/script/lua/countdown.lua",
 		"redis.call('ZREMRANGEBYRANK', K, 1, -KEPT - 1)", "redis.call('ZREMRANGEBYRANK', K, 1, -1)", "TestCountDownStragglers",
 	},
 	{
-		"count that is taken for zero when it is gone", "internal/script/lua/countdown_wait.lua",
+		"count that is taken for zero when it is gone", "internal/protocol/script/lua/countdown_wait.lua",
 		"if not s or round > 0 and (round < s.first or round > s.round) then return {0} end",
 		"if not s and round == 0 then return {0} end if not s or round > 0 and round < s.first then return {1, 0, round, 0} end",
 		"TestCountDownWithoutACount",
 	},
 	{
-		"waiter that missed its zero, and waits for the next", "internal/script/lua/countdown_wait.lua",
+		"waiter that missed its zero, and waits for the next", "internal/protocol/script/lua/countdown_wait.lua",
 		"if round > 0 and round < s.round then return {1, 0, round, 0} end", "", "TestCountDownUnheard",
 	},
 	{
-		"waiters that are not told of the zero", "internal/script/lua/countdown_down.lua",
+		"waiters that are not told of the zero", "internal/protocol/script/lua/countdown_down.lua",
 		"if s.left == 0 then tell_zero(s.round) end", "", "TestCountDownTellsItsWaiters",
 	},
 	{
@@ -87,15 +87,15 @@ var mutants = []mutant{
 		"			l.abandon(owner, ticket)\n", "", "TestCountDownGivenUp",
 	},
 	{
-		"delete that hits a later round", "internal/script/lua/countdown_delete.lua",
+		"delete that hits a later round", "internal/protocol/script/lua/countdown_delete.lua",
 		" or s.round ~= tonumber(ARGV[1])", "", "TestCountDownStragglers",
 	},
 	{
-		"count that needs memory to go down", "internal/script/lua/countdown_down.lua",
+		"count that needs memory to go down", "internal/protocol/script/lua/countdown_down.lua",
 		"redis.call('PEXPIRE', K, s.ms)\n", "", "TestCountDownAtAFullServer",
 	},
 	{
-		"lease on no permits", "internal/script/lua/semaphore.lua",
+		"lease on no permits", "internal/protocol/script/lua/semaphore.lua",
 		"math.max(free, 1)", "free", "TestPermitsThatAreFree",
 	},
 	{
@@ -103,15 +103,15 @@ var mutants = []mutant{
 		"free -= h.Permits", "free -= 0 * h.Permits", "TestPermitsThatAreFree",
 	},
 	{
-		"force that robs itself when it is sent again", "internal/script/lua/seize.lua",
+		"force that robs itself when it is sent again", "internal/protocol/script/lua/seize.lua",
 		"if extend(successor, ttl) then return inside_reply(successor) end", "", "TestTakeByForceMeetsMishaps",
 	},
 	{
-		"holder that is robbed in one step, and not told", "internal/script/lua/seize.lua",
+		"holder that is robbed in one step, and not told", "internal/protocol/script/lua/seize.lua",
 		"if taken then tell_forced(owner, ARGV[5], ARGV[6], ARGV[3], ARGV[4]) end", "", "TestTakeByForceIsOneStep",
 	},
 	{
-		"force that cannot take what is shut", "internal/script/lua/seize.lua",
+		"force that cannot take what is shut", "internal/protocol/script/lua/seize.lua",
 		" or open(owner))", ")", "TestTakeByForceOfWhatIsFreeOrShut",
 	},
 	{
@@ -119,7 +119,7 @@ var mutants = []mutant{
 		"a.abandon(a.owner, \"\") //", "//", "TestTakeByForceMeetsMishaps",
 	},
 	{
-		"waiter that no holder is told of", "internal/script/lua/tickets.lua",
+		"waiter that no holder is told of", "internal/protocol/script/lua/tickets.lua",
 		"    tell_holders(past)\n", "", "TestWantedIsPushed",
 	},
 	{
@@ -135,28 +135,28 @@ var mutants = []mutant{
 		"		if l.wishing() {", "		if false {", "TestWantedWithoutMessages",
 	},
 	{
-		"holder whose wish another holder forgets", "internal/script/lua/want.lua",
+		"holder whose wish another holder forgets", "internal/protocol/script/lua/want.lua",
 		"if redis.call('EXISTS', QUEUE) == 1 then", "if true then", "TestWantedIsForThoseThatAsk",
 	},
 	{
-		"late request that shortens the lease of a mutex", "internal/script/lua/mutex.lua",
+		"late request that shortens the lease of a mutex", "internal/protocol/script/lua/mutex.lua",
 		"if exactly or tonumber(ttl) > 0 and redis.call('PTTL', K) < tonumber(ttl) then", "if true then",
 		"TestExtendToEveryKind",
 	},
 	{
-		"look that ends a lease without an expiry", "internal/script/lua/mutex.lua",
+		"look that ends a lease without an expiry", "internal/protocol/script/lua/mutex.lua",
 		"exactly or tonumber(ttl) > 0 and redis", "exactly or redis", "TestWantedOfALockWithoutAnExpiry",
 	},
 	{
-		"late request that shortens a lease on a sorted set", "internal/script/lua/zset.lua",
+		"late request that shortens a lease on a sorted set", "internal/protocol/script/lua/zset.lua",
 		"if not exactly then ttl = math.max(ttl, left) end", "", "TestExtendToEveryKind",
 	},
 	{
-		"late request that shortens an entry", "internal/script/lua/reentrant.lua",
+		"late request that shortens an entry", "internal/protocol/script/lua/reentrant.lua",
 		"exactly and ttl or math.max(ttl, left))", "ttl)", "TestExtendToEveryKind",
 	},
 	{
-		"adoption that keeps a length which was not asked for", "internal/script/lua/adopt.lua",
+		"adoption that keeps a length which was not asked for", "internal/protocol/script/lua/adopt.lua",
 		"if extend(owner, ttl, true) then", "if extend(owner, ttl) then", "TestAdoptAsAsked",
 	},
 	{
@@ -176,11 +176,11 @@ var mutants = []mutant{
 		"held, sent, ttl\n", "held, sent, max(ttl, l.longest)\n", "TestExtendToMeetsMishaps",
 	},
 	{
-		"value of a leader that an old request brings back", "internal/script/lua/proclaim.lua",
+		"value of a leader that an old request brings back", "internal/protocol/script/lua/proclaim.lua",
 		"if of == owner and tonumber(last) >= number then return 1 end", "", "TestProclaimLate",
 	},
 	{
-		"value of a leader that no observer is told of", "internal/script/lua/proclaim.lua",
+		"value of a leader that no observer is told of", "internal/protocol/script/lua/proclaim.lua",
 		"publish_change('proclaimed')", "", "TestProclaimIsObserved",
 	},
 	{
@@ -196,15 +196,15 @@ var mutants = []mutant{
 		"script.Done(answer.Reply) {", "script.Done(answer.Reply) || true {", "TestProclaimIsRefused",
 	},
 	{
-		"hand-over that is announced to another library", "internal/script/lua/tickets.lua",
+		"hand-over that is announced to another library", "internal/protocol/script/lua/tickets.lua",
 		"or redis.call('EXISTS', KEYS[1]) == 1 then", "then", "TestAnnouncesWhatIsFree",
 	},
 	{
-		"free lock that is not announced", "internal/script/lua/release.lua",
+		"free lock that is not announced", "internal/protocol/script/lua/release.lua",
 		"if left then announce(ARGV[7], ARGV[8], ARGV[9]) end", "", "TestAnnouncesWhatIsFree",
 	},
 	{
-		"forced release that is not announced", "internal/script/lua/force.lua",
+		"forced release that is not announced", "internal/protocol/script/lua/force.lua",
 		"announce(ARGV[7], ARGV[8], ARGV[9])", "", "TestAnnouncesWhatIsFree",
 	},
 	{
@@ -216,35 +216,35 @@ var mutants = []mutant{
 		"!shared(kind) || c.quorum", "c.quorum", "TestYieldOfAClient",
 	},
 	{
-		"line that never yields", "internal/script/lua/release.lua",
+		"line that never yields", "internal/protocol/script/lua/release.lua",
 		"if n < FAR + every then", "if true then", "TestYieldLetsOthersIn",
 	},
 	{
-		"waiter that is not told when the line goes on", "internal/script/lua/line.lua",
+		"waiter that is not told when the line goes on", "internal/protocol/script/lua/line.lua",
 		"if yielding and moved and behind then", "if false then", "TestYieldEnds",
 	},
 	{
-		"newcomer that takes a lock that is left free for one of another kind", "internal/script/lua/acquire.lua",
+		"newcomer that takes a lock that is left free for one of another kind", "internal/protocol/script/lua/acquire.lua",
 		" and kind ~= YIELD then", " then", "TestYieldWithNobodyLeft",
 	},
 	{
-		"counter of another library that expires", "internal/script/lua/token.lua",
+		"counter of another library that expires", "internal/protocol/script/lua/token.lua",
 		"'KEEPTTL'", "'EX', 1000", "TestTokensOfFencedLock",
 	},
 	{
-		"forced release that nothing remembers", "internal/script/lua/forced.lua",
+		"forced release that nothing remembers", "internal/protocol/script/lua/forced.lua",
 		"'last', owner, 'of ' .. owner, note)", "'last', '', 'of ', note)", "TestForcedLossTellsByWhom",
 	},
 	{
-		"note of a forced release that stays for ever", "internal/script/lua/forced.lua",
+		"note of a forced release that stays for ever", "internal/protocol/script/lua/forced.lua",
 		"redis.call('PEXPIRE', FORCED, ms)", "", "TestForcedLossTellsByWhom",
 	},
 	{
-		"notes of forced releases without a bound", "internal/script/lua/forced.lua",
+		"notes of forced releases without a bound", "internal/protocol/script/lua/forced.lua",
 		"if redis.call('HLEN', FORCED) > 128 then", "if false then", "TestForceNotesAreBounded",
 	},
 	{
-		"forced release that names no owner to its holder", "internal/script/lua/renew.lua",
+		"forced release that names no owner to its holder", "internal/protocol/script/lua/renew.lua",
 		"redis.call('HGET', FORCED, 'of ' .. ARGV[1]) or ''", "''", "TestForcedLossTellsByWhom|TestForceReleaseOfAllTellsEach",
 	},
 	{
@@ -260,7 +260,7 @@ var mutants = []mutant{
 		"	l.cancel(l.err)\n	l.pending", "	l.cancel(nil)\n	l.pending", "TestCausesTell",
 	},
 	{
-		"taken mutex that names nobody", "internal/script/lua/mutex.lua",
+		"taken mutex that names nobody", "internal/protocol/script/lua/mutex.lua",
 		"return met or ''", "return ''", "TestTakenNamesTheHolder",
 	},
 	{
@@ -333,11 +333,11 @@ var mutants = []mutant{
 		"		return set.invalid\n", "		return nil\n", "TestLabelsThatAreRefused",
 	},
 	{
-		"journal without an end", "internal/script/lua/journal.lua",
+		"journal without an end", "internal/protocol/script/lua/journal.lua",
 		"'MAXLEN', '~', ARGV[1], ", "", "TestJournalIsBounded",
 	},
 	{
-		"journal that never expires", "internal/script/lua/journal.lua",
+		"journal that never expires", "internal/protocol/script/lua/journal.lua",
 		"redis.call('PEXPIRE', KEYS[1], ARGV[2])\n", "", "TestJournalTellsWhatHappened",
 	},
 	{
@@ -345,11 +345,11 @@ var mutants = []mutant{
 		"if !ok || r.seen[e.ID] {", "if !ok {", "TestJournalOfAQuorum",
 	},
 	{
-		"trouble that is told again and again", "internal/journal/journal.go",
+		"trouble that is told again and again", "internal/record/journal/journal.go",
 		"first = err != nil && j.pause == 0", "first = err != nil", "TestJournalWithoutTheRight",
 	},
 	{
-		"entry in line whose owner is inside, and that waits", "internal/script/lua/await.lua",
+		"entry in line whose owner is inside, and that waits", "internal/protocol/script/lua/await.lua",
 		"if rank then token, detail = join(owner, tonumber(ttl), param) end", "", "TestEntryInLineWhoseOwnerComesIn",
 	},
 	{
@@ -426,19 +426,19 @@ var mutants = []mutant{
 		"return \"write\"", "return \"read\"", "TestEventsOfADowngrade",
 	},
 	{
-		"adopted lease that stays the old owner's", "internal/script/lua/adopt.lua",
+		"adopted lease that stays the old owner's", "internal/protocol/script/lua/adopt.lua",
 		"rename(owner, successor)", "rename(owner, owner)", "TestAdoptEveryKind",
 	},
 	{
-		"adoption that is asked for again and finds itself", "internal/script/lua/adopt.lua",
+		"adoption that is asked for again and finds itself", "internal/protocol/script/lua/adopt.lua",
 		"elseif not extend(successor, ttl) then", "else", "TestAdoptWhoseRequestIsLost",
 	},
 	{
-		"node that gave another slot and counts for an adoption", "internal/script/lua/adopt.lua",
+		"node that gave another slot and counts for an adoption", "internal/protocol/script/lua/adopt.lua",
 		"return agrees(successor, ARGV[4]) and 1 or 0", "return 1", "TestQuorumAdoptAnotherSlot",
 	},
 	{
-		"adopted writer that readers do not see", "internal/script/lua/rwmutex.lua",
+		"adopted writer that readers do not see", "internal/protocol/script/lua/rwmutex.lua",
 		"if writer == owner then change_mark(kind, writer, successor) end", "", "TestAdoptRWMutex",
 	},
 	{
@@ -474,7 +474,7 @@ var mutants = []mutant{
 		" || t.String() != text", "", "TestAdoptNoText",
 	},
 	{
-		"releases that leave together and open what they should shut", "internal/script/bundle.go",
+		"releases that leave together and open what they should shut", "internal/protocol/script/bundle.go",
 		" && len(call.Args) <= b.ticket+2", "", "TestManyReleasesLeaveTheirNamesShut",
 	},
 	{
@@ -486,7 +486,7 @@ var mutants = []mutant{
 		"		l.unused = true\n", "		_ = l\n", "TestGivenBackIsNotShut",
 	},
 	{
-		"waiter that is not told when what is shut will open", "internal/script/lua/release.lua",
+		"waiter that is not told when what is shut will open", "internal/protocol/script/lua/release.lua",
 		"grant('', gone or yields or ms > 0)", "grant('', gone or yields)", "TestEveryKindOpensInTime",
 	},
 	{
@@ -499,15 +499,15 @@ var mutants = []mutant{
 		" || info.Holders[0].Resting", "", "TestOfficeThatIsShut",
 	},
 	{
-		"force that cannot open what is shut", "internal/script/lua/force.lua",
+		"force that cannot open what is shut", "internal/protocol/script/lua/force.lua",
 		" and not open(ARGV[2])", "", "TestEveryKindReleasedTooEarly",
 	},
 	{
-		"resend that is refused the place which its request took", "internal/script/lua/acquire.lua",
+		"resend that is refused the place which its request took", "internal/protocol/script/lua/acquire.lua",
 		" and not redis.call('ZSCORE', QUEUE, ticket)", "", "TestLostReplyToTheLastPlace",
 	},
 	{
-		"line that is full of the dead", "internal/script/lua/acquire.lua",
+		"line that is full of the dead", "internal/protocol/script/lua/acquire.lua",
 		"if alive_for(other, address) > 0 then found", "if true then found", "TestEveryKindFullOfTheDead",
 	},
 	{
@@ -531,7 +531,7 @@ var mutants = []mutant{
 		"!(script.Releases(call) && retry.RefusesWrites(result.Err))", "true", "TestReleaseWhileWritesAreRefused",
 	},
 	{
-		"late copy of a request that is not looked for", "internal/cleanup/queue.go",
+		"late copy of a request that is not looked for", "internal/link/cleanup/queue.go",
 		"		return !r.copies\n", "		return true\n", "TestLostRequests",
 	},
 	{
@@ -623,16 +623,16 @@ var mutants = []mutant{
 		"	if ticket != \"\" {\n", "	if false {\n", "TestTicketsGivenUpInAnOutage",
 	},
 	{
-		"ticket whose release was refused, and forgotten", "internal/cleanup/queue.go",
+		"ticket whose release was refused, and forgotten", "internal/link/cleanup/queue.go",
 		"return retry.WrongType(result.Err)", "return !retry.Transient(result.Err)",
 		"TestTicketGivenUpWhileWritesAreRefused",
 	},
 	{
-		"second look that does not wait", "internal/cleanup/queue.go",
+		"second look that does not wait", "internal/link/cleanup/queue.go",
 		"due := all || !r.next.After(now)", "due := all || !r.next.After(now.Add(time.Hour))", "TestStragglerAmongOthersWhoGiveUp",
 	},
 	{
-		"silent node of a cluster that holds up the releases of all", "internal/cleanup/queue.go",
+		"silent node of a cluster that holds up the releases of all", "internal/link/cleanup/queue.go",
 		"find != nil {", "false && find != nil {", "TestStoppedMasterHoldsUpNoReleases",
 	},
 	{
@@ -648,11 +648,11 @@ var mutants = []mutant{
 		"if !told {", "if !told && false {", "TestHookPanicsAtWait",
 	},
 	{
-		"slot that counts for another", "internal/script/lua/confirm.lua",
+		"slot that counts for another", "internal/protocol/script/lua/confirm.lua",
 		" and agrees(ARGV[1], ARGV[3])", "", "TestQuorumCountsOneSlot",
 	},
 	{
-		"grants of a cluster that go to all its nodes", "internal/script/lua/line.lua",
+		"grants of a cluster that go to all its nodes", "internal/protocol/script/lua/line.lua",
 		"  if mode == 'S' or mode == 'T' then return redis.pcall('SPUBLISH', address, message) end\n", "", "TestGrantsStayOnTheirShard",
 	},
 	{
@@ -664,43 +664,43 @@ var mutants = []mutant{
 		"t.Won() && !agreed {", "false && !agreed {", "TestQuorumWritesTheTokenBack",
 	},
 	{
-		"token that is written back where somebody else is inside", "internal/script/lua/raise.lua",
+		"token that is written back where somebody else is inside", "internal/protocol/script/lua/raise.lua",
 		"if not (extend(ARGV[2], tonumber(ARGV[3])) and agrees(ARGV[2], ARGV[5])) then return 0 end\n", "", "TestRaiseForAnother",
 	},
 	{
-		"node that votes whatever it forgot", "internal/script/lua/quorum_token.lua",
+		"node that votes whatever it forgot", "internal/protocol/script/lua/quorum_token.lua",
 		"return epoch[1] == process(), ", "return true, ", "TestQuorumForgetfulNode",
 	},
 	{
-		"mutex of a node that votes whatever it forgot", "internal/script/lua/mutex_vote.lua",
+		"mutex of a node that votes whatever it forgot", "internal/protocol/script/lua/mutex_vote.lua",
 		"if right and redis.call('SET'", "if redis.call('SET'", "TestQuorumForgetfulNode|TestQuorumStaleNode",
 	},
 	{
-		"right to vote that outlives the process", "internal/script/lua/quorum_token.lua",
+		"right to vote that outlives the process", "internal/protocol/script/lua/quorum_token.lua",
 		"return epoch[1] == process(), ", "return epoch[1] ~= false, ", "TestQuorumStaleNode",
 	},
 	{
-		"node that votes without a rest", "internal/quorum/epochs.go",
+		"node that votes without a rest", "internal/link/quorum/epochs.go",
 		"	return bound\n}\n\n// boundBy", "	return 0\n}\n\n// boundBy", "TestQuorumForgetfulNode$",
 	},
 	{
-		"node that counts on from nothing", "internal/quorum/epochs.go",
+		"node that counts on from nothing", "internal/link/quorum/epochs.go",
 		"isNew), number, bound)", "isNew), number-number, bound)", "TestQuorumFloor",
 	},
 	{
-		"rest of a node that is never too short", "internal/script/lua/epoch.lua",
+		"rest of a node that is never too short", "internal/protocol/script/lua/epoch.lua",
 		"begun + ARGV[3] > math.max(ms, rest)", "false", "TestQuorumForgetfulNodeAndASilentOne",
 	},
 	{
-		"rest of a node of a new quorum", "internal/script/lua/epoch.lua",
+		"rest of a node of a new quorum", "internal/protocol/script/lua/epoch.lua",
 		"rest > begun and ", "", "TestQuorumWhoseFounderIsNotDone",
 	},
 	{
-		"rest of a node by what was known when it began", "internal/quorum/epochs.go",
+		"rest of a node by what was known when it began", "internal/link/quorum/epochs.go",
 		"bound := right.boundBy(nodes)", "bound := right.Bound", "TestQuorumForgetfulNodeAndASilentOne",
 	},
 	{
-		"majority of two in five", "internal/quorum/conn.go",
+		"majority of two in five", "internal/link/quorum/conn.go",
 		"return len(q.nodes)/2 + 1", "return len(q.nodes) / 2", "TestQuorumMajorityIsKilled",
 	},
 	{
@@ -712,7 +712,7 @@ var mutants = []mutant{
 		"		l.leave(owner, &t)\n", "", "TestQuorumManyContenders",
 	},
 	{
-		"refusals by half of the nodes that are taken for those of a majority", "internal/quorum/tally.go",
+		"refusals by half of the nodes that are taken for those of a majority", "internal/link/quorum/tally.go",
 		" && t.number(Vote.voted) >= t.Majority", "", "TestQuorumHeld",
 	},
 	{
@@ -726,12 +726,12 @@ var mutants = []mutant{
 		"if h.votes == nil || found != quorum.CutShort {", "if true {", "TestQuorumWaitEndsInARound",
 	},
 	{
-		"turn at the right to vote that is waited for whatever the context", "internal/quorum/epochs.go",
+		"turn at the right to vote that is waited for whatever the context", "internal/link/quorum/epochs.go",
 		"		t.leave()\n	case <-ctx.Done():", "		t.leave()\n	case <-context.Background().Done():",
 		"TestQuorumSeatHeedsTheContext",
 	},
 	{
-		"quorum that is heard for ever", "internal/quorum/subscribe.go",
+		"quorum that is heard for ever", "internal/link/quorum/subscribe.go",
 		"		e.end(errDeaf)\n", "		_ = e.end\n", "TestQuorumGrantWhileDeaf",
 	},
 	{
@@ -739,63 +739,63 @@ var mutants = []mutant{
 		"	c.quorumWaiters.wakeAll()\n", "", "TestQuorumGrantWhileDeaf",
 	},
 	{
-		"waiters of a quorum who are not told", "internal/script/lua/quorum_line.lua",
+		"waiters of a quorum who are not told", "internal/protocol/script/lua/quorum_line.lua",
 		"  redis.pcall('PUBLISH', address, 'free\\t' .. waiter)\n", "", "TestQuorumManyContenders",
 	},
 	{
-		"slot that is extended while it rests", "internal/script/lua/zset.lua",
+		"slot that is extended while it rests", "internal/protocol/script/lua/zset.lua",
 		"or free - rest <= millis()", "or free <= millis()", "TestSlots",
 	},
 	{
-		"size that is forgotten while somebody waits", "internal/script/lua/zset.lua",
+		"size that is forgotten while somebody waits", "internal/protocol/script/lua/zset.lua",
 		"math.max(last - millis(), redis.call('PTTL', QUEUE))", "last - millis()", "TestResizeOutlivesTheLastHolder",
 	},
 	{
-		"mark that outlives the last holder", "internal/script/lua/zset.lua",
+		"mark that outlives the last holder", "internal/protocol/script/lua/zset.lua",
 		"elseif redis.call('PTTL', K) > ms then", "elseif false then", "TestEveryKindEndsWithItsLastPlace",
 	},
 	{
-		"mark that outlives a lease which was shortened", "internal/script/lua/zset.lua",
+		"mark that outlives a lease which was shortened", "internal/protocol/script/lua/zset.lua",
 		"  if ttl < left then shorten() end\n", "", "TestEveryKindEndsWithItsLastPlace",
 	},
 	{
-		"reentrant mutex that outlives its last entry", "internal/script/lua/reentrant.lua",
+		"reentrant mutex that outlives its last entry", "internal/protocol/script/lua/reentrant.lua",
 		"    shorten(left, last)\n  end\n  return n\n", "  end\n  return n\n", "TestReentrantEndsWithItsLastEntry",
 	},
 	{
-		"reentrant mutex that outlives an entry which was shortened", "internal/script/lua/reentrant.lua",
+		"reentrant mutex that outlives an entry which was shortened", "internal/protocol/script/lua/reentrant.lua",
 		"  if exactly and ttl < left then\n", "  if false then\n", "TestReentrantEndsWithItsLastEntry",
 	},
 	{
-		"reentrant mutex that ends before its longest entry", "internal/script/lua/reentrant.lua",
+		"reentrant mutex that ends before its longest entry", "internal/protocol/script/lua/reentrant.lua",
 		"n + 1, math.max(last, left)", "n + 1, left", "TestReentrantKeepsItsLongestEntry",
 	},
 	{
-		"size that the dead have left", "internal/script/lua/acquire.lua",
+		"size that the dead have left", "internal/protocol/script/lua/acquire.lua",
 		"local function last()\n", "if detail then return {-1, detail} end\nlocal function last()\n", "TestSizeThatOnlyTheDeadKnow",
 	},
 	{
-		"place in line for another size", "internal/script/lua/acquire.lua",
+		"place in line for another size", "internal/protocol/script/lua/acquire.lua",
 		"if detail then return {-1, detail} end -- the reason\n", "", "TestSizeThatIsOfOneInLine",
 	},
 	{
-		"size that the dead have left at a node", "internal/script/lua/vote.lua",
+		"size that the dead have left at a node", "internal/protocol/script/lua/vote.lua",
 		"  if not first and not unfinished then tidy() end\n", "", "TestQuorumSizeThatOnlyTheDeadKnow",
 	},
 	{
-		"one reader at a time out of the line", "internal/script/lua/rwmutex.lua",
+		"one reader at a time out of the line", "internal/protocol/script/lua/rwmutex.lua",
 		"how, how == 'r'\nend\n\nlocal function leave", "how, false\nend\n\nlocal function leave", "TestReadersAreLetInTogether",
 	},
 	{
-		"readers beside a writer", "internal/script/lua/rwmutex.lua",
+		"readers beside a writer", "internal/protocol/script/lua/rwmutex.lua",
 		"if inside > 0 and (how == 'w' or writer ~= '') then", "if inside > 0 and how == 'w' then", "TestTryDoReadsBesideReaders",
 	},
 	{
-		"writer that is dead and stays", "internal/script/lua/rwmutex.lua",
+		"writer that is dead and stays", "internal/protocol/script/lua/rwmutex.lua",
 		"    change_mark(kind, writer, '')\n    writer = ''\n", "", "TestReaderThatOutlivesItsWriter",
 	},
 	{
-		"slot that stays taken after a release", "internal/script/lua/slotpool.lua",
+		"slot that stays taken after a release", "internal/protocol/script/lua/slotpool.lua",
 		"  clear(slot)\n  drop(owner)", "  drop(owner)", "TestSlots",
 	},
 	{
@@ -803,23 +803,23 @@ var mutants = []mutant{
 		"\tif err := s.Err(); err != nil {\n\t\treturn 0, err\n\t}\n\treturn s.id, nil", "\treturn s.id, nil", "TestSlots",
 	},
 	{
-		"run that failed and uses its window up all the same", "internal/script/lua/job.lua",
+		"run that failed and uses its window up all the same", "internal/protocol/script/lua/job.lua",
 		"if result == 'done' and", "if", "TestJobThatFails",
 	},
 	{
-		"window of a run that died", "internal/script/lua/job.lua",
+		"window of a run that died", "internal/protocol/script/lua/job.lua",
 		"  if always == '1' then close(ends) end\n", "", "TestJobOfAProcessThatDied",
 	},
 	{
-		"re-entry that shortens the lease", "internal/script/lua/reentrant.lua",
+		"re-entry that shortens the lease", "internal/protocol/script/lua/reentrant.lua",
 		"local ms = math.max(ttl, redis.call('PTTL', K))", "local ms = ttl", "TestReentryTakesTheLaterEnd",
 	},
 	{
-		"re-entry that waits for itself", "internal/script/lua/acquire.lua",
+		"re-entry that waits for itself", "internal/protocol/script/lua/acquire.lua",
 		"if not detail then token, detail = join(owner, ttl, param) end\n", "", "TestOwnersInsideGoPastTheLine",
 	},
 	{
-		"several names of which one is taken", "internal/script/lua/multi.lua",
+		"several names of which one is taken", "internal/protocol/script/lua/multi.lua",
 		"if held and held ~= owner or not held and", "if not held and", "TestMultiOfWhichOneIsTaken",
 	},
 	{
@@ -831,179 +831,179 @@ var mutants = []mutant{
 		"case acks < n:", "case acks < 0:", "TestAcquisitionWaitsForReplicas",
 	},
 	{
-		"release without looking at the owner", "internal/script/lua/mutex.lua",
+		"release without looking at the owner", "internal/protocol/script/lua/mutex.lua",
 		"if redis.call('GET', K) ~= owner then return false end\n  redis.call('DEL', K)", "redis.call('DEL', K)",
 		"TestExtendOfAnothersLock",
 	},
 	{
-		"extend without looking at the owner", "internal/script/lua/mutex.lua",
+		"extend without looking at the owner", "internal/protocol/script/lua/mutex.lua",
 		"if met ~= owner then return false end\n  if exactly or",
 		"if not met then return false end\n  if exactly or",
 		"TestExtendOfAnothersLock",
 	},
 	{
-		"extend that creates", "internal/script/lua/renew.lua",
+		"extend that creates", "internal/protocol/script/lua/renew.lua",
 		"if extend(ARGV[1], tonumber(ARGV[2]), ARGV[3]) then return 1 end",
 		"if extend(ARGV[1], tonumber(ARGV[2]), ARGV[3]) or redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end",
 		"TestExtendNeverCreates|TestStragglingRenewalIsNothing",
 	},
 	{
-		"tokens that are counted", "internal/script/lua/token.lua",
+		"tokens that are counted", "internal/protocol/script/lua/token.lua",
 		"local function mint(n)\n", "local function mint(n)\n  do return redis.call('INCR', FENCE) end\n",
 		"TestTokensOfAnotherKindGrowOverEverything",
 	},
 	{
-		"tokens by the clock alone", "internal/script/lua/token.lua",
+		"tokens by the clock alone", "internal/protocol/script/lua/token.lua",
 		"if last and last >= time then", "if false then",
 		"TestTokensOfAnotherKindGrowOverEverything",
 	},
 	{
-		"force-release without a new token", "internal/script/lua/force.lua",
+		"force-release without a new token", "internal/protocol/script/lua/force.lua",
 		"mint()\n", "", "TestForceReleaseMakesTheOldTokenStale",
 	},
 	{
-		"resent acquire that does not find its lock", "internal/script/lua/acquire.lua",
+		"resent acquire that does not find its lock", "internal/protocol/script/lua/acquire.lua",
 		"if extend(owner, ttl) then return inside_reply(owner) end\nif not", "if not", "TestLostReplyToTryLockIsAdopted",
 	},
 	{
-		"resent acquire that takes another place", "internal/script/lua/acquire.lua",
+		"resent acquire that takes another place", "internal/protocol/script/lua/acquire.lua",
 		"redis.call('ZADD', QUEUE, 'NX', arrival, ticket)", "redis.call('ZADD', QUEUE, arrival, ticket)",
 		"TestLostReplyToAPlaceInLineIsAdopted",
 	},
 	{
-		"newcomers overtake the line", "internal/script/lua/acquire.lua",
+		"newcomers overtake the line", "internal/protocol/script/lua/acquire.lua",
 		"if not tried and redis.call('EXISTS', QUEUE) == 0 then", "if true then", "TestEveryKindNewcomerFindsTheLine",
 	},
 	{
-		"free mutex whose line is overtaken", "internal/script/lua/mutex_acquire.lua",
+		"free mutex whose line is overtaken", "internal/protocol/script/lua/mutex_acquire.lua",
 		" and redis.call('EXISTS', KEYS[3]) == 0", "", "TestEveryKindNewcomerFindsTheLine",
 	},
 	{
-		"tokens of a free mutex by the clock alone", "internal/script/lua/mutex_acquire.lua",
+		"tokens of a free mutex by the clock alone", "internal/protocol/script/lua/mutex_acquire.lua",
 		"if last and last >= token then", "if false then", "TestTokensGrowOverEverything",
 	},
 	{
-		"group without its tokens where the mutex is free", "internal/script/lua/mutex_acquire.lua",
+		"group without its tokens where the mutex is free", "internal/protocol/script/lua/mutex_acquire.lua",
 		" and ARGV[4] == ''", "", "TestRelayPassesOn",
 	},
 	{
-		"release of a mutex that is another's", "internal/script/lua/mutex_release.lua",
+		"release of a mutex that is another's", "internal/protocol/script/lua/mutex_release.lua",
 		" and redis.call('GET', KEYS[1]) == ARGV[2]", "", "TestExtendOfAnothersLock",
 	},
 	{
-		"release of a mutex that forgets its line", "internal/script/lua/mutex_release.lua",
+		"release of a mutex that forgets its line", "internal/protocol/script/lua/mutex_release.lua",
 		" and redis.call('EXISTS', KEYS[3]) == 0", "", "TestFirstComeFirstServed",
 	},
 	{
-		"release of a mutex before its time", "internal/script/lua/mutex_release.lua",
+		"release of a mutex before its time", "internal/protocol/script/lua/mutex_release.lua",
 		" and not ARGV[5]", "", "TestEveryKindLostReleasesLeaveItShut",
 	},
 	{
-		"last come first served", "internal/script/lua/tickets.lua",
+		"last come first served", "internal/protocol/script/lua/tickets.lua",
 		"redis.call('ZRANGE', QUEUE, 0, size - 1)", "redis.call('ZREVRANGE', QUEUE, 0, size - 1)", "TestFirstComeFirstServed",
 	},
 	{
-		"grant to a client believed dead", "internal/script/lua/tickets.lua",
+		"grant to a client believed dead", "internal/protocol/script/lua/tickets.lua",
 		"ms = tonumber(redis.call('ZSCORE', CLIENTS, address) or 0) - math.floor(now() / 1000)", "ms = 3600000", "TestSuspendedWaiterCostsItsHorizon|TestWaiterBelievedDeadIsPassedOver",
 	},
 	{
-		"grant for longer than the client is believed alive", "internal/script/lua/line.lua",
+		"grant for longer than the client is believed alive", "internal/protocol/script/lua/line.lua",
 		"math.min(tonumber(ttl), ms)", "ttl", "TestSuspendedWaiterCostsItsHorizon",
 	},
 	{
-		"grant that is not heard, where the user may not ask for listeners", "internal/script/lua/line.lua",
+		"grant that is not heard, where the user may not ask for listeners", "internal/protocol/script/lua/line.lua",
 		"if hearers == 0 and", "if false and", "TestKilledWaiterIsSkippedByAUserWhoMayNotAsk",
 	},
 	{
-		"dead waiter that keeps out who fits", "internal/script/lua/acquire.lua",
+		"dead waiter that keeps out who fits", "internal/protocol/script/lua/acquire.lua",
 		"(ROOMY or ms == -2 or ms == 0 or line_full())", "(ms == -2 or ms == 0)", "TestCrashedWaiterBesideAHolderCostsNothing",
 	},
 	{
-		"free lock that is refused once for the dead in line", "internal/script/lua/acquire.lua",
+		"free lock that is refused once for the dead in line", "internal/protocol/script/lua/acquire.lua",
 		"  if not tail[1] then\n    token", "  if false then\n    token", "TestCrashedWaiterOfAFreeLockCostsNothing",
 	},
 	{
-		"name that the dead in line keep for another kind", "internal/script/lua/acquire.lua",
+		"name that the dead in line keep for another kind", "internal/protocol/script/lua/acquire.lua",
 		"local ms, tail = remaining(), last()\n",
 		"local ms, tail = remaining(), last()\nlocal was = tail[1] and string.match(tail[1], '^%u(%l+)')\n" +
 			"if was and was ~= KIND then return {-1, 'kind\\t' .. was} end\n",
 		"TestCrashedWaiterOfAnotherKindCostsNothing",
 	},
 	{
-		"dead who seem alive to a tool", "internal/script/lua/tickets.lua",
+		"dead who seem alive to a tool", "internal/protocol/script/lua/tickets.lua",
 		"return reply.err ~= nil or tonumber(reply[2]) > 0", "return true", "TestCrashedWaiterOfAFreeLockCostsNothing",
 	},
 	{
-		"dead of a cluster who seem alive", "internal/script/lua/tickets.lua",
+		"dead of a cluster who seem alive", "internal/protocol/script/lua/tickets.lua",
 		"mode == 'S' and 'SHARDNUMSUB' or 'NUMSUB'", "mode == 'S' and 'NUMPATTERNS' or 'NUMSUB'",
 		"TestCrashedWaiterInAClusterCostsNothing",
 	},
 	{
-		"second in line that is not told when to ask", "internal/script/lua/line.lua",
+		"second in line that is not told when to ask", "internal/protocol/script/lua/line.lua",
 		"  publish(mode, address, 'first\\t' .. ms .. '\\t' .. owner)\n", "", "TestCrashedHolderCostsItsLease",
 	},
 	{
-		"release that drops all the dead at once", "internal/script/lua/tickets.lua",
+		"release that drops all the dead at once", "internal/protocol/script/lua/tickets.lua",
 		"local BUDGET = 10000", "local BUDGET = 1e9", "TestManyDeadTickets",
 	},
 	{
-		"line that is busy for an hour, and deleted", "internal/script/lua/acquire.lua",
+		"line that is busy for an hour, and deleted", "internal/protocol/script/lua/acquire.lua",
 		"or redis.call('PTTL', QUEUE) < LINGER / 2", "", "TestBusyLineIsKept",
 	},
 	{
-		"clients that are remembered for as long as others wait", "internal/script/lua/tickets.lua",
+		"clients that are remembered for as long as others wait", "internal/protocol/script/lua/tickets.lua",
 		"  redis.call('ZREMRANGEBYSCORE', CLIENTS, '-inf', ms)\n", "", "TestClientsThatLeftAreForgotten",
 	},
 	{
-		"hash of who is inside without a TTL", "internal/script/lua/zset.lua",
+		"hash of who is inside without a TTL", "internal/protocol/script/lua/zset.lua",
 		"local function keep_keys(ms)\n", "local function keep_keys(ms)\n  if redis.call('PTTL', K) >= ms then return end\n",
 		"TestEveryKindLeavesNothingForEver",
 	},
 	{
-		"entry that waits for itself when it asks late", "internal/script/lua/reentrant.lua",
+		"entry that waits for itself when it asks late", "internal/protocol/script/lua/reentrant.lua",
 		"or held(entry) then return false, not_a_lock() end", "or redis.call('HEXISTS', INSIDE, entry) == 1 then return false end",
 		"TestLateEntryBesideItsOwner|TestKindsBehaveLikeTheirModels/tests.reentrantKind",
 	},
 	{
-		"hash of somebody else's that is waited for", "internal/script/lua/reentrant.lua",
+		"hash of somebody else's that is waited for", "internal/protocol/script/lua/reentrant.lua",
 		"return 'kind\\thash'", "return nil", "TestHashThatIsNoLock",
 	},
 	{
-		"extend that a full server refuses", "internal/script/lua/zset.lua",
+		"extend that a full server refuses", "internal/protocol/script/lua/zset.lua",
 		"  keep_keys(ttl + rest)\n  redis.call('ZADD', K, millis() + ttl + rest, owner)\n",
 		"  redis.call('ZADD', K, millis() + ttl + rest, owner)\n  keep_keys(ttl + rest)\n", "TestFullServerKeepsWhatIsHeld",
 	},
 	{
-		"permits that a full server does not take back", "internal/script/lua/semaphore.lua",
+		"permits that a full server does not take back", "internal/protocol/script/lua/semaphore.lua",
 		"  redis.call('ZREM', K, owner)\n", "", "TestFullServerKeepsWhatIsHeld",
 	},
 	{
-		"slots that a full server does not take back", "internal/script/lua/slotpool.lua",
+		"slots that a full server does not take back", "internal/protocol/script/lua/slotpool.lua",
 		"  redis.call('ZREM', K, owner)\n", "", "TestFullServerKeepsWhatIsHeld",
 	},
 	{
-		"heartbeat that a full server refuses", "internal/script/lua/await.lua",
+		"heartbeat that a full server refuses", "internal/protocol/script/lua/await.lua",
 		"keep_line()\nmark_alive(address, ARGV[3])\n",
 		"mark_alive(address, ARGV[3])\nkeep_line()\n", "TestFullServerKeepsWhatIsHeld",
 	},
 	{
-		"job whose end a full server forgets", "internal/script/lua/job.lua",
+		"job whose end a full server forgets", "internal/protocol/script/lua/job.lua",
 		"    redis.call('ZREM', K, owner)\n", "", "TestJobEndsOnAFullServer",
 	},
 	{
-		"release that lets nobody in", "internal/script/lua/release.lua",
+		"release that lets nobody in", "internal/protocol/script/lua/release.lua",
 		"if left or gone then grant('', gone or yields or ms > 0) end", "", "TestFirstComeFirstServed",
 	},
 	{
-		"waiters that give up and stay in line", "internal/script/lua/release.lua",
+		"waiters that give up and stay in line", "internal/protocol/script/lua/release.lua",
 		"ARGV[3] ~= '' and redis.call('ZREM', QUEUE, ARGV[3]) == 1", "false", "TestCancelledWaitersLeaveNoTrace",
 	},
 	{
-		"tokens that are passed on and not reserved", "internal/script/lua/token.lua",
+		"tokens that are passed on and not reserved", "internal/protocol/script/lua/token.lua",
 		"(n or 1) - 1", "0", "TestRelayPassesOn",
 	},
 	{
-		"mutex that is never given back", "internal/handoff/queue.go",
+		"mutex that is never given back", "internal/engine/handoff/queue.go",
 		"const maxRun = 128", "const maxRun = 1 << 20", "TestRelayGivesBack",
 	},
 	{
@@ -1048,7 +1048,7 @@ var mutants = []mutant{
 		"	if !g.passed {\n", "	if true {\n", "TestRelayIsExtendedInTime",
 	},
 	{
-		"word of a forced release that hides the one before", "internal/handoff/owners.go",
+		"word of a forced release that hides the one before", "internal/engine/handoff/owners.go",
 		"o.newer[owner] = true", "o.newer = map[string]bool{owner: true}", "TestRelayIsRevokedAmongOthers",
 	},
 	{
@@ -1056,7 +1056,7 @@ var mutants = []mutant{
 		"if h.Client == c.id {", "if false {", "TestForceReleaseOfOnesOwn",
 	},
 	{
-		"dead waiter that looks alive", "internal/script/lua/inspect.lua",
+		"dead waiter that looks alive", "internal/protocol/script/lua/inspect.lua",
 		"alive_for(line[i], '') > 0 and 1 or 0", "1", "TestInspectTells",
 	},
 	{
@@ -1135,23 +1135,23 @@ var mutants = []mutant{
 		"	l.cancel(err)\n	l.detachLocked()\n", "	l.cancel(err)\n", "TestRelayAfterALoss",
 	},
 	{
-		"batch in which newcomers overtake the line", "internal/script/lua/acquires.lua",
+		"batch in which newcomers overtake the line", "internal/protocol/script/lua/acquires.lua",
 		"redis.call('EXISTS', QUEUE) == 0 and ", "", "TestBundleDoesNotOvertake",
 	},
 	{
-		"batch of releases that lets nobody in", "internal/script/lua/releases.lua",
+		"batch of releases that lets nobody in", "internal/protocol/script/lua/releases.lua",
 		"redis.call('EXISTS', QUEUE) == 0 and ", "", "TestBundleOfWhichSomeAreTaken",
 	},
 	{
-		"burst under one time limit", "internal/batch/sender.go",
+		"burst under one time limit", "internal/link/batch/sender.go",
 		"s.inFlight+len(batch) < maxInFlight", "s.inFlight >= 0", "TestBurstIsBounded",
 	},
 	{
-		"batch of which one cannot be done", "internal/batch/plan.go",
+		"batch of which one cannot be done", "internal/link/batch/plan.go",
 		"if refused || err == nil &&", "if err == nil &&", "TestBundleOfWhichOneCannotBeDone",
 	},
 	{
-		"batch that forgets what its first half did", "internal/batch/plan.go",
+		"batch that forgets what its first half did", "internal/link/batch/plan.go",
 		"Sent: sent, Resent: refused}", "Sent: sent}", "TestBundleOfWhichOneCannotBeDone",
 	},
 	{
@@ -1159,7 +1159,7 @@ var mutants = []mutant{
 		"			wait = retry.Pause(0)\n", "", "TestFreeLockBehindManyDeadTickets",
 	},
 	{
-		"request in a queue that ignores its context", "internal/batch/sender.go",
+		"request in a queue that ignores its context", "internal/link/batch/sender.go",
 		"	case <-ctx.Done():\n		s.cancel", "	case <-context.Background().Done():\n		s.cancel",
 		"TestRequestInABatchHeedsItsContext",
 	},
@@ -1207,12 +1207,12 @@ var mutants = []mutant{
 		"answer.resent || l.unsure)", "l.unsure)", "TestLostReplyToReleaseIsConfirmedByTheResend",
 	},
 	{
-		"nothing undone when the caller gave up", "internal/cleanup/queue.go",
+		"nothing undone when the caller gave up", "internal/link/cleanup/queue.go",
 		"	q.addLocked(r)\n", "	_ = r\n",
 		"TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp|TestCancelAtTheMomentOfTheGrant",
 	},
 	{
-		"no second look at what a request may still bring", "internal/cleanup/queue.go",
+		"no second look at what a request may still bring", "internal/link/cleanup/queue.go",
 		"return r.absent == enough", "return r.absent > 0", "TestStragglerAfter",
 	},
 	{
@@ -1228,24 +1228,24 @@ var mutants = []mutant{
 		"c.target.ShardsTogether = true, true", "c.target.ShardsTogether = true, false", "TestManyNamesOfACluster",
 	},
 	{
-		"channel whose slot moved and that is not heard any more", "internal/trunk/trunk.go",
+		"channel whose slot moved and that is not heard any more", "internal/driver/trunk/trunk.go",
 		"t.refuse(name, nil, ErrMoved) }", "}", "TestSlotsMoveWhileManyWait",
 	},
 	{
-		"lost connection of which the channels are not told", "internal/trunk/trunk.go",
+		"lost connection of which the channels are not told", "internal/driver/trunk/trunk.go",
 		"		c.end(why)\n", "		_ = c.end\n", "TestManyWaitersLoseTheirConnections",
 	},
 	{
-		"one pipeline for all nodes of a cluster", "internal/batch/nodes.go",
+		"one pipeline for all nodes of a cluster", "internal/link/batch/nodes.go",
 		"		return n.sender(addr)\n", "		return n.sender(\"\")\n", "TestStoppedMasterDelaysOnlyItsOwn",
 	},
 	{
-		"subscription that counts again by the wall clock alone", "internal/subscribe/listener.go",
+		"subscription that counts again by the wall clock alone", "internal/link/subscribe/listener.go",
 		"s.listener.now().Since(*missed)", "s.listener.now().Time().Sub(missed.Time())+s.listener.now().Drift(*missed)",
 		"TestSubscriptionCountsAgain",
 	},
 	{
-		"subscription that counts again by a clock that stands still in sleep", "internal/subscribe/listener.go",
+		"subscription that counts again by a clock that stands still in sleep", "internal/link/subscribe/listener.go",
 		"s.listener.now().Since(*missed)", "s.listener.now().Time().Sub(missed.Time())", "TestSubscriptionCountsAgain",
 	},
 	{
@@ -1253,7 +1253,7 @@ var mutants = []mutant{
 		"		s.MarkUncounted()\n", "", "TestWaiterThatListensAtAReplica",
 	},
 	{
-		"no look when the subscription is lost", "internal/subscribe/listener.go",
+		"no look when the subscription is lost", "internal/link/subscribe/listener.go",
 		"			n = 0\n			l.handler.Changed(s)\n", "			n = 0\n", "TestGrantWhileDeaf",
 	},
 	{

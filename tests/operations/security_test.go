@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/access"
-	"github.com/redlatch/redlatch/internal/kindtest"
-	"github.com/redlatch/redlatch/internal/locktest"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/keys"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // update has TestVectors write docs/vectors anew.
@@ -489,7 +489,7 @@ func TestVectorsAreOfEveryScript(t *testing.T) {
 // scriptsPage is docs/scripts.md: what the head of each operation and kind says.
 func scriptsPage(t *testing.T) string {
 	t.Helper()
-	files, err := filepath.Glob("../../internal/script/lua/*.lua")
+	files, err := filepath.Glob("../../internal/protocol/script/lua/*.lua")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("the Lua files are %v, %v", files, err)
 	}
@@ -521,7 +521,7 @@ func scriptsPage(t *testing.T) string {
 const scriptsHead = `# Scripts
 
 What each script takes and answers: the comments at the head of the Lua files in
-internal/script/lua, which a test compares with what is sent. [protocol.md](protocol.md) says what
+internal/protocol/script/lua, which a test compares with what is sent. [protocol.md](protocol.md) says what
 they are for, and [vectors](vectors/README.md) shows each of them at work.
 
 KEYS are the names of [the keys](protocol.md#keys); a kind that has more lists them, and they come

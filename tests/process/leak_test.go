@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/locktest"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"

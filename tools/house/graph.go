@@ -19,6 +19,42 @@ type graph struct {
 	uses     map[string]map[string]map[string]int // from file, to file: names, and how often
 	private  map[string]int                       // by type: its methods that are not exported
 	exported int                                  // exported functions, and methods of exported types
+	imports  []string                             // folders of the packages of this project that it imports
+}
+
+// floors are the folders of the engine from the ground up. A package imports those of its own floor
+// and of floors below it. What is on none of them stands above the root package.
+var floors = [][]string{
+	{"internal/base", "conn"},
+	{"internal/protocol"},
+	{"internal/driver", "redlatchrueidis", "redlatchgoredis"},
+	{"internal/link"},
+	{"internal/record"},
+	{"internal/engine"},
+	{"."},
+}
+
+// floor returns the number of the floor that a folder is on. A suite of tests is on none.
+func floor(dir string) int {
+	for n, folders := range floors {
+		for _, f := range folders {
+			if dir == f || strings.HasPrefix(dir, f+"/") && dir != "conn/conntest" {
+				return n
+			}
+		}
+	}
+	return len(floors)
+}
+
+// up counts the imports of a package that lead to a higher floor.
+func (g *graph) up() int {
+	n := 0
+	for _, dir := range g.imports {
+		if floor(dir) > floor(g.dir) {
+			n++
+		}
+	}
+	return n
 }
 
 // newGraph reads a package that has been type-checked.
@@ -28,6 +64,14 @@ func newGraph(root string, p *packages.Package) *graph {
 		dir = p.PkgPath
 	}
 	g := &graph{dir: dir, uses: make(map[string]map[string]map[string]int), private: make(map[string]int)}
+	const module = "github.com/redlatch/redlatch"
+	for path := range p.Imports {
+		if path == module {
+			g.imports = append(g.imports, ".")
+		} else if dir, ok := strings.CutPrefix(path, module+"/"); ok {
+			g.imports = append(g.imports, dir)
+		}
+	}
 	for _, file := range p.Syntax {
 		from := filepath.Base(p.Fset.Position(file.Pos()).Filename)
 		ast.Inspect(file, func(n ast.Node) bool {

@@ -70,10 +70,18 @@ func take(text *tree, all []*graph) ([]measure, error) {
 	root := all[slices.IndexFunc(all, func(g *graph) bool { return g.dir == "." })]
 	_, circle := root.largest()
 	worst, files := all[0], text.fullest()
-	most := 0
+	most, up := 0, 0
 	for _, g := range all {
+		up += g.up()
 		if n, _ := g.largest(); n > most && g != root {
 			worst, most = g, n
+		}
+	}
+	if up > 0 {
+		for _, g := range all {
+			if g.up() > 0 {
+				log.Printf("%s imports %s", g.dir, strings.Join(g.imports, " "))
+			}
 		}
 	}
 	doc, err := exec.Command("go", "doc", "-all", ".").Output()
@@ -90,6 +98,7 @@ func take(text *tree, all []*graph) ([]measure, error) {
 		{name: "exported", what: "exported functions and methods of the root package", goal: 130, now: root.exported},
 		{name: "go-doc", what: "lines of its page (go doc -all)", goal: 2000, now: bytes.Count(doc, []byte("\n"))},
 		{name: "internal", what: "folders directly in internal", goal: 8, now: text.folders["internal"]},
+		{name: "up", what: "imports that lead up a floor", goal: 0, now: up},
 		{name: "package-files", what: "Go files of any folder, its tests too", goal: 25, now: text.all[files], where: files},
 		{name: "go", what: "lines of Go besides tests", goal: 43000, now: text.code},
 		{name: "go-tests", what: "lines of Go of tests", goal: 36000, now: text.tests},

@@ -21,7 +21,7 @@ import (
 
 const (
 	vectorsDir = "../../../docs/vectors"
-	luaDir     = "../../../internal/script/lua"
+	luaDir     = "../../../internal/protocol/script/lua"
 )
 
 // vector is one call of a script. docs/vectors/README.md says how each field is spelled.

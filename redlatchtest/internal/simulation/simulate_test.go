@@ -21,7 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/retry"
+	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
 var (

@@ -1,6 +1,6 @@
 // Package help is what tests of all folders have in common: options, acquisitions on other
 // goroutines, keys, and checks of what is left in Redis. What tests of other modules need as well,
-// such as Open, Lock, Release and Eventually, is in internal/locktest.
+// such as Open, Lock, Release and Eventually, is in internal/testkit/locktest.
 //
 //	client     options, acquisitions, what they come to
 //	cluster    clusters, by their URL

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
 
 // Events remembers what a client's hook is told.

@@ -2,7 +2,7 @@ package help
 
 import (
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
 
 // FenceKey is the key with the last token of a name.

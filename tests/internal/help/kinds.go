@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/kindtest"
-	"github.com/redlatch/redlatch/internal/locktest"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // ClosesSoon checks that the channel of an observer is closed, whatever it tells before that.

@@ -3,8 +3,8 @@ package help
 import (
 	"testing"
 
-	"github.com/redlatch/redlatch/internal/locktest"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // AwaitNothingLeft waits until nothing is left of a name but what outlives it on purpose.

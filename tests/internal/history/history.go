@@ -14,7 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	record "github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/tests/internal/help"
 )

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/kindtest"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"

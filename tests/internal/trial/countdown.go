@@ -2,7 +2,7 @@ package trial
 
 import (
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
 
 // Late lets requests arrive that are late, behind others of the client.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/locktest"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // A request whose connection broke can still reach the server, after the resend over another

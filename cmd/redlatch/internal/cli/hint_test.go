@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // TestHints: a server that cannot be used is told from one that is not there, with what to do.

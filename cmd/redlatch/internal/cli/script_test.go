@@ -25,7 +25,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // patience bounds every wait in a script. It only matters when something is broken.

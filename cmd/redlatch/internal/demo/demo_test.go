@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/demo"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/address"
+	"github.com/redlatch/redlatch/internal/protocol/address"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 func TestClock(t *testing.T) {

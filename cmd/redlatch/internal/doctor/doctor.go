@@ -14,7 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/address"
+	"github.com/redlatch/redlatch/internal/protocol/address"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 

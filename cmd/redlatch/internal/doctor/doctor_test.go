@@ -17,10 +17,10 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
-	"github.com/redlatch/redlatch/internal/access"
-	"github.com/redlatch/redlatch/internal/keys"
-	"github.com/redlatch/redlatch/internal/redistest"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 

@@ -12,10 +12,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/address"
-	"github.com/redlatch/redlatch/internal/keys"
-	"github.com/redlatch/redlatch/internal/retry"
-	"github.com/redlatch/redlatch/internal/script"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/protocol/address"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 

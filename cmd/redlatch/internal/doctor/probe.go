@@ -16,9 +16,9 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/access"
-	"github.com/redlatch/redlatch/internal/address"
-	"github.com/redlatch/redlatch/internal/keys"
+	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/protocol/address"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 

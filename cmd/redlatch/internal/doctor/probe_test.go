@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
-	"github.com/redlatch/redlatch/internal/access"
-	"github.com/redlatch/redlatch/internal/redistest"
+	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
 

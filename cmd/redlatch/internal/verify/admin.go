@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/address"
+	"github.com/redlatch/redlatch/internal/protocol/address"
 )
 
 // admin is the supervisor's own connection to the servers, which no fault strikes but those of the

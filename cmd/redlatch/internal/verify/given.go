@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/redlatch/redlatch/internal/address"
+	"github.com/redlatch/redlatch/internal/protocol/address"
 )
 
 // What takes over from a master of servers that are not the run's own.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/address"
-	"github.com/redlatch/redlatch/internal/quorum"
+	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/protocol/address"
 	"github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/internal/verify/link"
 	"github.com/redlatch/redlatch/internal/verify/worker"

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/wallclock"
+	"github.com/redlatch/redlatch/internal/testkit/wallclock"
 )
 
 // clock is the wall clock of some nodes. Nodes that take over from each other share one, since the

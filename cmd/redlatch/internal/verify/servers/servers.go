@@ -18,7 +18,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/redlatch/redlatch/internal/freeport"
+	"github.com/redlatch/redlatch/internal/testkit/freeport"
 )
 
 // Program names another program to start than the redis-server on PATH.

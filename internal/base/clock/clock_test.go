@@ -1,0 +1,23 @@
+package clock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/base/clock"
+)
+
+func TestLargerOfBothClocksCounts(t *testing.T) {
+	t.Parallel()
+	start := clock.Now()
+	if got := start.Skewed(time.Hour).Since(start); got < time.Hour {
+		t.Errorf("after a suspend of an hour Since = %v, want at least 1h", got)
+	}
+	later := clock.Now()
+	if got, want := later.Skewed(-time.Hour).Since(start), later.Since(start); got > want || got < 0 {
+		t.Errorf("after a step back of an hour Since = %v, want the monotonic %v", got, want)
+	}
+	if got := start.Skewed(time.Hour).Drift(start); got != time.Hour {
+		t.Errorf("Drift = %v, want 1h", got)
+	}
+}

@@ -1,0 +1,319 @@
+package batch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+)
+
+// maxInFlight is how many requests are under way together. They share a time limit. Without a
+// bound, a burst would exceed it on a server that works: no answer would count then, and all
+// requests would be sent again.
+const maxInFlight = 2048
+
+// Sender sends requests to one server. It is safe for concurrent use.
+type Sender struct {
+	conn    conn.Conn
+	clock   clock.Clock
+	timeout time.Duration // of a batch
+	rule    Rule
+	slot    func(conn.Call) int // of a cluster; else nil
+	calls   sync.Pool           // of *call; not one for all Senders, since channels stay in a synctest bubble
+
+	mu         sync.Mutex // guards the fields below
+	active     int        // direct requests and flushes
+	inFlight   int        // requests that are under way together
+	crowds     int        // batches under way of as many requests as leave by themselves, or more
+	unanswered int        // batches in a row that got no answer in their time
+	queue      []*call    // for the next flush, or the present one as soon as fewer are in flight
+	full       bool       // calls in the queue wait for room in flight, and have no flush of their own
+	idle       *sync.Cond // signals that active is 0 and the queue empty
+}
+
+// Outcome is the result of one request.
+type Outcome struct {
+	conn.Result
+	Sent   clock.Reading // before the request left that was answered; deadlines count from here
+	Resent bool          // an earlier request for the same call may have taken place
+}
+
+// call is a request in the queue, and then its outcome.
+type call struct {
+	request conn.Call
+	Outcome
+	ready     chan struct{} // with room for one
+	cancelled bool          // its goroutine has left; guarded by the Sender's mu
+}
+
+// New returns a Sender over a connection. A batch that gets no answer ends after the timeout.
+func New(over conn.Conn, now clock.Clock, timeout time.Duration) *Sender {
+	return NewWith(over, now, timeout, RuleFor(over.Target().Pipelined))
+}
+
+// NewWith is New with another rule.
+func NewWith(over conn.Conn, now clock.Clock, timeout time.Duration, rule Rule) *Sender {
+	s := &Sender{conn: over, clock: now, timeout: timeout, rule: rule}
+	s.calls.New = func() any { return &call{ready: make(chan struct{}, 1)} }
+	s.idle = sync.NewCond(&s.mu)
+	return s
+}
+
+// Direct sends one request by itself. It returns when the request is answered, the limit has passed
+// or ctx is done.
+func Direct(
+	ctx context.Context, over conn.Conn, now clock.Clock, request conn.Call, limit time.Duration,
+) Outcome {
+	within := WithLimit(ctx, limit)
+	defer within.End()
+	sent := now()
+	return Outcome{Result: over.Eval(within, request)[0], Sent: sent}
+}
+
+// Do sends one request, alone or together with others. It returns when the request is answered, the
+// limit has passed or ctx is done. A request that leaves together with others also ends with the
+// timeout of its batch.
+func (s *Sender) Do(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
+	queued := s.admit(request, s.rule.Alone)
+	if queued == nil {
+		defer s.done()
+		return Direct(ctx, s.conn, s.clock, request, limit)
+	}
+	return s.doQueued(ctx, queued, limit)
+}
+
+// Join is Do for a request that does not leave by itself: one of many that come at once, and that
+// no goroutine waits for.
+func (s *Sender) Join(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
+	return s.doQueued(ctx, s.admit(request, 0), limit)
+}
+
+// doQueued returns the outcome of a request in the queue.
+func (s *Sender) doQueued(ctx context.Context, queued *call, limit time.Duration) Outcome {
+	if limit < s.timeout {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	return s.await(ctx, queued)
+}
+
+// SendAll sends the calls in one pipeline at once, whatever else is under way. It returns when all
+// are answered or ctx is done, with one outcome for each call, in order.
+func (s *Sender) SendAll(ctx context.Context, calls []conn.Call) []Outcome {
+	outcomes, undecided := s.send(ctx, calls)
+	s.resend(ctx, calls, undecided, outcomes)
+	return outcomes
+}
+
+// Wait returns when no request of Do is under way, not even one whose caller has gone.
+func (s *Sender) Wait() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.active > 0 || len(s.queue) > 0 {
+		s.idle.Wait()
+	}
+}
+
+// admit returns nil if the request may leave by itself, since fewer than most are under way. The
+// caller ends it by done. Otherwise admit puts the request into the queue and returns its call
+// there. The first one starts a flush.
+func (s *Sender) admit(request conn.Call, most int) (queued *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active < most && !(s.rule.Keep && s.crowds > 0) {
+		s.active++
+		return nil
+	}
+	queued = s.calls.Get().(*call)
+	queued.request = request
+	s.queue = append(s.queue, queued)
+	if len(s.queue) == 1 {
+		s.active++
+		go s.flush() // ends with the timeouts of its batches
+	}
+	return queued
+}
+
+// done ends a direct request or a flush.
+func (s *Sender) done() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active--; s.active == 0 && len(s.queue) == 0 {
+		s.idle.Broadcast()
+	}
+}
+
+// await returns the outcome of a call in the queue, or ctx's error.
+func (s *Sender) await(ctx context.Context, c *call) Outcome {
+	select {
+	case <-c.ready:
+		outcome := c.Outcome
+		*c = call{ready: c.ready}
+		s.calls.Put(c)
+		return outcome
+	case <-ctx.Done():
+		s.cancel(c)
+		return Outcome{Result: conn.Result{Err: ctx.Err()}, Sent: s.clock()}
+	}
+}
+
+// cancel has the next flush leave out a call. Until then the call stays in the queue: of a crowd
+// that gives up, each goroutine would have to search it.
+func (s *Sender) cancel(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.cancelled = true
+}
+
+// flush sends the queue, batch after batch. It lets other goroutines join the queue first.
+func (s *Sender) flush() {
+	s.gather()
+	defer s.done()
+	for batch := s.take(); len(batch) > 0; batch = s.takeRest() {
+		if s.landed(len(batch), s.deliver(batch)) {
+			s.failQueue()
+		}
+	}
+}
+
+// take removes from the queue the calls that may leave now. It returns none if maxInFlight are in
+// flight: the flushes that sent them take the rest of the queue afterwards.
+func (s *Sender) take() (batch []*call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.remove()
+}
+
+// takeRest is take for a flush whose batch has landed. It returns none unless calls wait for the
+// room that the batch had.
+//
+// It is tempting to take whatever is in the queue by then. But those calls have a flush of their
+// own, which is about to let the goroutines join that the landed batch has just woken. It would
+// find only these, and one batch would become two.
+func (s *Sender) takeRest() (batch []*call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.full {
+		return nil
+	}
+	return s.remove()
+}
+
+// remove is take and takeRest without their lock. The caller holds s.mu.
+func (s *Sender) remove() (batch []*call) {
+	if len(s.queue) == 0 {
+		return nil
+	}
+	batch = make([]*call, 0, min(len(s.queue), maxInFlight))
+	n := 0
+	for ; n < len(s.queue) && s.inFlight+len(batch) < maxInFlight; n++ {
+		if c := s.queue[n]; !c.cancelled {
+			batch = append(batch, c)
+		}
+	}
+	s.full = n < len(s.queue)
+	switch {
+	case s.full:
+		s.queue = s.queue[n:]
+	case cap(s.queue) > maxInFlight: // after a burst
+		s.queue = nil
+	default:
+		clear(s.queue)
+		s.queue = s.queue[:0]
+	}
+	s.inFlight += len(batch)
+	if s.crowd(len(batch)) {
+		s.crowds++
+	}
+	return batch
+}
+
+// landed makes room for another batch, in place of one of n requests that was answered or not. It
+// reports whether those in the queue shall end, too: two batches in a row got no answer in their
+// time. After the first the queue goes on, over another connection if that one was silent: a client
+// that was starved for a moment would else fail all of a burst.
+func (s *Sender) landed(n int, answered bool) (silent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight -= n
+	if s.crowd(n) {
+		s.crowds--
+	}
+	if s.unanswered++; answered {
+		s.unanswered = 0
+	}
+	return s.unanswered > 1
+}
+
+// crowd reports whether a batch has as many requests as leave by themselves, or more.
+func (s *Sender) crowd(n int) bool { return n >= s.rule.Alone }
+
+// failQueue ends all calls in the queue, since batches got no answer in their time. They would find
+// out one batch after the other, later than their callers allow. Their callers resend them instead.
+func (s *Sender) failQueue() {
+	now := s.clock()
+	s.mu.Lock()
+	queue := s.queue
+	s.queue, s.full = nil, false
+	s.mu.Unlock()
+	for _, c := range queue {
+		c.Outcome = Outcome{Result: conn.Result{Err: context.DeadlineExceeded}, Sent: now}
+		c.ready <- struct{}{}
+	}
+}
+
+// deliver sends a batch and hands out the outcomes. It reports false if the time was over before
+// there was any reply.
+func (s *Sender) deliver(batch []*call) (answered bool) {
+	requests := make([]conn.Call, len(batch))
+	for i, c := range batch {
+		requests[i] = c.request
+	}
+	ctx := WithLimit(context.Background(), s.timeout)
+	defer ctx.End()
+	outcomes, undecided := s.send(ctx, requests)
+	s.resend(ctx, requests, s.wanted(batch, undecided), outcomes)
+	answered = ctx.Err() == nil ||
+		slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Err == nil })
+	for i, c := range batch {
+		c.Outcome = outcomes[i]
+		c.ready <- struct{}{}
+	}
+	return answered
+}
+
+// wanted returns the undecided calls of a batch that are not cancelled. A caller that has given up
+// may have released its lock already, and a request sent after that would take it again.
+func (s *Sender) wanted(batch []*call, undecided []int) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(undecided, func(i int) bool { return batch[i].cancelled })
+}
+
+// send sends one pipeline for all calls. It returns their outcomes, and which calls are undecided.
+func (s *Sender) send(
+	ctx context.Context, calls []conn.Call,
+) (outcomes []Outcome, undecided []int) {
+	sent := s.clock()
+	p := newPlan(calls, s.slot)
+	return p.decode(s.conn.Eval(ctx, p.pipeline...), sent)
+}
+
+// resend sends the undecided calls by themselves, in one pipeline, and puts their results into
+// outcomes.
+func (s *Sender) resend(
+	ctx context.Context, calls []conn.Call, undecided []int, outcomes []Outcome,
+) {
+	if len(undecided) == 0 {
+		return
+	}
+	again, sent := pick(calls, undecided), s.clock()
+	for i, r := range s.conn.Eval(ctx, again...) {
+		o := &outcomes[undecided[i]] // Resent stays as the bundle left it
+		o.Result, o.Sent = r, sent
+	}
+}

@@ -1,0 +1,216 @@
+package cleanup
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+const (
+	maxBatch  = 256     // releases in one pipeline
+	maxQueued = 1 << 16 // releases of an outage; the oldest ones are forgotten
+	enough    = 2       // how often in a row Redis must say that an owner is not inside
+)
+
+// Queue is the releases that a client has still to send. It is safe for concurrent use.
+type Queue struct {
+	ctx      context.Context // of requests until Close
+	nodes    []conn.Conn
+	schedule *schedule.Schedule
+	now      clock.Clock
+	pause    time.Duration // how long a request may take, and about the time between two looks
+	entry    schedule.Entry
+	running  sync.WaitGroup // flushes; none begins once the schedule has stopped
+
+	mu   sync.Mutex // guards list; before the schedule's
+	list []release
+}
+
+// release is one call, at one node.
+type release struct {
+	node   int
+	call   conn.Call
+	next   time.Time // not sent again before
+	until  time.Time // the owner is gone by itself by then
+	absent int       // how often in a row Redis said that the owner was not inside
+	copies bool      // a request of the owner got no answer, and a copy of it may arrive late
+}
+
+// New returns a queue for these nodes. A request gets the time of pause, and is cut short when ctx
+// is done.
+func New(
+	ctx context.Context, nodes []conn.Conn, s *schedule.Schedule, now clock.Clock, pause time.Duration,
+) *Queue {
+	q := &Queue{ctx: ctx, nodes: nodes, schedule: s, now: now, pause: pause}
+	q.entry.Owner = q
+	return q
+}
+
+// Add has a release sent to a node after that time, and again until Redis has said twice in a row
+// that the owner is not inside. It is not sent any more once keep has passed after that, when the
+// owner is gone by itself.
+func (q *Queue) Add(node int, call conn.Call, after, keep time.Duration) {
+	q.add(release{node: node, call: call, copies: true}, after, keep)
+}
+
+// AddAnswered is Add for an owner whose requests were all answered, so that none can arrive late.
+// It ends as well when Redis has said that the owner was inside.
+func (q *Queue) AddAnswered(node int, call conn.Call, keep time.Duration) {
+	q.add(release{node: node, call: call}, 0, keep)
+}
+
+func (q *Queue) add(r release, after, keep time.Duration) {
+	r.next = q.now().Time().Add(after)
+	r.until = r.next.Add(keep)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.addLocked(r)
+	q.schedule.Advance(&q.entry, r.next)
+}
+
+func (q *Queue) addLocked(more ...release) {
+	q.list = append(q.list, more...)
+	q.list = q.list[max(0, len(q.list)-maxQueued):]
+}
+
+// Len returns how many releases are queued, due or not.
+func (q *Queue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.list)
+}
+
+// Due implements [schedule.Owner].
+func (q *Queue) Due(clock.Reading) { q.running.Go(func() { q.flush(q.ctx, false) }) }
+
+// Close sends all releases once more, and returns when that is done. The schedule must have
+// stopped, and Add must not be called any more.
+func (q *Queue) Close() {
+	q.running.Wait()
+	q.flush(context.Background(), true)
+}
+
+// flush sends the releases that are due, or all of them. Those for one node go apart from those for
+// another: no node waits for an answer of another one.
+func (q *Queue) flush(ctx context.Context, all bool) {
+	var places sync.WaitGroup
+	for at, list := range q.byPlace(q.take(all)) {
+		places.Go(func() { q.flushPlace(ctx, q.nodes[at.node], list) })
+	}
+	places.Wait()
+}
+
+// take removes and returns the releases that are due. The others stay, and are scheduled.
+func (q *Queue) take(all bool) []release {
+	now := q.now().Time()
+	var taken []release
+	var next time.Time // of those that stay
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.list = slices.DeleteFunc(q.list, func(r release) bool {
+		due := all || !r.next.After(now)
+		if due {
+			taken = append(taken, r)
+		} else if next.IsZero() || r.next.Before(next) {
+			next = r.next
+		}
+		return due
+	})
+	if !next.IsZero() {
+		q.schedule.Advance(&q.entry, next)
+	}
+	return taken
+}
+
+// place is where a release goes: one of the queue's nodes and, if that one is a whole cluster, a
+// node of the cluster.
+type place struct {
+	node int
+	addr string // in the cluster; "" if that is not known, and where there is no cluster
+}
+
+// byPlace returns the releases by where they go.
+func (q *Queue) byPlace(list []release) map[place][]release {
+	places := make(map[place][]release)
+	for _, r := range list {
+		at := place{node: r.node}
+		if find := q.nodes[r.node].Target().Node; find != nil {
+			at.addr = find(r.call.Keys[0])
+		}
+		places[at] = append(places[at], r)
+	}
+	return places
+}
+
+// flushPlace sends the releases of one place, over the connection to its node. Those that it has to
+// look at again are queued for a while later, however many are added until then: the request that
+// is to be undone takes that while to arrive.
+func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []release) {
+	var again []release
+	silent := false
+	for batch := range slices.Chunk(list, maxBatch) {
+		if !silent {
+			batch, silent = q.send(ctx, node, batch)
+		}
+		again = append(again, batch...)
+	}
+	if len(again) == 0 {
+		return
+	}
+	next := q.now().Time().Add(retry.Jitter(q.pause, 0.3))
+	for i := range again {
+		again[i].next = next
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.addLocked(again...)
+	q.schedule.Advance(&q.entry, next)
+}
+
+// send sends one batch. It returns the releases that have to be looked at again, and whether none
+// of them was answered.
+func (q *Queue) send(ctx context.Context, node conn.Conn, batch []release) (again []release, silent bool) {
+	calls := make([]conn.Call, len(batch))
+	for i, r := range batch {
+		calls[i] = r.call
+	}
+	ctx, cancel := context.WithTimeout(ctx, q.pause)
+	defer cancel()
+	now, answered := q.now().Time(), 0
+	for i, result := range node.Eval(ctx, calls...) {
+		r := batch[i]
+		if result.Err == nil {
+			answered++
+		}
+		if !r.settle(result) && !r.until.Before(now) {
+			again = append(again, r)
+		}
+	}
+	return again, answered == 0
+}
+
+// settle notes a node's answer, and reports whether it was the last one needed.
+//
+// It is tempting to be done when the owner was inside. But a copy of the request that is to be
+// undone may arrive after this release. And it is tempting to give up at an error that a resend
+// would not mend, such as that of a full disk: then a ticket stays in line, and in its turn it
+// keeps the others waiting.
+func (r *release) settle(result conn.Result) (done bool) {
+	switch {
+	case result.Err != nil:
+		return retry.WrongType(result.Err)
+	case script.Inside(result.Reply):
+		r.absent = 0
+		return !r.copies
+	default:
+		r.absent++
+	}
+	return r.absent == enough
+}

@@ -1,0 +1,234 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+)
+
+const (
+	pause = time.Second
+	keep  = time.Hour
+)
+
+// node answers releases, and writes down which it got.
+type node struct {
+	conn.Conn
+	answer func(n int) conn.Result // to the n-th release, from 0
+
+	mu  sync.Mutex
+	got []string // the owners, in the order in which they came
+}
+
+func (n *node) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	results := make([]conn.Result, len(calls))
+	for i, call := range calls {
+		results[i] = n.answer(len(n.got))
+		n.got = append(n.got, call.Args[0])
+	}
+	return results
+}
+
+func (n *node) Target() conn.Target { return conn.Target{} }
+
+func (n *node) sent() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.got)
+}
+
+func call(owner string) conn.Call { return conn.Call{Script: &conn.Script{}, Args: []string{owner}} }
+
+func inside() conn.Result { return conn.Result{Reply: conn.Reply{Int: 1}} }
+func absent() conn.Result { return conn.Result{} }
+
+func refused(text string) conn.Result { return conn.Result{Err: &conn.ReplyError{Text: text}} }
+
+// answers gives these answers, and then that the owner is not inside.
+func answers(all ...conn.Result) func(int) conn.Result {
+	return func(n int) conn.Result {
+		if n < len(all) {
+			return all[n]
+		}
+		return absent()
+	}
+}
+
+// start runs a test in a bubble with a queue for these nodes.
+func start(t *testing.T, test func(t *testing.T, q *Queue), nodes ...conn.Conn) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := schedule.Start(clock.Now, func() {})
+		q := New(ctx, nodes, s, clock.Now, pause)
+		test(t, q)
+		cancel()
+		s.Stop()
+		q.Close()
+	})
+}
+
+// TestHowOftenAReleaseIsSent: until Redis has said twice in a row that the owner is not inside.
+func TestHowOftenAReleaseIsSent(t *testing.T) {
+	t.Parallel()
+	lost := conn.Result{Err: errors.New("connection lost")}
+	for name, c := range map[string]struct {
+		answers []conn.Result
+		want    int
+	}{
+		"never there":                    {nil, 2},
+		"there":                          {[]conn.Result{inside()}, 3},
+		"a copy of the request arrived":  {[]conn.Result{inside(), inside()}, 4},
+		"a request arrived in between":   {[]conn.Result{absent(), inside()}, 4},
+		"no answer":                      {[]conn.Result{lost, lost}, 4},
+		"a full disk":                    {[]conn.Result{refused("MISCONF no space"), refused("OOM")}, 4},
+		"no answer between two that are": {[]conn.Result{absent(), lost}, 3},
+		"a key of another type":          {[]conn.Result{refused("WRONGTYPE Operation against a key")}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &node{answer: answers(c.answers...)}
+			start(t, func(t *testing.T, q *Queue) {
+				q.Add(0, call("owner"), 0, keep)
+				time.Sleep(10 * pause)
+				if got := len(n.sent()); got != c.want {
+					t.Errorf("%d releases, want %d", got, c.want)
+				}
+			}, n)
+		})
+	}
+}
+
+// TestAnsweredOwnerIsReleasedOnce: no copy of its requests can arrive late.
+func TestAnsweredOwnerIsReleasedOnce(t *testing.T) {
+	n := &node{answer: answers(inside())}
+	start(t, func(t *testing.T, q *Queue) {
+		q.AddAnswered(0, call("owner"), keep)
+		time.Sleep(10 * pause)
+		if got := len(n.sent()); got != 1 {
+			t.Errorf("%d releases, want 1", got)
+		}
+	}, n)
+}
+
+// TestReleasesAreSentInTime: not before they may be, with a pause between two, and not when the
+// owner is gone by itself.
+func TestReleasesAreSentInTime(t *testing.T) {
+	n := &node{answer: func(int) conn.Result { return conn.Result{Err: errors.New("no answer")} }}
+	start(t, func(t *testing.T, q *Queue) {
+		q.Add(0, call("owner"), time.Minute, 5*pause)
+		time.Sleep(time.Minute - time.Millisecond)
+		synctest.Wait()
+		if got := n.sent(); len(got) != 0 {
+			t.Errorf("released before its time: %v", got)
+		}
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if got := len(n.sent()); got != 1 {
+			t.Errorf("%d releases, want 1", got)
+		}
+		time.Sleep(time.Hour)
+		if got := len(n.sent()); got < 4 || got > 9 {
+			t.Errorf("%d releases in %v, want about one in %v", got, 5*pause, pause)
+		}
+	}, n)
+}
+
+// TestSilentNodeGetsOneBatch: what a node that does not answer has to be asked does not grow with
+// the owners.
+func TestSilentNodeGetsOneBatch(t *testing.T) {
+	silent := &node{answer: func(int) conn.Result { return conn.Result{Err: errors.New("no answer")} }}
+	other := &node{answer: answers()}
+	start(t, func(t *testing.T, q *Queue) {
+		for i := range 10 * maxBatch {
+			q.Add(0, call(fmt.Sprint(i)), pause, keep)
+			q.Add(1, call(fmt.Sprint(i)), pause, keep)
+		}
+		time.Sleep(pause + pause/2)
+		synctest.Wait()
+		if got := len(silent.sent()); got != maxBatch {
+			t.Errorf("%d releases to a node that does not answer, want one batch of %d", got, maxBatch)
+		}
+		if got := len(other.sent()); got != 10*maxBatch {
+			t.Errorf("%d releases to the other node, want %d", got, 10*maxBatch)
+		}
+	}, silent, other)
+}
+
+// cluster is nodes of which one does not answer. A batch with a call for that one gets no reply at
+// all. A key is the name of its node.
+type cluster struct {
+	node
+	silent string
+}
+
+func (c *cluster) Target() conn.Target {
+	return conn.Target{Cluster: true, Node: func(key string) string { return key }}
+}
+
+func (c *cluster) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if slices.ContainsFunc(calls, func(call conn.Call) bool { return call.Keys[0] == c.silent }) {
+		<-ctx.Done()
+		return slices.Repeat([]conn.Result{{Err: ctx.Err()}}, len(calls))
+	}
+	return c.node.Eval(ctx, calls...)
+}
+
+// TestSilentNodeOfAClusterDelaysOnlyItsOwn: releases that one client owes to all nodes at once went
+// together, so that those for the others were not sent, again and again, while one was silent.
+func TestSilentNodeOfAClusterDelaysOnlyItsOwn(t *testing.T) {
+	c := &cluster{node: node{answer: answers()}, silent: "b"}
+	start(t, func(t *testing.T, q *Queue) {
+		for i := range 4 * maxBatch {
+			at := []string{"a", "b", "c", "d"}[i%4]
+			q.Add(0, conn.Call{Script: &conn.Script{}, Keys: []string{at}, Args: []string{at}}, pause, keep)
+		}
+		time.Sleep(pause + pause/2)
+		synctest.Wait()
+		if got := len(c.sent()); got != 3*maxBatch {
+			t.Errorf("%d releases to the nodes that answer, want %d", got, 3*maxBatch)
+		}
+		time.Sleep(2 * pause)
+		synctest.Wait()
+		if got := q.Len(); got > maxBatch {
+			t.Errorf("%d are still queued, want no more than the %d for the node that is silent", got, maxBatch)
+		}
+	}, c)
+}
+
+// TestOutageForgetsTheOldest: what an outage leaves behind is bounded.
+func TestOutageForgetsTheOldest(t *testing.T) {
+	n := &node{answer: func(int) conn.Result { return conn.Result{Err: errors.New("no answer")} }}
+	start(t, func(t *testing.T, q *Queue) {
+		for i := range maxQueued + 10 {
+			q.Add(0, call(fmt.Sprint(i)), time.Hour, keep)
+		}
+		if got := len(q.list); got != maxQueued || q.list[0].call.Args[0] != "10" {
+			t.Errorf("%d are queued, from %s on, want %d, from 10 on", got, q.list[0].call.Args[0], maxQueued)
+		}
+	}, n)
+}
+
+// TestCloseSendsAll: also what is not due yet, once.
+func TestCloseSendsAll(t *testing.T) {
+	n := &node{answer: answers()}
+	start(t, func(t *testing.T, q *Queue) {
+		q.Add(0, call("owner"), time.Hour, keep)
+		t.Cleanup(func() {
+			if got := len(n.sent()); got != 1 {
+				t.Errorf("%d releases at Close, want 1", got)
+			}
+		})
+	}, n)
+}

@@ -1,0 +1,210 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/link/batch"
+)
+
+var _ conn.Conn = (*Conn)(nil)
+
+// Conn is a [conn.Conn] over the nodes of a quorum. It sends a call to all of them and returns when
+// a majority has settled it, while the slower ones still answer; each of them gets a limited time.
+type Conn struct {
+	nodes     []conn.Conn
+	addresses []string
+	timeout   time.Duration
+	flights   flights // requests to single nodes
+	couriers  []courier
+
+	// Lost is called for each call of Eval to which a node gave no answer, or an error, on a
+	// goroutine that Close waits for. It must not block. Set it before use.
+	Lost func(node int, call conn.Call)
+}
+
+// New is the connection to these nodes, each of which has that long for an answer.
+func New(nodes []conn.Conn, timeout time.Duration) *Conn {
+	q := &Conn{nodes: nodes, timeout: timeout, couriers: make([]courier, len(nodes))}
+	for i, node := range nodes {
+		q.addresses = append(q.addresses, node.Target().Addr)
+		c := &q.couriers[i]
+		c.node, c.number, c.timeout, c.flights = node, i, timeout, &q.flights
+	}
+	return q
+}
+
+// Nodes is the connection to each node.
+func (q *Conn) Nodes() []conn.Conn { return q.nodes }
+
+// Timeout is how long each node has for an answer.
+func (q *Conn) Timeout() time.Duration { return q.timeout }
+
+// Majority is how many nodes make one.
+func (q *Conn) Majority() int { return len(q.nodes)/2 + 1 }
+
+// Answer is what one node said to a batch of calls.
+type Answer struct {
+	Node    int
+	Results []conn.Result
+}
+
+// Send sends the calls to every node at once. It calls heard with the answer of each, in the order
+// in which they come, on goroutines that Close waits for: several at a time, and heard must not
+// block. The requests outlive ctx: they are sent also if the caller stops listening early. The
+// caller changes neither the calls nor what is in them.
+func (q *Conn) Send(ctx context.Context, heard func(Answer), calls ...conn.Call) {
+	e := &errand{ctx: batch.WithLimit(context.WithoutCancel(ctx), q.timeout), calls: calls, heard: heard}
+	e.left.Store(int32(len(q.nodes)))
+	for i := range q.couriers {
+		q.couriers[i].send(e)
+	}
+}
+
+// tellLost calls Lost for the calls to which a node gave no answer, or an error.
+func (q *Conn) tellLost(a Answer, calls []conn.Call) {
+	for i, r := range a.Results {
+		if r.Err != nil && q.Lost != nil {
+			q.Lost(a.Node, calls[i])
+		}
+	}
+}
+
+// Each is Send that returns the channel of the answers, one from each node.
+func (q *Conn) Each(ctx context.Context, calls ...conn.Call) <-chan Answer {
+	answers := make(chan Answer, len(q.nodes))
+	q.Send(ctx, func(a Answer) { answers <- a }, calls...)
+	return answers
+}
+
+// Go runs f, and Close waits for it; so it must not outlast a node's time by much.
+func (q *Conn) Go(f func()) { q.flights.Go(f) }
+
+// Eval implements [conn.Conn].
+func (q *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	return q.EvalHearing(ctx, nil, calls...)
+}
+
+// EvalHearing is Eval. It calls heard with the answer of each node, as Send does, also after it
+// returned.
+func (q *Conn) EvalHearing(ctx context.Context, heard func(Answer), calls ...conn.Call) []conn.Result {
+	if len(calls) == 0 {
+		return nil
+	}
+	calls = slices.Clone(calls) // the caller's, and the requests go on when the caller does
+	p := q.newPolls(len(calls))
+	q.Send(ctx, func(a Answer) {
+		p.add(a)
+		if heard != nil {
+			heard(a)
+		}
+		q.tellLost(a, calls)
+	}, calls...)
+	select {
+	case <-p.settled:
+		return p.results(nil)
+	case <-ctx.Done():
+		return p.results(ctx.Err())
+	}
+}
+
+// EvalMissing is Eval. Where a majority said yes to a call, it also tells of each node that said
+// no, sooner or later; on a goroutine that Close waits for.
+func (q *Conn) EvalMissing(ctx context.Context, missing func(node, call int), calls ...conn.Call) []conn.Result {
+	var mu sync.Mutex // guards all
+	var all []Answer
+	return q.EvalHearing(ctx, func(a Answer) {
+		mu.Lock()
+		all = append(all, a)
+		last := len(all) == len(q.nodes)
+		mu.Unlock()
+		if last {
+			q.tellMissing(all, missing)
+		}
+	}, calls...)
+}
+
+// tellMissing calls missing for the nodes of which EvalMissing tells, if there are any.
+func (q *Conn) tellMissing(all []Answer, missing func(node, call int)) {
+	type place struct{ node, call int }
+	var places []place
+	for i := range all[0].Results {
+		ayes := 0
+		for _, a := range all {
+			if yes(a.Results[i]) {
+				ayes++
+			}
+		}
+		for _, a := range all {
+			if ayes >= q.Majority() && no(a.Results[i]) {
+				places = append(places, place{a.Node, i})
+			}
+		}
+	}
+	if len(places) > 0 {
+		q.Go(func() {
+			for _, at := range places {
+				missing(at.node, at.call)
+			}
+		})
+	}
+}
+
+// Scan implements [conn.Conn]: every key of a majority of the nodes, and more.
+func (q *Conn) Scan(ctx context.Context, pattern string, each func(key string) error) error {
+	var failed []error
+	for _, node := range q.nodes {
+		over := false
+		err := node.Scan(ctx, pattern, func(key string) error {
+			err := each(key)
+			over = err != nil
+			return err
+		})
+		if over || ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", node.Target().Addr, err))
+		}
+	}
+	if len(q.nodes)-len(failed) < q.Majority() {
+		return fmt.Errorf("%d of %d nodes could not be searched: %w",
+			len(failed), len(q.nodes), oneLine(failed))
+	}
+	return nil
+}
+
+// oneLine is errors that came together, told on one line.
+type oneLine []error
+
+func (e oneLine) Error() string {
+	all := make([]string, len(e))
+	for i, err := range e {
+		all[i] = err.Error()
+	}
+	return strings.Join(all, "; ")
+}
+
+func (e oneLine) Unwrap() []error { return e }
+
+// Target implements [conn.Conn].
+func (q *Conn) Target() conn.Target { return conn.Target{Addr: strings.Join(q.addresses, ",")} }
+
+// Wait returns when no request is under way.
+func (q *Conn) Wait() { q.flights.Wait() }
+
+// Close implements [conn.Conn].
+func (q *Conn) Close() error {
+	q.Wait()
+	var failed []error
+	for _, node := range q.nodes {
+		failed = append(failed, node.Close())
+	}
+	return errors.Join(failed...)
+}

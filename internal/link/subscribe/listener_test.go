@@ -1,0 +1,264 @@
+package subscribe
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+)
+
+const idle = 15 * time.Second
+
+// server confirms subscriptions after a while, and can drop them or refuse them.
+type server struct {
+	conn.Conn
+	cluster bool
+	slow    time.Duration
+	refuse  func(sharded bool) error // why a subscription is refused; nil if it is not
+
+	mu   sync.Mutex // guards what is below
+	open map[string]*channel
+	log  []string // the channels that were subscribed to, in that order
+}
+
+type channel struct {
+	message func(string)
+	drop    context.CancelFunc
+}
+
+func (s *server) Target() conn.Target { return conn.Target{Cluster: s.cluster} }
+
+func (s *server) Subscribe(ctx context.Context, address string, up func(), message func(string)) error {
+	return s.listen(ctx, false, address, up, message)
+}
+
+func (s *server) SubscribeSharded(ctx context.Context, address string, up func(), message func(string)) error {
+	return s.listen(ctx, true, address, up, message)
+}
+
+func (s *server) listen(ctx context.Context, sharded bool, address string, up func(), message func(string)) error {
+	ctx, drop := context.WithCancel(ctx)
+	defer drop()
+	s.mu.Lock()
+	s.log = append(s.log, address)
+	s.open[address] = &channel{message, drop}
+	s.mu.Unlock()
+	if s.refuse != nil {
+		if err := s.refuse(sharded); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-time.After(s.slow):
+		up()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	<-ctx.Done()
+	return errors.New("connection lost")
+}
+
+func (s *server) channel(address string) *channel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[address]
+}
+
+func (s *server) subscribed() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log)
+}
+
+// told is what the handler was told, and what it answers.
+type told struct {
+	mu       sync.Mutex // guards what is below
+	messages []string
+	changes  int
+	inUse    bool
+}
+
+func (h *told) handler() Handler {
+	locked := func(f func()) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		f()
+	}
+	return Handler{
+		Message: func(text string) { locked(func() { h.messages = append(h.messages, text) }) },
+		Changed: func(*Subscription) { locked(func() { h.changes++ }) },
+		InUse: func(string) (inUse bool) {
+			locked(func() { inUse = h.inUse })
+			return inUse
+		},
+	}
+}
+
+func (h *told) use(inUse bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inUse = inUse
+}
+
+func (h *told) all() (messages []string, changes int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.messages), h.changes
+}
+
+// start runs a test in a bubble with a listener at this server.
+func start(t *testing.T, s *server, test func(t *testing.T, l *Listener, h *told)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s.open = make(map[string]*channel)
+		ctx, closeClient := context.WithCancel(t.Context())
+		entries := schedule.Start(clock.Now, func() {})
+		h := &told{}
+		l := New(ctx, s, "plain", 3*time.Second, idle, entries, clock.Now, h.handler())
+		test(t, l, h)
+		closeClient()
+		entries.Stop()
+		l.Wait() // or the bubble says which goroutine is left
+	})
+}
+
+// TestOnePlainSubscription: starts with the first wait, and serves all names.
+func TestOnePlainSubscription(t *testing.T) {
+	s := &server{slow: 10 * time.Millisecond}
+	start(t, s, func(t *testing.T, l *Listener, h *told) {
+		if l.Plain().Connected() || len(s.subscribed()) != 0 {
+			t.Error("it subscribed before it had to")
+		}
+		l.Connect(t.Context(), "a", "")
+		l.Connect(t.Context(), "b", "")
+		if !l.For("a").Connected() || l.For("a") != l.For("b") || len(s.subscribed()) != 1 {
+			t.Errorf("connected %v, subscribed to %v, want one subscription", l.For("a").Connected(), s.subscribed())
+		}
+		s.channel("plain").message("hello")
+		if messages, changes := h.all(); !slices.Equal(messages, []string{"hello"}) || changes != 1 {
+			t.Errorf("messages %v, %d changes, want one of each", messages, changes)
+		}
+	})
+}
+
+// TestLostSubscriptionComesBack: both the loss and the return are told, since messages may have
+// been missed.
+func TestLostSubscriptionComesBack(t *testing.T) {
+	s := &server{}
+	start(t, s, func(t *testing.T, l *Listener, h *told) {
+		l.Connect(t.Context(), "a", "")
+		late := s.channel("plain")
+		late.drop()
+		synctest.Wait()
+		if _, changes := h.all(); l.Plain().Connected() || changes != 2 {
+			t.Errorf("connected %v, %d changes after the loss, want false and 2", l.Plain().Connected(), changes)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if _, changes := h.all(); !l.Plain().Connected() || changes != 3 {
+			t.Errorf("connected %v, %d changes a second later, want true and 3", l.Plain().Connected(), changes)
+		}
+		late.message("from the connection of before")
+		if messages, _ := h.all(); len(messages) != 0 {
+			t.Errorf("messages %v of a subscription that is over, want none", messages)
+		}
+	})
+}
+
+// TestConnectIsBounded: a server without publish/subscribe costs a moment, and the context ends it.
+func TestConnectIsBounded(t *testing.T) {
+	for name, c := range map[string]struct{ patience, want time.Duration }{
+		"server that does not confirm": {time.Hour, time.Second},
+		"caller in a hurry":            {time.Millisecond, time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start(t, &server{slow: time.Hour}, func(t *testing.T, l *Listener, _ *told) {
+				ctx, cancel := context.WithTimeout(t.Context(), c.patience)
+				defer cancel()
+				began := time.Now()
+				l.Connect(ctx, "a", "")
+				if took := time.Since(began); took != c.want {
+					t.Errorf("it took %v, want %v", took, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestNamesOfACluster: each has a subscription of its own, up to a bound, until no waiter has
+// needed it for a while.
+func TestNamesOfACluster(t *testing.T) {
+	s := &server{cluster: true}
+	start(t, s, func(t *testing.T, l *Listener, h *told) {
+		h.use(true)
+		for i := range maxSharded {
+			name := string(rune('A' + i))
+			l.Connect(t.Context(), name, "of "+name)
+			if got := l.For(name); !got.Sharded() || got.Address() != "of "+name {
+				t.Fatalf("name %d has the subscription %q, want one of its own", i, got.Address())
+			}
+		}
+		l.Connect(t.Context(), "more", "of more")
+		if l.For("more") != l.Plain() {
+			t.Errorf("one name above the bound has the subscription %q, want the plain one", l.For("more").Address())
+		}
+		time.Sleep(10 * idle)
+		if !l.For("A").Sharded() {
+			t.Error("a subscription ended while a waiter needed it")
+		}
+		h.use(false)
+		time.Sleep(2 * idle)
+		synctest.Wait()
+		if got := l.For("A"); got != l.Plain() {
+			t.Errorf("a name that no waiter needs has the subscription %q, want the plain one", got.Address())
+		}
+		l.Connect(t.Context(), "A", "of A")
+		if !l.For("A").Connected() {
+			t.Error("it does not come back when it is needed again")
+		}
+	})
+}
+
+// TestConnWithoutShardedChannels: what an adapter cannot do is never asked of it.
+func TestConnWithoutShardedChannels(t *testing.T) {
+	s := &server{cluster: true, open: make(map[string]*channel)}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		plain := struct{ conn.Conn }{s} // hides SubscribeSharded
+		l := New(ctx, plain, "plain", time.Second, idle, schedule.Start(clock.Now, func() {}), clock.Now,
+			Handler{Message: func(string) {}, Changed: func(*Subscription) {}, InUse: func(string) bool { return true }})
+		l.Connect(t.Context(), "a", "of a")
+		if want := []string{"plain"}; !slices.Equal(s.subscribed(), want) || !l.For("a").Connected() {
+			t.Errorf("subscribed to %v, want %v", s.subscribed(), want)
+		}
+		cancel()
+		l.Wait()
+		l.schedule.Stop()
+	})
+}
+
+// TestServerWithoutShardedChannels: the first answer says so, and all goes over the plain channel
+// from then on.
+func TestServerWithoutShardedChannels(t *testing.T) {
+	s := &server{cluster: true, refuse: func(sharded bool) error {
+		if sharded {
+			return &conn.ReplyError{Text: "ERR unknown command 'SSUBSCRIBE'"}
+		}
+		return nil
+	}}
+	start(t, s, func(t *testing.T, l *Listener, _ *told) {
+		l.Connect(t.Context(), "a", "of a")
+		l.Connect(t.Context(), "b", "of b")
+		if want := []string{"of a", "plain"}; !slices.Equal(s.subscribed(), want) || !l.For("b").Connected() || l.Sharded() {
+			t.Errorf("subscribed to %v, want %v", s.subscribed(), want)
+		}
+	})
+}

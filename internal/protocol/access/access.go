@@ -1,0 +1,62 @@
+// Package access says what a Redis user needs to be allowed for redlatch, and no more.
+package access
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// outside is what clients send beside the scripts: to run them, to listen, to list names, to wait
+// for replicas, to find the nodes of a cluster or the master, and to begin and keep a connection;
+// and what doctor asks.
+var outside = []string{
+	"eval", "evalsha", "subscribe", "unsubscribe", "scan", "info", "wait", "cluster", "hello", "ping", "role",
+}
+
+// sharded is what clients of a cluster need beside it, from Redis 7.0 on, which first knows these
+// commands.
+var sharded = []string{"spublish", "ssubscribe", "sunsubscribe"}
+
+// Scripted is the commands that scripts run, in the spelling of ACL rules.
+func Scripted(shards bool) []string {
+	return slices.DeleteFunc(script.Commands(), func(name string) bool { return !shards && slices.Contains(sharded, name) })
+}
+
+// ForJournal reports whether a command is needed for the journal alone.
+func ForJournal(command string) bool { return strings.HasPrefix(command, "x") }
+
+// Commands is the commands that a user needs; of a cluster with sharded channels, if shards is set.
+func Commands(shards bool) []string {
+	all := append(slices.Clone(outside), Scripted(shards)...)
+	if shards {
+		all = append(all, sharded...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Patterns is the patterns of the keys and channels under a prefix. Beside what begins with it
+// there is what has it in a hash tag.
+func Patterns(prefix string) []string { return []string{prefix + "*", "{" + prefix + "*"} }
+
+// Rules is the rules of ACL SETUSER for a user of redlatch with this prefix.
+func Rules(prefix string, shards bool) []string {
+	rules := []string{"resetkeys", "resetchannels", "-@all"}
+	for _, pattern := range Patterns(prefix) {
+		rules = append(rules, "~"+pattern)
+	}
+	for _, pattern := range Patterns(prefix) {
+		rules = append(rules, "&"+pattern)
+	}
+	for _, command := range Commands(shards) {
+		rules = append(rules, "+"+command)
+	}
+	return rules
+}
+
+// Line is a command that makes such a user. The operator puts in the name and the password.
+func Line(prefix string, shards bool) string {
+	return "ACL SETUSER redlatch on >PASSWORD " + strings.Join(Rules(prefix, shards), " ")
+}

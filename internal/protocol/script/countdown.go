@@ -1,0 +1,105 @@
+package script
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+)
+
+// Countdown is the kind of a count that goes down. No owner is ever inside, so it is none of
+// [Kinds] and has few of their operations: its waiters stand in the same line, leave it by release,
+// and are shown by inspect.
+var Countdown = newCountdown()
+
+func newCountdown() *Kind {
+	k := &Kind{Name: "countdown", sources: make(map[string][]string)}
+	k.files = []string{"token", "countdown", "tickets", "line"}
+	k.release, k.inspect = k.operation("release"), k.operation("inspect")
+	k.set, k.wait = k.counting("set"), k.counting("wait")
+	k.down, k.delete = k.counting("down", "countdown_zero"), k.counting("delete", "countdown_zero")
+	return k
+}
+
+// counting is the script of an operation that a countdown alone has, with these files before it.
+func (k *Kind) counting(operation string, before ...string) *conn.Script {
+	return k.script(operation, slices.Concat(k.files, before, []string{"countdown_" + operation}))
+}
+
+// Leases reports whether an owner can be inside.
+func (k *Kind) Leases() bool { return k.adopt != nil }
+
+// Count is how a countdown stands.
+type Count struct {
+	There   bool   // there is a count; else it was never set, or is gone
+	Done    bool   // the request set the count, or an earlier copy of it
+	Left    int64  // the count
+	Of      int64  // what it was set to; not known of a round that has ended
+	Round   int64  // of the count
+	Refused string // as in [Standing]
+}
+
+// SetCount is the call of countdown_set.lua; its reply is for [ParseSetCount]. The count lasts so
+// long after it was set or counted down last.
+func SetCount(set keys.Set, owner string, n int64, lasts, fenceTTL time.Duration) conn.Call {
+	return conn.Call{Script: Countdown.set, Keys: Countdown.keys(set), Args: []string{
+		seconds(fenceTTL), owner, strconv.FormatInt(n, 10), millis(lasts),
+	}}
+}
+
+// CountDown is the call of countdown_down.lua; its reply is for [ParseCount]. Requests with the
+// same id count once; "" for none.
+func CountDown(set keys.Set, owner, id string) conn.Call {
+	return conn.Call{Script: Countdown.down, Keys: Countdown.keys(set), Args: []string{owner, id}}
+}
+
+// WaitCount is the call of countdown_wait.lua; its reply is for [ParseCount]. The round is 0 if it
+// is not known, and the ticket "" to read the count alone.
+func WaitCount(set keys.Set, round int64, ticket, address string, liveFor time.Duration) conn.Call {
+	return conn.Call{Script: Countdown.wait, Keys: Countdown.keys(set), Args: []string{
+		strconv.FormatInt(round, 10), ticket, address, millis(liveFor),
+	}}
+}
+
+// DeleteCount is the call of countdown_delete.lua; its reply is for [Done].
+func DeleteCount(set keys.Set, round int64) conn.Call {
+	return conn.Call{Script: Countdown.delete, Keys: Countdown.keys(set), Args: []string{strconv.FormatInt(round, 10)}}
+}
+
+// ParseSetCount reads the reply of countdown_set.lua.
+func ParseSetCount(r conn.Reply) (Count, error) {
+	switch {
+	case len(r.List) != 2:
+		return Count{}, unexpected(r)
+	case r.List[0].Int == -1:
+		return Count{Refused: r.List[1].Text}, nil
+	}
+	return Count{There: true, Done: r.List[0].Int == 1, Left: r.List[1].Int}, nil
+}
+
+// ParseCount reads the reply of countdown_down.lua and countdown_wait.lua.
+func ParseCount(r conn.Reply) (Count, error) {
+	switch n := len(r.List); {
+	case n == 1 && r.List[0].Int == 0:
+		return Count{}, nil
+	case n == 2 && r.List[0].Int == -1:
+		return Count{Refused: r.List[1].Text}, nil
+	case n == 2 && r.List[0].Int == 1:
+		return Count{There: true, Left: r.List[1].Int}, nil
+	case n == 4 && r.List[0].Int == 1:
+		return Count{There: true, Left: r.List[1].Int, Round: r.List[2].Int, Of: r.List[3].Int}, nil
+	}
+	return Count{}, unexpected(r)
+}
+
+// CountOf reads the count and what it was set to from the parameter of a [Use].
+func CountOf(parameter string) (left, of int64) {
+	first, rest, _ := strings.Cut(parameter, ":")
+	second, _, _ := strings.Cut(rest, ":")
+	left, _ = strconv.ParseInt(first, 10, 64)
+	of, _ = strconv.ParseInt(second, 10, 64)
+	return left, of
+}

@@ -1,0 +1,42 @@
+// Package script holds the protocol: the Lua files, the calls that run them, the replies they give
+// and the messages they publish.
+//
+// # How a script is put together
+//
+// A script is several files, one after the other:
+//
+//	token.lua      time and tokens              (quorum_token.lua on a node of a quorum)
+//	zset.lua       what kinds on sorted sets share, if the kind is one
+//	KIND.lua       which owners may be inside together: the questions that mutex.lua lists
+//	tickets.lua    what a ticket in line is, and which waiters are dead
+//	line.lua       waiting and granting         (quorum_line.lua on a node of a quorum)
+//	OPERATION.lua  acquire, await, release, renew, inspect, force, seize, adopt, sweep, resize, want, proclaim;
+//	               vote, raise, confirm, mend
+//
+// A new kind is one more file that answers the questions, and one more variable here.
+//
+// Lua makes every function anew each time a script runs, so what the common case does not need must
+// stand behind the place where that case returns. For that a file has a line "-- cold", or begins
+// with it. The script is first what stands above that line in each of the files, then what stands
+// below it in each of them:
+//
+//	token  mutex          | tickets  line         above "-- cold": SET NX PX, the token, return
+//	acquire               |
+//	----------------------+---------------------
+//	token  mutex  tickets   line  acquire         below it: everything else
+//
+// So code of an operation that stands above its line may use what stands above that line in the
+// other files, and nothing else. An operation without the line ends with the part above. Comments
+// and indentation are left out. To read a script as Redis gets it:
+//
+//	go run ./internal/protocol/script/print mutex acquire
+//
+// The scripts that acquire and release a mutex, and vote for it, begin with mutex_acquire.lua,
+// mutex_release.lua and mutex_vote.lua,
+// which do the common case without any function. acquire.lua asks whether that was tried: for the
+// other kinds untried.lua says that it was not.
+//
+// Each operation runs atomically and may be sent twice. The keys of a latch are in internal/protocol/keys;
+// the whole protocol, with the reasons, is told in docs/protocol.md, which a change to keys,
+// replies or messages must change too.
+package script

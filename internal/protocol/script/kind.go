@@ -1,0 +1,302 @@
+package script
+
+import (
+	"embed"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+)
+
+//go:embed lua/*.lua
+var files embed.FS
+
+// Completed is the result of a release that says that the work was done; only the kind job asks.
+const Completed = "done"
+
+// Kind is one kind of latch: the scripts that result from its file and the file of each operation.
+type Kind struct {
+	Name     string              // "mutex"
+	siblings []string            // suffixes of the keys that it has beside those of every latch
+	files    []string            // what every script of it begins with
+	sources  map[string][]string // the files of each script, by its operation
+	acquire  *conn.Script
+	await    *conn.Script
+	release  *conn.Script
+	renew    *conn.Script
+	inspect  *conn.Script
+	force    *conn.Script
+	adopt    *conn.Script
+	sweep    *conn.Script
+	resize   *conn.Script // nil if it has no size
+	seize    *conn.Script // nil on a node of a quorum
+	want     *conn.Script // nil on a node of a quorum
+	proclaim *conn.Script // nil if a holder cannot change its value
+
+	// For a node of a quorum, instead of acquire and await.
+	quorum *Kind // the same kind there; nil if there is none
+	vote   *conn.Script
+	raise  *conn.Script
+	mend   *conn.Script
+
+	// Of a countdown alone.
+	set    *conn.Script
+	down   *conn.Script
+	wait   *conn.Script
+	delete *conn.Script
+}
+
+// The kinds. Those that keep a sorted set share zset.lua.
+var (
+	Mutex     = newKind([]string{"mutex"}).counted("mutex").hurried()
+	Reentrant = newKind([]string{"reentrant"}, keys.InsideSuffix)
+	RWMutex   = newKind([]string{"zset", "rwmutex"}, keys.InsideSuffix)
+	Semaphore = newKind([]string{"zset", "semaphore"}, keys.InsideSuffix).sized()
+	SlotPool  = newKind([]string{"zset", "slotpool"}, keys.InsideSuffix, keys.BitsSuffix, keys.LastSuffix).sized().counted("zset", "slotpool")
+	Election  = newKind([]string{"zset", "election"}, keys.InsideSuffix, keys.ChangesSuffix).proclaiming().counted("zset", "election")
+	Job       = newKind([]string{"zset", "job"}, keys.InsideSuffix).counted("zset", "job")
+)
+
+// Kinds is all of them: those that give leases.
+func Kinds() []*Kind { return []*Kind{Mutex, Reentrant, RWMutex, Semaphore, SlotPool, Election, Job} }
+
+// all is those of Kinds, and the one that gives none.
+func all() []*Kind { return append(Kinds(), Countdown) }
+
+var (
+	sniff  = conn.NewScript("sniff", assemble("sniff"))
+	multi  = conn.NewScript("multi", assemble("token", "multi"))
+	epoch  = conn.NewScript("epoch", assemble("epoch"))
+	record = conn.NewScript("record", assemble("record"))
+	recall = conn.NewScript("recall", assemble("recall"))
+	note   = conn.NewScript("note", assemble("note"))
+	waits  = conn.NewScript("waits", assemble("waits"))
+
+	journal   = conn.NewScript("journal", assemble("journal"))
+	journaled = conn.NewScript("journaled", assemble("journaled"))
+)
+
+// newKind makes the kind that these files say, the last of which has its name.
+func newKind(files []string, siblings ...string) *Kind {
+	k := &Kind{Name: files[len(files)-1], siblings: siblings, sources: make(map[string][]string)}
+	k.assemble([]string{"token"}, files, "tickets", "line")
+	k.acquire, k.await, k.renew = k.beginning("untried", "acquire"), k.operation("await"), k.operation("renew")
+	k.want, k.seize = k.operation("want"), k.operation("seize", "forced")
+	return k
+}
+
+// assemble makes the operations that a kind has both on one server and on a node of a quorum.
+func (k *Kind) assemble(before, files []string, after ...string) {
+	k.files = slices.Concat(before, files, after)
+	k.release, k.inspect, k.force = k.operation("release"), k.operation("inspect"), k.operation("force", "forced")
+	k.adopt, k.sweep = k.operation("adopt"), k.operation("sweep")
+}
+
+// sized adds what a kind with a size can do.
+func (k *Kind) sized() *Kind {
+	k.resize = k.operation("resize")
+	return k
+}
+
+// hurried has acquire and release of a kind, and vote and release on a node of a quorum, begin with
+// files that do the common case by themselves.
+func (k *Kind) hurried() *Kind {
+	k.acquire, k.release = k.beginning(k.Name+"_acquire", "acquire"), k.beginning(k.Name+"_release", "release")
+	q := k.quorum
+	q.vote, q.release = q.beginning(k.Name+"_vote", "vote"), q.beginning(k.Name+"_release", "release")
+	return k
+}
+
+// beginning returns the script of an operation that begins with a file of its own.
+func (k *Kind) beginning(file, operation string) *conn.Script {
+	return k.script(operation, slices.Concat([]string{file}, k.files, []string{operation}))
+}
+
+// counted adds the same kind on a node of a quorum: tokens are counted, and nothing is granted out
+// of the line.
+func (k *Kind) counted(files ...string) *Kind {
+	q := &Kind{Name: k.Name, siblings: k.siblings, sources: make(map[string][]string)}
+	q.assemble([]string{"quorum_token"}, files, "tickets", "quorum_line")
+	q.vote, q.raise, q.mend, q.renew = q.operation("vote"), q.operation("raise"), q.operation("mend"), q.operation("confirm")
+	if k.Sized() {
+		q.sized()
+	}
+	k.quorum = q
+	return k
+}
+
+// Quorum is the same kind on a node of a quorum, or nil if a quorum cannot have it.
+func (k *Kind) Quorum() *Kind { return k.quorum }
+
+// operation is the script of an operation, with these files before its own.
+func (k *Kind) operation(name string, before ...string) *conn.Script {
+	return k.script(name, slices.Concat(k.files, before, []string{name}))
+}
+
+// script is the script of an operation, put together from these files.
+func (k *Kind) script(operation string, files []string) *conn.Script {
+	k.sources[operation] = files
+	return conn.NewScript(k.Name+" "+operation, assemble(files...))
+}
+
+// Shuts reports whether a release can leave the kind shut. A slot has a rest of another meaning,
+// and a job a window.
+func (k *Kind) Shuts() bool { return k != SlotPool && k != Job }
+
+// Sized reports whether the kind has a size.
+func (k *Kind) Sized() bool { return k.resize != nil }
+
+// Counts reports whether it is a kind on a node of a quorum, whose tokens count and do not tell the
+// time.
+func (k *Kind) Counts() bool { return k.vote != nil }
+
+// Detail is the part of an argument that tells people what is waited for, spelled as what a holder
+// got.
+func (k *Kind) Detail(param string) string {
+	switch k.Name {
+	case RWMutex.Name:
+		return param[:min(len(param), 1)]
+	case Semaphore.Name:
+		permits, _, _ := strings.Cut(param, ":")
+		return permits
+	case Reentrant.Name:
+		_, owner, _ := strings.Cut(param, ":")
+		return owner
+	case Election.Name:
+		return param
+	}
+	return ""
+}
+
+func (k *Kind) keys(set keys.Set) []string { return set.List(k.siblings...) }
+
+// keysAndForced is keys, and that of forced releases after those of the kind.
+func (k *Kind) keysAndForced(set keys.Set) []string {
+	if len(k.siblings) == 0 { // as a mutex, whose leases are many
+		return set.List(keys.ForcedSuffix)
+	}
+	return set.List(append(slices.Clone(k.siblings), keys.ForcedSuffix)...)
+}
+
+// assemble puts files together as the package comment says.
+func assemble(names ...string) string {
+	var hot, cold strings.Builder
+	for i, name := range names {
+		data, err := files.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // a file that this package embeds and names
+		}
+		above, below, found := strings.Cut(string(data), "\n-- cold\n")
+		strip(&hot, above)
+		strip(&cold, below)
+		if i == len(names)-1 && !found {
+			return hot.String()
+		}
+	}
+	return hot.String() + cold.String()
+}
+
+// strip leaves out comments and indentation, which every new server would otherwise be sent.
+func strip(b *strings.Builder, lua string) {
+	for line := range strings.Lines(lua) {
+		if code := strings.TrimSpace(line[:comment(line)]); code != "" {
+			b.WriteString(code)
+			b.WriteByte('\n')
+		}
+	}
+}
+
+// comment returns where the comment of a line begins, or the line's length. Two hyphens in a string
+// begin none.
+func comment(line string) int {
+	var quote byte // that the string around i ends with; 0 outside of strings
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case quote != 0 && c == '\\':
+			i++
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+		case c == '\'' || c == '"':
+			quote = c
+		case strings.HasPrefix(line[i:], "--"):
+			return i
+		}
+	}
+	return len(line)
+}
+
+// Text returns the script of an operation of a kind, such as "mutex" and "acquire", as Redis gets
+// it; the kinds of a quorum's nodes begin with "quorum-". It returns false if there is none.
+func Text(kind, operation string) (string, bool) {
+	for _, k := range all() {
+		name := k.Name
+		if strings.HasPrefix(kind, "quorum-") {
+			if k = k.Quorum(); k == nil {
+				continue
+			}
+			name = "quorum-" + name
+		}
+		if name != kind {
+			continue
+		}
+		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.adopt, k.sweep, k.resize, k.seize, k.want, k.proclaim, k.vote, k.raise, k.mend, k.set, k.down, k.wait, k.delete} {
+			if s != nil && s.Name == k.Name+" "+operation {
+				return s.Text, true
+			}
+		}
+	}
+	return "", false
+}
+
+// Sources is the files of which each script is put together, by the name of the script; those for a
+// node of a quorum begin with "quorum-".
+func Sources() map[string][]string {
+	sources := map[string][]string{
+		multi.Name: {"token", "multi"}, sniff.Name: {"sniff"}, epoch.Name: {"epoch"}, record.Name: {"record"}, recall.Name: {"recall"},
+		note.Name: {"note"}, waits.Name: {"waits"}, journal.Name: {"journal"}, journaled.Name: {"journaled"},
+	}
+	for _, k := range all() {
+		for operation, files := range k.sources {
+			sources[k.Name+" "+operation] = files
+		}
+		if k.quorum != nil {
+			for operation, files := range k.quorum.sources {
+				sources["quorum-"+k.Name+" "+operation] = files
+			}
+		}
+	}
+	return sources
+}
+
+// Spelling is the name of a script in Sources. k is its kind, nil if it is of none.
+func (k *Kind) Spelling(s *conn.Script) string {
+	if k != nil && k.Counts() {
+		return "quorum-" + s.Name
+	}
+	return s.Name
+}
+
+// Commands is the commands that scripts run, in lower case and in order.
+func Commands() []string {
+	entries, err := files.ReadDir("lua")
+	if err != nil {
+		panic(err) // a directory that this package embeds
+	}
+	var all []string
+	for _, e := range entries {
+		data, err := files.ReadFile("lua/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
+		for _, m := range calls.FindAllSubmatch(data, -1) {
+			all = append(all, strings.ToLower(string(m[1])))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+var calls = regexp.MustCompile(`redis\.p?call\('(\w+)'`)

@@ -1,0 +1,24 @@
+package script
+
+import (
+	"strconv"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+)
+
+// Proclaims reports whether a holder of the kind can change its value. No node of a quorum has
+// such a kind: a node that missed the request would go on telling the old value.
+func (k *Kind) Proclaims() bool { return k.proclaim != nil }
+
+// Proclaim is the call of proclaim.lua, for a kind that [Kind.Proclaims]; its reply is for [Done].
+// Of several calls for one owner, that with the largest number stands.
+func (k *Kind) Proclaim(set keys.Set, owner, value string, number uint64) conn.Call {
+	return conn.Call{Script: k.proclaim, Keys: k.keys(set), Args: []string{owner, value, strconv.FormatUint(number, 10)}}
+}
+
+// proclaiming adds what a kind with a value can do.
+func (k *Kind) proclaiming() *Kind {
+	k.proclaim = k.operation("proclaim")
+	return k
+}

@@ -1,0 +1,383 @@
+package script
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+)
+
+// Request is what acquire.lua is asked for.
+type Request struct {
+	Owner    string
+	TTL      time.Duration
+	Param    string // for the kind
+	FenceTTL time.Duration
+	Ticket   string // "" to not wait
+	Address  string
+	LiveFor  time.Duration
+	Arrival  int64 // of a ticket that was lost, to get its place back; 0 for a new one
+	Most     int   // of waiters: with so many in line, it is refused; 0 for no bound
+}
+
+// Acquire is the call of acquire.lua.
+func (k *Kind) Acquire(set keys.Set, r Request) conn.Call {
+	call := conn.Call{Script: k.acquire, Keys: k.keys(set), Args: []string{
+		seconds(r.FenceTTL), r.Owner, millis(r.TTL), r.Param, r.Ticket, r.Address, millis(r.LiveFor), strconv.FormatInt(r.Arrival, 10),
+	}}
+	if r.Most > 0 {
+		call.Args = append(call.Args, strconv.Itoa(r.Most))
+	}
+	return call
+}
+
+// Standing is how an acquisition stands.
+type Standing struct {
+	Inside    bool
+	Token     int64
+	Anew      bool          // let in by the request that was answered, with all the tokens that it asked for; else Token is the last of them
+	Detail    string        // what else it got inside, such as the number of a slot
+	Remaining time.Duration // of the holder's lease; negative if it never ends, or no owner is inside
+	Foreign   bool          // the holder is not one of redlatch's; known only to the first in line
+	Arrival   int64         // in line since, in microseconds of the server's clock; 0 if not in line
+	First     bool          // in line
+	Occupant  string        // an owner inside, or that left the latch shut; "" if that is not known
+	Missing   bool          // neither inside nor in line
+	Refused   string        // why it can never be inside: a word, and a tab and what it is about; "" if it can
+}
+
+// ParseAcquire reads the reply of acquire.lua.
+func ParseAcquire(r conn.Reply) (Standing, error) {
+	switch {
+	case r.Int > 0:
+		return Standing{Inside: true, Token: r.Int, Anew: true}, nil
+	case len(r.List) == 3 && r.List[0].Int == 1:
+		return inside(r), nil
+	case len(r.List) == 2 && r.List[0].Int == -1:
+		return Standing{Refused: r.List[1].Text}, nil
+	case len(r.List) == 6:
+		arrival, err := score(r.List[3])
+		return Standing{
+			Remaining: duration(r.List[1]), Foreign: r.List[2].Int == 1, Arrival: arrival, First: r.List[4].Int == 1,
+			Occupant: r.List[5].Text,
+		}, err
+	}
+	return Standing{}, unexpected(r)
+}
+
+// Await is the call of await.lua.
+func (k *Kind) Await(set keys.Set, address string, liveFor, fenceTTL time.Duration, tickets []string) conn.Call {
+	args := append([]string{seconds(fenceTTL), address, millis(liveFor)}, tickets...)
+	return conn.Call{Script: k.await, Keys: k.keys(set), Args: args}
+}
+
+// Line is how a client's tickets on one latch stand: what all share, and each of them.
+type Line struct {
+	Remaining time.Duration // as in [Standing]
+	Foreign   bool
+	First     bool // one of them is the first in line
+	Occupant  string
+	Tickets   []Standing
+}
+
+// ParseAwait reads the reply of await.lua to n tickets.
+func ParseAwait(r conn.Reply, n int) (Line, error) {
+	if len(r.List) != 4+n {
+		return Line{}, unexpected(r)
+	}
+	line := Line{
+		Remaining: duration(r.List[0]), Foreign: r.List[1].Int == 1, First: r.List[2].Int == 0, Occupant: r.List[3].Text,
+		Tickets: make([]Standing, n),
+	}
+	for i, t := range r.List[4:] {
+		switch {
+		case len(t.List) == 3 && t.List[0].Int == 1:
+			line.Tickets[i] = inside(t)
+		case len(t.List) == 0:
+			line.Tickets[i].Missing = true
+		case len(t.List) != 1:
+			return Line{}, unexpected(r)
+		}
+	}
+	return line, nil
+}
+
+// Release is the call of release.lua; its reply is for [Inside]. The result is how the work ended,
+// which some kinds ask.
+func (k *Kind) Release(set keys.Set, owner, ticket, result string, fenceTTL time.Duration) conn.Call {
+	return conn.Call{Script: k.release, Keys: k.keys(set), Args: []string{seconds(fenceTTL), owner, ticket, result}}
+}
+
+// AtLeast returns that release for a lease with this token which leaves the latch shut until it was
+// held for so long.
+func AtLeast(release conn.Call, token int64, hold time.Duration) conn.Call {
+	release.Args = append(release.Args, strconv.FormatInt(token, 10), millis(hold))
+	return release
+}
+
+// Neighbours is what a release does for waiters of other libraries.
+type Neighbours struct {
+	Channel, Message string // to publish if the key is left free; no channel for nothing
+	Sharded          bool
+	Every            int // after so many releases with waiters in line the key is left free; 0 for never
+	For              time.Duration
+}
+
+// For returns that call of release.lua or force.lua, which takes a channel and a message alone, with
+// what it does for other libraries. A release with a minimal hold has none.
+func For(call conn.Call, n Neighbours) conn.Call {
+	if n == (Neighbours{}) {
+		return call
+	}
+	for len(call.Args) < 6 { // a release, of which the minimal hold is not asked
+		call.Args = append(call.Args, "")
+	}
+	sharded := "0"
+	if n.Sharded {
+		sharded = "1"
+	}
+	call.Args = append(call.Args, n.Channel, n.Message, sharded)
+	if n.Every > 0 {
+		call.Args = append(call.Args, strconv.Itoa(n.Every), millis(cmp.Or(n.For, yieldFor)))
+	}
+	return call
+}
+
+// yieldFor is how long a key is left free for others by default.
+const yieldFor = 250 * time.Millisecond
+
+// Inside reads whether the owner was inside.
+func Inside(r conn.Reply) bool { return r.Int > 0 }
+
+// Renew is the call of renew.lua, or of confirm.lua for a node of a quorum, which compares what the
+// owner got; its reply is for [Done], and for [ParseGone].
+func (k *Kind) Renew(set keys.Set, owner string, ttl time.Duration, detail string) conn.Call {
+	if k.vote != nil {
+		return conn.Call{Script: k.renew, Keys: k.keys(set), Args: []string{owner, millis(ttl), detail}}
+	}
+	return conn.Call{Script: k.renew, Keys: k.keysAndForced(set), Args: []string{owner, millis(ttl)}}
+}
+
+// Exactly returns that extend for a lease which is to have so much time and no more. That of a
+// quorum's node always is.
+func (k *Kind) Exactly(renew conn.Call) conn.Call {
+	if k.vote == nil {
+		renew.Args = append(renew.Args, "1")
+	}
+	return renew
+}
+
+// Gone is why an owner is not inside.
+type Gone struct {
+	Known  bool   // a node of a quorum does not tell
+	Note   string // of the client that took the latch from the owner by force; "" if none did
+	Fenced bool   // a token of the name is remembered
+}
+
+// ParseGone reads a reply of renew.lua that is not [Done].
+func ParseGone(r conn.Reply) Gone {
+	if len(r.List) != 3 {
+		return Gone{}
+	}
+	return Gone{Known: true, Note: r.List[1].Text, Fenced: r.List[2].Text != ""}
+}
+
+// Adopt is the call of adopt.lua, which gives the place of an owner to its successor; its reply is
+// for [Done].
+func (k *Kind) Adopt(set keys.Set, owner, successor string, ttl time.Duration, detail string) conn.Call {
+	return conn.Call{Script: k.adopt, Keys: k.keys(set), Args: []string{owner, millis(ttl), successor, detail}}
+}
+
+// Force is the call of force.lua; its reply is for [Done]. The note names the process that took the latch, and is
+// remembered for that time.
+func (k *Kind) Force(
+	set keys.Set, owner, address string, sharded bool, fenceTTL time.Duration, note string, remember time.Duration,
+) conn.Call {
+	shard := "0"
+	if sharded {
+		shard = "1"
+	}
+	args := []string{seconds(fenceTTL), owner, address, shard, note, millis(remember)}
+	return conn.Call{Script: k.force, Keys: k.keysAndForced(set), Args: args}
+}
+
+// Sweep is the call of sweep.lua; its reply is the number of tickets that were dropped.
+func (k *Kind) Sweep(set keys.Set, fenceTTL time.Duration) conn.Call {
+	return conn.Call{Script: k.sweep, Keys: k.keys(set), Args: []string{seconds(fenceTTL)}}
+}
+
+// ParseNote returns when a note was made, by the server's clock in microseconds, and what it says.
+func ParseNote(note string) (at int64, text string, ok bool) {
+	micros, text, ok := strings.Cut(note, "\t")
+	at, err := strconv.ParseInt(micros, 10, 64)
+	return at, text, ok && err == nil
+}
+
+// Done reads a reply that says whether the owner was inside.
+func Done(r conn.Reply) bool { return r.Int == 1 }
+
+// Resize is the call of resize.lua, for a kind that has a size.
+func (k *Kind) Resize(set keys.Set, n int64, fenceTTL time.Duration) conn.Call {
+	return conn.Call{Script: k.resize, Keys: k.keys(set), Args: []string{seconds(fenceTTL), strconv.FormatInt(n, 10)}}
+}
+
+// ParseResize reads the kind that was found; "" if no owner is inside.
+func ParseResize(r conn.Reply) (kind string, err error) {
+	if len(r.List) != 2 {
+		return "", unexpected(r)
+	}
+	return r.List[0].Text, nil
+}
+
+// Multi is the call of multi.lua, for mutexes.
+func Multi(sets []keys.Set, owners []string, ttl, fenceTTL time.Duration) conn.Call {
+	call := conn.Call{Script: multi, Args: append([]string{seconds(fenceTTL), millis(ttl)}, owners...)}
+	for _, set := range sets {
+		call.Keys = append(call.Keys, set.List()...)
+	}
+	return call
+}
+
+// ParseMulti reads the tokens of n mutexes; none if they were not all free.
+func ParseMulti(r conn.Reply, n int) ([]int64, error) {
+	if len(r.List) != 0 && len(r.List) != n {
+		return nil, unexpected(r)
+	}
+	tokens := make([]int64, len(r.List))
+	for i, t := range r.List {
+		tokens[i] = t.Int
+	}
+	return tokens, nil
+}
+
+// Record is the call of record.lua. An empty text forgets the record.
+func Record(key, text string, ttl time.Duration) conn.Call {
+	return conn.Call{Script: record, Keys: []string{key}, Args: []string{text, millis(ttl)}}
+}
+
+// Recall is the call of recall.lua for the client that listens to that channel.
+func Recall(key, notes, channel string, owners ...string) conn.Call {
+	return conn.Call{Script: recall, Keys: []string{key, notes}, Args: append([]string{channel}, owners...)}
+}
+
+// Recalled is what recall.lua found.
+type Recalled struct {
+	Text      string        // the record; "" if there is none
+	Left      time.Duration // for how long it is still there
+	Listeners int64         // to the channel; -1 if the server does not tell
+	Notes     []string      // for each owner; "" if there is none
+}
+
+// ParseRecall reads the reply of recall.lua.
+func ParseRecall(r conn.Reply) (Recalled, error) {
+	if len(r.List) != 4 {
+		return Recalled{}, unexpected(r)
+	}
+	recalled := Recalled{Text: r.List[0].Text, Left: duration(r.List[1]), Listeners: r.List[2].Int}
+	for _, note := range r.List[3].List {
+		recalled.Notes = append(recalled.Notes, note.Text)
+	}
+	return recalled, nil
+}
+
+// Note is the call of note.lua: the owners and their notes, by turns.
+func Note(key string, ttl time.Duration, anew bool, notes []string) conn.Call {
+	fresh := "0"
+	if anew {
+		fresh = "1"
+	}
+	return conn.Call{Script: note, Keys: []string{key}, Args: append([]string{millis(ttl), fresh}, notes...)}
+}
+
+// Waits is the call of waits.lua.
+func Waits(key string) conn.Call { return conn.Call{Script: waits, Keys: []string{key}} }
+
+// ParseWaits reads the reply of waits.lua: notes by owner.
+func ParseWaits(r conn.Reply) (map[string]string, error) {
+	if len(r.List)%2 != 0 {
+		return nil, unexpected(r)
+	}
+	notes := make(map[string]string, len(r.List)/2)
+	for i := 0; i < len(r.List); i += 2 {
+		notes[r.List[i].Text] = r.List[i+1].Text
+	}
+	return notes, nil
+}
+
+// Journal is the call of journal.lua.
+func Journal(key string, most int, age time.Duration, events []string) conn.Call {
+	return conn.Call{Script: journal, Keys: []string{key}, Args: append([]string{strconv.Itoa(most), millis(age)}, events...)}
+}
+
+// Journaled is the call of journaled.lua for so many events after an id of the stream, or before it
+// if they are to be newest first.
+func Journaled(key, from, to string, newestFirst bool, most int) conn.Call {
+	order := "XRANGE"
+	if newestFirst {
+		order = "XREVRANGE"
+	}
+	return conn.Call{Script: journaled, Keys: []string{key}, Args: []string{order, from, to, strconv.Itoa(most)}}
+}
+
+// Event is an event in the journal, with its id in the stream.
+type Event struct{ ID, Text string }
+
+// ParseJournaled reads the reply of journaled.lua.
+func ParseJournaled(r conn.Reply) ([]Event, error) {
+	events := make([]Event, len(r.List))
+	for i, e := range r.List {
+		if len(e.List) != 2 {
+			return nil, unexpected(r)
+		}
+		events[i] = Event{e.List[0].Text, e.List[1].Text}
+	}
+	return events, nil
+}
+
+func inside(r conn.Reply) Standing {
+	return Standing{Inside: true, Token: r.List[1].Int, Detail: r.List[2].Text}
+}
+
+// score reads a sorted-set score, which a server may write with an exponent.
+func score(r conn.Reply) (int64, error) {
+	if r.Text == "" {
+		return r.Int, nil
+	}
+	f, err := strconv.ParseFloat(r.Text, 64)
+	return int64(f), err
+}
+
+func duration(r conn.Reply) time.Duration { return time.Duration(r.Int) * time.Millisecond }
+
+// millis rounds up, since a TTL of zero would delete the key.
+func millis(d time.Duration) string {
+	return spell(int64((d + time.Millisecond - 1) / time.Millisecond))
+}
+
+func seconds(d time.Duration) string { return spell(int64(d / time.Second)) }
+
+// spelled is a number and its text.
+type spelled struct {
+	n    int64
+	text string
+}
+
+var spellings [1 << 6]atomic.Pointer[spelled]
+
+// spell returns the text of a number. It remembers some, since a program has few time spans.
+func spell(n int64) string {
+	place := &spellings[uint64(n)*0x9e3779b97f4a7c15>>58] // a hash, as many are multiples of powers of two
+	if s := place.Load(); s != nil && s.n == n {
+		return s.text
+	}
+	s := &spelled{n, strconv.FormatInt(n, 10)}
+	place.Store(s)
+	return s.text
+}
+
+func unexpected(r conn.Reply) error { return fmt.Errorf("redlatch: a script answered %+v", r) }

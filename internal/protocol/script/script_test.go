@@ -1,0 +1,189 @@
+package script
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+)
+
+// TestHeadersTellWhatIsSent compares the header of every operation with the call that Go makes of
+// it.
+func TestHeadersTellWhatIsSent(t *testing.T) {
+	t.Parallel()
+	set, err := keys.Of("p:", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, call := range map[string]conn.Call{
+		// A kind that has more keys lists them in its own file.
+		"acquire":  Mutex.Acquire(set, Request{Most: 1}),
+		"await":    Mutex.Await(set, "a", time.Second, time.Hour, []string{"t"}),
+		"release":  For(AtLeast(Mutex.Release(set, "o", "", "", time.Hour), 1, time.Second), Neighbours{Channel: "c", Every: 1}),
+		"renew":    Mutex.Exactly(Mutex.Renew(set, "o", time.Second, "")),
+		"inspect":  Mutex.Inspect(set),
+		"force":    For(Mutex.Force(set, "o", "", false, time.Hour, "note", time.Hour), Neighbours{Channel: "c"}),
+		"adopt":    Mutex.Adopt(set, "o", "p", time.Second, ""),
+		"sweep":    Mutex.Sweep(set, time.Hour),
+		"resize":   Semaphore.Resize(set, 1, time.Hour),
+		"seize":    Mutex.Seize(set, Seizure{}),
+		"want":     Mutex.Want(set, "o", "address", time.Second),
+		"proclaim": Election.Proclaim(set, "o", "value", 1),
+		"sniff":    Sniff(set),
+		"acquires": Bundle([]conn.Call{Mutex.Acquire(set, Request{})}),
+		"releases": Bundle([]conn.Call{Mutex.Release(set, "o", "", "", time.Hour)}),
+		"renews":   Bundle([]conn.Call{Mutex.Renew(set, "o", time.Second, "")}),
+		"multi":    Multi([]keys.Set{set}, []string{"o"}, time.Second, time.Hour),
+		"record":   Record("r", "text", time.Second),
+		"recall":   Recall("r", "n", "address", "o"),
+		"note":     Note("n", time.Second, false, []string{"o", "text"}),
+		"waits":    Waits("n"),
+
+		"journal":   Journal("j", 1, time.Hour, []string{"event"}),
+		"journaled": Journaled("j", "-", "+", false, 1),
+		"vote":      Mutex.Quorum().Vote(set, Ballot{}),
+		"raise":     Mutex.Quorum().Raise(set, "o", time.Second, 1, "", time.Hour),
+		"confirm":   Mutex.Quorum().Renew(set, "o", time.Second, ""),
+		"mend":      Mutex.Quorum().Mend(set, Ballot{}, 1, ""),
+		"epoch":     Look("e"),
+
+		"countdown_set":    SetCount(set, "o", 1, time.Hour, time.Hour),
+		"countdown_down":   CountDown(set, "o", "id"),
+		"countdown_wait":   WaitCount(set, 1, "t", "a", time.Second),
+		"countdown_delete": DeleteCount(set, 1),
+	} {
+		head := header(t, file)
+		if got, want := count(head["KEYS"]), min(len(call.Keys), 4); got != want {
+			t.Errorf("%s.lua lists %d KEYS (%s), Go sends %d", file, got, head["KEYS"], want)
+		}
+		if got, want := count(regexp.MustCompile("then for each (ticket|owner|event): ").ReplaceAllString(head["ARGV"], "")), len(call.Args); got != want {
+			t.Errorf("%s.lua lists %d ARGV (%s), Go sends %d", file, got, head["ARGV"], want)
+		}
+		for _, field := range []string{"Reply", "Cost"} {
+			if head[field] == "" {
+				t.Errorf("%s.lua does not tell its %s", file, field)
+			}
+		}
+	}
+}
+
+// header returns the fields of the comment that opens a file. A field goes on in lines that are
+// indented as its text is.
+func header(t *testing.T, file string) map[string]string {
+	t.Helper()
+	data, err := files.ReadFile(path.Join("lua", file+".lua"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := make(map[string]string)
+	for _, m := range regexp.MustCompile(`(?m)^-- (KEYS|ARGV|Reply|Cost) +(.+(?:\n--  {6}.+)*)$`).FindAllStringSubmatch(string(data), -1) {
+		fields[m[1]] = strings.ReplaceAll(m[2], "\n--      ", "")
+	}
+	return fields
+}
+
+// count is the number of things in a list with commas, remarks in parentheses aside.
+func count(list string) int {
+	if list == "none" {
+		return 0
+	}
+	return strings.Count(regexp.MustCompile(`\(.*?\)`).ReplaceAllString(list, ""), ",") + 1
+}
+
+// TestEveryKeyIsInKEYS looks for keys that a script makes up: in a cluster they could be anywhere.
+func TestEveryKeyIsInKEYS(t *testing.T) {
+	t.Parallel()
+	entries, err := files.ReadDir("lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := regexp.MustCompile(`redis\.p?call\('(\w+)', ([^,)]+)`)
+	for _, e := range entries {
+		for _, m := range call.FindAllStringSubmatch(assemble(strings.TrimSuffix(e.Name(), ".lua")), -1) {
+			switch m[2] {
+			case "K", "FENCE", "QUEUE", "CLIENTS", "INSIDE", "BITS", "LAST", "EPOCH", "FORCED", "KEYS[1]", "KEYS[2]", "KEYS[3]", "KEYS[i]", "KEYS[i + 2]", "unpack(together", "key":
+			default:
+				if m[1] != "PUBLISH" && m[1] != "SPUBLISH" && m[1] != "PUBSUB" && m[1] != "INFO" {
+					t.Errorf("%s: %s touches %s, which is not in KEYS", e.Name(), m[1], m[2])
+				}
+			}
+		}
+	}
+}
+
+func TestTTLsAreNeverRoundedToZero(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{1: "1", time.Millisecond: "1", time.Millisecond + 1: "2", 0: "0"} {
+		if got := millis(d); got != want {
+			t.Errorf("millis(%v) = %s, want %s", d, got, want)
+		}
+	}
+}
+
+func FuzzParseTicket(f *testing.F) {
+	f.Add(Ticket{Address: "{redlatch:c}:grants", TTL: time.Second, Owner: "rl-c-1"}.String())
+	f.Add("A\ta b\t1\tx\ty\tz")
+	f.Add("H\t\t-1\t\t")
+	f.Fuzz(func(t *testing.T, text string) {
+		ticket, err := ParseTicket(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseTicket(ticket.String()); err != nil || again != ticket {
+			t.Errorf("ParseTicket(%q) = %+v, and of what that prints %+v, %v", text, ticket, again, err)
+		}
+	})
+}
+
+// TestStripLeavesStringsAlone: two hyphens begin a comment, but not inside a string.
+func TestStripLeavesStringsAlone(t *testing.T) {
+	t.Parallel()
+	for lua, want := range map[string]string{
+		"  local a = 1 -- one\n":                "local a = 1\n",
+		"-- all of it\n":                        "",
+		"local a = 'x--y' -- one\n":             "local a = 'x--y'\n",
+		`local a = "it's -- it" -- one` + "\n":  `local a = "it's -- it"` + "\n",
+		`local a = 'it\'s -- it' -- one` + "\n": `local a = 'it\'s -- it'` + "\n",
+		"a = b - -c --d\n":                      "a = b - -c\n",
+	} {
+		var b strings.Builder
+		if strip(&b, lua); b.String() != want {
+			t.Errorf("strip(%q) = %q, want %q", lua, b.String(), want)
+		}
+	}
+}
+
+// TestHotPartComesFirst: the common case of an operation returns before the functions that it does
+// not need.
+func TestHotPartComesFirst(t *testing.T) {
+	t.Parallel()
+	text, ok := Text("mutex", "acquire")
+	if !ok {
+		t.Fatal("there is no script to acquire a mutex")
+	}
+	common, rest := strings.Index(text, "if token then return"), strings.Index(text, "local function grant")
+	if common < 0 || rest < common || strings.Contains(text, "--") {
+		t.Errorf("the common case returns at %d and grant begins at %d, want it behind, and no comments:\n%s", common, rest, text)
+	}
+	if _, ok := Text("quorum-rwmutex", "vote"); ok {
+		t.Error("there is a script for a kind that a quorum cannot have")
+	}
+	if _, ok := Text("quorum-mutex", "vote"); !ok {
+		t.Error("there is no script to vote for a mutex")
+	}
+}
+
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	owner := Owner("CLIENT", 37)
+	if client, ok := OwnerClient(owner); client != "CLIENT" || !ok || !HandsOver(owner) || owner == Owner("CLIENT", 38) {
+		t.Errorf("OwnerClient(%q) = %q, %v, want CLIENT, true, and another owner each time", owner, client, ok)
+	}
+	if _, ok := OwnerClient("somebody's"); ok || HandsOver("somebody's") || !HandsOver(Window) {
+		t.Error("an owner of another library is taken for one of redlatch's")
+	}
+}

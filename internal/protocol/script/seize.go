@@ -1,0 +1,47 @@
+package script
+
+import (
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+)
+
+// Seizure is what seize.lua is asked for.
+type Seizure struct {
+	From     string // the owner that loses the latch; "" if the latch is free
+	Address  string // of its client; "" if unknown
+	Sharded  bool   // the address is a sharded channel
+	Note     string // names the process that takes the latch
+	Remember time.Duration
+	Owner    string // that is inside then
+	TTL      time.Duration
+	Param    string // for the kind
+	FenceTTL time.Duration
+}
+
+// Seizes reports whether the kind can be taken by force in one step. That of a quorum's node
+// cannot.
+func (k *Kind) Seizes() bool { return k.seize != nil }
+
+// Seize is the call of seize.lua, for a kind that [Kind.Seizes].
+func (k *Kind) Seize(set keys.Set, s Seizure) conn.Call {
+	shard := "0"
+	if s.Sharded {
+		shard = "1"
+	}
+	return conn.Call{Script: k.seize, Keys: k.keysAndForced(set), Args: []string{
+		seconds(s.FenceTTL), s.From, s.Address, shard, s.Note, millis(s.Remember), s.Owner, millis(s.TTL), s.Param,
+	}}
+}
+
+// ParseSeize reads the reply of seize.lua.
+func ParseSeize(r conn.Reply) (Standing, error) {
+	switch {
+	case len(r.List) == 3 && r.List[0].Int == 1:
+		return inside(r), nil
+	case len(r.List) == 2 && r.List[0].Int == 0:
+		return Standing{Occupant: r.List[1].Text}, nil
+	}
+	return Standing{}, unexpected(r)
+}

@@ -1,0 +1,212 @@
+// Package journal writes what happened to the locks of a client to a stream in Redis, in batches
+// and off the path of any acquisition.
+//
+//	Add --> a buffer of 256 --> 100 ms later, all together --> XADD {prefix journal}:log
+//	           |                    Redis does not take them: again after a second, then ever later
+//	           '-- full: dropped, and counted in the next entry
+//
+// Nothing else depends on it.
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+const (
+	// Delay is how long an entry waits for others to go with it.
+	Delay = 100 * time.Millisecond
+
+	// Room is how many entries wait for Redis to take them.
+	Room = 256
+
+	firstPause = time.Second // after Redis did not take them
+	lastPause  = time.Minute
+)
+
+// Entry is one thing that happened, as it stands in the stream.
+type Entry struct {
+	ID        string            `json:"id"` // of the client, and a number: an entry that is there twice is one
+	What      string            `json:"what"`
+	Ago       int64             `json:"ago_ms,omitempty"` // before it was written
+	Name      string            `json:"name,omitempty"`
+	Kind      string            `json:"kind,omitempty"`
+	Owner     string            `json:"owner,omitempty"`
+	Token     int64             `json:"token,omitempty"`
+	Client    string            `json:"client"`
+	Host      string            `json:"host"`
+	PID       int               `json:"pid"`
+	Program   string            `json:"program"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Reason    string            `json:"reason,omitempty"`
+	Text      string            `json:"text,omitempty"`
+	Value     string            `json:"value,omitempty"`
+	Node      string            `json:"node,omitempty"`
+	From      *Process          `json:"from,omitempty"`
+	Waited    int64             `json:"waited_ms,omitempty"`
+	Held      int64             `json:"held_ms,omitempty"`
+	Remaining int64             `json:"remaining_ms,omitempty"`
+	Dropped   int64             `json:"dropped,omitempty"` // entries of this client that are missing before this one
+}
+
+// Process is the process of another client.
+type Process struct {
+	Client  string `json:"client"`
+	Host    string `json:"host"`
+	PID     int    `json:"pid"`
+	Program string `json:"program"`
+}
+
+// Parse reads an entry. It returns false if the text is none.
+func Parse(text string) (e Entry, ok bool) {
+	return e, json.Unmarshal([]byte(text), &e) == nil && e.ID != "" && e.What != ""
+}
+
+// Options say where the journal is, and how much it keeps.
+type Options struct {
+	Key     string
+	Most    int           // entries, or a few more
+	Age     time.Duration // of the oldest entry
+	Timeout time.Duration // of a request
+	Self    Entry         // what every entry says of its client
+
+	// Trouble, if set, is called when Redis does not take entries, once until it takes some again.
+	Trouble func(error)
+}
+
+// Journal is what one client writes. It is safe for concurrent use.
+type Journal struct {
+	ctx      context.Context // of requests until Close
+	nodes    []conn.Conn     // each of which has a copy
+	options  Options
+	schedule *schedule.Schedule
+	now      clock.Clock
+	entry    schedule.Entry
+	running  sync.WaitGroup // writes
+
+	mu      sync.Mutex // guards what is below
+	waiting []waiting
+	number  uint64 // of the last entry
+	dropped int64
+	writing bool
+	pause   time.Duration // after the last write failed; 0 if it did not
+}
+
+// waiting is an entry that Redis has not taken yet.
+type waiting struct {
+	entry Entry
+	at    clock.Reading
+}
+
+// New returns a journal with nothing in it. It sends nothing.
+func New(ctx context.Context, nodes []conn.Conn, s *schedule.Schedule, now clock.Clock, o Options) *Journal {
+	j := &Journal{ctx: ctx, nodes: nodes, options: o, schedule: s, now: now}
+	j.entry.Owner = j
+	return j
+}
+
+// Add has an entry written soon. It never blocks.
+func (j *Journal) Add(e Entry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.waiting) >= Room {
+		j.dropped++
+		return
+	}
+	j.number++
+	self := j.options.Self
+	e.ID = self.Client + "-" + strconv.FormatUint(j.number, 36)
+	e.Client, e.Host, e.PID, e.Program = self.Client, self.Host, self.PID, self.Program
+	e.Dropped, j.dropped = j.dropped, 0
+	j.waiting = append(j.waiting, waiting{e, j.now()})
+	if !j.writing && len(j.waiting) == 1 {
+		j.schedule.Advance(&j.entry, j.now().Time().Add(Delay))
+	}
+}
+
+// Due implements [schedule.Owner].
+func (j *Journal) Due(clock.Reading) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.writing && len(j.waiting) > 0 {
+		j.writing = true
+		j.running.Go(func() { j.write(j.ctx, j.options.Timeout) })
+	}
+}
+
+// write sends what waits.
+func (j *Journal) write(ctx context.Context, timeout time.Duration) {
+	j.mu.Lock()
+	batch := j.waiting
+	j.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := j.send(ctx, batch)
+	if j.settle(len(batch), err) && j.options.Trouble != nil {
+		j.options.Trouble(err)
+	}
+}
+
+// settle notes what came of a write, and reports whether it is the first that failed in a row.
+func (j *Journal) settle(sent int, err error) (first bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.writing = false
+	first = err != nil && j.pause == 0
+	wait := Delay
+	if err == nil {
+		j.waiting, j.pause = j.waiting[sent:], 0
+		if len(j.waiting) == 0 {
+			j.waiting = nil
+			return false
+		}
+	} else {
+		j.pause = min(max(2*j.pause, firstPause), lastPause)
+		wait = j.pause
+	}
+	j.schedule.Advance(&j.entry, j.now().Time().Add(wait))
+	return first
+}
+
+// send sends a batch to all nodes, and returns nil if one of them took it.
+func (j *Journal) send(ctx context.Context, batch []waiting) error {
+	texts := make([]string, len(batch))
+	for i, w := range batch {
+		w.entry.Ago = j.now().Since(w.at).Milliseconds()
+		text, _ := json.Marshal(w.entry) // plain fields
+		texts[i] = string(text)
+	}
+	call := script.Journal(j.options.Key, j.options.Most, j.options.Age, texts)
+	errs := make([]error, len(j.nodes))
+	var sent sync.WaitGroup
+	for i, node := range j.nodes {
+		sent.Go(func() { errs[i] = node.Eval(ctx, call)[0].Err })
+	}
+	sent.Wait()
+	for _, err := range errs {
+		if err == nil {
+			return nil
+		}
+	}
+	return errs[0]
+}
+
+// Close sends what waits still, and returns when that is done or a third of the timeout has passed.
+// The schedule must have stopped.
+func (j *Journal) Close() {
+	j.running.Wait()
+	j.mu.Lock()
+	left := len(j.waiting)
+	j.mu.Unlock()
+	if left > 0 {
+		j.write(context.Background(), j.options.Timeout/3)
+	}
+}

@@ -1,0 +1,198 @@
+package notes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+)
+
+// server keeps notes as Redis does, but for their TTL.
+type server struct {
+	conn.Conn
+
+	mu       sync.Mutex
+	notes    map[string]string
+	requests int
+	down     bool
+}
+
+func (s *server) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	if s.down {
+		return []conn.Result{{Err: errors.New("down")}}
+	}
+	args := calls[0].Args
+	if args[1] == "1" {
+		clear(s.notes)
+	}
+	for i := 2; i < len(args); i += 2 {
+		if args[i+1] == "" {
+			delete(s.notes, args[i])
+		} else {
+			s.notes[args[i]] = args[i+1]
+		}
+	}
+	return []conn.Result{{Reply: conn.Reply{Int: 1}}}
+}
+
+// set takes the server down, or up again.
+func (s *server) set(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = down
+}
+
+// asked returns how many requests there were.
+func (s *server) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests
+}
+
+// owners returns those that have notes there.
+func (s *server) owners() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[string]bool)
+	for owner := range s.notes {
+		all[owner] = true
+	}
+	return all
+}
+
+// start runs a test in a bubble with a book.
+func start(t *testing.T, test func(t *testing.T, s *server, b *Book)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{notes: make(map[string]string)}
+		entries := schedule.Start(clock.Now, func() {})
+		b := New(t.Context(), s, "key", time.Second, entries, clock.Now)
+		test(t, s, b)
+		entries.Stop()
+		b.Remove()
+		if len(s.notes) > 0 {
+			t.Errorf("notes after Remove: %v, want none", s.notes)
+		}
+	})
+}
+
+// settle lets what is due be written.
+func settle() {
+	time.Sleep(3 * Delay)
+	synctest.Wait()
+}
+
+func want(t *testing.T, s *server, owners ...string) {
+	t.Helper()
+	all := make(map[string]bool)
+	for _, owner := range owners {
+		all[owner] = true
+	}
+	if got := s.owners(); !maps.Equal(got, all) {
+		t.Errorf("notes of %v, want %v", got, owners)
+	}
+}
+
+// TestBook: what ends within the delay is not written, and what goes together is one request.
+func TestBook(t *testing.T) {
+	start(t, func(t *testing.T, s *server, b *Book) {
+		for i := range 100 {
+			b.Set(fmt.Sprint(i), Note{Labels: map[string]string{"a": "b"}})
+			b.Drop(fmt.Sprint(i))
+		}
+		settle()
+		if s.asked() != 0 {
+			t.Errorf("%d requests for what is over, want none", s.asked())
+		}
+		x := b.Set("x", Note{Name: "name"})
+		b.Set("y", Note{})
+		settle()
+		want(t, s, "x", "y")
+		b.Rename(x, "x2")
+		b.Move("y", "y2")
+		settle()
+		want(t, s, "x2", "y2")
+		b.Erase(x)
+		b.Drop("y2")
+		b.Erase(nil)
+		settle()
+		want(t, s)
+		if s.asked() != 3 {
+			t.Errorf("%d requests, want 3", s.asked())
+		}
+	})
+}
+
+// TestBookOutlastsAnOutage: what Redis did not take, or lost, is written later.
+func TestBookOutlastsAnOutage(t *testing.T) {
+	start(t, func(t *testing.T, s *server, b *Book) {
+		s.set(true)
+		b.Set("x", Note{})
+		settle()
+		want(t, s)
+		b.Set("y", Note{})
+		b.Drop("x")
+		s.set(false)
+		time.Sleep(ttl / 30)
+		synctest.Wait()
+		want(t, s, "y")
+		s.mu.Lock()
+		clear(s.notes)
+		s.mu.Unlock()
+		time.Sleep(ttl/3 + time.Second)
+		synctest.Wait()
+		want(t, s, "y")
+		b.Drop("y")
+		settle()
+		n := s.asked()
+		time.Sleep(10 * ttl)
+		if s.asked() != n {
+			t.Errorf("%d requests without a note, want none", s.asked()-n)
+		}
+	})
+}
+
+// TestBookIsBounded: it takes no more notes than Most, and those in several requests.
+func TestBookIsBounded(t *testing.T) {
+	start(t, func(t *testing.T, s *server, b *Book) {
+		for i := range Most {
+			if b.Set(fmt.Sprint(i), Note{}) == nil {
+				t.Fatalf("the note %d has no room", i)
+			}
+		}
+		if b.Set("another", Note{}) != nil {
+			t.Error("there is room for another")
+		}
+		settle()
+		if got := len(s.owners()); got != Most || s.asked() != Most/batched {
+			t.Errorf("%d notes in %d requests, want %d in %d", got, s.asked(), Most, Most/batched)
+		}
+	})
+}
+
+// TestNoteIsReadAsItWasWritten: and what is none is refused.
+func TestNoteIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	n := Note{Name: "a\tb", Kind: "mutex", Since: 1, Holds: []Held{{"x", "mutex", "rl-1", 2}}, Labels: map[string]string{"k": "\x1b"}}
+	got, ok := Parse(n.String())
+	if !ok || got.String() != n.String() || n.String()[0] != 'w' || (Note{}).String()[0] != 'l' {
+		t.Errorf("Parse(%q) = %+v, %v", n.String(), got, ok)
+	}
+	for _, text := range []string{"", "w", "x{}", "{}", "l[", "lw{}"} {
+		if n, ok := Parse(text); ok {
+			t.Errorf("Parse(%q) = %+v, want none", text, n)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package presence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+)
+
+// server keeps records as Redis does, but for their TTL. It answers after a while.
+type server struct {
+	conn.Conn
+	slow time.Duration
+
+	mu        sync.Mutex
+	records   map[string]string
+	writes    int
+	listeners int64
+}
+
+func (s *server) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := make([]conn.Result, len(calls))
+	select {
+	case <-time.After(s.slow):
+	case <-ctx.Done():
+		for i := range results {
+			results[i].Err = ctx.Err()
+		}
+		return results
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, call := range calls {
+		switch {
+		case len(call.Args) == 1: // of a reader
+			results[i].Reply.List = []conn.Reply{{Text: s.records[call.Keys[0]]}, {Int: TTL.Milliseconds() - 1000}, {Int: s.listeners}, {}}
+		case call.Args[0] == "":
+			delete(s.records, call.Keys[0])
+		default:
+			s.records[call.Keys[0]] = call.Args[0]
+			s.writes++
+		}
+	}
+	return results
+}
+
+// start runs a test in a bubble with a record at a server that takes that long to answer.
+func start(t *testing.T, slow time.Duration, test func(t *testing.T, s *server, r *Record)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{slow: slow, records: make(map[string]string)}
+		entries := schedule.Start(clock.Now, func() {})
+		r := New(t.Context(), s, "key", func() Process { return Process{Program: "program", Listens: true} }, 3*time.Second, entries, clock.Now)
+		test(t, s, r)
+		entries.Stop()
+		r.Remove()
+		if len(s.records) > 0 {
+			t.Errorf("records after Remove: %v, want none", s.records)
+		}
+	})
+}
+
+// TestRecordIsWrittenInTime: once at first, and then before it expires.
+func TestRecordIsWrittenInTime(t *testing.T) {
+	start(t, time.Millisecond, func(t *testing.T, s *server, r *Record) {
+		r.Announce()
+		r.Announce()
+		time.Sleep(10 * TTL)
+		synctest.Wait()
+		if s.writes < 10*3 || s.writes > 10*5 { // the schedule may take it earlier by its slack
+			t.Errorf("%d writes in %v, want about one in %v, or a liTTLe less", s.writes, 10*TTL, TTL/3)
+		}
+		all, err := Read(t.Context(), s, []Key{{Record: "another"}, {Record: "key"}})
+		if err != nil || all[0].Written || !all[1].Written || all[1].Process.Program != "program" || all[1].Process.PID != os.Getpid() {
+			t.Errorf("Read = %+v, %v, want nothing and this process", all, err)
+		}
+	})
+}
+
+// TestSigns: a record tells when it was written; a client that says that it listens, and does not,
+// is deaf, but not where the server does not tell how many listen.
+func TestSigns(t *testing.T) {
+	for listeners, want := range map[int64]Sign{
+		0:  {Written: true, Ago: time.Second, Deaf: true},
+		1:  {Written: true, Ago: time.Second, Listening: true},
+		-1: {Written: true, Ago: time.Second},
+	} {
+		t.Run(fmt.Sprint(listeners), func(t *testing.T) {
+			start(t, time.Millisecond, func(t *testing.T, s *server, r *Record) {
+				s.listeners = listeners
+				r.Announce()
+				synctest.Wait()
+				time.Sleep(time.Second)
+				all, err := Read(t.Context(), s, []Key{{Record: "key", Channel: "channel"}, {Record: "another", Channel: "channel"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				all[0].Process = Process{}
+				if !reflect.DeepEqual(all, []Sign{want, {Listening: want.Listening}}) {
+					t.Errorf("Read = %+v, want %+v, and of a client without a record whether it listens", all, want)
+				}
+			})
+		})
+	}
+}
+
+// TestAnnounceFirstWaits: for the record, but not for a server that does not answer, and not beyond
+// its context.
+func TestAnnounceFirstWaits(t *testing.T) {
+	for name, c := range map[string]struct{ slow, patience, want time.Duration }{
+		"server that answers": {100 * time.Millisecond, time.Hour, 100 * time.Millisecond},
+		"server that hangs":   {time.Hour, time.Hour, time.Second},
+		"caller in a hurry":   {time.Hour, 10 * time.Millisecond, 10 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start(t, c.slow, func(t *testing.T, _ *server, r *Record) {
+				ctx, cancel := context.WithTimeout(t.Context(), c.patience)
+				defer cancel()
+				began := time.Now()
+				r.AnnounceFirst(ctx)
+				if took := time.Since(began); took != c.want {
+					t.Errorf("it took %v, want %v", took, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestNothingIsSentUnlessAnnounced: a client that never acquires has no record, and deletes none.
+func TestNothingIsSentUnlessAnnounced(t *testing.T) {
+	start(t, 0, func(t *testing.T, s *server, _ *Record) {
+		t.Cleanup(func() {
+			if s.writes != 0 {
+				t.Errorf("%d writes, want none", s.writes)
+			}
+		})
+	})
+}
+
+// TestReadFails: with the error of the server.
+func TestReadFails(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Read(ctx, &server{slow: time.Hour}, []Key{{Record: "key"}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Read = %v, want context.Canceled", err)
+	}
+}
+
+// TestRecordOfADetachedLeaseStays: others see which client has handed the lease on.
+func TestRecordOfADetachedLeaseStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{records: make(map[string]string)}
+		entries := schedule.Start(clock.Now, func() {})
+		r := New(t.Context(), s, "key", func() Process { return Process{Listens: true} }, 3*time.Second, entries, clock.Now)
+		r.Announce()
+		r.Bequeath(time.Now().Add(time.Hour))
+		r.Bequeath(time.Now().Add(time.Minute))
+		entries.Stop()
+		r.Remove()
+		all, err := Read(t.Context(), s, []Key{{Record: "key"}})
+		if err != nil || !all[0].Process.Detached || all[0].Process.Listens || all[0].Process.PID != os.Getpid() {
+			t.Errorf("Read = %+v, %v, want this process, which has detached a lease and does not listen", all, err)
+		}
+	})
+}

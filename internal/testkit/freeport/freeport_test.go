@@ -1,0 +1,41 @@
+package freeport_test
+
+import (
+	"net"
+	"testing"
+
+	"github.com/redlatch/redlatch/internal/testkit/freeport"
+)
+
+// TestReserve: a server can listen there, and another caller does not get the address before the
+// socket is closed.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	kept, addr, err := freeport.Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		server, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Fatalf("a server cannot listen: %v", err)
+		}
+		if err := server.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if other, err := net.ListenPacket("udp", addr); err == nil {
+		_ = other.Close()
+		t.Error("another caller could get the address")
+	}
+	if err := kept.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		t.Fatalf("the address is kept for ever: %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

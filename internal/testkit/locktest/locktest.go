@@ -1,0 +1,120 @@
+// Package locktest opens clients, acquires and releases locks, and waits for what a server says of
+// them, for the tests of packages that use redlatch.
+package locktest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
+)
+
+// Patience bounds every wait for what must happen. It only matters when something is broken.
+const Patience = 30 * time.Second
+
+// Reporter is what a check needs of a test. A property that rapid tries has it, too.
+type Reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(func())
+}
+
+// Open returns a client that is closed with the test.
+func Open(t testing.TB, url string, o redlatch.Options) *redlatch.Client {
+	t.Helper()
+	c, err := redlatch.Open(t.Context(), url, o)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := CloseLeaving(c); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+// CloseLeaving closes a client that may hold leases. Tests leave many behind, as crashes do.
+func CloseLeaving(c *redlatch.Client) error {
+	err := c.Close()
+	if _, left := err.(*redlatch.LeftError); left {
+		return nil
+	}
+	return err
+}
+
+// Within returns a context for what must come to an end.
+func Within(t Reporter, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Lock locks a mutex. It fails the test, so call it from the test's own goroutine.
+func Lock(t Reporter, m *redlatch.Mutex) *redlatch.Lease {
+	t.Helper()
+	l, err := m.Lock(Within(t, Patience))
+	if err != nil {
+		t.Fatalf("Lock(%q) = %v, want a lease", m.Name(), err)
+	}
+	return l
+}
+
+// Release releases a lease that must be held.
+func Release(t Reporter, l *redlatch.Lease) {
+	t.Helper()
+	if err := l.Release(context.Background()); err != nil {
+		t.Fatalf("Release(%q) = %v, want nil", l.Name(), err)
+	}
+}
+
+// Eventually polls until a condition holds. It rests between two looks for as long as a look takes.
+func Eventually(t Reporter, what string, holds func() bool) {
+	t.Helper()
+	EventuallyOr(t, holds, func() string { return what })
+}
+
+// EventuallyOr is [Eventually] for a condition that says afterwards what was wanted, and what was
+// there.
+func EventuallyOr(t Reporter, holds func() bool, wanted func() string) {
+	t.Helper()
+	for began := time.Now(); ; {
+		looked := time.Now()
+		if holds() {
+			return
+		}
+		if time.Since(began) > Patience {
+			t.Fatalf("not within %v: %s", Patience, wanted())
+		}
+		time.Sleep(max(2*time.Millisecond, time.Since(looked)))
+	}
+}
+
+// StateKey is the key of what holds a name, under the default prefix.
+func StateKey(name string) string { return "redlatch:" + name }
+
+// SiblingKey is another key of a name, under the default prefix: "queue", "fence" and so on.
+func SiblingKey(name, suffix string) string { return "{redlatch:" + name + "}:" + suffix }
+
+// InLine waits until n tickets are in line for a name.
+func InLine(t Reporter, s *redistest.Server, name string, n int) {
+	t.Helper()
+	Eventually(t, "so many in line for "+name, func() bool { return len(Line(s, name)) == n })
+}
+
+// Line returns the owners in line for a name, first come first.
+func Line(s *redistest.Server, name string) []string { return Tickets(s, SiblingKey(name, "queue")) }
+
+// Tickets returns the owners in line, first come first, by the key of the line.
+func Tickets(s *redistest.Server, key string) []string {
+	var owners []string
+	for ticket := range strings.Lines(s.Do("ZRANGE", key, "0", "-1")) {
+		ticket = strings.TrimSuffix(ticket, "\n")
+		owners = append(owners, ticket[strings.LastIndexByte(ticket, '\t')+1:])
+	}
+	return owners
+}

@@ -1,0 +1,213 @@
+package redistest_test
+
+import (
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
+)
+
+func TestDoReadsEveryShape(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"PONG", []string{"PING"}},
+		{"OK", []string{"SET", "k", "a\r\nb"}},
+		{"a\r\nb", []string{"GET", "k"}},
+		{"", []string{"GET", "none"}},
+		{"1", []string{"DEL", "k"}},
+		{"1\nx\n\n2", []string{"EVAL", "return {1, {'x', false}, 2}", "0"}},
+	} {
+		if got := s.Do(c.args...); got != c.want {
+			t.Errorf("Do(%q) = %q, want %q", c.args, got, c.want)
+		}
+	}
+	if _, err := s.DoErr("NOSUCH"); err == nil || !strings.HasPrefix(err.Error(), "ERR unknown command") {
+		t.Errorf("DoErr(NOSUCH) = %v, want ERR unknown command", err)
+	}
+}
+
+func TestKillAndRestartLoseTheData(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do("SET", "k", "v")
+	s.Kill()
+	if c, err := net.Dial("tcp", s.Addr()); err == nil {
+		c.Close()
+		t.Fatalf("something listens on %s after Kill", s.Addr())
+	}
+	s.Restart()
+	if got := s.Do("GET", "k"); got != "" {
+		t.Errorf("GET after a restart = %q, want nothing", got)
+	}
+}
+
+func TestRestartKeepsWhatIsPersisted(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	s.Do("SET", "k", "v")
+	s.Restart()
+	if got := s.Do("GET", "k"); got != "v" {
+		t.Errorf("GET after a restart = %q, want v", got)
+	}
+}
+
+func TestRestartLoadingReturnsWhileTheServerLoads(t *testing.T) {
+	t.Parallel()
+	redistest.Needs(t, "way to make it answer while it loads little")
+	s := redistest.Start(t, "--key-load-delay", "250000", "--loading-process-events-interval-bytes", "1024", "--rdbcompression", "no")
+	s.Do("EVAL", "for i = 1, 400 do redis.call('SET', 'k' .. i, string.rep('x', 1024)) end", "0")
+	s.Do("SAVE")
+	s.RestartLoading()
+	if _, err := s.DoErr("GET", "k1"); err == nil || !strings.HasPrefix(err.Error(), "LOADING") {
+		t.Errorf("GET = %v, want LOADING", err)
+	}
+	s.Do("CONFIG", "SET", "key-load-delay", "0") // which lets it go on
+	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := s.DoErr("GET", "k1"); err == nil {
+			break
+		} else if time.Since(start) > 30*time.Second {
+			t.Fatalf("GET = %v 30s after the delay was lifted", err)
+		}
+	}
+}
+
+func TestRestartWaitsForItsPort(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Kill()
+	l, err := net.Listen("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { l.Close() })
+	s.Restart()
+	s.Do("PING")
+}
+
+func TestPausedServerIsSilentUntilResumed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Pause()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := s.DoErr("PING")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("a paused server answered: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	s.Resume()
+	if err := <-answered; err != nil {
+		t.Errorf("PING after Resume: %v", err)
+	}
+}
+
+func TestStopEndsAPausedServer(t *testing.T) {
+	t.Parallel()
+	s, err := redistest.Launch(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Pause()
+	s.Stop()
+	if c, err := net.Dial("tcp", s.Addr()); err == nil {
+		c.Close()
+		t.Errorf("something listens on %s after Stop", s.Addr())
+	}
+}
+
+// TestAddressOfAKilledServer: no other test gets it, whose server would answer the clients of this
+// one.
+func TestAddressOfAKilledServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Kill()
+	if other, err := net.ListenPacket("udp", s.Addr()); err == nil {
+		_ = other.Close()
+		t.Errorf("%s is not kept from other servers", s.Addr())
+	}
+	s.Restart()
+}
+
+func TestCommandsCountsItself(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	before := s.Commands()
+	s.Do("PING")
+	if got := s.Commands() - before; got != 2 {
+		t.Errorf("a PING and an INFO counted %d, want 2", got)
+	}
+}
+
+func TestPasswordIsUsedAndShownInTheURL(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "s3cret")
+	if got := s.Do("PING"); got != "PONG" {
+		t.Errorf("PING = %q", got)
+	}
+	if got, want := s.URL(), "redis://:s3cret@"+s.Addr(); got != want {
+		t.Errorf("URL = %q, want %q", got, want)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	s, _ := redistest.StartTLS(t)
+	if got := s.Do("PING"); got != "PONG" {
+		t.Errorf("PING = %q", got)
+	}
+	s.Restart()
+	if got, want := s.URL(), "rediss://"+s.Addr(); got != want {
+		t.Errorf("URL = %q, want %q", got, want)
+	}
+}
+
+func TestBadArgumentShowsTheLog(t *testing.T) {
+	t.Parallel()
+	s, err := redistest.Launch(t.TempDir(), "--no-such-option", "1")
+	if err == nil {
+		s.Stop()
+		t.Fatal("Launch with an unknown option succeeded")
+	}
+	if !strings.Contains(err.Error(), "no-such-option") {
+		t.Errorf("Launch = %v, want the server's own words", err)
+	}
+}
+
+func TestMissingServerNamesThePackage(t *testing.T) {
+	t.Setenv("PATH", "")
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		t.Skip("found without a PATH")
+	}
+	_, err := redistest.Launch(t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "Debian package redis-server") {
+		t.Errorf("Launch = %v, want a hint at the package", err)
+	}
+}
+
+func TestClusterServesEverySlot(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	served := 0
+	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
+		for _, node := range nodes {
+			if _, err := node.DoErr("SET", key, "v"); err == nil {
+				served++
+			} else if !strings.HasPrefix(err.Error(), "MOVED") {
+				t.Errorf("SET %s: %v", key, err)
+			}
+		}
+	}
+	if served != 6 {
+		t.Errorf("%d of 6 keys have a node that serves them", served)
+	}
+}
