@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -90,7 +91,7 @@ func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (lease *
 		return nil, l.failed("adopt", err)
 	}
 	defer c.background.Done()
-	if err := whyDone(ctx); err != nil {
+	if err := fault.WhyDone(ctx); err != nil {
 		return nil, l.failed("adopt", err)
 	}
 	a := l.attempt(ctx, false)

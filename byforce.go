@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -56,7 +57,7 @@ func (a *attempt) takeByForce(o ForceOptions) (lease *Lease, err error) {
 		return nil, a.failed("take by force", err)
 	}
 	defer a.client.background.Done()
-	if err := whyDone(a.ctx); err != nil {
+	if err := fault.WhyDone(a.ctx); err != nil {
 		return nil, a.failed("take by force", err)
 	}
 	defer func() { a.tellFailed(err) }()

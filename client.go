@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/driver/adapter"
 	"github.com/redlatch/redlatch/internal/link/batch"
@@ -102,11 +103,11 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 		return nil, err
 	}
 	if cluster && !c.Target().Cluster {
-		return nil, join(invalid("the server at %s is no node of a cluster: give redis://", c.Target().Addr), c.Close())
+		return nil, fault.Join(invalid("the server at %s is no node of a cluster: give redis://", c.Target().Addr), c.Close())
 	}
 	client, err := New(o.wrap(c), o)
 	if err != nil {
-		return nil, join(err, c.Close())
+		return nil, fault.Join(err, c.Close())
 	}
 	return client, nil
 }
@@ -256,7 +257,7 @@ func (c *Client) end() (err error) {
 	defer func() {
 		err = c.leave()
 		if len(left) > 0 {
-			err = join(&LeftError{left}, err)
+			err = fault.Join(&LeftError{left}, err)
 		}
 	}()
 	c.loseAll()
@@ -307,7 +308,7 @@ func (c *Client) checkOpen(ctx context.Context) error {
 	if c.closing.Err() != nil {
 		return ErrClosed
 	}
-	return whyDone(ctx)
+	return fault.WhyDone(ctx)
 }
 
 // spawn runs f on a goroutine that Close waits for; f ends soon after closing is done. It may be

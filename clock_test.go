@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -177,7 +178,7 @@ func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 			return l.failed("wait for", ErrClosed)
 		case <-ctx.Done():
 			err = fmt.Errorf("%w after waiting %v: the count was %d of %d",
-				l.failed("wait for", whyDone(ctx)), c.now().Since(start).Round(time.Millisecond), count.Left, count.Of)
+				l.failed("wait for", fault.WhyDone(ctx)), c.now().Since(start).Round(time.Millisecond), count.Left, count.Of)
 			if outage != nil {
 				err = fmt.Errorf("%w; meanwhile: %w", err, outage)
 			}

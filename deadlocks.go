@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -119,7 +120,7 @@ func (c *Client) notedClients(ctx context.Context) ([]string, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", c.conn.Target().Addr, unreachable(err))
+		return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", c.conn.Target().Addr, fault.Unreached(err))
 	}
 	clients := make([]string, 0, len(found))
 	for client := range found {
@@ -199,11 +200,11 @@ func (c *Client) notedWaitsAt(ctx context.Context, node conn.Conn, clients []str
 		results := node.Eval(limited, calls...)
 		cancel()
 		if err != nil {
-			return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", node.Target().Addr, unreachable(err))
+			return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", node.Target().Addr, fault.Unreached(err))
 		}
 		for i, r := range results {
 			if r.Err != nil {
-				return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", node.Target().Addr, unreachable(r.Err))
+				return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", node.Target().Addr, fault.Unreached(r.Err))
 			}
 			noted, err := script.ParseWaits(r.Reply)
 			if err != nil {

@@ -3,10 +3,9 @@ package redlatch
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -15,15 +14,15 @@ import (
 var (
 	// ErrTaken says that another owner holds the lock. A try found it so; or the time to wait ran
 	// out, and the error also matches that of the context.
-	ErrTaken = errors.New("taken")
+	ErrTaken = fault.ErrTaken
 
 	// ErrLineFull says that the lock is taken, and that as many wait for it already as
 	// LockOptions.MaxWaiters allows. It matches [ErrTaken], too.
-	ErrLineFull = fmt.Errorf("%w, and its line is full", ErrTaken)
+	ErrLineFull = fault.ErrLineFull
 
 	// ErrExhausted says that every slot of a [SlotPool] or too many permits of a [Semaphore] are
 	// taken. It matches [ErrTaken], too.
-	ErrExhausted = fmt.Errorf("exhausted: %w", ErrTaken)
+	ErrExhausted = fault.ErrExhausted
 
 	// ErrDeadlock says that the caller would wait for itself. Its context is that of a lease on the
 	// same name, of a kind that cannot be entered again. Or it is that of a lease on another name,
@@ -31,45 +30,45 @@ var (
 	// caller: goroutines of one client that lock two names in opposite order. It is so at this
 	// moment: a bound on one of the waits would have ended the cycle later. Between processes,
 	// [Client.Deadlocks] finds such cycles. A caller that does not pass the context on waits.
-	ErrDeadlock = errors.New("would wait for itself")
+	ErrDeadlock = fault.ErrDeadlock
 
 	// ErrNotHeld says that the lease is no longer held: it was released, handed on with
 	// [Lease.Detach], or lost. In the last case the error is also a [*LostError].
-	ErrNotHeld = errors.New("not held")
+	ErrNotHeld = fault.ErrNotHeld
 
 	// ErrUnreachable says that Redis gave no usable answer in time, so that it is unknown whether
 	// the operation took place. Whatever it may have left behind is cleaned up when Redis answers
 	// again, or expires with its TTL.
-	ErrUnreachable = errors.New("no answer from Redis")
+	ErrUnreachable = fault.ErrUnreachable
 
 	// ErrNotReplicated says that fewer replicas acknowledged the acquisition than
 	// LockOptions.Replicas asks for. The lock was given back.
-	ErrNotReplicated = errors.New("not replicated")
+	ErrNotReplicated = fault.ErrNotReplicated
 
 	// ErrWrongKind says that the name is in use for something else; the error is also a
 	// [*KindError]. Nothing was overwritten.
-	ErrWrongKind = errors.New("wrong kind")
+	ErrWrongKind = fault.ErrWrongKind
 
 	// ErrNotSet says that a [CountDownLatch] has no count: it was not set yet, has expired, was
 	// deleted, or the server has lost its data.
-	ErrNotSet = errors.New("no count is set")
+	ErrNotSet = fault.ErrNotSet
 
 	// ErrInvalid says that a name or an option was refused, before anything was sent.
-	ErrInvalid = errors.New("invalid")
+	ErrInvalid = fault.ErrInvalid
 
 	// ErrTooDeep says that the owner of a [ReentrantMutex] has entered it as often as
 	// [ReentrantMutex.WithDepth] allows. Waiting does not help.
-	ErrTooDeep = errors.New("entered too often")
+	ErrTooDeep = fault.ErrTooDeep
 
 	// ErrMaxHold says that the lease reached LockOptions.MaxHold and is not extended any more.
-	ErrMaxHold = errors.New("it reached its MaxHold")
+	ErrMaxHold = fault.ErrMaxHold
 
 	// ErrDetached says that the lease is no longer held by this process, which gave it up for
 	// another with [Lease.Detach].
-	ErrDetached = errors.New("detached")
+	ErrDetached = fault.ErrDetached
 
 	// ErrClosed says that the client was closed.
-	ErrClosed = errors.New("client closed")
+	ErrClosed = fault.ErrClosed
 )
 
 // LossReason says why a lease was lost. Programs may count by it: the values do not change.
@@ -153,39 +152,6 @@ func (e *detachedError) Error() string {
 }
 
 func (e *detachedError) Unwrap() []error { return []error{ErrNotHeld, ErrDetached} }
-
-// several is errors that came together, told on one line.
-type several []error
-
-func (s several) Error() string {
-	var all []string
-	for _, err := range s {
-		all = append(all, err.Error())
-	}
-	return strings.Join(all, "; ")
-}
-
-func (s several) Unwrap() []error { return s }
-
-// join is these errors as one, without those that are nil; nil if all are. An error that one before
-// it wraps is left out: work that returns the cause of its context, and the release after it, tell
-// the same loss.
-func join(errs ...error) error {
-	var all several
-	for _, err := range errs {
-		told := func(before error) bool { return errors.Is(before, err) }
-		if err != nil && !slices.ContainsFunc(all, told) {
-			all = append(all, err)
-		}
-	}
-	switch len(all) {
-	case 0:
-		return nil
-	case 1:
-		return all[0]
-	}
-	return all
-}
 
 // KindError says that the name of a lock is in use for something else, or for another size of the
 // same. Nothing was changed. It matches [ErrWrongKind].

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/notes"
@@ -266,7 +267,7 @@ func (c *Client) recall(ctx context.Context, node conn.Conn, views []view, met m
 	}
 	signs, err := presence.Read(ctx, node, asked)
 	if err != nil {
-		err = fmt.Errorf("redlatch: read the records of clients on %s: %w", c.conn.Target().Addr, unreachable(err))
+		err = fmt.Errorf("redlatch: read the records of clients on %s: %w", c.conn.Target().Addr, fault.Unreached(err))
 		signs = make([]presence.Sign, len(asked))
 	}
 	known := met

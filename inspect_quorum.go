@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/redlatch/redlatch/internal/base/fault"
 )
 
 // inspectQuorum is inspectAll over a quorum: what a majority of the nodes knows.
@@ -47,7 +49,7 @@ func (c *Client) agreed(name string, seen []view) view {
 		views[use], latches[use] = append(views[use], v.info), v.latch
 	}
 	if answered := len(seen) - failed; answered < c.quorum.Majority() {
-		return view{err: fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(seen), join(stands...))}
+		return view{err: fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(seen), fault.Join(stands...))}
 	}
 	most := ""
 	for use, v := range views {

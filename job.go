@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -89,7 +90,7 @@ func (j *Job) Do(ctx context.Context, f func(ctx context.Context, l *Lease) erro
 	result := j.latch.result
 	defer func() {
 		e := lease.release(ctx, result)
-		err = join(err, e)
+		err = fault.Join(err, e)
 	}()
 	if err = f(lease.Context(), lease); err == nil {
 		result = script.Completed

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -187,13 +188,13 @@ func (r *journalReader) each(read func(node int) error) error {
 	var errs []error
 	for i, node := range nodes {
 		if err := read(i); err != nil {
-			errs = append(errs, fmt.Errorf("redlatch: read the journal on %s: %w", node.Target().Addr, unreachable(err)))
+			errs = append(errs, fmt.Errorf("redlatch: read the journal on %s: %w", node.Target().Addr, fault.Unreached(err)))
 		}
 	}
 	if r.client.quorum != nil && len(nodes)-len(errs) >= r.client.quorum.Majority() {
 		return nil
 	}
-	return join(errs...)
+	return fault.Join(errs...)
 }
 
 // page reads one page of the journal of a node.

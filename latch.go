@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -140,7 +141,7 @@ func (a *attempt) acquire() (lease *Lease, err error) {
 		return nil, a.failed("acquire", err)
 	}
 	defer a.client.background.Done()
-	if err := whyDone(a.ctx); err != nil {
+	if err := fault.WhyDone(a.ctx); err != nil {
 		return nil, a.failed("acquire", err)
 	}
 	defer func() { a.tellFailed(err) }()
@@ -184,7 +185,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 			return lease, err
 		}
 		if ctx.Err() != nil {
-			return nil, a.describeTimeout(ctx, a.failed("wait for", whyDone(ctx)))
+			return nil, a.describeTimeout(ctx, a.failed("wait for", fault.WhyDone(ctx)))
 		}
 		a.owner, a.answered = a.client.owner(), true
 	}
@@ -193,7 +194,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 // bounded is ctx for a wait that begins now.
 func (a *attempt) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.options.MaxWait > 0 {
-		return context.WithTimeoutCause(ctx, a.options.MaxWait, waitOver(a.options.MaxWait))
+		return context.WithTimeoutCause(ctx, a.options.MaxWait, fault.WaitOver(a.options.MaxWait))
 	}
 	return ctx, func() {}
 }
@@ -294,7 +295,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 			if outage != nil && a.group != nil {
 				a.group.MarkSilent()
 			}
-			err = a.describeTimeout(ctx, a.failed("wait for", whyDone(ctx)))
+			err = a.describeTimeout(ctx, a.failed("wait for", fault.WhyDone(ctx)))
 		case <-c.closing.Done():
 			err = a.failed("wait for", ErrClosed)
 		}
@@ -307,7 +308,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 // have its turn when its time is nearly over. If its one request has no answer by then, Redis may
 // be well all the same: what counts is the last word of Redis to the group.
 func (a *attempt) outOfTime(ctx context.Context, resent bool, err error) error {
-	over := whyDone(ctx)
+	over := fault.WhyDone(ctx)
 	if a.group == nil || over == nil || !errors.Is(err, ctx.Err()) {
 		return err
 	}
@@ -497,7 +498,7 @@ func (a *attempt) replicate(ctx context.Context, g *grant) error {
 	r, acks := c.conn.(conn.Replicated).EvalReplicated(ctx, renew, n, c.options.RequestTimeout/3)
 	switch {
 	case r.Err != nil:
-		return a.failed("acquire", unreachable(r.Err))
+		return a.failed("acquire", fault.Unreached(r.Err))
 	case !script.Done(r.Reply):
 		return errTooLate
 	case acks < n:

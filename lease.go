@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -508,7 +509,7 @@ func later(a, b time.Time) time.Time {
 
 // runHeld runs f under the lease, and releases it when f has returned or panicked.
 func (l *Lease) runHeld(ctx context.Context, f func(ctx context.Context, l *Lease) error) (err error) {
-	defer func() { err = join(err, l.Release(ctx)) }()
+	defer func() { err = fault.Join(err, l.Release(ctx)) }()
 	return f(l.Context(), l)
 }
 

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -121,7 +122,7 @@ func (l *listing) scan(ctx context.Context, glob string, each func(key string) e
 		return own
 	})
 	if err != nil && own == nil {
-		return fmt.Errorf("redlatch: list names on %s: %w", l.client.conn.Target().Addr, unreachable(err))
+		return fmt.Errorf("redlatch: list names on %s: %w", l.client.conn.Target().Addr, fault.Unreached(err))
 	}
 	return own
 }

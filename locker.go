@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/base/fault"
 )
 
 // lockerPause is how long a Locker waits before it tries again to lock a mutex that it could not
@@ -86,7 +88,7 @@ func (l *locker) try() (*Lease, error) {
 	if forget() || err != nil {
 		return lease, err
 	}
-	return nil, errors.Join(fmt.Errorf("redlatch: lock %q: %w", l.mutex.Name(), whyDone(l.ctx)), lease.Release(ctx))
+	return nil, errors.Join(fmt.Errorf("redlatch: lock %q: %w", l.mutex.Name(), fault.WhyDone(l.ctx)), lease.Release(ctx))
 }
 
 // mayPass reports whether a lock that failed with this error may succeed later.

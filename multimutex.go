@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -44,7 +45,7 @@ func (c *Client) MultiMutex(names ...string) *MultiMutex {
 	for _, name := range m.names {
 		l := newLatch(c, script.Mutex, name)
 		m.latches = append(m.latches, l)
-		m.invalid = join(m.invalid, l.invalid)
+		m.invalid = fault.Join(m.invalid, l.invalid)
 	}
 	return m
 }
@@ -114,7 +115,7 @@ func (m *MultiMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *M
 
 // runHeld runs f under the lease, and releases it when f returned or panicked.
 func (l *MultiLease) runHeld(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) (err error) {
-	defer func() { err = join(err, l.Release(ctx)) }()
+	defer func() { err = fault.Join(err, l.Release(ctx)) }()
 	return f(l.Context(), l)
 }
 
@@ -134,7 +135,7 @@ func (m *MultiMutex) lock(ctx context.Context, wait bool) (l *MultiLease, err er
 	defer func() {
 		if l == nil { // also when the hook panicked
 			leases = slices.DeleteFunc(leases, func(l *Lease) bool { return !l.Held() }) // which err tells already
-			err = join(err, giveBack(ctx, leases))
+			err = fault.Join(err, giveBack(ctx, leases))
 		}
 	}()
 	attempts := make([]*attempt, len(m.latches))
@@ -205,7 +206,7 @@ func giveBack(ctx context.Context, leases []*Lease) error {
 // others all the same.
 func releaseAll(ctx context.Context, leases []*Lease) (err error) {
 	for _, l := range leases {
-		defer func() { err = join(err, l.Release(ctx)) }()
+		defer func() { err = fault.Join(err, l.Release(ctx)) }()
 	}
 	return nil
 }
@@ -222,7 +223,7 @@ func (m *MultiMutex) atOnce(ctx context.Context, attempts []*attempt) ([]*Lease,
 		return nil, m.latches[0].failed("acquire", err)
 	}
 	defer c.background.Done()
-	if err := whyDone(ctx); err != nil {
+	if err := fault.WhyDone(ctx); err != nil {
 		return nil, m.latches[0].failed("acquire", err)
 	}
 	for _, a := range attempts {
@@ -263,7 +264,7 @@ func (m *MultiMutex) begin(
 	defer func() {
 		if len(leases) < len(owners) { // also when the hook panicked
 			m.abandon(owners, len(leases)) // and not those before, whose releases must find them
-			err = join(err, giveBack(ctx, leases))
+			err = fault.Join(err, giveBack(ctx, leases))
 			leases = nil
 		}
 	}()
@@ -413,7 +414,7 @@ func (l *MultiLease) each(do func(*Lease) error) error {
 	}
 	all.Wait()
 	l.Held() // which ends the context if one of them is lost
-	return join(failed...)
+	return fault.Join(failed...)
 }
 
 // Leases returns the lease on each name, in the order of [MultiMutex.Names].

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -80,7 +81,7 @@ func (c *Client) lookAt(ctx context.Context, node conn.Conn) NodeInfo {
 	for i, r := range results {
 		e, err := script.ParseEpoch(r.Reply)
 		if err = cmp.Or(r.Err, err); err != nil {
-			n.Err, n.Votes = fmt.Errorf("redlatch: ask %s for its vote: %w", n.Addr, unreachable(err)), nil
+			n.Err, n.Votes = fmt.Errorf("redlatch: ask %s for its vote: %w", n.Addr, fault.Unreached(err)), nil
 			break
 		}
 		n.Votes = append(n.Votes, newNodeVote(kinds[i], e))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -65,7 +66,7 @@ func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) 
 				return nil, err
 			}
 			if at := c.Target(); at.Cluster { // which redis:// does not tell, and a hosted server can be
-				return nil, join(invalid("a node of the quorum is the cluster %s: a node is one server", at.Addr), c.Close())
+				return nil, fault.Join(invalid("a node of the quorum is the cluster %s: a node is one server", at.Addr), c.Close())
 			}
 			return c, nil
 		})
@@ -76,7 +77,7 @@ func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) 
 		return nil, err
 	}
 	if err := dialMost(ctx, nodes, c.quorum.Majority()); err != nil {
-		return nil, join(err, c.Close())
+		return nil, fault.Join(err, c.Close())
 	}
 	return c, nil
 }
@@ -109,7 +110,7 @@ func dialMost(ctx context.Context, nodes []conn.Conn, majority int) error {
 		}
 		if down > len(nodes)-majority {
 			return fmt.Errorf("redlatch: connect to a quorum: %d of %d nodes cannot be reached: %w",
-				down, len(nodes), join(stands...))
+				down, len(nodes), fault.Join(stands...))
 		}
 	}
 	return nil

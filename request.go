@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/link/batch"
 	"github.com/redlatch/redlatch/internal/link/quorum"
@@ -50,7 +51,7 @@ func (l *latch) askAt(ctx context.Context, node conn.Conn, op string, call conn.
 		if result.Err == nil {
 			return answer{result.Reply, result.Sent, n > 0 || result.Resent}, nil
 		}
-		if err := whyDone(ctx); err != nil {
+		if err := fault.WhyDone(ctx); err != nil {
 			if errors.Is(err, context.DeadlineExceeded) { // the caller's, with nothing heard from Redis
 				err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 			}
@@ -213,13 +214,4 @@ func found(use script.Use) string {
 		return use.Kind.Name
 	}
 	return use.RedisType
-}
-
-// unreachable marks an error that is not the server's own.
-func unreachable(err error) error {
-	var sent *conn.ReplyError
-	if errors.As(err, &sent) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }

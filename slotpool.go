@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -116,7 +117,7 @@ func (p *SlotPool) TryDo(ctx context.Context, f func(ctx context.Context, s *Slo
 
 // runHeld runs f under the slot, and releases it when f returned or panicked.
 func (s *Slot) runHeld(ctx context.Context, f func(ctx context.Context, s *Slot) error) (err error) {
-	defer func() { err = join(err, s.Release(ctx)) }()
+	defer func() { err = fault.Join(err, s.Release(ctx)) }()
 	return f(s.Context(), s)
 }
 
@@ -145,7 +146,7 @@ func (p *SlotPool) acquire(ctx context.Context, wait bool) (*Slot, error) {
 	}
 	id, err := parseSlot(lease.detail)
 	if err != nil {
-		return nil, join(l.failed("acquire", fmt.Errorf("a script gave the slot %q", lease.detail)), lease.Release(ctx))
+		return nil, fault.Join(l.failed("acquire", fmt.Errorf("a script gave the slot %q", lease.detail)), lease.Release(ctx))
 	}
 	return &Slot{lease, id}, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/link/batch"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -200,7 +201,7 @@ func (l *Lease) beginExtend(ctx context.Context) error {
 		select {
 		case <-settled:
 		case <-ctx.Done():
-			return l.latch.failed("extend", whyDone(ctx))
+			return l.latch.failed("extend", fault.WhyDone(ctx))
 		}
 	}
 }

@@ -1,0 +1,81 @@
+// Package fault has the errors in which all floors speak. The root package shows the sentinels to
+// programs, as the same values, and says there what each of them means.
+//
+//	              an error of a request
+//	                       |
+//	     +-----------------+------------------+
+//	     |                                    |
+//	the server's own                    anything else
+//	(conn.ReplyError)              Unreached: ErrUnreachable, too
+//
+// The end of a context is told by [WhyDone], which puts its cause into words.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redlatch/redlatch/conn"
+)
+
+// The sentinels, by what an operation met.
+var (
+	ErrTaken         = errors.New("taken")
+	ErrLineFull      = fmt.Errorf("%w, and its line is full", ErrTaken)
+	ErrExhausted     = fmt.Errorf("exhausted: %w", ErrTaken)
+	ErrDeadlock      = errors.New("would wait for itself")
+	ErrNotHeld       = errors.New("not held")
+	ErrUnreachable   = errors.New("no answer from Redis")
+	ErrNotReplicated = errors.New("not replicated")
+	ErrWrongKind     = errors.New("wrong kind")
+	ErrNotSet        = errors.New("no count is set")
+	ErrInvalid       = errors.New("invalid")
+	ErrTooDeep       = errors.New("entered too often")
+	ErrMaxHold       = errors.New("it reached its MaxHold")
+	ErrDetached      = errors.New("detached")
+	ErrClosed        = errors.New("client closed")
+)
+
+// Unreached marks an error that is not the server's own: it matches [ErrUnreachable], too.
+func Unreached(err error) error {
+	var sent *conn.ReplyError
+	if errors.As(err, &sent) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}
+
+// several is errors that came together, told on one line.
+type several []error
+
+func (s several) Error() string {
+	var all []string
+	for _, err := range s {
+		all = append(all, err.Error())
+	}
+	return strings.Join(all, "; ")
+}
+
+func (s several) Unwrap() []error { return s }
+
+// Join returns these errors as one, without those that are nil; nil if all are. An error that one
+// before it wraps is left out: work that returns the cause of its context, and the release after
+// it, tell the same loss.
+func Join(errs ...error) error {
+	var all several
+	for _, err := range errs {
+		told := func(before error) bool { return errors.Is(before, err) }
+		if err != nil && !slices.ContainsFunc(all, told) {
+			all = append(all, err)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	}
+	return all
+}
