@@ -354,8 +354,8 @@ var mutants = []mutant{
 	},
 	{
 		"lease of a slot that outlives a panic", "slotpool.go",
-		"	defer func() { err = join(err, s.Release(ctx)) }()\n	return f(s.Context(), s)\n",
-		"	err = f(s.Context(), s)\n	return join(err, s.Release(ctx))\n", "TestTryDoReleasesAfterAPanic",
+		"	defer func() { err = fault.Join(err, s.Release(ctx)) }()\n	return f(s.Context(), s)\n",
+		"	err = f(s.Context(), s)\n	return fault.Join(err, s.Release(ctx))\n", "TestTryDoReleasesAfterAPanic",
 	},
 	{
 		"try to run that runs without the lock", "rwmutex.go",
