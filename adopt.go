@@ -148,7 +148,7 @@ func (a *attempt) adopt(ctx context.Context, t leaseText) (*Lease, error) {
 		return nil, err
 	}
 	lease, err := a.begin(ctx, grant{
-		owner: a.owner, token: t.Token, detail: t.Detail, sentAt: answer.sent, ttl: a.options.TTL, adopted: true,
+		owner: a.owner, token: t.Token, detail: t.Detail, sentAt: answer.Sent, ttl: a.options.TTL, adopted: true,
 	})
 	return lease, a.tooLate(err)
 }
@@ -157,9 +157,9 @@ func (a *attempt) adopt(ctx context.Context, t leaseText) (*Lease, error) {
 func (l *latch) notThere(ctx context.Context, op string) error {
 	c := l.client
 	if c.quorum == nil {
-		use, err := l.detectKind(ctx, c.conn)
-		if err == nil && use.Kind != nil && use.Kind.Name != l.kind.Name {
-			return l.wrongKind(found(use), 0)
+		use, err := c.asker.Use(ctx, l.subject(), c.conn)
+		if err == nil && script.Named(use) != nil && use != l.kind.Name {
+			return wrongKind(l.subject(), use, 0)
 		}
 	}
 	return l.failed(op, fmt.Errorf("%w: the lease that was detached has ended, or was adopted before", ErrNotHeld))

@@ -40,7 +40,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) 
 		defer cancel()
 		ctx = bounded
 	}
-	h := &quorumWaiter{nodes: make([]bool, len(c.nodes())), silent: make([]bool, len(c.nodes()))}
+	h := &quorumWaiter{nodes: make([]bool, len(c.asker.Nodes())), silent: make([]bool, len(c.asker.Nodes()))}
 	defer a.withdraw(h)
 	for n := 0; ; n++ {
 		if n > 0 {
@@ -415,7 +415,7 @@ func (l *latch) lost(t *quorum.Tally) error {
 	case found == quorum.Barred:
 		err = l.refusal(v.Refused)
 	case found == quorum.Failed:
-		err = l.refused(l.client.closing, l.client.conn, "acquire", v.Err)
+		err = l.client.asker.Refused(l.client.closing, l.subject(), l.client.conn, "acquire", v.Err)
 	case found != quorum.Taken && t.Undone != nil:
 		err = fmt.Errorf("%w when the token was told to the nodes: %w", ErrUnreachable, t.Undone)
 		err = l.failed("acquire", err)
@@ -502,7 +502,7 @@ func (l *Lease) mend(node int) {
 	}
 	ctx, cancel := context.WithTimeout(c.closing, c.options.RequestTimeout/3)
 	defer cancel()
-	r := c.nodes()[node].Eval(ctx, k.kind.Mend(k.keys, script.Ballot{
+	r := c.asker.Nodes()[node].Eval(ctx, k.kind.Mend(k.keys, script.Ballot{
 		Owner: l.owner, TTL: k.options.TTL, Param: param, Bound: k.options.TTL + k.extra, FenceTTL: c.options.FenceTTL,
 	}, l.token, l.detail))[0]
 	if _, nonvoting := script.ParseMend(r.Reply); r.Err == nil && nonvoting {

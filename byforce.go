@@ -83,9 +83,9 @@ func (a *attempt) rob(o ForceOptions) (*Lease, error) {
 	case err != nil:
 		return nil, err
 	case before.RedisType != "":
-		return nil, a.wrongKind(before.RedisType, 0)
+		return nil, wrongKind(a.subject(), before.RedisType, 0)
 	case before.Kind != "" && before.Kind != a.kind.Name:
-		return nil, a.wrongKind(before.Kind, before.Size)
+		return nil, wrongKind(a.subject(), before.Kind, before.Size)
 	}
 	var victim Holder
 	if len(before.Holders) > 0 {
@@ -105,7 +105,7 @@ func (a *attempt) rob(o ForceOptions) (*Lease, error) {
 	if err == nil {
 		standing, err = script.ParseSeize(answer.Reply)
 	}
-	if err != nil || !standing.Inside && answer.resent {
+	if err != nil || !standing.Inside && answer.Resent {
 		a.abandon(a.owner, "") // a request that got no answer may be on its way still
 	}
 	switch {
@@ -122,7 +122,7 @@ func (a *attempt) rob(o ForceOptions) (*Lease, error) {
 	if victim.Client == c.id { // which may not listen
 		c.hearRevoke(victim.Owner, &f)
 	}
-	return a.begin(a.ctx, a.inside(a.owner, "", standing, answer, answer.resent))
+	return a.begin(a.ctx, a.inside(a.owner, "", standing, answer, answer.Resent))
 }
 
 // addressOf returns the channel on which the client of a holder listens, "" if it is not known, and

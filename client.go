@@ -17,7 +17,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/driver/adapter"
-	"github.com/redlatch/redlatch/internal/link/batch"
+	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/cleanup"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/link/subscribe"
@@ -46,7 +46,7 @@ type Client struct {
 	now     clock.Clock
 
 	attempts      atomic.Uint64 // numbers the owners
-	sender        sender        // nil where requests do not go together; see sendTo
+	asker         *ask.Asker
 	schedule      *schedule.Schedule
 	waiters       *waiters
 	listener      *subscribe.Listener
@@ -206,14 +206,8 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	}
 	client := &Client{conn: c, options: o, id: rand.Text(), now: now}
 	client.quorum, _ = c.(*quorum.Conn)
-	switch t := c.Target(); {
-	case client.quorum != nil:
-	case !t.Cluster:
-		client.sender = batch.New(c, now, o.RequestTimeout/3)
-	case t.Node != nil:
-		client.sender = batch.NewNodes(c, now, o.RequestTimeout/3)
-	}
 	client.closing, client.close = context.WithCancel(context.Background())
+	client.asker = ask.New(client.closing, c, o.RequestTimeout, now, wrongKind)
 	client.waiters = newWaiters(client)
 	client.schedule = schedule.Start(now, client.extendDue)
 	client.presence = presence.New(
@@ -224,7 +218,7 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		client.closing, c, keys.Grants(o.Prefix, client.id), o.RequestTimeout, client.liveFor(), client.schedule, now,
 		subscribe.Handler{Message: client.hear, Changed: client.onSubscription, InUse: client.waited})
 	client.recorder = newRecorder(client)
-	client.cleanup = cleanup.New(client.closing, client.nodes(), client.schedule, now, o.RequestTimeout/3)
+	client.cleanup = cleanup.New(client.closing, client.asker.Nodes(), client.schedule, now, o.RequestTimeout/3)
 	return client, nil
 }
 
@@ -268,12 +262,7 @@ func (c *Client) end() (err error) {
 func (c *Client) leave() error {
 	c.background.Wait()
 	c.listener.Wait()
-	if c.sender != nil {
-		c.sender.Wait()
-	}
-	if c.quorum != nil {
-		c.quorum.Wait()
-	}
+	c.asker.Wait()
 	var goodbye sync.WaitGroup // two requests at once, since Close is bounded and the server may hang
 	goodbye.Go(c.presence.Remove)
 	goodbye.Go(c.notes.Remove)

@@ -115,7 +115,7 @@ func (d *CountDownLatch) Delete(ctx context.Context) error {
 	}
 	// Of that round alone: a copy of the request that is late must not delete a later one.
 	answer, err := d.latch.ask(ctx, "delete", script.DeleteCount(d.latch.keys, count.Round))
-	if err == nil && !script.Done(answer.Reply) && !answer.resent {
+	if err == nil && !script.Done(answer.Reply) && !answer.Resent {
 		err = d.latch.failed("delete", ErrNotSet)
 	}
 	return err

@@ -166,7 +166,7 @@ func (c *Client) notedWaits(ctx context.Context, clients []string) ([]Blocked, e
 	known := make(map[string]bool) // owners that another node told
 	var failed error
 	answered := 0
-	for _, node := range c.nodes() {
+	for _, node := range c.asker.Nodes() {
 		some, err := c.notedWaitsAt(ctx, node, clients)
 		if err != nil {
 			failed = err

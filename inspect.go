@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/notes"
@@ -54,7 +55,7 @@ type acquaintances []map[string]presence.Sign
 
 // acquaintances returns that of no client yet.
 func (c *Client) acquaintances() acquaintances {
-	met := make(acquaintances, len(c.nodes()))
+	met := make(acquaintances, len(c.asker.Nodes()))
 	for i := range met {
 		met[i] = make(map[string]presence.Sign)
 	}
@@ -108,8 +109,8 @@ func (c *Client) askAll(
 			if v.err = down; down != nil {
 				continue
 			}
-			var again answer
-			if again, v.err = v.latch.askAt(ctx, node, "inspect", calls[i]); v.err != nil {
+			var again ask.Answer
+			if again, v.err = c.asker.AskNode(ctx, v.latch.subject(), node, "inspect", calls[i]); v.err != nil {
 				if ctx.Err() != nil || errors.Is(v.err, ErrUnreachable) {
 					down = v.err
 				}
@@ -216,7 +217,7 @@ func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) 
 		if err != nil {
 			return before, err
 		}
-		if !script.Done(answer.Reply) && !answer.resent {
+		if !script.Done(answer.Reply) && !answer.Resent {
 			continue
 		}
 		taken = true

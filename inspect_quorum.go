@@ -12,7 +12,7 @@ import (
 
 // inspectQuorum is inspectAll over a quorum: what a majority of the nodes knows.
 func (c *Client) inspectQuorum(ctx context.Context, names []string, met acquaintances) []view {
-	nodes := c.nodes()
+	nodes := c.asker.Nodes()
 	seen := make([][]view, len(nodes))
 	var asking sync.WaitGroup
 	for i, node := range nodes {
@@ -44,7 +44,7 @@ func (c *Client) agreed(name string, seen []view) view {
 			failed++
 			continue
 		}
-		stands[i] = fmt.Errorf("%s answered", c.nodes()[i].Target().Addr)
+		stands[i] = fmt.Errorf("%s answered", c.asker.Nodes()[i].Target().Addr)
 		use := cmp.Or(v.info.Kind, v.info.RedisType)
 		views[use], latches[use] = append(views[use], v.info), v.latch
 	}

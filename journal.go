@@ -150,7 +150,7 @@ func newRecorder(c *Client) *recorder {
 	}
 	r := &recorder{
 		client: c, aged: make(map[uint64]bool), looked: make(map[string]time.Time),
-		journal: journal.New(c.closing, c.nodes(), c.schedule, c.now, journal.Options{
+		journal: journal.New(c.closing, c.asker.Nodes(), c.schedule, c.now, journal.Options{
 			Key: keys.Journal(c.options.Prefix), Most: o.Most, Age: o.Age, Timeout: c.options.RequestTimeout,
 			Self: self, Trouble: o.Trouble,
 		}),
@@ -288,7 +288,7 @@ func (r *recorder) noVote(l *latch, t *quorum.Tally) {
 		return
 	}
 	for i, v := range t.Votes {
-		node := r.client.nodes()[i].Target().Addr
+		node := r.client.asker.Nodes()[i].Target().Addr
 		if v.Stand() == quorum.Nonvoting && r.due("node "+node, rested) {
 			r.journal.Add(journal.Entry{What: string(JournalNoVote), Name: l.name, Kind: l.kind.Name, Node: node})
 		}

@@ -124,7 +124,7 @@ func (c *Client) tellJournal(ctx context.Context, q JournalQuery, yield func(Jou
 
 // past returns what is there, the last so many that match.
 func (r *journalReader) past(ctx context.Context, since string, last int) ([]JournalEntry, error) {
-	nodes := r.client.nodes()
+	nodes := r.client.asker.Nodes()
 	r.next = make([]string, len(nodes))
 	var all []JournalEntry
 	err := r.each(func(i int) error {
@@ -164,7 +164,7 @@ func (r *journalReader) news(ctx context.Context) ([]JournalEntry, error) {
 	var all []JournalEntry
 	err := r.each(func(i int) error {
 		for {
-			page, err := r.page(ctx, r.client.nodes()[i], r.next[i], "+", false)
+			page, err := r.page(ctx, r.client.asker.Nodes()[i], r.next[i], "+", false)
 			if err != nil {
 				return err
 			}
@@ -184,7 +184,7 @@ func (r *journalReader) news(ctx context.Context) ([]JournalEntry, error) {
 
 // each calls read for each node. Of a quorum a majority must not fail.
 func (r *journalReader) each(read func(node int) error) error {
-	nodes := r.client.nodes()
+	nodes := r.client.asker.Nodes()
 	var errs []error
 	for i, node := range nodes {
 		if err := read(i); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/notes"
@@ -234,16 +235,16 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	if err == nil {
 		a.heard(standing)
 	}
-	if err != nil && !unwritten(answer, err) || err == nil && !standing.Inside && answer.resent {
+	if err != nil && !unwritten(answer, err) || err == nil && !standing.Inside && answer.Resent {
 		a.abandon(a.owner, "") // a request that got no answer may be on its way still
 	}
 	switch {
 	case err != nil:
-		return nil, a.outOfTime(ctx, answer.resent, err)
+		return nil, a.outOfTime(ctx, answer.Resent, err)
 	case !standing.Inside:
 		return nil, a.failed("acquire", a.taken(standing.Occupant))
 	}
-	return a.begin(ctx, a.inside(a.owner, "", standing, answer, answer.resent))
+	return a.begin(ctx, a.inside(a.owner, "", standing, answer, answer.Resent))
 }
 
 // unwritten reports whether a request that failed with err has changed nothing, and no copy of it is
@@ -252,8 +253,8 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 // It is tempting to undo every acquisition that failed. But a program that tries again and again
 // while a disk is full would leave a release for each try, and all of them would be sent again and
 // again until the disk has space.
-func unwritten(a answer, err error) bool {
-	return err != nil && !a.resent && (errors.Is(err, ErrLineFull) || retry.RefusesWrites(err))
+func unwritten(a ask.Answer, err error) bool {
+	return err != nil && !a.Resent && (errors.Is(err, ErrLineFull) || retry.RefusesWrites(err))
 }
 
 // wait stands in line until the latch is granted or ctx is done. errTooLate says that the grant
@@ -274,7 +275,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 		return nil, err
 	case err != nil:
 		a.arrival = cmp.Or(c.waiters.cancel(w), a.arrival)
-		return nil, a.describeTimeout(ctx, a.outOfTime(ctx, answer.resent, err))
+		return nil, a.describeTimeout(ctx, a.outOfTime(ctx, answer.Resent, err))
 	}
 	a.placed = a.placed || !standing.Inside
 	a.heard(standing)
@@ -288,7 +289,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 		select {
 		case g := <-w.granted:
 			a.arrival = 0
-			g.resent = g.resent || answer.resent // the message may have come before that answer
+			g.resent = g.resent || answer.Resent // the message may have come before that answer
 			return a.begin(ctx, g)
 		case <-news:
 		case <-ctx.Done():
@@ -345,7 +346,7 @@ func (a *attempt) describeTimeout(ctx context.Context, err error) error {
 // request runs acquire.lua. With a ticket it is refused if so many wait; 0 for no bound.
 func (l *latch) request(
 	ctx context.Context, owner, ticket, address string, arrival int64, most int,
-) (script.Standing, answer, error) {
+) (script.Standing, ask.Answer, error) {
 	c := l.client
 	c.presence.Announce()
 	answer, err := l.ask(ctx, "acquire", l.kind.Acquire(l.keys, script.Request{
@@ -390,8 +391,8 @@ type grant struct {
 }
 
 // inside is the grant that an answer of Redis tells.
-func (l *latch) inside(owner, ticket string, s script.Standing, a answer, resent bool) grant {
-	g := grant{owner: owner, token: s.Token, detail: s.Detail, sentAt: a.sent, ttl: l.options.TTL, resent: resent, ticket: ticket}
+func (l *latch) inside(owner, ticket string, s script.Standing, a ask.Answer, resent bool) grant {
+	g := grant{owner: owner, token: s.Token, detail: s.Detail, sentAt: a.Sent, ttl: l.options.TTL, resent: resent, ticket: ticket}
 	if s.Anew {
 		g.extraTokens = l.extraTokens()
 	}
@@ -466,7 +467,7 @@ func (a *attempt) extendGrant(ctx context.Context, g *grant) error {
 		g.gone = true
 		return errTooLate
 	}
-	g.sentAt, g.ttl = reply.sent, a.options.TTL
+	g.sentAt, g.ttl = reply.Sent, a.options.TTL
 	return nil
 }
 
@@ -538,7 +539,7 @@ func (l *latch) resize(ctx context.Context) error {
 	}
 	kind, err := script.ParseResize(answer.Reply)
 	if err == nil && kind != "" && kind != l.kind.Name {
-		err = l.wrongKind(kind, 0)
+		err = wrongKind(l.subject(), kind, 0)
 	}
 	return err
 }

@@ -1,10 +1,7 @@
 package redlatch
 
 import (
-	"context"
-
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -50,34 +47,22 @@ func (l *Lease) missedBy(node int, votes *openTally) {
 	}
 }
 
-// releaser returns the connection that a release with this result is sent over. It tells the lease
-// of the nodes that miss the owner.
-func (l *Lease) releaser(result string) conn.Conn {
-	c := l.latch.client
-	if c.quorum == nil {
-		return c.conn
+// hearingMisses returns what hears the answers of the nodes to a release with this result, and notes
+// which nodes miss the owner. It returns nil if all votes have come.
+func (l *Lease) hearingMisses(result string) func(node int, said conn.Result) {
+	if l.latch.client.quorum == nil {
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.done = result == script.Completed // already: it may be released once more before there is an answer
-	if l.votes == nil {
-		return c.conn
+	votes := l.votes
+	if votes == nil {
+		return nil
 	}
-	return &releaser{c.quorum, l, l.votes}
-}
-
-// releaser is a quorum over which a lease is released while votes for it may come.
-type releaser struct {
-	*quorum.Conn
-	lease *Lease
-	votes *openTally
-}
-
-// Eval implements [conn.Conn].
-func (r *releaser) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	return r.EvalHearing(ctx, func(a quorum.Answer) {
-		if said := a.Results[0]; said.Err != nil || !script.Inside(said.Reply) {
-			r.lease.missedBy(a.Node, r.votes)
+	return func(node int, said conn.Result) {
+		if said.Err != nil || !script.Inside(said.Reply) {
+			l.missedBy(node, votes)
 		}
-	}, calls...)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -217,7 +218,7 @@ func (l *Lease) extend(ctx context.Context, length func(left time.Duration) time
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = l.latch.failed("extend", fmt.Errorf("%w before the deadline", ErrUnreachable))
 	}
-	return l.finishExtend(answer.Reply, answer.sent, ttl, left, err)
+	return l.finishExtend(answer.Reply, answer.Sent, ttl, left, err)
 }
 
 // Release gives the lock up and lets in the waiter that is next in line, but not before
@@ -250,9 +251,10 @@ func (l *Lease) release(ctx context.Context, result string) error {
 	if l.handOff(was) {
 		return nil
 	}
-	answer, err := l.latch.askAt(ctx, l.releaser(result), "release", l.releasing("", result))
+	k := l.latch
+	answer, err := k.client.asker.AskHearing(ctx, k.subject(), "release", l.releasing("", result), l.hearingMisses(result))
 	var gone script.Gone
-	if err == nil && !script.Inside(answer.Reply) && !answer.resent {
+	if err == nil && !script.Inside(answer.Reply) && !answer.Resent {
 		gone = l.askGone(ctx)
 	}
 	return l.applyRelease(was, result, answer, gone, err)
@@ -261,11 +263,11 @@ func (l *Lease) release(ctx context.Context, result string) error {
 // applyRelease applies the answer to a release, or the error of its request. was is the state before
 // the release, and gone is why Redis does not know the owner, if it does not. It returns what
 // Release returns.
-func (l *Lease) applyRelease(was leaseState, result string, answer answer, gone script.Gone, err error) error {
+func (l *Lease) applyRelease(was leaseState, result string, answer ask.Answer, gone script.Gone, err error) error {
 	l.mu.Lock()
 	l.done = result == script.Completed
 	event := Event{Type: EventReleased, HeldFor: l.latch.client.now().Since(l.acquired), Err: err}
-	switch stateAfterRelease(err, script.Inside(answer.Reply), answer.resent || l.unsure) {
+	switch stateAfterRelease(err, script.Inside(answer.Reply), answer.Resent || l.unsure) {
 	case ended:
 		l.unsure = true
 	case released:
@@ -310,7 +312,7 @@ func (l *Lease) askGone(ctx context.Context) script.Gone {
 		return script.Gone{}
 	}
 	call := l.latch.kind.Renew(l.latch.keys, l.owner, l.latch.options.TTL, l.detail)
-	return script.ParseGone(c.sendTo(ctx, c.conn, call, c.options.RequestTimeout/3).Reply)
+	return script.ParseGone(c.asker.Once(ctx, call).Reply)
 }
 
 // releasing returns the request that releases the lease. By MinHold it says how long the lock stays
@@ -336,7 +338,7 @@ func (l *Lease) undoLocked(after time.Duration) {
 	if l.ticket != "" {
 		until = max(until, lineLingers)
 	}
-	for node := range c.nodes() {
+	for node := range c.asker.Nodes() {
 		c.cleanup.Add(node, l.releasing(l.ticket, result), after, until)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -239,7 +240,7 @@ func (m *MultiMutex) atOnce(ctx context.Context, attempts []*attempt) ([]*Lease,
 	if err == nil {
 		tokens, err = script.ParseMulti(answer.Reply, len(owners))
 	}
-	if err != nil || answer.resent && len(tokens) == 0 {
+	if err != nil || answer.Resent && len(tokens) == 0 {
 		m.abandon(owners, 0) // the request may have taken place, or may still
 	}
 	if errors.Is(err, ErrWrongKind) {
@@ -259,7 +260,7 @@ func (m *MultiMutex) atOnce(ctx context.Context, attempts []*attempt) ([]*Lease,
 
 // begin turns what Redis granted at once into leases: all, or none.
 func (m *MultiMutex) begin(
-	ctx context.Context, attempts []*attempt, owners []string, tokens []int64, granted answer,
+	ctx context.Context, attempts []*attempt, owners []string, tokens []int64, granted ask.Answer,
 ) (leases []*Lease, err error) {
 	defer func() {
 		if len(leases) < len(owners) { // also when the hook panicked
@@ -270,8 +271,8 @@ func (m *MultiMutex) begin(
 	}()
 	for i, a := range attempts {
 		lease, err := a.begin(ctx, grant{
-			owner: owners[i], token: tokens[i], sentAt: granted.sent, ttl: a.options.TTL,
-			resent: granted.resent,
+			owner: owners[i], token: tokens[i], sentAt: granted.Sent, ttl: a.options.TTL,
+			resent: granted.Resent,
 		})
 		if err != nil {
 			return leases, a.tooLate(err)

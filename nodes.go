@@ -50,7 +50,7 @@ func (c *Client) Nodes(ctx context.Context) []NodeInfo {
 	if c.quorum == nil {
 		return nil
 	}
-	nodes := c.nodes()
+	nodes := c.asker.Nodes()
 	infos := make([]NodeInfo, len(nodes))
 	var asking sync.WaitGroup
 	for i, node := range nodes {

@@ -78,7 +78,7 @@ func (s *Semaphore) Available(ctx context.Context) (int64, error) {
 	case err != nil:
 		return 0, err
 	case info.RedisType != "" || info.Kind != "" && info.Kind != k.kind.Name || info.Size != 0 && info.Size != k.size:
-		return 0, k.wrongKind(cmp.Or(info.RedisType, info.Kind), info.Size)
+		return 0, wrongKind(k.subject(), cmp.Or(info.RedisType, info.Kind), info.Size)
 	}
 	free := k.size
 	for _, h := range info.Holders {

@@ -19,7 +19,7 @@ const lineLingers = time.Hour
 // abandon releases an owner of this client in the background, until it is neither inside nor in
 // line.
 func (l *latch) abandon(owner, ticket string) {
-	for node := range l.client.nodes() {
+	for node := range l.client.asker.Nodes() {
 		l.abandonAt(node, owner, ticket)
 	}
 }
@@ -45,19 +45,11 @@ func (l *latch) release(owner, ticket, result string) conn.Call {
 	return script.For(l.kind.Release(l.keys, owner, ticket, result, l.fenceTTL()), l.neighbours())
 }
 
-// nodes returns the servers that this client talks to, each by itself: one, but for a quorum.
-func (c *Client) nodes() []conn.Conn {
-	if c.quorum != nil {
-		return c.quorum.Nodes()
-	}
-	return []conn.Conn{c.conn}
-}
-
 // releaseAdopted releases in the background what an attempt adopted and does not return. The run of
 // a job took place, unlike that of an acquisition that is undone.
 func (a *attempt) releaseAdopted() {
 	c := a.client
-	for node := range c.nodes() {
+	for node := range c.asker.Nodes() {
 		c.cleanup.Add(node, a.release(a.owner, "", a.result), 0, max(a.options.TTL, c.liveFor()))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/subscribe"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -255,10 +256,10 @@ func (ws *waiters) wasCancelled(owner string) cancelled {
 }
 
 // applyPlace takes the answer to a request for a place. It reports whether the waiter waits on.
-func (ws *waiters) applyPlace(w *waiter, s script.Standing, a answer) bool {
+func (ws *waiters) applyPlace(w *waiter, s script.Standing, a ask.Answer) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	w.resent = w.resent || a.resent
+	w.resent = w.resent || a.Resent
 	if !w.present {
 		return false // granted, or cancelled
 	}
@@ -267,7 +268,7 @@ func (ws *waiters) applyPlace(w *waiter, s script.Standing, a answer) bool {
 		ws.endLocked(w, w.grantOf(s, a))
 		return false
 	}
-	w.arrival, w.sentAt, w.asking = s.Arrival, a.sent, false
+	w.arrival, w.sentAt, w.asking = s.Arrival, a.Sent, false
 	w.poller.inside = s.Occupant
 	ws.heedLocked(w.poller, s.First, s.Foreign)
 	ws.pollAfterLocked(w.poller, ws.nextPollLocked(w.poller, s.First, s.Remaining, s.Foreign))
@@ -275,7 +276,7 @@ func (ws *waiters) applyPlace(w *waiter, s script.Standing, a answer) bool {
 }
 
 // grantOf returns the grant that an answer of Redis tells of.
-func (w *waiter) grantOf(s script.Standing, a answer) grant {
+func (w *waiter) grantOf(s script.Standing, a ask.Answer) grant {
 	return w.latch.inside(w.owner, w.ticket, s, a, w.resent)
 }
 
@@ -283,7 +284,7 @@ func (w *waiter) grantOf(s script.Standing, a answer) grant {
 //
 // It must not touch a waiter that does not wait any more. Such a waiter was granted, and its lease
 // may be in use; or it was cancelled, and a release is on its way.
-func (ws *waiters) applyStatusLocked(w *waiter, ticket string, s script.Standing, a answer) {
+func (ws *waiters) applyStatusLocked(w *waiter, ticket string, s script.Standing, a ask.Answer) {
 	switch {
 	case !w.present || w.ticket != ticket:
 	case s.Inside: // the message was lost, or is on its way
@@ -291,7 +292,7 @@ func (ws *waiters) applyStatusLocked(w *waiter, ticket string, s script.Standing
 	case s.Missing:
 		ws.restoreLocked(w)
 	default:
-		w.sentAt = a.sent
+		w.sentAt = a.Sent
 		ws.noteCallersLocked(w)
 	}
 }
@@ -336,7 +337,7 @@ func (ws *waiters) restoreLocked(w *waiter) {
 			standing, answer, err := w.latch.request(c.closing, owner, ticket, address, arrival, 0)
 			switch {
 			case err == nil:
-				answer.resent = answer.resent || failed
+				answer.Resent = answer.Resent || failed
 				ws.applyPlace(w, standing, answer)
 				return
 			case standing.Refused != "":

@@ -9,7 +9,6 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
-	"github.com/redlatch/redlatch/internal/link/batch"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -124,7 +123,7 @@ func (c *Client) extend(leases []*Lease) {
 	groups := make(map[company][]extension)
 	for _, l := range leases {
 		e := extension{lease: l, left: l.Remaining()}
-		with := company{limit: c.patience(e.left)}
+		with := company{limit: c.asker.Patience(e.left)}
 		if node != nil {
 			with.node = node(l.latch.keys.State())
 		}
@@ -153,31 +152,10 @@ func (c *Client) extendBatch(extensions []extension, limit time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(c.closing, limit)
 	defer cancel()
-	for i, r := range c.renew(ctx, leases, calls) {
+	missing := func(node, i int) { leases[i].mend(node) } // which takes the lease in again
+	for i, r := range c.asker.SendAll(ctx, calls, missing) {
 		leases[i].finishExtend(r.Reply, r.Sent, ttls[i], extensions[i].left, r.Err)
 	}
-}
-
-// renew sends the extends of these leases. On a quorum, nodes that do not know a lease take it in
-// again.
-func (c *Client) renew(ctx context.Context, leases []*Lease, calls []conn.Call) []batch.Outcome {
-	if c.sender != nil {
-		return c.sender.SendAll(ctx, calls)
-	}
-	outcomes := make([]batch.Outcome, len(calls))
-	// Before the request. Read after the reply, the deadlines would be late by a round trip and any
-	// pause in it, and two could hold.
-	sent := c.now()
-	eval := c.conn.Eval
-	if c.quorum != nil {
-		eval = func(ctx context.Context, calls ...conn.Call) []conn.Result {
-			return c.quorum.EvalMissing(ctx, func(node, i int) { leases[i].mend(node) }, calls...)
-		}
-	}
-	for i, r := range eval(ctx, calls...) {
-		outcomes[i] = batch.Outcome{Result: r, Sent: sent}
-	}
-	return outcomes
 }
 
 // beginExtend begins an extend on behalf of the program, after the one under way if there is one.

@@ -9,26 +9,6 @@ import (
 	"github.com/redlatch/redlatch/conn"
 )
 
-// TestPatience: one extend never takes so long that the lease ends before a second, and never more
-// than a third of RequestTimeout.
-func TestPatience(t *testing.T) {
-	t.Parallel()
-	for _, p := range []struct{ timeout, left, least, most time.Duration }{
-		{3 * time.Second, time.Hour, time.Second, time.Second},
-		{3 * time.Second, 2 * time.Second, time.Second, time.Second},
-		{3 * time.Second, 1900 * time.Millisecond, 760 * time.Millisecond, 950 * time.Millisecond},
-		{3 * time.Second, time.Second, 400 * time.Millisecond, 500 * time.Millisecond},
-		{3 * time.Second, time.Millisecond, 80 * time.Millisecond, 100 * time.Millisecond},
-		{30 * time.Second, 10 * time.Second, 4 * time.Second, 5 * time.Second},
-		{30 * time.Millisecond, time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond},
-	} {
-		c := &Client{options: Options{RequestTimeout: p.timeout}}
-		if got := c.patience(p.left); got < p.least || got > p.most {
-			t.Errorf("with RequestTimeout %v and %v left, an extend may take %v, want %v to %v", p.timeout, p.left, got, p.least, p.most)
-		}
-	}
-}
-
 // timed is a connection that remembers how long each extend may take.
 type timed struct {
 	conn.Conn

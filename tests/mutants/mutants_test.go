@@ -410,7 +410,7 @@ var mutants = []mutant{
 		"TestHookThatPanicsIsToldTheEnd",
 	},
 	{
-		"request that is sent again and does not say so", "request.go",
+		"request that is sent again and does not say so", "internal/link/ask/ask.go",
 		"call.Resent = n > 0", "call.Resent = false", "TestMetricsOfBothModulesAreTheSame",
 	},
 	{
@@ -451,7 +451,7 @@ var mutants = []mutant{
 	},
 	{
 		"adopted lease whose deadline counts from the reply", "adopt.go",
-		"sentAt: answer.sent", "sentAt: a.client.now()", "TestAdoptWhoseReplyIsLate",
+		"sentAt: answer.Sent", "sentAt: a.client.now()", "TestAdoptWhoseReplyIsLate",
 	},
 	{
 		"detached lease that is cleaned up", "lease.go",
@@ -527,7 +527,7 @@ var mutants = []mutant{
 		"l.forced, l.doubted = true, l.pending", "l.doubted = l.pending", "TestForcedLossWithAnUnreadableNote",
 	},
 	{
-		"release that ends at a full disk", "request.go",
+		"release that ends at a full disk", "internal/link/ask/ask.go",
 		"!(script.Releases(call) && retry.RefusesWrites(result.Err))", "true", "TestReleaseWhileWritesAreRefused",
 	},
 	{
@@ -575,11 +575,11 @@ var mutants = []mutant{
 		"c.cluster.ReloadState(context.Background())", "_ = context.Background()", "TestClusterMasterIsKilledOverGoRedis",
 	},
 	{
-		"extend that is waited for until its lease is over", "request.go",
+		"extend that is waited for until its lease is over", "internal/link/ask/ask.go",
 		"limit > left/2 && limit", "limit < 0 && limit", "TestLostReplyOfAShortLease",
 	},
 	{
-		"extend of the program that is waited for until its lease is over", "request.go",
+		"extend of the program that is waited for until its lease is over", "internal/link/ask/ask.go",
 		"if !ok || !script.Renews(call) {", "if !ok || script.Renews(call) {", "TestLostReplyToTheProgramsExtend",
 	},
 	{
@@ -1020,7 +1020,7 @@ var mutants = []mutant{
 	},
 	{
 		"outage of one that ran out of time in a try", "latch.go",
-		"return nil, a.outOfTime(ctx, answer.resent, err)", "return nil, err", "TestRelayTurnOutOfTimeInOneProcess",
+		"return nil, a.outOfTime(ctx, answer.Resent, err)", "return nil, err", "TestRelayTurnOutOfTimeInOneProcess",
 	},
 	{
 		"outage that the next in line forgets", "latch.go",
@@ -1155,7 +1155,7 @@ var mutants = []mutant{
 		"Sent: sent, Resent: refused}", "Sent: sent}", "TestBundleOfWhichOneCannotBeDone",
 	},
 	{
-		"resend of what progresses after an ever longer pause", "request.go",
+		"resend of what progresses after an ever longer pause", "internal/link/ask/ask.go",
 		"			wait = retry.Pause(0)\n", "", "TestFreeLockBehindManyDeadTickets",
 	},
 	{
@@ -1177,8 +1177,8 @@ var mutants = []mutant{
 		"TestRequestAfterAFailureEndsWithItsContext",
 	},
 	{
-		"deadline from the reply", "request.go",
-		"return answer{result.Reply, result.Sent, n > 0", "result.Sent = c.now()\n\t\t\treturn answer{result.Reply, result.Sent, n > 0",
+		"deadline from the reply", "internal/link/ask/ask.go",
+		"return Answer{result.Reply, result.Sent, n > 0", "result.Sent = a.now()\n\t\t\treturn Answer{result.Reply, result.Sent, n > 0",
 		"TestDeadlineIsSoundUnderEveryDelay",
 	},
 	{
@@ -1204,7 +1204,7 @@ var mutants = []mutant{
 	},
 	{
 		"resent release that calls itself a loss", "lease.go",
-		"answer.resent || l.unsure)", "l.unsure)", "TestLostReplyToReleaseIsConfirmedByTheResend",
+		"answer.Resent || l.unsure)", "l.unsure)", "TestLostReplyToReleaseIsConfirmedByTheResend",
 	},
 	{
 		"nothing undone when the caller gave up", "internal/link/cleanup/queue.go",

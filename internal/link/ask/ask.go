@@ -1,0 +1,233 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/link/batch"
+	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// Subject is the lock that a request is about.
+type Subject struct {
+	Kind *script.Kind
+	Name string
+	Size int64 // of a kind that has one
+	Keys keys.Set
+}
+
+// Answer is a reply and the request that it answers.
+type Answer struct {
+	conn.Reply
+	Sent   clock.Reading // before the request that was answered left; a deadline counts from here
+	Resent bool          // earlier requests got no usable answer, and may have taken place
+}
+
+// Asker sends the requests of a client.
+type Asker struct {
+	conn    conn.Conn
+	quorum  *quorum.Conn // conn, if it is one; else nil
+	sender  sender       // nil where requests do not go together; see send
+	timeout time.Duration
+	now     clock.Clock
+	closing context.Context
+	used    func(s Subject, as string, size int64) error
+}
+
+// sender sends requests, those of many goroutines together.
+type sender interface {
+	Do(ctx context.Context, request conn.Call, limit time.Duration) batch.Outcome
+	SendAll(ctx context.Context, calls []conn.Call) []batch.Outcome
+	Wait()
+}
+
+// New returns an Asker over a connection. It resends for that timeout, and not once closing is
+// done. used returns the error of a request about a name that is in use as something else, of that
+// size if it has one.
+func New(
+	closing context.Context, c conn.Conn, timeout time.Duration, now clock.Clock, used func(s Subject, as string, size int64) error,
+) *Asker {
+	a := &Asker{conn: c, timeout: timeout, now: now, closing: closing, used: used}
+	a.quorum, _ = c.(*quorum.Conn)
+	switch t := c.Target(); {
+	case a.quorum != nil:
+	case !t.Cluster:
+		a.sender = batch.New(c, now, a.share())
+	case t.Node != nil:
+		a.sender = batch.NewNodes(c, now, a.share())
+	}
+	return a
+}
+
+// share is how long one request may take, so that two resends have their turn.
+func (a *Asker) share() time.Duration { return a.timeout / 3 }
+
+// Nodes returns the servers, each by itself: one, but for a quorum.
+func (a *Asker) Nodes() []conn.Conn {
+	if a.quorum != nil {
+		return a.quorum.Nodes()
+	}
+	return []conn.Conn{a.conn}
+}
+
+// Wait returns when no request is under way.
+func (a *Asker) Wait() {
+	if a.sender != nil {
+		a.sender.Wait()
+	}
+	if a.quorum != nil {
+		a.quorum.Wait()
+	}
+}
+
+// Ask runs one script and resends it until there is an answer. One request gets a third of the
+// timeout, or an extend half of the time to the end of ctx if that is shorter. The last one begins
+// within the timeout. Once the client is closing, Ask resends nothing, and the error matches
+// [fault.ErrClosed], too.
+//
+// The error is that of ctx, the server's own, or matches [fault.ErrUnreachable]; if a deadline
+// passed, it matches both. With an error of ctx, the answer tells whether the request was resent.
+// After the server's own, the script did not run. After any other, it may have run, or may still
+// run.
+func (a *Asker) Ask(ctx context.Context, s Subject, op string, call conn.Call) (Answer, error) {
+	return a.ask(ctx, s, a.conn, a.timeout, op, call)
+}
+
+// AskHearing is Ask. On a quorum it tells heard what each node answers, also after it has returned.
+func (a *Asker) AskHearing(
+	ctx context.Context, s Subject, op string, call conn.Call, heard func(node int, said conn.Result),
+) (Answer, error) {
+	if a.quorum == nil || heard == nil {
+		return a.Ask(ctx, s, op, call)
+	}
+	return a.ask(ctx, s, hearing{a.quorum, heard}, a.timeout, op, call)
+}
+
+// hearing is a quorum that tells what each node answers.
+type hearing struct {
+	*quorum.Conn
+	heard func(node int, said conn.Result)
+}
+
+// Eval implements [conn.Conn], for one call.
+func (h hearing) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	return h.EvalHearing(ctx, func(said quorum.Answer) { h.heard(said.Node, said.Results[0]) }, calls...)
+}
+
+// AskNode is Ask at one of the nodes. At a node of a quorum one request has to do: there are others.
+func (a *Asker) AskNode(ctx context.Context, s Subject, node conn.Conn, op string, call conn.Call) (Answer, error) {
+	if a.quorum != nil && node != conn.Conn(a.quorum) {
+		return a.ask(ctx, s, node, 0, op, call)
+	}
+	return a.Ask(ctx, s, op, call)
+}
+
+// ask is Ask of that node, and resends for as long as patience.
+func (a *Asker) ask(
+	ctx context.Context, s Subject, node conn.Conn, patience time.Duration, op string, call conn.Call,
+) (Answer, error) {
+	start := a.now()
+	var said error // what the server gave as a reason, which tells more than that time ran out
+	for n := 0; ; n++ {
+		call.Resent = n > 0
+		result := a.send(ctx, node, call, a.limit(ctx, call))
+		if result.Err == nil {
+			return Answer{result.Reply, result.Sent, n > 0 || result.Resent}, nil
+		}
+		if err := fault.WhyDone(ctx); err != nil {
+			if errors.Is(err, context.DeadlineExceeded) { // the caller's, with nothing heard from Redis
+				err = fmt.Errorf("%w: %w", fault.ErrUnreachable, err)
+			}
+			return Answer{Resent: n > 0}, a.FailedAt(s, node, op, err)
+		}
+		if !retry.Transient(result.Err) && !(script.Releases(call) && retry.RefusesWrites(result.Err)) {
+			return Answer{}, a.Refused(ctx, s, node, op, result.Err)
+		}
+		if sent := (*conn.ReplyError)(nil); said == nil || errors.As(result.Err, &sent) {
+			said = result.Err
+		}
+		if a.closing.Err() != nil {
+			return Answer{}, a.FailedAt(s, node, op, fmt.Errorf("%w: %w: %w", fault.ErrClosed, fault.ErrUnreachable, said))
+		}
+		wait := retry.Pause(n)
+		if retry.Progresses(result.Err) {
+			wait = retry.Pause(0)
+		}
+		if a.now().Since(start)+wait >= patience {
+			return Answer{}, a.FailedAt(s, node, op, unanswered(a.timeout, said))
+		}
+		retry.Sleep(ctx, wait)
+	}
+}
+
+// Once sends one request, and does not send it again. It gets a third of the timeout.
+func (a *Asker) Once(ctx context.Context, call conn.Call) batch.Outcome {
+	return a.send(ctx, a.conn, call, a.share())
+}
+
+// send sends one request to a node. In a cluster whose nodes are not known, no request shares a
+// batch with others: a node that does not answer would keep those to other nodes waiting. On a
+// quorum it is the quorum's connection that puts requests together, those to each node by
+// themselves.
+func (a *Asker) send(ctx context.Context, node conn.Conn, call conn.Call, limit time.Duration) batch.Outcome {
+	if a.sender != nil {
+		return a.sender.Do(ctx, call, limit)
+	}
+	return batch.Direct(ctx, node, a.now, call, limit)
+}
+
+// SendAll sends the calls together, once each. On a quorum it also tells missing of each node that
+// said no to a call to which a majority said yes, sooner or later.
+func (a *Asker) SendAll(ctx context.Context, calls []conn.Call, missing func(node, call int)) []batch.Outcome {
+	if a.sender != nil {
+		return a.sender.SendAll(ctx, calls)
+	}
+	outcomes := make([]batch.Outcome, len(calls))
+	// Before the request. Read after the reply, the deadlines would be late by a round trip and any
+	// pause in it, and two could hold.
+	sent := a.now()
+	eval := a.conn.Eval
+	if a.quorum != nil {
+		eval = func(ctx context.Context, calls ...conn.Call) []conn.Result {
+			return a.quorum.EvalMissing(ctx, missing, calls...)
+		}
+	}
+	for i, r := range eval(ctx, calls...) {
+		outcomes[i] = batch.Outcome{Result: r, Sent: sent}
+	}
+	return outcomes
+}
+
+// minPatience is how long a request may take however short the lease is, give or take a fifth. It
+// must be longer than a round trip to a distant server.
+const minPatience = 100 * time.Millisecond
+
+// Patience returns how long an extend may take when the lease has left until its deadline: a third
+// of the timeout, or half of left if that is shorter, so that a resend has its turn. It goes down in
+// steps, so that few different limits come out: requests with the same limit can share a batch.
+func (a *Asker) Patience(left time.Duration) time.Duration {
+	limit := a.share()
+	for limit > left/2 && limit > minPatience {
+		limit -= limit / 5
+	}
+	return limit
+}
+
+// limit returns how long one request of ask may take. An extend must be answered before ctx ends,
+// at the lease's deadline. An acquisition that is slower than its TTL is sound, and tells more than
+// a missing answer would.
+func (a *Asker) limit(ctx context.Context, call conn.Call) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok || !script.Renews(call) {
+		return a.share()
+	}
+	return a.Patience(time.Until(deadline))
+}

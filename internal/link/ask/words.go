@@ -1,0 +1,69 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// Failed wraps err with what was asked of which lock and server.
+func (a *Asker) Failed(s Subject, op string, err error) error { return a.FailedAt(s, a.conn, op, err) }
+
+// FailedAt is Failed for one of the nodes.
+func (a *Asker) FailedAt(s Subject, node conn.Conn, op string, err error) error {
+	return fmt.Errorf("redlatch: %s %s %q on %s: %w", op, s.Kind.Name, s.Name, node.Target().Addr, err)
+}
+
+// Refused returns the error of a request that the server refused. If the key is of another type, it
+// asks the server what the name is used for.
+func (a *Asker) Refused(ctx context.Context, s Subject, node conn.Conn, op string, err error) error {
+	if retry.WrongType(err) {
+		if use, e := a.Use(ctx, s, node); e == nil {
+			return a.used(s, use, 0)
+		}
+	}
+	return a.FailedAt(s, node, op, err)
+}
+
+// Use asks what a name is used for: the name of a kind of lock, or the Redis type of what is none.
+func (a *Asker) Use(ctx context.Context, s Subject, node conn.Conn) (string, error) {
+	answer, err := a.AskNode(ctx, s, node, "inspect", script.Sniff(s.Keys))
+	if err != nil {
+		return "", err
+	}
+	use, err := script.ParseSniff(answer.Reply)
+	if err != nil {
+		return "", err
+	}
+	if use.Kind != nil {
+		return use.Kind.Name, nil
+	}
+	return use.RedisType, nil
+}
+
+// unanswered returns the error of a request that got no usable answer in that time.
+func unanswered(patience time.Duration, said error) error {
+	if refused := (*conn.ReplyError)(nil); errors.As(said, &refused) {
+		return &refusing{patience, said}
+	}
+	return fmt.Errorf("%w within %v: %w", fault.ErrUnreachable, patience, said)
+}
+
+// refusing says that the server refused a request, and every resend of it, with an error that may
+// pass. It matches ErrUnreachable, whose words would say that the server did not answer.
+type refusing struct {
+	patience time.Duration
+	said     error
+}
+
+func (e *refusing) Error() string {
+	return fmt.Sprintf("Redis has refused it for %v: %v", e.patience, e.said)
+}
+
+func (e *refusing) Unwrap() []error { return []error{fault.ErrUnreachable, e.said} }
