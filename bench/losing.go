@@ -27,30 +27,51 @@ type losses struct {
 // rueidis.
 func (r *report) losing(w io.Writer, f form) {
 	fmt.Fprint(w, "\n## Where redlatch is not the fastest\n\n"+
-		"Every scene in which redlatch, as it comes, is more than 3 % behind the best other library. Relative\n"+
-		"to that library's, a figure is below 1 where more is better, and above 1 where less is. Where a lock\n"+
-		"is contended, libraries that give it to the same goroutine again and again look fast: see\n"+
-		"fewest/most there. The floor is no library.\n\n"+
-		"| where | figure | redlatch relative to the best | at | best |\n|---|---|---|---|---|\n")
+		"Every figure in which redlatch, with its default settings, is more than 3 % behind the best other\n"+
+		"library. The numbers are relative to that library: below 1 where more is better, above 1 where less\n"+
+		"is. Libraries that give a contended lock to the same goroutine again and again look fast: compare\n"+
+		"fewest/most.\n\n"+
+		"| workload | redlatch relative to the best | best |\n|---|---|---|\n")
 	for _, p := range parts {
-		var found []losses
-		for _, s := range p.scenes(nil, f) {
-			for _, c := range s.columns {
-				l, ok := r.loses(s, c)
-				if !ok {
-					continue
+		for _, group := range r.lossesOf(p, f) {
+			var figures, best []string
+			for i, a := range group {
+				figure := a.title + " " + a.ratios()
+				if at := a.at(p.scenes(nil, f)); i+1 == len(group) || group[i+1].at(p.scenes(nil, f)) != at {
+					figure += at // once for figures that share it
 				}
-				i := slices.IndexFunc(found, func(a losses) bool { return a.group == s.group && a.title == c.title })
-				if i < 0 {
-					i, found = len(found), append(found, losses{group: s.group, title: c.title})
+				figures = append(figures, figure)
+				for _, name := range a.best() {
+					if !slices.Contains(best, name) {
+						best = append(best, name)
+					}
 				}
-				found[i].all = append(found[i].all, l)
 			}
-		}
-		for _, a := range found {
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", a.group, a.title, a.ratios(), a.scenes(), a.best())
+			fmt.Fprintf(w, "| %s | %s | %s |\n", group[0].group, strings.Join(figures, "; "), strings.Join(best, ", "))
 		}
 	}
+}
+
+// lossesOf returns what redlatch loses in a part, by group and figure.
+func (r *report) lossesOf(p part, f form) (groups [][]losses) {
+	for _, s := range p.scenes(nil, f) {
+		for _, c := range s.columns {
+			l, ok := r.loses(s, c)
+			if !ok {
+				continue
+			}
+			if n := len(groups); n == 0 || groups[n-1][0].group != s.group {
+				groups = append(groups, nil)
+			}
+			last := &groups[len(groups)-1]
+			i := slices.IndexFunc(*last, func(a losses) bool { return a.title == c.title })
+			if i < 0 {
+				i, *last = len(*last), append(*last, losses{group: s.group, title: c.title})
+			}
+			(*last)[i].all = append((*last)[i].all, l)
+		}
+	}
+	return groups
 }
 
 // ratios returns the lowest and the highest.
@@ -65,12 +86,39 @@ func (a losses) ratios() string {
 	return fmt.Sprintf("%.2f to %.2f", least, most)
 }
 
-// scenes returns the names of the scenes: of numbers of the same thing, the thing at the end.
+// at returns in which of all the scenes of a part it is, in parentheses; nothing if it is in the only
+// one of its group.
+func (a losses) at(all []scene) string {
+	n := 0
+	for _, s := range all {
+		if s.group == a.group {
+			n++
+		}
+	}
+	switch {
+	case n == 1:
+		return ""
+	case n == len(a.all):
+		return " (all)"
+	}
+	return " (" + a.scenes() + ")"
+}
+
+// scenes returns the names of the scenes.
 func (a losses) scenes() string {
 	var names []string
-	for i, l := range a.all {
-		name, _, _ := strings.Cut(l.scene, ":")
-		if number, _, ok := strings.Cut(name, " "); ok && i < len(a.all)-1 && isNumber(number) {
+	for _, l := range a.all {
+		names = append(names, l.scene)
+	}
+	return list(names)
+}
+
+// list joins names of scenes: of numbers of the same thing, the thing at the end.
+func list(scenes []string) string {
+	var names []string
+	for i, name := range scenes {
+		name, _, _ = strings.Cut(name, ":")
+		if number, _, ok := strings.Cut(name, " "); ok && i < len(scenes)-1 && isNumber(number) {
 			name = number
 		}
 		names = append(names, name)
@@ -84,14 +132,13 @@ func isNumber(text string) bool {
 }
 
 // best returns the libraries that are ahead.
-func (a losses) best() string {
-	var names []string
+func (a losses) best() (names []string) {
 	for _, l := range a.all {
 		if !slices.Contains(names, l.by) {
 			names = append(names, l.by)
 		}
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // loses reports whether another library has a better figure than redlatch in a scene.

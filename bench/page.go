@@ -4,17 +4,25 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// document writes the page about the parts, and its plots.
+// document writes the page about the parts, its plots, and a file with the raw table of each part.
 func (r *report) document(docs string, f form) error {
-	plots, err := r.plots(filepath.Join(docs, "benchmarks"))
+	dir := filepath.Join(docs, "benchmarks")
+	plots, err := r.plots(dir)
 	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if err := writeTable(filepath.Join(dir, p.name+".tsv"), r.raw(p, f)); err != nil {
+			return err
+		}
+	}
+	if err := writeTable(filepath.Join(dir, "aims.tsv"), r.aims()); err != nil {
 		return err
 	}
 	var page bytes.Buffer
@@ -22,124 +30,217 @@ func (r *report) document(docs string, f form) error {
 	return os.WriteFile(filepath.Join(docs, "benchmarks.md"), page.Bytes(), 0o644)
 }
 
+// writeTable writes rows as tab-separated values.
+func writeTable(file string, rows [][]string) error {
+	var text bytes.Buffer
+	for _, row := range rows {
+		fmt.Fprintln(&text, strings.Join(row, "\t"))
+	}
+	return os.WriteFile(file, text.Bytes(), 0o644)
+}
+
 // page writes docs/benchmarks.md.
 func (r *report) page(w io.Writer, f form, plots []plotFile) {
 	fmt.Fprint(w, beginning)
-	for i, p := range parts {
-		if i > 0 && p.name == parts[1].name {
-			r.losing(w, f)
-			fmt.Fprint(w, "\n## Aims\n")
-			aims(w, slices.DeleteFunc(r.ratios(""), func(a ratio) bool { return a.part == parts[0].name }))
-			r.origin(w)
-		}
-		r.section(w, p, f, plots)
-	}
+	r.users(w)
+	r.speeds(w, f, plots)
+	r.losing(w, f)
+	r.origin(w)
 }
 
 const beginning = `# Benchmarks
 
-` + "`make bench`" + ` wrote this page, bench/results.json and the plots; nothing in them was written by hand.
-It takes less than half an hour. Run it on your machine: only ratios within one run mean much. ` + "`make\nbench ARGS='-parts users,few'`" + ` measures some parts and keeps the others.
+` + "`make bench`" + ` wrote this page, its plots and its raw tables in less than half an hour. Run it on your own
+machine: only ratios within one run mean much. [performance.md](performance.md) explains what stands
+out.
 
-In every round each system has its turn, in another order each time. A figure is the median of its
-rounds, and for some the lowest and the highest stand beside it. CPU, commands and allocations are
-for one cycle: lock and unlock. Redis has no persistence, and runs on the machine of the clients.
-GOMAXPROCS is the default, where nothing else is said.
+Each system has its turn in every round, in a different order each time. A figure is the median of
+the rounds; the raw tables add the lowest and the highest. CPU, commands and allocations are for one
+cycle: a lock and an unlock. Redis keeps nothing on disk and shares the machine with its clients.
 
-- *floor*, in the plots *two bare commands*: no library. SET NX PX and a script that compares and
-  deletes; contended, a try each millisecond. No line, no watchdog, no tokens.
-- *strict order*: redlatch with LockOptions.StrictOrder, without the hand-over within a process.
-- *5 ms*: redsync and bsm/redislock that try again after 5 ms. Else they and rueidislock are set up
-  as their documentation shows.
-- *gap*: from the call that releases to the return of the next holder's lock. *fewest/most*:
-  acquisitions of the waiter with the fewest relative to those of the waiter with the most.
-  *switches*: of threads, in client and Redis.
-- A wait that has not ended when the time is up counts with what it took so far, so that waiters that
+- *floor* (*two bare commands* in the plots): no library. SET NX PX, and a script that compares and
+  deletes. If the lock is taken, it tries every millisecond. It has no line, watchdog or tokens.
+- *strict order*: redlatch with LockOptions.StrictOrder, which turns off the handoff within a process.
+- *5 ms*: redsync and bsm/redislock, trying again after 5 ms. Otherwise the other libraries are set
+  up as their documentation shows.
+- *gap*: the time from the call that releases until the next holder's lock call returns.
+- *fewest/most*: acquisitions of the waiter with the fewest relative to those of the waiter with the
+  most.
+- *switches*: thread switches, in the client and in Redis.
+- A wait that has not ended when the time is up counts as long as it has lasted. So waiters that
   starve are not left out.
 `
 
-// abouts say what a group shows, where its tables do not.
+// abouts say what a group measures, where its name does not.
 var abouts = map[string]string{
-	"The work of users": `2,000 names, of which some are asked for more often than others (zipf, with the exponent 0.8, and 1
-in the last table), by 4 processes. The work under the lock takes 2 ms, exponentially distributed, as
-is the time to think. A tenth only try, a twentieth give up after 5 ms on average, and the others
-wait; their waits are below. In the open loop a wait counts from when the clock says that the caller
-comes: a library that stalls a process does not hide the callers that come in that time.`,
-	"Uncontended, 1 ms away": `Between clients and Redis is a process that delays what passes it, by 1 ms for a round trip. An
-operation is a lock or an unlock.`,
-	"Cluster of 3, many names that stay held": `What it costs to wait: all names are held for the whole time, by another client.`,
-	"Quorum of 5, uncontended": `Five masters that know nothing of each other, of which three decide. CPU is that of the client and
-all five.`,
+	"Uncontended, 1 ms away":                  "an operation is a lock or an unlock",
+	"Cluster of 3, many names that stay held": "another client holds them all the time",
+	"Quorum of 5, uncontended":                "five independent masters",
 }
 
-// section writes the tables of a part.
-func (r *report) section(w io.Writer, p part, f form, plots []plotFile) {
-	group := ""
-	for _, s := range p.scenes(nil, f) {
-		if s.group != group {
-			group = s.group
-			r.heading(w, p, group, plots)
-			if p.name == parts[0].name { // beside what they are about
-				aims(w, r.ratios(p.name))
-			}
+// users writes how redlatch does at the work of users, relative to the best other library.
+func (r *report) users(w io.Writer) {
+	fmt.Fprintf(w, "\n## %s\n\n%s\n", userScenes(nil, form{})[0].group, aboutUsers)
+	if r.part(parts[0].name) == nil {
+		notMeasured(w, parts[0].name)
+		return
+	}
+	fmt.Fprint(w, "\n| redlatch relative to the best other library | wait p50 | p99 | p99.9 | cycles/s | CPU of both |\n|---|---:|---:|---:|---:|---:|\n")
+	for _, s := range userScenes(nil, form{}) {
+		fmt.Fprintf(w, "| %s |", s.name)
+		for _, key := range []string{"p50", "p99", "p999", "cycles", "cpu"} {
+			i := slices.IndexFunc(s.columns, func(c column) bool { return c.key == key })
+			fmt.Fprintf(w, " %s |", r.relative(s, s.columns[i], "redlatch"))
 		}
-		results := r.of(s.group, s.name)
-		if len(results) == 0 {
+		fmt.Fprintln(w)
+	}
+}
+
+const aboutUsers = `200 goroutines in 4 processes lock 2,000 names. Some names are more popular
+(a Zipf distribution with exponent 0.8, or 1 in the last row). The work under a lock takes 2 ms on
+average, exponentially distributed. A tenth only try, a twentieth give up after 5 ms on average, and
+the rest wait; the waits are theirs. In the open loop a wait starts when the clock says that the
+caller comes: a library that stalls a process does not hide the callers that come in that time.`
+
+func notMeasured(w io.Writer, part string) {
+	fmt.Fprintf(w, "\nNot measured yet: `make bench ARGS='-parts %s'`.\n", part)
+}
+
+// speeds writes the first figure of every group, scene by scene, and the plots.
+func (r *report) speeds(w io.Writer, f form, plots []plotFile) {
+	fmt.Fprint(w, "\n## Everything else\n\nOne figure for each workload: redlatch relative to the best other library. More is better for cycles\n"+
+		"and handoffs; less is better for the rest.\n\n"+
+		"| workload | figure | redlatch | with strict order |\n|---|---|---|---|\n")
+	var missing []string
+	for _, p := range parts[1:] {
+		if r.part(p.name) == nil {
+			missing = append(missing, p.name)
 			continue
 		}
-		fmt.Fprintf(w, "\n%s\n\n", s.name)
-		for i, row := range table(s.columns, results) {
-			fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
-			if i == 0 {
-				fmt.Fprintf(w, "|---|%s\n", strings.Repeat("---:|", len(row)-1))
+		scenes := p.scenes(nil, f)
+		for len(scenes) > 0 {
+			group := scenes[0].group
+			n := slices.IndexFunc(scenes, func(s scene) bool { return s.group != group })
+			if n < 0 {
+				n = len(scenes)
 			}
-		}
-		for _, one := range results {
-			if one.Failed != "" {
-				fmt.Fprintf(w, "\n%s, with %s that ended well: %s\n", one.System, plural(one.Rounds, "round"), one.Failed)
-			}
+			r.speed(w, scenes[:n])
+			scenes = scenes[n:]
 		}
 	}
-}
-
-// heading writes the heading of a group, when it was measured, and its plots.
-func (r *report) heading(w io.Writer, p part, group string, plots []plotFile) {
-	fmt.Fprintf(w, "\n## %s\n", group)
-	if about := abouts[group]; about != "" {
-		fmt.Fprintf(w, "\n%s\n", about)
+	for _, name := range missing {
+		notMeasured(w, name)
 	}
-	m := r.part(p.name)
-	if m == nil || !slices.ContainsFunc(m.Results, func(one result) bool { return one.Group == group }) {
-		fmt.Fprintf(w, "\nNot measured yet: `make bench ARGS='-parts %s'`.\n", p.name)
-		return
-	}
-	fmt.Fprintf(w, "\nMeasured %s, commit %s, %s.\n", m.Date, m.Commit, m.Machine)
 	for _, plot := range plots {
-		if plot.group == group {
-			fmt.Fprintf(w, "\n%s\n", plot.picture("benchmarks"))
-		}
+		fmt.Fprintf(w, "\n%s\n", plot.picture("benchmarks"))
 	}
 }
 
-// aims writes what is aimed at.
-func aims(w io.Writer, all []ratio) {
-	if len(all) == 0 {
+// speed writes the row of a group: its handoffs where several clients contend, or else the first
+// figure in which redlatch can be compared.
+func (r *report) speed(w io.Writer, scenes []scene) {
+	i := slices.IndexFunc(scenes[0].columns, func(c column) bool { return c.key == "handoffs" })
+	if i < 0 || scenes[0].group == "Contended in one process" {
+		i = slices.IndexFunc(scenes[0].columns, func(c column) bool { return c.better != 0 && r.relative(scenes[0], c, "redlatch") != "-" })
+	}
+	if i < 0 {
 		return
 	}
-	fmt.Fprint(w, "\n| figure | measured | aim | met |\n|---|---:|---|---|\n")
-	for _, a := range all {
-		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", a.what, a.value, a.aim, a.met)
+	c, what := scenes[0].columns[i], scenes[0].group
+	if about := abouts[what]; about != "" {
+		what += " (" + about + ")"
 	}
+	var names, own, strict []string
+	for _, s := range scenes {
+		names = append(names, s.name)
+		own = append(own, r.relative(s, c, "redlatch"))
+		if one := r.relative(s, c, "redlatch, strict order"); one != "-" {
+			strict = append(strict, one)
+		}
+	}
+	fmt.Fprintf(w, "| %s | %s; %s | %s | %s |\n", what, c.title, list(names), strings.Join(own, ", "), strings.Join(strict, ", "))
 }
 
-// origin writes when each part was measured, and with what.
-func (r *report) origin(w io.Writer) {
-	fmt.Fprint(w, "\n## Measured\n\n| part | when | commit | machine | Redis | Go | others |\n|---|---|---|---|---|---|---|\n")
-	for _, m := range r.Parts {
-		var others []string
-		for _, name := range slices.Sorted(maps.Keys(m.Libraries)) {
-			others = append(others, name+" "+m.Libraries[name])
-		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s |\n", m.Part, m.Date, m.Commit, m.Machine, m.Redis, m.Go, strings.Join(others, ", "))
+// relative returns the figure of a system relative to that of the best other library; "-" if there
+// is none.
+func (r *report) relative(s scene, c column, system string) string {
+	own, best := r.figure(s.group, s.name, system, c.key), r.best(s.group, s.name, c.key)
+	if c.better == less {
+		best = r.least(s.group, s.name, c.key)
 	}
+	if own == 0 || best == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", own/best)
+}
+
+// raw returns the table of a part: a row for each system in each scene.
+func (r *report) raw(p part, f form) [][]string {
+	scenes := p.scenes(nil, f)
+	var columns []column
+	for _, s := range scenes {
+		for _, c := range s.columns {
+			if !slices.ContainsFunc(columns, func(known column) bool { return known.title == c.title }) {
+				columns = append(columns, c)
+			}
+		}
+	}
+	header := []string{"workload", "at", "system"}
+	for _, c := range columns {
+		header = append(header, c.title, "lowest to highest")
+	}
+	rows := [][]string{append(header, "rounds", "failed")}
+	for _, s := range scenes {
+		for _, one := range r.of(s.group, s.name) {
+			row := []string{s.group, s.name, one.System}
+			for _, c := range columns {
+				figure, ok := one.Figures[c.key]
+				if !ok || !slices.ContainsFunc(s.columns, func(own column) bool { return own.title == c.title }) {
+					row = append(row, "", "")
+					continue
+				}
+				row = append(row, fmt.Sprintf(c.format, figure.Median), fmt.Sprintf(c.format+" to "+c.format, figure.Low, figure.High))
+			}
+			rows = append(rows, append(row, fmt.Sprint(one.Rounds), one.Failed))
+		}
+	}
+	return rows
+}
+
+// aims returns the table of what is aimed at.
+func (r *report) aims() [][]string {
+	rows := [][]string{{"figure", "measured", "aim", "met"}}
+	for _, a := range r.ratios("") {
+		rows = append(rows, []string{a.what, a.value, a.aim, a.met})
+	}
+	return rows
+}
+
+// origin writes when each part was measured, where its raw table is, and how many aims are met.
+func (r *report) origin(w io.Writer) {
+	fmt.Fprint(w, "\n## Measured\n\n| raw table | when | commit |\n|---|---|---|\n")
+	var machines, others []string
+	for _, m := range r.Parts {
+		fmt.Fprintf(w, "| [%[1]s](benchmarks/%[1]s.tsv) | %[2]s | %[3]s |\n", m.Part, m.Date, m.Commit)
+		if on := fmt.Sprintf("%s, Redis %s, %s", m.Machine, m.Redis, m.Go); !slices.Contains(machines, on) {
+			machines = append(machines, on)
+		}
+		for name, version := range m.Libraries {
+			if one := name + " " + version; !slices.Contains(others, one) {
+				others = append(others, one)
+			}
+		}
+	}
+	slices.Sort(others)
+	met, all := 0, 0
+	for _, a := range r.ratios("") {
+		if a.aim != "" {
+			all++
+		}
+		if a.met == "yes" {
+			met++
+		}
+	}
+	fmt.Fprintf(w, "\nMachine: %s. Other libraries: %s.\n\n[aims.tsv](benchmarks/aims.tsv) has the project's aims and what was measured. %d of %d are met.\n",
+		strings.Join(machines, "; "), strings.Join(others, ", "), met, all)
 }

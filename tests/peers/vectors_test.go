@@ -460,7 +460,6 @@ func TestVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(t, "scripts.json", func() string { return sources })
-	compare(t, "../scripts.md", func() string { return scriptsPage(t) })
 	for _, f := range vectorFiles() {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
@@ -485,50 +484,6 @@ func TestVectorsAreOfEveryScript(t *testing.T) {
 		}
 	}
 }
-
-// scriptsPage is docs/scripts.md: what the head of each operation and kind says.
-func scriptsPage(t *testing.T) string {
-	t.Helper()
-	files, err := filepath.Glob("../../internal/protocol/script/lua/*.lua")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("the Lua files are %v, %v", files, err)
-	}
-	var kinds, operations strings.Builder
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var head strings.Builder
-		for text := range strings.Lines(string(data)) {
-			if !strings.HasPrefix(text, "--") || text == "-- cold\n" {
-				break
-			}
-			head.WriteString(strings.TrimPrefix(strings.TrimPrefix(text, "--"), " "))
-		}
-		name := strings.TrimSuffix(filepath.Base(file), ".lua")
-		section := "\n### " + name + "\n\n```\n" + head.String() + "```\n"
-		switch {
-		case strings.Contains(head.String(), "\nReply "):
-			operations.WriteString(section)
-		case strings.HasPrefix(head.String(), "Kind "), name == "zset":
-			kinds.WriteString(section)
-		}
-	}
-	return scriptsHead + "\n## Operations\n" + operations.String() + "\n## Kinds\n" + kinds.String()
-}
-
-const scriptsHead = `# Scripts
-
-What each script takes and answers: the comments at the head of the Lua files in
-internal/protocol/script/lua, which a test compares with what is sent. [protocol.md](protocol.md) says what
-they are for, and [vectors](vectors/README.md) shows each of them at work.
-
-KEYS are the names of [the keys](protocol.md#keys); a kind that has more lists them, and they come
-after those here, and in renew, force and inspect before the forced releases. ARGV are texts: numbers
-are decimal, without a fraction. A reply in braces is a list; a word in it is a text, and a number is
-a number, but that a score (arrival) may come as a text.
-`
 
 func marshalIndented(sources map[string][]string) (string, error) {
 	var b strings.Builder
