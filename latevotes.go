@@ -50,16 +50,15 @@ func (l *Lease) missedBy(node int, votes *openTally) {
 	}
 }
 
-// releaser returns the connection that a release with this result is sent over. It tells the lease
-// of the nodes that miss the owner.
-func (l *Lease) releaser(result string) conn.Conn {
+// releaser returns the connection that a release is sent over. It tells the lease of the nodes that
+// miss the owner.
+func (l *Lease) releaser() conn.Conn {
 	c := l.latch.client
 	if c.quorum == nil {
 		return c.conn
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.done = result == script.Completed // already: it may be released once more before there is an answer
 	if l.votes == nil {
 		return c.conn
 	}
