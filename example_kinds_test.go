@@ -302,7 +302,7 @@ func ExampleElection_Observe() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%q\n", (<-leaders).Value)
-	api.Resign(ctx, term)
+	term.Release(ctx)
 	fmt.Printf("%q\n", (<-leaders).Value)
 	// Output:
 	// ""

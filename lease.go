@@ -198,18 +198,18 @@ func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
 // the lease has reached its MaxHold, it is not extended, and the error matches [ErrMaxHold].
 func (l *Lease) Extend(ctx context.Context) error {
 	l = l.self()
-	return l.extend(ctx, l.fullTTL)
+	return l.extend(ctx, l.latch.options.TTL)
 }
 
-// extend is Extend to a length that depends on what is left in Redis, and is no less than that.
-func (l *Lease) extend(ctx context.Context, length func(left time.Duration) time.Duration) error {
+// extend is Extend to a length of its own, and to no less than what is left in Redis.
+func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	if l.Held() && l.overdue() {
 		return fmt.Errorf("redlatch: extend %q: %w", l.Name(), ErrMaxHold)
 	}
 	if err := l.beginExtend(ctx); err != nil {
 		return err
 	}
-	left, ttl := l.Remaining(), l.lengthen(length)
+	left, ttl := l.Remaining(), l.lengthen(d)
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
 	defer cancel()
 	answer, err := l.latch.ask(bounded, "extend", l.latch.kind.Renew(l.latch.keys, l.owner, ttl, l.detail))

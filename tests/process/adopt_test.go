@@ -709,8 +709,8 @@ func TestAdoptTellsObservers(t *testing.T) {
 	if after.Process.Program != o.Program || after.Term != before.Term || after.Value != "here" {
 		t.Errorf("the leader is %+v after %+v, want the same term in another process", after, before)
 	}
-	if err := other.Election("a").Resign(t.Context(), l); err != nil {
-		t.Errorf("Resign = %v", err)
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v", err)
 	}
 }
 
