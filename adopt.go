@@ -72,7 +72,7 @@ func (l *Lease) detaching() Event {
 //
 // A text can be used once: the lease gets a new [Lease.Owner], so that of several calls
 // with one text at most one succeeds. To hand the lease on, detach it again. See [Lease.Slot] for
-// the number of a slot, and [Lease.Complete] for the end of a job.
+// the number of a slot.
 //
 // The error matches [ErrNotHeld] if the lease has ended: its TTL has passed, the text was used
 // before, or the lock was released, taken by force or deleted. It matches [ErrInvalid] if the text
@@ -164,8 +164,3 @@ func (l *latch) notThere(ctx context.Context, op string) error {
 	}
 	return l.failed(op, fmt.Errorf("%w: the lease that was detached has ended, or was adopted before", ErrNotHeld))
 }
-
-// Complete is [Lease.Release] for work that is done. It matters to a [Job] with RetryFailed, whose
-// window a Release opens again, as after a run that failed; for all other locks the two are the
-// same.
-func (l *Lease) Complete(ctx context.Context) error { return l.release(ctx, script.Completed) }

@@ -40,7 +40,7 @@ func (e *Election) Name() string { return e.latch.name }
 //
 // The context of the returned lease is done when leadership is lost. Campaign returns, and fails,
 // as [Mutex.Lock] does, also with [ErrDeadlock] under the context of a term in this very election.
-// To give leadership up, stop the work and call [Election.Resign].
+// To give leadership up, stop the work and call [Lease.Release]: the next leader begins at once.
 func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
 	return e.campaign(ctx, value, true)
 }
@@ -61,16 +61,6 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 		return nil, err
 	}
 	return e.latch.withParam(value).acquire(ctx, wait)
-}
-
-// Resign ends a term that [Election.Campaign] returned and lets the next candidate follow. Stop the
-// work first: the next leader begins at once. It returns, and fails, as [Lease.Release] does; a
-// lease of another lock is refused with [ErrInvalid].
-func (e *Election) Resign(ctx context.Context, term *Lease) error {
-	if !term.latch.same(&e.latch) {
-		return invalid("resign from %q with a lease on the %s %q", e.Name(), term.latch.kind.Name, term.Name())
-	}
-	return term.Release(ctx)
 }
 
 // Run campaigns and calls f when it is the leader. If f returns while it leads, Run resigns and

@@ -123,7 +123,7 @@ func ExampleNewQuorum() {
 }
 
 // A leader stops its work and lets the next candidate follow at once.
-func ExampleElection_Resign() {
+func ExampleElection_Campaign() {
 	ctx := context.Background()
 	client, err := redlatch.Open(ctx, url, redlatch.Options{})
 	if err != nil {
@@ -136,7 +136,7 @@ func ExampleElection_Resign() {
 		log.Fatal(err)
 	}
 	term := first.Token()
-	if err := election.Resign(ctx, first); err != nil {
+	if err := first.Release(ctx); err != nil {
 		log.Fatal(err)
 	}
 	second, err := election.Campaign(ctx, "10.0.0.2:80")

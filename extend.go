@@ -32,23 +32,11 @@ func (l *Lease) ExtendTo(ctx context.Context, d time.Duration) error {
 	if d >= time.Millisecond && l.Remaining() >= d {
 		return nil
 	}
-	return l.extendLong(ctx, d, func(time.Duration) time.Duration { return d })
-}
-
-// ExtendBy adds d to what is left of the lease. All else is as for [Lease.ExtendTo]. If the request
-// has to be sent again, the lease lasts longer by the time that this took. Of several calls each
-// adds its own; one that failed with [ErrUnreachable] added nothing to the deadline.
-func (l *Lease) ExtendBy(ctx context.Context, d time.Duration) error {
-	return l.self().extendLong(ctx, d, func(left time.Duration) time.Duration { return left + d })
-}
-
-// extendLong is extend for a length that need not be the TTL.
-func (l *Lease) extendLong(ctx context.Context, d time.Duration, length func(left time.Duration) time.Duration) error {
 	if d < time.Millisecond {
-		return invalid("extend the lease on %q by or to %v: it must be at least 1ms", l.Name(), d)
+		return invalid("extend the lease on %q to %v: it must be at least 1ms", l.Name(), d)
 	}
 	l.mu.Lock()
-	ttl := max(length(l.leftInRedis()), l.leftInRedis())
+	ttl := max(d, l.leftInRedis())
 	held := l.latch.client.now().Since(l.acquired)
 	l.unlock()
 	o := l.latch.options
@@ -61,22 +49,18 @@ func (l *Lease) extendLong(ctx context.Context, d time.Duration, length func(lef
 	case ttl > o.TTL && o.MaxHold > 0 && held+ttl > o.MaxHold && l.Held():
 		return fmt.Errorf("redlatch: extend %q so that %v are left, after %v: %w", l.Name(), ttl, held, ErrMaxHold)
 	}
-	return l.extend(ctx, length)
+	return l.extend(ctx, d)
 }
 
-// lengthen returns the TTL to ask for in an extend that is about to be sent: what length says of
-// the time that Redis keeps the lease for, and no less than that time. It notes the TTL.
-func (l *Lease) lengthen(length func(left time.Duration) time.Duration) time.Duration {
+// lengthen returns the TTL to ask for in an extend to d that is about to be sent: no less than the
+// time that Redis keeps the lease for. It notes the TTL.
+func (l *Lease) lengthen(d time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	left := l.leftInRedis()
-	ttl := max(length(left), left)
+	ttl := max(d, l.leftInRedis())
 	l.longest = max(l.longest, ttl)
 	return ttl
 }
-
-// fullTTL is the length of a lease by its options.
-func (l *Lease) fullTTL(time.Duration) time.Duration { return l.latch.options.TTL }
 
 // leftInRedis returns for how long Redis keeps the lease, at least. The caller holds l.mu.
 func (l *Lease) leftInRedis() time.Duration { return l.ttl - l.latch.client.now().Since(l.sentAt) }

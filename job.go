@@ -3,10 +3,9 @@ package redlatch
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -18,6 +17,11 @@ import (
 // of one hour skips the start at 13:00:00.0. So choose a window that is well below the time between
 // two runs and well above the difference between the clocks that start them. Half of the time
 // between two runs is a good choice.
+//
+// Every run that began uses its window up, however it ends: its function returned nil or an error
+// or panicked, or its process died. No other run starts before the window has passed. So let the
+// function try again what can be tried again, while the lease is held. For a job that must be
+// started again after a failure, hold a [Mutex] and note at the resource that the work is done.
 //
 // While the lease of a run is held, no other run begins, also past the end of the window. To bound
 // a run that hangs, set LockOptions.MaxHold: its lease is lost then, and its context done.
@@ -31,11 +35,6 @@ type JobOptions struct {
 	// Window is the time from the start of a run in which no other run starts. 100ms to 366 days.
 	// Required.
 	Window time.Duration
-
-	// RetryFailed lets another run start in the same window after one that failed: its function
-	// returned an error or panicked, or its process died and did not extend the lease. Default
-	// false: every start uses the window up.
-	RetryFailed bool
 }
 
 // Job returns the job of that name, with the options of the client. It sends nothing; a name or
@@ -45,15 +44,8 @@ func (c *Client) Job(name string, o JobOptions) *Job {
 	if _, err := within("JobOptions.Window", o.Window, 0, minTTL, 366*24*time.Hour); err != nil && j.latch.invalid == nil {
 		j.latch.invalid = err
 	}
-	always := 1
-	if o.RetryFailed {
-		always = 0
-	}
-	if !o.RetryFailed {
-		j.latch.result = script.Completed // a run uses its window up, however it ends
-	}
 	j.latch.extra = o.Window
-	j.latch.param = fmt.Sprintf("%d:%d", o.Window.Milliseconds(), always)
+	j.latch.param = strconv.FormatInt(o.Window.Milliseconds(), 10)
 	return j
 }
 
@@ -77,8 +69,8 @@ func (j *Job) Name() string { return j.latch.name }
 //
 // If f ran, the error is that of f. If the lease was lost before f returned, the error also matches
 // [ErrNotHeld], as a [*LostError]. If Redis did not confirm the end of the run, it also matches
-// [ErrUnreachable]; the client then goes on telling Redis how the run ended, as [Lease.Release]
-// does. If it never gets through, the run counts as one that failed.
+// [ErrUnreachable]; the client then goes on telling Redis that the run has ended, as [Lease.Release]
+// does. The window stays closed in each of these cases.
 func (j *Job) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) (ran bool, err error) {
 	lease, err := j.latch.acquire(ctx, false)
 	if errors.Is(err, ErrTaken) {
@@ -87,13 +79,5 @@ func (j *Job) Do(ctx context.Context, f func(ctx context.Context, l *Lease) erro
 	if err != nil {
 		return false, err
 	}
-	result := j.latch.result
-	defer func() {
-		e := lease.release(ctx, result)
-		err = fault.Join(err, e)
-	}()
-	if err = f(lease.Context(), lease); err == nil {
-		result = script.Completed
-	}
-	return true, err
+	return true, lease.runHeld(ctx, f)
 }

@@ -27,7 +27,6 @@ type latch struct {
 	param   string        // for the kind
 	size    int64         // of a kind that has one, as this program knows it
 	extra   time.Duration // for how long past the lease an acquisition may bind later ones: a quarantine, a window
-	result  string        // of a release that does not say how the work ended, once it has begun
 	keys    keys.Set
 	options LockOptions
 	invalid error // why it cannot be used; every use returns it

@@ -47,15 +47,14 @@ func (l *Lease) missedBy(node int, votes *openTally) {
 	}
 }
 
-// hearingMisses returns what hears the answers of the nodes to a release with this result, and notes
-// which nodes miss the owner. It returns nil if all votes have come.
-func (l *Lease) hearingMisses(result string) func(node int, said conn.Result) {
+// hearingMisses returns what hears the answers of the nodes to a release, and notes which nodes miss
+// the owner. It returns nil if all votes have come.
+func (l *Lease) hearingMisses() func(node int, said conn.Result) {
 	if l.latch.client.quorum == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.done = result == script.Completed // already: it may be released once more before there is an answer
 	votes := l.votes
 	if votes == nil {
 		return nil

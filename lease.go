@@ -44,7 +44,6 @@ type Lease struct {
 
 	mu          sync.Mutex // guards what is below
 	state       leaseState
-	done        bool          // the result of its release was script.Completed
 	forced      bool          // its client was told that it was taken by force
 	doubted     bool          // it was told so while an extend was under way
 	unsure      bool          // a release got no answer, and may have taken place
@@ -200,18 +199,18 @@ func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
 // the lease has reached its MaxHold, it is not extended, and the error matches [ErrMaxHold].
 func (l *Lease) Extend(ctx context.Context) error {
 	l = l.self()
-	return l.extend(ctx, l.fullTTL)
+	return l.extend(ctx, l.latch.options.TTL)
 }
 
-// extend is Extend to a length that depends on what is left in Redis, and is no less than that.
-func (l *Lease) extend(ctx context.Context, length func(left time.Duration) time.Duration) error {
+// extend is Extend to a length of its own, and to no less than what is left in Redis.
+func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	if l.Held() && l.overdue() {
 		return fmt.Errorf("redlatch: extend %q: %w", l.Name(), ErrMaxHold)
 	}
 	if err := l.beginExtend(ctx); err != nil {
 		return err
 	}
-	left, ttl := l.Remaining(), l.lengthen(length)
+	left, ttl := l.Remaining(), l.lengthen(d)
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
 	defer cancel()
 	answer, err := l.latch.ask(bounded, "extend", l.latch.kind.Renew(l.latch.keys, l.owner, ttl, l.detail))
@@ -234,11 +233,6 @@ func (l *Lease) extend(ctx context.Context, length func(left time.Duration) time
 // until Redis has said twice that the lease is released, the TTL has passed or the client is
 // closed. Release may also be called again.
 func (l *Lease) Release(ctx context.Context) error {
-	return l.release(ctx, l.latch.result)
-}
-
-// release is Release, with how the work ended for the kinds that ask.
-func (l *Lease) release(ctx context.Context, result string) error {
 	l = l.self()
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
@@ -252,20 +246,19 @@ func (l *Lease) release(ctx context.Context, result string) error {
 		return nil
 	}
 	k := l.latch
-	answer, err := k.client.asker.AskHearing(ctx, k.subject(), "release", l.releasing("", result), l.hearingMisses(result))
+	answer, err := k.client.asker.AskHearing(ctx, k.subject(), "release", l.releasing(""), l.hearingMisses())
 	var gone script.Gone
 	if err == nil && !script.Inside(answer.Reply) && !answer.Resent {
 		gone = l.askGone(ctx)
 	}
-	return l.applyRelease(was, result, answer, gone, err)
+	return l.applyRelease(was, answer, gone, err)
 }
 
 // applyRelease applies the answer to a release, or the error of its request. was is the state before
 // the release, and gone is why Redis does not know the owner, if it does not. It returns what
 // Release returns.
-func (l *Lease) applyRelease(was leaseState, result string, answer ask.Answer, gone script.Gone, err error) error {
+func (l *Lease) applyRelease(was leaseState, answer ask.Answer, gone script.Gone, err error) error {
 	l.mu.Lock()
-	l.done = result == script.Completed
 	event := Event{Type: EventReleased, HeldFor: l.latch.client.now().Since(l.acquired), Err: err}
 	switch stateAfterRelease(err, script.Inside(answer.Reply), answer.Resent || l.unsure) {
 	case ended:
@@ -317,9 +310,9 @@ func (l *Lease) askGone(ctx context.Context) script.Gone {
 
 // releasing returns the request that releases the lease. By MinHold it says how long the lock stays
 // closed, unless the lease is given back unused.
-func (l *Lease) releasing(ticket, result string) conn.Call {
+func (l *Lease) releasing(ticket string) conn.Call {
 	k := l.latch
-	call := k.release(l.owner, ticket, result)
+	call := k.release(l.owner, ticket, true)
 	if k.options.MinHold > 0 && !l.unused {
 		call = script.AtLeast(call, l.token, k.options.MinHold)
 	}
@@ -332,14 +325,13 @@ func (l *Lease) releasing(ticket, result string) conn.Call {
 // It is tempting to release it as an acquisition that never began. A run of a [Job] would then not
 // have taken place, and a second one could begin in the same window.
 func (l *Lease) undoLocked(after time.Duration) {
-	result := l.resultLocked()
 	c := l.latch.client
 	until := max(l.latch.options.TTL, l.longest, c.liveFor())
 	if l.ticket != "" {
 		until = max(until, lineLingers)
 	}
 	for node := range c.asker.Nodes() {
-		c.cleanup.Add(node, l.releasing(l.ticket, result), after, until)
+		c.cleanup.Add(node, l.releasing(l.ticket), after, until)
 	}
 }
 
@@ -347,15 +339,7 @@ func (l *Lease) undoLocked(after time.Duration) {
 // its requests. The caller holds l.mu.
 func (l *Lease) undoAtLocked(node int) {
 	c := l.latch.client
-	c.cleanup.AddAnswered(node, l.releasing("", l.resultLocked()), max(l.latch.options.TTL, l.longest, c.liveFor()))
-}
-
-// resultLocked returns how the work ended, for a release in the background. The caller holds l.mu.
-func (l *Lease) resultLocked() string {
-	if l.done {
-		return script.Completed
-	}
-	return l.latch.result
+	c.cleanup.AddAnswered(node, l.releasing(""), max(l.latch.options.TTL, l.longest, c.liveFor()))
 }
 
 // markResent notes that a request got no answer, and may arrive after the end of the lease. If the

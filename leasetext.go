@@ -27,7 +27,6 @@ type leaseText struct {
 	Detail string `json:"g,omitempty"` // as in Lease
 	Param  string `json:"a,omitempty"` // and so on, as in latch
 	Extra  int64  `json:"x,omitempty"` // in ms
-	Result string `json:"r,omitempty"`
 	Fence  string `json:"f,omitempty"` // LockOptions.FenceKey
 }
 
@@ -46,7 +45,7 @@ var params = map[string]*regexp.Regexp{
 	script.Semaphore.Name: regexp.MustCompile(`^\d{1,13}:[1-9]\d{0,12}$`),
 	script.SlotPool.Name:  regexp.MustCompile(`^[1-9]\d{0,6}:\d{1,8}::`),
 	script.Election.Name:  regexp.MustCompile(`^`), // any value
-	script.Job.Name:       regexp.MustCompile(`^\d{1,11}:[01]$`),
+	script.Job.Name:       regexp.MustCompile(`^\d{1,11}$`),
 }
 
 // text returns what names the lease for another process.
@@ -54,7 +53,7 @@ func (l *Lease) text() string {
 	k := l.latch
 	t := leaseText{
 		Kind: k.kind.Name, Name: k.name, Owner: l.owner, Token: l.token, Detail: l.detail, Param: k.param,
-		Extra: k.extra.Milliseconds(), Result: k.result, Fence: k.options.FenceKey,
+		Extra: k.extra.Milliseconds(), Fence: k.options.FenceKey,
 	}
 	if k.kind.Name == script.Mutex.Name {
 		t.Param = "" // how many tokens its acquisition took, for goroutines of this process
@@ -102,8 +101,8 @@ func (t leaseText) check() error {
 		return invalid("there is no token %d", t.Token)
 	case !params[t.Kind].MatchString(t.Param):
 		return invalid("a %s has no argument %q", t.Kind, t.Param)
-	case t.Extra < 0 || t.Result != "" && t.Result != script.Completed:
-		return invalid("a window or rest of %d ms, and the result %q", t.Extra, t.Result)
+	case t.Extra < 0:
+		return invalid("there is no window or rest of %d ms", t.Extra)
 	}
 	if _, err := parseSlot(t.Detail); t.Kind == script.SlotPool.Name && err != nil {
 		return invalid("there is no slot %q", t.Detail)
@@ -119,7 +118,7 @@ func (t leaseText) check() error {
 // latch returns what the lease is on.
 func (t leaseText) latch(c *Client) latch {
 	l := newLatch(c, script.Named(t.Kind), t.Name)
-	l.param, l.result = t.Param, t.Result
+	l.param = t.Param
 	l.extra = time.Duration(t.Extra) * time.Millisecond
 	l.options.FenceKey = t.Fence
 	return l

@@ -347,19 +347,6 @@ func (l *MultiLease) Token(name string) int64 {
 // done already.
 func (l *MultiLease) Held() bool { return l.Err() == nil }
 
-// Remaining returns how long all the names are sure to be held without another extend. It returns 0
-// if one of them is not held.
-func (l *MultiLease) Remaining() time.Duration {
-	if l.Err() != nil {
-		return 0
-	}
-	least := l.leases[0].Remaining()
-	for _, lease := range l.leases[1:] {
-		least = min(least, lease.Remaining())
-	}
-	return least
-}
-
 // Err returns nil while all the names are held, and otherwise the error of the first name that is
 // not held; see [Lease.Err].
 func (l *MultiLease) Err() error {
@@ -372,18 +359,6 @@ func (l *MultiLease) Err() error {
 	return nil
 }
 
-// Deadline returns the time at which the first of the names ends without another extend. It stays
-// what it was when a name is no longer held.
-func (l *MultiLease) Deadline() time.Time {
-	first := l.leases[0].Deadline()
-	for _, lease := range l.leases[1:] {
-		if d := lease.Deadline(); d.Before(first) {
-			first = d
-		}
-	}
-	return first
-}
-
 // Extend gives all the names their full TTL again, as [Lease.Extend] does for one; the requests
 // leave together. The watchdog does so unasked; a program needs it with Renew Off.
 //
@@ -391,34 +366,18 @@ func (l *MultiLease) Deadline() time.Time {
 // failed; the other names are extended all the same. If a name is no longer held, the error matches
 // [ErrNotHeld], and the lease as a whole is lost.
 func (l *MultiLease) Extend(ctx context.Context) error {
-	return l.each(func(lease *Lease) error { return lease.Extend(ctx) })
-}
-
-// ExtendTo has all the names last for d from now, as [Lease.ExtendTo] does for one. The error is as
-// that of [MultiLease.Extend].
-func (l *MultiLease) ExtendTo(ctx context.Context, d time.Duration) error {
-	return l.each(func(lease *Lease) error { return lease.ExtendTo(ctx, d) })
-}
-
-// Ensure returns nil if all the names last for at least d from now, and extends those that need it.
-// The error joins those of [Lease.Ensure].
-func (l *MultiLease) Ensure(ctx context.Context, d time.Duration) error {
-	return l.each(func(lease *Lease) error { return lease.Ensure(ctx, d) })
-}
-
-// each calls do for all the leases at once, and joins the errors in the order of the names.
-func (l *MultiLease) each(do func(*Lease) error) error {
 	failed := make([]error, len(l.leases))
 	var all sync.WaitGroup
 	for i, lease := range l.leases {
-		all.Go(func() { failed[i] = do(lease) })
+		all.Go(func() { failed[i] = lease.Extend(ctx) })
 	}
 	all.Wait()
 	l.Held() // which ends the context if one of them is lost
 	return fault.Join(failed...)
 }
 
-// Leases returns the lease on each name, in the order of [MultiMutex.Names].
+// Leases returns the lease on each name, in the order of [MultiMutex.Names]. Each has a deadline of
+// its own, and [Lease.Ensure] and [Lease.ExtendTo].
 func (l *MultiLease) Leases() []*Lease { return slices.Clone(l.leases) }
 
 // Release releases all the names, the last one first, as [Lease.Release] does. The error joins

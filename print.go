@@ -24,10 +24,10 @@ func (m *ReentrantMutex) String() string { return m.latch.String() }
 func (m *ReentrantMutex) LogValue() slog.Value { return m.latch.logValue() }
 
 // String returns the kind and the name.
-func (m *RWMutex) String() string { return m.read.String() }
+func (m *RWMutex) String() string { return m.latch.String() }
 
 // LogValue returns the kind and the name, as a group.
-func (m *RWMutex) LogValue() slog.Value { return m.read.logValue() }
+func (m *RWMutex) LogValue() slog.Value { return m.latch.logValue() }
 
 // String returns the kind, the name and the number of permits.
 func (s *Semaphore) String() string { return s.latch.String() }

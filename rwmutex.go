@@ -16,56 +16,49 @@ import (
 // A reader or writer that is inside may read again, any number of times and past the line, under
 // the context of its lease or under [WithOwner] with its owner. A reader cannot become the writer.
 // A writer becomes a reader with [RWMutex.Downgrade].
-type RWMutex struct{ read, write latch }
+type RWMutex struct{ latch latch }
 
 // RWMutex returns the read-write mutex of that name, with the options of the client. It sends
 // nothing; a name that cannot be used is refused by the first call on the mutex.
 func (c *Client) RWMutex(name string) *RWMutex {
-	l := newLatch(c, script.RWMutex, name)
-	return &RWMutex{read: l, write: l}
+	return &RWMutex{newLatch(c, script.RWMutex, name)}
 }
 
-// With returns the same mutex with other options for readers and writers. A zero field of o leaves
-// the option as it is.
-func (m *RWMutex) With(o LockOptions) *RWMutex { return m.WithRead(o).WithWrite(o) }
+// With returns the same mutex with other options. A zero field of o leaves the option as it is.
+// Readers and writers that want options of their own use two of them.
+func (m *RWMutex) With(o LockOptions) *RWMutex { return &RWMutex{m.latch.with(o)} }
 
-// WithRead returns the same mutex with other options for readers.
-func (m *RWMutex) WithRead(o LockOptions) *RWMutex { return &RWMutex{m.read.with(o), m.write} }
-
-// WithWrite returns the same mutex with other options for writers.
-func (m *RWMutex) WithWrite(o LockOptions) *RWMutex { return &RWMutex{m.read, m.write.with(o)} }
-
-// Options returns the options in effect for readers and for writers.
-func (m *RWMutex) Options() (read, write LockOptions) { return m.read.options, m.write.options }
+// Options returns the options in effect: those of the client under those of With.
+func (m *RWMutex) Options() LockOptions { return m.latch.options }
 
 // Name returns the name of the mutex, without the prefix.
-func (m *RWMutex) Name() string { return m.read.name }
+func (m *RWMutex) Name() string { return m.latch.name }
 
 // Lock acquires the mutex for writing. It waits in line until all that came before are gone, and
 // returns and fails as [Mutex.Lock] does. Under the context or the owner of a lease on this very
 // mutex, the error matches [ErrDeadlock], at once.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.acquire(ctx, &m.write, "w", true)
+	return m.acquire(ctx, "w", true)
 }
 
 // TryLock acquires the mutex for writing if it is free and no waiter is in line. It never waits:
 // otherwise the error matches [ErrTaken]. Under the context or the owner of a lease on this very
 // mutex, it matches [ErrDeadlock]: no later try could do better.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.acquire(ctx, &m.write, "w", false)
+	return m.acquire(ctx, "w", false)
 }
 
 // RLock acquires the mutex for reading. It waits in line while a writer is inside or before it, and
 // returns and fails as [Mutex.Lock] does.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
-	return m.acquire(ctx, &m.read, "r", true)
+	return m.acquire(ctx, "r", true)
 }
 
 // TryRLock acquires the mutex for reading if no writer is inside and no waiter is in line. It never
 // waits: otherwise the error matches [ErrTaken]. Under the context or the owner of a lease on this
 // very mutex it always gets in.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
-	return m.acquire(ctx, &m.read, "r", false)
+	return m.acquire(ctx, "r", false)
 }
 
 // Do runs f while it holds the mutex for writing, as [Mutex.Do] does.
@@ -115,27 +108,27 @@ func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lea
 // it was. The error matches [ErrNotHeld] if that lease is no longer held, and [ErrInvalid] if it is
 // not for writing this mutex. Otherwise it is as that of [RWMutex.TryRLock].
 func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
-	if !write.latch.same(&m.write) || write.detail != "w" {
+	if !write.latch.same(&m.latch) || write.detail != "w" {
 		return nil, invalid("downgrade %q with a lease that is not one for writing it, but on the %s %q", m.Name(), write.latch.kind.Name, write.Name())
 	}
 	if err := write.Err(); err != nil {
 		return nil, err
 	}
-	read, err := m.read.withParam("d"+write.owner).acquire(ctx, false)
+	read, err := m.latch.withParam("d"+write.owner).acquire(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	if write.Release(ctx) != nil { // unreachable, or lost: it is not there any more, or soon will be gone
-		m.write.abandon(write.owner, "")
+		m.latch.abandon(write.owner, "")
 	}
 	return read, nil
 }
 
 // acquire acts for the lease under whose context or owner the caller is.
-func (m *RWMutex) acquire(ctx context.Context, l *latch, how string, wait bool) (*Lease, error) {
-	owner, err := l.ownerFrom(ctx)
+func (m *RWMutex) acquire(ctx context.Context, how string, wait bool) (*Lease, error) {
+	owner, err := m.latch.ownerFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return l.withParam(how+owner).acquire(ctx, wait)
+	return m.latch.withParam(how+owner).acquire(ctx, wait)
 }

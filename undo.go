@@ -36,13 +36,13 @@ func (l *latch) abandonAt(node int, owner, ticket string) {
 
 // undoing returns the release of an owner that did not begin.
 func (l *latch) undoing(owner, ticket string) conn.Call {
-	return l.release(owner, ticket, "")
+	return l.release(owner, ticket, false)
 }
 
 // release returns the request that takes an owner out, and does what the options say for other
-// libraries.
-func (l *latch) release(owner, ticket, result string) conn.Call {
-	return script.For(l.kind.Release(l.keys, owner, ticket, result, l.fenceTTL()), l.neighbours())
+// libraries. begun says that the owner's acquisition came to a lease.
+func (l *latch) release(owner, ticket string, begun bool) conn.Call {
+	return script.For(l.kind.Release(l.keys, owner, ticket, begun, l.fenceTTL()), l.neighbours())
 }
 
 // releaseAdopted releases in the background what an attempt adopted and does not return. The run of
@@ -50,6 +50,6 @@ func (l *latch) release(owner, ticket, result string) conn.Call {
 func (a *attempt) releaseAdopted() {
 	c := a.client
 	for node := range c.asker.Nodes() {
-		c.cleanup.Add(node, a.release(a.owner, "", a.result), 0, max(a.options.TTL, c.liveFor()))
+		c.cleanup.Add(node, a.release(a.owner, "", true), 0, max(a.options.TTL, c.liveFor()))
 	}
 }

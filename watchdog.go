@@ -147,7 +147,7 @@ func (c *Client) extendBatch(extensions []extension, limit time.Duration) {
 	ttls := make([]time.Duration, len(extensions))
 	for i, e := range extensions {
 		l := e.lease
-		ttls[i] = l.lengthen(l.fullTTL)
+		ttls[i] = l.lengthen(l.latch.options.TTL)
 		leases[i], calls[i] = l, l.latch.kind.Renew(l.latch.keys, l.owner, ttls[i], l.detail)
 	}
 	ctx, cancel := context.WithTimeout(c.closing, limit)

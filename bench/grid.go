@@ -189,7 +189,7 @@ func toil(ctx context.Context, s *batch.Sender, set keys.Set, owner string, unti
 	for ; time.Now().Before(until); cycles++ {
 		for _, call := range []conn.Call{
 			script.Mutex.Acquire(set, script.Request{Owner: owner, TTL: ttl, FenceTTL: time.Hour}),
-			script.Mutex.Release(set, owner, "", "", time.Hour),
+			script.Mutex.Release(set, owner, "", true, time.Hour),
 		} {
 			o := s.Do(ctx, call, 5*time.Second)
 			if o.Err != nil {

@@ -159,7 +159,7 @@ func (p *paths) fromErrors(call *ast.CallExpr) bool {
 
 // harmless are the methods that leave a lease held and do not let it out of the function.
 var harmless = map[string]bool{
-	"Context": true, "Deadline": true, "Ensure": true, "Err": true, "Extend": true, "ExtendBy": true,
+	"Context": true, "Deadline": true, "Ensure": true, "Err": true, "Extend": true,
 	"ExtendTo": true, "Held": true, "ID": true, "LogValue": true, "Name": true, "Owner": true, "Permits": true,
 	"Remaining": true, "String": true, "Token": true, "Wanted": true,
 }

@@ -142,7 +142,7 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	case record.HolderIdentity == "" && term == nil:
 		return nil
 	case record.HolderIdentity == "":
-		return l.election.Resign(ctx, term)
+		return term.Release(ctx)
 	case term == nil, !leading && !term.Held():
 		return l.Create(ctx, record)
 	}

@@ -86,8 +86,8 @@ func TestQuorumRollingRestart(t *testing.T) {
 	if term.Token() != token {
 		t.Errorf("token %d, want %d as before", term.Token(), token)
 	}
-	if err := c.Election("e").Resign(t.Context(), term); err != nil {
-		t.Errorf("Resign = %v", err)
+	if err := term.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v", err)
 	}
 	for _, node := range nodes {
 		locktest.Eventually(t, "no owner left inside", func() bool { return node.Do("EXISTS", locktest.StateKey("e"), help.InsideKey("e")) == "0" })

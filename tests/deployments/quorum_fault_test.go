@@ -292,7 +292,7 @@ func leaveSlot(t *testing.T, node *redistest.Server, name, owner string) {
 	set.Epoch = keys.Epoch("redlatch:", "slotpool")
 	over := wire.Dial(t, node.Addr())
 	defer func() { _ = over.Close() }()
-	r := over.Eval(locktest.Within(t, locktest.Patience), script.SlotPool.Quorum().Release(set, owner, "", "", time.Hour))[0]
+	r := over.Eval(locktest.Within(t, locktest.Patience), script.SlotPool.Quorum().Release(set, owner, "", true, time.Hour))[0]
 	if was := script.Inside(r.Reply); r.Err != nil || !was {
 		t.Fatalf("release of %s = %+v, want that it was inside", owner, r)
 	}

@@ -123,8 +123,8 @@ func TestQuorumElection(t *testing.T) {
 		}
 		next := help.GoAcquire(func() (*redlatch.Lease, error) { return other.Election("e").Campaign(ctx, "two") })
 		locktest.Eventually(t, "a candidate", func() bool { return nodes[0].Do("ZCARD", help.QueueKey("e")) == "1" })
-		if err := c.Election("e").Resign(ctx, term); err != nil {
-			t.Errorf("Resign = %v", err)
+		if err := term.Release(ctx); err != nil {
+			t.Errorf("Release = %v", err)
 		}
 		second := help.Await(t, next)
 		for got := range leaders {

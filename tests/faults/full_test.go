@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,39 +97,37 @@ func TestJobEndsOnAFullServer(t *testing.T) {
 		"disk":   fillDisk,
 	}
 	for full, fill := range fill {
-		for _, retry := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, retry failed %t", full, retry), func(t *testing.T) {
-				t.Parallel()
-				s := redistest.Start(t)
-				o := redlatch.JobOptions{Window: time.Hour, RetryFailed: retry}
-				c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-				help.RunJob(t, c.Job("known", o), nil) // so that the server knows the scripts
-				mend := func() {}
-				ran, err := c.Job("job", o).Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
-					mend = fill(t, s)
-					if full == "disk" {
-						return nil
-					}
-					if err := l.Extend(ctx); err != nil {
-						t.Errorf("Extend = %v, want nil: it needs no memory", err)
-					}
+		t.Run(full, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			o := redlatch.JobOptions{Window: time.Hour}
+			c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+			help.RunJob(t, c.Job("known", o), nil) // so that the server knows the scripts
+			mend := func() {}
+			ran, err := c.Job("job", o).Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
+				mend = fill(t, s)
+				if full == "disk" {
 					return nil
-				})
-				if full == "memory" && err != nil {
-					t.Errorf("Do = %v, want nil: its end needs no memory", err)
-				} else if full == "disk" {
-					help.WantNotNow(t, "Do", s, "MISCONF", err)
 				}
-				mend()
-				locktest.Eventually(t, "the end of the run is known", func() bool { return s.Do("EXISTS", help.InsideKey("job")) == "0" })
-				if !ran || help.RunJob(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Job("job", o), nil) {
-					t.Errorf("the job ran %t, and then again in the same window", ran)
+				if err := l.Extend(ctx); err != nil {
+					t.Errorf("Extend = %v, want nil: it needs no memory", err)
 				}
-				s.Do("ZADD", locktest.StateKey("job"), "XX", "1", "window") // it is over
-				if !help.RunJob(t, c.Job("job", o), nil) {
-					t.Error("the job did not run in the next window")
-				}
+				return nil
 			})
-		}
+			if full == "memory" && err != nil {
+				t.Errorf("Do = %v, want nil: its end needs no memory", err)
+			} else if full == "disk" {
+				help.WantNotNow(t, "Do", s, "MISCONF", err)
+			}
+			mend()
+			locktest.Eventually(t, "the end of the run is known", func() bool { return s.Do("EXISTS", help.InsideKey("job")) == "0" })
+			if !ran || help.RunJob(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Job("job", o), nil) {
+				t.Errorf("the job ran %t, and then again in the same window", ran)
+			}
+			s.Do("ZADD", locktest.StateKey("job"), "XX", "1", "window") // it is over
+			if !help.RunJob(t, c.Job("job", o), nil) {
+				t.Error("the job did not run in the next window")
+			}
+		})
 	}
 }

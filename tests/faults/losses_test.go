@@ -64,9 +64,7 @@ func TestContextEndsBeforeTheReply(t *testing.T) {
 				rs.Run(1, func(r *trial.Trial) { r.OwnContext(p, p.Try, m, at) }, p.Kind, "try", m.Name, at.Name)
 				rs.Run(1, func(r *trial.Trial) { r.OwnContext(p, p.Wait, m, at) }, p.Kind, "wait", m.Name, at.Name)
 			}
-			for _, retry := range []bool{false, true} {
-				rs.Run(1, func(r *trial.Trial) { r.OnceOwnContext(retry, m, at) }, "once", "retry", retry, m.Name, at.Name)
-			}
+			rs.Run(1, func(r *trial.Trial) { r.OnceOwnContext(m, at) }, "once", m.Name, at.Name)
 		}
 	}
 }
@@ -76,24 +74,22 @@ func TestContextEndsBeforeTheReply(t *testing.T) {
 func TestLostRequestsOfAJob(t *testing.T) {
 	t.Parallel()
 	c := trial.NewCourse(t, 1)
-	for _, retry := range []bool{false, true} {
-		for _, result := range []error{nil, help.ErrFailed} {
-			t.Run(fmt.Sprint("retry ", retry, " result ", result), func(t *testing.T) {
-				t.Parallel()
-				rs := c.At(t)
-				defer rs.Wait()
-				for _, m := range trial.Mishaps() {
-					for _, acquire := range []wire.Hits{wire.None, wire.First, wire.Every} {
-						if m.Outlasts(acquire) {
-							continue
-						}
-						for _, release := range []wire.Hits{wire.None, wire.First, wire.Some, wire.Every} {
-							rs.Run(1, func(r *trial.Trial) { r.RunOnce(retry, result, m, acquire, release) }, m.Name, "before", acquire.Name, "after", release.Name)
-						}
+	for _, result := range []error{nil, help.ErrFailed} {
+		t.Run(fmt.Sprint("result ", result), func(t *testing.T) {
+			t.Parallel()
+			rs := c.At(t)
+			defer rs.Wait()
+			for _, m := range trial.Mishaps() {
+				for _, acquire := range []wire.Hits{wire.None, wire.First, wire.Every} {
+					if m.Outlasts(acquire) {
+						continue
+					}
+					for _, release := range []wire.Hits{wire.None, wire.First, wire.Some, wire.Every} {
+						rs.Run(1, func(r *trial.Trial) { r.RunOnce(result, m, acquire, release) }, m.Name, "before", acquire.Name, "after", release.Name)
 					}
 				}
-			})
-		}
+			}
+		})
 	}
 }
 
@@ -138,16 +134,12 @@ func TestQuorumLostRequests(t *testing.T) {
 // mishaps.
 func TestQuorumLostRequestsOfAJob(t *testing.T) {
 	eachQuorum(t, func(rs *trial.Trials, nodes int) {
-		for _, retry := range []bool{false, true} {
-			var result error
-			if retry {
-				result = help.ErrFailed
-			}
+		for _, result := range []error{nil, help.ErrFailed} {
 			for _, m := range []wire.Mishap{wire.Unheard, wire.Swallowed, wire.Overtaken} {
 				for _, acquire := range []wire.Hits{wire.None, wire.First} {
 					for _, release := range []wire.Hits{wire.First, wire.Some, wire.Every} {
-						rs.Run(nodes, func(r *trial.Trial) { r.RunOnce(retry, result, m, acquire, release) },
-							"retry", retry, nodes, "nodes", m.Name, "before", acquire.Name, "after", release.Name)
+						rs.Run(nodes, func(r *trial.Trial) { r.RunOnce(result, m, acquire, release) },
+							"result", result, nodes, "nodes", m.Name, "before", acquire.Name, "after", release.Name)
 					}
 				}
 			}

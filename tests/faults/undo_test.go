@@ -19,44 +19,38 @@ import (
 // the job would run twice in it.
 func TestJobWhoseEndGotNoAnswer(t *testing.T) {
 	t.Parallel()
-	for name, window := range map[string]redlatch.JobOptions{
-		"every run": {Window: time.Hour}, "runs that succeed": {Window: time.Hour, RetryFailed: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			p := wire.StartProxy(t, s)
-			o := impatient()
-			o.RequestTimeout = 3 * time.Second // in which a busy machine sends the first request again
-			c := wire.Behind(t, p, o)
-			nothing := func(context.Context, *redlatch.Lease) error { return nil }
-			if _, err := c.Job("known", window).Do(t.Context(), nothing); err != nil { // so that the server knows the scripts
-				t.Fatal(err)
-			}
-			runs := 0
-			p.Swallow(wire.Replies)
-			done := make(chan error, 1)
-			go func() {
-				_, err := c.Job("job", window).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
-					runs++
-					p.Swallow(wire.Requests)
-					return nil
-				})
-				done <- err
-			}()
-			locktest.Eventually(t, "the first request arrived", func() bool { return s.Do("EXISTS", locktest.StateKey("job")) == "1" })
-			p.Heal()
-			wantNoAnswer(t, help.Receive(t, done, "the run"), p.Listen)
-			p.Heal()
-			locktest.Eventually(t, "the end of the run is known", func() bool { return s.Do("ZRANGE", locktest.StateKey("job"), "0", "-1") == "job\t\nwindow" })
-			ran, err := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Job("job", window).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
-				runs++
-				return nil
-			})
-			if ran || err != nil || runs != 1 {
-				t.Errorf("a second start = %v, %v, %d runs in the window, want false, nil, 1", ran, err, runs)
-			}
+	window := redlatch.JobOptions{Window: time.Hour}
+	s := redistest.Start(t)
+	p := wire.StartProxy(t, s)
+	o := impatient()
+	o.RequestTimeout = 3 * time.Second // in which a busy machine sends the first request again
+	c := wire.Behind(t, p, o)
+	nothing := func(context.Context, *redlatch.Lease) error { return nil }
+	if _, err := c.Job("known", window).Do(t.Context(), nothing); err != nil { // so that the server knows the scripts
+		t.Fatal(err)
+	}
+	runs := 0
+	p.Swallow(wire.Replies)
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Job("job", window).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+			runs++
+			p.Swallow(wire.Requests)
+			return nil
 		})
+		done <- err
+	}()
+	locktest.Eventually(t, "the first request arrived", func() bool { return s.Do("EXISTS", locktest.StateKey("job")) == "1" })
+	p.Heal()
+	wantNoAnswer(t, help.Receive(t, done, "the run"), p.Listen)
+	p.Heal()
+	locktest.Eventually(t, "the end of the run is known", func() bool { return s.Do("ZRANGE", locktest.StateKey("job"), "0", "-1") == "job\t\nwindow" })
+	ran, err := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Job("job", window).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+		runs++
+		return nil
+	})
+	if ran || err != nil || runs != 1 {
+		t.Errorf("a second start = %v, %v, %d runs in the window, want false, nil, 1", ran, err, runs)
 	}
 }
 

@@ -64,11 +64,11 @@ func TestExtendToEveryKind(t *testing.T) {
 			t.Errorf("ExtendTo less than is left = %v, want nil", err)
 		}
 		wantLength(t, far, l, 59*time.Minute, time.Hour)
-		if err := l.ExtendBy(ctx, time.Hour); err != nil {
-			t.Fatalf("ExtendBy = %v, want nil", err)
+		if err := l.ExtendTo(ctx, 2*time.Hour); err != nil {
+			t.Fatalf("ExtendTo = %v, want nil", err)
 		}
 		late.Deliver(t)
-		wantLength(t, far, l, 118*time.Minute, 2*time.Hour+time.Minute)
+		wantLength(t, far, l, 118*time.Minute, 2*time.Hour)
 		locktest.Release(t, l)
 		help.AwaitNothingLeft(t, s, name)
 	})
@@ -185,11 +185,11 @@ func TestExtendToMeetsMishaps(t *testing.T) {
 				l := help.InsistLock(r, r.Near.Mutex(r.Name).Lock)
 				deadline := l.Deadline()
 				r.Harm(m, h)
-				err := l.ExtendBy(locktest.Within(r, locktest.Patience), time.Hour)
+				err := l.ExtendTo(locktest.Within(r, locktest.Patience), l.Remaining()+time.Hour)
 				r.Heal()
-				r.WantUnknown("ExtendBy", err, m)
+				r.WantUnknown("ExtendTo", err, m)
 				if moved := l.Deadline().Sub(deadline); err != nil && moved != 0 || err == nil && moved < 58*time.Minute {
-					r.Errorf("ExtendBy = %v, and the deadline moved by %v", err, moved)
+					r.Errorf("ExtendTo = %v, and the deadline moved by %v", err, moved)
 				}
 				help.Insist(r, "Extend", func() (struct{}, error) { return struct{}{}, l.Extend(locktest.Within(r, locktest.Patience)) })
 				info, err := r.Far.Inspect(locktest.Within(r, locktest.Patience), r.Name)
@@ -215,9 +215,6 @@ func TestExtendToIsRefused(t *testing.T) {
 		if err := l.ExtendTo(ctx, d); !errors.Is(err, redlatch.ErrInvalid) {
 			t.Errorf("ExtendTo %v = %v, want ErrInvalid", d, err)
 		}
-		if err := l.ExtendBy(ctx, d); !errors.Is(err, redlatch.ErrInvalid) {
-			t.Errorf("ExtendBy %v = %v, want ErrInvalid", d, err)
-		}
 	}
 	locktest.Release(t, l)
 	if err := l.ExtendTo(ctx, time.Hour); !errors.Is(err, redlatch.ErrNotHeld) {
@@ -231,16 +228,6 @@ func TestExtendToIsRefused(t *testing.T) {
 		t.Errorf("ExtendTo within MaxHold = %v, want nil", err)
 	}
 	locktest.Release(t, bounded)
-	both, err := c.MultiMutex("m", "n").Lock(ctx)
-	if err != nil {
-		t.Fatalf("MultiMutex = %v, want a lease", err)
-	}
-	if err := both.ExtendTo(ctx, time.Hour); err != nil || both.Remaining() < 59*time.Minute {
-		t.Errorf("ExtendTo of two names = %v, %v left, want an hour", err, both.Remaining())
-	}
-	if err := both.Release(ctx); err != nil {
-		t.Errorf("Release = %v, want nil", err)
-	}
 	far := locktest.Lock(t, help.OpenQuorum(t, help.StartNodes(t, 3), manual()).Mutex("c"))
 	if err := far.ExtendTo(ctx, time.Hour); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("ExtendTo over a quorum = %v, want ErrInvalid and ErrUnsupported", err)

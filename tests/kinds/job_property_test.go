@@ -26,7 +26,7 @@ func TestJobBehavesLikeTheModel(t *testing.T) {
 		round++
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		m := &onceModel{ctx: ctx, server: s, clients: clients, name: fmt.Sprint("job", round), retry: rapid.Bool().Draw(t, "retry failed")}
+		m := &onceModel{ctx: ctx, server: s, clients: clients, name: fmt.Sprint("job", round)}
 		t.Repeat(map[string]func(*rapid.T){
 			"": m.check, "start": m.start, "succeed": m.succeed, "fail": m.fail, "die": m.die, "force": m.force, "window is over": m.windowOver,
 		})
@@ -42,7 +42,6 @@ type onceModel struct {
 	server  *redistest.Server
 	clients []*redlatch.Client
 	name    string
-	retry   bool
 	run     *onceRun // that goes on, or nil
 	closed  bool     // the window of a run is not over
 	token   int64
@@ -59,7 +58,7 @@ func (m *onceModel) start(t *rapid.T) {
 	run := &onceRun{result: make(chan error, 1), over: make(chan error, 1)}
 	began, skipped := make(chan *redlatch.Lease, 1), make(chan bool, 1)
 	go func() {
-		ran, err := c.Job(m.name, redlatch.JobOptions{Window: time.Hour, RetryFailed: m.retry}).Do(m.ctx,
+		ran, err := c.Job(m.name, redlatch.JobOptions{Window: time.Hour}).Do(m.ctx,
 			func(_ context.Context, l *redlatch.Lease) error {
 				began <- l
 				return <-run.result
@@ -78,7 +77,7 @@ func (m *onceModel) start(t *rapid.T) {
 			t.Fatalf("token %d after %d, want more", run.lease.Token(), m.token)
 		}
 		m.token = run.lease.Token()
-		m.run, m.closed = run, !m.retry
+		m.run, m.closed = run, true
 	case ok := <-skipped:
 		if !ok || m.run == nil && !m.closed {
 			t.Fatalf("a start was skipped, without an error %t, with nothing in its way", ok)
@@ -106,7 +105,6 @@ func (m *onceModel) end(t *rapid.T, result error) {
 func (m *onceModel) succeed(t *rapid.T) {
 	m.going(t)
 	m.end(t, nil)
-	m.closed = m.closed || m.retry // it closes its window when it ends
 }
 
 func (m *onceModel) fail(t *rapid.T) {

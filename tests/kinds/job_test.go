@@ -3,7 +3,6 @@ package kinds
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -14,35 +13,25 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
-// TestJobThatFails: a run that failed uses its window up, unless it is asked to be tried again.
+// TestJobThatFails: a run that failed or panicked uses its window up as any other.
 func TestJobThatFails(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-	once := c.Job("once", redlatch.JobOptions{Window: time.Hour})
+	hourly := redlatch.JobOptions{Window: time.Hour}
+	once := c.Job("once", hourly)
 	if !help.RunJob(t, once, help.ErrFailed) || help.RunJob(t, once, nil) {
-		t.Error("without RetryFailed: want one run, which failed, and no other")
+		t.Error("want one run, which failed, and no other")
 	}
-	again := c.Job("again", redlatch.JobOptions{Window: time.Hour, RetryFailed: true})
-	for i, want := range []bool{true, true, true, false} {
-		result := help.ErrFailed
-		if i >= 2 {
-			result = nil
-		}
-		if ran := help.RunJob(t, again, result); ran != want {
-			t.Errorf("with RetryFailed, after two runs that failed and one that did not: start %d ran %t, want %t", i, ran, want)
-		}
-	}
-	if left, _ := c.Inspect(t.Context(), "again"); len(left.Holders) != 1 || !left.Holders[0].Resting || left.Remaining <= 59*time.Minute {
+	if left, _ := c.Inspect(t.Context(), "once"); len(left.Holders) != 1 || !left.Holders[0].Resting || left.Remaining <= 59*time.Minute {
 		t.Errorf("Inspect = %+v, want a window of nearly an hour", left)
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = c.Job("panics", redlatch.JobOptions{Window: time.Hour, RetryFailed: true}).Do(t.Context(),
-			func(context.Context, *redlatch.Lease) error { panic("so it does") })
+		_, _ = c.Job("panics", hourly).Do(t.Context(), func(context.Context, *redlatch.Lease) error { panic("so it does") })
 	}()
-	if !help.RunJob(t, c.Job("panics", redlatch.JobOptions{Window: time.Hour, RetryFailed: true}), nil) {
-		t.Error("after a panic, with RetryFailed: want another run")
+	if help.RunJob(t, c.Job("panics", hourly), nil) {
+		t.Error("another run in the window of one that panicked")
 	}
 }
 
@@ -52,51 +41,43 @@ func endSoon(s *redistest.Server, name, owner string) {
 return redis.call('ZADD', KEYS[1], 'XX', t[1] * 1000 + math.floor(t[2] / 1000) + 300, ARGV[1])`, "1", locktest.StateKey(name), owner)
 }
 
-// TestJobOfAProcessThatDied: its lease ends; then the window decides.
+// TestJobOfAProcessThatDied: its lease ends, and the window goes on.
 func TestJobOfAProcessThatDied(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for _, retry := range []bool{false, true} {
-		name := fmt.Sprint("retry ", retry)
-		dead, err := redlatch.Open(t.Context(), s.URL(), help.Brisk(help.Lasting))
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := make(chan *redlatch.Lease, 1)
-		over := make(chan error, 1)
-		go func() {
-			_, err := dead.Job(name, redlatch.JobOptions{Window: time.Hour, RetryFailed: retry}).Do(t.Context(),
-				func(ctx context.Context, l *redlatch.Lease) error {
-					began <- l
-					<-ctx.Done()
-					return nil
-				})
-			over <- err
-		}()
-		owner := help.Receive(t, began, "the run").Owner()
-		j := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Job(name, redlatch.JobOptions{Window: time.Hour, RetryFailed: retry})
-		if help.RunJob(t, j, nil) {
-			t.Errorf("retry %t: a run beside another", retry)
-		}
-		if err := locktest.CloseLeaving(dead); err != nil { // its lease is not released, as if it had died
-			t.Fatal(err)
-		}
-		if err := help.Receive(t, over, "the run"); !errors.Is(err, redlatch.ErrNotHeld) {
-			t.Errorf("retry %t: Do = %v, want ErrNotHeld", retry, err)
-		}
-		endSoon(s, name, owner)
-		if retry {
-			locktest.Eventually(t, "another run", func() bool { return help.RunJob(t, j, nil) })
-		} else {
-			admin := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-			locktest.Eventually(t, "the lease is over", func() bool {
-				info, err := admin.Inspect(t.Context(), name)
-				return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
-			})
-			if help.RunJob(t, j, nil) {
-				t.Error("a second run in the window")
-			}
-		}
+	hourly := redlatch.JobOptions{Window: time.Hour}
+	dead, err := redlatch.Open(t.Context(), s.URL(), help.Brisk(help.Lasting))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := make(chan *redlatch.Lease, 1)
+	over := make(chan error, 1)
+	go func() {
+		_, err := dead.Job("a", hourly).Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
+			began <- l
+			<-ctx.Done()
+			return nil
+		})
+		over <- err
+	}()
+	owner := help.Receive(t, began, "the run").Owner()
+	other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	if help.RunJob(t, other.Job("a", hourly), nil) {
+		t.Error("a run beside another")
+	}
+	if err := locktest.CloseLeaving(dead); err != nil { // its lease is not released, as if it had died
+		t.Fatal(err)
+	}
+	if err := help.Receive(t, over, "the run"); !errors.Is(err, redlatch.ErrNotHeld) {
+		t.Errorf("Do = %v, want ErrNotHeld", err)
+	}
+	endSoon(s, "a", owner)
+	locktest.Eventually(t, "the lease is over", func() bool {
+		info, err := other.Inspect(t.Context(), "a")
+		return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
+	})
+	if help.RunJob(t, other.Job("a", hourly), nil) {
+		t.Error("a second run in the window")
 	}
 }
 

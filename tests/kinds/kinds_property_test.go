@@ -501,7 +501,7 @@ func (reentrantKind) actions(m *kindModel) map[string]func(*rapid.T) {
 			if err != nil || !s.Inside || s.Token != m.token {
 				t.Fatalf("a late request of %s = %+v, %v, want it inside with token %d", entry, s, err, m.token)
 			}
-			if ok := script.Inside(eval(script.Reentrant.Release(set, entry, "", "", help.Lasting))); !ok {
+			if ok := script.Inside(eval(script.Reentrant.Release(set, entry, "", true, help.Lasting))); !ok {
 				t.Fatalf("%s was let in and is not inside", entry)
 			}
 			m.next(t)

@@ -295,7 +295,7 @@ func TestReentrantIsShutByItsLastEntry(t *testing.T) {
 func TestReadersThatAreShut(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	m := locktest.Open(t, s.URL(), help.Sluggish()).RWMutex("a").WithRead(redlatch.LockOptions{MinHold: longHold})
+	m := locktest.Open(t, s.URL(), help.Sluggish()).RWMutex("a").With(redlatch.LockOptions{MinHold: longHold})
 	for range 2 {
 		l, err := m.TryRLock(t.Context())
 		if err != nil {
@@ -321,7 +321,7 @@ func TestOfficeThatIsShut(t *testing.T) {
 	for p := help.Receive(t, leaders, "news of the leader"); p.Term == 0; {
 		p = help.Receive(t, leaders, "news of the leader")
 	}
-	if err := e.Resign(t.Context(), term); err != nil {
+	if err := term.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if p := help.Receive(t, leaders, "news of the end"); p.Term != 0 {

@@ -83,7 +83,7 @@ func TestProclaimIsRefused(t *testing.T) {
 	wantValue(t, c, "e", "next")
 	locktest.Release(t, next)
 	if err := far.Election("e").Proclaim(t.Context(), next, "over"); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Proclaim after Resign = %v, want ErrNotHeld", err)
+		t.Errorf("Proclaim after Release = %v, want ErrNotHeld", err)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestWriterWaitsForADeadReaderNoLongerThanItsTTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := help.GoAcquire(func() (*redlatch.Lease, error) {
-		return c.RWMutex("a").WithWrite(redlatch.LockOptions{TTL: time.Minute}).Lock(t.Context())
+		return c.RWMutex("a").With(redlatch.LockOptions{TTL: time.Minute}).Lock(t.Context())
 	})
 	locktest.InLine(t, s, "a", 1)
 	if err := locktest.CloseLeaving(dead); err != nil {
@@ -43,9 +43,11 @@ func TestWriterWaitsForADeadReaderNoLongerThanItsTTL(t *testing.T) {
 func TestReadersAndWritersHaveTTLsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	m := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).RWMutex("a").
-		WithRead(redlatch.LockOptions{TTL: time.Minute}).WithWrite(redlatch.LockOptions{TTL: 5 * time.Minute})
-	for want, acquire := range map[time.Duration]func(context.Context) (*redlatch.Lease, error){time.Minute: m.RLock, 5 * time.Minute: m.Lock} {
+	m := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).RWMutex("a")
+	readers, writers := m.With(redlatch.LockOptions{TTL: time.Minute}), m.With(redlatch.LockOptions{TTL: 5 * time.Minute})
+	for want, acquire := range map[time.Duration]func(context.Context) (*redlatch.Lease, error){
+		time.Minute: readers.RLock, 5 * time.Minute: writers.Lock,
+	} {
 		l, err := acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)

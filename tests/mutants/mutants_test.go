@@ -551,16 +551,8 @@ var mutants = []mutant{
 		"SlotPool.Name, a.past)", "SlotPool.Name, nil)", "TestQuorumLostRequestsOfAJob",
 	},
 	{
-		"run that is undone as if it had not begun", "lease.go",
-		"	return l.latch.result\n", "	return \"\"\n", "TestJobThatIsLostKeepsItsWindow",
-	},
-	{
-		"run that succeeded and is undone as one that failed", "lease.go",
-		"l.done = result == script.Completed", "l.done = false", "TestJobWhoseEndGotNoAnswer",
-	},
-	{
-		"job that opens its window by a release", "lease.go",
-		"l.release(ctx, l.latch.result)", "l.release(ctx, \"\")", "TestJobReleasedByItsJob",
+		"run that is released as if it had not begun", "lease.go",
+		"k.release(l.owner, ticket, true)", "k.release(l.owner, ticket, false)", "TestJobThatIsLostKeepsItsWindow",
 	},
 	{
 		"release that is not tried again", "lease.go",
@@ -803,12 +795,12 @@ var mutants = []mutant{
 		"\tif err := s.Err(); err != nil {\n\t\treturn 0, err\n\t}\n\treturn s.id, nil", "\treturn s.id, nil", "TestSlots",
 	},
 	{
-		"run that failed and uses its window up all the same", "internal/protocol/script/lua/job.lua",
-		"if result == 'done' and", "if", "TestJobThatFails",
+		"job that keeps its window shut though its run never began", "internal/protocol/script/lua/job.lua",
+		"if begun == '1' and", "if", "TestContextEndsBeforeTheReply",
 	},
 	{
 		"window of a run that died", "internal/protocol/script/lua/job.lua",
-		"  if always == '1' then close(ends) end\n", "", "TestJobOfAProcessThatDied",
+		"  close(ends)\n  return", "  return", "TestJobOfAProcessThatDied",
 	},
 	{
 		"re-entry that shortens the lease", "internal/protocol/script/lua/reentrant.lua",

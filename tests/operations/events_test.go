@@ -61,7 +61,7 @@ func holdings() map[string]redlatch.LockOptions {
 // eventful is every kind on one server, or on a quorum.
 func eventful(nodes int) []trial.Subject {
 	job := func(ctx context.Context, c *redlatch.Client, name string) (trial.Claim, error) {
-		_, err := c.Job(name, redlatch.JobOptions{Window: 100 * time.Millisecond, RetryFailed: true}).Do(ctx,
+		_, err := c.Job(name, redlatch.JobOptions{Window: 100 * time.Millisecond}).Do(ctx,
 			func(context.Context, *redlatch.Lease) error { return help.ErrFailed })
 		return trial.Claim{}, err
 	}

@@ -577,7 +577,7 @@ func TestYieldOfAClient(t *testing.T) {
 	longer := redlatch.LockOptions{TTL: time.Minute, MinHold: time.Millisecond}
 	locktest.Release(t, help.Must[*redlatch.Lease](t)(c.Semaphore("s", 3).With(longer).Acquire(t.Context(), 1)))
 	locktest.Release(t, help.Must[*redlatch.Lease](t)(c.Election("e").With(longer).Campaign(t.Context(), "v")))
-	locktest.Release(t, help.Must[*redlatch.Lease](t)(c.RWMutex("rw").WithRead(longer).RLock(t.Context())))
+	locktest.Release(t, help.Must[*redlatch.Lease](t)(c.RWMutex("rw").With(longer).RLock(t.Context())))
 	job := c.Job("j", redlatch.JobOptions{Window: time.Minute}).With(redlatch.LockOptions{TTL: time.Minute})
 	if ran, err := job.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }); !ran || err != nil {
 		t.Errorf("Job.Do = %v, %v, want it to run", ran, err)

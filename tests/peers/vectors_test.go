@@ -64,7 +64,7 @@ func vectorTicket(k *script.Kind, client, param string) string {
 // vectorParams are the arguments of two owners of each kind that exclude each other.
 var vectorParams = map[string][2]string{
 	"mutex": {"", ""}, "reentrant": {"0:rl-A-1", "0:rl-B-1"}, "rwmutex": {"w", "w"}, "semaphore": {"2:2", "1:2"},
-	"slotpool": {"1:0::pod-a", "1:0::"}, "election": {"host-a", "host-b"}, "job": {"600000:0", "600000:0"},
+	"slotpool": {"1:0::pod-a", "1:0::"}, "election": {"host-a", "host-b"}, "job": {"600000", "600000"},
 }
 
 // kindSteps are the life of a lock of one kind: three clients, A that holds it, and B and C that
@@ -80,8 +80,8 @@ func kindSteps(k *script.Kind) []vectorStep {
 	}
 	a, b, c := script.Owner("A", 1), script.Owner("B", 1), script.Owner("C", 1)
 	third := strings.Replace(params[1], b, c, 1)
-	release := func(owner, ticket, result string) conn.Call {
-		return k.Release(set, owner, ticket, result, vectorFence)
+	release := func(owner, ticket string, begun bool) conn.Call {
+		return k.Release(set, owner, ticket, begun, vectorFence)
 	}
 	steps := []vectorStep{
 		{name: "acquire what is free", call: k.Acquire(set, request("A", params[0], false)), before: empty},
@@ -104,17 +104,17 @@ func kindSteps(k *script.Kind) []vectorStep {
 		{name: "adopt again, as after a lost reply", call: k.Adopt(set, a, script.Owner("A", 2), vectorTTL, "")},
 		{
 			name: "release, and hand over to the first in line", listening: []string{vectorAddress("B"), vectorAddress("C")},
-			call: release(script.Owner("A", 2), "", ""),
+			call: release(script.Owner("A", 2), "", false),
 		},
-		{name: "release again, as after a lost reply", call: release(script.Owner("A", 2), "", "")},
-		{name: "give the place in line up", call: release(c, vectorTicket(k, "C", third), "")},
+		{name: "release again, as after a lost reply", call: release(script.Owner("A", 2), "", false)},
+		{name: "give the place in line up", call: release(c, vectorTicket(k, "C", third), false)},
 		{
 			name: "force the release", listening: []string{vectorAddress("B")},
 			call: k.Force(set, b, vectorAddress("B"), false, vectorFence, `{"by":{"host":"h","pid":1,"program":"p"}}`, time.Hour),
 		},
 		{name: "renew what was taken by force", call: k.Renew(set, b, vectorTTL, "")},
 		{name: "acquire after that", call: k.Acquire(set, request("C", third, false))},
-		{name: "release, with none in line", call: release(c, "", script.Completed)},
+		{name: "release, with none in line", call: release(c, "", true)},
 	}
 	if k.Sized() {
 		steps = append(steps,
@@ -164,7 +164,7 @@ func mutexSteps() []vectorStep {
 	announce := script.Neighbours{Channel: "registry-channel:x", Message: "x"}
 	yield := announce
 	yield.Every, yield.For = 2, 5*time.Second
-	release := func(owner string) conn.Call { return k.Release(x, owner, "", "", vectorFence) }
+	release := func(owner string) conn.Call { return k.Release(x, owner, "", true, vectorFence) }
 	held := func(owner string) map[string]keyState {
 		return map[string]keyState{
 			x.State(): {"string", owner, 20_000},
@@ -225,7 +225,7 @@ func mutexSteps() []vectorStep {
 		{name: "all of several", call: script.Multi([]keys.Set{x, y}, []string{a, script.Owner("A", 2)}, vectorTTL, vectorFence), before: empty},
 		{name: "none of several, of which one is taken", call: script.Multi([]keys.Set{x, y}, []string{b, script.Owner("B", 2)}, vectorTTL, vectorFence), before: held(a)},
 		{name: "acquires of a bundle: one is taken", call: script.Bundle([]conn.Call{get(x, "A", "", 0), get(y, "A", "", 0)}), before: held(b)},
-		{name: "releases of a bundle: one is not held", call: script.Bundle([]conn.Call{release(a), k.Release(y, a, "", "", vectorFence)}), before: held(a)},
+		{name: "releases of a bundle: one is not held", call: script.Bundle([]conn.Call{release(a), k.Release(y, a, "", true, vectorFence)}), before: held(a)},
 		{name: "renews of a bundle: one is not held", call: script.Bundle([]conn.Call{k.Renew(x, a, vectorTTL, ""), k.Renew(y, a, vectorTTL, "")}), before: held(a)},
 	}
 	for i := range steps {
@@ -248,9 +248,9 @@ func reentrantSteps() []vectorStep {
 		{name: "enter", call: enter(set, 1, "2:me", vectorFence), before: empty},
 		{name: "enter again: the same token", call: enter(set, 2, "2:me", vectorFence)},
 		{name: "enter too often", call: enter(set, 3, "2:me", vectorFence)},
-		{name: "leave once", call: k.Release(set, script.Owner("A", 2), "", "", vectorFence)},
+		{name: "leave once", call: k.Release(set, script.Owner("A", 2), "", true, vectorFence)},
 		{name: "leave for the last time, and tell Redisson", call: script.For(
-			k.Release(set, script.Owner("A", 1), "", "", vectorFence), script.Neighbours{Channel: "redisson_lock__channel:{redlatch:x}", Message: "0"})},
+			k.Release(set, script.Owner("A", 1), "", true, vectorFence), script.Neighbours{Channel: "redisson_lock__channel:{redlatch:x}", Message: "0"})},
 		{name: "held by Redisson", call: enter(set, 4, "0:me", vectorFence), before: redisson},
 		{name: "a token of Redisson's counter, which never expires", call: enter(counter, 5, "0:me", 0), before: map[string]keyState{
 			counter.Fence(): {"string", "9000000000000000", -1},
@@ -320,7 +320,7 @@ func countdownSteps() []vectorStep {
 		{name: "sniff", call: script.Sniff(set)},
 		{
 			name: "a waiter gives up",
-			call: k.Release(set, script.Owner("C", 1), vectorTicket(k, "C", fmt.Sprint(round)), "", vectorFence), listening: both[:1],
+			call: k.Release(set, script.Owner("C", 1), vectorTicket(k, "C", fmt.Sprint(round)), false, vectorFence), listening: both[:1],
 		},
 		{name: "count down to zero, and tell the waiters", call: script.CountDown(set, request(7), ""), listening: both},
 		{name: "count down below zero", call: script.CountDown(set, request(8), "")},
@@ -385,7 +385,7 @@ func quorumSteps(k *script.Kind) []vectorStep {
 		{name: "confirm", call: q.Renew(set, a, vectorTTL, detail)},
 		{name: "inspect", call: q.Inspect(set), listening: []string{vectorAddress("B")}},
 		{name: "adopt", call: q.Adopt(set, a, script.Owner("A", 2), vectorTTL, detail)},
-		{name: "release, and tell the first in line", call: q.Release(set, script.Owner("A", 2), "", "", vectorFence), listening: []string{vectorAddress("B")}},
+		{name: "release, and tell the first in line", call: q.Release(set, script.Owner("A", 2), "", true, vectorFence), listening: []string{vectorAddress("B")}},
 		{name: "vote of the first in line", call: q.Vote(set, ballot("B", params[1])), listening: []string{vectorAddress("B")}},
 		{name: "force", call: q.Force(set, b, vectorAddress("B"), false, vectorFence, "{}", time.Hour), listening: []string{vectorAddress("B")}},
 		{name: "sweep", call: q.Sweep(set, vectorFence)},

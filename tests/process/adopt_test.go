@@ -173,7 +173,7 @@ func TestAdoptThatFailsKeepsTheWindow(t *testing.T) {
 		"no answer": wire.Unheard, "cancelled": {Name: "cancelled", Runs: true, Cancels: true, Answers: true},
 	} {
 		client, links := c.Client(t, trial.Losing())
-		text := help.DetachRun(t, trial.Hourly(c.Far, name, false))
+		text := help.DetachRun(t, trial.Hourly(c.Far, name))
 		ctx, cancel := context.WithCancel(t.Context())
 		links[0].Cancel = cancel
 		links[0].Harm(m, wire.Every)
@@ -435,11 +435,9 @@ func TestAdoptTextWithAnotherParam(t *testing.T) {
 	note("slotpool", t.Context(), slots(redlatch.SlotOptions{Instance: "pod:7", Quarantine: 24 * time.Hour}))
 	note("election", t.Context(), candidate(""))
 	note("election", t.Context(), candidate("10.0.0.7:8080"))
-	for name, retry := range map[string]bool{"job": false, "job that is tried again": true} {
-		text := help.DetachRun(t, trial.Hourly(c, name, retry))
-		texts["job"] = append(texts["job"], text)
-		locktest.Release(t, help.Adopt(t, c, text))
-	}
+	text := help.DetachRun(t, trial.Hourly(c, "job"))
+	texts["job"] = append(texts["job"], text)
+	locktest.Release(t, help.Adopt(t, c, text))
 
 	for kind, bad := range map[string][]string{
 		"mutex":     {"1", "x"},
@@ -447,7 +445,7 @@ func TestAdoptTextWithAnotherParam(t *testing.T) {
 		"rwmutex":   {"", "x", "xr"},
 		"semaphore": {"", "1", "1:", ":1", "1:0", "1:2:3", "-1:2", "1:99999999999999"},
 		"slotpool":  {"", "5", "5:1000", "5:1000:", ":1000::", "0:1000::", "5:x::", "5:1000:3:", "99999999:1000::"},
-		"job":       {"", "1000", "1000:", "1000:2", ":1", "x:1"},
+		"job":       {"", "1000:", "1000:1", "-1", "x", "999999999999"},
 	} {
 		for _, text := range texts[kind] {
 			for _, param := range bad {
@@ -526,33 +524,19 @@ func TestAdoptBesideWaitersOfTheSameClient(t *testing.T) {
 	help.AwaitNothingLeft(t, s, "a")
 }
 
-// TestAdoptJob: a run that began in one process and ended in another counts as it ended there.
+// TestAdoptJob: a run that began in one process and ended in another uses the window up as any
+// other.
 func TestAdoptJob(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-	for _, run := range []struct {
-		name   string
-		retry  bool
-		end    func(*redlatch.Lease, context.Context) error
-		closed bool
-	}{
-		{"done", true, (*redlatch.Lease).Complete, true},
-		{"failed", true, (*redlatch.Lease).Release, false},
-		{"once, done", false, (*redlatch.Lease).Complete, true},
-		{"once, failed", false, (*redlatch.Lease).Release, true},
-	} {
-		text := help.DetachRun(t, trial.Hourly(c, run.name, run.retry))
-		if ran, err := trial.Hourly(other, run.name, run.retry).Do(t.Context(), nil); ran || err != nil {
-			t.Errorf("%s: a run beside one that was detached: %t, %v", run.name, ran, err)
-		}
-		if err := run.end(help.Adopt(t, other, text), t.Context()); err != nil {
-			t.Errorf("%s: %v", run.name, err)
-		}
-		ran, err := trial.Hourly(c, run.name, run.retry).Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
-		if ran == run.closed || err != nil {
-			t.Errorf("%s: another run afterwards: %t, %v; want %t", run.name, ran, err, !run.closed)
-		}
+	text := help.DetachRun(t, trial.Hourly(c, "job"))
+	if ran, err := trial.Hourly(other, "job").Do(t.Context(), nil); ran || err != nil {
+		t.Errorf("a run beside one that was detached: %t, %v", ran, err)
+	}
+	locktest.Release(t, help.Adopt(t, other, text))
+	if help.RunJob(t, trial.Hourly(c, "job"), nil) {
+		t.Error("another run began in the window of one that was adopted")
 	}
 }
 
@@ -725,8 +709,8 @@ func TestAdoptTellsObservers(t *testing.T) {
 	if after.Process.Program != o.Program || after.Term != before.Term || after.Value != "here" {
 		t.Errorf("the leader is %+v after %+v, want the same term in another process", after, before)
 	}
-	if err := other.Election("a").Resign(t.Context(), l); err != nil {
-		t.Errorf("Resign = %v", err)
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v", err)
 	}
 }
 

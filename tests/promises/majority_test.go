@@ -30,7 +30,7 @@ func TestQuorumAdopt(t *testing.T) {
 				texts = append(texts, help.Detach(t, lease))
 			}
 		}
-		texts = append(texts, help.DetachRun(t, trial.Hourly(c, "job", false)))
+		texts = append(texts, help.DetachRun(t, trial.Hourly(c, "job")))
 		if err := locktest.CloseLeaving(c); err != nil {
 			t.Fatal(err)
 		}

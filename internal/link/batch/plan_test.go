@@ -36,7 +36,7 @@ func semaphore(t testing.TB, owner string) conn.Call {
 
 // release returns a request that may be bundled unless it has a ticket.
 func release(t testing.TB, owner, ticket string) conn.Call {
-	return script.Mutex.Release(set(t, "m"+owner), owner, ticket, "", time.Hour)
+	return script.Mutex.Release(set(t, "m"+owner), owner, ticket, true, time.Hour)
 }
 
 // many returns n requests, whose owners are their numbers.

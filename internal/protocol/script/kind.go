@@ -13,9 +13,6 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
-// Completed is the result of a release that says that the work was done; only the kind job asks.
-const Completed = "done"
-
 // Kind is one kind of latch: the scripts that result from its file and the file of each operation.
 type Kind struct {
 	Name     string              // "mutex"

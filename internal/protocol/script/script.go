@@ -107,10 +107,14 @@ func ParseAwait(r conn.Reply, n int) (Line, error) {
 	return line, nil
 }
 
-// Release is the call of release.lua; its reply is for [Inside]. The result is how the work ended,
-// which some kinds ask.
-func (k *Kind) Release(set keys.Set, owner, ticket, result string, fenceTTL time.Duration) conn.Call {
-	return conn.Call{Script: k.release, Keys: k.keys(set), Args: []string{seconds(fenceTTL), owner, ticket, result}}
+// Release is the call of release.lua; its reply is for [Inside]. begun says that the acquisition
+// was a lease that its program had. Only the kind job asks for that.
+func (k *Kind) Release(set keys.Set, owner, ticket string, begun bool, fenceTTL time.Duration) conn.Call {
+	args := []string{seconds(fenceTTL), owner, ticket, ""}
+	if begun {
+		args[3] = "1"
+	}
+	return conn.Call{Script: k.release, Keys: k.keys(set), Args: args}
 }
 
 // AtLeast returns that release for a lease with this token which leaves the latch shut until it was

@@ -23,7 +23,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		// A kind that has more keys lists them in its own file.
 		"acquire":  Mutex.Acquire(set, Request{Most: 1}),
 		"await":    Mutex.Await(set, "a", time.Second, time.Hour, []string{"t"}),
-		"release":  For(AtLeast(Mutex.Release(set, "o", "", "", time.Hour), 1, time.Second), Neighbours{Channel: "c", Every: 1}),
+		"release":  For(AtLeast(Mutex.Release(set, "o", "", false, time.Hour), 1, time.Second), Neighbours{Channel: "c", Every: 1}),
 		"renew":    Mutex.Exactly(Mutex.Renew(set, "o", time.Second, "")),
 		"inspect":  Mutex.Inspect(set),
 		"force":    For(Mutex.Force(set, "o", "", false, time.Hour, "note", time.Hour), Neighbours{Channel: "c"}),
@@ -35,7 +35,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"proclaim": Election.Proclaim(set, "o", "value", 1),
 		"sniff":    Sniff(set),
 		"acquires": Bundle([]conn.Call{Mutex.Acquire(set, Request{})}),
-		"releases": Bundle([]conn.Call{Mutex.Release(set, "o", "", "", time.Hour)}),
+		"releases": Bundle([]conn.Call{Mutex.Release(set, "o", "", false, time.Hour)}),
 		"renews":   Bundle([]conn.Call{Mutex.Renew(set, "o", time.Second, "")}),
 		"multi":    Multi([]keys.Set{set}, []string{"o"}, time.Second, time.Hour),
 		"record":   Record("r", "text", time.Second),

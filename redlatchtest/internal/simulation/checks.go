@@ -133,7 +133,7 @@ func (w *World) held(key string) bool {
 		return false
 	}
 	if !strings.HasPrefix(key, "{") {
-		return !strings.Contains(key, "job") && !strings.Contains(key, "retried") && !strings.Contains(key, "slots") &&
+		return !strings.Contains(key, "job") && !strings.Contains(key, "slots") &&
 			!strings.HasPrefix(key, "redlatch:{") && strings.Count(key, ":") == 1
 	}
 	// The line at a node of a quorum is tidied by the next vote there, which may not be needed.

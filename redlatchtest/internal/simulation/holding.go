@@ -79,8 +79,8 @@ func (a *actor) work(op int64, q acquisition, l *redlatch.Lease) {
 	case 2, 3:
 		w := begins(a.ctx)
 		var err error
-		before, want := l.Remaining(), time.Duration(0)
-		switch a.random.IntN(4) {
+		want := time.Duration(0)
+		switch a.random.IntN(3) {
 		case 0:
 			err, want = l.Extend(a.ctx), q.ttl
 		case 1:
@@ -89,11 +89,6 @@ func (a *actor) work(op int64, q acquisition, l *redlatch.Lease) {
 				want = q.ttl / 2
 			}
 			err = l.ExtendTo(a.ctx, want)
-		case 2:
-			by := a.upTo(q.ttl/2) + time.Millisecond
-			if len(a.servers) == 1 {
-				err, want = l.ExtendBy(a.ctx, by), before+by
-			}
 		default:
 			err, want = l.Ensure(a.ctx, q.ttl/4), q.ttl/4
 		}

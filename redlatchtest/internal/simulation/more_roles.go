@@ -60,33 +60,6 @@ func crossed(a *actor) {
 	a.run(q)
 }
 
-// retried runs a job that may fail, and may be run again in its window if it did.
-func retried(a *actor) {
-	j := a.client.Job("retried", redlatch.JobOptions{Window: time.Hour, RetryFailed: true})
-	failed := errors.New("failed")
-	done := false
-	ran, err := j.Do(a.ctx, func(ctx context.Context, l *redlatch.Lease) error {
-		a.World.mu.Lock()
-		over := a.jobDone
-		a.World.mu.Unlock()
-		if over && a.plan.harm != losses {
-			a.fail("%s.%d: a job ran in the window of a run that succeeded", a.name, a.number)
-		}
-		sleep(ctx, a.upTo(20*time.Millisecond))
-		if done = a.oneIn(20) && l.Held(); done {
-			return nil
-		}
-		return failed
-	})
-	if ran && done && err == nil {
-		a.World.mu.Lock()
-		a.jobDone = true
-		a.World.mu.Unlock()
-	}
-	a.wantf(!ran || done == (err == nil) || errors.Is(err, failed), "Job.Do = %t, %v", ran, err)
-	a.rest(a.upTo(100 * time.Millisecond))
-}
-
 // downgraded writes, and goes on reading, beside other readers and writers.
 func downgraded(a *actor) {
 	m := a.client.RWMutex("rw")

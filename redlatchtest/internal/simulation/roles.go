@@ -31,7 +31,6 @@ var (
 		{"count", countRound},
 		{"delete", countDeleted},
 		{"expiry", countExpires},
-		{"retried", retried},
 		{"downgraded", downgraded},
 		{"resized", resized},
 		{"locked", locked},

@@ -42,7 +42,6 @@ type World struct {
 	queues   map[string]*queue // by name
 	longest  time.Duration     // for which a client was suspended
 	setBack  time.Duration     // clocks, in all
-	jobDone  bool              // the job "retried" has succeeded
 	inside   int               // have the Locker
 	flow     string            // is in the mutex "named"
 	flows    int               // so often

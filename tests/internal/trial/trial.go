@@ -50,7 +50,7 @@ func (c *Course) Open(t *testing.T) {
 		for _, p := range QuorumSubjects() { // the nodes have the right to vote for each kind
 			p.wantOnceMore(t, c.Far, "warm "+p.Kind)
 		}
-		if _, err := Hourly(c.Far, "warm once", false).Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }); err != nil {
+		if _, err := Hourly(c.Far, "warm once").Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }); err != nil {
 			t.Fatalf("Do = %v", err)
 		}
 	}
@@ -648,16 +648,16 @@ func (r *Trial) ending(m wire.Mishap, at wire.Hits) context.Context {
 }
 
 // Hourly is a job of an hour's window.
-func Hourly(c *redlatch.Client, name string, retry bool) *redlatch.Job {
-	return c.Job(name, redlatch.JobOptions{Window: time.Hour, RetryFailed: retry})
+func Hourly(c *redlatch.Client, name string) *redlatch.Job {
+	return c.Job(name, redlatch.JobOptions{Window: time.Hour})
 }
 
 // RunOnce starts a job whose requests meet a mishap before and after it ran, with this result; and
 // looks at whether it starts again.
-func (r *Trial) RunOnce(retry bool, result error, m wire.Mishap, acquire, release wire.Hits) {
+func (r *Trial) RunOnce(result error, m wire.Mishap, acquire, release wire.Hits) {
 	r.Harm(m, acquire)
 	runs := 0
-	ran, err := Hourly(r.Near, r.Name, retry).Do(locktest.Within(r, locktest.Patience), func(_ context.Context, l *redlatch.Lease) error {
+	ran, err := Hourly(r.Near, r.Name).Do(locktest.Within(r, locktest.Patience), func(_ context.Context, l *redlatch.Lease) error {
 		runs++
 		r.Token = l.Token()
 		r.WantTTLs()
@@ -679,20 +679,17 @@ func (r *Trial) RunOnce(retry bool, result error, m wire.Mishap, acquire, releas
 	case result != nil && !errors.Is(err, result) || errors.Is(err, redlatch.ErrNotHeld) || result == nil && err != nil && !errors.Is(err, redlatch.ErrUnreachable):
 		r.Errorf("Do = %v, want the error of the run and ErrUnreachable at most", err)
 	}
-	switch {
-	case runs == 0 || retry && result != nil:
-		locktest.Eventually(r, "the job runs", Seldom(r.startsAgain(retry)))
-		r.wantNoRun(retry)
-	case !retry || err == nil:
-		r.wantNoRun(retry)
+	if runs == 0 {
+		locktest.Eventually(r, "the job runs", Seldom(r.startsAgain()))
 	}
+	r.wantNoRun()
 	r.WantTTLs()
 }
 
 // startsAgain starts the job with another client, and reports whether it ran.
-func (r *Trial) startsAgain(retry bool) func() bool {
+func (r *Trial) startsAgain() func() bool {
 	return func() bool {
-		ran, err := Hourly(r.Far, r.Name, retry).Do(locktest.Within(r, locktest.Patience), func(_ context.Context, l *redlatch.Lease) error {
+		ran, err := Hourly(r.Far, r.Name).Do(locktest.Within(r, locktest.Patience), func(_ context.Context, l *redlatch.Lease) error {
 			if l.Token() <= r.Token {
 				r.Errorf("token %d after %d, want more", l.Token(), r.Token)
 			}
@@ -708,9 +705,9 @@ func (r *Trial) startsAgain(retry bool) func() bool {
 
 // wantNoRun checks that the job does not start again in its window, whatever is cleaned up
 // meanwhile, and when all is.
-func (r *Trial) wantNoRun(retry bool) {
+func (r *Trial) wantNoRun() {
 	r.Helper()
-	again := r.startsAgain(retry)
+	again := r.startsAgain()
 	for end := time.Now().Add(Losing().RequestTimeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if again() {
 			r.Errorf("the job ran twice in its window")
@@ -725,15 +722,15 @@ func (r *Trial) wantNoRun(retry bool) {
 }
 
 // OnceOwnContext has the caller's context end while a request of its start of a job is under way.
-func (r *Trial) OnceOwnContext(retry bool, m wire.Mishap, at wire.Hits) {
-	ran, err := Hourly(r.Near, r.Name, retry).Do(r.ending(m, at), func(context.Context, *redlatch.Lease) error { return nil })
+func (r *Trial) OnceOwnContext(m wire.Mishap, at wire.Hits) {
+	ran, err := Hourly(r.Near, r.Name).Do(r.ending(m, at), func(context.Context, *redlatch.Lease) error { return nil })
 	if ran {
 		return
 	}
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, redlatch.ErrUnreachable) {
 		r.Errorf("Do of a job that nobody runs, whose context ended = %t, %v, want context.Canceled", ran, err)
 	}
-	locktest.Eventually(r, "the job runs", Seldom(r.startsAgain(retry)))
+	locktest.Eventually(r, "the job runs", Seldom(r.startsAgain()))
 }
 
 // Mishaps is those that every operation meets.

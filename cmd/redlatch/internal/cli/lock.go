@@ -116,7 +116,7 @@ func (l *locking) lock(ctx context.Context) error {
 	answer := lockedJSON{Name: h.Name(), Token: h.Token(), Slot: h.slot}
 	answer.Lease, err = h.Detach(ctx)
 	answer.DeadlineMS = h.Deadline().UnixMilli()
-	if e := h.release(ctx, true); err != nil { // which does nothing after Detach
+	if e := h.release(ctx); err != nil { // which does nothing after Detach
 		return lostOr(errors.Join(err, e))
 	}
 	if l.pid != 0 {

@@ -418,7 +418,7 @@ func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Clien
 		cancel()
 		<-done
 		if h != nil {
-			_ = h.release(ctx, true) // if it fails, it expires
+			_ = h.release(ctx) // if it fails, it expires
 		}
 		return nil, err
 	}
@@ -496,7 +496,7 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	// A grant out of the line has less than its whole time left; the command is to begin with
 	// enough to not be stopped at once.
 	if err := lease.Ensure(ctx, r.ttl/2); err != nil {
-		_ = h.release(ctx, true) // if it fails, it expires
+		_ = h.release(ctx) // if it fails, it expires
 		if errors.Is(err, redlatch.ErrNotHeld) {
 			return &failure{exitLost, err, "the command was not started"}
 		}
@@ -504,7 +504,7 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	}
 	c, err := child.Start(r.command(h, path), lease.Deadline())
 	if err != nil {
-		_ = h.release(ctx, true) // if it fails, it expires
+		_ = h.release(ctx) // if it fails, it expires
 		if errors.Is(err, child.ErrGuard) {
 			return &failure{exitSystem, err, ""}
 		}
@@ -521,7 +521,7 @@ func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 		cause = k.overdue(cause)
 	}
 	r.app.emit(exitEvent(r.name, status))
-	err = h.release(ctx, status.Code != 0)
+	err = h.release(ctx)
 	r.cutOff = errors.Is(err, redlatch.ErrUnreachable)
 	return r.outcome(status, cause, &k, err)
 }

@@ -24,7 +24,6 @@ type target struct {
 	quarantine        time.Duration
 	once              bool
 	window            time.Duration
-	retryFailed       bool
 	adopted           string // the text of a lease to go on with, or ""
 	robbed            string // the owner to take the lock from by force, or ""
 	reason            string // for that
@@ -45,14 +44,13 @@ func (t *target) flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&t.window, "window", 0, "with --once: from the start of a run, no other starts for so long")
 	flags.StringVar(&t.robbed, "take-by-force", "", "take the lock from this `OWNER`, as inspect shows it, and wait for nobody")
 	flags.StringVar(&t.reason, "reason", "", "with --take-by-force: `TEXT` for the holder and for those who inspect the lock")
-	flags.BoolVar(&t.retryFailed, "retry-failed", false, "with --once: let another run start in the window of one that failed")
 }
 
 // check refuses flags that contradict each other or make no sense.
 func (t *target) check(changed func(flag string) bool) error {
 	if changed("adopt") {
 		for _, flag := range []string{
-			"wait", "try", "max-waiters", "taken-exit-code", "shared", "exclusive", "permits", "slot-pool", "instance", "quarantine", "once", "window", "retry-failed",
+			"wait", "try", "max-waiters", "taken-exit-code", "shared", "exclusive", "permits", "slot-pool", "instance", "quarantine", "once", "window",
 		} {
 			if changed(flag) {
 				return usagef("", "--adopt goes on with a lease, whose kind the text says, and never waits: leave --%s out", flag)
@@ -78,7 +76,7 @@ func (t *target) check(changed func(flag string) bool) error {
 	if kinds > 1 {
 		return usagef("each of them is another kind of lock", "of --shared, --exclusive, --permits, --slot-pool and --once, give one at most")
 	}
-	for flag, needs := range map[string]string{"reason": "take-by-force", "instance": "slot-pool", "quarantine": "slot-pool", "window": "once", "retry-failed": "once"} {
+	for flag, needs := range map[string]string{"reason": "take-by-force", "instance": "slot-pool", "quarantine": "slot-pool", "window": "once"} {
 		if changed(flag) && !changed(needs) {
 			return usagef("", "--%s goes with --%s", flag, needs)
 		}
@@ -116,9 +114,9 @@ func (t *target) parsePermits() error {
 // held is what a command runs under.
 type held struct {
 	*redlatch.Lease
-	slot    *int                                         // if it is one of a pool
-	env     []string                                     // beside what every command gets
-	release func(ctx context.Context, failed bool) error // how the command ended matters to --once
+	slot    *int     // if it is one of a pool
+	env     []string // beside what every command gets
+	release func(ctx context.Context) error
 }
 
 // errSkipped says that another run used the window.
@@ -132,7 +130,7 @@ func (t *target) acquire(ctx context.Context, c *redlatch.Client, name string, t
 	case t.robbed != "":
 		return t.rob(ctx, c.Mutex(name))
 	case t.once:
-		return t.begin(ctx, c.Job(name, redlatch.JobOptions{Window: t.window, RetryFailed: t.retryFailed}))
+		return t.begin(ctx, c.Job(name, redlatch.JobOptions{Window: t.window}))
 	case t.slots > 0:
 		return t.takeSlot(ctx, c.SlotPool(name, t.slots, redlatch.SlotOptions{Instance: t.instance, Quarantine: t.quarantine}), try)
 	}
@@ -177,7 +175,7 @@ func itself() string {
 }
 
 func hold(l *redlatch.Lease) *held {
-	return &held{Lease: l, release: func(ctx context.Context, _ bool) error { return l.Release(ctx) }}
+	return &held{Lease: l, release: l.Release}
 }
 
 // rob takes the lock from the holder that was named, and from no other.
@@ -226,27 +224,20 @@ func adopt(ctx context.Context, c *redlatch.Client, text string) (*held, error) 
 	case err != nil:
 		return nil, err
 	}
-	h := &held{Lease: lease, release: func(ctx context.Context, failed bool) error {
-		if failed {
-			return lease.Release(ctx)
-		}
-		return lease.Complete(ctx)
-	}}
+	h := hold(lease)
 	if slot, err := lease.Slot(); err == nil {
 		return holdSlot(ctx, h, slot)
 	}
 	return h, nil
 }
 
-// begin starts a run in a window. The run is over when its result is known.
+// begin starts a run in a window. The run is over when it is released.
 func (t *target) begin(ctx context.Context, job *redlatch.Job) (*held, error) {
-	began, failed, over := make(chan *redlatch.Lease, 1), make(chan bool, 1), make(chan error, 1)
+	began, end, over := make(chan *redlatch.Lease, 1), make(chan struct{}), make(chan error, 1)
 	go func() {
 		ran, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
 			began <- l
-			if <-failed {
-				return errFailed
-			}
+			<-end
 			return nil
 		})
 		if !ran && err == nil {
@@ -258,15 +249,9 @@ func (t *target) begin(ctx context.Context, job *redlatch.Job) (*held, error) {
 	case err := <-over:
 		return nil, err
 	case l := <-began:
-		return &held{Lease: l, release: func(_ context.Context, f bool) error {
-			failed <- f
-			err := <-over
-			if errors.Is(err, redlatch.ErrNotHeld) || errors.Is(err, redlatch.ErrUnreachable) {
-				return err
-			}
-			return nil // that the command failed, it has said itself
+		return &held{Lease: l, release: func(context.Context) error {
+			close(end)
+			return <-over
 		}}, nil
 	}
 }
-
-var errFailed = errors.New("the command failed")

@@ -25,12 +25,10 @@ Exit codes:
        next holder`
 
 const unlockExamples = `  redlatch unlock "$lease"
-  redlatch unlock --failed "$lease"     of lock --once --retry-failed: another run may start
   redlatch unlock - <lease.txt`
 
 func newUnlockCommand(a *app) *cobra.Command {
-	var failed bool
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:     "unlock [flags] TEXT",
 		Short:   "Release what redlatch lock acquired",
 		Long:    unlockHelp,
@@ -41,13 +39,11 @@ func newUnlockCommand(a *app) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.unlock(cmd.Context(), args[0], failed) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.unlock(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().BoolVar(&failed, "failed", false, "the work failed, which matters to a lock with --once --retry-failed")
-	return cmd
 }
 
-func (a *app) unlock(ctx context.Context, arg string, failed bool) error {
+func (a *app) unlock(ctx context.Context, arg string) error {
 	text, err := a.leaseText(arg)
 	if err != nil {
 		return err
@@ -59,7 +55,7 @@ func (a *app) unlock(ctx context.Context, arg string, failed bool) error {
 	defer client.Close()
 	h, err := adopt(ctx, client, text)
 	if err == nil {
-		err = h.release(ctx, failed)
+		err = h.release(ctx)
 	}
 	return lostOr(err)
 }

@@ -1,9 +1,8 @@
 -- Kind job: at most one run in a window of time, which begins with the run.
 --
 -- State  as in zset.lua; no attribute. Beside the owner that runs, the member "window", whose score
---        is the end of the window. If failed runs do not use up a window, the member is there only
---        after a run that did not fail.
--- Param  ms of the window, colon, 1 if every run uses it up, else 0
+--        is the end of the window.
+-- Param  ms of the window
 -- Detail server time in ms at which the window ends
 
 -- close lets no owner in until ends.
@@ -17,20 +16,19 @@ local function admit(owner, ttl, param)
   if kind and kind ~= 'job' then return false, 'kind\t' .. kind end
   if kind then sweep() end
   if redis.call('ZCARD', K) > 1 then return false end
-  local window, always = string.match(param, '^(%d+):([01])$')
-  local ends = millis() + window
+  local ends = millis() + param
   create('job', '')
   local token = insert(owner, ttl, string.format('%.0f', ends), 0)
-  if always == '1' then close(ends) end
+  close(ends)
   return token, '', false
 end
 
--- leave opens the window again unless the result is "done".
-local function leave(owner, result)
+-- leave opens the window again if the run never began.
+local function leave(owner, begun)
   if owner == 'window' then return redis.call('DEL', K, INSIDE) > 0 and 0 end
   local token, _, ends = find(owner)
   if not token then return false end
-  if result == 'done' and tonumber(ends) > millis() then
+  if begun == '1' and tonumber(ends) > millis() then
     -- ZREM comes first: a server that is out of memory refuses a script whose first write could
     -- need some.
     redis.call('ZREM', K, owner)

@@ -16,9 +16,10 @@
 --     cannot help. waited: the owner comes out of the line.
 --   join(owner, ttl, param)
 --     Lets the owner in past the line if it belongs to an owner inside. Returns as admit.
---   leave(owner, result)
+--   leave(owner, begun)
 --     Takes the owner out. Returns how many holds it has left, or false if it was not inside.
---     result: how the work ended, '' if it never began; only the kind job asks.
+--     begun: 1 if its program had the lease; '' if the acquisition is undone, or the lease is taken
+--     by force. Only the kind job asks.
 --   shut(owner, ms)
 --     Takes the owner out and keeps its place shut for ms. Returns as leave.
 --   open(owner)

@@ -2,10 +2,10 @@
 -- Sent twice, it means one.
 --
 -- KEYS  K, fence, queue, clients
--- ARGV  fence ttl s, owner, ticket ('' if it never was in line), result (how the work ended, for
---       the kind), token, hold ms (both absent or '' without a minimal hold), channel, message,
---       sharded (1 or 0; all three absent if no other library is to be told), every, yield ms (both
---       absent if the line never yields)
+-- ARGV  fence ttl s, owner, ticket ('' if it never was in line), begun (for the kind: 1, or '' for
+--       an acquisition that is undone), token, hold ms (both absent or '' without a minimal hold),
+--       channel, message, sharded (1 or 0; all three absent if no other library is to be told),
+--       every, yield ms (both absent if the line never yields)
 -- Reply 0 if the owner was not inside, else 1 and the number of holds it has left
 -- Cost  3 commands if the line is empty, about 10 with a hand-over or a minimal hold; for a mutex
 

@@ -263,7 +263,7 @@ func resigned(ctx context.Context, e *redlatch.Election) error {
 	if err != nil {
 		return err
 	}
-	return e.Resign(ctx, term)
+	return term.Release(ctx)
 }
 
 func captured(ctx context.Context, m *redlatch.Mutex) (func(), error) {

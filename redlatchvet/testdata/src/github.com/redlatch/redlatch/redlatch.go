@@ -31,7 +31,6 @@ func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) { return nil
 type Election struct{}
 
 func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) { return nil, nil }
-func (e *Election) Resign(ctx context.Context, term *Lease) error              { return nil }
 
 type Lease struct{}
 
