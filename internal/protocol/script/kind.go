@@ -179,30 +179,70 @@ func (k *Kind) keysAndForced(set keys.Set) []string {
 
 // assemble puts files together as the package comment says.
 func assemble(names ...string) string {
-	var hot, cold strings.Builder
-	for i, name := range names {
-		data, err := files.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			panic(err) // a file that this package embeds and names
+	var hot, cold []string
+	for _, name := range names {
+		p, ok := stripped[name]
+		if !ok {
+			panic("no file " + name) // every name is in this package
 		}
-		above, below, found := strings.Cut(string(data), "\n-- cold\n")
-		strip(&hot, above)
-		strip(&cold, below)
-		if i == len(names)-1 && !found {
-			return hot.String()
-		}
+		hot, cold = append(hot, p.hot), append(cold, p.cold)
 	}
-	return hot.String() + cold.String()
+	if !stripped[names[len(names)-1]].divided {
+		cold = nil
+	}
+	return strings.Join(append(hot, cold...), "")
+}
+
+// parts is a file as scripts have it.
+type parts struct {
+	hot, cold string
+	divided   bool // the file says where its cold part begins
+}
+
+// stripped is the parts of all files, by their names. A file is in many scripts, and every program
+// puts all scripts together when it starts.
+var stripped = func() map[string]parts {
+	all := make(map[string]parts)
+	for _, name := range names() {
+		above, below, divided := strings.Cut(read(name), "\n-- cold\n")
+		all[strings.TrimSuffix(name, ".lua")] = parts{strip(above), strip(below), divided}
+	}
+	return all
+}()
+
+// names returns the names of the files.
+func names() []string {
+	entries, err := files.ReadDir("lua")
+	if err != nil {
+		panic(err) // a directory that this package embeds
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
+}
+
+// read returns what is in a file.
+func read(name string) string {
+	data, err := files.ReadFile("lua/" + name)
+	if err != nil {
+		panic(err) // a file that this package embeds
+	}
+	return string(data)
 }
 
 // strip leaves out comments and indentation, which every new server would otherwise be sent.
-func strip(b *strings.Builder, lua string) {
+func strip(lua string) string {
+	var b strings.Builder
+	b.Grow(len(lua))
 	for line := range strings.Lines(lua) {
 		if code := strings.TrimSpace(line[:comment(line)]); code != "" {
 			b.WriteString(code)
 			b.WriteByte('\n')
 		}
 	}
+	return b.String()
 }
 
 // comment returns where the comment of a line begins, or the line's length. Two hyphens in a string
@@ -278,18 +318,10 @@ func (k *Kind) Spelling(s *conn.Script) string {
 
 // Commands is the commands that scripts run, in lower case and in order.
 func Commands() []string {
-	entries, err := files.ReadDir("lua")
-	if err != nil {
-		panic(err) // a directory that this package embeds
-	}
 	var all []string
-	for _, e := range entries {
-		data, err := files.ReadFile("lua/" + e.Name())
-		if err != nil {
-			panic(err)
-		}
-		for _, m := range calls.FindAllSubmatch(data, -1) {
-			all = append(all, strings.ToLower(string(m[1])))
+	for _, name := range names() {
+		for _, m := range calls.FindAllStringSubmatch(read(name), -1) {
+			all = append(all, strings.ToLower(m[1]))
 		}
 	}
 	slices.Sort(all)
