@@ -161,7 +161,7 @@ var mutants = []mutant{
 	},
 	{
 		"watchdog that shortens a lease", "extend.go",
-		"ttl := max(length(left), left)\n	l.longest", "ttl := length(left)\n	l.longest", "TestExtendToAndTheWatchdog",
+		"ttl := max(d, l.leftInRedis())\n	l.longest", "ttl := d\n	l.longest", "TestExtendToAndTheWatchdog",
 	},
 	{
 		"watchdog that looks away for as long as a lease lasts", "extend.go",
@@ -443,7 +443,7 @@ var mutants = []mutant{
 	},
 	{
 		"adopted run that is undone as if it had not begun", "undo.go",
-		"a.owner, \"\", a.result), 0", "a.owner, \"\", \"\"), 0", "TestAdoptThatFailsKeepsTheWindow",
+		"a.owner, \"\", true), 0", "a.owner, \"\", false), 0", "TestAdoptThatFailsKeepsTheWindow",
 	},
 	{
 		"adopted run that is given back as if it had not begun", "latch.go",
@@ -491,8 +491,8 @@ var mutants = []mutant{
 	},
 	{
 		"release in the background that opens what it should shut", "lease.go",
-		"		c.cleanup.Add(node, l.releasing(l.ticket, result), after",
-		"		_ = result\n		c.cleanup.Add(node, l.latch.undoing(l.owner, l.ticket), after", "TestEveryKindLostReleasesLeaveItShut",
+		"		c.cleanup.Add(node, l.releasing(l.ticket), after",
+		"		c.cleanup.Add(node, l.latch.undoing(l.owner, l.ticket), after", "TestEveryKindLostReleasesLeaveItShut",
 	},
 	{
 		"leader that resigned and seems to lead", "election.go",
