@@ -77,7 +77,7 @@ func asker(t *testing.T, closing context.Context, c conn.Conn) (*ask.Asker, ask.
 	used := func(s ask.Subject, as string, _ int64) error { return usedError(s.Name + " is used as " + as) }
 	subject := ask.Subject{Kind: script.Mutex, Name: "a", Keys: set}
 	renew := script.Mutex.Renew(set, "owner", time.Minute, "")
-	return ask.New(closing, c, timeout, clock.Now, used), subject, renew, script.Mutex.Release(set, "owner", "", "", time.Minute)
+	return ask.New(closing, c, timeout, clock.Now, used), subject, renew, script.Mutex.Release(set, "owner", "", true, time.Minute)
 }
 
 type usedError string
