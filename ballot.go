@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -17,20 +16,11 @@ import (
 
 // Acquiring over a quorum.
 //
-// Phase 1: every node is asked to let the owner in, and counts. The token is the largest count of a
-// majority that did. Phase 2: the token is written back, where the owner is still inside, to a
-// majority; an owner that comes later meets one of these nodes and counts on from there. If a
-// majority gave the same number in phase 1, that is its token, and phase 2 has nothing to do.
-// spec/quorum.pml is the model of this.
-//
 // Without a majority the owner leaves again, wherever it may be inside, and tries again after a
 // while of random length.
 
 // maxPast is how many of its own owners an attempt knows again.
 const maxPast = 16
-
-// maxRounds is how often the nodes are asked for a slot before it counts as a tie.
-const maxRounds = 8
 
 // acquireQuorum is Lock and TryLock over a quorum.
 func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) {
@@ -55,82 +45,28 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) 
 			a.tellWait()
 			a.tellReach(a.outage(h, err))
 		}
-		next, restore := decide(&t, err, situation{
-			waits: wait, ended: c.checkOpen(ctx) != nil, over: over,
-			first: n == 0, answered: a.answered, inLine: h.ticket != "",
+		next, restore := ballot.Decide(&t, err, ballot.Situation{
+			Waits: wait, Ended: c.checkOpen(ctx) != nil, Over: over,
+			First: n == 0, Answered: a.answered, InLine: h.ticket != "",
 		})
 		if restore {
 			c.recorder.noVote(a.latch, &t)
 			a.restoreVotes(ctx)
 		}
 		switch next {
-		case finish:
+		case ballot.Finish:
 			return lease, a.tooLate(err)
-		case cutOff:
+		case ballot.CutOff:
 			return nil, a.cutShort(ctx, h)
-		case joinLine:
+		case ballot.JoinLine:
 			if err := a.joinLine(ctx, h); err != nil {
 				return nil, err
 			}
-		case tryLater:
+		case ballot.TryLater:
 			h.countTies(&t)
 			a.rest(ctx, h.try, a.patienceAfter(&t, h.ties))
 		}
 	}
-}
-
-// step is what an attempt does after a round.
-type step uint8
-
-const (
-	finish   step = iota // return the lease, or the error of this round
-	cutOff               // return what the last round said that was not cut short
-	tryAgain             // at once
-	joinLine             // wait in line from now on; and try again at once
-	tryLater             // after a while, or when a node says that the latch is free
-)
-
-// situation is what the next step depends on, beside what the round came to.
-type situation struct {
-	waits    bool // it is Lock, and not TryLock
-	ended    bool // its context is done, or the client is closed
-	over     bool // Options.RequestTimeout has passed since it began
-	first    bool // it was the first round
-	answered bool // some round said that the latch is taken
-	inLine   bool // it waits in line
-}
-
-// decide returns what an attempt does after a round that came to t and err, and whether it asks
-// first for the right to vote of the nodes that have none.
-func decide(t *quorum.Tally, err error, s situation) (next step, restore bool) {
-	switch {
-	case err == nil:
-		return finish, false
-	case s.ended:
-		return cutOff, false
-	case errors.Is(err, ErrTaken):
-		if !s.waits && (t.Decided() || s.over) {
-			return finish, false
-		}
-	case errors.Is(err, errTooLate):
-		if s.waits || !s.over {
-			return tryAgain, false
-		}
-		return finish, false
-	case !errors.Is(err, ErrUnreachable): // waiting cannot help
-		return finish, false
-	case s.over && !(s.waits && s.answered):
-		return finish, false
-	case t.Forgot():
-		if s.first { // it is likely that the nodes are new, and vote now
-			return tryAgain, true
-		}
-		restore = true
-	}
-	if s.waits && s.answered && !s.inLine {
-		return joinLine, restore
-	}
-	return tryLater, restore
 }
 
 // changeOwner gives the attempt another owner for its next round. What the last one left behind is
@@ -151,7 +87,7 @@ func (a *attempt) joinLine(ctx context.Context, h *quorumWaiter) error {
 		return err
 	}
 	h.ticket, _ = a.ticket(h.waiter)
-	h.try = c.quorumWaiters.add(h.waiter)
+	h.try = c.tries.Add(h.waiter)
 	return nil
 }
 
@@ -196,15 +132,15 @@ func (a *attempt) cutShort(ctx context.Context, h *quorumWaiter) error {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(h.last, ErrUnreachable) {
 		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
-	return &told{a.describeTimeout(ctx, a.failed("acquire", err)), h.votes}
+	return &ballot.ToldError{Err: a.describeTimeout(ctx, a.failed("acquire", err)), Votes: h.votes}
 }
 
 // round asks all nodes, and begins a lease if a majority lets the owner in. It returns the votes
 // that decided that. The answers that come later are left to the background.
 func (a *attempt) round(ctx context.Context, h *quorumWaiter) (quorum.Tally, *Lease, error) {
-	votes := a.ballot(ctx, h)
+	votes := a.vote(ctx, h)
 	t := votes.Clone() // votes goes on counting, and belongs to the background from here on
-	owner, sent := a.owner, votes.sent
+	owner, sent := a.owner, votes.Sent
 	var lease *Lease
 	var err error
 	if t.Won() {
@@ -215,10 +151,10 @@ func (a *attempt) round(ctx context.Context, h *quorumWaiter) (quorum.Tally, *Le
 	l := a.latch
 	if lease == nil {
 		l.leave(owner, &t)
-		votes.leaveTo(nil, func() { l.hearOut(votes, &t, owner, nil) })
+		votes.LeaveTo(nil, func() { l.hearOut(votes, &t, owner, nil) })
 	} else {
 		lease.awaitVotes(votes)
-		votes.leaveTo(lease.hearLate, func() { l.hearOut(votes, &t, owner, lease) })
+		votes.LeaveTo(lease.hearLate, func() { l.hearOut(votes, &t, owner, lease) })
 	}
 	return t, lease, err
 }
@@ -241,11 +177,11 @@ func (l *latch) leaveAt(node int, owner string) {
 // them. A request that is not answered may have let the owner in, or still do so. An owner without
 // a lease leaves that node. A lease remembers it for its end, or is cleaned up if it has ended by
 // then.
-func (l *latch) hearOut(votes *openTally, t *quorum.Tally, owner string, lease *Lease) {
+func (l *latch) hearOut(votes *ballot.Round, t *quorum.Tally, owner string, lease *Lease) {
 	switch {
 	case lease == nil:
 		l.leaveLate(owner, t, votes)
-	case votes.unanswered():
+	case votes.Unanswered():
 		lease.markResent()
 	default:
 		lease.haveVotes()
@@ -260,11 +196,11 @@ func (l *latch) hearOut(votes *openTally, t *quorum.Tally, owner string, lease *
 
 // leaveLate has an owner without a majority leave the nodes that gave no answer at first, unless
 // they have said since that it is not inside.
-func (l *latch) leaveLate(owner string, first *quorum.Tally, last *openTally) {
+func (l *latch) leaveLate(owner string, first *quorum.Tally, last *ballot.Round) {
 	for node, v := range last.Votes {
 		late := !first.Votes[node].Answered()
 		switch stand := v.Stand(); {
-		case last.replaced[node] || late && stand == quorum.Silent:
+		case last.Replaced(node) || late && stand == quorum.Silent:
 			l.abandonAt(node, owner, "")
 		case late && stand == quorum.Granted:
 			l.leaveAt(node, owner)
@@ -310,7 +246,7 @@ func (a *attempt) withdraw(h *quorumWaiter) {
 	if h.ticket == "" {
 		return
 	}
-	a.client.quorumWaiters.remove(h.waiter)
+	a.client.tries.Remove(h.waiter)
 	for node, has := range h.nodes {
 		if has || h.silent[node] {
 			a.abandonAt(node, h.waiter, h.ticket)
@@ -318,88 +254,33 @@ func (a *attempt) withdraw(h *quorumWaiter) {
 	}
 }
 
-// ballot asks all nodes, and returns when it is clear what comes of it.
-func (a *attempt) ballot(ctx context.Context, h *quorumWaiter) *openTally {
+// vote asks all nodes, and returns when it is clear what comes of it.
+func (a *attempt) vote(ctx context.Context, h *quorumWaiter) *ballot.Round {
 	c := a.client
 	c.presence.Announce()
-	request := script.Ballot{
+	t := c.contest.Ask(ctx, a.kind, a.keys, script.Ballot{
 		Owner: a.owner, TTL: a.options.TTL, Param: a.param, Bound: a.options.TTL + a.extra, FenceTTL: c.options.FenceTTL,
 		Ticket: h.ticket, Address: c.listener.Plain().Address(), LiveFor: c.liveFor(), Waited: c.now().Since(a.start),
-	}
-	t := a.count(ctx, request)
-	for range maxRounds {
-		least, more := t.NextSlot()
-		if t.Won() || !more || ctx.Err() != nil {
-			break
-		}
-		request.Param, request.Again = script.From(a.param, least), true
-		replaced := t.unheard()
-		t = a.count(ctx, request)
-		t.replaced = replaced
-	}
+	}, a.past)
 	if h.ticket != "" {
 		h.noteTickets(t)
-	}
-	if _, agreed := t.Common(); t.Won() && !agreed {
-		t.Undone = a.raise(ctx, &t.Tally)
 	}
 	return t
 }
 
-// raise writes the token back to a majority. It returns why no majority knows it; nil if one does.
-func (a *attempt) raise(ctx context.Context, t *quorum.Tally) error {
-	c := a.client
-	detail := t.Inside()[0].Detail
-	raise := a.kind.Raise(a.keys, a.owner, a.options.TTL, t.Token(), detail, c.options.FenceTTL)
-	r := c.conn.Eval(ctx, raise)[0]
-	if r.Err == nil && !script.Done(r.Reply) {
-		return quorum.ErrOvertaken
-	}
-	return r.Err
-}
-
 // noteTickets notes which nodes may have the ticket after a round. A node that lets the owner in
 // takes the ticket off its line, and one without the right to vote leaves its line as it is.
-func (h *quorumWaiter) noteTickets(t *openTally) {
+func (h *quorumWaiter) noteTickets(t *ballot.Round) {
 	for node, v := range t.Votes {
 		s := v.Stand()
 		if s != quorum.Nonvoting {
 			h.nodes[node] = s != quorum.Granted
 		}
-		if s == quorum.Silent || s == quorum.Unheard || t.replaced[node] {
+		if s == quorum.Silent || s == quorum.Unheard || t.Replaced(node) {
 			h.silent[node] = true
 		}
 	}
 }
-
-// count sends one round of requests and counts until the outcome is clear.
-func (a *attempt) count(ctx context.Context, request script.Ballot) *openTally {
-	c := a.client
-	t := newOpenTally(c.quorum, a.kind.Name == script.SlotPool.Name, a.past)
-	// Before the requests. From the last reply on, the deadline would be late by the round trip of
-	// the first.
-	t.sent = c.now()
-	c.quorum.Send(ctx, t.hear, a.kind.Vote(a.keys, request))
-	patience := min(c.options.RequestTimeout, a.options.TTL) / 3
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	select {
-	case <-t.clear:
-		if t.mayBeHeld() {
-			t.linger(ctx, max(minLinger, c.now().Since(t.sent)))
-		}
-		t.stop()
-	case <-late.C:
-		t.stop()
-		t.silence(patience)
-	case <-ctx.Done():
-		t.stop()
-	}
-	return t
-}
-
-// minLinger is how long a round waits at least to tell a latch that is held from a tie.
-const minLinger = 5 * time.Millisecond
 
 // won returns the grant of a round in which a majority let the owner in.
 func (a *attempt) won(t *quorum.Tally, sent clock.Reading) grant {
@@ -428,7 +309,7 @@ func (l *latch) lost(t *quorum.Tally) error {
 		err = fmt.Errorf("a tie, in which no owner has a majority: %w", l.taken(""))
 		err = l.failed("acquire", err)
 	}
-	return &told{err, t.Votes}
+	return &ballot.ToldError{Err: err, Votes: t.Votes}
 }
 
 // patienceAfter returns how long to wait before the next try, after so many ties in a row.
@@ -451,23 +332,6 @@ func (a *attempt) patienceAfter(t *quorum.Tally, ties int) time.Duration {
 	}
 	return d
 }
-
-// told is an error together with how each node stood. It is put into words when it is read: most
-// rounds without a lease are followed by another, and their errors are not.
-type told struct {
-	err   error
-	votes []quorum.Vote
-}
-
-func (e *told) Error() string {
-	all := []string{e.err.Error()}
-	for _, v := range e.votes {
-		all = append(all, v.String())
-	}
-	return strings.Join(all, "; ")
-}
-
-func (e *told) Unwrap() error { return e.err }
 
 // restoreVotes gives every node the right to vote that may have it, for the kind of this latch. If
 // the whole quorum is new, it does so for all kinds.
@@ -507,53 +371,5 @@ func (l *Lease) mend(node int) {
 	}, l.token, l.detail))[0]
 	if _, nonvoting := script.ParseMend(r.Reply); r.Err == nil && nonvoting {
 		k.restoreVotes(c.closing)
-	}
-}
-
-// quorumWaiters is the waiters for locks of a quorum, in this process.
-type quorumWaiters struct {
-	mu  sync.Mutex
-	all map[string]chan struct{} // by waiter
-}
-
-// add returns a new waiter: the channel on which it is told to try.
-func (h *quorumWaiters) add(waiter string) <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.all == nil {
-		h.all = make(map[string]chan struct{})
-	}
-	try := make(chan struct{}, 1)
-	h.all[waiter] = try
-	return try
-}
-
-func (h *quorumWaiters) remove(waiter string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.all, waiter)
-}
-
-// wakeAll tells all waiters to try: what they hear by, or do not hear by any more, has changed.
-func (h *quorumWaiters) wakeAll() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, try := range h.all {
-		tell(try)
-	}
-}
-
-// wake tells a waiter that a node has room for it. Each node says so.
-func (h *quorumWaiters) wake(waiter string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	tell(h.all[waiter])
-}
-
-// tell has a waiter try, unless it was told already or, without a channel, has left.
-func tell(try chan<- struct{}) {
-	select {
-	case try <- struct{}{}:
-	default:
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/driver/adapter"
+	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/cleanup"
 	"github.com/redlatch/redlatch/internal/link/quorum"
@@ -45,23 +46,24 @@ type Client struct {
 	id      string
 	now     clock.Clock
 
-	attempts      atomic.Uint64 // numbers the owners
-	asker         *ask.Asker
-	schedule      *schedule.Schedule
-	waiters       *waiters
-	listener      *subscribe.Listener
-	presence      *presence.Record
-	notes         *notes.Book
-	entangled     entangled
-	recorder      *recorder // nil without Options.Journal
-	cleanup       *cleanup.Queue
-	leases        leases
-	due           []*Lease // to be extended; only the schedule's goroutine touches it
-	handoffs      handoffQueue
-	quorumWaiters quorumWaiters
-	countdowns    countdowns
-	wishes        atomic.Bool    // some lease has asked to be told that it is waited for
-	epochs        *quorum.Epochs // of the nodes of quorum; else nil
+	attempts   atomic.Uint64 // numbers the owners
+	asker      *ask.Asker
+	schedule   *schedule.Schedule
+	waiters    *waiters
+	listener   *subscribe.Listener
+	presence   *presence.Record
+	notes      *notes.Book
+	entangled  entangled
+	recorder   *recorder // nil without Options.Journal
+	cleanup    *cleanup.Queue
+	leases     leases
+	due        []*Lease // to be extended; only the schedule's goroutine touches it
+	handoffs   handoffQueue
+	tries      ballot.Waiters  // for locks of a quorum
+	contest    *ballot.Contest // nil but for a quorum
+	countdowns countdowns
+	wishes     atomic.Bool    // some lease has asked to be told that it is waited for
+	epochs     *quorum.Epochs // of the nodes of quorum; else nil
 
 	closing context.Context // done once Close is called
 	close   context.CancelFunc
@@ -208,6 +210,9 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	client.quorum, _ = c.(*quorum.Conn)
 	client.closing, client.close = context.WithCancel(context.Background())
 	client.asker = ask.New(client.closing, c, o.RequestTimeout, now, wrongKind)
+	if client.quorum != nil {
+		client.contest = ballot.New(client.quorum, o.RequestTimeout, now)
+	}
 	client.waiters = newWaiters(client)
 	client.schedule = schedule.Start(now, client.extendDue)
 	client.presence = presence.New(

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -134,7 +135,7 @@ func (a *attempt) useTurn(ctx context.Context, g *handoffGroup, turn handoffTurn
 func (a *attempt) takeOver(ctx context.Context, g *handoffGroup, turn handoffTurn) (*Lease, error) {
 	if turn.Way == handoff.Take {
 		lease, err := a.begin(ctx, *turn.Baton)
-		if !errors.Is(err, errTooLate) {
+		if !errors.Is(err, fault.ErrTooLate) {
 			return lease, err
 		}
 		a.owner = a.client.owner()

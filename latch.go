@@ -172,7 +172,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 		switch {
 		case err == nil:
 			return lease, nil
-		case !errors.Is(err, ErrTaken) && !errors.Is(err, errTooLate):
+		case !errors.Is(err, ErrTaken) && !errors.Is(err, fault.ErrTooLate):
 			return nil, a.describeTimeout(ctx, err)
 		}
 		a.owner = a.client.owner() // the last one may have been in and out
@@ -181,7 +181,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
 	a.listen(ctx)
 	for {
 		lease, err := a.wait(ctx)
-		if !errors.Is(err, errTooLate) {
+		if !errors.Is(err, fault.ErrTooLate) {
 			return lease, err
 		}
 		if ctx.Err() != nil {
@@ -222,7 +222,7 @@ func (a *attempt) tellOf(w *waiter, tell func()) {
 
 // tooLate is the error for the program of a grant that came too late and is not waited for again.
 func (a *attempt) tooLate(err error) error {
-	if errors.Is(err, errTooLate) {
+	if errors.Is(err, fault.ErrTooLate) {
 		return a.failed("acquire", fmt.Errorf("%w before the lease was over again", ErrUnreachable))
 	}
 	return err
@@ -256,7 +256,7 @@ func unwritten(a ask.Answer, err error) bool {
 	return err != nil && !a.Resent && (errors.Is(err, ErrLineFull) || retry.RefusesWrites(err))
 }
 
-// wait stands in line until the latch is granted or ctx is done. errTooLate says that the grant
+// wait stands in line until the latch is granted or ctx is done. fault.ErrTooLate says that the grant
 // came when it had run out.
 func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 	c := a.client
@@ -398,9 +398,6 @@ func (l *latch) inside(owner, ticket string, s script.Standing, a ask.Answer, re
 	return g
 }
 
-// errTooLate says that a grant had run out before it could be used.
-var errTooLate = errors.New("granted too late")
-
 // begin turns a grant into a lease, or gives the grant back. It gives the grant back also if the
 // hook panics.
 func (a *attempt) begin(ctx context.Context, g grant) (lease *Lease, err error) {
@@ -419,7 +416,7 @@ func (a *attempt) begin(ctx context.Context, g grant) (lease *Lease, err error) 
 	now := a.client.now()
 	left := g.ttl - drift(g.ttl) - now.Since(g.sentAt)
 	if left <= 0 { // the requests took too long
-		return nil, errTooLate
+		return nil, fault.ErrTooLate
 	}
 	a.ended = true
 	a.emit(Event{
@@ -456,7 +453,7 @@ func (a *attempt) makeUsable(ctx context.Context, g *grant) error {
 	return nil
 }
 
-// extendGrant gives a grant its full TTL again. The error is errTooLate if the grant has run out.
+// extendGrant gives a grant its full TTL again. The error is fault.ErrTooLate if the grant has run out.
 func (a *attempt) extendGrant(ctx context.Context, g *grant) error {
 	reply, err := a.ask(ctx, "extend", a.kind.Renew(a.keys, a.owner, a.options.TTL, g.detail))
 	if err != nil {
@@ -464,7 +461,7 @@ func (a *attempt) extendGrant(ctx context.Context, g *grant) error {
 	}
 	if !script.Done(reply.Reply) {
 		g.gone = true
-		return errTooLate
+		return fault.ErrTooLate
 	}
 	g.sentAt, g.ttl = reply.Sent, a.options.TTL
 	return nil
@@ -500,7 +497,7 @@ func (a *attempt) replicate(ctx context.Context, g *grant) error {
 	case r.Err != nil:
 		return a.failed("acquire", fault.Unreached(r.Err))
 	case !script.Done(r.Reply):
-		return errTooLate
+		return fault.ErrTooLate
 	case acks < n:
 		return a.failed("acquire", fmt.Errorf("%w: %d of %d replicas acknowledged it within %v", ErrNotReplicated, acks, n, c.options.RequestTimeout/3))
 	}

@@ -2,6 +2,7 @@ package redlatch
 
 import (
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -12,7 +13,7 @@ import (
 // once more.
 
 // awaitVotes notes the votes of a lease of which some may be missing. The lease is no one's yet.
-func (l *Lease) awaitVotes(votes *openTally) {
+func (l *Lease) awaitVotes(votes *ballot.Round) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.votes = votes
@@ -39,8 +40,8 @@ func (l *Lease) hearLate(node int, missed bool) {
 }
 
 // missedBy notes that a node did not say that the owner was inside when it was asked to release it.
-func (l *Lease) missedBy(node int, votes *openTally) {
-	if votes.miss(node) {
+func (l *Lease) missedBy(node int, votes *ballot.Round) {
+	if votes.Miss(node) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.undoAtLocked(node)

@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -62,7 +63,7 @@ type Lease struct {
 	err         error         // why it is not held any more
 	wish        *wish         // to be told that it is waited for; nil if the program has not asked
 	group       *handoffGroup // whose turn it has, and in which it can be passed on; nil if none
-	votes       *openTally    // of a quorum, while answers are missing that may cross its release; else nil
+	votes       *ballot.Round // of a quorum, while answers are missing that may cross its release; else nil
 }
 
 type leaseState uint8 // small, as leases are many

@@ -29,7 +29,7 @@ func (l *latch) listen(ctx context.Context) {
 // more.
 func (c *Client) onSubscription(s *subscribe.Subscription) {
 	c.waiters.pollNow(s)
-	c.quorumWaiters.wakeAll()
+	c.tries.WakeAll()
 	c.countdowns.askAll()
 }
 
@@ -50,7 +50,7 @@ func (c *Client) hear(text string) {
 	case script.MessageZero:
 		c.countdowns.hear(m.Key, m.Token)
 	case script.MessageFree:
-		c.quorumWaiters.wake(m.Owner)
+		c.tries.Wake(m.Owner)
 	}
 }
 

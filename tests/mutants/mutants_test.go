@@ -53,7 +53,7 @@ var mutants = []mutant{
 		"Fence: k.options.FenceKey,", "", "TestFencedLockIsGrantedInOneOrder",
 	},
 	{
-		"lock at a bare majority that counts as a tie", "ballot.go",
+		"lock at a bare majority that counts as a tie", "internal/engine/ballot/contest.go",
 		"		if t.mayBeHeld() {", "		if false {", "TestQuorumHeldAtABareMajority",
 	},
 	{
@@ -540,15 +540,15 @@ var mutants = []mutant{
 	},
 	{
 		"vote that is heard of before the release that it came after", "latevotes.go",
-		"if votes.miss(node) {", "if votes.miss(node) && false {", "TestQuorumVoteCrossesTheRelease",
+		"if votes.Miss(node) {", "if votes.Miss(node) && false {", "TestQuorumVoteCrossesTheRelease",
 	},
 	{
-		"vote for another slot that arrives after the release", "opentally.go",
+		"vote for another slot that arrives after the release", "internal/engine/ballot/round.go",
 		" || slices.Contains(t.replaced, true)", "", "TestQuorumVoteForAnotherSlot",
 	},
 	{
-		"own late request that seems to be another holder", "ballot.go",
-		"SlotPool.Name, a.past)", "SlotPool.Name, nil)", "TestQuorumLostRequestsOfAJob",
+		"own late request that seems to be another holder", "internal/engine/ballot/contest.go",
+		"SlotPool.Name, past)", "SlotPool.Name, nil)", "TestQuorumLostRequestsOfAJob",
 	},
 	{
 		"run that is released as if it had not begun", "lease.go",
@@ -652,7 +652,7 @@ var mutants = []mutant{
 		"sentAt: sent", "sentAt: a.client.now()", "TestQuorumDeadline",
 	},
 	{
-		"token of a quorum that is not written back", "ballot.go",
+		"token of a quorum that is not written back", "internal/engine/ballot/contest.go",
 		"t.Won() && !agreed {", "false && !agreed {", "TestQuorumWritesTheTokenBack",
 	},
 	{
@@ -708,7 +708,7 @@ var mutants = []mutant{
 		" && t.number(Vote.voted) >= t.Majority", "", "TestQuorumHeld",
 	},
 	{
-		"nodes that count as silent though nobody waited for them", "ballot.go",
+		"nodes that count as silent though nobody waited for them", "internal/engine/ballot/contest.go",
 		"	case <-ctx.Done():\n		t.stop()\n",
 		"	case <-ctx.Done():\n		t.stop()\n		t.silence(patience)\n",
 		"TestQuorumWaitEndsInARound",
@@ -728,7 +728,7 @@ var mutants = []mutant{
 	},
 	{
 		"waiters of a quorum who do not look when the subscription is lost", "listen.go",
-		"	c.quorumWaiters.wakeAll()\n", "", "TestQuorumGrantWhileDeaf",
+		"	c.tries.WakeAll()\n", "", "TestQuorumGrantWhileDeaf",
 	},
 	{
 		"waiters of a quorum who are not told", "internal/protocol/script/lua/quorum_line.lua",

@@ -38,6 +38,10 @@ var (
 	ErrClosed        = errors.New("client closed")
 )
 
+// ErrTooLate says that a grant had run out before it could be used. No program sees it: the attempt
+// tries again, or says what kept it.
+var ErrTooLate = errors.New("granted too late")
+
 // Unreached marks an error that is not the server's own: it matches [ErrUnreachable], too.
 func Unreached(err error) error {
 	var sent *conn.ReplyError

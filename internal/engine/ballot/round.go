@@ -1,4 +1,4 @@
-package redlatch
+package ballot
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// openTally is a tally and the answers that it still lacks. It has three times:
+// Round is the tally of a round, and the answers that it still lacks. It has three times:
 //
 //	counting      answers are counted as they come, until the outcome is clear
 //	stopped       the tally is the attempt's; answers that come are put aside
 //	left          answers are counted again, and acted on: the background has it
 //
 // Each answer is counted on the goroutine that brought it, so a round needs none of its own.
-type openTally struct {
+type Round struct {
 	quorum.Tally
-	sent  clock.Reading // before the requests
+	Sent  clock.Reading // before the requests
 	limit time.Duration // of the request to one node
 	past  []string      // the attempt's owners of earlier rounds, which do not count as holders
 
@@ -54,15 +54,15 @@ type crossing struct {
 	missed  bool // it was asked to release the owner, and did not say that it was inside
 }
 
-// newOpenTally returns a tally without votes; see [quorum.Conn.Tally].
-func newOpenTally(q *quorum.Conn, slots bool, past []string) *openTally {
-	t := &openTally{Tally: q.Tally(slots), limit: q.Timeout(), past: past, clear: make(chan struct{}, 2)}
+// newRound returns a tally without votes; see [quorum.Conn.Tally].
+func newRound(q *quorum.Conn, slots bool, past []string) *Round {
+	t := &Round{Tally: q.Tally(slots), limit: q.Timeout(), past: past, clear: make(chan struct{}, 2)}
 	t.pending, t.replaced = len(t.Votes), make([]bool, len(t.Votes))
 	return t
 }
 
 // hear takes the answer of a node.
-func (t *openTally) hear(a quorum.Answer) {
+func (t *Round) hear(a quorum.Answer) {
 	t.mu.Lock()
 	if t.stopped {
 		t.aside = append(t.aside, a)
@@ -88,7 +88,7 @@ func (t *openTally) hear(a quorum.Answer) {
 }
 
 // tellLocked tells the attempt what is clear by now. The caller holds t.mu.
-func (t *openTally) tellLocked() {
+func (t *Round) tellLocked() {
 	decided := t.pending == 0 || t.Clear()
 	if t.told == 0 && decided || t.told == 1 && (t.pending == 0 || !t.MayBeHeld()) {
 		t.told++
@@ -97,7 +97,7 @@ func (t *openTally) tellLocked() {
 }
 
 // mayBeHeld reports whether it is worth waiting for answers that tell a holder from a tie.
-func (t *openTally) mayBeHeld() bool {
+func (t *Round) mayBeHeld() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.pending > 0 && t.MayBeHeld()
@@ -105,7 +105,7 @@ func (t *openTally) mayBeHeld() bool {
 
 // linger waits until it is known whether one owner holds the latch, for d at most: a node may never
 // answer, and a tie is worth another try soon.
-func (t *openTally) linger(ctx context.Context, d time.Duration) {
+func (t *Round) linger(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -116,17 +116,17 @@ func (t *openTally) linger(ctx context.Context, d time.Duration) {
 }
 
 // stop gives the tally to the attempt, as it is.
-func (t *openTally) stop() {
+func (t *Round) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = true
 }
 
-// leaveTo leaves the tally to the background. late is called for each node that lets the owner in
+// LeaveTo leaves the tally to the background. late is called for each node that lets the owner in
 // from now on, and is told whether the node missed it at a release. After that all is called, once,
-// when all nodes have answered, or their time has passed: perhaps before leaveTo returns, else on
+// when all nodes have answered, or their time has passed: perhaps before LeaveTo returns, else on
 // the goroutine of an answer, which it must not block.
-func (t *openTally) leaveTo(late func(node int, missed bool), all func()) {
+func (t *Round) LeaveTo(late func(node int, missed bool), all func()) {
 	t.mu.Lock()
 	t.stopped, t.late, t.all = false, late, all
 	aside, over := t.aside, t.pending == 0
@@ -143,9 +143,9 @@ func (t *openTally) leaveTo(late func(node int, missed bool), all func()) {
 	}
 }
 
-// miss notes that a node did not say that the owner was inside when it was asked to release it. It
+// Miss notes that a node did not say that the owner was inside when it was asked to release it. It
 // reports whether the node has let the owner in since the tally was left.
-func (t *openTally) miss(node int) (late bool) {
+func (t *Round) Miss(node int) (late bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.crossed == nil {
@@ -156,7 +156,7 @@ func (t *openTally) miss(node int) (late bool) {
 }
 
 // silence marks the nodes that have not answered in time.
-func (t *openTally) silence(patience time.Duration) {
+func (t *Round) silence(patience time.Duration) {
 	for i := range t.Votes {
 		if v := &t.Votes[i]; v.Stand() == quorum.Unheard {
 			v.Err = fmt.Errorf("no answer within %v", patience)
@@ -165,7 +165,7 @@ func (t *openTally) silence(patience time.Duration) {
 }
 
 // unheard returns the nodes with a request of this round that got no answer so far.
-func (t *openTally) unheard() []bool {
+func (t *Round) unheard() []bool {
 	nodes := slices.Clone(t.replaced)
 	for node, v := range t.Votes {
 		nodes[node] = nodes[node] || !v.Answered()
@@ -173,14 +173,14 @@ func (t *openTally) unheard() []bool {
 	return nodes
 }
 
-// unanswered reports whether a request of the round got no answer, and may let the owner in later.
-func (t *openTally) unanswered() bool {
+// Unanswered reports whether a request of the round got no answer, and may let the owner in later.
+func (t *Round) Unanswered() bool {
 	silent := func(v quorum.Vote) bool { return v.Stand() == quorum.Silent }
 	return slices.ContainsFunc(t.Votes, silent) || slices.Contains(t.replaced, true)
 }
 
 // take counts the answer of a node.
-func (t *openTally) take(a quorum.Answer) {
+func (t *Round) take(a quorum.Answer) {
 	t.pending--
 	v := &t.Votes[a.Node]
 	v.Heard = true
@@ -195,3 +195,6 @@ func (t *openTally) take(a quorum.Answer) {
 		v.Holder, t.Own = "", true
 	}
 }
+
+// Replaced reports whether a node may get an earlier request of the round late.
+func (t *Round) Replaced(node int) bool { return t.replaced[node] }

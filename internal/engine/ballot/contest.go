@@ -1,0 +1,87 @@
+package ballot
+
+import (
+	"context"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// maxRounds is how often the nodes are asked for a slot before it counts as a tie.
+const maxRounds = 8
+
+// minLinger is how long a round waits at least to tell a latch that is held from a tie.
+const minLinger = 5 * time.Millisecond
+
+// Contest asks the nodes of a quorum for their votes.
+type Contest struct {
+	conn    *quorum.Conn
+	timeout time.Duration
+	now     clock.Clock
+}
+
+// New returns a Contest. It waits for a third of the timeout for the votes of a round, or of the TTL
+// if that is shorter.
+func New(q *quorum.Conn, timeout time.Duration, now clock.Clock) *Contest {
+	return &Contest{q, timeout, now}
+}
+
+// Ask asks all nodes to let an owner in, and returns when it is clear what comes of it. Where a
+// majority did and gave different tokens, it also writes the token back to a majority. past has the
+// attempt's owners of earlier rounds.
+func (c *Contest) Ask(ctx context.Context, k *script.Kind, set keys.Set, request script.Ballot, past []string) *Round {
+	param := request.Param
+	t := c.count(ctx, k, set, request, past)
+	for range maxRounds {
+		least, more := t.NextSlot()
+		if t.Won() || !more || ctx.Err() != nil {
+			break
+		}
+		request.Param, request.Again = script.From(param, least), true
+		replaced := t.unheard()
+		t = c.count(ctx, k, set, request, past)
+		t.replaced = replaced
+	}
+	if _, agreed := t.Common(); t.Won() && !agreed {
+		t.Undone = c.raise(ctx, k.Raise(set, request.Owner, request.TTL, t.Token(), t.Inside()[0].Detail, request.FenceTTL))
+	}
+	return t
+}
+
+// raise writes a token back to a majority. It returns why no majority knows it; nil if one does.
+func (c *Contest) raise(ctx context.Context, call conn.Call) error {
+	r := c.conn.Eval(ctx, call)[0]
+	if r.Err == nil && !script.Done(r.Reply) {
+		return quorum.ErrOvertaken
+	}
+	return r.Err
+}
+
+// count sends one round of requests and counts until the outcome is clear.
+func (c *Contest) count(ctx context.Context, k *script.Kind, set keys.Set, request script.Ballot, past []string) *Round {
+	t := newRound(c.conn, k.Name == script.SlotPool.Name, past)
+	// Before the requests. From the last reply on, the deadline would be late by the round trip of
+	// the first.
+	t.Sent = c.now()
+	c.conn.Send(ctx, t.hear, k.Vote(set, request))
+	patience := min(c.timeout, request.TTL) / 3
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-t.clear:
+		if t.mayBeHeld() {
+			t.linger(ctx, max(minLinger, c.now().Since(t.Sent)))
+		}
+		t.stop()
+	case <-late.C:
+		t.stop()
+		t.silence(patience)
+	case <-ctx.Done():
+		t.stop()
+	}
+	return t
+}

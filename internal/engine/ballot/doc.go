@@ -1,0 +1,25 @@
+// Package ballot is what an acquisition over a quorum of independent servers comes to.
+//
+//	an attempt --- Ask ---> every node votes
+//	    ^                        |
+//	    |                      Round: clear, or its time has passed
+//	    |                        |
+//	    |         +--------------+---------------+
+//	    |         |              |               |
+//	    |      a lease     taken, or a tie   no majority answers
+//	    |         |              |               |
+//	    |         |            Decide: finish, try again, later, or join the lines of the nodes
+//	    |         |              |
+//	    +---------|--------------+
+//	              v
+//	     LeaveTo: votes that come later are acted on in the background; Miss: they cross the release
+//
+// A [Contest] sends the requests. A [Round] counts, also what comes after the round. [Decide] is the
+// policy of an attempt, and has no state. [Waiters] are woken by the nodes, to try.
+//
+// Phase 1: every node is asked to let the owner in, and counts. The token is the largest count of a
+// majority that did. Phase 2: the token is written back, where the owner is still inside, to a
+// majority; an owner that comes later meets one of these nodes and counts on from there. If a
+// majority gave the same number in phase 1, that is its token, and phase 2 has nothing to do.
+// spec/quorum.pml is the model of this.
+package ballot

@@ -1,0 +1,25 @@
+package ballot
+
+import (
+	"strings"
+
+	"github.com/redlatch/redlatch/internal/link/quorum"
+)
+
+// ToldError is an error together with how each node stood. It is put into words when it is read: most
+// rounds without a lease are followed by another, and their errors are not.
+type ToldError struct {
+	Err   error
+	Votes []quorum.Vote
+}
+
+func (e *ToldError) Error() string {
+	all := []string{e.Err.Error()}
+	for _, v := range e.Votes {
+		all = append(all, v.String())
+	}
+	return strings.Join(all, "; ")
+}
+
+// Unwrap makes the error match what it is about.
+func (e *ToldError) Unwrap() error { return e.Err }
