@@ -3,31 +3,24 @@ package redlatch
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/schedule"
-	"github.com/redlatch/redlatch/internal/driver/adapter"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/cleanup"
+	"github.com/redlatch/redlatch/internal/link/dial"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/link/subscribe"
-	"github.com/redlatch/redlatch/internal/protocol/address"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/notes"
 	"github.com/redlatch/redlatch/internal/record/presence"
-	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
 // Client is one process's identity towards Redis: it makes locks, keeps their leases extended and
@@ -96,16 +89,9 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	dial, cluster, err := o.dialing(url)
+	c, err := dial.One(ctx, url, o.dialing())
 	if err != nil {
 		return nil, err
-	}
-	c, err := connect(ctx, dial)
-	if err != nil {
-		return nil, err
-	}
-	if cluster && !c.Target().Cluster {
-		return nil, fault.Join(invalid("the server at %s is no node of a cluster: give redis://", c.Target().Addr), c.Close())
 	}
 	client, err := New(o.wrap(c), o)
 	if err != nil {
@@ -114,81 +100,15 @@ func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	return client, nil
 }
 
+// dialing returns what the options say about connecting.
+func (o Options) dialing() dial.Options { return dial.Options{TLS: o.TLS, Timeout: o.RequestTimeout} }
+
 // wrap returns the connection to use for one that was opened.
 func (o Options) wrap(c conn.Conn) conn.Conn {
 	if o.WrapConn == nil {
 		return c
 	}
 	return o.WrapConn(c)
-}
-
-// dialing is how to connect to the server at url, and whether that has to be a cluster.
-func (o Options) dialing(url string) (dial rueidis.ClientOption, cluster bool, err error) {
-	dial, cluster, err = address.Parse(url)
-	if err != nil {
-		return dial, false, invalid("the Redis URL cannot be used: %w", err)
-	}
-	if o.TLS != nil {
-		if dial.TLSConfig == nil {
-			return dial, false, invalid("Options.TLS is set and the URL is not rediss://")
-		}
-		server := dial.TLSConfig.ServerName
-		dial.TLSConfig = o.TLS.Clone()
-		if dial.TLSConfig.ServerName == "" {
-			dial.TLSConfig.ServerName = server
-		}
-		dial.Sentinel.TLSConfig = dial.TLSConfig
-	}
-	if dial.Dialer.Timeout == 0 {
-		dial.Dialer.Timeout = o.RequestTimeout
-	}
-	// By these rueidis finds an idle connection dead, after twice the one and the other: a
-	// subscription, above all. Checks of more than one a second would be needless traffic from
-	// clients that only wait.
-	dial.Dialer.KeepAlive = min(max(o.RequestTimeout/2, time.Second), 3*time.Second)
-	if dial.ConnWriteTimeout == 0 {
-		dial.ConnWriteTimeout = min(max(o.RequestTimeout, time.Second), 6*time.Second)
-	}
-	return dial, cluster, nil
-}
-
-// connect dials, and returns when that is done or ctx is; rueidis itself knows no context there.
-func connect(ctx context.Context, dial rueidis.ClientOption) (conn.Conn, error) {
-	type outcome struct {
-		conn *redlatchrueidis.Conn
-		err  error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		c, err := redlatchrueidis.Open(dial)
-		done <- outcome{c, err}
-	}()
-	select {
-	case o := <-done:
-		if o.err != nil {
-			return nil, dialError(o.err, dial.TLSConfig != nil)
-		}
-		return o.conn, nil
-	case <-ctx.Done():
-		go func() { // ends when the dialer's timeout does
-			if o := <-done; o.err == nil {
-				_ = o.conn.Close()
-			}
-		}()
-		return nil, fmt.Errorf("redlatch: connect to Redis at %s: %w", strings.Join(dial.InitAddress, ","), ctx.Err())
-	}
-}
-
-// dialError is err, which names the server, with what it means. A server that speaks no TLS does not
-// answer a client that does: only its silence tells.
-func dialError(err error, secure bool) error {
-	if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
-		return fmt.Errorf("redlatch: connect to Redis: %w", err)
-	}
-	if secure && (adapter.Silent(err) || strings.Contains(err.Error(), context.DeadlineExceeded.Error())) {
-		err = fmt.Errorf("%w: the TLS handshake got no answer: does the server speak TLS at this port?", err)
-	}
-	return fmt.Errorf("redlatch: connect to Redis: %w: %w", ErrUnreachable, err)
 }
 
 // New returns a client over a connection that the program already has, wrapped by an adapter such

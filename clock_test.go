@@ -15,8 +15,8 @@ import (
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
-// dial returns a connection to a new server.
-func dial(t *testing.T) conn.Conn {
+// connected returns a connection to a new server.
+func connected(t *testing.T) conn.Conn {
 	t.Helper()
 	s := redistest.Start(t)
 	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
@@ -32,7 +32,7 @@ func TestSuspendedMachineLosesItsLeases(t *testing.T) {
 	t.Parallel()
 	var slept atomic.Int64
 	now := func() clock.Reading { return clock.Now().Skewed(time.Duration(slept.Load())) }
-	c, err := newClient(dial(t), Options{}, now)
+	c, err := newClient(connected(t), Options{}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func (s *slow) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 	t.Parallel()
 	const ttl = 30 * time.Second
-	late := &slow{Conn: dial(t), by: 100 * time.Millisecond}
+	late := &slow{Conn: connected(t), by: 100 * time.Millisecond}
 	c, err := New(late, Options{Lock: LockOptions{TTL: ttl, Renew: Off}})
 	if err != nil {
 		t.Fatal(err)

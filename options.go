@@ -5,12 +5,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
@@ -384,6 +384,4 @@ func printable(what, text string) error {
 // rates and for the millisecond in which Redis counts.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("redlatch: %w: %w", ErrInvalid, fmt.Errorf(format, args...))
-}
+func invalid(format string, args ...any) error { return fault.Invalid(format, args...) }

@@ -2,13 +2,12 @@ package redlatch
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/link/dial"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -50,70 +49,21 @@ func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	nodes, wrapped := make([]conn.Conn, len(urls)), make([]conn.Conn, len(urls))
+	nodes, wrapped := make([]*quorum.Lazy, len(urls)), make([]conn.Conn, len(urls))
 	for i, url := range urls {
-		dial, cluster, err := o.dialing(url)
-		if err != nil {
-			return nil, fmt.Errorf("node %d of the quorum: %w", i+1, err)
+		if nodes[i], err = dial.Node(i+1, url, o.dialing()); err != nil {
+			return nil, err
 		}
-		if cluster {
-			return nil, invalid("node %d of the quorum is a cluster: a node is one server, or a master behind Sentinel", i+1)
-		}
-		dial.Dialer.Timeout = min(dial.Dialer.Timeout, o.RequestTimeout)
-		nodes[i] = quorum.NewLazy(strings.Join(dial.InitAddress, ","), o.RequestTimeout, func(ctx context.Context) (conn.Conn, error) {
-			c, err := connect(ctx, dial)
-			if err != nil {
-				return nil, err
-			}
-			if at := c.Target(); at.Cluster { // which redis:// does not tell, and a hosted server can be
-				return nil, fault.Join(invalid("a node of the quorum is the cluster %s: a node is one server", at.Addr), c.Close())
-			}
-			return c, nil
-		})
 		wrapped[i] = o.wrap(nodes[i])
 	}
 	c, err := newQuorum(wrapped, o, clock.Now)
 	if err != nil {
 		return nil, err
 	}
-	if err := dialMost(ctx, nodes, c.quorum.Majority()); err != nil {
+	if err := dial.Most(ctx, nodes, c.quorum.Majority()); err != nil {
 		return nil, fault.Join(err, c.Close())
 	}
 	return c, nil
-}
-
-// dialMost returns when so many of the nodes are connected, or cannot be.
-func dialMost(ctx context.Context, nodes []conn.Conn, majority int) error {
-	type outcome struct {
-		node int
-		err  error
-	}
-	results := make(chan outcome, len(nodes))
-	for i, node := range nodes {
-		go func() { // ends with the dialer's timeout
-			_, err := node.(*quorum.Lazy).Dial(ctx)
-			results <- outcome{i, err}
-		}()
-	}
-	stands := make([]error, len(nodes)) // by node, in the order of the URLs
-	for i, node := range nodes {
-		stands[i] = fmt.Errorf("%s was not waited for", node.Target().Addr)
-	}
-	for up, down := 0, 0; up < majority; {
-		r := <-results
-		if addr := nodes[r.node].Target().Addr; r.err == nil {
-			up++
-			stands[r.node] = fmt.Errorf("%s is connected", addr)
-		} else {
-			down++
-			stands[r.node] = fmt.Errorf("%s: %w", addr, r.err)
-		}
-		if down > len(nodes)-majority {
-			return fmt.Errorf("redlatch: connect to a quorum: %d of %d nodes cannot be reached: %w",
-				down, len(nodes), fault.Join(stands...))
-		}
-	}
-	return nil
 }
 
 // NewQuorum is [OpenQuorum] over connections that the program already has, one to each node. It

@@ -33,7 +33,7 @@ func (c *timed) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 // about to end must not have the answers to the others given up as early as its own.
 func TestShortLeaseHurriesNoOther(t *testing.T) {
 	t.Parallel()
-	over := &timed{Conn: dial(t), limits: make(map[string]time.Duration)}
+	over := &timed{Conn: connected(t), limits: make(map[string]time.Duration)}
 	c, err := New(over, Options{RequestTimeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -583,8 +583,8 @@ var mutants = []mutant{
 		"now-last >= s.pause", "now-last >= 0*s.pause", "TestFrozenServerSeesNoStorm",
 	},
 	{
-		"subscription that is checked late", "client.go",
-		"min(max(o.RequestTimeout/2, time.Second), 3*time.Second)", "6 * time.Second", "TestSilentSubscriptionIsReplaced",
+		"subscription that is checked late", "internal/link/dial/dial.go",
+		"min(max(o.Timeout/2, time.Second), 3*time.Second)", "6 * time.Second", "TestSilentSubscriptionIsReplaced",
 	},
 	{
 		"heartbeat from another address than the ticket's", "waiting.go",

@@ -42,6 +42,11 @@ var (
 // tries again, or says what kept it.
 var ErrTooLate = errors.New("granted too late")
 
+// Invalid returns the error of a name, a URL or an option that is refused, in these words.
+func Invalid(format string, args ...any) error {
+	return fmt.Errorf("redlatch: %w: %w", ErrInvalid, fmt.Errorf(format, args...))
+}
+
 // Unreached marks an error that is not the server's own: it matches [ErrUnreachable], too.
 func Unreached(err error) error {
 	var sent *conn.ReplyError
