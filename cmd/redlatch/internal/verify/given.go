@@ -69,8 +69,12 @@ func anyReplica(ctx context.Context, cluster rueidis.Client) (addr string, err e
 	return all[rand.IntN(len(all))], nil
 }
 
-// clusterSuccession has a replica take over, and returns when it has. If its reply is lost, or says
-// that another failover is under way, it waits all the same.
+// failoverGivenUp is how long after a CLUSTER FAILOVER a replica has either taken over or given up:
+// on a busy machine its master may answer too late.
+const failoverGivenUp = 6 * time.Second
+
+// clusterSuccession has a replica take over, and returns when it has. It asks again if the replica
+// gives up. If a reply is lost, or says that another failover is under way, it waits all the same.
 func clusterSuccession(ctx context.Context, cluster rueidis.Client, o rueidis.ClientOption) (string, error) {
 	addr, err := anyReplica(ctx, cluster)
 	if err != nil {
@@ -82,13 +86,18 @@ func clusterSuccession(ctx context.Context, cluster rueidis.Client, o rueidis.Cl
 		return addr, err
 	}
 	defer c.Close()
-	_, err = do(ctx, c, "CLUSTER", "FAILOVER")
-	return addr, errors.Join(err, patient(ctx, func() error {
+	var asked time.Time
+	var said error
+	return addr, patient(ctx, func() error {
+		if time.Since(asked) > failoverGivenUp {
+			asked = time.Now()
+			_, said = do(ctx, c, "CLUSTER", "FAILOVER")
+		}
 		if info, err := do(ctx, c, "INFO", "replication"); err != nil || !strings.Contains(info, "role:master\r\n") {
-			return errors.Join(err, fmt.Errorf("%s has not taken over", addr))
+			return errors.Join(said, err, fmt.Errorf("%s has not taken over", addr))
 		}
 		return nil
-	}))
+	})
 }
 
 // sentinelSuccession has the sentinels promote a replica, and returns when the old master is a
