@@ -5,7 +5,8 @@
 --        colons the count, what it was set to, the ms for which it lasts, its round, and the first
 --        round since K is there. A round is a token, made when the count is set. Then what has
 --        counted, by the server's time in us: owners of requests; and the ids of which each counts
---        once in a round: "once", the round and the id, separated by tabs.
+--        once in a round: "once", the round and the id, separated by tabs. All of a round are kept,
+--        100,000 at most, and the last 1000 of the rounds before.
 -- Param  of a ticket: the round that its waiter waits for
 
 local K = KEYS[1]
