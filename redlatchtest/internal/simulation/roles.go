@@ -27,8 +27,13 @@ var (
 		{"adopt", adopt, 0},
 		{"campaign", campaign, 0},
 	}
-	quorumScenes []role
-	crowds       = []role{
+	quorumScenes = []role{
+		{"closed", closed, 1},
+		{"does", does, 1},
+		{"strays", strays, 1},
+		{"unlucky", unlucky, 1},
+	}
+	crowds = []role{
 		{"rw", rw, 0},
 		{"semaphore", semaphore, 0},
 		{"reentrant", reentrant, 0},
@@ -38,6 +43,23 @@ var (
 		{"crossed", crossed, 0},
 	}
 	scenes = []role{
+		{"acknowledged", acknowledged, 1},
+		{"bounds", bounds, 1},
+		{"crowdedout", crowdedOut, 1},
+		{"mute", mute, 1},
+		{"reentered", reentered, 1},
+		{"sharing", sharing, 1},
+		{"sized", sized, 1},
+		{"succeeds", succeeds, 1},
+		{"thrifty", thrifty, 1},
+		{"unheard", unheard, 1},
+		{"closed", closed, 1},
+		{"does", does, 1},
+		{"lockers", lockers, 1},
+		{"outlives", outlives, 1},
+		{"slotgone", slotGone, 1},
+		{"strays", strays, 1},
+		{"unlucky", unlucky, 1},
 		{"announced", announced, 1},
 		{"bereaved", bereaved, 1},
 		{"beside", beside, 1},
