@@ -90,6 +90,9 @@ func (s *Server) command(args []string, wrote *bool) (any, error) {
 		return nil, fmt.Errorf("%w for '%s' command", errArguments, strings.ToLower(args[0]))
 	}
 	s.commands++
+	if len(s.forbidden) > 0 && slices.Contains(s.forbidden, strings.ToUpper(args[0])) {
+		return nil, fmt.Errorf("NOPERM this user has no permissions to run the '%s' command", strings.ToLower(args[0]))
+	}
 	if s.refusal == Loading {
 		return nil, errors.New(refusals[Loading])
 	}

@@ -34,13 +34,14 @@ type Server struct {
 	starts int // of processes: each has another run
 	old    bool
 
-	keys     map[string]*entry
-	scripts  map[string]bool // by SHA1: those that it would find for EVALSHA
-	channels map[string][]*Subscription
-	all      []*Subscription // to all channels
-	refusal  Refusal
-	engine   *engine
-	commands int // that were run, also by scripts
+	keys      map[string]*entry
+	scripts   map[string]bool // by SHA1: those that it would find for EVALSHA
+	channels  map[string][]*Subscription
+	all       []*Subscription // to all channels
+	forbidden []string        // commands that the user may not run
+	refusal   Refusal
+	engine    *engine
+	commands  int // that were run, also by scripts
 }
 
 // entry is a key's value, and when the key expires.
@@ -196,6 +197,14 @@ func (s *Server) Refuse(why Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusal = why
+}
+
+// Forbid has the user of the commands that follow lack the right to these, which are upper case. It
+// replaces what was forbidden before.
+func (s *Server) Forbid(commands ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forbidden = commands
 }
 
 // Flush deletes all keys.

@@ -28,6 +28,9 @@ func (a *actor) toil() {
 		a.step()
 		a.role.once(a)
 		a.rest(a.plan.pause.draw(a.random))
+		if a.role.actors > 0 { // a scene, beside others
+			a.rest(a.upTo(200 * time.Millisecond))
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ func (e *ear) end(why error) {
 // hear has the client hear a message or a confirmation, after those before it.
 func (e *ear) hear(do func()) {
 	l := e.link
-	if l.gone || l.state == silent || l.random.Float64() < l.loses {
+	if l.gone || l.deaf || l.state == silent || l.random.Float64() < l.loses {
 		l.net.tell("  a message to %s is lost", l)
 		return
 	}

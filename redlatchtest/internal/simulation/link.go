@@ -36,6 +36,42 @@ type Link struct {
 	gone      bool // the client is dead: nothing arrives any more
 	unnoticed bool // and the server does not know
 	sent      int  // requests
+
+	// What scenes do to the links of their partners.
+
+	mishaps []mishap
+	deaf    bool          // hears no message, and is not told
+	user    []string      // commands that its user may not run
+	slow    time.Duration // replicas acknowledge after so long; 0 for at once
+	records bool          // asked is kept
+	asked   []string      // each request, in order
+}
+
+// mishap is what happens to a request that contains a text. It happens once.
+type mishap struct {
+	text string
+	how  mishapHow
+	late time.Duration // for arrivesLate
+}
+
+type mishapHow string
+
+const (
+	requestLost mishapHow = "request lost"
+	replyLost   mishapHow = "reply lost"
+	arrivesLate mishapHow = "arrives late"
+)
+
+// meets returns the mishap that a request meets; none for most.
+func (l *Link) meets(r *request) (m mishap) {
+	i := slices.IndexFunc(l.mishaps, func(m mishap) bool { return strings.Contains(r.what, m.text) })
+	if i < 0 {
+		return mishap{}
+	}
+	m = l.mishaps[i]
+	l.mishaps = slices.Delete(l.mishaps, i, i+1)
+	l.net.tell("  the request from %s: %s", l, m.how)
+	return m
 }
 
 // linkState is what happens to what is sent over a link.
@@ -117,9 +153,11 @@ func (l *Link) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	}
 	r := &request{what: strings.Join(text, " "), fail: failed, do: func(s *server) (rounds int) {
 		var known bool
+		s.Forbid(l.user...)
 		if results, known = s.Eval(calls...); !known {
 			rounds = 1 // NOSCRIPT, and the script in full
 		}
+		s.Forbid()
 		for i, c := range calls {
 			s.net.tell("  %s answers %s to %s: %s", s, c.Script.Name, l, resultText(results[i]))
 			if c.Script.Name == "journal" && results[i].Err == nil {
@@ -161,10 +199,19 @@ func replyText(r conn.Reply) string {
 	return fmt.Sprint(r.Int)
 }
 
-// EvalReplicated implements [conn.Replicated]: replicas acknowledge at once unless the server has
-// none.
-func (l *Link) EvalReplicated(ctx context.Context, call conn.Call, n int, _ time.Duration) (conn.Result, int) {
-	return l.Eval(ctx, call)[0], min(n, l.server.replicas)
+// EvalReplicated implements [conn.Replicated]: replicas acknowledge at once or, where a scene has them
+// slow, after a while.
+func (l *Link) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
+	result, acks := l.Eval(ctx, call)[0], min(n, l.server.replicas)
+	if acks < n {
+		sleep(ctx, wait)
+	} else if l.slow > 0 {
+		sleep(ctx, min(l.slow, wait))
+		if l.slow > wait {
+			acks = 0
+		}
+	}
+	return result, acks
 }
 
 // Scan implements [conn.Conn].
@@ -200,6 +247,19 @@ func (l *Link) send(r *request) {
 	l.sent++
 	l.net.tell("%s asks %s: %s", l, l.server, r.what)
 	l.open = append(l.open, r)
+	if l.records {
+		l.asked = append(l.asked, r.what)
+	}
+	switch m := l.meets(r); m.how {
+	case requestLost:
+		return
+	case replyLost:
+		l.out(func() { r.do(l.server) }, func(error) {})
+		return
+	case arrivesLate:
+		l.net.after(m.late, func() { l.server.take(l, r) })
+		return
+	}
 	// A late copy of an acquisition can bring an owner in again whose grant is still on its way, and
 	// the client then has a token from before the holder in between.
 	if l.lingers > 0 && !strings.Contains(r.what, "acquire") && l.random.Float64() < l.lingers {

@@ -13,7 +13,7 @@ type plan struct {
 	harm      harm
 	nodes     int // of a quorum; 1 for one server
 	clients   int // at a time
-	actors    int // of each client
+	actors    int // of each client, in each role that many play
 	roles     []role
 	ttl       time.Duration
 	heartbeat time.Duration
@@ -42,12 +42,12 @@ const (
 // newPlan draws a plan.
 func newPlan(r *rand.Rand) plan {
 	p := plan{
-		harm: []harm{calm, calm, crashes, storms, storms, storms, losses, losses}[r.IntN(8)], nodes: 1,
+		harm: []harm{calm, calm, calm, crashes, storms, storms, storms, losses, losses}[r.IntN(9)], nodes: 1,
 		clients: 2 + r.IntN(3), actors: 2 + r.IntN(4), old: r.IntN(6) == 0, strict: r.IntN(3) == 0,
 		ttl:       []time.Duration{600 * time.Millisecond, 1500 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Second, 30 * time.Second}[r.IntN(5)],
 		heartbeat: []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second}[r.IntN(3)],
 		request:   []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second}[r.IntN(3)],
-		journal:   r.IntN(4) == 0, pause: span{0, 20 * time.Millisecond},
+		journal:   r.IntN(4) == 0, pause: span{0, []time.Duration{20 * time.Millisecond, 100 * time.Millisecond}[r.IntN(2)]},
 	}
 	p.delay = span{100 * time.Microsecond, time.Duration(200+r.IntN(3000)) * time.Microsecond}
 	if r.IntN(5) == 0 { // which costs a message to each node
@@ -68,26 +68,31 @@ func newPlan(r *rand.Rand) plan {
 		p.quiet = 0
 	}
 	p.until = p.quiet + 3*time.Second + max(min(p.ttl, 5*time.Second), 3*p.heartbeat/2)
-	all := p.possible()
-	for range 2 + r.IntN(3) {
-		if one := all[r.IntN(len(all))]; !slices.ContainsFunc(p.roles, func(o role) bool { return o.name == one.name }) {
-			p.roles = append(p.roles, one)
-		}
-	}
+	many, few := p.possible()
+	p.roles = append(some(r, many, 1+r.IntN(2)), some(r, few, 6+r.IntN(5))...)
 	return p
 }
 
-// possible returns the roles that clients of such a world can have.
-func (p plan) possible() []role {
-	if p.nodes > 1 {
-		return quorumRoles
+// some draws some of these roles.
+func some(r *rand.Rand, all []role, n int) (drawn []role) {
+	for _, i := range r.Perm(len(all))[:min(n, len(all))] {
+		drawn = append(drawn, all[i])
 	}
-	return oneServerRoles
+	return drawn
+}
+
+// possible returns the roles that clients of such a world can have.
+func (p plan) possible() (many, few []role) {
+	if p.nodes > 1 {
+		return quorumCrowds, quorumScenes
+	}
+	return slices.Concat(quorumCrowds, crowds), scenes
 }
 
 // choose returns the possible roles of these names.
 func (p plan) choose(names []string) (chosen []role) {
-	for _, r := range p.possible() {
+	many, few := p.possible()
+	for _, r := range slices.Concat(many, few) {
 		if slices.Contains(names, r.name) {
 			chosen = append(chosen, r)
 		}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,6 +175,7 @@ func drive(t *testing.T, seed uint64, todo <-chan uint64, reports chan<- report)
 
 // work runs worlds for a process that drives this one.
 func work(t *testing.T) {
+	debug.SetGCPercent(400) // most of what a world needs is gone with it
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		seed, err := strconv.ParseUint(in.Text(), 10, 64)
 		if err != nil {

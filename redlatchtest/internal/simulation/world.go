@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -234,7 +235,7 @@ func (w *World) born(name string, r *rand.Rand) *life {
 func (l *life) live(span time.Duration) {
 	var actors sync.WaitGroup
 	for _, role := range l.plan.roles {
-		for n := range l.plan.actors {
+		for n := range cmp.Or(role.actors, l.plan.actors) {
 			a := &actor{
 				life: l, role: role, number: n,
 				random: rand.New(rand.NewPCG(l.Seed^hash(l.name+role.name), uint64(n))),

@@ -1,0 +1,246 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+// What is in this file are scenes in which a partner dies, or hears nothing.
+
+// waiter is a goroutine that waits for a lock.
+type waiter struct {
+	ended chan struct{}
+	lease *redlatch.Lease
+	err   error
+	at    time.Time // when it ended
+}
+
+// waits has a client wait for a lock.
+func (k sharable) waits(ctx context.Context, c *redlatch.Client) *waiter {
+	w := &waiter{ended: make(chan struct{})}
+	go func() {
+		defer close(w.ended)
+		w.lease, w.err = k.lock(c, ctx, true)
+		w.at = time.Now()
+	}()
+	return w
+}
+
+// release waits for the end of a wait, and releases what it got.
+func (w *waiter) release() {
+	<-w.ended
+	if w.err == nil {
+		_ = w.lease.Release(context.Background())
+	}
+}
+
+// succeeds has a holder die. The first in line has the lock as soon as its lease is over, and so has
+// the second after the first has died.
+func succeeds(a *actor) {
+	defer a.rest(a.upTo(time.Second))
+	name := a.scene("dead")
+	kinds := a.kinds(name)
+	k := kinds[a.random.IntN(len(kinds))]
+	ttl := 900*time.Millisecond + a.upTo(600*time.Millisecond)
+	slow := func(o *redlatch.Options) {
+		o.Heartbeat = 5 * time.Second
+		o.Lock.TTL = 40 * time.Second
+	}
+	holder, p, q := a.meets(func(o *redlatch.Options) { o.Lock.TTL = ttl }), a.meets(slow), a.meets(slow)
+	defer func() {
+		_ = holder.Close()
+		_ = p.Close()
+		_ = q.Close()
+	}()
+	l, err := k.lock(holder.Client, a.ctx, false)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, 5*time.Second)
+	defer cancel()
+	first := k.waits(ctx, p.Client)
+	a.rest(8 * a.trip())
+	second := k.waits(ctx, q.Client)
+	a.rest(8 * a.trip())
+	left := l.Remaining()
+	holder.dies()
+	died := time.Now()
+	<-first.ended
+	if len(a.servers) == 1 {
+		late := first.at.Sub(died) - left
+		a.wantf(first.err == nil && late < ttl/20+10*time.Millisecond+4*a.trip(), "the first in line for a %s has it %v after the lease of a holder that died: %v",
+			k.kind, late, first.err)
+	}
+	if a.oneIn(2) && first.err == nil { // so the second has to know when to ask
+		_ = first.lease.ExtendTo(a.ctx, ttl)
+		left = first.lease.Remaining()
+		p.dies()
+		died = time.Now()
+	} else {
+		first.release()
+		left, died = 0, time.Now()
+	}
+	<-second.ended
+	if len(a.servers) == 1 && left == 0 {
+		late := second.at.Sub(died)
+		a.wantf(first.err != nil || second.err == nil && late < 4*a.trip(), "the second in line for a %s has it %v after the first: %v", k.kind, late, second.err)
+	}
+	second.release()
+}
+
+// crowdedOut has a line that is full of waiters which have died. It has room for a waiter that lives.
+func crowdedOut(a *actor) {
+	defer a.rest(a.upTo(time.Second))
+	name := a.scene("dead")
+	kinds := a.kinds(name)
+	k := kinds[a.random.IntN(len(kinds))]
+	few := func(o *redlatch.Options) { o.Lock.MaxWaiters = 1 }
+	if k.kind == "slotpool" || len(a.servers) > 1 {
+		k = kinds[0]
+	}
+	l, err := k.lock(a.client, a.ctx, false)
+	if err != nil {
+		return
+	}
+	p, q := a.meets(few), a.meets(few, func(o *redlatch.Options) { o.Lock.MaxWait = 20 * a.trip() })
+	ctx, cancel := context.WithCancel(a.ctx)
+	gone := k.waits(ctx, p.Client)
+	a.rest(8 * a.trip())
+	requests := q.counts(name)
+	refused, err := k.lock(q.Client, ctx, true)
+	a.wantf(errors.Is(err, redlatch.ErrLineFull) || !l.Held(), "a wait in a full line for a %s: %v", k.kind, err)
+	if err == nil {
+		_ = refused.Release(context.Background())
+	}
+	a.rest(2 * time.Second)
+	n := requests()
+	a.wantf(n <= 3, "a wait in a full line for a %s costs %d requests", k.kind, n)
+	p.dies()
+	a.rest(a.trip())
+	next := k.waits(ctx, q.Client)
+	a.rest(8 * a.trip())
+	held := l.Held()
+	_ = l.Release(context.Background())
+	<-next.ended
+	a.wantf(next.err == nil || !held, "a wait in a line that is full of the dead for a %s: %v", k.kind, next.err)
+	next.release()
+	cancel()
+	_ = p.Close()
+	_ = q.Close()
+	gone.release()
+}
+
+// unheard has partners that hear no message, and are not told. What they wait for they learn at the
+// next heartbeat.
+func unheard(a *actor) {
+	defer a.rest(a.upTo(time.Second))
+	const heartbeat = 300 * time.Millisecond
+	p := a.meets(func(o *redlatch.Options) {
+		o.Heartbeat = heartbeat
+		o.Lock.TTL = 3 * time.Second
+	})
+	defer func() { _ = p.Close() }()
+	ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
+	defer cancel()
+	soon := 6*heartbeat/5 + 4*a.trip()
+	if a.oneIn(2) {
+		d := p.CountDownLatch(a.scene("dead"))
+		if set, err := d.TrySetCount(ctx, 1, time.Minute); err != nil || !set {
+			return
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- d.Await(ctx) }()
+		a.rest(8 * a.trip())
+		p.deafens()
+		mine := a.client.CountDownLatch(d.Name())
+		if left, err := mine.CountDown(ctx); err != nil || left != 0 {
+			return
+		}
+		if a.oneIn(2) {
+			_, _ = mine.TrySetCount(ctx, 1, time.Minute) // another round
+		}
+		zero := time.Now()
+		err := <-ended
+		a.wantf(err == nil && time.Since(zero) <= soon, "a waiter of a countdown that hears nothing ends %v after the zero: %v", time.Since(zero), err)
+		return
+	}
+	name := a.scene("dead")
+	kinds := a.kinds(name)
+	k := kinds[a.random.IntN(len(kinds))]
+	l, err := k.lock(a.client, ctx, false)
+	if err != nil {
+		return
+	}
+	next := k.waits(ctx, p.Client)
+	a.rest(8 * a.trip())
+	p.deafens()
+	held := l.Held()
+	_ = l.Release(context.Background())
+	free := time.Now()
+	<-next.ended
+	if held && len(a.servers) == 1 {
+		a.wantf(next.err == nil && next.at.Sub(free) <= soon, "a waiter for a %s that hears nothing has it %v after the release: %v", k.kind, next.at.Sub(free), next.err)
+	}
+	if next.err == nil && len(a.servers) == 1 { // as a holder, it learns at a renewal that it is waited for
+		wanted := next.lease.Wanted()
+		a.rest(4 * a.trip())
+		third := k.waits(ctx, a.client)
+		select {
+		case <-wanted:
+		case <-time.After(2 * time.Second):
+			a.wantf(!next.lease.Held() || ctx.Err() != nil, "a holder of a %s that hears nothing is not told that it is waited for", k.kind)
+		}
+		next.release()
+		third.release()
+		return
+	}
+	next.release()
+}
+
+// deafens has a client hear no message any more.
+func (p *partner) deafens() {
+	p.world.net.call(func() {
+		for _, l := range p.links {
+			l.deaf = true
+		}
+	})
+}
+
+// mute has a holder whose user may not ask which clients listen. Its release lets in the first that
+// hears it.
+func mute(a *actor) {
+	defer a.rest(a.upTo(time.Second))
+	name := a.scene("dead")
+	kinds := sharables(name)
+	k := kinds[a.random.IntN(len(kinds))]
+	holder, p := a.meets(), a.meets()
+	a.net.call(func() { holder.links[0].user = []string{"PUBSUB"} })
+	defer func() { _ = holder.Close() }()
+	l, err := k.lock(holder.Client, a.ctx, false)
+	if err != nil {
+		_ = p.Close()
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, 20*time.Second)
+	gone := k.waits(ctx, p.Client)
+	a.rest(8 * a.trip())
+	next := k.waits(ctx, a.client)
+	a.rest(8 * a.trip())
+	p.dies()
+	a.rest(a.trip())
+	held := l.Held()
+	err = l.Release(context.Background())
+	free := time.Now()
+	<-next.ended
+	if held && err == nil {
+		a.wantf(next.err == nil && next.at.Sub(free) < 4*a.trip(), "a waiter for a %s behind a dead one has it %v after the release by a user that may not ask for listeners: %v",
+			k.kind, next.at.Sub(free), next.err)
+	}
+	next.release()
+	cancel()
+	_ = p.Close()
+	gone.release()
+}

@@ -1,0 +1,249 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+// What is in this file looks how work under a lock ends: when it panics, when the client is closed,
+// when the lock is taken away.
+
+// closed closes a client that has a lease and a waiter.
+func closed(a *actor) {
+	defer a.rest(a.upTo(time.Second))
+	name, other := a.scene("dead"), a.scene("dead")
+	p := a.meets()
+	l, err := p.Mutex(name).TryLock(a.ctx)
+	if err != nil {
+		_ = p.Close()
+		return
+	}
+	second, err := p.Mutex(other).TryLock(a.ctx)
+	if err == nil {
+		_ = second.Release(context.Background())
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Mutex(name).Lock(a.ctx)
+		ended <- err
+	}()
+	a.rest(4 * a.trip())
+	held := l.Held()
+	err = p.Close()
+	left := (*redlatch.LeftError)(nil)
+	a.alwaysf(!held || errors.As(err, &left), "Close with a lease that is held: %v", err)
+	if left != nil && held {
+		a.alwaysf(len(left.Leases) == 1 && left.Leases[0].Name == name, "Close tells %v of the lease on %q", err, name)
+	}
+	a.alwaysf(!l.Held() && l.Context().Err() != nil, "a lease is held when its client is closed")
+	if lost := (*redlatch.LostError)(nil); held {
+		a.alwaysf(errors.As(l.Err(), &lost) && lost.Reason == redlatch.LossClosed, "the lease of a client that was closed says %v", l.Err())
+	}
+	err = <-ended
+	a.wantf(errors.Is(err, redlatch.ErrClosed), "a waiter of a client that is closed: %v", err)
+	again, err := p.Mutex(other).TryLock(a.ctx)
+	a.alwaysf(err != nil, "a client that is closed locks")
+	if err == nil {
+		_ = again.Release(context.Background())
+	}
+}
+
+// doing is the forms of a lock that call a function.
+type doing struct {
+	kind  string
+	do    func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error
+	try   func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error
+	taken func(ctx context.Context) (*redlatch.Lease, error) // keeps the others out
+}
+
+func (a *actor) doings(c *redlatch.Client, name string) []doing {
+	slot := func(f func(context.Context, *redlatch.Lease) error) func(context.Context, *redlatch.Slot) error {
+		return func(ctx context.Context, s *redlatch.Slot) error {
+			if s == nil {
+				return f(ctx, nil)
+			}
+			return f(ctx, s.Lease)
+		}
+	}
+	pool := c.SlotPool(name, 1, redlatch.SlotOptions{})
+	all := []doing{
+		{"mutex", c.Mutex(name).Do, c.Mutex(name).TryDo, a.client.Mutex(name).TryLock},
+		{"slotpool",
+			func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
+				return pool.Do(ctx, slot(f))
+			},
+			func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
+				return pool.TryDo(ctx, slot(f))
+			},
+			func(ctx context.Context) (*redlatch.Lease, error) {
+				s, err := a.client.SlotPool(name, 1, redlatch.SlotOptions{}).TryAcquire(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return s.Lease, nil
+			}},
+	}
+	if len(a.servers) > 1 {
+		return all
+	}
+	rw, s := c.RWMutex(name), c.Semaphore(name, 1)
+	return append(all,
+		doing{"reentrant", c.ReentrantMutex(name).Do, c.ReentrantMutex(name).TryDo, a.client.ReentrantMutex(name).TryLock},
+		doing{"writer", rw.Do, rw.TryDo, a.client.RWMutex(name).TryRLock},
+		doing{"reader", rw.RDo, rw.TryRDo, a.client.RWMutex(name).TryLock},
+		doing{"semaphore",
+			func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
+				return s.Do(ctx, 1, f)
+			},
+			func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
+				return s.TryDo(ctx, 1, f)
+			},
+			func(ctx context.Context) (*redlatch.Lease, error) {
+				return a.client.Semaphore(name, 1).TryAcquire(ctx, 1)
+			}},
+	)
+}
+
+// does runs functions under a lock of any kind: beside a holder, to their end, and into a panic.
+func does(a *actor) {
+	defer a.rest(a.upTo(time.Second))
+	name := a.scene("does")
+	p := a.meets()
+	defer func() { _ = p.Close() }()
+	all := a.doings(p.Client, name)
+	k := all[a.random.IntN(len(all))]
+	l, err := k.taken(a.ctx)
+	if err != nil {
+		return
+	}
+	ran := 0
+	err = k.try(a.ctx, func(context.Context, *redlatch.Lease) error { ran++; return nil })
+	a.wantf(!l.Held() || errors.Is(err, redlatch.ErrTaken) && ran == 0, "TryDo of a %s that is taken runs %d times: %v", k.kind, ran, err)
+	a.alwaysf(err == nil || ran == 0 || !errors.Is(err, redlatch.ErrTaken), "TryDo of a %s runs and says %v", k.kind, err)
+	_ = l.Release(context.Background())
+	for _, form := range []func(context.Context, func(context.Context, *redlatch.Lease) error) error{k.do, k.try} {
+		var inner *redlatch.Lease
+		mine := errors.New("mine")
+		err := form(a.ctx, func(ctx context.Context, l *redlatch.Lease) error {
+			inner = l
+			a.alwaysf(l != nil, "a function runs without a lease")
+			return mine
+		})
+		a.wantf(errors.Is(err, mine), "the form of a %s that calls a function: %v", k.kind, err)
+		a.alwaysf(inner == nil || !inner.Held(), "a lease on a %s is held after its function", k.kind)
+		func() {
+			defer func() {
+				why := recover()
+				a.wantf(why == "as asked", "a panic in a function under a %s: %v", k.kind, why)
+			}()
+			_ = form(a.ctx, func(ctx context.Context, l *redlatch.Lease) error {
+				inner = l
+				panic("as asked")
+			})
+		}()
+		a.alwaysf(inner == nil || !inner.Held(), "a lease on a %s is held after a panic", k.kind)
+	}
+	l, err = k.taken(a.ctx)
+	a.wantf(err == nil, "a try of a %s whose functions have ended: %v", k.kind, err)
+	if err == nil {
+		_ = l.Release(context.Background())
+	}
+}
+
+// lockers uses sync.Lockers whose context ends, and whose lock is taken by force.
+func lockers(a *actor) {
+	defer a.rest(a.upTo(time.Second))
+	name := a.scene("locker")
+	told := make(chan error, 9)
+	ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
+	defer cancel()
+	p := a.meets()
+	defer func() { _ = p.Close() }()
+	locker := p.Mutex(name).Locker(ctx, func(err error) { told <- err })
+	ok := true
+	func() {
+		defer func() { ok = recover() == nil }()
+		locker.Lock()
+	}()
+	if !ok {
+		return
+	}
+	cancel()
+	a.rest(2 * a.trip())
+	l, err := a.client.Mutex(name).TryLock(a.ctx)
+	a.wantf(err != nil, "a Locker lets go when its context ends")
+	if err == nil {
+		_ = l.Release(context.Background())
+	}
+	forced := a.oneIn(2)
+	if forced {
+		_, err = a.client.ForceRelease(a.ctx, name, redlatch.ForceOptions{})
+		forced = err == nil
+		a.rest(3 * a.trip())
+	}
+	locker.Unlock()
+	a.wantf(len(told) > 0 == forced, "a Locker whose lock was taken by force: %t, tells %d errors", forced, len(told))
+	a.wantFreeNow(a.kinds(name)[0])
+}
+
+// slotGone loses a slot, and asks for its number.
+func slotGone(a *actor) {
+	defer a.rest(a.upTo(time.Second))
+	name := a.scene("slot")
+	p := a.meets()
+	defer func() { _ = p.Close() }()
+	pool := p.SlotPool(name, 2, redlatch.SlotOptions{Quarantine: 50 * time.Millisecond})
+	s, err := pool.TryAcquire(a.ctx)
+	if err != nil {
+		return
+	}
+	id, err := s.ID()
+	a.wantf(err == nil && id >= 0 && id < 2, "the number of a slot: %d, %v", id, err)
+	_ = s.Release(context.Background())
+	id, err = s.ID()
+	a.alwaysf(err != nil, "the number of a slot that was released is %d", id)
+	if s, err = pool.TryAcquire(a.ctx); err != nil {
+		return
+	}
+	_, err = a.client.ForceRelease(a.ctx, name, redlatch.ForceOptions{})
+	a.wantf(err == nil, "ForceRelease of a slot: %v", err)
+	_ = s.Extend(a.ctx)
+	id, err = s.ID()
+	a.wantf(err != nil, "the number of a slot that was taken by force is %d", id)
+	_ = s.Release(context.Background())
+}
+
+// outlives holds a lease for longer than the context of its Lock. It is told once.
+func outlives(a *actor) {
+	name := a.scene("outlives")
+	n := 0
+	p := a.meets(func(o *redlatch.Options) {
+		o.Lock.TTL = 600 * time.Millisecond
+		o.Hook = func(_ context.Context, e redlatch.Event) {
+			if e.Type == redlatch.EventOutlived {
+				n++
+			}
+		}
+	})
+	defer func() { _ = p.Close() }()
+	ctx, cancel := context.WithCancel(a.ctx)
+	l, err := p.Mutex(name).TryLock(ctx)
+	cancel()
+	if err != nil {
+		return
+	}
+	a.rest(2 * time.Second)
+	if l.Held() {
+		a.wantf(n == 1, "that a lease outlives its context is told %d times", n)
+		own := p.Leases()
+		a.wantf(slices.ContainsFunc(own, func(i redlatch.LeaseInfo) bool { return i.Name == name }), "the leases of a client are %v", own)
+	}
+	_ = l.Release(context.Background())
+	a.wantf(len(p.Leases()) == 0, "the leases of a client when all is released are %v", fmt.Sprint(p.Leases()))
+	a.rest(a.upTo(3 * time.Second))
+}

@@ -1,0 +1,196 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/verify/history"
+)
+
+// What is in this file are scenes in which one request meets a mishap at a moment of the scene's
+// choice. The client sends it again, and all is as if nothing had happened.
+
+// sent is how long the requests of these scenes may take.
+const sent = 600 * time.Millisecond
+
+// patient gives a partner leases that outlive a mishap.
+func patient(o *redlatch.Options) {
+	o.RequestTimeout = sent
+	o.Lock.TTL = 20 * time.Second
+}
+
+// kinds returns a lock of each kind that the world has, with a name.
+func (a *actor) kinds(name string) (all []sharable) {
+	for _, k := range sharables(name) {
+		if len(a.servers) == 1 || k.kind == "mutex" || k.kind == "election" || k.kind == "slotpool" {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// meets has the next request with a text meet a mishap: at one server of a quorum.
+func (p *partner) meets(text string, how mishapHow, late time.Duration) {
+	p.world.net.call(func() {
+		l := p.links[len(p.links)-1]
+		l.mishaps = append(l.mishaps, mishap{text, how, late})
+	})
+}
+
+// unlucky acquires, extends and releases, and one request of each gets lost, or its reply.
+func unlucky(a *actor) {
+	defer a.rest(a.upTo(time.Second))
+	name := a.scene("dead")
+	kinds := a.kinds(name)
+	k := kinds[a.random.IntN(len(kinds))]
+	p := a.meets(patient)
+	defer func() { _ = p.Close() }()
+	how := []mishapHow{requestLost, replyLost}
+	p.meets(name, how[a.random.IntN(2)], 0)
+	l, err := k.lock(p.Client, a.ctx, a.oneIn(2))
+	a.wantf(err == nil, "a %s whose request was sent twice: %v", k.kind, err)
+	if err != nil {
+		return
+	}
+	q := acquisition{kind: history.Mutex, name: name}
+	if k.kind != "reentrant" {
+		a.wantBacked(q, l)
+	}
+	token, left := l.Token(), l.Remaining()
+	if a.oneIn(2) {
+		p.meets(name, how[a.random.IntN(2)], 0)
+		a.rest(100 * time.Millisecond)
+		err := l.Extend(a.ctx)
+		a.wantf(err == nil && l.Remaining() > left-sent && l.Token() == token, "an extend that was sent twice: %v, %v left", err, l.Remaining())
+		if k.kind != "reentrant" {
+			a.wantBacked(q, l)
+		}
+	}
+	if a.oneIn(3) {
+		a.elsewhere(p, l, k)
+		return
+	}
+	p.meets(name, how[a.random.IntN(2)], 0)
+	err = l.Release(context.Background())
+	a.wantf(err == nil, "a release of a %s that was sent twice: %v", k.kind, err)
+	a.wantFreeNow(k)
+}
+
+// wantFreeNow checks that a try gets a lock, and releases it.
+func (a *actor) wantFreeNow(k sharable) {
+	l, err := k.lock(a.client, a.ctx, false)
+	a.wantf(err == nil, "a try of a %s that is free: %v", k.kind, err)
+	if err == nil {
+		_ = l.Release(context.Background())
+	}
+}
+
+// elsewhere ends a lease in another way than by its release, while a request or reply gets lost.
+func (a *actor) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
+	how := []mishapHow{requestLost, replyLost}[a.random.IntN(2)]
+	other := a.meets(patient)
+	defer func() { _ = other.Close() }()
+	if a.oneIn(2) || len(a.servers) > 1 || k.kind != "mutex" {
+		token := l.Token()
+		text, err := l.Detach(a.ctx)
+		if err != nil {
+			a.wantf(false, "Detach = %v", err)
+			return
+		}
+		other.meets(l.Name(), how, 0)
+		adopted, err := other.Adopt(a.ctx, text, redlatch.LockOptions{})
+		a.wantf(err == nil, "an adoption of a %s that was sent twice: %v", k.kind, err)
+		if err != nil {
+			return
+		}
+		a.wantf(adopted.Token() == token, "a %s is adopted with the token %d, and had %d", k.kind, adopted.Token(), token)
+		_, err = p.Adopt(a.ctx, text, redlatch.LockOptions{})
+		a.alwaysf(err != nil, "a text of a %s is adopted twice", k.kind)
+		err = adopted.Release(context.Background())
+		a.wantf(err == nil, "the release of a %s that was adopted: %v", k.kind, err)
+		a.wantFreeNow(k)
+		return
+	}
+	other.meets(l.Name(), how, 0)
+	token := l.Token()
+	taken, err := other.Mutex(l.Name()).TakeByForce(a.ctx, redlatch.ForceOptions{Reason: "unlucky"})
+	a.wantf(err == nil, "a force that was sent twice: %v", err)
+	if err != nil {
+		return
+	}
+	lost := (*redlatch.LostError)(nil)
+	err = l.Release(context.Background())
+	a.wantf(errors.As(err, &lost) && lost.Reason == redlatch.LossForced && lost.Force != nil && lost.Force.Reason == "unlucky",
+		"the holder of a mutex that was taken by force is told %v", err)
+	a.wantf(taken.Held() && taken.Token() > token, "a mutex is taken by force with the token %d after %d", taken.Token(), token)
+	a.wantBacked(acquisition{kind: history.Mutex, name: l.Name()}, taken)
+	err = taken.Release(context.Background())
+	a.wantf(err == nil, "the release of what was taken by force: %v", err)
+	a.wantFreeNow(k)
+}
+
+// strays has a request arrive when what it was for is over: released, or given up. It leaves nothing.
+func strays(a *actor) {
+	defer a.rest(a.upTo(time.Second))
+	name := a.scene("dead")
+	kinds := a.kinds(name)
+	k := kinds[a.random.IntN(len(kinds))]
+	p := a.meets(patient)
+	defer func() { _ = p.Close() }()
+	// A client looks twice for what may still arrive, a third of RequestTimeout apart, about.
+	late := sent/3 + 10*time.Millisecond + a.upTo(sent/6)
+	ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
+	defer cancel()
+	switch a.random.IntN(4) {
+	case 0: // it is sent again, is in, and is out, before the first request arrives
+		p.meets(name, arrivesLate, late)
+		if l, err := k.lock(p.Client, ctx, false); err == nil {
+			_ = l.Release(context.Background())
+		} else {
+			a.wantf(false, "a try of a %s that was sent twice: %v", k.kind, err)
+		}
+	case 1: // the caller has gone before
+		ctx, cancel := context.WithTimeout(a.ctx, 5*time.Millisecond)
+		p.meets(name, arrivesLate, 10*time.Millisecond+a.upTo(sent/6))
+		if l, err := k.lock(p.Client, ctx, a.oneIn(2)); err == nil {
+			_ = l.Release(context.Background())
+		}
+		cancel()
+	case 2: // a release arrives late, when others are in
+		l, err := k.lock(p.Client, ctx, false)
+		if err != nil {
+			return
+		}
+		p.meets(name, arrivesLate, late)
+		err = l.Release(context.Background())
+		a.wantf(err == nil, "a release of a %s that was sent twice: %v", k.kind, err)
+		other, err := k.lock(a.client, ctx, false)
+		a.wantf(err == nil, "a try of a %s that is free: %v", k.kind, err)
+		if err == nil {
+			a.rest(min(late+2*a.trip(), other.Remaining()/2))
+			if k.kind != "reentrant" {
+				a.wantBacked(acquisition{kind: history.Mutex, name: name}, other)
+			}
+			_ = other.Release(context.Background())
+		}
+	default: // a waiter gives up before its ticket arrives
+		l, err := k.lock(a.client, ctx, false)
+		if err != nil {
+			return
+		}
+		soon, cancel := context.WithTimeout(a.ctx, sent)
+		p.meets("\t", arrivesLate, sent+10*time.Millisecond+a.upTo(sent/6)) // a ticket has tabs
+		if l, err := k.lock(p.Client, soon, true); err == nil {
+			_ = l.Release(context.Background())
+		}
+		cancel()
+		_ = l.Release(context.Background())
+	}
+	a.rest(late + 4*sent)
+	a.wantFreeNow(k)
+	if info, err := a.client.Inspect(a.ctx, name); err == nil && len(a.servers) == 1 {
+		a.wantf(len(info.Waiters) == 0 && len(info.Holders) == 0, "a %s that nobody has or wants: %+v", k.kind, info)
+	}
+}
