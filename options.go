@@ -252,9 +252,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Labels = maps.Clone(o.Labels)
 	var err error
-	if o.Journal, err = o.Journal.check(); err != nil {
-		return o, err
-	}
 	o.Heartbeat, err = within("Options.Heartbeat", o.Heartbeat, 5*time.Second, 50*time.Millisecond, time.Minute)
 	if err != nil {
 		return o, err
