@@ -50,7 +50,6 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) 
 			First: n == 0, Answered: a.answered, InLine: h.ticket != "",
 		})
 		if restore {
-			c.recorder.noVote(a.latch, &t)
 			a.restoreVotes(ctx)
 		}
 		switch next {
@@ -188,7 +187,6 @@ func (l *latch) hearOut(votes *ballot.Round, t *quorum.Tally, owner string, leas
 	}
 	if votes.Forgot() {
 		l.client.quorum.Go(func() { // a hook that is slow must not hold up the answers to others
-			l.client.recorder.noVote(l, &votes.Tally)
 			l.restoreVotes(l.client.closing)
 		})
 	}

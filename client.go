@@ -120,6 +120,9 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Prefix == NoPrefix { // not before: what was checked is checked again here
+		o.Prefix = ""
+	}
 	if c == nil {
 		return nil, invalid("the connection is nil")
 	}

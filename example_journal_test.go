@@ -180,14 +180,13 @@ func ExampleJournalQuery() {
 	// Output: timeout
 }
 
-// A service whose leases last for seconds wants to know of those that last for longer.
+// A service notes what happens to its locks, and logs that it cannot.
 func ExampleJournalOptions() {
 	o := redlatch.Options{Journal: redlatch.JournalOptions{
-		On: true, Held: 30 * time.Second, Waited: 5 * time.Second,
-		Trouble: func(err error) { log.Println("what happens to locks is not noted:", err) },
+		On: true, Trouble: func(err error) { log.Println("what happens to locks is not noted:", err) },
 	}}
-	fmt.Println(o.Journal.Held, o.Journal.Waited)
-	// Output: 30s 5s
+	fmt.Println(o.Journal.On)
+	// Output: true
 }
 
 func ExampleJournalEntry() {

@@ -8,27 +8,27 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/journal"
 )
 
-// The bounds and defaults of a journal.
 const (
-	journalMost   = 10_000
-	journalAge    = 7 * 24 * time.Hour
-	journalWaited = time.Minute
-	journalHeld   = 10 * time.Minute
+	journalMost   = 10_000             // entries that are kept, a few more at times
+	journalAge    = 7 * 24 * time.Hour // for which an entry is kept
+	journalWaited = time.Minute        // of an acquisition that is noted
+	journalHeld   = 10 * time.Minute   // of a lease that is noted
 )
 
 // JournalOptions have a client note in Redis what happened to its locks that an operator may ask
 // for later: see [JournalType] for what that is. A plain acquisition is never noted.
 // [Client.Journal] and `redlatch log` read it.
 //
-// All clients with the same [Options].Prefix write one stream, {prefix + "journal"}:log, which is
-// bounded in length and age. In a cluster it is at the node that has its slot. On a quorum each
-// node has a copy, and a reader puts them together.
+// All clients with the same [Options].Prefix write one stream, {prefix + "journal"}:log. It keeps
+// 10,000 entries, which take Redis some 4 MB, for a week; a client that writes drops older ones.
+// With a server before Redis 6.2 the week bounds only a journal that no client writes. In a cluster
+// the stream is at the node that has its slot. On a quorum each node has a copy, and a reader puts
+// them together.
 //
 // Entries are sent in the background, all of a tenth of a second in one command. While Redis does
 // not take them, 256 wait; later ones are dropped, and the next entry that is written tells how
@@ -36,22 +36,6 @@ const (
 type JournalOptions struct {
 	// On has the client write. Any client can read. Default false.
 	On bool
-
-	// Waited is the wait from which on an acquisition is noted: once while it waits on, and again
-	// when it ends. At least 1ms. Default 1m.
-	Waited time.Duration
-
-	// Held is the age from which on a lease is noted, at its next extend or its end. At least 1ms.
-	// Default 10m.
-	Held time.Duration
-
-	// Most is how many entries are kept, a few more at times. A client that writes drops older
-	// ones. 100 to 1,000,000. Default 10,000, which take Redis some 4 MB.
-	Most int
-
-	// Age is how long entries are kept, at least until a client writes. With a server before Redis
-	// 6.2 that bounds only a journal that no client writes. 1m to 366 days. Default 7 days.
-	Age time.Duration
 
 	// Trouble, if set, is called when Redis does not take the entries, such as for want of the
 	// right to XADD: once, and again only after it has taken some. It is called on a goroutine of
@@ -83,58 +67,25 @@ const (
 	// Text.
 	JournalDeadlock JournalType = "deadlock"
 
-	// JournalWaiting says that an acquisition has waited for long, and waits on: Owner, Labels,
-	// Waited. Candidates of an election are left out.
-	JournalWaiting JournalType = "waiting"
-
-	// JournalWaited says that an acquisition waited for long, and was granted: Owner, Token,
-	// Labels, Waited.
+	// JournalWaited says that an acquisition waited for a minute or longer, and was granted: Owner,
+	// Token, Labels, Waited. Candidates of an election are left out.
 	JournalWaited JournalType = "waited"
 
-	// JournalHeld says that a lease is or was held for long: Owner, Token, Labels, Held.
+	// JournalHeld says that a lease is or was held for ten minutes or longer, at its next extend or
+	// its end: Owner, Token, Labels, Held.
 	JournalHeld JournalType = "held"
 
 	// JournalLeader says that there is a new leader: Owner, Token, Labels, Value.
 	JournalLeader JournalType = "leader"
-
-	// JournalResting says that a slot whose holder vanished is kept free: Owner, Token, Text,
-	// Remaining, and From, of the holder.
-	JournalResting JournalType = "resting"
-
-	// JournalNoVote says that a node of a quorum has no right to vote: Node.
-	JournalNoVote JournalType = "no_vote"
 )
-
-// check returns the options with their defaults.
-func (o JournalOptions) check() (JournalOptions, error) {
-	var err error
-	if o.Waited, err = within("JournalOptions.Waited", o.Waited, journalWaited, time.Millisecond, 366*24*time.Hour); err != nil {
-		return o, err
-	}
-	if o.Held, err = within("JournalOptions.Held", o.Held, journalHeld, time.Millisecond, 366*24*time.Hour); err != nil {
-		return o, err
-	}
-	if o.Age, err = within("JournalOptions.Age", o.Age, journalAge, time.Minute, 366*24*time.Hour); err != nil {
-		return o, err
-	}
-	if o.Most == 0 {
-		o.Most = journalMost
-	}
-	if o.Most < 100 || o.Most > 1_000_000 {
-		return o, invalid("JournalOptions.Most is %d: give 100 to 1000000", o.Most)
-	}
-	return o, nil
-}
 
 // recorder chooses what the client notes in the journal.
 type recorder struct {
 	client  *Client
 	journal *journal.Journal
-	waits   *longWaits
 
-	mu     sync.Mutex // guards what is below
-	aged   map[uint64]bool
-	looked map[string]time.Time // lately: pools by name, slots by owner, nodes by address
+	mu   sync.Mutex // guards aged
+	aged map[uint64]bool
 }
 
 // newRecorder returns what writes the journal of a client, or nil if it does not write one.
@@ -148,55 +99,45 @@ func newRecorder(c *Client) *recorder {
 	if self.Program == "" {
 		self.Program = filepath.Base(os.Args[0])
 	}
-	r := &recorder{
-		client: c, aged: make(map[uint64]bool), looked: make(map[string]time.Time),
+	return &recorder{
+		client: c, aged: make(map[uint64]bool),
 		journal: journal.New(c.closing, c.asker.Nodes(), c.schedule, c.now, journal.Options{
-			Key: keys.Journal(c.options.Prefix), Most: o.Most, Age: o.Age, Timeout: c.options.RequestTimeout,
+			Key: keys.Journal(c.options.Prefix), Most: journalMost, Age: journalAge, Timeout: c.options.RequestTimeout,
 			Self: self, Trouble: o.Trouble,
 		}),
 	}
-	r.waits = newLongWaits(r)
-	return r
 }
 
 // tap notes an event, if it is one of those that the journal tells. An event of a plain acquisition
 // costs three comparisons.
 func (r *recorder) tap(ctx context.Context, l *latch, e Event) {
-	o := r.client.options.Journal
 	what := JournalType("")
 	switch e.Type {
-	case EventWait:
-		if l.kind.Name != script.Election.Name {
-			r.waits.begin(ctx, l, e)
-		}
 	case EventGranted:
-		r.waits.end(e.ID)
 		switch {
 		case l.kind.Name == script.Election.Name:
 			what = JournalLeader
-		case e.Waited >= o.Waited:
+		case e.Waited >= journalWaited:
 			what = JournalWaited
 		}
 	case EventFailed:
-		r.waits.end(e.ID)
 		switch {
 		case e.Outcome == OutcomeTimeout:
 			what = JournalTimeout
 		case errors.Is(e.Err, ErrDeadlock):
 			what = JournalDeadlock
 		}
-		r.lookForRest(l, e.Outcome)
 	case EventJeopardy:
 		what = JournalJeopardy
 	case EventLost:
 		what = JournalLost
 		r.firstAged(e.ID, false)
 	case EventReleased, EventDetached:
-		if e.HeldFor >= o.Held && r.firstAged(e.ID, false) {
+		if e.HeldFor >= journalHeld && r.firstAged(e.ID, false) {
 			what = JournalHeld
 		}
 	case EventExtended:
-		if e.HeldFor >= o.Held && r.firstAged(e.ID, true) {
+		if e.HeldFor >= journalHeld && r.firstAged(e.ID, true) {
 			what = JournalHeld
 		}
 	}
@@ -250,67 +191,6 @@ func (r *recorder) forced(l *latch, h Holder, reason string) {
 		What: string(JournalForced), Name: l.name, Kind: l.kind.Name, Owner: h.Owner, Token: h.Token,
 		Labels: r.client.options.Labels, Text: reason, From: processEntry(h),
 	})
-}
-
-// rested is how often a pool that has no free slot is looked at, and a node without a vote noted.
-const rested = time.Minute
-
-// lookForRest notes the slots of a pool that are kept free after their holders vanished, when the
-// pool is exhausted. The caller is within an acquisition.
-func (r *recorder) lookForRest(l *latch, o Outcome) {
-	exhausted := o == OutcomeExhausted || o == OutcomeTimeout
-	if l.kind.Name != script.SlotPool.Name || !exhausted || !r.due("pool "+l.name, rested) {
-		return
-	}
-	c, name := r.client, l.name
-	c.spawn(func() {
-		ctx, cancel := context.WithTimeout(c.closing, c.options.RequestTimeout)
-		defer cancel()
-		info, err := c.Inspect(ctx, name)
-		if err != nil {
-			return
-		}
-		for _, h := range info.Holders {
-			if h.Resting && r.due("slot "+h.Owner, 366*24*time.Hour) {
-				r.journal.Add(journal.Entry{
-					What: string(JournalResting), Name: name, Kind: info.Kind, Owner: h.Owner, Token: h.Token,
-					Text:      "slot " + h.slot() + " is kept free: its holder vanished",
-					Remaining: h.Remaining.Milliseconds(), From: processEntry(h),
-				})
-			}
-		}
-	})
-}
-
-// noVote notes the nodes of a quorum that answered that they have no right to vote.
-func (r *recorder) noVote(l *latch, t *quorum.Tally) {
-	if r == nil {
-		return
-	}
-	for i, v := range t.Votes {
-		node := r.client.asker.Nodes()[i].Target().Addr
-		if v.Stand() == quorum.Nonvoting && r.due("node "+node, rested) {
-			r.journal.Add(journal.Entry{What: string(JournalNoVote), Name: l.name, Kind: l.kind.Name, Node: node})
-		}
-	}
-}
-
-// maxLooked is how many things are remembered that were looked at.
-const maxLooked = 4096
-
-// due reports whether something was not looked at for so long, and remembers that it is now.
-func (r *recorder) due(what string, every time.Duration) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	if at, ok := r.looked[what]; ok && now.Sub(at) < every {
-		return false
-	}
-	if len(r.looked) >= maxLooked {
-		clear(r.looked)
-	}
-	r.looked[what] = now
-	return true
 }
 
 // processEntry is what the journal tells of the process of a holder.

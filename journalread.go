@@ -35,11 +35,10 @@ type JournalEntry struct {
 	Reason    LossReason // of a loss
 	Text      string     // the error in words, or the reason of a forced release
 	Value     string     // of a leader
-	Node      string     // of a quorum
-	From      Holder     // from which a lock was taken, or the holder that vanished: Owner, Token, Client, Process
+	From      Holder     // from which a lock was taken: Owner, Token, Client, Process
 	Waited    time.Duration
 	Held      time.Duration
-	Remaining time.Duration // of the lease in jeopardy, or of the rest of a slot
+	Remaining time.Duration // of the lease in jeopardy
 	Dropped   int           // how many entries of this client are missing before this one
 }
 
@@ -230,7 +229,7 @@ func (r *journalReader) read(event script.Event) (JournalEntry, bool) {
 	entry := JournalEntry{
 		ID: e.ID, At: time.UnixMilli(int64(ms) - e.Ago), Type: JournalType(e.What), Name: e.Name, Kind: e.Kind, Owner: e.Owner, Token: e.Token,
 		Client: e.Client, Process: Process{e.Host, e.PID, e.Program}, Labels: e.Labels, Reason: LossReason(e.Reason),
-		Text: e.Text, Value: e.Value, Node: e.Node, Dropped: int(e.Dropped),
+		Text: e.Text, Value: e.Value, Dropped: int(e.Dropped),
 		Waited: ms2d(e.Waited), Held: ms2d(e.Held), Remaining: ms2d(e.Remaining),
 	}
 	if f := e.From; f != nil {

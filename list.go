@@ -76,7 +76,7 @@ func (l *listing) run(ctx context.Context) error {
 	}
 	prefix := l.client.options.Prefix
 	glob := "*" + escapeGlob(prefix) + sieve(pattern) + "*"
-	if l.client.options.NoPrefix {
+	if prefix == "" {
 		l.fenced = make(map[string]bool)
 		err := l.scan(ctx, glob+keys.FenceSuffix, func(key string) error {
 			if state, ok := keys.StateOf(key, keys.FenceSuffix); ok {

@@ -226,6 +226,3 @@ func heldIn(note notes.Note) []Held {
 
 // modes are the modes of a read-write lock, by how a script spells them.
 var modes = map[string]string{"r": "read", "w": "write"}
-
-// slot is the number of a holder's slot, as a text.
-func (h Holder) slot() string { return strconv.Itoa(h.Slot) }

@@ -12,7 +12,7 @@ import (
 // and is safe for concurrent use.
 //
 // In Redis it is what `SET key owner NX PX` makes, so programs that lock in this way exclude each
-// other and this Mutex. The key is Options.Prefix and the name; see Options.NoPrefix.
+// other and this Mutex. The key is Options.Prefix and the name; see [NoPrefix].
 type Mutex struct{ latch latch }
 
 // Mutex returns the mutex of that name, with the lease options of the client. It sends nothing; a

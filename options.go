@@ -27,12 +27,8 @@ const (
 // Options configure a [Client]. The zero value is right for most programs.
 type Options struct {
 	// Prefix begins every key in Redis. All clients that share a lock must agree on it. Default
-	// "redlatch:".
+	// "redlatch:". [NoPrefix] is for none.
 	Prefix string
-
-	// NoPrefix leaves the prefix out, so that a mutex sits at the bare name as those of redsync and
-	// bsm/redislock do, and excludes with them. Default false.
-	NoPrefix bool
 
 	// Lock holds the defaults for every lock of this client; see [Mutex.With] for one lock alone.
 	Lock LockOptions
@@ -108,6 +104,10 @@ type Options struct {
 	// system's roots.
 	TLS *tls.Config
 }
+
+// NoPrefix is for [Options].Prefix: a mutex then sits at the bare name, as those of redsync and
+// bsm/redislock do, and excludes with them. No key can have this text.
+const NoPrefix = "\x00"
 
 // A Switch turns a default of the client on or off for one lock. The zero value leaves it as it is.
 type Switch int8
@@ -229,13 +229,11 @@ type LockOptions struct {
 
 // withDefaults fills in what is zero and refuses what makes no sense.
 func (o Options) withDefaults() (Options, error) {
-	if o.Prefix == "" && !o.NoPrefix {
+	switch o.Prefix {
+	case "":
 		o.Prefix = "redlatch:"
-	}
-	if o.Prefix != "" {
-		if o.NoPrefix {
-			return o, invalid("Options.Prefix is %q and Options.NoPrefix is set: choose one", o.Prefix)
-		}
+	case NoPrefix:
+	default:
 		if err := keys.Check(o.Prefix); err != nil {
 			return o, invalid("Options.Prefix %q: %w", o.Prefix, err)
 		}
@@ -252,9 +250,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Labels = maps.Clone(o.Labels)
 	var err error
-	if o.Journal, err = o.Journal.check(); err != nil {
-		return o, err
-	}
 	o.Heartbeat, err = within("Options.Heartbeat", o.Heartbeat, 5*time.Second, 50*time.Millisecond, time.Minute)
 	if err != nil {
 		return o, err

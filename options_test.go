@@ -28,7 +28,7 @@ func (replicatedNowhere) EvalReplicated(context.Context, conn.Call, int, time.Du
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]redlatch.Options{
-		"NoPrefix":            {Prefix: "a:", NoPrefix: true},
+		"control character":   {Prefix: redlatch.NoPrefix + ":"},
 		"Options.Prefix":      {Prefix: "a\n"},
 		"brace":               {Prefix: "a{"},
 		"LockOptions.TTL":     {Lock: redlatch.LockOptions{TTL: -time.Second}},

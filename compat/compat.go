@@ -7,10 +7,10 @@
 //
 // Each takes the name by which the other library knows the lock, and returns an ordinary lock of
 // the client. Every key that the other library spells must begin with the prefix of the client, so
-// open the client with [redlatch.Options].NoPrefix, or with a prefix that all of the shared locks
+// open the client with [redlatch.NoPrefix], or with a prefix that all of the shared locks
 // begin with:
 //
-//	client, err := redlatch.Open(ctx, url, redlatch.Options{NoPrefix: true})
+//	client, err := redlatch.Open(ctx, url, redlatch.Options{Prefix: redlatch.NoPrefix})
 //
 // A library that keeps a text under a key with SET NX PX, and tells no waiters, needs nothing of
 // this package: a [redlatch.Mutex] at the same key excludes with it. docs/compatibility.md lists
@@ -88,7 +88,7 @@ func under(c *redlatch.Client, key string) (string, error) {
 	name, ok := strings.CutPrefix(key, prefix)
 	if !ok || name == "" {
 		return "", fmt.Errorf("redlatch: %w: the lock is at the key %q, which does not begin with the client's prefix %q and a name: "+
-			"open a client with Options.NoPrefix, or with a prefix that all shared locks begin with", redlatch.ErrInvalid, key, prefix)
+			"open a client with redlatch.NoPrefix as Options.Prefix, or with a prefix that all shared locks begin with", redlatch.ErrInvalid, key, prefix)
 	}
 	return name, nil
 }

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 func ExampleRedisson() {
 	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{NoPrefix: true})
+	client, err := redlatch.Open(ctx, url, redlatch.Options{Prefix: redlatch.NoPrefix})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func ExampleRedissonFenced() {
 
 func ExampleSpring() {
 	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{NoPrefix: true})
+	client, err := redlatch.Open(ctx, url, redlatch.Options{Prefix: redlatch.NoPrefix})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func ExampleSpring() {
 
 func ExampleRedisson_forceRelease() {
 	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{NoPrefix: true})
+	client, err := redlatch.Open(ctx, url, redlatch.Options{Prefix: redlatch.NoPrefix})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -197,8 +197,6 @@ func notes(at time.Time) []redlatch.JournalEntry {
 	}
 	all := []redlatch.JournalEntry{
 		entry(1, 53*time.Hour, redlatch.JournalLeader, "scheduler", "election"),
-		entry(2, 26*time.Hour, redlatch.JournalNoVote, "", "mutex"),
-		entry(3, 9*time.Hour, redlatch.JournalResting, "worker-ids", "slotpool"),
 		entry(4, 3*time.Hour, redlatch.JournalHeld, "nightly:report", "job"),
 		entry(5, 95*time.Minute, redlatch.JournalDeadlock, "account:7781", "mutex"),
 		entry(6, 41*time.Minute, redlatch.JournalWaited, "invoice:2026-11:settle", "mutex"),
@@ -206,16 +204,13 @@ func notes(at time.Time) []redlatch.JournalEntry {
 		entry(8, 12*time.Minute, redlatch.JournalJeopardy, "mail:digest", "mutex"),
 		entry(9, 11*time.Minute, redlatch.JournalLost, "mail:digest", "mutex"),
 		entry(10, 5*time.Minute, redlatch.JournalForced, "invoice:2026-11:settle", "mutex"),
-		entry(11, 2*time.Minute, redlatch.JournalWaiting, "invoice:2026-11:settle", "mutex"),
 	}
 	all[0].Value = "https://app-07.eu-west:8443"
-	all[1].Node = "10.0.2.5:6379"
-	all[2].Text, all[2].From = "slot 17 is kept free: its holder vanished", redlatch.Holder{Client: client(47), Process: process(47)}
-	all[3].Held, all[5].Waited, all[6].Waited, all[10].Waited = 10*time.Minute, 84*time.Second, 5*time.Minute, time.Minute
-	all[7].Text, all[7].Remaining = "no answer from Redis", 19*time.Second
-	all[8].Text, all[8].Reason, all[8].Held = "no answer from Redis for 30s", "expired", 6*time.Minute
-	all[9].From = redlatch.Holder{Client: client(12), Process: process(12)}
-	all[8].Labels = map[string]string{"trace": "4bf92f3577b34da6", "tenant": "acme"}
+	all[1].Held, all[3].Waited, all[4].Waited = 10*time.Minute, 84*time.Second, 5*time.Minute
+	all[5].Text, all[5].Remaining = "no answer from Redis", 19*time.Second
+	all[6].Text, all[6].Reason, all[6].Held = "no answer from Redis for 30s", "expired", 6*time.Minute
+	all[7].From = redlatch.Holder{Client: client(12), Process: process(12)}
+	all[6].Labels = map[string]string{"trace": "4bf92f3577b34da6", "tenant": "acme"}
 	return all
 }
 

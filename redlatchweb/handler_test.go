@@ -544,7 +544,7 @@ func TestHostileTexts(t *testing.T) {
 	for _, what := range append(types, bad) {
 		record = append(record, redlatch.JournalEntry{
 			ID: bad, At: time.Now(), Type: what, Name: bad, Kind: bad, Client: bad, Process: process, Labels: labels,
-			Text: bad, Value: bad, Node: bad, Reason: bad, From: redlatch.Holder{Process: process, Client: bad},
+			Text: bad, Value: bad, Reason: bad, From: redlatch.Holder{Process: process, Client: bad},
 		})
 	}
 	h, err := newHandler(canned{locks: locks, notes: record}, nil, Options{Doctor: func(context.Context) ([]Finding, error) {

@@ -209,7 +209,7 @@ type recordPage struct {
 // types are what the record can be narrowed to.
 var types = []redlatch.JournalType{
 	redlatch.JournalLost, redlatch.JournalJeopardy, redlatch.JournalForced, redlatch.JournalTimeout, redlatch.JournalDeadlock,
-	redlatch.JournalWaiting, redlatch.JournalWaited, redlatch.JournalHeld, redlatch.JournalLeader, redlatch.JournalResting, redlatch.JournalNoVote,
+	redlatch.JournalWaited, redlatch.JournalHeld, redlatch.JournalLeader,
 }
 
 func showRecord(_ *Handler, p *fleet.Picture, values url.Values) any {

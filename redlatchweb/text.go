@@ -117,18 +117,12 @@ func happened(e redlatch.JournalEntry) string {
 		return "gave up after " + fleet.Span(e.Waited)
 	case redlatch.JournalDeadlock:
 		return "would have waited for itself"
-	case redlatch.JournalWaiting:
-		return "has waited for " + fleet.Span(e.Waited) + ", and waits on"
 	case redlatch.JournalWaited:
 		return "waited for " + fleet.Span(e.Waited)
 	case redlatch.JournalHeld:
 		return "has held it for " + fleet.Span(e.Held)
 	case redlatch.JournalLeader:
 		return "leads as " + fleet.Visible(e.Value)
-	case redlatch.JournalResting:
-		return fmt.Sprintf("%s; it was %s", cause, fleet.ProcessText(e.From.Process, e.From.Client))
-	case redlatch.JournalNoVote:
-		return fmt.Sprintf("node %s has no vote on %s", fleet.Visible(e.Node), fleet.Visible(e.Kind))
 	}
 	return cause
 }

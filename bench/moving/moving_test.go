@@ -141,7 +141,7 @@ func TestSeveralKeysBesideRedlatch(t *testing.T) {
 	s := redistest.Start(t)
 	db := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { db.Close() })
-	client, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{NoPrefix: true})
+	client, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{Prefix: redlatch.NoPrefix})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestRedisPyBesideRedlatch(t *testing.T) {
 	_, port, _ := strings.Cut(s.Addr(), ":")
 	db := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { db.Close() })
-	client, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{NoPrefix: true})
+	client, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{Prefix: redlatch.NoPrefix})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func redislockBefore(ctx context.Context, db *redis.Client) error {
 
 func redislockAfter(ctx context.Context, db *redis.Client) error {
 	// Once for the program.
-	client, err := redlatch.New(redlatchgoredis.New(db), redlatch.Options{NoPrefix: true})
+	client, err := redlatch.New(redlatchgoredis.New(db), redlatch.Options{Prefix: redlatch.NoPrefix})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func redsyncBefore(ctx context.Context, db *redis.Client) error {
 
 func redsyncAfter(ctx context.Context, db *redis.Client) error {
 	// Once for the program.
-	client, err := redlatch.New(redlatchgoredis.New(db), redlatch.Options{NoPrefix: true})
+	client, err := redlatch.New(redlatchgoredis.New(db), redlatch.Options{Prefix: redlatch.NoPrefix})
 	if err != nil {
 		return err
 	}

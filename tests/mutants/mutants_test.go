@@ -372,8 +372,8 @@ var mutants = []mutant{
 		"l.mutex.Lock(ctx)", "l.mutex.Lock(l.ctx)", "TestLockerOutlivesItsContext",
 	},
 	{
-		"wait that is noted as one that goes on when it has ended", "journal.go",
-		"	case EventFailed:\n		r.waits.end(e.ID)\n", "	case EventFailed:\n", "TestJournalTellsWhatHappened",
+		"lease that is noted as old again and again", "journal.go",
+		"	if lasts {\n		r.aged[id] = true\n	} else {", "	if !lasts {", "TestJournalTellsWhatHappened",
 	},
 	{
 		"attempts on several names that have no end", "multimutex.go",

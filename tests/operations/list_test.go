@@ -108,7 +108,7 @@ func TestListInspectsInBatches(t *testing.T) {
 func TestListPatterns(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]redlatch.Options{
-		"usual prefix": {}, "prefix with special characters": {Prefix: `a*[b]\?:`}, "no prefix": {NoPrefix: true},
+		"usual prefix": {}, "prefix with special characters": {Prefix: `a*[b]\?:`}, "no prefix": {Prefix: redlatch.NoPrefix},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -58,7 +58,7 @@ var foreigners = []foreign{
 // libraries do.
 func unprefixed() redlatch.Options {
 	o := help.Sluggish()
-	o.NoPrefix = true
+	o.Prefix = redlatch.NoPrefix
 	return o
 }
 

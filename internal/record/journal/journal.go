@@ -49,7 +49,6 @@ type Entry struct {
 	Reason    string            `json:"reason,omitempty"`
 	Text      string            `json:"text,omitempty"`
 	Value     string            `json:"value,omitempty"`
-	Node      string            `json:"node,omitempty"`
 	From      *Process          `json:"from,omitempty"`
 	Waited    int64             `json:"waited_ms,omitempty"`
 	Held      int64             `json:"held_ms,omitempty"`

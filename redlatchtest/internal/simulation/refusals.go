@@ -13,23 +13,20 @@ import (
 
 // owners is what the hooks of a world were told of owners.
 type owners struct {
-	ended  map[string]time.Time // leases that are over
-	failed map[string]time.Time // acquisitions that came to nothing
-	lost   map[string]error
+	ended map[string]time.Time // leases that are over
+	lost  map[string]error
 }
 
 // note takes an event. The caller holds World.mu.
 func (o *owners) note(e redlatch.Event) {
 	if o.ended == nil {
-		o.ended, o.failed, o.lost = make(map[string]time.Time), make(map[string]time.Time), make(map[string]error)
+		o.ended, o.lost = make(map[string]time.Time), make(map[string]error)
 	}
 	switch e.Type {
 	case redlatch.EventGranted: // also by a goroutine that the lease was passed on to
 		delete(o.ended, e.Owner)
 	case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
 		o.ended[e.Owner] = time.Now()
-	case redlatch.EventFailed:
-		o.failed[e.Owner] = time.Now()
 	}
 	if e.Type == redlatch.EventLost {
 		o.lost[e.Owner] = e.Err

@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"sync/atomic"
@@ -113,7 +114,7 @@ func newRootCommand(a *app) *cobra.Command {
 // open connects to the server, or the quorum, with the prefix of the command line. The caller
 // closes the client.
 func (a *app) open(ctx context.Context, o redlatch.Options) (*redlatch.Client, error) {
-	o.Prefix, o.NoPrefix = a.prefix, a.prefix == ""
+	o.Prefix = cmp.Or(a.prefix, redlatch.NoPrefix)
 	urls, err := a.servers()
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ in Redis, under the prefix, for a week or 10,000 entries. On a quorum each node 
 With --json each entry is one object on one line; what does not apply is left out:
 
   time          by the server's clock
-  what          lost, jeopardy, forced, timeout, deadlock, waiting, waited, held, leader, resting or no_vote
+  what          lost, jeopardy, forced, timeout, deadlock, waited, held or leader
   name, kind    of the lock
   owner, token  of the acquisition
   client, host, pid, program   of the process that noted it: for forced, that which took the lock
@@ -38,8 +38,7 @@ With --json each entry is one object on one line; what does not apply is left ou
   reason        of a loss: expired, gone, deleted, forgotten, forced, max_hold, not_renewed or closed
   text          the error in words, or the --reason of a forced release
   value         of a new leader
-  node          of the quorum
-  from          for forced and resting the holder: client, host, pid, program
+  from          for forced the holder: client, host, pid, program
   waited_ms, held_ms, remaining_ms
   dropped       how many entries of this process are missing before this one`
 
@@ -147,7 +146,7 @@ func (a *app) noting() redlatch.JournalOptions {
 // entryLine is an entry in one line.
 func entryLine(e redlatch.JournalEntry) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %-8s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), plain(string(e.Type)), named(e), process(e.Process, e.Client))
+	fmt.Fprintf(&b, "%s  %-8s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), plain(string(e.Type)), plain(e.Name), process(e.Process, e.Client))
 	what := entryDetail(e)
 	if len(e.Labels) > 0 {
 		what = append(what, labelText(e.Labels))
@@ -160,14 +159,6 @@ func entryLine(e redlatch.JournalEntry) string {
 		b.WriteString(s)
 	}
 	return b.String()
-}
-
-// named is what an entry is about.
-func named(e redlatch.JournalEntry) string {
-	if e.Type == redlatch.JournalNoVote {
-		return plain(e.Node)
-	}
-	return plain(e.Name)
 }
 
 // entryDetail is what an entry says, by its type.
@@ -184,18 +175,12 @@ func entryDetail(e redlatch.JournalEntry) []string {
 		return []string{fmt.Sprintf("gave up after %s", span(e.Waited)), cause}
 	case redlatch.JournalDeadlock:
 		return []string{cause}
-	case redlatch.JournalWaiting:
-		return []string{fmt.Sprintf("has waited for %s, and waits on", span(e.Waited))}
 	case redlatch.JournalWaited:
 		return []string{fmt.Sprintf("waited for %s", span(e.Waited))}
 	case redlatch.JournalHeld:
 		return []string{fmt.Sprintf("holds or held it for %s", span(e.Held))}
 	case redlatch.JournalLeader:
 		return []string{fmt.Sprintf("leads as %s, term %d", plain(e.Value), e.Token)}
-	case redlatch.JournalResting:
-		return []string{cause, fmt.Sprintf("it was %s; for another %s", process(e.From.Process, e.From.Client), span(e.Remaining))}
-	case redlatch.JournalNoVote:
-		return []string{fmt.Sprintf("this node has no vote on %s", plain(e.Kind))}
 	}
 	return []string{cause}
 }
@@ -229,7 +214,6 @@ type entryJSON struct {
 	Reason      string            `json:"reason,omitempty"`
 	Text        string            `json:"text,omitempty"`
 	Value       string            `json:"value,omitempty"`
-	Node        string            `json:"node,omitempty"`
 	From        *fromJSON         `json:"from,omitempty"`
 	WaitedMS    int64             `json:"waited_ms,omitempty"`
 	HeldMS      int64             `json:"held_ms,omitempty"`
@@ -248,7 +232,7 @@ func newEntryJSON(e redlatch.JournalEntry) entryJSON {
 	out := entryJSON{
 		Time: e.At.UTC().Truncate(time.Millisecond), What: string(e.Type), Name: e.Name, Kind: e.Kind, Owner: e.Owner, Token: e.Token,
 		Client: e.Client, Host: e.Process.Host, PID: e.Process.PID, Program: e.Process.Program, Labels: e.Labels,
-		Reason: string(e.Reason), Text: e.Text, Value: e.Value, Node: e.Node,
+		Reason: string(e.Reason), Text: e.Text, Value: e.Value,
 		WaitedMS: e.Waited.Milliseconds(), HeldMS: e.Held.Milliseconds(), RemainingMS: e.Remaining.Milliseconds(), Dropped: e.Dropped,
 	}
 	if e.From.Owner != "" {

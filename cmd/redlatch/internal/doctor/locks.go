@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -320,7 +321,7 @@ func suspect(info redlatch.LockInfo) (Finding, bool) {
 }
 
 func (v *visit) open(ctx context.Context) (*redlatch.Client, error) {
-	o := redlatch.Options{Prefix: v.Prefix, NoPrefix: v.Prefix == ""}
+	o := redlatch.Options{Prefix: cmp.Or(v.Prefix, redlatch.NoPrefix)}
 	if len(v.URLs) > 1 {
 		return redlatch.OpenQuorum(ctx, v.URLs, o)
 	}
