@@ -127,9 +127,6 @@ func judge(p Plan, h *history.History) Report {
 		}
 	}
 	r.Findings = h.Check(rules(p, h, r.Late))
-	if p.Library != "redlatch" { // others have no tokens, and may poll
-		r.Findings = slices.DeleteFunc(r.Findings, func(f history.Finding) bool { return f.Check == "tokens" || f.Check == "hand-overs" })
-	}
 	r.Findings = append(r.Findings, ended(h))
 	r.control(h)
 	r.Longest = longest(h).Truncate(time.Millisecond)
@@ -281,7 +278,7 @@ func (r *Report) tooLittle(h *history.History) (reasons []string) {
 			reasons = append(reasons, f.Check+": "+f.Unknown)
 		}
 	}
-	if p := r.Plan; p.Library == "redlatch" && (r.Control.Refused == 0 || r.Control.LostWithout == 0) {
+	if r.Control.Refused == 0 || r.Control.LostWithout == 0 {
 		reasons = append(reasons, "too mild: no late write came that tokens had to keep out; stop and stall bring them, and more time")
 	}
 	if h.Calm == 0 {

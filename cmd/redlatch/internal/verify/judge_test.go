@@ -17,7 +17,7 @@ import (
 func TestRegisterThatTakesALateWriteFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	text, err := json.Marshal(Plan{Library: "redlatch", Deployment: "one", Kinds: []string{history.Mutex}, Workers: 2, TTL: time.Second})
+	text, err := json.Marshal(Plan{Deployment: "one", Kinds: []string{history.Mutex}, Workers: 2, TTL: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,21 +52,20 @@ func TestRegisterThatTakesALateWriteFails(t *testing.T) {
 func TestCheckThatCannotTellIsUnknown(t *testing.T) {
 	t.Parallel()
 	blind := history.Finding{Check: "hand-overs", Unknown: "too slow to tell"}
-	r := Report{Findings: []history.Finding{blind}, Plan: Plan{Library: "another"}}
+	r := Report{Findings: []history.Finding{blind}, Control: Control{Refused: 1, LostWithout: 1}}
 	h := history.New()
 	h.Calm = 1
 	if r.conclude(h); r.Verdict != Unknown || !slices.Equal(r.Reasons, []string{"hand-overs: too slow to tell"}) {
 		t.Errorf("the verdict is %s for %q, want UNKNOWN for that alone", r.Verdict, r.Reasons)
 	}
-	r = Report{Findings: []history.Finding{blind, {Check: "exclusion", Bad: 1}}, Plan: Plan{Library: "another"}}
+	r = Report{Findings: []history.Finding{blind, {Check: "exclusion", Bad: 1}}}
 	if r.conclude(h); r.Verdict != Fail {
 		t.Errorf("the verdict is %s beside something bad, want FAIL", r.Verdict)
 	}
 }
 
-// TestHandOversOfOthersAreNotJudged: other libraries, and quorums, promise no message, and some
-// servers pass none on.
-func TestHandOversOfOthersAreNotJudged(t *testing.T) {
+// TestHandOversWithoutMessagesAreNotJudged: a quorum promises no message, and some servers pass none on.
+func TestHandOversWithoutMessagesAreNotJudged(t *testing.T) {
 	t.Parallel()
 	h := history.New()
 	for i := range 40 {
@@ -79,16 +78,16 @@ func TestHandOversOfOthersAreNotJudged(t *testing.T) {
 	h.Calm = 1
 	h.Arrange()
 	for _, c := range []struct {
-		library, deployment string
-		messages            doctor.Level
-		bad                 bool
+		deployment string
+		messages   doctor.Level
+		bad        bool
 	}{
-		{"redlatch", "one", doctor.OK, true}, {"redlatch", "one", doctor.Warning, false}, {"redlatch", "quorum", doctor.OK, false}, {"redsync", "one", doctor.OK, false},
+		{"one", doctor.OK, true}, {"one", doctor.Warning, false}, {"quorum", doctor.OK, false},
 	} {
-		p := Plan{Library: c.library, Deployment: c.deployment, Doctor: []doctor.Finding{{Check: "publish", Level: c.messages}}, Heartbeat: 333 * time.Millisecond, Request: 600 * time.Millisecond}
+		p := Plan{Deployment: c.deployment, Doctor: []doctor.Finding{{Check: "publish", Level: c.messages}}, Heartbeat: 333 * time.Millisecond, Request: 600 * time.Millisecond}
 		r := judge(p, h)
 		if bad := slices.ContainsFunc(r.Findings, func(f history.Finding) bool { return f.Check == "hand-overs" && f.Bad > 0 }); bad != c.bad {
-			t.Errorf("%s on %s, messages %s: slow hand-overs are found: %t, want %t", c.library, c.deployment, c.messages, bad, c.bad)
+			t.Errorf("%s, messages %s: slow hand-overs are found: %t, want %t", c.deployment, c.messages, bad, c.bad)
 		}
 	}
 }
