@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify/servers"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
 const verifyHelp = `Put the locks to the test on your own Redis.

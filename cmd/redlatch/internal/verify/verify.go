@@ -28,7 +28,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify/servers"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/internal/verify/register"
 	"github.com/redlatch/redlatch/internal/verify/worker"
@@ -220,7 +220,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	r.urls = r.URLs
 	if r.plan.Own {
 		o := servers.Options{Clocks: needed(r.plan.Faults, clocks), Wires: needed(r.plan.Faults, wires)}
-		if r.own, err = servers.Start(ctx, r.Deployment, filepath.Join(r.dir, ".servers"), r.guard, o); err != nil {
+		if r.own, err = servers.Deploy(ctx, r.Deployment, filepath.Join(r.dir, ".servers"), r.guard, o); err != nil {
 			return err
 		}
 		if err := errors.Join(r.leaveOut(clocks, r.own.NoClocks), r.leaveOut(wires, r.own.NoWires)); err != nil {
