@@ -41,6 +41,9 @@ func startCluster(t testing.TB, all, masters int, args []string) []*Server {
 	return nodes
 }
 
+// Join makes a cluster of masters that run already, each with an equal share of the slots.
+func Join(nodes []*Server) error { return servers.Join(context.Background(), of(nodes), len(nodes)) }
+
 // MoveSlot moves a slot and what is in it from one master to another, key by key, as redis-cli
 // does.
 func MoveSlot(nodes []*Server, from, to *Server, slot int) {
