@@ -73,10 +73,10 @@ versions:
 spec:
 	@scripts/spec.sh
 
-## bench: redlatch beside other lock libraries, in less than half an hour, and docs/benchmarks.md. ARGS='-parts users,few' for some parts, '-rounds 3'
+## bench: redlatch beside other lock libraries, in less than half an hour, with tables and plots in docs/benchmarks. ARGS='-parts users,few' for some parts, '-rounds 3'
 bench:
 	@scripts/need-redis.sh
-	@cd bench && $(GO) run . -out results.json -docs ../docs $(ARGS)
+	@cd bench && $(GO) run . -out results.json -docs ../docs/benchmarks $(ARGS)
 
 ## bench-quick: a short form of it; fails if something does not run, or sends, starts or loses more than it should
 bench-quick:

@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
 // target is where lockers connect to: one server, a cluster, or the masters of a quorum.
@@ -50,7 +50,7 @@ func deploy(kind string, n int) (d *deployment, err error) {
 		}
 		var args []string
 		if kind == inCluster {
-			args = []string{"--cluster-enabled", "yes"}
+			args = servers.ClusterArgs()
 		}
 		server, err := redistest.Launch(at, args...)
 		if err != nil {
@@ -59,43 +59,9 @@ func deploy(kind string, n int) (d *deployment, err error) {
 		d.servers = append(d.servers, server)
 	}
 	if kind == inCluster {
-		err = d.cluster()
+		err = redistest.Join(d.servers)
 	}
 	return d, err
-}
-
-// cluster gives each server its share of the slots, and returns when each says that the cluster is
-// complete.
-func (d *deployment) cluster() error {
-	const slots = 16384
-	n := len(d.servers)
-	for i, s := range d.servers {
-		s.Do("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
-		share := []string{"CLUSTER", "ADDSLOTS"}
-		for slot := i * slots / n; slot < (i+1)*slots/n; slot++ {
-			share = append(share, strconv.Itoa(slot))
-		}
-		s.Do(share...)
-	}
-	for _, s := range d.servers[1:] {
-		host, port, err := net.SplitHostPort(s.Addr())
-		if err != nil {
-			return err
-		}
-		d.servers[0].Do("CLUSTER", "MEET", host, port)
-	}
-	for range 300 {
-		complete := true
-		for _, s := range d.servers {
-			info := s.Do("CLUSTER", "INFO")
-			complete = complete && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(n))
-		}
-		if complete {
-			return nil
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return fmt.Errorf("the cluster was not complete after 30s: %s", d.servers[0].Do("CLUSTER", "NODES"))
 }
 
 // of returns the kind, also of a deployment that was not started: the page is written without.

@@ -28,23 +28,14 @@ func (w idling) run(d *deployment, sys system) (sample, error) {
 	// Names of its own: an attempt that another library called off may still be on its way, and would
 	// leave one of these taken until its TTL has passed.
 	name := func(i int) string { return "idle " + sys.name + " " + strconv.Itoa(i) }
-	locks, errs := make([]held, w.names), make([]error, openers)
-	var all sync.WaitGroup
-	for o := range openers {
-		all.Go(func() {
-			for i := o; i < w.names && errs[o] == nil; i += openers {
-				locks[i], errs[o] = holder.lock(context.Background(), name(i))
-			}
-		})
+	locks, names := make([]held, w.names), make([]string, w.names)
+	for i := range names {
+		names[i] = name(i)
 	}
-	if err := within(patienceWithPeers, "locking "+plural(w.names, "free name"), all.Wait); err != nil {
+	if err := lockAll(holder, names, locks, openers); err != nil {
 		return nil, err
 	}
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
+	var all sync.WaitGroup
 	before, memoryBefore := d.connections(), memory()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -79,14 +70,7 @@ func (w idling) run(d *deployment, sys system) (sample, error) {
 	if err := within(patienceWithPeers, "waits that were called off", all.Wait); err != nil {
 		return nil, err
 	}
-	for o := range openers {
-		all.Go(func() {
-			for i := o; i < w.names; i += openers {
-				locks[i].release()
-			}
-		})
-	}
-	if err := within(patienceWithPeers, "unlocking", all.Wait); err != nil {
+	if err := releaseAll(locks); err != nil {
 		return nil, err
 	}
 	select {

@@ -33,8 +33,6 @@ func main() {
 		do = hold
 	case "users":
 		do = user
-	case "grid":
-		do = grid
 	case "delay":
 		do = delay
 	}
@@ -52,7 +50,7 @@ func run() (err error) {
 	which := flag.String("systems", "", "`REGEXP` of the systems to run; for a look, without -out and -docs")
 	out := flag.String("out", "", "`FILE` for the results as JSON; parts that are not run stay as they are there")
 	from := flag.String("from", "", "`FILE` with results, to write -docs from it and measure nothing")
-	docs := flag.String("docs", "", "`DIRECTORY` for benchmarks.md and its plots")
+	docs := flag.String("docs", "", "`DIRECTORY` for the tables and plots")
 	allocs := flag.String("allocprofile", "", "`FILE` for a profile of all that is allocated")
 	profile := flag.String("cpuprofile", "", "`FILE` for a CPU profile of all that is run")
 	flag.Parse()

@@ -185,19 +185,17 @@ func (r *report) least(group, scene, key string) float64 {
 	return least
 }
 
-// median returns a figure of a system, and whether it was measured.
-func (r *report) median(group, scene, system, key string) (float64, bool) {
-	for _, one := range r.of(group, scene) {
-		if one.System == system {
-			f, ok := one.Figures[key]
-			return f.Median, ok
-		}
-	}
-	return 0, false
-}
-
 // figure returns a figure of a system; 0 if it was not measured.
 func (r *report) figure(group, scene, system, key string) float64 {
-	f, _ := r.median(group, scene, system, key)
-	return f
+	for _, one := range r.of(group, scene) {
+		if one.System == system {
+			return one.Figures[key].Median
+		}
+	}
+	return 0
+}
+
+// other reports whether a system is another library.
+func other(system string) bool {
+	return !strings.HasPrefix(system, "redlatch") && !strings.HasPrefix(system, "floor")
 }

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -117,12 +120,11 @@ func (m *measured) play(s scene, wanted func(system string) bool) []result {
 	for round := range s.rounds {
 		for i := range entries {
 			e := entries[(i+round)%len(entries)]
-			one, stolen, err := leastStolen(e.round)
+			one, err := e.round()
 			if err != nil {
 				failed[e.system] = err
 				continue
 			}
-			one["stolen"] = 100 * stolen
 			samples[e.system] = append(samples[e.system], one)
 		}
 	}
@@ -252,16 +254,6 @@ func place(name string) int {
 	return slices.IndexFunc(parts, func(p part) bool { return p.name == name })
 }
 
-// part returns a part that was measured, or nil.
-func (r *report) part(name string) *measured {
-	for _, m := range r.Parts {
-		if m.Part == name {
-			return m
-		}
-	}
-	return nil
-}
-
 // of is the results of a scene.
 func (r *report) of(group, scene string) []result {
 	var found []result
@@ -273,4 +265,107 @@ func (r *report) of(group, scene string) []result {
 		}
 	}
 	return found
+}
+
+// document writes into a directory the plots, a file with the table of each part, what is aimed at,
+// and when and with what each part was measured. The page beside it is written by hand.
+func (r *report) document(dir string, f form) error {
+	if err := r.plots(dir); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if err := writeTable(filepath.Join(dir, p.name+".tsv"), r.raw(p, f)); err != nil {
+			return err
+		}
+	}
+	if err := writeTable(filepath.Join(dir, "measured.tsv"), r.origin()); err != nil {
+		return err
+	}
+	return writeTable(filepath.Join(dir, "aims.tsv"), r.aims())
+}
+
+// writeTable writes rows as tab-separated values.
+func writeTable(file string, rows [][]string) error {
+	var text bytes.Buffer
+	for _, row := range rows {
+		fmt.Fprintln(&text, strings.Join(row, "\t"))
+	}
+	return os.WriteFile(file, text.Bytes(), 0o644)
+}
+
+// relative returns the figure of redlatch, or of one of its settings, relative to that of the best
+// other library; "" if there is none.
+func (r *report) relative(s scene, c column, system string) string {
+	if !strings.HasPrefix(system, "redlatch") {
+		return ""
+	}
+	own, best := r.figure(s.group, s.name, system, c.key), r.best(s.group, s.name, c.key)
+	if c.better == less {
+		best = r.least(s.group, s.name, c.key)
+	}
+	if own == 0 || best == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", own/best)
+}
+
+// raw returns the table of a part: a row for each system in each scene.
+func (r *report) raw(p part, f form) [][]string {
+	scenes := p.scenes(nil, f)
+	var columns []column
+	for _, s := range scenes {
+		for _, c := range s.columns {
+			if !slices.ContainsFunc(columns, func(known column) bool { return known.title == c.title }) {
+				columns = append(columns, c)
+			}
+		}
+	}
+	header := []string{"workload", "at", "system"}
+	for _, c := range columns {
+		header = append(header, c.title, "lowest to highest")
+		if c.better != 0 {
+			header = append(header, "relative to the best other library's")
+		}
+	}
+	rows := [][]string{append(header, "rounds", "failed")}
+	for _, s := range scenes {
+		for _, one := range r.of(s.group, s.name) {
+			row := []string{s.group, s.name, one.System}
+			for _, c := range columns {
+				figure, ok := one.Figures[c.key]
+				cells := []string{"", "", ""}
+				if ok && slices.ContainsFunc(s.columns, func(own column) bool { return own.title == c.title }) {
+					cells = []string{fmt.Sprintf(c.format, figure.Median), fmt.Sprintf(c.format+" to "+c.format, figure.Low, figure.High), r.relative(s, c, one.System)}
+				}
+				if c.better == 0 {
+					cells = cells[:2]
+				}
+				row = append(row, cells...)
+			}
+			rows = append(rows, append(row, fmt.Sprint(one.Rounds), one.Failed))
+		}
+	}
+	return rows
+}
+
+// aims returns the table of what is aimed at.
+func (r *report) aims() [][]string {
+	rows := [][]string{{"figure", "measured", "aim", "met"}}
+	for _, a := range r.ratios("") {
+		rows = append(rows, []string{a.what, a.value, a.aim, a.met})
+	}
+	return rows
+}
+
+// origin returns when each part was measured, and with what.
+func (r *report) origin() [][]string {
+	rows := [][]string{{"part", "when", "commit", "machine", "Redis", "Go", "others"}}
+	for _, m := range r.Parts {
+		var others []string
+		for _, name := range slices.Sorted(maps.Keys(m.Libraries)) {
+			others = append(others, name+" "+m.Libraries[name])
+		}
+		rows = append(rows, []string{m.Part, m.Date, m.Commit, m.Machine, m.Redis, m.Go, strings.Join(others, ", ")})
+	}
+	return rows
 }

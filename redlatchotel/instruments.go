@@ -97,7 +97,6 @@ func (i *instruments) tell(to metric.Observer, s *series) {
 
 // series are the counters of one kind and mode, in one group, and the attributes of its histograms.
 type series struct {
-	kind, mode               string
 	attributes               []attribute.KeyValue
 	all                      metric.MeasurementOption
 	plain, granted, released []metric.RecordOption
@@ -112,7 +111,7 @@ type series struct {
 
 // newSeries returns the series of a kind and mode, in a group if there are groups.
 func newSeries(kind, mode string, group *string) *series {
-	s := &series{kind: kind, mode: mode, losses: make(map[redlatch.LossReason]int64)}
+	s := &series{losses: make(map[redlatch.LossReason]int64)}
 	s.attributes = []attribute.KeyValue{attribute.String("kind", kind)}
 	if mode != "" {
 		s.attributes = append(s.attributes, attribute.String("mode", mode))

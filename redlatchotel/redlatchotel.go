@@ -32,6 +32,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/groups"
 )
 
 // scope is the name of the instrumentation.
@@ -64,7 +65,7 @@ type Options struct {
 // is safe for concurrent use.
 type Telemetry struct {
 	instruments
-	groups       *groups
+	groups       *groups.Groups[*series]
 	spans        *spans // nil if no provider wants them
 	registration metric.Registration
 }
@@ -93,7 +94,7 @@ func New(o Options) (*Telemetry, error) {
 	if _, none := o.TracerProvider.(noop.TracerProvider); !none {
 		t.spans = &spans{tracer: o.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(own))}
 	}
-	t.groups = newGroups(o.Group, newSeries)
+	t.groups = groups.New(o.Group, newSeries)
 	meter := o.MeterProvider.Meter(scope, metric.WithInstrumentationVersion(own))
 	var err error
 	if t.instruments, err = newInstruments(meter); err != nil {
@@ -101,7 +102,7 @@ func New(o Options) (*Telemetry, error) {
 	}
 	build := metric.WithAttributes(attribute.String("version", own), attribute.String("goversion", goVersion))
 	t.registration, err = meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
-		t.groups.each(func(s *series) { t.tell(to, s) })
+		t.groups.Each(func(s *series) { t.tell(to, s) })
 		to.ObserveInt64(t.build, 1, build)
 		return nil
 	}, t.observed()...)
@@ -111,7 +112,7 @@ func New(o Options) (*Telemetry, error) {
 	if o.Group == nil {
 		for _, kind := range o.Kinds {
 			for _, mode := range modes(kind) {
-				t.groups.find("").series(kind, mode)
+				t.groups.Series("", kind, mode)
 			}
 		}
 	}
@@ -132,7 +133,7 @@ func (t *Telemetry) Close() error { return t.registration.Unregister() }
 // Hook tells an event. It is for [redlatch.Options.Hook]; to have other hooks beside it, use
 // [redlatch.JoinHooks]. It does not block, as long as the SDK does not.
 func (t *Telemetry) Hook(ctx context.Context, e redlatch.Event) {
-	t.count(ctx, t.groups.find(e.Name).series(e.Kind, e.Mode), e)
+	t.count(ctx, t.groups.Series(e.Name, e.Kind, e.Mode), e)
 	if t.spans != nil {
 		t.spans.tell(ctx, e)
 	}

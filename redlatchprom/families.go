@@ -25,12 +25,11 @@ type families struct {
 	queued, extends, jeopardy, lost, errors, resends *prometheus.CounterVec
 	stray, outages                                   *prometheus.CounterVec
 	acquiring, held                                  *prometheus.GaugeVec
-	grouped                                          bool
 }
 
 // newFamilies returns metrics without series, but for the build.
 func newFamilies(grouped bool) families {
-	f := families{grouped: grouped}
+	var f families
 	labels := func(more ...string) []string {
 		all := []string{"kind", "mode"}
 		if grouped {
@@ -83,7 +82,6 @@ func newFamilies(grouped bool) families {
 type series struct {
 	in                                                      *families
 	labels                                                  func(more ...string) []string
-	kind, mode                                              string
 	granted, released, lost, detached, age, margin          prometheus.Observer
 	queued, extended, extendFailed, jeopardy, releaseErrors prometheus.Counter
 	outlived, forgotten, outages, outagesOver               prometheus.Counter
@@ -93,16 +91,16 @@ type series struct {
 }
 
 // of returns the series of a kind and mode in a group, which makes them: they are 0.
-func (f *families) of(kind, mode, group string) *series {
+func (f *families) of(kind, mode string, group *string) *series {
 	labels := func(more ...string) []string {
 		all := []string{kind, mode}
-		if f.grouped {
-			all = append(all, group)
+		if group != nil {
+			all = append(all, *group)
 		}
 		return append(all, more...)
 	}
 	s := &series{
-		in: f, kind: kind, mode: mode, labels: labels,
+		in: f, labels: labels,
 		queued: f.queued.WithLabelValues(labels()...), acquiring: f.acquiring.WithLabelValues(labels()...),
 		held: f.held.WithLabelValues(labels()...), age: f.age.WithLabelValues(labels()...),
 		margin: f.margin.WithLabelValues(labels()...), jeopardy: f.jeopardy.WithLabelValues(labels()...),

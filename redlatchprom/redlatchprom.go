@@ -22,11 +22,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/groups"
 )
 
 // Options say what is counted. The zero value is right for most programs.
@@ -54,7 +57,7 @@ type Options struct {
 // clients can share it. It is safe for concurrent use.
 type Metrics struct {
 	exemplar func(context.Context, redlatch.Event) prometheus.Labels
-	groups   *groups
+	groups   *groups.Groups[*series]
 	families families
 }
 
@@ -71,11 +74,11 @@ func New(o Options) (*Metrics, error) {
 		}
 	}
 	m := &Metrics{exemplar: o.Exemplar, families: newFamilies(o.Group != nil)}
-	m.groups = newGroups(o.Group, m.families.of)
+	m.groups = groups.New(o.Group, m.families.of)
 	if o.Group == nil {
 		for _, kind := range o.Kinds {
 			for _, mode := range modes(kind) {
-				m.groups.find("").series(kind, mode)
+				m.groups.Series("", kind, mode)
 			}
 		}
 	}
@@ -93,7 +96,7 @@ func modes(kind string) []string {
 // Hook counts an event. It is for [redlatch.Options.Hook]; to have other hooks beside it, use
 // [redlatch.JoinHooks]. It does not block.
 func (m *Metrics) Hook(ctx context.Context, e redlatch.Event) {
-	s := m.groups.find(e.Name).series(e.Kind, e.Mode)
+	s := m.groups.Series(e.Name, e.Kind, e.Mode)
 	switch e.Type {
 	case redlatch.EventAttempt:
 		s.acquiring.Inc()
@@ -203,4 +206,16 @@ func version() (redlatch, goVersion string) {
 		}
 	}
 	return "unknown", runtime.Version()
+}
+
+// valid reports whether an exemplar may have these labels.
+func valid(labels prometheus.Labels) bool {
+	runes := 0
+	for name, value := range labels {
+		if !model.LegacyValidation.IsValidLabelName(name) || !utf8.ValidString(value) {
+			return false
+		}
+		runes += utf8.RuneCountInString(name) + utf8.RuneCountInString(value)
+	}
+	return runes <= prometheus.ExemplarMaxRunes
 }

@@ -3,7 +3,6 @@ module github.com/redlatch/redlatch/cmd/redlatch
 go 1.26.0
 
 require (
-	github.com/anishathalye/porcupine v1.3.1
 	github.com/charmbracelet/x/ansi v0.11.7
 	github.com/redis/rueidis v1.0.79
 	github.com/redlatch/redlatch v0.1.0

@@ -2,8 +2,7 @@ package batch
 
 import "runtime"
 
-// Rule says when requests leave. Programs have that of [RuleFor], or of [Nodes]; `go run . grid` in
-// bench measures others beside it.
+// Rule says when requests leave. Programs have that of [RuleFor], or of [Nodes].
 type Rule struct {
 	Alone  int  // a request leaves by itself while fewer are under way
 	Rounds int  // times that a flush lets all goroutines run that can: 1, or more while more join

@@ -51,12 +51,7 @@ type call struct {
 
 // New returns a Sender over a connection. A batch that gets no answer ends after the timeout.
 func New(over conn.Conn, now clock.Clock, timeout time.Duration) *Sender {
-	return NewWith(over, now, timeout, RuleFor(over.Target().Pipelined))
-}
-
-// NewWith is New with another rule.
-func NewWith(over conn.Conn, now clock.Clock, timeout time.Duration, rule Rule) *Sender {
-	s := &Sender{conn: over, clock: now, timeout: timeout, rule: rule}
+	s := &Sender{conn: over, clock: now, timeout: timeout, rule: RuleFor(over.Target().Pipelined)}
 	s.calls.New = func() any { return &call{ready: make(chan struct{}, 1)} }
 	s.idle = sync.NewCond(&s.mu)
 	return s

@@ -1,11 +1,13 @@
 package redistest
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/testkit/wallclock"
 )
 
@@ -25,11 +27,9 @@ func StartWithClock(t testing.TB, args ...string) *Server {
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	s, err := launch(&Server{dir: dir, args: args, clock: clock, env: clock.Environment(library)})
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
-	s.belongTo(t)
+	one, err := servers.Start(context.Background(), servers.Spec{Dir: dir, Args: args, Env: clock.Environment(library)})
+	s := belongTo(t, one, err)
+	s.clock = clock
 	return s
 }
 
@@ -37,7 +37,5 @@ func StartWithClock(t testing.TB, args ...string) *Server {
 // behind.
 func (s *Server) StepClock(ahead time.Duration) {
 	s.helper()
-	if err := s.clock.Set(ahead); err != nil {
-		s.fail("step the clock: %v", err)
-	}
+	s.check("step the clock", s.clock.Set(ahead))
 }

@@ -1,75 +1,48 @@
 package redistest
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
-)
 
-const slots = 16384
+	"github.com/redlatch/redlatch/internal/testkit/servers"
+)
 
 // StartCluster starts a Redis Cluster of n masters without replicas, each with an equal share of
 // the slots, and returns when every node agrees that it is complete. That takes about two seconds,
 // which the servers insist on.
 func StartCluster(t testing.TB, n int, args ...string) []*Server {
 	t.Helper()
-	nodes := make([]*Server, n)
-	for i := range nodes {
-		nodes[i] = Start(t, append([]string{"--cluster-enabled", "yes"}, args...)...)
-		nodes[i].Do("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)) // else the nodes have to settle which of them yields
-		nodes[i].Do(share(i, n)...)
-	}
-	for _, node := range nodes[1:] {
-		host, port, _ := net.SplitHostPort(node.Addr())
-		nodes[0].Do("CLUSTER", "MEET", host, port)
-	}
-	for _, node := range nodes {
-		node.awaitCluster(n)
-	}
-	return nodes
-}
-
-// share is the command that gives node i of n its slots.
-func share(i, n int) []string {
-	command := []string{"CLUSTER", "ADDSLOTS"}
-	for slot := i * slots / n; slot < (i+1)*slots/n; slot++ {
-		command = append(command, strconv.Itoa(slot))
-	}
-	return command
+	return startCluster(t, n, n, append(servers.ClusterArgs(), args...))
 }
 
 // StartClusterWithReplicas is [StartCluster] of n masters, each with a replica that takes over soon
 // after its master has died. The masters come first, then their replicas in the same order.
 func StartClusterWithReplicas(t testing.TB, n int) []*Server {
 	t.Helper()
-	args := []string{"--cluster-node-timeout", "5000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}
-	nodes := StartCluster(t, n, args...)
-	for _, master := range nodes[:n] {
-		replica := Start(t, append([]string{"--cluster-enabled", "yes"}, args...)...)
-		host, port, _ := net.SplitHostPort(replica.Addr())
-		master.Do("CLUSTER", "MEET", host, port)
-		id := strings.TrimSpace(master.Do("CLUSTER", "MYID"))
-		replica.eventually("CLUSTER REPLICATE", func() error {
-			_, err := replica.DoErr("CLUSTER", "REPLICATE", id)
-			return err
-		})
-		nodes = append(nodes, replica)
-	}
-	for _, node := range nodes {
-		node.awaitCluster(2 * n)
-	}
-	for _, replica := range nodes[n:] {
-		replica.AwaitInfo("replication", "master_link_status:up")
-	}
+	nodes := startCluster(t, 2*n, n, servers.ReplicatedArgs("5000"))
 	// Not before: on a busy machine, a replica would take over while the others are still told of it.
 	for _, node := range nodes {
 		node.Do("CONFIG", "SET", "cluster-node-timeout", "500")
 	}
 	return nodes
 }
+
+func startCluster(t testing.TB, all, masters int, args []string) []*Server {
+	t.Helper()
+	nodes := make([]*Server, all)
+	for i := range nodes {
+		nodes[i] = Start(t, args...)
+	}
+	nodes[0].check("cluster", servers.Join(context.Background(), of(nodes), masters))
+	return nodes
+}
+
+// Join makes a cluster of masters that run already, each with an equal share of the slots.
+func Join(nodes []*Server) error { return servers.Join(context.Background(), of(nodes), len(nodes)) }
 
 // MoveSlot moves a slot and what is in it from one master to another, key by key, as redis-cli
 // does.
@@ -84,7 +57,7 @@ func BeginMove(from, to *Server, slot int) {
 	text, target, source := strconv.Itoa(slot), strings.TrimSpace(to.Do("CLUSTER", "MYID")), strings.TrimSpace(from.Do("CLUSTER", "MYID"))
 	to.Do("CLUSTER", "SETSLOT", text, "IMPORTING", source)
 	from.Do("CLUSTER", "SETSLOT", text, "MIGRATING", target)
-	host, port, _ := net.SplitHostPort(to.addr)
+	host, port, _ := net.SplitHostPort(to.Addr())
 	for {
 		keys := strings.Fields(from.Do("CLUSTER", "GETKEYSINSLOT", text, "100"))
 		if len(keys) == 0 {
@@ -108,7 +81,7 @@ func EndMove(nodes []*Server, from, to *Server, slot int) {
 	for _, node := range nodes {
 		node.eventually("the epoch of the slot's new owner is known", func() error {
 			if known, epoch := node.epochOf(target), to.epochOf(target); known != epoch {
-				return fmt.Errorf("%s says %d and the owner %d", node.addr, known, epoch)
+				return fmt.Errorf("%s says %d and the owner %d", node.Addr(), known, epoch)
 			}
 			return nil
 		})
@@ -127,7 +100,7 @@ func raise(nodes []*Server, to *Server) {
 			for id, epoch := range node.epochs() {
 				if id != target && epoch >= own {
 					to.Do("CLUSTER", "BUMPEPOCH")
-					return fmt.Errorf("%s says %d, and %d of %s", node.addr, own, epoch, id)
+					return fmt.Errorf("%s says %d, and %d of %s", node.Addr(), own, epoch, id)
 				}
 			}
 		}
@@ -156,37 +129,4 @@ func (s *Server) Slot(key string) int {
 		s.fail("CLUSTER KEYSLOT: %v", err)
 	}
 	return n
-}
-
-func (s *Server) eventually(what string, f func() error) {
-	s.helper()
-	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if err = f(); err == nil {
-			return
-		}
-	}
-	s.fail("%s: %v", what, err)
-}
-
-func (s *Server) awaitCluster(n int) {
-	s.helper()
-	want := []string{"cluster_state:ok", fmt.Sprintf("cluster_slots_ok:%d", slots), fmt.Sprintf("cluster_known_nodes:%d", n)}
-	var info string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		info = s.Do("CLUSTER", "INFO")
-		if containsAll(info, want) {
-			return
-		}
-	}
-	s.fail("cluster node %s is not ready:\n%s", s.addr, info)
-}
-
-func containsAll(text string, parts []string) bool {
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			return false
-		}
-	}
-	return true
 }

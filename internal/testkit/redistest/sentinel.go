@@ -1,18 +1,15 @@
 package redistest
 
 import (
-	"fmt"
-	"net"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
+	"context"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
 // MasterName is what the sentinels of [StartSentinels] call the master.
-const MasterName = "main"
+const MasterName = servers.MasterName
 
 // Sentinels is a master with replicas and the sentinels that watch them.
 type Sentinels struct {
@@ -26,10 +23,9 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	t.Helper()
 	g := &Sentinels{}
 	for i := range 3 {
-		line := append([]string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)
+		line := append(servers.ReplicationArgs(), args...)
 		if i > 0 {
-			host, port, _ := net.SplitHostPort(g.Nodes[0].addr)
-			line = append(line, "--replicaof", host, port)
+			line = append(line, servers.ReplicaOf(g.Nodes[0].s)...)
 		}
 		g.Nodes = append(g.Nodes, Start(t, line...))
 	}
@@ -37,50 +33,27 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 		replica.AwaitInfo("replication", "master_link_status:up")
 	}
 	for range 3 {
-		g.Sentinels = append(g.Sentinels, startSentinel(t, g.Nodes[0].addr))
+		one, err := servers.StartSentinel(context.Background(), servers.Spec{Dir: t.TempDir()}, g.Nodes[0].s, 500*time.Millisecond)
+		s := belongTo(t, one, err)
+		_, _ = s.DoErr("SENTINEL", "DEBUG", "INFO-PERIOD", "500", "PUBLISH-PERIOD", "500") // servers before 7.0 take their time
+		g.Sentinels = append(g.Sentinels, s)
 	}
-	for _, s := range g.Sentinels {
-		s.AwaitInfo("sentinel", "status=ok,address="+g.Nodes[0].addr+",slaves=2,sentinels=3")
-	}
+	g.Nodes[0].check("sentinels", servers.AwaitSentinels(context.Background(), of(g.Sentinels), g.Nodes[0].s, 2))
 	return g
 }
 
-func startSentinel(t testing.TB, master string) *Server {
-	t.Helper()
-	dir := t.TempDir()
-	host, port, _ := net.SplitHostPort(master)
-	file := filepath.Join(dir, "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %[1]s 500\nsentinel failover-timeout %[1]s 3000\n", MasterName, host, port)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := launch(&Server{dir: dir, sentinel: file})
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
-	s.belongTo(t)
-	_, _ = s.DoErr("SENTINEL", "DEBUG", "INFO-PERIOD", "500", "PUBLISH-PERIOD", "500") // servers before 7.0 take their time
-	return s
-}
-
 // URL leads to the master by way of the sentinels.
-func (g *Sentinels) URL() string {
-	var hosts []string
-	for _, s := range g.Sentinels {
-		hosts = append(hosts, s.addr)
-	}
-	return "redis+sentinel://" + strings.Join(hosts, ",") + "/" + MasterName
-}
+func (g *Sentinels) URL() string { return servers.SentinelURL(of(g.Sentinels)) }
 
 // Master is the node that the sentinels call the master.
 func (g *Sentinels) Master() *Server {
-	addr := strings.Fields(g.Sentinels[0].Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterName))
+	s, err := servers.Named(context.Background(), g.Sentinels[0].s, of(g.Nodes))
+	g.Nodes[0].check("master", err)
 	for _, node := range g.Nodes {
-		if len(addr) == 2 && node.addr == net.JoinHostPort(addr[0], addr[1]) {
+		if node.s == s {
 			return node
 		}
 	}
-	g.Nodes[0].fail("no node is the master that the sentinels name: %q", addr)
 	return nil
 }
 
@@ -88,41 +61,13 @@ func (g *Sentinels) Master() *Server {
 // them say so.
 func (g *Sentinels) Failover() {
 	before := g.Master()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		_, err := g.Sentinels[0].DoErr("SENTINEL", "FAILOVER", MasterName)
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			before.fail("SENTINEL FAILOVER: %v", err)
-		}
-	}
+	before.check("SENTINEL FAILOVER", servers.AskFailover(context.Background(), g.Sentinels[0].s))
 	g.AwaitPromotion(before)
 }
 
 // AwaitPromotion returns when all sentinels name another master than this one.
 func (g *Sentinels) AwaitPromotion(before *Server) {
 	for _, s := range g.Sentinels {
-		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-			addr := strings.Fields(s.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterName))
-			if len(addr) == 2 && net.JoinHostPort(addr[0], addr[1]) != before.addr {
-				break
-			}
-			if time.Now().After(deadline) {
-				before.fail("sentinel %s does not name another master than %s; its log:\n%s", s.addr, before.addr, s.log())
-			}
-		}
+		before.check("promotion", servers.AwaitPromotion(context.Background(), s.s, of(g.Nodes), before.s))
 	}
-}
-
-// AwaitInfo returns when this section of INFO contains the text.
-func (s *Server) AwaitInfo(section, text string) {
-	s.helper()
-	var info string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if info, _ = s.DoErr("INFO", section); strings.Contains(info, text) {
-			return
-		}
-	}
-	s.fail("INFO %s of %s does not say %s:\n%s", section, s.addr, strconv.Quote(text), info)
 }

@@ -45,17 +45,21 @@ func vanishes(sure int64) func(*history.Hold) {
 
 func (s *script) access(name string, write bool, token, value, called, returned int64, ok bool) *script {
 	s.h.Access = append(s.h.Access, &history.Access{
-		Worker: "1", Name: name, Write: write, Token: token, Value: value, Called: ms(called), Returned: ms(returned), OK: ok,
+		Worker: "1", Name: name, Write: write, Token: token, Value: value, Called: ms(called), Returned: orNever(returned), OK: ok,
 	})
 	return s
 }
 
-func (s *script) wait(called, ended int64, granted bool) *script {
-	end := ms(ended)
-	if ended < 0 {
-		end = history.Never
+// orNever is a time, or Never for -1.
+func orNever(n int64) int64 {
+	if n < 0 {
+		return history.Never
 	}
-	s.h.Waits = append(s.h.Waits, &history.Wait{Worker: "1", Kind: history.Mutex, Name: "a", Called: ms(called), Ended: end, Granted: granted})
+	return ms(n)
+}
+
+func (s *script) wait(called, ended int64, granted bool) *script {
+	s.h.Waits = append(s.h.Waits, &history.Wait{Worker: "1", Kind: history.Mutex, Name: "a", Called: ms(called), Ended: orNever(ended), Granted: granted})
 	return s
 }
 
@@ -106,6 +110,23 @@ func TestChecks(t *testing.T) {
 		"the same token":           {newScript().hold("1", sem, 7, 0, 10, 10, 20).hold("2", sem, 7, 5, 30, 30, 40), rules, "tokens", "the same token", 0},
 		"tokens of two at once":    {newScript().hold("1", sem, 7, 0, 10, 10, 20).hold("2", sem, 6, 5, 30, 30, 40), rules, "", "", 0},
 		"a late write":             {newScript().access("a", true, 2, 1, 0, 1, true).access("a", true, 1, 2, 2, 3, true), rules, "stale writes", "took token 1", 0},
+		"a late read":              {newScript().access("a", true, 2, 1, 0, 1, true).access("a", false, 1, 1, 2, 3, true), rules, "stale writes", "took token 1", 0},
+		"refused for no reason":    {newScript().access("a", true, 2, 1, 0, 1, true).access("a", true, 2, 2, 2, 3, false), rules, "registers", "refused token 2", 0},
+		"refused for a later call": {newScript().access("a", true, 1, 1, 0, 1, false).access("a", true, 2, 2, 2, 3, true), rules, "registers", "no larger one than 0", 0},
+		"refused for a refused":    {newScript().access("a", true, 3, 1, 0, 1, false).access("a", true, 2, 2, 2, 3, false), rules, "registers", "refused token 3", 2},
+		"refused for a read":       {newScript().access("a", false, 2, 0, 0, 1, true).access("a", true, 1, 1, 2, 3, false), rules, "", "", 0},
+		"refused for a lost call":  {newScript().access("a", false, 2, 0, 0, -1, false).access("a", true, 1, 1, 2, 3, false), rules, "", "", 0},
+		"refused at the same time": {newScript().access("a", true, 2, 1, 2, 5, true).access("a", true, 1, 2, 0, 3, false), rules, "", "", 0},
+		"without a token":          {newScript().access("a", true, 0, 1, 0, 1, false), rules, "", "", 0},
+		"reads what was written":   {newScript().access("a", false, 1, 0, 0, 1, true).access("a", true, 1, 7, 2, 3, true).access("a", false, 2, 7, 4, 5, true), rules, "", "", 0},
+		"reads what is not there":  {newScript().access("a", false, 1, 7, 0, 1, true), rules, "registers", "that it is 7", 0},
+		"reads what is to come":    {newScript().access("a", false, 1, 7, 0, 1, true).access("a", true, 1, 7, 2, 3, true), rules, "registers", "that it is 7", 0},
+		"reads what was before":    {newScript().access("a", true, 1, 7, 0, 1, true).access("a", true, 1, 8, 2, 3, true).access("a", false, 1, 7, 4, 5, true), rules, "registers", "not the last", 0},
+		"reads the beginning":      {newScript().access("a", true, 1, 7, 0, 1, true).access("a", false, 1, 0, 2, 3, true), rules, "registers", "that it is 0", 0},
+		"reads what was refused":   {newScript().access("a", true, 2, 7, 0, 1, true).access("a", true, 1, 8, 2, 3, false).access("a", false, 2, 8, 4, 5, true), rules, "registers", "that it is 8", 0},
+		"reads one of two":         {newScript().access("a", true, 1, 7, 0, 4, true).access("a", true, 1, 8, 1, 3, true).access("a", false, 1, 7, 5, 6, true), rules, "", "", 0},
+		"reads a lost write":       {newScript().access("a", true, 1, 7, 0, -1, false).access("a", true, 1, 8, 1, 2, true).access("a", false, 1, 7, 3, 4, true), rules, "", "", 0},
+		"reads at the same time":   {newScript().access("a", true, 1, 7, 0, 1, true).access("a", true, 1, 8, 2, 5, true).access("a", false, 1, 7, 3, 4, true), rules, "", "", 0},
 		"a late write is refused":  {newScript().access("a", true, 2, 1, 0, 1, true).access("a", true, 1, 2, 2, 3, false), rules, "", "", 0},
 		"writes at the same time":  {newScript().access("a", true, 2, 1, 0, 4, true).access("a", true, 1, 2, 2, 3, true), rules, "", "", 0},
 		"a lost update":            {newScript().access("a", true, 1, 5, 0, 1, true).access("a", true, 2, 5, 2, 3, true), rules, "lost updates", "one update is lost", 0},
@@ -134,6 +155,37 @@ func TestChecks(t *testing.T) {
 			}
 			if got := strings.Join(bad, ", "); got != c.bad {
 				t.Errorf("the checks that found something are %q, want %q", got, c.bad)
+			}
+		})
+	}
+}
+
+// TestTurns has the holders of a lock told apart from holders that cannot have had it in turn.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	mutex := history.Mutex
+	released := func(at int64) func(*history.Hold) {
+		return func(k *history.Hold) { k.Release, k.Released = ms(at), ms(at+1) }
+	}
+	for name, c := range map[string]struct {
+		script *script
+		bad    int
+	}{
+		"one after the other":            {newScript().hold("1", mutex, 1, 0, 10, 10, 20).hold("2", mutex, 2, 5, 21, 21, 30), 0},
+		"granted as the other released":  {newScript().hold("1", mutex, 1, 0, 10, 10, 20).hold("2", mutex, 2, 5, 20, 20, 30), 0},
+		"granted before it was released": {newScript().hold("1", mutex, 1, 0, 10, 10, 12, released(20)).hold("2", mutex, 2, 5, 19, 19, 30), 1},
+		"granted before it was asked":    {newScript().hold("1", mutex, 2, 5, 10, 10, 20).hold("2", mutex, 1, 21, 30, 30, 40), 1},
+		"vanished":                       {newScript().hold("1", mutex, 1, 0, 10, 10, 20, vanishes(60)).hold("2", mutex, 2, 5, 30, 30, 40), 0},
+		"vanished, and still believed":   {newScript().hold("1", mutex, 1, 0, 10, 10, 20, vanishes(60)).hold("2", mutex, 2, 5, 19, 19, 40), 1},
+		"never believed, never released": {newScript().hold("1", mutex, 1, 0, 10, 0, 0, vanishes(60)).hold("2", mutex, 2, 0, 10, 10, 40), 0},
+		"one token twice":                {newScript().hold("1", mutex, 1, 0, 10, 10, 20).hold("2", mutex, 1, 21, 30, 30, 40), 1},
+		"a pool has many holders":        {newScript().hold("1", history.SlotPool, 1, 0, 10, 10, 20).hold("2", history.SlotPool, 2, 5, 12, 12, 30), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.script.h.Arrange()
+			if f := c.script.h.Turns(); f.Bad != c.bad {
+				t.Errorf("Turns found %d (%s), want %d", f.Bad, f.First, c.bad)
 			}
 		})
 	}

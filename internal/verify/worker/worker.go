@@ -1,8 +1,7 @@
 // Package worker is what one process of a verification does: goroutines that acquire locks of every
 // kind, work under them, and write down what they asked and what they believe.
 //
-// It knows no lock library. A [Locker] stands for one, so that other libraries than redlatch can be
-// put to the same test.
+// It knows redlatch as a [Locker] alone, so that tests can put one that breaks its promises in its place.
 package worker
 
 import (
@@ -41,8 +40,6 @@ type Config struct {
 
 	History  string // the file to write to
 	Register string // the socket of the registers
-	Break    string // what to do wrong; "" for nothing
-	Library  string // for a program that knows several
 }
 
 // Order is what a worker is told later, one JSON object a line.

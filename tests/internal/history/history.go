@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	record "github.com/redlatch/redlatch/internal/verify/history"
@@ -200,12 +198,7 @@ func (h *History) Check(t *testing.T) {
 	WantClean(t, all.Exclusion(record.Rules{}))
 	WantClean(t, all.Tokens(record.Rules{}))
 	WantClean(t, all.Stale())
-	switch porcupine.CheckOperationsTimeout(leaseModel, leaseOperations(all.Holds), locktest.Patience) {
-	case porcupine.Illegal:
-		t.Error("the history of the lease fits no order of events")
-	case porcupine.Unknown:
-		t.Log("the history of the lease took too long to check")
-	}
+	WantClean(t, all.Turns())
 }
 
 // WantClean checks that a check found nothing.
@@ -214,45 +207,4 @@ func WantClean(t *testing.T, f record.Finding) {
 	if f.Bad > 0 {
 		t.Errorf("%s: %d times; first: %s", f.Check, f.Bad, f.First)
 	}
-}
-
-// leaseState is who holds the lock in Redis, and the last token.
-type leaseState struct{ holder, last int64 }
-
-// An acquisition, and its end, for porcupine.
-type (
-	acquire struct{ token int64 }
-	finish  struct{ token int64 }
-)
-
-// leaseModel is a lock with leases: it can be acquired while nobody holds it, with a token larger
-// than all before.
-var leaseModel = porcupine.Model{
-	Init: func() any { return leaseState{} },
-	Step: func(state, input, _ any) (bool, any) {
-		s := state.(leaseState)
-		switch in := input.(type) {
-		case acquire:
-			return s.holder == 0 && in.token > s.last, leaseState{in.token, in.token}
-		case finish:
-			return s.holder == in.token, leaseState{0, s.last}
-		}
-		return false, s
-	},
-}
-
-// leaseOperations are the holds of one name. One whose release is not confirmed ended at any time
-// after it was last believed held: it expires, or a request that got no answer releases it, whenever.
-func leaseOperations(holds []*record.Hold) []porcupine.Operation {
-	var operations []porcupine.Operation
-	for _, k := range holds {
-		end := k.Release
-		if k.Released == record.Never {
-			end = max(k.Last, k.Granted)
-		}
-		operations = append(operations,
-			porcupine.Operation{Input: acquire{k.Token}, Call: k.Called, Return: k.Granted},
-			porcupine.Operation{Input: finish{k.Token}, Call: end, Return: k.Released})
-	}
-	return operations
 }

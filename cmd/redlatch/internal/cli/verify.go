@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify/servers"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
 const verifyHelp = `Put the locks to the test on your own Redis.
@@ -51,7 +51,7 @@ type verifyFlags struct {
 }
 
 func newVerifyCommand(a *app) *cobra.Command {
-	f := verifyFlags{o: verify.Options{Deployment: "one", Duration: time.Minute, Workers: 4, TTL: time.Second, Rate: -1, Library: "redlatch"}}
+	f := verifyFlags{o: verify.Options{Deployment: "one", Duration: time.Minute, Workers: 4, TTL: time.Second, Rate: -1}}
 	cmd := &cobra.Command{
 		Use:         "verify",
 		Short:       "Put the locks to the test on your own Redis, under faults",
@@ -76,11 +76,6 @@ func newVerifyCommand(a *app) *cobra.Command {
 	flags.StringVar(&f.o.Out, "out", "", "write report and records into this `directory`, which is empty or not there")
 	flags.StringVar(&f.recheck, "recheck", "", "judge the records in this `directory` again, and do nothing else")
 	flags.BoolVar(&f.asJSON, "json", false, "answer with one JSON object, the report; the rest goes to stderr")
-	if len(verify.Breaks) > 0 {
-		flags.StringVar(&f.o.Break, "break", "", "break a promise on purpose: "+strings.Join(verify.Breaks, ", "))
-		flags.StringVar(&f.o.Library, "library", f.o.Library, "the library that the workers use, for --worker")
-		flags.StringSliceVar(&f.o.Command, "worker", nil, "another program as the workers, such as that of bench/peers")
-	}
 	return cmd
 }
 
@@ -204,9 +199,6 @@ func planText(p verify.Plan) string {
 			head = ""
 		}
 		fmt.Fprintf(&b, "  %-8s %s\n", head, promise)
-	}
-	if p.Broken != "" {
-		fmt.Fprintf(&b, "  BROKEN   on purpose: %s\n", p.Broken)
 	}
 	return b.String() + "\n"
 }

@@ -4,18 +4,119 @@ package verify
 
 import (
 	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/verify/history"
+	"github.com/redlatch/redlatch/internal/verify/link"
+	"github.com/redlatch/redlatch/internal/verify/worker"
 )
+
+// A verification that finds nothing is worth as much as what it would have found. Workers of these
+// tests break redlatch in known ways: they send other scripts, or believe what they should not. Each
+// must end in FAIL. The tag keeps the minutes that this takes from the other tests.
+
+// broken is how redlatch is broken.
+type broken struct {
+	scripts string      // a prefix of the scripts that are changed; "" for all
+	lines   [][2]string // in these, the first becomes the second
+	wrap    func(*locker) worker.Locker
+
+	kinds  []string      // that show it
+	faults []string      // likewise
+	ttl    time.Duration // likewise; 0 for half a second
+	finds  []string      // the checks of which one must find it
+}
+
+var breaks = map[string]broken{
+	"no-token": {
+		lines: [][2]string{{"return time\nend", "return 7\nend"}},
+		kinds: []string{history.Mutex}, finds: []string{"tokens"},
+	},
+	"late-deadline": {
+		wrap:  func(k *locker) worker.Locker { return &other{k, lateDeadline} },
+		kinds: []string{history.Mutex}, faults: []string{"stall", "stop"}, finds: []string{"exclusion"},
+	},
+	"no-owner-check": {
+		scripts: "mutex", lines: [][2]string{{"if redis.call('GET', K) ~= owner then return false end\n", ""}},
+		kinds: []string{history.Mutex}, faults: []string{"stall", "delay", "swallow-replies"}, finds: []string{"exclusion"},
+	},
+	"double-lock": {
+		scripts: "mutex", lines: [][2]string{{"if not redis.call('SET', K, owner, 'NX', 'PX', ttl) then return false end", "redis.call('SET', K, owner, 'PX', ttl)"}},
+		kinds: []string{history.Mutex}, finds: []string{"exclusion"},
+	},
+	"lost-wakeup": {
+		lines: [][2]string{
+			{"if mode == 'S' or mode == 'T' then return redis.pcall('SPUBLISH', address, message) end\nreturn redis.pcall('PUBLISH', address, message)", "return 1"},
+			{"reply[#reply + 1] = extend(owner, tonumber(ttl)) and inside(owner) or {}", "reply[#reply + 1] = {0}"},
+		},
+		// A waiter that a busy machine keeps from asking for a TTL misses its lease as well.
+		ttl: time.Second, kinds: []string{history.Mutex}, finds: []string{"hand-overs", "served"},
+	},
+	"no-release": {
+		wrap:  func(k *locker) worker.Locker { return &other{k, noRelease} },
+		kinds: []string{history.Mutex}, finds: []string{"served"},
+	},
+	"double-slot": {
+		scripts: "slotpool", lines: [][2]string{{"redis.call('SETBIT', BITS, slot, 1)\n", ""}},
+		kinds: []string{history.SlotPool}, finds: []string{"slots"},
+	},
+	"no-rest": {
+		scripts: "slotpool", lines: [][2]string{{"redis.call('ZRANGEBYSCORE', K, 0, millis(), 'LIMIT', 0, MANY)", "redis.call('ZRANGEBYSCORE', K, 0, millis() + 400, 'LIMIT', 0, MANY)"}},
+		// Kills alone come a few times in a short run, and may all miss the holders of slots.
+		kinds: []string{history.SlotPool}, faults: []string{"kill", "stop"}, finds: []string{"rests", "slots"},
+	},
+	"double-permit": {
+		scripts: "semaphore", lines: [][2]string{{"give(wanted, -permits)\n", ""}},
+		kinds: []string{history.Semaphore}, finds: []string{"permits"},
+	},
+	"reader-beside-writer": {
+		scripts: "rwmutex", lines: [][2]string{{"if inside > 0 and (how == 'w' or writer ~= '') then return false end", "if inside > 0 and how == 'w' then return false end"}},
+		kinds: []string{history.RWMutex}, finds: []string{"readers"},
+	},
+	"writer-beside-reader": {
+		scripts: "rwmutex", lines: [][2]string{{"if inside > 0 and (how == 'w' or writer ~= '') then return false end", "if inside > 0 and writer ~= '' then return false end"}},
+		kinds: []string{history.RWMutex}, finds: []string{"readers"},
+	},
+	"double-run": {
+		scripts: "job", lines: [][2]string{{"redis.call('ZADD', K, ends, 'window')\n", ""}},
+		kinds: []string{history.Job}, finds: []string{"windows"},
+	},
+	"reentrant-count": {
+		scripts: "reentrant", lines: [][2]string{{"if n == 0 then\nredis.call('DEL', K, INSIDE)\nelse", "if true then\nredis.call('DEL', K, INSIDE)\nelse"}},
+		kinds: []string{history.Reentrant}, finds: []string{"exclusion"},
+	},
+	"half-multi": {
+		wrap:  func(k *locker) worker.Locker { return &half{k} },
+		kinds: []string{history.Multi}, finds: []string{"exclusion", "tokens"},
+	},
+	"no-expiry": {
+		lines: [][2]string{{"redis.call('SET', FENCE, time + more, 'EX', ttl, 'GET')", "redis.call('SET', FENCE, time + more, 'GET')"}, {"redis.call('SET', FENCE, time + more, 'EX', ttl)", "redis.call('SET', FENCE, time + more)"}},
+		kinds: []string{history.Mutex}, finds: []string{"left behind"},
+	},
+	"herd": {
+		wrap:  func(k *locker) worker.Locker { return &herd{k} },
+		kinds: []string{history.Mutex}, finds: []string{"requests"},
+	},
+}
 
 // TestBreaksAreFound has each way to break redlatch end in FAIL, by a check that is for it.
 func TestBreaksAreFound(t *testing.T) {
 	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	few := make(chan struct{}, 4) // each is some processes
-	for _, name := range Breaks {
+	for _, name := range slices.Sorted(maps.Keys(breaks)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			few <- struct{}{}
@@ -27,7 +128,7 @@ func TestBreaksAreFound(t *testing.T) {
 			}
 			report, err := Run(t.Context(), Options{
 				Deployment: "one", Prefix: "redlatch:", Duration: 8 * time.Second, Workers: 3, Kinds: b.kinds, Faults: faults,
-				TTL: cmp.Or(b.ttl, 500*time.Millisecond), Library: "redlatch", Break: name, Out: t.TempDir(),
+				TTL: cmp.Or(b.ttl, 500*time.Millisecond), Command: []string{program, brokenArg, name}, Out: t.TempDir(),
 			})
 			if err != nil {
 				t.Fatalf("Run = %v, want a report", err)
@@ -38,5 +139,147 @@ func TestBreaksAreFound(t *testing.T) {
 			}
 			t.Logf("found: %q", report.Reasons)
 		})
+	}
+}
+
+// brokenArg is the argument with which the test binary is started as a worker that breaks redlatch;
+// the name of the break follows.
+const brokenArg = "verify-broken-worker"
+
+func init() {
+	programs[brokenArg] = func() error {
+		b, known := breaks[os.Args[2]]
+		if !known {
+			return fmt.Errorf("there is no %q to break", os.Args[2])
+		}
+		return worker.Run(os.Stdin, os.Stdout, b.open)
+	}
+}
+
+// open is openLocker, with redlatch broken.
+func (b broken) open(_ context.Context, c worker.Config, l *link.Link) (worker.Locker, error) {
+	scripts := &rewritten{broken: b, known: make(map[*conn.Script]*conn.Script)}
+	k, err := connect(c, l, func(one *counted) conn.Conn { return &rewriting{one, scripts} })
+	if err != nil || b.wrap == nil {
+		return k, err
+	}
+	return b.wrap(k), nil
+}
+
+// rewriting is a connection that sends the scripts that are broken.
+type rewriting struct {
+	*counted
+	scripts *rewritten
+}
+
+// Eval implements [conn.Conn].
+func (r *rewriting) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	other := slices.Clone(calls)
+	for i := range other {
+		other[i].Script = r.scripts.of(other[i].Script)
+	}
+	return r.counted.Eval(ctx, other...)
+}
+
+// rewritten is the scripts that take the places of others, each made once.
+type rewritten struct {
+	broken
+	mu    sync.Mutex // guards known
+	known map[*conn.Script]*conn.Script
+}
+
+func (r *rewritten) of(s *conn.Script) *conn.Script {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known[s] == nil {
+		r.known[s] = r.changed(s)
+	}
+	return r.known[s]
+}
+
+// changed is a script with the lines that break it.
+func (b broken) changed(s *conn.Script) *conn.Script {
+	if !strings.HasPrefix(s.Name, b.scripts) {
+		return s
+	}
+	text := s.Text
+	for _, l := range b.lines {
+		text = strings.ReplaceAll(text, l[0], l[1])
+	}
+	return conn.NewScript(s.Name, text)
+}
+
+// other is redlatch with other leases.
+type other struct {
+	*locker
+	wrap func(worker.Lease, time.Duration) worker.Lease
+}
+
+func (o *other) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, error) {
+	leases, err := o.locker.Acquire(ctx, t)
+	for i, l := range leases {
+		leases[i] = o.wrap(l, o.TTL)
+	}
+	return leases, err
+}
+
+// late is a lease that believes in itself for a TTL too long.
+type late struct {
+	worker.Lease
+	ttl  time.Duration
+	last *time.Time // when it was held last
+}
+
+func lateDeadline(l worker.Lease, ttl time.Duration) worker.Lease {
+	begun := time.Now().Add(ttl)
+	return late{l, ttl, &begun}
+}
+
+func (l late) Left() time.Duration {
+	if left := l.Lease.Left(); left > 0 {
+		*l.last = time.Now().Add(left)
+		return left
+	}
+	return max(l.ttl-time.Since(*l.last), 0)
+}
+
+// kept is a lease that is never released.
+type kept struct{ worker.Lease }
+
+func noRelease(l worker.Lease, _ time.Duration) worker.Lease { return kept{l} }
+
+func (kept) Release(context.Context) error { return nil }
+
+// half locks the first of several names, and believes that it has all.
+type half struct{ *locker }
+
+func (h *half) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, error) {
+	names := t.Names
+	t.Names = names[:1]
+	leases, err := h.locker.Acquire(ctx, t)
+	for range names[1:] {
+		if err == nil {
+			leases = append(leases, again{leases[0]})
+		}
+	}
+	return leases, err
+}
+
+// again is a lease that another one stands for.
+type again struct{ worker.Lease }
+
+func (again) Release(context.Context) error { return nil }
+
+// herd has every waiter try all the time, as clients do that poll.
+type herd struct{ *locker }
+
+func (h *herd) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, error) {
+	wait := t.Wait
+	for t.Wait = false; ; {
+		leases, err := h.locker.Acquire(ctx, t)
+		if err == nil || !wait || ctx.Err() != nil || h.Why(err) != history.WhyTaken {
+			return leases, err
+		}
+		time.Sleep(time.Millisecond)
 	}
 }

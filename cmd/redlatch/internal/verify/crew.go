@@ -100,7 +100,6 @@ func (c *crew) config(p *post) worker.Config {
 		TTL: plan.TTL, Heartbeat: plan.Heartbeat, RequestTimeout: plan.Request, Rest: plan.Rest, Window: plan.Window,
 		Permits: plan.Permits, Slots: plan.Slots,
 		History: filepath.Join(c.run.dir, "worker-"+p.name+".jsonl"), Register: filepath.Join(c.run.dir, "r.sock"),
-		Break: plan.Broken, Library: plan.Library,
 	}
 }
 

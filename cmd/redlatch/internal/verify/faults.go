@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify/servers"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/internal/verify/link"
 	"github.com/redlatch/redlatch/internal/verify/worker"
@@ -402,11 +402,11 @@ func (r *run) anyNode() *servers.Server { return r.own.Nodes[rand.IntN(len(r.own
 
 func stopServer(_ context.Context, r *run) (int64, string, error) {
 	s := r.anyNode()
-	if err := s.Signal(stopSignal); err != nil {
+	if err := s.Pause(); err != nil {
 		return 0, s.Addr, err
 	}
 	time.Sleep(rand.N(r.plan.TTL * 3 / 2))
-	return 1, s.Addr, s.Signal(continueSignal)
+	return 1, s.Addr, s.Resume()
 }
 
 func killServer(ctx context.Context, r *run) (int64, string, error) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify/servers"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/verify/history"
 )
 
@@ -29,7 +29,7 @@ func stage(t *testing.T, deployment string, faults ...string) (r *run, noted fun
 		t.Fatal(err)
 	}
 	o := servers.Options{Clocks: needed(faults, clocks), Wires: needed(faults, wires)}
-	if r.own, err = servers.Start(t.Context(), deployment, t.TempDir(), unwatched{}, o); err != nil {
+	if r.own, err = servers.Deploy(t.Context(), deployment, t.TempDir(), unwatched{}, o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.own.Stop)
@@ -60,7 +60,7 @@ func TestFailedFailoverEndsWhenWritesAreTaken(t *testing.T) {
 	failed := errors.New("the replica did not take over")
 	f := Fault{Name: "failover", Disrupt: true, lane: serversLane, loses: "all", do: func(ctx context.Context, r *run) (int64, string, error) {
 		replica, master := r.own.Nodes[1], r.own.Nodes[0]
-		if err := replica.Signal(stopSignal); err != nil {
+		if err := replica.Pause(); err != nil {
 			t.Error(err)
 		}
 		if _, err := master.Do(ctx, "FAILOVER", "TIMEOUT", "3000"); err != nil {
@@ -71,7 +71,7 @@ func TestFailedFailoverEndsWhenWritesAreTaken(t *testing.T) {
 	began := time.Now()
 	r.strike(t.Context(), f)
 	took := time.Since(began)
-	if err := r.own.Nodes[1].Signal(continueSignal); err != nil {
+	if err := r.own.Nodes[1].Resume(); err != nil {
 		t.Error(err)
 	}
 	all := noted()

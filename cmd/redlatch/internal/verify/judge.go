@@ -2,7 +2,6 @@ package verify
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -113,12 +112,7 @@ func Judge(dir string) (Report, error) {
 		return Report{}, err
 	}
 	r := judge(p, h)
-	for _, f := range r.Findings {
-		if f.Check == linearizable && f.Bad > 0 {
-			err = draw(filepath.Join(dir, linearFile), f.Name, h)
-		}
-	}
-	return r, errors.Join(err, writeFiles(dir, r, h))
+	return r, writeFiles(dir, r, h)
 }
 
 func judge(p Plan, h *history.History) Report {
@@ -133,12 +127,6 @@ func judge(p Plan, h *history.History) Report {
 		}
 	}
 	r.Findings = h.Check(rules(p, h, r.Late))
-	if p.Library != "redlatch" { // others have no tokens, and may poll
-		r.Findings = slices.DeleteFunc(r.Findings, func(f history.Finding) bool { return f.Check == "tokens" || f.Check == "hand-overs" })
-	}
-	if f := linear(h); f.Looked > 0 || f.Bad > 0 {
-		r.Findings = append(r.Findings, f)
-	}
 	r.Findings = append(r.Findings, ended(h))
 	r.control(h)
 	r.Longest = longest(h).Truncate(time.Millisecond)
@@ -290,7 +278,7 @@ func (r *Report) tooLittle(h *history.History) (reasons []string) {
 			reasons = append(reasons, f.Check+": "+f.Unknown)
 		}
 	}
-	if p := r.Plan; p.Library == "redlatch" && (r.Control.Refused == 0 || r.Control.LostWithout == 0) {
+	if r.Control.Refused == 0 || r.Control.LostWithout == 0 {
 		reasons = append(reasons, "too mild: no late write came that tokens had to keep out; stop and stall bring them, and more time")
 	}
 	if h.Calm == 0 {

@@ -11,8 +11,6 @@ import (
 
 const canStop = false
 
-var stopSignal, continueSignal os.Signal = os.Interrupt, os.Interrupt
-
 func suspend(*os.Process) error { return errors.ErrUnsupported }
 func resume(*os.Process) error  { return errors.ErrUnsupported }
 func stands(*os.Process) int64  { return 0 }

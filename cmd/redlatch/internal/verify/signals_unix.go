@@ -8,16 +8,12 @@ import (
 	"time"
 )
 
-const (
-	canStop        = true
-	stopSignal     = syscall.SIGSTOP
-	continueSignal = syscall.SIGCONT
-)
+const canStop = true
 
 // suspend has a process stand still.
-func suspend(p *os.Process) error { return p.Signal(stopSignal) }
+func suspend(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
-func resume(p *os.Process) error { return p.Signal(continueSignal) }
+func resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
 
 // gone returns when there is no such process, or after that time.
 func gone(pid int, patience time.Duration) {

@@ -28,7 +28,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify/servers"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/internal/verify/register"
 	"github.com/redlatch/redlatch/internal/verify/worker"
@@ -45,11 +45,9 @@ type Options struct {
 	Faults     []string // none for all that are safe, and with Disrupt all
 	Disrupt    bool     // also faults that hit all clients of the servers
 	TTL        time.Duration
-	Rate       int    // acquisitions a second at most; 0 for no limit
-	Out        string // a directory for the histories, which must not be there or be empty
-	Break      string
+	Rate       int      // acquisitions a second at most; 0 for no limit
+	Out        string   // a directory for the histories, which must not be there or be empty
 	Command    []string // that starts a worker; nil for this program
-	Library    string   // that Command is told
 	Version    string   // of this program
 
 	Plan func(Plan)     // told before anything is done to Redis
@@ -59,7 +57,6 @@ type Options struct {
 // Plan is what a run is to do, and what its histories mean.
 type Plan struct {
 	Version    string        `json:"version"`
-	Library    string        `json:"library"`
 	Deployment string        `json:"deployment"`
 	Servers    []string      `json:"servers"` // without passwords
 	Redis      string        `json:"redis"`   // its version, or versions
@@ -80,7 +77,6 @@ type Plan struct {
 	Permits    int64         `json:"permits"`
 	Slots      int           `json:"slots"`
 	Bound      time.Duration `json:"bound_ns"` // within which waiters are served after the last fault
-	Broken     string        `json:"broken,omitempty"`
 	Promises   []string      `json:"promises"`
 	LeftOut    []LeftOut     `json:"left_out,omitempty"`
 
@@ -120,9 +116,9 @@ const planFile = "plan.json"
 // plan works out what to do, and refuses what makes no sense.
 func (o Options) plan() (Plan, error) {
 	p := Plan{
-		Version: o.Version, Library: o.Library, Deployment: o.Deployment, Own: len(o.URLs) == 0, Duration: o.Duration, Workers: o.Workers, Actors: 2,
+		Version: o.Version, Deployment: o.Deployment, Own: len(o.URLs) == 0, Duration: o.Duration, Workers: o.Workers, Actors: 2,
 		Kinds: o.Kinds, Rate: o.Rate, TTL: o.TTL, Heartbeat: (o.TTL / 3).Truncate(time.Millisecond), Request: o.TTL * 6 / 10,
-		Rest: o.TTL * 3 / 10, Window: o.TTL * 3 / 10, Permits: 5, Slots: 3, Broken: o.Break, Began: time.Now(),
+		Rest: o.TTL * 3 / 10, Window: o.TTL * 3 / 10, Permits: 5, Slots: 3, Began: time.Now(),
 		Prefix: o.Prefix + "verify-" + strings.ToLower(rand.Text()[:10]) + ":",
 	}
 	quorum := len(o.URLs) > 1 || p.Own && o.Deployment == "quorum"
@@ -224,7 +220,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	r.urls = r.URLs
 	if r.plan.Own {
 		o := servers.Options{Clocks: needed(r.plan.Faults, clocks), Wires: needed(r.plan.Faults, wires)}
-		if r.own, err = servers.Start(ctx, r.Deployment, filepath.Join(r.dir, ".servers"), r.guard, o); err != nil {
+		if r.own, err = servers.Deploy(ctx, r.Deployment, filepath.Join(r.dir, ".servers"), r.guard, o); err != nil {
 			return err
 		}
 		if err := errors.Join(r.leaveOut(clocks, r.own.NoClocks), r.leaveOut(wires, r.own.NoWires)); err != nil {

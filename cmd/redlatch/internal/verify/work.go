@@ -39,11 +39,12 @@ type locker struct {
 
 // openLocker connects as redlatch.Open does, through the link.
 func openLocker(_ context.Context, c worker.Config, l *link.Link) (worker.Locker, error) {
+	return connect(c, l, func(one *counted) conn.Conn { return one })
+}
+
+// connect opens redlatch over what wrap makes of each connection.
+func connect(c worker.Config, l *link.Link, wrap func(*counted) conn.Conn) (_ *locker, err error) {
 	k := &locker{Config: c}
-	broken, err := breaking(c.Break)
-	if err != nil {
-		return nil, err
-	}
 	var conns []conn.Conn
 	for _, url := range c.URLs {
 		dial, _, err := address.Parse(url)
@@ -56,7 +57,7 @@ func openLocker(_ context.Context, c worker.Config, l *link.Link) (worker.Locker
 			if err != nil {
 				return nil, err
 			}
-			return &counted{one, &k.sent, broken.rewrite}, nil
+			return wrap(&counted{one, &k.sent}), nil
 		}
 		if len(c.URLs) == 1 {
 			one, err := patiently(func() (conn.Conn, error) { return open(context.Background()) })
@@ -77,10 +78,7 @@ func openLocker(_ context.Context, c worker.Config, l *link.Link) (worker.Locker
 	} else {
 		k.client, err = redlatch.NewQuorum(conns, o)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return broken.locker(k), nil
+	return k, err
 }
 
 // patiently tries again what fails while a fault strikes the server.
@@ -128,21 +126,12 @@ func arrange(dial *rueidis.ClientOption, c worker.Config, l *link.Link) {
 // counted is a connection that counts its requests.
 type counted struct {
 	*redlatchrueidis.Conn
-	sent    *atomic.Int64
-	rewrite func(*conn.Script) *conn.Script // nil to send the scripts as they are
+	sent *atomic.Int64
 }
 
 // Eval implements [conn.Conn].
 func (c *counted) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	c.sent.Add(int64(len(calls)))
-	if c.rewrite != nil {
-		other := make([]conn.Call, len(calls))
-		for i, call := range calls {
-			call.Script = c.rewrite(call.Script)
-			other[i] = call
-		}
-		calls = other
-	}
 	return c.Conn.Eval(ctx, calls...)
 }
 

@@ -32,35 +32,32 @@ func (d *Deployment) tryClock(ctx context.Context) error {
 	if err := c.Set(time.Hour); err != nil {
 		return err
 	}
-	s, err := d.start(ctx, &Server{dir: filepath.Join(d.dir, "trial"), env: c.Environment(library)})
+	s, err := d.start(ctx, Spec{Dir: filepath.Join(d.dir, "trial"), Env: c.Environment(library)}, Start)
 	if err != nil {
 		return fmt.Errorf("%w: %w", wallclock.ErrCannot, err)
 	}
-	defer s.client.Close()
-	defer s.Kill()
+	defer s.Close()
 	ahead, err := s.ahead(ctx)
 	if err != nil {
 		return err
 	}
 	if ahead < 59*time.Minute {
-		return fmt.Errorf("%w: %s does not use the library that is loaded before the C library's", wallclock.ErrCannot, d.binary)
+		return fmt.Errorf("%w: %s does not use the library that is loaded before the C library's", wallclock.ErrCannot, s.binary)
 	}
 	d.library = library
 	return nil
 }
 
-// clockOf returns the clock that a node is to have.
-func (d *Deployment) clockOf(s *Server) (*clock, error) {
+// nextClock returns the clock that a node is to have.
+func (d *Deployment) nextClock(number int) (*clock, error) {
 	if len(d.clocks) == 0 || d.Kind == "quorum" {
-		c, err := wallclock.New(filepath.Join(d.dir, "clock"+strconv.Itoa(s.number)))
+		c, err := wallclock.New(filepath.Join(d.dir, "clock"+strconv.Itoa(number)))
 		if err != nil {
 			return nil, err
 		}
 		d.clocks = append(d.clocks, &clock{Clock: c})
 	}
-	c := d.clocks[len(d.clocks)-1]
-	c.nodes = append(c.nodes, s)
-	return c, nil
+	return d.clocks[len(d.clocks)-1], nil
 }
 
 // ahead returns how far the wall clock of a server is ahead of this process's, by the quickest of a
@@ -70,13 +67,17 @@ func (s *Server) ahead(ctx context.Context) (ahead time.Duration, err error) {
 	least := time.Duration(math.MaxInt64)
 	for range tries {
 		before := time.Now()
-		parts, err := s.client.Do(ctx, s.client.B().Time().Build()).AsIntSlice()
+		reply, err := s.Do(ctx, "TIME")
 		took := time.Since(before)
-		if err != nil || len(parts) != 2 {
-			return 0, fmt.Errorf("TIME of %s: %w, %v", s.Addr, err, parts)
+		var seconds, micros int64
+		if err == nil {
+			_, err = fmt.Sscan(reply, &seconds, &micros)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("TIME of %s: %w, %q", s.Addr, err, reply)
 		}
 		if took < least {
-			least, ahead = took, time.Unix(parts[0], parts[1]*1000).Sub(before.Add(took/2))
+			least, ahead = took, time.Unix(seconds, micros*1000).Sub(before.Add(took/2))
 		}
 		if least < quick {
 			break

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package redistest
+package servers
 
 import (
 	"os"
@@ -13,4 +13,4 @@ var (
 	resume os.Signal = syscall.Signal(-1)
 )
 
-func dieWithParent() *syscall.SysProcAttr { return nil }
+func dieWithParent(bool) *syscall.SysProcAttr { return nil }

@@ -2,6 +2,7 @@ package servers_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -9,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify/servers"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
 // unwatched is for servers that end with the test.
@@ -22,7 +23,7 @@ func (unwatched) Forget(int) {}
 func start(t *testing.T, kind string) *servers.Deployment {
 	t.Helper()
 	dir := t.TempDir()
-	d, err := servers.Start(t.Context(), kind, dir, unwatched{}, servers.Options{Clocks: true, Wires: true})
+	d, err := servers.Deploy(t.Context(), kind, dir, unwatched{}, servers.Options{Clocks: true, Wires: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +82,10 @@ func TestServersCutOffFromEachOther(t *testing.T) {
 	if _, err := master.Do(t.Context(), "SET", "a", "b"); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := master.Do(t.Context(), "WAIT", "1", "500"); err != nil || n != "0" {
-		t.Errorf("WAIT = %s, %v while the replica is cut off, want 0", n, err)
+	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if got, err := replica.Do(t.Context(), "GET", "a"); err != nil || got != "" {
+			t.Fatalf("GET = %q, %v while the replica is cut off, want nothing", got, err)
+		}
 	}
 	if info, err := d.Sentinels[0].Do(t.Context(), "INFO", "sentinel"); err != nil || !strings.Contains(info, "status=ok") {
 		t.Errorf("INFO sentinel = %s, %v, want a master that is well", info, err)
@@ -90,8 +93,15 @@ func TestServersCutOffFromEachOther(t *testing.T) {
 	if swallowed := mend(); swallowed == 0 {
 		t.Error("nothing was swallowed")
 	}
-	if n, err := master.Do(t.Context(), "WAIT", "1", "20000"); err != nil || n != "1" {
-		t.Errorf("WAIT = %s, %v once the replica is back, want 1", n, err)
+	err := servers.Eventually(t.Context(), func() error {
+		got, err := replica.Do(t.Context(), "GET", "a")
+		if err == nil && got != "b" {
+			err = fmt.Errorf("GET = %q, want b", got)
+		}
+		return err
+	})
+	if err != nil {
+		t.Errorf("once the replica is back: %v", err)
 	}
 }
 

@@ -1,11 +1,13 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -58,47 +60,35 @@ func (d *Deployment) tryWires(ctx context.Context) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("%w: that takes addresses of their own, which Linux has in 127.1.0.0/16", errNoWires)
 	}
-	s, err := d.start(ctx, &Server{dir: filepath.Join(d.dir, "trial"), args: []string{"--bind-source-addr", source(0)}})
+	s, err := d.start(ctx, Spec{Dir: filepath.Join(d.dir, "trial"), Args: []string{"--bind-source-addr", source(0)}}, Start)
 	if err != nil {
-		return fmt.Errorf("%w: %s does not know bind-source-addr, as servers before 7.0", errNoWires, d.binary)
+		return fmt.Errorf("%w: %s does not know bind-source-addr, as servers before 7.0", errNoWires, cmp.Or(os.Getenv(Program), "redis-server"))
 	}
-	s.Kill()
-	s.client.Close()
+	s.Close()
 	d.wires = &wires{links: make(map[pair]*link.Link), conns: make(map[net.Conn]struct{})}
 	return nil
 }
 
 // lead makes the wires to a server, and has it announce them.
-func (w *wires) lead(s *Server, kind string) (data, bus *wire, err error) {
-	s.args = append(slices.Clone(s.args), "--bind-source-addr", source(s.number))
-	if len(s.args) > 1 && s.args[1] == "--sentinel" {
+func (w *wires) lead(spec *Spec, kind string) (data, bus *wire, err error) {
+	spec.Args = append(slices.Clone(spec.Args), "--bind-source-addr", source(spec.number))
+	if spec.Sentinel != "" {
 		return nil, nil, nil // no other server's connections to it are cut
 	}
-	if data, err = w.listen(s.number); err != nil {
+	if data, err = w.listen(spec.number); err != nil {
 		return nil, nil, err
 	}
-	s.Addr = data.addr
 	host, port, _ := net.SplitHostPort(data.addr)
 	if kind != "cluster" {
-		s.args = append(s.args, "--replica-announce-ip", host, "--replica-announce-port", port)
+		spec.Args = append(spec.Args, "--replica-announce-ip", host, "--replica-announce-port", port)
 		return data, nil, nil
 	}
-	if bus, err = w.listen(s.number); err != nil {
+	if bus, err = w.listen(spec.number); err != nil {
 		return nil, nil, err
 	}
 	_, busPort, _ := net.SplitHostPort(bus.addr)
-	s.args = append(s.args, "--cluster-announce-ip", host, "--cluster-announce-port", port, "--cluster-announce-bus-port", busPort)
+	spec.Args = append(spec.Args, "--cluster-announce-ip", host, "--cluster-announce-port", port, "--cluster-announce-bus-port", busPort)
 	return data, bus, nil
-}
-
-// busOf returns where the other nodes of a cluster meet a node: host, port and, if it is announced,
-// the port of its bus.
-func (d *Deployment) busOf(s *Server) []string {
-	host, port, _ := net.SplitHostPort(s.Addr)
-	if i := slices.Index(s.args, "--cluster-announce-bus-port"); i >= 0 {
-		return []string{host, port, s.args[i+1]}
-	}
-	return []string{host, port}
 }
 
 func (w *wires) listen(number int) (*wire, error) {

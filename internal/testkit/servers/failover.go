@@ -5,27 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
-
-	"github.com/redis/rueidis"
 )
 
 // Master returns the node that the sentinels call the master, or any master of a cluster that has a
 // replica.
 func (d *Deployment) Master(ctx context.Context) (*Server, error) {
 	if d.Kind == "sentinel" {
-		addr, err := d.named(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range d.Nodes {
-			if s.Addr == addr {
-				return s, nil
-			}
-		}
-		return nil, fmt.Errorf("the sentinels name a master that is none of the nodes: %s", addr)
+		return Named(ctx, d.Sentinels[0], d.Nodes)
 	}
 	return d.having(ctx, "role:master\r\nconnected_slaves:1")
 }
@@ -37,7 +25,7 @@ func (d *Deployment) Replica(ctx context.Context) (*Server, error) {
 
 // having returns a node whose INFO replication has this text.
 func (d *Deployment) having(ctx context.Context, text string) (found *Server, err error) {
-	err = eventually(ctx, func() error {
+	err = Eventually(ctx, func() error {
 		for _, i := range rand.Perm(len(d.Nodes)) {
 			if info, err := d.Nodes[i].Do(ctx, "INFO", "replication"); err == nil && strings.Contains(info, text) {
 				found = d.Nodes[i]
@@ -49,24 +37,13 @@ func (d *Deployment) having(ctx context.Context, text string) (found *Server, er
 	return found, err
 }
 
-// named returns the address of the master, by a sentinel.
-func (d *Deployment) named(ctx context.Context) (string, error) {
-	s := d.Sentinels[0]
-	parts, err := s.client.Do(ctx, s.client.B().Arbitrary("SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName).Build()).AsStrSlice()
-	if err != nil || len(parts) != 2 {
-		return "", errors.Join(err, fmt.Errorf("a sentinel names %q as the master", parts))
-	}
-	return net.JoinHostPort(parts[0], parts[1]), nil
-}
-
 // Failover has the sentinels promote the replica, and returns when they have, and all is well.
 func (d *Deployment) Failover(ctx context.Context) error {
 	before, err := d.Master(ctx)
 	if err != nil {
 		return err
 	}
-	err = eventually(ctx, func() error { _, err := d.Sentinels[0].Do(ctx, "SENTINEL", "FAILOVER", masterName); return err })
-	if err != nil {
+	if err := AskFailover(ctx, d.Sentinels[0]); err != nil {
 		return err
 	}
 	if err := d.AwaitOther(ctx, before); err != nil {
@@ -79,11 +56,11 @@ func (d *Deployment) Failover(ctx context.Context) error {
 // well. Until a failover is over, also one that comes to nothing, the master takes no writes.
 func (d *Deployment) Promote(ctx context.Context, s *Server) error {
 	_, err := s.Do(ctx, "CLUSTER", "FAILOVER")
-	if _, refused := rueidis.IsRedisErr(err); refused {
+	if errors.As(err, new(ReplyError)) {
 		return err
 	}
 	// Without an answer, it may have begun all the same.
-	if err := s.await(ctx, "replication", "role:master"); err != nil {
+	if err := s.AwaitInfo(ctx, "replication", "role:master"); err != nil {
 		return err
 	}
 	return d.AwaitWell(ctx)
@@ -94,14 +71,10 @@ const slotsField = 8
 
 // AwaitOther returns when another node than this one has taken its place.
 func (d *Deployment) AwaitOther(ctx context.Context, before *Server) error {
-	return eventually(ctx, func() error {
-		if d.Kind == "sentinel" {
-			addr, err := d.named(ctx)
-			if err == nil && addr == before.Addr {
-				err = fmt.Errorf("the sentinels still name %s as the master", addr)
-			}
-			return err
-		}
+	if d.Kind == "sentinel" {
+		return AwaitPromotion(ctx, d.Sentinels[0], d.Nodes, before)
+	}
+	return Eventually(ctx, func() error {
 		for _, s := range d.Nodes {
 			if s == before {
 				continue
@@ -127,7 +100,7 @@ func (d *Deployment) AwaitOther(ctx context.Context, before *Server) error {
 // AwaitWell returns when there are as many masters as there should be, every other node is a replica
 // that has all, and every node of a cluster says that the cluster is well.
 func (d *Deployment) AwaitWell(ctx context.Context) error {
-	return eventually(ctx, func() error {
+	return Eventually(ctx, func() error {
 		masters := 0
 		for _, s := range d.Nodes {
 			info, err := s.Do(ctx, "INFO", "replication")

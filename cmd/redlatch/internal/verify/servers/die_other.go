@@ -1,7 +1,0 @@
-//go:build !unix
-
-package servers
-
-import "syscall"
-
-func dieWithParent() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,149 @@
+package history
+
+import (
+	"math"
+	"slices"
+)
+
+// accessByName groups the calls of the registers, in the order in which they began.
+func (h *History) accessByName() map[string][]*Access {
+	names := make(map[string][]*Access)
+	for _, a := range h.Access {
+		names[a.Name] = append(names[a.Name], a)
+	}
+	return names
+}
+
+// replay tells of the calls of one register: began of each in its turn, after ended of all that had
+// returned before it began.
+func replay(calls []*Access, ended, began func(*Access)) {
+	returned := byReturn(calls)
+	next := 0
+	for _, a := range calls { // by Called
+		for ; returned[next].Returned < a.Called; next++ {
+			ended(returned[next])
+		}
+		began(a)
+	}
+}
+
+func byReturn(calls []*Access) []*Access {
+	returned := slices.Clone(calls)
+	slices.SortFunc(returned, func(a, b *Access) int { return compare(a.Returned, b.Returned) })
+	return returned
+}
+
+// Stale looks for a register that took an older token after a newer one.
+func (h *History) Stale() Finding {
+	f := Finding{Check: "stale writes", Promise: "a resource that checks tokens takes no write of a holder that came before"}
+	for name, calls := range h.accessByName() {
+		var newest *Access
+		replay(calls, func(a *Access) {
+			if a.OK && (newest == nil || a.Token > newest.Token) {
+				newest = a
+			}
+		}, func(a *Access) {
+			f.Looked++
+			if a.OK && newest != nil && a.Token < newest.Token {
+				f.bad(a.Called, name, "register %q took token %d of worker %s (call %d) at %s, after token %d of worker %s (call %d) at %s",
+					name, a.Token, a.Worker, a.Op, h.At(a.Called), newest.Token, newest.Worker, newest.Op, h.At(newest.Returned))
+			}
+		})
+	}
+	return f
+}
+
+// LostUpdates looks for two writes that the register took and that were made from the same value.
+func (h *History) LostUpdates() Finding {
+	f := Finding{Check: "lost updates", Promise: "no update of a resource that checks tokens is lost"}
+	for name, calls := range h.accessByName() {
+		wrote := make(map[int64]*Access)
+		for _, a := range calls {
+			if !a.Write || !a.OK {
+				continue
+			}
+			f.Looked++
+			if other := wrote[a.Value]; other != nil {
+				f.bad(a.Called, name, "register %q was set to %d by worker %s (token %d, call %d) and again by worker %s (token %d, call %d): one update is lost",
+					name, a.Value, other.Worker, other.Token, other.Op, a.Worker, a.Token, a.Op)
+			}
+			wrote[a.Value] = a
+		}
+	}
+	return f
+}
+
+// Registers looks for an answer that the other calls of a register do not explain. The checks of the
+// writes rest on these answers.
+func (h *History) Registers() Finding {
+	f := Finding{Check: "registers", Promise: "a register refuses a token only for a larger one, and a read returns what was written last"}
+	for name, calls := range h.accessByName() {
+		h.refusals(&f, name, calls)
+		h.reads(&f, name, calls)
+	}
+	return f
+}
+
+// refusals looks for a call that was refused though the register cannot have taken a larger token
+// before it. A call without an answer may have been taken. So may a read: the register remembers its
+// token as it does that of a write, and a worker that is killed after its read leaves no other trace.
+func (h *History) refusals(f *Finding, name string, calls []*Access) {
+	var largest int64 // of the tokens that may have been taken
+	next := 0
+	for _, a := range byReturn(calls) {
+		if a.Returned == Never {
+			return
+		}
+		f.Looked++
+		for ; next < len(calls) && calls[next].Called <= a.Returned; next++ {
+			if b := calls[next]; b.OK || b.Returned == Never {
+				largest = max(largest, b.Token)
+			}
+		}
+		if !a.OK && a.Token != 0 && a.Token >= largest {
+			f.bad(a.Called, name, "register %q refused token %d of worker %s (call %d) at %s, and can have seen no larger one than %d",
+				name, a.Token, a.Worker, a.Op, h.At(a.Called), largest)
+		}
+	}
+}
+
+// reads looks for a read that returned a value which no write before it left there: it was never
+// written, or another write came between.
+func (h *History) reads(f *Finding, name string, calls []*Access) {
+	wrote := map[int64][]*Access{0: {{Called: math.MinInt64, Returned: math.MinInt64}}} // a register begins with 0
+	for _, a := range calls {
+		if a.Write && (a.OK || a.Returned == Never) {
+			wrote[a.Value] = append(wrote[a.Value], a)
+		}
+	}
+	over := int64(math.MinInt64) // a write that returned before this time is overwritten
+	replay(calls, func(a *Access) {
+		if a.Write && a.OK {
+			over = max(over, a.Called)
+		}
+	}, func(a *Access) {
+		if a.Write || !a.OK {
+			return
+		}
+		f.Looked++
+		explains := func(w *Access) bool { return w.Called <= a.Returned && w.Returned >= over }
+		if !slices.ContainsFunc(wrote[a.Value], explains) {
+			f.bad(a.Called, name, "register %q told worker %s (token %d, call %d) at %s that it is %d, which was not the last that was written",
+				name, a.Worker, a.Token, a.Op, h.At(a.Called), a.Value)
+		}
+	})
+}
+
+// Prevented counts what the tokens prevented: writes that the register refused, and updates that a
+// register without tokens lost in the same run.
+func (h *History) Prevented() (refused, lost int64) {
+	for _, a := range h.Access {
+		if a.Write && a.Returned != Never && !a.OK {
+			refused++
+		}
+	}
+	for _, e := range h.Finals {
+		lost += e.Count
+	}
+	return refused, lost
+}
