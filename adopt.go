@@ -55,7 +55,7 @@ func (l *Lease) Detach(ctx context.Context) (text string, err error) {
 // costs the others a TTL at most.
 func (l *Lease) detaching() Event {
 	l.state, l.err = detached, &detachedError{l.latch.name}
-	l.latch.client.forget(l)
+	l.latch.client.keeper.forget(l)
 	l.cancel(l.err)
 	l.detachLocked()
 	now := l.latch.client.now()

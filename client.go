@@ -49,8 +49,7 @@ type Client struct {
 	entangled  entangled
 	recorder   *recorder // nil without Options.Journal
 	cleanup    *cleanup.Queue
-	leases     leases
-	due        []*Lease // to be extended; only the schedule's goroutine touches it
+	keeper     *keeper
 	handoffs   handoffQueue
 	tries      ballot.Waiters  // for locks of a quorum
 	contest    *ballot.Contest // nil but for a quorum
@@ -137,7 +136,12 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		client.contest = ballot.New(client.quorum, o.RequestTimeout, now)
 	}
 	client.waiters = newWaiters(client)
-	client.schedule = schedule.Start(now, client.extendDue)
+	client.keeper = &keeper{
+		asker: client.asker, now: now, closing: client.closing, spawn: client.spawn, node: c.Target().Node,
+		ended: func(owner string) { client.notes.Drop(owner) },
+	}
+	client.schedule = schedule.Start(now, client.keeper.extendDue)
+	client.keeper.schedule = client.schedule
 	client.presence = presence.New(
 		client.closing, c, keys.Record(o.Prefix, client.id), client.process, o.RequestTimeout, client.schedule, now)
 	client.notes = notes.New(
@@ -182,7 +186,7 @@ func (c *Client) end() (err error) {
 			err = fault.Join(&LeftError{left}, err)
 		}
 	}()
-	c.loseAll()
+	c.keeper.loseAll()
 	return nil
 }
 
@@ -200,13 +204,6 @@ func (c *Client) leave() error {
 	goodbye.Go(c.cleanup.Close) // of all waiters, too
 	goodbye.Wait()
 	return c.conn.Close()
-}
-
-// loseAll ends the leases that are held, also those after one at whose loss the hook panics.
-func (c *Client) loseAll() {
-	for _, l := range c.leases.all() {
-		defer l.lose(LossClosed)
-	}
 }
 
 // enter begins an acquisition, unless the client is closed. It ends with background.Done.
@@ -250,17 +247,3 @@ func (c *Client) process() presence.Process {
 // liveFor is how long this client is believed alive after each sign of life: two heartbeats may
 // fail.
 func (c *Client) liveFor() time.Duration { return 3 * c.options.Heartbeat }
-
-// forget takes a lease that is not held any more off the schedule, and off the list of leases.
-func (c *Client) forget(l *Lease) {
-	c.schedule.Remove(&l.entry)
-	c.leases.remove(l)
-	c.notes.Drop(l.owner)
-}
-
-// extendDue sends the extends of the leases that were due together. The schedule calls it.
-func (c *Client) extendDue() {
-	leases := c.due
-	c.due = nil
-	c.extend(leases)
-}

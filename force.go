@@ -114,7 +114,7 @@ func (e ending) cause() error {
 func (l *Lease) whyGone(gone script.Gone) ending {
 	force := parseForce(l.owner, gone.Note)
 	if force == nil {
-		force = l.latch.client.leases.forced(l.owner)
+		force = l.latch.client.keeper.forced(l.owner)
 	}
 	switch {
 	case force != nil, l.forced:

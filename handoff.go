@@ -106,7 +106,7 @@ func (a *attempt) awaitTurn(
 // withoutTurn returns the error of an attempt whose wait in the group ended before its turn came.
 func (a *attempt) withoutTurn(ctx context.Context, g *handoffGroup) error {
 	a.answered = g.Answered()
-	if owner := g.Holder(); a.client.leases.of(owner) != nil {
+	if owner := g.Holder(); a.client.keeper.of(owner) != nil {
 		a.occupant = owner
 	}
 	err := a.client.checkOpen(ctx)

@@ -97,7 +97,7 @@ func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.latch.client.leases.add(l)
+	l.latch.client.keeper.add(l)
 	l.reschedule()
 	return l
 }
@@ -376,7 +376,7 @@ func (l *Lease) beginRelease() (begun bool, was leaseState, err error) {
 	}
 	was = l.state
 	l.state, l.err = ended, (*releasedLease)(l)
-	l.latch.client.forget(l)
+	l.latch.client.keeper.forget(l)
 	l.cancel(l.err)
 	l.pending = true
 	return true, was, nil
@@ -459,7 +459,7 @@ func (l *Lease) losing(why ending) Event {
 		Name: l.latch.name, Owner: l.owner, Token: l.token, At: time.Now(), Reason: reason, Cause: why.cause(), Force: why.force,
 	}
 	l.state, l.err = lost, err
-	l.latch.client.forget(l)
+	l.latch.client.keeper.forget(l)
 	l.cancel(err)
 	l.detachLocked()
 	switch {

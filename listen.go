@@ -75,7 +75,7 @@ func (c *Client) hearGrant(owner string, token int64, detail string) {
 // hearRevoke has the lease doubted. by is nil if the process that took it is not known.
 func (c *Client) hearRevoke(owner string, by *Force) {
 	c.handoffs.Revoke(owner) // before the look: between two goroutines of a group there is no lease
-	if lease := c.leases.noteForced(owner, by); lease != nil {
+	if lease := c.keeper.noteForced(owner, by); lease != nil {
 		lease.mu.Lock()
 		lease.unlock(lease.recheck()...)
 	}

@@ -314,7 +314,7 @@ func newMultiLease(ctx context.Context, leases []*Lease) *MultiLease {
 	if c := leases[0].latch.client; c.options.TraceLeases {
 		stack := callers()
 		for _, lease := range leases {
-			c.leases.noteStack(lease, stack)
+			c.keeper.noteStack(lease, stack)
 		}
 		runtime.AddCleanup(l, func(leases []*Lease) {
 			for _, lease := range leases {

@@ -74,7 +74,7 @@ func (l *latch) takenFor(reason error, occupant string) error {
 	if e.Own = ours && client == c.id; !e.Own {
 		return e
 	}
-	if lease := c.leases.of(occupant); lease != nil {
+	if lease := c.keeper.of(occupant); lease != nil {
 		e.Owner, e.Since = lease.Owner(), lease.acquired.Time()
 	}
 	return e

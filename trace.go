@@ -34,7 +34,7 @@ func (i LeaseInfo) String() string {
 // whose release has begun.
 func (c *Client) Leases() []LeaseInfo {
 	var all []LeaseInfo
-	for _, l := range c.leases.all() {
+	for _, l := range c.keeper.all() {
 		if left := l.Remaining(); left > 0 {
 			all = append(all, l.info(left))
 		}
@@ -53,7 +53,7 @@ func (l *Lease) info(left time.Duration) LeaseInfo {
 	return LeaseInfo{
 		Kind: k.kind.Name, Mode: k.mode(), Name: k.name, Owner: l.Owner(), Token: l.token, Since: l.acquired.Time(),
 		Remaining: left, Jeopardy: l.state == inJeopardy, Outlived: outlived, Forgotten: l.forgotten,
-		Stack: k.client.leases.stack(l.id),
+		Stack: k.client.keeper.stack(l.id),
 	}
 }
 
@@ -89,7 +89,7 @@ func (c *Client) trace(l *Lease) *Lease {
 	if l == nil || !c.options.TraceLeases {
 		return l
 	}
-	c.leases.noteStack(l, callers())
+	c.keeper.noteStack(l, callers())
 	handle := &Lease{latch: l.latch, id: l.id, owner: l.owner, token: l.token, detail: l.detail, acquired: l.acquired, of: l}
 	runtime.AddCleanup(handle, (*Lease).tellForgotten, l)
 	return handle
@@ -130,7 +130,7 @@ func (l *Lease) outlives(left time.Duration) []Event {
 // straying returns an event of a lease that is held without need. The caller holds l.mu.
 func (l *Lease) straying(what EventType, left time.Duration) Event {
 	c := l.latch.client
-	return Event{Type: what, HeldFor: c.now().Since(l.acquired), Remaining: left, Stack: c.leases.stack(l.id)}
+	return Event{Type: what, HeldFor: c.now().Since(l.acquired), Remaining: left, Stack: c.keeper.stack(l.id)}
 }
 
 // callers returns the call stack from the first function outside of this package on.

@@ -89,7 +89,7 @@ func (l *Lease) tellWanted() {
 
 // hearWanted tells the lease of an owner that it is waited for.
 func (c *Client) hearWanted(owner string) {
-	if l := c.leases.of(owner); l != nil {
+	if l := c.keeper.of(owner); l != nil {
 		l.tellWanted()
 	}
 }

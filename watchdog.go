@@ -31,8 +31,8 @@ type renewal Lease
 // Due implements [schedule.Owner]. Leases that are to be extended are sent together, by extendDue.
 func (r *renewal) Due(now clock.Reading) {
 	l := (*Lease)(r)
-	if l.due(now) {
-		l.latch.client.due = append(l.latch.client.due, l)
+	if k := l.latch.client.keeper; l.due(now) {
+		k.due = append(k.due, l)
 	}
 }
 
@@ -102,7 +102,7 @@ func (l *Lease) recheck() []Event {
 	case l.state > inJeopardy:
 		return nil
 	case !l.renews():
-		return []Event{l.losing(ending{LossForced, l.latch.client.leases.forced(l.owner)})}
+		return []Event{l.losing(ending{LossForced, l.latch.client.keeper.forced(l.owner)})}
 	}
 	l.forced, l.doubted = true, l.pending
 	l.extendAfter = l.latch.client.now().Time().Sub(l.sentAt.Time())
@@ -110,28 +110,34 @@ func (l *Lease) recheck() []Event {
 	return nil
 }
 
+// extendDue sends the extends of the leases that were due together. The schedule calls it.
+func (k *keeper) extendDue() {
+	leases := k.due
+	k.due = nil
+	k.extend(leases)
+}
+
 // extend sends the extends of these leases, which have begun, in batches. Those whose deadlines are
 // near go apart from the others: if no answer comes, they have no time to wait for it as long as
 // the others may. Those at different nodes of a cluster go apart, too: no lease waits for the node
 // of another.
-func (c *Client) extend(leases []*Lease) {
+func (k *keeper) extend(leases []*Lease) {
 	type company struct {
 		limit time.Duration
 		node  string
 	}
-	node := c.conn.Target().Node
 	groups := make(map[company][]extension)
 	for _, l := range leases {
 		e := extension{lease: l, left: l.Remaining()}
-		with := company{limit: c.asker.Patience(e.left)}
-		if node != nil {
-			with.node = node(l.latch.keys.State())
+		with := company{limit: k.asker.Patience(e.left)}
+		if k.node != nil {
+			with.node = k.node(l.latch.keys.State())
 		}
 		groups[with] = append(groups[with], e)
 	}
 	for with, group := range groups {
 		for part := range slices.Chunk(group, maxBatch) {
-			c.spawn(func() { c.extendBatch(part, with.limit) })
+			k.spawn(func() { k.extendBatch(part, with.limit) })
 		}
 	}
 }
@@ -142,7 +148,7 @@ type extension struct {
 	left  time.Duration // of the lease
 }
 
-func (c *Client) extendBatch(extensions []extension, limit time.Duration) {
+func (k *keeper) extendBatch(extensions []extension, limit time.Duration) {
 	leases, calls := make([]*Lease, len(extensions)), make([]conn.Call, len(extensions))
 	ttls := make([]time.Duration, len(extensions))
 	for i, e := range extensions {
@@ -150,10 +156,10 @@ func (c *Client) extendBatch(extensions []extension, limit time.Duration) {
 		ttls[i] = l.lengthen(l.latch.options.TTL)
 		leases[i], calls[i] = l, l.latch.kind.Renew(l.latch.keys, l.owner, ttls[i], l.detail)
 	}
-	ctx, cancel := context.WithTimeout(c.closing, limit)
+	ctx, cancel := context.WithTimeout(k.closing, limit)
 	defer cancel()
 	missing := func(node, i int) { leases[i].mend(node) } // which takes the lease in again
-	for i, r := range c.asker.SendAll(ctx, calls, missing) {
+	for i, r := range k.asker.SendAll(ctx, calls, missing) {
 		leases[i].finishExtend(r.Reply, r.Sent, ttls[i], extensions[i].left, r.Err)
 	}
 }

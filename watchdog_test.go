@@ -47,7 +47,7 @@ func TestShortLeaseHurriesNoOther(t *testing.T) {
 		l.mu.Unlock()
 		leases = append(leases, l)
 	}
-	c.extend(leases)
+	c.keeper.extend(leases)
 	for _, l := range leases {
 		l.mu.Lock()
 		pending, settled := l.pending, l.settledLocked()

@@ -401,7 +401,7 @@ var mutants = []mutant{
 		"TestHookThatPanicsIsToldTheEnd",
 	},
 	{
-		"Close that stops at a hook that panics", "client.go",
+		"Close that stops at a hook that panics", "keeper.go",
 		"		defer l.lose", "		l.lose", "TestHookThatPanicsWhenTheClientIsClosed",
 	},
 	{
@@ -1265,7 +1265,7 @@ var mutants = []mutant{
 		"for l.pending {", "for false {", "TestReleaseWaitsForTheRenewalUnderWay",
 	},
 	{
-		"leases that outlive their client", "client.go",
+		"leases that outlive their client", "keeper.go",
 		"\t\tdefer l.lose(LossClosed)\n", "\t\t_ = l\n", "TestCloseEndsWaitsAndLeases",
 	},
 	{
