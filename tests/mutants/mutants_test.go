@@ -317,8 +317,8 @@ var mutants = []mutant{
 		"a.latch, a.beside = &l, *leases", "a.latch = &l", "TestLockOfSeveralInACycle",
 	},
 	{
-		"labels that stay when the lease is over", "client.go",
-		"	c.notes.Drop(l.owner)\n", "", "TestLabelsOfHoldersAndWaiters",
+		"labels that stay when the lease is over", "keeper.go",
+		"	k.ended(l.owner)\n", "", "TestLabelsOfHoldersAndWaiters",
 	},
 	{
 		"callers that stay noted when the wait is over", "waiting.go",
