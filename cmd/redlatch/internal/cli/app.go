@@ -88,7 +88,6 @@ func newRootCommand(a *app) *cobra.Command {
 		newElectCommand(a),
 		newLockCommand(a),
 		newUnlockCommand(a),
-		newCountdownCommand(a),
 		newListCommand(a),
 		newInspectCommand(a),
 		withPattern(a, newReleaseCommand(a)),
@@ -101,7 +100,6 @@ func newRootCommand(a *app) *cobra.Command {
 		newDevCommand(a),
 		newVersionCommand(a),
 		newGuardCommand(a),
-		newKeeperCommand(a),
 		newVerifyWorkerCommand(a),
 		newVerifyGuardCommand(a),
 	)

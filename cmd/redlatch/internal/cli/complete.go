@@ -82,7 +82,7 @@ func completeScenes(*cobra.Command, []string, string) ([]cobra.Completion, cobra
 func arrangeArguments(a *app, root *cobra.Command) {
 	by := map[string]cobra.CompletionFunc{
 		"run": a.completeRun, "elect": a.completeRun,
-		"lock": a.completeNames, "countdown": a.completeNames, "inspect": a.completeNames, "release": a.completeNames, "ls": a.completeNames,
+		"lock": a.completeNames, "inspect": a.completeNames, "release": a.completeNames, "ls": a.completeNames,
 		"unlock": cobra.NoFileCompletions, "doctor": cobra.NoFileCompletions, "demo": cobra.NoFileCompletions, "dev": cobra.NoFileCompletions,
 		"version": cobra.NoFileCompletions,
 	}

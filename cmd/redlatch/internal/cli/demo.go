@@ -21,19 +21,15 @@ import (
 const demoHelp = `Watch locks at work.
 
 With --scene mutex, the default, workers, each with a client of its own, contend for one lock. The holder adds one to a counter
-that checks fencing tokens. One worker crashes while it holds the lock, and one stalls for longer than its lease and then tries to write. The other scenes:
-
-  slots     five workers share three numbered slots; one crashes, one leaves, and those who wait take over
-  rw        four readers and two writers share a document
-  lottery   ten instances start every draw at the same moment, and one of them draws
-  all       one after the other
+that checks fencing tokens. One worker crashes while it holds the lock, and one stalls for longer than its lease and then tries to write. With --scene slots,
+five workers share three numbered slots; one crashes, one leaves, and those who wait take over. With --scene all, one scene follows the other.
 
 Without --redis everything runs inside this process, on the embedded server; REDLATCH_REDIS does not count here. With --redis,
 the demo uses a prefix of its own on that server, and leaves a few keys behind that expire within an hour.
 
 The exit code is 0 if every promise was kept. For the mutex: nobody held the lock together with another, tokens strictly increased, the
-lock of the crashed worker was taken over, the late write was refused, and every worker had its turn. The other scenes end with
-a list of their promises, each of them kept or BROKEN.`
+lock of the crashed worker was taken over, the late write was refused, and every worker had its turn. The slots end with
+a list of promises, each of them kept or BROKEN.`
 
 // The bounds of the demo's flags: both faults need their time, and a row must fit on a screen.
 const (
@@ -59,7 +55,7 @@ func newDemoCommand(a *app) *cobra.Command {
 				return usagef("", "--workers is %d: it must be between 2 and %d", workers, maxWorkers)
 			}
 			if scene != "mutex" && cmd.Flags().Changed("workers") {
-				return usagef("", "--workers is for --scene mutex; the others have as many as they need")
+				return usagef("", "--workers is for --scene mutex; the slots have as many as they need")
 			}
 			if len(a.redis) > 1 {
 				return usagef("give one --redis, or none", "the demo runs on one server, not on a quorum")
@@ -68,7 +64,7 @@ func newDemoCommand(a *app) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&scene, "scene", scene, "mutex, slots, rw, lottery or all")
+	flags.StringVar(&scene, "scene", scene, "mutex, slots or all")
 	flags.DurationVar(&duration, "duration", duration, "how long it runs, each scene of all")
 	flags.IntVar(&workers, "workers", workers, "how many contend")
 	flags.BoolVar(&asJSON, "json", false, "answer with one JSON object; the timeline goes to stderr")
@@ -132,7 +128,7 @@ func choose(name string) ([]demo.Scene, error) {
 	case "all":
 		return all, nil
 	}
-	return nil, usagef("mutex, slots, rw, lottery and all are known", "there is no scene %q", name)
+	return nil, usagef("mutex, slots and all are known", "there is no scene %q", name)
 }
 
 // show prints scenes.

@@ -26,49 +26,35 @@ With --probe it tries what redlatch needs of a server instead, before you choose
 are isolated from each other, and whether messages arrive. It goes by what the server does, not by the version that it tells. It runs a few
 scripts of some milliseconds on keys of their own, and deletes them.
 
-With --fix it looks for names that no process holds and for which only dead processes stand in line, and lists them. It changes nothing
-unless --yes is given, too: then it takes the dead off these lines, after it has listed them. A script decides again which of them are dead,
-by the rule of every release, so no living waiter loses its place and no holder its lock. Such a line hurts no process: the next one that
-locks the name sweeps it, too, and without any it is gone after an hour.
-
 Each line is ok, note, warning or fault. The exit code is 1 if there is a fault.`
 
 func newDoctorCommand(a *app) *cobra.Command {
 	ttl := 30 * time.Second
-	var asJSON, probe, fix, yes bool
+	var asJSON, probe bool
 	cmd := &cobra.Command{
 		Use:     "doctor",
 		Short:   "Look for what can hurt locks, and say what to do",
 		Long:    doctorHelp,
-		Example: "  redlatch doctor\n  redlatch doctor --ttl 2s\n  redlatch doctor --probe\n  redlatch doctor --fix --yes\n  redlatch doctor --json | jq 'select(.level == \"fault\")'",
+		Example: "  redlatch doctor\n  redlatch doctor --ttl 2s\n  redlatch doctor --probe\n  redlatch doctor --json | jq 'select(.level == \"fault\")'",
 		Args:    nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ttl < 100*time.Millisecond || ttl > 24*time.Hour {
 				return usagef("", "--ttl is %v: it must be between 100ms and 24h", ttl)
 			}
 			look := doctor.Examine
-			switch {
-			case yes && !fix:
-				return usagef("", "--yes is for --fix")
-			case fix && probe:
-				return usagef("", "--fix and --probe contradict each other")
-			case fix:
-				look = doctor.Fix
-			case probe:
+			if probe {
 				look = doctor.Probe
 			}
-			return a.doctor(cmd.Context(), look, doctor.Options{URLs: a.urls(), Prefix: a.prefix, TTL: ttl, Do: yes}, asJSON)
+			return a.doctor(cmd.Context(), look, doctor.Options{URLs: a.urls(), Prefix: a.prefix, TTL: ttl}, asJSON)
 		},
 	}
 	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "the shortest TTL that is used there, to compare the round trip with")
 	cmd.Flags().BoolVar(&probe, "probe", false, "try what redlatch needs of a server, and say what would be missing")
-	cmd.Flags().BoolVar(&fix, "fix", false, "list names for which only the dead wait; with --yes, sweep them")
-	cmd.Flags().BoolVar(&yes, "yes", false, "with --fix: do it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line: server, check, level, found, advice")
 	return cmd
 }
 
-// looking is a way to look at a deployment: Examine, Probe or Fix.
+// looking is a way to look at a deployment: Examine or Probe.
 type looking func(context.Context, doctor.Options, func(doctor.Finding)) error
 
 func (a *app) doctor(ctx context.Context, look looking, o doctor.Options, asJSON bool) error {

@@ -20,7 +20,6 @@ Use it:
   redlatch elect NAME -- COMMAND     run a command while being the leader of NAME
   redlatch lock NAME                 acquire NAME in one step of a script, and print a text that names the lease
   redlatch unlock TEXT               release it in another; redlatch run --adopt TEXT goes on with it
-  redlatch countdown NAME            wait until n steps are done
 
 Look at it:
   redlatch ls [PATTERN]              who holds what

@@ -3,10 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -15,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/redlatch/redlatch"
 )
@@ -23,7 +19,7 @@ import (
 const listExamples = `  redlatch ls
   redlatch ls 'invoice:*'
   redlatch ls --sort age --limit 20             the 20 whose waiters have waited longest
-  redlatch ls --min-wait 10s --watch
+  redlatch ls --min-wait 10s
   redlatch ls --deadlocks
   redlatch ls --json | jq 'select(.waiters | length > 10) | .name'`
 
@@ -31,10 +27,7 @@ const listHelp = `List the names that are held or waited for, and keys under the
 
 `
 
-const listFlagsHelp = `With --watch the list is shown again and again, until interrupted. One look at it takes at most a tenth of the time: where a look
-is long, the next one is later.
-
-With --deadlocks it lists processes that wait for each other, and can never go on: each holds a lock that another one waits for,
+const listFlagsHelp = `With --deadlocks it lists processes that wait for each other, and can never go on: each holds a lock that another one waits for,
 and waits itself. That is known of waits under the context of a lease. A cycle is told only if every holder of each lock in it is
 one of these waiters. The exit code is 1 if there is one. With --json each is one object: waiters, a list of lock and kind (what it
 waits for) and what a waiter of ls has.
@@ -48,8 +41,6 @@ type listing struct {
 	minWait   time.Duration
 	minHeld   time.Duration
 	limit     int
-	watch     bool
-	every     time.Duration
 	deadlocks bool
 	json      bool
 }
@@ -81,8 +72,6 @@ func newListCommand(a *app) *cobra.Command {
 	flags.DurationVar(&l.minWait, "min-wait", 0, "only names with a waiter that has waited so long")
 	flags.DurationVar(&l.minHeld, "min-held", 0, "only names with a holder that has held so long")
 	flags.IntVar(&l.limit, "limit", 0, "only the first `N` in that order (default: all)")
-	flags.BoolVar(&l.watch, "watch", false, "show it again and again")
-	flags.DurationVar(&l.every, "every", 2*time.Second, "how often, with --watch")
 	flags.BoolVar(&l.deadlocks, "deadlocks", false, "list processes that wait for each other")
 	return cmd
 }
@@ -99,10 +88,6 @@ func (l *listing) check(changed func(flag string) bool) error {
 		return usagef("", "--min-held is %v: give a time", l.minHeld)
 	case l.limit < 0:
 		return usagef("", "--limit is %d: give a number of names", l.limit)
-	case l.every < 100*time.Millisecond:
-		return usagef("", "--every is %v: give 100ms or more", l.every)
-	case changed("every") && !l.watch:
-		return usagef("", "--every is for --watch")
 	}
 	if l.deadlocks {
 		for _, flag := range []string{"sort", "min-wait", "min-held", "limit"} {
@@ -166,54 +151,14 @@ func (a *app) list(ctx context.Context, l listing) error {
 		return err
 	}
 	defer client.Close()
-	look := a.listOnce
 	if l.deadlocks {
-		look = a.listDeadlocks
+		return a.listDeadlocks(ctx, client, l)
 	}
-	if !l.watch {
-		return look(ctx, client, l)
-	}
-	return a.watch(ctx, l, func() error { return look(ctx, client, l) })
+	return a.listLocks(ctx, client, l)
 }
 
-// share is how much of the time a list that is watched may take.
-const share = 10
-
-// watch shows a list again and again.
-func (a *app) watch(ctx context.Context, l listing, look func() error) error {
-	for {
-		began := time.Now()
-		if !l.json {
-			if err := a.answer("%s%s\n", clearScreen(a.stdout), began.Format(time.DateTime)); err != nil {
-				return err
-			}
-		}
-		if err := look(); err != nil && asFailure(err).code != exitFailure {
-			if !errors.Is(err, redlatch.ErrUnreachable) {
-				return err
-			}
-			a.say("%s", text(err)) // it looks again
-		}
-		timer := time.NewTimer(max(l.every-time.Since(began), (share-1)*time.Since(began)))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		}
-	}
-}
-
-// clearScreen is what clears a terminal; else nothing.
-func clearScreen(out io.Writer) string {
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return "\x1b[H\x1b[2J"
-	}
-	return ""
-}
-
-// listOnce shows the list as it is.
-func (a *app) listOnce(ctx context.Context, client *redlatch.Client, l listing) error {
+// listLocks shows the locks.
+func (a *app) listLocks(ctx context.Context, client *redlatch.Client, l listing) error {
 	locks, err := a.collect(ctx, client, l.pattern)
 	if err != nil {
 		return err
