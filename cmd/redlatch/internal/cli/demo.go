@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -48,11 +49,10 @@ func newDemoCommand(a *app) *cobra.Command {
 		Example:     "  redlatch demo\n  redlatch demo --scene all --duration 5s\n  redlatch demo --redis redis://127.0.0.1:6379 --json",
 		Args:        nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if duration < minDemo || duration > maxDemo {
-				return usagef("", "--duration is %v: it must be between %v and %v", duration, minDemo, maxDemo)
-			}
-			if workers < 2 || workers > maxWorkers {
-				return usagef("", "--workers is %d: it must be between 2 and %d", workers, maxWorkers)
+			if err := cmp.Or(
+				within(cmd.Flags(), "duration", duration, minDemo, maxDemo), within(cmd.Flags(), "workers", workers, 2, maxWorkers),
+			); err != nil {
+				return err
 			}
 			if scene != "mutex" && cmd.Flags().Changed("workers") {
 				return usagef("", "--workers is for --scene mutex; the slots have as many as they need")

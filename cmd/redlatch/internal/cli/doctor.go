@@ -38,8 +38,8 @@ func newDoctorCommand(a *app) *cobra.Command {
 		Example: "  redlatch doctor\n  redlatch doctor --ttl 2s\n  redlatch doctor --probe\n  redlatch doctor --json | jq 'select(.level == \"fault\")'",
 		Args:    nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if ttl < 100*time.Millisecond || ttl > 24*time.Hour {
-				return usagef("", "--ttl is %v: it must be between 100ms and 24h", ttl)
+			if err := within(cmd.Flags(), "ttl", ttl, minTTL, maxTTL); err != nil {
+				return err
 			}
 			look := doctor.Examine
 			if probe {

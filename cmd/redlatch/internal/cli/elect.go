@@ -62,12 +62,8 @@ func observed(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usagef(hint, "elect --observe wants the name of one election, got %d", len(args))
 	}
-	for _, flag := range []string{"ttl", "wait", "try", "max-waiters", "max-hold", "min-hold", "taken-exit-code", "grace", "value", "again", "on-loss", "quiet", "keep-password"} {
-		if cmd.Flags().Changed(flag) {
-			return usagef(hint, "--%s is for a candidate, and --observe only looks", flag)
-		}
-	}
-	return nil
+	const candidates = "ttl wait try max-waiters max-hold min-hold taken-exit-code grace value again on-loss quiet keep-password"
+	return refuse(cmd.Flags(), []rule{{"observe", candidates, "--OTHER is for a candidate, and --observe only looks", hint}})
 }
 
 // leaderJSON is one line of `elect --observe --json`; value is "" and term 0 while nobody leads.

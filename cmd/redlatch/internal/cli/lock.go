@@ -63,11 +63,7 @@ func newLockCommand(a *app) *cobra.Command {
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l.name = args[0]
-			changed := cmd.Flags().Changed
-			if err := l.check(changed); err != nil {
-				return err
-			}
-			if err := l.target.check(changed); err != nil {
+			if err := l.check(cmd.Flags()); err != nil {
 				return err
 			}
 			l.hush()

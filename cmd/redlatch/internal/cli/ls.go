@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/redlatch/redlatch"
 )
@@ -57,7 +58,7 @@ func newListCommand(a *app) *cobra.Command {
 			if len(args) > 1 {
 				return usagef("quote the pattern, or the shell replaces it by names of files", "ls takes one pattern, got %d", len(args))
 			}
-			return l.check(cmd.Flags().Changed)
+			return l.check(cmd.Flags())
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -77,7 +78,7 @@ func newListCommand(a *app) *cobra.Command {
 }
 
 // check refuses flags that make no sense.
-func (l *listing) check(changed func(flag string) bool) error {
+func (l *listing) check(typed *pflag.FlagSet) error {
 	if _, ok := orders[l.sort]; !ok {
 		return usagef("name, waiting, held or age", "--sort %q is no order", l.sort)
 	}
@@ -89,14 +90,9 @@ func (l *listing) check(changed func(flag string) bool) error {
 	case l.limit < 0:
 		return usagef("", "--limit is %d: give a number of names", l.limit)
 	}
-	if l.deadlocks {
-		for _, flag := range []string{"sort", "min-wait", "min-held", "limit"} {
-			if changed(flag) {
-				return usagef("`redlatch ls --deadlocks`", "--%s is not for --deadlocks, which tells of cycles and not of names", flag)
-			}
-		}
-	}
-	return nil
+	return refuse(typed, []rule{{
+		"deadlocks", "sort min-wait min-held limit", "--OTHER is not for --deadlocks, which tells of cycles and not of names", "`redlatch ls --deadlocks`",
+	}})
 }
 
 // orders compare two locks, the one that is listed first before the other.

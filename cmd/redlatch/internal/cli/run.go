@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,10 +152,7 @@ func newRunCommand(a *app) *cobra.Command {
 
 // checked runs what the command line says, if that makes sense.
 func (r *run) checked(cmd *cobra.Command) error {
-	if err := r.check(cmd.Flags().Changed); err != nil {
-		return err
-	}
-	if err := r.target.check(cmd.Flags().Changed); err != nil {
+	if err := r.check(cmd.Flags()); err != nil {
 		return err
 	}
 	if r.target.adopted != "" {
@@ -223,47 +221,37 @@ func (r *run) parse(args []string, dash int) error {
 }
 
 // check fills in and refuses flags.
-func (r *run) check(changed func(flag string) bool) error {
-	if r.ttl < minTTL || r.ttl > maxTTL {
-		return usagef("", "--ttl is %v: it must be between %v and %v", r.ttl, minTTL, maxTTL)
-	}
-	if r.wait < 0 || r.try && changed("wait") {
-		return usagef("--try gives up at once, --wait D gives up after D", "--wait must not be negative, nor go with --try")
-	}
-	r.try = r.try || changed("wait") && r.wait == 0
-	if changed("max-waiters") && (r.most < 1 || r.most > maxWaiters) {
-		return usagef("--try gives up at once if the lock is taken", "--max-waiters is %d: it must be between 1 and %d", r.most, maxWaiters)
-	}
-	if r.try && changed("max-waiters") {
-		return usagef("", "--try never waits, so it does not go with --max-waiters")
-	}
-	if changed("max-hold") && r.longest <= 0 {
-		return usagef("", "--max-hold is %v: it must be more than 0", r.longest)
-	}
-	if changed("min-hold") && (r.least < time.Millisecond || r.least > maxTTL) {
-		return usagef("", "--min-hold is %v: it must be between 1ms and %v", r.least, maxTTL)
-	}
-	if r.onLoss != "" && r.onLoss != "term" && r.onLoss != "warn" {
-		return usagef("", "--on-loss is %q: it must be term or warn", r.onLoss)
-	}
-	if r.onLoss == "warn" && changed("max-hold") {
-		return usagef("", "--max-hold stops the command, so it does not go with --on-loss warn")
-	}
-	if r.app.quiet && r.app.events {
-		return usagef("", "--quiet and --json contradict each other")
-	}
-	if r.taken < 0 || r.taken > 255 {
-		return usagef("", "--taken-exit-code is %d: it must be between 0 and 255", r.taken)
-	}
-	if !changed("grace") {
+func (r *run) check(typed *pflag.FlagSet) error {
+	if !typed.Changed("grace") {
 		r.grace = min(r.ttl/6, 5*time.Second)
 	}
+	err := cmp.Or(refuse(typed, clashes), within(typed, "ttl", r.ttl, minTTL, maxTTL), within(typed, "min-hold", r.least, time.Millisecond, maxTTL),
+		within(typed, "taken-exit-code", r.taken, 0, 255))
+	waits := typed.Changed("max-waiters")
+	switch {
+	case err != nil:
+		return err
+	case r.app.quiet && r.app.events:
+		return usagef("", "--quiet and --json contradict each other")
+	case r.wait < 0:
+		return usagef(hintWait, "--wait must not be negative, nor go with --try")
+	case waits && (r.most < 1 || r.most > maxWaiters):
+		return usagef("--try gives up at once if the lock is taken", "--max-waiters is %d: it must be between 1 and %d", r.most, maxWaiters)
+	case waits && typed.Changed("wait") && r.wait == 0:
+		return usagef("", "--try never waits, so it does not go with --max-waiters")
+	case typed.Changed("max-hold") && r.longest <= 0:
+		return usagef("", "--max-hold is %v: it must be more than 0", r.longest)
+	case typed.Changed("on-loss") && r.onLoss != "term" && r.onLoss != "warn":
+		return usagef("", "--on-loss is %q: it must be term or warn", r.onLoss)
+	case r.onLoss == "warn" && typed.Changed("max-hold"):
+		return usagef("", "--max-hold stops the command, so it does not go with --on-loss warn")
 	// The lease is extended when a third of its TTL has passed. What is between that and the grace
 	// is there for trying again.
-	if r.grace < 0 || r.grace > r.ttl/3 {
+	case r.grace < 0 || r.grace > r.ttl/3:
 		return usagef("raise --ttl", "--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, r.ttl/3)
 	}
-	return nil
+	r.try = r.try || typed.Changed("wait") && r.wait == 0
+	return r.target.check(typed)
 }
 
 func (r *run) run(ctx context.Context) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
@@ -91,15 +93,13 @@ func faultNames() (names []string) {
 }
 
 // check refuses what makes no sense.
-func (f verifyFlags) check(given []string) error {
+func (f verifyFlags) check(typed *pflag.FlagSet, given []string) error {
 	o := f.o
+	if err := cmp.Or(within(typed, "duration", o.Duration, verify.MinDuration, verify.MaxDuration), within(typed, "workers", o.Workers, 2, verify.MaxWorkers),
+		within(typed, "ttl", o.TTL, 500*time.Millisecond, time.Minute)); err != nil {
+		return err
+	}
 	switch {
-	case o.Duration < verify.MinDuration || o.Duration > verify.MaxDuration:
-		return usagef("", "--duration is %v: it must be between %v and %v", o.Duration, verify.MinDuration, verify.MaxDuration)
-	case o.Workers < 2 || o.Workers > verify.MaxWorkers:
-		return usagef("", "--workers is %d: it must be between 2 and %d", o.Workers, verify.MaxWorkers)
-	case o.TTL < 500*time.Millisecond || o.TTL > time.Minute:
-		return usagef("", "--ttl is %v: it must be between 500ms and 1m", o.TTL)
 	case o.Duration < 14*o.TTL:
 		return usagef("", "--duration is %v: with a --ttl of %v it must be %v at least", o.Duration, o.TTL, 14*o.TTL)
 	case !slices.Contains(servers.Kinds, o.Deployment):
@@ -125,7 +125,7 @@ func (a *app) verify(cmd *cobra.Command, f verifyFlags) error {
 		report.Dir = f.recheck
 		return a.verdict(report, f.asJSON)
 	}
-	if err := f.check(given); err != nil {
+	if err := f.check(cmd.Flags(), given); err != nil {
 		return err
 	}
 	if len(given) > 0 && cmd.Flags().Changed("deployment") {
