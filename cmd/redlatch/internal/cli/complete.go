@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/demo"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 // The bounds of a completion: a shell waits for it, and shows the names on a screen.
@@ -56,7 +57,7 @@ func (a *app) names(ctx context.Context, begun string) []cobra.Completion {
 		if err != nil || len(all) == completionNames {
 			break
 		}
-		if plain(info.Name) == info.Name { // what would need quotes is not for a shell to insert
+		if fleet.Visible(info.Name) == info.Name { // what would need quotes is not for a shell to insert
 			all = append(all, cobra.CompletionWithDesc(info.Name, summary(info)))
 		}
 	}

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 const doctorHelp = `Look for what can hurt locks: at each server, between them, and under the prefix.
@@ -76,9 +76,9 @@ func (a *app) doctor(ctx context.Context, look looking, o doctor.Options, asJSON
 		if server == "" {
 			server = "all"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Level, server, f.Check, harmless(f.Found))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Level, server, f.Check, fleet.OneLine(f.Found))
 		if f.Advice != "" {
-			fmt.Fprintf(w, "\t\t\t  %s\n", harmless(f.Advice))
+			fmt.Fprintf(w, "\t\t\t  %s\n", fleet.OneLine(f.Advice))
 		}
 	})
 	if err == nil {
@@ -129,14 +129,4 @@ func paintLevel(level string) string {
 		return level
 	}
 	return "\x1b[" + colour + "m" + level + "\x1b[0m"
-}
-
-// harmless is text that no terminal takes for a command. The names in it are quoted.
-func harmless(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}, text)
 }

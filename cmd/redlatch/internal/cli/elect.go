@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 const electHelp = `Run a command while this process is the leader of the election NAME, and exit as it does.
@@ -92,7 +93,7 @@ func (a *app) observe(ctx context.Context, name string, asJSON bool) error {
 		case p.Term == 0:
 			err = a.answer("%s  nobody\n", now.Format(time.TimeOnly))
 		default:
-			err = a.answer("%s  %s  term %d  %s\n", now.Format(time.TimeOnly), plain(cmp.Or(p.Value, "-")), p.Term, process(p.Process, ""))
+			err = a.answer("%s  %s  term %d  %s\n", now.Format(time.TimeOnly), fleet.Visible(cmp.Or(p.Value, "-")), p.Term, fleet.ProcessText(p.Process, ""))
 		}
 		if err != nil {
 			return err

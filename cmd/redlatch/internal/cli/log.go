@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +13,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 const logHelp = `Tell what happened to locks, oldest first: leases that were lost and why, extends without an answer, locks taken by force and by
@@ -145,57 +143,7 @@ func (a *app) noting() redlatch.JournalOptions {
 
 // entryLine is an entry in one line.
 func entryLine(e redlatch.JournalEntry) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %-8s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), plain(string(e.Type)), plain(e.Name), process(e.Process, e.Client))
-	what := entryDetail(e)
-	if len(e.Labels) > 0 {
-		what = append(what, labelText(e.Labels))
-	}
-	if e.Dropped > 0 {
-		what = append(what, fmt.Sprintf("%d entries before this one are missing", e.Dropped))
-	}
-	for i, s := range what {
-		b.WriteString(map[bool]string{true: ": ", false: "; "}[i == 0])
-		b.WriteString(s)
-	}
-	return b.String()
-}
-
-// entryDetail is what an entry says, by its type.
-func entryDetail(e redlatch.JournalEntry) []string {
-	cause := harmless(strings.TrimPrefix(oneLine(e.Text), "redlatch: "))
-	switch e.Type {
-	case redlatch.JournalLost:
-		return []string{fmt.Sprintf("held for %s, lost (%s)", span(e.Held), plain(string(e.Reason))), cause}
-	case redlatch.JournalJeopardy:
-		return []string{fmt.Sprintf("%s are left of the lease", span(e.Remaining)), cause}
-	case redlatch.JournalForced:
-		return []string{fmt.Sprintf("took it from %s, token %d", process(e.From.Process, e.From.Client), e.Token), cause}
-	case redlatch.JournalTimeout:
-		return []string{fmt.Sprintf("gave up after %s", span(e.Waited)), cause}
-	case redlatch.JournalDeadlock:
-		return []string{cause}
-	case redlatch.JournalWaited:
-		return []string{fmt.Sprintf("waited for %s", span(e.Waited))}
-	case redlatch.JournalHeld:
-		return []string{fmt.Sprintf("holds or held it for %s", span(e.Held))}
-	case redlatch.JournalLeader:
-		return []string{fmt.Sprintf("leads as %s, term %d", plain(e.Value), e.Token)}
-	}
-	return []string{cause}
-}
-
-// labelText is labels in the order of their keys.
-func labelText(labels map[string]string) string {
-	all := make([]string, 0, len(labels))
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		value := plain(labels[key])
-		if strings.ContainsAny(value, " =,;") && !strings.HasPrefix(value, `"`) {
-			value = strconv.Quote(value)
-		}
-		all = append(all, plain(key)+"="+value)
-	}
-	return strings.Join(all, " ")
+	return fmt.Sprintf("%s  %-8s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), fleet.Visible(string(e.Type)), fleet.Visible(e.Name), redacted(fleet.EntryText(e)))
 }
 
 // entryJSON is an entry as `log --json` prints it. logHelp documents it.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 const listExamples = `  redlatch ls
@@ -95,43 +95,19 @@ func (l *listing) check(typed *pflag.FlagSet) error {
 	}})
 }
 
-// orders compare two locks, the one that is listed first before the other.
-var orders = map[string]func(a, b redlatch.LockInfo) int{
-	"name":    func(a, b redlatch.LockInfo) int { return 0 },
-	"waiting": func(a, b redlatch.LockInfo) int { return cmp.Compare(len(b.Waiters), len(a.Waiters)) },
-	"held":    func(a, b redlatch.LockInfo) int { return cmp.Compare(longestHeld(b), longestHeld(a)) },
-	"age":     func(a, b redlatch.LockInfo) int { return cmp.Compare(longestWait(b), longestWait(a)) },
-}
-
-// longestHeld returns for how long the lock has been held by the holder that has held it longest;
-// negative if that is unknown.
-func longestHeld(info redlatch.LockInfo) time.Duration {
-	longest := time.Duration(-1)
-	for _, h := range info.Holders {
-		if !h.Since.IsZero() && !h.Resting {
-			longest = max(longest, info.At.Sub(h.Since))
-		}
-	}
-	return longest
-}
-
-// longestWait returns for how long the first in line has waited; negative if none waits.
-func longestWait(info redlatch.LockInfo) time.Duration {
-	longest := time.Duration(-1)
-	for _, w := range info.Waiters {
-		longest = max(longest, info.At.Sub(w.Since))
-	}
-	return longest
-}
+// orders are those of a picture, by what ls calls them.
+var orders = map[string]string{"name": "name", "waiting": "waiting", "held": "held", "age": "waited"}
 
 // choose returns those of the locks that the flags ask for, in order, and how many more there are.
-func (l listing) choose(locks []redlatch.LockInfo) (chosen []redlatch.LockInfo, more int) {
-	chosen = slices.DeleteFunc(locks, func(info redlatch.LockInfo) bool {
-		return l.minWait > 0 && longestWait(info) < l.minWait || l.minHeld > 0 && longestHeld(info) < l.minHeld
-	})
-	slices.SortFunc(chosen, func(a, b redlatch.LockInfo) int {
-		return cmp.Or(orders[l.sort](a, b), cmp.Compare(a.Name, b.Name))
-	})
+func (l listing) choose(infos []redlatch.LockInfo) (chosen []*fleet.Lock, more int) {
+	var locks []*fleet.Lock
+	for _, info := range infos {
+		lock := fleet.NewLock(info, time.Time{})
+		if lock.Waiters = info.Waiters; lock.Held() >= l.minHeld && lock.Waited() >= l.minWait {
+			locks = append(locks, lock)
+		}
+	}
+	chosen = fleet.Query{Sort: orders[l.sort]}.Select(locks)
 	if l.limit > 0 && len(chosen) > l.limit {
 		chosen, more = chosen[:l.limit], len(chosen)-l.limit
 	}
@@ -155,15 +131,15 @@ func (a *app) list(ctx context.Context, l listing) error {
 
 // listLocks shows the locks.
 func (a *app) listLocks(ctx context.Context, client *redlatch.Client, l listing) error {
-	locks, err := a.collect(ctx, client, l.pattern)
+	infos, err := a.collect(ctx, client, l.pattern)
 	if err != nil {
 		return err
 	}
-	locks, more := l.choose(locks)
+	locks, more := l.choose(infos)
 	switch {
 	case l.json:
-		for _, info := range locks {
-			if err := a.answerJSON(newLockJSON(info)); err != nil {
+		for _, lock := range locks {
+			if err := a.answerJSON(newLockJSON(lock.LockInfo)); err != nil {
 				return err
 			}
 		}
@@ -229,12 +205,12 @@ func deadlockText(d redlatch.Deadlock) string {
 	for _, w := range d.Waiters {
 		var kept []string
 		for _, h := range w.Holds {
-			kept = append(kept, fmt.Sprintf("%s (owner %s)", plain(h.Name), plain(h.Owner)))
+			kept = append(kept, fmt.Sprintf("%s (owner %s)", fleet.Visible(h.Name), fleet.Visible(h.Owner)))
 		}
-		fmt.Fprintf(&b, "  %s holds %s and waits for %s, since %s", process(w.Process, w.Client), strings.Join(kept, ", "), plain(w.Lock),
-			w.Since.Local().Format(time.DateTime))
+		fmt.Fprintf(&b, "  %s holds %s and waits for %s, since %s", fleet.ProcessText(w.Process, w.Client), strings.Join(kept, ", "), fleet.Visible(w.Lock),
+			fleet.Stamp(w.Since.Local()))
 		if len(w.Labels) > 0 {
-			fmt.Fprintf(&b, ", %s", labelText(w.Labels))
+			fmt.Fprintf(&b, ", %s", fleet.LabelText(w.Labels))
 		}
 		b.WriteString("\n")
 	}
@@ -314,29 +290,23 @@ func report(say func()) (stop func()) {
 	}
 }
 
-func (a *app) table(locks []redlatch.LockInfo) error {
+// table is a heading and a row for each lock.
+func (a *app) table(locks []*fleet.Lock) error {
+	columns := []string{fleet.Name, fleet.Kind, fleet.Holder, fleet.Held, fleet.Expires, fleet.Token, fleet.Waiting, fleet.Waited}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tKIND\tHOLDER\tFOR\tEXPIRES IN\tTOKEN\tWAITING")
-	for _, info := range locks {
-		who, held, expires := "-", "-", "-"
-		if counts(info) {
-			who, expires = countText(info), expiry(info.Remaining)
-		}
-		if info.Abandoned() {
-			who = "nobody: only the dead wait"
-		}
-		if n := len(info.Holders); n > 0 {
-			who, held, expires = holder(info.Holders[0]), age(info.Holders[0].Since, info.At), expiry(info.Remaining)
-			who += labelled(info.Holders[0].Labels)
-			if info.Holders[0].Dead {
-				who += ", believed dead"
-			}
-			if n > 1 {
-				who += fmt.Sprintf(" and %d more", n-1)
+	fmt.Fprintln(w, strings.ToUpper(strings.Join(columns, "\t")))
+	for _, l := range locks {
+		cells := make([]string, len(columns))
+		for i, column := range columns {
+			cells[i] = l.Cell(column)
+			switch {
+			case column == fleet.Waiting:
+				cells[i] = l.WaitingText()
+			case column == fleet.Holder && l.RedisType != "": // the kind says it
+				cells[i] = "-"
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n",
-			plain(info.Name), kindOf(info), who, held, expires, info.Token, waiting(info))
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	return w.Flush()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 const patternHelp = `
@@ -133,15 +134,15 @@ func (m *matching) since() string {
 // take takes a lock from one holder, or says that it would.
 func (m *matching) take(ctx context.Context, a *app, client *redlatch.Client, info redlatch.LockInfo, h redlatch.Holder, force bool) error {
 	if !force {
-		return a.answer("would take %q from %s\n", info.Name, holderFor(h, info.At))
+		return a.answer("would take %q from %s\n", info.Name, fleet.HolderLine(h, info.At))
 	}
 	_, err := client.ForceRelease(ctx, info.Name, redlatch.ForceOptions{Owner: h.Owner, Reason: m.reason})
 	switch {
 	case errors.Is(err, redlatch.ErrNotHeld):
-		a.say("%s released %q by itself in this moment", holder(h), info.Name)
+		a.say("%s released %q by itself in this moment", fleet.HolderText(h), info.Name)
 		return nil
 	case err != nil:
 		return err
 	}
-	return a.answer("took %q from %s\n", info.Name, holderFor(h, info.At))
+	return a.answer("took %q from %s\n", info.Name, fleet.HolderLine(h, info.At))
 }

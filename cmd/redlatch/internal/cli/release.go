@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 const releaseHelp = `Take a lock from whoever holds it, and let in the next in line.
@@ -92,7 +93,7 @@ func (a *app) release(ctx context.Context, name string, how releasing) error {
 	if !how.force {
 		var all []string
 		for _, h := range holders {
-			all = append(all, holderFor(h, info.At))
+			all = append(all, fleet.HolderLine(h, info.At))
 		}
 		return usagef(how.again(a, name, holders), "%q is held by %s: its work may still run", name, strings.Join(all, ", "))
 	}
@@ -104,12 +105,12 @@ func (a *app) release(ctx context.Context, name string, how releasing) error {
 		// not meant.
 		_, err = client.ForceRelease(ctx, name, redlatch.ForceOptions{Owner: h.Owner, Reason: how.reason})
 		if errors.Is(err, redlatch.ErrNotHeld) {
-			return &failure{exitFailure, fmt.Errorf("%s released %q by itself in this moment: nothing was done", holder(h), name), ""}
+			return &failure{exitFailure, fmt.Errorf("%s released %q by itself in this moment: nothing was done", fleet.HolderText(h), name), ""}
 		}
 		if err != nil {
 			return err
 		}
-		if err := a.answer("took %q from %s\n", name, holderFor(h, info.At)); err != nil {
+		if err := a.answer("took %q from %s\n", name, fleet.HolderLine(h, info.At)); err != nil {
 			return err
 		}
 	}
@@ -134,7 +135,7 @@ func (a *app) confirm(how releasing, info redlatch.LockInfo, holders []redlatch.
 	if len(how.owners) > 0 || i < 0 {
 		return nil
 	}
-	what := fmt.Sprintf("%q is held by %s, which may not be the holder that you mean", info.Name, holderFor(holders[i], info.At))
+	what := fmt.Sprintf("%q is held by %s, which may not be the holder that you mean", info.Name, fleet.HolderLine(holders[i], info.At))
 	if !a.converses() {
 		return usagef(how.again(a, info.Name, holders), "%s", what)
 	}

@@ -2,11 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 // lockJSON is one name as `ls --json` and `inspect --json` print it. reportHelp documents it.
@@ -123,7 +122,7 @@ func newLockJSON(info redlatch.LockInfo) lockJSON {
 		RemainingMS: millis(info.Remaining),
 		Holders:     make([]holderJSON, len(info.Holders)), Waiters: make([]waiterJSON, len(info.Waiters)), // lists even if empty
 	}
-	if counts(info) {
+	if info.Kind == "countdown" {
 		out.Count = &info.Count
 	}
 	if f := info.Forced; f != nil {
@@ -176,150 +175,23 @@ func millis(d time.Duration) *int64 {
 
 // summary is a lock in one line.
 func summary(info redlatch.LockInfo) string {
+	l := fleet.NewLock(info, time.Time{})
 	var s string
 	switch n := len(info.Holders); {
-	case counts(info):
-		s = countText(info)
+	case l.ToGo() != "":
+		s = l.ToGo()
 	case n == 0:
 		s = "nobody holds it"
 	case n == 1:
-		s = "held by " + holderFor(info.Holders[0], info.At)
+		s = "held by " + fleet.HolderLine(info.Holders[0], info.At)
 	default:
-		s = fmt.Sprintf("held by %s and %d more", holderFor(info.Holders[0], info.At), n-1)
+		s = fmt.Sprintf("held by %s and %d more", fleet.HolderLine(info.Holders[0], info.At), n-1)
 	}
-	if n := len(info.Waiters); n > 0 {
-		s += fmt.Sprintf(", %s waiting", waiting(info))
+	if l.Waiting > 0 {
+		s += fmt.Sprintf(", %s waiting", l.WaitingText())
 	}
 	return s
 }
 
-// counts reports whether a name is a countdown, which has no holder.
-func counts(info redlatch.LockInfo) bool { return info.Kind == "countdown" }
-
-// countText is how a countdown stands.
-func countText(info redlatch.LockInfo) string {
-	return fmt.Sprintf("%d of %d to go", info.Count, info.Size)
-}
-
-// waiting is how many wait for a lock, how many of them are dead, and for how many callers the
-// living ones wait, if for more than themselves.
-func waiting(info redlatch.LockInfo) string {
-	dead, living, calls := 0, 0, 0
-	for _, w := range info.Waiters {
-		if w.Dead {
-			dead++
-			continue
-		}
-		living++
-		calls += max(1, w.Callers)
-	}
-	var more []string
-	if dead > 0 {
-		more = append(more, fmt.Sprintf("%d believed dead", dead))
-	}
-	if calls > living {
-		more = append(more, fmt.Sprintf("%d callers", calls))
-	}
-	if len(more) == 0 {
-		return strconv.Itoa(len(info.Waiters))
-	}
-	return fmt.Sprintf("%d (%s)", len(info.Waiters), strings.Join(more, ", "))
-}
-
-// holderFor is a holder in words, with how long it has been there at that moment.
-func holderFor(h redlatch.Holder, at time.Time) string {
-	if h.Resting {
-		return holder(h)
-	}
-	return lasting(holder(h), h.Since, at) + labelled(h.Labels) + dying(h.Dead, h.LastSeen, at)
-}
-
-// waiterFor is a waiter in words, with how long it has been there at that moment.
-func waiterFor(w redlatch.Waiter, at time.Time) string {
-	return lasting(process(w.Process, w.Client), w.Since, at) + callers(w) + dying(w.Dead, w.LastSeen, at)
-}
-
-// callers says for how many goroutines a waiter stands in line, if for more than itself.
-func callers(w redlatch.Waiter) string {
-	if w.Callers < 2 {
-		return ""
-	}
-	return fmt.Sprintf(", %d callers", w.Callers)
-}
-
-// labelled is labels as they follow a process, if there are any.
-func labelled(labels map[string]string) string {
-	if len(labels) == 0 {
-		return ""
-	}
-	return ", " + labelText(labels)
-}
-
-func lasting(text string, since, at time.Time) string {
-	if since.IsZero() {
-		return text
-	}
-	return text + " for " + age(since, at)
-}
-
-// dying says of a client that is believed dead when it was last heard of.
-func dying(dead bool, seen, at time.Time) string {
-	switch {
-	case !dead:
-		return ""
-	case seen.IsZero():
-		return ", believed dead"
-	}
-	return ", not heard of for " + age(seen, at) + ": believed dead"
-}
-
-// holder is what is known about the process that holds a lock.
-func holder(h redlatch.Holder) string {
-	switch {
-	case h.Resting && h.Owner == "window":
-		return "a run that has ended, and whose window lasts on"
-	case h.Resting:
-		client := "a client"
-		if h.Process.Host != "" {
-			client = program(h.Process)
-		}
-		return fmt.Sprintf("%s, which is gone; its place is kept for another %s", client, expiry(h.Remaining))
-	case h.Foreign:
-		return fmt.Sprintf("a foreign client (owner %.40q)", h.Owner)
-	case h.Detached:
-		return program(h.Process) + ", detached"
-	}
-	return process(h.Process, h.Client)
-}
-
-// process is what is known about a process, or else about its client.
-func process(p redlatch.Process, client string) string {
-	switch {
-	case p.Host == "" && client == "":
-		return "a client that is gone, cut off or just starting"
-	case p.Host == "":
-		return fmt.Sprintf("a client that is gone, cut off or just starting (id %s)", plain(client))
-	}
-	return program(p)
-}
-
-// program is a process that has a record.
-func program(p redlatch.Process) string {
-	return fmt.Sprintf("%s (pid %d on %s)", plain(p.Program), p.PID, plain(p.Host))
-}
-
-// age is how long before that moment it was, both by the server's clock.
-func age(since, at time.Time) string {
-	if since.IsZero() {
-		return "-"
-	}
-	return span(max(0, at.Sub(since)))
-}
-
-// expiry is a remaining time in words.
-func expiry(d time.Duration) string {
-	if d < 0 {
-		return "never"
-	}
-	return span(d)
-}
+// noLock reports whether the key is in use for something else.
+func noLock(info redlatch.LockInfo) bool { return info.RedisType != "" }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 const runHelp = `Hold the lock NAME while a command runs, and exit as it does.
@@ -384,7 +385,7 @@ func (r *run) hear(_ context.Context, e redlatch.Event) {
 		r.trouble.Store(&e.Err)
 	case redlatch.EventJeopardy:
 		if !r.app.events {
-			r.app.say("the lease on %q cannot be extended and ends in %s: %s", e.Name, span(e.Remaining), text(e.Err))
+			r.app.say("the lease on %q cannot be extended and ends in %s: %s", e.Name, fleet.Span(e.Remaining), text(e.Err))
 		}
 	}
 }
@@ -452,7 +453,7 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 	case r.try:
 		f.err = fmt.Errorf("%q is taken: %s", r.name, summary(info))
 	default:
-		f.err = fmt.Errorf("%q is still taken after waiting %s: %s", r.name, span(r.wait), summary(info))
+		f.err = fmt.Errorf("%q is still taken after waiting %s: %s", r.name, fleet.Span(r.wait), summary(info))
 	}
 	return f
 }
@@ -466,7 +467,7 @@ func lastRun(info redlatch.LockInfo, alone bool) string {
 	if alone { // else the token is a number, and no time
 		began = "the last run began at " + time.UnixMicro(info.Token).Format(time.TimeOnly) + "; "
 	}
-	return fmt.Sprintf("%sthe next may start in %s", began, expiry(info.Holders[0].Remaining))
+	return fmt.Sprintf("%sthe next may start in %s", began, fleet.Expiry(info.Holders[0].Remaining))
 }
 
 // inspectBriefly is for talk that is not worth a wait.
