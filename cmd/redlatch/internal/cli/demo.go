@@ -19,19 +19,6 @@ import (
 	"github.com/redlatch/redlatch/redlatchtest"
 )
 
-const demoHelp = `Watch locks at work.
-
-With --scene mutex, the default, workers, each with a client of its own, contend for one lock. The holder adds one to a counter
-that checks fencing tokens. One worker crashes while it holds the lock, and one stalls for longer than its lease and then tries to write. With --scene slots,
-five workers share three numbered slots; one crashes, one leaves, and those who wait take over. With --scene all, one scene follows the other.
-
-Without --redis everything runs inside this process, on the embedded server; REDLATCH_REDIS does not count here. With --redis,
-the demo uses a prefix of its own on that server, and leaves a few keys behind that expire within an hour.
-
-The exit code is 0 if every promise was kept. For the mutex: nobody held the lock together with another, tokens strictly increased, the
-lock of the crashed worker was taken over, the late write was refused, and every worker had its turn. The slots end with
-a list of promises, each of them kept or BROKEN.`
-
 // The bounds of the demo's flags: both faults need their time, and a row must fit on a screen.
 const (
 	minDemo    = 3 * time.Second
@@ -41,28 +28,21 @@ const (
 
 func newDemoCommand(a *app) *cobra.Command {
 	duration, workers, asJSON, scene := 10*time.Second, 8, false, "mutex"
-	cmd := &cobra.Command{
-		Use:         "demo",
-		Short:       "Watch locks at work, with nothing to install",
-		Long:        demoHelp,
-		Annotations: map[string]string{ownServer: "the embedded server"},
-		Example:     "  redlatch demo\n  redlatch demo --scene all --duration 5s\n  redlatch demo --redis redis://127.0.0.1:6379 --json",
-		Args:        nothing,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cmp.Or(
-				within(cmd.Flags(), "duration", duration, minDemo, maxDemo), within(cmd.Flags(), "workers", workers, 2, maxWorkers),
-			); err != nil {
-				return err
-			}
-			if scene != "mutex" && cmd.Flags().Changed("workers") {
-				return usagef("", "--workers is for --scene mutex; the slots have as many as they need")
-			}
-			if len(a.redis) > 1 {
-				return usagef("give one --redis, or none", "the demo runs on one server, not on a quorum")
-			}
-			return a.demo(cmd.Context(), scene, demo.Config{URL: strings.Join(a.redis, ""), Duration: duration, Workers: workers}, asJSON)
-		},
-	}
+	cmd := command("demo", nothing, func(cmd *cobra.Command, _ []string) error {
+		if err := cmp.Or(
+			within(cmd.Flags(), "duration", duration, minDemo, maxDemo), within(cmd.Flags(), "workers", workers, 2, maxWorkers),
+		); err != nil {
+			return err
+		}
+		if scene != "mutex" && cmd.Flags().Changed("workers") {
+			return usagef("", "--workers is for --scene mutex; the slots have as many as they need")
+		}
+		if len(a.redis) > 1 {
+			return usagef("give one --redis, or none", "the demo runs on one server, not on a quorum")
+		}
+		return a.demo(cmd.Context(), scene, demo.Config{URL: strings.Join(a.redis, ""), Duration: duration, Workers: workers}, asJSON)
+	})
+	cmd.Annotations = map[string]string{ownServer: "the embedded server"}
 	flags := cmd.Flags()
 	flags.StringVar(&scene, "scene", scene, "mutex, slots or all")
 	flags.DurationVar(&duration, "duration", duration, "how long it runs, each scene of all")

@@ -16,38 +16,19 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-const doctorHelp = `Look for what can hurt locks: at each server, between them, and under the prefix.
-
-It looks at versions, eviction, persistence, replicas and how far they are behind, the state of a cluster, clocks, the time of a round
-trip against the TTL, what the user may do, whether messages arrive, the nodes of a quorum that do not vote, and at keys under the prefix
-that are no locks. It writes a key of its own and deletes it again, and changes nothing else.
-
-With --probe it tries what redlatch needs of a server instead, before you choose one: what its scripts and commands can do, whether scripts
-are isolated from each other, and whether messages arrive. It goes by what the server does, not by the version that it tells. It runs a few
-scripts of some milliseconds on keys of their own, and deletes them.
-
-Each line is ok, note, warning or fault. The exit code is 1 if there is a fault.`
-
 func newDoctorCommand(a *app) *cobra.Command {
 	ttl := 30 * time.Second
 	var asJSON, probe bool
-	cmd := &cobra.Command{
-		Use:     "doctor",
-		Short:   "Look for what can hurt locks, and say what to do",
-		Long:    doctorHelp,
-		Example: "  redlatch doctor\n  redlatch doctor --ttl 2s\n  redlatch doctor --probe\n  redlatch doctor --json | jq 'select(.level == \"fault\")'",
-		Args:    nothing,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := within(cmd.Flags(), "ttl", ttl, minTTL, maxTTL); err != nil {
-				return err
-			}
-			look := doctor.Examine
-			if probe {
-				look = doctor.Probe
-			}
-			return a.doctor(cmd.Context(), look, doctor.Options{URLs: a.urls(), Prefix: a.prefix, TTL: ttl}, asJSON)
-		},
-	}
+	cmd := command("doctor", nothing, func(cmd *cobra.Command, _ []string) error {
+		if err := within(cmd.Flags(), "ttl", ttl, minTTL, maxTTL); err != nil {
+			return err
+		}
+		look := doctor.Examine
+		if probe {
+			look = doctor.Probe
+		}
+		return a.doctor(cmd.Context(), look, doctor.Options{URLs: a.urls(), Prefix: a.prefix, TTL: ttl}, asJSON)
+	})
 	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "the shortest TTL that is used there, to compare the round trip with")
 	cmd.Flags().BoolVar(&probe, "probe", false, "try what redlatch needs of a server, and say what would be missing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line: server, check, level, found, advice")

@@ -13,19 +13,9 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-const inspectExamples = `  redlatch inspect nightly
-  redlatch inspect nightly --json | jq -r '.holders[].host'`
-
 func newInspectCommand(a *app) *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "inspect NAME",
-		Short:   "Show who holds a lock and who waits for it",
-		Long:    "Show who holds a lock and who waits for it, as one consistent picture. It changes nothing.\nOf a line it shows the first 100.\n\n" + beliefHelp + reportHelp,
-		Example: inspectExamples,
-		Args:    oneName,
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0], asJSON) },
-	}
+	cmd := command("inspect", oneName, func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0], asJSON) })
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as one object on one line")
 	return cmd
 }

@@ -10,34 +10,6 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
 )
 
-const lockHelp = `Acquire the lock NAME for the steps that follow, and print a text that names the lease.
-
-The lock stays taken when this command has ended, for --ttl. In that time
-
-  redlatch unlock TEXT              releases it
-  redlatch run --adopt TEXT -- ...  runs a command under it, extends it meanwhile, and releases it
-
-A text works once. Keep it to yourself: whoever has it, and may use the server, has the lock. It names neither the server nor
-the prefix; give the same --redis and --prefix again.
-
-The steps that follow must be over within --ttl: nothing extends the lease, and nothing stops them when it ends. ` + "`redlatch run`" + `
-does both for its command. Let what they write to check the token.
-
-The kinds of lock are those of ` + "`redlatch run`" + `. With --json the answer is one object: lease (the text), name, token, slot
-(null unless --slot-pool) and deadline_ms (when the lease ends if it is not extended, in ms of Unix time).
-
-Exit codes:
-    0  the lock is acquired, and the text is on stdout
-   64  a flag, an argument or a name makes no sense
-   65  the name is in use for another kind of lock, or for something that is none
-   69  Redis did not answer, or refused to
-   75  somebody else holds the lock (or --taken-exit-code), or with --once another run used the window
-   79  the lease was lost at once`
-
-const lockExamples = `  lease=$(redlatch lock --ttl 10m deploy)            in one step of a pipeline,
-  redlatch unlock "$lease"                           and in a later one
-  redlatch lock --try --json --permits 1/4 render | jq -r .token`
-
 // locking is one `redlatch lock`.
 type locking struct {
 	run
@@ -55,21 +27,14 @@ type lockedJSON struct {
 
 func newLockCommand(a *app) *cobra.Command {
 	l := &locking{run: run{app: a, verb: "lock", waits: make(chan struct{}, 1)}}
-	cmd := &cobra.Command{
-		Use:     "lock [flags] NAME",
-		Short:   "Acquire a lock in one step, to release it in another",
-		Long:    lockHelp,
-		Example: lockExamples,
-		Args:    oneName,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l.name = args[0]
-			if err := l.check(cmd.Flags()); err != nil {
-				return err
-			}
-			l.hush()
-			return l.lock(cmd.Context())
-		},
-	}
+	cmd := command("lock", oneName, func(cmd *cobra.Command, args []string) error {
+		l.name = args[0]
+		if err := l.check(cmd.Flags()); err != nil {
+			return err
+		}
+		l.hush()
+		return l.lock(cmd.Context())
+	})
 	flags := cmd.Flags()
 	l.acquireFlags(flags)
 	l.target.flags(flags)

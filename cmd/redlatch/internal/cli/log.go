@@ -16,35 +16,6 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-const logHelp = `Tell what happened to locks, oldest first: leases that were lost and why, extends without an answer, locks taken by force and by
-which process, waits that ran out of time, waits and leases that took long, new leaders, slots at rest, nodes of a quorum without a
-vote. A lock that is acquired and released leaves no trace here.
-
-NAME is matched against the whole name: * any text, ? one character, [a-z] one of these.
-
-run, elect, lock and release --force note what happens to them. Programs do so if they set Options.Journal. What is noted is kept
-in Redis, under the prefix, for a week or 10,000 entries. On a quorum each node has a copy.
-
-With --json each entry is one object on one line; what does not apply is left out:
-
-  time          by the server's clock
-  what          lost, jeopardy, forced, timeout, deadlock, waited, held or leader
-  name, kind    of the lock
-  owner, token  of the acquisition
-  client, host, pid, program   of the process that noted it: for forced, that which took the lock
-  labels        that the program gave
-  reason        of a loss: expired, gone, deleted, forgotten, forced, max_hold, not_renewed or closed
-  text          the error in words, or the --reason of a forced release
-  value         of a new leader
-  from          for forced the holder: client, host, pid, program
-  waited_ms, held_ms, remaining_ms
-  dropped       how many entries of this process are missing before this one`
-
-const logExamples = `  redlatch log
-  redlatch log nightly --since 1h
-  redlatch log 'invoice:*' --last 20
-  redlatch log --follow --json | jq 'select(.what == "lost")'`
-
 // logging is what the flags say.
 type logging struct {
 	since  string
@@ -55,21 +26,14 @@ type logging struct {
 
 func newLogCommand(a *app) *cobra.Command {
 	var l logging
-	cmd := &cobra.Command{
-		Use:     "log [NAME]",
-		Short:   "Tell what happened to locks",
-		Long:    logHelp,
-		Example: logExamples,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("quote the pattern, or the shell replaces it by names of files", "log takes one name or pattern, got %d", len(args))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.log(cmd.Context(), cmp.Or(strings.Join(args, ""), "*"), l)
-		},
-	}
+	cmd := command("log", func(_ *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usagef("quote the pattern, or the shell replaces it by names of files", "log takes one name or pattern, got %d", len(args))
+		}
+		return nil
+	}, func(cmd *cobra.Command, args []string) error {
+		return a.log(cmd.Context(), cmp.Or(strings.Join(args, ""), "*"), l)
+	})
 	cmd.Flags().StringVar(&l.since, "since", "", "what was noted since this `TIME`: so long ago, as 90m, or 2006-01-02 15:04:05, or in RFC 3339")
 	cmd.Flags().IntVar(&l.last, "last", 0, "only the last `N` entries (default: all)")
 	cmd.Flags().BoolVarP(&l.follow, "follow", "f", false, "go on with what happens from now on, until interrupted")
@@ -146,7 +110,7 @@ func entryLine(e redlatch.JournalEntry) string {
 	return fmt.Sprintf("%s  %-8s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), fleet.Visible(string(e.Type)), fleet.Visible(e.Name), redacted(fleet.EntryText(e)))
 }
 
-// entryJSON is an entry as `log --json` prints it. logHelp documents it.
+// entryJSON is an entry as `log --json` prints it. help/log.txt documents it.
 type entryJSON struct {
 	Time        time.Time         `json:"time"`
 	What        string            `json:"what"`

@@ -17,24 +17,6 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-const listExamples = `  redlatch ls
-  redlatch ls 'invoice:*'
-  redlatch ls --sort age --limit 20             the 20 whose waiters have waited longest
-  redlatch ls --min-wait 10s
-  redlatch ls --deadlocks
-  redlatch ls --json | jq 'select(.waiters | length > 10) | .name'`
-
-const listHelp = `List the names that are held or waited for, and keys under the prefix that are no locks.
-
-`
-
-const listFlagsHelp = `With --deadlocks it lists processes that wait for each other, and can never go on: each holds a lock that another one waits for,
-and waits itself. That is known of waits under the context of a lease. A cycle is told only if every holder of each lock in it is
-one of these waiters. The exit code is 1 if there is one. With --json each is one object: waiters, a list of lock and kind (what it
-waits for) and what a waiter of ls has.
-
-`
-
 // listing is what the flags of ls say.
 type listing struct {
 	pattern   string
@@ -48,25 +30,17 @@ type listing struct {
 
 func newListCommand(a *app) *cobra.Command {
 	l := listing{pattern: "*"}
-	cmd := &cobra.Command{
-		Use:   "ls [PATTERN]",
-		Short: "List the names that somebody holds or waits for",
-		Long: listHelp + beliefHelp + "PATTERN is matched against the whole name: * any text, ? one character, " +
-			"[a-z] one of these.\n\n" + listFlagsHelp + reportHelp,
-		Example: listExamples,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("quote the pattern, or the shell replaces it by names of files", "ls takes one pattern, got %d", len(args))
-			}
-			return l.check(cmd.Flags())
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				l.pattern = args[0]
-			}
-			return a.list(cmd.Context(), l)
-		},
-	}
+	cmd := command("ls", func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usagef("quote the pattern, or the shell replaces it by names of files", "ls takes one pattern, got %d", len(args))
+		}
+		return l.check(cmd.Flags())
+	}, func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			l.pattern = args[0]
+		}
+		return a.list(cmd.Context(), l)
+	})
 	flags := cmd.Flags()
 	flags.BoolVar(&l.json, "json", false, "print JSON, one object a line")
 	flags.StringVar(&l.sort, "sort", "name", "`ORDER`: name, waiting (most waiters first), held (held longest) or age (waited for longest)")

@@ -13,14 +13,6 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-const patternHelp = `
-
-With --pattern there is no NAME: all locks whose names match are taken, from all their holders. Without --force it is said which, and
-the command line that does it. That one has --before, and so never hits a holder that came after the look, however often it is typed.`
-
-const patternExamples = `
-  redlatch release --pattern 'invoice:*'           lists what would be taken from whom, and does nothing`
-
 // matching is what the flags of `redlatch release --pattern` say.
 type matching struct {
 	pattern string
@@ -32,8 +24,6 @@ type matching struct {
 // withPattern adds --pattern to `redlatch release`.
 func withPattern(a *app, cmd *cobra.Command) *cobra.Command {
 	var m matching
-	cmd.Long += patternHelp
-	cmd.Example += patternExamples
 	flags := cmd.Flags()
 	flags.StringVar(&m.pattern, "pattern", "", "all locks whose names match `PATTERN`, as ls has it")
 	flags.StringVar(&m.before, "before", "", "with --pattern: only from holders since before `TIME`, as the look without --force prints it")

@@ -77,7 +77,7 @@ func TestHelpNamesEveryCommandAndEveryCommandHasAnExample(t *testing.T) {
 		if cmd.Hidden {
 			continue
 		}
-		if !strings.Contains(rootHelp, "redlatch "+cmd.Name()) {
+		if !strings.Contains(helpText("redlatch.txt"), "redlatch "+cmd.Name()) {
 			t.Errorf("redlatch --help does not name %s", cmd.Name())
 		}
 		if cmd.Example == "" && cmd.Name() != "completion" { // cobra's own has them in its text

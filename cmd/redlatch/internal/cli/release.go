@@ -20,35 +20,9 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-const releaseHelp = `Take a lock from whoever holds it, and let in the next in line.
-
-The holder is not stopped by this: its lease is lost. It learns that at once if it listens, as a process does that has waited
-in line for a lock, and otherwise when it next extends the lease, after a third of its TTL at most. Until then two may be at
-work; the fencing token tells the resource which one to refuse.
-
-Without --force nothing is done, and the exit code is 64. What is printed then is the command that does it. It names the owner
-of the lock, which is never used again, so it can be repeated: it never hits a holder that came later.
-
-With --force and no --owner, a holder that came within the last 5s, or whose age is unknown, may not be the one that is meant.
-On a terminal release asks; else it refuses, and the exit code is 64.
-
-The holder is told which process took its lock and for what --reason, and so is "redlatch inspect" for an hour.`
-
-const releaseExamples = `  redlatch release nightly            says whom it would be taken from, and does nothing
-  redlatch release nightly --force --reason 'deploy hangs, see ticket 4711'
-  redlatch release ids --force --owner rl-ABC-1    this holder and no other, also if repeated
-  redlatch release ids --force --all`
-
 func newReleaseCommand(a *app) *cobra.Command {
 	var how releasing
-	cmd := &cobra.Command{
-		Use:     "release NAME --force",
-		Short:   "Take a lock from whoever holds it",
-		Long:    releaseHelp,
-		Example: releaseExamples,
-		Args:    oneName,
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.release(cmd.Context(), args[0], how) },
-	}
+	cmd := command("release", oneName, func(cmd *cobra.Command, args []string) error { return a.release(cmd.Context(), args[0], how) })
 	cmd.Flags().BoolVar(&how.force, "force", false, "do it")
 	cmd.Flags().StringArrayVar(&how.owners, "owner", nil, "from this `OWNER` alone, as inspect shows it; may be repeated")
 	cmd.Flags().BoolVar(&how.all, "all", false, "from all who hold it")

@@ -8,7 +8,7 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-// lockJSON is one name as `ls --json` and `inspect --json` print it. reportHelp documents it.
+// lockJSON is one name as `ls --json` and `inspect --json` print it. help/report.txt documents it.
 type lockJSON struct {
 	Name        string       `json:"name"`
 	Key         string       `json:"key"`
@@ -72,49 +72,6 @@ type heldJSON struct {
 	Owner string `json:"owner"`
 	Token int64  `json:"token"`
 }
-
-const beliefHelp = `A waiter is believed dead if three of its heartbeats are missing, or if it does not listen for grants. A holder is if it used to
-listen and does not now, or if its process has left no sign of life for three minutes; its lease counts all the same until it
-expires. Either may be alive and cut off from Redis.
-
-`
-
-const reportHelp = `With --json each name is one object on one line, the same for ls and inspect:
-
-  name          of the lock
-  key           that holds it in Redis
-  kind          mutex, reentrant, rwmutex, semaphore, slotpool, election, job or countdown; "" if it is not in use, or no lock
-  redis_type    of a key that is no lock, such as list; else left out
-  size          permits of a semaphore, slots of a pool, what a countdown was set to; else 0
-  count         of a countdown; else left out
-  token         last fencing token; 0 if none is known
-  remaining_ms  until the last holder's lease ends, or a countdown expires; null if never
-  holders       list, empty if the lock is free:
-    owner         of the acquisition
-    mode          read or write; rwmutex alone, and so on: what does not apply is left out
-    permits       semaphore
-    slot          slotpool, from 0 on
-    value         election: of the leader
-    entry_of      reentrant: the owner who entered
-    since         when it acquired the lock, by the server's clock; null if unknown
-    last_seen     the last sign of life of its client, by the server's clock; null if unknown
-    dead          true if the client is believed dead, or cut off from Redis
-    client        id of the client in Redis; "" for a foreign holder
-    host, pid, program   of the process; "" and 0 if it crashed, is cut off from Redis, or has only just begun
-    labels        that its program gave, by key; left out if there are none
-    token         its fencing token
-    remaining_ms  until its lease ends; null if never
-    resting       true if it is gone and its place is kept free for remaining_ms: a slot, the window of a job, a minimal hold
-    foreign       true if the key was written by another library, or by hand
-    detached      true if the client has handed the lease on, as redlatch lock does, and no process has adopted it
-  waiters       list, first come first, with owner, mode, permits, value, entry_of, since (when it came), last_seen, dead,
-                client, host, pid, program and labels; and
-    callers       for how many goroutines of its client it stands in line, as of the client's last heartbeat; 1 before that
-    holds         the leases that it keeps while it waits, with name, kind, owner and token; left out if it keeps none
-  forced        the last release by force, left out if there was none within an hour:
-    at, reason    when, by the server's clock, and why
-    owner         that lost the lock
-    by, from      host, pid and program of the process that took the lock, and of the one that lost it`
 
 func newLockJSON(info redlatch.LockInfo) lockJSON {
 	out := lockJSON{

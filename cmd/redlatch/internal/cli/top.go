@@ -17,32 +17,20 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-const topHelp = `Show what is held and waited for in the terminal, live; ? lists the keys.
-
-It is the picture of ` + "`redlatch web`" + `, and spends a tenth of the time at most on asking Redis. Where stdout is no terminal it prints a table
-once.`
-
 func newTopCommand(a *app) *cobra.Command {
 	var q fleet.Query
 	interval := time.Second
-	cmd := &cobra.Command{
-		Use:     "top",
-		Short:   "Show what is held and waited for in the terminal, live",
-		Long:    topHelp,
-		Example: "  redlatch top\n  redlatch top --sort waited --state contended\n  redlatch top | head",
-		Args:    nothing,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case !slices.Contains(fleet.Sorts, q.Sort):
-				return usagef(strings.Join(fleet.Sorts, ", ")+" are known", "--sort %q makes no sense", q.Sort)
-			case q.State != "" && !slices.Contains(fleet.States, q.State):
-				return usagef(strings.Join(fleet.States, ", ")+" are known", "--state %q makes no sense", q.State)
-			case interval < 100*time.Millisecond:
-				return usagef("", "--interval is %v: it must be 100ms or more", interval)
-			}
-			return a.top(cmd.Context(), q, interval)
-		},
-	}
+	cmd := command("top", nothing, func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case !slices.Contains(fleet.Sorts, q.Sort):
+			return usagef(strings.Join(fleet.Sorts, ", ")+" are known", "--sort %q makes no sense", q.Sort)
+		case q.State != "" && !slices.Contains(fleet.States, q.State):
+			return usagef(strings.Join(fleet.States, ", ")+" are known", "--state %q makes no sense", q.State)
+		case interval < 100*time.Millisecond:
+			return usagef("", "--interval is %v: it must be 100ms or more", interval)
+		}
+		return a.top(cmd.Context(), q, interval)
+	})
 	cmd.Flags().StringVar(&q.Sort, "sort", fleet.Sorts[0], "`COLUMN` to sort by: "+strings.Join(fleet.Sorts, ", "))
 	cmd.Flags().StringVar(&q.State, "state", "", "only the locks in this `STATE`: "+strings.Join(fleet.States, ", "))
 	cmd.Flags().StringVar(&q.Search, "search", "", "only the locks with this `TEXT` in a name, host, program or label")

@@ -21,27 +21,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
-const verifyHelp = `Put the locks to the test on your own Redis.
-
-Worker processes take turns with locks of every kind while faults strike: workers are suspended and killed, connections cut, requests and
-replies delayed and lost. Each worker writes down what it asked and what it believed. The records are then searched for what must not be:
-two holders at once, tokens that do not grow, late writes, lost updates, waiters that are not served, keys that are left.
-
-Without --redis it starts real servers of its own, where redis-server is installed: --deployment one, sentinel, cluster or quorum.
-REDLATCH_REDIS and REDIS_URL do not count here, so that no server is tested by mistake; REDLATCH_VERIFY_REDIS does, and keeps a password
-out of the list of processes.
-
-With --redis it works under a prefix that nobody uses, with a limited rate, and does harm to its own workers, connections and keys alone
-(SCRIPT FLUSH has others send their scripts again). Everything it writes expires, and is deleted at the end, also after Ctrl-C or a kill.
---disrupt --yes adds faults that hit everybody who uses the servers.
-
-The verdict:
-  PASS     nothing was found, and enough happened: exit code 0
-  FAIL     something was found; the records are kept: exit code 1
-  UNKNOWN  nothing was found, and too little happened to conclude anything: exit code 2
-
-A run writes report.html, report.json and the records into --out. --recheck judges such a directory again.`
-
 // exitUnknown says that a verification could conclude nothing.
 const exitUnknown = 2
 
@@ -54,16 +33,8 @@ type verifyFlags struct {
 
 func newVerifyCommand(a *app) *cobra.Command {
 	f := verifyFlags{o: verify.Options{Deployment: "one", Duration: time.Minute, Workers: 4, TTL: time.Second, Rate: -1}}
-	cmd := &cobra.Command{
-		Use:         "verify",
-		Short:       "Put the locks to the test on your own Redis, under faults",
-		Long:        verifyHelp,
-		Annotations: map[string]string{ownServer: "REDLATCH_VERIFY_REDIS, or servers of its own"},
-		Example: "  redlatch verify --duration 30s\n  redlatch verify --deployment quorum --disrupt --yes --out run\n" +
-			"  redlatch verify --redis redis://db1:6379 --rate 200\n  redlatch verify --recheck run",
-		Args: nothing,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.verify(cmd, f) },
-	}
+	cmd := command("verify", nothing, func(cmd *cobra.Command, _ []string) error { return a.verify(cmd, f) })
+	cmd.Annotations = map[string]string{ownServer: "REDLATCH_VERIFY_REDIS, or servers of its own"}
 	flags := cmd.Flags()
 	flags.StringVar(&f.o.Deployment, "deployment", f.o.Deployment, "servers to start without --redis: "+strings.Join(servers.Kinds, ", "))
 	flags.DurationVar(&f.o.Duration, "duration", f.o.Duration, "how long it works, with a quiet part of some 8 TTLs at its end")
