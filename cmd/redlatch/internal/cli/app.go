@@ -90,7 +90,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newUnlockCommand(a),
 		newListCommand(a),
 		newInspectCommand(a),
-		withPattern(a, newReleaseCommand(a)),
+		newReleaseCommand(a),
 		newLogCommand(a),
 		newDoctorCommand(a),
 		newVerifyCommand(a),
@@ -107,6 +107,16 @@ func newRootCommand(a *app) *cobra.Command {
 	arrangeArguments(a, root)
 	arrangeCompletion(root)
 	return root
+}
+
+// connect opens a client, has it used, and closes it.
+func (a *app) connect(ctx context.Context, o redlatch.Options, use func(*redlatch.Client) error) error {
+	client, err := a.open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return use(client)
 }
 
 // open connects to the server, or the quorum, with the prefix of the command line. The caller

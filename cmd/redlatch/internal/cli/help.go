@@ -4,6 +4,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 
@@ -161,6 +162,29 @@ func nearestFlag(cmd *cobra.Command, typed string) string {
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usagef(fmt.Sprintf("`%s NAME`", cmd.CommandPath()), "%s wants the name of one lock, got %d", cmd.Name(), len(args))
+	}
+	return nil
+}
+
+const hintQuote = "quote the pattern, or the shell replaces it by names of files"
+
+// onePattern wants one pattern of names at most, and calls it what.
+func onePattern(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0 || len(args) == 1 && args[0] == "":
+			return nil
+		case len(args) == 1:
+			return knownPattern(args[0])
+		}
+		return usagef(hintQuote, "%s takes one %s, got %d", cmd.Name(), what, len(args))
+	}
+}
+
+// knownPattern refuses a pattern that makes no sense.
+func knownPattern(pattern string) error {
+	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+		return usagef("* any text, ? one character, [a-z] one of these", "pattern %q makes no sense", pattern)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
@@ -26,12 +25,7 @@ type logging struct {
 
 func newLogCommand(a *app) *cobra.Command {
 	var l logging
-	cmd := command("log", func(_ *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return usagef("quote the pattern, or the shell replaces it by names of files", "log takes one name or pattern, got %d", len(args))
-		}
-		return nil
-	}, func(cmd *cobra.Command, args []string) error {
+	cmd := command("log", onePattern("name or pattern"), func(cmd *cobra.Command, args []string) error {
 		return a.log(cmd.Context(), cmp.Or(strings.Join(args, ""), "*"), l)
 	})
 	cmd.Flags().StringVar(&l.since, "since", "", "what was noted since this `TIME`: so long ago, as 90m, or 2006-01-02 15:04:05, or in RFC 3339")
@@ -42,9 +36,6 @@ func newLogCommand(a *app) *cobra.Command {
 }
 
 func (a *app) log(ctx context.Context, pattern string, l logging) error {
-	if _, err := path.Match(pattern, ""); err != nil {
-		return usagef("* any text, ? one character, [a-z] one of these", "pattern %q makes no sense", pattern)
-	}
 	if l.last < 0 {
 		return usagef("", "--last is %d: give the number of entries", l.last)
 	}

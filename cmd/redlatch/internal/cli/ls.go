@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -29,17 +30,18 @@ type listing struct {
 }
 
 func newListCommand(a *app) *cobra.Command {
-	l := listing{pattern: "*"}
-	cmd := command("ls", func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return usagef("quote the pattern, or the shell replaces it by names of files", "ls takes one pattern, got %d", len(args))
+	var l listing
+	cmd := command("ls", onePattern("pattern"), func(cmd *cobra.Command, args []string) error {
+		l.pattern = cmp.Or(strings.Join(args, ""), "*")
+		if err := l.check(cmd.Flags()); err != nil {
+			return err
 		}
-		return l.check(cmd.Flags())
-	}, func(cmd *cobra.Command, args []string) error {
-		if len(args) == 1 {
-			l.pattern = args[0]
-		}
-		return a.list(cmd.Context(), l)
+		return a.connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
+			if l.deadlocks {
+				return a.listDeadlocks(cmd.Context(), client, l)
+			}
+			return a.listLocks(cmd.Context(), client, l)
+		})
 	})
 	flags := cmd.Flags()
 	flags.BoolVar(&l.json, "json", false, "print JSON, one object a line")
@@ -86,21 +88,6 @@ func (l listing) choose(infos []redlatch.LockInfo) (chosen []*fleet.Lock, more i
 		chosen, more = chosen[:l.limit], len(chosen)-l.limit
 	}
 	return chosen, more
-}
-
-func (a *app) list(ctx context.Context, l listing) error {
-	if _, err := path.Match(l.pattern, ""); err != nil {
-		return usagef("* any text, ? one character, [a-z] one of these", "pattern %q makes no sense", l.pattern)
-	}
-	client, err := a.open(ctx, redlatch.Options{})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	if l.deadlocks {
-		return a.listDeadlocks(ctx, client, l)
-	}
-	return a.listLocks(ctx, client, l)
 }
 
 // listLocks shows the locks.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -10,9 +9,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/top"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
@@ -48,14 +47,8 @@ func (a *app) top(ctx context.Context, q fleet.Query, interval time.Duration) er
 	defer client.Close()
 	p := fleet.NewPoller(client, fleet.Options{Interval: interval})
 	defer p.Close()
-	if isTerminal(a.stdin) && isTerminal(a.stdout) {
+	if terminal.Is(a.stdin) && terminal.Is(a.stdout) {
 		return top.Run(ctx, p, q, a.stdin, a.stdout)
 	}
 	return top.Print(ctx, p, q, a.stdout)
-}
-
-// isTerminal reports whether a stream is that of a terminal.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
@@ -183,11 +183,7 @@ type liveLine struct {
 }
 
 func newLiveLine(out io.Writer) *liveLine {
-	l := &liveLine{out: out}
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		l.terminal = true
-	}
-	return l
+	return &liveLine{out: out, terminal: terminal.Is(out)}
 }
 
 // tell shows one report. It is called by one goroutine.
