@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"os/signal"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -107,6 +109,18 @@ func newRootCommand(a *app) *cobra.Command {
 	arrangeArguments(a, root)
 	arrangeCompletion(root)
 	return root
+}
+
+// Commands returns the tree of the program's commands, for its manual and its completions.
+func Commands() *cobra.Command {
+	root := newRootCommand(&app{stdout: io.Discard, stderr: io.Discard, talk: io.Discard, flush: func() {}})
+	root.Long = helpText("redlatch.txt")
+	return root
+}
+
+// untilSignal returns a context that ends with INT or TERM.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 
 // connect opens a client, has it used, and closes it.

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,12 +47,12 @@ func newDemoCommand(a *app) *cobra.Command {
 }
 
 func (a *app) demo(ctx context.Context, name string, c demo.Config, asJSON bool) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
 	if !slices.Contains(demo.Names(), name) {
 		return usagef("mutex, slots and all are known", "there is no scene %q", name)
 	}
-	s := demo.Show{Out: a.stdout, Where: "Redis at " + safeURL(c.URL)}
+	s := demo.Show{Out: a.stdout, Where: "Redis at " + redacted(c.URL)}
 	if asJSON {
 		s.Out, s.JSON = a.stderr, a.answerJSON
 	}
@@ -76,13 +73,4 @@ func (a *app) demo(ctx context.Context, name string, c demo.Config, asJSON bool)
 		err = fmt.Errorf("ended early, so %w", err)
 	}
 	return &failure{exitFailure, err, ""}
-}
-
-// safeURL is a URL without its password.
-func safeURL(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "the given URL"
-	}
-	return u.Redacted()
 }

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +11,7 @@ import (
 func newDevCommand(a *app) *cobra.Command {
 	listen := "127.0.0.1:6379"
 	cmd := command("dev", nothing, func(cmd *cobra.Command, _ []string) error {
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		ctx, stop := untilSignal(cmd.Context())
 		defer stop()
 		server, err := redlatchtest.Listen(listen)
 		if err != nil {

@@ -36,6 +36,11 @@ func command(name string, args cobra.PositionalArgs, run func(cmd *cobra.Command
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: strings.TrimSuffix(examples, "\n"), Args: args, RunE: run}
 }
 
+// hidden returns a command that redlatch starts itself.
+func hidden(use, short string, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Hidden: true, Args: nothing, RunE: run}
+}
+
 // talksToNone is the annotation of commands that talk to no server, or to none that --redis names:
 // their help leaves --redis and --prefix out.
 const talksToNone = "talks to none"

@@ -15,17 +15,16 @@ import (
 
 func newInspectCommand(a *app) *cobra.Command {
 	var asJSON bool
-	cmd := command("inspect", oneName, func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0], asJSON) })
+	cmd := command("inspect", oneName, func(cmd *cobra.Command, args []string) error {
+		return a.connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
+			return a.inspect(cmd.Context(), client, args[0], asJSON)
+		})
+	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as one object on one line")
 	return cmd
 }
 
-func (a *app) inspect(ctx context.Context, name string, asJSON bool) error {
-	client, err := a.open(ctx, redlatch.Options{})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
+func (a *app) inspect(ctx context.Context, client *redlatch.Client, name string, asJSON bool) error {
 	info, err := client.Inspect(ctx, name)
 	if err != nil {
 		return err

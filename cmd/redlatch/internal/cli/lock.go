@@ -10,12 +10,6 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
 )
 
-// locking is one `redlatch lock`.
-type locking struct {
-	run
-	asJSON bool
-}
-
 // lockedJSON is what `lock --json` prints.
 type lockedJSON struct {
 	Lease      string `json:"lease"`
@@ -26,25 +20,25 @@ type lockedJSON struct {
 }
 
 func newLockCommand(a *app) *cobra.Command {
-	l := &locking{run: run{app: a, verb: "lock", waits: make(chan struct{}, 1)}}
+	r, asJSON := &run{app: a, verb: "lock", waits: make(chan struct{}, 1)}, false
 	cmd := command("lock", oneName, func(cmd *cobra.Command, args []string) error {
-		l.name = args[0]
-		if err := l.check(cmd.Flags()); err != nil {
+		r.name = args[0]
+		if err := r.check(cmd.Flags()); err != nil {
 			return err
 		}
-		l.hush()
-		return l.lock(cmd.Context())
+		r.hush()
+		return r.lock(cmd.Context(), asJSON)
 	})
 	flags := cmd.Flags()
-	l.acquireFlags(flags)
-	l.target.flags(flags)
-	flags.BoolVar(&l.asJSON, "json", false, "print one JSON object")
+	r.acquireFlags(flags)
+	r.target.flags(flags)
+	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
-func (l *locking) lock(ctx context.Context) error {
-	a := l.app
-	client, err := a.open(ctx, l.options("redlatch lock"))
+func (r *run) lock(ctx context.Context, asJSON bool) error {
+	a := r.app
+	client, err := a.open(ctx, r.options("redlatch lock"))
 	if err != nil {
 		return err
 	}
@@ -53,7 +47,7 @@ func (l *locking) lock(ctx context.Context) error {
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h, err := l.acquire(ctx, cancel, client, signals)
+	h, err := r.acquire(ctx, cancel, client, signals)
 	if err != nil {
 		return err
 	}
@@ -63,7 +57,7 @@ func (l *locking) lock(ctx context.Context) error {
 	if e := h.release(ctx); err != nil { // which does nothing after Detach
 		return lostOr(errors.Join(err, e))
 	}
-	if l.asJSON {
+	if asJSON {
 		err = a.answerJSON(answer)
 	} else {
 		err = a.answer("%s\n", answer.Lease)

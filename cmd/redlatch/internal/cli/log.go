@@ -103,43 +103,33 @@ func entryLine(e redlatch.JournalEntry) string {
 
 // entryJSON is an entry as `log --json` prints it. help/log.txt documents it.
 type entryJSON struct {
-	Time        time.Time         `json:"time"`
-	What        string            `json:"what"`
-	Name        string            `json:"name,omitempty"`
-	Kind        string            `json:"kind,omitempty"`
-	Owner       string            `json:"owner,omitempty"`
-	Token       int64             `json:"token,omitempty"`
-	Client      string            `json:"client"`
-	Host        string            `json:"host"`
-	PID         int               `json:"pid"`
-	Program     string            `json:"program"`
+	Time  time.Time `json:"time"`
+	What  string    `json:"what"`
+	Name  string    `json:"name,omitempty"`
+	Kind  string    `json:"kind,omitempty"`
+	Owner string    `json:"owner,omitempty"`
+	Token int64     `json:"token,omitempty"`
+	clientJSON
 	Labels      map[string]string `json:"labels,omitempty"`
 	Reason      string            `json:"reason,omitempty"`
 	Text        string            `json:"text,omitempty"`
 	Value       string            `json:"value,omitempty"`
-	From        *fromJSON         `json:"from,omitempty"`
+	From        *clientJSON       `json:"from,omitempty"`
 	WaitedMS    int64             `json:"waited_ms,omitempty"`
 	HeldMS      int64             `json:"held_ms,omitempty"`
 	RemainingMS int64             `json:"remaining_ms,omitempty"`
 	Dropped     int               `json:"dropped,omitempty"`
 }
 
-type fromJSON struct {
-	Client  string `json:"client"`
-	Host    string `json:"host"`
-	PID     int    `json:"pid"`
-	Program string `json:"program"`
-}
-
 func newEntryJSON(e redlatch.JournalEntry) entryJSON {
 	out := entryJSON{
 		Time: e.At.UTC().Truncate(time.Millisecond), What: string(e.Type), Name: e.Name, Kind: e.Kind, Owner: e.Owner, Token: e.Token,
-		Client: e.Client, Host: e.Process.Host, PID: e.Process.PID, Program: e.Process.Program, Labels: e.Labels,
+		clientJSON: clientJSON{e.Client, processJSON(e.Process)}, Labels: e.Labels,
 		Reason: string(e.Reason), Text: e.Text, Value: e.Value,
 		WaitedMS: e.Waited.Milliseconds(), HeldMS: e.Held.Milliseconds(), RemainingMS: e.Remaining.Milliseconds(), Dropped: e.Dropped,
 	}
 	if e.From.Owner != "" {
-		out.From = &fromJSON{e.From.Client, e.From.Process.Host, e.From.Process.PID, e.From.Process.Program}
+		out.From = &clientJSON{e.From.Client, processJSON(e.From.Process)}
 	}
 	return out
 }

@@ -241,11 +241,7 @@ func (a *app) again(args ...string) string {
 }
 
 func withoutPassword(redis string) string {
-	u, err := url.Parse(redis)
-	if err != nil {
-		return "URL"
-	}
-	if _, secret := u.User.Password(); secret || u.RawQuery != "" {
+	if _, err := url.Parse(redis); err != nil || secret(redis) || strings.Contains(redis, "?") {
 		return "URL"
 	}
 	return shellQuote(redis)

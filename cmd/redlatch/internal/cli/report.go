@@ -37,6 +37,12 @@ type processJSON struct {
 	Program string `json:"program"`
 }
 
+// clientJSON is a client and its process.
+type clientJSON struct {
+	Client string `json:"client"`
+	processJSON
+}
+
 type holderJSON struct {
 	waiterJSON
 	Slot        *int   `json:"slot,omitempty"`
@@ -57,10 +63,7 @@ type waiterJSON struct {
 	Seen    *time.Time `json:"last_seen"`
 	Dead    bool       `json:"dead"`
 	Callers int        `json:"callers,omitempty"`
-	Client  string     `json:"client"`
-	Host    string     `json:"host"`
-	PID     int        `json:"pid"`
-	Program string     `json:"program"`
+	clientJSON
 
 	Labels map[string]string `json:"labels,omitempty"`
 	Holds  []heldJSON        `json:"holds,omitempty"`
@@ -86,15 +89,13 @@ func newLockJSON(info redlatch.LockInfo) lockJSON {
 		out.Forced = &forcedJSON{instant(f.At), f.Reason, f.Owner, processJSON(f.By), processJSON(f.From)}
 	}
 	for i, h := range info.Holders {
-		shared := waiterJSON{
-			h.Owner, h.Mode, h.Permits, h.Value, h.EntryOf, instant(h.Since), instant(h.LastSeen), h.Dead, 0,
-			h.Client, h.Process.Host, h.Process.PID, h.Process.Program, h.Labels, nil,
-		}
-		var slot *int
+		out.Holders[i] = holderJSON{newWaiterJSON(redlatch.Waiter{
+			Owner: h.Owner, Mode: h.Mode, Permits: h.Permits, Value: h.Value, EntryOf: h.EntryOf, Since: h.Since, LastSeen: h.LastSeen, Dead: h.Dead,
+			Client: h.Client, Process: h.Process, Labels: h.Labels,
+		}), nil, h.Token, millis(h.Remaining), h.Resting, h.Foreign, h.Detached}
 		if info.Kind == "slotpool" {
-			slot = &h.Slot
+			out.Holders[i].Slot = &h.Slot
 		}
-		out.Holders[i] = holderJSON{shared, slot, h.Token, millis(h.Remaining), h.Resting, h.Foreign, h.Detached}
 	}
 	for i, w := range info.Waiters {
 		out.Waiters[i] = newWaiterJSON(w)
@@ -105,7 +106,7 @@ func newLockJSON(info redlatch.LockInfo) lockJSON {
 func newWaiterJSON(w redlatch.Waiter) waiterJSON {
 	out := waiterJSON{
 		w.Owner, w.Mode, w.Permits, w.Value, w.EntryOf, instant(w.Since), instant(w.LastSeen), w.Dead, w.Callers,
-		w.Client, w.Process.Host, w.Process.PID, w.Process.Program, w.Labels, nil,
+		clientJSON{w.Client, processJSON(w.Process)}, w.Labels, nil,
 	}
 	for _, h := range w.Holds {
 		out.Holds = append(out.Holds, heldJSON(h))

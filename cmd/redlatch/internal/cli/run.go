@@ -288,13 +288,10 @@ func (r *run) hear(_ context.Context, e redlatch.Event) {
 		r.app.emit(leaseEvent(e))
 	}
 	switch e.Type {
-	case redlatch.EventWait:
-		r.owner.Store(&e.Owner)
-		select {
-		case r.waits <- struct{}{}:
-		default:
+	case redlatch.EventWait, redlatch.EventUnreachable, redlatch.EventReachable:
+		if e.Type == redlatch.EventWait {
+			r.owner.Store(&e.Owner)
 		}
-	case redlatch.EventUnreachable, redlatch.EventReachable:
 		select {
 		case r.waits <- struct{}{}:
 		default:

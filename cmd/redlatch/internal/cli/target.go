@@ -130,29 +130,25 @@ func (t *target) acquire(ctx context.Context, c *redlatch.Client, name string, t
 
 // lock is how to acquire what gives nothing but a lease.
 func (t *target) lock(c *redlatch.Client, name string, try bool) func(context.Context) (*redlatch.Lease, error) {
-	choose := func(wait, now func(context.Context) (*redlatch.Lease, error)) func(context.Context) (*redlatch.Lease, error) {
-		if try {
-			return now
-		}
-		return wait
-	}
+	wait, now := c.Mutex(name).Lock, c.Mutex(name).TryLock
 	switch {
 	case t.shared:
-		return choose(c.RWMutex(name).RLock, c.RWMutex(name).TryRLock)
+		wait, now = c.RWMutex(name).RLock, c.RWMutex(name).TryRLock
 	case t.exclusive:
-		return choose(c.RWMutex(name).Lock, c.RWMutex(name).TryLock)
+		wait, now = c.RWMutex(name).Lock, c.RWMutex(name).TryLock
 	case t.of > 0:
 		s := c.Semaphore(name, t.of)
-		return choose(
-			func(ctx context.Context) (*redlatch.Lease, error) { return s.Acquire(ctx, t.taken) },
-			func(ctx context.Context) (*redlatch.Lease, error) { return s.TryAcquire(ctx, t.taken) })
+		wait = func(ctx context.Context) (*redlatch.Lease, error) { return s.Acquire(ctx, t.taken) }
+		now = func(ctx context.Context) (*redlatch.Lease, error) { return s.TryAcquire(ctx, t.taken) }
 	case t.election:
 		e, value := c.Election(name), cmp.Or(t.value, itself())
-		return choose(
-			func(ctx context.Context) (*redlatch.Lease, error) { return e.Campaign(ctx, value) },
-			func(ctx context.Context) (*redlatch.Lease, error) { return e.TryCampaign(ctx, value) })
+		wait = func(ctx context.Context) (*redlatch.Lease, error) { return e.Campaign(ctx, value) }
+		now = func(ctx context.Context) (*redlatch.Lease, error) { return e.TryCampaign(ctx, value) }
 	}
-	return choose(c.Mutex(name).Lock, c.Mutex(name).TryLock)
+	if try {
+		return now
+	}
+	return wait
 }
 
 // itself is by what a leader is known that has no --value.

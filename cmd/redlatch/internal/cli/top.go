@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"context"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,27 +25,20 @@ func newTopCommand(a *app) *cobra.Command {
 		case interval < 100*time.Millisecond:
 			return usagef("", "--interval is %v: it must be 100ms or more", interval)
 		}
-		return a.top(cmd.Context(), q, interval)
+		ctx, stop := untilSignal(cmd.Context())
+		defer stop()
+		return a.connect(ctx, redlatch.Options{}, func(client *redlatch.Client) error {
+			p := fleet.NewPoller(client, fleet.Options{Interval: interval})
+			defer p.Close()
+			if terminal.Is(a.stdin) && terminal.Is(a.stdout) {
+				return top.Run(ctx, p, q, a.stdin, a.stdout)
+			}
+			return top.Print(ctx, p, q, a.stdout)
+		})
 	})
 	cmd.Flags().StringVar(&q.Sort, "sort", fleet.Sorts[0], "`COLUMN` to sort by: "+strings.Join(fleet.Sorts, ", "))
 	cmd.Flags().StringVar(&q.State, "state", "", "only the locks in this `STATE`: "+strings.Join(fleet.States, ", "))
 	cmd.Flags().StringVar(&q.Search, "search", "", "only the locks with this `TEXT` in a name, host, program or label")
 	cmd.Flags().DurationVar(&interval, "interval", interval, "the shortest time between two looks at Redis")
 	return cmd
-}
-
-func (a *app) top(ctx context.Context, q fleet.Query, interval time.Duration) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	client, err := a.open(ctx, redlatch.Options{})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	p := fleet.NewPoller(client, fleet.Options{Interval: interval})
-	defer p.Close()
-	if terminal.Is(a.stdin) && terminal.Is(a.stdout) {
-		return top.Run(ctx, p, q, a.stdin, a.stdout)
-	}
-	return top.Print(ctx, p, q, a.stdout)
 }

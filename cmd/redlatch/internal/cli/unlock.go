@@ -26,16 +26,13 @@ func (a *app) unlock(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	client, err := a.open(ctx, redlatch.Options{Program: "redlatch unlock"})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	h, err := adopt(ctx, client, text)
-	if err == nil {
-		err = h.release(ctx)
-	}
-	return lostOr(err)
+	return a.connect(ctx, redlatch.Options{Program: "redlatch unlock"}, func(client *redlatch.Client) error {
+		h, err := adopt(ctx, client, text)
+		if err == nil {
+			err = h.release(ctx)
+		}
+		return lostOr(err)
+	})
 }
 
 // leaseText returns the text that an argument gives, or for - the one on stdin.

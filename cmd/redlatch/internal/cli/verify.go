@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,7 +107,7 @@ func (a *app) verify(cmd *cobra.Command, f verifyFlags) error {
 		}
 	}
 	f.o.URLs, f.o.Prefix, f.o.Version = given, a.prefix, version()
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
 	line := newLiveLine(a.stderr)
 	f.o.Plan, f.o.Tell = func(p verify.Plan) { fmt.Fprint(a.stderr, planText(p)) }, line.tell
@@ -157,20 +155,14 @@ func planText(p verify.Plan) string {
 	fmt.Fprintf(&b, "  keys     %s*\n", p.Prefix)
 	fmt.Fprintf(&b, "  kinds    %s\n", strings.Join(p.Kinds, ", "))
 	fmt.Fprintf(&b, "  faults   %s\n", strings.Join(p.Faults, ", "))
-	for i, one := range p.LeftOut {
-		head := "left out"
-		if i > 0 {
+	list := func(head string, n int, line func(i int) string) {
+		for i := range n {
+			fmt.Fprintf(&b, "  %-8s %s\n", head, line(i))
 			head = ""
 		}
-		fmt.Fprintf(&b, "  %-8s %s: %s\n", head, one.Fault, one.Why)
 	}
-	for i, promise := range p.Promises {
-		head := "promised"
-		if i > 0 {
-			head = ""
-		}
-		fmt.Fprintf(&b, "  %-8s %s\n", head, promise)
-	}
+	list("left out", len(p.LeftOut), func(i int) string { return p.LeftOut[i].Fault + ": " + p.LeftOut[i].Why })
+	list("promised", len(p.Promises), func(i int) string { return p.Promises[i] })
 	return b.String() + "\n"
 }
 
@@ -214,15 +206,13 @@ func (l *liveLine) end() {
 // newVerifyWorkerCommand is a worker of `redlatch verify`, newVerifyGuardCommand what cleans up after
 // it. They are not for people.
 func newVerifyWorkerCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: verify.WorkerArg, Short: "Take turns with locks (started by `redlatch verify`)", Hidden: true, Args: nothing,
-		RunE: func(*cobra.Command, []string) error { return verify.Work(a.stdin, a.stdout) },
-	}
+	return hidden(verify.WorkerArg, "Take turns with locks (started by `redlatch verify`)", func(*cobra.Command, []string) error {
+		return verify.Work(a.stdin, a.stdout)
+	})
 }
 
 func newVerifyGuardCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: verify.GuardArg, Short: "Clean up after `redlatch verify` (started by it)", Hidden: true, Args: nothing,
-		RunE: func(*cobra.Command, []string) error { return verify.Guard(a.stdin) },
-	}
+	return hidden(verify.GuardArg, "Clean up after `redlatch verify` (started by it)", func(*cobra.Command, []string) error {
+		return verify.Guard(a.stdin)
+	})
 }
