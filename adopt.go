@@ -105,25 +105,6 @@ func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (lease *
 	return c.trace(lease), err
 }
 
-// ExtendDetached gives a lease that [Lease.Detach] named its full TTL again, counted from some time
-// during the call, and leaves it detached: no process holds it, and the text can still be adopted.
-// A program that has no use for the lease, such as a supervisor, keeps it alive for another in this
-// way. Only o.TTL matters.
-//
-// The error matches [ErrNotHeld] if the lease has ended or was adopted, and otherwise is as that of
-// [Client.Adopt]; after [ErrUnreachable] the text is as good as before.
-func (c *Client) ExtendDetached(ctx context.Context, text string, o LockOptions) error {
-	l, t, err := c.named(text, o)
-	if err != nil {
-		return err
-	}
-	answer, err := l.ask(ctx, "extend", l.kind.Exactly(l.kind.Renew(l.keys, t.Owner, l.options.TTL, t.Detail)))
-	if err == nil && !script.Done(answer.Reply) {
-		err = l.notThere(ctx, "extend")
-	}
-	return err
-}
-
 // named returns what a text says, and the latch that the lease is on.
 func (c *Client) named(text string, o LockOptions) (*latch, leaseText, error) {
 	t, err := parseLeaseText(text)

@@ -21,8 +21,7 @@ import (
 // out that the lease was deleted or taken by force. It gives the lease no more than what is left,
 // until that is less than the TTL. A process that is killed keeps the lock for as long as d. The
 // lease is released in Redis when it ends, and not passed on to another goroutine. [Lease.Detach]
-// leaves its length as it is; [Client.Adopt] and [Client.ExtendDetached] set the TTL of their
-// options, also if that is shorter.
+// leaves its length as it is; [Client.Adopt] sets the TTL of its options, also if that is shorter.
 //
 // The error is as that of [Lease.Extend]. It matches [ErrMaxHold] if d reaches beyond
 // LockOptions.MaxHold, and [ErrInvalid] if d cannot be. Over a quorum, more than the TTL is refused

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/fleet"
+	"github.com/redlatch/redlatch/internal/fleet/sample"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -136,13 +138,13 @@ func TestPages(t *testing.T) {
 	}
 	defer term.Release(context.WithoutCancel(t.Context()))
 	go func() { _, _ = open(t, d.redis.URL()).Mutex("a/name with <b>&%?#").Lock(t.Context()) }()
-	d.await("/", "a/name with &lt;b&gt;&amp;%?#", "pool", "leader", "redlatchweb.test on")
+	d.await("/", "a/name with &lt;b&gt;&amp;%?#", "pool", "leader", "redlatchweb.test (pid ")
 	d.await("/locks?q=POO", "pool")
 	if _, body := d.get("/locks?q=POO"); strings.Contains(body, `data-key="leader"`) {
 		t.Error("a search shows what does not match")
 	}
-	d.await("/lock?name="+url.QueryEscape("a/name with <b>&%?#"), "redlatchweb.test on", "Waiting")
-	d.await("/processes", "redlatchweb.test on", "lock?name=pool")
+	d.await("/lock?name="+url.QueryEscape("a/name with <b>&%?#"), "redlatchweb.test (pid ", "Waiting")
+	d.await("/processes", "redlatchweb.test (pid ", "lock?name=pool")
 	d.await("/pools", "1 held", "7 free")
 	d.await("/leaders", "host:1")
 	d.await("/nodes", "no quorum")
@@ -153,6 +155,38 @@ func TestPages(t *testing.T) {
 	}
 	if status, body := d.get("/healthz"); status != http.StatusOK || body != "ok\n" {
 		t.Errorf("/healthz answers %d %q", status, body)
+	}
+}
+
+// TestWords: the pages say of a lock what the command and top say.
+func TestWords(t *testing.T) {
+	show := func(path string, info redlatch.LockInfo) string {
+		t.Helper()
+		h, err := newHandler(canned{
+			locks: func(time.Time) []redlatch.LockInfo { return []redlatch.LockInfo{info} }, notes: []redlatch.JournalEntry{sample.Entry()},
+		}, nil, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
+		return html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(w.Body.String(), ""))
+	}
+	want := func(page string, words ...string) {
+		t.Helper()
+		for _, s := range words {
+			if !strings.Contains(page, s) {
+				t.Errorf("%q is not in\n%s", s, page)
+			}
+		}
+	}
+	want(show("/locks", sample.Lock()), append(sample.OfList, "Name", "Holder", "Held for", "Expires in", "Waiting", "First waits")...)
+	want(show("/lock?name=stock:7", sample.Lock()), sample.OfPage...)
+	want(show("/record", sample.Lock()), sample.EntryText)
+	for words, info := range sample.Others {
+		want(show("/locks", info), words)
+		want(show("/lock?name=a", info), words)
 	}
 }
 
@@ -586,7 +620,7 @@ func TestSlowRedis(t *testing.T) {
 	}
 	defer h.Close()
 	p := &fleet.Picture{Number: 1, Taken: time.Now().Add(-3 * time.Minute)}
-	for path, want := range map[string]string{"locks": "3m 00s old", "pools": "3m 00s old", "record": "live", "lock": "live"} {
+	for path, want := range map[string]string{"locks": "3m0s old", "pools": "3m0s old", "record": "live", "lock": "live"} {
 		pg, _ := pageAt(path)
 		got, err := h.part(pg, p, url.Values{"name": {"a"}})
 		if err != nil || !strings.Contains(string(got.status), want) {
@@ -614,7 +648,7 @@ func TestMissingRights(t *testing.T) {
 	d := serve(t, redis, strings.Replace(redis.URL(), "redis://", "redis://viewer:secret@", 1), Options{})
 	hold(t, d.client, "one")
 	d.await("/", "may not list names", "Open a lock by its name")
-	d.await("/lock?name=one", "redlatchweb.test on")
+	d.await("/lock?name=one", "redlatchweb.test (pid ")
 	redis.Do("ACL", "SETUSER", "viewer", "-xrange", "-xrevrange", "+scan")
 	d.await("/record", "The record cannot be read")
 	d.await("/", `data-key="one"`)

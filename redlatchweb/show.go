@@ -147,7 +147,7 @@ func newPool(l *fleet.Lock) pool {
 			c.State, c.Text = "held", "held by "+fleet.HolderText(h)
 			switch {
 			case h.Resting:
-				c.State, c.Text = "resting", "kept free for another "+fleet.Span(h.Remaining)
+				c.State, c.Text = "resting", fleet.HolderText(h)
 			case h.Dead:
 				c.State, c.Text = "dead", "held by "+fleet.HolderText(h)+", believed dead"
 			}
@@ -222,7 +222,7 @@ func showRecord(_ *Handler, p *fleet.Picture, values url.Values) any {
 	page.All, page.Narrowed = len(all.Entries), search != "" || page.Type != ""
 	page.Record = &fleet.Record{Err: all.Err, Read: all.Read}
 	for _, e := range all.Entries {
-		text := strings.ToLower(fmt.Sprint(e.Name, " ", e.Process.Host, " ", e.Process.Program, " ", labelText(e.Labels)))
+		text := strings.ToLower(fmt.Sprint(e.Name, " ", e.Process.Host, " ", e.Process.Program, " ", fleet.LabelText(e.Labels)))
 		if strings.Contains(text, search) && (page.Type == "" || page.Type == string(e.Type)) {
 			page.Entries = append(page.Entries, e)
 		}

@@ -18,6 +18,7 @@ type Lock struct {
 	redlatch.LockInfo           // Waiters has the first Line of them
 	Waiting           int       // all waiters
 	Deaf              int       // waiters that are believed dead
+	Calls             int       // callers for which the other waiters stand in line
 	Looked            time.Time // by this machine's clock
 }
 
@@ -27,6 +28,8 @@ func NewLock(info redlatch.LockInfo, looked time.Time) *Lock {
 	for _, w := range info.Waiters {
 		if w.Dead {
 			l.Deaf++
+		} else {
+			l.Calls += max(1, w.Callers)
 		}
 	}
 	if len(l.Waiters) > Line {

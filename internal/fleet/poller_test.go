@@ -281,14 +281,3 @@ func TestLongLine(t *testing.T) {
 		t.Errorf("%d waiters of %d, %d dead", len(l.Waiters), l.Waiting, l.Deaf)
 	}
 }
-
-// TestVisible spells out what a viewer could not see.
-func TestVisible(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain": "plain", "müß 日本": "müß 日本", "a\x1b[31mb": `a\x1b[31mb`, "a\u202eb": `a\u202eb`, "a\nb\x00": `a\nb\x00`, "a\u200bb": `a\u200bb`,
-	} {
-		if got := Visible(in); got != want {
-			t.Errorf("Visible(%q) = %q, want %q", in, got, want)
-		}
-	}
-}

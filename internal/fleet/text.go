@@ -1,8 +1,9 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,45 +11,58 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// Visible is a text of others with everything that cannot be seen spelled out.
+// Visible is a text of others, quoted if it has a character that cannot be seen, or that a terminal
+// could take for a command.
 func Visible(s string) string {
-	clean := true
-	for _, r := range s {
-		if !strconv.IsPrint(r) {
-			clean = false
-			break
-		}
+	if hides(s) {
+		return strconv.Quote(s)
 	}
-	if clean {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		quoted := strconv.QuoteRuneToASCII(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return b.String()
+	return s
 }
 
-// Span is a duration in its two largest units.
+func hides(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
+}
+
+// OneLine is a sentence of others on one line, without what cannot be seen.
+func OneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, strings.ReplaceAll(s, "\n", "; "))
+}
+
+// ErrorText is an error on one line, without the library's prefix.
+func ErrorText(err error) string { return OneLine(strings.TrimPrefix(err.Error(), "redlatch: ")) }
+
+// Span is a duration as people say it, in its two largest units: 3d4h, 12m5s, 1.2s, 40ms.
 func Span(d time.Duration) string {
 	d = max(0, d)
 	switch {
 	case d >= 48*time.Hour:
-		return fmt.Sprintf("%dd %dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 	case d >= time.Hour:
-		return fmt.Sprintf("%dh %02dm", d/time.Hour, d%time.Hour/time.Minute)
-	case d >= time.Minute:
-		return fmt.Sprintf("%dm %02ds", d/time.Minute, d%time.Minute/time.Second)
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
 	case d >= 10*time.Second:
-		return fmt.Sprintf("%ds", d/time.Second)
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
 	}
-	return fmt.Sprintf("%.1fs", d.Seconds())
+	return d.Round(time.Millisecond).String()
 }
+
+// Ago is how long before that moment it was, both by the server's clock.
+func Ago(at, since time.Time) string {
+	if since.IsZero() {
+		return none
+	}
+	return Span(at.Sub(since))
+}
+
+// none stands for what is not known, or does not apply.
+const none = "-"
 
 // Expiry is the time that is left of a lease.
 func Expiry(d time.Duration) string {
@@ -56,6 +70,14 @@ func Expiry(d time.Duration) string {
 		return "never"
 	}
 	return Span(d)
+}
+
+// Stamp is a moment, in the time zone that it has.
+func Stamp(t time.Time) string {
+	if t.Location() == time.UTC {
+		return t.Format(time.DateTime + " UTC")
+	}
+	return t.Format(time.DateTime)
 }
 
 // Count returns a number with its thousands apart.
@@ -67,51 +89,160 @@ func Count(v any) string {
 	return s
 }
 
-// KindText is a kind as the documents call it.
-func KindText(l *Lock) string {
-	name := map[string]string{
-		"mutex": "mutex", "reentrant": "reentrant mutex", "rwmutex": "read-write mutex", "semaphore": "semaphore",
-		"slotpool": "slot pool", "election": "election", "job": "job",
-		"countdown": "countdown",
-	}[l.Kind]
-	switch {
-	case l.RedisType != "":
-		return "no lock: a " + l.RedisType
-	case l.Size > 0:
-		return fmt.Sprintf("%s of %s", name, Count(l.Size))
+// LabelText is labels in the order of their keys.
+func LabelText(labels map[string]string) string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		value := labels[key]
+		if hides(value) || strings.ContainsAny(value, ` =,;"`) {
+			value = strconv.Quote(value)
+		}
+		all = append(all, Visible(key)+"="+value)
 	}
-	return cmp.Or(name, l.Kind)
+	return strings.Join(all, " ")
 }
 
 // ProcessText is what is known of a process, or else of its client.
 func ProcessText(p redlatch.Process, client string) string {
-	if p.Host == "" && p.Program == "" {
-		if client == "" {
-			return "unknown process"
-		}
-		return "unknown process " + Visible(client)
+	switch {
+	case p.Host != "":
+		return fmt.Sprintf("%s (pid %d on %s)", Visible(p.Program), p.PID, Visible(p.Host))
+	case client != "":
+		return fmt.Sprintf("a client that is gone, cut off or just starting (id %s)", Visible(client))
 	}
-	return Visible(p.Program) + " on " + Visible(p.Host)
+	return "a client that is gone, cut off or just starting"
 }
 
-// HolderText is what is known of a holder.
+// HolderText is what is known of the process that holds a lock.
 func HolderText(h redlatch.Holder) string {
 	switch {
 	case h.Resting && h.Owner == "window":
-		return "a run that has ended"
+		return "a run that has ended, and whose window lasts on"
 	case h.Resting:
-		return "no holder: kept free"
+		client := "a client"
+		if h.Process.Host != "" {
+			client = ProcessText(h.Process, "")
+		}
+		return fmt.Sprintf("%s, which is gone; its place is kept for another %s", client, Expiry(h.Remaining))
 	case h.Foreign:
-		return "foreign client " + Brief(h.Owner)
+		return fmt.Sprintf("a foreign client (owner %.40q)", h.Owner)
+	case h.Detached:
+		return ProcessText(h.Process, h.Client) + ", detached"
 	}
 	return ProcessText(h.Process, h.Client)
 }
 
-// Brief is the beginning of a long text.
-func Brief(s string) string {
-	s = Visible(s)
-	if r := []rune(s); len(r) > 40 {
-		return string(r[:40]) + "…"
+// HolderLine is a holder in words, with how long it has held the lock at that moment.
+func HolderLine(h redlatch.Holder, at time.Time) string {
+	if h.Resting {
+		return HolderText(h)
 	}
-	return s
+	return strings.Join(append([]string{lasting(HolderText(h), h.Since, at)}, texts(told(h.Labels, h.Dead, h.LastSeen, at))...), ", ")
+}
+
+// WaiterText is a waiter in words, with how long it has waited at that moment.
+func WaiterText(kind string, w redlatch.Waiter, at time.Time) string {
+	return strings.Join(append([]string{lasting(ProcessText(w.Process, w.Client), w.Since, at)}, texts(WaiterFacts(kind, w, at))...), ", ")
+}
+
+func lasting(text string, since, at time.Time) string {
+	if since.IsZero() {
+		return text
+	}
+	return text + " for " + Ago(at, since)
+}
+
+// told are the labels, and when a client that is believed dead was last heard of.
+func told(labels map[string]string, dead bool, seen, at time.Time) (all []Fact) {
+	if len(labels) > 0 {
+		all = append(all, Fact{Text: LabelText(labels)})
+	}
+	switch {
+	case dead && seen.IsZero():
+		all = append(all, Fact{Text: believedDead, Bad: true})
+	case dead:
+		all = append(all, Fact{Text: "not heard of for " + Ago(at, seen) + ": " + believedDead, Bad: true})
+	}
+	return all
+}
+
+const believedDead = "believed dead"
+
+// Fact is one thing that is known of a lock, a holder or a waiter.
+type Fact struct {
+	Label string // "" if the text has it
+	Text  string
+	Bad   bool // it needs a look
+}
+
+func texts(facts []Fact) (all []string) {
+	for _, f := range facts {
+		all = append(all, f.Text)
+	}
+	return all
+}
+
+// HolderFacts are all that is known of a holder beside its process. Moments are in that time zone.
+func HolderFacts(l *Lock, h redlatch.Holder, zone *time.Location) []Fact {
+	var all []Fact
+	if label, text := beyond(l.Kind, h); text != "" {
+		all = append(all, Fact{Label: label, Text: text})
+	}
+	if !h.Since.IsZero() {
+		all = append(all, Fact{Label: Held, Text: Ago(l.At, h.Since) + ", since " + Stamp(h.Since.In(zone))})
+	}
+	all = append(all, Fact{Label: Expires, Text: Expiry(h.Remaining)})
+	if !h.LastSeen.IsZero() {
+		heard := Ago(l.At, h.LastSeen) + " ago"
+		if h.Dead {
+			heard += ": " + believedDead
+		}
+		all = append(all, Fact{"heard of", heard, h.Dead})
+	}
+	if h.Token > 0 {
+		all = append(all, Fact{Label: Token, Text: strconv.FormatInt(h.Token, 10)})
+	}
+	if len(h.Labels) > 0 {
+		all = append(all, Fact{Label: "labels", Text: LabelText(h.Labels)})
+	}
+	return append(all, Fact{Label: "owner", Text: Visible(h.Owner)})
+}
+
+// WaiterFacts are what a waiter wants, and what is known of it beside its process.
+func WaiterFacts(kind string, w redlatch.Waiter, at time.Time) []Fact {
+	var all []Fact
+	if label, text := beyond(kind, redlatch.Holder{Slot: -1, Mode: w.Mode, Permits: w.Permits, Value: w.Value, EntryOf: w.EntryOf}); text != "" {
+		all = append(all, Fact{Text: label + " " + text})
+	}
+	if w.Callers > 1 {
+		all = append(all, Fact{Text: Count(w.Callers) + " callers"})
+	}
+	facts := told(w.Labels, w.Dead, w.LastSeen, at)
+	if len(w.Holds) > 0 {
+		var names []string
+		for _, h := range w.Holds {
+			names = append(names, Visible(h.Name))
+		}
+		facts = slices.Insert(facts, min(len(w.Labels), 1), Fact{Text: "holds " + strings.Join(names, " and ")})
+	}
+	return append(all, facts...)
+}
+
+// beyond is what an acquisition has beyond its lease, and what that is called; by kind.
+func beyond(kind string, h redlatch.Holder) (label, text string) {
+	switch {
+	case h.Foreign || h.Resting && kind != "slotpool":
+		return "", ""
+	case kind == "slotpool" && h.Slot >= 0:
+		return "slot", strconv.Itoa(h.Slot)
+	case kind == "semaphore":
+		return "permits", Count(h.Permits)
+	case kind == "rwmutex":
+		return "mode", Visible(h.Mode)
+	case kind == "election":
+		return "value", Visible(h.Value)
+	case kind == "reentrant":
+		return "entered as", Visible(h.EntryOf)
+	}
+	return "", ""
 }

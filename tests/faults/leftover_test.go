@@ -75,11 +75,6 @@ func TestReentrantEndsWithItsLastEntry(t *testing.T) {
 				t.Fatalf("Adopt = %v", err)
 			}
 		},
-		"extended for less": func(t *testing.T, long *redlatch.Lease) {
-			if err := c.ExtendDetached(t.Context(), help.Detach(t, long), less); err != nil {
-				t.Fatalf("ExtendDetached = %v", err)
-			}
-		},
 	}
 	for name, end := range ways {
 		t.Run(name, func(t *testing.T) {

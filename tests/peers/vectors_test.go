@@ -132,7 +132,6 @@ func kindSteps(k *script.Kind) []vectorStep {
 		{name: "extend to a length of its own", call: k.Renew(set, a, 2*vectorTTL, "")},
 		{name: "a request of before that is late shortens nothing", call: k.Renew(set, a, vectorTTL, "")},
 		{name: "extend to that and no more", call: k.Exactly(k.Renew(set, a, vectorTTL, ""))},
-		{name: "sweep, when the client of the waiter is gone", call: k.Sweep(set, vectorFence)},
 		{name: "take by force in one step", listening: []string{vectorAddress("A")}, call: k.Seize(set, script.Seizure{
 			From: a, Address: vectorAddress("A"), Note: `{"by":{"host":"h","pid":1,"program":"p"}}`, Remember: time.Hour,
 			Owner: c, TTL: vectorTTL, Param: third, FenceTTL: vectorFence,
@@ -388,7 +387,6 @@ func quorumSteps(k *script.Kind) []vectorStep {
 		{name: "release, and tell the first in line", call: q.Release(set, script.Owner("A", 2), "", true, vectorFence), listening: []string{vectorAddress("B")}},
 		{name: "vote of the first in line", call: q.Vote(set, ballot("B", params[1])), listening: []string{vectorAddress("B")}},
 		{name: "force", call: q.Force(set, b, vectorAddress("B"), false, vectorFence, "{}", time.Hour), listening: []string{vectorAddress("B")}},
-		{name: "sweep", call: q.Sweep(set, vectorFence)},
 		{name: "mend", call: q.Mend(set, ballot("A", params[0]), 9_000_000_000_000_030, detail)},
 	}
 	if k.Sized() {

@@ -44,9 +44,6 @@ func TestAdoptEveryKind(t *testing.T) {
 		if err := locktest.CloseLeaving(c); err != nil {
 			t.Fatal(err)
 		}
-		if err := other.ExtendDetached(t.Context(), text, redlatch.LockOptions{}); err != nil {
-			t.Errorf("ExtendDetached = %v", err)
-		}
 		second := help.Adopt(t, other, text)
 		if second.Token() != token || !second.Held() || second.Owner() == "" {
 			t.Errorf("token %d of owner %q, held: %t; want the token %d", second.Token(), second.Owner(), second.Held(), token)
@@ -113,9 +110,7 @@ func TestAdoptWhoseRequestIsLost(t *testing.T) {
 				held := help.Enter(t, help.LockOf(c.Far, i))
 				token := held.Token()
 				text := help.Detach(t, held)
-				if err := client.ExtendDetached(t.Context(), text, redlatch.LockOptions{}); err != nil { // the scripts are known now
-					t.Fatalf("%s: ExtendDetached = %v", what, err)
-				}
+				text = help.Detach(t, help.Adopt(t, client, text)) // the scripts are known now
 				links[0].Harm(m, h)
 				l, err := client.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{})
 				if err != nil {
@@ -313,11 +308,9 @@ func TestAdoptOnce(t *testing.T) {
 func TestAdoptWhatIsOver(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
 		c, other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-		brief := help.Enter(t, kindtest.Locks(c, "brief ")[kind])
+		soon := locktest.Open(t, s.URL(), help.Brisk(time.Second))
+		brief := help.Enter(t, kindtest.Locks(soon, "brief ")[kind])
 		text := help.Detach(t, brief)
-		if err := other.ExtendDetached(t.Context(), text, redlatch.LockOptions{TTL: 100 * time.Millisecond}); err != nil {
-			t.Fatal(err)
-		}
 		locktest.Eventually(t, "the lease expires", func() bool {
 			info, err := other.Inspect(t.Context(), brief.Name())
 			return err == nil && (len(info.Holders) == 0 || info.Holders[0].Resting || info.Holders[0].Token == 0)
@@ -452,9 +445,6 @@ func TestAdoptTextWithAnotherParam(t *testing.T) {
 				forged := withParam(t, text, param)
 				if _, err := c.Adopt(t.Context(), forged, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrInvalid) {
 					t.Errorf("Adopt of a %s with the argument %q = %v, want ErrInvalid", kind, param, err)
-				}
-				if err := c.ExtendDetached(t.Context(), forged, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrInvalid) {
-					t.Errorf("ExtendDetached of a %s with the argument %q = %v, want ErrInvalid", kind, param, err)
 				}
 			}
 		}

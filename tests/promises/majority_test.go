@@ -36,9 +36,6 @@ func TestQuorumAdopt(t *testing.T) {
 		}
 		nodes[0].Kill()
 		for i, text := range texts {
-			if err := other.ExtendDetached(t.Context(), text, redlatch.LockOptions{}); err != nil {
-				t.Errorf("ExtendDetached = %v", err)
-			}
 			l := help.Adopt(t, other, text)
 			if i < len(tokens) && l.Token() != tokens[i] {
 				t.Errorf("%s: token %d, want %d", l.Name(), l.Token(), tokens[i])

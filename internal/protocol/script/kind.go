@@ -26,7 +26,6 @@ type Kind struct {
 	inspect  *conn.Script
 	force    *conn.Script
 	adopt    *conn.Script
-	sweep    *conn.Script
 	resize   *conn.Script // nil if it has no size
 	seize    *conn.Script // nil on a node of a quorum
 	want     *conn.Script // nil on a node of a quorum
@@ -88,7 +87,7 @@ func newKind(files []string, siblings ...string) *Kind {
 func (k *Kind) assemble(before, files []string, after ...string) {
 	k.files = slices.Concat(before, files, after)
 	k.release, k.inspect, k.force = k.operation("release"), k.operation("inspect"), k.operation("force", "forced")
-	k.adopt, k.sweep = k.operation("adopt"), k.operation("sweep")
+	k.adopt = k.operation("adopt")
 }
 
 // sized adds what a kind with a size can do.
@@ -279,7 +278,7 @@ func Text(kind, operation string) (string, bool) {
 		if name != kind {
 			continue
 		}
-		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.adopt, k.sweep, k.resize, k.seize, k.want, k.proclaim, k.vote, k.raise, k.mend, k.set, k.down, k.wait, k.delete} {
+		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.adopt, k.resize, k.seize, k.want, k.proclaim, k.vote, k.raise, k.mend, k.set, k.down, k.wait, k.delete} {
 			if s != nil && s.Name == k.Name+" "+operation {
 				return s.Text, true
 			}

@@ -210,11 +210,6 @@ func (k *Kind) Force(
 	return conn.Call{Script: k.force, Keys: k.keysAndForced(set), Args: args}
 }
 
-// Sweep is the call of sweep.lua; its reply is the number of tickets that were dropped.
-func (k *Kind) Sweep(set keys.Set, fenceTTL time.Duration) conn.Call {
-	return conn.Call{Script: k.sweep, Keys: k.keys(set), Args: []string{seconds(fenceTTL)}}
-}
-
 // ParseNote returns when a note was made, by the server's clock in microseconds, and what it says.
 func ParseNote(note string) (at int64, text string, ok bool) {
 	micros, text, ok := strings.Cut(note, "\t")

@@ -28,7 +28,6 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"inspect":  Mutex.Inspect(set),
 		"force":    For(Mutex.Force(set, "o", "", false, time.Hour, "note", time.Hour), Neighbours{Channel: "c"}),
 		"adopt":    Mutex.Adopt(set, "o", "p", time.Second, ""),
-		"sweep":    Mutex.Sweep(set, time.Hour),
 		"resize":   Semaphore.Resize(set, 1, time.Hour),
 		"seize":    Mutex.Seize(set, Seizure{}),
 		"want":     Mutex.Want(set, "o", "address", time.Second),

@@ -41,9 +41,6 @@ func WantOver(t locktest.Reporter, c *redlatch.Client, text string) {
 	if _, err := c.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrNotHeld) {
 		t.Errorf("Adopt of a lease that is over = %v, want ErrNotHeld", err)
 	}
-	if err := c.ExtendDetached(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("ExtendDetached of a lease that is over = %v, want ErrNotHeld", err)
-	}
 }
 
 // DetachRun starts a run of a job and detaches its lease.

@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"os/signal"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -88,10 +90,9 @@ func newRootCommand(a *app) *cobra.Command {
 		newElectCommand(a),
 		newLockCommand(a),
 		newUnlockCommand(a),
-		newCountdownCommand(a),
 		newListCommand(a),
 		newInspectCommand(a),
-		withPattern(a, newReleaseCommand(a)),
+		newReleaseCommand(a),
 		newLogCommand(a),
 		newDoctorCommand(a),
 		newVerifyCommand(a),
@@ -101,7 +102,6 @@ func newRootCommand(a *app) *cobra.Command {
 		newDevCommand(a),
 		newVersionCommand(a),
 		newGuardCommand(a),
-		newKeeperCommand(a),
 		newVerifyWorkerCommand(a),
 		newVerifyGuardCommand(a),
 	)
@@ -109,6 +109,28 @@ func newRootCommand(a *app) *cobra.Command {
 	arrangeArguments(a, root)
 	arrangeCompletion(root)
 	return root
+}
+
+// Commands returns the tree of the program's commands, for its manual and its completions.
+func Commands() *cobra.Command {
+	root := newRootCommand(&app{stdout: io.Discard, stderr: io.Discard, talk: io.Discard, flush: func() {}})
+	root.Long = helpText("redlatch.txt")
+	return root
+}
+
+// untilSignal returns a context that ends with INT or TERM.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+}
+
+// connect opens a client, has it used, and closes it.
+func (a *app) connect(ctx context.Context, o redlatch.Options, use func(*redlatch.Client) error) error {
+	client, err := a.open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return use(client)
 }
 
 // open connects to the server, or the quorum, with the prefix of the command line. The caller

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ func (a *app) names(ctx context.Context, begun string) []cobra.Completion {
 		if err != nil || len(all) == completionNames {
 			break
 		}
-		if plain(info.Name) == info.Name { // what would need quotes is not for a shell to insert
+		if strconv.Quote(info.Name) == `"`+info.Name+`"` { // what would need quotes is not for a shell to insert
 			all = append(all, cobra.CompletionWithDesc(info.Name, summary(info)))
 		}
 	}
@@ -80,18 +81,18 @@ func completeScenes(*cobra.Command, []string, string) ([]cobra.Completion, cobra
 
 // arrangeArguments sets how arguments and the values of flags are completed.
 func arrangeArguments(a *app, root *cobra.Command) {
-	by := map[string]cobra.CompletionFunc{
-		"run": a.completeRun, "elect": a.completeRun,
-		"lock": a.completeNames, "countdown": a.completeNames, "inspect": a.completeNames, "release": a.completeNames, "ls": a.completeNames,
-		"unlock": cobra.NoFileCompletions, "doctor": cobra.NoFileCompletions, "demo": cobra.NoFileCompletions, "dev": cobra.NoFileCompletions,
-		"version": cobra.NoFileCompletions,
+	by := map[string]cobra.CompletionFunc{"run": a.completeRun, "elect": a.completeRun}
+	for _, name := range []string{"lock", "inspect", "release", "ls", "log"} {
+		by[name] = a.completeNames
+	}
+	values := map[string]cobra.CompletionFunc{
+		"scene": completeScenes, "on-loss": cobra.FixedCompletions([]cobra.Completion{"term", "warn"}, cobra.ShellCompDirectiveNoFileComp),
 	}
 	for _, cmd := range root.Commands() {
-		if complete, ok := by[cmd.Name()]; ok && cmd.ValidArgsFunction == nil {
+		if complete := by[cmd.Name()]; complete != nil {
 			cmd.ValidArgsFunction = complete
-		}
-		values := map[string]cobra.CompletionFunc{
-			"scene": completeScenes, "on-loss": cobra.FixedCompletions([]cobra.Completion{"term", "warn"}, cobra.ShellCompDirectiveNoFileComp),
+		} else if cmd.ValidArgsFunction == nil {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		for flag, complete := range values {
 			if cmd.Flags().Lookup(flag) != nil {

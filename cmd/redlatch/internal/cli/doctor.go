@@ -1,156 +1,54 @@
 package cli
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"regexp"
-	"strings"
-	"text/tabwriter"
+	"slices"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 )
-
-const doctorHelp = `Look for what can hurt locks: at each server, between them, and under the prefix.
-
-It looks at versions, eviction, persistence, replicas and how far they are behind, the state of a cluster, clocks, the time of a round
-trip against the TTL, what the user may do, whether messages arrive, the nodes of a quorum that do not vote, and at keys under the prefix
-that are no locks. It writes a key of its own and deletes it again, and changes nothing else.
-
-With --probe it tries what redlatch needs of a server instead, before you choose one: what its scripts and commands can do, whether scripts
-are isolated from each other, and whether messages arrive. It goes by what the server does, not by the version that it tells. It runs a few
-scripts of some milliseconds on keys of their own, and deletes them.
-
-With --fix it looks for names that no process holds and for which only dead processes stand in line, and lists them. It changes nothing
-unless --yes is given, too: then it takes the dead off these lines, after it has listed them. A script decides again which of them are dead,
-by the rule of every release, so no living waiter loses its place and no holder its lock. Such a line hurts no process: the next one that
-locks the name sweeps it, too, and without any it is gone after an hour.
-
-Each line is ok, note, warning or fault. The exit code is 1 if there is a fault.`
 
 func newDoctorCommand(a *app) *cobra.Command {
 	ttl := 30 * time.Second
-	var asJSON, probe, fix, yes bool
-	cmd := &cobra.Command{
-		Use:     "doctor",
-		Short:   "Look for what can hurt locks, and say what to do",
-		Long:    doctorHelp,
-		Example: "  redlatch doctor\n  redlatch doctor --ttl 2s\n  redlatch doctor --probe\n  redlatch doctor --fix --yes\n  redlatch doctor --json | jq 'select(.level == \"fault\")'",
-		Args:    nothing,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if ttl < 100*time.Millisecond || ttl > 24*time.Hour {
-				return usagef("", "--ttl is %v: it must be between 100ms and 24h", ttl)
-			}
-			look := doctor.Examine
-			switch {
-			case yes && !fix:
-				return usagef("", "--yes is for --fix")
-			case fix && probe:
-				return usagef("", "--fix and --probe contradict each other")
-			case fix:
-				look = doctor.Fix
-			case probe:
-				look = doctor.Probe
-			}
-			return a.doctor(cmd.Context(), look, doctor.Options{URLs: a.urls(), Prefix: a.prefix, TTL: ttl, Do: yes}, asJSON)
-		},
-	}
+	var asJSON, probe bool
+	cmd := command("doctor", nothing, func(cmd *cobra.Command, _ []string) error {
+		if err := within(cmd.Flags(), "ttl", ttl, minTTL, maxTTL); err != nil {
+			return err
+		}
+		look := doctor.Examine
+		if probe {
+			look = doctor.Probe
+		}
+		return a.doctor(cmd.Context(), look, doctor.Options{URLs: a.urls(), Prefix: a.prefix, TTL: ttl}, asJSON)
+	})
 	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "the shortest TTL that is used there, to compare the round trip with")
 	cmd.Flags().BoolVar(&probe, "probe", false, "try what redlatch needs of a server, and say what would be missing")
-	cmd.Flags().BoolVar(&fix, "fix", false, "list names for which only the dead wait; with --yes, sweep them")
-	cmd.Flags().BoolVar(&yes, "yes", false, "with --fix: do it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line: server, check, level, found, advice")
 	return cmd
 }
 
-// looking is a way to look at a deployment: Examine, Probe or Fix.
+// looking is a way to look at a deployment: Examine or Probe.
 type looking func(context.Context, doctor.Options, func(doctor.Finding)) error
 
 func (a *app) doctor(ctx context.Context, look looking, o doctor.Options, asJSON bool) error {
-	faults := 0
+	var all []doctor.Finding
 	var broken error
-	var page bytes.Buffer
-	w := tabwriter.NewWriter(&page, 0, 0, 2, ' ', 0)
 	err := look(ctx, o, func(f doctor.Finding) {
-		if f.Level == doctor.Fault {
-			faults++
-		}
+		all = append(all, f)
 		if asJSON {
-			if err := a.answerJSON(f); err != nil {
-				broken = err
-			}
-			return
-		}
-		server := f.Server
-		if server == "" {
-			server = "all"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Level, server, f.Check, harmless(f.Found))
-		if f.Advice != "" {
-			fmt.Fprintf(w, "\t\t\t  %s\n", harmless(f.Advice))
+			broken = cmp.Or(broken, a.answerJSON(f))
 		}
 	})
-	if err == nil {
-		err = broken
+	if err = cmp.Or(err, broken); err == nil && !asJSON {
+		width, colour := terminal.Of(a.stdout)
+		err = a.answer("%s", doctor.Text(all, width, colour))
 	}
-	if err == nil && !asJSON {
-		err = errors.Join(w.Flush(), a.paintLevels(page.String()))
-	}
-	if err == nil && faults > 0 {
+	if err == nil && slices.ContainsFunc(all, func(f doctor.Finding) bool { return f.Level == doctor.Fault }) {
 		err = &failure{code: exitFailure}
 	}
 	return err
-}
-
-// paintLevels prints findings: on a terminal with a colour for each level, and lines that fit.
-func (a *app) paintLevels(page string) error {
-	width, colour := terminalOf(a.stdout)
-	for line := range strings.Lines(page) {
-		line = strings.TrimSuffix(line, "\n")
-		indent := len(line) - len(strings.TrimLeft(line, " "))
-		if indent == 0 {
-			indent = len(levelColumn.FindString(line))
-		}
-		line, paste, found := strings.Cut(line, " ACL SETUSER ")
-		text := fold(line, width, indent)
-		if found && width > 0 { // a line to paste stays one, on its own
-			text += "ACL SETUSER " + paste + "\n"
-		} else if found {
-			text = line + " ACL SETUSER " + paste + "\n"
-		}
-		if level, rest, ok := strings.Cut(text, " "); ok && colour {
-			text = paintLevel(level) + " " + rest
-		}
-		if err := a.answer("%s", text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// levelColumn matches the first three columns of a finding.
-var levelColumn = regexp.MustCompile(`^\S+ +\S+ +\S+(?: \S+)* +`)
-
-// paintLevel is the level of a finding in its colour; what is no level stays as it is.
-func paintLevel(level string) string {
-	colour := map[doctor.Level]string{doctor.OK: green, doctor.Note: dim, doctor.Warning: yellow, doctor.Fault: red}[doctor.Level(level)]
-	if colour == "" {
-		return level
-	}
-	return "\x1b[" + colour + "m" + level + "\x1b[0m"
-}
-
-// harmless is text that no terminal takes for a command. The names in it are quoted.
-func harmless(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}, text)
 }

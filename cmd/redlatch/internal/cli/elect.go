@@ -8,47 +8,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
-
-const electHelp = `Run a command while this process is the leader of the election NAME, and exit as it does.
-
-Candidates stand in line. The leader resigns when the command has ended, and the next one follows; a leader that dies is
-followed when its lease is over. REDLATCH_TOKEN is the number of the term, which grows with every leader. Signals, loss and
-exit codes are those of ` + "`redlatch run`" + `: so a leader whose lease is lost, or whose --max-hold is over, exits with 79. With
---again it does not exit then, nor while Redis does not answer: it stands again, and runs the command anew when it is elected.
-It still exits when the command ends.
-
-With --observe no command runs: who leads is printed, now and at each change, until the program is interrupted.`
-
-const electExamples = `  redlatch elect scheduler -- ./scheduler.sh
-  redlatch elect --value 10.0.0.7:8080 api -- ./api
-  redlatch elect --again scheduler -- ./scheduler.sh       for as long as the script runs, also through losses
-  redlatch elect --observe api
-  redlatch elect --observe --json api | jq -r .value`
 
 func newElectCommand(a *app) *cobra.Command {
 	r := &run{app: a, verb: "elect", target: target{election: true}, waits: make(chan struct{}, 1)}
 	var observe bool
-	cmd := &cobra.Command{
-		Use:     "elect [flags] NAME -- COMMAND [ARG...]",
-		Short:   "Run a command while being the leader",
-		Long:    electHelp,
-		Example: electExamples,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if observe {
-				return observed(cmd, args)
-			}
-			return r.parse(args, cmd.ArgsLenAtDash())
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if observe {
-				asJSON := a.events
-				a.events = false
-				return a.observe(cmd.Context(), args[0], asJSON)
-			}
-			return r.checked(cmd)
-		},
-	}
+	cmd := command("elect", func(cmd *cobra.Command, args []string) error {
+		if observe {
+			return observed(cmd, args)
+		}
+		return r.parse(args, cmd.ArgsLenAtDash())
+	}, func(cmd *cobra.Command, args []string) error {
+		if observe {
+			asJSON := a.events
+			a.events = false
+			return a.observe(cmd.Context(), args[0], asJSON)
+		}
+		return r.checked(cmd)
+	})
 	r.flags(cmd.Flags())
 	cmd.Flags().StringVar(&r.target.value, "value", "", "what others learn of the leader (default: host and process id)")
 	cmd.Flags().BoolVar(&r.again, "again", false, "stand again after a loss, instead of exiting with 79")
@@ -62,12 +40,8 @@ func observed(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usagef(hint, "elect --observe wants the name of one election, got %d", len(args))
 	}
-	for _, flag := range []string{"ttl", "wait", "try", "max-waiters", "max-hold", "min-hold", "taken-exit-code", "grace", "value", "again", "on-loss", "quiet", "keep-password"} {
-		if cmd.Flags().Changed(flag) {
-			return usagef(hint, "--%s is for a candidate, and --observe only looks", flag)
-		}
-	}
-	return nil
+	const candidates = "ttl wait try max-waiters max-hold min-hold taken-exit-code grace value again on-loss quiet keep-password"
+	return refuse(cmd.Flags(), []rule{{"observe", candidates, "--OTHER is for a candidate, and --observe only looks", hint}})
 }
 
 // leaderJSON is one line of `elect --observe --json`; value is "" and term 0 while nobody leads.
@@ -96,7 +70,7 @@ func (a *app) observe(ctx context.Context, name string, asJSON bool) error {
 		case p.Term == 0:
 			err = a.answer("%s  nobody\n", now.Format(time.TimeOnly))
 		default:
-			err = a.answer("%s  %s  term %d  %s\n", now.Format(time.TimeOnly), plain(cmp.Or(p.Value, "-")), p.Term, process(p.Process, ""))
+			err = a.answer("%s  %s  term %d  %s\n", now.Format(time.TimeOnly), fleet.Visible(cmp.Or(p.Value, "-")), p.Term, fleet.ProcessText(p.Process, ""))
 		}
 		if err != nil {
 			return err

@@ -9,22 +9,8 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// event is one line that `redlatch run --json` writes to stderr. Fields that do not apply are left
-// out.
-//
-// Event is one of those of redlatch.Event (attempt, wait, granted, failed, extended, extend_failed,
-// jeopardy, outlived, lost, released), or
-//
-//	start   the command was started: pid, command
-//	waiting it still waits: waited_ms, place (in line), message
-//	unreachable, reachable   Redis does not answer while it waits, and does again
-//	signal  a signal was passed on to it: signal
-//	stop    it is being stopped since the lease is lost, or as good as lost: error, remaining_ms
-//	kill    it did not stop by itself
-//	exit    it ended: code, and signal if it died of one
-//	again   elect --again stands again: error
-//	note    anything else that is said: message
-//	error   why the program ends, as its last line: error, hint, code
+// event is one line that `redlatch run --json` writes to stderr, as help/run.txt has it. Fields that
+// do not apply are left out.
 type event struct {
 	Time        time.Time `json:"time"`
 	Event       string    `json:"event"`

@@ -14,16 +14,11 @@ import (
 // newGuardCommand is what `redlatch run` starts beside the command that it runs. It is not for
 // people.
 func newGuardCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:    child.GuardArg,
-		Short:  "Stop a command when `redlatch run` cannot (started by it)",
-		Hidden: true,
-		Args:   nothing,
-		Run: func(cmd *cobra.Command, _ []string) {
-			text, deadline := child.Guard(a.stdin, a.stdout, a.stderr)
-			a.execute(cmd.Context(), text, deadline)
-		},
-	}
+	return hidden(child.GuardArg, "Stop a command when `redlatch run` cannot (started by it)", func(cmd *cobra.Command, _ []string) error {
+		text, deadline := child.Guard(a.stdin, a.stdout, a.stderr)
+		a.execute(cmd.Context(), text, deadline)
+		return nil
+	})
 }
 
 // will is what the guard of `redlatch run` needs to release its lock. It reaches the guard by a

@@ -1,53 +1,45 @@
 package cli
 
 import (
+	"embed"
 	"errors"
 	"fmt"
+	"path"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-const rootHelp = `redlatch: locks on Redis that are fair, fenced and fast
+//go:embed help
+var helpFiles embed.FS
 
-Try it:
-  redlatch demo                      watch locks at work, with nothing to install
-  redlatch dev                       start a server for development
+// helpText returns a file below help.
+func helpText(file string) string {
+	text, err := helpFiles.ReadFile("help/" + file)
+	if err != nil {
+		panic(err) // there is no such file
+	}
+	return string(text)
+}
 
-Use it:
-  redlatch run NAME -- COMMAND       run a command while holding the lock NAME
-  redlatch elect NAME -- COMMAND     run a command while being the leader of NAME
-  redlatch lock NAME                 acquire NAME in one step of a script, and print a text that names the lease
-  redlatch unlock TEXT               release it in another; redlatch run --adopt TEXT goes on with it
-  redlatch countdown NAME            wait until n steps are done
+// command returns the command that a file below help describes: how it is used and what it is for, a
+// line each, then all about it, and its examples.
+func command(name string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	use, text, _ := strings.Cut(helpText(name+".txt"), "\n")
+	short, text, _ := strings.Cut(text, "\n\n")
+	long, examples, _ := strings.Cut(text, "\n\nExamples:\n")
+	for _, shared := range []string{"belief.txt", "report.txt"} {
+		long = strings.Replace(long, "{"+shared+"}", strings.TrimSpace(helpText(shared)), 1)
+	}
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: strings.TrimSuffix(examples, "\n"), Args: args, RunE: run}
+}
 
-Look at it:
-  redlatch ls [PATTERN]              who holds what
-  redlatch inspect NAME              who holds NAME, and who waits
-  redlatch release NAME --force      take NAME from whoever holds it
-  redlatch log [NAME]                what happened: losses, timeouts, locks taken by force
-  redlatch top                       who holds what and who waits, live in the terminal
-  redlatch web                       the same as a dashboard in the browser
-  redlatch doctor                    what can hurt locks there, and what to do
-  redlatch verify                    put the locks to the test there, or on servers of its own
-
-Also:
-  redlatch completion SHELL          completion for bash, zsh, fish or powershell
-  redlatch version                   the version of this program
-  redlatch help COMMAND              all about a command, with examples
-
-Flags of all commands that talk to Redis (demo and verify heed --redis alone):
-  --redis URL       the server; default REDLATCH_REDIS, or what the file REDLATCH_REDIS_FILE holds, or REDIS_URL, or
-                    redis://127.0.0.1:6379. Others can see the arguments of a command: keep a password out of them
-                    redis://[user:password@]host:port[/db], rediss://... (TLS), unix://[user:password@]/path,
-                    redis+sentinel://host,host/master-name[/db] or redis+cluster://host,host;
-                    with TLS, ?ca=FILE and &cert=FILE&key=FILE;
-                    given three times or more (REDLATCH_REDIS: separated by spaces), a quorum of independent servers
-  --prefix TEXT     what begins every key in Redis; default redlatch:
-
-Exit codes: 64 usage, 69 Redis unreachable, 75 lock taken, 79 lease lost; see ` + "`redlatch run --help`" + `
-`
+// hidden returns a command that redlatch starts itself.
+func hidden(use, short string, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Hidden: true, Args: nothing, RunE: run}
+}
 
 // talksToNone is the annotation of commands that talk to no server, or to none that --redis names:
 // their help leaves --redis and --prefix out.
@@ -62,7 +54,7 @@ func arrangeHelp(root *cobra.Command) {
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		if cmd == root {
-			fmt.Fprint(cmd.OutOrStdout(), rootHelp)
+			fmt.Fprint(cmd.OutOrStdout(), helpText("redlatch.txt"))
 			return
 		}
 		if own := cmd.Annotations[ownServer]; own != "" {
@@ -175,6 +167,29 @@ func nearestFlag(cmd *cobra.Command, typed string) string {
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usagef(fmt.Sprintf("`%s NAME`", cmd.CommandPath()), "%s wants the name of one lock, got %d", cmd.Name(), len(args))
+	}
+	return nil
+}
+
+const hintQuote = "quote the pattern, or the shell replaces it by names of files"
+
+// onePattern wants one pattern of names at most, and calls it what.
+func onePattern(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0 || len(args) == 1 && args[0] == "":
+			return nil
+		case len(args) == 1:
+			return knownPattern(args[0])
+		}
+		return usagef(hintQuote, "%s takes one %s, got %d", cmd.Name(), what, len(args))
+	}
+}
+
+// knownPattern refuses a pattern that makes no sense.
+func knownPattern(pattern string) error {
+	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+		return usagef("* any text, ? one character, [a-z] one of these", "pattern %q makes no sense", pattern)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 // tick is how often the keeper looks at the clocks: the timers of Go stand still while the machine
@@ -137,7 +138,7 @@ func (k *keeper) doomed() error {
 	if left > k.reserve() {
 		return nil
 	}
-	err := fmt.Errorf("the lease on %q was not extended in time and ends in %s", k.name, span(left))
+	err := fmt.Errorf("the lease on %q was not extended in time and ends in %s", k.name, fleet.Span(left))
 	if trouble := k.trouble(); trouble != nil {
 		err = fmt.Errorf("%w: %s", err, text(trouble))
 	}
@@ -157,7 +158,7 @@ func (k *keeper) stop(cause error) child.Status {
 	k.app.emit(event{Event: "stop", Name: k.name, Error: text(cause), RemainingMS: left.Milliseconds()})
 	if !k.app.events {
 		k.told = true
-		k.app.say("stopping the command, which has %s: %s", span(left), text(cause))
+		k.app.say("stopping the command, which has %s: %s", fleet.Span(left), text(cause))
 	}
 	k.child.Terminate()
 	if !k.ended(left) {

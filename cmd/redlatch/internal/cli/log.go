@@ -5,10 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"path"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,36 +12,8 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
-
-const logHelp = `Tell what happened to locks, oldest first: leases that were lost and why, extends without an answer, locks taken by force and by
-which process, waits that ran out of time, waits and leases that took long, new leaders, slots at rest, nodes of a quorum without a
-vote. A lock that is acquired and released leaves no trace here.
-
-NAME is matched against the whole name: * any text, ? one character, [a-z] one of these.
-
-run, elect, lock and release --force note what happens to them. Programs do so if they set Options.Journal. What is noted is kept
-in Redis, under the prefix, for a week or 10,000 entries. On a quorum each node has a copy.
-
-With --json each entry is one object on one line; what does not apply is left out:
-
-  time          by the server's clock
-  what          lost, jeopardy, forced, timeout, deadlock, waited, held or leader
-  name, kind    of the lock
-  owner, token  of the acquisition
-  client, host, pid, program   of the process that noted it: for forced, that which took the lock
-  labels        that the program gave
-  reason        of a loss: expired, gone, deleted, forgotten, forced, max_hold, not_renewed or closed
-  text          the error in words, or the --reason of a forced release
-  value         of a new leader
-  from          for forced the holder: client, host, pid, program
-  waited_ms, held_ms, remaining_ms
-  dropped       how many entries of this process are missing before this one`
-
-const logExamples = `  redlatch log
-  redlatch log nightly --since 1h
-  redlatch log 'invoice:*' --last 20
-  redlatch log --follow --json | jq 'select(.what == "lost")'`
 
 // logging is what the flags say.
 type logging struct {
@@ -57,21 +25,9 @@ type logging struct {
 
 func newLogCommand(a *app) *cobra.Command {
 	var l logging
-	cmd := &cobra.Command{
-		Use:     "log [NAME]",
-		Short:   "Tell what happened to locks",
-		Long:    logHelp,
-		Example: logExamples,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("quote the pattern, or the shell replaces it by names of files", "log takes one name or pattern, got %d", len(args))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.log(cmd.Context(), cmp.Or(strings.Join(args, ""), "*"), l)
-		},
-	}
+	cmd := command("log", onePattern("name or pattern"), func(cmd *cobra.Command, args []string) error {
+		return a.log(cmd.Context(), cmp.Or(strings.Join(args, ""), "*"), l)
+	})
 	cmd.Flags().StringVar(&l.since, "since", "", "what was noted since this `TIME`: so long ago, as 90m, or 2006-01-02 15:04:05, or in RFC 3339")
 	cmd.Flags().IntVar(&l.last, "last", 0, "only the last `N` entries (default: all)")
 	cmd.Flags().BoolVarP(&l.follow, "follow", "f", false, "go on with what happens from now on, until interrupted")
@@ -80,9 +36,6 @@ func newLogCommand(a *app) *cobra.Command {
 }
 
 func (a *app) log(ctx context.Context, pattern string, l logging) error {
-	if _, err := path.Match(pattern, ""); err != nil {
-		return usagef("* any text, ? one character, [a-z] one of these", "pattern %q makes no sense", pattern)
-	}
 	if l.last < 0 {
 		return usagef("", "--last is %d: give the number of entries", l.last)
 	}
@@ -145,98 +98,38 @@ func (a *app) noting() redlatch.JournalOptions {
 
 // entryLine is an entry in one line.
 func entryLine(e redlatch.JournalEntry) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %-8s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), plain(string(e.Type)), plain(e.Name), process(e.Process, e.Client))
-	what := entryDetail(e)
-	if len(e.Labels) > 0 {
-		what = append(what, labelText(e.Labels))
-	}
-	if e.Dropped > 0 {
-		what = append(what, fmt.Sprintf("%d entries before this one are missing", e.Dropped))
-	}
-	for i, s := range what {
-		b.WriteString(map[bool]string{true: ": ", false: "; "}[i == 0])
-		b.WriteString(s)
-	}
-	return b.String()
+	return fmt.Sprintf("%s  %-8s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), fleet.Visible(string(e.Type)), fleet.Visible(e.Name), redacted(fleet.EntryText(e)))
 }
 
-// entryDetail is what an entry says, by its type.
-func entryDetail(e redlatch.JournalEntry) []string {
-	cause := harmless(strings.TrimPrefix(oneLine(e.Text), "redlatch: "))
-	switch e.Type {
-	case redlatch.JournalLost:
-		return []string{fmt.Sprintf("held for %s, lost (%s)", span(e.Held), plain(string(e.Reason))), cause}
-	case redlatch.JournalJeopardy:
-		return []string{fmt.Sprintf("%s are left of the lease", span(e.Remaining)), cause}
-	case redlatch.JournalForced:
-		return []string{fmt.Sprintf("took it from %s, token %d", process(e.From.Process, e.From.Client), e.Token), cause}
-	case redlatch.JournalTimeout:
-		return []string{fmt.Sprintf("gave up after %s", span(e.Waited)), cause}
-	case redlatch.JournalDeadlock:
-		return []string{cause}
-	case redlatch.JournalWaited:
-		return []string{fmt.Sprintf("waited for %s", span(e.Waited))}
-	case redlatch.JournalHeld:
-		return []string{fmt.Sprintf("holds or held it for %s", span(e.Held))}
-	case redlatch.JournalLeader:
-		return []string{fmt.Sprintf("leads as %s, term %d", plain(e.Value), e.Token)}
-	}
-	return []string{cause}
-}
-
-// labelText is labels in the order of their keys.
-func labelText(labels map[string]string) string {
-	all := make([]string, 0, len(labels))
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		value := plain(labels[key])
-		if strings.ContainsAny(value, " =,;") && !strings.HasPrefix(value, `"`) {
-			value = strconv.Quote(value)
-		}
-		all = append(all, plain(key)+"="+value)
-	}
-	return strings.Join(all, " ")
-}
-
-// entryJSON is an entry as `log --json` prints it. logHelp documents it.
+// entryJSON is an entry as `log --json` prints it. help/log.txt documents it.
 type entryJSON struct {
-	Time        time.Time         `json:"time"`
-	What        string            `json:"what"`
-	Name        string            `json:"name,omitempty"`
-	Kind        string            `json:"kind,omitempty"`
-	Owner       string            `json:"owner,omitempty"`
-	Token       int64             `json:"token,omitempty"`
-	Client      string            `json:"client"`
-	Host        string            `json:"host"`
-	PID         int               `json:"pid"`
-	Program     string            `json:"program"`
+	Time  time.Time `json:"time"`
+	What  string    `json:"what"`
+	Name  string    `json:"name,omitempty"`
+	Kind  string    `json:"kind,omitempty"`
+	Owner string    `json:"owner,omitempty"`
+	Token int64     `json:"token,omitempty"`
+	clientJSON
 	Labels      map[string]string `json:"labels,omitempty"`
 	Reason      string            `json:"reason,omitempty"`
 	Text        string            `json:"text,omitempty"`
 	Value       string            `json:"value,omitempty"`
-	From        *fromJSON         `json:"from,omitempty"`
+	From        *clientJSON       `json:"from,omitempty"`
 	WaitedMS    int64             `json:"waited_ms,omitempty"`
 	HeldMS      int64             `json:"held_ms,omitempty"`
 	RemainingMS int64             `json:"remaining_ms,omitempty"`
 	Dropped     int               `json:"dropped,omitempty"`
 }
 
-type fromJSON struct {
-	Client  string `json:"client"`
-	Host    string `json:"host"`
-	PID     int    `json:"pid"`
-	Program string `json:"program"`
-}
-
 func newEntryJSON(e redlatch.JournalEntry) entryJSON {
 	out := entryJSON{
 		Time: e.At.UTC().Truncate(time.Millisecond), What: string(e.Type), Name: e.Name, Kind: e.Kind, Owner: e.Owner, Token: e.Token,
-		Client: e.Client, Host: e.Process.Host, PID: e.Process.PID, Program: e.Process.Program, Labels: e.Labels,
+		clientJSON: clientJSON{e.Client, processJSON(e.Process)}, Labels: e.Labels,
 		Reason: string(e.Reason), Text: e.Text, Value: e.Value,
 		WaitedMS: e.Waited.Milliseconds(), HeldMS: e.Held.Milliseconds(), RemainingMS: e.Remaining.Milliseconds(), Dropped: e.Dropped,
 	}
 	if e.From.Owner != "" {
-		out.From = &fromJSON{e.From.Client, e.From.Process.Host, e.From.Process.PID, e.From.Process.Program}
+		out.From = &clientJSON{e.From.Client, processJSON(e.From.Process)}
 	}
 	return out
 }

@@ -3,10 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -15,31 +12,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+	"github.com/spf13/pflag"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
-
-const listExamples = `  redlatch ls
-  redlatch ls 'invoice:*'
-  redlatch ls --sort age --limit 20             the 20 whose waiters have waited longest
-  redlatch ls --min-wait 10s --watch
-  redlatch ls --deadlocks
-  redlatch ls --json | jq 'select(.waiters | length > 10) | .name'`
-
-const listHelp = `List the names that are held or waited for, and keys under the prefix that are no locks.
-
-`
-
-const listFlagsHelp = `With --watch the list is shown again and again, until interrupted. One look at it takes at most a tenth of the time: where a look
-is long, the next one is later.
-
-With --deadlocks it lists processes that wait for each other, and can never go on: each holds a lock that another one waits for,
-and waits itself. That is known of waits under the context of a lease. A cycle is told only if every holder of each lock in it is
-one of these waiters. The exit code is 1 if there is one. With --json each is one object: waiters, a list of lock and kind (what it
-waits for) and what a waiter of ls has.
-
-`
 
 // listing is what the flags of ls say.
 type listing struct {
@@ -48,47 +25,36 @@ type listing struct {
 	minWait   time.Duration
 	minHeld   time.Duration
 	limit     int
-	watch     bool
-	every     time.Duration
 	deadlocks bool
 	json      bool
 }
 
 func newListCommand(a *app) *cobra.Command {
-	l := listing{pattern: "*"}
-	cmd := &cobra.Command{
-		Use:   "ls [PATTERN]",
-		Short: "List the names that somebody holds or waits for",
-		Long: listHelp + beliefHelp + "PATTERN is matched against the whole name: * any text, ? one character, " +
-			"[a-z] one of these.\n\n" + listFlagsHelp + reportHelp,
-		Example: listExamples,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("quote the pattern, or the shell replaces it by names of files", "ls takes one pattern, got %d", len(args))
+	var l listing
+	cmd := command("ls", onePattern("pattern"), func(cmd *cobra.Command, args []string) error {
+		l.pattern = cmp.Or(strings.Join(args, ""), "*")
+		if err := l.check(cmd.Flags()); err != nil {
+			return err
+		}
+		return a.connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
+			if l.deadlocks {
+				return a.listDeadlocks(cmd.Context(), client, l)
 			}
-			return l.check(cmd.Flags().Changed)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				l.pattern = args[0]
-			}
-			return a.list(cmd.Context(), l)
-		},
-	}
+			return a.listLocks(cmd.Context(), client, l)
+		})
+	})
 	flags := cmd.Flags()
 	flags.BoolVar(&l.json, "json", false, "print JSON, one object a line")
 	flags.StringVar(&l.sort, "sort", "name", "`ORDER`: name, waiting (most waiters first), held (held longest) or age (waited for longest)")
 	flags.DurationVar(&l.minWait, "min-wait", 0, "only names with a waiter that has waited so long")
 	flags.DurationVar(&l.minHeld, "min-held", 0, "only names with a holder that has held so long")
 	flags.IntVar(&l.limit, "limit", 0, "only the first `N` in that order (default: all)")
-	flags.BoolVar(&l.watch, "watch", false, "show it again and again")
-	flags.DurationVar(&l.every, "every", 2*time.Second, "how often, with --watch")
 	flags.BoolVar(&l.deadlocks, "deadlocks", false, "list processes that wait for each other")
 	return cmd
 }
 
 // check refuses flags that make no sense.
-func (l *listing) check(changed func(flag string) bool) error {
+func (l *listing) check(typed *pflag.FlagSet) error {
 	if _, ok := orders[l.sort]; !ok {
 		return usagef("name, waiting, held or age", "--sort %q is no order", l.sort)
 	}
@@ -99,130 +65,42 @@ func (l *listing) check(changed func(flag string) bool) error {
 		return usagef("", "--min-held is %v: give a time", l.minHeld)
 	case l.limit < 0:
 		return usagef("", "--limit is %d: give a number of names", l.limit)
-	case l.every < 100*time.Millisecond:
-		return usagef("", "--every is %v: give 100ms or more", l.every)
-	case changed("every") && !l.watch:
-		return usagef("", "--every is for --watch")
 	}
-	if l.deadlocks {
-		for _, flag := range []string{"sort", "min-wait", "min-held", "limit"} {
-			if changed(flag) {
-				return usagef("`redlatch ls --deadlocks`", "--%s is not for --deadlocks, which tells of cycles and not of names", flag)
-			}
-		}
-	}
-	return nil
+	return refuse(typed, []rule{{
+		"deadlocks", "sort min-wait min-held limit", "--OTHER is not for --deadlocks, which tells of cycles and not of names", "`redlatch ls --deadlocks`",
+	}})
 }
 
-// orders compare two locks, the one that is listed first before the other.
-var orders = map[string]func(a, b redlatch.LockInfo) int{
-	"name":    func(a, b redlatch.LockInfo) int { return 0 },
-	"waiting": func(a, b redlatch.LockInfo) int { return cmp.Compare(len(b.Waiters), len(a.Waiters)) },
-	"held":    func(a, b redlatch.LockInfo) int { return cmp.Compare(longestHeld(b), longestHeld(a)) },
-	"age":     func(a, b redlatch.LockInfo) int { return cmp.Compare(longestWait(b), longestWait(a)) },
-}
-
-// longestHeld returns for how long the lock has been held by the holder that has held it longest;
-// negative if that is unknown.
-func longestHeld(info redlatch.LockInfo) time.Duration {
-	longest := time.Duration(-1)
-	for _, h := range info.Holders {
-		if !h.Since.IsZero() && !h.Resting {
-			longest = max(longest, info.At.Sub(h.Since))
-		}
-	}
-	return longest
-}
-
-// longestWait returns for how long the first in line has waited; negative if none waits.
-func longestWait(info redlatch.LockInfo) time.Duration {
-	longest := time.Duration(-1)
-	for _, w := range info.Waiters {
-		longest = max(longest, info.At.Sub(w.Since))
-	}
-	return longest
-}
+// orders are those of a picture, by what ls calls them.
+var orders = map[string]string{"name": "name", "waiting": "waiting", "held": "held", "age": "waited"}
 
 // choose returns those of the locks that the flags ask for, in order, and how many more there are.
-func (l listing) choose(locks []redlatch.LockInfo) (chosen []redlatch.LockInfo, more int) {
-	chosen = slices.DeleteFunc(locks, func(info redlatch.LockInfo) bool {
-		return l.minWait > 0 && longestWait(info) < l.minWait || l.minHeld > 0 && longestHeld(info) < l.minHeld
-	})
-	slices.SortFunc(chosen, func(a, b redlatch.LockInfo) int {
-		return cmp.Or(orders[l.sort](a, b), cmp.Compare(a.Name, b.Name))
-	})
+func (l listing) choose(infos []redlatch.LockInfo) (chosen []*fleet.Lock, more int) {
+	var locks []*fleet.Lock
+	for _, info := range infos {
+		lock := fleet.NewLock(info, time.Time{})
+		if lock.Waiters = info.Waiters; lock.Held() >= l.minHeld && lock.Waited() >= l.minWait {
+			locks = append(locks, lock)
+		}
+	}
+	chosen = fleet.Query{Sort: orders[l.sort]}.Select(locks)
 	if l.limit > 0 && len(chosen) > l.limit {
 		chosen, more = chosen[:l.limit], len(chosen)-l.limit
 	}
 	return chosen, more
 }
 
-func (a *app) list(ctx context.Context, l listing) error {
-	if _, err := path.Match(l.pattern, ""); err != nil {
-		return usagef("* any text, ? one character, [a-z] one of these", "pattern %q makes no sense", l.pattern)
-	}
-	client, err := a.open(ctx, redlatch.Options{})
+// listLocks shows the locks.
+func (a *app) listLocks(ctx context.Context, client *redlatch.Client, l listing) error {
+	infos, err := a.collect(ctx, client, l.pattern)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	look := a.listOnce
-	if l.deadlocks {
-		look = a.listDeadlocks
-	}
-	if !l.watch {
-		return look(ctx, client, l)
-	}
-	return a.watch(ctx, l, func() error { return look(ctx, client, l) })
-}
-
-// share is how much of the time a list that is watched may take.
-const share = 10
-
-// watch shows a list again and again.
-func (a *app) watch(ctx context.Context, l listing, look func() error) error {
-	for {
-		began := time.Now()
-		if !l.json {
-			if err := a.answer("%s%s\n", clearScreen(a.stdout), began.Format(time.DateTime)); err != nil {
-				return err
-			}
-		}
-		if err := look(); err != nil && asFailure(err).code != exitFailure {
-			if !errors.Is(err, redlatch.ErrUnreachable) {
-				return err
-			}
-			a.say("%s", text(err)) // it looks again
-		}
-		timer := time.NewTimer(max(l.every-time.Since(began), (share-1)*time.Since(began)))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		}
-	}
-}
-
-// clearScreen is what clears a terminal; else nothing.
-func clearScreen(out io.Writer) string {
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return "\x1b[H\x1b[2J"
-	}
-	return ""
-}
-
-// listOnce shows the list as it is.
-func (a *app) listOnce(ctx context.Context, client *redlatch.Client, l listing) error {
-	locks, err := a.collect(ctx, client, l.pattern)
-	if err != nil {
-		return err
-	}
-	locks, more := l.choose(locks)
+	locks, more := l.choose(infos)
 	switch {
 	case l.json:
-		for _, info := range locks {
-			if err := a.answerJSON(newLockJSON(info)); err != nil {
+		for _, lock := range locks {
+			if err := a.answerJSON(newLockJSON(lock.LockInfo)); err != nil {
 				return err
 			}
 		}
@@ -288,12 +166,12 @@ func deadlockText(d redlatch.Deadlock) string {
 	for _, w := range d.Waiters {
 		var kept []string
 		for _, h := range w.Holds {
-			kept = append(kept, fmt.Sprintf("%s (owner %s)", plain(h.Name), plain(h.Owner)))
+			kept = append(kept, fmt.Sprintf("%s (owner %s)", fleet.Visible(h.Name), fleet.Visible(h.Owner)))
 		}
-		fmt.Fprintf(&b, "  %s holds %s and waits for %s, since %s", process(w.Process, w.Client), strings.Join(kept, ", "), plain(w.Lock),
-			w.Since.Local().Format(time.DateTime))
+		fmt.Fprintf(&b, "  %s holds %s and waits for %s, since %s", fleet.ProcessText(w.Process, w.Client), strings.Join(kept, ", "), fleet.Visible(w.Lock),
+			fleet.Stamp(w.Since.Local()))
 		if len(w.Labels) > 0 {
-			fmt.Fprintf(&b, ", %s", labelText(w.Labels))
+			fmt.Fprintf(&b, ", %s", fleet.LabelText(w.Labels))
 		}
 		b.WriteString("\n")
 	}
@@ -373,29 +251,23 @@ func report(say func()) (stop func()) {
 	}
 }
 
-func (a *app) table(locks []redlatch.LockInfo) error {
+// table is a heading and a row for each lock.
+func (a *app) table(locks []*fleet.Lock) error {
+	columns := []string{fleet.Name, fleet.Kind, fleet.Holder, fleet.Held, fleet.Expires, fleet.Token, fleet.Waiting, fleet.Waited}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tKIND\tHOLDER\tFOR\tEXPIRES IN\tTOKEN\tWAITING")
-	for _, info := range locks {
-		who, held, expires := "-", "-", "-"
-		if counts(info) {
-			who, expires = countText(info), expiry(info.Remaining)
-		}
-		if info.Abandoned() {
-			who = "nobody: only the dead wait"
-		}
-		if n := len(info.Holders); n > 0 {
-			who, held, expires = holder(info.Holders[0]), age(info.Holders[0].Since, info.At), expiry(info.Remaining)
-			who += labelled(info.Holders[0].Labels)
-			if info.Holders[0].Dead {
-				who += ", believed dead"
-			}
-			if n > 1 {
-				who += fmt.Sprintf(" and %d more", n-1)
+	fmt.Fprintln(w, strings.ToUpper(strings.Join(columns, "\t")))
+	for _, l := range locks {
+		cells := make([]string, len(columns))
+		for i, column := range columns {
+			cells[i] = l.Cell(column)
+			switch {
+			case column == fleet.Waiting:
+				cells[i] = l.WaitingText()
+			case column == fleet.Holder && l.RedisType != "": // the kind says it
+				cells[i] = "-"
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n",
-			plain(info.Name), kindOf(info), who, held, expires, info.Token, waiting(info))
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	return w.Flush()
 }

@@ -3,9 +3,9 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 // The rules of all that is printed:
@@ -72,31 +72,7 @@ func (a *app) answer(format string, args ...any) error {
 func (a *app) answerJSON(v any) error { return json.NewEncoder(a.stdout).Encode(v) }
 
 // text is an error without the library's prefix, which say adds.
-func text(err error) string { return oneLine(strings.TrimPrefix(err.Error(), "redlatch: ")) }
+func text(err error) string { return redacted(fleet.ErrorText(err)) }
 
 // oneLine is s on one line, without passwords.
-func oneLine(s string) string { return redacted(strings.ReplaceAll(s, "\n", "; ")) }
-
-// plain is s if it is harmless to print, and otherwise quoted: names, hosts and programs are what
-// others wrote into Redis.
-func plain(s string) string {
-	if quoted := strconv.Quote(s); s == "" || quoted != `"`+s+`"` {
-		return quoted
-	}
-	return s
-}
-
-// span is a duration as people say it, in its two largest units: 3d4h, 12m5s, 1.2s, 40ms.
-func span(d time.Duration) string {
-	switch {
-	case d >= 48*time.Hour:
-		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
-	case d >= time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	case d >= 10*time.Second:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Millisecond).String()
-}
+func oneLine(s string) string { return redacted(fleet.OneLine(s)) }

@@ -2,11 +2,11 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"os/user"
 	"regexp"
 	"slices"
@@ -14,44 +14,39 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+	"github.com/spf13/pflag"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
-
-const releaseHelp = `Take a lock from whoever holds it, and let in the next in line.
-
-The holder is not stopped by this: its lease is lost. It learns that at once if it listens, as a process does that has waited
-in line for a lock, and otherwise when it next extends the lease, after a third of its TTL at most. Until then two may be at
-work; the fencing token tells the resource which one to refuse.
-
-Without --force nothing is done, and the exit code is 64. What is printed then is the command that does it. It names the owner
-of the lock, which is never used again, so it can be repeated: it never hits a holder that came later.
-
-With --force and no --owner, a holder that came within the last 5s, or whose age is unknown, may not be the one that is meant.
-On a terminal release asks; else it refuses, and the exit code is 64.
-
-The holder is told which process took its lock and for what --reason, and so is "redlatch inspect" for an hour.`
-
-const releaseExamples = `  redlatch release nightly            says whom it would be taken from, and does nothing
-  redlatch release nightly --force --reason 'deploy hangs, see ticket 4711'
-  redlatch release ids --force --owner rl-ABC-1    this holder and no other, also if repeated
-  redlatch release ids --force --all`
 
 func newReleaseCommand(a *app) *cobra.Command {
 	var how releasing
-	cmd := &cobra.Command{
-		Use:     "release NAME --force",
-		Short:   "Take a lock from whoever holds it",
-		Long:    releaseHelp,
-		Example: releaseExamples,
-		Args:    oneName,
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.release(cmd.Context(), args[0], how) },
-	}
+	cmd := command("release", func(cmd *cobra.Command, args []string) error {
+		if !cmd.Flags().Changed("pattern") {
+			return oneName(cmd, args)
+		} else if len(args) > 0 {
+			return usagef(hintQuote, "release --pattern takes no names, got %q", args[0])
+		}
+		return knownPattern(how.pattern)
+	}, func(cmd *cobra.Command, args []string) error {
+		if err := how.check(cmd.Flags()); err != nil {
+			return err
+		}
+		return a.connect(cmd.Context(), redlatch.Options{Program: releaser(), Journal: a.noting()}, func(client *redlatch.Client) error {
+			if how.pattern != "" {
+				return a.releaseAll(cmd.Context(), client, how)
+			}
+			return a.release(cmd.Context(), client, args[0], how)
+		})
+	})
 	cmd.Flags().BoolVar(&how.force, "force", false, "do it")
 	cmd.Flags().StringArrayVar(&how.owners, "owner", nil, "from this `OWNER` alone, as inspect shows it; may be repeated")
 	cmd.Flags().BoolVar(&how.all, "all", false, "from all who hold it")
 	cmd.Flags().StringVar(&how.reason, "reason", "", "`TEXT` for the holder and for who inspects the lock")
+	cmd.Flags().StringVar(&how.pattern, "pattern", "", "all locks whose names match `PATTERN`, as ls has it")
+	cmd.Flags().StringVar(&how.before, "before", "", "with --pattern: only from holders since before `TIME`, as the look without --force prints it")
 	return cmd
 }
 
@@ -60,20 +55,28 @@ type releasing struct {
 	force, all bool
 	owners     []string
 	reason     string
+	pattern    string
+	before     string
+	until      time.Time // what before says; zero for now
+}
+
+// check refuses flags that make no sense.
+func (r *releasing) check(typed *pflag.FlagSet) (err error) {
+	if r.before != "" {
+		if r.until, err = time.Parse(time.RFC3339Nano, r.before); err != nil {
+			err = usagef("2026-11-22T03:04:05.678Z is one", "--before is %q, which is no time", r.before)
+		}
+	}
+	return cmp.Or(lacks(typed, "pattern", "before"), err, refuse(typed, []rule{
+		{"owner", "all", "--owner and --all contradict each other", ""},
+		{"pattern", "owner all", "--pattern takes locks from all their holders: leave --owner and --all out", ""},
+	}))
 }
 
 // fresh is the age up to which a holder may have come after the operator looked.
 const fresh = 5 * time.Second
 
-func (a *app) release(ctx context.Context, name string, how releasing) error {
-	if how.all && len(how.owners) > 0 {
-		return usagef("", "--owner and --all contradict each other")
-	}
-	client, err := a.open(ctx, redlatch.Options{Program: releaser(), Journal: a.noting()})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
+func (a *app) release(ctx context.Context, client *redlatch.Client, name string, how releasing) error {
 	info, err := client.Inspect(ctx, name)
 	if err != nil {
 		return err
@@ -92,7 +95,7 @@ func (a *app) release(ctx context.Context, name string, how releasing) error {
 	if !how.force {
 		var all []string
 		for _, h := range holders {
-			all = append(all, holderFor(h, info.At))
+			all = append(all, fleet.HolderLine(h, info.At))
 		}
 		return usagef(how.again(a, name, holders), "%q is held by %s: its work may still run", name, strings.Join(all, ", "))
 	}
@@ -100,20 +103,70 @@ func (a *app) release(ctx context.Context, name string, how releasing) error {
 		return err
 	}
 	for _, h := range holders {
-		// From the holders that were looked at: a holder that comes after them in this moment is
-		// not meant.
-		_, err = client.ForceRelease(ctx, name, redlatch.ForceOptions{Owner: h.Owner, Reason: how.reason})
-		if errors.Is(err, redlatch.ErrNotHeld) {
-			return &failure{exitFailure, fmt.Errorf("%s released %q by itself in this moment: nothing was done", holder(h), name), ""}
-		}
-		if err != nil {
-			return err
-		}
-		if err := a.answer("took %q from %s\n", name, holderFor(h, info.At)); err != nil {
+		if err := a.take(ctx, client, info, h, how.reason); errors.Is(err, redlatch.ErrNotHeld) {
+			return &failure{exitFailure, fmt.Errorf("%s released %q by itself in this moment: nothing was done", fleet.HolderText(h), name), ""}
+		} else if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// take takes a lock from a holder that was looked at: one that comes after it in this moment is not
+// meant.
+func (a *app) take(ctx context.Context, client *redlatch.Client, info redlatch.LockInfo, h redlatch.Holder, reason string) error {
+	if _, err := client.ForceRelease(ctx, info.Name, redlatch.ForceOptions{Owner: h.Owner, Reason: reason}); err != nil {
+		return err
+	}
+	return a.answer("took %q from %s\n", info.Name, fleet.HolderLine(h, info.At))
+}
+
+// releaseAll takes the locks that match, or says which it would take.
+func (a *app) releaseAll(ctx context.Context, client *redlatch.Client, how releasing) error {
+	locks, err := a.collect(ctx, client, how.pattern)
+	if err != nil {
+		return err
+	}
+	count := 0
+	var looked time.Time // the earliest moment at which a lock was looked at
+	for _, info := range locks {
+		for _, h := range info.Holders {
+			if !how.until.IsZero() && (h.Since.IsZero() || !h.Since.Before(how.until)) {
+				continue
+			}
+			if count++; count == 1 || info.At.Before(looked) {
+				looked = info.At
+			}
+			if how.force {
+				err = a.take(ctx, client, info, h, how.reason)
+			} else {
+				err = a.answer("would take %q from %s\n", info.Name, fleet.HolderLine(h, info.At))
+			}
+			if errors.Is(err, redlatch.ErrNotHeld) {
+				a.say("%s released %q by itself in this moment", fleet.HolderText(h), info.Name)
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case count == 0 && how.before != "":
+		return &failure{exitFailure, fmt.Errorf("no lock%s is held since before %s", where(how.pattern, a.prefix), how.before), ""}
+	case count == 0:
+		return &failure{exitFailure, fmt.Errorf("no lock%s is held", where(how.pattern, a.prefix)), ""}
+	case !how.force:
+		again := []string{"release", "--pattern", how.pattern, "--before", looked.UTC().Format(time.RFC3339Nano), "--force"}
+		return usagef("`"+a.again(how.because(again)...)+"`", "nothing was done, and the work under them may still run (%d)", count)
+	}
+	return nil
+}
+
+// because adds the reason to arguments.
+func (r releasing) because(args []string) []string {
+	if r.reason == "" {
+		return args
+	}
+	return append(args, "--reason", r.reason)
 }
 
 // releaser is what the holder is told as the program that took its lock.
@@ -134,8 +187,8 @@ func (a *app) confirm(how releasing, info redlatch.LockInfo, holders []redlatch.
 	if len(how.owners) > 0 || i < 0 {
 		return nil
 	}
-	what := fmt.Sprintf("%q is held by %s, which may not be the holder that you mean", info.Name, holderFor(holders[i], info.At))
-	if !a.converses() {
+	what := fmt.Sprintf("%q is held by %s, which may not be the holder that you mean", info.Name, fleet.HolderLine(holders[i], info.At))
+	if !terminal.Is(a.stdin) || !terminal.Is(a.stderr) {
 		return usagef(how.again(a, info.Name, holders), "%s", what)
 	}
 	fmt.Fprintf(a.stderr, "redlatch: %s; take it? [y/N] ", what)
@@ -146,23 +199,13 @@ func (a *app) confirm(how releasing, info redlatch.LockInfo, holders []redlatch.
 	return &failure{exitFailure, errors.New("nothing was done"), ""}
 }
 
-// converses reports whether a human reads stderr and types on stdin.
-func (a *app) converses() bool {
-	in, ok := a.stdin.(*os.File)
-	out, ok2 := a.stderr.(*os.File)
-	return ok && ok2 && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
-}
-
 // again is the command line that does it. It names the owners, so that it can be repeated.
 func (r releasing) again(a *app, name string, holders []redlatch.Holder) string {
 	args := []string{"release", "--force"}
 	for _, h := range holders {
 		args = append(args, "--owner", h.Owner)
 	}
-	if r.reason != "" {
-		args = append(args, "--reason", r.reason)
-	}
-	return "`" + a.again(append(args, name)...) + "`"
+	return "`" + a.again(append(r.because(args), name)...) + "`"
 }
 
 // choose is whom to take the lock from. Of several it wants to be told which.
@@ -198,11 +241,7 @@ func (a *app) again(args ...string) string {
 }
 
 func withoutPassword(redis string) string {
-	u, err := url.Parse(redis)
-	if err != nil {
-		return "URL"
-	}
-	if _, secret := u.User.Password(); secret || u.RawQuery != "" {
+	if _, err := url.Parse(redis); err != nil || secret(redis) || strings.Contains(redis, "?") {
 		return "URL"
 	}
 	return shellQuote(redis)

@@ -2,14 +2,13 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-// lockJSON is one name as `ls --json` and `inspect --json` print it. reportHelp documents it.
+// lockJSON is one name as `ls --json` and `inspect --json` print it. help/report.txt documents it.
 type lockJSON struct {
 	Name        string       `json:"name"`
 	Key         string       `json:"key"`
@@ -38,6 +37,12 @@ type processJSON struct {
 	Program string `json:"program"`
 }
 
+// clientJSON is a client and its process.
+type clientJSON struct {
+	Client string `json:"client"`
+	processJSON
+}
+
 type holderJSON struct {
 	waiterJSON
 	Slot        *int   `json:"slot,omitempty"`
@@ -58,10 +63,7 @@ type waiterJSON struct {
 	Seen    *time.Time `json:"last_seen"`
 	Dead    bool       `json:"dead"`
 	Callers int        `json:"callers,omitempty"`
-	Client  string     `json:"client"`
-	Host    string     `json:"host"`
-	PID     int        `json:"pid"`
-	Program string     `json:"program"`
+	clientJSON
 
 	Labels map[string]string `json:"labels,omitempty"`
 	Holds  []heldJSON        `json:"holds,omitempty"`
@@ -74,71 +76,26 @@ type heldJSON struct {
 	Token int64  `json:"token"`
 }
 
-const beliefHelp = `A waiter is believed dead if three of its heartbeats are missing, or if it does not listen for grants. A holder is if it used to
-listen and does not now, or if its process has left no sign of life for three minutes; its lease counts all the same until it
-expires. Either may be alive and cut off from Redis.
-
-`
-
-const reportHelp = `With --json each name is one object on one line, the same for ls and inspect:
-
-  name          of the lock
-  key           that holds it in Redis
-  kind          mutex, reentrant, rwmutex, semaphore, slotpool, election, job or countdown; "" if it is not in use, or no lock
-  redis_type    of a key that is no lock, such as list; else left out
-  size          permits of a semaphore, slots of a pool, what a countdown was set to; else 0
-  count         of a countdown; else left out
-  token         last fencing token; 0 if none is known
-  remaining_ms  until the last holder's lease ends, or a countdown expires; null if never
-  holders       list, empty if the lock is free:
-    owner         of the acquisition
-    mode          read or write; rwmutex alone, and so on: what does not apply is left out
-    permits       semaphore
-    slot          slotpool, from 0 on
-    value         election: of the leader
-    entry_of      reentrant: the owner who entered
-    since         when it acquired the lock, by the server's clock; null if unknown
-    last_seen     the last sign of life of its client, by the server's clock; null if unknown
-    dead          true if the client is believed dead, or cut off from Redis
-    client        id of the client in Redis; "" for a foreign holder
-    host, pid, program   of the process; "" and 0 if it crashed, is cut off from Redis, or has only just begun
-    labels        that its program gave, by key; left out if there are none
-    token         its fencing token
-    remaining_ms  until its lease ends; null if never
-    resting       true if it is gone and its place is kept free for remaining_ms: a slot, the window of a job, a minimal hold
-    foreign       true if the key was written by another library, or by hand
-    detached      true if the client has handed the lease on, as redlatch lock does, and no process has adopted it
-  waiters       list, first come first, with owner, mode, permits, value, entry_of, since (when it came), last_seen, dead,
-                client, host, pid, program and labels; and
-    callers       for how many goroutines of its client it stands in line, as of the client's last heartbeat; 1 before that
-    holds         the leases that it keeps while it waits, with name, kind, owner and token; left out if it keeps none
-  forced        the last release by force, left out if there was none within an hour:
-    at, reason    when, by the server's clock, and why
-    owner         that lost the lock
-    by, from      host, pid and program of the process that took the lock, and of the one that lost it`
-
 func newLockJSON(info redlatch.LockInfo) lockJSON {
 	out := lockJSON{
 		Name: info.Name, Key: info.Key, Kind: info.Kind, RedisType: info.RedisType, Size: info.Size, Token: info.Token,
 		RemainingMS: millis(info.Remaining),
 		Holders:     make([]holderJSON, len(info.Holders)), Waiters: make([]waiterJSON, len(info.Waiters)), // lists even if empty
 	}
-	if counts(info) {
+	if info.Kind == "countdown" {
 		out.Count = &info.Count
 	}
 	if f := info.Forced; f != nil {
 		out.Forced = &forcedJSON{instant(f.At), f.Reason, f.Owner, processJSON(f.By), processJSON(f.From)}
 	}
 	for i, h := range info.Holders {
-		shared := waiterJSON{
-			h.Owner, h.Mode, h.Permits, h.Value, h.EntryOf, instant(h.Since), instant(h.LastSeen), h.Dead, 0,
-			h.Client, h.Process.Host, h.Process.PID, h.Process.Program, h.Labels, nil,
-		}
-		var slot *int
+		out.Holders[i] = holderJSON{newWaiterJSON(redlatch.Waiter{
+			Owner: h.Owner, Mode: h.Mode, Permits: h.Permits, Value: h.Value, EntryOf: h.EntryOf, Since: h.Since, LastSeen: h.LastSeen, Dead: h.Dead,
+			Client: h.Client, Process: h.Process, Labels: h.Labels,
+		}), nil, h.Token, millis(h.Remaining), h.Resting, h.Foreign, h.Detached}
 		if info.Kind == "slotpool" {
-			slot = &h.Slot
+			out.Holders[i].Slot = &h.Slot
 		}
-		out.Holders[i] = holderJSON{shared, slot, h.Token, millis(h.Remaining), h.Resting, h.Foreign, h.Detached}
 	}
 	for i, w := range info.Waiters {
 		out.Waiters[i] = newWaiterJSON(w)
@@ -149,7 +106,7 @@ func newLockJSON(info redlatch.LockInfo) lockJSON {
 func newWaiterJSON(w redlatch.Waiter) waiterJSON {
 	out := waiterJSON{
 		w.Owner, w.Mode, w.Permits, w.Value, w.EntryOf, instant(w.Since), instant(w.LastSeen), w.Dead, w.Callers,
-		w.Client, w.Process.Host, w.Process.PID, w.Process.Program, w.Labels, nil,
+		clientJSON{w.Client, processJSON(w.Process)}, w.Labels, nil,
 	}
 	for _, h := range w.Holds {
 		out.Holds = append(out.Holds, heldJSON(h))
@@ -176,150 +133,23 @@ func millis(d time.Duration) *int64 {
 
 // summary is a lock in one line.
 func summary(info redlatch.LockInfo) string {
+	l := fleet.NewLock(info, time.Time{})
 	var s string
 	switch n := len(info.Holders); {
-	case counts(info):
-		s = countText(info)
+	case l.ToGo() != "":
+		s = l.ToGo()
 	case n == 0:
 		s = "nobody holds it"
 	case n == 1:
-		s = "held by " + holderFor(info.Holders[0], info.At)
+		s = "held by " + fleet.HolderLine(info.Holders[0], info.At)
 	default:
-		s = fmt.Sprintf("held by %s and %d more", holderFor(info.Holders[0], info.At), n-1)
+		s = fmt.Sprintf("held by %s and %d more", fleet.HolderLine(info.Holders[0], info.At), n-1)
 	}
-	if n := len(info.Waiters); n > 0 {
-		s += fmt.Sprintf(", %s waiting", waiting(info))
+	if l.Waiting > 0 {
+		s += fmt.Sprintf(", %s waiting", l.WaitingText())
 	}
 	return s
 }
 
-// counts reports whether a name is a countdown, which has no holder.
-func counts(info redlatch.LockInfo) bool { return info.Kind == "countdown" }
-
-// countText is how a countdown stands.
-func countText(info redlatch.LockInfo) string {
-	return fmt.Sprintf("%d of %d to go", info.Count, info.Size)
-}
-
-// waiting is how many wait for a lock, how many of them are dead, and for how many callers the
-// living ones wait, if for more than themselves.
-func waiting(info redlatch.LockInfo) string {
-	dead, living, calls := 0, 0, 0
-	for _, w := range info.Waiters {
-		if w.Dead {
-			dead++
-			continue
-		}
-		living++
-		calls += max(1, w.Callers)
-	}
-	var more []string
-	if dead > 0 {
-		more = append(more, fmt.Sprintf("%d believed dead", dead))
-	}
-	if calls > living {
-		more = append(more, fmt.Sprintf("%d callers", calls))
-	}
-	if len(more) == 0 {
-		return strconv.Itoa(len(info.Waiters))
-	}
-	return fmt.Sprintf("%d (%s)", len(info.Waiters), strings.Join(more, ", "))
-}
-
-// holderFor is a holder in words, with how long it has been there at that moment.
-func holderFor(h redlatch.Holder, at time.Time) string {
-	if h.Resting {
-		return holder(h)
-	}
-	return lasting(holder(h), h.Since, at) + labelled(h.Labels) + dying(h.Dead, h.LastSeen, at)
-}
-
-// waiterFor is a waiter in words, with how long it has been there at that moment.
-func waiterFor(w redlatch.Waiter, at time.Time) string {
-	return lasting(process(w.Process, w.Client), w.Since, at) + callers(w) + dying(w.Dead, w.LastSeen, at)
-}
-
-// callers says for how many goroutines a waiter stands in line, if for more than itself.
-func callers(w redlatch.Waiter) string {
-	if w.Callers < 2 {
-		return ""
-	}
-	return fmt.Sprintf(", %d callers", w.Callers)
-}
-
-// labelled is labels as they follow a process, if there are any.
-func labelled(labels map[string]string) string {
-	if len(labels) == 0 {
-		return ""
-	}
-	return ", " + labelText(labels)
-}
-
-func lasting(text string, since, at time.Time) string {
-	if since.IsZero() {
-		return text
-	}
-	return text + " for " + age(since, at)
-}
-
-// dying says of a client that is believed dead when it was last heard of.
-func dying(dead bool, seen, at time.Time) string {
-	switch {
-	case !dead:
-		return ""
-	case seen.IsZero():
-		return ", believed dead"
-	}
-	return ", not heard of for " + age(seen, at) + ": believed dead"
-}
-
-// holder is what is known about the process that holds a lock.
-func holder(h redlatch.Holder) string {
-	switch {
-	case h.Resting && h.Owner == "window":
-		return "a run that has ended, and whose window lasts on"
-	case h.Resting:
-		client := "a client"
-		if h.Process.Host != "" {
-			client = program(h.Process)
-		}
-		return fmt.Sprintf("%s, which is gone; its place is kept for another %s", client, expiry(h.Remaining))
-	case h.Foreign:
-		return fmt.Sprintf("a foreign client (owner %.40q)", h.Owner)
-	case h.Detached:
-		return program(h.Process) + ", detached"
-	}
-	return process(h.Process, h.Client)
-}
-
-// process is what is known about a process, or else about its client.
-func process(p redlatch.Process, client string) string {
-	switch {
-	case p.Host == "" && client == "":
-		return "a client that is gone, cut off or just starting"
-	case p.Host == "":
-		return fmt.Sprintf("a client that is gone, cut off or just starting (id %s)", plain(client))
-	}
-	return program(p)
-}
-
-// program is a process that has a record.
-func program(p redlatch.Process) string {
-	return fmt.Sprintf("%s (pid %d on %s)", plain(p.Program), p.PID, plain(p.Host))
-}
-
-// age is how long before that moment it was, both by the server's clock.
-func age(since, at time.Time) string {
-	if since.IsZero() {
-		return "-"
-	}
-	return span(max(0, at.Sub(since)))
-}
-
-// expiry is a remaining time in words.
-func expiry(d time.Duration) string {
-	if d < 0 {
-		return "never"
-	}
-	return span(d)
-}
+// noLock reports whether the key is in use for something else.
+func noLock(info redlatch.LockInfo) bool { return info.RedisType != "" }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,80 +20,8 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
-
-const runHelp = `Hold the lock NAME while a command runs, and exit as it does.
-
-By default the lock is a mutex: one command at a time, over all hosts, first come, first served. Other kinds, of which a name
-can have one at a time:
-
-  --shared, --exclusive   many readers or one writer
-  --permits k/n           k of the n permits of a semaphore
-  --slot-pool N           one of N numbered slots; REDLATCH_SLOT is its number
-  --once --window D       at most one run in D; the others exit with 0 (or --taken-exit-code), and do and say nothing
-
-The command gets stdin, stdout, stderr and the terminal, a process group of its own, and in its environment
-
-  REDLATCH_NAME         the name of the lock
-  REDLATCH_TOKEN        the fencing token; let what the command writes to refuse older ones
-  REDLATCH_OWNER        the owner, which is what Redis holds
-  REDLATCH_DEADLINE_MS  the end of the lease as it was at the start, in ms of Unix time; each extend moves it
-  REDLATCH_SLOT         the number of the slot, with --slot-pool
-  REDLATCH_REDIS        as it was, but without passwords, unless --keep-password
-
-While it waits, redlatch says now and then how long it has waited, its place in line, and who holds the lock; and when Redis does not
-answer, and does again. With --quiet, or -E 0, a lock that is taken is not told at all; what goes wrong still is. A run inside
-a run of the same lock would wait for itself, and is refused with 64.
-
-TERM, INT, HUP and QUIT are passed on to the whole group; USR1 and USR2 to the command alone. While waiting, each of them
-gives up the place in line.
-
-With --adopt TEXT there is no NAME: the command runs under the lease that TEXT names, as ` + "`redlatch lock`" + ` printed it, with its
-token. The text is used up; the lease is released when the command ends. Its TTL is --ttl from then on. With --adopt - the text
-is read from stdin, so that it is in no list of processes.
-
-With --take-by-force OWNER the lock is taken from that holder, and from no other, ahead of all that wait, in one step. Its
-work may still run: see ` + "`redlatch release --help`" + `. If OWNER does not hold the lock, nothing is done.
-
-The lease is extended for as long as the command runs. If it is lost, the whole group gets TERM, and KILL when --grace has
-passed. If Redis does not confirm an extend, TERM comes when --grace is left of the lease, and KILL just before it ends. With --max-hold,
-TERM comes at that age of the lock, KILL when --grace has passed, and then the lock is released. With --on-loss warn the command
-goes on when its lease is lost; redlatch says so, and exits with 79 when the command has ended.
-If redlatch itself is killed, the group is killed with it, and the lock is released once no process of the group is left: not with
---once, --min-hold or --adopt, where it is left to expire.
-On Windows there is no group and no TERM: the command alone is killed when its lease is lost, and goes on if redlatch is killed.
-What left the group, as a daemon does, is not reached; and what the command leaves in the background when it ends runs on
-without the lock.
-
-With --json, stderr gets one object a line. Each has a time and an event: attempt, wait, granted, failed, extended, extend_failed,
-jeopardy, lost and released in the life of the lease; waiting (waited_ms, place, message), unreachable and reachable while in
-line; start (pid, command), signal, stop, kill and exit (code, signal) in the life of the command; again (elect --again), note
-(message) and error (error, hint, code) for all else. Fields that end in _ms are numbers of milliseconds.
-
-Exit codes:
-  the command's own, or 128+N if it died of signal N
-   64  a flag, an argument or a name makes no sense, or the lock would wait for itself
-   65  the name is in use for another kind of lock, or for something that is none
-   69  Redis did not answer, or refused to
-   71  the process that guards the command could not be started
-   75  the lock is taken, and no place in line is left or the time to wait is over (or --taken-exit-code); or it is not held
-       by the owner that --take-by-force names
-   79  the lease was lost or --max-hold was reached, and the command was stopped if it still ran; or the lease was over before
-       it was adopted
-  126  the command cannot be started
-  127  the command was not found`
-
-const runExamples = `  redlatch run nightly -- ./backup.sh
-  redlatch run --try -E 0 nightly -- ./backup.sh       on every host from cron: one runs it, the others do and say nothing
-  redlatch run --wait 10m deploy -- make deploy
-  redlatch run --max-waiters 1 sync -- ./sync.sh                     one runs, one waits to run after it, the others give up
-  redlatch run --once --window 30m report -- ./report.sh            started every hour on every host, run on one
-  redlatch run --slot-pool 1024 ids -- sh -c 'exec ./ids --worker "$REDLATCH_SLOT"'
-  redlatch run --permits 1/4 render -- ./render.sh                   four at a time
-  redlatch run --take-by-force rl-ABC-1 --reason 'it hangs' nightly -- ./backup.sh
-  redlatch run --adopt "$lease" -- make publish                      what redlatch lock acquired in an earlier step
-  redlatch run --ttl 10s --grace 3s billing -- sh -c 'exec ./billing --fence "$REDLATCH_TOKEN"'
-  redlatch run --min-hold 1m poll -- ./poll.sh                       begins once a minute at most, over all hosts`
 
 // The bounds of --ttl, --min-hold and --max-waiters, which are those of the library.
 const (
@@ -130,19 +59,12 @@ type run struct {
 
 func newRunCommand(a *app) *cobra.Command {
 	r := &run{app: a, verb: "run", waits: make(chan struct{}, 1)}
-	cmd := &cobra.Command{
-		Use:     "run [flags] NAME -- COMMAND [ARG...]",
-		Short:   "Run a command while holding a lock",
-		Long:    runHelp,
-		Example: runExamples,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("adopt") && strings.TrimSpace(r.target.adopted) == "" {
-				return usagef(emptyText, "--adopt wants the text that `redlatch lock` printed, and got an empty one")
-			}
-			return r.parse(args, cmd.ArgsLenAtDash())
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return r.checked(cmd) },
-	}
+	cmd := command("run", func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("adopt") && strings.TrimSpace(r.target.adopted) == "" {
+			return usagef(emptyText, "--adopt wants the text that `redlatch lock` printed, and got an empty one")
+		}
+		return r.parse(args, cmd.ArgsLenAtDash())
+	}, func(cmd *cobra.Command, _ []string) error { return r.checked(cmd) })
 	r.flags(cmd.Flags())
 	r.target.flags(cmd.Flags())
 	cmd.Flags().StringVar(&r.target.adopted, "adopt", "", "go on with the lease that `TEXT` names, instead of acquiring NAME")
@@ -151,10 +73,7 @@ func newRunCommand(a *app) *cobra.Command {
 
 // checked runs what the command line says, if that makes sense.
 func (r *run) checked(cmd *cobra.Command) error {
-	if err := r.check(cmd.Flags().Changed); err != nil {
-		return err
-	}
-	if err := r.target.check(cmd.Flags().Changed); err != nil {
+	if err := r.check(cmd.Flags()); err != nil {
 		return err
 	}
 	if r.target.adopted != "" {
@@ -223,47 +142,37 @@ func (r *run) parse(args []string, dash int) error {
 }
 
 // check fills in and refuses flags.
-func (r *run) check(changed func(flag string) bool) error {
-	if r.ttl < minTTL || r.ttl > maxTTL {
-		return usagef("", "--ttl is %v: it must be between %v and %v", r.ttl, minTTL, maxTTL)
-	}
-	if r.wait < 0 || r.try && changed("wait") {
-		return usagef("--try gives up at once, --wait D gives up after D", "--wait must not be negative, nor go with --try")
-	}
-	r.try = r.try || changed("wait") && r.wait == 0
-	if changed("max-waiters") && (r.most < 1 || r.most > maxWaiters) {
-		return usagef("--try gives up at once if the lock is taken", "--max-waiters is %d: it must be between 1 and %d", r.most, maxWaiters)
-	}
-	if r.try && changed("max-waiters") {
-		return usagef("", "--try never waits, so it does not go with --max-waiters")
-	}
-	if changed("max-hold") && r.longest <= 0 {
-		return usagef("", "--max-hold is %v: it must be more than 0", r.longest)
-	}
-	if changed("min-hold") && (r.least < time.Millisecond || r.least > maxTTL) {
-		return usagef("", "--min-hold is %v: it must be between 1ms and %v", r.least, maxTTL)
-	}
-	if r.onLoss != "" && r.onLoss != "term" && r.onLoss != "warn" {
-		return usagef("", "--on-loss is %q: it must be term or warn", r.onLoss)
-	}
-	if r.onLoss == "warn" && changed("max-hold") {
-		return usagef("", "--max-hold stops the command, so it does not go with --on-loss warn")
-	}
-	if r.app.quiet && r.app.events {
-		return usagef("", "--quiet and --json contradict each other")
-	}
-	if r.taken < 0 || r.taken > 255 {
-		return usagef("", "--taken-exit-code is %d: it must be between 0 and 255", r.taken)
-	}
-	if !changed("grace") {
+func (r *run) check(typed *pflag.FlagSet) error {
+	if !typed.Changed("grace") {
 		r.grace = min(r.ttl/6, 5*time.Second)
 	}
+	err := cmp.Or(refuse(typed, clashes), within(typed, "ttl", r.ttl, minTTL, maxTTL), within(typed, "min-hold", r.least, time.Millisecond, maxTTL),
+		within(typed, "taken-exit-code", r.taken, 0, 255))
+	waits := typed.Changed("max-waiters")
+	switch {
+	case err != nil:
+		return err
+	case r.app.quiet && r.app.events:
+		return usagef("", "--quiet and --json contradict each other")
+	case r.wait < 0:
+		return usagef(hintWait, "--wait must not be negative, nor go with --try")
+	case waits && (r.most < 1 || r.most > maxWaiters):
+		return usagef("--try gives up at once if the lock is taken", "--max-waiters is %d: it must be between 1 and %d", r.most, maxWaiters)
+	case waits && typed.Changed("wait") && r.wait == 0:
+		return usagef("", "--try never waits, so it does not go with --max-waiters")
+	case typed.Changed("max-hold") && r.longest <= 0:
+		return usagef("", "--max-hold is %v: it must be more than 0", r.longest)
+	case typed.Changed("on-loss") && r.onLoss != "term" && r.onLoss != "warn":
+		return usagef("", "--on-loss is %q: it must be term or warn", r.onLoss)
+	case r.onLoss == "warn" && typed.Changed("max-hold"):
+		return usagef("", "--max-hold stops the command, so it does not go with --on-loss warn")
 	// The lease is extended when a third of its TTL has passed. What is between that and the grace
 	// is there for trying again.
-	if r.grace < 0 || r.grace > r.ttl/3 {
+	case r.grace < 0 || r.grace > r.ttl/3:
 		return usagef("raise --ttl", "--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, r.ttl/3)
 	}
-	return nil
+	r.try = r.try || typed.Changed("wait") && r.wait == 0
+	return r.target.check(typed)
 }
 
 func (r *run) run(ctx context.Context) error {
@@ -379,13 +288,10 @@ func (r *run) hear(_ context.Context, e redlatch.Event) {
 		r.app.emit(leaseEvent(e))
 	}
 	switch e.Type {
-	case redlatch.EventWait:
-		r.owner.Store(&e.Owner)
-		select {
-		case r.waits <- struct{}{}:
-		default:
+	case redlatch.EventWait, redlatch.EventUnreachable, redlatch.EventReachable:
+		if e.Type == redlatch.EventWait {
+			r.owner.Store(&e.Owner)
 		}
-	case redlatch.EventUnreachable, redlatch.EventReachable:
 		select {
 		case r.waits <- struct{}{}:
 		default:
@@ -396,7 +302,7 @@ func (r *run) hear(_ context.Context, e redlatch.Event) {
 		r.trouble.Store(&e.Err)
 	case redlatch.EventJeopardy:
 		if !r.app.events {
-			r.app.say("the lease on %q cannot be extended and ends in %s: %s", e.Name, span(e.Remaining), text(e.Err))
+			r.app.say("the lease on %q cannot be extended and ends in %s: %s", e.Name, fleet.Span(e.Remaining), text(e.Err))
 		}
 	}
 }
@@ -464,7 +370,7 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 	case r.try:
 		f.err = fmt.Errorf("%q is taken: %s", r.name, summary(info))
 	default:
-		f.err = fmt.Errorf("%q is still taken after waiting %s: %s", r.name, span(r.wait), summary(info))
+		f.err = fmt.Errorf("%q is still taken after waiting %s: %s", r.name, fleet.Span(r.wait), summary(info))
 	}
 	return f
 }
@@ -478,7 +384,7 @@ func lastRun(info redlatch.LockInfo, alone bool) string {
 	if alone { // else the token is a number, and no time
 		began = "the last run began at " + time.UnixMicro(info.Token).Format(time.TimeOnly) + "; "
 	}
-	return fmt.Sprintf("%sthe next may start in %s", began, expiry(info.Holders[0].Remaining))
+	return fmt.Sprintf("%sthe next may start in %s", began, fleet.Expiry(info.Holders[0].Remaining))
 }
 
 // inspectBriefly is for talk that is not worth a wait.

@@ -46,58 +46,45 @@ func (t *target) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.reason, "reason", "", "with --take-by-force: `TEXT` for the holder and for those who inspect the lock")
 }
 
-// check refuses flags that contradict each other or make no sense.
-func (t *target) check(changed func(flag string) bool) error {
-	if changed("adopt") {
-		for _, flag := range []string{
-			"wait", "try", "max-waiters", "taken-exit-code", "shared", "exclusive", "permits", "slot-pool", "instance", "quarantine", "once", "window",
-		} {
-			if changed(flag) {
-				return usagef("", "--adopt goes on with a lease, whose kind the text says, and never waits: leave --%s out", flag)
-			}
-		}
-	}
-	if changed("take-by-force") {
-		if t.robbed == "" {
-			return usagef("`redlatch inspect NAME` shows it", "--take-by-force wants the owner of the lock, and got an empty one")
-		}
-		for _, flag := range []string{"wait", "try", "max-waiters", "adopt", "shared", "exclusive", "permits", "slot-pool", "once"} {
-			if changed(flag) {
-				return usagef("", "--take-by-force takes a mutex, and never waits: leave --%s out", flag)
-			}
-		}
-	}
-	kinds := 0
-	for _, flag := range []string{"shared", "exclusive", "permits", "slot-pool", "once"} {
-		if changed(flag) {
-			kinds++
-		}
-	}
-	if kinds > 1 {
-		return usagef("each of them is another kind of lock", "of --shared, --exclusive, --permits, --slot-pool and --once, give one at most")
-	}
-	for flag, needs := range map[string]string{"reason": "take-by-force", "instance": "slot-pool", "quarantine": "slot-pool", "window": "once"} {
-		if changed(flag) && !changed(needs) {
-			return usagef("", "--%s goes with --%s", flag, needs)
-		}
-	}
+// kindsOfLock are the flags that say which kind of lock it is.
+const kindsOfLock = "shared exclusive permits slot-pool once"
+
+// clashes are the flags of all that acquires a lock, as far as they exclude each other.
+var clashes = []rule{
+	{"try", "wait", "--wait must not be negative, nor go with --try", hintWait},
+	{"try", "max-waiters", "--try never waits, so it does not go with --max-waiters", ""},
+	{
+		"adopt", "wait try max-waiters taken-exit-code instance quarantine window " + kindsOfLock,
+		"--adopt goes on with a lease, whose kind the text says, and never waits: leave --OTHER out", "",
+	},
+	{"take-by-force", "wait try max-waiters adopt " + kindsOfLock, "--take-by-force takes a mutex, and never waits: leave --OTHER out", ""},
+	{
+		kindsOfLock, kindsOfLock, "of --shared, --exclusive, --permits, --slot-pool and --once, give one at most",
+		"each of them is another kind of lock",
+	},
+	{"min-hold", "once slot-pool", "--min-hold goes with neither --once, which has a --window, nor --slot-pool", ""},
+	{"once", "wait try max-waiters", "--once never waits, so it goes with none of --wait, --try and --max-waiters", ""},
+}
+
+const hintWait = "--try gives up at once, --wait D gives up after D"
+
+// check refuses values that make no sense, and flags without those that they need.
+func (t *target) check(typed *pflag.FlagSet) error {
 	switch {
-	case changed("permits"):
-		return t.parsePermits()
-	case changed("slot-pool") && (t.slots < 1 || t.slots > 1<<20):
-		return usagef("", "--slot-pool is %d: it must be between 1 and %d", t.slots, 1<<20)
-	case changed("quarantine") && (t.quarantine < time.Millisecond || t.quarantine > maxTTL):
-		return usagef("", "--quarantine is %v: it must be between 1ms and %v", t.quarantine, maxTTL)
-	case t.once && !changed("window"):
+	case typed.Changed("take-by-force") && t.robbed == "":
+		return usagef("`redlatch inspect NAME` shows it", "--take-by-force wants the owner of the lock, and got an empty one")
+	case typed.Changed("permits"):
+		if err := t.parsePermits(); err != nil {
+			return err
+		}
+	case t.once && !typed.Changed("window"):
 		return usagef("`--once --window 30m` for a job that starts every hour", "--once wants a --window")
 	case t.once && (t.window < minTTL || t.window > 366*24*time.Hour):
 		return usagef("", "--window is %v: it must be between %v and 366 days", t.window, minTTL)
-	case changed("min-hold") && (t.once || changed("slot-pool")):
-		return usagef("", "--min-hold goes with neither --once, which has a --window, nor --slot-pool")
-	case t.once && (changed("wait") || changed("try") || changed("max-waiters")):
-		return usagef("", "--once never waits, so it goes with none of --wait, --try and --max-waiters")
 	}
-	return nil
+	return cmp.Or(
+		lacks(typed, "take-by-force", "reason"), lacks(typed, "slot-pool", "instance quarantine"), lacks(typed, "once", "window"),
+		within(typed, "slot-pool", t.slots, 1, 1<<20), within(typed, "quarantine", t.quarantine, time.Millisecond, maxTTL))
 }
 
 func (t *target) parsePermits() error {
@@ -143,29 +130,25 @@ func (t *target) acquire(ctx context.Context, c *redlatch.Client, name string, t
 
 // lock is how to acquire what gives nothing but a lease.
 func (t *target) lock(c *redlatch.Client, name string, try bool) func(context.Context) (*redlatch.Lease, error) {
-	choose := func(wait, now func(context.Context) (*redlatch.Lease, error)) func(context.Context) (*redlatch.Lease, error) {
-		if try {
-			return now
-		}
-		return wait
-	}
+	wait, now := c.Mutex(name).Lock, c.Mutex(name).TryLock
 	switch {
 	case t.shared:
-		return choose(c.RWMutex(name).RLock, c.RWMutex(name).TryRLock)
+		wait, now = c.RWMutex(name).RLock, c.RWMutex(name).TryRLock
 	case t.exclusive:
-		return choose(c.RWMutex(name).Lock, c.RWMutex(name).TryLock)
+		wait, now = c.RWMutex(name).Lock, c.RWMutex(name).TryLock
 	case t.of > 0:
 		s := c.Semaphore(name, t.of)
-		return choose(
-			func(ctx context.Context) (*redlatch.Lease, error) { return s.Acquire(ctx, t.taken) },
-			func(ctx context.Context) (*redlatch.Lease, error) { return s.TryAcquire(ctx, t.taken) })
+		wait = func(ctx context.Context) (*redlatch.Lease, error) { return s.Acquire(ctx, t.taken) }
+		now = func(ctx context.Context) (*redlatch.Lease, error) { return s.TryAcquire(ctx, t.taken) }
 	case t.election:
 		e, value := c.Election(name), cmp.Or(t.value, itself())
-		return choose(
-			func(ctx context.Context) (*redlatch.Lease, error) { return e.Campaign(ctx, value) },
-			func(ctx context.Context) (*redlatch.Lease, error) { return e.TryCampaign(ctx, value) })
+		wait = func(ctx context.Context) (*redlatch.Lease, error) { return e.Campaign(ctx, value) }
+		now = func(ctx context.Context) (*redlatch.Lease, error) { return e.TryCampaign(ctx, value) }
 	}
-	return choose(c.Mutex(name).Lock, c.Mutex(name).TryLock)
+	if try {
+		return now
+	}
+	return wait
 }
 
 // itself is by what a leader is known that has no --value.

@@ -12,35 +12,13 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-const unlockHelp = `Release the lease that TEXT names, as ` + "`redlatch lock`" + ` printed it, and let in the next in line.
-
-With - the text is read from stdin.
-
-Exit codes:
-    0  the lock is released
-   64  the text, or a flag, makes no sense
-   65  the name is in use for something else by now
-   69  Redis did not answer, or refused to
-   79  the lease was over: it expired, was taken by force, or the text was used before. The work may have overlapped with that of the
-       next holder`
-
-const unlockExamples = `  redlatch unlock "$lease"
-  redlatch unlock - <lease.txt`
-
 func newUnlockCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:     "unlock [flags] TEXT",
-		Short:   "Release what redlatch lock acquired",
-		Long:    unlockHelp,
-		Example: unlockExamples,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("`redlatch unlock TEXT`", "unlock wants the text that `redlatch lock` printed, got %d arguments", len(args))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.unlock(cmd.Context(), args[0]) },
-	}
+	return command("unlock", func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("`redlatch unlock TEXT`", "unlock wants the text that `redlatch lock` printed, got %d arguments", len(args))
+		}
+		return nil
+	}, func(cmd *cobra.Command, args []string) error { return a.unlock(cmd.Context(), args[0]) })
 }
 
 func (a *app) unlock(ctx context.Context, arg string) error {
@@ -48,16 +26,13 @@ func (a *app) unlock(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	client, err := a.open(ctx, redlatch.Options{Program: "redlatch unlock"})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	h, err := adopt(ctx, client, text)
-	if err == nil {
-		err = h.release(ctx)
-	}
-	return lostOr(err)
+	return a.connect(ctx, redlatch.Options{Program: "redlatch unlock"}, func(client *redlatch.Client) error {
+		h, err := adopt(ctx, client, text)
+		if err == nil {
+			err = h.release(ctx)
+		}
+		return lostOr(err)
+	})
 }
 
 // leaseText returns the text that an argument gives, or for - the one on stdin.

@@ -1,44 +1,23 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+	"github.com/spf13/pflag"
 
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
-
-const verifyHelp = `Put the locks to the test on your own Redis.
-
-Worker processes take turns with locks of every kind while faults strike: workers are suspended and killed, connections cut, requests and
-replies delayed and lost. Each worker writes down what it asked and what it believed. The records are then searched for what must not be:
-two holders at once, tokens that do not grow, late writes, lost updates, waiters that are not served, keys that are left.
-
-Without --redis it starts real servers of its own, where redis-server is installed: --deployment one, sentinel, cluster or quorum.
-REDLATCH_REDIS and REDIS_URL do not count here, so that no server is tested by mistake; REDLATCH_VERIFY_REDIS does, and keeps a password
-out of the list of processes.
-
-With --redis it works under a prefix that nobody uses, with a limited rate, and does harm to its own workers, connections and keys alone
-(SCRIPT FLUSH has others send their scripts again). Everything it writes expires, and is deleted at the end, also after Ctrl-C or a kill.
---disrupt --yes adds faults that hit everybody who uses the servers.
-
-The verdict:
-  PASS     nothing was found, and enough happened: exit code 0
-  FAIL     something was found; the records are kept: exit code 1
-  UNKNOWN  nothing was found, and too little happened to conclude anything: exit code 2
-
-A run writes report.html, report.json and the records into --out. --recheck judges such a directory again.`
 
 // exitUnknown says that a verification could conclude nothing.
 const exitUnknown = 2
@@ -52,16 +31,8 @@ type verifyFlags struct {
 
 func newVerifyCommand(a *app) *cobra.Command {
 	f := verifyFlags{o: verify.Options{Deployment: "one", Duration: time.Minute, Workers: 4, TTL: time.Second, Rate: -1}}
-	cmd := &cobra.Command{
-		Use:         "verify",
-		Short:       "Put the locks to the test on your own Redis, under faults",
-		Long:        verifyHelp,
-		Annotations: map[string]string{ownServer: "REDLATCH_VERIFY_REDIS, or servers of its own"},
-		Example: "  redlatch verify --duration 30s\n  redlatch verify --deployment quorum --disrupt --yes --out run\n" +
-			"  redlatch verify --redis redis://db1:6379 --rate 200\n  redlatch verify --recheck run",
-		Args: nothing,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.verify(cmd, f) },
-	}
+	cmd := command("verify", nothing, func(cmd *cobra.Command, _ []string) error { return a.verify(cmd, f) })
+	cmd.Annotations = map[string]string{ownServer: "REDLATCH_VERIFY_REDIS, or servers of its own"}
 	flags := cmd.Flags()
 	flags.StringVar(&f.o.Deployment, "deployment", f.o.Deployment, "servers to start without --redis: "+strings.Join(servers.Kinds, ", "))
 	flags.DurationVar(&f.o.Duration, "duration", f.o.Duration, "how long it works, with a quiet part of some 8 TTLs at its end")
@@ -91,15 +62,13 @@ func faultNames() (names []string) {
 }
 
 // check refuses what makes no sense.
-func (f verifyFlags) check(given []string) error {
+func (f verifyFlags) check(typed *pflag.FlagSet, given []string) error {
 	o := f.o
+	if err := cmp.Or(within(typed, "duration", o.Duration, verify.MinDuration, verify.MaxDuration), within(typed, "workers", o.Workers, 2, verify.MaxWorkers),
+		within(typed, "ttl", o.TTL, 500*time.Millisecond, time.Minute)); err != nil {
+		return err
+	}
 	switch {
-	case o.Duration < verify.MinDuration || o.Duration > verify.MaxDuration:
-		return usagef("", "--duration is %v: it must be between %v and %v", o.Duration, verify.MinDuration, verify.MaxDuration)
-	case o.Workers < 2 || o.Workers > verify.MaxWorkers:
-		return usagef("", "--workers is %d: it must be between 2 and %d", o.Workers, verify.MaxWorkers)
-	case o.TTL < 500*time.Millisecond || o.TTL > time.Minute:
-		return usagef("", "--ttl is %v: it must be between 500ms and 1m", o.TTL)
 	case o.Duration < 14*o.TTL:
 		return usagef("", "--duration is %v: with a --ttl of %v it must be %v at least", o.Duration, o.TTL, 14*o.TTL)
 	case !slices.Contains(servers.Kinds, o.Deployment):
@@ -125,7 +94,7 @@ func (a *app) verify(cmd *cobra.Command, f verifyFlags) error {
 		report.Dir = f.recheck
 		return a.verdict(report, f.asJSON)
 	}
-	if err := f.check(given); err != nil {
+	if err := f.check(cmd.Flags(), given); err != nil {
 		return err
 	}
 	if len(given) > 0 && cmd.Flags().Changed("deployment") {
@@ -138,7 +107,7 @@ func (a *app) verify(cmd *cobra.Command, f verifyFlags) error {
 		}
 	}
 	f.o.URLs, f.o.Prefix, f.o.Version = given, a.prefix, version()
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilSignal(cmd.Context())
 	defer stop()
 	line := newLiveLine(a.stderr)
 	f.o.Plan, f.o.Tell = func(p verify.Plan) { fmt.Fprint(a.stderr, planText(p)) }, line.tell
@@ -186,20 +155,14 @@ func planText(p verify.Plan) string {
 	fmt.Fprintf(&b, "  keys     %s*\n", p.Prefix)
 	fmt.Fprintf(&b, "  kinds    %s\n", strings.Join(p.Kinds, ", "))
 	fmt.Fprintf(&b, "  faults   %s\n", strings.Join(p.Faults, ", "))
-	for i, one := range p.LeftOut {
-		head := "left out"
-		if i > 0 {
+	list := func(head string, n int, line func(i int) string) {
+		for i := range n {
+			fmt.Fprintf(&b, "  %-8s %s\n", head, line(i))
 			head = ""
 		}
-		fmt.Fprintf(&b, "  %-8s %s: %s\n", head, one.Fault, one.Why)
 	}
-	for i, promise := range p.Promises {
-		head := "promised"
-		if i > 0 {
-			head = ""
-		}
-		fmt.Fprintf(&b, "  %-8s %s\n", head, promise)
-	}
+	list("left out", len(p.LeftOut), func(i int) string { return p.LeftOut[i].Fault + ": " + p.LeftOut[i].Why })
+	list("promised", len(p.Promises), func(i int) string { return p.Promises[i] })
 	return b.String() + "\n"
 }
 
@@ -212,11 +175,7 @@ type liveLine struct {
 }
 
 func newLiveLine(out io.Writer) *liveLine {
-	l := &liveLine{out: out}
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		l.terminal = true
-	}
-	return l
+	return &liveLine{out: out, terminal: terminal.Is(out)}
 }
 
 // tell shows one report. It is called by one goroutine.
@@ -247,15 +206,13 @@ func (l *liveLine) end() {
 // newVerifyWorkerCommand is a worker of `redlatch verify`, newVerifyGuardCommand what cleans up after
 // it. They are not for people.
 func newVerifyWorkerCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: verify.WorkerArg, Short: "Take turns with locks (started by `redlatch verify`)", Hidden: true, Args: nothing,
-		RunE: func(*cobra.Command, []string) error { return verify.Work(a.stdin, a.stdout) },
-	}
+	return hidden(verify.WorkerArg, "Take turns with locks (started by `redlatch verify`)", func(*cobra.Command, []string) error {
+		return verify.Work(a.stdin, a.stdout)
+	})
 }
 
 func newVerifyGuardCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: verify.GuardArg, Short: "Clean up after `redlatch verify` (started by it)", Hidden: true, Args: nothing,
-		RunE: func(*cobra.Command, []string) error { return verify.Guard(a.stdin) },
-	}
+	return hidden(verify.GuardArg, "Clean up after `redlatch verify` (started by it)", func(*cobra.Command, []string) error {
+		return verify.Guard(a.stdin)
+	})
 }

@@ -20,21 +20,13 @@ var (
 
 func newVersionCommand(a *app) *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program",
-		Long: "Print the version of this program, the commit that it was built from if the build knows it, and the number of the protocol.\n\n" +
-			"Programs of the same protocol can share locks.",
-		Example:     "  redlatch version\n  redlatch version --json",
-		Args:        nothing,
-		Annotations: map[string]string{talksToNone: "yes"},
-		RunE: func(*cobra.Command, []string) error {
-			if asJSON {
-				return a.answerJSON(thisBuild())
-			}
-			return a.answer("%s\n", version())
-		},
-	}
+	cmd := command("version", nothing, func(*cobra.Command, []string) error {
+		if asJSON {
+			return a.answerJSON(thisBuild())
+		}
+		return a.answer("%s\n", version())
+	})
+	cmd.Annotations = map[string]string{talksToNone: "yes"}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as one object on one line: version, revision, modified, protocol, go, os, arch")
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -58,19 +59,19 @@ func (v *vigil) tell(s sight) error {
 	switch {
 	case s.err != nil && v.down.IsZero():
 		v.down = time.Now()
-		v.outage(event{Event: "unreachable", Error: text(s.err)}, "still waiting for %q after %s, though Redis does not answer: %s", name, span(waited), text(s.err))
+		v.outage(event{Event: "unreachable", Error: text(s.err)}, "still waiting for %q after %s, though Redis does not answer: %s", name, fleet.Span(waited), text(s.err))
 	case s.err != nil:
 	default:
 		if err := entangled(name, max(v.run.target.taken, 1), s.info); err != nil {
 			return err
 		}
 		if !v.down.IsZero() {
-			v.outage(event{Event: "reachable"}, "Redis answers again, after %s: still waiting for %q: %s", span(time.Since(v.down)), name, v.standing(s.info))
+			v.outage(event{Event: "reachable"}, "Redis answers again, after %s: still waiting for %q: %s", fleet.Span(time.Since(v.down)), name, v.standing(s.info))
 			v.down = time.Time{}
 		} else if first {
 			v.word(s.info, "waiting for %q", name)
 		} else {
-			v.word(s.info, "still waiting for %q after %s", name, span(waited))
+			v.word(s.info, "still waiting for %q after %s", name, fleet.Span(waited))
 		}
 		pause = min(max(firstWord, 3*waited)-waited, longestSilence)
 	}
@@ -147,6 +148,6 @@ func entangled(name string, wants int64, info redlatch.LockInfo) error {
 	if outer == nil || info.Size > 0 && left >= wants {
 		return nil
 	}
-	err := fmt.Errorf("%q would wait for itself: this runs under the same lock, held by %s", name, holderFor(*outer, info.At))
+	err := fmt.Errorf("%q would wait for itself: this runs under the same lock, held by %s", name, fleet.HolderLine(*outer, info.At))
 	return &failure{exitUsage, err, "leave the inner lock out, or give it another name"}
 }

@@ -9,9 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,24 +18,6 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/redlatchweb"
 )
-
-const webHelp = `Serve the dashboard: what is held and waited for, live, with a page for each lock.
-
-It answers on this machine alone unless --listen says otherwise, and then it wants --users. Each line of that file is
-user:password; give --tls-cert and --tls-key, too, or the passwords cross the network as they are. Behind a proxy, name the host that
-browsers ask for with --host.
-
-It changes nothing without --allow-release. Metrics of all locks are at /metrics, and /healthz says that the program runs.
-While no page is open and no scrape comes, it asks Redis nothing.
-
-INT or TERM ends it.`
-
-const webExamples = `  redlatch web
-  redlatch web --allow-release
-  redlatch web --listen :8421 --users users.txt --tls-cert cert.pem --tls-key key.pem
-  redlatch web --host locks.example.com --path /locks      behind a proxy on the same machine
-  redlatch web --pattern 'invoice:*' --pattern 'order:*'   the parts of /metrics
-  redlatch web --gallery                                   every state of it, without Redis`
 
 // web is what the flags of `redlatch web` say.
 type web struct {
@@ -50,14 +30,7 @@ type web struct {
 
 func newWebCommand(a *app) *cobra.Command {
 	w := web{listen: "127.0.0.1:8421", interval: time.Second}
-	cmd := &cobra.Command{
-		Use:     "web",
-		Short:   "Serve the dashboard",
-		Long:    webHelp,
-		Example: webExamples,
-		Args:    nothing,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.web(cmd.Context(), w) },
-	}
+	cmd := command("web", nothing, func(cmd *cobra.Command, _ []string) error { return a.web(cmd.Context(), w) })
 	flags := cmd.Flags()
 	flags.StringVar(&w.listen, "listen", w.listen, "`ADDRESS` to listen on; port 0 for any")
 	flags.StringVar(&w.users, "users", "", "`FILE` with a line user:password for each viewer")
@@ -77,7 +50,7 @@ func (a *app) web(ctx context.Context, w web) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
 	dashboard, end, err := a.dashboard(ctx, w)
 	if err != nil {

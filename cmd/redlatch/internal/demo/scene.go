@@ -16,22 +16,15 @@ type Scene struct {
 	Name    string
 	About   string // what happens, for people
 	Workers int
-	crashes bool // a worker crashes, and others wait for the end of its lease
 	play    func(ctx context.Context, r *run, workers []*worker) (Report, error)
 }
 
 // Scenes is all of them.
 func Scenes() []Scene {
 	return []Scene{
-		{"slots", "five workers share three numbered slots; one crashes, one leaves, and those who wait take over", 5, true, playSlots},
-		{"rw", "four readers and two writers share a document", 6, false, playReadWrite},
-		{"lottery", "ten instances start every draw at the same moment, and one of them draws", 10, false, playLottery},
+		{"slots", "five workers share three numbered slots; one crashes, one leaves, and those who wait take over", 5, playSlots},
 	}
 }
-
-// calmTTL is the lease of scenes without a crash. No worker waits for its end, so it is long enough
-// that a pause of the machine costs none.
-const calmTTL = 10 * time.Second
 
 // Report is what came of a scene: what was counted, and the promises that were kept and broken.
 type Report struct {
@@ -56,11 +49,7 @@ func (p *Report) wants(kept bool, format string, args ...any) {
 // what kept it from running.
 func (s Scene) Play(ctx context.Context, c Config) (Report, error) {
 	c.Workers = s.Workers
-	ttl := calmTTL
-	if s.crashes {
-		ttl = TTL(c.Duration)
-	}
-	r := newRun(c, ttl)
+	r := newRun(c, TTL(c.Duration))
 	ctx, cancel := context.WithTimeout(ctx, c.Duration)
 	defer cancel()
 	workers, err := r.hire()

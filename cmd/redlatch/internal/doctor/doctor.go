@@ -44,7 +44,6 @@ type Options struct {
 	Prefix string
 	TTL    time.Duration // of the leases that are to be kept there
 	Look   time.Duration // for how long names are looked through; 0: 3s
-	Do     bool          // for Fix: do it
 }
 
 // patience bounds each request.

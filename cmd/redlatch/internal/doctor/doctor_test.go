@@ -13,15 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/protocol/access"
-	"github.com/redlatch/redlatch/internal/protocol/keys"
-	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
 const prefix = "redlatch:"
@@ -195,32 +190,17 @@ func TestDeadlock(t *testing.T) {
 	examine(t, s.URL()).want(t, "deadlocks", doctor.Fault, `"left" (pid`, `"right" (pid`, `waits for "a"`, `waits for "b"`, "redlatch ls --deadlocks")
 }
 
-// fix is Fix, to do it or to look.
-func fix(t *testing.T, do bool, urls ...string) findings {
-	t.Helper()
-	var all findings
-	o := doctor.Options{URLs: urls, Prefix: prefix, Do: do}
-	if err := doctor.Fix(t.Context(), o, func(f doctor.Finding) { all = append(all, f) }); err != nil {
-		t.Fatalf("Fix = %v", err)
-	}
-	return all
-}
-
 // die leaves a ticket in line for a mutex as a client does that was killed while it waited.
 func die(s *redistest.Server, name string, place int) {
 	ticket := fmt.Sprintf("Hmutex\tredlatch:grants:gone\t30000\t\tgone-%d", place)
 	s.Do("ZADD", "{redlatch:"+name+"}:queue", strconv.Itoa(place), ticket)
 }
 
-// TestFix: the dead are taken off the line if only the dead stand there, and only if it is to be
-// done. A look sees the same names.
-func TestFix(t *testing.T) {
+// TestAbandoned: a name for which only the dead wait is noted.
+func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	fix(t, true, s.URL()).want(t, "sweep", doctor.OK, "no name")
-	for place := range 20001 { // more than one script drops
-		die(s, "a", place)
-	}
+	die(s, "a", 1)
 	partial := func(f doctor.Finding) bool { return strings.Contains(f.Found, "not at the rest") }
 	all := examine(t, s.URL())
 	for range 5 {
@@ -228,102 +208,7 @@ func TestFix(t *testing.T) {
 			all = examine(t, s.URL())
 		}
 	}
-	all.want(t, "locks", doctor.Note, `"a" is free`, "redlatch doctor --fix")
-	fix(t, false, s.URL()).want(t, "sweep", doctor.Note, `"a": only the dead wait`, "19998 more", "redlatch doctor --fix --yes")
-	if got := s.Do("ZCARD", "{redlatch:a}:queue"); got != "20001" {
-		t.Fatalf("%s tickets are left after a look", got)
-	}
-	fix(t, true, s.URL()).want(t, "sweep", doctor.OK, `"a": 20001 of the dead were taken off`)
-	if got := s.Do("EXISTS", "{redlatch:a}:queue", "{redlatch:a}:clients"); got != "0" {
-		t.Errorf("%s keys of the line are left", got)
-	}
-}
-
-// TestFixSparesTheLiving: a line in which a living client stands, or whose lock is held, is not
-// looked at; and the script by itself drops no ticket of a living client, and no holder.
-func TestFixSparesTheLiving(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	held, err := c.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	granted := make(chan error, 1)
-	go func() {
-		lease, err := other.Mutex("a").Lock(t.Context())
-		if err == nil {
-			err = lease.Release(t.Context())
-		}
-		granted <- err
-	}()
-	for deadline := time.Now().Add(30 * time.Second); s.Do("ZCARD", "{redlatch:a}:queue") != "1"; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("there is no waiter")
-		}
-	}
-	die(s, "a", 1)
-	die(s, "a", 2)
-	fix(t, true, s.URL()).want(t, "sweep", doctor.OK, "no name")
-	if got := s.Do("ZCARD", "{redlatch:a}:queue"); got != "3" {
-		t.Errorf("%s tickets are in line, want 3", got)
-	}
-
-	set, err := keys.Of(prefix, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	sweep := func() int64 {
-		r := redlatchrueidis.New(client, s.Addr()).Eval(t.Context(), script.Mutex.Sweep(set, time.Hour))[0]
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
-		return r.Reply.Int
-	}
-	if first, second := sweep(), sweep(); first != 2 || second != 0 {
-		t.Errorf("the script drops %d and then %d tickets, want the 2 of the dead", first, second)
-	}
-	if !held.Held() || held.Extend(t.Context()) != nil {
-		t.Error("the holder has lost its lock")
-	}
-	if err := held.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-granted; err != nil {
-		t.Errorf("the living waiter gets %v", err)
-	}
-}
-
-// TestFixOverAQuorum: each node has a line of its own.
-func TestFixOverAQuorum(t *testing.T) {
-	t.Parallel()
-	var urls []string
-	var servers []*redistest.Server
-	for range 3 {
-		s := redistest.Start(t)
-		die(s, "a", 1)
-		servers, urls = append(servers, s), append(urls, s.URL())
-	}
-	fix(t, true, urls...).want(t, "sweep", doctor.OK, `"a": 1 of the dead`)
-	for _, s := range servers {
-		if got := s.Do("EXISTS", "{redlatch:a}:queue"); got != "0" {
-			t.Errorf("the line at %s is left", s.Addr())
-		}
-	}
+	all.want(t, "locks", doctor.Note, `"a" is free`, "the next process that locks it")
 }
 
 func TestReplicas(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -243,7 +244,7 @@ func (v *visit) locks(ctx context.Context) {
 		}
 		names++
 		if info.Abandoned() {
-			v.report(Finding{"", "locks", Note, fmt.Sprintf("%q is free, and only the dead wait for it", info.Name), "`redlatch doctor --fix` sweeps such names"})
+			v.report(Finding{"", "locks", Note, fmt.Sprintf("%q is free, and only the dead wait for it", info.Name), "the next process that locks it forgets them, and without any the line is gone after an hour"})
 		}
 		if f, ok := suspect(info); ok {
 			strange++
@@ -326,4 +327,12 @@ func (v *visit) open(ctx context.Context) (*redlatch.Client, error) {
 		return redlatch.OpenQuorum(ctx, v.URLs, o)
 	}
 	return redlatch.Open(ctx, v.URLs[0], o)
+}
+
+// unlisted returns what to do where names cannot be listed.
+func unlisted(err error) string {
+	if retry.Says(err, "NOPERM") {
+		return "permit +scan"
+	}
+	return "look again when Redis answers"
 }

@@ -3,13 +3,11 @@ package top
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
@@ -74,9 +72,9 @@ func (m *model) header() string {
 	case m.paused:
 		state = "paused at " + p.Made.Format(time.TimeOnly)
 	case p.Err != nil && p.Taken.IsZero():
-		state = m.style(accent, "no picture: "+m.reason())
+		state = m.style(accent, "no picture: "+fleet.ErrorText(p.Err))
 	case p.Err != nil:
-		state = m.style(accent, fmt.Sprintf("%s old, looks fail since %s: %s", fleet.Span(m.now().Sub(p.Taken)), p.Since.Format(time.TimeOnly), m.reason()))
+		state = m.style(accent, fmt.Sprintf("%s old, looks fail since %s: %s", fleet.Span(m.now().Sub(p.Taken)), p.Since.Format(time.TimeOnly), fleet.ErrorText(p.Err)))
 	case p.Found > 0:
 		state = fmt.Sprintf("looking: %s names", fleet.Count(p.Found))
 	case p.Taken.IsZero():
@@ -85,10 +83,6 @@ func (m *model) header() string {
 		state = fleet.Span(p.Age(m.now())) + " old"
 	}
 	return m.style(bold, "redlatch") + "  " + state
-}
-
-func (m *model) reason() string {
-	return fleet.Visible(strings.ReplaceAll(strings.TrimPrefix(m.picture.Err.Error(), "redlatch: "), "\n", "; "))
 }
 
 // summary is the figures of all locks.
@@ -156,7 +150,7 @@ func (m *model) list() []string {
 
 // The widths of the columns that do not depend on the screen; they do not jump when values change.
 const (
-	wTime  = 10
+	wTime  = 11
 	wCount = 8
 )
 
@@ -169,25 +163,24 @@ func (m *model) table(locks []*fleet.Lock) []string {
 	}
 	wName := flexible / 2
 	wHolder := flexible - wName
-	line := func(name, holder, held, expires, waiting, waits string) string {
-		if narrow {
-			return fit(name, wName) + "  " + fit(holder, wHolder) + "  " + right(held, wTime) + "  " + right(waiting, wCount)
-		}
-		return strings.TrimRight(fit(name, wName)+"  "+fit(holder, wHolder)+"  "+right(held, wTime)+"  "+right(expires, wTime)+"  "+right(waiting, wCount)+"  "+right(waits, wTime), " ")
+	columns := []string{fleet.Held, fleet.Expires, fleet.Waiting, fleet.Waited}
+	if narrow {
+		columns = []string{fleet.Held, fleet.Waiting}
 	}
-	lines := []string{m.style(soft, line("NAME", "HOLDER", "HELD", "EXPIRES", "WAITING", "WAITS"))}
+	line := func(cell func(column string) string) string {
+		row := fit(cell(fleet.Name), wName) + "  " + fit(cell(fleet.Holder), wHolder)
+		for _, column := range columns {
+			width := wTime
+			if column == fleet.Waiting {
+				width = wCount
+			}
+			row += "  " + right(cell(column), width)
+		}
+		return strings.TrimRight(row, " ")
+	}
+	lines := []string{m.style(soft, line(strings.ToUpper))}
 	for _, l := range locks {
-		held, expires, waits := "-", "-", "-"
-		if l.Held() > 0 {
-			held = fleet.Span(l.Held())
-		}
-		if len(l.Holders) > 0 {
-			expires = fleet.Expiry(l.Remaining)
-		}
-		if l.Waited() > 0 {
-			waits = fleet.Span(l.Waited())
-		}
-		row := line(fleet.Visible(l.Name), holders(l), held, expires, fleet.Count(l.Waiting), waits)
+		row := line(l.Cell)
 		if l.Troubled() || l.Abandoned() {
 			row = m.style(accent, row)
 		}
@@ -196,87 +189,51 @@ func (m *model) table(locks []*fleet.Lock) []string {
 	return lines
 }
 
-// holders is the first holder in words, and how many there are.
-func holders(l *fleet.Lock) string {
-	switch {
-	case l.RedisType != "":
-		return "no lock: a " + l.RedisType
-	case l.ToGo() != "":
-		return l.ToGo()
-	case l.Abandoned():
-		return "free: only the dead wait"
-	case len(l.Holders) == 0:
-		return "free"
-	}
-	text := fleet.HolderText(l.Holders[0])
-	if n := len(l.Holders) - 1; n > 0 {
-		text += fmt.Sprintf(" +%d", n)
-	}
-	if slices.ContainsFunc(l.Holders, func(h redlatch.Holder) bool { return h.Dead }) {
-		text += ", believed dead"
-	}
-	return text
-}
-
 // page is all about the lock that is open.
 func (m *model) page() []string {
 	l, err := m.picture.Detail(m.open)
 	lines := []string{m.style(bold, fleet.Visible(m.open))}
+	add := func(bad bool, format string, args ...any) {
+		line := fmt.Sprintf(format, args...)
+		if bad {
+			line = m.style(accent, line)
+		}
+		lines = append(lines, line)
+	}
 	if err != nil {
-		lines = append(lines, m.style(accent, "the last look failed: "+fleet.Visible(strings.ReplaceAll(err.Error(), "\n", "; "))))
+		add(true, "the last look failed: %s", fleet.ErrorText(err))
 	}
 	if l == nil {
 		return append(lines, "looking…")
 	}
-	lines = append(lines, fmt.Sprintf("%s  token %d  key %s", cmp.Or(fleet.KindText(l), "not in use"), l.Token, fleet.Visible(l.Key)), "")
-	if len(l.Holders) == 0 {
-		lines = append(lines, "holder   "+holders(l))
+	zone := cmp.Or(m.zone, time.Local)
+	for _, f := range l.Facts(len(m.picture.Nodes) == 0, zone) {
+		add(f.Bad, "%-11s  %s", f.Label, f.Text)
 	}
 	for i, h := range l.Holders {
-		if i == 10 {
-			lines = append(lines, fmt.Sprintf("         and %d more", len(l.Holders)-i))
+		if i == shownHolders {
+			add(false, "%-11s  and %s more", "", fleet.Count(len(l.Holders)-i))
 			break
 		}
-		held := "-"
-		if !h.Since.IsZero() {
-			held = fleet.Span(l.At.Sub(h.Since))
+		add(h.Dead, "%-11s  %s", fleet.Holder, fleet.HolderText(h))
+		for _, f := range fleet.HolderFacts(l, h, zone) {
+			add(f.Bad, "  %-11s  %s", f.Label, f.Text)
 		}
-		row := fmt.Sprintf("holder   %s pid %d  held %s  expires in %s  token %d%s", fleet.HolderText(h), h.Process.PID, held, fleet.Expiry(h.Remaining), h.Token, labels(h.Labels))
-		if h.Dead {
-			row = m.style(accent, row+"  believed dead")
-		}
-		lines = append(lines, row)
 	}
-	lines = append(lines, "", "waiting  "+fleet.Count(l.Waiting))
+	add(false, "%-11s  %s", fleet.Waiting, l.WaitingText())
 	for i, w := range l.Waiters {
-		row := fmt.Sprintf("%7d  %s pid %d  for %s%s%s", i+1, fleet.ProcessText(w.Process, w.Client), w.Process.PID, fleet.Span(l.At.Sub(w.Since)), callers(w), labels(w.Labels))
-		if w.Dead {
-			row = m.style(accent, row+"  believed dead")
+		add(w.Dead, "%11d  %s", i+1, fleet.WaiterText(l.Kind, w, l.At))
+	}
+	if r := m.picture.Record(m.open); r != nil {
+		for _, e := range r.Entries {
+			add(false, "%s  %-8s  %s", fleet.Stamp(e.At.In(zone)), fleet.Visible(string(e.Type)), fleet.EntryText(e))
 		}
-		lines = append(lines, row)
 	}
 	return lines
 }
 
-// callers says for how many goroutines a waiter stands in line, if for more than itself.
-func callers(w redlatch.Waiter) string {
-	if w.Callers < 2 {
-		return ""
-	}
-	return fmt.Sprintf("  %d callers", w.Callers)
-}
-
-func labels(set map[string]string) string {
-	var all []string
-	for key, value := range set {
-		all = append(all, fleet.Visible(key)+"="+fleet.Visible(value))
-	}
-	if len(all) == 0 {
-		return ""
-	}
-	slices.Sort(all)
-	return "  " + strings.Join(all, " ")
-}
+// shownHolders is how many holders of a lock have their facts on its page.
+const shownHolders = 4
 
 // fit is the text in a column of that width.
 func fit(text string, width int) string {

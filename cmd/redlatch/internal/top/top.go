@@ -82,6 +82,7 @@ type model struct {
 	plain         bool // without colours
 
 	now     func() time.Time
+	zone    *time.Location // of the moments that are shown; nil for that of this machine
 	watch   func(fleet.Interest) (stop func())
 	watched func() // ends the watch
 }

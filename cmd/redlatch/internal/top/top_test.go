@@ -18,6 +18,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/fleet"
+	"github.com/redlatch/redlatch/internal/fleet/sample"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -60,7 +61,7 @@ func picture() *fleet.Picture {
 // sized returns a model on a screen of that size, with a picture.
 func sized(width, height int, p *fleet.Picture) *model {
 	watch := func(fleet.Interest) func() { return func() {} }
-	m := &model{now: func() time.Time { return at }, watch: watch, watched: func() {}}
+	m := &model{now: func() time.Time { return at }, zone: time.UTC, watch: watch, watched: func() {}}
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	if p != nil {
 		m.Update(pictured{p})
@@ -122,6 +123,41 @@ func TestScreens(t *testing.T) {
 
 	failed := &fleet.Picture{Err: errors.New("redlatch: list names on a:1: no answer\nfrom Redis"), Since: at}
 	golden(t, "down", sized(80, 8, failed).render())
+}
+
+// TestWords: the list and the page of a lock say what the command and the dashboard say.
+func TestWords(t *testing.T) {
+	show := func(info redlatch.LockInfo) (list, page string) {
+		t.Helper()
+		s := source{locks: []redlatch.LockInfo{info}, journal: []redlatch.JournalEntry{sample.Entry()}}
+		p := fleet.NewPoller(s, fleet.Options{})
+		defer p.Close()
+		in := fleet.Interest{Name: info.Name}
+		defer p.Watch(in)()
+		start := time.Now()
+		m := sized(250, 60, p.Await(t.Context(), start, fleet.Interest{}))
+		m.plain = true
+		list = m.render()
+		m = sized(250, 60, p.Await(t.Context(), start, in))
+		m.plain, m.open = true, info.Name
+		return list, m.render()
+	}
+	want := func(screen string, words ...string) {
+		t.Helper()
+		for _, s := range words {
+			if !strings.Contains(screen, s) {
+				t.Errorf("%q is not in\n%s", s, screen)
+			}
+		}
+	}
+	list, page := show(sample.Lock())
+	want(list, append(sample.OfList, "NAME", "HOLDER", "HELD FOR", "EXPIRES IN", "WAITING", "FIRST WAITS")...)
+	want(page, sample.OfPage...)
+	for words, info := range sample.Others {
+		list, page := show(info)
+		want(list, words)
+		want(page, words)
+	}
 }
 
 // TestWidths has screens on which little fits.
@@ -195,8 +231,12 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// source has the locks of picture.
-type source struct{ err error }
+// source has the locks of picture, or others.
+type source struct {
+	err     error
+	locks   []redlatch.LockInfo
+	journal []redlatch.JournalEntry
+}
 
 func (s source) List(context.Context, redlatch.ListOptions) iter.Seq2[redlatch.LockInfo, error] {
 	return func(yield func(redlatch.LockInfo, error) bool) {
@@ -204,20 +244,32 @@ func (s source) List(context.Context, redlatch.ListOptions) iter.Seq2[redlatch.L
 			yield(redlatch.LockInfo{}, s.err)
 			return
 		}
-		for _, l := range picture().Locks {
-			if !yield(l.LockInfo, nil) {
+		locks := s.locks
+		if locks == nil {
+			for _, l := range picture().Locks {
+				locks = append(locks, l.LockInfo)
+			}
+		}
+		for _, info := range locks {
+			if !yield(info, nil) {
 				return
 			}
 		}
 	}
 }
 
-func (source) Inspect(context.Context, string) (redlatch.LockInfo, error) {
-	return redlatch.LockInfo{}, nil
+func (s source) Inspect(context.Context, string) (redlatch.LockInfo, error) {
+	return append(s.locks, redlatch.LockInfo{})[0], nil
 }
 func (source) Nodes(context.Context) []redlatch.NodeInfo { return nil }
-func (source) Journal(context.Context, redlatch.JournalQuery) iter.Seq2[redlatch.JournalEntry, error] {
-	return func(func(redlatch.JournalEntry, error) bool) {}
+func (s source) Journal(context.Context, redlatch.JournalQuery) iter.Seq2[redlatch.JournalEntry, error] {
+	return func(yield func(redlatch.JournalEntry, error) bool) {
+		for _, e := range s.journal {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
 }
 func (source) Deadlocks(context.Context) ([]redlatch.Deadlock, error) { return nil, nil }
 
@@ -234,7 +286,7 @@ func TestPrint(t *testing.T) {
 	}
 	golden(t, "print", strings.TrimSuffix(out.String(), "\n"))
 	broken := errors.New("broken")
-	down := fleet.NewPoller(source{broken}, fleet.Options{})
+	down := fleet.NewPoller(source{err: broken}, fleet.Options{})
 	defer down.Close()
 	if err := Print(t.Context(), down, fleet.Query{}, &out); !errors.Is(err, broken) {
 		t.Errorf("Print = %v", err)

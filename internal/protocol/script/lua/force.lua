@@ -14,6 +14,6 @@
 if not leave(ARGV[2], '') and not open(ARGV[2]) then return 0 end
 mint()
 tell_forced(ARGV[2], ARGV[5], ARGV[6], ARGV[3], ARGV[4])
-grant_or_wake(false)
+grant_or_wake()
 announce(ARGV[7], ARGV[8], ARGV[9])
 return 1

@@ -96,8 +96,8 @@ end
 -- grant_or_wake lets in the next in line, for a caller that does not know in which key the lock
 -- counts its tokens: a reentrant lock may count them in a key of another library. There the first
 -- in line is told to ask at once, and its await grants.
-local function grant_or_wake(moved)
-  if KIND ~= 'reentrant' then return grant('', moved) end
+local function grant_or_wake()
+  if KIND ~= 'reentrant' then return grant('') end
   local first = head('')
   if first then notify_first(first, 0, '') end
 end

@@ -1,17 +1,14 @@
-package cli
+package demo
 
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/term"
-
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/demo"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 )
 
 // timeline prints a demo as it happens: a row for each slice of time, and in it a column for each
@@ -31,33 +28,12 @@ type timeline struct {
 	state []string   // what else is to be said of a worker
 }
 
-// The colours of a terminal.
-const (
-	dim    = "2"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-)
-
 func newTimeline(out io.Writer, workers int, duration time.Duration) *timeline {
 	t := &timeline{out: out, slice: max(duration/10, time.Second/2), turns: make([]int, workers), state: make([]string, workers), column: 5}
-	if t.width, t.colour = terminalOf(out); t.width > 0 {
+	if t.width, t.colour = terminal.Of(out); t.width > 0 {
 		t.slice, t.column = duration/24, min(5, max(3, (t.width-stampWidth)/workers))
 	}
 	return t
-}
-
-// terminalOf returns the width of a terminal, and whether it is to have colours; 0 if out is none.
-func terminalOf(out io.Writer) (width int, colour bool) {
-	f, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return 0, false
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil || width <= 0 {
-		width = 80
-	}
-	return width, os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 // start prints the head and then a row for each slice, until it is stopped.
@@ -70,7 +46,7 @@ func (t *timeline) start() (stop func()) {
 	if title := "   turns of each worker"; t.width == 0 || len(head)+len(title) <= t.width {
 		head += title
 	}
-	fmt.Fprintln(t.out, t.paint(dim, head))
+	fmt.Fprintln(t.out, t.paint(terminal.Dim, head))
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -94,23 +70,23 @@ func (t *timeline) start() (stop func()) {
 	}
 }
 
-// tell takes in an event of the demo.
-func (t *timeline) tell(e demo.Event) {
+// tell takes in an event of the
+func (t *timeline) tell(e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := e.Worker - 1
 	switch e.Kind {
-	case demo.Acquired:
+	case Acquired:
 		t.turns[i]++
-	case demo.TookOver:
+	case TookOver:
 		t.turns[i]++
-	case demo.Crashed:
-		t.state[i] = t.cell(red, "X")
-	case demo.Stalled:
-		t.state[i] = t.cell(yellow, "z")
-	case demo.Restarted, demo.Refused:
+	case Crashed:
+		t.state[i] = t.cell(terminal.Red, "X")
+	case Stalled:
+		t.state[i] = t.cell(terminal.Yellow, "z")
+	case Restarted, Refused:
 		t.state[i] = ""
-	case demo.Released:
+	case Released:
 	}
 	if e.Text != "" {
 		mark := "> "
@@ -119,14 +95,14 @@ func (t *timeline) tell(e demo.Event) {
 	}
 }
 
-func eventColour(k demo.Kind) string {
+func eventColour(k Kind) string {
 	switch k {
-	case demo.Crashed:
-		return red
-	case demo.Stalled, demo.Refused:
-		return yellow
+	case Crashed:
+		return terminal.Red
+	case Stalled, Refused:
+		return terminal.Yellow
 	}
-	return green
+	return terminal.Green
 }
 
 func (t *timeline) row() {
@@ -139,9 +115,9 @@ func (t *timeline) row() {
 		case t.state[i] != "":
 			b.WriteString(t.state[i])
 		case n == 0:
-			b.WriteString(t.cell(dim, "."))
+			b.WriteString(t.cell(terminal.Dim, "."))
 		default:
-			b.WriteString(t.cell(green, fmt.Sprint(n)))
+			b.WriteString(t.cell(terminal.Green, fmt.Sprint(n)))
 		}
 		t.turns[i] = 0
 	}
@@ -152,25 +128,7 @@ func (t *timeline) row() {
 const stampWidth = 9
 
 // fold is fold for the terminal, if there is one.
-func (t *timeline) fold(indent int, text string) string { return fold(text, t.width, indent) }
-
-// fold breaks a text into lines of at most that width, unless it is 0. All but the first are
-// indented by that many blanks, if half of a line is left beside them.
-func fold(text string, width, indent int) string {
-	if indent > width/2 {
-		indent = 2
-	}
-	var b strings.Builder
-	for width > 0 && len(text) > width {
-		end := strings.LastIndexByte(text[:width+1], ' ')
-		if strings.TrimSpace(text[:max(end, 0)]) == "" {
-			break // a word longer than a line
-		}
-		b.WriteString(text[:end] + "\n")
-		text = strings.Repeat(" ", indent) + strings.TrimLeft(text[end:], " ")
-	}
-	return b.String() + text + "\n"
-}
+func (t *timeline) fold(indent int, text string) string { return terminal.Fold(text, t.width, indent) }
 
 func stamp(d time.Duration) string { return fmt.Sprintf("%7.2fs", d.Seconds()) }
 
@@ -183,5 +141,5 @@ func (t *timeline) paint(colour, text string) string {
 	if !t.colour {
 		return text
 	}
-	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+	return terminal.Paint(colour, text)
 }

@@ -1,0 +1,88 @@
+package fleet
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+func TestSpan(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		-1: "0s", 0: "0s", 4200 * time.Microsecond: "4ms", 1249 * time.Millisecond: "1.2s", 12345 * time.Millisecond: "12s",
+		65 * time.Second: "1m5s", 3*time.Hour + 4*time.Minute + 5*time.Second: "3h4m", 76 * time.Hour: "3d4h",
+	} {
+		if got := Span(d); got != want {
+			t.Errorf("Span(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+// TestVisibleQuotesWhatATerminalObeys, and what a viewer could not see.
+func TestVisibleQuotesWhatATerminalObeys(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{
+		"web-3": "web-3", "a b/c": "a b/c", "größe 日本": "größe 日本", "": "", "\x1b[2J": `"\x1b[2J"`, "a\nb\x00": `"a\nb\x00"`, "a\u202eb": `"a\u202eb"`,
+		"a\u200bb": `"a\u200bb"`,
+	} {
+		if got := Visible(s); got != want {
+			t.Errorf("Visible(%q) = %s, want %s", s, got, want)
+		}
+	}
+}
+
+// TestLabelText: where a label ends can be seen.
+func TestLabelText(t *testing.T) {
+	t.Parallel()
+	got := LabelText(map[string]string{"who": "a b", "build": "7", "x\n": "\x1b[2J", "note": "a,b=c"})
+	if want := `build=7 note="a,b=c" who="a b" "x\n"="\x1b[2J"`; got != want {
+		t.Errorf("LabelText = %s, want %s", got, want)
+	}
+}
+
+// TestWaitingTellsOfCallersAndTheDead: forty goroutines of one process are one waiter, and that is
+// said.
+func TestWaitingTellsOfCallersAndTheDead(t *testing.T) {
+	t.Parallel()
+	for want, waiters := range map[string][]redlatch.Waiter{
+		"0":                               nil,
+		"2":                               {{Callers: 1}, {}},
+		"1 (42 callers)":                  {{Callers: 42}},
+		"2 (1 believed dead)":             {{Callers: 1}, {Callers: 7, Dead: true}},
+		"3 (1 believed dead, 41 callers)": {{Callers: 40}, {}, {Dead: true}},
+	} {
+		if got := NewLock(redlatch.LockInfo{Waiters: waiters}, time.Time{}).WaitingText(); got != want {
+			t.Errorf("WaitingText = %q, want %q", got, want)
+		}
+	}
+}
+
+// TestLastTokenTellsWhen: a token of one server is its time, and tells when a free lock was used;
+// one that another library counted, or of a quorum, does not.
+func TestLastTokenTellsWhen(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)
+	given := at.Add(-37 * time.Minute)
+	token := given.UnixMicro()
+	free := redlatch.LockInfo{At: at, Token: token}
+	held := redlatch.LockInfo{At: at, Token: token, Holders: make([]redlatch.Holder, 1)}
+	number := strconv.FormatInt(token, 10)
+	for _, c := range []struct {
+		info  redlatch.LockInfo
+		alone bool
+		want  string
+	}{
+		{free, true, number + ", given 37m0s ago, at " + Stamp(given)},
+		{free, false, number},
+		{held, true, number},
+		{redlatch.LockInfo{At: at, Token: 12}, true, "12"},
+		{redlatch.LockInfo{At: at}, true, "0: never used, or forgotten"},
+		{redlatch.LockInfo{At: at, RedisType: "list"}, true, "0"},
+	} {
+		if got := NewLock(c.info, at).lastToken(c.alone, time.Local); got != c.want {
+			t.Errorf("lastToken = %q, want %q", got, c.want)
+		}
+	}
+}
