@@ -44,8 +44,12 @@ func TestTableTellsWhereRedlatchLoses(t *testing.T) {
 		return "no row"
 	}
 	for _, c := range []struct{ system, title, want string }{
-		{"redlatch", "cycles/s", "0.50"}, {"redlatch, strict order", "cycles/s", "0.90"}, {"redlatch", "p99 µs", "0.83"},
-		{"redlatch, strict order", "p99 µs", ""}, {"redsync rueidis", "cycles/s", ""}, {"floor rueidis", "cycles/s", ""},
+		{"redlatch", "cycles/s", "0.50"},
+		{"redlatch, strict order", "cycles/s", "0.90"},
+		{"redlatch", "p99 µs", "0.83"},
+		{"redlatch, strict order", "p99 µs", ""},
+		{"redsync rueidis", "cycles/s", ""},
+		{"floor rueidis", "cycles/s", ""},
 	} {
 		if got := cell(c.system, c.title); got != c.want {
 			t.Errorf("%s of %s is %q relative to the best, want %q", c.title, c.system, got, c.want)

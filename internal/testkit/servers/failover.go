@@ -53,7 +53,7 @@ func (d *Deployment) Failover(ctx context.Context) error {
 }
 
 // Promote has a replica of a cluster take over from its master, and returns when it has, and all is
-// well. Until a failover is over, also one that comes to nothing, the master takes no writes.
+// well. Until a failover has ended, also one that comes to nothing, the master takes no writes.
 func (d *Deployment) Promote(ctx context.Context, s *Server) error {
 	_, err := s.Do(ctx, "CLUSTER", "FAILOVER")
 	if errors.As(err, new(ReplyError)) {
