@@ -28,7 +28,7 @@ const (
 
 	// patiently is how many worlds a simulation may run to find a mutant. They take about a minute of
 	// a core that does nothing else. Their number does not depend on what else the machine does.
-	patiently = 100
+	patiently = 140
 
 	// stuck is when a simulation is given up, which no mutant but one that hangs comes to.
 	stuck = 40 * time.Minute

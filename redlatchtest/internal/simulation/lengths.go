@@ -108,7 +108,7 @@ func sharing(a *actor) {
 			return a.client.RWMutex(name).With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).TryRLock(a.ctx)
 		},
 		func(ttl time.Duration) (*redlatch.Lease, error) {
-			s, err := a.client.SlotPool(name, 3, redlatch.SlotOptions{}).With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).TryAcquire(a.ctx)
+			s, err := a.client.SlotPool(name, 3, redlatch.SlotOptions{Quarantine: time.Millisecond}).With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).TryAcquire(a.ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -194,6 +194,7 @@ func acknowledged(a *actor) {
 	if err == nil {
 		_ = l.Release(context.Background())
 	}
+	a.rest(sent)
 	a.wantFreeNow(a.kinds(name)[0])
 	if have == 0 {
 		return
@@ -243,7 +244,7 @@ func thrifty(a *actor) {
 	next := k.waits(a.ctx, p.Client)
 	a.rest(2 * time.Second)
 	beat := min(a.plan.heartbeat, a.plan.ttl/3)
-	bound := 4 + int(2*time.Second*10/9/beat) + int(2*time.Second/l.Remaining()) + 2
+	bound := 4 + int(2*time.Second*10/9/beat) + int(2*time.Second/a.plan.ttl) + 2
 	a.wantf(!l.Held() || count() <= bound, "2s of waiting for a %s cost %d requests, and may cost %d with heartbeats of %v", k.kind, count(), bound, beat)
 	_ = l.Release(context.Background())
 	next.release()
@@ -302,7 +303,7 @@ func sized(a *actor) {
 	if a.oneIn(2) {
 		kind = "slotpool"
 		try = func(c *redlatch.Client, ctx context.Context, size int, wait bool) (*redlatch.Lease, error) {
-			p := c.SlotPool(name, size, redlatch.SlotOptions{})
+			p := c.SlotPool(name, size, redlatch.SlotOptions{Quarantine: time.Millisecond})
 			s, err := either(wait, p.Acquire, p.TryAcquire)(ctx)
 			if err != nil {
 				return nil, err
@@ -310,30 +311,38 @@ func sized(a *actor) {
 			return s.Lease, nil
 		}
 		resize = func(from, to int) error {
-			_, err := a.client.SlotPool(name, from, redlatch.SlotOptions{}).Resize(a.ctx, to)
+			_, err := a.client.SlotPool(name, from, redlatch.SlotOptions{Quarantine: time.Millisecond}).Resize(a.ctx, to)
 			return err
 		}
 	}
-	p, q := a.meets(patient), a.meets(patient)
+	h := a.meets(patient, func(o *redlatch.Options) { o.Lock.TTL = time.Second })
+	defer func() { _ = h.Close() }()
 	ctx, cancel := context.WithTimeout(a.ctx, 20*time.Second)
-	first, err := try(a.client, ctx, 1, false)
+	first, err := try(h.Client, ctx, 1, false)
 	if err != nil {
 		cancel()
 		return
 	}
+	p, q := a.meets(patient), a.meets(patient)
 	next := sharable{kind, func(c *redlatch.Client, ctx context.Context, wait bool) (*redlatch.Lease, error) {
 		return try(c, ctx, 1, wait)
 	}}.waits(ctx, p.Client)
 	a.rest(8 * a.trip())
 	dies := a.oneIn(2)
-	err = resize(1, 2)
+	if !dies {
+		err = resize(1, 2)
+	}
 	a.wantf(err == nil || !first.Held(), "Resize of a %s from 1 to 2: %v", kind, err)
 	if dies {
 		p.dies()
-		a.rest(a.trip())
+		h.dies()
 	}
 	held := first.Held() && err == nil
-	_ = first.Release(context.Background())
+	if dies {
+		a.rest(1100 * time.Millisecond)
+	} else {
+		_ = first.Release(context.Background())
+	}
 	a.rest(4 * a.trip())
 	if dies { // no client that lives knows the size
 		l, err := try(q.Client, ctx, 3, a.oneIn(2))

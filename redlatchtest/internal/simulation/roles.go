@@ -43,6 +43,17 @@ var (
 		{"crossed", crossed, 0},
 	}
 	scenes = []role{
+		{"bundled", bundled, 1},
+		{"forcesown", forcesOwn, 1},
+		{"joined", joined, 1},
+		{"led", led, 1},
+		{"lengthened", lengthened, 1},
+		{"proclaimed", proclaimed, 1},
+		{"relayed", relayed, 1},
+		{"short", short, 1},
+		{"unlike", unlike, 1},
+		{"usurped", usurped, 1},
+		{"wished", wished, 1},
 		{"acknowledged", acknowledged, 1},
 		{"bounds", bounds, 1},
 		{"crowdedout", crowdedOut, 1},

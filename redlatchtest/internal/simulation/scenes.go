@@ -88,7 +88,7 @@ func sharables(name string) []sharable {
 			return e.TryCampaign(ctx, "value")
 		}},
 		{"slotpool", func(c *redlatch.Client, ctx context.Context, wait bool) (*redlatch.Lease, error) {
-			p := c.SlotPool(name, 1, redlatch.SlotOptions{})
+			p := c.SlotPool(name, 1, redlatch.SlotOptions{Quarantine: time.Millisecond})
 			s, err := either(wait, p.Acquire, p.TryAcquire)(ctx)
 			if err != nil {
 				return nil, err
