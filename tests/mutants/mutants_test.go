@@ -364,14 +364,6 @@ var mutants = []mutant{
 		"TestTryDoReadsBesideReaders",
 	},
 	{
-		"Locker that tells its loss to no function", "locker.go",
-		"func() { l.onErr(lease.Err()) }", "func() {}", "TestLockerTellsItsLoss",
-	},
-	{
-		"Locker that lets go when its context ends", "locker.go",
-		"l.mutex.Lock(ctx)", "l.mutex.Lock(l.ctx)", "TestLockerOutlivesItsContext",
-	},
-	{
 		"lease that is noted as old again and again", "journal.go",
 		"	if lasts {\n		r.aged[id] = true\n	} else {", "	if !lasts {", "TestJournalTellsWhatHappened",
 	},
