@@ -115,7 +115,7 @@ var mutants = []mutant{
 		" or open(owner))", ")", "TestTakeByForceOfWhatIsFreeOrShut",
 	},
 	{
-		"force that leaves a lock behind", "byforce.go",
+		"force that leaves a lock behind", "force.go",
 		"a.abandon(a.owner, \"\") //", "//", "TestTakeByForceMeetsMishaps",
 	},
 	{
@@ -1036,8 +1036,8 @@ var mutants = []mutant{
 		"o.newer[owner] = true", "o.newer = map[string]bool{owner: true}", "TestRelayIsRevokedAmongOthers",
 	},
 	{
-		"forced release that does not tell the client's own lease", "inspect.go",
-		"if h.Client == c.id {", "if false {", "TestForceReleaseOfOnesOwn",
+		"forced release that does not tell the client's own lease", "force.go",
+		"if r.victim.Client == c.id {", "if false {", "TestForceReleaseOfOnesOwn",
 	},
 	{
 		"dead waiter that looks alive", "internal/protocol/script/lua/inspect.lua",
