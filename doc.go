@@ -13,7 +13,7 @@
 // runs, and releases it. If the lease is lost, the context is cancelled. [Mutex.Lock] returns the
 // [Lease] instead. [Mutex.TryDo] and [Mutex.TryLock] do not wait. The context given to Lock is the
 // parent of the lease's context, so a timeout on it ends the work, too; [LockOptions].MaxWait
-// bounds the wait alone. Code that wants a [sync.Locker] gets one from [Mutex.Locker].
+// bounds the wait alone.
 //
 // # Which lock
 //

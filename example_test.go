@@ -102,29 +102,6 @@ func ExampleMutex_TryDo() {
 	// Output: cleaning up
 }
 
-// A condition variable wants a sync.Locker. The loss of the lock ends the program, as no error can
-// reach the code that waits.
-func ExampleMutex_Locker() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-
-	locker := client.Mutex("spool").Locker(ctx, func(err error) {
-		if errors.Is(err, redlatch.ErrNotHeld) {
-			log.Fatal(err)
-		}
-		log.Print(err) // Redis cannot be reached, say; Lock goes on trying
-	})
-	turn := sync.NewCond(locker)
-	turn.L.Lock()
-	fmt.Println("locked")
-	turn.L.Unlock()
-	// Output: locked
-}
-
 func ExampleMutex_With() {
 	ctx := context.Background()
 	client, err := redlatch.Open(ctx, url, redlatch.Options{})

@@ -1,10 +1,14 @@
 package redlatch
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -36,6 +40,209 @@ func (o ForceOptions) check() error {
 		return nil
 	}
 	return printable("ForceOptions.Reason", o.Reason)
+}
+
+// ForceRelease takes a lock away from one holder, or from all, and lets in the waiters that are
+// next in line. The next waiter for a [ReentrantMutex] is told to ask for itself, and has the mutex
+// a round trip later, or at its heartbeat if its client does not listen. An old holder is told at
+// once if it is of this client, or if its client has waited in line for something before, and so
+// listens for grants; otherwise it finds out at its next extend, after a third of its TTL at most,
+// or with Renew off at its deadline. Its writes are refused where its token is checked. The window of a [Job] whose run has ended is opened, and so
+// is a lock that is closed by LockOptions.MinHold alone. It returns the lock as it was before.
+//
+// Redis remembers for an hour which process took the lock, when, from which owner and for what
+// reason: [Client.Inspect] tells it of the last time, and the holder's [LostError] as soon as the
+// holder finds out. Over a quorum, a holder that does not listen is not told: its reason is
+// [LossGone].
+//
+// The error matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was
+// changed. It matches [ErrInvalid] if an option was refused. It is a [*KindError] if the key holds
+// something that is no lock.
+func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) (LockInfo, error) {
+	if err := o.check(); err != nil {
+		return LockInfo{}, err
+	}
+	owner := o.Owner
+	before, l, err := c.inspect(ctx, name)
+	if err != nil {
+		return before, err
+	}
+	if before.RedisType != "" {
+		return before, &KindError{Name: name, Key: before.Key, Want: "lock", Got: before.RedisType}
+	}
+	var taken bool
+	for _, h := range before.Holders {
+		if owner != "" && owner != h.Owner && owner != h.EntryOf {
+			continue
+		}
+		r := l.robbery(h, before.At, o.Reason)
+		call := l.kind.Force(l.keys, h.Owner, r.address, r.sharded, c.options.FenceTTL, r.force.note(), rememberForce)
+		if a := o.Announce; a.Channel != "" {
+			call = script.For(call, script.Neighbours{Channel: a.Channel, Message: a.Message, Sharded: a.Sharded && r.sharded})
+		}
+		answer, err := l.ask(ctx, "force the release of", call)
+		if err != nil {
+			return before, err
+		}
+		if !script.Done(answer.Reply) && !answer.Resent {
+			continue
+		}
+		taken = true
+		r.tell()
+	}
+	switch {
+	case taken:
+		return before, nil
+	case owner == "":
+		return before, l.failed("force the release of", ErrNotHeld)
+	}
+	return before, l.failed("force the release of", fmt.Errorf("%w by %q", ErrNotHeld, owner))
+}
+
+// robberies is how often TakeByForce looks for the holder anew, if another acquired the mutex
+// between its look and its request.
+const robberies = 10
+
+// TakeByForce takes the mutex from its holder and acquires it, in one step: no waiter gets in
+// between, however long it has waited. It is for operators and repairs; a program that takes part
+// in the work waits with [Mutex.Lock]. If the mutex is free, TakeByForce acquires it past the line.
+//
+// The holder loses its lease as by [Client.ForceRelease], and is told in the same way: by which
+// process, when and for what reason. Until it finds out, two may be at work; the token of the new
+// lease is larger, so a resource that checks tokens refuses the old holder. With
+// ForceOptions.Owner, the mutex is taken from that holder and no other, so that a call can be
+// repeated. Without, it is taken from the holder that TakeByForce finds.
+//
+// The error matches [ErrNotHeld] if ForceOptions.Owner is not the holder; then nothing was changed.
+// It matches [ErrTaken] if others acquired the mutex each time that TakeByForce was about to. It
+// matches [ErrUnreachable] if Redis gave no answer: the holder may have lost the mutex by then, and
+// what the call acquired is released in the background. Otherwise it is as that of [Mutex.TryLock].
+// Over a quorum it is refused with [ErrInvalid] and errors.ErrUnsupported: there, force the
+// release, and lock.
+func (m *Mutex) TakeByForce(ctx context.Context, o ForceOptions) (*Lease, error) {
+	k := &m.latch
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if k.invalid != nil {
+		return nil, k.invalid
+	}
+	if !k.kind.Seizes() {
+		return nil, invalid("take the mutex %q by force over a quorum: %w: force its release, and lock it", k.name, errors.ErrUnsupported)
+	}
+	if err := k.checkDeadlock(ctx); err != nil {
+		return nil, err
+	}
+	if err := labelsError(ctx); err != nil {
+		return nil, err
+	}
+	lease, err := k.attempt(ctx, false).takeByForce(o)
+	return k.client.trace(lease), err
+}
+
+// takeByForce returns the lease that the attempt comes to.
+func (a *attempt) takeByForce(o ForceOptions) (lease *Lease, err error) {
+	if err := a.client.enter(); err != nil {
+		return nil, a.failed("take by force", err)
+	}
+	defer a.client.background.Done()
+	if err := fault.WhyDone(a.ctx); err != nil {
+		return nil, a.failed("take by force", err)
+	}
+	defer func() { a.tellFailed(err) }()
+	a.tellAttempt()
+	for range robberies {
+		lease, err = a.rob(o)
+		if !errors.Is(err, ErrTaken) {
+			break
+		}
+		a.owner = a.client.owner()
+	}
+	return lease, a.tooLate(err)
+}
+
+// rob takes the mutex from the holder of this moment, if there is one. The error matches ErrTaken
+// if that holder had gone, and another had come.
+func (a *attempt) rob(o ForceOptions) (*Lease, error) {
+	c := a.client
+	looking, cancel := context.WithTimeout(a.ctx, c.options.RequestTimeout)
+	defer cancel()
+	before, _, err := c.inspect(looking, a.name)
+	switch {
+	case err != nil:
+		return nil, err
+	case before.RedisType != "":
+		return nil, wrongKind(a.subject(), before.RedisType, 0)
+	case before.Kind != "" && before.Kind != a.kind.Name:
+		return nil, wrongKind(a.subject(), before.Kind, before.Size)
+	}
+	var victim Holder
+	if len(before.Holders) > 0 {
+		victim = before.Holders[0]
+	}
+	if o.Owner != "" && o.Owner != victim.Owner {
+		return nil, a.failed("take by force", fmt.Errorf("%w by %q", ErrNotHeld, o.Owner))
+	}
+	r := a.robbery(victim, before.At, o.Reason)
+	c.presence.Announce()
+	answer, err := a.ask(a.ctx, "take by force", a.kind.Seize(a.keys, script.Seizure{
+		From: victim.Owner, Address: r.address, Sharded: r.sharded, Note: r.force.note(), Remember: rememberForce,
+		Owner: a.owner, TTL: a.options.TTL, Param: a.param, FenceTTL: c.options.FenceTTL,
+	}))
+	var standing script.Standing
+	if err == nil {
+		standing, err = script.ParseSeize(answer.Reply)
+	}
+	if err != nil || !standing.Inside && answer.Resent {
+		a.abandon(a.owner, "") // a request that got no answer may be on its way still
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case !standing.Inside && o.Owner != "":
+		return nil, a.failed("take by force", fmt.Errorf("%w by %q", ErrNotHeld, o.Owner))
+	case !standing.Inside:
+		return nil, a.failed("take by force", a.taken(standing.Occupant))
+	}
+	r.tell()
+	return a.begin(a.ctx, a.inside(a.owner, "", standing, answer, answer.Resent))
+}
+
+// robbery is a lock that is taken from one holder.
+type robbery struct {
+	latch   *latch
+	victim  Holder // zero if there is none
+	force   Force
+	address string // of the channel on which the client of the victim listens; "" if it is not known
+	sharded bool   // it is a sharded one
+}
+
+// robbery returns how the latch is taken from a holder that was there at that time.
+func (l *latch) robbery(victim Holder, at time.Time, reason string) robbery {
+	c := l.client
+	r := robbery{
+		latch: l, victim: victim, sharded: c.listener.Sharded(),
+		force: Force{By: newProcess(c.presence.Self()), At: at, Reason: reason, Owner: victim.Owner, From: victim.Process},
+	}
+	switch {
+	case victim.Client != "" && r.sharded:
+		r.address = l.keys.Grants(victim.Client)
+	case victim.Client != "":
+		r.address = keys.Grants(c.options.Prefix, victim.Client)
+	}
+	return r
+}
+
+// tell notes in the journal that the lock was taken, and tells a lease of this client, which may not
+// listen.
+func (r *robbery) tell() {
+	c := r.latch.client
+	if r.victim.Owner != "" {
+		c.recorder.forced(r.latch, r.victim, r.force.Reason)
+	}
+	if r.victim.Client == c.id {
+		c.hearRevoke(r.victim.Owner, &r.force)
+	}
 }
 
 // Force is a forced release, by [Client.ForceRelease], [Mutex.TakeByForce] or the redlatch command.

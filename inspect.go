@@ -173,68 +173,6 @@ func (v *view) inspected(r conn.Reply) error {
 	return nil
 }
 
-// ForceRelease takes a lock away from one holder, or from all, and lets in the waiters that are
-// next in line. The next waiter for a [ReentrantMutex] is told to ask for itself, and has the mutex
-// a round trip later, or at its heartbeat if its client does not listen. An old holder is told at once if it is of this client, or if its client has waited
-// in line for something before, and so listens for grants; otherwise it finds out at its next
-// extend, after a third of its TTL at most, or with Renew off at its deadline. Its writes are
-// refused where its token is checked. The window of a [Job] whose run has ended is opened, and so
-// is a lock that is closed by LockOptions.MinHold alone. It returns the lock as it was before.
-//
-// Redis remembers for an hour which process took the lock, when, from which owner and for what
-// reason: [Client.Inspect] tells it of the last time, and the holder's [LostError] as soon as the
-// holder finds out. Over a quorum, a holder that does not listen is not told: its reason is
-// [LossGone].
-//
-// The error matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was
-// changed. It matches [ErrInvalid] if an option was refused. It is a [*KindError] if the key holds
-// something that is no lock.
-func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) (LockInfo, error) {
-	if err := o.check(); err != nil {
-		return LockInfo{}, err
-	}
-	owner := o.Owner
-	before, l, err := c.inspect(ctx, name)
-	if err != nil {
-		return before, err
-	}
-	if before.RedisType != "" {
-		return before, &KindError{Name: name, Key: before.Key, Want: "lock", Got: before.RedisType}
-	}
-	var taken bool
-	by := newProcess(c.presence.Self())
-	for _, h := range before.Holders {
-		if owner != "" && owner != h.Owner && owner != h.EntryOf {
-			continue
-		}
-		address, sharded := c.addressOf(l, h)
-		f := Force{By: by, At: before.At, Reason: o.Reason, Owner: h.Owner, From: h.Process}
-		call := l.kind.Force(l.keys, h.Owner, address, sharded, c.options.FenceTTL, f.note(), rememberForce)
-		if a := o.Announce; a.Channel != "" {
-			call = script.For(call, script.Neighbours{Channel: a.Channel, Message: a.Message, Sharded: a.Sharded && sharded})
-		}
-		answer, err := l.ask(ctx, "force the release of", call)
-		if err != nil {
-			return before, err
-		}
-		if !script.Done(answer.Reply) && !answer.Resent {
-			continue
-		}
-		taken = true
-		c.recorder.forced(l, h, o.Reason)
-		if h.Client == c.id { // which may not listen
-			c.hearRevoke(h.Owner, &f)
-		}
-	}
-	switch {
-	case taken:
-		return before, nil
-	case owner == "":
-		return before, l.failed("force the release of", ErrNotHeld)
-	}
-	return before, l.failed("force the release of", fmt.Errorf("%w by %q", ErrNotHeld, owner))
-}
-
 // recall fills in what is known of the clients of all holders and waiters, in one batch, and from met
 // of those that were met before.
 func (c *Client) recall(ctx context.Context, node conn.Conn, views []view, met map[string]presence.Sign) {

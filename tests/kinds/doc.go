@@ -11,7 +11,6 @@
 //	kinds           all kinds: bad input, deadlocks with oneself
 //	kinds_property  each kind: random operations, compared with a model (rapid)
 //	line            order: newcomers that overtake, herds, waiters that poll
-//	locker          code that wants a sync.Locker believes that it holds what it does not
 //	maxwaiters      a line longer than it may be; a place refused to a waiter that had it
 //	minhold         a lock that opens too early, or is asked for too often
 //	multi           several names: deadlock, one of them taken or lost

@@ -115,7 +115,7 @@ var mutants = []mutant{
 		" or open(owner))", ")", "TestTakeByForceOfWhatIsFreeOrShut",
 	},
 	{
-		"force that leaves a lock behind", "byforce.go",
+		"force that leaves a lock behind", "force.go",
 		"a.abandon(a.owner, \"\") //", "//", "TestTakeByForceMeetsMishaps",
 	},
 	{
@@ -362,14 +362,6 @@ var mutants = []mutant{
 		"	lease, err := m.TryRLock(ctx)\n	if err != nil {\n		return err\n	}\n	return lease.runHeld(ctx, f)\n",
 		"	lease, err := m.TryRLock(ctx)\n	if err != nil {\n		_ = f(ctx, nil)\n		return err\n	}\n	return lease.runHeld(ctx, f)\n",
 		"TestTryDoReadsBesideReaders",
-	},
-	{
-		"Locker that tells its loss to no function", "locker.go",
-		"func() { l.onErr(lease.Err()) }", "func() {}", "TestLockerTellsItsLoss",
-	},
-	{
-		"Locker that lets go when its context ends", "locker.go",
-		"l.mutex.Lock(ctx)", "l.mutex.Lock(l.ctx)", "TestLockerOutlivesItsContext",
 	},
 	{
 		"lease that is noted as old again and again", "journal.go",
@@ -1044,8 +1036,8 @@ var mutants = []mutant{
 		"o.newer[owner] = true", "o.newer = map[string]bool{owner: true}", "TestRelayIsRevokedAmongOthers",
 	},
 	{
-		"forced release that does not tell the client's own lease", "inspect.go",
-		"if h.Client == c.id {", "if false {", "TestForceReleaseOfOnesOwn",
+		"forced release that does not tell the client's own lease", "force.go",
+		"if r.victim.Client == c.id {", "if false {", "TestForceReleaseOfOnesOwn",
 	},
 	{
 		"dead waiter that looks alive", "internal/protocol/script/lua/inspect.lua",

@@ -47,7 +47,7 @@ var names = map[string][]string{
 	"mutex": {"mutex-0", "mutex-1"}, "minhold": {"minhold"}, "bounded": {"bounded"}, "adopt": {"adopt"},
 	"reentrant": {"reentrant"}, "rw": {"rw"}, "semaphore": {"semaphore"}, "slots": {"slots"}, "election": {"election"},
 	"campaign": {"campaign"}, "job": {"job"}, "multi": {"multi-0", "multi-1", "multi-2"}, "crossed": {"cross-0", "cross-1"},
-	"downgraded": {"rw"}, "locked": {"locker"}, "named": {"named"}, "robbed": {"robbed"}, "panics": {"panics-0", "panics-1"}, "shared": {"shared"}, "fenced": {"fenced"},
+	"downgraded": {"rw"}, "named": {"named"}, "robbed": {"robbed"}, "panics": {"panics-0", "panics-1"}, "shared": {"shared"}, "fenced": {"fenced"},
 }
 
 // wantFree checks that the first try gets what is free.

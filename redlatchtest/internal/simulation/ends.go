@@ -155,42 +155,6 @@ func does(a *actor) {
 	}
 }
 
-// lockers uses sync.Lockers whose context ends, and whose lock is taken by force.
-func lockers(a *actor) {
-	defer a.rest(a.upTo(time.Second))
-	name := a.scene("locker")
-	told := make(chan error, 9)
-	ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
-	defer cancel()
-	p := a.meets()
-	defer func() { _ = p.Close() }()
-	locker := p.Mutex(name).Locker(ctx, func(err error) { told <- err })
-	ok := true
-	func() {
-		defer func() { ok = recover() == nil }()
-		locker.Lock()
-	}()
-	if !ok {
-		return
-	}
-	cancel()
-	a.rest(2 * a.trip())
-	l, err := a.client.Mutex(name).TryLock(a.ctx)
-	a.wantf(err != nil, "a Locker lets go when its context ends")
-	if err == nil {
-		_ = l.Release(context.Background())
-	}
-	forced := a.oneIn(2)
-	if forced {
-		_, err = a.client.ForceRelease(a.ctx, name, redlatch.ForceOptions{})
-		forced = err == nil
-		a.rest(3 * a.trip())
-	}
-	locker.Unlock()
-	a.wantf(len(told) > 0 == forced, "a Locker whose lock was taken by force: %t, tells %d errors", forced, len(told))
-	a.wantFreeNow(a.kinds(name)[0])
-}
-
 // slotGone loses a slot, and asks for its number.
 func slotGone(a *actor) {
 	defer a.rest(a.upTo(time.Second))

@@ -105,40 +105,6 @@ func resized(a *actor) {
 	_ = l.Release(context.Background())
 }
 
-// locked uses a sync.Locker.
-func locked(a *actor) {
-	told := make(chan error, 10)
-	ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second+a.plan.ttl)
-	defer cancel()
-	locker := a.client.Mutex("locker").Locker(ctx, func(err error) {
-		select {
-		case told <- err:
-		default:
-		}
-	})
-	defer func() {
-		if why := recover(); why != nil {
-			a.wantf(ctx.Err() != nil, "Lock of a Locker panics: %v", why)
-		}
-	}()
-	locker.Lock()
-	a.World.mu.Lock()
-	a.inside++
-	alone := a.inside == 1
-	a.World.mu.Unlock()
-	a.wantf(alone, "two have a Locker")
-	a.rest(a.upTo(5 * time.Millisecond))
-	a.World.mu.Lock()
-	a.inside--
-	a.World.mu.Unlock()
-	locker.Unlock()
-	select {
-	case err := <-told:
-		a.wantf(false, "a Locker tells %v", err)
-	default:
-	}
-}
-
 // named enters a reentrant mutex as an owner that goroutines of several clients share.
 func named(a *actor) {
 	m := a.client.ReentrantMutex("named")

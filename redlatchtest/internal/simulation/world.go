@@ -43,7 +43,6 @@ type World struct {
 	queues   map[string]*queue // by name
 	longest  time.Duration     // for which a client was suspended
 	setBack  time.Duration     // clocks, in all
-	inside   int               // have the Locker
 	flow     string            // is in the mutex "named"
 	flows    int               // so often
 	shared   neighbourhood
