@@ -30,6 +30,7 @@ func relayed(a *actor) {
 	ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
 	defer cancel()
 	brief, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	first := k.waits(brief, p.Client)
 	a.rest(8 * a.trip())
 	second := k.waits(ctx, p.Client)
