@@ -206,10 +206,14 @@ func fix(t *testing.T, do bool, urls ...string) findings {
 	return all
 }
 
-// die leaves a ticket in line for a mutex as a client does that was killed while it waited.
-func die(s *redistest.Server, name string, place int) {
-	ticket := fmt.Sprintf("Hmutex\tredlatch:grants:gone\t30000\t\tgone-%d", place)
-	s.Do("ZADD", "{redlatch:"+name+"}:queue", strconv.Itoa(place), ticket)
+// die leaves tickets in line for a mutex, at these places, as clients do that were killed while they
+// waited.
+func die(s *redistest.Server, name string, places ...int) {
+	command := []string{"ZADD", "{redlatch:" + name + "}:queue"}
+	for _, place := range places {
+		command = append(command, strconv.Itoa(place), fmt.Sprintf("Hmutex\tredlatch:grants:gone\t30000\t\tgone-%d", place))
+	}
+	s.Do(command...)
 }
 
 // TestFix: the dead are taken off the line if only the dead stand there, and only if it is to be
@@ -218,9 +222,11 @@ func TestFix(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	fix(t, true, s.URL()).want(t, "sweep", doctor.OK, "no name")
-	for place := range 20001 { // more than one script drops
-		die(s, "a", place)
+	places := make([]int, 20001) // more than one script drops
+	for i := range places {
+		places[i] = i
 	}
+	die(s, "a", places...)
 	partial := func(f doctor.Finding) bool { return strings.Contains(f.Found, "not at the rest") }
 	all := examine(t, s.URL())
 	for range 5 {
@@ -271,8 +277,7 @@ func TestFixSparesTheLiving(t *testing.T) {
 			t.Fatal("there is no waiter")
 		}
 	}
-	die(s, "a", 1)
-	die(s, "a", 2)
+	die(s, "a", 1, 2)
 	fix(t, true, s.URL()).want(t, "sweep", doctor.OK, "no name")
 	if got := s.Do("ZCARD", "{redlatch:a}:queue"); got != "3" {
 		t.Errorf("%s tickets are in line, want 3", got)
