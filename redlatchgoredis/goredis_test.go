@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/conn/conntest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchgoredis"
+	"github.com/redlatch/redlatch/redlatchgoredis/internal/wrapped"
 )
 
 func single(protocol int, contextTimeout bool) conntest.OpenFunc {
@@ -105,9 +106,8 @@ func TestNewTakesWhatEmbedsAClient(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: "correct-horse"})
 	defer client.Close()
-	wrapped := struct{ *redis.Client }{client}
 	want := conn.Target{Addr: "127.0.0.1:1"}
-	if got := redlatchgoredis.New(wrapped).Target(); !reflect.DeepEqual(got, want) {
+	if got := redlatchgoredis.New(wrapped.Around(client)).Target(); !reflect.DeepEqual(got, want) {
 		t.Errorf("Target = %+v, want the client's address alone", got)
 	}
 }
