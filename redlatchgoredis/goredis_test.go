@@ -39,6 +39,9 @@ func TestRESP3(t *testing.T) {
 }
 
 func TestRESP2WithContextTimeout(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestRESP3 runs the same clauses on the client as it is by default: make test-all runs it")
+	}
 	t.Parallel()
 	conntest.RunAgain(t, single(2, true))
 }
