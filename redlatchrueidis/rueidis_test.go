@@ -69,6 +69,9 @@ func TestOwnClientOfACluster(t *testing.T) {
 // TestSharedClient leaves rueidis as it is out of the box, with retries, but for caching, which the
 // suite's user may not turn on.
 func TestSharedClient(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestSharedClientWithRESP2 shows a shared client, and TestOwnClient RESP3: make test-all runs it")
+	}
 	t.Parallel()
 	conntest.RunAgain(t, shared(func(o *rueidis.ClientOption) { o.DisableCache = true }))
 }

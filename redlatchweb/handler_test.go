@@ -122,6 +122,7 @@ func hold(t *testing.T, c *redlatch.Client, name string) *redlatch.Lease {
 
 // TestPages looks at each page of a server with a lock of several kinds.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	d := start(t, Options{Doctor: func(context.Context) ([]Finding, error) {
 		return []Finding{{Check: "version", Level: "ok", Found: "Redis <8>"}, {Check: "eviction", Level: "fault", Found: "f", Advice: "do"}}, nil
 	}})
@@ -192,6 +193,7 @@ func TestWords(t *testing.T) {
 
 // TestAnyPrefix mounts the dashboard deep down, and looks for links that would leave it.
 func TestAnyPrefix(t *testing.T) {
+	t.Parallel()
 	d := start(t, Options{})
 	hold(t, d.client, "n")
 	outer := httptest.NewServer(http.StripPrefix("/a/b", d.h))
@@ -224,6 +226,7 @@ func TestAnyPrefix(t *testing.T) {
 
 // TestHosts sends Host headers of a site whose name leads to this address.
 func TestHosts(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		hosts []string
 		host  string
@@ -258,6 +261,7 @@ func TestHosts(t *testing.T) {
 
 // TestHeaders looks at what keeps browsers strict.
 func TestHeaders(t *testing.T) {
+	t.Parallel()
 	d := start(t, Options{})
 	resp, err := http.Get(d.URL + "/locks")
 	if err != nil {
@@ -296,6 +300,7 @@ func (d *dashboard) release(header http.Header, name, owner, typed string) (stat
 
 // TestRelease takes a lock by force, and refuses to where it must.
 func TestRelease(t *testing.T) {
+	t.Parallel()
 	readOnly := start(t, Options{})
 	lease := hold(t, readOnly.client, "n")
 	readOnly.await("/lock?name=n", lease.Owner())
@@ -343,6 +348,7 @@ func TestRelease(t *testing.T) {
 
 // TestBasicAuth asks with and without a password.
 func TestBasicAuth(t *testing.T) {
+	t.Parallel()
 	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "in") })
 	for _, c := range []struct {
 		users          map[string]string
@@ -397,6 +403,7 @@ func until(t *testing.T, lines *bufio.Scanner, text string) {
 
 // TestStream watches a lock come and go, and that nothing is asked when the viewer has left.
 func TestStream(t *testing.T) {
+	t.Parallel()
 	d := start(t, Options{})
 	r, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -429,6 +436,7 @@ func TestStream(t *testing.T) {
 
 // TestStreamEndsWithTheHandler closes the handler under a viewer.
 func TestStreamEndsWithTheHandler(t *testing.T) {
+	t.Parallel()
 	d := start(t, Options{})
 	lines := d.listen("/events?page_of=locks")
 	until(t, lines, "Nothing is locked")
@@ -443,6 +451,7 @@ func TestStreamEndsWithTheHandler(t *testing.T) {
 
 // TestViewerThatNeverReads has one beside another, and looks that it is dropped.
 func TestViewerThatNeverReads(t *testing.T) {
+	t.Parallel()
 	var looks atomic.Int64
 	source := canned{locks: func(at time.Time) []redlatch.LockInfo { // all others each time, and long
 		all := many(perPage)(at)
@@ -489,6 +498,7 @@ func TestViewerThatNeverReads(t *testing.T) {
 
 // TestThousandViewers has them share looks and renderings.
 func TestThousandViewers(t *testing.T) {
+	t.Parallel()
 	var looks atomic.Int64
 	source := canned{locks: func(at time.Time) []redlatch.LockInfo {
 		looks.Add(1)
@@ -537,6 +547,7 @@ func TestThousandViewers(t *testing.T) {
 // TestHugeQueue has 10,000 callers stand in line, each by itself: the pages show the first of them
 // and count the others.
 func TestHugeQueue(t *testing.T) {
+	t.Parallel()
 	const callers = 10_000
 	d := start(t, Options{})
 	lease := hold(t, d.client, "the:one")
@@ -564,6 +575,7 @@ func TestHugeQueue(t *testing.T) {
 // TestHostileTexts has markup and control characters in each text that programs choose: names,
 // hosts, values, labels, and what the record tells. Pages and events show them as data.
 func TestHostileTexts(t *testing.T) {
+	t.Parallel()
 	const bad = "<script>alert(1)</script>\x1b[2J\u202e\x00\rdata: x\n"
 	process := redlatch.Process{Host: bad, Program: bad, PID: 1}
 	labels := map[string]string{bad: bad}
@@ -614,6 +626,7 @@ func TestHostileTexts(t *testing.T) {
 
 // TestSlowRedis has looks take long: the page says how old its list is.
 func TestSlowRedis(t *testing.T) {
+	t.Parallel()
 	h, err := newHandler(canned{locks: contended}, nil, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -631,6 +644,7 @@ func TestSlowRedis(t *testing.T) {
 
 // TestOutage kills the server under the dashboard, and starts it again.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	d := start(t, Options{})
 	hold(t, d.client, "before")
 	d.await("/", `data-key="before"`, `class="live"`) // the first look is complete
@@ -643,6 +657,7 @@ func TestOutage(t *testing.T) {
 
 // TestMissingRights has a Redis user without the rights to list names and to read the journal.
 func TestMissingRights(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	redis.Do("ACL", "SETUSER", "viewer", "on", ">secret", "~*", "&*", "+@all", "-scan")
 	d := serve(t, redis, strings.Replace(redis.URL(), "redis://", "redis://viewer:secret@", 1), Options{})
@@ -656,6 +671,7 @@ func TestMissingRights(t *testing.T) {
 
 // TestMetrics reads them as Prometheus does.
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	d := start(t, Options{Patterns: []string{"a:*", "b:*"}})
 	for _, name := range []string{"a:1", "a:2", "c:1"} {
 		hold(t, d.client, name)
@@ -675,6 +691,7 @@ func TestMetrics(t *testing.T) {
 
 // TestOptions refuses those that make no sense.
 func TestOptions(t *testing.T) {
+	t.Parallel()
 	var hundred []string
 	for i := range maxPatterns + 1 {
 		hundred = append(hundred, fmt.Sprint(i))

@@ -29,6 +29,7 @@ var (
 	seeds  = flag.Int("seeds", 12, "how many worlds to run")
 	first  = flag.Uint64("seed", 1, "the seed of the first world; 0 draws one")
 	limit  = flag.Duration("for", 0, "begin no world after this time; 0 for no bound")
+	budget = flag.Duration("cpu", 0, "begin no world after the worlds have used so much time of processors; 0 for no bound")
 	failed = flag.Int("failures", 3, "begin no world after so many failed")
 	story  = flag.Bool("story", false, "print what happens in each world, line by line")
 	procs  = flag.Int("processes", runtime.NumCPU(), "how many processes run worlds")
@@ -46,6 +47,7 @@ type report struct {
 	Acquired int
 	Commands int
 	Span     time.Duration
+	CPU      time.Duration
 	Story    string  // the file that has it, if the world failed
 	Alike    float64 // the part of the lines of the story that a second run had, too
 }
@@ -93,6 +95,7 @@ func TestSimulate(t *testing.T) {
 	for r := range reports {
 		worlds++
 		total.Acquired, total.Commands, total.Span = total.Acquired+r.Acquired, total.Commands+r.Commands, total.Span+r.Span
+		total.CPU += r.CPU
 		for name, n := range r.Faults {
 			total.Faults[name] += n
 		}
@@ -102,7 +105,7 @@ func TestSimulate(t *testing.T) {
 			t.Errorf("the world of seed %d failed (make simulate SEED=%d runs it again; its story is in %s)\n%s\n  %s",
 				r.Seed, r.Seed, r.Story, r.Plan, strings.Join(r.Failures[:min(len(r.Failures), 5)], "\n  "))
 		}
-		if bad >= *failed || *limit > 0 && time.Since(start) > *limit {
+		if bad >= *failed || *limit > 0 && time.Since(start) > *limit || *budget > 0 && total.CPU > *budget {
 			end()
 		}
 		if time.Since(told) > 10*time.Second {
@@ -181,9 +184,10 @@ func work(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		before := used()
 		w := run(t, seed)
 		r := report{
-			Seed: w.Seed, Plan: w.plan.String(), Failures: w.Failures, Faults: w.Faults, Acquired: int(w.grants.Load()),
+			CPU: used() - before, Seed: w.Seed, Plan: w.plan.String(), Failures: w.Failures, Faults: w.Faults, Acquired: int(w.grants.Load()),
 			Commands: w.Requests, Span: w.Span,
 		}
 		if *twice {
