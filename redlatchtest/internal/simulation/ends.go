@@ -73,7 +73,8 @@ func (a *actor) doings(c *redlatch.Client, name string) []doing {
 	pool := c.SlotPool(name, 1, redlatch.SlotOptions{})
 	all := []doing{
 		{"mutex", c.Mutex(name).Do, c.Mutex(name).TryDo, a.client.Mutex(name).TryLock},
-		{"slotpool",
+		{
+			"slotpool",
 			func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
 				return pool.Do(ctx, slot(f))
 			},
@@ -86,7 +87,8 @@ func (a *actor) doings(c *redlatch.Client, name string) []doing {
 					return nil, err
 				}
 				return s.Lease, nil
-			}},
+			},
+		},
 	}
 	if len(a.servers) > 1 {
 		return all
@@ -96,7 +98,8 @@ func (a *actor) doings(c *redlatch.Client, name string) []doing {
 		doing{"reentrant", c.ReentrantMutex(name).Do, c.ReentrantMutex(name).TryDo, a.client.ReentrantMutex(name).TryLock},
 		doing{"writer", rw.Do, rw.TryDo, a.client.RWMutex(name).TryRLock},
 		doing{"reader", rw.RDo, rw.TryRDo, a.client.RWMutex(name).TryLock},
-		doing{"semaphore",
+		doing{
+			"semaphore",
 			func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
 				return s.Do(ctx, 1, f)
 			},
@@ -105,7 +108,8 @@ func (a *actor) doings(c *redlatch.Client, name string) []doing {
 			},
 			func(ctx context.Context) (*redlatch.Lease, error) {
 				return a.client.Semaphore(name, 1).TryAcquire(ctx, 1)
-			}},
+			},
+		},
 	)
 }
 

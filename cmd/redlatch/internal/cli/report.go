@@ -106,7 +106,8 @@ func newLockJSON(info redlatch.LockInfo) lockJSON {
 func newWaiterJSON(w redlatch.Waiter) waiterJSON {
 	out := waiterJSON{
 		w.Owner, w.Mode, w.Permits, w.Value, w.EntryOf, instant(w.Since), instant(w.LastSeen), w.Dead, w.Callers,
-		clientJSON{w.Client, processJSON(w.Process)}, w.Labels, nil,
+		clientJSON{w.Client, processJSON(w.Process)},
+		w.Labels, nil,
 	}
 	for _, h := range w.Holds {
 		out.Holds = append(out.Holds, heldJSON(h))
