@@ -7,7 +7,7 @@
 //	                       |                                                               |
 //	                     flush: up to maxInFlight requests ---> plan: one pipeline ------->|
 //
-// A request that finds fewer than Rule.Alone others under way leaves at once. Beyond that, or while a
+// A request that finds few others under way leaves at once (see aloneOver). Else, and while a
 // batch of so many is under way, it leaves together with the requests of all goroutines that can run
 // at that moment.
 //

@@ -103,7 +103,7 @@ func (n *Nodes) sender(addr string) *Sender {
 	s := n.all[addr]
 	if s == nil {
 		s = New(n.conn, n.clock, n.timeout)
-		s.rule.Alone = min(s.rule.Alone, maxAloneNode)
+		s.alone = min(s.alone, maxAloneNode)
 		s.slot = func(call conn.Call) int { return slots.Of(call.Keys[0]) }
 		n.all[addr] = s
 	}

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -19,8 +20,8 @@ const maxInFlight = 2048
 type Sender struct {
 	conn    conn.Conn
 	clock   clock.Clock
-	timeout time.Duration // of a batch
-	rule    Rule
+	timeout time.Duration       // of a batch
+	alone   int                 // a request leaves by itself while fewer are under way, and no crowd
 	slot    func(conn.Call) int // of a cluster; else nil
 	calls   sync.Pool           // of *call; not one for all Senders, since channels stay in a synctest bubble
 
@@ -49,9 +50,26 @@ type call struct {
 	cancelled bool          // its goroutine has left; guarded by the Sender's mu
 }
 
+// How many requests leave by themselves: as many as make up for the cost of a batch, in which
+// client and server take turns.
+const (
+	alone          = 2
+	alonePipelined = 16 // where they cost no more system calls than a batch
+)
+
+// aloneOver returns that number. While a batch of so many requests is under way, none leaves by
+// itself: a crowd of many more goroutines than leave by themselves then sends batches alone. A mixture
+// had as many system calls as requests by themselves, and smaller bundles.
+func aloneOver(over conn.Conn) int {
+	if over.Target().Pipelined {
+		return alonePipelined
+	}
+	return alone
+}
+
 // New returns a Sender over a connection. A batch that gets no answer ends after the timeout.
 func New(over conn.Conn, now clock.Clock, timeout time.Duration) *Sender {
-	s := &Sender{conn: over, clock: now, timeout: timeout, rule: RuleFor(over.Target().Pipelined)}
+	s := &Sender{conn: over, clock: now, timeout: timeout, alone: aloneOver(over)}
 	s.calls.New = func() any { return &call{ready: make(chan struct{}, 1)} }
 	s.idle = sync.NewCond(&s.mu)
 	return s
@@ -72,7 +90,7 @@ func Direct(
 // limit has passed or ctx is done. A request that leaves together with others also ends with the
 // timeout of its batch.
 func (s *Sender) Do(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
-	queued := s.admit(request, s.rule.Alone)
+	queued := s.admit(request, s.alone)
 	if queued == nil {
 		defer s.done()
 		return Direct(ctx, s.conn, s.clock, request, limit)
@@ -119,7 +137,7 @@ func (s *Sender) Wait() {
 func (s *Sender) admit(request conn.Call, most int) (queued *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.active < most && !(s.rule.Keep && s.crowds > 0) {
+	if s.active < most && s.crowds == 0 {
 		s.active++
 		return nil
 	}
@@ -166,7 +184,7 @@ func (s *Sender) cancel(c *call) {
 
 // flush sends the queue, batch after batch. It lets other goroutines join the queue first.
 func (s *Sender) flush() {
-	s.gather()
+	runtime.Gosched() // all that can run join the queue
 	defer s.done()
 	for batch := s.take(); len(batch) > 0; batch = s.takeRest() {
 		if s.landed(len(batch), s.deliver(batch)) {
@@ -245,7 +263,7 @@ func (s *Sender) landed(n int, answered bool) (silent bool) {
 }
 
 // crowd reports whether a batch has as many requests as leave by themselves, or more.
-func (s *Sender) crowd(n int) bool { return n >= s.rule.Alone }
+func (s *Sender) crowd(n int) bool { return n >= s.alone }
 
 // failQueue ends all calls in the queue, since batches got no answer in their time. They would find
 // out one batch after the other, later than their callers allow. Their callers resend them instead.
