@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -125,23 +126,8 @@ func (r Rules) spans(holds []*Hold) (all []span, excused []span) {
 
 func sortSpans(all []span) {
 	slices.SortFunc(all, func(a, b span) int {
-		switch {
-		case a.first != b.first:
-			return compare(a.first, b.first)
-		default:
-			return compare(a.hold.Op, b.hold.Op)
-		}
+		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.hold.Op, b.hold.Op))
 	})
-}
-
-func compare(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // exclusive looks for two spans of one name at the same time. Owners that are the same are together.
@@ -212,10 +198,8 @@ func (h *History) crowd(f *Finding, spans []span, weight func(*Hold) int64, limi
 		changes = append(changes, change{s.first, n, s}, change{s.last, -n, s})
 	}
 	slices.SortFunc(changes, func(a, b change) int {
-		if a.at != b.at {
-			return compare(a.at, b.at)
-		}
-		return compare(b.weight, a.weight) // what begins at that moment is beside what ends then
+		// What begins at a moment is beside what ends then.
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.weight, a.weight))
 	})
 	inside, total := make(map[*Hold]bool), int64(0)
 	for _, c := range changes {
@@ -312,7 +296,7 @@ func (h *History) Rests(r Rules) Finding {
 	f := Finding{Check: "rests", Promise: fmt.Sprintf("a slot whose holder vanished rests for %v after its lease", r.Rest)}
 	for name, holds := range h.ByName(SlotPool) {
 		for slot, holds := range bySlot(holds) {
-			slices.SortFunc(holds, func(a, b *Hold) int { return compare(a.Granted, b.Granted) })
+			slices.SortFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Granted, b.Granted) })
 			var gone *Hold // the one that vanished last
 			for _, k := range holds {
 				if gone != nil {
@@ -342,7 +326,7 @@ func (h *History) Windows(r Rules) Finding {
 	f := Finding{Check: "windows", Promise: fmt.Sprintf("at most one run of a job begins in a window of %v", r.Window)}
 	for name, holds := range h.ByName(Job) {
 		runs := slices.Clone(holds)
-		slices.SortFunc(runs, func(a, b *Hold) int { return compare(a.Token, b.Token) })
+		slices.SortFunc(runs, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
 		for i, k := range runs {
 			f.Looked++
 			if i == 0 {
@@ -376,7 +360,7 @@ func (h *History) Tokens(r Rules) Finding {
 // tokensByCalls looks at the holds of a name in the order of their calls.
 func (h *History) tokensByCalls(f *Finding, holds []*Hold, r Rules) {
 	granted := slices.Clone(holds)
-	slices.SortFunc(granted, func(a, b *Hold) int { return compare(a.Granted, b.Granted) })
+	slices.SortFunc(granted, func(a, b *Hold) int { return cmp.Compare(a.Granted, b.Granted) })
 	seen := make(map[int64]*Hold, len(holds))
 	var newest *Hold
 	next := 0
@@ -421,7 +405,7 @@ func (h *History) tokensByBelief(f *Finding, holds []*Hold, r Rules) {
 func (h *History) Turns() Finding {
 	f := Finding{Check: "turns", Promise: "the holders of a lock had it one after the other, in the order of their tokens"}
 	for name, holds := range h.ByName(Mutex, Multi, Election, Job) {
-		slices.SortStableFunc(holds, func(a, b *Hold) int { return compare(a.Token, b.Token) })
+		slices.SortStableFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
 		free := int64(math.MinInt64) // from when on
 		var last *Hold
 		for _, k := range holds {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -29,7 +30,7 @@ func replay(calls []*Access, ended, began func(*Access)) {
 
 func byReturn(calls []*Access) []*Access {
 	returned := slices.Clone(calls)
-	slices.SortFunc(returned, func(a, b *Access) int { return compare(a.Returned, b.Returned) })
+	slices.SortFunc(returned, func(a, b *Access) int { return cmp.Compare(a.Returned, b.Returned) })
 	return returned
 }
 

@@ -23,3 +23,6 @@ func gone(pid int, patience time.Duration) {
 		}
 	}
 }
+
+// outliving is how the guard is started: signals of the terminal do not reach it.
+func outliving() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,7 +1,0 @@
-//go:build !unix
-
-package verify
-
-import "syscall"
-
-func outliving() *syscall.SysProcAttr { return nil }
