@@ -90,13 +90,6 @@ func (r LossReason) told() bool {
 	return r == LossGone || r == LossDeleted || r == LossForgotten || r == LossForced
 }
 
-// LossReasons returns all reasons: for counters that begin at zero.
-func LossReasons() []LossReason {
-	return []LossReason{
-		LossExpired, LossGone, LossDeleted, LossForgotten, LossForced, LossMaxHold, LossNotRenewed, LossClosed,
-	}
-}
-
 var causes = map[LossReason]error{
 	LossExpired:    errors.New("it was not extended in time"),
 	LossGone:       errors.New("it is no longer in Redis: deleted, forgotten, or taken by force"),

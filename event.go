@@ -3,8 +3,6 @@ package redlatch
 import (
 	"log/slog"
 	"time"
-
-	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // EventType says what an [Event] reports.
@@ -100,7 +98,8 @@ const (
 )
 
 // Event is one thing that happened to a lock of this client: what metrics, traces and logs are made
-// of. [Options.Hook] receives it. Fields that do not apply are zero.
+// of. [Options.Hook] receives it. Fields that do not apply are zero. The kinds are mutex, reentrant,
+// rwmutex, semaphore, slotpool, election and job; a [MultiMutex] acquires mutexes.
 type Event struct {
 	Type      EventType
 	ID        uint64        // of the attempt and of its lease; no other of this process has it
@@ -118,16 +117,6 @@ type Event struct {
 	Reason    LossReason    // of the loss
 	Stack     string        // of the call that acquired the lease
 	Err       error
-}
-
-// Kinds returns the values of [Event.Kind]: for counters that begin at zero. A [MultiMutex] acquires
-// mutexes.
-func Kinds() []string {
-	var names []string
-	for _, k := range script.Kinds() {
-		names = append(names, k.Name)
-	}
-	return names
 }
 
 // LogValue returns the fields that are not zero, as a group: `slog.Info("lock", "event", e)`.

@@ -122,36 +122,6 @@ func ExampleNewQuorum() {
 	// Output: held: true with nodes that vote: 3
 }
 
-// A leader stops its work and lets the next candidate follow at once.
-func ExampleElection_Campaign() {
-	ctx := context.Background()
-	client, err := redlatch.Open(ctx, url, redlatch.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-	election := client.Election("dispatcher")
-	first, err := election.Campaign(ctx, "10.0.0.1:80")
-	if err != nil {
-		log.Fatal(err)
-	}
-	term := first.Token()
-	if err := first.Release(ctx); err != nil {
-		log.Fatal(err)
-	}
-	second, err := election.Campaign(ctx, "10.0.0.2:80")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer second.Release(ctx)
-	leader, err := election.Leader(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(leader.Value, "in a later term:", leader.Term > term)
-	// Output: 10.0.0.2:80 in a later term: true
-}
-
 // A program acts by the reason for which it lost a lock.
 func ExampleLossReason() {
 	ctx := context.Background()

@@ -47,8 +47,9 @@ func (o ForceOptions) check() error {
 // a round trip later, or at its heartbeat if its client does not listen. An old holder is told at
 // once if it is of this client, or if its client has waited in line for something before, and so
 // listens for grants; otherwise it finds out at its next extend, after a third of its TTL at most,
-// or with Renew off at its deadline. Its writes are refused where its token is checked. The window of a [Job] whose run has ended is opened, and so
-// is a lock that is closed by LockOptions.MinHold alone. It returns the lock as it was before.
+// or with Renew off at its deadline. Its writes are refused where its token is checked. The window
+// of a [Job] whose run has ended is opened, and so is a lock that is closed by LockOptions.MinHold
+// alone. It returns the lock as it was before.
 //
 // Redis remembers for an hour which process took the lock, when, from which owner and for what
 // reason: [Client.Inspect] tells it of the last time, and the holder's [LostError] as soon as the
@@ -233,8 +234,8 @@ func (l *latch) robbery(victim Holder, at time.Time, reason string) robbery {
 	return r
 }
 
-// tell notes in the journal that the lock was taken, and tells a lease of this client, which may not
-// listen.
+// tell notes in the journal that the lock was taken, and tells a lease of this client, which may
+// not listen.
 func (r *robbery) tell() {
 	c := r.latch.client
 	if r.victim.Owner != "" {

@@ -69,8 +69,8 @@ func (j *Job) Name() string { return j.latch.name }
 //
 // If f ran, the error is that of f. If the lease was lost before f returned, the error also matches
 // [ErrNotHeld], as a [*LostError]. If Redis did not confirm the end of the run, it also matches
-// [ErrUnreachable]; the client then goes on telling Redis that the run has ended, as [Lease.Release]
-// does. The window stays closed in each of these cases.
+// [ErrUnreachable]; the client then goes on telling Redis that the run has ended, as
+// [Lease.Release] does. The window stays closed in each of these cases.
 func (j *Job) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) (ran bool, err error) {
 	lease, err := j.latch.acquire(ctx, false)
 	if errors.Is(err, ErrTaken) {

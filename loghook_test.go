@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/base/groups"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // TestLogHookLevels: a program that runs well logs nothing at level Info, and what needs a look has
@@ -67,32 +70,41 @@ func logged(t *testing.T, level slog.Level, e Event) string {
 	return out.String()
 }
 
-// TestOutcomesAndReasonsAreComplete: a counter that begins at zero for each of them misses none.
-func TestOutcomesAndReasonsAreComplete(t *testing.T) {
+// TestLabelsAreComplete: exporters have a counter that begins at zero for each kind, outcome and
+// reason.
+func TestLabelsAreComplete(t *testing.T) {
 	t.Parallel()
 	outcomes := make(map[Outcome]bool)
-	for _, o := range Outcomes() {
-		outcomes[o] = true
+	for _, o := range groups.Outcomes {
+		outcomes[Outcome(o)] = true
 	}
 	for _, err := range []error{
 		nil, ErrTaken, ErrExhausted, ErrLineFull, context.DeadlineExceeded, context.Canceled, ErrUnreachable, ErrNotReplicated, ErrClosed,
 		ErrNotHeld, ErrInvalid, errors.New("other"),
 	} {
 		if o := OutcomeOf(err); !outcomes[o] {
-			t.Errorf("Outcomes has no %s, or tells it twice", o)
+			t.Errorf("groups.Outcomes has no %s, or tells it twice", o)
 		} else {
 			delete(outcomes, o)
 		}
 	}
 	if len(outcomes) > 0 {
-		t.Errorf("Outcomes has %v, which no error has", outcomes)
+		t.Errorf("groups.Outcomes has %v, which no error has", outcomes)
 	}
-	if got := len(LossReasons()); got != len(causes) {
-		t.Errorf("LossReasons has %d reasons, want %d", got, len(causes))
+	if got := len(groups.Reasons); got != len(causes) {
+		t.Errorf("groups.Reasons has %d reasons, want %d", got, len(causes))
 	}
-	for _, r := range LossReasons() {
-		if causes[r] == nil {
+	for _, r := range groups.Reasons {
+		if causes[LossReason(r)] == nil {
 			t.Errorf("the reason %s has no text", r)
 		}
+	}
+	for i, k := range script.Kinds() {
+		if i >= len(groups.Kinds) || groups.Kinds[i] != k.Name {
+			t.Errorf("groups.Kinds is %q, which lacks %s at %d", groups.Kinds, k.Name, i)
+		}
+	}
+	if len(groups.Kinds) != len(script.Kinds()) {
+		t.Errorf("groups.Kinds is %q, which are %d more than there are", groups.Kinds, len(groups.Kinds)-len(script.Kinds()))
 	}
 }

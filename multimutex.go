@@ -326,7 +326,8 @@ func newMultiLease(ctx context.Context, leases []*Lease) *MultiLease {
 }
 
 // Context returns a context that is done when the lease is released, when one of the names is lost,
-// or when the context that was given to Lock is done. Its cause is as that of [Lease.Context]. Its Err answers by the clock, as that of [Lease.Context] does.
+// or when the context that was given to Lock is done. Its cause is as that of [Lease.Context]. Its
+// Err answers by the clock, as that of [Lease.Context] does.
 func (l *MultiLease) Context() context.Context { return &l.ctx }
 
 // Token returns the fencing token for a name. It returns 0 once any of the names is no longer held,

@@ -25,14 +25,6 @@ const (
 	OutcomeError         Outcome = "error"          // anything else, such as a refusal of Redis
 )
 
-// Outcomes returns all outcomes: for counters that begin at zero.
-func Outcomes() []Outcome {
-	return []Outcome{
-		OutcomeGranted, OutcomeTaken, OutcomeExhausted, OutcomeLineFull, OutcomeTimeout, OutcomeCanceled, OutcomeUnreachable,
-		OutcomeNotReplicated, OutcomeClosed, OutcomeNotHeld, OutcomeMisuse, OutcomeError,
-	}
-}
-
 // Failed reports whether the program did not get what it asked for. A try that found the lock taken
 // is told what it asked, and an acquisition that its caller or [Client.Close] called off has no need
 // of it: neither has failed.

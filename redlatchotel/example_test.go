@@ -43,7 +43,7 @@ func Example() {
 }
 
 func ExampleOptions() {
-	telemetry, err := redlatchotel.New(redlatchotel.Options{Kinds: redlatch.Kinds()})
+	telemetry, err := redlatchotel.New(redlatchotel.Options{Kinds: []string{"mutex", "election"}})
 	if err != nil {
 		log.Fatal(err)
 	}

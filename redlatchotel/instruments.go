@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/groups"
 )
 
 // instruments are the metrics. What is counted in whole numbers is kept here and told when it is
@@ -123,8 +124,8 @@ func newSeries(kind, mode string, group *string) *series {
 	s.plain = []metric.RecordOption{s.all}
 	s.granted = []metric.RecordOption{s.with("outcome", string(redlatch.OutcomeGranted))}
 	s.released = []metric.RecordOption{s.with("end", "released")}
-	for _, r := range redlatch.LossReasons() {
-		s.losses[r] = 0
+	for _, r := range groups.Reasons {
+		s.losses[redlatch.LossReason(r)] = 0
 	}
 	return s
 }

@@ -49,7 +49,7 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 
 	// Kinds are the kinds of locks whose counters are there, with 0, before the first of them is
-	// acquired: values of [redlatch.Kinds]. The counters of another kind are there, with 0, from the
+	// acquired: values of [redlatch.Event].Kind. The counters of another kind are there, with 0, from the
 	// first attempt on. Histograms are there from their first value on, in OpenTelemetry. Default
 	// "mutex". With Group, none are there before the first attempt.
 	Kinds []string
@@ -78,9 +78,9 @@ func New(o Options) (*Telemetry, error) {
 		o.Kinds = []string{"mutex"}
 	}
 	for _, kind := range o.Kinds {
-		if !slices.Contains(redlatch.Kinds(), kind) {
+		if !slices.Contains(groups.Kinds, kind) {
 			return nil, fmt.Errorf("redlatchotel: %w: Options.Kinds has %q: give some of %s",
-				redlatch.ErrInvalid, kind, strings.Join(redlatch.Kinds(), ", "))
+				redlatch.ErrInvalid, kind, strings.Join(groups.Kinds, ", "))
 		}
 	}
 	if o.MeterProvider == nil {

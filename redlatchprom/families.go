@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/groups"
 )
 
 // The classic buckets, for servers that do not take native histograms.
@@ -112,11 +113,11 @@ func (f *families) of(kind, mode string, group *string) *series {
 		detached: f.hold.WithLabelValues(labels("detached")...),
 		outcomes: make(map[redlatch.Outcome]prometheus.Observer), losses: make(map[redlatch.LossReason]prometheus.Counter),
 	}
-	for _, o := range redlatch.Outcomes() {
-		s.outcomes[o] = f.acquire.WithLabelValues(labels(string(o))...)
+	for _, o := range groups.Outcomes {
+		s.outcomes[redlatch.Outcome(o)] = f.acquire.WithLabelValues(labels(o)...)
 	}
-	for _, r := range redlatch.LossReasons() {
-		s.losses[r] = f.lost.WithLabelValues(labels(string(r))...)
+	for _, r := range groups.Reasons {
+		s.losses[redlatch.LossReason(r)] = f.lost.WithLabelValues(labels(r)...)
 	}
 	s.granted = s.outcomes[redlatch.OutcomeGranted]
 	return s

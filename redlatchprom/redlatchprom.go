@@ -35,7 +35,7 @@ import (
 // Options say what is counted. The zero value is right for most programs.
 type Options struct {
 	// Kinds are the kinds of locks whose series are there, with 0, before the first of them is
-	// acquired: values of [redlatch.Kinds]. The series of another kind are there, with 0, from the
+	// acquired: values of [redlatch.Event].Kind. The series of another kind are there, with 0, from the
 	// first attempt on. Each has some 280 series, 230 of which are classic buckets. Default
 	// "mutex". With Group, none are there before the first attempt.
 	Kinds []string
@@ -68,9 +68,9 @@ func New(o Options) (*Metrics, error) {
 		o.Kinds = []string{"mutex"}
 	}
 	for _, kind := range o.Kinds {
-		if !slices.Contains(redlatch.Kinds(), kind) {
+		if !slices.Contains(groups.Kinds, kind) {
 			return nil, fmt.Errorf("redlatchprom: %w: Options.Kinds has %q: give some of %s",
-				redlatch.ErrInvalid, kind, strings.Join(redlatch.Kinds(), ", "))
+				redlatch.ErrInvalid, kind, strings.Join(groups.Kinds, ", "))
 		}
 	}
 	m := &Metrics{exemplar: o.Exemplar, families: newFamilies(o.Group != nil)}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/groups"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchprom"
 )
@@ -163,7 +164,7 @@ func TestEveryKindIsCounted(t *testing.T) {
 	if _, err := c.Job("job", redlatch.JobOptions{Window: time.Second}).Do(ctx, func(context.Context, *redlatch.Lease) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range redlatch.Kinds() {
+	for _, kind := range groups.Kinds {
 		mode := ""
 		if kind == "rwmutex" {
 			mode = `,mode="read"`
@@ -257,7 +258,7 @@ func TestSeriesAreThereBeforeTheyCount(t *testing.T) {
 	is[`redlatch_acquire_duration_seconds{kind="semaphore",outcome="canceled"}`] = 1
 	want(t, registry, is)
 
-	_, registry = metrics(t, redlatchprom.Options{Kinds: redlatch.Kinds()})
+	_, registry = metrics(t, redlatchprom.Options{Kinds: groups.Kinds})
 	want(t, registry, zeros("rwmutex", "read"))
 	want(t, registry, zeros("rwmutex", "write"))
 	want(t, registry, zeros("job", ""))
@@ -276,10 +277,10 @@ func zeros(kind, mode string) map[string]float64 {
 	} {
 		all["redlatch_"+name+"{"+labels+"}"] = 0
 	}
-	for _, o := range redlatch.Outcomes() {
+	for _, o := range groups.Outcomes {
 		all[fmt.Sprintf("redlatch_acquire_duration_seconds{%s,outcome=%q}", labels, o)] = 0
 	}
-	for _, r := range redlatch.LossReasons() {
+	for _, r := range groups.Reasons {
 		all[fmt.Sprintf("redlatch_lost_total{%s,reason=%q}", labels, r)] = 0
 	}
 	for _, end := range []string{"released", "lost", "detached"} {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/groups"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
@@ -202,8 +203,8 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 	var harmless []string
-	for _, o := range redlatch.Outcomes() {
-		if !o.Failed() && o != redlatch.OutcomeGranted {
+	for _, o := range groups.Outcomes {
+		if o := redlatch.Outcome(o); !o.Failed() && o != redlatch.OutcomeGranted {
 			harmless = append(harmless, string(o))
 		}
 	}
@@ -230,12 +231,12 @@ func TestAlertOnLosses(t *testing.T) {
 	runbook, _, _ = strings.Cut(runbook, "\n### ")
 	_, labels, _ := strings.Cut(read(t, metricsFile), "\n| reason |")
 	labels, _, _ = strings.Cut(labels, "\n")
-	for _, r := range redlatch.LossReasons() {
-		if slices.Contains(fires, string(r)) == slices.Contains(meant, r) {
+	for _, r := range groups.Reasons {
+		if slices.Contains(fires, r) == slices.Contains(meant, redlatch.LossReason(r)) {
 			t.Errorf("RedlatchLeaseLost selects %q, which for %q is wrong", fires, r)
 		}
 		for where, text := range map[string]string{runbookFile: runbook, metricsFile: labels} {
-			if !strings.Contains(text, "`"+string(r)+"`") {
+			if !strings.Contains(text, "`"+r+"`") {
 				t.Errorf("%s does not say what the reason %q is", where, r)
 			}
 		}
