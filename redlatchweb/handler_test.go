@@ -186,6 +186,7 @@ func TestWords(t *testing.T) {
 	want(show("/lock?name=stock:7", sample.Lock()), sample.OfPage...)
 	want(show("/record", sample.Lock()), sample.EntryText)
 	for words, info := range sample.Others {
+		info = sample.Named("a", info)
 		want(show("/locks", info), words)
 		want(show("/lock?name=a", info), words)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// EntryText is which process noted an entry of the journal, and what it says.
+// EntryText returns which process noted an entry of the journal, and what it says.
 func EntryText(e redlatch.JournalEntry) string {
 	var all []string
 	for _, s := range append(happened(e), LabelText(e.Labels)) {
@@ -25,16 +25,18 @@ func EntryText(e redlatch.JournalEntry) string {
 	return text
 }
 
-// happened is what an entry says, by its type.
+// happened returns what an entry says, by its type.
 func happened(e redlatch.JournalEntry) []string {
 	cause := OneLine(strings.TrimPrefix(e.Text, "redlatch: "))
 	switch e.Type {
 	case redlatch.JournalLost:
-		return []string{fmt.Sprintf("held for %s, lost (%s)", Span(e.Held), Visible(string(e.Reason))), cause}
+		reason := Visible(string(e.Reason))
+		return []string{fmt.Sprintf("held for %s, lost (%s)", Span(e.Held), reason), cause}
 	case redlatch.JournalJeopardy:
 		return []string{fmt.Sprintf("%s are left of the lease", Span(e.Remaining)), cause}
 	case redlatch.JournalForced:
-		return []string{fmt.Sprintf("took it from %s, token %d", ProcessText(e.From.Process, e.From.Client), e.Token), cause}
+		from := ProcessText(e.From.Process, e.From.Client)
+		return []string{fmt.Sprintf("took it from %s, token %d", from, e.Token), cause}
 	case redlatch.JournalTimeout:
 		return []string{"gave up after " + Span(e.Waited), cause}
 	case redlatch.JournalWaited:

@@ -20,7 +20,7 @@ const (
 	Waited  = "first waits"
 )
 
-// Cell is what a lock has in a column; "-" if it has nothing there.
+// Cell returns what a lock has in a column; "-" if it has nothing there.
 func (l *Lock) Cell(column string) string {
 	switch column {
 	case Name:
@@ -49,7 +49,8 @@ func (l *Lock) Cell(column string) string {
 	return none
 }
 
-// KindText is the kind of a lock and its size, if it has one; or what is there instead of a lock.
+// KindText returns the kind of a lock and its size, if it has one; or what is there instead of a
+// lock.
 func (l *Lock) KindText() string {
 	switch {
 	case l.RedisType != "":
@@ -60,7 +61,8 @@ func (l *Lock) KindText() string {
 	return cmp.Or(l.Kind, "not in use")
 }
 
-// HolderText is the first holder in words, and how many there are beside it; or why there is none.
+// HolderText returns the first holder in words, and how many there are beside it; or why there is
+// none.
 func (l *Lock) HolderText() string {
 	switch {
 	case l.RedisType != "":
@@ -87,8 +89,8 @@ func (l *Lock) HolderText() string {
 	return text
 }
 
-// WaitingText is how many wait, how many of them are believed dead, and for how many callers the
-// living ones wait, if for more than themselves.
+// WaitingText returns how many wait, how many of them are believed dead, and for how many callers
+// the living ones wait, if for more than themselves.
 func (l *Lock) WaitingText() string {
 	var more []string
 	if l.Deaf > 0 {
@@ -103,14 +105,17 @@ func (l *Lock) WaitingText() string {
 	return fmt.Sprintf("%s (%s)", Count(l.Waiting), strings.Join(more, ", "))
 }
 
-// Facts are what is known of a lock beside its holders and waiters; alone says that it is on one
-// server, and not on a quorum. Moments are in that time zone.
+// Facts returns what is known of a lock beside its holders and waiters. alone says that it is on
+// one server, and not on a quorum. Moments are in that time zone.
 func (l *Lock) Facts(alone bool, zone *time.Location) []Fact {
 	all := []Fact{
-		{Label: "key", Text: Visible(l.Key)}, {Label: Kind, Text: l.KindText()}, {Label: Token, Text: l.lastToken(alone, zone)},
+		{Label: "key", Text: Visible(l.Key)},
+		{Label: Kind, Text: l.KindText()},
+		{Label: Token, Text: l.lastToken(alone, zone)},
 	}
 	if f := l.Forced; f != nil {
-		text := fmt.Sprintf("%s ago, from %s by %s", Ago(l.At, f.At), ProcessText(f.From, f.Owner), ProcessText(f.By, ""))
+		from, by := ProcessText(f.From, f.Owner), ProcessText(f.By, "")
+		text := fmt.Sprintf("%s ago, from %s by %s", Ago(l.At, f.At), from, by)
 		if f.Reason != "" {
 			text += fmt.Sprintf(": %q", f.Reason)
 		}
@@ -118,11 +123,15 @@ func (l *Lock) Facts(alone bool, zone *time.Location) []Fact {
 	}
 	switch {
 	case l.ToGo() != "":
-		all = append(all, Fact{Label: "count", Text: l.ToGo()}, Fact{Label: Expires, Text: Expiry(l.Remaining)})
+		all = append(all, Fact{Label: "count", Text: l.ToGo()})
+		all = append(all, Fact{Label: Expires, Text: Expiry(l.Remaining)})
 	case l.RedisType != "":
-		all = append(all, Fact{Holder, "nobody: the key is no lock, and no lock can have this name", true})
+		const text = "nobody: the key is no lock, and no lock can have this name"
+		all = append(all, Fact{Holder, text, true})
 	case l.Abandoned():
-		all = append(all, Fact{Holder, "nobody, it is free: only the dead wait for it, and the next acquisition forgets them", true})
+		const text = "nobody, it is free: only the dead wait for it, " +
+			"and the next acquisition forgets them"
+		all = append(all, Fact{Holder, text, true})
 	case len(l.Holders) == 0:
 		all = append(all, Fact{Label: Holder, Text: "nobody, it is free"})
 	}
@@ -132,8 +141,8 @@ func (l *Lock) Facts(alone bool, zone *time.Location) []Fact {
 // maxRemembered is how long a name that is not used is remembered, at most.
 const maxRemembered = 366 * 24 * time.Hour
 
-// lastToken is the last token, and of a free lock on one server also when that was given: it is the
-// server's time in microseconds then, unless another library counts the tokens.
+// lastToken returns the last token, and of a free lock on one server also when that was given. The
+// token is the server's time in microseconds then, unless another library counts the tokens.
 func (l *Lock) lastToken(alone bool, zone *time.Location) string {
 	given := time.UnixMicro(l.Token)
 	ago := l.At.Sub(given)
@@ -142,7 +151,8 @@ func (l *Lock) lastToken(alone bool, zone *time.Location) string {
 	case l.Token == 0:
 		return "0: never used, or forgotten"
 	case alone && ago > -time.Second && ago < maxRemembered:
-		return fmt.Sprintf("%d, given %s ago, at %s", l.Token, Ago(l.At, given), Stamp(given.In(zone)))
+		at := Stamp(given.In(zone))
+		return fmt.Sprintf("%d, given %s ago, at %s", l.Token, Ago(l.At, given), at)
 	}
 	return strconv.FormatInt(l.Token, 10)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/redlatch/redlatch"
 )
 
-// Visible is a text of others, quoted if it has a character that cannot be seen, or that a terminal
-// could take for a command.
+// Visible returns a text of others, quoted if it has a character that cannot be seen, or that a
+// terminal could take for a command.
 func Visible(s string) string {
 	if hides(s) {
 		return strconv.Quote(s)
@@ -24,7 +24,7 @@ func hides(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
 }
 
-// OneLine is a sentence of others on one line, without what cannot be seen.
+// OneLine returns a sentence of others on one line, without what cannot be seen.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {
@@ -34,10 +34,10 @@ func OneLine(s string) string {
 	}, strings.ReplaceAll(s, "\n", "; "))
 }
 
-// ErrorText is an error on one line, without the library's prefix.
+// ErrorText returns an error on one line, without the library's prefix.
 func ErrorText(err error) string { return OneLine(strings.TrimPrefix(err.Error(), "redlatch: ")) }
 
-// Span is a duration as people say it, in its two largest units: 3d4h, 12m5s, 1.2s, 40ms.
+// Span returns a duration as people say it, in its two largest units: 3d4h, 12m5s, 1.2s, 40ms.
 func Span(d time.Duration) string {
 	d = max(0, d)
 	switch {
@@ -53,7 +53,7 @@ func Span(d time.Duration) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// Ago is how long before that moment it was, both by the server's clock.
+// Ago returns how long before that moment it was, both by the server's clock.
 func Ago(at, since time.Time) string {
 	if since.IsZero() {
 		return none
@@ -64,7 +64,7 @@ func Ago(at, since time.Time) string {
 // none stands for what is not known, or does not apply.
 const none = "-"
 
-// Expiry is the time that is left of a lease.
+// Expiry returns the time that is left of a lease.
 func Expiry(d time.Duration) string {
 	if d < 0 {
 		return "never"
@@ -72,7 +72,7 @@ func Expiry(d time.Duration) string {
 	return Span(d)
 }
 
-// Stamp is a moment, in the time zone that it has.
+// Stamp returns a moment, in the time zone that it has.
 func Stamp(t time.Time) string {
 	if t.Location() == time.UTC {
 		return t.Format(time.DateTime + " UTC")
@@ -89,7 +89,7 @@ func Count(v any) string {
 	return s
 }
 
-// LabelText is labels in the order of their keys.
+// LabelText returns labels in the order of their keys.
 func LabelText(labels map[string]string) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -102,18 +102,21 @@ func LabelText(labels map[string]string) string {
 	return strings.Join(all, " ")
 }
 
-// ProcessText is what is known of a process, or else of its client.
+// ProcessText returns what is known of a process, or else of its client.
 func ProcessText(p redlatch.Process, client string) string {
 	switch {
 	case p.Host != "":
 		return fmt.Sprintf("%s (pid %d on %s)", Visible(p.Program), p.PID, Visible(p.Host))
 	case client != "":
-		return fmt.Sprintf("a client that is gone, cut off or just starting (id %s)", Visible(client))
+		return fmt.Sprintf("%s (id %s)", unknown, Visible(client))
 	}
-	return "a client that is gone, cut off or just starting"
+	return unknown
 }
 
-// HolderText is what is known of the process that holds a lock.
+// unknown stands for a process that has no record.
+const unknown = "a client that is gone, cut off or just starting"
+
+// HolderText returns what is known of the process that holds a lock.
 func HolderText(h redlatch.Holder) string {
 	switch {
 	case h.Resting && h.Owner == "window":
@@ -123,7 +126,8 @@ func HolderText(h redlatch.Holder) string {
 		if h.Process.Host != "" {
 			client = ProcessText(h.Process, "")
 		}
-		return fmt.Sprintf("%s, which is gone; its place is kept for another %s", client, Expiry(h.Remaining))
+		left := Expiry(h.Remaining)
+		return fmt.Sprintf("%s, which is gone; its place is kept for another %s", client, left)
 	case h.Foreign:
 		return fmt.Sprintf("a foreign client (owner %.40q)", h.Owner)
 	case h.Detached:
@@ -132,17 +136,19 @@ func HolderText(h redlatch.Holder) string {
 	return ProcessText(h.Process, h.Client)
 }
 
-// HolderLine is a holder in words, with how long it has held the lock at that moment.
+// HolderLine returns a holder in words, with how long it has held the lock at that moment.
 func HolderLine(h redlatch.Holder, at time.Time) string {
 	if h.Resting {
 		return HolderText(h)
 	}
-	return strings.Join(append([]string{lasting(HolderText(h), h.Since, at)}, texts(told(h.Labels, h.Dead, h.LastSeen, at))...), ", ")
+	facts := told(h.Labels, h.Dead, h.LastSeen, at)
+	return sentence(lasting(HolderText(h), h.Since, at), facts)
 }
 
-// WaiterText is a waiter in words, with how long it has waited at that moment.
+// WaiterText returns a waiter in words, with how long it has waited at that moment.
 func WaiterText(kind string, w redlatch.Waiter, at time.Time) string {
-	return strings.Join(append([]string{lasting(ProcessText(w.Process, w.Client), w.Since, at)}, texts(WaiterFacts(kind, w, at))...), ", ")
+	text := lasting(ProcessText(w.Process, w.Client), w.Since, at)
+	return sentence(text, WaiterFacts(kind, w, at))
 }
 
 func lasting(text string, since, at time.Time) string {
@@ -152,7 +158,7 @@ func lasting(text string, since, at time.Time) string {
 	return text + " for " + Ago(at, since)
 }
 
-// told are the labels, and when a client that is believed dead was last heard of.
+// told returns the labels, and when a client that is believed dead was last heard of.
 func told(labels map[string]string, dead bool, seen, at time.Time) (all []Fact) {
 	if len(labels) > 0 {
 		all = append(all, Fact{Text: LabelText(labels)})
@@ -161,7 +167,8 @@ func told(labels map[string]string, dead bool, seen, at time.Time) (all []Fact) 
 	case dead && seen.IsZero():
 		all = append(all, Fact{Text: believedDead, Bad: true})
 	case dead:
-		all = append(all, Fact{Text: "not heard of for " + Ago(at, seen) + ": " + believedDead, Bad: true})
+		text := "not heard of for " + Ago(at, seen) + ": " + believedDead
+		all = append(all, Fact{Text: text, Bad: true})
 	}
 	return all
 }
@@ -175,21 +182,24 @@ type Fact struct {
 	Bad   bool // it needs a look
 }
 
-func texts(facts []Fact) (all []string) {
+// sentence returns a text, and what is known beside it.
+func sentence(text string, facts []Fact) string {
 	for _, f := range facts {
-		all = append(all, f.Text)
+		text += ", " + f.Text
 	}
-	return all
+	return text
 }
 
-// HolderFacts are all that is known of a holder beside its process. Moments are in that time zone.
+// HolderFacts returns all that is known of a holder beside its process. Moments are in that time
+// zone.
 func HolderFacts(l *Lock, h redlatch.Holder, zone *time.Location) []Fact {
 	var all []Fact
 	if label, text := beyond(l.Kind, h); text != "" {
 		all = append(all, Fact{Label: label, Text: text})
 	}
 	if !h.Since.IsZero() {
-		all = append(all, Fact{Label: Held, Text: Ago(l.At, h.Since) + ", since " + Stamp(h.Since.In(zone))})
+		text := Ago(l.At, h.Since) + ", since " + Stamp(h.Since.In(zone))
+		all = append(all, Fact{Label: Held, Text: text})
 	}
 	all = append(all, Fact{Label: Expires, Text: Expiry(h.Remaining)})
 	if !h.LastSeen.IsZero() {
@@ -208,10 +218,12 @@ func HolderFacts(l *Lock, h redlatch.Holder, zone *time.Location) []Fact {
 	return append(all, Fact{Label: "owner", Text: Visible(h.Owner)})
 }
 
-// WaiterFacts are what a waiter wants, and what is known of it beside its process.
+// WaiterFacts returns what a waiter wants, and what is known of it beside its process.
 func WaiterFacts(kind string, w redlatch.Waiter, at time.Time) []Fact {
 	var all []Fact
-	if label, text := beyond(kind, redlatch.Holder{Slot: -1, Mode: w.Mode, Permits: w.Permits, Value: w.Value, EntryOf: w.EntryOf}); text != "" {
+	wants := redlatch.Holder{Slot: -1, Mode: w.Mode, Permits: w.Permits, Value: w.Value}
+	wants.EntryOf = w.EntryOf
+	if label, text := beyond(kind, wants); text != "" {
 		all = append(all, Fact{Text: label + " " + text})
 	}
 	if w.Callers > 1 {
@@ -223,12 +235,13 @@ func WaiterFacts(kind string, w redlatch.Waiter, at time.Time) []Fact {
 		for _, h := range w.Holds {
 			names = append(names, Visible(h.Name))
 		}
-		facts = slices.Insert(facts, min(len(w.Labels), 1), Fact{Text: "holds " + strings.Join(names, " and ")})
+		text := "holds " + strings.Join(names, " and ")
+		facts = slices.Insert(facts, min(len(w.Labels), 1), Fact{Text: text}) // after the labels
 	}
 	return append(all, facts...)
 }
 
-// beyond is what an acquisition has beyond its lease, and what that is called; by kind.
+// beyond returns what an acquisition has beyond its lease, and what that is called; by kind.
 func beyond(kind string, h redlatch.Holder) (label, text string) {
 	switch {
 	case h.Foreign || h.Resting && kind != "slotpool":

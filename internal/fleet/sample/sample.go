@@ -19,66 +19,95 @@ func process(program string) redlatch.Process {
 func Lock() redlatch.LockInfo {
 	labels := map[string]string{"trace": "4bf9", "tenant": "acme"}
 	return redlatch.LockInfo{
-		Name: "stock:7", Key: "redlatch:stock:7", Kind: "rwmutex", At: At, Token: 1795217225332088, Remaining: 21 * time.Second,
+		Name: "stock:7", Key: "redlatch:stock:7", Kind: "rwmutex", At: At,
+		Token: 1795217225332088, Remaining: 21 * time.Second,
 		Holders: []redlatch.Holder{
 			{
-				Owner: "rl-A-1", Client: "A", Process: process("billing"), Mode: "read", Since: At.Add(-72 * time.Second), LastSeen: At.Add(-4 * time.Second),
-				Token: 1795217225332087, Remaining: 21 * time.Second, Labels: labels,
+				Owner: "rl-A-1", Client: "A", Process: process("billing"), Mode: "read",
+				Labels: labels, Since: At.Add(-72 * time.Second), LastSeen: At.Add(-4 * time.Second),
+				Token: 1795217225332087, Remaining: 21 * time.Second,
 			},
-			{Owner: "rl-B-1", Client: "B", Mode: "read", Since: At.Add(-5 * time.Hour), LastSeen: At.Add(-4 * time.Minute), Dead: true, Remaining: 9 * time.Second},
+			{
+				Owner: "rl-B-1", Client: "B", Mode: "read", Since: At.Add(-5 * time.Hour),
+				Dead: true, LastSeen: At.Add(-4 * time.Minute), Remaining: 9 * time.Second,
+			},
 		},
 		Waiters: []redlatch.Waiter{
 			{
-				Owner: "rl-C-1", Client: "C", Process: process("reports"), Mode: "write", Since: At.Add(-65 * time.Second), Callers: 40, Labels: labels,
+				Owner: "rl-C-1", Client: "C", Process: process("reports"), Mode: "write",
+				Labels: labels, Since: At.Add(-65 * time.Second), Callers: 40,
 				Holds: []redlatch.Held{{Name: "stock:8"}, {Name: "stock:9"}},
 			},
-			{Owner: "rl-D-1", Client: "D", Mode: "read", Since: At.Add(-1200 * time.Millisecond), Dead: true, LastSeen: At.Add(-4 * time.Minute)},
+			{
+				Owner: "rl-D-1", Client: "D", Mode: "read", Since: At.Add(-1200 * time.Millisecond),
+				Dead: true, LastSeen: At.Add(-4 * time.Minute),
+			},
 		},
 		Forced: &redlatch.Force{
-			At: At.Add(-30 * time.Minute), Reason: "it hangs", Owner: "rl-E-1", By: process("redlatch release by ada"), From: process("crawler"),
+			At: At.Add(-30 * time.Minute), Reason: "it hangs", Owner: "rl-E-1",
+			By: process("redlatch release"), From: process("crawler"),
 		},
 	}
 }
 
 // OfList are the words of Lock in a list of locks.
 var OfList = []string{
-	"stock:7", "billing (pid 4711 on app-01), tenant=acme trace=4bf9 and 1 more", "5h0m", "21s", "2", "1m5s",
+	"stock:7", "billing (pid 4711 on app-01), tenant=acme trace=4bf9 and 1 more",
+	"5h0m", "21s", "2", "1m5s",
 }
 
 // OfPage are the words of Lock on a page of its own, and those of Entry.
 var OfPage = []string{
 	"redlatch:stock:7", "rwmutex", "1795217225332088",
-	`30m0s ago, from crawler (pid 4711 on app-01) by redlatch release by ada (pid 4711 on app-01): "it hangs"`,
-	"billing (pid 4711 on app-01)", "read", "1m12s, since 2026-11-2", "4s ago", "21s", "1795217225332087", "tenant=acme trace=4bf9", "rl-A-1",
-	"a client that is gone, cut off or just starting (id B)", "5h0m, since 2026-11-2", "4m0s ago: believed dead", "rl-B-1",
+	`30m0s ago, from crawler (pid 4711 on app-01) by redlatch release (pid 4711 on app-01): "it hangs"`,
+	"billing (pid 4711 on app-01)", "read", "1m12s, since 2026-11-2", "4s ago", "21s",
+	"1795217225332087", "tenant=acme trace=4bf9", "rl-A-1",
+	"a client that is gone, cut off or just starting (id B)", "5h0m, since 2026-11-2",
+	"4m0s ago: believed dead", "rl-B-1",
 	"2 (1 believed dead, 40 callers)",
 	"reports (pid 4711 on app-01)", "1m5s", "mode write", "40 callers", "holds stock:8 and stock:9",
-	"a client that is gone, cut off or just starting (id D)", "1.2s", "mode read", "not heard of for 4m0s: believed dead",
+	"a client that is gone, cut off or just starting (id D)", "1.2s", "mode read",
+	"not heard of for 4m0s: believed dead",
 	"lost", EntryText,
 }
 
 // Others are locks without a holder, by the words that a list and a page have of each.
 var Others = map[string]redlatch.LockInfo{
-	"1 of 3 to go":                 {Name: "a", Kind: "countdown", Count: 1, Size: 3, Remaining: time.Hour, At: At},
-	"no lock, but a list":          {Name: "a", RedisType: "list", At: At},
-	"only the dead wait":           {Name: "a", Kind: "mutex", At: At, Waiters: []redlatch.Waiter{{Dead: true, Since: At.Add(-time.Minute)}}},
-	"nobody":                       {Name: "a", Kind: "mutex", At: At, Waiters: []redlatch.Waiter{{Since: At.Add(-time.Minute)}}},
-	`a foreign client (owner "x")`: {Name: "a", Kind: "mutex", At: At, Holders: []redlatch.Holder{{Owner: "x", Foreign: true, Remaining: -1}}},
-	"a run that has ended, and whose window lasts on": {
-		Name: "a", Kind: "job", At: At, Holders: []redlatch.Holder{{Owner: "window", Resting: true, Remaining: time.Minute}},
-	},
-	"a client, which is gone; its place is kept for another 14s": {
-		Name: "a", Kind: "slotpool", Size: 8, At: At, Holders: []redlatch.Holder{{Owner: "y", Resting: true, Remaining: 14 * time.Second}},
-	},
+	"1 of 3 to go":        {Kind: "countdown", Count: 1, Size: 3, Remaining: time.Hour},
+	"no lock, but a list": {RedisType: "list"},
+	"only the dead wait":  {Kind: "mutex", Waiters: []redlatch.Waiter{{Dead: true}}},
+	"nobody":              {Kind: "mutex", Waiters: []redlatch.Waiter{{}}},
+	`a foreign client (owner "x")`: heldBy("mutex", redlatch.Holder{
+		Owner: "x", Foreign: true, Remaining: -1,
+	}),
+	"a run that has ended, and whose window lasts on": heldBy("job", redlatch.Holder{
+		Owner: "window", Resting: true, Remaining: time.Minute,
+	}),
+	"a client, which is gone; its place is kept for another 14s": heldBy("slotpool", redlatch.Holder{
+		Owner: "y", Resting: true, Remaining: 14 * time.Second,
+	}),
+}
+
+func heldBy(kind string, h redlatch.Holder) redlatch.LockInfo {
+	return redlatch.LockInfo{Kind: kind, Holders: []redlatch.Holder{h}}
+}
+
+// Named returns one of Others as a lock of that name.
+func Named(name string, info redlatch.LockInfo) redlatch.LockInfo {
+	info.Name, info.Key, info.At = name, "redlatch:"+name, At
+	return info
 }
 
 // Entry is an entry of the journal on Lock, and EntryText what is shown of it.
 func Entry() redlatch.JournalEntry {
 	return redlatch.JournalEntry{
-		ID: "1", At: At.Add(-time.Minute), Type: redlatch.JournalLost, Name: "stock:7", Kind: "rwmutex", Client: "F", Process: process("mailer"),
-		Token: 1795217225332000, Reason: "expired", Held: 6 * time.Minute, Text: "redlatch: no answer for 30s", Labels: map[string]string{"tenant": "acme"}, Dropped: 3,
+		ID: "1", At: At.Add(-time.Minute), Type: redlatch.JournalLost, Name: "stock:7",
+		Kind: "rwmutex", Client: "F", Process: process("mailer"), Token: 1795217225332000, Dropped: 3,
+		Reason: "expired", Held: 6 * time.Minute, Text: "redlatch: no answer for 30s",
+		Labels: map[string]string{"tenant": "acme"},
 	}
 }
 
 // EntryText is what every screen shows of Entry beside its time and type.
-const EntryText = "mailer (pid 4711 on app-01): held for 6m0s, lost (expired); no answer for 30s; tenant=acme; 3 entries before this one are missing"
+const EntryText = "mailer (pid 4711 on app-01): held for 6m0s, lost (expired); " +
+	"no answer for 30s; tenant=acme; 3 entries before this one are missing"

@@ -35,6 +35,7 @@ func TestWords(t *testing.T) {
 	want(shown(a.table([]*fleet.Lock{lock})), append(sample.OfList, "NAME", "HOLDER", "HELD FOR", "EXPIRES IN", "WAITING", "FIRST WAITS")...)
 	want(shown(a.page(sample.Lock()))+entryLine(sample.Entry()), sample.OfPage...)
 	for words, info := range sample.Others {
+		info = sample.Named("a", info)
 		want(shown(a.table([]*fleet.Lock{fleet.NewLock(info, time.Time{})})), words)
 		want(shown(a.page(info)), words)
 	}

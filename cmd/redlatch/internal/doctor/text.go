@@ -10,10 +10,12 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-var colours = map[Level]string{OK: terminal.Green, Note: terminal.Dim, Warning: terminal.Yellow, Fault: terminal.Red}
+var colours = map[Level]string{
+	OK: terminal.Green, Note: terminal.Dim, Warning: terminal.Yellow, Fault: terminal.Red,
+}
 
-// Text is findings for people: in lines of at most that width, unless it is 0, and with a colour for
-// each level if there are to be colours.
+// Text returns findings for people: in lines of at most that width, unless it is 0, and with a
+// colour for each level if there are to be colours.
 func Text(all []Finding, width int, colour bool) string {
 	var level, server, check int // the widths of the columns
 	for _, f := range all {
@@ -32,7 +34,8 @@ func Text(all []Finding, width int, colour bool) string {
 	}
 	var b strings.Builder
 	for _, f := range all {
-		head := fmt.Sprintf("%-*s  %-*s  %-*s  ", level, f.Level, server, cmp.Or(f.Server, "all"), check, f.Check)
+		at := cmp.Or(f.Server, "all")
+		head := fmt.Sprintf("%-*s  %-*s  %-*s  ", level, f.Level, server, at, check, f.Check)
 		text := line(head, f.Found)
 		if c := colours[f.Level]; colour && c != "" {
 			text = terminal.Paint(c, string(f.Level)) + text[len(f.Level):]

@@ -52,5 +52,5 @@ func Fold(text string, width, indent int) string {
 	return b.String() + text + "\n"
 }
 
-// Paint is a text in a colour.
+// Paint returns a text in a colour.
 func Paint(colour, text string) string { return "\x1b[" + colour + "m" + text + "\x1b[0m" }

@@ -154,6 +154,7 @@ func TestWords(t *testing.T) {
 	want(list, append(sample.OfList, "NAME", "HOLDER", "HELD FOR", "EXPIRES IN", "WAITING", "FIRST WAITS")...)
 	want(page, sample.OfPage...)
 	for words, info := range sample.Others {
+		info = sample.Named("a", info)
 		list, page := show(info)
 		want(list, words)
 		want(page, words)
