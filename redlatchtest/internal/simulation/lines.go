@@ -187,17 +187,21 @@ func led(a *actor) {
 	name := a.scene("dead")
 	ctx, cancel := context.WithTimeout(a.ctx, 3*time.Second)
 	defer cancel()
-	other, err := a.client.Mutex(name + "-other").TryLock(ctx)
+	p := a.meets()
+	defer func() { _ = p.Close() }()
+	other, err := p.Mutex(name + "-other").TryLock(ctx)
 	if err != nil {
 		return
 	}
 	runs := 0
-	_, forced := a.client.ForceRelease(ctx, name+"-other", redlatch.ForceOptions{})
-	err = a.client.Election(name).Run(ctx, "value", func(context.Context, *redlatch.Lease) error {
+	_, forced := p.ForceRelease(ctx, name+"-other", redlatch.ForceOptions{})
+	a.rest(3 * a.trip())
+	gone := other.Err()
+	err = p.Election(name).Run(ctx, "value", func(context.Context, *redlatch.Lease) error {
 		runs++
-		return fmt.Errorf("the work failed: %w", other.Err())
+		return fmt.Errorf("the work failed: %w", gone)
 	})
-	if forced == nil && other.Err() != nil {
+	if forced == nil && gone != nil {
 		a.wantf(runs == 1 && errors.Is(err, redlatch.ErrNotHeld), "an election whose work lost another lock ran %d times: %v", runs, err)
 	}
 	_ = other.Release(context.Background())

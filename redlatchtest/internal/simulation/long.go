@@ -201,19 +201,22 @@ func unlike(a *actor) {
 	a.wantf(a.kept(key) > 0, "a %s whose acquisition failed leaves nothing of a key that is none: %v", k.kind, put)
 }
 
-// own takes locks by force from its own client, and from another again and again.
+// forcesOwn takes locks by force from its own client, and from another again and again.
 func forcesOwn(a *actor) {
 	defer a.rest(2*time.Second + a.upTo(2*time.Second))
 	name := a.scene("dead")
-	l, err := a.client.Mutex(name).TryLock(a.ctx)
+	p := a.meets()
+	defer func() { _ = p.Close() }()
+	l, err := p.Mutex(name).TryLock(a.ctx)
 	if err != nil {
 		return
 	}
-	info, err := a.client.ForceRelease(a.ctx, name, redlatch.ForceOptions{Reason: "own"})
+	info, err := p.ForceRelease(a.ctx, name, redlatch.ForceOptions{Reason: "own"})
 	if err != nil {
 		_ = l.Release(context.Background())
 		return
 	}
+	a.rest(3 * a.trip())
 	lost := (*redlatch.LostError)(nil)
 	a.wantf(!l.Held() && errors.As(l.Err(), &lost) && lost.Reason == redlatch.LossForced, "a lease that its own client took by force: %v, of %+v", l.Err(), info)
 	a.wantf(errors.Is(context.Cause(l.Context()), redlatch.ErrNotHeld), "the context of a lease that is lost says %v", context.Cause(l.Context()))
@@ -221,11 +224,11 @@ func forcesOwn(a *actor) {
 		return
 	}
 	for range 140 {
-		l, err := a.client.Mutex(name).TryLock(a.ctx)
+		l, err := p.Mutex(name).TryLock(a.ctx)
 		if err != nil {
 			return
 		}
-		if _, err := a.client.ForceRelease(a.ctx, name, redlatch.ForceOptions{}); err != nil {
+		if _, err := p.ForceRelease(a.ctx, name, redlatch.ForceOptions{}); err != nil {
 			_ = l.Release(context.Background())
 			return
 		}
