@@ -44,7 +44,11 @@ func pageAt(path string) (page, bool) {
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-var layout = template.Must(template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/*.html"))
+// layout returns the templates. They are parsed when the first page is asked for: a program that
+// imports this package, such as the command, may never serve a page.
+var layout = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/*.html"))
+})
 
 // frame is what every template gets.
 type frame struct {
@@ -153,7 +157,7 @@ func (h *Handler) refuse(w http.ResponseWriter, status int, problem, advice stri
 // write renders a whole page before it sends the first byte, so that an error is one.
 func (h *Handler) write(w http.ResponseWriter, status int, f *frame) {
 	var b bytes.Buffer
-	if err := layout.Execute(&b, f); err != nil {
+	if err := layout().Execute(&b, f); err != nil {
 		h.options.Log.Error("redlatchweb: a page cannot be rendered", "page", f.Page.Path, "err", err)
 		http.Error(w, "the page cannot be rendered: the log of the program says why", http.StatusInternalServerError)
 		return
@@ -190,10 +194,10 @@ func (h *Handler) part(pg page, p *fleet.Picture, q url.Values) (*part, error) {
 	}
 	f := h.frame(pg, p, q)
 	var status, content bytes.Buffer
-	if err := layout.ExecuteTemplate(&status, "status", f); err != nil {
+	if err := layout().ExecuteTemplate(&status, "status", f); err != nil {
 		return nil, err
 	}
-	if err := layout.ExecuteTemplate(&content, "content", f); err != nil {
+	if err := layout().ExecuteTemplate(&content, "content", f); err != nil {
 		return nil, err
 	}
 	done := &part{squeeze(status.Bytes()), squeeze(content.Bytes())}

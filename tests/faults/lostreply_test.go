@@ -14,7 +14,6 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -111,7 +110,7 @@ func TestLostReplyToExtendKeepsTheDeadline(t *testing.T) {
 // sends again in time.
 func TestLostReplyToAnExtendOfItsOwn(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		o, seen := help.Watched(redlatch.Options{})
 		link := &wire.Muted{Conn: s.Conn()}
 		l := locktest.Lock(t, wire.Wrap(t, link, o).Mutex("a"))
@@ -121,7 +120,7 @@ func TestLostReplyToAnExtendOfItsOwn(t *testing.T) {
 		if !l.Held() || !l.Deadline().Equal(deadline) {
 			t.Errorf("in jeopardy: Held %v, deadline moved by %v, want true and 0", l.Held(), l.Deadline().Sub(deadline))
 		}
-		left, err := strconv.Atoi(memory.Do(t, s, "PTTL", locktest.StateKey("a")))
+		left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a")))
 		if expiry := time.Now().Add(time.Duration(left) * time.Millisecond); err != nil || expiry.Before(deadline.Add(time.Second)) {
 			t.Errorf("Redis has it end %v after its deadline, %v, want some seconds: the extend took place", expiry.Sub(deadline), err)
 		}
@@ -222,7 +221,7 @@ func TestReplyLaterThanTheTTLIsNoLease(t *testing.T) {
 	for _, direction := range []string{wire.Requests, wire.Replies} {
 		t.Run(direction, func(t *testing.T) {
 			t.Parallel()
-			memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
 				link := &slow{Conn: s.Conn()}
 				c := wire.Wrap(t, link, help.Brisk(300*time.Millisecond))
 				locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
@@ -241,7 +240,7 @@ func TestReplyLaterThanTheTTLIsNoLease(t *testing.T) {
 					t.Errorf("Lock = %v, want ErrTaken and context.DeadlineExceeded", err)
 				}
 				link.delay(direction, 0)
-				locktest.Eventually(t, "it is free", func() bool { return memory.Do(t, s, "EXISTS", locktest.StateKey("a")) == "0" })
+				locktest.Eventually(t, "it is free", func() bool { return s.Do("EXISTS", locktest.StateKey("a")) == "0" })
 			})
 		})
 	}
@@ -298,7 +297,7 @@ func wantNoDeadLease(t *testing.T, call string, l *redlatch.Lease, err error) {
 // believed alive. Nobody is there for what they would be granted.
 func TestTicketsGivenUpInAnOutage(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		const ttl = 30 * time.Second
 		held := locktest.Lock(t, s.Client(t, help.Sluggish()).Mutex("a"))
 		o, seen := help.Watched(help.InOrder(help.Brisk(ttl)))
@@ -317,11 +316,11 @@ func TestTicketsGivenUpInAnOutage(t *testing.T) {
 		}
 		time.Sleep(3 * ttl)
 		s.Mend(c)
-		locktest.Eventually(t, "one is in line", func() bool { return memory.Do(t, s, "ZCARD", help.QueueKey("a")) == "1" })
+		locktest.Eventually(t, "one is in line", func() bool { return s.Do("ZCARD", help.QueueKey("a")) == "1" })
 		locktest.Release(t, held)
 		locktest.Release(t, help.Await(t, stays))
 		locktest.Eventually(t, "nothing is left", func() bool {
-			return memory.Do(t, s, "EXISTS", locktest.StateKey("a"), help.QueueKey("a"), help.ClientsKey("a")) == "0"
+			return s.Do("EXISTS", locktest.StateKey("a"), help.QueueKey("a"), help.ClientsKey("a")) == "0"
 		})
 	})
 }

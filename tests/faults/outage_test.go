@@ -46,7 +46,7 @@ func wantOutages(t *testing.T, seen *help.Events, name string, begun, ended int)
 // TestWaiterTellsAnOutage: who waits behind a cut connection waits on, and says so once, and once
 // when it is over; not for each request.
 func TestWaiterTellsAnOutage(t *testing.T) {
-	memory.EachKind(t, func(t *testing.T, s *redlatchtest.Memory, kind int) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
 		o, seen := restless()
 		c := s.Client(t, o)
 		held := help.Enter(t, help.LockOf(s.Client(t, help.Brisk(help.Lasting)), kind))
@@ -94,7 +94,7 @@ func TestWaiterTellsAnOutageThatLosesItsPlace(t *testing.T) {
 // TestWaiterThatEndsInAnOutage tells no end of it but its own.
 func TestWaiterThatEndsInAnOutage(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		o, seen := restless()
 		c := s.Client(t, o)
 		held := locktest.Lock(t, s.Client(t, help.Brisk(help.Lasting)).Mutex("a"))

@@ -24,7 +24,7 @@ import (
 // DistributedLock#169).
 func TestMaxHold(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		var seen help.Events
 		o := help.Brisk(3 * time.Second)
 		o.Hook, o.Lock.MaxHold = seen.Hook, 2*time.Second
@@ -59,7 +59,7 @@ func TestExtendBeyondMaxHoldIsRefused(t *testing.T) {
 
 func TestRenewOff(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		var seen help.Events
 		o := help.Brisk(3 * time.Second)
 		o.Hook, o.Lock.Renew = seen.Hook, redlatch.Off
@@ -81,7 +81,7 @@ func TestRenewOff(t *testing.T) {
 
 func TestEnsure(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		var seen help.Events
 		o := help.Brisk(6 * time.Second)
 		o.Hook, o.Lock.Renew = seen.Hook, redlatch.Off
@@ -193,7 +193,7 @@ func TestReleaseAgainAfterAFailure(t *testing.T) {
 // DistributedLock#287, spring-integration#10513).
 func TestReleaseWaitsForTheRenewalUnderWay(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		gate := &wire.Gated{Conn: s.Conn(), Script: "mutex renew", Arrived: make(chan struct{}), Open: make(chan struct{})}
 		l := locktest.Lock(t, wire.Wrap(t, gate, help.Sluggish()).Mutex("a"))
 		extended, released := make(chan error, 1), make(chan error, 1)
@@ -222,7 +222,7 @@ func TestReleaseWaitsForTheRenewalUnderWay(t *testing.T) {
 // and the server would have answered a second request at once.
 func TestLostReplyOfAShortLease(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		var seen help.Events
 		o := help.Brisk(4 * time.Second)
 		o.RequestTimeout = 10 * time.Second
@@ -240,7 +240,7 @@ func TestLostReplyOfAShortLease(t *testing.T) {
 // request is in time.
 func TestLostReplyToTheProgramsExtend(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		o := help.Brisk(5 * time.Second)
 		o.RequestTimeout = locktest.Patience
 		o.Lock.Renew = redlatch.Off
@@ -341,7 +341,7 @@ func TestPromptReplicasKnowTheDeadline(t *testing.T) {
 // come after.
 func TestOneBadLockStopsNoOthers(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		var seen help.Events
 		o := help.Brisk(3 * time.Second)
 		o.Hook = seen.Hook
@@ -369,7 +369,7 @@ func TestOneBadLockStopsNoOthers(t *testing.T) {
 // TestHookMayUseTheLease has the hook call what takes the lease's lock.
 func TestHookMayUseTheLease(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		var lease atomic.Pointer[redlatch.Lease]
 		var seen help.Events
 		o := help.Brisk(3 * time.Second)
@@ -456,7 +456,7 @@ func TestDeadContextTakesNothing(t *testing.T) {
 // TestMaxWait bounds the wait and nothing else (bsm/redislock bounds it by the TTL).
 func TestMaxWait(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		c := s.Client(t, help.Sluggish())
 		m := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second})
 		held := locktest.Lock(t, m)

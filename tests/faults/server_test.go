@@ -25,7 +25,7 @@ func TestFlush(t *testing.T) {
 // TestFlushIsToldAtTheNextExtend has no waiter whose acquisition could tell.
 func TestFlushIsToldAtTheNextExtend(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		began := time.Now()
 		l := locktest.Lock(t, s.Client(t, help.Brisk(3*time.Second)).Mutex("a"))
 		s.LoseEverything()

@@ -17,7 +17,7 @@ import (
 
 func TestStragglerAfterTryLockFoundItTaken(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		held := locktest.Lock(t, s.Client(t, help.Brisk(help.Lasting)).Mutex("a"))
 		c, late := s.Straggles(help.Brisk(help.Lasting))
 		late.Keep("mutex acquire")
@@ -33,7 +33,7 @@ func TestStragglerAfterTryLockFoundItTaken(t *testing.T) {
 
 func TestStragglerAfterTheRelease(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		c, late := s.Straggles(help.Brisk(help.Lasting))
 		late.Keep("mutex acquire")
 		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
@@ -64,7 +64,7 @@ func straggle(t *testing.T, s *memory.Server) *redlatch.Lease {
 // out.
 func TestStragglerBringsAServedWaiterBack(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		locktest.Release(t, straggle(t, s))
 		s.AwaitFree("a")
 		s.WantNothingLeft("a")
@@ -73,7 +73,7 @@ func TestStragglerBringsAServedWaiterBack(t *testing.T) {
 
 func TestStragglerAfterTheWaitWasGivenUp(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		held := locktest.Lock(t, s.Client(t, help.Brisk(help.Lasting)).Mutex("a"))
 		c, late := s.Straggles(help.Brisk(help.Lasting))
 		s.Hearing(c)
@@ -99,7 +99,7 @@ func TestStragglerAfterTheWaitWasGivenUp(t *testing.T) {
 // back (redisson#7272, RedLock.net#48, redis-semaphore#175).
 func TestStragglingRenewalIsNothing(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		c, late := s.Straggles(help.Brisk(help.Lasting))
 		l := locktest.Lock(t, c.Mutex("a"))
 		late.Keep("mutex renew")
@@ -125,7 +125,7 @@ func TestStragglingRenewalIsNothing(t *testing.T) {
 // another client is inside.
 func TestStragglerWithATicket(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		held := straggle(t, s)
 		s.Queued("a", "0")
 		locktest.Release(t, held)
@@ -136,7 +136,7 @@ func TestStragglerWithATicket(t *testing.T) {
 // also when there is more to release until then.
 func TestStragglerAmongOthersWhoGiveUp(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		c, late := s.Straggles(help.Brisk(help.Lasting))
 		s.Hearing(c)
 		held := locktest.Lock(t, s.Client(t, help.Sluggish()).Mutex("b"))

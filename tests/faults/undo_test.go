@@ -59,7 +59,7 @@ func TestJobWhoseEndGotNoAnswer(t *testing.T) {
 // uses it up.
 func TestJobThatIsLostKeepsItsWindow(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		c, late := s.Straggles(help.Brisk(help.Lasting))
 		job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
 		late.Keep("job acquire")
@@ -113,7 +113,7 @@ func TestReleaseIsTriedUntilItIsKnown(t *testing.T) {
 // lock back for a TTL.
 func TestStragglerAfterALoss(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		c, late := s.Straggles(help.Brisk(help.Lasting))
 		late.Keep("mutex acquire")
 		l := locktest.Lock(t, c.Mutex("a"))

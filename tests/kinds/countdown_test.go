@@ -14,7 +14,6 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/trial"
@@ -212,7 +211,7 @@ func TestCountDownGivenUp(t *testing.T) {
 // and compares with what ought to come of it.
 func TestCountDownBehavesLikeTheModel(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		var clients []*redlatch.Client
 		for range 3 {
 			clients = append(clients, s.Client(t, help.Sluggish()))

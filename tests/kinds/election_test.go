@@ -11,7 +11,6 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -53,7 +52,7 @@ func TestObserveKnowsTheProcess(t *testing.T) {
 // it would never come with longer pauses. With -race it also finds what both goroutines write.
 func TestObserveIgnoresLateConfirmations(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		over := &wire.Belated{Conn: s.Conn(), Tried: make(chan struct{}, 1000)}
 		t.Cleanup(over.Calls.Wait)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -165,7 +164,7 @@ func TestElectionRunDoesNotSpin(t *testing.T) {
 	t.Parallel()
 	// Pauses of 20, 40, 80, 160 and 320 ms, and then of 640, each give or take a half.
 	const least, most = 31, 98
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		c := s.Client(t, help.Brisk(help.Lasting))
 		ctx := locktest.Within(t, locktest.Patience)
 		runs := 0

@@ -9,7 +9,6 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/trial"
@@ -77,7 +76,7 @@ func TestExtendToEveryKind(t *testing.T) {
 // TestExtendToLessThanTheTTL: a length of its own may be short, too.
 func TestExtendToLessThanTheTTL(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		o := manual()
 		o.Lock.TTL = 3 * time.Second
 		c := s.Client(t, o)
@@ -102,7 +101,7 @@ func TestExtendToLessThanTheTTL(t *testing.T) {
 // the lease was deleted.
 func TestExtendToAndTheWatchdog(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		const ttl = 600 * time.Millisecond
 		o, seen := help.Watched(help.Brisk(ttl))
 		c := s.Client(t, o)
@@ -130,7 +129,7 @@ func TestExtendToAndTheWatchdog(t *testing.T) {
 // and it is released afterwards.
 func TestExtendToOutlastsAnOutage(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		o := trial.Losing()
 		o.Lock.TTL = time.Second
 		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}

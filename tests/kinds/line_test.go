@@ -15,7 +15,6 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -283,10 +282,10 @@ func TestFreeLockBehindManyDeadTickets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
 				over := &wire.Counting{Conn: s.Conn()}
 				c := wire.Wrap(t, over, redlatch.Options{RequestTimeout: limit})
-				manyDie(func(args ...string) string { return memory.Do(t, s, args...) }, "a", dead, time.Now().Add(-time.Second))
+				manyDie(s.Do, "a", dead, time.Now().Add(-time.Second))
 				l, err := acquire(t.Context(), c.Mutex("a"))
 				if err != nil {
 					t.Fatalf("%s = %v, want a lease: only the dead are in line", name, err)

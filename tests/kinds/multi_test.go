@@ -13,7 +13,6 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -141,7 +140,7 @@ func TestMultiLostReply(t *testing.T) {
 // TestMultiGivesUp: MaxWait bounds the wait for all of the names, and nothing is held then.
 func TestMultiGivesUp(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		c := s.Client(t, help.Brisk(help.Lasting))
 		b := locktest.Lock(t, s.Client(t, help.Brisk(help.Lasting)).Mutex("b"))
 		start := time.Now()
@@ -151,7 +150,7 @@ func TestMultiGivesUp(t *testing.T) {
 		}
 		for _, name := range []string{"a", "c"} {
 			locktest.Eventually(t, "nothing is left of "+name, func() bool {
-				return memory.Do(t, s, "EXISTS", locktest.StateKey(name), help.QueueKey(name), help.ClientsKey(name)) == "0"
+				return s.Do("EXISTS", locktest.StateKey(name), help.QueueKey(name), help.ClientsKey(name)) == "0"
 			})
 		}
 		locktest.Release(t, b)

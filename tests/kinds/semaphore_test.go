@@ -40,7 +40,7 @@ func TestResizeOutlivesTheLastHolder(t *testing.T) {
 // TestPermitsExpireOneByOne, each for whoever is next.
 func TestPermitsExpireOneByOne(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		c := s.Client(t, help.Sluggish())
 		s.Hearing(c)
 		sem := c.Semaphore("s", 3).With(redlatch.LockOptions{Renew: redlatch.Off})

@@ -14,7 +14,6 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/trial"
@@ -219,7 +218,7 @@ func (s *scene) wreak(ctx context.Context) {
 // background. The lease ended once, at the first of them.
 func TestReleaseIsToldOnce(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		o, seen := help.Watched(patient())
 		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
 		c := wire.Wrap(t, link, o)

@@ -17,7 +17,6 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 )
@@ -180,7 +179,7 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 // journalOfLong: a wait of a minute is noted at its end, and a lease of ten minutes once. What is
 // shorter is not.
 func journalOfLong(t *testing.T) {
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		o := noting(help.Lasting)
 		o.Labels = map[string]string{"service": "bill"}
 		c := s.Client(t, o)

@@ -99,7 +99,7 @@ func TestLossThatRedisTellsOfEveryKind(t *testing.T) {
 // TestCausesTell: a context that is done says why, and not only that.
 func TestCausesTell(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, causesTell)
+	memory.Run(t, causesTell)
 }
 
 func causesTell(t *testing.T, s *memory.Server) {

@@ -148,7 +148,7 @@ func TestLeaseThatOutlivesItsContext(t *testing.T) {
 	for kind, name := range kindtest.Kinds() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			memory.InBubble(t, func(t *testing.T, s *memory.Server) { outlives(t, s, kind) })
+			memory.Run(t, func(t *testing.T, s *memory.Server) { outlives(t, s, kind) })
 		})
 	}
 }

@@ -74,7 +74,7 @@ func TestTakenNamesTheHolder(t *testing.T) {
 // TestTakenInStrictOrder: a goroutine that stands in line by itself is told as well.
 func TestTakenInStrictOrder(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		c := s.Client(t, help.InOrder(help.Sluggish()))
 		held := locktest.Lock(t, c.Mutex("a"))
 		_, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: time.Second}).Lock(t.Context())

@@ -17,7 +17,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -227,7 +226,7 @@ func TestRelayIsApartForEachAnnouncement(t *testing.T) {
 // 150 ms after it asked last.
 func TestAnnouncementIsHeard(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		ours, other := &wire.Counting{Conn: s.Conn()}, s.Conn()
 		m := help.Must[*redlatch.Mutex](t)(compat.Spring(wire.Wrap(t, ours, unprefixed()), "registry", "a"))
 		channel, script := m.Options().Announce.Channel, conn.NewScript("other", "return redis.call(unpack(ARGV))")

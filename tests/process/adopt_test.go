@@ -16,7 +16,6 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/trial"
@@ -187,7 +186,7 @@ func TestAdoptThatFailsKeepsTheWindow(t *testing.T) {
 // TestDetachWithoutAnAnswer: the lease is held as before, and can be detached when Redis answers.
 func TestDetachWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
 		far := s.Client(t, help.Sluggish())
 		l := locktest.Lock(t, wire.Wrap(t, link, trial.Losing()).Mutex("a"))
@@ -707,7 +706,7 @@ func TestAdoptTellsObservers(t *testing.T) {
 // TestAdoptAsAsked: the options are those of the client under those of the call.
 func TestAdoptAsAsked(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		const ttl = 100 * time.Millisecond
 		c := s.Client(t, help.Sluggish())
 		text := help.Detach(t, locktest.Lock(t, c.Mutex("a")))

@@ -14,7 +14,6 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -25,7 +24,7 @@ import (
 func TestRequestsGoTogether(t *testing.T) {
 	t.Parallel()
 	const goroutines, turns = 100, 5
-	memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		s.Delay(time.Millisecond)
 		sent := &tally{Conn: s.Conn()}
 		c := wire.Wrap(t, sent, help.Sluggish())

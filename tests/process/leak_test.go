@@ -12,7 +12,6 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -68,7 +67,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 // It is not parallel, since it counts the goroutines of the whole process.
 func TestGoroutinesDoNotGrowWithLeases(t *testing.T) { memory.Run(t, goroutinesAndExtends) }
 
-func goroutinesAndExtends(t *testing.T, s *redlatchtest.Memory) {
+func goroutinesAndExtends(t *testing.T, s *memory.Server) {
 	const leases, ttl, span = 2000, 30 * time.Second, time.Minute
 	var seen help.Events
 	batches := &wire.Counting{Conn: s.Conn()}
@@ -152,7 +151,7 @@ func TestCloseIsBounded(t *testing.T) {
 	const timeout = 3 * time.Second
 	o := redlatch.Options{RequestTimeout: timeout}
 	t.Run("in time", func(t *testing.T) {
-		memory.Run(t, func(t *testing.T, s *redlatchtest.Memory) {
+		memory.Run(t, func(t *testing.T, s *memory.Server) {
 			c, err := redlatch.New(s.Conn(), o)
 			if err != nil {
 				t.Fatal(err)

@@ -386,7 +386,7 @@ func TestRelayAfterALoss(t *testing.T) {
 func TestRelayIsExtendedInTime(t *testing.T) {
 	t.Parallel()
 	const n, ttl, hold = 120, 12 * time.Second, 60 * time.Millisecond // all in one run
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		o, seen := help.Watched(help.Brisk(ttl))
 		m := s.Client(t, o).Mutex("a")
 		held := locktest.Lock(t, m)
@@ -513,7 +513,7 @@ func TestRelayIsRevokedAmongOthers(t *testing.T) {
 func TestRelayWithoutRedis(t *testing.T) {
 	t.Parallel()
 	const n, timeout = 20, 500 * time.Millisecond
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		o, seen := help.Watched(redlatch.Options{RequestTimeout: timeout, Lock: redlatch.LockOptions{TTL: time.Second, Renew: redlatch.Off}})
 		m := s.Client(t, o).Mutex("a")
 		held := locktest.Lock(t, m)
@@ -537,7 +537,7 @@ func TestRelayWithoutRedis(t *testing.T) {
 // line.
 func TestRelayWaitIsBounded(t *testing.T) {
 	t.Parallel()
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		o, seen := help.Watched(help.Sluggish())
 		o.Lock.MaxWait = 50 * time.Millisecond
 		m := s.Client(t, o).Mutex("a")
@@ -589,7 +589,7 @@ func TestRelayIsClosed(t *testing.T) {
 func TestRelayDoesNotPassOnWhatIsNearlyOver(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second
-	memory.InBubble(t, func(t *testing.T, s *memory.Server) {
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		o, seen := help.Watched(help.Brisk(ttl))
 		o.Lock.Renew = redlatch.Off
 		m := s.Client(t, o).Mutex("a")

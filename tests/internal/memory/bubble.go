@@ -6,6 +6,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -20,8 +21,8 @@ type Server struct {
 	over conn.Conn // of the test itself
 }
 
-// InBubble runs a test in a bubble, with a server of its own.
-func InBubble(t *testing.T, test func(t *testing.T, s *Server)) {
+// Run runs a test in a bubble, with a server of its own.
+func Run(t *testing.T, test func(t *testing.T, s *Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{Memory: redlatchtest.InMemory(t), t: t}
@@ -31,21 +32,21 @@ func InBubble(t *testing.T, test func(t *testing.T, s *Server)) {
 	})
 }
 
-// anyCommand runs one command, and returns its reply as text: that of a list by lines.
-var anyCommand = conn.NewScript("any command", `local function text(reply)
-  if not reply then return '' end
-  if type(reply) ~= 'table' then return tostring(reply) end
-  if reply.ok then return reply.ok end
-  local lines = {}
-  for i, one in ipairs(reply) do lines[i] = text(one) end
-  return table.concat(lines, '\n')
-end
-return text(redis.call(unpack(ARGV)))`)
+// EachKind runs a test for every kind of lock that has a line, each in a bubble of its own.
+func EachKind(t *testing.T, test func(t *testing.T, s *Server, kind int)) {
+	t.Parallel()
+	for i, name := range kindtest.Kinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			Run(t, func(t *testing.T, s *Server) { test(t, s, i) })
+		})
+	}
+}
 
 // Do sends a command, and returns the reply as that of a [redistest.Server] does.
 func (s *Server) Do(args ...string) string {
 	s.t.Helper()
-	r := s.over.Eval(s.t.Context(), conn.Call{Script: anyCommand, Args: args})[0]
+	r := s.over.Eval(s.t.Context(), conn.Call{Script: wire.CommandOf, Args: args})[0]
 	if r.Err != nil {
 		s.t.Fatalf("%q: %v", args, r.Err)
 	}

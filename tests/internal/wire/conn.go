@@ -290,10 +290,17 @@ func (h *Heeding) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return results
 }
 
-// CommandOf runs the command that its arguments are. It returns the reply as text.
-var CommandOf = conn.NewScript("command of a test", `local reply = redis.call(unpack(ARGV))
-if type(reply) == 'table' then return table.concat(reply, '\n') end
-return reply and tostring(reply) or ''`)
+// CommandOf runs the command that its arguments are. It returns the reply as text: that of a list by
+// lines.
+var CommandOf = conn.NewScript("command of a test", `local function text(reply)
+  if not reply then return '' end
+  if type(reply) ~= 'table' then return tostring(reply) end
+  if reply.ok then return reply.ok end
+  local lines = {}
+  for i, one in ipairs(reply) do lines[i] = text(one) end
+  return table.concat(lines, '\n')
+end
+return text(redis.call(unpack(ARGV)))`)
 
 // Airport is a connection that counts the requests under way, and lets none through before its gate
 // opens.

@@ -1,0 +1,99 @@
+package memory
+
+import "fmt"
+
+func newHash() *hash { return &hash{values: make(map[string]string)} }
+
+func hget(s *Server, args []string) (any, error) {
+	all, err := hmget(s, args[:2])
+	if err != nil {
+		return nil, err
+	}
+	return all.([]any)[0], nil
+}
+
+func hmget(s *Server, args []string) (any, error) {
+	h, found, err := valueOf[*hash](s, args[0])
+	if err != nil {
+		return nil, err
+	}
+	all := make([]any, len(args)-1)
+	for i, field := range args[1:] {
+		if found {
+			if value, has := h.values[field]; has {
+				all[i] = value
+			}
+		}
+	}
+	return all, nil
+}
+
+func hset(s *Server, args []string) (any, error) {
+	if len(args)%2 == 0 {
+		return nil, fmt.Errorf("%w for 'hset' command", errArguments)
+	}
+	h, err := made(s, args[0], newHash)
+	if err != nil {
+		return nil, err
+	}
+	var n int64
+	for i := 1; i < len(args); i += 2 {
+		n += truth(h.set(args[i], args[i+1]))
+	}
+	return n, nil
+}
+
+func hdel(s *Server, args []string) (any, error) {
+	h, found, err := valueOf[*hash](s, args[0])
+	if err != nil || !found {
+		return int64(0), err
+	}
+	var n int64
+	for _, field := range args[1:] {
+		n += truth(h.remove(field))
+	}
+	if len(h.fields) == 0 {
+		delete(s.keys, args[0])
+	}
+	return n, nil
+}
+
+func hlen(s *Server, args []string) (any, error) {
+	h, found, err := valueOf[*hash](s, args[0])
+	if err != nil || !found {
+		return int64(0), err
+	}
+	return int64(len(h.fields)), nil
+}
+
+func hexists(s *Server, args []string) (any, error) {
+	v, err := hget(s, args)
+	return truth(v != nil), err
+}
+
+// hashList returns what each tells of the fields of a hash.
+func hashList(s *Server, key string, each func(h *hash, field string, all []any) []any) (any, error) {
+	h, found, err := valueOf[*hash](s, key)
+	if err != nil {
+		return nil, err
+	}
+	all := []any{}
+	if found {
+		for _, field := range h.fields {
+			all = each(h, field, all)
+		}
+	}
+	return all, nil
+}
+
+func hgetall(s *Server, args []string) (any, error) {
+	return hashList(s, args[0], func(h *hash, field string, all []any) []any { return append(all, field, h.values[field]) })
+}
+
+func hkeys(s *Server, args []string) (any, error) {
+	return hashList(s, args[0], func(_ *hash, field string, all []any) []any { return append(all, field) })
+}
+
+func hvals(s *Server, args []string) (any, error) {
+	return hashList(s, args[0], func(h *hash, field string, all []any) []any { return append(all, h.values[field]) })
+}

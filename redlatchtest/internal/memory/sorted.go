@@ -1,0 +1,231 @@
+package memory
+
+import (
+	"errors"
+	"strings"
+)
+
+func newSorted() *sorted { return &sorted{scores: make(map[string]float64)} }
+
+func zadd(s *Server, args []string) (any, error) {
+	key, pairs, onlyNew := args[0], args[1:], false
+	if strings.EqualFold(pairs[0], "NX") {
+		pairs, onlyNew = pairs[1:], true
+	}
+	if len(pairs) == 0 || len(pairs)%2 != 0 {
+		return nil, errSyntax
+	}
+	scores := make([]float64, len(pairs)/2) // all of them are read before any is added
+	for i := range scores {
+		f, err := float(pairs[2*i])
+		if err != nil {
+			return nil, err
+		}
+		scores[i] = f
+	}
+	z, err := made(s, key, newSorted)
+	if err != nil {
+		return nil, err
+	}
+	var n int64
+	for i, score := range scores {
+		text := pairs[2*i+1]
+		if _, had := z.scores[text]; had && onlyNew {
+			continue
+		}
+		n += truth(z.add(text, score))
+	}
+	return n, nil
+}
+
+func zincrby(s *Server, args []string) (any, error) {
+	by, err := float(args[1])
+	if err != nil {
+		return nil, err
+	}
+	z, err := made(s, args[0], newSorted)
+	if err != nil {
+		return nil, err
+	}
+	score := z.scores[args[2]] + by
+	z.add(args[2], score)
+	return scoreText(score), nil
+}
+
+func zscore(s *Server, args []string) (any, error) {
+	z, found, err := valueOf[*sorted](s, args[0])
+	if err != nil || !found {
+		return nil, err
+	}
+	score, has := z.scores[args[1]]
+	if !has {
+		return nil, nil
+	}
+	return scoreText(score), nil
+}
+
+func zrank(s *Server, args []string) (any, error) {
+	z, found, err := valueOf[*sorted](s, args[0])
+	if err != nil || !found {
+		return nil, err
+	}
+	score, has := z.scores[args[1]]
+	if !has {
+		return nil, nil
+	}
+	return int64(z.find(member{args[1], score})), nil
+}
+
+func zcard(s *Server, args []string) (any, error) {
+	z, found, err := valueOf[*sorted](s, args[0])
+	if err != nil || !found {
+		return int64(0), err
+	}
+	return int64(len(z.members)), nil
+}
+
+// spanOf reads two ends of a range of scores.
+func spanOf(from, to string) (sp span, err error) {
+	from, sp.after = strings.CutPrefix(from, "(")
+	to, sp.before = strings.CutPrefix(to, "(")
+	if sp.from, err = float(from); err == nil {
+		sp.to, err = float(to)
+	}
+	if err != nil {
+		err = errors.New("ERR min or max is not a float")
+	}
+	return sp, err
+}
+
+func zcount(s *Server, args []string) (any, error) {
+	sp, err := spanOf(args[1], args[2])
+	if err != nil {
+		return nil, err
+	}
+	z, found, err := valueOf[*sorted](s, args[0])
+	if err != nil || !found {
+		return int64(0), err
+	}
+	_, n := z.between(sp)
+	return int64(n), nil
+}
+
+// drop removes members of a sorted set, and the key with the last of them.
+func (s *Server) drop(key string, z *sorted, i, n int) int64 {
+	z.cut(i, n)
+	if len(z.members) == 0 {
+		delete(s.keys, key)
+	}
+	return int64(n)
+}
+
+func zrem(s *Server, args []string) (any, error) {
+	z, found, err := valueOf[*sorted](s, args[0])
+	if err != nil || !found {
+		return int64(0), err
+	}
+	var n int64
+	for _, text := range args[1:] {
+		n += truth(z.remove(text))
+	}
+	s.drop(args[0], z, 0, 0)
+	return n, nil
+}
+
+// tell returns members, each followed by its score if that is asked for.
+func tell(members []member, scores bool) []any {
+	all := make([]any, 0, 2*len(members))
+	for _, m := range members {
+		all = append(all, m.text)
+		if scores {
+			all = append(all, scoreText(m.score))
+		}
+	}
+	return all
+}
+
+// ranksOf reads two ranks.
+func ranksOf(from, to string) (i, j int64, err error) {
+	if i, err = integer(from); err == nil {
+		j, err = integer(to)
+	}
+	return i, j, err
+}
+
+func zrange(s *Server, args []string) (any, error) {
+	from, to, err := ranksOf(args[1], args[2])
+	if err != nil {
+		return nil, err
+	}
+	z, found, err := valueOf[*sorted](s, args[0])
+	if err != nil || !found {
+		return []any{}, err
+	}
+	i, n := z.ranks(from, to)
+	return tell(z.members[i:i+n], len(args) > 3), nil
+}
+
+func zrangebyscore(s *Server, args []string) (any, error) {
+	sp, err := spanOf(args[1], args[2])
+	if err != nil {
+		return nil, err
+	}
+	z, found, err := valueOf[*sorted](s, args[0])
+	if err != nil || !found {
+		return []any{}, err
+	}
+	i, n := z.between(sp)
+	scores := false
+	for a := 3; a < len(args); a++ {
+		switch strings.ToUpper(args[a]) {
+		case "WITHSCORES":
+			scores = true
+		case "LIMIT":
+			if a+2 >= len(args) {
+				return nil, errSyntax
+			}
+			skip, most, err := ranksOf(args[a+1], args[a+2])
+			if err != nil {
+				return nil, err
+			}
+			if skip < 0 {
+				skip = int64(n)
+			}
+			skip = min(skip, int64(n))
+			i, n = i+int(skip), n-int(skip)
+			if most >= 0 {
+				n = int(min(int64(n), most))
+			}
+			a += 2
+		default:
+			return nil, errSyntax
+		}
+	}
+	return tell(z.members[i:i+n], scores), nil
+}
+
+func zremrangebyrank(s *Server, args []string) (any, error) {
+	from, to, err := ranksOf(args[1], args[2])
+	if err != nil {
+		return nil, err
+	}
+	z, found, err := valueOf[*sorted](s, args[0])
+	if err != nil || !found {
+		return int64(0), err
+	}
+	i, n := z.ranks(from, to)
+	return s.drop(args[0], z, i, n), nil
+}
+
+func zremrangebyscore(s *Server, args []string) (any, error) {
+	sp, err := spanOf(args[1], args[2])
+	if err != nil {
+		return nil, err
+	}
+	z, found, err := valueOf[*sorted](s, args[0])
+	if err != nil || !found {
+		return int64(0), err
+	}
+	i, n := z.between(sp)
+	return s.drop(args[0], z, i, n), nil
+}
