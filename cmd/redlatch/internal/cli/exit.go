@@ -64,19 +64,3 @@ func asFailure(err error) *failure {
 	}
 	return &failure{exitFailure, err, ""}
 }
-
-// told is an error of which the user has been told before, in words, and what is left to say of it.
-type told struct {
-	error
-	left string
-}
-
-func (t *told) Unwrap() error { return t.error }
-
-// inWords returns what is new in an error to a reader of the lines before it.
-func inWords(err error) string {
-	if t := (*told)(nil); errors.As(err, &t) {
-		return t.left
-	}
-	return text(err)
-}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -45,3 +46,10 @@ func within[T cmp.Ordered](typed *pflag.FlagSet, flag string, value, low, high T
 	}
 	return nil
 }
+
+// The bounds of --ttl, --min-hold and --max-waiters, which are those of the library.
+const (
+	minTTL     = 100 * time.Millisecond
+	maxTTL     = 24 * time.Hour
+	maxWaiters = 1000
+)

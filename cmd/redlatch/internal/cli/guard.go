@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,17 +32,6 @@ type will struct {
 	Owner  string
 }
 
-// will returns that of this run; "" if the lock is to end by itself. That of a job with a window, or
-// with a minimal hold, would open too early. Of which kind an adopted lease is, this program does
-// not know.
-func (r *run) will(h *held) string {
-	if r.target.once || r.least > 0 || r.target.adopted != "" {
-		return ""
-	}
-	text, _ := json.Marshal(will{r.app.urls(), r.app.prefix, h.Name(), h.Owner()}) // plain fields
-	return string(text)
-}
-
 // execute releases the lock of a `redlatch run` that was killed, and of whose command no process is
 // left, unless its lease ends before.
 func (a *app) execute(ctx context.Context, text string, deadline time.Time) {
@@ -60,4 +51,33 @@ func (a *app) execute(ctx context.Context, text string, deadline time.Time) {
 	if _, err := client.ForceRelease(ctx, w.Name, redlatch.ForceOptions{Owner: w.Owner, Reason: "no process of its command is left"}); err == nil {
 		a.say("released %q, since no process of its command is left", w.Name)
 	}
+}
+
+// heldVariable tells a command, and a redlatch that it starts, which leases are held while it runs.
+// So a deadlock of nested `redlatch run` can be found. It is not for people.
+const heldVariable = "REDLATCH_HELD"
+
+// inherited returns the leases that are held while this process runs. A variable that makes no sense
+// tells of none.
+func inherited() []redlatch.Held {
+	var all []heldJSON
+	if json.Unmarshal([]byte(os.Getenv(heldVariable)), &all) != nil {
+		return nil
+	}
+	var held []redlatch.Held
+	for _, h := range all {
+		held = append(held, redlatch.Held(h))
+	}
+	return held
+}
+
+// handDown returns the variable for a command that runs under the lease, as an entry of its
+// environment.
+func handDown(lease *redlatch.Lease) string {
+	var all []heldJSON
+	for _, h := range slices.Concat(inherited(), []redlatch.Held{{Name: lease.Name(), Owner: lease.Owner(), Token: lease.Token()}}) {
+		all = append(all, heldJSON(h))
+	}
+	text, _ := json.Marshal(all) // plain fields
+	return heldVariable + "=" + string(text)
 }

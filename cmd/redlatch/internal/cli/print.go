@@ -2,7 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/fleet"
@@ -76,3 +79,33 @@ func text(err error) string { return redacted(fleet.ErrorText(err)) }
 
 // oneLine is s on one line, without passwords.
 func oneLine(s string) string { return redacted(fleet.OneLine(s)) }
+
+// told is an error of which the user has been told before, in words, and what is left to say of it.
+type told struct {
+	error
+	left string
+}
+
+func (t *told) Unwrap() error { return t.error }
+
+// inWords returns what is new in an error to a reader of the lines before it.
+func inWords(err error) string {
+	if t := (*told)(nil); errors.As(err, &t) {
+		return t.left
+	}
+	return text(err)
+}
+
+// secrets matches the parts of a text that are passwords: what stands before the last @ of a Redis
+// URL, and the parameter for Sentinel's own.
+var secrets = regexp.MustCompile(`(\b(?:rediss?(?:\+[a-z]+)?|unix)://)[^\s"'` + "`" + `]*(@)|(\bsentinel_password=)[^&\s"'` + "`" + `]*`)
+
+// redacted returns text without passwords.
+func redacted(text string) string {
+	return secrets.ReplaceAllStringFunc(text, func(part string) string {
+		if strings.Contains(strings.ToLower(part), "user:password@") { // a URL that says how one looks
+			return part
+		}
+		return secrets.ReplaceAllString(part, "${1}${3}...${2}")
+	})
+}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,13 +22,6 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
 	"github.com/redlatch/redlatch/internal/fleet"
-)
-
-// The bounds of --ttl, --min-hold and --max-waiters, which are those of the library.
-const (
-	minTTL     = 100 * time.Millisecond
-	maxTTL     = 24 * time.Hour
-	maxWaiters = 1000
 )
 
 // run is one `redlatch run`.
@@ -387,13 +381,6 @@ func lastRun(info redlatch.LockInfo, alone bool) string {
 	return fmt.Sprintf("%sthe next may start in %s", began, fleet.Expiry(info.Holders[0].Remaining))
 }
 
-// inspectBriefly is for talk that is not worth a wait.
-func inspectBriefly(ctx context.Context, client *redlatch.Client, name string) (redlatch.LockInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	return client.Inspect(ctx, name)
-}
-
 // hold runs the command under the lease and releases it.
 func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
 	lease, ctx := h.Lease, h.Context()
@@ -488,4 +475,15 @@ func exitEvent(name string, s child.Status) event {
 		e.Signal = s.Signal.String()
 	}
 	return e
+}
+
+// will returns that of this run; "" if the lock is to end by itself. That of a job with a window, or
+// with a minimal hold, would open too early. Of which kind an adopted lease is, this program does
+// not know.
+func (r *run) will(h *held) string {
+	if r.target.once || r.least > 0 || r.target.adopted != "" {
+		return ""
+	}
+	text, _ := json.Marshal(will{r.app.urls(), r.app.prefix, h.Name(), h.Owner()}) // plain fields
+	return string(text)
 }

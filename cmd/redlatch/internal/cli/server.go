@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
+
+	"github.com/redlatch/redlatch"
 )
 
 // What names the server, or the nodes of a quorum, where there is no --redis. The first that is set
@@ -51,20 +54,6 @@ func urlsIn(path string) ([]string, error) {
 		return nil, usagef(hint, "%s names a file without a URL: %s", fileVariable, path)
 	}
 	return urls, nil
-}
-
-// secrets matches the parts of a text that are passwords: what stands before the last @ of a Redis
-// URL, and the parameter for Sentinel's own.
-var secrets = regexp.MustCompile(`(\b(?:rediss?(?:\+[a-z]+)?|unix)://)[^\s"'` + "`" + `]*(@)|(\bsentinel_password=)[^&\s"'` + "`" + `]*`)
-
-// redacted returns text without passwords.
-func redacted(text string) string {
-	return secrets.ReplaceAllStringFunc(text, func(part string) string {
-		if strings.Contains(strings.ToLower(part), "user:password@") { // a URL that says how one looks
-			return part
-		}
-		return secrets.ReplaceAllString(part, "${1}${3}...${2}")
-	})
 }
 
 // secret reports whether a URL has a password.
@@ -130,4 +119,29 @@ func (a *app) warnOfPassword() {
 			return
 		}
 	}
+}
+
+// connect opens a client, has it used, and closes it.
+func (a *app) connect(ctx context.Context, o redlatch.Options, use func(*redlatch.Client) error) error {
+	client, err := a.open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return use(client)
+}
+
+// open connects to the server, or the quorum, with the prefix of the command line. The caller
+// closes the client.
+func (a *app) open(ctx context.Context, o redlatch.Options) (*redlatch.Client, error) {
+	o.Prefix = cmp.Or(a.prefix, redlatch.NoPrefix)
+	urls, err := a.servers()
+	if err != nil {
+		return nil, err
+	}
+	a.warnOfPassword()
+	if len(urls) > 1 {
+		return redlatch.OpenQuorum(ctx, urls, o)
+	}
+	return redlatch.Open(ctx, urls[0], o)
 }

@@ -151,3 +151,10 @@ func entangled(name string, wants int64, info redlatch.LockInfo) error {
 	err := fmt.Errorf("%q would wait for itself: this runs under the same lock, held by %s", name, fleet.HolderLine(*outer, info.At))
 	return &failure{exitUsage, err, "leave the inner lock out, or give it another name"}
 }
+
+// inspectBriefly is for talk that is not worth a wait.
+func inspectBriefly(ctx context.Context, client *redlatch.Client, name string) (redlatch.LockInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return client.Inspect(ctx, name)
+}
