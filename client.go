@@ -50,6 +50,7 @@ type Client struct {
 	recorder   *recorder // nil without Options.Journal
 	cleanup    *cleanup.Queue
 	keeper     *keeper
+	survey     *survey
 	handoffs   handoffQueue
 	tries      ballot.Waiters  // for locks of a quorum
 	contest    *ballot.Contest // nil but for a quorum
@@ -136,6 +137,9 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		client.contest = ballot.New(client.quorum, o.RequestTimeout, now)
 	}
 	client.waiters = newWaiters(client)
+	client.survey = &survey{
+		asker: client.asker, conn: c, quorum: client.quorum, prefix: o.Prefix, timeout: o.RequestTimeout, liveFor: client.liveFor(),
+	}
 	client.keeper = &keeper{
 		asker: client.asker, now: now, closing: client.closing, spawn: client.spawn, node: c.Target().Node,
 		ended: func(owner string) { client.notes.Drop(owner) },

@@ -205,7 +205,7 @@ func (c *Client) certain(ctx context.Context, cycle []*entanglement) bool {
 			inside[l.owner] = true
 		}
 	}
-	for _, v := range c.inspectAll(ctx, slices.Compact(names), nil) {
+	for _, v := range c.survey.lookAll(ctx, slices.Compact(names), nil) {
 		if v.err != nil || !shutBy(v.info, func(h Holder) bool { return inside[h.Owner] }) {
 			return false
 		}

@@ -150,7 +150,7 @@ func (c *Client) lookForCycles(ctx context.Context, clients []string) ([]Deadloc
 	slices.Sort(names)
 	locks := make(map[string]LockInfo)
 	for some := range slices.Chunk(slices.Compact(names), listed) {
-		for _, v := range c.inspectAll(ctx, some, nil) {
+		for _, v := range c.survey.lookAll(ctx, some, nil) {
 			if v.err != nil {
 				return nil, v.err
 			}
@@ -193,7 +193,7 @@ func (c *Client) notedWaitsAt(ctx context.Context, node conn.Conn, clients []str
 		asked := make([]presence.Key, len(some))
 		for i, client := range some {
 			calls[i] = script.Waits(keys.Notes(c.options.Prefix, client))
-			asked[i] = c.presenceKey(client)
+			asked[i] = presenceKey(c.options.Prefix, client)
 		}
 		limited, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)
 		signs, err := presence.Read(limited, node, asked)

@@ -112,11 +112,11 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 
 // leading returns the leader as the holder that it is, with the errors of Leader.
 func (e *Election) leading(ctx context.Context) (Holder, error) {
-	info, l, err := e.latch.client.inspect(ctx, e.latch.name)
+	info, about, err := e.latch.client.survey.look(ctx, e.latch.name)
 	switch {
 	case err != nil:
 		return Holder{}, err
-	case info.RedisType != "" || info.Kind != "" && l.kind.Name != e.latch.kind.Name:
+	case info.RedisType != "" || info.Kind != "" && about.Kind.Name != e.latch.kind.Name:
 		return Holder{}, &KindError{
 			Name: e.Name(), Key: info.Key, Want: e.latch.kind.Name, Got: cmp.Or(info.RedisType, info.Kind), GotSize: info.Size,
 		}

@@ -64,13 +64,15 @@ func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) 
 		return LockInfo{}, err
 	}
 	owner := o.Owner
-	before, l, err := c.inspect(ctx, name)
+	before, about, err := c.survey.look(ctx, name)
 	if err != nil {
 		return before, err
 	}
 	if before.RedisType != "" {
 		return before, &KindError{Name: name, Key: before.Key, Want: "lock", Got: before.RedisType}
 	}
+	l := newLatch(c, script.Mutex, name)
+	l.kind, l.keys = about.Kind, about.Keys
 	var taken bool
 	for _, h := range before.Holders {
 		if owner != "" && owner != h.Owner && owner != h.EntryOf {
@@ -168,7 +170,7 @@ func (a *attempt) rob(o ForceOptions) (*Lease, error) {
 	c := a.client
 	looking, cancel := context.WithTimeout(a.ctx, c.options.RequestTimeout)
 	defer cancel()
-	before, _, err := c.inspect(looking, a.name)
+	before, _, err := c.survey.look(looking, a.name)
 	switch {
 	case err != nil:
 		return nil, err

@@ -37,7 +37,6 @@ func newLatch(c *Client, kind *script.Kind, name string) latch {
 	if !shared(kind) || c.quorum != nil {
 		l.options.Yield = Yield{} // as a default of the client it is for its other locks
 	}
-	var err error
 	if c.quorum != nil {
 		if l.kind = kind.Quorum(); l.kind == nil {
 			what := "count its holders"
@@ -49,13 +48,20 @@ func newLatch(c *Client, kind *script.Kind, name string) latch {
 			return l
 		}
 	}
-	if l.keys, err = keys.Of(c.options.Prefix, name); err != nil {
-		l.invalid = invalid("name %.80q: %w", name, err)
-	}
+	l.keys, l.invalid = keysOf(c.options.Prefix, name)
 	if c.quorum != nil {
 		l.keys.Epoch = keys.Epoch(c.options.Prefix, kind.Name)
 	}
 	return l
+}
+
+// keysOf returns the keys of a name. The error matches ErrInvalid.
+func keysOf(prefix, name string) (keys.Set, error) {
+	set, err := keys.Of(prefix, name)
+	if err != nil {
+		return set, invalid("name %.80q: %w", name, err)
+	}
+	return set, nil
 }
 
 // with is the latch with these options over its own.

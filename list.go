@@ -40,7 +40,7 @@ type ListOptions struct {
 // since every key of the server could be a lock. Then it scans twice.
 func (c *Client) List(ctx context.Context, o ListOptions) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
-		l := listing{client: c, options: o, yield: yield, seen: make(map[string]bool), met: c.acquaintances()}
+		l := listing{client: c, options: o, yield: yield, seen: make(map[string]bool), met: c.survey.acquaintances()}
 		if err := l.run(ctx); err != nil && err != errEnough {
 			yield(LockInfo{}, err)
 		}
@@ -143,7 +143,7 @@ func (l *listing) inUse(key string) (name string, ok bool) {
 func (l *listing) inspect(ctx context.Context) error {
 	names := l.next
 	l.next = nil
-	for _, v := range l.client.inspectAll(ctx, names, l.met) {
+	for _, v := range l.client.survey.lookAll(ctx, names, l.met) {
 		if v.err != nil {
 			return v.err
 		}

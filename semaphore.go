@@ -73,7 +73,7 @@ func (s *Semaphore) Available(ctx context.Context) (int64, error) {
 	if k.invalid != nil {
 		return 0, k.invalid
 	}
-	info, _, err := k.client.inspect(ctx, k.name)
+	info, _, err := k.client.survey.look(ctx, k.name)
 	switch {
 	case err != nil:
 		return 0, err

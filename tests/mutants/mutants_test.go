@@ -1052,7 +1052,7 @@ var mutants = []mutant{
 		"h.Dead = sign.Deaf", "h.Dead = false", "TestInspectTellsDeadHolders",
 	},
 	{
-		"waiter that one node believes dead", "inspect_quorum.go",
+		"waiter that one node believes dead", "survey_quorum.go",
 		"p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead && v.Dead\n\t\t\tp.Labels = merged(p.Labels, v.Labels)\n\t\t\tif",
 		"p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead || v.Dead\n\t\t\tp.Labels = merged(p.Labels, v.Labels)\n\t\t\tif",
 		"TestQuorumInspectBelievesTheNodesThatHear",
@@ -1070,7 +1070,7 @@ var mutants = []mutant{
 		"		case '*', '?':\n			b.WriteByte('*')\n", "		case '*', '?':\n			b.WriteByte(c)\n", "TestListPatterns",
 	},
 	{
-		"list that asks a dead server about each name", "inspect.go",
+		"list that asks a dead server about each name", "survey.go",
 		"down = v.err", "down = nil", "TestListFailsAtOnce",
 	},
 	{

@@ -8,18 +8,19 @@ import (
 	"sync"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/link/ask"
 )
 
-// inspectQuorum is inspectAll over a quorum: what a majority of the nodes knows.
-func (c *Client) inspectQuorum(ctx context.Context, names []string, met acquaintances) []view {
-	nodes := c.asker.Nodes()
+// lookAtMost is lookAll over a quorum: what a majority of the nodes knows.
+func (s *survey) lookAtMost(ctx context.Context, names []string, met acquaintances) []view {
+	nodes := s.asker.Nodes()
 	seen := make([][]view, len(nodes))
 	var asking sync.WaitGroup
 	for i, node := range nodes {
 		asking.Add(1)
-		c.quorum.Go(func() {
+		s.quorum.Go(func() {
 			defer asking.Done()
-			seen[i] = c.inspectAt(ctx, node, names, met.at(i))
+			seen[i] = s.lookAt(ctx, node, names, met.at(i))
 		})
 	}
 	asking.Wait()
@@ -29,26 +30,26 @@ func (c *Client) inspectQuorum(ctx context.Context, names []string, met acquaint
 		for n := range nodes {
 			of[n] = seen[n][i]
 		}
-		views[i] = c.agreed(name, of)
+		views[i] = s.agreed(name, of)
 	}
 	return views
 }
 
 // agreed is what a majority of the nodes knows of a name, given what each of them knows.
-func (c *Client) agreed(name string, seen []view) view {
+func (s *survey) agreed(name string, seen []view) view {
 	views := make(map[string][]LockInfo) // by what the name is used for there
-	latches := make(map[string]*latch)
+	about := make(map[string]ask.Subject)
 	failed, stands := 0, make([]error, len(seen))
 	for i, v := range seen {
 		if stands[i] = v.err; v.err != nil {
 			failed++
 			continue
 		}
-		stands[i] = fmt.Errorf("%s answered", c.asker.Nodes()[i].Target().Addr)
+		stands[i] = fmt.Errorf("%s answered", s.asker.Nodes()[i].Target().Addr)
 		use := cmp.Or(v.info.Kind, v.info.RedisType)
-		views[use], latches[use] = append(views[use], v.info), v.latch
+		views[use], about[use] = append(views[use], v.info), v.about
 	}
-	if answered := len(seen) - failed; answered < c.quorum.Majority() {
+	if answered := len(seen) - failed; answered < s.quorum.Majority() {
 		return view{err: fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(seen), fault.Join(stands...))}
 	}
 	most := ""
@@ -57,7 +58,7 @@ func (c *Client) agreed(name string, seen []view) view {
 			most = use
 		}
 	}
-	return view{info: merge(views[most], c.quorum.Majority()), latch: latches[most]}
+	return view{info: merge(views[most], s.quorum.Majority()), about: about[most]}
 }
 
 // merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for
