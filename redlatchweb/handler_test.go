@@ -515,6 +515,8 @@ func TestThousandViewers(t *testing.T) {
 	const viewers = 1000
 	begun := time.Now()
 	failed := make(chan error, viewers)
+	leave := make(chan struct{}) // all at once: the first look after a time without viewers is at once, too
+	defer close(leave)
 	for range viewers {
 		go func() {
 			c, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -529,6 +531,7 @@ func TestThousandViewers(t *testing.T) {
 			for lines.Scan() {
 				if strings.Contains(lines.Text(), "stock:warehouse-7") {
 					failed <- nil
+					<-leave
 					return
 				}
 			}

@@ -23,14 +23,18 @@ const prefix = "redlatch:"
 
 type findings []doctor.Finding
 
-func examine(t *testing.T, urls ...string) findings {
+// gather returns what a look at servers finds.
+func gather(t *testing.T, look func(context.Context, doctor.Options, func(doctor.Finding)) error, o doctor.Options) (all findings) {
 	t.Helper()
-	var all findings
-	o := doctor.Options{URLs: urls, Prefix: prefix, TTL: 30 * time.Second}
-	if err := doctor.Examine(t.Context(), o, func(f doctor.Finding) { all = append(all, f) }); err != nil {
-		t.Fatalf("Examine = %v", err)
+	if err := look(t.Context(), o, func(f doctor.Finding) { all = append(all, f) }); err != nil {
+		t.Fatal(err)
 	}
 	return all
+}
+
+func examine(t *testing.T, urls ...string) findings {
+	t.Helper()
+	return gather(t, doctor.Examine, doctor.Options{URLs: urls, Prefix: prefix, TTL: 30 * time.Second})
 }
 
 // want checks that there is such a finding, whose text and advice contain these words.
@@ -78,11 +82,7 @@ func TestIncompleteLookIsNotOK(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.Do("EVAL", "for i = 1, 3000 do redis.call('SET', '{redlatch:used:' .. i .. '}:fence', i, 'EX', 604800) end", "0")
-	var all findings
-	o := doctor.Options{URLs: []string{s.URL()}, Prefix: "redlatch:", TTL: 30 * time.Second, Look: time.Nanosecond}
-	if err := doctor.Examine(t.Context(), o, func(f doctor.Finding) { all = append(all, f) }); err != nil {
-		t.Fatal(err)
-	}
+	all := gather(t, doctor.Examine, doctor.Options{URLs: []string{s.URL()}, Prefix: prefix, TTL: 30 * time.Second, Look: time.Nanosecond})
 	all.want(t, "locks", doctor.Note, "met 0 keys under the prefix (the server has about 3000 in all), with 0 names in use: not at the rest", "redlatch ls")
 	for _, f := range all {
 		if f.Check == "locks" && f.Level == doctor.OK {

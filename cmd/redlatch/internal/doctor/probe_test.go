@@ -12,12 +12,7 @@ import (
 
 func probe(t *testing.T, urls ...string) findings {
 	t.Helper()
-	var all findings
-	o := doctor.Options{URLs: urls, Prefix: prefix, TTL: 30 * time.Second}
-	if err := doctor.Probe(t.Context(), o, func(f doctor.Finding) { all = append(all, f) }); err != nil {
-		t.Fatalf("Probe = %v", err)
-	}
-	return all
+	return gather(t, doctor.Probe, doctor.Options{URLs: urls, Prefix: prefix, TTL: 30 * time.Second})
 }
 
 func TestProbeOfWholeServer(t *testing.T) {
