@@ -190,7 +190,7 @@ func (v *verdicts) add(name string, found bool, by string) (done, missed int, er
 func firstFailure(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "at ") || strings.Contains(line, "times; first") || strings.Contains(line, "panic") {
+		if strings.HasPrefix(line, "at ") || strings.Contains(line, "times; first") || strings.HasPrefix(line, "panic: ") {
 			return line[:min(len(line), 300)]
 		}
 	}

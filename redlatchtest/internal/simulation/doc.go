@@ -31,6 +31,11 @@
 //
 // Of a quorum, a minority suffers at a time, and rarely a majority.
 //
+// There are two sorts of roles. Of crowds, many actors use the same names, and a world has one or two,
+// which cost most. Of scenes a world has six to ten. In a scene an actor has partners, which are
+// clients of its own, on names of its own, and brings them to a state that chance seldom does: one
+// request gets lost or arrives late, a partner dies, hears nothing, or lacks a right.
+//
 // # What is checked
 //
 //   - The history of what actors did and believed: package internal/verify/history, as for
@@ -43,7 +48,7 @@
 //   - Every key has an expiry at all times. When all is over, the first try gets each lock, and
 //     nothing is left but what is to be remembered.
 //   - In calm worlds: a release is heard at once by the next in line, no waiter is overtaken, a
-//     holder is told that it is waited for.
+//     holder is told that it is waited for. Nearly all that scenes check is checked there alone.
 //
 // # Running again
 //

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -35,6 +36,12 @@ func (a *actor) granted(op int64, q acquisition, l *redlatch.Lease) {
 		q.more(l, &e)
 	}
 	a.note(e)
+	if q.mode != "" {
+		a.World.mu.Lock()
+		mode := a.owners.modes[l.Owner()]
+		a.World.mu.Unlock()
+		a.alwaysf(strings.HasPrefix(mode, q.mode), "the hook is told that a lease for %q is one for %q", q.mode, mode)
+	}
 }
 
 // look asks the lease whether it is held.

@@ -15,16 +15,18 @@ import (
 type owners struct {
 	ended map[string]time.Time // leases that are over
 	lost  map[string]error
+	modes map[string]string // of an rwmutex, when it was granted last
 }
 
 // note takes an event. The caller holds World.mu.
 func (o *owners) note(e redlatch.Event) {
 	if o.ended == nil {
-		o.ended, o.lost = make(map[string]time.Time), make(map[string]error)
+		o.ended, o.lost, o.modes = make(map[string]time.Time), make(map[string]error), make(map[string]string)
 	}
 	switch e.Type {
 	case redlatch.EventGranted: // also by a goroutine that the lease was passed on to
 		delete(o.ended, e.Owner)
+		o.modes[e.Owner] = e.Mode
 	case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
 		o.ended[e.Owner] = time.Now()
 	}

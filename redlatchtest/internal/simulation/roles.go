@@ -43,6 +43,10 @@ var (
 		{"crossed", crossed, 0},
 	}
 	scenes = []role{
+		{"awaited", awaited, 1},
+		{"cutoff", cutOff, 1},
+		{"listed", listed, 1},
+		{"permitted", permitted, 1},
 		{"bundled", bundled, 1},
 		{"forcesown", forcesOwn, 1},
 		{"joined", joined, 1},

@@ -1,0 +1,187 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+// What is in this file is about several names at once, and about outages.
+
+// awaited waits for two names of which the second is taken, while the lease on the first ages or is
+// taken away.
+func awaited(a *actor) {
+	defer a.rest(a.upTo(2 * time.Second))
+	name := a.scene("dead")
+	first, second := name+"-a", name+"-b"
+	p := a.meets(func(o *redlatch.Options) { o.Lock.TTL = 10 * time.Second })
+	defer func() { _ = p.Close() }()
+	ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
+	defer cancel()
+	l, err := a.client.Mutex(second).TryLock(ctx)
+	if err != nil {
+		return
+	}
+	const ttl = 2 * time.Second
+	o := redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}
+	forced := a.oneIn(2)
+	if forced {
+		o = redlatch.LockOptions{}
+	}
+	var both *redlatch.MultiLease
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		both, err = p.MultiMutex(first, second).With(o).Lock(ctx)
+	}()
+	a.rest(8 * a.trip())
+	if forced {
+		_, failed := a.client.ForceRelease(ctx, first, redlatch.ForceOptions{})
+		forced = failed == nil
+	}
+	a.rest(min(ttl/4, a.plan.ttl/4))
+	held := l.Held()
+	_ = l.Release(context.Background())
+	<-done
+	switch {
+	case err == nil && forced:
+		a.wantf(false, "several names are locked, of which one was taken by force in the meantime")
+	case err == nil:
+		for _, l := range both.Leases() {
+			a.wantf(l.Remaining() > ttl*9/10, "several names are locked for %v, and %v are left of %q", ttl, l.Remaining(), l.Name())
+		}
+	default:
+		a.wantf(forced || !held, "several names: %v", err)
+		a.wantf(!forced || errors.Is(err, redlatch.ErrNotHeld), "several names of which one was taken by force: %v", err)
+	}
+	if err == nil {
+		_ = both.Release(context.Background())
+	}
+	for _, name := range []string{first, second} {
+		a.wantFreeNow(sharables(name)[0])
+	}
+}
+
+// cutOff has a waiter whose client reaches no server for a while, which it is told once.
+func cutOff(a *actor) {
+	defer a.rest(a.upTo(2 * time.Second))
+	name := a.scene("dead")
+	gone, back := 0, 0
+	p := a.meets(patient, func(o *redlatch.Options) {
+		o.Heartbeat = 200 * time.Millisecond
+		o.Hook = func(_ context.Context, e redlatch.Event) {
+			switch {
+			case e.Name != name:
+			case e.Type == redlatch.EventUnreachable:
+				gone++
+			case e.Type == redlatch.EventReachable:
+				back++
+			}
+		}
+	})
+	defer func() { _ = p.Close() }()
+	k := a.kinds(name)[0]
+	l, err := k.lock(a.client, a.ctx, false)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
+	defer cancel()
+	next := k.waits(ctx, p.Client)
+	a.rest(8 * a.trip())
+	a.net.call(func() {
+		for _, link := range p.links {
+			link.set(refuses, 5*sent)
+			link.cut()
+		}
+	})
+	a.rest(4 * sent)
+	if l.Held() && ctx.Err() == nil {
+		a.wantf(gone == 1 && back == 0, "a waiter is told %d times that no server is reached, and %d times that one is", gone, back)
+	}
+	begun := time.Now()
+	for _, err := range p.List(ctx, redlatch.ListOptions{}) {
+		a.wantf(err != nil, "a list is read from no server")
+	}
+	_, err = p.Inspect(ctx, name)
+	a.wantf(errors.Is(err, redlatch.ErrUnreachable), "Inspect without a server: %v", err)
+	a.wantf(time.Since(begun) < 4*sent, "a look at no server takes %v", time.Since(begun))
+	a.rest(2 * sent)
+	if l.Held() && ctx.Err() == nil {
+		a.wantf(gone == 1 && back == 1, "a waiter is told %d times that no server is reached, and %d times that one is", gone, back)
+	}
+	_ = l.Release(context.Background())
+	next.release()
+}
+
+// listed lists what is in use, among what is only remembered.
+func listed(a *actor) {
+	defer a.rest(2*time.Second + a.upTo(2*time.Second))
+	base := a.scene("dead") + "-é"
+	p := a.meets(patient)
+	defer func() { _ = p.Close() }()
+	var held []*redlatch.Lease
+	for i := range 8 {
+		l, err := a.client.Mutex(fmt.Sprintf("%s%d", base, i)).TryLock(a.ctx)
+		if err != nil {
+			continue
+		}
+		if i == 3 {
+			held = append(held, l)
+			continue
+		}
+		_ = l.Release(context.Background())
+	}
+	defer func() {
+		for _, l := range held {
+			_ = l.Release(context.Background())
+		}
+	}()
+	if len(held) == 0 {
+		return
+	}
+	for _, pattern := range []string{base + "*", base[:len(base)-2] + "?3", base + "3"} {
+		count, scans := p.counts(base), p.counts("scan")
+		var names []string
+		for info, err := range p.List(a.ctx, redlatch.ListOptions{Pattern: pattern}) {
+			if err != nil {
+				return
+			}
+			names = append(names, info.Name)
+		}
+		a.wantf(!held[0].Held() || slices.Equal(names, []string{base + "3"}), "List of %q = %q", pattern, names)
+		n := count() - scans()
+		a.wantf(n <= 3, "List of %q costs %d requests beside scans for one name", pattern, n)
+	}
+}
+
+// permitted looks at the permits of a semaphore.
+func permitted(a *actor) {
+	defer a.rest(a.upTo(2 * time.Second))
+	s := a.client.Semaphore(a.scene("dead"), 3)
+	first, err := s.TryAcquire(a.ctx, 2)
+	if err != nil {
+		return
+	}
+	free, err := s.Available(a.ctx)
+	a.wantf(err == nil && free == 1 || !first.Held(), "%d of 3 permits are free beside a holder of 2: %v", free, err)
+	rest, err := s.TryAcquireAll(a.ctx)
+	a.wantf(err == nil && rest.Permits() == 1 || !first.Held(), "TryAcquireAll of 1 permit: %v", err)
+	if err == nil {
+		none, err := s.TryAcquireAll(a.ctx)
+		a.wantf(errors.Is(err, redlatch.ErrTaken) || !first.Held() || !rest.Held(), "TryAcquireAll of nothing: %v", err)
+		if err == nil {
+			_ = none.Release(context.Background())
+		}
+		free, err := s.Available(a.ctx)
+		a.wantf(err == nil && free == 0 || !first.Held() || !rest.Held(), "%d of 3 permits are free when all are held: %v", free, err)
+		_ = rest.Release(context.Background())
+	}
+	_ = first.Release(context.Background())
+	cause := context.Cause(first.Context())
+	a.wantf(errors.Is(cause, redlatch.ErrNotHeld), "the context of a lease that was released says %v", cause)
+}
