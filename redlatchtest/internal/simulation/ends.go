@@ -29,7 +29,10 @@ func closed(a *actor) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := p.Mutex(name).Lock(a.ctx)
+		waited, err := p.Mutex(name).Lock(a.ctx)
+		if err == nil {
+			_ = waited.Release(context.Background())
+		}
 		ended <- err
 	}()
 	a.rest(4 * a.trip())
@@ -44,6 +47,7 @@ func closed(a *actor) {
 	if lost := (*redlatch.LostError)(nil); held {
 		a.alwaysf(errors.As(l.Err(), &lost) && lost.Reason == redlatch.LossClosed, "the lease of a client that was closed says %v", l.Err())
 	}
+	_ = l.Release(context.Background())
 	err = <-ended
 	a.wantf(errors.Is(err, redlatch.ErrClosed), "a waiter of a client that is closed: %v", err)
 	again, err := p.Mutex(other).TryLock(a.ctx)
