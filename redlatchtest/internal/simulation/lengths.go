@@ -77,7 +77,8 @@ func reentered(a *actor) {
 		_ = first.Release(context.Background())
 		a.wantKept("the long entry is released", name, second)
 	case 1:
-		if err := first.ExtendTo(a.ctx, short); err == nil {
+		if adopted := a.adoptedFor(first, short); adopted != nil {
+			first = adopted
 			a.wantKept("the long entry is shortened", name, first, second)
 		}
 		_ = second.Release(context.Background())
@@ -93,6 +94,20 @@ func reentered(a *actor) {
 	_ = second.Release(context.Background())
 	_ = first.Release(context.Background())
 	a.wantf(!a.harmless() || a.kept("redlatch:"+name) == 0, "a reentrant mutex is kept when all entries are released")
+}
+
+// adoptedFor detaches a lease and adopts it for so long, without renewal; nil if that fails.
+func (a *actor) adoptedFor(l *redlatch.Lease, ttl time.Duration) *redlatch.Lease {
+	text, err := l.Detach(a.ctx)
+	if err != nil {
+		return nil
+	}
+	adopted, err := a.client.Adopt(a.ctx, text, redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off})
+	a.wantf(err == nil, "an adoption for %v: %v", ttl, err)
+	if err != nil {
+		return nil
+	}
+	return adopted
 }
 
 // sharing has two leases of different lengths on a lock that many can hold.
@@ -130,7 +145,8 @@ func sharing(a *actor) {
 		_ = first.Release(context.Background())
 		a.wantKept("the long lease is released", name, second)
 		a.wantMarks(name, second)
-	} else if err := first.ExtendTo(a.ctx, short); err == nil {
+	} else if adopted := a.adoptedFor(first, short); adopted != nil {
+		first = adopted
 		a.wantKept("the long lease is shortened", name, first, second)
 		a.wantMarks(name, first, second)
 	}

@@ -142,14 +142,19 @@ func usurped(a *actor) {
 	if err != nil {
 		return
 	}
+	all := a.oneIn(2) // else what is noted beside it stays
 	a.net.call(func() {
 		s := a.servers[0]
 		for _, key := range append(s.Keys("redlatch:"+name), s.Keys("{redlatch:"+name+"}*")...) {
-			if key != "{redlatch:"+name+"}:fence" {
+			if all && key != "{redlatch:"+name+"}:fence" || key == "redlatch:"+name {
 				s.Do("DEL", key)
 			}
 		}
 	})
+	if a.oneIn(3) {
+		err = l.Extend(a.ctx)
+		a.wantf(errors.Is(err, redlatch.ErrNotHeld) && !l.Held(), "an extend of a %s that was deleted: %v", k.kind, err)
+	}
 	second, err := k.lock(a.client, a.ctx, false)
 	a.wantf(err == nil, "a try of a %s that was deleted: %v", k.kind, err)
 	if err != nil {

@@ -45,6 +45,9 @@ func unlucky(a *actor) {
 	name := a.scene("dead")
 	kinds := a.kinds(name)
 	k := kinds[a.random.IntN(len(kinds))]
+	if a.oneIn(4) {
+		k = kinds[0]
+	}
 	p := a.meets(patient)
 	defer func() { _ = p.Close() }()
 	how := []mishapHow{requestLost, replyLost}
@@ -68,7 +71,7 @@ func unlucky(a *actor) {
 			a.wantBacked(q, l)
 		}
 	}
-	if a.oneIn(3) {
+	if a.oneIn(2) {
 		a.elsewhere(p, l, k)
 		return
 	}
@@ -92,7 +95,7 @@ func (a *actor) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
 	how := []mishapHow{requestLost, replyLost}[a.random.IntN(2)]
 	other := a.meets(patient)
 	defer func() { _ = other.Close() }()
-	if a.oneIn(2) || len(a.servers) > 1 || k.kind != "mutex" {
+	if len(a.servers) > 1 || k.kind != "mutex" || a.oneIn(3) {
 		token := l.Token()
 		text, err := l.Detach(a.ctx)
 		if err != nil {

@@ -108,3 +108,97 @@ func (p plan) String() string {
 	return fmt.Sprintf("%s, %d nodes, %d clients of %d actors, TTL %v, heartbeat %v, request timeout %v, old %t, strict %t: %s",
 		p.harm, p.nodes, p.clients, p.actors, p.ttl, p.heartbeat, p.request, p.old, p.strict, strings.Join(names, " "))
 }
+
+// role is what an actor does again and again.
+type role struct {
+	name   string
+	once   func(a *actor)
+	actors int // of each client; 0 for as many as the plan says
+}
+
+// A world has few crowds, which are many actors on the same names, and more scenes, whose actors use
+// little. A quorum has those of some kinds.
+var (
+	quorumCrowds = []role{
+		{"mutex", mutex, 0},
+		{"slots", slots, 0},
+		{"election", election, 0},
+		{"job", job, 0},
+		{"adopt", adopt, 0},
+		{"campaign", campaign, 0},
+	}
+	quorumScenes = []role{
+		{"closed", closed, 1},
+		{"does", does, 1},
+		{"strays", strays, 1},
+		{"unlucky", unlucky, 1},
+	}
+	crowds = []role{
+		{"rw", rw, 0},
+		{"semaphore", semaphore, 0},
+		{"reentrant", reentrant, 0},
+		{"multi", multi, 0},
+		{"minhold", minhold, 0},
+		{"bounded", bounded, 0},
+		{"crossed", crossed, 0},
+	}
+	scenes = []role{
+		{"awaited", awaited, 1},
+		{"cutoff", cutOff, 1},
+		{"grown", grown, 1},
+		{"listed", listed, 1},
+		{"permitted", permitted, 1},
+		{"bundled", bundled, 1},
+		{"forcesown", forcesOwn, 1},
+		{"joined", joined, 1},
+		{"led", led, 1},
+		{"lengthened", lengthened, 1},
+		{"proclaimed", proclaimed, 1},
+		{"relayed", relayed, 1},
+		{"short", short, 1},
+		{"unlike", unlike, 1},
+		{"usurped", usurped, 1},
+		{"wished", wished, 1},
+		{"acknowledged", acknowledged, 1},
+		{"bounds", bounds, 1},
+		{"crowdedout", crowdedOut, 1},
+		{"mute", mute, 1},
+		{"reentered", reentered, 1},
+		{"sharing", sharing, 1},
+		{"sized", sized, 1},
+		{"succeeds", succeeds, 1},
+		{"thrifty", thrifty, 1},
+		{"unheard", unheard, 1},
+		{"closed", closed, 1},
+		{"does", does, 1},
+		{"outlives", outlives, 1},
+		{"slotgone", slotGone, 1},
+		{"strays", strays, 1},
+		{"unlucky", unlucky, 1},
+		{"announced", announced, 1},
+		{"bereaved", bereaved, 1},
+		{"beside", beside, 1},
+		{"count", countRound, 2},
+		{"countdown", countdown, 2},
+		{"delete", countDeleted, 1},
+		{"downgraded", downgraded, 1},
+		{"entangled", entangled, 1},
+		{"expiry", countExpires, 1},
+		{"fenced", fenced, 2},
+		{"fostered", fostered, 1},
+		{"gaveback", gaveBack, 1},
+		{"knotted", knotted, 1},
+		{"labeled", labeled, 1},
+		{"lined", lined, 1},
+		{"named", named, 2},
+		{"observe", observe, 1},
+		{"overlabeled", overlabeled, 1},
+		{"own", refusedOwn, 1},
+		{"panics", panics, 1},
+		{"readers", readers, 1},
+		{"resized", resized, 1},
+		{"robbed", robbed, 2},
+		{"shared", shared, 3},
+		{"shut", shut, 1},
+	}
+)

@@ -185,3 +185,34 @@ func permitted(a *actor) {
 	cause := context.Cause(first.Context())
 	a.wantf(errors.Is(cause, redlatch.ErrNotHeld), "the context of a lease that was released says %v", cause)
 }
+
+// grown changes the size of a semaphore whose permits are all held and waited for. The size stays
+// when the last holder goes, while a waiter is in line.
+func grown(a *actor) {
+	defer a.rest(a.upTo(2 * time.Second))
+	name := a.scene("dead")
+	p := a.meets(patient)
+	defer func() { _ = p.Close() }()
+	ctx, cancel := context.WithTimeout(a.ctx, 5*time.Second)
+	defer cancel()
+	l, err := a.client.Semaphore(name, 2).TryAcquire(ctx, 2)
+	if err != nil {
+		return
+	}
+	next := sharable{"semaphore", func(c *redlatch.Client, ctx context.Context, _ bool) (*redlatch.Lease, error) {
+		return c.Semaphore(name, 2).Acquire(ctx, 2)
+	}}.waits(ctx, p.Client)
+	a.rest(8 * a.trip())
+	larger, err := a.client.Semaphore(name, 2).Resize(ctx, 3)
+	held := l.Held() && err == nil
+	_ = l.Release(context.Background())
+	<-next.ended
+	if held && next.err == nil {
+		one, err := larger.TryAcquire(ctx, 1)
+		a.wantf(err == nil || !next.lease.Held(), "the third permit of a semaphore that has grown: %v", err)
+		if err == nil {
+			_ = one.Release(context.Background())
+		}
+	}
+	next.release()
+}
