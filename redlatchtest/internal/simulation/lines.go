@@ -37,7 +37,8 @@ func relayed(a *actor) {
 	a.rest(8 * a.trip())
 	third := k.waits(ctx, q.Client)
 	a.rest(8 * a.trip())
-	if a.oneIn(2) {
+	gaveUp := a.oneIn(2)
+	if gaveUp {
 		giveUp()
 		a.rest(8 * a.trip())
 	}
@@ -55,6 +56,7 @@ func relayed(a *actor) {
 		if i == 0 {
 			giveUp()
 		}
+		a.wantf(i != 1 || !gaveUp || !held || w.err == nil, "the goroutine behind the one that gave up waits behind a client that came later: %v", w.err)
 		if w.err == nil && i == 1 {
 			told := w.lease.Wanted()
 			select {
