@@ -216,9 +216,9 @@ func forcesOwn(a *actor) {
 	if err != nil {
 		return
 	}
+	defer func() { _ = l.Release(context.Background()) }()
 	info, err := p.ForceRelease(a.ctx, name, redlatch.ForceOptions{Reason: "own"})
 	if err != nil {
-		_ = l.Release(context.Background())
 		return
 	}
 	a.rest(3 * a.trip())
@@ -233,8 +233,9 @@ func forcesOwn(a *actor) {
 		if err != nil {
 			return
 		}
-		if _, err := p.ForceRelease(a.ctx, name, redlatch.ForceOptions{}); err != nil {
-			_ = l.Release(context.Background())
+		_, err = p.ForceRelease(a.ctx, name, redlatch.ForceOptions{})
+		_ = l.Release(context.Background()) // which the force has done, but for an error
+		if err != nil {
 			return
 		}
 	}

@@ -109,8 +109,11 @@ func (a *actor) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
 			return
 		}
 		a.wantf(adopted.Token() == token, "a %s is adopted with the token %d, and had %d", k.kind, adopted.Token(), token)
-		_, err = p.Adopt(a.ctx, text, redlatch.LockOptions{})
+		again, err := p.Adopt(a.ctx, text, redlatch.LockOptions{})
 		a.alwaysf(err != nil, "a text of a %s is adopted twice", k.kind)
+		if err == nil {
+			_ = again.Release(context.Background())
+		}
 		err = adopted.Release(context.Background())
 		a.wantf(err == nil, "the release of a %s that was adopted: %v", k.kind, err)
 		a.wantFreeNow(k)
