@@ -9,4 +9,5 @@
 // # Helpers
 //
 //	help_source  what a test needs of the source, so that mutants build fast
+//	help_switch  nearly all mutants in one build, of which a program has one
 package mutants

@@ -168,7 +168,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	url = strings.TrimSpace(url)
-	shows(t, url+"locks", "crashed", "Deadlock: each of these waits for what the next one keeps")
+	shows(t, url+"locks", "crashed", "Deadlock: each of these waits for what the next one holds")
 	shows(t, url+"record", "ticket 4711", "gave up after")
 	shows(t, url+"lock?name=taken", "ticket 4711")
 
