@@ -26,6 +26,15 @@ type measure struct {
 	goal  int // what a maintainer can hold in the head
 	now   int
 	where string // the place that has the figure, for the largest of many
+	loose bool   // it may be a hundredth more than allowed: a mended sentence is no new weight
+}
+
+// most returns the figure up to which the measure is as it was.
+func (m measure) most(allowed int) int {
+	if m.loose {
+		return allowed + allowed/100
+	}
+	return allowed
 }
 
 const record = "scripts/house.txt"
@@ -90,19 +99,19 @@ func take(text *tree, all []*graph) ([]measure, error) {
 	}
 	return []measure{
 		{name: "root-files", what: "files of the root package", goal: 22, now: text.files["."]},
-		{name: "root-lines", what: "lines of the root package", goal: 4500, now: text.lines["."]},
+		{name: "root-lines", what: "lines of the root package", goal: 4500, now: text.lines["."], loose: true},
 		{name: "root-pairs", what: "pairs of its files, of which the first uses the second", goal: 120, now: root.pairs()},
 		{name: "root-circle", what: "its files that all reach each other", goal: 3, now: len(circle)},
 		{name: "circle", what: "such files of any other package", goal: 3, now: most, where: worst.dir},
 		{name: "client-methods", what: "private methods of Client", goal: 8, now: root.private["Client"]},
 		{name: "exported", what: "exported functions and methods of the root package", goal: 130, now: root.exported},
-		{name: "go-doc", what: "lines of its page (go doc -all)", goal: 2000, now: bytes.Count(doc, []byte("\n"))},
+		{name: "go-doc", what: "lines of its page (go doc -all)", goal: 2000, now: bytes.Count(doc, []byte("\n")), loose: true},
 		{name: "internal", what: "folders directly in internal", goal: 8, now: text.folders["internal"]},
 		{name: "up", what: "imports that lead up a floor", goal: 0, now: up},
 		{name: "package-files", what: "Go files of any folder, its tests too", goal: 25, now: text.all[files], where: files},
-		{name: "go", what: "lines of Go besides tests", goal: 43000, now: text.code},
-		{name: "go-tests", what: "lines of Go of tests", goal: 36000, now: text.tests},
-		{name: "words", what: "words of documents", goal: 38000, now: text.words},
+		{name: "go", what: "lines of Go besides tests", goal: 43000, now: text.code, loose: true},
+		{name: "go-tests", what: "lines of Go of tests", goal: 36000, now: text.tests, loose: true},
+		{name: "words", what: "words of documents", goal: 38000, now: text.words, loose: true},
 		{name: "readme", what: "words of the README", goal: 1600, now: text.readme},
 	}, nil
 }
@@ -235,7 +244,7 @@ func compare(measures []measure) error {
 		}
 		fmt.Printf("%8d %8d %8d  %s\n", m.now, allowed[m.name], m.goal, what)
 		switch {
-		case m.now > allowed[m.name]:
+		case m.now > m.most(allowed[m.name]):
 			worse = append(worse, m.name)
 		case m.now < allowed[m.name]:
 			better = append(better, m.name)
