@@ -13,15 +13,17 @@ import (
 
 // owners is what the hooks of a world were told of owners.
 type owners struct {
-	ended map[string]time.Time // leases that are over
-	lost  map[string]error
-	modes map[string]string // of an rwmutex, when it was granted last
+	ended  map[string]time.Time // leases that are over
+	failed map[string]time.Time // acquisitions that came to nothing
+	lost   map[string]error
+	modes  map[string]string // of an rwmutex, when it was granted last
 }
 
 // note takes an event. The caller holds World.mu.
 func (o *owners) note(e redlatch.Event) {
 	if o.ended == nil {
-		o.ended, o.lost, o.modes = make(map[string]time.Time), make(map[string]error), make(map[string]string)
+		o.ended, o.failed = make(map[string]time.Time), make(map[string]time.Time)
+		o.lost, o.modes = make(map[string]error), make(map[string]string)
 	}
 	switch e.Type {
 	case redlatch.EventGranted: // also by a goroutine that the lease was passed on to
@@ -29,6 +31,8 @@ func (o *owners) note(e redlatch.Event) {
 		o.modes[e.Owner] = e.Mode
 	case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
 		o.ended[e.Owner] = time.Now()
+	case redlatch.EventFailed:
+		o.failed[e.Owner] = time.Now()
 	}
 	if e.Type == redlatch.EventLost {
 		o.lost[e.Owner] = e.Err
@@ -53,9 +57,15 @@ func (a *actor) wantOccupant(q acquisition, err error) {
 	}
 	a.World.mu.Lock()
 	ended, over := a.owners.ended[taken.Owner]
-	just := false // a goroutine of this client let it go, and the next one has no answer yet
+	just := false // a goroutine of this client let it go, or gave up, and the next one has no answer yet
+	lately := func(owner string, at time.Time) bool {
+		return strings.HasPrefix(owner, "rl-"+a.client.ID()+"-") && time.Since(at) < 2*a.trip()
+	}
 	for owner, at := range a.owners.ended {
-		just = just || strings.HasPrefix(owner, "rl-"+a.client.ID()+"-") && time.Since(at) < 2*a.trip()
+		just = just || lately(owner, at)
+	}
+	for owner, at := range a.owners.failed { // as this acquisition does at this moment
+		just = just || lately(owner, at) && time.Since(at) > 0
 	}
 	a.World.mu.Unlock()
 	a.wantf(taken.Owner != "" || just, "the error of %s %q names no holder: %v", q.kind, q.name, err)

@@ -190,7 +190,10 @@ func (w *World) idle() {
 			if free == history.Never {
 				free = w.mayHoldUntil(last)
 			}
-			bound := 2*w.trip() + w.plan.ttl/50 + 100*time.Millisecond
+			// A waiter that gives up sends its release on another connection than its acquisition. If
+			// the release comes first, the second look finds the lock taken, a third of the request
+			// timeout later.
+			bound := 2*w.trip() + w.plan.ttl/50 + 100*time.Millisecond + w.plan.request/3
 			if w.plan.harm == crashes { // waiters that died unnoticed, and clients that were suspended
 				bound += w.plan.ttl + 4*w.plan.heartbeat + w.longest
 			}
