@@ -136,8 +136,9 @@ func fenced(a *actor) {
 	}
 	if token := l.Token(); token != 0 {
 		a.alwaysf(token > last, "the token %d comes after %d of another library", token, last)
-		now, _ := strconv.ParseInt(s.Do("GET", counter).Reply.Text, 10, 64)
-		a.alwaysf(now >= token || len(s.Keys(counter)) == 0, "the token is %d, and that of the other library's key %d", token, now)
+		r := s.Do("GET", counter)
+		now, _ := strconv.ParseInt(r.Reply.Text, 10, 64)
+		a.alwaysf(now >= token || r.Err != nil || len(s.Keys(counter)) == 0, "the token is %d, and that of the other library's key %d", token, now)
 	}
 	left := s.Do("PTTL", counter)
 	a.alwaysf(left.Err != nil || left.Reply.Int < 0, "the other library's key expires")
