@@ -52,7 +52,7 @@ func awaited(a *actor) {
 		a.wantf(false, "several names are locked, of which one was taken by force in the meantime")
 	case err == nil:
 		for _, l := range both.Leases() {
-			a.wantf(l.Remaining() > ttl*9/10, "several names are locked for %v, and %v are left of %q", ttl, l.Remaining(), l.Name())
+			a.wantf(l.Remaining() > ttl*8/10, "several names are locked for %v, and %v are left of %q", ttl, l.Remaining(), l.Name())
 		}
 	default:
 		a.wantf(forced || !held, "several names: %v", err)
