@@ -159,7 +159,7 @@ func (w *World) everyKeyEnds() {
 }
 
 // rests checks the rests of slots. Where a node of a quorum loses data, a holder may be told that its
-// slot is lost, and give the rest back, before the lease that it was sure of is over.
+// slot is lost, and give the rest back, before the lease that it was sure of ends.
 func (w *World) rests(rules history.Rules) history.Finding {
 	if w.plan.nodes > 1 && w.plan.harm == losses {
 		return history.Finding{}

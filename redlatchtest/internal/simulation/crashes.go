@@ -37,7 +37,7 @@ func (w *waiter) release() {
 	}
 }
 
-// succeeds has a holder die. The first in line has the lock as soon as its lease is over, and so has
+// succeeds has a holder die. The first waiter in line has the lock as soon as that lease ends, and so has
 // the second after the first has died.
 func succeeds(a *actor) {
 	defer a.rest(a.upTo(time.Second))

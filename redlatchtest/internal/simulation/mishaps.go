@@ -137,7 +137,8 @@ func (a *actor) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
 	a.wantFreeNow(k)
 }
 
-// strays has a request arrive when what it was for is over: released, or given up. It leaves nothing.
+// strays has a request arrive when its lock has been released, or its waiter has given up. The request
+// leaves nothing.
 func strays(a *actor) {
 	defer a.rest(a.upTo(time.Second))
 	name := a.scene("dead")

@@ -12,7 +12,7 @@ import (
 // minHold is the least hold of the scenes that have one.
 const minHold = 40 * time.Millisecond
 
-// shut releases a lock of any kind before its least hold is over, and looks when it opens.
+// shut releases a lock of any kind before its MinHold has passed, and looks when it opens.
 func shut(a *actor) {
 	defer a.rest(a.upTo(500 * time.Millisecond))
 	name := a.scene("shut")

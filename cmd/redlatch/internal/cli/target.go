@@ -214,7 +214,7 @@ func adopt(ctx context.Context, c *redlatch.Client, text string) (*held, error) 
 	return h, nil
 }
 
-// begin starts a run in a window. The run is over when it is released.
+// begin starts a run in a window. Its lease ends the run when it is released.
 func (t *target) begin(ctx context.Context, job *redlatch.Job) (*held, error) {
 	began, end, over := make(chan *redlatch.Lease, 1), make(chan struct{}), make(chan error, 1)
 	go func() {

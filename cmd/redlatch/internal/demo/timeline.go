@@ -70,7 +70,7 @@ func (t *timeline) start() (stop func()) {
 	}
 }
 
-// tell takes in an event of the
+// tell notes an event.
 func (t *timeline) tell(e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,0 +1,163 @@
+package trial
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
+)
+
+// Claim is what an acquisition comes to.
+type Claim struct {
+	Leases  []*redlatch.Lease
+	Release func(context.Context) error
+}
+
+func (c Claim) token() int64 { return c.Leases[0].Token() }
+
+func (c Claim) held() bool {
+	for _, l := range c.Leases {
+		if !l.Held() {
+			return false
+		}
+	}
+	return true
+}
+
+// Acquisition acquires a lock of that name, or tries to.
+type Acquisition func(ctx context.Context, c *redlatch.Client, name string) (Claim, error)
+
+// Subject is one kind of lock. Of try and wait, at most one at a time can be inside.
+type Subject struct {
+	Kind      string
+	Try, Wait Acquisition
+	probe     Acquisition // a try that needs all that there is to have; nil if try does
+}
+
+// acquirer is an acquisition of one lease.
+type acquirer = func(context.Context) (*redlatch.Lease, error)
+
+// alone is an acquisition that comes to one lease.
+func alone(of func(c *redlatch.Client, name string) acquirer) Acquisition {
+	return func(ctx context.Context, c *redlatch.Client, name string) (Claim, error) {
+		l, err := of(c, name)(ctx)
+		if err != nil {
+			return Claim{}, err
+		}
+		return Claim{[]*redlatch.Lease{l}, l.Release}, nil
+	}
+}
+
+// Subjects returns the kinds of locks that trials try.
+func Subjects() []Subject {
+	type client = *redlatch.Client
+	pool := func(c client, n string) *redlatch.SlotPool {
+		return c.SlotPool(n, 1, redlatch.SlotOptions{Instance: "i"})
+	}
+	write := alone(func(c client, n string) acquirer { return c.RWMutex(n).TryLock })
+	return []Subject{
+		{
+			Kind: "mutex",
+			Try:  alone(func(c client, n string) acquirer { return c.Mutex(n).TryLock }),
+			Wait: alone(func(c client, n string) acquirer { return c.Mutex(n).Lock }),
+		},
+		{
+			Kind: "slotpool",
+			Try:  alone(func(c client, n string) acquirer { return slotted(pool(c, n).TryAcquire) }),
+			Wait: alone(func(c client, n string) acquirer { return slotted(pool(c, n).Acquire) }),
+		},
+		{
+			Kind: "election",
+			Try:  alone(func(c client, n string) acquirer { return Standing(c.Election(n).TryCampaign) }),
+			Wait: alone(func(c client, n string) acquirer { return Standing(c.Election(n).Campaign) }),
+		},
+		{
+			Kind: "reentrant",
+			Try:  alone(func(c client, n string) acquirer { return c.ReentrantMutex(n).TryLock }),
+			Wait: alone(func(c client, n string) acquirer { return c.ReentrantMutex(n).Lock }),
+		},
+		{Kind: "reentrant twice", Try: nested((*redlatch.ReentrantMutex).TryLock), Wait: nested((*redlatch.ReentrantMutex).Lock)},
+		{Kind: "writer", Try: write, Wait: alone(func(c client, n string) acquirer { return c.RWMutex(n).Lock })},
+		{
+			Kind: "reader", probe: write,
+			Try:  alone(func(c client, n string) acquirer { return c.RWMutex(n).TryRLock }),
+			Wait: alone(func(c client, n string) acquirer { return c.RWMutex(n).RLock }),
+		},
+		{
+			Kind: "semaphore", probe: Permits((*redlatch.Semaphore).TryAcquire, 3),
+			Try: Permits((*redlatch.Semaphore).TryAcquire, 2), Wait: Permits((*redlatch.Semaphore).Acquire, 2),
+		},
+		{Kind: "multi", Try: both((*redlatch.MultiMutex).TryLock), Wait: both((*redlatch.MultiMutex).Lock)},
+	}
+}
+
+// QuorumSubjects is those of the subjects that a quorum can have.
+func QuorumSubjects() []Subject { return Subjects()[:3] }
+
+// slotted acquires a slot and keeps its lease.
+func slotted(acquire func(context.Context) (*redlatch.Slot, error)) acquirer {
+	return func(ctx context.Context) (*redlatch.Lease, error) {
+		slot, err := acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return slot.Lease, nil
+	}
+}
+
+// Standing campaigns with a value.
+func Standing(campaign func(context.Context, string) (*redlatch.Lease, error)) acquirer {
+	return func(ctx context.Context) (*redlatch.Lease, error) { return campaign(ctx, "candidate") }
+}
+
+// Permits takes k of 3.
+func Permits(take func(*redlatch.Semaphore, context.Context, int64) (*redlatch.Lease, error), k int64) Acquisition {
+	return alone(func(c *redlatch.Client, name string) acquirer {
+		return func(ctx context.Context) (*redlatch.Lease, error) { return take(c.Semaphore(name, 3), ctx, k) }
+	})
+}
+
+// nested enters a reentrant mutex twice.
+func nested(enter func(*redlatch.ReentrantMutex, context.Context) (*redlatch.Lease, error)) Acquisition {
+	return func(ctx context.Context, c *redlatch.Client, name string) (Claim, error) {
+		m := c.ReentrantMutex(name)
+		outer, err := enter(m, ctx)
+		if err != nil {
+			return Claim{}, err
+		}
+		inner, err := enter(m, outer.Context())
+		if err != nil {
+			return Claim{}, errors.Join(err, outer.Release(ctx))
+		}
+		return Claim{[]*redlatch.Lease{outer, inner}, func(ctx context.Context) error {
+			return errors.Join(inner.Release(ctx), outer.Release(ctx))
+		}}, nil
+	}
+}
+
+// secondName is the name beside the first that both locks.
+func secondName(name string) string { return name + " too" }
+
+// both locks two mutexes together.
+func both(lock func(*redlatch.MultiMutex, context.Context) (*redlatch.MultiLease, error)) Acquisition {
+	return func(ctx context.Context, c *redlatch.Client, name string) (Claim, error) {
+		l, err := lock(c.MultiMutex(name, secondName(name)), ctx)
+		if err != nil {
+			return Claim{}, err
+		}
+		return Claim{l.Leases(), l.Release}, nil
+	}
+}
+
+// wantOnceMore checks that the lock can be had and given back.
+func (p Subject) wantOnceMore(t locktest.Reporter, c *redlatch.Client, name string) {
+	t.Helper()
+	got, err := p.Wait(locktest.Within(t, locktest.Patience), c, name)
+	if err != nil {
+		t.Fatalf("%s: %v, want a lease", p.Kind, err)
+	}
+	if err := got.Release(context.Background()); err != nil {
+		t.Fatalf("%s: Release = %v, want nil", p.Kind, err)
+	}
+}
