@@ -52,26 +52,28 @@ func zincrby(s *Server, args []string) (any, error) {
 	return scoreText(score), nil
 }
 
-func zscore(s *Server, args []string) (any, error) {
-	z, found, err := valueOf[*sorted](s, args[0])
+// scored returns a sorted set, and the score of a member of it if it has that.
+func scored(s *Server, key, name string) (z *sorted, score float64, has bool, err error) {
+	z, found, err := valueOf[*sorted](s, key)
 	if err != nil || !found {
-		return nil, err
+		return nil, 0, false, err
 	}
-	score, has := z.scores[args[1]]
-	if !has {
-		return nil, nil
+	score, has = z.scores[name]
+	return z, score, has, nil
+}
+
+func zscore(s *Server, args []string) (any, error) {
+	_, score, has, err := scored(s, args[0], args[1])
+	if err != nil || !has {
+		return nil, err
 	}
 	return scoreText(score), nil
 }
 
 func zrank(s *Server, args []string) (any, error) {
-	z, found, err := valueOf[*sorted](s, args[0])
-	if err != nil || !found {
+	z, score, has, err := scored(s, args[0], args[1])
+	if err != nil || !has {
 		return nil, err
-	}
-	score, has := z.scores[args[1]]
-	if !has {
-		return nil, nil
 	}
 	return int64(z.find(member{args[1], score})), nil
 }
