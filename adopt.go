@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -54,7 +55,7 @@ func (l *Lease) Detach(ctx context.Context) (text string, err error) {
 // its acquisition may still arrive. But the text may be used until the TTL has passed. Such a copy
 // costs the others a TTL at most.
 func (l *Lease) detaching() Event {
-	l.state, l.err = detached, &detachedError{l.latch.name}
+	l.state, l.err = detached, &detachedError{l.latch.Name}
 	l.latch.client.keeper.forget(l)
 	l.cancel(l.err)
 	l.detachLocked()
@@ -119,17 +120,17 @@ func (c *Client) named(text string, o LockOptions) (*latch, leaseText, error) {
 func (a *attempt) adopt(ctx context.Context, t leaseText) (*Lease, error) {
 	// Each request means the same, and so does one that is sent again after its reply was lost.
 	// None lets an owner in: whatever arrives late finds nothing to do.
-	call := a.kind.Adopt(a.keys, t.Owner, a.owner, a.options.TTL, t.Detail)
+	call := a.Kind.Adopt(a.Keys, t.Owner, a.owner, a.TTL, t.Detail)
 	answer, err := a.ask(ctx, "adopt", call)
 	if err == nil && !script.Done(answer.Reply) {
 		err = a.notThere(ctx, "adopt")
 	}
 	if err != nil {
-		a.releaseAdopted() // an answer was lost; or a minority of the nodes knew the lease
+		a.client.undo.ReleaseAdopted(&a.Lock, a.owner) // an answer was lost; or a minority of the nodes knew the lease
 		return nil, err
 	}
-	lease, err := a.begin(ctx, grant{
-		owner: a.owner, token: t.Token, detail: t.Detail, sentAt: answer.Sent, ttl: a.options.TTL, adopted: true,
+	lease, err := a.begin(ctx, lock.Grant{
+		Owner: a.owner, Token: t.Token, Detail: t.Detail, Sent: answer.Sent, TTL: a.TTL, Adopted: true,
 	})
 	return lease, a.tooLate(err)
 }
@@ -138,9 +139,9 @@ func (a *attempt) adopt(ctx context.Context, t leaseText) (*Lease, error) {
 func (l *latch) notThere(ctx context.Context, op string) error {
 	c := l.client
 	if c.quorum == nil {
-		use, err := c.asker.Use(ctx, l.subject(), c.conn)
-		if err == nil && script.Named(use) != nil && use != l.kind.Name {
-			return wrongKind(l.subject(), use, 0)
+		use, err := c.asker.Use(ctx, l.Subject, c.conn)
+		if err == nil && script.Named(use) != nil && use != l.Kind.Name {
+			return wrongKind(l.Subject, use, 0)
 		}
 	}
 	return l.failed(op, fmt.Errorf("%w: the lease that was detached has ended, or was adopted before", ErrNotHeld))

@@ -85,14 +85,14 @@ func (l *latch) checkNeighbour() error {
 	o := l.options
 	switch {
 	case !o.neighbourly():
-	case !shared(l.kind):
+	case !shared(l.Kind):
 		return invalid("LockOptions.Announce, Yield and FenceKey of the %s %q: %w: no other library has the same lock; "+
-			"they are for a Mutex and a ReentrantMutex", l.kind.Name, l.name, errors.ErrUnsupported)
-	case l.kind.Counts():
+			"they are for a Mutex and a ReentrantMutex", l.Kind.Name, l.Name, errors.ErrUnsupported)
+	case l.Kind.Counts():
 		return invalid("LockOptions.Announce, Yield and FenceKey on a quorum: %w: no other library shares a quorum's locks",
 			errors.ErrUnsupported)
-	case o.FenceKey != "" && l.kind != script.Reentrant:
-		return invalid("LockOptions.FenceKey of the %s %q: %w: it is for a ReentrantMutex", l.kind.Name, l.name, errors.ErrUnsupported)
+	case o.FenceKey != "" && l.Kind != script.Reentrant:
+		return invalid("LockOptions.FenceKey of the %s %q: %w: it is for a ReentrantMutex", l.Kind.Name, l.Name, errors.ErrUnsupported)
 	}
 	return nil
 }
@@ -105,29 +105,12 @@ func (l *latch) withFenceKey() error {
 	if err := keys.Check(l.options.FenceKey); err != nil {
 		return invalid("LockOptions.FenceKey %.80q: %w", l.options.FenceKey, err)
 	}
-	set, err := l.keys.WithFence(l.options.FenceKey)
+	set, err := l.Keys.WithFence(l.options.FenceKey)
 	if err != nil {
 		return invalid("LockOptions.FenceKey %.80q: %w", l.options.FenceKey, err)
 	}
-	l.keys = set
+	l.Keys = set
 	return nil
-}
-
-// fenceTTL returns how long the fence is remembered; 0 leaves the expiry of a key of another
-// library as it is.
-func (l *latch) fenceTTL() time.Duration {
-	if l.options.FenceKey != "" {
-		return 0
-	}
-	return l.client.options.FenceTTL
-}
-
-// neighbours returns what a release does for other libraries.
-func (l *latch) neighbours() script.Neighbours {
-	a, y := l.options.Announce, l.options.Yield
-	return script.Neighbours{
-		Channel: a.Channel, Message: a.Message, Sharded: a.Sharded && l.client.listener.Sharded(), Every: y.Every, For: y.For,
-	}
 }
 
 // handoffQueueName returns the name under which goroutines of this client that want the latch wait
@@ -136,9 +119,9 @@ func (l *latch) neighbours() script.Neighbours {
 func (l *latch) handoffQueueName() string {
 	a := l.options.Announce
 	if a == (Announce{}) {
-		return l.keys.State()
+		return l.Keys.State()
 	}
-	return fmt.Sprintf("%s\n%s\n%s\n%v", l.keys.State(), a.Channel, a.Message, a.Sharded)
+	return fmt.Sprintf("%s\n%s\n%s\n%v", l.Keys.State(), a.Channel, a.Message, a.Sharded)
 }
 
 // heedLocked has the client of the first in line listen for the announcement of a release while the

@@ -9,6 +9,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -162,14 +163,9 @@ func (a *attempt) round(ctx context.Context, h *quorumWaiter) (quorum.Tally, *Le
 func (l *latch) leave(owner string, t *quorum.Tally) {
 	for node, v := range t.Votes {
 		if v.Stand() == quorum.Granted {
-			l.leaveAt(node, owner)
+			l.client.undo.LeaveAt(node, &l.Lock, owner)
 		}
 	}
-}
-
-// leaveAt has an owner without a majority leave a node that has answered all its requests.
-func (l *latch) leaveAt(node int, owner string) {
-	l.client.cleanup.AddAnswered(node, l.undoing(owner, ""), max(l.options.TTL, l.client.liveFor()))
 }
 
 // hearOut is called when the answers that a round lacked when t was counted have come, and acts on
@@ -199,9 +195,9 @@ func (l *latch) leaveLate(owner string, first *quorum.Tally, last *ballot.Round)
 		late := !first.Votes[node].Answered()
 		switch stand := v.Stand(); {
 		case last.Replaced(node) || late && stand == quorum.Silent:
-			l.abandonAt(node, owner, "")
+			l.client.undo.AbandonAt(node, &l.Lock, owner, "")
 		case late && stand == quorum.Granted:
-			l.leaveAt(node, owner)
+			l.client.undo.LeaveAt(node, &l.Lock, owner)
 		}
 	}
 }
@@ -247,7 +243,7 @@ func (a *attempt) withdraw(h *quorumWaiter) {
 	a.client.tries.Remove(h.waiter)
 	for node, has := range h.nodes {
 		if has || h.silent[node] {
-			a.abandonAt(node, h.waiter, h.ticket)
+			a.client.undo.AbandonAt(node, &a.Lock, h.waiter, h.ticket)
 		}
 	}
 }
@@ -256,8 +252,8 @@ func (a *attempt) withdraw(h *quorumWaiter) {
 func (a *attempt) vote(ctx context.Context, h *quorumWaiter) *ballot.Round {
 	c := a.client
 	c.presence.Announce()
-	t := c.contest.Ask(ctx, a.kind, a.keys, script.Ballot{
-		Owner: a.owner, TTL: a.options.TTL, Param: a.param, Bound: a.options.TTL + a.extra, FenceTTL: c.options.FenceTTL,
+	t := c.contest.Ask(ctx, a.Kind, a.Keys, script.Ballot{
+		Owner: a.owner, TTL: a.TTL, Param: a.Param, Bound: a.TTL + a.Extra, FenceTTL: c.options.FenceTTL,
 		Ticket: h.ticket, Address: c.listener.Plain().Address(), LiveFor: c.liveFor(), Waited: c.now().Since(a.start),
 	}, a.past)
 	if h.ticket != "" {
@@ -281,9 +277,9 @@ func (h *quorumWaiter) noteTickets(t *ballot.Round) {
 }
 
 // won returns the grant of a round in which a majority let the owner in.
-func (a *attempt) won(t *quorum.Tally, sent clock.Reading) grant {
+func (a *attempt) won(t *quorum.Tally, sent clock.Reading) lock.Grant {
 	detail := t.Inside()[0].Detail
-	return grant{owner: a.owner, token: t.Token(), detail: detail, sentAt: sent, ttl: a.options.TTL}
+	return lock.Grant{Owner: a.owner, Token: t.Token(), Detail: detail, Sent: sent, TTL: a.TTL}
 }
 
 // lost returns the error of a round without a lease.
@@ -294,7 +290,7 @@ func (l *latch) lost(t *quorum.Tally) error {
 	case found == quorum.Barred:
 		err = l.refusal(v.Refused)
 	case found == quorum.Failed:
-		err = l.client.asker.Refused(l.client.closing, l.subject(), l.client.conn, "acquire", v.Err)
+		err = l.client.asker.Refused(l.client.closing, l.Subject, l.client.conn, "acquire", v.Err)
 	case found != quorum.Taken && t.Undone != nil:
 		err = fmt.Errorf("%w when the token was told to the nodes: %w", ErrUnreachable, t.Undone)
 		err = l.failed("acquire", err)
@@ -337,13 +333,13 @@ func (l *latch) restoreVotes(ctx context.Context) {
 	c := l.client
 	var others []quorum.Right
 	for _, k := range script.Kinds() {
-		if k.Quorum() != nil && k.Name != l.kind.Name {
+		if k.Quorum() != nil && k.Name != l.Kind.Name {
 			others = append(others, quorum.Right{
-				Key: keys.Epoch(c.options.Prefix, k.Name), Bound: l.options.TTL,
+				Key: keys.Epoch(c.options.Prefix, k.Name), Bound: l.TTL,
 			})
 		}
 	}
-	c.epochs.Restore(ctx, quorum.Right{Key: l.keys.Epoch, Bound: l.options.TTL + l.extra}, others...)
+	c.epochs.Restore(ctx, quorum.Right{Key: l.Keys.Epoch, Bound: l.TTL + l.Extra}, others...)
 }
 
 // mend asks a node to take a lease in again that it does not know, and that a majority has just
@@ -354,8 +350,8 @@ func (l *Lease) mend(node int) {
 	}
 	l.markResent() // the request may arrive after the release
 	k, c := l.latch, l.latch.client
-	param := k.param
-	if k.kind.Name == script.SlotPool.Name {
+	param := k.Param
+	if k.Kind.Name == script.SlotPool.Name {
 		var slot int64
 		if s, err := parseSlot(l.detail); err == nil {
 			slot = int64(s)
@@ -364,8 +360,8 @@ func (l *Lease) mend(node int) {
 	}
 	ctx, cancel := context.WithTimeout(c.closing, c.options.RequestTimeout/3)
 	defer cancel()
-	r := c.asker.Nodes()[node].Eval(ctx, k.kind.Mend(k.keys, script.Ballot{
-		Owner: l.owner, TTL: k.options.TTL, Param: param, Bound: k.options.TTL + k.extra, FenceTTL: c.options.FenceTTL,
+	r := c.asker.Nodes()[node].Eval(ctx, k.Kind.Mend(k.Keys, script.Ballot{
+		Owner: l.owner, TTL: k.TTL, Param: param, Bound: k.TTL + k.Extra, FenceTTL: c.options.FenceTTL,
 	}, l.token, l.detail))[0]
 	if _, nonvoting := script.ParseMend(r.Reply); r.Err == nil && nonvoting {
 		k.restoreVotes(c.closing)

@@ -12,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/cleanup"
 	"github.com/redlatch/redlatch/internal/link/dial"
@@ -49,6 +50,7 @@ type Client struct {
 	entangled  entangled
 	recorder   *recorder // nil without Options.Journal
 	cleanup    *cleanup.Queue
+	undo       *lock.Undo
 	keeper     *keeper
 	survey     *survey
 	handoffs   handoffQueue
@@ -155,6 +157,9 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		subscribe.Handler{Message: client.hear, Changed: client.onSubscription, InUse: client.waited})
 	client.recorder = newRecorder(client)
 	client.cleanup = cleanup.New(client.closing, client.asker.Nodes(), client.schedule, now, o.RequestTimeout/3)
+	client.undo = &lock.Undo{
+		Queue: client.cleanup, Nodes: len(client.asker.Nodes()), LiveFor: client.liveFor(), Sharded: client.listener.Sharded,
+	}
 	return client, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -88,14 +89,14 @@ func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := l.Deadline().Sub(late.sent); got > ttl-drift(ttl) {
-		t.Errorf("the deadline is %v after the request, want at most %v", got, ttl-drift(ttl))
+	if got := l.Deadline().Sub(late.sent); got > ttl-lock.Drift(ttl) {
+		t.Errorf("the deadline is %v after the request, want at most %v", got, ttl-lock.Drift(ttl))
 	}
 	if err := l.Extend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := l.Deadline().Sub(late.sent); got > ttl-drift(ttl) {
-		t.Errorf("after Extend the deadline is %v after the request, want at most %v", got, ttl-drift(ttl))
+	if got := l.Deadline().Sub(late.sent); got > ttl-lock.Drift(ttl) {
+		t.Errorf("after Extend the deadline is %v after the request, want at most %v", got, ttl-lock.Drift(ttl))
 	}
 }
 

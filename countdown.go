@@ -45,7 +45,7 @@ func (c *Client) CountDownLatch(name string) *CountDownLatch {
 }
 
 // Name returns the name of the latch, without the prefix.
-func (d *CountDownLatch) Name() string { return d.latch.name }
+func (d *CountDownLatch) Name() string { return d.latch.Name }
 
 // TrySetCount sets the count to n, from 0 to 100,000, unless it is above zero. It reports whether
 // it did so, and begins a round then. The count is forgotten once it has neither been set nor
@@ -62,7 +62,7 @@ func (d *CountDownLatch) TrySetCount(ctx context.Context, n int64, expiry time.D
 	if err != nil {
 		return false, err
 	}
-	call := script.SetCount(d.latch.keys, c.owner(), n, expiry, c.options.FenceTTL)
+	call := script.SetCount(d.latch.Keys, c.owner(), n, expiry, c.options.FenceTTL)
 	count, err := d.ask(ctx, "set", call, script.ParseSetCount)
 	return count.Done, err
 }
@@ -93,7 +93,7 @@ func (d *CountDownLatch) CountDownOnce(ctx context.Context, id string) (left int
 }
 
 func (d *CountDownLatch) countDown(ctx context.Context, id string) (left int64, err error) {
-	call := script.CountDown(d.latch.keys, d.latch.client.owner(), id)
+	call := script.CountDown(d.latch.Keys, d.latch.client.owner(), id)
 	count, err := d.ask(ctx, "count down", call, script.ParseCount)
 	return count.Left, err
 }
@@ -114,7 +114,7 @@ func (d *CountDownLatch) Delete(ctx context.Context) error {
 		return err
 	}
 	// Of that round alone: a copy of the request that is late must not delete a later one.
-	answer, err := d.latch.ask(ctx, "delete", script.DeleteCount(d.latch.keys, count.Round))
+	answer, err := d.latch.ask(ctx, "delete", script.DeleteCount(d.latch.Keys, count.Round))
 	if err == nil && !script.Done(answer.Reply) && !answer.Resent {
 		err = d.latch.failed("delete", ErrNotSet)
 	}
@@ -145,7 +145,7 @@ func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 		return l.failed("wait for", err)
 	}
 	defer c.background.Done()
-	w := c.countdowns.add(l.keys.State(), count.Round) // before the request, which the message may overtake
+	w := c.countdowns.add(l.Keys.State(), count.Round) // before the request, which the message may overtake
 	defer c.countdowns.remove(w)
 	c.presence.Announce()
 	l.listen(ctx)
@@ -156,7 +156,7 @@ func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 			l.abandon(owner, ticket)
 		}
 	}()
-	heartbeat := script.WaitCount(l.keys, count.Round, ticket, address, c.liveFor())
+	heartbeat := script.WaitCount(l.Keys, count.Round, ticket, address, c.liveFor())
 	for start, outage := c.now(), error(nil); ; {
 		switch next, err := d.ask(ctx, "wait for", heartbeat, script.ParseCount); {
 		case err == nil && next.Left == 0:
@@ -200,7 +200,7 @@ func (d *CountDownLatch) pause(outage error) time.Duration {
 
 // look returns the count.
 func (d *CountDownLatch) look(ctx context.Context, op string) (script.Count, error) {
-	return d.ask(ctx, op, script.WaitCount(d.latch.keys, 0, "", "", 0), script.ParseCount)
+	return d.ask(ctx, op, script.WaitCount(d.latch.Keys, 0, "", "", 0), script.ParseCount)
 }
 
 // ask sends a request that tells the count.

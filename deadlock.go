@@ -116,9 +116,9 @@ func (a *attempt) entangle(ctx context.Context, owner string) error {
 
 // note is what is told of an attempt that waits.
 func (a *attempt) note(holds []*Lease, elsewhere []Held, labels map[string]string) notes.Note {
-	n := notes.Note{Name: a.name, Kind: a.kind.Name, Since: time.Now().UnixMilli(), Labels: labels}
+	n := notes.Note{Name: a.Name, Kind: a.Kind.Name, Since: time.Now().UnixMilli(), Labels: labels}
 	for _, l := range holds {
-		n.Holds = append(n.Holds, notes.Held{Name: l.latch.name, Kind: l.latch.kind.Name, Owner: l.owner, Token: l.token})
+		n.Holds = append(n.Holds, notes.Held{Name: l.latch.Name, Kind: l.latch.Kind.Name, Owner: l.owner, Token: l.token})
 	}
 	for _, h := range elsewhere {
 		n.Holds = append(n.Holds, notes.Held(h))
@@ -183,7 +183,7 @@ func (e *entangled) cycleLocked(first *entanglement) []*entanglement {
 
 // keeps reports whether a wait is under a lease on that latch, which is held.
 func (w *entanglement) keeps(l *latch) bool {
-	return slices.ContainsFunc(w.holds, func(lease *Lease) bool { return l.same(lease.latch) && lease.seemsHeld() })
+	return slices.ContainsFunc(w.holds, func(lease *Lease) bool { return l.Same(&lease.latch.Lock) && lease.seemsHeld() })
 }
 
 // certain reports whether no lock of a cycle has a holder outside of it, and none has room. It
@@ -191,8 +191,8 @@ func (w *entanglement) keeps(l *latch) bool {
 func (c *Client) certain(ctx context.Context, cycle []*entanglement) bool {
 	var names []string
 	for _, w := range cycle {
-		if k := w.latch.kind.Name; k != script.Mutex.Name && k != script.Election.Name {
-			names = append(names, w.latch.name)
+		if k := w.latch.Kind.Name; k != script.Mutex.Name && k != script.Election.Name {
+			names = append(names, w.latch.Name)
 		}
 	}
 	if len(names) == 0 {
@@ -225,9 +225,9 @@ func describeCycle(cycle []*entanglement) string {
 		if by != cycle[0] {
 			holder = "a goroutine of this client"
 		}
-		fmt.Fprintf(&b, "%q is held by %s", w.latch.name, holder)
+		fmt.Fprintf(&b, "%q is held by %s", w.latch.Name, holder)
 		if by != cycle[0] {
-			fmt.Fprintf(&b, ", which waits for %q", by.latch.name)
+			fmt.Fprintf(&b, ", which waits for %q", by.latch.Name)
 		}
 	}
 	b.WriteString("; lock them in the same order everywhere, or together with a MultiMutex")

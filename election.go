@@ -32,7 +32,7 @@ func (e *Election) With(o LockOptions) *Election { return &Election{e.latch.with
 func (e *Election) Options() LockOptions { return e.latch.options }
 
 // Name is the name of the election, without the prefix.
-func (e *Election) Name() string { return e.latch.name }
+func (e *Election) Name() string { return e.latch.Name }
 
 // Campaign waits in line until the caller is the leader. value is what others learn of it, such as
 // the address at which it serves: at most 256 bytes of valid UTF-8 without control characters, or
@@ -112,13 +112,13 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 
 // leading returns the leader as the holder that it is, with the errors of Leader.
 func (e *Election) leading(ctx context.Context) (Holder, error) {
-	info, about, err := e.latch.client.survey.look(ctx, e.latch.name)
+	info, about, err := e.latch.client.survey.look(ctx, e.latch.Name)
 	switch {
 	case err != nil:
 		return Holder{}, err
-	case info.RedisType != "" || info.Kind != "" && about.Kind.Name != e.latch.kind.Name:
+	case info.RedisType != "" || info.Kind != "" && about.Kind.Name != e.latch.Kind.Name:
 		return Holder{}, &KindError{
-			Name: e.Name(), Key: info.Key, Want: e.latch.kind.Name, Got: cmp.Or(info.RedisType, info.Kind), GotSize: info.Size,
+			Name: e.Name(), Key: info.Key, Want: e.latch.Kind.Name, Got: cmp.Or(info.RedisType, info.Kind), GotSize: info.Size,
 		}
 	case len(info.Holders) == 0 || info.Holders[0].Resting:
 		return Holder{}, e.latch.failed("find the leader of", fmt.Errorf("%w: there is none", ErrNotHeld))

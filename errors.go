@@ -134,7 +134,7 @@ func (e *releasedError) Unwrap() error { return ErrNotHeld }
 // releasedLease is the releasedError of a lease: every release has one, which costs nothing so.
 type releasedLease Lease
 
-func (l *releasedLease) Error() string { return (&releasedError{l.latch.name}).Error() }
+func (l *releasedLease) Error() string { return (&releasedError{l.latch.Name}).Error() }
 func (l *releasedLease) Unwrap() error { return ErrNotHeld }
 
 // detachedError is why a lease is not held that was detached.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
 // A lease can be given a length of its own. It is tempting to send the watchdog away until then.
@@ -66,12 +68,12 @@ func (l *Lease) leftInRedis() time.Duration { return l.ttl - l.latch.client.now(
 
 // long reports whether Redis may keep the lease for longer than its TTL, as the program asked for.
 // The caller holds l.mu.
-func (l *Lease) long() bool { return l.ttl > l.latch.options.TTL }
+func (l *Lease) long() bool { return l.ttl > l.latch.TTL }
 
 // pace returns the time of which the watchdog extends the lease in thirds. The caller holds l.mu.
 func (l *Lease) pace() time.Duration {
-	if full := l.latch.options.TTL; l.long() {
-		return full - drift(full)
+	if full := l.latch.TTL; l.long() {
+		return full - lock.Drift(full)
 	}
 	return l.validity()
 }

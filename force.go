@@ -72,14 +72,14 @@ func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) 
 		return before, &KindError{Name: name, Key: before.Key, Want: "lock", Got: before.RedisType}
 	}
 	l := newLatch(c, script.Mutex, name)
-	l.kind, l.keys = about.Kind, about.Keys
+	l.Kind, l.Keys = about.Kind, about.Keys
 	var taken bool
 	for _, h := range before.Holders {
 		if owner != "" && owner != h.Owner && owner != h.EntryOf {
 			continue
 		}
 		r := l.robbery(h, before.At, o.Reason)
-		call := l.kind.Force(l.keys, h.Owner, r.address, r.sharded, c.options.FenceTTL, r.force.note(), rememberForce)
+		call := l.Kind.Force(l.Keys, h.Owner, r.address, r.sharded, c.options.FenceTTL, r.force.note(), rememberForce)
 		if a := o.Announce; a.Channel != "" {
 			call = script.For(call, script.Neighbours{Channel: a.Channel, Message: a.Message, Sharded: a.Sharded && r.sharded})
 		}
@@ -130,8 +130,8 @@ func (m *Mutex) TakeByForce(ctx context.Context, o ForceOptions) (*Lease, error)
 	if k.invalid != nil {
 		return nil, k.invalid
 	}
-	if !k.kind.Seizes() {
-		return nil, invalid("take the mutex %q by force over a quorum: %w: force its release, and lock it", k.name, errors.ErrUnsupported)
+	if !k.Kind.Seizes() {
+		return nil, invalid("take the mutex %q by force over a quorum: %w: force its release, and lock it", k.Name, errors.ErrUnsupported)
 	}
 	if err := k.checkDeadlock(ctx); err != nil {
 		return nil, err
@@ -170,14 +170,14 @@ func (a *attempt) rob(o ForceOptions) (*Lease, error) {
 	c := a.client
 	looking, cancel := context.WithTimeout(a.ctx, c.options.RequestTimeout)
 	defer cancel()
-	before, _, err := c.survey.look(looking, a.name)
+	before, _, err := c.survey.look(looking, a.Name)
 	switch {
 	case err != nil:
 		return nil, err
 	case before.RedisType != "":
-		return nil, wrongKind(a.subject(), before.RedisType, 0)
-	case before.Kind != "" && before.Kind != a.kind.Name:
-		return nil, wrongKind(a.subject(), before.Kind, before.Size)
+		return nil, wrongKind(a.Subject, before.RedisType, 0)
+	case before.Kind != "" && before.Kind != a.Kind.Name:
+		return nil, wrongKind(a.Subject, before.Kind, before.Size)
 	}
 	var victim Holder
 	if len(before.Holders) > 0 {
@@ -188,9 +188,9 @@ func (a *attempt) rob(o ForceOptions) (*Lease, error) {
 	}
 	r := a.robbery(victim, before.At, o.Reason)
 	c.presence.Announce()
-	answer, err := a.ask(a.ctx, "take by force", a.kind.Seize(a.keys, script.Seizure{
+	answer, err := a.ask(a.ctx, "take by force", a.Kind.Seize(a.Keys, script.Seizure{
 		From: victim.Owner, Address: r.address, Sharded: r.sharded, Note: r.force.note(), Remember: rememberForce,
-		Owner: a.owner, TTL: a.options.TTL, Param: a.param, FenceTTL: c.options.FenceTTL,
+		Owner: a.owner, TTL: a.TTL, Param: a.Param, FenceTTL: c.options.FenceTTL,
 	}))
 	var standing script.Standing
 	if err == nil {
@@ -208,7 +208,7 @@ func (a *attempt) rob(o ForceOptions) (*Lease, error) {
 		return nil, a.failed("take by force", a.taken(standing.Occupant))
 	}
 	r.tell()
-	return a.begin(a.ctx, a.inside(a.owner, "", standing, answer, answer.Resent))
+	return a.begin(a.ctx, a.Inside(a.owner, "", standing, answer, answer.Resent))
 }
 
 // robbery is a lock that is taken from one holder.
@@ -229,7 +229,7 @@ func (l *latch) robbery(victim Holder, at time.Time, reason string) robbery {
 	}
 	switch {
 	case victim.Client != "" && r.sharded:
-		r.address = l.keys.Grants(victim.Client)
+		r.address = l.Keys.Grants(victim.Client)
 	case victim.Client != "":
 		r.address = keys.Grants(c.options.Prefix, victim.Client)
 	}

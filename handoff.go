@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -39,23 +40,23 @@ import (
 
 // The queue of internal/engine/handoff, as it is used here.
 type (
-	handoffQueue  = handoff.Queue[leaseTerms, grant]
-	handoffGroup  = handoff.Group[leaseTerms, grant]
-	handoffWaiter = handoff.Waiter[grant]
-	handoffTurn   = handoff.Turn[grant]
+	handoffQueue  = handoff.Queue[lock.Terms, lock.Grant]
+	handoffGroup  = handoff.Group[lock.Terms, lock.Grant]
+	handoffWaiter = handoff.Waiter[lock.Grant]
+	handoffTurn   = handoff.Turn[lock.Grant]
 )
 
 // handedOff reports whether the goroutines of a client that wait for the latch hand it on among
 // themselves. With a bound on the line each has its own place there, since each counts. A lease
 // with a minimal hold must not be passed on before its time. With Yield, each release counts.
 func (l *latch) handedOff() bool {
-	return l.kind == script.Mutex && l.client.quorum == nil && l.options.StrictOrder == Off &&
-		l.options.MaxWaiters == 0 && l.options.MinHold == 0 && l.options.Yield.Every == 0
+	return l.Kind == script.Mutex && l.client.quorum == nil && l.options.StrictOrder == Off &&
+		l.options.MaxWaiters == 0 && l.MinHold == 0 && l.options.Yield.Every == 0
 }
 
 // lockInGroup is Lock of a latch that is handed off.
 func (a *attempt) lockInGroup(ctx context.Context) (*Lease, error) {
-	g, w := a.client.handoffs.Join(a.handoffQueueName(), a.options.terms())
+	g, w := a.client.handoffs.Join(a.handoffQueueName(), a.Terms)
 	switch {
 	case g == nil: // the others' lease would be another than this one
 		return a.run(ctx, true)
@@ -157,15 +158,6 @@ func (a *attempt) acquireForGroup(
 	return a.run(ctx, true)
 }
 
-// extraTokens returns how many tokens an acquisition took for others.
-func (l *latch) extraTokens() int {
-	if l.param == "" || l.kind != script.Mutex {
-		return 0
-	}
-	n, _ := strconv.Atoi(l.param)
-	return n - 1
-}
-
 // goOn lets the turn go on after an acquisition that ended with this lease or error.
 func (a *attempt) goOn(ctx context.Context, g *handoffGroup, lease *Lease, err error) {
 	switch wayOn(err, ctx.Err() != nil) {
@@ -262,10 +254,10 @@ func fitToPass(was leaseState, extraTokens int, due, closing bool) bool {
 }
 
 // batonLocked returns the grant of the next goroutine that has the lease. The caller holds l.mu.
-func (l *Lease) batonLocked() *grant {
-	return &grant{
-		owner: l.owner, token: l.token + 1, extraTokens: int(l.extraTokens) - 1,
-		sentAt: l.sentAt, ttl: l.ttl, resent: l.resent, ticket: l.ticket, passed: true,
+func (l *Lease) batonLocked() *lock.Grant {
+	return &lock.Grant{
+		Owner: l.owner, Token: l.token + 1, Spare: int(l.extraTokens) - 1,
+		Sent: l.sentAt, TTL: l.ttl, Resent: l.resent, Ticket: l.ticket, Passed: true,
 	}
 }
 
@@ -284,11 +276,11 @@ func (l *latch) passOn(g *handoffGroup, turn handoffTurn) {
 	case handoff.Acquire:
 		c.handoffs.Next(g, turn.Arrival)
 	case handoff.Take:
-		if next := c.handoffs.Pop(g, turn.Baton.owner); next != nil {
+		if next := c.handoffs.Pop(g, turn.Baton.Owner); next != nil {
 			next.HandOver(turn.Baton)
 			return
 		}
-		l.abandon(turn.Baton.owner, turn.Baton.ticket)
+		l.abandon(turn.Baton.Owner, turn.Baton.Ticket)
 		c.handoffs.Next(g, 0)
 	}
 }

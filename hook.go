@@ -108,7 +108,7 @@ func (l *latch) emit(ctx context.Context, e Event) {
 	if call == nil {
 		return
 	}
-	e.Kind, e.Mode, e.Name, e.TTL = l.kind.Name, l.mode(), l.name, l.options.TTL
+	e.Kind, e.Mode, e.Name, e.TTL = l.Kind.Name, l.mode(), l.Name, l.TTL
 	call(ctx, e)
 }
 

@@ -44,8 +44,8 @@ func (c *Client) Job(name string, o JobOptions) *Job {
 	if _, err := within("JobOptions.Window", o.Window, 0, minTTL, 366*24*time.Hour); err != nil && j.latch.invalid == nil {
 		j.latch.invalid = err
 	}
-	j.latch.extra = o.Window
-	j.latch.param = strconv.FormatInt(o.Window.Milliseconds(), 10)
+	j.latch.Extra = o.Window
+	j.latch.Param = strconv.FormatInt(o.Window.Milliseconds(), 10)
 	return j
 }
 
@@ -57,7 +57,7 @@ func (j *Job) With(o LockOptions) *Job { return &Job{j.latch.with(o), j.options}
 func (j *Job) Options() LockOptions { return j.latch.options }
 
 // Name returns the name of the job, without the prefix.
-func (j *Job) Name() string { return j.latch.name }
+func (j *Job) Name() string { return j.latch.Name }
 
 // Do runs f, unless another run goes on or the window of the last run is still closed. It reports
 // whether it ran f, and never waits. f gets the lease, and its context, which is done when the

@@ -115,7 +115,7 @@ func (r *recorder) tap(ctx context.Context, l *latch, e Event) {
 	switch e.Type {
 	case EventGranted:
 		switch {
-		case l.kind.Name == script.Election.Name:
+		case l.Kind.Name == script.Election.Name:
 			what = JournalLeader
 		case e.Waited >= journalWaited:
 			what = JournalWaited
@@ -149,7 +149,7 @@ func (r *recorder) tap(ctx context.Context, l *latch, e Event) {
 // entry is what the journal tells of an event.
 func (r *recorder) entry(ctx context.Context, l *latch, what JournalType, e Event) journal.Entry {
 	entry := journal.Entry{
-		What: string(what), Name: l.name, Kind: l.kind.Name, Owner: e.Owner, Token: e.Token,
+		What: string(what), Name: l.Name, Kind: l.Kind.Name, Owner: e.Owner, Token: e.Token,
 		Labels: r.client.options.Labels, Reason: string(e.Reason),
 		Waited: e.Waited.Milliseconds(), Held: e.HeldFor.Milliseconds(),
 	}
@@ -161,7 +161,7 @@ func (r *recorder) entry(ctx context.Context, l *latch, what JournalType, e Even
 	}
 	switch what {
 	case JournalLeader:
-		entry.Value = l.param
+		entry.Value = l.Param
 	case JournalJeopardy:
 		entry.Remaining = e.Remaining.Milliseconds()
 	}
@@ -188,7 +188,7 @@ func (r *recorder) forced(l *latch, h Holder, reason string) {
 		return
 	}
 	r.journal.Add(journal.Entry{
-		What: string(JournalForced), Name: l.name, Kind: l.kind.Name, Owner: h.Owner, Token: h.Token,
+		What: string(JournalForced), Name: l.Name, Kind: l.Kind.Name, Owner: h.Owner, Token: h.Token,
 		Labels: r.client.options.Labels, Text: reason, From: processEntry(h),
 	})
 }

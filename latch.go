@@ -12,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -21,38 +22,49 @@ import (
 // latch is what every kind of lock is made of: a name, a kind, and how long to hold and to wait. It
 // does not change.
 type latch struct {
+	lock.Lock
 	client  *Client
-	kind    *script.Kind
-	name    string
-	param   string        // for the kind
-	size    int64         // of a kind that has one, as this program knows it
-	extra   time.Duration // for how long past the lease an acquisition may bind later ones: a quarantine, a window
-	keys    keys.Set
 	options LockOptions
 	invalid error // why it cannot be used; every use returns it
 }
 
 func newLatch(c *Client, kind *script.Kind, name string) latch {
-	l := latch{client: c, kind: kind, name: name, options: c.options.Lock}
+	l := latch{client: c}
+	l.Client, l.Kind, l.Name = c.id, kind, name
+	o := c.options.Lock
 	if !shared(kind) || c.quorum != nil {
-		l.options.Yield = Yield{} // as a default of the client it is for its other locks
+		o.Yield = Yield{} // as a default of the client it is for its other locks
 	}
+	l.resolve(o)
 	if c.quorum != nil {
-		if l.kind = kind.Quorum(); l.kind == nil {
+		if l.Kind = kind.Quorum(); l.Kind == nil {
 			what := "count its holders"
 			if kind == script.Countdown {
 				what = "agree on a count"
 			}
-			l.kind, l.invalid = kind, invalid("%s %.80q on a quorum: %w: no majority can %s; use a single deployment for it",
+			l.Kind, l.invalid = kind, invalid("%s %.80q on a quorum: %w: no majority can %s; use a single deployment for it",
 				kind.Name, name, errors.ErrUnsupported, what)
 			return l
 		}
 	}
-	l.keys, l.invalid = keysOf(c.options.Prefix, name)
+	l.Keys, l.invalid = keysOf(c.options.Prefix, name)
 	if c.quorum != nil {
-		l.keys.Epoch = keys.Epoch(c.options.Prefix, kind.Name)
+		l.Keys.Epoch = keys.Epoch(c.options.Prefix, kind.Name)
 	}
 	return l
+}
+
+// resolve has the latch held and waited for as these options say.
+func (l *latch) resolve(o LockOptions) {
+	l.options, l.Terms, l.MinHold = o, o.terms(), o.MinHold
+	l.FenceTTL = l.client.options.FenceTTL
+	if o.FenceKey != "" {
+		l.FenceTTL = 0
+	}
+	a, y := o.Announce, o.Yield
+	l.Neighbours = script.Neighbours{
+		Channel: a.Channel, Message: a.Message, Sharded: a.Sharded, Every: y.Every, For: y.For,
+	}
 }
 
 // keysOf returns the keys of a name. The error matches ErrInvalid.
@@ -66,7 +78,7 @@ func keysOf(prefix, name string) (keys.Set, error) {
 
 // with is the latch with these options over its own.
 func (l latch) with(o LockOptions) latch {
-	l.options = o.over(l.options)
+	l.resolve(o.over(l.options))
 	if err := l.options.check(); err != nil && l.invalid == nil {
 		l.invalid = err
 	}
@@ -109,13 +121,13 @@ type attempt struct {
 
 // withParam is the latch with another argument for the kind.
 func (l latch) withParam(param string) *latch {
-	l.param = param
+	l.Param = param
 	return &l
 }
 
 // same reports whether the other is the same latch of the same client, whatever is asked of it.
 func (l *latch) same(o *latch) bool {
-	return l.client == o.client && l.kind == o.kind && l.keys.State() == o.keys.State()
+	return l.client == o.client && l.Kind == o.Kind && l.Keys.State() == o.Keys.State()
 }
 
 // acquire is Lock and TryLock of every kind. What is refused here and in the attempt's acquire,
@@ -124,9 +136,9 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if l.invalid != nil {
 		return nil, l.invalid
 	}
-	if l.options.MinHold > 0 && !l.kind.Shuts() {
+	if l.MinHold > 0 && !l.Kind.Shuts() {
 		return nil, invalid("LockOptions.MinHold of the %s %q: %w: give it None; a job has its window, and a slot its quarantine",
-			l.kind.Name, l.name, errors.ErrUnsupported)
+			l.Kind.Name, l.Name, errors.ErrUnsupported)
 	}
 	if err := labelsError(ctx); err != nil {
 		return nil, err
@@ -153,7 +165,7 @@ func (a *attempt) acquire() (lease *Lease, err error) {
 	defer func() { a.tellFailed(err) }()
 	defer a.disentangle()
 	a.tellAttempt()
-	if a.kind.Name == script.Election.Name {
+	if a.Kind.Name == script.Election.Name {
 		a.client.presence.AnnounceFirst(a.ctx)
 	}
 	if a.patient && a.handedOff() {
@@ -249,7 +261,7 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	case !standing.Inside:
 		return nil, a.failed("acquire", a.taken(standing.Occupant))
 	}
-	return a.begin(ctx, a.inside(a.owner, "", standing, answer, answer.Resent))
+	return a.begin(ctx, a.Inside(a.owner, "", standing, answer, answer.Resent))
 }
 
 // unwritten reports whether a request that failed with err has changed nothing, and no copy of it is
@@ -294,7 +306,7 @@ func (a *attempt) wait(ctx context.Context) (*Lease, error) {
 		select {
 		case g := <-w.granted:
 			a.arrival = 0
-			g.resent = g.resent || answer.Resent // the message may have come before that answer
+			g.Resent = g.Resent || answer.Resent // the message may have come before that answer
 			return a.begin(ctx, g)
 		case <-news:
 		case <-ctx.Done():
@@ -354,8 +366,8 @@ func (l *latch) request(
 ) (script.Standing, ask.Answer, error) {
 	c := l.client
 	c.presence.Announce()
-	answer, err := l.ask(ctx, "acquire", l.kind.Acquire(l.keys, script.Request{
-		Owner: owner, TTL: l.options.TTL, Param: l.param, FenceTTL: l.fenceTTL(),
+	answer, err := l.ask(ctx, "acquire", l.Kind.Acquire(l.Keys, script.Request{
+		Owner: owner, TTL: l.TTL, Param: l.Param, FenceTTL: l.FenceTTL,
 		Ticket: ticket, Address: address, LiveFor: c.liveFor(), Arrival: arrival, Most: most,
 	}))
 	if err != nil {
@@ -375,42 +387,17 @@ func (l *latch) ticket(owner string) (ticket, address string) {
 	return script.Ticket{
 		// In a cluster, PUBSUB NUMSUB does not count a client that listens at another node.
 		Anyway: !s.Connected() || !s.Counted() || c.conn.Target().Cluster && !s.Sharded(), Sharded: s.Sharded(),
-		Kind: l.kind.Name, Address: s.Address(), TTL: l.options.TTL, Param: l.param, Owner: owner,
+		Kind: l.Kind.Name, Address: s.Address(), TTL: l.TTL, Param: l.Param, Owner: owner,
 	}.String(), s.Address()
-}
-
-// grant is an acquisition as Redis made it.
-type grant struct {
-	owner       string
-	token       int64
-	extraTokens int // how many tokens after it belong to it, too
-	detail      string
-	sentAt      clock.Reading // no later than the moment at which Redis set the expiry
-	ttl         time.Duration // that it set, at least
-	resent      bool          // a request for it got no answer, and may arrive after the release
-	ticket      string        // that such a request carries; "" if none
-	passed      bool          // it is that of a lease of this client
-	adopted     bool          // it is that of a lease that was detached
-	gone        bool          // Redis says that it has run out
-	err         error         // it is none: waiting cannot help any more
-}
-
-// inside is the grant that an answer of Redis tells.
-func (l *latch) inside(owner, ticket string, s script.Standing, a ask.Answer, resent bool) grant {
-	g := grant{owner: owner, token: s.Token, detail: s.Detail, sentAt: a.Sent, ttl: l.options.TTL, resent: resent, ticket: ticket}
-	if s.Anew {
-		g.extraTokens = l.extraTokens()
-	}
-	return g
 }
 
 // begin turns a grant into a lease, or gives the grant back. It gives the grant back also if the
 // hook panics.
-func (a *attempt) begin(ctx context.Context, g grant) (lease *Lease, err error) {
-	if g.err != nil {
-		return nil, g.err
+func (a *attempt) begin(ctx context.Context, g lock.Grant) (lease *Lease, err error) {
+	if g.Err != nil {
+		return nil, g.Err
 	}
-	a.owner = g.owner
+	a.owner = g.Owner
 	defer func() {
 		if lease == nil {
 			a.returnGrant(g)
@@ -420,19 +407,19 @@ func (a *attempt) begin(ctx context.Context, g grant) (lease *Lease, err error) 
 		return nil, err
 	}
 	now := a.client.now()
-	left := g.ttl - drift(g.ttl) - now.Since(g.sentAt)
+	left := g.TTL - lock.Drift(g.TTL) - now.Since(g.Sent)
 	if left <= 0 { // the requests took too long
 		return nil, fault.ErrTooLate
 	}
 	a.ended = true
 	a.emit(Event{
-		Type: EventGranted, Token: g.token, Waited: now.Since(a.start), Remaining: left,
+		Type: EventGranted, Token: g.Token, Waited: now.Since(a.start), Remaining: left,
 		Outcome: OutcomeGranted,
 	})
 	a.disentangle()
 	if labels := a.labels(); len(labels) > 0 {
 		// Before there is a lease, whose end drops it.
-		a.client.notes.Set(g.owner, notes.Note{Labels: labels})
+		a.client.notes.Set(g.Owner, notes.Note{Labels: labels})
 	}
 	lease = newLease(a, g, now)
 	if a.client.closing.Err() != nil { // Close may have looked for leases before this one was there
@@ -444,59 +431,59 @@ func (a *attempt) begin(ctx context.Context, g grant) (lease *Lease, err error) 
 // makeUsable does what a grant needs before it can be a lease. With Replicas, makeUsable waits for
 // them. A grant whose time has nearly passed by then is extended, so that no caller gets a lease
 // that is about to end. The error says why the grant cannot be used.
-func (a *attempt) makeUsable(ctx context.Context, g *grant) error {
+func (a *attempt) makeUsable(ctx context.Context, g *lock.Grant) error {
 	if err := a.client.checkOpen(ctx); err != nil {
 		return a.describeTimeout(ctx, a.failed("acquire", err))
 	}
-	if a.options.Replicas > 0 && !g.passed {
+	if a.Replicas > 0 && !g.Passed {
 		if err := a.replicate(ctx, g); err != nil {
 			return a.describeTimeout(ctx, err)
 		}
 	}
-	if left := g.ttl - a.client.now().Since(g.sentAt); left < a.least(g.ttl) {
+	if left := g.TTL - a.client.now().Since(g.Sent); left < a.least(g.TTL) {
 		return a.extendGrant(ctx, g)
 	}
 	return nil
 }
 
 // extendGrant gives a grant its full TTL again. The error is fault.ErrTooLate if the grant has run out.
-func (a *attempt) extendGrant(ctx context.Context, g *grant) error {
-	reply, err := a.ask(ctx, "extend", a.kind.Renew(a.keys, a.owner, a.options.TTL, g.detail))
+func (a *attempt) extendGrant(ctx context.Context, g *lock.Grant) error {
+	reply, err := a.ask(ctx, "extend", a.Kind.Renew(a.Keys, a.owner, a.TTL, g.Detail))
 	if err != nil {
 		return a.describeTimeout(ctx, err)
 	}
 	if !script.Done(reply.Reply) {
-		g.gone = true
+		g.Gone = true
 		return fault.ErrTooLate
 	}
-	g.sentAt, g.ttl = reply.Sent, a.options.TTL
+	g.Sent, g.TTL = reply.Sent, a.TTL
 	return nil
 }
 
 // returnGrant has a grant that did not become a lease released in the background.
-func (a *attempt) returnGrant(g grant) {
+func (a *attempt) returnGrant(g lock.Grant) {
 	switch {
-	case g.gone && !g.resent: // nothing is left of it in Redis, or on its way there
-	case g.adopted:
-		a.releaseAdopted()
+	case g.Gone && !g.Resent: // nothing is left of it in Redis, or on its way there
+	case g.Adopted:
+		a.client.undo.ReleaseAdopted(&a.Lock, a.owner)
 	default:
-		a.abandon(g.owner, g.ticket)
+		a.abandon(g.Owner, g.Ticket)
 	}
 	if a.ended { // the hook panicked when it was told of a lease, which the program will not have
-		a.emit(Event{Type: EventReleased, Token: g.token, Err: a.failed("release", errPanicked)})
+		a.emit(Event{Type: EventReleased, Token: g.Token, Err: a.failed("release", errPanicked)})
 	}
 }
 
 // replicate waits for replicas to acknowledge the acquisition. It extends the lease: WAIT covers
 // the writes of its own connection and all before them, and the grant may have been the write of
 // another client. The deadline counts from that extend, which the replicas know.
-func (a *attempt) replicate(ctx context.Context, g *grant) error {
-	c, n := a.client, a.options.Replicas
+func (a *attempt) replicate(ctx context.Context, g *lock.Grant) error {
+	c, n := a.client, int(a.Replicas)
 	ctx, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)
 	defer cancel()
 	// It is tempting to send a plain extend. It writes nothing where it gives no more time, and after
 	// that WAIT waits for nothing, on Redis 8.0.
-	renew := a.kind.Exactly(a.kind.Renew(a.keys, a.owner, a.options.TTL, ""))
+	renew := a.Kind.Exactly(a.Kind.Renew(a.Keys, a.owner, a.TTL, ""))
 	sent := c.now()
 	r, acks := c.conn.(conn.Replicated).EvalReplicated(ctx, renew, n, c.options.RequestTimeout/3)
 	switch {
@@ -507,14 +494,14 @@ func (a *attempt) replicate(ctx context.Context, g *grant) error {
 	case acks < n:
 		return a.failed("acquire", fmt.Errorf("%w: %d of %d replicas acknowledged it within %v", ErrNotReplicated, acks, n, c.options.RequestTimeout/3))
 	}
-	g.sentAt, g.ttl = sent, a.options.TTL
+	g.Sent, g.TTL = sent, a.TTL
 	return nil
 }
 
 // least is what must be left of a grant for it to be used as it is.
 func (a *attempt) least(ttl time.Duration) time.Duration {
-	if a.options.Renew == Off {
-		return a.options.TTL * 9 / 10 // all that the program will ever get
+	if !a.Renews {
+		return a.TTL * 9 / 10 // all that the program will ever get
 	}
 	return ttl / 3
 }
@@ -522,9 +509,9 @@ func (a *attempt) least(ttl time.Duration) time.Duration {
 // mode returns how the latch of a read-write mutex is acquired, and "" for the other kinds.
 func (l *latch) mode() string {
 	switch {
-	case l.kind != script.RWMutex:
+	case l.Kind != script.RWMutex:
 		return ""
-	case strings.HasPrefix(l.param, "w"):
+	case strings.HasPrefix(l.Param, "w"):
 		return "write"
 	}
 	return "read"
@@ -535,13 +522,13 @@ func (l *latch) resize(ctx context.Context) error {
 	if l.invalid != nil {
 		return l.invalid
 	}
-	answer, err := l.ask(ctx, "resize", l.kind.Resize(l.keys, l.size, l.client.options.FenceTTL))
+	answer, err := l.ask(ctx, "resize", l.Kind.Resize(l.Keys, l.Size, l.client.options.FenceTTL))
 	if err != nil {
 		return err
 	}
 	kind, err := script.ParseResize(answer.Reply)
-	if err == nil && kind != "" && kind != l.kind.Name {
-		err = wrongKind(l.subject(), kind, 0)
+	if err == nil && kind != "" && kind != l.Kind.Name {
+		err = wrongKind(l.Subject, kind, 0)
 	}
 	return err
 }

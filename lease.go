@@ -14,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -77,22 +78,22 @@ const (
 	detached // given up here, and not in Redis
 )
 
-func newLease(a *attempt, g grant, now clock.Reading) *Lease {
+func newLease(a *attempt, g lock.Grant, now clock.Reading) *Lease {
 	l := &Lease{
-		latch: a.latch, id: a.id, owner: g.owner, token: g.token, detail: g.detail, parent: a.ctx, acquired: now,
-		resent: g.resent, sentAt: g.sentAt, ttl: g.ttl, extraTokens: int16(g.extraTokens),
+		latch: a.latch, id: a.id, owner: g.Owner, token: g.Token, detail: g.Detail, parent: a.ctx, acquired: now,
+		resent: g.Resent, sentAt: g.Sent, ttl: g.TTL, extraTokens: int16(g.Spare),
 	}
-	if g.resent {
-		l.ticket = g.ticket // which is needed for its clean-up alone
+	if g.Resent {
+		l.ticket = g.Ticket // which is needed for its clean-up alone
 	}
 	l.entry.Owner = (*renewal)(l)
 	l.extendAfter = retry.Jitter(l.validity()/3, 0.1)
-	if !g.passed {
+	if !g.Passed {
 		// A grant out of the line counts from the last poll, which can be a third of its time ago.
 		// Most work has ended before a tenth of the rest has passed. Not so for a lease that is
 		// passed on, perhaps many times within a tenth: it would not be extended, nor its loss
 		// found, before the end.
-		age := now.Time().Sub(g.sentAt.Time())
+		age := now.Time().Sub(g.Sent.Time())
 		l.extendAfter = max(l.extendAfter, age+(l.validity()-age)/10)
 	}
 	l.mu.Lock()
@@ -103,15 +104,15 @@ func newLease(a *attempt, g grant, now clock.Reading) *Lease {
 }
 
 // Name is the name of the lock.
-func (l *Lease) Name() string { return l.latch.name }
+func (l *Lease) Name() string { return l.latch.Name }
 
 // Owner returns the name of this acquisition in Redis: `GET` shows it for a mutex that is held. No
 // other acquisition ever has the same, with two exceptions: the entries of a [ReentrantMutex] have
 // the owner that entered, and goroutines that pass a [Mutex] on among themselves have one owner,
 // one after the other.
 func (l *Lease) Owner() string {
-	if l.latch.kind.Name == script.Reentrant.Name {
-		return l.latch.kind.Detail(l.latch.param)
+	if l.latch.Kind.Name == script.Reentrant.Name {
+		return l.latch.Kind.Detail(l.latch.Param)
 	}
 	return l.owner
 }
@@ -175,8 +176,8 @@ func (l *Lease) Err() error {
 // before a step that must not be interrupted. The error is that of [Lease.Extend]. It matches
 // [ErrInvalid] if d is longer than a full TTL can promise; see [Lease.ExtendTo].
 func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
-	ttl := l.latch.options.TTL
-	if full := ttl - drift(ttl); d >= full {
+	ttl := l.latch.TTL
+	if full := ttl - lock.Drift(ttl); d >= full {
 		return invalid("ensure %v of the lease on %q: with a TTL of %v it is never sure to last longer than %v", d, l.Name(), ttl, full)
 	}
 	if l.Remaining() >= d {
@@ -200,7 +201,7 @@ func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
 // the lease has reached its MaxHold, it is not extended, and the error matches [ErrMaxHold].
 func (l *Lease) Extend(ctx context.Context) error {
 	l = l.self()
-	return l.extend(ctx, l.latch.options.TTL)
+	return l.extend(ctx, l.latch.TTL)
 }
 
 // extend is Extend to a length of its own, and to no less than what is left in Redis.
@@ -214,7 +215,7 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	left, ttl := l.Remaining(), l.lengthen(d)
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
 	defer cancel()
-	answer, err := l.latch.ask(bounded, "extend", l.latch.kind.Renew(l.latch.keys, l.owner, ttl, l.detail))
+	answer, err := l.latch.ask(bounded, "extend", l.latch.Kind.Renew(l.latch.Keys, l.owner, ttl, l.detail))
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = l.latch.failed("extend", fmt.Errorf("%w before the deadline", ErrUnreachable))
 	}
@@ -247,7 +248,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return nil
 	}
 	k := l.latch
-	answer, err := k.client.asker.AskHearing(ctx, k.subject(), "release", l.releasing(""), l.hearingMisses())
+	answer, err := k.client.asker.AskHearing(ctx, k.Subject, "release", l.releasing(""), l.hearingMisses())
 	var gone script.Gone
 	if err == nil && !script.Inside(answer.Reply) && !answer.Resent {
 		gone = l.askGone(ctx)
@@ -305,7 +306,7 @@ func (l *Lease) askGone(ctx context.Context) script.Gone {
 	if c.quorum != nil { // whose nodes do not tell
 		return script.Gone{}
 	}
-	call := l.latch.kind.Renew(l.latch.keys, l.owner, l.latch.options.TTL, l.detail)
+	call := l.latch.Kind.Renew(l.latch.Keys, l.owner, l.latch.TTL, l.detail)
 	return script.ParseGone(c.asker.Once(ctx, call).Reply)
 }
 
@@ -313,9 +314,9 @@ func (l *Lease) askGone(ctx context.Context) script.Gone {
 // closed, unless the lease is given back unused.
 func (l *Lease) releasing(ticket string) conn.Call {
 	k := l.latch
-	call := k.release(l.owner, ticket, true)
-	if k.options.MinHold > 0 && !l.unused {
-		call = script.AtLeast(call, l.token, k.options.MinHold)
+	call := k.Release(l.owner, ticket, true, k.client.listener.Sharded())
+	if k.MinHold > 0 && !l.unused {
+		call = script.AtLeast(call, l.token, k.MinHold)
 	}
 	return call
 }
@@ -327,9 +328,9 @@ func (l *Lease) releasing(ticket string) conn.Call {
 // have taken place, and a second one could begin in the same window.
 func (l *Lease) undoLocked(after time.Duration) {
 	c := l.latch.client
-	until := max(l.latch.options.TTL, l.longest, c.liveFor())
+	until := max(l.latch.TTL, l.longest, c.liveFor())
 	if l.ticket != "" {
-		until = max(until, lineLingers)
+		until = max(until, lock.Lingers)
 	}
 	for node := range c.asker.Nodes() {
 		c.cleanup.Add(node, l.releasing(l.ticket), after, until)
@@ -340,7 +341,7 @@ func (l *Lease) undoLocked(after time.Duration) {
 // its requests. The caller holds l.mu.
 func (l *Lease) undoAtLocked(node int) {
 	c := l.latch.client
-	c.cleanup.AddAnswered(node, l.releasing(""), max(l.latch.options.TTL, l.longest, c.liveFor()))
+	c.cleanup.AddAnswered(node, l.releasing(""), max(l.latch.TTL, l.longest, c.liveFor()))
 }
 
 // markResent notes that a request got no answer, and may arrive after the end of the lease. If the
@@ -433,7 +434,7 @@ func (l *Lease) seemsHeld() bool {
 // whyExpired returns the cause of a loss by the deadline. The caller holds l.mu.
 func (l *Lease) whyExpired() LossReason {
 	switch {
-	case l.latch.options.Renew == Off:
+	case !l.latch.Renews:
 		return LossNotRenewed
 	case l.overdueLocked():
 		return LossMaxHold
@@ -456,7 +457,7 @@ func (l *Lease) lose(reason LossReason) {
 func (l *Lease) losing(why ending) Event {
 	reason := why.reason
 	err := &LostError{
-		Name: l.latch.name, Owner: l.owner, Token: l.token, At: time.Now(), Reason: reason, Cause: why.cause(), Force: why.force,
+		Name: l.latch.Name, Owner: l.owner, Token: l.token, At: time.Now(), Reason: reason, Cause: why.cause(), Force: why.force,
 	}
 	l.state, l.err = lost, err
 	l.latch.client.keeper.forget(l)
@@ -467,7 +468,7 @@ func (l *Lease) losing(why ending) Event {
 	case reason.told():
 		l.undoLocked(0)
 	default: // not before Redis ends it: the work may need a moment to stop
-		l.undoLocked(drift(l.ttl))
+		l.undoLocked(lock.Drift(l.ttl))
 	}
 	return Event{Type: EventLost, HeldFor: l.latch.client.now().Since(l.acquired), Reason: reason, Err: err}
 }
@@ -485,7 +486,7 @@ func (l *Lease) deadline() time.Time { return l.sentAt.Time().Add(l.validity()) 
 
 // validity returns how long the lease is held after sentAt: the TTL, but for what the clocks
 // may differ by. The caller holds l.mu.
-func (l *Lease) validity() time.Duration { return l.ttl - drift(l.ttl) }
+func (l *Lease) validity() time.Duration { return l.ttl - lock.Drift(l.ttl) }
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

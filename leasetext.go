@@ -52,10 +52,10 @@ var params = map[string]*regexp.Regexp{
 func (l *Lease) text() string {
 	k := l.latch
 	t := leaseText{
-		Kind: k.kind.Name, Name: k.name, Owner: l.owner, Token: l.token, Detail: l.detail, Param: k.param,
-		Extra: k.extra.Milliseconds(), Fence: k.options.FenceKey,
+		Kind: k.Kind.Name, Name: k.Name, Owner: l.owner, Token: l.token, Detail: l.detail, Param: k.Param,
+		Extra: k.Extra.Milliseconds(), Fence: k.options.FenceKey,
 	}
-	if k.kind.Name == script.Mutex.Name {
+	if k.Kind.Name == script.Mutex.Name {
 		t.Param = "" // how many tokens its acquisition took, for goroutines of this process
 	}
 	return t.String()
@@ -118,8 +118,8 @@ func (t leaseText) check() error {
 // latch returns what the lease is on.
 func (t leaseText) latch(c *Client) latch {
 	l := newLatch(c, script.Named(t.Kind), t.Name)
-	l.param = t.Param
-	l.extra = time.Duration(t.Extra) * time.Millisecond
+	l.Param = t.Param
+	l.Extra = time.Duration(t.Extra) * time.Millisecond
 	l.options.FenceKey = t.Fence
 	return l
 }

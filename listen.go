@@ -3,13 +3,14 @@ package redlatch
 import (
 	"context"
 
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/subscribe"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // subscription returns the subscription by which grants of a latch are heard.
 func (l *latch) subscription() *subscribe.Subscription {
-	return l.client.listener.For(l.keys.State())
+	return l.client.listener.For(l.Keys.State())
 }
 
 // listen starts the subscription by which a latch is heard, and gives it a moment to be confirmed.
@@ -19,9 +20,9 @@ func (l *latch) listen(ctx context.Context) {
 	c := l.client
 	channel := ""
 	if c.listener.Sharded() {
-		channel = l.keys.Grants(c.id)
+		channel = l.Keys.Grants(c.id)
 	}
-	c.listener.Connect(ctx, l.keys.State(), channel)
+	c.listener.Connect(ctx, l.Keys.State(), channel)
 }
 
 // onSubscription is called when a subscription was connected or lost. Grants may have been
@@ -55,10 +56,10 @@ func (c *Client) hear(text string) {
 }
 
 func (c *Client) hearGrant(owner string, token int64, detail string) {
-	waiting := c.waiters.deliver(owner, func(w *waiter) grant {
-		return grant{
-			owner: owner, token: token, extraTokens: w.latch.extraTokens(), detail: detail, resent: w.resent, ticket: w.ticket,
-			sentAt: w.sentAt, ttl: min(w.latch.options.TTL, c.liveFor()),
+	waiting := c.waiters.deliver(owner, func(w *waiter) lock.Grant {
+		return lock.Grant{
+			Owner: owner, Token: token, Spare: w.latch.Spare(), Detail: detail, Resent: w.resent, Ticket: w.ticket,
+			Sent: w.sentAt, TTL: min(w.latch.TTL, c.liveFor()),
 		}
 	})
 	if waiting {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -233,7 +234,7 @@ func (m *MultiMutex) atOnce(ctx context.Context, attempts []*attempt) ([]*Lease,
 	c.presence.Announce()
 	sets, owners := make([]keys.Set, len(attempts)), make([]string, len(attempts))
 	for i, a := range attempts {
-		sets[i], owners[i] = a.keys, a.owner
+		sets[i], owners[i] = a.Keys, a.owner
 	}
 	answer, err := m.latches[0].ask(ctx, "acquire", script.Multi(sets, owners, m.latches[0].options.TTL, c.options.FenceTTL))
 	var tokens []int64
@@ -270,9 +271,9 @@ func (m *MultiMutex) begin(
 		}
 	}()
 	for i, a := range attempts {
-		lease, err := a.begin(ctx, grant{
-			owner: owners[i], token: tokens[i], sentAt: granted.Sent, ttl: a.options.TTL,
-			resent: granted.Resent,
+		lease, err := a.begin(ctx, lock.Grant{
+			Owner: owners[i], Token: tokens[i], Sent: granted.Sent, TTL: a.TTL,
+			Resent: granted.Resent,
 		})
 		if err != nil {
 			return leases, a.tooLate(err)
@@ -291,8 +292,8 @@ func (m *MultiMutex) abandon(owners []string, from int) {
 
 // oneSlot reports whether all names have the same hash tag.
 func (m *MultiMutex) oneSlot() bool {
-	tag := keys.Tag(m.latches[0].keys.State())
-	return !slices.ContainsFunc(m.latches, func(l latch) bool { return keys.Tag(l.keys.State()) != tag })
+	tag := keys.Tag(m.latches[0].Keys.State())
+	return !slices.ContainsFunc(m.latches, func(l latch) bool { return keys.Tag(l.Keys.State()) != tag })
 }
 
 // MultiLease is what [MultiMutex] acquires: a lease on each name, held as one. It is held until it
@@ -412,7 +413,7 @@ func (c *multiContext) Value(key any) any {
 	}
 	if l, ok := key.(*latch); ok {
 		for _, lease := range c.lease.leases {
-			if l.same(lease.latch) {
+			if l.Same(&lease.latch.Lock) {
 				return lease
 			}
 		}

@@ -26,10 +26,10 @@ func (m *Mutex) With(o LockOptions) *Mutex { return &Mutex{m.latch.with(o)} }
 func (m *Mutex) Options() LockOptions { return m.latch.options }
 
 // Name returns the name of the mutex, without the prefix.
-func (m *Mutex) Name() string { return m.latch.name }
+func (m *Mutex) Name() string { return m.latch.Name }
 
 // Key returns the key of the mutex in Redis: Options.Prefix and the name.
-func (m *Mutex) Key() string { return m.latch.keys.State() }
+func (m *Mutex) Key() string { return m.latch.Keys.State() }
 
 // Lock acquires the mutex. If it is taken, Lock waits in line without polling: first come, first
 // served over all processes. Goroutines of one client that wait for the same mutex have one place

@@ -50,7 +50,7 @@ func (e *Election) follow(ctx context.Context, changed chan<- struct{}) {
 	for n := 0; ctx.Err() == nil; n++ {
 		var up atomic.Bool // of this subscription: an adapter may still call when it has ended
 		// Why it ended does not matter: look asks now and then, too, and gets the error.
-		_ = e.latch.client.conn.Subscribe(ctx, e.latch.keys.Changes(), func() {
+		_ = e.latch.client.conn.Subscribe(ctx, e.latch.Keys.Changes(), func() {
 			up.Store(true)
 			poke() // there may have been a change while the client did not listen
 		}, func(string) { poke() })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
@@ -291,19 +292,11 @@ func unlessNone[T time.Duration | int](v, base T) T {
 	return v
 }
 
-// leaseTerms are the options by which a lease is held. A goroutine can take over a lease whose
-// terms are those of its own. How long it waited is no term, and StrictOrder, MaxWaiters, MinHold
-// and Yield are set for none that take leases over, nor is FenceKey. Goroutines whose Announce
-// differs have queues of their own.
-type leaseTerms struct {
-	ttl, maxHold time.Duration
-	replicas     int32 // which is small, so that a group is, too: each lease has one
-	renew        Switch
-}
-
-// terms returns the options by which a lease is held.
-func (o LockOptions) terms() leaseTerms {
-	return leaseTerms{ttl: o.TTL, maxHold: o.MaxHold, replicas: int32(min(o.Replicas, math.MaxInt32)), renew: o.Renew}
+// terms returns the options by which a lease is held. How long a goroutine waited is no term, and
+// StrictOrder, MaxWaiters, MinHold and Yield are set for none that take leases over, nor is
+// FenceKey. Goroutines whose Announce differs have queues of their own.
+func (o LockOptions) terms() lock.Terms {
+	return lock.Terms{TTL: o.TTL, MaxHold: o.MaxHold, Replicas: int32(min(o.Replicas, math.MaxInt32)), Renews: o.Renew == On}
 }
 
 func (o LockOptions) check() error {
@@ -374,9 +367,5 @@ func printable(what, text string) error {
 	}
 	return nil
 }
-
-// drift is the part of a TTL that a holder gives up at its end, for clocks that run at different
-// rates and for the millisecond in which Redis counts.
-func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
 func invalid(format string, args ...any) error { return fault.Invalid(format, args...) }

@@ -35,7 +35,7 @@ type ownerContext struct {
 }
 
 func (c ownerContext) Value(key any) any {
-	if l, ok := key.(*latch); ok && (l.kind == script.Reentrant || l.kind == script.RWMutex) {
+	if l, ok := key.(*latch); ok && (l.Kind == script.Reentrant || l.Kind == script.RWMutex) {
 		return c.owner
 	}
 	return c.Context.Value(key)
@@ -118,7 +118,7 @@ func (c *leaseContext) Err() error {
 
 func (c *leaseContext) Value(key any) any {
 	if l, ok := key.(*latch); ok {
-		if l.same(c.latch) {
+		if l.Same(&c.latch.Lock) {
 			return (*Lease)(c)
 		}
 		return c.parent.Value(key)

@@ -59,14 +59,14 @@ func (m *MultiMutex) String() string { return fmt.Sprintf("mutexes %q", m.names)
 // LogValue returns the names, as a group.
 func (m *MultiMutex) LogValue() slog.Value { return slog.GroupValue(slog.Any("names", m.names)) }
 
-func (l *latch) String() string { return fmt.Sprintf("%s %q", sized(l.kind.Name, l.size), l.name) }
+func (l *latch) String() string { return fmt.Sprintf("%s %q", sized(l.Kind.Name, l.Size), l.Name) }
 
 func (l *latch) logValue() slog.Value { return slog.GroupValue(l.attributes()...) }
 
 func (l *latch) attributes() []slog.Attr {
-	all := []slog.Attr{slog.String("kind", l.kind.Name), slog.String("name", l.name)}
-	if l.size > 0 {
-		all = append(all, slog.Int64("size", l.size))
+	all := []slog.Attr{slog.String("kind", l.Kind.Name), slog.String("name", l.Name)}
+	if l.Size > 0 {
+		all = append(all, slog.Int64("size", l.Size))
 	}
 	return all
 }
@@ -74,7 +74,7 @@ func (l *latch) attributes() []slog.Attr {
 // part returns what a lease has of a lock that others have, too: the mode, or the number of the
 // slot. It returns "" for the other kinds.
 func (l *Lease) part() (key, value string) {
-	switch l.latch.kind.Name {
+	switch l.latch.Kind.Name {
 	case script.RWMutex.Name:
 		return "mode", l.latch.mode()
 	case script.SlotPool.Name:

@@ -31,16 +31,16 @@ func (e *Election) Proclaim(ctx context.Context, term *Lease, value string) erro
 		}
 	}
 	if !term.latch.same(k) {
-		return invalid("proclaim a value of %q with a lease on the %s %q", e.Name(), term.latch.kind.Name, term.Name())
+		return invalid("proclaim a value of %q with a lease on the %s %q", e.Name(), term.latch.Kind.Name, term.Name())
 	}
-	if !k.kind.Proclaims() {
+	if !k.Kind.Proclaims() {
 		return invalid("proclaim a value of %q over a quorum: %w: resign, and campaign with the new value", e.Name(), errors.ErrUnsupported)
 	}
 	if err := term.Err(); err != nil {
 		return err
 	}
 	number := k.client.attempts.Add(1)
-	answer, err := k.ask(ctx, "proclaim a value of", k.kind.Proclaim(k.keys, term.Owner(), value, number))
+	answer, err := k.ask(ctx, "proclaim a value of", k.Kind.Proclaim(k.Keys, term.Owner(), value, number))
 	if err != nil || script.Done(answer.Reply) {
 		return err
 	}

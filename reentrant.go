@@ -50,10 +50,10 @@ func (m *ReentrantMutex) WithDepth(n int) *ReentrantMutex {
 func (m *ReentrantMutex) Options() LockOptions { return m.latch.options }
 
 // Name returns the name of the mutex, without the prefix.
-func (m *ReentrantMutex) Name() string { return m.latch.name }
+func (m *ReentrantMutex) Name() string { return m.latch.Name }
 
 // Key returns the key of the mutex in Redis: Options.Prefix and the name.
-func (m *ReentrantMutex) Key() string { return m.latch.keys.State() }
+func (m *ReentrantMutex) Key() string { return m.latch.Keys.State() }
 
 // Lock enters the mutex. It returns at once if the mutex is free, or if its owner is inside
 // already, also past the line. Otherwise it waits as [Mutex.Lock] does.

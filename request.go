@@ -10,19 +10,14 @@ import (
 	"github.com/redlatch/redlatch/internal/link/ask"
 )
 
-// subject returns the latch as requests and their errors name it.
-func (l *latch) subject() ask.Subject {
-	return ask.Subject{Kind: l.kind, Name: l.name, Size: l.size, Keys: l.keys}
-}
-
 // ask runs one script and resends it until there is an answer; see [ask.Asker.Ask].
 func (l *latch) ask(ctx context.Context, op string, call conn.Call) (ask.Answer, error) {
-	return l.client.asker.Ask(ctx, l.subject(), op, call)
+	return l.client.asker.Ask(ctx, l.Subject, op, call)
 }
 
 // failed wraps err with what was asked of which lock and server.
 func (l *latch) failed(op string, err error) error {
-	return l.client.asker.Failed(l.subject(), op, err)
+	return l.client.asker.Failed(l.Subject, op, err)
 }
 
 // refusal returns the error of an acquisition that a script refuses for good.
@@ -30,10 +25,10 @@ func (l *latch) refusal(reason string) error {
 	word, about, _ := strings.Cut(reason, "\t")
 	switch word {
 	case "kind":
-		return wrongKind(l.subject(), about, 0)
+		return wrongKind(l.Subject, about, 0)
 	case "size":
 		size, _ := strconv.ParseInt(about, 10, 64)
-		return wrongKind(l.subject(), l.kind.Name, size)
+		return wrongKind(l.Subject, l.Kind.Name, size)
 	case "full":
 		return l.failed("wait for", fmt.Errorf("%w: LockOptions.MaxWaiters is %s, and as many wait already", l.takenFor(ErrLineFull, ""), about))
 	case "depth":

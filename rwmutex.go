@@ -32,7 +32,7 @@ func (m *RWMutex) With(o LockOptions) *RWMutex { return &RWMutex{m.latch.with(o)
 func (m *RWMutex) Options() LockOptions { return m.latch.options }
 
 // Name returns the name of the mutex, without the prefix.
-func (m *RWMutex) Name() string { return m.latch.name }
+func (m *RWMutex) Name() string { return m.latch.Name }
 
 // Lock acquires the mutex for writing. It waits in line until all that came before are gone, and
 // returns and fails as [Mutex.Lock] does. Under the context or the owner of a lease on this very
@@ -109,7 +109,7 @@ func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lea
 // not for writing this mutex. Otherwise it is as that of [RWMutex.TryRLock].
 func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	if !write.latch.same(&m.latch) || write.detail != "w" {
-		return nil, invalid("downgrade %q with a lease that is not one for writing it, but on the %s %q", m.Name(), write.latch.kind.Name, write.Name())
+		return nil, invalid("downgrade %q with a lease that is not one for writing it, but on the %s %q", m.Name(), write.latch.Kind.Name, write.Name())
 	}
 	if err := write.Err(); err != nil {
 		return nil, err

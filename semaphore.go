@@ -24,7 +24,7 @@ type Semaphore struct{ latch latch }
 // be used is refused by the first call on the semaphore.
 func (c *Client) Semaphore(name string, n int64) *Semaphore {
 	l := newLatch(c, script.Semaphore, name)
-	l.size = n
+	l.Size = n
 	if (n < 1 || n > maxPermits) && l.invalid == nil {
 		l.invalid = invalid("semaphore %.80q of %d permits: it needs 1 to 2^40", name, n)
 	}
@@ -38,7 +38,7 @@ func (s *Semaphore) With(o LockOptions) *Semaphore { return &Semaphore{s.latch.w
 func (s *Semaphore) Options() LockOptions { return s.latch.options }
 
 // Name returns the name of the semaphore, without the prefix.
-func (s *Semaphore) Name() string { return s.latch.name }
+func (s *Semaphore) Name() string { return s.latch.Name }
 
 // Acquire takes k permits, all at once. It waits in line, returns and fails as [Mutex.Lock] does.
 // The error of a wait that was cut short also matches [ErrExhausted]. More permits than there are,
@@ -57,7 +57,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, k int64) (*Lease, error) {
 // in line. [Lease.Permits] returns how many. It never waits: otherwise the error matches
 // [ErrExhausted] and [ErrTaken]. All else is as for [Semaphore.Acquire].
 func (s *Semaphore) TryAcquireAll(ctx context.Context) (*Lease, error) {
-	return s.latch.withParam("0:"+strconv.FormatInt(s.latch.size, 10)).acquire(ctx, false)
+	return s.latch.withParam("0:"+strconv.FormatInt(s.latch.Size, 10)).acquire(ctx, false)
 }
 
 // Available returns how many permits were free at one moment. It changes nothing. While waiters are
@@ -73,14 +73,14 @@ func (s *Semaphore) Available(ctx context.Context) (int64, error) {
 	if k.invalid != nil {
 		return 0, k.invalid
 	}
-	info, _, err := k.client.survey.look(ctx, k.name)
+	info, _, err := k.client.survey.look(ctx, k.Name)
 	switch {
 	case err != nil:
 		return 0, err
-	case info.RedisType != "" || info.Kind != "" && info.Kind != k.kind.Name || info.Size != 0 && info.Size != k.size:
-		return 0, wrongKind(k.subject(), cmp.Or(info.RedisType, info.Kind), info.Size)
+	case info.RedisType != "" || info.Kind != "" && info.Kind != k.Kind.Name || info.Size != 0 && info.Size != k.Size:
+		return 0, wrongKind(k.Subject, cmp.Or(info.RedisType, info.Kind), info.Size)
 	}
-	free := k.size
+	free := k.Size
 	for _, h := range info.Holders {
 		free -= h.Permits
 	}
@@ -90,7 +90,7 @@ func (s *Semaphore) Available(ctx context.Context) (int64, error) {
 // Permits returns how many permits of a [Semaphore] the lease has. It returns 0 for a lease of
 // another kind of lock, and for one that is not held.
 func (l *Lease) Permits() int64 {
-	if l.latch.kind.Name != script.Semaphore.Name || !l.Held() {
+	if l.latch.Kind.Name != script.Semaphore.Name || !l.Held() {
 		return 0
 	}
 	n, _ := strconv.ParseInt(l.detail, 10, 64) // a number, by the script
@@ -126,15 +126,15 @@ func (s *Semaphore) TryDo(ctx context.Context, k int64, f func(ctx context.Conte
 //
 // The error matches [ErrInvalid], [ErrWrongKind] or [ErrUnreachable].
 func (s *Semaphore) Resize(ctx context.Context, n int64) (*Semaphore, error) {
-	next := s.latch.client.Semaphore(s.latch.name, n)
-	next.latch.options = s.latch.options
+	next := s.latch.client.Semaphore(s.latch.Name, n)
+	next.latch.resolve(s.latch.options)
 	return next, next.latch.resize(ctx)
 }
 
 func (s *Semaphore) acquire(ctx context.Context, k int64, wait bool) (*Lease, error) {
-	if s.latch.invalid == nil && (k < 1 || k > s.latch.size) {
-		return nil, invalid("%d permits of the semaphore %q: it has %d", k, s.Name(), s.latch.size)
+	if s.latch.invalid == nil && (k < 1 || k > s.latch.Size) {
+		return nil, invalid("%d permits of the semaphore %q: it has %d", k, s.Name(), s.latch.Size)
 	}
-	l := s.latch.withParam(strconv.FormatInt(k, 10) + ":" + strconv.FormatInt(s.latch.size, 10))
+	l := s.latch.withParam(strconv.FormatInt(k, 10) + ":" + strconv.FormatInt(s.latch.Size, 10))
 	return l.acquire(ctx, wait)
 }

@@ -57,7 +57,7 @@ func (s *Slot) ID() (int, error) {
 // option that cannot be used is refused by the first call on the pool.
 func (c *Client) SlotPool(name string, n int, o SlotOptions) *SlotPool {
 	p := &SlotPool{newLatch(c, script.SlotPool, name), o}
-	p.latch.size = int64(n)
+	p.latch.Size = int64(n)
 	if p.latch.invalid == nil {
 		p.latch.invalid = o.check(name, n)
 	}
@@ -84,7 +84,7 @@ func (p *SlotPool) With(o LockOptions) *SlotPool { return &SlotPool{p.latch.with
 func (p *SlotPool) Options() LockOptions { return p.latch.options }
 
 // Name returns the name of the pool, without the prefix.
-func (p *SlotPool) Name() string { return p.latch.name }
+func (p *SlotPool) Name() string { return p.latch.Name }
 
 // Acquire takes a slot. If none is free, it waits in line, returns and fails as [Mutex.Lock] does.
 // The error of a wait that was cut short also matches [ErrExhausted]. Once the slot's context is
@@ -128,18 +128,18 @@ func (s *Slot) runHeld(ctx context.Context, f func(ctx context.Context, s *Slot)
 //
 // The error matches [ErrInvalid], [ErrWrongKind] or [ErrUnreachable].
 func (p *SlotPool) Resize(ctx context.Context, n int) (*SlotPool, error) {
-	next := p.latch.client.SlotPool(p.latch.name, n, p.options)
-	next.latch.options = p.latch.options
+	next := p.latch.client.SlotPool(p.latch.Name, n, p.options)
+	next.latch.resolve(p.latch.options)
 	return next, next.latch.resize(ctx)
 }
 
 func (p *SlotPool) acquire(ctx context.Context, wait bool) (*Slot, error) {
 	rest := p.options.Quarantine
 	if rest == 0 {
-		rest = p.latch.options.TTL
+		rest = p.latch.TTL
 	}
-	l := p.latch.withParam(fmt.Sprintf("%d:%d::%s", p.latch.size, rest.Milliseconds(), p.options.Instance))
-	l.extra = rest
+	l := p.latch.withParam(fmt.Sprintf("%d:%d::%s", p.latch.Size, rest.Milliseconds(), p.options.Instance))
+	l.Extra = rest
 	lease, err := l.acquire(ctx, wait)
 	if err != nil {
 		return nil, err
@@ -154,8 +154,8 @@ func (p *SlotPool) acquire(ctx context.Context, wait bool) (*Slot, error) {
 // Slot returns the slot that the lease is on, for one that [Client.Adopt] returned. The error
 // matches [ErrInvalid] if the lease is not on a [SlotPool].
 func (l *Lease) Slot() (*Slot, error) {
-	if l.latch.kind.Name != script.SlotPool.Name {
-		return nil, invalid("the %s %q has no slots", l.latch.kind.Name, l.Name())
+	if l.latch.Kind.Name != script.SlotPool.Name {
+		return nil, invalid("the %s %q has no slots", l.latch.Kind.Name, l.Name())
 	}
 	id, err := parseSlot(l.detail)
 	if err != nil {

@@ -57,14 +57,14 @@ func (e *TakenError) Unwrap() error { return e.reason }
 // inside; "" if that is not known.
 func (l *latch) taken(occupant string) error {
 	reason := ErrTaken
-	if l.size > 0 {
+	if l.Size > 0 {
 		reason = ErrExhausted
 	}
 	return l.takenFor(reason, occupant)
 }
 
 func (l *latch) takenFor(reason error, occupant string) error {
-	e := &TakenError{Kind: l.kind.Name, Name: l.name, reason: reason}
+	e := &TakenError{Kind: l.Kind.Name, Name: l.Name, reason: reason}
 	if occupant == script.Window || strings.HasSuffix(occupant, "\tshut") { // which is gone
 		return e
 	}

@@ -51,7 +51,7 @@ func (l *Lease) info(left time.Duration) LeaseInfo {
 	defer l.mu.Unlock()
 	k := l.latch
 	return LeaseInfo{
-		Kind: k.kind.Name, Mode: k.mode(), Name: k.name, Owner: l.Owner(), Token: l.token, Since: l.acquired.Time(),
+		Kind: k.Kind.Name, Mode: k.mode(), Name: k.Name, Owner: l.Owner(), Token: l.token, Since: l.acquired.Time(),
 		Remaining: left, Jeopardy: l.state == inJeopardy, Outlived: outlived, Forgotten: l.forgotten,
 		Stack: k.client.keeper.stack(l.id),
 	}

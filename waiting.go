@@ -10,6 +10,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/subscribe"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -73,7 +74,7 @@ type waiter struct {
 	latch   *latch
 	group   *handoffGroup // for which it stands in line; nil if for itself alone
 	poller  *poller
-	granted chan grant // with room for the one that comes
+	granted chan lock.Grant // with room for the one that comes
 
 	owner   string        // changes when the client has to ask for the place again
 	ticket  string        // of that owner
@@ -101,17 +102,17 @@ func (ws *waiters) add(
 ) *waiter {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	id := latchID{l.kind.Name, l.keys.State()}
+	id := latchID{l.Kind.Name, l.Keys.State()}
 	p := ws.pollers[id]
 	if p == nil {
-		p = &poller{latch: l, ttl: l.options.TTL, waiters: make(map[*waiter]struct{})}
+		p = &poller{latch: l, ttl: l.TTL, waiters: make(map[*waiter]struct{})}
 		p.entry.Owner = p
 		ws.pollers[id] = p
 	}
-	p.ttl = min(p.ttl, l.options.TTL)
+	p.ttl = min(p.ttl, l.TTL)
 	w := &waiter{
 		latch: l, group: g, poller: p, owner: owner, ticket: ticket, address: address, sentAt: now,
-		granted: make(chan grant, 1), present: true,
+		granted: make(chan lock.Grant, 1), present: true,
 	}
 	p.waiters[w] = struct{}{}
 	ws.byOwner[owner] = w
@@ -133,13 +134,13 @@ func (ws *waiters) removeLocked(w *waiter) {
 		if w.poller.stopHeeding != nil {
 			w.poller.stopHeeding()
 		}
-		delete(ws.pollers, latchID{w.latch.kind.Name, w.latch.keys.State()})
+		delete(ws.pollers, latchID{w.latch.Kind.Name, w.latch.Keys.State()})
 	}
 }
 
 // endLocked ends the wait of a waiter with a grant, or with the error in it. The caller holds
 // ws.mu.
-func (ws *waiters) endLocked(w *waiter, g grant) {
+func (ws *waiters) endLocked(w *waiter, g lock.Grant) {
 	if w.present {
 		ws.removeLocked(w)
 		w.granted <- g
@@ -147,7 +148,7 @@ func (ws *waiters) endLocked(w *waiter, g grant) {
 }
 
 // deliver hands a grant that was pushed to its waiter. It reports whether there is one.
-func (ws *waiters) deliver(owner string, g func(*waiter) grant) bool {
+func (ws *waiters) deliver(owner string, g func(*waiter) lock.Grant) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w := ws.byOwner[owner]
@@ -162,7 +163,7 @@ func (ws *waiters) deliver(owner string, g func(*waiter) grant) bool {
 func (ws *waiters) fail(w *waiter, err error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	ws.endLocked(w, grant{err: err})
+	ws.endLocked(w, lock.Grant{Err: err})
 }
 
 // has reports whether the waiter still waits.
@@ -194,7 +195,7 @@ func (ws *waiters) pollersLocked(state string) (all []*poller) {
 func (ws *waiters) status(l *latch) (occupant string, outage error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if p := ws.pollers[latchID{l.kind.Name, l.keys.State()}]; p != nil {
+	if p := ws.pollers[latchID{l.Kind.Name, l.Keys.State()}]; p != nil {
 		return p.inside, p.outage
 	}
 	return "", nil
@@ -276,8 +277,8 @@ func (ws *waiters) applyPlace(w *waiter, s script.Standing, a ask.Answer) bool {
 }
 
 // grantOf returns the grant that an answer of Redis tells of.
-func (w *waiter) grantOf(s script.Standing, a ask.Answer) grant {
-	return w.latch.inside(w.owner, w.ticket, s, a, w.resent)
+func (w *waiter) grantOf(s script.Standing, a ask.Answer) lock.Grant {
+	return w.latch.Inside(w.owner, w.ticket, s, a, w.resent)
 }
 
 // applyStatusLocked takes how a waiter stood when a poll reached Redis. The caller holds ws.mu.
@@ -491,7 +492,7 @@ func groupByAddress(all []*waiter) (batches [][]*waiter) {
 func (ws *waiters) poll(p *poller, batch []*waiter) (time.Duration, error) {
 	c, l := ws.client, p.latch
 	address, tickets := ws.ticketsOf(batch)
-	answer, err := l.ask(c.closing, "wait for", l.kind.Await(l.keys, address, c.liveFor(), l.fenceTTL(), tickets))
+	answer, err := l.ask(c.closing, "wait for", l.Kind.Await(l.Keys, address, c.liveFor(), l.FenceTTL, tickets))
 	var stand script.Line
 	if err == nil {
 		stand, err = script.ParseAwait(answer.Reply, len(tickets))

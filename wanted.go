@@ -51,7 +51,7 @@ func (l *Lease) Wanted() <-chan struct{} {
 // if the lease is held and its wish has not come true.
 func (l *Lease) askWanted() {
 	c := l.latch.client
-	if !l.latch.kind.TellsHolders() || c.enter() != nil {
+	if !l.latch.Kind.TellsHolders() || c.enter() != nil {
 		return
 	}
 	go func() {
@@ -60,12 +60,12 @@ func (l *Lease) askWanted() {
 		defer cancel()
 		c.listener.ConnectPlain(ctx)
 		l.mu.Lock()
-		remember, needed := max(l.leftInRedis(), l.latch.options.TTL), l.wishing() && l.state <= inJeopardy
+		remember, needed := max(l.leftInRedis(), l.latch.TTL), l.wishing() && l.state <= inJeopardy
 		l.mu.Unlock()
 		if !needed {
 			return
 		}
-		call := l.latch.kind.Want(l.latch.keys, l.owner, c.listener.Plain().Address(), remember)
+		call := l.latch.Kind.Want(l.latch.Keys, l.owner, c.listener.Plain().Address(), remember)
 		// An error is no matter: the next extend asks again.
 		answer, err := l.latch.ask(ctx, "ask for the waiters of", call)
 		if err == nil && script.Waited(answer.Reply) {

@@ -78,7 +78,7 @@ func (l *Lease) slack() time.Duration {
 }
 
 // renews reports whether the watchdog extends the lease. The caller holds l.mu.
-func (l *Lease) renews() bool { return l.latch.options.Renew == On && !l.overdueLocked() }
+func (l *Lease) renews() bool { return l.latch.Renews && !l.overdueLocked() }
 
 // overdue reports whether the lease reached its MaxHold.
 func (l *Lease) overdue() bool {
@@ -89,7 +89,7 @@ func (l *Lease) overdue() bool {
 
 // overdueLocked is overdue. The caller holds l.mu.
 func (l *Lease) overdueLocked() bool {
-	longest := l.latch.options.MaxHold
+	longest := l.latch.MaxHold
 	return longest > 0 && l.latch.client.now().Since(l.acquired) >= longest
 }
 
@@ -131,7 +131,7 @@ func (k *keeper) extend(leases []*Lease) {
 		e := extension{lease: l, left: l.Remaining()}
 		with := company{limit: k.asker.Patience(e.left)}
 		if k.node != nil {
-			with.node = k.node(l.latch.keys.State())
+			with.node = k.node(l.latch.Keys.State())
 		}
 		groups[with] = append(groups[with], e)
 	}
@@ -153,8 +153,8 @@ func (k *keeper) extendBatch(extensions []extension, limit time.Duration) {
 	ttls := make([]time.Duration, len(extensions))
 	for i, e := range extensions {
 		l := e.lease
-		ttls[i] = l.lengthen(l.latch.options.TTL)
-		leases[i], calls[i] = l, l.latch.kind.Renew(l.latch.keys, l.owner, ttls[i], l.detail)
+		ttls[i] = l.lengthen(l.latch.TTL)
+		leases[i], calls[i] = l, l.latch.Kind.Renew(l.latch.Keys, l.owner, ttls[i], l.detail)
 	}
 	ctx, cancel := context.WithTimeout(k.closing, limit)
 	defer cancel()
@@ -231,7 +231,7 @@ func (l *Lease) outcome(reply conn.Reply, sent clock.Reading, ttl, left time.Dur
 		events = append(events, failed)
 	}
 	l.state = inJeopardy
-	l.extendAfter = now.Time().Sub(l.sentAt.Time()) + retry.Jitter(min(max(l.latch.options.TTL/20, 20*time.Millisecond), time.Second), 0.3)
+	l.extendAfter = now.Time().Sub(l.sentAt.Time()) + retry.Jitter(min(max(l.latch.TTL/20, 20*time.Millisecond), time.Second), 0.3)
 	l.reschedule()
 	return events, err
 }

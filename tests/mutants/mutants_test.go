@@ -434,16 +434,16 @@ var mutants = []mutant{
 		"if writer == owner then change_mark(kind, writer, successor) end", "", "TestAdoptRWMutex",
 	},
 	{
-		"adopted run that is undone as if it had not begun", "undo.go",
-		"a.owner, \"\", true), 0", "a.owner, \"\", false), 0", "TestAdoptThatFailsKeepsTheWindow",
+		"adopted run that is undone as if it had not begun", "internal/engine/lock/undo.go",
+		"owner, \"\", true, u.Sharded()), 0", "owner, \"\", false, u.Sharded()), 0", "TestAdoptThatFailsKeepsTheWindow",
 	},
 	{
 		"adopted run that is given back as if it had not begun", "latch.go",
-		"case g.adopted:", "case false:", "TestAdoptThatFailsKeepsTheWindow",
+		"case g.Adopted:", "case false:", "TestAdoptThatFailsKeepsTheWindow",
 	},
 	{
 		"adopted lease whose deadline counts from the reply", "adopt.go",
-		"sentAt: answer.Sent", "sentAt: a.client.now()", "TestAdoptWhoseReplyIsLate",
+		"Sent: answer.Sent", "Sent: a.client.now()", "TestAdoptWhoseReplyIsLate",
 	},
 	{
 		"detached lease that is cleaned up", "lease.go",
@@ -471,7 +471,7 @@ var mutants = []mutant{
 	},
 	{
 		"lease that is passed on before its minimal hold is over", "handoff.go",
-		" && l.options.MinHold == 0", "", "TestEveryKindOpensInTime",
+		" && l.MinHold == 0", "", "TestEveryKindOpensInTime",
 	},
 	{
 		"name that is given back and shut", "multimutex.go",
@@ -544,7 +544,7 @@ var mutants = []mutant{
 	},
 	{
 		"run that is released as if it had not begun", "lease.go",
-		"k.release(l.owner, ticket, true)", "k.release(l.owner, ticket, false)", "TestJobThatIsLostKeepsItsWindow",
+		"k.Release(l.owner, ticket, true,", "k.Release(l.owner, ticket, false,", "TestJobThatIsLostKeepsItsWindow",
 	},
 	{
 		"release that is not tried again", "lease.go",
@@ -603,7 +603,7 @@ var mutants = []mutant{
 		"a.answered, a.occupant = a.answered || !s.Inside,", "a.answered, a.occupant = true,", "TestGrantThatIsGivenBackIsNotTaken",
 	},
 	{
-		"ticket of one who gave up that is forgotten in an outage", "undo.go",
+		"ticket of one who gave up that is forgotten in an outage", "internal/engine/lock/undo.go",
 		"	if ticket != \"\" {\n", "	if false {\n", "TestTicketsGivenUpInAnOutage",
 	},
 	{
@@ -621,7 +621,7 @@ var mutants = []mutant{
 	},
 	{
 		"undoing a request without its ticket", "lease.go",
-		"l.ticket = g.ticket", "l.ticket = \"\"", "TestStragglerWithATicket",
+		"l.ticket = g.Ticket", "l.ticket = \"\"", "TestStragglerWithATicket",
 	},
 	{
 		"grant that a panic leaves behind", "latch.go",
@@ -641,7 +641,7 @@ var mutants = []mutant{
 	},
 	{
 		"deadline of a quorum counted from the last reply", "ballot.go",
-		"sentAt: sent", "sentAt: a.client.now()", "TestQuorumDeadline",
+		"Sent: sent", "Sent: a.client.now()", "TestQuorumDeadline",
 	},
 	{
 		"token of a quorum that is not written back", "internal/engine/ballot/contest.go",
@@ -1025,11 +1025,11 @@ var mutants = []mutant{
 	},
 	{
 		"lease that is extended beyond what replicas have acknowledged", "latch.go",
-		"	g.sentAt, g.ttl = sent, a.options.TTL\n", "	_ = sent\n", "TestPromptReplicasKnowTheDeadline",
+		"	g.Sent, g.TTL = sent, a.TTL\n", "	_ = sent\n", "TestPromptReplicasKnowTheDeadline",
 	},
 	{
 		"lease passed on that is not extended in between", "lease.go",
-		"	if !g.passed {\n", "	if true {\n", "TestRelayIsExtendedInTime",
+		"	if !g.Passed {\n", "	if true {\n", "TestRelayIsExtendedInTime",
 	},
 	{
 		"word of a forced release that hides the one before", "internal/engine/handoff/owners.go",
@@ -1075,7 +1075,7 @@ var mutants = []mutant{
 	},
 	{
 		"goroutines apart since they wait for other times", "options.go",
-		"leaseTerms{ttl: o.TTL,", "leaseTerms{ttl: o.TTL + o.MaxWait,", "TestRelayWhateverTheWait",
+		"lock.Terms{TTL: o.TTL,", "lock.Terms{TTL: o.TTL + o.MaxWait,", "TestRelayWhateverTheWait",
 	},
 	{
 		"name that was lost before the last was locked", "multimutex.go",
@@ -1167,7 +1167,7 @@ var mutants = []mutant{
 	},
 	{
 		"deadline from the grant's arrival", "listen.go",
-		"sentAt: w.sentAt, ttl: min(", "sentAt: c.now(), ttl: min(", "TestDeadlineIsSoundUnderEveryDelay",
+		"Sent: w.sentAt, TTL: min(", "Sent: c.now(), TTL: min(", "TestDeadlineIsSoundUnderEveryDelay",
 	},
 	{
 		"deadline moved by an extend that failed", "watchdog.go",
@@ -1250,7 +1250,7 @@ var mutants = []mutant{
 	},
 	{
 		"renewals without end", "watchdog.go",
-		"l.latch.options.Renew == On && !l.overdueLocked()", "l.latch.options.Renew == On", "TestMaxHold",
+		"l.latch.Renews && !l.overdueLocked()", "l.latch.Renews", "TestMaxHold",
 	},
 	{
 		"release that overtakes a renewal", "lease.go",

@@ -1,0 +1,8 @@
+// Package lock is the words in which the engine speaks of locks. What a program reads and writes is
+// the root's: its options become [Terms] once, where they are given, and nothing below asks whether
+// one is zero.
+//
+//	Lock     what can be held: a name with a kind, of a client, and the Terms of holding it
+//	Grant    an acquisition as Redis made it. It becomes a lease, or is given back
+//	Undo     releases in the background what no goroutine wants
+package lock

@@ -1,0 +1,48 @@
+package lock
+
+import (
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/link/ask"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// Lock is a name with a kind, and how it is held. It does not change.
+type Lock struct {
+	ask.Subject
+	Client string        // the id of the client that it is of
+	Param  string        // for the kind
+	Extra  time.Duration // for how long past the lease an acquisition may bind later ones: a quarantine, a window
+	Terms
+
+	MinHold    time.Duration     // for which a release leaves it shut, from the acquisition on; 0 for not at all
+	FenceTTL   time.Duration     // for which the fence is remembered; 0 leaves the expiry of another library's key as it is
+	Neighbours script.Neighbours // what a release does for other libraries
+}
+
+// Terms are the options by which a lease is held. A goroutine can take over a lease whose terms are
+// those of its own.
+type Terms struct {
+	TTL, MaxHold time.Duration
+	Replicas     int32 // which is small, so that a group of goroutines is, too: each lease has one
+	Renews       bool  // by the watchdog
+}
+
+// Same reports whether the other is the same lock of the same client, whatever is asked of it.
+func (l *Lock) Same(o *Lock) bool {
+	return l.Client == o.Client && l.Kind == o.Kind && l.Keys.State() == o.Keys.State()
+}
+
+// Drift returns the part of a TTL that a holder gives up at its end, for clocks that run at
+// different rates and for the millisecond in which Redis counts.
+func Drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+
+// Release returns the request that takes an owner out, and does what the options say for other
+// libraries. begun says that the owner's acquisition came to a lease. sharded says that the client
+// has sharded channels.
+func (l *Lock) Release(owner, ticket string, begun, sharded bool) conn.Call {
+	others := l.Neighbours
+	others.Sharded = others.Sharded && sharded
+	return script.For(l.Kind.Release(l.Keys, owner, ticket, begun, l.FenceTTL), others)
+}

@@ -1,0 +1,52 @@
+package lock
+
+import (
+	"time"
+
+	"github.com/redlatch/redlatch/internal/link/cleanup"
+)
+
+// Lingers is how long a line stays without a heartbeat, as in tickets.lua. A ticket does not expire
+// with a lease: anything else that its client waits for keeps it believed alive. Redis would grant
+// the lock to it in turn, and no waiter would be there. So the client sends its release for that
+// long.
+const Lingers = time.Hour
+
+// Undo undoes in the background what an acquisition that failed or was cancelled may have left
+// behind: see package internal/link/cleanup.
+type Undo struct {
+	Queue   *cleanup.Queue
+	Nodes   int           // of a quorum; else 1
+	LiveFor time.Duration // for which a client is believed alive after each sign of life
+	Sharded func() bool   // whether the client has sharded channels
+}
+
+// Abandon releases an owner of this client in the background, until it is neither inside nor in
+// line.
+func (u *Undo) Abandon(l *Lock, owner, ticket string) {
+	for node := range u.Nodes {
+		u.AbandonAt(node, l, owner, ticket)
+	}
+}
+
+// AbandonAt is Abandon at one node of a quorum.
+func (u *Undo) AbandonAt(node int, l *Lock, owner, ticket string) {
+	until := max(l.TTL, u.LiveFor)
+	if ticket != "" {
+		until = max(until, Lingers)
+	}
+	u.Queue.Add(node, l.Release(owner, ticket, false, u.Sharded()), 0, until)
+}
+
+// LeaveAt has an owner leave a node of a quorum that has answered all its requests.
+func (u *Undo) LeaveAt(node int, l *Lock, owner string) {
+	u.Queue.AddAnswered(node, l.Release(owner, "", false, u.Sharded()), max(l.TTL, u.LiveFor))
+}
+
+// ReleaseAdopted releases in the background what an attempt adopted and does not return. The run of
+// a job took place, unlike that of an acquisition that is undone.
+func (u *Undo) ReleaseAdopted(l *Lock, owner string) {
+	for node := range u.Nodes {
+		u.Queue.Add(node, l.Release(owner, "", true, u.Sharded()), 0, max(l.TTL, u.LiveFor))
+	}
+}
