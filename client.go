@@ -12,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
+	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/cleanup"
@@ -53,7 +54,7 @@ type Client struct {
 	undo       *lock.Undo
 	keeper     *keeper
 	survey     *survey
-	handoffs   handoffQueue
+	handoffs   handoff.Queue
 	tries      ballot.Waiters  // for locks of a quorum
 	contest    *ballot.Contest // nil but for a quorum
 	countdowns countdowns

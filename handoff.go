@@ -38,14 +38,6 @@ import (
 // that panics is an exception: its goroutine dissolves the group, whatever has become of its turn.
 // The page of internal/engine/handoff has the picture.
 
-// The queue of internal/engine/handoff, as it is used here.
-type (
-	handoffQueue  = handoff.Queue[lock.Terms, lock.Grant]
-	handoffGroup  = handoff.Group[lock.Terms, lock.Grant]
-	handoffWaiter = handoff.Waiter[lock.Grant]
-	handoffTurn   = handoff.Turn[lock.Grant]
-)
-
 // handedOff reports whether the goroutines of a client that wait for the latch hand it on among
 // themselves. With a bound on the line each has its own place there, since each counts. A lease
 // with a minimal hold must not be passed on before its time. With Yield, each release counts.
@@ -61,7 +53,7 @@ func (a *attempt) lockInGroup(ctx context.Context) (*Lease, error) {
 	case g == nil: // the others' lease would be another than this one
 		return a.run(ctx, true)
 	case w == nil:
-		return a.useTurn(ctx, g, handoffTurn{Way: handoff.Begin})
+		return a.useTurn(ctx, g, handoff.Turn{Way: handoff.Begin})
 	}
 	a.client.tellHolder(g)
 	ctx, cancel := a.bounded(ctx)
@@ -79,8 +71,8 @@ func (a *attempt) lockInGroup(ctx context.Context) (*Lease, error) {
 // awaitTurn waits in the group. On error the attempt has left it. A turn that it was given by then
 // has gone on.
 func (a *attempt) awaitTurn(
-	ctx context.Context, g *handoffGroup, w *handoffWaiter,
-) (handoffTurn, error) {
+	ctx context.Context, g *handoff.Group, w *handoff.Waiter,
+) (handoff.Turn, error) {
 	c, waiting := a.client, true
 	defer func() {
 		if waiting { // also when the hook panicked
@@ -89,7 +81,7 @@ func (a *attempt) awaitTurn(
 	}()
 	a.tellWait()
 	if err := a.entangle(ctx, a.owner); err != nil {
-		return handoffTurn{}, err
+		return handoff.Turn{}, err
 	}
 	select {
 	case turn := <-w.Turn():
@@ -101,11 +93,11 @@ func (a *attempt) awaitTurn(
 	case <-ctx.Done():
 	case <-c.closing.Done():
 	}
-	return handoffTurn{}, a.withoutTurn(ctx, g)
+	return handoff.Turn{}, a.withoutTurn(ctx, g)
 }
 
 // withoutTurn returns the error of an attempt whose wait in the group ended before its turn came.
-func (a *attempt) withoutTurn(ctx context.Context, g *handoffGroup) error {
+func (a *attempt) withoutTurn(ctx context.Context, g *handoff.Group) error {
 	a.answered = g.Answered()
 	if owner := g.Holder(); a.client.keeper.of(owner) != nil {
 		a.occupant = owner
@@ -118,7 +110,7 @@ func (a *attempt) withoutTurn(ctx context.Context, g *handoffGroup) error {
 }
 
 // useTurn acquires the latch with the turn of the group, and lets the turn go on.
-func (a *attempt) useTurn(ctx context.Context, g *handoffGroup, turn handoffTurn) (*Lease, error) {
+func (a *attempt) useTurn(ctx context.Context, g *handoff.Group, turn handoff.Turn) (*Lease, error) {
 	wentOn := false
 	defer func() {
 		if !wentOn { // a hook panicked, and those of the goroutines that wait may be about to, too
@@ -133,7 +125,7 @@ func (a *attempt) useTurn(ctx context.Context, g *handoffGroup, turn handoffTurn
 
 // takeOver returns the lease that this turn is for: the one that was passed on, or a new one if
 // there is none or it has run out.
-func (a *attempt) takeOver(ctx context.Context, g *handoffGroup, turn handoffTurn) (*Lease, error) {
+func (a *attempt) takeOver(ctx context.Context, g *handoff.Group, turn handoff.Turn) (*Lease, error) {
 	if turn.Way == handoff.Take {
 		lease, err := a.begin(ctx, *turn.Baton)
 		if !errors.Is(err, fault.ErrTooLate) {
@@ -147,7 +139,7 @@ func (a *attempt) takeOver(ctx context.Context, g *handoffGroup, turn handoffTur
 // acquireForGroup acquires the latch from Redis, with tokens for the goroutines that wait still.
 // The one that began the group leaves them out: it has just found that no other was there.
 func (a *attempt) acquireForGroup(
-	ctx context.Context, g *handoffGroup, turn handoffTurn,
+	ctx context.Context, g *handoff.Group, turn handoff.Turn,
 ) (*Lease, error) {
 	a.group, a.arrival = g, turn.Arrival
 	if turn.Way != handoff.Begin {
@@ -159,7 +151,7 @@ func (a *attempt) acquireForGroup(
 }
 
 // goOn lets the turn go on after an acquisition that ended with this lease or error.
-func (a *attempt) goOn(ctx context.Context, g *handoffGroup, lease *Lease, err error) {
+func (a *attempt) goOn(ctx context.Context, g *handoff.Group, lease *Lease, err error) {
 	switch wayOn(err, ctx.Err() != nil) {
 	case attachLease:
 		lease.attach(g)
@@ -200,7 +192,7 @@ func cutShort(err error) bool {
 
 // attach gives the turn to the lease: when it ends, it is passed on to the goroutines that are
 // waiting now, or the next one acquires.
-func (l *Lease) attach(g *handoffGroup) {
+func (l *Lease) attach(g *handoff.Group) {
 	l.mu.Lock()
 	others, revoked := l.latch.client.handoffs.Look(g, l.owner)
 	l.extraTokens = min(l.extraTokens, int16(others))
@@ -232,7 +224,7 @@ func (l *Lease) handOff(was leaseState) bool {
 	c := l.latch.client
 	l.mu.Lock()
 	due := l.long() || !c.now().Time().Before(l.extendAt())
-	var next *handoffWaiter
+	var next *handoff.Waiter
 	if l.group != nil && fitToPass(was, int(l.extraTokens), due, c.closing.Err() != nil) {
 		next = c.handoffs.Pop(l.group, l.owner)
 	}
@@ -263,14 +255,14 @@ func (l *Lease) batonLocked() *lock.Grant {
 
 // leaveGroup takes a waiter out of its group. If it was given a turn at this moment, the turn goes
 // on.
-func (l *latch) leaveGroup(g *handoffGroup, w *handoffWaiter) {
+func (l *latch) leaveGroup(g *handoff.Group, w *handoff.Waiter) {
 	if !l.client.handoffs.Withdraw(g, w) {
 		l.passOn(g, <-w.Turn())
 	}
 }
 
 // passOn lets a turn go on that was given to a goroutine which does not want it any more.
-func (l *latch) passOn(g *handoffGroup, turn handoffTurn) {
+func (l *latch) passOn(g *handoff.Group, turn handoff.Turn) {
 	c := l.client
 	switch turn.Way {
 	case handoff.Acquire:

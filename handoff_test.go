@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 	"unsafe"
+
+	"github.com/redlatch/redlatch/internal/engine/handoff"
 )
 
 // TestWayOn: an acquisition ends, and the goroutines that wait for the same mutex go on. The end of
@@ -96,7 +98,7 @@ func TestTermsTellLeasesApart(t *testing.T) {
 // there may be 100,000 leases.
 func TestGroupIsSmall(t *testing.T) {
 	t.Parallel()
-	if size := unsafe.Sizeof(handoffGroup{}); size > 64 {
+	if size := unsafe.Sizeof(handoff.Group{}); size > 64 {
 		t.Errorf("a group takes %d bytes, want 64 at most", size)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -103,16 +104,16 @@ type attempt struct {
 	owner    string
 	past     []string // owners of earlier rounds of a quorum
 	start    clock.Reading
-	patient  bool          // it waits if the latch is taken
-	begun    bool          // the hook has been told so
-	ended    bool          // the hook has been told that it was granted, or failed
-	answered bool          // Redis has said that the latch is taken
-	waiting  bool          // the hook has been told so
-	placed   bool          // it has had a place in line
-	cutOff   bool          // the hook has been told that it cannot reach Redis, and not that it can again
-	group    *handoffGroup // for which it acquires the latch; nil if none
-	arrival  int64         // the place in line that it takes, or gave up; 0 for a new one
-	occupant string        // of the latch, when Redis told last; "" if that is not known
+	patient  bool           // it waits if the latch is taken
+	begun    bool           // the hook has been told so
+	ended    bool           // the hook has been told that it was granted, or failed
+	answered bool           // Redis has said that the latch is taken
+	waiting  bool           // the hook has been told so
+	placed   bool           // it has had a place in line
+	cutOff   bool           // the hook has been told that it cannot reach Redis, and not that it can again
+	group    *handoff.Group // for which it acquires the latch; nil if none
+	arrival  int64          // the place in line that it takes, or gave up; 0 for a new one
+	occupant string         // of the latch, when Redis told last; "" if that is not known
 
 	beside    []*Lease     // that it keeps while it waits, beside those of its context
 	entangled bool         // entangle has noted its wait

@@ -14,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
+	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -46,25 +47,25 @@ type Lease struct {
 
 	mu          sync.Mutex // guards what is below
 	state       leaseState
-	forced      bool          // its client was told that it was taken by force
-	doubted     bool          // it was told so while an extend was under way
-	unsure      bool          // a release got no answer, and may have taken place
-	resent      bool          // see grant
-	unused      bool          // it is given back before the program had it; set before its release begins
-	forgotten   bool          // no code has it any more
-	outlived    uint8         // how many extends found its context done; 2 at most
-	extraTokens int16         // how many goroutines of the group it has tokens for; small, too
-	ticket      string        // if it is resent
-	sentAt      clock.Reading // before the last confirmed request was sent
-	ttl         time.Duration // that Redis set then, at least
-	longest     time.Duration // that any extend asked Redis for
-	extendAfter time.Duration // when the watchdog should extend it, from sentAt on
-	pending     bool          // an extend or a release is under way
-	settled     chan struct{} // closed when it has ended; nil if no code waits for that
-	err         error         // why it is not held any more
-	wish        *wish         // to be told that it is waited for; nil if the program has not asked
-	group       *handoffGroup // whose turn it has, and in which it can be passed on; nil if none
-	votes       *ballot.Round // of a quorum, while answers are missing that may cross its release; else nil
+	forced      bool           // its client was told that it was taken by force
+	doubted     bool           // it was told so while an extend was under way
+	unsure      bool           // a release got no answer, and may have taken place
+	resent      bool           // see grant
+	unused      bool           // it is given back before the program had it; set before its release begins
+	forgotten   bool           // no code has it any more
+	outlived    uint8          // how many extends found its context done; 2 at most
+	extraTokens int16          // how many goroutines of the group it has tokens for; small, too
+	ticket      string         // if it is resent
+	sentAt      clock.Reading  // before the last confirmed request was sent
+	ttl         time.Duration  // that Redis set then, at least
+	longest     time.Duration  // that any extend asked Redis for
+	extendAfter time.Duration  // when the watchdog should extend it, from sentAt on
+	pending     bool           // an extend or a release is under way
+	settled     chan struct{}  // closed when it has ended; nil if no code waits for that
+	err         error          // why it is not held any more
+	wish        *wish          // to be told that it is waited for; nil if the program has not asked
+	group       *handoff.Group // whose turn it has, and in which it can be passed on; nil if none
+	votes       *ballot.Round  // of a quorum, while answers are missing that may cross its release; else nil
 }
 
 type leaseState uint8 // small, as leases are many

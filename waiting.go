@@ -10,6 +10,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/subscribe"
@@ -72,7 +73,7 @@ type poller struct {
 // waiter is one attempt in the line.
 type waiter struct {
 	latch   *latch
-	group   *handoffGroup // for which it stands in line; nil if for itself alone
+	group   *handoff.Group // for which it stands in line; nil if for itself alone
 	poller  *poller
 	granted chan lock.Grant // with room for the one that comes
 
@@ -98,7 +99,7 @@ func newWaiters(c *Client) *waiters {
 
 // add returns a new waiter. Its ticket is sent after that, so that a grant finds it.
 func (ws *waiters) add(
-	l *latch, g *handoffGroup, owner, ticket, address string, now clock.Reading,
+	l *latch, g *handoff.Group, owner, ticket, address string, now clock.Reading,
 ) *waiter {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -3,6 +3,7 @@ package redlatch
 import (
 	"context"
 
+	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -95,7 +96,7 @@ func (c *Client) hearWanted(owner string) {
 }
 
 // tellHolder tells the lease that has the turn of a group that a goroutine of the group waits.
-func (c *Client) tellHolder(g *handoffGroup) {
+func (c *Client) tellHolder(g *handoff.Group) {
 	if c.wishes.Load() {
 		c.hearWanted(g.Holder())
 	}

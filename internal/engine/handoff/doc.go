@@ -1,5 +1,5 @@
-// Package handoff is the queue in which goroutines of one client wait for the same mutex. It knows
-// nothing of Redis or of leases.
+// Package handoff is the queue in which goroutines of one client wait for the same mutex. It asks
+// Redis nothing, and knows no leases.
 //
 // The goroutines that want one mutex are a [Group]. A group has one turn: the right to acquire the
 // mutex from Redis for the group, or to hold it, and the duty to let the group go on afterwards.

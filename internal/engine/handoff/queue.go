@@ -3,6 +3,8 @@ package handoff
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
 // maxRun is how many goroutines in a row have a mutex before it goes back to Redis.
@@ -10,30 +12,27 @@ const maxRun = 128
 
 // Queue holds the groups of one client. The zero value is ready for use, and safe for concurrent
 // use.
-//
-// O is what must be equal for goroutines to be in one group. B is the baton: what a goroutine has
-// to know of a mutex that is passed on.
-type Queue[O comparable, B any] struct {
-	mu      sync.Mutex              // guards what is below, and the waiters of all groups
-	groups  map[string]*Group[O, B] // by the key of the mutex
-	revoked owners                  // whose mutex was taken by force, while there are groups
+type Queue struct {
+	mu      sync.Mutex        // guards what is below, and the waiters of all groups
+	groups  map[string]*Group // by the key of the mutex
+	revoked owners            // whose mutex was taken by force, while there are groups
 }
 
 // Group is the goroutines of one client that want the same mutex. It is small, since each lease of
 // a mutex has one: the waiters are linked with each other, in a ring.
-type Group[O comparable, B any] struct {
+type Group struct {
 	key     string
-	options O
-	first   *Waiter[B] // of those that wait, as they came; before it in the ring is the last
+	options lock.Terms
+	first   *Waiter // of those that wait, as they came; before it in the ring is the last
 	waiting int32
 	redis   atomic.Int32           // what the group heard last: unheard, answered or silent; not guarded
 	holder  atomic.Pointer[string] // the owner of the lease that had the turn last; nil if none had; not guarded
 }
 
 // Waiter is a goroutine that waits for the turn of its group.
-type Waiter[B any] struct {
-	turn           chan Turn[B] // with room for one
-	previous, next *Waiter[B]   // in the ring; nil once it was taken out
+type Waiter struct {
+	turn           chan Turn // with room for one
+	previous, next *Waiter   // in the ring; nil once it was taken out
 }
 
 // Way says how a goroutine comes to have the mutex.
@@ -47,10 +46,10 @@ const (
 )
 
 // Turn is what a waiter is told.
-type Turn[B any] struct {
+type Turn struct {
 	Way     Way
-	Baton   *B    // to Take
-	Arrival int64 // to Acquire: the place in Redis of a goroutine that gave up; 0 for a new one
+	Baton   *lock.Grant // to Take
+	Arrival int64       // to Acquire: the place in Redis of a goroutine that gave up; 0 for a new one
 }
 
 // What a group has heard from Redis.
@@ -61,23 +60,23 @@ const (
 )
 
 // MarkAnswered notes that Redis has said how things stand with the mutex: it is taken, or granted.
-func (g *Group[O, B]) MarkAnswered() { g.redis.Store(answered) }
+func (g *Group) MarkAnswered() { g.redis.Store(answered) }
 
 // MarkSilent notes that Redis answered the group before, and does not now.
-func (g *Group[O, B]) MarkSilent() { g.redis.CompareAndSwap(answered, silent) }
+func (g *Group) MarkSilent() { g.redis.CompareAndSwap(answered, silent) }
 
 // Answered reports whether Redis has said anything of the mutex to this group.
-func (g *Group[O, B]) Answered() bool { return g.redis.Load() != unheard }
+func (g *Group) Answered() bool { return g.redis.Load() != unheard }
 
 // Reachable reports whether Redis has answered the group, and was not found to be silent since.
-func (g *Group[O, B]) Reachable() bool { return g.redis.Load() == answered }
+func (g *Group) Reachable() bool { return g.redis.Load() == answered }
 
 // MarkHolder notes that a lease with this owner has the turn. Holder returns its owner, from then
 // on.
-func (g *Group[O, B]) MarkHolder(owner *string) { g.holder.Store(owner) }
+func (g *Group) MarkHolder(owner *string) { g.holder.Store(owner) }
 
 // Holder returns the owner of the lease that had the turn last, or "" if none had.
-func (g *Group[O, B]) Holder() string {
+func (g *Group) Holder() string {
 	if owner := g.holder.Load(); owner != nil {
 		return *owner
 	}
@@ -85,15 +84,15 @@ func (g *Group[O, B]) Holder() string {
 }
 
 // Turn returns the channel on which the waiter is told its turn, once.
-func (w *Waiter[B]) Turn() <-chan Turn[B] { return w.turn }
+func (w *Waiter) Turn() <-chan Turn { return w.turn }
 
 // HandOver passes the mutex on to a waiter that [Queue.Pop] returned.
-func (w *Waiter[B]) HandOver(baton *B) { w.turn <- Turn[B]{Way: Take, Baton: baton} }
+func (w *Waiter) HandOver(baton *lock.Grant) { w.turn <- Turn{Way: Take, Baton: baton} }
 
 // Join enters the group of the mutex with this key. The first goroutine begins a group: w is nil,
 // and the goroutine has the turn. If the group has other options, Join returns nil for both, and
 // the caller acquires the mutex without a group.
-func (q *Queue[O, B]) Join(key string, options O) (g *Group[O, B], w *Waiter[B]) {
+func (q *Queue) Join(key string, options lock.Terms) (g *Group, w *Waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	g = q.groups[key]
@@ -103,27 +102,27 @@ func (q *Queue[O, B]) Join(key string, options O) (g *Group[O, B], w *Waiter[B])
 	case g.options != options:
 		return nil, nil
 	}
-	w = &Waiter[B]{turn: make(chan Turn[B], 1)}
+	w = &Waiter{turn: make(chan Turn, 1)}
 	g.pushLocked(w)
 	return g, w
 }
 
 // Waiting returns how many goroutines wait.
-func (q *Queue[O, B]) Waiting(g *Group[O, B]) int {
+func (q *Queue) Waiting(g *Group) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return int(g.waiting)
 }
 
 // Others returns how many goroutines wait, as far as one run goes.
-func (q *Queue[O, B]) Others(g *Group[O, B]) int {
+func (q *Queue) Others(g *Group) int {
 	others, _ := q.Look(g, "")
 	return others
 }
 
 // Look returns how many goroutines wait, as far as one run goes, and whether the mutex was taken
 // from this owner by force.
-func (q *Queue[O, B]) Look(g *Group[O, B], owner string) (others int, revoked bool) {
+func (q *Queue) Look(g *Group, owner string) (others int, revoked bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return min(int(g.waiting), maxRun-1), q.revoked.has(owner)
@@ -131,7 +130,7 @@ func (q *Queue[O, B]) Look(g *Group[O, B], owner string) (others int, revoked bo
 
 // Revoke notes that a mutex was taken from this owner by force. It may be the owner of any group,
 // also one that Redis has just let in and that has no lease yet.
-func (q *Queue[O, B]) Revoke(owner string) {
+func (q *Queue) Revoke(owner string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.groups) > 0 {
@@ -141,7 +140,7 @@ func (q *Queue[O, B]) Revoke(owner string) {
 
 // Withdraw takes a waiter out of the queue. It reports false if the waiter is no longer there: then
 // its turn is on the channel, or about to be, and the caller has to receive it and let it go on.
-func (q *Queue[O, B]) Withdraw(g *Group[O, B], w *Waiter[B]) bool {
+func (q *Queue) Withdraw(g *Group, w *Waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w.next == nil {
@@ -154,7 +153,7 @@ func (q *Queue[O, B]) Withdraw(g *Group[O, B], w *Waiter[B]) bool {
 // Pop takes the first waiter out of the queue for a mutex that this owner has. The caller has to
 // call HandOver. Pop returns nil if no goroutine waits, or if the mutex was taken from the owner by
 // force: there is nothing to pass on then.
-func (q *Queue[O, B]) Pop(g *Group[O, B], owner string) *Waiter[B] {
+func (q *Queue) Pop(g *Group, owner string) *Waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if g.first == nil || q.revoked.has(owner) {
@@ -165,39 +164,39 @@ func (q *Queue[O, B]) Pop(g *Group[O, B], owner string) *Waiter[B] {
 
 // Next has the first waiter acquire the mutex from Redis, at this place in its line. Without a
 // waiter, the group ends.
-func (q *Queue[O, B]) Next(g *Group[O, B], arrival int64) {
+func (q *Queue) Next(g *Group, arrival int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if g.first == nil {
 		q.endLocked(g)
 		return
 	}
-	g.popLocked().turn <- Turn[B]{Way: Acquire, Arrival: arrival}
+	g.popLocked().turn <- Turn{Way: Acquire, Arrival: arrival}
 }
 
 // Dissolve ends the group: all waiters acquire the mutex for themselves. It does nothing if the
 // group has ended.
-func (q *Queue[O, B]) Dissolve(g *Group[O, B]) {
+func (q *Queue) Dissolve(g *Group) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.endLocked(g)
 	for g.first != nil {
-		g.popLocked().turn <- Turn[B]{Way: Alone}
+		g.popLocked().turn <- Turn{Way: Alone}
 	}
 }
 
 // beginLocked adds a group.
-func (q *Queue[O, B]) beginLocked(key string, options O) *Group[O, B] {
+func (q *Queue) beginLocked(key string, options lock.Terms) *Group {
 	if q.groups == nil {
-		q.groups = make(map[string]*Group[O, B])
+		q.groups = make(map[string]*Group)
 	}
-	g := &Group[O, B]{key: key, options: options}
+	g := &Group{key: key, options: options}
 	q.groups[key] = g
 	return g
 }
 
 // endLocked removes a group, so that the next goroutine that wants the mutex begins a new one.
-func (q *Queue[O, B]) endLocked(g *Group[O, B]) {
+func (q *Queue) endLocked(g *Group) {
 	if q.groups[g.key] == g { // a group that was dissolved may have a successor
 		delete(q.groups, g.key)
 	}
@@ -207,7 +206,7 @@ func (q *Queue[O, B]) endLocked(g *Group[O, B]) {
 }
 
 // pushLocked adds a waiter at the end. The caller holds the mu of the queue.
-func (g *Group[O, B]) pushLocked(w *Waiter[B]) {
+func (g *Group) pushLocked(w *Waiter) {
 	g.waiting++
 	if g.first == nil {
 		g.first, w.previous, w.next = w, w, w
@@ -219,7 +218,7 @@ func (g *Group[O, B]) pushLocked(w *Waiter[B]) {
 }
 
 // popLocked takes the first waiter out. The caller holds the mu of the queue.
-func (g *Group[O, B]) popLocked() *Waiter[B] {
+func (g *Group) popLocked() *Waiter {
 	w := g.first
 	g.removeLocked(w)
 	return w
@@ -227,7 +226,7 @@ func (g *Group[O, B]) popLocked() *Waiter[B] {
 
 // removeLocked takes a waiter out, wherever it is in the ring. The caller holds the mu of the
 // queue.
-func (g *Group[O, B]) removeLocked(w *Waiter[B]) {
+func (g *Group) removeLocked(w *Waiter) {
 	g.waiting--
 	switch {
 	case w.next == w:

@@ -9,21 +9,20 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
-// queue is a queue whose batons are numbers and whose options are texts.
-type queue = Queue[string, int]
-
 // crowd returns a group that has begun, and n goroutines that wait in it.
-func crowd(t *testing.T, q *queue, n int) (*Group[string, int], []*Waiter[int]) {
+func crowd(t *testing.T, q *Queue, n int) (*Group, []*Waiter) {
 	t.Helper()
-	g, first := q.Join("a", "")
+	g, first := q.Join("a", lock.Terms{})
 	if g == nil || first != nil {
 		t.Fatal("the first has to wait")
 	}
-	waiters := make([]*Waiter[int], n)
+	waiters := make([]*Waiter, n)
 	for i := range waiters {
-		joined, w := q.Join("a", "")
+		joined, w := q.Join("a", lock.Terms{})
 		if joined != g || w == nil {
 			t.Fatal("a later one does not wait in the group of the first")
 		}
@@ -33,7 +32,7 @@ func crowd(t *testing.T, q *queue, n int) (*Group[string, int], []*Waiter[int]) 
 }
 
 // wantTurn checks what a waiter has been told by now.
-func wantTurn(t *testing.T, w *Waiter[int], want Turn[int]) {
+func wantTurn(t *testing.T, w *Waiter, want Turn) {
 	t.Helper()
 	select {
 	case got := <-w.Turn():
@@ -46,7 +45,7 @@ func wantTurn(t *testing.T, w *Waiter[int], want Turn[int]) {
 }
 
 // wantEmpty checks that the queue keeps nothing of groups that have ended.
-func wantEmpty(t *testing.T, q *queue) {
+func wantEmpty(t *testing.T, q *Queue) {
 	t.Helper()
 	if q.Revoke("owner"); len(q.groups) != 0 || q.revoked.has("owner") {
 		t.Error("a group is left in which no goroutine is, or what was remembered for it")
@@ -57,7 +56,7 @@ func wantEmpty(t *testing.T, q *queue) {
 // goroutine has it, between two of them.
 func TestPopGivesNothingThatWasRevoked(t *testing.T) {
 	t.Parallel()
-	var q queue
+	var q Queue
 	g, waiters := crowd(t, &q, 2)
 	for _, owner := range []string{"an older one", "owner", "a newer one"} { // of several mutexes
 		q.Revoke(owner)
@@ -85,7 +84,7 @@ func TestPopGivesNothingThatWasRevoked(t *testing.T) {
 // ones are remembered, and no more than twice the bound.
 func TestRevokedOwnersAreBounded(t *testing.T) {
 	t.Parallel()
-	var q queue
+	var q Queue
 	crowd(t, &q, 0)
 	for i := range 10 * maxRevoked {
 		q.Revoke(strconv.Itoa(i))
@@ -104,12 +103,12 @@ func TestRevokedOwnersAreBounded(t *testing.T) {
 // waits, and to no other.
 func TestNextTellsThePlace(t *testing.T) {
 	t.Parallel()
-	var q queue
+	var q Queue
 	g, waiters := crowd(t, &q, 2)
 	q.Next(g, 7)
-	wantTurn(t, waiters[0], Turn[int]{Way: Acquire, Arrival: 7})
+	wantTurn(t, waiters[0], Turn{Way: Acquire, Arrival: 7})
 	q.Next(g, 0)
-	wantTurn(t, waiters[1], Turn[int]{Way: Acquire})
+	wantTurn(t, waiters[1], Turn{Way: Acquire})
 	q.Next(g, 0)
 	wantEmpty(t, &q)
 }
@@ -118,16 +117,16 @@ func TestNextTellsThePlace(t *testing.T) {
 // group of the mutex must not notice.
 func TestDissolvedGroupHasASuccessor(t *testing.T) {
 	t.Parallel()
-	var q queue
+	var q Queue
 	old, waiters := crowd(t, &q, 2)
 	q.Dissolve(old)
 	for _, w := range waiters {
-		wantTurn(t, w, Turn[int]{Way: Alone})
+		wantTurn(t, w, Turn{Way: Alone})
 	}
 	g, newer := crowd(t, &q, 1)
 	q.Dissolve(old)
 	q.Next(old, 0)
-	if again, _ := q.Join("a", ""); again != g {
+	if again, _ := q.Join("a", lock.Terms{}); again != g {
 		t.Error("the successor of a dissolved group is gone")
 	}
 	if len(newer[0].turn) != 0 {
@@ -139,12 +138,12 @@ func TestDissolvedGroupHasASuccessor(t *testing.T) {
 // one of another mutex has its own.
 func TestOthersHaveNoGroup(t *testing.T) {
 	t.Parallel()
-	var q queue
+	var q Queue
 	g, _ := crowd(t, &q, 0)
-	if other, w := q.Join("a", "others"); other != nil || w != nil {
+	if other, w := q.Join("a", lock.Terms{TTL: 1}); other != nil || w != nil {
 		t.Error("a goroutine with other options is in the group")
 	}
-	if other, w := q.Join("b", ""); other == nil || other == g || w != nil {
+	if other, w := q.Join("b", lock.Terms{}); other == nil || other == g || w != nil {
 		t.Error("another mutex has no group of its own")
 	}
 }
@@ -152,13 +151,13 @@ func TestOthersHaveNoGroup(t *testing.T) {
 // TestRunIsBounded: no more goroutines are counted than may have the mutex in one run.
 func TestRunIsBounded(t *testing.T) {
 	t.Parallel()
-	var q queue
+	var q Queue
 	g, _ := crowd(t, &q, 3)
 	if n := q.Others(g); n != 3 {
 		t.Errorf("%d others wait, want 3", n)
 	}
 	for range maxRun {
-		q.Join("a", "")
+		q.Join("a", lock.Terms{})
 	}
 	if n := q.Others(g); n != maxRun-1 {
 		t.Errorf("%d others wait for one run, want %d", n, maxRun-1)
@@ -171,7 +170,7 @@ func TestRunIsBounded(t *testing.T) {
 func TestManyGiveUp(t *testing.T) {
 	t.Parallel()
 	const n, most = 300_000, 30 * time.Second
-	var q queue
+	var q Queue
 	g, waiters := crowd(t, &q, n)
 	start := time.Now()
 	for _, w := range slices.Backward(waiters) {
@@ -190,13 +189,13 @@ func TestFirstComeFirstServed(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	var q queue
+	var q Queue
 	g, _ := crowd(t, &q, 0)
-	var model []*Waiter[int]
+	var model []*Waiter
 	for range 20_000 {
 		switch op := r.IntN(8); {
 		case op < 4:
-			_, w := q.Join("a", "")
+			_, w := q.Join("a", lock.Terms{})
 			model = append(model, w)
 		case len(model) == 0:
 			if q.Pop(g, "owner") != nil {
@@ -210,7 +209,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			model = slices.Delete(model, i, i+1)
 		case op < 7:
 			q.Next(g, 1)
-			wantTurn(t, model[0], Turn[int]{Way: Acquire, Arrival: 1})
+			wantTurn(t, model[0], Turn{Way: Acquire, Arrival: 1})
 			model = model[1:]
 		default:
 			if q.Pop(g, "owner") != model[0] {
@@ -227,7 +226,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 // player is a goroutine that wants the mutex again and again, and lets its turns go on in all ways
 // there are.
 type player struct {
-	q      *queue
+	q      *Queue
 	out    *atomic.Int32 // turns of the mutex that are out
 	random *rand.Rand
 	turns  int
@@ -235,8 +234,8 @@ type player struct {
 
 // play wants the mutex once.
 func (p *player) play(t *testing.T) {
-	g, w := p.q.Join("a", "")
-	var turn Turn[int]
+	g, w := p.q.Join("a", lock.Terms{})
+	var turn Turn
 	if w != nil {
 		if p.random.IntN(4) == 0 { // it gives up, soon or at once
 			for range p.random.IntN(3) {
@@ -254,13 +253,13 @@ func (p *player) play(t *testing.T) {
 }
 
 // useTurn has the turn for a moment and lets it go on.
-func (p *player) useTurn(t *testing.T, g *Group[string, int]) {
+func (p *player) useTurn(t *testing.T, g *Group) {
 	if n := p.out.Add(1); n != 1 {
 		t.Errorf("%d turns are out, want 1", n)
 	}
 	p.turns++
 	runtime.Gosched()
-	var next *Waiter[int]
+	var next *Waiter
 	way := p.random.IntN(8)
 	if way > 2 {
 		next = p.q.Pop(g, "owner")
@@ -272,7 +271,7 @@ func (p *player) useTurn(t *testing.T, g *Group[string, int]) {
 	case next == nil:
 		p.q.Next(g, 0)
 	default:
-		next.HandOver(new(int))
+		next.HandOver(new(lock.Grant))
 	}
 }
 
@@ -284,7 +283,7 @@ func TestOneTurnIsOut(t *testing.T) {
 	const players, games = 16, 500
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	var q queue
+	var q Queue
 	var out, turns atomic.Int32
 	var all sync.WaitGroup
 	for i := range players {
