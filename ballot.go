@@ -9,6 +9,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
+	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -24,7 +25,7 @@ import (
 const maxPast = 16
 
 // acquireQuorum is Lock and TryLock over a quorum.
-func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) {
+func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*lease.Lease, error) {
 	c := a.client
 	if wait {
 		bounded, cancel := a.bounded(ctx)
@@ -51,7 +52,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*Lease, error) 
 			First: n == 0, Answered: a.answered, InLine: h.ticket != "",
 		})
 		if restore {
-			a.restoreVotes(ctx)
+			a.client.restoreVotes(ctx, &a.Lock)
 		}
 		switch next {
 		case ballot.Finish:
@@ -137,26 +138,26 @@ func (a *attempt) cutShort(ctx context.Context, h *quorumWaiter) error {
 
 // round asks all nodes, and begins a lease if a majority lets the owner in. It returns the votes
 // that decided that. The answers that come later are left to the background.
-func (a *attempt) round(ctx context.Context, h *quorumWaiter) (quorum.Tally, *Lease, error) {
+func (a *attempt) round(ctx context.Context, h *quorumWaiter) (quorum.Tally, *lease.Lease, error) {
 	votes := a.vote(ctx, h)
 	t := votes.Clone() // votes goes on counting, and belongs to the background from here on
 	owner, sent := a.owner, votes.Sent
-	var lease *Lease
+	var begun *lease.Lease
 	var err error
 	if t.Won() {
-		lease, err = a.begin(ctx, a.won(&t, sent))
+		begun, err = a.begin(ctx, a.won(&t, sent))
 	} else {
 		err = a.lost(&t)
 	}
 	l := a.latch
-	if lease == nil {
+	if begun == nil {
 		l.leave(owner, &t)
 		votes.LeaveTo(nil, func() { l.hearOut(votes, &t, owner, nil) })
 	} else {
-		lease.awaitVotes(votes)
-		votes.LeaveTo(lease.hearLate, func() { l.hearOut(votes, &t, owner, lease) })
+		begun.AwaitVotes(votes)
+		votes.LeaveTo(begun.HearLate, func() { l.hearOut(votes, &t, owner, begun) })
 	}
-	return t, lease, err
+	return t, begun, err
 }
 
 // leave has an owner without a majority leave the nodes that let it in.
@@ -172,18 +173,18 @@ func (l *latch) leave(owner string, t *quorum.Tally) {
 // them. A request that is not answered may have let the owner in, or still do so. An owner without
 // a lease leaves that node. A lease remembers it for its end, or is cleaned up if it has ended by
 // then.
-func (l *latch) hearOut(votes *ballot.Round, t *quorum.Tally, owner string, lease *Lease) {
+func (l *latch) hearOut(votes *ballot.Round, t *quorum.Tally, owner string, begun *lease.Lease) {
 	switch {
-	case lease == nil:
+	case begun == nil:
 		l.leaveLate(owner, t, votes)
 	case votes.Unanswered():
-		lease.markResent()
+		begun.MarkResent()
 	default:
-		lease.haveVotes()
+		begun.HaveVotes()
 	}
 	if votes.Forgot() {
 		l.client.quorum.Go(func() { // a hook that is slow must not hold up the answers to others
-			l.restoreVotes(l.client.closing)
+			l.client.restoreVotes(l.client.closing, &l.Lock)
 		})
 	}
 }
@@ -327,10 +328,9 @@ func (a *attempt) patienceAfter(t *quorum.Tally, ties int) time.Duration {
 	return d
 }
 
-// restoreVotes gives every node the right to vote that may have it, for the kind of this latch. If
+// restoreVotes gives every node the right to vote that may have it, for the kind of a lock. If
 // the whole quorum is new, it does so for all kinds.
-func (l *latch) restoreVotes(ctx context.Context) {
-	c := l.client
+func (c *Client) restoreVotes(ctx context.Context, l *lock.Lock) {
 	var others []quorum.Right
 	for _, k := range script.Kinds() {
 		if k.Quorum() != nil && k.Name != l.Kind.Name {
@@ -340,30 +340,4 @@ func (l *latch) restoreVotes(ctx context.Context) {
 		}
 	}
 	c.epochs.Restore(ctx, quorum.Right{Key: l.Keys.Epoch, Bound: l.TTL + l.Extra}, others...)
-}
-
-// mend asks a node to take a lease in again that it does not know, and that a majority has just
-// said is held.
-func (l *Lease) mend(node int) {
-	if !l.Held() {
-		return
-	}
-	l.markResent() // the request may arrive after the release
-	k, c := l.latch, l.latch.client
-	param := k.Param
-	if k.Kind.Name == script.SlotPool.Name {
-		var slot int64
-		if s, err := parseSlot(l.detail); err == nil {
-			slot = int64(s)
-		}
-		param = script.From(param, slot)
-	}
-	ctx, cancel := context.WithTimeout(c.closing, c.options.RequestTimeout/3)
-	defer cancel()
-	r := c.asker.Nodes()[node].Eval(ctx, k.Kind.Mend(k.Keys, script.Ballot{
-		Owner: l.owner, TTL: k.TTL, Param: param, Bound: k.TTL + k.Extra, FenceTTL: c.options.FenceTTL,
-	}, l.token, l.detail))[0]
-	if _, nonvoting := script.ParseMend(r.Reply); r.Err == nil && nonvoting {
-		k.restoreVotes(c.closing)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/cleanup"
@@ -52,13 +53,12 @@ type Client struct {
 	recorder   *recorder // nil without Options.Journal
 	cleanup    *cleanup.Queue
 	undo       *lock.Undo
-	keeper     *keeper
+	keeper     *lease.Keeper
 	survey     *survey
 	handoffs   handoff.Queue
 	tries      ballot.Waiters  // for locks of a quorum
 	contest    *ballot.Contest // nil but for a quorum
 	countdowns countdowns
-	wishes     atomic.Bool    // some lease has asked to be told that it is waited for
 	epochs     *quorum.Epochs // of the nodes of quorum; else nil
 
 	closing context.Context // done once Close is called
@@ -143,12 +143,9 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	client.survey = &survey{
 		asker: client.asker, conn: c, quorum: client.quorum, prefix: o.Prefix, timeout: o.RequestTimeout, liveFor: client.liveFor(),
 	}
-	client.keeper = &keeper{
-		asker: client.asker, now: now, closing: client.closing, spawn: client.spawn, node: c.Target().Node,
-		ended: func(owner string) { client.notes.Drop(owner) },
-	}
-	client.schedule = schedule.Start(now, client.keeper.extendDue)
-	client.keeper.schedule = client.schedule
+	client.keeper = lease.NewKeeper(leaseNeeds(client))
+	client.schedule = schedule.Start(now, client.keeper.ExtendDue)
+	client.keeper.Schedule = client.schedule
 	client.presence = presence.New(
 		client.closing, c, keys.Record(o.Prefix, client.id), client.process, o.RequestTimeout, client.schedule, now)
 	client.notes = notes.New(
@@ -158,10 +155,25 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		subscribe.Handler{Message: client.hear, Changed: client.onSubscription, InUse: client.waited})
 	client.recorder = newRecorder(client)
 	client.cleanup = cleanup.New(client.closing, client.asker.Nodes(), client.schedule, now, o.RequestTimeout/3)
+	client.keeper.Listener, client.keeper.Cleanup = client.listener, client.cleanup
 	client.undo = &lock.Undo{
 		Queue: client.cleanup, Nodes: len(client.asker.Nodes()), LiveFor: client.liveFor(), Sharded: client.listener.Sharded,
 	}
 	return client, nil
+}
+
+// leaseNeeds returns what the leases of a client use. Schedule, listener and clean-up follow: they need the keeper, or
+// what needs it.
+func leaseNeeds(c *Client) lease.Needs {
+	return lease.Needs{
+		Asker: c.asker, Handoffs: &c.handoffs, Now: c.now, Closing: c.closing, Spawn: c.spawn,
+		Enter: c.enter, Leave: c.background.Done, Node: c.conn.Target().Node, Quorum: c.quorum != nil,
+		Timeout: c.options.RequestTimeout, LiveFor: c.liveFor(), FenceTTL: c.options.FenceTTL,
+		Restore:  func(l *lock.Lock) { c.restoreVotes(c.closing, l) },
+		Bequeath: func(until time.Time) { c.presence.Bequeath(until) },
+		Ended:    func(owner string) { c.notes.Drop(owner) },
+		Lost:     lost, Tell: c.tellLease,
+	}
 }
 
 // ID names this client in Redis; every owner of its leases contains it.
@@ -196,7 +208,7 @@ func (c *Client) end() (err error) {
 			err = fault.Join(&LeftError{left}, err)
 		}
 	}()
-	c.keeper.loseAll()
+	c.keeper.LoseAll()
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/notes"
 )
@@ -36,29 +37,22 @@ type entangled struct {
 // entanglement is a wait under leases.
 type entanglement struct {
 	latch *latch
-	holds []*Lease
+	holds []*lease.Lease
 }
 
-type heldKey struct{}
-
-// holding is a context of leases.
-type holding interface {
-	held() (leases []*Lease, parent context.Context)
-}
-
-func (c *leaseContext) held() ([]*Lease, context.Context) { return []*Lease{(*Lease)(c)}, c.parent }
-func (c *multiContext) held() ([]*Lease, context.Context) { return c.lease.leases, c.Context }
+// Held implements [lease.Under].
+func (c *multiContext) Held() ([]*lease.Lease, context.Context) { return c.lease.cores(), c.Context }
 
 // heldUnder returns the leases under whose context a caller is and which are held, the innermost
 // first.
-func heldUnder(ctx context.Context) (leases []*Lease) {
+func heldUnder(ctx context.Context) (leases []*lease.Lease) {
 	for {
-		h, ok := ctx.Value(heldKey{}).(holding)
+		h, ok := ctx.Value(lease.UnderKey{}).(lease.Under)
 		if !ok {
 			return leases
 		}
-		var some []*Lease
-		some, ctx = h.held()
+		var some []*lease.Lease
+		some, ctx = h.Held()
 		for _, l := range some {
 			if l.Held() && !slices.Contains(leases, l) {
 				leases = append(leases, l)
@@ -94,8 +88,8 @@ func (a *attempt) entangle(ctx context.Context, owner string) error {
 		return nil
 	}
 	holds := append(heldUnder(a.ctx), a.beside...)
-	holds = slices.DeleteFunc(holds, func(l *Lease) bool {
-		return l.latch.client.options.Prefix != c.options.Prefix // of a server that is not this one, perhaps
+	holds = slices.DeleteFunc(holds, func(l *lease.Lease) bool {
+		return l.Lock().Prefix != c.options.Prefix // of a server that is not this one, perhaps
 	})
 	elsewhere, _ := a.ctx.Value(elsewhereKey{}).([]Held)
 	labels := a.labels()
@@ -115,10 +109,10 @@ func (a *attempt) entangle(ctx context.Context, owner string) error {
 }
 
 // note is what is told of an attempt that waits.
-func (a *attempt) note(holds []*Lease, elsewhere []Held, labels map[string]string) notes.Note {
+func (a *attempt) note(holds []*lease.Lease, elsewhere []Held, labels map[string]string) notes.Note {
 	n := notes.Note{Name: a.Name, Kind: a.Kind.Name, Since: time.Now().UnixMilli(), Labels: labels}
 	for _, l := range holds {
-		n.Holds = append(n.Holds, notes.Held{Name: l.latch.Name, Kind: l.latch.Kind.Name, Owner: l.owner, Token: l.token})
+		n.Holds = append(n.Holds, notes.Held{Name: l.Lock().Name, Kind: l.Lock().Kind.Name, Owner: l.Owner(), Token: l.Number()})
 	}
 	for _, h := range elsewhere {
 		n.Holds = append(n.Holds, notes.Held(h))
@@ -138,7 +132,7 @@ func (a *attempt) disentangle() {
 
 // add remembers a wait, and returns the cycle that it closes: the wait itself first, and then each
 // whose leases keep the one before it waiting. It returns none if there is none.
-func (e *entangled) add(a *attempt, holds []*Lease) []*entanglement {
+func (e *entangled) add(a *attempt, holds []*lease.Lease) []*entanglement {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.waits == nil {
@@ -183,7 +177,7 @@ func (e *entangled) cycleLocked(first *entanglement) []*entanglement {
 
 // keeps reports whether a wait is under a lease on that latch, which is held.
 func (w *entanglement) keeps(l *latch) bool {
-	return slices.ContainsFunc(w.holds, func(lease *Lease) bool { return l.Same(&lease.latch.Lock) && lease.seemsHeld() })
+	return slices.ContainsFunc(w.holds, func(h *lease.Lease) bool { return l.Same(h.Lock()) && h.SeemsHeld() })
 }
 
 // certain reports whether no lock of a cycle has a holder outside of it, and none has room. It
@@ -202,7 +196,7 @@ func (c *Client) certain(ctx context.Context, cycle []*entanglement) bool {
 	inside := make(map[string]bool) // owners of the leases in the cycle
 	for _, w := range cycle {
 		for _, l := range w.holds {
-			inside[l.owner] = true
+			inside[l.Owner()] = true
 		}
 	}
 	for _, v := range c.survey.lookAll(ctx, slices.Compact(names), nil) {

@@ -82,7 +82,7 @@ func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Con
 		if !errors.As(term.Err(), new(*LostError)) {
 			return err
 		}
-		if e.latch.client.now().Since(term.acquired) >= longTerm {
+		if e.latch.client.now().Since(term.core.Acquired()) >= longTerm {
 			short = 0
 		}
 		retry.Sleep(ctx, retry.Pause(short))

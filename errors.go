@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -85,11 +86,7 @@ const (
 	LossClosed     LossReason = "closed"      // its client was closed
 )
 
-// told reports whether it was Redis that said that the lease is gone.
-func (r LossReason) told() bool {
-	return r == LossGone || r == LossDeleted || r == LossForgotten || r == LossForced
-}
-
+// causes are the reasons in words.
 var causes = map[LossReason]error{
 	LossExpired:    errors.New("it was not extended in time"),
 	LossGone:       errors.New("it is no longer in Redis: deleted, forgotten, or taken by force"),
@@ -99,6 +96,18 @@ var causes = map[LossReason]error{
 	LossMaxHold:    ErrMaxHold,
 	LossNotRenewed: errors.New("it reached its TTL and Renew is Off"),
 	LossClosed:     fmt.Errorf("%w while it was held", ErrClosed),
+}
+
+// lost returns the error of a lease that is lost.
+func lost(l *lease.Lease, why lease.Loss) error {
+	e := &LostError{
+		Name: l.Lock().Name, Owner: l.Owner(), Token: l.Number(), At: time.Now(), Reason: LossReason(why.Reason),
+		Cause: causes[LossReason(why.Reason)], Force: parseForce(l.Owner(), why.Note),
+	}
+	if e.Force != nil {
+		e.Cause = fmt.Errorf("%w by %v", e.Cause, e.Force)
+	}
+	return e
 }
 
 // LostError says that a lease ended before it was released. It is the cause of the lease's context,
@@ -121,30 +130,6 @@ func (e *LostError) Error() string {
 
 // Unwrap makes the error match [ErrNotHeld] and its cause.
 func (e *LostError) Unwrap() []error { return []error{ErrNotHeld, e.Cause} }
-
-// releasedError is why leases are not held that their holder released.
-type releasedError struct{ name string }
-
-func (e *releasedError) Error() string {
-	return fmt.Sprintf("redlatch: the lease on %q is %v: it was released", e.name, ErrNotHeld)
-}
-
-func (e *releasedError) Unwrap() error { return ErrNotHeld }
-
-// releasedLease is the releasedError of a lease: every release has one, which costs nothing so.
-type releasedLease Lease
-
-func (l *releasedLease) Error() string { return (&releasedError{l.latch.Name}).Error() }
-func (l *releasedLease) Unwrap() error { return ErrNotHeld }
-
-// detachedError is why a lease is not held that was detached.
-type detachedError struct{ name string }
-
-func (e *detachedError) Error() string {
-	return fmt.Sprintf("redlatch: the lease on %q is %v here: it was %v for another process", e.name, ErrNotHeld, ErrDetached)
-}
-
-func (e *detachedError) Unwrap() []error { return []error{ErrNotHeld, ErrDetached} }
 
 // KindError says that the name of a lock is in use for something else, or for another size of the
 // same. Nothing was changed. It matches [ErrWrongKind].

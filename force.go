@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -139,12 +140,12 @@ func (m *Mutex) TakeByForce(ctx context.Context, o ForceOptions) (*Lease, error)
 	if err := labelsError(ctx); err != nil {
 		return nil, err
 	}
-	lease, err := k.attempt(ctx, false).takeByForce(o)
-	return k.client.trace(lease), err
+	l, err := k.attempt(ctx, false).takeByForce(o)
+	return k.client.lend(l), err
 }
 
 // takeByForce returns the lease that the attempt comes to.
-func (a *attempt) takeByForce(o ForceOptions) (lease *Lease, err error) {
+func (a *attempt) takeByForce(o ForceOptions) (l *lease.Lease, err error) {
 	if err := a.client.enter(); err != nil {
 		return nil, a.failed("take by force", err)
 	}
@@ -155,18 +156,18 @@ func (a *attempt) takeByForce(o ForceOptions) (lease *Lease, err error) {
 	defer func() { a.tellFailed(err) }()
 	a.tellAttempt()
 	for range robberies {
-		lease, err = a.rob(o)
+		l, err = a.rob(o)
 		if !errors.Is(err, ErrTaken) {
 			break
 		}
 		a.owner = a.client.owner()
 	}
-	return lease, a.tooLate(err)
+	return l, a.tooLate(err)
 }
 
 // rob takes the mutex from the holder of this moment, if there is one. The error matches ErrTaken
 // if that holder had gone, and another had come.
-func (a *attempt) rob(o ForceOptions) (*Lease, error) {
+func (a *attempt) rob(o ForceOptions) (*lease.Lease, error) {
 	c := a.client
 	looking, cancel := context.WithTimeout(a.ctx, c.options.RequestTimeout)
 	defer cancel()
@@ -241,10 +242,10 @@ func (l *latch) robbery(victim Holder, at time.Time, reason string) robbery {
 func (r *robbery) tell() {
 	c := r.latch.client
 	if r.victim.Owner != "" {
-		c.recorder.forced(r.latch, r.victim, r.force.Reason)
+		c.recorder.forced(&r.latch.Lock, r.victim, r.force.Reason)
 	}
 	if r.victim.Client == c.id {
-		c.hearRevoke(r.victim.Owner, &r.force)
+		c.keeper.Revoked(r.victim.Owner, r.force.dated())
 	}
 }
 
@@ -294,6 +295,9 @@ func (f *Force) note() string {
 	return string(text)
 }
 
+// dated returns the note as Redis keeps it, with its time.
+func (f *Force) dated() string { return fmt.Sprintf("%d\t%s", f.At.UnixMicro(), f.note()) }
+
 // parseForce reads a note about the owner that lost a lock; nil if it is none.
 func parseForce(owner, note string) *Force {
 	at, text, ok := script.ParseNote(note)
@@ -302,37 +306,4 @@ func parseForce(owner, note string) *Force {
 		return nil
 	}
 	return &Force{By: Process(n.By), At: time.UnixMicro(at), Reason: n.Reason, Owner: owner, From: Process(n.From)}
-}
-
-// ending is why a lease is lost.
-type ending struct {
-	reason LossReason
-	force  *Force // the forced release, if it is known
-}
-
-// cause returns the reason in words. The lease of a client that was closed matches [ErrClosed], and
-// one that was held for too long [ErrMaxHold].
-func (e ending) cause() error {
-	if e.force != nil {
-		return fmt.Errorf("%w by %v", causes[LossForced], e.force)
-	}
-	return causes[e.reason]
-}
-
-// whyGone returns why Redis said that the lease is not there, from the reply to an extend that said
-// so. The caller holds l.mu.
-func (l *Lease) whyGone(gone script.Gone) ending {
-	force := parseForce(l.owner, gone.Note)
-	if force == nil {
-		force = l.latch.client.keeper.forced(l.owner)
-	}
-	switch {
-	case force != nil, l.forced:
-		return ending{LossForced, force}
-	case !gone.Known, l.latch.client.now().Since(l.acquired) >= l.latch.client.options.FenceTTL/2:
-		return ending{reason: LossGone} // its token may be forgotten by now
-	case gone.Fenced:
-		return ending{reason: LossDeleted}
-	}
-	return ending{reason: LossForgotten}
 }

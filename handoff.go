@@ -8,7 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
-	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -47,7 +47,7 @@ func (l *latch) handedOff() bool {
 }
 
 // lockInGroup is Lock of a latch that is handed off.
-func (a *attempt) lockInGroup(ctx context.Context) (*Lease, error) {
+func (a *attempt) lockInGroup(ctx context.Context) (*lease.Lease, error) {
 	g, w := a.client.handoffs.Join(a.handoffQueueName(), a.Terms)
 	switch {
 	case g == nil: // the others' lease would be another than this one
@@ -55,7 +55,7 @@ func (a *attempt) lockInGroup(ctx context.Context) (*Lease, error) {
 	case w == nil:
 		return a.useTurn(ctx, g, handoff.Turn{Way: handoff.Begin})
 	}
-	a.client.tellHolder(g)
+	a.client.keeper.TellHolder(g)
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	turn, err := a.awaitTurn(ctx, g, w)
@@ -99,7 +99,7 @@ func (a *attempt) awaitTurn(
 // withoutTurn returns the error of an attempt whose wait in the group ended before its turn came.
 func (a *attempt) withoutTurn(ctx context.Context, g *handoff.Group) error {
 	a.answered = g.Answered()
-	if owner := g.Holder(); a.client.keeper.of(owner) != nil {
+	if owner := g.Holder(); a.client.keeper.Of(owner) != nil {
 		a.occupant = owner
 	}
 	err := a.client.checkOpen(ctx)
@@ -110,7 +110,7 @@ func (a *attempt) withoutTurn(ctx context.Context, g *handoff.Group) error {
 }
 
 // useTurn acquires the latch with the turn of the group, and lets the turn go on.
-func (a *attempt) useTurn(ctx context.Context, g *handoff.Group, turn handoff.Turn) (*Lease, error) {
+func (a *attempt) useTurn(ctx context.Context, g *handoff.Group, turn handoff.Turn) (*lease.Lease, error) {
 	wentOn := false
 	defer func() {
 		if !wentOn { // a hook panicked, and those of the goroutines that wait may be about to, too
@@ -125,7 +125,7 @@ func (a *attempt) useTurn(ctx context.Context, g *handoff.Group, turn handoff.Tu
 
 // takeOver returns the lease that this turn is for: the one that was passed on, or a new one if
 // there is none or it has run out.
-func (a *attempt) takeOver(ctx context.Context, g *handoff.Group, turn handoff.Turn) (*Lease, error) {
+func (a *attempt) takeOver(ctx context.Context, g *handoff.Group, turn handoff.Turn) (*lease.Lease, error) {
 	if turn.Way == handoff.Take {
 		lease, err := a.begin(ctx, *turn.Baton)
 		if !errors.Is(err, fault.ErrTooLate) {
@@ -140,7 +140,7 @@ func (a *attempt) takeOver(ctx context.Context, g *handoff.Group, turn handoff.T
 // The one that began the group leaves them out: it has just found that no other was there.
 func (a *attempt) acquireForGroup(
 	ctx context.Context, g *handoff.Group, turn handoff.Turn,
-) (*Lease, error) {
+) (*lease.Lease, error) {
 	a.group, a.arrival = g, turn.Arrival
 	if turn.Way != handoff.Begin {
 		if others := a.client.handoffs.Others(g); others > 0 {
@@ -151,10 +151,10 @@ func (a *attempt) acquireForGroup(
 }
 
 // goOn lets the turn go on after an acquisition that ended with this lease or error.
-func (a *attempt) goOn(ctx context.Context, g *handoff.Group, lease *Lease, err error) {
+func (a *attempt) goOn(ctx context.Context, g *handoff.Group, l *lease.Lease, err error) {
 	switch wayOn(err, ctx.Err() != nil) {
 	case attachLease:
-		lease.attach(g)
+		l.Attach(g)
 	case nextAcquires:
 		a.client.handoffs.Next(g, a.arrival)
 	case dissolveGroup:
@@ -188,69 +188,6 @@ func wayOn(err error, done bool) onward {
 // reason.
 func cutShort(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrUnreachable)
-}
-
-// attach gives the turn to the lease: when it ends, it is passed on to the goroutines that are
-// waiting now, or the next one acquires.
-func (l *Lease) attach(g *handoff.Group) {
-	l.mu.Lock()
-	others, revoked := l.latch.client.handoffs.Look(g, l.owner)
-	l.extraTokens = min(l.extraTokens, int16(others))
-	l.group = g
-	g.MarkHolder(&l.owner)
-	var events []Event
-	switch {
-	case l.state > inJeopardy: // so soon
-		l.detachLocked()
-	case revoked: // before there was a lease that could be told
-		events = l.recheck()
-	}
-	l.unlock(events...)
-}
-
-// detachLocked takes the turn from a lease that has ended and was not passed on: the next goroutine
-// acquires. The caller holds l.mu.
-func (l *Lease) detachLocked() {
-	if l.group != nil {
-		l.latch.client.handoffs.Next(l.group, 0)
-		l.group = nil
-	}
-}
-
-// handOff passes a lease that has just been given up, and was in this state before, on to the next
-// goroutine of its group. It reports false if the lease has to go back to Redis instead. The turn
-// then stays with the lease.
-func (l *Lease) handOff(was leaseState) bool {
-	c := l.latch.client
-	l.mu.Lock()
-	due := l.long() || !c.now().Time().Before(l.extendAt())
-	var next *handoff.Waiter
-	if l.group != nil && fitToPass(was, int(l.extraTokens), due, c.closing.Err() != nil) {
-		next = c.handoffs.Pop(l.group, l.owner)
-	}
-	if next == nil {
-		l.mu.Unlock()
-		return false
-	}
-	defer next.HandOver(l.batonLocked()) // after the hook was told of the release
-	l.state, l.group = released, nil
-	l.unlock(Event{Type: EventReleased, HeldFor: c.now().Since(l.acquired)})
-	return true
-}
-
-// fitToPass reports whether a lease can be passed on as it is: it was held without doubt, there is
-// a token for the next goroutine, no extend is due and the client is not closing. Any other goes
-// back to Redis, which finds out whether it is still ours.
-func fitToPass(was leaseState, extraTokens int, due, closing bool) bool {
-	return was == held && extraTokens != 0 && !due && !closing
-}
-
-// batonLocked returns the grant of the next goroutine that has the lease. The caller holds l.mu.
-func (l *Lease) batonLocked() *lock.Grant {
-	return &lock.Grant{
-		Owner: l.owner, Token: l.token + 1, Spare: int(l.extraTokens) - 1,
-		Sent: l.sentAt, TTL: l.ttl, Resent: l.resent, Ticket: l.ticket, Passed: true,
-	}
 }
 
 // leaveGroup takes a waiter out of its group. If it was given a turn at this moment, the turn goes

@@ -40,30 +40,6 @@ func TestWayOn(t *testing.T) {
 	}
 }
 
-// TestFitToPass: a lease that may be lost must not be passed on, since Redis alone knows; nor one
-// without a token for the next goroutine.
-func TestFitToPass(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		was          leaseState
-		extraTokens  int
-		due, closing bool
-		want         bool
-	}{
-		{held, 1, false, false, true},
-		{held, 127, false, false, true},
-		{held, 0, false, false, false},
-		{held, 1, true, false, false},
-		{held, 1, false, true, false},
-		{inJeopardy, 1, false, false, false},
-		{ended, 1, false, false, false},
-	} {
-		if got := fitToPass(c.was, c.extraTokens, c.due, c.closing); got != c.want {
-			t.Errorf("%+v: fitToPass returns %v", c, got)
-		}
-	}
-}
-
 // TestTermsTellLeasesApart: a goroutine must not take over a lease that differs from its own in any
 // option, also in one that is added some day. How long it waited makes no difference, and where
 // StrictOrder, MaxWaiters, MinHold or Yield is set no lease is taken over.

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+
+	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
 // What the hook is told. An attempt that was told of ends once, in granted or failed; a lease ends
@@ -13,9 +16,8 @@ import (
 //	attempt.begun   attempt       tellAttempt
 //	attempt.ended   granted       begin
 //	                failed        tellFailed
-//	Lease.state     released      release, handOff: the first release, whatever comes of it
-//	                lost          losing
-//	                detached      detaching
+//	Lease.state     released      its first release, whatever comes of it
+//	                lost, detached
 //
 // Between granted and the lease there is only the hook. If it panics there, begin tells released.
 
@@ -86,29 +88,27 @@ func tellAllFailed(attempts []*attempt, err error) {
 // emit tells the hook of the attempt.
 func (a *attempt) emit(e Event) {
 	e.ID, e.Owner = a.id, a.owner
-	a.latch.emit(a.ctx, e)
+	a.client.emit(a.ctx, &a.Lock, e)
 }
 
-// emit tells the hook of what has become of a lease. The caller does not hold l.mu, since the hook
-// may call the lease.
-func (l *Lease) emit(e Event) {
-	e.ID, e.Owner, e.Token = l.id, l.owner, l.token
-	if e.Type == EventExtended || e.Type == EventJeopardy {
-		e.HeldFor = l.latch.client.now().Since(l.acquired)
-	}
-	l.latch.emit(l.Context(), e)
+// tellLease tells the hook of what has become of a lease.
+func (c *Client) tellLease(l *lease.Lease, what lease.Event) {
+	c.emit(l.Context(), l.Lock(), Event{
+		Type: EventType(what.What), ID: l.ID(), Owner: l.Owner(), Token: l.Number(), HeldFor: what.HeldFor, Before: what.Before,
+		Remaining: what.Remaining, Reason: LossReason(what.Reason), Err: what.Err, Stack: stackText(what.Callers),
+	})
 }
 
-// emit tells the hook of the latch.
-func (l *latch) emit(ctx context.Context, e Event) {
-	if r := l.client.recorder; r != nil {
+// emit tells the hook of a lock.
+func (c *Client) emit(ctx context.Context, l *lock.Lock, e Event) {
+	if r := c.recorder; r != nil {
 		r.tap(ctx, l, e)
 	}
-	call := l.client.options.Hook
+	call := c.options.Hook
 	if call == nil {
 		return
 	}
-	e.Kind, e.Mode, e.Name, e.TTL = l.Kind.Name, l.mode(), l.Name, l.TTL
+	e.Kind, e.Mode, e.Name, e.TTL = l.Kind.Name, l.Mode(), l.Name, l.TTL
 	call(ctx, e)
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/journal"
@@ -110,7 +111,7 @@ func newRecorder(c *Client) *recorder {
 
 // tap notes an event, if it is one of those that the journal tells. An event of a plain acquisition
 // costs three comparisons.
-func (r *recorder) tap(ctx context.Context, l *latch, e Event) {
+func (r *recorder) tap(ctx context.Context, l *lock.Lock, e Event) {
 	what := JournalType("")
 	switch e.Type {
 	case EventGranted:
@@ -147,7 +148,7 @@ func (r *recorder) tap(ctx context.Context, l *latch, e Event) {
 }
 
 // entry is what the journal tells of an event.
-func (r *recorder) entry(ctx context.Context, l *latch, what JournalType, e Event) journal.Entry {
+func (r *recorder) entry(ctx context.Context, l *lock.Lock, what JournalType, e Event) journal.Entry {
 	entry := journal.Entry{
 		What: string(what), Name: l.Name, Kind: l.Kind.Name, Owner: e.Owner, Token: e.Token,
 		Labels: r.client.options.Labels, Reason: string(e.Reason),
@@ -183,7 +184,7 @@ func (r *recorder) firstAged(id uint64, lasts bool) bool {
 }
 
 // forced notes that this client took a lock by force.
-func (r *recorder) forced(l *latch, h Holder, reason string) {
+func (r *recorder) forced(l *lock.Lock, h Holder, reason string) {
 	if r == nil {
 		return
 	}

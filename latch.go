@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -13,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -31,7 +31,7 @@ type latch struct {
 
 func newLatch(c *Client, kind *script.Kind, name string) latch {
 	l := latch{client: c}
-	l.Client, l.Kind, l.Name = c.id, kind, name
+	l.Client, l.Prefix, l.Kind, l.Name = c.id, c.options.Prefix, kind, name
 	o := c.options.Lock
 	if !shared(kind) || c.quorum != nil {
 		o.Yield = Yield{} // as a default of the client it is for its other locks
@@ -59,7 +59,7 @@ func newLatch(c *Client, kind *script.Kind, name string) latch {
 func (l *latch) resolve(o LockOptions) {
 	l.options, l.Terms, l.MinHold = o, o.terms(), o.MinHold
 	l.FenceTTL = l.client.options.FenceTTL
-	if o.FenceKey != "" {
+	if l.FenceKey = o.FenceKey; o.FenceKey != "" {
 		l.FenceTTL = 0
 	}
 	a, y := o.Announce, o.Yield
@@ -115,9 +115,9 @@ type attempt struct {
 	arrival  int64          // the place in line that it takes, or gave up; 0 for a new one
 	occupant string         // of the latch, when Redis told last; "" if that is not known
 
-	beside    []*Lease     // that it keeps while it waits, beside those of its context
-	entangled bool         // entangle has noted its wait
-	noted     *notes.Entry // what it noted; nil if nothing
+	beside    []*lease.Lease // that it keeps while it waits, beside those of its context
+	entangled bool           // entangle has noted its wait
+	noted     *notes.Entry   // what it noted; nil if nothing
 }
 
 // withParam is the latch with another argument for the kind.
@@ -144,8 +144,8 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if err := labelsError(ctx); err != nil {
 		return nil, err
 	}
-	lease, err := l.attempt(ctx, wait).acquire()
-	return l.client.trace(lease), err
+	got, err := l.attempt(ctx, wait).acquire()
+	return l.client.lend(got), err
 }
 
 // attempt returns an acquisition that has not begun.
@@ -155,7 +155,7 @@ func (l *latch) attempt(ctx context.Context, wait bool) *attempt {
 
 // acquire returns the lease that the attempt comes to. The attempt has ended when it returns, and
 // also when the hook panics.
-func (a *attempt) acquire() (lease *Lease, err error) {
+func (a *attempt) acquire() (got *lease.Lease, err error) {
 	if err := a.client.enter(); err != nil {
 		return nil, a.failed("acquire", err)
 	}
@@ -175,7 +175,7 @@ func (a *attempt) acquire() (lease *Lease, err error) {
 	return a.run(a.ctx, a.patient)
 }
 
-func (a *attempt) run(ctx context.Context, wait bool) (*Lease, error) {
+func (a *attempt) run(ctx context.Context, wait bool) (*lease.Lease, error) {
 	if a.client.quorum != nil {
 		return a.acquireQuorum(ctx, wait)
 	}
@@ -248,7 +248,7 @@ func (a *attempt) tooLate(err error) error {
 }
 
 // try acquires without waiting.
-func (a *attempt) try(ctx context.Context) (*Lease, error) {
+func (a *attempt) try(ctx context.Context) (*lease.Lease, error) {
 	standing, answer, err := a.request(ctx, a.owner, "", "", 0, 0)
 	if err == nil {
 		a.heard(standing)
@@ -277,7 +277,7 @@ func unwritten(a ask.Answer, err error) bool {
 
 // wait stands in line until the latch is granted or ctx is done. fault.ErrTooLate says that the grant
 // came when it had run out.
-func (a *attempt) wait(ctx context.Context) (*Lease, error) {
+func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 	c := a.client
 	// Before the request, not after its reply: the grant may overtake that.
 	ticket, address := a.ticket(a.owner)
@@ -394,13 +394,13 @@ func (l *latch) ticket(owner string) (ticket, address string) {
 
 // begin turns a grant into a lease, or gives the grant back. It gives the grant back also if the
 // hook panics.
-func (a *attempt) begin(ctx context.Context, g lock.Grant) (lease *Lease, err error) {
+func (a *attempt) begin(ctx context.Context, g lock.Grant) (got *lease.Lease, err error) {
 	if g.Err != nil {
 		return nil, g.Err
 	}
 	a.owner = g.Owner
 	defer func() {
-		if lease == nil {
+		if got == nil {
 			a.returnGrant(g)
 		}
 	}()
@@ -422,11 +422,11 @@ func (a *attempt) begin(ctx context.Context, g lock.Grant) (lease *Lease, err er
 		// Before there is a lease, whose end drops it.
 		a.client.notes.Set(g.Owner, notes.Note{Labels: labels})
 	}
-	lease = newLease(a, g, now)
+	got = a.client.keeper.Begin(&a.Lock, a.id, a.ctx, g, now)
 	if a.client.closing.Err() != nil { // Close may have looked for leases before this one was there
-		lease.lose(LossClosed)
+		got.Lose(lease.ReasonClosed)
 	}
-	return lease, nil
+	return got, nil
 }
 
 // makeUsable does what a grant needs before it can be a lease. With Replicas, makeUsable waits for
@@ -505,17 +505,6 @@ func (a *attempt) least(ttl time.Duration) time.Duration {
 		return a.TTL * 9 / 10 // all that the program will ever get
 	}
 	return ttl / 3
-}
-
-// mode returns how the latch of a read-write mutex is acquired, and "" for the other kinds.
-func (l *latch) mode() string {
-	switch {
-	case l.Kind != script.RWMutex:
-		return ""
-	case strings.HasPrefix(l.Param, "w"):
-		return "write"
-	}
-	return "read"
 }
 
 // resize writes the size of the latch to Redis.

@@ -6,9 +6,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -24,8 +26,8 @@ type leaseText struct {
 	Name   string `json:"n"`
 	Owner  string `json:"o"`
 	Token  int64  `json:"t"`
-	Detail string `json:"g,omitempty"` // as in Lease
-	Param  string `json:"a,omitempty"` // and so on, as in latch
+	Detail string `json:"g,omitempty"` // as in lease.Lease
+	Param  string `json:"a,omitempty"` // and so on, as in lock.Lock
 	Extra  int64  `json:"x,omitempty"` // in ms
 	Fence  string `json:"f,omitempty"` // LockOptions.FenceKey
 }
@@ -48,12 +50,12 @@ var params = map[string]*regexp.Regexp{
 	script.Job.Name:       regexp.MustCompile(`^\d{1,11}$`),
 }
 
-// text returns what names the lease for another process.
-func (l *Lease) text() string {
-	k := l.latch
+// textOf returns what names a lease for another process.
+func textOf(l *lease.Lease) string {
+	k := l.Lock()
 	t := leaseText{
-		Kind: k.Kind.Name, Name: k.Name, Owner: l.owner, Token: l.token, Detail: l.detail, Param: k.Param,
-		Extra: k.Extra.Milliseconds(), Fence: k.options.FenceKey,
+		Kind: k.Kind.Name, Name: k.Name, Owner: l.Owner(), Token: l.Number(), Detail: l.Detail(), Param: k.Param,
+		Extra: k.Extra.Milliseconds(), Fence: k.FenceKey,
 	}
 	if k.Kind.Name == script.Mutex.Name {
 		t.Param = "" // how many tokens its acquisition took, for goroutines of this process
@@ -104,7 +106,7 @@ func (t leaseText) check() error {
 	case t.Extra < 0:
 		return invalid("there is no window or rest of %d ms", t.Extra)
 	}
-	if _, err := parseSlot(t.Detail); t.Kind == script.SlotPool.Name && err != nil {
+	if _, err := strconv.Atoi(t.Detail); t.Kind == script.SlotPool.Name && err != nil {
 		return invalid("there is no slot %q", t.Detail)
 	}
 	for _, part := range []string{t.Owner, t.Detail, t.Param} {

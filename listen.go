@@ -45,9 +45,9 @@ func (c *Client) hear(text string) {
 	case script.MessageFirst:
 		c.waiters.pollAtExpiry(m.Owner, m.Remaining) // its heartbeat would be later
 	case script.MessageRevoke:
-		c.hearRevoke(m.Owner, parseForce(m.Owner, m.Note))
+		c.keeper.Revoked(m.Owner, m.Note)
 	case script.MessageWanted:
-		c.hearWanted(m.Owner)
+		c.keeper.Wanted(m.Owner)
 	case script.MessageZero:
 		c.countdowns.hear(m.Key, m.Token)
 	case script.MessageFree:
@@ -70,14 +70,5 @@ func (c *Client) hearGrant(owner string, token int64, detail string) {
 	// is given back: a request that was on its way put its ticket in line after all.
 	if gone := c.waiters.wasCancelled(owner); gone.latch != nil {
 		gone.latch.abandon(owner, gone.ticket)
-	}
-}
-
-// hearRevoke has the lease doubted. by is nil if the process that took it is not known.
-func (c *Client) hearRevoke(owner string, by *Force) {
-	c.handoffs.Revoke(owner) // before the look: between two goroutines of a group there is no lease
-	if lease := c.keeper.noteForced(owner, by); lease != nil {
-		lease.mu.Lock()
-		lease.unlock(lease.recheck()...)
 	}
 }

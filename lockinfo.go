@@ -226,3 +226,10 @@ func heldIn(note notes.Note) []Held {
 
 // modes are the modes of a read-write lock, by how a script spells them.
 var modes = map[string]string{"r": "read", "w": "write"}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

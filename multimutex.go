@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -133,10 +134,10 @@ func (m *MultiMutex) lock(ctx context.Context, wait bool) (l *MultiLease, err er
 	if err := labelsError(ctx); err != nil {
 		return nil, err
 	}
-	var leases []*Lease
+	var leases []*lease.Lease
 	defer func() {
 		if l == nil { // also when the hook panicked
-			leases = slices.DeleteFunc(leases, func(l *Lease) bool { return !l.Held() }) // which err tells already
+			leases = slices.DeleteFunc(leases, func(l *lease.Lease) bool { return !l.Held() }) // which err tells already
 			err = fault.Join(err, giveBack(ctx, leases))
 		}
 	}()
@@ -155,33 +156,33 @@ func (m *MultiMutex) lock(ctx context.Context, wait bool) (l *MultiLease, err er
 	if err != nil {
 		return nil, err
 	}
-	return newMultiLease(ctx, leases), nil
+	return newMultiLease(ctx, m.client, leases), nil
 }
 
 // oneByOne locks one name after the other. What it has when it fails, or panics, is in leases.
-func (m *MultiMutex) oneByOne(attempts []*attempt, start clock.Reading, leases *[]*Lease) error {
+func (m *MultiMutex) oneByOne(attempts []*attempt, start clock.Reading, leases *[]*lease.Lease) error {
 	for i, a := range attempts {
 		l := m.latches[i]
 		if longest := l.options.MaxWait; longest > 0 {
 			l.options.MaxWait = max(longest-m.client.now().Since(start), time.Millisecond)
 		}
 		a.latch, a.beside = &l, *leases
-		lease, err := a.acquire()
+		got, err := a.acquire()
 		if err != nil {
 			return err
 		}
-		*leases = append(*leases, lease)
+		*leases = append(*leases, got)
 	}
 	return nil
 }
 
 // fresh extends the leases that the watchdog does not renew and that became old while a later one
 // was waited for. It returns an error if one of the leases was lost.
-func fresh(ctx context.Context, leases []*Lease) error {
+func fresh(ctx context.Context, leases []*lease.Lease) error {
 	errs := make([]error, len(leases))
 	var extends sync.WaitGroup
 	for i, l := range leases {
-		if o := l.latch.options; o.Renew == Off && l.Remaining() < o.TTL*9/10 {
+		if k := l.Lock(); !k.Renews && l.Remaining() < k.TTL*9/10 {
 			extends.Go(func() { errs[i] = l.Extend(ctx) })
 		}
 	}
@@ -195,18 +196,16 @@ func fresh(ctx context.Context, leases []*Lease) error {
 }
 
 // giveBack releases leases that the program never had, so their MinHold keeps no name closed.
-func giveBack(ctx context.Context, leases []*Lease) error {
+func giveBack(ctx context.Context, leases []*lease.Lease) error {
 	for _, l := range leases {
-		l.mu.Lock()
-		l.unused = true
-		l.mu.Unlock()
+		l.MarkUnused()
 	}
 	return releaseAll(ctx, leases)
 }
 
 // releaseAll releases these leases, the last one first. If the hook panics at one, it releases the
 // others all the same.
-func releaseAll(ctx context.Context, leases []*Lease) (err error) {
+func releaseAll(ctx context.Context, leases []*lease.Lease) (err error) {
 	for _, l := range leases {
 		defer func() { err = fault.Join(err, l.Release(ctx)) }()
 	}
@@ -216,7 +215,7 @@ func releaseAll(ctx context.Context, leases []*Lease) (err error) {
 // atOnce locks all names in one request if that can be done, and none otherwise. If it fails or
 // panics, it gives back what it has. The attempts have begun when the request is sent, and go on if
 // not all names are free.
-func (m *MultiMutex) atOnce(ctx context.Context, attempts []*attempt) ([]*Lease, error) {
+func (m *MultiMutex) atOnce(ctx context.Context, attempts []*attempt) ([]*lease.Lease, error) {
 	c := m.client
 	if len(m.latches) == 1 || c.quorum != nil || c.conn.Target().Cluster && !m.oneSlot() {
 		return nil, nil
@@ -262,7 +261,7 @@ func (m *MultiMutex) atOnce(ctx context.Context, attempts []*attempt) ([]*Lease,
 // begin turns what Redis granted at once into leases: all, or none.
 func (m *MultiMutex) begin(
 	ctx context.Context, attempts []*attempt, owners []string, tokens []int64, granted ask.Answer,
-) (leases []*Lease, err error) {
+) (leases []*lease.Lease, err error) {
 	defer func() {
 		if len(leases) < len(owners) { // also when the hook panicked
 			m.abandon(owners, len(leases)) // and not those before, whose releases must find them
@@ -271,14 +270,14 @@ func (m *MultiMutex) begin(
 		}
 	}()
 	for i, a := range attempts {
-		lease, err := a.begin(ctx, lock.Grant{
+		got, err := a.begin(ctx, lock.Grant{
 			Owner: owners[i], Token: tokens[i], Sent: granted.Sent, TTL: a.TTL,
 			Resent: granted.Resent,
 		})
 		if err != nil {
 			return leases, a.tooLate(err)
 		}
-		leases = append(leases, lease)
+		leases = append(leases, got)
 	}
 	return leases, nil
 }
@@ -304,22 +303,25 @@ type MultiLease struct {
 	cancel context.CancelCauseFunc
 }
 
-func newMultiLease(ctx context.Context, leases []*Lease) *MultiLease {
-	l := &MultiLease{leases: leases}
+func newMultiLease(ctx context.Context, c *Client, leases []*lease.Lease) *MultiLease {
+	l := &MultiLease{}
+	for _, one := range leases {
+		l.leases = append(l.leases, &Lease{one})
+	}
 	l.ctx.lease = l
 	l.ctx.Context, l.cancel = context.WithCancelCause(ctx)
 	cancel := l.cancel // and not l, which would then live as long as the leases
-	for _, lease := range leases {
-		context.AfterFunc(lease.Context(), func() { cancel(context.Cause(lease.Context())) })
+	for _, one := range leases {
+		context.AfterFunc(one.Context(), func() { cancel(context.Cause(one.Context())) })
 	}
-	if c := leases[0].latch.client; c.options.TraceLeases {
+	if c.options.TraceLeases {
 		stack := callers()
-		for _, lease := range leases {
-			c.keeper.noteStack(lease, stack)
+		for _, one := range leases {
+			c.keeper.NoteCallers(one, stack)
 		}
-		runtime.AddCleanup(l, func(leases []*Lease) {
-			for _, lease := range leases {
-				lease.tellForgotten()
+		runtime.AddCleanup(l, func(leases []*lease.Lease) {
+			for _, one := range leases {
+				one.TellForgotten()
 			}
 		}, leases)
 	}
@@ -378,6 +380,15 @@ func (l *MultiLease) Extend(ctx context.Context) error {
 	return fault.Join(failed...)
 }
 
+// cores returns the leases as the client has them.
+func (l *MultiLease) cores() []*lease.Lease {
+	cores := make([]*lease.Lease, len(l.leases))
+	for i, one := range l.leases {
+		cores[i] = one.core
+	}
+	return cores
+}
+
 // Leases returns the lease on each name, in the order of [MultiMutex.Names]. Each has a deadline of
 // its own, and [Lease.Ensure] and [Lease.ExtendTo].
 func (l *MultiLease) Leases() []*Lease { return slices.Clone(l.leases) }
@@ -386,11 +397,11 @@ func (l *MultiLease) Leases() []*Lease { return slices.Clone(l.leases) }
 // those of the names for which it failed; the other names are released all the same.
 func (l *MultiLease) Release(ctx context.Context) error {
 	names := make([]string, len(l.leases))
-	for i, lease := range l.leases {
-		names[i] = lease.Name()
+	for i, one := range l.leases {
+		names[i] = one.Name()
 	}
-	l.cancel(&releasedError{strings.Join(names, ", ")})
-	return releaseAll(ctx, l.leases)
+	l.cancel(&lease.ReleasedError{Name: strings.Join(names, ", ")})
+	return releaseAll(ctx, l.cores())
 }
 
 // multiContext is the context of several leases.
@@ -408,13 +419,13 @@ func (c *multiContext) Err() error {
 }
 
 func (c *multiContext) Value(key any) any {
-	if key == (heldKey{}) {
+	if key == (lease.UnderKey{}) {
 		return c
 	}
-	if l, ok := key.(*latch); ok {
-		for _, lease := range c.lease.leases {
-			if l.Same(&lease.latch.Lock) {
-				return lease
+	if l, ok := key.(*lock.Lock); ok {
+		for _, one := range c.lease.leases {
+			if l.Same(one.core.Lock()) {
+				return one.core
 			}
 		}
 	}

@@ -1,11 +1,13 @@
 package redlatch
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -59,11 +61,14 @@ func (m *MultiMutex) String() string { return fmt.Sprintf("mutexes %q", m.names)
 // LogValue returns the names, as a group.
 func (m *MultiMutex) LogValue() slog.Value { return slog.GroupValue(slog.Any("names", m.names)) }
 
-func (l *latch) String() string { return fmt.Sprintf("%s %q", sized(l.Kind.Name, l.Size), l.Name) }
+func (l *latch) String() string { return describe(&l.Lock) }
 
-func (l *latch) logValue() slog.Value { return slog.GroupValue(l.attributes()...) }
+func (l *latch) logValue() slog.Value { return slog.GroupValue(attributes(&l.Lock)...) }
 
-func (l *latch) attributes() []slog.Attr {
+// describe returns the kind and the name of a lock.
+func describe(l *lock.Lock) string { return fmt.Sprintf("%s %q", sized(l.Kind.Name, l.Size), l.Name) }
+
+func attributes(l *lock.Lock) []slog.Attr {
 	all := []slog.Attr{slog.String("kind", l.Kind.Name), slog.String("name", l.Name)}
 	if l.Size > 0 {
 		all = append(all, slog.Int64("size", l.Size))
@@ -74,11 +79,11 @@ func (l *latch) attributes() []slog.Attr {
 // part returns what a lease has of a lock that others have, too: the mode, or the number of the
 // slot. It returns "" for the other kinds.
 func (l *Lease) part() (key, value string) {
-	switch l.latch.Kind.Name {
+	switch l.core.Lock().Kind.Name {
 	case script.RWMutex.Name:
-		return "mode", l.latch.mode()
+		return "mode", l.core.Lock().Mode()
 	case script.SlotPool.Name:
-		return "slot", l.detail
+		return "slot", l.core.Detail()
 	}
 	return "", ""
 }
@@ -86,11 +91,11 @@ func (l *Lease) part() (key, value string) {
 // String says which lock the lease is on, with its token, and how long it lasts or why it ended:
 // `lease on mutex "a" with token 7, held for another 29.7s`.
 func (l *Lease) String() string {
-	text := "lease on " + l.latch.String()
+	text := "lease on " + describe(l.core.Lock())
 	if key, value := l.part(); key != "" {
 		text += ", " + key + " " + value + ","
 	}
-	text += fmt.Sprintf(" with token %d", l.token)
+	text += fmt.Sprintf(" with token %d", l.core.Number())
 	if left := l.Remaining(); left > 0 {
 		return fmt.Sprintf("%s, held for another %v", text, left.Round(time.Millisecond))
 	}
@@ -100,11 +105,11 @@ func (l *Lease) String() string {
 // LogValue returns the lock, owner and token, and how long the lease lasts or why it ended, as a
 // group.
 func (l *Lease) LogValue() slog.Value {
-	all := l.latch.attributes()
+	all := attributes(l.core.Lock())
 	if key, value := l.part(); key != "" {
 		all = append(all, slog.String(key, value))
 	}
-	all = append(all, slog.String("owner", l.Owner()), slog.Int64("token", l.token))
+	all = append(all, slog.String("owner", l.Owner()), slog.Int64("token", l.core.Number()))
 	if left := l.Remaining(); left > 0 {
 		return slog.GroupValue(append(all, slog.String("remaining", left.Round(time.Microsecond).String()))...)
 	}
@@ -113,13 +118,10 @@ func (l *Lease) LogValue() slog.Value {
 
 // ended says how a lease ended that is not held.
 func (l *Lease) ended() string {
-	l = l.self()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch err := l.err.(type) {
-	case *LostError:
-		return fmt.Sprintf("lost: %v", err.Cause)
-	case *detachedError:
+	switch err, lost := l.Err(), (*LostError)(nil); {
+	case errors.As(err, &lost):
+		return fmt.Sprintf("lost: %v", lost.Cause)
+	case errors.Is(err, ErrDetached):
 		return "detached"
 	}
 	return "released"

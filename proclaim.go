@@ -30,8 +30,8 @@ func (e *Election) Proclaim(ctx context.Context, term *Lease, value string) erro
 			return err
 		}
 	}
-	if !term.latch.same(k) {
-		return invalid("proclaim a value of %q with a lease on the %s %q", e.Name(), term.latch.Kind.Name, term.Name())
+	if !term.core.Lock().Same(&k.Lock) {
+		return invalid("proclaim a value of %q with a lease on the %s %q", e.Name(), term.core.Lock().Kind.Name, term.Name())
 	}
 	if !k.Kind.Proclaims() {
 		return invalid("proclaim a value of %q over a quorum: %w: resign, and campaign with the new value", e.Name(), errors.ErrUnsupported)

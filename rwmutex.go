@@ -108,18 +108,18 @@ func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lea
 // it was. The error matches [ErrNotHeld] if that lease is no longer held, and [ErrInvalid] if it is
 // not for writing this mutex. Otherwise it is as that of [RWMutex.TryRLock].
 func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
-	if !write.latch.same(&m.latch) || write.detail != "w" {
-		return nil, invalid("downgrade %q with a lease that is not one for writing it, but on the %s %q", m.Name(), write.latch.Kind.Name, write.Name())
+	if !write.core.Lock().Same(&m.latch.Lock) || write.core.Detail() != "w" {
+		return nil, invalid("downgrade %q with a lease that is not one for writing it, but on the %s %q", m.Name(), write.core.Lock().Kind.Name, write.Name())
 	}
 	if err := write.Err(); err != nil {
 		return nil, err
 	}
-	read, err := m.latch.withParam("d"+write.owner).acquire(ctx, false)
+	read, err := m.latch.withParam("d"+write.core.Owner()).acquire(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	if write.Release(ctx) != nil { // unreachable, or lost: it is not there any more, or soon will be gone
-		m.latch.abandon(write.owner, "")
+		m.latch.abandon(write.core.Owner(), "")
 	}
 	return read, nil
 }

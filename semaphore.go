@@ -87,16 +87,6 @@ func (s *Semaphore) Available(ctx context.Context) (int64, error) {
 	return max(free, 0), nil
 }
 
-// Permits returns how many permits of a [Semaphore] the lease has. It returns 0 for a lease of
-// another kind of lock, and for one that is not held.
-func (l *Lease) Permits() int64 {
-	if l.latch.Kind.Name != script.Semaphore.Name || !l.Held() {
-		return 0
-	}
-	n, _ := strconv.ParseInt(l.detail, 10, 64) // a number, by the script
-	return n
-}
-
 // Do runs f while it holds k permits, as [Mutex.Do] does.
 func (s *Semaphore) Do(ctx context.Context, k int64, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := s.Acquire(ctx, k)

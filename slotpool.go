@@ -3,6 +3,7 @@ package redlatch
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
@@ -144,22 +145,9 @@ func (p *SlotPool) acquire(ctx context.Context, wait bool) (*Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := parseSlot(lease.detail)
+	id, err := strconv.Atoi(lease.core.Detail())
 	if err != nil {
-		return nil, fault.Join(l.failed("acquire", fmt.Errorf("a script gave the slot %q", lease.detail)), lease.Release(ctx))
+		return nil, fault.Join(l.failed("acquire", fmt.Errorf("a script gave the slot %q", lease.core.Detail())), lease.Release(ctx))
 	}
 	return &Slot{lease, id}, nil
-}
-
-// Slot returns the slot that the lease is on, for one that [Client.Adopt] returned. The error
-// matches [ErrInvalid] if the lease is not on a [SlotPool].
-func (l *Lease) Slot() (*Slot, error) {
-	if l.latch.Kind.Name != script.SlotPool.Name {
-		return nil, invalid("the %s %q has no slots", l.latch.Kind.Name, l.Name())
-	}
-	id, err := parseSlot(l.detail)
-	if err != nil {
-		return nil, l.latch.failed("find the slot of", err)
-	}
-	return &Slot{l, id}, nil
 }

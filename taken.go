@@ -74,8 +74,8 @@ func (l *latch) takenFor(reason error, occupant string) error {
 	if e.Own = ours && client == c.id; !e.Own {
 		return e
 	}
-	if lease := c.keeper.of(occupant); lease != nil {
-		e.Owner, e.Since = lease.Owner(), lease.acquired.Time()
+	if l := c.keeper.Of(occupant); l != nil {
+		e.Owner, e.Since = l.NamedOwner(), l.Acquired().Time()
 	}
 	return e
 }

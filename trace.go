@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/engine/lease"
 )
 
 // LeaseInfo is a lease that this client holds, at one moment. Fields that do not apply are zero.
@@ -34,9 +36,9 @@ func (i LeaseInfo) String() string {
 // whose release has begun.
 func (c *Client) Leases() []LeaseInfo {
 	var all []LeaseInfo
-	for _, l := range c.keeper.all() {
+	for _, l := range c.keeper.All() {
 		if left := l.Remaining(); left > 0 {
-			all = append(all, l.info(left))
+			all = append(all, infoOf(l, left))
 		}
 	}
 	slices.SortFunc(all, func(a, b LeaseInfo) int {
@@ -45,15 +47,11 @@ func (c *Client) Leases() []LeaseInfo {
 	return all
 }
 
-func (l *Lease) info(left time.Duration) LeaseInfo {
-	outlived := isDone(l.parent)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	k := l.latch
+func infoOf(l *lease.Lease, left time.Duration) LeaseInfo {
+	k, i := l.Lock(), l.Info()
 	return LeaseInfo{
-		Kind: k.Kind.Name, Mode: k.mode(), Name: k.Name, Owner: l.Owner(), Token: l.token, Since: l.acquired.Time(),
-		Remaining: left, Jeopardy: l.state == inJeopardy, Outlived: outlived, Forgotten: l.forgotten,
-		Stack: k.client.keeper.stack(l.id),
+		Kind: k.Kind.Name, Mode: k.Mode(), Name: k.Name, Owner: l.NamedOwner(), Token: l.Number(), Since: l.Acquired().Time(),
+		Remaining: left, Jeopardy: i.Jeopardy, Outlived: i.Outlived, Forgotten: i.Forgotten, Stack: stackText(i.Callers),
 	}
 }
 
@@ -82,55 +80,19 @@ func (e *LeftError) Error() string {
 		count, strings.Join(all, ", "))
 }
 
-// trace returns the lease for the program, which has been acquired. With Options.TraceLeases that
-// is a handle: it has no state, and nothing of the client refers to it. So it is collected when the
-// program forgets it, and then the hook is told. The lease itself stays, and is extended.
-func (c *Client) trace(l *Lease) *Lease {
-	if l == nil || !c.options.TraceLeases {
-		return l
-	}
-	c.keeper.noteStack(l, callers())
-	handle := &Lease{latch: l.latch, id: l.id, owner: l.owner, token: l.token, detail: l.detail, acquired: l.acquired, of: l}
-	runtime.AddCleanup(handle, (*Lease).tellForgotten, l)
-	return handle
-}
-
-// self returns the lease that has the state, for a lease or a handle of [Client.trace].
-func (l *Lease) self() *Lease {
-	if l.of != nil {
-		return l.of
-	}
-	return l
-}
-
-// tellForgotten tells the hook that the program has forgotten a lease, if it is held.
-func (l *Lease) tellForgotten() {
-	l.mu.Lock()
-	left, events := l.left()
-	if left > 0 {
-		l.forgotten = true
-		events = append(events, l.straying(EventForgotten, left))
-	}
-	l.unlock(events...)
-}
-
-// outlives returns the event that the context which was given to Lock is done, as it is, at the
-// second extend after that: the first may come while the work is about to end. The caller holds
-// l.mu.
-func (l *Lease) outlives(left time.Duration) []Event {
-	if l.outlived == 2 {
+// lend returns the lease for the program, which has been acquired; nil for nil. Nothing of the client
+// refers to it. So with Options.TraceLeases, it is collected when the program forgets it, and then
+// the hook is told. The lease goes on.
+func (c *Client) lend(l *lease.Lease) *Lease {
+	if l == nil {
 		return nil
 	}
-	if l.outlived++; l.outlived < 2 {
-		return nil
+	lent := &Lease{l}
+	if c.options.TraceLeases {
+		c.keeper.NoteCallers(l, callers())
+		runtime.AddCleanup(lent, (*lease.Lease).TellForgotten, l)
 	}
-	return []Event{l.straying(EventOutlived, left)}
-}
-
-// straying returns an event of a lease that is held without need. The caller holds l.mu.
-func (l *Lease) straying(what EventType, left time.Duration) Event {
-	c := l.latch.client
-	return Event{Type: what, HeldFor: c.now().Since(l.acquired), Remaining: left, Stack: c.keeper.stack(l.id)}
+	return lent
 }
 
 // callers returns the call stack from the first function outside of this package on.

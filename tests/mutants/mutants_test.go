@@ -36,7 +36,7 @@ var mutants = []mutant{
 		"if attribute then shorten() end", "shorten()", "TestSortedSetThatIsNoLockIsLeftAlone",
 	},
 	{
-		"word of a forced release that the reply to an extend wipes out", "watchdog.go",
+		"word of a forced release that the reply to an extend wipes out", "internal/engine/lease/watchdog.go",
 		"l.doubted = true, l.pending", "l.doubted = true, false", "TestForceReleaseDuringAnExtend",
 	},
 	{
@@ -50,7 +50,7 @@ var mutants = []mutant{
 	},
 	{
 		"text of a lease that does not say where the tokens are counted", "leasetext.go",
-		"Fence: k.options.FenceKey,", "", "TestFencedLockIsGrantedInOneOrder",
+		"Fence: k.FenceKey,", "", "TestFencedLockIsGrantedInOneOrder",
 	},
 	{
 		"lock at a bare majority that counts as a tie", "internal/engine/ballot/contest.go",
@@ -124,14 +124,14 @@ var mutants = []mutant{
 	},
 	{
 		"goroutine that waits, and that no holder is told of", "handoff.go",
-		"	a.client.tellHolder(g)\n", "", "TestWantedByItsOwnProcess",
+		"	a.client.keeper.TellHolder(g)\n", "", "TestWantedByItsOwnProcess",
 	},
 	{
-		"goroutine that waited before, and that no holder is told of", "wanted.go",
-		"c.handoffs.Others(group) > 0", "false", "TestWantedByItsOwnProcess",
+		"goroutine that waited before, and that no holder is told of", "internal/engine/lease/wanted.go",
+		"l.keeper.Handoffs.Others(group) > 0", "false", "TestWantedByItsOwnProcess",
 	},
 	{
-		"holder that is told by messages alone", "watchdog.go",
+		"holder that is told by messages alone", "internal/engine/lease/watchdog.go",
 		"		if l.wishing() {", "		if false {", "TestWantedWithoutMessages",
 	},
 	{
@@ -160,19 +160,19 @@ var mutants = []mutant{
 		"if extend(owner, ttl, true) then", "if extend(owner, ttl) then", "TestAdoptAsAsked",
 	},
 	{
-		"watchdog that shortens a lease", "extend.go",
+		"watchdog that shortens a lease", "internal/engine/lease/extend.go",
 		"ttl := max(d, l.leftInRedis())\n	l.longest", "ttl := d\n	l.longest", "TestExtendToAndTheWatchdog",
 	},
 	{
-		"watchdog that looks away for as long as a lease lasts", "extend.go",
+		"watchdog that looks away for as long as a lease lasts", "internal/engine/lease/extend.go",
 		"l.long() {\n		return full", "false {\n		return full", "TestExtendToAndTheWatchdog",
 	},
 	{
-		"length of a lease that goes to the next goroutine", "handoff.go",
+		"length of a lease that goes to the next goroutine", "internal/engine/lease/pass.go",
 		"due := l.long() || ", "due := ", "TestExtendToIsNotPassedOn",
 	},
 	{
-		"extend that counts as confirmed for longer than it asked", "watchdog.go",
+		"extend that counts as confirmed for longer than it asked", "internal/engine/lease/watchdog.go",
 		"held, sent, ttl\n", "held, sent, max(ttl, l.longest)\n", "TestExtendToMeetsMishaps",
 	},
 	{
@@ -248,15 +248,15 @@ var mutants = []mutant{
 		"redis.call('HGET', FORCED, 'of ' .. ARGV[1]) or ''", "''", "TestForcedLossTellsByWhom|TestForceReleaseOfAllTellsEach",
 	},
 	{
-		"release of a lost lease that does not ask why", "lease.go",
+		"release of a lost lease that does not ask why", "internal/engine/lease/release.go",
 		"gone = l.askGone(ctx)", "_ = l.askGone(ctx)", "TestForcedLossIsToldAtTheRelease",
 	},
 	{
-		"lease that was deleted and counts as forgotten", "force.go",
+		"lease that was deleted and counts as forgotten", "internal/engine/lease/release.go",
 		"	case gone.Fenced:", "	case !gone.Fenced:", "TestLossThatRedisTellsOfEveryKind",
 	},
 	{
-		"context of a released lease that does not say so", "lease.go",
+		"context of a released lease that does not say so", "internal/engine/lease/release.go",
 		"	l.cancel(l.err)\n	l.pending", "	l.cancel(nil)\n	l.pending", "TestCausesTell",
 	},
 	{
@@ -268,7 +268,7 @@ var mutants = []mutant{
 		"	p.inside = stand.Occupant\n", "", "TestTakenNamesTheHolderOfNow",
 	},
 	{
-		"goroutine that is not told that its own process holds the mutex", "handoff.go",
+		"goroutine that is not told that its own process holds the mutex", "internal/engine/lease/pass.go",
 		"	g.MarkHolder(&l.owner)\n", "", "TestTakenNamesTheHolder",
 	},
 	{
@@ -281,10 +281,10 @@ var mutants = []mutant{
 	},
 	{
 		"lease that is never found to be forgotten", "trace.go",
-		"	return handle\n", "	return l\n", "TestForgottenLeaseIsTold",
+		"		runtime.AddCleanup(lent, (*lease.Lease).TellForgotten, l)\n", "", "TestForgottenLeaseIsTold",
 	},
 	{
-		"lease that tells at each extend that it outlives its context", "trace.go",
+		"lease that tells at each extend that it outlives its context", "internal/engine/lease/event.go",
 		"	if l.outlived == 2 {\n", "	if false {\n", "TestLeaseThatOutlivesItsContext",
 	},
 	{
@@ -310,15 +310,15 @@ var mutants = []mutant{
 	},
 	{
 		"lease that is over and keeps others waiting", "deadlock.go",
-		" && lease.seemsHeld() })", " })", "TestLockBesideACycle",
+		" && h.SeemsHeld() })", " })", "TestLockBesideACycle",
 	},
 	{
 		"names that a MultiMutex has and does not tell", "multimutex.go",
 		"a.latch, a.beside = &l, *leases", "a.latch = &l", "TestLockOfSeveralInACycle",
 	},
 	{
-		"labels that stay when the lease is over", "keeper.go",
-		"	k.ended(l.owner)\n", "", "TestLabelsOfHoldersAndWaiters",
+		"labels that stay when the lease is over", "internal/engine/lease/keeper.go",
+		"	k.Ended(l.owner)\n", "", "TestLabelsOfHoldersAndWaiters",
 	},
 	{
 		"callers that stay noted when the wait is over", "waiting.go",
@@ -380,7 +380,7 @@ var mutants = []mutant{
 		"if !a.begun || a.ended {", "if !a.begun {", "TestMultiTellsEveryName|TestHookThatPanicsIsToldTheEnd",
 	},
 	{
-		"release that is told each time", "lease.go",
+		"release that is told each time", "internal/engine/lease/release.go",
 		"	if was == ended { //", "	if false { //", "TestReleaseIsToldOnce",
 	},
 	{
@@ -393,8 +393,8 @@ var mutants = []mutant{
 		"TestHookThatPanicsIsToldTheEnd",
 	},
 	{
-		"Close that stops at a hook that panics", "keeper.go",
-		"		defer l.lose", "		l.lose", "TestHookThatPanicsWhenTheClientIsClosed",
+		"Close that stops at a hook that panics", "internal/engine/lease/keeper.go",
+		"		defer l.Lose", "		l.Lose", "TestHookThatPanicsWhenTheClientIsClosed",
 	},
 	{
 		"hook that is not called after one that panics", "hook.go",
@@ -406,15 +406,15 @@ var mutants = []mutant{
 		"call.Resent = n > 0", "call.Resent = false", "TestMetricsOfBothModulesAreTheSame",
 	},
 	{
-		"extend that does not tell the age of its lease", "hook.go",
-		"e.Type == EventExtended || ", "", "TestMetricsOfBothModulesAreTheSame",
+		"extend that does not tell the age of its lease", "internal/engine/lease/event.go",
+		"e.What == Extended || ", "", "TestMetricsOfBothModulesAreTheSame",
 	},
 	{
 		"quorum whose connections are not wrapped", "quorum.go",
 		"wrapped[i] = o.wrap(nodes[i])", "wrapped[i] = nodes[i]", "TestWrapConn",
 	},
 	{
-		"event without the mode of its lease", "latch.go",
+		"event without the mode of its lease", "internal/engine/lock/lock.go",
 		"return \"write\"", "return \"read\"", "TestEventsOfADowngrade",
 	},
 	{
@@ -446,7 +446,7 @@ var mutants = []mutant{
 		"Sent: answer.Sent", "Sent: a.client.now()", "TestAdoptWhoseReplyIsLate",
 	},
 	{
-		"detached lease that is cleaned up", "lease.go",
+		"detached lease that is cleaned up", "internal/engine/lease/release.go",
 		"l.state == released || l.state == lost ||", "l.state > ended ||", "TestQuorumDetachedLeaseIsNotCleanedUp",
 	},
 	{
@@ -454,11 +454,11 @@ var mutants = []mutant{
 		"case !params[t.Kind].MatchString(t.Param):", "case false:", "TestAdoptTextWithAnotherParam",
 	},
 	{
-		"lease that is detached unextended", "adopt.go",
+		"lease that is detached unextended", "internal/engine/lease/release.go",
 		"if err := l.Extend(ctx); err != nil {", "if err := l.Err(); err != nil {", "TestDetachWithoutAnAnswer",
 	},
 	{
-		"detached lease whose group waits for it", "adopt.go",
+		"detached lease whose group waits for it", "internal/engine/lease/release.go",
 		"	l.cancel(l.err)\n	l.detachLocked()\n", "	l.cancel(l.err)\n", "TestAdoptBesideWaitersOfTheSameClient",
 	},
 	{
@@ -475,16 +475,16 @@ var mutants = []mutant{
 	},
 	{
 		"name that is given back and shut", "multimutex.go",
-		"		l.unused = true\n", "		_ = l\n", "TestGivenBackIsNotShut",
+		"		l.MarkUnused()\n", "		_ = l\n", "TestGivenBackIsNotShut",
 	},
 	{
 		"waiter that is not told when what is shut will open", "internal/protocol/script/lua/release.lua",
 		"grant('', gone or yields or ms > 0)", "grant('', gone or yields)", "TestEveryKindOpensInTime",
 	},
 	{
-		"release in the background that opens what it should shut", "lease.go",
-		"		c.cleanup.Add(node, l.releasing(l.ticket), after",
-		"		c.cleanup.Add(node, l.latch.undoing(l.owner, l.ticket), after", "TestEveryKindLostReleasesLeaveItShut",
+		"release in the background that opens what it should shut", "internal/engine/lease/release.go",
+		"		l.keeper.Cleanup.Add(node, l.releasing(l.ticket), after",
+		"		l.keeper.Cleanup.Add(node, l.lock.Release(l.owner, l.ticket, false, false), after", "TestEveryKindLostReleasesLeaveItShut",
 	},
 	{
 		"leader that resigned and seems to lead", "election.go",
@@ -515,7 +515,7 @@ var mutants = []mutant{
 		"(errors.Is(err, ErrLineFull) || retry", "(retry", "TestFullLineSendsNothingElse",
 	},
 	{
-		"forced release that seems to be an accident", "watchdog.go",
+		"forced release that seems to be an accident", "internal/engine/lease/watchdog.go",
 		"l.forced, l.doubted = true, l.pending", "l.doubted = l.pending", "TestForcedLossWithAnUnreadableNote",
 	},
 	{
@@ -527,11 +527,11 @@ var mutants = []mutant{
 		"		return !r.copies\n", "		return true\n", "TestLostRequests",
 	},
 	{
-		"vote that arrives after the release", "latevotes.go",
+		"vote that arrives after the release", "internal/engine/lease/votes.go",
 		"if missed || l.state == lost {", "if l.state == lost {", "TestQuorumVoteAfterTheRelease",
 	},
 	{
-		"vote that is heard of before the release that it came after", "latevotes.go",
+		"vote that is heard of before the release that it came after", "internal/engine/lease/votes.go",
 		"if votes.Miss(node) {", "if votes.Miss(node) && false {", "TestQuorumVoteCrossesTheRelease",
 	},
 	{
@@ -543,15 +543,15 @@ var mutants = []mutant{
 		"SlotPool.Name, past)", "SlotPool.Name, nil)", "TestQuorumLostRequestsOfAJob",
 	},
 	{
-		"run that is released as if it had not begun", "lease.go",
+		"run that is released as if it had not begun", "internal/engine/lease/release.go",
 		"k.Release(l.owner, ticket, true,", "k.Release(l.owner, ticket, false,", "TestJobThatIsLostKeepsItsWindow",
 	},
 	{
-		"release that is not tried again", "lease.go",
-		" || err != nil && l.latch.client.quorum == nil {", " {", "TestReleaseIsTriedUntilItIsKnown",
+		"release that is not tried again", "internal/engine/lease/release.go",
+		" || err != nil && !l.keeper.Quorum {", " {", "TestReleaseIsTriedUntilItIsKnown",
 	},
 	{
-		"loss after which a late request brings the lock back", "lease.go",
+		"loss after which a late request brings the lock back", "internal/engine/lease/release.go",
 		"told():\n		l.undoLocked(0)\n", "told():\n", "TestStragglerAfterALoss",
 	},
 	{
@@ -583,7 +583,7 @@ var mutants = []mutant{
 		"return batch[0].address, tickets", "return batch[0].latch.subscription().Address(), tickets", "TestTicketsOfTwoAddresses",
 	},
 	{
-		"word of a forced release that a lease without a watchdog ignores", "watchdog.go",
+		"word of a forced release that a lease without a watchdog ignores", "internal/engine/lease/watchdog.go",
 		"	case !l.renews():\n		return []Event", "	case false:\n		return []Event", "TestForceReleaseTellsTheHolder",
 	},
 	{
@@ -620,12 +620,12 @@ var mutants = []mutant{
 		"find != nil {", "false && find != nil {", "TestStoppedMasterHoldsUpNoReleases",
 	},
 	{
-		"undoing a request without its ticket", "lease.go",
+		"undoing a request without its ticket", "internal/engine/lease/lease.go",
 		"l.ticket = g.Ticket", "l.ticket = \"\"", "TestStragglerWithATicket",
 	},
 	{
 		"grant that a panic leaves behind", "latch.go",
-		"		if lease == nil {\n", "		if lease == nil && err != nil {\n", "TestHookPanicsAtGrant",
+		"		if got == nil {\n", "		if got == nil && err != nil {\n", "TestHookPanicsAtGrant",
 	},
 	{
 		"waiter that a panic leaves behind", "latch.go",
@@ -688,7 +688,7 @@ var mutants = []mutant{
 		"return len(q.nodes)/2 + 1", "return len(q.nodes) / 2", "TestQuorumMajorityIsKilled",
 	},
 	{
-		"leases that nodes are not told of again", "watchdog.go",
+		"leases that nodes are not told of again", "internal/engine/lease/watchdog.go",
 		"func(node, i int) { leases[i].mend(node) }", "func(int, int) {}", "TestQuorumRollingRestart",
 	},
 	{
@@ -991,8 +991,8 @@ var mutants = []mutant{
 		"const maxRun = 128", "const maxRun = 1 << 20", "TestRelayGivesBack",
 	},
 	{
-		"run that newcomers join", "handoff.go",
-		"l.extraTokens = min(l.extraTokens, int16(others))", "l.extraTokens = int16(others) + 1<<10", "TestRelayGivesBack",
+		"run that newcomers join", "internal/engine/lease/pass.go",
+		"l.spare = min(l.spare, int16(others))", "l.spare = int16(others) + 1<<10", "TestRelayGivesBack",
 	},
 	{
 		"place in line that is lost with who stood there", "handoff.go",
@@ -1016,7 +1016,7 @@ var mutants = []mutant{
 		"		return nextAcquires\n	}\n	return nextAcquires\n", "TestRelayWithoutRedis",
 	},
 	{
-		"late grant whose first extend would come after its end", "lease.go",
+		"late grant whose first extend would come after its end", "internal/engine/lease/lease.go",
 		"(l.validity()-age)/10", "l.validity()/10", "TestLateGrantIsExtendedInTime",
 	},
 	{
@@ -1028,7 +1028,7 @@ var mutants = []mutant{
 		"	g.Sent, g.TTL = sent, a.TTL\n", "	_ = sent\n", "TestPromptReplicasKnowTheDeadline",
 	},
 	{
-		"lease passed on that is not extended in between", "lease.go",
+		"lease passed on that is not extended in between", "internal/engine/lease/lease.go",
 		"	if !g.Passed {\n", "	if true {\n", "TestRelayIsExtendedInTime",
 	},
 	{
@@ -1083,7 +1083,7 @@ var mutants = []mutant{
 	},
 	{
 		"lease without renewal that aged in a wait", "multimutex.go",
-		"o.Renew == Off && l.Remaining()", "false && l.Remaining()", "TestMultiWithoutRenewalBeginsFresh",
+		"!k.Renews && l.Remaining()", "false && l.Remaining()", "TestMultiWithoutRenewalBeginsFresh",
 	},
 	{
 		"names that a panic leaves behind", "multimutex.go",
@@ -1094,7 +1094,7 @@ var mutants = []mutant{
 		"if len(leases) < len(owners) {", "if err != nil {", "TestMultiHookPanics",
 	},
 	{
-		"context that waits for the schedule", "owner.go",
+		"context that waits for the schedule", "internal/engine/lease/context.go",
 		"l.Remaining() > 0 && l.parent.Err()", "l.err == nil && l.parent.Err()", "TestContextAnswersByTheClock",
 	},
 	{
@@ -1115,7 +1115,7 @@ var mutants = []mutant{
 		"			next.HandOver(turn.Baton)\n", "", "TestRelayTurnOfOneThatHasGivenUp",
 	},
 	{
-		"loss that is not told in the process", "lease.go",
+		"loss that is not told in the process", "internal/engine/lease/release.go",
 		"	l.cancel(err)\n	l.detachLocked()\n", "	l.cancel(err)\n", "TestRelayAfterALoss",
 	},
 	{
@@ -1170,24 +1170,24 @@ var mutants = []mutant{
 		"Sent: w.sentAt, TTL: min(", "Sent: c.now(), TTL: min(", "TestDeadlineIsSoundUnderEveryDelay",
 	},
 	{
-		"deadline moved by an extend that failed", "watchdog.go",
+		"deadline moved by an extend that failed", "internal/engine/lease/watchdog.go",
 		"l.state = inJeopardy\n", "l.state, l.sentAt = inJeopardy, sent\n", "TestLostRepliesToExtendEndTheLeaseAtItsDeadline",
 	},
 	{
-		"watchdog that gives up at the first failure", "watchdog.go",
-		"l.state = inJeopardy\n\tl.extendAfter = now.Time()", "l.state = inJeopardy\n\tl.extendAfter = time.Hour + now.Time()",
+		"watchdog that gives up at the first failure", "internal/engine/lease/watchdog.go",
+		"l.state = inJeopardy\n	l.extendAfter = now.Time()", "l.state = inJeopardy\n	l.extendAfter = time.Hour + now.Time()",
 		"TestServerHangsForLessThanTheTTL|TestServerIsAwayForLessThanTheTTL",
 	},
 	{
 		"lost lease with a token", "lease.go",
-		"if !l.Held() {\n\t\treturn 0\n\t}\n\treturn l.token", "return l.token", "TestSuspendedHolderWakesWithoutItsLock|TestServerHangs",
+		"if !l.Held() {\n		return 0\n	}\n	return l.core.Number()", "return l.core.Number()", "TestSuspendedHolderWakesWithoutItsLock|TestServerHangs",
 	},
 	{
-		"release that heeds its context", "lease.go",
+		"release that heeds its context", "internal/engine/lease/release.go",
 		"ctx = context.WithoutCancel(ctx)\n", "", "TestReleaseHeedsNoContext",
 	},
 	{
-		"resent release that calls itself a loss", "lease.go",
+		"resent release that calls itself a loss", "internal/engine/lease/release.go",
 		"answer.Resent || l.unsure)", "l.unsure)", "TestLostReplyToReleaseIsConfirmedByTheResend",
 	},
 	{
@@ -1200,7 +1200,7 @@ var mutants = []mutant{
 		"return r.absent == enough", "return r.absent > 0", "TestStragglerAfter",
 	},
 	{
-		"no look at what a resent request may still bring after the release", "lease.go",
+		"no look at what a resent request may still bring after the release", "internal/engine/lease/release.go",
 		"if l.resent || err != nil", "if err != nil", "TestStragglerAfterTheRelease",
 	},
 	{
@@ -1249,16 +1249,16 @@ var mutants = []mutant{
 		"\tif remaining >= 0 {\n", "\tif false {\n", "TestKilledHolderCostsItsRemainingTTL",
 	},
 	{
-		"renewals without end", "watchdog.go",
-		"l.latch.Renews && !l.overdueLocked()", "l.latch.Renews", "TestMaxHold",
+		"renewals without end", "internal/engine/lease/watchdog.go",
+		"l.lock.Renews && !l.overdueLocked()", "l.lock.Renews", "TestMaxHold",
 	},
 	{
-		"release that overtakes a renewal", "lease.go",
+		"release that overtakes a renewal", "internal/engine/lease/release.go",
 		"for l.pending {", "for false {", "TestReleaseWaitsForTheRenewalUnderWay",
 	},
 	{
-		"leases that outlive their client", "keeper.go",
-		"\t\tdefer l.lose(LossClosed)\n", "\t\t_ = l\n", "TestCloseEndsWaitsAndLeases",
+		"leases that outlive their client", "internal/engine/lease/keeper.go",
+		"		defer l.Lose(ReasonClosed)\n", "		_ = l\n", "TestCloseEndsWaitsAndLeases",
 	},
 	{
 		"marks that let old tokens through", "fence/marks.go",

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -12,11 +13,13 @@ import (
 type Lock struct {
 	ask.Subject
 	Client string        // the id of the client that it is of
+	Prefix string        // of the keys of that client
 	Param  string        // for the kind
 	Extra  time.Duration // for how long past the lease an acquisition may bind later ones: a quarantine, a window
 	Terms
 
 	MinHold    time.Duration     // for which a release leaves it shut, from the acquisition on; 0 for not at all
+	FenceKey   string            // in which another library counts its tokens; "" for a key of redlatch
 	FenceTTL   time.Duration     // for which the fence is remembered; 0 leaves the expiry of another library's key as it is
 	Neighbours script.Neighbours // what a release does for other libraries
 }
@@ -34,6 +37,9 @@ func (l *Lock) Same(o *Lock) bool {
 	return l.Client == o.Client && l.Kind == o.Kind && l.Keys.State() == o.Keys.State()
 }
 
+// MaxTTL is the longest that Redis keeps a lease without an extend.
+const MaxTTL = 24 * time.Hour
+
 // Drift returns the part of a TTL that a holder gives up at its end, for clocks that run at
 // different rates and for the millisecond in which Redis counts.
 func Drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
@@ -45,4 +51,15 @@ func (l *Lock) Release(owner, ticket string, begun, sharded bool) conn.Call {
 	others := l.Neighbours
 	others.Sharded = others.Sharded && sharded
 	return script.For(l.Kind.Release(l.Keys, owner, ticket, begun, l.FenceTTL), others)
+}
+
+// Mode returns how a read-write mutex is acquired, and "" for the other kinds.
+func (l *Lock) Mode() string {
+	switch {
+	case l.Kind != script.RWMutex:
+		return ""
+	case strings.HasPrefix(l.Param, "w"):
+		return "write"
+	}
+	return "read"
 }

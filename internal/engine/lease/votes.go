@@ -1,6 +1,9 @@
-package redlatch
+package lease
 
 import (
+	"context"
+	"strconv"
+
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -12,16 +15,16 @@ import (
 // was not, and lets the owner in, the vote came after the release. Then the owner is released there
 // once more.
 
-// awaitVotes notes the votes of a lease of which some may be missing. The lease is no one's yet.
-func (l *Lease) awaitVotes(votes *ballot.Round) {
+// AwaitVotes notes the votes of a lease of which some may be missing. The lease is no one's yet.
+func (l *Lease) AwaitVotes(votes *ballot.Round) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.votes = votes
 }
 
-// haveVotes notes that all votes have come. A release that begins after that cannot be crossed by
+// HaveVotes notes that all votes have come. A release that begins after that cannot be crossed by
 // one.
-func (l *Lease) haveVotes() {
+func (l *Lease) HaveVotes() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state <= inJeopardy {
@@ -29,9 +32,9 @@ func (l *Lease) haveVotes() {
 	}
 }
 
-// hearLate is told that a node let the owner in after the lease had begun, and whether the node
+// HearLate is told that a node let the owner in after the lease had begun, and whether the node
 // missed the owner at a release. A lease that is held needs nothing: its release comes after that.
-func (l *Lease) hearLate(node int, missed bool) {
+func (l *Lease) HearLate(node int, missed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if missed || l.state == lost {
@@ -51,7 +54,7 @@ func (l *Lease) missedBy(node int, votes *ballot.Round) {
 // hearingMisses returns what hears the answers of the nodes to a release, and notes which nodes miss
 // the owner. It returns nil if all votes have come.
 func (l *Lease) hearingMisses() func(node int, said conn.Result) {
-	if l.latch.client.quorum == nil {
+	if !l.keeper.Quorum {
 		return nil
 	}
 	l.mu.Lock()
@@ -64,5 +67,31 @@ func (l *Lease) hearingMisses() func(node int, said conn.Result) {
 		if said.Err != nil || !script.Inside(said.Reply) {
 			l.missedBy(node, votes)
 		}
+	}
+}
+
+// mend asks a node to take a lease in again that it does not know, and that a majority has just
+// said is held.
+func (l *Lease) mend(node int) {
+	if !l.Held() {
+		return
+	}
+	l.MarkResent() // the request may arrive after the release
+	k, on := l.keeper, l.lock
+	param := on.Param
+	if on.Kind.Name == script.SlotPool.Name {
+		var slot int64
+		if s, err := strconv.Atoi(l.detail); err == nil {
+			slot = int64(s)
+		}
+		param = script.From(param, slot)
+	}
+	ctx, cancel := context.WithTimeout(k.Closing, k.Timeout/3)
+	defer cancel()
+	r := k.Asker.Nodes()[node].Eval(ctx, on.Kind.Mend(on.Keys, script.Ballot{
+		Owner: l.owner, TTL: on.TTL, Param: param, Bound: on.TTL + on.Extra, FenceTTL: k.FenceTTL,
+	}, l.token, l.detail))[0]
+	if _, nonvoting := script.ParseMend(r.Reply); r.Err == nil && nonvoting {
+		k.Restore(on)
 	}
 }

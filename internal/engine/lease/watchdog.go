@@ -1,4 +1,4 @@
-package redlatch
+package lease
 
 import (
 	"context"
@@ -16,9 +16,6 @@ import (
 // the client's schedule holds one entry for each lease, at the earlier of its next extend and its
 // deadline, and calls due.
 //
-//	held  -- extend failed -->  in jeopardy  -- deadline, or Redis says it is gone -->  lost
-//	  ^------ extended -------------'
-//
 // An extend that got no answer changes nothing but the state: the deadline stays where the last
 // confirmed request put it.
 
@@ -28,10 +25,10 @@ const maxBatch = 256
 // renewal is a lease as the schedule knows it.
 type renewal Lease
 
-// Due implements [schedule.Owner]. Leases that are to be extended are sent together, by extendDue.
+// Due implements [schedule.Owner]. Leases that are to be extended are sent together, by ExtendDue.
 func (r *renewal) Due(now clock.Reading) {
 	l := (*Lease)(r)
-	if k := l.latch.client.keeper; l.due(now) {
+	if k := l.keeper; l.due(now) {
 		k.due = append(k.due, l)
 	}
 }
@@ -62,7 +59,7 @@ func (l *Lease) reschedule() {
 	if !l.pending && l.renews() && l.extendAfter < l.validity() {
 		at, slack = l.extendAt(), l.slack()
 	}
-	l.latch.client.schedule.Set(&l.entry, at, slack)
+	l.keeper.Schedule.Set(&l.entry, at, slack)
 }
 
 // extendAt returns when the watchdog should extend the lease. The caller holds l.mu.
@@ -78,7 +75,7 @@ func (l *Lease) slack() time.Duration {
 }
 
 // renews reports whether the watchdog extends the lease. The caller holds l.mu.
-func (l *Lease) renews() bool { return l.latch.Renews && !l.overdueLocked() }
+func (l *Lease) renews() bool { return l.lock.Renews && !l.overdueLocked() }
 
 // overdue reports whether the lease reached its MaxHold.
 func (l *Lease) overdue() bool {
@@ -89,8 +86,8 @@ func (l *Lease) overdue() bool {
 
 // overdueLocked is overdue. The caller holds l.mu.
 func (l *Lease) overdueLocked() bool {
-	longest := l.latch.MaxHold
-	return longest > 0 && l.latch.client.now().Since(l.acquired) >= longest
+	longest := l.lock.MaxHold
+	return longest > 0 && l.keeper.Now().Since(l.acquired) >= longest
 }
 
 // recheck applies the word that the lease was taken by force. The lease is extended at once, which
@@ -102,16 +99,16 @@ func (l *Lease) recheck() []Event {
 	case l.state > inJeopardy:
 		return nil
 	case !l.renews():
-		return []Event{l.losing(ending{LossForced, l.latch.client.keeper.forced(l.owner)})}
+		return []Event{l.losing(Loss{ReasonForced, l.keeper.forced(l.owner)})}
 	}
 	l.forced, l.doubted = true, l.pending
-	l.extendAfter = l.latch.client.now().Time().Sub(l.sentAt.Time())
+	l.extendAfter = l.keeper.Now().Time().Sub(l.sentAt.Time())
 	l.reschedule()
 	return nil
 }
 
-// extendDue sends the extends of the leases that were due together. The schedule calls it.
-func (k *keeper) extendDue() {
+// ExtendDue sends the extends of the leases that were due together. The schedule calls it.
+func (k *Keeper) ExtendDue() {
 	leases := k.due
 	k.due = nil
 	k.extend(leases)
@@ -121,7 +118,7 @@ func (k *keeper) extendDue() {
 // near go apart from the others: if no answer comes, they have no time to wait for it as long as
 // the others may. Those at different nodes of a cluster go apart, too: no lease waits for the node
 // of another.
-func (k *keeper) extend(leases []*Lease) {
+func (k *Keeper) extend(leases []*Lease) {
 	type company struct {
 		limit time.Duration
 		node  string
@@ -129,15 +126,15 @@ func (k *keeper) extend(leases []*Lease) {
 	groups := make(map[company][]extension)
 	for _, l := range leases {
 		e := extension{lease: l, left: l.Remaining()}
-		with := company{limit: k.asker.Patience(e.left)}
-		if k.node != nil {
-			with.node = k.node(l.latch.Keys.State())
+		with := company{limit: k.Asker.Patience(e.left)}
+		if k.Node != nil {
+			with.node = k.Node(l.lock.Keys.State())
 		}
 		groups[with] = append(groups[with], e)
 	}
 	for with, group := range groups {
 		for part := range slices.Chunk(group, maxBatch) {
-			k.spawn(func() { k.extendBatch(part, with.limit) })
+			k.Spawn(func() { k.extendBatch(part, with.limit) })
 		}
 	}
 }
@@ -148,18 +145,18 @@ type extension struct {
 	left  time.Duration // of the lease
 }
 
-func (k *keeper) extendBatch(extensions []extension, limit time.Duration) {
+func (k *Keeper) extendBatch(extensions []extension, limit time.Duration) {
 	leases, calls := make([]*Lease, len(extensions)), make([]conn.Call, len(extensions))
 	ttls := make([]time.Duration, len(extensions))
 	for i, e := range extensions {
 		l := e.lease
-		ttls[i] = l.lengthen(l.latch.TTL)
-		leases[i], calls[i] = l, l.latch.Kind.Renew(l.latch.Keys, l.owner, ttls[i], l.detail)
+		ttls[i] = l.lengthen(l.lock.TTL)
+		leases[i], calls[i] = l, l.lock.Kind.Renew(l.lock.Keys, l.owner, ttls[i], l.detail)
 	}
-	ctx, cancel := context.WithTimeout(k.closing, limit)
+	ctx, cancel := context.WithTimeout(k.Closing, limit)
 	defer cancel()
 	missing := func(node, i int) { leases[i].mend(node) } // which takes the lease in again
-	for i, r := range k.asker.SendAll(ctx, calls, missing) {
+	for i, r := range k.Asker.SendAll(ctx, calls, missing) {
 		leases[i].finishExtend(r.Reply, r.Sent, ttls[i], extensions[i].left, r.Err)
 	}
 }
@@ -185,7 +182,7 @@ func (l *Lease) beginExtend(ctx context.Context) error {
 		select {
 		case <-settled:
 		case <-ctx.Done():
-			return l.latch.failed("extend", fault.WhyDone(ctx))
+			return l.failed("extend", fault.WhyDone(ctx))
 		}
 	}
 }
@@ -207,7 +204,7 @@ func (l *Lease) finishExtend(reply conn.Reply, sent clock.Reading, ttl, left tim
 
 // outcome applies what became of an extend to a lease that is held. The caller holds l.mu.
 func (l *Lease) outcome(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) ([]Event, error) {
-	now := l.latch.client.now()
+	now := l.keeper.Now()
 	switch {
 	case err == nil && script.Done(reply):
 		l.state, l.sentAt, l.ttl = held, sent, ttl
@@ -219,19 +216,19 @@ func (l *Lease) outcome(reply conn.Reply, sent clock.Reading, ttl, left time.Dur
 		if l.wishing() {
 			l.askWanted()
 		}
-		return []Event{{Type: EventExtended, Before: left, Remaining: l.validity() - now.Since(sent)}}, nil
+		return []Event{{What: Extended, Before: left, Remaining: l.validity() - now.Since(sent)}}, nil
 	case err == nil || retry.WrongType(err):
 		return []Event{l.losing(l.whyGone(script.ParseGone(reply)))}, l.err
 	}
 	remaining := l.validity() - now.Since(l.sentAt)
-	failed := Event{Type: EventExtendFailed, Remaining: remaining, Err: err}
+	failed := Event{What: ExtendFailed, Remaining: remaining, Err: err}
 	events := []Event{failed}
 	if l.state == held {
-		failed.Type = EventJeopardy
+		failed.What = Jeopardy
 		events = append(events, failed)
 	}
 	l.state = inJeopardy
-	l.extendAfter = now.Time().Sub(l.sentAt.Time()) + retry.Jitter(min(max(l.latch.TTL/20, 20*time.Millisecond), time.Second), 0.3)
+	l.extendAfter = now.Time().Sub(l.sentAt.Time()) + retry.Jitter(min(max(l.lock.TTL/20, 20*time.Millisecond), time.Second), 0.3)
 	l.reschedule()
 	return events, err
 }

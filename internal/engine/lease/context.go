@@ -1,0 +1,113 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/engine/lock"
+)
+
+// work is a lease as the context of what is done under it. It answers to two keys: a *lock.Lock, if
+// it is that of the lease, with the lease; and [UnderKey] with itself. Neither costs an allocation.
+type work Lease
+
+// UnderKey is the key under which a context of leases has itself, an [Under].
+type UnderKey struct{}
+
+// Under is a context of leases.
+type Under interface {
+	// Held returns the leases, and the context around this one.
+	Held() ([]*Lease, context.Context)
+}
+
+// Context returns the context to run the work under. It is done when the lease is released, detached
+// or lost, or when the context that was given to Lock is done.
+func (l *Lease) Context() context.Context { return (*work)(l) }
+
+// Held implements [Under].
+func (c *work) Held() ([]*Lease, context.Context) { return []*Lease{(*Lease)(c)}, c.parent }
+
+// workContext is a context that ends when the lease is not held any more, or the context that was
+// given to Lock is done.
+type workContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// working returns the workContext of a lease. It makes it when it is first asked for: most leases
+// are released before any code waits for their end.
+func (l *Lease) working() *workContext {
+	if w := l.work.Load(); w != nil {
+		return w
+	}
+	l.mu.Lock()
+	over := l.state > inJeopardy
+	l.mu.Unlock()
+	parent := l.parent
+	if over { // which the parent's end cannot change any more
+		parent = context.WithoutCancel(parent)
+	}
+	w := new(workContext)
+	w.Context, w.cancel = context.WithCancelCause(parent) // without mu: the parent may be another lease's
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.work.CompareAndSwap(nil, w) {
+		w.cancel(nil)
+		return l.work.Load()
+	}
+	if l.state > inJeopardy {
+		w.cancel(l.err)
+	}
+	return w
+}
+
+// cancel ends the context of a lease that has just ended for this reason. The caller holds l.mu.
+func (l *Lease) cancel(why error) {
+	if w := l.work.Load(); w != nil {
+		w.cancel(why)
+	}
+}
+
+// isDone reports whether a context is done.
+func isDone(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *work) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+
+func (c *work) Done() <-chan struct{} { return (*Lease)(c).working().Done() }
+
+// Err answers by the clock: the schedule, which ends the context when the deadline has passed, may
+// be late in a process that computes.
+//
+// The lease is never asked under its own mu. Losing it cancels this context with mu held, and with
+// it the contexts made from it. Those of the standard library take the error from that cancellation
+// and do not come here.
+func (c *work) Err() error {
+	l := (*Lease)(c)
+	if w := l.work.Load(); w != nil && w.Err() != nil {
+		return w.Err()
+	}
+	if l.Remaining() > 0 && l.parent.Err() == nil { // Remaining ends the lease if it finds it lost
+		return nil
+	}
+	return l.working().Err()
+}
+
+func (c *work) Value(key any) any {
+	if l, ok := key.(*lock.Lock); ok {
+		if l.Same(c.lock) {
+			return (*Lease)(c)
+		}
+		return c.parent.Value(key)
+	}
+	if key == (UnderKey{}) {
+		return c
+	}
+	return (*Lease)(c).working().Value(key) // and not of the parent: contexts made from this one look for it
+}

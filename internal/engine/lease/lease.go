@@ -1,0 +1,234 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/engine/ballot"
+	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// Lease is one acquisition of a lock. Its methods say what those of the root's Lease say.
+type Lease struct {
+	keeper   *Keeper
+	lock     *lock.Lock
+	id       uint64 // of its events
+	owner    string
+	token    int64
+	detail   string                      // what else the acquisition got, by kind: the number of a slot, ...
+	parent   context.Context             // that was given to Lock
+	work     atomic.Pointer[workContext] // what ends its context; nil until code asks for that
+	acquired clock.Reading
+	entry    schedule.Entry
+
+	mu          sync.Mutex // guards what is below
+	state       state
+	forced      bool           // its client was told that it was taken by force
+	doubted     bool           // it was told so while an extend was under way
+	unsure      bool           // a release got no answer, and may have taken place
+	resent      bool           // see lock.Grant
+	unused      bool           // it is given back before the program had it; set before its release begins
+	forgotten   bool           // no code has it any more
+	outlived    uint8          // how many extends found its context done; 2 at most
+	spare       int16          // how many goroutines of the group it has tokens for; small, too
+	ticket      string         // if it is resent
+	sentAt      clock.Reading  // before the last confirmed request was sent
+	ttl         time.Duration  // that Redis set then, at least
+	longest     time.Duration  // that any extend asked Redis for
+	extendAfter time.Duration  // when the watchdog should extend it, from sentAt on
+	pending     bool           // an extend or a release is under way
+	settled     chan struct{}  // closed when it has ended; nil if no code waits for that
+	err         error          // why it is not held any more
+	wish        *wish          // to be told that it is waited for; nil if the program has not asked
+	group       *handoff.Group // whose turn it has, and in which it can be passed on; nil if none
+	votes       *ballot.Round  // of a quorum, while answers are missing that may cross its release; else nil
+}
+
+type state uint8 // small, as leases are many
+
+const (
+	held       state = iota
+	inJeopardy       // held, but the last extend failed
+	ended            // given up here; its release is under way, or failed
+	released
+	lost
+	detached // given up here, and not in Redis
+)
+
+// Begin begins a lease from a grant with time left. id numbers its events, and parent is the context
+// that was given to Lock.
+func (k *Keeper) Begin(on *lock.Lock, id uint64, parent context.Context, g lock.Grant, now clock.Reading) *Lease {
+	l := &Lease{
+		keeper: k, lock: on, id: id, owner: g.Owner, token: g.Token, detail: g.Detail, parent: parent, acquired: now,
+		resent: g.Resent, sentAt: g.Sent, ttl: g.TTL, spare: int16(g.Spare),
+	}
+	if g.Resent {
+		l.ticket = g.Ticket // which is needed for its clean-up alone
+	}
+	l.entry.Owner = (*renewal)(l)
+	l.extendAfter = retry.Jitter(l.validity()/3, 0.1)
+	if !g.Passed {
+		// A grant out of the line counts from the last poll, which can be a third of its time ago.
+		// Most work has ended before a tenth of the rest has passed. Not so for a lease that is
+		// passed on, perhaps many times within a tenth: it would not be extended, nor its loss
+		// found, before the end.
+		age := now.Time().Sub(g.Sent.Time())
+		l.extendAfter = max(l.extendAfter, age+(l.validity()-age)/10)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k.add(l)
+	l.reschedule()
+	return l
+}
+
+// Lock returns what the lease is on.
+func (l *Lease) Lock() *lock.Lock { return l.lock }
+
+// ID returns the number of its events.
+func (l *Lease) ID() uint64 { return l.id }
+
+// Owner returns the name of this acquisition in Redis.
+func (l *Lease) Owner() string { return l.owner }
+
+// NamedOwner returns the owner as a program knows it: of an entry the owner that entered.
+func (l *Lease) NamedOwner() string {
+	if l.lock.Kind.Name == script.Reentrant.Name {
+		return l.lock.Kind.Detail(l.lock.Param)
+	}
+	return l.owner
+}
+
+// Number returns the fencing token, also of a lease that is not held.
+func (l *Lease) Number() int64 { return l.token }
+
+// Detail returns what else the acquisition got, by kind: the number of a slot, and so on.
+func (l *Lease) Detail() string { return l.detail }
+
+// Acquired returns when the lease began.
+func (l *Lease) Acquired() clock.Reading { return l.acquired }
+
+// Held reports whether the lease is held at this moment. When it returns false, its context is done
+// already.
+func (l *Lease) Held() bool { return l.Remaining() > 0 }
+
+// Remaining returns how long the lease is sure to last without another extend; 0 if it is not held.
+func (l *Lease) Remaining() time.Duration {
+	l.mu.Lock()
+	left, events := l.left()
+	l.unlock(events...)
+	return left
+}
+
+// Deadline returns the time at which the lease ends without another extend.
+func (l *Lease) Deadline() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.deadline()
+}
+
+// Err returns nil while the lease is held, and otherwise why it is not.
+func (l *Lease) Err() error {
+	l.Remaining() // notices that the deadline passed
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Info is what a debug page shows of a lease.
+type Info struct {
+	Jeopardy, Outlived, Forgotten bool
+	Callers                       []uintptr
+}
+
+// Info returns what a debug page shows of the lease.
+func (l *Lease) Info() Info {
+	outlived := isDone(l.parent) // before mu: it may be the context of another lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Info{
+		Jeopardy: l.state == inJeopardy, Outlived: outlived, Forgotten: l.forgotten, Callers: l.keeper.callersOf(l.id),
+	}
+}
+
+// left is Remaining. If it finds that the deadline has passed, the lease is lost before it returns,
+// and events says so. The caller holds l.mu.
+func (l *Lease) left() (left time.Duration, events []Event) { return l.leftAt(l.keeper.Now()) }
+
+// leftAt is left at that time. The caller holds l.mu.
+func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []Event) {
+	if l.state > inJeopardy {
+		return 0, nil
+	}
+	left = l.validity() - now.Since(l.sentAt)
+	if left > 0 {
+		return left, nil
+	}
+	return 0, []Event{l.losing(Loss{Reason: l.whyExpired()})}
+}
+
+// SeemsHeld is Held for a caller that holds a mutex of its own: it tells no event.
+func (l *Lease) SeemsHeld() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state <= inJeopardy && l.validity() > l.keeper.Now().Since(l.sentAt)
+}
+
+// whyExpired returns the cause of a loss by the deadline. The caller holds l.mu.
+func (l *Lease) whyExpired() Reason {
+	switch {
+	case !l.lock.Renews:
+		return ReasonNotRenewed
+	case l.overdueLocked():
+		return ReasonMaxHold
+	}
+	return ReasonExpired
+}
+
+// unlock releases mu and then tells the events, whose hook may call the lease.
+func (l *Lease) unlock(events ...Event) {
+	l.mu.Unlock()
+	for _, e := range events {
+		l.emit(e)
+	}
+}
+
+// deadline is Deadline. The caller holds l.mu.
+func (l *Lease) deadline() time.Time { return l.sentAt.Time().Add(l.validity()) }
+
+// validity returns how long the lease is held after sentAt: the TTL, but for what the clocks
+// may differ by. The caller holds l.mu.
+func (l *Lease) validity() time.Duration { return l.ttl - lock.Drift(l.ttl) }
+
+// ReleasedError is why leases are not held that their holder released.
+type ReleasedError struct{ Name string }
+
+func (e *ReleasedError) Error() string {
+	return fmt.Sprintf("redlatch: the lease on %q is %v: it was released", e.Name, fault.ErrNotHeld)
+}
+
+func (e *ReleasedError) Unwrap() error { return fault.ErrNotHeld }
+
+// releasedLease is the ReleasedError of a lease: every release has one, which costs nothing so.
+type releasedLease Lease
+
+func (l *releasedLease) Error() string { return (&ReleasedError{l.lock.Name}).Error() }
+func (l *releasedLease) Unwrap() error { return fault.ErrNotHeld }
+
+// detachedError is why a lease is not held that was detached.
+type detachedError struct{ name string }
+
+func (e *detachedError) Error() string {
+	return fmt.Sprintf("redlatch: the lease on %q is %v here: it was %v for another process", e.name, fault.ErrNotHeld, fault.ErrDetached)
+}
+
+func (e *detachedError) Unwrap() []error { return []error{fault.ErrNotHeld, fault.ErrDetached} }

@@ -1,0 +1,421 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/link/ask"
+	"github.com/redlatch/redlatch/internal/link/cleanup"
+	"github.com/redlatch/redlatch/internal/link/subscribe"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// server is a connection to a server that says what the test wants, and remembers what it was asked.
+type server struct {
+	conn.Conn
+
+	mu     sync.Mutex
+	says   func(ctx context.Context, verb string) conn.Result
+	asked  []string                 // verbs: renew, release, ...
+	limits map[string]time.Duration // that the last request about a key may have taken
+}
+
+func (s *server) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	results := make([]conn.Result, len(calls))
+	for i, call := range calls {
+		_, verb, _ := strings.Cut(call.Script.Name, " ")
+		s.mu.Lock()
+		s.asked = append(s.asked, verb)
+		if deadline, ok := ctx.Deadline(); ok {
+			for _, key := range call.Keys {
+				s.limits[key] = time.Until(deadline)
+			}
+		}
+		says := s.says
+		s.mu.Unlock()
+		results[i] = says(ctx, verb)
+	}
+	return results
+}
+
+func (s *server) Target() conn.Target { return conn.Target{Addr: "there"} }
+
+func (s *server) Subscribe(ctx context.Context, _ string, up func(), _ func(string)) error {
+	up()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// count returns how often the server was asked to do something.
+func (s *server) count(verb string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, asked := range s.asked {
+		if asked == verb {
+			n++
+		}
+	}
+	return n
+}
+
+// now has the server answer in this way from now on.
+func (s *server) now(says func(ctx context.Context, verb string) conn.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.says = says
+}
+
+func yes(context.Context, string) conn.Result { return conn.Result{Reply: conn.Reply{Int: 1}} }
+
+func silent(ctx context.Context, _ string) conn.Result {
+	<-ctx.Done()
+	return conn.Result{Err: ctx.Err()}
+}
+
+// gone has an extend and a release find no owner. note and fence are what the server remembers.
+func gone(note, fence string) func(context.Context, string) conn.Result {
+	return func(_ context.Context, verb string) conn.Result {
+		if verb != "renew" {
+			return conn.Result{}
+		}
+		return conn.Result{Reply: conn.Reply{List: []conn.Reply{{}, {Text: note}, {Text: fence}}}}
+	}
+}
+
+// lostTest is the error of a lease that is lost.
+type lostTest struct{ Loss }
+
+func (e lostTest) Error() string { return fmt.Sprintf("lost: %s by %q", e.Reason, e.Note) }
+func (lostTest) Unwrap() error   { return fault.ErrNotHeld }
+
+// house is a Keeper over a server, and what was told of its leases.
+type house struct {
+	*Keeper
+	server *server
+	mu     sync.Mutex
+	told   []Event
+}
+
+// tells returns what was told, in order, without what is of no matter to a test.
+func (h *house) tells(but ...What) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []string
+	for _, e := range h.told {
+		if len(but) == 0 || e.What != but[0] {
+			all = append(all, string(e.What))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+const timeout = 3 * time.Second
+
+// inHouse runs a test in virtual time.
+func inHouse(t *testing.T, test func(t *testing.T, h *house)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		closing, end := context.WithCancel(context.Background())
+		s := &server{says: yes, limits: make(map[string]time.Duration)}
+		used := func(ask.Subject, string, int64) error { return io.ErrUnexpectedEOF }
+		var goroutines sync.WaitGroup
+		h := &house{server: s}
+		h.Keeper = NewKeeper(Needs{
+			Asker: ask.New(closing, s, timeout, clock.Now, used), Handoffs: new(handoff.Queue), Now: clock.Now, Closing: closing,
+			Spawn: func(f func()) { goroutines.Go(f) }, Enter: func() error { goroutines.Add(1); return nil }, Leave: goroutines.Done,
+			Timeout: timeout, LiveFor: 15 * time.Second, FenceTTL: time.Hour,
+			Bequeath: func(time.Time) {}, Ended: func(string) {},
+			Lost: func(_ *Lease, why Loss) error { return lostTest{why} },
+			Tell: func(_ *Lease, e Event) {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				h.told = append(h.told, e)
+			},
+		})
+		h.Schedule = schedule.Start(clock.Now, h.ExtendDue)
+		h.Cleanup = cleanup.New(closing, []conn.Conn{s}, h.Schedule, clock.Now, time.Second)
+		h.Listener = subscribe.New(closing, s, "grants", timeout, time.Minute, h.Schedule, clock.Now, subscribe.Handler{
+			Message: func(string) {}, Changed: func(*subscribe.Subscription) {}, InUse: func(string) bool { return false },
+		})
+		test(t, h)
+		h.LoseAll()
+		s.now(yes)
+		end()
+		h.Schedule.Stop()
+		goroutines.Wait()
+		h.Cleanup.Close()
+		h.Listener.Wait()
+		h.Asker.Wait()
+	})
+}
+
+// begin returns a lease of this name that was granted now.
+func (h *house) begin(t *testing.T, name string, terms lock.Terms) *Lease {
+	t.Helper()
+	set, err := keys.Of("p:", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := &lock.Lock{Subject: ask.Subject{Kind: script.Mutex, Name: name, Keys: set}, Terms: terms, FenceTTL: time.Hour}
+	return h.Begin(on, 1, t.Context(), lock.Grant{Owner: "rl-x-" + name, Token: 7, Sent: clock.Now(), TTL: terms.TTL}, clock.Now())
+}
+
+var minute = lock.Terms{TTL: time.Minute, Renews: true}
+
+// TestExtendedAtAThird: the watchdog extends a lease three times in each TTL, and none that the
+// program is to extend.
+func TestExtendedAtAThird(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		own := h.begin(t, "b", lock.Terms{TTL: time.Minute})
+		time.Sleep(10 * time.Minute)
+		if n := h.server.count("renew"); !l.Held() || n < 27 || n > 34 {
+			t.Errorf("after 10 TTL, Held = %t with %d extends, want some 30", l.Held(), n)
+		}
+		if lost := (lostTest{}); !errors.As(own.Err(), &lost) || lost.Reason != ReasonNotRenewed {
+			t.Errorf("a lease that the program was to extend: Err = %v", own.Err())
+		}
+	})
+}
+
+// TestLostAtItsDeadline: no answer moves the deadline. The lease is in jeopardy until then, and its
+// context ends with it.
+func TestLostAtItsDeadline(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		start := time.Now()
+		h.server.now(silent)
+		l := h.begin(t, "a", minute)
+		time.Sleep(50 * time.Second)
+		if !l.Held() || !l.Info().Jeopardy {
+			t.Errorf("before its deadline: Held = %t, jeopardy = %t", l.Held(), l.Info().Jeopardy)
+		}
+		<-l.Context().Done()
+		if lasted, want := time.Since(start), time.Minute-lock.Drift(time.Minute); lasted != want {
+			t.Errorf("the context ends after %v, want %v", lasted, want)
+		}
+		if lost := (lostTest{}); !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != ReasonExpired {
+			t.Errorf("Cause = %v, want that it expired", context.Cause(l.Context()))
+		}
+		if told := h.tells(ExtendFailed); told != "jeopardy lost" {
+			t.Errorf("told: %s", told)
+		}
+	})
+}
+
+// TestLostAsRedisSays: an extend finds no owner, and what the server remembers says why.
+func TestLostAsRedisSays(t *testing.T) {
+	for _, c := range []struct {
+		note, fence string
+		want        Loss
+	}{
+		{"5\t{}", "9", Loss{ReasonForced, "5\t{}"}},
+		{"", "9", Loss{Reason: ReasonDeleted}},
+		{"", "", Loss{Reason: ReasonForgotten}},
+	} {
+		t.Run(string(c.want.Reason), func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				l := h.begin(t, "a", minute)
+				h.server.now(gone(c.note, c.fence))
+				if err := l.Extend(t.Context()); err != (lostTest{c.want}) {
+					t.Errorf("Extend = %v, want %v", err, lostTest{c.want})
+				}
+				if err := l.Release(t.Context()); err != (lostTest{c.want}) || h.server.count("release") > 0 {
+					t.Errorf("Release = %v after %d requests, want the loss and none", err, h.server.count("release"))
+				}
+			})
+		})
+	}
+}
+
+// TestTheWordOfForce: a lease that the watchdog extends asks Redis at once, and once more if an
+// extend was under way. One that it does not extend is lost by the word.
+func TestTheWordOfForce(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		own := h.begin(t, "b", lock.Terms{TTL: time.Minute})
+		h.Revoked(l.Owner(), "1\t{}")
+		h.Revoked(own.Owner(), "2\t{}")
+		if own.Err() != (lostTest{Loss{ReasonForced, "2\t{}"}}) {
+			t.Errorf("without a watchdog: Err = %v", own.Err())
+		}
+		time.Sleep(time.Second)
+		if n := h.server.count("renew"); n != 1 || !l.Held() {
+			t.Errorf("the watchdog has asked %d times, want once; Held = %t", n, l.Held())
+		}
+	})
+}
+
+// TestReleaseFollowsTheExtend: a release begins when the extend under way has its answer.
+func TestReleaseFollowsTheExtend(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		answer := make(chan struct{})
+		h.server.now(func(_ context.Context, verb string) conn.Result {
+			if verb == "renew" {
+				<-answer
+			}
+			return conn.Result{Reply: conn.Reply{Int: 1}}
+		})
+		l := h.begin(t, "a", minute)
+		extended := make(chan error)
+		go func() { extended <- l.Extend(t.Context()) }()
+		synctest.Wait()
+		released := make(chan error)
+		go func() { released <- l.Release(t.Context()) }()
+		synctest.Wait()
+		if n := h.server.count("release"); n > 0 {
+			t.Error("a release overtakes an extend")
+		}
+		close(answer)
+		if err := errors.Join(<-extended, <-released); err != nil || h.server.count("release") != 1 {
+			t.Errorf("%v, %d releases", err, h.server.count("release"))
+		}
+	})
+}
+
+// TestDetachedStays: nothing releases what was detached, and it is not extended any more.
+func TestDetachedStays(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		if err := l.Detach(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Release(t.Context()); err != nil || !errors.Is(l.Err(), fault.ErrDetached) || l.Held() {
+			t.Errorf("Release = %v, Err = %v, Held = %t", err, l.Err(), l.Held())
+		}
+		time.Sleep(10 * time.Minute)
+		if renewed, released := h.server.count("renew"), h.server.count("release"); renewed != 1 || released != 0 {
+			t.Errorf("%d extends and %d releases, want one and none", renewed, released)
+		}
+	})
+}
+
+// TestMaxHold: a lease that has reached its age is not extended, and ends by its deadline.
+func TestMaxHold(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", lock.Terms{TTL: time.Minute, MaxHold: 2 * time.Minute, Renews: true})
+		time.Sleep(2*time.Minute + time.Second)
+		if err := l.Extend(t.Context()); !errors.Is(err, fault.ErrMaxHold) || !l.Held() {
+			t.Errorf("Extend = %v, Held = %t", err, l.Held())
+		}
+		time.Sleep(time.Minute)
+		if lost := (lostTest{}); !errors.As(l.Err(), &lost) || lost.Reason != ReasonMaxHold {
+			t.Errorf("Err = %v", l.Err())
+		}
+	})
+}
+
+// TestWanted: the answer to the first question, and that to each extend, may say that a waiter is in
+// line.
+func TestWanted(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		var waited atomic.Bool
+		h.server.now(func(_ context.Context, verb string) conn.Result {
+			if verb == "want" && !waited.Load() {
+				return conn.Result{}
+			}
+			return conn.Result{Reply: conn.Reply{Int: 1}}
+		})
+		l := h.begin(t, "a", minute)
+		told := l.Wanted()
+		time.Sleep(time.Second)
+		select {
+		case <-told:
+			t.Error("the holder is told before a waiter came")
+		default:
+		}
+		waited.Store(true)
+		time.Sleep(30 * time.Second)
+		select {
+		case <-told:
+		default:
+			t.Error("the holder is not told at the next extend")
+		}
+	})
+}
+
+// TestShortLeaseHurriesNoOther: leases that are extended at the same time go together. One that is
+// about to end must not have the answers to the others given up as early as its own.
+func TestShortLeaseHurriesNoOther(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		var leases []*Lease
+		for name, ttl := range map[string]time.Duration{"short": time.Second, "long": time.Hour, "longer": 2 * time.Hour} {
+			l := h.begin(t, name, lock.Terms{TTL: ttl})
+			l.pending = true // as due begins it
+			leases = append(leases, l)
+		}
+		h.extend(leases)
+		synctest.Wait()
+		h.server.mu.Lock()
+		defer h.server.mu.Unlock()
+		if got := h.server.limits["p:short"]; got > 500*time.Millisecond {
+			t.Errorf("the extend of a lease of 1s may take %v, want half of what is left at most", got)
+		}
+		for _, name := range []string{"long", "longer"} {
+			if got := h.server.limits["p:"+name]; got != timeout/3 {
+				t.Errorf("the extend of %s may take %v, want a third of the timeout", name, got)
+			}
+		}
+	})
+}
+
+// TestStateAfterRelease: a lease was lost only if Redis says so and no earlier request of the
+// release can be the reason.
+func TestStateAfterRelease(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err           error
+		inside, again bool
+		want          state
+	}{
+		{nil, true, false, released},
+		{nil, true, true, released},
+		{nil, false, true, released},
+		{nil, false, false, lost},
+		{io.EOF, false, false, ended},
+		{io.EOF, false, true, ended},
+	} {
+		if got := stateAfterRelease(c.err, c.inside, c.again); got != c.want {
+			t.Errorf("stateAfterRelease(%v, %v, %v) = %v, want %v", c.err, c.inside, c.again, got, c.want)
+		}
+	}
+}
+
+// TestFitToPass: a lease that may be lost must not be passed on, since Redis alone knows; nor one
+// without a token for the next goroutine.
+func TestFitToPass(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		was          state
+		spare        int
+		due, closing bool
+		want         bool
+	}{
+		{held, 1, false, false, true},
+		{held, 127, false, false, true},
+		{held, 0, false, false, false},
+		{held, 1, true, false, false},
+		{held, 1, false, true, false},
+		{inJeopardy, 1, false, false, false},
+		{ended, 1, false, false, false},
+	} {
+		if got := fitToPass(c.was, c.spare, c.due, c.closing); got != c.want {
+			t.Errorf("%+v: fitToPass returns %v", c, got)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package lease
+
+import (
+	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+)
+
+// Attach gives the turn to the lease: when it ends, it is passed on to the goroutines that are
+// waiting now, or the next one acquires.
+func (l *Lease) Attach(g *handoff.Group) {
+	l.mu.Lock()
+	others, revoked := l.keeper.Handoffs.Look(g, l.owner)
+	l.spare = min(l.spare, int16(others))
+	l.group = g
+	g.MarkHolder(&l.owner)
+	var events []Event
+	switch {
+	case l.state > inJeopardy: // so soon
+		l.detachLocked()
+	case revoked: // before there was a lease that could be told
+		events = l.recheck()
+	}
+	l.unlock(events...)
+}
+
+// detachLocked takes the turn from a lease that has ended and was not passed on: the next goroutine
+// acquires. The caller holds l.mu.
+func (l *Lease) detachLocked() {
+	if l.group != nil {
+		l.keeper.Handoffs.Next(l.group, 0)
+		l.group = nil
+	}
+}
+
+// handOff passes a lease that has just been given up, and was in this state before, on to the next
+// goroutine of its group. It reports false if the lease has to go back to Redis instead. The turn
+// then stays with the lease.
+func (l *Lease) handOff(was state) bool {
+	l.mu.Lock()
+	due := l.long() || !l.keeper.Now().Time().Before(l.extendAt())
+	var next *handoff.Waiter
+	if l.group != nil && fitToPass(was, int(l.spare), due, l.keeper.Closing.Err() != nil) {
+		next = l.keeper.Handoffs.Pop(l.group, l.owner)
+	}
+	if next == nil {
+		l.mu.Unlock()
+		return false
+	}
+	defer next.HandOver(l.batonLocked()) // after the hook was told of the release
+	l.state, l.group = released, nil
+	l.unlock(Event{What: Released, HeldFor: l.keeper.Now().Since(l.acquired)})
+	return true
+}
+
+// fitToPass reports whether a lease can be passed on as it is: it was held without doubt, there is
+// a token for the next goroutine, no extend is due and the client is not closing. Any other goes
+// back to Redis, which finds out whether it is still ours.
+func fitToPass(was state, spare int, due, closing bool) bool {
+	return was == held && spare != 0 && !due && !closing
+}
+
+// batonLocked returns the grant of the next goroutine that has the lease. The caller holds l.mu.
+func (l *Lease) batonLocked() *lock.Grant {
+	return &lock.Grant{
+		Owner: l.owner, Token: l.token + 1, Spare: int(l.spare) - 1,
+		Sent: l.sentAt, TTL: l.ttl, Resent: l.resent, Ticket: l.ticket, Passed: true,
+	}
+}

@@ -1,0 +1,93 @@
+package lease
+
+import (
+	"context"
+
+	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// A holder can ask to be told when it is waited for, so that long work can stop at a good place.
+// The wish stands in Redis, beside the line; the script that puts a waiter in line finds it there
+// and tells the holder's client. A lease without such a wish costs nothing more than before.
+
+// wish is that of a lease to be told.
+type wish struct {
+	told   chan struct{}
+	closed bool // told is
+}
+
+// Wanted returns a channel that is closed when another acquisition waits for the lock, in any
+// process.
+func (l *Lease) Wanted() <-chan struct{} {
+	l.mu.Lock()
+	first := l.wish == nil
+	if first {
+		l.wish = &wish{told: make(chan struct{})}
+	}
+	told, group := l.wish.told, l.group
+	l.mu.Unlock()
+	if !first {
+		return told
+	}
+	l.keeper.wishes.Store(true) // before the look: a goroutine that joins the group later sees it
+	if group != nil && l.keeper.Handoffs.Others(group) > 0 {
+		l.tellWanted()
+	}
+	l.askWanted()
+	return told
+}
+
+// askWanted asks Redis in the background whether a waiter is in line, and to tell when one comes,
+// if the lease is held and its wish has not come true.
+func (l *Lease) askWanted() {
+	k := l.keeper
+	if !l.lock.Kind.TellsHolders() || k.Enter() != nil {
+		return
+	}
+	go func() {
+		defer k.Leave()
+		ctx, cancel := context.WithTimeout(k.Closing, k.Timeout)
+		defer cancel()
+		k.Listener.ConnectPlain(ctx)
+		l.mu.Lock()
+		remember, needed := max(l.leftInRedis(), l.lock.TTL), l.wishing() && l.state <= inJeopardy
+		l.mu.Unlock()
+		if !needed {
+			return
+		}
+		call := l.lock.Kind.Want(l.lock.Keys, l.owner, k.Listener.Plain().Address(), remember)
+		// An error is no matter: the next extend asks again.
+		answer, err := k.Asker.Ask(ctx, l.lock.Subject, "ask for the waiters of", call)
+		if err == nil && script.Waited(answer.Reply) {
+			l.tellWanted()
+		}
+	}()
+}
+
+// wishing reports whether the lease wants to be told, and was not. The caller holds l.mu.
+func (l *Lease) wishing() bool { return l.wish != nil && !l.wish.closed }
+
+// tellWanted tells the holder that it is waited for, if it has asked.
+func (l *Lease) tellWanted() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wishing() {
+		l.wish.closed = true
+		close(l.wish.told)
+	}
+}
+
+// Wanted tells the lease of an owner that it is waited for.
+func (k *Keeper) Wanted(owner string) {
+	if l := k.Of(owner); l != nil {
+		l.tellWanted()
+	}
+}
+
+// TellHolder tells the lease that has the turn of a group that a goroutine of the group waits.
+func (k *Keeper) TellHolder(g *handoff.Group) {
+	if k.wishes.Load() {
+		k.Wanted(g.Holder())
+	}
+}
