@@ -1,14 +1,10 @@
 package redlatch
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
-	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -122,58 +118,4 @@ func (l *latch) handoffQueueName() string {
 		return l.Keys.State()
 	}
 	return fmt.Sprintf("%s\n%s\n%s\n%v", l.Keys.State(), a.Channel, a.Message, a.Sharded)
-}
-
-// heedLocked has the client of the first in line listen for the announcement of a release while the
-// holder is of another library. It listens until no waiter of the poller is left: the next holder
-// may be one of the kind again. The caller holds ws.mu.
-func (ws *waiters) heedLocked(p *poller, first, foreign bool) {
-	c, a := ws.client, p.latch.options.Announce
-	p.behindForeign = first && foreign
-	if !p.behindForeign || p.stopHeeding != nil || a.Channel == "" || len(p.waiters) == 0 {
-		return
-	}
-	ctx, stop := context.WithCancel(c.closing)
-	p.stopHeeding = stop
-	c.spawn(func() {
-		c.heed(ctx, a, func() {
-			if ctx.Err() == nil {
-				ws.pollAnnounced(p)
-			}
-		})
-	})
-}
-
-// pollAnnounced has a poller whose first waiter stands behind a foreign holder poll at once.
-func (ws *waiters) pollAnnounced(p *poller) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	switch {
-	case !p.behindForeign || len(p.waiters) == 0:
-	case p.polling: // that poll may have come before the release
-		p.again = true
-	default:
-		ws.pollAfterLocked(p, 0)
-	}
-}
-
-// heed listens to the channel of an announcement until ctx is done. It calls heard for each message
-// and when it begins to listen, since a message may have been published before. Any message counts,
-// whatever it says: at worst the waiter asks once more.
-func (c *Client) heed(ctx context.Context, a Announce, heard func()) {
-	for n := 0; ctx.Err() == nil; n++ {
-		subscribe := c.conn.Subscribe
-		if shards, ok := c.conn.(conn.Sharded); ok && a.Sharded && c.listener.Sharded() {
-			subscribe = shards.SubscribeSharded
-		}
-		var up atomic.Bool
-		_ = subscribe(ctx, a.Channel, func() {
-			up.Store(true)
-			heard()
-		}, func(string) { heard() }) // why it ended matters to none: the pace of asking is the net
-		if up.Load() {
-			n = 0
-		}
-		retry.Sleep(ctx, retry.Pause(n))
-	}
 }

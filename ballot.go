@@ -10,6 +10,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/line"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -82,12 +83,12 @@ func (a *attempt) changeOwner() {
 // The error matches ErrDeadlock if it would wait for itself.
 func (a *attempt) joinLine(ctx context.Context, h *quorumWaiter) error {
 	c := a.client
-	a.listen(ctx)
+	c.line.Listen(ctx, &a.Lock)
 	h.waiter = c.owner()
 	if err := a.entangle(ctx, h.waiter); err != nil {
 		return err
 	}
-	h.ticket, _ = a.ticket(h.waiter)
+	h.ticket, _ = c.line.Ticket(&a.Lock, h.waiter)
 	h.try = c.tries.Add(h.waiter)
 	return nil
 }
@@ -289,7 +290,7 @@ func (l *latch) lost(t *quorum.Tally) error {
 	var err error
 	switch {
 	case found == quorum.Barred:
-		err = l.refusal(v.Refused)
+		err = l.client.refusal(&l.Lock, v.Refused)
 	case found == quorum.Failed:
 		err = l.client.asker.Refused(l.client.closing, l.Subject, l.client.conn, "acquire", v.Err)
 	case found != quorum.Taken && t.Undone != nil:
@@ -317,13 +318,13 @@ func (a *attempt) patienceAfter(t *quorum.Tally, ties int) time.Duration {
 	}
 	d := retry.Jitter(c.options.Heartbeat, 0.1)
 	if !c.listener.Plain().Connected() {
-		d = min(d, retry.Jitter(pollDisconnected, 0.3))
+		d = min(d, retry.Jitter(line.PollDisconnected, 0.3))
 	}
 	if !script.HandsOver(holder) {
-		d = min(d, retry.Jitter(pollForeign, 0.5))
+		d = min(d, retry.Jitter(line.PollForeign, 0.5))
 	}
 	if remaining, ok := t.Remaining(); ok {
-		d = min(d, remaining+retry.Jitter(2*pollAfterExpiry, 0.9))
+		d = min(d, remaining+retry.Jitter(2*line.PollAfterExpiry, 0.9))
 	}
 	return d
 }

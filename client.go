@@ -14,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/line"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/cleanup"
@@ -45,7 +46,7 @@ type Client struct {
 	attempts   atomic.Uint64 // numbers the owners
 	asker      *ask.Asker
 	schedule   *schedule.Schedule
-	waiters    *waiters
+	line       *line.Line
 	listener   *subscribe.Listener
 	presence   *presence.Record
 	notes      *notes.Book
@@ -139,7 +140,6 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	if client.quorum != nil {
 		client.contest = ballot.New(client.quorum, o.RequestTimeout, now)
 	}
-	client.waiters = newWaiters(client)
 	client.survey = &survey{
 		asker: client.asker, conn: c, quorum: client.quorum, prefix: o.Prefix, timeout: o.RequestTimeout, liveFor: client.liveFor(),
 	}
@@ -159,6 +159,12 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 	client.undo = &lock.Undo{
 		Queue: client.cleanup, Nodes: len(client.asker.Nodes()), LiveFor: client.liveFor(), Sharded: client.listener.Sharded,
 	}
+	client.line = line.New(line.Needs{
+		Asker: client.asker, Undo: client.undo, Schedule: client.schedule, Handoffs: &client.handoffs,
+		Listener: client.listener, Notes: client.notes, Conn: c,
+		Client: client.id, Heartbeat: o.Heartbeat, LiveFor: client.liveFor(), Now: now, Closing: client.closing,
+		Spawn: client.spawn, Owner: client.owner, Announce: client.presence.Announce, Refusal: client.refusal,
+	})
 	return client, nil
 }
 

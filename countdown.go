@@ -11,6 +11,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/engine/line"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -148,9 +149,9 @@ func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 	w := c.countdowns.add(l.Keys.State(), count.Round) // before the request, which the message may overtake
 	defer c.countdowns.remove(w)
 	c.presence.Announce()
-	l.listen(ctx)
+	c.line.Listen(ctx, &l.Lock)
 	owner := c.owner()
-	ticket, address := l.withParam(strconv.FormatInt(count.Round, 10)).ticket(owner)
+	ticket, address := c.line.Ticket(&l.withParam(strconv.FormatInt(count.Round, 10)).Lock, owner)
 	defer func() {
 		if err != nil {
 			l.abandon(owner, ticket)
@@ -192,8 +193,8 @@ func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 // failed with that error, or did not.
 func (d *CountDownLatch) pause(outage error) time.Duration {
 	heartbeat := retry.Jitter(d.latch.client.options.Heartbeat, 0.1)
-	if outage != nil || !d.latch.subscription().Connected() {
-		return min(heartbeat, retry.Jitter(pollDisconnected, 0.3))
+	if outage != nil || !d.latch.client.line.Subscription(&d.latch.Lock).Connected() {
+		return min(heartbeat, retry.Jitter(line.PollDisconnected, 0.3))
 	}
 	return heartbeat
 }
@@ -223,7 +224,7 @@ func (d *CountDownLatch) ask(
 	case err != nil:
 		return count, err
 	case count.Refused != "":
-		return count, l.refusal(count.Refused)
+		return count, c.refusal(&l.Lock, count.Refused)
 	case !count.There:
 		return count, l.failed(op, ErrNotSet)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/line"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -185,7 +186,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*lease.Lease, error) {
 	}
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	if !a.subscription().Connected() {
+	if !a.client.line.Subscription(&a.Lock).Connected() {
 		// The first to wait starts the subscription, and only if the lock is not free.
 		lease, err := a.try(ctx)
 		switch {
@@ -197,7 +198,7 @@ func (a *attempt) run(ctx context.Context, wait bool) (*lease.Lease, error) {
 		a.owner = a.client.owner() // the last one may have been in and out
 		a.answered = true          // from here on it is a wait, also if the grant came too late
 	}
-	a.listen(ctx)
+	a.client.line.Listen(ctx, &a.Lock)
 	for {
 		lease, err := a.wait(ctx)
 		if !errors.Is(err, fault.ErrTooLate) {
@@ -228,11 +229,11 @@ func (a *attempt) heard(s script.Standing) {
 
 // tellOf calls tell, which tells the hook of a waiter in line. If the hook panics, it cancels the
 // waiter, since no goroutine will be there for its grant.
-func (a *attempt) tellOf(w *waiter, tell func()) {
+func (a *attempt) tellOf(w *line.Waiter, tell func()) {
 	told := false
 	defer func() {
 		if !told {
-			a.client.waiters.cancel(w)
+			a.client.line.Cancel(w)
 		}
 	}()
 	tell()
@@ -249,7 +250,7 @@ func (a *attempt) tooLate(err error) error {
 
 // try acquires without waiting.
 func (a *attempt) try(ctx context.Context) (*lease.Lease, error) {
-	standing, answer, err := a.request(ctx, a.owner, "", "", 0, 0)
+	standing, answer, err := a.client.line.Request(ctx, &a.Lock, a.owner, "", "", 0, 0)
 	if err == nil {
 		a.heard(standing)
 	}
@@ -280,32 +281,32 @@ func unwritten(a ask.Answer, err error) bool {
 func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 	c := a.client
 	// Before the request, not after its reply: the grant may overtake that.
-	ticket, address := a.ticket(a.owner)
+	ticket, address := a.client.line.Ticket(&a.Lock, a.owner)
 	most := a.options.MaxWaiters
 	if a.placed { // it is not refused what it had
 		most = 0
 	}
-	w := c.waiters.add(a.latch, a.group, a.owner, ticket, address, c.now())
-	standing, answer, err := a.request(ctx, a.owner, ticket, address, a.arrival, most)
+	w := c.line.Add(&a.Lock, a.group, a.owner, ticket, address, c.now())
+	standing, answer, err := a.client.line.Request(ctx, &a.Lock, a.owner, ticket, address, a.arrival, most)
 	switch {
 	case unwritten(answer, err):
-		c.waiters.fail(w, err)
+		c.line.Fail(w, err)
 		return nil, err
 	case err != nil:
-		a.arrival = cmp.Or(c.waiters.cancel(w), a.arrival)
+		a.arrival = cmp.Or(c.line.Cancel(w), a.arrival)
 		return nil, a.describeTimeout(ctx, a.outOfTime(ctx, answer.Resent, err))
 	}
 	a.placed = a.placed || !standing.Inside
 	a.heard(standing)
-	if c.waiters.applyPlace(w, standing, answer) {
+	if c.line.Place(w, standing, answer) {
 		a.tellOf(w, a.tellWait)
 		err = a.entangle(ctx, a.owner)
 	}
 	for err == nil {
-		news, outage := c.waiters.watch(w)
+		news, outage := c.line.Watch(w)
 		a.tellOf(w, func() { a.tellReach(outage) })
 		select {
-		case g := <-w.granted:
+		case g := <-w.Granted:
 			a.arrival = 0
 			g.Resent = g.Resent || answer.Resent // the message may have come before that answer
 			return a.begin(ctx, g)
@@ -319,7 +320,7 @@ func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 			err = a.failed("wait for", ErrClosed)
 		}
 	}
-	a.arrival = c.waiters.cancel(w)
+	a.arrival = c.line.Cancel(w)
 	return nil, err
 }
 
@@ -349,7 +350,7 @@ func (a *attempt) describeTimeout(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !a.answered || !a.patient {
 		return err
 	}
-	occupant, outage := a.client.waiters.status(a.latch)
+	occupant, outage := a.client.line.Status(&a.Lock)
 	if occupant == "" {
 		occupant = a.occupant
 	}
@@ -359,37 +360,6 @@ func (a *attempt) describeTimeout(ctx context.Context, err error) error {
 		err = fmt.Errorf("%w; meanwhile: %w", err, outage)
 	}
 	return err
-}
-
-// request runs acquire.lua. With a ticket it is refused if so many wait; 0 for no bound.
-func (l *latch) request(
-	ctx context.Context, owner, ticket, address string, arrival int64, most int,
-) (script.Standing, ask.Answer, error) {
-	c := l.client
-	c.presence.Announce()
-	answer, err := l.ask(ctx, "acquire", l.Kind.Acquire(l.Keys, script.Request{
-		Owner: owner, TTL: l.TTL, Param: l.Param, FenceTTL: l.FenceTTL,
-		Ticket: ticket, Address: address, LiveFor: c.liveFor(), Arrival: arrival, Most: most,
-	}))
-	if err != nil {
-		return script.Standing{}, answer, err
-	}
-	standing, err := script.ParseAcquire(answer.Reply)
-	if err == nil && standing.Refused != "" {
-		err = l.refusal(standing.Refused)
-	}
-	return standing, answer, err
-}
-
-// ticket is the ticket of an owner of this client, and the address in it.
-func (l *latch) ticket(owner string) (ticket, address string) {
-	c := l.client
-	s := l.subscription()
-	return script.Ticket{
-		// In a cluster, PUBSUB NUMSUB does not count a client that listens at another node.
-		Anyway: !s.Connected() || !s.Counted() || c.conn.Target().Cluster && !s.Sharded(), Sharded: s.Sharded(),
-		Kind: l.Kind.Name, Address: s.Address(), TTL: l.TTL, Param: l.Param, Owner: owner,
-	}.String(), s.Address()
 }
 
 // begin turns a grant into a lease, or gives the grant back. It gives the grant back also if the

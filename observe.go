@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/engine/line"
 )
 
 // Observe returns a channel of leaders: first the leader of now, then each change, as
@@ -93,9 +94,9 @@ func (e *Election) look(ctx context.Context, before Holder) (leader Holder, agai
 	leader, err := e.leading(ctx)
 	switch {
 	case err == nil && leader.Remaining >= 0:
-		return leader, min(leader.Remaining+pollAfterExpiry, c.liveFor())
+		return leader, min(leader.Remaining+line.PollAfterExpiry, c.liveFor())
 	case err == nil || errors.Is(err, ErrNotHeld):
 		return leader, c.liveFor()
 	}
-	return before, retry.Jitter(pollDisconnected, 0.3)
+	return before, retry.Jitter(line.PollDisconnected, 0.3)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 )
 
@@ -21,7 +22,8 @@ func (l *latch) failed(op string, err error) error {
 }
 
 // refusal returns the error of an acquisition that a script refuses for good.
-func (l *latch) refusal(reason string) error {
+func (c *Client) refusal(l *lock.Lock, reason string) error {
+	failed := func(op string, err error) error { return c.asker.Failed(l.Subject, op, err) }
 	word, about, _ := strings.Cut(reason, "\t")
 	switch word {
 	case "kind":
@@ -30,16 +32,16 @@ func (l *latch) refusal(reason string) error {
 		size, _ := strconv.ParseInt(about, 10, 64)
 		return wrongKind(l.Subject, l.Kind.Name, size)
 	case "full":
-		return l.failed("wait for", fmt.Errorf("%w: LockOptions.MaxWaiters is %s, and as many wait already", l.takenFor(ErrLineFull, ""), about))
+		return failed("wait for", fmt.Errorf("%w: LockOptions.MaxWaiters is %s, and as many wait already", c.takenFor(l, ErrLineFull, ""), about))
 	case "depth":
-		return l.failed("enter", fmt.Errorf("%w: its owner has entered %s times, and may not more often", ErrTooDeep, about))
+		return failed("enter", fmt.Errorf("%w: its owner has entered %s times, and may not more often", ErrTooDeep, about))
 	case "deadlock":
-		return l.failed("acquire", fmt.Errorf("%w: its caller is inside, and a reader cannot become the writer, since two readers who "+
+		return failed("acquire", fmt.Errorf("%w: its caller is inside, and a reader cannot become the writer, since two readers who "+
 			"try would wait for each other for ever; release that lease first, or begin as the writer", ErrDeadlock))
 	case "gone":
-		return l.failed("downgrade", ErrNotHeld)
+		return failed("downgrade", ErrNotHeld)
 	}
-	return l.failed("acquire", fmt.Errorf("a script refused it for the reason %q", reason))
+	return failed("acquire", fmt.Errorf("a script refused it for the reason %q", reason))
 }
 
 // wrongKind returns the error of a name that is in use for something else, or for another size.

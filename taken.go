@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -60,15 +61,14 @@ func (l *latch) taken(occupant string) error {
 	if l.Size > 0 {
 		reason = ErrExhausted
 	}
-	return l.takenFor(reason, occupant)
+	return l.client.takenFor(&l.Lock, reason, occupant)
 }
 
-func (l *latch) takenFor(reason error, occupant string) error {
+func (c *Client) takenFor(l *lock.Lock, reason error, occupant string) error {
 	e := &TakenError{Kind: l.Kind.Name, Name: l.Name, reason: reason}
 	if occupant == script.Window || strings.HasSuffix(occupant, "\tshut") { // which is gone
 		return e
 	}
-	c := l.client
 	e.Owner = occupant
 	client, ours := script.OwnerClient(occupant)
 	if e.Own = ours && client == c.id; !e.Own {

@@ -40,7 +40,7 @@ var mutants = []mutant{
 		"l.doubted = true, l.pending", "l.doubted = true, false", "TestForceReleaseDuringAnExtend",
 	},
 	{
-		"word to ask at once that is lost during a poll", "waiting.go",
+		"word to ask at once that is lost during a poll", "internal/engine/line/poll.go",
 		"	if p.polling {\n		p.again = true\n		return nil", "	if p.polling {\n		return nil", "TestWordToAskDuringAPoll",
 	},
 	{
@@ -208,7 +208,7 @@ var mutants = []mutant{
 		"announce(ARGV[7], ARGV[8], ARGV[9])", "", "TestAnnouncesWhatIsFree",
 	},
 	{
-		"announcement of another library that is not heard", "announce.go",
+		"announcement of another library that is not heard", "internal/engine/line/heed.go",
 		"func(string) { heard() }", "func(string) {}", "TestAnnouncementIsHeard",
 	},
 	{
@@ -264,7 +264,7 @@ var mutants = []mutant{
 		"return met or ''", "return ''", "TestTakenNamesTheHolder",
 	},
 	{
-		"waiter that names the holder of long ago", "waiting.go",
+		"waiter that names the holder of long ago", "internal/engine/line/poll.go",
 		"	p.inside = stand.Occupant\n", "", "TestTakenNamesTheHolderOfNow",
 	},
 	{
@@ -272,7 +272,7 @@ var mutants = []mutant{
 		"	g.MarkHolder(&l.owner)\n", "", "TestTakenNamesTheHolder",
 	},
 	{
-		"outage that no waiter is told of", "waiting.go",
+		"outage that no waiter is told of", "internal/engine/line/waiters.go",
 		"	if changed && p.news != nil {", "	if false && changed {", "TestWaiterTellsAnOutage",
 	},
 	{
@@ -321,11 +321,11 @@ var mutants = []mutant{
 		"	k.Ended(l.owner)\n", "", "TestLabelsOfHoldersAndWaiters",
 	},
 	{
-		"callers that stay noted when the wait is over", "waiting.go",
-		"		ws.client.notes.Drop(w.owner)\n", "", "TestCallersOfAWaiter",
+		"callers that stay noted when the wait is over", "internal/engine/line/waiters.go",
+		"		ln.Notes.Drop(w.owner)\n", "", "TestCallersOfAWaiter",
 	},
 	{
-		"callers that are noted once", "waiting.go",
+		"callers that are noted once", "internal/engine/line/waiters.go",
 		"if n != max(w.callers, 1) &&", "if w.callers == 0 && n > 1 &&", "TestCallersOfAWaiter",
 	},
 	{
@@ -503,8 +503,8 @@ var mutants = []mutant{
 		"if alive_for(other, address) > 0 then found", "if true then found", "TestEveryKindFullOfTheDead",
 	},
 	{
-		"place in line that is restored only if there is room", "waiting.go",
-		"address, arrival, 0)", "address, arrival, w.latch.options.MaxWaiters)", "TestRestoredLineMayBeFull",
+		"place in line that is restored only if there is room", "internal/engine/line/waiters.go",
+		"address, arrival, 0)", "address, arrival, 1)", "TestRestoredLineMayBeFull",
 	},
 	{
 		"goroutines that share a place in a bounded line", "handoff.go",
@@ -579,7 +579,7 @@ var mutants = []mutant{
 		"min(max(o.Timeout/2, time.Second), 3*time.Second)", "6 * time.Second", "TestSilentSubscriptionIsReplaced",
 	},
 	{
-		"heartbeat from another address than the ticket's", "waiting.go",
+		"heartbeat from another address than the ticket's", "internal/engine/line/poll.go",
 		"return batch[0].address, tickets", "return batch[0].latch.subscription().Address(), tickets", "TestTicketsOfTwoAddresses",
 	},
 	{
@@ -1166,8 +1166,8 @@ var mutants = []mutant{
 		"TestDeadlineIsSoundUnderEveryDelay",
 	},
 	{
-		"deadline from the grant's arrival", "listen.go",
-		"Sent: w.sentAt, TTL: min(", "Sent: c.now(), TTL: min(", "TestDeadlineIsSoundUnderEveryDelay",
+		"deadline from the grant's arrival", "internal/engine/line/waiters.go",
+		"Sent: w.sentAt, TTL: min(", "Sent: ln.Now(), TTL: min(", "TestDeadlineIsSoundUnderEveryDelay",
 	},
 	{
 		"deadline moved by an extend that failed", "internal/engine/lease/watchdog.go",
@@ -1204,8 +1204,8 @@ var mutants = []mutant{
 		"if l.resent || err != nil", "if err != nil", "TestStragglerAfterTheRelease",
 	},
 	{
-		"no place asked for again", "waiting.go",
-		"\t\tws.restoreLocked(w)\n", "\t\t_ = ws.restoreLocked\n", "TestFlush|TestServerKilledAndRestartedEmpty",
+		"no place asked for again", "internal/engine/line/waiters.go",
+		"		ln.restoreLocked(w)\n", "		_ = ln.restoreLocked\n", "TestFlush|TestServerKilledAndRestartedEmpty",
 	},
 	{
 		"sharded channels of which each has a connection", "redlatchrueidis/rueidis.go",
@@ -1233,7 +1233,7 @@ var mutants = []mutant{
 		"s.listener.now().Since(*missed)", "s.listener.now().Time().Sub(missed.Time())", "TestSubscriptionCountsAgain",
 	},
 	{
-		"waiter that listens at a replica and asks for the place that it lost", "waiting.go",
+		"waiter that listens at a replica and asks for the place that it lost", "internal/engine/line/waiters.go",
 		"		s.MarkUncounted()\n", "", "TestWaiterThatListensAtAReplica",
 	},
 	{
@@ -1241,12 +1241,12 @@ var mutants = []mutant{
 		"			n = 0\n			l.handler.Changed(s)\n", "			n = 0\n", "TestGrantWhileDeaf",
 	},
 	{
-		"no look at a holder that grants nothing", "waiting.go",
-		"\tif foreign {\n", "\tif false {\n", "TestForeignReleaseIsNoticed",
+		"no look at a holder that grants nothing", "internal/engine/line/poll.go",
+		"	if foreign {\n", "	if false {\n", "TestForeignReleaseIsNoticed",
 	},
 	{
-		"no look when the holder's lease is over", "waiting.go",
-		"\tif remaining >= 0 {\n", "\tif false {\n", "TestKilledHolderCostsItsRemainingTTL",
+		"no look when the holder's lease is over", "internal/engine/line/poll.go",
+		"	if remaining >= 0 {\n", "	if false {\n", "TestKilledHolderCostsItsRemainingTTL",
 	},
 	{
 		"renewals without end", "internal/engine/lease/watchdog.go",

@@ -1,0 +1,64 @@
+package line
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// heedLocked has the client of the first in line listen for the announcement of a release while the
+// holder is of another library. It listens until no waiter of the poller is left: the next holder
+// may be one of the kind again. The caller holds ln.mu.
+func (ln *Line) heedLocked(p *poller, first, foreign bool) {
+	a := p.lock.Neighbours
+	p.behindForeign = first && foreign
+	if !p.behindForeign || p.stopHeeding != nil || a.Channel == "" || len(p.waiters) == 0 {
+		return
+	}
+	ctx, stop := context.WithCancel(ln.Closing)
+	p.stopHeeding = stop
+	ln.Spawn(func() {
+		ln.heed(ctx, a, func() {
+			if ctx.Err() == nil {
+				ln.pollAnnounced(p)
+			}
+		})
+	})
+}
+
+// pollAnnounced has a poller whose first waiter stands behind a foreign holder poll at once.
+func (ln *Line) pollAnnounced(p *poller) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	switch {
+	case !p.behindForeign || len(p.waiters) == 0:
+	case p.polling: // that poll may have come before the release
+		p.again = true
+	default:
+		ln.pollAfterLocked(p, 0)
+	}
+}
+
+// heed listens to the channel of an announcement until ctx is done. It calls heard for each message
+// and when it begins to listen, since a message may have been published before. Any message counts,
+// whatever it says: at worst the waiter asks once more.
+func (ln *Line) heed(ctx context.Context, a script.Neighbours, heard func()) {
+	for n := 0; ctx.Err() == nil; n++ {
+		subscribe := ln.Conn.Subscribe
+		if shards, ok := ln.Conn.(conn.Sharded); ok && a.Sharded && ln.Listener.Sharded() {
+			subscribe = shards.SubscribeSharded
+		}
+		var up atomic.Bool
+		_ = subscribe(ctx, a.Channel, func() {
+			up.Store(true)
+			heard()
+		}, func(string) { heard() }) // why it ended matters to none: the pace of asking is the net
+		if up.Load() {
+			n = 0
+		}
+		retry.Sleep(ctx, retry.Pause(n))
+	}
+}

@@ -1,0 +1,199 @@
+package line
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/link/subscribe"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// Each attempt that waits has a waiter. The waiters for one lock
+// share a poller, which asks Redis for all of them (await.lua): at every heartbeat, just after the
+// holder's lease could have run out if one of them is the first, and at once when the
+// subscription comes back. The client sends nothing else while they wait.
+
+// How soon a poller polls when the heartbeat would be too slow.
+const (
+	PollDisconnected = 250 * time.Millisecond // while the subscription is down
+	PollForeign      = 100 * time.Millisecond // behind a holder that grants nothing, for the first
+	PollAfterExpiry  = 5 * time.Millisecond   // past the end of the holder's lease, which Redis rounds
+)
+
+// maxPoll is how many tickets one poll carries, to keep a script short.
+const maxPoll = 256
+
+// nextPollLocked returns how long to wait before the next poll of a poller. remaining and foreign
+// describe the holder, and count only if one of the waiters is the first of all. The caller holds
+// ln.mu.
+func (ln *Line) nextPollLocked(p *poller, first bool, remaining time.Duration, foreign bool) time.Duration {
+	d := retry.Jitter(p.heartbeat(), 0.1)
+	if !ln.Subscription(p.lock).Connected() {
+		d = min(d, retry.Jitter(PollDisconnected, 0.3))
+	}
+	if !first {
+		return d
+	}
+	if remaining >= 0 {
+		d = min(d, remaining+PollAfterExpiry)
+	}
+	if foreign {
+		d = min(d, retry.Jitter(PollForeign, 0.5))
+	}
+	return d
+}
+
+// pollAfterLocked has a poller poll after d, unless it polls sooner anyway. In a cluster a heartbeat
+// may come a tenth sooner, together with those of other names: requests for one node are sent in
+// one pipeline. The caller holds ln.mu.
+func (ln *Line) pollAfterLocked(p *poller, d time.Duration) {
+	slack := time.Duration(0)
+	if beat := p.heartbeat(); d >= beat-beat/10 && ln.Conn.Target().Cluster {
+		slack = beat / 10
+	}
+	ln.Schedule.AdvanceWithin(&p.entry, ln.Now().Time().Add(d), slack)
+}
+
+// heartbeat returns the time between two polls of a poller that has no reason to poll sooner. It is
+// a third of the TTL at most: a grant counts from the last poll before it, and must then have most
+// of its time left.
+func (p *poller) heartbeat() time.Duration {
+	return min(p.line.Heartbeat, p.ttl/3)
+}
+
+// PollNow has every poller that uses this subscription poll at once.
+func (ln *Line) PollNow(s *subscribe.Subscription) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if s.Sharded() { // one of as many as there are names
+		for _, p := range ln.pollersLocked(s.Key()) {
+			ln.pollAfterLocked(p, 0)
+		}
+		return
+	}
+	for _, p := range ln.pollers {
+		if ln.Subscription(p.lock) == s {
+			ln.pollAfterLocked(p, 0)
+		}
+	}
+}
+
+// PollAtExpiry has the poller of this owner poll when the holder's lease runs out, after remaining.
+func (ln *Line) PollAtExpiry(owner string, remaining time.Duration) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if w := ln.byOwner[owner]; w != nil {
+		ln.pollAfterLocked(w.poller, remaining+PollAfterExpiry)
+	}
+}
+
+// Due implements [schedule.Owner].
+func (p *poller) Due(clock.Reading) {
+	p.line.Spawn(func() { p.line.heartbeat(p) })
+}
+
+// heartbeat polls for all waiters of the poller that have a place.
+func (ln *Line) heartbeat(p *poller) {
+	all, next, ok := ln.beginPoll(p)
+	if !ok {
+		return
+	}
+	for _, batch := range groupByAddress(all) {
+		d, err := ln.poll(p, batch)
+		if err != nil {
+			next = min(next, retry.Jitter(PollDisconnected, 0.3)) // it has tried for a while already
+			break
+		}
+		next = min(next, d)
+	}
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	p.polling = false
+	if p.again {
+		p.again, next = false, 0
+	}
+	if len(p.waiters) > 0 {
+		ln.pollAfterLocked(p, next)
+	}
+}
+
+// beginPoll returns the waiters to poll for, and when to poll next at the latest. ok is false if a
+// poll is under way, which is then followed by another at once: Redis may have answered it before
+// what this one is for.
+func (ln *Line) beginPoll(p *poller) (all []*Waiter, next time.Duration, ok bool) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if p.polling {
+		p.again = true
+		return nil, 0, false
+	}
+	p.polling = true
+	all = make([]*Waiter, 0, len(p.waiters))
+	for w := range p.waiters {
+		if w.arrival != 0 && !w.asking {
+			all = append(all, w)
+		}
+	}
+	return all, ln.nextPollLocked(p, false, 0, false), true
+}
+
+// groupByAddress splits waiters into batches for one poll each. All in a batch have the same
+// address. A client in a cluster has two, if it began to listen for this very lock while some
+// waited already. The order within a batch is that of the tickets, so that a simulation can be run
+// again.
+func groupByAddress(all []*Waiter) (batches [][]*Waiter) {
+	slices.SortFunc(all, func(a, b *Waiter) int {
+		return cmp.Or(strings.Compare(a.address, b.address), strings.Compare(a.ticket, b.ticket))
+	})
+	for len(all) > 0 {
+		n := slices.IndexFunc(all, func(w *Waiter) bool { return w.address != all[0].address })
+		if n < 0 {
+			n = len(all)
+		}
+		batches = slices.AppendSeq(batches, slices.Chunk(all[:n], maxPoll))
+		all = all[n:]
+	}
+	return batches
+}
+
+// poll asks Redis how these waiters stand, which have the same address. It returns when to poll
+// again.
+func (ln *Line) poll(p *poller, batch []*Waiter) (time.Duration, error) {
+	l := p.lock
+	address, tickets := ln.ticketsOf(batch)
+	answer, err := ln.Asker.Ask(ln.Closing, l.Subject, "wait for", l.Kind.Await(l.Keys, address, ln.LiveFor, l.FenceTTL, tickets))
+	var stand script.Line
+	if err == nil {
+		stand, err = script.ParseAwait(answer.Reply, len(tickets))
+	}
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if p.noteLocked(err); err != nil {
+		return 0, err
+	}
+	p.inside = stand.Occupant
+	for i, s := range stand.Tickets {
+		ln.applyStatusLocked(batch[i], tickets[i], s, answer)
+	}
+	ln.heedLocked(p, stand.First, stand.Foreign)
+	return ln.nextPollLocked(p, stand.First, stand.Remaining, stand.Foreign), nil
+}
+
+// ticketsOf returns the tickets of waiters, and the address in them.
+//
+// It is tempting to poll from the address at which the client listens by now. The sentAt of the
+// waiters would move, and with them the deadlines of grants to come, while in Redis nothing moves:
+// two could hold.
+func (ln *Line) ticketsOf(batch []*Waiter) (address string, tickets []string) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	tickets = make([]string, len(batch))
+	for i, w := range batch {
+		tickets[i] = w.ticket
+	}
+	return batch[0].address, tickets
+}
