@@ -23,73 +23,12 @@ import (
 	"github.com/redlatch/redlatch/internal/link/subscribe"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/answers"
 )
 
-// server is a connection to a server that says what the test wants, and remembers what it was asked.
-type server struct {
-	conn.Conn
-
-	mu     sync.Mutex
-	says   func(ctx context.Context, verb string) conn.Result
-	asked  []string                 // verbs: renew, release, ...
-	limits map[string]time.Duration // that the last request about a key may have taken
-}
-
-func (s *server) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := make([]conn.Result, len(calls))
-	for i, call := range calls {
-		_, verb, _ := strings.Cut(call.Script.Name, " ")
-		s.mu.Lock()
-		s.asked = append(s.asked, verb)
-		if deadline, ok := ctx.Deadline(); ok {
-			for _, key := range call.Keys {
-				s.limits[key] = time.Until(deadline)
-			}
-		}
-		says := s.says
-		s.mu.Unlock()
-		results[i] = says(ctx, verb)
-	}
-	return results
-}
-
-func (s *server) Target() conn.Target { return conn.Target{Addr: "there"} }
-
-func (s *server) Subscribe(ctx context.Context, _ string, up func(), _ func(string)) error {
-	up()
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// count returns how often the server was asked to do something.
-func (s *server) count(verb string) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, asked := range s.asked {
-		if asked == verb {
-			n++
-		}
-	}
-	return n
-}
-
-// now has the server answer in this way from now on.
-func (s *server) now(says func(ctx context.Context, verb string) conn.Result) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.says = says
-}
-
-func yes(context.Context, string) conn.Result { return conn.Result{Reply: conn.Reply{Int: 1}} }
-
-func silent(ctx context.Context, _ string) conn.Result {
-	<-ctx.Done()
-	return conn.Result{Err: ctx.Err()}
-}
-
 // gone has an extend and a release find no owner. note and fence are what the server remembers.
-func gone(note, fence string) func(context.Context, string) conn.Result {
-	return func(_ context.Context, verb string) conn.Result {
+func gone(note, fence string) answers.Says {
+	return func(_ context.Context, verb string, _ conn.Call) conn.Result {
 		if verb != "renew" {
 			return conn.Result{}
 		}
@@ -106,7 +45,7 @@ func (lostTest) Unwrap() error   { return fault.ErrNotHeld }
 // house is a Keeper over a server, and what was told of its leases.
 type house struct {
 	*Keeper
-	server *server
+	server *answers.Server
 	mu     sync.Mutex
 	told   []Event
 }
@@ -132,7 +71,7 @@ func inHouse(t *testing.T, test func(t *testing.T, h *house)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		closing, end := context.WithCancel(context.Background())
-		s := &server{says: yes, limits: make(map[string]time.Duration)}
+		s := answers.New(answers.Yes)
 		used := func(ask.Subject, string, int64) error { return io.ErrUnexpectedEOF }
 		var goroutines sync.WaitGroup
 		h := &house{server: s}
@@ -155,7 +94,7 @@ func inHouse(t *testing.T, test func(t *testing.T, h *house)) {
 		})
 		test(t, h)
 		h.LoseAll()
-		s.now(yes)
+		s.Now(answers.Yes)
 		end()
 		h.Schedule.Stop()
 		goroutines.Wait()
@@ -185,7 +124,7 @@ func TestExtendedAtAThird(t *testing.T) {
 		l := h.begin(t, "a", minute)
 		own := h.begin(t, "b", lock.Terms{TTL: time.Minute})
 		time.Sleep(10 * time.Minute)
-		if n := h.server.count("renew"); !l.Held() || n < 27 || n > 34 {
+		if n := h.server.Count("renew"); !l.Held() || n < 27 || n > 34 {
 			t.Errorf("after 10 TTL, Held = %t with %d extends, want some 30", l.Held(), n)
 		}
 		if lost := (lostTest{}); !errors.As(own.Err(), &lost) || lost.Reason != ReasonNotRenewed {
@@ -199,7 +138,7 @@ func TestExtendedAtAThird(t *testing.T) {
 func TestLostAtItsDeadline(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		start := time.Now()
-		h.server.now(silent)
+		h.server.Now(answers.Silent)
 		l := h.begin(t, "a", minute)
 		time.Sleep(50 * time.Second)
 		if !l.Held() || !l.Info().Jeopardy {
@@ -231,12 +170,12 @@ func TestLostAsRedisSays(t *testing.T) {
 		t.Run(string(c.want.Reason), func(t *testing.T) {
 			inHouse(t, func(t *testing.T, h *house) {
 				l := h.begin(t, "a", minute)
-				h.server.now(gone(c.note, c.fence))
+				h.server.Now(gone(c.note, c.fence))
 				if err := l.Extend(t.Context()); err != (lostTest{c.want}) {
 					t.Errorf("Extend = %v, want %v", err, lostTest{c.want})
 				}
-				if err := l.Release(t.Context()); err != (lostTest{c.want}) || h.server.count("release") > 0 {
-					t.Errorf("Release = %v after %d requests, want the loss and none", err, h.server.count("release"))
+				if err := l.Release(t.Context()); err != (lostTest{c.want}) || h.server.Count("release") > 0 {
+					t.Errorf("Release = %v after %d requests, want the loss and none", err, h.server.Count("release"))
 				}
 			})
 		})
@@ -255,7 +194,7 @@ func TestTheWordOfForce(t *testing.T) {
 			t.Errorf("without a watchdog: Err = %v", own.Err())
 		}
 		time.Sleep(time.Second)
-		if n := h.server.count("renew"); n != 1 || !l.Held() {
+		if n := h.server.Count("renew"); n != 1 || !l.Held() {
 			t.Errorf("the watchdog has asked %d times, want once; Held = %t", n, l.Held())
 		}
 	})
@@ -265,7 +204,7 @@ func TestTheWordOfForce(t *testing.T) {
 func TestReleaseFollowsTheExtend(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		answer := make(chan struct{})
-		h.server.now(func(_ context.Context, verb string) conn.Result {
+		h.server.Now(func(_ context.Context, verb string, _ conn.Call) conn.Result {
 			if verb == "renew" {
 				<-answer
 			}
@@ -278,12 +217,12 @@ func TestReleaseFollowsTheExtend(t *testing.T) {
 		released := make(chan error)
 		go func() { released <- l.Release(t.Context()) }()
 		synctest.Wait()
-		if n := h.server.count("release"); n > 0 {
+		if n := h.server.Count("release"); n > 0 {
 			t.Error("a release overtakes an extend")
 		}
 		close(answer)
-		if err := errors.Join(<-extended, <-released); err != nil || h.server.count("release") != 1 {
-			t.Errorf("%v, %d releases", err, h.server.count("release"))
+		if err := errors.Join(<-extended, <-released); err != nil || h.server.Count("release") != 1 {
+			t.Errorf("%v, %d releases", err, h.server.Count("release"))
 		}
 	})
 }
@@ -299,7 +238,7 @@ func TestDetachedStays(t *testing.T) {
 			t.Errorf("Release = %v, Err = %v, Held = %t", err, l.Err(), l.Held())
 		}
 		time.Sleep(10 * time.Minute)
-		if renewed, released := h.server.count("renew"), h.server.count("release"); renewed != 1 || released != 0 {
+		if renewed, released := h.server.Count("renew"), h.server.Count("release"); renewed != 1 || released != 0 {
 			t.Errorf("%d extends and %d releases, want one and none", renewed, released)
 		}
 	})
@@ -325,7 +264,7 @@ func TestMaxHold(t *testing.T) {
 func TestWanted(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		var waited atomic.Bool
-		h.server.now(func(_ context.Context, verb string) conn.Result {
+		h.server.Now(func(_ context.Context, verb string, _ conn.Call) conn.Result {
 			if verb == "want" && !waited.Load() {
 				return conn.Result{}
 			}
@@ -361,13 +300,11 @@ func TestShortLeaseHurriesNoOther(t *testing.T) {
 		}
 		h.extend(leases)
 		synctest.Wait()
-		h.server.mu.Lock()
-		defer h.server.mu.Unlock()
-		if got := h.server.limits["p:short"]; got > 500*time.Millisecond {
+		if got := h.server.Limit("p:short"); got > 500*time.Millisecond {
 			t.Errorf("the extend of a lease of 1s may take %v, want half of what is left at most", got)
 		}
 		for _, name := range []string{"long", "longer"} {
-			if got := h.server.limits["p:"+name]; got != timeout/3 {
+			if got := h.server.Limit("p:" + name); got != timeout/3 {
 				t.Errorf("the extend of %s may take %v, want a third of the timeout", name, got)
 			}
 		}

@@ -1,0 +1,194 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/link/ask"
+	"github.com/redlatch/redlatch/internal/link/cleanup"
+	"github.com/redlatch/redlatch/internal/link/subscribe"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/notes"
+	"github.com/redlatch/redlatch/internal/testkit/answers"
+)
+
+// inLine runs a test of a Line over a server, in virtual time.
+func inLine(t *testing.T, test func(t *testing.T, ln *Line, s *answers.Server)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		closing, end := context.WithCancel(context.Background())
+		s := answers.New(answers.Yes)
+		var goroutines sync.WaitGroup
+		var owners atomic.Int64
+		plan := schedule.Start(clock.Now, func() {})
+		asker := ask.New(closing, s, 3*time.Second, clock.Now, func(ask.Subject, string, int64) error { return io.ErrUnexpectedEOF })
+		sweeps := cleanup.New(closing, []conn.Conn{s}, plan, clock.Now, time.Second)
+		ln := New(Needs{
+			Asker: asker, Schedule: plan, Handoffs: new(handoff.Queue), Conn: s, Client: "x", Heartbeat: 5 * time.Second,
+			Undo:    &lock.Undo{Queue: sweeps, Nodes: 1, LiveFor: 15 * time.Second, Sharded: func() bool { return false }},
+			Notes:   notes.New(closing, s, "notes", time.Second, plan, clock.Now),
+			LiveFor: 15 * time.Second, Now: clock.Now, Closing: closing, Spawn: func(f func()) { goroutines.Go(f) },
+			Owner:    func() string { return fmt.Sprintf("rl-x-%d", owners.Add(1)) },
+			Announce: func() {}, Refusal: func(_ *lock.Lock, reason string) error { return errors.New(reason) },
+		})
+		ln.Listener = subscribe.New(closing, s, "grants", time.Second, time.Minute, plan, clock.Now, subscribe.Handler{
+			Message: func(string) {}, Changed: ln.PollNow, InUse: ln.Waits,
+		})
+		ln.Listener.ConnectPlain(t.Context())
+		test(t, ln, s)
+		s.Now(answers.Yes)
+		end()
+		plan.Stop()
+		goroutines.Wait()
+		sweeps.Close()
+		ln.Listener.Wait()
+		asker.Wait()
+	})
+}
+
+func mutex(t *testing.T) *lock.Lock {
+	t.Helper()
+	set, err := keys.Of("p:", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &lock.Lock{
+		Subject: ask.Subject{Kind: script.Mutex, Name: "a", Keys: set}, Client: "x", FenceTTL: time.Hour,
+		Terms: lock.Terms{TTL: 30 * time.Second, Renews: true},
+	}
+}
+
+// enter puts a waiter in line, which Redis has told its place.
+func enter(ln *Line, l *lock.Lock, remaining time.Duration) (w *Waiter, owner string) {
+	owner = ln.Owner()
+	ticket, address := ln.Ticket(l, owner)
+	w = ln.Add(l, nil, owner, ticket, address, ln.Now())
+	ln.Place(w, script.Standing{Arrival: 1, First: true, Remaining: remaining}, ask.Answer{Sent: ln.Now()})
+	return w, owner
+}
+
+// stands answers polls with this standing of the first ticket. Everything else is done.
+func stands(remaining time.Duration, ticket conn.Reply) answers.Says {
+	return func(_ context.Context, verb string, call conn.Call) conn.Result {
+		if verb != "await" {
+			return answers.Yes(nil, verb, call)
+		}
+		return conn.Result{Reply: conn.Reply{List: []conn.Reply{{Int: remaining.Milliseconds()}, {}, {}, {Text: "holder"}, ticket}}}
+	}
+}
+
+var inLineStill = conn.Reply{List: []conn.Reply{{Int: 0}}}
+
+// TestGrantCountsFromTheLastPoll: Redis cannot have granted it before it answered that the waiter is
+// in line.
+func TestGrantCountsFromTheLastPoll(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(stands(time.Minute, inLineStill))
+		w, owner := enter(ln, mutex(t), time.Minute)
+		time.Sleep(13 * time.Second)
+		polls := s.Count("await")
+		ln.Granted(owner, 9, "")
+		g := <-w.Granted
+		if age := ln.Now().Since(g.Sent); polls < 2 || age <= 0 || age > 6*time.Second {
+			t.Errorf("after %d polls the grant counts from %v ago, want from the last heartbeat", polls, age)
+		}
+		if g.Token != 9 || g.TTL != 15*time.Second {
+			t.Errorf("the grant is %+v, want token 9 for as long as the client is believed alive", g)
+		}
+	})
+}
+
+// TestPollsWhenTheHolderMayBeGone: the first in line asks just after the holder's lease could have
+// run out, and a poll that finds it inside grants it.
+func TestPollsWhenTheHolderMayBeGone(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(stands(time.Second, conn.Reply{List: []conn.Reply{{Int: 1}, {Int: 5}, {}}}))
+		start := time.Now()
+		w, _ := enter(ln, mutex(t), time.Second)
+		g := <-w.Granted
+		if took := time.Since(start); g.Err != nil || took != time.Second+PollAfterExpiry {
+			t.Errorf("granted %v after %v, want after 1s and %v", g, took, PollAfterExpiry)
+		}
+	})
+}
+
+// TestPlaceIsAskedForAgain: Redis lost the line. The waiter has its old place with a new owner, since
+// the old one may have been inside.
+func TestPlaceIsAskedForAgain(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			if verb == "acquire" {
+				return conn.Result{Reply: conn.Reply{Int: 7}}
+			}
+			return stands(time.Minute, conn.Reply{List: []conn.Reply{}})(ctx, verb, call)
+		})
+		w, first := enter(ln, mutex(t), time.Minute)
+		g := <-w.Granted
+		if asked := s.Asked("acquire"); len(asked) != 1 || g.Owner == first || g.Token != 7 {
+			t.Errorf("%d requests for the place, granted to %q with %d, want one, to a new owner", len(asked), g.Owner, g.Token)
+		}
+	})
+}
+
+// TestGrantAfterCancelIsGivenBack: the ticket of a waiter that gave up may be granted all the same.
+func TestGrantAfterCancelIsGivenBack(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(stands(time.Minute, inLineStill))
+		l := mutex(t)
+		w, owner := enter(ln, l, time.Minute)
+		if arrival := ln.Cancel(w); arrival != 1 || ln.Waits(l.Keys.State()) {
+			t.Errorf("Cancel = %d, want the place that it had", arrival)
+		}
+		time.Sleep(10 * time.Second)
+		before := s.Count("release")
+		ln.Granted(owner, 9, "")
+		ln.Granted("rl-x-another", 9, "")
+		time.Sleep(10 * time.Second)
+		if n := s.Count("release"); before == 0 || n <= before {
+			t.Errorf("%d releases when it gave up, and %d after the grant, want more", before, n)
+		}
+		for _, call := range s.Asked("release") {
+			if call.Args[1] != owner {
+				t.Errorf("%q is released, want %q alone", call.Args[1], owner)
+			}
+		}
+	})
+}
+
+// TestOutageIsTold: waiters learn that polls fail, once, and that they do not any more.
+func TestOutageIsTold(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(answers.Silent)
+		w, _ := enter(ln, mutex(t), time.Minute)
+		news, outage := ln.Watch(w)
+		if outage != nil {
+			t.Fatalf("before a poll, the outage is %v", outage)
+		}
+		<-news
+		if news, outage = ln.Watch(w); outage == nil {
+			t.Fatal("polls fail, and the waiter is not told why")
+		}
+		s.Now(stands(time.Minute, inLineStill))
+		<-news
+		if _, outage = ln.Watch(w); outage != nil {
+			t.Errorf("polls are answered, and the outage is %v", outage)
+		}
+		if occupant, _ := ln.Status(w.lock); occupant != "holder" {
+			t.Errorf("inside is %q, want what the last poll told", occupant)
+		}
+	})
+}
