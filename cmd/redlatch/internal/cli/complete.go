@@ -89,17 +89,16 @@ func completeScenes(*cobra.Command, []string, string) ([]cobra.Completion, cobra
 
 // arrangeArguments sets how arguments and the values of flags are completed.
 func arrangeArguments(c completer, root *cobra.Command) {
-	by := map[string]cobra.CompletionFunc{"run": c.completeRun, "elect": c.completeRun}
-	for _, name := range []string{"lock", "inspect", "release", "ls", "log"} {
-		by[name] = c.completeNames
-	}
 	values := map[string]cobra.CompletionFunc{
 		"scene": completeScenes, "on-loss": cobra.FixedCompletions([]cobra.Completion{"term", "warn"}, cobra.ShellCompDirectiveNoFileComp),
 	}
 	for _, cmd := range root.Commands() {
-		if complete := by[cmd.Name()]; complete != nil {
-			cmd.ValidArgsFunction = complete
-		} else if cmd.ValidArgsFunction == nil {
+		switch {
+		case cmd.Name() == "run" || cmd.Name() == "elect":
+			cmd.ValidArgsFunction = c.completeRun
+		case slices.Contains(named, cmd.Name()):
+			cmd.ValidArgsFunction = c.completeNames
+		case cmd.ValidArgsFunction == nil:
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		for flag, complete := range values {

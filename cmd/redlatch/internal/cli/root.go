@@ -14,7 +14,10 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +38,17 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	a := newApp(stdin, stdout, stderr)
 	root, started := newRootCommand(a, args)
 	root.SetArgs(args)
-	code := finish(a, root.ExecuteContext(ctx), *started)
+	cmd, err := root.ExecuteContextC(ctx)
+	code := 0
+	if err != nil {
+		e := exit.Of(err)
+		if !*started && e.Code == exit.Failed {
+			e = exit.New(exit.Usage, err, "see `redlatch --help`") // cobra's own complaints
+		}
+		explain(a, e, cmd)
+		a.Fail(e)
+		code = e.Code
+	}
 	a.Flush()
 	return code
 }
@@ -44,33 +57,40 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app.App {
 	return &app.App{Streams: &talk.Streams{Stdin: stdin, Stdout: stdout, Stderr: stderr}, Version: version()}
 }
 
-// finish says what went wrong, if anything did, and returns the exit code. started says that the
-// command line made sense and a command has begun.
-func finish(a *app.App, err error, started bool) int {
-	if err == nil {
-		return 0
-	}
-	e := exit.Of(err)
-	if !started && e.Code == exit.Failed {
-		e = exit.New(exit.Usage, err, "see `redlatch --help`") // cobra's own complaints
-	}
-	if e.Hint == "" && e.Code == exit.Unreachable {
+// explain adds to the error of a server what was asked of which server, and what to do about it.
+func explain(a *app.App, e *exit.Error, cmd *cobra.Command) {
+	if e.Hint == "" {
 		e.Hint = app.Advice(e.Err, a.URLs())
 	}
-	a.Fail(e)
-	return e.Code
+	if e.Code != exit.Unreachable || e.Err == nil {
+		return
+	}
+	asked := cmd.Name()
+	if args := cmd.Flags().Args(); slices.Contains(named, asked) && len(args) > 0 && !cmd.Flags().Changed("adopt") {
+		asked += fmt.Sprintf(" %q", args[0])
+	}
+	what := strings.TrimPrefix(talk.Text(e.Err), "connect to Redis: ")
+	e.Err = fmt.Errorf("%s, on %s: %s", asked, a.Where(), what)
 }
+
+// named are the commands whose first argument is the name of a lock, or a pattern.
+var named = []string{"run", "elect", "lock", "inspect", "release", "ls", "log"}
 
 // newRootCommand returns the tree of commands. What it points to becomes true when the command line
 // made sense and a command begins.
 func newRootCommand(a *app.App, typed []string) (root *cobra.Command, started *bool) {
 	started = new(bool)
 	root = &cobra.Command{
-		Use:              "redlatch",
-		Short:            "Locks on Redis that are fair, fenced and fast",
-		Version:          a.Version,
-		Args:             knownCommand,
-		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "redlatch",
+		Short:   "Locks on Redis that are fair, fenced and fast",
+		Version: a.Version,
+		Args:    knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().NFlag() > 0 { // as in redlatch --redis ls
+				return exit.Usagef("`redlatch --help` lists the commands", "redlatch wants a command, and got flags alone")
+			}
+			return cmd.Help()
+		},
 		PersistentPreRun: func(*cobra.Command, []string) { *started = true },
 		SilenceErrors:    true,
 		SilenceUsage:     true,
@@ -79,8 +99,8 @@ func newRootCommand(a *app.App, typed []string) (root *cobra.Command, started *b
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	flags := root.PersistentFlags()
-	flags.StringArrayVar(&a.Redis, "redis", nil, "`URL` of the server (default REDLATCH_REDIS, REDLATCH_REDIS_FILE, REDIS_URL or "+app.DefaultRedis+"); several are a quorum")
-	flags.StringVar(&a.Prefix, "prefix", app.DefaultPrefix, "what begins every key in Redis; all who share a lock must agree on it")
+	flags.StringArrayVar(&a.Redis, "redis", nil, "`URL` of the server; `redlatch --help` says more")
+	flags.StringVar(&a.Prefix, "prefix", app.DefaultPrefix, "what begins every key in Redis")
 	root.AddCommand(hold.Commands(a)...)
 	root.AddCommand(look.Commands(a)...)
 	root.AddCommand(try.Commands(a)...)

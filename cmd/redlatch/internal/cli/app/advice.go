@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -58,6 +59,9 @@ func Advice(err error, urls []string) string {
 		}
 		return refusals[refused.Code()]
 	}
+	if errors.Is(err, redlatch.ErrInvalid) {
+		return adviceOnURL(urls)
+	}
 	if !errors.Is(err, redlatch.ErrUnreachable) {
 		return ""
 	}
@@ -68,6 +72,17 @@ func Advice(err error, urls []string) string {
 				return sign.secure
 			}
 			return sign.plain
+		}
+	}
+	return ""
+}
+
+// adviceOnURL returns what a URL without a scheme may mean; "" if all have one, or if it may have a
+// password.
+func adviceOnURL(urls []string) string {
+	for _, url := range urls {
+		if !strings.ContainsAny(url, "/@") {
+			return fmt.Sprintf("did you mean redis://%s?", url)
 		}
 	}
 	return ""

@@ -1,7 +1,9 @@
 package app
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"path"
 
 	"github.com/spf13/cobra"
@@ -46,4 +48,13 @@ func Nothing(cmd *cobra.Command, args []string) error {
 		return exit.Usagef(fmt.Sprintf("`%s`", cmd.CommandPath()), "%s takes no arguments, got %q", cmd.Name(), args[0])
 	}
 	return nil
+}
+
+// CannotListen returns the error of an address at which no server can listen.
+func CannotListen(address string, err error) error {
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		err = op.Err // which does not tell the address again
+	}
+	return exit.New(exit.Failed, fmt.Errorf("cannot listen on %s: %w", address, err),
+		"if a server runs there already, use it; or give another address with --listen")
 }

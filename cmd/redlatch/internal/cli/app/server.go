@@ -25,25 +25,37 @@ const (
 // URLs returns the server to use, or the nodes of a quorum; none if they cannot be found out. They
 // may contain passwords, so the default of the flag, which help shows, stays empty.
 func (a *App) URLs() []string {
-	urls, _ := a.Servers()
+	urls, _, _ := a.servers()
 	return urls
 }
 
-// Servers is URLs. The error says why a file with URLs is of no use.
-func (a *App) Servers() ([]string, error) {
+// Where returns the server, or the nodes of a quorum, in words, and what names it if no flag does.
+func (a *App) Where() string {
+	urls, from, _ := a.servers()
+	text := talk.Redacted(strings.Join(urls, " "))
+	if from != "" {
+		text += " (" + from + ")"
+	}
+	return text
+}
+
+// servers returns the URLs and where they are from, if it is no flag. The error says why a file with
+// URLs is of no use.
+func (a *App) servers() (urls []string, from string, err error) {
 	if len(a.Redis) > 0 {
-		return a.Redis, nil
+		return a.Redis, "", nil
 	}
 	if urls := strings.Fields(os.Getenv(RedisVariable)); len(urls) > 0 {
-		return urls, nil
+		return urls, RedisVariable, nil
 	}
 	if path := os.Getenv(fileVariable); path != "" {
-		return urlsIn(path)
+		urls, err := urlsIn(path)
+		return urls, fileVariable, err
 	}
 	if urls := strings.Fields(os.Getenv(usualVariable)); len(urls) > 0 {
-		return urls, nil
+		return urls, usualVariable, nil
 	}
-	return []string{DefaultRedis}, nil
+	return []string{DefaultRedis}, "the default", nil
 }
 
 // urlsIn returns the URLs that a file has.
@@ -85,7 +97,7 @@ func (a *App) Connect(ctx context.Context, o redlatch.Options, use func(*redlatc
 // closes the client.
 func (a *App) Open(ctx context.Context, o redlatch.Options) (*redlatch.Client, error) {
 	o.Prefix = cmp.Or(a.Prefix, redlatch.NoPrefix)
-	urls, err := a.Servers()
+	urls, _, err := a.servers()
 	if err != nil {
 		return nil, err
 	}

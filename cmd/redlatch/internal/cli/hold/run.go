@@ -65,7 +65,7 @@ func newRunCommand(a *app.App) *cobra.Command {
 	}, func(cmd *cobra.Command, _ []string) error { return r.checked(cmd) })
 	r.flags(cmd.Flags())
 	r.target.flags(cmd.Flags())
-	cmd.Flags().StringVar(&r.target.adopted, "adopt", "", "go on with the lease that `TEXT` names, instead of acquiring NAME")
+	cmd.Flags().StringVar(&r.target.adopted, "adopt", "", "go on with the lease that `TEXT` names")
 	return cmd
 }
 
@@ -95,26 +95,24 @@ func (r *run) hush() { r.app.Quiet = r.app.Quiet || r.taken == 0 }
 func (r *run) flags(flags *pflag.FlagSet) {
 	a := r.app
 	r.acquireFlags(flags)
-	flags.DurationVar(&r.longest, "max-hold", 0,
-		"stop the command when it has held the lock for so long (default: no bound)")
-	flags.DurationVar(&r.least, "min-hold", 0,
-		"keep the lock closed until so long after it was acquired, if the command ends earlier (default: open it at once)")
-	flags.DurationVar(&r.grace, "grace", 0,
-		"what the command has between TERM and KILL when it is stopped (default: a sixth of --ttl, at most 5s)")
-	flags.StringVar(&r.onLoss, "on-loss", "term", "`WHAT` to do when the lease is lost: term stops the command, warn only says so")
-	flags.BoolVar(&r.keepPassword, "keep-password", false, "leave the password in the command's "+app.RedisVariable)
+	flags.DurationVar(&r.longest, "max-hold", 0, "stop the command when it held the lock so long")
+	flags.DurationVar(&r.least, "min-hold", 0, "how long the lock stays closed at least")
+	flags.DurationVar(&r.grace, "grace", 0, "from TERM to KILL (default --ttl/6, at most 5s)")
+	flags.StringVar(&r.onLoss, "on-loss", "term", "if the lease is lost: term or warn")
+	flags.BoolVar(&r.keepPassword, "keep-password", false, "leave the password in "+app.RedisVariable)
 	flags.BoolVar(&a.Events, "json", false, "talk in events, one JSON object a line")
 }
 
 // acquireFlags adds the flags of all that acquires a lock.
 func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.ttl, "ttl", 30*time.Second, "how long the lock outlives a crash")
-	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long (default: wait for as long as it takes)")
+	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long")
 	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
-	flags.IntVar(&r.most, "max-waiters", 0, "give up at once if `N` others wait already (default: no bound)")
-	flags.StringToStringVar(&r.labels, "label", nil, "what inspect, ls and log tell of this process, as `KEY=VALUE`; up to 8")
-	flags.IntVarP(&r.taken, "taken-exit-code", "E", exit.Taken, "exit code `N` if the lock is taken; 0 is silent, as with --quiet")
-	flags.BoolVarP(&r.app.Quiet, "quiet", "q", false, "say nothing of a lock that is taken, neither while waiting nor when giving up")
+	flags.IntVar(&r.most, "max-waiters", 0, "give up at once if `N` others wait already")
+	flags.StringToStringVar(&r.labels, "label", nil, "shown by inspect, ls and log; up to 8 `KEY=VALUE`")
+	flags.Lookup("label").DefValue = ""
+	flags.IntVarP(&r.taken, "taken-exit-code", "E", exit.Taken, "exit code `N` if the lock is taken")
+	flags.BoolVarP(&r.app.Quiet, "quiet", "q", false, "say nothing of a lock that is taken")
 }
 
 // parse takes the arguments, of which so many came before the "--"; -1 if there was none.

@@ -36,16 +36,16 @@ type target struct {
 }
 
 func (t *target) flags(flags *pflag.FlagSet) {
-	flags.BoolVar(&t.shared, "shared", false, "a read-write lock, for reading: beside all others who do")
-	flags.BoolVar(&t.exclusive, "exclusive", false, "a read-write lock, for writing: alone")
+	flags.BoolVar(&t.shared, "shared", false, "a read-write lock, for reading")
+	flags.BoolVar(&t.exclusive, "exclusive", false, "a read-write lock, for writing")
 	flags.StringVar(&t.permits, "permits", "", "a semaphore: `k/n` for k of its n permits")
-	flags.IntVar(&t.slots, "slot-pool", 0, "a pool of `N` numbered slots; the command sees its number as REDLATCH_SLOT")
-	flags.StringVar(&t.instance, "instance", "", "with --slot-pool: `NAME` gets the slot again that it had last, if that is free")
-	flags.DurationVar(&t.quarantine, "quarantine", 0, "with --slot-pool: how long a slot rests whose holder vanished (default: --ttl)")
-	flags.BoolVar(&t.once, "once", false, "run at most once in a --window, over all hosts; otherwise do nothing (with what exit code, see above)")
-	flags.DurationVar(&t.window, "window", 0, "with --once: from the start of a run, no other starts for so long")
-	flags.StringVar(&t.robbed, "take-by-force", "", "take the lock from this `OWNER`, as inspect shows it, and wait for nobody")
-	flags.StringVar(&t.reason, "reason", "", "with --take-by-force: `TEXT` for the holder and for those who inspect the lock")
+	flags.IntVar(&t.slots, "slot-pool", 0, "one of `N` numbered slots, told as REDLATCH_SLOT")
+	flags.StringVar(&t.instance, "instance", "", "with --slot-pool: `NAME` gets its last slot again")
+	flags.DurationVar(&t.quarantine, "quarantine", 0, "with --slot-pool: rest of a lost slot")
+	flags.BoolVar(&t.once, "once", false, "run at most once in a --window, over all hosts")
+	flags.DurationVar(&t.window, "window", 0, "with --once: no other run starts for so long")
+	flags.StringVar(&t.robbed, "take-by-force", "", "take it from this `OWNER`, as inspect shows it")
+	flags.StringVar(&t.reason, "reason", "", "with --take-by-force: `TEXT` for the holder")
 }
 
 // kindsOfLock are the flags that say which kind of lock it is.

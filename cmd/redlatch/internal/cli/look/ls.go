@@ -47,7 +47,7 @@ func newListCommand(a *app.App) *cobra.Command {
 	})
 	flags := cmd.Flags()
 	flags.BoolVar(&l.json, "json", false, "print JSON, one object a line")
-	flags.StringVar(&l.sort, "sort", "name", "`ORDER`: name, waiting (most waiters first), held (held longest) or age (waited for longest)")
+	flags.StringVar(&l.sort, "sort", "name", "`ORDER`: "+strings.Join(fleet.Sorts, ", "))
 	flags.DurationVar(&l.minWait, "min-wait", 0, "only names with a waiter that has waited so long")
 	flags.DurationVar(&l.minHeld, "min-held", 0, "only names with a holder that has held so long")
 	flags.IntVar(&l.limit, "limit", 0, "only the first `N` in that order (default: all)")
@@ -57,10 +57,9 @@ func newListCommand(a *app.App) *cobra.Command {
 
 // check refuses flags that make no sense.
 func (l *listing) check(typed *pflag.FlagSet) error {
-	if _, ok := orders[l.sort]; !ok {
-		return exit.Usagef("name, waiting, held or age", "--sort %q is no order", l.sort)
-	}
 	switch {
+	case !slices.Contains(fleet.Sorts, l.sort):
+		return badSort(l.sort)
 	case l.minWait < 0:
 		return exit.Usagef("", "--min-wait is %v: give a time", l.minWait)
 	case l.minHeld < 0:
@@ -73,8 +72,10 @@ func (l *listing) check(typed *pflag.FlagSet) error {
 	))
 }
 
-// orders are those of a picture, by what ls calls them.
-var orders = map[string]string{"name": "name", "waiting": "waiting", "held": "held", "age": "waited"}
+// badSort refuses an order that there is not.
+func badSort(order string) error {
+	return exit.Usagef(strings.Join(fleet.Sorts, ", ")+" are known", "--sort %q is no order", order)
+}
 
 // choose returns those of the locks that the flags ask for, in order, and how many more there are.
 func (l listing) choose(infos []redlatch.LockInfo) (chosen []*fleet.Lock, more int) {
@@ -85,7 +86,7 @@ func (l listing) choose(infos []redlatch.LockInfo) (chosen []*fleet.Lock, more i
 			locks = append(locks, lock)
 		}
 	}
-	chosen = fleet.Query{Sort: orders[l.sort]}.Select(locks)
+	chosen = fleet.Query{Sort: l.sort}.Select(locks)
 	if l.limit > 0 && len(chosen) > l.limit {
 		chosen, more = chosen[:l.limit], len(chosen)-l.limit
 	}

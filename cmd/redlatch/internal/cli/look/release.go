@@ -87,7 +87,7 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 		return err
 	}
 	if len(info.Holders) == 0 {
-		return exit.New(exit.Failed, fmt.Errorf("nobody holds %q", name), "")
+		return exit.New(exit.Failed, fmt.Errorf("nobody holds %q", name), fmt.Sprintf("`%s` lists what is held", a.Again("ls")))
 	}
 	holders, err := how.choose(info)
 	if err != nil {

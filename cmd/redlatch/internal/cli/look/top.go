@@ -21,9 +21,9 @@ func newTopCommand(a *app.App) *cobra.Command {
 	cmd := app.Command("top", app.Nothing, func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case !slices.Contains(fleet.Sorts, q.Sort):
-			return exit.Usagef(strings.Join(fleet.Sorts, ", ")+" are known", "--sort %q makes no sense", q.Sort)
+			return badSort(q.Sort)
 		case q.State != "" && !slices.Contains(fleet.States, q.State):
-			return exit.Usagef(strings.Join(fleet.States, ", ")+" are known", "--state %q makes no sense", q.State)
+			return exit.Usagef(strings.Join(fleet.States, ", ")+" are known", "--state %q is no state", q.State)
 		case interval < 100*time.Millisecond:
 			return exit.Usagef("", "--interval is %v: it must be 100ms or more", interval)
 		}
@@ -38,7 +38,7 @@ func newTopCommand(a *app.App) *cobra.Command {
 			return top.Print(ctx, p, q, a.Stdout)
 		})
 	})
-	cmd.Flags().StringVar(&q.Sort, "sort", fleet.Sorts[0], "`COLUMN` to sort by: "+strings.Join(fleet.Sorts, ", "))
+	cmd.Flags().StringVar(&q.Sort, "sort", fleet.Sorts[0], "`ORDER`: "+strings.Join(fleet.Sorts, ", "))
 	cmd.Flags().StringVar(&q.State, "state", "", "only the locks in this `STATE`: "+strings.Join(fleet.States, ", "))
 	cmd.Flags().StringVar(&q.Search, "search", "", "only the locks with this `TEXT` in a name, host, program or label")
 	cmd.Flags().DurationVar(&interval, "interval", interval, "the shortest time between two looks at Redis")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -73,7 +72,7 @@ func (w web) serve(ctx context.Context, a *app.App) error {
 	server.RegisterOnShutdown(dashboard.Close)
 	listener, err := net.Listen("tcp", w.listen)
 	if err != nil {
-		return exit.New(exit.Failed, fmt.Errorf("cannot listen on %s: %w", w.listen, err), "give another address with --listen")
+		return app.CannotListen(w.listen, err)
 	}
 	scheme := "http"
 	if w.cert != "" {

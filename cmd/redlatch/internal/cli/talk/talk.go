@@ -3,6 +3,7 @@
 package talk
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ import (
 //   - From the moment on that a command waits for a lock or holds it, talk begins with the time.
 //   - A name is printed in %q, a command to type in `backquotes`. What comes from Redis is quoted
 //     if a terminal could take it for a command. No password is printed, ever.
-//   - With --json an answer is one JSON object a line, as `redlatch inspect --help` describes, and
+//   - With --json an answer is one JSON object a line, as `redlatch help inspect` describes, and
 //     the talk of `redlatch run` is, too.
 type Streams struct {
 	Stdin  io.Reader
@@ -110,7 +111,12 @@ func (s *Streams) AnswerJSON(v any) error { return json.NewEncoder(s.Stdout).Enc
 
 // Text returns an error on one line, without passwords and without the library's prefix, which Say
 // adds.
-func Text(err error) string { return Redacted(fleet.ErrorText(err)) }
+func Text(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) && err.Error() == context.DeadlineExceeded.Error() {
+		return "no answer in time"
+	}
+	return Redacted(fleet.ErrorText(err))
+}
 
 // told is an error of which the user has been told before, in words, and what is left to say of it.
 type told struct {

@@ -1,12 +1,9 @@
 package try
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
 
@@ -17,7 +14,7 @@ func newDevCommand(a *app.App) *cobra.Command {
 		defer stop()
 		server, err := redlatchtest.Listen(listen)
 		if err != nil {
-			return exit.New(exit.Failed, fmt.Errorf("cannot listen on %s: %w", listen, err), "if a server runs there already, use it; or give another address with --listen")
+			return app.CannotListen(listen, err)
 		}
 		defer server.Close()
 		if err := a.Answer("%s\n", server.URL()); err != nil {

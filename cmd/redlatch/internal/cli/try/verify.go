@@ -40,27 +40,29 @@ func newVerifyCommand(a *app.App) *cobra.Command {
 	flags.DurationVar(&f.o.Duration, "duration", f.o.Duration, "how long it works, with a quiet part of some 8 TTLs at its end")
 	flags.IntVar(&f.o.Workers, "workers", f.o.Workers, "how many processes take turns")
 	flags.StringSliceVar(&f.o.Kinds, "kinds", nil, "kinds of locks (default all): mutex, reentrant, rwmutex, semaphore, slotpool, election, job, multi")
-	flags.StringSliceVar(&f.o.Faults, "faults", nil, "faults (default all that are possible): "+strings.Join(faultNames(), ", "))
-	flags.BoolVar(&f.o.Disrupt, "disrupt", false, "also faults that hit everybody who uses the servers; wants --yes")
+	flags.StringSliceVar(&f.o.Faults, "faults", nil, "faults (default all that are possible): "+faultNames())
+	flags.BoolVar(&f.o.Disrupt, "disrupt", false, "also faults that hit other users; wants --yes")
 	flags.BoolVar(&f.yes, "yes", false, "say that --disrupt is meant")
 	flags.DurationVar(&f.o.TTL, "ttl", f.o.TTL, "of the leases; the faults last up to one and a half of it")
 	flags.IntVar(&f.o.Rate, "rate", f.o.Rate, "acquisitions a second at most; 0 for no limit (default 500 with --redis, else no limit)")
 	flags.Lookup("rate").DefValue = "0" // the text says what it is
-	flags.StringVar(&f.o.Out, "out", "", "write report and records into this `directory`, which is empty or not there")
-	flags.StringVar(&f.recheck, "recheck", "", "judge the records in this `directory` again, and do nothing else")
-	flags.BoolVar(&f.asJSON, "json", false, "answer with one JSON object, the report; the rest goes to stderr")
+	flags.StringVar(&f.o.Out, "out", "", "`directory` for the records: empty or not there")
+	flags.StringVar(&f.recheck, "recheck", "", "judge the records in this `directory` again")
+	flags.BoolVar(&f.asJSON, "json", false, "answer with one JSON object, the report")
 	return cmd
 }
 
-func faultNames() (names []string) {
+// faultNames lists the faults, those that want --disrupt last.
+func faultNames() string {
+	var mild, rough []string
 	for _, f := range verify.Faults() {
-		name := f.Name
 		if f.Disrupt {
-			name += " (with --disrupt)"
+			rough = append(rough, f.Name)
+		} else {
+			mild = append(mild, f.Name)
 		}
-		names = append(names, name)
 	}
-	return names
+	return strings.Join(mild, ", ") + "; with --disrupt also " + strings.Join(rough, ", ")
 }
 
 // check refuses what makes no sense.
