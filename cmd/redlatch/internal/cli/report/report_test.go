@@ -23,21 +23,15 @@ func TestWords(t *testing.T) {
 		}
 		return out.String()
 	}
-	want := func(screen string, words ...string) {
-		t.Helper()
-		for _, s := range words {
-			if !strings.Contains(screen, s) {
-				t.Errorf("%q is not in\n%s", s, screen)
-			}
-		}
-	}
 	lock := fleet.NewLock(sample.Lock(), time.Time{})
-	want(shown(Table(&out, []*fleet.Lock{lock})), append(sample.OfList, "NAME", "HOLDER", "HELD FOR", "EXPIRES IN", "WAITING", "FIRST WAITS")...)
-	want(shown(Page(&out, sample.Lock(), true))+EntryLine(sample.Entry()), sample.OfPage...)
+	list := shown(Table(&out, []*fleet.Lock{lock}))
+	sample.Want(t, list, sample.OfList...)
+	sample.Want(t, strings.ToLower(list), fleet.Columns...)
+	sample.Want(t, shown(Page(&out, sample.Lock(), true))+EntryLine(sample.Entry()), sample.OfPage...)
 	for words, info := range sample.Others {
 		info = sample.Named("a", info)
-		want(shown(Table(&out, []*fleet.Lock{fleet.NewLock(info, time.Time{})})), words)
-		want(shown(Page(&out, info, true)), words)
+		sample.Want(t, shown(Table(&out, []*fleet.Lock{fleet.NewLock(info, time.Time{})})), words)
+		sample.Want(t, shown(Page(&out, info, true)), words)
 	}
 }
 

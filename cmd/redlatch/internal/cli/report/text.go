@@ -44,11 +44,8 @@ func Table(out io.Writer, locks []*fleet.Lock) error {
 		cells := make([]string, len(columns))
 		for i, column := range columns {
 			cells[i] = l.Cell(column)
-			switch {
-			case column == fleet.Waiting:
+			if column == fleet.Waiting { // there is room for more than the number
 				cells[i] = l.WaitingText()
-			case column == fleet.Holder && l.RedisType != "": // the kind says it
-				cells[i] = "-"
 			}
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
