@@ -370,24 +370,3 @@ func (s scene) begin() {
 		runtime.GOMAXPROCS(s.procs)
 	}
 }
-
-func pick[T any](quick bool, short, long T) T {
-	if quick {
-		return short
-	}
-	return long
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func atMost(what string, got, most float64) error {
-	if got > most {
-		return fmt.Errorf("%.2f %s, want %.2f at most", got, what, most)
-	}
-	return nil
-}

@@ -174,21 +174,15 @@ func TestWords(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
 		return html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(w.Body.String(), ""))
 	}
-	want := func(page string, words ...string) {
-		t.Helper()
-		for _, s := range words {
-			if !strings.Contains(page, s) {
-				t.Errorf("%q is not in\n%s", s, page)
-			}
-		}
-	}
-	want(show("/locks", sample.Lock()), append(sample.OfList, "Name", "Holder", "Held for", "Expires in", "Waiting", "First waits")...)
-	want(show("/lock?name=stock:7", sample.Lock()), sample.OfPage...)
-	want(show("/record", sample.Lock()), sample.EntryText)
+	list := show("/locks", sample.Lock())
+	sample.Want(t, list, sample.OfList...)
+	sample.Want(t, strings.ToLower(list), fleet.Columns...)
+	sample.Want(t, show("/lock?name=stock:7", sample.Lock()), sample.OfPage...)
+	sample.Want(t, show("/record", sample.Lock()), sample.EntryText)
 	for words, info := range sample.Others {
 		info = sample.Named("a", info)
-		want(show("/locks", info), words)
-		want(show("/lock?name=a", info), words)
+		sample.Want(t, show("/locks", info), words)
+		sample.Want(t, show("/lock?name=a", info), words)
 	}
 }
 

@@ -14,21 +14,37 @@ var functions = template.FuncMap{
 	"visible": fleet.Visible, "span": fleet.Span, "holder": fleet.HolderText, "process": fleet.ProcessText, "count": fleet.Count, "entry": fleet.EntryText,
 	"error": fleet.ErrorText, "clock": clock, "stamp": stamp, "ago": func(now, then time.Time) string { return fleet.Span(now.Sub(then)) },
 	"plural": plural, "forbidden": forbidden, "vote": voteText, "rate": rate,
-	"held":  func(l *fleet.Lock, h redlatch.Holder) []fleet.Fact { return fleet.HolderFacts(l, h, time.UTC) },
-	"wants": fleet.WaiterFacts,
-	"facts": func(l *fleet.Lock, p *fleet.Picture) []fleet.Fact { return l.Facts(len(p.Nodes) == 0, time.UTC) },
-	"since": fleet.Ago,
-	"bar":   func(n, most int) string { return fmt.Sprintf("%.1f", 100*float64(n)/float64(max(1, most))) },
-	"add":   func(a, b int) int { return a + b },
-	"first": func(l *fleet.Lock) redlatch.Holder { return l.Holders[0] },
-	"long":  func(d time.Duration) bool { return d >= 10*time.Second },
-	"when":  func(t time.Time) string { return t.UTC().Format("01-02 15:04:05") },
+	"held":    func(l *fleet.Lock, h redlatch.Holder) []fleet.Fact { return fleet.HolderFacts(l, h, time.UTC) },
+	"wants":   fleet.WaiterFacts,
+	"facts":   func(l *fleet.Lock, p *fleet.Picture) []fleet.Fact { return l.Facts(len(p.Nodes) == 0, time.UTC) },
+	"since":   fleet.Ago,
+	"columns": func() []column { return columns },
+	"bar":     func(n, most int) string { return fmt.Sprintf("%.1f", 100*float64(n)/float64(max(1, most))) },
+	"add":     func(a, b int) int { return a + b },
+	"first":   func(l *fleet.Lock) redlatch.Holder { return l.Holders[0] },
+	"long":    func(d time.Duration) bool { return d >= 10*time.Second },
+	"when":    func(t time.Time) string { return t.UTC().Format("01-02 15:04:05") },
 	"cap": func(s string) string {
 		if s == "" {
 			return s
 		}
 		return strings.ToUpper(s[:1]) + s[1:]
 	},
+}
+
+// column is the head of a column of the list of locks.
+type column struct {
+	Label, Sort, Order string // Order is that of the rows when they are sorted by it
+	Number             bool
+}
+
+var columns = []column{
+	{fleet.Name, "name", "ascending", false},
+	{fleet.Holder, "", "", false},
+	{fleet.Held, "held", "descending", true},
+	{fleet.Expires, "expires", "ascending", true},
+	{fleet.Waiting, "waiting", "descending", true},
+	{fleet.Waited, "waited", "descending", true},
 }
 
 func clock(t time.Time) string {

@@ -20,6 +20,9 @@ const (
 	Waited  = "first waits"
 )
 
+// Columns are those that a list of locks has on every screen.
+var Columns = []string{Name, Holder, Held, Expires, Waiting, Waited}
+
 // Cell returns what a lock has in a column; "-" if it has nothing there.
 func (l *Lock) Cell(column string) string {
 	switch column {

@@ -3,6 +3,8 @@
 package sample
 
 import (
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -111,3 +113,13 @@ func Entry() redlatch.JournalEntry {
 // EntryText is what every screen shows of Entry beside its time and type.
 const EntryText = "mailer (pid 4711 on app-01): held for 6m0s, lost (expired); " +
 	"no answer for 30s; tenant=acme; 3 entries before this one are missing"
+
+// Want fails the test for each of these words that a screen does not show.
+func Want(t testing.TB, screen string, words ...string) {
+	t.Helper()
+	for _, s := range words {
+		if !strings.Contains(screen, s) {
+			t.Errorf("%q is not in\n%s", s, screen)
+		}
+	}
+}

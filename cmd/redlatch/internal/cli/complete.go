@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/demo"
 )
 
@@ -19,22 +21,28 @@ const (
 	completionNames = 200
 )
 
+// completer completes what is typed.
+type completer struct {
+	app   *app.App
+	typed []string // the arguments
+}
+
 // completeNames completes the first argument with the names that are in use.
-func (a *app) completeNames(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (c completer) completeNames(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.names(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
+	return c.names(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeRun completes a name and the two dashes after it; behind them is a command, of which the
 // shell knows more.
-func (a *app) completeRun(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (c completer) completeRun(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	switch {
-	case slices.Contains(a.typed[:len(a.typed)-1], "--"): // cobra adds one itself, so ArgsLenAtDash does not tell
+	case slices.Contains(c.typed[:len(c.typed)-1], "--"): // cobra adds one itself, so ArgsLenAtDash does not tell
 		return nil, cobra.ShellCompDirectiveDefault
 	case len(args) == 0 && !cmd.Flags().Changed("adopt"):
-		return a.names(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
+		return c.names(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
 	case len(args) <= 1 && strings.HasPrefix("--", begun):
 		return []cobra.Completion{cobra.CompletionWithDesc("--", "the command follows")}, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -43,11 +51,11 @@ func (a *app) completeRun(cmd *cobra.Command, args []string, begun string) ([]co
 
 // names returns the names in use that begin so, with their holders; none if Redis does not tell
 // within a moment.
-func (a *app) names(ctx context.Context, begun string) []cobra.Completion {
+func (c completer) names(ctx context.Context, begun string) []cobra.Completion {
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
-	a.quiet = true
-	client, err := a.open(ctx, redlatch.Options{Program: "redlatch completion"})
+	c.app.Quiet = true
+	client, err := c.app.Open(ctx, redlatch.Options{Program: "redlatch completion"})
 	if err != nil {
 		return nil
 	}
@@ -58,7 +66,7 @@ func (a *app) names(ctx context.Context, begun string) []cobra.Completion {
 			break
 		}
 		if strconv.Quote(info.Name) == `"`+info.Name+`"` { // what would need quotes is not for a shell to insert
-			all = append(all, cobra.CompletionWithDesc(info.Name, summary(info)))
+			all = append(all, cobra.CompletionWithDesc(info.Name, report.Summary(info)))
 		}
 	}
 	slices.Sort(all)
@@ -80,18 +88,17 @@ func completeScenes(*cobra.Command, []string, string) ([]cobra.Completion, cobra
 }
 
 // arrangeArguments sets how arguments and the values of flags are completed.
-func arrangeArguments(a *app, root *cobra.Command) {
-	by := map[string]cobra.CompletionFunc{"run": a.completeRun, "elect": a.completeRun}
-	for _, name := range []string{"lock", "inspect", "release", "ls", "log"} {
-		by[name] = a.completeNames
-	}
+func arrangeArguments(c completer, root *cobra.Command) {
 	values := map[string]cobra.CompletionFunc{
 		"scene": completeScenes, "on-loss": cobra.FixedCompletions([]cobra.Completion{"term", "warn"}, cobra.ShellCompDirectiveNoFileComp),
 	}
 	for _, cmd := range root.Commands() {
-		if complete := by[cmd.Name()]; complete != nil {
-			cmd.ValidArgsFunction = complete
-		} else if cmd.ValidArgsFunction == nil {
+		switch {
+		case cmd.Name() == "run" || cmd.Name() == "elect":
+			cmd.ValidArgsFunction = c.completeRun
+		case slices.Contains(named, cmd.Name()):
+			cmd.ValidArgsFunction = c.completeNames
+		case cmd.ValidArgsFunction == nil:
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		for flag, complete := range values {

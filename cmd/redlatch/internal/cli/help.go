@@ -1,74 +1,39 @@
 package cli
 
 import (
-	"embed"
+	"cmp"
 	"errors"
 	"fmt"
-	"path"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
 )
 
-//go:embed help
-var helpFiles embed.FS
-
-// helpText returns a file below help.
-func helpText(file string) string {
-	text, err := helpFiles.ReadFile("help/" + file)
-	if err != nil {
-		panic(err) // there is no such file
-	}
-	return string(text)
-}
-
-// command returns the command that a file below help describes: how it is used and what it is for, a
-// line each, then all about it, and its examples.
-func command(name string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
-	use, text, _ := strings.Cut(helpText(name+".txt"), "\n")
-	short, text, _ := strings.Cut(text, "\n\n")
-	long, examples, _ := strings.Cut(text, "\n\nExamples:\n")
-	for _, shared := range []string{"belief.txt", "report.txt"} {
-		long = strings.Replace(long, "{"+shared+"}", strings.TrimSpace(helpText(shared)), 1)
-	}
-	return &cobra.Command{Use: use, Short: short, Long: long, Example: strings.TrimSuffix(examples, "\n"), Args: args, RunE: run}
-}
-
-// hidden returns a command that redlatch starts itself.
-func hidden(use, short string, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Hidden: true, Args: nothing, RunE: run}
-}
-
-// talksToNone is the annotation of commands that talk to no server, or to none that --redis names:
-// their help leaves --redis and --prefix out.
-const talksToNone = "talks to none"
-
-// ownServer is the annotation of commands that do not read REDLATCH_REDIS: it is what they work on
-// without --redis.
-const ownServer = "own server"
-
-// arrangeHelp sets what is not cobra's own: the page above, and errors that suggest what was meant.
+// arrangeHelp sets what is not cobra's own: the pages, and errors that suggest what was meant.
 func arrangeHelp(root *cobra.Command) {
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if cmd == root {
-			fmt.Fprint(cmd.OutOrStdout(), helpText("redlatch.txt"))
-			return
+		switch {
+		case cmd == root:
+			fmt.Fprint(cmd.OutOrStdout(), app.HelpText("redlatch.txt"))
+		case cmd.Long == "" || cmd.Name() == "completion" || cmd.Parent().Name() == "completion" || cmd.Name() == "help":
+			usual(cmd, args) // cobra's own
+		default:
+			width, _ := terminal.Of(cmd.OutOrStdout())
+			whole := len(args) == 0 // `redlatch help`, and not --help
+			fmt.Fprint(cmd.OutOrStdout(), helpPage(cmd, whole, min(cmp.Or(width, widest), widest)))
 		}
-		if own := cmd.Annotations[ownServer]; own != "" {
-			cmd.Flag("redis").Usage = "`URL` of the server (default: " + own + ")"
-		}
-		for _, flag := range []string{"redis", "prefix"} {
-			if cmd.Annotations[talksToNone] != "" || cmd.Name() == "completion" || cmd.HasParent() && cmd.Parent().Name() == "completion" {
-				_ = root.PersistentFlags().MarkHidden(flag) // which fails for a flag that is not there
-			}
-		}
-		usual(cmd, args)
 	})
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
+		cmd.SuggestFor = alsoCalled[cmd.Name()]
 		if cmd.Name() == "help" {
 			cmd.Example = "  redlatch help run"
 			cmd.Args = func(_ *cobra.Command, args []string) error {
@@ -83,6 +48,90 @@ func arrangeHelp(root *cobra.Command) {
 	root.SetFlagErrorFunc(flagError)
 }
 
+// widest is how many columns a page of help has at most.
+const widest = 100
+
+// helpPage returns what is said of a command: how it is used first. The whole page also has what
+// does not fit on a screen.
+func helpPage(cmd *cobra.Command, whole bool, width int) string {
+	var b strings.Builder
+	about, more, _ := strings.Cut(cmd.Long, "\n\n")
+	examples, rare, _ := strings.Cut(cmd.Example, "\n\n")
+	if whole && rare != "" {
+		examples += "\n" + rare
+	}
+	section := func(head, text string) {
+		if text = strings.TrimRight(text, "\n"); text != "" {
+			b.WriteString(head)
+			for line := range strings.SplitSeq(text, "\n") {
+				b.WriteString(terminal.Fold(line, width, column(line)))
+			}
+		}
+	}
+	section("", about)
+	section("\nUsage:\n", "  "+cmd.UseLine())
+	section("\nExamples:\n", examples)
+	if whole {
+		section("\n", more)
+	}
+	cmd.InheritedFlags() // has cobra tell these apart from those of the command
+	b.WriteString("\nFlags:\n" + cmd.LocalFlags().FlagUsagesWrapped(width))
+	if cmd.Annotations[app.TalksToNone] == "" {
+		if own := cmd.Annotations[app.OwnServer]; own != "" {
+			cmd.Flag("redis").Usage = "`URL` of the server (default: " + own + ")"
+		}
+		b.WriteString("\nFlags of all commands:\n" + cmd.InheritedFlags().FlagUsagesWrapped(width))
+	}
+	if !whole && more+rare != "" {
+		fmt.Fprintf(&b, "\n`redlatch help %s` says all about it.\n", cmd.Name())
+	}
+	return b.String()
+}
+
+// column returns where the text of a line begins: behind the name that it explains, if there is one.
+func column(line string) int {
+	if at := lastGap.FindStringIndex(line); at != nil {
+		return at[1]
+	}
+	return len(line) - len(strings.TrimLeft(line, " "))
+}
+
+// lastGap matches a line up to the last gap of two blanks or more.
+var lastGap = regexp.MustCompile(`^.*\S {2,}`)
+
+// alsoCalled are the names under which users look for commands.
+var alsoCalled = map[string][]string{
+	"run":     {"exec", "with", "flock"},
+	"elect":   {"leader", "election", "campaign"},
+	"lock":    {"acquire"},
+	"unlock":  {"free"},
+	"ls":      {"list", "ps", "status", "locks"},
+	"inspect": {"show", "get", "info", "describe", "who"},
+	"release": {"force", "steal", "kill", "break", "take", "rm"},
+	"log":     {"journal", "history", "events"},
+	"doctor":  {"check", "ping", "diagnose"},
+	"verify":  {"test"},
+	"top":     {"watch", "monitor"},
+	"web":     {"dashboard", "ui", "serve"},
+	"dev":     {"server", "start"},
+}
+
+// flagsAlsoCalled are the names under which users look for flags; of several, a command has one.
+var flagsAlsoCalled = map[string]string{
+	"addr": "listen", "address": "listen", "port": "listen", "bind": "listen", "http": "listen",
+	"url": "redis", "server": "redis", "uri": "redis",
+	"timeout": "wait", "wait-timeout": "wait", "max-wait": "wait",
+	"nonblock": "try", "no-wait": "try", "nb": "try",
+	"lease": "ttl", "expire": "ttl", "expiry": "ttl", "expires": "ttl",
+	"read": "shared", "write": "exclusive", "semaphore": "permits", "slots": "slot-pool", "slot": "slot-pool",
+	"exit-code": "taken-exit-code", "conflict-exit-code": "taken-exit-code", "verbose": "json", "output": "json", "format": "json",
+	"labels": "label", "tag": "label", "key-prefix": "prefix", "namespace": "prefix",
+	"tail": "last", "count": "last", "lines": "last", "limit": "last", "after": "since", "watch": "follow",
+	"cert": "tls-cert", "key": "tls-key", "user": "users", "auth": "users", "password": "users",
+	"order": "sort", "filter": "search", "name": "pattern", "match": "pattern",
+	"time": "duration", "for": "duration", "seconds": "duration", "message": "reason", "why": "reason",
+}
+
 // arrangeCompletion has cobra's command refuse a shell that it does not know, instead of printing
 // its help.
 func arrangeCompletion(root *cobra.Command) {
@@ -91,9 +140,9 @@ func arrangeCompletion(root *cobra.Command) {
 		if cmd.Name() == "completion" {
 			cmd.Args = func(cmd *cobra.Command, args []string) error {
 				if len(args) == 0 {
-					return usagef("`redlatch completion bash`", "completion wants a shell: bash, zsh, fish or powershell")
+					return exit.Usagef("`redlatch completion bash`", "completion wants a shell: bash, zsh, fish or powershell")
 				}
-				return usagef("bash, zsh, fish and powershell are known", "there is no completion for %q", args[0])
+				return exit.Usagef("bash, zsh, fish and powershell are known", "there is no completion for %q", args[0])
 			}
 			cmd.RunE = func(*cobra.Command, []string) error { return nil } // what is not runnable never gets to Args
 		}
@@ -109,34 +158,33 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if near := nearest(cmd, args[0]); near != "" {
 		hint = fmt.Sprintf("did you mean `redlatch %s`?", near)
 	}
-	return usagef(hint, "there is no command %q", args[0])
+	return exit.Usagef(hint, "there is no command %q", args[0])
 }
 
-// nearest is the command under cmd whose name is nearest to what was typed, or "".
-func nearest(cmd *cobra.Command, typed string) string {
-	for cmd.SuggestionsMinimumDistance = 1; cmd.SuggestionsMinimumDistance <= min(2, len(typed)/2); cmd.SuggestionsMinimumDistance++ {
-		if near := cmd.SuggestionsFor(typed); len(near) > 0 {
-			return near[0]
-		}
-	}
-	return ""
-}
-
+// flagError returns the error of a flag that is unknown, or that lacks its value.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("`%s --help` lists the flags", cmd.CommandPath())
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
+	var bare *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &value):
 		return valueError(value)
-	case errors.As(err, &unknown) && unknown.GetSpecifiedName() == "c" && cmd.Flags().Lookup("grace") != nil:
-		hint = fmt.Sprintf("give a line for the shell after the name: `%s NAME -- sh -c 'LINE'`", cmd.CommandPath())
+	case errors.As(err, &bare):
+		kind, usage := pflag.UnquoteUsage(bare.GetFlag())
+		return exit.Usagef(fmt.Sprintf("--%s %s: %s", bare.GetFlag().Name, kind, usage), "--%s wants a value", bare.GetFlag().Name)
 	case errors.As(err, &unknown):
-		if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
+		name := unknown.GetSpecifiedName()
+		if group := unknown.GetSpecifiedShortnames(); group != "" { // -ttl is read as -t -t -l
+			name = group
+		}
+		if name == "c" && cmd.Flags().Lookup("grace") != nil {
+			hint = fmt.Sprintf("give a line for the shell after the name: `%s NAME -- sh -c 'LINE'`", cmd.CommandPath())
+		} else if near := nearestFlag(cmd, name); near != "" {
 			hint = fmt.Sprintf("did you mean --%s?", near)
 		}
 	}
-	return usagef(hint, "%w", err)
+	return exit.Usagef(hint, "%w", err)
 }
 
 // valueError returns the error of a value that makes no sense.
@@ -145,17 +193,26 @@ func valueError(e *pflag.InvalidValueError) error {
 	_, noNumber := strconv.ParseFloat(value, 64)
 	switch kind := flag.Value.Type(); {
 	case kind == "duration" && noNumber == nil:
-		return usagef(fmt.Sprintf("--%s %ss?", flag.Name, value), "--%s is %s, which has no unit", flag.Name, value)
+		return exit.Usagef(fmt.Sprintf("--%s %ss?", flag.Name, value), "--%s is %s, which has no unit", flag.Name, value)
 	case kind == "duration":
-		return usagef("a time is a number with ms, s, m or h, such as 90s or 1h30m", "--%s is %q, which is no time", flag.Name, value)
+		return exit.Usagef("a time is a number with ms, s, m or h, such as 90s or 1h30m", "--%s is %q, which is no time", flag.Name, value)
+	case kind == "bool":
+		return exit.Usagef(fmt.Sprintf("--%s alone, or --%s=false", flag.Name, flag.Name), "--%s is %q, which is neither true nor false", flag.Name, value)
 	case kind == "int":
-		return usagef("", "--%s is %q, which is no whole number", flag.Name, value)
+		return exit.Usagef("", "--%s is %q, which is no whole number", flag.Name, value)
 	}
-	return usagef("", "--%s is %q: %w", flag.Name, value, errors.Unwrap(e))
+	return exit.Usagef("", "--%s is %q: %w", flag.Name, value, errors.Unwrap(e))
 }
 
-// nearestFlag has cobra compare flags as it compares commands.
+// nearestFlag returns the flag that may be meant, or "". It has cobra compare flags as it compares
+// commands.
 func nearestFlag(cmd *cobra.Command, typed string) string {
+	if other := flagsAlsoCalled[typed]; cmd.Flags().Lookup(other) != nil {
+		return other
+	}
+	if cmd.Flags().Lookup(typed) != nil { // behind a single dash
+		return typed
+	}
 	flags := &cobra.Command{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
@@ -163,41 +220,12 @@ func nearestFlag(cmd *cobra.Command, typed string) string {
 	return nearest(flags, typed)
 }
 
-// oneName wants the name of one lock.
-func oneName(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usagef(fmt.Sprintf("`%s NAME`", cmd.CommandPath()), "%s wants the name of one lock, got %d", cmd.Name(), len(args))
-	}
-	return nil
-}
-
-const hintQuote = "quote the pattern, or the shell replaces it by names of files"
-
-// onePattern wants one pattern of names at most, and calls it what.
-func onePattern(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0 || len(args) == 1 && args[0] == "":
-			return nil
-		case len(args) == 1:
-			return knownPattern(args[0])
+// nearest returns the command under cmd whose name is nearest to what was typed, or "".
+func nearest(cmd *cobra.Command, typed string) string {
+	for cmd.SuggestionsMinimumDistance = 1; cmd.SuggestionsMinimumDistance <= min(2, len(typed)/2); cmd.SuggestionsMinimumDistance++ {
+		if near := cmd.SuggestionsFor(typed); len(near) > 0 {
+			return near[0]
 		}
-		return usagef(hintQuote, "%s takes one %s, got %d", cmd.Name(), what, len(args))
 	}
-}
-
-// knownPattern refuses a pattern that makes no sense.
-func knownPattern(pattern string) error {
-	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-		return usagef("* any text, ? one character, [a-z] one of these", "pattern %q makes no sense", pattern)
-	}
-	return nil
-}
-
-// nothing wants no arguments.
-func nothing(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef(fmt.Sprintf("`%s`", cmd.CommandPath()), "%s takes no arguments, got %q", cmd.Name(), args[0])
-	}
-	return nil
+	return ""
 }

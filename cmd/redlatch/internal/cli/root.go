@@ -1,17 +1,32 @@
+// Package cli is the program redlatch, as a value that tests can start: the tree of its commands,
+// their help and completion, and how it ends.
+//
+// Packages import those to the left of them, and no others of these:
+//
+//	exit   talk          app           hold           cli
+//	       report                      look
+//	                                   try
+//
+// exit has the exit codes, talk what is printed, and report what is printed of locks. app has what
+// commands share. The commands are in hold (run, elect, lock, unlock), look (ls, inspect, release,
+// log, doctor, top, web) and try (demo, dev, verify), each in the file of its name.
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/hold"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/look"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/try"
 )
 
 // Main runs the program with these arguments, which leave its own name out, and returns its exit
@@ -20,142 +35,85 @@ import (
 // Main itself handles no signals: a command that has something to put in order does, for as long as
 // it has.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, talk: stderr, flush: func() {}}
-	root := newRootCommand(a)
+	a := newApp(stdin, stdout, stderr)
+	root, started := newRootCommand(a, args)
 	root.SetArgs(args)
-	a.typed = args
-	code := a.finish(root.ExecuteContext(ctx))
-	a.flush()
+	cmd, err := root.ExecuteContextC(ctx)
+	code := 0
+	if err != nil {
+		e := exit.Of(err)
+		if !*started && e.Code == exit.Failed {
+			e = exit.New(exit.Usage, err, "see `redlatch --help`") // cobra's own complaints
+		}
+		explain(a, e, cmd)
+		a.Fail(e)
+		code = e.Code
+	}
+	a.Flush()
 	return code
 }
 
-// finish says what went wrong, if anything did, and returns the exit code.
-func (a *app) finish(err error) int {
-	if err == nil {
-		return 0
-	}
-	f := asFailure(err)
-	if !a.started && f.code == exitFailure {
-		f = &failure{exitUsage, err, "see `redlatch --help`"} // cobra's own complaints
-	}
-	if f.hint == "" && f.code == exitUnreachable {
-		f.hint = advice(f.err, a.urls())
-	}
-	a.fail(f)
-	return f.code
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app.App {
+	return &app.App{Streams: &talk.Streams{Stdin: stdin, Stdout: stdout, Stderr: stderr}, Version: version()}
 }
 
-func newRootCommand(a *app) *cobra.Command {
-	root := &cobra.Command{
-		Use:              "redlatch",
-		Short:            "Locks on Redis that are fair, fenced and fast",
-		Version:          version(),
-		Args:             knownCommand,
-		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
+// explain adds to the error of a server what was asked of which server, and what to do about it.
+func explain(a *app.App, e *exit.Error, cmd *cobra.Command) {
+	if e.Hint == "" {
+		e.Hint = app.Advice(e.Err, a.URLs())
+	}
+	if e.Code != exit.Unreachable || e.Err == nil {
+		return
+	}
+	asked := cmd.Name()
+	if args := cmd.Flags().Args(); slices.Contains(named, asked) && len(args) > 0 && !cmd.Flags().Changed("adopt") {
+		asked += fmt.Sprintf(" %q", args[0])
+	}
+	what := strings.TrimPrefix(talk.Text(e.Err), "connect to Redis: ")
+	e.Err = fmt.Errorf("%s, on %s: %s", asked, a.Where(), what)
+}
+
+// named are the commands whose first argument is the name of a lock, or a pattern.
+var named = []string{"run", "elect", "lock", "inspect", "release", "ls", "log"}
+
+// newRootCommand returns the tree of commands. What it points to becomes true when the command line
+// made sense and a command begins.
+func newRootCommand(a *app.App, typed []string) (root *cobra.Command, started *bool) {
+	started = new(bool)
+	root = &cobra.Command{
+		Use:     "redlatch",
+		Short:   "Locks on Redis that are fair, fenced and fast",
+		Version: a.Version,
+		Args:    knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().NFlag() > 0 { // as in redlatch --redis ls
+				return exit.Usagef("`redlatch --help` lists the commands", "redlatch wants a command, and got flags alone")
+			}
+			return cmd.Help()
+		},
+		PersistentPreRun: func(*cobra.Command, []string) { *started = true },
 		SilenceErrors:    true,
 		SilenceUsage:     true,
 	}
-	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
 	flags := root.PersistentFlags()
-	flags.StringArrayVar(&a.redis, "redis", nil, "`URL` of the server (default REDLATCH_REDIS, REDLATCH_REDIS_FILE, REDIS_URL or "+defaultRedis+"); several are a quorum")
-	flags.StringVar(&a.prefix, "prefix", defaultPrefix, "what begins every key in Redis; all who share a lock must agree on it")
-	root.AddCommand(
-		newRunCommand(a),
-		newElectCommand(a),
-		newLockCommand(a),
-		newUnlockCommand(a),
-		newListCommand(a),
-		newInspectCommand(a),
-		newReleaseCommand(a),
-		newLogCommand(a),
-		newDoctorCommand(a),
-		newVerifyCommand(a),
-		newTopCommand(a),
-		newWebCommand(a),
-		newDemoCommand(a),
-		newDevCommand(a),
-		newVersionCommand(a),
-		newGuardCommand(a),
-		newVerifyWorkerCommand(a),
-		newVerifyGuardCommand(a),
-	)
+	flags.StringArrayVar(&a.Redis, "redis", nil, "`URL` of the server; `redlatch --help` says more")
+	flags.StringVar(&a.Prefix, "prefix", app.DefaultPrefix, "what begins every key in Redis")
+	root.AddCommand(hold.Commands(a)...)
+	root.AddCommand(look.Commands(a)...)
+	root.AddCommand(try.Commands(a)...)
+	root.AddCommand(newVersionCommand(a))
 	arrangeHelp(root)
-	arrangeArguments(a, root)
+	arrangeArguments(completer{a, typed}, root)
 	arrangeCompletion(root)
-	return root
+	return root, started
 }
 
 // Commands returns the tree of the program's commands, for its manual and its completions.
 func Commands() *cobra.Command {
-	root := newRootCommand(&app{stdout: io.Discard, stderr: io.Discard, talk: io.Discard, flush: func() {}})
-	root.Long = helpText("redlatch.txt")
+	root, _ := newRootCommand(newApp(nil, io.Discard, io.Discard), nil)
+	root.Long = app.HelpText("redlatch.txt")
 	return root
-}
-
-// The linker sets these in a released binary; see .goreleaser.yaml.
-var (
-	releaseVersion string // such as v1.2.3
-	releaseCommit  string
-)
-
-func newVersionCommand(a *app) *cobra.Command {
-	var asJSON bool
-	cmd := command("version", nothing, func(*cobra.Command, []string) error {
-		if asJSON {
-			return a.answerJSON(thisBuild())
-		}
-		return a.answer("%s\n", version())
-	})
-	cmd.Annotations = map[string]string{talksToNone: "yes"}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as one object on one line: version, revision, modified, protocol, go, os, arch")
-	return cmd
-}
-
-// build is what is known about this build.
-type build struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision"` // of the source; "" if unknown
-	Modified bool   `json:"modified"` // the source differed from that revision
-	Protocol int    `json:"protocol"`
-	Go       string `json:"go"`
-	OS       string `json:"os"`
-	Arch     string `json:"arch"`
-}
-
-// thisBuild returns what the linker was told about this build, or else what the Go tool knows.
-func thisBuild() build {
-	b := build{
-		Version: releaseVersion, Revision: releaseCommit, Protocol: script.Protocol,
-		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		b.Version = cmp.Or(b.Version, info.Main.Version)
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				b.Revision = cmp.Or(b.Revision, s.Value)
-			case "vcs.modified":
-				b.Modified = s.Value == "true"
-			}
-		}
-	}
-	b.Version = cmp.Or(b.Version, "(devel)")
-	return b
-}
-
-// version returns this build in words.
-func version() string {
-	b := thisBuild()
-	about := []string{fmt.Sprintf("protocol %d", b.Protocol), b.Go, b.OS + "/" + b.Arch}
-	if b.Revision != "" {
-		commit := "commit " + b.Revision[:min(12, len(b.Revision))]
-		if b.Modified {
-			commit += ", modified"
-		}
-		about = append([]string{commit}, about...)
-	}
-	return fmt.Sprintf("redlatch %s (%s)", b.Version, strings.Join(about, ", "))
 }

@@ -163,7 +163,7 @@ func (m *model) table(locks []*fleet.Lock) []string {
 	}
 	wName := flexible / 2
 	wHolder := flexible - wName
-	columns := []string{fleet.Held, fleet.Expires, fleet.Waiting, fleet.Waited}
+	columns := fleet.Columns[2:]
 	if narrow {
 		columns = []string{fleet.Held, fleet.Waiting}
 	}

@@ -142,22 +142,15 @@ func TestWords(t *testing.T) {
 		m.plain, m.open = true, info.Name
 		return list, m.render()
 	}
-	want := func(screen string, words ...string) {
-		t.Helper()
-		for _, s := range words {
-			if !strings.Contains(screen, s) {
-				t.Errorf("%q is not in\n%s", s, screen)
-			}
-		}
-	}
 	list, page := show(sample.Lock())
-	want(list, append(sample.OfList, "NAME", "HOLDER", "HELD FOR", "EXPIRES IN", "WAITING", "FIRST WAITS")...)
-	want(page, sample.OfPage...)
+	sample.Want(t, list, sample.OfList...)
+	sample.Want(t, strings.ToLower(list), fleet.Columns...)
+	sample.Want(t, page, sample.OfPage...)
 	for words, info := range sample.Others {
 		info = sample.Named("a", info)
 		list, page := show(info)
-		want(list, words)
-		want(page, words)
+		sample.Want(t, list, words)
+		sample.Want(t, page, words)
 	}
 }
 

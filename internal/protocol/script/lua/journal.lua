@@ -1,7 +1,7 @@
 -- journal: note what happened, in a stream that is bounded in length and age.
 --
 -- An event is a JSON object. Its fields, left out if they do not apply: id (client id and a number;
--- two entries with the same id are one event), what (redlatch log --help lists the values), ago_ms
+-- two entries with the same id are one event), what (redlatch help log lists the values), ago_ms
 -- (its age when it was written), name, kind, owner, token, client, host, pid, program, labels,
 -- reason, text, value, from (client, host, pid and program of a holder), waited_ms, held_ms,
 -- remaining_ms, dropped (how many events of that client are missing before it).

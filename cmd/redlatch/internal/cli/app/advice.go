@@ -1,0 +1,89 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+)
+
+// The hints of what Redis, or what answers in its place, says of a request.
+const (
+	hintUnreachable = "start a server with `redlatch dev` or `redis-server`, or name one with --redis URL or REDLATCH_REDIS"
+	hintNoTLS       = "see whether a server is up there, and speaks TLS at this port: rediss:// is for no other"
+	hintTLS         = "a server that speaks TLS at this port answers so: try rediss:// in place of redis://"
+	hintCA          = "name the authority that signed the certificate: ?ca=FILE at the end of the URL, a file in PEM"
+	hintCertificate = "the certificate is not for the host in the URL, or not valid today: connect by a name that it has"
+	hintNoRedis     = "what answers at this port is no Redis: see the port in the URL"
+	hintNoHost      = "see the name of the host in the URL"
+	hintReplica     = "a replica takes no locks: name its master, or Sentinel (redis+sentinel://host,host/master-name)"
+	hintNoPassword  = "the server wants a password: put redis://USER:PASSWORD@host:port into REDLATCH_REDIS, " +
+		"or into a file that REDLATCH_REDIS_FILE names"
+	hintKept = "`redlatch run` keeps the password from its command: run it with --keep-password, or with the URL in a file that " +
+		"REDLATCH_REDIS_FILE names"
+	hintPassword = "the user or the password in REDLATCH_REDIS, REDLATCH_REDIS_FILE or --redis is wrong"
+	hintRights   = "`redlatch doctor` prints the ACL line that this user needs"
+	hintLoading  = "the server has just started and is loading its data: wait until it has"
+	hintFull     = "the server is out of memory: `redlatch doctor` looks at its limit and its policy"
+	hintDisk     = "the server cannot save its data, and so refuses writes: see its log, and the disk"
+)
+
+// refusals are the hints by the code with which an error of Redis begins.
+var refusals = map[string]string{
+	"READONLY": hintReplica, "MASTERDOWN": hintReplica, "NOAUTH": hintNoPassword, "WRONGPASS": hintPassword, "NOPERM": hintRights,
+	"LOADING": hintLoading, "OOM": hintFull, "MISCONF": hintDisk,
+}
+
+// signs are the hints by a part of the text of an error, for redis:// and for rediss://. The first
+// that fits counts.
+var signs = []struct{ text, plain, secure string }{
+	{"signed by unknown authority", hintCA, hintCA},
+	{"x509: ", hintCertificate, hintCertificate},
+	{"received unknown message type", hintNoRedis, hintNoRedis},
+	{"no such host", hintNoHost, hintNoHost},
+	{"connection refused", hintUnreachable, hintNoTLS},
+	{"connection reset by peer", hintTLS, hintNoTLS},
+	{"EOF", hintTLS, hintNoTLS},
+	{"", hintUnreachable, hintNoTLS},
+}
+
+// advice returns what to do about an error of the connection to these servers; "" if err is of
+// another sort.
+func Advice(err error, urls []string) string {
+	if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
+		if refused.Code() == "NOAUTH" && len(Inherited()) > 0 {
+			return hintKept
+		}
+		return refusals[refused.Code()]
+	}
+	if errors.Is(err, redlatch.ErrInvalid) {
+		return adviceOnURL(urls)
+	}
+	if !errors.Is(err, redlatch.ErrUnreachable) {
+		return ""
+	}
+	secure := slices.ContainsFunc(urls, func(url string) bool { return strings.HasPrefix(url, "rediss") })
+	for _, sign := range signs {
+		if strings.Contains(err.Error(), sign.text) {
+			if secure {
+				return sign.secure
+			}
+			return sign.plain
+		}
+	}
+	return ""
+}
+
+// adviceOnURL returns what a URL without a scheme may mean; "" if all have one, or if it may have a
+// password.
+func adviceOnURL(urls []string) string {
+	for _, url := range urls {
+		if !strings.ContainsAny(url, "/@") {
+			return fmt.Sprintf("did you mean redis://%s?", url)
+		}
+	}
+	return ""
+}

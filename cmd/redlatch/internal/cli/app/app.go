@@ -1,0 +1,68 @@
+// Package app is what the commands of redlatch share: the flags that all have, the way to the
+// server, pages of help and the refusal of flags and arguments that make no sense.
+package app
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
+	"github.com/redlatch/redlatch/conn"
+)
+
+// DefaultPrefix begins every key in Redis where there is no --prefix.
+const DefaultPrefix = "redlatch:"
+
+// App is one run of the program.
+type App struct {
+	*talk.Streams
+	Redis   []string // --redis, or none; see URLs
+	Prefix  string   // --prefix
+	Version string   // of the program, in words
+}
+
+// UntilSignal returns a context that ends with INT or TERM.
+func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+}
+
+// Noting has a client note what happens. That it cannot is said once; where Redis does not answer,
+// other words tell it.
+func (a *App) Noting() redlatch.JournalOptions {
+	return redlatch.JournalOptions{On: true, Trouble: func(err error) {
+		if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
+			a.Say("what happens here is not noted for `redlatch log`: %s; all else works", talk.Text(err))
+		}
+	}}
+}
+
+// Again returns a command line for the same server and prefix, without the password.
+func (a *App) Again(args ...string) string {
+	line := []string{"redlatch"}
+	for _, url := range a.Redis {
+		if talk.Secret(url) || strings.Contains(url, "?") {
+			url = "URL"
+		}
+		line = append(line, "--redis", quote(url))
+	}
+	if a.Prefix != DefaultPrefix {
+		line = append(line, "--prefix", quote(a.Prefix))
+	}
+	for _, arg := range args {
+		line = append(line, quote(arg))
+	}
+	return strings.Join(line, " ")
+}
+
+// quote returns s as a shell reads it back.
+func quote(s string) string {
+	if regexp.MustCompile(`^[\w@%+=:,./-]+$`).MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

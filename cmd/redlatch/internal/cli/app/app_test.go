@@ -1,0 +1,25 @@
+package app
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAgainCanBeTypedAndKeepsPasswordsBack(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		redis, prefix, name, want string
+	}{
+		{"", DefaultPrefix, "job", "redlatch release job"},
+		{"redis://localhost:7000", "", "it's", `redlatch --redis redis://localhost:7000 --prefix '' release 'it'\''s'`},
+		{"redis://me:hush@localhost", "p", "a b", "redlatch --redis URL --prefix p release 'a b'"},
+		{"unix:///run/redis.sock?password=hush", DefaultPrefix, "job", "redlatch --redis URL release job"},
+		{"redis://:hush@%", DefaultPrefix, "job", "redlatch --redis URL release job"},
+		{"redis://a redis://b redis://c", DefaultPrefix, "job", "redlatch --redis redis://a --redis redis://b --redis redis://c release job"},
+	} {
+		a := &App{Redis: strings.Fields(c.redis), Prefix: c.prefix}
+		if got := a.Again("release", c.name); got != c.want {
+			t.Errorf("again = %s, want %s", got, c.want)
+		}
+	}
+}

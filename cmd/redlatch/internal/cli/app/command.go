@@ -1,0 +1,45 @@
+package app
+
+import (
+	"embed"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+//go:embed help
+var helpFiles embed.FS
+
+// HelpText returns a file below help.
+func HelpText(file string) string {
+	text, err := helpFiles.ReadFile("help/" + file)
+	if err != nil {
+		panic(err) // there is no such file
+	}
+	return string(text)
+}
+
+// Command returns the command that a file below help describes: how it is used and what it is for,
+// a line each, then all about it, and its examples.
+func Command(name string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	use, text, _ := strings.Cut(HelpText(name+".txt"), "\n")
+	short, text, _ := strings.Cut(text, "\n\n")
+	long, examples, _ := strings.Cut(text, "\n\nExamples:\n")
+	for _, shared := range []string{"belief.txt", "report.txt"} {
+		long = strings.Replace(long, "{"+shared+"}", strings.TrimSpace(HelpText(shared)), 1)
+	}
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: strings.TrimSuffix(examples, "\n"), Args: args, RunE: run}
+}
+
+// Hidden returns a command that redlatch starts itself.
+func Hidden(use, short string, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Hidden: true, Args: Nothing, RunE: run}
+}
+
+// TalksToNone is the annotation of commands that talk to no server, or to none that --redis names:
+// their help leaves --redis and --prefix out.
+const TalksToNone = "talks to none"
+
+// OwnServer is the annotation of commands that do not read REDLATCH_REDIS: it is what they work on
+// without --redis.
+const OwnServer = "own server"

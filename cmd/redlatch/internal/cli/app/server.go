@@ -1,0 +1,109 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strings"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
+)
+
+// DefaultRedis is the server where none is named.
+const DefaultRedis = "redis://127.0.0.1:6379"
+
+// What names the server, or the nodes of a quorum, where there is no --redis. The first that is set
+// counts.
+const (
+	RedisVariable = "REDLATCH_REDIS"      // URLs, separated by spaces
+	fileVariable  = "REDLATCH_REDIS_FILE" // a file with URLs, separated by blanks or lines
+	usualVariable = "REDIS_URL"           // the URL that other programs use, too
+)
+
+// URLs returns the server to use, or the nodes of a quorum; none if they cannot be found out. They
+// may contain passwords, so the default of the flag, which help shows, stays empty.
+func (a *App) URLs() []string {
+	urls, _, _ := a.servers()
+	return urls
+}
+
+// Where returns the server, or the nodes of a quorum, in words, and what names it if no flag does.
+func (a *App) Where() string {
+	urls, from, _ := a.servers()
+	text := talk.Redacted(strings.Join(urls, " "))
+	if from != "" {
+		text += " (" + from + ")"
+	}
+	return text
+}
+
+// servers returns the URLs and where they are from, if it is no flag. The error says why a file with
+// URLs is of no use.
+func (a *App) servers() (urls []string, from string, err error) {
+	if len(a.Redis) > 0 {
+		return a.Redis, "", nil
+	}
+	if urls := strings.Fields(os.Getenv(RedisVariable)); len(urls) > 0 {
+		return urls, RedisVariable, nil
+	}
+	if path := os.Getenv(fileVariable); path != "" {
+		urls, err := urlsIn(path)
+		return urls, fileVariable, err
+	}
+	if urls := strings.Fields(os.Getenv(usualVariable)); len(urls) > 0 {
+		return urls, usualVariable, nil
+	}
+	return []string{DefaultRedis}, "the default", nil
+}
+
+// urlsIn returns the URLs that a file has.
+func urlsIn(path string) ([]string, error) {
+	const hint = "the file holds one URL, or those of a quorum, a line each"
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, exit.Usagef(hint, "%s names a file that cannot be read: %w", fileVariable, err)
+	}
+	urls := strings.Fields(string(data))
+	if len(urls) == 0 {
+		return nil, exit.Usagef(hint, "%s names a file without a URL: %s", fileVariable, path)
+	}
+	return urls, nil
+}
+
+// warnOfPassword says that a password in --redis is no secret on this machine.
+func (a *App) warnOfPassword() {
+	for _, url := range a.Redis {
+		if talk.Secret(url) && !a.Quiet {
+			a.Say("the password in --redis stands in the list of processes")
+			a.Hint("put the URL into %s, or into a file that %s names", RedisVariable, fileVariable)
+			return
+		}
+	}
+}
+
+// Connect opens a client, has it used, and closes it.
+func (a *App) Connect(ctx context.Context, o redlatch.Options, use func(*redlatch.Client) error) error {
+	client, err := a.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return use(client)
+}
+
+// Open connects to the server, or the quorum, with the prefix of the command line. The caller
+// closes the client.
+func (a *App) Open(ctx context.Context, o redlatch.Options) (*redlatch.Client, error) {
+	o.Prefix = cmp.Or(a.Prefix, redlatch.NoPrefix)
+	urls, _, err := a.servers()
+	if err != nil {
+		return nil, err
+	}
+	a.warnOfPassword()
+	if len(urls) > 1 {
+		return redlatch.OpenQuorum(ctx, urls, o)
+	}
+	return redlatch.Open(ctx, urls[0], o)
+}

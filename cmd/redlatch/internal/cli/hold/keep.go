@@ -1,0 +1,201 @@
+package hold
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
+	"github.com/redlatch/redlatch/internal/fleet"
+)
+
+// tick is how often the keeper looks at the clocks: the timers of Go stand still while the machine
+// is suspended, and a lease does not.
+const tick = time.Second
+
+// keeper sees to it that a command does not run longer than its lease.
+//
+//	deadline                                                    moves with every extend
+//	|<--- margin --->|<--- grace --->|
+//	                KILL            TERM if no extend came in time, or earlier if the lease is known to be lost
+type keeper struct {
+	app     *app.App
+	name    string
+	lease   *redlatch.Lease
+	child   *child.Child
+	signals <-chan os.Signal
+	grace   time.Duration
+	margin  time.Duration // between KILL and the deadline
+	trouble func() error  // why the last extend failed
+	longest time.Duration // --max-hold; 0 for no bound
+	began   time.Time     // when the command did
+
+	warn bool // a loss is told, and the command goes on
+
+	stopped bool // the command was told to stop, or the guard killed it
+	told    bool // the user was told why
+	warned  bool // the user was told of a loss, and the command goes on
+}
+
+// margin is what KILL needs to take effect, so that nothing runs when the lease ends.
+func margin(ttl time.Duration) time.Duration {
+	return min(max(ttl/50, 10*time.Millisecond), 200*time.Millisecond)
+}
+
+// keep returns when the command has ended, and why the lease was lost if it was.
+func (k *keeper) keep() (child.Status, error) {
+	for {
+		select {
+		case <-k.child.Exited(): // first: what has ended cannot be stopped
+			return k.child.Status(), k.lease.Err()
+		default:
+		}
+		if cause := k.doomed(); cause != nil {
+			return k.stop(cause), cause
+		}
+		k.child.Expect(k.until())
+		if k.child.Resume() {
+			k.app.Say("the command cannot be suspended while it holds %q", k.name)
+		}
+		timer := time.NewTimer(k.patience())
+		lost := k.lease.Context().Done()
+		if k.warned {
+			lost = nil
+		}
+		select {
+		case <-k.child.Exited():
+		case sig := <-k.signals:
+			k.forward(sig)
+		case <-k.child.Stopped():
+		case <-lost:
+			if k.warn {
+				k.warnOfLoss()
+			}
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// patience is how long to wait for something to happen before the next look at the clocks.
+func (k *keeper) patience() time.Duration {
+	if k.warn {
+		return tick
+	}
+	patience := min(tick, k.lease.Remaining()-k.reserve())
+	if k.longest > 0 {
+		patience = min(patience, k.longest-time.Since(k.began))
+	}
+	return patience
+}
+
+// until is when the guard is to kill the command, if it runs on.
+func (k *keeper) until() time.Time {
+	if k.warn {
+		return time.Now().Add(forever)
+	}
+	return k.lease.Deadline()
+}
+
+// forever is longer than any command runs.
+const forever = 100 * 366 * 24 * time.Hour
+
+// warnOfLoss says that the lease was lost, and that the command goes on.
+func (k *keeper) warnOfLoss() {
+	k.warned = true
+	if !k.app.Events { // else there is one for it
+		k.app.Say("%s; the command goes on, as --on-loss warn has it", talk.Text(context.Cause(k.lease.Context())))
+	}
+}
+
+// overdue is why the command, which the guard killed, had to stop. The cause is nil if the lease
+// went on: Redis had extended it, and its answer came to a program that stood still.
+func (k *keeper) overdue(cause error) error {
+	k.stopped, k.told = true, false
+	if cause == nil {
+		cause = fmt.Errorf("redlatch stood still until the lease on %q, as far as it knew, had run out", k.name)
+	}
+	return cause
+}
+
+// reserve is what must be left of the lease for the command to go on.
+func (k *keeper) reserve() time.Duration { return k.grace + k.margin }
+
+// doomed is why the command must stop, or nil.
+func (k *keeper) doomed() error {
+	if k.warn {
+		return nil
+	}
+	if ctx := k.lease.Context(); ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if k.longest > 0 && time.Since(k.began) >= k.longest {
+		return fmt.Errorf("the command has held %q for --max-hold %v", k.name, k.longest)
+	}
+	left := k.lease.Remaining()
+	if left > k.reserve() {
+		return nil
+	}
+	err := fmt.Errorf("the lease on %q was not extended in time and ends in %s", k.name, fleet.Span(left))
+	if trouble := k.trouble(); trouble != nil {
+		err = fmt.Errorf("%w: %s", err, talk.Text(trouble))
+	}
+	return err
+}
+
+func (k *keeper) forward(sig os.Signal) {
+	k.app.Emit(talk.Event{Event: "signal", Name: k.name, Signal: sig.String()})
+	k.child.Forward(sig)
+}
+
+// stop ends the command and everything in its group: by asking, and in time before the deadline by
+// force. It is not undone by an extend that succeeds after all.
+func (k *keeper) stop(cause error) child.Status {
+	left := k.untilKill()
+	k.stopped = true
+	k.app.Emit(talk.Event{Event: "stop", Name: k.name, Error: talk.Text(cause), RemainingMS: left.Milliseconds()})
+	if !k.app.Events {
+		k.told = true
+		k.app.Say("stopping the command, which has %s: %s", fleet.Span(left), talk.Text(cause))
+	}
+	k.child.Terminate()
+	if !k.ended(left) {
+		k.app.Emit(talk.Event{Event: "kill", Name: k.name})
+		k.child.Kill()
+	}
+	<-k.child.Exited()
+	return k.child.Status()
+}
+
+// untilKill is the time until KILL is due: the grace, but not beyond the deadline, by whichever of
+// the monotonic and the wall clock reaches it first.
+func (k *keeper) untilKill() time.Duration {
+	deadline := k.lease.Deadline()
+	left := min(time.Until(deadline), time.Until(deadline.Round(0)))
+	return max(0, min(k.grace, left-k.margin))
+}
+
+// ended waits for the command and its group, and reports whether they ended within d.
+func (k *keeper) ended(d time.Duration) bool {
+	timeout := time.NewTimer(d)
+	defer timeout.Stop()
+	// There is no signal for the end of a group.
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-timeout.C:
+			return false
+		case sig := <-k.signals:
+			k.forward(sig)
+		case <-look.C:
+			if k.child.Gone() {
+				return true
+			}
+		}
+	}
+}

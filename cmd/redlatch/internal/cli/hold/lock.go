@@ -1,0 +1,73 @@
+package hold
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+)
+
+// lockedJSON is what `lock --json` prints.
+type lockedJSON struct {
+	Lease      string `json:"lease"`
+	Name       string `json:"name"`
+	Token      int64  `json:"token"`
+	Slot       *int   `json:"slot"`
+	DeadlineMS int64  `json:"deadline_ms"`
+}
+
+func newLockCommand(a *app.App) *cobra.Command {
+	r, asJSON := &run{app: a, verb: "lock", waits: make(chan struct{}, 1)}, false
+	cmd := app.Command("lock", app.OneName, func(cmd *cobra.Command, args []string) error {
+		r.name = args[0]
+		if err := r.check(cmd.Flags()); err != nil {
+			return err
+		}
+		r.hush()
+		return r.lock(cmd.Context(), asJSON)
+	})
+	flags := cmd.Flags()
+	r.acquireFlags(flags)
+	r.target.flags(flags)
+	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (r *run) lock(ctx context.Context, asJSON bool) error {
+	a := r.app
+	client, err := a.Open(ctx, r.options("redlatch lock"))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	signals, stop := child.Notify()
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h, err := r.acquire(ctx, cancel, client, signals)
+	if err != nil {
+		return err
+	}
+	answer := lockedJSON{Name: h.Name(), Token: h.Token(), Slot: h.slot}
+	answer.Lease, err = h.Detach(ctx)
+	answer.DeadlineMS = h.Deadline().UnixMilli()
+	if e := h.release(ctx); err != nil { // which does nothing after Detach
+		return exit.LostOr(errors.Join(err, e))
+	}
+	if asJSON {
+		err = a.AnswerJSON(answer)
+	} else {
+		err = a.Answer("%s\n", answer.Lease)
+	}
+	if err != nil { // the caller has no text
+		if lease, e := client.Adopt(ctx, answer.Lease, redlatch.LockOptions{}); e == nil {
+			_ = lease.Release(ctx) // if it fails, it expires
+		}
+	}
+	return err
+}

@@ -1,0 +1,511 @@
+package hold
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
+	"github.com/redlatch/redlatch/internal/fleet"
+)
+
+// run is one `redlatch run`.
+type run struct {
+	app     *app.App
+	verb    string // "run" or "elect"
+	target  target
+	name    string
+	argv    []string
+	ttl     time.Duration
+	wait    time.Duration
+	try     bool
+	taken   int
+	most    int           // waiters
+	longest time.Duration // that the lock is held
+	least   time.Duration // that the lock is closed
+	grace   time.Duration
+	labels  map[string]string
+
+	keepPassword bool
+	onLoss       string // term or warn
+	again        bool   // elect: stand again after a loss
+
+	waits   chan struct{}          // receives a value when it is in line, or an outage begins or ends
+	owner   atomic.Pointer[string] // the last one that waited in line
+	trouble atomic.Pointer[error]  // why the last extend failed
+	cutOff  bool                   // Redis did not answer the release
+}
+
+func newRunCommand(a *app.App) *cobra.Command {
+	r := &run{app: a, verb: "run", waits: make(chan struct{}, 1)}
+	cmd := app.Command("run", func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("adopt") && strings.TrimSpace(r.target.adopted) == "" {
+			return exit.Usagef(emptyText, "--adopt wants the text that `redlatch lock` printed, and got an empty one")
+		}
+		return r.parse(args, cmd.ArgsLenAtDash())
+	}, func(cmd *cobra.Command, _ []string) error { return r.checked(cmd) })
+	r.flags(cmd.Flags())
+	r.target.flags(cmd.Flags())
+	cmd.Flags().StringVar(&r.target.adopted, "adopt", "", "go on with the lease that `TEXT` names")
+	return cmd
+}
+
+// checked runs what the command line says, if that makes sense.
+func (r *run) checked(cmd *cobra.Command) error {
+	if err := r.check(cmd.Flags()); err != nil {
+		return err
+	}
+	if r.target.adopted != "" {
+		var err error
+		if r.target.adopted, err = leaseText(r.app, r.target.adopted); err != nil {
+			return err
+		}
+	}
+	if r.target.once && !cmd.Flags().Changed("taken-exit-code") {
+		r.taken = 0 // it is as it should be
+	}
+	r.hush()
+	return r.run(cmd.Context())
+}
+
+// hush makes the command silent about a lock that is taken, if the exit code for that is 0: cron
+// mails every line that is printed.
+func (r *run) hush() { r.app.Quiet = r.app.Quiet || r.taken == 0 }
+
+// flags adds the flags of all that holds a lock while a command runs.
+func (r *run) flags(flags *pflag.FlagSet) {
+	a := r.app
+	r.acquireFlags(flags)
+	flags.DurationVar(&r.longest, "max-hold", 0, "stop the command when it held the lock so long")
+	flags.DurationVar(&r.least, "min-hold", 0, "how long the lock stays closed at least")
+	flags.DurationVar(&r.grace, "grace", 0, "from TERM to KILL (default --ttl/6, at most 5s)")
+	flags.StringVar(&r.onLoss, "on-loss", "term", "if the lease is lost: term or warn")
+	flags.BoolVar(&r.keepPassword, "keep-password", false, "leave the password in "+app.RedisVariable)
+	flags.BoolVar(&a.Events, "json", false, "talk in events, one JSON object a line")
+}
+
+// acquireFlags adds the flags of all that acquires a lock.
+func (r *run) acquireFlags(flags *pflag.FlagSet) {
+	flags.DurationVar(&r.ttl, "ttl", 30*time.Second, "how long the lock outlives a crash")
+	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long")
+	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
+	flags.IntVar(&r.most, "max-waiters", 0, "give up at once if `N` others wait already")
+	flags.StringToStringVar(&r.labels, "label", nil, "shown by inspect, ls and log; up to 8 `KEY=VALUE`")
+	flags.Lookup("label").DefValue = ""
+	flags.IntVarP(&r.taken, "taken-exit-code", "E", exit.Taken, "exit code `N` if the lock is taken")
+	flags.BoolVarP(&r.app.Quiet, "quiet", "q", false, "say nothing of a lock that is taken")
+}
+
+// parse takes the arguments, of which so many came before the "--"; -1 if there was none.
+func (r *run) parse(args []string, dash int) error {
+	hint := fmt.Sprintf("`redlatch %s NAME -- COMMAND [ARG...]`", r.verb)
+	switch {
+	case r.target.adopted != "" && (dash != 0 || len(args) == 0):
+		return exit.Usagef("`redlatch run --adopt TEXT -- COMMAND [ARG...]`", "run --adopt wants -- and a command, and no name: the text has it")
+	case r.target.adopted != "":
+		r.name, r.argv = "the adopted lock", args // until it is known
+		return nil
+	case len(args) == 0 || dash == 0:
+		return exit.Usagef(hint, "%s wants the name of a lock", r.verb)
+	case len(args) == 1:
+		return exit.Usagef(hint, "%s wants a command to run while it holds %q", r.verb, args[0])
+	case dash == -1:
+		return exit.Usagef(hint, "%s wants -- between the name and the command", r.verb)
+	case dash > 1:
+		return exit.Usagef(hint, "%s wants one name before the --, got %d", r.verb, dash)
+	}
+	r.name, r.argv = args[0], args[1:]
+	return nil
+}
+
+// check fills in and refuses flags.
+func (r *run) check(typed *pflag.FlagSet) error {
+	if !typed.Changed("grace") {
+		r.grace = min(r.ttl/6, 5*time.Second)
+	}
+	err := cmp.Or(app.Refuse(typed, clashes...), app.Within(typed, "ttl", r.ttl, app.MinTTL, app.MaxTTL), app.Within(typed, "min-hold", r.least, time.Millisecond, app.MaxTTL),
+		app.Within(typed, "taken-exit-code", r.taken, 0, 255))
+	waits := typed.Changed("max-waiters")
+	switch {
+	case err != nil:
+		return err
+	case r.app.Quiet && r.app.Events:
+		return exit.Usagef("", "--quiet and --json contradict each other")
+	case r.wait < 0:
+		return exit.Usagef(hintWait, "--wait must not be negative, nor go with --try")
+	case waits && (r.most < 1 || r.most > app.MaxWaiters):
+		return exit.Usagef("--try gives up at once if the lock is taken", "--max-waiters is %d: it must be between 1 and %d", r.most, app.MaxWaiters)
+	case waits && typed.Changed("wait") && r.wait == 0:
+		return exit.Usagef("", "--try never waits, so it does not go with --max-waiters")
+	case typed.Changed("max-hold") && r.longest <= 0:
+		return exit.Usagef("", "--max-hold is %v: it must be more than 0", r.longest)
+	case typed.Changed("on-loss") && r.onLoss != "term" && r.onLoss != "warn":
+		return exit.Usagef("", "--on-loss is %q: it must be term or warn", r.onLoss)
+	case r.onLoss == "warn" && typed.Changed("max-hold"):
+		return exit.Usagef("", "--max-hold stops the command, so it does not go with --on-loss warn")
+	// The lease is extended when a third of its TTL has passed. What is between that and the grace
+	// is there for trying again.
+	case r.grace < 0 || r.grace > r.ttl/3:
+		return exit.Usagef("raise --ttl", "--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, r.ttl/3)
+	}
+	r.try = r.try || typed.Changed("wait") && r.wait == 0
+	return r.target.check(typed)
+}
+
+func (r *run) run(ctx context.Context) error {
+	// First, so that nobody waits in line for a command that is not there.
+	path, err := findCommand(r.argv[0])
+	if err != nil {
+		return r.unused(err)
+	}
+	r.app.InBackground()
+	client, err := r.app.Open(ctx, r.options("redlatch "+r.verb+" "+filepath.Base(path)))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if !r.cutOff { // else there is nobody to say goodbye to, and whoever waits for this program need not wait for that
+			_ = client.Close() // what it leaves behind expires
+		}
+	}()
+	signals, stop := child.Notify()
+	defer stop()
+	for {
+		err := r.turn(ctx, client, path, signals)
+		if !r.again || !passing(err) {
+			return err
+		}
+		r.standAgain(err)
+		select {
+		case sig := <-signals:
+			return exit.New(128+int(sig.(syscall.Signal)), fmt.Errorf("gave up %q: signal: %v", r.name, sig), "")
+		case <-time.After(restPause):
+		}
+	}
+}
+
+// turn acquires the lock once, and runs the command under it.
+func (r *run) turn(ctx context.Context, client *redlatch.Client, path string, signals <-chan os.Signal) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h, err := r.acquire(ctx, cancel, client, signals)
+	if err != nil {
+		return exit.LostOr(err)
+	}
+	return r.hold(h, path, signals)
+}
+
+// restPause is how long a candidate that stands again rests before.
+const restPause = time.Second
+
+// passing reports whether a candidate may win again: its lease was lost, or Redis does not answer.
+func passing(err error) bool {
+	if err == nil {
+		return false
+	}
+	code := exit.Of(err).Code
+	return code == exit.Lost || code == exit.Unreachable
+}
+
+// standAgain tells why the last term ended, or did not begin.
+func (r *run) standAgain(err error) {
+	r.cutOff = false
+	if r.app.Events {
+		r.app.Emit(talk.Event{Event: "again", Name: r.name, Error: talk.Text(err)})
+		return
+	}
+	r.app.Say("%s; standing again", talk.InWords(exit.Of(err).Err))
+}
+
+// options returns those of a client that acquires the lock.
+func (r *run) options(program string) redlatch.Options {
+	return redlatch.Options{
+		Lock:           redlatch.LockOptions{TTL: r.ttl, MaxWait: r.wait, MaxWaiters: r.most, MaxHold: r.longest, MinHold: r.least},
+		RequestTimeout: min(r.ttl, 3*time.Second),
+		Program:        program,
+		Hook:           r.hear,
+		Labels:         r.labels,
+		Journal:        r.app.Noting(),
+	}
+}
+
+// unused adds to the error of a command that cannot be started what has become of the text.
+func (r *run) unused(err error) error {
+	f := (*exit.Error)(nil)
+	if r.target.adopted != "" && errors.As(err, &f) {
+		f.Hint = "the text was not used: `redlatch unlock TEXT` releases its lease, which else lasts until its TTL has passed"
+	}
+	return err
+}
+
+// findCommand is the file that a shell would run.
+func findCommand(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, exec.ErrDot):
+		return "", exit.New(exit.NotFound, fmt.Errorf("command %q is in the current directory", name), "type ."+string(filepath.Separator)+name)
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "", exit.New(exit.NotFound, fmt.Errorf("command %q was not found", name), "")
+	}
+	return "", cannotRun(name, err)
+}
+
+func cannotRun(name string, err error) error {
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause // the name is in our own words
+	}
+	return exit.New(exit.CannotRun, fmt.Errorf("command %q cannot be started: %w", name, err), "")
+}
+
+// hear takes the events of the client. It must not block.
+func (r *run) hear(_ context.Context, e redlatch.Event) {
+	if e.Type != redlatch.EventUnreachable && e.Type != redlatch.EventReachable { // acquire tells of an outage
+		r.app.Emit(talk.LeaseEvent(e))
+	}
+	switch e.Type {
+	case redlatch.EventWait, redlatch.EventUnreachable, redlatch.EventReachable:
+		if e.Type == redlatch.EventWait {
+			r.owner.Store(&e.Owner)
+		}
+		select {
+		case r.waits <- struct{}{}:
+		default:
+		}
+	case redlatch.EventExtended:
+		r.trouble.Store(nil)
+	case redlatch.EventExtendFailed:
+		r.trouble.Store(&e.Err)
+	case redlatch.EventJeopardy:
+		if !r.app.Events {
+			r.app.Say("the lease on %q cannot be extended and ends in %s: %s", e.Name, fleet.Span(e.Remaining), talk.Text(e.Err))
+		}
+	}
+}
+
+// acquire acquires the lock, as the flags say. A signal ends it, by way of cancel.
+func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Client, signals <-chan os.Signal) (*held, error) {
+	var h *held
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h, err = r.target.acquire(redlatch.WithHeld(ctx, app.Inherited()...), client, r.name, r.try)
+	}()
+	v := r.watch(client)
+	defer v.timer.Stop()
+	looking, stop := context.WithCancel(ctx)
+	defer stop()
+	giveUp := func(err error) (*held, error) {
+		cancel()
+		<-done
+		if h != nil {
+			_ = h.release(ctx) // if it fails, it expires
+		}
+		return nil, err
+	}
+	for {
+		select {
+		case <-done:
+			if errors.Is(err, redlatch.ErrTaken) || errors.Is(err, errSkipped) {
+				err = r.whoTook(ctx, client, err)
+			}
+			return h, err
+		case <-r.waits:
+			r.app.Date()
+			v.look(looking)
+		case <-v.timer.C:
+			v.look(looking)
+		case s := <-v.seen:
+			if err := v.tell(s); err != nil {
+				return giveUp(err)
+			}
+		case sig := <-signals:
+			return giveUp(exit.New(128+int(sig.(syscall.Signal)), fmt.Errorf("gave up waiting for %q: signal: %v", r.name, sig), ""))
+		}
+	}
+}
+
+// whoTook makes the error of a lock that was not acquired tell who has it.
+func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) error {
+	f := exit.New(r.taken, err, fmt.Sprintf("`%s` shows the whole line", r.app.Again("inspect", r.name)))
+	if r.app.Quiet && !r.app.Events {
+		return exit.Silent(r.taken)
+	}
+	if errors.Is(err, redlatch.ErrUnreachable) {
+		f.Hint = app.Advice(err, r.app.URLs())
+		return f // there is nobody to ask
+	}
+	info, e := inspectBriefly(ctx, client, r.name)
+	switch {
+	case e != nil:
+	case r.target.once:
+		f.Err, f.Hint = fmt.Errorf("%q is skipped: %s", r.name, lastRun(info, len(r.app.URLs()) == 1)), ""
+	case errors.Is(err, redlatch.ErrLineFull):
+		f.Err = fmt.Errorf("%q is taken, and --max-waiters %d allows no more in line: %s", r.name, r.most, report.Summary(info))
+	case r.try:
+		f.Err = fmt.Errorf("%q is taken: %s", r.name, report.Summary(info))
+	default:
+		f.Err = fmt.Errorf("%q is still taken after waiting %s: %s", r.name, fleet.Span(r.wait), report.Summary(info))
+	}
+	return f
+}
+
+// lastRun is what keeps a run of a job from starting, at one server alone or at a quorum.
+func lastRun(info redlatch.LockInfo, alone bool) string {
+	if len(info.Holders) != 1 || !info.Holders[0].Resting {
+		return report.Summary(info)
+	}
+	began := ""
+	if alone { // else the token is a number, and no time
+		began = "the last run began at " + time.UnixMicro(info.Token).Format(time.TimeOnly) + "; "
+	}
+	return fmt.Sprintf("%sthe next may start in %s", began, fleet.Expiry(info.Holders[0].Remaining))
+}
+
+// hold runs the command under the lease and releases it.
+func (r *run) hold(h *held, path string, signals <-chan os.Signal) error {
+	lease, ctx := h.Lease, h.Context()
+	r.name = lease.Name()
+	r.app.Date()
+	// A grant out of the line has less than its whole time left; the command is to begin with
+	// enough to not be stopped at once.
+	if err := lease.Ensure(ctx, r.ttl/2); err != nil {
+		_ = h.release(ctx) // if it fails, it expires
+		if errors.Is(err, redlatch.ErrNotHeld) {
+			return exit.New(exit.Lost, err, "the command was not started")
+		}
+		return err
+	}
+	c, err := child.Start(r.command(h, path), lease.Deadline())
+	if err != nil {
+		_ = h.release(ctx) // if it fails, it expires
+		if errors.Is(err, child.ErrGuard) {
+			return exit.New(exit.System, err, "")
+		}
+		return cannotRun(r.argv[0], err)
+	}
+	r.app.Emit(talk.Event{Event: "start", Name: r.name, PID: c.PID(), Command: r.argv})
+	k := keeper{
+		app: r.app, name: r.name, lease: lease, child: c, signals: signals, grace: r.grace, margin: margin(r.ttl),
+		trouble: r.lastTrouble, longest: r.longest, began: time.Now(), warn: r.onLoss == "warn",
+	}
+	status, cause := k.keep()
+	c.Close()
+	if c.Overdue() {
+		cause = k.overdue(cause)
+	}
+	r.app.Emit(exitEvent(r.name, status))
+	err = h.release(ctx)
+	r.cutOff = errors.Is(err, redlatch.ErrUnreachable)
+	return r.outcome(status, cause, &k, err)
+}
+
+func (r *run) command(lease *held, path string) child.Command {
+	return child.Command{
+		Path: path, Args: r.argv, Will: r.will(lease), Stdin: r.app.Stdin, Stdout: r.app.Stdout, Stderr: r.app.Stderr,
+		Env: append(append(environment(r.keepPassword), lease.env...),
+			"REDLATCH_NAME="+lease.Name(),
+			"REDLATCH_TOKEN="+strconv.FormatInt(lease.Token(), 10),
+			"REDLATCH_OWNER="+lease.Owner(),
+			app.HandDown(lease.Lease),
+			"REDLATCH_DEADLINE_MS="+strconv.FormatInt(lease.Deadline().UnixMilli(), 10)),
+	}
+}
+
+// lastTrouble is why the last extend failed, or nil.
+func (r *run) lastTrouble() error {
+	if err := r.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// outcome is how the program ends: as the command did, unless the lease was lost, as the keeper or
+// the release found.
+func (r *run) outcome(status child.Status, cause error, k *keeper, release error) error {
+	if cause == nil && errors.Is(release, redlatch.ErrNotHeld) {
+		cause = release
+	}
+	switch {
+	case k.stopped:
+		err := fmt.Errorf("%w; the command was stopped", cause)
+		if k.told {
+			err = talk.Told(err, fmt.Sprintf("the command was stopped, and ended with exit code %d", status.Code))
+		}
+		return exit.New(exit.Lost, err, "")
+	case cause != nil && k.warned:
+		err := fmt.Errorf("%w; the command went on, and ended with exit code %d", cause, status.Code)
+		return exit.New(exit.Lost, talk.Told(err, fmt.Sprintf("the command ended with exit code %d, after its lock was lost", status.Code)), hintOverlap)
+	case cause != nil:
+		err := fmt.Errorf("%w; the command had already ended, with exit code %d", cause, status.Code)
+		return exit.New(exit.Lost, err, hintOverlap)
+	case release != nil:
+		r.app.Say("%s; the lock is free when its TTL has passed", talk.Text(release))
+	}
+	if status.Code != 0 {
+		return exit.Silent(status.Code)
+	}
+	return nil
+}
+
+// environment returns that of a command that is started: without a password in REDLATCH_REDIS,
+// unless it is to be kept. The command can have the server without the password.
+func environment(keepPassword bool) []string {
+	var env []string
+	for _, variable := range os.Environ() {
+		value, ours := strings.CutPrefix(variable, app.RedisVariable+"=")
+		if ours && !keepPassword {
+			urls := strings.Fields(value)
+			for i, url := range urls {
+				if talk.Secret(url) {
+					urls[i] = talk.Bare(url)
+				}
+			}
+			variable = fmt.Sprintf("%s=%s", app.RedisVariable, strings.Join(urls, " "))
+		}
+		env = append(env, variable)
+	}
+	return env
+}
+
+const hintOverlap = "another holder may have been at work at the same time"
+
+func exitEvent(name string, s child.Status) talk.Event {
+	e := talk.Event{Event: "exit", Name: name, Code: &s.Code}
+	if s.Signal != nil {
+		e.Signal = s.Signal.String()
+	}
+	return e
+}
+
+// will returns that of this run; "" if the lock is to end by itself. That of a job with a window, or
+// with a minimal hold, would open too early. Of which kind an adopted lease is, this program does
+// not know.
+func (r *run) will(h *held) string {
+	if r.target.once || r.least > 0 || r.target.adopted != "" {
+		return ""
+	}
+	text, _ := json.Marshal(will{r.app.URLs(), r.app.Prefix, h.Name(), h.Owner()}) // plain fields
+	return string(text)
+}

@@ -1,0 +1,242 @@
+package hold
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+)
+
+// target is which kind of lock a command runs under. The zero value is a mutex.
+type target struct {
+	shared, exclusive bool
+	permits           string
+	slots             int
+	instance          string
+	quarantine        time.Duration
+	once              bool
+	window            time.Duration
+	adopted           string // the text of a lease to go on with, or ""
+	robbed            string // the owner to take the lock from by force, or ""
+	reason            string // for that
+	election          bool   // of `redlatch elect`
+	value             string
+
+	taken, of int64 // what permits says
+}
+
+func (t *target) flags(flags *pflag.FlagSet) {
+	flags.BoolVar(&t.shared, "shared", false, "a read-write lock, for reading")
+	flags.BoolVar(&t.exclusive, "exclusive", false, "a read-write lock, for writing")
+	flags.StringVar(&t.permits, "permits", "", "a semaphore: `k/n` for k of its n permits")
+	flags.IntVar(&t.slots, "slot-pool", 0, "one of `N` numbered slots, told as REDLATCH_SLOT")
+	flags.StringVar(&t.instance, "instance", "", "with --slot-pool: `NAME` gets its last slot again")
+	flags.DurationVar(&t.quarantine, "quarantine", 0, "with --slot-pool: rest of a lost slot")
+	flags.BoolVar(&t.once, "once", false, "run at most once in a --window, over all hosts")
+	flags.DurationVar(&t.window, "window", 0, "with --once: no other run starts for so long")
+	flags.StringVar(&t.robbed, "take-by-force", "", "take it from this `OWNER`, as inspect shows it")
+	flags.StringVar(&t.reason, "reason", "", "with --take-by-force: `TEXT` for the holder")
+}
+
+// kindsOfLock are the flags that say which kind of lock it is.
+const kindsOfLock = "shared exclusive permits slot-pool once"
+
+// clashes are the flags of all that acquires a lock, as far as they exclude each other.
+var clashes = []app.Rule{
+	app.Clash("try", "wait", "--wait must not be negative, nor go with --try", hintWait),
+	app.Clash("try", "max-waiters", "--try never waits, so it does not go with --max-waiters", ""),
+	app.Clash(
+		"adopt", "wait try max-waiters taken-exit-code instance quarantine window "+kindsOfLock,
+		"--adopt goes on with a lease, whose kind the text says, and never waits: leave --OTHER out", "",
+	),
+	app.Clash("take-by-force", "wait try max-waiters adopt "+kindsOfLock, "--take-by-force takes a mutex, and never waits: leave --OTHER out", ""),
+	app.Clash(
+		kindsOfLock, kindsOfLock, "of --shared, --exclusive, --permits, --slot-pool and --once, give one at most",
+		"each of them is another kind of lock",
+	),
+	app.Clash("min-hold", "once slot-pool", "--min-hold goes with neither --once, which has a --window, nor --slot-pool", ""),
+	app.Clash("once", "wait try max-waiters", "--once never waits, so it goes with none of --wait, --try and --max-waiters", ""),
+}
+
+const hintWait = "--try gives up at once, --wait D gives up after D"
+
+// check refuses values that make no sense, and flags without those that they need.
+func (t *target) check(typed *pflag.FlagSet) error {
+	switch {
+	case typed.Changed("take-by-force") && t.robbed == "":
+		return exit.Usagef("`redlatch inspect NAME` shows it", "--take-by-force wants the owner of the lock, and got an empty one")
+	case typed.Changed("permits"):
+		if err := t.parsePermits(); err != nil {
+			return err
+		}
+	case t.once && !typed.Changed("window"):
+		return exit.Usagef("`--once --window 30m` for a job that starts every hour", "--once wants a --window")
+	case t.once && (t.window < app.MinTTL || t.window > 366*24*time.Hour):
+		return exit.Usagef("", "--window is %v: it must be between %v and 366 days", t.window, app.MinTTL)
+	}
+	return cmp.Or(
+		app.Lacks(typed, "take-by-force", "reason"), app.Lacks(typed, "slot-pool", "instance quarantine"), app.Lacks(typed, "once", "window"),
+		app.Within(typed, "slot-pool", t.slots, 1, 1<<20), app.Within(typed, "quarantine", t.quarantine, time.Millisecond, app.MaxTTL))
+}
+
+func (t *target) parsePermits() error {
+	k, n, ok := strings.Cut(t.permits, "/")
+	var e1, e2 error
+	t.taken, e1 = strconv.ParseInt(k, 10, 64)
+	t.of, e2 = strconv.ParseInt(n, 10, 64)
+	if !ok || e1 != nil || e2 != nil || t.taken < 1 || t.taken > t.of || t.of > 1<<40 {
+		return exit.Usagef("`--permits 2/10` for two of ten", "--permits is %q: it must be k/n, with k from 1 to n", t.permits)
+	}
+	return nil
+}
+
+// held is what a command runs under.
+type held struct {
+	*redlatch.Lease
+	slot    *int     // if it is one of a pool
+	env     []string // beside what every command gets
+	release func(ctx context.Context) error
+}
+
+// errSkipped says that another run used the window.
+var errSkipped = errors.New("another run used the window")
+
+// acquire acquires the lock, waiting in line for it unless it is to try only.
+func (t *target) acquire(ctx context.Context, c *redlatch.Client, name string, try bool) (*held, error) {
+	switch {
+	case t.adopted != "":
+		return adopt(ctx, c, t.adopted)
+	case t.robbed != "":
+		return t.rob(ctx, c.Mutex(name))
+	case t.once:
+		return t.begin(ctx, c.Job(name, redlatch.JobOptions{Window: t.window}))
+	case t.slots > 0:
+		return t.takeSlot(ctx, c.SlotPool(name, t.slots, redlatch.SlotOptions{Instance: t.instance, Quarantine: t.quarantine}), try)
+	}
+	lease, err := t.lock(c, name, try)(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return hold(lease), nil
+}
+
+// lock is how to acquire what gives nothing but a lease.
+func (t *target) lock(c *redlatch.Client, name string, try bool) func(context.Context) (*redlatch.Lease, error) {
+	wait, now := c.Mutex(name).Lock, c.Mutex(name).TryLock
+	switch {
+	case t.shared:
+		wait, now = c.RWMutex(name).RLock, c.RWMutex(name).TryRLock
+	case t.exclusive:
+		wait, now = c.RWMutex(name).Lock, c.RWMutex(name).TryLock
+	case t.of > 0:
+		s := c.Semaphore(name, t.of)
+		wait = func(ctx context.Context) (*redlatch.Lease, error) { return s.Acquire(ctx, t.taken) }
+		now = func(ctx context.Context) (*redlatch.Lease, error) { return s.TryAcquire(ctx, t.taken) }
+	case t.election:
+		e, value := c.Election(name), cmp.Or(t.value, itself())
+		wait = func(ctx context.Context) (*redlatch.Lease, error) { return e.Campaign(ctx, value) }
+		now = func(ctx context.Context) (*redlatch.Lease, error) { return e.TryCampaign(ctx, value) }
+	}
+	if try {
+		return now
+	}
+	return wait
+}
+
+// itself is by what a leader is known that has no --value.
+func itself() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
+func hold(l *redlatch.Lease) *held {
+	return &held{Lease: l, release: l.Release}
+}
+
+// rob takes the lock from the holder that was named, and from no other.
+func (t *target) rob(ctx context.Context, m *redlatch.Mutex) (*held, error) {
+	lease, err := m.TakeByForce(ctx, redlatch.ForceOptions{Owner: t.robbed, Reason: t.reason})
+	if errors.Is(err, redlatch.ErrNotHeld) {
+		return nil, exit.New(exit.Taken, err, "nothing was done; `redlatch inspect` shows the owner of now, if there is one")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return hold(lease), nil
+}
+
+func (t *target) takeSlot(ctx context.Context, p *redlatch.SlotPool, try bool) (*held, error) {
+	acquire := p.Acquire
+	if try {
+		acquire = p.TryAcquire
+	}
+	slot, err := acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return holdSlot(ctx, hold(slot.Lease), slot)
+}
+
+// holdSlot adds the number of the slot.
+func holdSlot(ctx context.Context, h *held, slot *redlatch.Slot) (*held, error) {
+	id, err := slot.ID()
+	if err != nil {
+		return nil, errors.Join(err, slot.Release(ctx))
+	}
+	h.slot, h.env = &id, []string{"REDLATCH_SLOT=" + strconv.Itoa(id)}
+	return h, nil
+}
+
+// adopt goes on with the lease that a text names. Of which kind it is, the text says.
+func adopt(ctx context.Context, c *redlatch.Client, text string) (*held, error) {
+	lease, err := c.Adopt(ctx, text, redlatch.LockOptions{})
+	switch {
+	case errors.Is(err, redlatch.ErrNotHeld):
+		return nil, exit.New(exit.Lost, err, "if it was locked with another --redis or --prefix, give the same here; "+
+			"else it ended before, and the work may have overlapped with that of the next holder")
+	case errors.Is(err, redlatch.ErrInvalid):
+		return nil, exit.New(exit.Usage, err, "give the text that `redlatch lock` printed; of what lock --json printed, its .lease")
+	case err != nil:
+		return nil, err
+	}
+	h := hold(lease)
+	if slot, err := lease.Slot(); err == nil {
+		return holdSlot(ctx, h, slot)
+	}
+	return h, nil
+}
+
+// begin starts a run in a window. Its lease ends the run when it is released.
+func (t *target) begin(ctx context.Context, job *redlatch.Job) (*held, error) {
+	began, end, over := make(chan *redlatch.Lease, 1), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ran, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
+			began <- l
+			<-end
+			return nil
+		})
+		if !ran && err == nil {
+			err = errSkipped
+		}
+		over <- err
+	}()
+	select {
+	case err := <-over:
+		return nil, err
+	case l := <-began:
+		return &held{Lease: l, release: func(context.Context) error {
+			close(end)
+			return <-over
+		}}, nil
+	}
+}

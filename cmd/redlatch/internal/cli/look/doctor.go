@@ -1,0 +1,56 @@
+package look
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
+)
+
+func newDoctorCommand(a *app.App) *cobra.Command {
+	ttl := 30 * time.Second
+	var asJSON, probe bool
+	cmd := app.Command("doctor", app.Nothing, func(cmd *cobra.Command, _ []string) error {
+		if err := app.Within(cmd.Flags(), "ttl", ttl, app.MinTTL, app.MaxTTL); err != nil {
+			return err
+		}
+		look := doctor.Examine
+		if probe {
+			look = doctor.Probe
+		}
+		return examine(cmd.Context(), a, look, doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: ttl}, asJSON)
+	})
+	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "the shortest TTL that is used there, to compare the round trip with")
+	cmd.Flags().BoolVar(&probe, "probe", false, "try what redlatch needs of a server, and say what would be missing")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line: server, check, level, found, advice")
+	return cmd
+}
+
+// looking is a way to look at a deployment: Examine or Probe.
+type looking func(context.Context, doctor.Options, func(doctor.Finding)) error
+
+func examine(ctx context.Context, a *app.App, look looking, o doctor.Options, asJSON bool) error {
+	var all []doctor.Finding
+	var broken error
+	err := look(ctx, o, func(f doctor.Finding) {
+		all = append(all, f)
+		if asJSON {
+			broken = cmp.Or(broken, a.AnswerJSON(f))
+		}
+	})
+	if err = cmp.Or(err, broken); err == nil && !asJSON {
+		width, colour := terminal.Of(a.Stdout)
+		err = a.Answer("%s", doctor.Text(all, width, colour))
+	}
+	if err == nil && slices.ContainsFunc(all, func(f doctor.Finding) bool { return f.Level == doctor.Fault }) {
+		err = exit.Silent(exit.Failed)
+	}
+	return err
+}

@@ -1,0 +1,217 @@
+package look
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
+	"github.com/redlatch/redlatch/internal/fleet"
+)
+
+// listing is what the flags of ls say.
+type listing struct {
+	pattern   string
+	sort      string
+	minWait   time.Duration
+	minHeld   time.Duration
+	limit     int
+	deadlocks bool
+	json      bool
+}
+
+func newListCommand(a *app.App) *cobra.Command {
+	var l listing
+	cmd := app.Command("ls", app.OnePattern("pattern"), func(cmd *cobra.Command, args []string) error {
+		l.pattern = cmp.Or(strings.Join(args, ""), "*")
+		if err := l.check(cmd.Flags()); err != nil {
+			return err
+		}
+		return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
+			if l.deadlocks {
+				return listDeadlocks(cmd.Context(), a, client, l)
+			}
+			return listLocks(cmd.Context(), a, client, l)
+		})
+	})
+	flags := cmd.Flags()
+	flags.BoolVar(&l.json, "json", false, "print JSON, one object a line")
+	flags.StringVar(&l.sort, "sort", "name", "`ORDER`: "+strings.Join(fleet.Sorts, ", "))
+	flags.DurationVar(&l.minWait, "min-wait", 0, "only names with a waiter that has waited so long")
+	flags.DurationVar(&l.minHeld, "min-held", 0, "only names with a holder that has held so long")
+	flags.IntVar(&l.limit, "limit", 0, "only the first `N` in that order (default: all)")
+	flags.BoolVar(&l.deadlocks, "deadlocks", false, "list processes that wait for each other")
+	return cmd
+}
+
+// check refuses flags that make no sense.
+func (l *listing) check(typed *pflag.FlagSet) error {
+	switch {
+	case !slices.Contains(fleet.Sorts, l.sort):
+		return badSort(l.sort)
+	case l.minWait < 0:
+		return exit.Usagef("", "--min-wait is %v: give a time", l.minWait)
+	case l.minHeld < 0:
+		return exit.Usagef("", "--min-held is %v: give a time", l.minHeld)
+	case l.limit < 0:
+		return exit.Usagef("", "--limit is %d: give a number of names", l.limit)
+	}
+	return app.Refuse(typed, app.Clash(
+		"deadlocks", "sort min-wait min-held limit", "--OTHER is not for --deadlocks, which tells of cycles and not of names", "`redlatch ls --deadlocks`",
+	))
+}
+
+// badSort refuses an order that there is not.
+func badSort(order string) error {
+	return exit.Usagef(strings.Join(fleet.Sorts, ", ")+" are known", "--sort %q is no order", order)
+}
+
+// choose returns those of the locks that the flags ask for, in order, and how many more there are.
+func (l listing) choose(infos []redlatch.LockInfo) (chosen []*fleet.Lock, more int) {
+	var locks []*fleet.Lock
+	for _, info := range infos {
+		lock := fleet.NewLock(info, time.Time{})
+		if lock.Waiters = info.Waiters; lock.Held() >= l.minHeld && lock.Waited() >= l.minWait {
+			locks = append(locks, lock)
+		}
+	}
+	chosen = fleet.Query{Sort: l.sort}.Select(locks)
+	if l.limit > 0 && len(chosen) > l.limit {
+		chosen, more = chosen[:l.limit], len(chosen)-l.limit
+	}
+	return chosen, more
+}
+
+// listLocks shows the locks.
+func listLocks(ctx context.Context, a *app.App, client *redlatch.Client, l listing) error {
+	infos, err := collect(ctx, a, client, l.pattern)
+	if err != nil {
+		return err
+	}
+	locks, more := l.choose(infos)
+	switch {
+	case l.json:
+		for _, lock := range locks {
+			if err := a.AnswerJSON(report.LockJSON(lock.LockInfo)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case len(locks) == 0 && (l.minWait > 0 || l.minHeld > 0):
+		a.Say("no lock is held or waited for so long here%s", where(l.pattern, a.Prefix))
+		return nil
+	case len(locks) == 0:
+		a.Say("nobody holds or waits for a lock here%s", where(l.pattern, a.Prefix))
+		return nil
+	}
+	if err := report.Table(a.Stdout, locks); err != nil {
+		return err
+	}
+	if more > 0 {
+		a.Say("and %d more", more)
+	}
+	return nil
+}
+
+// listDeadlocks shows the cycles of waiters.
+func listDeadlocks(ctx context.Context, a *app.App, client *redlatch.Client, l listing) error {
+	all, err := client.Deadlocks(ctx)
+	if err != nil {
+		return err
+	}
+	found := 0
+	for _, d := range all {
+		if !concerns(d, l.pattern) {
+			continue
+		}
+		found++
+		if l.json {
+			err = a.AnswerJSON(report.DeadlockJSON(d))
+		} else {
+			err = a.Answer("%s", report.DeadlockText(d))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if found > 0 {
+		return exit.Silent(exit.Failed)
+	}
+	if !l.json {
+		a.Say("no processes wait for each other here%s", where(l.pattern, a.Prefix))
+	}
+	return nil
+}
+
+// concerns reports whether one of the waiters of a deadlock waits for a name that matches.
+func concerns(d redlatch.Deadlock, pattern string) bool {
+	return slices.ContainsFunc(d.Waiters, func(w redlatch.Blocked) bool {
+		ok, _ := path.Match(pattern, strings.ReplaceAll(w.Lock, "/", "\x00"))
+		return ok || pattern == w.Lock
+	})
+}
+
+// where says what was looked at, as far as it was not everything.
+func where(pattern, prefix string) string {
+	var s string
+	if pattern != "*" {
+		s = fmt.Sprintf(" that matches %q", pattern)
+	}
+	if prefix != app.DefaultPrefix {
+		s += fmt.Sprintf(" under the prefix %q", prefix)
+	}
+	return s
+}
+
+// collect returns the locks whose names match, in no order. It tells how far it is when that takes
+// long.
+func collect(ctx context.Context, a *app.App, client *redlatch.Client, pattern string) ([]redlatch.LockInfo, error) {
+	var keys, names atomic.Int64
+	defer progress(func() {
+		a.Say("still looking: %d names in use among the %d matching keys so far", names.Load(), keys.Load())
+	})()
+	var locks []redlatch.LockInfo
+	o := redlatch.ListOptions{Pattern: pattern, Progress: func(n int) { keys.Store(int64(n)) }}
+	for info, err := range client.List(ctx, o) {
+		if err != nil {
+			return nil, err
+		}
+		names.Add(1)
+		locks = append(locks, info)
+	}
+	return locks, nil
+}
+
+// progress calls say after a second, and then every few seconds, until stop is called. No call is
+// under way when stop returns.
+func progress(say func()) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for wait := time.Second; ; wait = 5 * time.Second {
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+				say()
+			case <-end:
+				timer.Stop()
+				return
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+	}
+}

@@ -1,0 +1,26 @@
+package look
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestProgressBeginsAfterASecond: work that ends sooner is silent, and so is the progress after stop.
+func TestProgressBeginsAfterASecond(t *testing.T) {
+	t.Parallel()
+	for took, want := range map[time.Duration]int{
+		999 * time.Millisecond: 0, 1500 * time.Millisecond: 1, 6500 * time.Millisecond: 2, 11500 * time.Millisecond: 3,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			said := 0
+			stop := progress(func() { said++ })
+			time.Sleep(took)
+			stop()
+			time.Sleep(time.Minute)
+			if said != want {
+				t.Errorf("said %d times in %v, want %d", said, took, want)
+			}
+		})
+	}
+}

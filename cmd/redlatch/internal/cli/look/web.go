@@ -1,0 +1,211 @@
+package look
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
+	"github.com/redlatch/redlatch/redlatchweb"
+)
+
+// web is what the flags of `redlatch web` say.
+type web struct {
+	listen, path, users   string
+	cert, key             string
+	hosts, patterns       []string
+	allowRelease, gallery bool
+	interval              time.Duration
+}
+
+func newWebCommand(a *app.App) *cobra.Command {
+	w := web{listen: "127.0.0.1:8421", interval: time.Second}
+	cmd := app.Command("web", app.Nothing, func(cmd *cobra.Command, _ []string) error { return w.serve(cmd.Context(), a) })
+	flags := cmd.Flags()
+	flags.StringVar(&w.listen, "listen", w.listen, "`ADDRESS` to listen on; port 0 for any")
+	flags.StringVar(&w.users, "users", "", "`FILE` with a line user:password for each viewer")
+	flags.StringVar(&w.cert, "tls-cert", "", "PEM `FILE` with the certificate")
+	flags.StringVar(&w.key, "tls-key", "", "PEM `FILE` with its key")
+	flags.StringArrayVar(&w.hosts, "host", nil, "`NAME` by which browsers may ask, beside those of this machine; may be repeated")
+	flags.StringVar(&w.path, "path", "", "`PATH` under which a proxy passes requests on, if it leaves it in them")
+	flags.BoolVar(&w.allowRelease, "allow-release", false, "let viewers take locks by force")
+	flags.StringArrayVar(&w.patterns, "pattern", nil, "`PATTERN` of names that /metrics tells by itself; may be repeated (default all names)")
+	flags.DurationVar(&w.interval, "interval", w.interval, "the shortest time between two looks at Redis")
+	flags.BoolVar(&w.gallery, "gallery", false, "show every state of the dashboard with made-up locks")
+	return cmd
+}
+
+func (w web) serve(ctx context.Context, a *app.App) error {
+	users, err := w.check()
+	if err != nil {
+		return err
+	}
+	ctx, stop := app.UntilSignal(ctx)
+	defer stop()
+	dashboard, end, err := w.dashboard(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer end()
+	var handler http.Handler = dashboard
+	if path := "/" + strings.Trim(w.path, "/"); path != "/" {
+		handler = http.StripPrefix(path, handler)
+	}
+	if users != nil {
+		handler = redlatchweb.BasicAuth(users, handler)
+	}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(webLog(a).Handler(), slog.LevelDebug), // viewers that leave cause most of these errors
+	}
+	server.RegisterOnShutdown(dashboard.Close)
+	listener, err := net.Listen("tcp", w.listen)
+	if err != nil {
+		return app.CannotListen(w.listen, err)
+	}
+	scheme := "http"
+	if w.cert != "" {
+		pair, err := tls.LoadX509KeyPair(w.cert, w.key)
+		if err != nil {
+			return exit.Usagef("", "--tls-cert and --tls-key: %w", errors.Join(err, listener.Close()))
+		}
+		scheme = "https"
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	} else if users != nil {
+		a.Say("passwords cross the network as they are: give --tls-cert and --tls-key, unless a proxy in front of it has TLS")
+	}
+	if err := a.Answer("%s://%s/%s\n", scheme, listener.Addr(), strings.TrimPrefix(strings.Trim(w.path, "/")+"/", "/")); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if !w.gallery && !w.allowRelease {
+		a.Say("serving until INT or TERM; viewers change nothing")
+	} else {
+		a.Say("serving until INT or TERM")
+	}
+	return serve(ctx, server, listener)
+}
+
+// serve returns when ctx is done and the requests under way have been answered, or some seconds
+// later.
+func serve(ctx context.Context, server *http.Server, listener net.Listener) error {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := server.Shutdown(last); err != nil {
+		return server.Close()
+	}
+	return nil
+}
+
+// check refuses flags that make no sense or are not safe. It returns the users, nil if there are
+// none.
+func (w web) check() (map[string]string, error) {
+	host, _, err := net.SplitHostPort(w.listen)
+	if err != nil {
+		return nil, exit.Usagef("an address such as 127.0.0.1:8421", "--listen %q makes no sense: %w", w.listen, err)
+	}
+	switch {
+	case (w.cert == "") != (w.key == ""):
+		return nil, exit.Usagef("", "--tls-cert and --tls-key go together")
+	case w.gallery && (w.allowRelease || len(w.patterns) > 0):
+		return nil, exit.Usagef("", "--gallery shows made-up locks: it goes with neither --allow-release nor --pattern")
+	case w.users != "":
+		return readUsers(w.users)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, exit.Usagef("give --users FILE with a line user:password for each viewer, and --tls-cert and --tls-key",
+			"--listen %s is open to other machines: viewers need passwords", w.listen)
+	}
+	return nil, nil
+}
+
+// readUsers reads a file of lines user:password.
+func readUsers(file string) (map[string]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, exit.Usagef("", "--users: %w", err)
+	}
+	users := make(map[string]string)
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		line = strings.TrimRight(line, "\r\n")
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		user, password, ok := strings.Cut(line, ":")
+		if !ok || user == "" || password == "" {
+			return nil, exit.Usagef("each line is user:password", "--users: line %d of %s is neither that nor a comment", n, file) // without the line, which may be a password
+		}
+		users[user] = password
+	}
+	if len(users) == 0 {
+		return nil, exit.Usagef("each line is user:password", "--users: there are no users in %s", file)
+	}
+	return users, nil
+}
+
+// dashboard is a handler whose Close ends its streams.
+type dashboard interface {
+	http.Handler
+	Close()
+}
+
+// dashboard returns the handler, and a function that ends it and what it uses.
+func (w web) dashboard(ctx context.Context, a *app.App) (d dashboard, end func(), err error) {
+	if w.gallery {
+		g := redlatchweb.Gallery()
+		return g, g.Close, nil
+	}
+	client, err := a.Open(ctx, redlatch.Options{Journal: a.Noting()})
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := redlatchweb.New(client, redlatchweb.Options{
+		AllowRelease: w.allowRelease, Hosts: w.hosts, Patterns: w.patterns, Interval: w.interval, Log: webLog(a), Doctor: func(ctx context.Context) ([]redlatchweb.Finding, error) { return findings(ctx, a) },
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, client.Close())
+	}
+	return h, func() {
+		h.Close()
+		_ = client.Close() // holds nothing
+	}, nil
+}
+
+// findings is what `redlatch doctor` prints.
+func findings(ctx context.Context, a *app.App) ([]redlatchweb.Finding, error) {
+	var all []redlatchweb.Finding
+	o := doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: 30 * time.Second}
+	err := doctor.Examine(ctx, o, func(f doctor.Finding) {
+		all = append(all, redlatchweb.Finding{Server: f.Server, Check: f.Check, Level: string(f.Level), Found: f.Found, Advice: f.Advice})
+	})
+	return all, err
+}
+
+// webLog is a log that talks as the program does.
+func webLog(a *app.App) *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
+		if attr.Key == slog.MessageKey {
+			attr.Value = slog.StringValue(strings.TrimPrefix(attr.Value.String(), "redlatchweb: "))
+		}
+		return attr
+	}}))
+}

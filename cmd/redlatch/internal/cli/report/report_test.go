@@ -1,0 +1,56 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/fleet"
+	"github.com/redlatch/redlatch/internal/fleet/sample"
+)
+
+// TestWords: ls, inspect and log say of a lock what top and the dashboard say.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	shown := func(err error) string {
+		t.Helper()
+		defer out.Reset()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	lock := fleet.NewLock(sample.Lock(), time.Time{})
+	list := shown(Table(&out, []*fleet.Lock{lock}))
+	sample.Want(t, list, sample.OfList...)
+	sample.Want(t, strings.ToLower(list), fleet.Columns...)
+	sample.Want(t, shown(Page(&out, sample.Lock(), true))+EntryLine(sample.Entry()), sample.OfPage...)
+	for words, info := range sample.Others {
+		info = sample.Named("a", info)
+		sample.Want(t, shown(Table(&out, []*fleet.Lock{fleet.NewLock(info, time.Time{})})), words)
+		sample.Want(t, shown(Page(&out, info, true)), words)
+	}
+}
+
+// TestInspectOfALongLine: the first of 10,000 waiters are shown, and the others counted.
+func TestInspectOfALongLine(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	info := redlatch.LockInfo{Name: "a", At: time.Now()}
+	for range 10_000 {
+		info.Waiters = append(info.Waiters, redlatch.Waiter{Since: info.At, LastSeen: info.At, Labels: map[string]string{"trace": "\x1b[2J"}})
+	}
+	if err := Page(&out, info, true); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if n := strings.Count(text, "\n"); n > 110 || !strings.Contains(text, "10,000") || !strings.Contains(text, "and 9,900 more") {
+		t.Errorf("inspect shows %d lines, of which the last are\n%s", n, text[max(0, len(text)-200):])
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Error("inspect shows a control character of a label")
+	}
+}

@@ -1,0 +1,103 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
+	"github.com/redlatch/redlatch/internal/fleet"
+)
+
+// Summary returns a lock in one line.
+func Summary(info redlatch.LockInfo) string {
+	l := fleet.NewLock(info, time.Time{})
+	var s string
+	switch n := len(info.Holders); {
+	case l.ToGo() != "":
+		s = l.ToGo()
+	case n == 0:
+		s = "nobody holds it"
+	case n == 1:
+		s = "held by " + fleet.HolderLine(info.Holders[0], info.At)
+	default:
+		s = fmt.Sprintf("held by %s and %d more", fleet.HolderLine(info.Holders[0], info.At), n-1)
+	}
+	if l.Waiting > 0 {
+		s += fmt.Sprintf(", %s waiting", l.WaitingText())
+	}
+	return s
+}
+
+// NoLock reports whether the key is in use for something else.
+func NoLock(info redlatch.LockInfo) bool { return info.RedisType != "" }
+
+// Table writes a heading and a row for each lock.
+func Table(out io.Writer, locks []*fleet.Lock) error {
+	columns := []string{fleet.Name, fleet.Kind, fleet.Holder, fleet.Held, fleet.Expires, fleet.Token, fleet.Waiting, fleet.Waited}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.ToUpper(strings.Join(columns, "\t")))
+	for _, l := range locks {
+		cells := make([]string, len(columns))
+		for i, column := range columns {
+			cells[i] = l.Cell(column)
+			if column == fleet.Waiting { // there is room for more than the number
+				cells[i] = l.WaitingText()
+			}
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	return w.Flush()
+}
+
+// Page writes all about one lock. alone says that it is on one server, and not on a quorum.
+func Page(out io.Writer, info redlatch.LockInfo, alone bool) error {
+	l := fleet.NewLock(info, time.Time{})
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(label, text string) { fmt.Fprintf(w, "%s\t%s\n", label, text) }
+	row(fleet.Name, l.Cell(fleet.Name))
+	for _, f := range l.Facts(alone, time.Local) {
+		row(f.Label, f.Text)
+	}
+	for _, h := range info.Holders {
+		row(fleet.Holder, fleet.HolderText(h))
+		for _, f := range fleet.HolderFacts(l, h, time.Local) {
+			row("  "+f.Label, f.Text)
+		}
+	}
+	row(fleet.Waiting, l.WaitingText())
+	for i, p := range l.Waiters {
+		row(fmt.Sprintf("  %d", i+1), fleet.WaiterText(info.Kind, p, info.At))
+	}
+	if more := l.Waiting - len(l.Waiters); more > 0 {
+		row("", fmt.Sprintf("and %s more: --json has them", fleet.Count(more)))
+	}
+	return w.Flush()
+}
+
+// DeadlockText returns a deadlock in lines.
+func DeadlockText(d redlatch.Deadlock) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "deadlock of %d\n", len(d.Waiters))
+	for _, w := range d.Waiters {
+		var kept []string
+		for _, h := range w.Holds {
+			kept = append(kept, fmt.Sprintf("%s (owner %s)", fleet.Visible(h.Name), fleet.Visible(h.Owner)))
+		}
+		fmt.Fprintf(&b, "  %s holds %s and waits for %s, since %s", fleet.ProcessText(w.Process, w.Client), strings.Join(kept, ", "), fleet.Visible(w.Lock),
+			fleet.Stamp(w.Since.Local()))
+		if len(w.Labels) > 0 {
+			fmt.Fprintf(&b, ", %s", fleet.LabelText(w.Labels))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// EntryLine returns an entry in one line.
+func EntryLine(e redlatch.JournalEntry) string {
+	return fmt.Sprintf("%s  %-8s  %s  %s", e.At.Local().Format("2006-01-02 15:04:05.000"), fleet.Visible(string(e.Type)), fleet.Visible(e.Name), talk.Redacted(fleet.EntryText(e)))
+}

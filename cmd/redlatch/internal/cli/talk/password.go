@@ -1,0 +1,52 @@
+package talk
+
+import (
+	"regexp"
+	"strings"
+)
+
+// secrets matches the parts of a text that are passwords: what stands before the last @ of a Redis
+// URL, and the parameter for Sentinel's own.
+var secrets = regexp.MustCompile(`(\b(?:rediss?(?:\+[a-z]+)?|unix)://)[^\s"'` + "`" + `]*(@)|(\bsentinel_password=)[^&\s"'` + "`" + `]*`)
+
+// Redacted returns text without passwords.
+func Redacted(text string) string {
+	return secrets.ReplaceAllStringFunc(text, func(part string) string {
+		if strings.Contains(strings.ToLower(part), "user:password@") { // a URL that says how one looks
+			return part
+		}
+		return secrets.ReplaceAllString(part, "${1}${3}...${2}")
+	})
+}
+
+// Secret reports whether a URL has a password.
+func Secret(url string) bool {
+	_, rest, _ := strings.Cut(url, "://")
+	user, _, found := cutLast(rest, "@")
+	return found && strings.Contains(user, ":") || strings.Contains(rest, "sentinel_password=")
+}
+
+// Bare returns a URL without user and password.
+func Bare(url string) string {
+	scheme, rest, _ := strings.Cut(url, "://")
+	_, rest, _ = cutLast(rest, "@")
+	place, query, _ := strings.Cut(rest, "?")
+	var kept []string
+	for parameter := range strings.SplitSeq(query, "&") {
+		if parameter != "" && !strings.HasPrefix(parameter, "sentinel_") {
+			kept = append(kept, parameter)
+		}
+	}
+	if len(kept) > 0 {
+		place += "?" + strings.Join(kept, "&")
+	}
+	return scheme + "://" + place
+}
+
+// cutLast cuts s at the last sep; without one, all of s is after it.
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return "", s, false
+}

@@ -1,0 +1,138 @@
+// Package talk is what redlatch prints: answers on stdout, and talk on stderr in lines for people or
+// in events for programs. All commands print through [Streams].
+package talk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/internal/fleet"
+)
+
+// Streams are those of one run of the program, and how it talks on them. The rules:
+//
+//   - stdout is the answer to what was asked, and nothing else; stderr is talk.
+//   - Talk begins with "redlatch: ", is in lower case and has no full stop. A second line that
+//     begins with "redlatch: hint: " says what to do.
+//   - From the moment on that a command waits for a lock or holds it, talk begins with the time.
+//   - A name is printed in %q, a command to type in `backquotes`. What comes from Redis is quoted
+//     if a terminal could take it for a command. No password is printed, ever.
+//   - With --json an answer is one JSON object a line, as `redlatch help inspect` describes, and
+//     the talk of `redlatch run` is, too.
+type Streams struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Events bool // talk is events, one JSON object a line
+	Quiet  bool // no talk of a lock that is taken; see Chat
+
+	behind *backlog    // in front of Stderr, or nil
+	dated  atomic.Bool // talk has the time
+}
+
+// Date has all talk from here on begin with the time: the command has begun to wait or to hold.
+func (s *Streams) Date() { s.dated.Store(true) }
+
+// InBackground has all talk from here on go through a backlog.
+func (s *Streams) InBackground() { s.behind = newBacklog(s.Stderr) }
+
+// Flush returns when all talk is written, or after a second.
+func (s *Streams) Flush() {
+	if s.behind != nil {
+		s.behind.drain(time.Second)
+	}
+}
+
+// err is where talk goes.
+func (s *Streams) err() io.Writer {
+	if s.behind != nil {
+		return s.behind
+	}
+	return s.Stderr
+}
+
+// Say tells the user one thing.
+func (s *Streams) Say(format string, args ...any) {
+	now := ""
+	if s.dated.Load() {
+		now = time.Now().Format(time.DateTime) + " "
+	}
+	s.line(now, fmt.Sprintf(format, args...))
+}
+
+// line tells the user one thing, with the time in front unless that is "".
+func (s *Streams) line(now, message string) {
+	message = Redacted(fleet.OneLine(message))
+	if s.Events {
+		s.Emit(Event{Event: "note", Message: message})
+		return
+	}
+	fmt.Fprintf(s.err(), "redlatch: %s%s\n", now, message)
+}
+
+// Chat is Say for what --quiet leaves out.
+func (s *Streams) Chat(format string, args ...any) {
+	if !s.Quiet {
+		s.Say(format, args...)
+	}
+}
+
+// Hint tells the user what to do about what was said.
+func (s *Streams) Hint(format string, args ...any) { s.line("", fmt.Sprintf("hint: "+format, args...)) }
+
+// Fail tells the user why the program ends.
+func (s *Streams) Fail(e *exit.Error) {
+	switch {
+	case e.Err == nil:
+	case s.Events:
+		s.Emit(Event{Event: "error", Error: Text(e.Err), Hint: e.Hint, Code: &e.Code})
+	default:
+		s.Say("%s", InWords(e.Err))
+		if e.Hint != "" {
+			s.Hint("%s", e.Hint)
+		}
+	}
+}
+
+// Answer prints text to stdout.
+func (s *Streams) Answer(format string, args ...any) error {
+	_, err := fmt.Fprintf(s.Stdout, format, args...)
+	return err
+}
+
+// AnswerJSON prints v to stdout, on one line.
+func (s *Streams) AnswerJSON(v any) error { return json.NewEncoder(s.Stdout).Encode(v) }
+
+// Text returns an error on one line, without passwords and without the library's prefix, which Say
+// adds.
+func Text(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) && err.Error() == context.DeadlineExceeded.Error() {
+		return "no answer in time"
+	}
+	return Redacted(fleet.ErrorText(err))
+}
+
+// told is an error of which the user has been told before, in words, and what is left to say of it.
+type told struct {
+	error
+	left string
+}
+
+func (t *told) Unwrap() error { return t.error }
+
+// Told returns an error of which the user has been told before, with what is left to say of it.
+func Told(err error, left string) error { return &told{err, left} }
+
+// InWords returns what is new in an error to a reader of the lines before it.
+func InWords(err error) string {
+	if t := (*told)(nil); errors.As(err, &t) {
+		return t.left
+	}
+	return Text(err)
+}

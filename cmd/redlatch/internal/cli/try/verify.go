@@ -1,0 +1,222 @@
+package try
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/terminal"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/verify"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
+)
+
+// exitUnknown says that a verification could conclude nothing.
+const exitUnknown = 2
+
+type verifyFlags struct {
+	o       verify.Options
+	yes     bool
+	recheck string
+	asJSON  bool
+}
+
+func newVerifyCommand(a *app.App) *cobra.Command {
+	f := verifyFlags{o: verify.Options{Deployment: "one", Duration: time.Minute, Workers: 4, TTL: time.Second, Rate: -1}}
+	cmd := app.Command("verify", app.Nothing, func(cmd *cobra.Command, _ []string) error { return putToTest(a, cmd, f) })
+	cmd.Annotations = map[string]string{app.OwnServer: "REDLATCH_VERIFY_REDIS, or servers of its own"}
+	flags := cmd.Flags()
+	flags.StringVar(&f.o.Deployment, "deployment", f.o.Deployment, "servers to start without --redis: "+strings.Join(servers.Kinds, ", "))
+	flags.DurationVar(&f.o.Duration, "duration", f.o.Duration, "how long it works, with a quiet part of some 8 TTLs at its end")
+	flags.IntVar(&f.o.Workers, "workers", f.o.Workers, "how many processes take turns")
+	flags.StringSliceVar(&f.o.Kinds, "kinds", nil, "kinds of locks (default all): mutex, reentrant, rwmutex, semaphore, slotpool, election, job, multi")
+	flags.StringSliceVar(&f.o.Faults, "faults", nil, "faults (default all that are possible): "+faultNames())
+	flags.BoolVar(&f.o.Disrupt, "disrupt", false, "also faults that hit other users; wants --yes")
+	flags.BoolVar(&f.yes, "yes", false, "say that --disrupt is meant")
+	flags.DurationVar(&f.o.TTL, "ttl", f.o.TTL, "of the leases; the faults last up to one and a half of it")
+	flags.IntVar(&f.o.Rate, "rate", f.o.Rate, "acquisitions a second at most; 0 for no limit (default 500 with --redis, else no limit)")
+	flags.Lookup("rate").DefValue = "0" // the text says what it is
+	flags.StringVar(&f.o.Out, "out", "", "`directory` for the records: empty or not there")
+	flags.StringVar(&f.recheck, "recheck", "", "judge the records in this `directory` again")
+	flags.BoolVar(&f.asJSON, "json", false, "answer with one JSON object, the report")
+	return cmd
+}
+
+// faultNames lists the faults, those that want --disrupt last.
+func faultNames() string {
+	var mild, rough []string
+	for _, f := range verify.Faults() {
+		if f.Disrupt {
+			rough = append(rough, f.Name)
+		} else {
+			mild = append(mild, f.Name)
+		}
+	}
+	return strings.Join(mild, ", ") + "; with --disrupt also " + strings.Join(rough, ", ")
+}
+
+// check refuses what makes no sense.
+func (f verifyFlags) check(typed *pflag.FlagSet, given []string) error {
+	o := f.o
+	if err := cmp.Or(app.Within(typed, "duration", o.Duration, verify.MinDuration, verify.MaxDuration), app.Within(typed, "workers", o.Workers, 2, verify.MaxWorkers),
+		app.Within(typed, "ttl", o.TTL, 500*time.Millisecond, time.Minute)); err != nil {
+		return err
+	}
+	switch {
+	case o.Duration < 14*o.TTL:
+		return exit.Usagef("", "--duration is %v: with a --ttl of %v it must be %v at least", o.Duration, o.TTL, 14*o.TTL)
+	case !slices.Contains(servers.Kinds, o.Deployment):
+		return exit.Usagef(strings.Join(servers.Kinds, ", ")+" are known", "there is no deployment %q", o.Deployment)
+	case o.Disrupt && !f.yes:
+		return exit.Usagef("add --yes if that is meant", "--disrupt hits everybody who uses the servers")
+	case len(given) == 2:
+		return exit.Usagef("give one --redis, or three or more", "a quorum of two servers survives the loss of none")
+	}
+	return nil
+}
+
+func putToTest(a *app.App, cmd *cobra.Command, f verifyFlags) error {
+	given := a.Redis
+	if len(given) == 0 {
+		given = strings.Fields(os.Getenv("REDLATCH_VERIFY_REDIS"))
+	}
+	if f.recheck != "" {
+		report, err := verify.Judge(f.recheck)
+		if err != nil {
+			return exit.Usagef("give a directory that `redlatch verify --out` wrote", "the records in %s cannot be judged: %w", f.recheck, err)
+		}
+		report.Dir = f.recheck
+		return verdict(a, report, f.asJSON)
+	}
+	if err := f.check(cmd.Flags(), given); err != nil {
+		return err
+	}
+	if len(given) > 0 && cmd.Flags().Changed("deployment") {
+		return exit.Usagef("leave --deployment out", "--deployment is for servers of its own, and --redis names others")
+	}
+	if f.o.Rate < 0 {
+		f.o.Rate = 0
+		if len(given) > 0 {
+			f.o.Rate = 500
+		}
+	}
+	f.o.URLs, f.o.Prefix, f.o.Version = given, a.Prefix, a.Version
+	ctx, stop := app.UntilSignal(cmd.Context())
+	defer stop()
+	line := newLiveLine(a.Stderr)
+	f.o.Plan, f.o.Tell = func(p verify.Plan) { fmt.Fprint(a.Stderr, planText(p)) }, line.tell
+	report, err := verify.Run(ctx, f.o)
+	line.end()
+	switch {
+	case errors.Is(err, servers.ErrNone):
+		return exit.New(exit.System, err, "install it (apt-get install redis-server), name it with "+servers.Program+", or give a server with --redis URL")
+	case errors.Is(err, context.Canceled):
+		return verdict(a, verify.Report{Verdict: verify.Unknown, Reasons: []string{"it was ended before it began"}}, f.asJSON)
+	case err != nil:
+		return err
+	}
+	return verdict(a, report, f.asJSON)
+}
+
+// verdict prints what a run came to, and returns how the program ends.
+func verdict(a *app.App, r verify.Report, asJSON bool) error {
+	var err error
+	if asJSON {
+		err = a.AnswerJSON(r)
+	} else {
+		err = a.Answer("%s", verify.Text(r))
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Verdict == verify.Fail:
+		return exit.Silent(exit.Failed)
+	case r.Verdict == verify.Unknown:
+		return exit.Silent(exitUnknown)
+	}
+	return nil
+}
+
+// planText is the plan for people.
+func planText(p verify.Plan) string {
+	var b strings.Builder
+	where := strings.Join(p.Servers, " ")
+	if p.Own {
+		where = "servers of its own (" + p.Deployment + "): " + where
+	}
+	fmt.Fprintf(&b, "redlatch verify: %v, %d workers, leases of %v, on %s\n", p.Duration, p.Workers, p.TTL, where)
+	fmt.Fprintf(&b, "  version  %s\n", p.Redis)
+	fmt.Fprintf(&b, "  keys     %s*\n", p.Prefix)
+	fmt.Fprintf(&b, "  kinds    %s\n", strings.Join(p.Kinds, ", "))
+	fmt.Fprintf(&b, "  faults   %s\n", strings.Join(p.Faults, ", "))
+	list := func(head string, n int, line func(i int) string) {
+		for i := range n {
+			fmt.Fprintf(&b, "  %-8s %s\n", head, line(i))
+			head = ""
+		}
+	}
+	list("left out", len(p.LeftOut), func(i int) string { return p.LeftOut[i].Fault + ": " + p.LeftOut[i].Why })
+	list("promised", len(p.Promises), func(i int) string { return p.Promises[i] })
+	return b.String() + "\n"
+}
+
+// liveLine shows how a run goes: a line that changes in a terminal, else one every ten seconds.
+type liveLine struct {
+	out      io.Writer
+	terminal bool
+	last     time.Duration
+	begun    bool
+}
+
+func newLiveLine(out io.Writer) *liveLine {
+	return &liveLine{out: out, terminal: terminal.Is(out)}
+}
+
+// tell shows one report. It is called by one goroutine.
+func (l *liveLine) tell(p verify.Progress) {
+	if !l.terminal && p.Elapsed-l.last < 10*time.Second {
+		return
+	}
+	l.last, l.begun = p.Elapsed, true
+	text := fmt.Sprintf("%6.1fs  %d acquired  %d handed over  %d lost  %d late writes kept out  %d faults",
+		p.Elapsed.Seconds(), p.Acquired, p.HandOvers, p.Lost, p.Stale, p.Faults)
+	if p.Now != "" {
+		text += ": " + p.Now
+	}
+	if l.terminal {
+		fmt.Fprintf(l.out, "\r\x1b[K%s", text)
+		return
+	}
+	fmt.Fprintln(l.out, text)
+}
+
+// end leaves the line.
+func (l *liveLine) end() {
+	if l.terminal && l.begun {
+		fmt.Fprintln(l.out)
+	}
+}
+
+// newVerifyWorkerCommand is a worker of `redlatch verify`, newVerifyGuardCommand what cleans up after
+// it. They are not for people.
+func newVerifyWorkerCommand(a *app.App) *cobra.Command {
+	return app.Hidden(verify.WorkerArg, "Take turns with locks (started by `redlatch verify`)", func(*cobra.Command, []string) error {
+		return verify.Work(a.Stdin, a.Stdout)
+	})
+}
+
+func newVerifyGuardCommand(a *app.App) *cobra.Command {
+	return app.Hidden(verify.GuardArg, "Clean up after `redlatch verify` (started by it)", func(*cobra.Command, []string) error {
+		return verify.Guard(a.Stdin)
+	})
+}
