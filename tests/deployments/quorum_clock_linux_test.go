@@ -2,7 +2,6 @@ package deployments
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -10,35 +9,8 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	record "github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/history"
 )
-
-// TestQuorumClockSteps: the clock of one node is set ahead and back while workers take turns. A
-// lease may vanish from that node before its time, or stay after it; so, at worst, two can be
-// inside at once, which this counts. The token orders them.
-func TestQuorumClockSteps(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 4)
-	odd := redistest.StartWithClock(t)
-	seed := history.ScheduleSeeds(t)[0]
-	t.Logf("%s=%d repeats this schedule", history.SeedVariable, seed)
-	h := testQuorumHistory(t, append(nodes, odd), rand.New(rand.NewPCG(seed, 0)), func(ctx context.Context, _ *ground, random *rand.Rand) {
-		for ctx.Err() == nil {
-			odd.StepClock(help.UpTo(random, 2*time.Hour) - time.Hour)
-			help.Rest(ctx, help.UpTo(random, 400*time.Millisecond))
-		}
-		odd.StepClock(0)
-	})
-	all := h.Told(t)
-	if len(all.Holds) == 0 {
-		t.Fatal("nobody ever held the lock")
-	}
-	t.Logf("%d holds, %d overlaps", len(all.Holds), all.Exclusion(record.Rules{}).Bad)
-	history.WantClean(t, all.Tokens(record.Rules{}))
-	history.WantClean(t, all.Stale())
-}
 
 // TestQuorumRollingRestart: every node restarts empty, one after the other, under one lease: it is
 // taken in again by those that forgot it. A node rests for a TTL before it votes again, by its own

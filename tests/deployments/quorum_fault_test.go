@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,9 +17,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	record "github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/history"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
@@ -427,200 +423,25 @@ func TestQuorumManyContenders(t *testing.T) {
 		}
 		locktest.Release(t, locktest.Lock(t, clients[0].Mutex("a")))
 		nodes[0].Do("CONFIG", "RESETSTAT")
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		var waits []time.Duration
-		h := history.NewHistory(record.Mutex)
-		start := make(chan struct{})
-		for i := range contenders {
-			all.Go(func() {
-				<-start
-				began, op := time.Now(), h.Asks(true)
-				l, err := clients[i%len(clients)].Mutex("a").Lock(ctx)
-				if err != nil {
-					t.Errorf("Lock = %v", err)
-					return
-				}
-				mu.Lock()
-				waits = append(waits, time.Since(began))
-				mu.Unlock()
-				if !h.Granted(op, l, record.Event{}) {
-					t.Error("a lease was lost at once")
-					return
-				}
-				h.Write(op, l.Token())
-				h.Look(op, l)
-				h.Releases(op, func() error { return l.Release(context.Background()) })
-			})
-		}
-		close(start)
-		all.Wait()
-		h.Check(t)
-		if len(waits) < contenders {
-			t.Fatal("not all got the lock")
-		}
-		slices.Sort(waits)
+		var resource help.HighWater
+		help.Together(contenders, func(i int) {
+			l, err := clients[i%len(clients)].Mutex("a").Lock(ctx)
+			if err != nil {
+				t.Errorf("Lock = %v", err)
+				return
+			}
+			if token := l.Token(); !l.Held() || !resource.Admit(token) {
+				t.Errorf("inside with token %d, held %t: a later one was inside before", token, l.Held())
+			}
+			if err := l.Release(ctx); err != nil {
+				t.Errorf("Release = %v", err)
+			}
+		})
 		requests := float64(help.Evalshas(nodes[0].Do("INFO", "commandstats"))) / contenders
-		t.Logf("time to the lock: median %v, longest %v; %.1f requests per node for each", waits[contenders/2], waits[contenders-1], requests)
 		if requests > contenders { // as many as if each had tried once for every turn of another
 			t.Errorf("%.1f requests per node for each acquisition, want %d at most", requests, contenders)
 		}
 	})
-}
-
-// TestQuorumHistories has workers over several clients take turns while something happens to the
-// nodes, and looks at what they believed. It runs beside no other test: they would leave it too
-// little of the machine for a history worth looking at.
-func TestQuorumHistories(t *testing.T) {
-	for _, n := range []int{4, 5} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) { testQuorumHistories(t, n) })
-	}
-}
-
-func testQuorumHistories(t *testing.T, n int) {
-	for what, harm := range map[string]func(ctx context.Context, q *ground, random *rand.Rand){
-		"partitions": partitions,
-		"pauses":     pauses,
-		"restarts":   restarts,
-		"slow":       slowdowns,
-		"kills":      kills,
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			for _, seed := range history.ScheduleSeeds(t)[:1] {
-				t.Logf("%s=%d repeats this schedule", history.SeedVariable, seed)
-				testQuorumHistory(t, help.StartNodes(t, n), rand.New(rand.NewPCG(seed, 0)), harm).Check(t)
-			}
-		})
-	}
-}
-
-// ground is where a history takes place: nodes, and a proxy before each for each client.
-type ground struct {
-	nodes []*redistest.Server
-	links [][]*wire.Proxy // by client and node
-}
-
-func (q *ground) node(random *rand.Rand) *redistest.Server { return q.nodes[random.IntN(len(q.nodes))] }
-
-func (q *ground) link(random *rand.Rand) *wire.Proxy {
-	return q.links[random.IntN(len(q.links))][random.IntN(len(q.nodes))]
-}
-
-// testQuorumHistory returns what happened. When all harm is over, the lock must be there for
-// everybody again.
-func testQuorumHistory(t *testing.T, nodes []*redistest.Server, random *rand.Rand, harm func(context.Context, *ground, *rand.Rand)) *history.History {
-	const clients, workers, span = 3, 2, 4 * time.Second
-	q := &ground{nodes: nodes, links: make([][]*wire.Proxy, clients)}
-	h := history.NewHistory(record.Mutex)
-	var wg sync.WaitGroup
-	var all []*redlatch.Client
-	for i := range clients {
-		var urls []string
-		q.links[i], urls = wire.Links(t, nodes)
-		all = append(all, help.OpenURLs(t, urls, help.Hasty(600*time.Millisecond)))
-	}
-	help.IsWell(t, all[0].Mutex("a")) // the nodes have the right to vote before anything happens
-	ctx := history.UntilEnough(t, span, func() bool { return h.Length() >= 10 })
-	for _, c := range all {
-		for range workers {
-			wg.Go(func() { h.Toil(ctx, c.Mutex("a")) })
-		}
-	}
-	harm(ctx, q, random)
-	wg.Wait()
-	for _, links := range q.links {
-		for _, p := range links {
-			p.Heal()
-		}
-	}
-	for _, c := range all {
-		help.IsWell(t, c.Mutex("a"))
-	}
-	return h
-}
-
-// partitions cuts off single clients from single nodes, in one direction or both, several at a
-// time.
-func partitions(ctx context.Context, q *ground, random *rand.Rand) {
-	for ctx.Err() == nil {
-		var broken []*wire.Proxy
-		for range 1 + random.IntN(6) {
-			p := q.link(random)
-			if slices.Contains(broken, p) {
-				continue
-			}
-			p.Swallow([]string{wire.Requests, wire.Replies}[random.IntN(2)])
-			broken = append(broken, p)
-		}
-		help.Rest(ctx, help.UpTo(random, 900*time.Millisecond))
-		for _, p := range broken {
-			p.Heal()
-		}
-		help.Rest(ctx, help.UpTo(random, 200*time.Millisecond))
-	}
-}
-
-// pauses stops up to three nodes at a time.
-func pauses(ctx context.Context, q *ground, random *rand.Rand) {
-	for ctx.Err() == nil {
-		stopped := random.Perm(len(q.nodes))[:1+random.IntN(3)]
-		for _, i := range stopped {
-			q.nodes[i].Pause()
-		}
-		help.Rest(ctx, help.UpTo(random, 900*time.Millisecond)) // the TTL is shorter
-		for _, i := range stopped {
-			q.nodes[i].Resume()
-		}
-		help.Rest(ctx, help.UpTo(random, 300*time.Millisecond))
-	}
-}
-
-// restarts makes one node after the other forget everything, by a restart or by FLUSHALL.
-func restarts(ctx context.Context, q *ground, random *rand.Rand) {
-	for ctx.Err() == nil {
-		if node := q.node(random); random.IntN(2) == 0 {
-			node.Restart()
-		} else {
-			node.Do("FLUSHALL")
-		}
-		// One at a time is what a quorum stands: the next only when this one has rested and votes
-		// again.
-		help.Rest(ctx, time.Second+help.UpTo(random, 300*time.Millisecond))
-	}
-}
-
-// slowdowns delays what two nodes say to everybody.
-func slowdowns(ctx context.Context, q *ground, random *rand.Rand) {
-	for ctx.Err() == nil {
-		slow := random.Perm(len(q.nodes))[:2]
-		for _, links := range q.links {
-			for _, i := range slow {
-				links[i].Delay([]string{wire.Requests, wire.Replies}[random.IntN(2)], help.UpTo(random, 300*time.Millisecond))
-			}
-		}
-		help.Rest(ctx, help.UpTo(random, time.Second))
-		for _, links := range q.links {
-			for _, i := range slow {
-				links[i].Heal()
-			}
-		}
-	}
-}
-
-// kills leaves a bare majority of the nodes, and for a while one less.
-func kills(ctx context.Context, q *ground, random *rand.Rand) {
-	dead := random.Perm(len(q.nodes))
-	help.Rest(ctx, time.Second/2)
-	minority := (len(q.nodes) - 1) / 2
-	for _, i := range dead[:minority] {
-		q.nodes[i].Kill()
-	}
-	help.Rest(ctx, time.Second)
-	q.nodes[dead[minority]].Pause()
-	help.Rest(ctx, time.Second)
-	q.nodes[dead[minority]].Resume()
-	<-ctx.Done()
 }
 
 // TestQuorumSeatHeedsTheContext: one goroutine sees to a node's right to vote, which takes long

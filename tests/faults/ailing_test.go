@@ -101,7 +101,7 @@ func (s *ailing) ail(ctx context.Context, random *rand.Rand, proxies []*wire.Pro
 	if a.name == "too many clients" {
 		cut = proxies
 	}
-	span := help.UpTo(random, 800*time.Millisecond)
+	span := time.Duration(random.Int64N(int64(800 * time.Millisecond)))
 	a.fall(s, ctx)
 	for _, p := range cut {
 		p.Cut()

@@ -3,7 +3,6 @@ package help
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -320,11 +319,6 @@ func OneMore(owners []string, n int) (last string, ok bool) {
 		return "", false
 	}
 	return owners[n], true
-}
-
-// UpTo is a random time up to d.
-func UpTo(random *rand.Rand, d time.Duration) time.Duration {
-	return time.Duration(random.Int64N(int64(d)))
 }
 
 // IsAll reports whether an error matches all of these.
