@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -22,10 +23,7 @@ func TestQuorumRollingRestart(t *testing.T) {
 	locktest.Lock(t, other.Mutex("first of all"))
 	ctx, cancel := context.WithCancel(t.Context())
 	waits := help.GoLock(ctx, c.Mutex("first of all")) // so the client listens
-	term, err := c.Election("e").Campaign(t.Context(), "one")
-	if err != nil {
-		t.Fatal(err)
-	}
+	term := check.Value(c.Election("e").Campaign(t.Context(), "one")).OK(t)
 	token := term.Token()
 	// A word that a lease was taken by force has its client extend it at once, which shows that it
 	// was not.
@@ -58,9 +56,7 @@ func TestQuorumRollingRestart(t *testing.T) {
 	if term.Token() != token {
 		t.Errorf("token %d, want %d as before", term.Token(), token)
 	}
-	if err := term.Release(t.Context()); err != nil {
-		t.Errorf("Release = %v", err)
-	}
+	check.Nil(t, "Release", term.Release(t.Context()))
 	for _, node := range nodes {
 		locktest.Eventually(t, "no owner left inside", func() bool { return node.Do("EXISTS", locktest.StateKey("e"), help.InsideKey("e")) == "0" })
 	}

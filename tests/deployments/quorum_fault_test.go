@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -106,10 +107,7 @@ func TestQuorumWhoseFounderIsNotDone(t *testing.T) {
 		}
 		conns = append(conns, c)
 	}
-	founder, err := redlatch.NewQuorum(conns, help.Brisk(help.Lasting))
-	if err != nil {
-		t.Fatal(err)
-	}
+	founder := check.Value(redlatch.NewQuorum(conns, help.Brisk(help.Lasting))).OK(t)
 	t.Cleanup(func() { _ = locktest.CloseLeaving(founder) })
 	if _, err := founder.Mutex("a").TryLock(t.Context()); err == nil {
 		t.Fatal("the founder got a lease from a minority")
@@ -217,10 +215,7 @@ func TestRaiseForAnother(t *testing.T) {
 	c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
 	held := locktest.Lock(t, c.Mutex("a"))
 	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == 3 })
-	set, err := keys.Of("redlatch:", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := check.Value(keys.Of("redlatch:", "a")).OK(t)
 	set.Epoch = keys.Epoch("redlatch:", "mutex")
 	before := help.LastNumber(t, nodes[0], "a")
 	call := script.Mutex.Quorum().Raise(set, "rl-somebody-else", time.Minute, before+1000, "", time.Hour)
@@ -241,10 +236,7 @@ func TestQuorumCountsOneSlot(t *testing.T) {
 	c, other := help.OpenQuorum(t, nodes, help.Sluggish()), help.OpenQuorum(t, nodes, help.Sluggish())
 	ctx := locktest.Within(t, locktest.Patience)
 	pool := func(c *redlatch.Client) *redlatch.SlotPool { return c.SlotPool("p", 8, redlatch.SlotOptions{}) }
-	first, err := pool(other).TryAcquire(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(pool(other).TryAcquire(ctx)).OK(t)
 	hasSlotAtAll(t, nodes, "p", first.Owner())
 	for _, node := range nodes[:3] {
 		leaveSlot(t, node, "p", first.Owner())
@@ -253,19 +245,14 @@ func TestQuorumCountsOneSlot(t *testing.T) {
 	for _, node := range nodes { // they give the same number, so there is no second phase, which would see it, too
 		node.Do("SET", help.FenceKey("p"), same)
 	}
-	slot, err := pool(c).TryAcquire(ctx) // 0 at three nodes, 1 at two
-	if err != nil {
-		t.Fatal(err)
-	}
+	slot := check.Value(pool(c).TryAcquire(ctx)).OK(t) // 0 at three nodes, 1 at two
 	if id, err := slot.ID(); id != 0 || err != nil {
 		t.Fatalf("slot %d, %v, want 0", id, err)
 	}
 	hasSlotAtAll(t, nodes, "p", slot.Owner())
 	leaveSlot(t, nodes[0], "p", slot.Owner())
 	leaveSlot(t, nodes[1], "p", slot.Owner())
-	if err := slot.Extend(ctx); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Extend with the slot at one node of five = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Extend with the slot at one node of five", slot.Extend(ctx), redlatch.ErrNotHeld)
 }
 
 // hasSlotAtAll waits until an owner has a slot at all nodes.
@@ -281,10 +268,7 @@ func hasSlotAtAll(t *testing.T, nodes []*redistest.Server, name, owner string) {
 // leaveSlot has an owner leave a slot pool at one node.
 func leaveSlot(t *testing.T, node *redistest.Server, name, owner string) {
 	t.Helper()
-	set, err := keys.Of("redlatch:", name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := check.Value(keys.Of("redlatch:", name)).OK(t)
 	set.Epoch = keys.Epoch("redlatch:", "slotpool")
 	over := wire.Dial(t, node.Addr())
 	defer func() { _ = over.Close() }()
@@ -394,9 +378,7 @@ func TestQuorumSlowNodes(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Lock with a minority that is slow = %v", err)
 			}
-			if err := l.Extend(ctx); err != nil {
-				t.Errorf("Extend with a minority that is slow = %v", err)
-			}
+			check.Nil(t, "Extend with a minority that is slow", l.Extend(ctx))
 			released := make(chan error, 1)
 			go func() { released <- l.Release(ctx) }()
 			if err := help.Receive(t, released, "a release with a minority that is slow"); err != nil {
@@ -433,9 +415,7 @@ func TestQuorumManyContenders(t *testing.T) {
 			if token := l.Token(); !l.Held() || !resource.Admit(token) {
 				t.Errorf("inside with token %d, held %t: a later one was inside before", token, l.Held())
 			}
-			if err := l.Release(ctx); err != nil {
-				t.Errorf("Release = %v", err)
-			}
+			check.Nil(t, "Release", l.Release(ctx))
 		})
 		requests := float64(help.Evalshas(nodes[0].Do("INFO", "commandstats"))) / contenders
 		if requests > contenders { // as many as if each had tried once for every turn of another
@@ -487,10 +467,7 @@ func TestQuorumGrantWhileDeaf(t *testing.T) {
 		proxies = append(proxies, p)
 		conns = append(conns, wire.Divided{Conn: wire.Dial(t, node.Addr()), Subscriptions: wire.Dial(t, p.Listen)})
 	}
-	c, err := redlatch.NewQuorum(conns, help.Sluggish())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.NewQuorum(conns, help.Sluggish())).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
 	held := locktest.Lock(t, help.OpenQuorum(t, nodes, help.Sluggish()).Mutex("a"))
 	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == len(nodes) })
@@ -544,9 +521,7 @@ func TestQuorumReleaseBehindACut(t *testing.T) {
 		for _, p := range proxies {
 			p.Swallow(wire.Requests)
 		}
-		if err := held.Release(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Errorf("Release = %v, want ErrUnreachable", err)
-		}
+		check.Error(t, "Release", held.Release(t.Context()), redlatch.ErrUnreachable)
 		if on := help.InsideAt(nodes, "a", held.Owner()); on != n {
 			t.Fatalf("the owner is on %d of %d nodes, though nothing reached them", on, n)
 		}
@@ -646,9 +621,7 @@ func TestQuorumVoteAfterTheRelease(t *testing.T) {
 				t.Fatalf("%s: %v, want a lease", p.Kind, err)
 			}
 			help.Receive(t, slow.begun, "the request to the last node") // which a release may call off before it is sent
-			if err := got.Release(t.Context()); err != nil {
-				t.Errorf("%s: Release = %v, want nil", p.Kind, err)
-			}
+			check.Nil(t, p.Kind+": Release", got.Release(t.Context()))
 			close(slow.letGo)
 			help.Receive(t, slow.arrived, "the answer of the last node")
 			locktest.Eventually(t, p.Kind+" is free at each node", func() bool {
@@ -667,10 +640,7 @@ func TestQuorumVoteForAnotherSlot(t *testing.T) {
 	course := trial.NewCourse(t, 3)
 	ctx := locktest.Within(t, locktest.Patience)
 	pool := func(c *redlatch.Client) *redlatch.SlotPool { return c.SlotPool("p", 8, redlatch.SlotOptions{}) }
-	first, err := pool(course.Far).TryAcquire(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(pool(course.Far).TryAcquire(ctx)).OK(t)
 	hasSlotAtAll(t, course.Nodes, "p", first.Owner())
 	last := course.Nodes[2]
 	leaveSlot(t, course.Nodes[1], "p", first.Owner()) // this node offers slot 0, and that before it slot 1
@@ -678,10 +648,7 @@ func TestQuorumVoteForAnotherSlot(t *testing.T) {
 	slow := holdBack(course.Conns[2])
 	course.Conns[2] = slow
 	c, _ := course.Client(t, help.Brisk(help.Lasting))
-	slot, err := pool(c).TryAcquire(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	slot := check.Value(pool(c).TryAcquire(ctx)).OK(t)
 	if id, err := slot.ID(); id != 1 || err != nil {
 		t.Errorf("slot %d, %v, want 1", id, err)
 	}

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchgoredis"
@@ -154,9 +154,7 @@ func TestCountDownStragglers(t *testing.T) {
 	help.WantCount(t, d, 4)
 
 	late.Keep("countdown delete")
-	if err := d.Delete(t.Context()); err != nil {
-		t.Errorf("Delete = %v", err)
-	}
+	check.Nil(t, "Delete", d.Delete(t.Context()))
 	help.SetCount(t, d, 2)
 	late.Deliver(t)
 	help.WantCount(t, d, 2)
@@ -171,9 +169,7 @@ func TestCountDownStragglers(t *testing.T) {
 	help.CountDown(t, d, 1)
 	help.CountDown(t, d, 0)
 	for _, w := range []<-chan error{wait, mine} {
-		if err := help.Receive(t, w, "a wait"); err != nil {
-			t.Errorf("Await = %v, want nil", err)
-		}
+		check.Nil(t, "Await", help.Receive(t, w, "a wait"))
 	}
 	cancel()
 	late.Deliver(t)
@@ -254,9 +250,7 @@ func TestCountDownSubscriptionKilled(t *testing.T) {
 		help.WantWaiters(t, s, "d", 1)
 		s.Do("CLIENT", "KILL", "TYPE", "pubsub")
 		help.CountDown(t, a, 0)
-		if err := help.Receive(t, wait, "a wait"); err != nil {
-			t.Errorf("Await = %v, want nil", err)
-		}
+		check.Nil(t, "Await", help.Receive(t, wait, "a wait"))
 	}
 }
 
@@ -329,12 +323,8 @@ func TestCountDownAndItsServer(t *testing.T) {
 	help.WantWaiters(t, s, "d", 1)
 	s.Pause()
 	second := help.GoAwait(locktest.Within(t, locktest.Patience), d)
-	if _, err := d.CountDown(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
-		t.Errorf("CountDown at a server that hangs = %v, want ErrUnreachable", err)
-	}
-	if err := help.Receive(t, second, "a wait"); !errors.Is(err, redlatch.ErrUnreachable) {
-		t.Errorf("Await at a server that hangs = %v, want ErrUnreachable", err)
-	}
+	check.Error(t, "CountDown at a server that hangs", check.ErrorOf(d.CountDown(t.Context())), redlatch.ErrUnreachable)
+	check.Error(t, "Await at a server that hangs", help.Receive(t, second, "a wait"), redlatch.ErrUnreachable)
 	select {
 	case err := <-wait:
 		t.Fatalf("a wait ended with %v while the server hangs", err)
@@ -344,18 +334,14 @@ func TestCountDownAndItsServer(t *testing.T) {
 	if left, err := other.CountDownLatch("d").CountDown(t.Context()); left != 0 || err != nil {
 		t.Errorf("CountDown = %d, %v, want 0", left, err)
 	}
-	if err := help.Receive(t, wait, "a wait"); err != nil {
-		t.Errorf("Await = %v, want nil", err)
-	}
+	check.Nil(t, "Await", help.Receive(t, wait, "a wait"))
 
 	help.SetCount(t, other.CountDownLatch("d"), 2)
 	wait = help.GoAwait(t.Context(), d)
 	help.WantWaiters(t, s, "d", 1)
 	s.Kill()
 	s.Restart()
-	if err := help.Receive(t, wait, "a wait"); !errors.Is(err, redlatch.ErrNotSet) {
-		t.Errorf("Await at a server that lost its data = %v, want ErrNotSet", err)
-	}
+	check.Error(t, "Await at a server that lost its data", help.Receive(t, wait, "a wait"), redlatch.ErrNotSet)
 }
 
 // TestCountDownAtAFullServer: counting down and waiting need no memory that a full server refuses.
@@ -376,9 +362,7 @@ func TestCountDownAtAFullServer(t *testing.T) {
 		help.CountDown(t, d, 2-left)
 	}
 	for _, w := range []<-chan error{wait, second} {
-		if err := help.Receive(t, w, "a wait"); err != nil {
-			t.Errorf("Await = %v, want nil", err)
-		}
+		check.Nil(t, "Await", help.Receive(t, w, "a wait"))
 	}
 	_, err := d.TrySetCount(t.Context(), 1, 0)
 	help.WantNotNow(t, "TrySetCount", s, "OOM", err)
@@ -412,9 +396,7 @@ func TestCountDownInACluster(t *testing.T) {
 			return err == nil && left == 0
 		})
 		for _, w := range waits {
-			if err := help.Receive(t, w, "a wait"); err != nil {
-				t.Errorf("Await = %v, want nil", err)
-			}
+			check.Nil(t, "Await", help.Receive(t, w, "a wait"))
 		}
 	}
 	round(func() {})
@@ -436,9 +418,7 @@ func TestCountDownOverGoRedis(t *testing.T) {
 	help.WantWaiters(t, s, "d", 1)
 	help.CountDown(t, d, 1)
 	help.CountDown(t, locktest.Open(t, s.URL(), help.Sluggish()).CountDownLatch("d"), 0)
-	if err := help.Receive(t, wait, "a wait"); err != nil {
-		t.Errorf("Await = %v, want nil", err)
-	}
+	check.Nil(t, "Await", help.Receive(t, wait, "a wait"))
 }
 
 // TestCountDownFailover: what a failover loses keeps waiters waiting, or is an error. It is never
@@ -465,9 +445,7 @@ func TestCountDownFailover(t *testing.T) {
 			return err == nil
 		})
 	}
-	if err := help.Receive(t, wait, "a wait"); err != nil {
-		t.Errorf("Await = %v, want nil", err)
-	}
+	check.Nil(t, "Await", help.Receive(t, wait, "a wait"))
 }
 
 // TestCountDownLeavesNothing: a client that is closed leaves the count and the fence, each with a
@@ -475,10 +453,7 @@ func TestCountDownFailover(t *testing.T) {
 func TestCountDownLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c, err := redlatch.Open(t.Context(), s.URL(), help.Sluggish())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.Open(t.Context(), s.URL(), help.Sluggish())).OK(t)
 	d := c.CountDownLatch("d")
 	help.SetCount(t, d, 2)
 	var waits []<-chan error
@@ -487,13 +462,9 @@ func TestCountDownLeavesNothing(t *testing.T) {
 	}
 	help.WantWaiters(t, s, "d", len(waits))
 	help.CountDown(t, d, 1)
-	if err := locktest.CloseLeaving(c); err != nil {
-		t.Errorf("Close = %v", err)
-	}
+	check.Nil(t, "Close", locktest.CloseLeaving(c))
 	for _, w := range waits {
-		if err := help.Receive(t, w, "a wait"); !errors.Is(err, redlatch.ErrClosed) {
-			t.Errorf("Await = %v, want ErrClosed", err)
-		}
+		check.Error(t, "Await", help.Receive(t, w, "a wait"), redlatch.ErrClosed)
 	}
 	locktest.Eventually(t, "all connections are closed", func() bool { return help.Connections(s) == 0 })
 	help.WantExpiry(t, s)

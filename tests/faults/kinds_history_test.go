@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	record "github.com/redlatch/redlatch/internal/verify/history"
@@ -237,9 +238,7 @@ func (u *usage) wantFree(t *testing.T, s *redistest.Server, what string) {
 		t.Errorf("%s: the first try when all is over = %v, want a lease; in line: %q", what, err, s.Do("ZRANGE", help.QueueKey(u.free[0]), "0", "-1"))
 		return
 	}
-	if err := g.release(t.Context()); err != nil {
-		t.Errorf("%s: Release = %v, want nil", what, err)
-	}
+	check.Nil(t, what+": Release", g.release(t.Context()))
 }
 
 // checkWindows checks that at most one run began in each window, by the server's clock. That is
@@ -455,9 +454,7 @@ func (h *history) told(t *testing.T) *record.History {
 	t.Helper()
 	all := record.New()
 	w := all.Worker("test")
-	if err := errors.Join(h.rec.Err(), record.ReadEvents(bytes.NewReader(h.out.Bytes()), w.Add)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Join", errors.Join(h.rec.Err(), record.ReadEvents(bytes.NewReader(h.out.Bytes()), w.Add)))
 	w.Done()
 	all.Arrange()
 	return all

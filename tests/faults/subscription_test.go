@@ -14,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/link/subscribe"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -108,9 +109,7 @@ func TestSubscriptionsKilledAllTheTime(t *testing.T) {
 					if token := l.Token(); !last.Admit(token) {
 						t.Errorf("token %d is not the largest so far", token)
 					}
-					if err := l.Release(context.Background()); err != nil {
-						t.Errorf("Release = %v", err)
-					}
+					check.Nil(t, "Release", l.Release(context.Background()))
 				}
 			})
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -301,14 +302,10 @@ func (m *kindModel) forced(t *rapid.T, h *party) {
 func (m *kindModel) extend(t *rapid.T) {
 	h := m.someone(t)
 	if rapid.Bool().Draw(t, "longer") {
-		if err := h.lease.ExtendTo(m.ctx, 3*help.Lasting); err != nil {
-			t.Fatalf("ExtendTo = %v", err)
-		}
+		check.OK(t, "ExtendTo", h.lease.ExtendTo(m.ctx, 3*help.Lasting))
 		return
 	}
-	if err := h.lease.Extend(m.ctx); err != nil {
-		t.Fatalf("Extend = %v", err)
-	}
+	check.OK(t, "Extend", h.lease.Extend(m.ctx))
 }
 
 func (m *kindModel) releaseLost(t *rapid.T) {
@@ -331,10 +328,7 @@ func (m *kindModel) lose(t *rapid.T, l *redlatch.Lease) {
 }
 
 func (m *kindModel) inspect(t *rapid.T) redlatch.LockInfo {
-	info, err := m.clients[0].Inspect(m.ctx, m.name)
-	if err != nil {
-		t.Fatalf("Inspect = %v", err)
-	}
+	info := check.Value(m.clients[0].Inspect(m.ctx, m.name)).OK(t)
 	return info
 }
 
@@ -669,9 +663,7 @@ func (semaphoreKind) actions(m *kindModel) map[string]func(*rapid.T) {
 				least = max(least, w.permits) // who waits for more than there will be is refused, which is tested elsewhere
 			}
 			n := rapid.Int64Range(least, 6).Draw(t, "n")
-			if _, err := m.client(t).Semaphore(m.name, m.size).Resize(m.ctx, n); err != nil {
-				t.Fatalf("Resize = %v", err)
-			}
+			check.OK(t, "Resize", check.ErrorOf(m.client(t).Semaphore(m.name, m.size).Resize(m.ctx, n)))
 			m.size = n
 			m.next(t)
 		},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -47,9 +48,7 @@ func TestNobodyStarves(t *testing.T) {
 					served.Add(l.Owner())
 					workersServed.Add(fmt.Sprint(i, " ", j))
 					next.Add(ticket[strings.LastIndexByte(ticket, '\t')+1:])
-					if err := l.Release(context.Background()); err != nil {
-						t.Errorf("Release = %v", err)
-					}
+					check.Nil(t, "Release", l.Release(context.Background()))
 				}
 			})
 		}
@@ -147,9 +146,7 @@ func TestCancelAtTheMomentOfTheGrant(t *testing.T) {
 		close(begin)
 		<-later.C
 		cancel()
-		if err := help.Receive(t, released, "Release"); err != nil {
-			t.Fatalf("Release = %v", err)
-		}
+		check.OK(t, "Release", help.Receive(t, released, "Release"))
 		if got := help.Receive(t, result, "Lock"); got.Err == nil {
 			granted++
 			if owner := s.Do("GET", locktest.StateKey("a")); owner != got.Lease.Owner() || got.Lease.Token() == 0 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -22,14 +23,9 @@ func TestPermitsAfterAResize(t *testing.T) {
 	if err != nil || all.Permits() != 10 {
 		t.Fatalf("TryAcquireAll = %v, want 10 permits", err)
 	}
-	small, err := c.Semaphore("s", 10).Resize(ctx, 4)
-	if err != nil {
-		t.Fatalf("Resize = %v, want nil", err)
-	}
+	small := check.Value(c.Semaphore("s", 10).Resize(ctx, 4)).OK(t)
 	help.WantAvailable(t, small, 0)
-	if _, err := small.TryAcquireAll(ctx); !errors.Is(err, redlatch.ErrExhausted) {
-		t.Errorf("TryAcquireAll of fewer than none = %v, want ErrExhausted", err)
-	}
+	check.Error(t, "TryAcquireAll of fewer than none", check.ErrorOf(small.TryAcquireAll(ctx)), redlatch.ErrExhausted)
 	for what, ask := range map[string]func() error{
 		"Available":     func() error { _, err := c.Semaphore("s", 10).Available(ctx); return err },
 		"TryAcquireAll": func() error { _, err := c.Semaphore("s", 10).TryAcquireAll(ctx); return err },

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -76,15 +77,11 @@ func TestProclaimIsRefused(t *testing.T) {
 	s.Do("DEL", locktest.StateKey("e"), help.InsideKey("e"))
 	far := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	next := help.Campaign(t, far.Election("e"), "next")
-	if err := e.Proclaim(t.Context(), term, "late"); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Proclaim in a term that is over = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Proclaim in a term that is over", e.Proclaim(t.Context(), term, "late"), redlatch.ErrNotHeld)
 	help.WantLost(t, term)
 	wantValue(t, c, "e", "next")
 	locktest.Release(t, next)
-	if err := far.Election("e").Proclaim(t.Context(), next, "over"); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Proclaim after Release = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Proclaim after Release", far.Election("e").Proclaim(t.Context(), next, "over"), redlatch.ErrNotHeld)
 }
 
 // TestProclaimLate: a request that reaches Redis after a later one does not bring its value back,

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -15,10 +16,7 @@ import (
 func TestTokensOfAnotherKindGrowOverEverything(t *testing.T) {
 	t.Parallel()
 	help.TokensGrow(t, func(c *redlatch.Client) *redlatch.Lease {
-		l, err := c.RWMutex("a").Lock(locktest.Within(t, locktest.Patience))
-		if err != nil {
-			t.Fatalf("Lock = %v", err)
-		}
+		l := check.Value(c.RWMutex("a").Lock(locktest.Within(t, locktest.Patience))).OK(t)
 		return l
 	})
 }

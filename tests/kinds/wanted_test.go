@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -107,9 +108,7 @@ func TestWantedWithoutMessages(t *testing.T) {
 	next := help.GoLock(ctx, r.Far.Mutex("a"))
 	locktest.InLine(t, r.Nodes[0], "a", 1)
 	wantOpen(t, wanted, "though it cannot hear so")
-	if err := l.Extend(t.Context()); err != nil {
-		t.Errorf("Extend = %v", err)
-	}
+	check.Nil(t, "Extend", l.Extend(t.Context()))
 	help.Receive(t, wanted, "the word of a waiter")
 	locktest.Release(t, l)
 	locktest.Release(t, help.Await(t, next))
@@ -189,10 +188,7 @@ func TestWantedIsForThoseThatAsk(t *testing.T) {
 // permit takes one permit.
 func permit(t *testing.T, s *redlatch.Semaphore) *redlatch.Lease {
 	t.Helper()
-	l, err := s.Acquire(locktest.Within(t, locktest.Patience), 1)
-	if err != nil {
-		t.Fatalf("Acquire = %v, want a permit", err)
-	}
+	l := check.Value(s.Acquire(locktest.Within(t, locktest.Patience), 1)).OK(t)
 	return l
 }
 
@@ -206,8 +202,6 @@ func TestWantedOfALockWithoutAnExpiry(t *testing.T) {
 	s.Do("PERSIST", locktest.StateKey("a"))
 	l.Wanted()
 	locktest.Eventually(t, "the wish is noted", func() bool { return s.Do("EXISTS", help.ClientsKey("a")) == "1" })
-	if got := s.Do("GET", locktest.StateKey("a")); got != l.Owner() {
-		t.Errorf("the lock has the owner %q, want %q", got, l.Owner())
-	}
+	check.Equal(t, s.Do("GET", locktest.StateKey("a")), l.Owner(), "the lock has the owner")
 	locktest.Release(t, l)
 }

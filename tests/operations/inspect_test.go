@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -18,10 +19,7 @@ import (
 
 func look(t *testing.T, c *redlatch.Client, name string) redlatch.LockInfo {
 	t.Helper()
-	info, err := c.Inspect(t.Context(), name)
-	if err != nil {
-		t.Fatalf("Inspect = %v", err)
-	}
+	info := check.Value(c.Inspect(t.Context(), name)).OK(t)
 	return info
 }
 
@@ -29,9 +27,7 @@ func look(t *testing.T, c *redlatch.Client, name string) redlatch.LockInfo {
 // no more.
 func buried(t *testing.T, s *redistest.Server, c *redlatch.Client) {
 	t.Helper()
-	if err := locktest.CloseLeaving(c); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "CloseLeaving", locktest.CloseLeaving(c))
 	help.AwaitGone(t, s, c.ID())
 }
 

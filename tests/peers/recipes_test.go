@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -79,9 +80,7 @@ func TestRecipeDelWithoutOwner(t *testing.T) {
 	late := locktest.Lock(t, c.Mutex("a"))
 	s.Do("DEL", locktest.StateKey("a")) // its time is over
 	next := locktest.Lock(t, c.Mutex("a"))
-	if err := late.Release(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Release of the late one = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Release of the late one", late.Release(t.Context()), redlatch.ErrNotHeld)
 	if s.Do("GET", locktest.StateKey("a")) != next.Owner() {
 		t.Error("the late one took the lock from the next")
 	}
@@ -128,10 +127,7 @@ func TestRecipeHashReentryByCount(t *testing.T) {
 	c := locktest.Open(t, p.URL(), help.Sluggish())
 	m := c.ReentrantMutex("a")
 	ctx := redlatch.WithOwner(t.Context(), "me")
-	warm, err := m.Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	warm := check.Value(m.Lock(ctx)).OK(t)
 	locktest.Release(t, warm)
 	p.Swallow(wire.Replies)
 	result := help.GoAcquire(func() (*redlatch.Lease, error) { return m.Lock(ctx) })
@@ -159,13 +155,8 @@ func TestRecipeReaderCounter(t *testing.T) {
 		t.Fatalf("%s readers, want 1: no writer gets in any more", got)
 	}
 
-	dead, err := redlatch.Open(t.Context(), s.URL(), help.Brisk(500*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := dead.RWMutex("a").RLock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	dead := check.Value(redlatch.Open(t.Context(), s.URL(), help.Brisk(500*time.Millisecond))).OK(t)
+	check.OK(t, "RLock", check.ErrorOf(dead.RWMutex("a").RLock(t.Context())))
 	if err := locktest.CloseLeaving(dead); err != nil { // it holds on, as if it had died
 		t.Fatal(err)
 	}
@@ -195,10 +186,7 @@ func TestRecipeReadersInOneHash(t *testing.T) {
 	c := locktest.Open(t, s.URL(), help.Sluggish())
 	help.Hearing(t, s, c)
 	m := c.RWMutex("a")
-	first, err := m.RLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(m.RLock(t.Context())).OK(t)
 	writer := help.GoAcquire(func() (*redlatch.Lease, error) { return m.Lock(t.Context()) })
 	locktest.InLine(t, s, "a", 1)
 	for range 3 {
@@ -235,9 +223,7 @@ func TestRecipeScanForAFreeID(t *testing.T) {
 	c := locktest.Open(t, s.URL(), help.Sluggish())
 	pool := c.SlotPool("a", taken+2, redlatch.SlotOptions{Quarantine: time.Hour})
 	for range taken {
-		if _, err := pool.TryAcquire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "TryAcquire", check.ErrorOf(pool.TryAcquire(t.Context())))
 	}
 	calls := func() int { return help.Evalshas(s.Do("INFO", "commandstats")) }
 	before := calls()
@@ -246,13 +232,8 @@ func TestRecipeScanForAFreeID(t *testing.T) {
 		t.Fatalf("TryAcquire = %v with %d requests, want 1", err, calls()-before)
 	}
 	help.Vanish(s, "a", slot.Owner(), time.Hour)
-	if err := slot.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Extend of a slot at rest = %v, want ErrNotHeld", err)
-	}
-	next, err := pool.TryAcquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Error(t, "Extend of a slot at rest", slot.Extend(t.Context()), redlatch.ErrNotHeld)
+	next := check.Value(pool.TryAcquire(t.Context())).OK(t)
 	if id, _ := next.ID(); id != taken+1 {
 		t.Errorf("slot %d, want %d: the one whose holder vanished rests", id, taken+1)
 	}

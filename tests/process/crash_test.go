@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -116,10 +117,7 @@ func TestWaiterBelievedDeadIsPassedOver(t *testing.T) {
 	stuck.Suspend()
 	address := "{redlatch:" + stuck.Client + "}:grants"
 	locktest.Eventually(t, "the time for which it is believed alive is over", func() bool {
-		until, err := strconv.Atoi(s.Do("ZSCORE", help.ClientsKey("a"), address))
-		if err != nil {
-			t.Fatal(err)
-		}
+		until := check.Value(strconv.Atoi(s.Do("ZSCORE", help.ClientsKey("a"), address))).OK(t)
 		seconds, _, _ := strings.Cut(s.Do("TIME"), "\n")
 		now, err := strconv.Atoi(seconds)
 		return err == nil && now*1000 > until

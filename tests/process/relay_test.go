@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -160,9 +161,7 @@ func TestRelayCancelled(t *testing.T) {
 						t.Errorf("%d are inside", n)
 					}
 					inside.Add(-1)
-					if err := l.Release(context.Background()); err != nil {
-						t.Errorf("Release = %v", err)
-					}
+					check.Nil(t, "Release", l.Release(context.Background()))
 					cancel()
 				}
 			})
@@ -230,9 +229,7 @@ func TestRelayTurnOfOneThatHasGivenUp(t *testing.T) {
 	cancel()
 	locktest.Release(t, l)
 	close(goOn)
-	if err := help.AwaitError(t, givesUp); !errors.Is(err, context.Canceled) {
-		t.Errorf("Lock = %v, want context.Canceled", err)
-	}
+	check.Error(t, "Lock", help.AwaitError(t, givesUp), context.Canceled)
 	locktest.Release(t, help.Await(t, last))
 	help.WantNothingLeft(t, s, "a")
 }
@@ -522,9 +519,7 @@ func TestRelayWithoutRedis(t *testing.T) {
 		help.WantLost(t, held) // and with it the first of those that wait has its turn
 		over := time.Now()
 		for _, result := range results {
-			if err := help.AwaitError(t, result); !errors.Is(err, redlatch.ErrUnreachable) {
-				t.Errorf("Lock = %v, want ErrUnreachable", err)
-			}
+			check.Error(t, "Lock", help.AwaitError(t, result), redlatch.ErrUnreachable)
 		}
 		if took := time.Since(over); took > 4*timeout {
 			t.Errorf("it took %v until all were told, with a request timeout of %v", took, timeout)
@@ -565,19 +560,12 @@ func TestRelayIsClosed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	o, seen := help.Watched(help.Sluggish())
-	c, err := redlatch.Open(t.Context(), s.URL(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.Open(t.Context(), s.URL(), o)).OK(t)
 	held := locktest.Lock(t, c.Mutex("a"))
 	results := help.GoLocks(t, t.Context(), c.Mutex("a"), seen, 3)
-	if err := locktest.CloseLeaving(c); err != nil {
-		t.Errorf("Close = %v", err)
-	}
+	check.Nil(t, "Close", locktest.CloseLeaving(c))
 	for _, result := range results {
-		if err := help.AwaitError(t, result); !errors.Is(err, redlatch.ErrClosed) {
-			t.Errorf("Lock = %v, want ErrClosed", err)
-		}
+		check.Error(t, "Lock", help.AwaitError(t, result), redlatch.ErrClosed)
 	}
 	if !errors.Is(held.Err(), redlatch.ErrNotHeld) {
 		t.Errorf("the lease's error is %v, want ErrNotHeld", held.Err())
