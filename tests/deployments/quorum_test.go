@@ -25,25 +25,6 @@ func meet(t testing.TB, c *redlatch.Client, nodes []*redistest.Server) {
 	help.InsistRelease(t, l)
 }
 
-// TestQuorumManyTakeTurns: many workers of several clients, with nothing wrong. Tokens grow, and
-// one is inside at a time.
-func TestQuorumManyTakeTurns(t *testing.T) {
-	t.Parallel()
-	help.OfSizes(t, []int{4, 5}, func(t *testing.T, n int) {
-		nodes := help.StartNodes(t, n)
-		ctx := locktest.Within(t, 2*locktest.Patience)
-		u := &help.Turns{Over: make(chan struct{})}
-		for range 5 {
-			c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
-			for range 10 {
-				u.Take(t, ctx, c.Mutex("a"))
-			}
-		}
-		u.More(t, 100)
-		u.End()
-	})
-}
-
 // TestQuorumTie: many try at once and nobody waits. Exactly one gets in, since a tie is tried
 // again.
 func TestQuorumTie(t *testing.T) {

@@ -8,14 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchgoredis"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -224,6 +221,7 @@ func TestCountDownUnheard(t *testing.T) {
 	}{
 		"its messages are swallowed":      {openDivided(t, s, p, help.Unhurried()), counter, func() { p.Swallow(wire.Replies) }},
 		"its subscription cannot be made": {openDivided(t, s, deaf, help.Sluggish()), counter, deaf.Stop},
+		"its subscription is killed":      {locktest.Open(t, s.URL(), help.Sluggish()), counter, func() { s.Do("CLIENT", "KILL", "TYPE", "pubsub") }},
 		"the counter may not publish":     {locktest.Open(t, s.URL(), help.Unhurried()), mute, func() {}},
 	} {
 		help.Hearing(t, s, c.waiter)
@@ -236,21 +234,6 @@ func TestCountDownUnheard(t *testing.T) {
 		if err := help.Receive(t, wait, "a wait"); err != nil {
 			t.Errorf("Await when %s = %v, want nil", what, err)
 		}
-	}
-}
-
-// TestCountDownSubscriptionKilled: a waiter whose subscription drops asks when it is back.
-func TestCountDownSubscriptionKilled(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	a, b := locktest.Open(t, s.URL(), help.Sluggish()).CountDownLatch("d"), locktest.Open(t, s.URL(), help.Sluggish()).CountDownLatch("d")
-	for range 5 {
-		help.SetCount(t, a, 1)
-		wait := help.GoAwait(t.Context(), b)
-		help.WantWaiters(t, s, "d", 1)
-		s.Do("CLIENT", "KILL", "TYPE", "pubsub")
-		help.CountDown(t, a, 0)
-		check.Nil(t, "Await", help.Receive(t, wait, "a wait"))
 	}
 }
 
@@ -403,22 +386,6 @@ func TestCountDownInACluster(t *testing.T) {
 	round(func() { redistest.MoveSlot(nodes, from, to, slot) })
 	at = to
 	round(func() {})
-}
-
-// TestCountDownOverGoRedis: the other adapter.
-func TestCountDownOverGoRedis(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
-	c := wire.Wrap(t, redlatchgoredis.New(rdb), help.Sluggish())
-	d := c.CountDownLatch("d")
-	help.SetCount(t, d, 2)
-	wait := help.GoAwait(t.Context(), d)
-	help.WantWaiters(t, s, "d", 1)
-	help.CountDown(t, d, 1)
-	help.CountDown(t, locktest.Open(t, s.URL(), help.Sluggish()).CountDownLatch("d"), 0)
-	check.Nil(t, "Await", help.Receive(t, wait, "a wait"))
 }
 
 // TestCountDownFailover: what a failover loses keeps waiters waiting, or is an error. It is never

@@ -15,33 +15,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/worker"
 )
 
-// TestKilledWaiterIsSkipped: dead waiters stay in Redisson's fair queue for minutes, and the others
-// spin meanwhile (redisson#5019).
-func TestKilledWaiterIsSkipped(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	wantKilledWaiterSkipped(t, s, s.URL())
-}
-
-// wantKilledWaiterSkipped has a waiter be killed, and the lock be handed to the one behind it by
-// the next release.
-func wantKilledWaiterSkipped(t *testing.T, s *redistest.Server, url string) {
-	t.Helper()
-	c := locktest.Open(t, url, help.InOrder(help.Sluggish()))
-	held := locktest.Lock(t, c.Mutex("a"))
-	dead := worker.Start(t, worker.Job{URL: url, Name: "a", TTL: help.Lasting, Heartbeat: time.Minute})
-	locktest.InLine(t, s, "a", 1)
-	result := help.GoLock(t.Context(), c.Mutex("a"))
-	locktest.InLine(t, s, "a", 2)
-	dead.Kill()
-	locktest.Eventually(t, "the server sees the connection closed", func() bool {
-		return !strings.Contains(s.Do("PUBSUB", "CHANNELS"), dead.Client)
-	})
-	locktest.Release(t, held)
-	locktest.Release(t, help.Await(t, result))
-	help.AwaitFree(t, s, "a")
-}
-
 // TestKilledHolderCostsItsRemainingTTL: an unlock that never comes must not leave waiters asleep
 // (redisson#3730, #3829, #763).
 func TestKilledHolderCostsItsRemainingTTL(t *testing.T) {
@@ -142,5 +115,18 @@ func TestKilledWaiterIsSkippedByAUserWhoMayNotAsk(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.AllowUser("redlatch", append(append([]string{"on", ">" + help.Secret}, access.Rules("redlatch:", false)...), "-pubsub")...)
-	wantKilledWaiterSkipped(t, s, fmt.Sprintf("redis://redlatch:%s@%s", help.Secret, s.Addr()))
+	url := fmt.Sprintf("redis://redlatch:%s@%s", help.Secret, s.Addr())
+	c := locktest.Open(t, url, help.InOrder(help.Sluggish()))
+	held := locktest.Lock(t, c.Mutex("a"))
+	dead := worker.Start(t, worker.Job{URL: url, Name: "a", TTL: help.Lasting, Heartbeat: time.Minute})
+	locktest.InLine(t, s, "a", 1)
+	result := help.GoLock(t.Context(), c.Mutex("a"))
+	locktest.InLine(t, s, "a", 2)
+	dead.Kill()
+	locktest.Eventually(t, "the server sees the connection closed", func() bool {
+		return !strings.Contains(s.Do("PUBSUB", "CHANNELS"), dead.Client)
+	})
+	locktest.Release(t, held)
+	locktest.Release(t, help.Await(t, result))
+	help.AwaitFree(t, s, "a")
 }
