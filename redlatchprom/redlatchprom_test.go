@@ -181,8 +181,7 @@ func TestLossesAreCounted(t *testing.T) {
 	c, ctx := open(t, s.URL(), m, redlatch.Options{}), t.Context()
 	lock := func(name string, o redlatch.LockOptions) *redlatch.Lease {
 		t.Helper()
-		l := check.Value(c.Mutex(name).With(o).Lock(ctx)).OK(t)
-		return l
+		return check.Value(c.Mutex(name).With(o).Lock(ctx)).OK(t)
 	}
 	forced := lock("a", redlatch.LockOptions{})
 	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 3 * time.Second, StrictOrder: redlatch.On}).Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -28,8 +28,7 @@ func inBubble(t *testing.T, test func(t *testing.T, s *redlatchtest.Memory, one,
 
 func lock(t *testing.T, m *redlatch.Mutex) *redlatch.Lease {
 	t.Helper()
-	l := check.Value(m.Lock(t.Context())).OK(t)
-	return l
+	return check.Value(m.Lock(t.Context())).OK(t)
 }
 
 // wantLoss wants a lease to be lost for that reason.

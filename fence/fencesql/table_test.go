@@ -90,8 +90,7 @@ func TestANewerTokenInTheTableRefuses(t *testing.T) {
 
 func newTable(t *testing.T) *fencesql.Table {
 	t.Helper()
-	table := check.Value(fencesql.New(fencesql.PostgreSQL, "fence")).OK(t)
-	return table
+	return check.Value(fencesql.New(fencesql.PostgreSQL, "fence")).OK(t)
 }
 
 // database answers every statement with the same error or row.
@@ -112,8 +111,7 @@ func (d *database) open(t *testing.T) *sql.DB {
 
 func (d *database) begin(t *testing.T) *sql.Tx {
 	t.Helper()
-	tx := check.Value(d.open(t).BeginTx(t.Context(), nil)).OK(t)
-	return tx
+	return check.Value(d.open(t).BeginTx(t.Context(), nil)).OK(t)
 }
 
 func (d *database) Connect(context.Context) (driver.Conn, error) { return d, nil }

@@ -161,31 +161,24 @@ func TestExtendToIsNotPassedOn(t *testing.T) {
 
 // TestExtendToMeetsMishaps: what Redis did not confirm moves no deadline, and nothing stays behind.
 func TestExtendToMeetsMishaps(t *testing.T) {
-	t.Parallel()
-	rs := trial.NewCourse(t, 1).At(t)
-	for _, m := range []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.Straggles, wire.ReadOnly, wire.DiskFull} {
-		for _, h := range []wire.Hits{wire.First, wire.FirstTwo, wire.Every} {
-			rs.Run(1, func(r *trial.Trial) {
-				l := help.InsistLock(r, r.Near.Mutex(r.Name).Lock)
-				deadline := l.Deadline()
-				r.Harm(m, h)
-				err := l.ExtendTo(locktest.Within(r, locktest.Patience), l.Remaining()+time.Hour)
-				r.Heal()
-				r.WantUnknown("ExtendTo", err, m)
-				if moved := l.Deadline().Sub(deadline); err != nil && moved != 0 || err == nil && moved < 58*time.Minute {
-					r.Errorf("ExtendTo = %v, and the deadline moved by %v", err, moved)
-				}
-				help.Insist(r, "Extend", func() (struct{}, error) { return struct{}{}, l.Extend(locktest.Within(r, locktest.Patience)) })
-				info, err := r.Far.Inspect(locktest.Within(r, locktest.Patience), r.Name)
-				if here := l.Remaining(); err != nil || len(info.Holders) != 1 || info.Holders[0].Remaining < here {
-					r.Errorf("it is held for %v here, and in Redis by %+v, %v", here, info.Holders, err)
-				}
-				help.InsistRelease(r, l)
-				r.WantNothingLeft()
-			}, m.Name, h.Name)
+	trial.EachMishap(t, trial.Mishaps(), []wire.Hits{wire.First, wire.FirstTwo, wire.Every}, func(r *trial.Trial, m wire.Mishap, h wire.Hits) {
+		l := help.InsistLock(r, r.Near.Mutex(r.Name).Lock)
+		deadline := l.Deadline()
+		r.Harm(m, h)
+		err := l.ExtendTo(locktest.Within(r, locktest.Patience), l.Remaining()+time.Hour)
+		r.Heal()
+		r.WantUnknown("ExtendTo", err, m)
+		if moved := l.Deadline().Sub(deadline); err != nil && moved != 0 || err == nil && moved < 58*time.Minute {
+			r.Errorf("ExtendTo = %v, and the deadline moved by %v", err, moved)
 		}
-	}
-	rs.Wait()
+		help.Insist(r, "Extend", func() (struct{}, error) { return struct{}{}, l.Extend(locktest.Within(r, locktest.Patience)) })
+		info, err := r.Far.Inspect(locktest.Within(r, locktest.Patience), r.Name)
+		if here := l.Remaining(); err != nil || len(info.Holders) != 1 || info.Holders[0].Remaining < here {
+			r.Errorf("it is held for %v here, and in Redis by %+v, %v", here, info.Holders, err)
+		}
+		help.InsistRelease(r, l)
+		r.WantNothingLeft()
+	})
 }
 
 // TestExtendToIsRefused: lengths that cannot be, leases that are over, and what must not be long.

@@ -328,8 +328,7 @@ func (m *kindModel) lose(t *rapid.T, l *redlatch.Lease) {
 }
 
 func (m *kindModel) inspect(t *rapid.T) redlatch.LockInfo {
-	info := check.Value(m.clients[0].Inspect(m.ctx, m.name)).OK(t)
-	return info
+	return check.Value(m.clients[0].Inspect(m.ctx, m.name)).OK(t)
 }
 
 // detail is what a holder has beyond its lease, as the models spell it.

@@ -30,8 +30,7 @@ func TestMultiTakesOneRequest(t *testing.T) {
 	}
 	take := func() *redlatch.MultiLease {
 		t.Helper()
-		l := check.Value(m.Lock(t.Context())).OK(t)
-		return l
+		return check.Value(m.Lock(t.Context())).OK(t)
 	}
 	first := take() // the server knows the script from now on
 	check.OK(t, "Release", first.Release(t.Context()))

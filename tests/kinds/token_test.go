@@ -16,8 +16,7 @@ import (
 func TestTokensOfAnotherKindGrowOverEverything(t *testing.T) {
 	t.Parallel()
 	help.TokensGrow(t, func(c *redlatch.Client) *redlatch.Lease {
-		l := check.Value(c.RWMutex("a").Lock(locktest.Within(t, locktest.Patience))).OK(t)
-		return l
+		return check.Value(c.RWMutex("a").Lock(locktest.Within(t, locktest.Patience))).OK(t)
 	})
 }
 

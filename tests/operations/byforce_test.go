@@ -17,8 +17,7 @@ import (
 // takeByForce takes a mutex from its holder.
 func takeByForce(t *testing.T, m *redlatch.Mutex, o redlatch.ForceOptions) *redlatch.Lease {
 	t.Helper()
-	l := check.Value(m.TakeByForce(locktest.Within(t, locktest.Patience), o)).OK(t)
-	return l
+	return check.Value(m.TakeByForce(locktest.Within(t, locktest.Patience), o)).OK(t)
 }
 
 // TestTakeByForceIsOneStep: the mutex goes from its holder to the caller, past all that wait; the

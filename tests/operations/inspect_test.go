@@ -19,8 +19,7 @@ import (
 
 func look(t *testing.T, c *redlatch.Client, name string) redlatch.LockInfo {
 	t.Helper()
-	info := check.Value(c.Inspect(t.Context(), name)).OK(t)
-	return info
+	return check.Value(c.Inspect(t.Context(), name)).OK(t)
 }
 
 // buried waits until the server knows that a client that was killed does not listen, and has it try

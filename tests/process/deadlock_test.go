@@ -198,8 +198,7 @@ func TestLockOfSeveralInACycle(t *testing.T) {
 // deadlocks returns what an operator is told.
 func deadlocks(t *testing.T, c *redlatch.Client) []redlatch.Deadlock {
 	t.Helper()
-	all := check.Value(c.Deadlocks(locktest.Within(t, locktest.Patience))).OK(t)
-	return all
+	return check.Value(c.Deadlocks(locktest.Within(t, locktest.Patience))).OK(t)
 }
 
 // TestDeadlockBetweenProcesses: three processes lock three mutexes in a cycle. Each is named, with

@@ -18,8 +18,7 @@ import (
 // set returns the keys of a name.
 func set(t testing.TB, name string) keys.Set {
 	t.Helper()
-	all := check.Value(keys.Of("redlatch:", name)).OK(t)
-	return all
+	return check.Value(keys.Of("redlatch:", name)).OK(t)
 }
 
 // mutex returns a request that may be bundled, of this owner.

@@ -28,8 +28,7 @@ func Detach(t locktest.Reporter, l *redlatch.Lease) string {
 // Adopt takes up the lease of a text.
 func Adopt(t locktest.Reporter, c *redlatch.Client, text string) *redlatch.Lease {
 	t.Helper()
-	l := check.Value(c.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{})).OK(t)
-	return l
+	return check.Value(c.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{})).OK(t)
 }
 
 // WantOver checks that a text is of no use any more.

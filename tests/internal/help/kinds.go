@@ -90,8 +90,7 @@ func WantAvailable(t locktest.Reporter, s *redlatch.Semaphore, want int64) {
 // Campaign makes the caller the leader of an election.
 func Campaign(t *testing.T, e *redlatch.Election, value string) *redlatch.Lease {
 	t.Helper()
-	term := check.Value(e.Campaign(locktest.Within(t, locktest.Patience), value)).OK(t)
-	return term
+	return check.Value(e.Campaign(locktest.Within(t, locktest.Patience), value)).OK(t)
 }
 
 // TokensGrow wants the tokens of a name to grow, whatever happens in between.
