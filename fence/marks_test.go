@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/fence"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 var _ fence.Lease = (*redlatch.Lease)(nil)
@@ -107,9 +108,7 @@ func TestWhoWaitsIsOvertaken(t *testing.T) {
 			synctest.Wait()
 		}
 		close(finish)
-		if err := errors.Join(<-results[5], <-results[7]); err != nil {
-			t.Errorf("Do = %v, want nil", err)
-		}
+		check.Nil(t, "Do", errors.Join(<-results[5], <-results[7]))
 		wantStale(t, <-results[6], fence.StaleError{Name: "a", Token: 6, Current: 7})
 	})
 }
@@ -125,13 +124,9 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := marks.Do(ctx, "a", 6, func(context.Context) error { return nil }); !errors.Is(err, context.Canceled) {
-			t.Errorf("Do = %v, want context.Canceled", err)
-		}
+		check.Error(t, "Do", marks.Do(ctx, "a", 6, func(context.Context) error { return nil }), context.Canceled)
 		close(finish)
-		if err := <-over; err != nil {
-			t.Errorf("Do = %v, want nil", err)
-		}
+		check.Nil(t, "Do", <-over)
 	})
 }
 
@@ -144,9 +139,7 @@ func TestAPanicDoesNotHoldUpOthers(t *testing.T) {
 		defer func() { _ = recover() }()
 		_ = marks.Do(t.Context(), "a", 5, func(context.Context) error { panic("broken") })
 	}()
-	if err := marks.Do(t.Context(), "a", 6, func(context.Context) error { return nil }); err != nil {
-		t.Errorf("Do = %v, want nil", err)
-	}
+	check.Nil(t, "Do", marks.Do(t.Context(), "a", 6, func(context.Context) error { return nil }))
 }
 
 // TestWritesAreInOrderOfTokens has many writers at once: what is written may never go back, and

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/conn/conntest"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchgoredis"
 	"github.com/redlatch/redlatch/redlatchgoredis/internal/wrapped"
@@ -75,9 +76,7 @@ func TestCloseLeavesTheClientOpen(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr()})
 	defer client.Close()
-	if err := redlatchgoredis.New(client).Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Close", redlatchgoredis.New(client).Close())
 	if err := client.Ping(t.Context()).Err(); err != nil {
 		t.Errorf("after Close the program's own client says %v", err)
 	}
@@ -87,10 +86,7 @@ func TestNewRefusesClientsThatCannotHoldALock(t *testing.T) {
 	t.Parallel()
 	single := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer single.Close()
-	pipeliner, err := single.AutoPipeline()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipeliner := check.Value(single.AutoPipeline()).OK(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1"}})
 	defer ring.Close()
 	for _, client := range []redis.UniversalClient{ring, pipeliner} {

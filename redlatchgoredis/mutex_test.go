@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchgoredis"
 )
@@ -22,10 +23,7 @@ func TestClientsTakeTurns(t *testing.T) {
 	tokens := make(chan int64, clients*turns)
 	for range clients {
 		rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
-		c, err := redlatch.New(redlatchgoredis.New(rdb), redlatch.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := check.Value(redlatch.New(redlatchgoredis.New(rdb), redlatch.Options{})).OK(t)
 		t.Cleanup(func() { _, _ = c.Close(), rdb.Close() })
 		go func() {
 			for range turns {

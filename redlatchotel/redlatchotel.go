@@ -18,11 +18,8 @@ package redlatchotel
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -89,7 +86,7 @@ func New(o Options) (*Telemetry, error) {
 	if o.TracerProvider == nil {
 		o.TracerProvider = otel.GetTracerProvider()
 	}
-	own, goVersion := version()
+	own, goVersion := groups.Version()
 	t := &Telemetry{}
 	if _, none := o.TracerProvider.(noop.TracerProvider); !none {
 		t.spans = &spans{tracer: o.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(own))}
@@ -109,22 +106,8 @@ func New(o Options) (*Telemetry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redlatchotel: %w", err)
 	}
-	if o.Group == nil {
-		for _, kind := range o.Kinds {
-			for _, mode := range modes(kind) {
-				t.groups.Series("", kind, mode)
-			}
-		}
-	}
+	t.groups.Begin(o.Kinds)
 	return t, nil
-}
-
-// modes returns the values of [redlatch.Event.Mode] for a kind.
-func modes(kind string) []string {
-	if kind == "rwmutex" {
-		return []string{"read", "write"}
-	}
-	return []string{""}
 }
 
 // Close stops telling the MeterProvider. It sends nothing, and ends no span.
@@ -156,7 +139,7 @@ func (t *Telemetry) count(ctx context.Context, s *series, e redlatch.Event) {
 	case redlatch.EventExtended:
 		s.extended.Add(1)
 		t.margin.Record(ctx, float64(e.Before)/float64(e.TTL), s.plain...)
-		if aged(e) {
+		if groups.Aged(e.HeldFor, e.TTL, e.Before) {
 			t.age.Record(ctx, e.HeldFor.Seconds(), s.plain...)
 		}
 	case redlatch.EventExtendFailed:
@@ -187,14 +170,6 @@ func (t *Telemetry) count(ctx context.Context, s *series, e redlatch.Event) {
 	}
 }
 
-// aged reports whether an extend tells the age of its lease: the first does, and the first in each
-// minute of the lease. So a lease with a short TTL does not count for more than another, and most
-// extends are one measurement, not two.
-func aged(e redlatch.Event) bool {
-	sinceLast := e.TTL - e.Before
-	return e.HeldFor%time.Minute <= sinceLast
-}
-
 // Conn returns a connection that does what c does, and counts its requests. It is for
 // [redlatch.Options.WrapConn], or for what is given to [redlatch.New] and [redlatch.NewQuorum].
 func (t *Telemetry) Conn(c conn.Conn) conn.Conn {
@@ -212,19 +187,4 @@ func (t *Telemetry) Conn(c conn.Conn) conn.Conn {
 			t.resends.Add(ctx, int64(r.Resent), of)
 		}
 	})
-}
-
-// version returns the version of redlatch in this program, and that of Go.
-func version() (own, goVersion string) {
-	const path = "github.com/redlatch/redlatch"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown", runtime.Version()
-	}
-	for _, module := range append(info.Deps, &info.Main) {
-		if module.Path == path && module.Version != "" {
-			return module.Version, runtime.Version()
-		}
-	}
-	return "unknown", runtime.Version()
 }

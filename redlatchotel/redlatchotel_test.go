@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchotel"
 )
@@ -36,10 +37,7 @@ func telemetry(t *testing.T, o redlatchotel.Options) told {
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(to.spans))
 	to.tracer = tracers.Tracer("test")
 	o.MeterProvider, o.TracerProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(to.reader)), tracers
-	var err error
-	if to.Telemetry, err = redlatchotel.New(o); err != nil {
-		t.Fatal(err)
-	}
+	to.Telemetry = check.Value(redlatchotel.New(o)).OK(t)
 	t.Cleanup(func() { _ = to.Close() })
 	return to
 }
@@ -47,10 +45,7 @@ func telemetry(t *testing.T, o redlatchotel.Options) told {
 // open returns a client that tells it.
 func (to told) open(t *testing.T, url string) *redlatch.Client {
 	t.Helper()
-	c, err := redlatch.Open(t.Context(), url, redlatch.Options{Hook: to.Hook, WrapConn: to.Conn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.Open(t.Context(), url, redlatch.Options{Hook: to.Hook, WrapConn: to.Conn})).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -59,9 +54,7 @@ func (to told) open(t *testing.T, url string) *redlatch.Client {
 func (to told) values(t *testing.T) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
-	if err := to.reader.Collect(t.Context(), &all); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Collect", to.reader.Collect(t.Context(), &all))
 	values := make(map[string]float64)
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
@@ -124,20 +117,12 @@ func TestMetrics(t *testing.T) {
 		"redlatch.acquire.queued{kind=mutex}":               0,
 		"redlatch.request.resends{server=" + s.Addr() + "}": 0,
 	})
-	l, err := c.Mutex("a").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(c.Mutex("a").Lock(ctx)).OK(t)
 	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 3 * time.Second, StrictOrder: redlatch.On}).Lock(ctx); err == nil {
 		t.Fatal("Lock of what is taken returned no error")
 	}
-	if err := l.Extend(ctx); err != nil {
-		t.Fatal(err)
-	}
-	read, err := c.RWMutex("b").RLock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Extend", l.Extend(ctx))
+	read := check.Value(c.RWMutex("b").RLock(ctx)).OK(t)
 	to.want(t, map[string]float64{
 		"redlatch.held{kind=mutex}":                             1,
 		"redlatch.held{kind=rwmutex,mode=read}":                 1,
@@ -148,9 +133,7 @@ func TestMetrics(t *testing.T) {
 		"redlatch.extend.margin.ratio{kind=mutex}":              1,
 		"redlatch.extend.age{kind=mutex}":                       1,
 	})
-	if _, err := c.ForceRelease(ctx, "b", redlatch.ForceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(ctx, "b", redlatch.ForceOptions{})))
 	<-read.Context().Done()
 	s.Kill()
 	_, _ = l.Release(ctx), l.Release(ctx)
@@ -245,10 +228,7 @@ func TestSpans(t *testing.T) {
 	to := telemetry(t, redlatchotel.Options{})
 	c := to.open(t, redistest.Start(t).URL())
 	ctx, parent := to.tracer.Start(t.Context(), "request")
-	l, err := c.Mutex("a").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(c.Mutex("a").Lock(ctx)).OK(t)
 	acquire := to.one(t, "redlatch.acquire", 1)
 	if acquire.Parent().SpanID() != parent.SpanContext().SpanID() || attr(acquire, "redlatch.name") != "a" || attr(acquire, "redlatch.outcome") != "granted" {
 		t.Errorf("the span of an acquisition has the parent %v and %v", acquire.Parent(), acquire.Attributes())
@@ -269,9 +249,7 @@ func TestSpans(t *testing.T) {
 	if s.Status().Code != codes.Error || attr(s, "error.type") != "timeout" || fmt.Sprint(happened(s)) != "[queued]" {
 		t.Errorf("a wait that ran out of time has the status %v, %v and %v", s.Status(), s.Attributes(), happened(s))
 	}
-	if err := l.Release(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Release", l.Release(ctx))
 	hold := to.one(t, "redlatch.hold", 1)
 	if len(hold.Links()) != 1 || hold.Links()[0].SpanContext.SpanID() != acquire.SpanContext().SpanID() || hold.Parent().SpanID() != parent.SpanContext().SpanID() {
 		t.Errorf("the span of a lease has the links %v and the parent %v", hold.Links(), hold.Parent())
@@ -287,10 +265,7 @@ func TestSpanOfALoss(t *testing.T) {
 	to := telemetry(t, redlatchotel.Options{})
 	server := redistest.Start(t)
 	c := to.open(t, server.URL())
-	l, err := c.Mutex("a").With(redlatch.LockOptions{TTL: 3 * time.Second}).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(c.Mutex("a").With(redlatch.LockOptions{TTL: 3 * time.Second}).Lock(t.Context())).OK(t)
 	server.Kill()
 	<-l.Context().Done()
 	s := to.one(t, "redlatch.hold", 1)
@@ -307,14 +282,9 @@ func TestUnsampledSpansAreForgotten(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans), sdktrace.WithSampler(sdktrace.NeverSample()))
-	to, err := redlatchotel.New(redlatchotel.Options{TracerProvider: provider})
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := check.Value(redlatchotel.New(redlatchotel.Options{TracerProvider: provider})).OK(t)
 	for _, typ := range []redlatch.EventType{redlatch.EventAttempt, redlatch.EventWait, redlatch.EventGranted, redlatch.EventReleased} {
 		to.Hook(context.Background(), redlatch.Event{Type: typ, ID: 1, Kind: "mutex", TTL: time.Second})
 	}
-	if n := len(spans.Started()); n != 0 {
-		t.Errorf("%d spans are recorded, want none", n)
-	}
+	check.Equal(t, len(spans.Started()), 0, "spans are recorded")
 }

@@ -75,7 +75,7 @@ func newFamilies(grouped bool) families {
 	f.request = histogram("redlatch_request_duration_seconds", "Time that requests to Redis took, by server and result.", requestBuckets, []string{"server", "result"})
 	f.resends = counter("redlatch_request_resends_total", "Calls that were sent again, since an earlier request got no usable answer.", []string{"server"})
 	build := gauge("redlatch_build_info", "Always 1; the labels tell the version of redlatch and that of Go.", []string{"version", "goversion"})
-	build.WithLabelValues(version()).Set(1)
+	build.WithLabelValues(groups.Version()).Set(1)
 	return f
 }
 

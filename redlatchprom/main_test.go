@@ -1,7 +1,6 @@
 package redlatchprom_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -12,25 +11,5 @@ import (
 var url string
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "redlatchprom")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	server, err := redistest.Launch(dir)
-	if err != nil {
-		return 0, err
-	}
-	defer server.Stop()
-	url = server.URL()
-	return m.Run(), nil
+	os.Exit(redistest.Main(m, func(s *redistest.Server) { url = s.URL() }))
 }

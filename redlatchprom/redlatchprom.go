@@ -17,8 +17,6 @@ package redlatchprom
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -75,22 +73,8 @@ func New(o Options) (*Metrics, error) {
 	}
 	m := &Metrics{exemplar: o.Exemplar, families: newFamilies(o.Group != nil)}
 	m.groups = groups.New(o.Group, m.families.of)
-	if o.Group == nil {
-		for _, kind := range o.Kinds {
-			for _, mode := range modes(kind) {
-				m.groups.Series("", kind, mode)
-			}
-		}
-	}
+	m.groups.Begin(o.Kinds)
 	return m, nil
-}
-
-// modes returns the values of [redlatch.Event.Mode] for a kind.
-func modes(kind string) []string {
-	if kind == "rwmutex" {
-		return []string{"read", "write"}
-	}
-	return []string{""}
 }
 
 // Hook counts an event. It is for [redlatch.Options.Hook]; to have other hooks beside it, use
@@ -112,7 +96,7 @@ func (m *Metrics) Hook(ctx context.Context, e redlatch.Event) {
 	case redlatch.EventExtended:
 		s.extended.Inc()
 		s.margin.Observe(float64(e.Before) / float64(e.TTL))
-		if aged(e) {
+		if groups.Aged(e.HeldFor, e.TTL, e.Before) {
 			s.age.Observe(e.HeldFor.Seconds())
 		}
 	case redlatch.EventExtendFailed:
@@ -141,14 +125,6 @@ func (m *Metrics) Hook(ctx context.Context, e redlatch.Event) {
 		s.held.Dec()
 		m.observe(ctx, s.detached, e.HeldFor, e)
 	}
-}
-
-// aged reports whether an extend tells the age of its lease: the first does, and the first in each
-// minute of the lease. So a lease with a short TTL does not count for more than another, and most
-// extends are one measurement, not two.
-func aged(e redlatch.Event) bool {
-	sinceLast := e.TTL - e.Before
-	return e.HeldFor%time.Minute <= sinceLast
 }
 
 // observe counts a duration, with an exemplar if there is one.
@@ -191,21 +167,6 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.families.all {
 		c.Collect(to)
 	}
-}
-
-// version returns the version of redlatch in this program, and that of Go.
-func version() (redlatch, goVersion string) {
-	const path = "github.com/redlatch/redlatch"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown", runtime.Version()
-	}
-	for _, module := range append(info.Deps, &info.Main) {
-		if module.Path == path && module.Version != "" {
-			return module.Version, runtime.Version()
-		}
-	}
-	return "unknown", runtime.Version()
 }
 
 // valid reports whether an exemplar may have these labels.

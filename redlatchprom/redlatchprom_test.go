@@ -22,6 +22,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/groups"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchprom"
 )
@@ -29,10 +30,7 @@ import (
 // metrics returns new metrics and a registry that has them.
 func metrics(t *testing.T, o redlatchprom.Options) (*redlatchprom.Metrics, *prometheus.Registry) {
 	t.Helper()
-	m, err := redlatchprom.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := check.Value(redlatchprom.New(o)).OK(t)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m)
 	return m, registry
@@ -42,10 +40,7 @@ func metrics(t *testing.T, o redlatchprom.Options) (*redlatchprom.Metrics, *prom
 func open(t *testing.T, url string, m *redlatchprom.Metrics, o redlatch.Options) *redlatch.Client {
 	t.Helper()
 	o.Hook, o.WrapConn = m.Hook, m.Conn
-	c, err := redlatch.Open(t.Context(), url, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.Open(t.Context(), url, o)).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -70,10 +65,7 @@ func value(t *testing.T, registry *prometheus.Registry, name string, labels prom
 // find returns the series with these labels, and perhaps others.
 func find(t *testing.T, registry *prometheus.Registry, name string, labels prometheus.Labels) *dto.Metric {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := check.Value(registry.Gather()).OK(t)
 	for _, f := range families {
 		if f.GetName() != name {
 			continue
@@ -133,12 +125,8 @@ func TestEveryKindIsCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Mutex("a").TryLock(ctx); !errors.Is(err, redlatch.ErrTaken) {
-		t.Fatalf("TryLock = %v, want ErrTaken", err)
-	}
-	if err := mutex.Extend(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Refusal(t, "TryLock", check.ErrorOf(c.Mutex("a").TryLock(ctx)), redlatch.ErrTaken)
+	check.OK(t, "Extend", mutex.Extend(ctx))
 	want(t, registry, map[string]float64{
 		`redlatch_held{kind="mutex"}`:                                             1,
 		`redlatch_held{kind="reentrant"}`:                                         1,
@@ -193,31 +181,19 @@ func TestLossesAreCounted(t *testing.T) {
 	c, ctx := open(t, s.URL(), m, redlatch.Options{}), t.Context()
 	lock := func(name string, o redlatch.LockOptions) *redlatch.Lease {
 		t.Helper()
-		l, err := c.Mutex(name).With(o).Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
+		return check.Value(c.Mutex(name).With(o).Lock(ctx)).OK(t)
 	}
 	forced := lock("a", redlatch.LockOptions{})
 	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 3 * time.Second, StrictOrder: redlatch.On}).Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("Lock of what is taken = %v, want a time-out", err)
 	}
-	if _, err := c.ForceRelease(ctx, "a", redlatch.ForceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(ctx, "a", redlatch.ForceOptions{})))
 	<-forced.Context().Done()
 	brief := lock("b", redlatch.LockOptions{TTL: 100 * time.Millisecond, Renew: redlatch.Off})
 	<-brief.Context().Done()
-	text, err := lock("c", redlatch.LockOptions{}).Detach(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(lock("c", redlatch.LockOptions{}).Detach(ctx)).OK(t)
 	want(t, registry, map[string]float64{`redlatch_held{kind="mutex"}`: 0})
-	adopted, err := c.Adopt(ctx, text, redlatch.LockOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	adopted := check.Value(c.Adopt(ctx, text, redlatch.LockOptions{})).OK(t)
 	want(t, registry, map[string]float64{
 		`redlatch_held{kind="mutex"}`:                                       1,
 		`redlatch_acquiring{kind="mutex"}`:                                  0,
@@ -229,9 +205,7 @@ func TestLossesAreCounted(t *testing.T) {
 		`redlatch_hold_duration_seconds{kind="mutex",end="detached"}`:       1,
 	})
 	s.Kill()
-	if err := adopted.Release(ctx); !errors.Is(err, redlatch.ErrUnreachable) {
-		t.Fatalf("Release without a server = %v, want ErrUnreachable", err)
-	}
+	check.Refusal(t, "Release without a server", adopted.Release(ctx), redlatch.ErrUnreachable)
 	want(t, registry, map[string]float64{
 		`redlatch_held{kind="mutex"}`:                 0,
 		`redlatch_release_errors_total{kind="mutex"}`: 1,
@@ -323,15 +297,9 @@ func scrape(t *testing.T, registry *prometheus.Registry) string {
 	t.Helper()
 	s := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	defer s.Close()
-	response, err := http.Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := check.Value(http.Get(s.URL)).OK(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(io.ReadAll(response.Body)).OK(t)
 	return string(text)
 }
 
@@ -349,10 +317,7 @@ func TestGroupsHaveALimit(t *testing.T) {
 		all.Wait()
 	}
 	groups, rest := 0, 0.0
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := check.Value(registry.Gather()).OK(t)
 	for _, f := range families {
 		for _, metric := range f.Metric {
 			switch f.GetName() {

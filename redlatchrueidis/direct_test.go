@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -20,10 +21,7 @@ import (
 func TestDirectRequestDialsNot(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	c, err := Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}})).OK(t)
 	defer c.Close()
 	call := conn.Call{Script: conn.NewScript("one", "return 1")}
 	if r := c.Eval(t.Context(), call)[0]; r.Err != nil || !c.direct.server.steady() {
@@ -240,10 +238,7 @@ func openCluster(t *testing.T) (*Conn, []*redistest.Server) {
 // than one address, rueidis dials them all, and closes the connections that come after the first.
 func openAt(t *testing.T, addrs ...string) *Conn {
 	t.Helper()
-	c, err := Open(rueidis.ClientOption{InitAddress: addrs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(Open(rueidis.ClientOption{InitAddress: addrs})).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
 	eventually(t, "the masters are known", func() bool { return c.places.Node("any") != "" })
 	return c

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,27 +15,16 @@ import (
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
-// server starts a Redis server for an example, which has one already in earnest.
-func server() (addr string, stop func()) {
-	dir, err := os.MkdirTemp("", "redlatchrueidis")
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err := redistest.Launch(dir)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return s.Addr(), func() {
-		s.Stop()
-		os.RemoveAll(dir)
-	}
+// addr is that of the Redis server of the program, such as "localhost:6379".
+var addr string
+
+func TestMain(m *testing.M) {
+	os.Exit(redistest.Main(m, func(s *redistest.Server) { addr = s.Addr() }))
 }
 
 // A program shares the rueidis client that it has. With these time limits, a connection that dies in
 // silence costs no lease.
 func ExampleNew() {
-	addr, stop := server() // such as "localhost:6379"
-	defer stop()
 	o := rueidis.ClientOption{InitAddress: []string{addr}, ConnWriteTimeout: 3 * time.Second}
 	o.Dialer.KeepAlive = time.Second
 	mine, err := rueidis.NewClient(o)
@@ -60,8 +50,6 @@ func ExampleNew() {
 
 // A connection by options of rueidis that no URL has.
 func ExampleOpen() {
-	addr, stop := server()
-	defer stop()
 	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{addr}, ClientName: "billing"})
 	if err != nil {
 		log.Fatal(err)

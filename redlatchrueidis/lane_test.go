@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/driver/adapter"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -36,10 +37,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // openMine opens a connection whose clients have the name "mine" at the server.
 func openMine(t *testing.T, server *redistest.Server) *Conn {
 	t.Helper()
-	c, err := Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ClientName: "mine"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ClientName: "mine"})).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -86,9 +84,7 @@ func TestLane(t *testing.T) {
 	if before != 3 || c.lanes[0].state.Load() != laneFree {
 		t.Errorf("%d connections, and the lane is in state %d; want 2, and it is free", before-1, c.lanes[0].state.Load())
 	}
-	if got := asked(c); got != 0 {
-		t.Errorf("%d requests are still looked after", got)
-	}
+	check.Equal(t, asked(c), 0, "requests are still looked after")
 }
 
 // TestSecondLane: two goroutines that ask for one thing at a time have a connection each.
@@ -97,9 +93,7 @@ func TestSecondLane(t *testing.T) {
 	server := redistest.Start(t)
 	c := openMine(t, server)
 	awaitLanes(t, c)
-	if n := strings.Count(server.Do("CLIENT", "LIST"), "name=mine"); n != 1+maxLanes {
-		t.Errorf("%d connections, want %d", n, 1+maxLanes)
-	}
+	check.Equal(t, strings.Count(server.Do("CLIENT", "LIST"), "name=mine"), 1+maxLanes, "connections")
 	first, second := takeLane(c.lanes), takeLane(c.lanes)
 	if first != c.lanes[0] || second != c.lanes[1] || takeLane(c.lanes) != nil {
 		t.Errorf("the lanes %p and %p are taken, want %p and %p, and no more", first, second, c.lanes[0], c.lanes[1])
@@ -174,9 +168,7 @@ func TestLaneOfSeveral(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := c.sharing.Load(); n != 0 {
-		t.Errorf("%d requests are still counted", n)
-	}
+	check.Equal(t, c.sharing.Load(), 0, "requests are still counted")
 }
 
 // TestLaneIsGivenUp: a server hangs. The caller in the lane is back when its context is cancelled,
@@ -303,10 +295,7 @@ func TestLaneThatCannotBeDialed(t *testing.T) {
 	server := redistest.Start(t)
 	var mu sync.Mutex
 	var held []net.Conn
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	silent := check.Value(net.Listen("tcp", "127.0.0.1:0")).OK(t)
 	defer silent.Close()
 	go func() {
 		for {
@@ -319,10 +308,7 @@ func TestLaneThatCannotBeDialed(t *testing.T) {
 			mu.Unlock()
 		}
 	}()
-	c, err := Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}})).OK(t)
 	c.lanes = newLanes(rueidis.ClientOption{InitAddress: []string{silent.Addr().String()}, DisableCache: true}, c.direct)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -335,9 +321,7 @@ func TestLaneThatCannotBeDialed(t *testing.T) {
 		t.Errorf("the lane is in state %d, want it dialing", state)
 	}
 	began := time.Now()
-	if err := c.Close(); err != nil {
-		t.Errorf("Close = %v", err)
-	}
+	check.Nil(t, "Close", c.Close())
 	if took := time.Since(began); took > 3*time.Second { // the handshake has five
 		t.Errorf("Close took %v", took)
 	}

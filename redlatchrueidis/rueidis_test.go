@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/conn/conntest"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -126,14 +127,9 @@ func TestTimeLimitOfTheLibraryIsNotTheCallers(t *testing.T) {
 func TestCloseLeavesASharedClientOpen(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := check.Value(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}})).OK(t)
 	defer client.Close()
-	if err := redlatchrueidis.New(client, server.Addr()).Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Close", redlatchrueidis.New(client, server.Addr()).Close())
 	if err := client.Do(t.Context(), client.B().Ping().Build()).Error(); err != nil {
 		t.Errorf("after Close the program's own client says %v", err)
 	}

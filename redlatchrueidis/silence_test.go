@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestDropOverTLSDoesNotWait: a connection over TLS says goodbye when it is closed, and waits
@@ -29,10 +30,7 @@ func TestDropOverTLSDoesNotWait(t *testing.T) {
 		},
 	}
 	s := listenIn(&o, func(string) {})
-	c, err := o.DialCtxFn(t.Context(), "anywhere", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(o.DialCtxFn(t.Context(), "anywhere", nil, nil)).OK(t)
 	shaken := make(chan error, 1)
 	go func() {
 		peer := tls.Server(far, &tls.Config{Certificates: certified.TLS.Certificates})
@@ -42,9 +40,7 @@ func TestDropOverTLSDoesNotWait(t *testing.T) {
 		}
 		shaken <- err
 	}()
-	if _, err := c.Write([]byte("PING")); err != nil {
-		t.Fatalf("Write = %v", err)
-	}
+	check.OK(t, "Write", check.ErrorOf(c.Write([]byte("PING"))))
 	if err := <-shaken; err != nil {
 		t.Fatalf("the peer: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
@@ -13,9 +14,7 @@ func TestEveryKind(t *testing.T) {
 	s := redlatchtest.Start(t)
 	c := open(t, s)
 	kindtest.Run(t, c, open(t, s), "")
-	if _, err := c.Mutex("listed").Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Lock", check.ErrorOf(c.Mutex("listed").Lock(t.Context())))
 	for info, err := range c.List(t.Context(), redlatch.ListOptions{}) {
 		if err != nil {
 			t.Fatalf("List = %v", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/conn/conntest"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
@@ -27,11 +28,7 @@ func inBubble(t *testing.T, test func(t *testing.T, s *redlatchtest.Memory, one,
 
 func lock(t *testing.T, m *redlatch.Mutex) *redlatch.Lease {
 	t.Helper()
-	l, err := m.Lock(t.Context())
-	if err != nil {
-		t.Fatalf("Lock = %v, want a lease", err)
-	}
-	return l
+	return check.Value(m.Lock(t.Context())).OK(t)
 }
 
 // wantLoss wants a lease to be lost for that reason.
@@ -60,17 +57,13 @@ func TestMemoryHandsOverAtOnce(t *testing.T) {
 		held := lock(t, one.Mutex("a"))
 		start := time.Now()
 		time.AfterFunc(10*time.Minute+time.Second, func() {
-			if err := held.Release(t.Context()); err != nil {
-				t.Errorf("Release = %v", err)
-			}
+			check.Nil(t, "Release", held.Release(t.Context()))
 		})
 		next := lock(t, two.Mutex("a"))
 		if waited := time.Since(start); waited != 10*time.Minute+time.Second {
 			t.Errorf("the waiter waited for %v, want 10m1s", waited)
 		}
-		if err := next.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v", err)
-		}
+		check.Nil(t, "Release", next.Release(t.Context()))
 	})
 }
 
@@ -142,9 +135,7 @@ func TestMemoryCutsAWaiter(t *testing.T) {
 		time.Sleep(time.Second) // it is in line
 		s.Cut(two)
 		three := s.Client(t, redlatch.Options{})
-		if err := held.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Release", held.Release(t.Context()))
 		if _, err := three.Mutex("a").TryLock(t.Context()); err != nil {
 			t.Errorf("TryLock past a waiter that crashed = %v, want a lease", err)
 		}
@@ -183,9 +174,7 @@ func TestMemoryHangsWhileAClientWaits(t *testing.T) {
 		time.AfterFunc(time.Minute, s.Hang)
 		time.AfterFunc(3*time.Minute, s.Resume)
 		time.AfterFunc(5*time.Minute, func() {
-			if err := held.Release(t.Context()); err != nil {
-				t.Errorf("Release = %v", err)
-			}
+			check.Nil(t, "Release", held.Release(t.Context()))
 		})
 		start := time.Now()
 		lock(t, two.Mutex("a"))
@@ -199,9 +188,7 @@ func TestMemoryHangsWhileAClientWaits(t *testing.T) {
 func TestMemoryReplicates(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *redlatchtest.Memory, one, _ *redlatch.Client) {
 		lease := lock(t, one.Mutex("a").With(redlatch.LockOptions{Replicas: 2}))
-		if err := lease.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v", err)
-		}
+		check.Nil(t, "Release", lease.Release(t.Context()))
 	})
 }
 
@@ -218,9 +205,7 @@ func TestMemoryDelaysAnswers(t *testing.T) {
 			t.Errorf("%v are left of 30s, want 500ms less", left)
 		}
 		s.Delay(0)
-		if err := lease.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v", err)
-		}
+		check.Nil(t, "Release", lease.Release(t.Context()))
 	})
 }
 
@@ -267,14 +252,8 @@ func TestMemoryTellsWhatHappened(t *testing.T) {
 		o := redlatch.Options{Journal: redlatch.JournalOptions{On: true}}
 		one, two := m.Client(t, o), m.Client(t, o)
 		ctx, giveUp := context.WithCancel(redlatch.WithLabels(t.Context(), map[string]string{"request": "1"}))
-		a, err := one.Mutex("a").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := two.Mutex("b").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := check.Value(one.Mutex("a").Lock(ctx)).OK(t)
+		b := check.Value(two.Mutex("b").Lock(ctx)).OK(t)
 		var waits sync.WaitGroup
 		waits.Go(func() { _, _ = one.Mutex("b").Lock(a.Context()) })
 		waits.Go(func() { _, _ = two.Mutex("a").Lock(b.Context()) })
@@ -287,9 +266,7 @@ func TestMemoryTellsWhatHappened(t *testing.T) {
 		if err != nil || info.Holders[0].Labels["request"] != "1" {
 			t.Errorf("Inspect = %+v, %v, want the labels of the holder", info, err)
 		}
-		if _, err := one.ForceRelease(ctx, "b", redlatch.ForceOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "ForceRelease", check.ErrorOf(one.ForceRelease(ctx, "b", redlatch.ForceOptions{})))
 		time.Sleep(time.Minute)
 		seen := make(map[redlatch.JournalType]bool)
 		for e, err := range one.Journal(ctx, redlatch.JournalQuery{}) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
 
@@ -68,10 +69,7 @@ func TestImportTakesOverFromACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redlatchtest.InMemory(t)
 		crashing, client := server.Client(t, redlatch.Options{}), server.Client(t, redlatch.Options{})
-		lease, err := crashing.Mutex("import").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := check.Value(crashing.Mutex("import").Lock(t.Context())).OK(t)
 		server.Cut(crashing)
 
 		start := time.Now()
@@ -94,10 +92,7 @@ func TestImportGivesUpAfterAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redlatchtest.InMemory(t)
 		other, client := server.Client(t, redlatch.Options{}), server.Client(t, redlatch.Options{})
-		lease, err := other.Mutex("import").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := check.Value(other.Mutex("import").Lock(t.Context())).OK(t)
 		defer lease.Release(t.Context())
 
 		start := time.Now()

@@ -2,7 +2,6 @@ package redlatchtest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
 
@@ -54,19 +54,14 @@ func ExampleMemory() {
 			server := redlatchtest.InMemory(t)
 			client := server.Client(t, redlatch.Options{})
 			time.AfterFunc(time.Minute, func() { server.Lose("redlatch:report") })
-			if err := report(t.Context(), client); !errors.Is(err, redlatch.ErrNotHeld) {
-				t.Errorf("report = %v, want ErrNotHeld", err)
-			}
+			check.Error(t, "report", report(t.Context(), client), redlatch.ErrNotHeld)
 		})
 	}
 }
 
 func open(t *testing.T, s *redlatchtest.Server) *redlatch.Client {
 	t.Helper()
-	c, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.Open(t.Context(), s.URL(), redlatch.Options{})).OK(t)
 	t.Cleanup(func() {
 		err := c.Close()
 		if _, left := err.(*redlatch.LeftError); err != nil && !left {
@@ -114,10 +109,7 @@ func TestLeaseExpiresByTheRealClock(t *testing.T) {
 	s := redlatchtest.Start(t)
 	c := open(t, s)
 	short := redlatch.LockOptions{TTL: 200 * time.Millisecond, Renew: redlatch.Off}
-	left, err := c.Mutex("short").With(short).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	left := check.Value(c.Mutex("short").With(short).Lock(t.Context())).OK(t)
 	next, err := c.Mutex("short").With(redlatch.LockOptions{MaxWait: 10 * time.Second}).Lock(t.Context())
 	if err != nil {
 		t.Fatalf("Lock after the TTL = %v", err)
@@ -125,9 +117,7 @@ func TestLeaseExpiresByTheRealClock(t *testing.T) {
 	if left.Held() || next.Token() <= 0 {
 		t.Errorf("the old lease is held: %v; the new one has token %d", left.Held(), next.Token())
 	}
-	if err := left.Release(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Release of the old lease = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Release of the old lease", left.Release(t.Context()), redlatch.ErrNotHeld)
 	if err := next.Release(t.Context()); err != nil {
 		t.Error(err)
 	}

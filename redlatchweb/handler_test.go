@@ -23,6 +23,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/fleet/sample"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -47,10 +48,7 @@ func serve(t *testing.T, redis *redistest.Server, url string, o Options) *dashbo
 	t.Helper()
 	client := open(t, url)
 	o.Interval = 100 * time.Millisecond
-	h, err := New(client, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := check.Value(New(client, o)).OK(t)
 	d := &dashboard{httptest.NewServer(h), t, redis, client, h}
 	t.Cleanup(func() {
 		h.Close()
@@ -61,10 +59,7 @@ func serve(t *testing.T, redis *redistest.Server, url string, o Options) *dashbo
 
 func open(t *testing.T, url string) *redlatch.Client {
 	t.Helper()
-	client, err := redlatch.Open(t.Context(), url, redlatch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := check.Value(redlatch.Open(t.Context(), url, redlatch.Options{})).OK(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -72,24 +67,15 @@ func open(t *testing.T, url string) *redlatch.Client {
 func (d *dashboard) do(r *http.Request) (status int, body string) {
 	d.t.Helper()
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(r)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	resp := check.Value(client.Do(r)).OK(d.t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	text := check.Value(io.ReadAll(resp.Body)).OK(d.t)
 	return resp.StatusCode, string(text)
 }
 
 func (d *dashboard) get(path string) (status int, body string) {
 	d.t.Helper()
-	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.URL+path, nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	r := check.Value(http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.URL+path, nil)).OK(d.t)
 	return d.do(r)
 }
 
@@ -112,10 +98,7 @@ func (d *dashboard) await(path string, texts ...string) {
 
 func hold(t *testing.T, c *redlatch.Client, name string) *redlatch.Lease {
 	t.Helper()
-	lease, err := c.Mutex(name).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := check.Value(c.Mutex(name).Lock(t.Context())).OK(t)
 	t.Cleanup(func() { _ = lease.Release(context.WithoutCancel(t.Context())) })
 	return lease
 }
@@ -128,15 +111,9 @@ func TestPages(t *testing.T) {
 	}})
 	c := open(t, d.redis.URL())
 	hold(t, c, "a/name with <b>&%?#")
-	slot, err := c.SlotPool("pool", 8, redlatch.SlotOptions{}).Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	slot := check.Value(c.SlotPool("pool", 8, redlatch.SlotOptions{}).Acquire(t.Context())).OK(t)
 	defer slot.Release(context.WithoutCancel(t.Context()))
-	term, err := c.Election("leader").Campaign(t.Context(), "host:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	term := check.Value(c.Election("leader").Campaign(t.Context(), "host:1")).OK(t)
 	defer term.Release(context.WithoutCancel(t.Context()))
 	go func() { _, _ = open(t, d.redis.URL()).Mutex("a/name with <b>&%?#").Lock(t.Context()) }()
 	d.await("/", "a/name with &lt;b&gt;&amp;%?#", "pool", "leader", "redlatchweb.test (pid ")
@@ -209,10 +186,7 @@ func TestAnyPrefix(t *testing.T) {
 			}
 		}
 	}
-	resp, err := http.Get(outer.URL + "/a/b?x=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := check.Value(http.Get(outer.URL + "/a/b?x=1")).OK(t)
 	resp.Body.Close()
 	if got := resp.Request.URL.Path; got != "/a/b/" || resp.StatusCode != http.StatusOK {
 		t.Errorf("without the slash at the end: %d at %s", resp.StatusCode, got)
@@ -238,10 +212,7 @@ func TestHosts(t *testing.T) {
 		{[]string{"locks.example"}, "evil.example", http.StatusMisdirectedRequest},
 		{[]string{"*"}, "evil.example", http.StatusOK},
 	} {
-		h, err := newHandler(canned{locks: contended}, nil, Options{Hosts: c.hosts})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := check.Value(newHandler(canned{locks: contended}, nil, Options{Hosts: c.hosts})).OK(t)
 		server := httptest.NewServer(h)
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/healthz", nil)
 		r.Host = c.host
@@ -258,10 +229,7 @@ func TestHosts(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	d := start(t, Options{})
-	resp, err := http.Get(d.URL + "/locks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := check.Value(http.Get(d.URL + "/locks")).OK(t)
 	defer resp.Body.Close()
 	for key, want := range map[string]string{
 		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "same-origin",
@@ -372,10 +340,7 @@ func TestBasicAuth(t *testing.T) {
 func (d *dashboard) listen(path string) *bufio.Scanner {
 	d.t.Helper()
 	r, _ := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.URL+path, nil)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	resp := check.Value(http.DefaultClient.Do(r)).OK(d.t)
 	d.t.Cleanup(func() { resp.Body.Close() })
 	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
 		d.t.Fatalf("%s: %d %s", path, resp.StatusCode, got)
@@ -403,18 +368,13 @@ func TestStream(t *testing.T) {
 	r, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	req, _ := http.NewRequestWithContext(r, http.MethodGet, d.URL+"/events?page_of=locks", nil)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := check.Value(http.DefaultClient.Do(req)).OK(t)
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	until(t, lines, "Nothing is locked")
 	lease := hold(t, d.client, "comes")
 	until(t, lines, `data-key="comes"`)
-	if err := lease.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Release", lease.Release(t.Context()))
 	until(t, lines, "Nothing is locked")
 	cancel()
 	for deadline := time.Now().Add(patience); d.h.poller.Looks(); time.Sleep(20 * time.Millisecond) {
@@ -455,18 +415,12 @@ func TestViewerThatNeverReads(t *testing.T) {
 		}
 		return all
 	}}
-	h, err := newHandler(source, nil, Options{Interval: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := check.Value(newHandler(source, nil, Options{Interval: 100 * time.Millisecond})).OK(t)
 	h.writing = 3 * time.Second
 	server := httptest.NewServer(h)
 	defer server.Close()
 	defer h.Close()
-	c, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(net.Dial("tcp", server.Listener.Addr().String())).OK(t)
 	defer c.Close()
 	_ = c.(*net.TCPConn).SetReadBuffer(1 << 10)
 	fmt.Fprintf(c, "GET /events?page_of=locks HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -499,10 +453,7 @@ func TestThousandViewers(t *testing.T) {
 		looks.Add(1)
 		return contended(at)
 	}}
-	h, err := newHandler(source, nil, Options{Interval: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := check.Value(newHandler(source, nil, Options{Interval: time.Second})).OK(t)
 	server := httptest.NewServer(h)
 	defer server.Close()
 	defer h.Close()
@@ -533,9 +484,7 @@ func TestThousandViewers(t *testing.T) {
 		}()
 	}
 	for range viewers {
-		if err := <-failed; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "<-failed", <-failed)
 	}
 	if n, most := looks.Load(), int64(time.Since(begun)/time.Second)+2; n > most {
 		t.Errorf("%d looks for %d viewers, want %d at most", n, viewers, most)
@@ -625,10 +574,7 @@ func TestHostileTexts(t *testing.T) {
 // TestSlowRedis has looks take long: the page says how old its list is.
 func TestSlowRedis(t *testing.T) {
 	t.Parallel()
-	h, err := newHandler(canned{locks: contended}, nil, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := check.Value(newHandler(canned{locks: contended}, nil, Options{})).OK(t)
 	defer h.Close()
 	p := &fleet.Picture{Number: 1, Taken: time.Now().Add(-3 * time.Minute)}
 	for path, want := range map[string]string{"locks": "3m0s old", "pools": "3m0s old", "record": "live", "lock": "live"} {

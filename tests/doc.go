@@ -17,7 +17,7 @@
 //	fencing      guards that refuse late writes: SQL databases and HTTP
 //	peers        other libraries, other languages, no library
 //	mutants      known breaks of the code, and the tests that must notice
-//	internal     what they share: help, wire, history, trial, worker, suite
+//	internal     what they share: help, wire, trial, worker, suite
 //
 // # Running
 //
@@ -31,6 +31,5 @@
 //	make observability                            # operations: TestObservability runs only there
 //	make interop                                  # peers: with all libraries, none skipped
 //	make overlaps RUNS=20                         # deployments: the table in docs/guarantees.md
-//	REDLATCH_TESTS_SEED=7 make one F=history      # faults/history: the same faults again
 //	REDLATCH_REDIS_SERVER=/path make one F=line   # any: another server than the redis-server on PATH
 package tests

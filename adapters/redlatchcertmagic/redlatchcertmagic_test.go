@@ -19,6 +19,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/adapters/redlatchcertmagic"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/proctest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -113,10 +114,7 @@ func TestKilled(t *testing.T) {
 	locktest.InLine(t, s, lock, 1)
 	extended, last := 0, 0
 	locktest.Eventually(t, "three extends, which are the TTL together", func() bool {
-		left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey(lock)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		left := check.Value(strconv.Atoi(s.Do("PTTL", locktest.StateKey(lock)))).OK(t)
 		if last > 0 && left > last {
 			extended++
 		}
@@ -139,27 +137,19 @@ func TestLocks(t *testing.T) {
 	one := redlatchcertmagic.Wrap(nil, client, redlatchcertmagic.Options{})
 	two := redlatchcertmagic.Wrap(nil, locktest.Open(t, s.URL(), redlatch.Options{}), redlatchcertmagic.Options{})
 	ctx := t.Context()
-	if err := one.Lock(ctx, "a"); err != nil {
-		t.Fatal(err)
-	}
-	if err := one.RenewLockLease(ctx, "a", time.Hour); err != nil {
-		t.Errorf("RenewLockLease = %v", err)
-	}
+	check.OK(t, "Lock", one.Lock(ctx, "a"))
+	check.Nil(t, "RenewLockLease", one.RenewLockLease(ctx, "a", time.Hour))
 	if ok, err := two.TryLock(ctx, "a"); ok || err != nil {
 		t.Errorf("TryLock = %t, %v of a lock that is taken", ok, err)
 	}
 	if err := two.Unlock(ctx, "a"); !errors.Is(err, redlatch.ErrNotHeld) {
 		t.Errorf("Unlock = %v of a lock of another, want ErrNotHeld", err)
 	}
-	if err := one.Unlock(ctx, "a"); err != nil {
-		t.Errorf("Unlock = %v", err)
-	}
+	check.Nil(t, "Unlock", one.Unlock(ctx, "a"))
 	if ok, err := two.TryLock(ctx, "a"); !ok || err != nil {
 		t.Errorf("TryLock = %t, %v of a lock that is free", ok, err)
 	}
-	if _, err := client.ForceRelease(ctx, "certmagic:a", redlatch.ForceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "ForceRelease", check.ErrorOf(client.ForceRelease(ctx, "certmagic:a", redlatch.ForceOptions{})))
 	if err := two.RenewLockLease(ctx, "a", time.Hour); !errors.Is(err, redlatch.ErrNotHeld) {
 		t.Errorf("RenewLockLease = %v of a lost lock, want ErrNotHeld", err)
 	}

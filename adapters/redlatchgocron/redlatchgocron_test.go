@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/adapters/redlatchgocron"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/proctest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -114,9 +115,7 @@ func TestElectorKilled(t *testing.T) {
 	two := proctest.Start(t, "elector", s.URL(), "two")
 	locktest.InLine(t, s, "scheduler", 1)
 	for range 3 {
-		if got := begun(one); got != term {
-			t.Errorf("a run in term %d, want %d", got, term)
-		}
+		check.Equal(t, begun(one), term, "a run in term")
 	}
 	if said := two.Said(); len(said) > 0 {
 		t.Errorf("the scheduler that does not lead ran jobs: %q", said)
@@ -136,10 +135,7 @@ func TestLockerAnswers(t *testing.T) {
 	locker := redlatchgocron.NewLocker(client, redlatchgocron.Options{})
 	other := redlatchgocron.NewLocker(locktest.Open(t, s.URL(), redlatch.Options{}), redlatchgocron.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
-	lock, err := locker.Lock(ctx, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := check.Value(locker.Lock(ctx, "a")).OK(t)
 	lease := locker.Lease("a")
 	if lease == nil || lease.Name() != "gocron:a" || locker.Lease("b") != nil {
 		t.Fatalf("the lease of the run is %v", lease)
@@ -163,21 +159,14 @@ func TestLockerLosesItsLock(t *testing.T) {
 	s := redistest.Start(t)
 	client := locktest.Open(t, s.URL(), redlatch.Options{})
 	locker := redlatchgocron.NewLocker(client, redlatchgocron.Options{})
-	lock, err := locker.Lock(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := check.Value(locker.Lock(t.Context(), "a")).OK(t)
 	lease := locker.Lease("a")
-	if _, err := client.ForceRelease(t.Context(), "gocron:a", redlatch.ForceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "ForceRelease", check.ErrorOf(client.ForceRelease(t.Context(), "gocron:a", redlatch.ForceOptions{})))
 	<-lease.Context().Done()
 	if locker.Lease("a") != nil {
 		t.Error("a lost lease is told")
 	}
-	if err := lock.Unlock(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Unlock = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Unlock", lock.Unlock(t.Context()), redlatch.ErrNotHeld)
 }
 
 // TestElectorStepsDown: an elector whose term is lost says so at once, and leads again in another
@@ -191,9 +180,7 @@ func TestElectorStepsDown(t *testing.T) {
 	locktest.Eventually(t, "it leads", leads)
 	term := elector.Term()
 	token := term.Token()
-	if _, err := client.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "ForceRelease", check.ErrorOf(client.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
 	<-term.Context().Done()
 	if err := elector.IsLeader(t.Context()); err != nil && !errors.Is(err, redlatch.ErrNotHeld) {
 		t.Errorf("IsLeader = %v, want ErrNotHeld", err)

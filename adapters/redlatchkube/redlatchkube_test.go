@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/adapters/redlatchkube"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/proctest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -74,10 +75,7 @@ func TestKilledLeader(t *testing.T) {
 	three.Expect("led by one")
 	extended, last := 0, 0
 	locktest.Eventually(t, "the leader is extended again and again", func() bool {
-		left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("controller")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		left := check.Value(strconv.Atoi(s.Do("PTTL", locktest.StateKey("controller")))).OK(t)
 		if last > 0 && left > last {
 			extended++
 		}
@@ -161,9 +159,7 @@ func TestForced(t *testing.T) {
 	client := locktest.Open(t, s.URL(), redlatch.Options{})
 	said, _ := elector(t, client, "one")
 	expect(t, said, "led by one")
-	if _, err := client.ForceRelease(t.Context(), "controller", redlatch.ForceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "ForceRelease", check.ErrorOf(client.ForceRelease(t.Context(), "controller", redlatch.ForceOptions{})))
 	expect(t, said, "lost: true")
 	for line := range said {
 		if line == "stopped" {
@@ -204,9 +200,7 @@ func TestAnswers(t *testing.T) {
 		t.Error("the context of work without a term has not ended")
 	}
 	record := resourcelock.LeaderElectionRecord{HolderIdentity: "one", LeaseDurationSeconds: 1}
-	if err := one.Create(ctx, record); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Create", one.Create(ctx, record))
 	if err := two.Create(ctx, record); !apierrors.IsAlreadyExists(err) || !errors.Is(err, redlatch.ErrTaken) {
 		t.Errorf("Create = %v beside a leader, want that it exists, and ErrTaken", err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/adapters/redlatchmigrate"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/proctest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -102,9 +103,7 @@ func TestOneMigrates(t *testing.T) {
 	two.Expect("ready")
 	one.Expect("run ALTER")
 	one.Expect("migrated")
-	if line := two.Next(); line != "nothing to do" {
-		t.Errorf("the second process says %q", line)
-	}
+	check.Equal(t, two.Next(), "nothing to do", "the second process says")
 }
 
 // TestKilled: a process that is killed in a migration costs the others its lease. What it has left is
@@ -133,9 +132,7 @@ func TestLost(t *testing.T) {
 	client := locktest.Open(t, s.URL(), redlatch.Options{})
 	one := proctest.Start(t, "migrate", s.URL(), file, "3s")
 	one.Expect("run CREATE")
-	if _, err := client.ForceRelease(t.Context(), "migrations", redlatch.ForceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "ForceRelease", check.ErrorOf(client.ForceRelease(t.Context(), "migrations", redlatch.ForceOptions{})))
 	if line := one.Next(); !strings.HasPrefix(line, "failed: redlatch: the lease on \"migrations\"") {
 		t.Errorf("the process says %q, want that its lease was lost", line)
 	}
@@ -149,10 +146,7 @@ func TestTaken(t *testing.T) {
 	lease := locktest.Lock(t, client.Mutex("migrations"))
 	defer locktest.Release(t, lease)
 	other := locktest.Open(t, s.URL(), redlatch.Options{Lock: redlatch.LockOptions{MaxWait: 3 * time.Second}})
-	m, err := migrator(file, 0, other.Mutex("migrations"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := check.Value(migrator(file, 0, other.Mutex("migrations"))).OK(t)
 	if err := m.Up(); !errors.Is(err, database.ErrLocked) || !errors.Is(err, redlatch.ErrTaken) {
 		t.Errorf("Up = %v, want ErrLocked and ErrTaken", err)
 	}

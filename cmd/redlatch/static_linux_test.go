@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestBinaryIsStatic builds the program as a release does: it needs no loader and no library, so
@@ -22,10 +24,7 @@ func TestBinaryIsStatic(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	file, err := elf.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := check.Value(elf.Open(program)).OK(t)
 	defer file.Close()
 	for _, p := range file.Progs {
 		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {

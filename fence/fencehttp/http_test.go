@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fencehttp"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // lease stands for a *redlatch.Lease.
@@ -40,10 +41,7 @@ func ok(http.ResponseWriter, *http.Request) {}
 // put sends a body under a lease and returns the response, whose body is closed.
 func put(t *testing.T, url string, l lease, body io.Reader) (*http.Response, error) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(http.NewRequestWithContext(t.Context(), http.MethodPut, url, body)).OK(t)
 	client := http.Client{Transport: &fencehttp.Transport{Lease: l}}
 	response, err := client.Do(r)
 	if err == nil {
@@ -57,10 +55,7 @@ func TestOldTokensAreRefused(t *testing.T) {
 	for _, name := range []string{"invoice:42", "a/b c%", "Grüße, Welt\u2028", "{order}:7"} {
 		url := serve(t, new(fence.Marks), name, ok)
 		for _, step := range []struct{ token, current int64 }{{token: 5}, {token: 5}, {token: 4, current: 5}, {token: 9}, {token: 5, current: 9}} {
-			response, err := put(t, url, lease{name, step.token}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := check.Value(put(t, url, lease{name, step.token}, nil)).OK(t)
 			if step.current == 0 {
 				if response.StatusCode != http.StatusOK || fencehttp.Refused(response) != nil {
 					t.Errorf("token %d of %q: status %d, want 200", step.token, name, response.StatusCode)
@@ -135,14 +130,8 @@ func TestNothingIsSentWithoutALease(t *testing.T) {
 func TestTheCallersRequestIsNotChanged(t *testing.T) {
 	t.Parallel()
 	url := serve(t, new(fence.Marks), "a", ok)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := (&fencehttp.Transport{Lease: lease{"a", 5}}).RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(http.NewRequestWithContext(t.Context(), http.MethodPut, url, nil)).OK(t)
+	response := check.Value((&fencehttp.Transport{Lease: lease{"a", 5}}).RoundTrip(r)).OK(t)
 	_ = response.Body.Close()
 	if len(r.Header) > 0 {
 		t.Errorf("the caller's request has the headers %v, want none", r.Header)
@@ -178,10 +167,7 @@ func TestASuspendedUploadHoldsUpNobody(t *testing.T) {
 	<-began
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader("new"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := check.Value(http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader("new"))).OK(t)
 	response, err := (&fencehttp.Transport{Lease: lease{"a", 7}}).RoundTrip(r)
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("the next holder's request = %v, %v, want 200", response, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"testing"
 
 	"github.com/redis/rueidis"
 
@@ -15,25 +16,14 @@ import (
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
-// server stands for the Redis server of the program.
-func server() (addr string, stop func()) {
-	dir, err := os.MkdirTemp("", "redlatch-examples")
-	if err != nil {
-		log.Fatal(err)
-	}
-	s, err := redistest.Launch(dir)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return s.Addr(), func() {
-		s.Stop()
-		_ = os.RemoveAll(dir)
-	}
+// addr is that of the Redis server of the program.
+var addr string
+
+func TestMain(m *testing.M) {
+	os.Exit(redistest.Main(m, func(s *redistest.Server) { addr = s.Addr() }))
 }
 
 func ExampleSet() {
-	addr, stop := server()
-	defer stop()
 	ctx := context.Background()
 	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{addr}})
 	if err != nil {
@@ -65,8 +55,6 @@ func ExampleSet() {
 
 // A script of your own: it appends to a list, for holders that are not too late.
 func ExampleMarkKey() {
-	addr, stop := server()
-	defer stop()
 	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{addr}})
 	if err != nil {
 		log.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fenceredis"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -122,9 +123,7 @@ func TestTheMarkOutlivesTheValue(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := connect(t, s)
-	if err := fenceredis.Set(t.Context(), c, "a", "1", 5, 10*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Set", fenceredis.Set(t.Context(), c, "a", "1", 5, 10*time.Millisecond))
 	for s.Do("EXISTS", "a") == "1" {
 		time.Sleep(time.Millisecond)
 	}
@@ -132,9 +131,7 @@ func TestTheMarkOutlivesTheValue(t *testing.T) {
 	if left, err := strconv.Atoi(s.Do("TTL", "{a}:mark")); err != nil || left < 6*24*3600 {
 		t.Errorf("the mark is kept for %d s, %v, want about seven days", left, err)
 	}
-	if err := fenceredis.Set(t.Context(), c, "a", "3", 6, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Set", fenceredis.Set(t.Context(), c, "a", "3", 6, 0))
 	for _, key := range []string{"a", "{a}:mark"} {
 		if left := s.Do("TTL", key); left != "-1" {
 			t.Errorf("%s expires in %s s, want never", key, left)
@@ -198,9 +195,7 @@ func TestNewerIsNeverOverwritten(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := s.Do("GET", "a"); got != "50" {
-		t.Errorf("the key ends with %s, want 50", got)
-	}
+	check.Equal(t, s.Do("GET", "a"), "50", "the key ends with")
 }
 
 func connect(t *testing.T, servers ...*redistest.Server) conn.Conn {

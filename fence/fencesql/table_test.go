@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fencesql"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestTableNamesAreIdentifiers(t *testing.T) {
@@ -84,18 +85,12 @@ func TestANewerTokenInTheTableRefuses(t *testing.T) {
 	if err := table.Check(t.Context(), tx, "a", 6); !errors.As(err, &stale) || *stale != (fence.StaleError{Name: "a", Token: 6, Current: 7}) {
 		t.Errorf("Check = %v, want a StaleError with 6 and 7", err)
 	}
-	if err := table.Check(t.Context(), tx, "a", 7); err != nil {
-		t.Errorf("Check = %v, want nil", err)
-	}
+	check.Nil(t, "Check", table.Check(t.Context(), tx, "a", 7))
 }
 
 func newTable(t *testing.T) *fencesql.Table {
 	t.Helper()
-	table, err := fencesql.New(fencesql.PostgreSQL, "fence")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
+	return check.Value(fencesql.New(fencesql.PostgreSQL, "fence")).OK(t)
 }
 
 // database answers every statement with the same error or row.
@@ -116,11 +111,7 @@ func (d *database) open(t *testing.T) *sql.DB {
 
 func (d *database) begin(t *testing.T) *sql.Tx {
 	t.Helper()
-	tx, err := d.open(t).BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tx
+	return check.Value(d.open(t).BeginTx(t.Context(), nil)).OK(t)
 }
 
 func (d *database) Connect(context.Context) (driver.Conn, error) { return d, nil }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // fake is a server with n names, that takes a time for each hundred of them.
@@ -86,9 +87,7 @@ func TestPollerLooksForViewersAlone(t *testing.T) {
 			stops = append(stops, p.Watch(Interest{}))
 		}
 		time.Sleep(10*time.Second + 500*time.Millisecond)
-		if n := f.looks.Load(); n != 11 {
-			t.Errorf("%d looks for 1000 viewers in 10.5s, want 11", n)
-		}
+		check.Equal(t, f.looks.Load(), 11, "looks for 1000 viewers in 10.5s")
 		if got, _ := p.Picture(); len(got.Locks) != 10 || got.Totals.Holders != 10 || got.Err != nil {
 			t.Errorf("picture of %d locks, %+v, %v", len(got.Locks), got.Totals, got.Err)
 		}
@@ -148,9 +147,7 @@ func TestAge(t *testing.T) {
 	}{
 		{time.Time{}, 0}, {now, 0}, {now.Add(-fresh), 0}, {now.Add(-3 * time.Minute), 3 * time.Minute},
 	} {
-		if got := (&Picture{Taken: c.taken}).Age(now); got != c.want {
-			t.Errorf("the age of a picture of %v is %v, want %v", c.taken, got, c.want)
-		}
+		check.Equal(t, (&Picture{Taken: c.taken}).Age(now), c.want, "the age of a picture of %v", c.taken)
 	}
 }
 
@@ -204,9 +201,7 @@ func TestRecords(t *testing.T) {
 		defer p.Close()
 		defer p.Watch(Interest{})()
 		time.Sleep(10 * time.Second)
-		if n := f.read.Load(); n != 0 {
-			t.Errorf("%d looks at a record that has no viewer", n)
-		}
+		check.Equal(t, f.read.Load(), 0, "looks at a record that has no viewer")
 		defer p.Watch(Interest{Record: true})()
 		defer p.Watch(Interest{Name: "a*b"})()
 		time.Sleep(30 * time.Second)
@@ -261,9 +256,7 @@ func TestQuery(t *testing.T) {
 		for _, l := range c.q.Select(locks) {
 			names = append(names, l.Name)
 		}
-		if got := fmt.Sprint(names); got != c.want {
-			t.Errorf("%+v = %s, want %s", c.q, got, c.want)
-		}
+		check.Equal(t, fmt.Sprint(names), c.want, "%+v", c.q)
 	}
 	all := processes(locks)
 	if len(all) != 2 || all[1].Client != "a" || len(all[1].Holds) != 2 || !all[1].Dead || len(all[0].Waits) != 1 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestSpan(t *testing.T) {
@@ -14,9 +15,7 @@ func TestSpan(t *testing.T) {
 		-1: "0s", 0: "0s", 4200 * time.Microsecond: "4ms", 1249 * time.Millisecond: "1.2s", 12345 * time.Millisecond: "12s",
 		65 * time.Second: "1m5s", 3*time.Hour + 4*time.Minute + 5*time.Second: "3h4m", 76 * time.Hour: "3d4h",
 	} {
-		if got := Span(d); got != want {
-			t.Errorf("Span(%v) = %q, want %q", d, got, want)
-		}
+		check.Equal(t, Span(d), want, "Span(%v)", d)
 	}
 }
 
@@ -27,9 +26,7 @@ func TestVisibleQuotesWhatATerminalObeys(t *testing.T) {
 		"web-3": "web-3", "a b/c": "a b/c", "größe 日本": "größe 日本", "": "", "\x1b[2J": `"\x1b[2J"`, "a\nb\x00": `"a\nb\x00"`, "a\u202eb": `"a\u202eb"`,
 		"a\u200bb": `"a\u200bb"`,
 	} {
-		if got := Visible(s); got != want {
-			t.Errorf("Visible(%q) = %s, want %s", s, got, want)
-		}
+		check.Equal(t, Visible(s), want, "Visible(%q)", s)
 	}
 }
 
@@ -53,9 +50,7 @@ func TestWaitingTellsOfCallersAndTheDead(t *testing.T) {
 		"2 (1 believed dead)":             {{Callers: 1}, {Callers: 7, Dead: true}},
 		"3 (1 believed dead, 41 callers)": {{Callers: 40}, {}, {Dead: true}},
 	} {
-		if got := NewLock(redlatch.LockInfo{Waiters: waiters}, time.Time{}).WaitingText(); got != want {
-			t.Errorf("WaitingText = %q, want %q", got, want)
-		}
+		check.Equal(t, NewLock(redlatch.LockInfo{Waiters: waiters}, time.Time{}).WaitingText(), want, "WaitingText")
 	}
 }
 
@@ -81,8 +76,6 @@ func TestLastTokenTellsWhen(t *testing.T) {
 		{redlatch.LockInfo{At: at}, true, "0: never used, or forgotten"},
 		{redlatch.LockInfo{At: at, RedisType: "list"}, true, "0"},
 	} {
-		if got := NewLock(c.info, at).lastToken(c.alone, time.Local); got != c.want {
-			t.Errorf("lastToken = %q, want %q", got, c.want)
-		}
+		check.Equal(t, NewLock(c.info, at).lastToken(c.alone, time.Local), c.want, "lastToken")
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/redlatchweb"
 )
 
@@ -120,12 +121,8 @@ func openAt(t *testing.T, url string, v view) *tab {
 		scheme = "dark"
 	}
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
-	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Call", check.ErrorOf(chromedp.Call(ctx, log.Enable, cdp.Empty{})))
+	check.OK(t, "Call", check.ErrorOf(chromedp.Call(ctx, emulation.SetEmulatedMedia, media)))
 	p.run(chromedp.EmulateViewport(v.width, v.height))
 	return p
 }
@@ -203,10 +200,7 @@ var states = []string{
 func TestStates(t *testing.T) {
 	axe := ""
 	if file := os.Getenv("REDLATCH_AXE"); file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := check.Value(os.ReadFile(file)).OK(t)
 		axe = string(text)
 	}
 	for name, v := range views {
@@ -262,9 +256,7 @@ func (p *tab) shoot(view, state string) {
 	png := get(p, chromedp.CaptureScreenshot())
 	file := strings.NewReplacer("/", "-", "?", "-", ":", "-", "%", "", "=", "-").Replace(state)
 	file = file[:min(len(file), 80)] + "." + view + ".png"
-	if err := os.WriteFile(filepath.Join(dir, file), png, 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	check.OK(p.t, "WriteFile", os.WriteFile(filepath.Join(dir, file), png, 0o600))
 }
 
 // key presses one key.
@@ -305,9 +297,7 @@ func TestSearch(t *testing.T) {
 	p.visit("contended/locks")
 	p.run(chromedp.SendKeys(`input[name=q]`, "gpu"))
 	p.await(`location.search === "?q=gpu" && document.querySelectorAll("#content tbody tr").length === 1`)
-	if got := value[string](p, `document.activeElement.name`); got != "q" {
-		t.Errorf("the focus went to %q", got)
-	}
+	check.Equal(t, value[string](p, `document.activeElement.name`), "q", "the focus went to")
 	p.run(chromedp.Reload())
 	p.await(`document.querySelectorAll("#content tbody tr").length === 1 && document.querySelector("input[name=q]").value === "gpu"`)
 	p.quiet()
@@ -358,9 +348,7 @@ func TestReleaseKeepsWhatIsTyped(t *testing.T) {
 	p.visit("contended/lock?name=mail:digest")
 	p.run(chromedp.Click("details summary"), chromedp.SendKeys("input[name=typed]", "mail:di"))
 	p.run(chromedp.Sleep(2500 * time.Millisecond)) // two pictures
-	if got := value[string](p, `document.querySelector("input[name=typed]").value`); got != "mail:di" {
-		t.Errorf("the form has %q", got)
-	}
+	check.Equal(t, value[string](p, `document.querySelector("input[name=typed]").value`), "mail:di", "the form has")
 	p.run(chromedp.SendKeys("input[name=typed]", "gest"), chromedp.Click("button.danger"))
 	p.run(chromedp.WaitVisible(".notice"))
 	if got := value[string](p, `location.search + document.querySelector(".notice").textContent`); !strings.Contains(got, "released=1") || !strings.Contains(got, "taken by force") {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchgoredis"
@@ -79,9 +80,7 @@ func TestManyNamesOfAClusterShareConnections(t *testing.T) {
 					t.Errorf("a node has messages for all nodes:\n%s", info)
 				}
 			}
-			if err := locktest.CloseLeaving(c); err != nil {
-				t.Errorf("Close = %v", err)
-			}
+			check.Nil(t, "Close", locktest.CloseLeaving(c))
 			locktest.Eventually(t, "no channel left", func() bool {
 				for _, node := range nodes {
 					if node.Do("PUBSUB", "SHARDCHANNELS") != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchgoredis"
@@ -87,9 +88,7 @@ func TestGrantsStayOnTheirShard(t *testing.T) {
 		}
 	}
 	// Who holds it is told there, too, when it is taken away.
-	if _, err := other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
-		t.Errorf("ForceRelease = %v", err)
-	}
+	check.Nil(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
 	help.Receive(t, held.Context().Done(), "the holder's lease")
 	// A client listens for a few of its heartbeats after it has waited.
 	brief := locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.Lasting))
@@ -148,19 +147,13 @@ func TestTicketsOfTwoAddresses(t *testing.T) {
 	second := help.GoLock(t.Context(), c.Mutex("x"))
 	locktest.InLine(t, s, "x", 2)
 	locktest.Eventually(t, "two addresses", func() bool { return s.Do("ZCARD", help.ClientsKey("x")) == "2" })
-	until, err := strconv.ParseInt(s.Do("ZSCORE", help.ClientsKey("x"), plain), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	until := check.Value(strconv.ParseInt(s.Do("ZSCORE", help.ClientsKey("x"), plain), 10, 64)).OK(t)
 	help.Rest(t.Context(), time.Until(time.UnixMilli(until))-200*time.Millisecond)
 	locktest.Release(t, held)
 	l := help.Await(t, first)
 	var inRedis, here time.Duration
 	for range 3 { // an extend in between would make it longer here
-		ms, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("x")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ms := check.Value(strconv.Atoi(s.Do("PTTL", locktest.StateKey("x")))).OK(t)
 		inRedis, here = time.Duration(ms+1)*time.Millisecond, l.Remaining()
 		if here <= inRedis {
 			break

@@ -9,7 +9,7 @@
 //	nodes               a node of a quorum that is told to vote, or to answer, and does not
 //	overlap             how often two hold at once when a deployment fails; the table in guarantees.md
 //	quorum              quorum: the life of a lease of each kind, ties
-//	quorum_clock_linux  quorum: the clock of a node is set
+//	quorum_clock_linux  quorum: the clocks of nodes are set
 //	quorum_cost         quorum: requests that are needless, renewals that leave one by one
 //	quorum_fault        quorum: nodes that die, forget, are slow, stale or cut off
 //	quorum_refusal      quorum: errors that mistake "held" for "unreachable"; servers that cannot be nodes

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -36,29 +37,24 @@ func TestNodes(t *testing.T) {
 		}
 		return all
 	}
-	check := func(what string, want ...redlatch.NodeState) {
+	wanted := func(what string, want ...redlatch.NodeState) {
 		t.Helper()
 		locktest.Eventually(t, fmt.Sprintf("%s, the nodes are %v", what, want), func() bool {
 			return slices.Equal(states(), want) // a vote of the last node comes when there is a majority already
 		})
 	}
-	check("before use", redlatch.NodeNew, redlatch.NodeNew, redlatch.NodeNew)
-	lease, err := c.Mutex("n").Lock(locktest.Within(t, locktest.Patience))
-	if err != nil {
-		t.Fatal(err)
-	}
-	check("in use", redlatch.NodeVotes, redlatch.NodeVotes, redlatch.NodeVotes)
+	wanted("before use", redlatch.NodeNew, redlatch.NodeNew, redlatch.NodeNew)
+	lease := check.Value(c.Mutex("n").Lock(locktest.Within(t, locktest.Patience))).OK(t)
+	wanted("in use", redlatch.NodeVotes, redlatch.NodeVotes, redlatch.NodeVotes)
 	nodes[1].Pause()
-	check("one is silent", redlatch.NodeVotes, "silent", redlatch.NodeVotes)
+	wanted("one is silent", redlatch.NodeVotes, "silent", redlatch.NodeVotes)
 	nodes[1].Resume()
 	nodes[1].Restart()
 	locktest.Eventually(t, "the node that was restarted answers", func() bool { return states()[1] != "silent" })
 	if got := states()[1]; got == redlatch.NodeVotes {
 		t.Errorf("a node that lost its data has state %q", got)
 	}
-	if err := lease.Release(locktest.Within(t, locktest.Patience)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Release", lease.Release(locktest.Within(t, locktest.Patience)))
 }
 
 // TestNodesOfOneServer are none.

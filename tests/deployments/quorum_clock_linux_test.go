@@ -2,43 +2,16 @@ package deployments
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	record "github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/history"
 )
-
-// TestQuorumClockSteps: the clock of one node is set ahead and back while workers take turns. A
-// lease may vanish from that node before its time, or stay after it; so, at worst, two can be
-// inside at once, which this counts. The token orders them.
-func TestQuorumClockSteps(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 4)
-	odd := redistest.StartWithClock(t)
-	seed := history.ScheduleSeeds(t)[0]
-	t.Logf("%s=%d repeats this schedule", history.SeedVariable, seed)
-	h := testQuorumHistory(t, append(nodes, odd), rand.New(rand.NewPCG(seed, 0)), func(ctx context.Context, _ *ground, random *rand.Rand) {
-		for ctx.Err() == nil {
-			odd.StepClock(help.UpTo(random, 2*time.Hour) - time.Hour)
-			help.Rest(ctx, help.UpTo(random, 400*time.Millisecond))
-		}
-		odd.StepClock(0)
-	})
-	all := h.Told(t)
-	if len(all.Holds) == 0 {
-		t.Fatal("nobody ever held the lock")
-	}
-	t.Logf("%d holds, %d overlaps", len(all.Holds), all.Exclusion(record.Rules{}).Bad)
-	history.WantClean(t, all.Tokens(record.Rules{}))
-	history.WantClean(t, all.Stale())
-}
 
 // TestQuorumRollingRestart: every node restarts empty, one after the other, under one lease: it is
 // taken in again by those that forgot it. A node rests for a TTL before it votes again, by its own
@@ -50,10 +23,7 @@ func TestQuorumRollingRestart(t *testing.T) {
 	locktest.Lock(t, other.Mutex("first of all"))
 	ctx, cancel := context.WithCancel(t.Context())
 	waits := help.GoLock(ctx, c.Mutex("first of all")) // so the client listens
-	term, err := c.Election("e").Campaign(t.Context(), "one")
-	if err != nil {
-		t.Fatal(err)
-	}
+	term := check.Value(c.Election("e").Campaign(t.Context(), "one")).OK(t)
 	token := term.Token()
 	// A word that a lease was taken by force has its client extend it at once, which shows that it
 	// was not.
@@ -86,9 +56,7 @@ func TestQuorumRollingRestart(t *testing.T) {
 	if term.Token() != token {
 		t.Errorf("token %d, want %d as before", term.Token(), token)
 	}
-	if err := term.Release(t.Context()); err != nil {
-		t.Errorf("Release = %v", err)
-	}
+	check.Nil(t, "Release", term.Release(t.Context()))
 	for _, node := range nodes {
 		locktest.Eventually(t, "no owner left inside", func() bool { return node.Do("EXISTS", locktest.StateKey("e"), help.InsideKey("e")) == "0" })
 	}

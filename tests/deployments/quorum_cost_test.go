@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -62,10 +63,7 @@ func countingQuorum(t *testing.T, nodes []*redistest.Server, o redlatch.Options)
 		t.Cleanup(func() { _ = k.Close() })
 		over, conns = append(over, k), append(conns, k)
 	}
-	c, err := redlatch.NewQuorum(conns, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.NewQuorum(conns, o)).OK(t)
 	t.Cleanup(func() { _ = locktest.CloseLeaving(c) })
 	return c, over
 }
@@ -156,10 +154,7 @@ func TestQuorumVoteCrossesTheRelease(t *testing.T) {
 	cross := &crossed{Conn: course.Conns[2], released: make(chan struct{}), voted: make(chan struct{})}
 	course.Conns[2] = cross
 	c, _ := course.Client(t, help.Brisk(help.Lasting))
-	l, err := c.Mutex("a").TryLock(locktest.Within(t, locktest.Patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(c.Mutex("a").TryLock(locktest.Within(t, locktest.Patience))).OK(t)
 	locktest.Release(t, l)
 	<-cross.voted
 	locktest.Eventually(t, "no node has the owner", func() bool { return help.InsideAt(course.Nodes, "a", l.Owner()) == 0 })

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,11 +15,10 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	record "github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/history"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
@@ -110,10 +107,7 @@ func TestQuorumWhoseFounderIsNotDone(t *testing.T) {
 		}
 		conns = append(conns, c)
 	}
-	founder, err := redlatch.NewQuorum(conns, help.Brisk(help.Lasting))
-	if err != nil {
-		t.Fatal(err)
-	}
+	founder := check.Value(redlatch.NewQuorum(conns, help.Brisk(help.Lasting))).OK(t)
 	t.Cleanup(func() { _ = locktest.CloseLeaving(founder) })
 	if _, err := founder.Mutex("a").TryLock(t.Context()); err == nil {
 		t.Fatal("the founder got a lease from a minority")
@@ -221,10 +215,7 @@ func TestRaiseForAnother(t *testing.T) {
 	c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
 	held := locktest.Lock(t, c.Mutex("a"))
 	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == 3 })
-	set, err := keys.Of("redlatch:", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := check.Value(keys.Of("redlatch:", "a")).OK(t)
 	set.Epoch = keys.Epoch("redlatch:", "mutex")
 	before := help.LastNumber(t, nodes[0], "a")
 	call := script.Mutex.Quorum().Raise(set, "rl-somebody-else", time.Minute, before+1000, "", time.Hour)
@@ -245,10 +236,7 @@ func TestQuorumCountsOneSlot(t *testing.T) {
 	c, other := help.OpenQuorum(t, nodes, help.Sluggish()), help.OpenQuorum(t, nodes, help.Sluggish())
 	ctx := locktest.Within(t, locktest.Patience)
 	pool := func(c *redlatch.Client) *redlatch.SlotPool { return c.SlotPool("p", 8, redlatch.SlotOptions{}) }
-	first, err := pool(other).TryAcquire(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(pool(other).TryAcquire(ctx)).OK(t)
 	hasSlotAtAll(t, nodes, "p", first.Owner())
 	for _, node := range nodes[:3] {
 		leaveSlot(t, node, "p", first.Owner())
@@ -257,19 +245,14 @@ func TestQuorumCountsOneSlot(t *testing.T) {
 	for _, node := range nodes { // they give the same number, so there is no second phase, which would see it, too
 		node.Do("SET", help.FenceKey("p"), same)
 	}
-	slot, err := pool(c).TryAcquire(ctx) // 0 at three nodes, 1 at two
-	if err != nil {
-		t.Fatal(err)
-	}
+	slot := check.Value(pool(c).TryAcquire(ctx)).OK(t) // 0 at three nodes, 1 at two
 	if id, err := slot.ID(); id != 0 || err != nil {
 		t.Fatalf("slot %d, %v, want 0", id, err)
 	}
 	hasSlotAtAll(t, nodes, "p", slot.Owner())
 	leaveSlot(t, nodes[0], "p", slot.Owner())
 	leaveSlot(t, nodes[1], "p", slot.Owner())
-	if err := slot.Extend(ctx); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Extend with the slot at one node of five = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Extend with the slot at one node of five", slot.Extend(ctx), redlatch.ErrNotHeld)
 }
 
 // hasSlotAtAll waits until an owner has a slot at all nodes.
@@ -285,10 +268,7 @@ func hasSlotAtAll(t *testing.T, nodes []*redistest.Server, name, owner string) {
 // leaveSlot has an owner leave a slot pool at one node.
 func leaveSlot(t *testing.T, node *redistest.Server, name, owner string) {
 	t.Helper()
-	set, err := keys.Of("redlatch:", name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := check.Value(keys.Of("redlatch:", name)).OK(t)
 	set.Epoch = keys.Epoch("redlatch:", "slotpool")
 	over := wire.Dial(t, node.Addr())
 	defer func() { _ = over.Close() }()
@@ -398,9 +378,7 @@ func TestQuorumSlowNodes(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Lock with a minority that is slow = %v", err)
 			}
-			if err := l.Extend(ctx); err != nil {
-				t.Errorf("Extend with a minority that is slow = %v", err)
-			}
+			check.Nil(t, "Extend with a minority that is slow", l.Extend(ctx))
 			released := make(chan error, 1)
 			go func() { released <- l.Release(ctx) }()
 			if err := help.Receive(t, released, "a release with a minority that is slow"); err != nil {
@@ -427,200 +405,23 @@ func TestQuorumManyContenders(t *testing.T) {
 		}
 		locktest.Release(t, locktest.Lock(t, clients[0].Mutex("a")))
 		nodes[0].Do("CONFIG", "RESETSTAT")
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		var waits []time.Duration
-		h := history.NewHistory(record.Mutex)
-		start := make(chan struct{})
-		for i := range contenders {
-			all.Go(func() {
-				<-start
-				began, op := time.Now(), h.Asks(true)
-				l, err := clients[i%len(clients)].Mutex("a").Lock(ctx)
-				if err != nil {
-					t.Errorf("Lock = %v", err)
-					return
-				}
-				mu.Lock()
-				waits = append(waits, time.Since(began))
-				mu.Unlock()
-				if !h.Granted(op, l, record.Event{}) {
-					t.Error("a lease was lost at once")
-					return
-				}
-				h.Write(op, l.Token())
-				h.Look(op, l)
-				h.Releases(op, func() error { return l.Release(context.Background()) })
-			})
-		}
-		close(start)
-		all.Wait()
-		h.Check(t)
-		if len(waits) < contenders {
-			t.Fatal("not all got the lock")
-		}
-		slices.Sort(waits)
+		var resource help.HighWater
+		help.Together(contenders, func(i int) {
+			l, err := clients[i%len(clients)].Mutex("a").Lock(ctx)
+			if err != nil {
+				t.Errorf("Lock = %v", err)
+				return
+			}
+			if token := l.Token(); !l.Held() || !resource.Admit(token) {
+				t.Errorf("inside with token %d, held %t: a later one was inside before", token, l.Held())
+			}
+			check.Nil(t, "Release", l.Release(ctx))
+		})
 		requests := float64(help.Evalshas(nodes[0].Do("INFO", "commandstats"))) / contenders
-		t.Logf("time to the lock: median %v, longest %v; %.1f requests per node for each", waits[contenders/2], waits[contenders-1], requests)
 		if requests > contenders { // as many as if each had tried once for every turn of another
 			t.Errorf("%.1f requests per node for each acquisition, want %d at most", requests, contenders)
 		}
 	})
-}
-
-// TestQuorumHistories has workers over several clients take turns while something happens to the
-// nodes, and looks at what they believed. It runs beside no other test: they would leave it too
-// little of the machine for a history worth looking at.
-func TestQuorumHistories(t *testing.T) {
-	for _, n := range []int{4, 5} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) { testQuorumHistories(t, n) })
-	}
-}
-
-func testQuorumHistories(t *testing.T, n int) {
-	for what, harm := range map[string]func(ctx context.Context, q *ground, random *rand.Rand){
-		"partitions": partitions,
-		"pauses":     pauses,
-		"restarts":   restarts,
-		"slow":       slowdowns,
-		"kills":      kills,
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			for _, seed := range history.ScheduleSeeds(t)[:1] {
-				t.Logf("%s=%d repeats this schedule", history.SeedVariable, seed)
-				testQuorumHistory(t, help.StartNodes(t, n), rand.New(rand.NewPCG(seed, 0)), harm).Check(t)
-			}
-		})
-	}
-}
-
-// ground is where a history takes place: nodes, and a proxy before each for each client.
-type ground struct {
-	nodes []*redistest.Server
-	links [][]*wire.Proxy // by client and node
-}
-
-func (q *ground) node(random *rand.Rand) *redistest.Server { return q.nodes[random.IntN(len(q.nodes))] }
-
-func (q *ground) link(random *rand.Rand) *wire.Proxy {
-	return q.links[random.IntN(len(q.links))][random.IntN(len(q.nodes))]
-}
-
-// testQuorumHistory returns what happened. When all harm is over, the lock must be there for
-// everybody again.
-func testQuorumHistory(t *testing.T, nodes []*redistest.Server, random *rand.Rand, harm func(context.Context, *ground, *rand.Rand)) *history.History {
-	const clients, workers, span = 3, 2, 4 * time.Second
-	q := &ground{nodes: nodes, links: make([][]*wire.Proxy, clients)}
-	h := history.NewHistory(record.Mutex)
-	var wg sync.WaitGroup
-	var all []*redlatch.Client
-	for i := range clients {
-		var urls []string
-		q.links[i], urls = wire.Links(t, nodes)
-		all = append(all, help.OpenURLs(t, urls, help.Hasty(600*time.Millisecond)))
-	}
-	help.IsWell(t, all[0].Mutex("a")) // the nodes have the right to vote before anything happens
-	ctx := history.UntilEnough(t, span, func() bool { return h.Length() >= 10 })
-	for _, c := range all {
-		for range workers {
-			wg.Go(func() { h.Toil(ctx, c.Mutex("a")) })
-		}
-	}
-	harm(ctx, q, random)
-	wg.Wait()
-	for _, links := range q.links {
-		for _, p := range links {
-			p.Heal()
-		}
-	}
-	for _, c := range all {
-		help.IsWell(t, c.Mutex("a"))
-	}
-	return h
-}
-
-// partitions cuts off single clients from single nodes, in one direction or both, several at a
-// time.
-func partitions(ctx context.Context, q *ground, random *rand.Rand) {
-	for ctx.Err() == nil {
-		var broken []*wire.Proxy
-		for range 1 + random.IntN(6) {
-			p := q.link(random)
-			if slices.Contains(broken, p) {
-				continue
-			}
-			p.Swallow([]string{wire.Requests, wire.Replies}[random.IntN(2)])
-			broken = append(broken, p)
-		}
-		help.Rest(ctx, help.UpTo(random, 900*time.Millisecond))
-		for _, p := range broken {
-			p.Heal()
-		}
-		help.Rest(ctx, help.UpTo(random, 200*time.Millisecond))
-	}
-}
-
-// pauses stops up to three nodes at a time.
-func pauses(ctx context.Context, q *ground, random *rand.Rand) {
-	for ctx.Err() == nil {
-		stopped := random.Perm(len(q.nodes))[:1+random.IntN(3)]
-		for _, i := range stopped {
-			q.nodes[i].Pause()
-		}
-		help.Rest(ctx, help.UpTo(random, 900*time.Millisecond)) // the TTL is shorter
-		for _, i := range stopped {
-			q.nodes[i].Resume()
-		}
-		help.Rest(ctx, help.UpTo(random, 300*time.Millisecond))
-	}
-}
-
-// restarts makes one node after the other forget everything, by a restart or by FLUSHALL.
-func restarts(ctx context.Context, q *ground, random *rand.Rand) {
-	for ctx.Err() == nil {
-		if node := q.node(random); random.IntN(2) == 0 {
-			node.Restart()
-		} else {
-			node.Do("FLUSHALL")
-		}
-		// One at a time is what a quorum stands: the next only when this one has rested and votes
-		// again.
-		help.Rest(ctx, time.Second+help.UpTo(random, 300*time.Millisecond))
-	}
-}
-
-// slowdowns delays what two nodes say to everybody.
-func slowdowns(ctx context.Context, q *ground, random *rand.Rand) {
-	for ctx.Err() == nil {
-		slow := random.Perm(len(q.nodes))[:2]
-		for _, links := range q.links {
-			for _, i := range slow {
-				links[i].Delay([]string{wire.Requests, wire.Replies}[random.IntN(2)], help.UpTo(random, 300*time.Millisecond))
-			}
-		}
-		help.Rest(ctx, help.UpTo(random, time.Second))
-		for _, links := range q.links {
-			for _, i := range slow {
-				links[i].Heal()
-			}
-		}
-	}
-}
-
-// kills leaves a bare majority of the nodes, and for a while one less.
-func kills(ctx context.Context, q *ground, random *rand.Rand) {
-	dead := random.Perm(len(q.nodes))
-	help.Rest(ctx, time.Second/2)
-	minority := (len(q.nodes) - 1) / 2
-	for _, i := range dead[:minority] {
-		q.nodes[i].Kill()
-	}
-	help.Rest(ctx, time.Second)
-	q.nodes[dead[minority]].Pause()
-	help.Rest(ctx, time.Second)
-	q.nodes[dead[minority]].Resume()
-	<-ctx.Done()
 }
 
 // TestQuorumSeatHeedsTheContext: one goroutine sees to a node's right to vote, which takes long
@@ -666,10 +467,7 @@ func TestQuorumGrantWhileDeaf(t *testing.T) {
 		proxies = append(proxies, p)
 		conns = append(conns, wire.Divided{Conn: wire.Dial(t, node.Addr()), Subscriptions: wire.Dial(t, p.Listen)})
 	}
-	c, err := redlatch.NewQuorum(conns, help.Sluggish())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.NewQuorum(conns, help.Sluggish())).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
 	held := locktest.Lock(t, help.OpenQuorum(t, nodes, help.Sluggish()).Mutex("a"))
 	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", held.Owner()) == len(nodes) })
@@ -723,9 +521,7 @@ func TestQuorumReleaseBehindACut(t *testing.T) {
 		for _, p := range proxies {
 			p.Swallow(wire.Requests)
 		}
-		if err := held.Release(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Errorf("Release = %v, want ErrUnreachable", err)
-		}
+		check.Error(t, "Release", held.Release(t.Context()), redlatch.ErrUnreachable)
 		if on := help.InsideAt(nodes, "a", held.Owner()); on != n {
 			t.Fatalf("the owner is on %d of %d nodes, though nothing reached them", on, n)
 		}
@@ -825,9 +621,7 @@ func TestQuorumVoteAfterTheRelease(t *testing.T) {
 				t.Fatalf("%s: %v, want a lease", p.Kind, err)
 			}
 			help.Receive(t, slow.begun, "the request to the last node") // which a release may call off before it is sent
-			if err := got.Release(t.Context()); err != nil {
-				t.Errorf("%s: Release = %v, want nil", p.Kind, err)
-			}
+			check.Nil(t, p.Kind+": Release", got.Release(t.Context()))
 			close(slow.letGo)
 			help.Receive(t, slow.arrived, "the answer of the last node")
 			locktest.Eventually(t, p.Kind+" is free at each node", func() bool {
@@ -846,10 +640,7 @@ func TestQuorumVoteForAnotherSlot(t *testing.T) {
 	course := trial.NewCourse(t, 3)
 	ctx := locktest.Within(t, locktest.Patience)
 	pool := func(c *redlatch.Client) *redlatch.SlotPool { return c.SlotPool("p", 8, redlatch.SlotOptions{}) }
-	first, err := pool(course.Far).TryAcquire(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(pool(course.Far).TryAcquire(ctx)).OK(t)
 	hasSlotAtAll(t, course.Nodes, "p", first.Owner())
 	last := course.Nodes[2]
 	leaveSlot(t, course.Nodes[1], "p", first.Owner()) // this node offers slot 0, and that before it slot 1
@@ -857,10 +648,7 @@ func TestQuorumVoteForAnotherSlot(t *testing.T) {
 	slow := holdBack(course.Conns[2])
 	course.Conns[2] = slow
 	c, _ := course.Client(t, help.Brisk(help.Lasting))
-	slot, err := pool(c).TryAcquire(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	slot := check.Value(pool(c).TryAcquire(ctx)).OK(t)
 	if id, err := slot.ID(); id != 1 || err != nil {
 		t.Errorf("slot %d, %v, want 1", id, err)
 	}

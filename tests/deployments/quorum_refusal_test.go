@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -224,10 +225,7 @@ func TestQuorumOfServersThatCannotVote(t *testing.T) {
 		mute = append(mute, "redis://locker:secret@"+s.Addr())
 		clusters = append(clusters, redistest.StartCluster(t, 1)[0].URL())
 	}
-	c, err := redlatch.OpenQuorum(t.Context(), mute, redlatch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.OpenQuorum(t.Context(), mute, redlatch.Options{})).OK(t)
 	t.Cleanup(func() { c.Close() })
 	l, err := c.Mutex("a").TryLock(t.Context())
 	if err == nil || errors.Is(err, redlatch.ErrTaken) || !strings.Contains(err.Error(), "such a server cannot be a node of a quorum") {

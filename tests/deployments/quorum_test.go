@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -22,25 +23,6 @@ func meet(t testing.TB, c *redlatch.Client, nodes []*redistest.Server) {
 	l := help.InsistLock(t, c.Mutex("met by "+c.ID()).Lock)
 	locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, l.Name(), l.Owner()) == len(nodes) })
 	help.InsistRelease(t, l)
-}
-
-// TestQuorumManyTakeTurns: many workers of several clients, with nothing wrong. Tokens grow, and
-// one is inside at a time.
-func TestQuorumManyTakeTurns(t *testing.T) {
-	t.Parallel()
-	help.OfSizes(t, []int{4, 5}, func(t *testing.T, n int) {
-		nodes := help.StartNodes(t, n)
-		ctx := locktest.Within(t, 2*locktest.Patience)
-		u := &help.Turns{Over: make(chan struct{})}
-		for range 5 {
-			c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
-			for range 10 {
-				u.Take(t, ctx, c.Mutex("a"))
-			}
-		}
-		u.More(t, 100)
-		u.End()
-	})
 }
 
 // TestQuorumTie: many try at once and nobody waits. Exactly one gets in, since a tie is tried
@@ -109,10 +91,7 @@ func TestQuorumElection(t *testing.T) {
 		nodes := help.StartNodes(t, n)
 		c, other := help.OpenQuorum(t, nodes, help.Sluggish()), help.OpenQuorum(t, nodes, help.Sluggish())
 		ctx := locktest.Within(t, locktest.Patience)
-		term, err := c.Election("e").Campaign(ctx, "one")
-		if err != nil {
-			t.Fatal(err)
-		}
+		term := check.Value(c.Election("e").Campaign(ctx, "one")).OK(t)
 		leader, err := other.Election("e").Leader(ctx)
 		if err != nil || leader.Value != "one" || leader.Term != term.Token() {
 			t.Errorf("Leader = %+v, %v, want the value one and token %d", leader, err, term.Token())
@@ -123,9 +102,7 @@ func TestQuorumElection(t *testing.T) {
 		}
 		next := help.GoAcquire(func() (*redlatch.Lease, error) { return other.Election("e").Campaign(ctx, "two") })
 		locktest.Eventually(t, "a candidate", func() bool { return nodes[0].Do("ZCARD", help.QueueKey("e")) == "1" })
-		if err := term.Release(ctx); err != nil {
-			t.Errorf("Release = %v", err)
-		}
+		check.Nil(t, "Release", term.Release(ctx))
 		second := help.Await(t, next)
 		for got := range leaders {
 			if got.Value == "two" {
@@ -161,9 +138,7 @@ func TestQuorumSlots(t *testing.T) {
 		}
 		give := func(id int) {
 			t.Helper()
-			if err := held[id].Release(ctx); err != nil {
-				t.Errorf("Release = %v", err)
-			}
+			check.Nil(t, "Release", held[id].Release(ctx))
 			delete(held, id)
 		}
 		take(c)
@@ -184,10 +159,7 @@ func TestQuorumSlots(t *testing.T) {
 		if _, err := c.SlotPool("p", slots+1, redlatch.SlotOptions{}).TryAcquire(ctx); !errors.Is(err, redlatch.ErrWrongKind) {
 			t.Errorf("TryAcquire with another size = %v, want ErrWrongKind", err)
 		}
-		larger, err := c.SlotPool("p", slots, redlatch.SlotOptions{}).Resize(ctx, slots+1)
-		if err != nil {
-			t.Fatalf("Resize = %v", err)
-		}
+		larger := check.Value(c.SlotPool("p", slots, redlatch.SlotOptions{}).Resize(ctx, slots+1)).OK(t)
 		if slot, err := larger.TryAcquire(ctx); err != nil {
 			t.Errorf("TryAcquire after Resize = %v", err)
 		} else if id, err := slot.ID(); id != slots || err != nil {
@@ -202,23 +174,16 @@ func TestQuorumMulti(t *testing.T) {
 	help.OfSizes(t, []int{3, 4}, func(t *testing.T, n int) {
 		nodes := help.StartNodes(t, n)
 		c := help.OpenQuorum(t, nodes, help.Sluggish())
-		both, err := c.MultiMutex("a", "b").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		both := check.Value(c.MultiMutex("a", "b").Lock(t.Context())).OK(t)
 		if _, err := c.MultiMutex("0", "b").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 			t.Errorf("TryLock of two of which one is held = %v, want ErrTaken", err)
 		}
-		if err := both.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v", err)
-		}
+		check.Nil(t, "Release", both.Release(t.Context()))
 		all, err := c.MultiMutex("0", "a", "b").TryLock(t.Context())
 		if err != nil {
 			t.Fatalf("TryLock of what is free = %v", err)
 		}
-		if err := all.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v", err)
-		}
+		check.Nil(t, "Release", all.Release(t.Context()))
 	})
 }
 

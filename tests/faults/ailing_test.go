@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -31,13 +32,8 @@ func startAiling(t *testing.T) *ailing {
 	t.Helper()
 	dir := t.TempDir()
 	s := &ailing{Server: redistest.Start(t, "--dir", dir)}
-	if err := os.Mkdir(filepath.Join(dir, "dump.rdb"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if s.console, err = net.Dial("tcp", s.Addr()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Mkdir", os.Mkdir(filepath.Join(dir, "dump.rdb"), 0o700))
+	s.console = check.Value(net.Dial("tcp", s.Addr())).OK(t)
 	t.Cleanup(func() { _ = s.console.Close() })
 	s.said = bufio.NewReader(s.console)
 	return s
@@ -101,7 +97,7 @@ func (s *ailing) ail(ctx context.Context, random *rand.Rand, proxies []*wire.Pro
 	if a.name == "too many clients" {
 		cut = proxies
 	}
-	span := help.UpTo(random, 800*time.Millisecond)
+	span := time.Duration(random.Int64N(int64(800 * time.Millisecond)))
 	a.fall(s, ctx)
 	for _, p := range cut {
 		p.Cut()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -40,10 +41,7 @@ func TestContextAnswersByTheClock(t *testing.T) {
 	c := drowsy(t, s)
 	o := redlatch.LockOptions{TTL: 2 * time.Second, Renew: redlatch.Off}
 	l := locktest.Lock(t, c.Mutex("a").With(o))
-	both, err := c.MultiMutex("b", "c").With(o).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	both := check.Value(c.MultiMutex("b", "c").With(o).Lock(t.Context())).OK(t)
 	for _, name := range []string{"a", "b", "c"} {
 		help.AwaitFree(t, s, name) // so the deadlines, which are earlier, have passed
 	}
@@ -123,8 +121,6 @@ func TestTryUnderOnesOwnLease(t *testing.T) {
 		if _, err := try(l.Context()); !errors.Is(err, redlatch.ErrDeadlock) || errors.Is(err, redlatch.ErrTaken) {
 			t.Errorf("%s: a try under its own lease = %v, want ErrDeadlock", what, err)
 		}
-		if _, err := try(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-			t.Errorf("%s: a try by another = %v, want ErrTaken", what, err)
-		}
+		check.Error(t, what+": a try by another", check.ErrorOf(try(t.Context())), redlatch.ErrTaken)
 	}
 }

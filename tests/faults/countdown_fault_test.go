@@ -2,20 +2,17 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchgoredis"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -154,9 +151,7 @@ func TestCountDownStragglers(t *testing.T) {
 	help.WantCount(t, d, 4)
 
 	late.Keep("countdown delete")
-	if err := d.Delete(t.Context()); err != nil {
-		t.Errorf("Delete = %v", err)
-	}
+	check.Nil(t, "Delete", d.Delete(t.Context()))
 	help.SetCount(t, d, 2)
 	late.Deliver(t)
 	help.WantCount(t, d, 2)
@@ -171,9 +166,7 @@ func TestCountDownStragglers(t *testing.T) {
 	help.CountDown(t, d, 1)
 	help.CountDown(t, d, 0)
 	for _, w := range []<-chan error{wait, mine} {
-		if err := help.Receive(t, w, "a wait"); err != nil {
-			t.Errorf("Await = %v, want nil", err)
-		}
+		check.Nil(t, "Await", help.Receive(t, w, "a wait"))
 	}
 	cancel()
 	late.Deliver(t)
@@ -228,6 +221,7 @@ func TestCountDownUnheard(t *testing.T) {
 	}{
 		"its messages are swallowed":      {openDivided(t, s, p, help.Unhurried()), counter, func() { p.Swallow(wire.Replies) }},
 		"its subscription cannot be made": {openDivided(t, s, deaf, help.Sluggish()), counter, deaf.Stop},
+		"its subscription is killed":      {locktest.Open(t, s.URL(), help.Sluggish()), counter, func() { s.Do("CLIENT", "KILL", "TYPE", "pubsub") }},
 		"the counter may not publish":     {locktest.Open(t, s.URL(), help.Unhurried()), mute, func() {}},
 	} {
 		help.Hearing(t, s, c.waiter)
@@ -239,23 +233,6 @@ func TestCountDownUnheard(t *testing.T) {
 		help.SetCount(t, counter.CountDownLatch(what), 1) // the next round, which is none of its business
 		if err := help.Receive(t, wait, "a wait"); err != nil {
 			t.Errorf("Await when %s = %v, want nil", what, err)
-		}
-	}
-}
-
-// TestCountDownSubscriptionKilled: a waiter whose subscription drops asks when it is back.
-func TestCountDownSubscriptionKilled(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	a, b := locktest.Open(t, s.URL(), help.Sluggish()).CountDownLatch("d"), locktest.Open(t, s.URL(), help.Sluggish()).CountDownLatch("d")
-	for range 5 {
-		help.SetCount(t, a, 1)
-		wait := help.GoAwait(t.Context(), b)
-		help.WantWaiters(t, s, "d", 1)
-		s.Do("CLIENT", "KILL", "TYPE", "pubsub")
-		help.CountDown(t, a, 0)
-		if err := help.Receive(t, wait, "a wait"); err != nil {
-			t.Errorf("Await = %v, want nil", err)
 		}
 	}
 }
@@ -329,12 +306,8 @@ func TestCountDownAndItsServer(t *testing.T) {
 	help.WantWaiters(t, s, "d", 1)
 	s.Pause()
 	second := help.GoAwait(locktest.Within(t, locktest.Patience), d)
-	if _, err := d.CountDown(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
-		t.Errorf("CountDown at a server that hangs = %v, want ErrUnreachable", err)
-	}
-	if err := help.Receive(t, second, "a wait"); !errors.Is(err, redlatch.ErrUnreachable) {
-		t.Errorf("Await at a server that hangs = %v, want ErrUnreachable", err)
-	}
+	check.Error(t, "CountDown at a server that hangs", check.ErrorOf(d.CountDown(t.Context())), redlatch.ErrUnreachable)
+	check.Error(t, "Await at a server that hangs", help.Receive(t, second, "a wait"), redlatch.ErrUnreachable)
 	select {
 	case err := <-wait:
 		t.Fatalf("a wait ended with %v while the server hangs", err)
@@ -344,18 +317,14 @@ func TestCountDownAndItsServer(t *testing.T) {
 	if left, err := other.CountDownLatch("d").CountDown(t.Context()); left != 0 || err != nil {
 		t.Errorf("CountDown = %d, %v, want 0", left, err)
 	}
-	if err := help.Receive(t, wait, "a wait"); err != nil {
-		t.Errorf("Await = %v, want nil", err)
-	}
+	check.Nil(t, "Await", help.Receive(t, wait, "a wait"))
 
 	help.SetCount(t, other.CountDownLatch("d"), 2)
 	wait = help.GoAwait(t.Context(), d)
 	help.WantWaiters(t, s, "d", 1)
 	s.Kill()
 	s.Restart()
-	if err := help.Receive(t, wait, "a wait"); !errors.Is(err, redlatch.ErrNotSet) {
-		t.Errorf("Await at a server that lost its data = %v, want ErrNotSet", err)
-	}
+	check.Error(t, "Await at a server that lost its data", help.Receive(t, wait, "a wait"), redlatch.ErrNotSet)
 }
 
 // TestCountDownAtAFullServer: counting down and waiting need no memory that a full server refuses.
@@ -376,9 +345,7 @@ func TestCountDownAtAFullServer(t *testing.T) {
 		help.CountDown(t, d, 2-left)
 	}
 	for _, w := range []<-chan error{wait, second} {
-		if err := help.Receive(t, w, "a wait"); err != nil {
-			t.Errorf("Await = %v, want nil", err)
-		}
+		check.Nil(t, "Await", help.Receive(t, w, "a wait"))
 	}
 	_, err := d.TrySetCount(t.Context(), 1, 0)
 	help.WantNotNow(t, "TrySetCount", s, "OOM", err)
@@ -412,33 +379,13 @@ func TestCountDownInACluster(t *testing.T) {
 			return err == nil && left == 0
 		})
 		for _, w := range waits {
-			if err := help.Receive(t, w, "a wait"); err != nil {
-				t.Errorf("Await = %v, want nil", err)
-			}
+			check.Nil(t, "Await", help.Receive(t, w, "a wait"))
 		}
 	}
 	round(func() {})
 	round(func() { redistest.MoveSlot(nodes, from, to, slot) })
 	at = to
 	round(func() {})
-}
-
-// TestCountDownOverGoRedis: the other adapter.
-func TestCountDownOverGoRedis(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
-	c := wire.Wrap(t, redlatchgoredis.New(rdb), help.Sluggish())
-	d := c.CountDownLatch("d")
-	help.SetCount(t, d, 2)
-	wait := help.GoAwait(t.Context(), d)
-	help.WantWaiters(t, s, "d", 1)
-	help.CountDown(t, d, 1)
-	help.CountDown(t, locktest.Open(t, s.URL(), help.Sluggish()).CountDownLatch("d"), 0)
-	if err := help.Receive(t, wait, "a wait"); err != nil {
-		t.Errorf("Await = %v, want nil", err)
-	}
 }
 
 // TestCountDownFailover: what a failover loses keeps waiters waiting, or is an error. It is never
@@ -465,9 +412,7 @@ func TestCountDownFailover(t *testing.T) {
 			return err == nil
 		})
 	}
-	if err := help.Receive(t, wait, "a wait"); err != nil {
-		t.Errorf("Await = %v, want nil", err)
-	}
+	check.Nil(t, "Await", help.Receive(t, wait, "a wait"))
 }
 
 // TestCountDownLeavesNothing: a client that is closed leaves the count and the fence, each with a
@@ -475,10 +420,7 @@ func TestCountDownFailover(t *testing.T) {
 func TestCountDownLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c, err := redlatch.Open(t.Context(), s.URL(), help.Sluggish())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.Open(t.Context(), s.URL(), help.Sluggish())).OK(t)
 	d := c.CountDownLatch("d")
 	help.SetCount(t, d, 2)
 	var waits []<-chan error
@@ -487,13 +429,9 @@ func TestCountDownLeavesNothing(t *testing.T) {
 	}
 	help.WantWaiters(t, s, "d", len(waits))
 	help.CountDown(t, d, 1)
-	if err := locktest.CloseLeaving(c); err != nil {
-		t.Errorf("Close = %v", err)
-	}
+	check.Nil(t, "Close", locktest.CloseLeaving(c))
 	for _, w := range waits {
-		if err := help.Receive(t, w, "a wait"); !errors.Is(err, redlatch.ErrClosed) {
-			t.Errorf("Await = %v, want ErrClosed", err)
-		}
+		check.Error(t, "Await", help.Receive(t, w, "a wait"), redlatch.ErrClosed)
 	}
 	locktest.Eventually(t, "all connections are closed", func() bool { return help.Connections(s) == 0 })
 	help.WantExpiry(t, s)

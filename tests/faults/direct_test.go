@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -153,7 +154,5 @@ func TestRequestEndsWithItsLimit(t *testing.T) {
 	}
 	s.Pause()
 	defer s.Resume()
-	if err := help.AwaitError(t, help.GoTryLock(t.Context(), c.Mutex("m"))); !errors.Is(err, redlatch.ErrUnreachable) {
-		t.Errorf("TryLock = %v, want ErrUnreachable", err)
-	}
+	check.Error(t, "TryLock", help.AwaitError(t, help.GoTryLock(t.Context(), c.Mutex("m"))), redlatch.ErrUnreachable)
 }

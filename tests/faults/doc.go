@@ -9,10 +9,9 @@
 //	cutshort         a context that ends just as Redis grants
 //	direct           a request on the goroutine of its caller that outlasts its context
 //	full             the server is out of memory, or its disk is full
-//	history          many faults at once, one mutex; what the clients believed is checked afterwards
 //	hook             a hook that panics leaves a lock behind
 //	kinds_fault      each kind: a holder or waiter dies, replies and messages are lost
-//	kinds_history    each kind: many faults at once
+//	kinds_history    each kind: many faults at once; what the clients believed is checked afterwards
 //	leftover         keys that outlive the last place in a lock, and keep clients out
 //	losses           each request of each operation meets each mishap, by enumeration
 //	lostreply        a reply is lost: locks held by no caller, or counted twice

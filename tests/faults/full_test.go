@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -56,9 +57,7 @@ func TestTicketGivenUpWhileWritesAreRefused(t *testing.T) {
 
 		mend := fillDisk(t, s)
 		cancel()
-		if err := help.AwaitError(t, gaveUp); !errors.Is(err, context.Canceled) {
-			t.Errorf("acquire = %v, want context.Canceled", err)
-		}
+		check.Error(t, "acquire", help.AwaitError(t, gaveUp), context.Canceled)
 		released := other.Kind + " release"
 		locktest.Eventually(t, "its release was refused", func() bool { return sent.Count(released) > 0 })
 		mend()

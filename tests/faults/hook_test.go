@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -79,9 +80,7 @@ func TestHookPanicsInItsTurn(t *testing.T) {
 	locktest.Release(t, held)
 	locktest.Release(t, help.Await(t, leader)) // its acquisition took tokens for those who wait
 	close(passed)
-	if cause := help.Receive(t, cause, "Lock"); cause != "hook" {
-		t.Errorf("Lock panicked with %v, want hook", cause)
-	}
+	check.Equal(t, help.Receive(t, cause, "Lock"), "hook", "Lock panicked with")
 	locktest.Release(t, help.Await(t, next))
 	help.WantNothingLeft(t, s, "a")
 }

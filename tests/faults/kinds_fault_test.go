@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -45,18 +46,14 @@ func TestEveryKindCallerGivesUp(t *testing.T) {
 		p := wire.StartProxy(t, s)
 		l := help.LockOf(locktest.Open(t, p.URL(), leisurely()), kind)
 		warm := help.Enter(t, l)
-		if err := warm.Extend(t.Context()); err != nil {
-			t.Fatalf("Extend = %v", err)
-		}
+		check.OK(t, "Extend", warm.Extend(t.Context()))
 		locktest.Release(t, warm)
 		p.Swallow(wire.Replies)
 		ctx, cancel := context.WithCancel(t.Context())
 		result := help.GoEnter(ctx, l)
 		locktest.Eventually(t, "it is inside", func() bool { return s.Do("EXISTS", locktest.StateKey(l.Name)) == "1" })
 		cancel()
-		if err := help.AwaitError(t, result); !errors.Is(err, context.Canceled) {
-			t.Errorf("acquire = %v, want context.Canceled", err)
-		}
+		check.Error(t, "acquire", help.AwaitError(t, result), context.Canceled)
 		p.Heal()
 		help.AwaitNothingLeft(t, s, l.Name)
 	})
@@ -78,9 +75,7 @@ func TestEveryKindCancelledWaitersLeaveNoTrace(t *testing.T) {
 		locktest.InLine(t, s, l.Name, 6)
 		cancel()
 		for _, result := range cancelled {
-			if err := help.AwaitError(t, result); !errors.Is(err, context.Canceled) {
-				t.Errorf("acquire = %v, want context.Canceled", err)
-			}
+			check.Error(t, "acquire", help.AwaitError(t, result), context.Canceled)
 		}
 		locktest.InLine(t, s, l.Name, 1)
 		locktest.Release(t, held)
@@ -92,19 +87,12 @@ func TestEveryKindCancelledWaitersLeaveNoTrace(t *testing.T) {
 // what it held.
 func TestEveryKindClose(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		c, err := redlatch.Open(t.Context(), s.URL(), help.InOrder(help.Sluggish()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := check.Value(redlatch.Open(t.Context(), s.URL(), help.InOrder(help.Sluggish()))).OK(t)
 		held := help.Enter(t, help.LockOf(c, kind))
 		waits := help.GoEnter(t.Context(), help.LockOf(c, kind))
 		locktest.InLine(t, s, held.Name(), 1)
-		if err := locktest.CloseLeaving(c); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
-		if err := help.AwaitError(t, waits); !errors.Is(err, redlatch.ErrClosed) {
-			t.Errorf("acquire = %v, want ErrClosed", err)
-		}
+		check.Nil(t, "Close", locktest.CloseLeaving(c))
+		check.Error(t, "acquire", help.AwaitError(t, waits), redlatch.ErrClosed)
 		help.WantLost(t, held)
 		if got := s.Do("EXISTS", help.QueueKey(held.Name()), help.ClientsKey(held.Name())); got != "0" {
 			t.Error("a line is left behind")

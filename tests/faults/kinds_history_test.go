@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,19 +17,19 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	record "github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/history"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // usage is what clients do with the locks of one kind, and what they believed.
 type usage struct {
-	*history.History
+	*history
 
 	// take acquires, or tries. What it got weighs so much, and is to be released.
 	take func(ctx context.Context, c *redlatch.Client, wait bool) (got, error)
@@ -51,14 +53,14 @@ const (
 // usages is one for each kind.
 func usages() map[string]*usage {
 	return map[string]*usage{
-		"mutex":     {history.NewHistory(record.Mutex), takeMutex, []string{"mutex"}},
-		"reentrant": {history.NewHistory(record.Reentrant), takeReentrant, []string{"reentrant"}},
-		"rw":        {history.NewHistory(record.RWMutex), takeRW, []string{"rw"}},
-		"semaphore": {history.NewHistory(record.Semaphore), takePermits, []string{"semaphore"}},
-		"slots":     {history.NewHistory(record.SlotPool), takeSlot, []string{"slots"}},
-		"election":  {history.NewHistory(record.Election), takeElection, []string{"election"}},
-		"multi":     {history.NewHistory(record.Multi), takeMulti, []string{"m1", "m2"}},
-		"once":      {history.NewHistory(record.Job), nil, []string{"once"}},
+		"mutex":     {newHistory(record.Mutex), takeMutex, []string{"mutex"}},
+		"reentrant": {newHistory(record.Reentrant), takeReentrant, []string{"reentrant"}},
+		"rw":        {newHistory(record.RWMutex), takeRW, []string{"rw"}},
+		"semaphore": {newHistory(record.Semaphore), takePermits, []string{"semaphore"}},
+		"slots":     {newHistory(record.SlotPool), takeSlot, []string{"slots"}},
+		"election":  {newHistory(record.Election), takeElection, []string{"election"}},
+		"multi":     {newHistory(record.Multi), takeMulti, []string{"m1", "m2"}},
+		"once":      {newHistory(record.Job), nil, []string{"once"}},
 	}
 }
 
@@ -66,15 +68,15 @@ func usages() map[string]*usage {
 func (u *usage) toil(ctx context.Context, c *redlatch.Client) {
 	for ctx.Err() == nil {
 		wait := rand.IntN(3) > 0
-		op := u.Asks(wait)
+		op := u.asks(wait)
 		g, err := u.take(ctx, c, wait)
 		if err != nil {
-			u.Refused(op, err)
+			u.refused(op, err)
 		}
 		switch {
 		case err == nil:
 			u.stay(op, g.lease, g.what)
-			u.Releases(op, func() error { return g.release(ctx) }) // faults are the point
+			u.releases(op, func() error { return g.release(ctx) }) // faults are the point
 		case !expected(err) && !errors.Is(err, redlatch.ErrTaken):
 			panic(err)
 		default:
@@ -85,19 +87,22 @@ func (u *usage) toil(ctx context.Context, c *redlatch.Client) {
 
 // stay works under a lease for a while.
 func (u *usage) stay(op int64, l *redlatch.Lease, what record.Event) {
-	if !u.Granted(op, l, what) {
+	token := l.Token()
+	if !u.granted(op, l, what) {
 		return // it was lost before it was used
 	}
-	u.Look(op, l)
-	help.Rest(l.Context(), time.Duration(rand.IntN(40))*time.Millisecond)
-	u.Look(op, l)
+	work(l, func() { u.look(op, l) })
+	if u.kind == record.Mutex {
+		u.write(op, token)
+		u.look(op, l) // does it still believe, if a later holder wrote before?
+	}
 }
 
 // start starts a job until ctx is done.
 func (u *usage) start(ctx context.Context, c *redlatch.Client) {
 	job := c.Job("once", redlatch.JobOptions{Window: onceIn})
 	for ctx.Err() == nil {
-		op := u.Asks(false)
+		op := u.asks(false)
 		ran, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
 			u.stay(op, l, record.Event{})
 			if rand.IntN(2) == 0 {
@@ -106,7 +111,7 @@ func (u *usage) start(ctx context.Context, c *redlatch.Client) {
 			return nil
 		})
 		if !ran {
-			u.Refused(op, errors.Join(err, redlatch.ErrTaken))
+			u.refused(op, errors.Join(err, redlatch.ErrTaken))
 		}
 		if err != nil && !expected(err) && !errors.Is(err, help.ErrFailed) && !errors.Is(err, redlatch.ErrNotHeld) {
 			panic(err)
@@ -159,9 +164,9 @@ func TestKindsUnderFaults(t *testing.T) {
 	s := startAiling(t)
 	before := help.Connections(s.Server)
 	all := usages()
-	ctx := history.UntilEnough(t, 8*time.Second, func() bool {
+	ctx := untilEnough(t, 8*time.Second, func() bool {
 		for what, u := range all {
-			if u.Length() < enough && what != "once" {
+			if u.length() < enough && what != "once" {
 				return false
 			}
 		}
@@ -190,23 +195,23 @@ func TestKindsUnderFaults(t *testing.T) {
 	locktest.Eventually(t, "every connection has ended", func() bool { return help.Connections(s.Server) <= before })
 
 	for what, u := range all {
-		t.Logf("%s: %d acquisitions", what, u.Length())
-		if u.Length() < enough && what != "once" || u.Length() == 0 {
-			t.Errorf("%s: only %d acquisitions", what, u.Length())
+		t.Logf("%s: %d acquisitions", what, u.length())
+		if u.length() < enough && what != "once" || u.length() == 0 {
+			t.Errorf("%s: only %d acquisitions", what, u.length())
 		}
 		u.wantFree(t, s.Server, what)
 	}
 	wantQuiet(t, s.Server)
 	rules := record.Rules{Permits: permitsInAll, Window: onceIn}
 	for _, u := range all {
-		h := u.Told(t)
+		h := u.told(t)
 		for _, f := range []record.Finding{
-			h.Exclusion(rules), h.Permits(rules), h.Readers(rules), h.Slots(rules), h.Windows(rules), h.Tokens(rules),
+			h.Exclusion(rules), h.Permits(rules), h.Readers(rules), h.Slots(rules), h.Windows(rules), h.Tokens(rules), h.Stale(),
 		} {
-			history.WantClean(t, f)
+			wantClean(t, f)
 		}
 	}
-	checkWindows(t, all["once"].Told(t).Holds)
+	checkWindows(t, all["once"].told(t).Holds)
 }
 
 // wantFree checks that the first try gets what is free, whatever dead clients left in line. A ticket
@@ -233,9 +238,7 @@ func (u *usage) wantFree(t *testing.T, s *redistest.Server, what string) {
 		t.Errorf("%s: the first try when all is over = %v, want a lease; in line: %q", what, err, s.Do("ZRANGE", help.QueueKey(u.free[0]), "0", "-1"))
 		return
 	}
-	if err := g.release(t.Context()); err != nil {
-		t.Errorf("%s: Release = %v, want nil", what, err)
-	}
+	check.Nil(t, what+": Release", g.release(t.Context()))
 }
 
 // checkWindows checks that at most one run began in each window, by the server's clock. That is
@@ -296,7 +299,14 @@ func taken(l *redlatch.Lease, err error, what record.Event) (got, error) {
 }
 
 func takeMutex(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
-	m := c.Mutex("mutex")
+	var o redlatch.LockOptions
+	if rand.IntN(4) == 0 {
+		o.StrictOrder = redlatch.On
+	}
+	if rand.IntN(2) == 0 {
+		o.Renew = redlatch.Off
+	}
+	m := c.Mutex("mutex").With(o)
 	l, err := either(wait, m.Lock, m.TryLock)(ctx)
 	return taken(l, err, record.Event{})
 }
@@ -370,6 +380,144 @@ func takeMulti(ctx context.Context, c *redlatch.Client, wait bool) (got, error) 
 	}
 	return got{l.Leases()[0], l.Release, record.Event{}}, nil
 }
+
+// untilEnough is done after span, or later if the machine is so busy that too little has happened
+// by then for a history worth looking at.
+func untilEnough(t *testing.T, span time.Duration, enough func() bool) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*locktest.Patience)
+	go func() {
+		defer cancel()
+		for help.Rest(ctx, span); ctx.Err() == nil && !enough(); {
+			help.Rest(ctx, span/8)
+		}
+	}()
+	return ctx
+}
+
+// history is what the workers of one lock did and believed, recorded and checked as `redlatch verify`
+// does.
+type history struct {
+	kind     string
+	resource help.HighWater
+	leases   atomic.Int64 // so far
+	rec      *record.Recorder
+	out      bytes.Buffer // guarded by rec
+}
+
+// newHistory returns an empty history of a lock of that kind.
+func newHistory(kind string) *history {
+	h := &history{kind: kind}
+	h.rec = record.NewRecorder(&h.out)
+	return h
+}
+
+// asks notes that an acquisition begins, and returns its number.
+func (h *history) asks(wait bool) (op int64) {
+	return h.rec.Call(record.Event{Type: record.Acquire, Kind: h.kind, Name: h.kind, Wait: wait})
+}
+
+// refused notes that it came to nothing.
+func (h *history) refused(op int64, why error) {
+	h.rec.Note(record.Event{Type: record.Refused, Op: op, Why: why.Error()})
+}
+
+// granted notes a lease. It reports whether the lease is still there, and so has a token.
+func (h *history) granted(op int64, l *redlatch.Lease, more record.Event) bool {
+	token := l.Token()
+	if token == 0 {
+		h.refused(op, redlatch.ErrNotHeld)
+		return false
+	}
+	h.leases.Add(1)
+	more.Type, more.Op, more.Token, more.Owner = record.Granted, op, token, l.Owner()
+	h.rec.Note(more)
+	return true
+}
+
+// look asks the lease whether it is held.
+func (h *history) look(op int64, l *redlatch.Lease) {
+	h.rec.Look(op, func() int64 { return int64(l.Remaining()) })
+}
+
+// releases notes a release. What it returned is an end that may still come, unless it is nil.
+func (h *history) releases(op int64, release func() error) {
+	call := h.rec.Call(record.Event{Type: record.Release, Of: op})
+	why := ""
+	if err := release(); err != nil {
+		why = err.Error()
+	}
+	h.rec.Note(record.Event{Type: record.Released, Op: call, Why: why})
+}
+
+// told returns the history for the checks, once the workers are done.
+func (h *history) told(t *testing.T) *record.History {
+	t.Helper()
+	all := record.New()
+	w := all.Worker("test")
+	check.OK(t, "Join", errors.Join(h.rec.Err(), record.ReadEvents(bytes.NewReader(h.out.Bytes()), w.Add)))
+	w.Done()
+	all.Arrange()
+	return all
+}
+
+// write notes a write with a token, and whether the resource took it.
+func (h *history) write(op, token int64) {
+	call := h.rec.Call(record.Event{Type: record.Write, Of: op, Name: h.kind, Token: token, Value: op})
+	h.rec.Note(record.Event{Type: record.Answer, Op: call, OK: h.resource.Admit(token)})
+}
+
+// work takes a while, and looks at its lease or not.
+func work(l *redlatch.Lease, look func()) {
+	look()
+	switch rand.IntN(20) {
+	case 0: // suspended in the middle, it goes on as if nothing had happened
+		help.Rest(context.Background(), 300*time.Millisecond+rand.N(400*time.Millisecond))
+	case 1, 2, 3: // to the end of the lease, or a long time
+		for until := time.Now().Add(rand.N(1200 * time.Millisecond)); l.Held() && time.Now().Before(until); {
+			help.Rest(context.Background(), 2*time.Millisecond)
+			look()
+		}
+	default:
+		help.Rest(l.Context(), rand.N(5*time.Millisecond))
+		look()
+	}
+}
+
+// length is how many leases were held.
+func (h *history) length() int { return int(h.leases.Load()) }
+
+// wantClean checks that a check found nothing.
+func wantClean(t *testing.T, f record.Finding) {
+	t.Helper()
+	if f.Bad > 0 {
+		t.Errorf("%s: %d times; first: %s", f.Check, f.Bad, f.First)
+	}
+}
+
+// wantQuiet checks that everything vanishes of what redlatch kept but fences, the last slots of
+// instances and the records of clients, which all have a TTL.
+func wantQuiet(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	left := ""
+	defer func() {
+		if left != "" {
+			t.Logf("left are %q", strings.Split(left, "\n"))
+		}
+	}()
+	locktest.Eventually(t, "nothing is left", func() bool {
+		left = s.Do("EVAL", remains, "0")
+		return left == ""
+	})
+}
+
+// remains lists the keys that should not be there.
+const remains = `local left = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local suffix = string.match(key, ':(%w+)$')
+  local stays = suffix == 'fence' or suffix == 'last' or suffix == 'client' or suffix == 'notes'
+  if not stays or redis.call('PTTL', key) < 0 then left[#left + 1] = key end
+end
+return left`
 
 // expected reports whether faults explain an error.
 func expected(err error) bool {

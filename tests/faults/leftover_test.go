@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -71,18 +72,16 @@ func TestReentrantEndsWithItsLastEntry(t *testing.T) {
 	ways := map[string]func(t *testing.T, long *redlatch.Lease){
 		"released": func(t *testing.T, long *redlatch.Lease) { locktest.Release(t, long) },
 		"adopted for less": func(t *testing.T, long *redlatch.Lease) {
-			if _, err := c.Adopt(t.Context(), help.Detach(t, long), less); err != nil {
-				t.Fatalf("Adopt = %v", err)
-			}
+			check.OK(t, "Adopt", check.ErrorOf(c.Adopt(t.Context(), help.Detach(t, long), less)))
 		},
 	}
 	for name, end := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := redlatch.WithOwner(t.Context(), "workflow 7")
-			long := help.Must[*redlatch.Lease](t)(c.ReentrantMutex(name).TryLock(ctx))
+			long := check.Value(c.ReentrantMutex(name).TryLock(ctx)).OK(t)
 			dying, process := wire.StartMortal(t, s, help.Lasts(crashed))
-			short := help.Must[*redlatch.Lease](t)(dying.ReentrantMutex(name).TryLock(ctx))
+			short := check.Value(dying.ReentrantMutex(name).TryLock(ctx)).OK(t)
 			end(t, long)
 			wantShort(t, s, name)
 			wantNotTaken(t, short)
@@ -105,7 +104,7 @@ func TestReentrantKeepsItsLongestEntry(t *testing.T) {
 	ctx := redlatch.WithOwner(t.Context(), "workflow 7")
 	enter := func(ttl time.Duration) *redlatch.Lease {
 		t.Helper()
-		return help.Must[*redlatch.Lease](t)(c.ReentrantMutex("a").With(redlatch.LockOptions{TTL: ttl}).TryLock(ctx))
+		return check.Value(c.ReentrantMutex("a").With(redlatch.LockOptions{TTL: ttl}).TryLock(ctx)).OK(t)
 	}
 	two, one, three, short := enter(2*help.Lasting), enter(help.Lasting), enter(3*help.Lasting), enter(time.Minute)
 	for _, step := range []struct {
@@ -132,30 +131,30 @@ func TestEveryKindEndsWithItsLastPlace(t *testing.T) {
 	// Each makes a long lease and one of a client that is to crash, and ends the long one.
 	cases := map[string]func(t *testing.T, dying *redlatch.Client, name string){
 		"semaphore": func(t *testing.T, dying *redlatch.Client, name string) {
-			long := help.Must[*redlatch.Lease](t)(c.Semaphore(name, 3).TryAcquire(t.Context(), 1))
-			help.Must[*redlatch.Lease](t)(dying.Semaphore(name, 3).TryAcquire(t.Context(), 1))
+			long := check.Value(c.Semaphore(name, 3).TryAcquire(t.Context(), 1)).OK(t)
+			check.Value(dying.Semaphore(name, 3).TryAcquire(t.Context(), 1)).OK(t)
 			locktest.Release(t, long)
 		},
 		"semaphore with a minimal hold": func(t *testing.T, dying *redlatch.Client, name string) {
 			held := c.Semaphore(name, 3).With(redlatch.LockOptions{MinHold: crashed / 2})
-			long := help.Must[*redlatch.Lease](t)(held.TryAcquire(t.Context(), 1))
-			help.Must[*redlatch.Lease](t)(dying.Semaphore(name, 3).TryAcquire(t.Context(), 1))
+			long := check.Value(held.TryAcquire(t.Context(), 1)).OK(t)
+			check.Value(dying.Semaphore(name, 3).TryAcquire(t.Context(), 1)).OK(t)
 			locktest.Release(t, long)
 		},
 		"slotpool": func(t *testing.T, dying *redlatch.Client, name string) {
 			rests := redlatch.SlotOptions{Quarantine: time.Millisecond}
-			long := help.Must[*redlatch.Slot](t)(c.SlotPool(name, 3, rests).TryAcquire(t.Context()))
-			help.Must[*redlatch.Slot](t)(dying.SlotPool(name, 3, rests).With(less).TryAcquire(t.Context()))
+			long := check.Value(c.SlotPool(name, 3, rests).TryAcquire(t.Context())).OK(t)
+			check.Value(dying.SlotPool(name, 3, rests).With(less).TryAcquire(t.Context())).OK(t)
 			locktest.Release(t, long.Lease)
 		},
 		"rwmutex": func(t *testing.T, dying *redlatch.Client, name string) {
-			long := help.Must[*redlatch.Lease](t)(c.RWMutex(name).TryRLock(t.Context()))
-			help.Must[*redlatch.Lease](t)(dying.RWMutex(name).TryRLock(t.Context()))
+			long := check.Value(c.RWMutex(name).TryRLock(t.Context())).OK(t)
+			check.Value(dying.RWMutex(name).TryRLock(t.Context())).OK(t)
 			locktest.Release(t, long)
 		},
 		"election": func(t *testing.T, dying *redlatch.Client, name string) {
-			long := help.Must[*redlatch.Lease](t)(c.Election(name).TryCampaign(t.Context(), "a:80"))
-			help.Must[*redlatch.Lease](t)(dying.Adopt(t.Context(), help.Detach(t, long), less))
+			long := check.Value(c.Election(name).TryCampaign(t.Context(), "a:80")).OK(t)
+			check.Value(dying.Adopt(t.Context(), help.Detach(t, long), less)).OK(t)
 		},
 		"job": func(t *testing.T, _ *redlatch.Client, name string) {
 			j := c.Job(name, redlatch.JobOptions{Window: crashed})
@@ -257,13 +256,11 @@ func TestSizeThatOnlyTheDeadKnow(t *testing.T) {
 				holder, process := wire.StartMortal(t, s, help.Lasts(4*time.Second)) // for all that comes before the crash
 				dead, waiter := wire.StartMortal(t, s, help.Lasts(help.Lasting))
 				for range 2 {
-					help.Must[*redlatch.Lease](t)(k.try(holder, name, 2))
+					check.Value(k.try(holder, name, 2)).OK(t)
 				}
 				result := help.GoAcquire(func() (*redlatch.Lease, error) { return k.wait(dead, name, 2) })
 				locktest.InLine(t, s, name, 1)
-				if err := k.resize(c, name, 2, 1); err != nil {
-					t.Fatalf("Resize = %v", err)
-				}
+				check.OK(t, "Resize", k.resize(c, name, 2, 1))
 				if _, err := next(c, name, 2); !errors.Is(err, redlatch.ErrWrongKind) {
 					t.Errorf("%s with the size of before = %v, want ErrWrongKind: a waiter lives", way, err)
 				}
@@ -285,7 +282,7 @@ func TestSizeThatIsOfOneInLine(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			holder, process := wire.StartMortal(t, s, help.Lasts(help.Lasting))
-			help.Must[*redlatch.Lease](t)(k.try(holder, kind, 1))
+			check.Value(k.try(holder, kind, 1)).OK(t)
 			c := locktest.Open(t, s.URL(), help.Lasts(help.Lasting))
 			help.Hearing(t, s, c)
 			var waiting []<-chan help.Outcome
@@ -296,9 +293,7 @@ func TestSizeThatIsOfOneInLine(t *testing.T) {
 			s.Do("ZADD", locktest.StateKey(kind), "XX", "1", s.Do("ZRANGE", locktest.StateKey(kind), "-1", "-1")) // its lease has ended
 			process.Kill()
 			another := help.GoAcquire(func() (*redlatch.Lease, error) { return k.wait(c, kind, 2) })
-			if err := help.AwaitError(t, another); !errors.Is(err, redlatch.ErrWrongKind) {
-				t.Errorf("wait with another size = %v, want ErrWrongKind", err)
-			}
+			check.Error(t, "wait with another size", help.AwaitError(t, another), redlatch.ErrWrongKind)
 			for _, w := range waiting {
 				locktest.Release(t, help.Await(t, w))
 			}
@@ -320,7 +315,7 @@ func TestQuorumSizeThatOnlyTheDeadKnow(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			help.Must[*redlatch.Slot](t)(pool(way, 1).TryAcquire(t.Context()))
+			check.Value(pool(way, 1).TryAcquire(t.Context())).OK(t)
 			// A waiter that every node believes alive, until its connection and its time are over.
 			ticket := fmt.Sprintf("Aslotpool\tnowhere\t%d\t1:0::\trl-x-1", help.Lasting.Milliseconds())
 			for _, n := range nodes {
@@ -329,9 +324,7 @@ func TestQuorumSizeThatOnlyTheDeadKnow(t *testing.T) {
 				n.Do("PEXPIRE", help.QueueKey(way), strconv.FormatInt(help.Lasting.Milliseconds(), 10))
 				n.Do("PEXPIRE", help.ClientsKey(way), strconv.FormatInt(help.Lasting.Milliseconds(), 10))
 			}
-			if _, err := pool(way, 1).Resize(t.Context(), 2); err != nil {
-				t.Fatalf("Resize = %v", err)
-			}
+			check.OK(t, "Resize", check.ErrorOf(pool(way, 1).Resize(t.Context(), 2)))
 			for _, n := range nodes {
 				n.Do("ZREM", help.ClientsKey(way), "nowhere")
 			}
@@ -352,7 +345,7 @@ func TestQuorumEndsWithItsLastPlace(t *testing.T) {
 	t.Parallel()
 	nodes := help.StartNodes(t, 3)
 	c, other := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting)), help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
-	long := help.Must[*redlatch.Lease](t)(c.Election("a").TryCampaign(t.Context(), "a:80"))
+	long := check.Value(c.Election("a").TryCampaign(t.Context(), "a:80")).OK(t)
 	next := help.GoAcquire(func() (*redlatch.Lease, error) {
 		return other.Election("a").With(redlatch.LockOptions{TTL: time.Minute}).Campaign(t.Context(), "b:80")
 	})
@@ -377,20 +370,14 @@ func TestEntryIsLostToAnotherOwner(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := locktest.Open(t, s.URL(), help.Sluggish()).ReentrantMutex("a").With(redlatch.LockOptions{Renew: redlatch.Off})
-	extends := help.Must[*redlatch.Lease](t)(m.Lock(t.Context()))
-	releases := help.Must[*redlatch.Lease](t)(m.Lock(extends.Context()))
+	extends := check.Value(m.Lock(t.Context())).OK(t)
+	releases := check.Value(m.Lock(extends.Context())).OK(t)
 	s.Do("DEL", locktest.StateKey("a"))
 	s.Do("HSET", locktest.StateKey("a"), "9f1c:1", "1")
 	s.Do("PEXPIRE", locktest.StateKey("a"), "30000")
-	if err := extends.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Extend = %v, want ErrNotHeld", err)
-	}
-	if err := releases.Release(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Release = %v, want ErrNotHeld", err)
-	}
-	if got := s.Do("HGETALL", locktest.StateKey("a")); got != "9f1c:1\n1" {
-		t.Errorf("the lock of the other owner is %q", got)
-	}
+	check.Error(t, "Extend", extends.Extend(t.Context()), redlatch.ErrNotHeld)
+	check.Error(t, "Release", releases.Release(t.Context()), redlatch.ErrNotHeld)
+	check.Equal(t, s.Do("HGETALL", locktest.StateKey("a")), "9f1c:1\n1", "the lock of the other owner")
 	if ms, _ := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); ms < 1 || ms > 30_000 {
 		t.Errorf("the lock of the other owner ends in %d ms, want 30,000 at most", ms)
 	}
@@ -408,11 +395,11 @@ func TestSortedSetThatIsNoLockIsLeftAlone(t *testing.T) {
 			_, err := c.Semaphore(name, 3).Resize(t.Context(), 5)
 			return err
 		},
-		"try": func(name string) error { return help.ErrorOf(c.Semaphore(name, 3).TryAcquire(t.Context(), 1)) },
+		"try": func(name string) error { return check.ErrorOf(c.Semaphore(name, 3).TryAcquire(t.Context(), 1)) },
 		"slot": func(name string) error {
-			return help.ErrorOf(c.SlotPool(name, 3, redlatch.SlotOptions{}).TryAcquire(t.Context()))
+			return check.ErrorOf(c.SlotPool(name, 3, redlatch.SlotOptions{}).TryAcquire(t.Context()))
 		},
-		"read": func(name string) error { return help.ErrorOf(c.RWMutex(name).TryRLock(t.Context())) },
+		"read": func(name string) error { return check.ErrorOf(c.RWMutex(name).TryRLock(t.Context())) },
 	} {
 		s.Do("ZADD", locktest.StateKey(name), "1", "one", "2", "two")
 		s.Do("ZADD", help.QueueKey(name), "1", "Hsemaphore\t{redlatch:dead}:grants\t30000\t1:3\trl-dead-1")

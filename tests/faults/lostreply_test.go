@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -90,9 +91,7 @@ func TestLostReplyToExtendKeepsTheDeadline(t *testing.T) {
 	deadline := l.Deadline()
 
 	p.Swallow(wire.Replies)
-	if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
-		t.Errorf("Extend whose replies are lost = %v, want ErrUnreachable", err)
-	}
+	check.Error(t, "Extend whose replies are lost", l.Extend(t.Context()), redlatch.ErrUnreachable)
 	seen.Await(t, redlatch.EventJeopardy, "a", 0)
 	if !l.Held() || !l.Deadline().Equal(deadline) {
 		t.Errorf("in jeopardy: Held %v, deadline moved by %v, want true and 0", l.Held(), l.Deadline().Sub(deadline))
@@ -167,9 +166,7 @@ func TestLostReplyToReleaseIsConfirmedByTheResend(t *testing.T) {
 	go func() { released <- l.Release(context.Background()) }()
 	second := help.Await(t, next) // so the release took place
 	p.Heal()
-	if err := help.Receive(t, released, "Release"); err != nil {
-		t.Errorf("Release = %v, want nil", err)
-	}
+	check.Nil(t, "Release", help.Receive(t, released, "Release"))
 	if !second.Held() || s.Do("GET", locktest.StateKey("a")) != second.Owner() {
 		t.Errorf("the resent release took the lock from the next holder: Held %v", second.Held())
 	}
@@ -193,14 +190,9 @@ func TestDeadlineIsSoundUnderEveryDelay(t *testing.T) {
 				help.Hearing(t, s, c)
 				p.Delay(direction, delay)
 
-				l, err := c.Mutex("tried").TryLock(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				l := check.Value(c.Mutex("tried").TryLock(t.Context())).OK(t)
 				help.WantSoundDeadline(t, s, l)
-				if err := l.Extend(t.Context()); err != nil {
-					t.Errorf("Extend = %v", err)
-				}
+				check.Nil(t, "Extend", l.Extend(t.Context()))
 				help.WantSoundDeadline(t, s, l)
 
 				first := locktest.Lock(t, near.Mutex("waited for"))

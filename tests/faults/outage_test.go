@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchtest"
@@ -66,9 +67,7 @@ func TestWaiterTellsAnOutage(t *testing.T) {
 		if n := len(seen.Of(redlatch.EventWait, held.Name())); n != 1 {
 			t.Errorf("the wait was told %d times, want 1", n)
 		}
-		if err := locktest.CloseLeaving(c); err != nil {
-			t.Errorf("Close = %v", err)
-		}
+		check.Nil(t, "Close", locktest.CloseLeaving(c))
 		seen.WantEnds(t)
 	})
 }
@@ -128,10 +127,7 @@ func TestQuorumWaiterTellsAnOutage(t *testing.T) {
 			for i, node := range nodes {
 				over = append(over, memory.Addressed{Conn: node.Conn(), Addr: fmt.Sprint("node ", i)})
 			}
-			c, err := redlatch.NewQuorum(over, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := check.Value(redlatch.NewQuorum(over, o)).OK(t)
 			t.Cleanup(func() { _ = c.Close() })
 			return c
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -295,9 +296,7 @@ func TestLockOfRedissonsLayout(t *testing.T) {
 	s.Do("HSET", locktest.StateKey("a"), "285475da-9152-4c83-822a-67ee2f116a79:52", "2")
 	s.Do("PEXPIRE", locktest.StateKey("a"), "1000000")
 	before := s.Do("DUMP", locktest.StateKey("a"))
-	if l, err := c.ReentrantMutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock = %v, %v, want ErrTaken", l, err)
-	}
+	check.Error(t, "TryLock", check.ErrorOf(c.ReentrantMutex("a").TryLock(t.Context())), redlatch.ErrTaken)
 	result := help.GoAcquire(func() (*redlatch.Lease, error) { return c.ReentrantMutex("a").Lock(t.Context()) })
 	locktest.InLine(t, s, "a", 1)
 	if after := s.Do("DUMP", locktest.StateKey("a")); after != before {

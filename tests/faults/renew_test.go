@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -207,12 +208,8 @@ func TestReleaseWaitsForTheRenewalUnderWay(t *testing.T) {
 		default:
 		}
 		close(gate.Open)
-		if err := help.Receive(t, extended, "Extend"); err != nil {
-			t.Errorf("Extend = %v", err)
-		}
-		if err := help.Receive(t, released, "Release"); err != nil {
-			t.Errorf("Release = %v", err)
-		}
+		check.Nil(t, "Extend", help.Receive(t, extended, "Extend"))
+		check.Nil(t, "Release", help.Receive(t, released, "Release"))
 		s.AwaitFree("a")
 	})
 }
@@ -285,10 +282,7 @@ func tryLate(t *testing.T, s *lateServer, o redlatch.LockOptions, test func(t *t
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o.TTL = time.Second
-		l, err := wire.Wrap(t, s, redlatch.Options{Lock: o}).Mutex("a").TryLock(t.Context())
-		if err != nil {
-			t.Fatalf("TryLock = %v, want a lease", err)
-		}
+		l := check.Value(wire.Wrap(t, s, redlatch.Options{Lock: o}).Mutex("a").TryLock(t.Context())).OK(t)
 		test(t, l)
 	})
 }
@@ -382,9 +376,7 @@ func TestHookMayUseTheLease(t *testing.T) {
 		c := s.Client(t, o)
 		l := locktest.Lock(t, c.Mutex("a"))
 		lease.Store(l)
-		if err := l.Extend(t.Context()); err != nil {
-			t.Errorf("Extend = %v", err)
-		}
+		check.Nil(t, "Extend", l.Extend(t.Context()))
 		s.Hang()
 		help.WantLost(t, l)
 		s.Resume()
@@ -418,17 +410,12 @@ func TestReleaseHeedsNoContext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	l, err := locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a").Lock(ctx)).OK(t)
 	cancel()
 	if l.Context().Err() == nil || !l.Held() {
 		t.Errorf("after its parent was cancelled: Context %v, Held %v, want it done, and the lock held", l.Context().Err(), l.Held())
 	}
-	if err := l.Release(ctx); err != nil {
-		t.Errorf("Release = %v, want nil", err)
-	}
+	check.Nil(t, "Release", l.Release(ctx))
 	if s.Do("EXISTS", locktest.StateKey("a")) != "0" {
 		t.Error("the lock is still there")
 	}

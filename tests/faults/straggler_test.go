@@ -2,10 +2,10 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
@@ -21,9 +21,7 @@ func TestStragglerAfterTryLockFoundItTaken(t *testing.T) {
 		held := locktest.Lock(t, s.Client(t, help.Brisk(help.Lasting)).Mutex("a"))
 		c, late := s.Straggles(help.Brisk(help.Lasting))
 		late.Keep("mutex acquire")
-		if _, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-			t.Errorf("TryLock = %v, want ErrTaken", err)
-		}
+		check.Error(t, "TryLock", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrTaken)
 		locktest.Release(t, held)
 		late.AwaitUndo(t) // which finds nothing
 		late.Deliver(t)
@@ -103,9 +101,7 @@ func TestStragglingRenewalIsNothing(t *testing.T) {
 		c, late := s.Straggles(help.Brisk(help.Lasting))
 		l := locktest.Lock(t, c.Mutex("a"))
 		late.Keep("mutex renew")
-		if err := l.Extend(t.Context()); err != nil {
-			t.Fatalf("Extend = %v", err)
-		}
+		check.OK(t, "Extend", l.Extend(t.Context()))
 		locktest.Release(t, l)
 		late.Deliver(t)
 		if got := s.Do("EXISTS", locktest.StateKey("a")); got != "0" {

@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,23 +23,6 @@ import (
 func openDivided(t testing.TB, s *redistest.Server, p *wire.Proxy, o redlatch.Options) *redlatch.Client {
 	t.Helper()
 	return wire.Wrap(t, wire.Divided{Conn: wire.Dial(t, s.Addr()), Subscriptions: wire.Dial(t, p.Listen)}, o)
-}
-
-// TestSubscriptionDroppedInLine: godisson subscribes after its try and never looks again;
-// Redisson's waiters slept to the end of the lease (redisson#5761, rueidislock#602).
-func TestSubscriptionDroppedInLine(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	a, b := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-	for range 5 {
-		held := locktest.Lock(t, a.Mutex("a"))
-		result := help.GoLock(t.Context(), b.Mutex("a"))
-		locktest.InLine(t, s, "a", 1)
-		s.Do("CLIENT", "KILL", "TYPE", "pubsub")
-		locktest.Release(t, held)
-		locktest.Release(t, help.Await(t, result))
-	}
-	help.AwaitFree(t, s, "a")
 }
 
 // TestGrantWhileDeaf has the subscription down for as long as it takes: the waiter must ask by
@@ -75,50 +57,6 @@ func TestGrantIntoADeadConnection(t *testing.T) {
 	a, b := locktest.Open(t, s.URL(), o), openDivided(t, s, p, o)
 	help.Hearing(t, s, b)
 	help.WantHandOver(t, s, a, b, func() { p.Swallow(wire.Replies) })
-}
-
-func TestSubscriptionsKilledAllTheTime(t *testing.T) {
-	t.Parallel()
-	const clients, workers, turns = 3, 3, 12
-	s := redistest.Start(t)
-	over := make(chan struct{})
-	var wg, killer sync.WaitGroup
-	killer.Go(func() {
-		for tick := time.NewTicker(7 * time.Millisecond); ; {
-			select {
-			case <-over:
-				tick.Stop()
-				return
-			case <-tick.C:
-				_, _ = s.DoErr("CLIENT", "KILL", "TYPE", "pubsub")
-			}
-		}
-	})
-	var last help.HighWater
-	for range clients {
-		m := locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a")
-		for range workers {
-			wg.Go(func() {
-				for range turns {
-					l, err := m.Lock(locktest.Within(t, locktest.Patience))
-					if err != nil {
-						t.Errorf("Lock = %v", err)
-						return
-					}
-					if token := l.Token(); !last.Admit(token) {
-						t.Errorf("token %d is not the largest so far", token)
-					}
-					if err := l.Release(context.Background()); err != nil {
-						t.Errorf("Release = %v", err)
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
-	close(over)
-	killer.Wait()
-	help.AwaitFree(t, s, "a")
 }
 
 // TestWaitingWithoutPubSub has a user who may use every key and command but no channel, as on

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -118,9 +119,7 @@ func TestStragglerAfterALoss(t *testing.T) {
 		late.Keep("mutex acquire")
 		l := locktest.Lock(t, c.Mutex("a"))
 		s.Do("DEL", locktest.StateKey("a"))
-		if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-			t.Fatalf("Extend of a lease whose key was deleted = %v, want ErrNotHeld", err)
-		}
+		check.Refusal(t, "Extend of a lease whose key was deleted", l.Extend(t.Context()), redlatch.ErrNotHeld)
 		late.Deliver(t)
 		s.AwaitFree("a")
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fencehttp"
 	"github.com/redlatch/redlatch/fence/fenceredis"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -68,10 +69,7 @@ func TestTokenThatIsNoneTurnsNoGuardOff(t *testing.T) {
 		redis.call('RPUSH', KEYS[1], ARGV[1])
 		return 'OK'`)
 	add := func(key, token string) conn.Result {
-		mark, err := fenceredis.MarkKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		mark := check.Value(fenceredis.MarkKey(key)).OK(t)
 		return c.Eval(t.Context(), conn.Call{Script: script, Keys: []string{key, mark}, Args: []string{token}})[0]
 	}
 	none := []string{"NaN", "nan", "-nan", "inf", "-inf", "1e308", "9007199254740994", "0", "-1", "0.5", "x", ""}
@@ -114,10 +112,7 @@ func TestLateWriteIsRefusedOverHTTP(t *testing.T) {
 	name := func(*http.Request) string { return "a" }
 	s := httptest.NewServer(fencehttp.Handler(new(fence.Marks), name, http.HandlerFunc(save)))
 	t.Cleanup(s.Close)
-	write, err := guardOverHTTP(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	write := check.Value(guardOverHTTP(s.URL)).OK(t)
 	worker.WantLateRefused(t, worker.Resource{Guard: "http", Where: s.URL}, write, func() (string, error) { return value.Load().(string), nil })
 }
 
@@ -137,14 +132,10 @@ func TestLateWriteIsRefusedByMarks(t *testing.T) {
 	// The TTL outlasts a pause of the machine: the worker has the lock when it tells its token.
 	w := worker.Start(t, worker.Job{URL: s.URL(), Name: "a", TTL: 3 * time.Second, Heartbeat: 500 * time.Millisecond})
 	old := w.Next().Token
-	if err := write(t.Context(), "a", old); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "write", write(t.Context(), "a", old))
 	w.Suspend()
 	next := locktest.Lock(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a"))
-	if err := write(t.Context(), "a", next.Token()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "write", write(t.Context(), "a", next.Token()))
 	w.Resume()
 	w.Ask()
 	if said := w.Next(); said.Token != 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fencesql"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/tests/internal/worker"
 )
 
@@ -48,15 +49,10 @@ func wantLateWriteRefused(t *testing.T, d database) {
 		token, err := l.token(t.Context())
 		return fmt.Sprint(token), err
 	}
-	where, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	where := check.Value(json.Marshal(d)).OK(t)
 	worker.WantLateRefused(t, worker.Resource{Guard: "table", Where: string(where)}, l.writeByTable, read)
 	worker.WantLateRefused(t, worker.Resource{Guard: "column", Where: string(where)}, l.writeByColumn, read)
-	if err := l.writeByColumn(t.Context(), "a", 0); !errors.Is(err, fence.ErrStale) {
-		t.Errorf("a write without a token = %v, want ErrStale", err)
-	}
+	check.Error(t, "a write without a token", l.writeByColumn(t.Context(), "a", 0), fence.ErrStale)
 }
 
 func init() {
@@ -100,16 +96,11 @@ func levels(d database) []sql.IsolationLevel {
 // wantCreatedTogether: all instances of a service start at once, and each creates the table.
 func wantCreatedTogether(t *testing.T, d database) {
 	db := d.connect(t)
-	table, err := fencesql.New(d.Dialect, "order") // a keyword
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := check.Value(fencesql.New(d.Dialect, "order")).OK(t) // a keyword
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if err := table.Create(t.Context(), db); err != nil {
-				t.Errorf("Create = %v, want nil", err)
-			}
+			check.Nil(t, "Create", table.Create(t.Context(), db))
 		})
 	}
 	wg.Wait()
@@ -151,21 +142,14 @@ func wantOldSnapshotRefused(t *testing.T, d database) {
 	for _, level := range levels(d) {
 		l := newLedger(t, d)
 		name := "snapshot " + level.String()
-		if _, err := l.write(ctx, level, name, 5); err != nil {
-			t.Fatal(err)
-		}
-		tx, err := l.db.BeginTx(ctx, &sql.TxOptions{Isolation: level})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "write", check.ErrorOf(l.write(ctx, level, name, 5)))
+		tx := check.Value(l.db.BeginTx(ctx, &sql.TxOptions{Isolation: level})).OK(t)
 		var seen int64
 		if err := tx.QueryRowContext(ctx, l.spell("SELECT token FROM fence WHERE name = ?"), "other").Scan(&seen); !errors.Is(err, sql.ErrNoRows) {
 			t.Fatal(err)
 		}
-		if _, err := l.write(ctx, sql.LevelDefault, name, 7); err != nil {
-			t.Fatal(err)
-		}
-		err = l.table.Check(ctx, tx, name, 6)
+		check.OK(t, "write", check.ErrorOf(l.write(ctx, sql.LevelDefault, name, 7)))
+		err := l.table.Check(ctx, tx, name, 6)
 		if err == nil {
 			t.Errorf("%v: token 6 passed after 7", level)
 		}
@@ -186,21 +170,12 @@ func wantOldSnapshotRefused(t *testing.T, d database) {
 // out one that did no less.
 func wantForgottenByRollback(t *testing.T, d database) {
 	l := newLedger(t, d)
-	tx, err := l.db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.table.Check(t.Context(), tx, "rollback", 7); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.write(t.Context(), sql.LevelDefault, "rollback", 6); err != nil {
-		t.Errorf("write = %v, want nil", err)
-	}
+	tx := check.Value(l.db.BeginTx(t.Context(), nil)).OK(t)
+	check.OK(t, "Check", l.table.Check(t.Context(), tx, "rollback", 7))
+	check.OK(t, "Rollback", tx.Rollback())
+	check.Nil(t, "write", check.ErrorOf(l.write(t.Context(), sql.LevelDefault, "rollback", 6)))
 	var stale *fence.StaleError
-	_, err = l.write(t.Context(), sql.LevelDefault, "rollback", 5)
+	_, err := l.write(t.Context(), sql.LevelDefault, "rollback", 5)
 	if !errors.As(err, &stale) || *stale != (fence.StaleError{Name: "rollback", Token: 5, Current: 6}) {
 		t.Errorf("write = %v, want a StaleError with 5 and 6", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fencesql"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
 
@@ -22,13 +23,8 @@ type ledger struct {
 // newLedger creates the tables.
 func newLedger(t testing.TB, d database) *ledger {
 	t.Helper()
-	l, err := d.ledger(d.connect(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.table.Create(t.Context(), l.db); err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(d.ledger(d.connect(t))).OK(t)
+	check.OK(t, "Create", l.table.Create(t.Context(), l.db))
 	for _, statement := range []string{
 		"DROP TABLE IF EXISTS entry",
 		"CREATE TABLE entry (id int PRIMARY KEY, token bigint NOT NULL, fence bigint NOT NULL DEFAULT 1)",

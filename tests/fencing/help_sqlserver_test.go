@@ -18,6 +18,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/redlatch/redlatch/fence/fencesql"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
 
@@ -50,10 +51,7 @@ var databases = map[string]func(testing.TB) database{"SQLite": startSQLite, "Pos
 // connect returns a pool that is closed with the test.
 func (d database) connect(t testing.TB) *sql.DB {
 	t.Helper()
-	db, err := sql.Open(d.Driver, d.DSN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := check.Value(sql.Open(d.Driver, d.DSN)).OK(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -131,9 +129,7 @@ func newSQLServer(t testing.TB) *sqlServer {
 	}
 	uid, _ := strconv.Atoi(nobody.Uid)
 	gid, _ := strconv.Atoi(nobody.Gid)
-	if err := os.Chown(dir, uid, gid); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Chown", os.Chown(dir, uid, gid))
 	s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	return s
 }
@@ -156,16 +152,11 @@ func (s *sqlServer) run(program string, args ...string) {
 // start starts the server. It is stopped with the test, by this signal.
 func (s *sqlServer) start(stop syscall.Signal, program string, args ...string) {
 	s.t.Helper()
-	log, err := os.Create(filepath.Join(s.dir, "log"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	log := check.Value(os.Create(filepath.Join(s.dir, "log"))).OK(s.t)
 	defer log.Close()
 	cmd := s.command(program, args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, "Start", cmd.Start())
 	s.t.Cleanup(func() {
 		_ = cmd.Process.Signal(stop)
 		_ = cmd.Wait()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -81,9 +82,7 @@ func TestCountDownBadInput(t *testing.T) {
 			t.Errorf("CountDownOnce(%.9q) = %v, want ErrInvalid", id, err)
 		}
 	}
-	if err := c.CountDownLatch("").Await(t.Context()); !errors.Is(err, redlatch.ErrInvalid) {
-		t.Errorf("Await without a name = %v, want ErrInvalid", err)
-	}
+	check.Error(t, "Await without a name", c.CountDownLatch("").Await(t.Context()), redlatch.ErrInvalid)
 	if after := s.Do("INFO", "commandstats"); strings.Contains(after, "evalsha") && !strings.Contains(before, "evalsha") {
 		t.Error("a request was sent")
 	}
@@ -93,21 +92,15 @@ func TestCountDownBadInput(t *testing.T) {
 		t.Errorf("Await with a context that is done = %v", err)
 	}
 	help.SetCount(t, d, 0)
-	if err := d.Await(t.Context()); err != nil {
-		t.Errorf("Await of a count that was set to 0 = %v, want nil", err)
-	}
+	check.Nil(t, "Await of a count that was set to 0", d.Await(t.Context()))
 	if set, err := d.TrySetCount(t.Context(), 100_000, 0); !set || err != nil {
 		t.Errorf("TrySetCount(100000) = %t, %v, want it set", set, err)
 	}
 	if ms := s.Do("PTTL", locktest.StateKey("d")); len(ms) != len("86399999") {
 		t.Errorf("it expires in %s ms, want a day", ms)
 	}
-	if err := locktest.CloseLeaving(c); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Await(t.Context()); !errors.Is(err, redlatch.ErrClosed) {
-		t.Errorf("Await of a closed client = %v, want ErrClosed", err)
-	}
+	check.OK(t, "CloseLeaving", locktest.CloseLeaving(c))
+	check.Error(t, "Await of a closed client", d.Await(t.Context()), redlatch.ErrClosed)
 }
 
 // TestCountDownAmongOtherKinds: a name is of one kind, also while there is nothing but a line.
@@ -197,12 +190,8 @@ func TestCountDownGivenUp(t *testing.T) {
 		t.Errorf("Await = %v, want that of the context, and the count", err)
 	}
 	help.WantWaiters(t, s, "d", 1)
-	if err := locktest.CloseLeaving(other); err != nil {
-		t.Fatal(err)
-	}
-	if err := help.Receive(t, two, "a wait"); !errors.Is(err, redlatch.ErrClosed) {
-		t.Errorf("Await of a client that is closed = %v, want ErrClosed", err)
-	}
+	check.OK(t, "CloseLeaving", locktest.CloseLeaving(other))
+	check.Error(t, "Await of a client that is closed", help.Receive(t, two, "a wait"), redlatch.ErrClosed)
 	help.WantWaiters(t, s, "d", 0)
 	help.WantCountGone(t, s, d)
 }

@@ -16,7 +16,6 @@
 //	multi           several names: deadlock, one of them taken or lost
 //	permits         permits that are free, and all of them at once: counted twice, or none
 //	proclaim        a leader changes its value: lost, late, or told to no observer
-//	property        a mutex: random operations, compared with a model (rapid)
 //	reentrant       entries that are counted twice, or for ever
 //	rwmutex         readers that starve writers, and the other way round; readers that die
 //	semaphore       permits that expire one by one; a size that comes back

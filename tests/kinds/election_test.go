@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -25,14 +26,8 @@ func TestObserveKnowsTheProcess(t *testing.T) {
 	defer cancel()
 	leaders := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Election("e").Observe(ctx)
 	for range 20 {
-		c, err := redlatch.Open(t.Context(), s.URL(), help.Brisk(help.Lasting))
-		if err != nil {
-			t.Fatal(err)
-		}
-		term, err := c.Election("e").Campaign(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := check.Value(redlatch.Open(t.Context(), s.URL(), help.Brisk(help.Lasting))).OK(t)
+		term := check.Value(c.Election("e").Campaign(t.Context(), "")).OK(t)
 		p := help.Receive(t, leaders, "who leads")
 		for p.Term != term.Token() {
 			p = help.Receive(t, leaders, "who leads")
@@ -41,9 +36,7 @@ func TestObserveKnowsTheProcess(t *testing.T) {
 			t.Errorf("the leader is %+v, want process %d on this host", p.Process, os.Getpid())
 		}
 		locktest.Release(t, term)
-		if err := locktest.CloseLeaving(c); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "CloseLeaving", locktest.CloseLeaving(c))
 	}
 }
 
@@ -94,12 +87,8 @@ func TestElectionRun(t *testing.T) {
 	}()
 	first := help.Receive(t, terms, "the first term")
 	token := first.Token()
-	if _, err := admin.ForceRelease(t.Context(), "e", redlatch.ForceOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Extend of a term that was ended by force = %v, want ErrNotHeld", err)
-	}
+	check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), "e", redlatch.ForceOptions{})))
+	check.Error(t, "Extend of a term that was ended by force", first.Extend(t.Context()), redlatch.ErrNotHeld)
 	second := help.Receive(t, terms, "the second term")
 	if second.Token() <= token {
 		t.Errorf("term %d after %d, want more", second.Token(), token)

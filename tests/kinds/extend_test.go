@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -49,23 +50,15 @@ func TestExtendToEveryKind(t *testing.T) {
 		late.Keep(name + " acquire")
 		l := help.Enter(t, help.LockOf(c, kind))
 		ctx := locktest.Within(t, locktest.Patience)
-		if err := l.ExtendTo(ctx, time.Hour); err != nil {
-			t.Fatalf("ExtendTo = %v, want nil", err)
-		}
+		check.OK(t, "ExtendTo", l.ExtendTo(ctx, time.Hour))
 		wantLength(t, far, l, 59*time.Minute, time.Hour)
 		late.Deliver(t)
 		wantLength(t, far, l, 59*time.Minute, time.Hour)
 		late.Keep(name + " renew")
-		if err := l.Extend(ctx); err != nil {
-			t.Errorf("Extend = %v, want nil", err)
-		}
-		if err := l.ExtendTo(ctx, time.Minute); err != nil {
-			t.Errorf("ExtendTo less than is left = %v, want nil", err)
-		}
+		check.Nil(t, "Extend", l.Extend(ctx))
+		check.Nil(t, "ExtendTo less than is left", l.ExtendTo(ctx, time.Minute))
 		wantLength(t, far, l, 59*time.Minute, time.Hour)
-		if err := l.ExtendTo(ctx, 2*time.Hour); err != nil {
-			t.Fatalf("ExtendTo = %v, want nil", err)
-		}
+		check.OK(t, "ExtendTo", l.ExtendTo(ctx, 2*time.Hour))
 		late.Deliver(t)
 		wantLength(t, far, l, 118*time.Minute, 2*time.Hour)
 		locktest.Release(t, l)
@@ -82,9 +75,7 @@ func TestExtendToLessThanTheTTL(t *testing.T) {
 		c := s.Client(t, o)
 		l := locktest.Lock(t, c.Mutex("a"))
 		time.Sleep(1500 * time.Millisecond)
-		if err := l.ExtendTo(t.Context(), 2*time.Second); err != nil {
-			t.Fatalf("ExtendTo = %v, want nil", err)
-		}
+		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), 2*time.Second))
 		wantLength(t, c, l, 1900*time.Millisecond, 2*time.Second)
 		time.Sleep(1900 * time.Millisecond)
 		if !l.Held() {
@@ -106,9 +97,7 @@ func TestExtendToAndTheWatchdog(t *testing.T) {
 		o, seen := help.Watched(help.Brisk(ttl))
 		c := s.Client(t, o)
 		l := locktest.Lock(t, c.Mutex("a"))
-		if err := l.ExtendTo(t.Context(), time.Hour); err != nil {
-			t.Fatalf("ExtendTo = %v, want nil", err)
-		}
+		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), time.Hour))
 		extended := len(seen.Of(redlatch.EventExtended, "a"))
 		const thirds = 30
 		time.Sleep(thirds * ttl / 3)
@@ -134,9 +123,7 @@ func TestExtendToOutlastsAnOutage(t *testing.T) {
 		o.Lock.TTL = time.Second
 		link := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
 		l := locktest.Lock(t, wire.Wrap(t, link, o).Mutex("a"))
-		if err := l.ExtendTo(t.Context(), time.Hour); err != nil {
-			t.Fatalf("ExtendTo = %v, want nil", err)
-		}
+		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), time.Hour))
 		link.Harm(wire.Swallowed, wire.Every)
 		time.Sleep(time.Minute)
 		if !l.Held() || l.Remaining() < 58*time.Minute {
@@ -144,7 +131,7 @@ func TestExtendToOutlastsAnOutage(t *testing.T) {
 		}
 		link.Harm(wire.Mishap{}, wire.None)
 		locktest.Release(t, l)
-		locktest.Release(t, help.Must[*redlatch.Lease](t)(s.Client(t, help.Sluggish()).Mutex("a").TryLock(t.Context())))
+		locktest.Release(t, check.Value(s.Client(t, help.Sluggish()).Mutex("a").TryLock(t.Context())).OK(t))
 	})
 }
 
@@ -159,9 +146,7 @@ func TestExtendToIsNotPassedOn(t *testing.T) {
 	results := help.GoLocks(t, t.Context(), m, seen, 2)
 	locktest.Release(t, first)
 	second := help.Await(t, results[0])
-	if err := second.ExtendTo(t.Context(), time.Hour); err != nil {
-		t.Fatalf("ExtendTo = %v, want nil", err)
-	}
+	check.OK(t, "ExtendTo", second.ExtendTo(t.Context(), time.Hour))
 	owner := second.Owner()
 	locktest.Release(t, second)
 	third := help.Await(t, results[1])
@@ -176,31 +161,24 @@ func TestExtendToIsNotPassedOn(t *testing.T) {
 
 // TestExtendToMeetsMishaps: what Redis did not confirm moves no deadline, and nothing stays behind.
 func TestExtendToMeetsMishaps(t *testing.T) {
-	t.Parallel()
-	rs := trial.NewCourse(t, 1).At(t)
-	for _, m := range []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.Straggles, wire.ReadOnly, wire.DiskFull} {
-		for _, h := range []wire.Hits{wire.First, wire.FirstTwo, wire.Every} {
-			rs.Run(1, func(r *trial.Trial) {
-				l := help.InsistLock(r, r.Near.Mutex(r.Name).Lock)
-				deadline := l.Deadline()
-				r.Harm(m, h)
-				err := l.ExtendTo(locktest.Within(r, locktest.Patience), l.Remaining()+time.Hour)
-				r.Heal()
-				r.WantUnknown("ExtendTo", err, m)
-				if moved := l.Deadline().Sub(deadline); err != nil && moved != 0 || err == nil && moved < 58*time.Minute {
-					r.Errorf("ExtendTo = %v, and the deadline moved by %v", err, moved)
-				}
-				help.Insist(r, "Extend", func() (struct{}, error) { return struct{}{}, l.Extend(locktest.Within(r, locktest.Patience)) })
-				info, err := r.Far.Inspect(locktest.Within(r, locktest.Patience), r.Name)
-				if here := l.Remaining(); err != nil || len(info.Holders) != 1 || info.Holders[0].Remaining < here {
-					r.Errorf("it is held for %v here, and in Redis by %+v, %v", here, info.Holders, err)
-				}
-				help.InsistRelease(r, l)
-				r.WantNothingLeft()
-			}, m.Name, h.Name)
+	trial.EachMishap(t, trial.Mishaps(), []wire.Hits{wire.First, wire.FirstTwo, wire.Every}, func(r *trial.Trial, m wire.Mishap, h wire.Hits) {
+		l := help.InsistLock(r, r.Near.Mutex(r.Name).Lock)
+		deadline := l.Deadline()
+		r.Harm(m, h)
+		err := l.ExtendTo(locktest.Within(r, locktest.Patience), l.Remaining()+time.Hour)
+		r.Heal()
+		r.WantUnknown("ExtendTo", err, m)
+		if moved := l.Deadline().Sub(deadline); err != nil && moved != 0 || err == nil && moved < 58*time.Minute {
+			r.Errorf("ExtendTo = %v, and the deadline moved by %v", err, moved)
 		}
-	}
-	rs.Wait()
+		help.Insist(r, "Extend", func() (struct{}, error) { return struct{}{}, l.Extend(locktest.Within(r, locktest.Patience)) })
+		info, err := r.Far.Inspect(locktest.Within(r, locktest.Patience), r.Name)
+		if here := l.Remaining(); err != nil || len(info.Holders) != 1 || info.Holders[0].Remaining < here {
+			r.Errorf("it is held for %v here, and in Redis by %+v, %v", here, info.Holders, err)
+		}
+		help.InsistRelease(r, l)
+		r.WantNothingLeft()
+	})
 }
 
 // TestExtendToIsRefused: lengths that cannot be, leases that are over, and what must not be long.
@@ -216,23 +194,17 @@ func TestExtendToIsRefused(t *testing.T) {
 		}
 	}
 	locktest.Release(t, l)
-	if err := l.ExtendTo(ctx, time.Hour); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("ExtendTo after Release = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "ExtendTo after Release", l.ExtendTo(ctx, time.Hour), redlatch.ErrNotHeld)
 	bounded := locktest.Lock(t, c.Mutex("b").With(redlatch.LockOptions{MaxHold: time.Minute}))
 	if err := bounded.ExtendTo(ctx, time.Hour); !errors.Is(err, redlatch.ErrMaxHold) || !bounded.Held() {
 		t.Errorf("ExtendTo beyond MaxHold = %v, want ErrMaxHold", err)
 	}
-	if err := bounded.ExtendTo(ctx, 30*time.Second); err != nil {
-		t.Errorf("ExtendTo within MaxHold = %v, want nil", err)
-	}
+	check.Nil(t, "ExtendTo within MaxHold", bounded.ExtendTo(ctx, 30*time.Second))
 	locktest.Release(t, bounded)
 	far := locktest.Lock(t, help.OpenQuorum(t, help.StartNodes(t, 3), manual()).Mutex("c"))
 	if err := far.ExtendTo(ctx, time.Hour); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("ExtendTo over a quorum = %v, want ErrInvalid and ErrUnsupported", err)
 	}
-	if err := far.ExtendTo(ctx, locktest.Patience); err != nil {
-		t.Errorf("ExtendTo the TTL over a quorum = %v, want nil", err)
-	}
+	check.Nil(t, "ExtendTo the TTL over a quorum", far.ExtendTo(ctx, locktest.Patience))
 	locktest.Release(t, far)
 }

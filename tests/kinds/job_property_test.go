@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -132,9 +133,7 @@ func (m *onceModel) force(t *rapid.T) {
 
 func (m *onceModel) lost(t *rapid.T, run *onceRun) {
 	m.run = nil
-	if err := run.lease.Extend(m.ctx); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Fatalf("Extend of a lost run = %v, want ErrNotHeld", err)
-	}
+	check.Refusal(t, "Extend of a lost run", run.lease.Extend(m.ctx), redlatch.ErrNotHeld)
 	run.result <- nil
 	if err := help.Receive(t, run.over, "a lost run"); !errors.As(err, new(*redlatch.LostError)) {
 		t.Fatalf("Do = %v, want a LostError", err)
@@ -150,10 +149,7 @@ func (m *onceModel) windowOver(t *rapid.T) {
 }
 
 func (m *onceModel) check(t *rapid.T) {
-	info, err := m.clients[0].Inspect(m.ctx, m.name)
-	if err != nil {
-		t.Fatalf("Inspect = %v", err)
-	}
+	info := check.Value(m.clients[0].Inspect(m.ctx, m.name)).OK(t)
 	var running, closed bool
 	for _, p := range info.Holders {
 		running = running || !p.Resting

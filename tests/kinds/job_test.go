@@ -2,11 +2,11 @@ package kinds
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -46,10 +46,7 @@ func TestJobOfAProcessThatDied(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	hourly := redlatch.JobOptions{Window: time.Hour}
-	dead, err := redlatch.Open(t.Context(), s.URL(), help.Brisk(help.Lasting))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dead := check.Value(redlatch.Open(t.Context(), s.URL(), help.Brisk(help.Lasting))).OK(t)
 	began := make(chan *redlatch.Lease, 1)
 	over := make(chan error, 1)
 	go func() {
@@ -68,9 +65,7 @@ func TestJobOfAProcessThatDied(t *testing.T) {
 	if err := locktest.CloseLeaving(dead); err != nil { // its lease is not released, as if it had died
 		t.Fatal(err)
 	}
-	if err := help.Receive(t, over, "the run"); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Do = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Do", help.Receive(t, over, "the run"), redlatch.ErrNotHeld)
 	endSoon(s, "a", owner)
 	locktest.Eventually(t, "the lease is over", func() bool {
 		info, err := other.Inspect(t.Context(), "a")

@@ -16,6 +16,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -26,11 +27,11 @@ import (
 // compares with what ought to come of it.
 func TestKindsBehaveLikeTheirModels(t *testing.T) {
 	t.Parallel()
-	for _, k := range []kind{reentrantKind{}, rwKind{}, semaphoreKind{}, slotKind{}, electionKind{}} {
+	for _, k := range []kind{mutexKind{}, reentrantKind{}, rwKind{}, semaphoreKind{}, slotKind{}, electionKind{}} {
 		t.Run(fmt.Sprintf("%T", k), func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			clients := help.Several(t, s, 3, help.Sluggish())
+			clients := help.Several(t, s, 3, help.InOrder(help.Sluggish()))
 			for _, c := range clients {
 				help.Hearing(t, s, c)
 			}
@@ -184,7 +185,7 @@ func (m *kindModel) acquire(t *rapid.T) {
 // die has a process wait, and die without a word. From now on nobody may be kept waiting by its
 // ticket who asks, or for whom somebody asks.
 func (m *kindModel) die(t *rapid.T) {
-	c, process := wire.OpenMortal(t, m.over, help.Sluggish())
+	c, process := wire.OpenMortal(t, m.over, help.InOrder(help.Sluggish()))
 	w := m.kind.draw(t, m, c)
 	if _, ok := m.room(w); ok {
 		t.Skip("it would not wait")
@@ -197,6 +198,11 @@ func (m *kindModel) die(t *rapid.T) {
 
 // alive is the owners in line whose processes live.
 func (m *kindModel) alive() []string { return without(locktest.Line(m.server, m.name), m.dead) }
+
+// without is the owners but the dead ones.
+func without(owners, dead []string) []string {
+	return slices.DeleteFunc(owners, func(owner string) bool { return slices.Contains(dead, owner) })
+}
 
 // enter notes who got in, and by what name Redis knows it.
 func (m *kindModel) enter(t *rapid.T, w wish, l *redlatch.Lease, detail string) *party {
@@ -235,8 +241,8 @@ func (m *kindModel) cancel(t *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(m.line)-1).Draw(t, "place")
 	m.line[i].cancel()
-	if err := help.AwaitError(t, m.line[i].result); !errors.Is(err, context.Canceled) {
-		t.Fatalf("acquire = %v, want context.Canceled", err)
+	if err := help.AwaitError(t, m.line[i].result); !help.IsAll(err, context.Canceled, redlatch.ErrTaken) {
+		t.Fatalf("acquire = %v, want ErrTaken and context.Canceled", err)
 	}
 	owner := m.line[i].owner
 	m.line = slices.Delete(m.line, i, i+1)
@@ -279,6 +285,11 @@ func (m *kindModel) force(t *rapid.T) {
 	if _, err := m.clients[0].ForceRelease(m.ctx, m.name, redlatch.ForceOptions{Owner: h.owner}); err != nil {
 		t.Fatalf("ForceRelease(%s) = %v", h.owner, err)
 	}
+	m.forced(t, h)
+}
+
+// forced has the model know that a lock was taken by force.
+func (m *kindModel) forced(t *rapid.T, h *party) {
 	m.token++ // it moves on, by as much or more
 	m.leave(h)
 	if h.who != "" && len(m.inside) > 0 {
@@ -291,14 +302,10 @@ func (m *kindModel) force(t *rapid.T) {
 func (m *kindModel) extend(t *rapid.T) {
 	h := m.someone(t)
 	if rapid.Bool().Draw(t, "longer") {
-		if err := h.lease.ExtendTo(m.ctx, 3*help.Lasting); err != nil {
-			t.Fatalf("ExtendTo = %v", err)
-		}
+		check.OK(t, "ExtendTo", h.lease.ExtendTo(m.ctx, 3*help.Lasting))
 		return
 	}
-	if err := h.lease.Extend(m.ctx); err != nil {
-		t.Fatalf("Extend = %v", err)
-	}
+	check.OK(t, "Extend", h.lease.Extend(m.ctx))
 }
 
 func (m *kindModel) releaseLost(t *rapid.T) {
@@ -321,11 +328,7 @@ func (m *kindModel) lose(t *rapid.T, l *redlatch.Lease) {
 }
 
 func (m *kindModel) inspect(t *rapid.T) redlatch.LockInfo {
-	info, err := m.clients[0].Inspect(m.ctx, m.name)
-	if err != nil {
-		t.Fatalf("Inspect = %v", err)
-	}
-	return info
+	return check.Value(m.clients[0].Inspect(m.ctx, m.name)).OK(t)
 }
 
 // detail is what a holder has beyond its lease, as the models spell it.
@@ -363,12 +366,20 @@ func (m *kindModel) check(t *rapid.T) {
 	if resting := len(info.Holders) - len(want); resting != len(m.resting) {
 		t.Fatalf("%d slots rest, want %d", resting, len(m.resting))
 	}
-	var waiting []string
+	var waiting, inLine []string
 	for _, w := range m.line {
 		waiting = append(waiting, w.owner)
 	}
-	if got := without(inLine(info.Waiters), m.dead); !slices.Equal(got, waiting) {
+	for _, w := range info.Waiters {
+		inLine = append(inLine, w.Owner)
+	}
+	if got := without(inLine, m.dead); !slices.Equal(got, waiting) {
 		t.Fatalf("in line are %q, want %q", got, waiting)
+	}
+	if _, ok := m.kind.(mutexKind); ok && len(m.inside) > 0 {
+		if token := m.inside[0].lease.Token(); token != m.token || info.Token != m.token {
+			t.Fatalf("the holder has token %d, and Redis %d, want %d", token, info.Token, m.token)
+		}
 	}
 	help.WantExpiry(t, m.server)
 	m.checkEnd(t, info)
@@ -436,6 +447,41 @@ func past(m *kindModel, holds []*party) {
 // they are gone: a waiter whose heartbeat comes in between is let in, and they exist again.
 func expireKey(m *kindModel) {
 	m.server.Do("DEL", locktest.StateKey(m.name), help.InsideKey(m.name), help.BitsKey(m.name))
+}
+
+type mutexKind struct{}
+
+func (mutexKind) draw(_ *rapid.T, m *kindModel, c *redlatch.Client) wish {
+	mutex := c.Mutex(m.name)
+	return wish{acquire: mutex.Lock, try: mutex.TryLock}
+}
+
+func (mutexKind) fits(m *kindModel, _ wish) (string, bool) { return "", len(m.inside) == 0 }
+
+func (mutexKind) over(m *kindModel, _ []*party) { expireKey(m) }
+
+func (mutexKind) actions(m *kindModel) map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"force of another": func(t *rapid.T) {
+			owner := "somebody"
+			if len(m.inside) == 0 {
+				owner = ""
+			}
+			_, err := m.client(t).ForceRelease(m.ctx, m.name, redlatch.ForceOptions{Owner: owner})
+			if !errors.Is(err, redlatch.ErrNotHeld) {
+				t.Fatalf("ForceRelease(%q) = %v, want ErrNotHeld", owner, err)
+			}
+		},
+		"force": func(t *rapid.T) {
+			h := m.someone(t)
+			owner := rapid.SampledFrom([]string{"", h.owner}).Draw(t, "owner")
+			before, err := m.clients[0].ForceRelease(m.ctx, m.name, redlatch.ForceOptions{Owner: owner})
+			if err != nil || len(before.Holders) != 1 || before.Holders[0].Owner != h.owner {
+				t.Fatalf("ForceRelease(%q) = %+v, %v, want holder %s", owner, before, err, h.owner)
+			}
+			m.forced(t, h)
+		},
+	}
 }
 
 type reentrantKind struct{}
@@ -616,9 +662,7 @@ func (semaphoreKind) actions(m *kindModel) map[string]func(*rapid.T) {
 				least = max(least, w.permits) // who waits for more than there will be is refused, which is tested elsewhere
 			}
 			n := rapid.Int64Range(least, 6).Draw(t, "n")
-			if _, err := m.client(t).Semaphore(m.name, m.size).Resize(m.ctx, n); err != nil {
-				t.Fatalf("Resize = %v", err)
-			}
+			check.OK(t, "Resize", check.ErrorOf(m.client(t).Semaphore(m.name, m.size).Resize(m.ctx, n)))
 			m.size = n
 			m.next(t)
 		},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -17,9 +18,7 @@ func TestWithOwnerHidesNoDeadlock(t *testing.T) {
 	s := redistest.Start(t)
 	m := locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a")
 	held := locktest.Lock(t, m)
-	if _, err := m.Lock(redlatch.WithOwner(held.Context(), "job")); !errors.Is(err, redlatch.ErrDeadlock) {
-		t.Errorf("Lock = %v, want ErrDeadlock", err)
-	}
+	check.Error(t, "Lock", check.ErrorOf(m.Lock(redlatch.WithOwner(held.Context(), "job"))), redlatch.ErrDeadlock)
 	locktest.Release(t, held)
 }
 
@@ -35,10 +34,7 @@ func TestOwnersInsideGoPastTheLine(t *testing.T) {
 		"reentrant": {c.ReentrantMutex("reentrant").TryLock, other.ReentrantMutex("reentrant").Lock},
 		"reader":    {c.RWMutex("reader").TryRLock, other.RWMutex("reader").Lock},
 	} {
-		first, err := l.enter(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := check.Value(l.enter(t.Context())).OK(t)
 		next := help.GoAcquire(func() (*redlatch.Lease, error) { return l.wait(t.Context()) })
 		locktest.InLine(t, s, name, 1)
 		second, err := l.enter(first.Context())

@@ -6,70 +6,18 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
-
-// TestNobodyStarves: of the best peers with 128 waiters one got 28 turns and another none.
-func TestNobodyStarves(t *testing.T) {
-	t.Parallel()
-	const clients, workers, turns = 8, 16, 4
-	s := redistest.Start(t)
-	over := wire.Dial(t, s.Addr())
-	t.Cleanup(func() { _ = over.Close() })
-	var served, workersServed, next help.Order // owners, who they are, and who is the first in line meanwhile
-	var wg sync.WaitGroup
-	held := locktest.Lock(t, locktest.Open(t, s.URL(), help.InOrder(help.Sluggish())).Mutex("a"))
-	for i, c := range help.Several(t, s, clients, help.InOrder(help.Sluggish())) {
-		for j := range workers {
-			wg.Go(func() {
-				for range turns {
-					l, err := c.Mutex("a").Lock(locktest.Within(t, locktest.Patience))
-					if err != nil {
-						t.Errorf("Lock = %v", err)
-						return
-					}
-					look := over.Eval(locktest.Within(t, locktest.Patience), conn.Call{Script: wire.CommandOf, Args: []string{"ZRANGE", help.QueueKey("a"), "0", "0"}})[0]
-					if look.Err != nil {
-						t.Errorf("the first in line: %v", look.Err)
-					}
-					ticket := look.Reply.Text
-					served.Add(l.Owner())
-					workersServed.Add(fmt.Sprint(i, " ", j))
-					next.Add(ticket[strings.LastIndexByte(ticket, '\t')+1:])
-					if err := l.Release(context.Background()); err != nil {
-						t.Errorf("Release = %v", err)
-					}
-				}
-			})
-		}
-	}
-	locktest.InLine(t, s, "a", clients*workers)
-	locktest.Release(t, held)
-	wg.Wait()
-	// All stood in line, so each has a turn before any has its second.
-	first := slices.Compact(slices.Sorted(slices.Values(workersServed.List()[:clients*workers])))
-	if len(first) != clients*workers {
-		t.Errorf("%d of %d waiters had one of the first %d turns, want all", len(first), clients*workers, clients*workers)
-	}
-	// From then on they come back when they come back. None that is the first in line is passed over.
-	got, expected := served.List(), next.List()
-	for i := range len(got) - 1 {
-		if expected[i] != "" && got[i+1] != expected[i] {
-			t.Errorf("turn %d went to %s, want %s, which was the first in line", i+1, got[i+1], expected[i])
-		}
-	}
-}
 
 // TestCancelledWaitersLeaveNoTrace: those who gave up lowered everybody's times in Redisson's fair
 // queue, or stayed in it (redisson#1104, #6150).
@@ -147,9 +95,7 @@ func TestCancelAtTheMomentOfTheGrant(t *testing.T) {
 		close(begin)
 		<-later.C
 		cancel()
-		if err := help.Receive(t, released, "Release"); err != nil {
-			t.Fatalf("Release = %v", err)
-		}
+		check.OK(t, "Release", help.Receive(t, released, "Release"))
 		if got := help.Receive(t, result, "Lock"); got.Err == nil {
 			granted++
 			if owner := s.Do("GET", locktest.StateKey("a")); owner != got.Lease.Owner() || got.Lease.Token() == 0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -50,9 +51,7 @@ func TestEveryKindFullLine(t *testing.T) {
 					l, err := help.LockOf(c, kind).Acquire(locktest.Within(t, locktest.Patience))
 					results <- help.Outcome{Lease: l, Err: err}
 					if err == nil {
-						if err := l.Release(context.Background()); err != nil {
-							t.Errorf("Release = %v", err)
-						}
+						check.Nil(t, "Release", l.Release(context.Background()))
 					}
 				})
 			}

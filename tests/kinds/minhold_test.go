@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -57,9 +58,7 @@ func wantShut(t *testing.T, c *redlatch.Client, l kindtest.Lock, token int64, d 
 	if info.Holders[0].Token != token || info.Holders[0].Client == "" {
 		t.Errorf("holder %+v, want the one with the token %d", info.Holders[0], token)
 	}
-	if _, err := l.Try(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("a try = %v, want ErrTaken", err)
-	}
+	check.Error(t, "a try", check.ErrorOf(l.Try(t.Context())), redlatch.ErrTaken)
 }
 
 // TestEveryKindReleasedTooEarly: it stays shut, says so, and a second release changes nothing. A
@@ -190,9 +189,7 @@ func TestGivenBackIsNotShut(t *testing.T) {
 	s := redistest.Start(t)
 	c, other := locktest.Open(t, s.URL(), holding(help.Sluggish(), longHold)), locktest.Open(t, s.URL(), help.Sluggish())
 	held := locktest.Lock(t, other.Mutex("b"))
-	if _, err := c.MultiMutex("a", "b").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock = %v, want ErrTaken", err)
-	}
+	check.Error(t, "TryLock", check.ErrorOf(c.MultiMutex("a", "b").TryLock(t.Context())), redlatch.ErrTaken)
 	help.AwaitFree(t, s, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	result := help.GoLock(ctx, c.Mutex("b"))
@@ -204,13 +201,8 @@ func TestGivenBackIsNotShut(t *testing.T) {
 	} else {
 		help.AwaitFree(t, s, "b")
 	}
-	both, err := c.MultiMutex("c", "d").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := both.Release(t.Context()); err != nil {
-		t.Errorf("Release = %v", err)
-	}
+	both := check.Value(c.MultiMutex("c", "d").Lock(t.Context())).OK(t)
+	check.Nil(t, "Release", both.Release(t.Context()))
 	for _, name := range []string{"c", "d"} {
 		if _, err := other.Mutex(name).TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 			t.Errorf("TryLock of %s after the release of both = %v, want ErrTaken", name, err)
@@ -248,10 +240,7 @@ func TestSemaphoreBoundsHowOften(t *testing.T) {
 	s := redistest.Start(t)
 	var tokens []int64
 	for _, c := range help.Several(t, s, turns, holding(help.Sluggish(), hold)) {
-		l, err := c.Semaphore("a", n).Acquire(locktest.Within(t, locktest.Patience), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Value(c.Semaphore("a", n).Acquire(locktest.Within(t, locktest.Patience), 1)).OK(t)
 		tokens = append(tokens, l.Token())
 		locktest.Release(t, l)
 	}
@@ -269,15 +258,9 @@ func TestReentrantIsShutByItsLastEntry(t *testing.T) {
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL(), holding(help.Sluggish(), longHold))
 	ctx, m := redlatch.WithOwner(t.Context(), "me"), c.ReentrantMutex("a")
-	first, err := m.TryLock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(m.TryLock(ctx)).OK(t)
 	token := first.Token()
-	second, err := m.TryLock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := check.Value(m.TryLock(ctx)).OK(t)
 	locktest.Release(t, first)
 	third, err := m.TryLock(ctx)
 	if err != nil {
@@ -285,9 +268,7 @@ func TestReentrantIsShutByItsLastEntry(t *testing.T) {
 	}
 	locktest.Release(t, second)
 	locktest.Release(t, third)
-	if _, err := m.TryLock(ctx); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock by its last owner = %v, want ErrTaken", err)
-	}
+	check.Error(t, "TryLock by its last owner", check.ErrorOf(m.TryLock(ctx)), redlatch.ErrTaken)
 	wantShut(t, c, kindtest.Lock{Kind: "reentrant", Name: "a", Try: m.TryLock}, token, longHold)
 }
 
@@ -297,15 +278,10 @@ func TestReadersThatAreShut(t *testing.T) {
 	s := redistest.Start(t)
 	m := locktest.Open(t, s.URL(), help.Sluggish()).RWMutex("a").With(redlatch.LockOptions{MinHold: longHold})
 	for range 2 {
-		l, err := m.TryRLock(t.Context())
-		if err != nil {
-			t.Fatalf("TryRLock = %v, want a lease", err)
-		}
+		l := check.Value(m.TryRLock(t.Context())).OK(t)
 		locktest.Release(t, l)
 	}
-	if _, err := m.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock = %v, want ErrTaken", err)
-	}
+	check.Error(t, "TryLock", check.ErrorOf(m.TryLock(t.Context())), redlatch.ErrTaken)
 }
 
 // TestOfficeThatIsShut has no leader, and those who observe are told at once.
@@ -314,22 +290,15 @@ func TestOfficeThatIsShut(t *testing.T) {
 	s := redistest.Start(t)
 	e := locktest.Open(t, s.URL(), holding(help.Sluggish(), longHold)).Election("a")
 	leaders := e.Observe(t.Context())
-	term, err := e.Campaign(t.Context(), "me")
-	if err != nil {
-		t.Fatal(err)
-	}
+	term := check.Value(e.Campaign(t.Context(), "me")).OK(t)
 	for p := help.Receive(t, leaders, "news of the leader"); p.Term == 0; {
 		p = help.Receive(t, leaders, "news of the leader")
 	}
-	if err := term.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Release", term.Release(t.Context()))
 	if p := help.Receive(t, leaders, "news of the end"); p.Term != 0 {
 		t.Errorf("the leader is %+v, want none", p)
 	}
-	if p, err := e.Leader(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Leader = %+v, %v, want ErrNotHeld", p, err)
-	}
+	check.Error(t, "Leader", check.ErrorOf(e.Leader(t.Context())), redlatch.ErrNotHeld)
 }
 
 // TestFullServerShuts: it needs no memory that a full server does not have.

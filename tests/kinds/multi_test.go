@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -29,23 +30,15 @@ func TestMultiTakesOneRequest(t *testing.T) {
 	}
 	take := func() *redlatch.MultiLease {
 		t.Helper()
-		l, err := m.Lock(t.Context())
-		if err != nil {
-			t.Fatalf("Lock = %v, want a lease", err)
-		}
-		return l
+		return check.Value(m.Lock(t.Context())).OK(t)
 	}
 	first := take() // the server knows the script from now on
-	if err := first.Release(t.Context()); err != nil {
-		t.Fatalf("Release = %v", err)
-	}
+	check.OK(t, "Release", first.Release(t.Context()))
 	help.Recorded(t, s, c) // the client has sent all that it sends by itself
 	calls := func() int { return help.Evalshas(s.Do("INFO", "commandstats")) }
 	before := calls()
 	l := take()
-	if got := calls() - before; got != 1 {
-		t.Errorf("%d requests, want 1", got)
-	}
+	check.Equal(t, calls()-before, 1, "requests")
 	for _, name := range m.Names() {
 		if _, err := c.Mutex(name).TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 			t.Errorf("TryLock(%q) = %v, want ErrTaken", name, err)
@@ -118,9 +111,7 @@ func TestMultiLostReply(t *testing.T) {
 		}
 		return l
 	}
-	if err := take().Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Release", take().Release(t.Context()))
 	p.Swallow(wire.Replies)
 	got := make(chan *redlatch.MultiLease, 1)
 	go func() { got <- take() }()
@@ -131,9 +122,7 @@ func TestMultiLostReply(t *testing.T) {
 	if l.Leases()[1].Owner() != owner || s.Do("GET", help.FenceKey("b")) != token {
 		t.Error("it took them twice")
 	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Errorf("Release = %v, want nil", err)
-	}
+	check.Nil(t, "Release", l.Release(t.Context()))
 	help.WantNothingLeft(t, s, "a", "b")
 }
 
@@ -197,9 +186,7 @@ func TestMultiLosesOneWhileItWaits(t *testing.T) {
 			b := locktest.Lock(t, other.Mutex("b"))
 			result := awaitMulti(t, s, c.MultiMutex("a", "b").With(lose.options))
 			if lose.force {
-				if _, err := other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
 			}
 			seen.Await(t, redlatch.EventLost, "a", 0)
 			locktest.Release(t, b)
@@ -226,9 +213,7 @@ func TestMultiWithoutRenewalBeginsFresh(t *testing.T) {
 		return err == nil && left < 8500
 	})
 	locktest.Release(t, b)
-	if err := help.Receive(t, result, "Lock"); err != nil {
-		t.Errorf("Lock = %v", err)
-	}
+	check.Nil(t, "Lock", help.Receive(t, result, "Lock"))
 	if n := len(seen.Of(redlatch.EventExtended, "a")); n != 1 {
 		t.Errorf("the lease on a was extended %d times, want 1", n)
 	}
@@ -263,9 +248,7 @@ func TestMultiHookPanics(t *testing.T) {
 					locktest.InLine(t, s, "a", 1)
 					locktest.Release(t, held)
 				}
-				if cause := help.Receive(t, cause, "Lock"); cause != "hook" {
-					t.Errorf("Lock panicked with %v, want hook", cause)
-				}
+				check.Equal(t, help.Receive(t, cause, "Lock"), "hook", "Lock panicked with")
 				help.WantNothingLeft(t, s, "a", "b", "c")
 			})
 		}
@@ -279,10 +262,7 @@ func TestMultiIsExtendedAsOne(t *testing.T) {
 	const ttl = help.Lasting
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL(), help.Brisk(ttl))
-	l, err := c.MultiMutex("a", "b", "c").With(redlatch.LockOptions{Renew: redlatch.Off}).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(c.MultiMutex("a", "b", "c").With(redlatch.LockOptions{Renew: redlatch.Off}).Lock(t.Context())).OK(t)
 	for _, name := range []string{"a", "b", "c"} {
 		s.Do("PEXPIRE", locktest.StateKey(name), "60000")
 	}
@@ -290,9 +270,7 @@ func TestMultiIsExtendedAsOne(t *testing.T) {
 	for _, lease := range l.Leases() {
 		before = append(before, lease.Deadline())
 	}
-	if err := l.Extend(t.Context()); err != nil {
-		t.Errorf("Extend = %v, want nil", err)
-	}
+	check.Nil(t, "Extend", l.Extend(t.Context()))
 	for i, lease := range l.Leases() {
 		if moved := lease.Deadline().Sub(before[i]); moved <= 0 {
 			t.Errorf("the deadline of %s moved by %v, want more than 0", lease.Name(), moved)
@@ -308,9 +286,7 @@ func TestMultiIsExtendedAsOne(t *testing.T) {
 	if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) || l.Held() || l.Context().Err() == nil {
 		t.Errorf("Extend without b = %v, held %v, context %v, want ErrNotHeld, false and an end", err, l.Held(), l.Context().Err())
 	}
-	if err := l.Release(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Release without b = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Release without b", l.Release(t.Context()), redlatch.ErrNotHeld)
 	for _, name := range []string{"a", "c"} {
 		if s.Do("EXISTS", locktest.StateKey(name)) != "0" {
 			t.Errorf("%s is left behind", name)

@@ -2,9 +2,11 @@ package kinds
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -22,14 +24,9 @@ func TestPermitsAfterAResize(t *testing.T) {
 	if err != nil || all.Permits() != 10 {
 		t.Fatalf("TryAcquireAll = %v, want 10 permits", err)
 	}
-	small, err := c.Semaphore("s", 10).Resize(ctx, 4)
-	if err != nil {
-		t.Fatalf("Resize = %v, want nil", err)
-	}
+	small := check.Value(c.Semaphore("s", 10).Resize(ctx, 4)).OK(t)
 	help.WantAvailable(t, small, 0)
-	if _, err := small.TryAcquireAll(ctx); !errors.Is(err, redlatch.ErrExhausted) {
-		t.Errorf("TryAcquireAll of fewer than none = %v, want ErrExhausted", err)
-	}
+	check.Error(t, "TryAcquireAll of fewer than none", check.ErrorOf(small.TryAcquireAll(ctx)), redlatch.ErrExhausted)
 	for what, ask := range map[string]func() error{
 		"Available":     func() error { _, err := c.Semaphore("s", 10).Available(ctx); return err },
 		"TryAcquireAll": func() error { _, err := c.Semaphore("s", 10).TryAcquireAll(ctx); return err },
@@ -45,26 +42,20 @@ func TestPermitsAfterAResize(t *testing.T) {
 // TestPermitsMeetMishaps: a reply that is lost takes permits once, and those are what the lease
 // says.
 func TestPermitsMeetMishaps(t *testing.T) {
-	t.Parallel()
-	rs := trial.NewCourse(t, 1).At(t)
 	p := trial.Subject{Kind: "all permits", Try: trial.Permits((*redlatch.Semaphore).TryAcquire, 3), Wait: trial.Permits((*redlatch.Semaphore).Acquire, 3)}
-	for _, m := range []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.Straggles, wire.ReadOnly} {
-		for _, h := range []wire.Hits{wire.First, wire.FirstTwo, wire.Every} {
-			rs.Run(1, func(r *trial.Trial) {
-				r.Harm(m, h)
-				l, err := r.Near.Semaphore(r.Name, 3).TryAcquireAll(locktest.Within(r, locktest.Patience))
-				r.Heal()
-				r.WantUnknown("TryAcquireAll", err, m)
-				if err == nil {
-					if l.Permits() != 3 {
-						r.Errorf("the lease has %d permits, want 3", l.Permits())
-					}
-					help.WantAvailable(r, r.Far.Semaphore(r.Name, 3), 0)
-					r.WantReleaseError(l.Release(t.Context()))
-				}
-				r.WantFree(p, false)
-			}, m.Name, h.Name)
+	mishaps := slices.DeleteFunc(trial.Mishaps(), func(m wire.Mishap) bool { return m.Name == wire.DiskFull.Name })
+	trial.EachMishap(t, mishaps, []wire.Hits{wire.First, wire.FirstTwo, wire.Every}, func(r *trial.Trial, m wire.Mishap, h wire.Hits) {
+		r.Harm(m, h)
+		l, err := r.Near.Semaphore(r.Name, 3).TryAcquireAll(locktest.Within(r, locktest.Patience))
+		r.Heal()
+		r.WantUnknown("TryAcquireAll", err, m)
+		if err == nil {
+			if l.Permits() != 3 {
+				r.Errorf("the lease has %d permits, want 3", l.Permits())
+			}
+			help.WantAvailable(r, r.Far.Semaphore(r.Name, 3), 0)
+			r.WantReleaseError(l.Release(t.Context()))
 		}
-	}
-	rs.Wait()
+		r.WantFree(p, false)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -76,15 +77,11 @@ func TestProclaimIsRefused(t *testing.T) {
 	s.Do("DEL", locktest.StateKey("e"), help.InsideKey("e"))
 	far := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	next := help.Campaign(t, far.Election("e"), "next")
-	if err := e.Proclaim(t.Context(), term, "late"); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Proclaim in a term that is over = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Proclaim in a term that is over", e.Proclaim(t.Context(), term, "late"), redlatch.ErrNotHeld)
 	help.WantLost(t, term)
 	wantValue(t, c, "e", "next")
 	locktest.Release(t, next)
-	if err := far.Election("e").Proclaim(t.Context(), next, "over"); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Proclaim after Release = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Proclaim after Release", far.Election("e").Proclaim(t.Context(), next, "over"), redlatch.ErrNotHeld)
 }
 
 // TestProclaimLate: a request that reaches Redis after a later one does not bring its value back,
@@ -115,34 +112,27 @@ func TestProclaimLate(t *testing.T) {
 // TestProclaimMeetsMishaps: whatever happens to its requests, Proclaim tells of success only if the
 // value is there, and the next one puts things right.
 func TestProclaimMeetsMishaps(t *testing.T) {
-	t.Parallel()
-	rs := trial.NewCourse(t, 1).At(t)
-	for _, m := range []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.Straggles, wire.ReadOnly, wire.DiskFull} {
-		for _, h := range []wire.Hits{wire.First, wire.FirstTwo, wire.Every} {
-			rs.Run(1, func(r *trial.Trial) {
-				e := r.Near.Election(r.Name)
-				term := help.InsistLock(r, func(ctx context.Context) (*redlatch.Lease, error) { return e.Campaign(ctx, "one") })
-				r.Harm(m, h)
-				err := e.Proclaim(locktest.Within(r, locktest.Patience), term, "two")
-				r.Heal()
-				r.WantUnknown("Proclaim", err, m)
-				if err == nil {
-					wantValue(r, r.Far, r.Name, "two")
-				}
-				help.Insist(r, "Proclaim with nothing in its way", func() (struct{}, error) {
-					return struct{}{}, e.Proclaim(locktest.Within(r, locktest.Patience), term, "three")
-				})
-				help.Insist(r, "Extend", func() (struct{}, error) { // whatever was late is there by now
-					return struct{}{}, term.Extend(locktest.Within(r, locktest.Patience))
-				})
-				wantValue(r, r.Far, r.Name, "three")
-				r.WantTTLs()
-				help.InsistRelease(r, term)
-				r.WantNothingLeft()
-			}, m.Name, h.Name)
+	trial.EachMishap(t, trial.Mishaps(), []wire.Hits{wire.First, wire.FirstTwo, wire.Every}, func(r *trial.Trial, m wire.Mishap, h wire.Hits) {
+		e := r.Near.Election(r.Name)
+		term := help.InsistLock(r, func(ctx context.Context) (*redlatch.Lease, error) { return e.Campaign(ctx, "one") })
+		r.Harm(m, h)
+		err := e.Proclaim(locktest.Within(r, locktest.Patience), term, "two")
+		r.Heal()
+		r.WantUnknown("Proclaim", err, m)
+		if err == nil {
+			wantValue(r, r.Far, r.Name, "two")
 		}
-	}
-	rs.Wait()
+		help.Insist(r, "Proclaim with nothing in its way", func() (struct{}, error) {
+			return struct{}{}, e.Proclaim(locktest.Within(r, locktest.Patience), term, "three")
+		})
+		help.Insist(r, "Extend", func() (struct{}, error) { // whatever was late is there by now
+			return struct{}{}, term.Extend(locktest.Within(r, locktest.Patience))
+		})
+		wantValue(r, r.Far, r.Name, "three")
+		r.WantTTLs()
+		help.InsistRelease(r, term)
+		r.WantNothingLeft()
+	})
 }
 
 // TestProclaimOverAQuorum is refused before anything is sent.

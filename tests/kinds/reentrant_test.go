@@ -12,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
@@ -26,10 +27,7 @@ func TestEntryInLineWhoseOwnerComesIn(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	holder := locktest.Open(t, s.URL(), help.Attentive())
-	first, err := holder.ReentrantMutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(holder.ReentrantMutex("a").Lock(t.Context())).OK(t)
 	one, other := locktest.Open(t, s.URL(), help.Attentive()), locktest.Open(t, s.URL(), help.Attentive())
 	enter := func(ctx context.Context, c *redlatch.Client, waiting int) <-chan help.Outcome {
 		result := help.GoAcquire(func() (*redlatch.Lease, error) { return c.ReentrantMutex("a").Lock(ctx) })
@@ -75,14 +73,10 @@ func TestReentryTakesTheLaterEnd(t *testing.T) {
 	enter(20 * time.Minute)
 	ends(19*time.Minute, 20*time.Minute)
 	enter(30 * time.Second)
-	if got := s.Do("HGET", locktest.StateKey("a"), "me"); got != "4" {
-		t.Errorf("count %s, want 4", got)
-	}
+	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "4", "count")
 	s.Do("HSET", help.InsideKey("a"), briefest(s), "1\tme") // whose time is over
 	locktest.Release(t, first)
-	if got := s.Do("HGET", locktest.StateKey("a"), "me"); got != "2" {
-		t.Errorf("count %s, want 2: one left, one died", got)
-	}
+	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "2", "count: one left, one died")
 	if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "me"}); err != nil {
 		t.Errorf("ForceRelease of all entries of an owner = %v, want nil", err)
 	}
@@ -109,23 +103,15 @@ func TestReleaseTwiceAtOnce(t *testing.T) {
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	m := c.ReentrantMutex("a")
-	outer, err := m.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	outer := check.Value(m.Lock(t.Context())).OK(t)
 	for range 100 {
-		entry, err := m.Lock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		entry := check.Value(m.Lock(outer.Context())).OK(t)
 		results := make(chan error, 2)
 		for range 2 {
 			go func() { results <- entry.Release(context.Background()) }()
 		}
 		for range 2 {
-			if err := help.Receive(t, results, "Release"); err != nil {
-				t.Fatalf("Release of a nested entry = %v, want nil", err)
-			}
+			check.OK(t, "Release of a nested entry", help.Receive(t, results, "Release"))
 		}
 		if got := s.Do("HGET", locktest.StateKey("a"), outer.Owner()); got != "1" {
 			t.Fatalf("%s entries are left, want 1", got)
@@ -143,19 +129,10 @@ func TestLateEntryBesideItsOwner(t *testing.T) {
 	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	m := c.ReentrantMutex("a")
 	ctx := redlatch.WithOwner(t.Context(), "me")
-	outer, err := m.Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	over, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	outer := check.Value(m.Lock(ctx)).OK(t)
+	over := check.Value(redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{s.Addr()}})).OK(t)
 	defer over.Close()
-	set, err := keys.Of("redlatch:", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := check.Value(keys.Of("redlatch:", "a")).OK(t)
 	const brief = 50 * time.Millisecond
 	request := script.Request{Owner: script.Owner(c.ID(), 1000), TTL: brief, FenceTTL: help.Lasting, Param: "0:me"}
 	for _, when := range []string{"first", "late"} {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -16,25 +17,15 @@ import (
 func TestWriterWaitsForADeadReaderNoLongerThanItsTTL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	dead, err := redlatch.Open(t.Context(), s.URL(), help.Brisk(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := dead.RWMutex("a").RLock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	dead := check.Value(redlatch.Open(t.Context(), s.URL(), help.Brisk(time.Second))).OK(t)
+	check.OK(t, "RLock", check.ErrorOf(dead.RWMutex("a").RLock(t.Context())))
 	c := locktest.Open(t, s.URL(), help.Sluggish())
-	alive, err := c.RWMutex("a").RLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	alive := check.Value(c.RWMutex("a").RLock(t.Context())).OK(t)
 	result := help.GoAcquire(func() (*redlatch.Lease, error) {
 		return c.RWMutex("a").With(redlatch.LockOptions{TTL: time.Minute}).Lock(t.Context())
 	})
 	locktest.InLine(t, s, "a", 1)
-	if err := locktest.CloseLeaving(dead); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "CloseLeaving", locktest.CloseLeaving(dead))
 	locktest.Release(t, alive)
 	locktest.Release(t, help.Await(t, result))
 }
@@ -48,10 +39,7 @@ func TestReadersAndWritersHaveTTLsOfTheirOwn(t *testing.T) {
 	for want, acquire := range map[time.Duration]func(context.Context) (*redlatch.Lease, error){
 		time.Minute: readers.RLock, 5 * time.Minute: writers.Lock,
 	} {
-		l, err := acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Value(acquire(t.Context())).OK(t)
 		if left, _ := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); time.Duration(left)*time.Millisecond > want || l.Remaining() > want || l.Remaining() < want/2 {
 			t.Errorf("%d ms in Redis, %v here, want up to %v", left, l.Remaining(), want)
 		}
@@ -65,8 +53,8 @@ func TestReaderThatOutlivesItsWriter(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-	writer := help.Must[*redlatch.Lease](t)(c.RWMutex("a").Lock(t.Context()))
-	reader := help.Must[*redlatch.Lease](t)(c.RWMutex("a").RLock(writer.Context()))
+	writer := check.Value(c.RWMutex("a").Lock(t.Context())).OK(t)
+	reader := check.Value(c.RWMutex("a").RLock(writer.Context())).OK(t)
 	s.Do("ZADD", locktest.StateKey("a"), "XX", "1", writer.Owner()) // whose time is over
 	_ = writer.Extend(t.Context())
 	_ = help.WantLost(t, writer)

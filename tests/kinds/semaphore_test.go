@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -17,16 +18,10 @@ func TestResizeOutlivesTheLastHolder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-	held, err := c.Semaphore("a", 2).Acquire(t.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := check.Value(c.Semaphore("a", 2).Acquire(t.Context(), 2)).OK(t)
 	next := help.GoAcquire(func() (*redlatch.Lease, error) { return other.Semaphore("a", 2).Acquire(t.Context(), 2) })
 	locktest.InLine(t, s, "a", 1)
-	larger, err := c.Semaphore("a", 2).Resize(t.Context(), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	larger := check.Value(c.Semaphore("a", 2).Resize(t.Context(), 3)).OK(t)
 	locktest.Release(t, held)
 	successor := help.Await(t, next)
 	one, err := larger.TryAcquire(t.Context(), 1)

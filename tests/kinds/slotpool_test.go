@@ -1,10 +1,10 @@
 package kinds
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -18,26 +18,16 @@ func TestLargePoolTakesOneCommand(t *testing.T) {
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL(), help.Sluggish())
 	pool := c.SlotPool("p", n, redlatch.SlotOptions{})
-	first, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(pool.Acquire(t.Context())).OK(t)
 	s.Do("EVAL", "redis.call('SETRANGE', KEYS[1], 0, string.rep('\\255', 8192)) redis.call('SETBIT', KEYS[1], 65534, 0)", "1", help.BitsKey("p"))
 	calls := func() string { return s.Do("EVAL", "return redis.call('INFO', 'commandstats')", "0") }
 	before := help.Evalshas(calls())
-	slot, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	slot := check.Value(pool.Acquire(t.Context())).OK(t)
 	if id, _ := slot.ID(); id != n-2 {
 		t.Errorf("slot %d, want the free one, %d", id, n-2)
 	}
-	if got := help.Evalshas(calls()) - before; got != 1 {
-		t.Errorf("%d requests, want 1", got)
-	}
-	if _, err := pool.TryAcquire(t.Context()); !errors.Is(err, redlatch.ErrExhausted) {
-		t.Errorf("TryAcquire = %v, want ErrExhausted", err)
-	}
+	check.Equal(t, help.Evalshas(calls())-before, 1, "requests")
+	check.Error(t, "TryAcquire", check.ErrorOf(pool.TryAcquire(t.Context())), redlatch.ErrExhausted)
 	locktest.Release(t, slot.Lease)
 	locktest.Release(t, first.Lease)
 }

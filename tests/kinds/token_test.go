@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -15,43 +16,8 @@ import (
 func TestTokensOfAnotherKindGrowOverEverything(t *testing.T) {
 	t.Parallel()
 	help.TokensGrow(t, func(c *redlatch.Client) *redlatch.Lease {
-		l, err := c.RWMutex("a").Lock(locktest.Within(t, locktest.Patience))
-		if err != nil {
-			t.Fatalf("Lock = %v", err)
-		}
-		return l
+		return check.Value(c.RWMutex("a").Lock(locktest.Within(t, locktest.Patience))).OK(t)
 	})
-}
-
-// TestWaitersGetTokensInOrder: Redisson's re-entry raises the token, and its in-band -1 can mean
-// both "got it" and "no TTL".
-func TestWaitersGetTokensInOrder(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	a, b := locktest.Open(t, s.URL(), help.InOrder(help.Sluggish())), locktest.Open(t, s.URL(), help.InOrder(help.Sluggish()))
-	last := locktest.Lock(t, a.Mutex("a"))
-	results := make(chan help.Outcome, 20)
-	for i := range cap(results) {
-		c := a
-		if i%2 == 0 {
-			c = b
-		}
-		go func() {
-			l, err := c.Mutex("a").Lock(locktest.Within(t, locktest.Patience))
-			results <- help.Outcome{Lease: l, Err: err}
-		}()
-	}
-	locktest.InLine(t, s, "a", cap(results))
-	for range cap(results) {
-		token := last.Token()
-		locktest.Release(t, last)
-		next := help.Await(t, results)
-		if next.Token() <= token {
-			t.Errorf("token %d after %d, want more", next.Token(), token)
-		}
-		last = next
-	}
-	locktest.Release(t, last)
 }
 
 // TestForceReleaseMakesTheOldTokenStale: a force-release lets nobody in by itself, and still the

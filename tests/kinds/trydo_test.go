@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -92,9 +93,7 @@ func TestTryDoOfATakenLock(t *testing.T) {
 				t.Errorf("TryDo of a lock that is taken = %v, ran %t, want ErrTaken and that f did not run", err, ran)
 			}
 		}
-		if err := do(t.Context(), func(context.Context, bool) error { wantTaken(); return nil }); err != nil {
-			t.Errorf("TryDo = %v, want nil", err)
-		}
+		check.Nil(t, "TryDo", do(t.Context(), func(context.Context, bool) error { wantTaken(); return nil }))
 		wantRun(t, other)
 	})
 }

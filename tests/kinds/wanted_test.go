@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -107,9 +108,7 @@ func TestWantedWithoutMessages(t *testing.T) {
 	next := help.GoLock(ctx, r.Far.Mutex("a"))
 	locktest.InLine(t, r.Nodes[0], "a", 1)
 	wantOpen(t, wanted, "though it cannot hear so")
-	if err := l.Extend(t.Context()); err != nil {
-		t.Errorf("Extend = %v", err)
-	}
+	check.Nil(t, "Extend", l.Extend(t.Context()))
 	help.Receive(t, wanted, "the word of a waiter")
 	locktest.Release(t, l)
 	locktest.Release(t, help.Await(t, next))
@@ -118,37 +117,31 @@ func TestWantedWithoutMessages(t *testing.T) {
 // TestWantedMeetsMishaps: whatever happens to the requests of a wish, the holder is told in the
 // end, and of no waiter if there is none.
 func TestWantedMeetsMishaps(t *testing.T) {
-	t.Parallel()
-	rs := trial.NewCourse(t, 1).At(t)
-	for _, m := range []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.ReadOnly} {
-		for _, h := range []wire.Hits{wire.First, wire.Every} {
-			rs.Run(1, func(r *trial.Trial) {
-				l, err := r.Near.Mutex(r.Name).TryLock(locktest.Within(r, locktest.Patience))
-				if err != nil {
-					r.Fatalf("TryLock = %v, want a lease", err)
-				}
-				r.Harm(m, h)
-				wanted := l.Wanted()
-				locktest.Eventually(r, "the request of the wish", trial.Seldom(func() bool { return r.Links[0].Requests() > 0 }))
-				r.Heal()
-				select {
-				case <-wanted:
-					r.Errorf("a holder that no other waits for is told so")
-				default:
-				}
-				next := help.GoLock(locktest.Within(r, locktest.Patience), r.Far.Mutex(r.Name))
-				locktest.Eventually(r, "the waiter is in line", trial.Seldom(func() bool { return r.Remains(help.QueueKey) > 0 }))
-				// A request has little time here, and a machine that is busy may need more.
-				locktest.Eventually(r, "an extend", func() bool { return l.Extend(locktest.Within(r, locktest.Patience)) == nil })
-				help.Receive(r, wanted, "the word of a waiter")
-				locktest.Eventually(r, "a release", func() bool { return l.Release(t.Context()) == nil })
-				last := help.Await(r, next)
-				locktest.Eventually(r, "a release by the next", func() bool { return last.Release(t.Context()) == nil })
-				r.WantNothingLeft()
-			}, m.Name, h.Name)
+	mishaps := []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.ReadOnly}
+	trial.EachMishap(t, mishaps, []wire.Hits{wire.First, wire.Every}, func(r *trial.Trial, m wire.Mishap, h wire.Hits) {
+		l, err := r.Near.Mutex(r.Name).TryLock(locktest.Within(r, locktest.Patience))
+		if err != nil {
+			r.Fatalf("TryLock = %v, want a lease", err)
 		}
-	}
-	rs.Wait()
+		r.Harm(m, h)
+		wanted := l.Wanted()
+		locktest.Eventually(r, "the request of the wish", trial.Seldom(func() bool { return r.Links[0].Requests() > 0 }))
+		r.Heal()
+		select {
+		case <-wanted:
+			r.Errorf("a holder that no other waits for is told so")
+		default:
+		}
+		next := help.GoLock(locktest.Within(r, locktest.Patience), r.Far.Mutex(r.Name))
+		locktest.Eventually(r, "the waiter is in line", trial.Seldom(func() bool { return r.Remains(help.QueueKey) > 0 }))
+		// A request has little time here, and a machine that is busy may need more.
+		locktest.Eventually(r, "an extend", func() bool { return l.Extend(locktest.Within(r, locktest.Patience)) == nil })
+		help.Receive(r, wanted, "the word of a waiter")
+		locktest.Eventually(r, "a release", func() bool { return l.Release(t.Context()) == nil })
+		last := help.Await(r, next)
+		locktest.Eventually(r, "a release by the next", func() bool { return last.Release(t.Context()) == nil })
+		r.WantNothingLeft()
+	})
 }
 
 // TestWantedIsForThoseThatAsk: where no holder has asked, a waiter publishes nothing. A holder is
@@ -189,11 +182,7 @@ func TestWantedIsForThoseThatAsk(t *testing.T) {
 // permit takes one permit.
 func permit(t *testing.T, s *redlatch.Semaphore) *redlatch.Lease {
 	t.Helper()
-	l, err := s.Acquire(locktest.Within(t, locktest.Patience), 1)
-	if err != nil {
-		t.Fatalf("Acquire = %v, want a permit", err)
-	}
-	return l
+	return check.Value(s.Acquire(locktest.Within(t, locktest.Patience), 1)).OK(t)
 }
 
 // TestWantedOfALockWithoutAnExpiry: an operator has taken the expiry from a lock. That its holder asks
@@ -206,8 +195,6 @@ func TestWantedOfALockWithoutAnExpiry(t *testing.T) {
 	s.Do("PERSIST", locktest.StateKey("a"))
 	l.Wanted()
 	locktest.Eventually(t, "the wish is noted", func() bool { return s.Do("EXISTS", help.ClientsKey("a")) == "1" })
-	if got := s.Do("GET", locktest.StateKey("a")); got != l.Owner() {
-		t.Errorf("the lock has the owner %q, want %q", got, l.Owner())
-	}
+	check.Equal(t, s.Do("GET", locktest.StateKey("a")), l.Owner(), "the lock has the owner")
 	locktest.Release(t, l)
 }

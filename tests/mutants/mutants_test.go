@@ -946,7 +946,7 @@ var mutants = []mutant{
 	{
 		"entry that waits for itself when it asks late", "internal/protocol/script/lua/reentrant.lua",
 		"or held(entry) then return false, not_a_lock() end", "or redis.call('HEXISTS', INSIDE, entry) == 1 then return false end",
-		"TestLateEntryBesideItsOwner|TestKindsBehaveLikeTheirModels/tests.reentrantKind",
+		"TestLateEntryBesideItsOwner",
 	},
 	{
 		"hash of somebody else's that is waited for", "internal/protocol/script/lua/reentrant.lua",

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -16,11 +17,7 @@ import (
 // takeByForce takes a mutex from its holder.
 func takeByForce(t *testing.T, m *redlatch.Mutex, o redlatch.ForceOptions) *redlatch.Lease {
 	t.Helper()
-	l, err := m.TakeByForce(locktest.Within(t, locktest.Patience), o)
-	if err != nil {
-		t.Fatalf("TakeByForce = %v, want a lease", err)
-	}
-	return l
+	return check.Value(m.TakeByForce(locktest.Within(t, locktest.Patience), o)).OK(t)
 }
 
 // TestTakeByForceIsOneStep: the mutex goes from its holder to the caller, past all that wait; the
@@ -66,9 +63,7 @@ func TestTakeByForceOfWhatIsFreeOrShut(t *testing.T) {
 	c := locktest.Open(t, s.URL(), help.Sluggish())
 	locktest.Release(t, takeByForce(t, c.Mutex("a"), redlatch.ForceOptions{}))
 	locktest.Release(t, locktest.Lock(t, c.Mutex("a").With(redlatch.LockOptions{MinHold: help.Lasting})))
-	if _, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock of what is shut = %v, want ErrTaken", err)
-	}
+	check.Error(t, "TryLock of what is shut", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrTaken)
 	locktest.Release(t, takeByForce(t, c.Mutex("a"), redlatch.ForceOptions{}))
 	s.Do("SET", locktest.StateKey("a"), "of another library", "PX", "3600000")
 	locktest.Release(t, takeByForce(t, c.Mutex("a"), redlatch.ForceOptions{}))

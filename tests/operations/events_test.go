@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -224,9 +225,7 @@ func TestReleaseIsToldOnce(t *testing.T) {
 		c := wire.Wrap(t, link, o)
 		l := locktest.Lock(t, c.Mutex("a"))
 		link.Harm(wire.Unsent, wire.Every)
-		if err := l.Release(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Fatalf("Release without an answer = %v, want ErrUnreachable", err)
-		}
+		check.Refusal(t, "Release without an answer", l.Release(t.Context()), redlatch.ErrUnreachable)
 		if told := seen.Of(redlatch.EventReleased, "a"); len(told) != 1 || !errors.Is(told[0].Err, redlatch.ErrUnreachable) {
 			t.Errorf("a release without an answer told %v, want one event with ErrUnreachable", told)
 		}
@@ -294,9 +293,7 @@ func TestMultiTellsEveryName(t *testing.T) {
 			if (err == nil) != (does.granted == len(names)) {
 				t.Errorf("it returned %v", err)
 			}
-			if n := seen.Count(redlatch.EventAttempt); n != does.attempts {
-				t.Errorf("%d attempts, want %d", n, does.attempts)
-			}
+			check.Equal(t, seen.Count(redlatch.EventAttempt), does.attempts, "attempts")
 			if n := seen.Count(redlatch.EventGranted); n != does.granted {
 				t.Errorf("%d were granted, want %d", n, does.granted)
 			}
@@ -352,22 +349,13 @@ func TestHookThatPanicsWhenTheClientIsClosed(t *testing.T) {
 	seen := &help.Events{}
 	o := help.Sluggish()
 	o.Hook = redlatch.JoinHooks(seen.Hook, panicAsAsked)
-	c, err := redlatch.Open(t.Context(), redistest.Start(t).URL(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.Open(t.Context(), redistest.Start(t).URL(), o)).OK(t)
 	ctx := context.WithValue(t.Context(), panicsAt{}, redlatch.EventLost)
 	for _, name := range []string{"a", "b", "c"} {
-		if _, err := c.Mutex(name).Lock(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Lock", check.ErrorOf(c.Mutex(name).Lock(ctx)))
 	}
-	if cause := help.Recovered(func() { _ = c.Close() }); cause != "hook" {
-		t.Errorf("Close panicked with %v, want hook", cause)
-	}
-	if n := seen.Count(redlatch.EventLost); n != 3 {
-		t.Errorf("%d leases were lost, want 3", n)
-	}
+	check.Equal(t, help.Recovered(func() { _ = c.Close() }), "hook", "Close panicked with")
+	check.Equal(t, seen.Count(redlatch.EventLost), 3, "leases were lost")
 	seen.WantEnds(t)
 }
 
@@ -394,9 +382,7 @@ func TestRefusedAcquisitionTellsNothing(t *testing.T) {
 	}
 	locktest.Release(t, held)
 	_ = c.Close()
-	if _, err := c.Mutex("b").Lock(t.Context()); !errors.Is(err, redlatch.ErrClosed) {
-		t.Errorf("Lock of a client that is closed = %v, want ErrClosed", err)
-	}
+	check.Error(t, "Lock of a client that is closed", check.ErrorOf(c.Mutex("b").Lock(t.Context())), redlatch.ErrClosed)
 	if n := seen.Count(redlatch.EventAttempt); n != 1 {
 		t.Errorf("%d attempts, want that of the lease", n)
 	}
@@ -410,14 +396,8 @@ func TestEventsOfADowngrade(t *testing.T) {
 	o, seen := help.Watched(help.Sluggish())
 	c := locktest.Open(t, redistest.Start(t).URL(), o)
 	m := c.RWMutex("a")
-	write, err := m.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, err := m.Downgrade(t.Context(), write)
-	if err != nil {
-		t.Fatal(err)
-	}
+	write := check.Value(m.Lock(t.Context())).OK(t)
+	read := check.Value(m.Downgrade(t.Context(), write)).OK(t)
 	locktest.Release(t, read)
 	var got []string
 	for _, e := range seen.All {

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchprom"
@@ -64,15 +65,9 @@ func shows(t *testing.T, page string, words ...string) {
 	t.Helper()
 	var body string
 	locktest.EventuallyOr(t, func() bool {
-		resp, err := http.Get(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := check.Value(http.Get(page)).OK(t)
 		defer resp.Body.Close()
-		data, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := check.Value(io.ReadAll(resp.Body)).OK(t)
 		body = string(data)
 		return resp.StatusCode == http.StatusOK && hasAll(body, words)
 	}, func() string { return fmt.Sprintf("%s shows %q in\n%s", page, words, body) })
@@ -94,10 +89,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	cli := buildCommand(t, s.URL())
-	metrics, err := redlatchprom.New(redlatchprom.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := check.Value(redlatchprom.New(redlatchprom.Options{})).OK(t)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
 	o := help.Brisk(help.Lasting)
@@ -154,19 +146,11 @@ func TestEverythingAtOnce(t *testing.T) {
 	})
 
 	web := cli.cmd("web", "--listen", "127.0.0.1:0")
-	out, err := web.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := web.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := check.Value(web.StdoutPipe()).OK(t)
+	check.OK(t, "Start", web.Start())
 	defer func() { _ = web.Wait() }()
 	defer func() { _ = web.Process.Kill() }()
-	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	url := check.Value(bufio.NewReader(out).ReadString('\n')).OK(t)
 	url = strings.TrimSpace(url)
 	shows(t, url+"locks", "crashed", "Deadlock: each of these waits for what the next one holds")
 	shows(t, url+"record", "ticket 4711", "gave up after")
@@ -189,14 +173,8 @@ func wantAlert(t *testing.T, registry *prometheus.Registry, alert string) {
 		t.Log("no promtool (Debian package prometheus): no alert was asked for")
 		return
 	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := filepath.Abs("../../observability/redlatch.rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := check.Value(registry.Gather()).OK(t)
+	rules := check.Value(filepath.Abs("../../observability/redlatch.rules.yml")).OK(t)
 	var b strings.Builder
 	fmt.Fprintf(&b, "rule_files: [%q]\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n", rules)
 	for _, family := range families {
@@ -218,9 +196,7 @@ func wantAlert(t *testing.T, registry *prometheus.Registry, alert string) {
     exp_samples: [{labels: '{alertname="%s"}', value: 1}]
 `, alert, alert)
 	file := filepath.Join(t.TempDir(), "test.yml")
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "WriteFile", os.WriteFile(file, []byte(b.String()), 0o600))
 	if out, err := exec.Command(promtool, "test", "rules", file).CombinedOutput(); err != nil {
 		t.Errorf("%s does not fire: %v\n%s\n%s", alert, err, out, b.String())
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -55,9 +56,7 @@ func TestForceReleaseOfOnesOwn(t *testing.T) {
 			if help.Hears(s, c) {
 				t.Error("the client listens, which makes this test an easy one")
 			}
-			if _, err := c.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
 			help.Receive(t, l.Context().Done(), what)
 			if !errors.As(l.Err(), new(*redlatch.LostError)) {
 				t.Errorf("%s ends with %v, want a LostError", what, l.Err())
@@ -80,9 +79,7 @@ func TestForceReleaseDuringAnExtend(t *testing.T) {
 	extended := make(chan error, 1)
 	go func() { extended <- l.Extend(t.Context()) }()
 	help.Receive(t, gate.Arrived, "the reply to the extend")
-	if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
 	close(gate.Open)
 	if err := <-extended; err != nil {
 		t.Fatalf("Extend = %v, want the answer from before", err)
@@ -190,25 +187,18 @@ func TestForceReleaseOfAllTellsEach(t *testing.T) {
 	admin := locktest.Open(t, s.URL(), o)
 	var all []*redlatch.Lease
 	for range 3 {
-		l, err := c.Semaphore("a", 3).Acquire(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Value(c.Semaphore("a", 3).Acquire(t.Context(), 1)).OK(t)
 		all = append(all, l)
 	}
 	for i, l := range all[:2] {
 		o := redlatch.ForceOptions{Owner: l.Owner(), Reason: "number " + strconv.Itoa(i)}
-		if _, err := admin.ForceRelease(t.Context(), "a", o); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), "a", o)))
 	}
 	for i, l := range all[:2] {
 		_ = l.Extend(t.Context())
 		wantForced(t, l.Err(), "number "+strconv.Itoa(i))
 	}
-	if err := all[2].Extend(t.Context()); err != nil {
-		t.Errorf("Extend of a lease beside them = %v", err)
-	}
+	check.Nil(t, "Extend of a lease beside them", all[2].Extend(t.Context()))
 	locktest.Release(t, all[2])
 }
 
@@ -221,9 +211,7 @@ func TestForceReleaseOfAnOwnerCanBeRepeated(t *testing.T) {
 		waiting := help.GoEnter(t.Context(), help.LockOf(next, kind))
 		locktest.InLine(t, s, l.Name(), 1)
 		o := redlatch.ForceOptions{Owner: l.Owner()}
-		if _, err := admin.ForceRelease(t.Context(), l.Name(), o); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), o)))
 		innocent := help.Await(t, waiting)
 		if _, err := admin.ForceRelease(t.Context(), l.Name(), o); !errors.Is(err, redlatch.ErrNotHeld) {
 			t.Errorf("ForceRelease again = %v, want ErrNotHeld", err)
@@ -242,9 +230,7 @@ func TestForceNotesAreBounded(t *testing.T) {
 	c := locktest.Open(t, s.URL(), help.Sluggish())
 	for range 160 {
 		locktest.Lock(t, c.Mutex("a"))
-		if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
 	}
 	if n := number(t, s, "HLEN", help.ForcedKey("a")); n > 130 {
 		t.Errorf("%d notes are kept, want some 128", n)

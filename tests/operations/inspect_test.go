@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -18,20 +19,14 @@ import (
 
 func look(t *testing.T, c *redlatch.Client, name string) redlatch.LockInfo {
 	t.Helper()
-	info, err := c.Inspect(t.Context(), name)
-	if err != nil {
-		t.Fatalf("Inspect = %v", err)
-	}
-	return info
+	return check.Value(c.Inspect(t.Context(), name)).OK(t)
 }
 
 // buried waits until the server knows that a client that was killed does not listen, and has it try
 // no more.
 func buried(t *testing.T, s *redistest.Server, c *redlatch.Client) {
 	t.Helper()
-	if err := locktest.CloseLeaving(c); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "CloseLeaving", locktest.CloseLeaving(c))
 	help.AwaitGone(t, s, c.ID())
 }
 

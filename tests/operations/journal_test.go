@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -76,16 +77,11 @@ func timesOut(t *testing.T, m *redlatch.Mutex) {
 func TestJournalOfPlainAcquisitions(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c, err := redlatch.Open(t.Context(), s.URL(), noting(help.Lasting))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.Open(t.Context(), s.URL(), noting(help.Lasting))).OK(t)
 	for range 10 {
 		held := locktest.Lock(t, c.Mutex("a"))
 		got := help.GoLock(t.Context(), c.Mutex("a"))
-		if err := held.Extend(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Extend", held.Extend(t.Context()))
 		locktest.Release(t, held)
 		locktest.Release(t, help.Await(t, got))
 		held = locktest.Lock(t, c.Mutex("b"))
@@ -94,9 +90,7 @@ func TestJournalOfPlainAcquisitions(t *testing.T) {
 		}
 		locktest.Release(t, held)
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Close", c.Close())
 	if calls := s.Do("INFO", "commandstats"); strings.Contains(calls, "xadd") || s.Do("EXISTS", journalKey) != "0" {
 		t.Errorf("something was noted: %s", calls)
 	}
@@ -111,7 +105,7 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 	o.Labels = map[string]string{"service": "bill"}
 	c := locktest.Open(t, s.URL(), o)
 	began := time.Now().Add(-time.Minute)
-	check := func(e redlatch.JournalEntry, by *redlatch.Client, l *redlatch.Lease) {
+	wanted := func(e redlatch.JournalEntry, by *redlatch.Client, l *redlatch.Lease) {
 		t.Helper()
 		if e.Client != by.ID() || e.Process.PID == 0 || e.Process.Host == "" || e.At.Before(began) || e.Kind == "" || e.ID == "" {
 			t.Errorf("%+v, want it by %s", e, by.ID())
@@ -122,23 +116,18 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 	}
 	ctx := redlatch.WithLabels(t.Context(), map[string]string{"request": "1"})
 
-	forced, err := c.Mutex("forced").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	forced := check.Value(c.Mutex("forced").Lock(ctx)).OK(t)
 	help.Recorded(t, s, c)
 	token := forced.Token()
-	if _, err := operator.ForceRelease(t.Context(), "forced", redlatch.ForceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "ForceRelease", check.ErrorOf(operator.ForceRelease(t.Context(), "forced", redlatch.ForceOptions{})))
 	e := awaitEntry(t, operator, "forced", redlatch.JournalForced)
-	check(e, operator, forced)
+	wanted(e, operator, forced)
 	if e.From.Client != c.ID() || e.From.Process.PID == 0 || e.From.Token != token {
 		t.Errorf("%+v, want that it was taken from %s", e, c.ID())
 	}
 	_ = forced.Extend(t.Context())
 	e = awaitEntry(t, operator, "forced", redlatch.JournalLost)
-	check(e, c, forced)
+	wanted(e, c, forced)
 	if e.Reason == "" || e.Text == "" || e.Token != token || e.Labels["request"] != "1" || e.Labels["service"] != "bill" {
 		t.Errorf("%+v, want why it was lost, and its labels", e)
 	}
@@ -146,17 +135,14 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 	locktest.Lock(t, c.Mutex("long"))
 	timesOut(t, c.Mutex("long"))
 	e = awaitEntry(t, operator, "long", redlatch.JournalTimeout)
-	check(e, c, nil)
+	wanted(e, c, nil)
 	if e.Waited < 10*time.Millisecond || !strings.Contains(e.Text, "taken") {
 		t.Errorf("%+v, want how long it waited, and for what", e)
 	}
 
-	leader, err := c.Election("leader").TryCampaign(t.Context(), "me")
-	if err != nil {
-		t.Fatal(err)
-	}
+	leader := check.Value(c.Election("leader").TryCampaign(t.Context(), "me")).OK(t)
 	e = awaitEntry(t, operator, "leader", redlatch.JournalLeader)
-	check(e, c, leader)
+	wanted(e, c, leader)
 	if e.Value != "me" {
 		t.Errorf("%+v, want the leader's value", e)
 	}
@@ -203,9 +189,7 @@ func journalOfLong(t *testing.T) {
 		token := held.Token()
 		for _, age := range []time.Duration{9 * time.Minute, time.Minute, time.Minute} {
 			time.Sleep(age)
-			if err := held.Extend(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, "Extend", held.Extend(t.Context()))
 		}
 		locktest.Release(t, held)
 		all = told()
@@ -356,10 +340,7 @@ func TestJournalOfAQuorum(t *testing.T) {
 		s := redistest.Start(t)
 		nodes, urls = append(nodes, s), append(urls, s.URL())
 	}
-	c, err := redlatch.OpenQuorum(t.Context(), urls, noting(help.Lasting))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.OpenQuorum(t.Context(), urls, noting(help.Lasting))).OK(t)
 	defer c.Close()
 	locktest.Lock(t, c.Mutex("a"))
 	timesOut(t, c.Mutex("a"))
@@ -395,9 +376,7 @@ func TestJournalBesideTrouble(t *testing.T) {
 	held, lost := locktest.Lock(t, c.Mutex("a")), locktest.Lock(t, c.Mutex("b"))
 	s.Do("CONFIG", "SET", "maxmemory", "1")
 	s.Do("DEL", locktest.StateKey("b"))
-	if err := lost.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Fatalf("Extend of what was deleted = %v, want ErrNotHeld", err)
-	}
+	check.Refusal(t, "Extend of what was deleted", lost.Extend(t.Context()), redlatch.ErrNotHeld)
 	if err := help.Receive(t, said, "a word about memory"); !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("the trouble is %v, want OOM", err)
 	}

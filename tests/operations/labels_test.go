@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/record/notes"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -32,10 +33,7 @@ func TestLabelsOfHoldersAndWaiters(t *testing.T) {
 		operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 		ctx := redlatch.WithLabels(t.Context(), map[string]string{"request": "1", "zone": "b"})
 		l := help.LockOf(c, kind)
-		held, err := l.Acquire(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		held := check.Value(l.Acquire(ctx)).OK(t)
 		waiter := locktest.Open(t, s.URL(), help.Sluggish())
 		waiting, giveUp := context.WithCancel(redlatch.WithLabels(t.Context(), map[string]string{"request": "2\n\x1b[31m"}))
 		got := help.GoEnter(waiting, help.LockOf(waiter, kind))
@@ -93,9 +91,7 @@ func TestLabelsThatAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if keys := s.Do("DBSIZE"); keys != "0" {
-		t.Errorf("%s keys are there, want none", keys)
-	}
+	check.Equal(t, s.Do("DBSIZE"), "0", "keys are there")
 }
 
 // TestNotesCostNothingWithoutLabels: acquisitions and waits without labels, and short ones with
@@ -112,10 +108,7 @@ func TestNotesCostNothingWithoutLabels(t *testing.T) {
 	ctx := redlatch.WithLabels(t.Context(), map[string]string{"request": "1"})
 	began := time.Now()
 	for range 20 {
-		l, err := holder.Mutex("b").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Value(holder.Mutex("b").Lock(ctx)).OK(t)
 		locktest.Release(t, l)
 	}
 	locktest.Eventually(t, "the notes are written, if there are any", func() bool { return s.Do("EXISTS", help.RecordKey(waiter)) == "1" })
@@ -134,9 +127,7 @@ func TestNotesAreBounded(t *testing.T) {
 	c := locktest.Open(t, s.URL(), help.Sluggish())
 	ctx := redlatch.WithLabels(t.Context(), map[string]string{"request": "1"})
 	for i := range 1100 {
-		if _, err := c.Mutex(fmt.Sprint(i)).Lock(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Lock", check.ErrorOf(c.Mutex(fmt.Sprint(i)).Lock(ctx)))
 	}
 	locktest.Eventually(t, "1024 notes are there", func() bool { return s.Do("HLEN", help.NotesKey(c)) == "1024" })
 	if left := s.Do("PTTL", help.NotesKey(c)); left == "-1" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -120,9 +121,7 @@ func TestListPatterns(t *testing.T) {
 			for _, name := range all[:len(all)-1] {
 				locktest.Lock(t, c.Mutex(name))
 			}
-			if _, err := c.Semaphore("semaphore", 3).Acquire(t.Context(), 2); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, "Acquire", check.ErrorOf(c.Semaphore("semaphore", 3).Acquire(t.Context(), 2)))
 			locktest.Release(t, locktest.Lock(t, c.Mutex("over")))
 			wantList(t, c, "", all...)
 			wantList(t, c, "*", all...)

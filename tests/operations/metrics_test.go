@@ -18,6 +18,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchotel"
@@ -40,9 +41,7 @@ func metered(t *testing.T) *meters {
 		"redlatchprom": prometheus.NewRegistry(), "redlatchotel": prometheus.NewRegistry(),
 	}}
 	var err error
-	if m.prom, err = redlatchprom.New(redlatchprom.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	m.prom = check.Value(redlatchprom.New(redlatchprom.Options{})).OK(t)
 	m.registries["redlatchprom"].MustRegister(m.prom)
 	exporter, err := otelprometheus.New(
 		otelprometheus.WithRegisterer(m.registries["redlatchotel"]), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo(),
@@ -62,10 +61,7 @@ func metered(t *testing.T) *meters {
 // gather returns the metrics of a module, by name.
 func (m *meters) gather(t *testing.T, module string) map[string]*dto.MetricFamily {
 	t.Helper()
-	families, err := m.registries[module].Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := check.Value(m.registries[module].Gather()).OK(t)
 	byName := make(map[string]*dto.MetricFamily)
 	for _, f := range families {
 		byName[f.GetName()] = f
@@ -165,32 +161,22 @@ func TestMetricsOfBothModulesAreTheSame(t *testing.T) {
 	t.Parallel()
 	s, m := redistest.Start(t), metered(t)
 	o := redlatch.Options{Hook: redlatch.JoinHooks(m.prom.Hook, m.otel.Hook)}
-	c, err := redlatch.New(m.prom.Conn(m.otel.Conn(wire.Dial(t, s.Addr()))), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.New(m.prom.Conn(m.otel.Conn(wire.Dial(t, s.Addr()))), o)).OK(t)
 	ctx := t.Context()
 	for _, mode := range []string{"read", "write"} {
 		rw := c.RWMutex("b").RLock
 		if mode == "write" {
 			rw = c.RWMutex("b").Lock
 		}
-		l, err := rw(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Extend(ctx); err != nil {
-			t.Fatal(err)
-		}
+		l := check.Value(rw(ctx)).OK(t)
+		check.OK(t, "Extend", l.Extend(ctx))
 		locktest.Release(t, l)
 	}
 	l := locktest.Lock(t, c.Mutex("a"))
 	if _, err := c.Mutex("a").TryLock(ctx); err == nil {
 		t.Fatal("TryLock of what is held returned no error")
 	}
-	if err := l.Extend(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Extend", l.Extend(ctx))
 	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 100 * time.Millisecond}).Lock(ctx); err == nil {
 		t.Fatal("Lock of what is held returned no error")
 	}
@@ -314,10 +300,7 @@ func TestWrapConn(t *testing.T) {
 		s := redistest.Start(t)
 		nodes, urls = append(nodes, s), append(urls, s.URL())
 	}
-	quorum, err := redlatch.OpenQuorum(t.Context(), urls[:3], o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	quorum := check.Value(redlatch.OpenQuorum(t.Context(), urls[:3], o)).OK(t)
 	for _, c := range []*redlatch.Client{quorum, locktest.Open(t, urls[3], o)} {
 		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/base/groups"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
@@ -33,10 +34,7 @@ const (
 // read returns the text of a file.
 func read(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(os.ReadFile(file)).OK(t)
 	return string(text)
 }
 
@@ -95,9 +93,7 @@ type source struct{ Type, UID string }
 
 func readBoard(t *testing.T) (b board) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(read(t, boardFile)), &b); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Unmarshal", json.Unmarshal([]byte(read(t, boardFile)), &b))
 	return b
 }
 
@@ -308,19 +304,13 @@ func TestRunbook(t *testing.T) {
 // own.
 func doctorLines(t *testing.T) map[string]map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob("../../cmd/redlatch/internal/doctor/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := check.Value(filepath.Glob("../../cmd/redlatch/internal/doctor/*.go")).OK(t)
 	lines := make(map[string]map[string]bool)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := check.Value(parser.ParseFile(token.NewFileSet(), file, nil, 0)).OK(t)
 		check := ""
 		level := func(e ast.Expr) {
 			if id, ok := e.(*ast.Ident); ok && check != "" {

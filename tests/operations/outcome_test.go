@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/trial"
@@ -117,10 +118,7 @@ func TestOutcomes(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			course := trial.NewCourse(t, 1)
-			held, err := course.Far.Mutex("held").Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			held := check.Value(course.Far.Mutex("held").Lock(t.Context())).OK(t)
 			course.Nodes[0].Do("RPUSH", locktest.StateKey("text"), "x")
 			o, seen := help.Watched(patient())
 			c, links := course.Client(t, o)
@@ -130,11 +128,9 @@ func TestOutcomes(t *testing.T) {
 			if does.mishap.Name+does.mishap.Refusal != "" || does.mishap.Cancels {
 				links[0].Harm(does.mishap, wire.Every)
 			}
-			err = does.call(ctx, c)
+			err := does.call(ctx, c)
 			links[0].Harm(wire.Mishap{}, wire.None)
-			if got := redlatch.OutcomeOf(err); got != does.want {
-				t.Errorf("the outcome of %v is %s, want %s", err, got, does.want)
-			}
+			check.Equal(t, redlatch.OutcomeOf(err), does.want, "the outcome of %v", err)
 			if last := seen.Ends(); len(last) == 0 || last[len(last)-1].Outcome != does.want {
 				t.Errorf("the hook was told of %v, want the last to end as %s", last, does.want)
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -65,9 +66,7 @@ func TestLeasesPrint(t *testing.T) {
 		_ = l.Extend(t.Context())
 		wantPrinted(t, l, text+`lost: its key is no longer in Redis: deleted or evicted`, log+`"ended":"lost: its key is no longer in Redis: deleted or evicted"}`)
 		l = help.Enter(t, help.LockOf(c, kind))
-		if _, err := l.Detach(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Detach", check.ErrorOf(l.Detach(t.Context())))
 		if got := l.String(); !strings.HasSuffix(got, ", detached") {
 			t.Errorf("a lease that was detached prints %s", got)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchprom"
@@ -113,9 +114,7 @@ func startPrometheus(t *testing.T, target string) *promServer {
 	}
 	dir := t.TempDir()
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "WriteFile", os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	write("rules.yml", hasten(read(t, rulesFile)))
 	write("prometheus.yml", `
@@ -125,19 +124,14 @@ scrape_configs:
   - job_name: demo
     static_configs: [{targets: ["`+target+`"]}]
 `)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := check.Value(net.Listen("tcp", "127.0.0.1:0")).OK(t)
 	addr := listener.Addr().String()
 	_ = listener.Close()
 	var log bytes.Buffer
 	cmd := exec.Command(program, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+addr, "--log.level=warn")
 	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Start", cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -173,10 +167,7 @@ func hasten(text string) string {
 // get returns the data of an answer of the API.
 func (p *promServer) get(t *testing.T, path string, data any) {
 	t.Helper()
-	response, err := http.Get(p.url + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := check.Value(http.Get(p.url + path)).OK(t)
 	defer response.Body.Close()
 	answer := struct {
 		Status, Error string
@@ -243,10 +234,7 @@ type demo struct {
 // startDemo starts the program. It begins well, and has trouble after some seconds.
 func startDemo(t *testing.T, registry *prometheus.Registry) *demo {
 	t.Helper()
-	m, err := redlatchprom.New(redlatchprom.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := check.Value(redlatchprom.New(redlatchprom.Options{})).OK(t)
 	registry.MustRegister(m)
 	d := &demo{server: redistest.Start(t), metrics: m}
 	d.ctx, d.end = context.WithCancel(context.Background())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -63,9 +64,7 @@ func TestLossTellsItsReason(t *testing.T) {
 				t.Fatalf("Err = %v, want a LostError for the reason %q, as the cause of the context", err, reason)
 			}
 			for _, sentinel := range []error{redlatch.ErrMaxHold, redlatch.ErrClosed} {
-				if got := errors.Is(err, sentinel); got != (sentinel == c.matches) {
-					t.Errorf("Err = %v, matches %q: %v", err, sentinel, got)
-				}
+				check.Equal(t, errors.Is(err, sentinel), sentinel == c.matches, "Err = %v, matches %q", err, sentinel)
 			}
 		})
 	}
@@ -114,25 +113,14 @@ func causesTell(t *testing.T, s *memory.Server) {
 	locktest.Release(t, l)
 	wantCause("a lease that was released", l.Context(), redlatch.ErrNotHeld, "\"a\" is not held: it was released")
 
-	outer, err := c.ReentrantMutex("nest").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	inner, err := c.ReentrantMutex("nest").Lock(outer.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	outer := check.Value(c.ReentrantMutex("nest").Lock(t.Context())).OK(t)
+	inner := check.Value(c.ReentrantMutex("nest").Lock(outer.Context())).OK(t)
 	locktest.Release(t, outer)
 	wantCause("a lease whose outer lease was released", inner.Context(), redlatch.ErrNotHeld, "it was released")
 	locktest.Release(t, inner)
 
-	several, err := c.MultiMutex("b", "c").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := several.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	several := check.Value(c.MultiMutex("b", "c").Lock(t.Context())).OK(t)
+	check.OK(t, "Release", several.Release(t.Context()))
 	wantCause("several leases", several.Context(), redlatch.ErrNotHeld, "it was released")
 
 	l = locktest.Lock(t, c.Mutex("a"))
@@ -157,10 +145,7 @@ func causesTell(t *testing.T, s *memory.Server) {
 func TestTooDeepIsNotTaken(t *testing.T) {
 	t.Parallel()
 	m := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting)).ReentrantMutex("a").WithDepth(1)
-	outer, err := m.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	outer := check.Value(m.Lock(t.Context())).OK(t)
 	if _, err := m.Lock(outer.Context()); !errors.Is(err, redlatch.ErrTooDeep) || errors.Is(err, redlatch.ErrTaken) {
 		t.Errorf("Lock beyond the depth = %v, want ErrTooDeep, and not ErrTaken", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -99,9 +100,7 @@ func TestLeastRights(t *testing.T) {
 		o.Hook = heard.hook
 		c := help.OpenURLs(t, urls, o)
 		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-		if _, err := c.Inspect(t.Context(), "a"); err != nil {
-			t.Errorf("Inspect = %v", err)
-		}
+		check.Nil(t, "Inspect", check.ErrorOf(c.Inspect(t.Context(), "a")))
 		nodes[0].Kill()
 		nodes[1].Kill()
 		_, err := c.Mutex("a").TryLock(t.Context())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -28,9 +29,7 @@ func traced() (redlatch.Options, *help.Events) {
 //go:noinline
 func forget(t *testing.T, l kindtest.Lock) {
 	t.Helper()
-	if _, err := l.Acquire(locktest.Within(t, locktest.Patience)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Acquire", check.ErrorOf(l.Acquire(locktest.Within(t, locktest.Patience))))
 }
 
 // collected waits until the hook was told that a lease is forgotten.
@@ -85,17 +84,10 @@ func TestForgottenLeaseOfSeveralNames(t *testing.T) {
 	s := redistest.Start(t)
 	o, seen := traced()
 	c := locktest.Open(t, s.URL(), o)
-	text, err := locktest.Lock(t, c.Mutex("adopted")).Detach(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(locktest.Lock(t, c.Mutex("adopted")).Detach(t.Context())).OK(t)
 	func() {
-		if _, err := c.MultiMutex("a", "b").Lock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Adopt(t.Context(), text, redlatch.LockOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Lock", check.ErrorOf(c.MultiMutex("a", "b").Lock(t.Context())))
+		check.OK(t, "Adopt", check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{})))
 	}()
 	for _, name := range []string{"a", "b", "adopted"} {
 		if e := collected(t, seen, name); !strings.Contains(e.Stack, "stray_test.go") {
@@ -113,17 +105,12 @@ func TestTracedLeaseIsALease(t *testing.T) {
 		if err := l.Extend(t.Context()); err != nil || !l.Held() || l.Token() == 0 || l.Err() != nil || l.Deadline().IsZero() || l.Context().Err() != nil {
 			t.Errorf("Extend = %v, and %v", err, l)
 		}
-		if err := l.Ensure(t.Context(), time.Minute); err != nil {
-			t.Errorf("Ensure = %v", err)
-		}
+		check.Nil(t, "Ensure", l.Ensure(t.Context(), time.Minute))
 		text, err := l.Detach(t.Context())
 		if err != nil || l.Held() || !errors.Is(l.Err(), redlatch.ErrDetached) {
 			t.Fatalf("Detach = %v, and then %v", err, l)
 		}
-		again, err := c.Adopt(t.Context(), text, redlatch.LockOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{})).OK(t)
 		waits := help.GoEnter(t.Context(), help.LockOf(c, kind))
 		seen.Await(t, redlatch.EventWait, l.Name(), 0)
 		locktest.Release(t, again)
@@ -134,9 +121,7 @@ func TestTracedLeaseIsALease(t *testing.T) {
 		if all := c.Leases(); len(all) != 0 {
 			t.Errorf("Leases = %+v, want none", all)
 		}
-		if err := c.Close(); err != nil {
-			t.Errorf("Close without a lease = %v", err)
-		}
+		check.Nil(t, "Close without a lease", c.Close())
 		seen.WantEnds(t)
 	})
 }
@@ -157,10 +142,7 @@ func outlives(t *testing.T, s *memory.Server, kind int) {
 	o, seen := help.Watched(help.Brisk(3 * time.Second))
 	c := s.Client(t, o)
 	ctx, cancel := context.WithCancel(t.Context())
-	l, err := help.LockOf(c, kind).Acquire(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(help.LockOf(c, kind).Acquire(ctx)).OK(t)
 	seen.Await(t, redlatch.EventExtended, l.Name(), 0)
 	if n := seen.Count(redlatch.EventOutlived); n != 0 || c.Leases()[0].Outlived {
 		t.Errorf("%d leases outlive contexts that are not done", n)
@@ -176,9 +158,7 @@ func outlives(t *testing.T, s *memory.Server, kind int) {
 		t.Errorf("it was told as %+v, want once", all)
 	}
 	locktest.Release(t, l)
-	if err := c.Close(); err != nil {
-		t.Errorf("Close = %v", err)
-	}
+	check.Nil(t, "Close", c.Close())
 	seen.WantEnds(t)
 }
 

@@ -42,7 +42,7 @@ func TestTakenNamesTheHolder(t *testing.T) {
 		if l.Kind == "reentrant" { // Redis tells only with one command more
 			owner, mine, theirs = "", "; Client.Inspect or `redlatch inspect` tells by which process", "; Client.Inspect"
 		}
-		check := func(err error, own bool, text string) {
+		wanted := func(err error, own bool, text string) {
 			t.Helper()
 			taken := wantTakenBy(t, err, l.Name, owner)
 			if own = own && owner != ""; taken.Own != own || taken.Since.IsZero() == own || !strings.Contains(err.Error(), text) {
@@ -61,12 +61,12 @@ func TestTakenNamesTheHolder(t *testing.T) {
 			return help.AwaitError(t, waiting)
 		}
 		_, err := l.Try(t.Context())
-		check(err, true, mine)
-		check(wait(c), true, mine)
-		check(wait(c), true, mine) // now the client listens
+		wanted(err, true, mine)
+		wanted(wait(c), true, mine)
+		wanted(wait(c), true, mine) // now the client listens
 		_, err = help.LockOf(other, kind).Try(t.Context())
-		check(err, false, theirs)
-		check(wait(other), false, theirs)
+		wanted(err, false, theirs)
+		wanted(wait(other), false, theirs)
 		locktest.Release(t, held)
 	})
 }

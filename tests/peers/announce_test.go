@@ -14,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/compat"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -38,19 +39,19 @@ var pairs = []struct {
 	other func(t testing.TB, s *redistest.Server, who string) neighbour
 }{
 	{"redisson", func(t testing.TB, c *redlatch.Client) shared {
-		return help.Must[*redlatch.ReentrantMutex](t)(compat.Redisson(c, "a"))
+		return check.Value(compat.Redisson(c, "a")).OK(t)
 	}, func(t testing.TB, s *redistest.Server, who string) neighbour {
 		return newRedisson(goRedis(t, s), "a", who, help.Lasting)
 	}},
 	{"redisson fenced", func(t testing.TB, c *redlatch.Client) shared {
-		return help.Must[*redlatch.ReentrantMutex](t)(compat.RedissonFenced(c, "a"))
+		return check.Value(compat.RedissonFenced(c, "a")).OK(t)
 	}, func(t testing.TB, s *redistest.Server, who string) neighbour {
 		r := newRedisson(goRedis(t, s), "a", who, help.Lasting)
 		r.fenced = true
 		return r
 	}},
 	{"spring", func(t testing.TB, c *redlatch.Client) shared {
-		return help.Must[*redlatch.Mutex](t)(compat.Spring(c, "registry", "a"))
+		return check.Value(compat.Spring(c, "registry", "a")).OK(t)
 	}, func(t testing.TB, s *redistest.Server, who string) neighbour {
 		return newSpring(goRedis(t, s), "registry", "a", who, help.Lasting)
 	}},
@@ -58,7 +59,7 @@ var pairs = []struct {
 
 func lockShared(t testing.TB, l shared) *redlatch.Lease {
 	t.Helper()
-	return help.Must[*redlatch.Lease](t)(l.Lock(locktest.Within(t, locktest.Patience)))
+	return check.Value(l.Lock(locktest.Within(t, locktest.Patience))).OK(t)
 }
 
 // TestNeighboursExcludeAndWakeEachOther: with TTLs that do not end, only messages can wake them.
@@ -93,9 +94,7 @@ func TestNeighboursExcludeAndWakeEachOther(t *testing.T) {
 			locktest.Eventually(t, "redlatch listens to the other side", func() bool {
 				return strings.HasSuffix(s.Do("PUBSUB", "NUMSUB", other.channel()), "1")
 			})
-			if err := other.unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, "unlock", other.unlock(t.Context()))
 			locktest.Release(t, help.Await(t, waits))
 			locktest.Eventually(t, "redlatch listens no more", func() bool {
 				return strings.HasSuffix(s.Do("PUBSUB", "NUMSUB", other.channel()), "0")
@@ -143,9 +142,7 @@ func TestAnnouncesWhatIsFree(t *testing.T) {
 				t.Fatal(err)
 			}
 			want("a forced release", a.Message)
-			if err := lease.Release(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-				t.Errorf("Release = %v, want ErrNotHeld", err)
-			}
+			check.Error(t, "Release", lease.Release(t.Context()), redlatch.ErrNotHeld)
 			want("the release of what is not held")
 
 			ctx, cancel := context.WithCancel(t.Context())
@@ -172,7 +169,7 @@ func TestAnnouncesNoEntryThatIsNested(t *testing.T) {
 	a := ours.Options().Announce
 	heard := listenTo(t, goRedis(t, s), a.Channel)
 	outer := lockShared(t, ours)
-	locktest.Release(t, help.Must[*redlatch.Lease](t)(ours.Lock(outer.Context())))
+	locktest.Release(t, check.Value(ours.Lock(outer.Context())).OK(t))
 	if got := heard.settled(t, s, a.Channel); len(got) != 0 {
 		t.Errorf("the release of a nested entry published %q", got)
 	}
@@ -188,7 +185,7 @@ func TestRelayAnnouncesOnce(t *testing.T) {
 	const waiters = 8
 	s := redistest.Start(t)
 	o, seen := help.Watched(unprefixed())
-	ours := help.Must[*redlatch.Mutex](t)(compat.Spring(locktest.Open(t, s.URL(), o), "registry", "a"))
+	ours := check.Value(compat.Spring(locktest.Open(t, s.URL(), o), "registry", "a")).OK(t)
 	a := ours.Options().Announce
 	heard := listenTo(t, goRedis(t, s), a.Channel)
 	other := newSpring(goRedis(t, s), "registry", "a", "x", help.Lasting)
@@ -197,9 +194,7 @@ func TestRelayAnnouncesOnce(t *testing.T) {
 	}
 	results := help.GoLocks(t, locktest.Within(t, locktest.Patience), ours, seen, waiters)
 	locktest.Eventually(t, "a place in line", func() bool { return len(locktest.Tickets(s, "{registry:a}:queue")) == 1 })
-	if err := other.unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "unlock", other.unlock(t.Context()))
 	for _, result := range results {
 		locktest.Release(t, help.Await(t, result))
 	}
@@ -215,7 +210,7 @@ func TestRelayIsApartForEachAnnouncement(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL(), unprefixed())
-	lease := lockShared(t, help.Must[*redlatch.Mutex](t)(compat.Spring(c, "registry", "a")))
+	lease := lockShared(t, check.Value(compat.Spring(c, "registry", "a")).OK(t))
 	result := help.GoLock(t.Context(), c.Mutex("registry:a"))
 	locktest.Eventually(t, "a place in line of its own", func() bool { return len(locktest.Tickets(s, "{registry:a}:queue")) == 1 })
 	locktest.Release(t, lease)
@@ -228,7 +223,7 @@ func TestAnnouncementIsHeard(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		ours, other := &wire.Counting{Conn: s.Conn()}, s.Conn()
-		m := help.Must[*redlatch.Mutex](t)(compat.Spring(wire.Wrap(t, ours, unprefixed()), "registry", "a"))
+		m := check.Value(compat.Spring(wire.Wrap(t, ours, unprefixed()), "registry", "a")).OK(t)
 		channel, script := m.Options().Announce.Channel, conn.NewScript("other", "return redis.call(unpack(ARGV))")
 		do := func(command ...string) {
 			t.Helper()
@@ -267,7 +262,7 @@ func TestTokensOfFencedLockAreInOneOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			ours := help.Must[*redlatch.ReentrantMutex](t)(compat.RedissonFenced(locktest.Open(t, s.URL(), unprefixed()), name))
+			ours := check.Value(compat.RedissonFenced(locktest.Open(t, s.URL(), unprefixed()), name)).OK(t)
 			other := newRedisson(goRedis(t, s), name, "1", help.Lasting)
 			other.fenced = true
 			var last int64
@@ -276,17 +271,13 @@ func TestTokensOfFencedLockAreInOneOrder(t *testing.T) {
 					t.Fatal(ok, err)
 				}
 				theirs := other.token
-				if err := other.unlock(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, "unlock", other.unlock(t.Context()))
 				lease := lockShared(t, ours)
 				if theirs <= last || lease.Token() <= theirs {
 					t.Errorf("after %d Redisson has %d, and redlatch %d", last, theirs, lease.Token())
 				}
 				last = lease.Token()
-				if got := s.Do("PTTL", other.tokens); got != "-1" {
-					t.Errorf("the counter has a PTTL of %s, want none", got)
-				}
+				check.Equal(t, s.Do("PTTL", other.tokens), "-1", "the counter has a PTTL of")
 				locktest.Release(t, lease)
 			}
 			if s.Do("EXISTS", "{"+name+"}:fence", name+":fence") != "0" {
@@ -302,13 +293,11 @@ func TestFencedLockIsGrantedInOneOrder(t *testing.T) {
 	t.Parallel()
 	acts := map[string]func(t *testing.T, c *redlatch.Client, lease *redlatch.Lease){
 		"forced release": func(t *testing.T, c *redlatch.Client, _ *redlatch.Lease) {
-			if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
 		},
 		"adopted lease": func(t *testing.T, c *redlatch.Client, lease *redlatch.Lease) {
-			text := help.Must[string](t)(lease.Detach(t.Context()))
-			locktest.Release(t, help.Must[*redlatch.Lease](t)(c.Adopt(t.Context(), text, redlatch.LockOptions{})))
+			text := check.Value(lease.Detach(t.Context())).OK(t)
+			locktest.Release(t, check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{})).OK(t))
 		},
 	}
 	for name, act := range acts {
@@ -318,14 +307,14 @@ func TestFencedLockIsGrantedInOneOrder(t *testing.T) {
 			o := unprefixed()
 			o.Heartbeat, o.Lock.TTL = time.Minute, time.Hour // so that the waiter does not ask by itself
 			fenced := func() *redlatch.ReentrantMutex {
-				return help.Must[*redlatch.ReentrantMutex](t)(compat.RedissonFenced(locktest.Open(t, s.URL(), o), "a"))
+				return check.Value(compat.RedissonFenced(locktest.Open(t, s.URL(), o), "a")).OK(t)
 			}
 			lease, waiter := lockShared(t, fenced()), fenced()
 			waits := help.GoAcquire(func() (*redlatch.Lease, error) { return waiter.Lock(t.Context()) })
 			locktest.Eventually(t, "a waiter", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 1 })
 			act(t, locktest.Open(t, s.URL(), o), lease)
 			next := help.Await(t, waits)
-			nested := help.Must[*redlatch.Lease](t)(waiter.Lock(next.Context()))
+			nested := check.Value(waiter.Lock(next.Context())).OK(t)
 			if next.Token() <= lease.Token() || nested.Token() != next.Token() {
 				t.Errorf("the waiter has %d, and within it %d", next.Token(), nested.Token())
 			}
@@ -364,7 +353,7 @@ func TestAnnounceInACluster(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3)
 	o := unprefixed()
 	c := locktest.Open(t, strings.Replace(nodes[0].URL(), "redis://", "redis+cluster://", 1), o)
-	ours := help.Must[*redlatch.ReentrantMutex](t)(compat.Redisson(c, "a"))
+	ours := check.Value(compat.Redisson(c, "a")).OK(t)
 	channel := ours.Options().Announce.Channel
 	home := nodes[0]
 	for _, n := range nodes {
@@ -379,9 +368,7 @@ func TestAnnounceInACluster(t *testing.T) {
 	}
 	sub := subscribe(t.Context(), channel)
 	defer sub.Close()
-	if _, err := sub.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Receive", check.ErrorOf(sub.Receive(t.Context())))
 	locktest.Release(t, lockShared(t, ours))
 	if got := help.Receive(t, sub.Channel(), "a sharded message"); got.Payload != "0" {
 		t.Errorf("published %q, want 0", got.Payload)
@@ -390,13 +377,11 @@ func TestAnnounceInACluster(t *testing.T) {
 	listeners := func() (sum int) { // a plain channel is heard at any node
 		for _, n := range nodes {
 			reply := strings.Fields(n.Do("PUBSUB", count, channel))
-			sum += help.Must[int](t)(strconv.Atoi(reply[len(reply)-1]))
+			sum += check.Value(strconv.Atoi(reply[len(reply)-1])).OK(t)
 		}
 		return sum
 	}
-	if err := client.HSet(t.Context(), "a", "uuid:1", 1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Err", client.HSet(t.Context(), "a", "uuid:1", 1).Err())
 	client.PExpire(t.Context(), "a", help.Lasting)
 	result := help.GoAcquire(func() (*redlatch.Lease, error) { return ours.Lock(t.Context()) })
 	locktest.Eventually(t, "redlatch listens, too", func() bool { return listeners() == 2 })
@@ -432,9 +417,9 @@ func TestNeighbourOptionsThatMakeNoSense(t *testing.T) {
 		"not in the hash slot":       lock(r.With(redlatch.LockOptions{FenceKey: "{b}:tokens"})),
 		"uses for something else":    lock(r.With(redlatch.LockOptions{FenceKey: "{redlatch:a}:queue"})),
 		"Announce of several":        lockAll(c.MultiMutex("a", "b").With(redlatch.LockOptions{Announce: announce})),
-		"has Announce or FenceKey":   help.ErrorOf(redlatch.Open(t.Context(), s.URL(), redlatch.Options{Lock: redlatch.LockOptions{Announce: announce}})),
-		"does not begin with":        help.ErrorOf(compat.Redisson(c, "a")),
-		`"registry:a", which does`:   help.ErrorOf(compat.Spring(c, "registry", "a")),
+		"has Announce or FenceKey":   check.ErrorOf(redlatch.Open(t.Context(), s.URL(), redlatch.Options{Lock: redlatch.LockOptions{Announce: announce}})),
+		"does not begin with":        check.ErrorOf(compat.Redisson(c, "a")),
+		`"registry:a", which does`:   check.ErrorOf(compat.Spring(c, "registry", "a")),
 		"ForceOptions of no Channel": forceWith(t, c, redlatch.Announce{Message: "m"}),
 	} {
 		if !errors.Is(err, redlatch.ErrInvalid) || !strings.Contains(err.Error(), strings.TrimPrefix(want, "ForceOptions of ")) {
@@ -550,10 +535,7 @@ func TestYieldOfAClient(t *testing.T) {
 	c, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), o)
 	waiting := kindtest.Locks(other, "a ")
 	for i, l := range kindtest.Locks(c, "a ") {
-		lease, err := l.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := check.Value(l.Acquire(t.Context())).OK(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		result := help.GoAcquire(func() (*redlatch.Lease, error) { return waiting[i].Acquire(ctx) })
 		locktest.InLine(t, s, l.Name, 1)
@@ -574,9 +556,9 @@ func TestYieldOfAClient(t *testing.T) {
 		cancel()
 	}
 	longer := redlatch.LockOptions{TTL: time.Minute, MinHold: time.Millisecond}
-	locktest.Release(t, help.Must[*redlatch.Lease](t)(c.Semaphore("s", 3).With(longer).Acquire(t.Context(), 1)))
-	locktest.Release(t, help.Must[*redlatch.Lease](t)(c.Election("e").With(longer).Campaign(t.Context(), "v")))
-	locktest.Release(t, help.Must[*redlatch.Lease](t)(c.RWMutex("rw").With(longer).RLock(t.Context())))
+	locktest.Release(t, check.Value(c.Semaphore("s", 3).With(longer).Acquire(t.Context(), 1)).OK(t))
+	locktest.Release(t, check.Value(c.Election("e").With(longer).Campaign(t.Context(), "v")).OK(t))
+	locktest.Release(t, check.Value(c.RWMutex("rw").With(longer).RLock(t.Context())).OK(t))
 	job := c.Job("j", redlatch.JobOptions{Window: time.Minute}).With(redlatch.LockOptions{TTL: time.Minute})
 	if ran, err := job.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }); !ran || err != nil {
 		t.Errorf("Job.Do = %v, %v, want it to run", ran, err)
@@ -641,9 +623,7 @@ func TestYieldWithNobodyLeft(t *testing.T) {
 	cancel()
 	help.AwaitError(t, result)
 	locktest.Eventually(t, "no waiter but nobody", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 1 })
-	if l, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock = %v, %v, want ErrTaken", l, err)
-	}
+	check.Error(t, "TryLock", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrTaken)
 	result = help.GoLock(t.Context(), other.Mutex("a"))
 	locktest.Eventually(t, "a newcomer in line", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 2 })
 	s.Do("ZADD", "{a}:clients", "1", "yield") // the time for other libraries is over

@@ -7,7 +7,6 @@
 //	interop          other libraries, and no library, at the same key
 //	python           a client of another language that the protocol's page does not say enough for
 //	realclients      lock libraries of other languages: two holders, or a waiter that is forgotten
-//	recipes          the classic recipes for locks, each with its flaw
 //	vectors          a script that does what docs/vectors does not say
 //
 // # Helpers

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -188,9 +189,7 @@ func (o *overheard) list() []string {
 func listenTo(t *testing.T, client *redis.Client, channel string) *overheard {
 	t.Helper()
 	sub := client.Subscribe(t.Context(), channel)
-	if _, err := sub.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Receive", check.ErrorOf(sub.Receive(t.Context())))
 	o, done := &overheard{}, make(chan struct{})
 	go func() {
 		defer close(done)

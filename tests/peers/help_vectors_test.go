@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -59,9 +60,7 @@ func newVectorBench(t *testing.T) *vectorBench {
 	info := b.client.Info(t.Context(), "server").Val()
 	b.run = regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(info)[1]
 	sub := b.client.PSubscribe(t.Context(), "*")
-	if _, err := sub.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Receive", check.ErrorOf(sub.Receive(t.Context())))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -202,9 +201,7 @@ func (b *vectorBench) load(at moment, state map[string]keyState) {
 			pipe.Do(ctx, "PEXPIRE", key, k.PTTL)
 		}
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		b.t.Fatal(err)
-	}
+	check.OK(b.t, "Exec", check.ErrorOf(pipe.Exec(ctx)))
 }
 
 // dump reads the state of the server.
@@ -274,9 +271,7 @@ func (b *vectorBench) make(name, spelling string, before map[string]keyState, ca
 			})
 		}()
 		for range listening {
-			if _, err := sub.Receive(ctx); err != nil {
-				b.t.Fatal(err)
-			}
+			check.OK(b.t, "Receive", check.ErrorOf(sub.Receive(ctx)))
 		}
 	}
 	at := b.now()

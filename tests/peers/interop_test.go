@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -84,9 +85,7 @@ func TestOtherLibrariesAndMutexExclude(t *testing.T) {
 			if l, err := m.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 				t.Errorf("while %s holds the lock, TryLock = %v, %v, want ErrTaken", other.name, l, err)
 			}
-			if err := free(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, "free", free(t.Context()))
 			locktest.Release(t, locktest.Lock(t, m))
 			wantFreeKey(t, s, "a")
 		})
@@ -112,10 +111,7 @@ func TestForeignReleaseIsNoticed(t *testing.T) {
 			s := redistest.Start(t)
 			client := redis.NewClient(&redis.Options{Addr: s.Addr()})
 			t.Cleanup(func() { client.Close() })
-			free, err := other.try(t.Context(), client, "a", help.Lasting)
-			if err != nil {
-				t.Fatal(err)
-			}
+			free := check.Value(other.try(t.Context(), client, "a", help.Lasting)).OK(t)
 			var looks []*wire.Counting
 			results := make(chan help.Outcome, waiters)
 			for i := range waiters {
@@ -136,9 +132,7 @@ func TestForeignReleaseIsNoticed(t *testing.T) {
 					t.Errorf("number %d in line looked %d times, while the first did 10 times", i+2, n)
 				}
 			}
-			if err := free(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, "free", free(t.Context()))
 			for range waiters { // the TTL and the heartbeat are too long to be what lets them in
 				locktest.Release(t, help.Await(t, results))
 			}
@@ -154,9 +148,7 @@ func TestKeyWithoutTTL(t *testing.T) {
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL(), unprefixed())
 	s.Do("SET", "a", "operator")
-	if l, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock = %v, %v, want ErrTaken", l, err)
-	}
+	check.Error(t, "TryLock", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrTaken)
 	info, err := c.Inspect(t.Context(), "a")
 	if err != nil || info.Remaining >= 0 || len(info.Holders) != 1 || !info.Holders[0].Foreign || info.Holders[0].Owner != "operator" {
 		t.Errorf("Inspect = %+v, %v, want a foreign holder without end", info, err)

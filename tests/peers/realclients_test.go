@@ -3,7 +3,6 @@ package peers
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -98,17 +98,9 @@ func startForeign(t *testing.T, command ...string) *otherProcess {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	input := check.Value(cmd.StdinPipe()).OK(t)
+	output := check.Value(cmd.StdoutPipe()).OK(t)
+	check.OK(t, "Start", cmd.Start())
 	p := &otherProcess{t: t, input: input, lines: make(chan string, 16)}
 	read := make(chan struct{})
 	go func() {
@@ -129,9 +121,7 @@ func startForeign(t *testing.T, command ...string) *otherProcess {
 // tell sends a command.
 func (p *otherProcess) tell(command string) {
 	p.t.Helper()
-	if _, err := fmt.Fprintln(p.input, command); err != nil {
-		p.t.Fatal(err)
-	}
+	check.OK(p.t, "Fprintln", check.ErrorOf(fmt.Fprintln(p.input, command)))
 }
 
 // want checks what the program says next, which begins with that word.
@@ -215,13 +205,9 @@ func bothAtOnce(t *testing.T, s *redistest.Server, with func(c *redlatch.Client)
 		})
 	}
 	for range turns {
-		if err := hold(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "hold", hold())
 		work()
-		if err := leave(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "leave", leave())
 	}
 	all.Wait()
 	if overlaps.Load() > 0 {
@@ -278,9 +264,7 @@ func excludeBothWays(t *testing.T, s *redistest.Server, p *otherProcess, m *redl
 	t.Logf("the other library had the lock %v after redlatch released it", time.Since(released).Round(time.Millisecond))
 
 	// The other side holds.
-	if l, err := m.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock = %v, %v, want ErrTaken", l, err)
-	}
+	check.Error(t, "TryLock", check.ErrorOf(m.TryLock(t.Context())), redlatch.ErrTaken)
 	result := help.GoLock(t.Context(), m)
 	locktest.Eventually(t, "redlatch asked a few times", func() bool { return ours.Count("mutex await") >= 4 })
 	p.ask("release", "released")
@@ -298,8 +282,6 @@ func excludeBothWays(t *testing.T, s *redistest.Server, p *otherProcess, m *redl
 	}
 	s.Do("DEL", m.Key())
 	p.ask("try"+ttl, "held")
-	if err := lease.Release(context.Background()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Release = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Release", lease.Release(context.Background()), redlatch.ErrNotHeld)
 	p.ask("release", "released")
 }

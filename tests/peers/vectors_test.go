@@ -14,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // update has TestVectors write docs/vectors anew.
@@ -424,9 +425,7 @@ func vectorFiles() []vectorFile {
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	if *update {
-		if err := os.MkdirAll(vectorsDir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "MkdirAll", os.MkdirAll(vectorsDir, 0o755))
 	}
 	compare := func(t *testing.T, file string, make func() string) {
 		t.Helper()
@@ -436,15 +435,10 @@ func TestVectors(t *testing.T) {
 			for again := make(); again != text; again = make() { // until two runs agree; see below
 				text = again
 			}
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, "WriteFile", os.WriteFile(path, []byte(text), 0o644))
 			return
 		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := check.Value(os.ReadFile(path)).OK(t)
 		var got string
 		for range 3 { // times that are far off, on a machine that is busy, are not an error of the script
 			if got = make(); got == string(want) {
@@ -453,10 +447,7 @@ func TestVectors(t *testing.T) {
 		}
 		t.Errorf("%s is not what the scripts do; `go test -run TestVectors -update .` in tests writes it anew:\n%s", path, firstDifference(string(want), got))
 	}
-	sources, err := marshalIndented(script.Sources())
-	if err != nil {
-		t.Fatal(err)
-	}
+	sources := check.Value(marshalIndented(script.Sources())).OK(t)
 	compare(t, "scripts.json", func() string { return sources })
 	for _, f := range vectorFiles() {
 		t.Run(f.name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -40,9 +41,7 @@ func TestAdoptEveryKind(t *testing.T) {
 			t.Errorf("the text %q is no word that every shell leaves as it is", text)
 		}
 		wantDetached(t, first)
-		if err := locktest.CloseLeaving(c); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "CloseLeaving", locktest.CloseLeaving(c))
 		second := help.Adopt(t, other, text)
 		if second.Token() != token || !second.Held() || second.Owner() == "" {
 			t.Errorf("token %d of owner %q, held: %t; want the token %d", second.Token(), second.Owner(), second.Held(), token)
@@ -51,9 +50,7 @@ func TestAdoptEveryKind(t *testing.T) {
 			t.Errorf("owner %q, want another than before", owner)
 		}
 		help.WantOver(t, third, text)
-		if err := second.Extend(t.Context()); err != nil {
-			t.Errorf("Extend = %v", err)
-		}
+		check.Nil(t, "Extend", second.Extend(t.Context()))
 		info, err := other.Inspect(t.Context(), second.Name())
 		if err != nil || len(info.Holders) != 1 || info.Holders[0].Token != token || info.Holders[0].Client != other.ID() {
 			t.Errorf("Inspect = %+v, %v, want one holder, of the client %s", info, err, other.ID())
@@ -83,15 +80,9 @@ func wantDetached(t *testing.T, l *redlatch.Lease) {
 	if l.Held() || l.Token() != 0 || !errors.Is(cause, redlatch.ErrDetached) || !errors.Is(cause, redlatch.ErrNotHeld) {
 		t.Errorf("a lease that was detached is held: %t, with token %d and cause %v", l.Held(), l.Token(), cause)
 	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Errorf("Release = %v, want nil", err)
-	}
-	if err := l.Extend(t.Context()); !errors.Is(err, redlatch.ErrDetached) {
-		t.Errorf("Extend = %v, want ErrDetached", err)
-	}
-	if _, err := l.Detach(t.Context()); !errors.Is(err, redlatch.ErrDetached) {
-		t.Errorf("a second Detach = %v, want ErrDetached", err)
-	}
+	check.Nil(t, "Release", l.Release(t.Context()))
+	check.Error(t, "Extend", l.Extend(t.Context()), redlatch.ErrDetached)
+	check.Error(t, "a second Detach", check.ErrorOf(l.Detach(t.Context())), redlatch.ErrDetached)
 }
 
 // TestAdoptWhoseRequestIsLost: a request that is sent again means one, and a copy that arrives late
@@ -192,9 +183,7 @@ func TestDetachWithoutAnAnswer(t *testing.T) {
 		l := locktest.Lock(t, wire.Wrap(t, link, trial.Losing()).Mutex("a"))
 		token := l.Token()
 		link.Harm(wire.Unheard, wire.Every)
-		if _, err := l.Detach(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Errorf("Detach = %v, want ErrUnreachable", err)
-		}
+		check.Error(t, "Detach", check.ErrorOf(l.Detach(t.Context())), redlatch.ErrUnreachable)
 		if !l.Held() || l.Token() != token {
 			t.Errorf("held: %t, with token %d; want it as it was", l.Held(), l.Token())
 		}
@@ -217,14 +206,9 @@ func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	o.RequestTimeout = locktest.Patience // the loss of a reply takes no time
 	client, links := c.Client(t, o)
 	links[0].Harm(wire.Unheard, wire.First)
-	l, err := client.Mutex("a").TryLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(client.Mutex("a").TryLock(t.Context())).OK(t)
 	text := help.Detach(t, l)
-	if err := locktest.CloseLeaving(client); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "CloseLeaving", locktest.CloseLeaving(client))
 	locktest.Release(t, help.Adopt(t, c.Far, text))
 	help.AwaitNothingLeft(t, c.Nodes[0], "a")
 }
@@ -238,10 +222,7 @@ func TestQuorumDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	o.RequestTimeout = 6 * time.Second // the node is silent for a third of that
 	client, links := c.Client(t, o)
 	links[2].Harm(wire.Swallowed, wire.First)
-	l, err := client.Mutex("a").TryLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(client.Mutex("a").TryLock(t.Context())).OK(t)
 	text := help.Detach(t, l)
 	if err := locktest.CloseLeaving(client); err != nil { // which waits for that node
 		t.Fatal(err)
@@ -318,17 +299,13 @@ func TestAdoptWhatIsOver(t *testing.T) {
 
 		l := help.Enter(t, help.LockOf(c, kind))
 		text = help.Detach(t, l)
-		if _, err := other.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
 		help.WantOver(t, other, text)
 		help.AwaitNothingLeft(t, s, l.Name())
 
 		l = help.Enter(t, help.LockOf(c, kind))
 		text = help.Detach(t, l)
-		if _, err := other.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
 		another := help.Enter(t, kindtest.Lock{Kind: "another", Acquire: anotherKind(other, l.Name(), kind)})
 		if _, err := other.Adopt(t.Context(), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrWrongKind) {
 			t.Errorf("Adopt of a name that is in use for something else = %v, want ErrWrongKind", err)
@@ -352,10 +329,7 @@ func TestAdoptNoText(t *testing.T) {
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL(), help.Sluggish())
 	text := help.Detach(t, locktest.Lock(t, c.Mutex("a")))
-	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := check.Value(base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))).OK(t)
 	more := base64.RawURLEncoding.EncodeToString(append(raw, ' '))
 	bad := map[string]string{
 		"nothing": "", "a name": "a", "blanks": " " + text, "a newline": text + "\n", "another version": "rl2_" + text[4:],
@@ -409,7 +383,7 @@ func TestAdoptTextWithAnotherParam(t *testing.T) {
 	named := redlatch.WithOwner(t.Context(), "order:7:")
 	texts := map[string][]string{}
 	note := func(kind string, ctx context.Context, acquire func(context.Context) (*redlatch.Lease, error)) {
-		l := help.Must[*redlatch.Lease](t)(acquire(ctx))
+		l := check.Value(acquire(ctx)).OK(t)
 		text := help.Detach(t, l)
 		texts[kind] = append(texts[kind], text)
 		locktest.Release(t, help.Adopt(t, c, text))
@@ -454,10 +428,7 @@ func TestAdoptTextWithAnotherParam(t *testing.T) {
 // it.
 func withParam(t *testing.T, text, param string) string {
 	t.Helper()
-	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := check.Value(base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))).OK(t)
 	var fields struct { // in the order of the text
 		Kind   string `json:"k"`
 		Name   string `json:"n"`
@@ -469,14 +440,9 @@ func withParam(t *testing.T, text, param string) string {
 		Result string `json:"r,omitempty"`
 	}
 	const checksum = 6
-	if err := json.Unmarshal(raw[checksum:], &fields); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Unmarshal", json.Unmarshal(raw[checksum:], &fields))
 	fields.Param = param
-	body, err := json.Marshal(fields)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := check.Value(json.Marshal(fields)).OK(t)
 	sum := sha256.Sum256(body)
 	return "rl1_" + base64.RawURLEncoding.EncodeToString(append(sum[:checksum:checksum], body...))
 }
@@ -536,23 +502,15 @@ func TestAdoptSlot(t *testing.T) {
 	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
 	pool := c.SlotPool("ids", 3, redlatch.SlotOptions{})
 	for range 2 {
-		if _, err := pool.Acquire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Acquire", check.ErrorOf(pool.Acquire(t.Context())))
 	}
-	slot, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	slot, err = help.Adopt(t, other, help.Detach(t, slot.Lease)).Slot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	slot := check.Value(pool.Acquire(t.Context())).OK(t)
+	slot = check.Value(help.Adopt(t, other, help.Detach(t, slot.Lease)).Slot()).OK(t)
 	if id, err := slot.ID(); id != 2 || err != nil {
 		t.Errorf("slot %d, %v, want 2", id, err)
 	}
 	locktest.Release(t, slot.Lease)
-	if _, err = pool.TryAcquire(t.Context()); err != nil {
+	if _, err := pool.TryAcquire(t.Context()); err != nil {
 		t.Errorf("the slot is not free after its release: %v", err)
 	}
 	if _, err := locktest.Lock(t, c.Mutex("a")).Slot(); !errors.Is(err, redlatch.ErrInvalid) {
@@ -566,14 +524,8 @@ func TestAdoptRWMutex(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-	one, err := c.RWMutex("a").RLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := other.RWMutex("a").RLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := check.Value(c.RWMutex("a").RLock(t.Context())).OK(t)
+	two := check.Value(other.RWMutex("a").RLock(t.Context())).OK(t)
 	one = help.Adopt(t, other, help.Detach(t, one))
 	locktest.Release(t, two)
 	if _, err := c.RWMutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
@@ -581,10 +533,7 @@ func TestAdoptRWMutex(t *testing.T) {
 	}
 	locktest.Release(t, one)
 
-	writer, err := c.RWMutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	writer := check.Value(c.RWMutex("a").Lock(t.Context())).OK(t)
 	writer = help.Adopt(t, other, help.Detach(t, writer))
 	if _, err := c.RWMutex("a").TryRLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 		t.Errorf("a reader beside a writer that was adopted: %v, want ErrTaken", err)
@@ -594,10 +543,7 @@ func TestAdoptRWMutex(t *testing.T) {
 		t.Fatalf("the writer's own reader: %v", err)
 	}
 	locktest.Release(t, reader)
-	reader, err = other.RWMutex("a").Downgrade(t.Context(), writer)
-	if err != nil {
-		t.Fatalf("Downgrade = %v", err)
-	}
+	reader = check.Value(other.RWMutex("a").Downgrade(t.Context(), writer)).OK(t)
 	beside, err := c.RWMutex("a").TryRLock(t.Context())
 	if err != nil {
 		t.Fatalf("a reader beside one that was the writer: %v", err)
@@ -613,14 +559,8 @@ func TestAdoptReentrantEntry(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-	outer, err := c.ReentrantMutex("a").Lock(redlatch.WithOwner(t.Context(), "order"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	inner, err := c.ReentrantMutex("a").Lock(outer.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	outer := check.Value(c.ReentrantMutex("a").Lock(redlatch.WithOwner(t.Context(), "order"))).OK(t)
+	inner := check.Value(c.ReentrantMutex("a").Lock(outer.Context())).OK(t)
 	inner = help.Adopt(t, other, help.Detach(t, inner))
 	if inner.Owner() != "order" || s.Do("HGET", locktest.StateKey("a"), "order") != "2" {
 		t.Errorf("owner %q with %s entries, want order with 2", inner.Owner(), s.Do("HGET", locktest.StateKey("a"), "order"))
@@ -640,10 +580,7 @@ func TestAdoptMulti(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-	both, err := c.MultiMutex("a", "b").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	both := check.Value(c.MultiMutex("a", "b").Lock(t.Context())).OK(t)
 	var texts []string
 	for _, l := range both.Leases() {
 		texts = append(texts, help.Detach(t, l))
@@ -651,9 +588,7 @@ func TestAdoptMulti(t *testing.T) {
 	if both.Held() {
 		t.Error("the whole is held when its parts are detached")
 	}
-	if err := both.Release(t.Context()); err != nil {
-		t.Errorf("Release = %v, want nil", err)
-	}
+	check.Nil(t, "Release", both.Release(t.Context()))
 	for _, text := range texts {
 		locktest.Release(t, help.Adopt(t, other, text))
 	}
@@ -687,10 +622,7 @@ func TestAdoptTellsObservers(t *testing.T) {
 	o := help.Sluggish()
 	o.Program = "the other"
 	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), o)
-	term, err := c.Election("a").Campaign(t.Context(), "here")
-	if err != nil {
-		t.Fatal(err)
-	}
+	term := check.Value(c.Election("a").Campaign(t.Context(), "here")).OK(t)
 	leaders := other.Election("a").Observe(locktest.Within(t, locktest.Patience))
 	before := help.Receive(t, leaders, "the leader")
 	l := help.Adopt(t, other, help.Detach(t, term))
@@ -698,9 +630,7 @@ func TestAdoptTellsObservers(t *testing.T) {
 	if after.Process.Program != o.Program || after.Term != before.Term || after.Value != "here" {
 		t.Errorf("the leader is %+v after %+v, want the same term in another process", after, before)
 	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Errorf("Release = %v", err)
-	}
+	check.Nil(t, "Release", l.Release(t.Context()))
 }
 
 // TestAdoptAsAsked: the options are those of the client under those of the call.
@@ -710,10 +640,7 @@ func TestAdoptAsAsked(t *testing.T) {
 		const ttl = 100 * time.Millisecond
 		c := s.Client(t, help.Sluggish())
 		text := help.Detach(t, locktest.Lock(t, c.Mutex("a")))
-		l, err := c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off})).OK(t)
 		if left := l.Remaining(); left > ttl {
 			t.Errorf("%v are left of a lease that was adopted for %v", left, ttl)
 		}
@@ -744,10 +671,7 @@ func TestQuorumAdoptAnotherSlot(t *testing.T) {
 	t.Parallel()
 	nodes := help.StartNodes(t, 3)
 	c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
-	slot, err := c.SlotPool("ids", 9, redlatch.SlotOptions{}).Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	slot := check.Value(c.SlotPool("ids", 9, redlatch.SlotOptions{}).Acquire(t.Context())).OK(t)
 	owner := slot.Owner()
 	for _, node := range nodes {
 		locktest.Eventually(t, "the owner on all nodes", func() bool { return node.Do("HEXISTS", help.InsideKey("ids"), owner) == "1" })

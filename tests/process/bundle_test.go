@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -31,9 +32,7 @@ func TestRequestsGoTogether(t *testing.T) {
 		locktest.Release(t, locktest.Lock(t, c.Mutex("first words")))
 		sent.calls.Store(0)
 		locktest.Release(t, locktest.Lock(t, c.Mutex("alone")))
-		if alone := sent.calls.Swap(0); alone != 2 {
-			t.Errorf("%d requests for an acquisition and a release, want 2", alone)
-		}
+		check.Equal(t, sent.calls.Swap(0), 2, "requests for an acquisition and a release")
 		help.Together(goroutines, func(i int) {
 			last := int64(0)
 			for range turns {
@@ -52,7 +51,7 @@ func TestRequestsGoTogether(t *testing.T) {
 		}
 		other := s.Client(t, help.Sluggish())
 		for i := range goroutines {
-			locktest.Release(t, help.Must[*redlatch.Lease](t)(other.Mutex(strconv.Itoa(i)).TryLock(t.Context())))
+			locktest.Release(t, check.Value(other.Mutex(strconv.Itoa(i)).TryLock(t.Context())).OK(t))
 		}
 	})
 }

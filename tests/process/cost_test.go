@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -181,9 +182,7 @@ func TestSubscriptionDroppedAtTheGrant(t *testing.T) {
 			began := time.Now()
 			lease := help.Await(t, next)
 			help.WantCost(t, began, 0)
-			if err := help.Receive(t, released, "the release"); err != nil {
-				t.Errorf("Release = %v, want nil", err)
-			}
+			check.Nil(t, "Release", help.Receive(t, released, "the release"))
 			locktest.Release(t, lease)
 		}
 	})
@@ -198,10 +197,7 @@ func TestCrashedWaiterInAClusterCostsNothing(t *testing.T) {
 	const name = "rwmutex"
 	node := nodes[nodes[0].Slot(locktest.StateKey(name))*3/16384]
 	url := help.ClusterURL(nodes)
-	held, err := locktest.Open(t, url, help.Lasts(help.Lasting)).RWMutex(name).RLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := check.Value(locktest.Open(t, url, help.Lasts(help.Lasting)).RWMutex(name).RLock(t.Context())).OK(t)
 	dead := worker.Start(t, worker.Job{URL: url, Name: name, Kind: 2, TTL: help.Lasting, Heartbeat: time.Minute})
 	listens := func() bool { return strings.Contains(node.Do("PUBSUB", "SHARDCHANNELS"), dead.Client) }
 	locktest.Eventually(t, "a writer waits and listens", func() bool { return len(locktest.Line(node, name)) == 1 && listens() })

@@ -8,38 +8,12 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/worker"
 )
-
-// TestKilledWaiterIsSkipped: dead waiters stay in Redisson's fair queue for minutes, and the others
-// spin meanwhile (redisson#5019).
-func TestKilledWaiterIsSkipped(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	wantKilledWaiterSkipped(t, s, s.URL())
-}
-
-// wantKilledWaiterSkipped has a waiter be killed, and the lock be handed to the one behind it by
-// the next release.
-func wantKilledWaiterSkipped(t *testing.T, s *redistest.Server, url string) {
-	t.Helper()
-	c := locktest.Open(t, url, help.InOrder(help.Sluggish()))
-	held := locktest.Lock(t, c.Mutex("a"))
-	dead := worker.Start(t, worker.Job{URL: url, Name: "a", TTL: help.Lasting, Heartbeat: time.Minute})
-	locktest.InLine(t, s, "a", 1)
-	result := help.GoLock(t.Context(), c.Mutex("a"))
-	locktest.InLine(t, s, "a", 2)
-	dead.Kill()
-	locktest.Eventually(t, "the server sees the connection closed", func() bool {
-		return !strings.Contains(s.Do("PUBSUB", "CHANNELS"), dead.Client)
-	})
-	locktest.Release(t, held)
-	locktest.Release(t, help.Await(t, result))
-	help.AwaitFree(t, s, "a")
-}
 
 // TestKilledHolderCostsItsRemainingTTL: an unlock that never comes must not leave waiters asleep
 // (redisson#3730, #3829, #763).
@@ -116,10 +90,7 @@ func TestWaiterBelievedDeadIsPassedOver(t *testing.T) {
 	stuck.Suspend()
 	address := "{redlatch:" + stuck.Client + "}:grants"
 	locktest.Eventually(t, "the time for which it is believed alive is over", func() bool {
-		until, err := strconv.Atoi(s.Do("ZSCORE", help.ClientsKey("a"), address))
-		if err != nil {
-			t.Fatal(err)
-		}
+		until := check.Value(strconv.Atoi(s.Do("ZSCORE", help.ClientsKey("a"), address))).OK(t)
 		seconds, _, _ := strings.Cut(s.Do("TIME"), "\n")
 		now, err := strconv.Atoi(seconds)
 		return err == nil && now*1000 > until
@@ -144,5 +115,18 @@ func TestKilledWaiterIsSkippedByAUserWhoMayNotAsk(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.AllowUser("redlatch", append(append([]string{"on", ">" + help.Secret}, access.Rules("redlatch:", false)...), "-pubsub")...)
-	wantKilledWaiterSkipped(t, s, fmt.Sprintf("redis://redlatch:%s@%s", help.Secret, s.Addr()))
+	url := fmt.Sprintf("redis://redlatch:%s@%s", help.Secret, s.Addr())
+	c := locktest.Open(t, url, help.InOrder(help.Sluggish()))
+	held := locktest.Lock(t, c.Mutex("a"))
+	dead := worker.Start(t, worker.Job{URL: url, Name: "a", TTL: help.Lasting, Heartbeat: time.Minute})
+	locktest.InLine(t, s, "a", 1)
+	result := help.GoLock(t.Context(), c.Mutex("a"))
+	locktest.InLine(t, s, "a", 2)
+	dead.Kill()
+	locktest.Eventually(t, "the server sees the connection closed", func() bool {
+		return !strings.Contains(s.Do("PUBSUB", "CHANNELS"), dead.Client)
+	})
+	locktest.Release(t, held)
+	locktest.Release(t, help.Await(t, result))
+	help.AwaitFree(t, s, "a")
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -142,22 +143,13 @@ func TestLockOfWhatOthersShare(t *testing.T) {
 	for _, outside := range []bool{true, false} {
 		name := func(s string) string { return fmt.Sprintf("%s-%v", s, outside) }
 		pool, rw := name("pool"), name("rw")
-		permit, err := c.Semaphore(pool, 2).Acquire(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reader, err := c.RWMutex(rw).RLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		permit := check.Value(c.Semaphore(pool, 2).Acquire(t.Context(), 1)).OK(t)
+		reader := check.Value(c.RWMutex(rw).RLock(t.Context())).OK(t)
 		from, under := c, permit.Context()
 		if outside {
 			from, under = other, t.Context()
 		}
-		second, err := from.Semaphore(pool, 2).Acquire(under, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := check.Value(from.Semaphore(pool, 2).Acquire(under, 1)).OK(t)
 		if !outside {
 			permit = second // under whose context both are kept
 		}
@@ -170,7 +162,7 @@ func TestLockOfWhatOthersShare(t *testing.T) {
 			noted(t, s, c, 2)
 			giveUp()
 		}
-		err = help.AwaitError(t, result)
+		err := help.AwaitError(t, result)
 		giveUp()
 		if got, want := errors.Is(err, redlatch.ErrDeadlock), !outside; got != want {
 			t.Errorf("with a holder outside %v: Acquire = %v, want a deadlock: %v", outside, err, want)
@@ -196,9 +188,7 @@ func TestLockOfSeveralInACycle(t *testing.T) {
 		several <- err
 	}()
 	noted(t, s, c, 1)
-	if _, err := c.Mutex("a").Lock(b.Context()); !errors.Is(err, redlatch.ErrDeadlock) {
-		t.Errorf("Lock = %v, want ErrDeadlock", err)
-	}
+	check.Error(t, "Lock", check.ErrorOf(c.Mutex("a").Lock(b.Context())), redlatch.ErrDeadlock)
 	locktest.Release(t, b)
 	if err := help.Receive(t, several, "the MultiMutex"); err != nil {
 		t.Error(err)
@@ -208,11 +198,7 @@ func TestLockOfSeveralInACycle(t *testing.T) {
 // deadlocks returns what an operator is told.
 func deadlocks(t *testing.T, c *redlatch.Client) []redlatch.Deadlock {
 	t.Helper()
-	all, err := c.Deadlocks(locktest.Within(t, locktest.Patience))
-	if err != nil {
-		t.Fatalf("Deadlocks = %v", err)
-	}
-	return all
+	return check.Value(c.Deadlocks(locktest.Within(t, locktest.Patience))).OK(t)
 }
 
 // TestDeadlockBetweenProcesses: three processes lock three mutexes in a cycle. Each is named, with
@@ -268,9 +254,7 @@ func TestDeadlockBetweenProcesses(t *testing.T) {
 		}
 	}
 	workers[0].Kill()
-	if _, err := operator.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "ForceRelease", check.ErrorOf(operator.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
 	locktest.Eventually(t, "the deadlock is over", func() bool { return len(deadlocks(t, operator)) == 0 })
 }
 
@@ -308,14 +292,8 @@ func TestDeadlockThatIsNone(t *testing.T) {
 	s := redistest.Start(t)
 	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	one, two, third := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
-	permit, err := one.Semaphore("s", 2).Acquire(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spare, err := third.Semaphore("s", 2).Acquire(t.Context(), 1) // whose holder waits for nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	permit := check.Value(one.Semaphore("s", 2).Acquire(t.Context(), 1)).OK(t)
+	spare := check.Value(third.Semaphore("s", 2).Acquire(t.Context(), 1)).OK(t) // whose holder waits for nothing
 	m := locktest.Lock(t, two.Mutex("m"))
 	first := help.GoLock(permit.Context(), one.Mutex("m"))
 	locktest.InLine(t, s, "m", 1)

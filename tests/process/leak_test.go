@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -24,10 +25,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	s := redistest.Start(t)
 	clients := make([]*redlatch.Client, 3)
 	for i := range clients {
-		c, err := redlatch.Open(t.Context(), s.URL(), help.Sluggish())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := check.Value(redlatch.Open(t.Context(), s.URL(), help.Sluggish())).OK(t)
 		clients[i] = c
 	}
 	for _, name := range []string{"a", "b", "{tagged}:c"} {
@@ -41,14 +39,10 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 		locktest.Release(t, help.Await(t, served))
 	}
 	for _, c := range clients {
-		if err := locktest.CloseLeaving(c); err != nil {
-			t.Errorf("Close = %v", err)
-		}
+		check.Nil(t, "Close", locktest.CloseLeaving(c))
 	}
 	locktest.Eventually(t, "all connections are closed", func() bool { return help.Connections(s) == 0 })
-	if got := s.Do("PUBSUB", "CHANNELS"); got != "" {
-		t.Errorf("somebody still listens to %q", got)
-	}
+	check.Equal(t, s.Do("PUBSUB", "CHANNELS"), "", "somebody still listens to")
 	keys := strings.Fields(s.Do("KEYS", "*"))
 	if len(keys) != 3 {
 		t.Errorf("%d keys are left, want a fence for each name: %v", len(keys), keys)
@@ -116,10 +110,7 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 			<-over
 		}
 	}
-	c, err := redlatch.Open(t.Context(), s.URL(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.Open(t.Context(), s.URL(), o)).OK(t)
 	locktest.Lock(t, c.Mutex("a"))
 	first, second := make(chan error, 1), make(chan error, 1)
 	go func() { first <- c.Close() }()
@@ -135,13 +126,11 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 	}
 	close(over)
 	left := (*redlatch.LeftError)(nil)
-	err = help.Receive(t, first, "the first Close")
+	err := help.Receive(t, first, "the first Close")
 	if !errors.As(err, &left) || len(left.Leases) != 1 {
 		t.Errorf("the first Close = %v, want the lease that was held", err)
 	}
-	if again := help.Receive(t, second, "the second Close"); again != err {
-		t.Errorf("the second Close = %v, want %v", again, err)
-	}
+	check.Equal(t, help.Receive(t, second, "the second Close"), err, "the second Close")
 }
 
 // TestCloseIsBounded: Close does not wait for a server that hangs any longer than one request may
@@ -152,10 +141,7 @@ func TestCloseIsBounded(t *testing.T) {
 	o := redlatch.Options{RequestTimeout: timeout}
 	t.Run("in time", func(t *testing.T) {
 		memory.Run(t, func(t *testing.T, s *memory.Server) {
-			c, err := redlatch.New(s.Conn(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := check.Value(redlatch.New(s.Conn(), o)).OK(t)
 			start := closeOfOneThatHangs(t, c, s.Hang)
 			if took := time.Since(start); took > timeout {
 				t.Errorf("Close took %v with a request timeout of %v", took, timeout)
@@ -164,10 +150,7 @@ func TestCloseIsBounded(t *testing.T) {
 	})
 	t.Run("over sockets", func(t *testing.T) {
 		s := redistest.Start(t)
-		c, err := redlatch.Open(t.Context(), s.URL(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := check.Value(redlatch.Open(t.Context(), s.URL(), o)).OK(t)
 		defer s.Resume() // long after Close has returned, if it does
 		closeOfOneThatHangs(t, c, s.Pause)
 	})
@@ -184,9 +167,7 @@ func closeOfOneThatHangs(t *testing.T, c *redlatch.Client, hang func()) (start t
 	start = time.Now()
 	go func() { closed <- c.Close() }()
 	_ = help.Receive(t, closed, "Close of a client whose server hangs")
-	if err := help.AwaitError(t, tried); !errors.Is(err, redlatch.ErrClosed) {
-		t.Errorf("TryLock = %v, want ErrClosed", err)
-	}
+	check.Error(t, "TryLock", help.AwaitError(t, tried), redlatch.ErrClosed)
 	return start
 }
 
@@ -196,16 +177,11 @@ func TestCloseEndsWaitsAndLeases(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	other := locktest.Open(t, s.URL(), help.Sluggish())
-	c, err := redlatch.Open(t.Context(), s.URL(), help.Sluggish())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.Open(t.Context(), s.URL(), help.Sluggish())).OK(t)
 	kept, taken := locktest.Lock(t, c.Mutex("kept")), locktest.Lock(t, other.Mutex("taken"))
 	result := help.GoLock(t.Context(), c.Mutex("taken"))
 	locktest.InLine(t, s, "taken", 1)
-	if err := locktest.CloseLeaving(c); err != nil {
-		t.Errorf("Close = %v", err)
-	}
+	check.Nil(t, "Close", locktest.CloseLeaving(c))
 	if err := help.AwaitError(t, result); !help.IsAll(err, redlatch.ErrClosed) {
 		t.Errorf("Lock = %v, want ErrClosed", err)
 	}

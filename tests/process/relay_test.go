@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -132,76 +133,6 @@ func TestRelayKeepsItsPlace(t *testing.T) {
 	help.WantNothingLeft(t, s, "a")
 }
 
-// TestRelayCancelled: goroutines give up at any time, also when it is just their turn. The others
-// are served, and nothing is left.
-func TestRelayCancelled(t *testing.T) {
-	t.Parallel()
-	const clients, workers, turns = 3, 16, 40
-	s := redistest.Start(t)
-	var inside atomic.Int64
-	var wg sync.WaitGroup
-	for _, c := range help.Several(t, s, clients, help.Sluggish()) {
-		for i := range workers {
-			wg.Go(func() {
-				for range turns {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond/2)
-					if i%4 == 0 {
-						ctx = locktest.Within(t, locktest.Patience)
-					}
-					l, err := c.Mutex("a").Lock(ctx)
-					if err != nil {
-						if i%4 == 0 || !errors.Is(err, context.DeadlineExceeded) {
-							t.Errorf("Lock = %v, want a lease, or context.DeadlineExceeded if it is in a hurry", err)
-						}
-						cancel()
-						continue
-					}
-					if n := inside.Add(1); n != 1 {
-						t.Errorf("%d are inside", n)
-					}
-					inside.Add(-1)
-					if err := l.Release(context.Background()); err != nil {
-						t.Errorf("Release = %v", err)
-					}
-					cancel()
-				}
-			})
-		}
-	}
-	wg.Wait()
-	help.WantNothingLeft(t, s, "a")
-}
-
-// TestRelayTurnOfOneThatGivesUp: a goroutine gives up at the moment in which the mutex is passed on
-// to it. The one after it has its turn.
-func TestRelayTurnOfOneThatGivesUp(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	o, seen := help.Watched(help.Sluggish())
-	m := locktest.Open(t, s.URL(), o).Mutex("a")
-	for range 100 {
-		held := locktest.Lock(t, m)
-		next := help.GoLocks(t, t.Context(), m, seen, 1)[0]
-		ctx, cancel := context.WithCancel(t.Context())
-		givesUp := help.GoLocks(t, ctx, m, seen, 1)[0]
-		last := help.GoLocks(t, t.Context(), m, seen, 1)[0]
-		locktest.Release(t, held)
-		l := help.Await(t, next)
-		var both sync.WaitGroup
-		both.Go(cancel)
-		both.Go(func() { locktest.Release(t, l) })
-		both.Wait()
-		switch o := help.Receive(t, givesUp, "the one that gives up"); {
-		case o.Err == nil:
-			locktest.Release(t, o.Lease)
-		case !errors.Is(o.Err, context.Canceled):
-			t.Errorf("Lock = %v, want a lease or context.Canceled", o.Err)
-		}
-		locktest.Release(t, help.Await(t, last))
-	}
-	help.WantNothingLeft(t, s, "a")
-}
-
 // TestRelayTurnOfOneThatHasGivenUp: the mutex is passed on to a goroutine whose context is done
 // already, and that has not noticed: it is in its hook. The one after it has its turn.
 func TestRelayTurnOfOneThatHasGivenUp(t *testing.T) {
@@ -230,9 +161,7 @@ func TestRelayTurnOfOneThatHasGivenUp(t *testing.T) {
 	cancel()
 	locktest.Release(t, l)
 	close(goOn)
-	if err := help.AwaitError(t, givesUp); !errors.Is(err, context.Canceled) {
-		t.Errorf("Lock = %v, want context.Canceled", err)
-	}
+	check.Error(t, "Lock", help.AwaitError(t, givesUp), context.Canceled)
 	locktest.Release(t, help.Await(t, last))
 	help.WantNothingLeft(t, s, "a")
 }
@@ -522,9 +451,7 @@ func TestRelayWithoutRedis(t *testing.T) {
 		help.WantLost(t, held) // and with it the first of those that wait has its turn
 		over := time.Now()
 		for _, result := range results {
-			if err := help.AwaitError(t, result); !errors.Is(err, redlatch.ErrUnreachable) {
-				t.Errorf("Lock = %v, want ErrUnreachable", err)
-			}
+			check.Error(t, "Lock", help.AwaitError(t, result), redlatch.ErrUnreachable)
 		}
 		if took := time.Since(over); took > 4*timeout {
 			t.Errorf("it took %v until all were told, with a request timeout of %v", took, timeout)
@@ -565,19 +492,12 @@ func TestRelayIsClosed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	o, seen := help.Watched(help.Sluggish())
-	c, err := redlatch.Open(t.Context(), s.URL(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.Open(t.Context(), s.URL(), o)).OK(t)
 	held := locktest.Lock(t, c.Mutex("a"))
 	results := help.GoLocks(t, t.Context(), c.Mutex("a"), seen, 3)
-	if err := locktest.CloseLeaving(c); err != nil {
-		t.Errorf("Close = %v", err)
-	}
+	check.Nil(t, "Close", locktest.CloseLeaving(c))
 	for _, result := range results {
-		if err := help.AwaitError(t, result); !errors.Is(err, redlatch.ErrClosed) {
-			t.Errorf("Lock = %v, want ErrClosed", err)
-		}
+		check.Error(t, "Lock", help.AwaitError(t, result), redlatch.ErrClosed)
 	}
 	if !errors.Is(held.Err(), redlatch.ErrNotHeld) {
 		t.Errorf("the lease's error is %v, want ErrNotHeld", held.Err())

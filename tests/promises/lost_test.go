@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -22,9 +23,7 @@ func TestEveryKindLostReplies(t *testing.T) {
 		c := locktest.Open(t, p.URL(), help.Sluggish())
 		l := help.LockOf(c, kind)
 		warm := help.Enter(t, l)
-		if err := warm.Extend(t.Context()); err != nil {
-			t.Fatalf("Extend = %v", err)
-		}
+		check.OK(t, "Extend", warm.Extend(t.Context()))
 		locktest.Release(t, warm)
 
 		p.Swallow(wire.Replies)
@@ -49,9 +48,7 @@ func TestEveryKindLostReplies(t *testing.T) {
 		go func() { released <- lease.Release(context.Background()) }()
 		successor := help.Await(t, next)
 		p.Heal()
-		if err := help.Receive(t, released, "the release"); err != nil {
-			t.Errorf("Release = %v, want nil", err)
-		}
+		check.Nil(t, "Release", help.Receive(t, released, "the release"))
 		if successor.Token() <= token || !successor.Held() {
 			t.Errorf("the successor has token %d after %d, held %t", successor.Token(), token, successor.Held())
 		}
@@ -137,9 +134,7 @@ func TestLostReplyToTryLockIsAdopted(t *testing.T) {
 	if got := strconv.FormatInt(l.Token(), 10); got != token || s.Do("GET", help.FenceKey("a")) != token {
 		t.Errorf("token %s, and %s in Redis, want %s, as the first request left it", got, s.Do("GET", help.FenceKey("a")), token)
 	}
-	if n := len(seen.Of(redlatch.EventGranted, "a")) - grants; n != 1 {
-		t.Errorf("%d grants, want 1", n)
-	}
+	check.Equal(t, len(seen.Of(redlatch.EventGranted, "a"))-grants, 1, "grants")
 	help.WantSoundDeadline(t, s, l)
 	locktest.Release(t, l)
 	help.AwaitFree(t, s, "a")

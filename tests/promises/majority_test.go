@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -31,9 +32,7 @@ func TestQuorumAdopt(t *testing.T) {
 			}
 		}
 		texts = append(texts, help.DetachRun(t, trial.Hourly(c, "job")))
-		if err := locktest.CloseLeaving(c); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "CloseLeaving", locktest.CloseLeaving(c))
 		nodes[0].Kill()
 		for i, text := range texts {
 			l := help.Adopt(t, other, text)
@@ -168,9 +167,7 @@ func TestQuorumMutex(t *testing.T) {
 		if _, err := other.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 			t.Errorf("TryLock of a mutex that is held = %v, want ErrTaken", err)
 		}
-		if err := first.Extend(t.Context()); err != nil {
-			t.Errorf("Extend = %v", err)
-		}
+		check.Nil(t, "Extend", first.Extend(t.Context()))
 		info, err := other.Inspect(t.Context(), "a")
 		if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != first.Owner() || info.Holders[0].Token != first.Token() {
 			t.Errorf("Inspect = %+v, %v, want the holder with its token", info, err)

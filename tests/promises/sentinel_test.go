@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -67,9 +68,7 @@ func TestAcquisitionWaitsForReplicas(t *testing.T) {
 	locktest.Eventually(t, "a waiter", func() bool { return master.Do("ZCARD", help.QueueKey("a")) == "1" })
 	locktest.Release(t, first)
 	second := help.Await(t, next)
-	if got := replica.Do("GET", locktest.StateKey("a")); got != second.Owner() {
-		t.Errorf("the replica has the owner %q, want %q", got, second.Owner())
-	}
+	check.Equal(t, replica.Do("GET", locktest.StateKey("a")), second.Owner(), "the replica has the owner")
 	locktest.Release(t, second)
 
 	replica.Pause()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -64,12 +65,8 @@ func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 				t.Errorf("token %d after %d, want more", lease.Token(), token)
 			}
 			token = lease.Token()
-			if err := lease.Extend(t.Context()); err != nil {
-				t.Errorf("Extend after a hand-over = %v, want nil", err)
-			}
-			if err := lease.Release(t.Context()); err != nil {
-				t.Errorf("Release after a hand-over = %v, want nil", err)
-			}
+			check.Nil(t, "Extend after a hand-over", lease.Extend(t.Context()))
+			check.Nil(t, "Release after a hand-over", lease.Release(t.Context()))
 		}
 		help.AwaitNothingLeft(t, s, one.Name)
 		mend()

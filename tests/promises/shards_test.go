@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -37,9 +38,7 @@ func TestSlotMoves(t *testing.T) {
 	if err := held.Extend(ctx); err != nil || token == 0 {
 		t.Errorf("Extend of a lease whose slot moved = %v with token %d, want nil and a token", err, token)
 	}
-	if got := to.Do("GET", "redlatch:{tag}held"); got != held.Owner() {
-		t.Errorf("the new master has the owner %q, want %q", got, held.Owner())
-	}
+	check.Equal(t, to.Do("GET", "redlatch:{tag}held"), held.Owner(), "the new master has the owner")
 	locktest.Release(t, held)
 	successor := help.Await(t, next)
 	if successor.Token() <= token {
@@ -64,9 +63,7 @@ func TestMultiOverSeveralSlots(t *testing.T) {
 				t.Errorf("%q has no token", name)
 			}
 		}
-		if err := l.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v, want nil", err)
-		}
+		check.Nil(t, "Release", l.Release(t.Context()))
 		last := locktest.Lock(t, c.Mutex(names[len(names)-1]))
 		if _, err := c.MultiMutex(names...).TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 			t.Errorf("TryLock with one of %q taken = %v, want ErrTaken", names, err)

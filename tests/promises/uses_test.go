@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -49,13 +50,9 @@ func TestCountDownTellsItsWaiters(t *testing.T) {
 			help.CountDown(t, d, 0) // nothing
 		}
 		for _, w := range waits {
-			if err := help.Receive(t, w, "a wait"); err != nil {
-				t.Errorf("Await = %v, want nil", err)
-			}
+			check.Nil(t, "Await", help.Receive(t, w, "a wait"))
 		}
-		if err := d.Await(t.Context()); err != nil {
-			t.Errorf("Await at zero = %v, want nil", err)
-		}
+		check.Nil(t, "Await at zero", d.Await(t.Context()))
 		help.WantWaiters(t, s, "d", 0)
 	}
 	help.WantCountGone(t, s, d)
@@ -74,9 +71,7 @@ func wantToldAll(t *testing.T, s *redistest.Server, clients []*redlatch.Client) 
 	help.WantWaiters(t, s, name, len(waits))
 	help.CountDown(t, clients[0].CountDownLatch(name), 0)
 	for _, w := range waits {
-		if err := help.Receive(t, w, "a wait"); err != nil {
-			t.Errorf("Await = %v, want nil", err)
-		}
+		check.Nil(t, "Await", help.Receive(t, w, "a wait"))
 	}
 }
 
@@ -100,43 +95,26 @@ func TestObserveTellsEveryChange(t *testing.T) {
 	}
 	want("nobody yet", "")
 	e := c.Election("e")
-	first, err := e.Campaign(t.Context(), "first")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(e.Campaign(t.Context(), "first")).OK(t)
 	if p := want("the first", "first"); p.Term != first.Token() {
 		t.Errorf("term %d, want %d", p.Term, first.Token())
 	}
 	next := help.GoAcquire(func() (*redlatch.Lease, error) { return e.Campaign(t.Context(), "second") })
 	locktest.InLine(t, s, "e", 1)
-	if err := first.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Release", first.Release(t.Context()))
 	want("the second", "second")
 	second := help.Await(t, next)
-	if _, err := c.ForceRelease(t.Context(), "e", redlatch.ForceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "e", redlatch.ForceOptions{})))
 	want("nobody after force", "")
 	help.WantLost(t, second)
 	// Its TTL outlasts a pause of the machine, so that the watcher sees it lead.
-	dying, err := redlatch.Open(t.Context(), s.URL(), help.Brisk(3*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := dying.Election("e").Campaign(t.Context(), "third"); err != nil {
-		t.Fatal(err)
-	}
+	dying := check.Value(redlatch.Open(t.Context(), s.URL(), help.Brisk(3*time.Second))).OK(t)
+	check.OK(t, "Campaign", check.ErrorOf(dying.Election("e").Campaign(t.Context(), "third")))
 	want("the third", "third")
-	if err := locktest.CloseLeaving(dying); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "CloseLeaving", locktest.CloseLeaving(dying))
 	want("nobody after a death", "")
 	s.Do("CLIENT", "KILL", "TYPE", "pubsub")
-	fourth, err := e.Campaign(t.Context(), "fourth")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fourth := check.Value(e.Campaign(t.Context(), "fourth")).OK(t)
 	want("the fourth, although the subscription was cut", "fourth")
 	locktest.Release(t, fourth)
 	cancel()
@@ -162,19 +140,13 @@ func TestJobInAWindow(t *testing.T) {
 			}()
 		}
 		for range jobs {
-			if err := help.Receive(t, results, "a start"); err != nil {
-				t.Errorf("Do = %v", err)
-			}
+			check.Nil(t, "Do", help.Receive(t, results, "a start"))
 		}
 		return n.Load()
 	}
 	for range 3 {
-		if n := all(); n != 1 {
-			t.Errorf("%d runs, want 1", n)
-		}
-		if n := all(); n != 0 {
-			t.Errorf("%d runs in the same window, want none", n)
-		}
+		check.Equal(t, all(), 1, "runs")
+		check.Equal(t, all(), 0, "runs in the same window")
 		s.Do("ZADD", locktest.StateKey("draw"), "XX", "1", "window") // it is over
 	}
 }
@@ -185,9 +157,7 @@ func TestMultiOfWhichOneIsTaken(t *testing.T) {
 	s := redistest.Start(t)
 	c, other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	b := locktest.Lock(t, other.Mutex("b"))
-	if _, err := c.MultiMutex("a", "b", "c").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock = %v, want ErrTaken", err)
-	}
+	check.Error(t, "TryLock", check.ErrorOf(c.MultiMutex("a", "b", "c").TryLock(t.Context())), redlatch.ErrTaken)
 	help.WantNothingLeft(t, s, "a", "c")
 	got := make(chan *redlatch.MultiLease, 1)
 	go func() {
@@ -208,9 +178,7 @@ func TestMultiOfWhichOneIsTaken(t *testing.T) {
 	}
 	// The loss of one is the loss of all.
 	s.Do("DEL", locktest.StateKey("b"))
-	if err := l.Leases()[1].Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Extend = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Extend", l.Leases()[1].Extend(t.Context()), redlatch.ErrNotHeld)
 	if l.Held() || l.Token("a") != 0 || !errors.As(context.Cause(l.Context()), new(*redlatch.LostError)) {
 		t.Errorf("held %t, token %d, cause %v, want it lost", l.Held(), l.Token("a"), context.Cause(l.Context()))
 	}
@@ -228,39 +196,27 @@ func TestPermitsThatAreFree(t *testing.T) {
 	s := locktest.Open(t, server.URL(), help.Sluggish()).Semaphore("s", 10)
 	help.WantAvailable(t, s, 10)
 	ctx := locktest.Within(t, locktest.Patience)
-	three, err := s.Acquire(ctx, 3)
-	if err != nil {
-		t.Fatalf("Acquire = %v, want a lease", err)
-	}
+	three := check.Value(s.Acquire(ctx, 3)).OK(t)
 	help.WantAvailable(t, s, 7)
 	dying := locktest.Open(t, server.URL(), help.Sluggish()).Semaphore("s", 10)
-	two, err := dying.TryAcquire(ctx, 2)
-	if err != nil {
-		t.Fatalf("TryAcquire = %v, want a lease", err)
-	}
+	two := check.Value(dying.TryAcquire(ctx, 2)).OK(t)
 	help.WantAvailable(t, s, 5)
 	server.Do("ZADD", locktest.StateKey("s"), "XX", "1", two.Owner()) // it has expired in Redis
 	help.WantAvailable(t, s, 7)
-	if err := two.Extend(ctx); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Extend of what has expired = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Extend of what has expired", two.Extend(ctx), redlatch.ErrNotHeld)
 	_ = help.WantLost(t, two)
 	all, err := s.TryAcquireAll(ctx)
 	if err != nil || all.Permits() != 7 || three.Permits() != 3 || two.Permits() != 0 {
 		t.Fatalf("TryAcquireAll = %v permits, %v, beside %d and %d, want 7, 3 and 0", all.Permits(), err, three.Permits(), two.Permits())
 	}
 	help.WantAvailable(t, s, 0)
-	if _, err := s.TryAcquireAll(ctx); !errors.Is(err, redlatch.ErrExhausted) {
-		t.Errorf("TryAcquireAll of none = %v, want ErrExhausted", err)
-	}
+	check.Error(t, "TryAcquireAll of none", check.ErrorOf(s.TryAcquireAll(ctx)), redlatch.ErrExhausted)
 	locktest.Release(t, three)
 	help.WantAvailable(t, s, 3)
 	next := help.GoAcquire(func() (*redlatch.Lease, error) { return s.Acquire(ctx, 9) })
 	locktest.InLine(t, server, "s", 1)
 	help.WantAvailable(t, s, 3)
-	if _, err := s.TryAcquireAll(ctx); !errors.Is(err, redlatch.ErrExhausted) {
-		t.Errorf("TryAcquireAll past the line = %v, want ErrExhausted", err)
-	}
+	check.Error(t, "TryAcquireAll past the line", check.ErrorOf(s.TryAcquireAll(ctx)), redlatch.ErrExhausted)
 	locktest.Release(t, all)
 	locktest.Release(t, help.Await(t, next))
 	help.WantNothingLeft(t, server, "s")
@@ -273,17 +229,12 @@ func TestReentrantOwnerAcrossProcesses(t *testing.T) {
 	s := redistest.Start(t)
 	one, other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	ctx := redlatch.WithOwner(t.Context(), "workflow 7")
-	first, err := one.ReentrantMutex("a").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := check.Value(one.ReentrantMutex("a").Lock(ctx)).OK(t)
 	second, err := other.ReentrantMutex("a").With(redlatch.LockOptions{TTL: 2 * help.Lasting}).Lock(ctx)
 	if err != nil || second.Token() != first.Token() {
 		t.Fatalf("Lock under the same owner = %v, want a lease with the same token", err)
 	}
-	if got := s.Do("HGET", locktest.StateKey("a"), "workflow 7"); got != "2" {
-		t.Errorf("HGET = %q, want 2", got)
-	}
+	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "workflow 7"), "2", "HGET")
 	if _, err := other.ReentrantMutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 		t.Errorf("TryLock of nobody in particular = %v, want ErrTaken", err)
 	}
@@ -306,10 +257,7 @@ func TestReadersAreLetInTogether(t *testing.T) {
 	c := locktest.Open(t, s.URL(), help.Sluggish())
 	help.Hearing(t, s, c)
 	m := c.RWMutex("a")
-	writer, err := m.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	writer := check.Value(m.Lock(t.Context())).OK(t)
 	queue := func(n int, acquire func(context.Context) (*redlatch.Lease, error)) <-chan help.Outcome {
 		result := help.GoAcquire(func() (*redlatch.Lease, error) { return acquire(t.Context()) })
 		locktest.InLine(t, s, "a", n)
@@ -327,9 +275,7 @@ func TestReadersAreLetInTogether(t *testing.T) {
 		inside = append(inside, help.Await(t, r))
 	}
 	locktest.InLine(t, s, "a", 2)
-	if _, err := m.TryRLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryRLock past a writer in line = %v, want ErrTaken", err)
-	}
+	check.Error(t, "TryRLock past a writer in line", check.ErrorOf(m.TryRLock(t.Context())), redlatch.ErrTaken)
 	for _, l := range inside {
 		locktest.Release(t, l)
 	}
@@ -375,24 +321,17 @@ func TestSlots(t *testing.T) {
 		t.Errorf("TryAcquire of a full pool = %v, want ErrExhausted and ErrTaken", err)
 	}
 	// b vanishes: its lease is over, its rest is not.
-	info, err := c.Inspect(t.Context(), "p")
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := check.Value(c.Inspect(t.Context(), "p")).OK(t)
 	i := slices.IndexFunc(info.Holders, func(h redlatch.Holder) bool { return h.Slot == 1 })
 	help.Vanish(s, "p", info.Holders[i].Owner, time.Hour)
-	if err := b.Extend(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Extend of a slot at rest = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Extend of a slot at rest", b.Extend(t.Context()), redlatch.ErrNotHeld)
 	if id, err := b.ID(); !errors.Is(err, redlatch.ErrNotHeld) {
 		t.Errorf("ID of a lost slot = %d, %v, want ErrNotHeld", id, err)
 	}
 	if _, err := pool("b").TryAcquire(t.Context()); !errors.Is(err, redlatch.ErrExhausted) {
 		t.Errorf("TryAcquire = %v, want ErrExhausted: the slot rests", err)
 	}
-	if _, err := pool("").Resize(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Resize", check.ErrorOf(pool("").Resize(t.Context(), 1)))
 	if !a.Held() || a.Extend(t.Context()) != nil {
 		t.Error("a slot that is too high now is lost")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // lossError is the loss of a lease of that name.
@@ -35,9 +36,7 @@ func TestJoinTellsALossOnce(t *testing.T) {
 			t.Errorf("fault.Join(%v) = %v, want %q, which matches the loss", c.errs, got, c.want)
 		}
 	}
-	if err := fault.Join(nil, nil); err != nil {
-		t.Errorf("fault.Join(nil, nil) = %v, want nil", err)
-	}
+	check.Nil(t, "fault.Join(nil, nil)", fault.Join(nil, nil))
 }
 
 // TestUnreachedIsNotTheServersWord: what the server said is told as it is; anything else means that
@@ -57,9 +56,7 @@ func TestUnreachedIsNotTheServersWord(t *testing.T) {
 // would be taken for what became of an acquisition under it.
 func TestWhyDoneTellsTheCauseAndDoesNotMatchIt(t *testing.T) {
 	t.Parallel()
-	if err := fault.WhyDone(t.Context()); err != nil {
-		t.Errorf("WhyDone of a context that is not done = %v", err)
-	}
+	check.Nil(t, "WhyDone of a context that is not done", fault.WhyDone(t.Context()))
 	ended, end := context.WithCancelCause(t.Context())
 	end(fmt.Errorf("%w while it was held", fault.ErrClosed))
 	if err := fault.WhyDone(ended); err.Error() != "context canceled (client closed while it was held)" ||

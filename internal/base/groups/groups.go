@@ -41,6 +41,27 @@ func (g *Groups[S]) Series(name, kind, mode string) S {
 	return in.series(kind, mode, func() S { return g.make(kind, mode, &in.label) })
 }
 
+// Begin makes the series of these kinds before the first of their locks is acquired. With groups of
+// names it makes none: their names are not known yet.
+func (g *Groups[S]) Begin(kinds []string) {
+	if g.of != nil {
+		return
+	}
+	for _, kind := range kinds {
+		for _, mode := range modes(kind) {
+			g.Series("", kind, mode)
+		}
+	}
+}
+
+// modes returns the modes of the events of a kind.
+func modes(kind string) []string {
+	if kind == "rwmutex" {
+		return []string{"read", "write"}
+	}
+	return []string{""}
+}
+
 // find returns the group with a label.
 func (g *Groups[S]) find(label string) *group[S] {
 	g.mu.RLock()

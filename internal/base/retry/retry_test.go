@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestErrorsAreToldApart: a transient error that counts as final fails a call that a resend would
@@ -42,15 +43,9 @@ func TestErrorsAreToldApart(t *testing.T) {
 		{err: said("NOPERM this user has no permissions")},
 		{err: said("ERR unknown command 'SSUBSCRIBE'")},
 	} {
-		if got := retry.Transient(c.err); got != c.transient {
-			t.Errorf("Transient(%q) = %t, want %t", c.err, got, c.transient)
-		}
-		if got := retry.RefusesWrites(c.err); got != c.refusesWrites {
-			t.Errorf("RefusesWrites(%q) = %t, want %t", c.err, got, c.refusesWrites)
-		}
-		if got := retry.WrongType(c.err); got != c.wrongType {
-			t.Errorf("WrongType(%q) = %t, want %t", c.err, got, c.wrongType)
-		}
+		check.Equal(t, retry.Transient(c.err), c.transient, "Transient(%q)", c.err)
+		check.Equal(t, retry.RefusesWrites(c.err), c.refusesWrites, "RefusesWrites(%q)", c.err)
+		check.Equal(t, retry.WrongType(c.err), c.wrongType, "WrongType(%q)", c.err)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestOf: the slots that CLUSTER KEYSLOT of a real server gives.
@@ -15,9 +17,7 @@ func TestOf(t *testing.T) {
 	for key, want := range map[string]int{
 		"": 0, "123456789": 12739, "foo": 12182, "{foo}bar": 12182, "a{foo}{b}": 12182, "{}foo": 9500,
 	} {
-		if got := Of(key); got != want {
-			t.Errorf("Of(%q) = %d, want %d", key, got, want)
-		}
+		check.Equal(t, Of(key), want, "Of(%q)", key)
 	}
 }
 

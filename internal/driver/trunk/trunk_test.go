@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // node confirms channels after a while, and can be down.
@@ -111,9 +113,7 @@ func TestChannelsShareALine(t *testing.T) {
 				t.Errorf("channel %d: %d ups and the messages %q", i, l.ups, l.messages)
 			}
 		}
-		if err := ts.Subscribe(t.Context(), n.at("a"), "7", nil, nil); !errors.Is(err, ErrBusy) {
-			t.Errorf("a channel that is in use = %v, want ErrBusy", err)
-		}
+		check.Error(t, "a channel that is in use", ts.Subscribe(t.Context(), n.at("a"), "7", nil, nil), ErrBusy)
 		for i, l := range all {
 			if n.lines[0].closed {
 				t.Fatalf("the line was closed with %d channels left", len(all)-i)
@@ -193,15 +193,11 @@ func TestChannelThatEnds(t *testing.T) {
 		kept, moved, old := listen(ts, n.at("a"), "kept"), listen(ts, n.at("a"), "moved"), listen(ts, n.at("a"), "old")
 		settle()
 		n.lines[0].trunk.Dropped("moved")
-		if err := <-moved.ended; !errors.Is(err, ErrMoved) {
-			t.Errorf("a channel whose slot moved = %v, want ErrMoved", err)
-		}
+		check.Error(t, "a channel whose slot moved", <-moved.ended, ErrMoved)
 		ts.Recheck(func(channel string) string {
 			return map[string]string{"kept": "a", "old": "b"}[channel]
 		})
-		if err := <-old.ended; !errors.Is(err, ErrMoved) {
-			t.Errorf("a channel that is another node's = %v, want ErrMoved", err)
-		}
+		check.Error(t, "a channel that is another node's", <-old.ended, ErrMoved)
 		n.refuse = errors.New("NOPERM")
 		if err := <-listen(ts, n.at("a"), "refused").ended; !errors.Is(err, n.refuse) {
 			t.Errorf("a channel that is refused = %v, want the refusal", err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // crowd returns a group that has begun, and n goroutines that wait in it.
@@ -153,15 +154,11 @@ func TestRunIsBounded(t *testing.T) {
 	t.Parallel()
 	var q Queue
 	g, _ := crowd(t, &q, 3)
-	if n := q.Others(g); n != 3 {
-		t.Errorf("%d others wait, want 3", n)
-	}
+	check.Equal(t, q.Others(g), 3, "others wait")
 	for range maxRun {
 		q.Join("a", lock.Terms{})
 	}
-	if n := q.Others(g); n != maxRun-1 {
-		t.Errorf("%d others wait for one run, want %d", n, maxRun-1)
-	}
+	check.Equal(t, q.Others(g), maxRun-1, "others wait for one run")
 }
 
 // TestManyGiveUp: the context of a crowd that waits for one mutex ends. The last to come is taken
@@ -254,9 +251,7 @@ func (p *player) play(t *testing.T) {
 
 // useTurn has the turn for a moment and lets it go on.
 func (p *player) useTurn(t *testing.T, g *Group) {
-	if n := p.out.Add(1); n != 1 {
-		t.Errorf("%d turns are out, want 1", n)
-	}
+	check.Equal(t, p.out.Add(1), 1, "turns are out")
 	p.turns++
 	runtime.Gosched()
 	var next *Waiter

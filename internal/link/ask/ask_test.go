@@ -17,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // server is a connection to a server that answers the n-th request as the n-th of says does, and all
@@ -70,10 +71,7 @@ const timeout = 3 * time.Second
 // asker returns an Asker over this connection, and what it asks about.
 func asker(t *testing.T, closing context.Context, c conn.Conn) (*ask.Asker, ask.Subject, conn.Call, conn.Call) {
 	t.Helper()
-	set, err := keys.Of("p", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := check.Value(keys.Of("p", "a")).OK(t)
 	used := func(s ask.Subject, as string, _ int64) error { return usedError(s.Name + " is used as " + as) }
 	subject := ask.Subject{Kind: script.Mutex, Name: "a", Keys: set}
 	renew := script.Mutex.Renew(set, "owner", time.Minute, "")

@@ -12,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // cluster answers after a while, but for one of its nodes. A key begins with the name of its node.
@@ -58,10 +59,7 @@ func (c *cluster) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 // acquire is a call for a mutex with this name.
 func acquire(t *testing.T, name string) conn.Call {
 	t.Helper()
-	set, err := keys.Of("", name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := check.Value(keys.Of("", name)).OK(t)
 	return script.Mutex.Acquire(set, script.Request{Owner: "rl-a-1", TTL: time.Second, FenceTTL: time.Hour})
 }
 
@@ -132,10 +130,7 @@ func TestHeartbeatsLeaveTogether(t *testing.T) {
 		n := NewNodes(c, clock.Now, time.Second)
 		var work sync.WaitGroup
 		for _, name := range []string{"a-1", "a-2", "a-3"} {
-			set, err := keys.Of("", name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			set := check.Value(keys.Of("", name)).OK(t)
 			work.Go(func() {
 				beat := script.Mutex.Await(set, "address", time.Second, time.Hour, []string{"ticket"})
 				if o := n.Do(t.Context(), beat, time.Second); o.Err != nil {

@@ -12,16 +12,13 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // set returns the keys of a name.
 func set(t testing.TB, name string) keys.Set {
 	t.Helper()
-	all, err := keys.Of("redlatch:", name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return check.Value(keys.Of("redlatch:", name)).OK(t)
 }
 
 // mutex returns a request that may be bundled, of this owner.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // timeout is that of all batches in these tests.
@@ -295,9 +296,7 @@ func TestBundleWithoutAnswerIsNotResent(t *testing.T) {
 				t.Errorf("the outcome of %d is %+v, want that the time was over", i, o)
 			}
 		}
-		if n := len(over.sent); n != 1 {
-			t.Errorf("%d pipelines, want 1", n)
-		}
+		check.Equal(t, len(over.sent), 1, "pipelines")
 	})
 }
 
@@ -470,9 +469,7 @@ func TestQueueGoesOnWhileTheServerAnswers(t *testing.T) {
 				s := New(over, clock.Now, timeout)
 				enqueue(s, many(t, 3*maxInFlight, semaphore))
 				s.flush()
-				if n := len(over.sent); n != 3 {
-					t.Errorf("%d batches were sent, want 3", n)
-				}
+				check.Equal(t, len(over.sent), 3, "batches were sent")
 			})
 		})
 	}

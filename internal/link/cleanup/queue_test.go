@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 const (
@@ -102,9 +103,7 @@ func TestHowOftenAReleaseIsSent(t *testing.T) {
 			start(t, func(t *testing.T, q *Queue) {
 				q.Add(0, call("owner"), 0, keep)
 				time.Sleep(10 * pause)
-				if got := len(n.sent()); got != c.want {
-					t.Errorf("%d releases, want %d", got, c.want)
-				}
+				check.Equal(t, len(n.sent()), c.want, "releases")
 			}, n)
 		})
 	}
@@ -116,9 +115,7 @@ func TestAnsweredOwnerIsReleasedOnce(t *testing.T) {
 	start(t, func(t *testing.T, q *Queue) {
 		q.AddAnswered(0, call("owner"), keep)
 		time.Sleep(10 * pause)
-		if got := len(n.sent()); got != 1 {
-			t.Errorf("%d releases, want 1", got)
-		}
+		check.Equal(t, len(n.sent()), 1, "releases")
 	}, n)
 }
 
@@ -135,9 +132,7 @@ func TestReleasesAreSentInTime(t *testing.T) {
 		}
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if got := len(n.sent()); got != 1 {
-			t.Errorf("%d releases, want 1", got)
-		}
+		check.Equal(t, len(n.sent()), 1, "releases")
 		time.Sleep(time.Hour)
 		if got := len(n.sent()); got < 4 || got > 9 {
 			t.Errorf("%d releases in %v, want about one in %v", got, 5*pause, pause)
@@ -160,9 +155,7 @@ func TestSilentNodeGetsOneBatch(t *testing.T) {
 		if got := len(silent.sent()); got != maxBatch {
 			t.Errorf("%d releases to a node that does not answer, want one batch of %d", got, maxBatch)
 		}
-		if got := len(other.sent()); got != 10*maxBatch {
-			t.Errorf("%d releases to the other node, want %d", got, 10*maxBatch)
-		}
+		check.Equal(t, len(other.sent()), 10*maxBatch, "releases to the other node")
 	}, silent, other)
 }
 
@@ -196,9 +189,7 @@ func TestSilentNodeOfAClusterDelaysOnlyItsOwn(t *testing.T) {
 		}
 		time.Sleep(pause + pause/2)
 		synctest.Wait()
-		if got := len(c.sent()); got != 3*maxBatch {
-			t.Errorf("%d releases to the nodes that answer, want %d", got, 3*maxBatch)
-		}
+		check.Equal(t, len(c.sent()), 3*maxBatch, "releases to the nodes that answer")
 		time.Sleep(2 * pause)
 		synctest.Wait()
 		if got := q.Len(); got > maxBatch {
@@ -226,9 +217,7 @@ func TestCloseSendsAll(t *testing.T) {
 	start(t, func(t *testing.T, q *Queue) {
 		q.Add(0, call("owner"), time.Hour, keep)
 		t.Cleanup(func() {
-			if got := len(n.sent()); got != 1 {
-				t.Errorf("%d releases at Close, want 1", got)
-			}
+			check.Equal(t, len(n.sent()), 1, "releases at Close")
 		})
 	}, n)
 }

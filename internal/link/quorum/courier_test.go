@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/link/batch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // echo is a node that answers each call with its first argument, and leaves some pipelines without
@@ -68,9 +69,7 @@ func TestErrandsShareAPipeline(t *testing.T) {
 	for i, args := range batches {
 		var e *errand
 		e, answers[i] = errandOf(args...)
-		if first := c.add(e); first != (i == 0) {
-			t.Errorf("add of errand %d = %t", i, first)
-		}
+		check.Equal(t, c.add(e), i == 0, "add of errand %d", i)
 	}
 	c.flights.begin()
 	c.leave()

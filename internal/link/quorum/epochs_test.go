@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 const (
@@ -231,9 +232,7 @@ func TestEpochsOfAllKinds(t *testing.T) {
 	for before, want := range map[string]string{"nnn": "vvv", "vvn": "---", "vnn": "---", "nns": "--s"} {
 		nodes, epochs := voters(before)
 		epochs.Restore(t.Context(), Right{ours, early}, Right{theirs, early})
-		if got := states(nodes, theirs); got != want {
-			t.Errorf("%s: the other kind is %s, want %s", before, got, want)
-		}
+		check.Equal(t, states(nodes, theirs), want, "%s: the other kind", before)
 	}
 }
 
@@ -248,9 +247,7 @@ func TestEpochsBound(t *testing.T) {
 			epochs.Restore(t.Context(), mine)
 			time.Sleep(want - time.Millisecond)
 			epochs.Restore(t.Context(), mine)
-			if got := states(nodes, ours); got != "vvp" {
-				t.Errorf("before %v: %s, want vvp", want, got)
-			}
+			check.Equal(t, states(nodes, ours), "vvp", "before %v", want)
 			time.Sleep(time.Millisecond)
 			epochs.Restore(t.Context(), mine)
 			if got := states(nodes, ours); got != "vvv" {
@@ -409,9 +406,7 @@ func TestProbationEndsWhileTheOthersAreAsked(t *testing.T) {
 			r.resting, r.until = nodes[i].process, time.Now().Add(left).UnixMilli()
 		}
 		epochs.Restore(t.Context(), Right{ours, early})
-		if got := states(nodes, ours); got != "vwvvv" {
-			t.Errorf("the nodes are %s, want vwvvv: node 1 has served, and was asked too early", got)
-		}
+		check.Equal(t, states(nodes, ours), "vwvvv", "the nodes are: node 1 has served, and was asked too early")
 		epochs.Restore(t.Context(), Right{ours, early})
 		if got := states(nodes, ours); got != "vvvvv" {
 			t.Errorf("the nodes are %s after the next time, want vvvvv", got)
@@ -434,8 +429,6 @@ func TestEpochsAskOnceForAll(t *testing.T) {
 		if nodes[1].asked != 1 {
 			t.Errorf("a node was asked %d times, want once", nodes[1].asked)
 		}
-		if got := states(nodes, ours); got != "vvp" {
-			t.Errorf("the nodes are %s, want vvp", got)
-		}
+		check.Equal(t, states(nodes, ours), "vvp", "the nodes are")
 	})
 }

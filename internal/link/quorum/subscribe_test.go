@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // heard is what a subscription over a quorum told its caller.
@@ -47,9 +49,7 @@ func TestSubscriptionIsUpWithAMajority(t *testing.T) {
 				t.Errorf("%d messages, want %d", len(h.messages), n)
 			}
 			cancel()
-			if err := <-h.over; !errors.Is(err, context.Canceled) {
-				t.Errorf("Subscribe = %v, want context.Canceled", err)
-			}
+			check.Error(t, "Subscribe", <-h.over, context.Canceled)
 		})
 	}
 }

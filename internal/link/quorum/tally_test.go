@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // ballots are votes by a letter.
@@ -111,15 +112,11 @@ func TestTallyVerdict(t *testing.T) {
 		{"iiii..", true, Won, ""},
 	} {
 		tally := tallyOf(c.votes)
-		if got := tally.Clear(); got != c.clear {
-			t.Errorf("%s: clear %v, want %v", c.votes, got, c.clear)
-		}
+		check.Equal(t, tally.Clear(), c.clear, "%s: clear", c.votes)
 		if got, _ := tally.Verdict(); got != c.want {
 			t.Errorf("%s: finding %d, want %d", c.votes, got, c.want)
 		}
-		if got := tally.Holder(); got != c.holder {
-			t.Errorf("%s: holder %q, want %q", c.votes, got, c.holder)
-		}
+		check.Equal(t, tally.Holder(), c.holder, "%s: holder", c.votes)
 	}
 }
 
@@ -132,9 +129,7 @@ func TestTallyMayBeHeld(t *testing.T) {
 		"xx...": false, "xxy..": true, "xxyi.": true, "xxys.": true, "xxyss": false, "xxx..": false, "xyi..": false,
 		"xxxi..": true, "xxxii.": true, "xxxiii": false, "xxyi..": true, "xxyii.": false, "xxxx..": false,
 	} {
-		if got := tallyOf(votes).MayBeHeld(); got != want {
-			t.Errorf("%s: it may be held %v, want %v", votes, got, want)
-		}
+		check.Equal(t, tallyOf(votes).MayBeHeld(), want, "%s: it may be held", votes)
 	}
 }
 
@@ -295,9 +290,7 @@ func TestTallyRank(t *testing.T) {
 		for i, rank := range c.ranks {
 			tally.Votes[i].Rank = rank
 		}
-		if got := tally.Rank(); got != c.want {
-			t.Errorf("%s with ranks %v: %d, want %d", c.votes, c.ranks, got, c.want)
-		}
+		check.Equal(t, tally.Rank(), c.want, "%s with ranks %v", c.votes, c.ranks)
 	}
 }
 
@@ -311,16 +304,12 @@ func TestTallyDecided(t *testing.T) {
 		"xxx..": true, "xxy..": false,
 		"xxxx..": true, "xxxi..": false,
 	} {
-		if got := tallyOf(votes).Decided(); got != want {
-			t.Errorf("%s: decided %v, want %v", votes, got, want)
-		}
+		check.Equal(t, tallyOf(votes).Decided(), want, "%s: decided", votes)
 	}
 	for votes, want := range map[string]bool{"nn.": true, "nni": false, "nnn.": true, "nni.": false} {
 		tally := tallyOf(votes)
 		tally.Slots = true
-		if got := tally.Decided(); got != want {
-			t.Errorf("slots, %s: decided %v, want %v", votes, got, want)
-		}
+		check.Equal(t, tally.Decided(), want, "slots, %s: decided", votes)
 	}
 }
 
@@ -359,9 +348,7 @@ func TestTallyForgot(t *testing.T) {
 	t.Parallel()
 	for votes, want := range map[string]bool{"iii": false, "iim": true, "xsm": true, "is.": false} {
 		tally := tallyOf(votes)
-		if got := tally.Forgot(); got != want {
-			t.Errorf("%s: forgot %v, want %v", votes, got, want)
-		}
+		check.Equal(t, tally.Forgot(), want, "%s: forgot", votes)
 		for i := range tally.Votes {
 			tally.Votes[i].Probation = time.Second
 		}
@@ -387,8 +374,6 @@ func TestVoteTellsHowTheNodeStands(t *testing.T) {
 		"node7:6379: NOAUTH Authentication required.",
 		"node8:6379 refused it: there is no room, or others are before it in line",
 	} {
-		if got := tally.Votes[i].String(); got != want {
-			t.Errorf("it says %q, want %q", got, want)
-		}
+		check.Equal(t, tally.Votes[i].String(), want, "it says")
 	}
 }

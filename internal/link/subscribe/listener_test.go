@@ -12,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 const idle = 15 * time.Second
@@ -185,9 +186,7 @@ func TestConnectIsBounded(t *testing.T) {
 				defer cancel()
 				began := time.Now()
 				l.Connect(ctx, "a", "")
-				if took := time.Since(began); took != c.want {
-					t.Errorf("it took %v, want %v", took, c.want)
-				}
+				check.Equal(t, time.Since(began), c.want, "it took")
 			})
 		})
 	}

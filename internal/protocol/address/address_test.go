@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/protocol/address"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestWhatURLsMean(t *testing.T) {
@@ -78,24 +79,13 @@ func TestCertificates(t *testing.T) {
 // selfSigned writes a certificate and its key.
 func selfSigned(t *testing.T) (cert, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := check.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)).OK(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	public, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	public := check.Value(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)).OK(t)
+	secret := check.Value(x509.MarshalPKCS8PrivateKey(private)).OK(t)
 	write := func(name, kind string, data []byte) string {
 		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "WriteFile", os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600))
 		return file
 	}
 	return write("cert.pem", "CERTIFICATE", public), write("key.pem", "PRIVATE KEY", secret)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestSpelling(t *testing.T) {
@@ -111,10 +112,7 @@ func TestWithFence(t *testing.T) {
 		if name[0] == '{' {
 			prefix = ""
 		}
-		before, err := keys.Of(prefix, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := check.Value(keys.Of(prefix, name)).OK(t)
 		after, err := before.WithFence(fence)
 		want := before.List()
 		want[1] = fence

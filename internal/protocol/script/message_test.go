@@ -3,6 +3,8 @@ package script
 import (
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestParseMessage(t *testing.T) {
@@ -25,8 +27,6 @@ func TestParseMessage(t *testing.T) {
 		"hello\tworld":          {},
 		"\t\t\t":                {},
 	} {
-		if got := ParseMessage(text); got != want {
-			t.Errorf("ParseMessage(%q) = %+v, want %+v", text, got, want)
-		}
+		check.Equal(t, ParseMessage(text), want, "ParseMessage(%q)", text)
 	}
 }

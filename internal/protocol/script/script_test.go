@@ -9,16 +9,14 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestHeadersTellWhatIsSent compares the header of every operation with the call that Go makes of
 // it.
 func TestHeadersTellWhatIsSent(t *testing.T) {
 	t.Parallel()
-	set, err := keys.Of("p:", "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := check.Value(keys.Of("p:", "x")).OK(t)
 	for file, call := range map[string]conn.Call{
 		// A kind that has more keys lists them in its own file.
 		"acquire":  Mutex.Acquire(set, Request{Most: 1}),
@@ -74,10 +72,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 // indented as its text is.
 func header(t *testing.T, file string) map[string]string {
 	t.Helper()
-	data, err := files.ReadFile(path.Join("lua", file+".lua"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := check.Value(files.ReadFile(path.Join("lua", file+".lua"))).OK(t)
 	fields := make(map[string]string)
 	for _, m := range regexp.MustCompile(`(?m)^-- (KEYS|ARGV|Reply|Cost) +(.+(?:\n--  {6}.+)*)$`).FindAllStringSubmatch(string(data), -1) {
 		fields[m[1]] = strings.ReplaceAll(m[2], "\n--      ", "")
@@ -96,10 +91,7 @@ func count(list string) int {
 // TestEveryKeyIsInKEYS looks for keys that a script makes up: in a cluster they could be anywhere.
 func TestEveryKeyIsInKEYS(t *testing.T) {
 	t.Parallel()
-	entries, err := files.ReadDir("lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := check.Value(files.ReadDir("lua")).OK(t)
 	call := regexp.MustCompile(`redis\.p?call\('(\w+)', ([^,)]+)`)
 	for _, e := range entries {
 		for _, m := range call.FindAllStringSubmatch(assemble(strings.TrimSuffix(e.Name(), ".lua")), -1) {
@@ -117,9 +109,7 @@ func TestEveryKeyIsInKEYS(t *testing.T) {
 func TestTTLsAreNeverRoundedToZero(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{1: "1", time.Millisecond: "1", time.Millisecond + 1: "2", 0: "0"} {
-		if got := millis(d); got != want {
-			t.Errorf("millis(%v) = %s, want %s", d, got, want)
-		}
+		check.Equal(t, millis(d), want, "millis(%v)", d)
 	}
 }
 
@@ -149,9 +139,7 @@ func TestStripLeavesStringsAlone(t *testing.T) {
 		`local a = 'it\'s -- it' -- one` + "\n": `local a = 'it\'s -- it'` + "\n",
 		"a = b - -c --d\n":                      "a = b - -c\n",
 	} {
-		if got := strip(lua); got != want {
-			t.Errorf("strip(%q) = %q, want %q", lua, got, want)
-		}
+		check.Equal(t, strip(lua), want, "strip(%q)", lua)
 	}
 }
 

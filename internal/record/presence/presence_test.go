@@ -2,7 +2,6 @@ package presence
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -14,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // server keeps records as Redis does, but for their TTL. It answers after a while.
@@ -128,9 +128,7 @@ func TestAnnounceFirstWaits(t *testing.T) {
 				defer cancel()
 				began := time.Now()
 				r.AnnounceFirst(ctx)
-				if took := time.Since(began); took != c.want {
-					t.Errorf("it took %v, want %v", took, c.want)
-				}
+				check.Equal(t, time.Since(began), c.want, "it took")
 			})
 		})
 	}
@@ -152,9 +150,7 @@ func TestReadFails(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Read(ctx, &server{slow: time.Hour}, []Key{{Record: "key"}}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Read = %v, want context.Canceled", err)
-	}
+	check.Error(t, "Read", check.ErrorOf(Read(ctx, &server{slow: time.Hour}, []Key{{Record: "key"}})), context.Canceled)
 }
 
 // TestRecordOfADetachedLeaseStays: others see which client has handed the lease on.

@@ -4,6 +4,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/freeport"
 )
 
@@ -20,22 +21,16 @@ func TestReserve(t *testing.T) {
 		if err != nil {
 			t.Fatalf("a server cannot listen: %v", err)
 		}
-		if err := server.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Close", server.Close())
 	}
 	if other, err := net.ListenPacket("udp", addr); err == nil {
 		_ = other.Close()
 		t.Error("another caller could get the address")
 	}
-	if err := kept.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Close", kept.Close())
 	other, err := net.ListenPacket("udp", addr)
 	if err != nil {
 		t.Fatalf("the address is kept for ever: %v", err)
 	}
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Close", other.Close())
 }

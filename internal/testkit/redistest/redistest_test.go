@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -24,9 +25,7 @@ func TestDoReadsEveryShape(t *testing.T) {
 		{"1", []string{"DEL", "k"}},
 		{"1\nx\n\n2", []string{"EVAL", "return {1, {'x', false}, 2}", "0"}},
 	} {
-		if got := s.Do(c.args...); got != c.want {
-			t.Errorf("Do(%q) = %q, want %q", c.args, got, c.want)
-		}
+		check.Equal(t, s.Do(c.args...), c.want, "Do(%q)", c.args)
 	}
 	if _, err := s.DoErr("NOSUCH"); err == nil || !strings.HasPrefix(err.Error(), "ERR unknown command") {
 		t.Errorf("DoErr(NOSUCH) = %v, want ERR unknown command", err)
@@ -43,9 +42,7 @@ func TestKillAndRestartLoseTheData(t *testing.T) {
 		t.Fatalf("something listens on %s after Kill", s.Addr())
 	}
 	s.Restart()
-	if got := s.Do("GET", "k"); got != "" {
-		t.Errorf("GET after a restart = %q, want nothing", got)
-	}
+	check.Equal(t, s.Do("GET", "k"), "", "GET after a restart")
 }
 
 func TestRestartKeepsWhatIsPersisted(t *testing.T) {
@@ -53,9 +50,7 @@ func TestRestartKeepsWhatIsPersisted(t *testing.T) {
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	s.Do("SET", "k", "v")
 	s.Restart()
-	if got := s.Do("GET", "k"); got != "v" {
-		t.Errorf("GET after a restart = %q, want v", got)
-	}
+	check.Equal(t, s.Do("GET", "k"), "v", "GET after a restart")
 }
 
 func TestRestartLoadingReturnsWhileTheServerLoads(t *testing.T) {
@@ -82,10 +77,7 @@ func TestRestartWaitsForItsPort(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.Kill()
-	l, err := net.Listen("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(net.Listen("tcp", s.Addr())).OK(t)
 	time.AfterFunc(50*time.Millisecond, func() { l.Close() })
 	s.Restart()
 	s.Do("PING")
@@ -113,10 +105,7 @@ func TestPausedServerIsSilentUntilResumed(t *testing.T) {
 
 func TestStopEndsAPausedServer(t *testing.T) {
 	t.Parallel()
-	s, err := redistest.Launch(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(redistest.Launch(t.TempDir())).OK(t)
 	s.Pause()
 	s.Stop()
 	if c, err := net.Dial("tcp", s.Addr()); err == nil {
@@ -143,17 +132,13 @@ func TestCommandsCountsItself(t *testing.T) {
 	s := redistest.Start(t)
 	before := s.Commands()
 	s.Do("PING")
-	if got := s.Commands() - before; got != 2 {
-		t.Errorf("a PING and an INFO counted %d, want 2", got)
-	}
+	check.Equal(t, s.Commands()-before, 2, "a PING and an INFO counted")
 }
 
 func TestPasswordIsUsedAndShownInTheURL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", "s3cret")
-	if got := s.Do("PING"); got != "PONG" {
-		t.Errorf("PING = %q", got)
-	}
+	check.Equal(t, s.Do("PING"), "PONG", "PING")
 	if got, want := s.URL(), "redis://:s3cret@"+s.Addr(); got != want {
 		t.Errorf("URL = %q, want %q", got, want)
 	}
@@ -162,9 +147,7 @@ func TestPasswordIsUsedAndShownInTheURL(t *testing.T) {
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s, _ := redistest.StartTLS(t)
-	if got := s.Do("PING"); got != "PONG" {
-		t.Errorf("PING = %q", got)
-	}
+	check.Equal(t, s.Do("PING"), "PONG", "PING")
 	s.Restart()
 	if got, want := s.URL(), "rediss://"+s.Addr(); got != want {
 		t.Errorf("URL = %q, want %q", got, want)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 )
 
@@ -53,12 +54,9 @@ func TestIsolatedMasterIsReplaced(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			d := start(t, kind)
-			before, err := d.Master(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := check.Value(d.Master(ctx)).OK(t)
 			mend := d.Cut(before, d.Others(before)...)
-			err = d.AwaitOther(ctx, before)
+			err := d.AwaitOther(ctx, before)
 			if swallowed := mend(); err != nil || swallowed == 0 {
 				t.Fatalf("AwaitOther = %v with %d things swallowed, want another master", err, swallowed)
 			}
@@ -79,9 +77,7 @@ func TestServersCutOffFromEachOther(t *testing.T) {
 	d := start(t, "sentinel")
 	master, replica := d.Nodes[0], d.Nodes[1]
 	mend := d.Cut(master, replica)
-	if _, err := master.Do(t.Context(), "SET", "a", "b"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Do", check.ErrorOf(master.Do(t.Context(), "SET", "a", "b")))
 	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if got, err := replica.Do(t.Context(), "GET", "a"); err != nil || got != "" {
 			t.Fatalf("GET = %q, %v while the replica is cut off, want nothing", got, err)
@@ -122,10 +118,7 @@ func TestClocksOfServersStep(t *testing.T) {
 			}
 			ahead := int64(0)
 			for _, s := range d.Nodes {
-				text, err := s.Do(t.Context(), "EVAL", "return redis.call('TIME')[1]", "0")
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := check.Value(s.Do(t.Context(), "EVAL", "return redis.call('TIME')[1]", "0")).OK(t)
 				if at, err := strconv.ParseInt(text, 10, 64); err == nil && time.Until(time.Unix(at, 0)) > 59*time.Minute {
 					ahead++
 				}

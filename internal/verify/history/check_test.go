@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/verify/history"
 )
 
@@ -153,9 +154,7 @@ func TestChecks(t *testing.T) {
 					t.Errorf("%s found %d, want %d", f.Check, f.Bad, want)
 				}
 			}
-			if got := strings.Join(bad, ", "); got != c.bad {
-				t.Errorf("the checks that found something are %q, want %q", got, c.bad)
-			}
+			check.Equal(t, strings.Join(bad, ", "), c.bad, "the checks that found something are")
 		})
 	}
 }
@@ -217,16 +216,12 @@ func TestLinesBecomeHolds(t *testing.T) {
 	release := r.Call(history.Event{Type: history.Release, Of: op})
 	r.Note(history.Event{Type: history.Released, Op: release})
 	open := r.Call(history.Event{Type: history.Acquire, Kind: history.Mutex, Name: "a", Wait: true})
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Err", r.Err())
 	file.WriteString(`{"at":12,"type":"gra`)
 
 	h := history.New()
 	w := h.Worker("1")
-	if err := history.ReadEvents(&file, w.Add); err != nil {
-		t.Fatalf("ReadEvents = %v, want nil", err)
-	}
+	check.OK(t, "ReadEvents", history.ReadEvents(&file, w.Add))
 	w.Done()
 	h.Arrange()
 	if len(h.Holds) != 1 || len(h.Waits) != 2 || len(h.Access) != 1 {
@@ -267,11 +262,7 @@ func TestHandOversAreCounted(t *testing.T) {
 	t.Parallel()
 	s := newScript().hold("1", history.Mutex, 1, 0, 1, 1, 2).hold("2", history.Mutex, 2, 0, 3, 3, 4).hold("2", history.Mutex, 3, 4, 5, 5, 6).
 		hold("1", history.Mutex, 4, 4, 7, 7, 8)
-	if n := s.h.HandOvers(); n != 2 {
-		t.Errorf("HandOvers = %d, want 2", n)
-	}
+	check.Equal(t, s.h.HandOvers(), 2, "HandOvers")
 	permits := newScript().hold("1", history.Semaphore, 1, 0, 1, 1, 2).hold("2", history.Semaphore, 2, 0, 3, 3, 4)
-	if n := permits.h.HandOvers(); n != 0 {
-		t.Errorf("HandOvers of permits = %d, want 0", n)
-	}
+	check.Equal(t, permits.h.HandOvers(), 0, "HandOvers of permits")
 }

@@ -11,24 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/verify/link"
 )
 
 // pair is a connection over a link, and the server's end of it.
 func pair(t *testing.T, l *link.Link) (client, server net.Conn) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := check.Value(net.Listen("tcp", "127.0.0.1:0")).OK(t)
 	defer listener.Close()
-	over, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if server, err = listener.Accept(); err != nil {
-		t.Fatal(err)
-	}
+	over := check.Value(net.Dial("tcp", listener.Addr().String())).OK(t)
+	server = check.Value(listener.Accept()).OK(t)
 	client = l.Wrap("there", over)
 	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
 	return client, server
@@ -36,9 +29,7 @@ func pair(t *testing.T, l *link.Link) (client, server net.Conn) {
 
 func send(t *testing.T, c net.Conn, text string) {
 	t.Helper()
-	if _, err := c.Write([]byte(text)); err != nil {
-		t.Fatalf("Write = %v, want nil", err)
-	}
+	check.OK(t, "Write", check.ErrorOf(c.Write([]byte(text))))
 }
 
 // want reads so much.
@@ -70,9 +61,7 @@ func TestLinkPassesOn(t *testing.T) {
 	want(t, server, "request")
 	send(t, server, "reply")
 	want(t, client, "reply")
-	if n := l.Heal(); n != 0 {
-		t.Errorf("Heal = %d, want 0: nothing was harmed", n)
-	}
+	check.Equal(t, l.Heal(), 0, "Heal: nothing was harmed")
 }
 
 // TestSwallowedConnectionIsClosed has requests and replies vanish, and the connection with them.
@@ -103,9 +92,7 @@ func TestDelayedRequestOutlivesItsConnection(t *testing.T) {
 	send(t, client, "late")
 	l.Set(link.Harm{})
 	send(t, client, "r")
-	if err := client.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Close", client.Close())
 	wantNothing(t, server)
 	want(t, server, "later")
 	if _, err := server.Read(make([]byte, 8)); !errors.Is(err, io.EOF) {

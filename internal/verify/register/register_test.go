@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/verify/register"
 )
 
@@ -11,20 +12,11 @@ import (
 func TestRegisterTellsLateWritesApart(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
-	s, err := register.Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := check.Value(register.Listen(path)).OK(t)
 	defer s.Close()
-	one, err := register.Dial(path, "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := check.Value(register.Dial(path, "1")).OK(t)
 	defer one.Close()
-	two, err := register.Dial(path, "2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	two := check.Value(register.Dial(path, "2")).OK(t)
 	defer two.Close()
 	read := func(c *register.Client, token int64) (value, bare int64) {
 		t.Helper()

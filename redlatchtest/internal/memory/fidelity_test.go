@@ -22,6 +22,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
 )
@@ -145,9 +146,7 @@ func newPair(t *testing.T, why memory.Refusal) *pair {
 	p.real = redistest.Start(t, "--dir", dir, "--hash-max-ziplist-entries", "100000", "--hash-max-ziplist-value", "100000")
 	if why == memory.DiskFull {
 		// A directory is where the snapshot shall be, so that it cannot be written.
-		if err := os.Mkdir(filepath.Join(dir, "dump.rdb"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Mkdir", os.Mkdir(filepath.Join(dir, "dump.rdb"), 0o700))
 		p.real.Do("BGSAVE")
 		p.real.AwaitInfo("persistence", "rdb_last_bgsave_status:err")
 	}
@@ -184,9 +183,7 @@ func (p *pair) hear(m rueidis.PubSubMessage) {
 func (p *pair) listen(changes []rueidis.Completed) {
 	p.t.Helper()
 	for _, r := range p.ears.DoMulti(p.t.Context(), changes...) {
-		if err := r.Error(); err != nil {
-			p.t.Fatal(err)
-		}
+		check.OK(p.t, "Error", r.Error())
 	}
 }
 
@@ -385,9 +382,7 @@ func (p *pair) refuse(on bool) {
 		memory.DiskFull: {true: {"CONFIG", "SET", "save", "3600 1000000000"}, false: {"CONFIG", "SET", "save", ""}},
 		memory.ReadOnly: {true: {"REPLICAOF", "127.0.0.1", "1"}, false: {"REPLICAOF", "NO", "ONE"}},
 	}[p.why][on]
-	if err := p.ask(command)[0].Err; err != nil {
-		p.t.Fatal(err)
-	}
+	check.OK(p.t, "Err", p.ask(command)[0].Err)
 	p.memory.Refuse(map[bool]memory.Refusal{true: p.why, false: memory.Serves}[on])
 }
 
@@ -522,9 +517,7 @@ func (p *pair) perturb(r *rand.Rand) string {
 	if len(keys) == 0 || r.IntN(8) == 0 {
 		p.tell("SCRIPT FLUSH")
 		p.memory.ForgetScripts()
-		if err := p.ask([]string{"SCRIPT", "FLUSH"})[0].Err; err != nil {
-			p.t.Fatal(err)
-		}
+		check.OK(p.t, "Err", p.ask([]string{"SCRIPT", "FLUSH"})[0].Err)
 		return ""
 	}
 	key := keys[r.IntN(len(keys))]

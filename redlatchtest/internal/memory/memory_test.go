@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
 )
 
@@ -277,9 +278,7 @@ func TestRestartWithACopy(t *testing.T) {
 		t.Error("the process has the run_id of the one before")
 	}
 	do(t, s, "0", "PUBLISH", "c", "m")
-	if n := s.Subscribers(); n != 0 {
-		t.Errorf("%d subscriptions outlived the restart", n)
-	}
+	check.Equal(t, s.Subscribers(), 0, "subscriptions outlived the restart")
 	if _, known := s.Eval(conn.Call{Script: script}); known {
 		t.Error("the script cache outlived the restart")
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
 )
 
@@ -370,9 +371,7 @@ func checkVector(t *testing.T, v vector) {
 		t.Errorf("published are %q, want %q", published, v.Published)
 	}
 	results, _ = s.Eval(conn.Call{Script: dump})
-	if err := results[0].Err; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Err", results[0].Err)
 	if problem := m.matchesState(v.After, state(results[0].Reply)); problem != "" {
 		t.Error(problem)
 	}

@@ -3,7 +3,6 @@ package help
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -28,11 +28,7 @@ func Detach(t locktest.Reporter, l *redlatch.Lease) string {
 // Adopt takes up the lease of a text.
 func Adopt(t locktest.Reporter, c *redlatch.Client, text string) *redlatch.Lease {
 	t.Helper()
-	l, err := c.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{})
-	if err != nil {
-		t.Fatalf("Adopt = %v, want a lease", err)
-	}
-	return l
+	return check.Value(c.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{})).OK(t)
 }
 
 // WantOver checks that a text is of no use any more.
@@ -55,20 +51,6 @@ func DetachRun(t *testing.T, j *redlatch.Job) (text string) {
 	}
 	return text
 }
-
-// Must returns the value of a call that must not fail.
-func Must[T any](t testing.TB) func(v T, err error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
-// ErrorOf returns the error of a call, and drops its value.
-func ErrorOf[T any](_ T, err error) error { return err }
 
 // Together runs f for each of n numbers at the same time.
 func Together(n int, f func(i int)) {
@@ -320,11 +302,6 @@ func OneMore(owners []string, n int) (last string, ok bool) {
 		return "", false
 	}
 	return owners[n], true
-}
-
-// UpTo is a random time up to d.
-func UpTo(random *rand.Rand, d time.Duration) time.Duration {
-	return time.Duration(random.Int64N(int64(d)))
 }
 
 // IsAll reports whether an error matches all of these.

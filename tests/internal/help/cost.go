@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -69,14 +70,9 @@ func AwaitGone(t *testing.T, s *redistest.Server, client string) {
 // listenToAll has a tool listen to all channels, as one does that shows what goes on.
 func listenToAll(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	tool, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tool := check.Value(net.Dial("tcp", s.Addr())).OK(t)
 	t.Cleanup(func() { _ = tool.Close() })
-	if _, err := tool.Write([]byte("PSUBSCRIBE *\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Write", check.ErrorOf(tool.Write([]byte("PSUBSCRIBE *\r\n"))))
 	locktest.Eventually(t, "the tool listens", func() bool { return s.Do("PUBSUB", "NUMPAT") == "1" })
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -58,9 +59,7 @@ func WantWaiters(t locktest.Reporter, s *redistest.Server, name string, n int) {
 // WantCountGone deletes a count and checks that nothing of the name is left, but for the fence.
 func WantCountGone(t *testing.T, s *redistest.Server, d *redlatch.CountDownLatch) {
 	t.Helper()
-	if err := d.Delete(locktest.Within(t, locktest.Patience)); err != nil {
-		t.Errorf("Delete = %v, want nil", err)
-	}
+	check.Nil(t, "Delete", d.Delete(locktest.Within(t, locktest.Patience)))
 	for _, key := range []string{locktest.StateKey(d.Name()), QueueKey(d.Name()), ClientsKey(d.Name())} {
 		if s.Do("EXISTS", key) != "0" {
 			t.Errorf("%s is left behind", key)

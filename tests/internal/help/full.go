@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -29,9 +30,7 @@ func WantNotNow(t *testing.T, call string, s *redistest.Server, code string, err
 func UseOnce(t *testing.T, l kindtest.Lock) {
 	t.Helper()
 	lease := Enter(t, l)
-	if err := lease.Extend(t.Context()); err != nil {
-		t.Fatalf("Extend = %v", err)
-	}
+	check.OK(t, "Extend", lease.Extend(t.Context()))
 	locktest.Release(t, lease)
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -89,11 +90,7 @@ func WantAvailable(t locktest.Reporter, s *redlatch.Semaphore, want int64) {
 // Campaign makes the caller the leader of an election.
 func Campaign(t *testing.T, e *redlatch.Election, value string) *redlatch.Lease {
 	t.Helper()
-	term, err := e.Campaign(locktest.Within(t, locktest.Patience), value)
-	if err != nil {
-		t.Fatalf("Campaign = %v, want a term", err)
-	}
-	return term
+	return check.Value(e.Campaign(locktest.Within(t, locktest.Patience), value)).OK(t)
 }
 
 // TokensGrow wants the tokens of a name to grow, whatever happens in between.

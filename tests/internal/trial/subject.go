@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 )
 
@@ -157,7 +158,5 @@ func (p Subject) wantOnceMore(t locktest.Reporter, c *redlatch.Client, name stri
 	if err != nil {
 		t.Fatalf("%s: %v, want a lease", p.Kind, err)
 	}
-	if err := got.Release(context.Background()); err != nil {
-		t.Fatalf("%s: Release = %v, want nil", p.Kind, err)
-	}
+	check.OK(t, p.Kind+": Release", got.Release(context.Background()))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
@@ -134,9 +135,7 @@ func (m *Mortal) Die(
 	})
 	m.Kill()
 	locktest.Eventually(t, "the server knows that it died", func() bool { return !help.Hears(s, c) })
-	if err := locktest.CloseLeaving(c); err != nil {
-		t.Errorf("Close of a client that was killed = %v, want nil", err)
-	}
+	check.Nil(t, "Close of a client that was killed", locktest.CloseLeaving(c))
 	help.AwaitError(t, result)
 	return owner
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -27,10 +28,7 @@ type NAT struct {
 // StartNAT starts a NAT before a server. It is stopped with the test.
 func StartNAT(t testing.TB, s *redistest.Server) *NAT {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(net.Listen("tcp", "127.0.0.1:0")).OK(t)
 	n := &NAT{Listener: l, server: s.Addr()}
 	n.pumps.Go(n.accept)
 	t.Cleanup(func() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -246,9 +247,7 @@ func Behind(t testing.TB, p *Proxy, o redlatch.Options) *redlatch.Client {
 	t.Helper()
 	c := locktest.Open(t, p.URL(), o)
 	l := locktest.Lock(t, c.Mutex("a").With(redlatch.LockOptions{TTL: help.Lasting}))
-	if err := l.Extend(t.Context()); err != nil {
-		t.Fatalf("Extend = %v", err)
-	}
+	check.OK(t, "Extend", l.Extend(t.Context()))
 	locktest.Release(t, l)
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -59,10 +60,7 @@ func (r Room) Lock(c *redlatch.Client, name string) kindtest.Lock {
 // process listens.
 func (r Room) Behind(t *testing.T, s *redistest.Server, name string, heartbeat time.Duration) *Worker {
 	t.Helper()
-	held, err := r.hold(t.Context(), locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := check.Value(r.hold(t.Context(), locktest.Open(t, s.URL(), help.Lasts(help.Lasting)), name)).OK(t)
 	t.Cleanup(func() { locktest.Release(t, held) })
 	w := Start(t, Job{URL: s.URL(), Name: name, Kind: r.kind, TTL: help.Lasting, Heartbeat: heartbeat})
 	locktest.Eventually(t, "the worker waits and listens", func() bool {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 )
@@ -178,24 +179,13 @@ type Worker struct {
 // Start runs a worker and returns when its client is open. It is killed with the test.
 func Start(t testing.TB, j Job) *Worker {
 	t.Helper()
-	text, err := json.Marshal(j)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := check.Value(json.Marshal(j)).OK(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
 	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	input := check.Value(cmd.StdinPipe()).OK(t)
+	output := check.Value(cmd.StdoutPipe()).OK(t)
+	check.OK(t, "Start", cmd.Start())
 	w := &Worker{t: t, Process: cmd.Process, input: input, reports: make(chan Report, 16)}
 	read := make(chan struct{})
 	go func() {
@@ -226,9 +216,7 @@ func (w *Worker) Next() Report {
 // Ask has the worker look at its lease.
 func (w *Worker) Ask() {
 	w.t.Helper()
-	if _, err := fmt.Fprintln(w.input, "and now?"); err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, "Fprintln", check.ErrorOf(fmt.Fprintln(w.input, "and now?")))
 }
 
 // Resume has a suspended worker go on.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/child"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // patience bounds what ought to happen at once.
@@ -97,9 +98,7 @@ func TestStatusIsThatOfTheCommand(t *testing.T) {
 		{"(sleep 0.02; kill -CONT $$) & kill -STOP $$; wait; exit 3", child.Status{Code: 3}},
 	} {
 		started, _ := start(t, c.script, later())
-		if got := wait(t, started); got != c.want {
-			t.Errorf("Status of %q = %v, want %v", c.script, got, c.want)
-		}
+		check.Equal(t, wait(t, started), c.want, "Status of %q", c.script)
 	}
 }
 
@@ -133,9 +132,7 @@ func TestTerminateReachesAStoppedCommand(t *testing.T) {
 	c, dir := start(t, `trap 'exit 9' TERM; echo $$ >pid; while :; do sleep 0.01; done`, later())
 	// Not its group: a shell that has just begun a vfork stops only once that has become another
 	// program, which then must not be stopped.
-	if err := syscall.Kill(pid(t, filepath.Join(dir, "pid")), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Kill", syscall.Kill(pid(t, filepath.Join(dir, "pid")), syscall.SIGSTOP))
 	<-c.Stopped()
 	if c.Resume() {
 		t.Error("Resume undid a SIGSTOP")
@@ -182,35 +179,21 @@ func TestGuardKillsTheGroupAtTheDeadline(t *testing.T) {
 func TestGuardSaysOnceThatItKilled(t *testing.T) {
 	command := exec.Command("sleep", "60")
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Start", command.Start())
 	defer func() { _ = command.Wait() }() // it was killed
 	var said strings.Builder
 	guard := exec.Command(os.Args[0], child.GuardArg)
 	guard.Stderr = &said
-	in, err := guard.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := guard.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := guard.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := check.Value(guard.StdinPipe()).OK(t)
+	out := check.Value(guard.StdoutPipe()).OK(t)
+	check.OK(t, "Start", guard.Start())
 	fmt.Fprintf(in, "%q\n", "")
 	kills := bufio.NewReader(out)
 	for range 2 {
 		fmt.Fprintf(in, "%d %d\n", command.Process.Pid, time.Now().UnixMilli())
-		if _, err := kills.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "ReadString", check.ErrorOf(kills.ReadString('\n')))
 	}
-	if err := errors.Join(in.Close(), guard.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Join", errors.Join(in.Close(), guard.Wait()))
 	if n := strings.Count(said.String(), "killed the command"); n != 1 {
 		t.Errorf("the guard said it %d times:\n%s", n, said.String())
 	}

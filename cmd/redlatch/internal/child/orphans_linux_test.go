@@ -8,15 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"golang.org/x/sys/unix"
 )
 
 // TestOrphansAreReaped: what the command leaves behind, as in a container whose first process is
 // redlatch, does not stay a zombie when it ends. The exit code of the command is still its own.
 func TestOrphansAreReaped(t *testing.T) {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Prctl", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	c, dir := start(t, `
 for i in 1 2 3; do (sh -c 'echo $$ >>orphans; exit 0' &); done
@@ -31,12 +30,8 @@ exit 7`, later())
 			t.Fatalf("processes %v are still there", pids())
 		}
 	}
-	if err := exec.Command("touch", filepath.Join(dir, "enough")).Run(); err != nil {
-		t.Fatal(err)
-	}
-	if got := wait(t, c).Code; got != 7 {
-		t.Errorf("exit code %d, want 7", got)
-	}
+	check.OK(t, "Run", exec.Command("touch", filepath.Join(dir, "enough")).Run())
+	check.Equal(t, wait(t, c).Code, 7, "exit code")
 }
 
 // there reports whether one of the processes is in the table of processes, also as a zombie.

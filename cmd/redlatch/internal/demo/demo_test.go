@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/demo"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
@@ -50,9 +51,7 @@ func TestDemoThatEndsEarlySaysWhatDidNotHappen(t *testing.T) {
 func TestCounterRefusesOlderTokens(t *testing.T) {
 	t.Parallel()
 	var c demo.Counter
-	if err := c.Add(7); err != nil {
-		t.Errorf("Add(7) = %v", err)
-	}
+	check.Nil(t, "Add(7)", c.Add(7))
 	if err := c.Add(7); err != nil {
 		t.Errorf("Add(7) again = %v, want nil: one holder writes many times", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
 
@@ -19,10 +20,7 @@ func TestHoldEndsAtItsDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	lease, err := client.Mutex(Name).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := check.Value(client.Mutex(Name).Lock(t.Context())).OK(t)
 	defer lease.Release(t.Context())
 	var h history
 	var s spans

@@ -16,6 +16,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -26,9 +27,7 @@ type findings []doctor.Finding
 // gather returns what a look at servers finds.
 func gather(t *testing.T, look func(context.Context, doctor.Options, func(doctor.Finding)) error, o doctor.Options) (all findings) {
 	t.Helper()
-	if err := look(t.Context(), o, func(f doctor.Finding) { all = append(all, f) }); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "look", look(t.Context(), o, func(f doctor.Finding) { all = append(all, f) }))
 	return all
 }
 
@@ -71,9 +70,7 @@ func TestHealthy(t *testing.T) {
 	for _, check := range []string{"round trip", "version", "role", "eviction", "persistence", "replicas", "rights", "publish", "clock", "locks", "deadlocks"} {
 		all.want(t, check, doctor.OK)
 	}
-	if got := s.Do("DBSIZE"); got != "0" {
-		t.Errorf("%s keys are left behind", got)
-	}
+	check.Equal(t, s.Do("DBSIZE"), "0", "keys are left behind")
 }
 
 // TestIncompleteLookIsNotOK: where there are more names than there is time to look at, that is
@@ -102,14 +99,10 @@ func TestEviction(t *testing.T) {
 func TestFailedPersistence(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "gone")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Mkdir", os.Mkdir(dir, 0o700))
 	s := redistest.Start(t, "--dir", dir)
 	examine(t, s.URL()).want(t, "persistence", doctor.Note, "restart forgets")
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "RemoveAll", os.RemoveAll(dir))
 	s.Do("SET", "a", "b")
 	s.Do("BGSAVE")
 	s.AwaitInfo("persistence", "rdb_last_bgsave_status:err")
@@ -164,15 +157,9 @@ func TestDeadlock(t *testing.T) {
 	var clients []*redlatch.Client
 	var held []*redlatch.Lease
 	for i, name := range names {
-		c, err := redlatch.Open(ctx, s.URL(), redlatch.Options{Program: []string{"left", "right"}[i]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := check.Value(redlatch.Open(ctx, s.URL(), redlatch.Options{Program: []string{"left", "right"}[i]})).OK(t)
 		defer c.Close()
-		l, err := c.Mutex(name).Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Value(c.Mutex(name).Lock(ctx)).OK(t)
 		clients, held = append(clients, c), append(held, l)
 	}
 	var waits sync.WaitGroup
@@ -309,15 +296,9 @@ func TestQuorum(t *testing.T) {
 		nodes, urls = append(nodes, s), append(urls, s.URL())
 	}
 	examine(t, urls...).want(t, "votes on mutex", doctor.OK, "not used yet")
-	c, err := redlatch.OpenQuorum(t.Context(), urls, redlatch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.OpenQuorum(t.Context(), urls, redlatch.Options{})).OK(t)
 	defer c.Close()
-	l, err := c.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(c.Mutex("a").Lock(t.Context())).OK(t)
 	defer func() { _ = l.Release(context.Background()) }()
 	examine(t, urls...).want(t, "votes on mutex", doctor.OK, "3 of 3")
 	nodes[0].Restart()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/protocol/access"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
@@ -29,9 +30,7 @@ func TestProbeOfWholeServer(t *testing.T) {
 	} {
 		all.want(t, check, doctor.OK)
 	}
-	if got := s.Do("DBSIZE"); got != "0" {
-		t.Errorf("%s keys are left behind", got)
-	}
+	check.Equal(t, s.Do("DBSIZE"), "0", "keys are left behind")
 }
 
 // TestProbeNeedsNoOtherRights: the user that doctor recommends may do all of it.

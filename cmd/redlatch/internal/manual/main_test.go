@@ -5,23 +5,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestCaskHasEveryPage: the Homebrew cask lists the man pages one by one, so a new command is
 // missed there.
 func TestCaskHasEveryPage(t *testing.T) {
 	dir := t.TempDir()
-	if err := write(dir); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "write", write(dir))
 	pages, err := filepath.Glob(filepath.Join(dir, "man", "*"))
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("%d man pages, %v", len(pages), err)
 	}
-	release, err := os.ReadFile("../../../../.goreleaser.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := check.Value(os.ReadFile("../../../../.goreleaser.yaml")).OK(t)
 	for _, page := range pages {
 		if !strings.Contains(string(release), "- man/"+filepath.Base(page)+"\n") {
 			t.Errorf(".goreleaser.yaml does not list %s among the pages of the cask", filepath.Base(page))

@@ -19,6 +19,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/fleet/sample"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -78,14 +79,9 @@ func golden(t *testing.T, name, screen string) {
 	}
 	file := filepath.Join("testdata", name+".golden")
 	if *update {
-		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "WriteFile", os.WriteFile(file, []byte(b.String()), 0o600))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := check.Value(os.ReadFile(file)).OK(t)
 	if got := b.String(); got != string(want) {
 		t.Errorf("%s (-update writes it):\n%s\nwant:\n%s", name, got, want)
 	}
@@ -272,9 +268,7 @@ func TestPrint(t *testing.T) {
 	p := fleet.NewPoller(source{}, fleet.Options{})
 	defer p.Close()
 	var out bytes.Buffer
-	if err := Print(t.Context(), p, fleet.Query{}, &out); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Print", Print(t.Context(), p, fleet.Query{}, &out))
 	if strings.Contains(out.String(), "\x1b") {
 		t.Error("a pipe gets colours")
 	}
@@ -298,9 +292,7 @@ func TestProgram(t *testing.T) {
 	}
 	defer keys.Close()
 	defer viewer.Close()
-	if _, err := viewer.WriteString("q"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "WriteString", check.ErrorOf(viewer.WriteString("q")))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := Run(ctx, p, fleet.Query{}, keys, &out); err != nil || ctx.Err() != nil {

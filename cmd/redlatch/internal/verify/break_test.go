@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/internal/verify/link"
 	"github.com/redlatch/redlatch/internal/verify/worker"
@@ -111,10 +112,7 @@ var breaks = map[string]broken{
 // TestBreaksAreFound has each way to break redlatch end in FAIL, by a check that is for it.
 func TestBreaksAreFound(t *testing.T) {
 	t.Parallel()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := check.Value(os.Executable()).OK(t)
 	few := make(chan struct{}, 4) // each is some processes
 	for _, name := range slices.Sorted(maps.Keys(breaks)) {
 		t.Run(name, func(t *testing.T) {

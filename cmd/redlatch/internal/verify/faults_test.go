@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
 	"github.com/redlatch/redlatch/internal/verify/history"
 )
@@ -24,21 +25,14 @@ func stage(t *testing.T, deployment string, faults ...string) (r *run, noted fun
 	r = &run{Options: Options{
 		Deployment: deployment, Prefix: "redlatch:", Duration: time.Minute, Workers: 2, TTL: time.Second, Disrupt: true, Faults: faults,
 	}}
-	var err error
-	if r.plan, err = r.Options.plan(); err != nil {
-		t.Fatal(err)
-	}
+	r.plan = check.Value(r.Options.plan()).OK(t)
 	o := servers.Options{Clocks: needed(faults, clocks), Wires: needed(faults, wires)}
-	if r.own, err = servers.Deploy(t.Context(), deployment, t.TempDir(), unwatched{}, o); err != nil {
-		t.Fatal(err)
-	}
+	r.own = check.Value(servers.Deploy(t.Context(), deployment, t.TempDir(), unwatched{}, o)).OK(t)
 	t.Cleanup(r.own.Stop)
 	if err := errors.Join(r.own.NoClocks, r.own.NoWires); err != nil {
 		t.Skip(err)
 	}
-	if r.admin, err = openAdmin(r.own.URLs); err != nil {
-		t.Fatal(err)
-	}
+	r.admin = check.Value(openAdmin(r.own.URLs)).OK(t)
 	t.Cleanup(r.admin.close)
 	r.crew = newCrew(r)
 	out := &bytes.Buffer{}
@@ -68,9 +62,7 @@ func TestFailedFailoverEndsWhenWritesAreTaken(t *testing.T) {
 		if err := replica.Pause(); err != nil {
 			t.Error(err)
 		}
-		if _, err := master.Do(ctx, "FAILOVER", "TIMEOUT", "3000"); err != nil {
-			t.Errorf("FAILOVER = %v", err)
-		}
+		check.Nil(t, "FAILOVER", check.ErrorOf(master.Do(ctx, "FAILOVER", "TIMEOUT", "3000")))
 		return 0, master.Addr, failed
 	}}
 	began := time.Now()
@@ -153,9 +145,7 @@ func TestFaultThatCannotBeDoneIsLeftOut(t *testing.T) {
 		}
 		r := &run{Options: o}
 		var err error
-		if r.plan, err = o.plan(); err != nil {
-			t.Fatal(err)
-		}
+		r.plan = check.Value(o.plan()).OK(t)
 		before := len(r.plan.Faults)
 		err = r.leaveOut(clocks, errors.New("no compiler"))
 		switch {
@@ -177,13 +167,8 @@ func TestFailoverOfServersThatAreGiven(t *testing.T) {
 			r, noted := stage(t, deployment)
 			theirs := r.own
 			r.own = nil
-			before, err := theirs.Replica(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.succeed, err = r.admin.succession(t.Context(), theirs.URLs[0]); err != nil {
-				t.Fatal(err)
-			}
+			before := check.Value(theirs.Replica(t.Context())).OK(t)
+			r.succeed = check.Value(r.admin.succession(t.Context(), theirs.URLs[0])).OK(t)
 			for _, f := range Faults() {
 				if f.Name == "failover" {
 					r.strike(t.Context(), f)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/verify/history"
 )
 
@@ -21,13 +22,8 @@ func TestRegisterThatTakesALateWriteFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, planFile), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Create(filepath.Join(dir, "worker-1.1.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "WriteFile", os.WriteFile(filepath.Join(dir, planFile), text, 0o600))
+	file := check.Value(os.Create(filepath.Join(dir, "worker-1.1.jsonl"))).OK(t)
 	defer file.Close()
 	rec := history.NewRecorder(file)
 	for _, token := range []int64{1, 2, 1} { // the last one is late
