@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -33,9 +34,10 @@ type Link struct {
 	waiting   []func()      // letters that wait for its end
 	open      []*request    // that have no reply yet
 	ears      []*ear
-	gone      bool // the client is dead: nothing arrives any more
-	unnoticed bool // and the server does not know
-	sent      int  // requests
+	gone      bool        // the client is dead: nothing arrives any more
+	unnoticed bool        // and the server does not know
+	sent      int         // requests
+	closing   atomic.Bool // its client's Close has begun
 
 	// What scenes do to the links of their partners.
 
@@ -159,6 +161,9 @@ func (l *Link) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 		}
 		s.Forbid()
 		for i, c := range calls {
+			if l.closing.Load() {
+				l.world.late.note(c)
+			}
 			s.net.tell("  %s answers %s to %s: %s", s, c.Script.Name, l, resultText(results[i]))
 			if c.Script.Name == "journal" && results[i].Err == nil {
 				l.world.tookEntries(l.client)

@@ -37,6 +37,12 @@ func (a *actor) meets(changes ...func(*redlatch.Options)) *partner {
 	return &partner{client, a.World, links}
 }
 
+// Close closes the client.
+func (p *partner) Close() error {
+	closing(p.links)
+	return p.Client.Close()
+}
+
 // dies ends a client as kill -9 does. What it does from then on reaches no server.
 func (p *partner) dies() {
 	p.world.net.call(func() {

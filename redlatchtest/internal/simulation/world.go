@@ -48,6 +48,7 @@ type World struct {
 	shared   neighbourhood
 	owners   owners
 	journals journals
+	late     late
 }
 
 // New returns the world of a seed. If there are names of roles, those that the world can have are
@@ -252,6 +253,7 @@ func (l *life) live(span time.Duration) {
 		actors.Wait() // and then close; else close first
 	}
 	l.tell("client %s closes", l.name)
+	closing(l.links)
 	if l.isDead() {
 		l.ends()
 	}
