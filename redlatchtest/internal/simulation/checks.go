@@ -32,7 +32,7 @@ func (w *World) aftermath() {
 		}
 		w.leftBehind()
 	}()
-	if w.plan.nodes > 1 {
+	if w.plan.quorum() {
 		time.Sleep(w.plan.ttl + 30*time.Second) // nodes rest
 	}
 	w.wantJournal(l.client)
@@ -171,7 +171,7 @@ func (w *World) held(key string) bool {
 	}
 	// The line at a node of a quorum is tidied by the next vote there, which may not be needed.
 	name, _, _ := strings.Cut(key[1:], "}")
-	return w.plan.nodes == 1 && !w.late.lines[name] && (strings.HasSuffix(key, ":queue") || strings.HasSuffix(key, ":clients"))
+	return !w.plan.quorum() && !w.late.lines[name] && (strings.HasSuffix(key, ":queue") || strings.HasSuffix(key, ":clients"))
 }
 
 // forEver reports whether a key needs no expiry: the epochs of a quorum's node, and what is another
@@ -195,7 +195,7 @@ func (w *World) everyKeyEnds() {
 // rests checks the rests of slots. Where a node of a quorum loses data, a holder may be told that its
 // slot is lost, and give the rest back, before the lease that it was sure of ends.
 func (w *World) rests(rules history.Rules) history.Finding {
-	if w.plan.nodes > 1 && w.plan.harm == losses {
+	if w.plan.quorum() && w.plan.harm == losses {
 		return history.Finding{}
 	}
 	return w.history.Rests(rules)
@@ -207,7 +207,7 @@ func (w *World) check() {
 	w.handOvers()
 	w.idle()
 	rules := history.Rules{
-		Permits: permits, Rest: quarantine, Window: window, Losses: w.losses, Shared: w.plan.nodes > 1,
+		Permits: permits, Rest: quarantine, Window: window, Losses: w.losses, Shared: w.plan.quorum(),
 	}
 	h := w.history
 	for _, f := range []history.Finding{

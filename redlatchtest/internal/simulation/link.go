@@ -41,7 +41,7 @@ type Link struct {
 
 	// What scenes do to the links of their partners.
 
-	mishaps []mishap
+	mishaps []*mishap
 	deaf    bool          // hears no message, and is not told
 	user    []string      // commands that its user may not run
 	slow    time.Duration // replicas acknowledge after so long; 0 for at once
@@ -49,11 +49,13 @@ type Link struct {
 	asked   []string      // each request, in order
 }
 
-// mishap is what happens to a request that contains a text. It happens once.
+// mishap is what happens to a request that contains a text. It happens once, also if several links
+// have it.
 type mishap struct {
-	text string
-	how  mishapHow
-	late time.Duration // for arrivesLate
+	text     string
+	how      mishapHow
+	late     time.Duration // for arrivesLate
+	happened bool
 }
 
 type mishapHow string
@@ -65,15 +67,16 @@ const (
 )
 
 // meets returns the mishap that a request meets; none for most.
-func (l *Link) meets(r *request) (m mishap) {
-	i := slices.IndexFunc(l.mishaps, func(m mishap) bool { return strings.Contains(r.what, m.text) })
+func (l *Link) meets(r *request) mishap {
+	l.mishaps = slices.DeleteFunc(l.mishaps, func(m *mishap) bool { return m.happened })
+	i := slices.IndexFunc(l.mishaps, func(m *mishap) bool { return strings.Contains(r.what, m.text) })
 	if i < 0 {
 		return mishap{}
 	}
-	m = l.mishaps[i]
-	l.mishaps = slices.Delete(l.mishaps, i, i+1)
+	m := l.mishaps[i]
+	m.happened = true
 	l.net.tell("  the request from %s: %s", l, m.how)
-	return m
+	return *m
 }
 
 // linkState is what happens to what is sent over a link.

@@ -312,10 +312,11 @@ func lined(a *actor) {
 	}
 	a.rest(time.Second)
 	a.net.call(func() {
-		s := a.servers[0]
-		for _, key := range s.Keys("*" + p.ID() + "*notes") {
-			kept := s.Do("HLEN", key).Reply.Int
-			a.wantf(kept == 0, "%s notes %d waits when none goes on", key, kept)
+		for _, s := range a.servers {
+			for _, key := range s.Keys("*" + p.ID() + "*notes") {
+				kept := s.Do("HLEN", key).Reply.Int
+				a.wantf(kept == 0, "%s notes %d waits when none goes on", key, kept)
+			}
 		}
 	})
 	_ = l.Release(context.Background())
