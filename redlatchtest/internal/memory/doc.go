@@ -4,7 +4,7 @@
 //
 //	Eval(call) ---> engine (Lua, one run at a time) ---> commands ---> keys
 //	                                                         |
-//	Subscribe(channel, message) <------ PUBLISH -------------'
+//	Subscribe(channel, message) <------ PUBLISH -------------'     and sharded channels likewise
 //
 // It answers as Redis 7.0 does, in texts as the protocol's second version writes them.
 // TestAnswersAsRedis runs all scripts on both, from random states, and compares what they do. It

@@ -338,6 +338,9 @@ func TestOld(t *testing.T) {
 		if err := s.Do("PUBSUB", "SHARDNUMSUB", "c").Err; (err != nil) != old {
 			t.Errorf("SHARDNUMSUB: %v", err)
 		}
+		if _, err := s.SubscribeSharded("other", func(string) {}); (err != nil) != old {
+			t.Errorf("SubscribeSharded: %v", err)
+		}
 	}
 }
 
@@ -387,6 +390,18 @@ func TestSubscriptions(t *testing.T) {
 	want("first m", "second m", "all c m")
 	do(t, s, "1", "PUBLISH", "e", "m")
 	want("all e m")
+	do(t, s, "0", "SPUBLISH", "c", "m")
+	want()
+	shard, err := s.SubscribeSharded("c", func(payload string) { heard = append(heard, "shard "+payload) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, s, "1", "SPUBLISH", "c", "m")
+	want("shard m")
+	if n := s.Do("PUBSUB", "SHARDNUMSUB", "c", "d").Reply.List; len(n) != 4 || n[1].Int != 1 || n[3].Int != 0 {
+		t.Errorf("SHARDNUMSUB = %+v, want 1 and 0", n)
+	}
+	s.Unsubscribe(shard)
 	do(t, s, "0", "SPUBLISH", "c", "m")
 	want()
 	s.Unsubscribe(first)

@@ -16,13 +16,17 @@ func publish(s *Server, args []string) (any, error) {
 	return int64(len(subs) + len(s.all)), nil
 }
 
-// spublish reaches no listener: there are no subscriptions to sharded channels, which are others
-// than those of PUBLISH.
-func spublish(s *Server, _ []string) (any, error) {
+// spublish reaches listeners to a sharded channel. Sharded channels are others than those of PUBLISH,
+// and the listeners to all channels hear none of them.
+func spublish(s *Server, args []string) (any, error) {
 	if s.old {
 		return nil, errors.New("ERR unknown command 'SPUBLISH'")
 	}
-	return int64(0), nil
+	subs := s.shards[args[0]]
+	for _, sub := range subs {
+		sub.message(args[0], args[1])
+	}
+	return int64(len(subs)), nil
 }
 
 func pubsub(s *Server, args []string) (any, error) {
@@ -30,13 +34,13 @@ func pubsub(s *Server, args []string) (any, error) {
 	if what != "NUMSUB" && (what != "SHARDNUMSUB" || s.old) {
 		return nil, errSyntax
 	}
+	of := s.channels
+	if what == "SHARDNUMSUB" {
+		of = s.shards
+	}
 	var all []any
 	for _, channel := range args[1:] {
-		n := 0
-		if what == "NUMSUB" {
-			n = len(s.channels[channel])
-		}
-		all = append(all, channel, int64(n))
+		all = append(all, channel, int64(len(of[channel])))
 	}
 	return all, nil
 }

@@ -36,7 +36,8 @@ type Server struct {
 
 	keys      map[string]*entry
 	scripts   map[string]bool // by SHA1: those that it would find for EVALSHA
-	channels  map[string][]*Subscription
+	channels  channels
+	shards    channels        // sharded ones, which are others
 	all       []*Subscription // to all channels
 	forbidden []string        // commands that the user may not run
 	refusal   Refusal
@@ -52,17 +53,20 @@ type entry struct {
 
 // Subscription is one listener to one channel, or to all.
 type Subscription struct {
+	of      channels // nil if it is to all
 	channel string
-	all     bool
 	message func(channel, payload string)
 }
+
+// channels are the listeners to each channel.
+type channels map[string][]*Subscription
 
 // New returns an empty server whose clock is now. Servers of different names are different
 // processes.
 func New(name string, now func() time.Time) *Server {
 	s := &Server{
 		name: name, now: now, keys: make(map[string]*entry), scripts: make(map[string]bool),
-		channels: make(map[string][]*Subscription),
+		channels: make(channels), shards: make(channels),
 	}
 	s.engine = newEngine(s)
 	s.rename()
@@ -148,10 +152,23 @@ func (s *Server) Keys(pattern string) []string {
 // Subscribe has message called for each message to a channel, under the server's lock: it must not
 // block, or call the server.
 func (s *Server) Subscribe(channel string, message func(payload string)) *Subscription {
+	return s.subscribe(s.channels, channel, message)
+}
+
+// SubscribeSharded is [Server.Subscribe] to a sharded channel, as SSUBSCRIBE is. A server of Redis 6
+// has none.
+func (s *Server) SubscribeSharded(channel string, message func(payload string)) (*Subscription, error) {
+	if s.old {
+		return nil, &conn.ReplyError{Text: "ERR unknown command 'SSUBSCRIBE'"}
+	}
+	return s.subscribe(s.shards, channel, message), nil
+}
+
+func (s *Server) subscribe(of channels, channel string, message func(payload string)) *Subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sub := &Subscription{channel: channel, message: func(_, payload string) { message(payload) }}
-	s.channels[channel] = append(s.channels[channel], sub)
+	sub := &Subscription{of: of, channel: channel, message: func(_, payload string) { message(payload) }}
+	of[channel] = append(of[channel], sub)
 	return sub
 }
 
@@ -160,7 +177,7 @@ func (s *Server) Subscribe(channel string, message func(payload string)) *Subscr
 func (s *Server) SubscribeAll(message func(channel, payload string)) *Subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sub := &Subscription{all: true, message: message}
+	sub := &Subscription{message: message}
 	s.all = append(s.all, sub)
 	return sub
 }
@@ -170,24 +187,26 @@ func (s *Server) Unsubscribe(sub *Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is := func(other *Subscription) bool { return other == sub }
-	if sub.all {
+	if sub.of == nil {
 		s.all = slices.DeleteFunc(s.all, is)
 		return
 	}
-	left := slices.DeleteFunc(s.channels[sub.channel], is)
+	left := slices.DeleteFunc(sub.of[sub.channel], is)
 	if len(left) == 0 {
-		delete(s.channels, sub.channel)
+		delete(sub.of, sub.channel)
 		return
 	}
-	s.channels[sub.channel] = left
+	sub.of[sub.channel] = left
 }
 
 // Subscribers returns how many subscriptions there are.
 func (s *Server) Subscribers() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, subs := range s.channels {
-		n += len(subs)
+	for _, of := range []channels{s.channels, s.shards} {
+		for _, subs := range of {
+			n += len(subs)
+		}
 	}
 	return n + len(s.all)
 }
@@ -274,6 +293,7 @@ func (s *Server) Restart(data Copy) {
 	s.keys = copyOf(data)
 	clear(s.scripts)
 	clear(s.channels)
+	clear(s.shards)
 	s.all = nil
 	s.rename()
 }

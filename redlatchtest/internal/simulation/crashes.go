@@ -70,7 +70,7 @@ func succeeds(a *actor) {
 	holder.dies()
 	died := time.Now()
 	<-first.ended
-	if len(a.servers) == 1 {
+	if !a.plan.quorum() {
 		late := first.at.Sub(died) - left
 		a.wantf(first.err == nil && late < ttl/20+10*time.Millisecond+4*a.trip(), "the first in line for a %s has it %v after the lease of a holder that died: %v",
 			k.kind, late, first.err)
@@ -84,7 +84,7 @@ func succeeds(a *actor) {
 		left, died = 0, time.Now()
 	}
 	<-second.ended
-	if len(a.servers) == 1 {
+	if !a.plan.quorum() {
 		late := second.at.Sub(died) - left
 		a.wantf(first.err != nil || second.err == nil && late < ttl/20+10*time.Millisecond+4*a.trip(), "the second in line for a %s has it %v after the first: %v",
 			k.kind, late, second.err)
@@ -99,7 +99,7 @@ func crowdedOut(a *actor) {
 	kinds := a.kinds(name)
 	k := kinds[a.random.IntN(len(kinds))]
 	few := func(o *redlatch.Options) { o.Lock.MaxWaiters = 2 }
-	if k.kind == "slotpool" || len(a.servers) > 1 {
+	if k.kind == "slotpool" || a.plan.quorum() {
 		k = kinds[0]
 	}
 	l, err := k.lock(a.client, a.ctx, false)
@@ -186,10 +186,10 @@ func unheard(a *actor) {
 	_ = l.Release(context.Background())
 	free := time.Now()
 	<-next.ended
-	if held && len(a.servers) == 1 {
+	if held && !a.plan.quorum() {
 		a.wantf(next.err == nil && next.at.Sub(free) <= soon, "a waiter for a %s that hears nothing has it %v after the release: %v", k.kind, next.at.Sub(free), next.err)
 	}
-	if next.err == nil && len(a.servers) == 1 { // as a holder, it learns at a renewal that it is waited for
+	if next.err == nil && !a.plan.quorum() { // as a holder, it learns at a renewal that it is waited for
 		wanted := next.lease.Wanted()
 		a.rest(4 * a.trip())
 		third := k.waits(ctx, a.client)
@@ -222,7 +222,11 @@ func mute(a *actor) {
 	kinds := sharables(name)
 	k := kinds[a.random.IntN(len(kinds))]
 	holder, p := a.meets(), a.meets()
-	a.net.call(func() { holder.links[0].user = []string{"PUBSUB"} })
+	a.net.call(func() {
+		for _, l := range holder.links {
+			l.user = []string{"PUBSUB"}
+		}
+	})
 	defer func() { _ = holder.Close() }()
 	l, err := k.lock(holder.Client, a.ctx, false)
 	if err != nil {

@@ -25,11 +25,16 @@
 //	calm     none: times are judged, too, since they are virtual
 //	crashes  clients die or stand still
 //	storms   requests, replies, messages and connections are lost or late; servers hang, restart
-//	         with their data, refuse writes, forget scripts; clocks are set back and drift
+//	         with their data, refuse writes, forget scripts; servers' clocks are set back and drift
 //	losses   also what takes exclusion away for a while: lost data, old copies, deleted keys, clocks
 //	         that are set ahead, locks that are taken by force
 //
-// Of a quorum, a minority suffers at a time, and rarely a majority.
+// Of a quorum, a minority suffers at a time, and rarely a majority. Of a cluster, a node does, which
+// has a third of the slots (cluster.go).
+//
+// All clients have the clock of the bubble, so the servers' clocks drift instead, by nearly one in a
+// hundred at most, as docs/guarantees.md allows. Steps of a client's own clock are in the library's
+// own tests, which give it another clock.
 //
 // There are two sorts of roles. Of crowds, many actors use the same names, and a world has one or two,
 // which cost most. Of scenes a world has six to ten. In a scene an actor has partners, which are

@@ -12,8 +12,10 @@ import (
 type ear struct {
 	link    *Link
 	channel string
-	last    time.Duration // when the message before arrives: they stay in order
-	sub     *subscription // at the server; nil before it has arrived there, and after its end
+	sharded bool
+	message func(payload string) // has the client hear one; set when the subscription has arrived
+	last    time.Duration        // when the message before arrives: they stay in order
+	sub     *subscription        // at the server; nil before it has arrived there, and after its end
 
 	mu    sync.Mutex // guards what is below
 	inbox []func()
@@ -57,15 +59,20 @@ func (e *ear) hear(do func()) {
 
 // Subscribe implements [conn.Conn].
 func (l *Link) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
+	return l.listen(ctx, &ear{link: l, channel: channel}, up, message)
+}
+
+// listen subscribes, and returns when the subscription has ended.
+func (l *Link) listen(ctx context.Context, e *ear, up func(), message func(payload string)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e := &ear{link: l, channel: channel, news: make(chan struct{}, 1)}
-	l.net.post(&letter{l, "subscribe " + channel, func() {
+	e.news = make(chan struct{}, 1)
+	l.net.post(&letter{l, "subscribe " + e.channel, func() {
 		l.ears = append(l.ears, e)
 		l.out(func() { l.server.listen(e, up, message) }, e.end)
 	}})
-	defer l.net.post(&letter{l, "unsubscribe " + channel, func() {
+	defer l.net.post(&letter{l, "unsubscribe " + e.channel, func() {
 		e.end(errDone)
 		l.out(func() { l.server.forget(e) }, func(error) { l.server.forget(e) })
 	}})

@@ -94,7 +94,7 @@ func (a *actor) doings(c *redlatch.Client, name string) []doing {
 			},
 		},
 	}
-	if len(a.servers) > 1 {
+	if a.plan.quorum() {
 		return all
 	}
 	rw, s := c.RWMutex(name), c.Semaphore(name, 1)

@@ -102,7 +102,7 @@ func (w *World) node() *server {
 			ailing++
 		}
 	}
-	if len(w.servers) > 1 && 2*(ailing+1) >= len(w.servers) && w.net.random.IntN(4) > 0 {
+	if w.plan.quorum() && 2*(ailing+1) >= len(w.servers) && w.net.random.IntN(4) > 0 {
 		return nil // a majority suffers rarely
 	}
 	return s
@@ -270,6 +270,9 @@ var dataFaults = []fault{
 func (w *World) forgets(s *server, age time.Duration) {
 	s.forgot = w.net.now()
 	for _, o := range w.servers {
+		if w.plan.cluster {
+			break
+		}
 		if o.forgot == 0 || w.net.now()-o.forgot > 3*w.plan.ttl+10*time.Second {
 			return
 		}

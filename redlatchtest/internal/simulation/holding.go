@@ -92,7 +92,7 @@ func (a *actor) work(op int64, q acquisition, l *redlatch.Lease) {
 			err, want = l.Extend(a.ctx), q.ttl
 		case 1:
 			want = q.ttl/2 + a.upTo(q.ttl)
-			if len(a.servers) > 1 {
+			if a.plan.quorum() {
 				want = q.ttl / 2
 			}
 			err = l.ExtendTo(a.ctx, want)

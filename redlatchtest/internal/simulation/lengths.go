@@ -33,7 +33,7 @@ func (p *partner) counts(text string) func() int {
 
 // kept returns for how long the server keeps a key, or nothing.
 func (a *actor) kept(key string) (left time.Duration) {
-	a.net.call(func() { left = time.Duration(a.servers[0].Do("PTTL", key).Reply.Int) * time.Millisecond })
+	a.net.call(func() { left = time.Duration(a.at(key).Do("PTTL", key).Reply.Int) * time.Millisecond })
 	return max(left, 0)
 }
 
@@ -164,9 +164,10 @@ func (a *actor) wantMarks(name string, leases ...*redlatch.Lease) {
 		longest = max(longest, l.Remaining())
 	}
 	a.net.call(func() {
-		for _, key := range a.servers[0].Keys("*{redlatch:" + name + "}*") {
-			kind := a.servers[0].Do("TYPE", key).Reply.Text
-			left := time.Duration(a.servers[0].Do("PTTL", key).Reply.Int) * time.Millisecond
+		s := a.at("redlatch:" + name)
+		for _, key := range s.Keys("*{redlatch:" + name + "}*") {
+			kind := s.Do("TYPE", key).Reply.Text
+			left := time.Duration(s.Do("PTTL", key).Reply.Int) * time.Millisecond
 			if (strings.HasSuffix(key, ":inside") || strings.HasSuffix(key, ":slots")) && left > longest*103/100+4*a.trip()+20*time.Millisecond {
 				go a.wantf(false, "%s, a %s, is kept for %v, and all leases end within %v", key, kind, left, longest)
 			}
@@ -216,7 +217,11 @@ func acknowledged(a *actor) {
 		return
 	}
 	slow := a.upTo(sent / 4)
-	a.net.call(func() { p.links[0].slow = slow })
+	a.net.call(func() {
+		for _, l := range p.links {
+			l.slow = slow
+		}
+	})
 	ttl := 800 * time.Millisecond
 	m = p.Mutex(name).With(redlatch.LockOptions{Replicas: 1, TTL: ttl, Renew: redlatch.Off})
 	begun := time.Now()
@@ -240,7 +245,10 @@ func thrifty(a *actor) {
 	kinds := a.kinds(name)
 	k := kinds[a.random.IntN(len(kinds))]
 	most := func(what string, n, most int) {
-		a.wantf(n <= most*len(a.servers), "%s costs %d requests, and may cost %d", what, n, most)
+		if a.plan.quorum() {
+			most *= a.plan.nodes
+		}
+		a.wantf(n <= most, "%s costs %d requests, and may cost %d", what, n, most)
 	}
 	count := p.counts(name)
 	l, err := k.lock(p.Client, a.ctx, false)
@@ -250,7 +258,7 @@ func thrifty(a *actor) {
 	most("a try of a "+k.kind, count(), 1)
 	_ = l.Release(context.Background())
 	most("a try and a release of a "+k.kind, count(), 2)
-	if len(a.servers) > 1 {
+	if a.plan.quorum() {
 		return
 	}
 	l, err = k.lock(a.client, a.ctx, false)
@@ -271,8 +279,9 @@ func thrifty(a *actor) {
 
 // severally counts what locking several names costs, and looks whether it locks them.
 func (a *actor) severally(p *partner, name string) {
-	names := []string{name + "-c", name + "-a", name + "-b"}
-	count := p.counts(name + "-")
+	tag := "{" + name + "}" // so that all are at one node of a cluster
+	names := []string{tag + "-c", tag + "-a", tag + "-b"}
+	count := p.counts(tag)
 	l, err := p.MultiMutex(names...).TryLock(a.ctx)
 	if err != nil {
 		return
@@ -295,7 +304,7 @@ func (a *actor) spins(p *partner, name string) {
 	runs := 0
 	_ = p.Election(name+"-e").Run(ctx, "value", func(_ context.Context, term *redlatch.Lease) error {
 		runs++
-		a.net.call(func() { a.servers[0].Do("DEL", "redlatch:"+name+"-e") })
+		a.net.call(func() { a.at("redlatch:"+name+"-e").Do("DEL", "redlatch:"+name+"-e") })
 		return nil
 	})
 	a.wantf(runs < 60, "an election runs %d terms in 2s, each of which is lost", runs)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -33,13 +34,14 @@ type Link struct {
 	waiting   []func()      // letters that wait for its end
 	open      []*request    // that have no reply yet
 	ears      []*ear
-	gone      bool // the client is dead: nothing arrives any more
-	unnoticed bool // and the server does not know
-	sent      int  // requests
+	gone      bool        // the client is dead: nothing arrives any more
+	unnoticed bool        // and the server does not know
+	sent      int         // requests
+	closing   atomic.Bool // its client's Close has begun
 
 	// What scenes do to the links of their partners.
 
-	mishaps []mishap
+	mishaps []*mishap
 	deaf    bool          // hears no message, and is not told
 	user    []string      // commands that its user may not run
 	slow    time.Duration // replicas acknowledge after so long; 0 for at once
@@ -47,11 +49,13 @@ type Link struct {
 	asked   []string      // each request, in order
 }
 
-// mishap is what happens to a request that contains a text. It happens once.
+// mishap is what happens to a request that contains a text. It happens once, also if several links
+// have it.
 type mishap struct {
-	text string
-	how  mishapHow
-	late time.Duration // for arrivesLate
+	text     string
+	how      mishapHow
+	late     time.Duration // for arrivesLate
+	happened bool
 }
 
 type mishapHow string
@@ -63,15 +67,16 @@ const (
 )
 
 // meets returns the mishap that a request meets; none for most.
-func (l *Link) meets(r *request) (m mishap) {
-	i := slices.IndexFunc(l.mishaps, func(m mishap) bool { return strings.Contains(r.what, m.text) })
+func (l *Link) meets(r *request) mishap {
+	l.mishaps = slices.DeleteFunc(l.mishaps, func(m *mishap) bool { return m.happened })
+	i := slices.IndexFunc(l.mishaps, func(m *mishap) bool { return strings.Contains(r.what, m.text) })
 	if i < 0 {
 		return mishap{}
 	}
-	m = l.mishaps[i]
-	l.mishaps = slices.Delete(l.mishaps, i, i+1)
+	m := l.mishaps[i]
+	m.happened = true
 	l.net.tell("  the request from %s: %s", l, m.how)
-	return m
+	return *m
 }
 
 // linkState is what happens to what is sent over a link.
@@ -159,6 +164,9 @@ func (l *Link) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 		}
 		s.Forbid()
 		for i, c := range calls {
+			if l.closing.Load() {
+				l.world.late.note(c)
+			}
 			s.net.tell("  %s answers %s to %s: %s", s, c.Script.Name, l, resultText(results[i]))
 			if c.Script.Name == "journal" && results[i].Err == nil {
 				l.world.tookEntries(l.client)

@@ -55,8 +55,8 @@ func lengthened(a *actor) {
 				l.Remaining(), time.Since(begun))
 			a.wantKeptFor(k, l)
 		}
-		if len(a.servers) == 1 && a.harmless() {
-			a.net.call(func() { a.servers[0].Do("DEL", "redlatch:"+name) })
+		if !a.plan.quorum() && a.harmless() {
+			a.net.call(func() { a.at("redlatch:"+name).Do("DEL", "redlatch:"+name) })
 			a.rest(ttl * 3 / 2)
 			a.wantf(!l.Held(), "a %s that was extended to %v, and is gone, is held after %v", k.kind, long, ttl*3/2)
 		}
@@ -82,7 +82,7 @@ func lengthened(a *actor) {
 			return
 		}
 		a.wantf(adopted.Remaining() <= ttl, "a %s that is adopted for %v lasts for %v", k.kind, ttl, adopted.Remaining())
-		if len(a.servers) == 1 {
+		if !a.plan.quorum() {
 			a.wantKept("a "+k.kind+" that is adopted for less", name, adopted)
 		}
 		_ = adopted.Release(context.Background())
@@ -91,7 +91,7 @@ func lengthened(a *actor) {
 
 // wantKeptFor checks that the server keeps a lock for as long as its client believes.
 func (a *actor) wantKeptFor(k sharable, l *redlatch.Lease) {
-	if len(a.servers) > 1 || !a.harmless() {
+	if a.plan.quorum() || !a.harmless() {
 		return
 	}
 	kept, left := a.kept("redlatch:"+l.Name()), l.Remaining()
@@ -144,7 +144,7 @@ func usurped(a *actor) {
 	}
 	all := a.oneIn(2) // else what is noted beside it stays
 	a.net.call(func() {
-		s := a.servers[0]
+		s := a.at("redlatch:" + name)
 		for _, key := range append(s.Keys("redlatch:"+name), s.Keys("{redlatch:"+name+"}*")...) {
 			if all && key != "{redlatch:"+name+"}:fence" || key == "redlatch:"+name {
 				s.Do("DEL", key)
@@ -187,8 +187,8 @@ func unlike(a *actor) {
 		{"SET", key, "a text", "PX", "5000"}, {"ZADD", key, "5", "a member"}, {"HSET", key, "a field", "a value"}, {"RPUSH", key, "an item"},
 	}[a.random.IntN(4)]
 	a.net.call(func() {
-		a.servers[0].Do(put...)
-		a.servers[0].Do("PEXPIRE", key, "5000")
+		a.at(key).Do(put...)
+		a.at(key).Do("PEXPIRE", key, "5000")
 	})
 	kinds := sharables(name)
 	k := kinds[a.random.IntN(len(kinds))]
@@ -240,7 +240,7 @@ func forcesOwn(a *actor) {
 		}
 	}
 	a.net.call(func() {
-		n := a.servers[0].Do("HLEN", "{redlatch:"+name+"}:forced").Reply.Int
+		n := a.at("redlatch:"+name).Do("HLEN", "{redlatch:"+name+"}:forced").Reply.Int
 		if n > 132 {
 			go a.wantf(false, "%d notes of forced releases are kept", n)
 		}

@@ -24,7 +24,7 @@ func patient(o *redlatch.Options) {
 // kinds returns a lock of each kind that the world has, with a name.
 func (a *actor) kinds(name string) (all []sharable) {
 	for _, k := range sharables(name) {
-		if len(a.servers) == 1 || k.kind == "mutex" || k.kind == "election" || k.kind == "slotpool" {
+		if !a.plan.quorum() || k.kind == "mutex" || k.kind == "election" || k.kind == "slotpool" {
 			all = append(all, k)
 		}
 	}
@@ -33,9 +33,15 @@ func (a *actor) kinds(name string) (all []sharable) {
 
 // meets has the next request with a text meet a mishap: at one server of a quorum.
 func (p *partner) meets(text string, how mishapHow, late time.Duration) {
+	links := p.links
+	if p.world.plan.quorum() {
+		links = links[len(links)-1:]
+	}
+	m := &mishap{text: text, how: how, late: late}
 	p.world.net.call(func() {
-		l := p.links[len(p.links)-1]
-		l.mishaps = append(l.mishaps, mishap{text, how, late})
+		for _, l := range links {
+			l.mishaps = append(l.mishaps, m)
+		}
 	})
 }
 
@@ -95,7 +101,7 @@ func (a *actor) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
 	how := []mishapHow{requestLost, replyLost}[a.random.IntN(2)]
 	other := a.meets(patient)
 	defer func() { _ = other.Close() }()
-	if len(a.servers) > 1 || k.kind != "mutex" || a.oneIn(3) {
+	if a.plan.quorum() || k.kind != "mutex" || a.oneIn(3) {
 		token := l.Token()
 		text, err := l.Detach(a.ctx)
 		if err != nil {
@@ -197,7 +203,7 @@ func strays(a *actor) {
 	}
 	a.rest(late + 4*sent)
 	a.wantFreeNow(k)
-	if info, err := a.client.Inspect(a.ctx, name); err == nil && len(a.servers) == 1 {
+	if info, err := a.client.Inspect(a.ctx, name); err == nil && !a.plan.quorum() {
 		a.wantf(len(info.Waiters) == 0 && len(info.Holders) == 0, "a %s that nobody has or wants: %+v", k.kind, info)
 	}
 }

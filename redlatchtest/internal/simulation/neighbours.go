@@ -85,7 +85,7 @@ func shared(a *actor) {
 	a.rest(a.upTo(5 * time.Millisecond))
 	leaves()
 	released := time.Now()
-	if err := l.Release(context.Background()); err != nil || a.servers[0].Do("EXISTS", sharedKey).Reply.Int == 1 {
+	if err := l.Release(context.Background()); err != nil || a.at(sharedKey).Do("EXISTS", sharedKey).Reply.Int == 1 {
 		return
 	}
 	a.World.mu.Lock()
@@ -97,7 +97,7 @@ func shared(a *actor) {
 // neighbour acquires the mutex as the other library does: it tries again and again.
 func (a *actor) neighbour() {
 	a.rest(a.upTo(300 * time.Millisecond))
-	s, me := a.servers[0], fmt.Sprintf("neighbour %s", a.name)
+	s, me := a.at(sharedKey), fmt.Sprintf("neighbour %s", a.name)
 	start := time.Now()
 	for s.Do("SET", sharedKey, me, "NX", "PX", "20000").Reply.Text != "OK" {
 		a.rest(10*time.Millisecond + a.upTo(20*time.Millisecond))
@@ -121,7 +121,7 @@ func (a *actor) neighbour() {
 // fenced enters a reentrant mutex whose tokens are counted in a key of another library.
 func fenced(a *actor) {
 	const counter = "fence:{redlatch:fenced}"
-	s := a.servers[0]
+	s := a.at(counter)
 	m := a.client.ReentrantMutex("fenced").With(redlatch.LockOptions{FenceKey: counter})
 	if a.oneIn(6) {
 		s.Do("INCR", counter) // by the other library
@@ -167,7 +167,7 @@ func announced(a *actor) {
 		return
 	}
 	heard := 0
-	s := a.servers[0]
+	s := a.at("redlatch:" + name)
 	sub := s.Subscribe("free "+name, func(string) { heard++ })
 	start := time.Now()
 	taken, err := a.client.ForceRelease(a.ctx, name, redlatch.ForceOptions{Reason: "announced", Announce: redlatch.Announce{Channel: "free " + name, Message: "free"}})

@@ -43,7 +43,7 @@ func (o *owners) note(e redlatch.Event) {
 // when Redis told last, a heartbeat ago at most.
 func (a *actor) wantOccupant(q acquisition, err error) {
 	taken := (*redlatch.TakenError)(nil)
-	if !errors.As(err, &taken) || a.plan.nodes > 1 || !a.harmless() {
+	if !errors.As(err, &taken) || a.plan.quorum() || !a.harmless() {
 		return
 	}
 	if errors.Is(err, redlatch.ErrLineFull) {

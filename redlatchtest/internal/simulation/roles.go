@@ -29,7 +29,7 @@ func (a *actor) lockOptions() (o redlatch.LockOptions, ttl time.Duration) {
 	if a.oneIn(4) {
 		o.MaxWait = time.Millisecond + a.upTo(min(2*a.plan.ttl, 5*time.Second))
 	}
-	if a.oneIn(8) && a.plan.nodes == 1 && a.plan.replicas > 0 {
+	if a.oneIn(8) && !a.plan.quorum() && a.plan.replicas > 0 {
 		o.Replicas = 1
 	}
 	if a.oneIn(6) {

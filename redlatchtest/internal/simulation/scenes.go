@@ -37,6 +37,12 @@ func (a *actor) meets(changes ...func(*redlatch.Options)) *partner {
 	return &partner{client, a.World, links}
 }
 
+// Close closes the client.
+func (p *partner) Close() error {
+	closing(p.links)
+	return p.Client.Close()
+}
+
 // dies ends a client as kill -9 does. What it does from then on reaches no server.
 func (p *partner) dies() {
 	p.world.net.call(func() {
@@ -306,10 +312,11 @@ func lined(a *actor) {
 	}
 	a.rest(time.Second)
 	a.net.call(func() {
-		s := a.servers[0]
-		for _, key := range s.Keys("*" + p.ID() + "*notes") {
-			kept := s.Do("HLEN", key).Reply.Int
-			a.wantf(kept == 0, "%s notes %d waits when none goes on", key, kept)
+		for _, s := range a.servers {
+			for _, key := range s.Keys("*" + p.ID() + "*notes") {
+				kept := s.Do("HLEN", key).Reply.Int
+				a.wantf(kept == 0, "%s notes %d waits when none goes on", key, kept)
+			}
 		}
 	})
 	_ = l.Release(context.Background())

@@ -23,6 +23,9 @@ type server struct {
 	forgot  time.Duration // when it lost data last; 0 for never
 	backlog []func()      // requests that came while it hung
 	ears    []*ear
+
+	peers []*server     // of a cluster, this server included; else none
+	told  time.Duration // when these hear what was published last
 }
 
 // subscription is one at a server.
@@ -68,11 +71,19 @@ func (s *server) listen(e *ear, up func(), message func(string)) {
 	case e.over != nil:
 		return
 	}
-	s.ears = append(s.ears, e)
-	e.sub = s.Subscribe(e.channel, func(payload string) {
+	e.message = func(payload string) {
 		s.net.tell("  %s tells %s: %q", s, e.link, payload)
 		e.hear(func() { message(payload) })
-	})
+	}
+	if !e.sharded {
+		e.sub = s.Subscribe(e.channel, e.message)
+	} else if sub, err := s.SubscribeSharded(e.channel, e.message); err == nil {
+		e.sub = sub
+	} else {
+		e.link.back(0, func() { e.end(err) })
+		return
+	}
+	s.ears = append(s.ears, e)
 	e.hear(up)
 }
 
@@ -112,6 +123,7 @@ func (s *server) restart(data memory.Copy) {
 	s.Restart(data)
 	s.Refuse(memory.Serves)
 	s.down = false
+	s.tellsPeers()
 }
 
 // dropSubscriptions ends the connections of all subscriptions.

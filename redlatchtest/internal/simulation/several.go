@@ -28,7 +28,8 @@ func awaited(a *actor) {
 	}
 	const ttl = 2 * time.Second
 	o := redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}
-	forced := a.oneIn(2)
+	// In a cluster, a holder that has never waited for a name is not told at once that it is taken.
+	forced := !a.plan.cluster && a.oneIn(2)
 	if forced {
 		o = redlatch.LockOptions{}
 	}

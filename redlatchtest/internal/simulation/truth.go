@@ -15,11 +15,12 @@ import (
 // wantBacked checks that a lease which is held is in the server, and ends there no earlier than the
 // client believes. It is not asked of a quorum, and where faults take the promise away.
 func (a *actor) wantBacked(q acquisition, l *redlatch.Lease) {
-	if len(a.servers) > 1 || a.plan.harm == losses {
+	if a.plan.quorum() || a.plan.harm == losses {
 		return
 	}
 	left := l.Remaining()
-	s, key := a.servers[0], "redlatch:"+q.name
+	key := "redlatch:" + q.name
+	s := a.at(key)
 	owner, found, ms := l.Owner(), false, int64(0)
 	kind := s.Do("TYPE", key)
 	if kind.Err != nil {
@@ -90,7 +91,7 @@ func (w *World) trip() time.Duration { return 3*w.plan.delay.most + time.Millise
 
 // wantWanted checks that a holder that has asked long enough ago is told that it is waited for.
 func (a *actor) wantWanted(q acquisition, l *redlatch.Lease, wanted <-chan struct{}, since time.Time) {
-	if a.plan.harm != calm || len(a.servers) > 1 || !l.Held() || time.Since(since) < 3*a.trip() || !a.waitedFor(q.name, 3*a.trip()) {
+	if a.plan.harm != calm || a.plan.quorum() || !l.Held() || time.Since(since) < 3*a.trip() || !a.waitedFor(q.name, 3*a.trip()) {
 		return
 	}
 	select {
@@ -103,7 +104,7 @@ func (a *actor) wantWanted(q acquisition, l *redlatch.Lease, wanted <-chan struc
 // wantSeen checks that Inspect shows a lease that is held.
 func (a *actor) wantSeen(q acquisition, l *redlatch.Lease) {
 	info, err := a.client.Inspect(a.ctx, q.name)
-	if err != nil || !l.Held() || a.plan.harm == losses || len(a.servers) > 1 || q.kind == history.Reentrant {
+	if err != nil || !l.Held() || a.plan.harm == losses || a.plan.quorum() || q.kind == history.Reentrant {
 		return
 	}
 	i := slices.IndexFunc(info.Holders, func(h redlatch.Holder) bool { return h.Owner == l.Owner() })
@@ -123,7 +124,7 @@ func (a *actor) wantSeen(q acquisition, l *redlatch.Lease) {
 // handOvers checks, where nothing harms, that a lock which is released goes at once to a waiter in
 // line, and that no waiter is overtaken by a client that came later.
 func (w *World) handOvers() {
-	if w.plan.harm != calm || w.plan.nodes > 1 {
+	if w.plan.harm != calm || w.plan.quorum() {
 		return
 	}
 	for name, holds := range w.history.ByName(history.Mutex, history.Reentrant, history.Election) {
@@ -176,7 +177,7 @@ func (w *World) overtaken() {
 
 // idle looks for locks that no client could have while one waited: for longer than a crash may cost.
 func (w *World) idle() {
-	if w.plan.nodes > 1 || w.plan.harm != calm && w.plan.harm != crashes {
+	if w.plan.quorum() || w.plan.harm != calm && w.plan.harm != crashes {
 		return
 	}
 	for name, holds := range w.history.ByName(history.Mutex, history.Election) {

@@ -48,6 +48,7 @@ type World struct {
 	shared   neighbourhood
 	owners   owners
 	journals journals
+	late     late
 }
 
 // New returns the world of a seed. If there are names of roles, those that the world can have are
@@ -64,9 +65,12 @@ func New(seed uint64, only ...string) *World {
 	w.net = newNetwork(rand.New(rand.NewPCG(seed, 1)), w.tell)
 	for i := range w.plan.nodes {
 		s := newServer(w.net, i+1)
-		s.replicas, s.drift = w.plan.replicas, (r.Float64()-0.5)*w.plan.drift
+		s.replicas, s.drift = w.plan.replicas, (2*r.Float64()-1)*w.plan.drift
 		s.Old(w.plan.old)
 		w.servers = append(w.servers, s)
+	}
+	if w.plan.cluster {
+		joinServers(w.servers)
 	}
 	return w
 }
@@ -202,6 +206,9 @@ func (w *World) open(links []*Link, o redlatch.Options) (*redlatch.Client, error
 	if len(links) == 1 {
 		return redlatch.New(links[0], o)
 	}
+	if w.plan.cluster {
+		return redlatch.New(&cluster{links}, o)
+	}
 	nodes := make([]conn.Conn, len(links))
 	for i, l := range links {
 		nodes[i] = l
@@ -252,6 +259,7 @@ func (l *life) live(span time.Duration) {
 		actors.Wait() // and then close; else close first
 	}
 	l.tell("client %s closes", l.name)
+	closing(l.links)
 	if l.isDead() {
 		l.ends()
 	}
@@ -296,7 +304,7 @@ func (l *life) isDead() bool {
 // bound is how long an operation may go on that asks a server which does not answer. Over a quorum a
 // last round may begin just before RequestTimeout has passed, and wait for slow nodes.
 func (w *World) bound() time.Duration {
-	if w.plan.nodes > 1 {
+	if w.plan.quorum() {
 		return w.plan.request * 10 / 3
 	}
 	return w.plan.request * 4 / 3
