@@ -2,12 +2,8 @@ package redlatch
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/redlatch/redlatch/internal/base/fault"
-	"github.com/redlatch/redlatch/internal/engine/lease"
-	"github.com/redlatch/redlatch/internal/engine/lock"
-	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/engine/acquire"
 )
 
 // A lease can go on in another process. Detach ends it here without releasing it, and returns a
@@ -32,7 +28,7 @@ import (
 // names no lease, and [ErrWrongKind] if the name is in use for something else by now. If it matches
 // [ErrUnreachable], or is that of ctx, it is unknown whether the text is used up. If it is, the
 // lock is released in the background, and another call with the text gets [ErrNotHeld].
-func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (_ *Lease, err error) {
+func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (*Lease, error) {
 	l, t, err := c.named(text, o)
 	if err == nil {
 		err = labelsError(ctx)
@@ -40,21 +36,7 @@ func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (_ *Leas
 	if err != nil {
 		return nil, err
 	}
-	if err := c.enter(); err != nil {
-		return nil, l.failed("adopt", err)
-	}
-	defer c.background.Done()
-	if err := fault.WhyDone(ctx); err != nil {
-		return nil, l.failed("adopt", err)
-	}
-	a := l.attempt(ctx, false)
-	defer func() { a.tellFailed(err) }()
-	a.tellAttempt()
-	c.presence.Announce()
-	if t.Kind == script.Election.Name {
-		c.presence.AnnounceFirst(ctx)
-	}
-	got, err := a.adopt(ctx, t)
+	got, err := c.acquirer.Adopt(ctx, &l.Lock, acquire.Detached{Owner: t.Owner, Token: t.Token, Detail: t.Detail}, wishOf(ctx))
 	return c.lend(got), err
 }
 
@@ -66,35 +48,4 @@ func (c *Client) named(text string, o LockOptions) (*latch, leaseText, error) {
 	}
 	l := t.latch(c).with(o)
 	return &l, t, l.invalid
-}
-
-// adopt makes the attempt the owner of a lease that was detached.
-func (a *attempt) adopt(ctx context.Context, t leaseText) (*lease.Lease, error) {
-	// Each request means the same, and so does one that is sent again after its reply was lost.
-	// None lets an owner in: whatever arrives late finds nothing to do.
-	call := a.Kind.Adopt(a.Keys, t.Owner, a.owner, a.TTL, t.Detail)
-	answer, err := a.ask(ctx, "adopt", call)
-	if err == nil && !script.Done(answer.Reply) {
-		err = a.notThere(ctx, "adopt")
-	}
-	if err != nil {
-		a.client.undo.ReleaseAdopted(&a.Lock, a.owner) // an answer was lost; or a minority of the nodes knew the lease
-		return nil, err
-	}
-	got, err := a.begin(ctx, lock.Grant{
-		Owner: a.owner, Token: t.Token, Detail: t.Detail, Sent: answer.Sent, TTL: a.TTL, Adopted: true,
-	})
-	return got, a.tooLate(err)
-}
-
-// notThere returns the error of a lease that was detached and is not there any more.
-func (l *latch) notThere(ctx context.Context, op string) error {
-	c := l.client
-	if c.quorum == nil {
-		use, err := c.asker.Use(ctx, l.Subject, c.conn)
-		if err == nil && script.Named(use) != nil && use != l.Kind.Name {
-			return wrongKind(l.Subject, use, 0)
-		}
-	}
-	return l.failed(op, fmt.Errorf("%w: the lease that was detached has ended, or was adopted before", ErrNotHeld))
 }

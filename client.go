@@ -11,11 +11,13 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/engine/acquire"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/line"
 	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/engine/waitgraph"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/cleanup"
 	"github.com/redlatch/redlatch/internal/link/dial"
@@ -50,11 +52,11 @@ type Client struct {
 	listener   *subscribe.Listener
 	presence   *presence.Record
 	notes      *notes.Book
-	entangled  entangled
 	recorder   *recorder // nil without Options.Journal
 	cleanup    *cleanup.Queue
 	undo       *lock.Undo
 	keeper     *lease.Keeper
+	acquirer   *acquire.Acquirer
 	survey     *survey
 	handoffs   handoff.Queue
 	tries      ballot.Waiters  // for locks of a quorum
@@ -165,6 +167,14 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		Client: client.id, Heartbeat: o.Heartbeat, LiveFor: client.liveFor(), Now: now, Closing: client.closing,
 		Spawn: client.spawn, Owner: client.owner, Announce: client.presence.Announce, Refusal: client.refusal,
 	})
+	client.acquirer = &acquire.Acquirer{Needs: acquire.Needs{
+		Asker: client.asker, Undo: client.undo, Line: client.line, Keeper: client.keeper, Handoffs: &client.handoffs,
+		Waits: &waitgraph.Graph{Shut: client.survey.shut}, Listener: client.listener, Notes: client.notes, Presence: client.presence, Conn: c,
+		Quorum: client.quorum, Contest: client.contest, Tries: &client.tries, Restore: client.restoreVotes,
+		Prefix: o.Prefix, Timeout: o.RequestTimeout, Heartbeat: o.Heartbeat, LiveFor: client.liveFor(), FenceTTL: o.FenceTTL,
+		Now: now, Closing: client.closing, Enter: client.enter, Leave: client.background.Done, Owner: client.owner,
+		Tell: client.tell, Taken: client.taken, Refusal: client.refusal, InUse: wrongKind,
+	}}
 	return client, nil
 }
 
@@ -178,7 +188,7 @@ func leaseNeeds(c *Client) lease.Needs {
 		Restore:  func(l *lock.Lock) { c.restoreVotes(c.closing, l) },
 		Bequeath: func(until time.Time) { c.presence.Bequeath(until) },
 		Ended:    func(owner string) { c.notes.Drop(owner) },
-		Lost:     lost, Tell: c.tellLease,
+		Lost:     lost, Tell: c.tell,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -99,7 +100,7 @@ var causes = map[LossReason]error{
 }
 
 // lost returns the error of a lease that is lost.
-func lost(l *lease.Lease, why lease.Loss) error {
+func lost(l *lease.Lease, why lock.Loss) error {
 	e := &LostError{
 		Name: l.Lock().Name, Owner: l.Owner(), Token: l.Number(), At: time.Now(), Reason: LossReason(why.Reason),
 		Cause: causes[LossReason(why.Reason)], Force: parseForce(l.Owner(), why.Note),

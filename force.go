@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/base/fault"
-	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/acquire"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -103,10 +102,6 @@ func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) 
 	return before, l.failed("force the release of", fmt.Errorf("%w by %q", ErrNotHeld, owner))
 }
 
-// robberies is how often TakeByForce looks for the holder anew, if another acquired the mutex
-// between its look and its request.
-const robberies = 10
-
 // TakeByForce takes the mutex from its holder and acquires it, in one step: no waiter gets in
 // between, however long it has waited. It is for operators and repairs; a program that takes part
 // in the work waits with [Mutex.Lock]. If the mutex is free, TakeByForce acquires it past the line.
@@ -140,76 +135,31 @@ func (m *Mutex) TakeByForce(ctx context.Context, o ForceOptions) (*Lease, error)
 	if err := labelsError(ctx); err != nil {
 		return nil, err
 	}
-	l, err := k.attempt(ctx, false).takeByForce(o)
-	return k.client.lend(l), err
+	got, err := k.client.acquirer.Seize(ctx, &k.Lock, wishOf(ctx), o.Owner, func(ctx context.Context) (acquire.Robbery, error) {
+		return k.victim(ctx, o.Reason)
+	})
+	return k.client.lend(got), err
 }
 
-// takeByForce returns the lease that the attempt comes to.
-func (a *attempt) takeByForce(o ForceOptions) (l *lease.Lease, err error) {
-	if err := a.client.enter(); err != nil {
-		return nil, a.failed("take by force", err)
-	}
-	defer a.client.background.Done()
-	if err := fault.WhyDone(a.ctx); err != nil {
-		return nil, a.failed("take by force", err)
-	}
-	defer func() { a.tellFailed(err) }()
-	a.tellAttempt()
-	for range robberies {
-		l, err = a.rob(o)
-		if !errors.Is(err, ErrTaken) {
-			break
-		}
-		a.owner = a.client.owner()
-	}
-	return l, a.tooLate(err)
-}
-
-// rob takes the mutex from the holder of this moment, if there is one. The error matches ErrTaken
-// if that holder had gone, and another had come.
-func (a *attempt) rob(o ForceOptions) (*lease.Lease, error) {
-	c := a.client
-	looking, cancel := context.WithTimeout(a.ctx, c.options.RequestTimeout)
-	defer cancel()
-	before, _, err := c.survey.look(looking, a.Name)
+// victim returns how the latch is taken from the holder of this moment, if there is one.
+func (l *latch) victim(ctx context.Context, reason string) (acquire.Robbery, error) {
+	before, _, err := l.client.survey.look(ctx, l.Name)
 	switch {
 	case err != nil:
-		return nil, err
+		return acquire.Robbery{}, err
 	case before.RedisType != "":
-		return nil, wrongKind(a.Subject, before.RedisType, 0)
-	case before.Kind != "" && before.Kind != a.Kind.Name:
-		return nil, wrongKind(a.Subject, before.Kind, before.Size)
+		return acquire.Robbery{}, wrongKind(l.Subject, before.RedisType, 0)
+	case before.Kind != "" && before.Kind != l.Kind.Name:
+		return acquire.Robbery{}, wrongKind(l.Subject, before.Kind, before.Size)
 	}
-	var victim Holder
+	var from Holder
 	if len(before.Holders) > 0 {
-		victim = before.Holders[0]
+		from = before.Holders[0]
 	}
-	if o.Owner != "" && o.Owner != victim.Owner {
-		return nil, a.failed("take by force", fmt.Errorf("%w by %q", ErrNotHeld, o.Owner))
-	}
-	r := a.robbery(victim, before.At, o.Reason)
-	c.presence.Announce()
-	answer, err := a.ask(a.ctx, "take by force", a.Kind.Seize(a.Keys, script.Seizure{
-		From: victim.Owner, Address: r.address, Sharded: r.sharded, Note: r.force.note(), Remember: rememberForce,
-		Owner: a.owner, TTL: a.TTL, Param: a.Param, FenceTTL: c.options.FenceTTL,
-	}))
-	var standing script.Standing
-	if err == nil {
-		standing, err = script.ParseSeize(answer.Reply)
-	}
-	if err != nil || !standing.Inside && answer.Resent {
-		a.abandon(a.owner, "") // a request that got no answer may be on its way still
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case !standing.Inside && o.Owner != "":
-		return nil, a.failed("take by force", fmt.Errorf("%w by %q", ErrNotHeld, o.Owner))
-	case !standing.Inside:
-		return nil, a.failed("take by force", a.taken(standing.Occupant))
-	}
-	r.tell()
-	return a.begin(a.ctx, a.Inside(a.owner, "", standing, answer, answer.Resent))
+	r := l.robbery(from, before.At, reason)
+	return acquire.Robbery{Tell: r.tell, Seizure: script.Seizure{
+		From: from.Owner, Address: r.address, Sharded: r.sharded, Note: r.force.note(), Remember: rememberForce,
+	}}, nil
 }
 
 // robbery is a lock that is taken from one holder.

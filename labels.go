@@ -64,14 +64,6 @@ func labelsError(ctx context.Context) error {
 	return nil
 }
 
-// labels returns the labels that the program gave the attempt alone, or nil.
-func (a *attempt) labels() map[string]string {
-	if set := labelsOf(a.ctx); set != nil {
-		return set.labels
-	}
-	return nil
-}
-
 // checkLabels returns the error of labels that cannot be used.
 func checkLabels(what string, labels map[string]string) error {
 	if n := len(labels); n > maxLabels {

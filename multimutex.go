@@ -1,21 +1,17 @@
 package redlatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/acquire"
 	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
-	"github.com/redlatch/redlatch/internal/link/ask"
-	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -122,7 +118,7 @@ func (l *MultiLease) runHeld(ctx context.Context, f func(ctx context.Context, l 
 	return f(l.Context(), l)
 }
 
-func (m *MultiMutex) lock(ctx context.Context, wait bool) (l *MultiLease, err error) {
+func (m *MultiMutex) lock(ctx context.Context, wait bool) (*MultiLease, error) {
 	if m.invalid != nil {
 		return nil, m.invalid
 	}
@@ -134,165 +130,15 @@ func (m *MultiMutex) lock(ctx context.Context, wait bool) (l *MultiLease, err er
 	if err := labelsError(ctx); err != nil {
 		return nil, err
 	}
-	var leases []*lease.Lease
-	defer func() {
-		if l == nil { // also when the hook panicked
-			leases = slices.DeleteFunc(leases, func(l *lease.Lease) bool { return !l.Held() }) // which err tells already
-			err = fault.Join(err, giveBack(ctx, leases))
-		}
-	}()
-	attempts := make([]*attempt, len(m.latches))
-	for i := range attempts {
-		attempts[i] = m.latches[i].attempt(ctx, wait)
+	all := make([]*lock.Lock, len(m.latches))
+	for i := range m.latches {
+		all[i] = &m.latches[i].Lock
 	}
-	defer func() { tellAllFailed(attempts, err) }()
-	start := m.client.now()
-	if leases, err = m.atOnce(ctx, attempts); err == nil && len(leases) == 0 {
-		err = m.oneByOne(attempts, start, &leases)
-	}
-	if err == nil {
-		err = fresh(ctx, leases)
-	}
+	leases, err := m.client.acquirer.Several(ctx, all, wishOf(ctx), wait)
 	if err != nil {
 		return nil, err
 	}
 	return newMultiLease(ctx, m.client, leases), nil
-}
-
-// oneByOne locks one name after the other. What it has when it fails, or panics, is in leases.
-func (m *MultiMutex) oneByOne(attempts []*attempt, start clock.Reading, leases *[]*lease.Lease) error {
-	for i, a := range attempts {
-		l := m.latches[i]
-		if longest := l.options.MaxWait; longest > 0 {
-			l.options.MaxWait = max(longest-m.client.now().Since(start), time.Millisecond)
-		}
-		a.latch, a.beside = &l, *leases
-		got, err := a.acquire()
-		if err != nil {
-			return err
-		}
-		*leases = append(*leases, got)
-	}
-	return nil
-}
-
-// fresh extends the leases that the watchdog does not renew and that became old while a later one
-// was waited for. It returns an error if one of the leases was lost.
-func fresh(ctx context.Context, leases []*lease.Lease) error {
-	errs := make([]error, len(leases))
-	var extends sync.WaitGroup
-	for i, l := range leases {
-		if k := l.Lock(); !k.Renews && l.Remaining() < k.TTL*9/10 {
-			extends.Go(func() { errs[i] = l.Extend(ctx) })
-		}
-	}
-	extends.Wait()
-	for i, l := range leases {
-		if err := cmp.Or(errs[i], l.Err()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// giveBack releases leases that the program never had, so their MinHold keeps no name closed.
-func giveBack(ctx context.Context, leases []*lease.Lease) error {
-	for _, l := range leases {
-		l.MarkUnused()
-	}
-	return releaseAll(ctx, leases)
-}
-
-// releaseAll releases these leases, the last one first. If the hook panics at one, it releases the
-// others all the same.
-func releaseAll(ctx context.Context, leases []*lease.Lease) (err error) {
-	for _, l := range leases {
-		defer func() { err = fault.Join(err, l.Release(ctx)) }()
-	}
-	return nil
-}
-
-// atOnce locks all names in one request if that can be done, and none otherwise. If it fails or
-// panics, it gives back what it has. The attempts have begun when the request is sent, and go on if
-// not all names are free.
-func (m *MultiMutex) atOnce(ctx context.Context, attempts []*attempt) ([]*lease.Lease, error) {
-	c := m.client
-	if len(m.latches) == 1 || c.quorum != nil || c.conn.Target().Cluster && !m.oneSlot() {
-		return nil, nil
-	}
-	if err := c.enter(); err != nil {
-		return nil, m.latches[0].failed("acquire", err)
-	}
-	defer c.background.Done()
-	if err := fault.WhyDone(ctx); err != nil {
-		return nil, m.latches[0].failed("acquire", err)
-	}
-	for _, a := range attempts {
-		a.tellAttempt()
-	}
-	c.presence.Announce()
-	sets, owners := make([]keys.Set, len(attempts)), make([]string, len(attempts))
-	for i, a := range attempts {
-		sets[i], owners[i] = a.Keys, a.owner
-	}
-	answer, err := m.latches[0].ask(ctx, "acquire", script.Multi(sets, owners, m.latches[0].options.TTL, c.options.FenceTTL))
-	var tokens []int64
-	if err == nil {
-		tokens, err = script.ParseMulti(answer.Reply, len(owners))
-	}
-	if err != nil || answer.Resent && len(tokens) == 0 {
-		m.abandon(owners, 0) // the request may have taken place, or may still
-	}
-	if errors.Is(err, ErrWrongKind) {
-		err, tokens = nil, nil // oneByOne finds out which name it is
-	}
-	if err != nil {
-		return nil, err
-	}
-	if len(tokens) == 0 {
-		for _, a := range attempts {
-			a.owner = c.owner() // the last one may have been in and out
-		}
-		return nil, nil
-	}
-	return m.begin(ctx, attempts, owners, tokens, answer)
-}
-
-// begin turns what Redis granted at once into leases: all, or none.
-func (m *MultiMutex) begin(
-	ctx context.Context, attempts []*attempt, owners []string, tokens []int64, granted ask.Answer,
-) (leases []*lease.Lease, err error) {
-	defer func() {
-		if len(leases) < len(owners) { // also when the hook panicked
-			m.abandon(owners, len(leases)) // and not those before, whose releases must find them
-			err = fault.Join(err, giveBack(ctx, leases))
-			leases = nil
-		}
-	}()
-	for i, a := range attempts {
-		got, err := a.begin(ctx, lock.Grant{
-			Owner: owners[i], Token: tokens[i], Sent: granted.Sent, TTL: a.TTL,
-			Resent: granted.Resent,
-		})
-		if err != nil {
-			return leases, a.tooLate(err)
-		}
-		leases = append(leases, got)
-	}
-	return leases, nil
-}
-
-// abandon releases in the background what these owners, from the given one on, may hold.
-func (m *MultiMutex) abandon(owners []string, from int) {
-	for i := from; i < len(owners); i++ {
-		m.latches[i].abandon(owners[i], "")
-	}
-}
-
-// oneSlot reports whether all names have the same hash tag.
-func (m *MultiMutex) oneSlot() bool {
-	tag := keys.Tag(m.latches[0].Keys.State())
-	return !slices.ContainsFunc(m.latches, func(l latch) bool { return keys.Tag(l.Keys.State()) != tag })
 }
 
 // MultiLease is what [MultiMutex] acquires: a lease on each name, held as one. It is held until it
@@ -401,7 +247,7 @@ func (l *MultiLease) Release(ctx context.Context) error {
 		names[i] = one.Name()
 	}
 	l.cancel(&lease.ReleasedError{Name: strings.Join(names, ", ")})
-	return releaseAll(ctx, l.cores())
+	return acquire.ReleaseAll(ctx, l.cores())
 }
 
 // multiContext is the context of several leases.

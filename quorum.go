@@ -7,8 +7,10 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/dial"
 	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -104,4 +106,18 @@ func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		}
 	}
 	return c, nil
+}
+
+// restoreVotes gives every node the right to vote that may have it, for the kind of a lock. If
+// the whole quorum is new, it does so for all kinds.
+func (c *Client) restoreVotes(ctx context.Context, l *lock.Lock) {
+	var others []quorum.Right
+	for _, k := range script.Kinds() {
+		if k.Quorum() != nil && k.Name != l.Kind.Name {
+			others = append(others, quorum.Right{
+				Key: keys.Epoch(c.options.Prefix, k.Name), Bound: l.TTL,
+			})
+		}
+	}
+	c.epochs.Restore(ctx, quorum.Right{Key: l.Keys.Epoch, Bound: l.TTL + l.Extra}, others...)
 }

@@ -56,12 +56,12 @@ func (e *TakenError) Unwrap() error { return e.reason }
 
 // taken returns the error that says that there is no room, since this owner and perhaps others are
 // inside; "" if that is not known.
-func (l *latch) taken(occupant string) error {
+func (c *Client) taken(l *lock.Lock, occupant string) error {
 	reason := ErrTaken
 	if l.Size > 0 {
 		reason = ErrExhausted
 	}
-	return l.client.takenFor(&l.Lock, reason, occupant)
+	return c.takenFor(l, reason, occupant)
 }
 
 func (c *Client) takenFor(l *lock.Lock, reason error, occupant string) error {

@@ -115,7 +115,7 @@ var mutants = []mutant{
 		" or open(owner))", ")", "TestTakeByForceOfWhatIsFreeOrShut",
 	},
 	{
-		"force that leaves a lock behind", "force.go",
+		"force that leaves a lock behind", "internal/engine/acquire/seize.go",
 		"a.abandon(a.owner, \"\") //", "//", "TestTakeByForceMeetsMishaps",
 	},
 	{
@@ -123,8 +123,8 @@ var mutants = []mutant{
 		"    tell_holders(past)\n", "", "TestWantedIsPushed",
 	},
 	{
-		"goroutine that waits, and that no holder is told of", "handoff.go",
-		"	a.client.keeper.TellHolder(g)\n", "", "TestWantedByItsOwnProcess",
+		"goroutine that waits, and that no holder is told of", "internal/engine/acquire/turns.go",
+		"	a.by.Keeper.TellHolder(g)\n", "", "TestWantedByItsOwnProcess",
 	},
 	{
 		"goroutine that waited before, and that no holder is told of", "internal/engine/lease/wanted.go",
@@ -276,8 +276,8 @@ var mutants = []mutant{
 		"	if changed && p.news != nil {", "	if false && changed {", "TestWaiterTellsAnOutage",
 	},
 	{
-		"quorum that is unreachable after one round", "ballot.go",
-		"now.Since(*h.outage) >= a.client.options.RequestTimeout", "true", "TestQuorumWaiterTellsAnOutage",
+		"quorum that is unreachable after one round", "internal/engine/acquire/contest.go",
+		"now.Since(*h.outage) >= a.by.Timeout", "true", "TestQuorumWaiterTellsAnOutage",
 	},
 	{
 		"lease that is never found to be forgotten", "trace.go",
@@ -305,16 +305,16 @@ var mutants = []mutant{
 		"here = here || in.Client == w.Client", "", "TestDeadlockWithAWaiterBehindAnother",
 	},
 	{
-		"cycle of goroutines that waits for ever", "deadlock.go",
-		"	cycle := c.entangled.add(a, holds)\n", "	cycle := c.entangled.add(a, nil)\n", "TestLockInACycleOfGoroutines",
+		"cycle of goroutines that waits for ever", "internal/engine/waitgraph/graph.go",
+		"	cycle := g.add(id, &wait{on, holds})\n", "	cycle := g.add(id, &wait{on, nil})\n", "TestLockInACycleOfGoroutines",
 	},
 	{
-		"lease that is over and keeps others waiting", "deadlock.go",
+		"lease that is over and keeps others waiting", "internal/engine/waitgraph/graph.go",
 		" && h.SeemsHeld() })", " })", "TestLockBesideACycle",
 	},
 	{
-		"names that a MultiMutex has and does not tell", "multimutex.go",
-		"a.latch, a.beside = &l, *leases", "a.latch = &l", "TestLockOfSeveralInACycle",
+		"names that a MultiMutex has and does not tell", "internal/engine/acquire/several.go",
+		"		a.beside = *leases\n", "", "TestLockOfSeveralInACycle",
 	},
 	{
 		"labels that stay when the lease is over", "internal/engine/lease/keeper.go",
@@ -368,15 +368,15 @@ var mutants = []mutant{
 		"	if lasts {\n		r.aged[id] = true\n	} else {", "	if !lasts {", "TestJournalTellsWhatHappened",
 	},
 	{
-		"attempts on several names that have no end", "multimutex.go",
+		"attempts on several names that have no end", "internal/engine/acquire/several.go",
 		"	defer func() { tellAllFailed(attempts, err) }()\n", "", "TestMultiTellsEveryName",
 	},
 	{
-		"attempt on several names that is told twice", "hook.go",
+		"attempt on several names that is told twice", "internal/engine/acquire/tell.go",
 		"	if a.begun {\n		return\n	}\n", "", "TestMultiTellsEveryName",
 	},
 	{
-		"attempt that fails after it was granted", "hook.go",
+		"attempt that fails after it was granted", "internal/engine/acquire/tell.go",
 		"if !a.begun || a.ended {", "if !a.begun {", "TestMultiTellsEveryName|TestHookThatPanicsIsToldTheEnd",
 	},
 	{
@@ -384,11 +384,11 @@ var mutants = []mutant{
 		"	if was == ended { //", "	if false { //", "TestReleaseIsToldOnce",
 	},
 	{
-		"lease whose grant the hook did not survive, and that has no end", "latch.go",
+		"lease whose grant the hook did not survive, and that has no end", "internal/engine/acquire/grant.go",
 		"	if a.ended { //", "	if false { //", "TestHookThatPanicsIsToldTheEnd",
 	},
 	{
-		"attempt that the hook did not survive, and that has no end", "latch.go",
+		"attempt that the hook did not survive, and that has no end", "internal/engine/acquire/attempt.go",
 		"	defer func() { a.tellFailed(err) }()\n", "	defer func() {\n		if err != nil {\n			a.tellFailed(err)\n		}\n	}()\n",
 		"TestHookThatPanicsIsToldTheEnd",
 	},
@@ -407,7 +407,7 @@ var mutants = []mutant{
 	},
 	{
 		"extend that does not tell the age of its lease", "internal/engine/lease/event.go",
-		"e.What == Extended || ", "", "TestMetricsOfBothModulesAreTheSame",
+		"e.What == lock.Extended || ", "", "TestMetricsOfBothModulesAreTheSame",
 	},
 	{
 		"quorum whose connections are not wrapped", "quorum.go",
@@ -438,11 +438,11 @@ var mutants = []mutant{
 		"owner, \"\", true, u.Sharded()), 0", "owner, \"\", false, u.Sharded()), 0", "TestAdoptThatFailsKeepsTheWindow",
 	},
 	{
-		"adopted run that is given back as if it had not begun", "latch.go",
+		"adopted run that is given back as if it had not begun", "internal/engine/acquire/grant.go",
 		"case g.Adopted:", "case false:", "TestAdoptThatFailsKeepsTheWindow",
 	},
 	{
-		"adopted lease whose deadline counts from the reply", "adopt.go",
+		"adopted lease whose deadline counts from the reply", "internal/engine/acquire/adopt.go",
 		"Sent: answer.Sent", "Sent: a.client.now()", "TestAdoptWhoseReplyIsLate",
 	},
 	{
@@ -470,11 +470,11 @@ var mutants = []mutant{
 		" && len(call.Args) <= b.ticket+2", "", "TestManyReleasesLeaveTheirNamesShut",
 	},
 	{
-		"lease that is passed on before its minimal hold is over", "handoff.go",
+		"lease that is passed on before its minimal hold is over", "latch.go",
 		" && l.MinHold == 0", "", "TestEveryKindOpensInTime",
 	},
 	{
-		"name that is given back and shut", "multimutex.go",
+		"name that is given back and shut", "internal/engine/acquire/several.go",
 		"		l.MarkUnused()\n", "		_ = l\n", "TestGivenBackIsNotShut",
 	},
 	{
@@ -507,12 +507,12 @@ var mutants = []mutant{
 		"address, arrival, 0)", "address, arrival, 1)", "TestRestoredLineMayBeFull",
 	},
 	{
-		"goroutines that share a place in a bounded line", "handoff.go",
+		"goroutines that share a place in a bounded line", "latch.go",
 		"		l.options.MaxWaiters == 0 && ", "		", "TestEveryKindFullLine",
 	},
 	{
-		"newcomer that is refused and undoes nothing all the same", "latch.go",
-		"(errors.Is(err, ErrLineFull) || retry", "(retry", "TestFullLineSendsNothingElse",
+		"newcomer that is refused and undoes nothing all the same", "internal/engine/acquire/attempt.go",
+		"(errors.Is(err, fault.ErrLineFull) || retry", "(retry", "TestFullLineSendsNothingElse",
 	},
 	{
 		"forced release that seems to be an accident", "internal/engine/lease/watchdog.go",
@@ -552,7 +552,7 @@ var mutants = []mutant{
 	},
 	{
 		"loss after which a late request brings the lock back", "internal/engine/lease/release.go",
-		"told():\n		l.undoLocked(0)\n", "told():\n", "TestStragglerAfterALoss",
+		"Told():\n		l.undoLocked(0)\n", "Told():\n", "TestStragglerAfterALoss",
 	},
 	{
 		"go-redis that goes on asking a dead master", "redlatchgoredis/goredis.go",
@@ -584,7 +584,7 @@ var mutants = []mutant{
 	},
 	{
 		"word of a forced release that a lease without a watchdog ignores", "internal/engine/lease/watchdog.go",
-		"	case !l.renews():\n		return []Event", "	case false:\n		return []Event", "TestForceReleaseTellsTheHolder",
+		"	case !l.renews():\n		return []lock.Event", "	case false:\n		return []lock.Event", "TestForceReleaseTellsTheHolder",
 	},
 	{
 		"term that is taken for lost since another lock was", "election.go",
@@ -599,7 +599,7 @@ var mutants = []mutant{
 		"retry.Sleep(ctx, retry.Pause(short))", "retry.Sleep(ctx, 0*retry.Pause(short))", "TestElectionRunDoesNotSpin",
 	},
 	{
-		"grant that was given back and is called taken", "latch.go",
+		"grant that was given back and is called taken", "internal/engine/acquire/attempt.go",
 		"a.answered, a.occupant = a.answered || !s.Inside,", "a.answered, a.occupant = true,", "TestGrantThatIsGivenBackIsNotTaken",
 	},
 	{
@@ -624,11 +624,11 @@ var mutants = []mutant{
 		"l.ticket = g.Ticket", "l.ticket = \"\"", "TestStragglerWithATicket",
 	},
 	{
-		"grant that a panic leaves behind", "latch.go",
+		"grant that a panic leaves behind", "internal/engine/acquire/grant.go",
 		"		if got == nil {\n", "		if got == nil && err != nil {\n", "TestHookPanicsAtGrant",
 	},
 	{
-		"waiter that a panic leaves behind", "latch.go",
+		"waiter that a panic leaves behind", "internal/engine/acquire/attempt.go",
 		"if !told {", "if !told && false {", "TestHookPanicsAtWait",
 	},
 	{
@@ -640,7 +640,7 @@ var mutants = []mutant{
 		"  if mode == 'S' or mode == 'T' then return redis.pcall('SPUBLISH', address, message) end\n", "", "TestGrantsStayOnTheirShard",
 	},
 	{
-		"deadline of a quorum counted from the last reply", "ballot.go",
+		"deadline of a quorum counted from the last reply", "internal/engine/acquire/contest.go",
 		"Sent: sent", "Sent: a.client.now()", "TestQuorumDeadline",
 	},
 	{
@@ -692,8 +692,8 @@ var mutants = []mutant{
 		"func(node, i int) { leases[i].mend(node) }", "func(int, int) {}", "TestQuorumRollingRestart",
 	},
 	{
-		"votes that are not given back", "ballot.go",
-		"		l.leave(owner, &t)\n", "", "TestQuorumManyContenders",
+		"votes that are not given back", "internal/engine/acquire/contest.go",
+		"		c.leave(l, owner, &t)\n", "", "TestQuorumManyContenders",
 	},
 	{
 		"refusals by half of the nodes that are taken for those of a majority", "internal/link/quorum/tally.go",
@@ -706,7 +706,7 @@ var mutants = []mutant{
 		"TestQuorumWaitEndsInARound",
 	},
 	{
-		"round that was cut short and tells more than the one before", "ballot.go",
+		"round that was cut short and tells more than the one before", "internal/engine/acquire/contest.go",
 		"if h.votes == nil || found != quorum.CutShort {", "if true {", "TestQuorumWaitEndsInARound",
 	},
 	{
@@ -811,7 +811,7 @@ var mutants = []mutant{
 		"\tslices.Sort(m.names)\n", "", "TestMultiTakesOneRequest|TestMultiDoesNotDeadlock",
 	},
 	{
-		"acquisition that no replica acknowledged", "latch.go",
+		"acquisition that no replica acknowledged", "internal/engine/acquire/grant.go",
 		"case acks < n:", "case acks < 0:", "TestAcquisitionWaitsForReplicas",
 	},
 	{
@@ -995,23 +995,23 @@ var mutants = []mutant{
 		"l.spare = min(l.spare, int16(others))", "l.spare = int16(others) + 1<<10", "TestRelayGivesBack",
 	},
 	{
-		"place in line that is lost with who stood there", "handoff.go",
-		"handoffs.Next(g, a.arrival)", "handoffs.Next(g, 0)", "TestRelayKeepsItsPlace",
+		"place in line that is lost with who stood there", "internal/engine/acquire/turns.go",
+		"Handoffs.Next(g, a.arrival)", "Handoffs.Next(g, 0)", "TestRelayKeepsItsPlace",
 	},
 	{
-		"outage of one that ran out of time", "latch.go",
+		"outage of one that ran out of time", "internal/engine/acquire/attempt.go",
 		"	if a.group.Reachable() {\n", "	if false {\n", "TestRelayTurnOfOneThatIsOutOfTime",
 	},
 	{
-		"outage of one that ran out of time in a try", "latch.go",
+		"outage of one that ran out of time in a try", "internal/engine/acquire/attempt.go",
 		"return nil, a.outOfTime(ctx, answer.Resent, err)", "return nil, err", "TestRelayTurnOutOfTimeInOneProcess",
 	},
 	{
-		"outage that the next in line forgets", "latch.go",
+		"outage that the next in line forgets", "internal/engine/acquire/attempt.go",
 		"				a.group.MarkSilent()\n", "", "TestRelayTurnOfOneThatIsOutOfTime",
 	},
 	{
-		"outage that is told one after the other", "handoff.go",
+		"outage that is told one after the other", "internal/engine/acquire/turns.go",
 		"		return nextAcquires\n	}\n	return dissolveGroup\n",
 		"		return nextAcquires\n	}\n	return nextAcquires\n", "TestRelayWithoutRedis",
 	},
@@ -1020,11 +1020,11 @@ var mutants = []mutant{
 		"(l.validity()-age)/10", "l.validity()/10", "TestLateGrantIsExtendedInTime",
 	},
 	{
-		"lease of which a wait for replicas leaves next to nothing", "latch.go",
+		"lease of which a wait for replicas leaves next to nothing", "internal/engine/acquire/grant.go",
 		"if err := a.replicate(ctx, g); err != nil {", "if err := a.replicate(ctx, g); true {", "TestLateReplicasCostNoTime",
 	},
 	{
-		"lease that is extended beyond what replicas have acknowledged", "latch.go",
+		"lease that is extended beyond what replicas have acknowledged", "internal/engine/acquire/grant.go",
 		"	g.Sent, g.TTL = sent, a.TTL\n", "	_ = sent\n", "TestPromptReplicasKnowTheDeadline",
 	},
 	{
@@ -1078,19 +1078,19 @@ var mutants = []mutant{
 		"lock.Terms{TTL: o.TTL,", "lock.Terms{TTL: o.TTL + o.MaxWait,", "TestRelayWhateverTheWait",
 	},
 	{
-		"name that was lost before the last was locked", "multimutex.go",
+		"name that was lost before the last was locked", "internal/engine/acquire/several.go",
 		"cmp.Or(errs[i], l.Err())", "cmp.Or(errs[i], func(*Lease) error { return nil }(l))", "TestMultiLosesOneWhileItWaits",
 	},
 	{
-		"lease without renewal that aged in a wait", "multimutex.go",
+		"lease without renewal that aged in a wait", "internal/engine/acquire/several.go",
 		"!k.Renews && l.Remaining()", "false && l.Remaining()", "TestMultiWithoutRenewalBeginsFresh",
 	},
 	{
-		"names that a panic leaves behind", "multimutex.go",
-		"		if l == nil { // also", "		if l == nil && err != nil { // also", "TestMultiHookPanics",
+		"names that a panic leaves behind", "internal/engine/acquire/several.go",
+		"		if !got { // also", "		if !got && err != nil { // also", "TestMultiHookPanics",
 	},
 	{
-		"names granted at once that a panic leaves behind", "multimutex.go",
+		"names granted at once that a panic leaves behind", "internal/engine/acquire/several.go",
 		"if len(leases) < len(owners) {", "if err != nil {", "TestMultiHookPanics",
 	},
 	{
@@ -1107,11 +1107,11 @@ var mutants = []mutant{
 		"func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {\n	if err := ctx.Err(); err != nil {", "TestTryUnderOnesOwnLease",
 	},
 	{
-		"turn of one whose hook panics", "handoff.go",
-		"			a.leaveGroup(g, w)\n", "			c.handoffs.Dissolve(g)\n", "TestHookPanicsInItsTurn",
+		"turn of one whose hook panics", "internal/engine/acquire/turns.go",
+		"			a.by.leaveGroup(a.Lock, g, w)\n", "			c.Handoffs.Dissolve(g)\n", "TestHookPanicsInItsTurn",
 	},
 	{
-		"turn of one that just gave up", "handoff.go",
+		"turn of one that just gave up", "internal/engine/acquire/turns.go",
 		"			next.HandOver(turn.Baton)\n", "", "TestRelayTurnOfOneThatHasGivenUp",
 	},
 	{
@@ -1258,7 +1258,7 @@ var mutants = []mutant{
 	},
 	{
 		"leases that outlive their client", "internal/engine/lease/keeper.go",
-		"		defer l.Lose(ReasonClosed)\n", "		_ = l\n", "TestCloseEndsWaitsAndLeases",
+		"		defer l.Lose(lock.ReasonClosed)\n", "		_ = l\n", "TestCloseEndsWaitsAndLeases",
 	},
 	{
 		"marks that let old tokens through", "fence/marks.go",

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -295,4 +296,13 @@ func TestOneTurnIsOut(t *testing.T) {
 		t.Error("no goroutine had a turn")
 	}
 	wantEmpty(t, &q)
+}
+
+// TestGroupIsSmall: each lease of a mutex has a group, also where no other goroutine wants it, and
+// there may be 100,000 leases.
+func TestGroupIsSmall(t *testing.T) {
+	t.Parallel()
+	if size := unsafe.Sizeof(Group{}); size > 64 {
+		t.Errorf("a group takes %d bytes, want 64 at most", size)
+	}
 }

@@ -48,11 +48,11 @@ type Needs struct {
 	LiveFor  time.Duration           // for which a client is believed alive after each sign of life
 	FenceTTL time.Duration           // for which Redis remembers tokens
 
-	Restore  func(l *lock.Lock)             // a node of a quorum may have the right to vote again
-	Bequeath func(until time.Time)          // what this client wrote of itself is needed until then
-	Ended    func(owner string)             // a lease is not held any more
-	Lost     func(l *Lease, why Loss) error // returns the error of a lease that is lost
-	Tell     func(l *Lease, what Event)     // what happened to a lease
+	Restore  func(l *lock.Lock)                                    // a node of a quorum may have the right to vote again
+	Bequeath func(until time.Time)                                 // what this client wrote of itself is needed until then
+	Ended    func(owner string)                                    // a lease is not held any more
+	Lost     func(l *Lease, why lock.Loss) error                   // returns the error of a lease that is lost
+	Tell     func(ctx context.Context, l *lock.Lock, e lock.Event) // what happened to a lease
 }
 
 // NewKeeper returns a Keeper. Its schedule has to call [Keeper.ExtendDue].
@@ -156,6 +156,6 @@ func (k *Keeper) All() []*Lease {
 // a hook panics.
 func (k *Keeper) LoseAll() {
 	for _, l := range k.All() {
-		defer l.Lose(ReasonClosed)
+		defer l.Lose(lock.ReasonClosed)
 	}
 }

@@ -162,10 +162,10 @@ func (l *Lease) Info() Info {
 
 // left is Remaining. If it finds that the deadline has passed, the lease is lost before it returns,
 // and events says so. The caller holds l.mu.
-func (l *Lease) left() (left time.Duration, events []Event) { return l.leftAt(l.keeper.Now()) }
+func (l *Lease) left() (left time.Duration, events []lock.Event) { return l.leftAt(l.keeper.Now()) }
 
 // leftAt is left at that time. The caller holds l.mu.
-func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []Event) {
+func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []lock.Event) {
 	if l.state > inJeopardy {
 		return 0, nil
 	}
@@ -173,7 +173,7 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []Event) {
 	if left > 0 {
 		return left, nil
 	}
-	return 0, []Event{l.losing(Loss{Reason: l.whyExpired()})}
+	return 0, []lock.Event{l.losing(lock.Loss{Reason: l.whyExpired()})}
 }
 
 // SeemsHeld is Held for a caller that holds a mutex of its own: it tells no event.
@@ -184,18 +184,18 @@ func (l *Lease) SeemsHeld() bool {
 }
 
 // whyExpired returns the cause of a loss by the deadline. The caller holds l.mu.
-func (l *Lease) whyExpired() Reason {
+func (l *Lease) whyExpired() lock.Reason {
 	switch {
 	case !l.lock.Renews:
-		return ReasonNotRenewed
+		return lock.ReasonNotRenewed
 	case l.overdueLocked():
-		return ReasonMaxHold
+		return lock.ReasonMaxHold
 	}
-	return ReasonExpired
+	return lock.ReasonExpired
 }
 
 // unlock releases mu and then tells the events, whose hook may call the lease.
-func (l *Lease) unlock(events ...Event) {
+func (l *Lease) unlock(events ...lock.Event) {
 	l.mu.Unlock()
 	for _, e := range events {
 		l.emit(e)

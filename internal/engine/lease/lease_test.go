@@ -37,7 +37,7 @@ func gone(note, fence string) answers.Says {
 }
 
 // lostTest is the error of a lease that is lost.
-type lostTest struct{ Loss }
+type lostTest struct{ lock.Loss }
 
 func (e lostTest) Error() string { return fmt.Sprintf("lost: %s by %q", e.Reason, e.Note) }
 func (lostTest) Unwrap() error   { return fault.ErrNotHeld }
@@ -47,11 +47,11 @@ type house struct {
 	*Keeper
 	server *answers.Server
 	mu     sync.Mutex
-	told   []Event
+	told   []lock.Event
 }
 
 // tells returns what was told, in order, without what is of no matter to a test.
-func (h *house) tells(but ...What) string {
+func (h *house) tells(but ...lock.What) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []string
@@ -80,8 +80,8 @@ func inHouse(t *testing.T, test func(t *testing.T, h *house)) {
 			Spawn: func(f func()) { goroutines.Go(f) }, Enter: func() error { goroutines.Add(1); return nil }, Leave: goroutines.Done,
 			Timeout: timeout, LiveFor: 15 * time.Second, FenceTTL: time.Hour,
 			Bequeath: func(time.Time) {}, Ended: func(string) {},
-			Lost: func(_ *Lease, why Loss) error { return lostTest{why} },
-			Tell: func(_ *Lease, e Event) {
+			Lost: func(_ *Lease, why lock.Loss) error { return lostTest{why} },
+			Tell: func(_ context.Context, _ *lock.Lock, e lock.Event) {
 				h.mu.Lock()
 				defer h.mu.Unlock()
 				h.told = append(h.told, e)
@@ -127,7 +127,7 @@ func TestExtendedAtAThird(t *testing.T) {
 		if n := h.server.Count("renew"); !l.Held() || n < 27 || n > 34 {
 			t.Errorf("after 10 TTL, Held = %t with %d extends, want some 30", l.Held(), n)
 		}
-		if lost := (lostTest{}); !errors.As(own.Err(), &lost) || lost.Reason != ReasonNotRenewed {
+		if lost := (lostTest{}); !errors.As(own.Err(), &lost) || lost.Reason != lock.ReasonNotRenewed {
 			t.Errorf("a lease that the program was to extend: Err = %v", own.Err())
 		}
 	})
@@ -148,10 +148,10 @@ func TestLostAtItsDeadline(t *testing.T) {
 		if lasted, want := time.Since(start), time.Minute-lock.Drift(time.Minute); lasted != want {
 			t.Errorf("the context ends after %v, want %v", lasted, want)
 		}
-		if lost := (lostTest{}); !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != ReasonExpired {
+		if lost := (lostTest{}); !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != lock.ReasonExpired {
 			t.Errorf("Cause = %v, want that it expired", context.Cause(l.Context()))
 		}
-		if told := h.tells(ExtendFailed); told != "jeopardy lost" {
+		if told := h.tells(lock.ExtendFailed); told != "jeopardy lost" {
 			t.Errorf("told: %s", told)
 		}
 	})
@@ -161,11 +161,11 @@ func TestLostAtItsDeadline(t *testing.T) {
 func TestLostAsRedisSays(t *testing.T) {
 	for _, c := range []struct {
 		note, fence string
-		want        Loss
+		want        lock.Loss
 	}{
-		{"5\t{}", "9", Loss{ReasonForced, "5\t{}"}},
-		{"", "9", Loss{Reason: ReasonDeleted}},
-		{"", "", Loss{Reason: ReasonForgotten}},
+		{"5\t{}", "9", lock.Loss{Reason: lock.ReasonForced, Note: "5\t{}"}},
+		{"", "9", lock.Loss{Reason: lock.ReasonDeleted}},
+		{"", "", lock.Loss{Reason: lock.ReasonForgotten}},
 	} {
 		t.Run(string(c.want.Reason), func(t *testing.T) {
 			inHouse(t, func(t *testing.T, h *house) {
@@ -190,7 +190,7 @@ func TestTheWordOfForce(t *testing.T) {
 		own := h.begin(t, "b", lock.Terms{TTL: time.Minute})
 		h.Revoked(l.Owner(), "1\t{}")
 		h.Revoked(own.Owner(), "2\t{}")
-		if own.Err() != (lostTest{Loss{ReasonForced, "2\t{}"}}) {
+		if own.Err() != (lostTest{lock.Loss{Reason: lock.ReasonForced, Note: "2\t{}"}}) {
 			t.Errorf("without a watchdog: Err = %v", own.Err())
 		}
 		time.Sleep(time.Second)
@@ -253,7 +253,7 @@ func TestMaxHold(t *testing.T) {
 			t.Errorf("Extend = %v, Held = %t", err, l.Held())
 		}
 		time.Sleep(time.Minute)
-		if lost := (lostTest{}); !errors.As(l.Err(), &lost) || lost.Reason != ReasonMaxHold {
+		if lost := (lostTest{}); !errors.As(l.Err(), &lost) || lost.Reason != lock.ReasonMaxHold {
 			t.Errorf("Err = %v", l.Err())
 		}
 	})

@@ -13,7 +13,7 @@ func (l *Lease) Attach(g *handoff.Group) {
 	l.spare = min(l.spare, int16(others))
 	l.group = g
 	g.MarkHolder(&l.owner)
-	var events []Event
+	var events []lock.Event
 	switch {
 	case l.state > inJeopardy: // so soon
 		l.detachLocked()
@@ -48,7 +48,7 @@ func (l *Lease) handOff(was state) bool {
 	}
 	defer next.HandOver(l.batonLocked()) // after the hook was told of the release
 	l.state, l.group = released, nil
-	l.unlock(Event{What: Released, HeldFor: l.keeper.Now().Since(l.acquired)})
+	l.unlock(lock.Event{What: lock.Released, HeldFor: l.keeper.Now().Since(l.acquired)})
 	return true
 }
 

@@ -38,7 +38,7 @@ func (l *Lease) Release(ctx context.Context) error {
 // Release returns.
 func (l *Lease) applyRelease(was state, answer ask.Answer, gone script.Gone, err error) error {
 	l.mu.Lock()
-	event := Event{What: Released, HeldFor: l.keeper.Now().Since(l.acquired), Err: err}
+	event := lock.Event{What: lock.Released, HeldFor: l.keeper.Now().Since(l.acquired), Err: err}
 	switch stateAfterRelease(err, script.Inside(answer.Reply), answer.Resent || l.unsure) {
 	case ended:
 		l.unsure = true
@@ -182,46 +182,46 @@ func (l *Lease) settledLocked() <-chan struct{} {
 }
 
 // Lose ends a lease that is held, for that reason.
-func (l *Lease) Lose(reason Reason) {
+func (l *Lease) Lose(reason lock.Reason) {
 	l.mu.Lock()
-	var events []Event
+	var events []lock.Event
 	if l.state <= inJeopardy {
-		events = append(events, l.losing(Loss{Reason: reason}))
+		events = append(events, l.losing(lock.Loss{Reason: reason}))
 	}
 	l.unlock(events...)
 }
 
 // losing marks the lease as lost, cancels its context and returns the event to tell. The caller
 // holds l.mu.
-func (l *Lease) losing(why Loss) Event {
+func (l *Lease) losing(why lock.Loss) lock.Event {
 	reason, err := why.Reason, l.keeper.Lost(l, why)
 	l.state, l.err = lost, err
 	l.keeper.forget(l)
 	l.cancel(err)
 	l.detachLocked()
 	switch {
-	case !l.resent || reason == ReasonClosed:
-	case reason.told():
+	case !l.resent || reason == lock.ReasonClosed:
+	case reason.Told():
 		l.undoLocked(0)
 	default: // not before Redis ends it: the work may need a moment to stop
 		l.undoLocked(lock.Drift(l.ttl))
 	}
-	return Event{What: Lost, HeldFor: l.keeper.Now().Since(l.acquired), Reason: reason, Err: err}
+	return lock.Event{What: lock.Lost, HeldFor: l.keeper.Now().Since(l.acquired), Reason: reason, Err: err}
 }
 
 // whyGone returns why Redis said that the lease is not there, from the reply to an extend that said
 // so. The caller holds l.mu.
-func (l *Lease) whyGone(gone script.Gone) Loss {
+func (l *Lease) whyGone(gone script.Gone) lock.Loss {
 	note := cmp.Or(gone.Note, l.keeper.forced(l.owner))
 	switch {
 	case note != "", l.forced:
-		return Loss{ReasonForced, note}
+		return lock.Loss{Reason: lock.ReasonForced, Note: note}
 	case !gone.Known, l.keeper.Now().Since(l.acquired) >= l.keeper.FenceTTL/2:
-		return Loss{Reason: ReasonGone} // its token may be forgotten by now
+		return lock.Loss{Reason: lock.ReasonGone} // its token may be forgotten by now
 	case gone.Fenced:
-		return Loss{Reason: ReasonDeleted}
+		return lock.Loss{Reason: lock.ReasonDeleted}
 	}
-	return Loss{Reason: ReasonForgotten}
+	return lock.Loss{Reason: lock.ReasonForgotten}
 }
 
 // Detach extends the lease once more, and ends it in this process without releasing it.
@@ -245,7 +245,7 @@ func (l *Lease) Detach(ctx context.Context) error {
 // It is tempting to release the owner of a lease that was resent, as other ends do: a late copy of
 // its acquisition may still arrive. But the text may be used until the TTL has passed. Such a copy
 // costs the others a TTL at most.
-func (l *Lease) detaching() Event {
+func (l *Lease) detaching() lock.Event {
 	l.state, l.err = detached, &detachedError{l.lock.Name}
 	l.keeper.forget(l)
 	l.cancel(l.err)
@@ -253,7 +253,7 @@ func (l *Lease) detaching() Event {
 	now := l.keeper.Now()
 	remaining := l.validity() - now.Since(l.sentAt)
 	l.keeper.Bequeath(now.Time().Add(remaining))
-	return Event{What: Detached, HeldFor: now.Since(l.acquired), Remaining: remaining}
+	return lock.Event{What: lock.Detached, HeldFor: now.Since(l.acquired), Remaining: remaining}
 }
 
 // MarkUnused notes that the lease is given back before the program had it, so that its MinHold keeps

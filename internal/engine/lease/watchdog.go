@@ -9,6 +9,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -94,12 +95,12 @@ func (l *Lease) overdueLocked() bool {
 // finds out whether it is really gone; one that is not extended any more is lost by that word
 // alone. Redis may have answered an extend that is under way before the lease was taken, so the
 // lease is extended once more after that. The caller holds l.mu.
-func (l *Lease) recheck() []Event {
+func (l *Lease) recheck() []lock.Event {
 	switch {
 	case l.state > inJeopardy:
 		return nil
 	case !l.renews():
-		return []Event{l.losing(Loss{ReasonForced, l.keeper.forced(l.owner)})}
+		return []lock.Event{l.losing(lock.Loss{Reason: lock.ReasonForced, Note: l.keeper.forced(l.owner)})}
 	}
 	l.forced, l.doubted = true, l.pending
 	l.extendAfter = l.keeper.Now().Time().Sub(l.sentAt.Time())
@@ -192,7 +193,7 @@ func (l *Lease) beginExtend(ctx context.Context) error {
 func (l *Lease) finishExtend(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) error {
 	l.mu.Lock()
 	l.settleLocked()
-	var events []Event
+	var events []lock.Event
 	if l.state <= inJeopardy {
 		events, err = l.outcome(reply, sent, ttl, left, err)
 	} else if l.err != nil {
@@ -203,7 +204,7 @@ func (l *Lease) finishExtend(reply conn.Reply, sent clock.Reading, ttl, left tim
 }
 
 // outcome applies what became of an extend to a lease that is held. The caller holds l.mu.
-func (l *Lease) outcome(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) ([]Event, error) {
+func (l *Lease) outcome(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) ([]lock.Event, error) {
 	now := l.keeper.Now()
 	switch {
 	case err == nil && script.Done(reply):
@@ -216,15 +217,15 @@ func (l *Lease) outcome(reply conn.Reply, sent clock.Reading, ttl, left time.Dur
 		if l.wishing() {
 			l.askWanted()
 		}
-		return []Event{{What: Extended, Before: left, Remaining: l.validity() - now.Since(sent)}}, nil
+		return []lock.Event{{What: lock.Extended, Before: left, Remaining: l.validity() - now.Since(sent)}}, nil
 	case err == nil || retry.WrongType(err):
-		return []Event{l.losing(l.whyGone(script.ParseGone(reply)))}, l.err
+		return []lock.Event{l.losing(l.whyGone(script.ParseGone(reply)))}, l.err
 	}
 	remaining := l.validity() - now.Since(l.sentAt)
-	failed := Event{What: ExtendFailed, Remaining: remaining, Err: err}
-	events := []Event{failed}
+	failed := lock.Event{What: lock.ExtendFailed, Remaining: remaining, Err: err}
+	events := []lock.Event{failed}
 	if l.state == held {
-		failed.What = Jeopardy
+		failed.What = lock.Jeopardy
 		events = append(events, failed)
 	}
 	l.state = inJeopardy

@@ -17,6 +17,7 @@ type Lock struct {
 	Param  string        // for the kind
 	Extra  time.Duration // for how long past the lease an acquisition may bind later ones: a quarantine, a window
 	Terms
+	Waiting
 
 	MinHold    time.Duration     // for which a release leaves it shut, from the acquisition on; 0 for not at all
 	FenceKey   string            // in which another library counts its tokens; "" for a key of redlatch
@@ -30,6 +31,20 @@ type Terms struct {
 	TTL, MaxHold time.Duration
 	Replicas     int32 // which is small, so that a group of goroutines is, too: each lease has one
 	Renews       bool  // by the watchdog
+}
+
+// Waiting is how an acquisition waits.
+type Waiting struct {
+	Most  time.Duration // 0 for no bound
+	Line  int           // of waiters, from which on it is refused; 0 for no bound
+	Turns string        // the queue in which goroutines of the client pass it on; "" if each waits for itself
+}
+
+// With returns the lock with another argument for the kind.
+func (l *Lock) With(param string) *Lock {
+	next := *l
+	next.Param = param
+	return &next
 }
 
 // Same reports whether the other is the same lock of the same client, whatever is asked of it.

@@ -1,4 +1,4 @@
-package redlatch
+package acquire
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/line"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/quorum"
-	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -27,13 +27,13 @@ const maxPast = 16
 
 // acquireQuorum is Lock and TryLock over a quorum.
 func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*lease.Lease, error) {
-	c := a.client
+	c := a.by
 	if wait {
 		bounded, cancel := a.bounded(ctx)
 		defer cancel()
 		ctx = bounded
 	}
-	h := &quorumWaiter{nodes: make([]bool, len(c.asker.Nodes())), silent: make([]bool, len(c.asker.Nodes()))}
+	h := &quorumWaiter{nodes: make([]bool, len(c.Asker.Nodes())), silent: make([]bool, len(c.Asker.Nodes()))}
 	defer a.withdraw(h)
 	for n := 0; ; n++ {
 		if n > 0 {
@@ -43,7 +43,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*lease.Lease, e
 			a.changeOwner()
 		}
 		t, lease, err := a.round(ctx, h)
-		over := c.now().Since(a.start) >= c.options.RequestTimeout
+		over := c.Now().Since(a.start) >= c.Timeout
 		if a.learn(h, &t, err); wait && a.answered {
 			a.tellWait()
 			a.tellReach(a.outage(h, err))
@@ -53,7 +53,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*lease.Lease, e
 			First: n == 0, Answered: a.answered, InLine: h.ticket != "",
 		})
 		if restore {
-			a.client.restoreVotes(ctx, &a.Lock)
+			a.by.Restore(ctx, a.Lock)
 		}
 		switch next {
 		case ballot.Finish:
@@ -72,24 +72,24 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*lease.Lease, e
 }
 
 // changeOwner gives the attempt another owner for its next round. What the last one left behind is
-// cleaned up under its name. Until then a late request of its own may seem to hold the latch.
+// cleaned up under its name. Until then a late request of its own may seem to hold the lock.
 func (a *attempt) changeOwner() {
 	a.past = append(a.past[max(0, len(a.past)-maxPast):], a.owner)
-	a.owner = a.client.owner()
+	a.owner = a.by.Owner()
 }
 
 // joinLine has the attempt wait in the line of every node that refuses it. From now on a node
 // tells it when to try. Its next try is at once, since the lock may have become free before that.
-// The error matches ErrDeadlock if it would wait for itself.
+// The error matches fault.ErrDeadlock if it would wait for itself.
 func (a *attempt) joinLine(ctx context.Context, h *quorumWaiter) error {
-	c := a.client
-	c.line.Listen(ctx, &a.Lock)
-	h.waiter = c.owner()
+	c := a.by
+	c.Line.Listen(ctx, a.Lock)
+	h.waiter = c.Owner()
 	if err := a.entangle(ctx, h.waiter); err != nil {
 		return err
 	}
-	h.ticket, _ = c.line.Ticket(&a.Lock, h.waiter)
-	h.try = c.tries.Add(h.waiter)
+	h.ticket, _ = c.Line.Ticket(a.Lock, h.waiter)
+	h.try = c.Tries.Add(h.waiter)
 	return nil
 }
 
@@ -109,16 +109,16 @@ func (a *attempt) learn(h *quorumWaiter, t *quorum.Tally, err error) {
 // which is how long one server may take before it counts as unreachable. A round that was cut short
 // changes nothing.
 func (a *attempt) outage(h *quorumWaiter, err error) error {
-	now := a.client.now()
-	switch found := errors.Is(err, ErrUnreachable); {
-	case a.client.checkOpen(a.ctx) != nil:
+	now := a.by.Now()
+	switch found := errors.Is(err, fault.ErrUnreachable); {
+	case a.by.checkOpen(a.ctx) != nil:
 		return nil
 	case !found:
 		h.outage = nil
 	case h.outage == nil:
 		h.outage = &now
 	}
-	if h.outage != nil && now.Since(*h.outage) >= a.client.options.RequestTimeout {
+	if h.outage != nil && now.Since(*h.outage) >= a.by.Timeout {
 		return err
 	}
 	return nil
@@ -127,12 +127,12 @@ func (a *attempt) outage(h *quorumWaiter, err error) error {
 // cutShort returns the error of an acquisition whose context is done, or whose client is closed,
 // with what its last round came to.
 func (a *attempt) cutShort(ctx context.Context, h *quorumWaiter) error {
-	err := a.client.checkOpen(ctx)
-	if errors.Is(err, ErrClosed) {
+	err := a.by.checkOpen(ctx)
+	if errors.Is(err, fault.ErrClosed) {
 		return a.failed("acquire", err)
 	}
-	if errors.Is(err, context.DeadlineExceeded) && errors.Is(h.last, ErrUnreachable) {
-		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(h.last, fault.ErrUnreachable) {
+		err = fmt.Errorf("%w: %w", fault.ErrUnreachable, err)
 	}
 	return &ballot.ToldError{Err: a.describeTimeout(ctx, a.failed("acquire", err)), Votes: h.votes}
 }
@@ -148,24 +148,24 @@ func (a *attempt) round(ctx context.Context, h *quorumWaiter) (quorum.Tally, *le
 	if t.Won() {
 		begun, err = a.begin(ctx, a.won(&t, sent))
 	} else {
-		err = a.lost(&t)
+		err = a.by.lost(a.Lock, &t)
 	}
-	l := a.latch
+	c, l := a.by, a.Lock
 	if begun == nil {
-		l.leave(owner, &t)
-		votes.LeaveTo(nil, func() { l.hearOut(votes, &t, owner, nil) })
+		c.leave(l, owner, &t)
+		votes.LeaveTo(nil, func() { c.hearOut(l, votes, &t, owner, nil) })
 	} else {
 		begun.AwaitVotes(votes)
-		votes.LeaveTo(begun.HearLate, func() { l.hearOut(votes, &t, owner, begun) })
+		votes.LeaveTo(begun.HearLate, func() { c.hearOut(l, votes, &t, owner, begun) })
 	}
 	return t, begun, err
 }
 
 // leave has an owner without a majority leave the nodes that let it in.
-func (l *latch) leave(owner string, t *quorum.Tally) {
+func (c *Acquirer) leave(l *lock.Lock, owner string, t *quorum.Tally) {
 	for node, v := range t.Votes {
 		if v.Stand() == quorum.Granted {
-			l.client.undo.LeaveAt(node, &l.Lock, owner)
+			c.Undo.LeaveAt(node, l, owner)
 		}
 	}
 }
@@ -174,32 +174,32 @@ func (l *latch) leave(owner string, t *quorum.Tally) {
 // them. A request that is not answered may have let the owner in, or still do so. An owner without
 // a lease leaves that node. A lease remembers it for its end, or is cleaned up if it has ended by
 // then.
-func (l *latch) hearOut(votes *ballot.Round, t *quorum.Tally, owner string, begun *lease.Lease) {
+func (c *Acquirer) hearOut(l *lock.Lock, votes *ballot.Round, t *quorum.Tally, owner string, begun *lease.Lease) {
 	switch {
 	case begun == nil:
-		l.leaveLate(owner, t, votes)
+		c.leaveLate(l, owner, t, votes)
 	case votes.Unanswered():
 		begun.MarkResent()
 	default:
 		begun.HaveVotes()
 	}
 	if votes.Forgot() {
-		l.client.quorum.Go(func() { // a hook that is slow must not hold up the answers to others
-			l.client.restoreVotes(l.client.closing, &l.Lock)
+		c.Quorum.Go(func() { // a hook that is slow must not hold up the answers to others
+			c.Restore(c.Closing, l)
 		})
 	}
 }
 
 // leaveLate has an owner without a majority leave the nodes that gave no answer at first, unless
 // they have said since that it is not inside.
-func (l *latch) leaveLate(owner string, first *quorum.Tally, last *ballot.Round) {
+func (c *Acquirer) leaveLate(l *lock.Lock, owner string, first *quorum.Tally, last *ballot.Round) {
 	for node, v := range last.Votes {
 		late := !first.Votes[node].Answered()
 		switch stand := v.Stand(); {
 		case last.Replaced(node) || late && stand == quorum.Silent:
-			l.client.undo.AbandonAt(node, &l.Lock, owner, "")
+			c.Undo.AbandonAt(node, l, owner, "")
 		case late && stand == quorum.Granted:
-			l.client.undo.LeaveAt(node, &l.Lock, owner)
+			c.Undo.LeaveAt(node, l, owner)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func (a *attempt) rest(ctx context.Context, try <-chan struct{}, d time.Duration
 	case <-timer.C:
 	case <-try:
 	case <-ctx.Done():
-	case <-a.client.closing.Done():
+	case <-a.by.Closing.Done():
 	}
 }
 
@@ -242,21 +242,21 @@ func (a *attempt) withdraw(h *quorumWaiter) {
 	if h.ticket == "" {
 		return
 	}
-	a.client.tries.Remove(h.waiter)
+	a.by.Tries.Remove(h.waiter)
 	for node, has := range h.nodes {
 		if has || h.silent[node] {
-			a.client.undo.AbandonAt(node, &a.Lock, h.waiter, h.ticket)
+			a.by.Undo.AbandonAt(node, a.Lock, h.waiter, h.ticket)
 		}
 	}
 }
 
 // vote asks all nodes, and returns when it is clear what comes of it.
 func (a *attempt) vote(ctx context.Context, h *quorumWaiter) *ballot.Round {
-	c := a.client
-	c.presence.Announce()
-	t := c.contest.Ask(ctx, a.Kind, a.Keys, script.Ballot{
-		Owner: a.owner, TTL: a.TTL, Param: a.Param, Bound: a.TTL + a.Extra, FenceTTL: c.options.FenceTTL,
-		Ticket: h.ticket, Address: c.listener.Plain().Address(), LiveFor: c.liveFor(), Waited: c.now().Since(a.start),
+	c := a.by
+	c.Presence.Announce()
+	t := c.Contest.Ask(ctx, a.Kind, a.Keys, script.Ballot{
+		Owner: a.owner, TTL: a.TTL, Param: a.Param, Bound: a.TTL + a.Extra, FenceTTL: c.FenceTTL,
+		Ticket: h.ticket, Address: c.Listener.Plain().Address(), LiveFor: c.LiveFor, Waited: c.Now().Since(a.start),
 	}, a.past)
 	if h.ticket != "" {
 		h.noteTickets(t)
@@ -285,39 +285,39 @@ func (a *attempt) won(t *quorum.Tally, sent clock.Reading) lock.Grant {
 }
 
 // lost returns the error of a round without a lease.
-func (l *latch) lost(t *quorum.Tally) error {
+func (c *Acquirer) lost(l *lock.Lock, t *quorum.Tally) error {
 	found, v := t.Verdict()
 	var err error
 	switch {
 	case found == quorum.Barred:
-		err = l.client.refusal(&l.Lock, v.Refused)
+		err = c.Refusal(l, v.Refused)
 	case found == quorum.Failed:
-		err = l.client.asker.Refused(l.client.closing, l.Subject, l.client.conn, "acquire", v.Err)
+		err = c.Asker.Refused(c.Closing, l.Subject, c.Conn, "acquire", v.Err)
 	case found != quorum.Taken && t.Undone != nil:
-		err = fmt.Errorf("%w when the token was told to the nodes: %w", ErrUnreachable, t.Undone)
-		err = l.failed("acquire", err)
+		err = fmt.Errorf("%w when the token was told to the nodes: %w", fault.ErrUnreachable, t.Undone)
+		err = c.Asker.Failed(l.Subject, "acquire", err)
 	case found != quorum.Taken:
-		err = fmt.Errorf("%w that a majority of the nodes would give", ErrUnreachable)
-		err = l.failed("acquire", err)
+		err = fmt.Errorf("%w that a majority of the nodes would give", fault.ErrUnreachable)
+		err = c.Asker.Failed(l.Subject, "acquire", err)
 	case t.Decided():
-		err = l.failed("acquire", l.taken(t.Holder()))
+		err = c.Asker.Failed(l.Subject, "acquire", c.Taken(l, t.Holder()))
 	default:
-		err = fmt.Errorf("a tie, in which no owner has a majority: %w", l.taken(""))
-		err = l.failed("acquire", err)
+		err = fmt.Errorf("a tie, in which no owner has a majority: %w", c.Taken(l, ""))
+		err = c.Asker.Failed(l.Subject, "acquire", err)
 	}
 	return &ballot.ToldError{Err: err, Votes: t.Votes}
 }
 
 // patienceAfter returns how long to wait before the next try, after so many ties in a row.
 func (a *attempt) patienceAfter(t *quorum.Tally, ties int) time.Duration {
-	c := a.client
+	c := a.by
 	holder := t.Holder()
 	if holder == "" { // a tie, or no answers: soon, but not all at once, and the first in line first
 		soon := retry.Jitter(5*time.Millisecond<<min(ties, 5), 0.9)
-		return min(soon*time.Duration(1+t.Rank()), c.options.Heartbeat)
+		return min(soon*time.Duration(1+t.Rank()), c.Heartbeat)
 	}
-	d := retry.Jitter(c.options.Heartbeat, 0.1)
-	if !c.listener.Plain().Connected() {
+	d := retry.Jitter(c.Heartbeat, 0.1)
+	if !c.Listener.Plain().Connected() {
 		d = min(d, retry.Jitter(line.PollDisconnected, 0.3))
 	}
 	if !script.HandsOver(holder) {
@@ -327,18 +327,4 @@ func (a *attempt) patienceAfter(t *quorum.Tally, ties int) time.Duration {
 		d = min(d, remaining+retry.Jitter(2*line.PollAfterExpiry, 0.9))
 	}
 	return d
-}
-
-// restoreVotes gives every node the right to vote that may have it, for the kind of a lock. If
-// the whole quorum is new, it does so for all kinds.
-func (c *Client) restoreVotes(ctx context.Context, l *lock.Lock) {
-	var others []quorum.Right
-	for _, k := range script.Kinds() {
-		if k.Quorum() != nil && k.Name != l.Kind.Name {
-			others = append(others, quorum.Right{
-				Key: keys.Epoch(c.options.Prefix, k.Name), Bound: l.TTL,
-			})
-		}
-	}
-	c.epochs.Restore(ctx, quorum.Right{Key: l.Keys.Epoch, Bound: l.TTL + l.Extra}, others...)
 }

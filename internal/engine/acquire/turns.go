@@ -1,4 +1,4 @@
-package redlatch
+package acquire
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lease"
-	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
 // Local handoff. Goroutines of one client that want the same mutex are a group, which waits in the
@@ -38,24 +38,16 @@ import (
 // that panics is an exception: its goroutine dissolves the group, whatever has become of its turn.
 // The page of internal/engine/handoff has the picture.
 
-// handedOff reports whether the goroutines of a client that wait for the latch hand it on among
-// themselves. With a bound on the line each has its own place there, since each counts. A lease
-// with a minimal hold must not be passed on before its time. With Yield, each release counts.
-func (l *latch) handedOff() bool {
-	return l.Kind == script.Mutex && l.client.quorum == nil && l.options.StrictOrder == Off &&
-		l.options.MaxWaiters == 0 && l.MinHold == 0 && l.options.Yield.Every == 0
-}
-
-// lockInGroup is Lock of a latch that is handed off.
+// lockInGroup is Lock of a lock that is handed off.
 func (a *attempt) lockInGroup(ctx context.Context) (*lease.Lease, error) {
-	g, w := a.client.handoffs.Join(a.handoffQueueName(), a.Terms)
+	g, w := a.by.Handoffs.Join(a.Turns, a.Terms)
 	switch {
 	case g == nil: // the others' lease would be another than this one
 		return a.run(ctx, true)
 	case w == nil:
 		return a.useTurn(ctx, g, handoff.Turn{Way: handoff.Begin})
 	}
-	a.client.keeper.TellHolder(g)
+	a.by.Keeper.TellHolder(g)
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	turn, err := a.awaitTurn(ctx, g, w)
@@ -73,10 +65,10 @@ func (a *attempt) lockInGroup(ctx context.Context) (*lease.Lease, error) {
 func (a *attempt) awaitTurn(
 	ctx context.Context, g *handoff.Group, w *handoff.Waiter,
 ) (handoff.Turn, error) {
-	c, waiting := a.client, true
+	c, waiting := a.by, true
 	defer func() {
 		if waiting { // also when the hook panicked
-			a.leaveGroup(g, w)
+			a.by.leaveGroup(a.Lock, g, w)
 		}
 	}()
 	a.tellWait()
@@ -89,9 +81,9 @@ func (a *attempt) awaitTurn(
 		if c.checkOpen(ctx) == nil {
 			return turn, nil
 		}
-		a.passOn(g, turn) // it gives up all the same
+		a.by.passOn(a.Lock, g, turn) // it gives up all the same
 	case <-ctx.Done():
-	case <-c.closing.Done():
+	case <-c.Closing.Done():
 	}
 	return handoff.Turn{}, a.withoutTurn(ctx, g)
 }
@@ -99,22 +91,22 @@ func (a *attempt) awaitTurn(
 // withoutTurn returns the error of an attempt whose wait in the group ended before its turn came.
 func (a *attempt) withoutTurn(ctx context.Context, g *handoff.Group) error {
 	a.answered = g.Answered()
-	if owner := g.Holder(); a.client.keeper.Of(owner) != nil {
+	if owner := g.Holder(); a.by.Keeper.Of(owner) != nil {
 		a.occupant = owner
 	}
-	err := a.client.checkOpen(ctx)
+	err := a.by.checkOpen(ctx)
 	if !g.Reachable() && errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+		err = fmt.Errorf("%w: %w", fault.ErrUnreachable, err)
 	}
 	return a.describeTimeout(ctx, a.failed("wait for", err))
 }
 
-// useTurn acquires the latch with the turn of the group, and lets the turn go on.
+// useTurn acquires the lock with the turn of the group, and lets the turn go on.
 func (a *attempt) useTurn(ctx context.Context, g *handoff.Group, turn handoff.Turn) (*lease.Lease, error) {
 	wentOn := false
 	defer func() {
 		if !wentOn { // a hook panicked, and those of the goroutines that wait may be about to, too
-			a.client.handoffs.Dissolve(g)
+			a.by.Handoffs.Dissolve(g)
 		}
 	}()
 	lease, err := a.takeOver(ctx, g, turn)
@@ -131,20 +123,20 @@ func (a *attempt) takeOver(ctx context.Context, g *handoff.Group, turn handoff.T
 		if !errors.Is(err, fault.ErrTooLate) {
 			return lease, err
 		}
-		a.owner = a.client.owner()
+		a.owner = a.by.Owner()
 	}
 	return a.acquireForGroup(ctx, g, turn)
 }
 
-// acquireForGroup acquires the latch from Redis, with tokens for the goroutines that wait still.
+// acquireForGroup acquires the lock from Redis, with tokens for the goroutines that wait still.
 // The one that began the group leaves them out: it has just found that no other was there.
 func (a *attempt) acquireForGroup(
 	ctx context.Context, g *handoff.Group, turn handoff.Turn,
 ) (*lease.Lease, error) {
 	a.group, a.arrival = g, turn.Arrival
 	if turn.Way != handoff.Begin {
-		if others := a.client.handoffs.Others(g); others > 0 {
-			a.latch = a.withParam(strconv.Itoa(1 + others))
+		if others := a.by.Handoffs.Others(g); others > 0 {
+			a.Lock = a.With(strconv.Itoa(1 + others))
 		}
 	}
 	return a.run(ctx, true)
@@ -156,9 +148,9 @@ func (a *attempt) goOn(ctx context.Context, g *handoff.Group, l *lease.Lease, er
 	case attachLease:
 		l.Attach(g)
 	case nextAcquires:
-		a.client.handoffs.Next(g, a.arrival)
+		a.by.Handoffs.Next(g, a.arrival)
 	case dissolveGroup:
-		a.client.handoffs.Dissolve(g)
+		a.by.Handoffs.Dissolve(g)
 	}
 }
 
@@ -178,7 +170,7 @@ func wayOn(err error, done bool) onward {
 	switch {
 	case err == nil:
 		return attachLease
-	case done || errors.Is(err, ErrTaken) || errors.Is(err, ErrDeadlock) || cutShort(err):
+	case done || errors.Is(err, fault.ErrTaken) || errors.Is(err, fault.ErrDeadlock) || cutShort(err):
 		return nextAcquires
 	}
 	return dissolveGroup
@@ -187,29 +179,28 @@ func wayOn(err error, done bool) onward {
 // cutShort reports whether an acquisition ended since its own time was over, and for no other
 // reason.
 func cutShort(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrUnreachable)
+	return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, fault.ErrUnreachable)
 }
 
 // leaveGroup takes a waiter out of its group. If it was given a turn at this moment, the turn goes
 // on.
-func (l *latch) leaveGroup(g *handoff.Group, w *handoff.Waiter) {
-	if !l.client.handoffs.Withdraw(g, w) {
-		l.passOn(g, <-w.Turn())
+func (c *Acquirer) leaveGroup(l *lock.Lock, g *handoff.Group, w *handoff.Waiter) {
+	if !c.Handoffs.Withdraw(g, w) {
+		c.passOn(l, g, <-w.Turn())
 	}
 }
 
 // passOn lets a turn go on that was given to a goroutine which does not want it any more.
-func (l *latch) passOn(g *handoff.Group, turn handoff.Turn) {
-	c := l.client
+func (c *Acquirer) passOn(l *lock.Lock, g *handoff.Group, turn handoff.Turn) {
 	switch turn.Way {
 	case handoff.Acquire:
-		c.handoffs.Next(g, turn.Arrival)
+		c.Handoffs.Next(g, turn.Arrival)
 	case handoff.Take:
-		if next := c.handoffs.Pop(g, turn.Baton.Owner); next != nil {
+		if next := c.Handoffs.Pop(g, turn.Baton.Owner); next != nil {
 			next.HandOver(turn.Baton)
 			return
 		}
-		l.abandon(turn.Baton.Owner, turn.Baton.Ticket)
-		c.handoffs.Next(g, 0)
+		c.Undo.Abandon(l, turn.Baton.Owner, turn.Baton.Ticket)
+		c.Handoffs.Next(g, 0)
 	}
 }

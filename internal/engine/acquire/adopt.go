@@ -1,0 +1,68 @@
+package acquire
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// Detached is a lease that was given up for another process.
+type Detached struct {
+	Owner  string
+	Token  int64
+	Detail string
+}
+
+// Adopt takes up a lease that was detached.
+func (c *Acquirer) Adopt(ctx context.Context, l *lock.Lock, d Detached, w Wish) (got *lease.Lease, err error) {
+	a := c.attempt(ctx, l, w, false)
+	if err := c.Enter(); err != nil {
+		return nil, a.failed("adopt", err)
+	}
+	defer c.Leave()
+	if err := fault.WhyDone(ctx); err != nil {
+		return nil, a.failed("adopt", err)
+	}
+	defer func() { a.tellFailed(err) }()
+	a.tellAttempt()
+	c.Presence.Announce()
+	if l.Kind.Name == script.Election.Name {
+		c.Presence.AnnounceFirst(ctx)
+	}
+	return a.adopt(ctx, d)
+}
+
+// adopt makes the attempt the owner of a lease that was detached.
+func (a *attempt) adopt(ctx context.Context, d Detached) (*lease.Lease, error) {
+	// Each request means the same, and so does one that is sent again after its reply was lost.
+	// None lets an owner in: whatever arrives late finds nothing to do.
+	call := a.Kind.Adopt(a.Keys, d.Owner, a.owner, a.TTL, d.Detail)
+	answer, err := a.ask(ctx, "adopt", call)
+	if err == nil && !script.Done(answer.Reply) {
+		err = a.notThere(ctx, "adopt")
+	}
+	if err != nil {
+		a.by.Undo.ReleaseAdopted(a.Lock, a.owner) // an answer was lost; or a minority of the nodes knew the lease
+		return nil, err
+	}
+	got, err := a.begin(ctx, lock.Grant{
+		Owner: a.owner, Token: d.Token, Detail: d.Detail, Sent: answer.Sent, TTL: a.TTL, Adopted: true,
+	})
+	return got, a.tooLate(err)
+}
+
+// notThere returns the error of a lease that was detached and is not there any more.
+func (a *attempt) notThere(ctx context.Context, op string) error {
+	c, l := a.by, a.Lock
+	if c.Quorum == nil {
+		use, err := c.Asker.Use(ctx, l.Subject, c.Conn)
+		if err == nil && script.Named(use) != nil && use != l.Kind.Name {
+			return c.InUse(l.Subject, use, 0)
+		}
+	}
+	return a.failed(op, fmt.Errorf("%w: the lease that was detached has ended, or was adopted before", fault.ErrNotHeld))
+}

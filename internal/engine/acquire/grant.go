@@ -1,0 +1,128 @@
+package acquire
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/notes"
+)
+
+// begin turns a grant into a lease, or gives the grant back. It gives the grant back also if the
+// hook panics.
+func (a *attempt) begin(ctx context.Context, g lock.Grant) (got *lease.Lease, err error) {
+	if g.Err != nil {
+		return nil, g.Err
+	}
+	a.owner = g.Owner
+	defer func() {
+		if got == nil {
+			a.returnGrant(g)
+		}
+	}()
+	if err := a.makeUsable(ctx, &g); err != nil {
+		return nil, err
+	}
+	now := a.by.Now()
+	left := g.TTL - lock.Drift(g.TTL) - now.Since(g.Sent)
+	if left <= 0 { // the requests took too long
+		return nil, fault.ErrTooLate
+	}
+	a.ended = true
+	a.emit(lock.Event{
+		What: lock.Granted, Token: g.Token, Waited: now.Since(a.start), Remaining: left,
+	})
+	a.disentangle()
+	if labels := a.wish.Labels; len(labels) > 0 {
+		// Before there is a lease, whose end drops it.
+		a.by.Notes.Set(g.Owner, notes.Note{Labels: labels})
+	}
+	got = a.by.Keeper.Begin(a.Lock, a.id, a.ctx, g, now)
+	if a.by.Closing.Err() != nil { // Close may have looked for leases before this one was there
+		got.Lose(lock.ReasonClosed)
+	}
+	return got, nil
+}
+
+// makeUsable does what a grant needs before it can be a lease. With Replicas, makeUsable waits for
+// them. A grant whose time has nearly passed by then is extended, so that no caller gets a lease
+// that is about to end. The error says why the grant cannot be used.
+func (a *attempt) makeUsable(ctx context.Context, g *lock.Grant) error {
+	if err := a.by.checkOpen(ctx); err != nil {
+		return a.describeTimeout(ctx, a.failed("acquire", err))
+	}
+	if a.Replicas > 0 && !g.Passed {
+		if err := a.replicate(ctx, g); err != nil {
+			return a.describeTimeout(ctx, err)
+		}
+	}
+	if left := g.TTL - a.by.Now().Since(g.Sent); left < a.least(g.TTL) {
+		return a.extendGrant(ctx, g)
+	}
+	return nil
+}
+
+// extendGrant gives a grant its full TTL again. The error is fault.ErrTooLate if the grant has run out.
+func (a *attempt) extendGrant(ctx context.Context, g *lock.Grant) error {
+	reply, err := a.ask(ctx, "extend", a.Kind.Renew(a.Keys, a.owner, a.TTL, g.Detail))
+	if err != nil {
+		return a.describeTimeout(ctx, err)
+	}
+	if !script.Done(reply.Reply) {
+		g.Gone = true
+		return fault.ErrTooLate
+	}
+	g.Sent, g.TTL = reply.Sent, a.TTL
+	return nil
+}
+
+// returnGrant has a grant that did not become a lease released in the background.
+func (a *attempt) returnGrant(g lock.Grant) {
+	switch {
+	case g.Gone && !g.Resent: // nothing is left of it in Redis, or on its way there
+	case g.Adopted:
+		a.by.Undo.ReleaseAdopted(a.Lock, a.owner)
+	default:
+		a.abandon(g.Owner, g.Ticket)
+	}
+	if a.ended { // the hook panicked when it was told of a lease, which the program will not have
+		a.emit(lock.Event{What: lock.Released, Token: g.Token, Err: a.failed("release", errPanicked)})
+	}
+}
+
+// replicate waits for replicas to acknowledge the acquisition. It extends the lease: WAIT covers
+// the writes of its own connection and all before them, and the grant may have been the write of
+// another client. The deadline counts from that extend, which the replicas know.
+func (a *attempt) replicate(ctx context.Context, g *lock.Grant) error {
+	c, n := a.by, int(a.Replicas)
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	// It is tempting to send a plain extend. It writes nothing where it gives no more time, and after
+	// that WAIT waits for nothing, on Redis 8.0.
+	renew := a.Kind.Exactly(a.Kind.Renew(a.Keys, a.owner, a.TTL, ""))
+	sent := c.Now()
+	r, acks := c.Conn.(conn.Replicated).EvalReplicated(ctx, renew, n, c.Timeout/3)
+	switch {
+	case r.Err != nil:
+		return a.failed("acquire", fault.Unreached(r.Err))
+	case !script.Done(r.Reply):
+		return fault.ErrTooLate
+	case acks < n:
+		return a.failed("acquire", fmt.Errorf("%w: %d of %d replicas acknowledged it within %v", fault.ErrNotReplicated, acks, n, c.Timeout/3))
+	}
+	g.Sent, g.TTL = sent, a.TTL
+	return nil
+}
+
+// least is what must be left of a grant for it to be used as it is.
+func (a *attempt) least(ttl time.Duration) time.Duration {
+	if !a.Renews {
+		return a.TTL * 9 / 10 // all that the program will ever get
+	}
+	return ttl / 3
+}

@@ -1,0 +1,82 @@
+package acquire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// robberies is how often Seize looks for the holder anew, if another acquired the mutex between its
+// look and its request.
+const robberies = 10
+
+// Robbery is how a lock is taken from the holder of a moment.
+type Robbery struct {
+	script.Seizure        // From, Address, Sharded, Note and Remember
+	Tell           func() // is called when the lock was taken
+}
+
+// Seize takes a lock from its holder and acquires it, in one step. look finds the holder. of names
+// the one holder from which it may be taken; "" for any.
+func (c *Acquirer) Seize(
+	ctx context.Context, l *lock.Lock, w Wish, of string, look func(ctx context.Context) (Robbery, error),
+) (got *lease.Lease, err error) {
+	a := c.attempt(ctx, l, w, false)
+	if err := c.Enter(); err != nil {
+		return nil, a.failed("take by force", err)
+	}
+	defer c.Leave()
+	if err := fault.WhyDone(ctx); err != nil {
+		return nil, a.failed("take by force", err)
+	}
+	defer func() { a.tellFailed(err) }()
+	a.tellAttempt()
+	for range robberies {
+		got, err = a.rob(of, look)
+		if !errors.Is(err, fault.ErrTaken) {
+			break
+		}
+		a.owner = c.Owner()
+	}
+	return got, a.tooLate(err)
+}
+
+// rob takes the lock from the holder of this moment, if there is one. The error matches
+// fault.ErrTaken if that holder had gone, and another had come.
+func (a *attempt) rob(of string, look func(ctx context.Context) (Robbery, error)) (*lease.Lease, error) {
+	c := a.by
+	looking, cancel := context.WithTimeout(a.ctx, c.Timeout)
+	defer cancel()
+	r, err := look(looking)
+	if err != nil {
+		return nil, err
+	}
+	if of != "" && of != r.From {
+		return nil, a.failed("take by force", fmt.Errorf("%w by %q", fault.ErrNotHeld, of))
+	}
+	c.Presence.Announce()
+	r.Owner, r.TTL, r.Param, r.FenceTTL = a.owner, a.TTL, a.Param, c.FenceTTL
+	answer, err := a.ask(a.ctx, "take by force", a.Kind.Seize(a.Keys, r.Seizure))
+	var standing script.Standing
+	if err == nil {
+		standing, err = script.ParseSeize(answer.Reply)
+	}
+	if err != nil || !standing.Inside && answer.Resent {
+		a.abandon(a.owner, "") // a request that got no answer may be on its way still
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case !standing.Inside && of != "":
+		return nil, a.failed("take by force", fmt.Errorf("%w by %q", fault.ErrNotHeld, of))
+	case !standing.Inside:
+		return nil, a.failed("take by force", a.taken(standing.Occupant))
+	}
+	r.Tell()
+	return a.begin(a.ctx, a.Inside(a.owner, "", standing, answer, answer.Resent))
+}

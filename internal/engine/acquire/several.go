@@ -1,0 +1,182 @@
+package acquire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/link/ask"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// Several acquires several locks, all or none, in their order. They are mutexes, and have the same
+// terms.
+func (c *Acquirer) Several(ctx context.Context, all []*lock.Lock, w Wish, wait bool) (leases []*lease.Lease, err error) {
+	got := false
+	defer func() {
+		if !got { // also when a hook panicked
+			leases = slices.DeleteFunc(leases, func(l *lease.Lease) bool { return !l.Held() }) // which err tells already
+			err = fault.Join(err, giveBack(ctx, leases))
+			leases = nil
+		}
+	}()
+	attempts := make([]*attempt, len(all))
+	for i, l := range all {
+		attempts[i] = c.attempt(ctx, l, w, wait)
+	}
+	defer func() { tellAllFailed(attempts, err) }()
+	start := c.Now()
+	if leases, err = c.atOnce(ctx, attempts); err == nil && len(leases) == 0 {
+		err = c.oneByOne(attempts, start, &leases)
+	}
+	if err == nil {
+		err = fresh(ctx, leases)
+	}
+	got = err == nil
+	return leases, err
+}
+
+// oneByOne locks one name after the other. What it has when it fails, or panics, is in leases.
+func (c *Acquirer) oneByOne(attempts []*attempt, start clock.Reading, leases *[]*lease.Lease) error {
+	for _, a := range attempts {
+		if longest := a.Waiting.Most; longest > 0 {
+			l := *a.Lock
+			l.Waiting.Most = max(longest-c.Now().Since(start), time.Millisecond)
+			a.Lock = &l
+		}
+		a.beside = *leases
+		got, err := a.acquire()
+		if err != nil {
+			return err
+		}
+		*leases = append(*leases, got)
+	}
+	return nil
+}
+
+// fresh extends the leases that the watchdog does not renew and that became old while a later one
+// was waited for. It returns an error if one of the leases was lost.
+func fresh(ctx context.Context, leases []*lease.Lease) error {
+	errs := make([]error, len(leases))
+	var extends sync.WaitGroup
+	for i, l := range leases {
+		if k := l.Lock(); !k.Renews && l.Remaining() < k.TTL*9/10 {
+			extends.Go(func() { errs[i] = l.Extend(ctx) })
+		}
+	}
+	extends.Wait()
+	for i, l := range leases {
+		if err := cmp.Or(errs[i], l.Err()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveBack releases leases that the program never had, so their MinHold keeps no name closed.
+func giveBack(ctx context.Context, leases []*lease.Lease) error {
+	for _, l := range leases {
+		l.MarkUnused()
+	}
+	return ReleaseAll(ctx, leases)
+}
+
+// ReleaseAll releases these leases, the last one first. If a hook panics at one, it releases the
+// others all the same.
+func ReleaseAll(ctx context.Context, leases []*lease.Lease) (err error) {
+	for _, l := range leases {
+		defer func() { err = fault.Join(err, l.Release(ctx)) }()
+	}
+	return nil
+}
+
+// atOnce locks all names in one request if that can be done, and none otherwise. If it fails or
+// panics, it gives back what it has. The attempts have begun when the request is sent, and go on if
+// not all names are free.
+func (c *Acquirer) atOnce(ctx context.Context, attempts []*attempt) ([]*lease.Lease, error) {
+	if len(attempts) == 1 || c.Quorum != nil || c.Conn.Target().Cluster && !oneSlot(attempts) {
+		return nil, nil
+	}
+	first := attempts[0]
+	if err := c.Enter(); err != nil {
+		return nil, first.failed("acquire", err)
+	}
+	defer c.Leave()
+	if err := fault.WhyDone(ctx); err != nil {
+		return nil, first.failed("acquire", err)
+	}
+	for _, a := range attempts {
+		a.tellAttempt()
+	}
+	c.Presence.Announce()
+	sets, owners := make([]keys.Set, len(attempts)), make([]string, len(attempts))
+	for i, a := range attempts {
+		sets[i], owners[i] = a.Keys, a.owner
+	}
+	answer, err := first.ask(ctx, "acquire", script.Multi(sets, owners, first.TTL, c.FenceTTL))
+	var tokens []int64
+	if err == nil {
+		tokens, err = script.ParseMulti(answer.Reply, len(owners))
+	}
+	if err != nil || answer.Resent && len(tokens) == 0 {
+		abandonFrom(attempts, 0) // the request may have taken place, or may still
+	}
+	if errors.Is(err, fault.ErrWrongKind) {
+		err, tokens = nil, nil // oneByOne finds out which name it is
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(tokens) == 0 {
+		for _, a := range attempts {
+			a.owner = c.Owner() // the last one may have been in and out
+		}
+		return nil, nil
+	}
+	return beginAll(ctx, attempts, owners, tokens, answer)
+}
+
+// beginAll turns what Redis granted at once into leases: all, or none.
+func beginAll(
+	ctx context.Context, attempts []*attempt, owners []string, tokens []int64, granted ask.Answer,
+) (leases []*lease.Lease, err error) {
+	defer func() {
+		if len(leases) < len(owners) { // also when the hook panicked
+			abandonFrom(attempts, len(leases)) // and not those before, whose releases must find them
+			err = fault.Join(err, giveBack(ctx, leases))
+			leases = nil
+		}
+	}()
+	for i, a := range attempts {
+		got, err := a.begin(ctx, lock.Grant{
+			Owner: owners[i], Token: tokens[i], Sent: granted.Sent, TTL: a.TTL,
+			Resent: granted.Resent,
+		})
+		if err != nil {
+			return leases, a.tooLate(err)
+		}
+		leases = append(leases, got)
+	}
+	return leases, nil
+}
+
+// abandonFrom releases in the background what these attempts, from the given one on, may hold.
+func abandonFrom(attempts []*attempt, from int) {
+	for _, a := range attempts[from:] {
+		a.abandon(a.owner, "")
+	}
+}
+
+// oneSlot reports whether all names have the same hash tag.
+func oneSlot(attempts []*attempt) bool {
+	tag := keys.Tag(attempts[0].Keys.State())
+	return !slices.ContainsFunc(attempts, func(a *attempt) bool { return keys.Tag(a.Keys.State()) != tag })
+}

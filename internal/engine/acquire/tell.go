@@ -1,0 +1,86 @@
+package acquire
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/redlatch/redlatch/internal/engine/lock"
+)
+
+// attempts numbers the attempts of this process, for the ID of events.
+var attempts atomic.Uint64
+
+// errPanicked ends an attempt, or the lease that it came to, when a hook panics.
+var errPanicked = errors.New("the calling goroutine panicked")
+
+// What the hook is told. An attempt that was told of ends once, in granted or failed; a lease ends
+// once, in released, lost or detached. So a flag is set before the hook is called, which may panic:
+//
+//	attempt.begun   attempt       tellAttempt
+//	attempt.ended   granted       begin
+//	                failed        tellFailed
+//	Lease.state     released      its first release, whatever comes of it
+//	                lost, detached
+//
+// Between granted and the lease there is only the hook. If it panics there, begin tells released.
+
+// tellAttempt tells the hook, once, that the attempt begins.
+func (a *attempt) tellAttempt() {
+	if a.begun {
+		return
+	}
+	a.begun, a.id, a.start = true, attempts.Add(1), a.by.Now()
+	a.emit(lock.Event{What: lock.Attempt})
+}
+
+// tellWait tells the hook, once, that the attempt is waiting.
+func (a *attempt) tellWait() {
+	if a.waiting {
+		return
+	}
+	a.waiting = true
+	a.emit(lock.Event{What: lock.Wait, Waited: a.by.Now().Since(a.start)})
+}
+
+// tellReach tells the hook that the attempt, which waits, cannot reach Redis, for this reason; or,
+// if there is none, that it can again. It tells each change once.
+func (a *attempt) tellReach(outage error) {
+	if a.cutOff == (outage != nil) || a.by.Closing.Err() != nil {
+		return
+	}
+	a.cutOff = !a.cutOff
+	e := lock.Event{What: lock.Reachable, Waited: a.by.Now().Since(a.start), Err: outage}
+	if a.cutOff {
+		e.What = lock.Unreachable
+	}
+	a.emit(e)
+}
+
+// tellFailed tells the hook that the attempt ended without a lease, unless it never began or the
+// hook was told of its end. Without an error, the hook has panicked.
+func (a *attempt) tellFailed(err error) {
+	if !a.begun || a.ended {
+		return
+	}
+	a.ended = true
+	if err == nil {
+		err = a.failed("acquire", errPanicked)
+	}
+	waited := a.by.Now().Since(a.start)
+	a.emit(lock.Event{What: lock.Failed, Waited: waited, Err: err})
+}
+
+// tellAllFailed calls tellFailed for these attempts, in their order, also for those after one at
+// which the hook panics.
+func tellAllFailed(attempts []*attempt, err error) {
+	if len(attempts) > 0 {
+		defer tellAllFailed(attempts[1:], err)
+		attempts[0].tellFailed(err)
+	}
+}
+
+// emit tells the hook of the attempt.
+func (a *attempt) emit(e lock.Event) {
+	e.ID, e.Owner = a.id, a.owner
+	a.by.Tell(a.ctx, a.Lock, e)
+}

@@ -1,0 +1,65 @@
+package acquire
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/waitgraph"
+	"github.com/redlatch/redlatch/internal/record/notes"
+)
+
+// maxHeld is how many leases a note tells at most.
+const maxHeld = 64
+
+// entangle notes, when the attempt begins to wait, under which leases it does and with which
+// labels. owner is that of its place in line. The error matches fault.ErrDeadlock if the wait could
+// never end. It may be called again when the owner has changed.
+func (a *attempt) entangle(ctx context.Context, owner string) error {
+	c := a.by
+	if a.entangled {
+		if a.noted != nil {
+			c.Notes.Rename(a.noted, owner)
+		}
+		return nil
+	}
+	holds := append(waitgraph.HeldUnder(a.ctx), a.beside...)
+	holds = slices.DeleteFunc(holds, func(l *lease.Lease) bool {
+		return l.Lock().Prefix != c.Prefix // of a server that is not this one, perhaps
+	})
+	if len(holds)+len(a.wish.Elsewhere)+len(a.wish.Labels) == 0 {
+		return nil
+	}
+	a.entangled = true
+	a.noted = c.Notes.Set(owner, a.note(holds))
+	if len(holds) == 0 {
+		return nil
+	}
+	if cycle := c.Waits.Enter(ctx, a.id, a.Lock, holds); cycle != "" {
+		return a.failed("wait for", fmt.Errorf("%w: %s", fault.ErrDeadlock, cycle))
+	}
+	return nil
+}
+
+// note is what is told of an attempt that waits.
+func (a *attempt) note(holds []*lease.Lease) notes.Note {
+	n := notes.Note{Name: a.Name, Kind: a.Kind.Name, Since: time.Now().UnixMilli(), Labels: a.wish.Labels}
+	for _, l := range holds {
+		n.Holds = append(n.Holds, notes.Held{Name: l.Lock().Name, Kind: l.Lock().Kind.Name, Owner: l.Owner(), Token: l.Number()})
+	}
+	n.Holds = append(n.Holds, a.wish.Elsewhere...)
+	n.Holds = n.Holds[:min(len(n.Holds), maxHeld)]
+	return n
+}
+
+// disentangle notes that the attempt waits no more.
+func (a *attempt) disentangle() {
+	if a.entangled {
+		a.by.Notes.Erase(a.noted)
+		a.by.Waits.Leave(a.id)
+		a.entangled, a.noted = false, nil
+	}
+}

@@ -1,0 +1,65 @@
+package lock
+
+import "time"
+
+// What happened to an acquisition or a lease.
+type What string
+
+// The values are those of the root's EventType.
+const (
+	Attempt      What = "attempt"
+	Wait         What = "wait"
+	Unreachable  What = "unreachable"
+	Reachable    What = "reachable"
+	Granted      What = "granted"
+	Failed       What = "failed"
+	Released     What = "released"
+	Lost         What = "lost"
+	Extended     What = "extended"
+	ExtendFailed What = "extend_failed"
+	Jeopardy     What = "jeopardy"
+	Detached     What = "detached"
+	Outlived     What = "outlived"
+	Forgotten    What = "forgotten"
+)
+
+// Event is what the client is told of an acquisition or of a lease.
+type Event struct {
+	What      What
+	ID        uint64 // of the acquisition
+	Owner     string
+	Token     int64
+	Waited    time.Duration // an acquisition, until now
+	HeldFor   time.Duration
+	Before    time.Duration // an extend, what was left
+	Remaining time.Duration
+	Reason    Reason    // of a loss
+	Err       error     // of a loss, of an extend or of a release
+	Callers   []uintptr // of the acquisition, if that was noted
+}
+
+// Reason is why a lease was lost.
+type Reason string
+
+// The values are those of the root's LossReason, which tells more of each.
+const (
+	ReasonExpired    Reason = "expired"
+	ReasonGone       Reason = "gone"
+	ReasonDeleted    Reason = "deleted"
+	ReasonForgotten  Reason = "forgotten"
+	ReasonForced     Reason = "forced"
+	ReasonMaxHold    Reason = "max_hold"
+	ReasonNotRenewed Reason = "not_renewed"
+	ReasonClosed     Reason = "closed"
+)
+
+// Told reports whether it was Redis that said that the lease is gone.
+func (r Reason) Told() bool {
+	return r == ReasonGone || r == ReasonDeleted || r == ReasonForgotten || r == ReasonForced
+}
+
+// Loss is why a lease is lost.
+type Loss struct {
+	Reason Reason
+	Note   string // of the forced release, if it is known: see script.ParseNote
+}
