@@ -443,7 +443,7 @@ var mutants = []mutant{
 	},
 	{
 		"adopted lease whose deadline counts from the reply", "internal/engine/acquire/adopt.go",
-		"Sent: answer.Sent", "Sent: a.client.now()", "TestAdoptWhoseReplyIsLate",
+		"Sent: answer.Sent", "Sent: a.by.Now()", "TestAdoptWhoseReplyIsLate",
 	},
 	{
 		"detached lease that is cleaned up", "internal/engine/lease/release.go",
@@ -580,7 +580,7 @@ var mutants = []mutant{
 	},
 	{
 		"heartbeat from another address than the ticket's", "internal/engine/line/poll.go",
-		"return batch[0].address, tickets", "return batch[0].latch.subscription().Address(), tickets", "TestTicketsOfTwoAddresses",
+		"return batch[0].address, tickets", "return ln.Subscription(batch[0].lock).Address(), tickets", "TestTicketsOfTwoAddresses",
 	},
 	{
 		"word of a forced release that a lease without a watchdog ignores", "internal/engine/lease/watchdog.go",
@@ -641,7 +641,7 @@ var mutants = []mutant{
 	},
 	{
 		"deadline of a quorum counted from the last reply", "internal/engine/acquire/contest.go",
-		"Sent: sent", "Sent: a.client.now()", "TestQuorumDeadline",
+		"Sent: sent", "Sent: a.by.Now()", "TestQuorumDeadline",
 	},
 	{
 		"token of a quorum that is not written back", "internal/engine/ballot/contest.go",
@@ -1079,7 +1079,7 @@ var mutants = []mutant{
 	},
 	{
 		"name that was lost before the last was locked", "internal/engine/acquire/several.go",
-		"cmp.Or(errs[i], l.Err())", "cmp.Or(errs[i], func(*Lease) error { return nil }(l))", "TestMultiLosesOneWhileItWaits",
+		"cmp.Or(errs[i], l.Err())", "cmp.Or(errs[i], func(*lease.Lease) error { return nil }(l))", "TestMultiLosesOneWhileItWaits",
 	},
 	{
 		"lease without renewal that aged in a wait", "internal/engine/acquire/several.go",
