@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/engine/line"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -128,4 +130,137 @@ func (e *Election) leading(ctx context.Context) (Holder, error) {
 
 func (h Holder) leader() Leader {
 	return Leader{Value: h.Value, Term: h.Token, Since: h.Since, Process: h.Process}
+}
+
+// Observe returns a channel of leaders: first the leader of now, then each change, as
+// [Election.Leader] tells it. A [Leader] whose Term is 0 says that there is none. A leader that
+// changes its value comes again, with the same Term. A slow reader misses leaders that were
+// followed by others, and always gets the last one. Redis pushes changes. The end of a leader that
+// died is found when its lease ends.
+//
+// The channel is closed when ctx is done or the client is closed, and at once if the election has
+// an invalid name. While Redis does not answer, or the name is in use for something else, nothing
+// comes.
+func (e *Election) Observe(ctx context.Context) <-chan Leader {
+	leaders := make(chan Leader)
+	c := e.latch.client
+	if e.latch.invalid != nil || c.enter() != nil {
+		close(leaders)
+		return leaders
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.closing, cancel)
+	changed := make(chan struct{}, 1)
+	c.spawn(func() { e.follow(ctx, changed) })
+	go func() {
+		defer c.background.Done()
+		defer stop()
+		defer cancel()
+		defer close(leaders)
+		e.report(ctx, changed, leaders)
+	}()
+	return leaders
+}
+
+// follow keeps a subscription to the changes up until ctx is done.
+func (e *Election) follow(ctx context.Context, changed chan<- struct{}) {
+	poke := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // one is waiting to be looked at
+		}
+	}
+	for n := 0; ctx.Err() == nil; n++ {
+		var up atomic.Bool // of this subscription: an adapter may still call when it has ended
+		// Why it ended does not matter: look asks now and then, too, and gets the error.
+		_ = e.latch.client.conn.Subscribe(ctx, e.latch.Keys.Changes(), func() {
+			up.Store(true)
+			poke() // there may have been a change while the client did not listen
+		}, func(string) { poke() })
+		if up.Load() {
+			n = 0
+		}
+		retry.Sleep(ctx, retry.Pause(n))
+	}
+}
+
+// report sends the leader whenever it is another than the one before, until ctx is done.
+func (e *Election) report(ctx context.Context, changed <-chan struct{}, leaders chan<- Leader) {
+	var leader, sent Holder
+	never := true
+	for {
+		next, again := e.look(ctx, leader)
+		leader = next
+		to := leaders
+		if !never && leader.Owner == sent.Owner && leader.Token == sent.Token && leader.Value == sent.Value || ctx.Err() != nil {
+			to = nil
+		}
+		timer := time.NewTimer(again)
+		select {
+		case to <- leader.leader():
+			sent, never = leader, false
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+	}
+}
+
+// look returns the leader, and when to look again if nothing is heard; the leader of before if
+// Redis does not tell.
+func (e *Election) look(ctx context.Context, before Holder) (leader Holder, again time.Duration) {
+	c := e.latch.client
+	leader, err := e.leading(ctx)
+	switch {
+	case err == nil && leader.Remaining >= 0:
+		return leader, min(leader.Remaining+line.PollAfterExpiry, c.liveFor())
+	case err == nil || errors.Is(err, ErrNotHeld):
+		return leader, c.liveFor()
+	}
+	return before, retry.Jitter(line.PollDisconnected, 0.3)
+}
+
+// Proclaim changes the value of the caller's own term, which [Election.Campaign] returned, such as
+// an address that has moved. It returns when Redis has the value: [Election.Leader] and
+// [Client.Inspect] tell it from then on, and every [Election.Observe] is told. The term goes on,
+// with the same number and the same deadline. Value is as for Campaign. Of two calls at the same
+// time, one stands.
+//
+// If the term is no longer held, or Redis says so now, the error matches [ErrNotHeld]; observers
+// may have been told of the value, if an earlier request of this call got no answer. If Redis does
+// not answer, it matches [ErrUnreachable]: observers may see either value. Call Proclaim again: of
+// several values the last one stays, also if a request for an earlier one arrives late. A failover
+// may lose a value, as it may lose a lease.
+//
+// A lease of another lock is refused with [ErrInvalid], and so is a term over a quorum, with
+// errors.ErrUnsupported as well: a node that missed the request would go on telling the old value.
+// There, resign, and campaign with the new one.
+func (e *Election) Proclaim(ctx context.Context, term *Lease, value string) error {
+	k := &e.latch
+	if value != "" {
+		if err := printable("the value of a leader", value); err != nil {
+			return err
+		}
+	}
+	if !term.core.Lock().Same(&k.Lock) {
+		return invalid("proclaim a value of %q with a lease on the %s %q", e.Name(), term.core.Lock().Kind.Name, term.Name())
+	}
+	if !k.Kind.Proclaims() {
+		return invalid("proclaim a value of %q over a quorum: %w: resign, and campaign with the new value", e.Name(), errors.ErrUnsupported)
+	}
+	if err := term.Err(); err != nil {
+		return err
+	}
+	number := k.client.attempts.Add(1)
+	answer, err := k.ask(ctx, "proclaim a value of", k.Kind.Proclaim(k.Keys, term.Owner(), value, number))
+	if err != nil || script.Done(answer.Reply) {
+		return err
+	}
+	if err := term.Extend(ctx); errors.Is(err, ErrNotHeld) { // which finds out why
+		return err
+	}
+	return k.failed("proclaim a value of", fmt.Errorf("%w: Redis knows no such leader", ErrNotHeld))
 }

@@ -49,7 +49,7 @@ var mutants = []mutant{
 		"TestFencedLockIsGrantedInOneOrder",
 	},
 	{
-		"text of a lease that does not say where the tokens are counted", "leasetext.go",
+		"text of a lease that does not say where the tokens are counted", "adopt.go",
 		"Fence: k.FenceKey,", "", "TestFencedLockIsGrantedInOneOrder",
 	},
 	{
@@ -184,15 +184,15 @@ var mutants = []mutant{
 		"publish_change('proclaimed')", "", "TestProclaimIsObserved",
 	},
 	{
-		"observer that heeds a subscription which has ended", "observe.go",
+		"observer that heeds a subscription which has ended", "election.go",
 		"			up.Store(true)\n", "			n = 0\n", "TestObserveIgnoresLateConfirmations",
 	},
 	{
-		"observer that knows a leader by its term alone", "observe.go",
+		"observer that knows a leader by its term alone", "election.go",
 		" && leader.Value == sent.Value", "", "TestProclaimIsObserved",
 	},
 	{
-		"value of a term that is over, and no word of it", "proclaim.go",
+		"value of a term that is over, and no word of it", "election.go",
 		"script.Done(answer.Reply) {", "script.Done(answer.Reply) || true {", "TestProclaimIsRefused",
 	},
 	{
@@ -329,7 +329,7 @@ var mutants = []mutant{
 		"if n != max(w.callers, 1) &&", "if w.callers == 0 && n > 1 &&", "TestCallersOfAWaiter",
 	},
 	{
-		"labels that are not refused", "labels.go",
+		"labels that are not refused", "context.go",
 		"		return set.invalid\n", "		return nil\n", "TestLabelsThatAreRefused",
 	},
 	{
@@ -450,7 +450,7 @@ var mutants = []mutant{
 		"l.state == released || l.state == lost ||", "l.state > ended ||", "TestQuorumDetachedLeaseIsNotCleanedUp",
 	},
 	{
-		"text whose argument is none of the kind, and is read", "leasetext.go",
+		"text whose argument is none of the kind, and is read", "adopt.go",
 		"case !params[t.Kind].MatchString(t.Param):", "case false:", "TestAdoptTextWithAnotherParam",
 	},
 	{
@@ -462,7 +462,7 @@ var mutants = []mutant{
 		"	l.cancel(l.err)\n	l.detachLocked()\n", "	l.cancel(l.err)\n", "TestAdoptBesideWaitersOfTheSameClient",
 	},
 	{
-		"text that was changed and is read", "leasetext.go",
+		"text that was changed and is read", "adopt.go",
 		" || t.String() != text", "", "TestAdoptNoText",
 	},
 	{
@@ -719,7 +719,7 @@ var mutants = []mutant{
 		"		e.end(errDeaf)\n", "		_ = e.end\n", "TestQuorumGrantWhileDeaf",
 	},
 	{
-		"waiters of a quorum who do not look when the subscription is lost", "listen.go",
+		"waiters of a quorum who do not look when the subscription is lost", "client.go",
 		"	c.tries.WakeAll()\n", "", "TestQuorumGrantWhileDeaf",
 	},
 	{
@@ -1044,11 +1044,11 @@ var mutants = []mutant{
 		"alive_for(line[i], '') > 0 and 1 or 0", "1", "TestInspectTells",
 	},
 	{
-		"last heartbeat by the time that the client that looks is believed alive", "lockinfo.go",
+		"last heartbeat by the time that the client that looks is believed alive", "inspect.go",
 		"sign.Process.LiveFor > 0", "false", "TestInspectTellsMissingHeartbeats",
 	},
 	{
-		"holder that is deaf and looks alive", "lockinfo.go",
+		"holder that is deaf and looks alive", "inspect.go",
 		"h.Dead = sign.Deaf", "h.Dead = false", "TestInspectTellsDeadHolders",
 	},
 	{
