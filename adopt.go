@@ -47,7 +47,7 @@ func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (*Lease,
 	if err != nil {
 		return nil, err
 	}
-	got, err := c.acquirer.Adopt(ctx, &l.Lock, acquire.Detached{Owner: t.Owner, Token: t.Token, Detail: t.Detail}, wishOf(ctx))
+	got, err := c.engine.Acquirer.Adopt(ctx, &l.Lock, acquire.Detached{Owner: t.Owner, Token: t.Token, Detail: t.Detail}, wishOf(ctx))
 	return c.lend(got), err
 }
 

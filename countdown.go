@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -63,7 +62,7 @@ func (d *CountDownLatch) TrySetCount(ctx context.Context, n int64, expiry time.D
 	if err != nil {
 		return false, err
 	}
-	call := script.SetCount(d.latch.Keys, c.owner(), n, expiry, c.options.FenceTTL)
+	call := script.SetCount(d.latch.Keys, c.engine.Owner(), n, expiry, c.options.FenceTTL)
 	count, err := d.ask(ctx, "set", call, script.ParseSetCount)
 	return count.Done, err
 }
@@ -94,7 +93,7 @@ func (d *CountDownLatch) CountDownOnce(ctx context.Context, id string) (left int
 }
 
 func (d *CountDownLatch) countDown(ctx context.Context, id string) (left int64, err error) {
-	call := script.CountDown(d.latch.Keys, d.latch.client.owner(), id)
+	call := script.CountDown(d.latch.Keys, d.latch.client.engine.Owner(), id)
 	count, err := d.ask(ctx, "count down", call, script.ParseCount)
 	return count.Left, err
 }
@@ -142,44 +141,44 @@ func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 		return err
 	}
 	l, c := &d.latch, d.latch.client
-	if err := c.enter(); err != nil {
+	if err := c.engine.Enter(); err != nil {
 		return l.failed("wait for", err)
 	}
-	defer c.background.Done()
-	w := c.countdowns.add(l.Keys.State(), count.Round) // before the request, which the message may overtake
-	defer c.countdowns.remove(w)
-	c.presence.Announce()
-	c.line.Listen(ctx, &l.Lock)
-	owner := c.owner()
-	ticket, address := c.line.Ticket(&l.withParam(strconv.FormatInt(count.Round, 10)).Lock, owner)
+	defer c.engine.Leave()
+	w := c.engine.Counts.Add(l.Keys.State(), count.Round) // before the request, which the message may overtake
+	defer c.engine.Counts.Remove(w)
+	c.engine.Presence.Announce()
+	c.engine.Line.Listen(ctx, &l.Lock)
+	owner := c.engine.Owner()
+	ticket, address := c.engine.Line.Ticket(&l.withParam(strconv.FormatInt(count.Round, 10)).Lock, owner)
 	defer func() {
 		if err != nil {
 			l.abandon(owner, ticket)
 		}
 	}()
-	heartbeat := script.WaitCount(l.Keys, count.Round, ticket, address, c.liveFor())
-	for start, outage := c.now(), error(nil); ; {
+	heartbeat := script.WaitCount(l.Keys, count.Round, ticket, address, c.engine.LiveFor())
+	for start, outage := c.engine.Now(), error(nil); ; {
 		switch next, err := d.ask(ctx, "wait for", heartbeat, script.ParseCount); {
 		case err == nil && next.Left == 0:
 			return nil
 		case err == nil:
 			count, outage = next, nil
-		case errors.Is(err, ErrUnreachable) && c.checkOpen(ctx) == nil:
+		case errors.Is(err, ErrUnreachable) && c.engine.CheckOpen(ctx) == nil:
 			outage = err
 		case ctx.Err() == nil:
 			return err
 		}
 		timer := time.NewTimer(d.pause(outage))
 		select {
-		case <-w.zero:
+		case <-w.Zero:
 			return nil
-		case <-w.news:
+		case <-w.News:
 		case <-timer.C:
-		case <-c.closing.Done():
+		case <-c.engine.Closing.Done():
 			return l.failed("wait for", ErrClosed)
 		case <-ctx.Done():
 			err = fmt.Errorf("%w after waiting %v: the count was %d of %d",
-				l.failed("wait for", fault.WhyDone(ctx)), c.now().Since(start).Round(time.Millisecond), count.Left, count.Of)
+				l.failed("wait for", fault.WhyDone(ctx)), c.engine.Now().Since(start).Round(time.Millisecond), count.Left, count.Of)
 			if outage != nil {
 				err = fmt.Errorf("%w; meanwhile: %w", err, outage)
 			}
@@ -193,7 +192,7 @@ func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 // failed with that error, or did not.
 func (d *CountDownLatch) pause(outage error) time.Duration {
 	heartbeat := retry.Jitter(d.latch.client.options.Heartbeat, 0.1)
-	if outage != nil || !d.latch.client.line.Subscription(&d.latch.Lock).Connected() {
+	if outage != nil || !d.latch.client.engine.Line.Subscription(&d.latch.Lock).Connected() {
 		return min(heartbeat, retry.Jitter(line.PollDisconnected, 0.3))
 	}
 	return heartbeat
@@ -212,7 +211,7 @@ func (d *CountDownLatch) ask(
 	if l.invalid != nil {
 		return script.Count{}, l.invalid
 	}
-	if err := c.checkOpen(ctx); err != nil {
+	if err := c.engine.CheckOpen(ctx); err != nil {
 		return script.Count{}, l.failed(op, err)
 	}
 	answer, err := l.ask(ctx, op, call)
@@ -229,76 +228,4 @@ func (d *CountDownLatch) ask(
 		return count, l.failed(op, ErrNotSet)
 	}
 	return count, nil
-}
-
-// countdowns is the waits for counts of a client.
-type countdowns struct {
-	mu    sync.Mutex // guards waits; a leaf
-	waits map[*countWait]struct{}
-}
-
-// countWait is one wait for the count of a round. Both channels have room for one.
-type countWait struct {
-	key   string
-	round int64
-	zero  chan struct{} // a message says that the count is zero
-	news  chan struct{} // something happened: ask
-}
-
-func (cs *countdowns) add(key string, round int64) *countWait {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	w := &countWait{key: key, round: round, zero: make(chan struct{}, 1), news: make(chan struct{}, 1)}
-	if cs.waits == nil {
-		cs.waits = make(map[*countWait]struct{})
-	}
-	cs.waits[w] = struct{}{}
-	return w
-}
-
-func (cs *countdowns) remove(w *countWait) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	delete(cs.waits, w)
-}
-
-// any reports whether there is a wait for the count with this key.
-func (cs *countdowns) any(key string) bool {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	for w := range cs.waits {
-		if w.key == key {
-			return true
-		}
-	}
-	return false
-}
-
-// hear takes a message that the count of a round is zero. Those that wait for another round of it
-// ask.
-func (cs *countdowns) hear(key string, round int64) {
-	cs.wake(func(w *countWait) chan struct{} {
-		switch {
-		case w.key != key:
-			return nil
-		case w.round == round:
-			return w.zero
-		}
-		return w.news
-	})
-}
-
-// askAll has all ask: messages may have been missed.
-func (cs *countdowns) askAll() { cs.wake(func(w *countWait) chan struct{} { return w.news }) }
-
-// wake sends to the channel of each wait that choose returns.
-func (cs *countdowns) wake(choose func(*countWait) chan struct{}) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	for w := range cs.waits {
-		select {
-		case choose(w) <- struct{}{}:
-		default: // none, or it is told already
-		}
-	}
 }

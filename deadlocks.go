@@ -113,7 +113,7 @@ func (d Deadlock) identity() string {
 func (c *Client) notedClients(ctx context.Context) ([]string, error) {
 	prefix := c.options.Prefix
 	found := make(map[string]bool)
-	err := c.conn.Scan(ctx, "*"+escapeGlob(prefix)+"*"+keys.NotesSuffix, func(key string) error {
+	err := c.engine.Conn.Scan(ctx, "*"+escapeGlob(prefix)+"*"+keys.NotesSuffix, func(key string) error {
 		state, ok := keys.StateOf(key, keys.NotesSuffix)
 		if client, ours := strings.CutPrefix(state, prefix); ok && ours && client != "" {
 			found[client] = true
@@ -121,7 +121,7 @@ func (c *Client) notedClients(ctx context.Context) ([]string, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", c.conn.Target().Addr, fault.Unreached(err))
+		return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", c.engine.Conn.Target().Addr, fault.Unreached(err))
 	}
 	clients := make([]string, 0, len(found))
 	for client := range found {
@@ -167,7 +167,7 @@ func (c *Client) notedWaits(ctx context.Context, clients []string) ([]Blocked, e
 	known := make(map[string]bool) // owners that another node told
 	var failed error
 	answered := 0
-	for _, node := range c.asker.Nodes() {
+	for _, node := range c.engine.Asker.Nodes() {
 		some, err := c.notedWaitsAt(ctx, node, clients)
 		if err != nil {
 			failed = err
@@ -181,7 +181,7 @@ func (c *Client) notedWaits(ctx context.Context, clients []string) ([]Blocked, e
 			}
 		}
 	}
-	if c.quorum != nil && answered >= c.quorum.Majority() {
+	if c.engine.Quorum != nil && answered >= c.engine.Quorum.Majority() {
 		failed = nil
 	}
 	return waits, failed

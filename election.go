@@ -84,7 +84,7 @@ func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Con
 		if !errors.As(term.Err(), new(*LostError)) {
 			return err
 		}
-		if e.latch.client.now().Since(term.core.Acquired()) >= longTerm {
+		if e.latch.client.engine.Now().Since(term.core.Acquired()) >= longTerm {
 			short = 0
 		}
 		retry.Sleep(ctx, retry.Pause(short))
@@ -144,16 +144,16 @@ func (h Holder) leader() Leader {
 func (e *Election) Observe(ctx context.Context) <-chan Leader {
 	leaders := make(chan Leader)
 	c := e.latch.client
-	if e.latch.invalid != nil || c.enter() != nil {
+	if e.latch.invalid != nil || c.engine.Enter() != nil {
 		close(leaders)
 		return leaders
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(c.closing, cancel)
+	stop := context.AfterFunc(c.engine.Closing, cancel)
 	changed := make(chan struct{}, 1)
-	c.spawn(func() { e.follow(ctx, changed) })
+	c.engine.Spawn(func() { e.follow(ctx, changed) })
 	go func() {
-		defer c.background.Done()
+		defer c.engine.Leave()
 		defer stop()
 		defer cancel()
 		defer close(leaders)
@@ -173,7 +173,7 @@ func (e *Election) follow(ctx context.Context, changed chan<- struct{}) {
 	for n := 0; ctx.Err() == nil; n++ {
 		var up atomic.Bool // of this subscription: an adapter may still call when it has ended
 		// Why it ended does not matter: look asks now and then, too, and gets the error.
-		_ = e.latch.client.conn.Subscribe(ctx, e.latch.Keys.Changes(), func() {
+		_ = e.latch.client.engine.Conn.Subscribe(ctx, e.latch.Keys.Changes(), func() {
 			up.Store(true)
 			poke() // there may have been a change while the client did not listen
 		}, func(string) { poke() })
@@ -216,9 +216,9 @@ func (e *Election) look(ctx context.Context, before Holder) (leader Holder, agai
 	leader, err := e.leading(ctx)
 	switch {
 	case err == nil && leader.Remaining >= 0:
-		return leader, min(leader.Remaining+line.PollAfterExpiry, c.liveFor())
+		return leader, min(leader.Remaining+line.PollAfterExpiry, c.engine.LiveFor())
 	case err == nil || errors.Is(err, ErrNotHeld):
-		return leader, c.liveFor()
+		return leader, c.engine.LiveFor()
 	}
 	return before, retry.Jitter(line.PollDisconnected, 0.3)
 }
@@ -254,7 +254,7 @@ func (e *Election) Proclaim(ctx context.Context, term *Lease, value string) erro
 	if err := term.Err(); err != nil {
 		return err
 	}
-	number := k.client.attempts.Add(1)
+	number := k.client.engine.Next()
 	answer, err := k.ask(ctx, "proclaim a value of", k.Kind.Proclaim(k.Keys, term.Owner(), value, number))
 	if err != nil || script.Done(answer.Reply) {
 		return err

@@ -229,10 +229,10 @@ func (c *Client) takenFor(l *lock.Lock, reason error, occupant string) error {
 	}
 	e.Owner = occupant
 	client, ours := script.OwnerClient(occupant)
-	if e.Own = ours && client == c.id; !e.Own {
+	if e.Own = ours && client == c.engine.ID; !e.Own {
 		return e
 	}
-	if l := c.keeper.Of(occupant); l != nil {
+	if l := c.engine.Keeper.Of(occupant); l != nil {
 		e.Owner, e.Since = l.NamedOwner(), l.Acquired().Time()
 	}
 	return e

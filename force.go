@@ -135,7 +135,7 @@ func (m *Mutex) TakeByForce(ctx context.Context, o ForceOptions) (*Lease, error)
 	if err := labelsError(ctx); err != nil {
 		return nil, err
 	}
-	got, err := k.client.acquirer.Seize(ctx, &k.Lock, wishOf(ctx), o.Owner, func(ctx context.Context) (acquire.Robbery, error) {
+	got, err := k.client.engine.Acquirer.Seize(ctx, &k.Lock, wishOf(ctx), o.Owner, func(ctx context.Context) (acquire.Robbery, error) {
 		return k.victim(ctx, o.Reason)
 	})
 	return k.client.lend(got), err
@@ -175,8 +175,8 @@ type robbery struct {
 func (l *latch) robbery(victim Holder, at time.Time, reason string) robbery {
 	c := l.client
 	r := robbery{
-		latch: l, victim: victim, sharded: c.listener.Sharded(),
-		force: Force{By: newProcess(c.presence.Self()), At: at, Reason: reason, Owner: victim.Owner, From: victim.Process},
+		latch: l, victim: victim, sharded: c.engine.Listener.Sharded(),
+		force: Force{By: newProcess(c.engine.Presence.Self()), At: at, Reason: reason, Owner: victim.Owner, From: victim.Process},
 	}
 	switch {
 	case victim.Client != "" && r.sharded:
@@ -194,8 +194,8 @@ func (r *robbery) tell() {
 	if r.victim.Owner != "" {
 		c.recorder.forced(&r.latch.Lock, r.victim, r.force.Reason)
 	}
-	if r.victim.Client == c.id {
-		c.keeper.Revoked(r.victim.Owner, r.force.dated())
+	if r.victim.Client == c.engine.ID {
+		c.engine.Keeper.Revoked(r.victim.Owner, r.force.dated())
 	}
 }
 

@@ -13,6 +13,10 @@ type hook = func(context.Context, Event)
 
 // tell tells the hook and the journal what happened to an acquisition or a lease.
 func (c *Client) tell(ctx context.Context, l *lock.Lock, what lock.Event) {
+	call := c.options.Hook
+	if call == nil && c.recorder == nil {
+		return
+	}
 	e := Event{
 		Type: EventType(what.What), ID: what.ID, Kind: l.Kind.Name, Mode: l.Mode(), Name: l.Name, Owner: what.Owner, Token: what.Token,
 		TTL: l.TTL, Waited: what.Waited, HeldFor: what.HeldFor, Before: what.Before, Remaining: what.Remaining,
@@ -27,7 +31,7 @@ func (c *Client) tell(ctx context.Context, l *lock.Lock, what lock.Event) {
 	if c.recorder != nil {
 		c.recorder.tap(ctx, l, e)
 	}
-	if call := c.options.Hook; call != nil {
+	if call != nil {
 		e.Stack = stackText(what.Callers)
 		call(ctx, e)
 	}

@@ -95,14 +95,14 @@ func newRecorder(c *Client) *recorder {
 	if !o.On {
 		return nil
 	}
-	self := journal.Entry{Client: c.id, PID: os.Getpid(), Program: c.options.Program}
+	self := journal.Entry{Client: c.engine.ID, PID: os.Getpid(), Program: c.options.Program}
 	self.Host, _ = os.Hostname()
 	if self.Program == "" {
 		self.Program = filepath.Base(os.Args[0])
 	}
 	return &recorder{
 		client: c, aged: make(map[uint64]bool),
-		journal: journal.New(c.closing, c.asker.Nodes(), c.schedule, c.now, journal.Options{
+		journal: journal.New(c.engine.Closing, c.engine.Asker.Nodes(), c.engine.Schedule, c.engine.Now, journal.Options{
 			Key: keys.Journal(c.options.Prefix), Most: journalMost, Age: journalAge, Timeout: c.options.RequestTimeout,
 			Self: self, Trouble: o.Trouble,
 		}),

@@ -112,8 +112,8 @@ func (c *Client) tellJournal(ctx context.Context, q JournalQuery, yield func(Jou
 			return nil
 		}
 		retry.Sleep(ctx, followed)
-		if err := c.checkOpen(ctx); err != nil {
-			return fmt.Errorf("redlatch: read the journal on %s: %w", c.conn.Target().Addr, err)
+		if err := c.engine.CheckOpen(ctx); err != nil {
+			return fmt.Errorf("redlatch: read the journal on %s: %w", c.engine.Conn.Target().Addr, err)
 		}
 		if entries, err = r.news(ctx); err != nil {
 			entries = nil // it asks again
@@ -123,7 +123,7 @@ func (c *Client) tellJournal(ctx context.Context, q JournalQuery, yield func(Jou
 
 // past returns what is there, the last so many that match.
 func (r *journalReader) past(ctx context.Context, since string, last int) ([]JournalEntry, error) {
-	nodes := r.client.asker.Nodes()
+	nodes := r.client.engine.Asker.Nodes()
 	r.next = make([]string, len(nodes))
 	var all []JournalEntry
 	err := r.each(func(i int) error {
@@ -163,7 +163,7 @@ func (r *journalReader) news(ctx context.Context) ([]JournalEntry, error) {
 	var all []JournalEntry
 	err := r.each(func(i int) error {
 		for {
-			page, err := r.page(ctx, r.client.asker.Nodes()[i], r.next[i], "+", false)
+			page, err := r.page(ctx, r.client.engine.Asker.Nodes()[i], r.next[i], "+", false)
 			if err != nil {
 				return err
 			}
@@ -183,14 +183,14 @@ func (r *journalReader) news(ctx context.Context) ([]JournalEntry, error) {
 
 // each calls read for each node. Of a quorum a majority must not fail.
 func (r *journalReader) each(read func(node int) error) error {
-	nodes := r.client.asker.Nodes()
+	nodes := r.client.engine.Asker.Nodes()
 	var errs []error
 	for i, node := range nodes {
 		if err := read(i); err != nil {
 			errs = append(errs, fmt.Errorf("redlatch: read the journal on %s: %w", node.Target().Addr, fault.Unreached(err)))
 		}
 	}
-	if r.client.quorum != nil && len(nodes)-len(errs) >= r.client.quorum.Majority() {
+	if r.client.engine.Quorum != nil && len(nodes)-len(errs) >= r.client.engine.Quorum.Majority() {
 		return nil
 	}
 	return fault.Join(errs...)

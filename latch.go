@@ -27,13 +27,13 @@ type latch struct {
 
 func newLatch(c *Client, kind *script.Kind, name string) latch {
 	l := latch{client: c}
-	l.Client, l.Prefix, l.Kind, l.Name = c.id, c.options.Prefix, kind, name
+	l.Client, l.Prefix, l.Kind, l.Name = c.engine.ID, c.options.Prefix, kind, name
 	o := c.options.Lock
-	if !shared(kind) || c.quorum != nil {
+	if !shared(kind) || c.engine.Quorum != nil {
 		o.Yield = Yield{} // as a default of the client it is for its other locks
 	}
 	l.Keys, l.invalid = keysOf(c.options.Prefix, name)
-	if c.quorum != nil {
+	if c.engine.Quorum != nil {
 		l.Keys.Epoch = keys.Epoch(c.options.Prefix, kind.Name)
 		if l.Kind = kind.Quorum(); l.Kind == nil {
 			what := "count its holders"
@@ -81,7 +81,7 @@ func (l latch) with(o LockOptions) latch {
 		l.invalid = err
 	}
 	if l.invalid == nil {
-		l.invalid = l.options.checkFor(l.client.conn)
+		l.invalid = l.options.checkFor(l.client.engine.Conn)
 	}
 	if l.invalid == nil {
 		l.invalid = l.checkNeighbour()
@@ -111,7 +111,7 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if err := labelsError(ctx); err != nil {
 		return nil, err
 	}
-	got, err := l.client.acquirer.One(ctx, &l.Lock, wishOf(ctx), wait)
+	got, err := l.client.engine.Acquirer.One(ctx, &l.Lock, wishOf(ctx), wait)
 	return l.client.lend(got), err
 }
 
@@ -131,7 +131,7 @@ func wishOf(ctx context.Context) (w acquire.Wish) {
 // themselves. With a bound on the line each has its own place there, since each counts. A lease
 // with a minimal hold must not be passed on before its time. With Yield, each release counts.
 func (l *latch) handedOff() bool {
-	return l.Kind == script.Mutex && l.client.quorum == nil && l.options.StrictOrder == Off &&
+	return l.Kind == script.Mutex && l.client.engine.Quorum == nil && l.options.StrictOrder == Off &&
 		l.options.MaxWaiters == 0 && l.MinHold == 0 && l.options.Yield.Every == 0
 }
 
@@ -153,17 +153,17 @@ func (l *latch) resize(ctx context.Context) error {
 
 // ask runs one script and resends it until there is an answer; see [ask.Asker.Ask].
 func (l *latch) ask(ctx context.Context, op string, call conn.Call) (ask.Answer, error) {
-	return l.client.asker.Ask(ctx, l.Subject, op, call)
+	return l.client.engine.Asker.Ask(ctx, l.Subject, op, call)
 }
 
 // failed wraps err with what was asked of which lock and server.
 func (l *latch) failed(op string, err error) error {
-	return l.client.asker.Failed(l.Subject, op, err)
+	return l.client.engine.Asker.Failed(l.Subject, op, err)
 }
 
 // refusal returns the error of an acquisition that a script refuses for good.
 func (c *Client) refusal(l *lock.Lock, reason string) error {
-	failed := func(op string, err error) error { return c.asker.Failed(l.Subject, op, err) }
+	failed := func(op string, err error) error { return c.engine.Asker.Failed(l.Subject, op, err) }
 	word, about, _ := strings.Cut(reason, "\t")
 	switch word {
 	case "kind":
@@ -191,4 +191,4 @@ func wrongKind(s ask.Subject, got string, size int64) error {
 
 // abandon releases an owner of this client in the background, until it is neither inside nor in
 // line.
-func (l *latch) abandon(owner, ticket string) { l.client.undo.Abandon(&l.Lock, owner, ticket) }
+func (l *latch) abandon(owner, ticket string) { l.client.engine.Undo.Abandon(&l.Lock, owner, ticket) }

@@ -114,7 +114,7 @@ func (l *listing) run(ctx context.Context) error {
 // scan calls each for every key that matches. The error is its own, or tells of the scan.
 func (l *listing) scan(ctx context.Context, glob string, each func(key string) error) error {
 	var own error
-	err := l.client.conn.Scan(ctx, glob, func(key string) error {
+	err := l.client.engine.Conn.Scan(ctx, glob, func(key string) error {
 		if l.keys++; l.keys%1000 == 0 && l.options.Progress != nil {
 			l.options.Progress(l.keys)
 		}
@@ -122,7 +122,7 @@ func (l *listing) scan(ctx context.Context, glob string, each func(key string) e
 		return own
 	})
 	if err != nil && own == nil {
-		return fmt.Errorf("redlatch: list names on %s: %w", l.client.conn.Target().Addr, fault.Unreached(err))
+		return fmt.Errorf("redlatch: list names on %s: %w", l.client.engine.Conn.Target().Addr, fault.Unreached(err))
 	}
 	return own
 }

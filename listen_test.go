@@ -24,8 +24,8 @@ func FuzzHear(f *testing.F) {
 	}
 	f.Cleanup(func() { _ = c.Close() })
 	f.Fuzz(func(t *testing.T, message string) {
-		c.hear(message)
-		if n := c.cleanup.Len(); n != 0 {
+		c.engine.Hear(message)
+		if n := c.engine.Cleanup.Len(); n != 0 {
 			t.Errorf("hear(%q) left %d releases to send, want none: this client gave up nothing", message, n)
 		}
 	})

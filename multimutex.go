@@ -134,7 +134,7 @@ func (m *MultiMutex) lock(ctx context.Context, wait bool) (*MultiLease, error) {
 	for i := range m.latches {
 		all[i] = &m.latches[i].Lock
 	}
-	leases, err := m.client.acquirer.Several(ctx, all, wishOf(ctx), wait)
+	leases, err := m.client.engine.Acquirer.Several(ctx, all, wishOf(ctx), wait)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func newMultiLease(ctx context.Context, c *Client, leases []*lease.Lease) *Multi
 	if c.options.TraceLeases {
 		stack := callers()
 		for _, one := range leases {
-			c.keeper.NoteCallers(one, stack)
+			c.engine.Keeper.NoteCallers(one, stack)
 		}
 		runtime.AddCleanup(l, func(leases []*lease.Lease) {
 			for _, one := range leases {

@@ -11,7 +11,6 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
-	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/dial"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -66,7 +65,7 @@ func OpenQuorum(ctx context.Context, urls []string, o Options) (*Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := dial.Most(ctx, nodes, c.quorum.Majority()); err != nil {
+	if err := dial.Most(ctx, nodes, c.engine.Quorum.Majority()); err != nil {
 		return nil, fault.Join(err, c.Close())
 	}
 	return c, nil
@@ -98,32 +97,7 @@ func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		}
 		addrs = append(addrs, t.Addr)
 	}
-	q := quorum.New(nodes, o.RequestTimeout/3)
-	c, err := newClient(q, o, now)
-	if err != nil {
-		return nil, err
-	}
-	c.epochs = quorum.NewEpochs(q)
-	q.Lost = func(node int, call conn.Call) {
-		if script.Releases(call) {
-			c.cleanup.Add(node, call, 0, maxTTL)
-		}
-	}
-	return c, nil
-}
-
-// restoreVotes gives every node the right to vote that may have it, for the kind of a lock. If
-// the whole quorum is new, it does so for all kinds.
-func (c *Client) restoreVotes(ctx context.Context, l *lock.Lock) {
-	var others []quorum.Right
-	for _, k := range script.Kinds() {
-		if k.Quorum() != nil && k.Name != l.Kind.Name {
-			others = append(others, quorum.Right{
-				Key: keys.Epoch(c.options.Prefix, k.Name), Bound: l.TTL,
-			})
-		}
-	}
-	c.epochs.Restore(ctx, quorum.Right{Key: l.Keys.Epoch, Bound: l.TTL + l.Extra}, others...)
+	return newClient(quorum.New(nodes, o.RequestTimeout/3), o, now)
 }
 
 // NodeInfo is how one node of a quorum stands.
@@ -159,15 +133,15 @@ const (
 // not answer is in the list, with an error that matches [ErrUnreachable], or the server's own. It
 // changes nothing. On one server, or a cluster, it asks nothing and returns nil.
 func (c *Client) Nodes(ctx context.Context) []NodeInfo {
-	if c.quorum == nil {
+	if c.engine.Quorum == nil {
 		return nil
 	}
-	nodes := c.asker.Nodes()
+	nodes := c.engine.Asker.Nodes()
 	infos := make([]NodeInfo, len(nodes))
 	var asking sync.WaitGroup
 	for i, node := range nodes {
 		asking.Add(1)
-		c.quorum.Go(func() {
+		c.engine.Quorum.Go(func() {
 			defer asking.Done()
 			infos[i] = c.lookAt(ctx, node)
 		})
@@ -187,9 +161,9 @@ func (c *Client) lookAt(ctx context.Context, node conn.Conn) NodeInfo {
 			kinds, calls = append(kinds, k.Name), append(calls, script.Look(keys.Epoch(c.options.Prefix, k.Name)))
 		}
 	}
-	start := c.now()
+	start := c.engine.Now()
 	results := node.Eval(ctx, calls...)
-	n := NodeInfo{Addr: node.Target().Addr, Took: c.now().Since(start)}
+	n := NodeInfo{Addr: node.Target().Addr, Took: c.engine.Now().Since(start)}
 	for i, r := range results {
 		e, err := script.ParseEpoch(r.Reply)
 		if err = cmp.Or(r.Err, err); err != nil {

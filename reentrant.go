@@ -93,7 +93,7 @@ func (m *ReentrantMutex) enter(ctx context.Context, wait bool) (*Lease, error) {
 		return nil, err
 	}
 	if owner == "" {
-		owner = m.latch.client.owner()
+		owner = m.latch.client.engine.Owner()
 	}
 	return m.latch.withParam(strconv.Itoa(m.depth)+":"+owner).acquire(ctx, wait)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -26,7 +27,13 @@ type survey struct {
 	quorum  *quorum.Conn // conn, if it is one; else nil
 	prefix  string
 	timeout time.Duration
-	liveFor time.Duration // see Client.liveFor
+	liveFor time.Duration // for which a client is believed alive after each sign of life
+}
+
+func newSurvey(e *engine.Engine) *survey {
+	return &survey{
+		asker: e.Asker, conn: e.Conn, quorum: e.Quorum, prefix: e.Prefix, timeout: e.RequestTimeout, liveFor: e.LiveFor(),
+	}
 }
 
 // view is what Redis, or one node of a quorum, knows of a name; err if that could not be found out.

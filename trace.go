@@ -36,7 +36,7 @@ func (i LeaseInfo) String() string {
 // whose release has begun.
 func (c *Client) Leases() []LeaseInfo {
 	var all []LeaseInfo
-	for _, l := range c.keeper.All() {
+	for _, l := range c.engine.Keeper.All() {
 		if left := l.Remaining(); left > 0 {
 			all = append(all, infoOf(l, left))
 		}
@@ -89,7 +89,7 @@ func (c *Client) lend(l *lease.Lease) *Lease {
 	}
 	lent := &Lease{l}
 	if c.options.TraceLeases {
-		c.keeper.NoteCallers(l, callers())
+		c.engine.Keeper.NoteCallers(l, callers())
 		runtime.AddCleanup(lent, (*lease.Lease).TellForgotten, l)
 	}
 	return lent

@@ -213,7 +213,7 @@ var mutants = []mutant{
 	},
 	{
 		"semaphore that yields to libraries which have no such lock", "latch.go",
-		"!shared(kind) || c.quorum", "c.quorum", "TestYieldOfAClient",
+		"!shared(kind) || c.engine.Quorum", "c.engine.Quorum", "TestYieldOfAClient",
 	},
 	{
 		"line that never yields", "internal/protocol/script/lua/release.lua",
@@ -289,7 +289,7 @@ var mutants = []mutant{
 	},
 	{
 		"Close that does not tell what it leaves", "client.go",
-		"		if len(left) > 0 {", "		if false {", "TestForgottenLeaseIsTold",
+		"	if len(left.Leases) > 0 {", "	if false {", "TestForgottenLeaseIsTold",
 	},
 	{
 		"cycle in which a holder is outside", "deadlocks.go",
@@ -719,8 +719,8 @@ var mutants = []mutant{
 		"		e.end(errDeaf)\n", "		_ = e.end\n", "TestQuorumGrantWhileDeaf",
 	},
 	{
-		"waiters of a quorum who do not look when the subscription is lost", "client.go",
-		"	c.tries.WakeAll()\n", "", "TestQuorumGrantWhileDeaf",
+		"waiters of a quorum who do not look when the subscription is lost", "internal/engine/engine.go",
+		"	e.tries.WakeAll()\n", "", "TestQuorumGrantWhileDeaf",
 	},
 	{
 		"waiters of a quorum who are not told", "internal/protocol/script/lua/quorum_line.lua",
@@ -1037,7 +1037,7 @@ var mutants = []mutant{
 	},
 	{
 		"forced release that does not tell the client's own lease", "force.go",
-		"if r.victim.Client == c.id {", "if false {", "TestForceReleaseOfOnesOwn",
+		"if r.victim.Client == c.engine.ID {", "if false {", "TestForceReleaseOfOnesOwn",
 	},
 	{
 		"dead waiter that looks alive", "internal/protocol/script/lua/inspect.lua",

@@ -1,0 +1,258 @@
+// Package engine puts one client together, hands on what it hears, and ends it. Its rooms are the
+// packages below it; docs/architecture.md shows them.
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/engine/acquire"
+	"github.com/redlatch/redlatch/internal/engine/ballot"
+	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/line"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/engine/waitgraph"
+	"github.com/redlatch/redlatch/internal/link/ask"
+	"github.com/redlatch/redlatch/internal/link/cleanup"
+	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/link/subscribe"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/notes"
+	"github.com/redlatch/redlatch/internal/record/presence"
+)
+
+// Engine is one client's identity towards Redis, and its parts.
+type Engine struct {
+	Config
+	Conn   conn.Conn
+	Quorum *quorum.Conn // Conn, if it is one; else nil
+	ID     string       // names the client; every owner of its leases contains it
+	Now    clock.Clock
+
+	Asker    *ask.Asker
+	Schedule *schedule.Schedule
+	Presence *presence.Record
+	Notes    *notes.Book
+	Listener *subscribe.Listener
+	Cleanup  *cleanup.Queue
+	Undo     *lock.Undo
+	Keeper   *lease.Keeper
+	Line     *line.Line
+	Acquirer *acquire.Acquirer
+	Counts   Counts
+
+	// The order of locks stands in docs/architecture.md, "Locks, and their order". A function that
+	// needs a lock ends in Locked, or its comment ends with "The caller holds x.mu."
+
+	handoffs handoff.Queue
+	tries    ballot.Waiters  // for locks of a quorum
+	epochs   *quorum.Epochs  // of the nodes of a quorum; else nil
+	attempts atomic.Uint64   // numbers the owners
+	Closing  context.Context // done once Close begins
+	close    context.CancelFunc
+
+	mu         sync.Mutex // guards closed, and that background grows from nothing only while it is false
+	closed     bool
+	background sync.WaitGroup // acquisitions under way, and whatever they and the schedule spawned
+}
+
+// Config is what a program chose for a client.
+type Config struct {
+	Prefix  string
+	Program string
+	Labels  map[string]string
+
+	Heartbeat, RequestTimeout, FenceTTL time.Duration
+}
+
+// LiveFor returns how long the client is believed alive after each sign of life: two heartbeats may
+// fail.
+func (c *Config) LiveFor() time.Duration { return 3 * c.Heartbeat }
+
+// Words are what the engine does not say by itself: errors with fields, and events.
+type Words struct {
+	Tell    func(ctx context.Context, l *lock.Lock, e lock.Event)
+	Lost    func(l *lease.Lease, why lock.Loss) error
+	Taken   func(l *lock.Lock, occupant string) error
+	Refusal func(l *lock.Lock, reason string) error           // of an acquisition that a script refuses for good
+	InUse   func(s ask.Subject, got string, size int64) error // that the name is something else
+
+	// Shut reports whether Redis says that none of these names has room, and that every owner inside
+	// is one of these.
+	Shut func(ctx context.Context, names []string, inside map[string]bool) bool
+}
+
+// New returns an engine over a connection. It sends nothing.
+func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
+	e := &Engine{Config: config, Conn: c, ID: rand.Text(), Now: now}
+	e.Quorum, _ = c.(*quorum.Conn)
+	e.Closing, e.close = context.WithCancel(context.Background())
+	e.Asker = ask.New(e.Closing, c, e.RequestTimeout, now, words.InUse)
+	e.Keeper = lease.NewKeeper(lease.Needs{
+		Asker: e.Asker, Handoffs: &e.handoffs, Now: now, Closing: e.Closing, Spawn: e.Spawn, Enter: e.Enter, Leave: e.Leave,
+		Node: c.Target().Node, Quorum: e.Quorum != nil,
+		Timeout: e.RequestTimeout, LiveFor: e.LiveFor(), FenceTTL: e.FenceTTL,
+		Restore:  func(l *lock.Lock) { e.restoreVotes(e.Closing, l) },
+		Bequeath: func(until time.Time) { e.Presence.Bequeath(until) },
+		Ended:    func(owner string) { e.Notes.Drop(owner) },
+		Lost:     words.Lost, Tell: words.Tell,
+	})
+	e.Schedule = schedule.Start(now, e.Keeper.ExtendDue)
+	e.Presence = presence.New(e.Closing, c, keys.Record(e.Prefix, e.ID), e.process, e.RequestTimeout, e.Schedule, now)
+	e.Notes = notes.New(e.Closing, c, keys.Notes(e.Prefix, e.ID), e.RequestTimeout, e.Schedule, now)
+	e.Listener = subscribe.New(
+		e.Closing, c, keys.Grants(e.Prefix, e.ID), e.RequestTimeout, e.LiveFor(), e.Schedule, now,
+		subscribe.Handler{Message: e.Hear, Changed: e.subscribed, InUse: e.waits})
+	e.Cleanup = cleanup.New(e.Closing, e.Asker.Nodes(), e.Schedule, now, e.RequestTimeout/3)
+	e.Keeper.Schedule, e.Keeper.Listener, e.Keeper.Cleanup = e.Schedule, e.Listener, e.Cleanup // which need it
+	e.Undo = &lock.Undo{Queue: e.Cleanup, Nodes: len(e.Asker.Nodes()), LiveFor: e.LiveFor(), Sharded: e.Listener.Sharded}
+	e.Line = line.New(line.Needs{
+		Asker: e.Asker, Undo: e.Undo, Schedule: e.Schedule, Handoffs: &e.handoffs, Listener: e.Listener, Notes: e.Notes, Conn: c,
+		Client: e.ID, Heartbeat: e.Heartbeat, LiveFor: e.LiveFor(), Now: now, Closing: e.Closing,
+		Spawn: e.Spawn, Owner: e.Owner, Announce: e.Presence.Announce, Refusal: words.Refusal,
+	})
+	var contest *ballot.Contest
+	if e.Quorum != nil {
+		contest = ballot.New(e.Quorum, e.RequestTimeout, now)
+		e.epochs = quorum.NewEpochs(e.Quorum)
+		e.Quorum.Lost = func(node int, call conn.Call) {
+			if script.Releases(call) {
+				e.Cleanup.Add(node, call, 0, lock.MaxTTL)
+			}
+		}
+	}
+	e.Acquirer = &acquire.Acquirer{Needs: acquire.Needs{
+		Asker: e.Asker, Undo: e.Undo, Line: e.Line, Keeper: e.Keeper, Handoffs: &e.handoffs,
+		Waits: &waitgraph.Graph{Shut: words.Shut}, Listener: e.Listener, Notes: e.Notes, Presence: e.Presence, Conn: c,
+		Quorum: e.Quorum, Contest: contest, Tries: &e.tries, Restore: e.restoreVotes,
+		Prefix: e.Prefix, Timeout: e.RequestTimeout, Heartbeat: e.Heartbeat, LiveFor: e.LiveFor(), FenceTTL: e.FenceTTL,
+		Now: now, Closing: e.Closing, Enter: e.Enter, Leave: e.Leave, Owner: e.Owner,
+		Tell: words.Tell, Taken: words.Taken, Refusal: words.Refusal, InUse: words.InUse,
+	}}
+	return e
+}
+
+// Stop ends all that waits, and lets nothing begin. Leases are held until Close.
+func (e *Engine) Stop() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.close() // waiters leave the line
+	e.Schedule.Stop()
+}
+
+// Close ends the client after Stop. It calls last when nothing is under way any more, while it takes back what the
+// client wrote of itself. Close returns the error of the
+// connection, also if a hook panics at the loss of a lease.
+func (e *Engine) Close(last ...func()) (err error) {
+	defer func() { err = e.leave(last) }()
+	e.Keeper.LoseAll()
+	return nil
+}
+
+// leave waits for what is under way, removes this client from Redis, and closes the connection.
+func (e *Engine) leave(last []func()) error {
+	e.background.Wait()
+	e.Listener.Wait()
+	e.Asker.Wait()
+	var goodbye sync.WaitGroup                                                           // several requests at once, since Close is bounded and the server may hang
+	for _, f := range append(last, e.Presence.Remove, e.Notes.Remove, e.Cleanup.Close) { // the last of all waiters, too
+		goodbye.Go(f)
+	}
+	goodbye.Wait()
+	return e.Conn.Close()
+}
+
+// Enter begins what Close waits for, unless the client is closed. It ends with Leave.
+func (e *Engine) Enter() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return fault.ErrClosed
+	}
+	e.background.Add(1)
+	return nil
+}
+
+// Leave ends what Enter began.
+func (e *Engine) Leave() { e.background.Done() }
+
+// Spawn runs f on a goroutine that Close waits for; f ends soon after Closing is done. It may be
+// called within an acquisition, by the schedule, and by what was spawned: by nothing that can
+// outlast these.
+func (e *Engine) Spawn(f func()) { e.background.Go(f) }
+
+// CheckOpen returns the error of a call that should not begin.
+func (e *Engine) CheckOpen(ctx context.Context) error {
+	if e.Closing.Err() != nil {
+		return fault.ErrClosed
+	}
+	return fault.WhyDone(ctx)
+}
+
+// Owner returns a new owner.
+func (e *Engine) Owner() string { return script.Owner(e.ID, e.Next()) }
+
+// Next returns a number that is larger than all that this client had before.
+func (e *Engine) Next() uint64 { return e.attempts.Add(1) }
+
+// process returns what the record of this client says. In a cluster no server can tell whether it
+// listens.
+func (e *Engine) process() presence.Process {
+	listens := e.Listener.Plain().Connected() && !e.Conn.Target().Cluster
+	return presence.Process{
+		Program: e.Program, LiveFor: e.LiveFor().Milliseconds(), Listens: listens, Labels: e.Labels,
+	}
+}
+
+// subscribed is called when a subscription was connected or lost. Grants may have been published
+// while it was not, and from now on its waiters have to ask more often, or need not any more.
+func (e *Engine) subscribed(s *subscribe.Subscription) {
+	e.Line.PollNow(s)
+	e.tries.WakeAll()
+	e.Counts.askAll()
+}
+
+// waits reports whether a goroutine waits for the name with this key.
+func (e *Engine) waits(key string) bool { return e.Line.Waits(key) || e.Counts.waits(key) }
+
+// Hear takes one message. A text that is none is ignored: anybody may publish on the channel.
+func (e *Engine) Hear(text string) {
+	switch m := script.ParseMessage(text); m.Verb {
+	case script.MessageGrant:
+		e.Line.Granted(m.Owner, m.Token, m.Detail)
+	case script.MessageFirst:
+		e.Line.PollAtExpiry(m.Owner, m.Remaining) // its heartbeat would be later
+	case script.MessageRevoke:
+		e.Keeper.Revoked(m.Owner, m.Note)
+	case script.MessageWanted:
+		e.Keeper.Wanted(m.Owner)
+	case script.MessageZero:
+		e.Counts.hear(m.Key, m.Token)
+	case script.MessageFree:
+		e.tries.Wake(m.Owner)
+	}
+}
+
+// restoreVotes gives every node the right to vote that may have it, for the kind of a lock. If
+// the whole quorum is new, it does so for all kinds.
+func (e *Engine) restoreVotes(ctx context.Context, l *lock.Lock) {
+	var others []quorum.Right
+	for _, k := range script.Kinds() {
+		if k.Quorum() != nil && k.Name != l.Kind.Name {
+			others = append(others, quorum.Right{
+				Key: keys.Epoch(e.Prefix, k.Name), Bound: l.TTL,
+			})
+		}
+	}
+	e.epochs.Restore(ctx, quorum.Right{Key: l.Keys.Epoch, Bound: l.TTL + l.Extra}, others...)
+}
