@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/conn/conntest"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
@@ -91,9 +92,7 @@ func TestObservePassesOn(t *testing.T) {
 				t.Errorf("%q: SubscribeSharded = %v, want that of the connection", what, err)
 			}
 		}
-		if got != what {
-			t.Errorf("a connection that can do %q can do %q when it is observed", what, got)
-		}
+		check.That(t, got == what, "a connection that can do %q can do %q when it is observed", what, got)
 	}
 }
 

@@ -92,9 +92,7 @@ func TestNewRefusesClientsThatCannotHoldALock(t *testing.T) {
 	for _, client := range []redis.UniversalClient{ring, pipeliner} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("New(%T) does not panic", client)
-				}
+				check.That(t, recover() != nil, "New(%T) does not panic", client)
 			}()
 			redlatchgoredis.New(client)
 		}()

@@ -174,9 +174,7 @@ func TestGroupsHaveALimit(t *testing.T) {
 			n++
 		}
 	}
-	if n != 101 {
-		t.Errorf("%d groups, want 101", n)
-	}
+	check.That(t, n == 101, "%d groups, want 101", n)
 }
 
 func TestUnknownKindIsRefused(t *testing.T) {

@@ -351,9 +351,7 @@ func TestHistogramsAreNativeAndClassic(t *testing.T) {
 	if len(h.GetPositiveDelta()) != 1 || h.Schema == nil {
 		t.Errorf("%v, want native buckets", h)
 	}
-	if len(h.GetBucket()) != 13 {
-		t.Errorf("%v, want 13 classic buckets", h)
-	}
+	check.That(t, len(h.GetBucket()) == 13, "%v, want 13 classic buckets", h)
 }
 
 func TestExemplars(t *testing.T) {

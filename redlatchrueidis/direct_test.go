@@ -38,9 +38,7 @@ func TestDirectRequestDialsNot(t *testing.T) {
 	if r := c.Eval(ctx, call)[0]; r.Err != nil || r.Reply.Int != 1 {
 		t.Errorf("Eval = %+v, want 1", r)
 	}
-	if !c.direct.server.steady() {
-		t.Error("the new connection is not steady, and has answered")
-	}
+	check.That(t, c.direct.server.steady(), "the new connection is not steady, and has answered")
 }
 
 // TestDirectInACluster: requests to a node go direct once it has answered, and not to a node that
@@ -61,17 +59,11 @@ func TestDirectInACluster(t *testing.T) {
 	}
 	keys := keysOf(nodes)
 	for n, key := range keys[:2] {
-		if c.nodeFor(call(key)).steady() {
-			t.Errorf("node %d is steady, and was not asked", n)
-		}
+		check.That(t, !c.nodeFor(call(key)).steady(), "node %d is steady, and was not asked", n)
 		eval(key)
-		if !c.nodeFor(call(key)).steady() {
-			t.Errorf("node %d is not steady, and has answered", n)
-		}
+		check.That(t, c.nodeFor(call(key)).steady(), "node %d is not steady, and has answered", n)
 	}
-	if c.nodeFor(append(call(keys[0]), call(keys[1])...)) != nil {
-		t.Error("a pipeline to two nodes may go direct")
-	}
+	check.That(t, c.nodeFor(append(call(keys[0]), call(keys[1])...)) == nil, "a pipeline to two nodes may go direct")
 	before := c.nodeFor(call(keys[0]))
 	redistest.MoveSlot(nodes, nodes[0], nodes[2], nodes[0].Slot(keys[0]))
 	if at := c.nodeFor(call(keys[0])); at != before {
@@ -85,9 +77,7 @@ func TestDirectInACluster(t *testing.T) {
 		t.Error("the old node said where the key is, and nothing was learned, or the node is not steady any more")
 	}
 	eval(keys[0])
-	if !c.nodeFor(call(keys[0])).steady() {
-		t.Error("the new node is not steady, and has answered")
-	}
+	check.That(t, c.nodeFor(call(keys[0])).steady(), "the new node is not steady, and has answered")
 }
 
 // TestRequestsToASilentNodeOfACluster: a slot moves to a node that takes connections and says

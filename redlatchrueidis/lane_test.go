@@ -235,9 +235,7 @@ func TestLaneEndsWithTheOther(t *testing.T) {
 		t.Errorf("Eval = %+v, want 1", r)
 	}
 	awaitLane(t, c)
-	if c.lanes[0].socket.Load() == before {
-		t.Error("the lane is the same")
-	}
+	check.That(t, c.lanes[0].socket.Load() != before, "the lane is the same")
 }
 
 // TestLaneOfARestartedServer: the lane ended with the server. No request finds out by an error, once

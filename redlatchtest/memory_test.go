@@ -93,13 +93,9 @@ func TestMemoryLoses(t *testing.T) {
 		token := a.Token()
 		s.Lose("redlatch:a")
 		next := lock(t, two.Mutex("a"))
-		if next.Token() <= token {
-			t.Errorf("token %d after %d, want more", next.Token(), token)
-		}
+		check.That(t, next.Token() > token, "token %d after %d, want more", next.Token(), token)
 		wantLoss(t, a, redlatch.LossDeleted)
-		if !b.Held() {
-			t.Error("another lock was lost, too")
-		}
+		check.That(t, b.Held(), "another lock was lost, too")
 		s.LoseEverything()
 		wantLoss(t, b, redlatch.LossForgotten)
 		wantLoss(t, next, redlatch.LossForgotten)
@@ -219,9 +215,7 @@ func TestMemoryLists(t *testing.T) {
 			}
 			found++
 		}
-		if found != 1 {
-			t.Errorf("List found %d locks, want 1", found)
-		}
+		check.That(t, found == 1, "List found %d locks, want 1", found)
 	})
 }
 
@@ -238,9 +232,7 @@ func TestMemoryOutsideOfABubble(t *testing.T) {
 func TestMemoryKnowsItsClients(t *testing.T) {
 	t.Parallel()
 	defer func() {
-		if recover() == nil {
-			t.Error("Cut of another server's client did not panic")
-		}
+		check.That(t, recover() != nil, "Cut of another server's client did not panic")
 	}()
 	redlatchtest.InMemory(t).Cut(redlatchtest.InMemory(t).Client(t, redlatch.Options{}))
 }

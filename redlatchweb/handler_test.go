@@ -177,9 +177,7 @@ func TestAnyPrefix(t *testing.T) {
 	for _, page := range []string{"/a/b/", "/a/b/locks", "/a/b/lock?name=n", "/a/b/processes", "/a/b/health", "/a/b/nosuch"} {
 		_, body := inner.get(page)
 		found := link.FindAllStringSubmatch(body, -1)
-		if len(found) < 8 {
-			t.Errorf("%s has %d links", page, len(found))
-		}
+		check.That(t, len(found) >= 8, "%s has %d links", page, len(found))
 		for _, l := range found {
 			if !strings.HasPrefix(l[1], "./") && !strings.HasPrefix(l[1], "#") {
 				t.Errorf("%s has the link %q, which is not relative", page, l[1])
@@ -238,9 +236,7 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s: %q, want %q", key, got, want)
 		}
 	}
-	if strings.Contains(policy, "unsafe") {
-		t.Error("the policy allows inline code")
-	}
+	check.That(t, !strings.Contains(policy, "unsafe"), "the policy allows inline code")
 	body, _ := io.ReadAll(resp.Body)
 	if m := regexp.MustCompile(`<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=`).Find(body); m != nil {
 		t.Errorf("a page has inline code: %q", m)
@@ -297,13 +293,9 @@ func TestRelease(t *testing.T) {
 	if status, _ := d.get("/release?name=n&owner=" + lease.Owner() + "&typed=n"); status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
 		t.Errorf("GET answers %d", status)
 	}
-	if !lease.Held() {
-		t.Fatal("a request that was refused has released the lock")
-	}
+	check.Must(t, lease.Held(), "a request that was refused has released the lock")
 	status, _ := d.release(http.Header{"Sec-Fetch-Site": {"same-origin"}}, "n", lease.Owner(), "n")
-	if status != http.StatusSeeOther {
-		t.Fatalf("the release answers %d", status)
-	}
+	check.Must(t, status == http.StatusSeeOther, "the release answers %d", status)
 	if info, err := d.client.Inspect(t.Context(), "n"); err != nil || len(info.Holders) != 0 {
 		t.Errorf("afterwards %+v, %v", info.Holders, err)
 	}
@@ -378,9 +370,7 @@ func TestStream(t *testing.T) {
 	until(t, lines, "Nothing is locked")
 	cancel()
 	for deadline := time.Now().Add(patience); d.h.poller.Looks(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the poller looks on without a viewer")
-		}
+		check.Must(t, !time.Now().After(deadline), "the poller looks on without a viewer")
 	}
 	for _, path := range []string{"/events", "/events?page_of=nosuch", "/events?page_of=lock"} {
 		if status, _ := d.get(path); status != http.StatusNotFound {

@@ -163,9 +163,7 @@ func TestLockerLosesItsLock(t *testing.T) {
 	lease := locker.Lease("a")
 	check.OK(t, "ForceRelease", check.ErrorOf(client.ForceRelease(t.Context(), "gocron:a", redlatch.ForceOptions{})))
 	<-lease.Context().Done()
-	if locker.Lease("a") != nil {
-		t.Error("a lost lease is told")
-	}
+	check.That(t, locker.Lease("a") == nil, "a lost lease is told")
 	check.Error(t, "Unlock", lock.Unlock(t.Context()), redlatch.ErrNotHeld)
 }
 
@@ -190,9 +188,7 @@ func TestElectorStepsDown(t *testing.T) {
 		t.Errorf("the next term is %d after %d", again, token)
 	}
 	elector.Close()
-	if leads() {
-		t.Error("it leads after Close")
-	}
+	check.That(t, !leads(), "it leads after Close")
 	if _, err := client.Election("a").Leader(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
 		t.Errorf("Leader = %v after Close, want ErrNotHeld", err)
 	}

@@ -120,9 +120,7 @@ func TestNothingIsSentWithoutALease(t *testing.T) {
 	body := &closer{Reader: strings.NewReader("x")}
 	_, err := put(t, url, lease{"a", 0}, body)
 	wantStale(t, err, fence.StaleError{Name: "a"})
-	if !body.closed {
-		t.Error("the body was not closed")
-	}
+	check.That(t, body.closed, "the body was not closed")
 }
 
 // TestTheCallersRequestIsNotChanged: a RoundTripper must not, and a second lease would send the

@@ -103,9 +103,7 @@ func TestPollerLooksForViewersAlone(t *testing.T) {
 		}
 		p.Watch(Interest{})
 		time.Sleep(time.Second / 2)
-		if f.looks.Load() != n+1 {
-			t.Error("no look for a viewer that came later")
-		}
+		check.That(t, f.looks.Load() == n+1, "no look for a viewer that came later")
 	})
 }
 
@@ -215,9 +213,7 @@ func TestRecords(t *testing.T) {
 		if r := got.Record("a*b"); r == nil || r.Entries[0].Name != `a\*b` {
 			t.Errorf("the record of a name is %+v", r)
 		}
-		if f.sought.Load() != 0 {
-			t.Error("deadlocks were looked for where no client waits")
-		}
+		check.That(t, f.sought.Load() == 0, "deadlocks were looked for where no client waits")
 	})
 }
 

@@ -241,9 +241,7 @@ func (p *tab) examine(axe string) {
 	found := get(p, chromedp.Evaluate[string](`axe.run(document, {resultTypes: ["violations"]}).then(r =>
 		r.violations.map(v => v.id + ": " + v.help + "\n" + v.nodes.map(n => "  " + n.target + " " + n.failureSummary).join("\n")).join("\n"))`,
 		chromedp.EvalAwaitPromise))
-	if found != "" {
-		p.t.Errorf("axe-core finds\n%s", found)
-	}
+	check.That(p.t, found == "", "axe-core finds\n%s", found)
 }
 
 // shoot writes a picture of the page into the directory that REDLATCH_SHOTS names, if it does.
@@ -335,9 +333,7 @@ func TestWithoutScripts(t *testing.T) {
 	p.visit("contended/locks?q=gpu")
 	html := get(p, chromedp.OuterHTML("html"))
 	for _, want := range []string{`http-equiv="refresh"`, "render:gpu", `class="tool apply"`} {
-		if !strings.Contains(html, want) {
-			t.Errorf("the page has no %s", want)
-		}
+		check.That(t, strings.Contains(html, want), "the page has no %s", want)
 	}
 	p.quiet()
 }

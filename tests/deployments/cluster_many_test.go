@@ -342,9 +342,7 @@ func TestStoppedMasterDelaysOnlyItsOwn(t *testing.T) {
 			continue
 		}
 		seen.Await(t, redlatch.EventExtended, l.Name(), extended[l.Name()])
-		if !l.Held() {
-			t.Errorf("the lease of %s was lost: %v", l.Name(), l.Err())
-		}
+		check.That(t, l.Held(), "the lease of %s was lost: %v", l.Name(), l.Err())
 	}
 	over.Store(true)
 	cancel()

@@ -159,9 +159,7 @@ func TestTicketsOfTwoAddresses(t *testing.T) {
 			break
 		}
 	}
-	if here > inRedis {
-		t.Errorf("the lease has %v left, and in Redis %v", here, inRedis)
-	}
+	check.That(t, here <= inRedis, "the lease has %v left, and in Redis %v", here, inRedis)
 	locktest.Release(t, l)
 	locktest.Release(t, help.Await(t, second))
 }

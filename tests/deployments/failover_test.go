@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -70,9 +71,7 @@ func TestLeaseThatTheNewMasterDoesNotKnowIsLost(t *testing.T) {
 		next = got
 		return err == nil
 	})
-	if next.Token() <= token {
-		t.Errorf("token %d after %d, want more", next.Token(), token)
-	}
+	check.That(t, next.Token() > token, "token %d after %d, want more", next.Token(), token)
 	locktest.Eventually(t, "an extend tells the old holder", func() bool { return errors.Is(l.Extend(t.Context()), redlatch.ErrNotHeld) })
 	if lost := help.WantLost(t, l); lost.Reason == redlatch.LossNotRenewed {
 		t.Errorf("the lease was lost by its deadline: %v", lost)

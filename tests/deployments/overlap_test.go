@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -144,9 +145,7 @@ func TestOverlaps(t *testing.T) {
 				stale, taken = stale+late, taken+accepted
 			}
 			t.Logf("| %s | %s | %d of %d | %d | %d |", f.deployment, f.fault, overlaps, runs, stale, taken)
-			if taken > 0 {
-				t.Errorf("%d writes were taken after a newer one, want none with the token", taken)
-			}
+			check.That(t, taken <= 0, "%d writes were taken after a newer one, want none with the token", taken)
 			if f.excluded && overlaps > 0 {
 				t.Errorf("two held at once in %d of %d runs, want none", overlaps, runs)
 			}

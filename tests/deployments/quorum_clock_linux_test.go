@@ -53,9 +53,7 @@ func TestQuorumRollingRestart(t *testing.T) {
 	if o := help.Receive(t, waits, "the waiter"); o.Err == nil { // the nodes forgot that lock, too
 		locktest.Release(t, o.Lease)
 	}
-	if term.Token() != token {
-		t.Errorf("token %d, want %d as before", term.Token(), token)
-	}
+	check.That(t, term.Token() == token, "token %d, want %d as before", term.Token(), token)
 	check.Nil(t, "Release", term.Release(t.Context()))
 	for _, node := range nodes {
 		locktest.Eventually(t, "no owner left inside", func() bool { return node.Do("EXISTS", locktest.StateKey("e"), help.InsideKey("e")) == "0" })

@@ -46,9 +46,7 @@ func TestQuorumCostOfACycle(t *testing.T) {
 			t.Logf("%.2f commands at each node for a cycle", got)
 			// 2, and now and then a vote that comes after the release, or numbers that differ after
 			// one.
-			if got > 2.3 {
-				t.Errorf("%.2f commands at each node for a cycle, want a vote and a release", got)
-			}
+			check.That(t, got <= 2.3, "%.2f commands at each node for a cycle, want a vote and a release", got)
 		})
 	}
 }
@@ -78,9 +76,7 @@ func TestQuorumRequestsGoTogether(t *testing.T) {
 		const requests = 2 * goroutines * turns
 		batches := k.Count("mutex vote") + k.Count("mutex release")
 		t.Logf("node %d: %d requests in %d pipelines", i, requests, batches)
-		if batches > requests*2/3 {
-			t.Errorf("node %d: %d requests in %d pipelines, want fewer", i, requests, batches)
-		}
+		check.That(t, batches <= requests*2/3, "node %d: %d requests in %d pipelines, want fewer", i, requests, batches)
 	}
 }
 
@@ -111,9 +107,7 @@ func TestQuorumRenewalsGoTogether(t *testing.T) {
 		})
 		batches := k.Count("mutex confirm") - batches[i]
 		t.Logf("node %d: %d renewals in %d pipelines", i, renewals, batches)
-		if batches > renewals/4 {
-			t.Errorf("node %d: %d renewals in %d pipelines, want fewer", i, renewals, batches)
-		}
+		check.That(t, batches <= renewals/4, "node %d: %d renewals in %d pipelines, want fewer", i, renewals, batches)
 	}
 }
 

@@ -447,9 +447,7 @@ func TestQuorumSeatHeedsTheContext(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		err := help.AwaitError(t, help.GoLock(short, c.Mutex("c")))
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Lock = %v, want context.DeadlineExceeded", err)
-		}
+		check.Error(t, "Lock", err, context.DeadlineExceeded)
 	}
 	cancel()
 	_ = help.AwaitError(t, first)
@@ -562,9 +560,7 @@ func TestQuorumOnceWhoseEndIsLost(t *testing.T) {
 				p.Swallow(wire.Requests)
 			}
 		})
-		if !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Errorf("Do = %v, want ErrUnreachable", err)
-		}
+		check.Error(t, "Do", err, redlatch.ErrUnreachable)
 		for _, p := range proxies {
 			p.Heal()
 		}

@@ -42,9 +42,7 @@ func TestQuorumHeld(t *testing.T) {
 			close(limit.Over)
 			err = help.AwaitError(t, waits)
 			help.WantTaken(t, "Lock", err)
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Lock = %v, want context.DeadlineExceeded", err)
-			}
+			check.Error(t, "Lock", err, context.DeadlineExceeded)
 		}
 		locktest.Release(t, held)
 	})
@@ -139,9 +137,7 @@ func TestQuorumWaitEndsInARound(t *testing.T) {
 			p.Heal()
 		}
 		help.WantTaken(t, "Lock", err)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Lock = %v, want context.DeadlineExceeded", err)
-		}
+		check.Error(t, "Lock", err, context.DeadlineExceeded)
 		locktest.Release(t, held)
 	})
 }
@@ -178,9 +174,7 @@ func TestQuorumErrorTellsOfEachNode(t *testing.T) {
 // address of its node. It must be one line.
 func toldOf(t *testing.T, err error, proxies []*wire.Proxy, words ...string) bool {
 	t.Helper()
-	if strings.Contains(err.Error(), "\n") {
-		t.Errorf("an error of several lines: %q", err)
-	}
+	check.That(t, !strings.Contains(err.Error(), "\n"), "an error of several lines: %q", err)
 	_, nodes, _ := strings.Cut(err.Error(), ": ") // after the list of all addresses
 	for i, want := range words {
 		told := slices.ContainsFunc(strings.Split(nodes, "; "), func(told string) bool {

@@ -51,9 +51,7 @@ func TestQuorumTie(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if won.Load() != 1 {
-				t.Errorf("round %d: %d got in, want 1", round, won.Load())
-			}
+			check.That(t, won.Load() == 1, "round %d: %d got in, want 1", round, won.Load())
 		}
 	})
 }
@@ -72,15 +70,11 @@ func TestQuorumOnce(t *testing.T) {
 					ran.Add(1)
 					return nil
 				})
-				if err != nil {
-					t.Errorf("Do = %v", err)
-				}
+				check.That(t, err == nil, "Do = %v", err)
 			})
 		}
 		all.Wait()
-		if ran.Load() != 1 {
-			t.Errorf("%d runs, want 1", ran.Load())
-		}
+		check.That(t, ran.Load() == 1, "%d runs, want 1", ran.Load())
 	})
 }
 

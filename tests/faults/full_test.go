@@ -124,9 +124,7 @@ func TestJobEndsOnAFullServer(t *testing.T) {
 				t.Errorf("the job ran %t, and then again in the same window", ran)
 			}
 			s.Do("ZADD", locktest.StateKey("job"), "XX", "1", "window") // the window has passed
-			if !help.RunJob(t, c.Job("job", o), nil) {
-				t.Error("the job did not run in the next window")
-			}
+			check.That(t, help.RunJob(t, c.Job("job", o), nil), "the job did not run in the next window")
 		})
 	}
 }

@@ -248,9 +248,7 @@ func checkWindows(t *testing.T, runs []*record.Hold) {
 	slices.SortFunc(runs, func(a, b *record.Hold) int { return int(a.Token - b.Token) })
 	for i := 1; i < len(runs); i++ {
 		apart := time.Duration(runs[i].Token-runs[i-1].Token) * time.Microsecond
-		if apart < onceIn-2*time.Millisecond {
-			t.Errorf("two runs began within %v, in a window of %v", apart, onceIn)
-		}
+		check.That(t, apart >= onceIn-2*time.Millisecond, "two runs began within %v, in a window of %v", apart, onceIn)
 	}
 }
 

@@ -44,14 +44,10 @@ func TestLostReplyToAPlaceInLineIsAdopted(t *testing.T) {
 	token := held.Token()
 	locktest.Release(t, held)
 	l := help.Await(t, result)
-	if l.Token() <= token {
-		t.Errorf("token %d after %d, want more", l.Token(), token)
-	}
+	check.That(t, l.Token() > token, "token %d after %d, want more", l.Token(), token)
 	locktest.Release(t, l)
 	help.AwaitFree(t, s, "a")
-	if s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a")) != "0" {
-		t.Error("a line is left behind")
-	}
+	check.That(t, s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a")) == "0", "a line is left behind")
 }
 
 // TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp: redsync's clean-up uses the context that is
@@ -142,9 +138,7 @@ func TestLostRepliesToExtendEndTheLeaseAtItsDeadline(t *testing.T) {
 	p.Swallow(wire.Replies)
 	extends := help.CommandCalls(s, "pexpire")
 	help.WantLostAtDeadline(t, l)
-	if help.CommandCalls(s, "pexpire") == extends {
-		t.Error("the server extended nothing until the lease was lost")
-	}
+	check.That(t, help.CommandCalls(s, "pexpire") != extends, "the server extended nothing until the lease was lost")
 	p.Heal()
 	if lost := (*redlatch.LostError)(nil); !errors.As(l.Release(t.Context()), &lost) {
 		t.Error("Release of a lost lease is no LostError")
@@ -221,9 +215,7 @@ func TestReplyLaterThanTheTTLIsNoLease(t *testing.T) {
 
 				l, err := c.Mutex("a").TryLock(t.Context())
 				wantNoDeadLease(t, "TryLock", l, err)
-				if !errors.Is(err, redlatch.ErrUnreachable) {
-					t.Errorf("TryLock = %v, want ErrUnreachable", err)
-				}
+				check.Error(t, "TryLock", err, redlatch.ErrUnreachable)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				l, err = c.Mutex("a").Lock(ctx)

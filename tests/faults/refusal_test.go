@@ -41,9 +41,7 @@ func wantNoAnswer(t *testing.T, err error, names ...string) {
 		t.Fatalf("error %v, want ErrUnreachable, which does not say who holds the lock", err)
 	}
 	for _, name := range names {
-		if !strings.Contains(err.Error(), name) {
-			t.Errorf("error %q, want it to name %q", err, name)
-		}
+		check.That(t, strings.Contains(err.Error(), name), "error %q, want it to name %q", err, name)
 	}
 }
 
@@ -106,9 +104,7 @@ func TestNobodyListens(t *testing.T) {
 	) {
 		wantNoAnswer(t, err, socket)
 	}
-	if !held.Held() {
-		t.Errorf("the lease was lost without a word from Redis: %v", held.Err())
-	}
+	check.That(t, held.Held(), "the lease was lost without a word from Redis: %v", held.Err())
 	wantNoAnswer(t, held.Release(t.Context()), socket)
 }
 
@@ -166,9 +162,7 @@ func TestPasswordChangesUnderAClient(t *testing.T) {
 	_, err := c.Mutex("a").TryLock(t.Context())
 	wantRefused(t, s, err, "WRONGPASS")
 	wantRefused(t, s, l.Extend(t.Context()), "WRONGPASS")
-	if !l.Held() {
-		t.Errorf("the lease was lost, though Redis did not say so: %v", l.Err())
-	}
+	check.That(t, l.Held(), "the lease was lost, though Redis did not say so: %v", l.Err())
 	wantRefused(t, s, l.Release(t.Context()), "WRONGPASS")
 }
 

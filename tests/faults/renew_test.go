@@ -35,9 +35,7 @@ func TestMaxHold(t *testing.T) {
 		if held := lost.At.Sub(start); held < o.Lock.MaxHold || !strings.Contains(lost.Error(), "MaxHold") {
 			t.Errorf("lost after %v: %v, want no earlier than its MaxHold of %v, and because of it", held, lost, o.Lock.MaxHold)
 		}
-		if len(seen.Of(redlatch.EventExtended, "a")) == 0 {
-			t.Error("it was never extended before")
-		}
+		check.That(t, len(seen.Of(redlatch.EventExtended, "a")) != 0, "it was never extended before")
 		if err := l.Extend(t.Context()); !help.IsAll(err, redlatch.ErrNotHeld) {
 			t.Errorf("Extend = %v, want ErrNotHeld", err)
 		}
@@ -52,9 +50,7 @@ func TestExtendBeyondMaxHoldIsRefused(t *testing.T) {
 	o.Lock.MaxHold = time.Millisecond
 	l := locktest.Lock(t, locktest.Open(t, s.URL(), o).Mutex("a"))
 	locktest.Eventually(t, "Extend is refused", func() bool { return l.Extend(t.Context()) != nil })
-	if !l.Held() {
-		t.Errorf("the lease was lost before its deadline: %v", l.Err())
-	}
+	check.That(t, l.Held(), "the lease was lost before its deadline: %v", l.Err())
 	locktest.Release(t, l)
 }
 
@@ -71,9 +67,7 @@ func TestRenewOff(t *testing.T) {
 			t.Errorf("Extend = %v, deadline moved by %v, want nil and the second that has passed", err, l.Deadline().Sub(before))
 		}
 		help.WantLostAtDeadline(t, l)
-		if !strings.Contains(l.Err().Error(), "Renew is Off") {
-			t.Errorf("Err = %v, want it to say why", l.Err())
-		}
+		check.That(t, strings.Contains(l.Err().Error(), "Renew is Off"), "Err = %v, want it to say why", l.Err())
 		if n := len(seen.Of(redlatch.EventExtended, "a")); n != 1 {
 			t.Errorf("extended %d times, want once, as the program did", n)
 		}
@@ -120,9 +114,7 @@ func TestExtendNeverCreates(t *testing.T) {
 	if err := l.Extend(t.Context()); !errors.As(err, new(*redlatch.LostError)) {
 		t.Errorf("Extend again = %v, want a LostError", err)
 	}
-	if s.Do("EXISTS", locktest.StateKey("a")) != "0" {
-		t.Error("Extend created the key")
-	}
+	check.That(t, s.Do("EXISTS", locktest.StateKey("a")) == "0", "Extend created the key")
 }
 
 // TestExtendOfAnothersLock: the old owner's calls must not touch the new owner's lock (go-redislock
@@ -299,9 +291,7 @@ func TestLateGrantIsExtendedInTime(t *testing.T) {
 		}
 		s.well.Store(true)
 		time.Sleep(10 * time.Second)
-		if !l.Held() {
-			t.Errorf("the lease was lost: %v", l.Err())
-		}
+		check.That(t, l.Held(), "the lease was lost: %v", l.Err())
 	})
 }
 
@@ -352,9 +342,7 @@ func TestOneBadLockStopsNoOthers(t *testing.T) {
 				continue
 			}
 			seen.Await(t, redlatch.EventExtended, name, 1)
-			if !l.Held() {
-				t.Errorf("%s was lost: %v", name, l.Err())
-			}
+			check.That(t, l.Held(), "%s was lost: %v", name, l.Err())
 			locktest.Release(t, l)
 		}
 	})
@@ -382,9 +370,7 @@ func TestHookMayUseTheLease(t *testing.T) {
 		s.Resume()
 		synctest.Wait()
 		for _, e := range []redlatch.EventType{redlatch.EventExtended, redlatch.EventExtendFailed, redlatch.EventJeopardy, redlatch.EventLost} {
-			if len(seen.Of(e, "a")) == 0 {
-				t.Errorf("the hook was not told %q, so this shows less than it could", e)
-			}
+			check.That(t, len(seen.Of(e, "a")) != 0, "the hook was not told %q, so this shows less than it could", e)
 		}
 	})
 }
@@ -416,9 +402,7 @@ func TestReleaseHeedsNoContext(t *testing.T) {
 		t.Errorf("after its parent was cancelled: Context %v, Held %v, want it done, and the lock held", l.Context().Err(), l.Held())
 	}
 	check.Nil(t, "Release", l.Release(ctx))
-	if s.Do("EXISTS", locktest.StateKey("a")) != "0" {
-		t.Error("the lock is still there")
-	}
+	check.That(t, s.Do("EXISTS", locktest.StateKey("a")) == "0", "the lock is still there")
 }
 
 // TestDeadContextTakesNothing: x/sync's semaphore fails a context that is done even if it could
@@ -435,9 +419,7 @@ func TestDeadContextTakesNothing(t *testing.T) {
 	if l, err := c.Mutex("a").TryLock(ctx); !help.IsAll(err, context.Canceled) {
 		t.Errorf("TryLock = %v, %v, want context.Canceled", l, err)
 	}
-	if s.Do("EXISTS", locktest.StateKey("a")) != "0" {
-		t.Error("somebody holds the lock")
-	}
+	check.That(t, s.Do("EXISTS", locktest.StateKey("a")) == "0", "somebody holds the lock")
 }
 
 // TestMaxWait bounds the wait and nothing else (bsm/redislock bounds it by the TTL).

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -90,9 +91,7 @@ func TestServerIsAwayForLessThanTheTTL(t *testing.T) {
 		t.Fatalf("proxy: %v", err)
 	}
 	seen.Await(t, redlatch.EventExtended, "a", extended)
-	if !l.Held() {
-		t.Errorf("the lease was lost: %v", l.Err())
-	}
+	check.That(t, l.Held(), "the lease was lost: %v", l.Err())
 	locktest.Release(t, l)
 }
 

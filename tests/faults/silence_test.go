@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchgoredis"
@@ -82,9 +83,7 @@ func holdThrough(t *testing.T, ttl time.Duration, fault func(t *testing.T, n *wi
 		l := locktest.Lock(t, c.Mutex("a"))
 		fault(t, n, c, &seen)
 		seen.Await(t, redlatch.EventExtended, "a", 0)
-		if !l.Held() {
-			t.Errorf("the lease is not held: %v", l.Err())
-		}
+		check.That(t, l.Held(), "the lease is not held: %v", l.Err())
 		locktest.Release(t, l)
 	})
 }
@@ -205,9 +204,7 @@ func TestFrozenServerSeesNoStorm(t *testing.T) {
 			hung := time.Since(began)
 			thaw()
 			locktest.Eventually(t, "an extend", func() bool { return !errors.Is(l.Extend(t.Context()), redlatch.ErrUnreachable) })
-			if !l.Held() {
-				t.Errorf("the lease was lost: %v", l.Err())
-			}
+			check.That(t, l.Held(), "the lease was lost: %v", l.Err())
 			help.InsistRelease(t, l)
 			const own = 3 // of this test's commands
 			// Connections are given up once in a RequestTimeout at most, and the client has one or two.

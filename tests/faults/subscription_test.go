@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/link/subscribe"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -41,9 +42,7 @@ func TestGrantWhileDeaf(t *testing.T) {
 	token := held.Token()
 	locktest.Release(t, held)
 	l := help.Await(t, result)
-	if l.Token() <= token {
-		t.Errorf("token %d after %d, want more", l.Token(), token)
-	}
+	check.That(t, l.Token() > token, "token %d after %d, want more", l.Token(), token)
 	locktest.Release(t, l)
 }
 

@@ -99,9 +99,7 @@ func TestTokenThatIsNoneTurnsNoGuardOff(t *testing.T) {
 			}
 		}
 	}
-	if s.Do("EXISTS", "a") != "0" {
-		t.Error("a mark that is no token let a write through")
-	}
+	check.That(t, s.Do("EXISTS", "a") == "0", "a mark that is no token let a write through")
 }
 
 // TestLateWriteIsRefusedOverHTTP has the guard in a service.
@@ -146,8 +144,6 @@ func TestLateWriteIsRefusedByMarks(t *testing.T) {
 			t.Errorf("the late write with token %d = %v, want ErrStale", token, err)
 		}
 	}
-	if value != next.Token() {
-		t.Errorf("the resource holds %d, want %d", value, next.Token())
-	}
+	check.That(t, value == next.Token(), "the resource holds %d, want %d", value, next.Token())
 	locktest.Release(t, next)
 }

@@ -150,9 +150,7 @@ func wantOldSnapshotRefused(t *testing.T, d database) {
 		}
 		check.OK(t, "write", check.ErrorOf(l.write(ctx, sql.LevelDefault, name, 7)))
 		err := l.table.Check(ctx, tx, name, 6)
-		if err == nil {
-			t.Errorf("%v: token 6 passed after 7", level)
-		}
+		check.That(t, err != nil, "%v: token 6 passed after 7", level)
 		var failure *pgconn.PgError
 		if d.Dialect == fencesql.PostgreSQL && level != sql.LevelReadCommitted && (!errors.As(err, &failure) || failure.Code != "40001") {
 			t.Errorf("%v: Check = %v, want PostgreSQL's own serialization failure", level, err)

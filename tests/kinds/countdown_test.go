@@ -28,9 +28,7 @@ func TestCountDownWithoutACount(t *testing.T) {
 	d := c.CountDownLatch("d")
 	wantNotSet := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, redlatch.ErrNotSet) {
-			t.Errorf("%s = %v, want ErrNotSet", what, err)
-		}
+		check.That(t, errors.Is(err, redlatch.ErrNotSet), "%s = %v, want ErrNotSet", what, err)
 	}
 	all := func() {
 		t.Helper()

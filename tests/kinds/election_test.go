@@ -90,9 +90,7 @@ func TestElectionRun(t *testing.T) {
 	check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), "e", redlatch.ForceOptions{})))
 	check.Error(t, "Extend of a term that was ended by force", first.Extend(t.Context()), redlatch.ErrNotHeld)
 	second := help.Receive(t, terms, "the second term")
-	if second.Token() <= token {
-		t.Errorf("term %d after %d, want more", second.Token(), token)
-	}
+	check.That(t, second.Token() > token, "term %d after %d, want more", second.Token(), token)
 	cancel()
 	<-second.Context().Done()
 	if leader, err := admin.Election("e").Leader(t.Context()); err != nil || leader.Term != second.Token() {
@@ -117,9 +115,7 @@ func TestElectionRunIsEndedAsItsTermIsLost(t *testing.T) {
 		cancel()
 		return nil
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("Run = %v, want context.Canceled", err)
-	}
+	check.Error(t, "Run", err, context.Canceled)
 }
 
 // TestElectionRunReturnsTheErrorOfTheWork: the leader's work fails since it lost another lock. The
@@ -136,9 +132,7 @@ func TestElectionRunReturnsTheErrorOfTheWork(t *testing.T) {
 		inner := locktest.Lock(t, c.Mutex("inner"))
 		s.Do("DEL", locktest.StateKey("inner"))
 		err := inner.Extend(ctx)
-		if !term.Held() {
-			t.Errorf("the term is lost: %v", term.Err())
-		}
+		check.That(t, term.Held(), "the term is lost: %v", term.Err())
 		return fmt.Errorf("step 3: %w", err)
 	})
 	if lost := (*redlatch.LostError)(nil); runs != 1 || !errors.As(err, &lost) || lost.Name != "inner" {

@@ -78,9 +78,7 @@ func TestExtendToLessThanTheTTL(t *testing.T) {
 		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), 2*time.Second))
 		wantLength(t, c, l, 1900*time.Millisecond, 2*time.Second)
 		time.Sleep(1900 * time.Millisecond)
-		if !l.Held() {
-			t.Errorf("lost before its end: %v", l.Err())
-		}
+		check.That(t, l.Held(), "lost before its end: %v", l.Err())
 		time.Sleep(100 * time.Millisecond)
 		if lost := help.WantLost(t, l); lost.Reason != redlatch.LossNotRenewed {
 			t.Errorf("lost for the reason %v, want LossNotRenewed", lost.Reason)
@@ -150,9 +148,7 @@ func TestExtendToIsNotPassedOn(t *testing.T) {
 	owner := second.Owner()
 	locktest.Release(t, second)
 	third := help.Await(t, results[1])
-	if third.Owner() == owner {
-		t.Error("a lease with a length of its own was passed on")
-	}
+	check.That(t, third.Owner() != owner, "a lease with a length of its own was passed on")
 	if ms, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a"))); err != nil || ms > int(locktest.Patience.Milliseconds()) {
 		t.Errorf("the next lease lasts for %d ms in Redis, want its TTL of %v", ms, locktest.Patience)
 	}

@@ -30,9 +30,7 @@ func TestJobThatFails(t *testing.T) {
 		defer func() { _ = recover() }()
 		_, _ = c.Job("panics", hourly).Do(t.Context(), func(context.Context, *redlatch.Lease) error { panic("so it does") })
 	}()
-	if help.RunJob(t, c.Job("panics", hourly), nil) {
-		t.Error("another run in the window of one that panicked")
-	}
+	check.That(t, !help.RunJob(t, c.Job("panics", hourly), nil), "another run in the window of one that panicked")
 }
 
 // endSoon has the lease of an owner in a sorted set end in 300 ms, whatever was left of it.
@@ -59,9 +57,7 @@ func TestJobOfAProcessThatDied(t *testing.T) {
 	}()
 	owner := help.Receive(t, began, "the run").Owner()
 	other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-	if help.RunJob(t, other.Job("a", hourly), nil) {
-		t.Error("a run beside another")
-	}
+	check.That(t, !help.RunJob(t, other.Job("a", hourly), nil), "a run beside another")
 	if err := locktest.CloseLeaving(dead); err != nil { // its lease is not released, as if it had died
 		t.Fatal(err)
 	}
@@ -71,9 +67,7 @@ func TestJobOfAProcessThatDied(t *testing.T) {
 		info, err := other.Inspect(t.Context(), "a")
 		return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
 	})
-	if help.RunJob(t, other.Job("a", hourly), nil) {
-		t.Error("a second run in the window")
-	}
+	check.That(t, !help.RunJob(t, other.Job("a", hourly), nil), "a second run in the window")
 }
 
 // TestJobLostReply: a start whose reply was lost is sent again, and runs once.

@@ -87,9 +87,7 @@ func TestBadInput(t *testing.T) {
 		"no owner": owner(""), "owner with a tab": owner("a\tb"), "value with a newline": candidate("a\nb"), "no names": multi(),
 		"bad name among names": multi("a", "{"), "negative depth": depth, "resize to nothing": resize,
 	} {
-		if !errors.Is(err, redlatch.ErrInvalid) {
-			t.Errorf("%s: %v, want ErrInvalid", what, err)
-		}
+		check.That(t, errors.Is(err, redlatch.ErrInvalid), "%s: %v, want ErrInvalid", what, err)
 	}
 	if got := s.Do("KEYS", "redlatch:a*"); got != "" {
 		t.Errorf("keys %q are there", got)

@@ -114,9 +114,7 @@ func TestLineIsNeverLongerThanItMayBe(t *testing.T) {
 			t.Fatalf("%d in line, %v, want no more than %d", n, err, most)
 		}
 	}
-	if served.Load() == 0 {
-		t.Errorf("%d were refused and none served", refused.Load())
-	}
+	check.That(t, served.Load() != 0, "%d were refused and none served", refused.Load())
 	help.WantNothingLeft(t, s, "a")
 }
 

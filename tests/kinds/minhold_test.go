@@ -84,9 +84,7 @@ func TestEveryKindReleasedTooEarly(t *testing.T) {
 			t.Fatalf("ForceRelease of %s = %+v, %v, want what it was before", owner, info, err)
 		}
 		l := help.Await(t, next)
-		if l.Token() <= token {
-			t.Errorf("token %d after %d, want more", l.Token(), token)
-		}
+		check.That(t, l.Token() > token, "token %d after %d, want more", l.Token(), token)
 		locktest.Release(t, l)
 		help.WantNothingLeft(t, s, held.Name())
 
@@ -220,16 +218,12 @@ func TestManyReleasesLeaveTheirNamesShut(t *testing.T) {
 	for i := range n {
 		work.Go(func() {
 			err := c.Mutex(fmt.Sprint(i)).Do(locktest.Within(t, locktest.Patience), func(context.Context, *redlatch.Lease) error { return nil })
-			if err != nil {
-				t.Errorf("Do = %v", err)
-			}
+			check.That(t, err == nil, "Do = %v", err)
 		})
 	}
 	work.Wait()
 	for i := range n {
-		if s.Do("EXISTS", locktest.StateKey(fmt.Sprint(i))) != "1" {
-			t.Errorf("%d is open", i)
-		}
+		check.That(t, s.Do("EXISTS", locktest.StateKey(fmt.Sprint(i))) == "1", "%d is open", i)
 	}
 }
 

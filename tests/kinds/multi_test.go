@@ -83,14 +83,10 @@ func TestMultiDoesNotDeadlock(t *testing.T) {
 					leave(names...)
 					return nil
 				})
-				if err != nil {
-					t.Errorf("Multi(%q) = %v", names, err)
-				}
+				check.That(t, err == nil, "Multi(%q) = %v", names, err)
 				one := names[i%len(names)]
 				err = c.Mutex(one).Do(locktest.Within(t, locktest.Patience), func(context.Context, *redlatch.Lease) error { use(one); leave(one); return nil })
-				if err != nil {
-					t.Errorf("Mutex(%q) = %v", one, err)
-				}
+				check.That(t, err == nil, "Mutex(%q) = %v", one, err)
 			}
 		})
 	}
@@ -106,9 +102,7 @@ func TestMultiLostReply(t *testing.T) {
 	c := locktest.Open(t, p.URL(), help.Sluggish())
 	take := func() *redlatch.MultiLease {
 		l, err := c.MultiMutex("a", "b").Lock(locktest.Within(t, locktest.Patience))
-		if err != nil {
-			t.Errorf("Lock = %v, want a lease", err)
-		}
+		check.That(t, err == nil, "Lock = %v, want a lease", err)
 		return l
 	}
 	check.OK(t, "Release", take().Release(t.Context()))
@@ -288,8 +282,6 @@ func TestMultiIsExtendedAsOne(t *testing.T) {
 	}
 	check.Error(t, "Release without b", l.Release(t.Context()), redlatch.ErrNotHeld)
 	for _, name := range []string{"a", "c"} {
-		if s.Do("EXISTS", locktest.StateKey(name)) != "0" {
-			t.Errorf("%s is left behind", name)
-		}
+		check.That(t, s.Do("EXISTS", locktest.StateKey(name)) == "0", "%s is left behind", name)
 	}
 }

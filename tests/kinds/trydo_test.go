@@ -123,9 +123,7 @@ func TestTryDoReleasesAfterAPanic(t *testing.T) {
 		cause := help.Recovered(func() {
 			_ = do(t.Context(), func(context.Context, bool) error { panic("work") })
 		})
-		if cause != "work" {
-			t.Errorf("TryDo panicked with %v, want work", cause)
-		}
+		check.That(t, cause == "work", "TryDo panicked with %v, want work", cause)
 		wantRun(t, other)
 	})
 }

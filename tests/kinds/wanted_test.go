@@ -40,9 +40,7 @@ func TestWantedIsPushed(t *testing.T) {
 		wanted := l.Wanted()
 		wished(t, s, name, "1")
 		wantOpen(t, wanted, "before any waiter has come")
-		if s.Do("PTTL", help.ClientsKey(name)) == "-1" {
-			t.Error("the wish of a holder stays for ever")
-		}
+		check.That(t, s.Do("PTTL", help.ClientsKey(name)) != "-1", "the wish of a holder stays for ever")
 		next := help.GoEnter(t.Context(), help.LockOf(far, kind))
 		help.Receive(t, wanted, "the word of a waiter")
 		wished(t, s, name, "0")

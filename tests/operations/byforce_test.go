@@ -43,9 +43,7 @@ func TestTakeByForceIsOneStep(t *testing.T) {
 	if err != nil || info.Forced == nil || info.Forced.Owner != l.Owner() || len(info.Waiters) != 1 {
 		t.Errorf("Inspect = %+v, %v, want the forced release and one waiter", info, err)
 	}
-	if s.Do("PTTL", help.ForcedKey("a")) == "-1" {
-		t.Error("the note of the force stays for ever")
-	}
+	check.That(t, s.Do("PTTL", help.ForcedKey("a")) != "-1", "the note of the force stays for ever")
 	locktest.Release(t, taken)
 	last := help.Await(t, next)
 	if last.Token() <= taken.Token() && taken.Token() != 0 {
@@ -78,9 +76,7 @@ func TestTakeByForceOfOnesOwn(t *testing.T) {
 	l := locktest.Lock(t, m)
 	taken := takeByForce(t, m, redlatch.ForceOptions{})
 	help.Receive(t, l.Context().Done(), "the word that it was taken")
-	if !taken.Held() {
-		t.Errorf("the lease that was taken by force is lost: %v", taken.Err())
-	}
+	check.That(t, taken.Held(), "the lease that was taken by force is lost: %v", taken.Err())
 	locktest.Release(t, taken)
 }
 

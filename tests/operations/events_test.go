@@ -333,9 +333,7 @@ func TestHookThatPanicsIsToldTheEnd(t *testing.T) {
 					_ = l.Release(t.Context())
 				}
 			})
-			if cause != "hook" {
-				t.Errorf("it panicked with %v, want hook", cause)
-			}
+			check.That(t, cause == "hook", "it panicked with %v, want hook", cause)
 			_ = c.Close()
 			seen.WantEnds(t)
 		})
@@ -404,8 +402,6 @@ func TestEventsOfADowngrade(t *testing.T) {
 		got = append(got, fmt.Sprint(e.Type, " ", e.Mode))
 	}
 	want := []string{"attempt write", "granted write", "attempt read", "granted read", "released write", "released read"}
-	if !slices.Equal(got, want) {
-		t.Errorf("events %q, want %q", got, want)
-	}
+	check.That(t, slices.Equal(got, want), "events %q, want %q", got, want)
 	seen.WantEnds(t)
 }

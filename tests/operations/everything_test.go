@@ -2,7 +2,6 @@ package operations
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -122,9 +121,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	for range 12 {
 		waits.Go(func() {
 			_, err := c.Mutex("x").With(redlatch.LockOptions{StrictOrder: redlatch.On, MaxWait: time.Second}).Lock(t.Context())
-			if !errors.Is(err, redlatch.ErrTaken) {
-				t.Errorf("Lock of a lock in a deadlock = %v, want ErrTaken", err)
-			}
+			check.Error(t, "Lock of a lock in a deadlock", err, redlatch.ErrTaken)
 		})
 	}
 	waits.Wait()

@@ -36,9 +36,7 @@ func TestForceReleaseTellsTheHolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		help.Receive(t, l.Context().Done(), what)
-		if !errors.As(l.Err(), new(*redlatch.LostError)) {
-			t.Errorf("%s ends with %v, want a LostError", what, l.Err())
-		}
+		check.That(t, errors.As(l.Err(), new(*redlatch.LostError)), "%s ends with %v, want a LostError", what, l.Err())
 		locktest.Release(t, help.Await(t, next))
 	}
 }
@@ -53,9 +51,7 @@ func TestForceReleaseOfOnesOwn(t *testing.T) {
 			o.Lock.Renew = renew
 			c := locktest.Open(t, s.URL(), o)
 			l := help.Enter(t, help.LockOf(c, kind))
-			if help.Hears(s, c) {
-				t.Error("the client listens, which makes this test an easy one")
-			}
+			check.That(t, !help.Hears(s, c), "the client listens, which makes this test an easy one")
 			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
 			help.Receive(t, l.Context().Done(), what)
 			if !errors.As(l.Err(), new(*redlatch.LostError)) {

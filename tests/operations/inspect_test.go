@@ -58,9 +58,7 @@ func TestInspectTellsDeadWaiters(t *testing.T) {
 			t.Errorf("waiter %+v at %v, want it heard of between its arrival and now", w, info.At)
 		}
 		s.Do("ZREMRANGEBYRANK", help.QueueKey(l.Name), "1", "-1")
-		if look(t, operator, l.Name).Abandoned() {
-			t.Error("a lock with a holder is abandoned")
-		}
+		check.That(t, !look(t, operator, l.Name).Abandoned(), "a lock with a holder is abandoned")
 		s.Do("DEL", locktest.StateKey(l.Name))
 		if info := look(t, operator, l.Name); !info.Abandoned() {
 			t.Errorf("%+v, want it abandoned", info)
@@ -163,13 +161,9 @@ func TestQuorumInspectBelievesTheNodesThatHear(t *testing.T) {
 		return info.Waiters[0].Dead
 	}
 	forget := func(s *redistest.Server) { s.Do("ZADD", help.ClientsKey("a"), "XX", "1", help.GrantsChannel(waiter)) }
-	if dead() {
-		t.Error("a waiter that all nodes hear is believed dead")
-	}
+	check.That(t, !dead(), "a waiter that all nodes hear is believed dead")
 	forget(hear[0])
-	if dead() {
-		t.Error("a waiter that another node hears is believed dead")
-	}
+	check.That(t, !dead(), "a waiter that another node hears is believed dead")
 	locktest.Eventually(t, "a waiter that no node hears is believed dead", func() bool {
 		for _, s := range nodes {
 			forget(s)

@@ -143,14 +143,10 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 	leader := check.Value(c.Election("leader").TryCampaign(t.Context(), "me")).OK(t)
 	e = awaitEntry(t, operator, "leader", redlatch.JournalLeader)
 	wanted(e, c, leader)
-	if e.Value != "me" {
-		t.Errorf("%+v, want the leader's value", e)
-	}
+	check.That(t, e.Value == "me", "%+v, want the leader's value", e)
 
 	for _, e := range chronicle(t, operator, redlatch.JournalQuery{Pattern: "long"}) {
-		if e.Name != "long" {
-			t.Errorf("%+v does not match the pattern", e)
-		}
+		check.That(t, e.Name == "long", "%+v does not match the pattern", e)
 	}
 	last := chronicle(t, operator, redlatch.JournalQuery{Last: 2})
 	if every := chronicle(t, operator, redlatch.JournalQuery{}); len(last) != 2 || len(every) < 2 || last[1].ID != every[len(every)-1].ID {
@@ -326,9 +322,7 @@ func TestJournalThatIsFollowed(t *testing.T) {
 	}
 	stop()
 	help.Receive(t, ended, "the journal")
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v, want context.Canceled", err)
-	}
+	check.That(t, errors.Is(err, context.Canceled), "it ended with %v, want context.Canceled", err)
 }
 
 // TestJournalOfAQuorum: each node has a copy, and each entry is told once; also when a node is down.

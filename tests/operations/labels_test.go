@@ -164,9 +164,7 @@ func callersOfAWaiter(t *testing.T, labels map[string]string) {
 	for range 3 {
 		others.Go(func() {
 			err := waiter.Mutex("a").Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
-			if err != nil {
-				t.Errorf("Do = %v, want nil", err)
-			}
+			check.That(t, err == nil, "Do = %v, want nil", err)
 		})
 	}
 	locktest.Eventually(t, "six callers are told", callers(6))

@@ -182,20 +182,14 @@ func alerts(t *testing.T) map[string]rule {
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	all, units := alerts(t), read(t, strings.Replace(rulesFile, ".yml", ".test.yml", 1))
-	if len(all) < 9 {
-		t.Errorf("%d alerts, want 9 at least", len(all))
-	}
+	check.That(t, len(all) >= 9, "%d alerts, want 9 at least", len(all))
 	for name, r := range all {
 		url := "https://github.com/redlatch/redlatch/blob/main/docs/operations.md#" + strings.ToLower(name)
 		for _, want := range []string{"severity: ", "summary: ", "description: ", "runbook_url: " + url} {
-			if !strings.Contains(r.whole, want) {
-				t.Errorf("the alert %s has no %s", name, want)
-			}
+			check.That(t, strings.Contains(r.whole, want), "the alert %s has no %s", name, want)
 		}
 		for _, want := range []string{"- name: " + name + " fires ", "- name: " + name + " stays silent "} {
-			if !strings.Contains(units, want) {
-				t.Errorf("there is no unit test %q", want)
-			}
+			check.That(t, strings.Contains(units, want), "there is no unit test %q", want)
 		}
 	}
 	var harmless []string
@@ -232,9 +226,7 @@ func TestAlertOnLosses(t *testing.T) {
 			t.Errorf("RedlatchLeaseLost selects %q, which for %q is wrong", fires, r)
 		}
 		for where, text := range map[string]string{runbookFile: runbook, metricsFile: labels} {
-			if !strings.Contains(text, "`"+r+"`") {
-				t.Errorf("%s does not say what the reason %q is", where, r)
-			}
+			check.That(t, strings.Contains(text, "`"+r+"`"), "%s does not say what the reason %q is", where, r)
 		}
 	}
 }
@@ -247,9 +239,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	page := read(t, metricsFile)
 	exported := m.gather(t, "redlatchprom")
 	for name := range exported {
-		if !strings.Contains(page, "| `"+name+"` |") {
-			t.Errorf("%s does not list %s", metricsFile, name)
-		}
+		check.That(t, strings.Contains(page, "| `"+name+"` |"), "%s does not list %s", metricsFile, name)
 	}
 	suffix := regexp.MustCompile(`_(bucket|count|sum)$`)
 	for _, file := range []string{metricsFile, rulesFile, boardFile, runbookFile} {
@@ -272,15 +262,11 @@ func TestRunbook(t *testing.T) {
 	}
 	for name := range alerts(t) {
 		for _, want := range []string{"**Means**", "**See**", "**Do**"} {
-			if !strings.Contains(sections[name], want) {
-				t.Errorf("the section %s has no %s", name, want)
-			}
+			check.That(t, strings.Contains(sections[name], want), "the section %s has no %s", name, want)
 		}
 	}
 	lines := doctorLines(t)
-	if len(lines) < 15 {
-		t.Errorf("%d checks of the doctor were found, want 15 at least: %v", len(lines), lines)
-	}
+	check.That(t, len(lines) >= 15, "%d checks of the doctor were found, want 15 at least: %v", len(lines), lines)
 	for check, levels := range lines {
 		text, ok := sections["doctor: "+check]
 		if !ok {

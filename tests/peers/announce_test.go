@@ -99,9 +99,7 @@ func TestNeighboursExcludeAndWakeEachOther(t *testing.T) {
 			locktest.Eventually(t, "redlatch listens no more", func() bool {
 				return strings.HasSuffix(s.Do("PUBSUB", "NUMSUB", other.channel()), "0")
 			})
-			if s.Do("EXISTS", ours.Key()) != "0" {
-				t.Error("the key is there after the last release")
-			}
+			check.That(t, s.Do("EXISTS", ours.Key()) == "0", "the key is there after the last release")
 		})
 	}
 }
@@ -519,9 +517,7 @@ func TestYieldLetsOthersIn(t *testing.T) {
 		if client.Get(t.Context(), "a").Val() != "other" || had() != before {
 			t.Error("redlatch was let in while the other library held the lock")
 		}
-		if s.Do("DEL", "a") != "1" {
-			t.Error("the key of the other library was gone")
-		}
+		check.That(t, s.Do("DEL", "a") == "1", "the key of the other library was gone")
 	}
 }
 
@@ -593,9 +589,7 @@ func TestYieldEnds(t *testing.T) {
 			t.Fatalf("Inspect = %+v, %v", info, err)
 		}
 		for _, w := range info.Waiters {
-			if w.Client == "" {
-				t.Errorf("Inspect tells of the waiter %+v, which is none", w)
-			}
+			check.That(t, w.Client != "", "Inspect tells of the waiter %+v, which is none", w)
 		}
 	}
 	locktest.Release(t, locktest.Lock(t, c.Mutex("a").With(redlatch.LockOptions{Yield: yield})))

@@ -210,9 +210,7 @@ func bothAtOnce(t *testing.T, s *redistest.Server, with func(c *redlatch.Client)
 		check.OK(t, "leave", leave())
 	}
 	all.Wait()
-	if overlaps.Load() > 0 {
-		t.Errorf("two were inside %d times", overlaps.Load())
-	}
+	check.That(t, overlaps.Load() <= 0, "two were inside %d times", overlaps.Load())
 }
 
 // yielding is how the tests of both sides at once share a lock.

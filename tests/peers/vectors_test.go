@@ -468,9 +468,7 @@ func TestVectorsAreOfEveryScript(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(script.Sources())) {
-		if !seen[name] {
-			t.Errorf("no vector calls the script %q: add steps to vectors_test.go", name)
-		}
+		check.That(t, seen[name], "no vector calls the script %q: add steps to vectors_test.go", name)
 	}
 }
 

@@ -107,9 +107,7 @@ func TestAdoptWhoseRequestIsLost(t *testing.T) {
 					t.Errorf("%s: Adopt = %v, want a lease", what, err)
 					links[0].Harm(m, wire.None)
 				} else {
-					if l.Token() != token {
-						t.Errorf("%s: token %d, want %d", what, l.Token(), token)
-					}
+					check.That(t, l.Token() == token, "%s: token %d, want %d", what, l.Token(), token)
 					links[0].Harm(m, wire.None)
 					locktest.Release(t, l)
 				}
@@ -265,9 +263,7 @@ func TestAdoptOnce(t *testing.T) {
 			all.Go(func() {
 				l, err := clients[n%3].Adopt(t.Context(), text, redlatch.LockOptions{})
 				if err != nil {
-					if !errors.Is(err, redlatch.ErrNotHeld) {
-						t.Errorf("Adopt = %v, want ErrNotHeld", err)
-					}
+					check.Error(t, "Adopt", err, redlatch.ErrNotHeld)
 					return
 				}
 				mu.Lock()
@@ -467,14 +463,10 @@ func TestAdoptBesideWaitersOfTheSameClient(t *testing.T) {
 	text := help.Detach(t, l)
 	locktest.InLine(t, s, "a", 1)
 	l = help.Adopt(t, other, text)
-	if l.Token() != token {
-		t.Errorf("token %d, want %d", l.Token(), token)
-	}
+	check.That(t, l.Token() == token, "token %d, want %d", l.Token(), token)
 	locktest.Release(t, l)
 	l = help.Receive(t, got, "the third of the group")
-	if l.Token() <= token {
-		t.Errorf("token %d after %d, want more", l.Token(), token)
-	}
+	check.That(t, l.Token() > token, "token %d after %d, want more", l.Token(), token)
 	locktest.Release(t, l)
 	help.AwaitNothingLeft(t, s, "a")
 }
@@ -585,9 +577,7 @@ func TestAdoptMulti(t *testing.T) {
 	for _, l := range both.Leases() {
 		texts = append(texts, help.Detach(t, l))
 	}
-	if both.Held() {
-		t.Error("the whole is held when its parts are detached")
-	}
+	check.That(t, !both.Held(), "the whole is held when its parts are detached")
 	check.Nil(t, "Release", both.Release(t.Context()))
 	for _, text := range texts {
 		locktest.Release(t, help.Adopt(t, other, text))
@@ -606,9 +596,7 @@ func TestAdoptWhileFull(t *testing.T) {
 		token := l.Token()
 		mend := help.FillMemory(t, s)
 		l = help.Adopt(t, c, help.Detach(t, l))
-		if l.Token() != token {
-			t.Errorf("token %d, want %d", l.Token(), token)
-		}
+		check.That(t, l.Token() == token, "token %d, want %d", l.Token(), token)
 		locktest.Release(t, l)
 		mend()
 		help.AwaitNothingLeft(t, s, l.Name())

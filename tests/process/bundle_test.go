@@ -37,9 +37,7 @@ func TestRequestsGoTogether(t *testing.T) {
 			last := int64(0)
 			for range turns {
 				l := locktest.Lock(t, c.Mutex(strconv.Itoa(i)))
-				if l.Token() <= last {
-					t.Errorf("token %d after %d, want more", l.Token(), last)
-				}
+				check.That(t, l.Token() > last, "token %d after %d, want more", l.Token(), last)
 				last = l.Token()
 				locktest.Release(t, l)
 			}

@@ -28,9 +28,7 @@ func TestKilledHolderCostsItsRemainingTTL(t *testing.T) {
 	locktest.InLine(t, s, "a", 1)
 	holder.Kill()
 	l := help.Await(t, result)
-	if l.Token() <= token {
-		t.Errorf("token %d after %d, want more", l.Token(), token)
-	}
+	check.That(t, l.Token() > token, "token %d after %d, want more", l.Token(), token)
 	locktest.Release(t, l)
 }
 

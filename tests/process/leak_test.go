@@ -44,9 +44,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	locktest.Eventually(t, "all connections are closed", func() bool { return help.Connections(s) == 0 })
 	check.Equal(t, s.Do("PUBSUB", "CHANNELS"), "", "somebody still listens to")
 	keys := strings.Fields(s.Do("KEYS", "*"))
-	if len(keys) != 3 {
-		t.Errorf("%d keys are left, want a fence for each name: %v", len(keys), keys)
-	}
+	check.That(t, len(keys) == 3, "%d keys are left, want a fence for each name: %v", len(keys), keys)
 	for _, key := range keys {
 		if ttl, err := strconv.Atoi(s.Do("TTL", key)); !strings.HasSuffix(key, ":fence") || err != nil || ttl <= 0 {
 			t.Errorf("key %s is left, with a TTL of %d (%v), want fences with a TTL only", key, ttl, err)

@@ -298,9 +298,7 @@ func TestRelayAfterALoss(t *testing.T) {
 			for _, result := range results {
 				all.Go(func() {
 					l := help.Await(t, result)
-					if !resource.Admit(l.Token()) {
-						t.Errorf("token %d is not the largest so far", l.Token())
-					}
+					check.That(t, resource.Admit(l.Token()), "token %d is not the largest so far", l.Token())
 					locktest.Release(t, l)
 				})
 			}
@@ -391,9 +389,7 @@ func TestRelayIsRevoked(t *testing.T) {
 				t.Errorf("Release = %v", err)
 			}
 		}
-		if lost < 0 {
-			t.Error("nobody noticed that the mutex had been taken")
-		}
+		check.That(t, lost >= 0, "nobody noticed that the mutex had been taken")
 	}
 }
 
@@ -499,9 +495,7 @@ func TestRelayIsClosed(t *testing.T) {
 	for _, result := range results {
 		check.Error(t, "Lock", help.AwaitError(t, result), redlatch.ErrClosed)
 	}
-	if !errors.Is(held.Err(), redlatch.ErrNotHeld) {
-		t.Errorf("the lease's error is %v, want ErrNotHeld", held.Err())
-	}
+	check.That(t, errors.Is(held.Err(), redlatch.ErrNotHeld), "the lease's error is %v, want ErrNotHeld", held.Err())
 }
 
 // TestRelayDoesNotPassOnWhatIsNearlyOver: without a watchdog, a lease must begin with most of its

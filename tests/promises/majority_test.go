@@ -73,9 +73,7 @@ func TestQuorumForgetfulNode(t *testing.T) {
 		}
 		held := help.InsistLock(t, c.Mutex("a").With(redlatch.LockOptions{Renew: redlatch.Off}).Lock)
 		token := held.Token()
-		if token <= before {
-			t.Errorf("token %d after %d, want more", token, before)
-		}
+		check.That(t, token > before, "token %d after %d, want more", token, before)
 		nodes[0].Restart() // nor do those know of the lease that it was swallowed of
 		for held.Held() {
 			if l, err := other.Mutex("a").TryLock(t.Context()); err == nil && held.Held() {
@@ -121,9 +119,7 @@ func TestQuorumWritesTheTokenBack(t *testing.T) {
 	proxies[2].Heal()
 	proxies[0].Swallow(wire.Requests)
 	second := help.InsistLock(t, c.Mutex("a").Lock)
-	if second.Token() <= token {
-		t.Errorf("token %d after %d, want more", second.Token(), token)
-	}
+	check.That(t, second.Token() > token, "token %d after %d, want more", second.Token(), token)
 	help.InsistRelease(t, second)
 	proxies[0].Heal() // else Close would wait for it
 }
@@ -177,9 +173,7 @@ func TestQuorumMutex(t *testing.T) {
 		token := first.Token()
 		locktest.Release(t, first)
 		second := help.Await(t, next)
-		if second.Token() <= token {
-			t.Errorf("token %d after %d, want more", second.Token(), token)
-		}
+		check.That(t, second.Token() > token, "token %d after %d, want more", second.Token(), token)
 		locktest.Release(t, second)
 		for _, node := range nodes {
 			locktest.Eventually(t, "nothing left but the token", func() bool {

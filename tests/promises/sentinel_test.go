@@ -42,9 +42,7 @@ func TestLeaseThatTheNewMasterKnowsGoesOn(t *testing.T) {
 	}
 	locktest.Release(t, l)
 	successor := help.Await(t, next)
-	if successor.Token() <= token {
-		t.Errorf("token %d after %d, want more", successor.Token(), token)
-	}
+	check.That(t, successor.Token() > token, "token %d after %d, want more", successor.Token(), token)
 	locktest.Release(t, successor)
 }
 

@@ -61,9 +61,7 @@ func TestFullServerKeepsWhatIsHeld(t *testing.T) {
 		}
 		for _, waiter := range []<-chan help.Outcome{next, last} {
 			lease := help.Await(t, waiter)
-			if lease.Token() <= token {
-				t.Errorf("token %d after %d, want more", lease.Token(), token)
-			}
+			check.That(t, lease.Token() > token, "token %d after %d, want more", lease.Token(), token)
 			token = lease.Token()
 			check.Nil(t, "Extend after a hand-over", lease.Extend(t.Context()))
 			check.Nil(t, "Release after a hand-over", lease.Release(t.Context()))

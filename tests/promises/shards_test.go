@@ -41,9 +41,7 @@ func TestSlotMoves(t *testing.T) {
 	check.Equal(t, to.Do("GET", "redlatch:{tag}held"), held.Owner(), "the new master has the owner")
 	locktest.Release(t, held)
 	successor := help.Await(t, next)
-	if successor.Token() <= token {
-		t.Errorf("token %d after %d, want more", successor.Token(), token)
-	}
+	check.That(t, successor.Token() > token, "token %d after %d, want more", successor.Token(), token)
 	locktest.Release(t, successor)
 }
 
@@ -59,9 +57,7 @@ func TestMultiOverSeveralSlots(t *testing.T) {
 			t.Fatalf("Multi(%q).Lock = %v, want a lease", names, err)
 		}
 		for _, name := range names {
-			if l.Token(name) == 0 {
-				t.Errorf("%q has no token", name)
-			}
+			check.That(t, l.Token(name) != 0, "%q has no token", name)
 		}
 		check.Nil(t, "Release", l.Release(t.Context()))
 		last := locktest.Lock(t, c.Mutex(names[len(names)-1]))

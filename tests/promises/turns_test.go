@@ -33,9 +33,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 					served.Add(l.Owner())
 					return nil
 				})
-				if err != nil {
-					t.Errorf("Do = %v", err)
-				}
+				check.That(t, err == nil, "Do = %v", err)
 			})
 		}
 	}

@@ -162,9 +162,7 @@ func TestMultiOfWhichOneIsTaken(t *testing.T) {
 	got := make(chan *redlatch.MultiLease, 1)
 	go func() {
 		l, err := c.MultiMutex("c", "b", "a").Lock(locktest.Within(t, locktest.Patience))
-		if err != nil {
-			t.Errorf("Lock = %v, want a lease", err)
-		}
+		check.That(t, err == nil, "Lock = %v, want a lease", err)
 		got <- l
 	}()
 	locktest.InLine(t, s, "b", 1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestEntriesAreHandedOverWhenDue(t *testing.T) {
@@ -61,9 +62,7 @@ func TestWallClockJumpHandsOverEverything(t *testing.T) {
 		skew.Store(int64(30 * time.Second))
 		time.Sleep(schedule.Tick)
 		synctest.Wait()
-		if !fired.Load() {
-			t.Error("the wall clock jumped and the entry was not handed over within a tick")
-		}
+		check.That(t, fired.Load(), "the wall clock jumped and the entry was not handed over within a tick")
 	})
 }
 

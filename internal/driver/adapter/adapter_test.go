@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestAwait(t *testing.T) {
@@ -22,9 +23,7 @@ func TestAwait(t *testing.T) {
 		<-release
 		return 7, nil
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("Await while f hangs = %v, want context.Canceled", err)
-	}
+	check.Error(t, "Await while f hangs", err, context.Canceled)
 	ran := false
 	if _, err := Await(ctx, func() (int, error) { ran = true; return 7, nil }); !errors.Is(err, context.Canceled) || ran {
 		t.Errorf("Await with a context that is done = %v, and f ran: %v, want context.Canceled and no run", err, ran)

@@ -45,9 +45,7 @@ func TestMapIsLoadedInTheBackground(t *testing.T) {
 		}
 		m.Refresh()
 		synctest.Wait()
-		if loads != 1 {
-			t.Errorf("%d loads within a second, want 1", loads)
-		}
+		check.That(t, loads == 1, "%d loads within a second, want 1", loads)
 		time.Sleep(refreshEvery)
 		failed = errors.New("no answer")
 		m.Refresh()

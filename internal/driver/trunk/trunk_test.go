@@ -237,8 +237,6 @@ func TestChannelIsLeftAfterItWasAskedFor(t *testing.T) {
 		kept.stop()
 		again.stop()
 		settle()
-		if !n.lines[0].closed {
-			t.Error("the line is open with no channel left")
-		}
+		check.That(t, n.lines[0].closed, "the line is open with no channel left")
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestErrorOfARoundTellsOfEachNode: the error of a round without a lease matches its reason, and
@@ -21,12 +22,8 @@ func TestErrorOfARoundTellsOfEachNode(t *testing.T) {
 		{Addr: "node3:6379"},
 	}}
 	want := fault.ErrTaken.Error() + "; node1:6379 let it in; node2:6379 refused it, held by X; node3:6379 was not waited for"
-	if err.Error() != want {
-		t.Errorf("the error is %v, want %s", err, want)
-	}
-	if !errors.Is(err, fault.ErrTaken) {
-		t.Error("it does not match ErrTaken")
-	}
+	check.That(t, err.Error() == want, "the error is %v, want %s", err, want)
+	check.That(t, errors.Is(err, fault.ErrTaken), "it does not match ErrTaken")
 }
 
 // TestDecide: what an attempt does after a round. A tie and an outage are tried again, by TryLock,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // node is a connection that no request is sent over.
@@ -45,16 +46,12 @@ func TestVoteThatCrossesTheRelease(t *testing.T) {
 			r.stop()
 			told, ended := 0, false
 			r.LeaveTo(func(node int, missed bool) {
-				if node != 2 {
-					t.Errorf("node %d granted late", node)
-				}
+				check.That(t, node == 2, "node %d granted late", node)
 				if missed {
 					told++
 				}
 			}, func() { ended = true })
-			if ended {
-				t.Error("all have answered, and one has not")
-			}
+			check.That(t, !ended, "all have answered, and one has not")
 			miss := func() {
 				if r.Miss(2) {
 					told++
@@ -93,7 +90,5 @@ func TestAnswersWhileTheAttemptLooks(t *testing.T) {
 	if !slices.Equal(late, []int{1}) || ended != 1 {
 		t.Errorf("late votes of nodes %v, ended %d times; want that of node 1, once", late, ended)
 	}
-	if !r.Unanswered() {
-		t.Error("a node that was silent may let the owner in later, and Unanswered says no")
-	}
+	check.That(t, r.Unanswered(), "a node that was silent may let the owner in later, and Unanswered says no")
 }

@@ -38,9 +38,7 @@ func wantTurn(t *testing.T, w *Waiter, want Turn) {
 	t.Helper()
 	select {
 	case got := <-w.Turn():
-		if got != want {
-			t.Errorf("the waiter is told %+v, want %+v", got, want)
-		}
+		check.That(t, got == want, "the waiter is told %+v, want %+v", got, want)
 	default:
 		t.Errorf("the waiter is told nothing, want %+v", want)
 	}
@@ -131,9 +129,7 @@ func TestDissolvedGroupHasASuccessor(t *testing.T) {
 	if again, _ := q.Join("a", lock.Terms{}); again != g {
 		t.Error("the successor of a dissolved group is gone")
 	}
-	if len(newer[0].turn) != 0 {
-		t.Error("a waiter of the successor has a turn of the dissolved group")
-	}
+	check.That(t, len(newer[0].turn) == 0, "a waiter of the successor has a turn of the dissolved group")
 }
 
 // TestOthersHaveNoGroup: a goroutine with other options cannot take over a lease of the group, and
@@ -292,9 +288,7 @@ func TestOneTurnIsOut(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if turns.Load() == 0 {
-		t.Error("no goroutine had a turn")
-	}
+	check.That(t, turns.Load() != 0, "no goroutine had a turn")
 	wantEmpty(t, &q)
 }
 

@@ -171,14 +171,10 @@ func TestAskGivesUp(t *testing.T) {
 					t.Errorf("Ask = %v, want it to say %q", err, c.text)
 				}
 				for _, is := range c.is {
-					if !errors.Is(err, is) {
-						t.Errorf("Ask = %v, want it to match %v", err, is)
-					}
+					check.That(t, errors.Is(err, is), "Ask = %v, want it to match %v", err, is)
 				}
 				for _, is := range c.isNot {
-					if errors.Is(err, is) {
-						t.Errorf("Ask = %v, want it not to match %v", err, is)
-					}
+					check.That(t, !errors.Is(err, is), "Ask = %v, want it not to match %v", err, is)
 				}
 				if took < c.least || took > c.most {
 					t.Errorf("Ask returned after %v, want %v to %v", took, c.least, c.most)

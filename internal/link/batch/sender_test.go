@@ -491,9 +491,7 @@ func TestWaitReturnsWhenNothingIsUnderWay(t *testing.T) {
 		var waited atomic.Bool
 		done.Go(func() { s.Wait(); waited.Store(true) })
 		synctest.Wait()
-		if waited.Load() {
-			t.Error("Wait returned while requests were under way")
-		}
+		check.That(t, !waited.Load(), "Wait returned while requests were under way")
 		close(gate)
 		done.Wait()
 	})

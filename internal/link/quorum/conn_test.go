@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // fake is a node that answers every call in the same way, and whose subscriptions the test holds.
@@ -77,11 +78,7 @@ func TestCallerGivesUpTellsOfEachNode(t *testing.T) {
 	p := poll{size: 3, majority: q.Majority()}
 	p.add(1, conn.Result{Reply: conn.Reply{Int: 1}})
 	err := p.undecided(q.addresses, context.DeadlineExceeded)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the error is %v, want context.DeadlineExceeded", err)
-	}
+	check.That(t, errors.Is(err, context.DeadlineExceeded), "the error is %v, want context.DeadlineExceeded", err)
 	want := "; node1:6379 was not waited for; node2:6379 said yes; node3:6379 was not waited for"
-	if !strings.HasSuffix(err.Error(), want) {
-		t.Errorf("the error is %v, want it to end with %s", err, want)
-	}
+	check.That(t, strings.HasSuffix(err.Error(), want), "the error is %v, want it to end with %s", err, want)
 }

@@ -81,9 +81,7 @@ func TestErrandsShareAPipeline(t *testing.T) {
 		for _, r := range *answers[i] {
 			got = append(got, r.Reply.Text)
 		}
-		if !slices.Equal(got, args) {
-			t.Errorf("errand %d heard %v, want %v", i, got, args)
-		}
+		check.That(t, slices.Equal(got, args), "errand %d heard %v, want %v", i, got, args)
 	}
 	q.Wait()
 }

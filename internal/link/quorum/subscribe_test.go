@@ -78,9 +78,7 @@ func TestSubscriptionEndsWithoutAMajority(t *testing.T) {
 			subs[spare].end <- errors.New("connection lost")
 			select {
 			case err := <-h.over:
-				if !errors.Is(err, errDeaf) {
-					t.Errorf("Subscribe = %v, want %v", err, errDeaf)
-				}
+				check.That(t, errors.Is(err, errDeaf), "Subscribe = %v, want %v", err, errDeaf)
 			case <-time.After(30 * time.Second):
 				t.Fatalf("not over without %d of %d nodes", spare+1, n)
 			}

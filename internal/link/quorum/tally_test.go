@@ -352,9 +352,7 @@ func TestTallyForgot(t *testing.T) {
 		for i := range tally.Votes {
 			tally.Votes[i].Probation = time.Second
 		}
-		if tally.Forgot() {
-			t.Errorf("%s, on probation: forgot", votes)
-		}
+		check.That(t, !tally.Forgot(), "%s, on probation: forgot", votes)
 	}
 }
 

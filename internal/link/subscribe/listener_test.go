@@ -210,9 +210,7 @@ func TestNamesOfACluster(t *testing.T) {
 			t.Errorf("one name above the bound has the subscription %q, want the plain one", l.For("more").Address())
 		}
 		time.Sleep(10 * idle)
-		if !l.For("A").Sharded() {
-			t.Error("a subscription ended while a waiter needed it")
-		}
+		check.That(t, l.For("A").Sharded(), "a subscription ended while a waiter needed it")
 		h.use(false)
 		time.Sleep(2 * idle)
 		synctest.Wait()
@@ -220,9 +218,7 @@ func TestNamesOfACluster(t *testing.T) {
 			t.Errorf("a name that no waiter needs has the subscription %q, want the plain one", got.Address())
 		}
 		l.Connect(t.Context(), "A", "of A")
-		if !l.For("A").Connected() {
-			t.Error("it does not come back when it is needed again")
-		}
+		check.That(t, l.For("A").Connected(), "it does not come back when it is needed again")
 	})
 }
 

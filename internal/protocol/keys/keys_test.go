@@ -72,9 +72,7 @@ func FuzzOf(f *testing.F) {
 			if tag(key) != tag(set.State()) {
 				t.Errorf("%q is in another slot than %q", key, set.State())
 			}
-			if seen[key] {
-				t.Errorf("%q stands for two keys", key)
-			}
+			check.That(t, !seen[key], "%q stands for two keys", key)
 			seen[key] = true
 			mu.Lock()
 			if other, ok := owner[key]; ok && other != set.State() {

@@ -61,9 +61,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 			t.Errorf("%s.lua lists %d ARGV (%s), Go sends %d", file, got, head["ARGV"], want)
 		}
 		for _, field := range []string{"Reply", "Cost"} {
-			if head[field] == "" {
-				t.Errorf("%s.lua does not tell its %s", file, field)
-			}
+			check.That(t, head[field] != "", "%s.lua does not tell its %s", file, field)
 		}
 	}
 }

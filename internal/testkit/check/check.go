@@ -44,6 +44,14 @@ func Equal[V comparable](t T, got, wanted V, format string, args ...any) {
 	}
 }
 
+// That checks a condition; the text says what is the matter if it does not hold.
+func That(t T, holds bool, format string, args ...any) {
+	t.Helper()
+	if !holds {
+		t.Errorf(format, args...)
+	}
+}
+
 // OK is [Nil] for a call without which the test cannot go on.
 func OK(t T, call string, err error) {
 	t.Helper()

@@ -161,9 +161,7 @@ func TestBadArgumentShowsTheLog(t *testing.T) {
 		s.Stop()
 		t.Fatal("Launch with an unknown option succeeded")
 	}
-	if !strings.Contains(err.Error(), "no-such-option") {
-		t.Errorf("Launch = %v, want the server's own words", err)
-	}
+	check.That(t, strings.Contains(err.Error(), "no-such-option"), "Launch = %v, want the server's own words", err)
 }
 
 func TestMissingServerNamesThePackage(t *testing.T) {
@@ -190,7 +188,5 @@ func TestClusterServesEverySlot(t *testing.T) {
 			}
 		}
 	}
-	if served != 6 {
-		t.Errorf("%d of 6 keys have a node that serves them", served)
-	}
+	check.That(t, served == 6, "%d of 6 keys have a node that serves them", served)
 }

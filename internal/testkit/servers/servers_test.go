@@ -96,9 +96,7 @@ func TestServersCutOffFromEachOther(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Errorf("once the replica is back: %v", err)
-	}
+	check.That(t, err == nil, "once the replica is back: %v", err)
 }
 
 // TestClocksOfServersStep: the clocks of nodes that take over from each other step together, those of
@@ -123,9 +121,7 @@ func TestClocksOfServersStep(t *testing.T) {
 					ahead++
 				}
 			}
-			if ahead != nodes {
-				t.Errorf("the clocks of %d nodes are ahead, want %d", ahead, nodes)
-			}
+			check.That(t, ahead == nodes, "the clocks of %d nodes are ahead, want %d", ahead, nodes)
 		})
 	}
 }

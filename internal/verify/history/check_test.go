@@ -243,9 +243,7 @@ func TestLinesBecomeHolds(t *testing.T) {
 func TestBrokenLineIsAnError(t *testing.T) {
 	t.Parallel()
 	err := history.ReadEvents(strings.NewReader("{\"at\":1}\nnonsense\n{\"at\":2}\n"), func(history.Event) {})
-	if err == nil {
-		t.Error("ReadEvents = nil, want an error")
-	}
+	check.That(t, err != nil, "ReadEvents = nil, want an error")
 }
 
 // TestClockIsShared has the clock grow.

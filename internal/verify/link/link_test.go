@@ -156,9 +156,7 @@ func TestNothingPassesOutOfStep(t *testing.T) {
 		}
 		all.Wait()
 	}
-	if swallowed == 0 {
-		t.Error("nothing was swallowed")
-	}
+	check.That(t, swallowed != 0, "nothing was swallowed")
 }
 
 // more returns when some hundreds of replies more were written.

@@ -208,9 +208,7 @@ func do(t *testing.T, s *memory.Server, want string, args ...string) {
 	case r.Reply.Text == "":
 		got = fmt.Sprint(r.Reply.Int)
 	}
-	if got != want {
-		t.Errorf("%q = %s, want %s", args, got, want)
-	}
+	check.That(t, got == want, "%q = %s, want %s", args, got, want)
 }
 
 // TestClock: the time is that of the clock, to the microsecond.
@@ -376,9 +374,7 @@ func TestSubscriptions(t *testing.T) {
 	}
 	want := func(texts ...string) {
 		t.Helper()
-		if !slices.Equal(heard, texts) {
-			t.Errorf("heard are %q, want %q", heard, texts)
-		}
+		check.That(t, slices.Equal(heard, texts), "heard are %q, want %q", heard, texts)
 		heard = nil
 	}
 	all := s.SubscribeAll(func(channel, payload string) { heard = append(heard, "all "+channel+" "+payload) })

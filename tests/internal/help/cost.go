@@ -27,9 +27,7 @@ func WantCost(t *testing.T, began time.Time, cost time.Duration) {
 	t.Helper()
 	took := time.Since(began)
 	t.Logf("%v, of %v", took.Round(time.Millisecond), cost)
-	if took > cost+slack {
-		t.Errorf("it took %v, want %v and what a busy machine adds", took, cost)
-	}
+	check.That(t, took <= cost+slack, "it took %v, want %v and what a busy machine adds", took, cost)
 }
 
 // Lasts is a TTL, with a heartbeat that cannot be what lets a waiter in.

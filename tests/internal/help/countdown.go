@@ -61,8 +61,6 @@ func WantCountGone(t *testing.T, s *redistest.Server, d *redlatch.CountDownLatch
 	t.Helper()
 	check.Nil(t, "Delete", d.Delete(locktest.Within(t, locktest.Patience)))
 	for _, key := range []string{locktest.StateKey(d.Name()), QueueKey(d.Name()), ClientsKey(d.Name())} {
-		if s.Do("EXISTS", key) != "0" {
-			t.Errorf("%s is left behind", key)
-		}
+		check.That(t, s.Do("EXISTS", key) == "0", "%s is left behind", key)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -35,9 +36,7 @@ func WantHandOver(t *testing.T, s *redistest.Server, a, b *redlatch.Client, harm
 	harm()
 	locktest.Release(t, held)
 	l := Await(t, result)
-	if l.Owner() != owner {
-		t.Errorf("owner %s, want %s, which the server let in when it published", l.Owner(), owner)
-	}
+	check.That(t, l.Owner() == owner, "owner %s, want %s, which the server let in when it published", l.Owner(), owner)
 	WantSoundDeadline(t, s, l)
 	locktest.Release(t, l)
 }

@@ -69,9 +69,7 @@ func GoEnter(ctx context.Context, l kindtest.Lock) <-chan Outcome {
 func WantSuccessor(t *testing.T, s *redistest.Server, next <-chan Outcome, token int64) {
 	t.Helper()
 	l := Await(t, next)
-	if l.Token() <= token {
-		t.Errorf("token %d after %d, want more", l.Token(), token)
-	}
+	check.That(t, l.Token() > token, "token %d after %d, want more", l.Token(), token)
 	locktest.Release(t, l)
 	AwaitNothingLeft(t, s, l.Name())
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -78,14 +79,10 @@ func WantTakeover(t *testing.T, forget func(*redistest.Server)) {
 	WantLost(t, held)
 	for range 3 {
 		l := Await(t, results)
-		if !resource.Admit(l.Token()) {
-			t.Errorf("token %d is not the largest so far", l.Token())
-		}
+		check.That(t, resource.Admit(l.Token()), "token %d is not the largest so far", l.Token())
 		locktest.Release(t, l)
 	}
-	if resource.Admit(old) {
-		t.Errorf("the resource took a write with the old token %d", old)
-	}
+	check.That(t, !resource.Admit(old), "the resource took a write with the old token %d", old)
 	AwaitFree(t, s, "a")
 }
 

@@ -117,9 +117,7 @@ func TestKillReachesTheWholeGroup(t *testing.T) {
 	c, dir := start(t, stubbornTree, later())
 	until(t, "the grandchild", func() bool { _, err := os.Stat(filepath.Join(dir, "ready")); return err == nil })
 	c.Terminate()
-	if c.Gone() {
-		t.Error("Gone is true of a group that ignores TERM")
-	}
+	check.That(t, !c.Gone(), "Gone is true of a group that ignores TERM")
 	c.Kill()
 	if got := wait(t, c); got.Signal != syscall.SIGKILL {
 		t.Errorf("Status = %v, want death by SIGKILL", got)
@@ -134,9 +132,7 @@ func TestTerminateReachesAStoppedCommand(t *testing.T) {
 	// program, which then must not be stopped.
 	check.OK(t, "Kill", syscall.Kill(pid(t, filepath.Join(dir, "pid")), syscall.SIGSTOP))
 	<-c.Stopped()
-	if c.Resume() {
-		t.Error("Resume undid a SIGSTOP")
-	}
+	check.That(t, !c.Resume(), "Resume undid a SIGSTOP")
 	c.Terminate()
 	if got := wait(t, c); got.Code != 9 {
 		t.Errorf("Status = %v, want exit code 9", got)
@@ -147,9 +143,7 @@ func TestCommandIsNotSuspended(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, `kill -TSTP $$; exit 5`, later())
 	<-c.Stopped()
-	if !c.Resume() {
-		t.Error("Resume = false after SIGTSTP, want true")
-	}
+	check.That(t, c.Resume(), "Resume = false after SIGTSTP, want true")
 	if got := wait(t, c); got.Code != 5 {
 		t.Errorf("Status = %v, want exit code 5", got)
 	}
@@ -160,9 +154,7 @@ func TestGuardKillsTheGroupAtTheDeadline(t *testing.T) {
 	c, dir := start(t, stubbornTree, later())
 	until(t, "the grandchild", func() bool { _, err := os.Stat(filepath.Join(dir, "ready")); return err == nil })
 	c.Expect(later().Add(time.Hour))
-	if c.Gone() {
-		t.Error("the group is gone before its deadline")
-	}
+	check.That(t, !c.Gone(), "the group is gone before its deadline")
 	c.Expect(time.Now())
 	if got := wait(t, c); got.Signal != syscall.SIGKILL {
 		t.Errorf("Status = %v, want death by SIGKILL", got)

@@ -52,9 +52,7 @@ func (all findings) want(t *testing.T, check string, level doctor.Level, words .
 func (all findings) wantNoFault(t *testing.T) {
 	t.Helper()
 	for _, f := range all {
-		if f.Level == doctor.Fault {
-			t.Errorf("%+v, want no fault", f)
-		}
+		check.That(t, f.Level != doctor.Fault, "%+v, want no fault", f)
 	}
 }
 
@@ -63,9 +61,7 @@ func TestHealthy(t *testing.T) {
 	s := redistest.Start(t, "--appendonly", "yes")
 	all := examine(t, s.URL())
 	for _, f := range all {
-		if f.Level != doctor.OK {
-			t.Errorf("%+v, want ok", f)
-		}
+		check.That(t, f.Level == doctor.OK, "%+v, want ok", f)
 	}
 	for _, check := range []string{"round trip", "version", "role", "eviction", "persistence", "replicas", "rights", "publish", "clock", "locks", "deadlocks"} {
 		all.want(t, check, doctor.OK)

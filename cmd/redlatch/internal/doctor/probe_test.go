@@ -21,9 +21,7 @@ func TestProbeOfWholeServer(t *testing.T) {
 	s := redistest.Start(t)
 	all := probe(t, s.URL())
 	for _, f := range all {
-		if f.Level != doctor.OK {
-			t.Errorf("%+v, want ok", f)
-		}
+		check.That(t, f.Level == doctor.OK, "%+v, want ok", f)
 	}
 	for _, check := range []string{
 		"time", "expiry", "numbers", "sorted sets", "bitmaps", "run_id", "PUBLISH", "NUMSUB", "isolation", "publish", "SCAN", "INFO", "WAIT", "probe",
@@ -40,9 +38,7 @@ func TestProbeNeedsNoOtherRights(t *testing.T) {
 	s.Do(append([]string{"ACL", "SETUSER", "locker", "on", ">secret"}, access.Rules(prefix, false)...)...)
 	all := probe(t, "redis://locker:secret@"+s.Addr())
 	for _, f := range all {
-		if f.Level != doctor.OK {
-			t.Errorf("%+v, want ok", f)
-		}
+		check.That(t, f.Level == doctor.OK, "%+v, want ok", f)
 	}
 }
 

@@ -188,9 +188,7 @@ func TestCursorStaysOnItsLock(t *testing.T) {
 	m := sized(120, 16, picture())
 	press(m, "j", "j", "k")
 	name := m.locks()[m.cursor].Name
-	if name != "mail:digest" {
-		t.Fatalf("the cursor is on %q", name)
-	}
+	check.Must(t, name == "mail:digest", "the cursor is on %q", name)
 	for range fleet.Sorts {
 		press(m, "s")
 		if got := m.locks()[m.cursor].Name; got != name {
@@ -212,13 +210,9 @@ func TestPause(t *testing.T) {
 	m := sized(120, 16, picture())
 	press(m, "p")
 	m.Update(pictured{&fleet.Picture{Number: 2, Taken: at}})
-	if m.picture.Number != 1 {
-		t.Error("the picture changes in a pause")
-	}
+	check.That(t, m.picture.Number == 1, "the picture changes in a pause")
 	press(m, "p")
-	if m.picture.Number != 2 {
-		t.Error("after the pause the picture is not the newest")
-	}
+	check.That(t, m.picture.Number == 2, "after the pause the picture is not the newest")
 }
 
 // source has the locks of picture, or others.
@@ -269,9 +263,7 @@ func TestPrint(t *testing.T) {
 	defer p.Close()
 	var out bytes.Buffer
 	check.OK(t, "Print", Print(t.Context(), p, fleet.Query{}, &out))
-	if strings.Contains(out.String(), "\x1b") {
-		t.Error("a pipe gets colours")
-	}
+	check.That(t, !strings.Contains(out.String(), "\x1b"), "a pipe gets colours")
 	golden(t, "print", strings.TrimSuffix(out.String(), "\n"))
 	broken := errors.New("broken")
 	down := fleet.NewPoller(source{err: broken}, fleet.Options{})
