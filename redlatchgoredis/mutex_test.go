@@ -41,9 +41,7 @@ func TestClientsTakeTurns(t *testing.T) {
 	last := int64(0)
 	for range clients * turns {
 		token := <-tokens
-		if token <= last {
-			t.Fatalf("token %d after %d, want more", token, last)
-		}
+		check.Must(t, token > last, "token %d after %d, want more", token, last)
 		last = token
 	}
 }

@@ -197,9 +197,7 @@ func (to told) one(t *testing.T, name string, n int) sdktrace.ReadOnlySpan {
 		if len(found) == n {
 			return found[n-1]
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d spans %s ended, want %d", len(found), name, n)
-		}
+		check.Must(t, !time.Now().After(deadline), "%d spans %s ended, want %d", len(found), name, n)
 	}
 }
 

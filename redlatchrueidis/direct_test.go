@@ -69,9 +69,7 @@ func TestDirectInACluster(t *testing.T) {
 	if at := c.nodeFor(call(keys[0])); at != before {
 		t.Fatalf("the client knows that the key is at %s, and was not told yet", at.addr)
 	}
-	if !before.steady() {
-		t.Fatal("the old node is not steady")
-	}
+	check.Must(t, before.steady(), "the old node is not steady")
 	eval(keys[0])
 	if c.nodeFor(call(keys[0])) == before || !before.steady() {
 		t.Error("the old node said where the key is, and nothing was learned, or the node is not steady any more")

@@ -28,9 +28,7 @@ const patience = 30 * time.Second
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("within %v it did not come to pass that %s", patience, what)
-		}
+		check.Must(t, !time.Now().After(deadline), "within %v it did not come to pass that %s", patience, what)
 	}
 }
 
@@ -276,9 +274,7 @@ func TestLaneIsSynchronous(t *testing.T) {
 			t.Errorf("Eval = %+v, want 1", r)
 		}
 	}
-	if c.lanes[0].state.Load() != laneFree {
-		t.Fatal("the requests were not in the lane")
-	}
+	check.Must(t, c.lanes[0].state.Load() == laneFree, "the requests were not in the lane")
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	if n := strings.Count(string(stacks), "rueidis.(*pipe)._background("); n > 1 {

@@ -16,9 +16,7 @@ func TestEveryKind(t *testing.T) {
 	kindtest.Run(t, c, open(t, s), "")
 	check.OK(t, "Lock", check.ErrorOf(c.Mutex("listed").Lock(t.Context())))
 	for info, err := range c.List(t.Context(), redlatch.ListOptions{}) {
-		if err != nil {
-			t.Fatalf("List = %v", err)
-		}
+		check.Must(t, err == nil, "List = %v", err)
 		t.Log(info.Name)
 	}
 }

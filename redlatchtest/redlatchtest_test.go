@@ -97,9 +97,7 @@ func TestClientsTakeTurns(t *testing.T) {
 	last := int64(0)
 	for range 40 {
 		token := <-tokens
-		if token <= last {
-			t.Fatalf("token %d after %d, want more", token, last)
-		}
+		check.Must(t, token > last, "token %d after %d, want more", token, last)
 		last = token
 	}
 }
@@ -111,9 +109,7 @@ func TestLeaseExpiresByTheRealClock(t *testing.T) {
 	short := redlatch.LockOptions{TTL: 200 * time.Millisecond, Renew: redlatch.Off}
 	left := check.Value(c.Mutex("short").With(short).Lock(t.Context())).OK(t)
 	next, err := c.Mutex("short").With(redlatch.LockOptions{MaxWait: 10 * time.Second}).Lock(t.Context())
-	if err != nil {
-		t.Fatalf("Lock after the TTL = %v", err)
-	}
+	check.Must(t, err == nil, "Lock after the TTL = %v", err)
 	if left.Held() || next.Token() <= 0 {
 		t.Errorf("the old lease is held: %v; the new one has token %d", left.Held(), next.Token())
 	}

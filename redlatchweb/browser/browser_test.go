@@ -45,9 +45,7 @@ func needChromium(t *testing.T) {
 			return
 		}
 	}
-	if os.Getenv("REDLATCH_AXE") != "" {
-		t.Fatal("chromium is not installed")
-	}
+	check.Must(t, os.Getenv("REDLATCH_AXE") == "", "chromium is not installed")
 	t.Skip("chromium is not installed: `make web` installs it")
 }
 
@@ -160,9 +158,7 @@ func (p *tab) visit(path string) {
 func get[T any](p *tab, action chromedp.Action[T]) T {
 	p.t.Helper()
 	v, err := chromedp.Run(p.ctx, action)
-	if err != nil {
-		p.t.Fatalf("%v", err)
-	}
+	check.Must(p.t, err == nil, "%v", err)
 	return v
 }
 

@@ -164,9 +164,7 @@ func overlap(t *testing.T, f failure) (late, accepted int) {
 	for end := time.Now().Add(locktest.Patience); err != nil && time.Now().Before(end); {
 		held, err = old.Mutex("a").Lock(t.Context()) // on a busy machine a replica may be late, and so may a reply
 	}
-	if err != nil {
-		t.Fatalf("Lock = %v", err)
-	}
+	check.Must(t, err == nil, "Lock = %v", err)
 	token := held.Token()
 	done := make(chan struct{})
 	go func() {

@@ -31,9 +31,7 @@ func TestQuorumRollingRestart(t *testing.T) {
 		for _, node := range nodes {
 			node.Do("PUBLISH", help.GrantsChannel(c), "revoke\t"+term.Owner()+"\tnot a note")
 		}
-		if !term.Held() {
-			t.Fatalf("lost: %v", term.Err())
-		}
+		check.Must(t, term.Held(), "lost: %v", term.Err())
 	}
 	ahead := time.Duration(0)
 	for _, node := range slices.Concat(nodes, nodes[:1]) {

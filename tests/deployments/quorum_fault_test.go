@@ -40,9 +40,7 @@ func TestQuorumMinorityIsKilled(t *testing.T) {
 			locktest.Release(t, locktest.Lock(t, other.Mutex("b")))
 		}
 		seen.Await(t, redlatch.EventExtended, "a", len(seen.Of(redlatch.EventExtended, "a")))
-		if !held.Held() {
-			t.Fatalf("lost with a majority of %d nodes: %v", n, held.Err())
-		}
+		check.Must(t, held.Held(), "lost with a majority of %d nodes: %v", n, held.Err())
 		locktest.Release(t, held)
 		fresh := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting)) // a program that starts now
 		locktest.Release(t, locktest.Lock(t, fresh.Mutex("a")))
@@ -70,9 +68,7 @@ func TestQuorumMajorityIsKilled(t *testing.T) {
 			if later := held.Deadline(); later.After(deadline) {
 				deadline = later // an extend that was under way when they died
 			}
-			if before.After(deadline) {
-				t.Fatalf("held at %v, past the deadline %v", before, deadline)
-			}
+			check.Must(t, !before.After(deadline), "held at %v, past the deadline %v", before, deadline)
 			if _, err := other.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
 				t.Fatalf("TryLock without a majority = %v, want ErrUnreachable", err)
 			}
@@ -330,9 +326,7 @@ func TestQuorumStaleNode(t *testing.T) {
 		last = help.Turn(t, c.Mutex("a"))
 	}
 	nodes[0].Restart()
-	if nodes[0].Do("GET", help.FenceKey("a")) == "" {
-		t.Fatal("the node has no old data, which this test is about")
-	}
+	check.Must(t, nodes[0].Do("GET", help.FenceKey("a")) != "", "the node has no old data, which this test is about")
 	nodes[1].Kill()
 	if _, err := c.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
 		t.Errorf("TryLock with one node that knows and one that may have forgotten = %v, want ErrUnreachable", err)
@@ -375,9 +369,7 @@ func TestQuorumSlowNodes(t *testing.T) {
 		ctx := locktest.Within(t, locktest.Patience)
 		for range 5 {
 			l, err := c.Mutex("a").Lock(ctx)
-			if err != nil {
-				t.Fatalf("Lock with a minority that is slow = %v", err)
-			}
+			check.Must(t, err == nil, "Lock with a minority that is slow = %v", err)
 			check.Nil(t, "Extend with a minority that is slow", l.Extend(ctx))
 			released := make(chan error, 1)
 			go func() { released <- l.Release(ctx) }()

@@ -157,9 +157,7 @@ func TestQuorumErrorTellsOfEachNode(t *testing.T) {
 	nodes[4].Restart()
 	locktest.Eventually(t, "an error that tells how each node stood", func() bool { // to a machine that pauses, nodes are silent
 		_, err := c.Mutex("a").TryLock(t.Context())
-		if !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Fatalf("TryLock = %v, want ErrUnreachable", err)
-		}
+		check.Must(t, errors.Is(err, redlatch.ErrUnreachable), "TryLock = %v, want ErrUnreachable", err)
 		return toldOf(t, err, proxies,
 			" let it in",
 			" refused it, held by somebody for another ",
@@ -201,9 +199,7 @@ func TestQuorumExtendTellsOfEachNode(t *testing.T) {
 	nodes[2].Kill()
 	locktest.Eventually(t, "an error that tells how each node stood", func() bool {
 		err := held.Extend(t.Context())
-		if !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Fatalf("Extend = %v, want ErrUnreachable", err)
-		}
+		check.Must(t, errors.Is(err, redlatch.ErrUnreachable), "Extend = %v, want ErrUnreachable", err)
 		return toldOf(t, err, proxies, " said yes", ": ", ": ")
 	})
 }

@@ -120,9 +120,7 @@ func TestQuorumSlots(t *testing.T) {
 		take := func(c *redlatch.Client) int {
 			t.Helper()
 			slot, err := c.SlotPool("p", slots, redlatch.SlotOptions{}).TryAcquire(ctx)
-			if err != nil {
-				t.Fatalf("TryAcquire with %d of %d slots held = %v", len(held), slots, err)
-			}
+			check.Must(t, err == nil, "TryAcquire with %d of %d slots held = %v", len(held), slots, err)
 			id, err := slot.ID()
 			if err != nil || id < 0 || id >= slots || held[id] != nil {
 				t.Fatalf("slot %d, %v, while %d are held, want one of them that is free", id, err, len(held))
@@ -174,9 +172,7 @@ func TestQuorumMulti(t *testing.T) {
 		}
 		check.Nil(t, "Release", both.Release(t.Context()))
 		all, err := c.MultiMutex("0", "a", "b").TryLock(t.Context())
-		if err != nil {
-			t.Fatalf("TryLock of what is free = %v", err)
-		}
+		check.Must(t, err == nil, "TryLock of what is free = %v", err)
 		check.Nil(t, "Release", all.Release(t.Context()))
 	})
 }

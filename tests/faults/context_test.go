@@ -115,9 +115,7 @@ func TestTryUnderOnesOwnLease(t *testing.T) {
 	}
 	for what, try := range tries {
 		l, err := try(t.Context())
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		check.Must(t, err == nil, "%s: %v", what, err)
 		if _, err := try(l.Context()); !errors.Is(err, redlatch.ErrDeadlock) || errors.Is(err, redlatch.ErrTaken) {
 			t.Errorf("%s: a try under its own lease = %v, want ErrDeadlock", what, err)
 		}

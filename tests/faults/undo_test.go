@@ -103,9 +103,7 @@ func TestReleaseIsTriedUntilItIsKnown(t *testing.T) {
 		return nil
 	})
 	wantNoAnswer(t, err, p.Listen)
-	if s.Do("EXISTS", locktest.StateKey("a")) != "1" {
-		t.Fatal("the release arrived, so this shows nothing")
-	}
+	check.Must(t, s.Do("EXISTS", locktest.StateKey("a")) == "1", "the release arrived, so this shows nothing")
 	p.Heal()
 	help.AwaitFree(t, s, "a")
 }

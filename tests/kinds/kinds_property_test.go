@@ -360,9 +360,7 @@ func (m *kindModel) check(t *rapid.T) {
 	got = slices.DeleteFunc(got, func(s string) bool { return strings.HasSuffix(s, " true") })
 	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Fatalf("inside are %q, want %q", got, want)
-	}
+	check.Must(t, slices.Equal(got, want), "inside are %q, want %q", got, want)
 	if resting := len(info.Holders) - len(want); resting != len(m.resting) {
 		t.Fatalf("%d slots rest, want %d", resting, len(m.resting))
 	}
@@ -424,9 +422,7 @@ func (m *kindModel) drain(t *rapid.T) {
 	if len(m.dead) > 0 {
 		w := m.kind.draw(t, m, m.clients[0]) // whose request takes the dead off the line, if nothing else did
 		l, err := w.try(m.ctx)
-		if err != nil {
-			t.Fatalf("try %+v = %v, where nobody is alive", w, err)
-		}
+		check.Must(t, err == nil, "try %+v = %v, where nobody is alive", w, err)
 		locktest.Release(t, l)
 	}
 	help.WantNothingLeft(t, m.server, m.name)
@@ -468,9 +464,7 @@ func (mutexKind) actions(m *kindModel) map[string]func(*rapid.T) {
 				owner = ""
 			}
 			_, err := m.client(t).ForceRelease(m.ctx, m.name, redlatch.ForceOptions{Owner: owner})
-			if !errors.Is(err, redlatch.ErrNotHeld) {
-				t.Fatalf("ForceRelease(%q) = %v, want ErrNotHeld", owner, err)
-			}
+			check.Must(t, errors.Is(err, redlatch.ErrNotHeld), "ForceRelease(%q) = %v, want ErrNotHeld", owner, err)
 		},
 		"force": func(t *rapid.T) {
 			h := m.someone(t)
@@ -519,9 +513,7 @@ func (reentrantKind) actions(m *kindModel) map[string]func(*rapid.T) {
 		"again": func(t *rapid.T) {
 			h := m.someone(t)
 			l, err := m.client(t).ReentrantMutex(m.name).TryLock(redlatch.WithOwner(m.ctx, h.who))
-			if err != nil {
-				t.Fatalf("entering again = %v", err)
-			}
+			check.Must(t, err == nil, "entering again = %v", err)
 			m.enter(t, h.wish, l, h.who)
 		},
 		// An entry whose lease is over asks once more, as a resend does that comes late. Its owner
@@ -531,9 +523,7 @@ func (reentrantKind) actions(m *kindModel) map[string]func(*rapid.T) {
 				t.Skip("nobody is inside, or nothing is late")
 			}
 			set, err := keys.Of("redlatch:", m.name)
-			if err != nil {
-				t.Fatalf("keys: %v", err)
-			}
+			check.Must(t, err == nil, "keys: %v", err)
 			entry := m.late[rapid.IntRange(0, len(m.late)-1).Draw(t, "entry")]
 			eval := func(call conn.Call) conn.Reply {
 				r := m.over.Eval(m.ctx, call)[0]
@@ -589,9 +579,7 @@ func (rwKind) actions(m *kindModel) map[string]func(*rapid.T) {
 	read := func(t *rapid.T, ctx context.Context) {
 		mutex := m.client(t).RWMutex(m.name)
 		l, err := mutex.TryRLock(ctx)
-		if err != nil {
-			t.Fatalf("reading beside a lease of one's own = %v", err)
-		}
+		check.Must(t, err == nil, "reading beside a lease of one's own = %v", err)
 		m.enter(t, wish{acquire: mutex.RLock, try: mutex.TryRLock}, l, "r")
 	}
 	return map[string]func(*rapid.T){
@@ -615,14 +603,10 @@ func (rwKind) actions(m *kindModel) map[string]func(*rapid.T) {
 			}
 			l, err := mutex.Downgrade(m.ctx, h.lease)
 			if !h.write {
-				if !errors.Is(err, redlatch.ErrInvalid) {
-					t.Fatalf("downgrade of a reader = %v, want ErrInvalid", err)
-				}
+				check.Must(t, errors.Is(err, redlatch.ErrInvalid), "downgrade of a reader = %v, want ErrInvalid", err)
 				return
 			}
-			if err != nil {
-				t.Fatalf("downgrade = %v", err)
-			}
+			check.Must(t, err == nil, "downgrade = %v", err)
 			m.leave(h)
 			h = m.enter(t, wish{acquire: mutex.RLock, try: mutex.TryRLock}, l, "r")
 			if h.owner == "" || !strings.HasSuffix(l.Owner(), h.owner) {

@@ -197,9 +197,7 @@ func TestManyDeadTickets(t *testing.T) {
 				t.Errorf("one release dropped %d tickets, %v, want %d at most", dropped, err, atOnce)
 			}
 			held, err = c.Mutex("a").TryLock(t.Context())
-			if err != nil {
-				t.Fatalf("TryLock = %v, want a lease: only the dead are in line", err)
-			}
+			check.Must(t, err == nil, "TryLock = %v, want a lease: only the dead are in line", err)
 
 			beating := &wire.Counting{Conn: wire.Dial(t, s.Addr())}
 			next := help.GoLock(t.Context(), wire.Wrap(t, beating, help.Beats(500*time.Millisecond)).Mutex("a"))
@@ -233,9 +231,7 @@ func TestFreeLockBehindManyDeadTickets(t *testing.T) {
 				c := wire.Wrap(t, over, redlatch.Options{RequestTimeout: limit})
 				manyDie(s.Do, "a", dead, time.Now().Add(-time.Second))
 				l, err := acquire(t.Context(), c.Mutex("a"))
-				if err != nil {
-					t.Fatalf("%s = %v, want a lease: only the dead are in line", name, err)
-				}
+				check.Must(t, err == nil, "%s = %v, want a lease: only the dead are in line", name, err)
 				if n := over.Count("mutex acquire"); n < dead/atOnce || n > dead/atOnce+2 {
 					t.Errorf("%s took %d requests, want one for each %d of the dead", name, n, atOnce)
 				}

@@ -257,9 +257,7 @@ func TestReentrantIsShutByItsLastEntry(t *testing.T) {
 	second := check.Value(m.TryLock(ctx)).OK(t)
 	locktest.Release(t, first)
 	third, err := m.TryLock(ctx)
-	if err != nil {
-		t.Fatalf("TryLock by the owner that is inside = %v, want a lease", err)
-	}
+	check.Must(t, err == nil, "TryLock by the owner that is inside = %v, want a lease", err)
 	locktest.Release(t, second)
 	locktest.Release(t, third)
 	check.Error(t, "TryLock by its last owner", check.ErrorOf(m.TryLock(ctx)), redlatch.ErrTaken)

@@ -25,9 +25,7 @@ func TestResizeOutlivesTheLastHolder(t *testing.T) {
 	locktest.Release(t, held)
 	successor := help.Await(t, next)
 	one, err := larger.TryAcquire(t.Context(), 1)
-	if err != nil {
-		t.Fatalf("TryAcquire of the third permit = %v, want a lease", err)
-	}
+	check.Must(t, err == nil, "TryAcquire of the third permit = %v, want a lease", err)
 	locktest.Release(t, one)
 	locktest.Release(t, successor)
 }

@@ -137,9 +137,7 @@ func TestForcedLossTellsByWhom(t *testing.T) {
 func number(t *testing.T, s *redistest.Server, args ...string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s.Do(args...))
-	if err != nil {
-		t.Fatalf("%v: %v", args, err)
-	}
+	check.Must(t, err == nil, "%v: %v", args, err)
 	return n
 }
 

@@ -36,9 +36,7 @@ func chronicle(t *testing.T, c *redlatch.Client, q redlatch.JournalQuery) []redl
 	t.Helper()
 	var all []redlatch.JournalEntry
 	for e, err := range c.Journal(locktest.Within(t, locktest.Patience), q) {
-		if err != nil {
-			t.Fatalf("Journal: %v", err)
-		}
+		check.Must(t, err == nil, "Journal: %v", err)
 		all = append(all, e)
 	}
 	return all
@@ -279,9 +277,7 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 	fill(12_000)
 	all := chronicle(t, c, redlatch.JournalQuery{})
-	if len(all) != 12_000 {
-		t.Fatalf("%d entries, want 12000", len(all))
-	}
+	check.Must(t, len(all) == 12_000, "%d entries, want 12000", len(all))
 	for i, e := range all {
 		if e.Name != "old" || i > 0 && e.At.Before(all[i-1].At) {
 			t.Fatalf("entry %d is %+v", i, e)

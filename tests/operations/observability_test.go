@@ -213,9 +213,7 @@ func TestAlertOnLosses(t *testing.T) {
 	t.Parallel()
 	meant := []redlatch.LossReason{redlatch.LossForced, redlatch.LossMaxHold, redlatch.LossNotRenewed, redlatch.LossClosed}
 	selector := regexp.MustCompile(`reason=~"([^"]*)"`).FindStringSubmatch(alerts(t)["RedlatchLeaseLost"].expr)
-	if selector == nil {
-		t.Fatal("RedlatchLeaseLost does not select by reason")
-	}
+	check.Must(t, selector != nil, "RedlatchLeaseLost does not select by reason")
 	fires := strings.Split(selector[1], "|")
 	_, runbook, _ := strings.Cut(read(t, runbookFile), "### RedlatchLeaseLost\n")
 	runbook, _, _ = strings.Cut(runbook, "\n### ")

@@ -109,9 +109,7 @@ type promServer struct{ url string }
 func startPrometheus(t *testing.T, target string) *promServer {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
-	if err != nil {
-		t.Fatal("prometheus is not installed: scripts/need-prometheus.sh does that")
-	}
+	check.Must(t, err == nil, "prometheus is not installed: scripts/need-prometheus.sh does that")
 	dir := t.TempDir()
 	write := func(name, text string) {
 		check.OK(t, "WriteFile", os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))

@@ -284,9 +284,7 @@ func (b *vectorBench) make(name, spelling string, before map[string]keyState, ca
 		args[i] = b.resolve(at, a)
 	}
 	reply, err := b.client.Eval(ctx, call.Script.Text, call.Keys, args...).Result()
-	if err != nil {
-		b.t.Fatalf("%s, %s: %v", spelling, name, err)
-	}
+	check.Must(b.t, err == nil, "%s, %s: %v", spelling, name, err)
 	v.Reply, v.After = b.normalReply(at, reply), b.dump(at)
 	b.client.Publish(ctx, "end", "end")
 	locktest.Eventually(b.t, "all messages", func() bool {

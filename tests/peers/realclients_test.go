@@ -128,9 +128,7 @@ func (p *otherProcess) tell(command string) {
 func (p *otherProcess) want(word string) string {
 	p.t.Helper()
 	line := help.Receive(p.t, p.lines, "another library's answer")
-	if !strings.HasPrefix(line, word) {
-		p.t.Fatalf("the other library says %q, want %q", line, word)
-	}
+	check.Must(p.t, strings.HasPrefix(line, word), "the other library says %q, want %q", line, word)
 	return line
 }
 

@@ -272,9 +272,7 @@ func TestAdoptOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if len(leases) != 1 {
-			t.Fatalf("%d leases from one text, want 1", len(leases))
-		}
+		check.Must(t, len(leases) == 1, "%d leases from one text, want 1", len(leases))
 		locktest.Release(t, leases[0])
 		help.AwaitNothingLeft(t, s, leases[0].Name())
 	})
@@ -531,15 +529,11 @@ func TestAdoptRWMutex(t *testing.T) {
 		t.Errorf("a reader beside a writer that was adopted: %v, want ErrTaken", err)
 	}
 	reader, err := other.RWMutex("a").TryRLock(writer.Context())
-	if err != nil {
-		t.Fatalf("the writer's own reader: %v", err)
-	}
+	check.Must(t, err == nil, "the writer's own reader: %v", err)
 	locktest.Release(t, reader)
 	reader = check.Value(other.RWMutex("a").Downgrade(t.Context(), writer)).OK(t)
 	beside, err := c.RWMutex("a").TryRLock(t.Context())
-	if err != nil {
-		t.Fatalf("a reader beside one that was the writer: %v", err)
-	}
+	check.Must(t, err == nil, "a reader beside one that was the writer: %v", err)
 	locktest.Release(t, beside)
 	locktest.Release(t, reader)
 	help.AwaitNothingLeft(t, s, "a")
@@ -558,9 +552,7 @@ func TestAdoptReentrantEntry(t *testing.T) {
 		t.Errorf("owner %q with %s entries, want order with 2", inner.Owner(), s.Do("HGET", locktest.StateKey("a"), "order"))
 	}
 	again, err := other.ReentrantMutex("a").TryLock(inner.Context())
-	if err != nil {
-		t.Fatalf("its owner enters again: %v", err)
-	}
+	check.Must(t, err == nil, "its owner enters again: %v", err)
 	for _, l := range []*redlatch.Lease{outer, again, inner} {
 		locktest.Release(t, l)
 	}

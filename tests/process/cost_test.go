@@ -60,9 +60,7 @@ func TestCrashedWaiterOfAnotherKindCostsNothing(t *testing.T) {
 		process.Die(t, s, c, help.GoAcquire(wait), func() (string, bool) { return help.OneMore(locktest.Line(s, l.Name), 0) })
 		s.Do("DEL", locktest.StateKey(l.Name), help.InsideKey(l.Name)) // the lease is over
 		lease, err := l.Try(t.Context())
-		if err != nil {
-			t.Fatalf("try = %v, want a lease: nobody holds it, and only the dead wait", err)
-		}
+		check.Must(t, err == nil, "try = %v, want a lease: nobody holds it, and only the dead wait", err)
 		locktest.Release(t, lease)
 	})
 }
@@ -207,9 +205,7 @@ func TestCrashedWaiterInAClusterCostsNothing(t *testing.T) {
 	c := locktest.Open(t, url, help.Lasts(help.Lasting))
 	for _, read := range []func(context.Context) (*redlatch.Lease, error){c.RWMutex(name).TryRLock, c.RWMutex(name).RLock} {
 		lease, err := read(locktest.Within(t, locktest.Patience))
-		if err != nil {
-			t.Fatalf("reading beside a reader = %v, want a lease: the writer in line is dead", err)
-		}
+		check.Must(t, err == nil, "reading beside a reader = %v, want a lease: the writer in line is dead", err)
 		locktest.Release(t, lease)
 	}
 	help.WantCost(t, began, 0)

@@ -85,9 +85,7 @@ func goroutinesAndExtends(t *testing.T, s *memory.Server) {
 		t.Errorf("%d extends in a batch on average, want 10 or more", average)
 	}
 	for _, l := range held {
-		if !l.Held() {
-			t.Fatalf("%s was lost: %v", l.Name(), l.Err())
-		}
+		check.Must(t, l.Held(), "%s was lost: %v", l.Name(), l.Err())
 	}
 	for _, l := range held {
 		locktest.Release(t, l)

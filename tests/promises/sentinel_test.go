@@ -31,9 +31,7 @@ func TestLeaseThatTheNewMasterKnowsGoesOn(t *testing.T) {
 	g.AwaitPromotion(master)
 	locktest.Eventually(t, "an extend by the new master", func() bool {
 		err := l.Extend(t.Context())
-		if errors.Is(err, redlatch.ErrNotHeld) {
-			t.Fatalf("Extend = %v", err)
-		}
+		check.Must(t, !errors.Is(err, redlatch.ErrNotHeld), "Extend = %v", err)
 		return err == nil
 	})
 	token := l.Token()

@@ -53,9 +53,7 @@ func TestMultiOverSeveralSlots(t *testing.T) {
 	c := locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.Lasting))
 	for _, names := range [][]string{{"a", "b", "c", "d"}, {"{tag}a", "{tag}b", "{tag}c"}} {
 		l, err := c.MultiMutex(names...).Lock(t.Context())
-		if err != nil {
-			t.Fatalf("Multi(%q).Lock = %v, want a lease", names, err)
-		}
+		check.Must(t, err == nil, "Multi(%q).Lock = %v, want a lease", names, err)
 		for _, name := range names {
 			check.That(t, l.Token(name) != 0, "%q has no token", name)
 		}

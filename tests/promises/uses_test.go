@@ -295,9 +295,7 @@ func TestSlots(t *testing.T) {
 	take := func(instance string, want int) *redlatch.Slot {
 		t.Helper()
 		slot, err := pool(instance).TryAcquire(t.Context())
-		if err != nil {
-			t.Fatalf("TryAcquire = %v, want slot %d", err, want)
-		}
+		check.Must(t, err == nil, "TryAcquire = %v, want slot %d", err, want)
 		if id, err := slot.ID(); id != want || err != nil {
 			t.Fatalf("ID = %d, %v, want %d", id, err, want)
 		}

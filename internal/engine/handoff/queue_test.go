@@ -192,23 +192,17 @@ func TestFirstComeFirstServed(t *testing.T) {
 			_, w := q.Join("a", lock.Terms{})
 			model = append(model, w)
 		case len(model) == 0:
-			if q.Pop(g, "owner") != nil {
-				t.Fatal("a waiter comes out of an empty queue")
-			}
+			check.Must(t, q.Pop(g, "owner") == nil, "a waiter comes out of an empty queue")
 		case op < 6:
 			i := r.IntN(len(model))
-			if !q.Withdraw(g, model[i]) {
-				t.Fatal("a waiter cannot withdraw")
-			}
+			check.Must(t, q.Withdraw(g, model[i]), "a waiter cannot withdraw")
 			model = slices.Delete(model, i, i+1)
 		case op < 7:
 			q.Next(g, 1)
 			wantTurn(t, model[0], Turn{Way: Acquire, Arrival: 1})
 			model = model[1:]
 		default:
-			if q.Pop(g, "owner") != model[0] {
-				t.Fatal("a waiter has its turn before one that came earlier")
-			}
+			check.Must(t, q.Pop(g, "owner") == model[0], "a waiter has its turn before one that came earlier")
 			model = model[1:]
 		}
 		if int(g.waiting) != len(model) {

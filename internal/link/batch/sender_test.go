@@ -370,9 +370,7 @@ func TestTakeLeavesOutWhatIsCancelled(t *testing.T) {
 			len(rest), len(s.queue), maxInFlight)
 	}
 	for _, c := range append(first, rest...) {
-		if c.cancelled {
-			t.Fatal("a call leaves that is not waited for any more")
-		}
+		check.Must(t, !c.cancelled, "a call leaves that is not waited for any more")
 	}
 }
 

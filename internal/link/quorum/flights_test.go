@@ -3,6 +3,8 @@ package quorum
 import (
 	"sync"
 	"testing"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestFlightsBeginWhileACallerWaits: a flight that begins beside Wait is no data race, and one that
@@ -22,9 +24,7 @@ func TestFlightsBeginWhileACallerWaits(t *testing.T) {
 			close(land)
 		})
 		f.Wait()
-		if !landed {
-			t.Fatal("Wait returned before a flight that had begun")
-		}
+		check.Must(t, landed, "Wait returned before a flight that had begun")
 		beside.Wait()
 		f.Wait()
 	}

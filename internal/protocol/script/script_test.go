@@ -146,9 +146,7 @@ func TestStripLeavesStringsAlone(t *testing.T) {
 func TestHotPartComesFirst(t *testing.T) {
 	t.Parallel()
 	text, ok := Text("mutex", "acquire")
-	if !ok {
-		t.Fatal("there is no script to acquire a mutex")
-	}
+	check.Must(t, ok, "there is no script to acquire a mutex")
 	common, rest := strings.Index(text, "if token then return"), strings.Index(text, "local function grant")
 	if common < 0 || rest < common || strings.Contains(text, "--") {
 		t.Errorf("the common case returns at %d and grant begins at %d, want it behind, and no comments:\n%s", common, rest, text)

@@ -52,6 +52,14 @@ func That(t T, holds bool, format string, args ...any) {
 	}
 }
 
+// Must is [That] for a condition without which the test cannot go on.
+func Must(t T, holds bool, format string, args ...any) {
+	t.Helper()
+	if !holds {
+		t.Fatalf(format, args...)
+	}
+}
+
 // OK is [Nil] for a call without which the test cannot go on.
 func OK(t T, call string, err error) {
 	t.Helper()

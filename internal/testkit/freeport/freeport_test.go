@@ -18,9 +18,7 @@ func TestReserve(t *testing.T) {
 	}
 	for range 2 {
 		server, err := net.Listen("tcp", addr)
-		if err != nil {
-			t.Fatalf("a server cannot listen: %v", err)
-		}
+		check.Must(t, err == nil, "a server cannot listen: %v", err)
 		check.OK(t, "Close", server.Close())
 	}
 	if other, err := net.ListenPacket("udp", addr); err == nil {
@@ -29,8 +27,6 @@ func TestReserve(t *testing.T) {
 	}
 	check.OK(t, "Close", kept.Close())
 	other, err := net.ListenPacket("udp", addr)
-	if err != nil {
-		t.Fatalf("the address is kept for ever: %v", err)
-	}
+	check.Must(t, err == nil, "the address is kept for ever: %v", err)
 	check.OK(t, "Close", other.Close())
 }

@@ -3,6 +3,7 @@ package redistest_test
 import (
 	"testing"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -13,9 +14,7 @@ func TestSentinels(t *testing.T) {
 	first.Do("SET", "k", "v")
 	g.Failover()
 	second := g.Master()
-	if second == first {
-		t.Fatal("the master is the one that it was")
-	}
+	check.Must(t, second != first, "the master is the one that it was")
 	second.Do("SET", "k", "w")
 	second.Kill()
 	g.AwaitPromotion(second)

@@ -164,9 +164,7 @@ func more(t *testing.T, written *atomic.Int64) {
 	t.Helper()
 	enough := written.Load() + 300
 	for end := time.Now().Add(20 * time.Second); written.Load() < enough; runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatal("nothing is written any more")
-		}
+		check.Must(t, !time.Now().After(end), "nothing is written any more")
 	}
 }
 

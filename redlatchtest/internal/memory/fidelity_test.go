@@ -223,9 +223,7 @@ func replyOf(t *testing.T, m rueidis.RedisMessage) conn.Reply {
 		return conn.Reply{Text: text}
 	}
 	items, err := m.ToArray()
-	if err != nil {
-		t.Fatalf("a reply of another kind: %v", err)
-	}
+	check.Must(t, err == nil, "a reply of another kind: %v", err)
 	list := make([]conn.Reply, len(items))
 	for i, item := range items {
 		list[i] = replyOf(t, item)

@@ -19,9 +19,7 @@ import (
 func Detach(t locktest.Reporter, l *redlatch.Lease) string {
 	t.Helper()
 	text, err := l.Detach(locktest.Within(t, locktest.Patience))
-	if err != nil {
-		t.Fatalf("Detach(%q) = %v, want a text", l.Name(), err)
-	}
+	check.Must(t, err == nil, "Detach(%q) = %v, want a text", l.Name(), err)
 	return text
 }
 
@@ -260,9 +258,7 @@ func Recovered(f func()) (cause any) {
 func Waiting(t locktest.Reporter, c *redlatch.Client, name string) int {
 	t.Helper()
 	info, err := c.Inspect(context.Background(), name)
-	if err != nil {
-		t.Fatalf("Inspect(%q) = %v", name, err)
-	}
+	check.Must(t, err == nil, "Inspect(%q) = %v", name, err)
 	return len(info.Waiters)
 }
 

@@ -99,9 +99,7 @@ func WantFree(t *testing.T, l kindtest.Lock, way string) {
 		acquire = l.Try
 	}
 	lease, err := acquire(locktest.Within(t, locktest.Patience))
-	if err != nil {
-		t.Fatalf("%s = %v, want a lease: there is room, and no waiter is alive", way, err)
-	}
+	check.Must(t, err == nil, "%s = %v, want a lease: there is room, and no waiter is alive", way, err)
 	WantCost(t, began, 0)
 	locktest.Release(t, lease)
 }

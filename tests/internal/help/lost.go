@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -46,9 +47,7 @@ func WantLostAtDeadline(t locktest.Reporter, l *redlatch.Lease) {
 		if !held {
 			break
 		}
-		if before.After(giveUp) {
-			t.Fatalf("still held after %v", locktest.Patience)
-		}
+		check.Must(t, !before.After(giveUp), "still held after %v", locktest.Patience)
 	}
 	WantLost(t, l)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -26,9 +27,7 @@ func Hasty(ttl time.Duration) redlatch.Options {
 func LastNumber(t *testing.T, node *redistest.Server, name string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(node.Do("GET", FenceKey(name)), 10, 64)
-	if err != nil {
-		t.Fatalf("the fence of %q: %v", name, err)
-	}
+	check.Must(t, err == nil, "the fence of %q: %v", name, err)
 	return n
 }
 

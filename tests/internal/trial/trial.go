@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -70,9 +71,7 @@ func (c *Course) Client(t locktest.Reporter, o redlatch.Options) (*redlatch.Clie
 		open = func() (*redlatch.Client, error) { return redlatch.NewQuorum(over, o) }
 	}
 	client, err := open()
-	if err != nil {
-		t.Fatalf("a client: %v", err)
-	}
+	check.Must(t, err == nil, "a client: %v", err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client, links
 }

@@ -25,9 +25,7 @@ import (
 func Dial(t testing.TB, addr string) conn.Conn {
 	t.Helper()
 	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{addr}})
-	if err != nil {
-		t.Fatalf("connect to %s: %v", addr, err)
-	}
+	check.Must(t, err == nil, "connect to %s: %v", addr, err)
 	return c
 }
 
@@ -35,9 +33,7 @@ func Dial(t testing.TB, addr string) conn.Conn {
 func Wrap(t testing.TB, over conn.Conn, o redlatch.Options) *redlatch.Client {
 	t.Helper()
 	c, err := redlatch.New(over, o)
-	if err != nil {
-		t.Fatalf("New: %v", err)
-	}
+	check.Must(t, err == nil, "New: %v", err)
 	t.Cleanup(func() {
 		if err := locktest.CloseLeaving(c); err != nil {
 			t.Errorf("Close: %v", err)
@@ -107,9 +103,7 @@ func OpenMortal(t locktest.Reporter, over conn.Conn, o redlatch.Options) (*redla
 	o.RequestTimeout = locktest.Patience // nothing is given up because the machine is busy
 	process := newMortal(over)
 	c, err := redlatch.New(process, o)
-	if err != nil {
-		t.Fatalf("New: %v", err)
-	}
+	check.Must(t, err == nil, "New: %v", err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, process
 }

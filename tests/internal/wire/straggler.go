@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -77,9 +78,7 @@ func (s *Straggling) Deliver(t *testing.T) {
 	s.mu.Lock()
 	kept := s.kept
 	s.mu.Unlock()
-	if kept == nil {
-		t.Fatal("no request was kept back")
-	}
+	check.Must(t, kept != nil, "no request was kept back")
 	if r := s.Conn.Eval(t.Context(), *kept)[0]; r.Err != nil {
 		t.Fatalf("late request: %v", r.Err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/fence"
 	"github.com/redlatch/redlatch/fence/fenceredis"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
@@ -86,9 +87,7 @@ func WantLateRefused(t *testing.T, r Resource, write Guarded, read func() (strin
 	w.Suspend()
 	s.Do("PEXPIRE", locktest.StateKey("a"), "1") // its time is over
 	next := locktest.Lock(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a"))
-	if next.Token() <= old {
-		t.Fatalf("the next token is %d, want more than %d", next.Token(), old)
-	}
+	check.Must(t, next.Token() > old, "the next token is %d, want more than %d", next.Token(), old)
 	if err := write(t.Context(), "a", next.Token()); err != nil {
 		t.Fatalf("the next holder's write failed: %v", err)
 	}

@@ -38,9 +38,7 @@ func start(t *testing.T, script string, deadline time.Time) (c *child.Child, dir
 	c, err := child.Start(child.Command{
 		Path: "/bin/sh", Args: []string{"sh", "-c", "cd " + dir + "\n" + script}, Env: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr,
 	}, deadline)
-	if err != nil {
-		t.Fatalf("Start(%q): %v", script, err)
-	}
+	check.Must(t, err == nil, "Start(%q): %v", script, err)
 	t.Cleanup(func() {
 		c.Kill()
 		<-c.Exited()
@@ -66,9 +64,7 @@ func wait(t *testing.T, c *child.Child) child.Status {
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
+		check.Must(t, !time.Now().After(deadline), "waited in vain: %s", what)
 	}
 }
 

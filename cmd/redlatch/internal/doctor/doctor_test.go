@@ -166,9 +166,7 @@ func TestDeadlock(t *testing.T) {
 	}
 	noted := func(c *redlatch.Client) bool { return s.Do("HLEN", "{redlatch:"+c.ID()+"}:notes") == "1" }
 	for deadline := time.Now().Add(30 * time.Second); !noted(clients[0]) || !noted(clients[1]); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the waits are not noted")
-		}
+		check.Must(t, !time.Now().After(deadline), "the waits are not noted")
 	}
 	examine(t, s.URL()).want(t, "deadlocks", doctor.Fault, `"left" (pid`, `"right" (pid`, `waits for "a"`, `waits for "b"`, "redlatch ls --deadlocks")
 }

@@ -128,9 +128,7 @@ func TestBreaksAreFound(t *testing.T) {
 				Deployment: "one", Prefix: "redlatch:", Duration: 8 * time.Second, Workers: 3, Kinds: b.kinds, Faults: faults,
 				TTL: cmp.Or(b.ttl, 500*time.Millisecond), Command: []string{program, brokenArg, name}, Out: t.TempDir(),
 			})
-			if err != nil {
-				t.Fatalf("Run = %v, want a report", err)
-			}
+			check.Must(t, err == nil, "Run = %v, want a report", err)
 			found := slices.ContainsFunc(report.Findings, func(f history.Finding) bool { return f.Bad > 0 && slices.Contains(b.finds, f.Check) })
 			if report.Verdict != Fail || !found {
 				t.Errorf("the verdict is %s, want FAIL by one of %q:\n%s", report.Verdict, b.finds, Text(report))

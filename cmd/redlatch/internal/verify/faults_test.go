@@ -72,9 +72,7 @@ func TestFailedFailoverEndsWhenWritesAreTaken(t *testing.T) {
 		t.Error(err)
 	}
 	all := noted()
-	if len(all) != 1 {
-		t.Fatalf("noted are %v, want one fault", all)
-	}
+	check.Must(t, len(all) == 1, "noted are %v, want one fault", all)
 	e := all[0]
 	if lasted := time.Duration(e.At - e.Asked); lasted < held-held/10 || lasted > took {
 		t.Errorf("the fault lasted %v, want %v at least, in which Redis took no writes", lasted, held)
