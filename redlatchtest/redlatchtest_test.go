@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/redlatchtest"
 )
 
@@ -76,30 +77,7 @@ func open(t *testing.T, s *redlatchtest.Server) *redlatch.Client {
 func TestClientsTakeTurns(t *testing.T) {
 	t.Parallel()
 	s := redlatchtest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	tokens := make(chan int64, 40)
-	for range 4 {
-		c := open(t, s)
-		go func() {
-			for range 10 {
-				err := c.Mutex("turn").Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
-					tokens <- l.Token()
-					return nil
-				})
-				if err != nil {
-					t.Errorf("Do = %v", err)
-					tokens <- 0
-				}
-			}
-		}()
-	}
-	last := int64(0)
-	for range 40 {
-		token := <-tokens
-		check.Must(t, token > last, "token %d after %d, want more", token, last)
-		last = token
-	}
+	locktest.TakeTurns(t, 10, open(t, s), open(t, s), open(t, s), open(t, s))
 }
 
 func TestLeaseExpiresByTheRealClock(t *testing.T) {

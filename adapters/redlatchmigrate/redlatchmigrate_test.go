@@ -147,7 +147,5 @@ func TestTaken(t *testing.T) {
 	defer locktest.Release(t, lease)
 	other := locktest.Open(t, s.URL(), redlatch.Options{Lock: redlatch.LockOptions{MaxWait: 3 * time.Second}})
 	m := check.Value(migrator(file, 0, other.Mutex("migrations"))).OK(t)
-	if err := m.Up(); !errors.Is(err, database.ErrLocked) || !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("Up = %v, want ErrLocked and ErrTaken", err)
-	}
+	check.Error(t, "Up", m.Up(), database.ErrLocked, redlatch.ErrTaken)
 }

@@ -25,9 +25,7 @@ func TestLostReplyToAPlaceInLineIsAdopted(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := wire.StartProxy(t, s)
-	var seen help.Events
-	o := help.Sluggish()
-	o.Hook = seen.Hook
+	o, seen := help.Watched(help.Sluggish())
 	c := wire.Behind(t, p, o)
 	help.Hearing(t, s, c)
 	held := locktest.Lock(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a"))
@@ -43,9 +41,7 @@ func TestLostReplyToAPlaceInLineIsAdopted(t *testing.T) {
 	}
 	token := held.Token()
 	locktest.Release(t, held)
-	l := help.Await(t, result)
-	check.That(t, l.Token() > token, "token %d after %d, want more", l.Token(), token)
-	locktest.Release(t, l)
+	help.WantNext(t, result, token)
 	help.AwaitFree(t, s, "a")
 	check.That(t, s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a")) == "0", "a line is left behind")
 }

@@ -36,9 +36,7 @@ func TestMaxHold(t *testing.T) {
 			t.Errorf("lost after %v: %v, want no earlier than its MaxHold of %v, and because of it", held, lost, o.Lock.MaxHold)
 		}
 		check.That(t, len(seen.Of(redlatch.EventExtended, "a")) != 0, "it was never extended before")
-		if err := l.Extend(t.Context()); !help.IsAll(err, redlatch.ErrNotHeld) {
-			t.Errorf("Extend = %v, want ErrNotHeld", err)
-		}
+		check.Error(t, "Extend", l.Extend(t.Context()), redlatch.ErrNotHeld)
 		s.AwaitFree("a")
 	})
 }
@@ -326,9 +324,7 @@ func TestPromptReplicasKnowTheDeadline(t *testing.T) {
 func TestOneBadLockStopsNoOthers(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		var seen help.Events
-		o := help.Brisk(3 * time.Second)
-		o.Hook = seen.Hook
+		o, seen := help.Watched(help.Brisk(3 * time.Second))
 		c := s.Client(t, o)
 		leases := make(map[string]*redlatch.Lease)
 		for _, name := range []string{"a", "b", "bad", "c", "d"} {
@@ -413,12 +409,8 @@ func TestDeadContextTakesNothing(t *testing.T) {
 	c := locktest.Open(t, s.URL(), help.Sluggish())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if l, err := c.Mutex("a").Lock(ctx); !help.IsAll(err, context.Canceled) {
-		t.Errorf("Lock = %v, %v, want context.Canceled", l, err)
-	}
-	if l, err := c.Mutex("a").TryLock(ctx); !help.IsAll(err, context.Canceled) {
-		t.Errorf("TryLock = %v, %v, want context.Canceled", l, err)
-	}
+	check.Error(t, "Lock", check.ErrorOf(c.Mutex("a").Lock(ctx)), context.Canceled)
+	check.Error(t, "TryLock", check.ErrorOf(c.Mutex("a").TryLock(ctx)), context.Canceled)
 	check.That(t, s.Do("EXISTS", locktest.StateKey("a")) == "0", "somebody holds the lock")
 }
 

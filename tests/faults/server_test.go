@@ -99,9 +99,7 @@ func TestServerIsAwayForLessThanTheTTL(t *testing.T) {
 func TestScriptFlushGoesUnnoticed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	var seen help.Events
-	o := help.Sluggish()
-	o.Hook = seen.Hook
+	o, seen := help.Watched(help.Sluggish())
 	a, b := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), o)
 	kept := locktest.Lock(t, a.Mutex("kept"))
 	over := make(chan struct{})

@@ -241,9 +241,7 @@ func (m *kindModel) cancel(t *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(m.line)-1).Draw(t, "place")
 	m.line[i].cancel()
-	if err := help.AwaitError(t, m.line[i].result); !help.IsAll(err, context.Canceled, redlatch.ErrTaken) {
-		t.Fatalf("acquire = %v, want ErrTaken and context.Canceled", err)
-	}
+	check.Refusal(t, "acquire", help.AwaitError(t, m.line[i].result), context.Canceled, redlatch.ErrTaken)
 	owner := m.line[i].owner
 	m.line = slices.Delete(m.line, i, i+1)
 	locktest.Eventually(t, "it left the line", func() bool { return !slices.Contains(locktest.Line(m.server, m.name), owner) })

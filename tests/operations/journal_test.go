@@ -324,14 +324,8 @@ func TestJournalThatIsFollowed(t *testing.T) {
 // TestJournalOfAQuorum: each node has a copy, and each entry is told once; also when a node is down.
 func TestJournalOfAQuorum(t *testing.T) {
 	t.Parallel()
-	var nodes []*redistest.Server
-	var urls []string
-	for range 3 {
-		s := redistest.Start(t)
-		nodes, urls = append(nodes, s), append(urls, s.URL())
-	}
-	c := check.Value(redlatch.OpenQuorum(t.Context(), urls, noting(help.Lasting))).OK(t)
-	defer c.Close()
+	nodes := help.StartNodes(t, 3)
+	c := help.OpenQuorum(t, nodes, noting(help.Lasting))
 	locktest.Lock(t, c.Mutex("a"))
 	timesOut(t, c.Mutex("a"))
 	awaitEntry(t, c, "a", redlatch.JournalTimeout)

@@ -27,9 +27,7 @@ import (
 // the time. The first client has nothing to do with it any more, and the text works once.
 func TestAdoptEveryKind(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		var seen help.Events
-		o := help.Sluggish()
-		o.Hook = seen.Hook
+		o, seen := help.Watched(help.Sluggish())
 		c, other, third := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
 		first := help.Enter(t, help.LockOf(c, kind))
 		token, owner := first.Token(), first.Owner()

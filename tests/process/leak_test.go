@@ -178,9 +178,7 @@ func TestCloseEndsWaitsAndLeases(t *testing.T) {
 	result := help.GoLock(t.Context(), c.Mutex("taken"))
 	locktest.InLine(t, s, "taken", 1)
 	check.Nil(t, "Close", locktest.CloseLeaving(c))
-	if err := help.AwaitError(t, result); !help.IsAll(err, redlatch.ErrClosed) {
-		t.Errorf("Lock = %v, want ErrClosed", err)
-	}
+	check.Error(t, "Lock", help.AwaitError(t, result), redlatch.ErrClosed)
 	help.WantLost(t, kept)
 	if got := s.Do("GET", locktest.StateKey("kept")); got != kept.Owner() {
 		t.Errorf("Close released the lock under the work: it is held by %q", got)
@@ -188,8 +186,6 @@ func TestCloseEndsWaitsAndLeases(t *testing.T) {
 	if got := s.Do("EXISTS", help.QueueKey("taken"), help.ClientsKey("taken")); got != "0" {
 		t.Error("Close left its place in line behind")
 	}
-	if _, err := c.Mutex("a").TryLock(t.Context()); !help.IsAll(err, redlatch.ErrClosed) {
-		t.Errorf("TryLock after Close = %v, want ErrClosed", err)
-	}
+	check.Error(t, "TryLock after Close", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrClosed)
 	locktest.Release(t, taken)
 }

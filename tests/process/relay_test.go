@@ -117,9 +117,7 @@ func TestRelayKeepsItsPlace(t *testing.T) {
 	locktest.InLine(t, s, "a", 2)
 	place := locktest.Line(s, "a")[0]
 	cancel()
-	if err := help.AwaitError(t, first); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.Canceled) {
-		t.Errorf("Lock = %v, want ErrTaken and context.Canceled", err)
-	}
+	check.Error(t, "Lock", help.AwaitError(t, first), redlatch.ErrTaken, context.Canceled)
 	locktest.Eventually(t, "another ticket in line", func() bool { l := locktest.Line(s, "a"); return len(l) == 2 && !slices.Contains(l, place) })
 	locktest.Release(t, held)
 	l := help.Await(t, second)
@@ -474,9 +472,7 @@ func TestRelayWaitIsBounded(t *testing.T) {
 		results := help.GoLocks(t, ctx, patient, seen, 2)
 		cancel()
 		for _, result := range results {
-			if err := help.AwaitError(t, result); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.Canceled) {
-				t.Errorf("Lock = %v, want ErrTaken and context.Canceled", err)
-			}
+			check.Error(t, "Lock", help.AwaitError(t, result), redlatch.ErrTaken, context.Canceled)
 		}
 		locktest.Release(t, held)
 		s.WantNothingLeft("a")

@@ -115,9 +115,7 @@ func TestLostReplyToTryLockIsAdopted(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := wire.StartProxy(t, s)
-	var seen help.Events
-	o := help.Sluggish()
-	o.Hook = seen.Hook
+	o, seen := help.Watched(help.Sluggish())
 	c := wire.Behind(t, p, o)
 	grants := len(seen.Of(redlatch.EventGranted, "a"))
 

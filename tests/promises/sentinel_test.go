@@ -39,9 +39,7 @@ func TestLeaseThatTheNewMasterKnowsGoesOn(t *testing.T) {
 		t.Fatalf("the lease is lost: %v", l.Err())
 	}
 	locktest.Release(t, l)
-	successor := help.Await(t, next)
-	check.That(t, successor.Token() > token, "token %d after %d, want more", successor.Token(), token)
-	locktest.Release(t, successor)
+	help.WantNext(t, next, token)
 }
 
 // TestAcquisitionWaitsForReplicas: with LockOptions.Replicas, a lock that is granted, at once or

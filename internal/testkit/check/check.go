@@ -22,11 +22,13 @@ func Nil(t T, call string, err error) {
 	}
 }
 
-// Error checks that a call returned an error that matches the wanted one.
-func Error(t T, call string, err, wanted error) {
+// Error checks that a call returned an error that matches all of those that are wanted.
+func Error(t T, call string, err error, wanted ...error) {
 	t.Helper()
-	if !errors.Is(err, wanted) {
-		t.Errorf("%s = %v, want %q", call, err, wanted)
+	for _, w := range wanted {
+		if !errors.Is(err, w) {
+			t.Errorf("%s = %v, want %q", call, err, w)
+		}
 	}
 }
 
@@ -69,10 +71,12 @@ func OK(t T, call string, err error) {
 }
 
 // Refusal is [Error] for a call without which the test cannot go on.
-func Refusal(t T, call string, err, wanted error) {
+func Refusal(t T, call string, err error, wanted ...error) {
 	t.Helper()
-	if !errors.Is(err, wanted) {
-		t.Fatalf("%s = %v, want %q", call, err, wanted)
+	for _, w := range wanted {
+		if !errors.Is(err, w) {
+			t.Fatalf("%s = %v, want %q", call, err, w)
+		}
 	}
 }
 

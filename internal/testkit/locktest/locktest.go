@@ -118,3 +118,32 @@ func Tickets(s *redistest.Server, key string) []string {
 	}
 	return owners
 }
+
+// TakeTurns has a goroutine for each client lock a mutex so many times, and checks that each token is
+// larger than those before it.
+func TakeTurns(t *testing.T, turns int, clients ...*redlatch.Client) {
+	t.Helper()
+	tokens := make(chan int64, turns*len(clients))
+	for _, c := range clients {
+		go func() {
+			for range turns {
+				err := c.Mutex("turn").Do(Within(t, 2*Patience), func(_ context.Context, l *redlatch.Lease) error {
+					tokens <- l.Token()
+					return nil
+				})
+				if err != nil {
+					t.Errorf("Do = %v", err)
+					tokens <- 0
+				}
+			}
+		}()
+	}
+	last := int64(0)
+	for range cap(tokens) {
+		token := <-tokens
+		if token <= last {
+			t.Fatalf("token %d after %d, want more", token, last)
+		}
+		last = token
+	}
+}

@@ -64,6 +64,15 @@ func GoEnter(ctx context.Context, l kindtest.Lock) <-chan Outcome {
 	return GoAcquire(func() (*redlatch.Lease, error) { return l.Acquire(ctx) })
 }
 
+// WantNext waits for the lease of the next holder, whose token must be larger than that of the one
+// before, and releases it.
+func WantNext(t locktest.Reporter, next <-chan Outcome, token int64) {
+	t.Helper()
+	l := Await(t, next)
+	check.That(t, l.Token() > token, "token %d after %d, want more", l.Token(), token)
+	locktest.Release(t, l)
+}
+
 // WantSuccessor checks that the next holder has a larger token, and that nothing is left once it is
 // gone.
 func WantSuccessor(t *testing.T, s *redistest.Server, next <-chan Outcome, token int64) {
