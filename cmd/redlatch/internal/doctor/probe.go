@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -14,12 +13,9 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/access"
-	"github.com/redlatch/redlatch/internal/protocol/address"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
-	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
 // abilities is a script that tries what the scripts of redlatch need of a server, and returns a list
@@ -125,23 +121,17 @@ func Probe(ctx context.Context, o Options, report func(Finding)) error {
 
 // probe tries what one URL leads to. The error says that the URL makes no sense.
 func (v *visit) probe(ctx context.Context, url string) error {
-	dial, cluster, err := address.Parse(url)
+	dial, addr, cluster, err := parse(url)
 	if err != nil {
-		return fmt.Errorf("%w: the Redis URL cannot be used: %w", redlatch.ErrInvalid, err)
+		return err
 	}
-	addr := strings.Join(dial.InitAddress, ",")
-	dial.DisableCache, dial.DisableRetry = true, true
-	dial.Dialer.Timeout = cmp.Or(dial.Dialer.Timeout, patience)
 	var nodes [2]*node // two, so that they have connections of their own
 	for i := range nodes {
-		client, err := rueidis.NewClient(dial)
-		if err != nil {
-			v.report(Finding{addr, "reach", Fault, clean(err), "check the address, the password and the network; nothing else of this server was tried"})
+		if nodes[i] = v.reach(dial, addr, "tried"); nodes[i] == nil {
 			return nil
 		}
-		defer client.Close()
-		cluster = cluster || client.Mode() == rueidis.ClientModeCluster
-		nodes[i] = &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
+		defer nodes[i].client.Close()
+		cluster = cluster || nodes[i].client.Mode() == rueidis.ClientModeCluster
 	}
 	start := time.Now()
 	if v.abilities(ctx, nodes[0], cluster) {
