@@ -153,9 +153,7 @@ func TestMetrics(t *testing.T) {
 	if n := values["redlatch.request.duration{result=unanswered,server="+s.Addr()+"}"]; n < 2 {
 		t.Errorf("%v requests had no answer, want two at least", n)
 	}
-	if err := to.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Nil(t, "Close", to.Close())
 	if _, ok := to.values(t)["redlatch.held{kind=mutex}"]; ok {
 		t.Error("telemetry that is closed still tells")
 	}
@@ -232,9 +230,7 @@ func TestSpans(t *testing.T) {
 	if acquire.Status().Code != codes.Unset || attr(acquire, "error.type") != "" {
 		t.Errorf("an acquisition that was granted has the status %v", acquire.Status())
 	}
-	if _, err := c.Mutex("a").TryLock(t.Context()); err == nil {
-		t.Fatal("TryLock of what is taken returned no error")
-	}
+	check.Must(t, check.ErrorOf(c.Mutex("a").TryLock(t.Context())) != nil, "TryLock of what is taken returned no error")
 	if s := to.one(t, "redlatch.acquire", 2); s.Status().Code != codes.Unset || attr(s, "redlatch.outcome") != "taken" || attr(s, "error.type") != "" {
 		t.Errorf("a try that was told taken has the status %v and %v, want no error", s.Status(), s.Attributes())
 	}

@@ -57,7 +57,5 @@ func TestDropOverTLSDoesNotWait(t *testing.T) {
 		_ = far.Close()
 		<-dropped
 	}
-	if _, err := c.Read(make([]byte, 1)); err == nil {
-		t.Error("the connection is not closed")
-	}
+	check.That(t, check.ErrorOf(c.Read(make([]byte, 1))) != nil, "the connection is not closed")
 }

@@ -104,14 +104,10 @@ func TestNoLateWriteBetweenReadAndWrite(t *testing.T) {
 	wantValue(5, "", false)
 	wantTTL(6*days, 7*days)
 	wantStale(t, fenceredis.Set(t.Context(), c, "a", "late", 4, 0), fence.StaleError{Name: "a", Token: 4, Current: 5})
-	if err := fenceredis.Set(t.Context(), c, "a", "", 5, 24*time.Hour); err != nil {
-		t.Error(err)
-	}
+	check.Nil(t, "Set", fenceredis.Set(t.Context(), c, "a", "", 5, 24*time.Hour))
 	wantValue(6, "", true)
 	wantTTL(7*days, 8*days)
-	if err := fenceredis.Set(t.Context(), c, "a", "1", 6, 0); err != nil {
-		t.Error(err)
-	}
+	check.Nil(t, "Set", fenceredis.Set(t.Context(), c, "a", "1", 6, 0))
 	wantValue(7, "1", true)
 	wantTTL(-1, -1)
 	_, _, err := fenceredis.Get(t.Context(), c, "a", 6)

@@ -90,9 +90,7 @@ func TestQuorumRenewalsGoTogether(t *testing.T) {
 	nodes := help.StartNodes(t, 5)
 	c, over := countingQuorum(t, nodes, o)
 	help.Together(leases, func(i int) {
-		if _, err := c.Mutex(strconv.Itoa(i)).Lock(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.Nil(t, "Lock", check.ErrorOf(c.Mutex(strconv.Itoa(i)).Lock(t.Context())))
 	})
 	sent := func(i int) int { return help.Evalshas(nodes[i].Do("INFO", "commandstats")) }
 	var before, batches []int

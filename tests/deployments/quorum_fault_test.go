@@ -368,8 +368,7 @@ func TestQuorumSlowNodes(t *testing.T) {
 		}
 		ctx := locktest.Within(t, locktest.Patience)
 		for range 5 {
-			l, err := c.Mutex("a").Lock(ctx)
-			check.Must(t, err == nil, "Lock with a minority that is slow = %v", err)
+			l := check.Value(c.Mutex("a").Lock(ctx)).From(t, "Lock with a minority that is slow")
 			check.Nil(t, "Extend with a minority that is slow", l.Extend(ctx))
 			released := make(chan error, 1)
 			go func() { released <- l.Release(ctx) }()

@@ -184,9 +184,7 @@ func TestCountDownRemembersEnough(t *testing.T) {
 		help.SetCount(t, d, n)
 		for range 2 {
 			help.Together(n-1, func(i int) {
-				if _, err := d.CountDownOnce(t.Context(), strconv.Itoa(i)); err != nil {
-					t.Error(err)
-				}
+				check.Nil(t, "CountDownOnce", check.ErrorOf(d.CountDownOnce(t.Context(), strconv.Itoa(i))))
 			})
 			help.WantCount(t, d, 1)
 		}

@@ -158,9 +158,7 @@ func wantOldSnapshotRefused(t *testing.T, d database) {
 		if level == sql.LevelReadCommitted && !errors.Is(err, fence.ErrStale) {
 			t.Errorf("%v: Check = %v, want ErrStale", level, err)
 		}
-		if err := tx.Rollback(); err != nil {
-			t.Error(err)
-		}
+		check.Nil(t, "Rollback", tx.Rollback())
 	}
 }
 

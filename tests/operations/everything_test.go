@@ -155,9 +155,7 @@ func TestEverythingAtOnce(t *testing.T) {
 
 	s.Do("PEXPIRE", locktest.StateKey("crashed"), "1") // the time of the killed holder is over
 	next := help.Await(t, heir)
-	if err := next.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.Nil(t, "Release", next.Release(t.Context()))
 	wantAlert(t, registry, "RedlatchSuccessLow")
 }
 

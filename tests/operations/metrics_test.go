@@ -173,9 +173,7 @@ func TestMetricsOfBothModulesAreTheSame(t *testing.T) {
 		locktest.Release(t, l)
 	}
 	l := locktest.Lock(t, c.Mutex("a"))
-	if _, err := c.Mutex("a").TryLock(ctx); err == nil {
-		t.Fatal("TryLock of what is held returned no error")
-	}
+	check.Must(t, check.ErrorOf(c.Mutex("a").TryLock(ctx)) != nil, "TryLock of what is held returned no error")
 	check.OK(t, "Extend", l.Extend(ctx))
 	if _, err := c.Mutex("a").With(redlatch.LockOptions{MaxWait: 100 * time.Millisecond}).Lock(ctx); err == nil {
 		t.Fatal("Lock of what is held returned no error")
@@ -304,9 +302,7 @@ func TestWrapConn(t *testing.T) {
 	for _, c := range []*redlatch.Client{quorum, locktest.Open(t, urls[3], o)} {
 		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
 	}
-	if err := quorum.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Nil(t, "Close", quorum.Close())
 	mu.Lock()
 	defer mu.Unlock()
 	for _, s := range nodes {

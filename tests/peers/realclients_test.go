@@ -196,9 +196,7 @@ func bothAtOnce(t *testing.T, s *redistest.Server, with func(c *redlatch.Client)
 					t.Errorf("after token %d came %d", last, l.Token())
 				}
 				last = l.Token()
-				if err := l.Release(t.Context()); err != nil {
-					t.Error(err)
-				}
+				check.Nil(t, "Release", l.Release(t.Context()))
 			}
 		})
 	}

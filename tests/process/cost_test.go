@@ -59,8 +59,7 @@ func TestCrashedWaiterOfAnotherKindCostsNothing(t *testing.T) {
 		help.Await(t, help.GoAcquire(wait))
 		process.Die(t, s, c, help.GoAcquire(wait), func() (string, bool) { return help.OneMore(locktest.Line(s, l.Name), 0) })
 		s.Do("DEL", locktest.StateKey(l.Name), help.InsideKey(l.Name)) // the lease is over
-		lease, err := l.Try(t.Context())
-		check.Must(t, err == nil, "try = %v, want a lease: nobody holds it, and only the dead wait", err)
+		lease := check.Value(l.Try(t.Context())).From(t, "try")
 		locktest.Release(t, lease)
 	})
 }
@@ -204,8 +203,7 @@ func TestCrashedWaiterInAClusterCostsNothing(t *testing.T) {
 	began := time.Now()
 	c := locktest.Open(t, url, help.Lasts(help.Lasting))
 	for _, read := range []func(context.Context) (*redlatch.Lease, error){c.RWMutex(name).TryRLock, c.RWMutex(name).RLock} {
-		lease, err := read(locktest.Within(t, locktest.Patience))
-		check.Must(t, err == nil, "reading beside a reader = %v, want a lease: the writer in line is dead", err)
+		lease := check.Value(read(locktest.Within(t, locktest.Patience))).From(t, "reading beside a reader")
 		locktest.Release(t, lease)
 	}
 	help.WantCost(t, began, 0)

@@ -190,9 +190,7 @@ func TestLockOfSeveralInACycle(t *testing.T) {
 	noted(t, s, c, 1)
 	check.Error(t, "Lock", check.ErrorOf(c.Mutex("a").Lock(b.Context())), redlatch.ErrDeadlock)
 	locktest.Release(t, b)
-	if err := help.Receive(t, several, "the MultiMutex"); err != nil {
-		t.Error(err)
-	}
+	check.Nil(t, "Receive", help.Receive(t, several, "the MultiMutex"))
 }
 
 // deadlocks returns what an operator is told.

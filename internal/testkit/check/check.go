@@ -89,7 +89,7 @@ type Result[V any] struct {
 	err   error
 }
 
-// Value holds what a call returned, for [Result.OK].
+// Value holds what a call returned, for [Result.OK] and [Result.From].
 func Value[V any](value V, err error) Result[V] { return Result[V]{value, err} }
 
 // OK returns the value of a call without which the test cannot go on, and which therefore must not
@@ -99,5 +99,12 @@ func (r Result[V]) OK(t T) V {
 	if r.err != nil {
 		t.Fatalf("the error is %v, want nil", r.err)
 	}
+	return r.value
+}
+
+// From is [Result.OK] with the name of the call.
+func (r Result[V]) From(t T, call string) V {
+	t.Helper()
+	OK(t, call, r.err)
 	return r.value
 }

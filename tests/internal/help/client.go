@@ -200,9 +200,7 @@ func Cycles(t testing.TB, c *redlatch.Client, goroutines, turns int) {
 				t.Error(err)
 				return
 			}
-			if err := l.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
+			check.Nil(t, "Release", l.Release(t.Context()))
 		}
 	})
 }

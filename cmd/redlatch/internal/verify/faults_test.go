@@ -59,18 +59,14 @@ func TestFailedFailoverEndsWhenWritesAreTaken(t *testing.T) {
 	failed := errors.New("the replica did not take over")
 	f := Fault{Name: "failover", Disrupt: true, lane: serversLane, loses: "all", do: func(ctx context.Context, r *run) (int64, string, error) {
 		replica, master := r.own.Nodes[1], r.own.Nodes[0]
-		if err := replica.Pause(); err != nil {
-			t.Error(err)
-		}
+		check.Nil(t, "Pause", replica.Pause())
 		check.Nil(t, "FAILOVER", check.ErrorOf(master.Do(ctx, "FAILOVER", "TIMEOUT", "3000")))
 		return 0, master.Addr, failed
 	}}
 	began := time.Now()
 	r.strike(t.Context(), f)
 	took := time.Since(began)
-	if err := r.own.Nodes[1].Resume(); err != nil {
-		t.Error(err)
-	}
+	check.Nil(t, "Resume", r.own.Nodes[1].Resume())
 	all := noted()
 	check.Must(t, len(all) == 1, "noted are %v, want one fault", all)
 	e := all[0]
@@ -181,9 +177,7 @@ func TestFailoverOfServersThatAreGiven(t *testing.T) {
 			if after, err := theirs.Master(t.Context()); err != nil || after != before {
 				t.Errorf("Master = %v, %v, want what was the replica", after, err)
 			}
-			if err := theirs.AwaitWell(t.Context()); err != nil {
-				t.Error(err)
-			}
+			check.Nil(t, "AwaitWell", theirs.AwaitWell(t.Context()))
 		})
 	}
 	t.Run("one", func(t *testing.T) {

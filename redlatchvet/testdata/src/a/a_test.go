@@ -5,12 +5,11 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestTaken(t *testing.T) {
-	if _, err := new(redlatch.Mutex).TryLock(context.Background()); err == nil {
-		t.Error("it is free")
-	}
+	check.That(t, check.ErrorOf(new(redlatch.Mutex).TryLock(context.Background())) != nil, "it is free")
 }
 
 func ExampleMutex() {
