@@ -1,13 +1,11 @@
 package deployments
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -53,28 +51,6 @@ func TestQuorumTie(t *testing.T) {
 			all.Wait()
 			check.That(t, won.Load() == 1, "round %d: %d got in, want 1", round, won.Load())
 		}
-	})
-}
-
-// TestQuorumOnce: of many starts one runs.
-func TestQuorumOnce(t *testing.T) {
-	t.Parallel()
-	help.OfSizes(t, []int{3, 4, 5}, func(t *testing.T, n int) {
-		nodes := help.StartNodes(t, n)
-		var ran atomic.Int32
-		var all sync.WaitGroup
-		for range 8 {
-			c := help.OpenQuorum(t, nodes, help.Sluggish())
-			all.Go(func() {
-				_, err := c.Job("job", redlatch.JobOptions{Window: time.Hour}).Do(t.Context(), func(context.Context, *redlatch.Lease) error {
-					ran.Add(1)
-					return nil
-				})
-				check.That(t, err == nil, "Do = %v", err)
-			})
-		}
-		all.Wait()
-		check.That(t, ran.Load() == 1, "%d runs, want 1", ran.Load())
 	})
 }
 

@@ -10,7 +10,7 @@
 //	direct           a request on the goroutine of its caller that outlasts its context
 //	full             the server is out of memory, or its disk is full
 //	hook             a hook that panics leaves a lock behind
-//	kinds_fault      each kind: a holder or waiter dies, replies and messages are lost
+//	kinds_fault      each kind: a newcomer overtakes a line, a client is closed, a key stays for ever
 //	kinds_history    each kind: many faults at once; what the clients believed is checked afterwards
 //	leftover         keys that outlive the last place in a lock, and keep clients out
 //	losses           each request of each operation meets each mishap, by enumeration

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -13,14 +12,6 @@ import (
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
-
-// leisurely are options of a client whose requests are lost, and are answered in time by a machine
-// that pauses.
-func leisurely() redlatch.Options {
-	o := help.Brisk(help.Lasting)
-	o.RequestTimeout = 9 * time.Second
-	return o
-}
 
 // TestEveryKindNewcomerFindsTheLine: when a lease ends without a word while another process is in
 // line, a process that tries then does not get in before it. It finds the line, and wakes it.
@@ -35,50 +26,6 @@ func TestEveryKindNewcomerFindsTheLine(t *testing.T) {
 		if _, err := help.LockOf(all[2], kind).Try(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 			t.Fatalf("Try while another process is in line = %v, want ErrTaken", err)
 		}
-		help.WantSuccessor(t, s, next, token)
-	})
-}
-
-// TestEveryKindCallerGivesUp: what a request that got no reply may have left is undone when the
-// caller gives up.
-func TestEveryKindCallerGivesUp(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		p := wire.StartProxy(t, s)
-		l := help.LockOf(locktest.Open(t, p.URL(), leisurely()), kind)
-		warm := help.Enter(t, l)
-		check.OK(t, "Extend", warm.Extend(t.Context()))
-		locktest.Release(t, warm)
-		p.Swallow(wire.Replies)
-		ctx, cancel := context.WithCancel(t.Context())
-		result := help.GoEnter(ctx, l)
-		locktest.Eventually(t, "it is inside", func() bool { return s.Do("EXISTS", locktest.StateKey(l.Name)) == "1" })
-		cancel()
-		check.Error(t, "acquire", help.AwaitError(t, result), context.Canceled)
-		p.Heal()
-		help.AwaitNothingLeft(t, s, l.Name)
-	})
-}
-
-// TestEveryKindCancelledWaitersLeaveNoTrace also has the line go on behind them.
-func TestEveryKindCancelledWaitersLeaveNoTrace(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		l := help.LockOf(locktest.Open(t, s.URL(), help.InOrder(help.Sluggish())), kind)
-		held := help.Enter(t, l)
-		token := held.Token()
-		ctx, cancel := context.WithCancel(t.Context())
-		var cancelled []<-chan help.Outcome
-		for i := range 5 {
-			cancelled = append(cancelled, help.GoEnter(ctx, l))
-			locktest.InLine(t, s, l.Name, i+1)
-		}
-		next := help.GoEnter(t.Context(), l)
-		locktest.InLine(t, s, l.Name, 6)
-		cancel()
-		for _, result := range cancelled {
-			check.Error(t, "acquire", help.AwaitError(t, result), context.Canceled)
-		}
-		locktest.InLine(t, s, l.Name, 1)
-		locktest.Release(t, held)
 		help.WantSuccessor(t, s, next, token)
 	})
 }

@@ -46,6 +46,14 @@ func TestLostReplyToAPlaceInLineIsAdopted(t *testing.T) {
 	check.That(t, s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a")) == "0", "a line is left behind")
 }
 
+// leisurely are options of a client whose requests are lost, and are answered in time by a machine
+// that pauses.
+func leisurely() redlatch.Options {
+	o := help.Brisk(help.Lasting)
+	o.RequestTimeout = 9 * time.Second
+	return o
+}
+
 // TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp: redsync's clean-up uses the context that is
 // done, so its key stays for the whole TTL; redlock-rb#76 and redis/rueidis#1010 leave it, too.
 func TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp(t *testing.T) {
