@@ -54,7 +54,6 @@ func load(h *history.History, file string) error {
 	if err := history.ReadEvents(in, w.Add); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(file), err)
 	}
-	w.Done()
 	return nil
 }
 
