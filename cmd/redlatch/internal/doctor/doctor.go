@@ -85,18 +85,31 @@ func Examine(ctx context.Context, o Options, report func(Finding)) error {
 	return nil
 }
 
-// deployment looks at what one URL leads to. The error says that the URL makes no sense.
-func (v *visit) deployment(ctx context.Context, url string) error {
-	dial, cluster, err := address.Parse(url)
-	if err != nil {
-		return fmt.Errorf("%w: the Redis URL cannot be used: %w", redlatch.ErrInvalid, err)
+// parse returns how to dial what a URL leads to, its address in words, and whether it says that it is
+// a cluster.
+func parse(url string) (dial rueidis.ClientOption, addr string, cluster bool, err error) {
+	if dial, cluster, err = address.Parse(url); err != nil {
+		return dial, "", false, fmt.Errorf("%w: the Redis URL cannot be used: %w", redlatch.ErrInvalid, err)
 	}
-	addr := strings.Join(dial.InitAddress, ",")
 	dial.DisableCache, dial.DisableRetry = true, true
 	dial.Dialer.Timeout = cmp.Or(dial.Dialer.Timeout, patience)
+	return dial, strings.Join(dial.InitAddress, ","), cluster, nil
+}
+
+// unreachable reports a server that does not let the doctor in.
+func (v *visit) unreachable(addr string, err error) {
+	v.report(Finding{addr, "reach", Fault, clean(err), "check the address, the password and the network; nothing else of this server was looked at"})
+}
+
+// deployment looks at what one URL leads to. The error says that the URL makes no sense.
+func (v *visit) deployment(ctx context.Context, url string) error {
+	dial, addr, cluster, err := parse(url)
+	if err != nil {
+		return err
+	}
 	client, err := rueidis.NewClient(dial)
 	if err != nil {
-		v.report(Finding{addr, "reach", Fault, clean(err), "check the address, the password and the network; nothing else of this server was looked at"})
+		v.unreachable(addr, err)
 		return nil
 	}
 	defer client.Close()

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -14,10 +13,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/access"
-	"github.com/redlatch/redlatch/internal/protocol/address"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -125,18 +122,15 @@ func Probe(ctx context.Context, o Options, report func(Finding)) error {
 
 // probe tries what one URL leads to. The error says that the URL makes no sense.
 func (v *visit) probe(ctx context.Context, url string) error {
-	dial, cluster, err := address.Parse(url)
+	dial, addr, cluster, err := parse(url)
 	if err != nil {
-		return fmt.Errorf("%w: the Redis URL cannot be used: %w", redlatch.ErrInvalid, err)
+		return err
 	}
-	addr := strings.Join(dial.InitAddress, ",")
-	dial.DisableCache, dial.DisableRetry = true, true
-	dial.Dialer.Timeout = cmp.Or(dial.Dialer.Timeout, patience)
 	var nodes [2]*node // two, so that they have connections of their own
 	for i := range nodes {
 		client, err := rueidis.NewClient(dial)
 		if err != nil {
-			v.report(Finding{addr, "reach", Fault, clean(err), "check the address, the password and the network; nothing else of this server was tried"})
+			v.unreachable(addr, err)
 			return nil
 		}
 		defer client.Close()
