@@ -45,9 +45,6 @@ type system struct {
 	open func(to target, ttl time.Duration) (locker, error)
 }
 
-// keeps reports whether the library extends its locks by itself.
-func (s system) keeps() bool { return strings.HasPrefix(s.name, "redlatch") || s.name == "rueidislock" }
-
 var systems = []system{
 	{name: "floor rueidis", wire: []string{"set", "evalsha"}, open: openFloorRueidis},
 	{name: "redlatch", wire: scripts, open: openLatches(redlatch.LockOptions{})},
