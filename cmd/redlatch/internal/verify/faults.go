@@ -404,31 +404,14 @@ func killServer(ctx context.Context, r *run) (int64, string, error) {
 // failover has a replica take over while the master is well.
 func failover(ctx context.Context, r *run) (int64, string, error) {
 	ctx = context.WithoutCancel(ctx)
-	if r.own == nil {
-		addr, err := r.succeed(ctx)
-		if err != nil {
-			return 0, addr, err
-		}
-		return 1, addr, nil
-	}
-	if r.own.Kind == "sentinel" {
-		before, err := r.own.Master(ctx)
-		if err != nil {
-			return 0, "", err
-		}
-		if err := r.own.Failover(ctx); err != nil {
-			return 0, before.Addr, err
-		}
-		return 1, before.Addr, nil
-	}
-	s, err := r.own.Replica(ctx)
+	addr, err := r.succeed(ctx)
 	if err != nil {
-		return 0, "", err
+		return 0, addr, err
 	}
-	if err := r.own.Promote(ctx, s); err != nil {
-		return 0, s.Addr, err
+	if r.own != nil {
+		err = r.own.AwaitWell(ctx)
 	}
-	return 1, s.Addr, nil
+	return 1, addr, err
 }
 
 // killMaster kills a master, and starts it again when another has taken its place.

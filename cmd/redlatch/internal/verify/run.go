@@ -27,7 +27,7 @@ type run struct {
 	urls     []string
 	own      *servers.Deployment // nil if they are not
 	admin    *admin
-	succeed  succession // at servers that are not its own; nil if there are none that take over
+	succeed  succession // nil if no server takes over
 	guard    *guard
 	registry *register.Server
 	rec      *history.Recorder
@@ -51,7 +51,7 @@ func (r *run) begin(ctx context.Context) (err error) {
 	if r.admin, err = openAdmin(r.urls); err != nil {
 		return err
 	}
-	if !r.plan.Own && needed(r.plan.Faults, successors) {
+	if needed(r.plan.Faults, successors) {
 		var why error
 		if r.succeed, why = r.admin.succession(ctx, r.urls[0]); why != nil {
 			if err := r.leaveOut(successors, why); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/address"
 )
 
-// What takes over from a master of servers that are not the run's own.
+// What takes over from a master.
 
 // errNoSuccessor says that no failover can be had.
 var errNoSuccessor = errors.New("no failover can be had")
