@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -18,24 +15,15 @@ import (
 // that a round trip takes longer by d, and returns its address. What is sent after another thing
 // does not wait for its answer: it is a network that is far, not one that is slow.
 func delayed(server string, d time.Duration) (addr string, stop func(), err error) {
-	command := exec.Command(os.Args[0], "delay", server, d.String())
-	command.Stderr = os.Stderr
-	in, err := command.StdinPipe()
+	p, err := start("delay", server, d.String())
 	if err != nil {
 		return "", nil, err
 	}
-	out, err := command.StdoutPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	if err := command.Start(); err != nil {
-		return "", nil, err
-	}
-	stop = func() { _ = in.Close(); _ = command.Wait() }
-	line, err := bufio.NewReader(out).ReadString('\n')
+	stop = func() { _ = p.in.Close(); _ = p.Wait() }
+	line, err := p.out.ReadString('\n')
 	if err != nil {
 		stop()
-		return "", nil, errors.Join(errors.New("the process that delays did not tell its address"), err)
+		return "", nil, fmt.Errorf("the process that delays did not tell its address: %w", err)
 	}
 	return strings.TrimSpace(line), stop, nil
 }

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,18 +40,13 @@ func hold() error {
 func (w failover) run(d *deployment, sys system) (sample, error) {
 	d.clear()
 	server := d.servers[0]
-	holder := exec.Command(os.Args[0], "hold", sys.name, server.Addr(), w.ttl.String())
-	holder.Stderr = os.Stderr
-	out, err := holder.StdoutPipe()
+	holder, err := start("hold", sys.name, server.Addr(), w.ttl.String())
 	if err != nil {
 		return nil, err
 	}
-	if err := holder.Start(); err != nil {
+	defer holder.kill()
+	if err := holder.await("held"); err != nil {
 		return nil, err
-	}
-	defer func() { _ = holder.Process.Kill(); _ = holder.Wait() }()
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
-		return nil, errors.Join(errors.New("the holder did not say that it holds"), err)
 	}
 	l, err := sys.open(d.target(), w.ttl)
 	if err != nil {

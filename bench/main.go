@@ -14,8 +14,6 @@ import (
 	"log"
 	"os"
 	"regexp"
-	"runtime"
-	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -41,7 +39,7 @@ func main() {
 	}
 }
 
-func run() (err error) {
+func run() error {
 	quick := flag.Bool("quick", false, "a short form of every workload, one round")
 	rounds := flag.Int("rounds", 5, "how often each system is put to each workload; 3 times at most for those that differ little")
 	span := flag.Duration("span", time.Second, "how long each time")
@@ -51,8 +49,6 @@ func run() (err error) {
 	out := flag.String("out", "", "`FILE` for the results as JSON; parts that are not run stay as they are there")
 	from := flag.String("from", "", "`FILE` with results, to write -docs from it and measure nothing")
 	docs := flag.String("docs", "", "`DIRECTORY` for the tables and plots")
-	allocs := flag.String("allocprofile", "", "`FILE` for a profile of all that is allocated")
-	profile := flag.String("cpuprofile", "", "`FILE` for a CPU profile of all that is run")
 	flag.Parse()
 	if *quick {
 		*rounds, *span = 1, 300*time.Millisecond
@@ -80,21 +76,6 @@ func run() (err error) {
 	if err != nil {
 		return err
 	}
-	if *profile != "" {
-		f, err := os.Create(*profile)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
-	}
-	if *allocs != "" {
-		runtime.MemProfileRate = 4096
-		defer func() { err = errors.Join(err, allocations(*allocs)) }()
-	}
 	whole, fresh := &report{}, &report{}
 	if *out != "" {
 		if whole, err = load(*out); err != nil {
@@ -115,13 +96,13 @@ func run() (err error) {
 		}
 	}
 	fmt.Println()
-	for _, a := range fresh.ratios("") {
+	for _, a := range fresh.ratios() {
 		fmt.Printf("%8s  %s (%s)\n", a.value, a.what, strings.TrimSpace(a.aim+"; met: "+a.met))
 	}
 	if *docs != "" {
-		err = whole.document(*docs, f)
+		return errors.Join(whole.document(*docs, f), fresh.failed())
 	}
-	return errors.Join(err, fresh.failed())
+	return fresh.failed()
 }
 
 // choose returns the parts with these names, or all.
@@ -163,14 +144,6 @@ func (p part) measure(f form, scenes, systems func(string) bool) (*measured, err
 	}
 	fmt.Printf("\n%s took %s\n", p.name, time.Since(begun).Round(time.Second))
 	return m, nil
-}
-
-func allocations(file string) error {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
 }
 
 func version(server *redistest.Server) string {

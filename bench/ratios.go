@@ -8,140 +8,127 @@ import (
 
 // ratio is a figure that compares systems within the run, what is aimed at, and whether that was
 // reached.
-type ratio struct{ part, what, value, aim, met string }
+type ratio struct{ what, value, aim, met string }
 
-// ratios returns those of a part that were measured; of all parts, if the name is empty.
-func (r *report) ratios(part string) []ratio {
-	var all []ratio
-	in := ""
+// ratios returns those that were measured.
+func (r *report) ratios() (all []ratio) {
+	// add tells a figure relative to another; what goes on with the one before begins with dots.
 	add := func(what string, value, by float64, format, aim string) {
-		if value > 0 && by > 0 && (part == "" || part == in) {
-			all = append(all, ratio{in, what, fmt.Sprintf(format, value/by), aim, met(value/by, aim)})
+		if value > 0 && by > 0 {
+			all = append(all, ratio{what, fmt.Sprintf(format, value/by), aim, met(value/by, aim)})
 		}
 	}
+	// The figures of one scene: those of redlatch, and of the best other library.
+	group, scene := "", ""
+	own := func(key string) float64 { return r.figure(group, scene, "redlatch", key) }
+	strict := func(key string) float64 { return r.figure(group, scene, "redlatch, strict order", key) }
+	most := func(key string) float64 { return r.best(group, scene, key) }
+	least := func(key string) float64 { return r.least(group, scene, key) }
+	const cpu = "... CPU of client and Redis for a cycle"
 
-	in = "users"
 	for _, s := range userScenes(nil, form{}) {
+		group, scene = s.group, s.name
 		name, _, _ := strings.Cut(s.name, ":")
-		u := s.group
-		add(name+": wait p50 relative to the best other library's", r.figure(u, s.name, "redlatch", "p50"), r.least(u, s.name, "p50"), "%.2f", "1.15 at most")
-		add("... p99", r.figure(u, s.name, "redlatch", "p99"), r.least(u, s.name, "p99"), "%.2f", "1 at most")
-		add("... p99.9", r.figure(u, s.name, "redlatch", "p999"), r.least(u, s.name, "p999"), "%.2f", "1 at most")
+		add(name+": wait p50 relative to the best other library's", own("p50"), least("p50"), "%.2f", "1.15 at most")
+		add("... p99", own("p99"), least("p99"), "%.2f", "1 at most")
+		add("... p99.9", own("p999"), least("p999"), "%.2f", "1 at most")
 		if strings.Contains(name, "without a pause") {
-			add("... cycles/s", r.figure(u, s.name, "redlatch", "cycles"), r.best(u, s.name, "cycles"), "%.2f", "1.5 at least")
+			add("... cycles/s", own("cycles"), most("cycles"), "%.2f", "1.5 at least")
 		}
-		add("... CPU of client and Redis for a cycle", r.figure(u, s.name, "redlatch", "cpu"), r.least(u, s.name, "cpu"), "%.2f", "")
+		add(cpu, own("cpu"), least("cpu"), "%.2f", "")
 	}
 
-	in = "few"
-	for _, u := range []string{"Uncontended", "Uncontended, GOMAXPROCS 1"} {
-		what := strings.ToLower(u[:1]) + u[1:] + ", "
-		for _, n := range []struct {
-			goroutines string
-			cycles     string
-			cpu        string
-		}{
-			{"1 goroutine", "0.9 at least", "1.1 at most"},
-			{"2 goroutines", "0.9 at least", "1.1 at most"},
-			{"4 goroutines", "0.9 at least", "1.1 at most"},
-			{"8 goroutines", "1 at least", "1.1 at most"},
-			{"16 goroutines", "1 at least", "1.1 at most"},
-			{"64 goroutines", "1.2 at least", ""},
-			{"256 goroutines", "1.4 at least", ""},
+	for _, group = range []string{"Uncontended", "Uncontended, GOMAXPROCS 1"} {
+		for _, n := range []struct{ goroutines, cycles, cpu, allocs string }{
+			{"1 goroutine", "0.9 at least", "1.1 at most", "20 at most"},
+			{"2 goroutines", "0.9 at least", "1.1 at most", ""},
+			{"4 goroutines", "0.9 at least", "1.1 at most", ""},
+			{"8 goroutines", "1 at least", "1.1 at most", ""},
+			{"16 goroutines", "1 at least", "1.1 at most", ""},
+			{"64 goroutines", "1.2 at least", "", "15 at most"},
+			{"256 goroutines", "1.4 at least", "", "15 at most"},
 		} {
-			at := n.goroutines
-			add(what+at+": cycles/s relative to the best other library's", r.figure(u, at, "redlatch", "cycles"), r.best(u, at, "cycles"), "%.2f", n.cycles)
-			add("... relative to the floor's", r.figure(u, at, "redlatch", "cycles"), r.figure(u, at, "floor rueidis", "cycles"), "%.2f", "")
-			add("... CPU of client and Redis for a cycle", r.figure(u, at, "redlatch", "cpu"), r.least(u, at, "cpu"), "%.2f", n.cpu)
-			limit := ""
-			switch at {
-			case "1 goroutine":
-				limit = "20 at most"
-			case "64 goroutines", "256 goroutines":
-				limit = "15 at most"
-			}
-			add("... allocations", r.figure(u, at, "redlatch", "allocs"), 1, "%.0f", limit)
+			scene = n.goroutines
+			add(small(group)+", "+scene+": cycles/s relative to the best other library's", own("cycles"), most("cycles"), "%.2f", n.cycles)
+			add("... relative to the floor's", own("cycles"), r.figure(group, scene, "floor rueidis", "cycles"), "%.2f", "")
+			add(cpu, own("cpu"), least("cpu"), "%.2f", n.cpu)
+			add("... allocations", own("allocs"), 1, "%.0f", n.allocs)
 		}
 	}
-	for _, n := range []string{"1 goroutine", "16 goroutines", "256 goroutines"} {
-		limit := "1.02 at most"
-		if n == "256 goroutines" { // where cores are the limit
-			limit = ""
-		}
-		add("1 ms away, "+n+": p50 of an operation in round trips", r.figure("Uncontended, 1 ms away", n, "redlatch", "trips"), 1, "%.3f", limit)
+	group = "Uncontended, 1 ms away"
+	for _, n := range [][2]string{{"1 goroutine", "1.02 at most"}, {"16 goroutines", "1.02 at most"}, {"256 goroutines", ""}} { // where cores are the limit
+		scene = n[0]
+		add("1 ms away, "+scene+": p50 of an operation in round trips", own("trips"), 1, "%.3f", n[1])
 	}
 
-	in = "contended"
-	for _, c := range []string{"Contended", "Contended, GOMAXPROCS 1", "Contended, critical section 1ms"} {
-		for _, scene := range []string{"2 waiters over 2 clients", "16 waiters over 8 clients", "128 waiters over 8 clients", "1024 waiters over 8 clients"} {
-			waiters, _, _ := strings.Cut(scene, " ")
-			what := strings.ToLower(c[:1]) + c[1:] + ", " + waiters + " waiters: "
-			add(what+"handoffs/s relative to the best other library's", r.figure(c, scene, "redlatch", "handoffs"), r.best(c, scene, "handoffs"), "%.1f", "1.6 at least")
-			add("... with strict order", r.figure(c, scene, "redlatch, strict order", "handoffs"), r.best(c, scene, "handoffs"), "%.1f", "1.6 at least")
-			if waiters == "2" || waiters == "16" {
+	for _, group = range []string{"Contended", "Contended, GOMAXPROCS 1", "Contended, critical section 1ms"} {
+		for _, waiters := range []int{2, 16, 128, 1024} {
+			scene = fmt.Sprintf("%d waiters over %d clients", waiters, min(waiters, 8))
+			what := fmt.Sprintf("%s, %d waiters: ", small(group), waiters)
+			add(what+"handoffs/s relative to the best other library's", own("handoffs"), most("handoffs"), "%.1f", "1.6 at least")
+			add("... with strict order", strict("handoffs"), most("handoffs"), "%.1f", "1.6 at least")
+			if waiters <= 16 {
 				continue
 			}
-			add(what+"gap p50 relative to the p50 of PING", r.figure(c, scene, "redlatch", "gap"), r.figure(c, scene, "redlatch", "ping"), "%.2f", "1.3 at most")
-			add("... with strict order", r.figure(c, scene, "redlatch, strict order", "gap"), r.figure(c, scene, "redlatch, strict order", "ping"), "%.2f", "1.3 at most")
-			add(what+"commands", r.figure(c, scene, "redlatch", "wire"), 1, "%.2f", "2.1 at most")
-			add("... with strict order", r.figure(c, scene, "redlatch, strict order", "wire"), 1, "%.2f", "2.1 at most")
-			add(what+"fewest/most", r.figure(c, scene, "redlatch", "fairness"), 1, "%.2f", "0.9 at least")
-			add(what+"wait p99 relative to waiters times the time of a cycle", r.figure(c, scene, "redlatch", "p99"), 1e6*count(waiters)/r.figure(c, scene, "redlatch", "cycles"), "%.2f", "1.3 at most")
+			add(what+"gap p50 relative to the p50 of PING", own("gap"), own("ping"), "%.2f", "1.3 at most")
+			add("... with strict order", strict("gap"), strict("ping"), "%.2f", "1.3 at most")
+			add(what+"commands", own("wire"), 1, "%.2f", "2.1 at most")
+			add("... with strict order", strict("wire"), 1, "%.2f", "2.1 at most")
+			add(what+"fewest/most", own("fairness"), 1, "%.2f", "0.9 at least")
+			add(what+"wait p99 relative to waiters times the time of a cycle", own("p99"), 1e6*float64(waiters)/own("cycles"), "%.2f", "1.3 at most")
 		}
 	}
-	p := "Contended in one process"
-	add("one process, 128 waiters: cycles/s relative to the best other library's", r.figure(p, "128 waiters", "redlatch", "cycles"), r.best(p, "128 waiters", "cycles"), "%.0f", "20 at least")
+	group, scene = "Contended in one process", "128 waiters"
+	add("one process, 128 waiters: cycles/s relative to the best other library's", own("cycles"), most("cycles"), "%.0f", "20 at least")
 
-	in = "cluster"
-	u := "Cluster of 3, uncontended"
-	for _, n := range []struct{ goroutines, aim string }{
-		{"1 goroutine", "1 at least"}, {"16 goroutines", "1 at least"}, {"64 goroutines", "1.2 at least"}, {"256 goroutines", "1.2 at least"},
-	} {
-		add("cluster, uncontended, "+n.goroutines+": cycles/s relative to the best other library's", r.figure(u, n.goroutines, "redlatch", "cycles"), r.best(u, n.goroutines, "cycles"), "%.2f", n.aim)
-		add("... CPU of client and Redis for a cycle", r.figure(u, n.goroutines, "redlatch", "cpu"), r.least(u, n.goroutines, "cpu"), "%.2f", "")
+	group = "Cluster of 3, uncontended"
+	for _, n := range [][2]string{{"1 goroutine", "1 at least"}, {"16 goroutines", "1 at least"}, {"64 goroutines", "1.2 at least"}, {"256 goroutines", "1.2 at least"}} {
+		scene = n[0]
+		add("cluster, uncontended, "+scene+": cycles/s relative to the best other library's", own("cycles"), most("cycles"), "%.2f", n[1])
+		add(cpu, own("cpu"), least("cpu"), "%.2f", "")
 	}
-	const hot = "128 waiters over 8 clients"
-	add("cluster, one hot key: handoffs/s relative to the best other library's", r.figure("Cluster of 3, one hot key", hot, "redlatch", "handoffs"), r.best("Cluster of 3, one hot key", hot, "handoffs"), "%.1f", "1.6 at least")
-	add("... relative to one server's", r.figure("Cluster of 3, one hot key", hot, "redlatch", "handoffs"), r.figure("Contended", hot, "redlatch", "handoffs"), "%.2f", "0.8 at least")
+	group, scene = "Cluster of 3, one hot key", "128 waiters over 8 clients"
+	add("cluster, one hot key: handoffs/s relative to the best other library's", own("handoffs"), most("handoffs"), "%.1f", "1.6 at least")
+	add("... relative to one server's", own("handoffs"), r.figure("Contended", scene, "redlatch", "handoffs"), "%.2f", "0.8 at least")
 	for _, s := range clusterScenes(nil, form{}) {
-		switch s.group {
+		switch group, scene = s.group, s.name; group {
 		case "Cluster of 3, many names":
-			add("cluster, many names: cycles/s relative to the best other library's", r.figure(s.group, s.name, "redlatch", "cycles"), r.best(s.group, s.name, "cycles"), "%.2f", "")
-			add("... wait p99", r.figure(s.group, s.name, "redlatch", "p99"), r.least(s.group, s.name, "p99"), "%.2f", "1 at most")
-			add("... connections of a client", r.figure(s.group, s.name, "redlatch", "connections"), 1, "%.0f", "8 at most")
+			add("cluster, many names: cycles/s relative to the best other library's", own("cycles"), most("cycles"), "%.2f", "")
+			add("... wait p99", own("p99"), least("p99"), "%.2f", "1 at most")
+			add("... connections of a client", own("connections"), 1, "%.0f", "8 at most")
 		case "Cluster of 3, many names that stay held":
-			add("cluster, many names that stay held: connections of a client", r.figure(s.group, s.name, "redlatch", "connections"), 1, "%.0f", "8 at most")
-			add("... requests/s: pipelines, as Redis reads them", r.figure(s.group, s.name, "redlatch", "reads"), 1, "%.0f", "300 at most")
-			add("... commands/s in them", r.figure(s.group, s.name, "redlatch", "commands"), 1, "%.0f", "")
+			add("cluster, many names that stay held: connections of a client", own("connections"), 1, "%.0f", "8 at most")
+			add("... requests/s: pipelines, as Redis reads them", own("reads"), 1, "%.0f", "300 at most")
+			add("... commands/s in them", own("commands"), 1, "%.0f", "")
 		}
 	}
 
-	in = "quorum"
-	q := "Quorum of 5, uncontended"
-	for _, n := range []string{"1 goroutine", "16 goroutines", "64 goroutines"} {
-		add("quorum, uncontended, "+n+": cycles/s relative to redsync's", r.figure(q, n, "redlatch", "cycles"), r.best(q, n, "cycles"), "%.2f", "")
-		add("... CPU of client and Redis for a cycle", r.figure(q, n, "redlatch", "cpu"), r.least(q, n, "cpu"), "%.2f", "1.2 at most")
+	group = "Quorum of 5, uncontended"
+	for _, scene = range []string{"1 goroutine", "16 goroutines", "64 goroutines"} {
+		add("quorum, uncontended, "+scene+": cycles/s relative to redsync's", own("cycles"), most("cycles"), "%.2f", "")
+		add(cpu, own("cpu"), least("cpu"), "%.2f", "1.2 at most")
 	}
-	q = "Quorum of 5, contended"
-	add("quorum, 50 clients: fewest/most", r.figure(q, "50 waiters over 50 clients, work 1 ms", "redlatch", "fairness"), 1, "%.2f", "0.5 at least")
-	add("... time to lock p50, relative to redsync's", r.figure(q, "50 waiters over 50 clients, work 1 ms", "redlatch", "p50"), r.least(q, "50 waiters over 50 clients, work 1 ms", "p50"), "%.2f", "")
-	add("... p99", r.figure(q, "50 waiters over 50 clients, work 1 ms", "redlatch", "p99"), r.least(q, "50 waiters over 50 clients, work 1 ms", "p99"), "%.2f", "1 at most")
+	group, scene = "Quorum of 5, contended", "50 waiters over 50 clients, work 1 ms"
+	add("quorum, 50 clients: fewest/most", own("fairness"), 1, "%.2f", "0.5 at least")
+	add("... time to lock p50, relative to redsync's", own("p50"), least("p50"), "%.2f", "")
+	add("... p99", own("p99"), least("p99"), "%.2f", "1 at most")
 
-	in = "holding"
-	h := "Holding past the TTL"
-	for _, n := range []string{"10000 leases", "100000 leases"} {
-		add("holding "+n+": bytes per lease", r.figure(h, n, "redlatch", "heap"), 1, "%.0f", "1024 at most")
-		client, by := r.figure(h, n, "redlatch", "client"), r.figure(h, n, "rueidislock", "client")
+	group = "Holding past the TTL"
+	for _, scene = range []string{"10000 leases", "100000 leases"} {
+		add("holding "+scene+": bytes per lease", own("heap"), 1, "%.0f", "1024 at most")
+		client, by := own("client"), r.figure(group, scene, "rueidislock", "client")
 		add("... client CPU relative to rueidislock's", client, by, "%.2f", "0.6 at most")
 		add("... for each extend: every third of the TTL, and every half", client/3, by/2, "%.2f", "0.5 at most")
-		add("... Redis CPU relative to that with rueidislock", r.figure(h, n, "redlatch", "redis"), r.figure(h, n, "rueidislock", "redis"), "%.2f", "")
+		add("... Redis CPU relative to that with rueidislock", own("redis"), r.figure(group, scene, "rueidislock", "redis"), "%.2f", "")
 	}
 
-	in = "slots"
-	s := "Slots, one of n is free"
-	add("slots: p50 with n = 65536 relative to that with n = 3", r.figure(s, "n = 65536", "redlatch", "p50"), r.figure(s, "n = 3", "redlatch", "p50"), "%.2f", "1.5 at most")
+	group, scene = "Slots, one of n is free", "n = 3"
+	add("slots: p50 with n = 65536 relative to that with n = 3", r.figure(group, "n = 65536", "redlatch", "p50"), own("p50"), "%.2f", "1.5 at most")
 	return all
 }
+
+// small returns a heading as it stands within a sentence.
+func small(heading string) string { return strings.ToLower(heading[:1]) + heading[1:] }
 
 // met returns whether a value is as an aim says: "1.2 at most" or "0.9 at least".
 func met(value float64, aim string) string {
@@ -154,11 +141,6 @@ func met(value float64, aim string) string {
 		return "yes"
 	}
 	return "no"
-}
-
-func count(text string) (n float64) {
-	_, _ = fmt.Sscan(text, &n)
-	return n
 }
 
 // best returns the largest median of a figure among the other libraries; 0 if there is none.

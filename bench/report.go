@@ -351,7 +351,7 @@ func (r *report) raw(p part, f form) [][]string {
 // aims returns the table of what is aimed at.
 func (r *report) aims() [][]string {
 	rows := [][]string{{"figure", "measured", "aim", "met"}}
-	for _, a := range r.ratios("") {
+	for _, a := range r.ratios() {
 		rows = append(rows, []string{a.what, a.value, a.aim, a.met})
 	}
 	return rows

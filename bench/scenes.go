@@ -52,6 +52,14 @@ type entry struct {
 	run    func() (sample, error)
 }
 
+// put puts each of these systems to a workload.
+func put(systems []system, to func(system) (sample, error)) (all []entry) {
+	for _, s := range systems {
+		all = append(all, entry{s.name, func() (sample, error) { return to(s) }})
+	}
+	return all
+}
+
 // column is a figure as tables show it.
 type column struct {
 	key, title, format string
@@ -168,9 +176,7 @@ func single(d *deployment, f form, group, name string, columns []column, w locki
 	if !f.quick && w.names > 0 { // some turns for each waiter, else the fewest and the most differ by one that was not over
 		span = min(max(span, 20*time.Duration(w.workers/w.names)*w.hold), 3*time.Second)
 	}
-	for _, sys := range all {
-		s.entries = append(s.entries, entry{sys.name, func() (sample, error) { return w.run(d, sys, span) }})
-	}
+	s.entries = put(all, func(sys system) (sample, error) { return w.run(d, sys, span) })
 	return s
 }
 
@@ -195,9 +201,8 @@ func userScenes(d *deployment, f form) []scene {
 			check: func(m sample) error { return atMost("requests for a cycle", m["wire"], maxUserWire) },
 		}
 		span := pick(f.quick, f.span, 2*f.span)
-		for _, sys := range named("floor rueidis", "redlatch", "redlatch, strict order", "redsync rueidis, 5 ms", "bsm/redislock, 5 ms", "rueidislock") {
-			s.entries = append(s.entries, entry{sys.name, func() (sample, error) { return c.run(d, sys, span) }})
-		}
+		systems := named("floor rueidis", "redlatch", "redlatch, strict order", "redsync rueidis, 5 ms", "bsm/redislock, 5 ms", "rueidislock")
+		s.entries = put(systems, func(sys system) (sample, error) { return c.run(d, sys, span) })
 		all = append(all, s)
 	}
 	return all
@@ -288,12 +293,8 @@ func clusterScenes(d *deployment, f form) (all []scene) {
 			return atMost("commands in a heartbeat for each name and client", m["commands"]*heartbeat.Seconds()/float64(names*w.clients), maxIdle)
 		},
 	}
-	for _, sys := range systems {
-		if sys.name == "redlatch go-redis" { // each connection of it costs a second, where there are so many
-			continue
-		}
-		s.entries = append(s.entries, entry{sys.name, func() (sample, error) { return w.run(d, sys) }})
-	}
+	systems = slices.DeleteFunc(systems, func(sys system) bool { return sys.name == "redlatch go-redis" }) // each connection of it costs a second, where there are so many
+	s.entries = put(systems, func(sys system) (sample, error) { return w.run(d, sys) })
 	return append(all, s)
 }
 
@@ -325,11 +326,7 @@ func holdingScenes(d *deployment, f form) (all []scene) {
 				return atMost("goroutines more", m["goroutines"], maxGoroutines)
 			},
 		}
-		for _, sys := range systems {
-			if sys.keeps() && !strings.Contains(sys.name, "strict") {
-				s.entries = append(s.entries, entry{sys.name, func() (sample, error) { return w.run(d, sys) }})
-			}
-		}
+		s.entries = put(named("redlatch", "redlatch go-redis", "rueidislock"), func(sys system) (sample, error) { return w.run(d, sys) })
 		all = append(all, s)
 	}
 	return all
@@ -354,9 +351,8 @@ func slotScenes(d *deployment, f form) (all []scene) {
 func killedScenes(d *deployment, f form) []scene {
 	w := failover{pick(f.quick, 500*time.Millisecond, 2*time.Second)}
 	s := scene{group: "The holder is killed", name: "TTL " + w.ttl.String(), columns: failoverColumns, rounds: min(f.rounds, 3)}
-	for _, sys := range named("floor rueidis", "redlatch", "redlatch, strict order", "redlatch go-redis", "redsync rueidis", "redsync go-redis, 5 ms", "bsm/redislock", "rueidislock") {
-		s.entries = append(s.entries, entry{sys.name, func() (sample, error) { return w.run(d, sys) }})
-	}
+	systems := named("floor rueidis", "redlatch", "redlatch, strict order", "redlatch go-redis", "redsync rueidis", "redsync go-redis, 5 ms", "bsm/redislock", "rueidislock")
+	s.entries = put(systems, func(sys system) (sample, error) { return w.run(d, sys) })
 	return []scene{s}
 }
 

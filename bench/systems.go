@@ -45,19 +45,15 @@ type system struct {
 	open func(to target, ttl time.Duration) (locker, error)
 }
 
-// keeps reports whether the library extends its locks by itself.
-func (s system) keeps() bool { return strings.HasPrefix(s.name, "redlatch") || s.name == "rueidislock" }
-
 var systems = []system{
 	{name: "floor rueidis", wire: []string{"set", "evalsha"}, open: openFloorRueidis},
-	{name: "floor go-redis", wire: []string{"set", "evalsha"}, open: openFloorGoRedis},
-	{name: "redlatch", wire: scripts, open: openRedlatch},
-	{name: "redlatch, strict order", wire: scripts, open: openRedlatchStrict},
+	{name: "redlatch", wire: scripts, open: openLatches(redlatch.LockOptions{})},
+	{name: "redlatch, strict order", wire: scripts, open: openLatches(redlatch.LockOptions{StrictOrder: redlatch.On})},
 	{name: "redlatch go-redis", wire: scripts, open: openRedlatchGoRedis},
-	{name: "redsync rueidis", wire: []string{"set", "evalsha"}, open: openRedsyncRueidis},
-	{name: "redsync rueidis, 5 ms", wire: []string{"set", "evalsha"}, open: openRedsyncRueidisTuned},
-	{name: "redsync go-redis", wire: []string{"set", "evalsha"}, open: openRedsyncGoRedis},
-	{name: "redsync go-redis, 5 ms", wire: []string{"set", "evalsha"}, open: openRedsyncTuned},
+	{name: "redsync rueidis", wire: []string{"set", "evalsha"}, open: openSyncs(overRueidis)},
+	{name: "redsync rueidis, 5 ms", wire: []string{"set", "evalsha"}, open: openSyncs(overRueidis, often)},
+	{name: "redsync go-redis", wire: []string{"set", "evalsha"}, open: openSyncs(overGoRedis)},
+	{name: "redsync go-redis, 5 ms", wire: []string{"set", "evalsha"}, open: openSyncs(overGoRedis, often)},
 	{name: "bsm/redislock", wire: []string{"evalsha"}, open: openRedislock(100 * time.Millisecond)},
 	{name: "bsm/redislock, 5 ms", wire: []string{"evalsha"}, open: openRedislock(5 * time.Millisecond)},
 	{name: "rueidislock", wire: []string{"evalsha"}, open: openRueidislock},
@@ -117,29 +113,6 @@ func (f *floorRueidis) try(ctx context.Context, name string) (held, bool, error)
 
 func (f *floorRueidis) close() { f.client.Close() }
 
-// floorGoRedis is the same over go-redis.
-type floorGoRedis struct {
-	ttl    time.Duration
-	client redis.UniversalClient
-	script *redis.Script
-}
-
-func openFloorGoRedis(to target, ttl time.Duration) (locker, error) {
-	return &floorGoRedis{ttl, goRedisClient(to), redis.NewScript(compareAndDelete)}, nil
-}
-
-func (f *floorGoRedis) lock(ctx context.Context, name string) (held, error) {
-	return polling(ctx, time.Millisecond, func() (held, bool, error) { return f.try(ctx, name) })
-}
-
-func (f *floorGoRedis) try(ctx context.Context, name string) (held, bool, error) {
-	owner := rand.Text()
-	ok, err := f.client.SetNX(ctx, name, owner, f.ttl).Result()
-	return held{release: func() { f.script.Run(context.Background(), f.client, []string{name}, owner) }}, ok, err
-}
-
-func (f *floorGoRedis) close() { f.client.Close() }
-
 // latches is redlatch.
 type latches struct {
 	client *redlatch.Client
@@ -150,32 +123,25 @@ func redlatchOptions(ttl time.Duration) redlatch.Options {
 	return redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl}}
 }
 
-func openRedlatch(to target, ttl time.Duration) (locker, error) {
-	return openLatches(to, redlatchOptions(ttl))
-}
-
-func openRedlatchStrict(to target, ttl time.Duration) (locker, error) {
-	o := redlatchOptions(ttl)
-	o.Lock.StrictOrder = redlatch.On
-	return openLatches(to, o)
-}
-
-func openLatches(to target, o redlatch.Options) (locker, error) {
-	var client *redlatch.Client
-	var err error
-	switch to.Kind {
-	case quorum:
-		var urls []string
-		for _, addr := range to.Addrs {
-			urls = append(urls, "redis://"+addr)
+// openLatches opens redlatch with these options of its locks.
+func openLatches(lock redlatch.LockOptions) func(to target, ttl time.Duration) (locker, error) {
+	return func(to target, ttl time.Duration) (_ locker, err error) {
+		o, l := redlatch.Options{Lock: lock}, &latches{under: func() {}}
+		o.Lock.TTL = ttl
+		switch to.Kind {
+		case quorum:
+			var urls []string
+			for _, addr := range to.Addrs {
+				urls = append(urls, "redis://"+addr)
+			}
+			l.client, err = redlatch.OpenQuorum(context.Background(), urls, o)
+		case inCluster:
+			l.client, err = redlatch.Open(context.Background(), "redis+cluster://"+strings.Join(to.Addrs, ","), o)
+		default:
+			l.client, err = redlatch.Open(context.Background(), "redis://"+to.Addrs[0], o)
 		}
-		client, err = redlatch.OpenQuorum(context.Background(), urls, o)
-	case inCluster:
-		client, err = redlatch.Open(context.Background(), "redis+cluster://"+strings.Join(to.Addrs, ","), o)
-	default:
-		client, err = redlatch.Open(context.Background(), "redis://"+to.Addrs[0], o)
+		return l, err
 	}
-	return &latches{client, func() {}}, err
 }
 
 func openRedlatchGoRedis(to target, ttl time.Duration) (locker, error) {
@@ -213,44 +179,32 @@ type syncs struct {
 	under   []func()
 }
 
-func openRedsyncGoRedis(to target, ttl time.Duration) (locker, error) {
-	return openSyncs(to, overGoRedis, redsync.WithExpiry(ttl))
-}
-
-// openRedsyncTuned tries more often than by default, as users do who find it too slow.
-func openRedsyncTuned(to target, ttl time.Duration) (locker, error) {
-	return openSyncs(to, overGoRedis, redsync.WithExpiry(ttl), redsync.WithRetryDelay(5*time.Millisecond))
-}
-
-func openRedsyncRueidis(to target, ttl time.Duration) (locker, error) {
-	return openSyncs(to, overRueidis, redsync.WithExpiry(ttl))
-}
-
-func openRedsyncRueidisTuned(to target, ttl time.Duration) (locker, error) {
-	return openSyncs(to, overRueidis, redsync.WithExpiry(ttl), redsync.WithRetryDelay(5*time.Millisecond))
-}
+// often tries more often than by default, as users do who find it too slow.
+var often = redsync.WithRetryDelay(5 * time.Millisecond)
 
 // openSyncs has a pool for each master of a quorum, and one for a server or a cluster.
-func openSyncs(to target, over func(target) (redsyncredis.Pool, func(), error), options ...redsync.Option) (locker, error) {
-	each := []target{to}
-	if to.Kind == quorum {
-		each = nil
-		for _, addr := range to.Addrs {
-			each = append(each, target{oneServer, []string{addr}})
+func openSyncs(over func(target) (redsyncredis.Pool, func(), error), options ...redsync.Option) func(to target, ttl time.Duration) (locker, error) {
+	return func(to target, ttl time.Duration) (locker, error) {
+		each := []target{to}
+		if to.Kind == quorum {
+			each = nil
+			for _, addr := range to.Addrs {
+				each = append(each, target{oneServer, []string{addr}})
+			}
 		}
-	}
-	s := &syncs{options: options}
-	var pools []redsyncredis.Pool
-	for _, to := range each {
-		pool, under, err := over(to)
-		if err != nil {
-			s.close()
-			return nil, err
+		s := &syncs{options: append([]redsync.Option{redsync.WithExpiry(ttl)}, options...)}
+		var pools []redsyncredis.Pool
+		for _, to := range each {
+			pool, under, err := over(to)
+			if err != nil {
+				s.close()
+				return nil, err
+			}
+			pools, s.under = append(pools, pool), append(s.under, under)
 		}
-		pools, s.under = append(pools, pool), append(s.under, under)
+		s.sync = redsync.New(pools...)
+		return s, nil
 	}
-	s.sync = redsync.New(pools...)
-	return s, nil
 }
 
 func overGoRedis(to target) (redsyncredis.Pool, func(), error) {

@@ -1,13 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"slices"
 	"time"
 )
@@ -54,43 +49,20 @@ type account struct {
 	Err     string  `json:"err,omitempty"` // the last of them
 }
 
-// process is a process of users.
-type process struct {
-	*exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
 // startUsers starts a process of users, and returns when it has its connection.
 func startUsers(o order) (*process, error) {
-	p := &process{Cmd: exec.Command(os.Args[0], "users")}
-	p.Stderr = os.Stderr
-	var err error
-	if p.in, err = p.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.StdoutPipe()
+	p, err := start("users")
 	if err != nil {
 		return nil, err
 	}
-	p.out = bufio.NewReader(out)
-	if err := p.Start(); err != nil {
-		return nil, err
+	if err = json.NewEncoder(p.in).Encode(o); err == nil {
+		err = p.await("ready")
 	}
-	if err := json.NewEncoder(p.in).Encode(o); err != nil {
+	if err != nil {
 		p.kill()
 		return nil, err
-	}
-	if line, err := p.out.ReadString('\n'); line != "ready\n" {
-		p.kill()
-		return nil, errors.Join(errors.New("a process of users did not begin"), err)
 	}
 	return p, nil
-}
-
-func (p *process) kill() {
-	_ = p.Process.Kill()
-	_ = p.Wait()
 }
 
 // run puts a system to the workload for so long, after a fifth of that to get going.

@@ -10,9 +10,6 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-// other is the pattern of names that match none.
-const other = "other"
-
 // collector turns a picture into metrics.
 type collector struct {
 	h *Handler

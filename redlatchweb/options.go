@@ -55,6 +55,9 @@ type Finding struct {
 // maxPatterns bounds the label of /metrics.
 const maxPatterns = 100
 
+// other is the pattern of names that match none of Options.Patterns.
+const other = "other"
+
 // withDefaults returns the options with their defaults, or says what makes no sense.
 func (o Options) withDefaults() (Options, error) {
 	switch {

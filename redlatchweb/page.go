@@ -167,20 +167,6 @@ func (h *Handler) write(w http.ResponseWriter, status int, f *frame) {
 	_, _ = b.WriteTo(w)
 }
 
-// part is the rendering of the parts of a page that live: its status and its content.
-type part struct{ status, content []byte }
-
-// renders keeps what was rendered of the last picture, so that viewers of the same page share it.
-type renders struct {
-	mu     sync.Mutex
-	number uint64
-	second int64
-	parts  map[string]*part
-}
-
-// maxRenders bounds what is kept of one picture.
-const maxRenders = 200
-
 // part renders the live parts of a page.
 func (h *Handler) part(pg page, p *fleet.Picture, q url.Values) (*part, error) {
 	key := pg.Path + "?" + q.Encode()

@@ -453,7 +453,6 @@ func (h *history) told(t *testing.T) *record.History {
 	all := record.New()
 	w := all.Worker("test")
 	check.OK(t, "Join", errors.Join(h.rec.Err(), record.ReadEvents(bytes.NewReader(h.out.Bytes()), w.Add)))
-	w.Done()
 	all.Arrange()
 	return all
 }

@@ -37,35 +37,6 @@ func (d *Deployment) having(ctx context.Context, text string) (found *Server, er
 	return found, err
 }
 
-// Failover has the sentinels promote the replica, and returns when they have, and all is well.
-func (d *Deployment) Failover(ctx context.Context) error {
-	before, err := d.Master(ctx)
-	if err != nil {
-		return err
-	}
-	if err := AskFailover(ctx, d.Sentinels[0]); err != nil {
-		return err
-	}
-	if err := d.AwaitOther(ctx, before); err != nil {
-		return err
-	}
-	return d.AwaitWell(ctx)
-}
-
-// Promote has a replica of a cluster take over from its master, and returns when it has, and all is
-// well. Until a failover has ended, also one that comes to nothing, the master takes no writes.
-func (d *Deployment) Promote(ctx context.Context, s *Server) error {
-	_, err := s.Do(ctx, "CLUSTER", "FAILOVER")
-	if errors.As(err, new(ReplyError)) {
-		return err
-	}
-	// Without an answer, it may have begun all the same.
-	if err := s.AwaitInfo(ctx, "replication", "role:master"); err != nil {
-		return err
-	}
-	return d.AwaitWell(ctx)
-}
-
 // slotsField is the first field of a line of CLUSTER NODES that tells the slots of the node.
 const slotsField = 8
 

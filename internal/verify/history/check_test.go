@@ -222,7 +222,6 @@ func TestLinesBecomeHolds(t *testing.T) {
 	h := history.New()
 	w := h.Worker("1")
 	check.OK(t, "ReadEvents", history.ReadEvents(&file, w.Add))
-	w.Done()
 	h.Arrange()
 	if len(h.Holds) != 1 || len(h.Waits) != 2 || len(h.Access) != 1 {
 		t.Fatalf("%d holds, %d waits and %d writes, want 1, 2 and 1", len(h.Holds), len(h.Waits), len(h.Access))

@@ -48,9 +48,7 @@ type Wait struct {
 	Called         int64
 	Ended          int64 // Never if it did not
 	Granted        bool
-	Why            string // if it was refused
-	WorkerEndedAt  int64  // when the worker was last heard of
-	WorkerWasEnded bool   // killed: what it waited for is not owed to it
+	WorkerWasEnded bool // killed: what it waited for is not owed to it
 }
 
 // Begun is an acquisition that was asked for.
@@ -104,10 +102,9 @@ type Worker struct {
 	waits  map[int64]*Wait
 	calls  map[int64]Event // that are open
 	access map[int64]*Access
-	last   int64
 }
 
-// Worker returns what takes the lines of a worker, in their order. Call [Worker.Done] after the last.
+// Worker returns what takes the lines of a worker, in their order.
 func (h *History) Worker(name string) *Worker {
 	return &Worker{
 		History: h, name: name, holds: make(map[int64]*Hold), waits: make(map[int64]*Wait),
@@ -117,7 +114,6 @@ func (h *History) Worker(name string) *Worker {
 
 // Add takes one line.
 func (w *Worker) Add(e Event) {
-	w.last = max(w.last, e.At)
 	w.End = max(w.End, e.At)
 	if w.Begin == 0 || e.At < w.Begin {
 		w.Begin = e.At
@@ -135,7 +131,7 @@ func (w *Worker) Add(e Event) {
 		w.granted(e)
 	case Refused:
 		if wait := w.waits[e.Op]; wait != nil {
-			wait.Ended, wait.Why = e.At, e.Why
+			wait.Ended = e.At
 			delete(w.waits, e.Op)
 		}
 		w.Refused[e.Why]++
@@ -223,13 +219,6 @@ func (w *Worker) held(e Event) {
 	}
 	hold.Last = max(hold.Last, e.Asked)
 	hold.Sure = max(hold.Sure, e.Asked+e.Left)
-}
-
-// Done ends a worker's lines.
-func (w *Worker) Done() {
-	for _, wait := range w.waits {
-		wait.WorkerEndedAt = w.last
-	}
 }
 
 // Arrange sorts what was collected. Call it before the checks.

@@ -30,8 +30,7 @@ type cell struct {
 	worker string // that had it
 	value  int64  // of the form that checks tokens
 	bare   int64  // of the form that does not
-	writes int64
-	lost   int64 // writes of bare that were not made from its value
+	lost   int64  // writes of bare that were not made from its value
 }
 
 // Listen starts a server on a socket at path.
@@ -100,7 +99,6 @@ func (s *Server) access(worker string, write bool, name string, token, value, ba
 		r.newest = token // also when it reads: else a late write could come between a read and its write
 	}
 	if write {
-		r.writes++
 		if ok {
 			r.value = value
 		}
@@ -121,11 +119,10 @@ func (s *Server) HandOvers() int64 {
 
 // Result is how a register stands at the end.
 type Result struct {
-	Name   string
-	Value  int64 // with tokens
-	Bare   int64 // without
-	Writes int64
-	Lost   int64 // updates of the form without tokens
+	Name  string
+	Value int64 // with tokens
+	Bare  int64 // without
+	Lost  int64 // updates of the form without tokens
 }
 
 // Results returns all registers, by name.
@@ -134,7 +131,7 @@ func (s *Server) Results() []Result {
 	defer s.mu.Unlock()
 	var all []Result
 	for name, r := range s.all {
-		all = append(all, Result{name, r.value, r.bare, r.writes, r.lost})
+		all = append(all, Result{name, r.value, r.bare, r.lost})
 	}
 	slices.SortFunc(all, func(a, b Result) int { return cmp.Compare(a.Name, b.Name) })
 	return all

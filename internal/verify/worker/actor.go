@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/verify/history"
@@ -276,7 +275,5 @@ func Kinds(quorum bool) []string {
 	if quorum {
 		return []string{history.Mutex, history.SlotPool, history.Election, history.Job}
 	}
-	return slices.Clone([]string{
-		history.Mutex, history.Reentrant, history.RWMutex, history.Semaphore, history.SlotPool, history.Election, history.Job, history.Multi,
-	})
+	return []string{history.Mutex, history.Reentrant, history.RWMutex, history.Semaphore, history.SlotPool, history.Election, history.Job, history.Multi}
 }

@@ -6,6 +6,7 @@ package worker
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -152,16 +153,7 @@ func Run(in io.Reader, out io.Writer, open func(ctx context.Context, c Config, l
 	work.Wait()
 	err = w.locker.Close()
 	w.sent()
-	return firstOf(w.rec.Err(), err)
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(w.rec.Err(), err)
 }
 
 // reports tells how it goes, a few times a second.

@@ -85,17 +85,33 @@ func Examine(ctx context.Context, o Options, report func(Finding)) error {
 	return nil
 }
 
+// parse returns how to dial what a URL leads to, its address in words, and whether it says that it is
+// a cluster.
+func parse(url string) (dial rueidis.ClientOption, addr string, cluster bool, err error) {
+	if dial, cluster, err = address.Parse(url); err != nil {
+		return dial, "", false, fmt.Errorf("%w: the Redis URL cannot be used: %w", redlatch.ErrInvalid, err)
+	}
+	dial.DisableCache, dial.DisableRetry = true, true
+	dial.Dialer.Timeout = cmp.Or(dial.Dialer.Timeout, patience)
+	return dial, strings.Join(dial.InitAddress, ","), cluster, nil
+}
+
+// unreachable reports a server that does not let the doctor in.
+func (v *visit) unreachable(addr string, err error) {
+	v.report(Finding{addr, "reach", Fault, clean(err), "check the address, the password and the network; nothing else of this server was looked at"})
+}
+
 // deployment looks at what one URL leads to. The error says that the URL makes no sense.
 func (v *visit) deployment(ctx context.Context, url string) error {
 	dial, addr, cluster, err := parse(url)
 	if err != nil {
 		return err
 	}
-	one := v.reach(dial, addr, "looked at")
-	if one == nil {
+	client, err := rueidis.NewClient(dial)
+	if err != nil {
+		v.unreachable(addr, err)
 		return nil
 	}
-	client := one.client
 	defer client.Close()
 	cluster = cluster || client.Mode() == rueidis.ClientModeCluster
 	servers := client.Nodes()
@@ -111,6 +127,7 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 			masters = append(masters, n)
 		}
 	}
+	one := &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
 	if cluster {
 		v.cluster(ctx, one)
 	}
@@ -129,27 +146,6 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 		v.epochs(ctx, one)
 	}
 	return nil
-}
-
-// parse reads a URL. The error says that it makes no sense.
-func parse(url string) (dial rueidis.ClientOption, addr string, cluster bool, err error) {
-	dial, cluster, err = address.Parse(url)
-	if err != nil {
-		return dial, "", false, fmt.Errorf("%w: the Redis URL cannot be used: %w", redlatch.ErrInvalid, err)
-	}
-	dial.DisableCache, dial.DisableRetry = true, true
-	dial.Dialer.Timeout = cmp.Or(dial.Dialer.Timeout, patience)
-	return dial, strings.Join(dial.InitAddress, ","), cluster, nil
-}
-
-// reach connects to a server. If that fails, it reports why, and returns nil.
-func (v *visit) reach(dial rueidis.ClientOption, addr, what string) *node {
-	client, err := rueidis.NewClient(dial)
-	if err != nil {
-		v.report(Finding{addr, "reach", Fault, clean(err), "check the address, the password and the network; nothing else of this server was " + what})
-		return nil
-	}
-	return &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
 }
 
 // size adds the number of keys on a server to those that are known.

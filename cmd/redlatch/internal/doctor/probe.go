@@ -16,6 +16,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
 // abilities is a script that tries what the scripts of redlatch need of a server, and returns a list
@@ -127,11 +128,14 @@ func (v *visit) probe(ctx context.Context, url string) error {
 	}
 	var nodes [2]*node // two, so that they have connections of their own
 	for i := range nodes {
-		if nodes[i] = v.reach(dial, addr, "tried"); nodes[i] == nil {
+		client, err := rueidis.NewClient(dial)
+		if err != nil {
+			v.unreachable(addr, err)
 			return nil
 		}
-		defer nodes[i].client.Close()
-		cluster = cluster || nodes[i].client.Mode() == rueidis.ClientModeCluster
+		defer client.Close()
+		cluster = cluster || client.Mode() == rueidis.ClientModeCluster
+		nodes[i] = &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
 	}
 	start := time.Now()
 	if v.abilities(ctx, nodes[0], cluster) {

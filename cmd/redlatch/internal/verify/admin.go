@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -200,7 +201,12 @@ func (a *admin) awaitWrites(ctx context.Context, keys []string) error {
 	defer cancel()
 	for _, c := range a.clients {
 		for _, key := range keys {
-			if err := awaitWrite(ctx, c, key); err != nil {
+			err := patient(ctx, writesPatience, func() error {
+				once, cancel := context.WithTimeout(ctx, 2*time.Second)
+				defer cancel()
+				return c.Do(once, c.B().Set().Key(key).Value("").PxMilliseconds(200).Build()).Error()
+			})
+			if err != nil {
 				return fmt.Errorf("%s takes no writes after the fault: %w", key, err)
 			}
 		}
@@ -208,18 +214,17 @@ func (a *admin) awaitWrites(ctx context.Context, keys []string) error {
 	return nil
 }
 
-func awaitWrite(ctx context.Context, c rueidis.Client, key string) error {
-	for {
-		once, cancel := context.WithTimeout(ctx, 2*time.Second)
-		err := c.Do(once, c.B().Set().Key(key).Value("").PxMilliseconds(200).Build()).Error()
-		cancel()
-		if err == nil {
-			return nil
+// patient repeats f until it succeeds, for a while.
+func patient(ctx context.Context, limit time.Duration, f func() error) error {
+	for end := time.Now().Add(limit); ; {
+		err := f()
+		if err == nil || time.Now().After(end) {
+			return err
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return err
+			return errors.Join(ctx.Err(), err)
 		}
 	}
 }

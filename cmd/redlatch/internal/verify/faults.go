@@ -58,18 +58,18 @@ func Faults() []Fault {
 		{Name: "stop", About: "a worker is suspended (SIGSTOP) for longer than its leases last", lane: processes, do: stopWorker},
 		{Name: "kill", About: "a worker is killed (SIGKILL); another takes its place", lane: processes, do: killWorker},
 		{Name: "stall", About: "a holder stands still past its lease, and then writes without a look", lane: processes, do: stall},
-		{Name: "delay", About: "requests or replies of a worker are late by up to a TTL", lane: links, do: harmLink(delays)},
-		{Name: "swallow-requests", About: "requests of a worker do not arrive", lane: links, do: harmLink(func(*run) link.Harm { return link.Harm{SwallowRequests: true} })},
-		{Name: "swallow-replies", About: "requests of a worker arrive, and their replies do not", lane: links, do: harmLink(func(*run) link.Harm { return link.Harm{SwallowReplies: true} })},
+		{Name: "delay", About: "requests or replies of a worker are late by up to a TTL", lane: links, do: harmLink("delay", delays)},
+		{Name: "swallow-requests", About: "requests of a worker do not arrive", lane: links, do: harmLink("swallow-requests", func(*run) link.Harm { return link.Harm{SwallowRequests: true} })},
+		{Name: "swallow-replies", About: "requests of a worker arrive, and their replies do not", lane: links, do: harmLink("swallow-replies", func(*run) link.Harm { return link.Harm{SwallowReplies: true} })},
 		{Name: "cut", About: "all connections of a worker are closed", lane: links, do: cutLink},
-		{Name: "cut-reply", About: "a connection ends in the middle of a reply", lane: links, do: harmLink(func(*run) link.Harm { return link.Harm{CutReply: true} })},
-		{Name: "slow", About: "a worker gets its replies at a few kilobytes a second", lane: links, do: harmLink(func(*run) link.Harm { return link.Harm{Slow: 4 << 10} })},
+		{Name: "cut-reply", About: "a connection ends in the middle of a reply", lane: links, do: harmLink("cut-reply", func(*run) link.Harm { return link.Harm{CutReply: true} })},
+		{Name: "slow", About: "a worker gets its replies at a few kilobytes a second", lane: links, do: harmLink("slow", func(*run) link.Harm { return link.Harm{Slow: 4 << 10} })},
 		{Name: "kill-connections", About: "Redis closes connections of the workers (CLIENT KILL ID)", lane: serversLane, do: killConnections},
 		{Name: "script-flush", About: "Redis forgets its scripts (SCRIPT FLUSH)", lane: serversLane, do: flushScripts},
 		{Name: "delete-key", About: "the key of a lock that is held is deleted", lane: serversLane, loses: "name", do: deleteKey},
 
 		{Name: "client-pause", About: "Redis answers nobody for up to a TTL (CLIENT PAUSE)", Disrupt: true, lane: serversLane, do: pauseClients},
-		{Name: "partition", About: "a worker is cut off from one server", Disrupt: true, lane: links, at: "sentinel cluster quorum", own: true, do: partition},
+		{Name: "partition", About: "a worker is cut off from one server", Disrupt: true, lane: links, at: "sentinel cluster quorum", own: true, do: harmLink("partition", anyServer)},
 		{Name: "server-partition", About: "two servers are cut off from each other: master and replica, sentinel and node, nodes of a cluster", Disrupt: true, lane: serversLane, at: "sentinel cluster", own: true, needs: wires, do: cutServers},
 		{Name: "isolation", About: "a master is cut off from all other servers, not from the workers, until its replica has taken over", Disrupt: true, lane: serversLane, at: "sentinel cluster", own: true, needs: wires, loses: "all", rests: true, do: isolateMaster},
 		{Name: "clock-ahead", About: "the clocks of all nodes, or of one of a quorum, are set ahead by up to a TTL and a half", Disrupt: true, lane: serversLane, own: true, needs: clocks, loses: "all", rests: true, do: setAhead},
@@ -280,36 +280,19 @@ func delays(r *run) link.Harm {
 	return link.Harm{DelayReplies: d / 4} // each reply is
 }
 
-// harmLink has the link of a worker do harm for a while.
-func harmLink(what func(*run) link.Harm) func(context.Context, *run) (int64, string, error) {
+// harmLink has the link of a worker do harm for a while, which the history calls by that name.
+func harmLink(name string, what func(*run) link.Harm) func(context.Context, *run) (int64, string, error) {
 	return func(ctx context.Context, r *run) (int64, string, error) {
 		p := r.crew.claim(ctx)
 		if p == nil {
 			return byWorker, "", nil
 		}
 		defer p.busy.Unlock()
-		h := what(r)
-		p.tell(worker.Order{Do: "harm", Fault: faultOf(h), Harm: h})
+		p.tell(worker.Order{Do: "harm", Fault: name, Harm: what(r)})
 		pause(ctx, r.plan.TTL/5+rand.N(r.plan.TTL/2))
 		p.tell(worker.Order{Do: "heal"})
 		return byWorker, "", nil
 	}
-}
-
-func faultOf(h link.Harm) string {
-	switch {
-	case h.Only != "":
-		return "partition"
-	case h.SwallowRequests:
-		return "swallow-requests"
-	case h.SwallowReplies:
-		return "swallow-replies"
-	case h.CutReply:
-		return "cut-reply"
-	case h.Slow > 0:
-		return "slow"
-	}
-	return "delay"
 }
 
 func cutLink(ctx context.Context, r *run) (int64, string, error) {
@@ -320,11 +303,10 @@ func cutLink(ctx context.Context, r *run) (int64, string, error) {
 	return byWorker, "", nil
 }
 
-func partition(ctx context.Context, r *run) (int64, string, error) {
-	return harmLink(func(r *run) link.Harm {
-		all := slices.Concat(r.own.Nodes, r.own.Sentinels)
-		return link.Harm{Only: all[rand.IntN(len(all))].Addr, SwallowRequests: true, SwallowReplies: true}
-	})(ctx, r)
+// anyServer has a worker cut off from one server.
+func anyServer(r *run) link.Harm {
+	all := slices.Concat(r.own.Nodes, r.own.Sentinels)
+	return link.Harm{Only: all[rand.IntN(len(all))].Addr, SwallowRequests: true, SwallowReplies: true}
 }
 
 func killConnections(ctx context.Context, r *run) (killed int64, what string, err error) {
@@ -422,31 +404,14 @@ func killServer(ctx context.Context, r *run) (int64, string, error) {
 // failover has a replica take over while the master is well.
 func failover(ctx context.Context, r *run) (int64, string, error) {
 	ctx = context.WithoutCancel(ctx)
-	if r.own == nil {
-		addr, err := r.succeed(ctx)
-		if err != nil {
-			return 0, addr, err
-		}
-		return 1, addr, nil
-	}
-	if r.own.Kind == "sentinel" {
-		before, err := r.own.Master(ctx)
-		if err != nil {
-			return 0, "", err
-		}
-		if err := r.own.Failover(ctx); err != nil {
-			return 0, before.Addr, err
-		}
-		return 1, before.Addr, nil
-	}
-	s, err := r.own.Replica(ctx)
+	addr, err := r.succeed(ctx)
 	if err != nil {
-		return 0, "", err
+		return 0, addr, err
 	}
-	if err := r.own.Promote(ctx, s); err != nil {
-		return 0, s.Addr, err
+	if r.own != nil {
+		err = r.own.AwaitWell(ctx)
 	}
-	return 1, s.Addr, nil
+	return 1, addr, err
 }
 
 // killMaster kills a master, and starts it again when another has taken its place.

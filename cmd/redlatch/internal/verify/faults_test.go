@@ -34,6 +34,9 @@ func stage(t *testing.T, deployment string, faults ...string) (r *run, noted fun
 	}
 	r.admin = check.Value(openAdmin(r.own.URLs)).OK(t)
 	t.Cleanup(r.admin.close)
+	if needed(faults, successors) {
+		r.succeed = check.Value(r.admin.succession(t.Context(), r.own.URLs[0])).OK(t)
+	}
 	r.crew = newCrew(r)
 	out := &bytes.Buffer{}
 	r.rec = history.NewRecorder(out)

@@ -140,3 +140,25 @@ func sweepPrefix(urls []string, prefix string) error {
 	time.Sleep(time.Second)
 	return a.sweep(ctx, prefix)
 }
+
+// tail keeps the last of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if extra := len(t.text) - 4096; extra > 0 {
+		t.text = t.text[extra:]
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}

@@ -27,10 +27,10 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 // pageData is what the page shows.
 type pageData struct {
 	Report
-	Total           int
-	Overview, Close template.HTML
-	CloseTitle      string
-	Legend          []legend
+	Total      int
+	Close      template.HTML
+	CloseTitle string
+	Legend     []legend
 }
 
 type legend struct {
@@ -60,7 +60,6 @@ func writePage(out io.Writer, r Report, h *history.History) error {
 	for _, n := range r.Acquired {
 		d.Total += n
 	}
-	d.Overview = overview(r, h)
 	from, title := closeUp(r, h)
 	d.CloseTitle = title
 	d.Close = holdsBetween(h, from, from+int64(closeSpan))
@@ -70,7 +69,7 @@ func writePage(out io.Writer, r Report, h *history.History) error {
 	return pageTemplate.Execute(out, d)
 }
 
-// The measures of the pictures, in pixels.
+// The measures of the picture, in pixels.
 const (
 	left    = 130
 	width   = 860
@@ -120,41 +119,7 @@ func (s *svg) done(high float64) template.HTML {
 	return template.HTML(fmt.Sprintf(`<svg width="%d" height="%.0f" role="img">%s</svg>`, left+width+30, high, s.String()))
 }
 
-// overview draws the faults of a run by kind, and how many acquisitions there were.
-func overview(r Report, h *history.History) template.HTML {
-	s := &svg{from: h.Begin, to: h.End}
-	high := float64(len(r.Faults)*rowHigh + 110)
-	s.axis(h, high-22)
-	if h.Calm != 0 {
-		s.text(min(s.x(h.Calm)+60, left+width+28), 12, "end", "quiet part")
-		fmt.Fprintf(s, `<line x1="%.1f" y1="0" x2="%.1f" y2="%.1f" style="stroke:var(--dim)"/>`, s.x(h.Calm), s.x(h.Calm), high-22)
-	}
-	for i, f := range r.Faults {
-		y := float64(i*rowHigh + 4)
-		s.text(left-8, y+10, "end", f.Name)
-		for _, e := range h.Faults {
-			if e.Name == f.Name {
-				s.bar(e.Asked, e.At, y, rowHigh-6, "var(--faultbar)", fmt.Sprintf("%s %s: %d effects", e.Name, e.Target, e.Count))
-			}
-		}
-	}
-	const parts = 180
-	counts := make([]int, parts)
-	for _, k := range h.Holds {
-		counts[min(int((k.Granted-h.Begin)*parts/max(h.End-h.Begin, 1)), parts-1)]++
-	}
-	most := max(slices.Max(counts), 1)
-	bottom := high - 24
-	s.text(left-8, bottom-30, "end", "acquisitions")
-	for i, n := range counts {
-		from := h.Begin + (h.End-h.Begin)*int64(i)/parts
-		tall := float64(n) / float64(most) * 70
-		s.bar(from, from+(h.End-h.Begin)/parts, bottom-tall, tall, "var(--w1)", fmt.Sprintf("%d from %s on", n, h.At(from)))
-	}
-	return s.done(high)
-}
-
-// closeSpan is how much of a run the second picture shows.
+// closeSpan is how much of a run the picture shows.
 const closeSpan = 2 * time.Second
 
 // closeUp chooses what that is: the first violation, or a time in which a fault struck a holder.

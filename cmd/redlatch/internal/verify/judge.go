@@ -9,56 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/verify/history"
 	"github.com/redlatch/redlatch/internal/verify/worker"
 )
-
-// Verdict is what a run came to.
-type Verdict string
-
-// The verdicts.
-const (
-	Pass    Verdict = "PASS"    // nothing was found, and enough happened that something could have been
-	Fail    Verdict = "FAIL"    // something happened that must not
-	Unknown Verdict = "UNKNOWN" // nothing was found, and too little happened
-)
-
-// Report is what a run came to, and why.
-type Report struct {
-	Verdict  Verdict           `json:"verdict"`
-	Reasons  []string          `json:"reasons"` // for FAIL and UNKNOWN
-	Plan     Plan              `json:"plan"`
-	Took     time.Duration     `json:"took_ns"`
-	Acquired map[string]int    `json:"acquired"`    // by kind
-	Refused  map[string]int    `json:"refused"`     // by reason
-	Handed   int               `json:"handed_over"` // from one worker to another, of locks that have one holder
-	Lost     int               `json:"lost"`        // leases that their holders lost, or died with
-	Lives    int               `json:"lives"`       // of workers
-	Findings []history.Finding `json:"findings"`
-	Faults   []Effect          `json:"faults"`
-	Control  Control           `json:"control"`
-	Longest  time.Duration     `json:"longest_wait_after_faults_ns"`
-	Late     time.Duration     `json:"late_clock_ns"`
-	Dir      string            `json:"dir,omitempty"`
-}
-
-// Effect is what one kind of fault was seen to do.
-type Effect struct {
-	Name   string `json:"name"`
-	About  string `json:"about"`
-	Times  int    `json:"times"`
-	Effect int64  `json:"effect"` // how often it was seen to bite
-	Error  string `json:"error,omitempty"`
-}
-
-// Control is what a resource without tokens would have suffered in the same run.
-type Control struct {
-	Writes        int64 `json:"writes"`
-	Refused       int64 `json:"refused"`      // writes that came after a newer holder's
-	LostWithout   int64 `json:"lost_without"` // updates that were lost without tokens
-	LostWithToken int64 `json:"lost_with_token"`
-}
 
 // The least that must have happened for a verdict.
 const (
@@ -101,7 +54,6 @@ func load(h *history.History, file string) error {
 	if err := history.ReadEvents(in, w.Add); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(file), err)
 	}
-	w.Done()
 	return nil
 }
 
@@ -163,12 +115,6 @@ func rules(p Plan, h *history.History, late time.Duration) history.Rules {
 // settle returns how long after the last fault a connection that only listens may be dead and not
 // known to be.
 func settle(p Plan) time.Duration { return 2*p.Request + time.Second }
-
-// silent reports whether the doctor found that no messages arrive, as for a user without a right to
-// the channels. Waiting works all the same, by asking.
-func silent(p Plan) bool {
-	return slices.ContainsFunc(p.Doctor, func(f doctor.Finding) bool { return f.Check == "publish" && f.Level != doctor.OK })
-}
 
 func lateness(h *history.History) time.Duration {
 	for _, e := range h.Faults {

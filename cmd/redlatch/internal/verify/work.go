@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/window"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/address"
@@ -196,7 +197,11 @@ func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, er
 		}
 		return one(campaign(ctx, k.Worker))
 	case history.Job:
-		return k.run(ctx, k.client.Job(name, redlatch.JobOptions{Window: k.Window}).With(o))
+		l, end, err := window.Begin(ctx, k.client.Job(name, redlatch.JobOptions{Window: k.Window}).With(o))
+		if err != nil {
+			return nil, err
+		}
+		return []worker.Lease{lease{Lease: l, release: end}}, nil
 	}
 	return nil, fmt.Errorf("there is no kind %q", t.Kind)
 }
@@ -216,28 +221,6 @@ func one(l *redlatch.Lease, err error) ([]worker.Lease, error) {
 	return []worker.Lease{lease{Lease: l}}, nil
 }
 
-// run begins a run of a job, which ends when its lease is released.
-func (k *locker) run(ctx context.Context, job *redlatch.Job) ([]worker.Lease, error) {
-	began, end, over := make(chan *redlatch.Lease, 1), make(chan struct{}), make(chan error, 1)
-	go func() { // ends with the release
-		ran, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
-			began <- l
-			<-end
-			return nil
-		})
-		if !ran && err == nil {
-			err = redlatch.ErrTaken
-		}
-		over <- err
-	}()
-	select {
-	case err := <-over:
-		return nil, err
-	case l := <-began:
-		return []worker.Lease{lease{Lease: l, release: func() error { close(end); return <-over }}}, nil
-	}
-}
-
 // Why implements [worker.Locker].
 func (k *locker) Why(err error) string {
 	var refused *conn.ReplyError
@@ -246,7 +229,7 @@ func (k *locker) Why(err error) string {
 		return history.WhyUnknown
 	case errors.Is(err, redlatch.ErrNotHeld):
 		return history.WhyLost
-	case errors.Is(err, redlatch.ErrTaken):
+	case errors.Is(err, redlatch.ErrTaken), errors.Is(err, window.ErrSkipped):
 		return history.WhyTaken
 	case errors.Is(err, redlatch.ErrClosed), errors.Is(err, context.Canceled):
 		return history.WhyClosed

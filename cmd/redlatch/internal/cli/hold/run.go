@@ -25,6 +25,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/window"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
@@ -327,7 +328,7 @@ func (r *run) acquire(ctx context.Context, cancel func(), client *redlatch.Clien
 	for {
 		select {
 		case <-done:
-			if errors.Is(err, redlatch.ErrTaken) || errors.Is(err, errSkipped) {
+			if errors.Is(err, redlatch.ErrTaken) || errors.Is(err, window.ErrSkipped) {
 				err = r.whoTook(ctx, client, err)
 			}
 			return h, err

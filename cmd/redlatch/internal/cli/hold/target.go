@@ -15,6 +15,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/window"
 )
 
 // target is which kind of lock a command runs under. The zero value is a mutex.
@@ -108,9 +109,6 @@ type held struct {
 	release func(ctx context.Context) error
 }
 
-// errSkipped says that another run used the window.
-var errSkipped = errors.New("another run used the window")
-
 // acquire acquires the lock, waiting in line for it unless it is to try only.
 func (t *target) acquire(ctx context.Context, c *redlatch.Client, name string, try bool) (*held, error) {
 	switch {
@@ -119,7 +117,11 @@ func (t *target) acquire(ctx context.Context, c *redlatch.Client, name string, t
 	case t.robbed != "":
 		return t.rob(ctx, c.Mutex(name))
 	case t.once:
-		return t.begin(ctx, c.Job(name, redlatch.JobOptions{Window: t.window}))
+		lease, end, err := window.Begin(ctx, c.Job(name, redlatch.JobOptions{Window: t.window}))
+		if err != nil {
+			return nil, err
+		}
+		return &held{Lease: lease, release: func(context.Context) error { return end() }}, nil
 	case t.slots > 0:
 		return t.takeSlot(ctx, c.SlotPool(name, t.slots, redlatch.SlotOptions{Instance: t.instance, Quarantine: t.quarantine}), try)
 	}
@@ -214,29 +216,4 @@ func adopt(ctx context.Context, c *redlatch.Client, text string) (*held, error) 
 		return holdSlot(ctx, h, slot)
 	}
 	return h, nil
-}
-
-// begin starts a run in a window. Its lease ends the run when it is released.
-func (t *target) begin(ctx context.Context, job *redlatch.Job) (*held, error) {
-	began, end, over := make(chan *redlatch.Lease, 1), make(chan struct{}), make(chan error, 1)
-	go func() {
-		ran, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
-			began <- l
-			<-end
-			return nil
-		})
-		if !ran && err == nil {
-			err = errSkipped
-		}
-		over <- err
-	}()
-	select {
-	case err := <-over:
-		return nil, err
-	case l := <-began:
-		return &held{Lease: l, release: func(context.Context) error {
-			close(end)
-			return <-over
-		}}, nil
-	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/address"
 )
 
-// What takes over from a master of servers that are not the run's own.
+// What takes over from a master.
 
 // errNoSuccessor says that no failover can be had.
 var errNoSuccessor = errors.New("no failover can be had")
@@ -88,7 +88,7 @@ func clusterSuccession(ctx context.Context, cluster rueidis.Client, o rueidis.Cl
 	defer c.Close()
 	var asked time.Time
 	var said error
-	return addr, patient(ctx, func() error {
+	return addr, patient(ctx, successionPatience, func() error {
 		if time.Since(asked) > failoverGivenUp {
 			asked = time.Now()
 			_, said = do(ctx, c, "CLUSTER", "FAILOVER")
@@ -120,10 +120,10 @@ func sentinelSuccession(ctx context.Context, o rueidis.ClientOption) (string, er
 	if known == 0 {
 		return before, fmt.Errorf("%w: the sentinels know no replica that is well", errNoSuccessor)
 	}
-	if err := patient(ctx, func() error { _, err := do(ctx, s, "SENTINEL", "FAILOVER", set); return err }); err != nil {
+	if err := patient(ctx, successionPatience, func() error { _, err := do(ctx, s, "SENTINEL", "FAILOVER", set); return err }); err != nil {
 		return before, err
 	}
-	return before, patient(ctx, func() error {
+	return before, patient(ctx, successionPatience, func() error {
 		switch now, err := masterBy(ctx, s, set); {
 		case err != nil:
 			return err
@@ -179,19 +179,4 @@ func healthyReplicas(ctx context.Context, sentinel rueidis.Client, set string) (
 		}
 	}
 	return n, nil
-}
-
-// patient repeats f until it succeeds, for a while.
-func patient(ctx context.Context, f func() error) error {
-	for end := time.Now().Add(successionPatience); ; {
-		err := f()
-		if err == nil || time.Now().After(end) {
-			return err
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		}
-	}
 }

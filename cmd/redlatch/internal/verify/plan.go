@@ -1,0 +1,97 @@
+package verify
+
+import (
+	"slices"
+	"time"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
+)
+
+// Options say what to run.
+type Options struct {
+	URLs       []string // of a deployment, or the nodes of a quorum; none to start servers
+	Deployment string   // which servers to start: one of [servers.Kinds]
+	Prefix     string   // of the program; the run adds a random part
+	Duration   time.Duration
+	Workers    int
+	Kinds      []string // none for all
+	Faults     []string // none for all that are safe, and with Disrupt all
+	Disrupt    bool     // also faults that hit all clients of the servers
+	TTL        time.Duration
+	Rate       int      // acquisitions a second at most; 0 for no limit
+	Out        string   // a directory for the histories, which must not be there or be empty
+	Command    []string // that starts a worker; nil for this program
+	Version    string   // of this program
+
+	Plan func(Plan)     // told before anything is done to Redis
+	Tell func(Progress) // told a few times a second; may be nil
+}
+
+// Plan is what a run is to do, and what its histories mean.
+type Plan struct {
+	Version    string        `json:"version"`
+	Deployment string        `json:"deployment"`
+	Servers    []string      `json:"servers"` // without passwords
+	Redis      string        `json:"redis"`   // its version, or versions
+	Own        bool          `json:"own"`     // servers of its own
+	Prefix     string        `json:"prefix"`
+	Began      time.Time     `json:"began"`
+	Duration   time.Duration `json:"duration_ns"`
+	Workers    int           `json:"workers"`
+	Actors     int           `json:"goroutines_per_name"`
+	Kinds      []string      `json:"kinds"`
+	Faults     []string      `json:"faults"`
+	Rate       int           `json:"rate"`
+	TTL        time.Duration `json:"ttl_ns"`
+	Heartbeat  time.Duration `json:"heartbeat_ns"`
+	Request    time.Duration `json:"request_timeout_ns"`
+	Rest       time.Duration `json:"rest_ns"`
+	Window     time.Duration `json:"window_ns"`
+	Permits    int64         `json:"permits"`
+	Slots      int           `json:"slots"`
+	Bound      time.Duration `json:"bound_ns"` // within which waiters are served after the last fault
+	Promises   []string      `json:"promises"`
+	LeftOut    []LeftOut     `json:"left_out,omitempty"`
+
+	Doctor []doctor.Finding `json:"doctor,omitempty"`
+}
+
+// LeftOut is a fault that cannot be done here.
+type LeftOut struct {
+	Fault string `json:"fault"`
+	Why   string `json:"why"`
+}
+
+// Progress is how a run goes.
+type Progress struct {
+	Elapsed   time.Duration
+	Acquired  int64
+	HandOvers int64 // of what the locks protect, from one worker to another
+	Lost      int64
+	Stale     int64 // writes that the tokens kept out
+	Faults    int
+	Now       string // the faults that are being done
+}
+
+// The bounds of what can be asked for.
+const (
+	MinDuration = 15 * time.Second
+	MaxDuration = 24 * time.Hour
+	MaxWorkers  = 32
+)
+
+// planFile is where the plan is kept, beside the histories.
+const planFile = "plan.json"
+
+// lateClock is how much later than it should a timer fired in the quiet part: on a machine that is
+// busy with other things, waiters wait longer.
+const lateClock = "late clock"
+
+// lateTimes is how many times that is added to the bound within which waiters are served.
+const lateTimes = 5
+
+// silent reports whether the doctor found that no messages arrive, as for a user without a right to
+// the channels. Waiting works all the same, by asking.
+func silent(p Plan) bool {
+	return slices.ContainsFunc(p.Doctor, func(f doctor.Finding) bool { return f.Check == "publish" && f.Level != doctor.OK })
+}

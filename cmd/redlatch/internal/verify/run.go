@@ -1,0 +1,202 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
+	"github.com/redlatch/redlatch/internal/testkit/servers"
+	"github.com/redlatch/redlatch/internal/verify/history"
+	"github.com/redlatch/redlatch/internal/verify/register"
+	"github.com/redlatch/redlatch/internal/verify/worker"
+)
+
+// ErrRefused says that the run was not begun.
+var ErrRefused = errors.New("not begun")
+
+// run is a run under way.
+type run struct {
+	Options
+	plan     Plan
+	dir      string
+	urls     []string
+	own      *servers.Deployment // nil if they are not
+	admin    *admin
+	succeed  succession // nil if no server takes over
+	guard    *guard
+	registry *register.Server
+	rec      *history.Recorder
+	crew     *crew
+}
+
+// begin starts the servers, if they are to be, and looks whether the prefix is free.
+func (r *run) begin(ctx context.Context) (err error) {
+	r.urls = r.URLs
+	if r.plan.Own {
+		o := servers.Options{Clocks: needed(r.plan.Faults, clocks), Wires: needed(r.plan.Faults, wires)}
+		if r.own, err = servers.Deploy(ctx, r.Deployment, filepath.Join(r.dir, ".servers"), r.guard, o); err != nil {
+			return err
+		}
+		if err := errors.Join(r.leaveOut(clocks, r.own.NoClocks), r.leaveOut(wires, r.own.NoWires)); err != nil {
+			return err
+		}
+		r.plan.Promises = promises(r.plan.Deployment, r.plan.Faults)
+		r.urls = r.own.URLs
+	}
+	if r.admin, err = openAdmin(r.urls); err != nil {
+		return err
+	}
+	if needed(r.plan.Faults, successors) {
+		var why error
+		if r.succeed, why = r.admin.succession(ctx, r.urls[0]); why != nil {
+			if err := r.leaveOut(successors, why); err != nil {
+				return err
+			}
+			r.plan.Promises = promises(r.plan.Deployment, r.plan.Faults)
+		}
+	}
+	for _, url := range r.urls {
+		r.plan.Servers = append(r.plan.Servers, safeURL(url))
+	}
+	r.plan.Redis = r.admin.versions(ctx)
+	found, err := r.admin.keys(ctx, r.plan.Prefix)
+	if err != nil {
+		return fmt.Errorf("look for keys under the prefix: %w", err)
+	}
+	if len(found) > 0 {
+		return fmt.Errorf("%w: there are keys under %s already, such as %q", ErrRefused, r.plan.Prefix, found[0])
+	}
+	if !r.plan.Own {
+		r.guard.sweepLater(r.urls, r.plan.Prefix)
+	}
+	if r.examine(ctx); silent(r.plan) {
+		r.plan.Bound += time.Duration(2*r.plan.Workers) * silentTurn
+	}
+	if r.registry, err = register.Listen(filepath.Join(r.dir, "r.sock")); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(r.plan, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, planFile), text, 0o600); err != nil {
+		return err
+	}
+	file, err := os.Create(filepath.Join(r.dir, supervisorFile))
+	if err != nil {
+		return err
+	}
+	r.rec = history.NewRecorder(file)
+	if r.Plan != nil {
+		r.Plan(r.plan)
+	}
+	return nil
+}
+
+// silentTurn is what the turn of a process takes where no messages arrive: its waiters ask three to
+// five times a second. A caller that locks two names waits for the turns of both.
+const silentTurn = 350 * time.Millisecond
+
+// examine has the doctor look at the servers. What it finds is told in the report, and judges nothing.
+func (r *run) examine(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	o := doctor.Options{URLs: r.urls, Prefix: r.plan.Prefix, TTL: r.plan.TTL, Look: 100 * time.Millisecond}
+	_ = doctor.Examine(ctx, o, func(f doctor.Finding) { r.plan.Doctor = append(r.plan.Doctor, f) })
+}
+
+// end closes what begin opened.
+func (r *run) end() {
+	if r.registry != nil {
+		_ = r.registry.Close()
+	}
+	_ = os.Remove(filepath.Join(r.dir, "r.sock"))
+	r.admin.close()
+	if r.own != nil {
+		r.own.Stop()
+	}
+	_ = os.RemoveAll(filepath.Join(r.dir, ".servers"))
+}
+
+// work has the workers work, does harm, lets them be, and looks at what they left.
+func (r *run) work(ctx context.Context) error {
+	r.crew = newCrew(r)
+	defer r.crew.kill()
+	if err := r.crew.hire(ctx); err != nil {
+		return err
+	}
+	stop := r.progress()
+	defer stop()
+	calm := r.plan.Bound + time.Second
+	harm, cancel := context.WithTimeout(ctx, max(r.plan.Duration-calm, time.Second))
+	r.harm(harm)
+	cancel()
+	if ctx.Err() == nil {
+		r.crew.order(worker.Order{Do: "calm"})
+		r.rec.Note(history.Event{Type: history.Calm})
+		lateness := watchClock(ctx, calm)
+		r.rec.Note(history.Event{Type: history.Fault, Name: lateClock, Count: int64(lateness)})
+	}
+	r.crew.dismiss()
+	r.leftovers(context.WithoutCancel(ctx))
+	for _, one := range r.registry.Results() {
+		r.rec.Note(history.Event{Type: history.Final, Name: one.Name, Value: one.Value, Bare: one.Bare, Count: one.Lost})
+	}
+	return r.rec.Err()
+}
+
+// watchClock lets time pass and returns by how much a timer was late at most. It takes longer by what
+// is added to the bound for that, so that a waiter that is never served is found all the same.
+func watchClock(ctx context.Context, d time.Duration) (late time.Duration) {
+	const step = 20 * time.Millisecond
+	for began := time.Now(); time.Since(began) < d+min(lateTimes*late, d) && ctx.Err() == nil; {
+		before := time.Now()
+		time.Sleep(step)
+		late = max(late, time.Since(before)-step)
+	}
+	return late
+}
+
+// leftovers notes the keys that stay behind, once what may take its time has had it.
+func (r *run) leftovers(ctx context.Context) {
+	left := map[string]string{}
+	patient := 3*r.plan.TTL + r.plan.Rest + r.plan.Window + 5*time.Second
+	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		var err error
+		if left, err = r.admin.left(ctx, r.plan.Prefix); err == nil && len(left) == 0 {
+			return
+		}
+	}
+	for key, why := range left {
+		r.rec.Note(history.Event{Type: history.Left, Name: key, Why: why})
+	}
+}
+
+// progress tells how it goes until it is stopped.
+func (r *run) progress() (stop func()) {
+	if r.Tell == nil {
+		return func() {}
+	}
+	began, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(250 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+			p := r.crew.progress()
+			p.Elapsed, p.HandOvers = time.Since(began), r.registry.HandOvers()
+			r.Tell(p)
+		}
+	}()
+	return func() { close(done); <-ended }
+}

@@ -1,0 +1,34 @@
+// Package window begins runs of jobs that end when they are released, as leases do.
+package window
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redlatch/redlatch"
+)
+
+// ErrSkipped says that another run used the window.
+var ErrSkipped = errors.New("another run used the window")
+
+// Begin begins a run of a job. The run ends with the call of end, once.
+func Begin(ctx context.Context, job *redlatch.Job) (lease *redlatch.Lease, end func() error, err error) {
+	began, stop, over := make(chan *redlatch.Lease, 1), make(chan struct{}), make(chan error, 1)
+	go func() { // ends with the run
+		ran, err := job.Do(ctx, func(_ context.Context, l *redlatch.Lease) error {
+			began <- l
+			<-stop
+			return nil
+		})
+		if !ran && err == nil {
+			err = ErrSkipped
+		}
+		over <- err
+	}()
+	select {
+	case err := <-over:
+		return nil, nil, err
+	case l := <-began:
+		return l, func() error { close(stop); return <-over }, nil
+	}
+}
