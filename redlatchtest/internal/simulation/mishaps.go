@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -22,13 +23,18 @@ func patient(o *redlatch.Options) {
 }
 
 // kinds returns a lock of each kind that the world has, with a name.
-func (a *actor) kinds(name string) (all []sharable) {
-	for _, k := range sharables(name) {
-		if !a.plan.quorum() || k.kind == "mutex" || k.kind == "election" || k.kind == "slotpool" {
-			all = append(all, k)
-		}
+func (a *actor) kinds(name string) []sharable {
+	if a.plan.quorum() {
+		return quorumKinds(name)
 	}
-	return all
+	return sharables(name)
+}
+
+// quorumKinds returns a lock of each kind that a quorum has, with a name.
+func quorumKinds(name string) []sharable {
+	return slices.DeleteFunc(sharables(name), func(k sharable) bool {
+		return k.kind != "mutex" && k.kind != "election" && k.kind != "slotpool"
+	})
 }
 
 // meets has the next request with a text meet a mishap: at one server of a quorum.

@@ -141,6 +141,7 @@ var (
 		{"campaign", campaign, 0},
 	}
 	quorumScenes = []role{
+		{"forgetful", forgetful, 1},
 		{"closed", closed, 1},
 		{"does", does, 1},
 		{"strays", strays, 1},
