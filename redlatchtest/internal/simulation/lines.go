@@ -249,7 +249,7 @@ func joined(a *actor) {
 // together: some for what is free, some for what is taken, some for what has a line.
 func bundled(a *actor) {
 	defer a.rest(a.upTo(2 * time.Second))
-	const n = 6
+	const n = 48 // more than leave by themselves
 	var hold time.Duration
 	if a.oneIn(2) {
 		hold = minHold
@@ -274,14 +274,24 @@ func bundled(a *actor) {
 		}
 	}
 	name := func(i int) string { return fmt.Sprintf("%s-%d", base, i) }
+	other := a.meets(patient)
+	defer func() { _ = other.Close() }()
 	for i := range n {
 		if i%3 == 1 {
-			taken[i], _ = a.client.Mutex(name(i)).TryLock(ctx)
+			taken[i], _ = other.Mutex(name(i)).TryLock(ctx)
 		}
+	}
+	var first *waiter // in line for what is free, since its holder's key was deleted
+	if taken[n-2] != nil {
+		first = sharables(name(n - 2))[0].waits(ctx, a.client)
+		a.rest(8 * a.trip())
+		a.net.call(func() { a.at("redlatch:"+name(n-2)).Do("DEL", "redlatch:"+name(n-2)) })
 	}
 	each(func(i int) { leases[i], errs[i] = p.Mutex(name(i)).TryLock(ctx) })
 	for i := range n {
-		if i%3 == 1 && taken[i] != nil && taken[i].Held() {
+		if i == n-2 && first != nil {
+			a.wantf(errors.Is(errs[i], redlatch.ErrTaken), "one of many tries at once, of what is free and waited for: %v", errs[i])
+		} else if i%3 == 1 && taken[i] != nil && taken[i].Held() {
 			a.wantf(errors.Is(errs[i], redlatch.ErrTaken), "one of many tries at once, of what is taken: %v", errs[i])
 		} else if i%3 != 1 {
 			a.wantf(errs[i] == nil, "one of many tries at once, of what is free: %v", errs[i])
@@ -318,5 +328,8 @@ func bundled(a *actor) {
 		if taken[i] != nil {
 			_ = taken[i].Release(context.Background())
 		}
+	}
+	if first != nil {
+		first.release()
 	}
 }

@@ -162,7 +162,7 @@ func strays(a *actor) {
 	late := sent/3 + 10*time.Millisecond + a.upTo(sent/6)
 	ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
 	defer cancel()
-	switch a.random.IntN(4) {
+	switch a.random.IntN(6) {
 	case 0: // it is sent again, is in, and is out, before the first request arrives
 		p.meets(name, arrivesLate, late)
 		if l, err := k.lock(p.Client, ctx, false); err == nil {
@@ -177,6 +177,39 @@ func strays(a *actor) {
 			_ = l.Release(context.Background())
 		}
 		cancel()
+		for range 4 { // and others go, who have the client send releases at once
+			a.rest(sent / 30)
+			soon, cancel := context.WithTimeout(a.ctx, a.plan.delay.least)
+			if l, err := p.Mutex(name + "-other").TryLock(soon); err == nil {
+				_ = l.Release(context.Background())
+			}
+			cancel()
+		}
+	case 4: // the caller has gone when it is in by the second request, and the first arrives
+		p.meets(name, arrivesLate, sent/3+60*time.Millisecond)
+		p.meets(name, replyLost, 0)
+		ctx, cancel := context.WithTimeout(a.ctx, sent/3+10*time.Millisecond)
+		if l, err := k.lock(p.Client, ctx, false); err == nil {
+			_ = l.Release(context.Background())
+		}
+		cancel()
+	case 5: // a waiter's first request arrives when the waiter has had the lock
+		l, err := k.lock(a.client, ctx, false)
+		if err != nil {
+			return
+		}
+		p.meets("\t", arrivesLate, sent/3+60*time.Millisecond)
+		next := k.waits(ctx, p.Client)
+		a.rest(sent/3 + 20*time.Millisecond)
+		_ = l.Release(context.Background())
+		next.release()
+		if l, err = k.lock(a.client, ctx, false); err == nil {
+			a.rest(2 * sent)
+			if info, err := a.client.Inspect(a.ctx, name); err == nil && !a.plan.quorum() && l.Held() {
+				a.wantf(len(info.Waiters) == 0, "a request that arrived late is in line for a %s: %+v", k.kind, info.Waiters)
+			}
+			_ = l.Release(context.Background())
+		}
 	case 2: // a release arrives late, when others are in
 		l, err := k.lock(p.Client, ctx, false)
 		if err != nil {

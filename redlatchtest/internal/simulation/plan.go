@@ -142,6 +142,7 @@ var (
 	}
 	quorumScenes = []role{
 		{"forgetful", forgetful, 1},
+		{"startled", startled, 1},
 		{"closed", closed, 1},
 		{"does", does, 1},
 		{"strays", strays, 1},
@@ -158,6 +159,11 @@ var (
 		{"crossed", crossed, 0},
 	}
 	scenes = []role{
+		{"cutshort", cutShort, 1},
+		{"emptied", emptied, 1},
+		{"filled", filled, 1},
+		{"gaveup", gaveUp, 1},
+		{"startled", startled, 1},
 		{"awaited", awaited, 1},
 		{"cutoff", cutOff, 1},
 		{"grown", grown, 1},
