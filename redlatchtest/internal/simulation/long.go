@@ -136,6 +136,9 @@ func usurped(a *actor) {
 	name := a.scene("dead")
 	kinds := sharables(name)
 	k := kinds[a.random.IntN(len(kinds))]
+	if a.oneIn(4) {
+		k = kinds[1] // a reentrant mutex notes its entries beside
+	}
 	p := a.meets(patient)
 	defer func() { _ = p.Close() }()
 	l, err := k.lock(p.Client, a.ctx, false)

@@ -131,7 +131,7 @@ func (a *actor) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
 		a.wantFreeNow(k)
 		return
 	}
-	other.meets(l.Name(), how, 0)
+	other.meets("seize redlatch:"+l.Name(), how, 0)
 	token := l.Token()
 	taken, err := other.Mutex(l.Name()).TakeByForce(a.ctx, redlatch.ForceOptions{Reason: "unlucky"})
 	a.wantf(err == nil, "a force that was sent twice: %v", err)
@@ -186,9 +186,9 @@ func strays(a *actor) {
 			cancel()
 		}
 	case 4: // the caller has gone when it is in by the second request, and the first arrives
-		p.meets(name, arrivesLate, sent/3+60*time.Millisecond)
+		p.meets(name, arrivesLate, sent/3+120*time.Millisecond)
 		p.meets(name, replyLost, 0)
-		ctx, cancel := context.WithTimeout(a.ctx, sent/3+10*time.Millisecond)
+		ctx, cancel := context.WithTimeout(a.ctx, sent/3+60*time.Millisecond)
 		if l, err := k.lock(p.Client, ctx, false); err == nil {
 			_ = l.Release(context.Background())
 		}

@@ -164,6 +164,7 @@ var (
 		{"filled", filled, 1},
 		{"gaveup", gaveUp, 1},
 		{"startled", startled, 1},
+		{"yields", yields, 1},
 		{"awaited", awaited, 1},
 		{"cutoff", cutOff, 1},
 		{"grown", grown, 1},
