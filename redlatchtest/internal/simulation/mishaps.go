@@ -102,9 +102,20 @@ func (a *actor) wantFreeNow(k sharable) {
 	}
 }
 
+// seized takes a mutex by force, and the request for it gets lost, or its reply.
+func seized(a *actor) {
+	defer a.rest(a.upTo(time.Second))
+	k := sharables(a.scene("dead"))[0]
+	p := a.meets(patient)
+	defer func() { _ = p.Close() }()
+	if l, err := k.lock(p.Client, a.ctx, false); err == nil {
+		a.seize(l, k)
+		_ = l.Release(context.Background())
+	}
+}
+
 // elsewhere ends a lease in another way than by its release, while a request or reply gets lost.
 func (a *actor) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
-	how := []mishapHow{requestLost, replyLost}[a.random.IntN(2)]
 	other := a.meets(patient)
 	defer func() { _ = other.Close() }()
 	if a.plan.quorum() || k.kind != "mutex" || a.oneIn(3) {
@@ -114,7 +125,7 @@ func (a *actor) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
 			a.wantf(false, "Detach = %v", err)
 			return
 		}
-		other.meets(l.Name(), how, 0)
+		other.meets(l.Name(), []mishapHow{requestLost, replyLost}[a.random.IntN(2)], 0)
 		adopted, err := other.Adopt(a.ctx, text, redlatch.LockOptions{})
 		a.wantf(err == nil, "an adoption of a %s that was sent twice: %v", k.kind, err)
 		if err != nil {
@@ -131,10 +142,18 @@ func (a *actor) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
 		a.wantFreeNow(k)
 		return
 	}
-	other.meets("seize redlatch:"+l.Name(), how, 0)
-	token := l.Token()
+	a.seize(l, k)
+}
+
+// seize takes a mutex by force by a request that is sent twice.
+func (a *actor) seize(l *redlatch.Lease, k sharable) {
+	other := a.meets(patient)
+	defer func() { _ = other.Close() }()
+	other.meets("seize redlatch:"+l.Name(), []mishapHow{requestLost, replyLost}[a.random.IntN(2)], 0)
+	token, sent := l.Token(), other.counts("mutex seize")
 	taken, err := other.Mutex(l.Name()).TakeByForce(a.ctx, redlatch.ForceOptions{Reason: "unlucky"})
-	a.wantf(err == nil, "a force that was sent twice: %v", err)
+	n := sent()
+	a.wantf(err == nil && n == 2, "a force that was sent twice: %v, by %d requests", err, n)
 	if err != nil {
 		return
 	}

@@ -163,6 +163,7 @@ var (
 		{"emptied", emptied, 1},
 		{"filled", filled, 1},
 		{"gaveup", gaveUp, 1},
+		{"seized", seized, 1},
 		{"startled", startled, 1},
 		{"yields", yields, 1},
 		{"awaited", awaited, 1},
