@@ -143,6 +143,7 @@ var (
 	quorumScenes = []role{
 		{"forgetful", forgetful, 1},
 		{"startled", startled, 1},
+		{"surveyed", surveyed, 1},
 		{"closed", closed, 1},
 		{"does", does, 1},
 		{"strays", strays, 1},
@@ -165,6 +166,7 @@ var (
 		{"gaveup", gaveUp, 1},
 		{"seized", seized, 1},
 		{"startled", startled, 1},
+		{"surveyed", surveyed, 1},
 		{"yields", yields, 1},
 		{"awaited", awaited, 1},
 		{"cutoff", cutOff, 1},
