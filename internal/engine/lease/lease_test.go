@@ -288,6 +288,37 @@ func TestWanted(t *testing.T) {
 	})
 }
 
+// deaf is a connection over which no subscription is confirmed.
+type deaf struct{ conn.Conn }
+
+func (deaf) Subscribe(ctx context.Context, _ string, _ func(), _ func(string)) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestWantedByADeafClient: waiting for the subscription takes nothing from the time of the question.
+// The simulation found this, in a cluster: with a RequestTimeout of a second or less, no holder that
+// hears nothing was ever told.
+func TestWantedByADeafClient(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.Timeout = time.Second / 2
+		h.Listener = subscribe.New(h.Closing, deaf{h.server}, "grants", h.Timeout, time.Minute, h.Schedule, clock.Now, subscribe.Handler{
+			Message: func(string) {}, Changed: func(*subscribe.Subscription) {}, InUse: func(string) bool { return false },
+		})
+		h.server.Now(func(ctx context.Context, _ string, _ conn.Call) conn.Result {
+			time.Sleep(time.Millisecond)
+			return conn.Result{Reply: conn.Reply{Int: 1}, Err: ctx.Err()}
+		})
+		told := h.begin(t, "a", minute).Wanted()
+		time.Sleep(time.Second)
+		select {
+		case <-told:
+		default:
+			t.Error("the holder is not told that a waiter is in line")
+		}
+	})
+}
+
 // TestShortLeaseHurriesNoOther: leases that are extended at the same time go together. One that is
 // about to end must not have the answers to the others given up as early as its own.
 func TestShortLeaseHurriesNoOther(t *testing.T) {

@@ -47,9 +47,9 @@ func (l *Lease) askWanted() {
 	}
 	go func() {
 		defer k.Leave()
+		k.Listener.ConnectPlain(k.Closing) // which may take all of Timeout where nothing is heard
 		ctx, cancel := context.WithTimeout(k.Closing, k.Timeout)
 		defer cancel()
-		k.Listener.ConnectPlain(ctx)
 		l.mu.Lock()
 		remember, needed := max(l.leftInRedis(), l.lock.TTL), l.wishing() && l.state <= inJeopardy
 		l.mu.Unlock()

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/verify/history"
@@ -37,7 +38,12 @@ func fostered(a *actor) {
 		}
 		a.alwaysf(errors.Is(err, redlatch.ErrInvalid), "Adopt of a text that was changed: %v", err)
 	}
-	adopted, err := p.Adopt(a.ctx, text, redlatch.LockOptions{})
+	a.net.call(func() { // so that it matters from when on the lease counts
+		for _, l := range p.links {
+			l.delay = span{20 * time.Millisecond, 30 * time.Millisecond}
+		}
+	})
+	adopted, err := p.Adopt(a.ctx, text, redlatch.LockOptions{TTL: time.Second})
 	if err != nil {
 		a.wantf(false, "Adopt of a %s = %v", k.kind, err)
 		return

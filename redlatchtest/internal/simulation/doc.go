@@ -39,7 +39,8 @@
 // There are two sorts of roles. Of crowds, many actors use the same names, and a world has one or two,
 // which cost most. Of scenes a world has six to ten. In a scene an actor has partners, which are
 // clients of its own, on names of its own, and brings them to a state that chance seldom does: one
-// request gets lost or arrives late, a partner dies, hears nothing, or lacks a right.
+// request gets lost or arrives late, a partner dies, hears nothing, or lacks a right. Where no other
+// actor may feel what a scene does to servers, it has servers of its own (forgetful.go, undone.go).
 //
 // # What is checked
 //

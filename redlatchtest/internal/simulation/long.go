@@ -136,6 +136,9 @@ func usurped(a *actor) {
 	name := a.scene("dead")
 	kinds := sharables(name)
 	k := kinds[a.random.IntN(len(kinds))]
+	if a.oneIn(4) {
+		k = kinds[1] // a reentrant mutex notes its entries beside
+	}
 	p := a.meets(patient)
 	defer func() { _ = p.Close() }()
 	l, err := k.lock(p.Client, a.ctx, false)
@@ -154,6 +157,17 @@ func usurped(a *actor) {
 	if a.oneIn(3) {
 		err = l.Extend(a.ctx)
 		a.wantf(errors.Is(err, redlatch.ErrNotHeld) && !l.Held(), "an extend of a %s that was deleted: %v", k.kind, err)
+	}
+	if k.kind == "reentrant" && !all && a.oneIn(2) {
+		a.net.call(func() { // by another library
+			key := "redlatch:" + name
+			a.at(key).Do("HSET", key, "9f1c:1", "1")
+			a.at(key).Do("PEXPIRE", key, "30000")
+		})
+		err = l.Extend(a.ctx)
+		a.wantf(errors.Is(err, redlatch.ErrNotHeld), "an extend of a reentrant mutex that another library has: %v", err)
+		_ = l.Release(context.Background())
+		return
 	}
 	second, err := k.lock(a.client, a.ctx, false)
 	a.wantf(err == nil, "a try of a %s that was deleted: %v", k.kind, err)

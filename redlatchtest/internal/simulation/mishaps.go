@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -22,13 +23,18 @@ func patient(o *redlatch.Options) {
 }
 
 // kinds returns a lock of each kind that the world has, with a name.
-func (a *actor) kinds(name string) (all []sharable) {
-	for _, k := range sharables(name) {
-		if !a.plan.quorum() || k.kind == "mutex" || k.kind == "election" || k.kind == "slotpool" {
-			all = append(all, k)
-		}
+func (a *actor) kinds(name string) []sharable {
+	if a.plan.quorum() {
+		return quorumKinds(name)
 	}
-	return all
+	return sharables(name)
+}
+
+// quorumKinds returns a lock of each kind that a quorum has, with a name.
+func quorumKinds(name string) []sharable {
+	return slices.DeleteFunc(sharables(name), func(k sharable) bool {
+		return k.kind != "mutex" && k.kind != "election" && k.kind != "slotpool"
+	})
 }
 
 // meets has the next request with a text meet a mishap: at one server of a quorum.
@@ -96,9 +102,20 @@ func (a *actor) wantFreeNow(k sharable) {
 	}
 }
 
+// seized takes a mutex by force, and the request for it gets lost, or its reply.
+func seized(a *actor) {
+	defer a.rest(a.upTo(time.Second))
+	k := sharables(a.scene("dead"))[0]
+	p := a.meets(patient)
+	defer func() { _ = p.Close() }()
+	if l, err := k.lock(p.Client, a.ctx, false); err == nil {
+		a.seize(l, k)
+		_ = l.Release(context.Background())
+	}
+}
+
 // elsewhere ends a lease in another way than by its release, while a request or reply gets lost.
 func (a *actor) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
-	how := []mishapHow{requestLost, replyLost}[a.random.IntN(2)]
 	other := a.meets(patient)
 	defer func() { _ = other.Close() }()
 	if a.plan.quorum() || k.kind != "mutex" || a.oneIn(3) {
@@ -108,7 +125,7 @@ func (a *actor) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
 			a.wantf(false, "Detach = %v", err)
 			return
 		}
-		other.meets(l.Name(), how, 0)
+		other.meets(l.Name(), []mishapHow{requestLost, replyLost}[a.random.IntN(2)], 0)
 		adopted, err := other.Adopt(a.ctx, text, redlatch.LockOptions{})
 		a.wantf(err == nil, "an adoption of a %s that was sent twice: %v", k.kind, err)
 		if err != nil {
@@ -125,10 +142,18 @@ func (a *actor) elsewhere(p *partner, l *redlatch.Lease, k sharable) {
 		a.wantFreeNow(k)
 		return
 	}
-	other.meets(l.Name(), how, 0)
-	token := l.Token()
+	a.seize(l, k)
+}
+
+// seize takes a mutex by force by a request that is sent twice.
+func (a *actor) seize(l *redlatch.Lease, k sharable) {
+	other := a.meets(patient)
+	defer func() { _ = other.Close() }()
+	other.meets("seize redlatch:"+l.Name(), []mishapHow{requestLost, replyLost}[a.random.IntN(2)], 0)
+	token, sent := l.Token(), other.counts("mutex seize")
 	taken, err := other.Mutex(l.Name()).TakeByForce(a.ctx, redlatch.ForceOptions{Reason: "unlucky"})
-	a.wantf(err == nil, "a force that was sent twice: %v", err)
+	n := sent()
+	a.wantf(err == nil && n == 2, "a force that was sent twice: %v, by %d requests", err, n)
 	if err != nil {
 		return
 	}
@@ -156,7 +181,7 @@ func strays(a *actor) {
 	late := sent/3 + 10*time.Millisecond + a.upTo(sent/6)
 	ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
 	defer cancel()
-	switch a.random.IntN(4) {
+	switch a.random.IntN(6) {
 	case 0: // it is sent again, is in, and is out, before the first request arrives
 		p.meets(name, arrivesLate, late)
 		if l, err := k.lock(p.Client, ctx, false); err == nil {
@@ -171,6 +196,39 @@ func strays(a *actor) {
 			_ = l.Release(context.Background())
 		}
 		cancel()
+		for range 4 { // and others go, who have the client send releases at once
+			a.rest(sent / 30)
+			soon, cancel := context.WithTimeout(a.ctx, a.plan.delay.least)
+			if l, err := p.Mutex(name + "-other").TryLock(soon); err == nil {
+				_ = l.Release(context.Background())
+			}
+			cancel()
+		}
+	case 4: // the caller has gone when it is in by the second request, and the first arrives
+		p.meets(name, arrivesLate, sent/3+120*time.Millisecond)
+		p.meets(name, replyLost, 0)
+		ctx, cancel := context.WithTimeout(a.ctx, sent/3+60*time.Millisecond)
+		if l, err := k.lock(p.Client, ctx, false); err == nil {
+			_ = l.Release(context.Background())
+		}
+		cancel()
+	case 5: // a waiter's first request arrives when the waiter has had the lock
+		l, err := k.lock(a.client, ctx, false)
+		if err != nil {
+			return
+		}
+		p.meets("\t", arrivesLate, sent/3+60*time.Millisecond)
+		next := k.waits(ctx, p.Client)
+		a.rest(sent/3 + 20*time.Millisecond)
+		_ = l.Release(context.Background())
+		next.release()
+		if l, err = k.lock(a.client, ctx, false); err == nil {
+			a.rest(2 * sent)
+			if info, err := a.client.Inspect(a.ctx, name); err == nil && !a.plan.quorum() && l.Held() {
+				a.wantf(len(info.Waiters) == 0, "a request that arrived late is in line for a %s: %+v", k.kind, info.Waiters)
+			}
+			_ = l.Release(context.Background())
+		}
 	case 2: // a release arrives late, when others are in
 		l, err := k.lock(p.Client, ctx, false)
 		if err != nil {

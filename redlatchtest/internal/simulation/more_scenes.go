@@ -38,6 +38,10 @@ func shut(a *actor) {
 		}
 		return
 	}
+	if k.kind == "election" && a.harmless() {
+		leader, err := a.client.Election(name).Leader(a.ctx)
+		a.wantf(err != nil || leader.Value == "", "a leader that has resigned leads: %+v", leader)
+	}
 	if early, err := k.lock(a.client, a.ctx, false); err == nil {
 		a.wantOpen(k.kind, token, early)
 	} else {

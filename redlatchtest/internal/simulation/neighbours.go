@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -116,6 +117,47 @@ func (a *actor) neighbour() {
 		a.World.mu.Unlock()
 		s.Do("PUBLISH", sharedOptions.Announce.Channel, "free")
 	})
+}
+
+// yields has many waiters of two clients hand a mutex on, beside another library, which has it now and
+// then all the same. When the waiters are gone, a newcomer has it at once.
+func yields(a *actor) {
+	defer a.rest(2*time.Second + a.upTo(2*time.Second))
+	if !a.harmless() {
+		return
+	}
+	name := a.scene("dead")
+	o := redlatch.LockOptions{TTL: 10 * time.Second, Yield: redlatch.Yield{Every: 3, For: 60 * time.Millisecond}}
+	ctx, stop := context.WithTimeout(a.ctx, 4*time.Second)
+	defer stop()
+	var all sync.WaitGroup
+	for range 2 {
+		p := a.meets(patient)
+		defer func() { _ = p.Close() }()
+		for range 3 {
+			all.Go(func() {
+				a.rest(a.trip())
+				for ctx.Err() == nil {
+					if l, err := p.Mutex(name).With(o).Lock(ctx); err == nil {
+						a.rest(2 * time.Millisecond)
+						_ = l.Release(context.Background())
+					}
+				}
+			})
+		}
+	}
+	a.rest(200 * time.Millisecond)
+	key := "redlatch:" + name
+	begun, had := time.Now(), false
+	for !had && time.Since(begun) < 2*time.Second && a.ctx.Err() == nil {
+		a.rest(20 * time.Millisecond)
+		a.net.call(func() { had = a.at(key).Do("SET", key, "the other library", "NX", "PX", "20").Reply.Text == "OK" })
+	}
+	a.wantf(had, "another library waits for a mutex whose line yields for %v", time.Since(begun))
+	stop()
+	all.Wait()
+	a.rest(2 * o.Yield.For)
+	a.wantFreeNow(sharables(name)[0])
 }
 
 // fenced enters a reentrant mutex whose tokens are counted in a key of another library.

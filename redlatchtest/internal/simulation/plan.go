@@ -141,6 +141,9 @@ var (
 		{"campaign", campaign, 0},
 	}
 	quorumScenes = []role{
+		{"forgetful", forgetful, 1},
+		{"startled", startled, 1},
+		{"surveyed", surveyed, 1},
 		{"closed", closed, 1},
 		{"does", does, 1},
 		{"strays", strays, 1},
@@ -157,6 +160,14 @@ var (
 		{"crossed", crossed, 0},
 	}
 	scenes = []role{
+		{"cutshort", cutShort, 1},
+		{"emptied", emptied, 1},
+		{"filled", filled, 1},
+		{"gaveup", gaveUp, 1},
+		{"seized", seized, 1},
+		{"startled", startled, 1},
+		{"surveyed", surveyed, 1},
+		{"yields", yields, 1},
 		{"awaited", awaited, 1},
 		{"cutoff", cutOff, 1},
 		{"grown", grown, 1},

@@ -23,13 +23,19 @@ type partner struct {
 // meets opens a second client, with other options if there is a change. The caller closes it, or
 // kills it.
 func (a *actor) meets(changes ...func(*redlatch.Options)) *partner {
+	return a.meetsAt(a.servers, a.open, changes)
+}
+
+func (a *actor) meetsAt(
+	servers []*server, open func([]*Link, redlatch.Options) (*redlatch.Client, error), changes []func(*redlatch.Options),
+) *partner {
 	a.rounds++
 	name := fmt.Sprintf("%s.%s.%d's partner %d", a.name, a.role.name, a.number, a.rounds)
-	links, o := a.connect(name), a.options(name)
+	links, o := a.connect(name, servers), a.options(name)
 	for _, change := range changes {
 		change(&o)
 	}
-	client, err := a.open(links, o)
+	client, err := open(links, o)
 	if err != nil {
 		a.fail("New = %v", err)
 		return nil
@@ -236,13 +242,21 @@ func entangled(a *actor) {
 		}
 		done <- struct{}{}
 	}
+	elsewhere := a.oneIn(2) // the partner works for a process that has the second lock
 	go wait(mine, func(ctx context.Context) (*redlatch.Lease, error) {
 		if outside {
 			return a.client.Semaphore(second, 2).Acquire(ctx, 1)
 		}
 		return a.client.Mutex(second).Lock(ctx)
 	})
-	go wait(others, p.Mutex(first).Lock)
+	if elsewhere {
+		held := redlatch.Held{Name: second, Kind: "mutex", Owner: others.Owner(), Token: others.Token()}
+		go wait(nil, func(ctx context.Context) (*redlatch.Lease, error) {
+			return p.Mutex(first).Lock(redlatch.WithHeld(ctx, held))
+		})
+	} else {
+		go wait(others, p.Mutex(first).Lock)
+	}
 	a.rest(6 * a.trip())
 	go wait(nil, p.Mutex(first).Lock) // behind
 	a.rest(time.Second)

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -12,40 +13,45 @@ import (
 // What is in this file compares what a client believes with what the server knows. Only a
 // simulation can: no time passes between the two looks.
 
-// wantBacked checks that a lease which is held is in the server, and ends there no earlier than the
-// client believes. It is not asked of a quorum, and where faults take the promise away.
+// wantBacked checks that a lease which is held is in the server, or in most nodes of a quorum, and
+// ends there no earlier than the client believes. It is not asked where faults take the promise away.
 func (a *actor) wantBacked(q acquisition, l *redlatch.Lease) {
-	if a.plan.quorum() || a.plan.harm == losses {
+	if a.plan.harm == losses {
 		return
 	}
-	left := l.Remaining()
-	key := "redlatch:" + q.name
-	s := a.at(key)
-	owner, found, ms := l.Owner(), false, int64(0)
-	kind := s.Do("TYPE", key)
-	if kind.Err != nil {
-		return // it answers nothing just now
-	}
-	switch kind.Reply.Text {
-	case "string":
-		found, ms = s.Do("GET", key).Reply.Text == owner, s.Do("PTTL", key).Reply.Int
-	case "zset":
-		score := s.Do("ZSCORE", key, owner).Reply
-		ends, err := strconv.ParseFloat(score.Text, 64)
-		found, ms = err == nil, int64(ends)-s.clock().UnixMilli()
-	case "hash": // of a reentrant mutex, by the entry
-		return
-	}
-	if left <= 0 || !l.Held() {
-		return
-	}
+	key, owner, left := "redlatch:"+q.name, l.Owner(), l.Remaining()
 	kept := time.Duration(float64(left) * 0.99) // clocks run at rates within one in a hundred
-	switch {
-	case !found:
-		a.fail("%s.%d: the lease of %s on %s %q is held for another %v, and not in Redis", a.name, a.number, owner, q.kind, q.name, left)
-	case time.Duration(ms+1)*time.Millisecond < kept:
-		a.fail("%s.%d: the lease of %s on %s %q is held for another %v, and in Redis for %d ms", a.name, a.number, owner, q.kind, q.name, left, ms)
+	servers, enough := []*server{a.at(key)}, 1
+	if a.plan.quorum() {
+		servers, enough = a.servers, len(a.servers)/2+1
 	}
+	backed, told := 0, ""
+	for _, s := range servers {
+		ms, found, silent := s.lease(key, owner)
+		if silent || found && time.Duration(ms+1)*time.Millisecond >= kept {
+			backed++
+		}
+		told += fmt.Sprintf("; %s: %t, for %d ms", s, found, ms)
+	}
+	if left > 0 && l.Held() && backed < enough {
+		a.fail("%s.%d: the lease of %s on %s %q is held for another %v, and not for as long in Redis%s", a.name, a.number, owner, q.kind, q.name, left, told)
+	}
+}
+
+// lease returns for how many ms an owner is inside at a key. silent says that this cannot be seen
+// just now, or in this way.
+func (s *server) lease(key, owner string) (ms int64, found, silent bool) {
+	kind := s.Do("TYPE", key)
+	switch {
+	case kind.Err != nil || kind.Reply.Text == "hash": // a reentrant mutex notes entries
+		return 0, false, true
+	case kind.Reply.Text == "string":
+		return s.Do("PTTL", key).Reply.Int, s.Do("GET", key).Reply.Text == owner, false
+	case kind.Reply.Text == "zset":
+		ends, err := strconv.ParseFloat(s.Do("ZSCORE", key, owner).Reply.Text, 64)
+		return int64(ends) - s.clock().UnixMilli(), err == nil, false
+	}
+	return 0, false, false
 }
 
 // queue has the times since when actors wait for a name.

@@ -59,8 +59,8 @@ func New(seed uint64, only ...string) *World {
 		Seed: seed, plan: newPlan(r), history: history.New(), Faults: make(map[string]int),
 		marks: make(map[string]int64), queues: make(map[string]*queue),
 	}
-	if chosen := w.plan.choose(only); len(chosen) > 0 {
-		w.plan.roles = chosen
+	if len(only) > 0 {
+		w.plan.roles = w.plan.choose(only) // none in some worlds
 	}
 	w.net = newNetwork(rand.New(rand.NewPCG(seed, 1)), w.tell)
 	for i := range w.plan.nodes {
@@ -173,12 +173,12 @@ func (w *World) succession(slot int) {
 	}
 }
 
-// connect returns links to all servers.
-func (w *World) connect(name string) []*Link {
+// connect returns links to servers.
+func (w *World) connect(name string, servers []*server) []*Link {
 	var links []*Link
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, s := range w.servers {
+	for _, s := range servers {
 		l := &Link{
 			net: w.net, world: w, server: s, client: name, number: len(w.links) + 1, delay: w.plan.delay, state: works,
 			random: rand.New(rand.NewPCG(w.Seed, uint64(10000+len(w.links)))),
@@ -209,6 +209,10 @@ func (w *World) open(links []*Link, o redlatch.Options) (*redlatch.Client, error
 	if w.plan.cluster {
 		return redlatch.New(&cluster{links}, o)
 	}
+	return openQuorum(links, o)
+}
+
+func openQuorum(links []*Link, o redlatch.Options) (*redlatch.Client, error) {
 	nodes := make([]conn.Conn, len(links))
 	for i, l := range links {
 		nodes[i] = l
@@ -218,7 +222,7 @@ func (w *World) open(links []*Link, o redlatch.Options) (*redlatch.Client, error
 
 // born begins a life.
 func (w *World) born(name string, r *rand.Rand) *life {
-	l := &life{World: w, name: name, random: r, links: w.connect(name)}
+	l := &life{World: w, name: name, random: r, links: w.connect(name, w.servers)}
 	l.told = told{world: w, name: name}
 	o := w.options(name)
 	o.Hook = l.told.hook
