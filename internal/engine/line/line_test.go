@@ -83,9 +83,9 @@ func enter(ln *Line, l *lock.Lock, remaining time.Duration) (w *Waiter, owner st
 
 // stands answers polls with this standing of the first ticket. Everything else is done.
 func stands(remaining time.Duration, ticket conn.Reply) answers.Says {
-	return func(_ context.Context, verb string, call conn.Call) conn.Result {
+	return func(ctx context.Context, verb string, call conn.Call) conn.Result {
 		if verb != "await" {
-			return answers.Yes(nil, verb, call)
+			return answers.Yes(ctx, verb, call)
 		}
 		return conn.Result{Reply: conn.Reply{List: []conn.Reply{{Int: remaining.Milliseconds()}, {}, {}, {Text: "holder"}, ticket}}}
 	}

@@ -50,7 +50,7 @@ var signs = []struct{ text, plain, secure string }{
 	{"", hintUnreachable, hintNoTLS},
 }
 
-// advice returns what to do about an error of the connection to these servers; "" if err is of
+// Advice returns what to do about an error of the connection to these servers; "" if err is of
 // another sort.
 func Advice(err error, urls []string) string {
 	if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
