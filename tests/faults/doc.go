@@ -16,6 +16,8 @@
 //	losses           each request of each operation meets each mishap, by enumeration
 //	lostreply        a reply is lost: locks held by no caller, or counted twice
 //	outage           a waiter that is cut off is silent, or tells each request
+//	quorum_history   a quorum: nodes and links fail; what the clients believed is checked afterwards
+//	quorum_history_linux   the same while the clock of a node steps
 //	refusal          servers that refuse: replicas, passwords, rights, keys of another type
 //	renew            the watchdog: work that hangs, extends that create, releases too early
 //	server           a server that is killed, emptied or hangs

@@ -206,7 +206,7 @@ func TestKindsUnderFaults(t *testing.T) {
 	for _, u := range all {
 		h := u.told(t)
 		for _, f := range []record.Finding{
-			h.Exclusion(rules), h.Permits(rules), h.Readers(rules), h.Slots(rules), h.Windows(rules), h.Tokens(rules), h.Stale(),
+			h.Exclusion(rules), h.Permits(rules), h.Readers(rules), h.Slots(rules), h.Windows(rules), h.Tokens(rules), h.Stale(), h.Turns(),
 		} {
 			wantClean(t, f)
 		}
