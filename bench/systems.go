@@ -179,7 +179,7 @@ type syncs struct {
 	under   []func()
 }
 
-// often tries more often than by default, as users do who find it too slow.
+// often tries more often than by default, as users do for whom the default is too slow.
 var often = redsync.WithRetryDelay(5 * time.Millisecond)
 
 // openSyncs has a pool for each master of a quorum, and one for a server or a cluster.

@@ -196,7 +196,7 @@ func strays(a *actor) {
 			_ = l.Release(context.Background())
 		}
 		cancel()
-		for range 4 { // and others go, who have the client send releases at once
+		for range 4 { // and other waiters give up, whose releases the client sends at once
 			a.rest(sent / 30)
 			soon, cancel := context.WithTimeout(a.ctx, a.plan.delay.least)
 			if l, err := p.Mutex(name + "-other").TryLock(soon); err == nil {

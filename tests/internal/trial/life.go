@@ -98,7 +98,7 @@ type waited struct {
 	err   error
 }
 
-// goWait waits for a lock on another goroutine. It returns when it stands in line, or is over.
+// goWait waits for a lock on another goroutine. It returns when the waiter is in line, or has ended.
 func (r *Trial) goWait(ctx context.Context, p Subject) <-chan waited {
 	result := make(chan waited, 1)
 	go func() {
@@ -152,7 +152,7 @@ func (r *Trial) GiveUp(p Subject, m wire.Mishap, wait, clean wire.Hits, race boo
 }
 
 // OwnContext has the caller's context end while a request of its acquisition of a free lock is
-// under way. Nobody else is the reason.
+// under way. The end of that context is the only reason.
 func (r *Trial) OwnContext(p Subject, acquire Acquisition, m wire.Mishap, at wire.Hits) {
 	ctx := r.ending(m, at)
 	got, err := acquire(ctx, r.Near, r.Name)
@@ -233,8 +233,8 @@ func (r *Trial) startsAgain() func() bool {
 	}
 }
 
-// wantNoRun checks that the job does not start again in its window, whatever is cleaned up
-// meanwhile, and when all is.
+// wantNoRun checks that the job does not start again in its window: while the client cleans up, and
+// when it has.
 func (r *Trial) wantNoRun() {
 	r.Helper()
 	again := r.startsAgain()
