@@ -41,13 +41,14 @@ import (
 // lock is released in the background, and another call with the text gets [ErrNotHeld].
 func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (*Lease, error) {
 	l, t, err := c.named(text, o)
-	if err == nil {
-		err = labelsError(ctx)
-	}
 	if err != nil {
 		return nil, err
 	}
-	got, err := c.engine.Acquirer.Adopt(ctx, &l.Lock, acquire.Detached{Owner: t.Owner, Token: t.Token, Detail: t.Detail}, wishOf(ctx))
+	wish, err := wishOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	got, err := c.engine.Acquirer.Adopt(ctx, &l.Lock, acquire.Detached{Owner: t.Owner, Token: t.Token, Detail: t.Detail}, wish)
 	return c.lend(got), err
 }
 

@@ -114,14 +114,6 @@ func labelsOf(ctx context.Context) *labelSet {
 	return set
 }
 
-// labelsError returns why the labels of a context cannot be used, or nil.
-func labelsError(ctx context.Context) error {
-	if set := labelsOf(ctx); set != nil {
-		return set.invalid
-	}
-	return nil
-}
-
 // checkLabels returns the error of labels that cannot be used.
 func checkLabels(what string, labels map[string]string) error {
 	if n := len(labels); n > maxLabels {

@@ -46,8 +46,8 @@ func (o ForceOptions) check() error {
 // next in line. The next waiter for a [ReentrantMutex] is told to ask for itself, and has the mutex
 // a round trip later, or at its heartbeat if its client does not listen. An old holder is told at
 // once if it is of this client, or if its client has waited in line for something before, and so
-// listens for grants; otherwise it finds out at its next extend, after a third of its TTL at most,
-// or with Renew off at its deadline. Its writes are refused where its token is checked. The window
+// listens for grants; in a cluster, if it has waited for this name. Otherwise it finds out at its
+// next extend, after a third of its TTL at most, or with Renew off at its deadline. Its writes are refused where its token is checked. The window
 // of a [Job] whose run has ended is opened, and so is a lock that is closed by LockOptions.MinHold
 // alone. It returns the lock as it was before.
 //
@@ -132,10 +132,11 @@ func (m *Mutex) TakeByForce(ctx context.Context, o ForceOptions) (*Lease, error)
 	if err := k.checkDeadlock(ctx); err != nil {
 		return nil, err
 	}
-	if err := labelsError(ctx); err != nil {
+	wish, err := wishOf(ctx)
+	if err != nil {
 		return nil, err
 	}
-	got, err := k.client.engine.Acquirer.Seize(ctx, &k.Lock, wishOf(ctx), o.Owner, func(ctx context.Context) (acquire.Robbery, error) {
+	got, err := k.client.engine.Acquirer.Seize(ctx, &k.Lock, wish, o.Owner, func(ctx context.Context) (acquire.Robbery, error) {
 		return k.victim(ctx, o.Reason)
 	})
 	return k.client.lend(got), err

@@ -108,23 +108,25 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 		return nil, invalid("LockOptions.MinHold of the %s %q: %w: give it None; a job has its window, and a slot its quarantine",
 			l.Kind.Name, l.Name, errors.ErrUnsupported)
 	}
-	if err := labelsError(ctx); err != nil {
+	wish, err := wishOf(ctx)
+	if err != nil {
 		return nil, err
 	}
-	got, err := l.client.engine.Acquirer.One(ctx, &l.Lock, wishOf(ctx), wait)
+	got, err := l.client.engine.Acquirer.One(ctx, &l.Lock, wish, wait)
 	return l.client.lend(got), err
 }
 
-// wishOf returns what the context of an acquisition says of it.
-func wishOf(ctx context.Context) (w acquire.Wish) {
+// wishOf returns what the context of an acquisition says of it. The error says why its labels cannot
+// be used.
+func wishOf(ctx context.Context) (w acquire.Wish, err error) {
 	if set := labelsOf(ctx); set != nil {
-		w.Labels = set.labels
+		w.Labels, err = set.labels, set.invalid
 	}
 	elsewhere, _ := ctx.Value(elsewhereKey{}).([]Held)
 	for _, h := range elsewhere {
 		w.Elsewhere = append(w.Elsewhere, notes.Held(h))
 	}
-	return w
+	return w, err
 }
 
 // handedOff reports whether the goroutines of a client that wait for the latch hand it on among

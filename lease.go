@@ -2,6 +2,7 @@ package redlatch
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -168,8 +169,11 @@ func (l *Lease) Slot() (*Slot, error) {
 	if kind != script.SlotPool.Name {
 		return nil, invalid("the %s %q has no slots", kind, l.Name())
 	}
-	id, err := strconv.Atoi(l.core.Detail()) // a number, by the script or the text that was adopted
-	return &Slot{l, id}, err
+	id, err := strconv.Atoi(l.core.Detail())
+	if err != nil {
+		return nil, fmt.Errorf("redlatch: find the slot of the lease on %q: %w", l.Name(), err)
+	}
+	return &Slot{l, id}, nil
 }
 
 // runHeld runs f under the lease, and releases it when f has returned or panicked.

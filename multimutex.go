@@ -127,14 +127,15 @@ func (m *MultiMutex) lock(ctx context.Context, wait bool) (*MultiLease, error) {
 			return nil, err
 		}
 	}
-	if err := labelsError(ctx); err != nil {
+	wish, err := wishOf(ctx)
+	if err != nil {
 		return nil, err
 	}
 	all := make([]*lock.Lock, len(m.latches))
 	for i := range m.latches {
 		all[i] = &m.latches[i].Lock
 	}
-	leases, err := m.client.engine.Acquirer.Several(ctx, all, wishOf(ctx), wait)
+	leases, err := m.client.engine.Acquirer.Several(ctx, all, wish, wait)
 	if err != nil {
 		return nil, err
 	}

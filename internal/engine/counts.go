@@ -16,6 +16,7 @@ type Count struct {
 	News  chan struct{} // something happened: ask
 }
 
+// Add begins a wait for the count of a round. It ends with Remove.
 func (cs *Counts) Add(key string, round int64) *Count {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -27,6 +28,7 @@ func (cs *Counts) Add(key string, round int64) *Count {
 	return w
 }
 
+// Remove ends a wait.
 func (cs *Counts) Remove(w *Count) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -57,7 +57,7 @@ type Engine struct {
 	tries    ballot.Waiters  // for locks of a quorum
 	epochs   *quorum.Epochs  // of the nodes of a quorum; else nil
 	attempts atomic.Uint64   // numbers the owners
-	Closing  context.Context // done once Close begins
+	Closing  context.Context // done once Stop is called
 	close    context.CancelFunc
 
 	mu         sync.Mutex // guards closed, and that background grows from nothing only while it is false
@@ -111,7 +111,7 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 	e.Notes = notes.New(e.Closing, c, keys.Notes(e.Prefix, e.ID), e.RequestTimeout, e.Schedule, now)
 	e.Listener = subscribe.New(
 		e.Closing, c, keys.Grants(e.Prefix, e.ID), e.RequestTimeout, e.LiveFor(), e.Schedule, now,
-		subscribe.Handler{Message: e.Hear, Changed: e.subscribed, InUse: e.waits})
+		subscribe.Handler{Message: e.hear, Changed: e.subscribed, InUse: e.waits})
 	e.Cleanup = cleanup.New(e.Closing, e.Asker.Nodes(), e.Schedule, now, e.RequestTimeout/3)
 	e.Keeper.Schedule, e.Keeper.Listener, e.Keeper.Cleanup = e.Schedule, e.Listener, e.Cleanup // which need it
 	e.Undo = &lock.Undo{Queue: e.Cleanup, Nodes: len(e.Asker.Nodes()), LiveFor: e.LiveFor(), Sharded: e.Listener.Sharded}
@@ -136,7 +136,7 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 		Quorum: e.Quorum, Contest: contest, Tries: &e.tries, Restore: e.restoreVotes,
 		Prefix: e.Prefix, Timeout: e.RequestTimeout, Heartbeat: e.Heartbeat, LiveFor: e.LiveFor(), FenceTTL: e.FenceTTL,
 		Now: now, Closing: e.Closing, Enter: e.Enter, Leave: e.Leave, Owner: e.Owner,
-		Tell: words.Tell, Taken: words.Taken, Refusal: words.Refusal, InUse: words.InUse,
+		CheckOpen: e.CheckOpen, Tell: words.Tell, Taken: words.Taken, Refusal: words.Refusal, InUse: words.InUse,
 	}}
 	return e
 }
@@ -150,9 +150,9 @@ func (e *Engine) Stop() {
 	e.Schedule.Stop()
 }
 
-// Close ends the client after Stop. It calls last when nothing is under way any more, while it takes back what the
-// client wrote of itself. Close returns the error of the
-// connection, also if a hook panics at the loss of a lease.
+// Close ends the client after Stop, also if a hook panics at the loss of a lease. It calls the last
+// functions when nothing is under way any more, while the client takes back what it wrote of itself.
+// It returns the error of the connection.
 func (e *Engine) Close(last ...func()) (err error) {
 	defer func() { err = e.leave(last) }()
 	e.Keeper.LoseAll()
@@ -164,8 +164,10 @@ func (e *Engine) leave(last []func()) error {
 	e.background.Wait()
 	e.Listener.Wait()
 	e.Asker.Wait()
-	var goodbye sync.WaitGroup                                                           // several requests at once, since Close is bounded and the server may hang
-	for _, f := range append(last, e.Presence.Remove, e.Notes.Remove, e.Cleanup.Close) { // the last of all waiters, too
+	// Several requests at once, since Close is bounded and the server may hang. The clean-up takes all
+	// waiters out of line.
+	var goodbye sync.WaitGroup
+	for _, f := range append(last, e.Presence.Remove, e.Notes.Remove, e.Cleanup.Close) {
 		goodbye.Go(f)
 	}
 	goodbye.Wait()
@@ -225,8 +227,8 @@ func (e *Engine) subscribed(s *subscribe.Subscription) {
 // waits reports whether a goroutine waits for the name with this key.
 func (e *Engine) waits(key string) bool { return e.Line.Waits(key) || e.Counts.waits(key) }
 
-// Hear takes one message. A text that is none is ignored: anybody may publish on the channel.
-func (e *Engine) Hear(text string) {
+// hear takes one message. A text that is none is ignored: anybody may publish on the channel.
+func (e *Engine) hear(text string) {
 	switch m := script.ParseMessage(text); m.Verb {
 	case script.MessageGrant:
 		e.Line.Granted(m.Owner, m.Token, m.Detail)

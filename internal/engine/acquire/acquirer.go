@@ -6,7 +6,6 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
-	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lease"
@@ -49,9 +48,10 @@ type Needs struct {
 	FenceTTL  time.Duration // for which Redis remembers tokens
 	Now       clock.Clock
 	Closing   context.Context
-	Enter     func() error  // keeps Close waiting until Leave; it fails if the client is closed
-	Leave     func()        // ends what Enter began
-	Owner     func() string // returns a new owner
+	Enter     func() error                    // keeps Close waiting until Leave; it fails if the client is closed
+	Leave     func()                          // ends what Enter began
+	Owner     func() string                   // returns a new owner
+	CheckOpen func(ctx context.Context) error // returns the error of a call that should not begin
 
 	Tell    func(ctx context.Context, l *lock.Lock, e lock.Event)
 	Taken   func(l *lock.Lock, occupant string) error         // that an owner is inside; "" if it is not known
@@ -73,14 +73,6 @@ func (c *Acquirer) One(ctx context.Context, l *lock.Lock, w Wish, wait bool) (*l
 // attempt returns an acquisition that has not begun.
 func (c *Acquirer) attempt(ctx context.Context, l *lock.Lock, w Wish, wait bool) *attempt {
 	return &attempt{Lock: l, by: c, wish: w, ctx: ctx, owner: c.Owner(), patient: wait}
-}
-
-// checkOpen returns the error of a call that should not begin.
-func (c *Acquirer) checkOpen(ctx context.Context) error {
-	if c.Closing.Err() != nil {
-		return fault.ErrClosed
-	}
-	return fault.WhyDone(ctx)
 }
 
 // failed wraps err with what was asked of which lock and server.

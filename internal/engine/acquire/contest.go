@@ -37,7 +37,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*lease.Lease, e
 	defer a.withdraw(h)
 	for n := 0; ; n++ {
 		if n > 0 {
-			if c.checkOpen(ctx) != nil { // another round would tell less than the last
+			if c.CheckOpen(ctx) != nil { // another round would tell less than the last
 				return nil, a.cutShort(ctx, h)
 			}
 			a.changeOwner()
@@ -49,7 +49,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*lease.Lease, e
 			a.tellReach(a.outage(h, err))
 		}
 		next, restore := ballot.Decide(&t, err, ballot.Situation{
-			Waits: wait, Ended: c.checkOpen(ctx) != nil, Over: over,
+			Waits: wait, Ended: c.CheckOpen(ctx) != nil, Over: over,
 			First: n == 0, Answered: a.answered, InLine: h.ticket != "",
 		})
 		if restore {
@@ -111,7 +111,7 @@ func (a *attempt) learn(h *quorumWaiter, t *quorum.Tally, err error) {
 func (a *attempt) outage(h *quorumWaiter, err error) error {
 	now := a.by.Now()
 	switch found := errors.Is(err, fault.ErrUnreachable); {
-	case a.by.checkOpen(a.ctx) != nil:
+	case a.by.CheckOpen(a.ctx) != nil:
 		return nil
 	case !found:
 		h.outage = nil
@@ -127,7 +127,7 @@ func (a *attempt) outage(h *quorumWaiter, err error) error {
 // cutShort returns the error of an acquisition whose context is done, or whose client is closed,
 // with what its last round came to.
 func (a *attempt) cutShort(ctx context.Context, h *quorumWaiter) error {
-	err := a.by.checkOpen(ctx)
+	err := a.by.CheckOpen(ctx)
 	if errors.Is(err, fault.ErrClosed) {
 		return a.failed("acquire", err)
 	}

@@ -53,7 +53,7 @@ func (a *attempt) begin(ctx context.Context, g lock.Grant) (got *lease.Lease, er
 // them. A grant whose time has nearly passed by then is extended, so that no caller gets a lease
 // that is about to end. The error says why the grant cannot be used.
 func (a *attempt) makeUsable(ctx context.Context, g *lock.Grant) error {
-	if err := a.by.checkOpen(ctx); err != nil {
+	if err := a.by.CheckOpen(ctx); err != nil {
 		return a.describeTimeout(ctx, a.failed("acquire", err))
 	}
 	if a.Replicas > 0 && !g.Passed {

@@ -78,7 +78,7 @@ func (a *attempt) awaitTurn(
 	select {
 	case turn := <-w.Turn():
 		waiting = false
-		if c.checkOpen(ctx) == nil {
+		if c.CheckOpen(ctx) == nil {
 			return turn, nil
 		}
 		a.by.passOn(a.Lock, g, turn) // it gives up all the same
@@ -94,7 +94,7 @@ func (a *attempt) withoutTurn(ctx context.Context, g *handoff.Group) error {
 	if owner := g.Holder(); a.by.Keeper.Of(owner) != nil {
 		a.occupant = owner
 	}
-	err := a.by.checkOpen(ctx)
+	err := a.by.CheckOpen(ctx)
 	if !g.Reachable() && errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", fault.ErrUnreachable, err)
 	}

@@ -1,10 +1,9 @@
 // Package waitgraph refuses a wait that could never end, within one client.
 //
-// A goroutine that waits for a lock under the
-// context of a lease on another one keeps that other lock until it gets the first. The client
-// remembers such waits. When one begins, it looks whether the wait closes a cycle: whether every
-// holder of the lock is one of these leases, whose goroutine waits as well, and so on until the
-// wait that has just begun. Then that wait can never end, and is refused.
+// A goroutine that waits for a lock under the context of a lease on another one keeps that other lock
+// until it gets the first. The client remembers such waits. When one begins, it looks whether the
+// wait closes a cycle: whether every holder of the lock is one of these leases, whose goroutine waits
+// as well, and so on until the wait that has just begun. Then that wait can never end, and is refused.
 //
 //	goroutine 1   holds a, waits for b -----> b is held by goroutine 2
 //	goroutine 2   holds b, waits for a -----> a is held by goroutine 1: ErrDeadlock
@@ -62,8 +61,8 @@ func HeldUnder(ctx context.Context) (leases []*lease.Lease) {
 	}
 }
 
-// Enter notes that the acquisition of this number waits for a lock while it holds these leases. If that
-// wait can never end, it returns in words which cycle it closes, and "" otherwise.
+// Enter notes that the acquisition of this number waits for a lock while it holds these leases. It
+// returns in words which cycle that wait closes, or "" if the wait can end.
 func (g *Graph) Enter(ctx context.Context, id uint64, on *lock.Lock, holds []*lease.Lease) string {
 	cycle := g.add(id, &wait{on, holds})
 	if len(cycle) == 0 || !g.certain(ctx, cycle) {
