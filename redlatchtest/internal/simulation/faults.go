@@ -39,7 +39,8 @@ func (w *World) planFaults() {
 		w.mu.Unlock()
 		w.tell("FAULT %s", f.name)
 		f.begin(w)
-		w.net.after(w.upTo(w.plan.ttl/2+time.Second), next)
+		// Not later than that: a link that stalls would let requests through when the clients have gone.
+		w.net.after(min(w.upTo(w.plan.ttl/2+time.Second), max(w.plan.quiet-w.net.now(), 0)), next)
 	}
 	w.net.after(w.upTo(time.Second), next)
 }
