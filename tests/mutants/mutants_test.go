@@ -329,8 +329,8 @@ var mutants = []mutant{
 		"if n != max(w.callers, 1) &&", "if w.callers == 0 && n > 1 &&", "TestCallersOfAWaiter",
 	},
 	{
-		"labels that are not refused", "context.go",
-		"		return set.invalid\n", "		return nil\n", "TestLabelsThatAreRefused",
+		"labels that are not refused", "latch.go",
+		"w.Labels, err = set.labels, set.invalid", "w.Labels = set.labels", "TestLabelsThatAreRefused",
 	},
 	{
 		"journal without an end", "internal/protocol/script/lua/journal.lua",
