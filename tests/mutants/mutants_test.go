@@ -1319,7 +1319,7 @@ func TestMutants(t *testing.T) {
 		repository := t.TempDir()
 		copySources(t, "../..", repository)
 		// A test that fails waits out its patience.
-		change(t, filepath.Join(repository, "internal", "locktest", "locktest.go"), "const Patience = 30 * time.Second", "const Patience = 15 * time.Second")
+		change(t, filepath.Join(repository, "internal", "testkit", "locktest", "locktest.go"), "const Patience = 30 * time.Second", "const Patience = 15 * time.Second")
 		repositories <- repository
 	}
 	var all []string
