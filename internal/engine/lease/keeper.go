@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/cleanup"
 	"github.com/redlatch/redlatch/internal/link/subscribe"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // Keeper has the leases of a client that are held: a message or Close finds them by their owners,
@@ -118,13 +119,21 @@ func (k *Keeper) noteForced(owner, note string) *Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.byOwner[owner]
-	if l != nil && note != "" {
+	if l != nil && readable(note) != "" {
 		if k.taken == nil {
 			k.taken = make(map[string]string)
 		}
 		k.taken[owner] = note
 	}
 	return l
+}
+
+// readable returns a note about a forced release, or "" if it is none: any program may publish one.
+func readable(note string) string {
+	if _, _, ok := script.ParseNote(note); !ok {
+		return ""
+	}
+	return note
 }
 
 // forced returns what a message told of an owner that has a lease still, or "".

@@ -212,7 +212,7 @@ func (l *Lease) losing(why lock.Loss) lock.Event {
 // whyGone returns why Redis said that the lease is not there, from the reply to an extend that said
 // so. The caller holds l.mu.
 func (l *Lease) whyGone(gone script.Gone) lock.Loss {
-	note := cmp.Or(gone.Note, l.keeper.forced(l.owner))
+	note := cmp.Or(readable(gone.Note), l.keeper.forced(l.owner))
 	switch {
 	case note != "", l.forced:
 		return lock.Loss{Reason: lock.ReasonForced, Note: note}
