@@ -422,7 +422,11 @@ func TestQuorumSeatHeedsTheContext(t *testing.T) {
 	nodes := help.StartNodes(t, 3)
 	o := help.Hasty(300 * time.Millisecond) // a round waits for a third of it
 	o.RequestTimeout = time.Hour            // and a step of the other for a third of that
-	c := help.OpenQuorum(t, nodes, o)
+	var urls []string
+	for _, node := range nodes {
+		urls = append(urls, node.URL()+"?write_timeout=1h") // no connection is given up for its silence
+	}
+	c := help.OpenURLs(t, urls, o)
 	help.Turn(t, c.Mutex("a"))
 	nodes[0].Restart()
 	nodes[1].Pause()

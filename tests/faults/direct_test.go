@@ -19,6 +19,10 @@ import (
 // Requests that leave by themselves are sent on the goroutine of their caller while the connection
 // is up. They end with their context all the same.
 
+// unending are parameters of a URL by which no connection is given up for its silence: else a request
+// that ignores its context would end with its connection, some seconds later.
+const unending = "?write_timeout=1h&dial_timeout=1h"
+
 // unlimited are options of a client whose requests end with their context, or with an answer: its
 // own limit is an hour. sent counts the requests that are under way or over.
 func unlimited() (o redlatch.Options, sent *wire.Counting) {
@@ -62,7 +66,7 @@ func TestRequestEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	o, sent := unlimited()
-	c := locktest.Open(t, s.URL(), o)
+	c := locktest.Open(t, s.URL()+unending, o)
 	for range 2 { // the first request may be what shows that the connection is up
 		locktest.Release(t, locktest.Lock(t, c.Mutex("m")))
 	}
@@ -78,7 +82,7 @@ func TestRequestAfterAFailureEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	o, sent := unlimited()
-	c := locktest.Open(t, s.URL(), o)
+	c := locktest.Open(t, s.URL()+unending, o)
 	for range 2 {
 		locktest.Release(t, locktest.Lock(t, c.Mutex("m")))
 	}
@@ -100,7 +104,7 @@ func TestRequestInALaneEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	o, sent := unlimited()
-	c := locktest.Open(t, s.URL(), o)
+	c := locktest.Open(t, s.URL()+unending, o)
 	for range 200 {
 		locktest.Release(t, locktest.Lock(t, c.Mutex("m")))
 	}
@@ -117,7 +121,7 @@ func TestRequestInAClusterEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	o, sent := unlimited()
-	c := locktest.Open(t, help.ClusterURL(nodes), o)
+	c := locktest.Open(t, help.ClusterURL(nodes)+unending, o)
 	silent, other := "m", "a"
 	for n := 0; help.ShardOf(nodes, other) == help.ShardOf(nodes, silent); n++ {
 		other = fmt.Sprint("other-", n)

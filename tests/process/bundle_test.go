@@ -187,7 +187,8 @@ func TestRequestInABatchHeedsItsContext(t *testing.T) {
 	// Of one client, nothing but its context ends a request. The other cleans up soon after.
 	o := help.Sluggish()
 	o.RequestTimeout = time.Hour
-	clients := []*redlatch.Client{locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))}
+	lasting := s.URL() + "?write_timeout=1h" // so no connection is given up for its silence
+	clients := []*redlatch.Client{locktest.Open(t, lasting, o), locktest.Open(t, lasting, help.Brisk(help.Lasting))}
 	for _, c := range clients {
 		locktest.Release(t, locktest.Lock(t, c.Mutex("first words")))
 	}
