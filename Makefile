@@ -7,7 +7,7 @@ GO      ?= go
 # of the other modules; the adapter has little that runs at once, which the others' tests cover.
 UNRACED := ./adapters/redlatchkube
 
-.PHONY: test test-all steady simulate mutants-simulated one web lint house examples fuzz mutants versions spec overlaps verify verify-quick bench bench-quick observability interop release-rehearsal apidiff packages cross tidy clean
+.PHONY: test test-all steady simulate mutants-simulated one web lint house examples fuzz mutants versions spec overlaps endurance verify verify-quick bench bench-quick observability interop release-rehearsal apidiff packages cross tidy clean
 
 ## test: the quick tests: components, a minute of simulation, the promises on real redis-server processes
 test:
@@ -101,6 +101,11 @@ overlaps:
 	@scripts/need-redis.sh
 	@cd tests && REDLATCH_TESTS_RUNS=$(or $(RUNS),20) $(GO) test -timeout 30m -run TestOverlaps -v ./deployments | grep -E '\| |FAIL|^ok' | sed 's/^.*_test.go:[0-9]*: //'
 
+## endurance: 10,000 leases held and 1,000 locks waited for while connections are cut; as much of everything is left as was there; FOR=1h
+endurance:
+	@scripts/need-redis.sh
+	@cd tests && REDLATCH_ENDURANCE=$(or $(FOR),1h) $(GO) test -count=1 -timeout 24h -run TestEndurance -v ./process
+
 ## verify: twelve minutes under faults on each deployment: one server, Sentinel, cluster, quorum; a million acquisitions on two cores with nothing beside. The records go to .verify. FOR=12m
 verify: bin/redlatch
 	@scripts/need-redis.sh
@@ -111,7 +116,7 @@ verify-quick:
 	@scripts/need-redis.sh
 	@cd cmd/redlatch && $(GO) test -tags redlatch_break -count=1 -run 'TestBreaksAreFound/^($(or $(B),.*))$$' ./internal/verify
 
-## release-rehearsal: pack all modules as a release would, and install and use them from an empty directory
+## release-rehearsal: tag a clone, build packages, sums and the image, pack all modules as a release would, and install and use them from an empty directory
 release-rehearsal:
 	@scripts/rehearse.sh
 

@@ -1,14 +1,17 @@
 package redlatch
 
 import (
-	"context"
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 
-	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine"
-	"github.com/redlatch/redlatch/internal/link/dial"
+	"github.com/redlatch/redlatch/internal/engine/lease"
 )
 
 // Client is one process's identity towards Redis: it makes locks, keeps their leases extended and
@@ -17,89 +20,15 @@ import (
 //
 // Make one for each Redis deployment and share it; it is safe for concurrent use. Call
 // [Client.Close] at the end.
+//
+// Methods such as [Client.Mutex], which make a lock with the client's options, send nothing. The
+// first call on the lock refuses a name, number or option that cannot be used.
 type Client struct {
-	engine   *engine.Engine
-	options  Options
-	survey   *survey
-	recorder *recorder // nil without Options.Journal
+	engine  *engine.Engine
+	options Options
 
 	once     sync.Once // runs end
 	closeErr error     // of end
-}
-
-// Open connects to the Redis server at url and returns a client for it. It returns when the server
-// has answered, or ctx is done.
-//
-//	redis://user:password@localhost:6379/0
-//	rediss://...                                          with TLS, and so below; see Options.TLS
-//	unix:///run/redis.sock?db=0
-//	redis+sentinel://host1,host2,host3/master-name/0      the master that Sentinel names; rediss+sentinel://
-//	redis+cluster://host1,host2                           a cluster, by some of its nodes; rediss+cluster://
-//
-// Parameters may follow a question mark: dial_timeout and write_timeout; with TLS the PEM files ca,
-// cert and key, and server_name; with Sentinel, sentinel_username and sentinel_password.
-//
-// The error matches [ErrInvalid] if the URL or an option makes no sense, and [ErrUnreachable] if
-// the server cannot be reached; it is the server's own if it refused the user or the password. No
-// error shows the password.
-func Open(ctx context.Context, url string, o Options) (*Client, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	c, err := dial.One(ctx, url, o.dialing())
-	if err != nil {
-		return nil, err
-	}
-	client, err := New(o.wrap(c), o)
-	if err != nil {
-		return nil, fault.Join(err, c.Close())
-	}
-	return client, nil
-}
-
-// dialing returns what the options say about connecting.
-func (o Options) dialing() dial.Options { return dial.Options{TLS: o.TLS, Timeout: o.RequestTimeout} }
-
-// wrap returns the connection to use for one that was opened.
-func (o Options) wrap(c conn.Conn) conn.Conn {
-	if o.WrapConn == nil {
-		return c
-	}
-	return o.WrapConn(c)
-}
-
-// New returns a client over a connection that the program already has, wrapped by an adapter such
-// as redlatchrueidis or redlatchgoredis. It sends nothing. The error matches [ErrInvalid].
-func New(c conn.Conn, o Options) (*Client, error) { return newClient(c, o, clock.Now) }
-
-func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	if o.Prefix == NoPrefix { // not before: what was checked is checked again here
-		o.Prefix = ""
-	}
-	if c == nil {
-		return nil, invalid("the connection is nil")
-	}
-	if err := o.Lock.checkFor(c); err != nil {
-		return nil, err
-	}
-	client := &Client{options: o}
-	client.engine = engine.New(c, engine.Config{
-		Prefix: o.Prefix, Program: o.Program, Labels: o.Labels,
-		Heartbeat: o.Heartbeat, RequestTimeout: o.RequestTimeout, FenceTTL: o.FenceTTL,
-	}, engine.Words{
-		Tell: client.tell, Lost: lost, Taken: client.taken, Refusal: client.refusal, InUse: wrongKind,
-		Shut: func(ctx context.Context, names []string, inside map[string]bool) bool {
-			return client.survey.shut(ctx, names, inside)
-		},
-	}, now)
-	client.survey = newSurvey(client.engine)
-	client.recorder = newRecorder(client)
-	return client, nil
 }
 
 // ID names this client in Redis; every owner of its leases contains it.
@@ -124,13 +53,117 @@ func (c *Client) end() error {
 	left := &LeftError{}
 	c.engine.Stop()
 	left.Leases = c.Leases()
-	var last []func()
-	if c.recorder != nil {
-		last = append(last, c.recorder.journal.Close)
-	}
-	err := c.engine.Close(last...)
+	err := c.engine.Close()
 	if len(left.Leases) > 0 {
 		err = fault.Join(left, err)
 	}
 	return err
+}
+
+// LeaseInfo is a lease that this client holds, at one moment. Fields that do not apply are zero.
+type LeaseInfo struct {
+	Kind      string        // of the lock, such as "mutex"
+	Mode      string        // "read" or "write" for a read-write mutex
+	Name      string        // of the lock
+	Owner     string        // as [Lease.Owner]
+	Token     int64         // the fencing token
+	Since     time.Time     // of the acquisition, by the clock of this process
+	Remaining time.Duration // until its deadline
+	Jeopardy  bool          // the last extend failed
+	Outlived  bool          // the context that was given to Lock is done
+	Forgotten bool          // no code has the lease any more; see Options.TraceLeases
+	Stack     string        // of the call that acquired it, with Options.TraceLeases; else ""
+}
+
+// String says which lock it is, with the token, and for how long it has been held.
+func (i LeaseInfo) String() string {
+	return fmt.Sprintf("%s %q with token %d for %v", i.Kind, i.Name, i.Token, time.Since(i.Since).Round(time.Millisecond))
+}
+
+// Leases returns the leases that this client holds at this moment, the oldest first, without those
+// whose release has begun. It sends nothing.
+func (c *Client) Leases() []LeaseInfo {
+	var all []LeaseInfo
+	for _, l := range c.engine.Keeper.All() {
+		if left := l.Remaining(); left > 0 {
+			all = append(all, infoOf(l, left))
+		}
+	}
+	slices.SortFunc(all, func(a, b LeaseInfo) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+func infoOf(l *lease.Lease, left time.Duration) LeaseInfo {
+	k, i := l.Lock(), l.Info()
+	return LeaseInfo{
+		Kind: k.Kind.Name, Mode: k.Mode(), Name: k.Name, Owner: l.NamedOwner(), Token: l.Number(), Since: l.Acquired().Time(),
+		Remaining: left, Jeopardy: i.Jeopardy, Outlived: i.Outlived, Forgotten: i.Forgotten, Stack: stackText(i.Callers),
+	}
+}
+
+// LeftError says that a client was closed while it held leases. They are lost, and their locks stay
+// taken until their TTL ends.
+type LeftError struct {
+	Leases []LeaseInfo // the oldest first
+}
+
+// Error names the first of the leases, and their number.
+func (e *LeftError) Error() string {
+	const named = 5
+	all := make([]string, 0, named+1)
+	for i, lease := range e.Leases {
+		if i == named {
+			all = append(all, fmt.Sprintf("and %d more", len(e.Leases)-named))
+			break
+		}
+		all = append(all, lease.String())
+	}
+	count := "1 lease was held, and is"
+	if n := len(e.Leases); n > 1 {
+		count = fmt.Sprintf("%d leases were held, and are", n)
+	}
+	return fmt.Sprintf("redlatch: close: %s lost: %s; release before Close, or the lock stays taken for its TTL",
+		count, strings.Join(all, ", "))
+}
+
+// lend returns the lease for the program, which has been acquired; nil for nil. Nothing of the client
+// refers to it. So with Options.TraceLeases, it is collected when the program forgets it, and then
+// the hook is told. The lease goes on.
+func (c *Client) lend(l *lease.Lease) *Lease {
+	if l == nil {
+		return nil
+	}
+	lent := &Lease{l}
+	if c.options.TraceLeases {
+		c.engine.Keeper.NoteCallers(l, callers())
+		runtime.AddCleanup(lent, (*lease.Lease).TellForgotten, l)
+	}
+	return lent
+}
+
+// callers returns the call stack from the first function outside of this package on.
+func callers() []uintptr {
+	var all [32]uintptr
+	n := runtime.Callers(3, all[:])
+	return slices.Clone(all[:n])
+}
+
+// stackText is a call stack in the form of package runtime/debug.
+func stackText(callers []uintptr) string {
+	if len(callers) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	frames := runtime.CallersFrames(callers)
+	for {
+		f, more := frames.Next()
+		if b.Len() > 0 || !strings.HasPrefix(f.Function, "github.com/redlatch/redlatch.") {
+			fmt.Fprintf(&b, "%s\n\t%s:%d\n", f.Function, f.File, f.Line)
+		}
+		if !more {
+			return b.String()
+		}
+	}
 }

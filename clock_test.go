@@ -12,6 +12,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -20,10 +21,7 @@ import (
 func connected(t *testing.T) conn.Conn {
 	t.Helper()
 	s := redistest.Start(t)
-	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatchrueidis.Open(rueidis.ClientOption{InitAddress: []string{s.Addr()}})).OK(t)
 	return c
 }
 
@@ -33,17 +31,12 @@ func TestSuspendedMachineLosesItsLeases(t *testing.T) {
 	t.Parallel()
 	var slept atomic.Int64
 	now := func() clock.Reading { return clock.Now().Skewed(time.Duration(slept.Load())) }
-	c, err := newClient(connected(t), Options{}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(newClient(connected(t), Options{}, now)).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
 	asked, idle := mustLock(t, c.Mutex("asked")), mustLock(t, c.Mutex("idle"))
 
 	slept.Store(int64(15 * time.Second)) // of a TTL of 30s
-	if !asked.Held() {
-		t.Errorf("after 15s of sleep Held = false, %v, want true: the lease has some 14s left", asked.Err())
-	}
+	check.That(t, asked.Held(), "after 15s of sleep Held = false, %v, want true: the lease has some 14s left", asked.Err())
 	slept.Store(int64(31 * time.Second))
 	if asked.Token() != 0 || asked.Held() || asked.Context().Err() == nil {
 		t.Errorf("after 31s of sleep Token = %d, Held = %v, Context %v", asked.Token(), asked.Held(), asked.Context().Err())
@@ -92,9 +85,7 @@ func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 	if got := l.Deadline().Sub(late.sent); got > ttl-lock.Drift(ttl) {
 		t.Errorf("the deadline is %v after the request, want at most %v", got, ttl-lock.Drift(ttl))
 	}
-	if err := l.Extend(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Extend", l.Extend(t.Context()))
 	if got := l.Deadline().Sub(late.sent); got > ttl-lock.Drift(ttl) {
 		t.Errorf("after Extend the deadline is %v after the request, want at most %v", got, ttl-lock.Drift(ttl))
 	}
@@ -102,9 +93,6 @@ func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 
 func mustLock(t *testing.T, m *Mutex) *Lease {
 	t.Helper()
-	l, err := m.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := check.Value(m.Lock(t.Context())).OK(t)
 	return l
 }

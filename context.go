@@ -2,14 +2,12 @@ package redlatch
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"unicode/utf8"
+	"slices"
 
-	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
-	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/notes"
 )
 
 // Goroutines have no identity in Go, so a caller has to say for which owner it enters a lock again.
@@ -35,7 +33,7 @@ type namedOwner string
 
 type ownerContext struct {
 	context.Context
-	owner namedOwner
+	owner any // a namedOwner, which costs no allocation so
 }
 
 func (c ownerContext) Value(key any) any {
@@ -45,51 +43,22 @@ func (c ownerContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// checkDeadlock returns an error if the caller holds the latch already: ctx is the context of a
-// lease on the same name, and the acquisition would wait for its own caller.
-func (l *latch) checkDeadlock(ctx context.Context) error {
-	if held, ok := ctx.Value(&l.Lock).(*lease.Lease); ok && held.Held() {
-		return l.failed("acquire", fmt.Errorf("%w: its context is that of the lease that holds it", ErrDeadlock))
-	}
-	return nil
-}
-
-// ownerFrom returns the owner that the caller acts for: that of the lease on the same latch under
-// whose context it is, or one that the program named. It returns "" if there is none.
-func (l *latch) ownerFrom(ctx context.Context) (string, error) {
-	switch v := ctx.Value(&l.Lock).(type) {
-	case *lease.Lease:
-		return v.NamedOwner(), nil
-	case namedOwner:
-		return string(v), printable("the owner", string(v))
-	}
-	return "", nil
-}
-
-// The bounds of labels.
-const (
-	maxLabels     = 8
-	maxLabelKey   = 64  // bytes
-	maxLabelValue = 256 // bytes
-)
-
 // WithLabels returns a context under which acquisitions carry these labels, such as the id of a
-// trace or of a request, beside those of ctx. [Client.Inspect], [Client.List] and
-// [Client.Deadlocks] tell them of a holder or waiter, and the journal of what happened to it. They
-// go over labels of [Options] with the same key.
+// trace, beside those of ctx and over those of [Options] with the same key. [Client.Inspect],
+// [Client.List], [Client.Deadlocks] and the journal tell them.
 //
-// A context has 8 labels at most, those of the contexts around it included. A key has 1 to 64
-// bytes of valid UTF-8 without control characters, a value up to 256 bytes of valid UTF-8. An
-// acquisition under any other labels is refused with an error that matches [ErrInvalid].
+// A context has 8 labels at most, those of the contexts around it included. A key has 1 to 64 bytes
+// of valid UTF-8 without control characters, a value up to 256 bytes of valid UTF-8. An acquisition
+// under any other labels is refused with an error that matches [ErrInvalid].
 //
-// Labels are kept in Redis beside the lock, for people, and nothing depends on them. They are
-// written in the background, 100 ms after the wait began or the lock was granted, and only if that
-// lasts so long. A client keeps those of 1024 acquisitions at once, and leaves out the others.
-// Every user of the server that may read the keys under the prefix can read them: give no secrets.
+// Labels are for people, and nothing depends on them. They are written to Redis in the background,
+// 100 ms after the wait began or the lock was granted, and only if that lasts so long. A client
+// keeps those of 1024 acquisitions at once. Every user of the server that may read the keys under
+// the prefix can read them: give no secrets.
 func WithLabels(ctx context.Context, labels map[string]string) context.Context {
 	all := &labelSet{labels: labels}
 	if before := labelsOf(ctx); before != nil {
-		all.labels = merged(before.labels, labels)
+		all.labels = notes.Merged(before.labels, labels)
 		all.invalid = before.invalid
 	} else {
 		all.labels = maps.Clone(labels)
@@ -114,36 +83,21 @@ func labelsOf(ctx context.Context) *labelSet {
 	return set
 }
 
-// checkLabels returns the error of labels that cannot be used.
-func checkLabels(what string, labels map[string]string) error {
-	if n := len(labels); n > maxLabels {
-		return invalid("%s are %d: give %d at most", what, n, maxLabels)
-	}
-	for key, value := range labels {
-		if key == "" || len(key) > maxLabelKey {
-			return invalid("%s: the key %.80q has %d bytes: give 1 to %d", what, key, len(key), maxLabelKey)
-		}
-		if err := keys.Printable(key); err != nil {
-			return invalid("%s: the key %q: %w", what, key, err)
-		}
-		if len(value) > maxLabelValue {
-			return invalid("%s: the value of %q has %d bytes: give %d at most", what, key, len(value), maxLabelValue)
-		}
-		if !utf8.ValidString(value) {
-			return invalid("%s: the value of %q is not valid UTF-8", what, key)
-		}
+// labelsIn returns the labels of a context.
+func labelsIn(ctx context.Context) map[string]string {
+	if set := labelsOf(ctx); set != nil {
+		return set.labels
 	}
 	return nil
 }
 
-// merged returns the labels of both, those of over where both have the key. It returns nil if there
-// are none.
-func merged(base, over map[string]string) map[string]string {
-	if len(base)+len(over) == 0 {
-		return nil
-	}
-	all := make(map[string]string, len(base)+len(over))
-	maps.Copy(all, base)
-	maps.Copy(all, over)
-	return all
+// WithHeld returns a context that says under which leases of a parent process a caller works, which
+// the parent keeps until this process ends. If an acquisition under the context waits, Waiter.Holds
+// tells them, and [Client.Deadlocks] finds cycles through them. Lock itself looks at leases of its
+// own client alone. `redlatch run` passes on what it holds in this way. At most 64 leases are told.
+func WithHeld(ctx context.Context, held ...Held) context.Context {
+	before, _ := ctx.Value(elsewhereKey{}).([]Held)
+	return context.WithValue(ctx, elsewhereKey{}, slices.Concat(before, held))
 }
+
+type elsewhereKey struct{}

@@ -11,6 +11,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/line"
+	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -19,17 +20,16 @@ import (
 // does not change, costs nothing and is safe for concurrent use.
 //
 // It gives no lease and holds nothing. A round begins when [CountDownLatch.TrySetCount] sets the
-// count, and ends when the count is zero. Then the name can be set again. The count stays in
-// Redis, also at zero, until it has neither been set nor counted down for the time given to
-// TrySetCount. Waiters do not keep it: if the workers die, the waiters learn it when the count
-// expires.
+// count, and ends when the count is zero. Then the name can be set again. The count stays in Redis,
+// also at zero, until it has neither been set nor counted down for the time given to TrySetCount.
+// Waiters do not keep it: if the workers die, the waiters learn it when the count expires.
 //
-// Every request may be sent twice and counts once. Redis remembers what has counted: all of this
-// round, and the last 1000 of earlier ones.
+// Every request may be sent twice and counts once: Redis remembers what has counted in this round,
+// the last 1000 of earlier ones, and the last 1000 calls whose id had counted already.
 //
-// Options.Hook and the journal are told nothing of it. Over a quorum there is none: all calls fail
-// with [ErrInvalid] and errors.ErrUnsupported.
-type CountDownLatch struct{ latch latch }
+// Options.Hook and the journal are told nothing of it. Over a quorum all calls fail with
+// [ErrInvalid] and [errors.ErrUnsupported].
+type CountDownLatch struct{ named }
 
 // The bounds of a count.
 const (
@@ -38,23 +38,20 @@ const (
 	maxExpiry     = 366 * 24 * time.Hour
 )
 
-// CountDownLatch returns the latch of that name. It sends nothing; a name that cannot be used is
-// refused by the first call that takes it. The lease options of the client do not matter to it.
+// CountDownLatch returns the latch of that name. The lease options of the client do not matter to
+// it.
 func (c *Client) CountDownLatch(name string) *CountDownLatch {
-	return &CountDownLatch{newLatch(c, script.Countdown, name)}
+	return &CountDownLatch{named{newLatch(c, script.Countdown, name)}}
 }
-
-// Name returns the name of the latch, without the prefix.
-func (d *CountDownLatch) Name() string { return d.latch.Name }
 
 // TrySetCount sets the count to n, from 0 to 100,000, unless it is above zero. It reports whether
 // it did so, and begins a round then. The count is forgotten once it has neither been set nor
 // counted down for expiry: 100ms to 366 days, 0 for 24 hours.
 //
-// The error matches [ErrUnreachable] if it is unknown whether the count was set; [ErrWrongKind] if
-// the name is in use for something else; [ErrInvalid] or [ErrClosed]; or it is that of ctx.
+// It takes two requests to set a count. The error matches [ErrUnreachable] if it is unknown whether
+// the count was set; [ErrWrongKind] if the name is in use for something else; [ErrInvalid] or
+// [ErrClosed]; or it is that of ctx.
 func (d *CountDownLatch) TrySetCount(ctx context.Context, n int64, expiry time.Duration) (set bool, err error) {
-	c := d.latch.client
 	if n < 0 || n > maxCount {
 		return false, invalid("the count of %q is %d: give 0 to %d", d.Name(), n, maxCount)
 	}
@@ -62,9 +59,30 @@ func (d *CountDownLatch) TrySetCount(ctx context.Context, n int64, expiry time.D
 	if err != nil {
 		return false, err
 	}
-	call := script.SetCount(d.latch.Keys, c.engine.Owner(), n, expiry, c.options.FenceTTL)
-	count, err := d.ask(ctx, "set", call, script.ParseSetCount)
-	return count.Done, err
+	err = d.together(ctx, "set", func(ctx context.Context) error {
+		set, err = d.set(ctx, n, expiry)
+		return err
+	})
+	return set, err
+}
+
+// set sets the count. The first request learns the fence. The second sets the count if the fence is
+// still that, which a late copy of it does not find.
+func (d *CountDownLatch) set(ctx context.Context, n int64, expiry time.Duration) (set bool, err error) {
+	c := d.latch.client
+	count := script.Count{Again: true, Fence: -1}
+	for owner := c.engine.Owner(); count.Again; {
+		call := script.SetCount(d.latch.Keys, owner, n, expiry, c.options.FenceTTL, count.Fence)
+		var answer ask.Answer
+		before := count
+		if count, answer, err = d.ask(ctx, "set", call, script.ParseSetCount); err != nil {
+			return false, err
+		}
+		if count.Again && before.Fence >= 0 && answer.Resent {
+			return false, d.latch.failed("set", fmt.Errorf("%w: the count may have been set, and is gone or at zero by now", ErrUnreachable))
+		}
+	}
+	return count.Done, nil
 }
 
 // CountDown counts down by one, and returns the count after it. At zero the waiters go on, and a
@@ -94,7 +112,7 @@ func (d *CountDownLatch) CountDownOnce(ctx context.Context, id string) (left int
 
 func (d *CountDownLatch) countDown(ctx context.Context, id string) (left int64, err error) {
 	call := script.CountDown(d.latch.Keys, d.latch.client.engine.Owner(), id)
-	count, err := d.ask(ctx, "count down", call, script.ParseCount)
+	count, _, err := d.ask(ctx, "count down", call, script.ParseCount)
 	return count.Left, err
 }
 
@@ -109,16 +127,18 @@ func (d *CountDownLatch) Count(ctx context.Context) (int64, error) {
 // [ErrNotSet]. The error matches ErrNotSet if there is no count, and is otherwise as that of
 // [CountDownLatch.TrySetCount].
 func (d *CountDownLatch) Delete(ctx context.Context) error {
-	count, err := d.look(ctx, "delete")
-	if err != nil {
+	return d.together(ctx, "delete", func(ctx context.Context) error {
+		count, err := d.look(ctx, "delete")
+		if err != nil {
+			return err
+		}
+		// Of that round alone: a copy of the request that is late must not delete a later one.
+		answer, err := d.latch.ask(ctx, "delete", script.DeleteCount(d.latch.Keys, count.Round))
+		if err == nil && !script.Done(answer.Reply) && !answer.Resent {
+			err = d.latch.failed("delete", ErrNotSet)
+		}
 		return err
-	}
-	// Of that round alone: a copy of the request that is late must not delete a later one.
-	answer, err := d.latch.ask(ctx, "delete", script.DeleteCount(d.latch.Keys, count.Round))
-	if err == nil && !script.Done(answer.Reply) && !answer.Resent {
-		err = d.latch.failed("delete", ErrNotSet)
-	}
-	return err
+	})
 }
 
 // Await waits until the count is zero. It returns nil at once if it is zero already, and also if
@@ -128,12 +148,12 @@ func (d *CountDownLatch) Delete(ctx context.Context) error {
 // or when it goes while Await waits, since it expired, was deleted, or the server lost its data. So
 // nil always means that the count was zero.
 //
-// Redis tells the waiters of the zero. Where a message cannot be heard, or is lost, each finds it
-// at its next heartbeat (Options.Heartbeat, 5 s), and after an expiry likewise. While Redis does
-// not answer, Await waits on.
+// Redis tells the waiters of the zero. Where a message is not heard, and after an expiry, each
+// finds out at its next heartbeat (Options.Heartbeat, 5 s). While Redis does not answer, Await
+// waits on.
 //
 // The error matches [ErrClosed] if the client is closed, and is that of ctx if ctx ends; it then
-// tells the last count that Redis said. ErrUnreachable says that the first request got no answer.
+// tells the last count that Redis said. [ErrUnreachable] says that the first request got no answer.
 // Otherwise the error is as that of [CountDownLatch.TrySetCount]. Nothing is left behind in Redis.
 func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 	count, err := d.look(ctx, "wait for")
@@ -158,7 +178,7 @@ func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 	}()
 	heartbeat := script.WaitCount(l.Keys, count.Round, ticket, address, c.engine.LiveFor())
 	for start, outage := c.engine.Now(), error(nil); ; {
-		switch next, err := d.ask(ctx, "wait for", heartbeat, script.ParseCount); {
+		switch next, _, err := d.ask(ctx, "wait for", heartbeat, script.ParseCount); {
 		case err == nil && next.Left == 0:
 			return nil
 		case err == nil:
@@ -198,34 +218,45 @@ func (d *CountDownLatch) pause(outage error) time.Duration {
 	return heartbeat
 }
 
+// together runs an operation of two requests in the time that one of them may take. Each alone ends
+// in time, and the second after a slow first would not.
+func (d *CountDownLatch) together(ctx context.Context, op string, do func(context.Context) error) error {
+	timeout := d.latch.client.options.RequestTimeout
+	bounded, cancel := context.WithTimeout(ctx, timeout*4/3)
+	defer cancel()
+	err := do(bounded)
+	if bounded.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = d.latch.failed(op, fmt.Errorf("%w within %v", ErrUnreachable, timeout*4/3))
+	}
+	return err
+}
+
 // look returns the count.
 func (d *CountDownLatch) look(ctx context.Context, op string) (script.Count, error) {
-	return d.ask(ctx, op, script.WaitCount(d.latch.Keys, 0, "", "", 0), script.ParseCount)
+	count, _, err := d.ask(ctx, op, script.WaitCount(d.latch.Keys, 0, "", "", 0), script.ParseCount)
+	return count, err
 }
 
 // ask sends a request that tells the count.
 func (d *CountDownLatch) ask(
 	ctx context.Context, op string, call conn.Call, parse func(conn.Reply) (script.Count, error),
-) (script.Count, error) {
+) (count script.Count, answer ask.Answer, err error) {
 	l, c := &d.latch, d.latch.client
 	if l.invalid != nil {
-		return script.Count{}, l.invalid
+		return count, answer, l.invalid
 	}
 	if err := c.engine.CheckOpen(ctx); err != nil {
-		return script.Count{}, l.failed(op, err)
+		return count, answer, l.failed(op, err)
 	}
-	answer, err := l.ask(ctx, op, call)
-	if err != nil {
-		return script.Count{}, err
+	if answer, err = l.ask(ctx, op, call); err != nil {
+		return count, answer, err
 	}
-	count, err := parse(answer.Reply)
-	switch {
+	switch count, err = parse(answer.Reply); {
 	case err != nil:
-		return count, err
 	case count.Refused != "":
-		return count, c.refusal(&l.Lock, count.Refused)
+		err = c.refusal(&l.Lock, count.Refused)
 	case !count.There:
-		return count, l.failed(op, ErrNotSet)
+		err = l.failed(op, ErrNotSet)
 	}
-	return count, nil
+	return count, answer, err
 }

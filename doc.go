@@ -27,57 +27,47 @@
 //   - [MultiMutex]: several mutexes, all or none.
 //   - [CountDownLatch]: waiting until n others are done.
 //
-// All of them but the last give a [Lease]. All but Job wait, in the same kind of line. docs/choosing.md
+// All of them but the last give a [Lease]. All but Job wait, in the same kind of line. [docs/choosing.md]
 // compares them with each other and with the recipes that they replace.
 //
 // # What a lease promises
 //
 // A lease that says it is held is held: this process gives it up before its TTL can end in Redis,
 // also if the network fails or the machine was suspended. [Lease.Held], [Lease.Token] and the
-// lease's context say so. The deadline counts from before a request was sent, and only an answer
-// moves it. The exceptions are a server that loses data, an operator that takes the lock by force,
-// and a failover: see "What is not promised".
+// lease's context say so. The exceptions are a server that loses data, an operator that takes the
+// lock by force, and a failover: see "What is not promised".
 //
 // A watchdog extends every lease at a third of its TTL, many of them in one batch. While Redis does
 // not answer, the lease is in jeopardy and keeps its old deadline; then it is lost, its context is
-// cancelled, and [context.Cause] returns the [*LostError]. Set [LockOptions].MaxHold to bound work
-// that hangs, Renew to do without the watchdog.
-//
-// [Lease.Wanted] tells long work that another acquisition waits, so that it can stop at a good
-// place.
-//
-// A lease can go on in another process, or after a restart: [Lease.Detach] returns a text that
-// names it, and [Client.Adopt] takes it up, with the same token.
+// cancelled, and [context.Cause] returns the [*LostError]. LockOptions.MaxHold bounds work that
+// hangs, and Renew does without the watchdog. [Lease.Wanted] tells long work that another
+// acquisition waits. [Lease.Detach] and [Client.Adopt] let a lease go on in another process.
 //
 // # What only the token promises
 //
-// A process can be suspended between its last look at the lease and its write: by the kernel, the
-// hypervisor or a garbage collector. No lock service can exclude that (Kleppmann, "How to do
-// distributed locking", 2016). So every acquisition has a fencing token, larger than those of all
-// earlier acquisitions of the name, also after an expiry, a crash or the loss of all data in Redis:
-// where no token is remembered, the next one is the server's time in microseconds. Entries of one
-// owner of a [ReentrantMutex] share a token. Hand it to the resource and let the resource refuse
-// older ones:
+// A process can be suspended between its last look at the lease and its write. No lock service can
+// exclude that (Kleppmann, "How to do distributed locking", 2016). So every acquisition has a
+// fencing token, larger than those of all earlier acquisitions of the name, also after an expiry, a
+// crash or the loss of all data in Redis: where no token is remembered, the next one is the
+// server's time in microseconds. Entries of one owner of a [ReentrantMutex] share a token. Hand it
+// to the resource and let the resource refuse older ones:
 //
 //	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
 // Package fence and those below it do this for whole SQL transactions, for Redis and over HTTP.
 // That is for locks with one holder. Holders of a [Semaphore] and readers of an [RWMutex] are
-// inside together: the newest of them would shut the others out of a resource that they share. Let
-// the resource check tokens by slot, or by what each holder works on.
+// inside together: let the resource check tokens by slot, or by what each holder works on.
 //
 // # Waiting
 //
 // Waiters stand in one line over all processes, first come, first served between processes. A
-// release hands the lock to the next in line inside Redis and tells that client alone. An
-// acquisition takes two commands, whatever the number of waiters. While they wait, each client
-// sends one heartbeat for each name. A waiter that died is passed over; a lost message costs one
-// heartbeat.
+// release hands the lock to the next in line inside Redis and tells that client alone. While they
+// wait, each client sends one heartbeat for each name. A waiter that died is passed over; a lost
+// message costs one heartbeat.
 //
 // Goroutines of one client that wait for the same [Mutex] stand in that line as one, and pass the
-// mutex on among themselves, each with a token of its own, before it goes on to the next process.
-// [LockOptions].StrictOrder turns that off. [LockOptions].MaxWaiters bounds the line: a caller that
-// would stand behind so many is refused at once.
+// mutex on among themselves, each with a token of its own; LockOptions.StrictOrder turns that off.
+// LockOptions.MaxWaiters bounds the line.
 //
 // # What is not promised
 //
@@ -91,14 +81,12 @@
 //
 // # Errors
 //
-// Errors name the lock and the server. Ask them with errors.Is for [ErrTaken], [ErrExhausted],
-// [ErrLineFull], [ErrDeadlock], [ErrNotHeld], [ErrUnreachable], [ErrNotReplicated], [ErrWrongKind],
-// [ErrInvalid], [ErrNotSet], [ErrTooDeep], [ErrMaxHold], [ErrDetached] and [ErrClosed]. Ask them
-// with errors.As for a [*LostError], a [*KindError], a [*LeftError] of Close, or a [*TakenError]:
-// every error that matches ErrTaken is one, and it names the holder where it is known. When MaxWait
-// runs out, the error matches [context.DeadlineExceeded], as when a deadline of your own does. A
-// request without an answer is never taken for a no: the error is ErrUnreachable, and what the
-// request may have left behind is cleaned up.
+// Errors name the lock and the server. Ask them with errors.Is for [ErrTaken] and the other
+// variables below, and with errors.As for a [*LostError], a [*KindError], a [*LeftError] of Close,
+// or a [*TakenError]: every error that matches ErrTaken is one, and it names the holder where it is
+// known. When MaxWait runs out, the error matches [context.DeadlineExceeded], as when a deadline of
+// your own does. A request without an answer is never taken for a no: the error is
+// [ErrUnreachable], and what the request may have left behind is cleaned up.
 //
 // A wait that was cut short matches ErrTaken as well as the error of its context. So ask for
 // [context.Canceled] first where the two mean different things.
@@ -107,25 +95,23 @@
 //
 // [Client.Inspect], [Client.List], [Client.Deadlocks], [Client.ForceRelease] and
 // [Mutex.TakeByForce] are for operators; the redlatch command is built on them. [WithLabels] and
-// [Options].Labels say what they are to be told of an acquisition. A holder whose lock is taken by
-// force is told which process took it and why, in [LostError].Force. [Options].Journal has a client
-// note in Redis what happened to its locks, and [Client.Journal] tells it.
+// [Options].Labels say what they tell of an acquisition. [Client.Journal] tells what happened to
+// locks. [Client.Leases] lists the leases that this process holds.
 //
-// [Options].Hook receives an [Event] for everything that metrics and traces need; [EventType] says
-// which of them come in pairs, [JoinHooks] joins several hooks, and [LogHook] writes them to a log.
-// The modules redlatchprom and redlatchotel have metrics and traces; docs/observability.md lists
-// them, with alerts and a board, and docs/operations.md says what to do when an alert fires. Events,
-// locks and leases implement [log/slog.LogValuer].
-//
-// [Client.Leases] lists the leases that this process holds. [Options].TraceLeases finds those that
-// no code can release any more, and the line that acquired them.
+// [Options].Hook receives an [Event] for everything that metrics and traces need; [JoinHooks] joins
+// several hooks, and [LogHook] writes them to a log. The modules redlatchprom and redlatchotel have
+// metrics and traces, which [docs/observability.md] lists; [docs/operations.md] says what to do
+// when an alert fires. Events, locks and leases implement [log/slog.LogValuer].
 //
 // Package compat makes locks that programs with Redisson or Spring Integration share;
-// docs/compatibility.md lists other libraries that have the same lock as a [Mutex].
+// [docs/compatibility.md] lists other libraries that have the same lock as a [Mutex]. Package conn
+// is for an adapter to another Redis client. The module redlatchtest has servers for tests of your
+// own, one in memory for [testing/synctest]. The modules below adapters lock for gocron,
+// Kubernetes' client-go, certmagic and golang-migrate. The module redlatchvet reports leases that
+// no code releases.
 //
-// Package conn is for writing an adapter to another Redis client. The module redlatchtest has an
-// embedded server for tests of your own, and one in memory on which the minutes of a lease pass in
-// milliseconds, in a bubble of testing/synctest. The modules below adapters lock for gocron,
-// Kubernetes' client-go, certmagic and golang-migrate. The module redlatchvet reports leases that no code
-// releases.
+// [docs/choosing.md]: https://github.com/redlatch/redlatch/blob/main/docs/choosing.md
+// [docs/observability.md]: https://github.com/redlatch/redlatch/blob/main/docs/observability.md
+// [docs/operations.md]: https://github.com/redlatch/redlatch/blob/main/docs/operations.md
+// [docs/compatibility.md]: https://github.com/redlatch/redlatch/blob/main/docs/compatibility.md
 package redlatch

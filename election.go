@@ -1,11 +1,9 @@
 package redlatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/retry"
@@ -19,22 +17,15 @@ import (
 // A term of office is a [Lease], and its fencing token is the number of the term: it grows with
 // every leader. Candidates stand in line, so a leader that resigns or dies is followed by the
 // candidate that has waited longest.
-type Election struct{ latch latch }
+type Election struct{ noun }
 
-// Election returns the election of that name, with the lease options of the client. It sends
-// nothing; a name that cannot be used is refused by the first call that takes it.
+// Election returns the election of that name.
 func (c *Client) Election(name string) *Election {
-	return &Election{newLatch(c, script.Election, name)}
+	return &Election{newNoun(c, script.Election, name)}
 }
 
-// With returns the same election with other lease options; what is zero in o stays as it is.
-func (e *Election) With(o LockOptions) *Election { return &Election{e.latch.with(o)} }
-
-// Options returns the options in effect: those of the client under those of With.
-func (e *Election) Options() LockOptions { return e.latch.options }
-
-// Name is the name of the election, without the prefix.
-func (e *Election) Name() string { return e.latch.Name }
+// With returns the same election with the options that are not zero in o.
+func (e *Election) With(o LockOptions) *Election { return &Election{e.noun.with(o)} }
 
 // Campaign waits in line until the caller is the leader. value is what others learn of it, such as
 // the address at which it serves: at most 256 bytes of valid UTF-8 without control characters, or
@@ -114,18 +105,16 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 
 // leading returns the leader as the holder that it is, with the errors of Leader.
 func (e *Election) leading(ctx context.Context) (Holder, error) {
-	info, about, err := e.latch.client.survey.look(ctx, e.latch.Name)
-	switch {
+	p, err := e.latch.client.engine.Survey.Look(ctx, e.latch.Name)
+	switch use := p.Use(); {
 	case err != nil:
 		return Holder{}, err
-	case info.RedisType != "" || info.Kind != "" && about.Kind.Name != e.latch.Kind.Name:
-		return Holder{}, &KindError{
-			Name: e.Name(), Key: info.Key, Want: e.latch.Kind.Name, Got: cmp.Or(info.RedisType, info.Kind), GotSize: info.Size,
-		}
-	case len(info.Holders) == 0 || info.Holders[0].Resting:
+	case use != "" && use != e.latch.Kind.Name:
+		return Holder{}, wrongKind(e.latch.Subject, use, p.Size)
+	case len(p.Holders) == 0 || p.Holders[0].Resting:
 		return Holder{}, e.latch.failed("find the leader of", fmt.Errorf("%w: there is none", ErrNotHeld))
 	}
-	return info.Holders[0], nil
+	return newHolder(e.latch.Kind.Name, p.Holders[0]), nil
 }
 
 func (h Holder) leader() Leader {
@@ -133,10 +122,10 @@ func (h Holder) leader() Leader {
 }
 
 // Observe returns a channel of leaders: first the leader of now, then each change, as
-// [Election.Leader] tells it. A [Leader] whose Term is 0 says that there is none. A leader that
+// [Election.Leader] tells it. A Leader whose Term is 0 says that there is none. A leader that
 // changes its value comes again, with the same Term. A slow reader misses leaders that were
-// followed by others, and always gets the last one. Redis pushes changes. The end of a leader that
-// died is found when its lease ends.
+// followed by others, and always gets the last one. The end of a leader that died is found when its
+// lease ends.
 //
 // The channel is closed when ctx is done or the client is closed, and at once if the election has
 // an invalid name. While Redis does not answer, or the name is in use for something else, nothing
@@ -150,8 +139,7 @@ func (e *Election) Observe(ctx context.Context) <-chan Leader {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(c.engine.Closing, cancel)
-	changed := make(chan struct{}, 1)
-	c.engine.Spawn(func() { e.follow(ctx, changed) })
+	changed := c.engine.Follow(ctx, e.latch.Keys.Changes())
 	go func() {
 		defer c.engine.Leave()
 		defer stop()
@@ -160,28 +148,6 @@ func (e *Election) Observe(ctx context.Context) <-chan Leader {
 		e.report(ctx, changed, leaders)
 	}()
 	return leaders
-}
-
-// follow keeps a subscription to the changes up until ctx is done.
-func (e *Election) follow(ctx context.Context, changed chan<- struct{}) {
-	poke := func() {
-		select {
-		case changed <- struct{}{}:
-		default: // one is waiting to be looked at
-		}
-	}
-	for n := 0; ctx.Err() == nil; n++ {
-		var up atomic.Bool // of this subscription: an adapter may still call when it has ended
-		// Why it ended does not matter: look asks now and then, too, and gets the error.
-		_ = e.latch.client.engine.Conn.Subscribe(ctx, e.latch.Keys.Changes(), func() {
-			up.Store(true)
-			poke() // there may have been a change while the client did not listen
-		}, func(string) { poke() })
-		if up.Load() {
-			n = 0
-		}
-		retry.Sleep(ctx, retry.Pause(n))
-	}
 }
 
 // report sends the leader whenever it is another than the one before, until ctx is done.
@@ -225,19 +191,17 @@ func (e *Election) look(ctx context.Context, before Holder) (leader Holder, agai
 
 // Proclaim changes the value of the caller's own term, which [Election.Campaign] returned, such as
 // an address that has moved. It returns when Redis has the value: [Election.Leader] and
-// [Client.Inspect] tell it from then on, and every [Election.Observe] is told. The term goes on,
-// with the same number and the same deadline. Value is as for Campaign. Of two calls at the same
-// time, one stands.
+// [Client.Inspect] tell it from then on, and every [Election.Observe] is told. The term goes on as
+// it is. Value is as for Campaign. Of two calls at the same time, one stands.
 //
-// If the term is no longer held, or Redis says so now, the error matches [ErrNotHeld]; observers
-// may have been told of the value, if an earlier request of this call got no answer. If Redis does
-// not answer, it matches [ErrUnreachable]: observers may see either value. Call Proclaim again: of
-// several values the last one stays, also if a request for an earlier one arrives late. A failover
-// may lose a value, as it may lose a lease.
+// If the term is no longer held, the error matches [ErrNotHeld]; observers may have been told of
+// the value, if an earlier request of this call got no answer. If Redis does not answer, it matches
+// [ErrUnreachable]: observers may see either value. Call Proclaim again: of several values the last
+// one stays, also if a request for an earlier one arrives late. A failover may lose a value, as it
+// may lose a lease.
 //
 // A lease of another lock is refused with [ErrInvalid], and so is a term over a quorum, with
-// errors.ErrUnsupported as well: a node that missed the request would go on telling the old value.
-// There, resign, and campaign with the new one.
+// [errors.ErrUnsupported] as well: there, resign, and campaign with the new value.
 func (e *Election) Proclaim(ctx context.Context, term *Lease, value string) error {
 	k := &e.latch
 	if value != "" {

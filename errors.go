@@ -1,14 +1,16 @@
 package redlatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/link/ask"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -30,9 +32,9 @@ var (
 	// ErrDeadlock says that the caller would wait for itself. Its context is that of a lease on the
 	// same name, of a kind that cannot be entered again. Or it is that of a lease on another name,
 	// and each holder of the lock waits under the context of its own lease, in the end for the
-	// caller: goroutines of one client that lock two names in opposite order. It is so at this
-	// moment: a bound on one of the waits would have ended the cycle later. Between processes,
-	// [Client.Deadlocks] finds such cycles. A caller that does not pass the context on waits.
+	// caller: goroutines of one client that lock two names in opposite order. A bound on one of the
+	// waits would have ended the cycle later. Between processes, [Client.Deadlocks] finds such
+	// cycles. A caller that does not pass the context on waits.
 	ErrDeadlock = fault.ErrDeadlock
 
 	// ErrNotHeld says that the lease is no longer held: it was released, handed on with
@@ -104,7 +106,7 @@ var causes = map[LossReason]error{
 func lost(l *lease.Lease, why lock.Loss) error {
 	e := &LostError{
 		Name: l.Lock().Name, Owner: l.Owner(), Token: l.Number(), At: time.Now(), Reason: LossReason(why.Reason),
-		Cause: causes[LossReason(why.Reason)], Force: parseForce(l.Owner(), why.Note),
+		Cause: causes[LossReason(why.Reason)], Force: newForce(l.Owner(), why.Note),
 	}
 	if e.Force != nil {
 		e.Cause = fmt.Errorf("%w by %v", e.Cause, e.Force)
@@ -170,26 +172,37 @@ func (e *KindError) Unwrap() error { return ErrWrongKind }
 
 // TakenError says that a lock was not free, and names its holder, as far as that is known without
 // another request. Every error that matches [ErrTaken] is one. It matches [ErrExhausted] or
-// [ErrLineFull] as well where that is so.
-//
-// [Client.Inspect] and `redlatch inspect` tell more: the process, and for how long.
+// [ErrLineFull] as well where that is so. [TakenError.Describe] asks Redis for more: the process,
+// and for how long.
 type TakenError struct {
 	Kind string // of the lock, such as "mutex"
 	Name string // of the lock
 
 	// Owner holds the lock, or is one of several holders: [Lease.Owner] of that lease, but for an
 	// entry of a [ReentrantMutex]. After a wait, it held the lock when Redis told last, a heartbeat
-	// ago at most. It is "" if Redis did not tell, as it does not of a ReentrantMutex or of a line
-	// that is full.
+	// ago at most. It is "" if Redis did not tell, as for a ReentrantMutex or a full line, or if
+	// the lock is closed.
 	Owner string
+
+	// Closed says that no process holds the lock, or the place that is free first: MinHold keeps it
+	// closed, or the rest of a slot, the window of a job, or Yield. Redis did not tell it of a
+	// ReentrantMutex.
+	Closed bool
+
+	// Until is when the lock opens, if it is Closed and that is known; else zero.
+	Until time.Time
 
 	Own   bool      // Owner is of this client: perhaps a lease that was not released, see [Client.Leases]
 	Since time.Time // when this client acquired it, if Own and still held; else zero
 
 	reason error // ErrTaken, ErrExhausted or ErrLineFull
+	client interface {
+		describe(ctx context.Context, e *TakenError) string
+	}
 }
 
-// Error says that the lock is taken, and names the holder, or says how to find it out.
+// Error says that the lock is taken, and names the holder, or says how to find it out. Of a lock
+// that is closed it says for how long.
 func (e *TakenError) Error() string {
 	text := e.reason.Error()
 	several := ""
@@ -199,41 +212,104 @@ func (e *TakenError) Error() string {
 	switch {
 	case errors.Is(e.reason, ErrLineFull):
 		return text
+	case e.Closed:
+		return text + ": " + closed(e.Kind, e.Until)
 	case e.Own && !e.Since.IsZero():
 		return fmt.Sprintf("%s by this client%s, since %v", text, several, time.Since(e.Since).Round(time.Millisecond))
 	case e.Own:
 		return text + " by this client" + several
 	case e.Owner != "":
-		return fmt.Sprintf("%s by %.80q%s; Client.Inspect or `redlatch inspect` tells which process that is", text, e.Owner, several)
+		return fmt.Sprintf("%s by %.80q%s; TakenError.Describe or `redlatch inspect` tells which process that is", text, e.Owner, several)
 	}
-	return text + "; Client.Inspect or `redlatch inspect` tells by which process"
+	return text + "; TakenError.Describe or `redlatch inspect` tells by which process"
 }
 
 // Unwrap makes the error match [ErrTaken], and [ErrExhausted] or [ErrLineFull] if that is the case.
 func (e *TakenError) Unwrap() error { return e.reason }
 
-// taken returns the error that says that there is no room, since this owner and perhaps others are
-// inside; "" if that is not known.
-func (c *Client) taken(l *lock.Lock, occupant string) error {
-	reason := ErrTaken
-	if l.Size > 0 {
-		reason = ErrExhausted
+// Describe names the holder of the lock by now, in words: program, process and host, for how long,
+// and labels. It asks as [Client.Inspect] does. If Redis does not answer, or ctx is done, it
+// returns what Error says.
+func (e *TakenError) Describe(ctx context.Context) string {
+	if e.client == nil {
+		return e.Error()
 	}
-	return c.takenFor(l, reason, occupant)
+	return e.client.describe(ctx, e)
 }
 
-func (c *Client) takenFor(l *lock.Lock, reason error, occupant string) error {
-	e := &TakenError{Kind: l.Kind.Name, Name: l.Name, reason: reason}
-	if occupant == script.Window || strings.HasSuffix(occupant, "\tshut") { // which is gone
-		return e
+// closed says why a lock is closed that no process holds, and until when, as far as that is known.
+func closed(kind string, until time.Time) string {
+	text := "no process holds it, and it stays closed"
+	switch kind {
+	case script.Job.Name:
+		text = "its window lasts"
+	case script.SlotPool.Name, script.Semaphore.Name:
+		text = "what is free next is at rest"
 	}
-	e.Owner = occupant
-	client, ours := script.OwnerClient(occupant)
-	if e.Own = ours && client == c.engine.ID; !e.Own {
-		return e
+	if until.IsZero() {
+		return text
 	}
-	if l := c.engine.Keeper.Of(occupant); l != nil {
-		e.Owner, e.Since = l.NamedOwner(), l.Acquired().Time()
+	return fmt.Sprintf("%s for another %v", text, time.Until(until).Round(time.Millisecond))
+}
+
+// Force is a forced release, by [Client.ForceRelease], [Mutex.TakeByForce] or the redlatch command.
+// The holder finds it in its [LostError], and operators in [LockInfo] for an hour.
+type Force struct {
+	By     Process   // that took the lock
+	At     time.Time // by the server's clock
+	Reason string    // ForceOptions.Reason; "" if none was given
+	Owner  string    // that lost the lock
+	From   Process   // that lost the lock; zero if its client had no record
+}
+
+// String names the process that took the lock, the time and the reason.
+func (f *Force) String() string {
+	s := fmt.Sprintf("%v at %s", f.By, f.At.Local().Format(time.DateTime))
+	if f.Reason != "" {
+		s += fmt.Sprintf(": %q", f.Reason)
 	}
-	return e
+	return s
+}
+
+// String is the program, its pid and its host.
+func (p Process) String() string {
+	if p == (Process{}) {
+		return "an unknown process"
+	}
+	return fmt.Sprintf("%s (pid %d on %s)", p.Program, p.PID, p.Host)
+}
+
+// newForce returns the forced release that a note about the owner tells; nil for none.
+func newForce(owner, note string) *Force {
+	f := lock.ParseForce(note)
+	if f == nil {
+		return nil
+	}
+	return &Force{By: Process(f.By), At: f.At, Reason: f.Reason, Owner: owner, From: Process(f.From)}
+}
+
+// Process is where a client runs.
+type Process struct {
+	Host    string
+	PID     int
+	Program string // [Options.Program]
+}
+
+// wrongKind returns the error of a name that is in use for something else, or for another size.
+func wrongKind(s ask.Subject, got string, size int64) error {
+	return &KindError{Name: s.Name, Key: s.Keys.State(), Want: s.Kind.Name, WantSize: s.Size, Got: got, GotSize: size}
+}
+
+// invalid returns the error of a name or an option that is refused.
+func invalid(format string, args ...any) error { return fault.Invalid(format, args...) }
+
+// printable is the error of a text that cannot be part of a ticket.
+func printable(what, text string) error {
+	if text == "" || len(text) > keys.MaxText {
+		return invalid("%s %.80q has %d bytes: give 1 to %d", what, text, len(text), keys.MaxText)
+	}
+	if err := keys.Printable(text); err != nil {
+		return invalid("%s %.80q: %w", what, text, err)
+	}
+	return nil
 }

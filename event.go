@@ -2,42 +2,40 @@ package redlatch
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"slices"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/base/fault"
 )
 
 // EventType says what an [Event] reports.
 //
 // Every attempt, which EventAttempt begins, ends in exactly one of EventGranted and EventFailed.
 // Every lease, which EventGranted begins, ends in exactly one of EventReleased, EventLost and
-// EventDetached. All these events have the [Event.ID] of the attempt. So attempts under way, and
-// leases held by this process, can be counted up and down.
+// EventDetached. All these events have the Event.ID of the attempt. So attempts under way, and
+// leases held by this process, can be counted up and down. [docs/guarantees.md] has every case. In
+// these it is not obvious:
 //
-// That also holds in these cases:
-//
-//   - An acquisition that is refused before the client sends anything is no attempt: it tells no
-//     event. The name or an option is invalid, the context is done, the client is closed, or the
-//     caller holds the mutex itself.
-//   - A grant that comes too late to be used is given back, and tells no event. The attempt goes on
-//     waiting, or fails.
-//   - The first Release of a lease tells EventReleased, also if Redis did not confirm the release:
-//     then Err is not nil. A Release that repeats it, and the client's own repetitions in the
-//     background, tell no event.
-//   - Each entry of a [ReentrantMutex] is an attempt and a lease, and so is each name of a
-//     [MultiMutex]. If one name fails, the attempts on other names that have begun fail with the
-//     same error, and leases on other names are released.
-//   - Goroutines that pass a [Mutex] on among themselves have an attempt and a lease each.
+//   - An acquisition that is refused before the client sends anything tells no event. The name or
+//     an option is invalid, the context is done, the client is closed, or the caller holds the
+//     mutex itself.
+//   - A grant that comes too late to be used is given back, and tells no event.
+//   - Only the first Release of a lease tells EventReleased. If Redis did not confirm it, Err is
+//     not nil.
+//   - Each entry of a [ReentrantMutex], each name of a [MultiMutex], and each goroutine that a
+//     [Mutex] is passed on to has an attempt and a lease. If one name fails, the attempts on other
+//     names that have begun fail with the same error, and leases on other names are released.
 //   - [RWMutex.Downgrade] is an attempt to read, and the end of the lease for writing.
-//   - [Client.Close] ends the leases that are held in EventLost, with [LossClosed].
-//   - A hook that panics when it is told of an attempt is told of its end in EventFailed. One that
-//     panics at EventGranted is told of the end in EventReleased: the lease is given back.
+//   - A hook that panics is told of the end all the same: in EventFailed, or in EventReleased if it
+//     panicked at EventGranted.
 //
 // A lease that the program neither releases nor loses has no end before Close, and a process that
-// dies tells no end. EventOutlived and EventForgotten tell of such leases, and are no ends.
+// dies tells no end. EventAttempt comes before all other events of an attempt, and EventGranted
+// before all of its lease. An event that the watchdog tells may come after the end that another
+// goroutine tells.
 //
-// EventAttempt comes before all other events of an attempt, and EventGranted before all of its
-// lease. An event that the watchdog tells may come after the end that another goroutine tells.
+// [docs/guarantees.md]: https://github.com/redlatch/redlatch/blob/main/docs/guarantees.md#events
 type EventType string
 
 // The types of events, in the order in which they happen, with the fields that they fill beside ID,
@@ -80,19 +78,22 @@ const (
 	EventLost EventType = "lost"
 
 	// EventOutlived says that the lease is held and extended, though the context that was given to
-	// Lock is done: does any code still release it? A lease tells it once, at the second extend
-	// after that, some 10s to 20s with a TTL of 30s. Token, HeldFor, Remaining; and Stack with
-	// [Options].TraceLeases.
+	// Lock is done. A lease tells it once, at the second extend after that, some 10s to 20s with a
+	// TTL of 30s. Token, HeldFor, Remaining; and Stack with [Options].TraceLeases.
 	EventOutlived EventType = "outlived"
 
-	// EventForgotten says that no code can release the lease any more: the garbage collector has
-	// found that the program dropped it. It is extended until Close all the same, since the work
-	// under it may go on. Only with [Options].TraceLeases. Token, HeldFor, Remaining, Stack.
+	// EventForgotten says that no code can release the lease any more: the garbage collector found
+	// that the program dropped it. It is extended until Close all the same. Only with
+	// [Options].TraceLeases. Token, HeldFor, Remaining, Stack.
 	EventForgotten EventType = "forgotten"
 
-	// EventReleased says that the lease is released. Token, HeldFor; and Err if Redis did not
-	// confirm the release.
+	// EventReleased says that the lease is released. Token, HeldFor; Err if Redis did not confirm
+	// the release; and Kept if the client keeps the lock ([LockOptions].Linger).
 	EventReleased EventType = "released"
+
+	// EventUnkept says that the client keeps the lock no more, which it has kept since EventReleased:
+	// it acquired it again, or gave it back. It has the ID of the lease that was released. Token.
+	EventUnkept EventType = "unkept"
 
 	// EventDetached says that [Lease.Detach] handed the lease on: it is not held here any more, and
 	// not released. Token, HeldFor, Remaining.
@@ -117,13 +118,13 @@ type Event struct {
 	Remaining time.Duration // what remains of the lease now
 	Outcome   Outcome       // of the attempt
 	Reason    LossReason    // of the loss
+	Kept      bool          // the lock is released for the program, and its client keeps it
 	Stack     string        // of the call that acquired the lease
 	Err       error
 }
 
-// LogValue returns the fields that are not zero, as a group: `slog.Info("lock", "event", e)`.
-// Durations are texts such as "1.5s", rounded to a microsecond, and the error is its text, in every
-// handler.
+// LogValue returns the fields that are not zero, as a group. Durations are texts such as "1.5s",
+// rounded to a microsecond, and the error is its text, in every handler.
 func (e Event) LogValue() slog.Value {
 	fields := make([]slog.Attr, 0, 16)
 	text := func(key, value string) {
@@ -154,6 +155,9 @@ func (e Event) LogValue() slog.Value {
 	duration("remaining", e.Remaining)
 	text("outcome", string(e.Outcome))
 	text("reason", string(e.Reason))
+	if e.Kept {
+		fields = append(fields, slog.Bool("kept", true))
+	}
 	text("stack", e.Stack)
 	if e.Err != nil {
 		text("error", e.Err.Error())
@@ -181,9 +185,8 @@ const (
 	OutcomeError         Outcome = "error"          // anything else, such as a refusal of Redis
 )
 
-// Failed reports whether the program did not get what it asked for. A try that found the lock taken
-// is told what it asked, and an acquisition that its caller or [Client.Close] called off has no need
-// of it: neither has failed.
+// Failed reports whether the program did not get what it asked for. A try that found the lock
+// taken, and an acquisition that its caller or [Client.Close] called off, have not failed.
 func (o Outcome) Failed() bool {
 	switch o {
 	case OutcomeGranted, OutcomeTaken, OutcomeExhausted, OutcomeCanceled, OutcomeClosed:
@@ -195,39 +198,95 @@ func (o Outcome) Failed() bool {
 // OutcomeOf returns the outcome of an acquisition that returned err. If err matches several
 // outcomes, the one that ended the call counts: a wait that ran out of time on a lock that was
 // taken is a timeout.
-func OutcomeOf(err error) Outcome {
-	switch {
-	case err == nil:
-		return OutcomeGranted
-	case matches(err, ErrInvalid, ErrWrongKind, ErrDeadlock, ErrTooDeep):
-		return OutcomeMisuse
-	case errors.Is(err, ErrClosed):
-		return OutcomeClosed
-	case errors.Is(err, ErrNotReplicated):
-		return OutcomeNotReplicated
-	case errors.Is(err, context.Canceled):
-		return OutcomeCanceled
-	case errors.Is(err, ErrUnreachable): // its cause is often the deadline of a request
-		return OutcomeUnreachable
-	case errors.Is(err, context.DeadlineExceeded):
-		return OutcomeTimeout
-	case errors.Is(err, ErrNotHeld):
-		return OutcomeNotHeld
-	case errors.Is(err, ErrLineFull):
-		return OutcomeLineFull
-	case errors.Is(err, ErrExhausted):
-		return OutcomeExhausted
-	case errors.Is(err, ErrTaken):
-		return OutcomeTaken
+func OutcomeOf(err error) Outcome { return Outcome(fault.OutcomeOf(err)) }
+
+// hook is the type of [Options.Hook].
+type hook = func(context.Context, Event)
+
+// JoinHooks returns a hook, for [Options.Hook], that calls each of these hooks in their order. It
+// leaves out those that are nil, and returns nil if all are.
+//
+// A hook that panics does not keep the hooks after it from being called. The panic goes on when all
+// were called. If several panic, the last one does.
+func JoinHooks(hooks ...func(context.Context, Event)) func(context.Context, Event) {
+	hooks = slices.DeleteFunc(slices.Clone(hooks), func(h hook) bool { return h == nil })
+	if len(hooks) == 0 {
+		return nil
 	}
-	return OutcomeError
+	return func(ctx context.Context, e Event) { callAll(ctx, hooks, e) }
 }
 
-func matches(err error, targets ...error) bool {
-	for _, target := range targets {
-		if errors.Is(err, target) {
-			return true
+// callAll calls these hooks in their order, also those after one that panics.
+func callAll(ctx context.Context, hooks []hook, e Event) {
+	if len(hooks) > 0 {
+		defer callAll(ctx, hooks[1:], e)
+		hooks[0](ctx, e)
+	}
+}
+
+// LogHook returns a hook, for Options.Hook, that writes each event to the log, with its fields as
+// attributes: at level Error a lost lease, unless its client was closed; at Warn a failed
+// acquisition (see [Outcome.Failed]), a lease in jeopardy, a release that Redis did not confirm, a
+// waiter that cannot reach Redis or can again, and a lease that outlives its context or that the
+// program dropped; at Debug all else.
+//
+// The logger's handler must not block. It is called with the context of the acquisition, for
+// handlers that add a trace's id.
+func LogHook(logger *slog.Logger) func(context.Context, Event) {
+	return func(ctx context.Context, e Event) {
+		level := logLevel(e)
+		if !logger.Enabled(ctx, level) {
+			return
+		}
+		fields := e.LogValue().Group()
+		logger.LogAttrs(ctx, level, "redlatch: "+logMessage(e), fields[1:]...) // but for the type, which the message tells
+	}
+}
+
+// logLevel returns the level at which an event is logged.
+func logLevel(e Event) slog.Level {
+	switch e.Type {
+	case EventLost:
+		if e.Reason != LossClosed {
+			return slog.LevelError
+		}
+	case EventJeopardy, EventOutlived, EventForgotten, EventUnreachable, EventReachable:
+		return slog.LevelWarn
+	case EventFailed:
+		if e.Outcome.Failed() {
+			return slog.LevelWarn
+		}
+	case EventReleased:
+		if e.Err != nil {
+			return slog.LevelWarn
 		}
 	}
-	return false
+	return slog.LevelDebug
+}
+
+// logMessages are what is logged of each event.
+var logMessages = map[EventType]string{
+	EventAttempt:      "acquiring a lock",
+	EventWait:         "waiting for a lock",
+	EventGranted:      "acquired a lock",
+	EventFailed:       "could not acquire a lock",
+	EventExtended:     "extended a lease",
+	EventExtendFailed: "could not extend a lease",
+	EventJeopardy:     "a lease is in jeopardy",
+	EventLost:         "lost a lease",
+	EventReleased:     "released a lease",
+	EventUnkept:       "keeps a lock no more",
+	EventUnreachable:  "a waiter cannot reach Redis",
+	EventReachable:    "a waiter reaches Redis again",
+	EventOutlived:     "a lease outlives the context of its acquisition",
+	EventForgotten:    "the program has dropped a lease that is held",
+	EventDetached:     "detached a lease",
+}
+
+// logMessage returns what is logged of an event: its type, if that is not known here.
+func logMessage(e Event) string {
+	if message, ok := logMessages[e.Type]; ok {
+		return message
+	}
+	return string(e.Type)
 }

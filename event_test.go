@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestEventInALog: a line of a log has what an event says, readable, and no empty fields.
@@ -28,18 +30,16 @@ func TestEventInALog(t *testing.T) {
 	full := Event{
 		Type: EventLost, ID: 7, Kind: "rwmutex", Mode: "write", Name: "a", Owner: "o", Token: 1 << 60, TTL: 30 * time.Second,
 		Waited: 1500 * time.Millisecond, HeldFor: time.Hour, Before: 1234567 * time.Nanosecond, Remaining: 2 * time.Millisecond,
-		Outcome: OutcomeGranted, Reason: LossGone, Stack: "main.go:7", Err: errors.New("it is gone"),
+		Outcome: OutcomeGranted, Reason: LossGone, Kept: true, Stack: "main.go:7", Err: errors.New("it is gone"),
 	}
 	for want, e := range map[string]Event{
 		"{}\n": {},
 		`{"e":{"type":"attempt","id":1,"name":"a"}}` + "\n": {Type: EventAttempt, ID: 1, Name: "a", Waited: 3},
 		`{"e":{"type":"lost","id":7,"kind":"rwmutex","mode":"write","name":"a","owner":"o","token":1152921504606846976,` +
 			`"ttl":"30s","waited":"1.5s","held_for":"1h0m0s","before":"1.235ms","remaining":"2ms",` +
-			`"outcome":"granted","reason":"gone","stack":"main.go:7","error":"it is gone"}}` + "\n": full,
+			`"outcome":"granted","reason":"gone","kept":true,"stack":"main.go:7","error":"it is gone"}}` + "\n": full,
 	} {
-		if got := line(e); got != want {
-			t.Errorf("the line is %s, want %s", got, want)
-		}
+		check.Equal(t, line(e), want, "the line")
 	}
 	if v := reflect.ValueOf(full); len(full.LogValue().Group()) != v.NumField() {
 		t.Errorf("a log has %d fields of an event that has %d", len(full.LogValue().Group()), v.NumField())
@@ -49,18 +49,14 @@ func TestEventInALog(t *testing.T) {
 // TestJoinHooks: hooks are called in order, also after one that panics, and the panic arrives.
 func TestJoinHooks(t *testing.T) {
 	t.Parallel()
-	if JoinHooks() != nil || JoinHooks(nil, nil) != nil {
-		t.Error("no hooks are joined to a hook, want nil, which costs nothing")
-	}
+	check.That(t, JoinHooks() == nil && JoinHooks(nil, nil) == nil, "no hooks are joined to a hook, want nil, which costs nothing")
 	var called []string
 	named := func(name string) hook {
 		return func(_ context.Context, e Event) { called = append(called, name+" "+e.Name) }
 	}
 	falls := func(context.Context, Event) { panic("falls") }
 	defer func() {
-		if cause := recover(); cause != "falls" {
-			t.Errorf("it panicked with %v, want falls", cause)
-		}
+		check.Equal(t, recover(), "falls", "it panicked with")
 		if want := []string{"first a", "second a", "third a"}; !slices.Equal(called, want) {
 			t.Errorf("called %q, want %q", called, want)
 		}

@@ -130,7 +130,7 @@ func ExampleHeld() {
 
 // journaled gives up a wait, and returns a client to ask what happened.
 func journaled(ctx context.Context, prefix string) *redlatch.Client {
-	client, err := redlatch.Open(ctx, url, redlatch.Options{Prefix: prefix, Journal: redlatch.JournalOptions{On: true}})
+	client, err := redlatch.Open(ctx, url, redlatch.Options{Prefix: prefix})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -180,13 +180,13 @@ func ExampleJournalQuery() {
 	// Output: timeout
 }
 
-// A service notes what happens to its locks, and logs that it cannot.
+// A service logs that it cannot note what happens to its locks.
 func ExampleJournalOptions() {
 	o := redlatch.Options{Journal: redlatch.JournalOptions{
-		On: true, Trouble: func(err error) { log.Println("what happens to locks is not noted:", err) },
+		Trouble: func(err error) { log.Println("what happens to locks is not noted:", err) },
 	}}
-	fmt.Println(o.Journal.On)
-	// Output: true
+	fmt.Println(o.Journal.Off)
+	// Output: false
 }
 
 func ExampleJournalEntry() {

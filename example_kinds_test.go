@@ -288,6 +288,20 @@ func ExampleElection() {
 	// Output: 10.0.0.7:8080 leads in its own term: true
 }
 
+// The next leader takes over within 5 seconds of a crash.
+func ExampleElection_Run() {
+	ctx, client := context.Background(), connect()
+	defer client.Close()
+	serve := func(context.Context) error { return nil }
+
+	scheduler := client.Election("scheduler").With(redlatch.LockOptions{TTL: 5 * time.Second})
+	err := scheduler.Run(ctx, "10.0.0.7:8080", func(ctx context.Context, term *redlatch.Lease) error {
+		return serve(ctx) // leads until it returns; if the lead is lost, ctx ends, and Run campaigns again
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 func ExampleElection_Observe() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -727,6 +730,44 @@ func ExampleTakenError() {
 		fmt.Printf("%s %q is taken; by this very client: %v\n", taken.Kind, taken.Name, taken.Own)
 	}
 	// Output: mutex "inbox" is taken; by this very client: true
+}
+
+func ExampleTakenError_Describe() {
+	client := connect()
+	defer client.Close()
+	writeReport := func(context.Context, http.ResponseWriter) error { return nil }
+
+	http.HandleFunc("POST /report", func(w http.ResponseWriter, r *http.Request) {
+		err := client.Mutex("report:daily").TryDo(r.Context(), func(ctx context.Context, lease *redlatch.Lease) error {
+			return writeReport(ctx, w)
+		})
+		var taken *redlatch.TakenError
+		switch {
+		case errors.As(err, &taken): // asks Redis: mutex "report:daily" is held by "web" (pid 7 on "a1") for 2s
+			http.Error(w, taken.Describe(r.Context()), http.StatusConflict)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	})
+
+	ctx := context.Background()
+	other := connect()
+	defer other.Close()
+	lease, err := other.Mutex("report:daily").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+	for range 500 { // a process is written down in the background, some milliseconds after its first lease
+		answer := httptest.NewRecorder()
+		http.DefaultServeMux.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/report", nil))
+		if host, _ := os.Hostname(); strings.Contains(answer.Body.String(), host) {
+			fmt.Println(answer.Code, strings.Fields(answer.Body.String())[:4])
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	// Output: 409 [mutex "report:daily" is held]
 }
 
 // A debug page shows what this process holds.

@@ -1,13 +1,18 @@
 package redlatch
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/engine/survey"
 	"github.com/redlatch/redlatch/internal/protocol/script"
-	"github.com/redlatch/redlatch/internal/record/notes"
 	"github.com/redlatch/redlatch/internal/record/presence"
 )
 
@@ -46,9 +51,8 @@ type Holder struct {
 	Remaining time.Duration // of the lease; negative if it never expires
 
 	// LastSeen is the last sign of life of the client, by the server's clock: the acquisition, a
-	// record that it writes once a minute, or now if it listens for grants, as a client does that
-	// has waited for something before. An extend leaves no trace that tells its time: a lease whose
-	// TTL is short is a better sign of life itself. It is zero if nothing is known.
+	// record that it writes once a minute, or now if it listens for grants, as a client does once
+	// it has waited. An extend leaves no trace of its time. It is zero if nothing is known.
 	LastSeen time.Time
 
 	// Dead says that the client is believed dead, or cut off from Redis: it said in its record that
@@ -60,9 +64,13 @@ type Holder struct {
 	// passed: a slot, the window of a job, or a lock with LockOptions.MinHold.
 	Resting bool
 
-	// Detached says that [Lease.Detach] handed the lease on, and that the client which did so has
-	// closed: Process is where that client ran. No process holds the lease until one adopts it.
+	// Detached says that [Lease.Detach] handed the lease on, and that the client which did so,
+	// where Process is, has closed. No process holds the lease until one adopts it.
 	Detached bool
+
+	// Kept is since when the client only keeps the lock, by its clock; see LockOptions.Linger. It
+	// is zero while the program is inside, and in the first second after that.
+	Kept time.Time
 
 	// Foreign says that the owner is not one of redlatch's: another library holds the lock, or a
 	// SET by hand.
@@ -76,7 +84,10 @@ type Holder struct {
 	Permits int64  // of a semaphore
 	Slot    int    // of a slot pool, from 0 on
 	Value   string // of a leader
-	EntryOf string // the owner that entered a reentrant mutex: several holders have the same, and are its entries
+
+	// EntryOf is the owner that entered a reentrant mutex. Holders with the same are its entries in
+	// Redis: as a rule one for each client, however often that has entered. [Client.Leases] tells each.
+	EntryOf string
 }
 
 // Waiter is an acquisition in line, and the process behind it as far as Redis knows it. Fields that
@@ -93,14 +104,13 @@ type Waiter struct {
 	LastSeen time.Time
 
 	// Dead says that the client is believed dead, or cut off from Redis: three of its heartbeats
-	// are missing, or it does not listen for grants. A waiter that is dead is forgotten when it
+	// are missing, or it does not listen for grants. A dead waiter is forgotten when it
 	// comes to the head of the line, and keeps no other waiting.
 	Dead bool
 
-	// Callers is how many goroutines of the client this place in line is for: they hand a mutex on
-	// among themselves, so they stand in line together. The client tells it at its heartbeats; it is
-	// 1 before the first, and for all other waiters. Goroutines that wait behind a lease of their
-	// own client are in no line, and are not counted.
+	// Callers is how many goroutines of the client share this place in line, as the client tells at
+	// its heartbeats: 1 before the first, and for all waiters but those of a mutex. Goroutines that
+	// wait behind a lease of their own client are in no line, and are not counted.
 	Callers int
 
 	// Labels are what its program gave it, as for a [Holder].
@@ -124,120 +134,213 @@ type Held struct {
 	Token int64  // its fencing token
 }
 
-// Process is where a client runs.
-type Process struct {
-	Host    string
-	PID     int
-	Program string // [Options.Program]
+// Inspect returns the holders of a name and its waiters, as one consistent picture. A name that is
+// not in use has neither. It changes nothing. The error matches [ErrUnreachable] or [ErrInvalid].
+func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
+	p, err := c.engine.Survey.Look(ctx, name)
+	if err != nil {
+		return LockInfo{}, err
+	}
+	return newLockInfo(p), nil
 }
 
-func newProcess(p presence.Process) Process { return Process{p.Host, p.PID, p.Program} }
+// ListOptions narrow what [Client.List] visits. The zero value has it visit every name.
+type ListOptions struct {
+	// Pattern is matched against the whole name, without the prefix: * is any text, ? one
+	// character, [a-z] one of these, [^a-z] one of the others, and a backslash takes the meaning
+	// from the character behind it. "" is every name. Redis sifts by it.
+	Pattern string
 
-// newHolder is a holder as a script tells it.
-func newHolder(kind *script.Kind, h script.Holder) Holder {
-	client, ours := script.OwnerClient(h.Owner)
+	// Progress, if set, is called after every thousandth key, with the number of keys so far that
+	// Redis found to match. The loop over List waits for it.
+	Progress func(keys int)
+}
+
+// List visits every name under the prefix that has a holder, a waiter or a count, and those that
+// are in use for what is no lock, each as [Client.Inspect] tells it, in no order. It scans the
+// server's keys in steps, so a name that comes or goes during that may be missed. It ends at the
+// first error, which matches [ErrUnreachable] or [ErrInvalid].
+//
+// It costs one SCAN for a thousand keys of the server, whatever they are, two scripts for each name
+// in use, many in one batch, and one for each client that it meets. A pattern that is the name of
+// one lock costs no SCAN. Without a prefix it scans twice, and visits only names that Redis
+// remembers a token for or that have waiters, since every key of the server could be a lock.
+func (c *Client) List(ctx context.Context, o ListOptions) iter.Seq2[LockInfo, error] {
+	return func(yield func(LockInfo, error) bool) {
+		err := c.engine.Survey.List(ctx, cmp.Or(o.Pattern, "*"), o.Progress, func(p survey.Picture) bool {
+			return yield(newLockInfo(p), nil)
+		})
+		if err != nil {
+			yield(LockInfo{}, err)
+		}
+	}
+}
+
+// Deadlock is a cycle of waiters, of which each waits for a lock that the next one keeps, and the
+// last one for a lock that the first one keeps. None of them gets its lock unless one gives up,
+// loses its lease, or has it taken by force.
+type Deadlock struct {
+	Waiters []Blocked // two or more, or one that waits for itself
+}
+
+// Blocked is a waiter in a [Deadlock]. Its Holds are the leases that it keeps.
+type Blocked struct {
+	Waiter
+	Lock string // the name that it waits for
+	Kind string // of that lock
+}
+
+// String tells the cycle on one line: which process waits for what, and what it keeps.
+func (d Deadlock) String() string {
+	all := make([]string, len(d.Waiters))
+	for i, w := range d.Waiters {
+		kept := make([]string, len(w.Holds))
+		for j, h := range w.Holds {
+			kept[j] = fmt.Sprintf("%q", h.Name)
+		}
+		all[i] = fmt.Sprintf("%s holds %s and waits for %q", w.Process.describe(w.Client), strings.Join(kept, ", "), w.Lock)
+	}
+	return strings.Join(all, "; ")
+}
+
+// describe names the process of a client.
+func (p Process) describe(client string) string {
+	if p.Host == "" {
+		return fmt.Sprintf("client %q", client)
+	}
+	return fmt.Sprintf("%q (pid %d on %q)", p.Program, p.PID, p.Host)
+}
+
+// Deadlocks returns the cycles of waiters under the prefix, over all processes, as they stood twice
+// within half a second. It finds only waiters that called Lock under the context of a lease. A
+// cycle counts only if every holder of each lock in it is one of the waiters that cannot go on. So
+// a semaphore with a free permit, a reader that does not wait, a foreign holder, one believed dead
+// and a slot at rest each break it.
+//
+// If the waiters have bounds on their waits, the cycle ends with the first of them. Within one
+// client Lock refuses most cycles at once: see [ErrDeadlock].
+//
+// It costs one SCAN for a thousand keys of the server and a script for each client that has
+// something noted; a cycle costs two scripts for each name in it. The error is as that of
+// [Client.List].
+func (c *Client) Deadlocks(ctx context.Context) ([]Deadlock, error) {
+	cycles, err := c.engine.Survey.Deadlocks(ctx)
+	var all []Deadlock
+	for _, cycle := range cycles {
+		var d Deadlock
+		for _, w := range cycle {
+			d.Waiters = append(d.Waiters, Blocked{newWaiter(w.Kind, w.Waiter), w.Lock, w.Kind})
+		}
+		all = append(all, d)
+	}
+	return all, err
+}
+
+// newLockInfo tells what the engine knows of a lock.
+func newLockInfo(p survey.Picture) LockInfo {
+	i := LockInfo{
+		Name: p.Name, Key: p.Keys.State(), RedisType: p.RedisType, Size: p.Size, Count: p.Count, Token: p.Token, At: p.At,
+		Remaining: p.Remaining, Forced: newForce(p.Forced, p.Note),
+	}
+	if p.Lock {
+		i.Kind = p.Kind.Name
+	}
+	for _, h := range p.Holders {
+		i.Holders = append(i.Holders, newHolder(i.Kind, h))
+	}
+	for _, w := range p.Waiters {
+		i.Waiters = append(i.Waiters, newWaiter(i.Kind, w))
+	}
+	return i
+}
+
+func newHolder(kind string, h survey.Holder) Holder {
 	n := Holder{
-		Owner: h.Owner, Client: client, Token: h.Token, Remaining: h.Remaining, Resting: h.Resting, Foreign: !ours && !h.Resting,
+		Owner: h.Owner, Client: h.Client, Process: newProcess(h.Process), Since: h.Since, Token: h.Token, Remaining: h.Remaining,
+		LastSeen: h.LastSeen, Dead: h.Dead, Resting: h.Resting, Detached: h.Detached, Foreign: h.Foreign,
+		Kept: h.Kept, Labels: h.Labels,
 	}
-	switch {
-	case n.Foreign:
-		n.Token = 0 // what is remembered is that of another holder
-	case n.Token > 0 && !kind.Counts():
-		n.Since = time.UnixMicro(n.Token) // a token is the server's clock at the grant
-	}
-	switch kind.Name {
-	case script.RWMutex.Name:
-		n.Mode = modes[h.Detail]
-	case script.Semaphore.Name:
-		n.Permits, _ = strconv.ParseInt(h.Detail, 10, 64)
-	case script.SlotPool.Name:
+	n.Mode, n.Permits, n.Value, n.EntryOf = detail(kind, h.Detail)
+	if kind == script.SlotPool.Name {
 		n.Slot, _ = strconv.Atoi(h.Detail)
-	case script.Election.Name:
-		n.Value = h.Detail
-	case script.Reentrant.Name:
-		n.EntryOf = h.Detail
 	}
 	return n
 }
 
-// newWaiter is the waiter that has a ticket.
-func newWaiter(kind *script.Kind, ticket script.Ticket, w script.Waiting) Waiter {
-	client, _ := script.OwnerClient(ticket.Owner)
-	n := Waiter{Owner: ticket.Owner, Client: client, Since: time.UnixMicro(w.Arrival), Dead: !w.Alive, Callers: 1}
-	if w.End > 0 {
-		n.LastSeen = time.UnixMilli(w.End) // meet makes of it when that heartbeat was
+func newWaiter(kind string, w survey.Waiter) Waiter {
+	n := Waiter{
+		Owner: w.Owner, Client: w.Client, Process: newProcess(w.Process), Since: w.Since, LastSeen: w.LastSeen, Dead: w.Dead,
+		Callers: w.Callers, Labels: w.Labels,
 	}
-	wish := kind.Detail(ticket.Param)
-	switch kind.Name {
+	for _, h := range w.Holds {
+		n.Holds = append(n.Holds, Held(h))
+	}
+	n.Mode, n.Permits, n.Value, n.EntryOf = detail(kind, w.Detail)
+	return n
+}
+
+// detail tells what a holder has, or a waiter wants, of a lock of a kind.
+func detail(kind, text string) (mode string, permits int64, value, entryOf string) {
+	switch kind {
 	case script.RWMutex.Name:
-		n.Mode = modes[wish]
+		mode = modes[text]
 	case script.Semaphore.Name:
-		n.Permits, _ = strconv.ParseInt(wish, 10, 64)
+		permits, _ = strconv.ParseInt(text, 10, 64)
 	case script.Election.Name:
-		n.Value = wish
+		value = text
 	case script.Reentrant.Name:
-		n.EntryOf = wish
+		entryOf = text
 	}
-	return n
-}
-
-// meet fills in what the sign of a holder's client tells at that moment.
-func (h *Holder) meet(sign presence.Sign, at time.Time) {
-	h.Process = newProcess(sign.Process)
-	h.LastSeen = h.Since
-	h.Labels = merged(sign.Process.Labels, sign.Notes[h.Owner].Labels)
-	switch {
-	case sign.Listening:
-		h.LastSeen = at
-	case sign.Process.Detached:
-		h.Detached = true
-	case sign.Written:
-		h.LastSeen = later(h.Since, at.Add(-sign.Ago))
-		h.Dead = sign.Deaf
-	case !h.Since.IsZero():
-		h.Dead = at.Sub(h.Since) >= presence.TTL
-	}
-}
-
-// meet fills in what the sign of a waiter's client tells. LastSeen is still the time until which the
-// client is believed alive. It was seen earlier by as long as its record says, or by liveFor if the
-// record does not tell.
-func (w *Waiter) meet(sign presence.Sign, liveFor time.Duration) {
-	w.Process = newProcess(sign.Process)
-	if sign.Process.LiveFor > 0 {
-		liveFor = time.Duration(sign.Process.LiveFor) * time.Millisecond
-	}
-	if !w.LastSeen.IsZero() {
-		w.LastSeen = w.LastSeen.Add(-liveFor)
-	}
-	w.LastSeen = later(w.Since, w.LastSeen)
-	note := sign.Notes[w.Owner]
-	w.Labels, w.Holds = merged(sign.Process.Labels, note.Labels), heldIn(note)
-	w.Callers = max(1, note.Callers)
-}
-
-// heldIn returns the leases that a note tells.
-func heldIn(note notes.Note) []Held {
-	var all []Held
-	for _, h := range note.Holds {
-		all = append(all, Held(h))
-	}
-	return all
+	return mode, permits, value, entryOf
 }
 
 // modes are the modes of a read-write lock, by how a script spells them.
 var modes = map[string]string{"r": "read", "w": "write"}
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
+func newProcess(p presence.Process) Process { return Process{p.Host, p.PID, p.Program} }
+
+// describe names in words the holder of a lock that an acquisition found taken, as it is by now.
+func (c *Client) describe(ctx context.Context, e *TakenError) string {
+	info, err := c.Inspect(ctx, e.Name)
+	if err != nil {
+		return e.Error()
 	}
-	return b
+	works := func(h Holder) bool { return !h.Resting && h.Kept.IsZero() }
+	i, text := slices.IndexFunc(info.Holders, works), ""
+	switch {
+	case i >= 0:
+		text = "is held by " + info.Holders[i].describe(info.At)
+		if n := len(info.Holders); n > 1 {
+			text += fmt.Sprintf(" and %d more", n-1)
+		}
+	case len(info.Holders) > 0 && !info.Holders[0].Kept.IsZero():
+		text = "is not in use by now, and kept by " + info.Holders[0].describe(info.At)
+	case len(info.Holders) > 0:
+		next := slices.MinFunc(info.Holders, func(a, b Holder) int { return cmp.Compare(a.Remaining, b.Remaining) })
+		text = "is closed: " + closed(info.Kind, time.Now().Add(next.Remaining))
+	case e.Closed && time.Now().Before(e.Until):
+		text = "is closed: " + closed(e.Kind, e.Until)
+	default:
+		text = "is free by now"
+	}
+	return fmt.Sprintf("%s %q %s", e.Kind, e.Name, text)
 }
 
-// Inspect returns the holders of a name and its waiters, as one consistent picture. A name that is
-// not in use has neither. It changes nothing. The error matches [ErrUnreachable] or [ErrInvalid].
-func (c *Client) Inspect(ctx context.Context, name string) (LockInfo, error) {
-	info, _, err := c.survey.look(ctx, name)
-	return info, err
+// describe names the process of a holder, with how long it has held the lock at that moment, and
+// its labels.
+func (h Holder) describe(at time.Time) string {
+	text := h.Process.describe(h.Client)
+	if h.Foreign {
+		text = fmt.Sprintf("another library's client (owner %.80q)", h.Owner)
+	}
+	if !h.Since.IsZero() {
+		text += fmt.Sprintf(" for %v", at.Sub(h.Since).Round(time.Millisecond))
+	}
+	for _, key := range slices.Sorted(maps.Keys(h.Labels)) {
+		text += fmt.Sprintf(", %s=%q", strings.Trim(strconv.Quote(key), `"`), h.Labels[key])
+	}
+	if h.Dead {
+		text += ", believed dead"
+	}
+	return text
 }

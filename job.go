@@ -14,19 +14,18 @@ import (
 // safe for concurrent use.
 //
 // The window begins with a run, whatever the calendar says: after the run of 12:00:00.1, a window
-// of one hour skips the start at 13:00:00.0. So choose a window that is well below the time between
-// two runs and well above the difference between the clocks that start them. Half of the time
-// between two runs is a good choice.
+// of one hour skips the start at 13:00:00.0. So choose a window well above the difference between
+// the clocks that start runs, such as half of the time between two runs.
 //
 // Every run that began uses its window up, however it ends: its function returned nil or an error
-// or panicked, or its process died. No other run starts before the window has passed. So let the
-// function try again what can be tried again, while the lease is held. For a job that must be
-// started again after a failure, hold a [Mutex] and note at the resource that the work is done.
+// or panicked, or its process died. So let the function try again what can be tried again, while
+// the lease is held. For a job that must be started again after a failure, hold a [Mutex] and note
+// at the resource that the work is done.
 //
 // While the lease of a run is held, no other run begins, also past the end of the window. To bound
 // a run that hangs, set LockOptions.MaxHold: its lease is lost then, and its context done.
 type Job struct {
-	latch   latch
+	noun
 	options JobOptions
 }
 
@@ -37,10 +36,9 @@ type JobOptions struct {
 	Window time.Duration
 }
 
-// Job returns the job of that name, with the options of the client. It sends nothing; a name or
-// option that cannot be used is refused by the first call on the job.
+// Job returns the job of that name.
 func (c *Client) Job(name string, o JobOptions) *Job {
-	j := &Job{newLatch(c, script.Job, name), o}
+	j := &Job{newNoun(c, script.Job, name), o}
 	if _, err := within("JobOptions.Window", o.Window, 0, minTTL, 366*24*time.Hour); err != nil && j.latch.invalid == nil {
 		j.latch.invalid = err
 	}
@@ -49,15 +47,9 @@ func (c *Client) Job(name string, o JobOptions) *Job {
 	return j
 }
 
-// With returns the same job with other options. A zero field of o leaves the option as it is.
-// MaxWait does not matter, since Job never waits.
-func (j *Job) With(o LockOptions) *Job { return &Job{j.latch.with(o), j.options} }
-
-// Options returns the options in effect: those of the client under those of With.
-func (j *Job) Options() LockOptions { return j.latch.options }
-
-// Name returns the name of the job, without the prefix.
-func (j *Job) Name() string { return j.latch.Name }
+// With returns the same job with the options that are not zero in o. MaxWait does not matter, since
+// Job never waits.
+func (j *Job) With(o LockOptions) *Job { return &Job{j.noun.with(o), j.options} }
 
 // Do runs f, unless another run goes on or the window of the last run is still closed. It reports
 // whether it ran f, and never waits. f gets the lease, and its context, which is done when the

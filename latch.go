@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"log/slog"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/engine/acquire"
+	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -25,12 +25,42 @@ type latch struct {
 	invalid error // why it cannot be used; every use returns it
 }
 
+// named is a latch as a program has it: what every kind of lock tells of itself.
+type named struct{ latch latch }
+
+// Name returns the name of the lock, without the prefix.
+func (n *named) Name() string { return n.latch.Name }
+
+// Key returns the key of the lock in Redis: Options.Prefix and the name.
+func (n *named) Key() string { return n.latch.Keys.State() }
+
+// String returns the kind, the size of what has one, and the name.
+func (n *named) String() string { return describe(&n.latch.Lock) }
+
+// LogValue returns the kind, the name and the size, as a group.
+func (n *named) LogValue() slog.Value { return slog.GroupValue(attributes(&n.latch.Lock)...) }
+
+// noun is a latch that is held as its options say.
+type noun struct{ named }
+
+func newNoun(c *Client, kind *script.Kind, name string) noun {
+	return noun{named{newLatch(c, kind, name)}}
+}
+
+func (n *noun) with(o LockOptions) noun { return noun{named{n.latch.with(o)}} }
+
+// Options returns the options in effect, those of With over the client's.
+func (n *noun) Options() LockOptions { return n.latch.options }
+
 func newLatch(c *Client, kind *script.Kind, name string) latch {
 	l := latch{client: c}
 	l.Client, l.Prefix, l.Kind, l.Name = c.engine.ID, c.options.Prefix, kind, name
 	o := c.options.Lock
 	if !shared(kind) || c.engine.Quorum != nil {
 		o.Yield = Yield{} // as a default of the client it is for its other locks
+	}
+	if !kind.Lingers() || c.engine.Quorum != nil {
+		o.Linger = 0
 	}
 	l.Keys, l.invalid = keysOf(c.options.Prefix, name)
 	if c.engine.Quorum != nil {
@@ -50,7 +80,7 @@ func newLatch(c *Client, kind *script.Kind, name string) latch {
 
 // resolve has the latch held and waited for as these options say.
 func (l *latch) resolve(o LockOptions) {
-	l.options, l.Terms, l.MinHold = o, o.terms(), o.MinHold
+	l.options, l.Terms, l.MinHold, l.Linger = o, o.terms(), o.MinHold, o.Linger
 	l.FenceTTL = l.client.options.FenceTTL
 	if l.FenceKey = o.FenceKey; o.FenceKey != "" {
 		l.FenceTTL = 0
@@ -83,6 +113,9 @@ func (l latch) with(o LockOptions) latch {
 	if l.invalid == nil {
 		l.invalid = l.options.checkFor(l.client.engine.Conn)
 	}
+	if l.invalid == nil && l.Linger > 0 && !l.Kind.Lingers() {
+		l.invalid = invalid("LockOptions.Linger of the %s %q: %w: it is for a Mutex and an RWMutex", l.Kind.Name, l.Name, errors.ErrUnsupported)
+	}
 	if l.invalid == nil {
 		l.invalid = l.checkNeighbour()
 	}
@@ -114,6 +147,19 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	}
 	got, err := l.client.engine.Acquirer.One(ctx, &l.Lock, wish, wait)
 	return l.client.lend(got), err
+}
+
+// reenter enters the latch for an owner that this client has inside; nil if Redis has to be asked.
+func (l *latch) reenter(ctx context.Context, owner string, depth int) *Lease {
+	if l.invalid != nil {
+		return nil
+	}
+	if _, plain := ctx.(lease.Under); !plain { // else its labels are those of the lease
+		if set := labelsOf(ctx); set != nil && set.invalid != nil {
+			return nil
+		}
+	}
+	return l.client.lend(l.client.engine.Acquirer.Reenter(ctx, &l.Lock, owner, depth))
 }
 
 // wishOf returns what the context of an acquisition says of it. The error says why its labels cannot
@@ -163,34 +209,79 @@ func (l *latch) failed(op string, err error) error {
 	return l.client.engine.Asker.Failed(l.Subject, op, err)
 }
 
-// refusal returns the error of an acquisition that a script refuses for good.
-func (c *Client) refusal(l *lock.Lock, reason string) error {
-	failed := func(op string, err error) error { return c.engine.Asker.Failed(l.Subject, op, err) }
-	word, about, _ := strings.Cut(reason, "\t")
-	switch word {
-	case "kind":
-		return wrongKind(l.Subject, about, 0)
-	case "size":
-		size, _ := strconv.ParseInt(about, 10, 64)
-		return wrongKind(l.Subject, l.Kind.Name, size)
-	case "full":
-		return failed("wait for", fmt.Errorf("%w: LockOptions.MaxWaiters is %s, and as many wait already", c.takenFor(l, ErrLineFull, ""), about))
-	case "depth":
-		return failed("enter", fmt.Errorf("%w: its owner has entered %s times, and may not more often", ErrTooDeep, about))
-	case "deadlock":
-		return failed("acquire", fmt.Errorf("%w: its caller is inside, and a reader cannot become the writer, since two readers who "+
-			"try would wait for each other for ever; release that lease first, or begin as the writer", ErrDeadlock))
-	case "gone":
-		return failed("downgrade", ErrNotHeld)
-	}
-	return failed("acquire", fmt.Errorf("a script refused it for the reason %q", reason))
-}
-
-// wrongKind returns the error of a name that is in use for something else, or for another size.
-func wrongKind(s ask.Subject, got string, size int64) error {
-	return &KindError{Name: s.Name, Key: s.Keys.State(), Want: s.Kind.Name, WantSize: s.Size, Got: got, GotSize: size}
-}
-
 // abandon releases an owner of this client in the background, until it is neither inside nor in
 // line.
 func (l *latch) abandon(owner, ticket string) { l.client.engine.Undo.Abandon(&l.Lock, owner, ticket) }
+
+// checkDeadlock returns an error if the caller holds the latch already: ctx is the context of a
+// lease on the same name, and the acquisition would wait for its own caller.
+func (l *latch) checkDeadlock(ctx context.Context) error {
+	if held, ok := ctx.Value(&l.Lock).(*lease.Lease); ok && held.Held() {
+		return l.failed("acquire", fmt.Errorf("%w: its context is that of the lease that holds it", ErrDeadlock))
+	}
+	return nil
+}
+
+// ownerFrom returns the owner that the caller acts for: that of the lease on the same latch under
+// whose context it is, or one that the program named. It returns "" if there is none.
+func (l *latch) ownerFrom(ctx context.Context) (string, error) {
+	switch v := ctx.Value(&l.Lock).(type) {
+	case *lease.Lease:
+		if l.Kind == script.RWMutex && !v.Held() { // the next lease may have its owner, if the client keeps the lock
+			return "", nil
+		}
+		return v.NamedOwner(), nil
+	case namedOwner:
+		return string(v), printable("the owner", string(v))
+	}
+	return "", nil
+}
+
+// shared reports whether other libraries have locks of the kind, too.
+func shared(k *script.Kind) bool {
+	return k.Name == script.Mutex.Name || k.Name == script.Reentrant.Name
+}
+
+// checkNeighbour returns an error if the latch is of a kind that no other library shares.
+func (l *latch) checkNeighbour() error {
+	o := l.options
+	switch {
+	case !o.neighbourly():
+	case !shared(l.Kind):
+		return invalid("LockOptions.Announce, Yield and FenceKey of the %s %q: %w: no other library has the same lock; "+
+			"they are for a Mutex and a ReentrantMutex", l.Kind.Name, l.Name, errors.ErrUnsupported)
+	case l.Kind.Counts():
+		return invalid("LockOptions.Announce, Yield and FenceKey on a quorum: %w: no other library shares a quorum's locks",
+			errors.ErrUnsupported)
+	case o.FenceKey != "" && l.Kind != script.Reentrant:
+		return invalid("LockOptions.FenceKey of the %s %q: %w: it is for a ReentrantMutex", l.Kind.Name, l.Name, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// withFenceKey has the latch count its tokens in the key that its options name.
+func (l *latch) withFenceKey() error {
+	if l.options.FenceKey == "" {
+		return nil
+	}
+	if err := keys.Check(l.options.FenceKey); err != nil {
+		return invalid("LockOptions.FenceKey %.80q: %w", l.options.FenceKey, err)
+	}
+	set, err := l.Keys.WithFence(l.options.FenceKey)
+	if err != nil {
+		return invalid("LockOptions.FenceKey %.80q: %w", l.options.FenceKey, err)
+	}
+	l.Keys = set
+	return nil
+}
+
+// handoffQueueName returns the name under which goroutines of this client that want the latch wait
+// for each other. Those whose releases announce something else wait apart: the lease of the one
+// must not be released by the other.
+func (l *latch) handoffQueueName() string {
+	a := l.options.Announce
+	if a == (Announce{}) {
+		return l.Keys.State()
+	}
+	return fmt.Sprintf("%s\n%s\n%s\n%v", l.Keys.State(), a.Channel, a.Message, a.Sharded)
+}

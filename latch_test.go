@@ -13,6 +13,7 @@ func TestTermsTellLeasesApart(t *testing.T) {
 	same := map[string]bool{
 		"MaxWait": true, "MaxWaiters": true, "MinHold": true, "StrictOrder": true, "Yield": true,
 		"Announce": true, // which has a queue of its own
+		"Linger":   true, // which the lease that is released decides
 		"FenceKey": true, // of a reentrant mutex, which is not handed over
 	}
 	all := reflect.TypeFor[LockOptions]()

@@ -2,12 +2,15 @@ package redlatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -19,37 +22,35 @@ import (
 // The deadline is the lock's TTL after the moment *before* the last confirmed request was sent,
 // less a hundredth of the TTL and 2ms for clocks that differ. Time is measured by the monotonic and
 // by the wall clock, and the one that went further counts. So this process gives the lease up
-// before Redis does, and a slow request gives it no more time.
+// before Redis does.
 //
 // Between the last check and the write, a process can still be suspended for any length of time.
-// What closes that gap is the fencing token: pass [Lease.Token] along with every write, and let the
+// The fencing token closes that gap: pass [Lease.Token] along with every write, and let the
 // resource refuse tokens older than the newest it has seen.
 type Lease struct{ core *lease.Lease }
 
 // Name is the name of the lock.
 func (l *Lease) Name() string { return l.core.Lock().Name }
 
-// Owner returns the name of this acquisition in Redis: `GET` shows it for a mutex that is held. No
-// other acquisition ever has the same, with two exceptions: the entries of a [ReentrantMutex] have
-// the owner that entered, and goroutines that pass a [Mutex] on among themselves have one owner,
-// one after the other.
+// Owner returns the name of this acquisition in Redis: `GET` shows it for a mutex that is held.
+// Only entries of a [ReentrantMutex], and goroutines that pass a [Mutex] on among themselves, share
+// one.
 func (l *Lease) Owner() string { return l.core.NamedOwner() }
 
 // Context returns the context to run the work under. It is done when the lease is released,
-// detached or lost, or when the context that was given to Lock is done. Then context.Cause returns
-// the [*LostError] if the lease was lost, an error that matches [ErrNotHeld] and says so if it was
+// detached or lost, or when the context that was given to Lock is done. Then [context.Cause]
+// returns the [*LostError] if the lease was lost, an error that matches [ErrNotHeld] if it was
 // released or detached, and the cause of the context that was given to Lock otherwise.
 //
 // Its Err answers by the clock: once the deadline has passed, it is not nil, and Done is closed.
-// Done alone, and contexts made from this one, end when a method of the lease, that Err or the
-// client's schedule looks at the clock. A process that computes on all its threads can keep the
-// schedule from that for tens of milliseconds. Before a step that must not overlap, ask Err of this
-// context, or [Lease.Ensure].
+// Done alone, and contexts made from this one, need the client's schedule, which a process that
+// computes on all its threads can delay for tens of milliseconds. Before a step that must not
+// overlap, ask Err of this context, or [Lease.Ensure].
 func (l *Lease) Context() context.Context { return l.core.Context() }
 
 // Token returns the fencing token of this acquisition, which is larger than that of every earlier
-// acquisition of the name. Once the lease is not held, it returns 0, which is smaller than every
-// token: a resource that checks tokens refuses it.
+// acquisition of the name. Once the lease is not held, it returns 0, which every resource that
+// checks tokens refuses.
 func (l *Lease) Token() int64 {
 	if !l.Held() {
 		return 0
@@ -88,16 +89,14 @@ func (l *Lease) Ensure(ctx context.Context, d time.Duration) error { return l.co
 func (l *Lease) Extend(ctx context.Context) error { return l.core.Extend(ctx) }
 
 // ExtendTo has the lease last for d from now, also where that is longer than LockOptions.TTL: for a
-// step during which Redis may be out of reach, or with LockOptions.Renew set to [Off]. d is 1ms to
-// 24h. The deadline counts from before the request was sent, as after [Lease.Extend], less a
-// hundredth of d and 2ms.
+// step during which Redis may be out of reach, or with LockOptions.Renew set to [Off]. d is 1ms
+// to 24h. The deadline counts from before the request was sent, less a hundredth of d and 2ms.
 //
 // ExtendTo never shortens a lease: if more than d is left, it sends nothing and returns nil. Nor do
-// Extend and the watchdog afterwards. The watchdog still asks at a third of the TTL, which finds
-// out that the lease was deleted or taken by force. It gives the lease no more than what is left,
-// until that is less than the TTL. A process that is killed keeps the lock for as long as d. The
-// lease is released in Redis when it ends, and not passed on to another goroutine. [Lease.Detach]
-// leaves its length as it is; [Client.Adopt] sets the TTL of its options, also if that is shorter.
+// Extend and the watchdog, which still asks at a third of the TTL, and so finds out that the lease
+// was deleted or taken by force. A process that is killed keeps the lock for as long as d. The
+// lease is not passed on to another goroutine. [Lease.Detach] leaves its length as it is;
+// [Client.Adopt] sets the TTL of its options, also if that is shorter.
 //
 // The error is as that of [Lease.Extend]. It matches [ErrMaxHold] if d reaches beyond
 // LockOptions.MaxHold, and [ErrInvalid] if d cannot be. Over a quorum, more than the TTL is refused
@@ -121,14 +120,16 @@ func (l *Lease) Release(ctx context.Context) error { return l.core.Release(ctx) 
 // Detach ends the lease in this process without releasing it, and returns a text that names it. The
 // lock stays taken for a full TTL, which begins with this call. In that time [Client.Adopt] takes
 // the lease up again, in this or another process, with the same fencing token. Stop the work first.
+// If the text is not used within the TTL, the lock is free.
 //
 // Once Detach has returned, the lease is not held here: its context is done, with a cause that
-// matches [ErrDetached] and [ErrNotHeld], the watchdog extends it no more, and Release does nothing
-// and returns nil. If the text is not used within the TTL, the lock is free.
+// matches [ErrDetached] and [ErrNotHeld], and Release does nothing and returns nil.
 //
-// The last thing that Detach does is an [Lease.Extend]. If that fails, so does Detach, with the
-// same error, and the lease is as it is after such an Extend: still held, but in jeopardy, or lost.
-// Call Detach again, or Release.
+// Detach sends a [Lease.Extend] first. If that fails, so does Detach, with the same error, and the
+// lease is still held, but in jeopardy, or lost. Call Detach again, or Release. There is one
+// exception: if the acquisition had to be sent twice, the lease gets another owner after that, and
+// if that request gets no answer, the lease has ended, and is released in the background. An entry
+// of a [ReentrantMutex] beside others of its client enters Redis by itself first, with one request.
 //
 // The text is one printable word without quotes or blanks, some 150 bytes and at most 4096, safe in
 // a file, an environment variable or on a command line. Keep it as you would a key: a program that
@@ -139,19 +140,20 @@ func (l *Lease) Detach(ctx context.Context) (text string, err error) {
 	if err := l.core.Detach(ctx); err != nil {
 		return "", err
 	}
-	return textOf(l.core), nil
+	owner, token := l.core.Heir()
+	return l.core.Lock().Text(owner, token, l.core.Detail()).String(), nil
 }
 
 // Wanted returns a channel that is closed when another acquisition waits for the lock, in any
 // process: at once if one waits already. It is for long work that can stop at a good place, and
-// then release the lock. It takes nothing from the holder: the lease goes on for as long as the
-// holder likes, and the channel stays closed when the waiter gives up. All calls return the same
-// channel. It is not closed by the end of the lease; wait for the lease's context beside it.
+// then release the lock. The lease goes on for as long as the holder likes, and the channel stays
+// closed when the waiter gives up. All calls return the same channel. It is not closed by the end
+// of the lease; wait for the lease's context beside it.
 //
 // The first call sends a request in the background, and so does each extend after it. Redis pushes
 // the word to a client that can listen. Where it cannot, or the word was lost, the next extend
-// finds the waiter, with LockOptions.Renew set to [Off] as well. Of several leases on one
-// semaphore, all that have asked are told. Over a quorum no holder is told: the channel stays open.
+// finds the waiter. Of several leases on one semaphore, all that have asked are told. Over a quorum
+// the channel stays open.
 func (l *Lease) Wanted() <-chan struct{} { return l.core.Wanted() }
 
 // Permits returns how many permits of a [Semaphore] the lease has. It returns 0 for a lease of
@@ -164,20 +166,70 @@ func (l *Lease) Permits() int64 {
 	return n
 }
 
-func (l *Lease) Slot() (*Slot, error) {
-	kind := l.core.Lock().Kind.Name
-	if kind != script.SlotPool.Name {
-		return nil, invalid("the %s %q has no slots", kind, l.Name())
-	}
-	id, err := strconv.Atoi(l.core.Detail())
-	if err != nil {
-		return nil, fmt.Errorf("redlatch: find the slot of the lease on %q: %w", l.Name(), err)
-	}
-	return &Slot{l, id}, nil
-}
-
 // runHeld runs f under the lease, and releases it when f has returned or panicked.
 func (l *Lease) runHeld(ctx context.Context, f func(ctx context.Context, l *Lease) error) (err error) {
 	defer func() { err = fault.Join(err, l.Release(ctx)) }()
 	return f(l.Context(), l)
+}
+
+// part returns what a lease has of a lock that others have, too: the mode, or the number of the
+// slot. It returns "" for the other kinds.
+func (l *Lease) part() (key, value string) {
+	switch l.core.Lock().Kind.Name {
+	case script.RWMutex.Name:
+		return "mode", l.core.Lock().Mode()
+	case script.SlotPool.Name:
+		return "slot", l.core.Detail()
+	}
+	return "", ""
+}
+
+// String says which lock the lease is on, with its token, and how long it lasts or why it ended:
+// `lease on mutex "a" with token 7, held for another 29.7s`.
+func (l *Lease) String() string {
+	text := "lease on " + describe(l.core.Lock())
+	if key, value := l.part(); key != "" {
+		text += ", " + key + " " + value + ","
+	}
+	text += fmt.Sprintf(" with token %d", l.core.Number())
+	if left := l.Remaining(); left > 0 {
+		return fmt.Sprintf("%s, held for another %v", text, left.Round(time.Millisecond))
+	}
+	return text + ", " + l.ended()
+}
+
+// LogValue returns the lock, owner and token, and how long the lease lasts or why it ended, as a
+// group.
+func (l *Lease) LogValue() slog.Value {
+	all := attributes(l.core.Lock())
+	if key, value := l.part(); key != "" {
+		all = append(all, slog.String(key, value))
+	}
+	all = append(all, slog.String("owner", l.Owner()), slog.Int64("token", l.core.Number()))
+	if left := l.Remaining(); left > 0 {
+		return slog.GroupValue(append(all, slog.String("remaining", left.Round(time.Microsecond).String()))...)
+	}
+	return slog.GroupValue(append(all, slog.String("ended", l.ended()))...)
+}
+
+// ended says how a lease ended that is not held.
+func (l *Lease) ended() string {
+	switch err, lost := l.Err(), (*LostError)(nil); {
+	case errors.As(err, &lost):
+		return fmt.Sprintf("lost: %v", lost.Cause)
+	case errors.Is(err, ErrDetached):
+		return "detached"
+	}
+	return "released"
+}
+
+// describe returns the kind and the name of a lock.
+func describe(l *lock.Lock) string { return fmt.Sprintf("%s %q", sized(l.Kind.Name, l.Size), l.Name) }
+
+func attributes(l *lock.Lock) []slog.Attr {
+	all := []slog.Attr{slog.String("kind", l.Kind.Name), slog.String("name", l.Name)}
+	if l.Size > 0 {
+		all = append(all, slog.Int64("size", l.Size))
+	}
+	return all
 }

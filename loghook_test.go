@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch/internal/base/groups"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestLogHookLevels: a program that runs well logs nothing at level Info, and what needs a look has
@@ -38,6 +39,7 @@ func TestLogHookLevels(t *testing.T) {
 		{`level=WARN msg="redlatch: a waiter reaches Redis again"`, Event{Type: EventReachable}},
 		{`level=WARN msg="redlatch: a lease outlives the context of its acquisition"`, Event{Type: EventOutlived}},
 		{`level=WARN msg="redlatch: the program has dropped a lease that is held"`, Event{Type: EventForgotten}},
+		{`level=DEBUG msg="redlatch: keeps a lock no more"`, Event{Type: EventUnkept}},
 		{`level=DEBUG msg="redlatch: detached a lease"`, Event{Type: EventDetached}},
 		{`level=DEBUG msg="redlatch: of a later redlatch"`, Event{Type: "of a later redlatch"}},
 	} {
@@ -45,9 +47,7 @@ func TestLogHookLevels(t *testing.T) {
 			t.Errorf("%+v is logged as %s, want %s", test.e, got, test.want)
 		}
 		quiet := logged(t, slog.LevelInfo, test.e)
-		if (quiet == "") != strings.Contains(test.want, "DEBUG") {
-			t.Errorf("at level Info %+v is logged as %q", test.e, quiet)
-		}
+		check.That(t, (quiet == "") == strings.Contains(test.want, "DEBUG"), "at level Info %+v is logged as %q", test.e, quiet)
 	}
 	e := Event{Type: EventLost, Name: "a", HeldFor: time.Second, Reason: LossGone, Err: errors.New("it is gone")}
 	if got, want := logged(t, slog.LevelInfo, e), " name=a held_for=1s reason=gone error=\"it is gone\"\n"; !strings.HasSuffix(got, want) {
@@ -88,21 +88,15 @@ func TestLabelsAreComplete(t *testing.T) {
 			delete(outcomes, o)
 		}
 	}
-	if len(outcomes) > 0 {
-		t.Errorf("groups.Outcomes has %v, which no error has", outcomes)
-	}
+	check.That(t, len(outcomes) <= 0, "groups.Outcomes has %v, which no error has", outcomes)
 	if got := len(groups.Reasons); got != len(causes) {
 		t.Errorf("groups.Reasons has %d reasons, want %d", got, len(causes))
 	}
 	for _, r := range groups.Reasons {
-		if causes[LossReason(r)] == nil {
-			t.Errorf("the reason %s has no text", r)
-		}
+		check.That(t, causes[LossReason(r)] != nil, "the reason %s has no text", r)
 	}
 	for i, k := range script.Kinds() {
-		if i >= len(groups.Kinds) || groups.Kinds[i] != k.Name {
-			t.Errorf("groups.Kinds is %q, which lacks %s at %d", groups.Kinds, k.Name, i)
-		}
+		check.That(t, i < len(groups.Kinds) && groups.Kinds[i] == k.Name, "groups.Kinds is %q, which lacks %s at %d", groups.Kinds, k.Name, i)
 	}
 	if len(groups.Kinds) != len(script.Kinds()) {
 		t.Errorf("groups.Kinds is %q, which are %d more than there are", groups.Kinds, len(groups.Kinds)-len(script.Kinds()))

@@ -3,6 +3,8 @@ package redlatch
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -31,9 +33,8 @@ type MultiMutex struct {
 	invalid error
 }
 
-// MultiMutex returns the mutexes of these names, 1 to 256, as one, with the options of the client.
-// A name that is given twice counts once. MultiMutex sends nothing; names that cannot be used are
-// refused by the first call on the mutexes.
+// MultiMutex returns the mutexes of these names, 1 to 256, as one. A name that is given twice
+// counts once.
 func (c *Client) MultiMutex(names ...string) *MultiMutex {
 	m := &MultiMutex{client: c, names: slices.Clone(names)}
 	slices.Sort(m.names)
@@ -49,7 +50,7 @@ func (c *Client) MultiMutex(names ...string) *MultiMutex {
 	return m
 }
 
-// With returns the same mutexes with other options. A zero field of o leaves the option as it is.
+// With returns the same mutexes with the options that are not zero in o.
 func (m *MultiMutex) With(o LockOptions) *MultiMutex {
 	next := *m
 	next.latches = nil
@@ -83,14 +84,15 @@ func (m *MultiMutex) Names() []string { return slices.Clone(m.names) }
 // MaxHold counts for each name from its own acquisition. With Renew Off, Lock extends the leases
 // that became old while it waited for a later name.
 //
-// If there is an error, nothing is held. The error is that of the mutex which failed. If a name was
-// lost while Lock waited for a later one, it is a [*LostError]. Under the context of a lease on one
-// of the names, it matches [ErrDeadlock], at once.
+// If there is an error, nothing is held: the names that Lock had by then are released at once, as
+// [Lease.Release] does it, so Lock may return later by as much if Redis does not answer. The error
+// is that of the mutex which failed, a [*LostError] if a name was lost while Lock waited for a
+// later one. Under the context of a lease on one of the names, it matches [ErrDeadlock], at once.
 func (m *MultiMutex) Lock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, true) }
 
 // TryLock acquires all the mutexes if each is free and no waiter is in line for any. It never
-// waits: otherwise the error matches [ErrTaken], and nothing is held. Under the context of a lease
-// on one of the names, it matches [ErrDeadlock], as for Lock.
+// waits: otherwise the error matches [ErrTaken], and nothing is held. All else is as for
+// [MultiMutex.Lock].
 func (m *MultiMutex) TryLock(ctx context.Context) (*MultiLease, error) { return m.lock(ctx, false) }
 
 // Do runs f while it holds all the mutexes, as [Mutex.Do] does.
@@ -240,8 +242,8 @@ func (l *MultiLease) cores() []*lease.Lease {
 // its own, and [Lease.Ensure] and [Lease.ExtendTo].
 func (l *MultiLease) Leases() []*Lease { return slices.Clone(l.leases) }
 
-// Release releases all the names, the last one first, as [Lease.Release] does. The error joins
-// those of the names for which it failed; the other names are released all the same.
+// Release releases all the names at once, as [Lease.Release] does. The error joins those of the
+// names for which it failed; the other names are released all the same.
 func (l *MultiLease) Release(ctx context.Context) error {
 	names := make([]string, len(l.leases))
 	for i, one := range l.leases {
@@ -277,4 +279,31 @@ func (c *multiContext) Value(key any) any {
 		}
 	}
 	return c.Context.Value(key)
+}
+
+// Held implements [lease.Under].
+func (c *multiContext) Held() ([]*lease.Lease, context.Context) { return c.lease.cores(), c.Context }
+
+// String returns the names, in their order.
+func (m *MultiMutex) String() string { return fmt.Sprintf("mutexes %q", m.names) }
+
+// LogValue returns the names, as a group.
+func (m *MultiMutex) LogValue() slog.Value { return slog.GroupValue(slog.Any("names", m.names)) }
+
+// String returns what each of the leases says.
+func (l *MultiLease) String() string {
+	all := make([]string, len(l.leases))
+	for i, lease := range l.leases {
+		all[i] = lease.String()
+	}
+	return strings.Join(all, "; ")
+}
+
+// LogValue returns the leases by name, each as a group.
+func (l *MultiLease) LogValue() slog.Value {
+	all := make([]slog.Attr, len(l.leases))
+	for i, lease := range l.leases {
+		all[i] = slog.Any(lease.Name(), lease)
+	}
+	return slog.GroupValue(all...)
 }

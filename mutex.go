@@ -11,41 +11,29 @@ import (
 // context on; see [ReentrantMutex]. Make it with [Client.Mutex]; it does not change, costs nothing
 // and is safe for concurrent use.
 //
-// In Redis it is what `SET key owner NX PX` makes, so programs that lock in this way exclude each
-// other and this Mutex. The key is Options.Prefix and the name; see [NoPrefix].
-type Mutex struct{ latch latch }
+// In Redis it is what `SET key owner NX PX` makes, so programs that lock in this way exclude it.
+// The key is Options.Prefix and the name; see [NoPrefix].
+type Mutex struct{ noun }
 
-// Mutex returns the mutex of that name, with the lease options of the client. It sends nothing; a
-// name that cannot be used is refused by the first call that takes it.
-func (c *Client) Mutex(name string) *Mutex { return &Mutex{newLatch(c, script.Mutex, name)} }
+// Mutex returns the mutex of that name.
+func (c *Client) Mutex(name string) *Mutex { return &Mutex{newNoun(c, script.Mutex, name)} }
 
-// With returns the same mutex with other options. A zero field of o leaves the option as it is.
-func (m *Mutex) With(o LockOptions) *Mutex { return &Mutex{m.latch.with(o)} }
-
-// Options returns the options in effect: those of the client under those of With.
-func (m *Mutex) Options() LockOptions { return m.latch.options }
-
-// Name returns the name of the mutex, without the prefix.
-func (m *Mutex) Name() string { return m.latch.Name }
-
-// Key returns the key of the mutex in Redis: Options.Prefix and the name.
-func (m *Mutex) Key() string { return m.latch.Keys.State() }
+// With returns the same mutex with the options that are not zero in o.
+func (m *Mutex) With(o LockOptions) *Mutex { return &Mutex{m.noun.with(o)} }
 
 // Lock acquires the mutex. If it is taken, Lock waits in line without polling: first come, first
-// served over all processes. Goroutines of one client that wait for the same mutex have one place
-// in the line, and pass the mutex on among themselves when it is their turn; see
-// LockOptions.StrictOrder. Lock returns when the mutex is held, when ctx is done, or when
-// LockOptions.MaxWait has passed.
+// served over all processes; see LockOptions.StrictOrder for goroutines of one client. Lock returns
+// when the mutex is held, when ctx is done, or when LockOptions.MaxWait has passed.
 //
 // ctx is also the parent of the lease's context. When ctx is done, the wait ends, and later the
 // lease's context, which stops the work. The lease itself goes on: it is held and extended until it
 // is released, also with a context that is done. To bound the wait alone, use MaxWait.
 //
 // The caller must release the lease: until then it is extended for as long as the process lives,
-// also if the program has dropped it. [Client.Leases] lists the leases of a client, [EventOutlived]
-// tells of one whose ctx has been done for a while, and [Options].TraceLeases finds the code that
-// acquired one and dropped it. If there is an error, there is no lease and nothing stays behind: the client gives its place in line
-// up, and gives a grant that arrives too late back, in the background. The error matches
+// also if the program has dropped it; [Client.Leases], [EventOutlived] and [Options].TraceLeases
+// find such leases. If there is an error, there is no lease and nothing stays behind: the client
+// gives its place in line up, and gives a grant that arrives too late back, in the background. The
+// error matches
 //
 //   - [ErrTaken], as a [*TakenError], and the error of the context, if the wait was cut short; if
 //     MaxWait ran out, that is [context.DeadlineExceeded];
@@ -62,8 +50,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 }
 
 // TryLock acquires the mutex if it is free and no waiter is in line. It never waits: otherwise the
-// error matches [ErrTaken]. All else is as for [Mutex.Lock]; so under the context of a lease on
-// this very mutex, the error matches [ErrDeadlock].
+// error matches [ErrTaken]. All else is as for [Mutex.Lock].
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	if err := m.latch.checkDeadlock(ctx); err != nil {
 		return nil, err
@@ -87,11 +74,9 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) er
 }
 
 // TryDo runs f while it holds the mutex, if the mutex is free: it acquires as [Mutex.TryLock] does,
-// calls f as [Mutex.Do] does, and releases the lease when f returned or panicked.
-//
-// If the mutex is not free, TryDo returns at once, f was not called, and the error matches
-// [ErrTaken]. Else the error is that of Do. An error of f may match ErrTaken, too, if f tries
-// another lock and returns the error.
+// calls f as [Mutex.Do] does, and releases the lease when f returned or panicked. If the mutex is
+// not free, TryDo returns at once, f was not called, and the error matches [ErrTaken]. Else the
+// error is that of Do. An error of f may match ErrTaken, too.
 func (m *Mutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := m.TryLock(ctx)
 	if err != nil {

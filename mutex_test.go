@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -18,9 +19,7 @@ func TestLockAndRelease(t *testing.T) {
 	if !first.Held() || first.Token() == 0 || first.Context().Err() != nil {
 		t.Errorf("a new lease: Held %v, Token %d, Context %v", first.Held(), first.Token(), first.Context().Err())
 	}
-	if got := s.Do("GET", "redlatch:a"); got != first.Owner() {
-		t.Errorf("GET redlatch:a = %q, want the owner %q", got, first.Owner())
-	}
+	check.Equal(t, s.Do("GET", "redlatch:a"), first.Owner(), "GET redlatch:a")
 	if l, err := m.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 		t.Errorf("TryLock of a held mutex = %v, %v, want ErrTaken", l, err)
 	}
@@ -31,9 +30,7 @@ func TestLockAndRelease(t *testing.T) {
 		t.Errorf("a released lease: Held %v, Token %d, Context %v, Err %v", first.Held(), first.Token(), first.Context().Err(), first.Err())
 	}
 	second := locktest.Lock(t, m)
-	if second.Token() <= token {
-		t.Errorf("second token %d, want more than %d", second.Token(), token)
-	}
+	check.That(t, second.Token() > token, "second token %d, want more than %d", second.Token(), token)
 	locktest.Release(t, second)
 	if got := s.Do("EXISTS", "redlatch:a"); got != "0" {
 		t.Errorf("EXISTS redlatch:a = %s after the release, want 0", got)
@@ -50,8 +47,6 @@ func TestReleaseHandsOver(t *testing.T) {
 	locktest.InLine(t, s, "x", 1)
 	locktest.Release(t, held)
 	next := <-got
-	if !next.Held() {
-		t.Error("the lease handed over is not held")
-	}
+	check.That(t, next.Held(), "the lease handed over is not held")
 	locktest.Release(t, next)
 }

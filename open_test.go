@@ -3,12 +3,16 @@ package redlatch_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -16,18 +20,19 @@ import (
 func TestOpenOverTLS(t *testing.T) {
 	t.Parallel()
 	s, trust := redistest.StartTLS(t)
-	c, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{TLS: trust})
-	if err != nil {
-		t.Fatalf("Open(%q) with its root = %v, want a client", s.URL(), err)
-	}
+	c := check.Value(redlatch.Open(t.Context(), s.URL(), redlatch.Options{TLS: trust})).From(t, fmt.Sprintf("Open(%q) with its root", s.URL()))
 	locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
-	if err := c.Close(); err != nil {
-		t.Errorf("Close = %v", err)
-	}
+	check.Nil(t, "Close", c.Close())
 	var unknown *tls.CertificateVerificationError
 	if _, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{}); !errors.Is(err, redlatch.ErrUnreachable) || !errors.As(err, &unknown) {
 		t.Errorf("Open(%q) without its root = %v, want ErrUnreachable and a CertificateVerificationError", s.URL(), err)
 	}
+	another := trust.Clone()
+	another.ServerName = "another.example"
+	var misnamed x509.HostnameError
+	_, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{TLS: another})
+	check.That(t, errors.Is(err, redlatch.ErrUnreachable) && errors.As(err, &misnamed) && strings.Contains(fmt.Sprint(err), "another.example"),
+		"Open(%q) under another name = %v, want ErrUnreachable and a HostnameError with that name", s.URL(), err)
 }
 
 func TestOpenWithAPassword(t *testing.T) {
@@ -53,4 +58,38 @@ func TestOpenHeedsItsContext(t *testing.T) {
 		t.Errorf("Open of a server that hangs, with a done context = %v, %v, want context.Canceled", c, err)
 	}
 	s.Resume()
+}
+
+// TestOpenUnreachable: whatever keeps a server, or most nodes of a quorum, from answering, the error
+// says that it cannot be reached, also if the deadline of the context passed first.
+func TestOpenUnreachable(t *testing.T) {
+	t.Parallel()
+	up, hangs, alsoHangs := redistest.Start(t), redistest.Start(t), redistest.Start(t)
+	hangs.Pause()
+	alsoHangs.Pause()
+	defer hangs.Resume()
+	defer alsoHangs.Resume()
+	closed := "redis://127.0.0.1:1"
+	soon := redlatch.Options{RequestTimeout: 300 * time.Millisecond}
+	for what, open := range map[string]func(ctx context.Context) (*redlatch.Client, error){
+		"Open of a server that hangs": func(ctx context.Context) (*redlatch.Client, error) {
+			return redlatch.Open(ctx, hangs.URL(), soon)
+		},
+		"Open of a closed port": func(ctx context.Context) (*redlatch.Client, error) { return redlatch.Open(ctx, closed, soon) },
+		"OpenQuorum of nodes that hang": func(ctx context.Context) (*redlatch.Client, error) {
+			return redlatch.OpenQuorum(ctx, []string{up.URL(), hangs.URL(), alsoHangs.URL()}, soon)
+		},
+		"OpenQuorum of one that hangs, and a closed port": func(ctx context.Context) (*redlatch.Client, error) {
+			return redlatch.OpenQuorum(ctx, []string{up.URL(), hangs.URL(), closed}, soon)
+		},
+	} {
+		if c, err := open(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("%s = %v, %v, want ErrUnreachable", what, c, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if c, err := open(ctx); !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("%s within 50ms = %v, %v, want ErrUnreachable", what, c, err)
+		}
+		cancel()
+	}
 }

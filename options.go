@@ -8,9 +8,9 @@ import (
 	"maps"
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -21,7 +21,6 @@ const (
 	minTTL     = 100 * time.Millisecond
 	maxTTL     = 24 * time.Hour
 	minRequest = 10 * time.Millisecond
-	maxText    = 256 // bytes of an owner, an instance or a candidate's value
 	maxWaiters = 1000
 )
 
@@ -44,30 +43,26 @@ type Options struct {
 	// 10ms; keep it above three round trips. Default 3s.
 	//
 	// One request gets a third of it. One that extends a lease gets half of what is left of the
-	// lease if that is shorter, and no less than some 100ms. So one lost reply costs no lease, also
-	// if the TTL is below RequestTimeout.
+	// lease if that is shorter, and no less than some 100ms. So one lost reply costs no lease.
 	//
-	// A connection of [Open] or [OpenQuorum] that dies in silence is given up with the first
-	// request that it leaves without an answer, a third of RequestTimeout after that was sent, and
-	// the resend uses a new one. One that only listens is checked every half of RequestTimeout, 1s
-	// at least and 3s at most, and is found dead within twice RequestTimeout, 3s at least and 12s
-	// at most. Connections that the program brought to [New] have time limits of their own: see the
-	// adapter.
+	// A connection of [Open] or [OpenQuorum] that dies in silence is given up a third of
+	// RequestTimeout after the first request without an answer, and the resend uses a new one. One
+	// that only listens is found dead within twice RequestTimeout, 3s at least and 12s at most.
+	// Connections that the program brought to [New] have time limits of their own: see the adapter.
 	RequestTimeout time.Duration
 
 	// FenceTTL is how long a name that is not acquired is remembered for its fencing tokens. 1h to
-	// 366 days. Default 7 days. A name that is remembered takes Redis about 135 bytes, so a program
-	// that locks 200,000 names in that time takes 27 MB. [Client.List] and redlatch ls need one
-	// step of SCAN for each thousand of them. A name that is forgotten gets tokens from the
-	// server's time, which are larger than those before.
+	// 366 days. Default 7 days. A remembered name takes Redis about 135 bytes, and [Client.List] a
+	// step of SCAN for each thousand. A forgotten one gets tokens from the server's time, which are
+	// larger than those before.
 	FenceTTL time.Duration
 
 	// Hook is called for every [Event] after it has happened, on the goroutine on which it
 	// happened. It must not block, so it must not call what sends requests, nor [Client.Close].
 	// That goroutine is
 	//
-	//   - the caller's for what a call does: an acquisition, Extend, Release; and for a loss that a
-	//     look at the lease finds, such as Held, or Err of its context;
+	//   - the caller's for what a call does, and for a loss that a look at the lease finds, such as
+	//     Held, or Err of its context;
 	//   - the client's own for what the watchdog does. A hook that blocks at a loss there stops the
 	//     renewals of all leases of the client, until they are lost;
 	//   - that of the subscription for a lease that was taken by force. A hook that blocks there
@@ -78,16 +73,16 @@ type Options struct {
 	// hook of several. Default none.
 	Hook func(context.Context, Event)
 
-	// TraceLeases finds leases that no code releases. The hook is told [EventForgotten] when the
-	// garbage collector finds that the program has dropped a lease which is still held. That event,
-	// [EventOutlived] and [Client.Leases] then have the stack of the call that acquired it. It
-	// takes about a microsecond and a kilobyte for each lease. Default false.
+	// TraceLeases finds leases that no code releases: the hook is told [EventForgotten] when the
+	// garbage collector finds that the program dropped a held lease. That event, [EventOutlived]
+	// and [Client.Leases] then have the stack of the call that acquired it. It takes about a
+	// microsecond and a kilobyte for each lease. Default false.
 	TraceLeases bool
 
-	// WrapConn returns the connection to use instead of one that [Open] made, or [OpenQuorum] to a
-	// node: such as one of [conn.Observe], which measures requests. It must pass on what the
-	// connection can do beside: see [conn.Replicated] and [conn.Sharded]. [New] and [NewQuorum] do
-	// not call it: what they are given is wrapped already. Default none.
+	// WrapConn returns the connection to use instead of one that [Open] or [OpenQuorum] made, such
+	// as one of [conn.Observe], which measures requests. It must pass on what the connection can do
+	// beside: see [conn.Replicated] and [conn.Sharded]. [New] and [NewQuorum] do not call it.
+	// Default none.
 	WrapConn func(conn.Conn) conn.Conn
 
 	// Program is what `redlatch inspect` shows as the name of this process. Default the base name
@@ -98,7 +93,8 @@ type Options struct {
 	// version, as [WithLabels] says for one acquisition. Default none.
 	Labels map[string]string
 
-	// Journal has the client note what happened to its locks, in Redis. Default off.
+	// Journal says how the client notes in Redis what happened to its locks, such as losses, for
+	// `redlatch log`. Default on: it costs no request while nothing goes wrong.
 	Journal JournalOptions
 
 	// TLS configures rediss:// URLs given to [Open]: root and client certificates. Default the
@@ -110,6 +106,28 @@ type Options struct {
 // bsm/redislock do, and excludes with them. No key can have this text.
 const NoPrefix = "\x00"
 
+// JournalOptions say how a client notes in Redis what happened to its locks that an operator may
+// ask for later: see [JournalType]. [Client.Journal] and `redlatch log` read it.
+//
+// A plain acquisition is never noted, so while nothing goes wrong the journal costs no request. An
+// entry takes about 400 bytes; those of a tenth of a second go in one command, in the background. A
+// client notes every loss and all that it takes by force, and of each other type ten entries a
+// minute. While Redis does not take them, 256 wait, and the next entry that is written tells how
+// many were dropped.
+//
+// All clients with the same Options.Prefix write one stream, {prefix + "journal"}:log, which keeps
+// 10,000 entries, some 4 MB, for a week. With a server before Redis 6.2 the week bounds only a
+// journal that no client writes. On a quorum each node has a copy, and a reader puts them together.
+type JournalOptions struct {
+	// Off has the client write nothing. Any client can read. Default false.
+	Off bool
+
+	// Trouble, if set, is called when Redis does not take the entries, such as for want of the
+	// right to XADD: once, and again only after it has taken some. It is called on a goroutine of
+	// the client, and must not block. Default none.
+	Trouble func(error)
+}
+
 // A Switch turns a default of the client on or off for one lock. The zero value leaves it as it is.
 type Switch int8
 
@@ -119,7 +137,7 @@ const (
 	Off Switch = -1
 )
 
-// None is for MaxWait, MaxWaiters, MaxHold, MinHold and Replicas of [LockOptions]: it drops the
+// None is for MaxWait, MaxWaiters, MaxHold, MinHold, Linger and Replicas of [LockOptions]: it drops the
 // default of the client for one lock.
 const None = -1
 
@@ -140,26 +158,50 @@ type LockOptions struct {
 	MaxHold time.Duration
 
 	// MinHold is how long the lock stays closed at least, from its acquisition on and by the
-	// server's clock: a holder that releases it earlier lets no other in before. So a lock bounds
-	// how often something begins: once in that time, or n times with a permit each of a semaphore
-	// of n. 1ms to 24h. Default none. Not on a quorum, nor for a [SlotPool] or a [Job].
+	// server's clock: after an earlier release no other gets in. So it bounds how often something
+	// begins: once in that time, or n times with a permit each of a semaphore of n. 1ms to 24h.
+	// Default none. Not on a quorum, nor for a [SlotPool] or a [Job]. Each goroutine has its own
+	// place in line.
 	//
-	//   - Only a release keeps the lock closed. If the holder crashes or its lease is lost, the
-	//     lock opens when the lease ends, TTL after the last extend at most. That may be before
-	//     MinHold has passed.
-	//   - [Client.ForceRelease] opens the lock at once.
-	//   - A [ReentrantMutex] counts from its first entry. Once the last entry is released, the
-	//     owner of the entries waits, too.
+	//   - Only a release keeps the lock closed. After a crash or a loss it opens when the lease
+	//     ends, perhaps before MinHold has passed; [Client.ForceRelease] opens it at once.
+	//   - A [ReentrantMutex] counts from its first entry, and closes to its last owner, too.
 	//   - The MinHold of a reader keeps writers out of a [RWMutex], that of a writer also readers.
 	//   - A [MultiMutex] that does not get all of its names leaves none of them closed.
-	//   - Each goroutine has its own place in line, as with StrictOrder.
 	MinHold time.Duration
 
-	// Replicas is how many replicas must have acknowledged an acquisition (WAIT) before Lock
-	// returns it; if fewer do within a third of Options.RequestTimeout, it is given back and the
-	// error matches [ErrNotReplicated]. It costs another round trip. It makes the loss of a lock in
-	// a failover less likely, and does not exclude it: the replica that is promoted may be another.
-	// Default 0.
+	// Linger is for how long the client keeps a [Mutex] or an [RWMutex] at most after Release, for
+	// its own next acquisition in the same mode, which then sends nothing and takes about a
+	// microsecond. It is for locks that one process takes again and again and that others seldom
+	// want. 1ms to a third of TTL, as a lock that is only kept is not extended; with Renew set to
+	// [Off], the next acquisition extends it first if a tenth of its TTL has passed. Default none. Not
+	// on a quorum, nor with StrictOrder, MinHold, Replicas, Announce or Yield.
+	//
+	//   - Contexts, events and tokens are as without Linger. Among readers, tokens tell no order.
+	//   - An [RWMutex] that is kept for reading lets other readers in, and a writer when all
+	//     clients have given it back.
+	//   - A client that waits for the lock asks for it, and gets it at once or with the next
+	//     release: a round trip and a message later than without Linger. If the message is lost, it
+	//     waits until its next heartbeat, or until Linger has passed.
+	//   - A try of another client asks, too. It fails with [ErrTaken] if the lock is in use, or if
+	//     the client that keeps it does not answer within 100ms or six round trips, and within a
+	//     third of Options.RequestTimeout.
+	//   - A process that dies while it keeps a lock costs the others what a holder that dies costs.
+	//   - A client keeps nothing once its subscription is lost, it hears of a force, or it is closed.
+	//     A name that another client asked for, before three acquisitions had used what was kept, is
+	//     not kept for the next ones, up to 64 in a row. A client finds out late that a lock is gone
+	//     from Redis: see "Tokens" in docs/guarantees.md.
+	//   - Other libraries cannot ask, nor can clients with another Options.Prefix: they wait until
+	//     Linger has passed. Until then another kind of lock of that name is refused.
+	//   - [Client.Inspect] and [Client.List] tell by [Holder].Kept that the program is not inside,
+	//     once that has been so for a second.
+	Linger time.Duration
+
+	// Replicas is how many replicas must acknowledge an acquisition (WAIT). If fewer do within a
+	// third of Options.RequestTimeout, it is given back and the error matches [ErrNotReplicated].
+	// It costs another round trip, and if Redis does not answer that, another RequestTimeout. It
+	// makes the loss of a lock in a failover less likely, and does not exclude it: another replica
+	// may be promoted. Default 0.
 	Replicas int
 
 	// MaxWait bounds the time that Lock waits in line. Lock's context bounds it too, but is also
@@ -167,65 +209,84 @@ type LockOptions struct {
 	// Default no bound.
 	MaxWait time.Duration
 
-	// MaxWaiters bounds the line. If so many waiters are in line already, an acquisition that would
-	// have to wait is refused at once, with an error that matches [ErrLineFull]. Redis decides it,
-	// so two callers never get the last place both. 1 to 1000. Default no bound. Not on a quorum.
+	// MaxWaiters bounds the line. If so many waiters are in line already, in all processes and
+	// whatever their own bound is, an acquisition that would have to wait is refused at once, with
+	// an error that matches [ErrLineFull]. Redis decides, so two callers never both get the last
+	// place. 1 to 1000. Default no bound. Not on a quorum.
 	//
-	//   - All waiters in line for the name count, of all processes and whatever their own bound is.
-	//     Waiters of a client that is dead do not count.
-	//   - Each goroutine has its own place in line, as with StrictOrder. Goroutines without a bound
-	//     that share a place in their process count as one.
-	//   - A waiter that gives up counts until Redis has been told, in the background.
-	//   - A waiter that has a place is not refused any more: if Redis loses the line, it is
-	//     restored in the old order, whatever the bound.
-	//   - A try never waits, and is not refused for that reason.
+	//   - Waiters of a dead client do not count. A waiter that gives up counts until Redis has been
+	//     told, in the background.
+	//   - Each goroutine has its own place in line. Goroutines without a bound that share a place
+	//     in their process count as one.
+	//   - A waiter that has a place keeps it: if Redis loses the line, it is restored whatever the
+	//     bound.
 	MaxWaiters int
 
 	// StrictOrder has every goroutine that waits for a [Mutex] take its own turn in the line of all
-	// processes. By default those of one [Client] stand there as one, and when it is their turn,
-	// each that was waiting then has the mutex, 128 at most, before it goes on to another process:
-	// many times as fast within a process, and fair between processes, but not first come, first
-	// served among all goroutines of all of them. Goroutines whose TTL, MaxHold, Renew, Replicas or
-	// Announce differ stand in line by themselves. Default Off.
+	// processes. By default those of one [Client] stand there as one, and in its turn each that was
+	// waiting then has the mutex, 128 at most: many times as fast within a process, and fair
+	// between processes, but not first come, first served among all goroutines. Goroutines whose
+	// TTL, MaxHold, Renew, Replicas or Announce differ stand in line by themselves. Default Off.
 	StrictOrder Switch
 
-	// Announce has a release that leaves the lock free tell waiters of another library so, as that
+	// Announce has a release that leaves the lock free tell waiters of another library, as that
 	// library does. It is for one [Mutex] or [ReentrantMutex] that the library shares: give it to
-	// With, and to every program that uses the lock. Package compat makes it. Default none. Not on
-	// a quorum, with MinHold, or as a default of the client.
+	// With, in every program that uses the lock. Package compat makes it. Default none. Not on a
+	// quorum, with MinHold, or as a default of the client.
 	//
-	//   - A release that hands the lock over to the next in line publishes nothing, nor does one
-	//     that passes the lock to another goroutine of the same [Client].
-	//   - [Client.ForceRelease] publishes if ForceOptions.Announce says so.
+	//   - A hand-over, in line or to a goroutine of the same [Client], publishes nothing. Nor does
+	//     a lease that expires, in any library. [Client.ForceRelease] publishes if
+	//     ForceOptions.Announce says so.
 	//   - The first in line listens on the channel while the holder is of the other library, and
 	//     tries at once when a message comes. It also asks ten times a second, as without Announce.
 	//   - The user needs the right to publish there, and to listen (ACL: &channel). Without it,
 	//     waiters of the other library are not told, and the release is valid all the same.
-	//   - A lease that expires tells none, in any library.
 	Announce Announce
 
 	// Yield bounds how long waiters of redlatch keep those of other libraries out. Default never:
 	// they get in when the line is empty. It is for a [Mutex] or [ReentrantMutex]; not on a quorum,
-	// or with MinHold.
+	// or with MinHold. Each goroutine has its own place in line.
 	//
 	//   - As a default of the client it is for its mutexes and reentrant mutexes alone, those of a
-	//     [MultiMutex] included. Its other locks do without. Given to With of such a lock, it is
-	//     refused.
-	//   - All waiters in line wait for it, of all processes and whatever their own options are.
-	//   - A try finds the lock taken while it is left free for others.
-	//   - Each goroutine has its own place in line, as with StrictOrder.
-	//   - With MaxWaiters, it counts as a waiter while it lasts.
+	//     [MultiMutex] included. With of another lock refuses it.
+	//   - While the lock is left free, all waiters in line wait, whatever their own options are, a
+	//     try finds the lock taken, and MaxWaiters counts one waiter more.
 	Yield Yield
 
 	// FenceKey is the key in which another library counts its fencing tokens, so that its tokens
 	// and those of redlatch are in one order. It must be in the hash slot of the lock. It is for a
 	// [ReentrantMutex] that the library shares; see package compat. Default a key of redlatch.
 	//
-	// The key is the other library's, and has the expiry that it gave it: for RFencedLock none. So
-	// redlatch leaves the expiry as it is, and makes a key without one if there is none. It is the
-	// only key without an expiry that redlatch writes, one for each name, as that library does.
-	// [Client.Inspect] does not know it and tells no tokens.
+	// redlatch leaves the expiry of the key as it is, and makes a key without one if there is none,
+	// one for each name, as RFencedLock does. [Client.Inspect] does not know it and tells no
+	// tokens.
 	FenceKey string
+}
+
+// Announce is how another library tells its waiters that a lock is free: the channel to which a
+// release publishes, and the message. Package compat makes it for the libraries that have one.
+type Announce struct {
+	// Channel is where the waiters of the other library listen. Up to 1024 bytes. Default none.
+	Channel string
+
+	// Message is what they expect there. Up to 1024 bytes.
+	Message string
+
+	// Sharded says that the other library uses sharded channels in a cluster that knows them (Redis
+	// 7.0). Channel must then be in the slot of the lock. It makes no difference on one server.
+	Sharded bool
+}
+
+// Yield is a bound on how long waiters of redlatch keep those of other libraries out, which stand
+// in no line and find the lock taken for as long as the line has waiters.
+type Yield struct {
+	// Every is after how many releases with waiters in line the lock is left free once. 1 to
+	// 1,000,000. Default 0: never.
+	Every int
+
+	// For is how long the lock is then left free: as long as the others pause between two tries, or
+	// a little longer. 1ms to 10s. Default 250ms, as the slowest of the common libraries.
+	For time.Duration
 }
 
 // withDefaults fills in what is zero and refuses what makes no sense.
@@ -271,6 +332,7 @@ func (o LockOptions) over(base LockOptions) LockOptions {
 		Renew:       cmp.Or(o.Renew, base.Renew),
 		MaxHold:     unlessNone(o.MaxHold, base.MaxHold),
 		MinHold:     unlessNone(o.MinHold, base.MinHold),
+		Linger:      unlessNone(o.Linger, base.Linger),
 		Replicas:    unlessNone(o.Replicas, base.Replicas),
 		MaxWait:     unlessNone(o.MaxWait, base.MaxWait),
 		MaxWaiters:  unlessNone(o.MaxWaiters, base.MaxWaiters),
@@ -311,6 +373,9 @@ func (o LockOptions) check() error {
 	if o.MinHold != 0 && (o.MinHold < time.Millisecond || o.MinHold > maxTTL) {
 		return invalid("LockOptions.MinHold is %v: it must be between 1ms and %v, or None", o.MinHold, maxTTL)
 	}
+	if err := o.checkLinger(); err != nil {
+		return err
+	}
 	if o.Replicas < 0 {
 		return invalid("LockOptions.Replicas is %d: give None to not wait for replicas", o.Replicas)
 	}
@@ -323,6 +388,28 @@ func (o LockOptions) check() error {
 		}
 	}
 	return o.checkNeighbours()
+}
+
+// checkLinger returns an error if a lock could not be kept as these options say.
+func (o LockOptions) checkLinger() error {
+	with := ""
+	switch {
+	case o.Linger == 0:
+		return nil
+	case o.Linger < time.Millisecond || o.Linger > o.TTL/3:
+		return invalid("LockOptions.Linger is %v: it must be between 1ms and a third of the TTL of %v, or None", o.Linger, o.TTL)
+	case o.StrictOrder == On:
+		with = "StrictOrder"
+	case o.MinHold > 0:
+		with = "MinHold"
+	case o.Replicas > 0:
+		with = "Replicas"
+	case o.Announce.Channel != "" || o.Yield.Every > 0:
+		with = "Announce or Yield"
+	default:
+		return nil
+	}
+	return invalid("LockOptions.Linger with %s: %w: give None for one of them", with, errors.ErrUnsupported)
 }
 
 // checkFor returns an error if these options ask for what a connection cannot do.
@@ -338,6 +425,8 @@ func (o LockOptions) checkFor(c conn.Conn) error {
 			errors.ErrUnsupported)
 	case several && o.Yield.Every > 0:
 		return invalid("LockOptions.Yield on a quorum: %w: no other library shares a quorum's locks", errors.ErrUnsupported)
+	case several && o.Linger > 0:
+		return invalid("LockOptions.Linger on a quorum: %w: no majority can be asked for a lock that is only kept", errors.ErrUnsupported)
 	case several && o.MinHold > 0:
 		return invalid("LockOptions.MinHold on a quorum: %w: its tokens are counted, and tell no time", errors.ErrUnsupported)
 	case !replicated && o.Replicas > 0:
@@ -357,15 +446,65 @@ func within(option string, d, def, low, high time.Duration) (time.Duration, erro
 	return d, nil
 }
 
-// printable is the error of a text that cannot be part of a ticket.
-func printable(what, text string) error {
-	if text == "" || len(text) > maxText {
-		return invalid("%s %.80q has %d bytes: give 1 to %d", what, text, len(text), maxText)
+// The bounds of labels.
+const (
+	maxLabels     = 8
+	maxLabelKey   = 64  // bytes
+	maxLabelValue = 256 // bytes
+)
+
+// checkLabels returns the error of labels that cannot be used.
+func checkLabels(what string, labels map[string]string) error {
+	if n := len(labels); n > maxLabels {
+		return invalid("%s are %d: give %d at most", what, n, maxLabels)
 	}
-	if err := keys.Printable(text); err != nil {
-		return invalid("%s %.80q: %w", what, text, err)
+	for key, value := range labels {
+		if key == "" || len(key) > maxLabelKey {
+			return invalid("%s: the key %.80q has %d bytes: give 1 to %d", what, key, len(key), maxLabelKey)
+		}
+		if err := keys.Printable(key); err != nil {
+			return invalid("%s: the key %q: %w", what, key, err)
+		}
+		if len(value) > maxLabelValue {
+			return invalid("%s: the value of %q has %d bytes: give %d at most", what, key, len(value), maxLabelValue)
+		}
+		if !utf8.ValidString(value) {
+			return invalid("%s: the value of %q is not valid UTF-8", what, key)
+		}
 	}
 	return nil
 }
 
-func invalid(format string, args ...any) error { return fault.Invalid(format, args...) }
+// The bounds of what Announce and Yield accept.
+const (
+	maxAnnounce = 1024 // bytes of a channel and of a message
+	maxYield    = 1_000_000
+	maxYieldFor = 10 * time.Second
+)
+
+// neighbourly reports whether any option is set that is for other libraries alone.
+func (o LockOptions) neighbourly() bool {
+	return o.Announce != (Announce{}) || o.Yield != (Yield{}) || o.FenceKey != ""
+}
+
+// checkNeighbours returns an error if the options for other libraries make no sense.
+func (o LockOptions) checkNeighbours() error {
+	a, y := o.Announce, o.Yield
+	switch {
+	case a.Channel == "" && a != (Announce{}):
+		return invalid("LockOptions.Announce has no Channel: package compat makes it for the libraries that have one")
+	case len(a.Channel) > maxAnnounce || len(a.Message) > maxAnnounce:
+		return invalid("LockOptions.Announce has a channel of %d bytes and a message of %d: the limit is %d each",
+			len(a.Channel), len(a.Message), maxAnnounce)
+	case y.Every < 0 || y.Every > maxYield:
+		return invalid("LockOptions.Yield.Every is %d: give 1 to %d, or 0 to never leave the lock free", y.Every, maxYield)
+	case y.Every == 0 && y.For != 0:
+		return invalid("LockOptions.Yield.For is %v and Every is 0: say after how many releases", y.For)
+	case y.For != 0 && (y.For < time.Millisecond || y.For > maxYieldFor):
+		return invalid("LockOptions.Yield.For is %v: it must be between 1ms and %v", y.For, maxYieldFor)
+	case o.MinHold > 0 && (a.Channel != "" || y.Every > 0):
+		return invalid("LockOptions.MinHold with Announce or Yield: %w: the lock opens by itself then, and nothing tells other libraries",
+			errors.ErrUnsupported)
+	}
+	return nil
+}

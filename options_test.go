@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // nowhere is a connection that must not be used.
@@ -58,27 +60,18 @@ func TestOptionsAreSwitchedOff(t *testing.T) {
 		TTL: time.Second, Renew: redlatch.Off, MaxHold: time.Hour, Replicas: 1, MaxWait: time.Minute, MaxWaiters: 9, MinHold: time.Second,
 		StrictOrder: redlatch.On,
 	}
-	c, err := redlatch.New(replicatedNowhere{}, redlatch.Options{Lock: everything})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.New(replicatedNowhere{}, redlatch.Options{Lock: everything})).OK(t)
 	defer c.Close()
 	m := c.Mutex("a")
-	if got := m.Options(); got != everything {
-		t.Errorf("Options = %+v, want those of the client, %+v", got, everything)
-	}
+	check.Equal(t, m.Options(), everything, "Options")
 	nothing := redlatch.LockOptions{
 		Renew: redlatch.On, MaxHold: redlatch.None, Replicas: redlatch.None, MaxWait: redlatch.None, MaxWaiters: redlatch.None, MinHold: redlatch.None,
 		StrictOrder: redlatch.Off,
 	}
 	m = m.With(nothing)
 	want := redlatch.LockOptions{TTL: time.Second, Renew: redlatch.On, StrictOrder: redlatch.Off}
-	if got := m.Options(); got != want {
-		t.Errorf("switched off: Options = %+v, want %+v", got, want)
-	}
-	if got := m.With(everything).Options(); got != everything {
-		t.Errorf("switched on again: Options = %+v, want %+v", got, everything)
-	}
+	check.Equal(t, m.Options(), want, "switched off: Options")
+	check.Equal(t, m.With(everything).Options(), everything, "switched on again: Options")
 }
 
 // TestReplicasNeedAnAdapterThatWaits: an adapter may lack it, and a client must not find out when
@@ -86,36 +79,22 @@ func TestOptionsAreSwitchedOff(t *testing.T) {
 func TestReplicasNeedAnAdapterThatWaits(t *testing.T) {
 	t.Parallel()
 	o := redlatch.LockOptions{Replicas: 1}
-	if _, err := redlatch.New(nowhere{}, redlatch.Options{Lock: o}); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("New = %v, want ErrInvalid and ErrUnsupported", err)
-	}
-	c, err := redlatch.New(nowhere{}, redlatch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Error(t, "New", check.ErrorOf(redlatch.New(nowhere{}, redlatch.Options{Lock: o})), redlatch.ErrInvalid, errors.ErrUnsupported)
+	c := check.Value(redlatch.New(nowhere{}, redlatch.Options{})).OK(t)
 	defer c.Close()
-	if _, err := c.Mutex("a").With(o).Lock(t.Context()); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Lock = %v, want ErrInvalid and ErrUnsupported", err)
-	}
+	check.Error(t, "Lock", check.ErrorOf(c.Mutex("a").With(o).Lock(t.Context())), redlatch.ErrInvalid, errors.ErrUnsupported)
 }
 
 func TestNoConnection(t *testing.T) {
 	t.Parallel()
-	if _, err := redlatch.New(nil, redlatch.Options{}); !errors.Is(err, redlatch.ErrInvalid) {
-		t.Errorf("New(nil) = %v, want ErrInvalid", err)
-	}
-	if _, err := redlatch.NewQuorum(make([]conn.Conn, 3), redlatch.Options{}); !errors.Is(err, redlatch.ErrInvalid) {
-		t.Errorf("NewQuorum of three that are nil = %v, want ErrInvalid", err)
-	}
+	check.Error(t, "New(nil)", check.ErrorOf(redlatch.New(nil, redlatch.Options{})), redlatch.ErrInvalid)
+	check.Error(t, "NewQuorum of three that are nil", check.ErrorOf(redlatch.NewQuorum(make([]conn.Conn, 3), redlatch.Options{})), redlatch.ErrInvalid)
 }
 
 // TestNothingIsSentForBadInput uses a connection that panics when it is used.
 func TestNothingIsSentForBadInput(t *testing.T) {
 	t.Parallel()
-	c, err := redlatch.New(nowhere{}, redlatch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatch.New(nowhere{}, redlatch.Options{})).OK(t)
 	defer c.Close()
 	ctx := t.Context()
 	for _, name := range []string{"", strings.Repeat("n", 600), "a\x00", "a\r\n", "{", "a{}b", "{x}:queue", "\xff"} {
@@ -126,21 +105,15 @@ func TestNothingIsSentForBadInput(t *testing.T) {
 		_, inspectErr := c.Inspect(ctx, name)
 		_, forceErr := c.ForceRelease(ctx, name, redlatch.ForceOptions{})
 		for _, err := range []error{lockErr, tryErr, doErr, inspectErr, forceErr} {
-			if !errors.Is(err, redlatch.ErrInvalid) {
-				t.Errorf("%.20q: %v, want ErrInvalid", name, err)
-			}
+			check.That(t, errors.Is(err, redlatch.ErrInvalid), "%.20q: %v, want ErrInvalid", name, err)
 		}
 	}
 	for _, o := range []redlatch.LockOptions{{TTL: -1}, {TTL: time.Microsecond}, {TTL: 1000 * time.Hour}, {MaxWait: -2}, {MaxHold: -2}} {
-		if _, err := c.Mutex("a").With(o).Lock(ctx); !errors.Is(err, redlatch.ErrInvalid) {
-			t.Errorf("With(%+v).Lock = %v, want ErrInvalid", o, err)
-		}
+		check.Error(t, fmt.Sprintf("With(%+v).Lock", o), check.ErrorOf(c.Mutex("a").With(o).Lock(ctx)), redlatch.ErrInvalid)
 	}
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := c.Mutex("a").TryLock(done); !errors.Is(err, context.Canceled) {
-		t.Errorf("TryLock with a done context = %v, want context.Canceled", err)
-	}
+	check.Error(t, "TryLock with a done context", check.ErrorOf(c.Mutex("a").TryLock(done)), context.Canceled)
 }
 
 func TestURLsThatCannotBeUsed(t *testing.T) {
@@ -152,9 +125,7 @@ func TestURLsThatCannotBeUsed(t *testing.T) {
 		}
 	}
 	_, err := redlatch.Open(t.Context(), "redis://localhost:6379", redlatch.Options{TLS: &tls.Config{}})
-	if !errors.Is(err, redlatch.ErrInvalid) {
-		t.Errorf("Open of redis:// with TLS = %v, want ErrInvalid", err)
-	}
+	check.That(t, errors.Is(err, redlatch.ErrInvalid), "Open of redis:// with TLS = %v, want ErrInvalid", err)
 	_, err = redlatch.Open(t.Context(), "redis://:secret@127.0.0.1:1", redlatch.Options{})
 	if !errors.Is(err, redlatch.ErrUnreachable) || !strings.Contains(err.Error(), "127.0.0.1:1") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("Open where nobody listens = %v, want ErrUnreachable with the address and without the password", err)

@@ -5,18 +5,22 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestReadmeCodeIsCompiled looks for every Go block of the README in the examples, indentation
-// aside.
+// aside. Programs and tests are not among them: TestReadmeFromAClone runs those.
 func TestReadmeCodeIsCompiled(t *testing.T) {
 	t.Parallel()
-	readme, examples := squeeze(t, "README.md"), squeeze(t, "example_test.go")
+	readme := squeeze(t, "README.md")
+	examples := squeeze(t, "example_test.go") + squeeze(t, "example_kinds_test.go") + squeeze(t, "redlatchgoredis/example_test.go")
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme, -1)
-	if len(blocks) == 0 {
-		t.Error("README.md has no Go block")
-	}
+	check.That(t, len(blocks) != 0, "README.md has no Go block")
 	for _, block := range blocks {
+		if strings.HasPrefix(block[1], "package main\n") || strings.HasPrefix(block[1], "func Test") {
+			continue
+		}
 		// Only the address is the reader's own.
 		code := strings.ReplaceAll(block[1], `"redis://localhost:6379"`, "url")
 		if !strings.Contains(examples, code) {
@@ -28,9 +32,6 @@ func TestReadmeCodeIsCompiled(t *testing.T) {
 // squeeze is a file without indentation.
 func squeeze(t *testing.T, file string) string {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := check.Value(os.ReadFile(file)).OK(t)
 	return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(string(data), "")
 }

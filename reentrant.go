@@ -12,48 +12,44 @@ import (
 // names. Any other call is an owner of its own. Make it with [Client.ReentrantMutex]; it does not
 // change, costs nothing and is safe for concurrent use.
 //
-// Each entry is a lease of its own, which is extended, released and lost alone. The lock is free
-// when the last entry has ended. All entries of an owner have the same fencing token: the work of
-// nested entries is one work. So entries of one owner do not exclude each other: goroutines that
+// Each entry is a lease of its own. The lock is free when all have ended, in whatever order. All
+// entries of an owner have the same fencing token, and do not exclude each other: goroutines that
 // share the context of a lease, or processes that name the same owner, are inside together.
 //
-// In Redis it is a hash with one field: the owner, and the number of its entries. `HGET key owner`
-// reads it.
+// An owner that its client has inside enters again, and leaves, without a request. Its entries are
+// one in Redis, with the labels of the first: they are extended and lost together, and the release of
+// the last one finds out whether the lock is gone. MaxHold counts for each. Redis is asked, and has
+// one entry more, if the options of the two calls differ in how the lock is held; if the last extend
+// failed; or if less than a third of the TTL is left, or nine tenths with LockOptions.Renew set to
+// [Off].
+//
+// In Redis it is a hash with one field: the owner, and the number of its entries there.
 type ReentrantMutex struct {
-	latch latch
+	noun
 	depth int
 }
 
-// ReentrantMutex returns the reentrant mutex of that name, with the options of the client. It sends
-// nothing; a name that cannot be used is refused by the first call on the mutex.
+// ReentrantMutex returns the reentrant mutex of that name.
 func (c *Client) ReentrantMutex(name string) *ReentrantMutex {
-	return &ReentrantMutex{latch: newLatch(c, script.Reentrant, name)}
+	return &ReentrantMutex{noun: newNoun(c, script.Reentrant, name)}
 }
 
-// With returns the same mutex with other options. A zero field of o leaves the option as it is.
+// With returns the same mutex with the options that are not zero in o.
 func (m *ReentrantMutex) With(o LockOptions) *ReentrantMutex {
-	return &ReentrantMutex{m.latch.with(o), m.depth}
+	return &ReentrantMutex{m.noun.with(o), m.depth}
 }
 
 // WithDepth returns the same mutex with a bound on how many entries its owner may have at once; 0
-// for no bound. An entry beyond it is an error that matches [ErrTooDeep], and not [ErrTaken]: so a
-// recursion without end is found early.
+// for no bound. The client counts its own, and Redis those of all clients that it has. An entry
+// beyond the bound is an error that matches [ErrTooDeep], and not [ErrTaken]: so a recursion without
+// end is found early.
 func (m *ReentrantMutex) WithDepth(n int) *ReentrantMutex {
-	next := &ReentrantMutex{m.latch, n}
+	next := &ReentrantMutex{m.noun, n}
 	if n < 0 && next.latch.invalid == nil {
 		next.latch.invalid = invalid("a depth of %d: give 0 for no bound", n)
 	}
 	return next
 }
-
-// Options returns the options in effect: those of the client under those of With.
-func (m *ReentrantMutex) Options() LockOptions { return m.latch.options }
-
-// Name returns the name of the mutex, without the prefix.
-func (m *ReentrantMutex) Name() string { return m.latch.Name }
-
-// Key returns the key of the mutex in Redis: Options.Prefix and the name.
-func (m *ReentrantMutex) Key() string { return m.latch.Keys.State() }
 
 // Lock enters the mutex. It returns at once if the mutex is free, or if its owner is inside
 // already, also past the line. Otherwise it waits as [Mutex.Lock] does.
@@ -94,6 +90,8 @@ func (m *ReentrantMutex) enter(ctx context.Context, wait bool) (*Lease, error) {
 	}
 	if owner == "" {
 		owner = m.latch.client.engine.Owner()
+	} else if got := m.latch.reenter(ctx, owner, m.depth); got != nil {
+		return got, nil
 	}
 	return m.latch.withParam(strconv.Itoa(m.depth)+":"+owner).acquire(ctx, wait)
 }

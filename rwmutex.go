@@ -9,30 +9,23 @@ import (
 // RWMutex is a lock that many readers or one writer can hold, over all processes. Make it with
 // [Client.RWMutex]; it does not change, costs nothing and is safe for concurrent use.
 //
-// Readers and writers wait in one line, first come, first served, so neither starves: a reader that
-// comes after a writer waits for it. Readers at the head of the line are let in together. Each
-// reader has a lease of its own. A reader whose process died is waited for no longer than its TTL.
+// Readers and writers wait in one line, first come, first served, so neither starves. Readers at
+// the head of the line are let in together. Each reader has a lease of its own. A reader whose
+// process died is waited for no longer than its TTL.
 //
 // A reader or writer that is inside may read again, any number of times and past the line, under
 // the context of its lease or under [WithOwner] with its owner. A reader cannot become the writer.
 // A writer becomes a reader with [RWMutex.Downgrade].
-type RWMutex struct{ latch latch }
+type RWMutex struct{ noun }
 
-// RWMutex returns the read-write mutex of that name, with the options of the client. It sends
-// nothing; a name that cannot be used is refused by the first call on the mutex.
+// RWMutex returns the read-write mutex of that name.
 func (c *Client) RWMutex(name string) *RWMutex {
-	return &RWMutex{newLatch(c, script.RWMutex, name)}
+	return &RWMutex{newNoun(c, script.RWMutex, name)}
 }
 
-// With returns the same mutex with other options. A zero field of o leaves the option as it is.
-// Readers and writers that want options of their own use two of them.
-func (m *RWMutex) With(o LockOptions) *RWMutex { return &RWMutex{m.latch.with(o)} }
-
-// Options returns the options in effect: those of the client under those of With.
-func (m *RWMutex) Options() LockOptions { return m.latch.options }
-
-// Name returns the name of the mutex, without the prefix.
-func (m *RWMutex) Name() string { return m.latch.Name }
+// With returns the same mutex with the options that are not zero in o. Readers and writers that
+// want options of their own use two of them.
+func (m *RWMutex) With(o LockOptions) *RWMutex { return &RWMutex{m.noun.with(o)} }
 
 // Lock acquires the mutex for writing. It waits in line until all that came before are gone, and
 // returns and fails as [Mutex.Lock] does. Under the context or the owner of a lease on this very
@@ -43,7 +36,7 @@ func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) {
 
 // TryLock acquires the mutex for writing if it is free and no waiter is in line. It never waits:
 // otherwise the error matches [ErrTaken]. Under the context or the owner of a lease on this very
-// mutex, it matches [ErrDeadlock]: no later try could do better.
+// mutex, it matches [ErrDeadlock].
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, "w", false)
 }
@@ -80,8 +73,7 @@ func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context, l *Lease)
 }
 
 // TryDo runs f while it holds the mutex for writing, if [RWMutex.TryLock] acquires it, as
-// [Mutex.TryDo] does. Otherwise f is not called, and the error matches [ErrTaken]; or [ErrDeadlock]
-// under the context or the owner of a lease on this very mutex.
+// [Mutex.TryDo] does. Otherwise f is not called, and the error is that of TryLock.
 func (m *RWMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := m.TryLock(ctx)
 	if err != nil {
@@ -114,6 +106,9 @@ func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	if err := write.Err(); err != nil {
 		return nil, err
 	}
+	if err := m.keepNoMore(ctx, write.core.Owner()); err != nil {
+		return nil, err
+	}
 	read, err := m.latch.withParam("d"+write.core.Owner()).acquire(ctx, false)
 	if err != nil {
 		return nil, err
@@ -130,5 +125,19 @@ func (m *RWMutex) acquire(ctx context.Context, how string, wait bool) (*Lease, e
 	if err != nil {
 		return nil, err
 	}
+	if how == "r" {
+		if err := m.keepNoMore(ctx, owner); err != nil {
+			return nil, err
+		}
+	}
 	return m.latch.withParam(how+owner).acquire(ctx, wait)
+}
+
+// keepNoMore has a writer's lock go back to Redis when it is released, since a reader is about to come
+// in under it.
+func (m *RWMutex) keepNoMore(ctx context.Context, owner string) error {
+	if m.latch.invalid != nil { // as acquire says
+		return nil
+	}
+	return m.latch.client.engine.Acquirer.KeepNoMore(ctx, &m.latch.Lock, owner)
 }

@@ -1,8 +1,8 @@
 package redlatch
 
 import (
-	"cmp"
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -16,29 +16,22 @@ const maxPermits = 1 << 40
 //
 // A caller that wants more permits than are free waits in line, and later callers wait behind it,
 // so that a large request does not starve. Each lease expires alone, with its permits.
-type Semaphore struct{ latch latch }
+type Semaphore struct{ noun }
 
-// Semaphore returns the semaphore of that name with n permits, 1 to 2^40, and the options of the
-// client. All programs that use it at the same time must agree on n: a call with another number
-// fails with a [*KindError] that names both. Semaphore sends nothing; a name or number that cannot
-// be used is refused by the first call on the semaphore.
+// Semaphore returns the semaphore of that name with n permits, 1 to 2^40. All programs that use it
+// at the same time must agree on n: a call with another number fails with a [*KindError] that names
+// both.
 func (c *Client) Semaphore(name string, n int64) *Semaphore {
 	l := newLatch(c, script.Semaphore, name)
 	l.Size = n
 	if (n < 1 || n > maxPermits) && l.invalid == nil {
 		l.invalid = invalid("semaphore %.80q of %d permits: it needs 1 to 2^40", name, n)
 	}
-	return &Semaphore{l}
+	return &Semaphore{noun{named{l}}}
 }
 
-// With returns the same semaphore with other options. A zero field of o leaves the option as it is.
-func (s *Semaphore) With(o LockOptions) *Semaphore { return &Semaphore{s.latch.with(o)} }
-
-// Options returns the options in effect: those of the client under those of With.
-func (s *Semaphore) Options() LockOptions { return s.latch.options }
-
-// Name returns the name of the semaphore, without the prefix.
-func (s *Semaphore) Name() string { return s.latch.Name }
+// With returns the same semaphore with the options that are not zero in o.
+func (s *Semaphore) With(o LockOptions) *Semaphore { return &Semaphore{s.noun.with(o)} }
 
 // Acquire takes k permits, all at once. It waits in line, returns and fails as [Mutex.Lock] does.
 // The error of a wait that was cut short also matches [ErrExhausted]. More permits than there are,
@@ -61,24 +54,27 @@ func (s *Semaphore) TryAcquireAll(ctx context.Context) (*Lease, error) {
 }
 
 // Available returns how many permits were free at one moment. It changes nothing. While waiters are
-// in line, permits that are free are for them: the first may want more than there are. Permits that
-// a release leaves closed for LockOptions.MinHold are not free.
+// in line, permits that are free are for them. Permits that a release leaves closed for
+// LockOptions.MinHold are not free.
 //
-// The number is of the past when it returns: to take permits if they are free, call
-// [Semaphore.TryAcquire] or [Semaphore.TryAcquireAll]. The error matches [ErrWrongKind] if the name
-// is in use for something else, or for another number of permits, and otherwise [ErrUnreachable] or
-// [ErrInvalid].
+// To take permits if they are free, call [Semaphore.TryAcquire] or [Semaphore.TryAcquireAll]. The
+// error matches [ErrWrongKind] if the name is in use for something else, or for another number of
+// permits, and otherwise [ErrUnreachable] or [ErrInvalid].
 func (s *Semaphore) Available(ctx context.Context) (int64, error) {
 	k := &s.latch
 	if k.invalid != nil {
 		return 0, k.invalid
 	}
-	info, _, err := k.client.survey.look(ctx, k.Name)
-	switch {
-	case err != nil:
+	p, err := k.client.engine.Survey.Look(ctx, k.Name)
+	if err != nil {
 		return 0, err
-	case info.RedisType != "" || info.Kind != "" && info.Kind != k.Kind.Name || info.Size != 0 && info.Size != k.Size:
-		return 0, wrongKind(k.Subject, cmp.Or(info.RedisType, info.Kind), info.Size)
+	}
+	info := newLockInfo(p)
+	// What only the dead know keeps no caller out, as for an acquisition.
+	used := len(info.Holders) > 0 || slices.ContainsFunc(info.Waiters, func(w Waiter) bool { return !w.Dead })
+	other := info.Kind != "" && info.Kind != k.Kind.Name || info.Size != 0 && info.Size != k.Size
+	if info.RedisType != "" || used && other {
+		return 0, wrongKind(k.Subject, p.Use(), p.Size)
 	}
 	free := k.Size
 	for _, h := range info.Holders {
@@ -96,9 +92,8 @@ func (s *Semaphore) Do(ctx context.Context, k int64, f func(ctx context.Context,
 	return lease.runHeld(ctx, f)
 }
 
-// TryDo runs f while it holds k permits, if they are free and no other caller is in line, as
-// [Mutex.TryDo] does. Otherwise f is not called, and the error matches [ErrExhausted] and
-// [ErrTaken].
+// TryDo runs f while it holds k permits, if [Semaphore.TryAcquire] takes them, as [Mutex.TryDo]
+// does. Otherwise f is not called, and the error is that of TryAcquire.
 func (s *Semaphore) TryDo(ctx context.Context, k int64, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := s.TryAcquire(ctx, k)
 	if err != nil {
@@ -109,12 +104,10 @@ func (s *Semaphore) TryDo(ctx context.Context, k int64, f func(ctx context.Conte
 
 // Resize changes the number of permits for all programs, and returns the semaphore of that size.
 // Holders keep their permits, also those that are too many now. Waiters go on waiting, unless they
-// want more permits than there will be. As long as there is a holder, programs that still know the
-// old number are refused from now on. If there is none, Resize changes nothing: the number lives in
-// Redis while there is a holder, and the next holder's counts. So configure all programs with the
-// new number as well.
-//
-// The error matches [ErrInvalid], [ErrWrongKind] or [ErrUnreachable].
+// want more permits than there will be. As long as there is a holder, programs with the old number
+// are refused from now on. If there is none, Resize changes nothing: the next holder's number
+// counts. So configure all programs with the new number as well. The error matches [ErrInvalid],
+// [ErrWrongKind] or [ErrUnreachable].
 func (s *Semaphore) Resize(ctx context.Context, n int64) (*Semaphore, error) {
 	next := s.latch.client.Semaphore(s.latch.Name, n)
 	next.latch.resolve(s.latch.options)

@@ -20,7 +20,7 @@ const maxSlots = 1 << 20
 // free at once. A slot whose holder vanished is given again only after a quarantine, since the
 // holder may still work with the number; see SlotOptions.Quarantine.
 type SlotPool struct {
-	latch   latch
+	noun
 	options SlotOptions
 }
 
@@ -52,12 +52,25 @@ func (s *Slot) ID() (int, error) {
 	return s.id, nil
 }
 
-// SlotPool returns the pool of that name with n slots, 1 to 2^20, numbered from 0, and the options
-// of the client. All programs that use it at the same time must agree on n: a call with another
-// number fails with a [*KindError] that names both. SlotPool sends nothing; a name, number or
-// option that cannot be used is refused by the first call on the pool.
+// Slot returns the slot that the lease is on, for one that [Client.Adopt] returned. The error
+// matches [ErrInvalid] if the lease is not on a [SlotPool].
+func (l *Lease) Slot() (*Slot, error) {
+	kind := l.core.Lock().Kind.Name
+	if kind != script.SlotPool.Name {
+		return nil, invalid("the %s %q has no slots", kind, l.Name())
+	}
+	id, err := strconv.Atoi(l.core.Detail())
+	if err != nil {
+		return nil, fmt.Errorf("redlatch: find the slot of the lease on %q: %w", l.Name(), err)
+	}
+	return &Slot{l, id}, nil
+}
+
+// SlotPool returns the pool of that name with n slots, 1 to 2^20, numbered from 0. All programs
+// that use it at the same time must agree on n: a call with another number fails with a
+// [*KindError] that names both.
 func (c *Client) SlotPool(name string, n int, o SlotOptions) *SlotPool {
-	p := &SlotPool{newLatch(c, script.SlotPool, name), o}
+	p := &SlotPool{newNoun(c, script.SlotPool, name), o}
 	p.latch.Size = int64(n)
 	if p.latch.invalid == nil {
 		p.latch.invalid = o.check(name, n)
@@ -78,14 +91,8 @@ func (o SlotOptions) check(name string, n int) error {
 	return printable("SlotOptions.Instance", o.Instance)
 }
 
-// With returns the same pool with other options. A zero field of o leaves the option as it is.
-func (p *SlotPool) With(o LockOptions) *SlotPool { return &SlotPool{p.latch.with(o), p.options} }
-
-// Options returns the options in effect: those of the client under those of With.
-func (p *SlotPool) Options() LockOptions { return p.latch.options }
-
-// Name returns the name of the pool, without the prefix.
-func (p *SlotPool) Name() string { return p.latch.Name }
+// With returns the same pool with the options that are not zero in o.
+func (p *SlotPool) With(o LockOptions) *SlotPool { return &SlotPool{p.noun.with(o), p.options} }
 
 // Acquire takes a slot. If none is free, it waits in line, returns and fails as [Mutex.Lock] does.
 // The error of a wait that was cut short also matches [ErrExhausted]. Once the slot's context is
@@ -105,9 +112,8 @@ func (p *SlotPool) Do(ctx context.Context, f func(ctx context.Context, s *Slot) 
 	return slot.runHeld(ctx, f)
 }
 
-// TryDo runs f while it holds a slot, if one is free and no other caller is in line, as
-// [Mutex.TryDo] does. Otherwise f is not called, and the error matches [ErrExhausted] and
-// [ErrTaken].
+// TryDo runs f while it holds a slot, if [SlotPool.TryAcquire] takes one, as [Mutex.TryDo] does.
+// Otherwise f is not called, and the error is that of TryAcquire.
 func (p *SlotPool) TryDo(ctx context.Context, f func(ctx context.Context, s *Slot) error) error {
 	slot, err := p.TryAcquire(ctx)
 	if err != nil {
@@ -124,10 +130,9 @@ func (s *Slot) runHeld(ctx context.Context, f func(ctx context.Context, s *Slot)
 
 // Resize changes the number of slots for all programs, and returns the pool of that size. Holders
 // keep their slots, also those whose numbers are too high now; no more of those are given. As long
-// as a slot is held or in quarantine, programs that still know the old number are refused from now
-// on. If none is, Resize changes nothing: the next holder's number counts.
-//
-// The error matches [ErrInvalid], [ErrWrongKind] or [ErrUnreachable].
+// as a slot is held or in quarantine, programs with the old number are refused from now on. If none
+// is, Resize changes nothing: the next holder's number counts. The error matches [ErrInvalid],
+// [ErrWrongKind] or [ErrUnreachable].
 func (p *SlotPool) Resize(ctx context.Context, n int) (*SlotPool, error) {
 	next := p.latch.client.SlotPool(p.latch.Name, n, p.options)
 	next.latch.resolve(p.latch.options)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
@@ -75,9 +76,7 @@ func takeTurns(t *testing.T, clients []*redlatch.Client, workers, turns int) (to
 					}
 					turn(l)
 					time.Sleep(200 * time.Microsecond) // the work
-					if err := l.Release(context.Background()); err != nil {
-						t.Errorf("Release = %v", err)
-					}
+					check.Nil(t, "Release", l.Release(context.Background()))
 				}
 			})
 		}
@@ -110,9 +109,7 @@ func wireCommands(t testing.TB, s *redistest.Server) int {
 		case "evalsha", "eval", "subscribe", "unsubscribe", "ping", "scan", "script|load":
 			calls, _, _ := strings.Cut(figures, ",")
 			n, err := strconv.Atoi(calls)
-			if err != nil {
-				t.Fatalf("commandstats: %q", line)
-			}
+			check.Must(t, err == nil, "commandstats: %q", line)
 			sum += n
 		}
 	}

@@ -43,7 +43,7 @@ func run() error {
 	quick := flag.Bool("quick", false, "a short form of every workload, one round")
 	rounds := flag.Int("rounds", 5, "how often each system is put to each workload; 3 times at most for those that differ little")
 	span := flag.Duration("span", time.Second, "how long each time")
-	chosen := flag.String("parts", "", "the `PARTS` to run, with commas: users, few, contended, cluster, quorum, holding, slots, killed; default all")
+	chosen := flag.String("parts", "", "the `PARTS` to run, with commas: users, few, bare, linger, contended, cluster, quorum, holding, slots, killed; default all")
 	only := flag.String("only", "", "`REGEXP` of the workloads to run, by group and name; for a look, without -out and -docs")
 	which := flag.String("systems", "", "`REGEXP` of the systems to run; for a look, without -out and -docs")
 	out := flag.String("out", "", "`FILE` for the results as JSON; parts that are not run stay as they are there")

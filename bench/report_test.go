@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // measuredScene returns the results of the first scene of a part, by system and figure.
@@ -56,9 +58,7 @@ func TestTableTellsWhereRedlatchLoses(t *testing.T) {
 		}
 	}
 	for _, row := range rows {
-		if len(row) != len(rows[0]) {
-			t.Errorf("row %q has %d cells, want %d as the header", row, len(row), len(rows[0]))
-		}
+		check.That(t, len(row) == len(rows[0]), "row %q has %d cells, want %d as the header", row, len(row), len(rows[0]))
 	}
 }
 
@@ -69,13 +69,8 @@ func TestPartsAreKept(t *testing.T) {
 	for _, name := range []string{"slots", "users", "few"} {
 		r.put(&measured{Part: name, Commit: "old"})
 	}
-	if err := r.write(file); err != nil {
-		t.Fatal(err)
-	}
-	r, err := load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "write", r.write(file))
+	r = check.Value(load(file)).OK(t)
 	r.put(&measured{Part: "few", Commit: "new"})
 	got := ""
 	for _, m := range r.Parts {

@@ -28,6 +28,8 @@ type form struct {
 var parts = []part{
 	{"users", oneServer, 1, userScenes},
 	{"few", oneServer, 1, fewScenes},
+	{"bare", oneServer, 1, bareScenes},
+	{"linger", oneServer, 1, lingerScenes},
 	{"contended", oneServer, 1, contendedScenes},
 	{"cluster", inCluster, 3, clusterScenes},
 	{"quorum", quorum, 5, quorumScenes},
@@ -75,7 +77,7 @@ const (
 
 var (
 	userColumns = []column{
-		{"p50", "wait p50 ms", "%.2f", less, false},
+		{"p50", "wait p50 ms", "%.3f", less, false},
 		{"p99", "p99 ms", "%.1f", less, true},
 		{"p999", "p99.9 ms", "%.1f", less, true},
 		{"cycles", "cycles/s", "%.0f", more, false},
@@ -231,6 +233,32 @@ func fewScenes(d *deployment, f form) (all []scene) {
 		all = append(all, s)
 	}
 	return all
+}
+
+// bareScenes is redlatch beside a program that sends the same scripts and does no more.
+func bareScenes(d *deployment, f form) (all []scene) {
+	systems := named("redlatch", "redlatch's scripts, bare")
+	for _, n := range pick(f.quick, []int{16}, []int{1, 4, 16, 64}) {
+		all = append(all, single(d, f, "Beside the bare scripts", plural(n, "goroutine"), uncontendedColumns, locking{clients: 1, workers: n}, systems))
+	}
+	return all
+}
+
+// lingerScenes is locks that a client keeps: names that one process takes again and again, one that
+// two processes take by turns, and the work of users in which nine of ten acquisitions come from the
+// process that had the name last.
+func lingerScenes(d *deployment, f form) (all []scene) {
+	systems := named("redlatch", "redlatch, linger", "redsync rueidis", "bsm/redislock", "rueidislock")
+	for _, n := range pick(f.quick, []int{16}, []int{1, 16, 256}) {
+		all = append(all, single(d, f, "Kept by the client", plural(n, "goroutine"), uncontendedColumns, locking{clients: 1, workers: n}, systems))
+	}
+	w := locking{clients: 2, workers: 2, names: 1}
+	s := single(d, f, "Kept, and wanted by another", "2 processes by turns", contendedColumns, w, named("redlatch", "redlatch, linger"))
+	s.check = nil // each turn may ask for the lock
+	mix := users{Processes: 4, Names: 2000, Zipf: 0.8, Work: 2 * time.Millisecond, Workers: 200, Think: 40 * time.Millisecond, Affinity: 0.93}
+	affine := scene{group: "Kept, the work of users", name: "the closed loop with time to think, 90 % from the process that had the name last", columns: userColumns, rounds: f.rounds}
+	affine.entries = put(systems, func(sys system) (sample, error) { return mix.run(d, sys, pick(f.quick, f.span, 2*f.span)) })
+	return append(all, s, affine)
 }
 
 // contendedScenes is one name that all want.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -20,6 +22,9 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/redlatchgoredis"
 )
 
@@ -49,6 +54,8 @@ var systems = []system{
 	{name: "floor rueidis", wire: []string{"set", "evalsha"}, open: openFloorRueidis},
 	{name: "redlatch", wire: scripts, open: openLatches(redlatch.LockOptions{})},
 	{name: "redlatch, strict order", wire: scripts, open: openLatches(redlatch.LockOptions{StrictOrder: redlatch.On})},
+	{name: "redlatch, linger", wire: scripts, open: openLatches(redlatch.LockOptions{Linger: lockTTL / 3})},
+	{name: "redlatch's scripts, bare", wire: scripts, open: openBare},
 	{name: "redlatch go-redis", wire: scripts, open: openRedlatchGoRedis},
 	{name: "redsync rueidis", wire: []string{"set", "evalsha"}, open: openSyncs(overRueidis)},
 	{name: "redsync rueidis, 5 ms", wire: []string{"set", "evalsha"}, open: openSyncs(overRueidis, often)},
@@ -143,6 +150,52 @@ func openLatches(lock redlatch.LockOptions) func(to target, ttl time.Duration) (
 		return l, err
 	}
 }
+
+// bare sends the scripts of an uncontended cycle of redlatch from a program without redlatch: what
+// the two rows differ by is what redlatch's client costs.
+type bare struct {
+	ttl      time.Duration
+	client   rueidis.Client
+	id       string
+	attempts atomic.Uint64
+	scripts  sync.Map // *conn.Script to *rueidis.Lua
+}
+
+func openBare(to target, ttl time.Duration) (locker, error) {
+	client, err := rueidisClient(to)
+	return &bare{ttl: ttl, client: client, id: rand.Text()}, err
+}
+
+func (b *bare) lock(ctx context.Context, name string) (held, error) {
+	return polling(ctx, time.Millisecond, func() (held, bool, error) { return b.try(ctx, name) })
+}
+
+func (b *bare) try(ctx context.Context, name string) (held, bool, error) {
+	set, err := keys.Of("redlatch:", name)
+	if err != nil {
+		return held{}, false, err
+	}
+	owner := script.Owner(b.id, b.attempts.Add(1))
+	token, err := b.send(ctx, script.Mutex.Acquire(set, script.Request{Owner: owner, TTL: b.ttl, FenceTTL: fenceTTL})).AsInt64()
+	if err != nil { // a list tells an owner inside
+		return held{}, false, nil
+	}
+	release := script.Mutex.Release(set, owner, "", true, fenceTTL)
+	return held{release: func() { b.send(context.Background(), release) }}, token > 0, nil
+}
+
+// fenceTTL is redlatch's default.
+const fenceTTL = 7 * 24 * time.Hour
+
+func (b *bare) send(ctx context.Context, call conn.Call) rueidis.RedisResult {
+	lua, ok := b.scripts.Load(call.Script)
+	if !ok {
+		lua, _ = b.scripts.LoadOrStore(call.Script, rueidis.NewLuaScript(call.Script.Text))
+	}
+	return lua.(*rueidis.Lua).Exec(ctx, b.client, call.Keys, call.Args)
+}
+
+func (b *bare) close() { b.client.Close() }
 
 func openRedlatchGoRedis(to target, ttl time.Duration) (locker, error) {
 	under := goRedisClient(to)

@@ -107,7 +107,11 @@ func shares(names int, exponent float64) []float64 {
 }
 
 func (c *client) name() string {
-	return "user:" + strconv.Itoa(min(sort.SearchFloat64s(c.shares, rand.Float64()), len(c.shares)-1))
+	n := min(sort.SearchFloat64s(c.shares, rand.Float64()), len(c.shares)-1)
+	if rand.Float64() < c.Affinity { // every so many names are at home in the same process
+		n += c.Home - n%c.Processes
+	}
+	return "user:" + strconv.Itoa(n)
 }
 
 // around returns a time that is exponentially distributed.

@@ -13,11 +13,12 @@ import (
 type users struct {
 	Processes int           `json:"processes"`
 	Names     int           `json:"names"`
-	Zipf      float64       `json:"zipf"`    // the exponent of the choice of names: the n-th is chosen n^-Zipf as often as the first
-	Work      time.Duration `json:"work"`    // under the lock, exponentially distributed, as all times here
-	Workers   int           `json:"workers"` // goroutines over all processes, in a closed loop
-	Think     time.Duration `json:"think"`   // of a goroutine between two locks, in a closed loop
-	Rate      float64       `json:"rate"`    // arrivals in a second over all processes, in an open loop; 0 for a closed one
+	Zipf      float64       `json:"zipf"`     // the exponent of the choice of names: the n-th is chosen n^-Zipf as often as the first
+	Work      time.Duration `json:"work"`     // under the lock, exponentially distributed, as all times here
+	Workers   int           `json:"workers"`  // goroutines over all processes, in a closed loop
+	Think     time.Duration `json:"think"`    // of a goroutine between two locks, in a closed loop
+	Rate      float64       `json:"rate"`     // arrivals in a second over all processes, in an open loop; 0 for a closed one
+	Affinity  float64       `json:"affinity"` // the share of choices that are among the names at home in the process; 0 if none are
 }
 
 // The shares of those that only try, and of those that give up after some patience.
@@ -31,6 +32,7 @@ const (
 // when to begin to measure, and when to end.
 type order struct {
 	users
+	Home   int           `json:"home"` // which of the processes this is, from 0
 	System string        `json:"system"`
 	Target target        `json:"target"`
 	TTL    time.Duration `json:"ttl"`
@@ -74,8 +76,8 @@ func (w users) run(d *deployment, sys system, span time.Duration) (sample, error
 			p.kill()
 		}
 	}()
-	for range w.Processes {
-		p, err := startUsers(order{w, sys.name, d.target(), lockTTL})
+	for i := range w.Processes {
+		p, err := startUsers(order{w, i, sys.name, d.target(), lockTTL})
 		if err != nil {
 			return nil, err
 		}

@@ -13,13 +13,15 @@
 //	client, err := redlatch.Open(ctx, url, redlatch.Options{Prefix: redlatch.NoPrefix})
 //
 // A library that keeps a text under a key with SET NX PX, and tells no waiters, needs nothing of
-// this package: a [redlatch.Mutex] at the same key excludes with it. docs/compatibility.md lists
+// this package: a [redlatch.Mutex] at the same key excludes with it. [docs/compatibility.md] lists
 // the libraries, what each does that another may not expect, and [redlatch.LockOptions].Yield,
 // which lets waiters of other libraries in while redlatch's own stand in line.
 //
 // A lock of another library that expires, as after a crash, wakes no waiter of that library before
 // the time that it read has passed. Its waiters read that time of redlatch's locks, too: so give
 // locks that are shared a short TTL, such as 10s.
+//
+// [docs/compatibility.md]: https://github.com/redlatch/redlatch/blob/main/docs/compatibility.md
 package compat
 
 import (

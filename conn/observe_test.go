@@ -3,6 +3,7 @@ package conn_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -88,9 +89,7 @@ func TestObservePassesOn(t *testing.T) {
 		}
 		if s, ok := o.(conn.Sharded); ok {
 			got += "s"
-			if err := s.SubscribeSharded(t.Context(), "", nil, nil); !errors.Is(err, errShards) {
-				t.Errorf("%q: SubscribeSharded = %v, want that of the connection", what, err)
-			}
+			check.Error(t, fmt.Sprintf("%q: SubscribeSharded", what), s.SubscribeSharded(t.Context(), "", nil, nil), errShards)
 		}
 		check.That(t, got == what, "a connection that can do %q can do %q when it is observed", what, got)
 	}

@@ -159,21 +159,15 @@ func TestWritesAreInOrderOfTokens(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil && !errors.Is(err, fence.ErrStale) {
-				t.Errorf("Do = %v", err)
-			}
+			check.That(t, err == nil || errors.Is(err, fence.ErrStale), "Do = %v", err)
 		})
 	}
 	wg.Wait()
-	if resource.Load() != 50 || passed.Load() == 0 {
-		t.Errorf("the resource ends with %d after %d writes, want 50", resource.Load(), passed.Load())
-	}
+	check.That(t, resource.Load() == 50 && passed.Load() != 0, "the resource ends with %d after %d writes, want 50", resource.Load(), passed.Load())
 }
 
 func wantStale(t *testing.T, err error, want fence.StaleError) {
 	t.Helper()
 	var stale *fence.StaleError
-	if !errors.Is(err, fence.ErrStale) || !errors.As(err, &stale) || *stale != want {
-		t.Errorf("error = %v, want %v", err, &want)
-	}
+	check.That(t, errors.Is(err, fence.ErrStale) && errors.As(err, &stale) && *stale == want, "error = %v, want %v", err, &want)
 }

@@ -108,19 +108,12 @@ func (c *Conn) Close() error { return nil }
 
 // Eval implements [conn.Conn].
 func (c *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := c.run(ctx, calls, evalsha)
-	var unknown []int
-	var again []conn.Call
-	for i, r := range results {
-		if adapter.UnknownScript(r.Err) {
-			unknown = append(unknown, i)
-			again = append(again, calls[i])
+	return adapter.Eval(calls, func(calls []conn.Call, full bool) []conn.Result {
+		if full {
+			return c.run(ctx, calls, eval)
 		}
-	}
-	for i, r := range c.run(ctx, again, eval) {
-		results[unknown[i]] = r
-	}
-	return results
+		return c.run(ctx, calls, evalsha)
+	})
 }
 
 // run sends the calls as one pipeline of the commands that they are built into. It builds them
@@ -193,11 +186,17 @@ func (c *Conn) process(ctx context.Context, commands []*redis.Cmd) []conn.Result
 
 // EvalReplicated implements [conn.Replicated].
 func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
-	r, acks := c.replicated(ctx, evalsha(ctx, &call), call.Keys, n, wait)
-	if adapter.UnknownScript(r.Err) {
-		r, acks = c.replicated(ctx, eval(ctx, &call), call.Keys, n, wait)
-	}
-	return r, acks
+	var acks int
+	results := adapter.Eval([]conn.Call{call}, func(calls []conn.Call, full bool) []conn.Result {
+		command := evalsha(ctx, &calls[0])
+		if full {
+			command = eval(ctx, &calls[0])
+		}
+		var r conn.Result
+		r, acks = c.replicated(ctx, command, call.Keys, n, wait)
+		return []conn.Result{r}
+	})
+	return results[0], acks
 }
 
 func (c *Conn) replicated(ctx context.Context, command *redis.Cmd, keys []string, n int, wait time.Duration) (conn.Result, int) {

@@ -19,7 +19,7 @@ type instruments struct {
 	resends                                metric.Int64Counter
 	queued, extends, jeopardy, lost, fails metric.Int64ObservableCounter
 	stray, outages                         metric.Int64ObservableCounter
-	acquiring, held                        metric.Int64ObservableUpDownCounter
+	acquiring, held, kept                  metric.Int64ObservableUpDownCounter
 	build                                  metric.Int64ObservableGauge
 }
 
@@ -53,6 +53,7 @@ func newInstruments(meter metric.Meter) (i instruments, err error) {
 	i.queued = counter("redlatch.acquire.queued", "{acquisition}", "Acquisitions that found the lock taken and waited in line.")
 	i.acquiring = upDown("redlatch.acquiring", "{acquisition}", "Acquisitions under way.")
 	i.held = upDown("redlatch.held", "{lease}", "Leases that this process holds.")
+	i.kept = upDown("redlatch.kept", "{lock}", "Locks that this process keeps without a lease, for its next acquisitions.")
 	i.hold = histogram("redlatch.hold.duration", "s", "Time that leases were held, by how they ended.", holdBounds)
 	i.age = histogram("redlatch.extend.age", "s", "Age of leases that are held, once in each minute of it, when they are extended.", ageBounds)
 	i.margin = histogram("redlatch.extend.margin.ratio", "1", "Part of the TTL that was left of a lease when the extend was sent that Redis confirmed.", marginBounds)
@@ -73,13 +74,14 @@ func newInstruments(meter metric.Meter) (i instruments, err error) {
 
 // observed returns the instruments that are told when they are collected.
 func (i *instruments) observed() []metric.Observable {
-	return []metric.Observable{i.queued, i.extends, i.jeopardy, i.lost, i.stray, i.outages, i.fails, i.acquiring, i.held, i.build}
+	return []metric.Observable{i.queued, i.extends, i.jeopardy, i.lost, i.stray, i.outages, i.fails, i.acquiring, i.held, i.kept, i.build}
 }
 
 // tell tells the counters of a series.
 func (i *instruments) tell(to metric.Observer, s *series) {
 	to.ObserveInt64(i.acquiring, s.acquiring.Load(), s.all)
 	to.ObserveInt64(i.held, s.held.Load(), s.all)
+	to.ObserveInt64(i.kept, s.kept.Load(), s.all)
 	to.ObserveInt64(i.queued, s.queued.Load(), s.all)
 	to.ObserveInt64(i.jeopardy, s.jeopardy.Load(), s.all)
 	to.ObserveInt64(i.fails, s.releaseErrors.Load(), s.all)
@@ -102,7 +104,7 @@ type series struct {
 	all                      metric.MeasurementOption
 	plain, granted, released []metric.RecordOption
 
-	acquiring, held                                         atomic.Int64
+	acquiring, held, kept                                   atomic.Int64
 	queued, extended, extendFailed, jeopardy, releaseErrors atomic.Int64
 	outlived, forgotten, outages, outagesOver               atomic.Int64
 

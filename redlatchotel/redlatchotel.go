@@ -7,12 +7,14 @@
 //	client, err := redlatch.Open(ctx, url, redlatch.Options{Hook: telemetry.Hook, WrapConn: telemetry.Conn})
 //
 // The metrics are those of the module redlatchprom, and have the same names and labels behind the
-// exporter for Prometheus; docs/observability.md lists them. Each acquisition is a span
+// exporter for Prometheus; [docs/observability.md] lists them. Each acquisition is a span
 // redlatch.acquire, and each lease a span redlatch.hold that is linked to it. Both are children of
 // the span in the context of the acquisition.
 //
 // Names of locks are attributes of spans, and none of metrics: a program can have any number of
 // them.
+//
+// [docs/observability.md]: https://github.com/redlatch/redlatch/blob/main/docs/observability.md
 package redlatchotel
 
 import (
@@ -160,6 +162,11 @@ func (t *Telemetry) count(ctx context.Context, s *series, e redlatch.Event) {
 		if e.Err != nil {
 			s.releaseErrors.Add(1)
 		}
+		if e.Kept {
+			s.kept.Add(1)
+		}
+	case redlatch.EventUnkept:
+		s.kept.Add(-1)
 	case redlatch.EventLost:
 		s.held.Add(-1)
 		t.hold.Record(ctx, e.HeldFor.Seconds(), s.with("end", "lost"))
@@ -173,7 +180,7 @@ func (t *Telemetry) count(ctx context.Context, s *series, e redlatch.Event) {
 // Conn returns a connection that does what c does, and counts its requests. It is for
 // [redlatch.Options.WrapConn], or for what is given to [redlatch.New] and [redlatch.NewQuorum].
 func (t *Telemetry) Conn(c conn.Conn) conn.Conn {
-	server := attribute.String("server", c.Target().Addr)
+	server := text("server", c.Target().Addr)
 	results := make(map[conn.RequestResult][]metric.RecordOption)
 	for _, result := range conn.RequestResults() {
 		set := attribute.NewSet(server, attribute.String("result", string(result)))

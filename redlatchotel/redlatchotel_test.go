@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -17,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchotel"
@@ -93,9 +95,7 @@ func (to told) want(t *testing.T, want map[string]float64) {
 		for ; (!ok || g != v) && time.Now().Before(deadline); g, ok = to.values(t)[series] {
 			time.Sleep(time.Millisecond)
 		}
-		if !ok || g != v {
-			t.Errorf("%s = %v (%v), want %v", series, g, ok, v)
-		}
+		check.That(t, ok && g == v, "%s = %v (%v), want %v", series, g, ok, v)
 	}
 }
 
@@ -175,11 +175,54 @@ func TestGroupsHaveALimit(t *testing.T) {
 	check.That(t, n == 101, "%d groups, want 101", n)
 }
 
+// elsewhere is a connection to that address.
+type elsewhere struct {
+	conn.Conn
+	addr string
+}
+
+func (e elsewhere) Target() conn.Target { return conn.Target{Addr: e.addr} }
+
+// TestTextsAreUTF8: Prometheus refuses a whole scrape for a label that is no UTF-8, and OTLP a whole
+// batch of spans.
+func TestTextsAreUTF8(t *testing.T) {
+	t.Parallel()
+	const bad = "a\xffb\x9b"
+	to := telemetry(t, redlatchotel.Options{Group: func(string) string { return bad }})
+	to.Conn(elsewhere{addr: bad})
+	for id, end := range []redlatch.EventType{redlatch.EventFailed, redlatch.EventReleased} {
+		e := redlatch.Event{ID: uint64(id), Kind: "mutex", Name: bad, Owner: bad, TTL: time.Second, Err: errors.New(bad), Outcome: redlatch.OutcomeError}
+		for _, e.Type = range []redlatch.EventType{redlatch.EventAttempt, redlatch.EventGranted, redlatch.EventJeopardy, end}[id:] {
+			to.Hook(t.Context(), e)
+		}
+	}
+	valid := func(all []attribute.KeyValue) {
+		t.Helper()
+		for _, a := range all {
+			check.That(t, utf8.ValidString(a.Value.String()), "%s is %q", a.Key, a.Value.String())
+		}
+	}
+	var all metricdata.ResourceMetrics
+	check.OK(t, "Collect", to.reader.Collect(t.Context(), &all))
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		if data, ok := m.Data.(metricdata.Sum[int64]); ok {
+			for _, p := range data.DataPoints {
+				valid(p.Attributes.ToSlice())
+			}
+		}
+	}
+	check.That(t, len(to.spans.Ended()) >= 2, "%d spans have ended", len(to.spans.Ended()))
+	for _, span := range to.spans.Ended() {
+		valid(append(span.Attributes(), attribute.String("status", span.Status().Description)))
+		for _, e := range span.Events() {
+			valid(e.Attributes)
+		}
+	}
+}
+
 func TestUnknownKindIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := redlatchotel.New(redlatchotel.Options{Kinds: []string{"mutx"}}); !errors.Is(err, redlatch.ErrInvalid) {
-		t.Errorf("New with a kind that is misspelt = %v, want ErrInvalid", err)
-	}
+	check.Error(t, "New with a kind that is misspelt", check.ErrorOf(redlatchotel.New(redlatchotel.Options{Kinds: []string{"mutx"}})), redlatch.ErrInvalid)
 }
 
 // one waits until n spans of a name have ended, and returns the last.
@@ -227,9 +270,7 @@ func TestSpans(t *testing.T) {
 	if acquire.Parent().SpanID() != parent.SpanContext().SpanID() || attr(acquire, "redlatch.name") != "a" || attr(acquire, "redlatch.outcome") != "granted" {
 		t.Errorf("the span of an acquisition has the parent %v and %v", acquire.Parent(), acquire.Attributes())
 	}
-	if acquire.Status().Code != codes.Unset || attr(acquire, "error.type") != "" {
-		t.Errorf("an acquisition that was granted has the status %v", acquire.Status())
-	}
+	check.That(t, acquire.Status().Code == codes.Unset && attr(acquire, "error.type") == "", "an acquisition that was granted has the status %v", acquire.Status())
 	check.Must(t, check.ErrorOf(c.Mutex("a").TryLock(t.Context())) != nil, "TryLock of what is taken returned no error")
 	if s := to.one(t, "redlatch.acquire", 2); s.Status().Code != codes.Unset || attr(s, "redlatch.outcome") != "taken" || attr(s, "error.type") != "" {
 		t.Errorf("a try that was told taken has the status %v and %v, want no error", s.Status(), s.Attributes())

@@ -2,6 +2,7 @@ package redlatchotel
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -51,8 +52,8 @@ func (s *spans) begin(ctx context.Context, name string, e redlatch.Event, o ...t
 	}
 	span.SetAttributes(
 		attribute.String("redlatch.kind", e.Kind),
-		attribute.String("redlatch.name", e.Name),
-		attribute.String("redlatch.owner", e.Owner),
+		text("redlatch.name", e.Name),
+		text("redlatch.owner", e.Owner),
 		attribute.Float64("redlatch.ttl", e.TTL.Seconds()),
 	)
 	if e.Mode != "" {
@@ -113,7 +114,7 @@ func (s *spans) note(e redlatch.Event, what string) {
 	var o []trace.EventOption
 	if e.Err != nil {
 		o = append(o, trace.WithAttributes(
-			attribute.Float64("redlatch.remaining", e.Remaining.Seconds()), attribute.String("exception.message", e.Err.Error()),
+			attribute.Float64("redlatch.remaining", e.Remaining.Seconds()), text("exception.message", e.Err.Error()),
 		))
 	}
 	span.(trace.Span).AddEvent(what, o...)
@@ -122,5 +123,11 @@ func (s *spans) note(e redlatch.Event, what string) {
 // fail says that what the span tells of failed.
 func fail(span trace.Span, kind string, err error) {
 	span.SetAttributes(attribute.String("error.type", kind))
-	span.SetStatus(codes.Error, err.Error())
+	span.SetStatus(codes.Error, strings.ToValidUTF8(err.Error(), "?"))
+}
+
+// text returns an attribute that any exporter takes: one that is no UTF-8 costs a whole scrape, or a
+// whole batch of spans.
+func text(key, value string) attribute.KeyValue {
+	return attribute.String(key, strings.ToValidUTF8(value, "?"))
 }

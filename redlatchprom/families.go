@@ -25,7 +25,7 @@ type families struct {
 	acquire, hold, age, margin, request              *prometheus.HistogramVec
 	queued, extends, jeopardy, lost, errors, resends *prometheus.CounterVec
 	stray, outages                                   *prometheus.CounterVec
-	acquiring, held                                  *prometheus.GaugeVec
+	acquiring, held, kept                            *prometheus.GaugeVec
 }
 
 // newFamilies returns metrics without series, but for the build.
@@ -63,6 +63,7 @@ func newFamilies(grouped bool) families {
 	f.queued = counter("redlatch_acquire_queued_total", "Acquisitions that found the lock taken and waited in line.", labels())
 	f.acquiring = gauge("redlatch_acquiring", "Acquisitions under way.", labels())
 	f.held = gauge("redlatch_held", "Leases that this process holds.", labels())
+	f.kept = gauge("redlatch_kept", "Locks that this process keeps without a lease, for its next acquisitions.", labels())
 	f.hold = histogram("redlatch_hold_duration_seconds", "Time that leases were held, by how they ended.", holdBuckets, labels("end"))
 	f.age = histogram("redlatch_extend_age_seconds", "Age of leases that are held, once in each minute of it, when they are extended.", ageBuckets, labels())
 	f.margin = histogram("redlatch_extend_margin_ratio", "Part of the TTL that was left of a lease when the extend was sent that Redis confirmed.", marginBuckets, labels())
@@ -86,7 +87,7 @@ type series struct {
 	granted, released, lost, detached, age, margin          prometheus.Observer
 	queued, extended, extendFailed, jeopardy, releaseErrors prometheus.Counter
 	outlived, forgotten, outages, outagesOver               prometheus.Counter
-	acquiring, held                                         prometheus.Gauge
+	acquiring, held, kept                                   prometheus.Gauge
 	outcomes                                                map[redlatch.Outcome]prometheus.Observer
 	losses                                                  map[redlatch.LossReason]prometheus.Counter
 }
@@ -103,7 +104,7 @@ func (f *families) of(kind, mode string, group *string) *series {
 	s := &series{
 		in: f, labels: labels,
 		queued: f.queued.WithLabelValues(labels()...), acquiring: f.acquiring.WithLabelValues(labels()...),
-		held: f.held.WithLabelValues(labels()...), age: f.age.WithLabelValues(labels()...),
+		held: f.held.WithLabelValues(labels()...), kept: f.kept.WithLabelValues(labels()...), age: f.age.WithLabelValues(labels()...),
 		margin: f.margin.WithLabelValues(labels()...), jeopardy: f.jeopardy.WithLabelValues(labels()...),
 		releaseErrors: f.errors.WithLabelValues(labels()...),
 		extended:      f.extends.WithLabelValues(labels("ok")...), extendFailed: f.extends.WithLabelValues(labels("failed")...),

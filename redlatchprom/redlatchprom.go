@@ -5,13 +5,15 @@
 //	prometheus.MustRegister(metrics)
 //	client, err := redlatch.Open(ctx, url, redlatch.Options{Hook: metrics.Hook, WrapConn: metrics.Conn})
 //
-// [Metrics.Hook] counts acquisitions and leases, [Metrics.Conn] the requests to Redis. docs/observability.md
+// [Metrics.Hook] counts acquisitions and leases, [Metrics.Conn] the requests to Redis. [docs/observability.md]
 // lists every metric, and the directory observability has alerts and a board for them. The module
 // redlatchotel has the same metrics for OpenTelemetry, and traces.
 //
 // Names of locks are no labels: a program can have any number of them. [Options].Group counts by
 // groups of names, and [Options].Exemplar puts the name, or a trace's id, beside single
 // measurements.
+//
+// [docs/observability.md]: https://github.com/redlatch/redlatch/blob/main/docs/observability.md
 package redlatchprom
 
 import (
@@ -117,6 +119,11 @@ func (m *Metrics) Hook(ctx context.Context, e redlatch.Event) {
 		if e.Err != nil {
 			s.releaseErrors.Inc()
 		}
+		if e.Kept {
+			s.kept.Inc()
+		}
+	case redlatch.EventUnkept:
+		s.kept.Dec()
 	case redlatch.EventLost:
 		s.held.Dec()
 		m.observe(ctx, s.lost, e.HeldFor, e)

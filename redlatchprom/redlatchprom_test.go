@@ -1,6 +1,7 @@
 package redlatchprom_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func metrics(t *testing.T, o redlatchprom.Options) (*redlatchprom.Metrics, *prom
 // open returns a client of a server whose hook and connection are counted.
 func open(t *testing.T, url string, m *redlatchprom.Metrics, o redlatch.Options) *redlatch.Client {
 	t.Helper()
-	o.Hook, o.WrapConn = m.Hook, m.Conn
+	o.Hook, o.WrapConn, o.RequestTimeout = m.Hook, m.Conn, cmp.Or(o.RequestTimeout, 9*time.Second) // longer than a busy machine takes
 	c := check.Value(redlatch.Open(t.Context(), url, o)).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -149,9 +150,7 @@ func TestEveryKindIsCounted(t *testing.T) {
 			_ = l.Release(ctx)
 		}
 	}
-	if _, err := c.Job("job", redlatch.JobOptions{Window: time.Second}).Do(ctx, func(context.Context, *redlatch.Lease) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Do", check.ErrorOf(c.Job("job", redlatch.JobOptions{Window: time.Second}).Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })))
 	for _, kind := range groups.Kinds {
 		mode := ""
 		if kind == "rwmutex" {
@@ -218,14 +217,36 @@ func TestLossesAreCounted(t *testing.T) {
 	}
 }
 
+// TestKeptLocksAreCounted: a lock that the client only keeps is not held, and one that it has taken up
+// again is not kept.
+func TestKeptLocksAreCounted(t *testing.T) {
+	t.Parallel()
+	m, registry := metrics(t, redlatchprom.Options{})
+	o := redlatch.Options{RequestTimeout: 30 * time.Second, Lock: redlatch.LockOptions{TTL: time.Hour, Linger: 10 * time.Minute}}
+	c := open(t, redistest.Start(t).URL(), m, o)
+	kept := prometheus.Labels{"kind": "mutex"}
+	counts := func(held, kept float64) {
+		t.Helper()
+		want(t, registry, map[string]float64{`redlatch_held{kind="mutex"}`: held, `redlatch_kept{kind="mutex"}`: kept})
+	}
+	for value(t, registry, "redlatch_kept", kept) == 0 { // the first acquisition has the client listen, and is not kept
+		check.OK(t, "Release", check.Value(c.Mutex("a").Lock(t.Context())).OK(t).Release(t.Context()))
+	}
+	counts(0, 1)
+	lease := check.Value(c.Mutex("a").Lock(t.Context())).OK(t)
+	counts(1, 0)
+	check.OK(t, "Release", lease.Release(t.Context()))
+	counts(0, 1)
+	check.OK(t, "Close", c.Close())
+	counts(0, 0)
+}
+
 // TestSeriesAreThereBeforeTheyCount: an increase from nothing to 1 is none for Prometheus.
 func TestSeriesAreThereBeforeTheyCount(t *testing.T) {
 	t.Parallel()
 	m, registry := metrics(t, redlatchprom.Options{})
 	want(t, registry, zeros("mutex", ""))
-	if n := value(t, registry, "redlatch_held", prometheus.Labels{"kind": "semaphore"}); n != -1 {
-		t.Errorf("a kind that was never used has series")
-	}
+	check.That(t, value(t, registry, "redlatch_held", prometheus.Labels{"kind": "semaphore"}) == -1, "a kind that was never used has series")
 	m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, Kind: "semaphore", TTL: time.Second})
 	m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventFailed, Kind: "semaphore", TTL: time.Second, Outcome: redlatch.OutcomeCanceled})
 	is := zeros("semaphore", "")
@@ -278,9 +299,7 @@ func TestNamesAndHelp(t *testing.T) {
 	open(t, redistest.Start(t).URL(), m, redlatch.Options{})
 	m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, Kind: "mutex", TTL: time.Second})
 	problems, err := testutil.CollectAndLint(m)
-	if err != nil || len(problems) > 0 {
-		t.Errorf("CollectAndLint = %v, %v", problems, err)
-	}
+	check.That(t, err == nil && len(problems) <= 0, "CollectAndLint = %v, %v", problems, err)
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed: `make observability` installs it")
@@ -335,9 +354,7 @@ func TestGroupsHaveALimit(t *testing.T) {
 			}
 		}
 	}
-	if groups != 101 || rest != 400 {
-		t.Errorf("%d groups, and %v acquisitions of others, want 101 and 400", groups, rest)
-	}
+	check.That(t, groups == 101 && rest == 400, "%d groups, and %v acquisitions of others, want 101 and 400", groups, rest)
 	m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, Kind: "mutex", Name: "no \xff text", TTL: time.Second})
 	scrape(t, registry)
 }
@@ -348,9 +365,7 @@ func TestHistogramsAreNativeAndClassic(t *testing.T) {
 	m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventAttempt, Kind: "mutex", TTL: time.Second})
 	m.Hook(t.Context(), redlatch.Event{Type: redlatch.EventGranted, Kind: "mutex", TTL: time.Second, Waited: time.Second, Outcome: redlatch.OutcomeGranted})
 	h := find(t, registry, "redlatch_acquire_duration_seconds", prometheus.Labels{"outcome": "granted"}).GetHistogram()
-	if len(h.GetPositiveDelta()) != 1 || h.Schema == nil {
-		t.Errorf("%v, want native buckets", h)
-	}
+	check.That(t, len(h.GetPositiveDelta()) == 1 && h.Schema != nil, "%v, want native buckets", h)
 	check.That(t, len(h.GetBucket()) == 13, "%v, want 13 classic buckets", h)
 }
 
@@ -374,9 +389,7 @@ func TestExemplars(t *testing.T) {
 			found = append(found, l.GetValue())
 		}
 	}
-	if len(found) != 1 || found[0] != "invoice:42" {
-		t.Errorf("exemplars %q, want invoice:42 alone", found)
-	}
+	check.That(t, len(found) == 1 && found[0] == "invoice:42", "exemplars %q, want invoice:42 alone", found)
 	want(t, registry, map[string]float64{`redlatch_acquire_duration_seconds{outcome="granted"}`: 3})
 }
 
@@ -398,9 +411,7 @@ func TestConnPassesOn(t *testing.T) {
 	s := redistest.Start(t)
 	client := open(t, s.URL(), m, redlatch.Options{})
 	_, err := client.Mutex("a").With(redlatch.LockOptions{Replicas: 1}).Lock(t.Context())
-	if !errors.Is(err, redlatch.ErrNotReplicated) {
-		t.Errorf("Lock with Replicas of a server without one = %v, want ErrNotReplicated", err)
-	}
+	check.That(t, errors.Is(err, redlatch.ErrNotReplicated), "Lock with Replicas of a server without one = %v, want ErrNotReplicated", err)
 }
 
 // nothing is a connection that can do nothing beside.

@@ -132,9 +132,7 @@ func TestDirectLooksWhileThereAreRequests(t *testing.T) {
 	first, second := d.begin(ctx, nil), d.begin(t.Context(), nil)
 	cancel()
 	<-first.Done()
-	if first.Err() != context.Canceled || second.Err() != nil {
-		t.Errorf("Err = %v and %v, want that the first is cancelled", first.Err(), second.Err())
-	}
+	check.That(t, first.Err() == context.Canceled && second.Err() == nil, "Err = %v and %v, want that the first is cancelled", first.Err(), second.Err())
 	d.end(first)
 	d.end(second)
 	if again := d.begin(t.Context(), nil); again == first || again.Err() != nil {
@@ -160,10 +158,7 @@ func TestNodeWhoseClientWasClosed(t *testing.T) {
 	keys := keysOf(nodes)
 	n := awaitSteady(t, c, keys[0])
 	server := redistest.Start(t)
-	stale, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stale := check.Value(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})).OK(t)
 	server.Kill() // what fails to dial once tells that after Close, too, and not that it is closed
 	eventually(t, "a dial has failed", func() bool {
 		err := stale.Do(ctx, stale.B().Ping().Build()).Error()
@@ -178,9 +173,7 @@ func TestNodeWhoseClientWasClosed(t *testing.T) {
 			t.Errorf("Eval = %+v, want an answer", r)
 		}
 	}
-	if !n.steady() || *n.client.Load() == stale {
-		t.Error("requests go over the closed client, or not direct")
-	}
+	check.That(t, n.steady() && *n.client.Load() != stale, "requests go over the closed client, or not direct")
 }
 
 // TestNodeThatServesItsSlotsNoMore: a node that was cut off, or left the cluster, refuses requests
@@ -197,12 +190,8 @@ func TestNodeThatServesItsSlotsNoMore(t *testing.T) {
 	defer cancel()
 	asked := elapsed()
 	r := c.Eval(ctx, whose(key))[0]
-	if !retry.Says(r.Err, "CLUSTERDOWN") && r.Err != nil {
-		t.Fatalf("Eval = %+v, want that the node refuses", r)
-	}
-	if n.steady() || time.Duration(n.leftAt.Load()) < asked {
-		t.Error("a node that serves no slot is not left to the client of the cluster")
-	}
+	check.Must(t, retry.Says(r.Err, "CLUSTERDOWN") || r.Err == nil, "Eval = %+v, want that the node refuses", r)
+	check.That(t, !n.steady() && time.Duration(n.leftAt.Load()) >= asked, "a node that serves no slot is not left to the client of the cluster")
 	eventually(t, "the node that has the slot answers", func() bool { return c.Eval(ctx, whose(key))[0].Err == nil })
 }
 

@@ -103,8 +103,11 @@ func (c *Conn) prove(ctx context.Context, at *node, calls []conn.Call, build fun
 // another node may have the key, or the node cannot serve it now. The next look at the cluster is
 // then due, and the client of the cluster sends the request again.
 func (c *Conn) astray(at *node, err error) bool {
+	if err == nil || at == nil || at.addr == "" {
+		return false
+	}
 	var said *conn.ReplyError
-	if at == nil || at.addr == "" || !errors.As(err, &said) {
+	if !errors.As(err, &said) {
 		return false
 	}
 	switch code := said.Code(); {

@@ -144,19 +144,12 @@ func (c *Conn) Close() error {
 
 // Eval implements [conn.Conn].
 func (c *Conn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
-	results := c.run(ctx, calls, c.evalsha)
-	var unknown []int
-	var again []conn.Call
-	for i, r := range results {
-		if adapter.UnknownScript(r.Err) {
-			unknown = append(unknown, i)
-			again = append(again, calls[i])
+	return adapter.Eval(calls, func(calls []conn.Call, full bool) []conn.Result {
+		if full {
+			return c.run(ctx, calls, c.eval)
 		}
-	}
-	for i, r := range c.run(ctx, again, c.eval) {
-		results[unknown[i]] = r
-	}
-	return results
+		return c.run(ctx, calls, c.evalsha)
+	})
 }
 
 // run sends the calls as one pipeline of the commands that they are built into. It builds them
@@ -292,8 +285,11 @@ func (c *Conn) eval(call *conn.Call) rueidis.Completed {
 // that it is sent over.
 func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
 	var acks int
-	result := func(build func(*conn.Call) rueidis.Completed) conn.Result {
-		command := build(&call)
+	results := adapter.Eval([]conn.Call{call}, func(calls []conn.Call, full bool) []conn.Result {
+		command := c.evalsha(&calls[0])
+		if full {
+			command = c.eval(&calls[0])
+		}
 		replies, err := await(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 			dedicated, free := c.client.Dedicate()
 			defer free()
@@ -301,19 +297,15 @@ func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait t
 		})
 		c.unanswered(err)
 		if err != nil {
-			return conn.Result{Err: err}
+			return []conn.Result{{Err: err}}
 		}
 		if got, err := message(ctx, replies[1]); err == nil {
 			count, _ := got.AsInt64()
 			acks = int(count)
 		}
-		return result(ctx, replies[0])
-	}
-	r := result(c.evalsha)
-	if adapter.UnknownScript(r.Err) {
-		r = result(c.eval)
-	}
-	return r, acks
+		return []conn.Result{result(ctx, replies[0])}
+	})
+	return results[0], acks
 }
 
 // Scan implements [conn.Conn].

@@ -130,7 +130,5 @@ func TestCloseLeavesASharedClientOpen(t *testing.T) {
 	client := check.Value(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}})).OK(t)
 	defer client.Close()
 	check.OK(t, "Close", redlatchrueidis.New(client, server.Addr()).Close())
-	if err := client.Do(t.Context(), client.B().Ping().Build()).Error(); err != nil {
-		t.Errorf("after Close the program's own client says %v", err)
-	}
+	check.Nil(t, "after Close, a call of the program's own client", client.Do(t.Context(), client.B().Ping().Build()).Error())
 }

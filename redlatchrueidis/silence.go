@@ -3,7 +3,9 @@ package redlatchrueidis
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,6 +123,8 @@ type heard struct {
 	net.Conn
 	addr    string
 	silence *silence
+	begun   bool         // some bytes came
+	refusal string       // an error that is all that came: a server says so, and closes
 	asked   atomic.Int64 // when the first bytes were sent after which none came, on the clock of elapsed; 0 if some came
 }
 
@@ -137,6 +141,14 @@ func (h *heard) Read(p []byte) (int, error) {
 	n, err := h.Conn.Read(p)
 	if n > 0 {
 		h.asked.Store(0)
+		h.refusal = ""
+		if !h.begun && p[0] == '-' {
+			h.refusal, _, _ = strings.Cut(string(p[1:n]), "\r\n")
+		}
+		h.begun = true
+	}
+	if err != nil && h.refusal != "" {
+		err = fmt.Errorf("%w, after %q", err, h.refusal)
 	}
 	return n, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
@@ -41,9 +42,7 @@ func TestDropOverTLSDoesNotWait(t *testing.T) {
 		shaken <- err
 	}()
 	check.OK(t, "Write", check.ErrorOf(c.Write([]byte("PING"))))
-	if err := <-shaken; err != nil {
-		t.Fatalf("the peer: %v", err)
-	}
+	check.OK(t, "the peer", <-shaken)
 	time.Sleep(s.limit) // now it has been silent for so long
 	dropped := make(chan struct{})
 	go func() {

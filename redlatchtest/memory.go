@@ -1,12 +1,16 @@
 package redlatchtest
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
 )
 
@@ -17,6 +21,7 @@ import (
 // It goes wrong when the test says so: see its methods. For LockOptions.Replicas it acts as if all
 // replicas acknowledged. It is safe for concurrent use.
 type Memory struct {
+	t      testing.TB
 	server *memory.Server
 	ended  chan struct{} // closed with the test
 
@@ -26,6 +31,8 @@ type Memory struct {
 	delay   time.Duration
 	conns   []*memoryConn
 	clients map[*redlatch.Client]*memoryConn
+
+	prefixes []string // of keys: the default, and those of clients
 }
 
 // silence is how long a server may be silent before its subscribers give it up. Package conn asks
@@ -37,8 +44,8 @@ const silence = 10 * time.Second
 func InMemory(t testing.TB) *Memory {
 	t.Helper()
 	m := &Memory{
-		server: memory.New("memory", time.Now), ended: make(chan struct{}), answers: make(chan struct{}),
-		clients: make(map[*redlatch.Client]*memoryConn),
+		t: t, server: memory.New("memory", time.Now), ended: make(chan struct{}), answers: make(chan struct{}),
+		clients: make(map[*redlatch.Client]*memoryConn), prefixes: []string{"redlatch:"},
 	}
 	close(m.answers)
 	t.Cleanup(m.close)
@@ -63,6 +70,9 @@ func (m *Memory) Client(t testing.TB, o redlatch.Options) *redlatch.Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.clients[client] = c
+	if p := strings.TrimSuffix(o.Prefix, redlatch.NoPrefix); o.Prefix != "" && !slices.Contains(m.prefixes, p) {
+		m.prefixes = append(m.prefixes, p)
+	}
 	return client
 }
 
@@ -131,12 +141,35 @@ func (m *Memory) Delay(d time.Duration) {
 	m.delay = d
 }
 
-// Lose deletes one key, as an eviction or DEL does. That of a lock is its prefix and its name,
-// "redlatch:invoice:42" if Options.Prefix is the default; then the lock is free. Its line and its
-// last token stay. The holder is told at its next extend: after a third of its TTL, or when it
-// calls Lease.Extend. To take a lock by force, as an operator does, call
+// Lose deletes the key of the lock of that name, as an eviction or DEL does; then the lock is free.
+// Its line and its last token stay. The holder is told at its next extend: after a third of its
+// TTL, or when it calls Lease.Extend. To take a lock by force, as an operator does, call
 // [redlatch.Client.ForceRelease].
-func (m *Memory) Lose(key string) { m.server.Do("DEL", key) }
+//
+// If no process holds such a lock, that is an error of the test, which has failed when Lose
+// returns. The prefix is the default, or that of a client of [Memory.Client].
+func (m *Memory) Lose(name string) {
+	m.t.Helper()
+	m.mu.Lock()
+	prefixes := slices.Clone(m.prefixes)
+	m.mu.Unlock()
+	var held []string
+	for _, prefix := range prefixes {
+		if m.server.Do("DEL", prefix+name).Reply.Int == 1 {
+			return
+		}
+		for _, key := range m.server.Keys("*") {
+			other, ours := strings.CutPrefix(key, prefix)
+			if _, err := keys.Of(prefix, other); ours && err == nil {
+				held = append(held, strconv.Quote(other))
+			}
+		}
+	}
+	if len(held) == 0 {
+		held = []string{"no lock"}
+	}
+	m.t.Errorf("redlatchtest: Lose(%q): no process holds a lock of that name; held is %s", name, strings.Join(held, ", "))
+}
 
 // LoseEverything deletes all data, as [Server.LoseEverything] does.
 func (m *Memory) LoseEverything() { m.server.Flush() }

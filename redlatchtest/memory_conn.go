@@ -120,7 +120,11 @@ func (c *memoryConn) deliver(request func(*memory.Server), answered chan<- struc
 	}
 	request(c.memory.server)
 	if delay > 0 {
-		time.Sleep(delay)
+		select {
+		case <-time.After(delay):
+		case <-c.memory.ended:
+			return
+		}
 	}
 	if cut, _ := c.state(); !cut {
 		close(answered)

@@ -3,6 +3,8 @@ package redlatchtest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -91,7 +93,7 @@ func TestMemoryLoses(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redlatchtest.Memory, one, two *redlatch.Client) {
 		a, b := lock(t, one.Mutex("a")), lock(t, one.Mutex("b"))
 		token := a.Token()
-		s.Lose("redlatch:a")
+		s.Lose("a")
 		next := lock(t, two.Mutex("a"))
 		check.That(t, next.Token() > token, "token %d after %d, want more", next.Token(), token)
 		wantLoss(t, a, redlatch.LossDeleted)
@@ -102,6 +104,41 @@ func TestMemoryLoses(t *testing.T) {
 	})
 }
 
+// failing is a test whose errors are what is tested.
+type failing struct {
+	testing.TB
+	said string
+}
+
+func (f *failing) Errorf(format string, args ...any) { f.said = fmt.Sprintf(format, args...) }
+
+// TestMemoryLosesWhatIsHeld, under the prefix of any client. What is not is an error that names what
+// is.
+func TestMemoryLosesWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &failing{TB: t}
+		s := redlatchtest.InMemory(f)
+		for _, prefix := range []string{"", "billing:", redlatch.NoPrefix} {
+			c := s.Client(t, redlatch.Options{Prefix: prefix})
+			held := lock(t, c.Mutex("{order}:7"))
+			s.Lose("{order}:7")
+			wantLoss(t, held, redlatch.LossDeleted)
+			check.That(t, f.said == "", "under the prefix %q: %s", prefix, f.said)
+		}
+		s.Lose("redlatch:import")
+		if want := `redlatchtest: Lose("redlatch:import"): no process holds a lock of that name; held is no lock`; f.said != want {
+			t.Errorf("said was %s, want %s", f.said, want)
+		}
+		s = redlatchtest.InMemory(f)
+		lock(t, s.Client(t, redlatch.Options{}).Mutex("import"))
+		s.Lose("redlatch:import")
+		if want := `held is "import"`; !strings.HasSuffix(f.said, want) {
+			t.Errorf("said was %s, want %s", f.said, want)
+		}
+	})
+}
+
 // TestMemoryCuts: a client that is cut off holds up no line, hears nothing, and comes back.
 func TestMemoryCuts(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redlatchtest.Memory, one, two *redlatch.Client) {
@@ -109,13 +146,9 @@ func TestMemoryCuts(t *testing.T) {
 		s.Cut(one)
 		lock(t, two.Mutex("a"))
 		wantLoss(t, held, redlatch.LossExpired)
-		if _, err := one.Mutex("b").TryLock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Errorf("TryLock of a client that is cut off = %v, want ErrUnreachable", err)
-		}
+		check.Error(t, "TryLock of a client that is cut off", check.ErrorOf(one.Mutex("b").TryLock(t.Context())), redlatch.ErrUnreachable)
 		s.Mend(one)
-		if _, err := one.Mutex("b").TryLock(t.Context()); err != nil {
-			t.Errorf("TryLock of a client that is back = %v, want a lease", err)
-		}
+		check.Nil(t, "TryLock of a client that is back", check.ErrorOf(one.Mutex("b").TryLock(t.Context())))
 	})
 }
 
@@ -132,13 +165,9 @@ func TestMemoryCutsAWaiter(t *testing.T) {
 		s.Cut(two)
 		three := s.Client(t, redlatch.Options{})
 		check.OK(t, "Release", held.Release(t.Context()))
-		if _, err := three.Mutex("a").TryLock(t.Context()); err != nil {
-			t.Errorf("TryLock past a waiter that crashed = %v, want a lease", err)
-		}
+		check.Nil(t, "TryLock past a waiter that crashed", check.ErrorOf(three.Mutex("a").TryLock(t.Context())))
 		cancel()
-		if err := <-waits; !errors.Is(err, context.Canceled) {
-			t.Errorf("the waiter ended with %v, want its context's error", err)
-		}
+		check.Error(t, "the waiter ended with", <-waits, context.Canceled)
 	})
 }
 
@@ -148,18 +177,14 @@ func TestMemoryHangs(t *testing.T) {
 		s.Hang()
 		s.Hang()
 		start := time.Now()
-		if _, err := one.Mutex("a").Lock(t.Context()); !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Errorf("Lock while the server hangs = %v, want ErrUnreachable", err)
-		}
+		check.Error(t, "Lock while the server hangs", check.ErrorOf(one.Mutex("a").Lock(t.Context())), redlatch.ErrUnreachable)
 		if took := time.Since(start); took > 4*time.Second {
 			t.Errorf("it took %v, want RequestTimeout", took)
 		}
 		time.Sleep(time.Minute)
 		s.Resume()
 		s.Resume()
-		if err := two.Mutex("a").Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }); err != nil {
-			t.Errorf("Do after the server resumed = %v", err)
-		}
+		check.Nil(t, "Do after the server resumed", two.Mutex("a").Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }))
 	})
 }
 
@@ -210,9 +235,7 @@ func TestMemoryLists(t *testing.T) {
 		lock(t, one.Mutex("listed"))
 		found := 0
 		for info, err := range two.List(t.Context(), redlatch.ListOptions{}) {
-			if err != nil || info.Name != "listed" || len(info.Holders) != 1 {
-				t.Errorf("List = %+v, %v, want the lock that is held", info, err)
-			}
+			check.That(t, err == nil && info.Name == "listed" && len(info.Holders) == 1, "List = %+v, %v, want the lock that is held", info, err)
 			found++
 		}
 		check.That(t, found == 1, "List found %d locks, want 1", found)
@@ -241,8 +264,7 @@ func TestMemoryKnowsItsClients(t *testing.T) {
 func TestMemoryTellsWhatHappened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redlatchtest.InMemory(t)
-		o := redlatch.Options{Journal: redlatch.JournalOptions{On: true}}
-		one, two := m.Client(t, o), m.Client(t, o)
+		one, two := m.Client(t, redlatch.Options{}), m.Client(t, redlatch.Options{})
 		ctx, giveUp := context.WithCancel(redlatch.WithLabels(t.Context(), map[string]string{"request": "1"}))
 		a := check.Value(one.Mutex("a").Lock(ctx)).OK(t)
 		b := check.Value(two.Mutex("b").Lock(ctx)).OK(t)
@@ -251,13 +273,9 @@ func TestMemoryTellsWhatHappened(t *testing.T) {
 		waits.Go(func() { _, _ = two.Mutex("a").Lock(b.Context()) })
 		time.Sleep(time.Second)
 		all, err := one.Deadlocks(ctx)
-		if err != nil || len(all) != 1 || len(all[0].Waiters) != 2 {
-			t.Errorf("Deadlocks = %v, %v, want one of two", all, err)
-		}
+		check.That(t, err == nil && len(all) == 1 && len(all[0].Waiters) == 2, "Deadlocks = %v, %v, want one of two", all, err)
 		info, err := one.Inspect(ctx, "a")
-		if err != nil || info.Holders[0].Labels["request"] != "1" {
-			t.Errorf("Inspect = %+v, %v, want the labels of the holder", info, err)
-		}
+		check.That(t, err == nil && info.Holders[0].Labels["request"] == "1", "Inspect = %+v, %v, want the labels of the holder", info, err)
 		check.OK(t, "ForceRelease", check.ErrorOf(one.ForceRelease(ctx, "b", redlatch.ForceOptions{})))
 		time.Sleep(time.Minute)
 		seen := make(map[redlatch.JournalType]bool)
@@ -267,9 +285,7 @@ func TestMemoryTellsWhatHappened(t *testing.T) {
 			}
 			seen[e.Type] = true
 		}
-		if !seen[redlatch.JournalForced] || !seen[redlatch.JournalLost] {
-			t.Errorf("the journal tells %v, want that b was taken by force, and lost", seen)
-		}
+		check.That(t, seen[redlatch.JournalForced] && seen[redlatch.JournalLost], "the journal tells %v, want that b was taken by force, and lost", seen)
 		giveUp()
 		waits.Wait()
 	})

@@ -37,9 +37,7 @@ func TestImportHoldsItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redlatchtest.InMemory(t)
 		files, err := importing(t.Context(), server.Client(t, redlatch.Options{}))
-		if files != 600 || err != nil {
-			t.Errorf("imported %d files, %v, want all 600", files, err)
-		}
+		check.That(t, files == 600 && err == nil, "imported %d files, %v, want all 600", files, err)
 	})
 }
 
@@ -49,13 +47,11 @@ func TestImportStopsWhenItsLeaseIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := redlatchtest.InMemory(t)
 		client := server.Client(t, redlatch.Options{})
-		time.AfterFunc(2*time.Minute, func() { server.Lose("redlatch:import") })
+		time.AfterFunc(2*time.Minute, func() { server.Lose("import") })
 
 		start := time.Now()
 		_, err := importing(t.Context(), client)
-		if !errors.Is(err, redlatch.ErrNotHeld) {
-			t.Errorf("the error is %v, want ErrNotHeld", err)
-		}
+		check.That(t, errors.Is(err, redlatch.ErrNotHeld), "the error is %v, want ErrNotHeld", err)
 		// The TTL is 30s, and the loss is found by the next extend.
 		if took := time.Since(start) - 2*time.Minute; took < 0 || took > 15*time.Second {
 			t.Errorf("it stopped %v after the loss, want at most half a TTL", took)
@@ -74,15 +70,11 @@ func TestImportTakesOverFromACrash(t *testing.T) {
 
 		start := time.Now()
 		files, err := importing(t.Context(), client)
-		if files != 600 || err != nil {
-			t.Errorf("imported %d files, %v, want all 600", files, err)
-		}
+		check.That(t, files == 600 && err == nil, "imported %d files, %v, want all 600", files, err)
 		if waited := time.Since(start) - 10*time.Minute; waited > 31*time.Second {
 			t.Errorf("it waited for %v, want no more than a TTL", waited)
 		}
-		if lease.Held() {
-			t.Error("the holder that crashed still believes in its lease")
-		}
+		check.That(t, !lease.Held(), "the holder that crashed still believes in its lease")
 	})
 }
 
@@ -97,9 +89,7 @@ func TestImportGivesUpAfterAMinute(t *testing.T) {
 
 		start := time.Now()
 		files, err := importing(t.Context(), client)
-		if files != 0 || !errors.Is(err, redlatch.ErrTaken) {
-			t.Errorf("imported %d files, %v, want none and ErrTaken", files, err)
-		}
+		check.That(t, files == 0 && errors.Is(err, redlatch.ErrTaken), "imported %d files, %v, want none and ErrTaken", files, err)
 		if waited := time.Since(start); waited != time.Minute {
 			t.Errorf("it waited for %v, want a minute", waited)
 		}
@@ -132,9 +122,7 @@ func TestImportStopsWhenItsLockIsTakenByForce(t *testing.T) {
 		server := redlatchtest.InMemory(t)
 		client, operator := server.Client(t, redlatch.Options{}), server.Client(t, redlatch.Options{})
 		time.AfterFunc(2*time.Minute, func() {
-			if _, err := operator.ForceRelease(t.Context(), "import", redlatch.ForceOptions{}); err != nil {
-				t.Errorf("ForceRelease = %v", err)
-			}
+			check.Nil(t, "ForceRelease", check.ErrorOf(operator.ForceRelease(t.Context(), "import", redlatch.ForceOptions{})))
 		})
 		files, err := importing(t.Context(), client)
 		if lost := (*redlatch.LostError)(nil); files == 600 || !errors.As(err, &lost) {

@@ -18,7 +18,7 @@
 //		synctest.Test(t, func(t *testing.T) {
 //			server := redlatchtest.InMemory(t)
 //			client := server.Client(t, redlatch.Options{})
-//			time.AfterFunc(time.Minute, func() { server.Lose("redlatch:report") })
+//			time.AfterFunc(time.Minute, func() { server.Lose("report") })
 //			if err := report(t.Context(), client); !errors.Is(err, redlatch.ErrNotHeld) {
 //				t.Errorf("report = %v, want ErrNotHeld", err)
 //			}

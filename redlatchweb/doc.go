@@ -20,8 +20,8 @@
 //
 // # Security
 //
-// The dashboard shows names, hosts and process ids to each viewer it has: mount it behind the
-// program's own authentication, or behind [BasicAuth]. It changes nothing unless
+// The dashboard shows names, hosts, labels, values and owners to each viewer it has: mount it behind
+// the program's own authentication, or behind [BasicAuth]. It changes nothing unless
 // Options.AllowRelease is set. Requests of other sites are refused, and so are unknown host names
 // on loopback connections (Options.Hosts). Pages have a content security policy without inline
 // code.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/fleet"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
 // exhibit is one state that the gallery shows.
@@ -35,6 +37,7 @@ func Gallery() *GalleryHandler {
 			panic(err) // the options are those below
 		}
 		h.patience = 300 * time.Millisecond
+		h.poller.Recall("invoice:2026-11:settle", anHour())
 		g.all, g.handlers = append(g.all, e), append(g.handlers, h)
 		g.mux.Handle("/"+e.Path+"/", http.StripPrefix("/"+e.Path, h))
 	}
@@ -138,7 +141,7 @@ func (c canned) Journal(_ context.Context, q redlatch.JournalQuery) iter.Seq2[re
 			return
 		}
 		for _, e := range c.notes {
-			if ok, _ := matches(cmp.Or(q.Pattern, "*"), e.Name); ok && !yield(e, nil) {
+			if ok, _ := keys.Match(cmp.Or(q.Pattern, "*"), e.Name); ok && !yield(e, nil) {
 				return
 			}
 		}
@@ -150,6 +153,22 @@ func (c canned) Deadlocks(context.Context) ([]redlatch.Deadlock, error) { return
 // ForceRelease takes nothing, since there is nothing to take.
 func (c canned) ForceRelease(ctx context.Context, name string, _ redlatch.ForceOptions) (redlatch.LockInfo, error) {
 	return c.Inspect(ctx, name)
+}
+
+// anHour is how a lock was waited for: little at first, and then ever more. For a while no page was
+// open.
+func anHour() (past []fleet.Minute) {
+	for i := range 59 {
+		m := fleet.Minute{Looked: i < 8 || i > 14}
+		switch {
+		case m.Looked && i > 55:
+			m.Waiting, m.Waited = 37, time.Duration(i-55)*time.Minute
+		case m.Looked && i%7 != 3:
+			m.Waiting, m.Waited = 1+i%5, time.Duration(i*i%17*i)*100*time.Millisecond
+		}
+		past = append(past, m)
+	}
+	return past
 }
 
 func process(i int) redlatch.Process {

@@ -59,7 +59,7 @@ func (h *Handler) picture(ctx context.Context, in fleet.Interest) *fleet.Picture
 }
 
 // part is the rendering of the parts of a page that live: its status and its content.
-type part struct{ status, content []byte }
+type part struct{ status, content live }
 
 // renders keeps what was rendered of the last picture, so that viewers of the same page share it.
 type renders struct {

@@ -7,16 +7,22 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
@@ -59,7 +65,8 @@ func serve(t *testing.T, redis *redistest.Server, url string, o Options) *dashbo
 
 func open(t *testing.T, url string) *redlatch.Client {
 	t.Helper()
-	client := check.Value(redlatch.Open(t.Context(), url, redlatch.Options{})).OK(t)
+	o := redlatch.Options{RequestTimeout: 9 * time.Second, Journal: redlatch.JournalOptions{Off: true}} // it tells of new leaders
+	client := check.Value(redlatch.Open(t.Context(), url, o)).OK(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -127,7 +134,7 @@ func TestPages(t *testing.T) {
 	d.await("/leaders", "host:1")
 	d.await("/nodes", "no quorum")
 	d.await("/record", "Nothing is noted")
-	d.await("/health", "Redis &lt;8&gt;", "Something hurts locks here")
+	d.await("/health", "Redis &lt;8&gt;", "1 fault.", "1 check ok")
 	if status, _ := d.get("/lock"); status != http.StatusNotFound {
 		t.Errorf("a page of no lock answers %d", status)
 	}
@@ -257,6 +264,106 @@ func (d *dashboard) release(header http.Header, name, owner, typed string) (stat
 	return d.do(r)
 }
 
+// raw sends a request as it is, and returns the answer to it.
+func (d *dashboard) raw(request string) (*http.Response, string) {
+	d.t.Helper()
+	c := check.Value(net.Dial("tcp", d.Listener.Addr().String())).OK(d.t)
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	go fmt.Fprint(c, request) // the server may answer before it has all
+	method, _, _ := strings.Cut(request, " ")
+	resp := check.Value(http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})).OK(d.t)
+	body := check.Value(io.ReadAll(resp.Body)).OK(d.t)
+	return resp, string(body)
+}
+
+// TestAttacks sends what no browser would: each gets an answer that ends, is small and strict, and
+// leads to no other site.
+func TestAttacks(t *testing.T) {
+	t.Parallel()
+	d := start(t, Options{AllowRelease: true})
+	lease := hold(t, d.client, "n")
+	d.await("/lock?name=n", lease.Owner())
+	long := strings.Repeat("%3C", 10_000)
+	form := "name=n&typed=n&owner=" + lease.Owner()
+	const post, urlencoded = "POST /release HTTP/1.1\r\nHost: localhost\r\n", "Content-Type: application/x-www-form-urlencoded\r\n"
+	var thousand strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&thousand, "x%d=<&", i)
+	}
+	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n" }
+	for request, want := range map[string]int{
+		get("/.."): http.StatusNotFound, get("//evil.example/.."): http.StatusNotFound, get("//evil.example"): http.StatusNotFound, get("//locks"): http.StatusNotFound,
+		get("/%2e%2e/"): http.StatusNotFound, get("/assets/%2e%2e/page.go"): http.StatusNotFound, get("/assets/..%2fpage.go"): http.StatusNotFound,
+		get(`/\evil.example`): http.StatusNotFound, get("/locks%00"): http.StatusNotFound, get("/lock%3fname=n"): http.StatusNotFound,
+		get("/lock?name=..%2f..%2fn"): http.StatusOK, get("/lock?name=n%0d%0aX-Evil:1"): http.StatusOK, get("/lock?name=%ff%9b2J"): http.StatusOK,
+		get("/locks?from=99999999999999999999"): http.StatusOK, get("/locks?q=%ff&kind=%00&state=%3Cb%3E&sort=evil"): http.StatusOK,
+		get("/lock?name=" + long): http.StatusRequestURITooLong, get("/locks?q=" + long): http.StatusRequestURITooLong,
+		get("/locks?" + thousand.String()): http.StatusOK, get("/events?page_of=locks&q=" + long): http.StatusNotFound,
+		"HEAD /events?page_of=locks HTTP/1.1\r\nHost: localhost\r\n\r\n": http.StatusOK,
+		get("http://evil.example/locks"):                                 http.StatusMisdirectedRequest,
+		"GET / HTTP/1.0\r\n\r\n":                                         http.StatusMisdirectedRequest,
+		"GET / HTTP/1.1\r\nHost: evil.example\r\nX-Forwarded-Host: localhost\r\nForwarded: host=localhost\r\n\r\n": http.StatusMisdirectedRequest,
+		"DELETE /locks HTTP/1.1\r\nHost: localhost\r\n\r\n":                                                        http.StatusMethodNotAllowed,
+		"TRACE /locks HTTP/1.1\r\nHost: localhost\r\n\r\n":                                                         http.StatusMethodNotAllowed,
+		"OPTIONS /locks HTTP/1.1\r\nHost: localhost\r\n\r\n":                                                       http.StatusMethodNotAllowed,
+		get("/release?" + form):                            http.StatusNotFound,
+		post + "Origin: null\r\nContent-Length: 0\r\n\r\n": http.StatusForbidden,
+		post + "Sec-Fetch-Site: same-site\r\nOrigin: http://localhost\r\nContent-Length: 0\r\n\r\n":                                        http.StatusForbidden,
+		post + "Origin: http://localhost:81\r\n" + urlencoded + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(form), form):               http.StatusForbidden,
+		post + "Content-Type: text/plain\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(form), form):                               http.StatusBadRequest,
+		post + urlencoded + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", 1<<20, form+"&x="+strings.Repeat("a", 1<<20-len(form)-len("&x="))): http.StatusBadRequest,
+		"POST /release?" + form + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n":                                              http.StatusBadRequest,
+	} {
+		resp, body := d.raw(request)
+		check.Equal(t, resp.StatusCode, want, "the answer to %.100q", request)
+		check.Equal(t, resp.Header.Get("Content-Security-Policy"), policy, "the policy of the answer to %.100q", request)
+		check.That(t, len(body) < 30_000, "%d bytes for %.100q", len(body), request)
+		check.That(t, resp.Header.Get("X-Evil") == "" && !strings.Contains(body, "\x9b"), "the answer to %.100q has its text as it is", request)
+		if to := resp.Header.Get("Location"); to != "" {
+			at := check.Value(url.Parse(to)).OK(t)
+			check.That(t, at.Host == "" && !strings.HasPrefix(to, "//"), "%.100q leads to %q", request, to)
+		}
+	}
+	check.That(t, lease.Held() && check.Value(d.client.Inspect(t.Context(), "n")).OK(t).Holders[0].Owner == lease.Owner(), "the lock was released")
+}
+
+// TestPagesHaveABound: however many holders, slots and deadlocks there are, a page is not long, and says
+// how many it leaves out.
+func TestPagesHaveABound(t *testing.T) {
+	t.Parallel()
+	const n = 2_000
+	readers := func(at time.Time) redlatch.LockInfo {
+		l := lock(at, "readers", "rwmutex")
+		for i := range n {
+			l.Holders = append(l.Holders, held(at, i, time.Hour, time.Second))
+		}
+		return l
+	}
+	source := canned{knots: slices.Repeat(knot(time.Now()), n), locks: func(at time.Time) []redlatch.LockInfo {
+		all := []redlatch.LockInfo{readers(at)}
+		for i := range 100 {
+			pool := lock(at, fmt.Sprint("pool", i), "slotpool", held(at, 1, time.Hour, time.Second))
+			pool.Size = n
+			pool.Waiters = line(at, 1, time.Second)
+			all = append(all, pool)
+		}
+		return all
+	}}
+	h := check.Value(newHandler(source, nil, Options{})).OK(t)
+	server := httptest.NewServer(h)
+	defer server.Close()
+	defer h.Close()
+	d := &dashboard{Server: server, t: t, h: h}
+	for path, want := range map[string]string{
+		"/lock?name=readers": "and 1,900 more", "/pools": "1–10 of 100", "/locks": "and 1,990 more deadlocks", "/processes": "of 2,000",
+	} {
+		d.await(path, want)
+		_, body := d.get(path)
+		check.That(t, len(body) < 1<<20, "%s has %d bytes", path, len(body))
+	}
+}
+
 // TestRelease takes a lock by force, and refuses to where it must.
 func TestRelease(t *testing.T) {
 	t.Parallel()
@@ -283,6 +390,7 @@ func TestRelease(t *testing.T) {
 		{nil, "n", "n", "other", http.StatusConflict},
 		{nil, "n", "n", "", http.StatusBadRequest},
 		{nil, "", "", lease.Owner(), http.StatusBadRequest},
+		{nil, "n\n", "n\n", lease.Owner(), http.StatusBadRequest},
 		{http.Header{"Sec-Fetch-Site": {"cross-site"}}, "n", "n", lease.Owner(), http.StatusForbidden},
 		{http.Header{"Origin": {"https://evil.example"}}, "n", "n", lease.Owner(), http.StatusForbidden},
 	} {
@@ -294,8 +402,15 @@ func TestRelease(t *testing.T) {
 		t.Errorf("GET answers %d", status)
 	}
 	check.Must(t, lease.Held(), "a request that was refused has released the lock")
-	status, _ := d.release(http.Header{"Sec-Fetch-Site": {"same-origin"}}, "n", lease.Owner(), "n")
-	check.Must(t, status == http.StatusSeeOther, "the release answers %d", status)
+	// A viewer types what the page shows.
+	for name, typed := range map[string]string{"n": "n", "a  b ": `"a b "`, "sp\u202ex": fleet.Visible("sp\u202ex")} {
+		owner := lease.Owner()
+		if name != "n" {
+			owner = hold(t, d.client, name).Owner()
+		}
+		status, _ := d.release(http.Header{"Sec-Fetch-Site": {"same-origin"}}, name, owner, typed)
+		check.Must(t, status == http.StatusSeeOther, "the release of %q answers %d", name, status)
+	}
 	if info, err := d.client.Inspect(t.Context(), "n"); err != nil || len(info.Holders) != 0 {
 		t.Errorf("afterwards %+v, %v", info.Holders, err)
 	}
@@ -353,17 +468,23 @@ func until(t *testing.T, lines *bufio.Scanner, text string) {
 	t.Fatalf("the stream ended before %q: %v", text, lines.Err())
 }
 
-// TestStream watches a lock come and go, and that nothing is asked when the viewer has left.
+// TestStream watches a lock come and go, for longer than the server lets a request take, and that
+// nothing is asked when the viewer has left.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	d := start(t, Options{})
+	server := httptest.NewUnstartedServer(d.h)
+	server.Config.ReadTimeout = 3 * time.Second
+	server.Start()
+	defer server.Close()
 	r, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	req, _ := http.NewRequestWithContext(r, http.MethodGet, d.URL+"/events?page_of=locks", nil)
+	req, _ := http.NewRequestWithContext(r, http.MethodGet, server.URL+"/events?page_of=locks", nil)
 	resp := check.Value(http.DefaultClient.Do(req)).OK(t)
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	until(t, lines, "Nothing is locked")
+	time.Sleep(server.Config.ReadTimeout)
 	lease := hold(t, d.client, "comes")
 	until(t, lines, `data-key="comes"`)
 	check.OK(t, "Release", lease.Release(t.Context()))
@@ -435,14 +556,23 @@ func TestViewerThatNeverReads(t *testing.T) {
 	}
 }
 
+// counted counts the looks at all names. Where one takes long, as on a busy machine, single names are
+// looked at as well until the next.
+type counted struct {
+	canned
+	looks *atomic.Int64
+}
+
+func (c counted) List(ctx context.Context, o redlatch.ListOptions) iter.Seq2[redlatch.LockInfo, error] {
+	c.looks.Add(1)
+	return c.canned.List(ctx, o)
+}
+
 // TestThousandViewers has them share looks and renderings.
 func TestThousandViewers(t *testing.T) {
 	t.Parallel()
 	var looks atomic.Int64
-	source := canned{locks: func(at time.Time) []redlatch.LockInfo {
-		looks.Add(1)
-		return contended(at)
-	}}
+	source := counted{canned{locks: contended}, &looks}
 	h := check.Value(newHandler(source, nil, Options{Interval: time.Second})).OK(t)
 	server := httptest.NewServer(h)
 	defer server.Close()
@@ -513,7 +643,7 @@ func TestHugeQueue(t *testing.T) {
 // hosts, values, labels, and what the record tells. Pages and events show them as data.
 func TestHostileTexts(t *testing.T) {
 	t.Parallel()
-	const bad = "<script>alert(1)</script>\x1b[2J\u202e\x00\rdata: x\n"
+	const bad = "<script>alert(1)</script>\x1b[2J\u202e\x00\rdata: x\n\u009b2J\xff\x9b2J"
 	process := redlatch.Process{Host: bad, Program: bad, PID: 1}
 	labels := map[string]string{bad: bad}
 	locks := func(at time.Time) []redlatch.LockInfo {
@@ -548,7 +678,7 @@ func TestHostileTexts(t *testing.T) {
 		d.await("/"+page, want)
 		_, body := d.get("/" + page)
 		shown := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, "") + strings.Join(regexp.MustCompile(` title="[^"]*"`).FindAllString(body, -1), "")
-		if at := strings.IndexAny(shown, "\x1b\u202e\x00\r"); at >= 0 || strings.Contains(body, "<script>alert") {
+		if at := strings.IndexAny(shown, "\x1b\u202e\x00\r\u009b"); at >= 0 || !utf8.ValidString(shown) || strings.Contains(body, "<script>alert") {
 			t.Errorf("%s has a text as it is, at %d:\n%q", page, at, shown)
 		}
 	}
@@ -561,19 +691,65 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// TestSlowRedis has looks take long: the page says how old its list is.
+// TestSlowRedis has looks take long: the page says how old its list is. That is in hours, so a pause of
+// the machine does not change the text.
 func TestSlowRedis(t *testing.T) {
 	t.Parallel()
 	h := check.Value(newHandler(canned{locks: contended}, nil, Options{})).OK(t)
 	defer h.Close()
-	p := &fleet.Picture{Number: 1, Taken: time.Now().Add(-3 * time.Minute)}
-	for path, want := range map[string]string{"locks": "3m0s old", "pools": "3m0s old", "record": "live", "lock": "live"} {
+	p := &fleet.Picture{Number: 1, Taken: time.Now().Add(-3 * time.Hour)}
+	for path, want := range map[string]string{"locks": "3h0m old", "pools": "3h0m old", "record": "live", "lock": "live"} {
 		pg, _ := pageAt(path)
 		got, err := h.part(pg, p, url.Values{"name": {"a"}})
-		if err != nil || !strings.Contains(string(got.status), want) {
-			t.Errorf("the status of %s is %q, %v, want %q", path, got.status, err, want)
+		if err != nil || !strings.Contains(string(got.status.html), want) {
+			t.Errorf("the status of %s is %q, %v, want %q", path, got.status.html, err, want)
 		}
 	}
+}
+
+// hung is a source that does not answer any more once it hangs.
+type hung struct {
+	canned
+	hangs *atomic.Bool
+}
+
+func (u hung) wait(ctx context.Context) {
+	if u.hangs.Load() {
+		<-ctx.Done()
+	}
+}
+
+func (u hung) List(ctx context.Context, o redlatch.ListOptions) iter.Seq2[redlatch.LockInfo, error] {
+	u.wait(ctx)
+	return u.canned.List(ctx, o)
+}
+
+func (u hung) Inspect(ctx context.Context, name string) (redlatch.LockInfo, error) {
+	u.wait(ctx)
+	return u.canned.Inspect(ctx, name)
+}
+
+// TestOldLock: Redis hangs, and the page of a lock is opened again after a minute. It does not say that what
+// it shows is live.
+func TestOldLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var hangs atomic.Bool
+		h := check.Value(newHandler(hung{canned{locks: contended}, &hangs}, nil, Options{})).OK(t)
+		defer h.Close()
+		page := func() string {
+			answer := httptest.NewRecorder()
+			h.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/lock?name=a", nil))
+			return answer.Body.String()
+		}
+		live := func() bool { return strings.Contains(page(), ">live<") }
+		for !live() { // until it was looked at
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		hangs.Store(true)
+		check.That(t, !live(), "a picture of a minute ago is told as live")
+	})
 }
 
 // TestOutage kills the server under the dashboard, and starts it again.
@@ -610,17 +786,53 @@ func TestMetrics(t *testing.T) {
 	for _, name := range []string{"a:1", "a:2", "c:1"} {
 		hold(t, d.client, name)
 	}
+	keeps := check.Value(redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{Lock: redlatch.LockOptions{TTL: time.Hour, Linger: 10 * time.Minute}})).OK(t)
+	defer keeps.Close()
+	for !strings.HasSuffix(d.redis.Do("GET", "redlatch:b:1"), "~") { // the first acquisitions have the client listen
+		check.OK(t, "Release", check.Value(keeps.Mutex("b:1").Lock(t.Context())).OK(t).Release(t.Context()))
+	}
 	d.await("/metrics",
-		`redlatch_fleet_up 1`, `redlatch_fleet_holders{pattern="a:*"} 2`, `redlatch_fleet_holders{pattern="b:*"} 0`,
+		`redlatch_fleet_up 1`, `redlatch_fleet_holders{pattern="a:*"} 2`, `redlatch_fleet_holders{pattern="b:*"} 0`, `redlatch_fleet_kept{pattern="b:*"} 1`,
 		`redlatch_fleet_holders{pattern="other"} 1`, `redlatch_fleet_waiters{pattern="a:*"} 0`, `redlatch_fleet_oldest_holder_seconds{pattern="a:*"} `,
 		`redlatch_fleet_oldest_waiter_seconds{pattern="other"} 0`, `redlatch_fleet_picture_age_seconds`)
 	_, body := d.get("/metrics")
+	page := string(check.Value(os.ReadFile("../docs/dashboard.md")).OK(t))
+	for _, m := range regexp.MustCompile(`(?m)^# HELP (\w+)`).FindAllStringSubmatch(body, -1) {
+		check.That(t, strings.Contains(page, "| `"+m[1]+"`") || strings.Contains(page, "| `"+m[1]+"{pattern}`"), "docs/dashboard.md does not list %s", m[1])
+	}
 	problems, err := promlint.New(strings.NewReader(body)).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("promlint: %v, %v", problems, err)
 	}
 	d.redis.Kill()
 	d.await("/metrics", `redlatch_fleet_up 0`)
+}
+
+// TestMetricsAreThoseOfTheRows: over all patterns, the metrics come to what the page says above its
+// rows, which TestTotalsAreThoseOfTheRows reads against the rows.
+func TestMetricsAreThoseOfTheRows(t *testing.T) {
+	h := check.Value(newHandler(canned{locks: contended}, nil, Options{Patterns: []string{"invoice:*", "s*"}})).OK(t)
+	defer h.Close()
+	get := func(path string) string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
+		return w.Body.String()
+	}
+	sum, most := make(map[string]float64), make(map[string]float64)
+	for _, m := range regexp.MustCompile(`(?m)^redlatch_fleet_(\w+)\{pattern="[^"]+"\} (\S+)$`).FindAllStringSubmatch(get("/metrics"), -1) {
+		v := check.Value(strconv.ParseFloat(m[2], 64)).OK(t)
+		sum[m[1]], most[m[1]] = sum[m[1]]+v, max(most[m[1]], v)
+	}
+	seconds := func(name string) string { return fleet.Span(time.Duration(most[name] * float64(time.Second))) }
+	page := strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(get("/locks"), " ")), " ")
+	for _, want := range []string{
+		fmt.Sprintf("Holders %v on %v names", sum["holders"], sum["names"]),
+		fmt.Sprintf("Waiting %v + ", sum["waiters"]),
+		"Longest wait " + fleet.NoStandby + " " + seconds("oldest_waiter_seconds"),
+		"Longest held " + fleet.NoLasting + " " + seconds("oldest_holder_seconds"),
+	} {
+		check.That(t, strings.Contains(page, want), "the metrics come to %q, and the page says %.600s", want, page)
+	}
 }
 
 // TestOptions refuses those that make no sense.

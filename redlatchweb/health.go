@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -48,6 +49,40 @@ func (h *health) report(ctx context.Context) report {
 		r.Worst = h.found[0].Level
 	}
 	return r
+}
+
+// Amiss returns the findings that are not ok.
+func (r report) Amiss() []Finding { return r.Found[:r.amiss()] }
+
+// Fine returns the findings that are ok.
+func (r report) Fine() []Finding { return r.Found[r.amiss():] }
+
+func (r report) amiss() int {
+	i := slices.IndexFunc(r.Found, func(f Finding) bool { return rank(f.Level) <= rank("ok") })
+	if i < 0 {
+		return len(r.Found)
+	}
+	return i
+}
+
+// Summary returns how many findings there are of each level that matters.
+func (r report) Summary() string {
+	var all []string
+	for _, level := range []string{"fault", "warning", "note"} {
+		n := 0
+		for _, f := range r.Found {
+			if f.Level == level {
+				n++
+			}
+		}
+		switch {
+		case n > 0:
+			all = append(all, plural(n, level))
+		case level == "fault":
+			all = append(all, "No faults")
+		}
+	}
+	return strings.Join(all, ", ") + "."
 }
 
 func (h *health) examine(ctx context.Context) {

@@ -8,14 +8,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/redlatch/redlatch/internal/fleet"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
 // collector turns a picture into metrics.
 type collector struct {
 	h *Handler
 
-	up, age, took                                  *prometheus.Desc
-	names, holders, waiters, dead, held, waitedFor *prometheus.Desc
+	up, age, took                                        *prometheus.Desc
+	names, holders, kept, waiters, dead, held, waitedFor *prometheus.Desc
 }
 
 func (h *Handler) newMetrics() http.Handler {
@@ -28,11 +29,12 @@ func (h *Handler) newMetrics() http.Handler {
 		age:       desc("picture_age_seconds", "How old the picture is that the other metrics are taken from."),
 		took:      desc("look_duration_seconds", "How long the last look at all names took, without its pauses."),
 		names:     desc("names", "Names that have a holder or a waiter, by the pattern they match.", "pattern"),
-		holders:   desc("holders", "Holders, by the pattern their name matches.", "pattern"),
-		waiters:   desc("waiters", "Waiters, by the pattern their name matches.", "pattern"),
+		holders:   desc("holders", "Holders, without places at rest and locks that a client only keeps, by the pattern their name matches.", "pattern"),
+		kept:      desc("kept", "Locks that a client only keeps, not in use, by the pattern their name matches.", "pattern"),
+		waiters:   desc("waiters", "Waiters, without those that are believed dead, by the pattern their name matches.", "pattern"),
 		dead:      desc("dead", "Holders and waiters that are believed dead, by the pattern their name matches.", "pattern"),
-		held:      desc("oldest_holder_seconds", "For how long the oldest holder has held its lock, by the pattern its name matches; 0 if there is none.", "pattern"),
-		waitedFor: desc("oldest_waiter_seconds", "For how long the longest waiter has waited, by the pattern its name matches; 0 if there is none.", "pattern"),
+		held:      desc("oldest_holder_seconds", "For how long the oldest holder has held its lock, "+fleet.NoLasting+", by the pattern its name matches; 0 if there is none.", "pattern"),
+		waitedFor: desc("oldest_waiter_seconds", "For how long the longest waiter has waited, "+fleet.NoStandby+", by the pattern its name matches; 0 if there is none.", "pattern"),
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c)
@@ -41,7 +43,7 @@ func (h *Handler) newMetrics() http.Handler {
 
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.up, c.age, c.took, c.names, c.holders, c.waiters, c.dead, c.held, c.waitedFor} {
+	for _, d := range []*prometheus.Desc{c.up, c.age, c.took, c.names, c.holders, c.kept, c.waiters, c.dead, c.held, c.waitedFor} {
 		ch <- d
 	}
 }
@@ -69,8 +71,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(c.names, float64(totals.Names), pattern)
 		gauge(c.holders, float64(totals.Holders), pattern)
+		gauge(c.kept, float64(totals.Kept), pattern)
 		gauge(c.waiters, float64(totals.Waiters), pattern)
-		gauge(c.dead, float64(totals.Dead), pattern)
+		gauge(c.dead, float64(totals.DeadHolders+totals.DeadWaiters), pattern)
 		gauge(c.held, totals.LongestHeld.Seconds(), pattern)
 		gauge(c.waitedFor, totals.LongestWaited.Seconds(), pattern)
 	}
@@ -83,7 +86,7 @@ func (c *collector) split(locks []*fleet.Lock) []fleet.Totals {
 	for _, l := range locks {
 		i := 0
 		for i < len(patterns) {
-			if ok, _ := matches(patterns[i], l.Name); ok {
+			if ok, _ := keys.Match(patterns[i], l.Name); ok {
 				break
 			}
 			i++

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
 // Options configure a [Handler]. The zero value shows everything and changes nothing.
@@ -74,7 +74,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Patterns = slices.Clone(o.Patterns)
 	for i, pattern := range o.Patterns {
-		if _, err := matches(pattern, ""); err != nil || pattern == "" || pattern == other || !utf8.ValidString(pattern) {
+		if _, err := keys.Match(pattern, ""); err != nil || pattern == "" || pattern == other || !utf8.ValidString(pattern) {
 			return o, fmt.Errorf("redlatchweb: %w: the pattern %q of Options.Patterns makes no sense", redlatch.ErrInvalid, pattern)
 		}
 		if slices.Contains(o.Patterns[:i], pattern) {
@@ -92,10 +92,4 @@ func (o Options) withDefaults() (Options, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
-}
-
-// matches is path.Match for names, in which a slash is nothing special.
-func matches(pattern, name string) (bool, error) {
-	flat := strings.NewReplacer("/", "\x00")
-	return path.Match(flat.Replace(pattern), flat.Replace(name))
 }

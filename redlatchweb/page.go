@@ -2,6 +2,7 @@ package redlatchweb
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
 	"html/template"
 	"net/http"
@@ -94,6 +95,10 @@ func (f *frame) Age() time.Duration {
 	switch f.Page.Path {
 	case "locks", "processes", "pools", "leaders":
 		return f.Picture.Age(f.Now)
+	case "lock": // old if Redis does not answer, or no viewer had the page open
+		if l, _ := f.Picture.Detail(f.Name); l != nil && f.Now.Sub(l.Looked) > fleet.Fresh {
+			return f.Now.Sub(l.Looked)
+		}
 	}
 	return 0
 }
@@ -135,8 +140,31 @@ func watches(pg page, q url.Values) fleet.Interest {
 	return fleet.Interest{}
 }
 
+// parameters are those that pages have. Others would come back in each link of a page.
+var parameters = []string{"name", "q", "kind", "state", "sort", "type", "from", "pause", "released", "page_of"}
+
+const maxParameter = 2048 // bytes; the name of a lock has 512, and a label fewer
+
+// asked returns the parameters of a request that pages have. It reports false if one is too long.
+func asked(r *http.Request) (url.Values, bool) {
+	q, given := url.Values{}, r.URL.Query()
+	for _, key := range parameters {
+		switch v := given.Get(key); {
+		case len(v) > maxParameter:
+			return nil, false
+		case v != "":
+			q.Set(key, v)
+		}
+	}
+	return q, true
+}
+
 func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, pg page) {
-	q := r.URL.Query()
+	q, ok := asked(r)
+	if !ok {
+		h.refuse(w, http.StatusRequestURITooLong, "This address is too long", "No name of a lock and no search is so long.")
+		return
+	}
 	if pg.Path == "lock" && q.Get("name") == "" {
 		h.refuse(w, http.StatusNotFound, "Which lock?", "The address of a lock's page ends in ?name= and the name.")
 		return
@@ -186,20 +214,26 @@ func (h *Handler) part(pg page, p *fleet.Picture, q url.Values) (*part, error) {
 	if err := layout().ExecuteTemplate(&content, "content", f); err != nil {
 		return nil, err
 	}
-	done := &part{squeeze(status.Bytes()), squeeze(content.Bytes())}
+	done := &part{newLive(status.Bytes()), newLive(content.Bytes())}
 	if len(h.renders.parts) < maxRenders {
 		h.renders.parts[key] = done
 	}
 	return done, nil
 }
 
-// squeeze takes out the indentation of the templates.
-func squeeze(html []byte) []byte {
+// live is the HTML of a part, without the indentation of the templates, and the sum of it.
+type live struct {
+	html []byte
+	sum  [sha256.Size]byte
+}
+
+func newLive(html []byte) live {
 	var lines []string
 	for line := range strings.Lines(string(html)) {
 		if line = strings.TrimSpace(line); line != "" {
 			lines = append(lines, line)
 		}
 	}
-	return []byte(strings.Join(lines, "\n"))
+	html = []byte(strings.Join(lines, "\n"))
+	return live{html, sha256.Sum256(html)}
 }

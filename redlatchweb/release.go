@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -30,7 +32,7 @@ func (h *Handler) serveRelease(w http.ResponseWriter, r *http.Request) {
 	case name == "" || owner == "":
 		h.refuse(w, http.StatusBadRequest, "Nothing was released", "The form says neither which lock nor whose.")
 		return
-	case r.PostForm.Get("typed") != name:
+	case !typed(r.PostForm.Get("typed"), name):
 		h.refuse(w, http.StatusConflict, "Nothing was released",
 			"What you typed is not the name of the lock. Go back, and type "+fleet.Visible(name)+".")
 		return
@@ -40,7 +42,10 @@ func (h *Handler) serveRelease(w http.ResponseWriter, r *http.Request) {
 	_, err := h.release(ctx, name, redlatch.ForceOptions{Owner: owner, Reason: "by hand, in the dashboard"})
 	switch {
 	case errors.Is(err, redlatch.ErrNotHeld):
-		h.refuse(w, http.StatusConflict, "Nothing was released", "That holder has released the lock by itself in the meantime.")
+		h.refuse(w, http.StatusConflict, "Nothing was released", "That holder does not hold the lock any more.")
+		return
+	case errors.Is(err, redlatch.ErrInvalid):
+		h.refuse(w, http.StatusBadRequest, "Nothing was released", fleet.ErrorText(err))
 		return
 	case err != nil:
 		log.Error("redlatchweb: a force release failed", "err", err)
@@ -51,4 +56,10 @@ func (h *Handler) serveRelease(w http.ResponseWriter, r *http.Request) {
 	log.Warn("redlatchweb: a lock was taken by force")
 	w.Header().Set("Location", "./lock?"+url.Values{"name": {name}, "released": {"1"}}.Encode())
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// typed reports whether a viewer typed a name, as it is or as the page shows it: a browser shows a
+// run of blanks as one, and none at an end.
+func typed(text, name string) bool {
+	return text == name || text == fleet.Visible(name) || slices.Equal(strings.Fields(text), strings.Fields(fleet.Visible(name)))
 }

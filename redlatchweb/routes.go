@@ -41,8 +41,8 @@ func newHandler(source fleet.Source, release releaseFunc, o Options) (*Handler, 
 	mux.Handle("GET /metrics", h.metrics)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("POST /release", h.serveRelease)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		h.refuse(w, http.StatusNotFound, "There is no such page", "The menu above has all pages.")
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		h.noPage(w)
 	})
 	h.handler = h.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "" { // asked for without the slash behind the prefix
@@ -51,7 +51,24 @@ func newHandler(source fleet.Source, release releaseFunc, o Options) (*Handler, 
 			w.WriteHeader(http.StatusTemporaryRedirect)
 			return
 		}
+		if !clean(r.URL.EscapedPath()) { // the mux would lead to an address without the prefix
+			h.noPage(w)
+			return
+		}
 		mux.ServeHTTP(w, r)
 	}))
 	return h, nil
+}
+
+func (h *Handler) noPage(w http.ResponseWriter) {
+	h.refuse(w, http.StatusNotFound, "There is no such page", "The menu above has all pages.")
+}
+
+// clean reports whether a path begins with a slash and has no empty elements, nor . or ..
+func clean(asked string) bool {
+	want := path.Clean(asked)
+	if want != "/" && strings.HasSuffix(asked, "/") {
+		want += "/"
+	}
+	return asked == want && strings.HasPrefix(asked, "/")
 }

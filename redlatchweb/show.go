@@ -15,8 +15,10 @@ import (
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
-// perPage is how many rows a page has.
-const perPage = 100
+const (
+	perPage = 100 // rows of a list
+	perPool = 10  // pools on their page, as each has a map
+)
 
 // rows is a part of a list.
 type rows[T any] struct {
@@ -26,7 +28,6 @@ type rows[T any] struct {
 	Prev, Next string // the value of from; "" if there is none
 	TotalOfAll int    // without search and filters
 	Narrowed   bool   // there is a search or a filter
-	Most       int    // the largest number that a bar shows
 	Kinds      []string
 	Query      fleet.Query
 	Forbidden  bool // the user may not list names
@@ -36,7 +37,7 @@ type rows[T any] struct {
 }
 
 // paged returns the rows that a page shows.
-func paged[T any](all []T, q url.Values) rows[T] {
+func paged[T any](all []T, q url.Values, perPage int) rows[T] {
 	from, err := strconv.Atoi(q.Get("from"))
 	if err != nil || from < 0 || from >= len(all) {
 		from = 0
@@ -70,12 +71,9 @@ var kinds = []string{"mutex", "reentrant", "rwmutex", "semaphore", "slotpool", "
 
 func showLocks(_ *Handler, p *fleet.Picture, values url.Values) any {
 	q := query(values)
-	r := paged(q.Select(p.Locks), values)
+	r := paged(q.Select(p.Locks), values, perPage)
 	r.TotalOfAll, r.Query, r.Kinds, r.Figures = len(p.Locks), q, kinds, p.Totals
 	r.Narrowed = q.Search != "" || q.Kind != "" || q.State != ""
-	for _, l := range p.Locks {
-		r.Most = max(r.Most, l.Waiting)
-	}
 	r.Forbidden, r.Known = forbidden(p.Err), !p.Taken.IsZero() || p.Found > 0
 	r.Sparks = []spark{
 		newSpark(p.History, func(t fleet.Totals) float64 { return float64(t.Holders) }),
@@ -101,7 +99,7 @@ func showProcesses(_ *Handler, p *fleet.Picture, values url.Values) any {
 			found = append(found, q)
 		}
 	}
-	r := paged(found, values)
+	r := paged(found, values, perPage)
 	r.TotalOfAll, r.Narrowed, r.Query.Search = len(all), search != "", values.Get("q")
 	return r
 }
@@ -144,12 +142,12 @@ func newPool(l *fleet.Lock) pool {
 	for slot := range min(size, mapped) {
 		c := cell{Slot: slot, State: "free", Text: "free"}
 		if h, ok := holders[slot]; ok {
-			c.State, c.Text = "held", "held by "+fleet.HolderText(h)
+			c.State, c.Text = "held", "held by "+fleet.HolderText(l.Kind, h)
 			switch {
 			case h.Resting:
-				c.State, c.Text = "resting", fleet.HolderText(h)
+				c.State, c.Text = "resting", fleet.HolderText(l.Kind, h)
 			case h.Dead:
-				c.State, c.Text = "dead", "held by "+fleet.HolderText(h)+", believed dead"
+				c.State, c.Text = "dead", "held by "+fleet.HolderText(l.Kind, h)+", believed dead"
 			}
 		}
 		p.Cells = append(p.Cells, c)
@@ -159,7 +157,7 @@ func newPool(l *fleet.Lock) pool {
 
 func showPools(_ *Handler, p *fleet.Picture, values url.Values) any {
 	locks := fleet.Query{Kind: "slotpool", Sort: "name"}.Select(p.Locks)
-	r := paged(locks, values)
+	r := paged(locks, values, perPool)
 	pools := rows[pool]{From: r.From, To: r.To, Total: r.Total, Prev: r.Prev, Next: r.Next, TotalOfAll: len(locks)}
 	for _, l := range r.Rows {
 		pools.Rows = append(pools.Rows, newPool(l))
@@ -169,7 +167,7 @@ func showPools(_ *Handler, p *fleet.Picture, values url.Values) any {
 
 func showLeaders(_ *Handler, p *fleet.Picture, values url.Values) any {
 	locks := fleet.Query{Kind: "election", Sort: "name"}.Select(p.Locks)
-	r := paged(locks, values)
+	r := paged(locks, values, perPage)
 	r.TotalOfAll = len(locks)
 	return r
 }
@@ -208,7 +206,7 @@ type recordPage struct {
 
 // types are what the record can be narrowed to.
 var types = []redlatch.JournalType{
-	redlatch.JournalLost, redlatch.JournalJeopardy, redlatch.JournalForced, redlatch.JournalTimeout, redlatch.JournalDeadlock,
+	redlatch.JournalLost, redlatch.JournalJeopardy, redlatch.JournalForced, redlatch.JournalAdopted, redlatch.JournalTimeout, redlatch.JournalDeadlock,
 	redlatch.JournalWaited, redlatch.JournalHeld, redlatch.JournalLeader,
 }
 
@@ -237,7 +235,12 @@ type lockPage struct {
 	*fleet.Lock
 	Err        error // of the last look at it
 	Pool       *pool
-	More       int // waiters that are not shown
+	Shown      []redlatch.Holder // the first of the holders
+	Hidden     int               // the others
+	Rests      int               // places that are kept free
+	Kept       int               // holders that only keep the lock
+	Hour       *hour             // how the lock was waited for
+	More       int               // waiters that are not shown
 	MayRelease bool
 	Record     *fleet.Record
 	Deadlocks  []redlatch.Deadlock // that the lock is part of
@@ -254,13 +257,25 @@ func showLock(h *Handler, p *fleet.Picture, values url.Values) any {
 		}
 	}
 	if l != nil {
-		page.More = l.Waiting - len(l.Waiters)
+		page.More = l.Waiting + l.Deaf - len(l.Waiters)
+		for _, h := range l.Holders {
+			switch {
+			case h.Resting:
+				page.Rests++
+			case !h.Kept.IsZero():
+				page.Kept++
+			}
+		}
+		if !l.Standby() {
+			page.Hour = newHour(p.Hour(l.Name))
+		}
 		l := *l
 		l.Holders = slices.Clone(l.Holders)
 		slices.SortFunc(l.Holders, func(a, b redlatch.Holder) int {
-			return cmp.Or(cmp.Compare(a.Slot, b.Slot), a.Since.Compare(b.Since), cmp.Compare(a.Owner, b.Owner))
+			return cmp.Or(later(a.Resting, b.Resting), cmp.Compare(a.Slot, b.Slot), a.Since.Compare(b.Since), cmp.Compare(a.Owner, b.Owner))
 		})
-		page.Lock = &l
+		page.Lock, page.Hidden = &l, max(0, len(l.Holders)-fleet.Line)
+		page.Shown = l.Holders[:len(l.Holders)-page.Hidden]
 		if l.Kind == "slotpool" {
 			pool := newPool(&l)
 			page.Pool = &pool
@@ -268,6 +283,71 @@ func showLock(h *Handler, p *fleet.Picture, values url.Values) any {
 	}
 	return page
 }
+
+// later puts what is so behind what is not.
+func later(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// hour is the picture of how a lock was waited for, and what it comes to in words.
+type hour struct {
+	Bars []minute // none without a waiter
+	Text string
+}
+
+// minute is a bar of it, in a box of 600 by 64.
+type minute struct {
+	X, Y         string
+	Wide, High   string
+	Class, Title string
+}
+
+func newHour(past []fleet.Minute) *hour {
+	if past == nil {
+		return nil
+	}
+	var looked, most int
+	var longest time.Duration
+	for _, m := range past {
+		if m.Looked {
+			looked++
+		}
+		most, longest = max(most, m.Waiting), max(longest, m.Waited)
+	}
+	seen := fmt.Sprintf("The dashboard looked in %d of the %d minutes.", looked, len(past))
+	if longest == 0 {
+		return &hour{Text: "No process was seen to wait for it. " + seen}
+	}
+	h := &hour{Text: fmt.Sprintf("The longest wait was %s, and %s waited at most. %s", fleet.Span(longest), fleet.Count(most), seen)}
+	for i, m := range past {
+		ago := len(past) - 1 - i
+		bar := minute{Class: "none", Wide: "8.5", Title: fmt.Sprintf("%d min ago: nobody waited", ago)}
+		high := 1.0
+		switch {
+		case !m.Looked:
+			bar.Class, bar.Title = "unseen", fmt.Sprintf("%d min ago: not looked", ago)
+			bar.Wide, high = "10", 64
+		case m.Waited > 0:
+			bar.Class, high = "some", max(2, 62*m.Waited.Seconds()/longest.Seconds())
+			if m.Waited >= longWait {
+				bar.Class = "hot"
+			}
+			bar.Title = fmt.Sprintf("%d min ago: %s waiting, the longest for %s", ago, fleet.Count(m.Waiting), fleet.Span(m.Waited))
+		}
+		bar.X, bar.Y, bar.High = fmt.Sprint(i*10), fmt.Sprintf("%.1f", 64-high), fmt.Sprintf("%.1f", high)
+		h.Bars = append(h.Bars, bar)
+	}
+	return h
+}
+
+// longWait is the wait from which on it is in the accent.
+const longWait = 10 * time.Second
 
 // spark is a small curve of what was.
 type spark struct {

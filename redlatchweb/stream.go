@@ -2,6 +2,7 @@ package redlatchweb
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"time"
@@ -20,10 +21,14 @@ const (
 // viewer leaves or does not read. A viewer that is slow skips pictures. The more viewers there are,
 // the longer a picture stays: a thousand of them get one every ten seconds.
 func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
+	q, short := asked(r)
 	pg, ok := pageAt(q.Get("page_of"))
-	if !ok || pg.Path == "lock" && q.Get("name") == "" {
+	if !short || !ok || pg.Path == "lock" && q.Get("name") == "" {
 		http.Error(w, "there is no such page", http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead { // there is nothing to send, so that it would never end
 		return
 	}
 	if h.streams.Add(1) > maxStreams {
@@ -37,9 +42,7 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	q.Del("pause")
 	stop := h.poller.Watch(watches(pg, q))
 	defer stop()
-	header := w.Header()
-	header.Set("Content-Type", "text/event-stream")
-	header.Set("X-Accel-Buffering", "no")
+	w.Header().Set("X-Accel-Buffering", "no")
 	s := &stream{w: w, patience: h.writing, control: http.NewResponseController(w), told: time.Now()}
 	_ = s.control.SetReadDeadline(time.Time{}) // so that the server's own do not end the stream
 	if s.send([]byte("retry: 2000\n\n")) != nil {
@@ -87,13 +90,12 @@ func known(p *fleet.Picture, in fleet.Interest) bool {
 	return p.Number > 0
 }
 
-// stream is what one viewer was sent.
+// stream is what one viewer was sent: the sums of it, as there may be thousands of viewers.
 type stream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	status  []byte
-	content []byte
-	told    time.Time
+	w               http.ResponseWriter
+	control         *http.ResponseController
+	status, content [sha256.Size]byte
+	told            time.Time
 
 	patience time.Duration // for a viewer that does not read
 }
@@ -101,13 +103,13 @@ type stream struct {
 // tell sends what is new in p. The error says that the viewer is gone, or does not read.
 func (s *stream) tell(p *part) error {
 	var b bytes.Buffer
-	if !bytes.Equal(s.status, p.status) {
-		event(&b, "status", p.status)
-		s.status = p.status
+	if s.status != p.status.sum {
+		event(&b, "status", p.status.html)
+		s.status = p.status.sum
 	}
-	if !bytes.Equal(s.content, p.content) {
-		event(&b, "content", p.content)
-		s.content = p.content
+	if s.content != p.content.sum {
+		event(&b, "content", p.content.html)
+		s.content = p.content.sum
 	}
 	if b.Len() == 0 {
 		if time.Since(s.told) < comment {

@@ -14,16 +14,19 @@ var functions = template.FuncMap{
 	"visible": fleet.Visible, "span": fleet.Span, "holder": fleet.HolderText, "process": fleet.ProcessText, "count": fleet.Count, "entry": fleet.EntryText,
 	"error": fleet.ErrorText, "clock": clock, "stamp": stamp, "ago": func(now, then time.Time) string { return fleet.Span(now.Sub(then)) },
 	"plural": plural, "forbidden": forbidden, "vote": voteText, "rate": rate,
-	"held":    func(l *fleet.Lock, h redlatch.Holder) []fleet.Fact { return fleet.HolderFacts(l, h, time.UTC) },
-	"wants":   fleet.WaiterFacts,
-	"facts":   func(l *fleet.Lock, p *fleet.Picture) []fleet.Fact { return l.Facts(len(p.Nodes) == 0, time.UTC) },
-	"since":   fleet.Ago,
-	"columns": func() []column { return columns },
-	"bar":     func(n, most int) string { return fmt.Sprintf("%.1f", 100*float64(n)/float64(max(1, most))) },
-	"add":     func(a, b int) int { return a + b },
-	"first":   func(l *fleet.Lock) redlatch.Holder { return l.Holders[0] },
-	"long":    func(d time.Duration) bool { return d >= 10*time.Second },
-	"when":    func(t time.Time) string { return t.UTC().Format("01-02 15:04:05") },
+	"held":      func(l *fleet.Lock, h redlatch.Holder) []fleet.Fact { return fleet.HolderFacts(l, h, time.UTC) },
+	"wants":     fleet.WaiterFacts,
+	"facts":     func(l *fleet.Lock, p *fleet.Picture) []fleet.Fact { return l.Facts(len(p.Nodes) == 0, time.UTC) },
+	"since":     fleet.Ago,
+	"columns":   func() []column { return columns },
+	"bar":       func(d, most time.Duration) string { return fmt.Sprintf("%.1f", 100*d.Seconds()/max(most.Seconds(), 1)) },
+	"recently":  fleet.Recently,
+	"release":   fleet.ReleaseCommand,
+	"noLasting": func() string { return fleet.NoLasting }, "noStandby": func() string { return fleet.NoStandby },
+	"add":   func(a, b int) int { return a + b },
+	"first": func(l *fleet.Lock) redlatch.Holder { return l.Holders[0] },
+	"long":  func(d time.Duration) bool { return d >= longWait },
+	"when":  func(t time.Time) string { return t.UTC().Format("01-02 15:04:05") },
 	"cap": func(s string) string {
 		if s == "" {
 			return s
@@ -40,9 +43,9 @@ type column struct {
 
 var columns = []column{
 	{fleet.Name, "name", "ascending", false},
+	{fleet.Kind, "", "", false},
 	{fleet.Holder, "", "", false},
 	{fleet.Held, "held", "descending", true},
-	{fleet.Expires, "expires", "ascending", true},
 	{fleet.Waiting, "waiting", "descending", true},
 	{fleet.Waited, "waited", "descending", true},
 }

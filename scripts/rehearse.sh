@@ -1,6 +1,10 @@
 #!/bin/bash
-# Rehearses a release: packs the modules as they are here into a module mirror in a temporary directory. Then it does, in an empty directory,
-# what a user does after a release: installs the commands, gets each module, and builds a program with all of its packages.
+# Rehearses a release, but for what needs the repository's host: the signature of the provenance, the bill of materials, and the upload.
+#
+# First it tags a clone, module by module in the order of a release, and checks the tags. It builds the packages for this machine, with the
+# program, man pages and completions, sums them up, and looks into them; and the image, where docker runs. Then it packs the modules as they
+# are here into a module mirror in a temporary directory, and does in an empty directory what a user does after a release: installs the
+# commands, gets each module, and builds a program with all of its packages.
 # What the modules require of others comes from the module cache, or from where GOPROXY says.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,6 +13,42 @@ scripts/version.sh check
 version=$(scripts/version.sh)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+if git rev-parse --git-dir >/dev/null 2>&1; then
+	echo "== tags, in a clone"
+	git clone -q . "$work/clone"
+	(
+		cd "$work/clone"
+		sed -i "s/^## Unreleased/## ${version#v} - $(date +%F)/" CHANGELOG.md
+		git -c user.name=release -c user.email=release@localhost commit -qam release
+		for tag in $(scripts/version.sh tags); do git tag "$tag"; done
+		scripts/version.sh check-tags
+		git tag --points-at HEAD --sort=creatordate | tr '\n' ' ' && echo
+	)
+fi
+
+echo "== packages"
+rm -rf dist
+scripts/packages.sh
+arch=$(go env GOARCH)
+(cd dist && sha256sum -- * >checksums.txt && sha256sum --quiet -c checksums.txt && cat checksums.txt)
+if command -v dpkg-deb >/dev/null; then
+	for file in usr/bin/redlatch usr/share/man/man1/redlatch-run.1.gz usr/share/bash-completion/completions/redlatch usr/share/doc/redlatch/copyright; do
+		dpkg-deb --fsys-tarfile dist/*.deb | tar -t "./$file" >/dev/null || { echo "the Debian package has no $file" >&2 && exit 1; }
+	done
+fi
+# What a bill of materials is made from is in the program itself.
+modules=$(go version -m "dist/redlatch_linux_$arch" | grep -c '	dep	')
+echo "the program names $modules modules that it is made of"
+(cd cmd/redlatch && go test ./internal/manual)
+if docker info >/dev/null 2>&1; then
+	echo "== image"
+	docker build -q --build-arg VERSION="$version" -t redlatch-rehearsal .
+	docker run --rm redlatch-rehearsal version
+	docker image rm redlatch-rehearsal >/dev/null
+else
+	echo "== image: docker does not run here; the Dockerfile compiles what is in the packages"
+fi
 
 # A copy of what git has or would take, since a module's archive is to hold nothing else.
 mkdir "$work/tree"

@@ -11,8 +11,8 @@
 // The lock of a process that crashed is free when its lease ends. certmagic has no means to stop
 // work whose lock is lost while it goes on, and no tokens: two processes may then obtain the same
 // certificate, which costs a request of the issuer's limits, and the later one to store it wins.
-// Unlock returns the [*redlatch.LostError], which certmagic logs, and so does RenewLockLease, which
-// makes certmagic give its attempt up.
+// Unlock returns the [*redlatch.LostError], which certmagic logs. Each further attempt of certmagic
+// begins with RenewLockLease, which takes a lock again that was lost.
 package redlatchcertmagic
 
 import (
@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +47,7 @@ type Storage struct {
 	o      Options
 
 	mu     sync.Mutex
-	leases map[string]*redlatch.Lease // by certmagic's name of the lock
+	leases map[string][]*redlatch.Lease // by certmagic's name of the lock, oldest first
 }
 
 var (
@@ -59,7 +60,7 @@ var (
 // Wrap sends nothing.
 func Wrap(s certmagic.Storage, client *redlatch.Client, o Options) *Storage {
 	o.Prefix = cmp.Or(o.Prefix, "certmagic:")
-	return &Storage{Storage: s, client: client, o: o, leases: make(map[string]*redlatch.Lease)}
+	return &Storage{Storage: s, client: client, o: o, leases: make(map[string][]*redlatch.Lease)}
 }
 
 // mutex returns the mutex behind a lock of certmagic.
@@ -67,11 +68,11 @@ func (s *Storage) mutex(name string) *redlatch.Mutex {
 	return s.client.Mutex(s.o.Prefix + name).With(s.o.Lock)
 }
 
-// keep notes a lease until Unlock. There is one for each name, as the mutex has one holder.
+// keep notes a lease until Unlock. A name has one that is held, at most, after those that were lost.
 func (s *Storage) keep(name string, lease *redlatch.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leases[name] = lease
+	s.leases[name] = append(s.leases[name], lease)
 }
 
 // Lock waits in line for the lock of that name, until it is held or ctx is done. It fails as
@@ -101,29 +102,62 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 
 // Unlock releases the lock of that name. The error matches [redlatch.ErrNotHeld] if the lock was
 // lost before, or is not held by this storage, and [redlatch.ErrUnreachable] if Redis does not
-// answer; then the client goes on trying.
+// answer; then the client goes on trying. If a goroutine of this process has lost the lock and
+// another has it since then, the first Unlock is for the lost one.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
-	lease := s.leases[name]
-	delete(s.leases, name)
-	s.mu.Unlock()
-	if lease == nil {
+	leases := s.leases[name]
+	if len(leases) == 0 {
+		s.mu.Unlock()
 		return notHeld(name)
 	}
+	first := max(0, slices.IndexFunc(leases, func(l *redlatch.Lease) bool { return !l.Held() }))
+	lease := leases[first]
+	if s.leases[name] = slices.Delete(leases, first, first+1); len(leases) == 1 {
+		delete(s.leases, name)
+	}
+	s.mu.Unlock()
 	return lease.Release(ctx)
 }
 
 // RenewLockLease returns nil if the lock of that name is held, which Redis confirms. The watchdog
-// of the client extends it for as long as it is not unlocked, so the duration does not matter. Else
-// the error is that of [redlatch.Lease.Extend].
+// of the client extends it for as long as it is not unlocked, so the duration does not matter. If
+// the lock was lost and is free, RenewLockLease takes it again: certmagic asks at the begin of an
+// attempt, and then looks whether another process has done the work. Else the error is that of
+// [redlatch.Lease.Extend], with that of TryLock if the lock was lost.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
-	lease := s.leases[name]
+	var last *redlatch.Lease
+	if leases := s.leases[name]; len(leases) > 0 {
+		last = leases[len(leases)-1]
+	}
 	s.mu.Unlock()
-	if lease == nil {
+	if last == nil {
 		return notHeld(name)
 	}
-	return lease.Extend(ctx)
+	lost := last.Extend(ctx)
+	if !errors.Is(lost, redlatch.ErrNotHeld) {
+		return lost
+	}
+	again, err := s.mutex(name).TryLock(ctx)
+	if err != nil {
+		return errors.Join(lost, err)
+	}
+	if s.replace(name, last, again) {
+		return nil
+	}
+	return errors.Join(lost, again.Release(ctx)) // another goroutine has called Unlock since
+}
+
+// replace notes a lease in place of one that was lost, and reports whether that one was noted still.
+func (s *Storage) replace(name string, lost, by *redlatch.Lease) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.leases[name], lost)
+	if i >= 0 {
+		s.leases[name][i] = by
+	}
+	return i >= 0
 }
 
 func notHeld(name string) error {

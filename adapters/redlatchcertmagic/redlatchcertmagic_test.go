@@ -150,13 +150,57 @@ func TestLocks(t *testing.T) {
 		t.Errorf("TryLock = %t, %v of a lock that is free", ok, err)
 	}
 	check.OK(t, "ForceRelease", check.ErrorOf(client.ForceRelease(ctx, "certmagic:a", redlatch.ForceOptions{})))
-	if err := two.RenewLockLease(ctx, "a", time.Hour); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("RenewLockLease = %v of a lost lock, want ErrNotHeld", err)
-	}
-	if err := two.Unlock(ctx, "a"); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Unlock = %v of a lost lock, want ErrNotHeld", err)
-	}
+	check.Nil(t, "RenewLockLease of a lost lock", two.RenewLockLease(ctx, "a", time.Hour))
+	check.Nil(t, "Unlock", two.Unlock(ctx, "a"))
 	if err := one.Lock(ctx, "a"); err != nil {
 		t.Errorf("Lock = %v after the loss of another", err)
 	}
+	ended, cancel := context.WithCancel(ctx)
+	time.AfterFunc(10*time.Millisecond, cancel)
+	check.Error(t, "Lock", two.Lock(ended, "a"), context.Canceled)
+	check.Nil(t, "Unlock", one.Unlock(ended, "a"))
+	check.Error(t, "Unlock", one.Unlock(ctx, "a"), redlatch.ErrNotHeld)
+}
+
+// TestUnlockByName: certmagic unlocks by a name alone. A goroutine that has lost the lock does not
+// unlock what another goroutine of its process has since then.
+func TestUnlockByName(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	one, two := redlatchcertmagic.Wrap(nil, client, redlatchcertmagic.Options{}), redlatchcertmagic.Wrap(nil, client, redlatchcertmagic.Options{})
+	ctx := t.Context()
+	check.OK(t, "Lock", one.Lock(ctx, "a"))
+	check.OK(t, "ForceRelease", check.ErrorOf(client.ForceRelease(ctx, "certmagic:a", redlatch.ForceOptions{})))
+	check.OK(t, "Lock", one.Lock(ctx, "a"))
+	check.Error(t, "Unlock", one.Unlock(ctx, "a"), redlatch.ErrNotHeld)
+	if ok, err := two.TryLock(ctx, "a"); ok || err != nil {
+		t.Errorf("TryLock = %t, %v beside the second goroutine", ok, err)
+	}
+	check.Nil(t, "Unlock", one.Unlock(ctx, "a"))
+}
+
+// TestOutage: without Redis, certmagic is told so by each call. Its attempts, of which each begins
+// with RenewLockLease, go on as soon as the lock is free again.
+func TestOutage(t *testing.T) {
+	locktest.Outages(t, func(t *testing.T, s *redistest.Server, goes, comes func()) {
+		o := redlatch.Options{RequestTimeout: 300 * time.Millisecond, Lock: redlatch.LockOptions{TTL: time.Second}}
+		one := redlatchcertmagic.Wrap(nil, locktest.Open(t, s.URL(), o), redlatchcertmagic.Options{})
+		two := redlatchcertmagic.Wrap(nil, locktest.Open(t, s.URL(), o), redlatchcertmagic.Options{})
+		ctx := t.Context()
+		renew := func() error { return one.RenewLockLease(ctx, "a", time.Hour) }
+		check.OK(t, "Lock", one.Lock(ctx, "a"))
+		goes()
+		check.Error(t, "Lock", two.Lock(ctx, "a"), redlatch.ErrUnreachable)
+		check.Error(t, "TryLock", check.ErrorOf(two.TryLock(ctx, "a")), redlatch.ErrUnreachable)
+		locktest.Eventually(t, "the lock is lost", func() bool { return errors.Is(renew(), redlatch.ErrNotHeld) })
+		check.Error(t, "RenewLockLease", renew(), redlatch.ErrNotHeld, redlatch.ErrUnreachable)
+		comes()
+		locktest.Eventually(t, "another has the lock", func() bool { return two.Lock(ctx, "a") == nil })
+		check.Error(t, "RenewLockLease", renew(), redlatch.ErrNotHeld)
+		locktest.Eventually(t, "the next attempt has the lock", func() bool {
+			_ = two.Unlock(ctx, "a")
+			return renew() == nil
+		})
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,6 +192,117 @@ func TestElectorStepsDown(t *testing.T) {
 	check.That(t, !leads(), "it leads after Close")
 	if _, err := client.Election("a").Leader(t.Context()); !errors.Is(err, redlatch.ErrNotHeld) {
 		t.Errorf("Leader = %v after Close, want ErrNotHeld", err)
+	}
+}
+
+// teller is an elector or a locker that also tells a test what gocron is told.
+type teller struct {
+	elector gocron.Elector
+	locker  gocron.Locker
+	tell    func(error)
+}
+
+func (d teller) IsLeader(ctx context.Context) error {
+	err := d.elector.IsLeader(ctx)
+	d.tell(err)
+	return err
+}
+
+func (d teller) Lock(ctx context.Context, job string) (gocron.Lock, error) {
+	lock, err := d.locker.Lock(ctx, job)
+	d.tell(err)
+	return lock, err
+}
+
+// ways are those in which gocron shares jobs. Each returns the options of a scheduler.
+var ways = map[string]func(t *testing.T, client *redlatch.Client, minHold time.Duration, tell func(error)) ([]gocron.SchedulerOption, []gocron.JobOption){
+	"elector": func(t *testing.T, client *redlatch.Client, _ time.Duration, tell func(error)) ([]gocron.SchedulerOption, []gocron.JobOption) {
+		elector := redlatchgocron.NewElector(t.Context(), client.Election("scheduler"), "here")
+		t.Cleanup(elector.Close)
+		return []gocron.SchedulerOption{gocron.WithDistributedElector(teller{elector: elector, tell: tell})}, nil
+	},
+	"locker": func(_ *testing.T, client *redlatch.Client, minHold time.Duration, tell func(error)) ([]gocron.SchedulerOption, []gocron.JobOption) {
+		locker := redlatchgocron.NewLocker(client, redlatchgocron.Options{Lock: redlatch.LockOptions{MinHold: minHold}})
+		return []gocron.SchedulerOption{gocron.WithDistributedLocker(teller{locker: locker, tell: tell})}, nil
+	},
+	"locker of a job": func(_ *testing.T, client *redlatch.Client, minHold time.Duration, tell func(error)) ([]gocron.SchedulerOption, []gocron.JobOption) {
+		locker := redlatchgocron.NewLocker(client, redlatchgocron.Options{Lock: redlatch.LockOptions{MinHold: minHold}})
+		return nil, []gocron.JobOption{gocron.WithDistributedJobLocker(teller{locker: locker, tell: tell})}
+	},
+}
+
+// start has a scheduler of its own run a job, 20 times a second, and tells what gocron is told before
+// each run.
+func start(t *testing.T, url, way string, minHold time.Duration, o redlatch.Options, tell func(error)) {
+	t.Helper()
+	options, ofJob := ways[way](t, locktest.Open(t, url, o), minHold, tell)
+	s := check.Value(gocron.NewScheduler(options...)).OK(t)
+	job := gocron.NewTask(func() {})
+	check.OK(t, "NewJob", check.ErrorOf(s.NewJob(gocron.DurationJob(50*time.Millisecond), job, append(ofJob, gocron.WithName("report"))...)))
+	s.Start()
+	t.Cleanup(func() { check.Nil(t, "Shutdown", s.Shutdown()) })
+}
+
+// TestHostContract: of three schedulers of gocron, one runs the job, and the others are refused.
+func TestHostContract(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for way := range ways {
+		t.Run(way, func(t *testing.T) {
+			s.Do("FLUSHALL")
+			var allowed, refused [3]atomic.Int64
+			for i := range allowed {
+				start(t, s.URL(), way, time.Hour, redlatch.Options{}, func(err error) {
+					switch {
+					case err == nil:
+						allowed[i].Add(1)
+					case errors.Is(err, context.Canceled): // it is shut down
+					case errors.Is(err, redlatch.ErrTaken), errors.Is(err, redlatch.ErrNotHeld):
+						refused[i].Add(1)
+					default:
+						t.Errorf("gocron is told %v", err)
+					}
+				})
+			}
+			count := func(of *[3]atomic.Int64) (n int) {
+				for i := range of {
+					n += int(min(of[i].Load(), 1))
+				}
+				return n
+			}
+			locktest.Eventually(t, "each was told", func() bool { return count(&allowed) == 1 && count(&refused) >= 2 })
+		})
+	}
+}
+
+// TestOutage: without Redis, gocron is told so before each run, and skips it. It is not told to skip
+// runs any more soon after Redis is back.
+func TestOutage(t *testing.T) {
+	for way := range ways {
+		t.Run(way, func(t *testing.T) {
+			locktest.Outages(t, func(t *testing.T, s *redistest.Server, goes, comes func()) {
+				told := make(chan error)
+				until := func(is func(error) bool) {
+					for !is(<-told) {
+					}
+				}
+				toRun := func(err error) bool { return err == nil }
+				o := redlatch.Options{RequestTimeout: 300 * time.Millisecond, Lock: redlatch.LockOptions{TTL: 2 * time.Second}}
+				start(t, s.URL(), way, time.Millisecond, o, func(err error) {
+					select {
+					case told <- err:
+					case <-t.Context().Done():
+					}
+				})
+				until(toRun)
+				goes()
+				until(func(err error) bool {
+					return errors.Is(err, redlatch.ErrUnreachable) || errors.Is(err, redlatch.ErrNotHeld)
+				})
+				comes()
+				until(toRun)
+			})
+		})
 	}
 }
 

@@ -20,7 +20,9 @@
 //
 // The term of the leader is a lease of redlatch with LeaseDuration as its TTL. client-go extends it
 // by its own loop, every RetryPeriod, so a leader whose loop hangs loses the term. Candidates ask
-// Redis every RetryPeriod; they do not stand in line. A program of its own is better served by
+// Redis every RetryPeriod; they do not stand in line. When it steps down, client-go asks Redis once
+// more before it says so: let RenewDeadline and [redlatch.Options].RequestTimeout (3 s by default)
+// together be less than LeaseDuration. A program of its own is better served by
 // [redlatch.Election], which tells the next leader at once.
 //
 // # When a term is lost
@@ -106,6 +108,9 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 // exists already. A process that has lost its term is refused until client-go has stepped down.
 func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	length := time.Duration(record.LeaseDurationSeconds) * time.Second
+	if length <= 0 { // client-go passes whole seconds on
+		return fmt.Errorf("redlatchkube: stand for %q: %w: LeaseDuration must be at least a second", l.election.Name(), redlatch.ErrInvalid)
+	}
 	l.mu.Lock()
 	l.length = length
 	leading := l.leading
@@ -146,7 +151,13 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	case term == nil, !leading && !term.Held():
 		return l.Create(ctx, record)
 	}
-	return term.Extend(ctx)
+	if err := term.Extend(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leading = true // perhaps again: Redis was not told when it stepped down
+	return nil
 }
 
 // RecordEvent is called by client-go when the elector begins and stops to lead. It sends nothing:
@@ -190,6 +201,10 @@ func (l *Lock) Context(ctx context.Context) (_ context.Context, cancel context.C
 	l.mu.Unlock()
 	if term == nil {
 		end(fmt.Errorf("redlatchkube: the term of %q is %w", l.election.Name(), redlatch.ErrNotHeld))
+		return ctx, func() {}
+	}
+	if over := term.Context(); over.Err() != nil { // AfterFunc would say so a moment later
+		end(context.Cause(over))
 		return ctx, func() {}
 	}
 	forget := context.AfterFunc(term.Context(), func() { end(context.Cause(term.Context())) })

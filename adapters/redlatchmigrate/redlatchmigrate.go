@@ -17,7 +17,8 @@
 // # When the lock is lost
 //
 // golang-migrate gives a migration no context, so one that runs goes on. The next step is refused:
-// Run and SetVersion of the wrapped driver return the [*redlatch.LostError], and Up stops with it.
+// Run, SetVersion and Drop return the [*redlatch.LostError], and Up stops with it. A Migrate whose
+// Unlock has failed takes itself for locked: make a new one to go on.
 // The version in the database may then be marked dirty, which golang-migrate asks a person to look
 // at, as after a crash. Let a migration be one transaction where the database can do so.
 package redlatchmigrate
@@ -41,6 +42,8 @@ type driver struct {
 	database.Driver // migrates
 
 	mutex *redlatch.Mutex
+	open  context.Context // ends with Close
+	close context.CancelFunc
 
 	mu    sync.Mutex
 	lease *redlatch.Lease // nil if it is not locked
@@ -48,19 +51,24 @@ type driver struct {
 
 // Wrap returns a driver that does what d does, under the lock of that mutex. The lock of d is not
 // used any more. If the mutex has no MaxWait, a wait ends a second before [migrate.DefaultLockTimeout],
-// after which golang-migrate gives up: with a longer Migrate.LockTimeout, set the MaxWait, too. Wrap
+// after which golang-migrate gives up: with another Migrate.LockTimeout, set a MaxWait below it. Wrap
 // sends nothing.
 func Wrap(d database.Driver, mutex *redlatch.Mutex) database.Driver {
 	if mutex.Options().MaxWait <= 0 {
 		mutex = mutex.With(redlatch.LockOptions{MaxWait: migrate.DefaultLockTimeout - time.Second})
 	}
-	return &driver{Driver: d, mutex: mutex}
+	open, closeIt := context.WithCancel(context.Background())
+	return &driver{Driver: d, mutex: mutex, open: open, close: closeIt}
 }
 
 // Lock waits in line for the mutex. If it does not get it in time, the error matches
-// [database.ErrLocked] and [redlatch.ErrTaken].
+// [database.ErrLocked] and [redlatch.ErrTaken]. If this driver is locked already, it is
+// [database.ErrLocked], at once.
 func (d *driver) Lock() error {
-	lease, err := d.mutex.Lock(context.Background())
+	if d.current() != nil {
+		return database.ErrLocked
+	}
+	lease, err := d.mutex.Lock(d.open)
 	if errors.Is(err, redlatch.ErrTaken) {
 		return fmt.Errorf("%w: %w", database.ErrLocked, err)
 	}
@@ -68,9 +76,23 @@ func (d *driver) Lock() error {
 		return err
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.lease = lease
+	d.mu.Unlock()
+	if err := d.open.Err(); err != nil { // another goroutine has called Close since
+		return errors.Join(err, d.Unlock())
+	}
 	return nil
+}
+
+// Close ends a wait for the mutex, which golang-migrate may have given up, releases the mutex if it
+// is held, and closes the wrapped driver.
+func (d *driver) Close() error {
+	d.close()
+	var err error
+	if d.current() != nil {
+		err = d.Unlock()
+	}
+	return errors.Join(err, d.Driver.Close())
 }
 
 // Unlock releases the mutex. The error matches [redlatch.ErrNotHeld] if the lock was lost before.
@@ -85,28 +107,42 @@ func (d *driver) Unlock() error {
 	return lease.Release(context.Background())
 }
 
-// held returns nil if the lock is held.
-func (d *driver) held() error {
+// current returns the lease between Lock and Unlock, or nil.
+func (d *driver) current() *redlatch.Lease {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lease == nil {
-		return database.ErrNotLocked
-	}
-	return d.lease.Err()
+	return d.lease
 }
 
-// Run applies a migration, if the lock is held.
+// lost returns an error if the lock was lost before Unlock. A driver that was not locked may write:
+// golang-migrate locks where it needs to.
+func (d *driver) lost() error {
+	if lease := d.current(); lease != nil {
+		return lease.Err()
+	}
+	return nil
+}
+
+// Run applies a migration, unless the lock was lost.
 func (d *driver) Run(migration io.Reader) error {
-	if err := d.held(); err != nil {
+	if err := d.lost(); err != nil {
 		return err
 	}
 	return d.Driver.Run(migration)
 }
 
-// SetVersion saves the version, if the lock is held.
+// SetVersion saves the version, unless the lock was lost.
 func (d *driver) SetVersion(version int, dirty bool) error {
-	if err := d.held(); err != nil {
+	if err := d.lost(); err != nil {
 		return err
 	}
 	return d.Driver.SetVersion(version, dirty)
+}
+
+// Drop deletes everything in the database, unless the lock was lost.
+func (d *driver) Drop() error {
+	if err := d.lost(); err != nil {
+		return err
+	}
+	return d.Driver.Drop()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/golang-migrate/migrate/v4/database/sqlite"
+	dt "github.com/golang-migrate/migrate/v4/database/testing"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
 	"github.com/redlatch/redlatch"
@@ -135,6 +136,69 @@ func TestLost(t *testing.T) {
 	check.OK(t, "ForceRelease", check.ErrorOf(client.ForceRelease(t.Context(), "migrations", redlatch.ForceOptions{})))
 	if line := one.Next(); !strings.HasPrefix(line, "failed: redlatch: the lease on \"migrations\"") {
 		t.Errorf("the process says %q, want that its lease was lost", line)
+	}
+}
+
+// TestHostSuite: the driver passes what golang-migrate asks of all drivers.
+func TestHostSuite(t *testing.T) {
+	t.Parallel()
+	client := locktest.Open(t, redistest.Start(t).URL(), redlatch.Options{})
+	driver := check.Value(new(sqlite.Sqlite).Open("sqlite://" + filepath.Join(t.TempDir(), "db"))).OK(t)
+	dt.Test(t, redlatchmigrate.Wrap(driver, client.Mutex("driver")), []byte("CREATE TABLE account (id INTEGER)"))
+	dt.TestMigrate(t, check.Value(migrator(filepath.Join(t.TempDir(), "db"), 0, client.Mutex("migrate"))).OK(t))
+}
+
+// TestOutage: without Redis, golang-migrate begins nothing and is told why. A process that has lost
+// its lock writes nothing more, and after the outage another process migrates.
+func TestOutage(t *testing.T) {
+	locktest.Outages(t, func(t *testing.T, s *redistest.Server, goes, comes func()) {
+		o := redlatch.Options{RequestTimeout: 300 * time.Millisecond, Lock: redlatch.LockOptions{TTL: time.Second}}
+		mutex := locktest.Open(t, s.URL(), o).Mutex("migrations")
+		file := filepath.Join(t.TempDir(), "db")
+		m := check.Value(migrator(file, 0, mutex)).OK(t)
+		db := check.Value(new(sqlite.Sqlite).Open("sqlite://" + file)).OK(t)
+		holder := redlatchmigrate.Wrap(db, mutex)
+		check.OK(t, "Lock", holder.Lock())
+		goes()
+		check.Error(t, "Up", m.Up(), redlatch.ErrUnreachable)
+		locktest.Eventually(t, "the holder may not write", func() bool {
+			return errors.Is(holder.SetVersion(database.NilVersion, false), redlatch.ErrNotHeld)
+		})
+		check.Error(t, "Run", holder.Run(strings.NewReader("CREATE TABLE lost (id INTEGER)")), redlatch.ErrNotHeld)
+		check.Error(t, "Drop", holder.Drop(), redlatch.ErrNotHeld)
+		comes()
+		check.Error(t, "Unlock", holder.Unlock(), redlatch.ErrNotHeld)
+		locktest.Eventually(t, "another migrates", func() bool {
+			err := check.Value(migrator(file, 0, mutex)).OK(t).Up()
+			return err == nil || errors.Is(err, migrate.ErrNoChange)
+		})
+	})
+}
+
+// TestClosed: a wait that golang-migrate gave up does not take the lock after Close, and Close
+// releases what such a wait took before.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	mutex := locktest.Open(t, s.URL(), redlatch.Options{}).Mutex("migrations")
+	other := locktest.Open(t, s.URL(), redlatch.Options{}).Mutex("migrations")
+	for _, early := range []bool{false, true} {
+		lease := locktest.Lock(t, other)
+		m := check.Value(migrator(filepath.Join(t.TempDir(), "db"), 0, mutex)).OK(t)
+		m.LockTimeout = time.Millisecond
+		check.Error(t, "Up", m.Up(), migrate.ErrLockTimeout)
+		locktest.InLine(t, s, "migrations", 1)
+		if early {
+			locktest.Release(t, lease)
+			locktest.InLine(t, s, "migrations", 0)
+		}
+		_, err := m.Close()
+		check.Nil(t, "Close", err)
+		if !early {
+			locktest.InLine(t, s, "migrations", 0)
+			locktest.Release(t, lease)
+		}
+		locktest.Release(t, locktest.Lock(t, other))
 	}
 }
 

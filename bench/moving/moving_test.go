@@ -20,6 +20,7 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -95,9 +96,7 @@ func mix(t *testing.T, turns int, before, after side) {
 					if c.inside.Add(1) != 1 {
 						c.overlaps.Add(1)
 					}
-					if token > 0 && last.Swap(token) >= token {
-						t.Errorf("token %d is not larger than the one before", token)
-					}
+					check.That(t, token <= 0 || last.Swap(token) < token, "token %d is not larger than the one before", token)
 					time.Sleep(2 * time.Millisecond)
 					c.inside.Add(-1)
 					c.turns[i%2].Add(1)
@@ -141,10 +140,7 @@ func TestSeveralKeysBesideRedlatch(t *testing.T) {
 	s := redistest.Start(t)
 	db := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { db.Close() })
-	client, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{Prefix: redlatch.NoPrefix})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := check.Value(redlatch.Open(t.Context(), s.URL(), redlatch.Options{Prefix: redlatch.NoPrefix})).OK(t)
 	t.Cleanup(func() { client.Close() })
 	mix(t, 10, page(func(ctx context.Context) error { return redislockManyBefore(ctx, redislock.New(db)) }),
 		page(func(ctx context.Context) error { return redislockManyAfter(ctx, client) }))
@@ -210,9 +206,7 @@ func TestRedisPyBesideRedlatch(t *testing.T) {
 	cmd := exec.CommandContext(ctx, program, "-c", python, port, strconv.Itoa(turns))
 	output := new(strings.Builder)
 	cmd.Stdout, cmd.Stderr = output, output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Start", cmd.Start())
 	shared := page(func(ctx context.Context) error { return sharedWithPython(ctx, client) })
 	for range turns {
 		err := shared(ctx, func(ctx context.Context, _ int64) error {
@@ -242,22 +236,15 @@ func TestPageIsCompiled(t *testing.T) {
 		code += squeeze(t, file)
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(squeeze(t, "../../docs/moving.md"), -1)
-	if len(blocks) < 8 {
-		t.Errorf("docs/moving.md has %d Go blocks, want 8 or more", len(blocks))
-	}
+	check.That(t, len(blocks) >= 8, "docs/moving.md has %d Go blocks, want 8 or more", len(blocks))
 	for _, block := range blocks {
-		if !strings.Contains(code, block[1]) {
-			t.Errorf("not in this package:\n%s", block[1])
-		}
+		check.That(t, strings.Contains(code, block[1]), "not in this package:\n%s", block[1])
 	}
 }
 
 // squeeze returns a file without indentation.
 func squeeze(t *testing.T, file string) string {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := check.Value(os.ReadFile(file)).OK(t)
 	return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(string(data), "")
 }

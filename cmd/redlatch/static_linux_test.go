@@ -2,6 +2,7 @@ package main
 
 import (
 	"debug/elf"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -27,9 +28,7 @@ func TestBinaryIsStatic(t *testing.T) {
 	file := check.Value(elf.Open(program)).OK(t)
 	defer file.Close()
 	for _, p := range file.Progs {
-		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
-			t.Errorf("the program has a segment of type %v: it is not static", p.Type)
-		}
+		check.That(t, p.Type != elf.PT_INTERP && p.Type != elf.PT_DYNAMIC, "the program has a segment of type %v: it is not static", p.Type)
 	}
 	if libraries, err := file.ImportedLibraries(); len(libraries) > 0 {
 		t.Errorf("the program needs %v (%v)", libraries, err)
@@ -39,5 +38,30 @@ func TestBinaryIsStatic(t *testing.T) {
 	out, err := version.Output()
 	if want := "redlatch v1.2.3 (commit 0123456789ab, protocol "; err != nil || !strings.HasPrefix(string(out), want) {
 		t.Errorf("redlatch version = %q, %v, want a line that begins with %q", out, err, want)
+	}
+}
+
+// TestSmallBuild: a build for sidecars is below 15 MB. It says of the commands that it lacks how to
+// get them, and of itself what the whole one says.
+func TestSmallBuild(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles everything once more: make test-all does")
+	}
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "redlatch")
+	build := exec.Command("go", "build", "-tags", "redlatch_small", "-trimpath", "-ldflags", "-s -w", "-o", program, ".")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	if size := check.Value(os.Stat(program)).OK(t).Size(); size > 15e6 {
+		t.Errorf("it has %d bytes, want 15 MB at most", size)
+	}
+	for _, name := range []string{"demo", "dev", "verify", "web"} {
+		out, err := exec.Command(program, name).CombinedOutput()
+		check.That(t, err != nil && strings.Contains(string(out), "-tags redlatch_small"), "redlatch %s = %v, %s, want why it is not there", name, err, out)
+	}
+	if out, err := exec.Command(program, "--version").Output(); err != nil || !strings.HasPrefix(string(out), "redlatch ") {
+		t.Errorf("redlatch --version = %s, %v", out, err)
 	}
 }

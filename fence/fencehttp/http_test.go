@@ -3,6 +3,7 @@ package fencehttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -100,9 +101,7 @@ func TestHeadersThatMakeNoSense(t *testing.T) {
 		r.Header[fencehttp.NameHeader], r.Header[fencehttp.TokenHeader] = bad.names, bad.tokens
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if w.Code != bad.status {
-			t.Errorf("%q %q: status %d, want %d: %s", bad.names, bad.tokens, w.Code, bad.status, w.Body)
-		}
+		check.That(t, w.Code == bad.status, "%q %q: status %d, want %d: %s", bad.names, bad.tokens, w.Code, bad.status, w.Body)
 	}
 }
 
@@ -131,9 +130,7 @@ func TestTheCallersRequestIsNotChanged(t *testing.T) {
 	r := check.Value(http.NewRequestWithContext(t.Context(), http.MethodPut, url, nil)).OK(t)
 	response := check.Value((&fencehttp.Transport{Lease: lease{"a", 5}}).RoundTrip(r)).OK(t)
 	_ = response.Body.Close()
-	if len(r.Header) > 0 {
-		t.Errorf("the caller's request has the headers %v, want none", r.Header)
-	}
+	check.That(t, len(r.Header) <= 0, "the caller's request has the headers %v, want none", r.Header)
 }
 
 // TestASuspendedUploadHoldsUpNobody has a holder stop in the middle of its body: the next one must
@@ -167,9 +164,7 @@ func TestASuspendedUploadHoldsUpNobody(t *testing.T) {
 	defer cancel()
 	r := check.Value(http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader("new"))).OK(t)
 	response, err := (&fencehttp.Transport{Lease: lease{"a", 7}}).RoundTrip(r)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("the next holder's request = %v, %v, want 200", response, err)
-	}
+	check.Must(t, err == nil && response.StatusCode == http.StatusOK, "the next holder's request = %v, %v, want 200", response, err)
 	_ = response.Body.Close()
 	_ = rest.Close()
 	<-over
@@ -203,16 +198,12 @@ func TestOtherConflictsAreNotStale(t *testing.T) {
 		{StatusCode: http.StatusConflict, Header: http.Header{}},
 		{StatusCode: http.StatusOK, Header: http.Header{fencehttp.CurrentHeader: {"5"}}},
 	} {
-		if err := fencehttp.Refused(r); err != nil {
-			t.Errorf("Refused(%d, %v) = %v, want nil", r.StatusCode, r.Header, err)
-		}
+		check.Nil(t, fmt.Sprintf("Refused(%d, %v)", r.StatusCode, r.Header), fencehttp.Refused(r))
 	}
 }
 
 func wantStale(t *testing.T, err error, want fence.StaleError) {
 	t.Helper()
 	var stale *fence.StaleError
-	if !errors.Is(err, fence.ErrStale) || !errors.As(err, &stale) || *stale != want {
-		t.Errorf("error = %v, want %v", err, &want)
-	}
+	check.That(t, errors.Is(err, fence.ErrStale) && errors.As(err, &stale) && *stale == want, "error = %v, want %v", err, &want)
 }

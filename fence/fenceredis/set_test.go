@@ -2,6 +2,7 @@ package fenceredis_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -90,9 +91,7 @@ func TestNoLateWriteBetweenReadAndWrite(t *testing.T) {
 	wantValue := func(token int64, want string, wantFound bool) {
 		t.Helper()
 		value, found, err := fenceredis.Get(t.Context(), c, "a", token)
-		if value != want || found != wantFound || err != nil {
-			t.Errorf("Get = %q, %v, %v, want %q, %v", value, found, err, want, wantFound)
-		}
+		check.That(t, value == want && found == wantFound && err == nil, "Get = %q, %v, %v, want %q, %v", value, found, err, want, wantFound)
 	}
 	wantTTL := func(least, most int) {
 		t.Helper()
@@ -167,9 +166,7 @@ func TestInACluster(t *testing.T) {
 	t.Parallel()
 	c := connect(t, redistest.StartCluster(t, 3)...)
 	for _, key := range []string{"a", "b", "stock:7", "{order}:7", "x{b}"} {
-		if err := fenceredis.Set(t.Context(), c, key, "1", 5, 0); err != nil {
-			t.Errorf("Set(%q) = %v, want nil", key, err)
-		}
+		check.Nil(t, fmt.Sprintf("Set(%q)", key), fenceredis.Set(t.Context(), c, key, "1", 5, 0))
 		wantStale(t, fenceredis.Set(t.Context(), c, key, "2", 4, 0), fence.StaleError{Name: key, Token: 4, Current: 5})
 	}
 }
@@ -185,9 +182,7 @@ func TestNewerIsNeverOverwritten(t *testing.T) {
 		token := int64(i*37%50 + 1)
 		wg.Go(func() {
 			err := fenceredis.Set(t.Context(), c, "a", strconv.FormatInt(token, 10), token, 0)
-			if err != nil && !errors.Is(err, fence.ErrStale) {
-				t.Errorf("Set = %v", err)
-			}
+			check.That(t, err == nil || errors.Is(err, fence.ErrStale), "Set = %v", err)
 		})
 	}
 	wg.Wait()
@@ -200,10 +195,7 @@ func connect(t *testing.T, servers ...*redistest.Server) conn.Conn {
 	for _, s := range servers {
 		addrs = append(addrs, s.Addr())
 	}
-	c, err := redlatchrueidis.Open(rueidis.ClientOption{InitAddress: addrs, ForceSingleClient: len(addrs) == 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := check.Value(redlatchrueidis.Open(rueidis.ClientOption{InitAddress: addrs, ForceSingleClient: len(addrs) == 1})).OK(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -211,7 +203,5 @@ func connect(t *testing.T, servers ...*redistest.Server) conn.Conn {
 func wantStale(t *testing.T, err error, want fence.StaleError) {
 	t.Helper()
 	var stale *fence.StaleError
-	if !errors.Is(err, fence.ErrStale) || !errors.As(err, &stale) || *stale != want {
-		t.Errorf("error = %v, want %v", err, &want)
-	}
+	check.That(t, errors.Is(err, fence.ErrStale) && errors.As(err, &stale) && *stale == want, "error = %v, want %v", err, &want)
 }

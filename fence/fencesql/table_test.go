@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -34,9 +35,7 @@ func TestTableNamesAreIdentifiers(t *testing.T) {
 func TestTheZeroDialectIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, d := range []fencesql.Dialect{-1, 0, 4} {
-		if _, err := fencesql.New(d, "fence"); !errors.Is(err, fence.ErrInvalid) {
-			t.Errorf("New(%v) = %v, want ErrInvalid", d, err)
-		}
+		check.Error(t, fmt.Sprintf("New(%v)", d), check.ErrorOf(fencesql.New(d, "fence")), fence.ErrInvalid)
 	}
 }
 
@@ -53,13 +52,9 @@ func TestBadInputIsNotSent(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", strings.Repeat("a", 513)} {
-		if err := table.Check(t.Context(), tx, name, 1); !errors.Is(err, fence.ErrInvalid) {
-			t.Errorf("Check of a name of %d bytes = %v, want ErrInvalid", len(name), err)
-		}
+		check.Error(t, fmt.Sprintf("Check of a name of %d bytes", len(name)), table.Check(t.Context(), tx, name, 1), fence.ErrInvalid)
 	}
-	if len(db.sent) > 0 {
-		t.Errorf("sent %q, want nothing", db.sent)
-	}
+	check.That(t, len(db.sent) <= 0, "sent %q, want nothing", db.sent)
 }
 
 // TestTheDatabasesErrorIsKept: a caller that retries serialization failures must be able to tell
@@ -69,12 +64,8 @@ func TestTheDatabasesErrorIsKept(t *testing.T) {
 	failure := errors.New("SQLSTATE 40001")
 	db, table := &database{err: failure}, newTable(t)
 	err := table.Check(t.Context(), db.begin(t), "a", 1)
-	if !errors.Is(err, failure) || errors.Is(err, fence.ErrStale) {
-		t.Errorf("Check = %v, want the error of the database and not ErrStale", err)
-	}
-	if err := table.Create(t.Context(), db.open(t)); !errors.Is(err, failure) {
-		t.Errorf("Create = %v, want the error of the database", err)
-	}
+	check.That(t, errors.Is(err, failure) && !errors.Is(err, fence.ErrStale), "Check = %v, want the error of the database and not ErrStale", err)
+	check.Error(t, "Create", table.Create(t.Context(), db.open(t)), failure)
 }
 
 func TestANewerTokenInTheTableRefuses(t *testing.T) {

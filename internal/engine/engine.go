@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,13 +13,16 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/engine/acquire"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/line"
+	"github.com/redlatch/redlatch/internal/engine/linger"
 	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/engine/survey"
 	"github.com/redlatch/redlatch/internal/engine/waitgraph"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/cleanup"
@@ -26,6 +30,7 @@ import (
 	"github.com/redlatch/redlatch/internal/link/subscribe"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/journal"
 	"github.com/redlatch/redlatch/internal/record/notes"
 	"github.com/redlatch/redlatch/internal/record/presence"
 )
@@ -48,12 +53,16 @@ type Engine struct {
 	Keeper   *lease.Keeper
 	Line     *line.Line
 	Acquirer *acquire.Acquirer
+	Survey   *survey.Survey
 	Counts   Counts
 
 	// The order of locks stands in docs/architecture.md, "Locks, and their order". A function that
 	// needs a lock ends in Locked, or its comment ends with "The caller holds x.mu."
 
+	words    Words
+	recorder *recorder // nil without a journal
 	handoffs handoff.Queue
+	habits   linger.Habits
 	tries    ballot.Waiters  // for locks of a quorum
 	epochs   *quorum.Epochs  // of the nodes of a quorum; else nil
 	attempts atomic.Uint64   // numbers the owners
@@ -72,6 +81,9 @@ type Config struct {
 	Labels  map[string]string
 
 	Heartbeat, RequestTimeout, FenceTTL time.Duration
+
+	Journal bool        // it writes one
+	Trouble func(error) // is called when Redis does not take the entries; nil for no call
 }
 
 // LiveFor returns how long the client is believed alive after each sign of life: two heartbeats may
@@ -82,29 +94,29 @@ func (c *Config) LiveFor() time.Duration { return 3 * c.Heartbeat }
 type Words struct {
 	Tell    func(ctx context.Context, l *lock.Lock, e lock.Event)
 	Lost    func(l *lease.Lease, why lock.Loss) error
-	Taken   func(l *lock.Lock, occupant string) error
+	Taken   func(l *lock.Lock, by lock.Occupant) error
 	Refusal func(l *lock.Lock, reason string) error           // of an acquisition that a script refuses for good
 	InUse   func(s ask.Subject, got string, size int64) error // that the name is something else
-
-	// Shut reports whether Redis says that none of these names has room, and that every owner inside
-	// is one of these.
-	Shut func(ctx context.Context, names []string, inside map[string]bool) bool
+	Labels  func(context.Context) map[string]string           // that a program gave what it acquires under a context
 }
 
 // New returns an engine over a connection. It sends nothing.
 func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
-	e := &Engine{Config: config, Conn: c, ID: rand.Text(), Now: now}
+	e := &Engine{Config: config, Conn: c, ID: rand.Text(), Now: now, words: words}
 	e.Quorum, _ = c.(*quorum.Conn)
 	e.Closing, e.close = context.WithCancel(context.Background())
 	e.Asker = ask.New(e.Closing, c, e.RequestTimeout, now, words.InUse)
 	e.Keeper = lease.NewKeeper(lease.Needs{
-		Asker: e.Asker, Handoffs: &e.handoffs, Now: now, Closing: e.Closing, Spawn: e.Spawn, Enter: e.Enter, Leave: e.Leave,
+		Asker: e.Asker, Handoffs: &e.handoffs, Habits: &e.habits, Now: now, Owner: e.Owner, Closing: e.Closing, Spawn: e.Spawn, Enter: e.Enter, Leave: e.Leave,
 		Node: c.Target().Node, Quorum: e.Quorum != nil,
 		Timeout: e.RequestTimeout, LiveFor: e.LiveFor(), FenceTTL: e.FenceTTL,
 		Restore:  func(l *lock.Lock) { e.restoreVotes(e.Closing, l) },
 		Bequeath: func(until time.Time) { e.Presence.Bequeath(until) },
 		Ended:    func(owner string) { e.Notes.Drop(owner) },
-		Lost:     words.Lost, Tell: words.Tell,
+		Kept: func(owner string, since time.Time) {
+			e.Notes.Set(owner, notes.Note{Kept: since.UnixMilli()})
+		},
+		Lost: words.Lost, Tell: e.tell,
 	})
 	e.Schedule = schedule.Start(now, e.Keeper.ExtendDue)
 	e.Presence = presence.New(e.Closing, c, keys.Record(e.Prefix, e.ID), e.process, e.RequestTimeout, e.Schedule, now)
@@ -118,7 +130,7 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 	e.Line = line.New(line.Needs{
 		Asker: e.Asker, Undo: e.Undo, Schedule: e.Schedule, Handoffs: &e.handoffs, Listener: e.Listener, Notes: e.Notes, Conn: c,
 		Client: e.ID, Heartbeat: e.Heartbeat, LiveFor: e.LiveFor(), Now: now, Closing: e.Closing,
-		Spawn: e.Spawn, Owner: e.Owner, Announce: e.Presence.Announce, Refusal: words.Refusal,
+		Spawn: e.Spawn, Owner: e.Owner, Announce: e.Presence.Announce, Back: e.Keeper.ReleaseAgain, Refusal: words.Refusal,
 	})
 	var contest *ballot.Contest
 	if e.Quorum != nil {
@@ -130,14 +142,20 @@ func New(c conn.Conn, config Config, words Words, now clock.Clock) *Engine {
 			}
 		}
 	}
+	e.Survey = &survey.Survey{
+		Asker: e.Asker, Conn: c, Quorum: e.Quorum, Prefix: e.Prefix, Timeout: e.RequestTimeout, LiveFor: e.LiveFor(), Now: now,
+	}
 	e.Acquirer = &acquire.Acquirer{Needs: acquire.Needs{
-		Asker: e.Asker, Undo: e.Undo, Line: e.Line, Keeper: e.Keeper, Handoffs: &e.handoffs,
-		Waits: &waitgraph.Graph{Shut: words.Shut}, Listener: e.Listener, Notes: e.Notes, Presence: e.Presence, Conn: c,
+		Asker: e.Asker, Undo: e.Undo, Line: e.Line, Keeper: e.Keeper, Handoffs: &e.handoffs, Habits: &e.habits,
+		Waits: &waitgraph.Graph{Shut: e.Survey.Shut}, Listener: e.Listener, Notes: e.Notes, Presence: e.Presence, Conn: c,
 		Quorum: e.Quorum, Contest: contest, Tries: &e.tries, Restore: e.restoreVotes,
 		Prefix: e.Prefix, Timeout: e.RequestTimeout, Heartbeat: e.Heartbeat, LiveFor: e.LiveFor(), FenceTTL: e.FenceTTL,
 		Now: now, Closing: e.Closing, Enter: e.Enter, Leave: e.Leave, Owner: e.Owner,
-		CheckOpen: e.CheckOpen, Tell: words.Tell, Taken: words.Taken, Refusal: words.Refusal, InUse: words.InUse,
+		CheckOpen: e.CheckOpen, Tell: e.tell, Taken: words.Taken, Refusal: words.Refusal, InUse: words.InUse,
 	}}
+	if e.Journal {
+		e.recorder = newRecorder(e, words.Labels)
+	}
 	return e
 }
 
@@ -150,24 +168,26 @@ func (e *Engine) Stop() {
 	e.Schedule.Stop()
 }
 
-// Close ends the client after Stop, also if a hook panics at the loss of a lease. It calls the last
-// functions when nothing is under way any more, while the client takes back what it wrote of itself.
-// It returns the error of the connection.
-func (e *Engine) Close(last ...func()) (err error) {
-	defer func() { err = e.leave(last) }()
+// Close ends the client after Stop, also if a hook panics at the loss of a lease. It returns the
+// error of the connection.
+func (e *Engine) Close() (err error) {
+	defer func() { err = e.leave() }()
 	e.Keeper.LoseAll()
 	return nil
 }
 
 // leave waits for what is under way, removes this client from Redis, and closes the connection.
-func (e *Engine) leave(last []func()) error {
+func (e *Engine) leave() error {
 	e.background.Wait()
 	e.Listener.Wait()
 	e.Asker.Wait()
 	// Several requests at once, since Close is bounded and the server may hang. The clean-up takes all
 	// waiters out of line.
 	var goodbye sync.WaitGroup
-	for _, f := range append(last, e.Presence.Remove, e.Notes.Remove, e.Cleanup.Close) {
+	if e.recorder != nil {
+		goodbye.Go(e.recorder.journal.Close)
+	}
+	for _, f := range []func(){e.Presence.Remove, e.Notes.Remove, e.Cleanup.Close} {
 		goodbye.Go(f)
 	}
 	goodbye.Wait()
@@ -207,6 +227,65 @@ func (e *Engine) Owner() string { return script.Owner(e.ID, e.Next()) }
 // Next returns a number that is larger than all that this client had before.
 func (e *Engine) Next() uint64 { return e.attempts.Add(1) }
 
+// tell tells the journal and the program what happened to an acquisition or a lease.
+func (e *Engine) tell(ctx context.Context, l *lock.Lock, what lock.Event) {
+	if e.recorder != nil {
+		e.recorder.tap(ctx, l, what)
+	}
+	e.words.Tell(ctx, l, what)
+}
+
+// Adopt goes on with a lease that was detached, and tells the journal.
+func (e *Engine) Adopt(ctx context.Context, l *lock.Lock, t lock.Text, w acquire.Wish) (*lease.Lease, error) {
+	got, err := e.Acquirer.Adopt(ctx, l, t, w)
+	if err == nil && e.recorder != nil {
+		e.recorder.adopted(l, t.Owner, t.Token)
+	}
+	return got, err
+}
+
+// ReadJournal calls tell for each entry that the reader is to tell, until it returns false.
+func (e *Engine) ReadJournal(ctx context.Context, r journal.Reader, tell func(journal.Entry) bool) error {
+	r.Nodes, r.Key, r.Timeout = e.Asker.Nodes(), keys.Journal(e.Prefix), e.RequestTimeout
+	if r.Enough = 1; e.Quorum != nil {
+		r.Enough = e.Quorum.Majority()
+	}
+	r.Open = func(ctx context.Context) error {
+		if err := e.CheckOpen(ctx); err != nil {
+			return fmt.Errorf("redlatch: read the journal on %s: %w", e.Conn.Target().Addr, err)
+		}
+		return nil
+	}
+	return r.Read(ctx, tell)
+}
+
+// Follow keeps a subscription to a channel up until ctx is done. The channel that it returns has
+// news when a message came, and when one may have been missed.
+func (e *Engine) Follow(ctx context.Context, channel string) <-chan struct{} {
+	news := make(chan struct{}, 1)
+	poke := func() {
+		select {
+		case news <- struct{}{}:
+		default: // some wait to be looked at
+		}
+	}
+	e.Spawn(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			var up atomic.Bool // of this subscription: an adapter may still call when it has ended
+			// Why it ended does not matter: the observer asks now and then, too, and gets the error.
+			_ = e.Conn.Subscribe(ctx, channel, func() {
+				up.Store(true)
+				poke() // there may have been a message while the client did not listen
+			}, func(string) { poke() })
+			if up.Load() {
+				n = 0
+			}
+			retry.Sleep(ctx, retry.Pause(n))
+		}
+	})
+	return news
+}
+
 // process returns what the record of this client says. In a cluster no server can tell whether it
 // listens.
 func (e *Engine) process() presence.Process {
@@ -216,12 +295,21 @@ func (e *Engine) process() presence.Process {
 	}
 }
 
-// subscribed is called when a subscription was connected or lost. Grants may have been published
+// subscribed is called when a subscription was connected or lost. Messages may have been published
 // while it was not, and from now on its waiters have to ask more often, or need not any more.
 func (e *Engine) subscribed(s *subscribe.Subscription) {
+	if s == e.Listener.Plain() {
+		e.Keeper.DropKept()
+	}
+	if s.Session() > 1 { // it is back: the server may be another, or have an older copy
+		e.Keeper.ReleaseAgain(s.Key())
+	}
 	e.Line.PollNow(s)
 	e.tries.WakeAll()
 	e.Counts.askAll()
+	if s.Connected() {
+		e.Keeper.Recheck(s.Key())
+	}
 }
 
 // waits reports whether a goroutine waits for the name with this key.
@@ -231,13 +319,17 @@ func (e *Engine) waits(key string) bool { return e.Line.Waits(key) || e.Counts.w
 func (e *Engine) hear(text string) {
 	switch m := script.ParseMessage(text); m.Verb {
 	case script.MessageGrant:
-		e.Line.Granted(m.Owner, m.Token, m.Detail)
+		if !e.Line.Granted(m.Owner, m.Token, m.Detail) {
+			e.Keeper.GrantedAgain(m.Owner)
+		}
 	case script.MessageFirst:
 		e.Line.PollAtExpiry(m.Owner, m.Remaining) // its heartbeat would be later
 	case script.MessageRevoke:
 		e.Keeper.Revoked(m.Owner, m.Note)
 	case script.MessageWanted:
 		e.Keeper.Wanted(m.Owner)
+	case script.MessageAsked:
+		e.Keeper.Asked(m.Owner, m.Again)
 	case script.MessageZero:
 		e.Counts.hear(m.Key, m.Token)
 	case script.MessageFree:

@@ -2,49 +2,68 @@ package fleet
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/redlatch/redlatch"
 )
 
-// EntryText returns which process noted an entry of the journal, and what it says.
+// EntryText returns an entry of the journal as a sentence about the process that noted it. The lock
+// is "it": its name is beside the sentence.
 func EntryText(e redlatch.JournalEntry) string {
-	var all []string
-	for _, s := range append(happened(e), LabelText(e.Labels)) {
-		if s != "" {
-			all = append(all, s)
-		}
+	all := []string{ProcessText(e.Process, e.Client) + " " + happened(e)}
+	if labels := LabelText(e.Labels); labels != "" {
+		all = append(all, labels)
 	}
 	if e.Dropped > 0 {
 		all = append(all, Count(e.Dropped)+" entries before this one are missing")
 	}
-	text := ProcessText(e.Process, e.Client)
-	if len(all) > 0 {
-		text += ": " + strings.Join(all, "; ")
-	}
-	return text
+	return strings.Join(all, "; ")
 }
 
-// happened returns what an entry says, by its type.
-func happened(e redlatch.JournalEntry) []string {
-	cause := OneLine(strings.TrimPrefix(e.Text, "redlatch: "))
+// happened returns what the process did or met with, by the type of an entry.
+func happened(e redlatch.JournalEntry) string {
 	switch e.Type {
 	case redlatch.JournalLost:
 		reason := Visible(string(e.Reason))
-		return []string{fmt.Sprintf("held for %s, lost (%s)", Span(e.Held), reason), cause}
+		return because(e, "lost it after holding it for %s (%s)", Span(e.Held), reason)
 	case redlatch.JournalJeopardy:
-		return []string{fmt.Sprintf("%s are left of the lease", Span(e.Remaining)), cause}
+		return because(e, "got no answer to an extend, with %s of its lease left", Span(e.Remaining))
 	case redlatch.JournalForced:
 		from := ProcessText(e.From.Process, e.From.Client)
-		return []string{fmt.Sprintf("took it from %s, token %d", from, e.Token), cause}
+		text := fmt.Sprintf("took it by force from %s, token %d", from, e.Token)
+		if e.Text != "" {
+			text += ": " + strconv.Quote(e.Text)
+		}
+		return text
+	case redlatch.JournalAdopted:
+		return because(e, "goes on with a lease that was detached, token %d", e.Token)
 	case redlatch.JournalTimeout:
-		return []string{"gave up after " + Span(e.Waited), cause}
+		return because(e, "gave up after waiting for %s", Span(e.Waited))
+	case redlatch.JournalDeadlock:
+		return because(e, "would have waited for itself")
 	case redlatch.JournalWaited:
-		return []string{"waited for " + Span(e.Waited)}
+		return because(e, "got it after waiting for %s", Span(e.Waited))
 	case redlatch.JournalHeld:
-		return []string{"holds or held it for " + Span(e.Held)}
+		return because(e, "had held it for %s by then", Span(e.Held))
 	case redlatch.JournalLeader:
-		return []string{fmt.Sprintf("leads as %s, term %d", Visible(e.Value), e.Token)}
+		return because(e, "became the leader as %s, term %d", Visible(e.Value), e.Token)
 	}
-	return []string{cause}
+	return because(e, "noted %s", Visible(string(e.Type)))
+}
+
+// because returns what happened, and the cause behind it if an entry tells one. Up to the name of
+// the lock a cause says again what happened.
+func because(e redlatch.JournalEntry, format string, args ...any) string {
+	text := fmt.Sprintf(format, args...)
+	cause := strings.TrimPrefix(e.Text, "redlatch: ")
+	if _, behind, named := strings.Cut(cause, strconv.Quote(e.Name)); named {
+		if _, rest, ok := strings.Cut(behind, ": "); ok {
+			cause = rest
+		}
+	}
+	if cause == "" {
+		return text
+	}
+	return text + ": " + OneLine(cause)
 }

@@ -4,24 +4,24 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 )
 
-// The columns of a list of locks, and what a page about one calls the same.
+// The columns of a list of locks, and what a page about one calls the same. docs/glossary.md says
+// what each word means.
 const (
 	Name    = "name"
 	Kind    = "kind"
 	Holder  = "holder"
 	Held    = "held for"
-	Expires = "expires in"
+	Lease   = "lease"
 	Token   = "token"
 	Waiting = "waiting"
-	Waited  = "first waits"
+	Waited  = "longest wait"
 )
 
 // Columns are those that a list of locks has on every screen.
-var Columns = []string{Name, Holder, Held, Expires, Waiting, Waited}
+var Columns = []string{Name, Kind, Holder, Held, Waiting, Waited}
 
 // Cell returns what a lock has in a column; "-" if it has nothing there.
 func (l *Lock) Cell(column string) string {
@@ -29,20 +29,18 @@ func (l *Lock) Cell(column string) string {
 	case Name:
 		return Visible(l.Name)
 	case Kind:
-		return l.KindText()
+		if l.RedisType == "" {
+			return l.KindText()
+		}
 	case Holder:
 		return l.HolderText()
 	case Token:
 		return strconv.FormatInt(l.Token, 10)
 	case Waiting:
-		return Count(l.Waiting)
+		return waitingText(l.Waiting, l.Deaf)
 	case Held:
 		if l.Held() > 0 {
 			return Span(l.Held())
-		}
-	case Expires:
-		if len(l.Holders) > 0 || l.ToGo() != "" {
-			return Expiry(l.Remaining)
 		}
 	case Waited:
 		if l.Waited() > 0 {
@@ -77,35 +75,75 @@ func (l *Lock) HolderText() string {
 	case len(l.Holders) == 0:
 		return "nobody"
 	}
-	first := l.Holders[0]
-	all := []string{HolderText(first)}
-	if first.Dead { // before what may have no room in a column
-		all = append(all, believedDead)
+	first := l.Holders[0] // a live one, if there is any
+	text := HolderText(l.Kind, first)
+	dead := 0
+	for _, h := range l.Holders {
+		if h.Dead && !idle(h) {
+			dead++
+		}
+	}
+	switch { // what is wrong comes first: a column may have no room for the rest
+	case dead > 0 && l.Holding() > 1:
+		text = fmt.Sprintf("%s of %s %s: %s", Count(dead), Count(l.Holding()), believedDead, text)
+	case dead > 0:
+		text = believedDead + ": " + text
+	case l.Overdue(first):
+		text = "extend overdue: " + text
+	}
+	if others := l.others(); others != "" {
+		return text + others
+	}
+	if first.Foreign || first.Detached { // no client extends the lease
+		text += ", " + ends(first.Remaining)
 	}
 	if len(first.Labels) > 0 {
-		all = append(all, LabelText(first.Labels))
-	}
-	text := strings.Join(all, ", ")
-	if n := len(l.Holders) - 1; n > 0 {
-		text += fmt.Sprintf(" and %s more", Count(n))
+		text += ", " + LabelText(first.Labels)
 	}
 	return text
 }
 
-// WaitingText returns how many wait, how many of them are believed dead, and for how many callers
-// the living ones wait, if for more than themselves.
+// others says how many hold the lock beside the first, and how many places are at rest.
+func (l *Lock) others() (text string) {
+	var live, rest int
+	for _, h := range l.Holders[1:] {
+		if h.Resting {
+			rest++
+		} else {
+			live++
+		}
+	}
+	if live > 0 {
+		text = fmt.Sprintf(" and %s more", Count(live))
+	}
+	place := "place"
+	if l.Kind == "slotpool" {
+		place = "slot"
+	}
+	switch {
+	case rest == 1:
+		text += fmt.Sprintf(", 1 %s at rest", place)
+	case rest > 1:
+		text += fmt.Sprintf(", %s %ss at rest", Count(rest), place)
+	}
+	return text
+}
+
+// WaitingText returns how many wait, beside them those that are believed dead, and for how many
+// callers the living ones wait, if for more than themselves.
 func (l *Lock) WaitingText() string {
-	var more []string
-	if l.Deaf > 0 {
-		more = append(more, Count(l.Deaf)+" "+believedDead)
+	text := waitingText(l.Waiting, l.Deaf)
+	if l.Calls > l.Waiting {
+		text += " (" + Count(l.Calls) + " callers)"
 	}
-	if l.Calls > l.Waiting-l.Deaf {
-		more = append(more, Count(l.Calls)+" callers")
+	return text
+}
+
+func waitingText(living, dead int) string {
+	if dead == 0 {
+		return Count(living)
 	}
-	if len(more) == 0 {
-		return Count(l.Waiting)
-	}
-	return fmt.Sprintf("%s (%s)", Count(l.Waiting), strings.Join(more, ", "))
+	return Count(living) + " + " + Count(dead) + " dead"
 }
 
 // Facts returns what is known of a lock beside its holders and waiters. alone says that it is on
@@ -118,7 +156,7 @@ func (l *Lock) Facts(alone bool, zone *time.Location) []Fact {
 	}
 	if f := l.Forced; f != nil {
 		from, by := ProcessText(f.From, f.Owner), ProcessText(f.By, "")
-		text := fmt.Sprintf("%s ago, from %s by %s", Ago(l.At, f.At), from, by)
+		text := fmt.Sprintf("%s ago: %s took it from %s", Ago(l.At, f.At), by, from)
 		if f.Reason != "" {
 			text += fmt.Sprintf(": %q", f.Reason)
 		}
@@ -127,7 +165,7 @@ func (l *Lock) Facts(alone bool, zone *time.Location) []Fact {
 	switch {
 	case l.ToGo() != "":
 		all = append(all, Fact{Label: "count", Text: l.ToGo()})
-		all = append(all, Fact{Label: Expires, Text: Expiry(l.Remaining)})
+		all = append(all, Fact{Label: Lease, Text: ends(l.Remaining)})
 	case l.RedisType != "":
 		const text = "nobody: the key is no lock, and no lock can have this name"
 		all = append(all, Fact{Holder, text, true})

@@ -15,54 +15,123 @@ const Line = 100
 
 // Lock is one name in a picture.
 type Lock struct {
-	redlatch.LockInfo           // Waiters has the first Line of them
-	Waiting           int       // all waiters
+	redlatch.LockInfo           // Holders has the live ones first; Waiters has the first Line of them
+	Waiting           int       // waiters that are not believed dead
 	Deaf              int       // waiters that are believed dead
-	Calls             int       // callers for which the other waiters stand in line
+	Calls             int       // callers for which those stand in line that are not
 	Looked            time.Time // by this machine's clock
+
+	waited time.Duration
+	leases map[string]lease // that were seen to be extended, by their owners
+}
+
+// lease is what successive looks tell of the lease of a holder.
+type lease struct {
+	ttl      time.Duration // the most that was left of it
+	extended time.Time     // by the server's clock; the zero time if no extend was seen
 }
 
 // NewLock returns what is kept of a name.
 func NewLock(info redlatch.LockInfo, looked time.Time) *Lock {
-	l := &Lock{LockInfo: info, Waiting: len(info.Waiters), Looked: looked}
+	l := &Lock{LockInfo: info, Looked: looked}
 	for _, w := range info.Waiters {
 		if w.Dead {
 			l.Deaf++
-		} else {
-			l.Calls += max(1, w.Callers)
+			continue
+		}
+		l.Waiting++
+		l.Calls += max(1, w.Callers)
+		if !w.Since.IsZero() {
+			l.waited = max(l.waited, l.At.Sub(w.Since))
 		}
 	}
 	if len(l.Waiters) > Line {
 		l.Waiters = slices.Clone(l.Waiters[:Line])
 	}
+	if slices.ContainsFunc(l.Holders, resting) {
+		l.Holders = slices.Clone(l.Holders)
+		slices.SortStableFunc(l.Holders, liveFirst)
+	}
 	return l
 }
 
+func resting(h redlatch.Holder) bool { return h.Resting }
+
+// liveFirst puts places that are kept free behind holders.
+func liveFirst(a, b redlatch.Holder) int {
+	switch {
+	case a.Resting == b.Resting:
+		return 0
+	case a.Resting:
+		return 1
+	}
+	return -1
+}
+
+// follow takes over what the look before this one tells of the leases.
+func (l *Lock) follow(old *Lock) {
+	for _, h := range l.Holders {
+		i := slices.IndexFunc(old.Holders, func(o redlatch.Holder) bool { return o.Owner == h.Owner })
+		if i < 0 || idle(h) || h.Foreign || h.Remaining < 0 || old.Holders[i].Resting {
+			continue
+		}
+		before := old.Holders[i]
+		known := old.leases[h.Owner]
+		known.ttl = max(known.ttl, before.Remaining, h.Remaining)
+		if l.At.Add(h.Remaining).Sub(old.At.Add(before.Remaining)) > jitter {
+			known.extended = l.At.Add(-min(known.ttl-h.Remaining, l.At.Sub(old.At)))
+		}
+		if l.leases == nil {
+			l.leases = make(map[string]lease)
+		}
+		l.leases[h.Owner] = known
+	}
+}
+
+// jitter is by how much the end of a lease may seem to move: Redis counts milliseconds.
+const jitter = 20 * time.Millisecond
+
+// Extended returns how long ago a holder extended its lease, if two looks at the lock have shown
+// that it does.
+func (l *Lock) Extended(h redlatch.Holder) (ago time.Duration, seen bool) {
+	known := l.leases[h.Owner]
+	if known.extended.IsZero() {
+		return 0, false
+	}
+	return max(0, l.At.Sub(known.extended)), true
+}
+
+// Overdue reports whether a holder that has extended its lease before should have done so again:
+// less than half of it is left, where a client extends with two thirds left.
+func (l *Lock) Overdue(h redlatch.Holder) bool {
+	_, seen := l.Extended(h)
+	return seen && h.Remaining < l.leases[h.Owner].ttl/2
+}
+
 // Held returns for how long the oldest holder has held the lock; 0 if that is unknown, and for a
-// place that is kept free.
+// place that is kept free or a lock that its client only keeps.
 func (l *Lock) Held() time.Duration {
 	var held time.Duration
 	for _, h := range l.Holders {
-		if !h.Resting && !h.Since.IsZero() {
+		if !idle(h) && !h.Since.IsZero() {
 			held = max(held, l.At.Sub(h.Since))
 		}
 	}
 	return held
 }
 
-// Waited returns for how long the first in line has waited.
-func (l *Lock) Waited() time.Duration {
-	if len(l.Waiters) == 0 || l.Waiters[0].Since.IsZero() {
-		return 0
-	}
-	return max(0, l.At.Sub(l.Waiters[0].Since))
-}
+// Waited returns for how long one waits that is not believed dead, the longest of them.
+func (l *Lock) Waited() time.Duration { return l.waited }
 
-// Holding returns how many hold the lock. A place that is kept free has no holder.
+// idle reports whether a holder is none at work: its place is kept free, or its client only keeps
+// the lock.
+func idle(h redlatch.Holder) bool { return h.Resting || !h.Kept.IsZero() }
+
+// Holding returns how many hold the lock, without those that are idle.
 func (l *Lock) Holding() int {
 	n := 0
 	for _, h := range l.Holders {
-		if !h.Resting {
+		if !idle(h) {
 			n++
 		}
 	}
@@ -77,23 +146,41 @@ func (l *Lock) ToGo() string {
 	return Count(l.Count) + " of " + Count(l.Size) + " to go"
 }
 
-// Troubled reports whether the lock needs a look: a holder or waiter is believed dead, or the key
-// is no lock.
+// Troubled reports whether the lock needs a look: a holder or waiter is believed dead, an extend is
+// overdue, or the key is no lock.
 func (l *Lock) Troubled() bool {
-	return l.Deaf > 0 || l.RedisType != "" || slices.ContainsFunc(l.Holders, func(h redlatch.Holder) bool { return h.Dead })
+	return l.Deaf > 0 || l.RedisType != "" || slices.ContainsFunc(l.Holders, func(h redlatch.Holder) bool {
+		return h.Dead || l.Overdue(h)
+	})
 }
 
-// Totals are what a picture comes to.
+// Lasting reports whether the lock is of a kind that is held for long by design: an election or a
+// pool of slots.
+func (l *Lock) Lasting() bool { return l.Kind == "election" || l.Kind == "slotpool" }
+
+// Standby reports whether the lock is of a kind that is waited for by design: an election, whose
+// candidates stand by.
+func (l *Lock) Standby() bool { return l.Kind == "election" }
+
+// What totals leave out of their longest times, as screens say it.
+const (
+	NoLasting = "without leaders and slots"
+	NoStandby = "without candidates"
+)
+
+// Totals are what the rows of a list of locks come to.
 type Totals struct {
 	At            time.Time // by this machine's clock
 	Names         int
-	Holders       int
-	Waiters       int
-	Dead          int           // holders and waiters that are believed dead
-	LongestHeld   time.Duration // without leaders and slots, which are held for long
-	LongestWaited time.Duration // without candidates, which wait for long
-	OldestHeld    string
-	OldestWaited  string
+	Holders       int           // without those that are idle
+	Waiters       int           // without those that are believed dead
+	Kept          int           // locks that clients only keep
+	DeadHolders   int           // of the holders, those that are believed dead
+	DeadWaiters   int           // waiters that are believed dead
+	LongestHeld   time.Duration // of the locks that are not Lasting
+	LongestWaited time.Duration // of the locks that are not Standby
+	OldestHeld    string        // the name of that lock
+	OldestWaited  string        // the name of that lock
 }
 
 // Add counts one more lock.
@@ -101,19 +188,25 @@ func (t *Totals) Add(l *Lock) {
 	t.Names++
 	t.Holders += l.Holding()
 	t.Waiters += l.Waiting
-	t.Dead += l.Deaf
+	t.DeadWaiters += l.Deaf
 	for _, h := range l.Holders {
-		if h.Dead {
-			t.Dead++
+		switch {
+		case !h.Kept.IsZero() && !h.Resting:
+			t.Kept++
+		case h.Dead && !idle(h):
+			t.DeadHolders++
 		}
 	}
-	if d := l.Held(); d > t.LongestHeld && l.Kind != "election" && l.Kind != "slotpool" {
+	if d := l.Held(); d > t.LongestHeld && !l.Lasting() {
 		t.LongestHeld, t.OldestHeld = d, l.Name
 	}
-	if d := l.Waited(); d > t.LongestWaited && l.Kind != "election" {
+	if d := l.Waited(); d > t.LongestWaited && !l.Standby() {
 		t.LongestWaited, t.OldestWaited = d, l.Name
 	}
 }
+
+// WaitingText returns how many wait, and beside them those that are believed dead.
+func (t *Totals) WaitingText() string { return waitingText(t.Waiters, t.DeadWaiters) }
 
 // Picture is what is known of all locks at one moment.
 type Picture struct {
@@ -134,6 +227,7 @@ type Picture struct {
 	Nodes   []redlatch.NodeInfo // of a quorum
 	details map[string]*detail  // of the names that a viewer has open
 	records map[string]*Record  // of these, and "" for all, as far as viewers look at them
+	hours   map[string][]Minute // of the names that a viewer has open
 
 	Deadlocks    []redlatch.Deadlock // as of the last look for them, some seconds ago
 	DeadlocksErr error               // of that look
@@ -142,14 +236,14 @@ type Picture struct {
 	processes []*Process
 }
 
-// fresh is the age up to which a picture is as good as live.
-const fresh = 5 * time.Second
+// Fresh is the age up to which a picture is as good as live.
+const Fresh = 5 * time.Second
 
 // Age returns how old the list of locks is, or 0 if that is not worth telling: there is none, or it
 // is fresh. With many names, or a slow Redis, a look takes long.
 func (p *Picture) Age(now time.Time) time.Duration {
 	age := now.Sub(p.Taken)
-	if p.Taken.IsZero() || age <= fresh {
+	if p.Taken.IsZero() || age <= Fresh {
 		return 0
 	}
 	return age
@@ -175,6 +269,9 @@ type detail struct {
 // been looked at yet.
 func (p *Picture) Detail(name string) (*Lock, error) {
 	if d := p.details[name]; d != nil {
+		if d.lock == nil && d.err != nil {
+			return p.find(name), d.err
+		}
 		return d.lock, d.err
 	}
 	return p.find(name), nil

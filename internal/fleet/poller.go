@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
 // Source is what a poller looks at: a [redlatch.Client], or something that stands in for it.
@@ -56,6 +57,7 @@ type Poller struct {
 	closing context.Context
 	close   context.CancelFunc
 	running sync.WaitGroup
+	hour    hour
 
 	mu      sync.Mutex // guards all below
 	viewers int
@@ -168,7 +170,7 @@ func (p *Poller) publish(change func(*Picture)) {
 	next := &Picture{
 		Number: last.Number + 1, Made: time.Now(), Locks: last.Locks, Totals: last.Totals, History: last.History,
 		Taken: last.Taken, Took: last.Took, Pause: last.Pause, Found: last.Found, Err: last.Err, Since: last.Since,
-		Nodes: last.Nodes, details: last.details, records: last.records, Deadlocks: last.Deadlocks, DeadlocksErr: last.DeadlocksErr,
+		Nodes: last.Nodes, details: last.details, records: last.records, hours: last.hours, Deadlocks: last.Deadlocks, DeadlocksErr: last.DeadlocksErr,
 	}
 	change(next)
 	p.picture = next
@@ -232,6 +234,7 @@ type sweep struct {
 	p      *Poller
 	busy   time.Duration // spent on requests since the last pause
 	asked  time.Time     // when the names that viewers have open were last looked at
+	rested time.Time     // when they may be looked at again
 	seen   time.Time     // when the nodes were
 	sought time.Time     // when deadlocks were last looked for
 	shown  time.Time     // when what the first look has found so far was last shown
@@ -275,6 +278,7 @@ func (s *sweep) all() {
 	busy = time.Since(mark)
 	s.busy, s.failed = busy, false
 	locks := byName(found)
+	p.hour.note(locks, true, time.Now())
 	var known []redlatch.NodeInfo
 	if time.Since(s.seen) > nodes {
 		s.seen = time.Now()
@@ -318,6 +322,11 @@ func byName(found []*Lock) []*Lock {
 
 // show puts locks into a picture that is being made.
 func (p *Picture) show(locks []*Lock) {
+	for _, l := range locks {
+		if old := p.find(l.Name); old != nil && old != l {
+			l.follow(old)
+		}
+	}
 	p.Locks, p.Totals = locks, Totals{At: time.Now()}
 	for _, l := range locks {
 		p.Totals.Add(l)
@@ -378,10 +387,13 @@ func (s *sweep) rest(d time.Duration) bool {
 				p.mu.Unlock()
 				return false
 			}
-			due := time.Until(s.asked.Add(p.options.Interval))
-			if due <= 0 || s.unseen() {
+			due := time.Until(s.rested)
+			if !s.unseen() {
+				due = max(due, time.Until(s.asked.Add(p.options.Interval)))
+			}
+			if due <= 0 {
 				s.open(s.hot)
-				due = p.options.Interval
+				due = max(p.options.Interval, time.Until(s.rested))
 			}
 			if wait <= 0 {
 				return true
@@ -443,6 +455,17 @@ func (s *sweep) open(others []string) {
 		})
 	}
 	asking.Wait()
+	defer func() { // a viewer that opens ever new names does not keep Redis at work
+		most := max(p.options.Interval, time.Duration(len(names))*perName)
+		s.rested = time.Now().Add(min((share-1)*time.Since(s.asked), most))
+	}()
+	var looked []*Lock
+	for _, d := range seen {
+		if d.lock != nil {
+			looked = append(looked, d.lock)
+		}
+	}
+	p.hour.note(looked, false, time.Now())
 	picture, _ := p.Picture()
 	records, read := s.read(ctx, picture.records)
 	if p.closing.Err() != nil || len(names) == 0 && len(picture.details) == 0 && !read {
@@ -452,6 +475,7 @@ func (s *sweep) open(others []string) {
 		last := n.details
 		n.details = make(map[string]*detail, len(open))
 		n.records = records
+		n.hours = make(map[string][]Minute, len(open))
 		again := make(map[string]*Lock)
 		for i, name := range names {
 			d := &seen[i]
@@ -462,6 +486,7 @@ func (s *sweep) open(others []string) {
 			}
 			if slices.Contains(open, name) {
 				n.details[name] = d
+				n.hours[name] = p.hour.of(name, time.Now())
 			}
 		}
 		n.replace(again)
@@ -479,7 +504,7 @@ func (s *sweep) read(ctx context.Context, last map[string]*Record) (records map[
 		}
 		q := redlatch.JournalQuery{Last: recent}
 		if name != "" {
-			q = redlatch.JournalQuery{Pattern: quoted(name), Last: ofName}
+			q = redlatch.JournalQuery{Pattern: keys.Escape(name), Last: ofName}
 		}
 		r := &Record{Read: time.Now()}
 		for e, err := range s.p.source.Journal(ctx, q) {
@@ -496,11 +521,6 @@ func (s *sweep) read(ctx context.Context, last map[string]*Record) (records map[
 		records[name], fresh = r, true
 	}
 	return records, fresh
-}
-
-// quoted is a pattern that matches a name alone.
-func quoted(name string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(name)
 }
 
 // replace puts what was looked at again in the place of what was known before. Names that are new

@@ -7,21 +7,22 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redlatch/redlatch"
 )
 
-// Visible returns a text of others, quoted if it has a character that cannot be seen, or that a
-// terminal could take for a command.
+// Visible returns a text of others, quoted if it has a character that cannot be seen, such as a
+// blank at an end, or that a terminal could take for a command.
 func Visible(s string) string {
-	if hides(s) {
+	if hides(s) || s != strings.TrimSpace(s) {
 		return strconv.Quote(s)
 	}
 	return s
 }
 
 func hides(s string) bool {
-	return strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
+	return !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
 }
 
 // OneLine returns a sentence of others on one line, without what cannot be seen.
@@ -64,12 +65,38 @@ func Ago(at, since time.Time) string {
 // none stands for what is not known, or does not apply.
 const none = "-"
 
-// Expiry returns the time that is left of a lease.
-func Expiry(d time.Duration) string {
+// ends returns when a lease runs out that no client extends.
+func ends(d time.Duration) string {
 	if d < 0 {
-		return "never"
+		return "never expires"
 	}
-	return Span(d)
+	return "expires in " + Span(d)
+}
+
+// leaseText returns how the lease of a holder stands. One look does not tell when it was extended;
+// two do.
+func (l *Lock) leaseText(h redlatch.Holder) Fact {
+	ago, seen := l.Extended(h)
+	switch {
+	case !h.Kept.IsZero():
+		return Fact{Label: Lease, Text: "given up when another wants it; " + ends(h.Remaining)}
+	case h.Remaining < 0 || h.Resting || h.Foreign || h.Detached || h.Dead: // no client extends it
+		return Fact{Label: Lease, Text: ends(h.Remaining)}
+	case l.Overdue(h):
+		text := fmt.Sprintf("extend overdue: %s ago was the last; expires in %s", Span(ago), Span(h.Remaining))
+		return Fact{Lease, text, true}
+	case seen:
+		return Fact{Label: Lease, Text: "extended " + Recently(ago)}
+	}
+	return Fact{Label: Lease, Text: Span(h.Remaining) + " left if it is not extended"}
+}
+
+// Recently returns how long ago something was.
+func Recently(ago time.Duration) string {
+	if ago < time.Second {
+		return "just now"
+	}
+	return Span(ago) + " ago"
 }
 
 // Stamp returns a moment, in the time zone that it has.
@@ -116,8 +143,8 @@ func ProcessText(p redlatch.Process, client string) string {
 // unknown stands for a process that has no record.
 const unknown = "a client that is gone, cut off or just starting"
 
-// HolderText returns what is known of the process that holds a lock.
-func HolderText(h redlatch.Holder) string {
+// HolderText returns what is known of the process that holds a lock of that kind.
+func HolderText(kind string, h redlatch.Holder) string {
 	switch {
 	case h.Resting && h.Owner == "window":
 		return "a run that has ended, and whose window lasts on"
@@ -126,23 +153,27 @@ func HolderText(h redlatch.Holder) string {
 		if h.Process.Host != "" {
 			client = ProcessText(h.Process, "")
 		}
-		left := Expiry(h.Remaining)
-		return fmt.Sprintf("%s, which is gone; its place is kept for another %s", client, left)
+		if kind != "slotpool" {
+			return fmt.Sprintf("%s, which is gone; its minimal hold keeps it closed for another %s", client, Span(h.Remaining))
+		}
+		return fmt.Sprintf("%s, which is gone; its place is kept for another %s", client, Span(h.Remaining))
 	case h.Foreign:
 		return fmt.Sprintf("a foreign client (owner %.40q)", h.Owner)
 	case h.Detached:
 		return ProcessText(h.Process, h.Client) + ", detached"
+	case !h.Kept.IsZero():
+		return ProcessText(h.Process, h.Client) + ", which only keeps it: not in use"
 	}
 	return ProcessText(h.Process, h.Client)
 }
 
 // HolderLine returns a holder in words, with how long it has held the lock at that moment.
-func HolderLine(h redlatch.Holder, at time.Time) string {
+func HolderLine(kind string, h redlatch.Holder, at time.Time) string {
 	if h.Resting {
-		return HolderText(h)
+		return HolderText(kind, h)
 	}
 	facts := told(h.Labels, h.Dead, h.LastSeen, at)
-	return sentence(lasting(HolderText(h), h.Since, at), facts)
+	return sentence(lasting(HolderText(kind, h), h.Since, at), facts)
 }
 
 // WaiterText returns a waiter in words, with how long it has waited at that moment.
@@ -201,9 +232,13 @@ func HolderFacts(l *Lock, h redlatch.Holder, zone *time.Location) []Fact {
 		text := Ago(l.At, h.Since) + ", since " + Stamp(h.Since.In(zone))
 		all = append(all, Fact{Label: Held, Text: text})
 	}
-	all = append(all, Fact{Label: Expires, Text: Expiry(h.Remaining)})
+	all = append(all, l.leaseText(h))
 	if !h.LastSeen.IsZero() {
-		heard := Ago(l.At, h.LastSeen) + " ago"
+		ago := l.At.Sub(h.LastSeen)
+		if extended, seen := l.Extended(h); seen {
+			ago = min(ago, extended)
+		}
+		heard := Recently(ago)
 		if h.Dead {
 			heard += ": " + believedDead
 		}

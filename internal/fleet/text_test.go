@@ -23,8 +23,8 @@ func TestSpan(t *testing.T) {
 func TestVisibleQuotesWhatATerminalObeys(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]string{
-		"web-3": "web-3", "a b/c": "a b/c", "größe 日本": "größe 日本", "": "", "\x1b[2J": `"\x1b[2J"`, "a\nb\x00": `"a\nb\x00"`, "a\u202eb": `"a\u202eb"`,
-		"a\u200bb": `"a\u200bb"`,
+		"web-3": "web-3", "a b/c": "a b/c", "größe 日本": "größe 日本", "": "", "job ": `"job "`, "\tjob": `"\tjob"`, "\x1b[2J": `"\x1b[2J"`, "a\nb\x00": `"a\nb\x00"`, "a\u202eb": `"a\u202eb"`,
+		"a\u200bb": `"a\u200bb"`, "a\xffb\x9b2J": `"a\xffb\x9b2J"`, "\u009b2J\U000e0041": `"\u009b2J\U000e0041"`,
 	} {
 		check.Equal(t, Visible(s), want, "Visible(%q)", s)
 	}
@@ -44,11 +44,12 @@ func TestLabelText(t *testing.T) {
 func TestWaitingTellsOfCallersAndTheDead(t *testing.T) {
 	t.Parallel()
 	for want, waiters := range map[string][]redlatch.Waiter{
-		"0":                               nil,
-		"2":                               {{Callers: 1}, {}},
-		"1 (42 callers)":                  {{Callers: 42}},
-		"2 (1 believed dead)":             {{Callers: 1}, {Callers: 7, Dead: true}},
-		"3 (1 believed dead, 41 callers)": {{Callers: 40}, {}, {Dead: true}},
+		"0":                       nil,
+		"2":                       {{Callers: 1}, {}},
+		"1 (42 callers)":          {{Callers: 42}},
+		"1 + 1 dead":              {{Callers: 1}, {Callers: 7, Dead: true}},
+		"0 + 1 dead":              {{Dead: true}},
+		"2 + 1 dead (41 callers)": {{Callers: 40}, {}, {Dead: true}},
 	} {
 		check.Equal(t, NewLock(redlatch.LockInfo{Waiters: waiters}, time.Time{}).WaitingText(), want, "WaitingText")
 	}
@@ -77,5 +78,30 @@ func TestLastTokenTellsWhen(t *testing.T) {
 		{redlatch.LockInfo{At: at, RedisType: "list"}, true, "0"},
 	} {
 		check.Equal(t, NewLock(c.info, at).lastToken(c.alone, time.Local), c.want, "lastToken")
+	}
+}
+
+// TestShellWord: a shell reads the word back, and all of it can be seen.
+func TestShellWord(t *testing.T) {
+	t.Parallel()
+	for arg, want := range map[string]string{
+		"pay-x": "pay-x", "": "''", "it's": `'it'\''s'`, `a\b`: `'a\b'`,
+		"pay\u00a0x": `$'pay\302\240x'`, "own\n'\\X": `$'own\012\047\134X'`, "\xff": `$'\377'`,
+	} {
+		check.Equal(t, ShellWord(arg), want, "ShellWord")
+	}
+}
+
+// TestReleaseCommand: the command names the owner, and a shell reads it back as it is meant.
+func TestReleaseCommand(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, key, owner, want string }{
+		{"nightly", "redlatch:nightly", "rl-A-1", "redlatch release --force --owner rl-A-1 --reason 'by hand' -- nightly"},
+		{"it's $x", "p:it's $x", "rl-A-1", `redlatch release --force --owner rl-A-1 --prefix p: --reason 'by hand' -- 'it'\''s $x'`},
+		{"a\x1bb", "redlatch:a\x1bb", "rl-A-1", ""},
+		{"nightly", "redlatch:nightly", "", ""},
+	} {
+		l := NewLock(redlatch.LockInfo{Name: c.name, Key: c.key}, time.Time{})
+		check.Equal(t, ReleaseCommand(l, redlatch.Holder{Owner: c.owner}), c.want, "ReleaseCommand")
 	}
 }

@@ -93,7 +93,7 @@ function theme(step) {
 	const now = themes[(themes.indexOf(root.dataset.theme ?? "") + step) % themes.length];
 	if (now) root.dataset.theme = now;
 	else delete root.dataset.theme;
-	byId("theme").textContent = { "": "Auto", light: "Light", dark: "Dark" }[now];
+	byId("theme").textContent = `Theme: ${now || "auto"}`;
 	try {
 		if (now) localStorage.setItem("redlatch-theme", now);
 		else localStorage.removeItem("redlatch-theme");
@@ -125,6 +125,18 @@ form?.addEventListener("input", () => {
 form?.addEventListener("submit", event => {
 	event.preventDefault();
 	form.dispatchEvent(new Event("input"));
+});
+
+// A button copies what it is for, or selects the text before it where there is no clipboard.
+document.addEventListener("click", async event => {
+	const button = event.target.closest("button.copy");
+	if (!button) return;
+	try {
+		await navigator.clipboard.writeText(button.dataset.copy);
+		button.textContent = "Copied";
+	} catch {
+		getSelection().selectAllChildren(button.previousElementSibling ?? button.parentElement);
+	}
 });
 
 // step moves the focus to the next row, or the one before.

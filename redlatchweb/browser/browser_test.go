@@ -308,11 +308,61 @@ func TestPause(t *testing.T) {
 	p.quiet()
 }
 
+// TestDense: twenty locks fit on a window of 1280 by 900, and at 360 pixels nothing is wider than
+// the window, nor hidden.
+func TestDense(t *testing.T) {
+	p := open(t, view{1280, 900, false})
+	p.visit("many/locks")
+	p.await(`document.querySelectorAll("#content tbody tr").length >= 20`)
+	if end := value[float64](p, `document.querySelectorAll("#content tbody tr")[19].getBoundingClientRect().bottom`); end > 900 {
+		t.Errorf("the twentieth lock ends at %v px, in a window of 900", end)
+	}
+	p = open(t, view{360, 740, false})
+	for _, state := range []string{"contended/locks", "contended/lock?name=invoice:2026-11:settle", "hostile/locks"} {
+		p.visit(state)
+		if wide := value[int64](p, `document.documentElement.scrollWidth`); wide > 360 {
+			t.Errorf("%s is %d px wide, in a window of 360", state, wide)
+		}
+	}
+	p.quiet()
+}
+
+// TestEverythingByKeyboard: whatever can be clicked has a place in the order of the Tab key.
+func TestEverythingByKeyboard(t *testing.T) {
+	p := open(t, views["wide"])
+	for _, state := range []string{"contended/locks", "contended/health", "contended/record", "one/lock?name=nightly"} {
+		p.visit(state)
+		p.await(`document.documentElement.classList.contains("scripted")`)
+		lost := value[string](p, `[...document.querySelectorAll("a, button, summary, input, select")]
+			.filter(e => e.tabIndex < 0 || e.matches("a:not([href])") || !(e.textContent.trim() || e.ariaLabel || e.labels?.length || e.type === "hidden"))
+			.map(e => e.outerHTML).join("\n")`)
+		check.Equal(t, lost, "", "%s: what the keyboard does not reach, or has no name", state)
+	}
+	p.quiet()
+}
+
+// TestCommandToCopy: a viewer that may not release a lock can copy the command that does it.
+func TestCommandToCopy(t *testing.T) {
+	p := open(t, views["wide"])
+	p.visit("one/lock?name=nightly")
+	p.await(`document.documentElement.classList.contains("scripted")`)
+	p.run(chromedp.Click(".force summary"))
+	command := value[string](p, `document.querySelector(".command code").textContent`)
+	check.That(t, strings.HasPrefix(command, "redlatch release --force --owner rl-") && strings.HasSuffix(command, "-- nightly"), "the command is %q", command)
+	check.Equal(t, value[string](p, `document.querySelector(".command button").dataset.copy`), command, "the button copies")
+	p.shoot("wide", "one/lock-command")
+	p.run(chromedp.Click("#pause"), chromedp.Click(".command button")) // the next picture would take "Copied" back
+	p.await(`document.querySelector(".command button").textContent === "Copied" || getSelection().toString() !== ""`)
+	p.quiet()
+}
+
 // TestTheme goes from that of the system to light and dark, and keeps it.
 func TestTheme(t *testing.T) {
 	p := open(t, views["wide"])
 	p.visit("contended/locks")
+	p.await(`document.querySelector("#theme").textContent === "Theme: auto"`)
 	p.run(chromedp.Click("#theme"), chromedp.Click("#theme"))
+	p.await(`document.querySelector("#theme").textContent === "Theme: dark"`)
 	dark := `getComputedStyle(document.body).backgroundColor === "rgb(20, 20, 22)"`
 	p.await(dark)
 	p.run(chromedp.Reload())

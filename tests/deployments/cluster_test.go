@@ -83,9 +83,7 @@ func TestGrantsStayOnTheirShard(t *testing.T) {
 	}
 	for i, node := range nodes {
 		info := node.Do("CLUSTER", "INFO")
-		if strings.Contains(info, "cluster_stats_messages_publish_") {
-			t.Errorf("node %d has sent or received messages for all nodes:\n%s", i, info)
-		}
+		check.That(t, !strings.Contains(info, "cluster_stats_messages_publish_"), "node %d has sent or received messages for all nodes:\n%s", i, info)
 	}
 	// Who holds it is told there, too, when it is taken away.
 	check.Nil(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
@@ -162,4 +160,75 @@ func TestTicketsOfTwoAddresses(t *testing.T) {
 	check.That(t, here <= inRedis, "the lease has %v left, and in Redis %v", here, inRedis)
 	locktest.Release(t, l)
 	locktest.Release(t, help.Await(t, second))
+}
+
+// TestForcedLockThatMayBeKeptInACluster: the client of a lock that it may keep is told that the lock was
+// taken by force, though it does not wait for that name.
+func TestForcedLockThatMayBeKeptInACluster(t *testing.T) {
+	t.Parallel()
+	c, other := openKeeper(t)
+	owner := keepIn(t, c, "a")
+	l := locktest.Lock(t, c.Mutex("a"))
+	check.Equal(t, l.Owner(), owner, "owner of a lock that was kept")
+	_, err := other.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: owner})
+	check.Nil(t, "ForceRelease", err)
+	locktest.Eventually(t, "the client knows that it has the lock no more", func() bool { return !l.Held() })
+}
+
+// TestTryAsksForAKeptLockInACluster: a client that keeps locks listens at one node of the cluster, and
+// hears tries of names at each of them.
+func TestTryAsksForAKeptLockInACluster(t *testing.T) {
+	t.Parallel()
+	c, other := openKeeper(t)
+	for i := range 12 {
+		name := strconv.Itoa(i)
+		keepIn(t, c, name)
+		locktest.Eventually(t, "a try gets "+name, func() bool { // the nodes may need a moment to tell each other
+			l, err := other.Mutex(name).TryLock(t.Context())
+			if err == nil {
+				locktest.Release(t, l)
+			} else if strings.Contains(err.Error(), "does not listen") {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+	}
+}
+
+// TestFreeLocksNeedNoSubscriptionInACluster: a client that keeps locks listens to its own channel. It
+// listens for a name as well only if it has to wait for that.
+func TestFreeLocksNeedNoSubscriptionInACluster(t *testing.T) {
+	t.Parallel()
+	nodes := help.NeedShards(t, redistest.StartCluster(t, 3))
+	o := help.Sluggish()
+	o.Lock.Linger = o.Lock.TTL / 3
+	c := locktest.Open(t, help.ClusterURL(nodes), o)
+	keepIn(t, c, "a")
+	for i := range 8 {
+		locktest.Release(t, locktest.Lock(t, c.Mutex(strconv.Itoa(i))))
+	}
+	for _, n := range nodes {
+		check.Equal(t, n.Do("PUBSUB", "SHARDCHANNELS"), "", "names that are listened to")
+	}
+}
+
+// openKeeper returns a client of a cluster that keeps locks, and another that does not.
+func openKeeper(t *testing.T) (c, other *redlatch.Client) {
+	t.Helper()
+	nodes := redistest.StartCluster(t, 3)
+	o := help.Sluggish()
+	o.Lock.Linger = o.Lock.TTL / 3
+	return locktest.Open(t, help.ClusterURL(nodes), o), locktest.Open(t, help.ClusterURL(nodes), help.Sluggish())
+}
+
+// keepIn has a client keep the mutex of that name, and returns the owner.
+func keepIn(t *testing.T, c *redlatch.Client, name string) (owner string) {
+	t.Helper()
+	locktest.Eventually(t, "the client keeps "+name, func() bool {
+		l := check.Value(c.Mutex(name).TryLock(t.Context())).OK(t)
+		owner = l.Owner()
+		locktest.Release(t, l)
+		return strings.HasSuffix(owner, "~")
+	})
+	return owner
 }

@@ -2,16 +2,13 @@ package deployments
 
 import (
 	"errors"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // TestFailoverWhileManyContend: the master is replaced, by order and by a crash, while 32 workers
@@ -77,29 +74,4 @@ func TestLeaseThatTheNewMasterDoesNotKnowIsLost(t *testing.T) {
 		t.Errorf("the lease was lost by its deadline: %v", lost)
 	}
 	_ = next.Release(t.Context()) // the sentinels may have changed their minds once more
-}
-
-// TestLeaseThatReplicasAcknowledgedLateIsWhole: Redis has each acquisition for its TTL from the moment
-// at which the wait for replicas began. The lease had its own from the moment before the acquisition,
-// and only what the replicas left of that.
-func TestLeaseThatReplicasAcknowledgedLateIsWhole(t *testing.T) {
-	t.Parallel()
-	const ttl, delay = 6 * time.Second, 6 * time.Second * 3 / 4
-	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
-	slow := wire.StartProxy(t, master)
-	host, port, _ := strings.Cut(slow.Listen, ":")
-	replica := redistest.Start(t, "--replicaof", host, port)
-	replica.AwaitInfo("replication", "master_link_status:up")
-	o := redlatch.Options{RequestTimeout: locktest.Patience, Lock: redlatch.LockOptions{TTL: ttl, Replicas: 1, Renew: redlatch.Off}}
-	c := locktest.Open(t, master.URL(), o)
-	locktest.Release(t, locktest.Lock(t, c.Mutex("a"))) // so that the server knows the scripts
-	slow.Delay(wire.Replies, delay)
-	began := time.Now()
-	l := locktest.Lock(t, c.Mutex("a"))
-	slow.Heal()
-	// A lease that counts from before the acquisition ends ttl after that.
-	if length := l.Deadline().Sub(began); length < delay+ttl/2 {
-		t.Errorf("the lease ends %v after its acquisition began, which waited %v for replicas, want another %v", length, delay, ttl)
-	}
-	locktest.Release(t, l)
 }

@@ -57,9 +57,7 @@ func TestQuorumRollingRestart(t *testing.T) {
 		locktest.Eventually(t, "no owner left inside", func() bool { return node.Do("EXISTS", locktest.StateKey("e"), help.InsideKey("e")) == "0" })
 	}
 	next, err := c.Election("e").Campaign(t.Context(), "two")
-	if err != nil || next.Token() <= token {
-		t.Fatalf("Campaign = %v with token %d, want more than %d", err, next.Token(), token)
-	}
+	check.Must(t, err == nil && next.Token() > token, "Campaign = %v with token %d, want more than %d", err, next.Token(), token)
 	locktest.Release(t, next)
 }
 

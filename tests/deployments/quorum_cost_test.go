@@ -3,7 +3,9 @@ package deployments
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -11,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -150,4 +153,65 @@ func TestQuorumVoteCrossesTheRelease(t *testing.T) {
 	locktest.Release(t, l)
 	<-cross.voted
 	locktest.Eventually(t, "no node has the owner", func() bool { return help.InsideAt(course.Nodes, "a", l.Owner()) == 0 })
+}
+
+// slowNode is a node of a quorum, in memory, that answers after a while.
+type slowNode struct {
+	conn.Conn
+	name string
+	by   atomic.Int64 // a time
+}
+
+// Target implements [conn.Conn].
+func (n *slowNode) Target() conn.Target { return conn.Target{Addr: n.name} }
+
+// Eval implements [conn.Conn].
+func (n *slowNode) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	help.Rest(ctx, time.Duration(n.by.Load()))
+	return n.Conn.Eval(ctx, calls...)
+}
+
+// TestQuorumTryEndsInTime: nodes are slow, and no two of them have a common slot to give, so a try asks
+// again and again. It asks nothing more once RequestTimeout has passed.
+func TestQuorumTryEndsInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const patience, slots = 3 * time.Second, 24
+		nodes, slow := make([]conn.Conn, 3), make([]*slowNode, 3)
+		for i := range nodes {
+			slow[i] = &slowNode{Conn: redlatchtest.InMemory(t).Conn(), name: strconv.Itoa(i)}
+			nodes[i] = slow[i]
+		}
+		c := check.Value(redlatch.NewQuorum(nodes, redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: help.Lasting}})).OK(t)
+		defer func() { check.Nil(t, "Close", locktest.CloseLeaving(c)) }()
+		pool := c.SlotPool("s", slots, redlatch.SlotOptions{})
+		var held []*redlatch.Slot
+		for range slots {
+			held = append(held, check.Value(pool.Acquire(t.Context())).OK(t))
+		}
+		synctest.Wait()
+		for _, l := range held {
+			slot := check.Value(l.ID()).OK(t)
+			node := slow[slot%3] // which alone gives it again
+			for _, command := range [][]string{
+				{"ZREM", locktest.StateKey("s"), l.Owner()},
+				{"HDEL", help.InsideKey("s"), l.Owner()},
+				{"SETBIT", help.BitsKey("s"), strconv.Itoa(slot), "0"},
+			} {
+				r := node.Conn.Eval(t.Context(), conn.Call{Script: wire.CommandOf, Args: command})[0]
+				check.Must(t, r.Err == nil, "%q: %v", command, r.Err)
+			}
+		}
+		for _, n := range slow {
+			n.by.Store(int64(patience / 4))
+		}
+		start := time.Now()
+		_, err := pool.TryAcquire(t.Context())
+		check.Error(t, "TryAcquire", err, redlatch.ErrTaken)
+		took := time.Since(start)
+		check.That(t, took <= patience*4/3 && took >= patience, "TryAcquire took %v, want %v and a third at most", took, patience)
+		for _, n := range slow {
+			n.by.Store(0)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package deployments
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -34,9 +35,7 @@ func TestQuorumHeld(t *testing.T) {
 		for n := 0; n < 5 && !t.Failed(); n++ {
 			err := help.AwaitError(t, help.GoTryLock(t.Context(), other.Mutex("a")))
 			help.WantTaken(t, "TryLock", err)
-			if !strings.Contains(err.Error(), held.Owner()) {
-				t.Errorf("TryLock = %v, want an error that names the owner %s", err, held.Owner())
-			}
+			check.That(t, strings.Contains(err.Error(), held.Owner()), "TryLock = %v, want an error that names the owner %s", err, held.Owner())
 			limit := help.Timed{Context: t.Context(), Over: make(chan struct{})}
 			waits := help.GoLocks(t, limit, other.Mutex("a"), seen, 1)[0]
 			close(limit.Over)
@@ -224,4 +223,53 @@ func TestQuorumOfServersThatCannotVote(t *testing.T) {
 	if c, err := redlatch.OpenQuorum(t.Context(), clusters, redlatch.Options{}); !errors.Is(err, redlatch.ErrInvalid) {
 		t.Errorf("OpenQuorum over clusters = %v, %v, want ErrInvalid", c, err)
 	}
+}
+
+// TestNodes looks at the nodes of a quorum: new, used, silent and restarted.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	c := help.OpenQuorum(t, nodes, redlatch.Options{RequestTimeout: 3 * time.Second})
+	states := func() (all []redlatch.NodeState) {
+		for _, n := range c.Nodes(locktest.Within(t, locktest.Patience)) {
+			state := redlatch.NodeState("silent")
+			for _, v := range n.Votes {
+				if v.Kind == "mutex" {
+					state = v.State
+				}
+			}
+			check.That(t, (state == "silent") == (n.Err != nil), "%s: votes %v, error %v", n.Addr, n.Votes, n.Err)
+			if n.Err != nil && !errors.Is(n.Err, redlatch.ErrUnreachable) {
+				t.Errorf("%s: %v, want ErrUnreachable", n.Addr, n.Err)
+			}
+			all = append(all, state)
+		}
+		return all
+	}
+	wanted := func(what string, want ...redlatch.NodeState) {
+		t.Helper()
+		locktest.Eventually(t, fmt.Sprintf("%s, the nodes are %v", what, want), func() bool {
+			return slices.Equal(states(), want) // a vote of the last node comes when there is a majority already
+		})
+	}
+	wanted("before use", redlatch.NodeNew, redlatch.NodeNew, redlatch.NodeNew)
+	lease := check.Value(c.Mutex("n").Lock(locktest.Within(t, locktest.Patience))).OK(t)
+	wanted("in use", redlatch.NodeVotes, redlatch.NodeVotes, redlatch.NodeVotes)
+	nodes[1].Pause()
+	wanted("one is silent", redlatch.NodeVotes, "silent", redlatch.NodeVotes)
+	nodes[1].Resume()
+	nodes[1].Restart()
+	locktest.Eventually(t, "the node that was restarted answers", func() bool { return states()[1] != "silent" })
+	if got := states()[1]; got == redlatch.NodeVotes {
+		t.Errorf("a node that lost its data has state %q", got)
+	}
+	check.OK(t, "Release", lease.Release(locktest.Within(t, locktest.Patience)))
+}
+
+// TestNodesOfOneServer are none.
+func TestNodesOfOneServer(t *testing.T) {
+	t.Parallel()
+	c := check.Value(redlatch.Open(locktest.Within(t, locktest.Patience), redistest.Start(t).URL(), redlatch.Options{})).OK(t)
+	defer c.Close()
+	check.That(t, c.Nodes(locktest.Within(t, locktest.Patience)) == nil, "one server has nodes")
 }

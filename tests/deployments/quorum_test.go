@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -121,12 +122,8 @@ func TestQuorumSlots(t *testing.T) {
 		give(three)
 		take(other)
 		take(other)
-		if _, err := c.SlotPool("p", slots, redlatch.SlotOptions{}).TryAcquire(ctx); !errors.Is(err, redlatch.ErrExhausted) {
-			t.Errorf("TryAcquire of a full pool = %v, want ErrExhausted", err)
-		}
-		if _, err := c.SlotPool("p", slots+1, redlatch.SlotOptions{}).TryAcquire(ctx); !errors.Is(err, redlatch.ErrWrongKind) {
-			t.Errorf("TryAcquire with another size = %v, want ErrWrongKind", err)
-		}
+		check.Error(t, "TryAcquire of a full pool", check.ErrorOf(c.SlotPool("p", slots, redlatch.SlotOptions{}).TryAcquire(ctx)), redlatch.ErrExhausted)
+		check.Error(t, "TryAcquire with another size", check.ErrorOf(c.SlotPool("p", slots+1, redlatch.SlotOptions{}).TryAcquire(ctx)), redlatch.ErrWrongKind)
 		larger := check.Value(c.SlotPool("p", slots, redlatch.SlotOptions{}).Resize(ctx, slots+1)).OK(t)
 		if slot, err := larger.TryAcquire(ctx); err != nil {
 			t.Errorf("TryAcquire after Resize = %v", err)
@@ -143,9 +140,7 @@ func TestQuorumMulti(t *testing.T) {
 		nodes := help.StartNodes(t, n)
 		c := help.OpenQuorum(t, nodes, help.Sluggish())
 		both := check.Value(c.MultiMutex("a", "b").Lock(t.Context())).OK(t)
-		if _, err := c.MultiMutex("0", "b").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-			t.Errorf("TryLock of two of which one is held = %v, want ErrTaken", err)
-		}
+		check.Error(t, "TryLock of two of which one is held", check.ErrorOf(c.MultiMutex("0", "b").TryLock(t.Context())), redlatch.ErrTaken)
 		check.Nil(t, "Release", both.Release(t.Context()))
 		all := check.Value(c.MultiMutex("0", "a", "b").TryLock(t.Context())).From(t, "TryLock of what is free")
 		check.Nil(t, "Release", all.Release(t.Context()))
@@ -156,33 +151,35 @@ func TestQuorumMulti(t *testing.T) {
 func TestQuorumRefuses(t *testing.T) {
 	t.Parallel()
 	nodes := help.StartNodes(t, 3)
-	c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
-	for what, acquire := range map[string]func() error{
-		"rwmutex":   func() error { _, err := c.RWMutex("a").Lock(t.Context()); return err },
-		"reentrant": func() error { _, err := c.ReentrantMutex("a").Lock(t.Context()); return err },
-		"semaphore": func() error { _, err := c.Semaphore("a", 2).Acquire(t.Context(), 1); return err },
-		"replicas": func() error {
-			_, err := c.Mutex("a").With(redlatch.LockOptions{Replicas: 1}).Lock(t.Context())
-			return err
-		},
-		"bound on the line": func() error {
-			_, err := c.Mutex("a").With(redlatch.LockOptions{MaxWaiters: 1}).Lock(t.Context())
-			return err
-		},
-		"bound on the line of all locks": func() error {
-			_, err := redlatch.OpenQuorum(t.Context(), []string{nodes[0].URL(), nodes[1].URL(), nodes[2].URL()},
-				redlatch.Options{Lock: redlatch.LockOptions{MaxWaiters: 1}})
-			return err
-		},
+	c, ctx := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting)), t.Context()
+	with := func(o redlatch.LockOptions) error { return check.ErrorOf(c.Mutex("a").With(o).Lock(ctx)) }
+	d, e, bounded := c.CountDownLatch("d"), c.Election("e"), redlatch.Options{Lock: redlatch.LockOptions{MaxWaiters: 1}}
+	term := help.Campaign(t, e, "one")
+	for what, err := range map[string]error{
+		"rwmutex":                        check.ErrorOf(c.RWMutex("a").Lock(ctx)),
+		"reentrant":                      check.ErrorOf(c.ReentrantMutex("a").Lock(ctx)),
+		"semaphore":                      check.ErrorOf(c.Semaphore("a", 2).Acquire(ctx, 1)),
+		"replicas":                       with(redlatch.LockOptions{Replicas: 1}),
+		"minimal hold":                   with(redlatch.LockOptions{MinHold: time.Hour}),
+		"bound on the line":              with(redlatch.LockOptions{MaxWaiters: 1}),
+		"bound on the line of all locks": check.ErrorOf(redlatch.OpenQuorum(ctx, []string{nodes[0].URL(), nodes[1].URL(), nodes[2].URL()}, bounded)),
+		"announcement":                   with(redlatch.LockOptions{Announce: redlatch.Announce{Channel: "c"}}),
+		"yield":                          with(redlatch.LockOptions{Yield: redlatch.Yield{Every: 1}}),
+		"fence key":                      with(redlatch.LockOptions{FenceKey: "f"}),
+		"countdown that is set":          check.ErrorOf(d.TrySetCount(ctx, 1, 0)),
+		"countdown that counts":          check.ErrorOf(d.CountDown(ctx)),
+		"countdown that is waited for":   d.Await(ctx),
+		"countdown that is deleted":      d.Delete(ctx),
+		"new value of a leader":          e.Proclaim(ctx, term, "two"),
+		"long lease":                     term.ExtendTo(ctx, 24*time.Hour),
+		"taking by force":                check.ErrorOf(c.Mutex("a").TakeByForce(ctx, redlatch.ForceOptions{})),
 	} {
-		if err := acquire(); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%s: %v, want ErrInvalid and ErrUnsupported", what, err)
-		}
+		check.That(t, errors.Is(err, redlatch.ErrInvalid) && errors.Is(err, errors.ErrUnsupported), "%s: %v, want ErrInvalid and ErrUnsupported", what, err)
 	}
+	check.Nil(t, "ExtendTo the TTL", term.ExtendTo(ctx, help.Lasting))
+	locktest.Release(t, term)
 	one := nodes[0].URL()
 	for _, urls := range [][]string{nil, {one}, {one, nodes[1].URL()}, {one, nodes[1].URL(), one}, {one, nodes[1].URL(), "redis+cluster://x"}} {
-		if c, err := redlatch.OpenQuorum(t.Context(), urls, redlatch.Options{}); !errors.Is(err, redlatch.ErrInvalid) {
-			t.Errorf("OpenQuorum(%v) = %v, %v, want ErrInvalid", urls, c, err)
-		}
+		check.Error(t, fmt.Sprintf("OpenQuorum(%v)", urls), check.ErrorOf(redlatch.OpenQuorum(ctx, urls, redlatch.Options{})), redlatch.ErrInvalid)
 	}
 }

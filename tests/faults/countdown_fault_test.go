@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,11 +10,13 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 	"github.com/redlatch/redlatch/tests/internal/worker"
@@ -44,9 +47,7 @@ func TestCountDownMeetsMishaps(t *testing.T) {
 				r.Late(near)
 				r.WantCounted(far, 4, err != nil)
 				if what == "CountDownOnce" {
-					if err := call(locktest.Within(r, locktest.Patience), far); err != nil {
-						r.Errorf("%s with nothing in its way = %v, want nil", what, err)
-					}
+					check.Nil(r, fmt.Sprintf("%s with nothing in its way", what), call(locktest.Within(r, locktest.Patience), far))
 					help.WantCount(r, far, 4)
 				}
 			}, what, m.Name, h.Name)
@@ -57,13 +58,9 @@ func TestCountDownMeetsMishaps(t *testing.T) {
 			set, err := near.TrySetCount(locktest.Within(r, locktest.Patience), 2, help.Lasting)
 			r.Heal()
 			r.WantUnknown("TrySetCount", err, m)
-			if err == nil && !set {
-				r.Errorf("TrySetCount says that the count is above zero, and it set it itself")
-			}
+			check.That(r, err != nil || set, "TrySetCount says that the count is above zero, and it set it itself")
 			if err != nil { // it was set, or not
-				if _, err := far.TrySetCount(locktest.Within(r, locktest.Patience), 2, help.Lasting); err != nil {
-					r.Errorf("TrySetCount with nothing in its way = %v", err)
-				}
+				check.Nil(r, "TrySetCount with nothing in its way", check.ErrorOf(far.TrySetCount(locktest.Within(r, locktest.Patience), 2, help.Lasting)))
 			}
 			help.CountDown(r, far, 1)
 			r.Late(near)
@@ -115,11 +112,13 @@ func TestCountDownStragglers(t *testing.T) {
 		help.SetCount(t, d, n)
 	}
 
-	late.Keep("countdown set")
-	help.SetCount(t, d, 1)
-	help.CountDown(t, d, 0)
-	late.Deliver(t)
-	help.WantCount(t, d, 0)
+	for _, n := range []int{0, 1} { // of the two requests of which one sets it
+		late.KeepAfter(n, "countdown set")
+		help.SetCount(t, d, 1)
+		help.CountDown(t, d, 0)
+		late.Deliver(t)
+		help.WantCount(t, d, 0)
+	}
 
 	next(2)
 	late.Keep("countdown down")
@@ -150,6 +149,20 @@ func TestCountDownStragglers(t *testing.T) {
 	late.Deliver(t)
 	help.WantCount(t, d, 4)
 
+	late.Keep("countdown down")
+	if left, err := d.CountDownOnce(t.Context(), "again"); left != 3 || err != nil {
+		t.Fatalf("CountDownOnce = %d, %v", left, err)
+	}
+	late.Deliver(t)
+	late.Keep("countdown down")
+	if left, err := d.CountDownOnce(t.Context(), "again"); left != 3 || err != nil {
+		t.Fatalf("CountDownOnce of the same = %d, %v", left, err)
+	}
+	late.Deliver(t)
+	next(5)
+	late.Deliver(t) // of the second, which counted for nothing
+	help.WantCount(t, d, 5)
+
 	late.Keep("countdown delete")
 	check.Nil(t, "Delete", d.Delete(t.Context()))
 	help.SetCount(t, d, 2)
@@ -174,6 +187,121 @@ func TestCountDownStragglers(t *testing.T) {
 	help.WantCountGone(t, s, other)
 }
 
+// TestCountIsSetLate: a request that sets a count arrives, again, when that count was deleted, has
+// expired, or came to an end that is not remembered any more.
+func TestCountIsSetLate(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, late := wire.OpenStraggling(t, s, help.Unhurried())
+	for name, end := range map[string]func(d *redlatch.CountDownLatch){
+		"deleted": func(d *redlatch.CountDownLatch) { check.Nil(t, "Delete", d.Delete(t.Context())) },
+		"expired": func(*redlatch.CountDownLatch) { s.Do("PEXPIRE", locktest.StateKey("expired"), "0") },
+		"forgotten": func(d *redlatch.CountDownLatch) {
+			help.CountDown(t, d, 0)
+			s.Do("ZREMRANGEBYRANK", locktest.StateKey("forgotten"), "1", "-1") // as after a thousand others
+		},
+	} {
+		for n := range 2 {
+			d := c.CountDownLatch(name)
+			late.KeepAfter(n, "countdown set")
+			help.SetCount(t, d, 1)
+			end(d)
+			late.Deliver(t)
+			if left, err := d.Count(t.Context()); left != 0 || name != "forgotten" && !errors.Is(err, redlatch.ErrNotSet) {
+				t.Errorf("a count that is %s is %d, %v when the request %d of its set has come late", name, left, err, n)
+			}
+		}
+	}
+}
+
+// TestCountIsSetAndGoneBeforeTheAnswer: the request that set it is sent again when another has deleted
+// the count. It is not set twice, and the caller is told that it is not known.
+func TestCountIsSetAndGoneBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	deleted := false
+	over := wire.Dial(t, s.Addr())
+	c := wire.Wrap(t, &wire.Answered{Conn: over, Script: "countdown set", Then: func(r conn.Reply) bool {
+		if deleted || len(r.List) < 1 || r.List[0].Int != 1 {
+			return true
+		}
+		deleted = true
+		s.Do("DEL", locktest.StateKey("d"))
+		return false
+	}}, help.Unhurried())
+	set, err := c.CountDownLatch("d").TrySetCount(t.Context(), 1, 0)
+	check.That(t, !set && errors.Is(err, redlatch.ErrUnreachable), "TrySetCount = %t, %v, want ErrUnreachable", set, err)
+	check.That(t, s.Do("EXISTS", locktest.StateKey("d")) == "0", "the count that was deleted is set again")
+}
+
+// TestTwoRequestsEndInTime: an operation whose first request is answered late, and whose second is
+// not, takes no longer than a request may.
+func TestTwoRequestsEndInTime(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		near := s.Client(t, help.Unhurried())
+		o := help.Unhurried()
+		o.RequestTimeout = 3 * time.Second
+		slow := &slowConn{Conn: s.Conn()}
+		far := wire.Wrap(t, slow, o)
+		for op, call := range map[string]func(*redlatch.CountDownLatch) error{
+			"set":    func(d *redlatch.CountDownLatch) error { return check.ErrorOf(d.TrySetCount(t.Context(), 1, 0)) },
+			"delete": func(d *redlatch.CountDownLatch) error { return d.Delete(t.Context()) },
+		} {
+			if op == "delete" {
+				help.SetCount(t, near.CountDownLatch(op), 1)
+			}
+			slow.asked = 0
+			start := time.Now()
+			err := call(far.CountDownLatch(op))
+			took := time.Since(start)
+			check.Error(t, op, err, redlatch.ErrUnreachable)
+			check.That(t, took <= 4*time.Second, "%s took %v, want 4s at most", op, took)
+			check.That(t, took > 3*time.Second, "%s took %v: the second request was not sent", op, took)
+			check.That(t, !errors.Is(err, context.DeadlineExceeded), "%s = %v, and no deadline of the caller has passed", op, err)
+		}
+	})
+}
+
+// slowConn is a connection over which the third request is answered, after 900 ms, and no other.
+type slowConn struct {
+	conn.Conn
+	asked int
+}
+
+// Eval implements [conn.Conn].
+func (s *slowConn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	s.asked++
+	answered := s.asked == 3
+	select {
+	case <-time.After(900 * time.Millisecond):
+	case <-ctx.Done():
+		return wire.Failing(len(calls), ctx.Err())
+	}
+	if !answered {
+		return wire.Failing(len(calls), errors.New("connection lost"))
+	}
+	return s.Conn.Eval(ctx, calls...)
+}
+
+// TestRepeatsAreBounded: a worker that counts again and again with one id makes no key grow.
+func TestRepeatsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	d := locktest.Open(t, s.URL(), help.Unhurried()).CountDownLatch("d")
+	help.SetCount(t, d, 2)
+	help.Together(1100, func(int) {
+		check.Nil(t, "CountDownOnce", check.ErrorOf(d.CountDownOnce(t.Context(), "one")))
+	})
+	help.WantCount(t, d, 1)
+	if got := s.Do("ZCARD", locktest.StateKey("d")); got != "1004" {
+		t.Errorf("1,099 repeats leave %s members, want 1000, and the mark, the set, and what counted and its id", got)
+	}
+	if left := s.Do("PTTL", locktest.StateKey("d")); left == "-1" {
+		t.Error("the key never expires")
+	}
+}
+
 // TestCountDownRemembersEnough: all that has counted in a round, and of earlier ones a thousand.
 func TestCountDownRemembersEnough(t *testing.T) {
 	t.Parallel()
@@ -191,13 +319,13 @@ func TestCountDownRemembersEnough(t *testing.T) {
 		help.CountDown(t, d, 0)
 	}
 	help.SetCount(t, d, 1)
-	if got := s.Do("ZCARD", locktest.StateKey("d")); got != "1002" {
-		t.Errorf("after two rounds of %d the key has %s members, want 1000, the mark and the request that set it", n, got)
+	if got := s.Do("ZCARD", locktest.StateKey("d")); got != "2002" {
+		t.Errorf("after two rounds of %d the key has %s members, want 1000, 1000 repeats, the mark and the request that set it", n, got)
 	}
 	for range 50 {
 		help.CountDown(t, d, 0)
 	}
-	if got, _ := strconv.Atoi(s.Do("ZCARD", locktest.StateKey("d"))); got > 1002 {
+	if got, _ := strconv.Atoi(s.Do("ZCARD", locktest.StateKey("d"))); got > 2002 {
 		t.Errorf("calls at zero have made %d members", got)
 	}
 }
@@ -229,66 +357,7 @@ func TestCountDownUnheard(t *testing.T) {
 		c.harm()
 		help.CountDown(t, c.counter.CountDownLatch(what), 0)
 		help.SetCount(t, counter.CountDownLatch(what), 1) // the next round, which is none of its business
-		if err := help.Receive(t, wait, "a wait"); err != nil {
-			t.Errorf("Await when %s = %v, want nil", what, err)
-		}
-	}
-}
-
-// TestCountDownOfProcesses: waiters and counters are killed and suspended.
-func TestCountDownOfProcesses(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Unhurried())
-	d := c.CountDownLatch("d")
-	job := worker.Job{URL: s.URL(), Name: "d", TTL: help.Lasting, Heartbeat: 300 * time.Millisecond}
-	awaits, counts := job, job
-	awaits.Await, counts.Count = true, "part 1"
-
-	help.SetCount(t, d, 3)
-	killed, stopped := worker.Start(t, awaits), worker.Start(t, awaits)
-	help.WantWaiters(t, s, "d", 2)
-	well := worker.Start(t, awaits)
-	help.WantWaiters(t, s, "d", 3)
-	killed.Kill()
-	stopped.Suspend()
-	locktest.Eventually(t, "two are believed dead, and dropped by the third", func() bool {
-		info, err := c.Inspect(t.Context(), "d")
-		return err == nil && len(info.Waiters) == 1 && info.Waiters[0].Client == well.Client
-	})
-	for range 3 { // a worker that is killed when it has counted, and started again
-		w := worker.Start(t, counts)
-		if r := w.Next(); !r.Done {
-			t.Errorf("a worker says %+v, want it done", r)
-		}
-		w.Kill()
-	}
-	help.WantCount(t, d, 2)
-	help.CountDown(t, d, 1)
-	help.CountDown(t, d, 0)
-	if r := well.Next(); !r.Done {
-		t.Errorf("the waiter says %+v, want it done", r)
-	}
-	help.SetCount(t, d, 1) // the next round has begun when it wakes up
-	stopped.Resume()
-	if r := stopped.Next(); !r.Done {
-		t.Errorf("a waiter that slept through the end of its round says %+v, want it done", r)
-	}
-
-	again := worker.Start(t, awaits)
-	help.WantWaiters(t, s, "d", 1)
-	again.Kill()
-	locktest.Eventually(t, "the server sees the connection closed", func() bool {
-		return !strings.Contains(s.Do("PUBSUB", "CHANNELS"), again.Client)
-	})
-	late := worker.Start(t, awaits)
-	locktest.Eventually(t, "the dead waiter is dropped by the next", func() bool {
-		info, err := c.Inspect(t.Context(), "d")
-		return err == nil && len(info.Waiters) == 1 && info.Waiters[0].Client == late.Client
-	})
-	s.Do("FLUSHALL")
-	if r := late.Next(); r.Done || !strings.Contains(r.Failure, redlatch.ErrNotSet.Error()) {
-		t.Errorf("after FLUSHALL the waiter says %+v, want ErrNotSet", r)
+		check.Nil(t, fmt.Sprintf("Await when %s", what), help.Receive(t, wait, "a wait"))
 	}
 }
 
@@ -339,9 +408,13 @@ func TestCountDownAtAFullServer(t *testing.T) {
 	mend := help.FillMemory(t, s)
 	second := help.GoAwait(t.Context(), d)
 	help.WantWaiters(t, s, "d", 2)
-	for left := range int64(3) {
-		help.CountDown(t, d, 2-left)
+	for range 2 {
+		if left, err := d.CountDownOnce(t.Context(), "one"); left != 2 || err != nil {
+			t.Errorf("CountDownOnce = %d, %v, want 2", left, err)
+		}
 	}
+	help.CountDown(t, d, 1)
+	help.CountDown(t, d, 0)
 	for _, w := range []<-chan error{wait, second} {
 		check.Nil(t, "Await", help.Receive(t, w, "a wait"))
 	}
@@ -413,27 +486,59 @@ func TestCountDownFailover(t *testing.T) {
 	check.Nil(t, "Await", help.Receive(t, wait, "a wait"))
 }
 
-// TestCountDownLeavesNothing: a client that is closed leaves the count and the fence, each with a
-// TTL.
-func TestCountDownLeavesNothing(t *testing.T) {
+// TestCountDownOfProcesses: waiters and counters are killed and suspended.
+func TestCountDownOfProcesses(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := check.Value(redlatch.Open(t.Context(), s.URL(), help.Sluggish())).OK(t)
+	c := locktest.Open(t, s.URL(), help.Unhurried())
 	d := c.CountDownLatch("d")
-	help.SetCount(t, d, 2)
-	var waits []<-chan error
-	for range 8 {
-		waits = append(waits, help.GoAwait(t.Context(), d))
+	job := worker.Job{URL: s.URL(), Name: "d", TTL: help.Lasting, Heartbeat: 300 * time.Millisecond}
+	awaits, counts := job, job
+	awaits.Await, counts.Count = true, "part 1"
+
+	help.SetCount(t, d, 3)
+	killed, stopped := worker.Start(t, awaits), worker.Start(t, awaits)
+	help.WantWaiters(t, s, "d", 2)
+	well := worker.Start(t, awaits)
+	help.WantWaiters(t, s, "d", 3)
+	killed.Kill()
+	stopped.Suspend()
+	locktest.Eventually(t, "two are believed dead, and dropped by the third", func() bool {
+		info, err := c.Inspect(t.Context(), "d")
+		return err == nil && len(info.Waiters) == 1 && info.Waiters[0].Client == well.Client
+	})
+	for range 3 { // a worker that is killed when it has counted, and started again
+		w := worker.Start(t, counts)
+		if r := w.Next(); !r.Done {
+			t.Errorf("a worker says %+v, want it done", r)
+		}
+		w.Kill()
 	}
-	help.WantWaiters(t, s, "d", len(waits))
+	help.WantCount(t, d, 2)
 	help.CountDown(t, d, 1)
-	check.Nil(t, "Close", locktest.CloseLeaving(c))
-	for _, w := range waits {
-		check.Error(t, "Await", help.Receive(t, w, "a wait"), redlatch.ErrClosed)
+	help.CountDown(t, d, 0)
+	if r := well.Next(); !r.Done {
+		t.Errorf("the waiter says %+v, want it done", r)
 	}
-	locktest.Eventually(t, "all connections are closed", func() bool { return help.Connections(s) == 0 })
-	help.WantExpiry(t, s)
-	if got := strings.Fields(s.Do("KEYS", "*")); len(got) != 2 {
-		t.Errorf("keys %q are left, want the count and its fence", got)
+	help.SetCount(t, d, 1) // the next round has begun when it wakes up
+	stopped.Resume()
+	if r := stopped.Next(); !r.Done {
+		t.Errorf("a waiter that slept through the end of its round says %+v, want it done", r)
+	}
+
+	again := worker.Start(t, awaits)
+	help.WantWaiters(t, s, "d", 1)
+	again.Kill()
+	locktest.Eventually(t, "the server sees the connection closed", func() bool {
+		return !strings.Contains(s.Do("PUBSUB", "CHANNELS"), again.Client)
+	})
+	late := worker.Start(t, awaits)
+	locktest.Eventually(t, "the dead waiter is dropped by the next", func() bool {
+		info, err := c.Inspect(t.Context(), "d")
+		return err == nil && len(info.Waiters) == 1 && info.Waiters[0].Client == late.Client
+	})
+	s.Do("FLUSHALL")
+	if r := late.Next(); r.Done || !strings.Contains(r.Failure, redlatch.ErrNotSet.Error()) {
+		t.Errorf("after FLUSHALL the waiter says %+v, want ErrNotSet", r)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	record "github.com/redlatch/redlatch/internal/verify/history"
+	record "github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/trial"
@@ -54,6 +54,7 @@ const (
 func usages() map[string]*usage {
 	return map[string]*usage{
 		"mutex":     {newHistory(record.Mutex), takeMutex, []string{"mutex"}},
+		"kept":      {newHistory(record.Mutex), takeKept, []string{"kept"}},
 		"reentrant": {newHistory(record.Reentrant), takeReentrant, []string{"reentrant"}},
 		"rw":        {newHistory(record.RWMutex), takeRW, []string{"rw"}},
 		"semaphore": {newHistory(record.Semaphore), takePermits, []string{"semaphore"}},
@@ -228,9 +229,7 @@ func (u *usage) wantFree(t *testing.T, s *redistest.Server, what string) {
 	c := locktest.Open(t, s.URL(), help.Brisk(locktest.Patience))
 	if u.take == nil {
 		ran, err := c.Job("once", redlatch.JobOptions{Window: onceIn}).Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
-		if !ran || err != nil {
-			t.Errorf("the first start of a job when all is over = %t, %v, want a run", ran, err)
-		}
+		check.That(t, ran && err == nil, "the first start of a job when all is over = %t, %v, want a run", ran, err)
 		return
 	}
 	g, err := u.take(t.Context(), c, false)
@@ -305,6 +304,14 @@ func takeMutex(ctx context.Context, c *redlatch.Client, wait bool) (got, error) 
 		o.Renew = redlatch.Off
 	}
 	m := c.Mutex("mutex").With(o)
+	l, err := either(wait, m.Lock, m.TryLock)(ctx)
+	return taken(l, err, record.Event{})
+}
+
+// takeKept takes a mutex that its client keeps, often several times in a row.
+func takeKept(ctx context.Context, c *redlatch.Client, wait bool) (got, error) {
+	m := c.Mutex("kept")
+	m = m.With(redlatch.LockOptions{Linger: m.Options().TTL / 3})
 	l, err := either(wait, m.Lock, m.TryLock)(ctx)
 	return taken(l, err, record.Event{})
 }
@@ -486,13 +493,11 @@ func (h *history) length() int { return int(h.leases.Load()) }
 // wantClean checks that a check found nothing.
 func wantClean(t *testing.T, f record.Finding) {
 	t.Helper()
-	if f.Bad > 0 {
-		t.Errorf("%s: %d times; first: %s", f.Check, f.Bad, f.First)
-	}
+	check.That(t, f.Bad <= 0, "%s: %d times; first: %s", f.Check, f.Bad, f.First)
 }
 
 // wantQuiet checks that everything vanishes of what redlatch kept but fences, the last slots of
-// instances and the records of clients, which all have a TTL.
+// instances, the records of clients and the journal, which all have a TTL.
 func wantQuiet(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	left := ""
@@ -511,7 +516,7 @@ func wantQuiet(t *testing.T, s *redistest.Server) {
 const remains = `local left = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
   local suffix = string.match(key, ':(%w+)$')
-  local stays = suffix == 'fence' or suffix == 'last' or suffix == 'client' or suffix == 'notes'
+  local stays = suffix == 'fence' or suffix == 'last' or suffix == 'client' or suffix == 'notes' or suffix == 'log'
   if not stays or redis.call('PTTL', key) < 0 then left[#left + 1] = key end
 end
 return left`

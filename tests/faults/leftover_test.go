@@ -33,9 +33,7 @@ func wantSoon(t *testing.T, what string, acquire func(ctx context.Context) (*red
 	var err error
 	locktest.Eventually(t, what+" gets a lease, as the last holder crashed", trial.Seldom(func() bool {
 		l, err = acquire(locktest.Within(t, locktest.Patience))
-		if err != nil && time.Since(began) > locktest.Patience {
-			t.Errorf("%s = %v", what, err)
-		}
+		check.That(t, err == nil || time.Since(began) <= locktest.Patience, "%s = %v", what, err)
 		return err == nil
 	}))
 	t.Logf("%v, of %v", time.Since(began).Round(time.Millisecond), crashed)
@@ -159,9 +157,7 @@ func TestEveryKindEndsWithItsLastPlace(t *testing.T) {
 		"job": func(t *testing.T, _ *redlatch.Client, name string) {
 			j := c.Job(name, redlatch.JobOptions{Window: crashed})
 			ran, err := j.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error { return l.ExtendTo(ctx, help.Lasting) })
-			if !ran || err != nil {
-				t.Fatalf("Do = %t, %v, want a run", ran, err)
-			}
+			check.Must(t, ran && err == nil, "Do = %t, %v, want a run", ran, err)
 		},
 	}
 	for kind, leave := range cases {
@@ -273,6 +269,31 @@ func TestSizeThatOnlyTheDeadKnow(t *testing.T) {
 	}
 }
 
+// TestAvailableOfWhatOnlyTheDeadKnow: the holder and the waiter of a semaphore that was resized crash.
+// All permits are free to a program with any number, and Available says so.
+func TestAvailableOfWhatOnlyTheDeadKnow(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	holder, process := wire.StartMortal(t, s, help.Lasts(4*time.Second))
+	dead, waiter := wire.StartMortal(t, s, help.Lasts(help.Lasting))
+	check.Value(holder.Semaphore("s", 2).TryAcquire(t.Context(), 2)).OK(t)
+	result := help.GoAcquire(func() (*redlatch.Lease, error) { return dead.Semaphore("s", 2).Acquire(t.Context(), 1) })
+	locktest.InLine(t, s, "s", 1)
+	check.OK(t, "Resize", check.ErrorOf(c.Semaphore("s", 2).Resize(t.Context(), 1)))
+	check.Error(t, "Available of another number", check.ErrorOf(c.Semaphore("s", 3).Available(t.Context())), redlatch.ErrWrongKind)
+	waiter.Die(t, s, dead, result, func() (string, bool) { return help.OneMore(locktest.Line(s, "s"), 0) })
+	process.Kill()
+	free := int64(0)
+	locktest.Eventually(t, "its permits are free to a program with another number", func() (ok bool) {
+		var err error
+		free, err = c.Semaphore("s", 3).Available(t.Context())
+		return err == nil
+	})
+	check.Equal(t, free, 3, "Available")
+	locktest.Release(t, check.Value(c.Semaphore("s", 3).TryAcquire(t.Context(), free)).OK(t))
+}
+
 // TestSizeThatIsOfOneInLine: the holders crash, and two waiters live. A program with another size is
 // refused by the request that lets the first of them in, and takes no place behind the other.
 func TestSizeThatIsOfOneInLine(t *testing.T) {
@@ -339,30 +360,6 @@ func TestQuorumSizeThatOnlyTheDeadKnow(t *testing.T) {
 	}
 }
 
-// TestQuorumEndsWithItsLastPlace: a candidate waits in line while a leader with a long lease leaves,
-// and has a short one itself.
-func TestQuorumEndsWithItsLastPlace(t *testing.T) {
-	t.Parallel()
-	nodes := help.StartNodes(t, 3)
-	c, other := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting)), help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
-	long := check.Value(c.Election("a").TryCampaign(t.Context(), "a:80")).OK(t)
-	next := help.GoAcquire(func() (*redlatch.Lease, error) {
-		return other.Election("a").With(redlatch.LockOptions{TTL: time.Minute}).Campaign(t.Context(), "b:80")
-	})
-	for _, n := range nodes {
-		locktest.InLine(t, n, "a", 1)
-	}
-	locktest.Release(t, long)
-	short := help.Await(t, next)
-	for _, n := range nodes {
-		locktest.Eventually(t, "the key ends with the lease", func() bool {
-			left, _ := strconv.ParseInt(n.Do("PTTL", locktest.StateKey("a")), 10, 64)
-			return left <= (time.Minute + 10*time.Millisecond).Milliseconds()
-		})
-	}
-	locktest.Release(t, short)
-}
-
 // TestEntryIsLostToAnotherOwner: another library deletes the lock, as Redisson's forceUnlock does, and
 // acquires it for an owner of its own. The entry of before is lost, though its record is still there:
 // it is not extended, and its release leaves the lock of the other owner alone.
@@ -404,9 +401,7 @@ func TestSortedSetThatIsNoLockIsLeftAlone(t *testing.T) {
 		s.Do("ZADD", locktest.StateKey(name), "1", "one", "2", "two")
 		s.Do("ZADD", help.QueueKey(name), "1", "Hsemaphore\t{redlatch:dead}:grants\t30000\t1:3\trl-dead-1")
 		s.Do("PEXPIRE", help.QueueKey(name), "3600000")
-		if err := act(name); !errors.Is(err, redlatch.ErrWrongKind) {
-			t.Errorf("%s = %v, want ErrWrongKind", name, err)
-		}
+		check.Error(t, name, act(name), redlatch.ErrWrongKind)
 		if got := s.Do("ZRANGE", locktest.StateKey(name), "0", "-1"); got != "one\ntwo" {
 			t.Errorf("%s leaves %q in the set of the program", name, got)
 		}
@@ -414,4 +409,44 @@ func TestSortedSetThatIsNoLockIsLeftAlone(t *testing.T) {
 			t.Errorf("%s has the set of the program expire in %s ms", name, got)
 		}
 	}
+}
+
+// TestEveryKindNewcomerFindsTheLine: when a lease ends without a word while another process is in
+// line, a process that tries then does not get in before it. It finds the line, and wakes it.
+func TestEveryKindNewcomerFindsTheLine(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		all := help.Several(t, s, 3, help.InOrder(help.Sluggish()))
+		held := help.Enter(t, help.LockOf(all[0], kind))
+		name, token := held.Name(), held.Token()
+		next := help.GoEnter(t.Context(), help.LockOf(all[1], kind))
+		locktest.InLine(t, s, name, 1)
+		s.Do("DEL", locktest.StateKey(name), help.InsideKey(name), help.BitsKey(name))
+		check.Refusal(t, "Try while another process is in line", check.ErrorOf(help.LockOf(all[2], kind).Try(t.Context())), redlatch.ErrTaken)
+		help.WantSuccessor(t, s, next, token)
+	})
+}
+
+// TestEveryKindLeavesNothingForEver: the hash of owners inside was made anew for the next in line,
+// and got no TTL as K lasted for longer than the next lease; when the next holder died, it stayed
+// for ever.
+func TestEveryKindLeavesNothingForEver(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		held := help.Enter(t, help.LockOf(locktest.Open(t, s.URL(), help.Sluggish()), kind))
+		help.WantExpiry(t, s)
+		o := help.Sluggish()
+		o.Lock.TTL /= 2
+		holder, process := wire.StartMortal(t, s, o)
+		next := help.GoEnter(t.Context(), help.LockOf(holder, kind))
+		locktest.InLine(t, s, held.Name(), 1)
+		help.WantExpiry(t, s)
+		ctx, giveUp := context.WithCancel(t.Context())
+		behind := help.GoEnter(ctx, help.LockOf(locktest.Open(t, s.URL(), help.Sluggish()), kind)) // so that the line goes on
+		locktest.InLine(t, s, held.Name(), 2)
+		locktest.Release(t, held)
+		help.Await(t, next)
+		help.WantExpiry(t, s)
+		giveUp()
+		help.AwaitError(t, behind)
+		process.Kill()
+	})
 }

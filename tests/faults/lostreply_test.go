@@ -3,20 +3,25 @@ package faults
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -71,38 +76,11 @@ func TestLostReplyToAcquireIsUndoneWhenTheCallerGivesUp(t *testing.T) {
 			result := acquire(ctx, c.Mutex("a"))
 			help.AwaitHolder(t, s, "a")
 			cancel()
-			if err := help.AwaitError(t, result); !errors.Is(err, context.Canceled) {
-				t.Errorf("%s = %v, want context.Canceled", call, err)
-			}
+			check.Error(t, call, help.AwaitError(t, result), context.Canceled)
 			p.Heal()
 			help.AwaitFree(t, s, "a")
 		})
 	}
-}
-
-// TestLostReplyToExtendKeepsTheDeadline: nothing but a reply may move the deadline (rueidislock
-// gave its holder 2.5 s beyond the key).
-func TestLostReplyToExtendKeepsTheDeadline(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := wire.StartProxy(t, s)
-	o, seen := help.Watched(help.Brisk(help.Lasting)) // so that no pause of the machine is what ends it, nor its own extends
-	l := locktest.Lock(t, wire.Behind(t, p, o).Mutex("a"))
-	deadline := l.Deadline()
-
-	p.Swallow(wire.Replies)
-	check.Error(t, "Extend whose replies are lost", l.Extend(t.Context()), redlatch.ErrUnreachable)
-	seen.Await(t, redlatch.EventJeopardy, "a", 0)
-	if !l.Held() || !l.Deadline().Equal(deadline) {
-		t.Errorf("in jeopardy: Held %v, deadline moved by %v, want true and 0", l.Held(), l.Deadline().Sub(deadline))
-	}
-	p.Heal()
-	help.Insist(t, "Extend", func() (struct{}, error) { return struct{}{}, l.Extend(t.Context()) })
-	if !l.Held() || !l.Deadline().After(deadline) {
-		t.Errorf("after the fault: Held %v, deadline moved by %v, want true and more than 0", l.Held(), l.Deadline().Sub(deadline))
-	}
-	help.WantSoundDeadline(t, s, l)
-	locktest.Release(t, l)
 }
 
 // TestLostReplyToAnExtendOfItsOwn: the same for an extend that the client sends by itself, which it
@@ -116,9 +94,7 @@ func TestLostReplyToAnExtendOfItsOwn(t *testing.T) {
 		deadline := l.Deadline()
 		link.Script.Store("mutex renew")
 		seen.Await(t, redlatch.EventJeopardy, "a", 0)
-		if !l.Held() || !l.Deadline().Equal(deadline) {
-			t.Errorf("in jeopardy: Held %v, deadline moved by %v, want true and 0", l.Held(), l.Deadline().Sub(deadline))
-		}
+		check.That(t, l.Held() && l.Deadline().Equal(deadline), "in jeopardy: Held %v, deadline moved by %v, want true and 0", l.Held(), l.Deadline().Sub(deadline))
 		left, err := strconv.Atoi(s.Do("PTTL", locktest.StateKey("a")))
 		if expiry := time.Now().Add(time.Duration(left) * time.Millisecond); err != nil || expiry.Before(deadline.Add(time.Second)) {
 			t.Errorf("Redis has it end %v after its deadline, %v, want some seconds: the extend took place", expiry.Sub(deadline), err)
@@ -310,5 +286,164 @@ func TestTicketsGivenUpInAnOutage(t *testing.T) {
 		locktest.Eventually(t, "nothing is left", func() bool {
 			return s.Do("EXISTS", locktest.StateKey("a"), help.QueueKey("a"), help.ClientsKey("a")) == "0"
 		})
+	})
+}
+
+// endings is those of a request during which the caller's context ends.
+func endings() []wire.Mishap {
+	heard := wire.Unheard
+	heard.Name, heard.Answers = "heard", true
+	return []wire.Mishap{heard, wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken}
+}
+
+// TestLostRequestsOfAWait has each request of a wait meet each mishap, up to the hand-over, of
+// which the message may be lost as well, and the release after it.
+func TestLostRequestsOfAWait(t *testing.T) {
+	trial.EachSubject(t, func(rs *trial.Trials, p trial.Subject) {
+		for _, m := range trial.Mishaps() {
+			for _, at := range []wire.Hits{wire.First, wire.Second, wire.Third, wire.Some} {
+				if m.Outlasts(at) {
+					continue
+				}
+				rs.Run(1, func(r *trial.Trial) { r.HandOver(p, m, at, false, wire.None) }, m.Name, at.Name)
+			}
+			rs.Run(1, func(r *trial.Trial) { r.HandOver(p, m, wire.First, true, wire.None) }, m.Name, "first and the message")
+			rs.Run(1, func(r *trial.Trial) { r.HandOver(p, m, wire.First, false, wire.Every) }, m.Name, "first and all of the release")
+		}
+	})
+}
+
+// TestLostRequestsOfACallerWhoGivesUp: what a wait left in line, or was granted at the last moment,
+// is cleaned up, also if those requests meet a mishap.
+func TestLostRequestsOfACallerWhoGivesUp(t *testing.T) {
+	trial.EachSubject(t, func(rs *trial.Trials, p trial.Subject) {
+		for _, m := range trial.Mishaps() {
+			for _, race := range []bool{false, true} {
+				for _, at := range [][2]wire.Hits{{wire.None, wire.First}, {wire.None, wire.Some}, {wire.First, wire.None}, {wire.First, wire.Some}, {wire.Second, wire.First}} {
+					wait, clean := at[0], at[1]
+					if m.Outlasts(clean) {
+						continue
+					}
+					rs.Run(1, func(r *trial.Trial) { r.GiveUp(p, m, wait, clean, race) }, m.Name, "wait", wait.Name, "clean", clean.Name, "race", race)
+				}
+			}
+		}
+	})
+}
+
+// TestContextEndsBeforeTheReply: the error is the context's, since no lock and no server is the reason.
+func TestContextEndsBeforeTheReply(t *testing.T) {
+	t.Parallel()
+	rs := trial.NewCourse(t, 1).At(t)
+	defer rs.Wait()
+	for _, m := range endings() {
+		for _, at := range []wire.Hits{wire.First, wire.Second} {
+			for _, p := range trial.Subjects() {
+				rs.Run(1, func(r *trial.Trial) { r.OwnContext(p, p.Try, m, at) }, p.Kind, "try", m.Name, at.Name)
+				rs.Run(1, func(r *trial.Trial) { r.OwnContext(p, p.Wait, m, at) }, p.Kind, "wait", m.Name, at.Name)
+			}
+			rs.Run(1, func(r *trial.Trial) { r.OnceOwnContext(m, at) }, "once", m.Name, at.Name)
+		}
+	}
+}
+
+// TestLostRequestsOfAJob: whatever is lost, a job does not run twice in a window that a run has
+// used up, and it runs in one that none has.
+func TestLostRequestsOfAJob(t *testing.T) {
+	t.Parallel()
+	c := trial.NewCourse(t, 1)
+	for _, result := range []error{nil, help.ErrFailed} {
+		t.Run(fmt.Sprint("result ", result), func(t *testing.T) {
+			t.Parallel()
+			rs := c.At(t)
+			defer rs.Wait()
+			for _, m := range trial.Mishaps() {
+				for _, acquire := range []wire.Hits{wire.None, wire.First, wire.Every} {
+					if m.Outlasts(acquire) {
+						continue
+					}
+					for _, release := range []wire.Hits{wire.None, wire.First, wire.Some, wire.Every} {
+						rs.Run(1, func(r *trial.Trial) { r.RunOnce(result, m, acquire, release) }, m.Name, "before", acquire.Name, "after", release.Name)
+					}
+				}
+			}
+		})
+	}
+}
+
+// eachQuorum runs trials over three and four nodes, of which a minority, half or all meet mishaps.
+//
+// They run in bubbles: on a machine too busy for a round of votes, an acquisition meets mishaps of
+// its own.
+func eachQuorum(t *testing.T, some func(rs *trial.Trials, nodes int)) {
+	t.Helper()
+	t.Parallel()
+	for size, parts := range map[int][]int{3: {1, 3}, 4: {2, 4}} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				rs := memory.NewCourse(t, size).At(t)
+				defer rs.Wait()
+				for _, nodes := range parts {
+					some(rs, nodes)
+				}
+			})
+		})
+	}
+}
+
+// TestQuorumLostRequests is TestLostRequests where requests to some nodes, or all, meet mishaps.
+func TestQuorumLostRequests(t *testing.T) {
+	eachQuorum(t, func(rs *trial.Trials, nodes int) {
+		for _, p := range trial.QuorumSubjects() {
+			for _, m := range []wire.Mishap{wire.Unheard, wire.Swallowed, wire.Overtaken} {
+				for _, at := range []trial.Phases{
+					{Acquire: wire.First, Extend: wire.None, Release: wire.None}, {Acquire: wire.Every, Extend: wire.None, Release: wire.None}, {Acquire: wire.None, Extend: wire.Every, Release: wire.None}, {Acquire: wire.None, Extend: wire.None, Release: wire.Some}, {Acquire: wire.First, Extend: wire.None, Release: wire.Every},
+				} {
+					rs.Run(nodes, func(r *trial.Trial) { r.Life(p, m, at, false) }, p.Kind, nodes, "nodes", m.Name, at)
+				}
+				rs.Run(nodes, func(r *trial.Trial) { r.HandOver(p, m, wire.Second, false, wire.None) }, p.Kind, nodes, "nodes", m.Name, "wait")
+			}
+		}
+	})
+}
+
+// TestQuorumLostRequestsOfAJob is TestLostRequestsOfAJob where requests to some nodes, or all, meet
+// mishaps.
+func TestQuorumLostRequestsOfAJob(t *testing.T) {
+	eachQuorum(t, func(rs *trial.Trials, nodes int) {
+		for _, result := range []error{nil, help.ErrFailed} {
+			for _, m := range []wire.Mishap{wire.Unheard, wire.Swallowed, wire.Overtaken} {
+				for _, acquire := range []wire.Hits{wire.None, wire.First} {
+					for _, release := range []wire.Hits{wire.First, wire.Some, wire.Every} {
+						rs.Run(nodes, func(r *trial.Trial) { r.RunOnce(result, m, acquire, release) },
+							"result", result, nodes, "nodes", m.Name, "before", acquire.Name, "after", release.Name)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestEveryKindRefusedAfterALostReply: the first request of an acquisition had its reply lost, and the
+// second was refused since the disk was full. The error was taken for the word that nothing had been
+// done, and the lock stayed until its TTL.
+func TestEveryKindRefusedAfterALostReply(t *testing.T) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		far := help.LockOf(s.Client(t, help.Sluggish()), kind)
+		for what, acquire := range map[string]func(kindtest.Lock) error{
+			"try":  func(l kindtest.Lock) error { return check.ErrorOf(l.Try(t.Context())) },
+			"wait": func(l kindtest.Lock) error { return check.ErrorOf(l.Acquire(t.Context())) },
+		} {
+			second := &wire.Lossy{Conn: s.Conn(), Hits: wire.None}
+			first := &wire.Lossy{Conn: second, Hits: wire.None}
+			near := help.LockOf(wire.Wrap(t, first, help.Sluggish()), kind)
+			second.Harm(wire.DiskFull, wire.Second)
+			first.Harm(wire.Unheard, wire.First)
+			err := acquire(near)
+			check.That(t, err != nil && strings.Contains(err.Error(), "MISCONF"), "a %s = %v, want what the server said", what, err)
+			lease := check.Value(far.Acquire(locktest.Within(t, time.Minute))).OK(t)
+			locktest.Release(t, lease)
+		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	record "github.com/redlatch/redlatch/internal/verify/history"
+	record "github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/tests/internal/help"
 )
 

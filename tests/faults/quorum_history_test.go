@@ -11,7 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	record "github.com/redlatch/redlatch/internal/verify/history"
+	record "github.com/redlatch/redlatch/internal/testkit/verify/history"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )

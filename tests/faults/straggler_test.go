@@ -2,13 +2,23 @@ package faults
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // These tests are in bubbles. The client looks a second time for what it left behind, a third of
@@ -58,41 +68,6 @@ func straggle(t *testing.T, s *memory.Server) *redlatch.Lease {
 	return held
 }
 
-// TestStragglerBringsAServedWaiterBack: it takes a place in line for an owner that has been in and
-// out.
-func TestStragglerBringsAServedWaiterBack(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		locktest.Release(t, straggle(t, s))
-		s.AwaitFree("a")
-		s.WantNothingLeft("a")
-	})
-}
-
-func TestStragglerAfterTheWaitWasGivenUp(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		held := locktest.Lock(t, s.Client(t, help.Brisk(help.Lasting)).Mutex("a"))
-		c, late := s.Straggles(help.Brisk(help.Lasting))
-		s.Hearing(c)
-		late.Keep("mutex acquire")
-		ctx, cancel := context.WithCancel(t.Context())
-		result := help.GoLock(ctx, c.Mutex("a"))
-		s.Queued("a", "1")
-		cancel()
-		help.AwaitError(t, result)
-		s.Queued("a", "0")
-		late.Deliver(t)
-		locktest.Release(t, held)
-		s.AwaitFree("a")
-		if l, err := c.Mutex("a").TryLock(t.Context()); err != nil {
-			t.Errorf("TryLock = %v, want a lease: no other client uses the name", err)
-		} else {
-			locktest.Release(t, l)
-		}
-	})
-}
-
 // TestStragglingRenewalIsNothing: an extend that arrives after the release must not bring the lock
 // back (redisson#7272, RedLock.net#48, redis-semaphore#175).
 func TestStragglingRenewalIsNothing(t *testing.T) {
@@ -104,9 +79,7 @@ func TestStragglingRenewalIsNothing(t *testing.T) {
 		check.OK(t, "Extend", l.Extend(t.Context()))
 		locktest.Release(t, l)
 		late.Deliver(t)
-		if got := s.Do("EXISTS", locktest.StateKey("a")); got != "0" {
-			t.Error("a late extend brought the lock back")
-		}
+		check.That(t, s.Do("EXISTS", locktest.StateKey("a")) == "0", "a late extend brought the lock back")
 		second := locktest.Lock(t, c.Mutex("a"))
 		s.Do("PEXPIRE", locktest.StateKey("a"), "60000")
 		late.Deliver(t)
@@ -149,5 +122,261 @@ func TestStragglerAmongOthersWhoGiveUp(t *testing.T) {
 		late.Deliver(t)
 		s.AwaitFree("a")
 		locktest.Release(t, held)
+	})
+}
+
+// TestTextAfterALateCopy: a lease was acquired by a request that had to be sent twice, and is detached.
+// Whenever the first copy arrives, it makes the text of no use to a second adoption, nor to one after
+// the lease has ended, when others have had the lock.
+func TestTextAfterALateCopy(t *testing.T) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		for _, when := range []string{"while it is adopted", "after its release", "after others"} {
+			c, late := s.Straggles(help.Brisk(help.Lasting))
+			other := s.Client(t, help.Brisk(help.Lasting))
+			locks := kindtest.Locks(c, when+" ")
+			late.Keep(locks[kind].Kind + " acquire")
+			l := check.Value(locks[kind].Try(t.Context())).OK(t)
+			text := help.Detach(t, l)
+			adopted := help.Adopt(t, other, text)
+			if when == "while it is adopted" {
+				late.Deliver(t)
+				help.WantOver(t, other, text)
+			}
+			locktest.Release(t, adopted)
+			if when == "after others" {
+				locktest.Release(t, check.Value(kindtest.Locks(other, when+" ")[kind].Acquire(t.Context())).OK(t))
+			}
+			if when != "while it is adopted" {
+				late.Deliver(t)
+				help.WantOver(t, other, text)
+			}
+			locktest.Release(t, check.Value(kindtest.Locks(other, when+" ")[kind].Acquire(locktest.Within(t, locktest.Patience))).OK(t))
+		}
+	})
+}
+
+// TestDetachWhoseOwnerIsUnknown: the lease gets another owner before it is detached, since its
+// acquisition was sent twice, and that request gets no answer. The lease ends, and is free soon,
+// whichever owner it has.
+func TestDetachWhoseOwnerIsUnknown(t *testing.T) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		for _, arrives := range []bool{true, false} {
+			link := &wire.Answered{Conn: s.Conn()}
+			late := &wire.Straggling{Conn: link}
+			o := help.Brisk(help.Lasting)
+			c := wire.Wrap(t, late, o)
+			l := kindtest.Locks(c, fmt.Sprint(arrives))[kind]
+			late.Keep(l.Kind + " acquire")
+			lease := check.Value(l.Try(t.Context())).OK(t)
+			link.Script, link.Then = l.Kind+" adopt", func(conn.Reply) bool { return false }
+			link.Lost = !arrives
+			_, err := lease.Detach(t.Context())
+			check.Error(t, "Detach", err, redlatch.ErrUnreachable)
+			check.That(t, !lease.Held() && lease.Context().Err() != nil, "the lease is held after that")
+			other := kindtest.Locks(s.Client(t, o), fmt.Sprint(arrives))[kind]
+			next := check.Value(other.Acquire(locktest.Within(t, locktest.Patience))).OK(t)
+			locktest.Release(t, lease)
+			locktest.Release(t, next)
+		}
+	})
+}
+
+// hindered is a connection whose polls can fail, whose messages can come late, and on which an extend
+// can get lost, after what a test does.
+type hindered struct {
+	conn.Conn
+	pollsFail atomic.Bool
+	extending atomic.Pointer[func()]
+
+	mu      sync.Mutex // guards what is below
+	holds   bool
+	waiting []func() // messages
+}
+
+// Eval implements [conn.Conn].
+func (h *hindered) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	if wire.Runs(calls, "await") && h.pollsFail.Load() {
+		return wire.Failing(len(calls), errors.New("connection lost"))
+	}
+	if wire.Runs(calls, "renew") {
+		if f := h.extending.Swap(nil); f != nil {
+			(*f)()
+			return wire.Failing(len(calls), errors.New("connection lost"))
+		}
+	}
+	return h.Conn.Eval(ctx, calls...)
+}
+
+// Subscribe implements [conn.Conn].
+func (h *hindered) Subscribe(ctx context.Context, channel string, up func(), message func(string)) error {
+	return h.Conn.Subscribe(ctx, channel, up, func(text string) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.holds {
+			h.waiting = append(h.waiting, func() { message(text) })
+			return
+		}
+		message(text)
+	})
+}
+
+// hold has messages wait.
+func (h *hindered) hold() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.holds = true
+}
+
+// deliver has the messages come that wait.
+func (h *hindered) deliver() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.holds = false
+	for _, do := range h.waiting {
+		do()
+	}
+}
+
+// waitsTwice has a client wait behind a lease for what it has to ask for twice. The first request is
+// on its way still.
+func waitsTwice(t *testing.T, s *memory.Server, kind int) (held *redlatch.Lease, link *hindered, late *wire.Straggling, result <-chan help.Outcome) {
+	t.Helper()
+	held = check.Value(kindtest.Locks(s.Client(t, help.Sluggish()), "")[kind].Try(t.Context())).OK(t)
+	link = &hindered{Conn: s.Conn()}
+	late = &wire.Straggling{Conn: link}
+	c := wire.Wrap(t, late, redlatch.Options{
+		Heartbeat: time.Minute, RequestTimeout: 10 * time.Minute, Lock: redlatch.LockOptions{TTL: 6 * time.Second, StrictOrder: redlatch.On},
+	})
+	s.Hearing(c)
+	l := kindtest.Locks(c, "")[kind]
+	late.Keep(l.Kind + " acquire")
+	result = help.GoAcquire(func() (*redlatch.Lease, error) { return l.Acquire(t.Context()) })
+	s.Queued(l.Name, "1")
+	synctest.Wait()
+	return held, link, late, result
+}
+
+// inBetween has another client have the lock as soon as a try gets it: a slot rests before that.
+func inBetween(t *testing.T, s *memory.Server, kind int) *redlatch.Lease {
+	t.Helper()
+	return help.Await(t, help.TryUntil(t, kindtest.Locks(s.Client(t, help.Sluggish()), "")[kind]))
+}
+
+// TestGrantThatIsHeardTooLate: the lease that a message tells of has run out, and another client has
+// the lock. A late copy of the acquisition has put the waiter in line once more, and Redis has just
+// said so when the message comes.
+func TestGrantThatIsHeardTooLate(t *testing.T) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		held, link, late, result := waitsTwice(t, s, kind)
+		link.pollsFail.Store(true)
+		link.hold()
+		locktest.Release(t, held)
+		time.Sleep(7 * time.Second)
+		between := inBetween(t, s, kind)
+		token := between.Token()
+		late.Deliver(t)
+		s.Queued(between.Name(), "1")
+		link.pollsFail.Store(false)
+		time.Sleep(3 * time.Second) // and the next poll is answered
+		link.deliver()
+		synctest.Wait()
+		if len(result) > 0 {
+			l := help.Await(t, result)
+			t.Fatalf("a second lease is held, with the token %d after %d", l.Token(), token)
+		}
+		locktest.Release(t, between)
+		l := help.Await(t, result)
+		check.That(t, l.Token() > token, "the token is %d after %d", l.Token(), token)
+		locktest.Release(t, l)
+	})
+}
+
+// TestGrantThatIsExtendedTooLate: it was heard in time, and is extended at once, since little is left
+// of it. Before that request is there, sent twice, the grant has run out, another client has had the lock, and a late copy
+// of the acquisition has let the owner in again.
+func TestGrantThatIsExtendedTooLate(t *testing.T) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		held, link, late, result := waitsTwice(t, s, kind)
+		link.pollsFail.Store(true)
+		time.Sleep(5 * time.Second)
+		token := int64(0)
+		meanwhile := func() {
+			time.Sleep(7 * time.Second)
+			between := inBetween(t, s, kind)
+			token = between.Token()
+			locktest.Release(t, between)
+			late.Deliver(t)
+		}
+		link.extending.Store(&meanwhile)
+		locktest.Release(t, held)
+		l := help.Await(t, result)
+		check.That(t, token > 0 && l.Token() > token, "the token is %d after %d", l.Token(), token)
+		locktest.Release(t, l)
+	})
+}
+
+// TestJobThatIsLostKeepsItsWindow: the lease of a run is lost, and then a copy of its request
+// arrives, which lets its owner in again. What undoes that must not open the window: every start
+// uses it up.
+func TestJobThatIsLostKeepsItsWindow(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, late := s.Straggles(help.Brisk(help.Lasting))
+		job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
+		late.Keep("job acquire")
+		ran, err := job.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
+			s.Do("DEL", locktest.StateKey("job"), help.InsideKey("job"))
+			return l.Extend(ctx)
+		})
+		check.Must(t, ran && errors.As(err, new(*redlatch.LostError)), "Do = %v, %v, want true and a LostError", ran, err)
+		late.Deliver(t)
+		locktest.Eventually(t, "the owner is out, and the window closed", func() bool {
+			return s.Do("ZRANGE", locktest.StateKey("job"), "0", "-1") == "job\t\nwindow"
+		})
+	})
+}
+
+// TestJobReleasedByItsJob: a job that releases its own lease uses the window up as any other.
+func TestJobReleasedByItsJob(t *testing.T) {
+	t.Parallel()
+	c := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting))
+	job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
+	if ran, err := job.Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error { return l.Release(ctx) }); !ran || err != nil {
+		t.Fatalf("Do = %v, %v, want true, nil", ran, err)
+	}
+	if ran, err := job.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }); ran || err != nil {
+		t.Errorf("Do in the same window = %v, %v, want false, nil", ran, err)
+	}
+}
+
+// TestReleaseIsTriedUntilItIsKnown: a release that got no answer must not cost the next holder the
+// TTL, once Redis answers again.
+func TestReleaseIsTriedUntilItIsKnown(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := wire.StartProxy(t, s)
+	c := wire.Behind(t, p, impatient())
+	err := c.Mutex("a").Do(t.Context(), func(context.Context, *redlatch.Lease) error {
+		p.Swallow(wire.Requests)
+		return nil
+	})
+	wantNoAnswer(t, err, p.Listen)
+	check.Must(t, s.Do("EXISTS", locktest.StateKey("a")) == "1", "the release arrived, so this shows nothing")
+	p.Heal()
+	help.AwaitFree(t, s, "a")
+}
+
+// TestStragglerAfterALoss: a request that arrives when its lease has been lost must not bring the
+// lock back for a TTL.
+func TestStragglerAfterALoss(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, late := s.Straggles(help.Brisk(help.Lasting))
+		late.Keep("mutex acquire")
+		l := locktest.Lock(t, c.Mutex("a"))
+		s.Do("DEL", locktest.StateKey("a"))
+		check.Refusal(t, "Extend of a lease whose key was deleted", l.Extend(t.Context()), redlatch.ErrNotHeld)
+		late.Deliver(t)
+		s.AwaitFree("a")
 	})
 }

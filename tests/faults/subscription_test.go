@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/link/subscribe"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -43,16 +44,29 @@ func TestGrantWhileDeaf(t *testing.T) {
 	help.WantNext(t, result, token)
 }
 
-// TestGrantIntoADeadConnection has messages vanish without anybody noticing. A heartbeat finds the
-// grant.
-func TestGrantIntoADeadConnection(t *testing.T) {
+// TestForceWhileDeaf: a lock is taken by force, and another gets a waiter, while the subscription of
+// the holders is down. They find out when it is back, and not a third of their TTL later.
+func TestForceWhileDeaf(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := wire.StartProxy(t, s)
-	o := help.Attentive()
-	a, b := locktest.Open(t, s.URL(), o), openDivided(t, s, p, o)
-	help.Hearing(t, s, b)
-	help.WantHandOver(t, s, a, b, func() { p.Swallow(wire.Replies) })
+	o := help.Brisk(help.Lasting)
+	admin, c := locktest.Open(t, s.URL(), o), openDivided(t, s, p, o)
+	help.Hearing(t, s, c)
+	robbed, wanted := locktest.Lock(t, c.Mutex("a")), locktest.Lock(t, c.Mutex("b"))
+	told := wanted.Wanted()
+	locktest.Eventually(t, "the wish is in Redis", func() bool { return s.Do("ZCARD", help.ClientsKey("b")) == "1" })
+	p.Stop()
+	locktest.Eventually(t, "nobody listens", func() bool { return !help.Hears(s, c) })
+	check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
+	next := help.GoLock(t.Context(), admin.Mutex("b"))
+	locktest.InLine(t, s, "b", 1)
+	check.That(t, robbed.Held(), "the holder knows by another way, which makes this test an easy one")
+	check.Must(t, p.Start() == nil, "the proxy does not start again")
+	help.Receive(t, robbed.Context().Done(), "the loss of what was taken by force")
+	help.Receive(t, told, "the word that the lock is waited for")
+	locktest.Release(t, wanted)
+	locktest.Release(t, help.Await(t, next))
 }
 
 // TestWaitingWithoutPubSub has a user who may use every key and command but no channel, as on
@@ -156,9 +170,7 @@ func TestSubscriptionCountsAgain(t *testing.T) {
 		s := l.Plain()
 		want := func(when string, counted bool) {
 			t.Helper()
-			if s.Counted() != counted {
-				t.Errorf("%s: Counted = %v, want %v", when, !counted, counted)
-			}
+			check.That(t, s.Counted() == counted, "%s: Counted = %v, want %v", when, !counted, counted)
 		}
 		want("at first", true)
 		s.MarkUncounted()

@@ -83,9 +83,7 @@ func TestTokenThatIsNoneTurnsNoGuardOff(t *testing.T) {
 			if r := add(key, token); r.Err != nil || r.Reply.Text == "OK" || r.Reply.Int != want {
 				t.Errorf("after the token %q, %q gets %+v, want a refusal that names %d", before, token, r, want)
 			}
-			if got := s.Do("GET", "{"+key+"}:mark"); got != before {
-				t.Errorf("%q after %q leaves the mark %q", token, before, got)
-			}
+			check.Equal(t, s.Do("GET", "{"+key+"}:mark"), before, "the mark after %q and then %q", before, token)
 			if r := add(key, "8"); r.Err != nil || r.Reply.Text != "OK" {
 				t.Errorf("after %q and %q, the token 8 gets %+v, want OK", before, token, r)
 			}
@@ -140,9 +138,7 @@ func TestLateWriteIsRefusedByMarks(t *testing.T) {
 		t.Errorf("the lease that was lost has token %d, want 0", said.Token)
 	}
 	for _, token := range []int64{old, 0} {
-		if err := write(t.Context(), "a", token); !errors.Is(err, fence.ErrStale) {
-			t.Errorf("the late write with token %d = %v, want ErrStale", token, err)
-		}
+		check.Error(t, fmt.Sprintf("the late write with token %d", token), write(t.Context(), "a", token), fence.ErrStale)
 	}
 	check.That(t, value == next.Token(), "the resource holds %d, want %d", value, next.Token())
 	locktest.Release(t, next)

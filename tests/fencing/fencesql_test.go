@@ -119,12 +119,8 @@ func wantNeverOverwritten(t *testing.T, d database) {
 				for j := range writes {
 					token := int64((i*writes+j)*37%tokens + 1)
 					before, err := l.writeAgain(t.Context(), level, name, token)
-					if err == nil && before > token {
-						t.Errorf("%v: token %d overwrote %d", level, token, before)
-					}
-					if err != nil && !errors.Is(err, fence.ErrStale) {
-						t.Errorf("%v: write = %v", level, err)
-					}
+					check.That(t, err != nil || before <= token, "%v: token %d overwrote %d", level, token, before)
+					check.That(t, err == nil || errors.Is(err, fence.ErrStale), "%v: write = %v", level, err)
 				}
 			})
 		}
@@ -155,9 +151,7 @@ func wantOldSnapshotRefused(t *testing.T, d database) {
 		if d.Dialect == fencesql.PostgreSQL && level != sql.LevelReadCommitted && (!errors.As(err, &failure) || failure.Code != "40001") {
 			t.Errorf("%v: Check = %v, want PostgreSQL's own serialization failure", level, err)
 		}
-		if level == sql.LevelReadCommitted && !errors.Is(err, fence.ErrStale) {
-			t.Errorf("%v: Check = %v, want ErrStale", level, err)
-		}
+		check.That(t, level != sql.LevelReadCommitted || errors.Is(err, fence.ErrStale), "%v: Check = %v, want ErrStale", level, err)
 		check.Nil(t, "Rollback", tx.Rollback())
 	}
 }
@@ -172,9 +166,7 @@ func wantForgottenByRollback(t *testing.T, d database) {
 	check.Nil(t, "write", check.ErrorOf(l.write(t.Context(), sql.LevelDefault, "rollback", 6)))
 	var stale *fence.StaleError
 	_, err := l.write(t.Context(), sql.LevelDefault, "rollback", 5)
-	if !errors.As(err, &stale) || *stale != (fence.StaleError{Name: "rollback", Token: 5, Current: 6}) {
-		t.Errorf("write = %v, want a StaleError with 5 and 6", err)
-	}
+	check.That(t, errors.As(err, &stale) && *stale == (fence.StaleError{Name: "rollback", Token: 5, Current: 6}), "write = %v, want a StaleError with 5 and 6", err)
 }
 
 // wantNamesApart: MySQL's text would take some of these for the same name.
@@ -182,8 +174,6 @@ func wantNamesApart(t *testing.T, d database) {
 	l := newLedger(t, d)
 	long := strings.Repeat("x", 511)
 	for i, name := range []string{"n", "N", "n ", "ñ", "n\u0303", "名前", long + "y", long + "z", "'; DROP TABLE fence; --"} {
-		if _, err := l.write(t.Context(), sql.LevelDefault, name, int64(100-i)); err != nil {
-			t.Errorf("write under %q = %v, want nil", name, err)
-		}
+		check.Nil(t, fmt.Sprintf("write under %q", name), check.ErrorOf(l.write(t.Context(), sql.LevelDefault, name, int64(100-i))))
 	}
 }

@@ -30,9 +30,7 @@ func newLedger(t testing.TB, d database) *ledger {
 		"CREATE TABLE entry (id int PRIMARY KEY, token bigint NOT NULL, fence bigint NOT NULL DEFAULT 1)",
 		"INSERT INTO entry (id, token) VALUES (7, 0)",
 	} {
-		if _, err := l.db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		check.OK(t, statement, check.ErrorOf(l.db.ExecContext(t.Context(), statement)))
 	}
 	return l
 }

@@ -4,23 +4,13 @@
 // # Which file is about which hazard
 //
 //	countdown       a count that is counted twice, or waited for after its zero; what is gone taken for zero
-//	election        an observer that misses a change; a leader that spins, or hides an error
-//	extend          a lease of its own length: shortened by what is late, kept from the watchdog
-//	job             a job that runs twice in its window, or not at all
-//	job_property    a job in a window: random runs, compared with a model (rapid)
-//	kinds           all kinds: bad input, deadlocks with oneself
+//	election        an observer that misses a change; a leader that spins; a job that runs twice in its window
+//	kinds           bad input, deadlocks with oneself, tokens that repeat, functions that run without the lock
 //	kinds_property  each kind: random operations, compared with a model (rapid)
-//	line            order: newcomers that overtake, herds, waiters that poll
-//	maxwaiters      a line longer than it may be; a place refused to a waiter that had it
-//	minhold         a lock that opens too early, or is asked for too often
+//	line            order: newcomers that overtake, herds, waiters that poll; a line longer than it may be
+//	linger          a lock that its client keeps, though others want it; a holder that is not told of waiters
+//	minhold         a lock that opens too early; a lease of its own length, shortened by what is late
 //	multi           several names: deadlock, one of them taken or lost
-//	permits         permits that are free, and all of them at once: counted twice, or none
-//	proclaim        a leader changes its value: lost, late, or told to no observer
-//	reentrant       entries that are counted twice, or for ever
-//	rwmutex         readers that starve writers, and the other way round; readers that die
-//	semaphore       permits that expire one by one; a size that comes back
-//	slotpool        a number that is given again too early; a search that costs more with the pool
-//	token           tokens that repeat: FLUSHALL, restarts, expiries
-//	trydo           a function that runs though the lock is taken; a try that keeps its lock
-//	wanted          a holder that is not told that it is waited for, or told without a reason
+//	reentrant       entries that are counted twice, or for ever; readers that starve writers, or die
+//	semaphore       permits that are counted twice; a size that comes back; a search that costs more with the pool
 package kinds

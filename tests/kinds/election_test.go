@@ -14,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -32,9 +33,7 @@ func TestObserveKnowsTheProcess(t *testing.T) {
 		for p.Term != term.Token() {
 			p = help.Receive(t, leaders, "who leads")
 		}
-		if p.Process.PID != os.Getpid() || p.Process.Host == "" {
-			t.Errorf("the leader is %+v, want process %d on this host", p.Process, os.Getpid())
-		}
+		check.That(t, p.Process.PID == os.Getpid() && p.Process.Host != "", "the leader is %+v, want process %d on this host", p.Process, os.Getpid())
 		locktest.Release(t, term)
 		check.OK(t, "CloseLeaving", locktest.CloseLeaving(c))
 	}
@@ -97,9 +96,7 @@ func TestElectionRun(t *testing.T) {
 		t.Errorf("Leader while the work goes on = %+v, %v, want the one who works", leader, err)
 	}
 	close(stop)
-	if err := help.Receive(t, result, "Run"); !errors.Is(err, help.ErrFailed) {
-		t.Errorf("Run = %v, want the error of the work", err)
-	}
+	check.Error(t, "Run", help.Receive(t, result, "Run"), help.ErrFailed)
 	help.AwaitNothingLeft(t, s, "e")
 }
 
@@ -153,11 +150,179 @@ func TestElectionRunDoesNotSpin(t *testing.T) {
 		runs := 0
 		err := c.Election("e").Run(ctx, "me", func(context.Context, *redlatch.Lease) error {
 			runs++
-			s.Lose(locktest.StateKey("e"))
+			s.Lose("e")
 			return nil
 		})
 		if !errors.Is(err, context.DeadlineExceeded) || runs < least || runs > most {
 			t.Errorf("Run = %v after %d terms, want DeadlineExceeded after %d to %d", err, runs, least, most)
 		}
 	})
+}
+
+// wantValue checks what all are told of the leader of an election.
+func wantValue(t locktest.Reporter, c *redlatch.Client, name, value string) {
+	t.Helper()
+	ctx := locktest.Within(t, locktest.Patience)
+	if leader, err := c.Election(name).Leader(ctx); err != nil || leader.Value != value {
+		t.Errorf("Leader = %+v, %v, want the value %q", leader, err, value)
+	}
+	if info, err := c.Inspect(ctx, name); err != nil || len(info.Holders) != 1 || info.Holders[0].Value != value {
+		t.Errorf("Inspect = %+v, %v, want one holder with the value %q", info.Holders, err, value)
+	}
+}
+
+// TestProclaimIsObserved: an observer is told of each value of a term, and the term stays the same;
+// a new leader has its own value.
+func TestProclaimIsObserved(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, far := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Sluggish())
+	e := c.Election("e")
+	term := help.Campaign(t, e, "one")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	leaders := far.Election("e").Observe(ctx)
+	if l := help.Receive(t, leaders, "the leader"); l.Value != "one" {
+		t.Errorf("the first leader is %+v, want the value one", l)
+	}
+	deadline := term.Deadline()
+	for _, value := range []string{"two", "", "three"} {
+		check.OK(t, fmt.Sprintf("Proclaim %q", value), e.Proclaim(t.Context(), term, value))
+		if l := help.Receive(t, leaders, "the value"); l.Value != value || l.Term != term.Token() {
+			t.Errorf("the observer is told of %+v, want the value %q in term %d", l, value, term.Token())
+		}
+		wantValue(t, far, "e", value)
+	}
+	check.That(t, term.Deadline().Equal(deadline), "the deadline moved from %v to %v by values alone", deadline, term.Deadline())
+	next := help.GoAcquire(func() (*redlatch.Lease, error) { return far.Election("e").Campaign(t.Context(), "four") })
+	locktest.InLine(t, s, "e", 1)
+	locktest.Release(t, term)
+	second := help.Await(t, next)
+	wantValue(t, c, "e", "four")
+	locktest.Release(t, second)
+	help.WantNothingLeft(t, s, "e")
+}
+
+// TestProclaimIsRefused: a value is for the caller's own term, and for as long as it is held.
+func TestProclaimIsRefused(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	e := c.Election("e")
+	term := help.Campaign(t, e, "one")
+	for value, lease := range map[string]*redlatch.Lease{"a\tb": term, "two": help.Campaign(t, c.Election("other"), "")} {
+		check.Error(t, fmt.Sprintf("Proclaim %q", value), e.Proclaim(t.Context(), lease, value), redlatch.ErrInvalid)
+	}
+	s.Do("DEL", locktest.StateKey("e"), help.InsideKey("e"))
+	far := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	next := help.Campaign(t, far.Election("e"), "next")
+	check.Error(t, "Proclaim in a term that is over", e.Proclaim(t.Context(), term, "late"), redlatch.ErrNotHeld)
+	help.WantLost(t, term)
+	wantValue(t, c, "e", "next")
+	locktest.Release(t, next)
+	check.Error(t, "Proclaim after Release", far.Election("e").Proclaim(t.Context(), next, "over"), redlatch.ErrNotHeld)
+}
+
+// TestProclaimLate: a request that reaches Redis after a later one does not bring its value back,
+// nor does a request of a term that is over.
+func TestProclaimLate(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, late := wire.OpenStraggling(t, s, help.Brisk(help.Lasting))
+	e := c.Election("e")
+	term := help.Campaign(t, e, "one")
+	late.Keep("election proclaim")
+	for _, value := range []string{"two", "three"} {
+		check.OK(t, fmt.Sprintf("Proclaim %q", value), e.Proclaim(t.Context(), term, value))
+	}
+	late.Deliver(t)
+	wantValue(t, c, "e", "three")
+	locktest.Release(t, term)
+	late.Deliver(t)
+	help.WantNothingLeft(t, s, "e")
+	term = help.Campaign(t, e, "four")
+	late.Deliver(t)
+	wantValue(t, c, "e", "four")
+	locktest.Release(t, term)
+}
+
+// TestProclaimMeetsMishaps: whatever happens to its requests, Proclaim tells of success only if the
+// value is there, and the next one puts things right.
+func TestProclaimMeetsMishaps(t *testing.T) {
+	trial.EachMishap(t, trial.Mishaps(), []wire.Hits{wire.First, wire.FirstTwo, wire.Every}, func(r *trial.Trial, m wire.Mishap, h wire.Hits) {
+		e := r.Near.Election(r.Name)
+		term := help.InsistLock(r, func(ctx context.Context) (*redlatch.Lease, error) { return e.Campaign(ctx, "one") })
+		r.Harm(m, h)
+		err := e.Proclaim(locktest.Within(r, locktest.Patience), term, "two")
+		r.Heal()
+		r.WantUnknown("Proclaim", err, m)
+		if err == nil {
+			wantValue(r, r.Far, r.Name, "two")
+		}
+		help.Insist(r, "Proclaim with nothing in its way", func() (struct{}, error) {
+			return struct{}{}, e.Proclaim(locktest.Within(r, locktest.Patience), term, "three")
+		})
+		help.Insist(r, "Extend", func() (struct{}, error) { // whatever was late is there by now
+			return struct{}{}, term.Extend(locktest.Within(r, locktest.Patience))
+		})
+		wantValue(r, r.Far, r.Name, "three")
+		r.WantTTLs()
+		help.InsistRelease(r, term)
+		r.WantNothingLeft()
+	})
+}
+
+// TestJobThatFails: a run that failed or panicked uses its window up as any other.
+func TestJobThatFails(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	hourly := redlatch.JobOptions{Window: time.Hour}
+	once := c.Job("once", hourly)
+	check.That(t, help.RunJob(t, once, help.ErrFailed) && !help.RunJob(t, once, nil), "want one run, which failed, and no other")
+	if left, _ := c.Inspect(t.Context(), "once"); len(left.Holders) != 1 || !left.Holders[0].Resting || left.Remaining <= 59*time.Minute {
+		t.Errorf("Inspect = %+v, want a window of nearly an hour", left)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = c.Job("panics", hourly).Do(t.Context(), func(context.Context, *redlatch.Lease) error { panic("so it does") })
+	}()
+	check.That(t, !help.RunJob(t, c.Job("panics", hourly), nil), "another run in the window of one that panicked")
+}
+
+// endSoon has the lease of an owner in a sorted set end in 300 ms, whatever was left of it.
+func endSoon(s *redistest.Server, name, owner string) {
+	s.Do("EVAL", `local t = redis.call('TIME')
+return redis.call('ZADD', KEYS[1], 'XX', t[1] * 1000 + math.floor(t[2] / 1000) + 300, ARGV[1])`, "1", locktest.StateKey(name), owner)
+}
+
+// TestJobOfAProcessThatDied: its lease ends, and the window goes on.
+func TestJobOfAProcessThatDied(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	hourly := redlatch.JobOptions{Window: time.Hour}
+	dead := check.Value(redlatch.Open(t.Context(), s.URL(), help.Brisk(help.Lasting))).OK(t)
+	began := make(chan *redlatch.Lease, 1)
+	over := make(chan error, 1)
+	go func() {
+		_, err := dead.Job("a", hourly).Do(t.Context(), func(ctx context.Context, l *redlatch.Lease) error {
+			began <- l
+			<-ctx.Done()
+			return nil
+		})
+		over <- err
+	}()
+	owner := help.Receive(t, began, "the run").Owner()
+	other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	check.That(t, !help.RunJob(t, other.Job("a", hourly), nil), "a run beside another")
+	if err := locktest.CloseLeaving(dead); err != nil { // its lease is not released, as if it had died
+		t.Fatal(err)
+	}
+	check.Error(t, "Do", help.Receive(t, over, "the run"), redlatch.ErrNotHeld)
+	endSoon(s, "a", owner)
+	locktest.Eventually(t, "the lease is over", func() bool {
+		info, err := other.Inspect(t.Context(), "a")
+		return err == nil && len(info.Holders) == 1 && info.Holders[0].Resting
+	})
+	check.That(t, !help.RunJob(t, other.Job("a", hourly), nil), "a second run in the window")
 }

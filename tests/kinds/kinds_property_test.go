@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,15 +95,21 @@ type kindModel struct {
 	resting []int    // slots, of holders that vanished
 	late    []string // entries of reentrant mutexes whose leases are over
 	gone    []*redlatch.Lease
-	token   int64 // the last
-	expired bool  // a lease was made to end before its time, and its keys were not
+	token   int64         // the last
+	longest time.Duration // that a lease was extended to, to find its entry
+	expired bool          // a lease was made to end before its time, and its keys were not
 }
 
 type party struct {
 	wish
 	lease  *redlatch.Lease
-	owner  string // in Inspect
+	owner  string // in Inspect; entries of one owner and client share it
 	detail string
+}
+
+// sharing is those that are inside by one entry in Redis.
+func (m *kindModel) sharing(owner string) []*party {
+	return slices.DeleteFunc(slices.Clone(m.inside), func(h *party) bool { return h.owner != owner })
 }
 
 type kindWaiter struct {
@@ -212,10 +219,18 @@ func (m *kindModel) enter(t *rapid.T, w wish, l *redlatch.Lease, detail string) 
 			h.owner = p.Owner
 		}
 	}
-	again := w.who != "" && len(m.inside) > 0
-	if l.Token() < m.token || l.Token() == m.token != again {
-		t.Fatalf("token %d after %d, entering again %t", l.Token(), m.token, again)
+	if h.owner == "" { // it joined an entry, which an extend finds
+		m.longest = max(m.longest, 4*help.Lasting) + time.Minute
+		check.OK(t, "ExtendTo", l.ExtendTo(m.ctx, m.longest))
+		all := m.inspect(t).Holders
+		h.owner = slices.MaxFunc(all, func(a, b redlatch.Holder) int { return cmp.Compare(a.Remaining, b.Remaining) }).Owner
+		outer := m.sharing(h.owner)
+		check.Must(t, len(outer) > 0 && outer[0].lease.Token() == l.Token(), "token %d within %+v", l.Token(), outer)
+		m.inside = append(m.inside, h)
+		return h
 	}
+	again := w.who != "" && len(m.inside) > 0
+	check.Must(t, l.Token() >= m.token && l.Token() == m.token == again, "token %d after %d, entering again %t", l.Token(), m.token, again)
 	m.token = l.Token()
 	m.inside = append(m.inside, h)
 	return h
@@ -226,9 +241,7 @@ func (m *kindModel) next(t *rapid.T) {
 	m.settle(func(first *kindWaiter, detail string) {
 		l := help.Await(t, first.result)
 		again := first.who != "" && len(m.inside) > 0
-		if l.Token() < m.token || l.Token() == m.token != again {
-			t.Fatalf("token %d after %d, entering again %t", l.Token(), m.token, again)
-		}
+		check.Must(t, l.Token() >= m.token && l.Token() == m.token == again, "token %d after %d, entering again %t", l.Token(), m.token, again)
 		m.token = l.Token()
 		m.inside = append(m.inside, &party{wish: first.wish, lease: l, owner: first.owner, detail: detail})
 	})
@@ -256,18 +269,18 @@ func (m *kindModel) release(t *rapid.T) {
 	locktest.Release(t, h.lease) // means nothing the second time
 }
 
-func (m *kindModel) leave(h *party) {
-	m.inside = slices.DeleteFunc(m.inside, func(o *party) bool { return o == h })
+func (m *kindModel) leave(all ...*party) {
+	m.inside = slices.DeleteFunc(m.inside, func(h *party) bool { return slices.Contains(all, h) })
 }
 
 // expire ends a lease without a word. Whoever comes next finds it, and wakes the line.
 func (m *kindModel) expire(t *rapid.T) {
-	h := m.someone(t)
-	m.kind.over(m, []*party{h})
+	over := m.sharing(m.someone(t).owner)
+	m.kind.over(m, over)
 	m.expired = true
-	m.leave(h)
+	m.leave(over...)
+	m.lose(t, over) // before its owner tries, and enters again without a request
 	m.wake(t)
-	m.lose(t, h.lease)
 }
 
 // wake has a client try. That lets in the waiters in line, and the client itself only if no waiter
@@ -280,21 +293,20 @@ func (m *kindModel) wake(t *rapid.T) {
 
 func (m *kindModel) force(t *rapid.T) {
 	h := m.someone(t)
-	if _, err := m.clients[0].ForceRelease(m.ctx, m.name, redlatch.ForceOptions{Owner: h.owner}); err != nil {
-		t.Fatalf("ForceRelease(%s) = %v", h.owner, err)
-	}
+	check.OK(t, fmt.Sprintf("ForceRelease(%s)", h.owner), check.ErrorOf(m.clients[0].ForceRelease(m.ctx, m.name, redlatch.ForceOptions{Owner: h.owner})))
 	m.forced(t, h)
 }
 
 // forced has the model know that a lock was taken by force.
 func (m *kindModel) forced(t *rapid.T, h *party) {
 	m.token++ // it moves on, by as much or more
-	m.leave(h)
+	over := m.sharing(h.owner)
+	m.leave(over...)
 	if h.who != "" && len(m.inside) > 0 {
 		m.token, _ = strconv.ParseInt(m.server.Do("GET", help.FenceKey(m.name)), 10, 64) // that of whoever enters again
 	}
 	m.next(t)
-	m.lose(t, h.lease)
+	m.lose(t, over)
 }
 
 func (m *kindModel) extend(t *rapid.T) {
@@ -316,13 +328,15 @@ func (m *kindModel) releaseLost(t *rapid.T) {
 	}
 }
 
-// lose has a lease find out that it is lost.
-func (m *kindModel) lose(t *rapid.T, l *redlatch.Lease) {
-	if err := l.Extend(m.ctx); !errors.As(err, new(*redlatch.LostError)) {
-		t.Fatalf("Extend of a lost lease = %v, want a LostError", err)
+// lose has leases find out that they are lost.
+func (m *kindModel) lose(t *rapid.T, all []*party) {
+	for _, h := range all {
+		if err := h.lease.Extend(m.ctx); !errors.As(err, new(*redlatch.LostError)) {
+			t.Fatalf("Extend of a lost lease = %v, want a LostError", err)
+		}
+		help.WantLost(t, h.lease)
+		m.gone = append(m.gone, h.lease)
 	}
-	help.WantLost(t, l)
-	m.gone = append(m.gone, l)
 }
 
 func (m *kindModel) inspect(t *rapid.T) redlatch.LockInfo {
@@ -351,13 +365,12 @@ func (m *kindModel) check(t *rapid.T) {
 	}
 	for _, h := range m.inside {
 		want = append(want, fmt.Sprint(h.owner, " ", h.detail, " false"))
-		if !h.lease.Held() {
-			t.Fatalf("the lease of %s is not held: %v", h.owner, h.lease.Err())
-		}
+		check.Must(t, h.lease.Held(), "the lease of %s is not held: %v", h.owner, h.lease.Err())
 	}
 	got = slices.DeleteFunc(got, func(s string) bool { return strings.HasSuffix(s, " true") })
 	slices.Sort(got)
 	slices.Sort(want)
+	want = slices.Compact(want)
 	check.Must(t, slices.Equal(got, want), "inside are %q, want %q", got, want)
 	if resting := len(info.Holders) - len(want); resting != len(m.resting) {
 		t.Fatalf("%d slots rest, want %d", resting, len(m.resting))
@@ -414,9 +427,7 @@ func (m *kindModel) drain(t *rapid.T) {
 		}
 		return // what rests is gone when its time is over
 	}
-	if len(m.line) > 0 {
-		t.Fatalf("%d still wait", len(m.line))
-	}
+	check.Must(t, len(m.line) <= 0, "%d still wait", len(m.line))
 	if len(m.dead) > 0 {
 		w := m.kind.draw(t, m, m.clients[0]) // whose request takes the dead off the line, if nothing else did
 		l, err := w.try(m.ctx)
@@ -525,16 +536,12 @@ func (reentrantKind) actions(m *kindModel) map[string]func(*rapid.T) {
 			entry := m.late[rapid.IntRange(0, len(m.late)-1).Draw(t, "entry")]
 			eval := func(call conn.Call) conn.Reply {
 				r := m.over.Eval(m.ctx, call)[0]
-				if r.Err != nil {
-					t.Fatalf("late request: %v", r.Err)
-				}
+				check.Must(t, r.Err == nil, "late request: %v", r.Err)
 				return r.Reply
 			}
 			request := script.Request{Owner: entry, TTL: help.Lasting, FenceTTL: help.Lasting, Param: "0:" + m.inside[0].who}
 			s, err := script.ParseAcquire(eval(script.Reentrant.Acquire(set, request)))
-			if err != nil || !s.Inside || s.Token != m.token {
-				t.Fatalf("a late request of %s = %+v, %v, want it inside with token %d", entry, s, err, m.token)
-			}
+			check.Must(t, err == nil && s.Inside && s.Token == m.token, "a late request of %s = %+v, %v, want it inside with token %d", entry, s, err, m.token)
 			if ok := script.Inside(eval(script.Reentrant.Release(set, entry, "", true, help.Lasting))); !ok {
 				t.Fatalf("%s was let in and is not inside", entry)
 			}
@@ -546,9 +553,11 @@ func (reentrantKind) actions(m *kindModel) map[string]func(*rapid.T) {
 			}
 			// Entries that died are still counted until the next that comes or goes.
 			n, _ := strconv.Atoi(m.server.Do("HGET", locktest.StateKey(m.name), m.inside[0].who))
-			if n < len(m.inside) {
-				t.Fatalf("HGET says %d, want at least %d", n, len(m.inside))
+			owners := make(map[string]bool)
+			for _, h := range m.inside {
+				owners[h.owner] = true
 			}
+			check.Must(t, n >= len(owners), "HGET says %d, want at least %d", n, len(owners))
 		},
 	}
 }
@@ -714,9 +723,7 @@ func (k slotKind) actions(m *kindModel) map[string]func(*rapid.T) {
 		"rested": func(t *rapid.T) { k.rested(m, t) },
 		"resize": func(t *rapid.T) {
 			n := rapid.IntRange(1, 6).Draw(t, "n")
-			if _, err := m.client(t).SlotPool(m.name, int(m.size), redlatch.SlotOptions{}).Resize(m.ctx, n); err != nil {
-				t.Fatalf("Resize = %v", err)
-			}
+			check.OK(t, "Resize", check.ErrorOf(m.client(t).SlotPool(m.name, int(m.size), redlatch.SlotOptions{}).Resize(m.ctx, n)))
 			m.size = int64(n)
 			m.next(t)
 		},

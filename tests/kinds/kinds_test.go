@@ -93,3 +93,142 @@ func TestBadInput(t *testing.T) {
 		t.Errorf("keys %q are there", got)
 	}
 }
+
+// TestTokensOfAnotherKindGrowOverEverything: a mutex that is free gets its token in another way than
+// all else.
+func TestTokensOfAnotherKindGrowOverEverything(t *testing.T) {
+	t.Parallel()
+	help.TokensGrow(t, func(c *redlatch.Client) *redlatch.Lease {
+		return check.Value(c.RWMutex("a").Lock(locktest.Within(t, locktest.Patience))).OK(t)
+	})
+}
+
+// TestForceReleaseMakesTheOldTokenStale: a force-release lets nobody in by itself, and still the
+// old holder's writes must be refused.
+func TestForceReleaseMakesTheOldTokenStale(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	help.Hearing(t, s, a)
+	l := locktest.Lock(t, a.Mutex("a"))
+	token := l.Token()
+	if _, err := b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "somebody else"}); !errors.Is(err, redlatch.ErrNotHeld) || !l.Held() {
+		t.Errorf("ForceRelease from another owner = %v, Held %v, want ErrNotHeld and true", err, l.Held())
+	}
+	before, err := b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})
+	if err != nil || len(before.Holders) != 1 || before.Holders[0].Owner != l.Owner() || before.Token != token {
+		t.Errorf("ForceRelease = %+v, %v, want the holder %s with token %d", before, err, l.Owner(), token)
+	}
+	help.WantLost(t, l) // at once, as it listens: the TTL is an hour
+	after, err := b.Inspect(t.Context(), "a")
+	check.That(t, err == nil && after.Token > token && len(after.Holders) == 0, "Inspect = %+v, %v, want nobody inside and a token above %d", after, err, token)
+	check.Error(t, "ForceRelease of a free name", check.ErrorOf(b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})), redlatch.ErrNotHeld)
+}
+
+// tryDo is TryDo of a kind. f is given the lease's context and whether the lease is held.
+type tryDo func(ctx context.Context, f func(ctx context.Context, held bool) error) error
+
+// tryDos is TryDo of each kind that has it, of a lock that one acquisition at a time can hold. The
+// locks have different names.
+func tryDos(c *redlatch.Client) map[string]tryDo {
+	plain := func(do func(context.Context, func(context.Context, *redlatch.Lease) error) error) tryDo {
+		return func(ctx context.Context, f func(context.Context, bool) error) error {
+			return do(ctx, func(ctx context.Context, l *redlatch.Lease) error { return f(ctx, l.Held()) })
+		}
+	}
+	semaphore := c.Semaphore("semaphore", 3)
+	return map[string]tryDo{
+		"mutex":     plain(c.Mutex("mutex").TryDo),
+		"reentrant": plain(c.ReentrantMutex("reentrant").TryDo),
+		"rwmutex":   plain(c.RWMutex("rwmutex").TryDo),
+		"semaphore": plain(func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
+			return semaphore.TryDo(ctx, 2, f)
+		}),
+		"slotpool": func(ctx context.Context, f func(context.Context, bool) error) error {
+			return c.SlotPool("slotpool", 1, redlatch.SlotOptions{}).TryDo(ctx, func(ctx context.Context, s *redlatch.Slot) error {
+				return f(ctx, s.Held())
+			})
+		},
+		"multi": func(ctx context.Context, f func(context.Context, bool) error) error {
+			return c.MultiMutex("one", "two").TryDo(ctx, func(ctx context.Context, l *redlatch.MultiLease) error {
+				return f(ctx, l.Held())
+			})
+		},
+	}
+}
+
+// eachTryDo runs a test for TryDo of each kind, by two clients of one server with which nothing
+// becomes free by itself.
+func eachTryDo(t *testing.T, test func(t *testing.T, do, other tryDo)) {
+	t.Parallel()
+	s := redistest.Start(t)
+	one, two := tryDos(locktest.Open(t, s.URL(), help.Sluggish())), tryDos(locktest.Open(t, s.URL(), help.Sluggish()))
+	for kind, do := range one {
+		t.Run(kind, func(t *testing.T) { test(t, do, two[kind]) })
+	}
+}
+
+// wantRun wants TryDo to run its function under a lease, and to return the function's error.
+func wantRun(t *testing.T, do tryDo) {
+	t.Helper()
+	var held bool
+	var under context.Context
+	err := do(t.Context(), func(ctx context.Context, h bool) error {
+		held, under = h && ctx.Err() == nil, ctx
+		return help.ErrFailed
+	})
+	check.That(t, errors.Is(err, help.ErrFailed) && held, "TryDo = %v, ran under a lease: %t, want the error of f, and that it ran", err, held)
+	check.That(t, under != nil && under.Err() != nil, "the context of f is not done after TryDo")
+}
+
+// TestTryDoReleases: the lock is free as soon as TryDo has returned, also if f failed.
+func TestTryDoReleases(t *testing.T) {
+	eachTryDo(t, func(t *testing.T, do, other tryDo) {
+		for range 2 {
+			wantRun(t, do)
+			wantRun(t, other)
+		}
+	})
+}
+
+// TestTryDoOfATakenLock: f must not run without the lock, and TryDo must not wait for it.
+func TestTryDoOfATakenLock(t *testing.T) {
+	eachTryDo(t, func(t *testing.T, do, other tryDo) {
+		wantTaken := func() {
+			t.Helper()
+			ran := false
+			err := other(t.Context(), func(context.Context, bool) error { ran = true; return nil })
+			check.That(t, errors.Is(err, redlatch.ErrTaken) && !ran, "TryDo of a lock that is taken = %v, ran %t, want ErrTaken and that f did not run", err, ran)
+		}
+		check.Nil(t, "TryDo", do(t.Context(), func(context.Context, bool) error { wantTaken(); return nil }))
+		wantRun(t, other)
+	})
+}
+
+// TestTryDoReadsBesideReaders: a reader runs beside a reader, not beside a writer.
+func TestTryDoReadsBesideReaders(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m, other := locktest.Open(t, s.URL(), help.Sluggish()).RWMutex("a"), locktest.Open(t, s.URL(), help.Sluggish()).RWMutex("a")
+	ran := 0
+	count := func(context.Context, *redlatch.Lease) error { ran++; return nil }
+	if err := m.TryRDo(t.Context(), func(ctx context.Context, _ *redlatch.Lease) error {
+		return errors.Join(other.TryRDo(t.Context(), count), m.TryRDo(ctx, count))
+	}); err != nil || ran != 2 {
+		t.Errorf("readers beside a reader: %v, %d ran, want both", err, ran)
+	}
+	err := m.TryDo(t.Context(), func(context.Context, *redlatch.Lease) error { return other.TryRDo(t.Context(), count) })
+	check.That(t, errors.Is(err, redlatch.ErrTaken) && ran == 2, "a reader beside a writer: %v, ran %t, want ErrTaken", err, ran != 2)
+}
+
+// TestTryDoReleasesAfterAPanic: a server of net/http goes on after a handler that panicked, and its
+// lock would stay taken.
+func TestTryDoReleasesAfterAPanic(t *testing.T) {
+	eachTryDo(t, func(t *testing.T, do, other tryDo) {
+		cause := help.Recovered(func() {
+			_ = do(t.Context(), func(context.Context, bool) error { panic("work") })
+		})
+		check.That(t, cause == "work", "TryDo panicked with %v, want work", cause)
+		wantRun(t, other)
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -40,9 +41,7 @@ func TestMultiTakesOneRequest(t *testing.T) {
 	l := take()
 	check.Equal(t, calls()-before, 1, "requests")
 	for _, name := range m.Names() {
-		if _, err := c.Mutex(name).TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-			t.Errorf("TryLock(%q) = %v, want ErrTaken", name, err)
-		}
+		check.Error(t, fmt.Sprintf("TryLock(%q)", name), check.ErrorOf(c.Mutex(name).TryLock(t.Context())), redlatch.ErrTaken)
 	}
 	if err := l.Release(t.Context()); err != nil || l.Held() || l.Context().Err() == nil {
 		t.Errorf("Release = %v, held %t, context %v", err, l.Held(), l.Context().Err())
@@ -92,52 +91,6 @@ func TestMultiDoesNotDeadlock(t *testing.T) {
 	}
 	work.Wait()
 	help.WantNothingLeft(t, s, "a", "b", "c")
-}
-
-// TestMultiLostReply: the request that took all is sent again, and finds them.
-func TestMultiLostReply(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := wire.StartProxy(t, s)
-	c := locktest.Open(t, p.URL(), help.Sluggish())
-	take := func() *redlatch.MultiLease {
-		l, err := c.MultiMutex("a", "b").Lock(locktest.Within(t, locktest.Patience))
-		check.That(t, err == nil, "Lock = %v, want a lease", err)
-		return l
-	}
-	check.OK(t, "Release", take().Release(t.Context()))
-	p.Swallow(wire.Replies)
-	got := make(chan *redlatch.MultiLease, 1)
-	go func() { got <- take() }()
-	owner := help.AwaitHolder(t, s, "b")
-	token := s.Do("GET", help.FenceKey("b"))
-	p.Heal()
-	l := help.Receive(t, got, "the acquisition")
-	if l.Leases()[1].Owner() != owner || s.Do("GET", help.FenceKey("b")) != token {
-		t.Error("it took them twice")
-	}
-	check.Nil(t, "Release", l.Release(t.Context()))
-	help.WantNothingLeft(t, s, "a", "b")
-}
-
-// TestMultiGivesUp: MaxWait bounds the wait for all of the names, and nothing is held then.
-func TestMultiGivesUp(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := s.Client(t, help.Brisk(help.Lasting))
-		b := locktest.Lock(t, s.Client(t, help.Brisk(help.Lasting)).Mutex("b"))
-		start := time.Now()
-		_, err := c.MultiMutex("a", "b", "c").With(redlatch.LockOptions{MaxWait: time.Minute}).Lock(t.Context())
-		if took := time.Since(start); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) || took != time.Minute {
-			t.Errorf("Lock with MaxWait = %v after %v, want ErrTaken and DeadlineExceeded after a minute", err, took)
-		}
-		for _, name := range []string{"a", "c"} {
-			locktest.Eventually(t, "nothing is left of "+name, func() bool {
-				return s.Do("EXISTS", locktest.StateKey(name), help.QueueKey(name), help.ClientsKey(name)) == "0"
-			})
-		}
-		locktest.Release(t, b)
-	})
 }
 
 // awaitMulti locks a and b on another goroutine, of which another client holds b; it holds a and
@@ -211,6 +164,35 @@ func TestMultiWithoutRenewalBeginsFresh(t *testing.T) {
 	if n := len(seen.Of(redlatch.EventExtended, "a")); n != 1 {
 		t.Errorf("the lease on a was extended %d times, want 1", n)
 	}
+}
+
+// TestMultiGivesBackAtOnce: Redis stops answering while several names are held, and they are given
+// back, or released. That takes no longer than one release does.
+func TestMultiGivesBackAtOnce(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		const patience = 3 * time.Second
+		link := &wire.Answered{Conn: s.Conn(), Script: "mutex release", Then: func(conn.Reply) bool { return false }}
+		c := wire.Wrap(t, link, redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: help.Lasting}})
+		held := locktest.Lock(t, s.Client(t, help.Sluggish()).Mutex("z"))
+		names := []string{"a", "b", "c", "d", "e", "z"}
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		check.Error(t, "Lock", check.ErrorOf(c.MultiMutex(names...).Lock(ctx)), redlatch.ErrTaken)
+		if took := time.Since(start); took > time.Second+patience*4/3 {
+			t.Errorf("Lock gave five names back for %v, want %v and a third at most", took-time.Second, patience)
+		}
+		locktest.Release(t, held)
+		all := check.Value(s.Client(t, help.Sluggish()).MultiMutex("f", "g").Lock(t.Context())).OK(t)
+		check.Nil(t, "Release", all.Release(t.Context()))
+		both := check.Value(c.MultiMutex("h", "i", "j").Lock(t.Context())).OK(t)
+		start = time.Now()
+		check.Error(t, "Release", both.Release(t.Context()), redlatch.ErrUnreachable)
+		if took := time.Since(start); took > patience*4/3 {
+			t.Errorf("the release of three names took %v, want %v and a third at most", took, patience)
+		}
+	})
 }
 
 // TestMultiHookPanics: a hook panics at the grant of one of several names that Redis gave at once,

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
@@ -17,6 +19,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // TestEntryInLineWhoseOwnerComesIn has two entries of one owner wait, with a waiter of another owner
@@ -38,9 +41,7 @@ func TestEntryInLineWhoseOwnerComesIn(t *testing.T) {
 	outer, between, inner := enter(owner, one, 1), enter(t.Context(), other, 2), enter(owner, one, 3)
 	locktest.Release(t, first)
 	a, b := help.Await(t, outer), help.Await(t, inner)
-	if a.Token() != b.Token() {
-		t.Errorf("the tokens are %d and %d, want them equal: it is one owner", a.Token(), b.Token())
-	}
+	check.That(t, a.Token() == b.Token(), "the tokens are %d and %d, want them equal: it is one owner", a.Token(), b.Token())
 	locktest.Release(t, a)
 	locktest.Release(t, b)
 	locktest.Release(t, help.Await(t, between))
@@ -54,10 +55,7 @@ func TestReentryTakesTheLaterEnd(t *testing.T) {
 	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	enter := func(ttl time.Duration) *redlatch.Lease {
 		t.Helper()
-		l, err := c.ReentrantMutex("a").With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).Lock(redlatch.WithOwner(t.Context(), "me"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := check.Value(c.ReentrantMutex("a").With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).Lock(redlatch.WithOwner(t.Context(), "me"))).OK(t)
 		return l
 	}
 	ends := func(low, high time.Duration) {
@@ -77,10 +75,58 @@ func TestReentryTakesTheLaterEnd(t *testing.T) {
 	s.Do("HSET", help.InsideKey("a"), briefest(s), "1\tme") // whose time is over
 	locktest.Release(t, first)
 	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "2", "count: one left, one died")
-	if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "me"}); err != nil {
-		t.Errorf("ForceRelease of all entries of an owner = %v, want nil", err)
-	}
+	check.Nil(t, "ForceRelease of all entries of an owner", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "me"})))
 	help.AwaitNothingLeft(t, s, "a")
+}
+
+// TestReentryOnAServer: two clients that share an owner by name have one entry each, however often
+// they enter. An entry beyond the first asks nothing, nor does its release, and the mutex is free when
+// both have left. The client counts what the depth bounds, also of an entry that has to ask.
+func TestReentryOnAServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o, seen := help.Watched(help.Sluggish())
+	asks := new(wire.Counting)
+	o.WrapConn = func(over conn.Conn) conn.Conn { asks.Conn = over; return asks }
+	one, other := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), help.Sluggish())
+	ctx := redlatch.WithOwner(t.Context(), "me")
+	m := one.ReentrantMutex("a").WithDepth(4)
+	outer := check.Value(m.Lock(ctx)).OK(t)
+	beside := check.Value(other.ReentrantMutex("a").Lock(ctx)).OK(t)
+	asked := func(acquires, releases int) {
+		t.Helper()
+		check.Equal(t, fmt.Sprint(asks.Count("reentrant acquire"), asks.Count("reentrant release")), fmt.Sprint(acquires, releases), "acquisitions and releases that were sent")
+	}
+	first := check.Value(m.Lock(outer.Context())).OK(t)
+	second := check.Value(m.TryLock(ctx)).OK(t)
+	third := check.Value(m.Lock(second.Context())).OK(t)
+	check.Error(t, "Lock beyond the depth", check.ErrorOf(m.Lock(ctx)), redlatch.ErrTooDeep)
+	check.Error(t, "Lock beyond the depth, for another time", check.ErrorOf(m.With(redlatch.LockOptions{TTL: time.Hour}).Lock(ctx)), redlatch.ErrTooDeep)
+	check.Equal(t, len(one.Leases()), 4, "leases of the client")
+	locktest.Release(t, third)
+	check.OK(t, "Do", m.Do(second.Context(), func(ctx context.Context, l *redlatch.Lease) error {
+		check.That(t, l.Token() == outer.Token() && l.Owner() == "me" && ctx.Err() == nil, "%v inside of %v", l, outer)
+		return nil
+	}))
+	asked(1, 0)
+	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "me"), "2", "entries")
+	info := check.Value(other.Inspect(t.Context(), "a")).OK(t)
+	check.Equal(t, len(info.Holders), 2, "holders")
+	locktest.Release(t, outer)
+	locktest.Release(t, beside)
+	check.That(t, first.Held() && first.Context().Err() != nil, "the inner entry is not held, or goes on under the context of the outer one")
+	next := help.GoAcquire(func() (*redlatch.Lease, error) { return other.ReentrantMutex("a").Lock(t.Context()) })
+	locktest.InLine(t, s, "a", 1)
+	locktest.Release(t, first)
+	check.OK(t, "Extend", second.Extend(t.Context()))
+	asked(1, 0)
+	locktest.Release(t, second)
+	asked(1, 1)
+	locktest.Release(t, help.Await(t, next))
+	help.AwaitNothingLeft(t, s, "a")
+	check.Equal(t, seen.Count(redlatch.EventGranted), 5, "grants that were told")
+	check.Equal(t, seen.Count(redlatch.EventReleased), 5, "releases that were told")
+	check.Equal(t, seen.Count(redlatch.EventFailed), 2, "refusals that were told")
 }
 
 // briefest is the entry that ends first.
@@ -137,14 +183,51 @@ func TestLateEntryBesideItsOwner(t *testing.T) {
 	request := script.Request{Owner: script.Owner(c.ID(), 1000), TTL: brief, FenceTTL: help.Lasting, Param: "0:me"}
 	for _, when := range []string{"first", "late"} {
 		r := over.Eval(t.Context(), script.Reentrant.Acquire(set, request))[0]
-		if r.Err != nil {
-			t.Fatalf("%s request: %v", when, r.Err)
-		}
+		check.Must(t, r.Err == nil, "%s request: %v", when, r.Err)
 		got, err := script.ParseAcquire(r.Reply)
-		if err != nil || !got.Inside || got.Token != outer.Token() {
-			t.Errorf("%s request = %+v, %v, want it inside with token %d", when, got, err, outer.Token())
-		}
+		check.That(t, err == nil && got.Inside && got.Token == outer.Token(), "%s request = %+v, %v, want it inside with token %d", when, got, err, outer.Token())
 		help.Rest(t.Context(), 2*brief) // by Redis' clock its lease has ended
 	}
 	locktest.Release(t, outer)
+}
+
+// TestWriterWaitsForADeadReaderNoLongerThanItsTTL while another reader lives on and leaves.
+func TestWriterWaitsForADeadReaderNoLongerThanItsTTL(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	dead := check.Value(redlatch.Open(t.Context(), s.URL(), help.Brisk(time.Second))).OK(t)
+	check.OK(t, "RLock", check.ErrorOf(dead.RWMutex("a").RLock(t.Context())))
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	alive := check.Value(c.RWMutex("a").RLock(t.Context())).OK(t)
+	result := help.GoAcquire(func() (*redlatch.Lease, error) {
+		return c.RWMutex("a").With(redlatch.LockOptions{TTL: time.Minute}).Lock(t.Context())
+	})
+	locktest.InLine(t, s, "a", 1)
+	check.OK(t, "CloseLeaving", locktest.CloseLeaving(dead))
+	locktest.Release(t, alive)
+	locktest.Release(t, help.Await(t, result))
+}
+
+// TestReaderThatOutlivesItsWriter: a writer reads as well, and its lease on writing expires. Others
+// may then read.
+func TestReaderThatOutlivesItsWriter(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	writer := check.Value(c.RWMutex("a").Lock(t.Context())).OK(t)
+	reader := check.Value(c.RWMutex("a").RLock(writer.Context())).OK(t)
+	s.Do("ZADD", locktest.StateKey("a"), "XX", "1", writer.Owner()) // whose time is over
+	_ = writer.Extend(t.Context())
+	_ = help.WantLost(t, writer)
+	var beside *redlatch.Lease
+	locktest.Eventually(t, "another reads, too", func() bool {
+		var err error
+		beside, err = other.RWMutex("a").TryRLock(t.Context())
+		return err == nil
+	})
+	if inside := s.Do("ZCARD", locktest.StateKey("a")); inside != "3" { // two and the mark
+		t.Errorf("%s members are in the lock, want 3", inside)
+	}
+	locktest.Release(t, reader)
+	locktest.Release(t, beside)
 }

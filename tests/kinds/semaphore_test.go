@@ -1,15 +1,14 @@
 package kinds
 
 import (
+	"errors"
 	"testing"
-	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
-	"github.com/redlatch/redlatch/tests/internal/memory"
 )
 
 // TestResizeOutlivesTheLastHolder: who waits was told the size of before, and does not bring it
@@ -29,27 +28,47 @@ func TestResizeOutlivesTheLastHolder(t *testing.T) {
 	locktest.Release(t, successor)
 }
 
-// TestPermitsExpireOneByOne, each for whoever is next.
-func TestPermitsExpireOneByOne(t *testing.T) {
+// TestPermitsAfterAResize: where more are out than there are now, none is free.
+func TestPermitsAfterAResize(t *testing.T) {
 	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		c := s.Client(t, help.Sluggish())
-		s.Hearing(c)
-		sem := c.Semaphore("s", 3).With(redlatch.LockOptions{Renew: redlatch.Off})
-		for i := range 3 {
-			if _, err := sem.With(redlatch.LockOptions{TTL: time.Duration(i+1) * 5 * time.Second}).Acquire(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
+	server := redistest.Start(t)
+	c := locktest.Open(t, server.URL(), help.Sluggish())
+	ctx := locktest.Within(t, locktest.Patience)
+	all, err := c.Semaphore("s", 10).TryAcquireAll(ctx)
+	check.Must(t, err == nil && all.Permits() == 10, "TryAcquireAll = %v, want 10 permits", err)
+	small := check.Value(c.Semaphore("s", 10).Resize(ctx, 4)).OK(t)
+	help.WantAvailable(t, small, 0)
+	check.Error(t, "TryAcquireAll of fewer than none", check.ErrorOf(small.TryAcquireAll(ctx)), redlatch.ErrExhausted)
+	for what, ask := range map[string]func() error{
+		"Available":     func() error { _, err := c.Semaphore("s", 10).Available(ctx); return err },
+		"TryAcquireAll": func() error { _, err := c.Semaphore("s", 10).TryAcquireAll(ctx); return err },
+	} {
+		if kind := (*redlatch.KindError)(nil); !errors.As(ask(), &kind) || kind.GotSize != 4 {
+			t.Errorf("%s of another number = %v, want a KindError that tells 4", what, ask())
 		}
-		one := help.GoAcquire(func() (*redlatch.Lease, error) { return sem.Acquire(t.Context(), 1) })
-		s.Queued("s", "1")
-		two := help.GoAcquire(func() (*redlatch.Lease, error) { return sem.Acquire(t.Context(), 2) })
-		first, second := help.Await(t, one), help.Await(t, two)
-		if first.Token() >= second.Token() {
-			t.Errorf("tokens %d and %d, want them in order", first.Token(), second.Token())
-		}
-		locktest.Release(t, first)
-		locktest.Release(t, second)
-		s.WantNothingLeft("s")
-	})
+	}
+	locktest.Release(t, all)
+	help.WantAvailable(t, small, 4)
+}
+
+// TestLargePoolTakesOneCommand: the lowest free slot of 65,536 is found in one request, however
+// full the pool is.
+func TestLargePoolTakesOneCommand(t *testing.T) {
+	t.Parallel()
+	const n = 65536
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	pool := c.SlotPool("p", n, redlatch.SlotOptions{})
+	first := check.Value(pool.Acquire(t.Context())).OK(t)
+	s.Do("EVAL", "redis.call('SETRANGE', KEYS[1], 0, string.rep('\\255', 8192)) redis.call('SETBIT', KEYS[1], 65534, 0)", "1", help.BitsKey("p"))
+	calls := func() string { return s.Do("EVAL", "return redis.call('INFO', 'commandstats')", "0") }
+	before := help.Evalshas(calls())
+	slot := check.Value(pool.Acquire(t.Context())).OK(t)
+	if id, _ := slot.ID(); id != n-2 {
+		t.Errorf("slot %d, want the free one, %d", id, n-2)
+	}
+	check.Equal(t, help.Evalshas(calls())-before, 1, "requests")
+	check.Error(t, "TryAcquire", check.ErrorOf(pool.TryAcquire(t.Context())), redlatch.ErrExhausted)
+	locktest.Release(t, slot.Lease)
+	locktest.Release(t, first.Lease)
 }

@@ -16,23 +16,26 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // testSource is the source of the tests in one folder. It writes those of one mutant without the
 // rest, which takes the compiler and the linker several times as long.
 type testSource struct {
-	dir      string // of the folder, in the directory tests
+	dir      string // of the folder, from the directory tests
 	set      *token.FileSet
 	files    map[string]*ast.File    // by name
 	declared map[string][]ast.Decl   // by name; a method counts as part of its type
 	inits    map[ast.Decl][]ast.Decl // of the file that a declaration is in
 }
 
-// readTestSource parses the tests in all folders of the directory tests of a repository.
+// readTestSource parses the tests in all folders of the directories tests and internal/engine of a
+// repository.
 func readTestSource(t *testing.T, repository string) (all []*testSource) {
 	t.Helper()
 	root := filepath.Join(repository, "tests")
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	walk := func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
@@ -43,9 +46,11 @@ func readTestSource(t *testing.T, repository string) (all []*testSource) {
 		dir, err := filepath.Rel(root, path)
 		all = append(all, parseTests(t, dir, names))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	for _, in := range []string{root, filepath.Join(repository, "internal", "engine")} {
+		if err := filepath.WalkDir(in, walk); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return all
 }
@@ -58,10 +63,7 @@ func parseTests(t *testing.T, dir string, names []string) *testSource {
 		if match, err := build.Default.MatchFile(filepath.Split(name)); err != nil || !match {
 			continue // it is for another system
 		}
-		file, err := parser.ParseFile(s.set, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := check.Value(parser.ParseFile(s.set, name, nil, parser.SkipObjectResolution)).OK(t)
 		s.files[filepath.Base(name)] = file
 		inits := slices.DeleteFunc(slices.Clone(file.Decls), func(d ast.Decl) bool { return !slices.Contains(declaredBy(d), "init") })
 		for _, decl := range file.Decls {
@@ -122,7 +124,7 @@ func (s *testSource) has(tests *regexp.Regexp) bool {
 // binary returns the name of what the go command builds of the folder.
 func (s *testSource) binary() string {
 	for _, file := range s.files {
-		return file.Name.Name + ".test"
+		return strings.TrimSuffix(file.Name.Name, "_test") + ".test"
 	}
 	return ""
 }
@@ -157,14 +159,9 @@ func (s *testSource) needed(tests *regexp.Regexp) map[ast.Decl]bool {
 // tests that are there.
 func (s *testSource) write(t *testing.T, dir string, tests *regexp.Regexp) {
 	t.Helper()
-	before, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := check.Value(filepath.Glob(filepath.Join(dir, "*_test.go"))).OK(t)
 	for _, file := range before {
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Remove", os.Remove(file))
 	}
 	needed := s.needed(tests)
 	for name, file := range s.files {
@@ -173,12 +170,8 @@ func (s *testSource) write(t *testing.T, dir string, tests *regexp.Regexp) {
 			continue
 		}
 		var text bytes.Buffer
-		if err := format.Node(&text, s.set, some); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), text.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Node", format.Node(&text, s.set, some))
+		check.OK(t, "WriteFile", os.WriteFile(filepath.Join(dir, name), text.Bytes(), 0o600))
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // mutantsVariable runs TestMutants, which takes minutes: for those whose names match it.
@@ -22,10 +24,206 @@ type mutant struct {
 	name     string
 	file     string
 	old, new string
-	tests    string // for -test.run
+	tests    string // for -test.run: below tests, or beside the file
 }
 
 var mutants = []mutant{
+	{
+		"entry that joins another which may be lost", "internal/engine/lease/nest.go",
+		" && l.state == held", "", "TestNotReentered",
+	},
+	{
+		"entry that joins another which goes on in another process", "internal/engine/lease/nest.go",
+		" && l.parting == 0", "", "TestNotReentered",
+	},
+	{
+		"entry that joins another with less time than it may have", "internal/engine/lease/nest.go",
+		" >= least\n", " >= least-least\n", "TestNotReentered",
+	},
+	{
+		"entry that joins another which is held on other terms", "internal/engine/lease/nest.go",
+		"!alike(lead.lock, on) || ", "", "TestNotReentered",
+	},
+	{
+		"bound on entries that the client does not count", "internal/engine/lease/nest.go",
+		"depth > 0 && int(n) > depth", "depth > 0 && int(n) < 0", "TestNotReentered",
+	},
+	{
+		"bound on entries that Redis alone counts", "internal/engine/acquire/reentry.go",
+		"depth == 0 || a.by", "true || a.by", "TestReentryOnAServer",
+	},
+	{
+		"inner release that gives up the entry of those around it", "internal/engine/lease/release.go",
+		"	if left > 0 && l.accompanied() {", "	if left < 0 && l.accompanied() {", "TestReentryAsksNothing",
+	},
+	{
+		"last entry whose release is not sent", "internal/engine/lease/nest.go",
+		"len(l.nest.leases) > 1 }", "len(l.nest.leases) > 0 }", "TestReentryAsksNothing",
+	},
+	{
+		"inner entry that no watchdog extends when the outer one has ended", "internal/engine/lease/nest.go",
+		"		n.follow(n.leases[len(n.leases)-1])\n", "", "TestOneExtendForAllEntries",
+	},
+	{
+		"inner entry that is not extended", "internal/engine/lease/watchdog.go",
+		"		l.extendOthers(by, sent, ttl, left, now)\n", "", "TestOneExtendForAllEntries",
+	},
+	{
+		"longer lease of one entry that is that of all", "internal/engine/lease/nest.go",
+		"		ttl = min(ttl, l.lock.TTL)\n", "", "TestOneExtendForAllEntries|TestMaxHoldOfEachEntry",
+	},
+	{
+		"inner entry that does not learn of the loss", "internal/engine/lease/release.go",
+		"	l.loseOthers(why)\n", "", "TestLossReachesAllEntries",
+	},
+	{
+		"outer entry that has reached its MaxHold and keeps the inner one from being extended", "internal/engine/lease/nest.go",
+		"last > 0 && n.lead", "false && n.lead", "TestMaxHoldOfEachEntry",
+	},
+	{
+		"outer entry that is extended beyond its MaxHold with the inner one", "internal/engine/lease/nest.go",
+		"		if m.overdueLocked() {\n			m.reschedule()", "		if false {\n			m.reschedule()", "TestMaxHoldOfEachEntry",
+	},
+	{
+		"text of an entry that others of the client share", "internal/engine/lease/release.go",
+		"	if shared {\n		to, err = l.enterApart(ctx)\n		return to, false, err\n	}\n", "	_ = shared\n", "TestDetachedEntryIsApart",
+	},
+	{
+		"entry that is left to nobody when the last of its leases is detached", "internal/engine/lease/release.go",
+		"	if to.owner != \"\" && !l.accompanied() {", "	if false {", "TestDetachedEntryIsApart",
+	},
+	{
+		"extend under way that is forgotten with the lease it was sent for", "internal/engine/lease/nest.go",
+		"	next.pending, next.settled, old.pending, old.settled = old.pending, old.settled, false, nil\n", "", "TestReleaseOfAnEntryDuringAnExtend",
+	},
+	{
+		"loss of an inner entry that is told before its grant", "internal/engine/lease/nest.go",
+		"		if t.of.untold {", "		if false {", "TestNothingIsToldBeforeTheGrant",
+	},
+	{
+		"writer that asks one of the readers that are kept", "internal/engine/line/linger.go",
+		"		if l.Kind == script.RWMutex {", "		if false {", "TestKeptReadersAndWriters",
+	},
+	{
+		"read-write mutex that does not tell a reader that is kept", "internal/protocol/script/lua/rwmutex.lua",
+		"if met and not string.find(met, kept) then", "if false then", "TestKeptReadersAndWriters",
+	},
+	{
+		"holder that an old copy names though it is done", "internal/engine/engine.go",
+		"		e.Keeper.ReleaseAgain(s.Key())\n", "", "TestOldCopyNamesAHolderThatIsDone",
+	},
+	{
+		"lease that is released again though it has run out", "internal/engine/lease/again.go",
+		"now.Before(p.until)", "now.After(time.Time{})", "TestReleasedAgainInTime",
+	},
+	{
+		"release that the clean-up has many times", "internal/engine/lease/again.go",
+		" && !p.cleaned", "", "TestReleasedAgainInTime",
+	},
+	{
+		"grant to a waiter that was served, which its client ignores", "internal/engine/engine.go",
+		"			e.Keeper.GrantedAgain(m.Owner)\n", "", "TestOldCopyNamesAHolderThatIsDone",
+	},
+	{
+		"lock that is kept though another asked for it while it was in use", "internal/engine/lease/linger.go",
+		"k.shelf.byLock[key] != nil, k.shelf.asked.Has(l.owner)", "k.shelf.byLock[key] != nil", "TestTryAsksForAKeptLock",
+	},
+	{
+		"lock that is kept when its client has just closed, or does not listen any more", "internal/engine/lease/linger.go",
+		"	case k.Closing.Err() != nil, l.hearing != k.Listener.Plain().Session():\n		return false\n	}\n	if", "	}\n	if", "TestNothingIsShelvedTooLate",
+	},
+	{
+		"lock that is kept since many others were asked for", "internal/engine/lease/linger.go",
+		"AddAmong(owner, len(k.byOwner))", "Add(owner)", "TestAskedAmongMany",
+	},
+	{
+		"name that is not kept though keeping it was worth a question", "internal/engine/linger/habits.go",
+		"if n.taken-1-left >= worth {", "if false {", "TestWorthAQuestion",
+	},
+	{
+		"lock that is kept until it has run out", "internal/engine/lease/linger.go",
+		"Add(l.validity()*2/3)", "Add(2*l.validity())", "TestTakenUpWhenDue|TestNotKept",
+	},
+	{
+		"lock that is kept, of which no event says that it is not any more", "internal/engine/lease/linger.go",
+		"	defer l.unlock(lock.Event{What: lock.Unkept})", "	defer l.unlock()", "TestKeptLockIsTold",
+	},
+	{
+		"refusal that is taken for the word that no earlier copy ran", "internal/link/ask/ask.go",
+		"return Answer{Resent: n > 0}, a.Refused(", "return Answer{}, a.Refused(", "TestEveryKindRefusedAfterALostReply",
+	},
+	{
+		"client that keeps what another asks for", "internal/engine/lease/linger.go",
+		"	case onShelf != nil:\n		k.apart(l.giveBack)", "	case onShelf != nil:", "TestKeptLockGoesToAWaiter",
+	},
+	{
+		"waiter that does not ask for what may only be kept", "internal/engine/line/linger.go",
+		"if !first || !script.Kept(occupant) {", "if true {", "TestKeptLockGoesToAWaiter",
+	},
+	{
+		"lock that is kept though it came out of the line", "internal/engine/acquire/linger.go",
+		"s.Inside && s.Anew && !answer.Resent && !g.Resent", "!g.Resent", "TestLingeringClientsTakeTurns",
+	},
+	{
+		"client of a cluster that is taken for deaf since it listens at another node", "internal/engine/line/linger.go",
+		"ln.Conn.Target().Cluster {", "false {", "TestTryAsksForAKeptLockInACluster",
+	},
+	{
+		"client that is told where it does not listen that its lock was taken", "internal/engine/force.go",
+		" && !script.Kept(victim.Owner)", "", "TestForcedLockThatMayBeKeptInACluster",
+	},
+	{
+		"client that listens for each name that it locks", "internal/engine/line/line.go",
+		"s.Connected() && s.Sharded() == ln.Listener.Sharded()", "s.Connected()", "TestFreeLocksNeedNoSubscriptionInACluster",
+	},
+	{
+		"try that does not ask for what may only be kept", "internal/engine/acquire/linger.go",
+		"return a.first && script.Kept(a.occupant.Owner) &&", "return false &&", "TestTryAsksForAKeptLock",
+	},
+	{
+		"client that asks itself for what it has in use", "internal/engine/acquire/linger.go",
+		" && a.by.Keeper.Of(a.occupant.Owner) == nil", "", "TestOwnTryAsksNobody",
+	},
+	{
+		"lock that was detached and seems to be kept only", "internal/engine/lease/release.go",
+		"		l.sayUsed(bounded)\n", "		_ = bounded\n", "TestDetachedLockIsInUse",
+	},
+	{
+		"waiter behind a lock that was kept, which finds Redis out of reach", "internal/engine/acquire/linger.go",
+		"	if err == nil && a.group != nil {", "	if false {", "TestWaitBehindALockThatWasKept",
+	},
+	{
+		"client that does not say that its lock is in use", "internal/engine/lease/linger.go",
+		"	case again:\n		l.answerUsed()", "	case false:\n		l.answerUsed()", "TestTryAsksForAKeptLock",
+	},
+	{
+		"ask that does not read the answer", "internal/protocol/script/lua/ask.lua",
+		"if used and -used > math.floor(now() / 1000) then return 2 end", "", "TestTryAsksForAKeptLock",
+	},
+	{
+		"kept lock that has the same token again", "internal/engine/lease/linger.go",
+		"Token: l.token + 1, Spare", "Token: l.token, Spare", "TestKeptLockIsTakenWithoutARequest",
+	},
+	{
+		"client that keeps what was taken by force", "internal/engine/lease/keeper.go",
+		"	if kept != nil {\n		k.apart(kept.giveBack)\n	}", "	_ = kept", "TestKeptLockIsForced",
+	},
+	{
+		"client that keeps locks though it may have missed a message", "internal/engine/engine.go",
+		"		e.Keeper.DropKept()\n", "", "TestNothingIsKeptUnheard",
+	},
+	{
+		"old message of a grant that is believed", "internal/engine/line/waiters.go",
+		"token <= w.fence || ", "", "TestGrantThatIsHeardTooLate",
+	},
+	{
+		"poll that does not say which grants are old", "internal/protocol/script/lua/await.lua",
+		"reply[5] = tonumber(redis.call('GET', FENCE) or 0)\n", "", "TestGrantThatIsHeardTooLate",
+	},
+	{
+		"extend that takes a later acquisition of its owner for the first", "internal/engine/acquire/grant.go",
+		"return g.Resent && g.Left(a.by.Now()) <= 0", "return false", "TestGrantThatIsExtendedTooLate",
+	},
 	{
 		"entry that counts in a hash of another owner", "internal/protocol/script/lua/reentrant.lua",
 		"redis.call('HEXISTS', K, owner) == 1 then return left, owner end", "redis.call('HLEN', K) > 0 then return left, owner end",
@@ -49,8 +247,8 @@ var mutants = []mutant{
 		"TestFencedLockIsGrantedInOneOrder",
 	},
 	{
-		"text of a lease that does not say where the tokens are counted", "adopt.go",
-		"Fence: k.FenceKey,", "", "TestFencedLockIsGrantedInOneOrder",
+		"text of a lease that does not say where the tokens are counted", "internal/engine/lock/text.go",
+		"Fence: l.FenceKey,", "", "TestFencedLockIsGrantedInOneOrder",
 	},
 	{
 		"lock at a bare majority that counts as a tie", "internal/engine/ballot/contest.go",
@@ -58,11 +256,63 @@ var mutants = []mutant{
 	},
 	{
 		"count that a resend takes down twice", "internal/protocol/script/lua/countdown_down.lua",
-		"redis.call('ZSCORE', K, owner) or ", "", "TestCountDownMeetsMishaps|TestCountDownStragglers",
+		"if redis.call('ZSCORE', K, owner) then return {1, s.left} end\n", "", "TestCountDownMeetsMishaps|TestCountDownStragglers",
 	},
 	{
 		"count that a late request of the round before takes down", "internal/protocol/script/lua/countdown.lua",
-		"redis.call('ZREMRANGEBYRANK', K, 1, -KEPT - 1)", "redis.call('ZREMRANGEBYRANK', K, 1, -1)", "TestCountDownStragglers",
+		"K, 1 + repeats(), -KEPT - 1)", "K, 1 + repeats(), -1)", "TestCountDownStragglers",
+	},
+	{
+		"repeat of what has counted that counts in the next round", "internal/protocol/script/lua/countdown_down.lua",
+		"  note_repeat(owner)\n", "", "TestCountDownStragglers",
+	},
+	{
+		"repeats that go with what has counted", "internal/protocol/script/lua/countdown.lua",
+		"1 + repeats(), -KEPT - 1", "1, -KEPT - 1", "TestCountDownRemembersEnough",
+	},
+	{
+		"repeats without an end", "internal/protocol/script/lua/countdown.lua",
+		"redis.call('ZREMRANGEBYRANK', K, 1, math.max(0, repeats() - KEPT))", "", "TestRepeatsAreBounded",
+	},
+	{
+		"count that a late request sets once more", "internal/protocol/script/lua/countdown_set.lua",
+		"if tonumber(ARGV[5]) ~= fence then return {2, fence} end", "", "TestCountIsSetLate",
+	},
+	{
+		"count that is set again when it was deleted before the answer", "countdown.go",
+		"if count.Again && before.Fence >= 0 && answer.Resent {", "if count.Again && before.Fence > 1<<60 && answer.Resent {", "TestCountIsSetAndGoneBeforeTheAnswer",
+	},
+	{
+		"two requests of a countdown, each with a time of its own", "countdown.go",
+		"err := do(bounded)", "_ = bounded; err := do(ctx)", "TestTwoRequestsEndInTime",
+	},
+	{
+		"text that names an owner which a late copy can bring back", "internal/engine/lease/release.go",
+		"needed, shared := l.resent && ", "needed, shared := false && ", "TestTextAfterALateCopy",
+	},
+	{
+		"lease of an unknown owner that goes on", "internal/engine/lease/release.go",
+		"		events = l.giveUpLocked(err)\n", "", "TestDetachWhoseOwnerIsUnknown",
+	},
+	{
+		"holder that has missed messages, and does not ask", "internal/engine/engine.go",
+		"		e.Keeper.Recheck(s.Key())\n", "", "TestForceWhileDeaf",
+	},
+	{
+		"extend by the program that leaves nodes without the lease", "internal/engine/lease/extend.go",
+		"\"extend\", call, l.mend)", "\"extend\", call, func(int) {})", "TestQuorumExtendMends",
+	},
+	{
+		"try over a quorum that asks for slots when its time is over", "internal/engine/ballot/contest.go",
+		" || c.now().Since(begun) >= patience {", " {", "TestQuorumTryEndsInTime",
+	},
+	{
+		"size that only the dead know, which Available minds", "semaphore.go",
+		"used := len(info.Holders) > 0 ||", "used := true ||", "TestAvailableOfWhatOnlyTheDeadKnow",
+	},
+	{
+		"several names that are given back one after the other", "internal/engine/acquire/several.go",
+		"		releases.Go(func() {", "		func(f func()) { f() }(func() {", "TestMultiGivesBackAtOnce",
 	},
 	{
 		"count that is taken for zero when it is gone", "internal/protocol/script/lua/countdown_wait.lua",
@@ -161,7 +411,7 @@ var mutants = []mutant{
 	},
 	{
 		"watchdog that shortens a lease", "internal/engine/lease/extend.go",
-		"ttl := max(d, l.leftInRedis())\n	l.longest", "ttl := d\n	l.longest", "TestExtendToAndTheWatchdog",
+		"ttl := max(d, lead.leftInRedis(), l.leftInRedis())", "ttl := d", "TestExtendToAndTheWatchdog",
 	},
 	{
 		"watchdog that looks away for as long as a lease lasts", "internal/engine/lease/extend.go",
@@ -172,8 +422,8 @@ var mutants = []mutant{
 		"due := l.long() || ", "due := ", "TestExtendToIsNotPassedOn",
 	},
 	{
-		"extend that counts as confirmed for longer than it asked", "internal/engine/lease/watchdog.go",
-		"held, sent, ttl\n", "held, sent, max(ttl, l.longest)\n", "TestExtendToMeetsMishaps",
+		"extend that counts as confirmed for longer than it asked", "internal/engine/lease/nest.go",
+		"	l.sentAt, l.ttl = sent, ttl\n", "	l.sentAt, l.ttl = sent, max(ttl, l.longest)\n", "TestExtendToMeetsMishaps",
 	},
 	{
 		"value of a leader that an old request brings back", "internal/protocol/script/lua/proclaim.lua",
@@ -184,8 +434,8 @@ var mutants = []mutant{
 		"publish_change('proclaimed')", "", "TestProclaimIsObserved",
 	},
 	{
-		"observer that heeds a subscription which has ended", "election.go",
-		"			up.Store(true)\n", "			n = 0\n", "TestObserveIgnoresLateConfirmations",
+		"observer that heeds a subscription which has ended", "internal/engine/engine.go",
+		"				up.Store(true)\n", "				n = 0\n", "TestObserveIgnoresLateConfirmations",
 	},
 	{
 		"observer that knows a leader by its term alone", "election.go",
@@ -265,7 +515,11 @@ var mutants = []mutant{
 	},
 	{
 		"waiter that names the holder of long ago", "internal/engine/line/poll.go",
-		"	p.inside = stand.Occupant\n", "", "TestTakenNamesTheHolderOfNow",
+		"	p.inside = lock.OccupantAt(stand.Occupant, stand.Remaining, ln.Now())\n", "	_ = lock.Occupant{}\n", "TestTakenNamesTheHolderOfNow",
+	},
+	{
+		"slot at rest that is told as held", "internal/protocol/script/lua/zset.lua",
+		"rest and free - rest <= millis() and met .. '\\tshut' or met", "met", "TestTakenWhileClosed",
 	},
 	{
 		"goroutine that is not told that its own process holds the mutex", "internal/engine/lease/pass.go",
@@ -280,11 +534,11 @@ var mutants = []mutant{
 		"now.Since(*h.outage) >= a.by.Timeout", "true", "TestQuorumWaiterTellsAnOutage",
 	},
 	{
-		"lease that is never found to be forgotten", "trace.go",
+		"lease that is never found to be forgotten", "client.go",
 		"		runtime.AddCleanup(lent, (*lease.Lease).TellForgotten, l)\n", "", "TestForgottenLeaseIsTold",
 	},
 	{
-		"lease that tells at each extend that it outlives its context", "internal/engine/lease/event.go",
+		"lease that tells at each extend that it outlives its context", "internal/engine/lease/lease.go",
 		"	if l.outlived == 2 {\n", "	if false {\n", "TestLeaseThatOutlivesItsContext",
 	},
 	{
@@ -292,16 +546,16 @@ var mutants = []mutant{
 		"	if len(left.Leases) > 0 {", "	if false {", "TestForgottenLeaseIsTold",
 	},
 	{
-		"cycle in which a holder is outside", "deadlocks.go",
-		"if h.Foreign || h.Resting || h.Dead || !inside(h) {", "if h.Foreign || h.Resting || h.Dead {",
+		"cycle in which a holder is outside", "internal/engine/survey/deadlocks.go",
+		"if h.Foreign || h.Resting || h.Dead || !inside[h.Owner] {", "if h.Foreign || h.Resting || h.Dead {",
 		"TestDeadlockThatIsNone|TestLockOfWhatOthersShare",
 	},
 	{
-		"cycle of processes that is not told", "deadlocks.go",
+		"cycle of processes that is not told", "internal/engine/survey/deadlocks.go",
 		"in.Holds = w.Holds", "in.Holds = nil", "TestDeadlockBetweenProcesses",
 	},
 	{
-		"waiter behind another that is in no cycle", "deadlocks.go",
+		"waiter behind another that is in no cycle", "internal/engine/survey/deadlocks.go",
 		"here = here || in.Client == w.Client", "", "TestDeadlockWithAWaiterBehindAnother",
 	},
 	{
@@ -310,7 +564,7 @@ var mutants = []mutant{
 	},
 	{
 		"lease that is over and keeps others waiting", "internal/engine/waitgraph/graph.go",
-		" && h.SeemsHeld() })", " })", "TestLockBesideACycle",
+		" && h.SeemsHeld() })", " })", "TestEnterTellsCycles",
 	},
 	{
 		"names that a MultiMutex has and does not tell", "internal/engine/acquire/several.go",
@@ -341,7 +595,7 @@ var mutants = []mutant{
 		"redis.call('PEXPIRE', KEYS[1], ARGV[2])\n", "", "TestJournalTellsWhatHappened",
 	},
 	{
-		"entry that each node tells", "journalread.go",
+		"entry that each node tells", "internal/record/journal/read.go",
 		"if !ok || r.seen[e.ID] {", "if !ok {", "TestJournalOfAQuorum",
 	},
 	{
@@ -364,7 +618,7 @@ var mutants = []mutant{
 		"TestTryDoReadsBesideReaders",
 	},
 	{
-		"lease that is noted as old again and again", "journal.go",
+		"lease that is noted as old again and again", "internal/engine/recorder.go",
 		"	if lasts {\n		r.aged[id] = true\n	} else {", "	if !lasts {", "TestJournalTellsWhatHappened",
 	},
 	{
@@ -397,7 +651,7 @@ var mutants = []mutant{
 		"		defer l.Lose", "		l.Lose", "TestHookThatPanicsWhenTheClientIsClosed",
 	},
 	{
-		"hook that is not called after one that panics", "hook.go",
+		"hook that is not called after one that panics", "event.go",
 		"		defer callAll(ctx, hooks[1:], e)\n		hooks[0](ctx, e)\n", "		hooks[0](ctx, e)\n		callAll(ctx, hooks[1:], e)\n",
 		"TestHookThatPanicsIsToldTheEnd",
 	},
@@ -406,11 +660,11 @@ var mutants = []mutant{
 		"call.Resent = n > 0", "call.Resent = false", "TestMetricsOfBothModulesAreTheSame",
 	},
 	{
-		"extend that does not tell the age of its lease", "internal/engine/lease/event.go",
+		"extend that does not tell the age of its lease", "internal/engine/lease/lease.go",
 		"e.What == lock.Extended || ", "", "TestMetricsOfBothModulesAreTheSame",
 	},
 	{
-		"quorum whose connections are not wrapped", "quorum.go",
+		"quorum whose connections are not wrapped", "open.go",
 		"wrapped[i] = o.wrap(nodes[i])", "wrapped[i] = nodes[i]", "TestWrapConn",
 	},
 	{
@@ -450,7 +704,7 @@ var mutants = []mutant{
 		"l.state == released || l.state == lost ||", "l.state > ended ||", "TestQuorumDetachedLeaseIsNotCleanedUp",
 	},
 	{
-		"text whose argument is none of the kind, and is read", "adopt.go",
+		"text whose argument is none of the kind, and is read", "internal/engine/lock/text.go",
 		"case !params[t.Kind].MatchString(t.Param):", "case false:", "TestAdoptTextWithAnotherParam",
 	},
 	{
@@ -462,7 +716,7 @@ var mutants = []mutant{
 		"	l.cancel(l.err)\n	l.detachLocked()\n", "	l.cancel(l.err)\n", "TestAdoptBesideWaitersOfTheSameClient",
 	},
 	{
-		"text that was changed and is read", "adopt.go",
+		"text that was changed and is read", "internal/engine/lock/text.go",
 		" || t.String() != text", "", "TestAdoptNoText",
 	},
 	{
@@ -488,7 +742,7 @@ var mutants = []mutant{
 	},
 	{
 		"leader that resigned and seems to lead", "election.go",
-		" || info.Holders[0].Resting", "", "TestOfficeThatIsShut",
+		" || p.Holders[0].Resting", "", "TestOfficeThatIsShut",
 	},
 	{
 		"force that cannot open what is shut", "internal/protocol/script/lua/force.lua",
@@ -544,7 +798,7 @@ var mutants = []mutant{
 	},
 	{
 		"run that is released as if it had not begun", "internal/engine/lease/release.go",
-		"k.Release(l.owner, ticket, true,", "k.Release(l.owner, ticket, false,", "TestJobThatIsLostKeepsItsWindow",
+		"on.Release(owner, ticket, true,", "on.Release(owner, ticket, false,", "TestJobThatIsLostKeepsItsWindow",
 	},
 	{
 		"release that is not tried again", "internal/engine/lease/release.go",
@@ -715,6 +969,98 @@ var mutants = []mutant{
 		"TestQuorumSeatHeedsTheContext",
 	},
 	{
+		"reader under a writer whose client may keep the lock", "rwmutex.go",
+		"	if how == \"r\" {", "	if false {", "TestReaderUnderAWriterThatMayBeKept",
+	},
+	{
+		"writer that became a reader and whose client may keep the lock", "rwmutex.go",
+		"	if err := m.keepNoMore(ctx, write.core.Owner()); err != nil {", "	if err := error(nil); err != nil {", "TestReaderUnderAWriterThatMayBeKept",
+	},
+	{
+		"context of a writer that is done, and counts as that of the next", "latch.go",
+		"		if l.Kind == script.RWMutex && !v.Held() {", "		if false {", "TestContextOfAWriterThatIsDone",
+	},
+	{
+		"lease that got another owner and is not detached in that step", "internal/engine/lease/release.go",
+		"		events, done = append(events, l.detaching(to)), true\n", "", "TestReleaseDuringRename",
+	},
+	{
+		"late request for several names that shortens them", "internal/protocol/script/lua/multi.lua",
+		"  elseif redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then", "  else", "TestLateCopyOfSeveral",
+	},
+	{
+		"detached entry with the token of one whose owner was out", "internal/engine/lease/nest.go",
+		"return heir{owner, standing.Token}, nil", "return heir{owner, 0}, nil", "TestDetachOfAnEntryThatWasTaken",
+	},
+	{
+		"message of a force before the lease begins", "internal/engine/lease/keeper.go",
+		"	return k.early.Has(l.owner)", "	return false", "TestForcedBeforeTheLeaseBegins",
+	},
+	{
+		"lock that is kept though it was taken by force while it was released", "internal/engine/lease/linger.go",
+		", k.early.Has(l.owner):", ":", "TestForcedWhileItIsReleased",
+	},
+	{
+		"entry that is not looked at because its lead is overdue", "internal/engine/lease/watchdog.go",
+		"	if l.state <= inJeopardy {\n		l = l.leading()\n	}\n", "", "TestRecheckBehindAnOverdueLead",
+	},
+	{
+		"extend that shortens an inner entry", "internal/engine/lease/extend.go",
+		", lead.leftInRedis(), l.leftInRedis())", ", lead.leftInRedis())", "TestExtendShortensNoInnerEntry",
+	},
+	{
+		"detached entry that is shorter than it was", "internal/engine/lease/nest.go",
+		"ttl := max(l.lock.TTL, l.leftInRedis())", "ttl := l.lock.TTL", "TestDetachedEntryKeepsItsLength",
+	},
+	{
+		"follower whose earlier end no schedule has", "internal/engine/lease/nest.go",
+		"		if m.deadline().Before(l.deadline()) {", "		if false {", "TestFollowerWithTheShorterTime",
+	},
+	{
+		"long lease that nothing knows of without an answer", "internal/engine/lease/extend.go",
+		"max(l.ttl, l.longest) > l.lock.TTL", "l.ttl > l.lock.TTL", "TestLongLeaseIsNotKept|TestLongExtendWithoutAnAnswer",
+	},
+	{
+		"look at a lease by an extend that has begun", "internal/engine/lease/extend.go",
+		"	ttl := l.lengthen(d)\n", "	left, ttl := l.Remaining(), l.lengthen(d)\n", "TestHookPanicsInExtend",
+	},
+	{
+		"wish of a lead that has left", "internal/engine/lease/wanted.go",
+		"		l = l.leading() // another may by now\n", "", "TestWishOfALeadThatLeaves",
+	},
+	{
+		"wishes that go with an empty line", "internal/protocol/script/lua/tickets.lua",
+		"redis.call('ZREMRANGEBYSCORE', CLIENTS, '(0', '+inf')", "redis.call('DEL', CLIENTS)", "TestReleaseLeavesWishesAlone",
+	},
+	{
+		"hook that holds up messages when a kept lock is given back", "internal/engine/lease/linger.go",
+		"		k.apart(l.giveBack)\n", "		l.giveBack()\n", "TestUnkeptHoldsUpNoMessages",
+	},
+	{
+		"Close that misses a follower", "internal/engine/lease/keeper.go",
+		"			for _, m := range l.nest.leases { // which l may have left by now\n", "			for _, m := range l.others() {\n", "TestCloseMissesNoFollower",
+	},
+	{
+		"lease that is noted as old after its end", "internal/engine/recorder.go",
+		"	if lasts && r.ended.Has(key) {", "	if false {", "TestLongHeldIsNotedOnce",
+	},
+	{
+		"waiter of a quorum that tries when the first node has room", "internal/engine/ballot/waiters.go",
+		"if told += n; told >= majority {", "if told += n; told > 0 {", "TestWaiterTriesWhenAMajorityHasRoom",
+	},
+	{
+		"ticket that is withdrawn before the nodes have answered", "internal/engine/ballot/places.go",
+		"	if !hasLatch || p.open == 0 {", "	if true {", "TestTicketsAreWithdrawnWhereTheyMayBe",
+	},
+	{
+		"ticket that is left where a node answered late", "internal/engine/ballot/places.go",
+		"				at.hear(t.Votes[node].Stand(), number == p.last)\n", "				_ = number\n", "TestTicketsAreWithdrawnWhereTheyMayBe",
+	},
+	{
+		"printed name that is another once it is typed", "internal/fleet/command.go",
+		"	if hides(arg) {", "	if false {", "TestShellWord",
+	},
+	{
 		"quorum that is heard for ever", "internal/link/quorum/subscribe.go",
 		"		e.end(errDeaf)\n", "		_ = e.end\n", "TestQuorumGrantWhileDeaf",
 	},
@@ -768,7 +1114,7 @@ var mutants = []mutant{
 	},
 	{
 		"one reader at a time out of the line", "internal/protocol/script/lua/rwmutex.lua",
-		"how, how == 'r'\nend\n\nlocal function leave", "how, false\nend\n\nlocal function leave", "TestReadersAreLetInTogether",
+		"how, how == 'r'\nend\nadmit", "how, false\nend\nadmit", "TestReadersAreLetInTogether",
 	},
 	{
 		"readers beside a writer", "internal/protocol/script/lua/rwmutex.lua",
@@ -840,6 +1186,22 @@ var mutants = []mutant{
 		"tokens by the clock alone", "internal/protocol/script/lua/token.lua",
 		"if last and last >= time then", "if false then",
 		"TestTokensOfAnotherKindGrowOverEverything",
+	},
+	{
+		"acquisition halfway, for want of a right", "internal/protocol/script/lua/zset.lua",
+		"if made then redis.call('DEL', unpack(together)) elseif undo then undo() end", "", "TestOneRightLess",
+	},
+	{
+		"holders that a user may not see are none", "internal/protocol/script/lua/inspect.lua",
+		"if reason and", "if false and", "TestOneRightLess",
+	},
+	{
+		"entry halfway, for want of a right", "internal/protocol/script/lua/reentrant.lua",
+		"    redis.call('DEL', K, INSIDE)\n    if type", "    if type", "TestOneRightLess",
+	},
+	{
+		"right that a script lacks by another code", "internal/driver/adapter/adapter.go",
+		`"executing the script can't run this command"`, `"no text"`, "TestOneRightLess",
 	},
 	{
 		"force-release without a new token", "internal/protocol/script/lua/force.lua",
@@ -959,11 +1321,11 @@ var mutants = []mutant{
 	},
 	{
 		"permits that a full server does not take back", "internal/protocol/script/lua/semaphore.lua",
-		"  redis.call('ZREM', K, owner)\n", "", "TestFullServerKeepsWhatIsHeld",
+		"some.\n  redis.call('ZREM', K, owner)\n", "some.\n", "TestFullServerKeepsWhatIsHeld",
 	},
 	{
 		"slots that a full server does not take back", "internal/protocol/script/lua/slotpool.lua",
-		"  redis.call('ZREM', K, owner)\n", "", "TestFullServerKeepsWhatIsHeld",
+		"some.\n  redis.call('ZREM', K, owner)\n", "some.\n", "TestFullServerKeepsWhatIsHeld",
 	},
 	{
 		"heartbeat that a full server refuses", "internal/protocol/script/lua/await.lua",
@@ -1032,46 +1394,45 @@ var mutants = []mutant{
 		"	if !g.Passed {\n", "	if true {\n", "TestRelayIsExtendedInTime",
 	},
 	{
-		"word of a forced release that hides the one before", "internal/engine/handoff/owners.go",
-		"o.newer[owner] = true", "o.newer = map[string]bool{owner: true}", "TestRelayIsRevokedAmongOthers",
+		"word of a forced release that hides the one before", "internal/base/recent/recent.go",
+		"s.newer[text] = true", "s.newer = map[string]bool{text: true}", "TestRelayIsRevokedAmongOthers",
 	},
 	{
-		"forced release that does not tell the client's own lease", "force.go",
-		"if r.victim.Client == c.engine.ID {", "if false {", "TestForceReleaseOfOnesOwn",
+		"forced release that does not tell the client's own lease", "internal/engine/force.go",
+		"if victim.Client == e.ID {", "if false {", "TestForceReleaseOfOnesOwn",
 	},
 	{
 		"dead waiter that looks alive", "internal/protocol/script/lua/inspect.lua",
 		"alive_for(line[i], '') > 0 and 1 or 0", "1", "TestInspectTells",
 	},
 	{
-		"last heartbeat by the time that the client that looks is believed alive", "inspect.go",
+		"last heartbeat by the time that the client that looks is believed alive", "internal/engine/survey/picture.go",
 		"sign.Process.LiveFor > 0", "false", "TestInspectTellsMissingHeartbeats",
 	},
 	{
-		"holder that is deaf and looks alive", "inspect.go",
+		"holder that is deaf and looks alive", "internal/engine/survey/picture.go",
 		"h.Dead = sign.Deaf", "h.Dead = false", "TestInspectTellsDeadHolders",
 	},
 	{
-		"waiter that one node believes dead", "survey_quorum.go",
-		"p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead && v.Dead\n\t\t\tp.Labels = merged(p.Labels, v.Labels)\n\t\t\tif",
-		"p.LastSeen, p.Dead = later(p.LastSeen, v.LastSeen), p.Dead || v.Dead\n\t\t\tp.Labels = merged(p.Labels, v.Labels)\n\t\t\tif",
+		"waiter that one node believes dead", "internal/engine/survey/picture.go",
+		"p.Dead && o.Dead", "p.Dead || o.Dead",
 		"TestQuorumInspectBelievesTheNodesThatHear",
 	},
 	{
-		"list that inspects what is only remembered", "list.go",
+		"list that inspects what is only remembered", "internal/engine/survey/list.go",
 		"line := keys.StateOf(key, keys.QueueSuffix)", "line := keys.StateOf(key, keys.FenceSuffix)", "TestListCostsWhatIsInUse",
 	},
 	{
-		"pattern that Redis does not know", "list.go",
-		"escapeGlob(prefix) + sieve(pattern)", "escapeGlob(prefix) + sieve(\"*\")", "TestListCostsWhatIsInUse",
+		"pattern that Redis does not know", "internal/engine/survey/list.go",
+		"keys.Escape(l.Prefix) + keys.Sieve(pattern)", "keys.Escape(l.Prefix) + keys.Sieve(\"*\")", "TestListCostsWhatIsInUse",
 	},
 	{
-		"pattern that is matched by bytes", "list.go",
+		"pattern that is matched by bytes", "internal/protocol/keys/glob.go",
 		"		case '*', '?':\n			b.WriteByte('*')\n", "		case '*', '?':\n			b.WriteByte(c)\n", "TestListPatterns",
 	},
 	{
-		"list that asks a dead server about each name", "survey.go",
-		"down = v.err", "down = nil", "TestListFailsAtOnce",
+		"list that asks a dead server about each name", "internal/engine/survey/survey.go",
+		"down = p.err", "down = nil", "TestListFailsAtOnce",
 	},
 	{
 		"goroutines apart since they wait for other times", "options.go",
@@ -1095,7 +1456,7 @@ var mutants = []mutant{
 	},
 	{
 		"context that waits for the schedule", "internal/engine/lease/context.go",
-		"l.Remaining() > 0 && l.parent.Err()", "l.err == nil && l.parent.Err()", "TestContextAnswersByTheClock",
+		"l.remainingAt(now) <= 0", "l.err != nil", "TestContextAnswersByTheClock",
 	},
 	{
 		"context of several that waits for the schedule", "multimutex.go",
@@ -1128,7 +1489,7 @@ var mutants = []mutant{
 	},
 	{
 		"burst under one time limit", "internal/link/batch/sender.go",
-		"s.inFlight+len(batch) < maxInFlight", "s.inFlight >= 0", "TestBurstIsBounded",
+		"room := maxInFlight - s.inFlight", "room := len(s.queue)", "TestBurstIsBounded",
 	},
 	{
 		"batch of which one cannot be done", "internal/link/batch/plan.go",
@@ -1171,11 +1532,11 @@ var mutants = []mutant{
 	},
 	{
 		"deadline moved by an extend that failed", "internal/engine/lease/watchdog.go",
-		"l.state = inJeopardy\n", "l.state, l.sentAt = inJeopardy, sent\n", "TestLostRepliesToExtendEndTheLeaseAtItsDeadline",
+		"	events := l.doubting(now, err)\n", "	events := l.doubting(now, err)\n	l.sentAt = sent\n", "TestLostRepliesToExtendEndTheLeaseAtItsDeadline",
 	},
 	{
 		"watchdog that gives up at the first failure", "internal/engine/lease/watchdog.go",
-		"l.state = inJeopardy\n	l.extendAfter = now.Time()", "l.state = inJeopardy\n	l.extendAfter = time.Hour + now.Time()",
+		"doubting(now, err)\n	l.extendAfter = now.Time()", "doubting(now, err)\n	l.extendAfter = time.Hour + now.Time()",
 		"TestServerHangsForLessThanTheTTL|TestServerIsAwayForLessThanTheTTL",
 	},
 	{
@@ -1197,7 +1558,7 @@ var mutants = []mutant{
 	},
 	{
 		"no second look at what a request may still bring", "internal/link/cleanup/queue.go",
-		"return r.absent == enough", "return r.absent > 0", "TestStragglerAfter",
+		"return r.once || r.absent == enough", "return r.once || r.absent > 0", "TestStragglerAfter",
 	},
 	{
 		"no look at what a resent request may still bring after the release", "internal/engine/lease/release.go",
@@ -1250,11 +1611,11 @@ var mutants = []mutant{
 	},
 	{
 		"renewals without end", "internal/engine/lease/watchdog.go",
-		"l.lock.Renews && !l.overdueLocked()", "l.lock.Renews", "TestMaxHold",
+		"l.lock.Renews && l.leads() && !l.overdueLocked()", "l.lock.Renews", "TestMaxHold",
 	},
 	{
 		"release that overtakes a renewal", "internal/engine/lease/release.go",
-		"for l.pending {", "for false {", "TestReleaseWaitsForTheRenewalUnderWay",
+		"for l.pending && !l.accompanied() {", "for false {", "TestReleaseWaitsForTheRenewalUnderWay",
 	},
 	{
 		"leases that outlive their client", "internal/engine/lease/keeper.go",
@@ -1289,13 +1650,17 @@ var mutants = []mutant{
 // TestMutantsStillApply keeps the table from going stale.
 func TestMutantsStillApply(t *testing.T) {
 	t.Parallel()
+	source := readTestSource(t, "../..")
 	for _, m := range mutants {
-		text, err := os.ReadFile(filepath.Join("../..", m.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := check.Value(os.ReadFile(filepath.Join("../..", m.file))).OK(t)
 		if n := strings.Count(string(text), m.old); n != 1 {
 			t.Errorf("%s: %s contains %q %d times, want once: adapt the mutant to the code", m.name, m.file, m.old, n)
+		}
+		if m.beside(source) {
+			tests, err := filepath.Glob(filepath.Join("../..", filepath.Dir(m.file), "*_test.go"))
+			check.OK(t, "Glob", err)
+			named := parseTests(t, "", tests).has(regexp.MustCompile("^(" + m.tests + ")"))
+			check.That(t, named, "%s: there is no test %s below tests, or beside %s", m.name, m.tests, m.file)
 		}
 	}
 }
@@ -1311,9 +1676,7 @@ func TestMutants(t *testing.T) {
 		t.Skipf("set %s=. to run it, or make mutants: it takes minutes (%v)", mutantsVariable, err)
 	}
 	chosen := slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return !wanted.MatchString(m.name) })
-	if len(chosen) == 0 {
-		t.Fatalf("no mutant's name matches %q", wanted)
-	}
+	check.Must(t, len(chosen) != 0, "no mutant's name matches %q", wanted)
 	repositories := make(chan string, copies)
 	for range copies {
 		repository := t.TempDir()
@@ -1323,13 +1686,16 @@ func TestMutants(t *testing.T) {
 		repositories <- repository
 	}
 	var all []string
-	for _, m := range chosen {
-		all = append(all, m.tests)
-	}
 	source := readTestSource(t, "../..")
+	for _, m := range chosen {
+		if !m.beside(source) {
+			all = append(all, m.tests)
+		}
+	}
 	repository := <-repositories
-	if survives, output := try(t, repository, strings.Join(all, "|"), source); !survives {
-		t.Fatalf("the tests fail without any change:\n%s", output)
+	if len(all) > 0 {
+		survives, output := try(t, repository, strings.Join(all, "|"), source)
+		check.Must(t, survives, "the tests fail without any change:\n%s", output)
 	}
 	repositories <- repository
 	for _, m := range chosen {
@@ -1340,11 +1706,29 @@ func TestMutants(t *testing.T) {
 			file := filepath.Join(repository, m.file)
 			undo := change(t, file, m.old, m.new)
 			defer undo()
-			if survives, output := try(t, repository, m.tests, source); survives {
-				t.Errorf("%s survived %s:\n%s", m.name, m.tests, output)
+			try := try
+			if m.beside(source) {
+				try = m.tryBeside
 			}
+			survives, output := try(t, repository, m.tests, source)
+			check.That(t, !survives, "%s survived %s:\n%s", m.name, m.tests, output)
 		})
 	}
+}
+
+// beside reports whether the tests are component tests: beside the file that changes, not below tests.
+func (m mutant) beside(source []*testSource) bool {
+	return !slices.ContainsFunc(source, func(s *testSource) bool { return s.has(regexp.MustCompile("^(" + m.tests + ")")) })
+}
+
+// tryBeside is try of component tests.
+func (m mutant) tryBeside(t *testing.T, repository, tests string, _ []*testSource) (succeed bool, output string) {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-trimpath", "-timeout", "4m", "-v", "-run", "^("+tests+")", "./"+filepath.Dir(m.file))
+	run.Dir = repository
+	text, err := run.CombinedOutput()
+	check.Must(t, strings.Contains(string(text), "=== RUN "), "no test began:\n%s", text)
+	return err == nil, string(text)
 }
 
 // quickly has the compiler spend no time on making the code fast. With -trimpath, what is the same in
@@ -1368,9 +1752,7 @@ func try(t *testing.T, repository, tests string, source []*testSource) (succeed 
 			chosen, build.Args = append(chosen, s), append(build.Args, "./"+s.dir)
 		}
 	}
-	if chosen == nil {
-		t.Fatalf("there is no test %s", tests)
-	}
+	check.Must(t, chosen != nil, "there is no test %s", tests)
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("it does not build: %v\n%s", err, text)
 	}
@@ -1378,9 +1760,7 @@ func try(t *testing.T, repository, tests string, source []*testSource) (succeed 
 		run := exec.CommandContext(ctx, filepath.Join(binaries, s.binary()), "-test.run", tests, "-test.timeout", "4m", "-test.failfast", "-test.v")
 		run.Dir = filepath.Join(build.Dir, s.dir)
 		text, err := run.CombinedOutput()
-		if err != nil && !errors.As(err, new(*exec.ExitError)) {
-			t.Fatalf("the tests do not run: %v\n%s", err, text)
-		}
+		check.Must(t, err == nil || errors.As(err, new(*exec.ExitError)), "the tests do not run: %v\n%s", err, text)
 		if !strings.Contains(string(text), "=== RUN ") { // it must not pass for a mutant that is caught
 			t.Fatalf("no test began:\n%s", text)
 		}
@@ -1394,18 +1774,11 @@ func try(t *testing.T, repository, tests string, source []*testSource) (succeed 
 // change replaces text in a file, and returns how to undo it.
 func change(t *testing.T, file, old, new string) (undo func()) {
 	t.Helper()
-	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := check.Value(os.ReadFile(file)).OK(t)
 	after := strings.ReplaceAll(string(before), old, new)
-	if after == string(before) {
-		t.Fatalf("%s does not contain %q", file, old)
-	}
+	check.Must(t, after != string(before), "%s does not contain %q", file, old)
 	save := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "WriteFile", os.WriteFile(file, []byte(text), 0o600))
 	}
 	save(after)
 	return func() { save(string(before)) }

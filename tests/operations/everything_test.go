@@ -94,7 +94,6 @@ func TestEverythingAtOnce(t *testing.T) {
 	o := help.Brisk(help.Lasting)
 	o.Program, o.Hook = "billing", metrics.Hook
 	o.Journal = redlatch.JournalOptions{
-		On:      true,
 		Trouble: func(err error) { t.Logf("the journal: %v", err) },
 	}
 	c := locktest.Open(t, s.URL(), o)

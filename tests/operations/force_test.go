@@ -14,6 +14,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
@@ -32,9 +33,7 @@ func TestForceReleaseTellsTheHolder(t *testing.T) {
 		l := locktest.Lock(t, c.Mutex("a").With(o))
 		next := help.GoLock(t.Context(), admin.Mutex("a"))
 		locktest.InLine(t, s, "a", 1)
-		if _, err := admin.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: l.Owner()}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: l.Owner()})))
 		help.Receive(t, l.Context().Done(), what)
 		check.That(t, errors.As(l.Err(), new(*redlatch.LostError)), "%s ends with %v, want a LostError", what, l.Err())
 		locktest.Release(t, help.Await(t, next))
@@ -54,9 +53,7 @@ func TestForceReleaseOfOnesOwn(t *testing.T) {
 			check.That(t, !help.Hears(s, c), "the client listens, which makes this test an easy one")
 			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
 			help.Receive(t, l.Context().Done(), what)
-			if !errors.As(l.Err(), new(*redlatch.LostError)) {
-				t.Errorf("%s ends with %v, want a LostError", what, l.Err())
-			}
+			check.That(t, errors.As(l.Err(), new(*redlatch.LostError)), "%s ends with %v, want a LostError", what, l.Err())
 		}
 	})
 }
@@ -77,9 +74,7 @@ func TestForceReleaseDuringAnExtend(t *testing.T) {
 	help.Receive(t, gate.Arrived, "the reply to the extend")
 	check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
 	close(gate.Open)
-	if err := <-extended; err != nil {
-		t.Fatalf("Extend = %v, want the answer from before", err)
-	}
+	check.OK(t, "Extend", <-extended)
 	help.Receive(t, l.Context().Done(), "the loss of what was taken by force")
 	if lost := new(redlatch.LostError); !errors.As(l.Err(), &lost) || lost.Reason != redlatch.LossForced {
 		t.Errorf("the lease ends with %v, want a LostError that says forced", l.Err())
@@ -116,9 +111,7 @@ func TestForcedLossTellsByWhom(t *testing.T) {
 					info, err := admin.Inspect(t.Context(), l.Name())
 					return err == nil && info.Holders[0].Process.PID != 0
 				})
-				if _, err := admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: l.Owner(), Reason: reason}); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Owner: l.Owner(), Reason: reason})))
 				c.findOut(l)
 				owner := wantForced(t, l.Err(), reason)
 				info, err := admin.Inspect(t.Context(), l.Name())
@@ -164,9 +157,7 @@ func TestForcedLossIsToldAtTheRelease(t *testing.T) {
 		holder := locktest.Open(t, s.URL(), o)
 		o.Program = "operator"
 		l := help.Enter(t, help.LockOf(holder, kind))
-		if _, err := locktest.Open(t, s.URL(), o).ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "ForceRelease", check.ErrorOf(locktest.Open(t, s.URL(), o).ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
 		wantForced(t, l.Release(t.Context()), "")
 	})
 }
@@ -207,12 +198,8 @@ func TestForceReleaseOfAnOwnerCanBeRepeated(t *testing.T) {
 		o := redlatch.ForceOptions{Owner: l.Owner()}
 		check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), o)))
 		innocent := help.Await(t, waiting)
-		if _, err := admin.ForceRelease(t.Context(), l.Name(), o); !errors.Is(err, redlatch.ErrNotHeld) {
-			t.Errorf("ForceRelease again = %v, want ErrNotHeld", err)
-		}
-		if err := innocent.Extend(t.Context()); err != nil {
-			t.Errorf("the next holder lost its lock: %v", err)
-		}
+		check.Error(t, "ForceRelease again", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), o)), redlatch.ErrNotHeld)
+		check.Nil(t, "Extend by the next holder", innocent.Extend(t.Context()))
 		locktest.Release(t, innocent)
 	})
 }
@@ -256,9 +243,7 @@ func TestQuorumForcedLossTellsByWhom(t *testing.T) {
 	admin := help.OpenQuorum(t, nodes, o)
 	force := func(l *redlatch.Lease) {
 		t.Helper()
-		if _, err := admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Reason: "why"}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{Reason: "why"})))
 		if info, err := admin.Inspect(t.Context(), l.Name()); err != nil || info.Forced == nil || info.Forced.Owner != l.Owner() {
 			t.Errorf("Inspect tells of %+v, %v, want the owner %s", info.Forced, err, l.Owner())
 		}
@@ -280,4 +265,116 @@ func TestQuorumForcedLossTellsByWhom(t *testing.T) {
 	force(l)
 	help.Receive(t, l.Context().Done(), "the lease")
 	wantForced(t, l.Err(), "why")
+}
+
+// takeByForce takes a mutex from its holder.
+func takeByForce(t *testing.T, m *redlatch.Mutex, o redlatch.ForceOptions) *redlatch.Lease {
+	t.Helper()
+	return check.Value(m.TakeByForce(locktest.Within(t, locktest.Patience), o)).OK(t)
+}
+
+// TestTakeByForceIsOneStep: the mutex goes from its holder to the caller, past all that wait; the
+// holder is told by which process and why; the token is larger; and the line goes on afterwards.
+func TestTakeByForceIsOneStep(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	holder, admin := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	help.Hearing(t, s, holder)
+	l := locktest.Lock(t, holder.Mutex("a"))
+	token := l.Token()
+	next := help.GoLock(t.Context(), locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
+	locktest.InLine(t, s, "a", 1)
+	taken := takeByForce(t, admin.Mutex("a"), redlatch.ForceOptions{Owner: l.Owner(), Reason: "it hangs"})
+	if got := s.Do("GET", locktest.StateKey("a")); got != taken.Owner() || taken.Token() <= token {
+		t.Errorf("%s is inside with token %d after %d, want %s, and a larger one", got, taken.Token(), token, taken.Owner())
+	}
+	lost := help.WantLost(t, l)
+	if lost.Reason != redlatch.LossForced || lost.Force == nil || lost.Force.Reason != "it hangs" {
+		t.Errorf("the holder is told of %v by %v, want LossForced for the reason given", lost.Reason, lost.Force)
+	}
+	info, err := admin.Inspect(t.Context(), "a")
+	if err != nil || info.Forced == nil || info.Forced.Owner != l.Owner() || len(info.Waiters) != 1 {
+		t.Errorf("Inspect = %+v, %v, want the forced release and one waiter", info, err)
+	}
+	check.That(t, s.Do("PTTL", help.ForcedKey("a")) != "-1", "the note of the force stays for ever")
+	locktest.Release(t, taken)
+	last := help.Await(t, next)
+	if last.Token() <= taken.Token() && taken.Token() != 0 {
+		t.Errorf("token %d follows %d, want more", last.Token(), taken.Token())
+	}
+	locktest.Release(t, last)
+	help.WantNothingLeft(t, s, "a")
+}
+
+// TestTakeByForceOfWhatIsFreeOrShut needs no holder: it passes the line, and opens a mutex that its
+// last holder left shut.
+func TestTakeByForceOfWhatIsFreeOrShut(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	locktest.Release(t, takeByForce(t, c.Mutex("a"), redlatch.ForceOptions{}))
+	locktest.Release(t, locktest.Lock(t, c.Mutex("a").With(redlatch.LockOptions{MinHold: help.Lasting})))
+	check.Error(t, "TryLock of what is shut", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrTaken)
+	locktest.Release(t, takeByForce(t, c.Mutex("a"), redlatch.ForceOptions{}))
+	s.Do("SET", locktest.StateKey("a"), "of another library", "PX", "3600000")
+	locktest.Release(t, takeByForce(t, c.Mutex("a"), redlatch.ForceOptions{}))
+	help.WantNothingLeft(t, s, "a")
+}
+
+// TestTakeByForceIsRefused: another owner is not robbed, nor is another kind.
+func TestTakeByForceIsRefused(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	l := locktest.Lock(t, c.Mutex("a"))
+	ctx := locktest.Within(t, locktest.Patience)
+	if _, err := c.Mutex("a").TakeByForce(ctx, redlatch.ForceOptions{Owner: "rl-X-1"}); !errors.Is(err, redlatch.ErrNotHeld) || !l.Held() {
+		t.Errorf("TakeByForce from another owner = %v, want ErrNotHeld", err)
+	}
+	check.Error(t, "TakeByForce under its own lease", check.ErrorOf(c.Mutex("a").TakeByForce(l.Context(), redlatch.ForceOptions{})), redlatch.ErrDeadlock)
+	check.Error(t, "TakeByForce for no reason that can be", check.ErrorOf(c.Mutex("a").TakeByForce(ctx, redlatch.ForceOptions{Reason: "\n"})), redlatch.ErrInvalid)
+	locktest.Release(t, l)
+	term := help.Campaign(t, c.Election("a"), "")
+	check.Error(t, "TakeByForce of an election", check.ErrorOf(c.Mutex("a").TakeByForce(ctx, redlatch.ForceOptions{})), redlatch.ErrWrongKind)
+	locktest.Release(t, term)
+}
+
+// TestTakeByForceMeetsMishaps: whatever happens to its requests, two never hold at the end, no lock
+// stays behind, and a holder that was not named keeps its lock.
+func TestTakeByForceMeetsMishaps(t *testing.T) {
+	t.Parallel()
+	rs := trial.NewCourse(t, 1).At(t)
+	mutex := trial.Subjects()[0]
+	fourth := wire.Hits{Name: "fourth", Hit: func(n int) bool { return n == 3 }} // the first that takes; before it are three that look
+	fromFourth := wire.Hits{Name: "all from the fourth", Hit: func(n int) bool { return n >= 3 }}
+	for _, m := range []wire.Mishap{wire.Unheard, wire.Unanswered, wire.Unsent, wire.Swallowed, wire.Overtaken, wire.Straggles, wire.ReadOnly, wire.DiskFull} {
+		for _, h := range []wire.Hits{wire.First, wire.Second, wire.Third, fourth, fromFourth, wire.Every} {
+			for _, named := range []bool{true, false} {
+				rs.Run(1, func(r *trial.Trial) {
+					l, err := r.Far.Mutex(r.Name).TryLock(locktest.Within(r, locktest.Patience))
+					check.Must(r, err == nil, "TryLock = %v, want a lease", err)
+					r.Token = l.Token()
+					var o redlatch.ForceOptions
+					if named {
+						o.Owner = l.Owner()
+					}
+					r.Harm(m, h)
+					taken, err := r.Near.Mutex(r.Name).TakeByForce(locktest.Within(r, locktest.Patience), o)
+					r.Heal()
+					r.WantUnknown("TakeByForce", err, m)
+					if err == nil {
+						got := trial.Claim{Leases: []*redlatch.Lease{taken}, Release: taken.Release}
+						r.WantNewer(got)
+						r.WantAlone(mutex, got)
+						help.InsistRelease(r, taken)
+					}
+					if err := l.Release(t.Context()); err != nil && !errors.Is(err, redlatch.ErrNotHeld) {
+						r.Errorf("Release by the first holder = %v, want nil or ErrNotHeld", err)
+					}
+					r.WantFree(mutex, false)
+				}, m.Name, h.Name, strings.Repeat("named", map[bool]int{true: 1}[named]))
+			}
+		}
+	}
+	rs.Wait()
 }

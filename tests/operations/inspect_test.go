@@ -1,12 +1,18 @@
 package operations
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/record/notes"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -44,9 +50,7 @@ func TestInspectTellsDeadWaiters(t *testing.T) {
 		help.GoEnter(t.Context(), help.LockOf(patient, kind))
 		locktest.InLine(t, s, l.Name, 2)
 		for _, w := range look(t, operator, l.Name).Waiters {
-			if w.Dead || w.LastSeen.Before(w.Since) {
-				t.Errorf("waiter %+v, want it alive and heard of since it came", w)
-			}
+			check.That(t, !w.Dead && !w.LastSeen.Before(w.Since), "waiter %+v, want it alive and heard of since it came", w)
 		}
 		process.Kill()
 		buried(t, s, dying)
@@ -155,9 +159,7 @@ func TestQuorumInspectBelievesTheNodesThatHear(t *testing.T) {
 	dead := func() bool {
 		t.Helper()
 		info := look(t, operator, "a")
-		if len(info.Waiters) != 1 || len(info.Holders) != 1 || info.Holders[0].Dead {
-			t.Errorf("%+v, want a holder that is alive, and a waiter", info)
-		}
+		check.That(t, len(info.Waiters) == 1 && len(info.Holders) == 1 && !info.Holders[0].Dead, "%+v, want a holder that is alive, and a waiter", info)
 		return info.Waiters[0].Dead
 	}
 	forget := func(s *redistest.Server) { s.Do("ZADD", help.ClientsKey("a"), "XX", "1", help.GrantsChannel(waiter)) }
@@ -170,4 +172,329 @@ func TestQuorumInspectBelievesTheNodesThatHear(t *testing.T) {
 		}
 		return dead()
 	})
+}
+
+// A look at all locks costs what was ever used, not what is in use; or it passes over what it
+// should show.
+
+// remember has the server remember so many names for their tokens: used:1, used:2, ...
+func remember(s *redistest.Server, n int) {
+	s.Do("EVAL", "for i = 1, ARGV[1] do redis.call('SET', '{redlatch:used:' .. i .. '}:fence', i, 'EX', 604800) end", "0", fmt.Sprint(n))
+}
+
+// list is the names that List visits, in order.
+func list(t *testing.T, c *redlatch.Client, o redlatch.ListOptions) []string {
+	t.Helper()
+	var names []string
+	for info, err := range c.List(locktest.Within(t, locktest.Patience), o) {
+		if err != nil {
+			t.Fatalf("List(%q) = %v", o.Pattern, err)
+		}
+		names = append(names, info.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func wantList(t *testing.T, c *redlatch.Client, pattern string, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	if got := list(t, c, redlatch.ListOptions{Pattern: pattern}); !slices.Equal(got, want) {
+		t.Errorf("List(%q) = %q, want %q", pattern, got, want)
+	}
+}
+
+// TestListCostsWhatIsInUse: of 20,000 names all but two are remembered only for their tokens. A
+// scan of them takes a request for a thousand keys, and nothing else. It was two scripts for each
+// name, and half a minute for ten times as many.
+func TestListCostsWhatIsInUse(t *testing.T) {
+	t.Parallel()
+	const names = 20_000
+	s := redistest.Start(t)
+	holder, operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	locktest.Lock(t, holder.Mutex("one"))
+	locktest.Lock(t, holder.Mutex("used:7"))
+	wantList(t, operator, "", "one", "used:7") // which also teaches the server the scripts
+	remember(s, names)
+	for _, c := range []struct {
+		pattern         string
+		want            []string
+		scans, progress int
+	}{
+		{"", []string{"one", "used:7"}, names / 1000, names},
+		{"o*", []string{"one"}, names / 1000, 0}, // Redis sifts, and so few keys match that there is no progress to tell of
+		{"one", []string{"one"}, 0, 0},
+		{"used:8", nil, 0, 0},
+	} {
+		s.Do("CONFIG", "RESETSTAT")
+		progress := 0
+		if got := list(t, operator, redlatch.ListOptions{Pattern: c.pattern, Progress: func(n int) { progress = n }}); !slices.Equal(got, c.want) {
+			t.Errorf("List(%q) = %q, want %q", c.pattern, got, c.want)
+		}
+		scans, scripts := help.CommandCalls(s, "scan"), help.CommandCalls(s, "evalsha")+help.CommandCalls(s, "eval")
+		check.That(t, scans <= c.scans+c.scans/2 && (scans == 0) == (c.scans == 0), "List(%q) costs %d SCANs, want about %d", c.pattern, scans, c.scans)
+		check.That(t, scripts <= 2*len(c.want)+2, "List(%q) costs %d scripts, want 2 for each of %d names, and 2 at most", c.pattern, scripts, len(c.want))
+		check.That(t, progress == c.progress, "List(%q) told of %d keys, want %d", c.pattern, progress, c.progress)
+	}
+}
+
+// TestListInspectsInBatches: names in use are inspected a hundred at a time, and each client is asked
+// for once.
+func TestListInspectsInBatches(t *testing.T) {
+	t.Parallel()
+	const names = 250
+	s := redistest.Start(t)
+	s.Do("EVAL", "for i = 1, ARGV[1] do redis.call('SET', 'redlatch:held:' .. i, 'rl-X-' .. i, 'PX', 3600000) end", "0", fmt.Sprint(names))
+	over := &wire.Counting{Conn: wire.Dial(t, s.Addr())}
+	t.Cleanup(func() { _ = over.Conn.Close() })
+	c := wire.Wrap(t, over, help.Brisk(help.Lasting))
+	if got := list(t, c, redlatch.ListOptions{}); len(got) != names {
+		t.Errorf("List visits %d names, want %d", len(got), names)
+	}
+	if want := map[string]int{"sniff": 3, "mutex inspect": 3, "recall": 1}; !maps.Equal(over.Batches, want) {
+		t.Errorf("batches %v, want %v", over.Batches, want)
+	}
+}
+
+// TestListPatterns: the pattern is matched by characters, though Redis matches by bytes; and what
+// is special to Redis alone is plain.
+func TestListPatterns(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]redlatch.Options{
+		"usual prefix": {}, "prefix with special characters": {Prefix: `a*[b]\?:`}, "no prefix": {Prefix: redlatch.NoPrefix},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			o.Lock.TTL = help.Lasting
+			c := locktest.Open(t, s.URL(), o)
+			s.Do("SET", "unrelated", "x")
+			all := []string{"a/b:c", "a/b:d", "größe", "grüße", "*", "[x]", `back\slash`, "{tag}:7", "semaphore"}
+			for _, name := range all[:len(all)-1] {
+				locktest.Lock(t, c.Mutex(name))
+			}
+			check.OK(t, "Acquire", check.ErrorOf(c.Semaphore("semaphore", 3).Acquire(t.Context(), 2)))
+			locktest.Release(t, locktest.Lock(t, c.Mutex("over")))
+			wantList(t, c, "", all...)
+			wantList(t, c, "*", all...)
+			wantList(t, c, "a*c", "a/b:c")
+			wantList(t, c, "a?b:[a-c]", "a/b:c")
+			wantList(t, c, "a/b:[^a-c]", "a/b:d")
+			wantList(t, c, "gr??e", "größe", "grüße")
+			wantList(t, c, "gr[ö]ße", "größe")
+			wantList(t, c, "gr[^ö]?e", "grüße")
+			wantList(t, c, `\*`, "*")
+			wantList(t, c, `\[x]`, "[x]")
+			wantList(t, c, `back\\*`, `back\slash`)
+			wantList(t, c, "{tag}*", "{tag}:7")
+			wantList(t, c, "{tag}:7", "{tag}:7")
+			wantList(t, c, "over")
+			wantList(t, c, "b:c")
+			for _, err := range c.List(t.Context(), redlatch.ListOptions{Pattern: "[a"}) {
+				check.That(t, errors.Is(err, redlatch.ErrInvalid), "List of a pattern that makes no sense = %v, want ErrInvalid", err)
+			}
+		})
+	}
+}
+
+// TestListShowsNamesThatAreOnlyWaitedFor: of a line that the holder's crash left behind, there is
+// no key but those of the line.
+func TestListShowsNamesThatAreOnlyWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	holder, waiter := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	for _, name := range []string{"a", "{tag}b"} {
+		locktest.Lock(t, holder.Mutex(name))
+		help.GoLock(t.Context(), waiter.Mutex(name))
+	}
+	locktest.InLine(t, s, "a", 1)
+	locktest.Eventually(t, "a waiter", func() bool { return s.Do("ZCARD", "redlatch:{tag}b:queue") == "1" })
+	s.Do("DEL", locktest.StateKey("a"), locktest.StateKey("{tag}b"), help.FenceKey("a"))
+	wantList(t, holder, "", "a", "{tag}b")
+}
+
+// TestListFailsAtOnce: on a server that is gone, not once for each name.
+func TestListFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := help.Brisk(help.Lasting)
+	c := locktest.Open(t, s.URL(), o)
+	for i := range 50 {
+		locktest.Lock(t, c.Mutex(fmt.Sprint("held:", i)))
+	}
+	over := &stopping{Counting: wire.Counting{Conn: wire.Dial(t, s.Addr())}, s: s}
+	t.Cleanup(func() { _ = over.Conn.Close() })
+	operator := wire.Wrap(t, over, o)
+	errs := 0
+	for _, err := range operator.List(locktest.Within(t, locktest.Patience), redlatch.ListOptions{}) {
+		if errs++; !errors.Is(err, redlatch.ErrUnreachable) {
+			t.Errorf("List = %v, want ErrUnreachable", err)
+		}
+	}
+	if n := over.Batches["sniff"]; errs != 1 || n == 0 || n > 40 {
+		t.Errorf("%d errors after %d requests, want 1, and no request for each name", errs, n)
+	}
+}
+
+// stopping kills the server when the scan is over.
+type stopping struct {
+	wire.Counting
+	s *redistest.Server
+}
+
+func (c *stopping) Scan(ctx context.Context, pattern string, each func(string) error) error {
+	err := c.Conn.Scan(ctx, pattern, each)
+	c.s.Kill()
+	return err
+}
+
+// labelled is sluggish options with labels.
+func labelled(labels map[string]string) redlatch.Options {
+	o := help.Sluggish()
+	o.Labels = labels
+	return o
+}
+
+// TestLabelsOfHoldersAndWaiters: each kind of lock tells the labels of its holder and its waiter,
+// those of the client under those of the context; and tells them no more when both are gone.
+func TestLabelsOfHoldersAndWaiters(t *testing.T) {
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		c := locktest.Open(t, s.URL(), labelled(map[string]string{"service": "bill", "zone": "a"}))
+		operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+		ctx := redlatch.WithLabels(t.Context(), map[string]string{"request": "1", "zone": "b"})
+		l := help.LockOf(c, kind)
+		held := check.Value(l.Acquire(ctx)).OK(t)
+		waiter := locktest.Open(t, s.URL(), help.Sluggish())
+		waiting, giveUp := context.WithCancel(redlatch.WithLabels(t.Context(), map[string]string{"request": "2\n\x1b[31m"}))
+		got := help.GoEnter(waiting, help.LockOf(waiter, kind))
+		locktest.InLine(t, s, l.Name, 1)
+		locktest.Eventually(t, "labels of holder and waiter are told", func() bool {
+			info := look(t, operator, l.Name)
+			return maps.Equal(info.Holders[0].Labels, map[string]string{"service": "bill", "zone": "b", "request": "1"}) &&
+				len(info.Waiters) == 1 && maps.Equal(info.Waiters[0].Labels, map[string]string{"request": "2\n\x1b[31m"})
+		})
+		giveUp()
+		help.AwaitError(t, got)
+		locktest.Release(t, held)
+		locktest.Eventually(t, "no note is left", func() bool { return s.Do("EXISTS", help.NotesKey(c), help.NotesKey(waiter)) == "0" })
+	})
+}
+
+// TestLabelsSurviveTheLossOfAllData: a waiter that has to ask for its place again has its labels.
+func TestLabelsSurviveTheLossOfTheLine(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	holder, waiter, operator := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	locktest.Lock(t, holder.Mutex("a"))
+	help.GoLock(redlatch.WithLabels(t.Context(), map[string]string{"trace": "7"}), waiter.Mutex("a"))
+	told := func() bool {
+		info := look(t, operator, "a")
+		return len(info.Waiters) == 1 && info.Waiters[0].Labels["trace"] == "7"
+	}
+	locktest.Eventually(t, "the labels of a waiter are told", told)
+	before := look(t, operator, "a").Waiters[0].Owner
+	s.Do("DEL", help.QueueKey("a"))
+	locktest.Eventually(t, "they are told again", func() bool { return told() && look(t, operator, "a").Waiters[0].Owner != before })
+}
+
+// TestLabelsThatAreRefused: before anything is sent.
+func TestLabelsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	many := make(map[string]string)
+	for i := range 9 {
+		many[fmt.Sprint(i)] = ""
+	}
+	c := locktest.Open(t, s.URL(), help.Sluggish())
+	for what, labels := range map[string]map[string]string{
+		"too many": many, "no key": {"": "v"}, "a long key": {strings.Repeat("k", 65): "v"}, "a key with a newline": {"k\n": "v"},
+		"a long value": {"k": strings.Repeat("v", 257)}, "no UTF-8": {"k": "\xff"},
+	} {
+		ctx := redlatch.WithLabels(t.Context(), labels)
+		ctx = redlatch.WithLabels(ctx, map[string]string{"fine": "yes"}) // which makes nothing good
+		_, err := c.Mutex("a").Lock(ctx)
+		_, multiple := c.MultiMutex("a", "b").TryLock(ctx)
+		_, options := redlatch.New(nil, redlatch.Options{Labels: labels})
+		for _, err := range []error{err, multiple, options} {
+			if !errors.Is(err, redlatch.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "abels") {
+				t.Errorf("%s: %v, want ErrInvalid that tells of labels", what, err)
+			}
+		}
+	}
+	check.Equal(t, s.Do("DBSIZE"), "0", "keys are there")
+}
+
+// TestNotesCostNothingWithoutLabels: acquisitions and waits without labels, and short ones with
+// labels, write no notes.
+func TestNotesCostNothingWithoutLabels(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	holder, waiter := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	held := locktest.Lock(t, holder.Mutex("a"))
+	got := help.GoLock(t.Context(), waiter.Mutex("a"))
+	locktest.InLine(t, s, "a", 1)
+	locktest.Release(t, held)
+	locktest.Release(t, help.Await(t, got))
+	ctx := redlatch.WithLabels(t.Context(), map[string]string{"request": "1"})
+	began := time.Now()
+	for range 20 {
+		l := check.Value(holder.Mutex("b").Lock(ctx)).OK(t)
+		locktest.Release(t, l)
+	}
+	locktest.Eventually(t, "the notes are written, if there are any", func() bool { return s.Do("EXISTS", help.RecordKey(waiter)) == "1" })
+	// Each 100 ms, what is held at that moment is written. All of this takes less, unless the
+	// machine is busy.
+	limit := int(time.Since(began) / notes.Delay)
+	if n := help.CommandCalls(s, "hset"); n > limit {
+		t.Errorf("notes were written %d times, want %d times at most", n, limit)
+	}
+}
+
+// TestCallersOfAWaiter: the waiters of one client that stand in line together are one waiter with
+// so many callers; those that give up are no longer counted, and nothing is noted when all are gone.
+func TestCallersOfAWaiter(t *testing.T) {
+	t.Run("with labels", func(t *testing.T) { callersOfAWaiter(t, map[string]string{"trace": "7"}) })
+	t.Run("without", func(t *testing.T) { callersOfAWaiter(t, nil) })
+}
+
+func callersOfAWaiter(t *testing.T, labels map[string]string) {
+	t.Parallel()
+	s := redistest.Start(t)
+	holder, operator := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	waiter := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	held := locktest.Lock(t, holder.Mutex("a"))
+	callers := func(n int) func() bool {
+		return func() bool {
+			info := look(t, operator, "a")
+			return len(info.Waiters) == 1 && info.Waiters[0].Callers == n
+		}
+	}
+	patient, leave := context.WithCancel(redlatch.WithLabels(t.Context(), labels))
+	first := help.GoLock(patient, waiter.Mutex("a"))
+	locktest.InLine(t, s, "a", 1)
+	locktest.Eventually(t, "a waiter is a caller", callers(1))
+	impatient, giveUp := context.WithCancel(t.Context())
+	gaveUp := []<-chan help.Outcome{help.GoLock(impatient, waiter.Mutex("a")), help.GoLock(impatient, waiter.Mutex("a"))}
+	var others sync.WaitGroup
+	for range 3 {
+		others.Go(func() {
+			err := waiter.Mutex("a").Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
+			check.That(t, err == nil, "Do = %v, want nil", err)
+		})
+	}
+	locktest.Eventually(t, "six callers are told", callers(6))
+	if info := look(t, operator, "a"); !maps.Equal(info.Waiters[0].Labels, labels) {
+		t.Errorf("the labels beside the callers = %v, want %v", info.Waiters[0].Labels, labels)
+	}
+	giveUp()
+	locktest.Eventually(t, "those that gave up are not counted", callers(4))
+	leave()
+	locktest.Eventually(t, "the next one tells it in the place of the first", callers(3))
+	locktest.Eventually(t, "the note of the first is gone", func() bool { return s.Do("HLEN", help.NotesKey(waiter)) == "1" })
+	locktest.Release(t, held)
+	others.Wait()
+	for _, other := range append(gaveUp, first) {
+		help.AwaitError(t, other)
+	}
+	locktest.Eventually(t, "no note is left", func() bool { return s.Do("EXISTS", help.NotesKey(waiter)) == "0" })
 }

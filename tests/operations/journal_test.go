@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,13 +22,6 @@ import (
 )
 
 const journalKey = "{redlatch:journal}:log"
-
-// noting is brisk options with a journal.
-func noting(ttl time.Duration) redlatch.Options {
-	o := help.Brisk(ttl)
-	o.Journal.On = true
-	return o
-}
 
 // chronicle is what the journal tells.
 func chronicle(t *testing.T, c *redlatch.Client, q redlatch.JournalQuery) []redlatch.JournalEntry {
@@ -75,7 +67,7 @@ func timesOut(t *testing.T, m *redlatch.Mutex) {
 func TestJournalOfPlainAcquisitions(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := check.Value(redlatch.Open(t.Context(), s.URL(), noting(help.Lasting))).OK(t)
+	c := check.Value(redlatch.Open(t.Context(), s.URL(), help.Brisk(help.Lasting))).OK(t)
 	for range 10 {
 		held := locktest.Lock(t, c.Mutex("a"))
 		got := help.GoLock(t.Context(), c.Mutex("a"))
@@ -98,8 +90,8 @@ func TestJournalOfPlainAcquisitions(t *testing.T) {
 func TestJournalTellsWhatHappened(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	operator := locktest.Open(t, s.URL(), noting(help.Lasting))
-	o := noting(help.Lasting)
+	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	o := help.Brisk(help.Lasting)
 	o.Labels = map[string]string{"service": "bill"}
 	c := locktest.Open(t, s.URL(), o)
 	began := time.Now().Add(-time.Minute)
@@ -120,9 +112,7 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 	check.OK(t, "ForceRelease", check.ErrorOf(operator.ForceRelease(t.Context(), "forced", redlatch.ForceOptions{})))
 	e := awaitEntry(t, operator, "forced", redlatch.JournalForced)
 	wanted(e, operator, forced)
-	if e.From.Client != c.ID() || e.From.Process.PID == 0 || e.From.Token != token {
-		t.Errorf("%+v, want that it was taken from %s", e, c.ID())
-	}
+	check.That(t, e.From.Client == c.ID() && e.From.Process.PID != 0 && e.From.Token == token, "%+v, want that it was taken from %s", e, c.ID())
 	_ = forced.Extend(t.Context())
 	e = awaitEntry(t, operator, "forced", redlatch.JournalLost)
 	wanted(e, c, forced)
@@ -134,9 +124,7 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 	timesOut(t, c.Mutex("long"))
 	e = awaitEntry(t, operator, "long", redlatch.JournalTimeout)
 	wanted(e, c, nil)
-	if e.Waited < 10*time.Millisecond || !strings.Contains(e.Text, "taken") {
-		t.Errorf("%+v, want how long it waited, and for what", e)
-	}
+	check.That(t, e.Waited >= 10*time.Millisecond && strings.Contains(e.Text, "taken"), "%+v, want how long it waited, and for what", e)
 
 	leader := check.Value(c.Election("leader").TryCampaign(t.Context(), "me")).OK(t)
 	e = awaitEntry(t, operator, "leader", redlatch.JournalLeader)
@@ -160,7 +148,7 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 // shorter is not.
 func journalOfLong(t *testing.T) {
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		o := noting(help.Lasting)
+		o := help.Brisk(help.Lasting)
 		o.Labels = map[string]string{"service": "bill"}
 		c := s.Client(t, o)
 		told := func() (all []redlatch.JournalEntry) {
@@ -201,7 +189,7 @@ func TestJournalWithoutTheRight(t *testing.T) {
 	s := redistest.Start(t)
 	s.AllowUser("some", append([]string{"on", ">hush"}, append(access.Rules("redlatch:", false), "-xadd")...)...)
 	var troubles atomic.Int64
-	o := noting(help.Lasting)
+	o := help.Brisk(help.Lasting)
 	said := make(chan error, 16)
 	o.Journal.Trouble = func(err error) {
 		troubles.Add(1)
@@ -212,23 +200,16 @@ func TestJournalWithoutTheRight(t *testing.T) {
 		link = &answered{Conn: over, script: "journal"}
 		return link
 	}
-	var timeouts atomic.Int64 // which the journal tells of, if it has room
-	o.Hook = func(_ context.Context, e redlatch.Event) {
-		if e.Outcome == redlatch.OutcomeTimeout {
-			timeouts.Add(1)
-		}
-	}
 	c := locktest.Open(t, strings.Replace(s.URL(), "redis://", "redis://some:hush@", 1), o)
 	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	held := locktest.Lock(t, c.Mutex("a"))
-	for wait := 250 * time.Millisecond; timeouts.Load() < 300; wait *= 2 { // more than it has room for
-		var waits sync.WaitGroup
-		for range 300 {
-			waits.Go(func() {
-				_, _ = c.Mutex("a").With(redlatch.LockOptions{StrictOrder: redlatch.On, MaxWait: wait}).Lock(t.Context())
-			})
-		}
-		waits.Wait()
+	lose := func(name string) {
+		lost := locktest.Lock(t, c.Mutex(name))
+		s.Do("DEL", locktest.StateKey(name))
+		check.Refusal(t, "Extend of what was deleted", lost.Extend(t.Context()), redlatch.ErrNotHeld)
+	}
+	for i := range 300 { // more than it has room for
+		lose(fmt.Sprint(i))
 	}
 	refused := regexp.MustCompile(`NOPERM|can't run|no permissions`) // each version has its words
 	if err := help.Receive(t, said, "a word about the right"); !refused.MatchString(err.Error()) {
@@ -242,7 +223,7 @@ func TestJournalWithoutTheRight(t *testing.T) {
 	if n := troubles.Load(); n != 1 { // of two attempts at least, before the one that succeeded
 		t.Errorf("it was said %d times, want once", n)
 	}
-	timesOut(t, c.Mutex("a"))
+	lose("b")
 	locktest.Eventually(t, "what is missing is told", func() bool {
 		return slices.ContainsFunc(chronicle(t, operator, redlatch.JournalQuery{}), func(e redlatch.JournalEntry) bool { return e.Dropped > 0 })
 	})
@@ -268,7 +249,7 @@ func (a *answered) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 func TestJournalIsBounded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), noting(help.Lasting))
+	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	locktest.Lock(t, c.Mutex("a"))
 	fill := func(n int) {
 		t.Helper()
@@ -295,7 +276,7 @@ func TestJournalIsBounded(t *testing.T) {
 func TestJournalThatIsFollowed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), noting(help.Lasting))
+	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
 	locktest.Lock(t, c.Mutex("a"))
 	ctx, stop := context.WithCancel(locktest.Within(t, locktest.Patience))
 	var err error
@@ -325,7 +306,7 @@ func TestJournalThatIsFollowed(t *testing.T) {
 func TestJournalOfAQuorum(t *testing.T) {
 	t.Parallel()
 	nodes := help.StartNodes(t, 3)
-	c := help.OpenQuorum(t, nodes, noting(help.Lasting))
+	c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
 	locktest.Lock(t, c.Mutex("a"))
 	timesOut(t, c.Mutex("a"))
 	awaitEntry(t, c, "a", redlatch.JournalTimeout)
@@ -353,7 +334,7 @@ func TestJournalOfAQuorum(t *testing.T) {
 func TestJournalBesideTrouble(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	o := noting(help.Lasting)
+	o := help.Brisk(help.Lasting)
 	said := make(chan error, 16)
 	o.Journal.Trouble = func(err error) { said <- err }
 	c := locktest.Open(t, s.URL(), o)

@@ -55,9 +55,7 @@ func rules(t *testing.T) (all []rule) {
 			return ""
 		}
 		r.alert, r.record, r.expr = field("alert"), field("record"), field("expr")
-		if (r.alert == "") == (r.record == "") || r.expr == "" {
-			t.Fatalf("a rule cannot be read:\n%s", part)
-		}
+		check.Must(t, (r.alert == "") != (r.record == "") && r.expr != "", "a rule cannot be read:\n%s", part)
 		all = append(all, r)
 	}
 	return all
@@ -109,20 +107,14 @@ func TestBoard(t *testing.T) {
 		variables[v.Name] = v.Type
 	}
 	for name, is := range map[string]string{"datasource": "datasource", "job": "query", "instance": "query", "kind": "query"} {
-		if variables[name] != is {
-			t.Errorf("the variable %s is a %v, want a %s", name, variables[name], is)
-		}
+		check.That(t, variables[name] == is, "the variable %s is a %v, want a %s", name, variables[name], is)
 	}
 	ids, taken := make(map[int]bool), make(map[[2]int]string)
 	counters := regexp.MustCompile(`\w+_(total|count|sum|bucket)\{`)
 	for _, p := range b.Panels {
-		if ids[p.ID] {
-			t.Errorf("two panels have the id %d", p.ID)
-		}
+		check.That(t, !ids[p.ID], "two panels have the id %d", p.ID)
 		ids[p.ID] = true
-		if p.Title == "" {
-			t.Errorf("panel %d has no title", p.ID)
-		}
+		check.That(t, p.Title != "", "panel %d has no title", p.ID)
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 				if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
@@ -138,9 +130,7 @@ func TestBoard(t *testing.T) {
 			t.Errorf("the panel %q lacks a description, a unit, a query or the templated data source: %+v", p.Title, p)
 		}
 		for _, target := range p.Targets {
-			if target.LegendFormat == "" || target.Datasource != p.Datasource {
-				t.Errorf("a query of %q lacks a legend or the templated data source", p.Title)
-			}
+			check.That(t, target.LegendFormat != "" && target.Datasource == p.Datasource, "a query of %q lacks a legend or the templated data source", p.Title)
 			selectors := regexp.MustCompile(`\{[^}]*\}`).FindAllString(target.Expr, -1)
 			if len(selectors) == 0 || slices.ContainsFunc(selectors, func(s string) bool {
 				return !strings.Contains(s, `job=~"$job"`) || !strings.Contains(s, `instance=~"$instance"`)
@@ -159,9 +149,7 @@ func TestBoard(t *testing.T) {
 		}
 	}
 	for alert := range alerts(t) {
-		if !strings.Contains(read(t, boardFile), "Alert: "+alert) {
-			t.Errorf("no panel shows what the alert %s is about", alert)
-		}
+		check.That(t, strings.Contains(read(t, boardFile), "Alert: "+alert), "no panel shows what the alert %s is about", alert)
 	}
 }
 
@@ -201,9 +189,7 @@ func TestAlerts(t *testing.T) {
 	text := read(t, rulesFile) + read(t, boardFile)
 	for _, m := range regexp.MustCompile(`outcome!~\\?"([^"\\]*)`).FindAllStringSubmatch(text, -1) {
 		got := slices.DeleteFunc(strings.Split(m[1], "|"), func(o string) bool { return o == "granted" })
-		if !slices.Equal(got, harmless) {
-			t.Errorf("a query leaves out the outcomes %q, want %q, which Outcome.Failed says are no failures", got, harmless)
-		}
+		check.That(t, slices.Equal(got, harmless), "a query leaves out the outcomes %q, want %q, which Outcome.Failed says are no failures", got, harmless)
 	}
 }
 
@@ -220,9 +206,7 @@ func TestAlertOnLosses(t *testing.T) {
 	_, labels, _ := strings.Cut(read(t, metricsFile), "\n| reason |")
 	labels, _, _ = strings.Cut(labels, "\n")
 	for _, r := range groups.Reasons {
-		if slices.Contains(fires, r) == slices.Contains(meant, redlatch.LossReason(r)) {
-			t.Errorf("RedlatchLeaseLost selects %q, which for %q is wrong", fires, r)
-		}
+		check.That(t, slices.Contains(fires, r) != slices.Contains(meant, redlatch.LossReason(r)), "RedlatchLeaseLost selects %q, which for %q is wrong", fires, r)
 		for where, text := range map[string]string{runbookFile: runbook, metricsFile: labels} {
 			check.That(t, strings.Contains(text, "`"+r+"`"), "%s does not say what the reason %q is", where, r)
 		}
@@ -265,14 +249,12 @@ func TestRunbook(t *testing.T) {
 	}
 	lines := doctorLines(t)
 	check.That(t, len(lines) >= 15, "%d checks of the doctor were found, want 15 at least: %v", len(lines), lines)
-	for check, levels := range lines {
-		text, ok := sections["doctor: "+check]
-		if !ok {
-			t.Errorf("there is no section %q", "doctor: "+check)
-		}
+	for about, levels := range lines {
+		text, ok := sections["doctor: "+about]
+		check.That(t, ok, "there is no section %q", "doctor: "+about)
 		for level := range levels {
 			if level != "OK" && !strings.Contains(text, "- **"+strings.ToLower(level)+"**") {
-				t.Errorf("the section %q does not say what %s means", "doctor: "+check, level)
+				t.Errorf("the section %q does not say what %s means", "doctor: "+about, level)
 			}
 		}
 	}

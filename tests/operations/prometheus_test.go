@@ -93,9 +93,7 @@ func TestObservability(t *testing.T) {
 		if onlyLate {
 			d.outage()
 		}
-		if time.Since(begun) > 10*locktest.Patience {
-			t.Fatalf("these alerts do not fire: %v; these queries return nothing: %v", awaited, queries)
-		}
+		check.Must(t, time.Since(begun) <= 10*locktest.Patience, "these alerts do not fire: %v; these queries return nothing: %v", awaited, queries)
 	}
 	for _, fault := range p.faults(t) {
 		t.Error(fault)

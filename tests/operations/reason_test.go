@@ -1,8 +1,12 @@
 package operations
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +17,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/trial"
+	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // TestLossTellsItsReason: a program that cannot tell "taken by force" from "its client was closed"
@@ -37,9 +43,7 @@ func TestLossTellsItsReason(t *testing.T) {
 			_ = l.Extend(context.Background())
 		}, nil},
 		redlatch.LossForced: {redlatch.LockOptions{}, func(t *testing.T, s *redistest.Server, _ *redlatch.Client, _ *redlatch.Lease) {
-			if _, err := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
-				t.Errorf("ForceRelease = %v", err)
-			}
+			check.Nil(t, "ForceRelease", check.ErrorOf(locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
 		}, nil},
 		redlatch.LossMaxHold:    {redlatch.LockOptions{TTL: time.Second, MaxHold: brief}, nil, redlatch.ErrMaxHold},
 		redlatch.LossNotRenewed: {redlatch.LockOptions{TTL: brief, Renew: redlatch.Off}, nil, nil},
@@ -63,6 +67,7 @@ func TestLossTellsItsReason(t *testing.T) {
 			if !errors.As(err, &lost) || lost.Reason != reason || !errors.Is(err, redlatch.ErrNotHeld) || context.Cause(l.Context()) != err {
 				t.Fatalf("Err = %v, want a LostError for the reason %q, as the cause of the context", err, reason)
 			}
+			check.That(t, l.Release(t.Context()) == err, "Release after the loss does not return it")
 			for _, sentinel := range []error{redlatch.ErrMaxHold, redlatch.ErrClosed} {
 				check.Equal(t, errors.Is(err, sentinel), sentinel == c.matches, "Err = %v, matches %q", err, sentinel)
 			}
@@ -167,4 +172,201 @@ func TestForcedLossWithAnUnreadableNote(t *testing.T) {
 	if lost := help.WantLost(t, l); lost.Reason != redlatch.LossForced {
 		t.Errorf("lost for the reason %q, want %q", lost.Reason, redlatch.LossForced)
 	}
+}
+
+// TestOutcomes: the outcome of the errors that calls return for it, and of the event that tells the
+// same.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	// A wait of this length is answered by Redis before it is over, also on a slow machine.
+	const enough = 4 * time.Second
+	type call = func(ctx context.Context, c *redlatch.Client) error
+	lock := func(name string, o redlatch.LockOptions) call {
+		return func(ctx context.Context, c *redlatch.Client) error {
+			_, err := c.Mutex(name).With(o).Lock(ctx)
+			return err
+		}
+	}
+	try := func(name string) call {
+		return func(ctx context.Context, c *redlatch.Client) error {
+			_, err := c.Mutex(name).TryLock(ctx)
+			return err
+		}
+	}
+	for what, does := range map[string]struct {
+		want   redlatch.Outcome
+		mishap wire.Mishap // of every request
+		call   call
+	}{
+		"a mutex that is free":    {want: redlatch.OutcomeGranted, call: try("free")},
+		"a mutex that is held":    {want: redlatch.OutcomeTaken, call: try("held")},
+		"MaxWait passes":          {want: redlatch.OutcomeTimeout, call: lock("held", redlatch.LockOptions{MaxWait: enough})},
+		"no answer":               {want: redlatch.OutcomeUnreachable, mishap: wire.Unsent, call: try("free")},
+		"no answer while waiting": {want: redlatch.OutcomeUnreachable, mishap: wire.Swallowed, call: lock("free", redlatch.LockOptions{MaxWait: enough})},
+		"writes are refused":      {want: redlatch.OutcomeError, mishap: wire.DiskFull, call: try("free")},
+		"the server refuses":      {want: redlatch.OutcomeError, mishap: wire.Mishap{Refusal: "NOPERM no"}, call: try("free")},
+		"no replica":              {want: redlatch.OutcomeNotReplicated, call: lock("free", redlatch.LockOptions{Replicas: 1})},
+		"another type of key":     {want: redlatch.OutcomeMisuse, call: try("text")},
+		"the deadline passes": {want: redlatch.OutcomeTimeout, call: func(ctx context.Context, c *redlatch.Client) error {
+			ctx, cancel := context.WithTimeout(ctx, enough)
+			defer cancel()
+			return lock("held", redlatch.LockOptions{})(ctx, c)
+		}},
+		"the context is canceled": {
+			want: redlatch.OutcomeCanceled, mishap: wire.Mishap{Runs: true, Answers: true, Cancels: true}, call: lock("free", redlatch.LockOptions{}),
+		},
+		"the client is closed": {want: redlatch.OutcomeClosed, call: func(ctx context.Context, c *redlatch.Client) error {
+			go func() {
+				for waits := false; !waits && ctx.Err() == nil; {
+					info, err := c.Inspect(ctx, "held")
+					waits = err == nil && len(info.Waiters) > 0
+				}
+				_ = c.Close()
+			}()
+			return lock("held", redlatch.LockOptions{})(ctx, c)
+		}},
+		"no slot": {want: redlatch.OutcomeExhausted, call: func(ctx context.Context, c *redlatch.Client) error {
+			for { // the first one is free
+				if _, err := c.SlotPool("pool", 1, redlatch.SlotOptions{}).TryAcquire(ctx); err != nil {
+					return err
+				}
+			}
+		}},
+		"more permits than there are left": {want: redlatch.OutcomeExhausted, call: func(ctx context.Context, c *redlatch.Client) error {
+			for {
+				if _, err := c.Semaphore("permits", 3).TryAcquire(ctx, 2); err != nil {
+					return err
+				}
+			}
+		}},
+		"another size": {want: redlatch.OutcomeMisuse, call: func(ctx context.Context, c *redlatch.Client) error {
+			if _, err := c.Semaphore("sized", 3).TryAcquire(ctx, 1); err != nil {
+				return err
+			}
+			_, err := c.Semaphore("sized", 4).TryAcquire(ctx, 1)
+			return err
+		}},
+		"entered too often": {want: redlatch.OutcomeMisuse, call: func(ctx context.Context, c *redlatch.Client) error {
+			m := c.ReentrantMutex("deep").WithDepth(1)
+			l, err := m.TryLock(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = m.TryLock(l.Context())
+			return err
+		}},
+		"a reader that would write": {want: redlatch.OutcomeMisuse, call: func(ctx context.Context, c *redlatch.Client) error {
+			m := c.RWMutex("read")
+			l, err := m.RLock(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = m.Lock(l.Context())
+			return err
+		}},
+		"a run beside another": {want: redlatch.OutcomeTaken, call: func(ctx context.Context, c *redlatch.Client) error {
+			job := c.Job("job", redlatch.JobOptions{Window: time.Hour})
+			for range 2 { // the second is skipped, which is no error
+				_, err := job.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+				if err != nil {
+					return err
+				}
+			}
+			return redlatch.ErrTaken
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			course := trial.NewCourse(t, 1)
+			held := check.Value(course.Far.Mutex("held").Lock(t.Context())).OK(t)
+			course.Nodes[0].Do("RPUSH", locktest.StateKey("text"), "x")
+			o, seen := help.Watched(patient())
+			c, links := course.Client(t, o)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			links[0].Cancel = cancel
+			if does.mishap.Name+does.mishap.Refusal != "" || does.mishap.Cancels {
+				links[0].Harm(does.mishap, wire.Every)
+			}
+			err := does.call(ctx, c)
+			links[0].Harm(wire.Mishap{}, wire.None)
+			check.Equal(t, redlatch.OutcomeOf(err), does.want, "the outcome of %v", err)
+			if last := seen.Ends(); len(last) == 0 || last[len(last)-1].Outcome != does.want {
+				t.Errorf("the hook was told of %v, want the last to end as %s", last, does.want)
+			}
+			locktest.Release(t, held)
+		})
+	}
+	check.Equal(t, redlatch.OutcomeOf(fmt.Errorf("the name: %w", redlatch.ErrInvalid)), redlatch.OutcomeMisuse, "the outcome of ErrInvalid")
+}
+
+// logged is what a handler for JSON makes of a value.
+func logged(v any) string {
+	var out bytes.Buffer
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("", "v", v)
+	_, value, _ := strings.Cut(out.String(), `"v":`)
+	return strings.TrimSpace(value)
+}
+
+// wantPrinted checks what fmt and a log make of a value.
+func wantPrinted(t *testing.T, v any, text, log string) {
+	t.Helper()
+	if got := fmt.Sprint(v); !regexp.MustCompile("^" + text + "$").MatchString(got) {
+		t.Errorf("it prints %s, want %s", got, text)
+	}
+	if got := logged(v); !regexp.MustCompile("^" + log + "}$").MatchString(got) {
+		t.Errorf("a log has %s, want %s", got, log)
+	}
+}
+
+// TestLocksPrint: a line of a log that shows the insides of a lock shows everything but its name.
+func TestLocksPrint(t *testing.T) {
+	t.Parallel()
+	c := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting))
+	wantPrinted(t, c.Mutex("a b"), `mutex "a b"`, `{"kind":"mutex","name":"a b"}`)
+	wantPrinted(t, c.ReentrantMutex("a"), `reentrant "a"`, `{"kind":"reentrant","name":"a"}`)
+	wantPrinted(t, c.RWMutex("a"), `rwmutex "a"`, `{"kind":"rwmutex","name":"a"}`)
+	wantPrinted(t, c.Semaphore("a", 3), `semaphore of 3 "a"`, `{"kind":"semaphore","name":"a","size":3}`)
+	wantPrinted(t, c.SlotPool("a", 3, redlatch.SlotOptions{}), `slotpool of 3 "a"`, `{"kind":"slotpool","name":"a","size":3}`)
+	wantPrinted(t, c.Election("a"), `election "a"`, `{"kind":"election","name":"a"}`)
+	wantPrinted(t, c.Job("a", redlatch.JobOptions{Window: help.Lasting}), `job "a"`, `{"kind":"job","name":"a"}`)
+	wantPrinted(t, c.CountDownLatch("a"), `countdown "a"`, `{"kind":"countdown","name":"a"}`)
+	wantPrinted(t, c.MultiMutex("b", "a"), `mutexes \["a" "b"\]`, `{"names":\["a","b"\]}`)
+}
+
+// TestLocksTellTheirKey: each is at the key that Redis has for it.
+func TestLocksTellTheirKey(t *testing.T) {
+	t.Parallel()
+	c := locktest.Open(t, redistest.Start(t).URL(), help.Brisk(help.Lasting))
+	for _, l := range []interface{ Key() string }{
+		c.Mutex("a"), c.ReentrantMutex("a"), c.RWMutex("a"), c.Semaphore("a", 3), c.SlotPool("a", 3, redlatch.SlotOptions{}),
+		c.Election("a"), c.Job("a", redlatch.JobOptions{Window: help.Lasting}), c.CountDownLatch("a"),
+	} {
+		check.Equal(t, l.Key(), locktest.StateKey("a"), "the key of the %v", l)
+	}
+}
+
+// TestLeasesPrint says of each kind's lease what it is on, and how it ended.
+func TestLeasesPrint(t *testing.T) {
+	details := map[string][2]string{"rwmutex": {`, mode write,`, `"mode":"write",`}, "slotpool": {`, slot 0,`, `"slot":"0",`}}
+	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
+		c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+		l := help.Enter(t, help.LockOf(c, kind))
+		lock, detail := regexp.QuoteMeta(fmt.Sprintf("%q", l.Name())), details[l.Name()]
+		text := fmt.Sprintf(`lease on %s( of \d)? %s%s with token \d+, `, l.Name(), lock, detail[0])
+		log := fmt.Sprintf(`{"kind":%s,"name":%s,("size":\d,)?%s"owner":"%s","token":\d+,`, lock, lock, detail[1], l.Owner())
+		wantPrinted(t, l, text+`held for another 59m[0-9.]+s`, log+`"remaining":"59m[0-9.]+s"}`)
+		locktest.Release(t, l)
+		wantPrinted(t, l, text+`released`, log+`"ended":"released"}`)
+		l = help.Enter(t, help.LockOf(c, kind))
+		s.Do("DEL", locktest.StateKey(l.Name()), help.InsideKey(l.Name()), help.BitsKey(l.Name()))
+		log = regexp.MustCompile(`"owner":"[^"]*"`).ReplaceAllString(log, `"owner":"`+l.Owner()+`"`)
+		_ = l.Extend(t.Context())
+		wantPrinted(t, l, text+`lost: its key is no longer in Redis: deleted or evicted`, log+`"ended":"lost: its key is no longer in Redis: deleted or evicted"}`)
+		l = help.Enter(t, help.LockOf(c, kind))
+		check.OK(t, "Detach", check.ErrorOf(l.Detach(t.Context())))
+		if got := l.String(); !strings.HasSuffix(got, ", detached") {
+			t.Errorf("a lease that was detached prints %s", got)
+		}
+	})
 }

@@ -33,9 +33,7 @@ func (o *overhear) wantNoSecret(t *testing.T) {
 	t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if strings.Contains(o.text.String(), help.Secret) {
-		t.Errorf("an event tells the password:\n%s", o.text.String())
-	}
+	check.That(t, !strings.Contains(o.text.String(), help.Secret), "an event tells the password:\n%s", o.text.String())
 }
 
 // TestLeastRights has a user with redlatch's commands, keys and channels, and no more, do

@@ -60,12 +60,8 @@ func TestForgottenLeaseIsTold(t *testing.T) {
 		if len(all) != 2 || all[0].Name != "used" || all[0].Forgotten || !all[1].Forgotten || all[1].Token != e.Token || all[1].Stack != e.Stack {
 			t.Errorf("Leases = %+v, want the one that is used, and the one that is forgotten", all)
 		}
-		if _, err := help.LockOf(locktest.Open(t, s.URL(), o), kind).Try(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-			t.Errorf("a lock whose lease is forgotten: %v, want it held still", err)
-		}
-		if !used.Held() || len(seen.Of(redlatch.EventForgotten, "used")) != 0 {
-			t.Error("a lease that is in use counts as forgotten")
-		}
+		check.Error(t, "a lock whose lease is forgotten", check.ErrorOf(help.LockOf(locktest.Open(t, s.URL(), o), kind).Try(t.Context())), redlatch.ErrTaken)
+		check.That(t, used.Held() && len(seen.Of(redlatch.EventForgotten, "used")) == 0, "a lease that is in use counts as forgotten")
 		locktest.Release(t, used)
 		left := (*redlatch.LeftError)(nil)
 		if err := c.Close(); !errors.As(err, &left) || len(left.Leases) != 1 || !strings.Contains(err.Error(), "1 lease was held") {
@@ -107,9 +103,7 @@ func TestTracedLeaseIsALease(t *testing.T) {
 		}
 		check.Nil(t, "Ensure", l.Ensure(t.Context(), time.Minute))
 		text, err := l.Detach(t.Context())
-		if err != nil || l.Held() || !errors.Is(l.Err(), redlatch.ErrDetached) {
-			t.Fatalf("Detach = %v, and then %v", err, l)
-		}
+		check.Must(t, err == nil && !l.Held() && errors.Is(l.Err(), redlatch.ErrDetached), "Detach = %v, and then %v", err, l)
 		again := check.Value(c.Adopt(t.Context(), text, redlatch.LockOptions{})).OK(t)
 		waits := help.GoEnter(t.Context(), help.LockOf(c, kind))
 		seen.Await(t, redlatch.EventWait, l.Name(), 0)

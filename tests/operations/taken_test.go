@@ -3,6 +3,8 @@ package operations
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -21,12 +24,8 @@ import (
 func wantTakenBy(t *testing.T, err error, name, owner string) *redlatch.TakenError {
 	t.Helper()
 	taken := (*redlatch.TakenError)(nil)
-	if !errors.Is(err, redlatch.ErrTaken) || !errors.As(err, &taken) {
-		t.Fatalf("%v, want a TakenError that matches ErrTaken", err)
-	}
-	if taken.Name != name || taken.Kind == "" || taken.Owner != owner {
-		t.Errorf("%+v, want the name %q and the owner %q: %v", taken, name, owner, err)
-	}
+	check.Must(t, errors.Is(err, redlatch.ErrTaken) && errors.As(err, &taken), "%v, want a TakenError that matches ErrTaken", err)
+	check.That(t, taken.Name == name && taken.Kind != "" && taken.Owner == owner, "%+v, want the name %q and the owner %q: %v", taken, name, owner, err)
 	return taken
 }
 
@@ -40,7 +39,7 @@ func TestTakenNamesTheHolder(t *testing.T) {
 		owner, mine, theirs := held.Owner(), " by this client", " by \""+held.Owner()+"\""
 		l := help.LockOf(c, kind)
 		if l.Kind == "reentrant" { // Redis tells only with one command more
-			owner, mine, theirs = "", "; Client.Inspect or `redlatch inspect` tells by which process", "; Client.Inspect"
+			owner, mine, theirs = "", "; TakenError.Describe or `redlatch inspect` tells by which process", "; TakenError.Describe"
 		}
 		wanted := func(err error, own bool, text string) {
 			t.Helper()
@@ -131,10 +130,24 @@ func TestTakenNamesTheHolderOfNow(t *testing.T) {
 func TestTakenWithoutAHolder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	o, waiting := help.Sluggish(), make(chan struct{}, 1)
+	o.Hook = func(_ context.Context, e redlatch.Event) {
+		if e.Type == redlatch.EventWait && e.Name == "shut" {
+			waiting <- struct{}{}
+		}
+	}
+	c := locktest.Open(t, s.URL(), o)
 	locktest.Release(t, locktest.Lock(t, c.Mutex("shut").With(redlatch.LockOptions{MinHold: time.Hour})))
 	_, err := c.Mutex("shut").TryLock(t.Context())
 	wantTakenBy(t, err, "shut", "")
+	waits, giveUp := context.WithCancel(t.Context())
+	ended := help.GoLock(waits, c.Mutex("shut"))
+	help.Receive(t, waiting, "the wait for a lock that is shut") // or its request would be without an answer
+	giveUp()
+	err = help.AwaitError(t, ended)
+	if taken := wantTakenBy(t, err, "shut", ""); !taken.Closed {
+		t.Errorf("after a wait: %+v, want that it is closed", taken)
+	}
 
 	s.Do("SET", locktest.StateKey("foreign"), "by hand")
 	_, err = c.Mutex("foreign").TryLock(t.Context())
@@ -145,17 +158,172 @@ func TestTakenWithoutAHolder(t *testing.T) {
 	held := locktest.Lock(t, c.Mutex("full"))
 	m := c.Mutex("full").With(redlatch.LockOptions{MaxWaiters: 1})
 	ctx, cancel := context.WithCancel(t.Context())
-	waits := help.GoLock(ctx, m)
+	first := help.GoLock(ctx, m)
 	locktest.InLine(t, s, "full", 1)
 	_, err = m.Lock(t.Context())
 	if wantTakenBy(t, err, "full", ""); !errors.Is(err, redlatch.ErrLineFull) {
 		t.Errorf("%v, want ErrLineFull", err)
 	}
 	cancel()
-	help.AwaitError(t, waits)
+	help.AwaitError(t, first)
 	_, err = c.MultiMutex("full", "other").TryLock(t.Context())
 	wantTakenBy(t, err, "full", held.Owner())
 	locktest.Release(t, held)
+}
+
+// TestTakenWhileClosed: what no process holds is said to be closed, for how long and why.
+func TestTakenWhileClosed(t *testing.T) {
+	t.Parallel()
+	rests := redlatch.LockOptions{MinHold: time.Minute}
+	released := func(l *redlatch.Lease, err error) error {
+		if err != nil {
+			return err
+		}
+		return l.Release(context.Background())
+	}
+	done := func(context.Context, *redlatch.Lease) error { return nil }
+	for kind, way := range map[string]struct {
+		shut func(t *testing.T, c *redlatch.Client) error
+		try  func(c *redlatch.Client) (*redlatch.Lease, error)
+		text string
+	}{
+		"mutex": {
+			func(t *testing.T, c *redlatch.Client) error {
+				return released(c.Mutex("a").With(rests).TryLock(t.Context()))
+			},
+			func(c *redlatch.Client) (*redlatch.Lease, error) { return c.Mutex("a").TryLock(context.Background()) },
+			"no process holds it, and it stays closed for another 1m0s",
+		},
+		"election": {
+			func(t *testing.T, c *redlatch.Client) error {
+				return released(c.Election("a").With(rests).TryCampaign(t.Context(), "me"))
+			},
+			func(c *redlatch.Client) (*redlatch.Lease, error) {
+				return c.Election("a").TryCampaign(context.Background(), "you")
+			},
+			"no process holds it, and it stays closed for another 1m0s",
+		},
+		"semaphore": {
+			func(t *testing.T, c *redlatch.Client) error {
+				return released(c.Semaphore("a", 1).With(rests).TryAcquire(t.Context(), 1))
+			},
+			func(c *redlatch.Client) (*redlatch.Lease, error) {
+				return c.Semaphore("a", 1).TryAcquire(context.Background(), 1)
+			},
+			"what is free next is at rest for another 1m0s",
+		},
+		"slotpool": {
+			func(t *testing.T, c *redlatch.Client) error {
+				o := redlatch.SlotOptions{Quarantine: 70 * time.Second}
+				l, err := c.SlotPool("a", 1, o).With(redlatch.LockOptions{Renew: redlatch.Off, TTL: 10 * time.Second}).TryAcquire(t.Context())
+				if err == nil {
+					_, err = c.SlotPool("a", 1, o).TryAcquire(t.Context())
+					wantTakenBy(t, err, "a", l.Owner())
+				}
+				time.Sleep(20 * time.Second)
+				return nil
+			},
+			func(c *redlatch.Client) (*redlatch.Lease, error) {
+				_, err := c.SlotPool("a", 1, redlatch.SlotOptions{}).TryAcquire(context.Background())
+				return nil, err
+			},
+			"what is free next is at rest for another 1m0s",
+		},
+		"job": {
+			func(t *testing.T, c *redlatch.Client) error {
+				_, err := c.Job("a", redlatch.JobOptions{Window: time.Minute}).Do(t.Context(), done)
+				return err
+			},
+			func(c *redlatch.Client) (*redlatch.Lease, error) {
+				_, err := c.Job("a", redlatch.JobOptions{Window: time.Minute}).Do(context.Background(), done)
+				return nil, err
+			},
+			"its window lasts for another 1m0s",
+		},
+		"yield": {
+			func(t *testing.T, c *redlatch.Client) error {
+				m := c.Mutex("a").With(redlatch.LockOptions{Yield: redlatch.Yield{Every: 1, For: 10 * time.Second}})
+				l := locktest.Lock(t, m)
+				help.GoLock(t.Context(), m)
+				time.Sleep(time.Second)
+				return l.Release(t.Context())
+			},
+			func(c *redlatch.Client) (*redlatch.Lease, error) { return c.Mutex("a").TryLock(context.Background()) },
+			"no process holds it, and it stays closed for another 10s",
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				var told error // which a job does not return
+				c := s.Client(t, redlatch.Options{Hook: func(_ context.Context, e redlatch.Event) {
+					if e.Type == redlatch.EventFailed {
+						told = e.Err
+					}
+				}})
+				check.OK(t, "what closes it", way.shut(t, c))
+				_, err := way.try(c)
+				if kind == "job" && err == nil {
+					err = told
+				}
+				taken := wantTakenBy(t, err, "a", "")
+				until := time.Until(taken.Until).Round(time.Millisecond).String()
+				if !taken.Closed || !strings.HasSuffix(way.text, " "+until) || !strings.HasSuffix(err.Error(), way.text) {
+					t.Errorf("%+v, want that it is closed, and %q: %v", taken, way.text, err)
+				}
+				if text := taken.Describe(t.Context()); !strings.Contains(text, `"a" is closed: `+way.text) {
+					t.Errorf("Describe = %s, want %q", text, way.text)
+				}
+				time.Sleep(3 * time.Minute)
+				if text := taken.Describe(t.Context()); kind != "yield" && !strings.HasSuffix(text, `"a" is free by now`) {
+					t.Errorf("Describe later = %s, want that it is free", text)
+				}
+			})
+		})
+	}
+}
+
+// TestTakenDescribesTheHolder: program, process, host, labels and since when, of those that hold it
+// now. Without an answer of Redis it says what Error says.
+func TestTakenDescribesTheHolder(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c := s.Client(t, redlatch.Options{Program: "billing", Labels: map[string]string{"request": "8a\x1bf"}})
+		other := s.Client(t, redlatch.Options{})
+		first, second := locktest.Lock(t, c.Mutex("a")), check.Value(c.Semaphore("s", 3).Acquire(t.Context(), 1)).OK(t)
+		check.OK(t, "Acquire", check.ErrorOf(c.Semaphore("s", 3).Acquire(t.Context(), 1)))
+		time.Sleep(4 * time.Second)
+		described := func(err error) string {
+			taken := (*redlatch.TakenError)(nil)
+			check.Must(t, errors.As(err, &taken), "%v, want a TakenError", err)
+			return taken.Describe(t.Context())
+		}
+		host, _ := os.Hostname()
+		who := fmt.Sprintf(`is held by "billing" (pid %d on %q) for 4s, request="8a\x1bf"`, os.Getpid(), host)
+		_, err := other.Mutex("a").TryLock(t.Context())
+		if got, want := described(err), `mutex "a" `+who; got != want {
+			t.Errorf("Describe = %s, want %s", got, want)
+		}
+		_, exhausted := other.Semaphore("s", 3).TryAcquire(t.Context(), 2)
+		if got, want := described(exhausted), `semaphore "s" `+who+" and 1 more"; got != want {
+			t.Errorf("Describe = %s, want %s", got, want)
+		}
+		locktest.Release(t, second)
+		locktest.Release(t, first)
+		if got, want := described(err), `mutex "a" is free by now`; got != want {
+			t.Errorf("Describe after the release = %s, want %s", got, want)
+		}
+		s.Do("SET", locktest.StateKey("a"), "by hand")
+		if got, want := described(err), `mutex "a" is held by another library's client (owner "by hand")`; got != want {
+			t.Errorf("Describe = %s, want %s", got, want)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		taken := (*redlatch.TakenError)(nil)
+		errors.As(err, &taken)
+		if got := taken.Describe(ctx); got != taken.Error() {
+			t.Errorf("Describe without an answer = %s, want %v", got, taken)
+		}
+	})
 }
 
 // TestQuorumTakenNamesTheHolder: as a majority of the nodes tells it.

@@ -136,9 +136,7 @@ func TestAnnouncesWhatIsFree(t *testing.T) {
 			want("the release after it", a.Message)
 
 			lease = lockShared(t, ours)
-			if _, err := c.ForceRelease(t.Context(), ours.Name(), redlatch.ForceOptions{Announce: a}); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), ours.Name(), redlatch.ForceOptions{Announce: a})))
 			want("a forced release", a.Message)
 			check.Error(t, "Release", lease.Release(t.Context()), redlatch.ErrNotHeld)
 			want("the release of what is not held")
@@ -271,16 +269,12 @@ func TestTokensOfFencedLockAreInOneOrder(t *testing.T) {
 				theirs := other.token
 				check.OK(t, "unlock", other.unlock(t.Context()))
 				lease := lockShared(t, ours)
-				if theirs <= last || lease.Token() <= theirs {
-					t.Errorf("after %d Redisson has %d, and redlatch %d", last, theirs, lease.Token())
-				}
+				check.That(t, theirs > last && lease.Token() > theirs, "after %d Redisson has %d, and redlatch %d", last, theirs, lease.Token())
 				last = lease.Token()
 				check.Equal(t, s.Do("PTTL", other.tokens), "-1", "the counter has a PTTL of")
 				locktest.Release(t, lease)
 			}
-			if s.Do("EXISTS", "{"+name+"}:fence", name+":fence") != "0" {
-				t.Error("there is a fence of redlatch beside the counter")
-			}
+			check.That(t, s.Do("EXISTS", "{"+name+"}:fence", name+":fence") == "0", "there is a fence of redlatch beside the counter")
 		})
 	}
 }
@@ -313,9 +307,7 @@ func TestFencedLockIsGrantedInOneOrder(t *testing.T) {
 			act(t, locktest.Open(t, s.URL(), o), lease)
 			next := help.Await(t, waits)
 			nested := check.Value(waiter.Lock(next.Context())).OK(t)
-			if next.Token() <= lease.Token() || nested.Token() != next.Token() {
-				t.Errorf("the waiter has %d, and within it %d", next.Token(), nested.Token())
-			}
+			check.That(t, next.Token() > lease.Token() && nested.Token() == next.Token(), "the waiter has %d, and within it %d", next.Token(), nested.Token())
 			token := next.Token()
 			locktest.Release(t, nested)
 			locktest.Release(t, next)
@@ -324,9 +316,7 @@ func TestFencedLockIsGrantedInOneOrder(t *testing.T) {
 			if _, ok, err := other.try(t.Context()); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
-			if other.token <= token {
-				t.Errorf("Redisson has %d after %d", other.token, token)
-			}
+			check.That(t, other.token > token, "Redisson has %d after %d", other.token, token)
 		})
 	}
 }
@@ -394,15 +384,10 @@ func TestNeighbourOptionsThatMakeNoSense(t *testing.T) {
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL(), redlatch.Options{})
 	announce := redlatch.Announce{Channel: "c", Message: "m"}
-	lock := func(l interface {
-		TryLock(ctx context.Context) (*redlatch.Lease, error)
-	},
-	) error {
-		_, err := l.TryLock(t.Context())
-		return err
+	reentrant := func(o redlatch.LockOptions) error {
+		return check.ErrorOf(c.ReentrantMutex("a").With(o).TryLock(t.Context()))
 	}
-	m, r := c.Mutex("a"), c.ReentrantMutex("a")
-	with := func(o redlatch.LockOptions) error { return lock(m.With(o)) }
+	with := func(o redlatch.LockOptions) error { return check.ErrorOf(c.Mutex("a").With(o).TryLock(t.Context())) }
 	for want, err := range map[string]error{
 		"no Channel":                 with(redlatch.LockOptions{Announce: redlatch.Announce{Message: "m"}}),
 		"1025 bytes":                 with(redlatch.LockOptions{Announce: redlatch.Announce{Channel: strings.Repeat("c", 1025)}}),
@@ -411,14 +396,14 @@ func TestNeighbourOptionsThatMakeNoSense(t *testing.T) {
 		"Yield.For is 1h":            with(redlatch.LockOptions{Yield: redlatch.Yield{Every: 1, For: time.Hour}}),
 		"MinHold with Announce":      with(redlatch.LockOptions{Announce: announce, MinHold: time.Second}),
 		"FenceKey of the mutex":      with(redlatch.LockOptions{FenceKey: "x{redlatch:a}"}),
-		"of the election":            lockCandidate(c.Election("e").With(redlatch.LockOptions{Announce: announce})),
-		"not in the hash slot":       lock(r.With(redlatch.LockOptions{FenceKey: "{b}:tokens"})),
-		"uses for something else":    lock(r.With(redlatch.LockOptions{FenceKey: "{redlatch:a}:queue"})),
-		"Announce of several":        lockAll(c.MultiMutex("a", "b").With(redlatch.LockOptions{Announce: announce})),
+		"of the election":            check.ErrorOf(c.Election("e").With(redlatch.LockOptions{Announce: announce}).TryCampaign(t.Context(), "v")),
+		"not in the hash slot":       reentrant(redlatch.LockOptions{FenceKey: "{b}:tokens"}),
+		"uses for something else":    reentrant(redlatch.LockOptions{FenceKey: "{redlatch:a}:queue"}),
+		"Announce of several":        check.ErrorOf(c.MultiMutex("a", "b").With(redlatch.LockOptions{Announce: announce}).TryLock(t.Context())),
 		"has Announce or FenceKey":   check.ErrorOf(redlatch.Open(t.Context(), s.URL(), redlatch.Options{Lock: redlatch.LockOptions{Announce: announce}})),
 		"does not begin with":        check.ErrorOf(compat.Redisson(c, "a")),
 		`"registry:a", which does`:   check.ErrorOf(compat.Spring(c, "registry", "a")),
-		"ForceOptions of no Channel": forceWith(t, c, redlatch.Announce{Message: "m"}),
+		"ForceOptions of no Channel": check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Announce: redlatch.Announce{Message: "m"}})),
 	} {
 		if !errors.Is(err, redlatch.ErrInvalid) || !strings.Contains(err.Error(), strings.TrimPrefix(want, "ForceOptions of ")) {
 			t.Errorf("%v, want ErrInvalid that tells of %q", err, want)
@@ -426,34 +411,6 @@ func TestNeighbourOptionsThatMakeNoSense(t *testing.T) {
 	}
 	if ours, err := compat.Redisson(c, "redlatch:a"); err != nil || ours.Key() != "redlatch:a" || ours.Name() != "a" {
 		t.Errorf("Redisson = %v, %v, want the mutex a at redlatch:a", ours, err)
-	}
-}
-
-func lockAll(m *redlatch.MultiMutex) error {
-	_, err := m.TryLock(context.Background())
-	return err
-}
-
-func lockCandidate(e *redlatch.Election) error {
-	_, err := e.TryCampaign(context.Background(), "v")
-	return err
-}
-
-func forceWith(t *testing.T, c *redlatch.Client, a redlatch.Announce) error {
-	_, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Announce: a})
-	return err
-}
-
-// TestQuorumHasNoNeighbours refuses all options for other libraries there.
-func TestQuorumHasNoNeighbours(t *testing.T) {
-	t.Parallel()
-	c := help.OpenQuorum(t, help.StartNodes(t, 3), redlatch.Options{})
-	for _, o := range []redlatch.LockOptions{
-		{Announce: redlatch.Announce{Channel: "c"}}, {Yield: redlatch.Yield{Every: 1}}, {FenceKey: "f"},
-	} {
-		if _, err := c.Mutex("a").With(o).TryLock(t.Context()); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("with %+v: %v, want ErrInvalid and ErrUnsupported", o, err)
-		}
 	}
 }
 
@@ -514,9 +471,7 @@ func TestYieldLetsOthersIn(t *testing.T) {
 		if l, err := newcomer.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 			t.Errorf("TryLock while the other library holds the lock = %v, %v, want ErrTaken", l, err)
 		}
-		if client.Get(t.Context(), "a").Val() != "other" || had() != before {
-			t.Error("redlatch was let in while the other library held the lock")
-		}
+		check.That(t, client.Get(t.Context(), "a").Val() == "other" && had() == before, "redlatch was let in while the other library held the lock")
 		check.That(t, s.Do("DEL", "a") == "1", "the key of the other library was gone")
 	}
 }
@@ -563,9 +518,7 @@ func TestYieldOfAClient(t *testing.T) {
 		"mutex": c.Mutex("m").With(redlatch.LockOptions{TTL: time.Minute}).Options(),
 		"multi": c.MultiMutex("m", "n").Options(),
 	} {
-		if got.Yield != yield {
-			t.Errorf("a %s yields as %+v, want the default of the client", kind, got.Yield)
-		}
+		check.That(t, got.Yield == yield, "a %s yields as %+v, want the default of the client", kind, got.Yield)
 	}
 	given := redlatch.LockOptions{Yield: yield}
 	if _, err := c.Semaphore("s", 3).With(given).Acquire(t.Context(), 1); !errors.Is(err, redlatch.ErrInvalid) || !errors.Is(err, errors.ErrUnsupported) {

@@ -3,11 +3,10 @@
 //
 // # Which file is about which hazard
 //
-//	announce         waiters of other libraries that are not told, or kept out; tokens of two counters
-//	interop          other libraries, and no library, at the same key
-//	python           a client of another language that the protocol's page does not say enough for
-//	realclients      lock libraries of other languages: two holders, or a waiter that is forgotten
-//	vectors          a script that does what docs/vectors does not say
+//	announce     waiters of other libraries that are not told, or kept out; tokens of two counters
+//	interop      other libraries, and no library, at the same key
+//	realclients  lock libraries of other languages, and a client in Python: two holders, or a waiter that is forgotten
+//	vectors      a script that does what docs/vectors does not say
 //
 // # Helpers
 //

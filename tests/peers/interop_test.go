@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -78,10 +79,7 @@ func TestOtherLibrariesAndMutexExclude(t *testing.T) {
 				t.Errorf("while redlatch holds the lock, %s says %v", other.name, err)
 			}
 			locktest.Release(t, l)
-			free, err := other.try(t.Context(), client, "a", help.Lasting)
-			if err != nil {
-				t.Fatalf("after redlatch released the lock, %s says %v", other.name, err)
-			}
+			free := check.Value(other.try(t.Context(), client, "a", help.Lasting)).From(t, fmt.Sprintf("after redlatch released the lock, a try of %s", other.name))
 			if l, err := m.TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
 				t.Errorf("while %s holds the lock, TryLock = %v, %v, want ErrTaken", other.name, l, err)
 			}
@@ -155,16 +153,12 @@ func TestKeyWithoutTTL(t *testing.T) {
 	}
 	result := help.GoLock(t.Context(), c.Mutex("a"))
 	locktest.Eventually(t, "a waiter in line", func() bool { return len(locktest.Tickets(s, "{a}:queue")) == 1 })
-	if s.Do("GET", "a") != "operator" || s.Do("PTTL", "a") != "-1" {
-		t.Errorf("the key changed to %q with PTTL %s", s.Do("GET", "a"), s.Do("PTTL", "a"))
-	}
+	check.That(t, s.Do("GET", "a") == "operator" && s.Do("PTTL", "a") == "-1", "the key changed to %q with PTTL %s", s.Do("GET", "a"), s.Do("PTTL", "a"))
 	s.Do("DEL", "a")
 	locktest.Release(t, help.Await(t, result))
 
 	s.Do("SET", "a", "operator")
-	if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "operator"}); err != nil {
-		t.Errorf("ForceRelease = %v", err)
-	}
+	check.Nil(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: "operator"})))
 	wantFreeKey(t, s, "a")
 }
 

@@ -143,6 +143,22 @@ func kindSteps(k *script.Kind) []vectorStep {
 			vectorStep{name: "change the value", call: k.Proclaim(set, c, "host-d", 2)},
 			vectorStep{name: "change it with a request that is late", call: k.Proclaim(set, c, "host-e", 1)})
 	}
+	if k.Lingers() {
+		kept := request("A", map[string]string{"mutex": "3", "rwmutex": "w#3"}[k.Name], false)
+		kept.Owner = script.MayKeep(a)
+		hears := []string{vectorAddress("A")}
+		steps = append(steps, []vectorStep{
+			{name: "acquire what may be kept, with three tokens", call: k.Acquire(set, kept), before: empty},
+			{name: "ask for it", call: k.Ask(set, kept.Owner, vectorAddress("A"), true), listening: hears},
+			{name: "answer that it is in use", call: k.Used(set, kept.Owner, vectorTTL)},
+			{name: "ask again, and read the answer", call: k.Ask(set, kept.Owner, vectorAddress("A"), true), listening: hears},
+			{name: "ask for what another owner has", call: k.Ask(set, a, vectorAddress("A"), false), listening: hears},
+			{name: "answer for what another owner has", call: k.Used(set, a, vectorTTL)},
+			{name: "release it", call: release(kept.Owner, "", true)},
+			{name: "acquire it once more", call: k.Acquire(set, kept)},
+			{name: "ask a client that does not listen", call: k.Ask(set, kept.Owner, vectorAddress("A"), false)},
+		}...)
+	}
 	for i := range steps {
 		if steps[i].name != "sniff" {
 			steps[i].kind = k
@@ -305,9 +321,10 @@ func countdownSteps() []vectorStep {
 	steps := []vectorStep{
 		{name: "count down where no count is set", call: script.CountDown(set, request(1), ""), before: remembered},
 		{name: "wait where no count is set", call: wait("B", 0)},
-		{name: "set", call: script.SetCount(set, request(2), 3, time.Hour, vectorFence)},
-		{name: "set again, as after a lost reply", call: script.SetCount(set, request(2), 3, time.Hour, vectorFence)},
-		{name: "set a count that is above zero", call: script.SetCount(set, request(3), 5, time.Hour, vectorFence)},
+		{name: "ask for the fence", call: script.SetCount(set, request(2), 3, time.Hour, vectorFence, -1)},
+		{name: "set", call: script.SetCount(set, request(2), 3, time.Hour, vectorFence, round-1)},
+		{name: "set again, as after a lost reply", call: script.SetCount(set, request(2), 3, time.Hour, vectorFence, round-1)},
+		{name: "set a count that is above zero", call: script.SetCount(set, request(3), 5, time.Hour, vectorFence, -1)},
 		{name: "read", call: script.WaitCount(set, 0, "", "", 0)},
 		{name: "wait", call: wait("B", round), listening: both[:1]},
 		{name: "wait, the second", call: wait("C", round), listening: both},
@@ -325,7 +342,8 @@ func countdownSteps() []vectorStep {
 		{name: "count down to zero, and tell the waiters", call: script.CountDown(set, request(7), ""), listening: both},
 		{name: "count down below zero", call: script.CountDown(set, request(8), "")},
 		{name: "wait when it is zero", call: wait("B", round)},
-		{name: "set after zero", call: script.SetCount(set, request(9), 1, time.Hour, vectorFence)},
+		{name: "set with an old fence", call: script.SetCount(set, request(9), 1, time.Hour, vectorFence, round-1)},
+		{name: "set after zero", call: script.SetCount(set, request(9), 1, time.Hour, vectorFence, round)},
 		{name: "a late copy of a request of the round before", call: script.CountDown(set, request(7), "")},
 		{name: "wait for the round before", call: wait("B", round)},
 		{name: "wait for the round of now", call: wait("B", round+1), listening: both[:1]},
@@ -445,7 +463,7 @@ func TestVectors(t *testing.T) {
 				return
 			}
 		}
-		t.Errorf("%s is not what the scripts do; `go test -run TestVectors -update .` in tests writes it anew:\n%s", path, firstDifference(string(want), got))
+		t.Errorf("%s is not what the scripts do; `go test ./peers -run TestVectors -update` in tests writes it anew:\n%s", path, firstDifference(string(want), got))
 	}
 	sources := check.Value(marshalIndented(script.Sources())).OK(t)
 	compare(t, "scripts.json", func() string { return sources })

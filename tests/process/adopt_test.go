@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -139,9 +140,7 @@ func TestAdoptThatFails(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		links[0].Cancel = cancel
 		links[0].Harm(wire.Mishap{Name: "cancelled", Runs: true, Cancels: true, Answers: true}, wire.First)
-		if _, err := client.Adopt(ctx, text, redlatch.LockOptions{}); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: Adopt that was cut short = %v, want context.Canceled", kind, err)
-		}
+		check.Error(t, fmt.Sprintf("%s: Adopt that was cut short", kind), check.ErrorOf(client.Adopt(ctx, text, redlatch.LockOptions{})), context.Canceled)
 		help.AwaitNothingLeft(t, c.Nodes[0], kind)
 	}
 }
@@ -180,9 +179,7 @@ func TestDetachWithoutAnAnswer(t *testing.T) {
 		token := l.Token()
 		link.Harm(wire.Unheard, wire.Every)
 		check.Error(t, "Detach", check.ErrorOf(l.Detach(t.Context())), redlatch.ErrUnreachable)
-		if !l.Held() || l.Token() != token {
-			t.Errorf("held: %t, with token %d; want it as it was", l.Held(), l.Token())
-		}
+		check.That(t, l.Held() && l.Token() == token, "held: %t, with token %d; want it as it was", l.Held(), l.Token())
 		link.Harm(wire.Unheard, wire.None)
 		text := help.Detach(t, l)
 		l = help.Adopt(t, far, text)
@@ -333,15 +330,11 @@ func TestAdoptNoText(t *testing.T) {
 		flipped[i] ^= 1
 		bad["changed"] = string(flipped)
 		for what, b := range bad {
-			if _, err := c.Adopt(t.Context(), b, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrInvalid) {
-				t.Fatalf("Adopt of %s, %q = %v, want ErrInvalid", what, b, err)
-			}
+			check.Refusal(t, fmt.Sprintf("Adopt of %s, %q", what, b), check.ErrorOf(c.Adopt(t.Context(), b, redlatch.LockOptions{})), redlatch.ErrInvalid)
 		}
 		bad = map[string]string{}
 	}
-	if _, err := c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: time.Nanosecond}); !errors.Is(err, redlatch.ErrInvalid) {
-		t.Errorf("Adopt with a bad option = %v, want ErrInvalid", err)
-	}
+	check.Error(t, "Adopt with a bad option", check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{TTL: time.Nanosecond})), redlatch.ErrInvalid)
 	locktest.Release(t, help.Adopt(t, c, text))
 }
 
@@ -478,9 +471,7 @@ func TestAdoptJob(t *testing.T) {
 		t.Errorf("a run beside one that was detached: %t, %v", ran, err)
 	}
 	locktest.Release(t, help.Adopt(t, other, text))
-	if help.RunJob(t, trial.Hourly(c, "job"), nil) {
-		t.Error("another run began in the window of one that was adopted")
-	}
+	check.That(t, !help.RunJob(t, trial.Hourly(c, "job"), nil), "another run began in the window of one that was adopted")
 }
 
 // TestAdoptSlot: the number goes on, and rests no longer than before.
@@ -498,12 +489,8 @@ func TestAdoptSlot(t *testing.T) {
 		t.Errorf("slot %d, %v, want 2", id, err)
 	}
 	locktest.Release(t, slot.Lease)
-	if _, err := pool.TryAcquire(t.Context()); err != nil {
-		t.Errorf("the slot is not free after its release: %v", err)
-	}
-	if _, err := locktest.Lock(t, c.Mutex("a")).Slot(); !errors.Is(err, redlatch.ErrInvalid) {
-		t.Errorf("the slot of a mutex: %v, want ErrInvalid", err)
-	}
+	check.Nil(t, "an acquisition after the release of the slot", check.ErrorOf(pool.TryAcquire(t.Context())))
+	check.Error(t, "the slot of a mutex", check.ErrorOf(locktest.Lock(t, c.Mutex("a")).Slot()), redlatch.ErrInvalid)
 }
 
 // TestAdoptRWMutex: readers go on beside each other. A writer goes on alone, lets its own readers
@@ -516,16 +503,12 @@ func TestAdoptRWMutex(t *testing.T) {
 	two := check.Value(other.RWMutex("a").RLock(t.Context())).OK(t)
 	one = help.Adopt(t, other, help.Detach(t, one))
 	locktest.Release(t, two)
-	if _, err := c.RWMutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("a writer beside a reader that was adopted: %v, want ErrTaken", err)
-	}
+	check.Error(t, "a writer beside a reader that was adopted", check.ErrorOf(c.RWMutex("a").TryLock(t.Context())), redlatch.ErrTaken)
 	locktest.Release(t, one)
 
 	writer := check.Value(c.RWMutex("a").Lock(t.Context())).OK(t)
 	writer = help.Adopt(t, other, help.Detach(t, writer))
-	if _, err := c.RWMutex("a").TryRLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("a reader beside a writer that was adopted: %v, want ErrTaken", err)
-	}
+	check.Error(t, "a reader beside a writer that was adopted", check.ErrorOf(c.RWMutex("a").TryRLock(t.Context())), redlatch.ErrTaken)
 	reader, err := other.RWMutex("a").TryRLock(writer.Context())
 	check.Must(t, err == nil, "the writer's own reader: %v", err)
 	locktest.Release(t, reader)
@@ -659,7 +642,5 @@ func TestQuorumAdoptAnotherSlot(t *testing.T) {
 		got := node.Do("HGET", help.InsideKey("ids"), owner)
 		node.Do("HSET", help.InsideKey("ids"), owner, strings.TrimSuffix(got, "\t0")+"\t5")
 	}
-	if _, err := c.Adopt(t.Context(), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Adopt of a slot that one node gave = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Adopt of a slot that one node gave", check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{})), redlatch.ErrNotHeld)
 }

@@ -44,9 +44,7 @@ func TestRequestsGoTogether(t *testing.T) {
 		})
 		n := sent.calls.Load()
 		t.Logf("%d requests for %d acquisitions and releases", n, goroutines*turns*2)
-		if n > goroutines*turns {
-			t.Errorf("%d requests for %d acquisitions and releases, want fewer than one for two", n, goroutines*turns*2)
-		}
+		check.That(t, n <= goroutines*turns, "%d requests for %d acquisitions and releases, want fewer than one for two", n, goroutines*turns*2)
 		other := s.Client(t, help.Sluggish())
 		for i := range goroutines {
 			locktest.Release(t, check.Value(other.Mutex(strconv.Itoa(i)).TryLock(t.Context())).OK(t))
@@ -158,12 +156,8 @@ func TestBundleOfWhichOneCannotBeDone(t *testing.T) {
 			for i, l := range leases {
 				all.Go(func() {
 					err := l.Release(context.Background())
-					if i != bad && err != nil {
-						t.Errorf("Release of %d = %v, want nil", i, err)
-					}
-					if i == bad && err == nil {
-						t.Errorf("Release of the one that was overwritten = nil")
-					}
+					check.That(t, i == bad || err == nil, "Release of %d = %v, want nil", i, err)
+					check.That(t, i != bad || err != nil, "Release of the one that was overwritten = nil")
 				})
 				<-l.Context().Done() // just before its request
 			}
@@ -199,9 +193,7 @@ func TestRequestInABatchHeedsItsContext(t *testing.T) {
 		help.Together(100, func(i int) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i/2)*10*time.Millisecond)
 			defer cancel()
-			if _, err := clients[i%2].Mutex(strconv.Itoa(i)).TryLock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("TryLock = %v, want context.DeadlineExceeded", err)
-			}
+			check.Error(t, "TryLock", check.ErrorOf(clients[i%2].Mutex(strconv.Itoa(i)).TryLock(ctx)), context.DeadlineExceeded)
 		})
 	}()
 	help.Receive(t, back, "the wait of all")
@@ -227,9 +219,7 @@ func TestBurstIsBounded(t *testing.T) {
 	}
 	m := wire.Wrap(t, flights, o).RWMutex("a")
 	help.Together(n, func(i int) {
-		if _, err := m.TryRLock(t.Context()); err != nil {
-			t.Errorf("reader %d got %v, want a lease", i, err)
-		}
+		check.Nil(t, fmt.Sprint("reader ", i), check.ErrorOf(m.TryRLock(t.Context())))
 	})
 	if got := flights.Most.Load(); got > most {
 		t.Errorf("%d requests were under way at once, want %d at most", got, most)

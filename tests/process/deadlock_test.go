@@ -82,17 +82,11 @@ func TestLockInACycleOfGoroutines(t *testing.T) {
 				last := chains[n-1]
 				last.goOn <- struct{}{}
 				got := help.Receive(t, last.result, "the one that closes the cycle")
-				if !errors.Is(got.Err, redlatch.ErrDeadlock) || errors.Is(got.Err, redlatch.ErrTaken) {
-					t.Errorf("Lock = %v, want ErrDeadlock alone", got.Err)
-				}
+				check.That(t, errors.Is(got.Err, redlatch.ErrDeadlock) && !errors.Is(got.Err, redlatch.ErrTaken), "Lock = %v, want ErrDeadlock alone", got.Err)
 				for i := range n {
-					if !strings.Contains(fmt.Sprint(got.Err), fmt.Sprintf("%q", fmt.Sprint(i))) {
-						t.Errorf("%v does not name the mutex %d", got.Err, i)
-					}
+					check.That(t, strings.Contains(fmt.Sprint(got.Err), fmt.Sprintf("%q", fmt.Sprint(i))), "%v does not name the mutex %d", got.Err, i)
 				}
-				if redlatch.OutcomeOf(got.Err) != redlatch.OutcomeMisuse {
-					t.Errorf("its outcome is %v, want misuse", redlatch.OutcomeOf(got.Err))
-				}
+				check.That(t, redlatch.OutcomeOf(got.Err) == redlatch.OutcomeMisuse, "its outcome is %v, want misuse", redlatch.OutcomeOf(got.Err))
 				for _, h := range chains[:n-1] {
 					if got := help.Receive(t, h.result, "another"); got.Err != nil {
 						t.Errorf("another got %v, want its mutex", got.Err)
@@ -101,38 +95,6 @@ func TestLockInACycleOfGoroutines(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestLockBesideACycle: a wait that can end is not refused. In one case the holder of the other mutex
-// waits for nothing. In the other the holder's lease has ended.
-func TestLockBesideACycle(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.InOrder(help.Sluggish()))
-	a, b := locktest.Lock(t, c.Mutex("a")), locktest.Lock(t, c.Mutex("b"))
-	first := help.GoLock(a.Context(), c.Mutex("b"))
-	locktest.InLine(t, s, "b", 1)
-	// The holder of b waits for nothing, though some other goroutine waits for a.
-	second := help.GoLock(t.Context(), c.Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	third := help.GoLock(t.Context(), c.Mutex("b"))
-	locktest.InLine(t, s, "b", 2)
-	locktest.Release(t, b)
-	locktest.Release(t, help.Await(t, first))
-	locktest.Release(t, help.Await(t, third))
-	noted(t, s, c, 0)
-	// a is released while its context is still in use.
-	b = locktest.Lock(t, c.Mutex("b"))
-	waits := help.GoLock(context.WithoutCancel(a.Context()), c.Mutex("b"))
-	noted(t, s, c, 1)
-	locktest.Release(t, a)
-	held := help.Await(t, second)
-	last := help.GoLock(b.Context(), c.Mutex("a"))
-	locktest.InLine(t, s, "a", 1)
-	locktest.Release(t, held)
-	locktest.Release(t, help.Await(t, last)) // though a waiter for b had a lease on a
-	locktest.Release(t, b)
-	locktest.Release(t, help.Await(t, waits))
 }
 
 // TestLockOfWhatOthersShare: semaphores and readers. A cycle counts only if all holders are in it.
@@ -234,9 +196,7 @@ func TestDeadlockBetweenProcesses(t *testing.T) {
 		found = deadlocks(t, operator)
 		return len(found) > 0
 	})
-	if len(found) != 1 || len(found[0].Waiters) != 3 {
-		t.Fatalf("%v, want one deadlock of three, without the one that only waits for it", found)
-	}
+	check.Must(t, len(found) == 1 && len(found[0].Waiters) == 3, "%v, want one deadlock of three, without the one that only waits for it", found)
 	text := found[0].String()
 	for i, w := range found[0].Waiters {
 		next := found[0].Waiters[(i+1)%3]
@@ -247,9 +207,7 @@ func TestDeadlockBetweenProcesses(t *testing.T) {
 		if w.Process.PID != workers[k].Process.Pid || w.Client != workers[k].Client || w.Labels["worker"] != fmt.Sprint(k) {
 			t.Errorf("%+v holds %q, want worker %d, process %d", w, names[k], k, workers[k].Process.Pid)
 		}
-		if !strings.Contains(text, fmt.Sprintf("pid %d on", w.Process.PID)) {
-			t.Errorf("%s does not name process %d", text, w.Process.PID)
-		}
+		check.That(t, strings.Contains(text, fmt.Sprintf("pid %d on", w.Process.PID)), "%s does not name process %d", text, w.Process.PID)
 	}
 	workers[0].Kill()
 	check.OK(t, "ForceRelease", check.ErrorOf(operator.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))

@@ -6,9 +6,11 @@
 //	adopt     leases that go on in another process: two that have one, or none
 //	allocs    a lock whose cost in memory grows
 //	bundle    requests that leave together: too many, too late, or undone
-//	cost      bounds of what a crash or a lost message costs the others
-//	crash     processes that are killed or suspended while they hold or wait
+//	cost      bounds of what a crash, a suspended process or a lost message costs the others
 //	deadlock  processes and goroutines that wait for each other for ever; others taken for such
-//	leak      keys, subscriptions and goroutines that stay; Close that hangs
+//	endurance  anything that grows in an hour, by a make target of its own
+//	leak      keys, subscriptions, goroutines and memory that stay; Close that hangs
+//	melee     adoption, force, waiting and Close at one moment
 //	relay     the handoff within a process: tokens, losses, waiters that give up
+//	scale     how much many processes send
 package process

@@ -123,9 +123,7 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 	close(over)
 	left := (*redlatch.LeftError)(nil)
 	err := help.Receive(t, first, "the first Close")
-	if !errors.As(err, &left) || len(left.Leases) != 1 {
-		t.Errorf("the first Close = %v, want the lease that was held", err)
-	}
+	check.That(t, errors.As(err, &left) && len(left.Leases) == 1, "the first Close = %v, want the lease that was held", err)
 	check.Equal(t, help.Receive(t, second, "the second Close"), err, "the second Close")
 }
 
@@ -180,12 +178,8 @@ func TestCloseEndsWaitsAndLeases(t *testing.T) {
 	check.Nil(t, "Close", locktest.CloseLeaving(c))
 	check.Error(t, "Lock", help.AwaitError(t, result), redlatch.ErrClosed)
 	help.WantLost(t, kept)
-	if got := s.Do("GET", locktest.StateKey("kept")); got != kept.Owner() {
-		t.Errorf("Close released the lock under the work: it is held by %q", got)
-	}
-	if got := s.Do("EXISTS", help.QueueKey("taken"), help.ClientsKey("taken")); got != "0" {
-		t.Error("Close left its place in line behind")
-	}
+	check.Equal(t, s.Do("GET", locktest.StateKey("kept")), kept.Owner(), "after Close, the holder of the lock under the work is")
+	check.That(t, s.Do("EXISTS", help.QueueKey("taken"), help.ClientsKey("taken")) == "0", "Close left its place in line behind")
 	check.Error(t, "TryLock after Close", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrClosed)
 	locktest.Release(t, taken)
 }

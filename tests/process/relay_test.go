@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -70,9 +71,7 @@ func TestRelayGivesBack(t *testing.T) {
 					help.Rest(ctx, time.Millisecond) // the work
 					return nil
 				})
-				if err != nil && ctx.Err() == nil {
-					t.Errorf("Do = %v", err)
-				}
+				check.That(t, err == nil || ctx.Err() != nil, "Do = %v", err)
 			}
 		})
 	}
@@ -367,9 +366,7 @@ func TestRelayIsRevoked(t *testing.T) {
 			if i == 10+round {
 				go func() {
 					defer close(taken)
-					if _, err := admin.ForceRelease(t.Context(), "a", redlatch.ForceOptions{}); err != nil {
-						t.Errorf("ForceRelease = %v", err)
-					}
+					check.Nil(t, "ForceRelease", check.ErrorOf(admin.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
 				}()
 			}
 			select {
@@ -419,9 +416,7 @@ func TestRelayIsRevokedAmongOthers(t *testing.T) {
 	go func() { _ = first.Release(context.Background()) }()
 	help.Receive(t, between, "the moment between two goroutines")
 	for _, name := range []string{"a", "b", "c"} {
-		if _, err := admin.ForceRelease(t.Context(), name, redlatch.ForceOptions{}); err != nil {
-			t.Errorf("ForceRelease(%q) = %v", name, err)
-		}
+		check.Nil(t, fmt.Sprintf("ForceRelease(%q)", name), check.ErrorOf(admin.ForceRelease(t.Context(), name, redlatch.ForceOptions{})))
 	}
 	for _, l := range others { // the words came one after the other
 		help.Receive(t, l.Context().Done(), "a lease that was taken by force")
@@ -451,68 +446,5 @@ func TestRelayWithoutRedis(t *testing.T) {
 			t.Errorf("it took %v until all were told, with a request timeout of %v", took, timeout)
 		}
 		s.Resume()
-	})
-}
-
-// TestRelayWaitIsBounded: MaxWait and contexts bound a wait inside the process as they bound one in
-// line.
-func TestRelayWaitIsBounded(t *testing.T) {
-	t.Parallel()
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		o, seen := help.Watched(help.Sluggish())
-		o.Lock.MaxWait = 50 * time.Millisecond
-		m := s.Client(t, o).Mutex("a")
-		patient := m.With(redlatch.LockOptions{MaxWait: time.Hour})
-		held := locktest.Lock(t, patient)
-		began := time.Now()
-		if _, err := m.Lock(t.Context()); !errors.Is(err, redlatch.ErrTaken) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != o.Lock.MaxWait {
-			t.Errorf("Lock with MaxWait = %v after %v, want ErrTaken and context.DeadlineExceeded after %v", err, time.Since(began), o.Lock.MaxWait)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		results := help.GoLocks(t, ctx, patient, seen, 2)
-		cancel()
-		for _, result := range results {
-			check.Error(t, "Lock", help.AwaitError(t, result), redlatch.ErrTaken, context.Canceled)
-		}
-		locktest.Release(t, held)
-		s.WantNothingLeft("a")
-	})
-}
-
-// TestRelayIsClosed: whoever waits inside the process is told, too.
-func TestRelayIsClosed(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	o, seen := help.Watched(help.Sluggish())
-	c := check.Value(redlatch.Open(t.Context(), s.URL(), o)).OK(t)
-	held := locktest.Lock(t, c.Mutex("a"))
-	results := help.GoLocks(t, t.Context(), c.Mutex("a"), seen, 3)
-	check.Nil(t, "Close", locktest.CloseLeaving(c))
-	for _, result := range results {
-		check.Error(t, "Lock", help.AwaitError(t, result), redlatch.ErrClosed)
-	}
-	check.That(t, errors.Is(held.Err(), redlatch.ErrNotHeld), "the lease's error is %v, want ErrNotHeld", held.Err())
-}
-
-// TestRelayDoesNotPassOnWhatIsNearlyOver: without a watchdog, a lease must begin with most of its
-// TTL.
-func TestRelayDoesNotPassOnWhatIsNearlyOver(t *testing.T) {
-	t.Parallel()
-	const ttl = 4 * time.Second
-	memory.Run(t, func(t *testing.T, s *memory.Server) {
-		o, seen := help.Watched(help.Brisk(ttl))
-		o.Lock.Renew = redlatch.Off
-		m := s.Client(t, o).Mutex("a")
-		held := locktest.Lock(t, m)
-		results := help.GoLocks(t, t.Context(), m, seen, 4)
-		locktest.Release(t, held)
-		for i, result := range results {
-			l := help.Await(t, result)
-			if got := l.Remaining(); got < ttl*9/10 {
-				t.Errorf("number %d has %v left of %v, want nine tenths", i, got, ttl)
-			}
-			time.Sleep(ttl / 4)
-			locktest.Release(t, l)
-		}
 	})
 }

@@ -2,9 +2,12 @@ package promises
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -20,9 +23,7 @@ func TestAdoptAfterKill(t *testing.T) {
 		r := w.Next()
 		w.Kill()
 		l := help.Adopt(t, locktest.Open(t, s.URL(), help.Sluggish()), r.Text)
-		if l.Token() != r.Token {
-			t.Errorf("token %d, want %d", l.Token(), r.Token)
-		}
+		check.That(t, l.Token() == r.Token, "token %d, want %d", l.Token(), r.Token)
 		locktest.Release(t, l)
 		help.AwaitNothingLeft(t, s, l.Name())
 	})
@@ -143,28 +144,39 @@ func TestEveryKindHolderIsSuspended(t *testing.T) {
 		if got := holder.Next(); got.Held || got.Token != 0 || !got.Lost {
 			t.Errorf("the holder that was suspended reports %+v, want that it lost the lock", got)
 		}
-		if successor.Token() <= held.Token {
-			t.Errorf("token %d after %d, want more", successor.Token(), held.Token)
-		}
+		check.That(t, successor.Token() > held.Token, "token %d after %d, want more", successor.Token(), held.Token)
 		locktest.Release(t, successor)
 	})
 }
 
-// TestEveryKindWaiterIsKilled: a waiter that died is passed over at once.
+// TestEveryKindWaiterIsKilled: a waiter that died is passed over at once, and takes no place in a
+// line with a bound.
 func TestEveryKindWaiterIsKilled(t *testing.T) {
 	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		l := help.LockOf(locktest.Open(t, s.URL(), help.InOrder(help.Sluggish())), kind)
+		o := help.InOrder(help.Sluggish())
+		o.Lock.MaxWaiters = 2
+		l := help.LockOf(locktest.Open(t, s.URL(), o), kind)
 		held := help.Enter(t, l)
 		token := held.Token()
 		dead := worker.Start(t, worker.Job{URL: s.URL(), Name: l.Name, Kind: kind, TTL: help.Lasting, Heartbeat: time.Minute})
 		locktest.InLine(t, s, l.Name, 1)
 		next := help.GoEnter(t.Context(), l)
 		locktest.InLine(t, s, l.Name, 2)
+		check.Error(t, "an acquisition beside two waiters", check.ErrorOf(l.Acquire(t.Context())), redlatch.ErrLineFull)
 		dead.Kill()
 		locktest.Eventually(t, "the server knows that the waiter is gone", func() bool {
 			return s.Do("PUBSUB", "NUMSUB", "{redlatch:"+dead.Client+"}:grants") == "{redlatch:"+dead.Client+"}:grants\n0"
 		})
+		last := help.GoEnter(t.Context(), l)
+		locktest.Eventually(t, "a place of the dead waiter is given away", func() bool {
+			owners := locktest.Line(s, l.Name)
+			return len(owners) == 2 && !strings.Contains(strings.Join(owners, " "), dead.Client)
+		})
 		locktest.Release(t, held)
-		help.WantSuccessor(t, s, next, token)
+		second := help.Await(t, next)
+		check.That(t, second.Token() > token, "token %d after %d, want more", second.Token(), token)
+		token = second.Token()
+		locktest.Release(t, second)
+		help.WantSuccessor(t, s, last, token)
 	})
 }

@@ -49,13 +49,9 @@
 // # Which file is about which hazard
 //
 //	crashes    processes that are killed or suspended
-//	exclusion  two that hold at once
-//	lost       requests, replies, messages and connections that are lost
+//	exclusion  two that hold at once; order; tokens that repeat, and a late write
+//	lost       requests, replies, messages and connections that are lost; a server that is full, hangs, or comes back empty
 //	majority   a quorum: its life, nodes that are gone, hang or forget
-//	sentinel   a master that is killed; acquisitions that wait for replicas
-//	servers    a server that is full, hangs, or comes back empty
-//	shards     a cluster: a slot moves, names in several slots
-//	tokens     tokens that repeat, and a late write
-//	turns      order, within a process and between processes
+//	sentinel   a master that is killed; acquisitions that wait for replicas; a cluster: a slot moves, names in several slots
 //	uses       what each kind but the mutex is for
 package promises

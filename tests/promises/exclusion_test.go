@@ -3,15 +3,20 @@ package promises
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/fence/fenceredis"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/wire"
 	"github.com/redlatch/redlatch/tests/internal/worker"
 )
 
@@ -24,23 +29,17 @@ func TestSuspendedHolderWakesWithoutItsLock(t *testing.T) {
 	holder := worker.Start(t, worker.Job{URL: s.URL(), Name: "a", TTL: 3 * time.Second, Heartbeat: time.Minute})
 	var resource help.HighWater
 	old := holder.Next()
-	if !old.Held || !resource.Admit(old.Token) {
-		t.Fatalf("the holder reports %+v, want it to hold the lock", old)
-	}
+	check.Must(t, old.Held && resource.Admit(old.Token), "the holder reports %+v, want it to hold the lock", old)
 	result := help.GoLock(t.Context(), locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
 	locktest.InLine(t, s, "a", 1)
 	holder.Suspend()
 	l := help.Await(t, result)
-	if l.Token() <= old.Token || !resource.Admit(l.Token()) {
-		t.Errorf("the next token is %d after %d, want more, and admitted", l.Token(), old.Token)
-	}
+	check.That(t, l.Token() > old.Token && resource.Admit(l.Token()), "the next token is %d after %d, want more, and admitted", l.Token(), old.Token)
 
 	holder.Ask()
 	holder.Resume()
 	woken := holder.Next()
-	if woken.Token != 0 || woken.Held || !woken.Done || !woken.Lost {
-		t.Errorf("after waking it reports %+v, want token 0, not held, context done, lost", woken)
-	}
+	check.That(t, woken.Token == 0 && !woken.Held && woken.Done && woken.Lost, "after waking it reports %+v, want token 0, not held, context done, lost", woken)
 	if resource.Admit(old.Token) {
 		t.Errorf("the resource took a write with the old token %d after one with %d", old.Token, l.Token())
 	}
@@ -71,16 +70,14 @@ func TestKindsExcludeEachOther(t *testing.T) {
 		"job":      func(n string) error { return once(t.Context(), n) },
 	}
 	for kind, take := range acquire {
-		if err := take(kind); err != nil {
-			t.Fatalf("%s: %v", kind, err)
-		}
+		check.OK(t, kind, take(kind))
 	}
 	dump := func() string {
 		return s.Do("EVAL", `local all = {}
 local keys = redis.call('KEYS', '*')
 table.sort(keys)
 for _, key in ipairs(keys) do
-  if not string.find(key, ':client$') then all[#all + 1] = key .. redis.sha1hex(redis.call('DUMP', key)) end
+  if not string.find(key, ':client$') and not string.find(key, 'journal}:log$') then all[#all + 1] = key .. redis.sha1hex(redis.call('DUMP', key)) end
 end
 return all`, "0")
 	}
@@ -88,9 +85,7 @@ return all`, "0")
 	wantBoth := func(err error, want, got string) {
 		t.Helper()
 		kind := (*redlatch.KindError)(nil)
-		if !errors.As(err, &kind) || kind.Want != want || kind.Got != got {
-			t.Errorf("%s on a name of a %s = %v, want a KindError that names both", want, got, err)
-		}
+		check.That(t, errors.As(err, &kind) && kind.Want == want && kind.Got == got, "%s on a name of a %s = %v, want a KindError that names both", want, got, err)
 	}
 	for there := range acquire {
 		for want, take := range acquire {
@@ -99,9 +94,7 @@ return all`, "0")
 			}
 		}
 	}
-	if after := dump(); after != before {
-		t.Errorf("before:\n%s\nafter:\n%s", before, after)
-	}
+	check.Equal(t, dump(), before, "the keys")
 	// No owner is inside any more, and a client that is believed alive waits.
 	for i, l := range kindtest.Locks(c, "") {
 		s.Do("DEL", locktest.StateKey(l.Name), help.InsideKey(l.Name))
@@ -116,7 +109,105 @@ return all`, "0")
 			}
 		}
 	}
-	if after := dump(); after != before {
-		t.Errorf("with a line, before:\n%s\nafter:\n%s", before, after)
+	check.Equal(t, dump(), before, "the keys with a line")
+}
+
+// TestLateWriteIsRefusedByRedis has the guard in the server that holds the value.
+func TestLateWriteIsRefusedByRedis(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := wire.Dial(t, s.Addr())
+	t.Cleanup(func() { _ = c.Close() })
+	write := func(ctx context.Context, _ string, token int64) error {
+		return fenceredis.Set(ctx, c, "value", strconv.FormatInt(token, 10), token, 0)
+	}
+	worker.WantLateRefused(t, worker.Resource{Guard: "redis", Where: s.Addr()}, write, func() (string, error) { return s.DoErr("GET", "value") })
+}
+
+// TestTokensGrowOverEverything: counters restart at 1 with FLUSHALL, a restart or their own TTL
+// (lynx-redis-lock), or are kept for ever (redisson#6510).
+func TestTokensGrowOverEverything(t *testing.T) {
+	t.Parallel()
+	help.TokensGrow(t, func(c *redlatch.Client) *redlatch.Lease { return locktest.Lock(t, c.Mutex("a")) })
+}
+
+// TestFirstComeFirstServed: FIFO by whole seconds let a later waiter in first (go-redislock);
+// everybody else in the field has no order.
+func TestFirstComeFirstServed(t *testing.T) {
+	t.Parallel()
+	const clients, workers = 8, 16
+	s := redistest.Start(t)
+	all := help.Several(t, s, clients, help.InOrder(help.Sluggish()))
+	held := locktest.Lock(t, all[0].Mutex("a"))
+	var served help.Order
+	var wg sync.WaitGroup
+	for _, c := range all {
+		for range workers {
+			wg.Go(func() {
+				err := c.Mutex("a").Do(locktest.Within(t, 4*locktest.Patience), func(_ context.Context, l *redlatch.Lease) error { // it waits for all others
+					served.Add(l.Owner())
+					return nil
+				})
+				check.That(t, err == nil, "Do = %v", err)
+			})
+		}
+	}
+	locktest.InLine(t, s, "a", clients*workers)
+	arrived := locktest.Line(s, "a")
+	locktest.Release(t, held)
+	wg.Wait()
+	if got := served.List(); !slices.Equal(got, arrived) {
+		t.Errorf("served in the order\n%v\nwant the order of arrival\n%v", got, arrived)
+	}
+	help.WantNothingLeft(t, s, "a")
+}
+
+// aheadOfTheClock makes the last token of a name larger than any that the clock gives, so that
+// tokens are counted from here.
+func aheadOfTheClock(s *redistest.Server, name string) (last int64) {
+	last = time.Now().Add(time.Hour).UnixMicro()
+	s.Do("SET", help.FenceKey(name), strconv.FormatInt(last, 10))
+	return last
+}
+
+// TestRelayPassesOn: ten goroutines of a process wait for a mutex. It is acquired once for all of
+// them, who have it in order, each with a larger token; and no token is given again.
+func TestRelayPassesOn(t *testing.T) {
+	t.Parallel()
+	const n = 10
+	s := redistest.Start(t)
+	requests := &wire.Counting{Conn: wire.Dial(t, s.Addr())}
+	o, seen := help.Watched(help.Sluggish())
+	c := wire.Wrap(t, requests, o)
+	m := c.Mutex("a")
+	held := locktest.Lock(t, m)
+	results := help.GoLocks(t, t.Context(), m, seen, n)
+	token := aheadOfTheClock(s, "a")
+	acquired := requests.Count("mutex acquire")
+	locktest.Release(t, held)
+	owner := ""
+	for i, result := range results {
+		l := help.Await(t, result)
+		check.That(t, l.Token() == token+1, "the token of number %d is %d, want %d", i, l.Token(), token+1)
+		if token = l.Token(); i == 0 {
+			owner = l.Owner()
+		}
+		if l.Owner() != owner || s.Do("GET", locktest.StateKey("a")) != owner {
+			t.Errorf("number %d has the owner %s, and in Redis it is %s, want %s as the first", i, l.Owner(), s.Do("GET", locktest.StateKey("a")), owner)
+		}
+		if remaining := l.Remaining(); remaining < help.Lasting/2 {
+			t.Errorf("number %d has %v left, want most of %v", i, remaining, help.Lasting)
+		}
+		locktest.Release(t, l)
+		check.That(t, !l.Held() && l.Token() == 0, "number %d has passed the mutex on, and still holds it", i)
+		check.Nil(t, "a second Release", l.Release(t.Context()))
+	}
+	// One without a place in line, since nobody hears grants yet; and one with.
+	if got := requests.Count("mutex acquire") - acquired; got > 2 {
+		t.Errorf("%d requests to acquire it, want 2 at most", got)
+	}
+	help.WantNothingLeft(t, s, "a")
+	if next := locktest.Lock(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a")); next.Token() <= token {
+		t.Errorf("token %d after %d, want more", next.Token(), token)
 	}
 }

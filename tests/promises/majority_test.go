@@ -2,6 +2,7 @@ package promises
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -40,17 +41,11 @@ func TestQuorumAdopt(t *testing.T) {
 				t.Errorf("%s: token %d, want %d", l.Name(), l.Token(), tokens[i])
 			}
 			help.WantOver(t, other, text)
-			if err := l.Extend(t.Context()); err != nil {
-				t.Errorf("%s: Extend = %v", l.Name(), err)
-			}
+			check.Nil(t, fmt.Sprintf("%s: Extend", l.Name()), l.Extend(t.Context()))
 			if i == 0 {
-				if _, err := other.Mutex(l.Name()).TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-					t.Errorf("TryLock beside a lease that was adopted = %v, want ErrTaken", err)
-				}
+				check.Error(t, "TryLock beside a lease that was adopted", check.ErrorOf(other.Mutex(l.Name()).TryLock(t.Context())), redlatch.ErrTaken)
 			}
-			if err := l.Release(t.Context()); err != nil {
-				t.Errorf("%s: Release = %v", l.Name(), err)
-			}
+			check.Nil(t, fmt.Sprintf("%s: Release", l.Name()), l.Release(t.Context()))
 			if i < len(tokens) {
 				locktest.Eventually(t, l.Name()+" is free", func() bool { return nodes[1].Do("EXISTS", locktest.StateKey(l.Name())) == "0" })
 			}
@@ -160,9 +155,7 @@ func TestQuorumMutex(t *testing.T) {
 		c, other := help.OpenQuorum(t, nodes, help.Sluggish()), help.OpenQuorum(t, nodes, help.Sluggish())
 		first := locktest.Lock(t, c.Mutex("a"))
 		locktest.Eventually(t, "the owner on all nodes", func() bool { return help.InsideAt(nodes, "a", first.Owner()) == n })
-		if _, err := other.Mutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-			t.Errorf("TryLock of a mutex that is held = %v, want ErrTaken", err)
-		}
+		check.Error(t, "TryLock of a mutex that is held", check.ErrorOf(other.Mutex("a").TryLock(t.Context())), redlatch.ErrTaken)
 		check.Nil(t, "Extend", first.Extend(t.Context()))
 		info, err := other.Inspect(t.Context(), "a")
 		if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != first.Owner() || info.Holders[0].Token != first.Token() {

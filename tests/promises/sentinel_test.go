@@ -2,6 +2,7 @@ package promises
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,9 +36,7 @@ func TestLeaseThatTheNewMasterKnowsGoesOn(t *testing.T) {
 		return err == nil
 	})
 	token := l.Token()
-	if token == 0 || l.Context().Err() != nil {
-		t.Fatalf("the lease is lost: %v", l.Err())
-	}
+	check.Must(t, token != 0 && l.Context().Err() == nil, "the lease is lost: %v", l.Err())
 	locktest.Release(t, l)
 	help.WantNext(t, next, token)
 }
@@ -67,12 +66,62 @@ func TestAcquisitionWaitsForReplicas(t *testing.T) {
 
 	replica.Pause()
 	_, err := hasty.Mutex("a").TryLock(t.Context())
-	if !errors.Is(err, redlatch.ErrNotReplicated) {
-		t.Errorf("TryLock while the replica hangs = %v, want ErrNotReplicated", err)
-	}
+	check.That(t, errors.Is(err, redlatch.ErrNotReplicated), "TryLock while the replica hangs = %v, want ErrNotReplicated", err)
 	replica.Resume()
 	help.AwaitFree(t, master, "a")
-	if _, err := c.Mutex("a").With(redlatch.LockOptions{Replicas: -2}).TryLock(t.Context()); !errors.Is(err, redlatch.ErrInvalid) {
-		t.Errorf("TryLock with -2 replicas = %v, want ErrInvalid", err)
+	check.Error(t, "TryLock with -2 replicas", check.ErrorOf(c.Mutex("a").With(redlatch.LockOptions{Replicas: -2}).TryLock(t.Context())), redlatch.ErrInvalid)
+}
+
+// TestSlotMoves: the slot of a name moves to another master while it is held, waited for, and
+// acquired over and over.
+func TestSlotMoves(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	ctx := locktest.Within(t, 2*locktest.Patience)
+	one, other := locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.FailoverTTL)), locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.FailoverTTL))
+	slot := nodes[0].Slot(locktest.StateKey("{tag}a"))
+	from, to := nodes[slot*3/16384], nodes[(slot*3/16384+1)%3]
+
+	held := locktest.Lock(t, one.Mutex("{tag}held"))
+	next := help.GoLock(ctx, other.Mutex("{tag}held"))
+	locktest.Eventually(t, "a waiter", func() bool { return from.Do("ZCARD", "redlatch:{tag}held:queue") == "1" })
+	u := &help.Turns{Over: make(chan struct{})}
+	for range 4 {
+		u.Take(t, ctx, one.Mutex("{tag}a"))
+		u.Take(t, ctx, other.Mutex("{tag}a"))
+	}
+	u.More(t, 100)
+	redistest.MoveSlot(nodes, from, to, slot)
+	u.More(t, 100)
+	u.End()
+
+	token := held.Token()
+	if err := held.Extend(ctx); err != nil || token == 0 {
+		t.Errorf("Extend of a lease whose slot moved = %v with token %d, want nil and a token", err, token)
+	}
+	check.Equal(t, to.Do("GET", "redlatch:{tag}held"), held.Owner(), "the new master has the owner")
+	locktest.Release(t, held)
+	help.WantNext(t, next, token)
+}
+
+// TestMultiOverSeveralSlots: names in several slots are locked one after the other, those that
+// share a tag at once; all or none.
+func TestMultiOverSeveralSlots(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	c := locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.Lasting))
+	for _, names := range [][]string{{"a", "b", "c", "d"}, {"{tag}a", "{tag}b", "{tag}c"}} {
+		l, err := c.MultiMutex(names...).Lock(t.Context())
+		check.Must(t, err == nil, "Multi(%q).Lock = %v, want a lease", names, err)
+		for _, name := range names {
+			check.That(t, l.Token(name) != 0, "%q has no token", name)
+		}
+		check.Nil(t, "Release", l.Release(t.Context()))
+		last := locktest.Lock(t, c.Mutex(names[len(names)-1]))
+		check.Error(t, fmt.Sprintf("TryLock with one of %q taken", names), check.ErrorOf(c.MultiMutex(names...).TryLock(t.Context())), redlatch.ErrTaken)
+		locktest.Release(t, last)
+		for _, name := range names {
+			locktest.Release(t, locktest.Lock(t, c.Mutex(name)))
+		}
 	}
 }

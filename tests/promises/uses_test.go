@@ -171,9 +171,7 @@ func TestMultiOfWhichOneIsTaken(t *testing.T) {
 	if l == nil {
 		return
 	}
-	if l.Token("a") == 0 || l.Token("b") == 0 || l.Token("c") == 0 || l.Token("d") != 0 {
-		t.Error("want a token for each of the names, and for no other")
-	}
+	check.That(t, l.Token("a") != 0 && l.Token("b") != 0 && l.Token("c") != 0 && l.Token("d") == 0, "want a token for each of the names, and for no other")
 	// The loss of one is the loss of all.
 	s.Do("DEL", locktest.StateKey("b"))
 	check.Error(t, "Extend", l.Leases()[1].Extend(t.Context()), redlatch.ErrNotHeld)
@@ -229,13 +227,9 @@ func TestReentrantOwnerAcrossProcesses(t *testing.T) {
 	ctx := redlatch.WithOwner(t.Context(), "workflow 7")
 	first := check.Value(one.ReentrantMutex("a").Lock(ctx)).OK(t)
 	second, err := other.ReentrantMutex("a").With(redlatch.LockOptions{TTL: 2 * help.Lasting}).Lock(ctx)
-	if err != nil || second.Token() != first.Token() {
-		t.Fatalf("Lock under the same owner = %v, want a lease with the same token", err)
-	}
+	check.Must(t, err == nil && second.Token() == first.Token(), "Lock under the same owner = %v, want a lease with the same token", err)
 	check.Equal(t, s.Do("HGET", locktest.StateKey("a"), "workflow 7"), "2", "HGET")
-	if _, err := other.ReentrantMutex("a").TryLock(t.Context()); !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryLock of nobody in particular = %v, want ErrTaken", err)
-	}
+	check.Error(t, "TryLock of nobody in particular", check.ErrorOf(other.ReentrantMutex("a").TryLock(t.Context())), redlatch.ErrTaken)
 	locktest.Release(t, first)
 	locktest.Release(t, first)
 	if got := s.Do("HGET", locktest.StateKey("a"), "workflow 7"); got != "1" {
@@ -310,12 +304,8 @@ func TestSlots(t *testing.T) {
 	locktest.Release(t, d.Lease)
 	locktest.Release(t, a.Lease)
 	a = take("a", 2)
-	if _, err := pool("e").With(redlatch.LockOptions{TTL: time.Minute}).TryAcquire(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pool("f").TryAcquire(t.Context()); !errors.Is(err, redlatch.ErrExhausted) || !errors.Is(err, redlatch.ErrTaken) {
-		t.Errorf("TryAcquire of a full pool = %v, want ErrExhausted and ErrTaken", err)
-	}
+	check.OK(t, "TryAcquire", check.ErrorOf(pool("e").With(redlatch.LockOptions{TTL: time.Minute}).TryAcquire(t.Context())))
+	check.Error(t, "TryAcquire of a full pool", check.ErrorOf(pool("f").TryAcquire(t.Context())), redlatch.ErrExhausted, redlatch.ErrTaken)
 	// b vanishes: its lease is over, its rest is not.
 	info := check.Value(c.Inspect(t.Context(), "p")).OK(t)
 	i := slices.IndexFunc(info.Holders, func(h redlatch.Holder) bool { return h.Slot == 1 })
@@ -328,8 +318,6 @@ func TestSlots(t *testing.T) {
 		t.Errorf("TryAcquire = %v, want ErrExhausted: the slot rests", err)
 	}
 	check.OK(t, "Resize", check.ErrorOf(pool("").Resize(t.Context(), 1)))
-	if !a.Held() || a.Extend(t.Context()) != nil {
-		t.Error("a slot that is too high now is lost")
-	}
+	check.That(t, a.Held() && a.Extend(t.Context()) == nil, "a slot that is too high now is lost")
 	locktest.Release(t, a.Lease)
 }

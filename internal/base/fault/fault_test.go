@@ -32,9 +32,7 @@ func TestJoinTellsALossOnce(t *testing.T) {
 		{[]error{nil, fault.Join(lost, context.Canceled), lost}, lost.Error() + "; context canceled"},
 	} {
 		got := fault.Join(c.errs...)
-		if got == nil || got.Error() != c.want || !errors.Is(got, lost) {
-			t.Errorf("fault.Join(%v) = %v, want %q, which matches the loss", c.errs, got, c.want)
-		}
+		check.That(t, got != nil && got.Error() == c.want && errors.Is(got, lost), "fault.Join(%v) = %v, want %q, which matches the loss", c.errs, got, c.want)
 	}
 	check.Nil(t, "fault.Join(nil, nil)", fault.Join(nil, nil))
 }

@@ -47,6 +47,9 @@ func WrongType(err error) bool { return Says(err, "WRONGTYPE") }
 // Says reports whether the server answered with one of these codes. It looks through the whole
 // text, since servers before 7.0 put their own words before what went wrong inside a script.
 func Says(err error, codes ...string) bool {
+	if err == nil { // as a rule: what errors.As writes to would be allocated
+		return false
+	}
 	var sent *conn.ReplyError
 	return errors.As(err, &sent) &&
 		slices.ContainsFunc(codes, func(code string) bool { return strings.Contains(sent.Text, code) })

@@ -52,9 +52,7 @@ func TestErrorsAreToldApart(t *testing.T) {
 // TestNoErrorSaysNothing: callers ask about the error of a request that succeeded, too.
 func TestNoErrorSaysNothing(t *testing.T) {
 	t.Parallel()
-	if retry.WrongType(nil) || retry.RefusesWrites(nil) || retry.Says(nil, "") {
-		t.Error("no error at all says something")
-	}
+	check.That(t, !retry.WrongType(nil) && !retry.RefusesWrites(nil) && !retry.Says(nil, ""), "no error at all says something")
 }
 
 // TestPauseGrowsAndIsSpread: after an outage thousands of clients resend. If their pauses were the
@@ -69,12 +67,8 @@ func TestPauseGrowsAndIsSpread(t *testing.T) {
 			d := retry.Pause(n)
 			least, most = min(least, d), max(most, d)
 		}
-		if least < middle/2 || most > middle*3/2 {
-			t.Errorf("Pause(%d) is between %v and %v, want %v give or take a half", n, least, most, middle)
-		}
-		if least > middle*3/4 || most < middle*5/4 {
-			t.Errorf("Pause(%d) is between %v and %v only, want it spread", n, least, most)
-		}
+		check.That(t, least >= middle/2 && most <= middle*3/2, "Pause(%d) is between %v and %v, want %v give or take a half", n, least, most, middle)
+		check.That(t, least <= middle*3/4 && most >= middle*5/4, "Pause(%d) is between %v and %v only, want it spread", n, least, most)
 	}
 	if d := retry.Pause(1 << 20); d > 960*time.Millisecond {
 		t.Errorf("Pause after very many resends = %v, want 960ms at most", d)
@@ -88,9 +82,7 @@ func TestJitterStaysInRange(t *testing.T) {
 		spread := time.Duration(part * float64(time.Second))
 		for range 1000 {
 			d := retry.Jitter(time.Second, part)
-			if d < time.Second-spread || d > time.Second+spread {
-				t.Fatalf("Jitter(1s, %v) = %v", part, d)
-			}
+			check.Must(t, d >= time.Second-spread && d <= time.Second+spread, "Jitter(1s, %v) = %v", part, d)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 // Package schedule wakes one goroutine for many deadlines, so that a client that holds 100,000
 // leases has one timer.
 //
-// An [Entry] has a time at which it is due, and a slack: how much earlier it may be taken when the
-// schedule is awake anyway. What is taken together is handed over together: the owner of each is
+// An [Entry] has a time at which it is due, and a slack: how much earlier it may be taken along with
+// another that has a slack. What is taken together is handed over together: the owner of each is
 // called, and then a function for what they have in common, which is how extends of many leases
 // become one batch.
 //
@@ -143,13 +143,21 @@ func (s *Schedule) run() {
 	}
 }
 
-// take removes and returns what is due, or everything.
+// take removes and returns what is due, or everything. Something is taken early only along with an
+// entry that has a slack, too, and is due: at each other awakening, some of those that go together
+// would be taken, and the others later.
 func (s *Schedule) take(now time.Time, all bool) []*Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var due []*Entry
-	for len(s.heap) > 0 && (all || now.Sub(s.begun) >= s.heap[0].due-s.heap[0].entry.slack) {
-		due = append(due, s.heap[0].entry)
+	early := false
+	for len(s.heap) > 0 {
+		e, left := s.heap[0].entry, s.heap[0].due-now.Sub(s.begun)
+		if !all && left > 0 && (!early || left > e.slack) {
+			break
+		}
+		early = early || e.slack > 0
+		due = append(due, e)
 		heap.Remove(&s.heap, 0)
 	}
 	return due

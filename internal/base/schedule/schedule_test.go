@@ -22,26 +22,27 @@ func TestEntriesAreHandedOverWhenDue(t *testing.T) {
 		entry := func(name string) *schedule.Entry {
 			return &schedule.Entry{Owner: owner(func() { fired[name] = time.Since(start) })}
 		}
-		first, moved, removed, early := entry("first"), entry("moved"), entry("removed"), entry("early")
+		first, moved, removed, early, alone := entry("first"), entry("moved"), entry("removed"), entry("early"), entry("alone")
 		s.Set(moved, start.Add(time.Second), 0)
-		s.Set(first, start.Add(2*time.Second), 0)
+		s.Set(first, start.Add(2*time.Second), time.Millisecond)
 		s.Set(removed, start.Add(3*time.Second), 0)
 		s.Set(early, start.Add(2500*time.Millisecond), time.Second)
 		s.Set(moved, start.Add(5*time.Second), 0)
+		s.Set(alone, start.Add(5500*time.Millisecond), time.Second) // neither moved nor a tick takes it along
 		s.Remove(removed)
 		s.Remove(removed)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		for name, want := range map[string]time.Duration{"first": 2 * time.Second, "moved": 5 * time.Second, "early": 2 * time.Second} {
-			if fired[name] != want {
-				t.Errorf("%s was handed over after %v, want %v", name, fired[name], want)
-			}
+		for name, want := range map[string]time.Duration{
+			"first": 2 * time.Second, "moved": 5 * time.Second, "early": 2 * time.Second, "alone": 5500 * time.Millisecond,
+		} {
+			check.That(t, fired[name] == want, "%s was handed over after %v, want %v", name, fired[name], want)
 		}
 		if at, ok := fired["removed"]; ok {
 			t.Errorf("removed was handed over after %v, want never", at)
 		}
-		if rounds != 2 { // early goes along with first
-			t.Errorf("%d rounds, want 2", rounds)
+		if rounds != 3 { // early goes along with first
+			t.Errorf("%d rounds, want 3", rounds)
 		}
 	})
 }

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
 
 	"github.com/redlatch/redlatch/conn"
 )
@@ -57,11 +60,63 @@ func Failure(ctx context.Context, err error) error {
 	return err
 }
 
-// UnknownScript reports whether the server does not know a script by its SHA-1.
-func UnknownScript(err error) bool {
-	if err == nil { // nearly always, and As would have sent allocated
-		return false
+// Eval runs scripts by their SHA-1, and in full those that the server does not know by it. run does
+// so for one call at least, and returns what each came to.
+func Eval(calls []conn.Call, run func(calls []conn.Call, full bool) []conn.Result) []conn.Result {
+	results := run(calls, false)
+	var unknown []int
+	var again []conn.Call
+	for i, r := range results {
+		if r.Err != nil && isUnknownScript(r.Err) {
+			unknown = append(unknown, i)
+			again = append(again, calls[i])
+		}
 	}
-	var sent *conn.ReplyError
+	if len(again) > 0 {
+		for i, r := range run(again, true) {
+			results[unknown[i]] = r
+		}
+	}
+	for i, r := range results {
+		if r.Err != nil {
+			results[i].Err = permission(calls[i].Script, r.Err)
+		}
+	}
+	return results
+}
+
+// isUnknownScript reports whether the server does not know a script by its SHA-1.
+func isUnknownScript(err error) bool {
+	var sent *conn.ReplyError // which errors.As has allocated
 	return errors.As(err, &sent) && sent.Code() == "NOSCRIPT"
+}
+
+var (
+	lineOf = regexp.MustCompile(`@user_script: ?(\d+)`)
+	callIn = regexp.MustCompile(`redis\.p?call\('(\w+)'`)
+)
+
+// permission returns err, or its like with the code NOPERM and the name of the command, where a server
+// before 7.2 says only in which line a script runs a command that its user may not run. The name is
+// not known if the script has caught the error, to take back what it had done.
+func permission(script *conn.Script, err error) error {
+	var sent *conn.ReplyError
+	if !errors.As(err, &sent) || !strings.Contains(sent.Text, "executing the script can't run this command") {
+		return err
+	}
+	at, lines := 0, strings.Split(script.Text, "\n")
+	if m := lineOf.FindStringSubmatch(sent.Text); m != nil {
+		at, _ = strconv.Atoi(m[1])
+	}
+	var names []string
+	if at > 0 && at <= len(lines) {
+		for _, m := range callIn.FindAllStringSubmatch(lines[at-1], -1) {
+			names = append(names, "'"+strings.ToLower(m[1])+"'")
+		}
+	}
+	what := "a command; `redlatch doctor` tells which:"
+	if names != nil {
+		what = "the " + strings.Join(names, " or ") + " command,"
+	}
+	return &conn.ReplyError{Text: fmt.Sprintf("NOPERM this user has no permissions to run %s in the script %q", what, script.Name)}
 }

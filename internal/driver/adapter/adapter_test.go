@@ -52,12 +52,33 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-func TestUnknownScript(t *testing.T) {
+// TestEval: what the server does not know is sent in full, once, and an error of the rights of a
+// script's user names the command, whichever server told it.
+func TestEval(t *testing.T) {
 	t.Parallel()
-	if !UnknownScript(&conn.ReplyError{Text: "NOSCRIPT No matching script"}) {
-		t.Error("NOSCRIPT is not taken for an unknown script")
-	}
-	if UnknownScript(&conn.ReplyError{Text: "OOM command not allowed"}) || UnknownScript(io.EOF) || UnknownScript(nil) {
-		t.Error("another error is taken for an unknown script")
+	const unnamed = "NOPERM this user has no permissions to run a command; `redlatch doctor` tells which: in the script \"s\""
+	const line = "The user executing the script can't run this command or subcommand"
+	s := conn.NewScript("s", "local a = 1\nredis.call('ZADD', KEYS[1], redis.call('ZSCORE', KEYS[1], 'a'), 'b')\nreturn a")
+	for said, want := range map[string]string{
+		"NOSCRIPT No matching script":                     "",
+		"OOM command not allowed":                         "OOM command not allowed",
+		"ERR " + line + " script: 58, on @user_script:2.": "NOPERM this user has no permissions to run the 'zadd' or 'zscore' command, in the script \"s\"",
+		"ERR Error running script (call to f_5): @user_script:2: @user_script: 2: -NOPERM " + line: "NOPERM this user has no permissions to run the 'zadd' or 'zscore' command, in the script \"s\"",
+		"ERR " + line + " script: 58, on @user_script:1.":                                          unnamed,
+		"ERR " + line + " script: 58, on @user_script:9.":                                          unnamed,
+	} {
+		sent := 0
+		results := Eval([]conn.Call{{Script: s}, {Script: s}}, func(calls []conn.Call, full bool) []conn.Result {
+			sent++
+			if full {
+				check.Equal(t, len(calls), 1, "calls in full")
+				return make([]conn.Result, 1)
+			}
+			return []conn.Result{{Err: io.EOF}, {Err: &conn.ReplyError{Text: said}}}
+		})
+		check.Equal(t, results[0].Err, io.EOF, "the error of the first call")
+		if got := results[1].Err; want == "" && (got != nil || sent != 2) || want != "" && (got == nil || got.Error() != want || sent != 1) {
+			t.Errorf("%q, sent %d times: %v, want %q", said, sent, got, want)
+		}
 	}
 }

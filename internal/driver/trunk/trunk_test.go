@@ -109,19 +109,13 @@ func TestChannelsShareALine(t *testing.T) {
 		settle()
 		n.lines[0].trunk.Message("7", "hello")
 		for i, l := range all {
-			if l.ups != 1 || (len(l.messages) == 1) != (i == 7) {
-				t.Errorf("channel %d: %d ups and the messages %q", i, l.ups, l.messages)
-			}
+			check.That(t, l.ups == 1 && (len(l.messages) == 1) == (i == 7), "channel %d: %d ups and the messages %q", i, l.ups, l.messages)
 		}
 		check.Error(t, "a channel that is in use", ts.Subscribe(t.Context(), n.at("a"), "7", nil, nil), ErrBusy)
 		for i, l := range all {
-			if n.lines[0].closed {
-				t.Fatalf("the line was closed with %d channels left", len(all)-i)
-			}
+			check.Must(t, !n.lines[0].closed, "the line was closed with %d channels left", len(all)-i)
 			l.stop()
-			if err := <-l.ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("channel %d = %v, want the context's error", i, err)
-			}
+			check.Error(t, fmt.Sprintf("channel %d", i), <-l.ended, context.Canceled)
 		}
 		settle()
 		if !n.lines[0].closed || n.dials != 1 || len(ts.all) != 0 {
@@ -149,9 +143,7 @@ func TestLostLineEndsItsChannels(t *testing.T) {
 		}
 		again := listen(ts, n.at("a"), "3")
 		settle()
-		if again.ups != 1 {
-			t.Errorf("%d ups after the loss, want 1", again.ups)
-		}
+		check.That(t, again.ups == 1, "%d ups after the loss, want 1", again.ups)
 		again.stop()
 		kept.stop()
 		settle()
@@ -165,21 +157,15 @@ func TestNodeThatIsDownIsDialedOnce(t *testing.T) {
 		n, ts := &node{slow: time.Millisecond, down: errors.New("refused")}, &Trunks{}
 		for range 3 {
 			for i := range 50 {
-				if err := <-listen(ts, n.at("a"), fmt.Sprint(i)).ended; !errors.Is(err, n.down) {
-					t.Fatalf("Subscribe = %v, want the error of the dial", err)
-				}
+				check.Refusal(t, "Subscribe", <-listen(ts, n.at("a"), fmt.Sprint(i)).ended, n.down)
 			}
 		}
-		if n.dials != 1 {
-			t.Errorf("%d dials, want 1", n.dials)
-		}
+		check.That(t, n.dials == 1, "%d dials, want 1", n.dials)
 		time.Sleep(holdOff)
 		n.down = nil
 		l := listen(ts, n.at("a"), "1")
 		settle()
-		if l.ups != 1 {
-			t.Errorf("%d ups when it is up again, want 1", l.ups)
-		}
+		check.That(t, l.ups == 1, "%d ups when it is up again, want 1", l.ups)
 		l.stop()
 		settle()
 	})
@@ -199,13 +185,9 @@ func TestChannelThatEnds(t *testing.T) {
 		})
 		check.Error(t, "a channel that is another node's", <-old.ended, ErrMoved)
 		n.refuse = errors.New("NOPERM")
-		if err := <-listen(ts, n.at("a"), "refused").ended; !errors.Is(err, n.refuse) {
-			t.Errorf("a channel that is refused = %v, want the refusal", err)
-		}
+		check.Error(t, "a channel that is refused", <-listen(ts, n.at("a"), "refused").ended, n.refuse)
 		settle()
-		if len(kept.ended) != 0 || n.lines[0].closed {
-			t.Error("the others took a channel with them that was none of theirs")
-		}
+		check.That(t, len(kept.ended) == 0 && !n.lines[0].closed, "the others took a channel with them that was none of theirs")
 		kept.stop()
 		settle()
 	})
@@ -231,9 +213,7 @@ func TestChannelIsLeftAfterItWasAskedFor(t *testing.T) {
 		}
 		again := listen(ts, n.at("a"), "hasty")
 		settle()
-		if again.ups != 1 {
-			t.Errorf("%d ups of a channel that was left before, want 1", again.ups)
-		}
+		check.That(t, again.ups == 1, "%d ups of a channel that was left before, want 1", again.ups)
 		kept.stop()
 		again.stop()
 		settle()

@@ -10,6 +10,7 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/line"
+	"github.com/redlatch/redlatch/internal/engine/linger"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/engine/waitgraph"
 	"github.com/redlatch/redlatch/internal/link/ask"
@@ -29,6 +30,7 @@ type Needs struct {
 	Line     *line.Line
 	Keeper   *lease.Keeper
 	Handoffs *handoff.Queue
+	Habits   *linger.Habits
 	Waits    *waitgraph.Graph
 	Listener *subscribe.Listener
 	Notes    *notes.Book
@@ -54,7 +56,7 @@ type Needs struct {
 	CheckOpen func(ctx context.Context) error // returns the error of a call that should not begin
 
 	Tell    func(ctx context.Context, l *lock.Lock, e lock.Event)
-	Taken   func(l *lock.Lock, occupant string) error         // that an owner is inside; "" if it is not known
+	Taken   func(l *lock.Lock, by lock.Occupant) error        // that there is no room
 	Refusal func(l *lock.Lock, reason string) error           // of an acquisition that a script refuses for good
 	InUse   func(s ask.Subject, got string, size int64) error // that the name is something else
 }
@@ -87,4 +89,4 @@ func (a *attempt) ask(ctx context.Context, op string, call conn.Call) (ask.Answe
 func (a *attempt) abandon(owner, ticket string) { a.by.Undo.Abandon(a.Lock, owner, ticket) }
 
 // taken returns the error that says that there is no room.
-func (a *attempt) taken(occupant string) error { return a.by.Taken(a.Lock, occupant) }
+func (a *attempt) taken() error { return a.by.Taken(a.Lock, a.occupant) }

@@ -10,15 +10,8 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
-// Detached is a lease that was given up for another process.
-type Detached struct {
-	Owner  string
-	Token  int64
-	Detail string
-}
-
 // Adopt takes up a lease that was detached.
-func (c *Acquirer) Adopt(ctx context.Context, l *lock.Lock, d Detached, w Wish) (got *lease.Lease, err error) {
+func (c *Acquirer) Adopt(ctx context.Context, l *lock.Lock, t lock.Text, w Wish) (got *lease.Lease, err error) {
 	a := c.attempt(ctx, l, w, false)
 	if err := c.Enter(); err != nil {
 		return nil, a.failed("adopt", err)
@@ -33,14 +26,14 @@ func (c *Acquirer) Adopt(ctx context.Context, l *lock.Lock, d Detached, w Wish) 
 	if l.Kind.Name == script.Election.Name {
 		c.Presence.AnnounceFirst(ctx)
 	}
-	return a.adopt(ctx, d)
+	return a.adopt(ctx, t)
 }
 
 // adopt makes the attempt the owner of a lease that was detached.
-func (a *attempt) adopt(ctx context.Context, d Detached) (*lease.Lease, error) {
+func (a *attempt) adopt(ctx context.Context, t lock.Text) (*lease.Lease, error) {
 	// Each request means the same, and so does one that is sent again after its reply was lost.
 	// None lets an owner in: whatever arrives late finds nothing to do.
-	call := a.Kind.Adopt(a.Keys, d.Owner, a.owner, a.TTL, d.Detail)
+	call := a.Kind.Adopt(a.Keys, t.Owner, a.owner, a.TTL, t.Detail)
 	answer, err := a.ask(ctx, "adopt", call)
 	if err == nil && !script.Done(answer.Reply) {
 		err = a.notThere(ctx, "adopt")
@@ -50,7 +43,7 @@ func (a *attempt) adopt(ctx context.Context, d Detached) (*lease.Lease, error) {
 		return nil, err
 	}
 	got, err := a.begin(ctx, lock.Grant{
-		Owner: a.owner, Token: d.Token, Detail: d.Detail, Sent: answer.Sent, TTL: a.TTL, Adopted: true,
+		Owner: a.owner, Token: t.Token, Detail: t.Detail, Sent: answer.Sent, TTL: a.TTL, Adopted: true,
 	})
 	return got, a.tooLate(err)
 }

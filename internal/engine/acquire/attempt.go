@@ -39,7 +39,9 @@ type attempt struct {
 	cutOff   bool           // the hook has been told that it cannot reach Redis, and not that it can again
 	group    *handoff.Group // for which it acquires the lock; nil if none
 	arrival  int64          // the place in line that it takes, or gave up; 0 for a new one
-	occupant string         // of the lock, when Redis told last; "" if that is not known
+	hearing  uint32         // see lock.Grant
+	first    bool           // no other waiter was before it then
+	occupant lock.Occupant  // when Redis told last
 
 	beside    []*lease.Lease // that it keeps while it waits, beside those of its context
 	entangled bool           // entangle has noted its wait
@@ -72,13 +74,25 @@ func (a *attempt) run(ctx context.Context, wait bool) (*lease.Lease, error) {
 	if a.by.Quorum != nil {
 		return a.acquireQuorum(ctx, wait)
 	}
+	if err := a.tooDeep(); err != nil {
+		return nil, err
+	}
+	if a.Keepable() {
+		if lease, err := a.takeKept(ctx); lease != nil || err != nil {
+			return lease, a.tooLate(err)
+		}
+		a.wishToKeep()
+	}
 	if !wait {
 		lease, err := a.try(ctx)
+		if errors.Is(err, fault.ErrTaken) && a.askable() {
+			lease, err = a.tryKept(ctx, err)
+		}
 		return lease, a.tooLate(err)
 	}
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	if !a.by.Line.Subscription(a.Lock).Connected() {
+	if !a.by.Line.Hears(a.Lock) {
 		// The first to wait starts the subscription, and only if the lock is not free.
 		lease, err := a.try(ctx)
 		switch {
@@ -113,7 +127,8 @@ func (a *attempt) bounded(ctx context.Context) (context.Context, context.CancelF
 
 // heard notes that Redis has said how the attempt stands.
 func (a *attempt) heard(s script.Standing) {
-	a.answered, a.occupant = a.answered || !s.Inside, s.Occupant
+	a.answered, a.occupant = a.answered || !s.Inside, lock.OccupantAt(s.Occupant, s.Remaining, a.by.Now())
+	a.first = s.First
 	if a.group != nil {
 		a.group.MarkAnswered()
 	}
@@ -153,9 +168,9 @@ func (a *attempt) try(ctx context.Context) (*lease.Lease, error) {
 	case err != nil:
 		return nil, a.outOfTime(ctx, answer.Resent, err)
 	case !standing.Inside:
-		return nil, a.failed("acquire", a.taken(standing.Occupant))
+		return nil, a.failed("acquire", a.taken())
 	}
-	return a.begin(ctx, a.Inside(a.owner, "", standing, answer, answer.Resent))
+	return a.begin(ctx, a.directly(standing, answer, a.Inside(a.owner, "", standing, answer, answer.Resent)))
 }
 
 // unwritten reports whether a request that failed with err has changed nothing, and no copy of it is
@@ -192,6 +207,7 @@ func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 	a.heard(standing)
 	if c.Line.Place(w, standing, answer) {
 		a.tellOf(w, a.tellWait)
+		c.Line.AskKeeper(a.Lock, standing.First, standing.Occupant)
 		err = a.entangle(ctx, a.owner)
 	}
 	for err == nil {
@@ -201,7 +217,7 @@ func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
 		case g := <-w.Granted:
 			a.arrival = 0
 			g.Resent = g.Resent || answer.Resent // the message may have come before that answer
-			return a.begin(ctx, g)
+			return a.begin(ctx, a.directly(standing, answer, g))
 		case <-news:
 		case <-ctx.Done():
 			if outage != nil && a.group != nil {
@@ -243,13 +259,13 @@ func (a *attempt) describeTimeout(ctx context.Context, err error) error {
 		return err
 	}
 	occupant, outage := a.by.Line.Status(a.Lock)
-	if occupant == "" {
-		occupant = a.occupant
+	if occupant != (lock.Occupant{}) {
+		a.occupant = occupant
 	}
 	waited := a.by.Now().Since(a.start).Round(time.Millisecond)
-	err = fmt.Errorf("%w after waiting %v: %w", err, waited, a.taken(occupant))
+	err = fmt.Errorf("%w after waiting %v: %w", err, waited, a.taken())
 	if outage != nil {
-		err = fmt.Errorf("%w; meanwhile: %w", err, outage)
+		err = fmt.Errorf("%w; meanwhile: %w", err, cmp.Or(errors.Unwrap(outage), outage)) // which names the lock again
 	}
 	return err
 }

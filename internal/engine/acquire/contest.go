@@ -26,23 +26,28 @@ import (
 const maxPast = 16
 
 // acquireQuorum is Lock and TryLock over a quorum.
-func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*lease.Lease, error) {
+func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Lease, err error) {
 	c := a.by
 	if wait {
 		bounded, cancel := a.bounded(ctx)
 		defer cancel()
 		ctx = bounded
 	}
-	h := &quorumWaiter{nodes: make([]bool, len(c.Asker.Nodes())), silent: make([]bool, len(c.Asker.Nodes()))}
-	defer a.withdraw(h)
+	h := new(quorumWaiter)
+	defer func() { a.withdraw(h, begun != nil) }()
 	for n := 0; ; n++ {
-		if n > 0 {
-			if c.CheckOpen(ctx) != nil { // another round would tell less than the last
-				return nil, a.cutShort(ctx, h)
-			}
+		switch {
+		case n == 0:
+		case c.CheckOpen(ctx) != nil: // another round would tell less than the last
+			return nil, a.cutShort(ctx, h)
+		case a.left(wait) == 0:
+			return nil, a.tooLate(err)
+		default:
 			a.changeOwner()
 		}
-		t, lease, err := a.round(ctx, h)
+		var t quorum.Tally
+		var lease *lease.Lease
+		t, lease, err = a.round(ctx, h, a.left(wait))
 		over := c.Now().Since(a.start) >= c.Timeout
 		if a.learn(h, &t, err); wait && a.answered {
 			a.tellWait()
@@ -53,7 +58,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*lease.Lease, e
 			First: n == 0, Answered: a.answered, InLine: h.ticket != "",
 		})
 		if restore {
-			a.by.Restore(ctx, a.Lock)
+			a.restore(ctx, wait)
 		}
 		switch next {
 		case ballot.Finish:
@@ -66,9 +71,28 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (*lease.Lease, e
 			}
 		case ballot.TryLater:
 			h.countTies(&t)
-			a.rest(ctx, h.try, a.patienceAfter(&t, h.ties))
+			ballot.Rest(ctx, c.Closing, h.try, c.Quorum.Majority(), min(a.patienceAfter(&t, h.ties), a.left(wait)))
 		}
 	}
+}
+
+// noBound is longer than a round, or the time between two.
+const noBound = 24 * time.Hour
+
+// left returns for how long the attempt may send requests: until Options.RequestTimeout has passed,
+// but for a wait that was answered.
+func (a *attempt) left(wait bool) time.Duration {
+	if wait && a.answered {
+		return noBound
+	}
+	return max(a.by.Timeout-a.by.Now().Since(a.start), 0)
+}
+
+// restore asks for the right to vote of the nodes that have none.
+func (a *attempt) restore(ctx context.Context, wait bool) {
+	ctx, cancel := context.WithTimeout(ctx, a.left(wait)+a.by.Timeout/3)
+	defer cancel()
+	a.by.Restore(ctx, a.Lock)
 }
 
 // changeOwner gives the attempt another owner for its next round. What the last one left behind is
@@ -89,6 +113,7 @@ func (a *attempt) joinLine(ctx context.Context, h *quorumWaiter) error {
 		return err
 	}
 	h.ticket, _ = c.Line.Ticket(a.Lock, h.waiter)
+	h.places = ballot.NewPlaces(len(c.Asker.Nodes()))
 	h.try = c.Tries.Add(h.waiter)
 	return nil
 }
@@ -98,11 +123,12 @@ func (a *attempt) joinLine(ctx context.Context, h *quorumWaiter) error {
 func (a *attempt) learn(h *quorumWaiter, t *quorum.Tally, err error) {
 	found, _ := t.Verdict()
 	if found == quorum.Taken {
-		a.answered, a.occupant = true, t.Holder()
+		a.answered, a.occupant = true, lock.Occupant{Owner: t.Holder()}
 	}
 	if h.votes == nil || found != quorum.CutShort {
 		h.votes, h.last = t.Votes, err
 	}
+	a.answered = a.answered || errors.Is(err, fault.ErrTooLate) // from here on it is a wait
 }
 
 // outage returns the error of a round if rounds have had no answer for Options.RequestTimeout,
@@ -138,9 +164,10 @@ func (a *attempt) cutShort(ctx context.Context, h *quorumWaiter) error {
 }
 
 // round asks all nodes, and begins a lease if a majority lets the owner in. It returns the votes
-// that decided that. The answers that come later are left to the background.
-func (a *attempt) round(ctx context.Context, h *quorumWaiter) (quorum.Tally, *lease.Lease, error) {
-	votes := a.vote(ctx, h)
+// that decided that. The answers that come later are left to the background. It sends requests for
+// that long.
+func (a *attempt) round(ctx context.Context, h *quorumWaiter, patience time.Duration) (quorum.Tally, *lease.Lease, error) {
+	votes, settle := a.vote(ctx, h, patience)
 	t := votes.Clone() // votes goes on counting, and belongs to the background from here on
 	owner, sent := a.owner, votes.Sent
 	var begun *lease.Lease
@@ -153,10 +180,10 @@ func (a *attempt) round(ctx context.Context, h *quorumWaiter) (quorum.Tally, *le
 	c, l := a.by, a.Lock
 	if begun == nil {
 		c.leave(l, owner, &t)
-		votes.LeaveTo(nil, func() { c.hearOut(l, votes, &t, owner, nil) })
+		votes.LeaveTo(nil, func() { settle(); c.hearOut(l, votes, &t, owner, nil) })
 	} else {
 		begun.AwaitVotes(votes)
-		votes.LeaveTo(begun.HearLate, func() { c.hearOut(l, votes, &t, owner, begun) })
+		votes.LeaveTo(begun.HearLate, func() { settle(); c.hearOut(l, votes, &t, owner, begun) })
 	}
 	return t, begun, err
 }
@@ -204,26 +231,13 @@ func (c *Acquirer) leaveLate(l *lock.Lock, owner string, first *quorum.Tally, la
 	}
 }
 
-// rest returns when it is time to try again.
-func (a *attempt) rest(ctx context.Context, try <-chan struct{}, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-try:
-	case <-ctx.Done():
-	case <-a.by.Closing.Done():
-	}
-}
-
 // quorumWaiter is what an attempt keeps from round to round, and its place in the lines of the
 // nodes.
 type quorumWaiter struct {
 	waiter string
 	ticket string // "" if it does not wait yet
-	try    <-chan struct{}
-	nodes  []bool         // those that may have the ticket
-	silent []bool         // those to which a request with the ticket may still be on its way
+	try    <-chan int
+	places *ballot.Places // where the ticket may be; nil without one
 	votes  []quorum.Vote  // of the last round that was not cut short, or else of the last
 	last   error          // what that came to
 	outage *clock.Reading // since when no round had an answer; nil if the last one had
@@ -238,44 +252,35 @@ func (h *quorumWaiter) countTies(t *quorum.Tally) {
 }
 
 // withdraw takes the ticket back.
-func (a *attempt) withdraw(h *quorumWaiter) {
+func (a *attempt) withdraw(h *quorumWaiter, hasLatch bool) {
 	if h.ticket == "" {
 		return
 	}
 	a.by.Tries.Remove(h.waiter)
-	for node, has := range h.nodes {
-		if has || h.silent[node] {
-			a.by.Undo.AbandonAt(node, a.Lock, h.waiter, h.ticket)
+	// Without a, which would be on the heap for every acquisition.
+	c, l, waiter, ticket := a.by, a.Lock, h.waiter, h.ticket
+	h.places.Leave(hasLatch, func(node int, answered bool) {
+		if answered {
+			c.Undo.WithdrawAt(node, l, waiter, ticket)
+		} else {
+			c.Undo.AbandonAt(node, l, waiter, ticket)
 		}
-	}
+	})
 }
 
-// vote asks all nodes, and returns when it is clear what comes of it.
-func (a *attempt) vote(ctx context.Context, h *quorumWaiter) *ballot.Round {
+// vote asks all nodes, and returns when it is clear what comes of it. The caller calls settle when all
+// answers have come.
+func (a *attempt) vote(ctx context.Context, h *quorumWaiter, patience time.Duration) (t *ballot.Round, settle func()) {
 	c := a.by
 	c.Presence.Announce()
-	t := c.Contest.Ask(ctx, a.Kind, a.Keys, script.Ballot{
+	t = c.Contest.Ask(ctx, a.Kind, a.Keys, script.Ballot{
 		Owner: a.owner, TTL: a.TTL, Param: a.Param, Bound: a.TTL + a.Extra, FenceTTL: c.FenceTTL,
 		Ticket: h.ticket, Address: c.Listener.Plain().Address(), LiveFor: c.LiveFor, Waited: c.Now().Since(a.start),
-	}, a.past)
-	if h.ticket != "" {
-		h.noteTickets(t)
+	}, a.past, patience)
+	if h.ticket == "" {
+		return t, func() {}
 	}
-	return t
-}
-
-// noteTickets notes which nodes may have the ticket after a round. A node that lets the owner in
-// takes the ticket off its line, and one without the right to vote leaves its line as it is.
-func (h *quorumWaiter) noteTickets(t *ballot.Round) {
-	for node, v := range t.Votes {
-		s := v.Stand()
-		if s != quorum.Nonvoting {
-			h.nodes[node] = s != quorum.Granted
-		}
-		if s == quorum.Silent || s == quorum.Unheard || t.Replaced(node) {
-			h.silent[node] = true
-		}
-	}
+	return t, h.places.Asked(t)
 }
 
 // won returns the grant of a round in which a majority let the owner in.
@@ -300,9 +305,9 @@ func (c *Acquirer) lost(l *lock.Lock, t *quorum.Tally) error {
 		err = fmt.Errorf("%w that a majority of the nodes would give", fault.ErrUnreachable)
 		err = c.Asker.Failed(l.Subject, "acquire", err)
 	case t.Decided():
-		err = c.Asker.Failed(l.Subject, "acquire", c.Taken(l, t.Holder()))
+		err = c.Asker.Failed(l.Subject, "acquire", c.Taken(l, lock.Occupant{Owner: t.Holder()}))
 	default:
-		err = fmt.Errorf("a tie, in which no owner has a majority: %w", c.Taken(l, ""))
+		err = fmt.Errorf("a tie, in which no owner has a majority: %w", c.Taken(l, lock.Occupant{}))
 		err = c.Asker.Failed(l.Subject, "acquire", err)
 	}
 	return &ballot.ToldError{Err: err, Votes: t.Votes}

@@ -15,6 +15,7 @@
 //	grant.go     from a grant to a lease, or back
 //	turns.go     goroutines of this client that pass a mutex on among themselves
 //	contest.go   rounds over a quorum
+//	linger.go    locks that this client keeps, and asking another client for one
 //	several.go   several names at once, or one after the other
 //	adopt.go     a lease that was detached
 //	seize.go     a lock that is taken from its holder

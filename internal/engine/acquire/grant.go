@@ -29,7 +29,7 @@ func (a *attempt) begin(ctx context.Context, g lock.Grant) (got *lease.Lease, er
 		return nil, err
 	}
 	now := a.by.Now()
-	left := g.TTL - lock.Drift(g.TTL) - now.Since(g.Sent)
+	left := g.Left(now)
 	if left <= 0 { // the requests took too long
 		return nil, fault.ErrTooLate
 	}
@@ -77,9 +77,17 @@ func (a *attempt) extendGrant(ctx context.Context, g *lock.Grant) error {
 		g.Gone = true
 		return fault.ErrTooLate
 	}
+	if a.mayBeAnother(g) {
+		return fault.ErrTooLate
+	}
 	g.Sent, g.TTL = reply.Sent, a.TTL
 	return nil
 }
+
+// mayBeAnother reports whether the owner that Redis has just found inside may have been out since the
+// grant, and in again with another token: the grant has run out, and a late copy of the acquisition
+// came after that.
+func (a *attempt) mayBeAnother(g *lock.Grant) bool { return g.Resent && g.Left(a.by.Now()) <= 0 }
 
 // returnGrant has a grant that did not become a lease released in the background.
 func (a *attempt) returnGrant(g lock.Grant) {
@@ -110,7 +118,7 @@ func (a *attempt) replicate(ctx context.Context, g *lock.Grant) error {
 	switch {
 	case r.Err != nil:
 		return a.failed("acquire", fault.Unreached(r.Err))
-	case !script.Done(r.Reply):
+	case !script.Done(r.Reply), a.mayBeAnother(g):
 		return fault.ErrTooLate
 	case acks < n:
 		return a.failed("acquire", fmt.Errorf("%w: %d of %d replicas acknowledged it within %v", fault.ErrNotReplicated, acks, n, c.Timeout/3))

@@ -75,7 +75,8 @@ func (a *attempt) rob(of string, look func(ctx context.Context) (Robbery, error)
 	case !standing.Inside && of != "":
 		return nil, a.failed("take by force", fmt.Errorf("%w by %q", fault.ErrNotHeld, of))
 	case !standing.Inside:
-		return nil, a.failed("take by force", a.taken(standing.Occupant))
+		a.occupant.Owner = standing.Occupant
+		return nil, a.failed("take by force", a.taken())
 	}
 	r.Tell()
 	return a.begin(a.ctx, a.Inside(a.owner, "", standing, answer, answer.Resent))

@@ -89,13 +89,23 @@ func giveBack(ctx context.Context, leases []*lease.Lease) error {
 	return ReleaseAll(ctx, leases)
 }
 
-// ReleaseAll releases these leases, the last one first. If a hook panics at one, it releases the
-// others all the same.
-func ReleaseAll(ctx context.Context, leases []*lease.Lease) (err error) {
-	for _, l := range leases {
-		defer func() { err = fault.Join(err, l.Release(ctx)) }()
+// ReleaseAll releases these leases at once: one after the other would take as many times as long
+// where Redis does not answer. If a hook panics at one, ReleaseAll releases the others all the same,
+// and panics.
+func ReleaseAll(ctx context.Context, leases []*lease.Lease) error {
+	errs, panics := make([]error, len(leases)), make([]any, len(leases))
+	var releases sync.WaitGroup
+	for i, l := range leases {
+		releases.Go(func() {
+			defer func() { panics[i] = recover() }()
+			errs[i] = l.Release(ctx)
+		})
 	}
-	return nil
+	releases.Wait()
+	if p := cmp.Or(panics...); p != nil {
+		panic(p)
+	}
+	return fault.Join(errs...)
 }
 
 // atOnce locks all names in one request if that can be done, and none otherwise. If it fails or

@@ -92,7 +92,7 @@ func (a *attempt) awaitTurn(
 func (a *attempt) withoutTurn(ctx context.Context, g *handoff.Group) error {
 	a.answered = g.Answered()
 	if owner := g.Holder(); a.by.Keeper.Of(owner) != nil {
-		a.occupant = owner
+		a.occupant.Owner = owner
 	}
 	err := a.by.CheckOpen(ctx)
 	if !g.Reachable() && errors.Is(err, context.DeadlineExceeded) {

@@ -2,6 +2,7 @@ package ballot
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
@@ -32,13 +33,16 @@ func New(q *quorum.Conn, timeout time.Duration, now clock.Clock) *Contest {
 
 // Ask asks all nodes to let an owner in, and returns when it is clear what comes of it. Where a
 // majority did and gave different tokens, it also writes the token back to a majority. past has the
-// attempt's owners of earlier rounds.
-func (c *Contest) Ask(ctx context.Context, k *script.Kind, set keys.Set, request script.Ballot, past []string) *Round {
-	param := request.Param
+// attempt's owners of earlier rounds. Ask sends nothing more once patience has passed, and returns a
+// third of the timeout later at most.
+func (c *Contest) Ask(
+	ctx context.Context, k *script.Kind, set keys.Set, request script.Ballot, past []string, patience time.Duration,
+) *Round {
+	param, begun := request.Param, c.now()
 	t := c.count(ctx, k, set, request, past)
 	for range maxRounds {
 		least, more := t.NextSlot()
-		if t.Won() || !more || ctx.Err() != nil {
+		if t.Won() || !more || ctx.Err() != nil || c.now().Since(begun) >= patience {
 			break
 		}
 		request.Param, request.Again = script.From(param, least), true
@@ -47,19 +51,28 @@ func (c *Contest) Ask(ctx context.Context, k *script.Kind, set keys.Set, request
 		t.replaced = replaced
 	}
 	if _, agreed := t.Common(); t.Won() && !agreed {
-		t.Undone = c.raise(ctx, k.Raise(set, request.Owner, request.TTL, t.Token(), t.Inside()[0].Detail, request.FenceTTL))
+		call := k.Raise(set, request.Owner, request.TTL, t.Token(), t.Inside()[0].Detail, request.FenceTTL)
+		t.Undone = c.raise(ctx, call, patience+c.timeout/3-c.now().Since(begun))
 	}
 	return t
 }
 
-// raise writes a token back to a majority. It returns why no majority knows it; nil if one does.
-func (c *Contest) raise(ctx context.Context, call conn.Call) error {
-	r := c.conn.Eval(ctx, call)[0]
-	if r.Err == nil && !script.Done(r.Reply) {
+// raise writes a token back to a majority within that time. It returns why no majority knows it; nil
+// if one does.
+func (c *Contest) raise(ctx context.Context, call conn.Call, within time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	r := c.conn.Eval(limited, call)[0]
+	switch {
+	case r.Err == nil && !script.Done(r.Reply):
 		return quorum.ErrOvertaken
+	case r.Err != nil && limited.Err() != nil && ctx.Err() == nil: // which is no deadline of the caller
+		return errSlow
 	}
 	return r.Err
 }
+
+var errSlow = errors.New("no answer in time from a majority of the nodes")
 
 // count sends one round of requests and counts until the outcome is clear.
 func (c *Contest) count(ctx context.Context, k *script.Kind, set keys.Set, request script.Ballot, past []string) *Round {

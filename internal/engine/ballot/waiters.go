@@ -1,22 +1,34 @@
 package ballot
 
-import "sync"
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/base/retry"
+)
 
 // Waiters are the waiters for locks of a quorum, in this process.
 type Waiters struct {
 	mu  sync.Mutex
-	all map[string]chan struct{} // by waiter
+	try map[string]chan int // by waiter
 }
 
-// Add returns a new waiter: the channel on which it is told to try.
-func (h *Waiters) Add(waiter string) <-chan struct{} {
+// settles is about how long the other nodes have to tell a waiter to try, once one has.
+const settles = 5 * time.Millisecond
+
+// all is more than the nodes of any quorum.
+const all = 1 << 16
+
+// Add returns the channel on which a new waiter is told to try: by how many nodes, since it last looked.
+func (h *Waiters) Add(waiter string) <-chan int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.all == nil {
-		h.all = make(map[string]chan struct{})
+	if h.try == nil {
+		h.try = make(map[string]chan int)
 	}
-	try := make(chan struct{}, 1)
-	h.all[waiter] = try
+	try := make(chan int, 1)
+	h.try[waiter] = try
 	return try
 }
 
@@ -24,29 +36,62 @@ func (h *Waiters) Add(waiter string) <-chan struct{} {
 func (h *Waiters) Remove(waiter string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.all, waiter)
+	delete(h.try, waiter)
 }
 
 // WakeAll tells all waiters to try: what they hear by, or do not hear by any more, has changed.
 func (h *Waiters) WakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, try := range h.all {
-		tell(try)
+	for _, try := range h.try {
+		tell(try, all)
 	}
 }
 
-// Wake tells a waiter that a node has room for it. Each node says so.
+// Wake tells a waiter that one more node has room for it, unless the waiter has left.
 func (h *Waiters) Wake(waiter string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	tell(h.all[waiter])
+	if try := h.try[waiter]; try != nil {
+		tell(try, 1)
+	}
 }
 
-// tell has a waiter try, unless it was told already or, without a channel, has left.
-func tell(try chan<- struct{}) {
+// tell adds to the number that a waiter has not looked at. The caller holds the mutex, and is the only
+// one to send.
+func tell(try chan int, nodes int) {
 	select {
-	case try <- struct{}{}:
+	case n := <-try:
+		nodes += n
 	default:
+	}
+	try <- nodes
+}
+
+// Rest returns when it is time to try again: after d, or when a majority of the nodes has told the
+// waiter to, or when some have and the others have had time to. It returns as soon as a context is done.
+//
+// It is tempting to try when the first node says so. The release is on its way to the others then, and
+// the round is a tie. And if the nodes disagree on the first in line, several waiters would meet.
+func Rest(ctx, closing context.Context, try <-chan int, majority int, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	until := time.Now().Add(d)
+	for told := 0; ; {
+		select {
+		case n := <-try:
+			if told == 0 {
+				timer.Reset(min(time.Until(until), retry.Jitter(settles, 0.5)))
+			}
+			if told += n; told >= majority {
+				return
+			}
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-closing.Done():
+			return
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/redlatch/redlatch/internal/base/recent"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
@@ -15,7 +16,7 @@ const maxRun = 128
 type Queue struct {
 	mu      sync.Mutex        // guards what is below, and the waiters of all groups
 	groups  map[string]*Group // by the key of the mutex
-	revoked owners            // whose mutex was taken by force, while there are groups
+	revoked recent.Set        // whose mutex was taken by force, while there are groups
 }
 
 // Group is the goroutines of one client that want the same mutex. It is small, since each lease of
@@ -125,7 +126,7 @@ func (q *Queue) Others(g *Group) int {
 func (q *Queue) Look(g *Group, owner string) (others int, revoked bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return min(int(g.waiting), maxRun-1), q.revoked.has(owner)
+	return min(int(g.waiting), maxRun-1), q.revoked.Has(owner)
 }
 
 // Revoke notes that a mutex was taken from this owner by force. It may be the owner of any group,
@@ -134,7 +135,7 @@ func (q *Queue) Revoke(owner string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.groups) > 0 {
-		q.revoked.add(owner)
+		q.revoked.Add(owner)
 	}
 }
 
@@ -156,7 +157,7 @@ func (q *Queue) Withdraw(g *Group, w *Waiter) bool {
 func (q *Queue) Pop(g *Group, owner string) *Waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if g.first == nil || q.revoked.has(owner) {
+	if g.first == nil || q.revoked.Has(owner) {
 		return nil
 	}
 	return g.popLocked()
@@ -201,7 +202,7 @@ func (q *Queue) endLocked(g *Group) {
 		delete(q.groups, g.key)
 	}
 	if len(q.groups) == 0 {
-		q.revoked = owners{}
+		q.revoked = recent.Set{}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/redlatch/redlatch/internal/base/recent"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
@@ -47,7 +48,7 @@ func wantTurn(t *testing.T, w *Waiter, want Turn) {
 // wantEmpty checks that the queue keeps nothing of groups that have ended.
 func wantEmpty(t *testing.T, q *Queue) {
 	t.Helper()
-	if q.Revoke("owner"); len(q.groups) != 0 || q.revoked.has("owner") {
+	if q.Revoke("owner"); len(q.groups) != 0 || q.revoked.Has("owner") {
 		t.Error("a group is left in which no goroutine is, or what was remembered for it")
 	}
 }
@@ -86,15 +87,15 @@ func TestRevokedOwnersAreBounded(t *testing.T) {
 	t.Parallel()
 	var q Queue
 	crowd(t, &q, 0)
-	for i := range 10 * maxRevoked {
+	for i := range 10 * recent.Kept {
 		q.Revoke(strconv.Itoa(i))
 	}
-	if n := len(q.revoked.newer) + len(q.revoked.older); n < maxRevoked || n > 2*maxRevoked {
-		t.Errorf("%d owners are remembered, want %d to %d", n, maxRevoked, 2*maxRevoked)
+	if n := q.revoked.Len(); n < recent.Kept || n > 2*recent.Kept {
+		t.Errorf("%d owners are remembered, want %d to %d", n, recent.Kept, 2*recent.Kept)
 	}
-	for i := 9 * maxRevoked; i < 10*maxRevoked; i++ {
-		if !q.revoked.has(strconv.Itoa(i)) {
-			t.Fatalf("owner %d of %d is forgotten", i, 10*maxRevoked)
+	for i := 9 * recent.Kept; i < 10*recent.Kept; i++ {
+		if !q.revoked.Has(strconv.Itoa(i)) {
+			t.Fatalf("owner %d of %d is forgotten", i, 10*recent.Kept)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
@@ -90,13 +91,32 @@ func (c *work) Done() <-chan struct{} { return (*Lease)(c).working().Done() }
 // and do not come here.
 func (c *work) Err() error {
 	l := (*Lease)(c)
-	if w := l.work.Load(); w != nil && w.Err() != nil {
-		return w.Err()
-	}
-	if l.Remaining() > 0 && l.parent.Err() == nil { // Remaining ends the lease if it finds it lost
+	if !over(c, l.keeper, l.keeper.Now()) {
 		return nil
 	}
 	return l.working().Err()
+}
+
+// over reports whether a context is done, at this time by the clock of k. It looks at the clock no
+// further for leases of that client, however deep they are in each other.
+func over(ctx context.Context, k *Keeper, now clock.Reading) bool {
+	for {
+		c, ok := ctx.(*work)
+		if !ok {
+			return ctx.Err() != nil
+		}
+		l := (*Lease)(c)
+		if w := l.work.Load(); w != nil && w.Err() != nil {
+			return true
+		}
+		if l.keeper != k {
+			k, now = l.keeper, l.keeper.Now()
+		}
+		if l.remainingAt(now) <= 0 { // which ends the lease if it is lost
+			return true
+		}
+		ctx = l.parent
+	}
 }
 
 func (c *work) Value(key any) any {
@@ -109,5 +129,10 @@ func (c *work) Value(key any) any {
 	if key == (UnderKey{}) {
 		return c
 	}
-	return (*Lease)(c).working().Value(key) // and not of the parent: contexts made from this one look for it
+	// The context package looks here, under a *int of its own, for what a context made from this one
+	// ends with. It compares their Done, so with the parent's it would only need a goroutine.
+	if _, ends := key.(*int); ends {
+		return (*Lease)(c).working().Value(key)
+	}
+	return c.parent.Value(key)
 }

@@ -24,13 +24,15 @@
 // the table of all transitions.
 //
 //	keeper.go    the leases of a client, and what they need
-//	lease.go     a lease, its state and its deadline
+//	lease.go     a lease, its state and its deadline, and what is told of it
 //	watchdog.go  extending what is due, and what comes of an extend
 //	extend.go    lengths, and extending for the program
 //	release.go   releasing, losing and detaching
 //	pass.go      passing the lock on to the next goroutine of this client
 //	votes.go     votes of a quorum that come while it is held
+//	again.go     releasing again what a server that took over does not know
+//	nest.go      entries of an owner that are one in Redis
+//	linger.go    keeping the lock for the client's next acquisition
 //	wanted.go    telling the holder that it is waited for
 //	context.go   a lease as the context of its work
-//	event.go     what is told of a lease
 package lease

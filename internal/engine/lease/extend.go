@@ -38,13 +38,15 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	if l.Held() && l.overdue() {
 		return fmt.Errorf("redlatch: extend %q: %w", l.lock.Name, fault.ErrMaxHold)
 	}
-	if err := l.beginExtend(ctx); err != nil {
+	left, err := l.beginExtend(ctx)
+	if err != nil {
 		return err
 	}
-	left, ttl := l.Remaining(), l.lengthen(d)
+	ttl := l.lengthen(d)
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
 	defer cancel()
-	answer, err := l.keeper.Asker.Ask(bounded, l.lock.Subject, "extend", l.lock.Kind.Renew(l.lock.Keys, l.owner, ttl, l.detail))
+	call := l.lock.Kind.Renew(l.lock.Keys, l.owner, ttl, l.detail)
+	answer, err := l.keeper.Asker.AskMissing(bounded, l.lock.Subject, "extend", call, l.mend)
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = l.failed("extend", fmt.Errorf("%w before the deadline", fault.ErrUnreachable))
 	}
@@ -84,8 +86,9 @@ func (l *Lease) ExtendTo(ctx context.Context, d time.Duration) error {
 func (l *Lease) lengthen(d time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ttl := max(d, l.leftInRedis())
-	l.longest = max(l.longest, ttl)
+	lead := l.leading()
+	ttl := max(d, lead.leftInRedis(), l.leftInRedis())
+	lead.longest = max(lead.longest, ttl)
 	return ttl
 }
 
@@ -94,7 +97,7 @@ func (l *Lease) leftInRedis() time.Duration { return l.ttl - l.keeper.Now().Sinc
 
 // long reports whether Redis may keep the lease for longer than its TTL, as the program asked for.
 // The caller holds l.mu.
-func (l *Lease) long() bool { return l.ttl > l.lock.TTL }
+func (l *Lease) long() bool { return max(l.ttl, l.longest) > l.lock.TTL }
 
 // pace returns the time of which the watchdog extends the lease in thirds. The caller holds l.mu.
 func (l *Lease) pace() time.Duration {

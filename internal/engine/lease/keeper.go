@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/recent"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/engine/linger"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/cleanup"
@@ -28,6 +30,11 @@ type Keeper struct {
 	byOwner map[string]*Lease
 	callers map[uint64][]uintptr // of acquisitions, by id, where they were noted
 	taken   map[string]string    // by force, by owner: what messages told of leases that are held still
+	early   recent.Set           // owners that were told to be taken by force, and had no lease then
+	shelf   shelf
+	inside  map[entrance]*visit // owners of reentrant mutexes
+
+	released releasedLately
 }
 
 // Needs is what the leases of a client use.
@@ -36,9 +43,11 @@ type Needs struct {
 	Cleanup  *cleanup.Queue
 	Schedule *schedule.Schedule
 	Handoffs *handoff.Queue
+	Habits   *linger.Habits
 	Listener *subscribe.Listener
 
 	Now      clock.Clock
+	Owner    func() string           // returns a new owner
 	Closing  context.Context         // no extend outlasts it
 	Spawn    func(f func())          // runs f on a goroutine that Close waits for
 	Enter    func() error            // keeps Close waiting until Leave; it fails if the client is closed
@@ -52,6 +61,7 @@ type Needs struct {
 	Restore  func(l *lock.Lock)                                    // a node of a quorum may have the right to vote again
 	Bequeath func(until time.Time)                                 // what this client wrote of itself is needed until then
 	Ended    func(owner string)                                    // a lease is not held any more
+	Kept     func(owner string, since time.Time)                   // one is only kept, and has been for a while
 	Lost     func(l *Lease, why lock.Loss) error                   // returns the error of a lease that is lost
 	Tell     func(ctx context.Context, l *lock.Lock, e lock.Event) // what happened to a lease
 }
@@ -60,37 +70,49 @@ type Needs struct {
 func NewKeeper(n Needs) *Keeper { return &Keeper{Needs: n} }
 
 // add remembers a lease. One that was passed on within a handoff takes the place of the one before
-// it, whose owner it has.
-func (k *Keeper) add(l *Lease) {
+// it, whose owner it has. It reports whether a message told before that it was taken by force.
+func (k *Keeper) add(l *Lease) (revoked bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.byOwner == nil {
 		k.byOwner = make(map[string]*Lease)
 	}
 	k.byOwner[l.owner] = l
+	if l.lock.Kind == script.Reentrant {
+		k.settle(l)
+	}
+	return k.early.Has(l.owner)
 }
 
 // forget takes a lease that is not held any more off the schedule, and off the list of leases unless
 // another one has its owner by now.
 func (k *Keeper) forget(l *Lease) {
-	k.Schedule.Remove(&l.entry)
+	if l.scheduled { // as not each entry of a reentrant mutex
+		k.Schedule.Remove(&l.entry)
+	}
+	last := l.leave()
 	k.mu.Lock()
 	delete(k.callers, l.id)
+	k.left(l)
 	if k.byOwner[l.owner] == l {
 		delete(k.byOwner, l.owner)
 		delete(k.taken, l.owner)
 	}
 	k.mu.Unlock()
-	k.Ended(l.owner)
+	if last {
+		k.Ended(l.owner)
+	}
 }
 
 // NoteCallers remembers where a lease was acquired, unless it has ended already.
 func (k *Keeper) NoteCallers(l *Lease, callers []uintptr) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.byOwner[l.owner] != l {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state > inJeopardy {
 		return
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.callers == nil {
 		k.callers = make(map[uint64][]uintptr)
 	}
@@ -108,24 +130,33 @@ func (k *Keeper) callersOf(id uint64) []uintptr {
 // is "" if the process that took it is not known.
 func (k *Keeper) Revoked(owner, note string) {
 	k.Handoffs.Revoke(owner) // before the look: between two goroutines of a group there is no lease
-	if l := k.noteForced(owner, note); l != nil {
+	l, kept := k.noteForced(owner, note)
+	if kept != nil {
+		k.apart(kept.giveBack)
+	}
+	if l != nil {
 		l.mu.Lock()
+		l = l.leading()
 		l.unlock(l.recheck()...)
 	}
 }
 
-// noteForced remembers what a message told of an owner, if it has a lease, and returns the lease.
-func (k *Keeper) noteForced(owner, note string) *Lease {
+// noteForced remembers what a message told of an owner, if it has a lease. It returns the lease, and
+// the one of that owner that is kept.
+func (k *Keeper) noteForced(owner, note string) (l, kept *Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.byOwner[owner]
+	l = k.byOwner[owner]
+	if l == nil {
+		k.early.Add(owner) // Redis may just have let it in
+	}
 	if l != nil && readable(note) != "" {
 		if k.taken == nil {
 			k.taken = make(map[string]string)
 		}
 		k.taken[owner] = note
 	}
-	return l
+	return l, k.shelf.byOwner[owner]
 }
 
 // readable returns a note about a forced release, or "" if it is none: any program may publish one.
@@ -153,10 +184,21 @@ func (k *Keeper) Of(owner string) *Lease {
 // All returns every lease, in no order.
 func (k *Keeper) All() []*Lease {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	all := make([]*Lease, 0, len(k.byOwner))
 	for _, l := range k.byOwner {
 		all = append(all, l)
+	}
+	k.mu.Unlock()
+	for _, l := range all {
+		if l.nest != nil {
+			l.mu.Lock()
+			for _, m := range l.nest.leases { // which l may have left by now
+				if m != l {
+					all = append(all, m)
+				}
+			}
+			l.mu.Unlock()
+		}
 	}
 	return all
 }
@@ -167,4 +209,5 @@ func (k *Keeper) LoseAll() {
 	for _, l := range k.All() {
 		defer l.Lose(lock.ReasonClosed)
 	}
+	k.DropKept()
 }

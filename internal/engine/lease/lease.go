@@ -30,16 +30,24 @@ type Lease struct {
 	acquired clock.Reading
 	entry    schedule.Entry
 
-	mu          sync.Mutex // guards what is below
+	mu          *sync.Mutex // guards what is below; own, or that of its nest
+	own         sync.Mutex
+	nest        *nest // of an entry of a reentrant mutex; else nil
 	state       state
 	forced      bool           // its client was told that it was taken by force
 	doubted     bool           // it was told so while an extend was under way
 	unsure      bool           // a release got no answer, and may have taken place
 	resent      bool           // see lock.Grant
+	untold      bool           // the hook has not been told of it
+	parting     int8           // how many calls are detaching it
+	scheduled   bool           // it has been on the schedule
 	unused      bool           // it is given back before the program had it; set before its release begins
 	forgotten   bool           // no code has it any more
 	outlived    uint8          // how many extends found its context done; 2 at most
-	spare       int16          // how many goroutines of the group it has tokens for; small, too
+	spare       int16          // how many goroutines of the group it may be passed on to; small, too
+	tokens      int16          // how many tokens after its own it has
+	hearing     uint32         // see lock.Grant
+	keptSince   time.Time      // while it is kept
 	ticket      string         // if it is resent
 	sentAt      clock.Reading  // before the last confirmed request was sent
 	ttl         time.Duration  // that Redis set then, at least
@@ -59,6 +67,7 @@ const (
 	held       state = iota
 	inJeopardy       // held, but the last extend failed
 	ended            // given up here; its release is under way, or failed
+	kept             // given up here, and kept by the client: see linger.go
 	released
 	lost
 	detached // given up here, and not in Redis
@@ -69,13 +78,20 @@ const (
 func (k *Keeper) Begin(on *lock.Lock, id uint64, parent context.Context, g lock.Grant, now clock.Reading) *Lease {
 	l := &Lease{
 		keeper: k, lock: on, id: id, owner: g.Owner, token: g.Token, detail: g.Detail, parent: parent, acquired: now,
-		resent: g.Resent, sentAt: g.Sent, ttl: g.TTL, spare: int16(g.Spare),
+		resent: g.Resent, sentAt: g.Sent, ttl: g.TTL, spare: int16(g.Spare), tokens: int16(g.Spare),
+	}
+	l.mu = &l.own
+	if g.Passed {
+		l.spare = int16(g.Run)
+	}
+	if script.Kept(g.Owner) {
+		l.hearing = g.Hearing
 	}
 	if g.Resent {
 		l.ticket = g.Ticket // which is needed for its clean-up alone
 	}
 	l.entry.Owner = (*renewal)(l)
-	l.extendAfter = retry.Jitter(l.validity()/3, 0.1)
+	l.extendAfter = retry.Jitter(l.validity()/3, 0.05)
 	if !g.Passed {
 		// A grant out of the line counts from the last poll, which can be a third of its time ago.
 		// Most work has ended before a tenth of the rest has passed. Not so for a lease that is
@@ -85,9 +101,13 @@ func (k *Keeper) Begin(on *lock.Lock, id uint64, parent context.Context, g lock.
 		l.extendAfter = max(l.extendAfter, age+(l.validity()-age)/10)
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	k.add(l)
+	revoked := k.add(l)
 	l.reschedule()
+	var events []lock.Event
+	if revoked {
+		events = l.recheck()
+	}
+	l.unlock(events...)
 	return l
 }
 
@@ -122,9 +142,12 @@ func (l *Lease) Acquired() clock.Reading { return l.acquired }
 func (l *Lease) Held() bool { return l.Remaining() > 0 }
 
 // Remaining returns how long the lease is sure to last without another extend; 0 if it is not held.
-func (l *Lease) Remaining() time.Duration {
+func (l *Lease) Remaining() time.Duration { return l.remainingAt(l.keeper.Now()) }
+
+// remainingAt is Remaining at that time.
+func (l *Lease) remainingAt(now clock.Reading) time.Duration {
 	l.mu.Lock()
-	left, events := l.left()
+	left, events := l.leftAt(now)
 	l.unlock(events...)
 	return left
 }
@@ -173,7 +196,12 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []lock.Eve
 	if left > 0 {
 		return left, nil
 	}
-	return 0, []lock.Event{l.losing(lock.Loss{Reason: l.whyExpired()})}
+	events = []lock.Event{l.losing(lock.Loss{Reason: l.whyExpired()})}
+	if next := l.leading(); next != l { // whose deadline is the same, as a rule
+		_, more := next.leftAt(now)
+		l.nest.tell(next, more...)
+	}
+	return 0, events
 }
 
 // SeemsHeld is Held for a caller that holds a mutex of its own: it tells no event.
@@ -194,11 +222,59 @@ func (l *Lease) whyExpired() lock.Reason {
 	return lock.ReasonExpired
 }
 
-// unlock releases mu and then tells the events, whose hook may call the lease.
+// unlock releases mu and then tells the events, whose hook may call the lease. It tells those of the
+// leases that share its entry, too.
 func (l *Lease) unlock(events ...lock.Event) {
+	if l.untold {
+		l.nest.tell(l, events...)
+		events = nil
+	}
+	others := l.nest.collect()
 	l.mu.Unlock()
+	defer tellAll(others)
 	for _, e := range events {
 		l.emit(e)
+	}
+}
+
+// emit tells the client what has become of a lease. The caller does not hold l.mu, since a hook may
+// call the lease.
+func (l *Lease) emit(e lock.Event) {
+	if e.What == lock.Extended || e.What == lock.Jeopardy {
+		e.HeldFor = l.keeper.Now().Since(l.acquired)
+	}
+	e.ID, e.Owner, e.Token = l.id, l.owner, l.token
+	l.keeper.Tell(l.Context(), l.lock, e)
+}
+
+// TellForgotten tells that the program has forgotten a lease, if it is held.
+func (l *Lease) TellForgotten() {
+	l.mu.Lock()
+	left, events := l.left()
+	if left > 0 {
+		l.forgotten = true
+		events = append(events, l.straying(lock.Forgotten, left))
+	}
+	l.unlock(events...)
+}
+
+// outlives returns the event that the context which was given to Lock is done, as it is, at the
+// second extend after that: the first may come while the work is about to end. The caller holds
+// l.mu.
+func (l *Lease) outlives(left time.Duration) []lock.Event {
+	if l.outlived == 2 {
+		return nil
+	}
+	if l.outlived++; l.outlived < 2 {
+		return nil
+	}
+	return []lock.Event{l.straying(lock.Outlived, left)}
+}
+
+// straying returns an event of a lease that is held without need. The caller holds l.mu.
+func (l *Lease) straying(what lock.What, left time.Duration) lock.Event {
+	return lock.Event{
+		What: what, HeldFor: l.keeper.Now().Since(l.acquired), Remaining: left, Callers: l.keeper.callersOf(l.id),
 	}
 }
 
@@ -224,8 +300,18 @@ type releasedLease Lease
 func (l *releasedLease) Error() string { return (&ReleasedError{l.lock.Name}).Error() }
 func (l *releasedLease) Unwrap() error { return fault.ErrNotHeld }
 
+// heir is what the lease of another process has that was left to it. It is zero if that is the same as
+// here.
+type heir struct {
+	owner string
+	token int64 // a larger one than here if the owner was out in between
+}
+
 // detachedError is why a lease is not held that was detached.
-type detachedError struct{ name string }
+type detachedError struct {
+	name string
+	heir heir
+}
 
 func (e *detachedError) Error() string {
 	return fmt.Sprintf("redlatch: the lease on %q is %v here: it was %v for another process", e.name, fault.ErrNotHeld, fault.ErrDetached)

@@ -17,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/engine/linger"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/link/cleanup"
@@ -24,6 +25,7 @@ import (
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/answers"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // gone has an extend and a release find no owner. note and fence are what the server remembers.
@@ -76,10 +78,10 @@ func inHouse(t *testing.T, test func(t *testing.T, h *house)) {
 		var goroutines sync.WaitGroup
 		h := &house{server: s}
 		h.Keeper = NewKeeper(Needs{
-			Asker: ask.New(closing, s, timeout, clock.Now, used), Handoffs: new(handoff.Queue), Now: clock.Now, Closing: closing,
+			Asker: ask.New(closing, s, timeout, clock.Now, used), Handoffs: new(handoff.Queue), Habits: new(linger.Habits), Now: clock.Now, Closing: closing,
 			Spawn: func(f func()) { goroutines.Go(f) }, Enter: func() error { goroutines.Add(1); return nil }, Leave: goroutines.Done,
 			Timeout: timeout, LiveFor: 15 * time.Second, FenceTTL: time.Hour,
-			Bequeath: func(time.Time) {}, Ended: func(string) {},
+			Bequeath: func(time.Time) {}, Ended: func(string) {}, Kept: func(string, time.Time) {},
 			Lost: func(_ *Lease, why lock.Loss) error { return lostTest{why} },
 			Tell: func(_ context.Context, _ *lock.Lock, e lock.Event) {
 				h.mu.Lock()
@@ -116,6 +118,64 @@ func (h *house) begin(t *testing.T, name string, terms lock.Terms) *Lease {
 }
 
 var minute = lock.Terms{TTL: time.Minute, Renews: true}
+
+// TestReleaseIsNotOvertakenByItself: the message of a grant comes while its lease is being released. It
+// is no word of an older copy of the data. A second release, sent for that, could come first, and the
+// lease would seem to have been lost.
+func TestReleaseIsNotOvertakenByItself(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		answered := make(chan struct{})
+		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			<-answered
+			return answers.Yes(ctx, verb, call)
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- l.Release(t.Context()) }()
+		synctest.Wait()
+		h.GrantedAgain("rl-x-a")
+		h.ReleaseAgain("")
+		synctest.Wait()
+		if n := h.server.Count("release"); n != 1 {
+			t.Errorf("%d releases are under way, want that of the program alone", n)
+		}
+		close(answered)
+		if err := <-ended; err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		if !h.GrantedAgain("rl-x-a") {
+			t.Error("a grant for an owner that was released is not given back")
+		}
+	})
+}
+
+// TestRecheck: when messages may have been missed, a lease is extended soon, and once in a heartbeat
+// however often that is.
+func TestRecheck(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.begin(t, "a", minute)
+		h.begin(t, "b", lock.Terms{TTL: time.Minute})
+		time.Sleep(10 * time.Second)
+		h.Recheck("p:other")
+		synctest.Wait()
+		if n := h.server.Count("renew"); n != 0 {
+			t.Errorf("%d extends for a message of another lock, want none", n)
+		}
+		h.Recheck("p:a")
+		synctest.Wait()
+		if n := h.server.Count("renew"); n != 1 {
+			t.Errorf("%d extends when a message may have been missed, want 1 at once", n)
+		}
+		time.Sleep(50 * time.Millisecond) // no connection breaks at the moment of an extend: that one is not trusted
+		for range 100 {
+			h.Recheck("")
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := h.server.Count("renew"); n < 2 || n > 3 {
+			t.Errorf("%d extends in two heartbeats in which connections broke all the time, want one in each", n)
+		}
+	})
+}
 
 // TestExtendedAtAThird: the watchdog extends a lease three times in each TTL, and none that the
 // program is to extend.
@@ -344,6 +404,20 @@ func TestShortLeaseHurriesNoOther(t *testing.T) {
 
 // TestStateAfterRelease: a lease was lost only if Redis says so and no earlier request of the
 // release can be the reason.
+// TestValueMakesNoContext: a journal and a tracer look for values at each event, also of 10,000 leases
+// whose context no code waits for.
+func TestValueMakesNoContext(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		type key struct{}
+		l := h.begin(t, "a", minute)
+		check.That(t, l.Context().Value(key{}) == nil && l.work.Load() == nil, "a look for a value has made the context")
+		within, cancel := context.WithCancel(l.Context())
+		defer cancel()
+		check.OK(t, "Release", l.Release(t.Context()))
+		check.Error(t, "a context within the lease's", within.Err(), context.Canceled)
+	})
+}
+
 func TestStateAfterRelease(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -386,4 +460,68 @@ func TestFitToPass(t *testing.T) {
 			t.Errorf("%+v: fitToPass returns %v", c, got)
 		}
 	}
+}
+
+// TestReleaseDuringRename: a release that waited for Detach to rename a lease finds it detached. It is not
+// passed on to the next goroutine: Redis does not know its owner any more.
+func TestReleaseDuringRename(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.Owner = func() string { return "rl-x-heir" }
+		set := check.Value(keys.Of("p:", "a")).OK(t)
+		on := &lock.Lock{Subject: ask.Subject{Kind: script.Mutex, Name: "a", Keys: set}, Terms: minute, FenceTTL: time.Hour}
+		g, _ := h.Handoffs.Join("a", minute)
+		_, next := h.Handoffs.Join("a", minute)
+		l := h.Begin(on, 1, t.Context(), lock.Grant{Owner: "rl-x-a", Token: 7, Spare: 1, Sent: clock.Now(), TTL: time.Minute, Resent: true}, clock.Now())
+		l.Attach(g)
+		_, _, err := l.rename(t.Context()) // as Detach does
+		check.OK(t, "rename", err)
+		check.Nil(t, "Release", l.Release(t.Context()))
+		check.Equal(t, h.ends(lock.Detached)+h.ends(lock.Lost)+h.ends(lock.Released), "1", "ends")
+		check.That(t, (<-next.Turn()).Baton == nil, "the lease was passed on")
+		h.Handoffs.Dissolve(g)
+	})
+}
+
+// TestLongExtendWithoutAnAnswer: Redis may keep the lease for hours after its loss here, so it is released.
+func TestLongExtendWithoutAnAnswer(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		h.server.Now(answers.Silent) // Redis does it, and the answer is lost
+		check.That(t, l.ExtendTo(t.Context(), 10*time.Hour) != nil, "ExtendTo had an answer")
+		time.Sleep(2 * time.Minute)
+		check.That(t, !l.Held(), "it is held")
+		h.server.Now(answers.Yes)
+		time.Sleep(10 * time.Minute)
+		check.That(t, l.Release(t.Context()) != nil, "Release")
+		check.That(t, h.server.Count("release") > 0, "nothing releases a lock that Redis may keep for 10 hours")
+	})
+}
+
+// TestHookPanicsInExtend at the loss of the lease: a release after that ends.
+func TestHookPanicsInExtend(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		looks, now, tell := 0, h.Now, h.Tell
+		h.Now = func() clock.Reading {
+			if looks++; looks >= 3 { // Held, beginExtend, and then Remaining
+				return now().Skewed(2 * time.Minute)
+			}
+			return now()
+		}
+		h.Tell = func(context.Context, *lock.Lock, lock.Event) { panic("hook") }
+		func() {
+			defer func() { check.That(t, recover() != nil, "no panic") }()
+			_ = l.Extend(t.Context())
+		}()
+		h.Tell = tell
+		ended := make(chan error, 1)
+		go func() { ended <- l.Release(t.Context()) }()
+		time.Sleep(time.Hour)
+		select {
+		case <-ended:
+		default:
+			t.Error("an hour later Release has not returned")
+			l.finishRelease()
+		}
+	})
 }

@@ -62,7 +62,7 @@ func fitToPass(was state, spare int, due, closing bool) bool {
 // batonLocked returns the grant of the next goroutine that has the lease. The caller holds l.mu.
 func (l *Lease) batonLocked() *lock.Grant {
 	return &lock.Grant{
-		Owner: l.owner, Token: l.token + 1, Spare: int(l.spare) - 1,
-		Sent: l.sentAt, TTL: l.ttl, Resent: l.resent, Ticket: l.ticket, Passed: true,
+		Owner: l.owner, Token: l.token + 1, Spare: int(l.tokens) - 1, Run: int(l.spare) - 1,
+		Hearing: l.hearing, Sent: l.sentAt, TTL: l.ttl, Resent: l.resent, Ticket: l.ticket, Passed: true,
 	}
 }

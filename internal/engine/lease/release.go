@@ -3,9 +3,11 @@ package lease
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -14,16 +16,16 @@ import (
 // Release gives the lock up and lets in the waiter that is next in line. It goes on when ctx is
 // done, since a lock that stays behind keeps all others waiting.
 func (l *Lease) Release(ctx context.Context) error {
-	if ctx.Done() != nil {
-		ctx = context.WithoutCancel(ctx)
-	}
 	begun, was, err := l.beginRelease()
 	if !begun {
 		return err
 	}
 	defer l.finishRelease()
-	if l.handOff(was) {
+	if l.handOff(was) || l.keep(was) {
 		return nil
+	}
+	if ctx.Done() != nil {
+		ctx = context.WithoutCancel(ctx)
 	}
 	answer, err := l.keeper.Asker.AskHearing(ctx, l.lock.Subject, "release", l.releasing(""), l.hearingMisses())
 	var gone script.Gone
@@ -38,7 +40,8 @@ func (l *Lease) Release(ctx context.Context) error {
 // Release returns.
 func (l *Lease) applyRelease(was state, answer ask.Answer, gone script.Gone, err error) error {
 	l.mu.Lock()
-	event := lock.Event{What: lock.Released, HeldFor: l.keeper.Now().Since(l.acquired), Err: err}
+	now := l.keeper.Now()
+	event := lock.Event{What: lock.Released, HeldFor: now.Since(l.acquired), Err: err}
 	switch stateAfterRelease(err, script.Inside(answer.Reply), answer.Resent || l.unsure) {
 	case ended:
 		l.unsure = true
@@ -48,6 +51,7 @@ func (l *Lease) applyRelease(was state, answer ask.Answer, gone script.Gone, err
 		event = l.losing(l.whyGone(gone))
 		err = l.err
 	}
+	l.keeper.remember(l, now)
 	if l.resent || err != nil && !l.keeper.Quorum { // a quorum goes on by itself, node by node
 		l.undoLocked(0)
 	}
@@ -89,9 +93,14 @@ func (l *Lease) askGone(ctx context.Context) script.Gone {
 // releasing returns the request that releases the lease. By MinHold it says how long the lock stays
 // closed, unless the lease is given back unused.
 func (l *Lease) releasing(ticket string) conn.Call {
-	call := l.lock.Release(l.owner, ticket, true, l.keeper.Listener.Sharded())
-	if l.lock.MinHold > 0 && !l.unused {
-		call = script.AtLeast(call, l.token, l.lock.MinHold)
+	return l.keeper.releasing(l.lock, l.owner, ticket, l.token, l.unused)
+}
+
+// releasing is that of a lease of which so much is known.
+func (k *Keeper) releasing(on *lock.Lock, owner, ticket string, token int64, unused bool) conn.Call {
+	call := on.Release(owner, ticket, true, k.Listener.Sharded())
+	if on.MinHold > 0 && !unused {
+		call = script.AtLeast(call, token, on.MinHold)
 	}
 	return call
 }
@@ -131,19 +140,27 @@ func (l *Lease) MarkResent() {
 
 // beginRelease ends the lease for the program and waits for the extend under way, so that no extend
 // follows a release. The release is then under way until finishRelease. It returns the state
-// before. If there is nothing to release, err is what Release returns.
+// before. If there is nothing to release, as while others share its entry, err is what Release returns.
 func (l *Lease) beginRelease() (begun bool, was state, err error) {
 	l.mu.Lock()
-	for l.pending {
+	for l.pending && !l.accompanied() {
 		settled := l.settledLocked()
 		l.mu.Unlock()
 		<-settled
 		l.mu.Lock()
 	}
-	_, events := l.left()
+	now := l.keeper.Now()
+	left, events := l.leftAt(now)
+	if left > 0 && l.accompanied() {
+		l.state, l.err = released, (*releasedLease)(l)
+		l.keeper.forget(l)
+		l.cancel(l.err)
+		l.unlock(lock.Event{What: lock.Released, HeldFor: now.Since(l.acquired)})
+		return false, 0, nil
+	}
 	defer func() { l.unlock(events...) }()
 	switch l.state {
-	case released, detached:
+	case released, detached, kept:
 		return false, 0, nil
 	case lost:
 		return false, 0, l.err
@@ -196,11 +213,12 @@ func (l *Lease) Lose(reason lock.Reason) {
 func (l *Lease) losing(why lock.Loss) lock.Event {
 	reason, err := why.Reason, l.keeper.Lost(l, why)
 	l.state, l.err = lost, err
+	l.loseOthers(why)
 	l.keeper.forget(l)
 	l.cancel(err)
 	l.detachLocked()
 	switch {
-	case !l.resent || reason == lock.ReasonClosed:
+	case !l.resent && !l.long() || reason == lock.ReasonClosed:
 	case reason.Told():
 		l.undoLocked(0)
 	default: // not before Redis ends it: the work may need a moment to stop
@@ -224,29 +242,123 @@ func (l *Lease) whyGone(gone script.Gone) lock.Loss {
 	return lock.Loss{Reason: lock.ReasonForgotten}
 }
 
-// Detach extends the lease once more, and ends it in this process without releasing it.
+// Detach extends the lease once more, and ends it in this process without releasing it. No other
+// lease joins its entry from then on: that is another process's.
 func (l *Lease) Detach(ctx context.Context) error {
+	l.part(1)
+	defer l.part(-1)
 	if err := l.Extend(ctx); err != nil {
 		return err
 	}
+	left, done, err := l.rename(ctx)
+	if err != nil || done {
+		return err
+	}
+	if left.owner == "" && script.Kept(l.owner) { // or others would ask a client that has it no more
+		bounded, cancel := context.WithTimeout(ctx, l.keeper.Timeout/3)
+		l.sayUsed(bounded)
+		cancel()
+	}
 	l.mu.Lock()
 	_, events := l.left()
-	err := l.err
+	err = l.err
 	if err == nil { // else it ended in this moment
-		events = append(events, l.detaching())
+		events = append(events, l.detaching(left))
+	} else if left.owner != "" {
+		l.undoHeir(left.owner, max(l.lock.TTL, l.longest))
 	}
 	l.unlock(events...)
 	return err
 }
 
-// detaching ends a lease that is held here, and not in Redis. It returns the event to tell. The
-// caller holds l.mu.
+// undoHeir releases in the background what was entered for another process.
+func (l *Lease) undoHeir(owner string, ttl time.Duration) {
+	k := l.keeper
+	k.Cleanup.Add(0, l.lock.Release(owner, "", true, k.Listener.Sharded()), 0, max(ttl, k.LiveFor))
+}
+
+// rename gives a lease whose acquisition was sent twice another owner, which no request lets in. A late
+// copy could bring its own owner in again later, and a text that names that owner would be good a second
+// time, with a token from before other holders. If no answer comes, the owner is not known, and the
+// lease is released in the background.
 //
-// It is tempting to release the owner of a lease that was resent, as other ends do: a late copy of
-// its acquisition may still arrive. But the text may be used until the TTL has passed. Such a copy
-// costs the others a TTL at most.
-func (l *Lease) detaching() lock.Event {
-	l.state, l.err = detached, &detachedError{l.lock.Name}
+// A quorum needs none of that: a majority of late copies cannot be.
+//
+// It is tempting to end the lease after that. But a release that waits for rename, or a hand-over, would
+// find it held by an owner that Redis does not know any more. So done says that rename ended it.
+func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
+	l.mu.Lock()
+	needed, shared := l.resent && !l.keeper.Quorum && l.err == nil, l.accompanied()
+	l.mu.Unlock()
+	if shared {
+		to, err = l.enterApart(ctx)
+		return to, false, err
+	}
+	if !needed {
+		return to, false, nil
+	}
+	left, err := l.beginExtend(ctx)
+	if err != nil {
+		return to, false, err
+	}
+	to.owner, to.token = l.keeper.Owner(), l.token
+	ttl := l.lengthen(l.lock.TTL)
+	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
+	defer cancel()
+	answer, err := l.keeper.Asker.Ask(bounded, l.lock.Subject, "detach", l.lock.Kind.Adopt(l.lock.Keys, l.owner, to.owner, ttl, l.detail))
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		err = l.failed("detach", fmt.Errorf("%w before the deadline", fault.ErrUnreachable))
+	}
+	l.mu.Lock()
+	l.settleLocked()
+	var events []lock.Event
+	switch inside := err == nil && script.Done(answer.Reply); {
+	case inside && l.state <= inJeopardy:
+		l.sentAt, l.ttl = answer.Sent, ttl
+		events, done = append(events, l.detaching(to)), true
+	case l.state > inJeopardy || err != nil:
+		l.undoHeir(to.owner, ttl)
+		events = l.giveUpLocked(err)
+	default:
+		events = append(events, l.losing(l.whyGone(script.Gone{})))
+	}
+	if !done {
+		err = cmp.Or(err, l.err)
+	}
+	l.unlock(events...)
+	return to, done, err
+}
+
+// giveUpLocked ends a lease that is held, as a release does that gets no answer. The caller holds l.mu.
+func (l *Lease) giveUpLocked(err error) []lock.Event {
+	if l.state > inJeopardy {
+		return nil
+	}
+	l.state, l.err, l.unsure = ended, (*releasedLease)(l), true
+	l.keeper.forget(l)
+	l.cancel(l.err)
+	l.undoLocked(0)
+	l.detachLocked()
+	return []lock.Event{{What: lock.Released, HeldFor: l.keeper.Now().Since(l.acquired), Err: err}}
+}
+
+// Heir returns the owner and the token that the text of a detached lease names.
+func (l *Lease) Heir() (owner string, token int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d, ok := l.err.(*detachedError); ok {
+		return cmp.Or(d.heir.owner, l.owner), cmp.Or(d.heir.token, l.token)
+	}
+	return l.owner, l.token
+}
+
+// detaching ends a lease that is held here, and not in Redis. It returns the event to tell. The caller
+// holds l.mu.
+func (l *Lease) detaching(to heir) lock.Event {
+	if to.owner != "" && !l.accompanied() {
+		l.undoLocked(0)
+	}
+	l.state, l.err = detached, &detachedError{l.lock.Name, to}
 	l.keeper.forget(l)
 	l.cancel(l.err)
 	l.detachLocked()

@@ -21,6 +21,7 @@ type wish struct {
 // process.
 func (l *Lease) Wanted() <-chan struct{} {
 	l.mu.Lock()
+	l = l.leading() // the wish is that of all that share its entry
 	first := l.wish == nil
 	if first {
 		l.wish = &wish{told: make(chan struct{})}
@@ -51,6 +52,7 @@ func (l *Lease) askWanted() {
 		ctx, cancel := context.WithTimeout(k.Closing, k.Timeout)
 		defer cancel()
 		l.mu.Lock()
+		l = l.leading() // another may by now
 		remember, needed := max(l.leftInRedis(), l.lock.TTL), l.wishing() && l.state <= inJeopardy
 		l.mu.Unlock()
 		if !needed {

@@ -29,6 +29,9 @@ type renewal Lease
 // Due implements [schedule.Owner]. Leases that are to be extended are sent together, by ExtendDue.
 func (r *renewal) Due(now clock.Reading) {
 	l := (*Lease)(r)
+	if l.hearing != 0 { // else it is never kept
+		l.lingered(now.Time())
+	}
 	if k := l.keeper; l.due(now) {
 		k.due = append(k.due, l)
 	}
@@ -40,7 +43,7 @@ func (l *Lease) due(now clock.Reading) bool {
 	outlived := isDone(l.parent) // before mu: it may be the context of another lease
 	l.mu.Lock()
 	left, events := l.leftAt(now)
-	extend := left > 0 && !l.pending && l.renews() && !now.Time().Before(l.extendAt().Add(-l.slack()))
+	extend := left > 0 && l.leading() == l && !l.pending && l.renews() && !now.Time().Before(l.extendAt().Add(-l.slack()))
 	if extend {
 		l.pending = true
 	}
@@ -50,8 +53,27 @@ func (l *Lease) due(now clock.Reading) bool {
 	if extend && outlived {
 		events = append(events, l.outlives(left)...)
 	}
+	others := l.others()
 	l.unlock(events...)
+	if extend {
+		tellOutlived(others)
+	}
 	return extend
+}
+
+// tellOutlived tells which of these leases outlive the context that was given to Lock.
+func tellOutlived(leases []*Lease) {
+	for _, l := range leases {
+		if !isDone(l.parent) {
+			continue
+		}
+		l.mu.Lock()
+		left, events := l.left()
+		if left > 0 {
+			events = append(events, l.outlives(left)...)
+		}
+		l.unlock(events...)
+	}
 }
 
 // reschedule puts the lease on the schedule for what comes next. The caller holds l.mu.
@@ -60,6 +82,7 @@ func (l *Lease) reschedule() {
 	if !l.pending && l.renews() && l.extendAfter < l.validity() {
 		at, slack = l.extendAt(), l.slack()
 	}
+	l.scheduled = true
 	l.keeper.Schedule.Set(&l.entry, at, slack)
 }
 
@@ -70,13 +93,18 @@ func (l *Lease) extendAt() time.Time { return l.sentAt.Time().Add(l.extendAfter)
 // l.mu.
 func (l *Lease) slack() time.Duration {
 	if l.state == inJeopardy {
-		return 0
+		return l.resend() / 2
 	}
 	return l.pace() / 30
 }
 
-// renews reports whether the watchdog extends the lease. The caller holds l.mu.
-func (l *Lease) renews() bool { return l.lock.Renews && !l.overdueLocked() }
+// resend is about how long the watchdog waits after an extend that failed.
+func (l *Lease) resend() time.Duration {
+	return min(max(l.lock.TTL/20, 20*time.Millisecond), time.Second)
+}
+
+// renews reports whether the watchdog extends the lease by itself. The caller holds l.mu.
+func (l *Lease) renews() bool { return l.lock.Renews && l.leads() && !l.overdueLocked() }
 
 // overdue reports whether the lease reached its MaxHold.
 func (l *Lease) overdue() bool {
@@ -106,6 +134,34 @@ func (l *Lease) recheck() []lock.Event {
 	l.extendAfter = l.keeper.Now().Time().Sub(l.sentAt.Time())
 	l.reschedule()
 	return nil
+}
+
+// Recheck has leases of a key, or with "" all, extended sooner: the client may have missed a message
+// that one of them was taken by force, or is waited for. No lease is extended more than once in a
+// heartbeat for that, however often connections break, but for one whose extend was under way then:
+// it is extended again.
+func (k *Keeper) Recheck(key string) {
+	for _, l := range k.All() {
+		if key == "" || key == l.lock.Keys.State() {
+			l.hasten()
+		}
+	}
+}
+
+// hasten has the watchdog extend the lease as soon as its extend before that is a heartbeat old.
+func (l *Lease) hasten() {
+	l.mu.Lock()
+	defer l.unlock()
+	if l.state <= inJeopardy {
+		l = l.leading()
+	}
+	if l.state > inJeopardy || !l.renews() {
+		return
+	}
+	soon := max(l.keeper.Now().Time().Sub(l.sentAt.Time()), l.keeper.LiveFor/3)
+	l.extendAfter = min(l.extendAfter, soon)
+	l.doubted = l.doubted || l.pending // Redis may have answered that one before
+	l.reschedule()
 }
 
 // ExtendDue sends the extends of the leases that were due together. The schedule calls it.
@@ -162,28 +218,30 @@ func (k *Keeper) extendBatch(extensions []extension, limit time.Duration) {
 	}
 }
 
-// beginExtend begins an extend on behalf of the program, after the one under way if there is one.
-func (l *Lease) beginExtend(ctx context.Context) error {
+// beginExtend begins an extend on behalf of the program, after the one under way if there is one. It returns
+// what is left of the lease: a look at it after that could tell a loss, and a hook that panics there would
+// leave the extend under way for ever.
+func (l *Lease) beginExtend(ctx context.Context) (left time.Duration, err error) {
 	for {
 		l.mu.Lock()
-		_, events := l.left()
+		left, events := l.left()
 		var settled <-chan struct{}
 		err := l.err
-		switch {
+		switch lead := l.leading(); {
 		case err != nil:
-		case l.pending:
-			settled = l.settledLocked()
+		case lead.pending:
+			settled = lead.settledLocked()
 		default:
-			l.pending = true
+			lead.pending = true
 		}
 		l.unlock(events...)
 		if settled == nil {
-			return err
+			return left, err
 		}
 		select {
 		case <-settled:
 		case <-ctx.Done():
-			return l.failed("extend", fault.WhyDone(ctx))
+			return 0, l.failed("extend", fault.WhyDone(ctx))
 		}
 	}
 }
@@ -192,24 +250,28 @@ func (l *Lease) beginExtend(ctx context.Context) error {
 // what Redis said, if err is nil.
 func (l *Lease) finishExtend(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) error {
 	l.mu.Lock()
-	l.settleLocked()
+	lead := l.leading()
+	lead.settleLocked()
 	var events []lock.Event
-	if l.state <= inJeopardy {
-		events, err = l.outcome(reply, sent, ttl, left, err)
-	} else if l.err != nil {
+	if lead.state <= inJeopardy {
+		events, err = lead.outcome(l, reply, sent, ttl, left, err)
+	}
+	if l.err != nil {
 		err = l.err
 	}
-	l.unlock(events...)
+	lead.unlock(events...)
 	return err
 }
 
-// outcome applies what became of an extend to a lease that is held. The caller holds l.mu.
-func (l *Lease) outcome(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) ([]lock.Event, error) {
+// outcome applies what became of an extend, which was sent for by, to a lease that is held and leads,
+// and to those that share its entry. The caller holds l.mu.
+func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) ([]lock.Event, error) {
 	now := l.keeper.Now()
 	switch {
 	case err == nil && script.Done(reply):
-		l.state, l.sentAt, l.ttl = held, sent, ttl
-		l.extendAfter = retry.Jitter(l.pace()/3, 0.1)
+		l.confirm(by, sent, ttl)
+		l.extendOthers(by, sent, ttl, left, now)
+		l.extendAfter = retry.Jitter(l.pace()/3, 0.05)
 		if l.doubted {
 			l.doubted, l.extendAfter = false, now.Time().Sub(sent.Time())
 		}
@@ -217,19 +279,30 @@ func (l *Lease) outcome(reply conn.Reply, sent clock.Reading, ttl, left time.Dur
 		if l.wishing() {
 			l.askWanted()
 		}
-		return []lock.Event{{What: lock.Extended, Before: left, Remaining: l.validity() - now.Since(sent)}}, nil
+		return []lock.Event{{What: lock.Extended, Before: left, Remaining: l.validity() - now.Since(l.sentAt)}}, nil
 	case err == nil || retry.WrongType(err):
 		return []lock.Event{l.losing(l.whyGone(script.ParseGone(reply)))}, l.err
 	}
-	remaining := l.validity() - now.Since(l.sentAt)
-	failed := lock.Event{What: lock.ExtendFailed, Remaining: remaining, Err: err}
+	for _, m := range l.others() {
+		if !m.overdueLocked() {
+			l.nest.tell(m, m.doubting(now, err)...)
+		}
+	}
+	events := l.doubting(now, err)
+	l.extendAfter = now.Time().Sub(l.sentAt.Time()) + retry.Jitter(l.resend(), 0.2)
+	l.reschedule()
+	return events, err
+}
+
+// doubting puts a lease into jeopardy, since an extend failed with err, and returns the events to tell.
+// The caller holds l.mu.
+func (l *Lease) doubting(now clock.Reading, err error) []lock.Event {
+	failed := lock.Event{What: lock.ExtendFailed, Remaining: l.validity() - now.Since(l.sentAt), Err: err}
 	events := []lock.Event{failed}
 	if l.state == held {
 		failed.What = lock.Jeopardy
 		events = append(events, failed)
 	}
 	l.state = inJeopardy
-	l.extendAfter = now.Time().Sub(l.sentAt.Time()) + retry.Jitter(min(max(l.lock.TTL/20, 20*time.Millisecond), time.Second), 0.3)
-	l.reschedule()
-	return events, err
+	return events
 }

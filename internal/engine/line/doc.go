@@ -14,5 +14,6 @@
 //	line.go     what a place needs: the request, the ticket, the subscription
 //	waiters.go  waiters, and what ends their wait
 //	poll.go     pollers
+//	linger.go   asking the client that may only keep the lock
 //	heed.go     hearing other libraries, while one of them holds the lock
 package line

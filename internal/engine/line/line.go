@@ -46,6 +46,7 @@ type Needs struct {
 	Owner     func() string   // returns a new owner
 	Announce  func()          // has Redis know which process the client is
 
+	Back    func(key string)                        // a server may have come back, for the name with this key
 	Refusal func(l *lock.Lock, reason string) error // of an acquisition that a script refuses for good
 }
 
@@ -59,6 +60,13 @@ func New(n Needs) *Line {
 // Subscription returns the subscription by which grants of a lock are heard.
 func (ln *Line) Subscription(l *lock.Lock) *subscribe.Subscription {
 	return ln.Listener.For(l.Keys.State())
+}
+
+// Hears reports whether a grant of a lock would be heard now. In a cluster the client's own channel may
+// be up, and that of the lock not.
+func (ln *Line) Hears(l *lock.Lock) bool {
+	s := ln.Subscription(l)
+	return s.Connected() && s.Sharded() == ln.Listener.Sharded()
 }
 
 // Listen starts the subscription by which a lock is heard, and gives it a moment to be confirmed.
@@ -83,6 +91,9 @@ func (ln *Line) Request(
 	}))
 	if err != nil {
 		return script.Standing{}, answer, err
+	}
+	if answer.Resent {
+		ln.Back(l.Keys.State())
 	}
 	standing, err := script.ParseAcquire(answer.Reply)
 	if err == nil && standing.Refused != "" {

@@ -43,7 +43,7 @@ func inLine(t *testing.T, test func(t *testing.T, ln *Line, s *answers.Server)) 
 			Notes:   notes.New(closing, s, "notes", time.Second, plan, clock.Now),
 			LiveFor: 15 * time.Second, Now: clock.Now, Closing: closing, Spawn: func(f func()) { goroutines.Go(f) },
 			Owner:    func() string { return fmt.Sprintf("rl-x-%d", owners.Add(1)) },
-			Announce: func() {}, Refusal: func(_ *lock.Lock, reason string) error { return errors.New(reason) },
+			Announce: func() {}, Back: func(string) {}, Refusal: func(_ *lock.Lock, reason string) error { return errors.New(reason) },
 		})
 		ln.Listener = subscribe.New(closing, s, "grants", time.Second, time.Minute, plan, clock.Now, subscribe.Handler{
 			Message: func(string) {}, Changed: ln.PollNow, InUse: ln.Waits,
@@ -87,7 +87,7 @@ func stands(remaining time.Duration, ticket conn.Reply) answers.Says {
 		if verb != "await" {
 			return answers.Yes(ctx, verb, call)
 		}
-		return conn.Result{Reply: conn.Reply{List: []conn.Reply{{Int: remaining.Milliseconds()}, {}, {}, {Text: "holder"}, ticket}}}
+		return conn.Result{Reply: conn.Reply{List: []conn.Reply{{Int: remaining.Milliseconds()}, {}, {}, {Text: "holder"}, {}, ticket}}}
 	}
 }
 
@@ -144,6 +144,59 @@ func TestPlaceIsAskedForAgain(t *testing.T) {
 	})
 }
 
+// TestGrantFromBeforeTheLastPoll: a message is late, and a late copy of the acquisition has put the
+// ticket in line again since. Another may be inside by now. The waiter asks, and waits on.
+func TestGrantFromBeforeTheLastPoll(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		fenced := func(token int64) answers.Says {
+			return func(ctx context.Context, verb string, call conn.Call) conn.Result {
+				r := stands(time.Minute, inLineStill)(ctx, verb, call)
+				if verb == "await" {
+					r.Reply.List[4].Int = token
+				}
+				return r
+			}
+		}
+		s.Now(fenced(9))
+		w, owner := enter(ln, mutex(t), time.Minute)
+		time.Sleep(6 * time.Second)
+		polls := s.Count("await")
+		ln.Granted(owner, 9, "")
+		time.Sleep(time.Second)
+		if len(w.Granted) > 0 || s.Count("await") != polls+1 {
+			t.Errorf("a grant from before the last poll: %d believed, %d polls, want none and another poll", len(w.Granted), s.Count("await")-polls)
+		}
+		ln.Granted(owner, 10, "")
+		if g := <-w.Granted; g.Token != 10 {
+			t.Errorf("granted %+v, want the token that came after the poll", g)
+		}
+		// The answer to the request for a place says the same.
+		owner = ln.Owner()
+		ticket, address := ln.Ticket(mutex(t), owner)
+		w = ln.Add(mutex(t), nil, owner, ticket, address, ln.Now())
+		ln.Place(w, script.Standing{Arrival: 1, Fence: 20, Remaining: time.Minute}, ask.Answer{Sent: ln.Now()})
+		if ln.Granted(owner, 20, ""); len(w.Granted) > 0 {
+			t.Error("a grant from before the answer that the waiter is in line is believed")
+		}
+		ln.Cancel(w)
+	})
+}
+
+// TestGrantThatHasRunOut: since the grant, its owner may have been out and in again with a late copy
+// of its acquisition. Only a poll tells the token that it has now.
+func TestGrantThatHasRunOut(t *testing.T) {
+	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+		s.Now(answers.Silent)
+		w, owner := enter(ln, mutex(t), time.Minute)
+		time.Sleep(15 * time.Second)
+		s.Now(stands(time.Minute, conn.Reply{List: []conn.Reply{{Int: 1}, {Int: 12}, {}}}))
+		ln.Granted(owner, 9, "")
+		if g := <-w.Granted; g.Token != 12 || g.TTL != 30*time.Second {
+			t.Errorf("granted %+v, want what the poll told", g)
+		}
+	})
+}
+
 // TestGrantAfterCancelIsGivenBack: the ticket of a waiter that gave up may be granted all the same.
 func TestGrantAfterCancelIsGivenBack(t *testing.T) {
 	inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
@@ -187,8 +240,8 @@ func TestOutageIsTold(t *testing.T) {
 		if _, outage = ln.Watch(w); outage != nil {
 			t.Errorf("polls are answered, and the outage is %v", outage)
 		}
-		if occupant, _ := ln.Status(w.lock); occupant != "holder" {
-			t.Errorf("inside is %q, want what the last poll told", occupant)
+		if occupant, _ := ln.Status(w.lock); occupant.Owner != "holder" {
+			t.Errorf("inside is %+v, want what the last poll told", occupant)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/subscribe"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -172,14 +173,19 @@ func (ln *Line) poll(p *poller, batch []*Waiter) (time.Duration, error) {
 	}
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
+	back := err == nil && (p.outage != nil || answer.Resent)
 	if p.noteLocked(err); err != nil {
 		return 0, err
 	}
-	p.inside = stand.Occupant
+	if back {
+		ln.Back(l.Keys.State())
+	}
+	p.inside = lock.OccupantAt(stand.Occupant, stand.Remaining, ln.Now())
 	for i, s := range stand.Tickets {
 		ln.applyStatusLocked(batch[i], tickets[i], s, answer)
 	}
 	ln.heedLocked(p, stand.First, stand.Foreign)
+	ln.AskKeeper(l, stand.First, stand.Occupant)
 	return ln.nextPollLocked(p, stand.First, stand.Remaining, stand.Foreign), nil
 }
 

@@ -33,7 +33,7 @@ type poller struct {
 	polling bool          // a poll is under way
 	outage  error         // why the last poll failed; nil if it did not
 	news    chan struct{} // closed when an outage begins or ends; nil if no goroutine looks at it
-	inside  string        // an owner inside, when Redis told last; "" if that is not known
+	inside  lock.Occupant // when Redis told last
 
 	behindForeign bool   // one of the waiters is the first in line, and the holder is of another library
 	stopHeeding   func() // ends the listening for LockOptions.Announce; nil if it has not begun
@@ -54,6 +54,7 @@ type Waiter struct {
 	asking  bool          // a request for its place is under way
 	resent  bool          // a request for its place got no answer, and may arrive late
 	sentAt  clock.Reading // before the last request that Redis answered with "in line": a grant that is pushed came later
+	fence   int64         // the last token of the name in that answer: a grant that is pushed has a larger one
 	callers int           // goroutines that it stands in line for, as noted in Redis; 0 if nothing is noted
 	present bool          // it still waits
 }
@@ -110,20 +111,26 @@ func (ln *Line) endLocked(w *Waiter, g lock.Grant) {
 }
 
 // Granted hands a grant that was pushed to its waiter. One that is for a waiter that gave up is given
-// back.
-func (ln *Line) Granted(owner string, token int64, detail string) {
+// back. It reports whether there was such a waiter.
+func (ln *Line) Granted(owner string, token int64, detail string) bool {
 	if ln.deliver(owner, token, detail) {
-		return
+		return true
 	}
 	// It is tempting to give back every grant without a waiter. But a poll, or the acquire itself,
 	// may have told this grant first, and then a lease is in use. Only a cancelled waiter's grant
 	// is given back: a request that was on its way put its ticket in line after all.
-	if gone := ln.wasCancelled(owner); gone.lock != nil {
+	gone := ln.wasCancelled(owner)
+	if gone.lock != nil {
 		ln.Undo.Abandon(gone.lock, owner, gone.ticket)
 	}
+	return gone.lock != nil
 }
 
 // deliver hands a grant to its waiter. It reports whether there is one.
+//
+// It is tempting to believe every message. But one can be late, and its lease may have run out since.
+// Then a late copy of the acquisition can have brought the owner in again, with another token, or
+// into the line, behind another holder. A poll tells which.
 func (ln *Line) deliver(owner string, token int64, detail string) bool {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -131,10 +138,15 @@ func (ln *Line) deliver(owner string, token int64, detail string) bool {
 	if w == nil {
 		return false
 	}
-	ln.endLocked(w, lock.Grant{
+	g := lock.Grant{
 		Owner: owner, Token: token, Spare: w.lock.Spare(), Detail: detail, Resent: w.resent, Ticket: w.ticket,
 		Sent: w.sentAt, TTL: min(w.lock.TTL, ln.LiveFor),
-	})
+	}
+	if token <= w.fence || g.Left(ln.Now()) <= 0 {
+		ln.pollAfterLocked(w.poller, 0)
+		return true
+	}
+	ln.endLocked(w, g)
 	return true
 }
 
@@ -169,15 +181,15 @@ func (ln *Line) pollersLocked(state string) (all []*poller) {
 	return all
 }
 
-// Status returns an owner inside a lock that is waited for, "" if none is known, and why polls for
+// Status returns an owner inside a lock that is waited for, as far as it is known, and why polls for
 // it fail at present, or nil.
-func (ln *Line) Status(l *lock.Lock) (occupant string, outage error) {
+func (ln *Line) Status(l *lock.Lock) (occupant lock.Occupant, outage error) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	if p := ln.pollers[lockID{l.Kind.Name, l.Keys.State()}]; p != nil {
 		return p.inside, p.outage
 	}
-	return "", nil
+	return lock.Occupant{}, nil
 }
 
 // Watch returns why polls for a waiter fail at present, or nil, and a channel that is closed when
@@ -248,8 +260,9 @@ func (ln *Line) Place(w *Waiter, s script.Standing, a ask.Answer) bool {
 		ln.endLocked(w, w.grantOf(s, a))
 		return false
 	}
-	w.arrival, w.sentAt, w.asking = s.Arrival, a.Sent, false
-	w.poller.inside = s.Occupant
+	w.arrival, w.asking = s.Arrival, false
+	w.sentAt, w.fence = a.Sent, s.Fence
+	w.poller.inside = lock.OccupantAt(s.Occupant, s.Remaining, ln.Now())
 	ln.heedLocked(w.poller, s.First, s.Foreign)
 	ln.pollAfterLocked(w.poller, ln.nextPollLocked(w.poller, s.First, s.Remaining, s.Foreign))
 	return true
@@ -272,7 +285,7 @@ func (ln *Line) applyStatusLocked(w *Waiter, ticket string, s script.Standing, a
 	case s.Missing:
 		ln.restoreLocked(w)
 	default:
-		w.sentAt = a.Sent
+		w.sentAt, w.fence = a.Sent, s.Fence
 		ln.noteCallersLocked(w)
 	}
 }
@@ -308,7 +321,7 @@ func (ln *Line) restoreLocked(w *Waiter) {
 		s.MarkUncounted()
 	}
 	w.ticket, w.address = ln.Ticket(w.lock, w.owner)
-	w.asking, w.sentAt = true, ln.Now()
+	w.asking, w.sentAt, w.fence = true, ln.Now(), 0
 	ln.byOwner[w.owner] = w
 	owner, ticket, address, arrival := w.owner, w.ticket, w.address, w.arrival
 	ln.Spawn(func() {

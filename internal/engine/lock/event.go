@@ -19,6 +19,7 @@ const (
 	ExtendFailed What = "extend_failed"
 	Jeopardy     What = "jeopardy"
 	Detached     What = "detached"
+	Unkept       What = "unkept"
 	Outlived     What = "outlived"
 	Forgotten    What = "forgotten"
 )
@@ -34,6 +35,7 @@ type Event struct {
 	Before    time.Duration // an extend, what was left
 	Remaining time.Duration
 	Reason    Reason    // of a loss
+	Kept      bool      // a release: the client keeps the lock
 	Err       error     // of a loss, of an extend or of a release
 	Callers   []uintptr // of the acquisition, if that was noted
 }

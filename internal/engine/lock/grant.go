@@ -2,6 +2,7 @@ package lock
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
@@ -14,6 +15,7 @@ type Grant struct {
 	Owner   string
 	Token   int64
 	Spare   int // how many tokens after it belong to it, too
+	Run     int // for how many goroutines these are, at most, if it is passed
 	Detail  string
 	Sent    clock.Reading // no later than the moment at which Redis set the expiry
 	TTL     time.Duration // that it set, at least
@@ -21,6 +23,7 @@ type Grant struct {
 	Ticket  string        // that such a request carries; "" if none
 	Passed  bool          // it is that of a lease of this client
 	Adopted bool          // it is that of a lease that was detached
+	Hearing uint32        // the session of the subscription that was up before it was asked for; 0 if it may not be kept
 	Gone    bool          // Redis says that it has run out
 	Err     error         // it is none: waiting cannot help any more
 }
@@ -34,11 +37,38 @@ func (l *Lock) Inside(owner, ticket string, s script.Standing, a ask.Answer, res
 	return g
 }
 
-// Spare returns how many tokens an acquisition of a mutex takes for other goroutines.
+// Left returns how much is left of its lease.
+func (g *Grant) Left(now clock.Reading) time.Duration {
+	return g.TTL - Drift(g.TTL) - now.Since(g.Sent)
+}
+
+// Spare returns how many tokens an acquisition takes for those that take the lock up after it.
 func (l *Lock) Spare() int {
-	if l.Param == "" || l.Kind != script.Mutex {
+	count := l.Param
+	switch l.Kind {
+	case script.Mutex:
+	case script.RWMutex:
+		_, count, _ = strings.Cut(l.Param, "#")
+	default:
 		return 0
 	}
-	n, _ := strconv.Atoi(l.Param)
-	return n - 1
+	if count == "" { // as a rule: an error would be allocated
+		return 0
+	}
+	n, _ := strconv.Atoi(count)
+	return max(n, 1) - 1
+}
+
+// Keepable reports whether the client may keep the lock after this acquisition, and takes it up by it:
+// not one of a read-write mutex that belongs to a lease inside.
+func (l *Lock) Keepable() bool {
+	return l.Linger > 0 && (l.Kind != script.RWMutex || len(l.Param) == 1)
+}
+
+// WithTokens returns a lock that is [Lock.Keepable] for an acquisition that takes so many tokens.
+func (l *Lock) WithTokens(n int) *Lock {
+	if l.Kind == script.RWMutex {
+		return l.With(l.Param + "#" + strconv.Itoa(n))
+	}
+	return l.With(strconv.Itoa(max(n, 1+l.Spare())))
 }

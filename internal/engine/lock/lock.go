@@ -19,6 +19,7 @@ type Lock struct {
 	Terms
 	Waiting
 
+	Linger     time.Duration     // for which the client keeps it when it is released; 0 for not at all
 	MinHold    time.Duration     // for which a release leaves it shut, from the acquisition on; 0 for not at all
 	FenceKey   string            // in which another library counts its tokens; "" for a key of redlatch
 	FenceTTL   time.Duration     // for which the fence is remembered; 0 leaves the expiry of another library's key as it is

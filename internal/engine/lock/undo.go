@@ -43,6 +43,11 @@ func (u *Undo) LeaveAt(node int, l *Lock, owner string) {
 	u.Queue.AddAnswered(node, l.Release(owner, "", false, u.Sharded()), max(l.TTL, u.LiveFor))
 }
 
+// WithdrawAt takes a ticket off the line of a node of a quorum that has answered all requests with it.
+func (u *Undo) WithdrawAt(node int, l *Lock, waiter, ticket string) {
+	u.Queue.AddOnce(node, l.Release(waiter, ticket, false, u.Sharded()), max(l.TTL, u.LiveFor, Lingers))
+}
+
 // ReleaseAdopted releases in the background what an attempt adopted and does not return. The run of
 // a job took place, unlike that of an acquisition that is undone.
 func (u *Undo) ReleaseAdopted(l *Lock, owner string) {

@@ -54,19 +54,20 @@ func Lock() redlatch.LockInfo {
 
 // OfList are the words of Lock in a list of locks.
 var OfList = []string{
-	"stock:7", "billing (pid 4711 on app-01), tenant=acme trace=4bf9 and 1 more",
-	"5h0m", "21s", "2", "1m5s",
+	"stock:7", "1 of 2 believed dead: billing (pid 4711 on app-01) and 1 more",
+	"rwmutex", "5h0m", "1 + 1 dead", "1m5s",
 }
 
 // OfPage are the words of Lock on a page of its own, and those of Entry.
 var OfPage = []string{
 	"redlatch:stock:7", "rwmutex", "1795217225332088",
-	`30m0s ago, from crawler (pid 4711 on app-01) by redlatch release (pid 4711 on app-01): "it hangs"`,
-	"billing (pid 4711 on app-01)", "read", "1m12s, since 2026-11-2", "4s ago", "21s",
+	`30m0s ago: redlatch release (pid 4711 on app-01) took it from crawler (pid 4711 on app-01): "it hangs"`,
+	"billing (pid 4711 on app-01)", "read", "1m12s, since 2026-11-2", "4s ago",
+	"21s left if it is not extended",
 	"1795217225332087", "tenant=acme trace=4bf9", "rl-A-1",
 	"a client that is gone, cut off or just starting (id B)", "5h0m, since 2026-11-2",
 	"4m0s ago: believed dead", "rl-B-1",
-	"2 (1 believed dead, 40 callers)",
+	"1 + 1 dead (40 callers)",
 	"reports (pid 4711 on app-01)", "1m5s", "mode write", "40 callers", "holds stock:8 and stock:9",
 	"a client that is gone, cut off or just starting (id D)", "1.2s", "mode read",
 	"not heard of for 4m0s: believed dead",
@@ -84,6 +85,9 @@ var Others = map[string]redlatch.LockInfo{
 	}),
 	"a run that has ended, and whose window lasts on": heldBy("job", redlatch.Holder{
 		Owner: "window", Resting: true, Remaining: time.Minute,
+	}),
+	"a client, which is gone; its minimal hold keeps it closed for another 3s": heldBy("mutex", redlatch.Holder{
+		Owner: "z", Resting: true, Remaining: 3 * time.Second,
 	}),
 	"a client, which is gone; its place is kept for another 14s": heldBy("slotpool", redlatch.Holder{
 		Owner: "y", Resting: true, Remaining: 14 * time.Second,
@@ -105,13 +109,13 @@ func Entry() redlatch.JournalEntry {
 	return redlatch.JournalEntry{
 		ID: "1", At: At.Add(-time.Minute), Type: redlatch.JournalLost, Name: "stock:7",
 		Kind: "rwmutex", Client: "F", Process: process("mailer"), Token: 1795217225332000, Dropped: 3,
-		Reason: "expired", Held: 6 * time.Minute, Text: "redlatch: no answer for 30s",
+		Reason: "expired", Held: 6 * time.Minute, Text: `redlatch: the lease on "stock:7" with token 7 was lost: no answer for 30s`,
 		Labels: map[string]string{"tenant": "acme"},
 	}
 }
 
 // EntryText is what every screen shows of Entry beside its time and type.
-const EntryText = "mailer (pid 4711 on app-01): held for 6m0s, lost (expired); " +
+const EntryText = "mailer (pid 4711 on app-01) lost it after holding it for 6m0s (expired): " +
 	"no answer for 30s; tenant=acme; 3 entries before this one are missing"
 
 // Want fails the test for each of these words that a screen does not show.

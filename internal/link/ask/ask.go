@@ -94,9 +94,9 @@ func (a *Asker) Wait() {
 // [fault.ErrClosed], too.
 //
 // The error is that of ctx, the server's own, or matches [fault.ErrUnreachable]; if a deadline
-// passed, it matches both. With an error of ctx, the answer tells whether the request was resent.
-// After the server's own, the script did not run. After any other, it may have run, or may still
-// run.
+// passed, it matches both. With an error, the answer tells whether the request was resent. After the
+// server's own, the script did not run, unless the request was resent. After any other, it may have
+// run, or may still run.
 func (a *Asker) Ask(ctx context.Context, s Subject, op string, call conn.Call) (Answer, error) {
 	return a.ask(ctx, s, a.conn, a.timeout, op, call)
 }
@@ -120,6 +120,26 @@ type hearing struct {
 // Eval implements [conn.Conn], for one call.
 func (h hearing) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return h.EvalHearing(ctx, func(said quorum.Answer) { h.heard(said.Node, said.Results[0]) }, calls...)
+}
+
+// AskMissing is Ask. On a quorum it also tells missing of each node that said no where a majority said
+// yes, sooner or later.
+func (a *Asker) AskMissing(ctx context.Context, s Subject, op string, call conn.Call, missing func(node int)) (Answer, error) {
+	if a.quorum == nil {
+		return a.Ask(ctx, s, op, call)
+	}
+	return a.ask(ctx, s, lacking{a.quorum, missing}, a.timeout, op, call)
+}
+
+// lacking is a quorum that tells which nodes lack what a majority has.
+type lacking struct {
+	*quorum.Conn
+	missing func(node int)
+}
+
+// Eval implements [conn.Conn], for one call.
+func (l lacking) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	return l.EvalMissing(ctx, func(node, _ int) { l.missing(node) }, calls...)
 }
 
 // AskNode is Ask at one of the nodes. At a node of a quorum one request has to do: there are others.
@@ -149,20 +169,20 @@ func (a *Asker) ask(
 			return Answer{Resent: n > 0}, a.FailedAt(s, node, op, err)
 		}
 		if !retry.Transient(result.Err) && !(script.Releases(call) && retry.RefusesWrites(result.Err)) {
-			return Answer{}, a.Refused(ctx, s, node, op, result.Err)
+			return Answer{Resent: n > 0}, a.Refused(ctx, s, node, op, result.Err)
 		}
 		if sent := (*conn.ReplyError)(nil); said == nil || errors.As(result.Err, &sent) {
 			said = result.Err
 		}
 		if a.closing.Err() != nil {
-			return Answer{}, a.FailedAt(s, node, op, fmt.Errorf("%w: %w: %w", fault.ErrClosed, fault.ErrUnreachable, said))
+			return Answer{Resent: n > 0}, a.FailedAt(s, node, op, fmt.Errorf("%w: %w: %w", fault.ErrClosed, fault.ErrUnreachable, said))
 		}
 		wait := retry.Pause(n)
 		if retry.Progresses(result.Err) {
 			wait = retry.Pause(0)
 		}
 		if a.now().Since(start)+wait >= patience {
-			return Answer{}, a.FailedAt(s, node, op, unanswered(a.timeout, said))
+			return Answer{Resent: n > 0}, a.FailedAt(s, node, op, unanswered(a.timeout, said))
 		}
 		retry.Sleep(ctx, wait)
 	}

@@ -91,16 +91,12 @@ func TestAskResendsUntilAnAnswer(t *testing.T) {
 		a, subject, renew, _ := asker(t, t.Context(), s)
 		begun := time.Now()
 		got, err := a.Ask(t.Context(), subject, "extend", renew)
-		if err != nil || got.Int != 7 || !got.Resent {
-			t.Fatalf("Ask = %+v, %v, want the third answer, resent", got, err)
-		}
+		check.Must(t, err == nil && got.Int == 7 && got.Resent, "Ask = %+v, %v, want the third answer, resent", got, err)
 		if late := got.Sent.Time().Sub(begun); late < timeout/3 {
 			t.Errorf("the answer counts from %v after the start, want from its own request", late)
 		}
 		for n, call := range s.requests() {
-			if call.Resent != (n > 0) {
-				t.Errorf("request %d says that it is a resend: %t", n, call.Resent)
-			}
+			check.That(t, call.Resent == (n > 0), "request %d says that it is a resend: %t", n, call.Resent)
 		}
 	})
 }
@@ -167,21 +163,15 @@ func TestAskGivesUp(t *testing.T) {
 				begun := time.Now()
 				_, err := a.Ask(ctx, subject, "extend", call)
 				took, n := time.Since(begun), len(s.requests())
-				if err == nil || !strings.Contains(err.Error(), c.text) {
-					t.Errorf("Ask = %v, want it to say %q", err, c.text)
-				}
+				check.That(t, err != nil && strings.Contains(err.Error(), c.text), "Ask = %v, want it to say %q", err, c.text)
 				for _, is := range c.is {
 					check.That(t, errors.Is(err, is), "Ask = %v, want it to match %v", err, is)
 				}
 				for _, is := range c.isNot {
 					check.That(t, !errors.Is(err, is), "Ask = %v, want it not to match %v", err, is)
 				}
-				if took < c.least || took > c.most {
-					t.Errorf("Ask returned after %v, want %v to %v", took, c.least, c.most)
-				}
-				if n < c.fewest || n > c.oftest {
-					t.Errorf("Ask sent %d requests, want %d to %d", n, c.fewest, c.oftest)
-				}
+				check.That(t, took >= c.least && took <= c.most, "Ask returned after %v, want %v to %v", took, c.least, c.most)
+				check.That(t, n >= c.fewest && n <= c.oftest, "Ask sent %d requests, want %d to %d", n, c.fewest, c.oftest)
 			})
 		})
 	}
@@ -215,9 +205,7 @@ func TestAskNodeOfAQuorumOnce(t *testing.T) {
 		q := quorum.New([]conn.Conn{nodes[0], nodes[1], nodes[2]}, timeout/3)
 		defer q.Close()
 		a, subject, _, release := asker(t, t.Context(), q)
-		if _, err := a.AskNode(t.Context(), subject, nodes[0], "inspect", release); !errors.Is(err, fault.ErrUnreachable) {
-			t.Errorf("AskNode = %v, want ErrUnreachable", err)
-		}
+		check.Error(t, "AskNode", check.ErrorOf(a.AskNode(t.Context(), subject, nodes[0], "inspect", release)), fault.ErrUnreachable)
 		if n := len(nodes[0].requests()); n != 1 {
 			t.Errorf("one node was asked %d times, want once", n)
 		}
@@ -228,15 +216,11 @@ func TestAskNodeOfAQuorumOnce(t *testing.T) {
 			defer mu.Unlock()
 			heard[node] = max(heard[node], said.Reply.Int)
 		})
-		if err != nil || !got.Resent {
-			t.Errorf("AskHearing = %+v, %v, want the answer of a majority, at the second request", got, err)
-		}
+		check.That(t, err == nil && got.Resent, "AskHearing = %+v, %v, want the answer of a majority, at the second request", got, err)
 		a.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if len(heard) != 3 || heard[1] != 1 || heard[2] != 1 {
-			t.Errorf("heard %v, want the answers of all nodes", heard)
-		}
+		check.That(t, len(heard) == 3 && heard[1] == 1 && heard[2] == 1, "heard %v, want the answers of all nodes", heard)
 	})
 }
 

@@ -92,9 +92,7 @@ func TestNodeThatIsSilentDelaysOnlyItsOwn(t *testing.T) {
 			calls = append(calls, acquire(t, name))
 		}
 		for i, o := range n.SendAll(ctx, calls) {
-			if strings.HasPrefix(names[i], "b") != (o.Err != nil) {
-				t.Errorf("%s among others = %v", names[i], o.Err)
-			}
+			check.That(t, strings.HasPrefix(names[i], "b") == (o.Err != nil), "%s among others = %v", names[i], o.Err)
 		}
 		n.Wait()
 	})
@@ -112,9 +110,7 @@ func TestOneSlotForEachScript(t *testing.T) {
 			calls = append(calls, acquire(t, name))
 		}
 		for i, o := range n.SendAll(t.Context(), calls) {
-			if o.Err != nil || o.Reply.Int != 1 {
-				t.Errorf("call %d = %+v", i, o)
-			}
+			check.That(t, o.Err == nil && o.Reply.Int == 1, "call %d = %+v", i, o)
 		}
 		if len(c.pipelines) != 1 || len(c.pipelines[0]) != 3 || len(c.pipelines[0][0].Keys) != 9 {
 			t.Errorf("sent %v, want one pipeline of three scripts, the first with three names", c.pipelines)

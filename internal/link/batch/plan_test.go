@@ -77,12 +77,8 @@ func TestPlanBundlesWhatGoesTogether(t *testing.T) {
 		},
 	} {
 		p := newPlan(c.calls, nil)
-		if !slices.EqualFunc(p.members, c.want, slices.Equal) {
-			t.Errorf("%s: the pipeline stands for %v, want %v", name, p.members, c.want)
-		}
-		if len(p.pipeline) != len(p.members) {
-			t.Fatalf("%s: %d requests for %d groups", name, len(p.pipeline), len(p.members))
-		}
+		check.That(t, slices.EqualFunc(p.members, c.want, slices.Equal), "%s: the pipeline stands for %v, want %v", name, p.members, c.want)
+		check.Must(t, len(p.pipeline) == len(p.members), "%s: %d requests for %d groups", name, len(p.pipeline), len(p.members))
 		for n, members := range p.members {
 			if got := p.pipeline[n].Script; (got == c.calls[members[0]].Script) != (len(members) == 1) {
 				t.Errorf("%s: %d calls are sent as %s", name, len(members), got.Name)
@@ -134,17 +130,13 @@ func TestDecodeOfABundle(t *testing.T) {
 		p := newPlan([]conn.Call{mutex(t, "a"), semaphore(t, "b"), mutex(t, "c"), mutex(t, "d")}, nil)
 		sent := clock.Now()
 		outcomes, undecided := p.decode([]conn.Result{c.result, {Reply: conn.Reply{Text: "b"}}}, sent)
-		if !slices.Equal(undecided, c.undecided) {
-			t.Errorf("%s: %v are undecided, want %v", name, undecided, c.undecided)
-		}
+		check.That(t, slices.Equal(undecided, c.undecided), "%s: %v are undecided, want %v", name, undecided, c.undecided)
 		if o := outcomes[1]; o.Reply.Text != "b" || o.Err != nil || o.Resent || o.Sent != sent {
 			t.Errorf("%s: the outcome of the one that went by itself is %+v", name, o)
 		}
 		for k, i := range []int{0, 2, 3} {
 			o := outcomes[i]
-			if o.Resent != c.resent || (o.Err != nil) != c.failed || o.Sent != sent {
-				t.Errorf("%s: the outcome of %d is %+v", name, i, o)
-			}
+			check.That(t, o.Resent == c.resent && (o.Err != nil) == c.failed && o.Sent == sent, "%s: the outcome of %d is %+v", name, i, o)
 			if !c.failed && o.Reply.Int != c.result.Reply.List[k].Int {
 				t.Errorf("%s: the reply to %d is %d, want %d", name, i, o.Reply.Int, c.result.Reply.List[k].Int)
 			}

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -30,6 +31,7 @@ type Sender struct {
 	inFlight   int        // requests that are under way together
 	crowds     int        // batches under way of as many requests as leave by themselves, or more
 	unanswered int        // batches in a row that got no answer in their time
+	late       bool       // a request got no answer in its time, and none since then came soon
 	queue      []*call    // for the next flush, or the present one as soon as fewer are in flight
 	full       bool       // calls in the queue wait for room in flight, and have no flush of their own
 	idle       *sync.Cond // signals that active is 0 and the queue empty
@@ -47,6 +49,7 @@ type call struct {
 	request conn.Call
 	Outcome
 	ready     chan struct{} // with room for one
+	late      bool          // it may wait for a batch that gets no answer before it leaves
 	cancelled bool          // its goroutine has left; guarded by the Sender's mu
 }
 
@@ -90,10 +93,14 @@ func Direct(
 // limit has passed or ctx is done. A request that leaves together with others also ends with the
 // timeout of its batch.
 func (s *Sender) Do(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
-	queued := s.admit(request, s.alone)
+	queued := s.admit(request, s.alone, limit < s.timeout)
 	if queued == nil {
 		defer s.done()
-		return Direct(ctx, s.conn, s.clock, request, limit)
+		outcome := Direct(ctx, s.conn, s.clock, request, limit)
+		if outcome.Err != nil && errors.Is(outcome.Err, context.DeadlineExceeded) {
+			s.isLate()
+		}
+		return outcome
 	}
 	return s.doQueued(ctx, queued, limit)
 }
@@ -101,12 +108,12 @@ func (s *Sender) Do(ctx context.Context, request conn.Call, limit time.Duration)
 // Join is Do for a request that does not leave by itself: one of many that come at once, and that
 // no goroutine waits for.
 func (s *Sender) Join(ctx context.Context, request conn.Call, limit time.Duration) Outcome {
-	return s.doQueued(ctx, s.admit(request, 0), limit)
+	return s.doQueued(ctx, s.admit(request, 0, false), limit)
 }
 
 // doQueued returns the outcome of a request in the queue.
 func (s *Sender) doQueued(ctx context.Context, queued *call, limit time.Duration) Outcome {
-	if limit < s.timeout {
+	if limit < s.timeout || queued.late {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
@@ -132,23 +139,33 @@ func (s *Sender) Wait() {
 }
 
 // admit returns nil if the request may leave by itself, since fewer than most are under way. The
-// caller ends it by done. Otherwise admit puts the request into the queue and returns its call
+// caller ends it by done. A hurried request, which has less time than a batch, does not wait for those to
+// a server that is late. Otherwise admit puts the request into the queue and returns its call
 // there. The first one starts a flush.
-func (s *Sender) admit(request conn.Call, most int) (queued *call) {
+func (s *Sender) admit(request conn.Call, most int, hurried bool) (queued *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.active < most && s.crowds == 0 {
+	if s.active < most && s.crowds == 0 && (!s.late || hurried) {
 		s.active++
 		return nil
 	}
 	queued = s.calls.Get().(*call)
-	queued.request = request
+	queued.request, queued.late = request, s.late
 	s.queue = append(s.queue, queued)
 	if len(s.queue) == 1 {
 		s.active++
 		go s.flush() // ends with the timeouts of its batches
 	}
 	return queued
+}
+
+// isLate has all requests leave in one batch after the other, until a batch is answered soon. A server
+// that is behind would fall back further if each client sent all of its requests by themselves, and
+// again what was not answered in time.
+func (s *Sender) isLate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = true
 }
 
 // done ends a direct request or a flush.
@@ -187,7 +204,8 @@ func (s *Sender) flush() {
 	runtime.Gosched() // all that can run join the queue
 	defer s.done()
 	for batch := s.take(); len(batch) > 0; batch = s.takeRest() {
-		if s.landed(len(batch), s.deliver(batch)) {
+		sent := s.clock()
+		if answered := s.deliver(batch); s.landed(len(batch), answered, s.clock().Since(sent)) {
 			s.failQueue()
 		}
 	}
@@ -223,7 +241,11 @@ func (s *Sender) remove() (batch []*call) {
 	}
 	batch = make([]*call, 0, min(len(s.queue), maxInFlight))
 	n := 0
-	for ; n < len(s.queue) && s.inFlight+len(batch) < maxInFlight; n++ {
+	room := maxInFlight - s.inFlight
+	if s.late && s.inFlight > 0 {
+		room = 0
+	}
+	for ; n < len(s.queue) && len(batch) < room; n++ {
 		if c := s.queue[n]; !c.cancelled {
 			batch = append(batch, c)
 		}
@@ -249,7 +271,7 @@ func (s *Sender) remove() (batch []*call) {
 // reports whether those in the queue shall end, too: two batches in a row got no answer in their
 // time. After the first the queue goes on, over another connection if that one was silent: a client
 // that was starved for a moment would else fail all of a burst.
-func (s *Sender) landed(n int, answered bool) (silent bool) {
+func (s *Sender) landed(n int, answered bool, took time.Duration) (silent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight -= n
@@ -259,6 +281,7 @@ func (s *Sender) landed(n int, answered bool) (silent bool) {
 	if s.unanswered++; answered {
 		s.unanswered = 0
 	}
+	s.late = !answered || s.late && took > s.timeout/4
 	return s.unanswered > 1
 }
 

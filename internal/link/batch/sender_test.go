@@ -147,9 +147,7 @@ func TestFewRequestsLeaveAlone(t *testing.T) {
 					goDo(t, &done, s, mutex(t, fmt.Sprint("more", i)))
 				}
 				synctest.Wait()
-				if s.inFlight != 5 {
-					t.Errorf("%d requests are in batches, want 5", s.inFlight)
-				}
+				check.That(t, s.inFlight == 5, "%d requests are in batches, want 5", s.inFlight)
 				close(gate)
 				done.Wait()
 			})
@@ -174,15 +172,11 @@ func TestCrowdSendsBatchesAlone(t *testing.T) {
 				synctest.Wait()
 				goDo(t, &done, s, mutex(t, "beside it"))
 				synctest.Wait()
-				if s.inFlight != beside {
-					t.Errorf("%d requests are in batches, want %d", s.inFlight, beside)
-				}
+				check.That(t, s.inFlight == beside, "%d requests are in batches, want %d", s.inFlight, beside)
 				close(gate)
 				done.Wait()
 				synctest.Wait()
-				if s.crowds != 0 || s.inFlight != 0 || s.active != 0 {
-					t.Errorf("%d crowds, %d in batches, %d under way, want none", s.crowds, s.inFlight, s.active)
-				}
+				check.That(t, s.crowds == 0 && s.inFlight == 0 && s.active == 0, "%d crowds, %d in batches, %d under way, want none", s.crowds, s.inFlight, s.active)
 			})
 		})
 	}
@@ -201,9 +195,7 @@ func TestQueueLeavesTogether(t *testing.T) {
 		t.Errorf("pipelines of %v requests, want one of 4: a bundle, a call for which it has no room,"+
 			" and two that cannot be bundled", got)
 	}
-	if s.active != 0 || s.inFlight != 0 {
-		t.Errorf("%d under way, %d in flight, want none", s.active, s.inFlight)
-	}
+	check.That(t, s.active == 0 && s.inFlight == 0, "%d under way, %d in flight, want none", s.active, s.inFlight)
 }
 
 // TestFlushLeavesOthersToTheirOwn: calls that join the queue while a batch is under way have a flush
@@ -227,9 +219,7 @@ func TestFlushLeavesOthersToTheirOwn(t *testing.T) {
 	}
 	s.flush()
 	wantAnswered(t, late)
-	if s.active != 0 || s.inFlight != 0 {
-		t.Errorf("%d under way, %d in flight, want none", s.active, s.inFlight)
-	}
+	check.That(t, s.active == 0 && s.inFlight == 0, "%d under way, %d in flight, want none", s.active, s.inFlight)
 }
 
 // TestUndecidedIsSentByItself: a bundle does not say how a mutex stands that is taken. Only its
@@ -253,9 +243,7 @@ func TestUndecidedIsSentByItself(t *testing.T) {
 				left = time.Millisecond
 			}
 			own := o.Reply.Text == fmt.Sprint(i) && o.Err == nil && !o.Resent
-			if !own || o.Sent.Time().Sub(start) != left {
-				t.Errorf("the outcome of %d is %+v, want its own, of a request that left after %v", i, o, left)
-			}
+			check.That(t, own && o.Sent.Time().Sub(start) == left, "the outcome of %d is %+v, want its own, of a request that left after %v", i, o, left)
 		}
 		if len(over.sent) != 2 || len(over.sent[1]) != 1 || over.sent[1][0].Args[0] != "1" {
 			t.Errorf("the pipelines are %v, want a bundle and then the call of 1", over.sent)
@@ -277,9 +265,7 @@ func TestRefusedBundleIsAskedOneByOne(t *testing.T) {
 		return results
 	}}
 	for i, o := range New(over, clock.Now, timeout).SendAll(t.Context(), many(t, 3, mutex)) {
-		if !o.Resent || errors.Is(o.Err, refusal) != (i == 1) {
-			t.Errorf("the outcome of %d is %+v, want it resent, and refused only if it is 1", i, o)
-		}
+		check.That(t, o.Resent && errors.Is(o.Err, refusal) == (i == 1), "the outcome of %d is %+v, want it resent, and refused only if it is 1", i, o)
 	}
 }
 
@@ -292,9 +278,7 @@ func TestBundleWithoutAnswerIsNotResent(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		for i, o := range New(over, clock.Now, timeout).SendAll(ctx, many(t, 3, mutex)) {
-			if o.Resent || !errors.Is(o.Err, context.DeadlineExceeded) {
-				t.Errorf("the outcome of %d is %+v, want that the time was over", i, o)
-			}
+			check.That(t, !o.Resent && errors.Is(o.Err, context.DeadlineExceeded), "the outcome of %d is %+v, want that the time was over", i, o)
 		}
 		check.Equal(t, len(over.sent), 1, "pipelines")
 	})
@@ -363,12 +347,9 @@ func TestTakeLeavesOutWhatIsCancelled(t *testing.T) {
 	if full := s.take(); len(first) != maxInFlight || len(full) != 0 {
 		t.Errorf("%d and %d calls leave, want %d and none", len(first), len(full), maxInFlight)
 	}
-	s.landed(len(first), true)
+	s.landed(len(first), true, 0)
 	rest := s.take()
-	if len(rest) != maxInFlight || len(s.queue) > 1 {
-		t.Errorf("%d calls leave and %d stay, want the other %d to leave",
-			len(rest), len(s.queue), maxInFlight)
-	}
+	check.That(t, len(rest) == maxInFlight && len(s.queue) <= 1, "%d calls leave and %d stay, want the other %d to leave", len(rest), len(s.queue), maxInFlight)
 	for _, c := range append(first, rest...) {
 		check.Must(t, !c.cancelled, "a call leaves that is not waited for any more")
 	}
@@ -471,6 +452,44 @@ func TestQueueGoesOnWhileTheServerAnswers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLateServer: once a request has got no answer in its time, requests leave in one batch after the
+// other, and by themselves again when the server answers soon.
+func TestLateServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		takes := 2 * timeout
+		over := &server{pipelined: true, answer: func(ctx context.Context, calls []conn.Call) []conn.Result {
+			select {
+			case <-time.After(takes):
+				return echo(ctx, calls)
+			case <-ctx.Done():
+				return each(calls, conn.Result{Err: ctx.Err()})
+			}
+		}}
+		s := New(over, clock.Now, timeout)
+		all := many(t, 3, semaphore)
+		ask := func() {
+			var done sync.WaitGroup
+			for _, request := range all {
+				goDo(t, &done, s, request)
+				time.Sleep(time.Millisecond)
+			}
+			done.Wait()
+		}
+		if o := s.Do(t.Context(), all[0], timeout); !errors.Is(o.Err, context.DeadlineExceeded) {
+			t.Errorf("Do = %v, want a deadline", o.Err)
+		}
+		takes = timeout * 2 / 5
+		ask()
+		takes = timeout / 10
+		ask()
+		ask()
+		if got := fmt.Sprint(over.pipelines()); got != "[1 1 2 1 2 1 1 1]" {
+			t.Errorf("pipelines of %s requests, want one, then batches, then one each", got)
+		}
+	})
 }
 
 // TestWaitReturnsWhenNothingIsUnderWay: Close ends the connection after it. A request that is still

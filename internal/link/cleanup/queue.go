@@ -16,6 +16,7 @@ import (
 const (
 	maxBatch  = 256     // releases in one pipeline
 	maxQueued = 1 << 16 // releases of an outage; the oldest ones are forgotten
+	slower    = 3       // how often the pause doubles while a server takes requests and is late with answers
 	enough    = 2       // how often in a row Redis must say that an owner is not inside
 )
 
@@ -41,6 +42,8 @@ type release struct {
 	until  time.Time // the owner is gone by itself by then
 	absent int       // how often in a row Redis said that the owner was not inside
 	copies bool      // a request of the owner got no answer, and a copy of it may arrive late
+	once   bool      // any answer is enough
+	late   int       // how often in a row its node answered nothing in time
 }
 
 // New returns a queue for these nodes. A request gets the time of pause, and is cut short when ctx
@@ -64,6 +67,11 @@ func (q *Queue) Add(node int, call conn.Call, after, keep time.Duration) {
 // It ends as well when Redis has said that the owner was inside.
 func (q *Queue) AddAnswered(node int, call conn.Call, keep time.Duration) {
 	q.add(release{node: node, call: call}, 0, keep)
+}
+
+// AddOnce is Add for a ticket whose requests were all answered: any answer is the last one needed.
+func (q *Queue) AddOnce(node int, call conn.Call, keep time.Duration) {
+	q.add(release{node: node, call: call, once: true}, 0, keep)
 }
 
 func (q *Queue) add(r release, after, keep time.Duration) {
@@ -151,22 +159,29 @@ func (q *Queue) byPlace(list []release) map[place][]release {
 
 // flushPlace sends the releases of one place, over the connection to its node. Those that it has to
 // look at again are queued for a while later, however many are added until then: the request that
-// is to be undone takes that while to arrive.
+// is to be undone takes that while to arrive. It grows while the node takes requests and is late with
+// all answers: the releases of many clients could keep it from catching up.
 func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []release) {
 	var again []release
-	silent := false
+	silent, late := false, false
 	for batch := range slices.Chunk(list, maxBatch) {
 		if !silent {
-			batch, silent = q.send(ctx, node, batch)
+			batch, silent, late = q.send(ctx, node, batch)
 		}
 		again = append(again, batch...)
 	}
 	if len(again) == 0 {
 		return
 	}
-	next := q.now().Time().Add(retry.Jitter(q.pause, 0.3))
+	times := 0
 	for i := range again {
-		again[i].next = next
+		if late {
+			times = max(times, again[i].late+1)
+		}
+	}
+	next := q.now().Time().Add(retry.Jitter(q.pause<<min(times, slower), 0.3))
+	for i := range again {
+		again[i].next, again[i].late = next, times
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -174,9 +189,9 @@ func (q *Queue) flushPlace(ctx context.Context, node conn.Conn, list []release) 
 	q.schedule.Advance(&q.entry, next)
 }
 
-// send sends one batch. It returns the releases that have to be looked at again, and whether none
-// of them was answered.
-func (q *Queue) send(ctx context.Context, node conn.Conn, batch []release) (again []release, silent bool) {
+// send sends one batch. It returns the releases that have to be looked at again, whether none of them
+// was answered, and whether that was for want of time.
+func (q *Queue) send(ctx context.Context, node conn.Conn, batch []release) (again []release, silent, late bool) {
 	calls := make([]conn.Call, len(batch))
 	for i, r := range batch {
 		calls[i] = r.call
@@ -193,7 +208,7 @@ func (q *Queue) send(ctx context.Context, node conn.Conn, batch []release) (agai
 			again = append(again, r)
 		}
 	}
-	return again, answered == 0
+	return again, answered == 0, answered == 0 && ctx.Err() != nil
 }
 
 // settle notes a node's answer, and reports whether it was the last one needed.
@@ -212,5 +227,5 @@ func (r *release) settle(result conn.Result) (done bool) {
 	default:
 		r.absent++
 	}
-	return r.absent == enough
+	return r.once || r.absent == enough
 }

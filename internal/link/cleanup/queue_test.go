@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,6 +120,16 @@ func TestAnsweredOwnerIsReleasedOnce(t *testing.T) {
 	}, n)
 }
 
+// TestAnsweredTicketIsReleasedOnce: Redis says of a ticket that its owner was not inside.
+func TestAnsweredTicketIsReleasedOnce(t *testing.T) {
+	n := &node{answer: answers(refused("MISCONF Errors writing to the AOF file"), absent())}
+	start(t, func(t *testing.T, q *Queue) {
+		q.AddOnce(0, call("waiter"), keep)
+		time.Sleep(10 * pause)
+		check.Equal(t, len(n.sent()), 2, "releases")
+	}, n)
+}
+
 // TestReleasesAreSentInTime: not before they may be, with a pause between two, and not when the
 // owner is gone by itself.
 func TestReleasesAreSentInTime(t *testing.T) {
@@ -159,11 +170,30 @@ func TestSilentNodeGetsOneBatch(t *testing.T) {
 	}, silent, other)
 }
 
+// TestLateNode: a node that takes requests and does not answer in time is asked less and less often.
+func TestLateNode(t *testing.T) {
+	n := &cluster{node: node{answer: answers()}, silent: "here"}
+	var tries atomic.Int64
+	n.tried = func() { tries.Add(1) }
+	start(t, func(t *testing.T, q *Queue) {
+		for i := range 10 * maxBatch {
+			c := call(fmt.Sprint(i))
+			c.Keys = []string{n.silent}
+			q.Add(0, c, pause, keep)
+		}
+		time.Sleep(time.Minute)
+		if got := tries.Load(); got < 5 || got > 12 {
+			t.Errorf("asked %d times in a minute, want about 8", got)
+		}
+	}, n)
+}
+
 // cluster is nodes of which one does not answer. A batch with a call for that one gets no reply at
 // all. A key is the name of its node.
 type cluster struct {
 	node
 	silent string
+	tried  func() // is called when that one is asked, if it is not nil
 }
 
 func (c *cluster) Target() conn.Target {
@@ -172,6 +202,9 @@ func (c *cluster) Target() conn.Target {
 
 func (c *cluster) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	if slices.ContainsFunc(calls, func(call conn.Call) bool { return call.Keys[0] == c.silent }) {
+		if c.tried != nil {
+			c.tried()
+		}
 		<-ctx.Done()
 		return slices.Repeat([]conn.Result{{Err: ctx.Err()}}, len(calls))
 	}

@@ -88,7 +88,7 @@ func Most(ctx context.Context, nodes []*quorum.Lazy, majority int) error {
 			stands[r.node] = fmt.Errorf("%s is connected", addr)
 		} else {
 			down++
-			stands[r.node] = fmt.Errorf("%s: %w", addr, r.err)
+			stands[r.node] = fmt.Errorf("%s: %w", addr, unanswered(r.err))
 		}
 		if down > len(nodes)-majority {
 			return fmt.Errorf("redlatch: connect to a quorum: %d of %d nodes cannot be reached: %w",
@@ -151,8 +151,17 @@ func connect(ctx context.Context, dial rueidis.ClientOption) (conn.Conn, error) 
 				_ = o.conn.Close()
 			}
 		}()
-		return nil, fmt.Errorf("redlatch: connect to Redis at %s: %w", strings.Join(dial.InitAddress, ","), ctx.Err())
+		return nil, fmt.Errorf("redlatch: connect to Redis at %s: %w", strings.Join(dial.InitAddress, ","), unanswered(ctx.Err()))
 	}
+}
+
+// unanswered returns the error of a context that was done before a server had answered. If its deadline
+// passed, the server did not answer in time.
+func unanswered(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, fault.ErrUnreachable) {
+		return fault.Unreached(err)
+	}
+	return err
 }
 
 // dialError is err, which names the server, with what it means. A server that speaks no TLS does not

@@ -66,9 +66,7 @@ func TestNoMajorityTellsOfEachNode(t *testing.T) {
 	q.Wait()
 	want := "no majority of the 5 nodes said the same: node1:6379 said yes; node2:6379 said no; " +
 		"node3:6379: connection refused; node4:6379: NOAUTH Authentication required.; node5:6379 said something else"
-	if err == nil || err.Error() != want {
-		t.Errorf("Eval = %v, want %s", err, want)
-	}
+	check.That(t, err != nil && err.Error() == want, "Eval = %v, want %s", err, want)
 }
 
 // TestCallerGivesUpTellsOfEachNode: the caller's time ends before a majority has answered.

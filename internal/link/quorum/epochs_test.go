@@ -211,9 +211,7 @@ func TestEpochsRestore(t *testing.T) {
 				check := func(when, want string) {
 					t.Helper()
 					epochs.Restore(t.Context(), Right{ours, early})
-					if got := states(nodes, ours); got != want {
-						t.Errorf("%s: %s, want %s", when, got, want)
-					}
+					check.Equal(t, states(nodes, ours), want, "%s", when)
 				}
 				check("at first", c.first)
 				time.Sleep(bound - time.Millisecond)
@@ -250,9 +248,7 @@ func TestEpochsBound(t *testing.T) {
 			check.Equal(t, states(nodes, ours), "vvp", "before %v", want)
 			time.Sleep(time.Millisecond)
 			epochs.Restore(t.Context(), mine)
-			if got := states(nodes, ours); got != "vvv" {
-				t.Errorf("after %v: %s, want vvv", want, got)
-			}
+			check.Equal(t, states(nodes, ours), "vvv", "after %v", want)
 			if got := nodes[2].rights[ours].ttl; got != want.Milliseconds() {
 				t.Errorf("the node says that it is bound for %dms, want %v", got, want)
 			}
@@ -272,9 +268,7 @@ func TestEpochsBoundThatIsToldLate(t *testing.T) {
 		check := func(when, want string) {
 			t.Helper()
 			epochs.Restore(t.Context(), Right{ours, early})
-			if got := states(nodes, ours); got != want {
-				t.Errorf("%s: %s, want %s", when, got, want)
-			}
+			check.Equal(t, states(nodes, ours), want, "%s", when)
 		}
 		check("at first", "svp")
 		nodes[0].silent = false
@@ -316,9 +310,7 @@ func TestEpochsRestartOnProbation(t *testing.T) {
 		time.Sleep(bound)
 		nodes[2].process = "third"
 		epochs.Restore(t.Context(), Right{ours, early})
-		if got := states(nodes, ours); got != "vvp" {
-			t.Errorf("after the restart: %s, want vvp", got)
-		}
+		check.Equal(t, states(nodes, ours), "vvp", "after the restart")
 	})
 }
 
@@ -426,9 +418,7 @@ func TestEpochsAskOnceForAll(t *testing.T) {
 			all.Go(func() { epochs.Restore(t.Context(), Right{ours, early}) })
 		}
 		all.Wait()
-		if nodes[1].asked != 1 {
-			t.Errorf("a node was asked %d times, want once", nodes[1].asked)
-		}
+		check.That(t, nodes[1].asked == 1, "a node was asked %d times, want once", nodes[1].asked)
 		check.Equal(t, states(nodes, ours), "vvp", "the nodes are")
 	})
 }

@@ -45,9 +45,7 @@ func TestSubscriptionIsUpWithAMajority(t *testing.T) {
 				}
 				s.message("hello")
 			}
-			if len(h.messages) != n {
-				t.Errorf("%d messages, want %d", len(h.messages), n)
-			}
+			check.That(t, len(h.messages) == n, "%d messages, want %d", len(h.messages), n)
 			cancel()
 			check.Error(t, "Subscribe", <-h.over, context.Canceled)
 		})
@@ -72,9 +70,7 @@ func TestSubscriptionEndsWithoutAMajority(t *testing.T) {
 				s.end <- errors.New("connection lost")
 				<-nodes[i].subs // it is tried again, and not heard yet
 			}
-			if len(h.over) != 0 {
-				t.Fatalf("over without %d of %d nodes: %v", spare, n, <-h.over)
-			}
+			check.Must(t, len(h.over) == 0, "over without %d of %d nodes", spare, n)
 			subs[spare].end <- errors.New("connection lost")
 			select {
 			case err := <-h.over:
@@ -84,9 +80,7 @@ func TestSubscriptionEndsWithoutAMajority(t *testing.T) {
 			}
 			subs[n-1].message("late")
 			subs[n-1].up()
-			if len(h.messages) != 0 || len(h.up) != 1 {
-				t.Errorf("%d messages, up %d times; want none, once", len(h.messages), len(h.up))
-			}
+			check.That(t, len(h.messages) == 0 && len(h.up) == 1, "%d messages, up %d times; want none, once", len(h.messages), len(h.up))
 		})
 	}
 }
@@ -106,9 +100,7 @@ func TestSubscriptionOfANodeIsTriedAgain(t *testing.T) {
 	again.up()
 	subs[1].end <- errors.New("connection lost")
 	<-nodes[1].subs
-	if len(h.over) != 0 {
-		t.Errorf("over with two of three nodes: %v", <-h.over)
-	}
+	check.That(t, len(h.over) == 0, "over with two of three nodes")
 	cancel()
 	<-h.over
 }

@@ -70,6 +70,7 @@ type Subscription struct {
 	end      context.CancelFunc
 	start    sync.Once
 	up       atomic.Bool
+	sessions atomic.Uint32
 	missed   atomic.Pointer[clock.Reading] // when a server last did not count it though it was up; nil if none did
 	settle   sync.Once
 	settled  chan struct{} // closed when it was connected for the first time, or cannot be
@@ -136,6 +137,9 @@ func (l *Listener) Connect(ctx context.Context, key, channel string) {
 // ConnectPlain is Connect for the client's own channel.
 func (l *Listener) ConnectPlain(ctx context.Context) { l.connect(ctx, l.plain) }
 
+// Start starts the client's own channel, and does not wait for it.
+func (l *Listener) Start() { l.plain.start.Do(func() { l.running.Go(l.plain.run) }) }
+
 func (l *Listener) connect(ctx context.Context, s *Subscription) {
 	s.start.Do(func() { l.running.Go(s.run) })
 	if s.Connected() {
@@ -186,6 +190,16 @@ func (s *Subscription) Sharded() bool { return s.key != "" }
 // Connected reports whether a message would be heard now.
 func (s *Subscription) Connected() bool { return s.up.Load() }
 
+// Session returns a number that is another one after each time that the subscription was lost; 0 if
+// it is not connected.
+func (s *Subscription) Session() uint32 {
+	n := s.sessions.Load()
+	if !s.Connected() {
+		return 0
+	}
+	return n
+}
+
 // uncounted is for how long a server is taken not to count a subscription that it has not counted.
 const uncounted = time.Minute
 
@@ -232,7 +246,7 @@ func (s *Subscription) run() {
 			s.settle.Do(func() { close(s.settled) })
 			return
 		}
-		retry.Sleep(s.ctx, retry.Pause(n))
+		retry.Sleep(s.ctx, retry.Pause(min(n, 4))) // or it would be late where a failover takes a second
 	}
 }
 
@@ -263,6 +277,7 @@ func (s *Subscription) listen() error {
 // connected notes that the server has confirmed the subscription.
 func (s *Subscription) connected() {
 	s.missed.Store(nil)
+	s.sessions.Add(1) // before it is up: see Session
 	s.up.Store(true)
 	s.settle.Do(func() { close(s.settled) })
 	s.listener.handler.Changed(s) // messages may have been published before that

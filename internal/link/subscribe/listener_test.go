@@ -135,9 +135,7 @@ func start(t *testing.T, s *server, test func(t *testing.T, l *Listener, h *told
 func TestOnePlainSubscription(t *testing.T) {
 	s := &server{slow: 10 * time.Millisecond}
 	start(t, s, func(t *testing.T, l *Listener, h *told) {
-		if l.Plain().Connected() || len(s.subscribed()) != 0 {
-			t.Error("it subscribed before it had to")
-		}
+		check.That(t, !l.Plain().Connected() && len(s.subscribed()) == 0, "it subscribed before it had to")
 		l.Connect(t.Context(), "a", "")
 		l.Connect(t.Context(), "b", "")
 		if !l.For("a").Connected() || l.For("a") != l.For("b") || len(s.subscribed()) != 1 {

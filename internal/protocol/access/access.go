@@ -41,14 +41,19 @@ func Commands(shards bool) []string {
 // there is what has it in a hash tag.
 func Patterns(prefix string) []string { return []string{prefix + "*", "{" + prefix + "*"} }
 
-// Rules is the rules of ACL SETUSER for a user of redlatch with this prefix.
+// Rules is the rules of ACL SETUSER for a user of redlatch with this prefix. It may do nothing
+// else.
 func Rules(prefix string, shards bool) []string {
-	rules := []string{"resetkeys", "resetchannels", "-@all"}
-	for _, pattern := range Patterns(prefix) {
-		rules = append(rules, "~"+pattern)
-	}
-	for _, pattern := range Patterns(prefix) {
-		rules = append(rules, "&"+pattern)
+	return append([]string{"resetkeys", "resetchannels", "-@all"}, rights(prefix, shards)...)
+}
+
+// rights is the rules that give rights, and take none away.
+func rights(prefix string, shards bool) []string {
+	var rules []string
+	for _, kind := range []string{"~", "&"} {
+		for _, pattern := range Patterns(prefix) {
+			rules = append(rules, kind+pattern)
+		}
 	}
 	for _, command := range Commands(shards) {
 		rules = append(rules, "+"+command)
@@ -56,7 +61,11 @@ func Rules(prefix string, shards bool) []string {
 	return rules
 }
 
-// Line is a command that makes such a user. The operator puts in the name and the password.
-func Line(prefix string, shards bool) string {
-	return "ACL SETUSER redlatch on >PASSWORD " + strings.Join(Rules(prefix, shards), " ")
+// Line is a command that gives the user of that name what it needs, beside what it may do already;
+// if name is "", one that makes a user, for which the operator puts in the password.
+func Line(name, prefix string, shards bool) string {
+	if name == "" {
+		return "ACL SETUSER redlatch on >PASSWORD " + strings.Join(Rules(prefix, shards), " ")
+	}
+	return "ACL SETUSER " + name + " " + strings.Join(rights(prefix, shards), " ")
 }

@@ -22,6 +22,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,6 +60,10 @@ type parts struct {
 var errForm = errors.New("give redis://[user:password@]host:port[/db], rediss://..., unix:///path, " +
 	"redis+sentinel://host,host/master-name[/db] or redis+cluster://host,host")
 
+// errParts is of what a character that is not encoded may have torn apart.
+var errParts = errors.New("a port must be a number up to 65535, and / ? # and % in a user or a password must be percent-encoded, " +
+	"as %2F %3F %23 and %25")
+
 func split(text string) (p parts, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -81,15 +86,18 @@ func split(text string) (p parts, err error) {
 	first, others, _ := strings.Cut(rest[at+1:end], ",")
 	u, err := url.Parse(scheme + "://" + rest[:at+1] + first + rest[end:])
 	if err != nil || u.Fragment != "" {
-		return p, errForm // the text of err repeats the URL, and with it the password
+		return p, errParts // the text of err repeats the URL, and with it the password
 	}
 	if p.query, err = url.ParseQuery(u.RawQuery); err != nil {
-		return p, errForm
+		return p, errParts
 	}
 	p.user = u.User
 	if p.form == "unix" {
 		p.path = []string{u.Path}
 		return p, nil
+	}
+	if p.form != "sentinel" && strings.Contains(u.Path, "@") { // it begins within a password
+		return p, errParts
 	}
 	p.path = strings.Split(strings.Trim(u.Path, "/"), "/")
 	for _, host := range append([]string{u.Host}, strings.Split(others, ",")...) {
@@ -98,7 +106,7 @@ func split(text string) (p parts, err error) {
 		}
 		host = p.withPort(host)
 		if _, port, err := net.SplitHostPort(host); err != nil || !isPort(port) {
-			return p, errForm
+			return p, errParts
 		}
 		p.hosts = append(p.hosts, host)
 	}
@@ -151,7 +159,10 @@ func (p parts) place(o *rueidis.ClientOption) error {
 			return errors.New("it has a path: a cluster has no database numbers")
 		}
 	default:
-		if len(p.path) > 1 || len(p.hosts) > 1 {
+		if len(p.hosts) > 1 {
+			return errors.New("it names several hosts: commas are for redis+sentinel:// and redis+cluster://")
+		}
+		if len(p.path) > 1 {
 			return errForm
 		}
 		if p.secure && len(p.hosts) == 1 {
@@ -177,23 +188,26 @@ func (p parts) place(o *rueidis.ClientOption) error {
 
 // parameters fills in what stands after the question mark.
 func (p parts) parameters(o *rueidis.ClientOption) (err error) {
+	known := p.known()
 	for name, values := range p.query {
-		value := values[len(values)-1]
+		value := values[0]
 		switch {
+		case strings.Contains(name, "@"): // it begins within a password
+			err = errParts
+		case !slices.Contains(known, name):
+			err = fmt.Errorf("%q is no parameter of such a URL, which may have %s", name, strings.Join(known, ", "))
+		case len(values) > 1:
+			err = fmt.Errorf("the parameter %s is there more than once", name)
 		case name == "dial_timeout":
 			o.Dialer.Timeout, err = positive(name, value)
 		case name == "write_timeout":
 			o.ConnWriteTimeout, err = positive(name, value)
-		case name == "db" && p.form == "unix":
-		case name == "server_name" && p.secure:
+		case name == "server_name":
 			o.TLSConfig.ServerName = value
-		case name == "sentinel_username" && p.form == "sentinel":
+		case name == "sentinel_username":
 			o.Sentinel.Username = value
-		case name == "sentinel_password" && p.form == "sentinel":
+		case name == "sentinel_password":
 			o.Sentinel.Password = value
-		case p.secure && (name == "ca" || name == "cert" || name == "key"): // below
-		default:
-			err = fmt.Errorf("%q is no parameter of such a URL", name)
 		}
 		if err != nil {
 			return err
@@ -203,6 +217,21 @@ func (p parts) parameters(o *rueidis.ClientOption) (err error) {
 		return p.certificates(o.TLSConfig)
 	}
 	return nil
+}
+
+// known returns the parameters that such a URL may have.
+func (p parts) known() []string {
+	names := []string{"dial_timeout", "write_timeout"}
+	if p.secure {
+		names = append(names, "ca", "cert", "key", "server_name")
+	}
+	switch p.form {
+	case "unix":
+		names = append(names, "db")
+	case "sentinel":
+		names = append(names, "sentinel_username", "sentinel_password")
+	}
+	return names
 }
 
 func (p parts) certificates(c *tls.Config) error {

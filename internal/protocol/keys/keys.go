@@ -167,6 +167,9 @@ func Check(key string) error {
 	return nil
 }
 
+// MaxText is the most bytes of an owner, an instance or a candidate's value.
+const MaxText = 256
+
 // Printable says why a text is not valid UTF-8 without control characters.
 func Printable(text string) error {
 	if !utf8.ValidString(text) {

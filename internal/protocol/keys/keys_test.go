@@ -69,9 +69,7 @@ func FuzzOf(f *testing.F) {
 		}
 		seen := map[string]bool{}
 		for _, key := range set.List() {
-			if tag(key) != tag(set.State()) {
-				t.Errorf("%q is in another slot than %q", key, set.State())
-			}
+			check.That(t, tag(key) == tag(set.State()), "%q is in another slot than %q", key, set.State())
 			check.That(t, !seen[key], "%q stands for two keys", key)
 			seen[key] = true
 			mu.Lock()
@@ -114,9 +112,7 @@ func TestWithFence(t *testing.T) {
 		after, err := before.WithFence(fence)
 		want := before.List()
 		want[1] = fence
-		if err != nil || !slices.Equal(after.List(), want) {
-			t.Errorf("with the fence %q the keys are %q, %v, want %q", fence, after.List(), err, want)
-		}
+		check.That(t, err == nil && slices.Equal(after.List(), want), "with the fence %q the keys are %q, %v, want %q", fence, after.List(), err, want)
 		for _, bad := range []string{"tokens", "tokens:{other}", before.State(), before.Queue()} {
 			if set, err := before.WithFence(bad); err == nil {
 				t.Errorf("%q is a fence of %q", bad, set.State())

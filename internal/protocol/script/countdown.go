@@ -36,6 +36,8 @@ func (k *Kind) Leases() bool { return k.adopt != nil }
 type Count struct {
 	There   bool   // there is a count; else it was never set, or is gone
 	Done    bool   // the request set the count, or an earlier copy of it
+	Again   bool   // the request set none, and can be sent again with the fence
+	Fence   int64  // of the name, in an answer of that sort
 	Left    int64  // the count
 	Of      int64  // what it was set to; not known of a round that has ended
 	Round   int64  // of the count
@@ -43,10 +45,10 @@ type Count struct {
 }
 
 // SetCount is the call of countdown_set.lua; its reply is for [ParseSetCount]. The count lasts so
-// long after it was set or counted down last.
-func SetCount(set keys.Set, owner string, n int64, lasts, fenceTTL time.Duration) conn.Call {
+// long after it was set or counted down last. A fence of -1 sets nothing, and asks for it.
+func SetCount(set keys.Set, owner string, n int64, lasts, fenceTTL time.Duration, fence int64) conn.Call {
 	return conn.Call{Script: Countdown.set, Keys: Countdown.keys(set), Args: []string{
-		seconds(fenceTTL), owner, strconv.FormatInt(n, 10), millis(lasts),
+		seconds(fenceTTL), owner, strconv.FormatInt(n, 10), millis(lasts), strconv.FormatInt(fence, 10),
 	}}
 }
 
@@ -76,6 +78,8 @@ func ParseSetCount(r conn.Reply) (Count, error) {
 		return Count{}, unexpected(r)
 	case r.List[0].Int == -1:
 		return Count{Refused: r.List[1].Text}, nil
+	case r.List[0].Int == 2:
+		return Count{There: true, Again: true, Fence: r.List[1].Int}, nil
 	}
 	return Count{There: true, Done: r.List[0].Int == 1, Left: r.List[1].Int}, nil
 }

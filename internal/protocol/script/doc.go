@@ -10,7 +10,7 @@
 //	KIND.lua       which owners may be inside together: the questions that mutex.lua lists
 //	tickets.lua    what a ticket in line is, and which waiters are dead
 //	line.lua       waiting and granting         (quorum_line.lua on a node of a quorum)
-//	OPERATION.lua  acquire, await, release, renew, inspect, force, seize, adopt, resize, want, proclaim;
+//	OPERATION.lua  acquire, await, release, renew, inspect, force, seize, adopt, resize, want, ask, used, proclaim;
 //	               vote, raise, confirm, mend
 //
 // A new kind is one more file that answers the questions, and one more variable here.

@@ -29,6 +29,8 @@ type Kind struct {
 	resize   *conn.Script // nil if it has no size
 	seize    *conn.Script // nil on a node of a quorum
 	want     *conn.Script // nil on a node of a quorum
+	asking   *conn.Script // nil if no client keeps it
+	used     *conn.Script // nil if no client keeps it
 	proclaim *conn.Script // nil if a holder cannot change its value
 
 	// For a node of a quorum, instead of acquire and await.
@@ -46,9 +48,9 @@ type Kind struct {
 
 // The kinds. Those that keep a sorted set share zset.lua.
 var (
-	Mutex     = newKind([]string{"mutex"}).counted("mutex").hurried()
+	Mutex     = newKind([]string{"mutex"}).counted("mutex").hurried().lingering()
 	Reentrant = newKind([]string{"reentrant"}, keys.InsideSuffix)
-	RWMutex   = newKind([]string{"zset", "rwmutex"}, keys.InsideSuffix)
+	RWMutex   = newKind([]string{"zset", "rwmutex"}, keys.InsideSuffix).lingering()
 	Semaphore = newKind([]string{"zset", "semaphore"}, keys.InsideSuffix).sized()
 	SlotPool  = newKind([]string{"zset", "slotpool"}, keys.InsideSuffix, keys.BitsSuffix, keys.LastSuffix).sized().counted("zset", "slotpool")
 	Election  = newKind([]string{"zset", "election"}, keys.InsideSuffix, keys.ChangesSuffix).proclaiming().counted("zset", "election")
@@ -102,6 +104,12 @@ func (k *Kind) hurried() *Kind {
 	k.acquire, k.release = k.beginning(k.Name+"_acquire", "acquire"), k.beginning(k.Name+"_release", "release")
 	q := k.quorum
 	q.vote, q.release = q.beginning(k.Name+"_vote", "vote"), q.beginning(k.Name+"_release", "release")
+	return k
+}
+
+// lingering adds what a kind needs that a client may keep when its program is done.
+func (k *Kind) lingering() *Kind {
+	k.asking, k.used = k.operation("ask"), k.operation("used")
 	return k
 }
 
@@ -278,7 +286,7 @@ func Text(kind, operation string) (string, bool) {
 		if name != kind {
 			continue
 		}
-		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.adopt, k.resize, k.seize, k.want, k.proclaim, k.vote, k.raise, k.mend, k.set, k.down, k.wait, k.delete} {
+		for _, s := range []*conn.Script{k.acquire, k.await, k.release, k.renew, k.inspect, k.force, k.adopt, k.resize, k.seize, k.want, k.asking, k.used, k.proclaim, k.vote, k.raise, k.mend, k.set, k.down, k.wait, k.delete} {
 			if s != nil && s.Name == k.Name+" "+operation {
 				return s.Text, true
 			}

@@ -15,6 +15,7 @@ type Message struct {
 	Detail    string        // of a grant; as in [Standing]
 	Remaining time.Duration // of a first: until a lease inside may run out
 	Note      string        // of a revoke, for [ParseNote]
+	Again     bool          // of an asked: the asker waits for an answer
 }
 
 // Verb says what a message means.
@@ -25,13 +26,21 @@ const (
 	MessageFirst  Verb = "first"  // ms, owner: the waiter is the first in line now
 	MessageRevoke Verb = "revoke" // owner, note: its lease was taken by force
 	MessageWanted Verb = "wanted" // owner: a waiter has come behind it
+	MessageAsked  Verb = "asked"  // 1 or 0, owner: another wants what its client may only keep
 	MessageZero   Verb = "zero"   // round, key: its count is zero; round 0: its waiters should ask
 	MessageFree   Verb = "free"   // waiter: a node of a quorum has room
 )
 
-// ParseMessage reads a message, the fields of which are separated by tabs. A text that is none
-// gives the zero value.
+// maxMessage is longer than what any script publishes. Any program may publish, and a client remembers
+// some of what it hears.
+const maxMessage = 16 << 10
+
+// ParseMessage reads a message, the fields of which are separated by tabs. A text that is none, or is
+// too long to be one, gives the zero value.
 func ParseMessage(text string) Message {
+	if len(text) > maxMessage {
+		return Message{}
+	}
 	verb, rest, _ := strings.Cut(text, "\t")
 	m := Message{Verb: Verb(verb), Owner: rest}
 	switch m.Verb {
@@ -39,6 +48,10 @@ func ParseMessage(text string) Message {
 		return m
 	case MessageRevoke:
 		m.Owner, m.Note, _ = strings.Cut(rest, "\t")
+		return m
+	case MessageAsked:
+		again, owner, _ := strings.Cut(rest, "\t")
+		m.Owner, m.Again = owner, again == "1"
 		return m
 	case MessageFirst:
 		ms, owner, _ := strings.Cut(rest, "\t")

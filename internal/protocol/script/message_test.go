@@ -1,6 +1,7 @@
 package script
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,8 @@ func TestParseMessage(t *testing.T) {
 		"revoke\trl-a-1\t5\t{}": {Verb: MessageRevoke, Owner: "rl-a-1", Note: "5\t{}"},
 		"free\trl-a-1":          {Verb: MessageFree, Owner: "rl-a-1"},
 		"wanted\trl-a-1":        {Verb: MessageWanted, Owner: "rl-a-1"},
+		"asked\t1\trl-a-1~":     {Verb: MessageAsked, Owner: "rl-a-1~", Again: true},
+		"asked\t0\trl-a-1~":     {Verb: MessageAsked, Owner: "rl-a-1~"},
 		"zero\t17\tp:x":         {Verb: MessageZero, Token: 17, Key: "p:x"},
 		"zero\tsoon\tp:x":       {},
 		"":                      {},
@@ -26,6 +29,8 @@ func TestParseMessage(t *testing.T) {
 		"first\tsoon\to":        {},
 		"hello\tworld":          {},
 		"\t\t\t":                {},
+
+		"asked\t1\trl-" + strings.Repeat("a", maxMessage) + "~": {},
 	} {
 		check.Equal(t, ParseMessage(text), want, "ParseMessage(%q)", text)
 	}

@@ -19,6 +19,17 @@ func Owner(client string, n uint64) string {
 	return string(strconv.AppendUint(text, n, 36))
 }
 
+// keeps ends the owners of acquisitions that their client may keep when the program is done.
+const keeps = "~"
+
+// MayKeep returns an owner like that one which says that its client may keep the latch.
+func MayKeep(owner string) string { return owner + keeps }
+
+// Kept reports whether the client of an owner may only keep the latch, and should be asked for it.
+func Kept(owner string) bool {
+	return strings.HasPrefix(owner, prefix) && strings.HasSuffix(owner, keeps)
+}
+
 // OwnerClient returns the client that an owner is of, and whether it is one of redlatch's.
 func OwnerClient(owner string) (client string, ok bool) {
 	rest, ok := strings.CutPrefix(owner, prefix)

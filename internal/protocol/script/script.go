@@ -47,6 +47,7 @@ type Standing struct {
 	Arrival   int64         // in line since, in microseconds of the server's clock; 0 if not in line
 	First     bool          // in line
 	Occupant  string        // an owner inside, or that left the latch shut; "" if that is not known
+	Fence     int64         // in line: the last token of the name when Redis said so; 0 if it knows none
 	Missing   bool          // neither inside nor in line
 	Refused   string        // why it can never be inside: a word, and a tab and what it is about; "" if it can
 }
@@ -60,11 +61,11 @@ func ParseAcquire(r conn.Reply) (Standing, error) {
 		return inside(r), nil
 	case len(r.List) == 2 && r.List[0].Int == -1:
 		return Standing{Refused: r.List[1].Text}, nil
-	case len(r.List) == 6:
+	case len(r.List) == 7:
 		arrival, err := score(r.List[3])
 		return Standing{
 			Remaining: duration(r.List[1]), Foreign: r.List[2].Int == 1, Arrival: arrival, First: r.List[4].Int == 1,
-			Occupant: r.List[5].Text,
+			Occupant: r.List[5].Text, Fence: r.List[6].Int,
 		}, err
 	}
 	return Standing{}, unexpected(r)
@@ -87,14 +88,14 @@ type Line struct {
 
 // ParseAwait reads the reply of await.lua to n tickets.
 func ParseAwait(r conn.Reply, n int) (Line, error) {
-	if len(r.List) != 4+n {
+	if len(r.List) != 5+n {
 		return Line{}, unexpected(r)
 	}
 	line := Line{
 		Remaining: duration(r.List[0]), Foreign: r.List[1].Int == 1, First: r.List[2].Int == 0, Occupant: r.List[3].Text,
 		Tickets: make([]Standing, n),
 	}
-	for i, t := range r.List[4:] {
+	for i, t := range r.List[5:] {
 		switch {
 		case len(t.List) == 3 && t.List[0].Int == 1:
 			line.Tickets[i] = inside(t)
@@ -102,6 +103,8 @@ func ParseAwait(r conn.Reply, n int) (Line, error) {
 			line.Tickets[i].Missing = true
 		case len(t.List) != 1:
 			return Line{}, unexpected(r)
+		default:
+			line.Tickets[i].Fence = r.List[4].Int
 		}
 	}
 	return line, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/testkit/answers"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
@@ -29,6 +30,8 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"resize":   Semaphore.Resize(set, 1, time.Hour),
 		"seize":    Mutex.Seize(set, Seizure{}),
 		"want":     Mutex.Want(set, "o", "address", time.Second),
+		"ask":      Mutex.Ask(set, "o", "address", true),
+		"used":     Mutex.Used(set, "o", time.Second),
 		"proclaim": Election.Proclaim(set, "o", "value", 1),
 		"sniff":    Sniff(set),
 		"acquires": Bundle([]conn.Call{Mutex.Acquire(set, Request{})}),
@@ -48,7 +51,7 @@ func TestHeadersTellWhatIsSent(t *testing.T) {
 		"mend":      Mutex.Quorum().Mend(set, Ballot{}, 1, ""),
 		"epoch":     Look("e"),
 
-		"countdown_set":    SetCount(set, "o", 1, time.Hour, time.Hour),
+		"countdown_set":    SetCount(set, "o", 1, time.Hour, time.Hour, -1),
 		"countdown_down":   CountDown(set, "o", "id"),
 		"countdown_wait":   WaitCount(set, 1, "t", "a", time.Second),
 		"countdown_delete": DeleteCount(set, 1),
@@ -123,6 +126,54 @@ func FuzzParseTicket(f *testing.F) {
 		if again, err := ParseTicket(ticket.String()); err != nil || again != ticket {
 			t.Errorf("ParseTicket(%q) = %+v, and of what that prints %+v, %v", text, ticket, again, err)
 		}
+	})
+}
+
+// FuzzReplies has a server, or what stands between, answer what no script answers. It is an error, or
+// a value, of each reply that is read.
+func FuzzReplies(f *testing.F) {
+	f.Add([]byte("\x03\x03\x00\x01\x00\x07\x01\x01a"))
+	f.Add([]byte("\x03\x07\x00\x00\x00\x09\x00\x00\x01\x05nan-1\x00\x01\x01\x06holder\x00\x05"))
+	f.Add([]byte("\x03\x06\x01\x019\x00\x09\x03\x01\x03\x05\x01\x01o\x00\x01\x01\x012\x01\x00\x00\x00\x03\x00\x00\x07\x03\x00"))
+	f.Add([]byte("\x03\x02\x00\xff\x01\x03kind"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, _ := answers.Reply(data, 4)
+		if s, err := ParseAcquire(r); err == nil && s.Inside && s.Refused != "" {
+			t.Errorf("ParseAcquire(%+v) = %+v, both inside and refused", r, s)
+		}
+		for n := range 4 {
+			if l, err := ParseAwait(r, n); err == nil && len(l.Tickets) != n {
+				t.Errorf("ParseAwait(%+v) tells of %d tickets, want %d", r, len(l.Tickets), n)
+			}
+			if tokens, err := ParseMulti(r, n); err == nil && len(tokens) != n && len(tokens) != 0 {
+				t.Errorf("ParseMulti(%+v) = %v, want %d tokens or none", r, tokens, n)
+			}
+		}
+		if v, err := ParseVote(r); err == nil && v.Inside && (v.Nonvoting || v.Refused != "") {
+			t.Errorf("ParseVote(%+v) = %+v, which contradicts itself", r, v)
+		}
+		_, _ = ParseMend(r)
+		_, _ = ParseEpoch(r)
+		_, _ = ParseSetCount(r)
+		if c, err := ParseCount(r); err == nil {
+			_, _ = CountOf(c.Refused)
+		}
+		if use, err := ParseSniff(r); err == nil && use.Kind != nil {
+			_ = use.Kind.Detail(use.Parameter)
+		}
+		if s, err := ParseInspect(r); err == nil {
+			for _, w := range s.Waiters {
+				_, _ = ParseTicket(w.Ticket)
+			}
+			_, _, _ = ParseNote(s.Note)
+		}
+		_ = ParseGone(r)
+		_, _ = ParseResize(r)
+		_, _ = ParseRecall(r)
+		_, _ = ParseWaits(r)
+		_, _ = ParseJournaled(r)
+		_, _ = ParseSeize(r)
+		_ = Waited(r)
 	})
 }
 

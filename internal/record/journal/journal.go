@@ -1,9 +1,10 @@
 // Package journal writes what happened to the locks of a client to a stream in Redis, in batches
-// and off the path of any acquisition.
+// and off the path of any acquisition, and reads what all clients wrote.
 //
 //	Add --> a buffer of 256 --> 100 ms later, all together --> XADD {prefix journal}:log
 //	           |                    Redis does not take them: again after a second, then ever later
-//	           '-- full: dropped, and counted in the next entry
+//	           '-- full, or too many of a type in a minute: dropped, and counted in the next entry
+//	Read <-- of all nodes, each entry once, by its time <-- XRANGE, 500 at once
 //
 // Nothing else depends on it.
 package journal
@@ -11,6 +12,7 @@ package journal
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -35,6 +37,7 @@ const (
 // Entry is one thing that happened, as it stands in the stream.
 type Entry struct {
 	ID        string            `json:"id"` // of the client, and a number: an entry that is there twice is one
+	At        time.Time         `json:"-"`  // by the server's clock, of an entry that was read
 	What      string            `json:"what"`
 	Ago       int64             `json:"ago_ms,omitempty"` // before it was written
 	Name      string            `json:"name,omitempty"`
@@ -77,6 +80,11 @@ type Options struct {
 	Timeout time.Duration // of a request
 	Self    Entry         // what every entry says of its client
 
+	// Often is how many entries of one type are taken in a minute. Always is the types that are
+	// taken however many they are.
+	Often  int
+	Always []string
+
 	// Trouble, if set, is called when Redis does not take entries, once until it takes some again.
 	Trouble func(error)
 }
@@ -95,6 +103,8 @@ type Journal struct {
 	waiting []waiting
 	number  uint64 // of the last entry
 	dropped int64
+	minute  clock.Reading  // when the minute of taken began
+	taken   map[string]int // entries of each type in it
 	writing bool
 	pause   time.Duration // after the last write failed; 0 if it did not
 }
@@ -116,7 +126,8 @@ func New(ctx context.Context, nodes []conn.Conn, s *schedule.Schedule, now clock
 func (j *Journal) Add(e Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.waiting) >= Room {
+	at := j.now()
+	if len(j.waiting) >= Room || !j.takes(e.What, at) {
 		j.dropped++
 		return
 	}
@@ -125,10 +136,22 @@ func (j *Journal) Add(e Entry) {
 	e.ID = self.Client + "-" + strconv.FormatUint(j.number, 36)
 	e.Client, e.Host, e.PID, e.Program = self.Client, self.Host, self.PID, self.Program
 	e.Dropped, j.dropped = j.dropped, 0
-	j.waiting = append(j.waiting, waiting{e, j.now()})
+	j.waiting = append(j.waiting, waiting{e, at})
 	if !j.writing && len(j.waiting) == 1 {
-		j.schedule.Advance(&j.entry, j.now().Time().Add(Delay))
+		j.schedule.Advance(&j.entry, at.Time().Add(Delay))
 	}
+}
+
+// takes reports whether an entry of that type may be written, and counts it.
+func (j *Journal) takes(what string, at clock.Reading) bool {
+	if slices.Contains(j.options.Always, what) {
+		return true
+	}
+	if j.taken == nil || at.Since(j.minute) >= time.Minute {
+		j.minute, j.taken = at, make(map[string]int)
+	}
+	j.taken[what]++
+	return j.taken[what] <= j.options.Often
 }
 
 // Due implements [schedule.Owner].

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,7 +59,8 @@ func (s *server) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
 }
 
 // TestJournal: entries that come together go in one request; while Redis takes none, as many wait as
-// there is room for, the others are dropped and counted, and the trouble is told once.
+// there is room for, the others are dropped and counted, and the trouble is told once. So are those
+// of a type that comes too often.
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +68,7 @@ func TestJournal(t *testing.T) {
 		var troubles atomic.Int64
 		entries := schedule.Start(clock.Now, func() {})
 		j := New(t.Context(), []conn.Conn{s}, entries, clock.Now, Options{
-			Key: "key", Most: 100, Age: time.Hour, Timeout: time.Second, Self: Entry{Client: "C", PID: 1},
+			Key: "key", Most: 100, Age: time.Hour, Timeout: time.Second, Self: Entry{Client: "C", PID: 1}, Often: 3, Always: []string{"lost"},
 			Trouble: func(error) { troubles.Add(1) },
 		})
 		for range 10 {
@@ -93,12 +95,42 @@ func TestJournal(t *testing.T) {
 		if got, _ = s.got(); len(got) != 10+Room || got[10].Ago < 10*60*1000 {
 			t.Errorf("%d entries, want %d, the later ones old: %+v", len(got), 10+Room, got[10])
 		}
+		for range 2 {
+			for range 5 {
+				j.Add(Entry{What: "timeout"})
+			}
+			time.Sleep(time.Minute)
+		}
+		synctest.Wait()
+		got, _ = s.got()
+		if first, next := got[10+Room], got[13+Room]; len(got) != 16+Room || first.Dropped != 7 || next.Dropped != 2 {
+			t.Errorf("%d entries, %+v and %+v among them; want %d: 3 a minute after 7 that were dropped, and 3 after 2", len(got), first, next, 16+Room)
+		}
 		entries.Stop()
 		j.Add(Entry{What: "lost"})
 		j.Close()
 		got, _ = s.got()
-		if last := got[len(got)-1]; len(got) != 11+Room || last.Dropped != 7 {
-			t.Errorf("the last of %d entries is %+v, want 7 dropped before it", len(got), last)
+		if last := got[len(got)-1]; len(got) != 17+Room || last.Dropped != 2 {
+			t.Errorf("the last of %d entries is %+v, want 2 dropped before it", len(got), last)
+		}
+	})
+}
+
+// FuzzParse reads what any program may append to the stream.
+func FuzzParse(f *testing.F) {
+	f.Add(`{"id":"rl-1","what":"lost","name":"a","ago_ms":9223372036854775807}`)
+	f.Add(`{"id":"x","what":"y","from":{},"labels":{"":""}}`)
+	f.Add(`{"id":1}`)
+	f.Add(`[]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		e, ok := Parse(text)
+		if !ok {
+			return
+		}
+		written, err := json.Marshal(e)
+		again, ok := Parse(string(written))
+		if rewritten, _ := json.Marshal(again); err != nil || !ok || string(rewritten) != string(written) {
+			t.Errorf("Parse(%q) = %+v, and of what that is written as %+v, %t, %v", text, e, again, ok, err)
 		}
 	})
 }

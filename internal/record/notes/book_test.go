@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // server keeps notes as Redis does, but for their TTL.
@@ -82,9 +83,7 @@ func start(t *testing.T, test func(t *testing.T, s *server, b *Book)) {
 		test(t, s, b)
 		entries.Stop()
 		b.Remove()
-		if len(s.notes) > 0 {
-			t.Errorf("notes after Remove: %v, want none", s.notes)
-		}
+		check.That(t, len(s.notes) <= 0, "notes after Remove: %v, want none", s.notes)
 	})
 }
 
@@ -113,9 +112,7 @@ func TestBook(t *testing.T) {
 			b.Drop(fmt.Sprint(i))
 		}
 		settle()
-		if s.asked() != 0 {
-			t.Errorf("%d requests for what is over, want none", s.asked())
-		}
+		check.That(t, s.asked() == 0, "%d requests for what is over, want none", s.asked())
 		x := b.Set("x", Note{Name: "name"})
 		b.Set("y", Note{})
 		settle()
@@ -129,9 +126,7 @@ func TestBook(t *testing.T) {
 		b.Erase(nil)
 		settle()
 		want(t, s)
-		if s.asked() != 3 {
-			t.Errorf("%d requests, want 3", s.asked())
-		}
+		check.That(t, s.asked() == 3, "%d requests, want 3", s.asked())
 	})
 }
 
@@ -158,9 +153,7 @@ func TestBookOutlastsAnOutage(t *testing.T) {
 		settle()
 		n := s.asked()
 		time.Sleep(10 * ttl)
-		if s.asked() != n {
-			t.Errorf("%d requests without a note, want none", s.asked()-n)
-		}
+		check.That(t, s.asked() == n, "%d requests without a note, want none", s.asked()-n)
 	})
 }
 
@@ -168,13 +161,9 @@ func TestBookOutlastsAnOutage(t *testing.T) {
 func TestBookIsBounded(t *testing.T) {
 	start(t, func(t *testing.T, s *server, b *Book) {
 		for i := range Most {
-			if b.Set(fmt.Sprint(i), Note{}) == nil {
-				t.Fatalf("the note %d has no room", i)
-			}
+			check.Must(t, b.Set(fmt.Sprint(i), Note{}) != nil, "the note %d has no room", i)
 		}
-		if b.Set("another", Note{}) != nil {
-			t.Error("there is room for another")
-		}
+		check.That(t, b.Set("another", Note{}) == nil, "there is room for another")
 		settle()
 		if got := len(s.owners()); got != Most || s.asked() != Most/batched {
 			t.Errorf("%d notes in %d requests, want %d in %d", got, s.asked(), Most, Most/batched)
@@ -187,12 +176,28 @@ func TestNoteIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	n := Note{Name: "a\tb", Kind: "mutex", Since: 1, Holds: []Held{{"x", "mutex", "rl-1", 2}}, Labels: map[string]string{"k": "\x1b"}}
 	got, ok := Parse(n.String())
-	if !ok || got.String() != n.String() || n.String()[0] != 'w' || (Note{}).String()[0] != 'l' {
-		t.Errorf("Parse(%q) = %+v, %v", n.String(), got, ok)
-	}
+	check.That(t, ok && got.String() == n.String() && n.String()[0] == 'w' && (Note{}).String()[0] == 'l', "Parse(%q) = %+v, %v", n.String(), got, ok)
 	for _, text := range []string{"", "w", "x{}", "{}", "l[", "lw{}"} {
 		if n, ok := Parse(text); ok {
 			t.Errorf("Parse(%q) = %+v, want none", text, n)
 		}
 	}
+}
+
+// FuzzParse reads what any program may write to the key of a client's notes.
+func FuzzParse(f *testing.F) {
+	f.Add(Note{Name: "a", Kind: "mutex", Holds: []Held{{"b", "mutex", "rl-x-1", 7}}}.String())
+	f.Add(Note{Labels: map[string]string{"job": "42"}, Callers: 3}.String())
+	f.Add(`w{"holds":[{}]}`)
+	f.Add(`lw{}`)
+	f.Add(`l{"callers":-1}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		n, ok := Parse(text)
+		if !ok {
+			return
+		}
+		if again, ok := Parse(n.String()); !ok || again.String() != n.String() {
+			t.Errorf("Parse(%q) = %+v, and of what that prints %+v, %t", text, n, again, ok)
+		}
+	})
 }

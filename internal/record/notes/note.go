@@ -2,6 +2,7 @@ package notes
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 )
 
@@ -12,6 +13,10 @@ type Note struct {
 	Since  int64             `json:"since,omitempty"`  // when its wait began, in ms by the client's clock
 	Holds  []Held            `json:"holds,omitempty"`  // the leases under whose context it waits
 	Labels map[string]string `json:"labels,omitempty"` // that the program set for this acquisition
+
+	// Kept is since when a holder is only kept by its client, in ms by that clock; 0 if its program is
+	// inside.
+	Kept int64 `json:"kept,omitempty"`
 
 	// Callers is for how many goroutines of its client a waiter stands in line; 0 for itself alone.
 	Callers int `json:"callers,omitempty"`
@@ -44,4 +49,16 @@ func Parse(text string) (n Note, ok bool) {
 		return Note{}, false
 	}
 	return n, true
+}
+
+// Merged returns the labels of both, those of over where both have the key. It returns nil if there
+// are none.
+func Merged(base, over map[string]string) map[string]string {
+	if len(base)+len(over) == 0 {
+		return nil
+	}
+	all := make(map[string]string, len(base)+len(over))
+	maps.Copy(all, base)
+	maps.Copy(all, over)
+	return all
 }

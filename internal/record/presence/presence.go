@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -203,6 +204,9 @@ func Read(ctx context.Context, c conn.Conn, keys []Key) ([]Sign, error) {
 			for pair := range slices.Chunk(recalled.Notes, 2) {
 				owners, texts = append(owners, pair[0]), append(texts, pair[len(pair)-1])
 			}
+		}
+		if len(texts) != len(owners) {
+			return nil, fmt.Errorf("redlatch: a script answered %d notes of %d owners", len(texts), len(owners))
 		}
 		for j, text := range texts {
 			if note, ok := notes.Parse(text); ok {

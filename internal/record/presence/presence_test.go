@@ -13,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/testkit/answers"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
@@ -64,9 +65,7 @@ func start(t *testing.T, slow time.Duration, test func(t *testing.T, s *server, 
 		test(t, s, r)
 		entries.Stop()
 		r.Remove()
-		if len(s.records) > 0 {
-			t.Errorf("records after Remove: %v, want none", s.records)
-		}
+		check.That(t, len(s.records) <= 0, "records after Remove: %v, want none", s.records)
 	})
 }
 
@@ -101,10 +100,7 @@ func TestSigns(t *testing.T) {
 				r.Announce()
 				synctest.Wait()
 				time.Sleep(time.Second)
-				all, err := Read(t.Context(), s, []Key{{Record: "key", Channel: "channel"}, {Record: "another", Channel: "channel"}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				all := check.Value(Read(t.Context(), s, []Key{{Record: "key", Channel: "channel"}, {Record: "another", Channel: "channel"}})).OK(t)
 				all[0].Process = Process{}
 				if !reflect.DeepEqual(all, []Sign{want, {Listening: want.Listening}}) {
 					t.Errorf("Read = %+v, want %+v, and of a client without a record whether it listens", all, want)
@@ -138,9 +134,7 @@ func TestAnnounceFirstWaits(t *testing.T) {
 func TestNothingIsSentUnlessAnnounced(t *testing.T) {
 	start(t, 0, func(t *testing.T, s *server, _ *Record) {
 		t.Cleanup(func() {
-			if s.writes != 0 {
-				t.Errorf("%d writes, want none", s.writes)
-			}
+			check.That(t, s.writes == 0, "%d writes, want none", s.writes)
 		})
 	})
 }
@@ -169,5 +163,17 @@ func TestRecordOfADetachedLeaseStays(t *testing.T) {
 		if err != nil || !all[0].Process.Detached || all[0].Process.Listens || all[0].Process.PID != os.Getpid() {
 			t.Errorf("Read = %+v, %v, want this process, which has detached a lease and does not listen", all, err)
 		}
+	})
+}
+
+// FuzzRead reads what a server says of two clients: of one all notes, and of one those of an owner.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("\x03\x04\x01\x0c{\"host\":\"h\"}\x00\x09\x00\x01\x03\x02\x01\x01o\x01\x03l{}"))
+	f.Add([]byte("\x03\x04\x01\x02{}\x00\x09\x00\x01\x03\x02\x01\x03l{}\x01\x03l{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, _ := answers.Reply(data, 3)
+		s := answers.New(func(context.Context, string, conn.Call) conn.Result { return conn.Result{Reply: r} })
+		signs, err := Read(t.Context(), s, []Key{{Record: "a", Owners: []string{All}}, {Record: "b", Owners: []string{"rl-b-1"}}})
+		check.That(t, err != nil || len(signs) == 2, "Read of two = %+v", signs)
 	})
 }

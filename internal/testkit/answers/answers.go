@@ -98,3 +98,26 @@ func (s *Server) Limit(key string) time.Duration {
 	defer s.mu.Unlock()
 	return s.limits[key]
 }
+
+// Reply makes a reply of bytes that a fuzz target was given: whatever they are, it is a reply that a
+// server could give. Depth bounds how deep lists are.
+func Reply(data []byte, depth int) (r conn.Reply, rest []byte) {
+	if len(data) < 2 {
+		return conn.Reply{Nil: true}, nil
+	}
+	what, n, data := data[0]%4, int(data[1]), data[2:]
+	switch {
+	case what == 0:
+		return conn.Reply{Int: int64(int8(n))}, data
+	case what == 1:
+		n = min(n, len(data))
+		return conn.Reply{Text: string(data[:n])}, data[n:]
+	case what == 2 || depth == 0:
+		return conn.Reply{Nil: true}, data
+	}
+	r.List = make([]conn.Reply, n%9)
+	for i := range r.List {
+		r.List[i], data = Reply(data, depth-1)
+	}
+	return r, data
+}

@@ -98,9 +98,7 @@ func TestPausedServerIsSilentUntilResumed(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	s.Resume()
-	if err := <-answered; err != nil {
-		t.Errorf("PING after Resume: %v", err)
-	}
+	check.Nil(t, "PING after Resume", <-answered)
 }
 
 func TestStopEndsAPausedServer(t *testing.T) {
@@ -170,9 +168,7 @@ func TestMissingServerNamesThePackage(t *testing.T) {
 		t.Skip("found without a PATH")
 	}
 	_, err := redistest.Launch(t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), "Debian package redis-server") {
-		t.Errorf("Launch = %v, want a hint at the package", err)
-	}
+	check.That(t, err != nil && strings.Contains(err.Error(), "Debian package redis-server"), "Launch = %v, want a hint at the package", err)
 }
 
 func TestClusterServesEverySlot(t *testing.T) {

@@ -24,10 +24,7 @@ func (unwatched) Forget(int) {}
 func start(t *testing.T, kind string) *servers.Deployment {
 	t.Helper()
 	dir := t.TempDir()
-	d, err := servers.Deploy(t.Context(), kind, dir, unwatched{}, servers.Options{Clocks: true, Wires: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := check.Value(servers.Deploy(t.Context(), kind, dir, unwatched{}, servers.Options{Clocks: true, Wires: true})).OK(t)
 	t.Cleanup(func() {
 		d.Stop()
 		if t.Failed() {
@@ -60,9 +57,7 @@ func TestIsolatedMasterIsReplaced(t *testing.T) {
 			if swallowed := mend(); err != nil || swallowed == 0 {
 				t.Fatalf("AwaitOther = %v with %d things swallowed, want another master", err, swallowed)
 			}
-			if err := d.AwaitWell(ctx); err != nil {
-				t.Fatalf("the old master does not become a replica: %v", err)
-			}
+			check.OK(t, "the wait for the old master to become a replica", d.AwaitWell(ctx))
 			if after, err := d.Master(ctx); kind == "sentinel" && (err != nil || after == before) {
 				t.Fatalf("Master = %v, %v, want the other node", after, err)
 			}
@@ -111,9 +106,7 @@ func TestClocksOfServersStep(t *testing.T) {
 				t.Skip(d.NoClocks)
 			}
 			seen, what, err := d.StepClock(t.Context(), time.Hour)
-			if err != nil || seen != nodes || !strings.Contains(what, "+3600.000s") {
-				t.Errorf("StepClock = %d, %q, %v, want it seen at %d", seen, what, err, nodes)
-			}
+			check.That(t, err == nil && seen == nodes && strings.Contains(what, "+3600.000s"), "StepClock = %d, %q, %v, want it seen at %d", seen, what, err, nodes)
 			ahead := int64(0)
 			for _, s := range d.Nodes {
 				text := check.Value(s.Do(t.Context(), "EVAL", "return redis.call('TIME')[1]", "0")).OK(t)

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/verify/link"
+	"github.com/redlatch/redlatch/internal/testkit/verify/link"
 )
 
 // Servers that can be cut off from each other announce addresses that lead through this process. Each

@@ -70,9 +70,7 @@ func TestAnswersAsRedis(t *testing.T) {
 	})
 	all := files == len(vectorFiles()) // -run may choose some
 	for name := range scripts() {
-		if all && !ran[name] && !t.Failed() {
-			t.Errorf("the script %s was not run", name)
-		}
+		check.That(t, !all || ran[name] || t.Failed(), "the script %s was not run", name)
 	}
 }
 

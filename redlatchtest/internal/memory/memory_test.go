@@ -82,9 +82,7 @@ return t`)
 	keys := []string{"s", "z"}
 	real := p.ask(slices.Concat([]string{"EVAL", script.Text, "2"}, keys, args))[0]
 	results, _ := p.memory.Eval(conn.Call{Script: script, Keys: keys, Args: args})
-	if real.Err != nil || results[0].Err != nil {
-		t.Fatalf("%v, in memory %v", real.Err, results[0].Err)
-	}
+	check.Must(t, real.Err == nil && results[0].Err == nil, "%v, in memory %v", real.Err, results[0].Err)
 	for i, want := range real.Reply.List {
 		if got := results[0].Reply.List[i]; text(conn.Result{Reply: got}) != text(conn.Result{Reply: want}) {
 			t.Fatalf("%q: %+v, want %+v", args[i], got, want)
@@ -388,10 +386,7 @@ func TestSubscriptions(t *testing.T) {
 	want("all e m")
 	do(t, s, "0", "SPUBLISH", "c", "m")
 	want()
-	shard, err := s.SubscribeSharded("c", func(payload string) { heard = append(heard, "shard "+payload) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	shard := check.Value(s.SubscribeSharded("c", func(payload string) { heard = append(heard, "shard "+payload) })).OK(t)
 	do(t, s, "1", "SPUBLISH", "c", "m")
 	want("shard m")
 	if n := s.Do("PUBSUB", "SHARDNUMSUB", "c", "d").Reply.List; len(n) != 4 || n[1].Int != 1 || n[3].Int != 0 {

@@ -13,6 +13,9 @@ func publish(s *Server, args []string) (any, error) {
 	for _, sub := range s.all {
 		sub.message(args[0], args[1])
 	}
+	if s.relay != nil {
+		s.relay(args[0], args[1])
+	}
 	return int64(len(subs) + len(s.all)), nil
 }
 

@@ -37,9 +37,10 @@ type Server struct {
 	keys      map[string]*entry
 	scripts   map[string]bool // by SHA1: those that it would find for EVALSHA
 	channels  channels
-	shards    channels        // sharded ones, which are others
-	all       []*Subscription // to all channels
-	forbidden []string        // commands that the user may not run
+	shards    channels                      // sharded ones, which are others
+	all       []*Subscription               // to all channels
+	relay     func(channel, payload string) // to the other nodes of a cluster; nil if there is none
+	forbidden []string                      // commands that the user may not run
 	refusal   Refusal
 	engine    *engine
 	commands  int // that were run, also by scripts
@@ -182,6 +183,14 @@ func (s *Server) SubscribeAll(message func(channel, payload string)) *Subscripti
 	return sub
 }
 
+// Relay has the other nodes of a cluster told what is published here. PUBLISH does not count their
+// listeners.
+func (s *Server) Relay(message func(channel, payload string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.relay = message
+}
+
 // Unsubscribe ends a subscription. A second call does nothing.
 func (s *Server) Unsubscribe(sub *Subscription) {
 	s.mu.Lock()
@@ -294,7 +303,7 @@ func (s *Server) Restart(data Copy) {
 	clear(s.scripts)
 	clear(s.channels)
 	clear(s.shards)
-	s.all = nil
+	s.all, s.relay = nil, nil
 	s.rename()
 }
 

@@ -353,14 +353,10 @@ func checkVector(t *testing.T, v vector) {
 		s.Subscribe(channel, func(string) {})
 	}
 	for _, command := range m.load(v.Before) {
-		if err := s.Do(command...).Err; err != nil {
-			t.Fatalf("%q: %v", command, err)
-		}
+		check.OK(t, fmt.Sprintf("%q", command), s.Do(command...).Err)
 	}
 	results, _ := s.Eval(conn.Call{Script: scripts()[v.Script], Keys: v.Keys, Args: m.resolveAll(v.Args)})
-	if err := results[0].Err; err != nil {
-		t.Fatalf("%s: %v", v.Script, err)
-	}
+	check.OK(t, v.Script, results[0].Err)
 	if got := results[0].Reply; !m.matchesReply(v.Reply, got) {
 		t.Errorf("the reply is %+v, want %v", got, v.Reply)
 	}

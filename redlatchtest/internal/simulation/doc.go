@@ -15,9 +15,12 @@
 //	     |
 //	   history, hook, story  --->  checks
 //
+// Package wire has the network with its links and servers, package world what runs and checks a world,
+// and package scenes what the actors play. The test here draws the seeds.
+//
 // # A world
 //
-// A world is what one seed describes ([World]). Clients live one after the other in some slots; each
+// A world is what one seed describes. Clients live one after the other in some slots; each
 // has actors that play roles: they lock, try, wait, give up, extend, detach, adopt, force, count down.
 // Some clients end by Close, some are killed, with or without the server's notice, and some are
 // suspended. The harm of a world says which faults there are:
@@ -30,7 +33,7 @@
 //	         that are set ahead, locks that are taken by force
 //
 // Of a quorum, a minority suffers at a time, and rarely a majority. Of a cluster, a node does, which
-// has a third of the slots (cluster.go).
+// has a third of the slots (scenes/apart.go).
 //
 // All clients have the clock of the bubble, so the servers' clocks drift instead, by nearly one in a
 // hundred at most, as docs/guarantees.md allows. Steps of a client's own clock are in the library's
@@ -40,19 +43,21 @@
 // which cost most. Of scenes a world has six to ten. In a scene an actor has partners, which are
 // clients of its own, on names of its own, and brings them to a state that chance seldom does: one
 // request gets lost or arrives late, a partner dies, hears nothing, or lacks a right. Where no other
-// actor may feel what a scene does to servers, it has servers of its own (forgetful.go, undone.go).
+// actor may feel what a scene does to servers, it has servers of its own (scenes/forgetful.go, scenes/undone.go).
 //
 // # What is checked
 //
-//   - The history of what actors did and believed: package internal/verify/history, as for
+//   - The history of what actors did and believed: internal/testkit/verify/history, as for
 //     `redlatch verify`. No two inside, permits, readers, slots and their rests, windows of jobs,
 //     tokens, and writes that a resource takes.
 //   - What a client believes beside what the server knows, at the same instant: a lease that is held
-//     is in Redis, and for longer than the client believes (truth.go).
+//     is in Redis, and for longer than the client believes (world/truth.go).
 //   - What the hook was told: each attempt and each lease has one end.
-//   - Every call ends within its promise, and so does Close.
+//   - Every call ends within its promise, and so does Close; an acquisition ends with its context, at the
+//     same instant.
+//   - In some worlds the program's hook panics at a step of any acquisition, which leaves nothing behind.
 //   - Every key has an expiry at all times. When all is over, the first try gets each lock, and
-//     nothing is left but what is to be remembered.
+//     nothing is left but what is to be remembered. The journal notes a long lease and a long wait once.
 //   - In calm worlds: a release is heard at once by the next in line, no waiter is overtaken, a
 //     holder is told that it is waited for. Nearly all that scenes check is checked there alone.
 //
@@ -61,7 +66,8 @@
 // The network's goroutine does one thing at a time, and waits until all that follows has been done.
 // Letters that are handed in at one moment are put in order before any of them is looked at. No two
 // actors begin at the same nanosecond. Each process runs one world at a time on one processor, with
-// the random numbers of the library drawn from the seed, too. So a seed repeats its world, line by
-// line of its story. What can differ between two runs is the order in which goroutines run that wait
-// for the same instant, and the iteration of maps; most seeds never meet it.
+// the random numbers of the library drawn from the seed, too. So a seed repeats its world, up to where
+// two runs part: goroutines that wait for the same instant run in another order, and maps are
+// iterated in another. On a busy machine most worlds part at some point; -twice tells where. So a seed
+// that failed may have to be run a few times until it fails again. Its story of the first time is kept.
 package simulation

@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/scenes"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
 )
 
 var (
@@ -187,7 +189,7 @@ func work(t *testing.T) {
 		before := used()
 		w := run(t, seed)
 		r := report{
-			CPU: used() - before, Seed: w.Seed, Plan: w.plan.String(), Failures: w.Failures, Faults: w.Faults, Acquired: int(w.grants.Load()),
+			CPU: used() - before, Seed: w.Seed, Plan: w.Plan.String(), Failures: w.Failures, Faults: w.Faults, Acquired: int(w.Grants.Load()),
 			Commands: w.Requests, Span: w.Span,
 		}
 		if *twice {
@@ -208,12 +210,12 @@ func work(t *testing.T) {
 }
 
 // run runs a world.
-func run(t *testing.T, seed uint64) (w *World) {
+func run(t *testing.T, seed uint64) (w *world.World) {
 	t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
 		retry.Seed(seed)
 		synctest.Test(t, func(*testing.T) {
-			w = New(seed, strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })...)
+			w = world.New(seed, scenes.All(), strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })...)
 			w.Run()
 		})
 	})
@@ -222,7 +224,7 @@ func run(t *testing.T, seed uint64) (w *World) {
 
 // alike returns the part of the lines of a story that another run of the same world has, too. Their
 // order at one time is of no matter: at the end of a client all of its actors end at once.
-func alike(a, b *World) float64 {
+func alike(a, b *world.World) float64 {
 	left := make(map[string]int)
 	for line := range bytes.Lines(a.Story()) {
 		left[string(line)]++

@@ -32,9 +32,7 @@ func Adopt(t locktest.Reporter, c *redlatch.Client, text string) *redlatch.Lease
 // WantOver checks that a text is of no use any more.
 func WantOver(t locktest.Reporter, c *redlatch.Client, text string) {
 	t.Helper()
-	if _, err := c.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrNotHeld) {
-		t.Errorf("Adopt of a lease that is over = %v, want ErrNotHeld", err)
-	}
+	check.Error(t, "Adopt of a lease that is over", check.ErrorOf(c.Adopt(locktest.Within(t, locktest.Patience), text, redlatch.LockOptions{})), redlatch.ErrNotHeld)
 }
 
 // DetachRun starts a run of a job and detaches its lease.
@@ -44,9 +42,7 @@ func DetachRun(t *testing.T, j *redlatch.Job) (text string) {
 		text, err = l.Detach(ctx)
 		return err
 	})
-	if !ran || err != nil || text == "" {
-		t.Fatalf("Do = %t, %v, want a run whose lease was detached", ran, err)
-	}
+	check.Must(t, ran && err == nil && text != "", "Do = %t, %v, want a run whose lease was detached", ran, err)
 	return text
 }
 
@@ -62,10 +58,10 @@ func Together(n int, f func(i int)) {
 // Lasting is a TTL with which nothing becomes free because it expires.
 const Lasting = time.Hour
 
-// Brisk are options with which a client that waits looks often. A request is given up after a
-// second; on a machine that is busy with other tests, less would make faults of its own.
+// Brisk are options with which a client that waits looks often. A machine that is busy with other tests
+// may take seconds for an answer, so a request is given up late.
 func Brisk(ttl time.Duration) redlatch.Options {
-	return redlatch.Options{Heartbeat: 500 * time.Millisecond, Lock: redlatch.LockOptions{TTL: ttl}}
+	return redlatch.Options{Heartbeat: 500 * time.Millisecond, RequestTimeout: 9 * time.Second, Lock: redlatch.LockOptions{TTL: ttl}}
 }
 
 // Attentive are options with which a client that waits finds out soon what was lost. A lease that is
@@ -94,9 +90,7 @@ func Insist[T any](t locktest.Reporter, what string, call func() (T, error)) (go
 	locktest.Eventually(t, "an answer to "+what, func() bool {
 		var err error
 		got, err = call()
-		if err != nil && !errors.Is(err, redlatch.ErrUnreachable) {
-			t.Fatalf("%s = %v, want an answer", what, err)
-		}
+		check.Must(t, err == nil || errors.Is(err, redlatch.ErrUnreachable), "%s = %v, want an answer", what, err)
 		return err == nil
 	})
 	return got
@@ -145,9 +139,7 @@ func GoAcquire(acquire func() (*redlatch.Lease, error)) <-chan Outcome {
 func Await(t locktest.Reporter, result <-chan Outcome) *redlatch.Lease {
 	t.Helper()
 	got := Receive(t, result, "an acquisition")
-	if got.Err != nil {
-		t.Fatalf("an acquisition ended with %v, want a lease", got.Err)
-	}
+	check.Must(t, got.Err == nil, "an acquisition ended with %v, want a lease", got.Err)
 	return got.Lease
 }
 

@@ -81,9 +81,12 @@ func (e *Events) WantEnds(t locktest.Reporter) {
 // inLife returns what is wrong with the events of an attempt, and "" if nothing is.
 func inLife(life []redlatch.Event) string {
 	n := make(map[redlatch.EventType]int)
-	begin, token := life[0], int64(0)
+	begin, token, kept := life[0], int64(0), 0
 	for i, e := range life {
 		n[e.Type]++
+		if e.Kept {
+			kept++
+		}
 		if (i == 0) != (e.Type == redlatch.EventAttempt) {
 			return "the first event, and no other, has to be the attempt"
 		}
@@ -108,6 +111,8 @@ func inLife(life []redlatch.Event) string {
 		return "the attempt has to end once, in granted or failed"
 	case n[redlatch.EventReleased]+n[redlatch.EventLost]+n[redlatch.EventDetached] != granted:
 		return "a lease has to end once, in released or lost"
+	case n[redlatch.EventUnkept] != kept:
+		return "a lock that is kept has to be unkept once"
 	case n[redlatch.EventWait] > 1:
 		return "one wait at most"
 	}

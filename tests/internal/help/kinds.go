@@ -52,10 +52,7 @@ func LockOf(c *redlatch.Client, kind int) kindtest.Lock { return kindtest.Locks(
 // Enter acquires a lock that must be free, or become free.
 func Enter(t *testing.T, l kindtest.Lock) *redlatch.Lease {
 	t.Helper()
-	lease, err := l.Acquire(locktest.Within(t, locktest.Patience))
-	if err != nil {
-		t.Fatalf("%s: %v, want a lease", l.Kind, err)
-	}
+	lease := check.Value(l.Acquire(locktest.Within(t, locktest.Patience))).From(t, l.Kind)
 	return lease
 }
 
@@ -127,9 +124,7 @@ func TokensGrow(t *testing.T, lock func(*redlatch.Client) *redlatch.Lease) {
 		}},
 		{"a deleted key", func(*redlatch.Lease) { s.Do("DEL", locktest.StateKey("a")) }},
 		{"a force-release", func(l *redlatch.Lease) {
-			if _, err := b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: l.Owner()}); err != nil {
-				t.Errorf("ForceRelease = %v", err)
-			}
+			check.Nil(t, "ForceRelease", check.ErrorOf(b.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Owner: l.Owner()})))
 		}},
 		{"FLUSHALL", func(*redlatch.Lease) { s.Do("FLUSHALL") }},
 		{"kill -9 and a restart without data", func(*redlatch.Lease) { s.Kill(); s.Restart() }},

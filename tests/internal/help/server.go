@@ -92,6 +92,16 @@ func Vanish(s *redistest.Server, name, owner string, quarantine time.Duration) {
 	s.Do("EVAL", shorten, "1", locktest.StateKey(name), owner, strconv.FormatInt((quarantine/2).Milliseconds(), 10))
 }
 
+// CountInfo is a number of INFO.
+func CountInfo(s *redistest.Server, name string) (n int) {
+	for line := range strings.Lines(s.Do("INFO")) {
+		if _, err := fmt.Sscanf(line, name+":%d", &n); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
 // Evalshas is how often EVALSHA was called, by INFO commandstats.
 func Evalshas(info string) (n int) {
 	for line := range strings.Lines(info) {

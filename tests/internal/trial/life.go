@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -48,9 +49,7 @@ func (r *Trial) giveBack(p Subject, got Claim, m wire.Mishap, at wire.Hits, agai
 	r.Harm(m, at)
 	err := got.Release(context.Background())
 	r.WantReleaseError(err)
-	if got.held() || got.token() != 0 {
-		r.Errorf("a lease is held after its release")
-	}
+	check.That(r, !got.held() && got.token() == 0, "a lease is held after its release")
 	if at.Name != wire.Some.Name { // which goes on in the background
 		r.Heal()
 	}
@@ -65,10 +64,7 @@ func (r *Trial) giveBack(p Subject, got Claim, m wire.Mishap, at wire.Hits, agai
 // HandOver waits for a lock that another client gives back. Requests meet a mishap until it is had;
 // deaf loses the messages.
 func (r *Trial) HandOver(p Subject, m wire.Mishap, at wire.Hits, deaf bool, release wire.Hits) {
-	held, err := p.prober()(locktest.Within(r, locktest.Patience), r.Far, r.Name)
-	if err != nil {
-		r.Fatalf("a try of another client = %v", err)
-	}
+	held := check.Value(p.prober()(locktest.Within(r, locktest.Patience), r.Far, r.Name)).From(r, "a try of another client")
 	r.WantNewer(held)
 	r.Harm(m, at)
 	result := r.goWait(locktest.Within(r, locktest.Patience), p)
@@ -76,9 +72,7 @@ func (r *Trial) HandOver(p Subject, m wire.Mishap, at wire.Hits, deaf bool, rele
 		r.mute(true)
 		r.Harm(m, at)
 	}
-	if err := held.Release(context.Background()); err != nil {
-		r.Errorf("Release by another client = %v, want nil", err)
-	}
+	check.Nil(r, "Release by another client", held.Release(context.Background()))
 	got := help.Receive(r, result, "a wait")
 	r.Heal()
 	r.mute(false)
@@ -118,10 +112,7 @@ func (r *Trial) mute(deaf bool) {
 // GiveUp has a caller give up that stands in line, maybe just as it is its turn. The requests of
 // the wait meet a mishap, and those that clean up.
 func (r *Trial) GiveUp(p Subject, m wire.Mishap, wait, clean wire.Hits, race bool) {
-	held, err := p.prober()(locktest.Within(r, locktest.Patience), r.Far, r.Name)
-	if err != nil {
-		r.Fatalf("a try of another client = %v", err)
-	}
+	held := check.Value(p.prober()(locktest.Within(r, locktest.Patience), r.Far, r.Name)).From(r, "a try of another client")
 	r.WantNewer(held)
 	ctx, cancel := context.WithCancel(locktest.Within(r, locktest.Patience))
 	defer cancel()
@@ -139,9 +130,7 @@ func (r *Trial) GiveUp(p Subject, m wire.Mishap, wait, clean wire.Hits, race boo
 		locktest.Eventually(r, "it has left the line", Seldom(func() bool { return r.Remains(help.QueueKey) == 0 }))
 		letGo()
 	}
-	if err := help.Receive(r, released, "the release by another client"); err != nil {
-		r.Errorf("Release by another client = %v, want nil", err)
-	}
+	check.Nil(r, "Release by another client", help.Receive(r, released, "the release by another client"))
 	switch {
 	case got.err == nil:
 		r.WantReleaseError(got.claim.Release(context.Background()))
@@ -197,14 +186,10 @@ func (r *Trial) RunOnce(result error, m wire.Mishap, acquire, release wire.Hits)
 	if release.Name != wire.Some.Name {
 		r.Heal()
 	}
-	if ran != (runs == 1) {
-		r.Errorf("Do = %t, and %d runs", ran, runs)
-	}
+	check.That(r, ran == (runs == 1), "Do = %t, and %d runs", ran, runs)
 	switch {
 	case runs == 0:
-		if err == nil {
-			r.Errorf("Do of a job that nobody runs = false, nil, want an error or a run")
-		}
+		check.That(r, err != nil, "Do of a job that nobody runs = false, nil, want an error or a run")
 		r.WantUnknown("Do", err, m)
 	case result != nil && !errors.Is(err, result) || errors.Is(err, redlatch.ErrNotHeld) || result == nil && err != nil && !errors.Is(err, redlatch.ErrUnreachable):
 		r.Errorf("Do = %v, want the error of the run and ErrUnreachable at most", err)
@@ -220,15 +205,11 @@ func (r *Trial) RunOnce(result error, m wire.Mishap, acquire, release wire.Hits)
 func (r *Trial) startsAgain() func() bool {
 	return func() bool {
 		ran, err := Hourly(r.Far, r.Name).Do(locktest.Within(r, locktest.Patience), func(_ context.Context, l *redlatch.Lease) error {
-			if l.Token() <= r.Token {
-				r.Errorf("token %d after %d, want more", l.Token(), r.Token)
-			}
+			check.That(r, l.Token() > r.Token, "token %d after %d, want more", l.Token(), r.Token)
 			r.Token = l.Token()
 			return nil
 		})
-		if err != nil {
-			r.Errorf("Do of another client = %v", err)
-		}
+		check.That(r, err == nil, "Do of another client = %v", err)
 		return ran
 	}
 }
@@ -239,16 +220,10 @@ func (r *Trial) wantNoRun() {
 	r.Helper()
 	again := r.startsAgain()
 	for end := time.Now().Add(Losing().RequestTimeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if again() {
-			r.Errorf("the job ran twice in its window")
-		}
+		check.That(r, !again(), "the job ran twice in its window")
 	}
-	if err := locktest.CloseLeaving(r.Near); err != nil {
-		r.Errorf("Close = %v", err)
-	}
-	if again() {
-		r.Errorf("the job ran twice in its window")
-	}
+	check.Nil(r, "Close", locktest.CloseLeaving(r.Near))
+	check.That(r, !again(), "the job ran twice in its window")
 }
 
 // OnceOwnContext has the caller's context end while a request of its start of a job is under way.

@@ -51,9 +51,7 @@ func (c *Course) Open(t *testing.T) {
 		for _, p := range QuorumSubjects() { // the nodes have the right to vote for each kind
 			p.wantOnceMore(t, c.Far, "warm "+p.Kind)
 		}
-		if _, err := Hourly(c.Far, "warm once").Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil }); err != nil {
-			t.Fatalf("Do = %v", err)
-		}
+		check.OK(t, "Do", check.ErrorOf(Hourly(c.Far, "warm once").Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })))
 	}
 }
 
@@ -229,9 +227,7 @@ func (r *Trial) WantTTLs() {
 		keys = append(keys, locktest.StateKey(name), help.FenceKey(name), help.QueueKey(name), help.ClientsKey(name), help.InsideKey(name), help.BitsKey(name), help.LastKey(name))
 	}
 	for _, reply := range r.ask(Everlasting, keys...) {
-		if reply.Text != "" {
-			r.Errorf("keys without a TTL: %s", reply.Text)
-		}
+		check.That(r, reply.Text == "", "keys without a TTL: %s", reply.Text)
 	}
 }
 
@@ -272,9 +268,7 @@ func (r *Trial) WantAlone(p Subject, c Claim) {
 func (r *Trial) WantNewer(c Claim) {
 	r.Helper()
 	token := c.token()
-	if token <= r.Token {
-		r.Errorf("token %d after %d, want more", token, r.Token)
-	}
+	check.That(r, token > r.Token, "token %d after %d, want more", token, r.Token)
 	r.Token = max(r.Token, token)
 }
 
@@ -295,19 +289,13 @@ func (r *Trial) WantFree(p Subject, atOnce bool) {
 		tries++
 		var err error
 		got, err = p.prober()(locktest.Within(r, locktest.Patience), r.Far, r.Name)
-		if err != nil && !errors.Is(err, redlatch.ErrTaken) {
-			r.Errorf("a try of another client = %v, want a lease or ErrTaken", err)
-		}
+		check.That(r, err == nil || errors.Is(err, redlatch.ErrTaken), "a try of another client = %v, want a lease or ErrTaken", err)
 		return err == nil
 	}))
-	if atOnce && tries > 1 {
-		r.Errorf("it could be had after %d tries, want at once", tries)
-	}
+	check.That(r, !atOnce || tries <= 1, "it could be had after %d tries, want at once", tries)
 	r.WantNewer(got)
 	r.WantTTLs()
-	if err := got.Release(context.Background()); err != nil {
-		r.Errorf("Release by another client = %v, want nil", err)
-	}
+	check.Nil(r, "Release by another client", got.Release(context.Background()))
 	r.WantNothingLeft()
 }
 

@@ -35,9 +35,7 @@ func Wrap(t testing.TB, over conn.Conn, o redlatch.Options) *redlatch.Client {
 	c, err := redlatch.New(over, o)
 	check.Must(t, err == nil, "New: %v", err)
 	t.Cleanup(func() {
-		if err := locktest.CloseLeaving(c); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		check.Nil(t, "Close", locktest.CloseLeaving(c))
 	})
 	return c
 }
@@ -239,6 +237,27 @@ func (m *Muted) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 		for i := range results {
 			results[i] = conn.Result{Err: errors.New("connection lost")}
 		}
+	}
+	return results
+}
+
+// Answered is a connection that looks at each reply to a script, and loses it if Then says no.
+type Answered struct {
+	conn.Conn
+	Script string // or its beginning; "" for none
+	Then   func(conn.Reply) bool
+	Lost   bool // the requests do not arrive
+}
+
+// Eval implements [conn.Conn].
+func (a *Answered) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
+	hit := a.Script != "" && strings.HasPrefix(calls[0].Script.Name, a.Script)
+	if hit && a.Lost {
+		return Failing(len(calls), errors.New("connection lost"))
+	}
+	results := a.Conn.Eval(ctx, calls...)
+	if hit && !a.Then(results[0].Reply) {
+		return Failing(len(calls), errors.New("connection lost"))
 	}
 	return results
 }

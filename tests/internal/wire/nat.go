@@ -18,7 +18,7 @@ import (
 // fine.
 type NAT struct {
 	net.Listener
-	server string
+	server atomic.Value // the address that new connections lead to
 	age    atomic.Int64 // how often it has forgotten
 	pumps  sync.WaitGroup
 	mu     sync.Mutex
@@ -29,7 +29,8 @@ type NAT struct {
 func StartNAT(t testing.TB, s *redistest.Server) *NAT {
 	t.Helper()
 	l := check.Value(net.Listen("tcp", "127.0.0.1:0")).OK(t)
-	n := &NAT{Listener: l, server: s.Addr()}
+	n := &NAT{Listener: l}
+	n.LeadTo(s)
 	n.pumps.Go(n.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -46,6 +47,9 @@ func StartNAT(t testing.TB, s *redistest.Server) *NAT {
 // URL leads to the server behind it.
 func (n *NAT) URL() string { return "redis://" + n.Addr().String() }
 
+// LeadTo has new connections lead to a server. Those that are open stay where they are.
+func (n *NAT) LeadTo(s *redistest.Server) { n.server.Store(s.Addr()) }
+
 // Forget makes every connection silent for ever.
 func (n *NAT) Forget() { n.age.Add(1) }
 
@@ -55,7 +59,7 @@ func (n *NAT) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", n.server)
+		server, err := net.Dial("tcp", n.server.Load().(string))
 		if err != nil {
 			_ = client.Close()
 			continue

@@ -42,9 +42,7 @@ func StartProxy(t testing.TB, s *redistest.Server) *Proxy {
 		Listen: "127.0.0.1:0", server: s.Addr(), conns: make(map[net.Conn]struct{}),
 		swallows: make(map[string]bool), delays: make(map[string]time.Duration), changed: make(chan struct{}),
 	}
-	if err := p.Start(); err != nil {
-		t.Fatalf("proxy: %v", err)
-	}
+	check.OK(t, "proxy", p.Start())
 	p.Listen = p.listener.Addr().String()
 	t.Cleanup(p.Stop)
 	return p

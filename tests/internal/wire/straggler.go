@@ -23,6 +23,7 @@ type Straggling struct {
 	conn.Conn
 	mu     sync.Mutex // guards what is below
 	script string     // of the request to keep; "" for none
+	after  int        // so many with that script
 	kept   *conn.Call
 	undone int // releases that were answered since
 }
@@ -35,16 +36,23 @@ func OpenStraggling(t *testing.T, s *redistest.Server, o redlatch.Options) (*red
 }
 
 // Keep has the next request that runs this script kept back.
-func (s *Straggling) Keep(script string) {
+func (s *Straggling) Keep(script string) { s.KeepAfter(0, script) }
+
+// KeepAfter lets n requests that run this script through, and has the next kept back.
+func (s *Straggling) KeepAfter(n int, script string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.script = script
+	s.script, s.after = script, n
 }
 
 // Eval implements [conn.Conn].
 func (s *Straggling) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	s.mu.Lock()
 	keep := calls[0].Script.Name == s.script
+	if keep {
+		s.after--
+		keep = s.after < 0
+	}
 	if keep {
 		s.script, s.kept = "", &calls[0]
 	}

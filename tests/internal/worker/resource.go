@@ -88,9 +88,7 @@ func WantLateRefused(t *testing.T, r Resource, write Guarded, read func() (strin
 	s.Do("PEXPIRE", locktest.StateKey("a"), "1") // its time is over
 	next := locktest.Lock(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a"))
 	check.Must(t, next.Token() > old, "the next token is %d, want more than %d", next.Token(), old)
-	if err := write(t.Context(), "a", next.Token()); err != nil {
-		t.Fatalf("the next holder's write failed: %v", err)
-	}
+	check.OK(t, "the next holder's write", write(t.Context(), "a", next.Token()))
 	w.Ask() // first, so that the write is what it wakes up to
 	w.Resume()
 	if said := w.Next(); !said.Stale || said.Token != old {

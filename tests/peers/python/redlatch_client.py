@@ -148,7 +148,7 @@ class Mutex:
                     return Lease(self, owner, token, sent, False)
                 arrival = int(reply[3])
                 waiting()
-                lease = self._wait(owner, ticket, messages, sent, self._pause(reply[4] == 1, reply[1], reply[2]))
+                lease = self._wait(owner, ticket, messages, sent, reply[6], self._pause(reply[4] == 1, reply[1], reply[2]))
                 if lease:
                     return lease
             finally:
@@ -163,21 +163,24 @@ class Mutex:
             pause = min(pause, 0.1)
         return pause
 
-    def _wait(self, owner, ticket, messages, sent, pause):
+    def _wait(self, owner, ticket, messages, sent, fence, pause):
         """Returns the lease, or None if the ticket is not in line any more."""
         next_await = time.monotonic() + pause
         while True:
             try:
                 verb, n = messages.get(timeout=max(0, next_await - time.monotonic()))
                 if verb == "grant":
-                    return Lease(self, owner, n, sent, True)
+                    lease = Lease(self, owner, n, sent, True)
+                    if n > fence and lease.held():
+                        return lease
+                    n = 0  # it is from before that answer, or has run out: ask
                 next_await = min(next_await, time.monotonic() + n + 0.005)
                 continue
             except queue.Empty:
                 pass
             asked = time.monotonic()
             reply = self.client.run("mutex await", self.keys, FENCE_TTL, self.client.address, self.ms(self.live_for), ticket)
-            remaining, foreign, ahead, _, standing = reply
+            remaining, foreign, ahead, _, fence, standing = reply
             if not standing:
                 return None
             if standing[0] == 1:

@@ -204,7 +204,5 @@ func TestCloseLeavesWhatIsLeft(t *testing.T) {
 	wait(t, c)
 	left := pid(t, filepath.Join(dir, "pid"))
 	c.Close()
-	if err := syscall.Kill(left, 0); err != nil {
-		t.Errorf("the command left process %d, which Close has ended: %v", left, err)
-	}
+	check.Nil(t, fmt.Sprint("a signal to process ", left), syscall.Kill(left, 0))
 }

@@ -3,11 +3,14 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestHelpNamesEveryCommandAndEveryCommandHasAnExample(t *testing.T) {
@@ -16,9 +19,7 @@ func TestHelpNamesEveryCommandAndEveryCommandHasAnExample(t *testing.T) {
 		if cmd.Hidden {
 			continue
 		}
-		if !strings.Contains(app.HelpText("redlatch.txt"), "redlatch "+cmd.Name()) {
-			t.Errorf("redlatch --help does not name %s", cmd.Name())
-		}
+		check.That(t, strings.Contains(app.HelpText("redlatch.txt"), "redlatch "+cmd.Name()), "redlatch --help does not name %s", cmd.Name())
 		if cmd.Example == "" && cmd.Name() != "completion" { // cobra's own has them in its text
 			t.Errorf("%s has no example", cmd.Name())
 		}
@@ -28,12 +29,20 @@ func TestHelpNamesEveryCommandAndEveryCommandHasAnExample(t *testing.T) {
 func TestMainTalksOnTheStreamsItIsGiven(t *testing.T) {
 	t.Parallel()
 	var out, said bytes.Buffer
-	if code := Main(context.Background(), []string{"inspect"}, nil, &out, &said); code != exit.Usage {
-		t.Errorf("Main(inspect) = %d, want %d", code, exit.Usage)
-	}
+	check.Equal(t, Main(context.Background(), []string{"inspect"}, nil, &out, &said), exit.Usage, "Main(inspect)")
 	want := "redlatch: inspect wants the name of one lock, got 0\nredlatch: hint: `redlatch inspect NAME`\n"
-	if out.Len() > 0 || said.String() != want {
-		t.Errorf("stdout %q, stderr %q, want %q on stderr", out.String(), said.String(), want)
+	check.That(t, out.Len() <= 0 && said.String() == want, "stdout %q, stderr %q, want %q on stderr", out.String(), said.String(), want)
+}
+
+// TestHelpThatCannotBeWritten: it fails as every answer does.
+func TestHelpThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	reader, full := io.Pipe()
+	reader.CloseWithError(errors.New("it is full"))
+	for _, line := range []string{"", "help", "--help", "help run", "run -h", "help completion", "help help", "version", "completion bash"} {
+		var said bytes.Buffer
+		check.Equal(t, Main(context.Background(), strings.Fields(line), nil, full, &said), exit.Failed, "Main(%s)", line)
+		check.Equal(t, said.String(), "redlatch: it is full\n", "what %q says", line)
 	}
 }
 
@@ -48,6 +57,9 @@ func TestHelpFitsOnAScreen(t *testing.T) {
 		if n := strings.Count(page, "\n"); n > 46 {
 			t.Errorf("%s --help has %d lines, want 46 at most:\n%s", cmd.Name(), n, page)
 		}
+		for line := range strings.SplitSeq(cmd.Example, "\n") { // as a fold would make two commands of it
+			check.That(t, len(line) <= 80, "an example of %s is longer than 80 columns: %s", cmd.Name(), line)
+		}
 		if strings.Index(page, "Examples:") > strings.Index(page, "Flags:") {
 			t.Errorf("%s --help has flags before examples", cmd.Name())
 		}
@@ -57,4 +69,12 @@ func TestHelpFitsOnAScreen(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestHelpFillsItsLines: a paragraph is folded as a whole, and what explains a name beside it.
+func TestHelpFillsItsLines(t *testing.T) {
+	t.Parallel()
+	text := "One line,\nand another.\n\nCodes:\n  64  is one,\n      of several\n  65  is another\n  a, b\n  cde  too"
+	want := "One line, and another.\n\nCodes:\n  64  is one, of several\n  65  is another\n  a, b\n  cde  too"
+	check.Equal(t, joined(text), want, "joined")
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +12,8 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/demo"
+	"github.com/redlatch/redlatch/internal/fleet"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
 // The bounds of a completion: a shell waits for it, and shows the names on a screen.
@@ -61,21 +62,16 @@ func (c completer) names(ctx context.Context, begun string) []cobra.Completion {
 	}
 	defer client.Close()
 	var all []cobra.Completion
-	for info, err := range client.List(ctx, redlatch.ListOptions{Pattern: literal(begun) + "*"}) {
+	for info, err := range client.List(ctx, redlatch.ListOptions{Pattern: keys.Escape(begun) + "*"}) {
 		if err != nil || len(all) == completionNames {
 			break
 		}
-		if strconv.Quote(info.Name) == `"`+info.Name+`"` { // what would need quotes is not for a shell to insert
+		if fleet.ShellWord(info.Name) == info.Name { // what would need quotes is not for a shell to insert
 			all = append(all, cobra.CompletionWithDesc(info.Name, report.Summary(info)))
 		}
 	}
 	slices.Sort(all)
 	return all
-}
-
-// literal is text as a pattern that only text matches.
-func literal(text string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(text)
 }
 
 // completeScenes completes --scene.

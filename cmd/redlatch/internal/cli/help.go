@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +19,7 @@ import (
 )
 
 // arrangeHelp sets what is not cobra's own: the pages, and errors that suggest what was meant.
-func arrangeHelp(root *cobra.Command) {
+func arrangeHelp(a *app.App, root *cobra.Command) {
 	usual := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		switch {
@@ -26,7 +28,7 @@ func arrangeHelp(root *cobra.Command) {
 		case cmd.Long == "" || cmd.Name() == "completion" || cmd.Parent().Name() == "completion" || cmd.Name() == "help":
 			usual(cmd, args) // cobra's own
 		default:
-			width, _ := terminal.Of(cmd.OutOrStdout())
+			width, _ := terminal.Of(a.Stdout)
 			whole := len(args) == 0 // `redlatch help`, and not --help
 			fmt.Fprint(cmd.OutOrStdout(), helpPage(cmd, whole, min(cmp.Or(width, widest), widest)))
 		}
@@ -44,8 +46,19 @@ func arrangeHelp(root *cobra.Command) {
 			}
 		}
 	}
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
+}
+
+// helpWriter remembers the error of a page of help, which cobra drops.
+type helpWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *helpWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.err = cmp.Or(w.err, err)
+	return n, err
 }
 
 // widest is how many columns a page of help has at most.
@@ -68,11 +81,11 @@ func helpPage(cmd *cobra.Command, whole bool, width int) string {
 			}
 		}
 	}
-	section("", about)
+	section("", joined(about))
 	section("\nUsage:\n", "  "+cmd.UseLine())
 	section("\nExamples:\n", examples)
 	if whole {
-		section("\n", more)
+		section("\n", joined(more))
 	}
 	cmd.InheritedFlags() // has cobra tell these apart from those of the command
 	b.WriteString("\nFlags:\n" + cmd.LocalFlags().FlagUsagesWrapped(width))
@@ -86,6 +99,21 @@ func helpPage(cmd *cobra.Command, whole bool, width int) string {
 		fmt.Fprintf(&b, "\n`redlatch help %s` says all about it.\n", cmd.Name())
 	}
 	return b.String()
+}
+
+// joined returns a text with each paragraph, and what explains a name, on one line.
+func joined(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		words := strings.TrimLeft(line, " ")
+		last := len(lines) - 1
+		if last >= 0 && lines[last] != "" && words != "" && column(lines[last]) == len(line)-len(words) && !lastGap.MatchString(line) {
+			lines[last] += " " + words
+			continue
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // column returns where the text of a line begins: behind the name that it explains, if there is one.
@@ -149,13 +177,18 @@ func arrangeCompletion(root *cobra.Command) {
 	}
 }
 
+// big are the commands that a small build lacks.
+var big = []string{"demo", "dev", "verify", "web"}
+
 // knownCommand refuses what the root command is given when nothing under it has that name.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	hint := "`redlatch --help` lists the commands"
-	if near := nearest(cmd, args[0]); near != "" {
+	if slices.Contains(big, args[0]) {
+		hint = "it was built without, with -tags redlatch_small; install the whole redlatch for it"
+	} else if near := nearest(cmd, args[0]); near != "" {
 		hint = fmt.Sprintf("did you mean `redlatch %s`?", near)
 	}
 	return exit.Usagef(hint, "there is no command %q", args[0])
@@ -194,6 +227,8 @@ func valueError(e *pflag.InvalidValueError) error {
 	switch kind := flag.Value.Type(); {
 	case kind == "duration" && noNumber == nil:
 		return exit.Usagef(fmt.Sprintf("--%s %ss?", flag.Name, value), "--%s is %s, which has no unit", flag.Name, value)
+	case kind == "duration" && app.TooLong(value):
+		return exit.Usagef("", "--%s is %s, which is too long: the longest time is %s", flag.Name, value, app.Longest)
 	case kind == "duration":
 		return exit.Usagef("a time is a number with ms, s, m or h, such as 90s or 1h30m", "--%s is %q, which is no time", flag.Name, value)
 	case kind == "bool":

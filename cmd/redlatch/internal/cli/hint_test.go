@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -29,14 +30,27 @@ func TestHints(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 
+	// As a server says it to each connection beyond its maxclients, but read for certain.
+	crowded := check.Value(net.Listen("tcp", "127.0.0.1:0")).OK(t)
+	t.Cleanup(func() { _ = crowded.Close() })
+	go func() {
+		for c, err := crowded.Accept(); err == nil; c, err = crowded.Accept() {
+			_, _ = io.WriteString(c, "-ERR max number of clients reached\r\n")
+			_ = c.(*net.TCPConn).CloseWrite()
+		}
+	}()
+
 	for _, c := range []struct{ url, says, hint string }{
+		{"redis://" + crowded.Addr().String(), "max number of clients", "the server has as many connections as its maxclients allows"},
 		{replica.URL(), "Redis has refused it for 3s: READONLY", "a replica takes no locks"},
-		{"redis://reader:hush@" + master.Addr(), "NOPERM", "`redlatch doctor` prints the ACL line"},
+		{"redis://reader:hush@" + master.Addr(), "NOPERM", "`redlatch doctor --acl` prints the line"},
 		{"redis://reader:wrong@" + master.Addr(), "WRONGPASS", "the user or the password in REDLATCH_REDIS"},
 		{"rediss://" + secure.Addr(), "unknown authority", "name the authority that signed"},
 		{"redis://" + secure.Addr(), "no answer from Redis", "a server that speaks TLS at this port answers so"},
 		{"rediss://" + master.Addr(), "the TLS handshake got no answer", "see whether a server is up there, and speaks TLS"},
 		{"redis://" + web.Listener.Addr().String(), "unknown message type", "what answers at this port is no Redis"},
+		{"redis://" + master.Addr() + "/99", "DB index is out of range", "the server has fewer databases than that"},
+		{"redis+sentinel://" + master.Addr() + "/main", "unknown command", "what answers at this port is no Sentinel"},
 		{"redis://host.invalid", "host.invalid", "see the name of the host"},
 		{"redis://127.0.0.1:1", "connection refused", "start a server with `redlatch dev`"},
 	} {
@@ -44,15 +58,11 @@ func TestHints(t *testing.T) {
 			t.Parallel()
 			var said bytes.Buffer
 			args := []string{"--redis", c.url, "lock", "--try", "job"}
-			if code := Main(context.Background(), args, strings.NewReader(""), io.Discard, &said); code != exit.Unreachable {
-				t.Errorf("exit code %d, want %d", code, exit.Unreachable)
-			}
+			check.Equal(t, Main(context.Background(), args, strings.NewReader(""), io.Discard, &said), exit.Unreachable, "exit code")
 			if got := said.String(); !strings.Contains(got, c.says) || !strings.Contains(got, "\nredlatch: hint: "+c.hint) {
 				t.Errorf("it says %q, want %q and the hint %q", got, c.says, c.hint)
 			}
-			if strings.Contains(said.String(), "hush@") {
-				t.Errorf("it says the password: %q", said.String())
-			}
+			check.That(t, !strings.Contains(said.String(), "hush@"), "it says the password: %q", said.String())
 		})
 	}
 }

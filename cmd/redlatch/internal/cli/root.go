@@ -13,6 +13,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -38,11 +39,13 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	a := newApp(stdin, stdout, stderr)
 	root, started := newRootCommand(a, args)
 	root.SetArgs(args)
+	help := &helpWriter{Writer: stdout}
+	root.SetOut(help)
 	cmd, err := root.ExecuteContextC(ctx)
 	code := 0
-	if err != nil {
+	if err = cmp.Or(err, help.err); err != nil {
 		e := exit.Of(err)
-		if !*started && e.Code == exit.Failed {
+		if !*started && e.Code == exit.Failed && help.err == nil {
 			e = exit.New(exit.Usage, err, "see `redlatch --help`") // cobra's own complaints
 		}
 		explain(a, e, cmd)
@@ -80,12 +83,15 @@ var named = []string{"run", "elect", "lock", "inspect", "release", "ls", "log"}
 // made sense and a command begins.
 func newRootCommand(a *app.App, typed []string) (root *cobra.Command, started *bool) {
 	started = new(bool)
+	told := false // the version, as --version wants. With a Version of its own, cobra links templates: 9 MB
 	root = &cobra.Command{
-		Use:     "redlatch",
-		Short:   "Locks on Redis that are fair, fenced and fast",
-		Version: a.Version,
-		Args:    knownCommand,
+		Use:   "redlatch",
+		Short: "Locks on Redis that are fair, fenced and fast",
+		Args:  knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if told {
+				return a.Answer("%s\n", a.Version)
+			}
 			if cmd.Flags().NFlag() > 0 { // as in redlatch --redis ls
 				return exit.Usagef("`redlatch --help` lists the commands", "redlatch wants a command, and got flags alone")
 			}
@@ -98,6 +104,7 @@ func newRootCommand(a *app.App, typed []string) (root *cobra.Command, started *b
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
+	root.Flags().BoolVarP(&told, "version", "v", false, "version for redlatch")
 	flags := root.PersistentFlags()
 	flags.StringArrayVar(&a.Redis, "redis", nil, "`URL` of the server; `redlatch --help` says more")
 	flags.StringVar(&a.Prefix, "prefix", app.DefaultPrefix, "what begins every key in Redis")
@@ -105,7 +112,7 @@ func newRootCommand(a *app.App, typed []string) (root *cobra.Command, started *b
 	root.AddCommand(look.Commands(a)...)
 	root.AddCommand(try.Commands(a)...)
 	root.AddCommand(newVersionCommand(a))
-	arrangeHelp(root)
+	arrangeHelp(a, root)
 	arrangeArguments(completer{a, typed}, root)
 	arrangeCompletion(root)
 	return root, started

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -41,12 +42,8 @@ func login(t *testing.T, stdout io.Writer, args ...string) *session {
 		Path: "/proc/self/exe", Args: append([]string{"redlatch"}, args...), Env: append(os.Environ(), "REDLATCH_REDIS="+server.URL()),
 		Stdin: terminal, Stdout: stdout, Stderr: terminal, SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true},
 	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := terminal.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Start", s.cmd.Start())
+	check.OK(t, "Close", terminal.Close())
 	seen := make(chan struct{})
 	go func() {
 		defer close(seen)
@@ -72,9 +69,7 @@ func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "IoctlSetPointerInt", unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0))
 	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -135,9 +130,7 @@ func TestCtrlCReachesTheCommandAndNotRedlatch(t *testing.T) {
 	s.press(ctrlC)
 	s.ends(42)
 	s.see("interrupted")
-	if strings.Contains(s.text(), "redlatch:") {
-		t.Errorf("redlatch had something to say:\n%s", s.text())
-	}
+	check.That(t, !strings.Contains(s.text(), "redlatch:"), "redlatch had something to say:\n%s", s.text())
 }
 
 func TestCtrlZDoesNotSuspendTheCommand(t *testing.T) {

@@ -27,9 +27,7 @@ func TestDemoKeepsItsPromises(t *testing.T) {
 					kinds = append(kinds, e.Kind)
 				}
 			}})
-			if err != nil || len(v.Broken) > 0 {
-				t.Fatalf("Run = %+v, %v, want nothing broken", v, err)
-			}
+			check.Must(t, err == nil && len(v.Broken) <= 0, "Run = %+v, %v, want nothing broken", v, err)
 			if want := []demo.Kind{demo.Crashed, demo.TookOver, demo.Restarted, demo.Stalled, demo.Refused}; !slices.Equal(kinds, want) {
 				t.Errorf("what was told: %v, want %v", kinds, want)
 			}
@@ -43,9 +41,7 @@ func TestDemoThatEndsEarlySaysWhatDidNotHappen(t *testing.T) {
 	s := redlatchtest.Start(t)
 	first := sync.OnceFunc(cancel)
 	v, err := demo.Run(ctx, demo.Config{URL: s.URL(), Duration: time.Minute, Workers: 2, Tell: func(demo.Event) { first() }})
-	if err != nil || len(v.Broken) == 0 || v.Overlaps != 0 {
-		t.Errorf("Run = %+v, %v, want no overlaps, and the faults that did not happen listed", v, err)
-	}
+	check.That(t, err == nil && len(v.Broken) != 0 && v.Overlaps == 0, "Run = %+v, %v, want no overlaps, and the faults that did not happen listed", v, err)
 }
 
 func TestCounterRefusesOlderTokens(t *testing.T) {

@@ -35,8 +35,6 @@ func TestHoldEndsAtItsDeadline(t *testing.T) {
 		end()
 	}
 	for _, end := range []time.Time{h.holds[0].end, s.all[0].end} {
-		if !end.Equal(lease.Deadline()) {
-			t.Errorf("the hold ended %v after the lease", end.Sub(lease.Deadline()))
-		}
+		check.That(t, end.Equal(lease.Deadline()), "the hold ended %v after the lease", end.Sub(lease.Deadline()))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/protocol/address"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -55,9 +56,10 @@ type visit struct {
 	report func(Finding)
 	offset map[string]time.Duration // of each server's clock against this machine's
 	voters []*node
-	keys   int64 // on all servers, as far as they tell
-	lined  bool  // the ACL line was told
-	shards bool  // the deployment that is looked at is a cluster with sharded channels
+	keys   int64  // on all servers, as far as they tell
+	user   string // that the URL of the deployment which is looked at names; "" if none
+	faulty bool   // a user lacks rights that redlatch needs, and that was told
+	shards bool   // the deployment that is looked at is a cluster with sharded channels
 }
 
 // node is a server that can be talked to.
@@ -71,7 +73,22 @@ type node struct {
 // Examine looks at everything, and reports what it finds as it goes.
 func Examine(ctx context.Context, o Options, report func(Finding)) error {
 	o.Look = cmp.Or(o.Look, 3*time.Second)
-	v := &visit{Options: o, report: report, offset: make(map[string]time.Duration)}
+	v := &visit{Options: o, offset: make(map[string]time.Duration)}
+	var refused []Finding
+	v.report = func(f Finding) {
+		if f.Check != "rights" && strings.Contains(f.Found, "NOPERM") {
+			refused = append(refused, f) // which the line about rights covers, if there is one
+			return
+		}
+		report(f)
+	}
+	defer func() {
+		if !v.faulty {
+			for _, f := range refused {
+				report(f)
+			}
+		}
+	}()
 	for _, url := range o.URLs {
 		if err := v.deployment(ctx, url); err != nil {
 			return err
@@ -96,6 +113,21 @@ func parse(url string) (dial rueidis.ClientOption, addr string, cluster bool, er
 	return dial, strings.Join(dial.InitAddress, ","), cluster, nil
 }
 
+// Access returns a command for each user that the URLs name, which gives it the rights that redlatch
+// needs; if one names none, a command that makes a user.
+func Access(o Options) (lines []string, err error) {
+	for _, url := range o.URLs {
+		dial, _, cluster, err := parse(url)
+		if err != nil {
+			return nil, err
+		}
+		if line := access.Line(dial.Username, o.Prefix, cluster); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines, nil
+}
+
 // unreachable reports a server that does not let the doctor in.
 func (v *visit) unreachable(addr string, err error) {
 	v.report(Finding{addr, "reach", Fault, clean(err), "check the address, the password and the network; nothing else of this server was looked at"})
@@ -107,6 +139,7 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
+	v.user = dial.Username
 	client, err := rueidis.NewClient(dial)
 	if err != nil {
 		v.unreachable(addr, err)

@@ -78,9 +78,7 @@ func TestIncompleteLookIsNotOK(t *testing.T) {
 	all := gather(t, doctor.Examine, doctor.Options{URLs: []string{s.URL()}, Prefix: prefix, TTL: 30 * time.Second, Look: time.Nanosecond})
 	all.want(t, "locks", doctor.Note, "met 0 keys under the prefix (the server has about 3000 in all), with 0 names in use: not at the rest", "redlatch ls")
 	for _, f := range all {
-		if f.Check == "locks" && f.Level == doctor.OK {
-			t.Errorf("%+v after an incomplete look", f)
-		}
+		check.That(t, f.Check != "locks" || f.Level != doctor.OK, "%+v after an incomplete look", f)
 	}
 }
 
@@ -115,7 +113,7 @@ func TestRights(t *testing.T) {
 		return u.String()
 	}
 	s.AllowUser("some", "on", ">hush", "~*", "&*", "+@all", "-zadd", "-pexpire")
-	examine(t, as("some")).want(t, "rights", doctor.Fault, "pexpire, zadd", "ACL SETUSER redlatch on >PASSWORD")
+	examine(t, as("some")).want(t, "rights", doctor.Fault, "the user some may not", "pexpire, zadd", "redlatch doctor --acl")
 	s.AllowUser("keyless", "on", ">hush", "~other:*", "&*", "+@all")
 	examine(t, as("keyless")).want(t, "rights", doctor.Fault)
 	s.AllowUser("mute", "on", ">hush", "~*", "&*", "+@all", "-eval", "-evalsha")
@@ -124,8 +122,21 @@ func TestRights(t *testing.T) {
 	examine(t, as("deaf")).want(t, "publish", doctor.Warning, "no messages arrive")
 	examine(t, as("nobody")).want(t, "reach", doctor.Fault, "WRONGPASS")
 
+	// A user without any right is one line, and the line of Access mends it.
+	s.AllowUser("bob", "on", ">hush")
+	all := examine(t, as("bob"))
+	all.want(t, "rights", doctor.Fault, "the user bob may not", "redlatch doctor --acl")
+	for _, f := range all {
+		check.That(t, f.Check == "rights" || !strings.Contains(f.Found, "NOPERM"), "%+v beside the line about rights", f)
+		check.That(t, f.Check != "reach", "%+v, of a server that was reached", f)
+	}
+	lines := check.Value(doctor.Access(doctor.Options{URLs: []string{as("bob")}, Prefix: prefix})).OK(t)
+	check.Must(t, len(lines) == 1 && strings.HasPrefix(lines[0], "ACL SETUSER bob ~"), "Access = %q", lines)
+	s.Do(strings.Fields(lines[0])...)
+	examine(t, as("bob")).wantNoFault(t)
+
 	s.AllowUser("redlatch", append([]string{"on", ">hush"}, access.Rules(prefix, false)...)...)
-	all := examine(t, as("redlatch"))
+	all = examine(t, as("redlatch"))
 	all.wantNoFault(t)
 	all.want(t, "publish", doctor.OK)
 	all.want(t, "locks", doctor.OK)
@@ -140,7 +151,7 @@ func TestRightsForTheJournal(t *testing.T) {
 	u.User = url.UserPassword("redlatch", "hush")
 	all := examine(t, u.String())
 	all.wantNoFault(t)
-	all.want(t, "journal", doctor.Note, "xadd", "ACL SETUSER redlatch on >PASSWORD", "+xadd")
+	all.want(t, "journal", doctor.Note, "xadd", "redlatch doctor --acl")
 	all.want(t, "rights", doctor.OK)
 }
 
@@ -221,6 +232,18 @@ func TestForeignKeys(t *testing.T) {
 	all.want(t, "locks", doctor.Warning, "list")
 	s.Do("SET", prefix+"for ever", "somebody", "PX", "60000")
 	examine(t, s.URL()).want(t, "locks", doctor.Note, "for ever", "not redlatch's")
+	for i := range 15 {
+		s.Do("SET", prefix+strconv.Itoa(i), "somebody")
+	}
+	all = examine(t, s.URL())
+	all.want(t, "locks", doctor.Note, "names like these: 5 more", "`redlatch ls`")
+	faults := 0
+	for _, f := range all {
+		if f.Check == "locks" && f.Level == doctor.Fault {
+			faults++
+		}
+	}
+	check.Equal(t, faults, 10, "faults of locks that are told")
 }
 
 func TestCluster(t *testing.T) {
@@ -273,7 +296,7 @@ func TestRightsInACluster(t *testing.T) {
 	for _, n := range nodes {
 		allow(n, "-info")
 	}
-	examine(t, u.String()).want(t, "rights", doctor.Fault, "under the prefix: info")
+	examine(t, u.String()).want(t, "rights", doctor.Fault, "under the prefix: info", "the user redlatch")
 	for _, n := range nodes {
 		allow(n)
 	}

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -74,7 +76,7 @@ func (v *visit) rights(ctx context.Context, n *node) {
 		moved = errors.As(r.Err, &refused) && strings.HasPrefix(refused.Text, "MOVED")
 	}
 	if r.Err != nil {
-		v.report(Finding{n.addr, "rights", Fault, "scripts cannot be run: " + clean(r.Err), v.permit()})
+		v.lacks(n, "scripts cannot be run: "+clean(r.Err))
 		return
 	}
 	var refused []string
@@ -90,20 +92,21 @@ func (v *visit) rights(ctx context.Context, n *node) {
 		})
 	}
 	if len(refused) > 0 {
-		v.report(Finding{n.addr, "rights", Fault, "not permitted in scripts, or not on keys under the prefix: " + strings.Join(refused, ", "), v.permit()})
+		v.lacks(n, "not permitted in scripts, or not on keys under the prefix: "+strings.Join(refused, ", "))
 		return
 	}
 	v.report(Finding{n.addr, "rights", OK, "scripts and their commands are permitted", ""})
 }
 
-// permit is the advice for a user without the rights, with the ACL line. That stands in the first
-// advice of this kind alone: it is long, and the same for all servers.
+// permit is the advice for a user without the rights.
 func (v *visit) permit() string {
-	if v.lined {
-		return "the ACL line above gives the rights"
-	}
-	v.lined = true
-	return "a user who may do so gives the rights: " + access.Line(v.Prefix, v.shards)
+	return "`redlatch doctor --acl` prints the line that gives the rights"
+}
+
+// lacks reports that the user lacks rights without which redlatch cannot be used.
+func (v *visit) lacks(n *node, what string) {
+	v.faulty = true
+	v.report(Finding{n.addr, "rights", Fault, fmt.Sprintf("the user %s may not do what redlatch does: %s", cmp.Or(v.user, "default"), what), v.permit()})
 }
 
 // listening publishes something and listens for it; on a sharded channel, as in a cluster from
@@ -232,40 +235,69 @@ func (v *visit) locks(ctx context.Context) {
 	defer client.Close()
 	look, cancel := context.WithTimeout(ctx, v.Look)
 	defer cancel()
-	keys, names, strange := 0, 0, 0
-	for info, err := range client.List(look, redlatch.ListOptions{Progress: func(n int) { keys = n }}) {
-		if err != nil && look.Err() == nil {
-			v.report(Finding{"", "locks", Warning, "names cannot be listed: " + clean(err), unlisted(err)})
-			return
-		}
-		if err != nil {
-			v.report(Finding{"", "locks", Note, v.incomplete(keys, names), "`redlatch ls` looks at all of them, however long that takes"})
-			return
-		}
-		names++
-		if info.Abandoned() {
-			v.report(Finding{"", "locks", Note, fmt.Sprintf("%q is free, and only the dead wait for it", info.Name), "the next process that locks it forgets them, and without any the line is gone after an hour"})
-		}
-		if f, ok := suspect(info); ok {
-			strange++
-			v.report(f)
-		}
-	}
-	defer v.deadlocks(look, client)
-	if strange == 0 {
-		v.report(Finding{"", "locks", OK, inUse(names), ""})
+	if v.names(look, client) {
+		v.deadlocks(look, client)
 	}
 }
 
-// inUse says that all names in use are locks of redlatch.
-func inUse(names int) string {
-	switch names {
+// maxTold is how many names are told of each level; the rest is counted.
+const maxTold = 10
+
+// names looks at each name, and reports whether it came to the end.
+func (v *visit) names(look context.Context, client *redlatch.Client) bool {
+	keys, names, strange := 0, 0, 0
+	met := make(map[Level]int)
+	tell := func(f Finding) {
+		if met[f.Level]++; met[f.Level] <= maxTold {
+			v.report(f)
+		}
+	}
+	defer func() {
+		for _, n := range met {
+			if more := n - maxTold; more > 0 {
+				v.report(Finding{"", "locks", Note, fmt.Sprintf("names like these: %s more", fleet.Count(more)), "`redlatch ls` lists all names"})
+			}
+		}
+	}()
+	var all fleet.Totals
+	for info, err := range client.List(look, redlatch.ListOptions{Progress: func(n int) { keys = n }}) {
+		if err != nil && look.Err() == nil {
+			v.report(Finding{"", "locks", Warning, "names cannot be listed: " + clean(err), unlisted(err)})
+			return false
+		}
+		if err != nil {
+			v.report(Finding{"", "locks", Note, v.incomplete(keys, names), "`redlatch ls` looks at all of them, however long that takes"})
+			return false
+		}
+		names++
+		all.Add(fleet.NewLock(info, time.Time{}))
+		if info.Abandoned() {
+			tell(Finding{"", "locks", Note, fmt.Sprintf("%q is free, and only the dead wait for it", info.Name), "the next process that locks it forgets them, and without any the line is gone after an hour"})
+		}
+		if f, ok := suspect(info); ok {
+			strange++
+			tell(f)
+		}
+	}
+	if strange == 0 {
+		v.report(Finding{"", "locks", OK, inUse(all), ""})
+	}
+	return true
+}
+
+// inUse says that all names in use are locks of redlatch, and how many of them clients only keep.
+func inUse(all fleet.Totals) string {
+	kept := ""
+	if all.Kept > 0 {
+		kept = fmt.Sprintf("; held %d, and %d only kept by clients (LockOptions.Linger)", all.Holders, all.Kept)
+	}
+	switch all.Names {
 	case 0:
 		return "no name is in use"
 	case 1:
-		return "1 name is in use, for a lock of redlatch"
+		return "1 name is in use, for a lock of redlatch" + kept
 	}
-	return fmt.Sprintf("%d names are in use, all for locks of redlatch", names)
+	return fmt.Sprintf("%d names are in use, all for locks of redlatch", all.Names) + kept
 }
 
 // deadlocks looks for processes that wait for each other.
@@ -310,7 +342,8 @@ func suspect(info redlatch.LockInfo) (Finding, bool) {
 		switch {
 		case h.Foreign && h.Remaining < 0:
 			f.Level, f.Found = Fault, fmt.Sprintf("%q is held by %q, which is not redlatch's, and never expires", info.Name, h.Owner)
-			f.Advice = fmt.Sprintf("if nobody is at work under it: redlatch release %s --force", info.Name)
+			command := fleet.ReleaseCommand(fleet.NewLock(info, time.Time{}), h)
+			f.Advice = "if no program is at work under it: " + cmp.Or(command, "DEL of its key, as no command can be typed with these names")
 			return f, true
 		case h.Foreign:
 			f.Level, f.Found = Note, fmt.Sprintf("%q is held by %q, which is not redlatch's", info.Name, h.Owner)

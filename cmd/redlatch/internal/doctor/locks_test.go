@@ -6,8 +6,38 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
+
+// TestKeptLocksAreTold: the doctor tells locks that are held from those that clients only keep.
+func TestKeptLocksAreTold(t *testing.T) {
+	t.Parallel()
+	for want, all := range map[string]fleet.Totals{
+		"no name is in use":                             {},
+		"2 names are in use, all for locks of redlatch": {Names: 2, Holders: 2},
+		"3 names are in use, all for locks of redlatch; held 1, and 2 only kept by clients (LockOptions.Linger)": {Names: 3, Holders: 1, Kept: 2},
+	} {
+		if got := inUse(all); got != want {
+			t.Errorf("%+v: %q, want %q", all, got, want)
+		}
+	}
+}
+
+// TestAdviceIsSafeToType: the name of a lock in a command is one word to a shell.
+func TestAdviceIsSafeToType(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"a; touch /tmp/x": `redlatch release --force --owner 'o'\''s' --reason 'by hand' -- 'a; touch /tmp/x'`,
+		"a\u202eb":        "no command can be typed",
+	} {
+		f, _ := suspect(redlatch.LockInfo{Name: name, Key: "redlatch:" + name, Holders: []redlatch.Holder{{Owner: "o's", Foreign: true, Remaining: -1}}})
+		if !strings.Contains(f.Advice, want) {
+			t.Errorf("%q: advice %q, want %q in it", name, f.Advice, want)
+		}
+	}
+}
 
 // TestAdviceWhereNamesCannotBeListed: a right that is missing and a server that does not answer ask
 // for different things.

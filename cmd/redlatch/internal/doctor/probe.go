@@ -14,7 +14,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
@@ -161,7 +160,7 @@ func (v *visit) abilities(ctx context.Context, n *node, cluster bool) bool {
 	}
 	r := n.conn.Eval(ctx, call)[0]
 	if r.Err != nil {
-		f := Finding{n.addr, "scripts", Fault, "scripts cannot be run: " + clean(r.Err), unusable + " unless its user may: " + access.Line(v.Prefix, cluster)}
+		f := Finding{n.addr, "scripts", Fault, "scripts cannot be run: " + clean(r.Err), unusable + " unless its user may run them: " + v.permit()}
 		v.report(f)
 		return false
 	}

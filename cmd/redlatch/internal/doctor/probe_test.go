@@ -66,7 +66,7 @@ func TestProbeOfServerThatLacks(t *testing.T) {
 		{"wait", "WAIT", doctor.Note, []string{"LockOptions.Replicas cannot be used"}},
 		{"scan", "SCAN", doctor.Note, []string{"cannot list names"}},
 		{"time", "time", doctor.Fault, []string{"cannot be used on this server"}},
-		{"eval", "scripts", doctor.Fault, []string{"scripts cannot be run", "ACL SETUSER"}},
+		{"eval", "scripts", doctor.Fault, []string{"scripts cannot be run", "redlatch doctor --acl"}},
 	} {
 		t.Run(test.command+" "+test.check, func(t *testing.T) {
 			t.Parallel()

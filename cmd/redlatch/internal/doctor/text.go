@@ -22,16 +22,7 @@ func Text(all []Finding, width int, colour bool) string {
 		level, check = max(level, len(f.Level)), max(check, len(f.Check))
 		server = max(server, utf8.RuneCountInString(cmp.Or(f.Server, "all")))
 	}
-	line := func(head, text string) string {
-		text, paste, found := strings.Cut(head+fleet.OneLine(text), " ACL SETUSER ")
-		switch {
-		case found && width == 0:
-			return text + " ACL SETUSER " + paste + "\n"
-		case found: // a line to paste stays one, on its own
-			return terminal.Fold(text, width, len(head)) + "ACL SETUSER " + paste + "\n"
-		}
-		return terminal.Fold(text, width, len(head))
-	}
+	line := func(head, text string) string { return terminal.Fold(head+fleet.OneLine(text), width, len(head)) }
 	var b strings.Builder
 	for _, f := range all {
 		at := cmp.Or(f.Server, "all")

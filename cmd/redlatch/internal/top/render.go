@@ -39,14 +39,14 @@ const helpText = `  j k, arrows      next and previous lock
   q, ctrl+c        quit`
 
 // rows is how many locks fit on the screen.
-func (m *model) rows() int { return max(1, m.height-6) }
+func (m *model) rows() int { return max(1, m.height-7) }
 
 // render is the whole screen.
 func (m *model) render() string {
 	if m.width == 0 || m.picture == nil {
 		return "looking…"
 	}
-	lines := []string{m.header(), m.summary()}
+	lines := append([]string{m.header()}, m.summary()...)
 	switch {
 	case m.help:
 		lines = append(append(lines, ""), strings.Split(helpText, "\n")...)
@@ -72,7 +72,7 @@ func (m *model) header() string {
 	case m.paused:
 		state = "paused at " + p.Made.Format(time.TimeOnly)
 	case p.Err != nil && p.Taken.IsZero():
-		state = m.style(accent, "no picture: "+fleet.ErrorText(p.Err))
+		state = m.style(accent, "no data yet: "+fleet.ErrorText(p.Err))
 	case p.Err != nil:
 		state = m.style(accent, fmt.Sprintf("%s old, looks fail since %s: %s", fleet.Span(m.now().Sub(p.Taken)), p.Since.Format(time.TimeOnly), fleet.ErrorText(p.Err)))
 	case p.Found > 0:
@@ -85,23 +85,25 @@ func (m *model) header() string {
 	return m.style(bold, "redlatch") + "  " + state
 }
 
-// summary is the figures of all locks.
-func (m *model) summary() string {
+// summary is the figures of all locks: how many, and the longest.
+func (m *model) summary() []string {
 	t := m.picture.Totals
 	if m.picture.Taken.IsZero() && m.picture.Found == 0 {
-		return ""
+		return []string{"", ""}
 	}
-	s := fmt.Sprintf("%s held  %s waiting", fleet.Count(t.Holders), fleet.Count(t.Waiters))
-	if t.OldestWaited != "" {
-		s += fmt.Sprintf("  longest wait %s: %s", fleet.Span(t.LongestWaited), fleet.Visible(t.OldestWaited))
-	}
-	if t.OldestHeld != "" {
-		s += fmt.Sprintf("  longest held %s: %s", fleet.Span(t.LongestHeld), fleet.Visible(t.OldestHeld))
-	}
+	counts := []string{"holders " + fleet.Count(t.Holders), fleet.Waiting + " " + t.WaitingText()}
 	if n := len(m.picture.Deadlocks); n > 0 {
-		s += "  " + m.style(accent, fmt.Sprintf("%d deadlocked cycles: redlatch ls --deadlocks", n))
+		counts = append(counts, m.style(accent, fmt.Sprintf("%d deadlocked cycles: redlatch ls --deadlocks", n)))
 	}
-	return s
+	var longest []string
+	add := func(label string, d time.Duration, name, left string) {
+		if name != "" {
+			longest = append(longest, fmt.Sprintf("%s %s: %s (%s)", label, fleet.Span(d), ansi.Truncate(fleet.Visible(name), 40, "…"), left))
+		}
+	}
+	add(fleet.Waited, t.LongestWaited, t.OldestWaited, fleet.NoStandby)
+	add("longest held", t.LongestHeld, t.OldestHeld, fleet.NoLasting)
+	return []string{strings.Join(counts, "  "), strings.Join(longest, "  ")}
 }
 
 func (m *model) footer() string {
@@ -123,6 +125,9 @@ func (m *model) footer() string {
 	return m.style(soft, strings.Join(append([]string{left, "by " + cmp.Or(q.Sort, fleet.Sorts[0])}, set...), "  |  "))
 }
 
+// nothing stands for a list without locks.
+const nothing = "nothing is locked"
+
 // list is the locks around the cursor.
 func (m *model) list() []string {
 	locks := m.locks()
@@ -133,7 +138,7 @@ func (m *model) list() []string {
 		case m.query.Search != "" || m.query.State != "":
 			return []string{fmt.Sprintf("no lock matches; %s names are in use", fleet.Count(len(m.picture.Locks)))}
 		}
-		return []string{"nothing is locked"}
+		return []string{nothing}
 	}
 	n := m.rows()
 	from := max(0, min(m.cursor-n/2, len(locks)-n))
@@ -148,41 +153,54 @@ func (m *model) list() []string {
 	return lines
 }
 
-// The widths of the columns that do not depend on the screen; they do not jump when values change.
-const (
-	wTime  = 11
-	wCount = 8
-)
+// widths are those of the columns that do not depend on the screen; they do not jump when values
+// change. Names and holders share what is left.
+var widths = map[string]int{fleet.Kind: 14, fleet.Held: 8, fleet.Waiting: 11, fleet.Waited: 12}
+
+// long is the wait from which on it is in the accent.
+const long = 10 * time.Second
 
 // table is a heading and a row for each lock.
 func (m *model) table(locks []*fleet.Lock) []string {
-	narrow := m.width < 90
-	flexible := max(20, m.width-3*(wTime+2)-(wCount+2)-2)
-	if narrow {
-		flexible = max(20, m.width-(wTime+2)-(wCount+2)-2)
+	columns, flexible := fleet.Columns, m.width
+	if m.width < 100 {
+		columns = []string{fleet.Name, fleet.Holder, fleet.Held, fleet.Waiting}
 	}
-	wName := flexible / 2
-	wHolder := flexible - wName
-	columns := fleet.Columns[2:]
-	if narrow {
-		columns = []string{fleet.Held, fleet.Waiting}
+	for i, column := range columns {
+		flexible -= widths[column] + 2*min(i, 1)
 	}
-	line := func(cell func(column string) string) string {
-		row := fit(cell(fleet.Name), wName) + "  " + fit(cell(fleet.Holder), wHolder)
+	flexible = max(20, flexible)
+	line := func(cell func(column string) string, style func(column, text string) string) string {
+		var cells []string
 		for _, column := range columns {
-			width := wTime
-			if column == fleet.Waiting {
-				width = wCount
+			text := cell(column)
+			switch width := widths[column]; {
+			case column == fleet.Name:
+				text = fit(text, flexible/2)
+			case column == fleet.Holder:
+				text = fit(text, flexible-flexible/2)
+			case column == fleet.Kind:
+				text = fit(text, width)
+			default:
+				text = right(text, width)
 			}
-			row += "  " + right(cell(column), width)
+			cells = append(cells, style(column, text))
 		}
-		return strings.TrimRight(row, " ")
+		return strings.TrimRight(strings.Join(cells, "  "), " ")
 	}
-	lines := []string{m.style(soft, line(strings.ToUpper))}
+	plain := func(_, text string) string { return text }
+	lines := []string{m.style(soft, line(strings.ToUpper, plain))}
 	for _, l := range locks {
-		row := line(l.Cell)
+		row := ""
 		if l.Troubled() || l.Abandoned() {
-			row = m.style(accent, row)
+			row = m.style(accent, line(l.Cell, plain))
+		} else {
+			row = line(l.Cell, func(column, text string) string {
+				if column == fleet.Waited && l.Waited() >= long && !l.Standby() {
+					return m.style(accent, text)
+				}
+				return text
+			})
 		}
 		lines = append(lines, row)
 	}
@@ -215,7 +233,7 @@ func (m *model) page() []string {
 			add(false, "%-11s  and %s more", "", fleet.Count(len(l.Holders)-i))
 			break
 		}
-		add(h.Dead, "%-11s  %s", fleet.Holder, fleet.HolderText(h))
+		add(h.Dead || l.Overdue(h), "%-11s  %s", fleet.Holder, fleet.HolderText(l.Kind, h))
 		for _, f := range fleet.HolderFacts(l, h, zone) {
 			add(f.Bad, "  %-11s  %s", f.Label, f.Text)
 		}

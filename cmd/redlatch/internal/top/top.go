@@ -53,7 +53,11 @@ func Print(ctx context.Context, p *fleet.Poller, q fleet.Query, stdout io.Writer
 			return picture.Err
 		case !picture.Taken.IsZero():
 			m := &model{query: q, width: 140, picture: picture, plain: true}
-			_, err := fmt.Fprintln(stdout, strings.Join(append([]string{m.summary()}, m.table(q.Select(picture.Locks))...), "\n"))
+			rows := []string{nothing}
+			if locks := q.Select(picture.Locks); len(locks) > 0 {
+				rows = m.table(locks)
+			}
+			_, err := fmt.Fprintln(stdout, strings.Join(append(m.summary(), rows...), "\n"))
 			return err
 		}
 		select {

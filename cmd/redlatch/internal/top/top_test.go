@@ -157,9 +157,7 @@ func TestWidths(t *testing.T) {
 			m := sized(width, height, picture())
 			for range 2 {
 				lines := strings.Split(m.render(), "\n")
-				if len(lines) > max(1, height) {
-					t.Errorf("%d lines on a screen of %d by %d", len(lines), width, height)
-				}
+				check.That(t, len(lines) <= max(1, height), "%d lines on a screen of %d by %d", len(lines), width, height)
 				for _, line := range lines {
 					if n := ansi.StringWidth(line); n > width {
 						t.Errorf("a line of %d columns on a screen of %d by %d: %q", n, width, height, line)
@@ -196,13 +194,9 @@ func TestCursorStaysOnItsLock(t *testing.T) {
 		}
 	}
 	press(m, "G")
-	if m.cursor != len(m.locks())-1 {
-		t.Errorf("G goes to %d", m.cursor)
-	}
+	check.That(t, m.cursor == len(m.locks())-1, "G goes to %d", m.cursor)
 	press(m, "g", "k")
-	if m.cursor != 0 {
-		t.Errorf("g goes to %d", m.cursor)
-	}
+	check.That(t, m.cursor == 0, "g goes to %d", m.cursor)
 }
 
 // TestPause keeps the picture, and shows the newest after it.
@@ -268,9 +262,7 @@ func TestPrint(t *testing.T) {
 	broken := errors.New("broken")
 	down := fleet.NewPoller(source{err: broken}, fleet.Options{})
 	defer down.Close()
-	if err := Print(t.Context(), down, fleet.Query{}, &out); !errors.Is(err, broken) {
-		t.Errorf("Print = %v", err)
-	}
+	check.Error(t, "Print", Print(t.Context(), down, fleet.Query{}, &out), broken)
 }
 
 // TestProgram runs the whole of it, with keys from a pipe.
@@ -290,7 +282,5 @@ func TestProgram(t *testing.T) {
 	if err := Run(ctx, p, fleet.Query{}, keys, &out); err != nil || ctx.Err() != nil {
 		t.Fatalf("Run = %v, %v", err, ctx.Err())
 	}
-	if p.Viewers() != 0 {
-		t.Errorf("%d viewers are left", p.Viewers())
-	}
+	check.That(t, p.Viewers() == 0, "%d viewers are left", p.Viewers())
 }

@@ -16,9 +16,9 @@ import (
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/internal/verify/history"
-	"github.com/redlatch/redlatch/internal/verify/link"
-	"github.com/redlatch/redlatch/internal/verify/worker"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
+	"github.com/redlatch/redlatch/internal/testkit/verify/link"
+	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // A verification that finds nothing is worth as much as what it would have found. Workers of these
@@ -39,7 +39,11 @@ type broken struct {
 
 var breaks = map[string]broken{
 	"no-token": {
-		lines: [][2]string{{"return time\nend", "return 7\nend"}},
+		lines: [][2]string{
+			{"return time\nend", "return 7\nend"},
+			{"return token\nend", "return 7\nend"},
+			{"return tonumber(redis.call('GET', FENCE)), ''", "return 7, ''"},
+		},
 		kinds: []string{history.Mutex}, finds: []string{"tokens"},
 	},
 	"late-deadline": {
@@ -73,7 +77,7 @@ var breaks = map[string]broken{
 	"no-rest": {
 		scripts: "slotpool", lines: [][2]string{{"redis.call('ZRANGEBYSCORE', K, 0, millis(), 'LIMIT', 0, MANY)", "redis.call('ZRANGEBYSCORE', K, 0, millis() + 400, 'LIMIT', 0, MANY)"}},
 		// Kills alone come a few times in a short run, and may all miss the holders of slots.
-		kinds: []string{history.SlotPool}, faults: []string{"kill", "stop"}, finds: []string{"rests", "slots"},
+		kinds: []string{history.SlotPool}, faults: []string{"kill", "stop", "stall"}, finds: []string{"rests", "slots"},
 	},
 	"double-permit": {
 		scripts: "semaphore", lines: [][2]string{{"give(wanted, -permits)\n", ""}},

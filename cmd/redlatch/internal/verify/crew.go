@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/verify/history"
-	"github.com/redlatch/redlatch/internal/verify/worker"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
+	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // supervisorFile is the history of the supervisor. Those of the workers are beside it.

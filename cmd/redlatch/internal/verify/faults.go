@@ -14,9 +14,9 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
-	"github.com/redlatch/redlatch/internal/verify/history"
-	"github.com/redlatch/redlatch/internal/verify/link"
-	"github.com/redlatch/redlatch/internal/verify/worker"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
+	"github.com/redlatch/redlatch/internal/testkit/verify/link"
+	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // A Fault is one kind of harm.

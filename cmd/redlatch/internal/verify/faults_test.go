@@ -10,7 +10,7 @@ import (
 
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/servers"
-	"github.com/redlatch/redlatch/internal/verify/history"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
 // unwatched is for servers that end with the test.
@@ -41,9 +41,7 @@ func stage(t *testing.T, deployment string, faults ...string) (r *run, noted fun
 	out := &bytes.Buffer{}
 	r.rec = history.NewRecorder(out)
 	return r, func() (all []history.Event) {
-		if err := history.ReadEvents(bytes.NewReader(out.Bytes()), func(e history.Event) { all = append(all, e) }); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "ReadEvents", history.ReadEvents(bytes.NewReader(out.Bytes()), func(e history.Event) { all = append(all, e) }))
 		return all
 	}
 }
@@ -54,9 +52,7 @@ func TestFailedFailoverEndsWhenWritesAreTaken(t *testing.T) {
 	t.Parallel()
 	r, noted := stage(t, "sentinel")
 	for _, s := range r.own.Sentinels { // else a machine that is slow has them begin a failover of their own
-		if _, err := s.Do(t.Context(), "SENTINEL", "SET", servers.MasterName, "down-after-milliseconds", "60000"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, "Do", check.ErrorOf(s.Do(t.Context(), "SENTINEL", "SET", servers.MasterName, "down-after-milliseconds", "60000")))
 	}
 	const held = 3 * time.Second
 	failed := errors.New("the replica did not take over")
@@ -119,9 +115,7 @@ func TestFaultsOfServersAreSeen(t *testing.T) {
 				}
 			}
 			all := noted()
-			if len(all) != len(c.faults) {
-				t.Fatalf("noted are %v, want %v", all, c.faults)
-			}
+			check.Must(t, len(all) == len(c.faults), "noted are %v, want %v", all, c.faults)
 			for _, e := range all {
 				if loses := e.Name != "clock-back" && e.Name != "server-stop" && e.Name != "node-kill"; e.Count == 0 || e.Why != "" || (e.Mode == "*") != loses {
 					t.Errorf("noted is %+v, want an effect", e)

@@ -8,13 +8,15 @@ import (
 	"html"
 	"html/template"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/verify/history"
+	"github.com/redlatch/redlatch/internal/fleet"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
 //go:embed report.html.tmpl
@@ -22,16 +24,23 @@ var page string
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"seconds": func(d time.Duration) string { return d.Round(time.Second).String() },
+	"span":    fleet.Span, "n": fleet.Count, "allowed": allowed, "passed": func() string { return passed },
 }).Parse(page))
 
 // pageData is what the page shows.
 type pageData struct {
 	Report
 	Total      int
+	Glance     template.HTML
 	Close      template.HTML
 	CloseTitle string
 	Legend     []legend
+
+	begin int64
 }
+
+// Second writes a time as seconds since the run began.
+func (d pageData) Second(t int64) string { return fmt.Sprintf("%.3fs", float64(t-d.begin)/1e9) }
 
 type legend struct {
 	Name   string
@@ -56,7 +65,7 @@ func writeFiles(dir string, r Report, h *history.History) error {
 }
 
 func writePage(out io.Writer, r Report, h *history.History) error {
-	d := pageData{Report: r}
+	d := pageData{Report: r, Glance: glance(r, h), begin: h.Begin}
 	for _, n := range r.Acquired {
 		d.Total += n
 	}
@@ -117,6 +126,88 @@ func (s *svg) axis(h *history.History, high float64) {
 // done returns the picture.
 func (s *svg) done(high float64) template.HTML {
 	return template.HTML(fmt.Sprintf(`<svg width="%d" height="%.0f" role="img">%s</svg>`, left+width+30, high, s.String()))
+}
+
+// The measures of the whole run, in pixels.
+const (
+	faultHigh = 12 // of a row for a fault
+	lockHigh  = 16 // of a row for a lock
+	cells     = 430
+)
+
+// glance draws the whole run: the faults, and below them which worker held which lock.
+func glance(r Report, h *history.History) template.HTML {
+	s := &svg{from: h.Begin, to: max(h.End, h.Begin+1)}
+	y := 0.0
+	for _, e := range r.Faults {
+		if e.Times == 0 {
+			continue
+		}
+		s.text(left-8, y+faultHigh-2, "end", e.Name)
+		for _, f := range h.Faults {
+			if f.Name == e.Name {
+				s.bar(f.Asked, f.At, y+2, faultHigh-4, "var(--dim)", strings.TrimSpace(fmt.Sprintf("%s %s at %s", f.Name, f.Target, h.At(f.Asked))))
+			}
+		}
+		y += faultHigh
+	}
+	y += 8
+	groups := h.ByName(history.Mutex, history.Multi, history.Reentrant, history.Election, history.Job, history.RWMutex, history.Semaphore, history.SlotPool)
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		s.text(left-8, y+lockHigh-4, "end", name)
+		s.cells(groups[name], y+3)
+		for _, f := range r.Findings {
+			for _, e := range f.Excuses {
+				if e.Name == name {
+					s.bar(e.At, e.At, y, 4, "var(--mark)", fmt.Sprintf("allowed for a TTL after %s", e.Fault))
+				}
+			}
+			if f.Bad > 0 && f.Name == name {
+				s.bar(f.At, f.At+(s.to-s.from)/300, y, lockHigh, "var(--bad)", f.Check)
+			}
+		}
+		y += lockHigh
+	}
+	s.axis(h, y+4)
+	return s.done(y + 26)
+}
+
+// cells draws which worker held a lock for most of each cell of the run, a path for each worker.
+func (s *svg) cells(holds []*history.Hold, y float64) {
+	took := make([]map[string]int64, cells)
+	wide := max((s.to-s.from)/cells, 1)
+	for _, k := range holds {
+		if !k.Believed() {
+			continue
+		}
+		worker, _, _ := strings.Cut(k.Worker, ".")
+		for i := (k.First - s.from) / wide; i <= (k.Last-s.from)/wide && i < cells; i++ {
+			begin := s.from + i*wide
+			if took[i] == nil {
+				took[i] = make(map[string]int64)
+			}
+			took[i][worker] += min(k.Last, begin+wide) - max(k.First, begin) + 1
+		}
+	}
+	paths := make(map[string]*strings.Builder)
+	for i := range took {
+		most := ""
+		for worker, t := range took[i] {
+			if most == "" || t > took[i][most] || t == took[i][most] && worker < most {
+				most = worker
+			}
+		}
+		if most == "" {
+			continue
+		}
+		if paths[most] == nil {
+			paths[most] = new(strings.Builder)
+		}
+		fmt.Fprintf(paths[most], "M%d %.0fh%dv%dh-%dz", left+i*width/cells, y, width/cells, lockHigh-5, width/cells)
+	}
+	for _, worker := range slices.Sorted(maps.Keys(paths)) {
+		fmt.Fprintf(s, `<path d="%s" fill="%s"><title>worker %s</title></path>`, paths[worker], colour(worker), html.EscapeString(worker))
+	}
 }
 
 // closeSpan is how much of a run the picture shows.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/verify/history"
-	"github.com/redlatch/redlatch/internal/verify/worker"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
+	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // The least that must have happened for a verdict.
@@ -95,6 +95,7 @@ func judge(p Plan, h *history.History) Report {
 func rules(p Plan, h *history.History, late time.Duration) history.Rules {
 	r := history.Rules{
 		Permits: p.Permits, Rest: p.Rest, Window: p.Window, Bound: (p.Bound + min(lateTimes*late, p.Bound)).Truncate(time.Millisecond), Heartbeat: p.Heartbeat, Settle: settle(p), Silent: silent(p), Shared: p.Deployment == "quorum",
+		Lingers: lingers,
 	}
 	if p.Deployment == "quorum" {
 		// There an acquisition is a series of rounds over all nodes, and a message is a hint to try.
@@ -104,9 +105,9 @@ func rules(p Plan, h *history.History, late time.Duration) history.Rules {
 		switch e.Mode {
 		case "":
 		case "*":
-			r.Losses = append(r.Losses, history.Loss{From: e.Asked, Until: e.At})
+			r.Losses = append(r.Losses, history.Loss{Fault: e.Name, From: e.Asked, Until: e.At})
 		default:
-			r.Losses = append(r.Losses, history.Loss{Name: e.Mode, From: e.Asked, Until: e.At})
+			r.Losses = append(r.Losses, history.Loss{Fault: e.Name, Name: e.Mode, From: e.Asked, Until: e.At})
 		}
 	}
 	return r

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/doctor"
 	"github.com/redlatch/redlatch/internal/testkit/check"
-	"github.com/redlatch/redlatch/internal/verify/history"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
 // TestRegisterThatTakesALateWriteFails: the files of a run are judged, and the report is beside them.
@@ -32,9 +32,7 @@ func TestRegisterThatTakesALateWriteFails(t *testing.T) {
 	}
 	rec.Note(history.Event{Type: history.Fault, Name: "stop", Target: "1.1", Asked: history.Now() - 1000, Count: 1})
 	report, err := Judge(dir)
-	if err != nil || report.Verdict != Fail {
-		t.Fatalf("Judge = %s, %v, want FAIL", report.Verdict, err)
-	}
+	check.Must(t, err == nil && report.Verdict == Fail, "Judge = %s, %v, want FAIL", report.Verdict, err)
 	if why := strings.Join(report.Reasons, "\n"); !strings.Contains(why, "stale writes: 1 times") {
 		t.Errorf("reasons are %s, want the late write among them", why)
 	}
@@ -85,5 +83,40 @@ func TestHandOversWithoutMessagesAreNotJudged(t *testing.T) {
 		if bad := slices.ContainsFunc(r.Findings, func(f history.Finding) bool { return f.Check == "hand-overs" && f.Bad > 0 }); bad != c.bad {
 			t.Errorf("%s, messages %s: slow hand-overs are found: %t, want %t", c.deployment, c.messages, bad, c.bad)
 		}
+	}
+}
+
+// TestAllowedOverlapsAreNamed: the report says after which fault of verify itself overlaps came, and
+// when, so that "ok" beside them cannot be misread. The picture shows faults and holders.
+func TestAllowedOverlapsAreNamed(t *testing.T) {
+	t.Parallel()
+	const second = int64(time.Second)
+	h := history.New()
+	h.Begin, h.End = second, 11*second
+	h.Faults = []history.Event{{Name: "delete-key", Target: "mutex-a", Asked: 3 * second, At: 3*second + 1000, Count: 1}}
+	h.Holds = []*history.Hold{{Worker: "1.1", Kind: history.Mutex, Name: "mutex-a", First: 2 * second, Last: 5 * second}}
+	r := Report{
+		Verdict: Pass, Faults: []Effect{{Name: "delete-key", Times: 1, Effect: 1}},
+		Plan: Plan{Workers: 1, Promises: promises("one", []string{"delete-key", "clock-ahead"})},
+		Findings: []history.Finding{{
+			Check: "exclusion", Looked: 51954, Excused: 70, ExcusedBy: map[string]int{"delete-key": 68, "clock-ahead": 2},
+			Excuses: []history.Excuse{{
+				At: 4 * second, Name: "mutex-a", Fault: "delete-key", Struck: 3 * second, Lasted: 12 * time.Millisecond, Who: "worker 1, and worker 2",
+			}},
+		}},
+	}
+	const named = "70 overlaps are allowed: within one TTL after verify itself did harm (2 after clock-ahead, 68 after delete-key); 0 others"
+	text := Text(r)
+	for _, want := range []string{"ok (51,954 looked at)", named, passed} {
+		check.That(t, strings.Contains(text, want), "%q is not in\n%s", want, text)
+	}
+	var page strings.Builder
+	check.OK(t, "writePage", writePage(&page, r, h))
+	for _, want := range []string{
+		"51,954", named, passed, "at 3.000s mutex-a, for 12ms: worker 1, and worker 2. The fault delete-key struck at 2.000s.",
+		"except for one TTL after verify itself did harm: a clock was set ahead, or the key of a lock was deleted",
+		"<title>delete-key mutex-a at 2.000000s</title>", "<title>worker 1</title>", "<title>allowed for a TTL after delete-key</title>",
+	} {
+		check.That(t, strings.Contains(page.String(), want), "%q is not in the page", want)
 	}
 }

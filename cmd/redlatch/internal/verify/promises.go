@@ -1,6 +1,9 @@
 package verify
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // promises returns what docs/guarantees.md says of a deployment under these faults.
 func promises(deployment string, faults []string) []string {
@@ -12,22 +15,26 @@ func promises(deployment string, faults []string) []string {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(faults, name) })
 	}
-	exclusion := "two never hold at once"
+	exclusion := "two never hold a lock at once"
+	var but []string // when they may
 	switch {
 	case deployment == "quorum":
-		exclusion += ", while a minority of the nodes fails in whatever way"
+		exclusion += " while a minority of the nodes fails in whatever way"
 	case has("failover", "master-kill", "isolation"):
-		exclusion += ", but for a TTL after a failover, which may lose locks that were not replicated"
+		but = append(but, "a failover, which may lose locks that were not replicated")
 	case has("server-kill"):
-		exclusion += ", but for a TTL after the server came back without data"
+		but = append(but, "the server came back without data")
 	case deployment == "sentinel" || deployment == "cluster":
-		exclusion += "; a failover, which is not among the faults, would be an exception"
+		exclusion += " (a failover would be an exception; none is among the faults)"
 	}
 	if has("clock-ahead") {
-		exclusion += "; and but for a TTL after a clock was set ahead"
+		but = append(but, "a clock was set ahead")
 	}
 	if has("delete-key") {
-		exclusion += "; and but for a TTL after the key of a lock was deleted"
+		but = append(but, "the key of a lock was deleted")
+	}
+	if len(but) > 0 {
+		exclusion += ", except for one TTL after verify itself did harm: " + strings.Join(but, ", or ")
 	}
 	return append([]string{exclusion}, all...)
 }

@@ -3,7 +3,7 @@ package verify
 import (
 	"time"
 
-	"github.com/redlatch/redlatch/internal/verify/history"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
 )
 
 // Verdict is what a run came to.

@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/internal/verify/worker"
+	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 )
 
 // Run does all of it and returns what it came to. The error tells of what kept it from running.

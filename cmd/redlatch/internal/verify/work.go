@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -19,9 +20,9 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/address"
-	"github.com/redlatch/redlatch/internal/verify/history"
-	"github.com/redlatch/redlatch/internal/verify/link"
-	"github.com/redlatch/redlatch/internal/verify/worker"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
+	"github.com/redlatch/redlatch/internal/testkit/verify/link"
+	"github.com/redlatch/redlatch/internal/testkit/verify/worker"
 	"github.com/redlatch/redlatch/redlatchrueidis"
 )
 
@@ -72,7 +73,7 @@ func connect(c worker.Config, l *link.Link, wrap func(*counted) conn.Conn) (_ *l
 	}
 	o := redlatch.Options{
 		Prefix: c.Prefix, Program: "redlatch verify, worker " + c.Worker, Heartbeat: c.Heartbeat, RequestTimeout: c.RequestTimeout,
-		FenceTTL: time.Hour, Lock: redlatch.LockOptions{TTL: c.TTL},
+		FenceTTL: time.Hour, Lock: redlatch.LockOptions{TTL: c.TTL}, Journal: redlatch.JournalOptions{Off: true},
 	}
 	if len(conns) == 1 {
 		k.client, err = redlatch.New(conns[0], o)
@@ -157,6 +158,7 @@ func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, er
 	}
 	switch t.Kind {
 	case history.Mutex, history.Multi:
+		o.Linger = k.linger(name)
 		m := k.client.Mutex(name).With(o)
 		return one(choose(t.Wait, m.Lock, m.TryLock)(ctx))
 	case history.Reentrant:
@@ -165,8 +167,13 @@ func (k *locker) Acquire(ctx context.Context, t worker.Take) ([]worker.Lease, er
 		if err != nil {
 			return nil, err
 		}
+		if rand.IntN(2) == 0 {
+			o.TTL = k.TTL + time.Millisecond // on other terms, the lease within has an entry of its own in Redis
+			m = m.With(o)
+		}
 		return []worker.Lease{lease{Lease: l, again: m}}, nil
 	case history.RWMutex:
+		o.Linger = k.linger(name)
 		m := k.client.RWMutex(name).With(o)
 		if t.Mode == "w" {
 			return one(choose(t.Wait, m.Lock, m.TryLock)(ctx))
@@ -238,6 +245,17 @@ func (k *locker) Why(err error) string {
 	}
 	return err.Error()
 }
+
+// linger returns for how long a client keeps the lock of a name; 0 for none.
+func (k *locker) linger(name string) time.Duration {
+	if len(k.URLs) == 1 && lingers(name) {
+		return k.TTL / 3
+	}
+	return 0
+}
+
+// lingers reports whether clients keep the lock of a name: every other one, unless over a quorum.
+func lingers(name string) bool { return name[len(name)-1]%2 == 0 }
 
 // Sent implements [worker.Locker].
 func (k *locker) Sent() int64 { return k.sent.Load() }

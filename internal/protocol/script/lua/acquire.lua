@@ -6,13 +6,14 @@
 --       arrival (0 if new), most (of waiters; absent if any)
 -- Reply token                                      inside, without a detail
 --       {1, token, detail}                         inside
---       {0, remaining ms, foreign, arrival, first, occupant}
+--       {0, remaining ms, foreign, arrival, first, occupant, fence}
 --                                                  not inside, but the occupant, if known; with a
---                                                  ticket: in line since then, first or not
+--                                                  ticket: in line since then, first or not, and
+--                                                  the last token of the name, 0 if there is none
 --       {-1, reason}                               not inside, and waiting cannot help
 --       error BUSY                                 so many tickets of the dead were dropped that it
 --                                                  is time for other requests; ask again
--- Cost  4 commands if it is free, 9 to 12 with a place in line, 2 more if the line is bounded;
+-- Cost  4 commands if it is free, 10 to 13 with a place in line, 2 more if the line is bounded;
 --       for a mutex
 
 local owner, ttl, param, ticket, address = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
@@ -84,7 +85,7 @@ end
 
 -- The score is the arrival in microseconds, made unique: equal scores would be ordered by the text
 -- of the ticket.
-local arrival, first = tonumber(ARGV[8]), not tail[1]
+local arrival, first, fence = tonumber(ARGV[8]), not tail[1], nil
 if ticket ~= '' then
   if arrival == 0 then arrival = tail[2] and math.max(now(), tonumber(tail[2]) + 1) or now() end
   if redis.call('ZADD', QUEUE, 'NX', arrival, ticket) == 0 then arrival = redis.call('ZSCORE', QUEUE, ticket) end
@@ -93,6 +94,7 @@ if ticket ~= '' then
   if not mark_alive(address, ARGV[7]) and (first or redis.call('PTTL', QUEUE) < LINGER / 2) then keep_line() end
   local rank = yielding and 1 or 0
   if not first then first = redis.call('ZRANGE', QUEUE, rank, rank)[1] == ticket end
+  fence = redis.call('GET', FENCE)
 end
 if yielding and ms == -2 then ms = yielding end
-return {0, ms, first and foreign() and 1 or 0, arrival, first and 1 or 0, occupant()}
+return {0, ms, first and foreign() and 1 or 0, arrival, first and 1 or 0, occupant(), tonumber(fence or 0)}

@@ -8,12 +8,13 @@
 --
 -- KEYS  K, fence, queue, clients
 -- ARGV  fence ttl s, address, live for ms, then for each ticket: ticket
--- Reply {remaining ms, foreign, ahead, occupant, then for each ticket: one of the following};
---       ahead: how many are before the first of them
+-- Reply {remaining ms, foreign, ahead, occupant, fence, then for each ticket: one of the following};
+--       ahead: how many are before the first of them; fence: the last token of the name, 0 if there
+--       is none. A message that grants one of the tickets in line has a larger one, or is an old one
 --         {1, token, detail} inside
 --         {0}                in line
 --         {}                 neither
--- Cost  about 11 commands, and 2 for each ticket; for a mutex
+-- Cost  about 12 commands, and 2 for each ticket; for a mutex
 
 -- cold
 local address = ARGV[2]
@@ -23,7 +24,7 @@ keep_line()
 mark_alive(address, ARGV[3])
 local unfinished = grant(address, true)
 
-local reply, ahead = {0, 0, 0, ''}, -1
+local reply, ahead = {0, 0, 0, '', 0}, -1
 for i = 4, #ARGV do
   local ttl, param, owner = string.match(ARGV[i], '^%u%l+\t[^\t]*\t(%d+)\t([^\t]*)\t(.*)$')
   local rank = redis.call('ZRANK', QUEUE, ARGV[i])
@@ -42,6 +43,7 @@ for i = 4, #ARGV do
   end
 end
 reply[1], reply[2], reply[3], reply[4] = remaining(), foreign() and 1 or 0, ahead, occupant()
+reply[5] = tonumber(redis.call('GET', FENCE) or 0)
 if yielding then
   reply[3] = ahead - 1
   if reply[1] == -2 then reply[1] = yielding end

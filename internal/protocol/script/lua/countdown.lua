@@ -6,7 +6,8 @@
 --        round since K is there. A round is a token, made when the count is set. Then what has
 --        counted, by the server's time in us: owners of requests; and the ids of which each counts
 --        once in a round: "once", the round and the id, separated by tabs. All of a round are kept,
---        100,000 at most, and the last 1000 of the rounds before.
+--        100,000 at most, and the last 1000 of the rounds before. Between them and the mark, by the
+--        server's time in ms: the last 1000 owners of requests whose id had counted already.
 -- Param  of a ticket: the round that its waiter waits for
 
 local K = KEYS[1]
@@ -42,9 +43,24 @@ local function write(s)
   if s.text then redis.call('ZREM', K, s.text) end
 end
 
+-- repeats returns how many requests are noted whose id had counted already. Their scores are smaller
+-- than any time in us.
+local function repeats()
+  return redis.call('ZCOUNT', K, 0, 100000000000000)
+end
+
 -- forget drops the oldest of what has counted.
 local function forget()
-  redis.call('ZREMRANGEBYRANK', K, 1, -KEPT - 1)
+  redis.call('ZREMRANGEBYRANK', K, 1 + repeats(), -KEPT - 1)
+end
+
+-- note_repeat notes the owner of a request whose id had counted already, and drops the oldest.
+-- PEXPIRE comes first: a server that is out of memory refuses a script whose first write could need
+-- some.
+local function note_repeat(owner)
+  redis.call('PEXPIRE', K, redis.call('PTTL', K))
+  redis.call('ZADD', K, math.floor(now() / 1000), owner)
+  redis.call('ZREMRANGEBYRANK', K, 1, math.max(0, repeats() - KEPT))
 end
 
 local function admit()

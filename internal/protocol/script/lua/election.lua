@@ -22,6 +22,7 @@ local function admit(owner, ttl, param)
   publish_change('elected')
   return token, param, false
 end
+admit = whole(admit)
 
 local function leave(owner)
   if not find(owner) then return false end

@@ -11,6 +11,8 @@
 
 -- cold
 local ok, inside = pcall(holders)
+local reason = not ok and (type(inside) == 'table' and inside.err or inside) -- text, by the server's version
+if reason and not string.find(reason, 'WRONGTYPE', 1, true) then return redis.error_reply(reason) end
 local line, waiting, ends = redis.call('ZRANGE', QUEUE, 0, -1, 'WITHSCORES'), {}, {}
 for i = 1, #line, 2 do
   local address = string.match(line[i], '^%u%l+\t([^\t]*)\t') or ''

@@ -22,6 +22,7 @@ local function admit(owner, ttl, param)
   close(ends)
   return token, '', false
 end
+admit = whole(admit)
 
 -- leave opens the window again if the run never began.
 local function leave(owner, begun)

@@ -14,7 +14,12 @@ end
 for i = 1, #KEYS, 4 do
   FENCE = KEYS[i + 1]
   local held = redis.call('GET', KEYS[i])
-  redis.call('SET', KEYS[i], ARGV[2 + (i + 3) / 4], 'PX', ARGV[2])
+  -- A request that is late must not shorten a lease that a later one made longer.
+  if not held then
+    redis.call('SET', KEYS[i], ARGV[2 + (i + 3) / 4], 'PX', ARGV[2])
+  elseif redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
+    redis.call('PEXPIRE', KEYS[i], ARGV[2])
+  end
   tokens[#tokens + 1] = held and tonumber(redis.call('GET', FENCE)) or mint()
 end
 return tokens

@@ -91,7 +91,12 @@ local function admit(entry, ttl, param)
   redis.call('DEL', INSIDE)
   local owner = string.match(param, ':(.*)$')
   redis.call('HSET', K, owner, 1)
-  extend_entry(entry, owner, ttl)
+  local done, reason = pcall(extend_entry, entry, owner, ttl)
+  if not done then -- else K would stay for ever, for want of a right to let it expire
+    redis.call('DEL', K, INSIDE)
+    if type(reason) == 'string' and redis.REDIS_VERSION_NUM then reason = redis.error_reply(reason) end -- keeps its code
+    error(reason, 0)
+  end
   return mint(), '1', true
 end
 

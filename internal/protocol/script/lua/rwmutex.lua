@@ -4,7 +4,7 @@
 --
 -- State  as in zset.lua; the attribute is the owner of the writer inside, or ''
 -- Param  r to read, w to write, d to go from writing to reading; then the owner of a lease that the
---        caller has inside, or ''
+--        caller has inside, or '', or # and how many tokens the acquisition takes, as a mutex does
 -- Detail r or w
 
 -- read_state returns whether K is a rwmutex or nothing, the writer inside or '', and how many
@@ -41,8 +41,10 @@ local function admit(owner, ttl, param)
   if how == 'd' then return false, 'gone' end
   if inside > 0 and (how == 'w' or writer ~= '') then return false end
   if inside <= 0 then create('rwmutex', how == 'w' and owner or '') end
-  return insert(owner, ttl, how, 0), how, how == 'r'
+  local tokens = string.match(param, '^%l#(%d+)$')
+  return insert(owner, ttl, how, 0, tokens and tonumber(tokens)), how, how == 'r'
 end
+admit = whole(admit)
 
 local function leave(owner)
   if not find(owner) then return false end
@@ -55,6 +57,19 @@ end
 -- cold
 local KIND = 'rwmutex'
 local ROOMY = true -- a writer that is next keeps out readers that could be let in
+
+-- occupant returns a reader that its client may only keep, if there is one: a waiter asks for all of
+-- those once it is told one.
+local first_occupant = occupant
+local function occupant()
+  local kept = '~$'
+  if met and not string.find(met, kept) then
+    for _, owner in ipairs(redis.call('ZRANGE', K, 1, 200)) do
+      if string.find(owner, kept) and find(owner) then return owner end
+    end
+  end
+  return first_occupant()
+end
 
 local rename_hold = rename
 local function rename(owner, successor)

@@ -30,8 +30,13 @@ local function admit(owner, ttl, param, waited)
   free = free - permits
   if free < 0 then return false end
   give(wanted, -permits)
+  undo = function()
+    redis.call('ZREM', K, owner)
+    give(wanted, permits)
+  end
   return insert(owner, ttl, permits, 0), tostring(permits), free > 0
 end
+admit = whole(admit)
 
 local function leave(owner)
   local token, _, permits = find(owner)

@@ -42,7 +42,7 @@ local function remember_slot(instance, slot)
   if before then redis.call('HDEL', LAST, 's' .. before) end
   if other then redis.call('HDEL', LAST, 'i' .. other) end
   redis.call('HSET', LAST, 'i' .. instance, slot, 's' .. slot, instance)
-  redis.call('EXPIRE', LAST, ARGV[1])
+  redis.call('PEXPIRE', LAST, ARGV[1] * 1000)
 end
 
 local function admit(owner, ttl, param, waited)
@@ -60,10 +60,15 @@ local function admit(owner, ttl, param, waited)
   local slot = choose(instance, tonumber(from), n)
   if slot >= n then return false end
   redis.call('SETBIT', BITS, slot, 1)
-  remember_slot(instance, slot)
+  undo = function()
+    redis.call('ZREM', K, owner)
+    clear(slot)
+  end
   local token = insert(owner, ttl, slot, tonumber(rest))
+  remember_slot(instance, slot)
   return token, tostring(slot), redis.call('BITPOS', BITS, 0) < n
 end
+admit = whole(admit)
 
 local function leave(owner)
   local token, _, slot = find(owner)

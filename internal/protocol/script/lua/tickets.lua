@@ -90,7 +90,10 @@ local function head(caller)
   while true do
     local line, dead = redis.call('ZRANGE', QUEUE, 0, size - 1), 0
     if not line[1] then
-      redis.call('DEL', CLIENTS)
+      -- What holders wish, and their answers, are no part of the line.
+      redis.call('ZREMRANGEBYSCORE', CLIENTS, '(0', '+inf')
+      local last = redis.call('ZRANGE', CLIENTS, 0, 0, 'WITHSCORES')[2]
+      if last then redis.call('PEXPIRE', CLIENTS, math.max(1, -last - math.floor(now() / 1000))) end
       return nil
     end
     while line[dead + 1] and alive_for(line[dead + 1], caller) <= 0 do dead = dead + 1 end

@@ -22,8 +22,25 @@ local function mark()
   return kind or 'sorted set', attribute
 end
 
+local made -- whether admit has made K anew
+local undo -- gives back what admit has taken of a K that was there, if it has
+
+-- whole returns an admit that does all of it or nothing. A script ends where it comes to a command
+-- that its user may not run, and what it has done stands: a size without its owner, for ever.
+local function whole(admit)
+  return function(...)
+    made, undo = false, nil
+    local done, token, detail, room = pcall(admit, ...)
+    if done then return token, detail, room end
+    if made then redis.call('DEL', unpack(together)) elseif undo then undo() end
+    if type(token) == 'string' and redis.REDIS_VERSION_NUM then token = redis.error_reply(token) end -- keeps its code
+    error(token, 0)
+  end
+end
+
 -- create makes K anew, with no owner inside.
 local function create(kind, attribute)
+  made = true
   redis.call('DEL', unpack(together))
   redis.call('ZADD', K, -1, kind .. '\t' .. attribute)
 end
@@ -44,9 +61,9 @@ local function keep_keys(ms)
   for _, key in ipairs(together) do redis.call('PEXPIRE', key, ms) end
 end
 
--- insert puts an owner inside. It returns the owner's token.
-local function insert(owner, ttl, detail, rest)
-  local token = mint()
+-- insert puts an owner inside. It returns the owner's token, the first of n if it takes several.
+local function insert(owner, ttl, detail, rest, n)
+  local token = mint(n)
   redis.call('ZADD', K, millis() + ttl + rest, owner)
   redis.call('HSET', INSIDE, owner, string.format('%.0f\t%d\t%s', token, rest, detail))
   keep_keys(ttl + rest)
@@ -94,7 +111,7 @@ local function sweep(cleared)
     local _, _, detail = record(owner)
     redis.call('ZREM', K, owner)
     redis.call('HDEL', INSIDE, owner)
-    if cleared then cleared(detail) end
+    if cleared and detail then cleared(detail) end
   end
 end
 
@@ -164,11 +181,11 @@ local function granted(owner)
   return token, detail
 end
 
-local met -- the owner whose place is free first
+local met, free -- the owner whose place is free first, and when
 local function remaining()
   local first = redis.call('ZRANGEBYSCORE', K, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  met = first[1]
-  return first[2] and math.max(0, first[2] - millis()) or -2
+  met, free = first[1], tonumber(first[2])
+  return met and math.max(0, free - millis()) or -2
 end
 
 local function foreign()
@@ -176,7 +193,9 @@ local function foreign()
 end
 
 local function occupant()
-  return met or ''
+  if not met or free <= millis() then return met or '' end
+  local _, rest = record(met)
+  return rest and free - rest <= millis() and met .. '\tshut' or met
 end
 
 local function holders()

@@ -25,9 +25,13 @@ const (
 	hintKept = "`redlatch run` keeps the password from its command: run it with --keep-password, or with the URL in a file that " +
 		"REDLATCH_REDIS_FILE names"
 	hintPassword = "the user or the password in REDLATCH_REDIS, REDLATCH_REDIS_FILE or --redis is wrong"
-	hintRights   = "`redlatch doctor` prints the ACL line that this user needs"
+	hintRights   = "`redlatch doctor --acl` prints the line for Redis that gives this user its rights"
 	hintLoading  = "the server has just started and is loading its data: wait until it has"
+	hintCrowded  = "the server has as many connections as its maxclients allows: `CLIENT LIST` tells whose they are"
+	hintSentinel = "Sentinel names a server that is no master: look again when its failover is over, or see what `SENTINEL MASTERS` says"
 	hintFull     = "the server is out of memory: `redlatch doctor` looks at its limit and its policy"
+	hintDatabase = "the server has fewer databases than that: give a smaller number at the end of the URL, or none"
+	hintPlain    = "what answers at this port is no Sentinel, which listens on 26379 as a rule: redis:// is for a server itself"
 	hintDisk     = "the server cannot save its data, and so refuses writes: see its log, and the disk"
 )
 
@@ -44,6 +48,8 @@ var signs = []struct{ text, plain, secure string }{
 	{"x509: ", hintCertificate, hintCertificate},
 	{"received unknown message type", hintNoRedis, hintNoRedis},
 	{"no such host", hintNoHost, hintNoHost},
+	{"max number of clients", hintCrowded, hintCrowded},
+	{"role is not master", hintSentinel, hintSentinel},
 	{"connection refused", hintUnreachable, hintNoTLS},
 	{"connection reset by peer", hintTLS, hintNoTLS},
 	{"EOF", hintTLS, hintNoTLS},
@@ -54,8 +60,13 @@ var signs = []struct{ text, plain, secure string }{
 // another sort.
 func Advice(err error, urls []string) string {
 	if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
-		if refused.Code() == "NOAUTH" && len(Inherited()) > 0 {
+		switch {
+		case refused.Code() == "NOAUTH" && len(Inherited()) > 0:
 			return hintKept
+		case strings.Contains(refused.Text, "DB index is out of range"):
+			return hintDatabase
+		case strings.Contains(refused.Text, "unknown command") && strings.Contains(refused.Text, "SENTINEL"):
+			return hintPlain
 		}
 		return refusals[refused.Code()]
 	}
@@ -81,7 +92,7 @@ func Advice(err error, urls []string) string {
 // password.
 func adviceOnURL(urls []string) string {
 	for _, url := range urls {
-		if !strings.ContainsAny(url, "/@") {
+		if url != "" && !strings.ContainsAny(url, "/@") {
 			return fmt.Sprintf("did you mean redis://%s?", url)
 		}
 	}

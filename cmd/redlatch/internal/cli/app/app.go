@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"os/signal"
-	"regexp"
 	"strings"
 	"syscall"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 // DefaultPrefix begins every key in Redis where there is no --prefix.
@@ -31,10 +31,10 @@ func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 
-// Noting has a client note what happens. That it cannot is said once; where Redis does not answer,
+// Noting has a client say once that it cannot note what happens; where Redis does not answer,
 // other words tell it.
 func (a *App) Noting() redlatch.JournalOptions {
-	return redlatch.JournalOptions{On: true, Trouble: func(err error) {
+	return redlatch.JournalOptions{Trouble: func(err error) {
 		if refused := (*conn.ReplyError)(nil); errors.As(err, &refused) {
 			a.Say("what happens here is not noted for `redlatch log`: %s; all else works", talk.Text(err))
 		}
@@ -48,21 +48,13 @@ func (a *App) Again(args ...string) string {
 		if talk.Secret(url) || strings.Contains(url, "?") {
 			url = "URL"
 		}
-		line = append(line, "--redis", quote(url))
+		line = append(line, "--redis", fleet.ShellWord(url))
 	}
 	if a.Prefix != DefaultPrefix {
-		line = append(line, "--prefix", quote(a.Prefix))
+		line = append(line, "--prefix", fleet.ShellWord(a.Prefix))
 	}
 	for _, arg := range args {
-		line = append(line, quote(arg))
+		line = append(line, fleet.ShellWord(arg))
 	}
 	return strings.Join(line, " ")
-}
-
-// quote returns s as a shell reads it back.
-func quote(s string) string {
-	if regexp.MustCompile(`^[\w@%+=:,./-]+$`).MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -50,6 +50,18 @@ func Nothing(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// HostOf returns the host of an address for --listen, or refuses one that makes no sense.
+func HostOf(address string) (string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return "", exit.Usagef("an address such as 127.0.0.1:8421", "--listen %q makes no sense: %w", address, err)
+	}
+	return host, nil
+}
+
 // CannotListen returns the error of an address at which no server can listen.
 func CannotListen(address string, err error) error {
 	if op := (*net.OpError)(nil); errors.As(err, &op) {

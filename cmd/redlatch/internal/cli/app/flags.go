@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"regexp"
 	"strings"
 	"time"
 
@@ -48,6 +49,17 @@ func Within[T cmp.Ordered](typed *pflag.FlagSet, flag string, value, low, high T
 	}
 	return nil
 }
+
+// TooLong reports whether a text is a time, and longer than [Longest].
+func TooLong(text string) bool {
+	_, err := time.ParseDuration(text)
+	return err != nil && duration.MatchString(text)
+}
+
+var duration = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`)
+
+// Longest is the longest time, in words.
+const Longest = "2562047h, which is 292 years"
 
 // The bounds of --ttl, --min-hold and --max-waiters, which are those of the library.
 const (

@@ -42,7 +42,7 @@ func observed(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return exit.Usagef(hint, "elect --observe wants the name of one election, got %d", len(args))
 	}
-	const candidates = "ttl wait try max-waiters max-hold min-hold taken-exit-code grace value again on-loss quiet keep-password"
+	const candidates = "ttl wait try max-waiters label max-hold min-hold taken-exit-code grace value again on-loss quiet keep-password"
 	return app.Refuse(cmd.Flags(), app.Clash("observe", candidates, "--OTHER is for a candidate, and --observe only looks", hint))
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -44,7 +45,7 @@ type run struct {
 	longest time.Duration // that the lock is held
 	least   time.Duration // that the lock is closed
 	grace   time.Duration
-	labels  map[string]string
+	labels  []string // KEY=VALUE each
 
 	keepPassword bool
 	onLoss       string // term or warn
@@ -110,8 +111,7 @@ func (r *run) acquireFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.wait, "wait", 0, "give up after waiting so long")
 	flags.BoolVar(&r.try, "try", false, "give up at once if the lock is taken")
 	flags.IntVar(&r.most, "max-waiters", 0, "give up at once if `N` others wait already")
-	flags.StringToStringVar(&r.labels, "label", nil, "shown by inspect, ls and log; up to 8 `KEY=VALUE`")
-	flags.Lookup("label").DefValue = ""
+	flags.StringArrayVar(&r.labels, "label", nil, "shown by inspect, ls and log; up to 8 `KEY=VALUE`")
 	flags.IntVarP(&r.taken, "taken-exit-code", "E", exit.Taken, "exit code `N` if the lock is taken")
 	flags.BoolVarP(&r.app.Quiet, "quiet", "q", false, "say nothing of a lock that is taken")
 }
@@ -146,13 +146,18 @@ func (r *run) check(typed *pflag.FlagSet) error {
 	err := cmp.Or(app.Refuse(typed, clashes...), app.Within(typed, "ttl", r.ttl, app.MinTTL, app.MaxTTL), app.Within(typed, "min-hold", r.least, time.Millisecond, app.MaxTTL),
 		app.Within(typed, "taken-exit-code", r.taken, 0, 255))
 	waits := typed.Changed("max-waiters")
+	unlabelled := slices.IndexFunc(r.labels, func(label string) bool { return strings.Index(label, "=") < 1 })
 	switch {
 	case err != nil:
 		return err
+	case unlabelled >= 0:
+		return exit.Usagef("`--label team=web`", "--label is %q: it must be KEY=VALUE", r.labels[unlabelled])
 	case r.app.Quiet && r.app.Events:
 		return exit.Usagef("", "--quiet and --json contradict each other")
 	case r.wait < 0:
-		return exit.Usagef(hintWait, "--wait must not be negative, nor go with --try")
+		return exit.Usagef("", "--wait is %v: it must not be negative", r.wait)
+	case r.grace < 0:
+		return exit.Usagef("", "--grace is %v: it must not be negative", r.grace)
 	case waits && (r.most < 1 || r.most > app.MaxWaiters):
 		return exit.Usagef("--try gives up at once if the lock is taken", "--max-waiters is %d: it must be between 1 and %d", r.most, app.MaxWaiters)
 	case waits && typed.Changed("wait") && r.wait == 0:
@@ -165,7 +170,7 @@ func (r *run) check(typed *pflag.FlagSet) error {
 		return exit.Usagef("", "--max-hold stops the command, so it does not go with --on-loss warn")
 	// The lease is extended when a third of its TTL has passed. What is between that and the grace
 	// is there for trying again.
-	case r.grace < 0 || r.grace > r.ttl/3:
+	case r.grace > r.ttl/3:
 		return exit.Usagef("raise --ttl", "--grace is %v: it must fit into a third of --ttl, which is %v", r.grace, r.ttl/3)
 	}
 	r.try = r.try || typed.Changed("wait") && r.wait == 0
@@ -244,9 +249,19 @@ func (r *run) options(program string) redlatch.Options {
 		RequestTimeout: min(r.ttl, 3*time.Second),
 		Program:        program,
 		Hook:           r.hear,
-		Labels:         r.labels,
+		Labels:         labelled(r.labels),
 		Journal:        r.app.Noting(),
 	}
+}
+
+// labelled returns the labels by key. What follows the first = is the value.
+func labelled(labels []string) map[string]string {
+	all := make(map[string]string)
+	for _, label := range labels {
+		key, value, _ := strings.Cut(label, "=")
+		all[key] = value
+	}
+	return all
 }
 
 // unused adds to the error of a command that cannot be started what has become of the text.
@@ -354,8 +369,9 @@ func (r *run) whoTook(ctx context.Context, client *redlatch.Client, err error) e
 		return exit.Silent(r.taken)
 	}
 	if errors.Is(err, redlatch.ErrUnreachable) {
-		f.Hint = app.Advice(err, r.app.URLs())
-		return f // there is nobody to ask
+		// No server is left to ask. Redis answered before, so neither the port nor TLS is wrong.
+		f.Hint = "Redis answered before: look whether the server is up, and the network"
+		return f
 	}
 	info, e := inspectBriefly(ctx, client, r.name)
 	switch {
@@ -381,7 +397,7 @@ func lastRun(info redlatch.LockInfo, alone bool) string {
 	if alone { // else the token is a number, and no time
 		began = "the last run began at " + time.UnixMicro(info.Token).Format(time.TimeOnly) + "; "
 	}
-	return fmt.Sprintf("%sthe next may start in %s", began, fleet.Expiry(info.Holders[0].Remaining))
+	return fmt.Sprintf("%sthe next may start in %s", began, fleet.Span(info.Holders[0].Remaining))
 }
 
 // hold runs the command under the lease and releases it.

@@ -54,7 +54,7 @@ const kindsOfLock = "shared exclusive permits slot-pool once"
 
 // clashes are the flags of all that acquires a lock, as far as they exclude each other.
 var clashes = []app.Rule{
-	app.Clash("try", "wait", "--wait must not be negative, nor go with --try", hintWait),
+	app.Clash("try", "wait", "--try never waits, so it does not go with --wait", "--try gives up at once, --wait D gives up after D"),
 	app.Clash("try", "max-waiters", "--try never waits, so it does not go with --max-waiters", ""),
 	app.Clash(
 		"adopt", "wait try max-waiters taken-exit-code instance quarantine window "+kindsOfLock,
@@ -68,8 +68,6 @@ var clashes = []app.Rule{
 	app.Clash("min-hold", "once slot-pool", "--min-hold goes with neither --once, which has a --window, nor --slot-pool", ""),
 	app.Clash("once", "wait try max-waiters", "--once never waits, so it goes with none of --wait, --try and --max-waiters", ""),
 }
-
-const hintWait = "--try gives up at once, --wait D gives up after D"
 
 // check refuses values that make no sense, and flags without those that they need.
 func (t *target) check(typed *pflag.FlagSet) error {
@@ -205,6 +203,7 @@ func adopt(ctx context.Context, c *redlatch.Client, text string) (*held, error) 
 	switch {
 	case errors.Is(err, redlatch.ErrNotHeld):
 		return nil, exit.New(exit.Lost, err, "if it was locked with another --redis or --prefix, give the same here; "+
+			"if `run --adopt` went on with it, that has released it or said that it was lost; "+
 			"else it ended before, and the work may have overlapped with that of the next holder")
 	case errors.Is(err, redlatch.ErrInvalid):
 		return nil, exit.New(exit.Usage, err, "give the text that `redlatch lock` printed; of what lock --json printed, its .lease")

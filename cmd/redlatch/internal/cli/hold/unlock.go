@@ -2,6 +2,9 @@ package hold
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +14,8 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
+	"github.com/redlatch/redlatch/internal/fleet"
 )
 
 func newUnlockCommand(a *app.App) *cobra.Command {
@@ -27,13 +32,47 @@ func unlock(ctx context.Context, a *app.App, arg string) error {
 	if err != nil {
 		return err
 	}
-	return a.Connect(ctx, redlatch.Options{Program: "redlatch unlock"}, func(client *redlatch.Client) error {
+	// That it goes on with the lease is for none to know: it releases it.
+	o := redlatch.Options{Program: "redlatch unlock", Journal: redlatch.JournalOptions{Off: true}}
+	return a.Connect(ctx, o, func(client *redlatch.Client) error {
 		h, err := adopt(ctx, client, text)
-		if err == nil {
+		switch {
+		case err == nil:
 			err = h.release(ctx)
+		case errors.Is(err, redlatch.ErrNotHeld):
+			return wentOn(ctx, a, client, text, err)
 		}
 		return exit.LostOr(err)
 	})
+}
+
+// wentOn says of a lease that is not held under its text any more that another process went on with
+// it, if that is what happened: such as `redlatch run --adopt`, in a script that ends with an
+// unlock. Else it returns err.
+func wentOn(ctx context.Context, a *app.App, client *redlatch.Client, text string, err error) error {
+	// The text has the name, the owner and the token, as docs/protocol.md says, and was read before.
+	var was struct {
+		N, O string
+		T    int64
+	}
+	data, _ := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))
+	_ = json.Unmarshal(data[min(6, len(data)):], &was)
+	info, failed := client.Inspect(ctx, was.N)
+	if failed != nil {
+		return failed
+	}
+	for _, h := range info.Holders {
+		if h.Token == was.T && !h.Resting {
+			return exit.New(exit.Taken, fmt.Errorf("%q is %s, which goes on with this lease", was.N, report.Summary(info)), "it is released when that ends")
+		}
+	}
+	for e, failed := range client.Journal(ctx, redlatch.JournalQuery{}) {
+		if failed == nil && e.Type == redlatch.JournalAdopted && e.Name == was.N && e.Owner == was.O {
+			a.Say("%q: %s went on with this lease, and has released it or said that it was lost", was.N, fleet.ProcessText(e.Process, e.Client))
+			return nil
+		}
+	}
+	return err
 }
 
 // leaseText returns the text that an argument gives, or for - the one on stdin.

@@ -152,7 +152,7 @@ func entangled(name string, wants int64, info redlatch.LockInfo) error {
 	if outer == nil || info.Size > 0 && left >= wants {
 		return nil
 	}
-	err := fmt.Errorf("%q would wait for itself: this runs under the same lock, held by %s", name, fleet.HolderLine(*outer, info.At))
+	err := fmt.Errorf("%q would wait for itself: this runs under the same lock, held by %s", name, fleet.HolderLine(info.Kind, *outer, info.At))
 	return exit.New(exit.Usage, err, "leave the inner lock out, or give it another name")
 }
 

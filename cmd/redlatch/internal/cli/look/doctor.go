@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,21 +17,38 @@ import (
 
 func newDoctorCommand(a *app.App) *cobra.Command {
 	ttl := 30 * time.Second
-	var asJSON, probe bool
+	var asJSON, probe, acl bool
 	cmd := app.Command("doctor", app.Nothing, func(cmd *cobra.Command, _ []string) error {
 		if err := app.Within(cmd.Flags(), "ttl", ttl, app.MinTTL, app.MaxTTL); err != nil {
 			return err
 		}
+		o := doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: ttl}
 		look := doctor.Examine
-		if probe {
+		switch {
+		case acl:
+			if err := app.Refuse(cmd.Flags(), app.Clash("acl", "probe json ttl", "--OTHER is not for --acl, which looks at nothing", "")); err != nil {
+				return err
+			}
+			return rights(a, o)
+		case probe:
 			look = doctor.Probe
 		}
-		return examine(cmd.Context(), a, look, doctor.Options{URLs: a.URLs(), Prefix: a.Prefix, TTL: ttl}, asJSON)
+		return examine(cmd.Context(), a, look, o, asJSON)
 	})
 	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "the shortest TTL that is used there, to compare the round trip with")
 	cmd.Flags().BoolVar(&probe, "probe", false, "try what redlatch needs of a server, and say what would be missing")
+	cmd.Flags().BoolVar(&acl, "acl", false, "print the command for Redis that gives the user its rights, and look at nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line: server, check, level, found, advice")
 	return cmd
+}
+
+// rights prints what gives the users of the URLs the rights that redlatch needs.
+func rights(a *app.App, o doctor.Options) error {
+	lines, err := doctor.Access(o)
+	if err != nil {
+		return err
+	}
+	return a.Answer("%s\n", strings.Join(lines, "\n"))
 }
 
 // looking is a way to look at a deployment: Examine or Probe.

@@ -1,32 +1,43 @@
 package look
 
 import (
-	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
 )
 
 func newInspectCommand(a *app.App) *cobra.Command {
 	var asJSON bool
+	var free int
 	cmd := app.Command("inspect", app.OneName, func(cmd *cobra.Command, args []string) error {
+		if err := app.Within(cmd.Flags(), "free-exit-code", free, 0, 255); err != nil {
+			return err
+		}
 		return a.Connect(cmd.Context(), redlatch.Options{}, func(client *redlatch.Client) error {
-			return inspect(cmd.Context(), a, client, args[0], asJSON)
+			info, err := client.Inspect(cmd.Context(), args[0])
+			if err == nil {
+				err = inspect(a, info, asJSON)
+			}
+			works := func(h redlatch.Holder) bool { return !h.Resting && h.Kept.IsZero() }
+			if err == nil && free != 0 && !slices.ContainsFunc(info.Holders, works) {
+				return exit.Silent(free)
+			}
+			return err
 		})
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as one object on one line")
+	cmd.Flags().IntVar(&free, "free-exit-code", 0, "exit code `N` if no process holds the lock")
 	return cmd
 }
 
-func inspect(ctx context.Context, a *app.App, client *redlatch.Client, name string, asJSON bool) error {
-	info, err := client.Inspect(ctx, name)
-	if err != nil {
-		return err
-	}
+func inspect(a *app.App, info redlatch.LockInfo, asJSON bool) error {
+	name := info.Name
 	if asJSON {
 		return a.AnswerJSON(report.LockJSON(info))
 	}

@@ -65,6 +65,7 @@ func readLog(ctx context.Context, a *app.App, pattern string, l logging) error {
 	}
 	if !told && !l.json {
 		a.Say("nothing was noted here%s", where(pattern, a.Prefix))
+		a.Hint("programs note losses, locks taken by force and long or vain waits, unless Options.Journal is off or `redlatch doctor` says that they may not")
 	}
 	return nil
 }
@@ -76,6 +77,9 @@ func moment(text string, now time.Time) (time.Time, error) {
 	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
+	}
+	if app.TooLong(text) {
+		return time.Time{}, exit.Usagef("", "--since %q is too long: the longest time is %s", text, app.Longest)
 	}
 	for _, layout := range []string{time.DateTime, "2006-01-02 15:04", time.DateOnly, time.RFC3339} {
 		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {

@@ -10,7 +10,7 @@ import (
 
 // Commands returns them.
 func Commands(a *app.App) []*cobra.Command {
-	return []*cobra.Command{
-		newListCommand(a), newInspectCommand(a), newReleaseCommand(a), newLogCommand(a), newDoctorCommand(a), newTopCommand(a), newWebCommand(a),
-	}
+	return append([]*cobra.Command{
+		newListCommand(a), newInspectCommand(a), newReleaseCommand(a), newLogCommand(a), newDoctorCommand(a), newTopCommand(a),
+	}, serving(a)...)
 }

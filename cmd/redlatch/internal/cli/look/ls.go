@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/report"
 	"github.com/redlatch/redlatch/internal/fleet"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
 // listing is what the flags of ls say.
@@ -157,7 +157,7 @@ func listDeadlocks(ctx context.Context, a *app.App, client *redlatch.Client, l l
 // concerns reports whether one of the waiters of a deadlock waits for a name that matches.
 func concerns(d redlatch.Deadlock, pattern string) bool {
 	return slices.ContainsFunc(d.Waiters, func(w redlatch.Blocked) bool {
-		ok, _ := path.Match(pattern, strings.ReplaceAll(w.Lock, "/", "\x00"))
+		ok, _ := keys.Match(pattern, w.Lock)
 		return ok || pattern == w.Lock
 	})
 }

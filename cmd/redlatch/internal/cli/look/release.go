@@ -96,7 +96,7 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 	if !how.force {
 		var all []string
 		for _, h := range holders {
-			all = append(all, fleet.HolderLine(h, info.At))
+			all = append(all, fleet.HolderLine(info.Kind, h, info.At))
 		}
 		return exit.Usagef(how.again(a, name, holders), "%q is held by %s: its work may still run", name, strings.Join(all, ", "))
 	}
@@ -105,7 +105,7 @@ func release(ctx context.Context, a *app.App, client *redlatch.Client, name stri
 	}
 	for _, h := range holders {
 		if err := take(ctx, a, client, info, h, how.reason); errors.Is(err, redlatch.ErrNotHeld) {
-			return exit.New(exit.Failed, fmt.Errorf("%s released %q by itself in this moment: nothing was done", fleet.HolderText(h), name), "")
+			return exit.New(exit.Failed, fmt.Errorf("%s released %q by itself in this moment: nothing was done", fleet.HolderText(info.Kind, h), name), "")
 		} else if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func take(ctx context.Context, a *app.App, client *redlatch.Client, info redlatc
 	if _, err := client.ForceRelease(ctx, info.Name, redlatch.ForceOptions{Owner: h.Owner, Reason: reason}); err != nil {
 		return err
 	}
-	return a.Answer("took %q from %s\n", info.Name, fleet.HolderLine(h, info.At))
+	return a.Answer("took %q from %s\n", info.Name, fleet.HolderLine(info.Kind, h, info.At))
 }
 
 // releaseAll takes the locks that match, or says which it would take.
@@ -141,10 +141,10 @@ func releaseAll(ctx context.Context, a *app.App, client *redlatch.Client, how re
 			if how.force {
 				err = take(ctx, a, client, info, h, how.reason)
 			} else {
-				err = a.Answer("would take %q from %s\n", info.Name, fleet.HolderLine(h, info.At))
+				err = a.Answer("would take %q from %s\n", info.Name, fleet.HolderLine(info.Kind, h, info.At))
 			}
 			if errors.Is(err, redlatch.ErrNotHeld) {
-				a.Say("%s released %q by itself in this moment", fleet.HolderText(h), info.Name)
+				a.Say("%s released %q by itself in this moment", fleet.HolderText(info.Kind, h), info.Name)
 			} else if err != nil {
 				return err
 			}
@@ -188,7 +188,7 @@ func confirm(a *app.App, how releasing, info redlatch.LockInfo, holders []redlat
 	if len(how.owners) > 0 || i < 0 {
 		return nil
 	}
-	what := fmt.Sprintf("%q is held by %s, which may not be the holder that you mean", info.Name, fleet.HolderLine(holders[i], info.At))
+	what := fmt.Sprintf("%q is held by %s, which may not be the holder that you mean", info.Name, fleet.HolderLine(info.Kind, holders[i], info.At))
 	if !terminal.Is(a.Stdin) || !terminal.Is(a.Stderr) {
 		return exit.Usagef(how.again(a, info.Name, holders), "%s", what)
 	}

@@ -1,6 +1,7 @@
 package look
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ func newTopCommand(a *app.App) *cobra.Command {
 		return a.Connect(ctx, redlatch.Options{}, func(client *redlatch.Client) error {
 			p := fleet.NewPoller(client, fleet.Options{Interval: interval})
 			defer p.Close()
-			if terminal.Is(a.Stdin) && terminal.Is(a.Stdout) {
+			if terminal.Is(a.Stdin) && terminal.Is(a.Stdout) && os.Getenv("TERM") != "dumb" {
 				return top.Run(ctx, p, q, a.Stdin, a.Stdout)
 			}
 			return top.Print(ctx, p, q, a.Stdout)

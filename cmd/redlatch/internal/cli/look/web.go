@@ -1,3 +1,5 @@
+//go:build !redlatch_small
+
 package look
 
 import (
@@ -7,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"path"
 	"strings"
 	"time"
 
@@ -28,6 +32,9 @@ type web struct {
 	allowRelease, gallery bool
 	interval              time.Duration
 }
+
+// serving returns the command that serves the dashboard.
+func serving(a *app.App) []*cobra.Command { return []*cobra.Command{newWebCommand(a)} }
 
 func newWebCommand(a *app.App) *cobra.Command {
 	w := web{listen: "127.0.0.1:8421", interval: time.Second}
@@ -59,16 +66,13 @@ func (w web) serve(ctx context.Context, a *app.App) error {
 	}
 	defer end()
 	var handler http.Handler = dashboard
-	if path := "/" + strings.Trim(w.path, "/"); path != "/" {
-		handler = http.StripPrefix(path, handler)
+	if w.under() != "/" {
+		handler = http.StripPrefix(w.under(), handler)
 	}
 	if users != nil {
 		handler = redlatchweb.BasicAuth(users, handler)
 	}
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(webLog(a).Handler(), slog.LevelDebug), // viewers that leave cause most of these errors
-	}
+	server := newServer(handler, webLog(a))
 	server.RegisterOnShutdown(dashboard.Close)
 	listener, err := net.Listen("tcp", w.listen)
 	if err != nil {
@@ -85,7 +89,7 @@ func (w web) serve(ctx context.Context, a *app.App) error {
 	} else if users != nil {
 		a.Say("passwords cross the network as they are: give --tls-cert and --tls-key, unless a proxy in front of it has TLS")
 	}
-	if err := a.Answer("%s://%s/%s\n", scheme, listener.Addr(), strings.TrimPrefix(strings.Trim(w.path, "/")+"/", "/")); err != nil {
+	if err := a.Answer("%s://%s%s/\n", scheme, listener.Addr(), strings.TrimSuffix(w.under(), "/")); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	if !w.gallery && !w.allowRelease {
@@ -94,6 +98,20 @@ func (w web) serve(ctx context.Context, a *app.App) error {
 		a.Say("serving until INT or TERM")
 	}
 	return serve(ctx, server, listener)
+}
+
+// under returns the path of the dashboard, as a proxy passes it on.
+func (w web) under() string { return "/" + strings.Trim(w.path, "/") }
+
+// newServer returns a server that no client can keep at work: it bounds the time of each request, also
+// of the body of one that the handler refuses before it reads that. The streams of the dashboard lift
+// the bounds for themselves.
+func newServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // viewers that leave cause most of these errors
+	}
 }
 
 // serve returns when ctx is done and the requests under way have been answered, or some seconds
@@ -117,11 +135,15 @@ func serve(ctx context.Context, server *http.Server, listener net.Listener) erro
 // check refuses flags that make no sense or are not safe. It returns the users, nil if there are
 // none.
 func (w web) check() (map[string]string, error) {
-	host, _, err := net.SplitHostPort(w.listen)
+	host, err := app.HostOf(w.listen)
 	if err != nil {
-		return nil, exit.Usagef("an address such as 127.0.0.1:8421", "--listen %q makes no sense: %w", w.listen, err)
+		return nil, err
 	}
 	switch {
+	case w.interval < 100*time.Millisecond:
+		return nil, exit.Usagef("", "--interval is %v: it must be 100ms or more", w.interval)
+	case w.under() != path.Clean(w.under()) || w.under() != (&url.URL{Path: w.under()}).EscapedPath():
+		return nil, exit.Usagef("a path such as /locks", "--path %q is no clean path", w.path)
 	case (w.cert == "") != (w.key == ""):
 		return nil, exit.Usagef("", "--tls-cert and --tls-key go together")
 	case w.gallery && (w.allowRelease || len(w.patterns) > 0):

@@ -51,6 +51,8 @@ type holderJSON struct {
 	Resting     bool   `json:"resting"`
 	Foreign     bool   `json:"foreign"`
 	Detached    bool   `json:"detached"`
+
+	Kept *time.Time `json:"kept_since,omitempty"`
 }
 
 type waiterJSON struct {
@@ -93,7 +95,7 @@ func LockJSON(info redlatch.LockInfo) any {
 		out.Holders[i] = holderJSON{newWaiterJSON(redlatch.Waiter{
 			Owner: h.Owner, Mode: h.Mode, Permits: h.Permits, Value: h.Value, EntryOf: h.EntryOf, Since: h.Since, LastSeen: h.LastSeen, Dead: h.Dead,
 			Client: h.Client, Process: h.Process, Labels: h.Labels,
-		}), nil, h.Token, millis(h.Remaining), h.Resting, h.Foreign, h.Detached}
+		}), nil, h.Token, millis(h.Remaining), h.Resting, h.Foreign, h.Detached, instant(h.Kept)}
 		if info.Kind == "slotpool" {
 			out.Holders[i].Slot = &h.Slot
 		}

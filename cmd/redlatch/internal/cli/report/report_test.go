@@ -9,6 +9,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/fleet"
 	"github.com/redlatch/redlatch/internal/fleet/sample"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // TestWords: ls, inspect and log say of a lock what top and the dashboard say.
@@ -43,14 +44,10 @@ func TestInspectOfALongLine(t *testing.T) {
 	for range 10_000 {
 		info.Waiters = append(info.Waiters, redlatch.Waiter{Since: info.At, LastSeen: info.At, Labels: map[string]string{"trace": "\x1b[2J"}})
 	}
-	if err := Page(&out, info, true); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, "Page", Page(&out, info, true))
 	text := out.String()
 	if n := strings.Count(text, "\n"); n > 110 || !strings.Contains(text, "10,000") || !strings.Contains(text, "and 9,900 more") {
 		t.Errorf("inspect shows %d lines, of which the last are\n%s", n, text[max(0, len(text)-200):])
 	}
-	if strings.Contains(text, "\x1b") {
-		t.Error("inspect shows a control character of a label")
-	}
+	check.That(t, !strings.Contains(text, "\x1b"), "inspect shows a control character of a label")
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,17 +17,17 @@ import (
 func Summary(info redlatch.LockInfo) string {
 	l := fleet.NewLock(info, time.Time{})
 	var s string
-	switch n := len(info.Holders); {
+	switch n := l.Holding(); {
 	case l.ToGo() != "":
 		s = l.ToGo()
-	case n == 0:
+	case len(l.Holders) == 0:
 		s = "nobody holds it"
-	case n == 1:
-		s = "held by " + fleet.HolderLine(info.Holders[0], info.At)
+	case n <= 1:
+		s = "held by " + fleet.HolderLine(l.Kind, l.Holders[0], info.At)
 	default:
-		s = fmt.Sprintf("held by %s and %d more", fleet.HolderLine(info.Holders[0], info.At), n-1)
+		s = fmt.Sprintf("held by %s and %d more", fleet.HolderLine(l.Kind, l.Holders[0], info.At), n-1)
 	}
-	if l.Waiting > 0 {
+	if len(info.Waiters) > 0 {
 		s += fmt.Sprintf(", %s waiting", l.WaitingText())
 	}
 	return s
@@ -37,16 +38,13 @@ func NoLock(info redlatch.LockInfo) bool { return info.RedisType != "" }
 
 // Table writes a heading and a row for each lock.
 func Table(out io.Writer, locks []*fleet.Lock) error {
-	columns := []string{fleet.Name, fleet.Kind, fleet.Holder, fleet.Held, fleet.Expires, fleet.Token, fleet.Waiting, fleet.Waited}
+	columns := append(slices.Clone(fleet.Columns), fleet.Token)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.ToUpper(strings.Join(columns, "\t")))
 	for _, l := range locks {
 		cells := make([]string, len(columns))
 		for i, column := range columns {
 			cells[i] = l.Cell(column)
-			if column == fleet.Waiting { // there is room for more than the number
-				cells[i] = l.WaitingText()
-			}
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
@@ -62,8 +60,8 @@ func Page(out io.Writer, info redlatch.LockInfo, alone bool) error {
 	for _, f := range l.Facts(alone, time.Local) {
 		row(f.Label, f.Text)
 	}
-	for _, h := range info.Holders {
-		row(fleet.Holder, fleet.HolderText(h))
+	for _, h := range l.Holders {
+		row(fleet.Holder, fleet.HolderText(l.Kind, h))
 		for _, f := range fleet.HolderFacts(l, h, time.Local) {
 			row("  "+f.Label, f.Text)
 		}
@@ -72,7 +70,7 @@ func Page(out io.Writer, info redlatch.LockInfo, alone bool) error {
 	for i, p := range l.Waiters {
 		row(fmt.Sprintf("  %d", i+1), fleet.WaiterText(info.Kind, p, info.At))
 	}
-	if more := l.Waiting - len(l.Waiters); more > 0 {
+	if more := len(info.Waiters) - len(l.Waiters); more > 0 {
 		row("", fmt.Sprintf("and %s more: --json has them", fleet.Count(more)))
 	}
 	return w.Flush()

@@ -1,7 +1,6 @@
 package talk
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -50,6 +49,6 @@ func (s *Streams) Emit(e Event) {
 		return
 	}
 	e.Time = time.Now().UTC().Truncate(time.Millisecond)
-	line, _ := json.Marshal(e) // cannot fail: plain fields
-	_, _ = s.err().Write(append(line, '\n'))
+	line, _ := jsonLine(e) // cannot fail: plain fields
+	_, _ = s.err().Write(line)
 }

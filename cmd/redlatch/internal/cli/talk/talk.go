@@ -3,13 +3,17 @@
 package talk
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/exit"
 	"github.com/redlatch/redlatch/internal/fleet"
@@ -107,16 +111,47 @@ func (s *Streams) Answer(format string, args ...any) error {
 }
 
 // AnswerJSON prints v to stdout, on one line.
-func (s *Streams) AnswerJSON(v any) error { return json.NewEncoder(s.Stdout).Encode(v) }
+func (s *Streams) AnswerJSON(v any) error {
+	line, err := jsonLine(v)
+	return cmp.Or(err, s.Answer("%s", line))
+}
+
+// jsonLine returns v as a line of JSON. In it, what cannot be seen, or what a terminal could take for a
+// command, is spelled out: outside of ASCII, text stands in strings alone.
+func jsonLine(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	line := make([]byte, 0, len(text)+1)
+	for _, r := range string(text) {
+		switch {
+		case strconv.IsPrint(r):
+			line = utf8.AppendRune(line, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			line = fmt.Appendf(line, `\u%04x\u%04x`, high, low)
+		default:
+			line = fmt.Appendf(line, `\u%04x`, r)
+		}
+	}
+	return append(line, '\n'), nil
+}
 
 // Text returns an error on one line, without passwords and without the library's prefix, which Say
 // adds.
-func Text(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) && err.Error() == context.DeadlineExceeded.Error() {
-		return "no answer in time"
-	}
-	return Redacted(fleet.ErrorText(err))
-}
+func Text(err error) string { return plain.Replace(Redacted(fleet.ErrorText(err))) }
+
+// plain has the words of this program for those of Go.
+var plain = strings.NewReplacer(
+	"no answer from Redis: context deadline exceeded", "no answer from Redis in time", "context deadline exceeded", "no answer in time",
+	"meanwhile: redlatch: ", "meanwhile: ", "TakenError.Describe or ", "",
+	"LockOptions.MaxWaiters", "--max-waiters", "LockOptions.MaxWait", "--wait", "LockOptions.MaxHold", "--max-hold",
+	"LockOptions.MinHold", "--min-hold", "LockOptions.TTL", "--ttl", "JobOptions.Window", "--window", "SlotOptions.Instance", "--instance",
+	"SlotOptions.Quarantine", "--quarantine", "ForceOptions.Reason", "--reason",
+	"Options.Labels are", "--label: there are", "Options.Labels", "--label", "Options.Prefix", "--prefix",
+	"Options.Interval", "--interval", "Options.Patterns", "--pattern", "Options.Hosts", "--host",
+)
 
 // told is an error of which the user has been told before, in words, and what is left to say of it.
 type told struct {

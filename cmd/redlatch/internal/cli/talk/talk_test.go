@@ -2,10 +2,16 @@ package talk
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 func TestBacklogNeverBlocks(t *testing.T) {
@@ -34,6 +40,48 @@ func TestBacklogDrainsWhatWasWritten(t *testing.T) {
 	}
 }
 
+// TestJSONOnATerminal: what cannot be seen, or is a command to a terminal, is spelled out in all JSON,
+// and a reader gets it back as it was.
+func TestJSONOnATerminal(t *testing.T) {
+	t.Parallel()
+	const text = "größe 日本 \"<b>\" \x1b[2J \u009b2J \u007f \u202e \u200b \u2028 \U000e0041 \n"
+	var out, errs bytes.Buffer
+	s := Streams{Stdout: &out, Stderr: &errs, Events: true}
+	if err := s.AnswerJSON(map[string]string{"message": text}); err != nil {
+		t.Fatal(err)
+	}
+	s.Emit(Event{Message: text})
+	for _, line := range []string{out.String(), errs.String()} {
+		var got struct{ Message string }
+		if err := json.Unmarshal([]byte(line), &got); err != nil || got.Message != text {
+			t.Errorf("%s is read as %q, %v", line, got.Message, err)
+		}
+		for _, r := range strings.TrimSuffix(line, "\n") {
+			if !strconv.IsPrint(r) {
+				t.Errorf("%q is written as it is in %s", r, line)
+			}
+		}
+		if !strings.Contains(line, "größe 日本") {
+			t.Errorf("what can be seen is spelled out in %s", line)
+		}
+	}
+}
+
+// TestFlagsForOptions: an error of the library names what a user of the program can give.
+func TestFlagsForOptions(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"redlatch: invalid: Options.Labels: the key \"\" has 0 bytes":     "invalid: --label: the key \"\" has 0 bytes",
+		"redlatch: invalid: Options.Labels are 9: give 8 at most":         "invalid: --label: there are 9: give 8 at most",
+		"LockOptions.MaxWaiters is 1, and LockOptions.MaxWait has passed": "--max-waiters is 1, and --wait has passed",
+		"taken; TakenError.Describe or `redlatch inspect` tells":          "taken; `redlatch inspect` tells",
+		"no answer from Redis: context deadline exceeded":                 "no answer from Redis in time",
+		"context deadline exceeded":                                       "no answer in time",
+	} {
+		check.Equal(t, Text(errors.New(text)), want, "Text(%q)", text)
+	}
+}
+
 func TestNoPasswordIsPrinted(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -46,23 +94,15 @@ func TestNoPasswordIsPrinted(t *testing.T) {
 		"redis://host:6379 and mail@example.org":   "redis://host:6379 and mail@example.org",
 		"two redis://:a@h redis://:b@i, one \"c\"": "two redis://...@h redis://...@i, one \"c\"",
 	} {
-		if got := Redacted(text); got != want {
-			t.Errorf("Redacted(%q) = %q, want %q", text, got, want)
-		}
+		check.Equal(t, Redacted(text), want, "Redacted(%q)", text)
 	}
 	for url, want := range map[string]string{
 		"redis://:hush@host:1/2?dial_timeout=1s":                 "redis://host:1/2?dial_timeout=1s",
 		"redis+sentinel://a,b/m?sentinel_password=hush&ca=x.pem": "redis+sentinel://a,b/m?ca=x.pem",
 		"unix://:hush@/run/s":                                    "unix:///run/s",
 	} {
-		if !Secret(url) {
-			t.Errorf("Secret(%q) = false, want true", url)
-		}
-		if got := Bare(url); got != want {
-			t.Errorf("Bare(%q) = %q, want %q", url, got, want)
-		}
+		check.That(t, Secret(url), "Secret(%q) = false, want true", url)
+		check.Equal(t, Bare(url), want, "Bare(%q)", url)
 	}
-	if Secret("redis://user@host") || Secret("unix:///run/redis.sock") {
-		t.Error("a URL without a password has one")
-	}
+	check.That(t, !Secret("redis://user@host") && !Secret("unix:///run/redis.sock"), "a URL without a password has one")
 }

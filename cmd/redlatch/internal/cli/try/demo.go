@@ -1,3 +1,5 @@
+//go:build !redlatch_small
+
 package try
 
 import (

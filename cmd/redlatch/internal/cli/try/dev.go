@@ -1,3 +1,5 @@
+//go:build !redlatch_small
+
 package try
 
 import (
@@ -10,6 +12,9 @@ import (
 func newDevCommand(a *app.App) *cobra.Command {
 	listen := "127.0.0.1:6379"
 	cmd := app.Command("dev", app.Nothing, func(cmd *cobra.Command, _ []string) error {
+		if _, err := app.HostOf(listen); err != nil {
+			return err
+		}
 		ctx, stop := app.UntilSignal(cmd.Context())
 		defer stop()
 		server, err := redlatchtest.Listen(listen)

@@ -1,3 +1,5 @@
+//go:build !redlatch_small
+
 package try
 
 import (
@@ -73,6 +75,8 @@ func (f verifyFlags) check(typed *pflag.FlagSet, given []string) error {
 		return err
 	}
 	switch {
+	case typed.Changed("rate") && o.Rate < 0:
+		return exit.Usagef("", "--rate is %d: it must not be negative; 0 is for no limit", o.Rate)
 	case o.Duration < 14*o.TTL:
 		return exit.Usagef("", "--duration is %v: with a --ttl of %v it must be %v at least", o.Duration, o.TTL, 14*o.TTL)
 	case !slices.Contains(servers.Kinds, o.Deployment):

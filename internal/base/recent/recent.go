@@ -1,0 +1,29 @@
+// Package recent remembers texts for a moment, as many as come from outside, and bounded.
+package recent
+
+// Kept is how many texts are remembered at least.
+const Kept = 1024
+
+// Set is a set of texts that forgets old ones: it holds the last Kept at least, and twice as many at
+// most. The zero value is empty. It is not safe for concurrent use.
+type Set struct{ newer, older map[string]bool }
+
+// Add adds a text.
+func (s *Set) Add(text string) { s.AddAmong(text, Kept) }
+
+// AddAmong is Add to a set that holds the last n at least, if these are more than Kept.
+func (s *Set) AddAmong(text string, n int) {
+	if len(s.newer) >= max(n, Kept) {
+		s.newer, s.older = nil, s.newer
+	}
+	if s.newer == nil {
+		s.newer = make(map[string]bool)
+	}
+	s.newer[text] = true
+}
+
+// Has reports whether a text was added lately.
+func (s *Set) Has(text string) bool { return s.newer[text] || s.older[text] }
+
+// Len returns how many texts are remembered.
+func (s *Set) Len() int { return len(s.newer) + len(s.older) }

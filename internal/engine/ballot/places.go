@@ -1,0 +1,95 @@
+package ballot
+
+import (
+	"sync"
+
+	"github.com/redlatch/redlatch/internal/link/quorum"
+)
+
+// Places is where the ticket of a waiter may be in line. A round ends when its outcome is clear, so
+// some nodes answer later. Mostly the answer is on its way then, and says that the node has no ticket
+// of a waiter that has the latch: it let the waiter in.
+type Places struct {
+	mu    sync.Mutex
+	nodes []place
+	last  int    // the number of the last round
+	open  int    // rounds of which not all answers have come
+	leave func() // what the last of them does; nil if nothing is left to do
+}
+
+// place is that at one node.
+type place struct {
+	in   bool // the ticket may be in line
+	open int  // requests with the ticket that are not answered yet
+	lost bool // a request with the ticket got no answer, and may arrive late
+}
+
+// NewPlaces returns the places at so many nodes: none yet.
+func NewPlaces(nodes int) *Places { return &Places{nodes: make([]place, nodes)} }
+
+// Asked notes what the nodes said in a round with the ticket, which has not been left to the background
+// yet. The caller calls settle when all answers have come, or their time has passed.
+func (p *Places) Asked(t *Round) (settle func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last++
+	p.open++
+	number := p.last
+	later := make([]bool, len(p.nodes))
+	for node, v := range t.Votes {
+		at := &p.nodes[node]
+		if t.Replaced(node) {
+			at.in, at.lost = true, true
+		}
+		if later[node] = v.Stand() == quorum.Unheard; later[node] {
+			at.open++
+			continue
+		}
+		at.hear(v.Stand(), true)
+	}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for node, late := range later {
+			if at := &p.nodes[node]; late {
+				at.open--
+				at.hear(t.Votes[node].Stand(), number == p.last)
+			}
+		}
+		if p.open--; p.open == 0 && p.leave != nil {
+			p.leave()
+		}
+	}
+}
+
+// hear notes what the node said, and whether it was asked nothing since. A node that lets the owner in
+// takes the ticket off its line, and one without the right to vote leaves its line as it is.
+func (at *place) hear(s quorum.Stand, last bool) {
+	switch s {
+	case quorum.Granted:
+		at.in = at.in && !last
+	case quorum.Refused:
+		at.in = true
+	case quorum.Silent, quorum.Unheard:
+		at.in, at.lost = true, true
+	}
+}
+
+// Leave calls undo for each node at which the ticket may be, or may arrive. It says so if that node has
+// answered all requests with the ticket. A waiter that has the latch has time: then Leave may call undo
+// later, when all answers have come.
+func (p *Places) Leave(hasLatch bool, undo func(node int, answered bool)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leave = func() {
+		p.leave = nil
+		for node, at := range p.nodes {
+			if at.in || at.lost || at.open > 0 {
+				undo(node, !at.lost && at.open == 0)
+			}
+		}
+	}
+	if !hasLatch || p.open == 0 {
+		p.leave()
+	}
+}

@@ -1,0 +1,68 @@
+package ballot
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/testkit/check"
+)
+
+// refused is the answer of a node with another owner inside, which puts the ticket in line.
+func refused(node int) quorum.Answer {
+	other := conn.Reply{List: []conn.Reply{{Int: 0}, {Int: 1000}, {Text: "other"}, {Int: 0}}}
+	return quorum.Answer{Node: node, Results: []conn.Result{{Reply: other}}}
+}
+
+// TestTicketsAreWithdrawnWhereTheyMayBe: two rounds at three nodes, of which the last lets the waiter in
+// at the first two. What the third says, and when, decides what is undone there, and when.
+func TestTicketsAreWithdrawnWhereTheyMayBe(t *testing.T) {
+	t.Parallel()
+	type answer = func(node int) quorum.Answer
+	const inTime, late = true, false
+	for name, c := range map[string]struct {
+		first       answer
+		firstInTime bool
+		last        answer
+		hasLatch    bool
+		want        string // what is undone at once, and when all have answered
+	}{
+		"granted late":                     {refused, inTime, granted, true, "[] []"},
+		"granted late, both":               {refused, late, granted, true, "[] []"},
+		"refused late":                     {refused, inTime, refused, true, "[] [2 answered]"},
+		"silent":                           {refused, inTime, silent, true, "[] [2]"},
+		"silent at first":                  {silent, late, granted, true, "[] [2]"},
+		"silent in the first round":        {silent, inTime, granted, true, "[] [2]"},
+		"given up before the last answers": {refused, inTime, granted, false, "[2] [2]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := NewPlaces(3)
+			one := round(3)
+			for node := range 2 {
+				one.hear(refused(node))
+			}
+			if c.firstInTime {
+				one.hear(c.first(2))
+			}
+			one.stop()
+			one.LeaveTo(nil, p.Asked(one))
+			if !c.firstInTime {
+				one.hear(c.first(2))
+			}
+			two := round(3)
+			two.hear(granted(0))
+			two.hear(granted(1))
+			two.stop()
+			two.LeaveTo(nil, p.Asked(two))
+			var undone []string
+			p.Leave(c.hasLatch, func(node int, answered bool) {
+				undone = append(undone, fmt.Sprint(node, map[bool]string{true: " answered"}[answered]))
+			})
+			got := fmt.Sprint(undone)
+			two.hear(c.last(2))
+			check.Equal(t, got+" "+fmt.Sprint(undone), c.want, "what is undone")
+		})
+	}
+}

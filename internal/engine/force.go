@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/redlatch/redlatch/internal/engine/acquire"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/engine/survey"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/presence"
+)
+
+// rememberForce is how long Redis remembers a forced release.
+const rememberForce = time.Hour
+
+// Rob returns how a lock is taken from a holder that was there at that time; from none if it is the
+// zero one. When it was taken, the journal is told, and a lease of this client, which may not listen.
+func (e *Engine) Rob(l *lock.Lock, victim survey.Holder, at time.Time, reason string) acquire.Robbery {
+	where := func(p presence.Process) lock.Process {
+		return lock.Process{Host: p.Host, PID: p.PID, Program: p.Program}
+	}
+	note := lock.Force{By: where(e.Presence.Self()), From: where(victim.Process), Reason: reason, At: at}
+	s := script.Seizure{From: victim.Owner, Note: note.String(), Remember: rememberForce}
+	s.Sharded = e.Listener.Sharded() && !script.Kept(victim.Owner) // whose client need not listen for the name
+	switch {
+	case victim.Client != "" && s.Sharded:
+		s.Address = l.Keys.Grants(victim.Client)
+	case victim.Client != "":
+		s.Address = keys.Grants(e.Prefix, victim.Client)
+	}
+	return acquire.Robbery{Seizure: s, Tell: func() {
+		if victim.Owner != "" && e.recorder != nil {
+			e.recorder.forced(l, victim, reason)
+		}
+		if victim.Client == e.ID {
+			e.Keeper.Revoked(victim.Owner, note.Dated())
+		}
+	}}
+}

@@ -1,0 +1,134 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+)
+
+// A server that takes over may have an older copy of a lock: one in which an owner is inside, or in line,
+// whose release the former server has answered. All would wait for that owner until its lease runs out.
+// Its client knows better. So a client remembers what it has released lately, and releases it again
+//
+//   - when its subscription is back, as after a failover or a restart;
+//   - when a request about the name is answered after an earlier one was not;
+//   - when it hears a grant for it, since the ticket was in that copy.
+//
+// It is safe: no owner is used again.
+
+// maxReleased is how many leases a client remembers that it has released. Replicas lag by less than
+// their number takes, as a rule.
+const maxReleased = 128
+
+// past is what a client remembers of a lease. It is not the lease, which would keep the context of the
+// program's work alive.
+type past struct {
+	lock    *lock.Lock
+	owner   string
+	token   int64
+	unused  bool
+	until   time.Time // it has run out by then in any copy
+	again   time.Time // when it was released again
+	cleaned bool      // it is left to the clean-up
+}
+
+// releasedLately is the last leases that a client has released in Redis, as a ring.
+type releasedLately struct {
+	leases []past
+	next   int
+}
+
+// remember notes that a lease was released in Redis, or that its client goes on trying. The caller holds
+// l.mu.
+//
+// It is tempting to note it before that. But the message of its grant may come while the release is
+// under way, if a poll has told the grant first. Of two releases one would find the owner gone, and
+// the lease would seem to have been lost.
+func (k *Keeper) remember(l *Lease, now clock.Reading) {
+	if k.Quorum { // whose nodes forget one by one, and rest
+		return
+	}
+	p := past{lock: l.lock, owner: l.owner, token: l.token, unused: l.unused, until: now.Time().Add(max(l.lock.TTL, l.longest))}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := &k.released
+	if len(r.leases) < maxReleased {
+		r.leases = append(r.leases, p)
+		return
+	}
+	r.leases[r.next] = p
+	r.next = (r.next + 1) % maxReleased
+}
+
+// ReleaseAgain releases in the background what this client has released lately, since the server may
+// not know it: the leases on the name with this key, or all of them if it is "". Those that have run
+// out by now need none: many clients may do so at once, when a server comes back. For the same reason
+// those on a name need none that were released again less than a heartbeat ago.
+func (k *Keeper) ReleaseAgain(key string) {
+	now := k.Now().Time()
+	k.again(k.releasedIf(func(p *past) bool {
+		due := key == "" || p.lock.Keys.State() == key && now.Sub(p.again) >= k.LiveFor/3
+		if due = due && now.Before(p.until) && !p.cleaned; due {
+			p.again = now
+		}
+		return due
+	}))
+}
+
+// GrantedAgain gives back the grant of an owner that this client has released lately. It reports
+// whether it is such an owner's.
+func (k *Keeper) GrantedAgain(owner string) bool {
+	all := k.releasedIf(func(p *past) bool { return p.owner == owner })
+	k.again(all)
+	return len(all) > 0
+}
+
+// again sends the releases of these leases once more, together, in the background. Those that get no
+// answer are left to the clean-up.
+func (k *Keeper) again(leases []past) {
+	if len(leases) == 0 || k.Enter() != nil {
+		return
+	}
+	go func() {
+		defer k.Leave()
+		calls := make([]conn.Call, len(leases))
+		for i, p := range leases {
+			calls[i] = k.releasing(p.lock, p.owner, "", p.token, p.unused)
+		}
+		ctx, cancel := context.WithTimeout(k.Closing, k.Timeout/3)
+		defer cancel()
+		for i, r := range k.Asker.SendAll(ctx, calls, nil) {
+			if r.Err != nil {
+				k.Cleanup.AddAnswered(0, calls[i], max(leases[i].lock.TTL, k.LiveFor))
+				k.leaveToCleanup(leases[i].owner)
+			}
+		}
+	}()
+}
+
+// leaveToCleanup notes that the clean-up releases an owner: it would have it many times if the
+// connection broke again and again.
+func (k *Keeper) leaveToCleanup(owner string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.released.leases {
+		if p := &k.released.leases[i]; p.owner == owner {
+			p.cleaned = true
+		}
+	}
+}
+
+// releasedIf returns the leases that were released lately for which a condition holds.
+func (k *Keeper) releasedIf(holds func(*past) bool) (all []past) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.released.leases {
+		if p := &k.released.leases[i]; holds(p) {
+			all = append(all, *p)
+		}
+	}
+	return all
+}

@@ -1,0 +1,108 @@
+package lease
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/testkit/answers"
+	"github.com/redlatch/redlatch/internal/testkit/check"
+)
+
+// slowly answers yes after a while.
+func slowly(ctx context.Context, verb string, call conn.Call) conn.Result {
+	time.Sleep(100 * time.Millisecond)
+	return answers.Yes(ctx, verb, call)
+}
+
+// TestGrantHeardDuringTheRelease: a poll has told the grant, and its message comes while the lease is
+// being released, when it must not be released beside that; and again later, when it must.
+func TestGrantHeardDuringTheRelease(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		h.server.Now(slowly)
+		done := make(chan error, 1)
+		go func() { done <- l.Release(t.Context()) }()
+		time.Sleep(50 * time.Millisecond)
+		check.That(t, !h.GrantedAgain(l.Owner()), "a lease that is being released is taken for one that was released")
+		check.OK(t, "Release", <-done)
+		check.Equal(t, h.server.Count("release"), 1, "releases")
+		check.That(t, h.GrantedAgain(l.Owner()), "the grant of a lease that was released is not given back")
+		check.That(t, !h.GrantedAgain("another"), "the grant of an owner that is not known is given back")
+		time.Sleep(time.Second)
+		check.Equal(t, h.server.Count("release"), 2, "releases")
+	})
+}
+
+// TestReleasedAgain: what was released lately is released again, together; of one name if only that
+// may have come back, and not what is held.
+func TestReleasedAgain(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		held := h.begin(t, "held", minute)
+		for i := range 2 * maxReleased {
+			check.OK(t, "Release", h.begin(t, strconv.Itoa(i), minute).Release(t.Context()))
+		}
+		h.ReleaseAgain("p:" + strconv.Itoa(2*maxReleased-1))
+		synctest.Wait()
+		check.Equal(t, h.server.Count("release"), 2*maxReleased+1, "releases")
+		h.ReleaseAgain("")
+		synctest.Wait()
+		check.Equal(t, h.server.Count("release"), 3*maxReleased+1, "releases")
+		check.That(t, held.Held(), "what is held is released")
+	})
+}
+
+// TestReleasedAgainInTime: what has run out by itself is not released again, and what is left to the
+// clean-up is left to it once.
+func TestReleasedAgainInTime(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		old := h.begin(t, "old", minute)
+		check.OK(t, "Release", old.Release(t.Context()))
+		time.Sleep(time.Minute)
+		check.OK(t, "Release", h.begin(t, "new", minute).Release(t.Context()))
+		h.ReleaseAgain("")
+		synctest.Wait()
+		check.Equal(t, h.server.Count("release"), 3, "releases")
+		check.That(t, h.GrantedAgain(old.Owner()), "a grant out of an old line is not given back")
+		synctest.Wait()
+		h.server.Now(answers.Silent)
+		most := 0 // of what waits to be sent, which is none while it is being sent
+		for range 3 {
+			h.ReleaseAgain("")
+			for range 50 {
+				time.Sleep(timeout / 50)
+				most = max(most, h.Cleanup.Len())
+			}
+		}
+		check.Equal(t, most, 1, "releases that are left to the clean-up")
+	})
+}
+
+// TestReleasedLeaseIsNotKeptInMemory: what a client remembers of a lease does not keep the context
+// alive that was given to Lock.
+func TestReleasedLeaseIsNotKeptInMemory(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		work := new([64]byte)
+		gone := weak.Make(work)
+		type key struct{}
+		on := h.lingering(t, "a")
+		l := h.Begin(on, 1, context.WithValue(t.Context(), key{}, work), lock.Grant{Owner: "rl-x-a", Sent: clock.Now(), TTL: on.TTL}, clock.Now())
+		check.OK(t, "Release", l.Release(t.Context()))
+		check.That(t, l.Context().Value(key{}) == any(work), "the work has another context")
+		l, work = nil, nil
+		h.mu.Lock()
+		h.told = nil
+		h.mu.Unlock()
+		for range 5 {
+			runtime.GC()
+		}
+		check.That(t, gone.Value() == nil, "the context of a lease that was released is in use")
+	})
+}

@@ -1,0 +1,302 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/base/recent"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// A lock that its program is done with may stay with the client for a while (LockOptions.Linger). Its
+// lease is kept then: released for the program, and still inside in Redis.
+//
+//	held -- Release --> kept -- TakeKept --> released; a new lease has its owner, and the next token
+//	                     |
+//	                     |   Linger has passed
+//	                     |   Asked: another client wants it
+//	                     |   DropKept: messages may have been missed, or the client closes
+//	                     v
+//	                  released, and released in Redis, in the background
+//
+// The owner of such a lock ends in a mark (script.Kept). Clients that find it taken by such an owner
+// ask its client for it.
+//
+// It is kept only if the client would have heard every such question: its subscription was up before
+// the acquisition was sent, and has been since; no waiter was in line when Redis let it in; and every
+// request was answered.
+
+// noted is for how long a lease is kept before the client notes that in Redis.
+const noted = time.Second
+
+// shelf is what a client keeps.
+type shelf struct {
+	byLock  map[shelfKey]*Lease
+	byOwner map[string]*Lease
+	asked   recent.Set // owners that others have asked for; also of leases that are not kept yet
+}
+
+// shelfKey is what a kept lease is found by.
+type shelfKey struct{ state, mode string }
+
+func shelfKeyOf(l *lock.Lock) shelfKey { return shelfKey{l.Keys.State(), l.Mode()} }
+
+// keep keeps a lease that has just been given up, and was in this state before. It reports false if
+// the lease has to go back to Redis instead.
+func (l *Lease) keep(was state) bool {
+	k := l.keeper
+	if l.hearing == 0 || l.lock.Linger == 0 {
+		return false
+	}
+	now := k.Now()
+	l.mu.Lock()
+	l.keptSince = now.Time()
+	tooOld := l.long() || l.keptFor() <= 0
+	switch {
+	case l.tokens == 0:
+		k.spent(l)
+		fallthrough
+	case was != held, tooOld, l.resent:
+		l.mu.Unlock()
+		return false
+	}
+	l.state = kept
+	if !k.shelve(l) {
+		l.state = ended
+		l.mu.Unlock()
+		return false
+	}
+	k.Schedule.Set(&l.entry, l.keptSince.Add(min(l.keptFor(), noted)), 0)
+	l.detachLocked() // the next goroutine of the group finds it on the shelf
+	l.unlock(lock.Event{What: lock.Released, HeldFor: now.Since(l.acquired), Kept: true})
+	return true
+}
+
+// keptFor returns for how long a lease may be kept from keptSince on: the holder that takes it up has
+// at least a third of its time. If it is due to be extended then, the watchdog does so at once. The
+// caller holds l.mu.
+func (l *Lease) keptFor() time.Duration {
+	return min(l.lock.Linger, l.sentAt.Time().Add(l.validity()*2/3).Sub(l.keptSince))
+}
+
+// spent notes that all tokens of a lease were used, unless another client has asked for it: that one
+// would be asked for again, the sooner the more tokens the next has.
+func (k *Keeper) spent(l *Lease) {
+	k.mu.Lock()
+	asked := k.shelf.asked.Has(l.owner)
+	k.mu.Unlock()
+	if !asked {
+		k.Habits.Spent(l.lock.Keys.State())
+	}
+}
+
+// shelve puts a lease on the shelf, unless another client has asked for it, or could not. The caller
+// holds l.mu.
+//
+// It looks whether the client listens and is open with k.mu held. Before that, DropKept could find
+// nothing on the shelf yet, and the lease would stay there: after Close until it runs out in Redis.
+func (k *Keeper) shelve(l *Lease) bool {
+	key := shelfKeyOf(l.lock)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.shelf.byLock[key] != nil, k.shelf.asked.Has(l.owner), k.early.Has(l.owner):
+		return false
+	case k.Closing.Err() != nil, l.hearing != k.Listener.Plain().Session():
+		return false
+	}
+	if k.shelf.byLock == nil {
+		k.shelf.byLock, k.shelf.byOwner = make(map[shelfKey]*Lease), make(map[string]*Lease)
+	}
+	k.shelf.byLock[key], k.shelf.byOwner[l.owner] = l, l
+	return true
+}
+
+// unshelve takes a lease off the shelf.
+func (k *Keeper) unshelve(l *Lease) {
+	key := shelfKeyOf(l.lock)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.shelf.byOwner[l.owner] == l {
+		delete(k.shelf.byLock, key)
+		delete(k.shelf.byOwner, l.owner)
+	}
+}
+
+// TakeKept returns the grant of the next lease on a lock that is kept. It reports false if the lock is
+// not kept, or was acquired on other terms.
+func (k *Keeper) TakeKept(on *lock.Lock) (g lock.Grant, ok bool) {
+	k.mu.Lock()
+	l := k.shelf.byLock[shelfKeyOf(on)]
+	k.mu.Unlock()
+	if l == nil || l.lock.Terms != on.Terms {
+		return g, false
+	}
+	k.unshelve(l)
+	l.mu.Lock()
+	if l.state != kept { // another goroutine was first, or it goes back to Redis
+		l.mu.Unlock()
+		return g, false
+	}
+	if l.hearing != k.Listener.Plain().Session() {
+		l.giveBackLocked()
+		return g, false
+	}
+	l.state = released
+	k.Schedule.Remove(&l.entry)
+	k.Ended(l.owner) // or it would be noted as kept
+	defer func() {
+		if !ok { // the hook panicked, and no program will have the lock
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.undoLocked(0)
+		}
+	}()
+	l.unlock(lock.Event{What: lock.Unkept})
+	left := int(l.tokens) - 1
+	return lock.Grant{
+		Owner: l.owner, Token: l.token + 1, Spare: left, Run: left, Detail: l.detail,
+		Sent: l.sentAt, TTL: l.ttl, Passed: true, Hearing: l.hearing,
+	}, true
+}
+
+// giveBack releases a lease that is kept, in the background.
+func (l *Lease) giveBack() {
+	l.keeper.unshelve(l)
+	l.mu.Lock()
+	if l.state != kept {
+		l.mu.Unlock()
+		return
+	}
+	l.giveBackLocked()
+}
+
+// giveBackLocked is giveBack for a lease that is kept, and not on the shelf. The caller holds l.mu,
+// which giveBackLocked releases.
+func (l *Lease) giveBackLocked() {
+	k := l.keeper
+	l.state = released
+	k.Schedule.Remove(&l.entry)
+	k.Ended(l.owner)
+	defer l.unlock(lock.Event{What: lock.Unkept})
+	if k.Enter() != nil { // the client closes, and its clean-up is sent last
+		l.undoLocked(0)
+		return
+	}
+	go func() {
+		defer k.Leave()
+		answer, err := k.Asker.Ask(k.Closing, l.lock.Subject, "release", l.releasing(""))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if err != nil || answer.Resent {
+			l.undoLocked(0)
+		}
+		k.remember(l, k.Now())
+	}()
+}
+
+// lingered gives a lease back that was kept for long enough. One that was kept for a while is noted,
+// so that an operator can tell it from one that is held.
+func (l *Lease) lingered(now time.Time) {
+	l.mu.Lock()
+	if l.state != kept {
+		l.mu.Unlock()
+		return
+	}
+	until := l.keptSince.Add(l.keptFor())
+	over := !now.Before(until)
+	if !over {
+		l.keeper.Schedule.Set(&l.entry, until, 0)
+		if now.Sub(l.keptSince) >= noted { // the schedule hands over everything when the clocks part
+			l.keeper.Kept(l.owner, l.keptSince)
+		}
+	}
+	l.mu.Unlock()
+	if over {
+		l.keeper.Habits.Calm(l.lock.Keys.State())
+		l.giveBack()
+	}
+}
+
+// Asked notes that another client asks for what this owner has. A lease that is only kept is given
+// back. One that is held goes to Redis when it is released, and the asker is told so if it waits for
+// an answer.
+func (k *Keeper) Asked(owner string, again bool) {
+	if !script.Kept(owner) { // any program may publish
+		return
+	}
+	k.mu.Lock()
+	first := !k.shelf.asked.Has(owner)
+	k.shelf.asked.AddAmong(owner, len(k.byOwner)) // all may be asked for, as when their client should go
+	onShelf, l := k.shelf.byOwner[owner], k.byOwner[owner]
+	k.mu.Unlock()
+	if onShelf != nil {
+		l = onShelf
+	}
+	if l == nil {
+		return
+	}
+	if first {
+		k.Habits.Asked(l.lock.Keys.State(), int(l.tokens))
+	}
+	switch {
+	case onShelf != nil:
+		k.apart(l.giveBack)
+	case again:
+		l.answerUsed()
+	}
+}
+
+// apart runs f on a goroutine of its own, unless the client closes: a hook that f calls must not keep
+// messages from all others.
+func (k *Keeper) apart(f func()) {
+	if k.Enter() != nil {
+		f()
+		return
+	}
+	go func() {
+		defer k.Leave()
+		f()
+	}()
+}
+
+// answerUsed tells those that ask that the program is inside, in the background.
+func (l *Lease) answerUsed() {
+	k := l.keeper
+	if k.Enter() != nil {
+		return
+	}
+	go func() {
+		defer k.Leave()
+		ctx, cancel := context.WithTimeout(k.Closing, k.Timeout)
+		defer cancel()
+		l.sayUsed(ctx)
+	}()
+}
+
+// sayUsed notes in Redis that the program is inside. An error is no matter: those that ask for the lock
+// ask again, or give up.
+func (l *Lease) sayUsed(ctx context.Context) {
+	l.mu.Lock()
+	remember := max(l.leftInRedis(), l.lock.TTL)
+	l.mu.Unlock()
+	_, _ = l.keeper.Asker.Ask(ctx, l.lock.Subject, "answer for", l.lock.Kind.Used(l.lock.Keys, l.owner, remember))
+}
+
+// DropKept gives back all that is kept: a question may have been missed, or the client closes.
+func (k *Keeper) DropKept() {
+	k.mu.Lock()
+	all := make([]*Lease, 0, len(k.shelf.byOwner))
+	for _, l := range k.shelf.byOwner {
+		all = append(all, l)
+	}
+	k.mu.Unlock()
+	if len(all) > 0 {
+		k.apart(func() {
+			for _, l := range all {
+				defer l.giveBack() // also those after one at which a hook panics
+			}
+		})
+	}
+}

@@ -1,0 +1,330 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// nest is the leases of one owner on a reentrant mutex that share one entry in Redis. An owner that
+// this client has inside enters again, and leaves, without a request: the client counts.
+//
+// One lease leads: it is in the schedule, and the requests of the entry are its own. The others
+// follow. They have its deadline, and share its mutex, so an extend and a loss reach all of them in
+// one step. If the lead ends before the others, another one leads from then on, and what is under way
+// goes on. The last one to end releases the entry.
+//
+// A lease follows only where it gets what Redis would give it: the lead is held without doubt, on the
+// same terms, with enough time left, and is not about to end. Any other lease has an entry of its own.
+// MaxHold counts for each lease: an extend leaves out those that have reached it.
+type nest struct {
+	visit  *visit
+	lead   *Lease
+	leases []*Lease // in the order in which they began
+	told   []telling
+	room   [3]*Lease // of leases, as a rule
+}
+
+// visit is what a client has of an owner inside.
+type visit struct {
+	key  entrance
+	lead *Lease       // of the nest that others may join; nil if that has ended
+	n    atomic.Int32 // leases
+}
+
+// entrance is what a visit is found by.
+type entrance struct{ state, owner string }
+
+// telling is an event of a lease that is told when the mutex of its nest is free.
+type telling struct {
+	of   *Lease
+	what lock.Event
+}
+
+// settle begins the nest of a lease that has an entry of its own. The caller holds k.mu.
+func (k *Keeper) settle(l *Lease) {
+	key := entrance{l.lock.Keys.State(), l.NamedOwner()}
+	v := k.inside[key]
+	if v == nil {
+		v = &visit{key: key}
+		if k.inside == nil {
+			k.inside = make(map[entrance]*visit)
+		}
+		k.inside[key] = v
+	}
+	v.n.Add(1)
+	if v.lead == nil {
+		v.lead = l
+	}
+	l.nest = &nest{visit: v, lead: l}
+	l.nest.leases = append(l.nest.room[:0], l)
+}
+
+// Entries returns how many leases of an owner on a reentrant mutex are held here.
+func (k *Keeper) Entries(on *lock.Lock, owner string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if v := k.inside[entrance{on.Keys.State(), owner}]; v != nil {
+		return int(v.n.Load())
+	}
+	return 0
+}
+
+// Reenter begins a lease of an owner that this client has inside, unless depth leases of that owner are
+// held here; 0 for no bound. It returns nil if Redis has to be asked, and else for how long the lease is
+// held. Nothing is told of the lease before [Lease.Entered].
+func (k *Keeper) Reenter(
+	ctx context.Context, on *lock.Lock, owner string, depth int, id uint64, now clock.Reading,
+) (l *Lease, left time.Duration) {
+	k.mu.Lock()
+	v := k.inside[entrance{on.Keys.State(), owner}]
+	var lead *Lease
+	if v != nil {
+		lead = v.lead
+	}
+	k.mu.Unlock()
+	if lead == nil || !alike(lead.lock, on) || over(ctx, k, now) {
+		return nil, 0
+	}
+	lead.mu.Lock()
+	defer lead.mu.Unlock()
+	if !lead.welcomes(now) {
+		return nil, 0
+	}
+	if n := v.n.Add(1); depth > 0 && int(n) > depth {
+		v.n.Add(-1)
+		return nil, 0
+	}
+	n := lead.nest
+	l = &Lease{
+		keeper: k, lock: lead.lock, id: id, owner: lead.owner, token: lead.token, detail: lead.detail, parent: ctx,
+		acquired: now, mu: lead.mu, nest: n, untold: true, sentAt: lead.sentAt, ttl: lead.ttl,
+	}
+	l.entry.Owner = (*renewal)(l)
+	n.leases = append(n.leases, l)
+	return l, l.validity() - now.Since(l.sentAt)
+}
+
+// alike reports whether leases on these locks are held, and end, in the same way.
+func alike(a, b *lock.Lock) bool {
+	return a.Terms == b.Terms && a.MinHold == b.MinHold && a.FenceKey == b.FenceKey && a.Neighbours == b.Neighbours
+}
+
+// welcomes reports whether others may join the lease. The caller holds l.mu.
+func (l *Lease) welcomes(now clock.Reading) bool {
+	least := l.lock.TTL / 3
+	if !l.lock.Renews {
+		least = l.lock.TTL * 9 / 10 // all that the program will ever get
+	}
+	return l.leads() && l.state == held && !l.forced && l.parting == 0 && !l.overdueLocked() && l.ttl-now.Since(l.sentAt) >= least
+}
+
+// Entered has the events of a lease told that [Keeper.Reenter] began.
+func (l *Lease) Entered() {
+	l.mu.Lock()
+	l.untold = false
+	l.unlock()
+}
+
+// leads reports whether the requests of its entry are those of the lease. The caller holds l.mu.
+func (l *Lease) leads() bool { return l.nest == nil || l.nest.lead == l }
+
+// accompanied reports whether others share the entry of a lease that is held. The caller holds l.mu.
+func (l *Lease) accompanied() bool { return l.nest != nil && len(l.nest.leases) > 1 }
+
+// leading returns the lease that leads. One that has reached its MaxHold leads no lease that has not.
+// The caller holds l.mu.
+func (l *Lease) leading() *Lease {
+	n := l.nest
+	if n == nil {
+		return l
+	}
+	if last := len(n.leases) - 1; last > 0 && n.lead.overdueLocked() && !n.leases[last].overdueLocked() {
+		n.follow(n.leases[last])
+	}
+	return n.lead
+}
+
+// follow has all others follow a lease of the nest from now on.
+func (n *nest) follow(next *Lease) {
+	old, k := n.lead, next.keeper
+	n.lead = next
+	next.extendAfter = old.extendAt().Sub(next.sentAt.Time())
+	next.pending, next.settled, old.pending, old.settled = old.pending, old.settled, false, nil
+	next.resent, next.ticket, old.resent = old.resent, old.ticket, false
+	next.forced, next.doubted, next.wish, next.longest = old.forced, old.doubted, old.wish, old.longest
+	k.mu.Lock()
+	k.byOwner[next.owner] = next
+	if n.visit.lead == old {
+		n.visit.lead = next
+	}
+	k.mu.Unlock()
+	next.reschedule()
+}
+
+// leave takes a lease that is not held any more out of its nest. It reports whether none is left
+// there. The caller holds l.mu.
+func (l *Lease) leave() bool {
+	n := l.nest
+	if n == nil {
+		return true
+	}
+	for i := len(n.leases) - 1; i >= 0; i-- { // the last to enter is mostly the first to leave
+		if n.leases[i] == l {
+			n.leases = slices.Delete(n.leases, i, i+1)
+			break
+		}
+	}
+	if len(n.leases) > 0 && n.lead == l {
+		n.follow(n.leases[len(n.leases)-1])
+	}
+	return len(n.leases) == 0
+}
+
+// left notes that a lease of a visit has ended. The caller holds k.mu.
+func (k *Keeper) left(l *Lease) {
+	if l.nest == nil {
+		return
+	}
+	v := l.nest.visit
+	if v.n.Add(-1) == 0 {
+		delete(k.inside, v.key)
+	}
+	if v.lead == l {
+		v.lead = nil
+	}
+}
+
+// others returns the leases that share the entry of this one. The caller holds l.mu.
+func (l *Lease) others() (all []*Lease) {
+	if l.accompanied() {
+		all = slices.DeleteFunc(slices.Clone(l.nest.leases), func(m *Lease) bool { return m == l })
+	}
+	return all
+}
+
+// loseOthers ends the leases that share the entry of one that is lost for this reason, if the reason
+// is that of all. The caller holds l.mu.
+func (l *Lease) loseOthers(why lock.Loss) {
+	if !why.Reason.Told() && why.Reason != lock.ReasonClosed {
+		return
+	}
+	others := l.others()
+	if len(others) > 0 {
+		l.nest.leases = nil
+	}
+	for _, m := range others {
+		l.nest.tell(m, m.losing(why))
+	}
+}
+
+// confirm gives a lease what an extend came to, which was sent then, for by. Another lease gets its TTL
+// at most, and keeps what it has if that is longer. The caller holds l.mu.
+func (l *Lease) confirm(by *Lease, sent clock.Reading, ttl time.Duration) {
+	l.state = held
+	if l != by {
+		ttl = min(ttl, l.lock.TTL)
+		if !sent.Time().Add(ttl - lock.Drift(ttl)).After(l.deadline()) {
+			return
+		}
+	}
+	l.sentAt, l.ttl = sent, ttl
+}
+
+// extendOthers gives the leases that share the entry of this one what an extend came to. before is what
+// was left when it was sent. The caller holds l.mu.
+func (l *Lease) extendOthers(by *Lease, sent clock.Reading, ttl, before time.Duration, now clock.Reading) {
+	for _, m := range l.others() {
+		if m.overdueLocked() {
+			m.reschedule() // for its deadline
+			continue
+		}
+		m.confirm(by, sent, ttl)
+		if m.deadline().Before(l.deadline()) {
+			m.reschedule() // or none would look at it then
+		}
+		l.nest.tell(m, lock.Event{What: lock.Extended, Before: before, Remaining: m.validity() - now.Since(m.sentAt)})
+	}
+}
+
+// tell has events of a lease told when the mutex is free.
+func (n *nest) tell(l *Lease, events ...lock.Event) {
+	for _, e := range events {
+		n.told = append(n.told, telling{l, e})
+	}
+}
+
+// collect takes the events that are to be told, and leaves those of leases of which nothing is told
+// yet. The caller holds the mutex.
+func (n *nest) collect() (now []telling) {
+	if n == nil || len(n.told) == 0 {
+		return nil
+	}
+	var later []telling
+	for _, t := range n.told {
+		if t.of.untold {
+			later = append(later, t)
+		} else {
+			now = append(now, t)
+		}
+	}
+	n.told = later
+	return now
+}
+
+// tellAll tells these events, also those after one at which the hook panics.
+func tellAll(all []telling) {
+	if len(all) > 0 {
+		defer tellAll(all[1:])
+		all[0].of.emit(all[0].what)
+	}
+}
+
+// part notes that one call more is detaching the lease, or one less.
+func (l *Lease) part(calls int8) {
+	l.mu.Lock()
+	l.parting += calls
+	l.mu.Unlock()
+}
+
+// enterApart has Redis take the owner in once more, for a lease that goes on in another process while
+// others share its entry. An entry whose request was sent twice is given back: a late copy could bring it
+// in again.
+func (l *Lease) enterApart(ctx context.Context) (heir, error) {
+	k := l.keeper
+	bounded, cancel := context.WithTimeout(ctx, l.Remaining())
+	defer cancel()
+	for {
+		owner := k.Owner()
+		l.mu.Lock()
+		ttl := max(l.lock.TTL, l.leftInRedis())
+		l.mu.Unlock()
+		answer, err := k.Asker.Ask(bounded, l.lock.Subject, "detach", l.lock.Kind.Acquire(l.lock.Keys, script.Request{
+			Owner: owner, TTL: ttl, Param: l.lock.Param, FenceTTL: l.lock.FenceTTL,
+		}))
+		var standing script.Standing
+		if err == nil {
+			standing, err = script.ParseAcquire(answer.Reply)
+		}
+		if err == nil && standing.Inside && !answer.Resent {
+			return heir{owner, standing.Token}, nil
+		}
+		l.undoHeir(owner, ttl)
+		switch {
+		case err != nil && ctx.Err() == nil && bounded.Err() != nil:
+			return heir{}, l.failed("detach", fmt.Errorf("%w before the deadline", fault.ErrUnreachable))
+		case err != nil:
+			return heir{}, err
+		case !standing.Inside: // its owner is gone, as the next extend finds out; or has too many entries elsewhere
+			return heir{}, cmp.Or(l.Extend(ctx), l.failed("detach", fault.ErrTooDeep))
+		}
+	}
+}

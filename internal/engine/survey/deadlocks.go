@@ -1,0 +1,301 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/notes"
+	"github.com/redlatch/redlatch/internal/record/presence"
+)
+
+// settle is how long Deadlocks waits between its two looks: longer than a client takes to note that
+// it waits no more.
+const settle = 3 * notes.Delay
+
+// Blocked is a waiter that keeps leases, and what it waits for.
+type Blocked struct {
+	Waiter
+	Lock, Kind string
+}
+
+// Deadlocks returns the cycles of waiters over all processes, as they stood twice within half a
+// second.
+func (s *Survey) Deadlocks(ctx context.Context) ([][]Blocked, error) {
+	clients, err := s.notedClients(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first, err := s.lookForCycles(ctx, clients)
+	if err != nil || len(first) == 0 {
+		return nil, err
+	}
+	retry.Sleep(ctx, settle)
+	clients = nil
+	seen := make(map[string]bool)
+	for _, cycle := range first {
+		seen[identity(cycle)] = true
+		for _, w := range cycle {
+			clients = append(clients, w.Client)
+		}
+	}
+	slices.Sort(clients)
+	second, err := s.lookForCycles(ctx, slices.Compact(clients))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(second, func(cycle []Blocked) bool { return !seen[identity(cycle)] }), nil
+}
+
+// identity is a text that is the same for the same waiters that keep the same leases.
+func identity(cycle []Blocked) string {
+	var all []string
+	for _, w := range cycle {
+		all = append(all, fmt.Sprintf("%s %q %v", w.Owner, w.Lock, w.Holds))
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+// notedClients returns the clients that have notes.
+func (s *Survey) notedClients(ctx context.Context) ([]string, error) {
+	found := make(map[string]bool)
+	err := s.Conn.Scan(ctx, "*"+keys.Escape(s.Prefix)+"*"+keys.NotesSuffix, func(key string) error {
+		state, ok := keys.StateOf(key, keys.NotesSuffix)
+		if client, ours := strings.CutPrefix(state, s.Prefix); ok && ours && client != "" {
+			found[client] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("redlatch: look for deadlocks on %s: %w", s.Conn.Target().Addr, fault.Unreached(err))
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// lookForCycles returns the cycles among the waiters of these clients, as they seem at one look.
+func (s *Survey) lookForCycles(ctx context.Context, clients []string) ([][]Blocked, error) {
+	waits, err := s.notedWaits(ctx, clients)
+	if err != nil || len(waits) == 0 {
+		return nil, err
+	}
+	kept := make(map[string]bool) // names that a waiter keeps; of other names all holders are outside
+	for _, w := range waits {
+		for _, h := range w.Holds {
+			kept[h.Name] = true
+		}
+	}
+	waits = slices.DeleteFunc(waits, func(w Blocked) bool { return !kept[w.Lock] })
+	var names []string
+	for _, w := range waits {
+		names = append(names, w.Lock)
+	}
+	slices.Sort(names)
+	locks := make(map[string]Picture)
+	for some := range slices.Chunk(slices.Compact(names), batchSize) {
+		for _, p := range s.lookAll(ctx, some, nil) {
+			if p.err != nil {
+				return nil, p.err
+			}
+			locks[p.Name] = p
+		}
+	}
+	return cycles(waits, locks), nil
+}
+
+// notedWaits returns what these clients have noted of waiters under leases.
+func (s *Survey) notedWaits(ctx context.Context, clients []string) ([]Blocked, error) {
+	var waits []Blocked
+	known := make(map[string]bool) // owners that another node told
+	var failed error
+	answered := 0
+	for _, node := range s.Asker.Nodes() {
+		some, err := s.notedWaitsAt(ctx, node, clients)
+		if err != nil {
+			failed = fmt.Errorf("redlatch: look for deadlocks on %s: %w", node.Target().Addr, fault.Unreached(err))
+			continue
+		}
+		answered++
+		for _, w := range some {
+			if !known[w.Owner] {
+				known[w.Owner] = true
+				waits = append(waits, w)
+			}
+		}
+	}
+	if s.Quorum != nil && answered >= s.Quorum.Majority() {
+		failed = nil
+	}
+	return waits, failed
+}
+
+// notedWaitsAt is notedWaits at one node.
+func (s *Survey) notedWaitsAt(ctx context.Context, node conn.Conn, clients []string) (waits []Blocked, err error) {
+	for some := range slices.Chunk(clients, batchSize) {
+		calls := make([]conn.Call, len(some))
+		asked := make([]presence.Key, len(some))
+		for i, client := range some {
+			calls[i], asked[i] = script.Waits(keys.Notes(s.Prefix, client)), s.presence(client)
+		}
+		limited, cancel := context.WithTimeout(ctx, s.Timeout)
+		signs, err := presence.Read(limited, node, asked)
+		results := node.Eval(limited, calls...)
+		cancel()
+		for i, r := range results {
+			if err = cmp.Or(err, r.Err); err != nil {
+				return nil, err
+			}
+			noted, err := script.ParseWaits(r.Reply)
+			if err != nil {
+				return nil, err
+			}
+			for _, owner := range slices.Sorted(maps.Keys(noted)) {
+				if n, ok := notes.Parse(noted[owner]); ok {
+					waits = append(waits, blocked(some[i], owner, n, signs[i].Process))
+				}
+			}
+		}
+	}
+	return waits, nil
+}
+
+// blocked is what a note tells of a waiter.
+func blocked(client, owner string, n notes.Note, p presence.Process) Blocked {
+	party := Party{
+		Owner: owner, Client: client, Process: p, Since: time.UnixMilli(n.Since), Labels: notes.Merged(p.Labels, n.Labels),
+	}
+	return Blocked{Waiter{Party: party, Holds: n.Holds}, n.Name, n.Kind}
+}
+
+// cycles returns the cycles of waiters that can never go on, given what Redis knows of the locks
+// that they wait for.
+func cycles(waits []Blocked, locks map[string]Picture) [][]Blocked {
+	stuck := make([]Blocked, 0, len(waits))
+	for _, w := range waits {
+		if b, ok := w.confirmed(locks[w.Lock]); ok {
+			stuck = append(stuck, b)
+		}
+	}
+	for before := -1; before != len(stuck); { // until only those are left that keep each other
+		before = len(stuck)
+		kept := make(map[string]bool) // owners of leases
+		for _, w := range stuck {
+			for _, h := range w.Holds {
+				kept[h.Owner] = true
+			}
+		}
+		stuck = slices.DeleteFunc(stuck, func(w Blocked) bool { return !shutBy(locks[w.Lock], kept) })
+	}
+	return separate(stuck, locks)
+}
+
+// confirmed returns a waiter with what the lock says of it. It returns false if the lock knows
+// nothing of it: then the note is older than the end of the wait. A waiter that stands behind
+// another one of its client is not in line itself.
+func (w Blocked) confirmed(p Picture) (Blocked, bool) {
+	here := slices.ContainsFunc(p.Holders, func(h Holder) bool { return h.Client == w.Client })
+	for _, in := range p.Waiters {
+		if in.Owner == w.Owner {
+			in.Holds = w.Holds
+			w.Waiter = in
+			return w, !in.Dead
+		}
+		here = here || in.Client == w.Client
+	}
+	here = here && !slices.ContainsFunc(p.Holders, func(h Holder) bool { return h.Owner == w.Owner })
+	return w, here
+}
+
+// Shut reports whether Redis says that none of these names has room, and that every owner inside is
+// one of these.
+func (s *Survey) Shut(ctx context.Context, names []string, inside map[string]bool) bool {
+	return !slices.ContainsFunc(s.lookAll(ctx, names, nil), func(p Picture) bool { return p.err != nil || !shutBy(p, inside) })
+}
+
+// shutBy reports whether the lock has holders, every one of them is inside, and there is no room
+// beside them.
+func shutBy(p Picture, inside map[string]bool) bool {
+	var taken int64
+	for _, h := range p.Holders {
+		if h.Foreign || h.Resting || h.Dead || !inside[h.Owner] {
+			return false
+		}
+		taken += h.permits(p.Use())
+	}
+	switch p.Use() {
+	case script.Semaphore.Name, script.SlotPool.Name:
+		// A waiter for several permits waits also while some are free. Whether those suffice is
+		// not known here of all waiters, so any that is free breaks the cycle.
+		return taken >= p.Size
+	}
+	return len(p.Holders) > 0
+}
+
+// separate returns the cycles among waiters that all are stuck: the strongly connected parts of
+// the graph from each to those that keep it waiting.
+func separate(stuck []Blocked, locks map[string]Picture) [][]Blocked {
+	next := make([][]int, len(stuck))
+	for i, w := range stuck {
+		for j, other := range stuck {
+			if other.keeps(locks[w.Lock]) {
+				next[i] = append(next[i], j)
+			}
+		}
+	}
+	reached := make([][]bool, len(stuck)) // from each, along one step or more
+	for i := range stuck {
+		reached[i] = make([]bool, len(stuck))
+		todo := slices.Clone(next[i])
+		for k := 0; k < len(todo); k++ {
+			if j := todo[k]; !reached[i][j] {
+				reached[i][j] = true
+				todo = append(todo, next[j]...)
+			}
+		}
+	}
+	var all [][]Blocked
+	told := make([]bool, len(stuck))
+	for i := range stuck {
+		if told[i] || !reached[i][i] {
+			continue
+		}
+		var cycle []Blocked
+		together := func(j int) bool { return !told[j] && reached[i][j] && reached[j][i] }
+		tell := func(j int) {
+			told[j] = true
+			cycle = append(cycle, stuck[j])
+		}
+		for at := i; at >= 0; { // from each to one that keeps it waiting
+			tell(at)
+			if k := slices.IndexFunc(next[at], together); k >= 0 {
+				at = next[at][k]
+			} else {
+				at = -1
+			}
+		}
+		for j := range stuck { // and what that has left out
+			if together(j) {
+				tell(j)
+			}
+		}
+		all = append(all, cycle)
+	}
+	slices.SortFunc(all, func(a, b []Blocked) int { return cmp.Compare(a[0].Lock, b[0].Lock) })
+	return all
+}
+
+// keeps reports whether a waiter has a lease on the lock.
+func (w Blocked) keeps(p Picture) bool {
+	return slices.ContainsFunc(w.Holds, func(h notes.Held) bool {
+		return slices.ContainsFunc(p.Holders, func(in Holder) bool { return in.Owner == h.Owner })
+	})
+}

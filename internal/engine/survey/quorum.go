@@ -1,0 +1,165 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// each calls f for every node of the quorum at the same time, and returns when all have ended.
+func (s *Survey) each(f func(i int, node conn.Conn)) {
+	var asking sync.WaitGroup
+	for i, node := range s.Asker.Nodes() {
+		asking.Add(1)
+		s.Quorum.Go(func() {
+			defer asking.Done()
+			f(i, node)
+		})
+	}
+	asking.Wait()
+}
+
+// lookAtMost is lookAll over a quorum: what a majority of the nodes knows.
+func (s *Survey) lookAtMost(ctx context.Context, names []string, met acquaintances) []Picture {
+	seen := make([][]Picture, len(s.Asker.Nodes()))
+	s.each(func(i int, node conn.Conn) { seen[i] = s.lookAt(ctx, node, names, met.at(i)) })
+	all := make([]Picture, len(names))
+	for i, name := range names {
+		of := make([]Picture, len(seen))
+		for n := range seen {
+			of[n] = seen[n][i]
+		}
+		all[i] = s.agreed(name, of)
+	}
+	return all
+}
+
+// agreed is what a majority of the nodes knows of a name, given what each of them knows.
+func (s *Survey) agreed(name string, seen []Picture) Picture {
+	by := make(map[string][]Picture) // what the name is used for there
+	failed, stands := 0, make([]error, len(seen))
+	for i, p := range seen {
+		if stands[i] = p.err; p.err != nil {
+			failed++
+			continue
+		}
+		stands[i] = fmt.Errorf("%s answered", s.Asker.Nodes()[i].Target().Addr)
+		by[p.Use()] = append(by[p.Use()], p)
+	}
+	if answered := len(seen) - failed; answered < s.Quorum.Majority() {
+		return Picture{err: fmt.Errorf("redlatch: inspect %q: %d of %d nodes answered: %w", name, answered, len(seen), fault.Join(stands...))}
+	}
+	most := ""
+	for use, p := range by {
+		if len(p) > len(by[most]) || len(p) == len(by[most]) && use > most {
+			most = use
+		}
+	}
+	return merge(by[most], s.Quorum.Majority())
+}
+
+// merge returns what a majority of the nodes agrees on: the holders inside at so many of them, for
+// as long as so many say; and all waiters.
+func merge(seen []Picture, majority int) Picture {
+	all := seen[0]
+	all.Holders, all.Waiters, all.Token, all.Remaining = nil, nil, 0, 0
+	all.Forced, all.Note = "", ""
+	holders, waiters := make(map[string][]Holder), make(map[string][]Waiter)
+	latest := int64(-1)
+	for _, p := range seen {
+		all.Token = max(all.Token, p.Token)
+		if at, _, ok := script.ParseNote(p.Note); ok && at > latest {
+			latest, all.Forced, all.Note = at, p.Forced, p.Note
+		}
+		for _, h := range p.Holders {
+			holders[h.Owner] = append(holders[h.Owner], h)
+		}
+		for _, w := range p.Waiters {
+			waiters[w.Owner] = append(waiters[w.Owner], w)
+		}
+	}
+	for _, votes := range holders {
+		if len(votes) < majority {
+			continue
+		}
+		slices.SortFunc(votes, func(a, b Holder) int { return cmp.Compare(b.Remaining, a.Remaining) })
+		h := votes[majority-1]
+		tokens := make(map[int64]int)
+		for _, v := range votes {
+			tokens[v.Token]++
+			h.hear(v.Party)
+		}
+		for token, n := range tokens { // a node that was late may have counted further
+			if n >= majority {
+				h.Token = token
+			}
+		}
+		all.Holders = append(all.Holders, h)
+		all.Remaining = max(all.Remaining, h.Remaining)
+	}
+	for _, votes := range waiters {
+		slices.SortFunc(votes, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
+		w := votes[0]
+		for _, v := range votes {
+			w.hear(v.Party)
+			if len(w.Holds) == 0 {
+				w.Holds = v.Holds
+			}
+		}
+		all.Waiters = append(all.Waiters, w)
+	}
+	slices.SortFunc(all.Holders, func(a, b Holder) int { return cmp.Compare(a.Owner, b.Owner) })
+	slices.SortFunc(all.Waiters, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
+	return all
+}
+
+// Node is how one node of a quorum stands.
+type Node struct {
+	Addr  string
+	Err   error // why it did not answer
+	Took  time.Duration
+	Votes map[string]script.Epoch // its right to vote, by kind
+}
+
+// Nodes returns how each node of the quorum stands; none if there is no quorum.
+func (s *Survey) Nodes(ctx context.Context) []Node {
+	if s.Quorum == nil {
+		return nil
+	}
+	all := make([]Node, len(s.Asker.Nodes()))
+	s.each(func(i int, node conn.Conn) { all[i] = s.node(ctx, node) })
+	return all
+}
+
+// node returns how one node stands.
+func (s *Survey) node(ctx context.Context, node conn.Conn) Node {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout/3)
+	defer cancel()
+	var kinds []string
+	var calls []conn.Call
+	for _, k := range script.Kinds() {
+		if k.Quorum() != nil {
+			kinds, calls = append(kinds, k.Name), append(calls, script.Look(keys.Epoch(s.Prefix, k.Name)))
+		}
+	}
+	start := s.Now()
+	results := node.Eval(ctx, calls...)
+	n := Node{Addr: node.Target().Addr, Took: s.Now().Since(start), Votes: make(map[string]script.Epoch)}
+	for i, r := range results {
+		e, err := script.ParseEpoch(r.Reply)
+		if err = cmp.Or(r.Err, err); err != nil {
+			n.Err, n.Votes = fmt.Errorf("redlatch: ask %s for its vote: %w", n.Addr, fault.Unreached(err)), nil
+			break
+		}
+		n.Votes[kinds[i]] = e
+	}
+	return n
+}

@@ -1,0 +1,232 @@
+// Package survey looks at what Redis knows of names: at one server, or as a majority of a quorum
+// sees them. It changes nothing.
+//
+//	keys --- List ---> names -- sniff --> kinds -- inspect --> holders and waiters -- recall --> their processes
+//	notes -- Deadlocks -'          of a quorum at each node, and then what most of them agree on
+//
+// The root package makes its own types of these pictures.
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/link/ask"
+	"github.com/redlatch/redlatch/internal/link/quorum"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/notes"
+	"github.com/redlatch/redlatch/internal/record/presence"
+)
+
+// Survey looks with the connection of one client.
+type Survey struct {
+	Asker   *ask.Asker
+	Conn    conn.Conn
+	Quorum  *quorum.Conn // Conn, if it is one; else nil
+	Prefix  string
+	Timeout time.Duration
+	LiveFor time.Duration // for which a client is believed alive after each sign of life
+	Now     clock.Clock
+}
+
+// batchSize is how many names are looked at in one batch.
+const batchSize = 100
+
+// Look returns what is known of a name.
+func (s *Survey) Look(ctx context.Context, name string) (Picture, error) {
+	p := s.lookAll(ctx, []string{name}, nil)[0]
+	return p, p.err
+}
+
+// lookAll is Look for several names, with a picture for each. Its requests go in few batches. What it
+// learns of clients stays in met, if that is not nil, and is not asked for again.
+func (s *Survey) lookAll(ctx context.Context, names []string, met acquaintances) []Picture {
+	if s.Quorum != nil {
+		return s.lookAtMost(ctx, names, met)
+	}
+	return s.lookAt(ctx, s.Conn, names, met.at(0))
+}
+
+// acquaintances is what each node told of the clients that were met there, by id, for looks at many
+// names.
+type acquaintances []map[string]presence.Sign
+
+// acquaintances returns that of no client yet.
+func (s *Survey) acquaintances() acquaintances {
+	met := make(acquaintances, len(s.Asker.Nodes()))
+	for i := range met {
+		met[i] = make(map[string]presence.Sign)
+	}
+	return met
+}
+
+// at returns what a node told, or nil if that is not to be kept.
+func (met acquaintances) at(node int) map[string]presence.Sign {
+	if met == nil {
+		return nil
+	}
+	return met[node]
+}
+
+// lookAt is lookAll at one node.
+func (s *Survey) lookAt(ctx context.Context, node conn.Conn, names []string, met map[string]presence.Sign) []Picture {
+	all := make([]Picture, len(names))
+	for i, name := range names {
+		p := &all[i]
+		p.Kind, p.Name = script.Mutex, name // until it is known
+		if p.Keys, p.err = keys.Of(s.Prefix, name); p.err != nil {
+			p.err = fault.Invalid("name %.80q: %w", name, p.err)
+		}
+		s.adapt(p)
+	}
+	s.askAll(ctx, node, all, func(p *Picture) conn.Call { return script.Sniff(p.Keys) }, s.sniffed)
+	s.askAll(ctx, node, all, func(p *Picture) conn.Call { return p.Kind.Inspect(p.Keys) }, (*Picture).inspected)
+	s.recall(ctx, node, all, met)
+	return all
+}
+
+// adapt makes the kind of a lock that of the nodes of a quorum, over one.
+func (s *Survey) adapt(p *Picture) {
+	if q := p.Kind.Quorum(); s.Quorum != nil && q != nil {
+		p.Kind, p.Keys.Epoch = q, keys.Epoch(s.Prefix, q.Name)
+	}
+}
+
+// askAll sends a call for each picture that has no error yet, all in one batch, and has the picture
+// heed the reply. A call to which the batch gets no answer is asked again by itself. If that gets
+// none either, the others that are left fail with it.
+func (s *Survey) askAll(
+	ctx context.Context, node conn.Conn, all []Picture, call func(*Picture) conn.Call, heed func(*Picture, conn.Reply) error,
+) {
+	var asked []*Picture
+	var calls []conn.Call
+	for i := range all {
+		if p := &all[i]; p.err == nil {
+			asked, calls = append(asked, p), append(calls, call(p))
+		}
+	}
+	results := make([]conn.Result, len(calls))
+	if len(calls) > 1 {
+		limited, cancel := context.WithTimeout(ctx, s.Timeout)
+		defer cancel()
+		results = node.Eval(limited, calls...)
+	}
+	var down error
+	for i, p := range asked {
+		reply := results[i].Reply
+		if len(calls) == 1 || results[i].Err != nil {
+			if p.err = down; down != nil {
+				continue
+			}
+			var again ask.Answer
+			if again, p.err = s.Asker.AskNode(ctx, p.Subject, node, "inspect", calls[i]); p.err != nil {
+				if ctx.Err() != nil || errors.Is(p.err, fault.ErrUnreachable) {
+					down = p.err
+				}
+				continue
+			}
+			reply = again.Reply
+		}
+		p.err = heed(p, reply)
+	}
+}
+
+// sniffed notes what a name is used for.
+func (s *Survey) sniffed(p *Picture, r conn.Reply) error {
+	use, err := script.ParseSniff(r)
+	if err != nil {
+		return err
+	}
+	p.free, p.Lock = use.RedisType == "none", use.Kind != nil
+	switch {
+	case p.Lock:
+		p.Kind = use.Kind
+		s.adapt(p)
+	case !p.free:
+		p.RedisType = use.RedisType
+	}
+	if p.Kind == script.Countdown {
+		p.Count, p.Size = script.CountOf(use.Parameter)
+	}
+	if p.Kind.Sized() {
+		p.Size, _ = strconv.ParseInt(use.Parameter, 10, 64)
+	}
+	return nil
+}
+
+// recall fills in what is known of the clients of all holders and waiters, in one batch, and from met
+// of those that were met before.
+func (s *Survey) recall(ctx context.Context, node conn.Conn, all []Picture, met map[string]presence.Sign) {
+	var asked []presence.Key
+	var clients []string
+	place := make(map[string]int) // of a client in asked
+	add := func(client, owner string) {
+		if _, known := met[client]; known || client == "" {
+			return
+		}
+		i, ok := place[client]
+		if !ok {
+			i = len(asked)
+			place[client] = i
+			asked, clients = append(asked, s.presence(client)), append(clients, client)
+		}
+		switch {
+		case met != nil:
+			asked[i].Owners = []string{presence.All}
+		case len(asked[i].Owners) < notes.Most:
+			asked[i].Owners = append(asked[i].Owners, owner)
+		}
+	}
+	for _, p := range all {
+		for _, h := range p.Holders {
+			add(h.Client, h.Owner)
+		}
+		for _, w := range p.Waiters {
+			add(w.Client, w.Owner)
+		}
+	}
+	signs, err := presence.Read(ctx, node, asked)
+	if err != nil {
+		err = fmt.Errorf("redlatch: read the records of clients on %s: %w", s.Conn.Target().Addr, fault.Unreached(err))
+		signs = make([]presence.Sign, len(asked))
+	}
+	known := met
+	if known == nil {
+		known = make(map[string]presence.Sign)
+	}
+	if err == nil {
+		for i, client := range clients {
+			known[client] = signs[i]
+		}
+	}
+	for i := range all {
+		p := &all[i]
+		if p.err == nil {
+			p.err = err
+		}
+		for j := range p.Holders {
+			if h := &p.Holders[j]; h.Client != "" {
+				h.meet(known[h.Client], p.At)
+			}
+		}
+		for j := range p.Waiters {
+			if w := &p.Waiters[j]; w.Client != "" {
+				w.meet(known[w.Client], s.LiveFor)
+			}
+		}
+	}
+}
+
+// presence is where to read about a client.
+func (s *Survey) presence(client string) presence.Key {
+	return presence.Key{
+		Record: keys.Record(s.Prefix, client), Channel: keys.Grants(s.Prefix, client), Notes: keys.Notes(s.Prefix, client),
+	}
+}

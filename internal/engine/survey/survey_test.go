@@ -1,0 +1,113 @@
+package survey
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/link/ask"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/record/notes"
+	"github.com/redlatch/redlatch/internal/record/presence"
+)
+
+// picture returns a lock of a kind with these holders.
+func picture(kind *script.Kind, name string, size int64, holders ...Holder) Picture {
+	return Picture{Subject: ask.Subject{Kind: kind, Name: name, Size: size}, Lock: true, Holders: holders}
+}
+
+func holder(owner string, detail string) Holder {
+	return Holder{Party: Party{Owner: owner, Client: "C" + owner}, Detail: detail}
+}
+
+// waits returns a waiter for a lock that keeps leases of these owners.
+func waits(owner, name string, holds ...string) Blocked {
+	w := Blocked{Waiter: Waiter{Party: Party{Owner: owner, Client: "C" + owner}}, Lock: name}
+	for _, h := range holds {
+		w.Holds = append(w.Holds, notes.Held{Owner: h})
+	}
+	return w
+}
+
+// TestCycles: two that wait for each other are a cycle, and what lets one of them go on is none.
+func TestCycles(t *testing.T) {
+	t.Parallel()
+	one, two := waits("w1", "b", "a1"), waits("w2", "a", "b1")
+	inLine := func(p Picture, w Blocked) Picture {
+		p.Waiters = append(p.Waiters, w.Waiter)
+		return p
+	}
+	held := func(change func(h *Holder)) map[string]Picture {
+		a, b := holder("a1", ""), holder("b1", "")
+		change(&b)
+		return map[string]Picture{
+			"a": inLine(picture(script.Mutex, "a", 0, a), two),
+			"b": inLine(picture(script.Mutex, "b", 0, b), one),
+		}
+	}
+	pool := func(size int64, holders ...Holder) map[string]Picture {
+		locks := held(func(*Holder) {})
+		locks["b"] = inLine(picture(script.SlotPool, "b", size, holders...), one)
+		return locks
+	}
+	permits := func(n string) map[string]Picture {
+		locks := held(func(*Holder) {})
+		locks["b"] = inLine(picture(script.Semaphore, "b", 3, holder("b1", n)), one)
+		return locks
+	}
+	gone := held(func(*Holder) {})
+	gone["a"] = picture(script.Mutex, "a", 0, holder("a1", ""))
+	for name, c := range map[string]struct {
+		locks map[string]Picture
+		want  int
+	}{
+		"each keeps what the other wants":    {held(func(*Holder) {}), 1},
+		"a holder is of another library":     {held(func(h *Holder) { h.Foreign = true }), 0},
+		"a holder is gone, its place is not": {held(func(h *Holder) { h.Resting = true }), 0},
+		"a holder is believed dead":          {held(func(h *Holder) { h.Dead = true }), 0},
+		"a holder waits for nothing":         {held(func(h *Holder) { h.Owner = "other" }), 0},
+		"a wait is over":                     {gone, 0},
+		"all slots are theirs":               {pool(1, holder("b1", "7")), 1},
+		"a slot is free":                     {pool(2, holder("b1", "7")), 0},
+		"a slot is outside":                  {pool(2, holder("b1", "7"), holder("other", "1")), 0},
+		"all permits are theirs":             {permits("3"), 1},
+		"a permit is free":                   {permits("2"), 0},
+	} {
+		if got := cycles([]Blocked{one, two}, c.locks); len(got) != c.want || c.want > 0 && len(got[0]) != 2 {
+			t.Errorf("%s: %d cycles, want %d: %+v", name, len(got), c.want, got)
+		}
+	}
+}
+
+// TestMerge: of a quorum counts what a majority says of holders, and every waiter; a client that one
+// node has heard of is alive, and its process known.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1000, 0)
+	h := func(token int64, left time.Duration, dead bool, pid int) Holder {
+		return Holder{
+			Party: Party{Owner: "h", Dead: dead, Process: presence.Process{PID: pid}}, Token: token, Remaining: left,
+		}
+	}
+	w := func(since time.Duration, dead bool) Waiter {
+		return Waiter{Party: Party{Owner: "w", Since: at.Add(since), Dead: dead}}
+	}
+	a := picture(script.Mutex, "a", 0, h(5, 9*time.Second, true, 0))
+	b := picture(script.Mutex, "a", 0, h(5, 7*time.Second, false, 42), holder("alone", ""))
+	c := picture(script.Mutex, "a", 0, h(6, 8*time.Second, true, 0))
+	a.Token, b.Token, c.Token = 5, 5, 6
+	a.Waiters, b.Waiters = []Waiter{w(2, true)}, []Waiter{w(1, false)}
+	b.Forced, b.Note, c.Forced, c.Note = "old", "1\t{}", "new", "2\t{}"
+	got := merge([]Picture{a, b, c}, 2)
+	if len(got.Holders) != 1 || len(got.Waiters) != 1 {
+		t.Fatalf("%+v, want the holder that a majority knows, and the waiter", got)
+	}
+	if p := got.Holders[0]; p.Token != 5 || p.Remaining != 8*time.Second || p.Dead || p.Process.PID != 42 {
+		t.Errorf("the holder is %+v, want token 5, for as long as two say, alive, of process 42", p)
+	}
+	if p := got.Waiters[0]; p.Dead || !p.Since.Equal(at.Add(1)) {
+		t.Errorf("the waiter is %+v, want it alive, since its first arrival", p)
+	}
+	if got.Token != 6 || got.Forced != "new" || got.Remaining != 8*time.Second {
+		t.Errorf("%+v, want the largest token, and the last that was taken by force", got)
+	}
+}

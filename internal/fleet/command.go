@@ -1,0 +1,57 @@
+package fleet
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/redlatch/redlatch"
+)
+
+// defaultPrefix is that of clients and commands which are not told another.
+const defaultPrefix = "redlatch:"
+
+// ReleaseCommand returns the command that takes a lock from this holder by force, for a shell. It
+// names the owner, so that it takes the lock from no later holder, however often it is typed. It is
+// "" where there is none, or where a name cannot be typed.
+func ReleaseCommand(l *Lock, h redlatch.Holder) string {
+	args := []string{"redlatch", "release", "--force", "--owner", h.Owner}
+	if prefix := strings.TrimSuffix(l.Key, l.Name); prefix != defaultPrefix {
+		args = append(args, "--prefix", prefix)
+	}
+	args = append(args, "--reason", "by hand", "--", l.Name)
+	if h.Owner == "" || hides(strings.Join(args, "")) {
+		return ""
+	}
+	for i, arg := range args {
+		args[i] = ShellWord(arg)
+	}
+	return strings.Join(args, " ")
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
+
+// ShellWord returns an argument as a shell reads it back.
+func ShellWord(arg string) string {
+	if plainWord.MatchString(arg) {
+		return arg
+	}
+	if hides(arg) {
+		return spelled(arg)
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
+// spelled returns an argument in the form $'...' of bash and zsh, in characters that can be seen. A screen
+// replaces others, and the line would name another lock, or be a pattern for more than one.
+func spelled(arg string) string {
+	var b strings.Builder
+	for _, c := range []byte(arg) {
+		if c >= ' ' && c <= '~' && c != '\\' && c != '\'' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, `\%03o`, c)
+		}
+	}
+	return "$'" + b.String() + "'"
+}

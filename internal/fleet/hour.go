@@ -1,0 +1,111 @@
+package fleet
+
+import (
+	"sync"
+	"time"
+)
+
+// Minute is how a lock was waited for in one minute.
+type Minute struct {
+	Looked  bool          // the lock was looked at in it
+	Waiting int           // the most that waited at once
+	Waited  time.Duration // the longest wait
+}
+
+const (
+	minutes = 60   // that are remembered
+	waited  = 1000 // names whose waits are remembered, at most
+)
+
+// hour is what is remembered of how locks were waited for.
+type hour struct {
+	mu     sync.Mutex         // guards all below
+	looked [minutes]int64     // the minutes in which all names were looked at, each at its remainder
+	names  map[string][]dated // that were waited for, or that a viewer had open; oldest first
+	swept  int64              // the minute in which those were last forgotten that are too old
+}
+
+type dated struct {
+	at int64
+	Minute
+}
+
+func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
+
+// note remembers a look at these names, or at all that there are.
+func (h *hour) note(locks []*Lock, all bool, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := minuteOf(now)
+	if h.sweepLocked(at); all {
+		h.looked[at%minutes] = at
+	}
+	for _, l := range locks {
+		if l.Waiting > 0 || !all {
+			h.addLocked(l.Name, at, Minute{true, l.Waiting, l.Waited()})
+		}
+	}
+}
+
+func (h *hour) addLocked(name string, at int64, m Minute) {
+	past := h.names[name]
+	if past == nil && len(h.names) >= waited {
+		return
+	}
+	if n := len(past); n > 0 && past[n-1].at == at {
+		last := &past[n-1]
+		last.Waiting, last.Waited = max(last.Waiting, m.Waiting), max(last.Waited, m.Waited)
+		return
+	}
+	if h.names == nil {
+		h.names = make(map[string][]dated)
+	}
+	h.names[name] = append(past[max(0, len(past)-minutes+1):], dated{at, m})
+}
+
+// sweepLocked forgets the names that no client has waited for since an hour.
+func (h *hour) sweepLocked(at int64) {
+	if at == h.swept {
+		return
+	}
+	h.swept = at
+	for name, past := range h.names {
+		if past[len(past)-1].at <= at-minutes {
+			delete(h.names, name)
+		}
+	}
+}
+
+// of returns the last hour of a name, oldest first.
+func (h *hour) of(name string, now time.Time) []Minute {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := minuteOf(now)
+	all := make([]Minute, minutes)
+	for i := range all {
+		at := last - minutes + 1 + int64(i)
+		all[i].Looked = h.looked[at%minutes] == at
+	}
+	for _, d := range h.names[name] {
+		if i := d.at - (last - minutes + 1); i >= 0 && i < minutes {
+			all[i] = d.Minute
+		}
+	}
+	return all
+}
+
+// Recall has the poller remember minutes of a name that have ended just now, oldest first.
+func (p *Poller) Recall(name string, past []Minute) {
+	p.hour.mu.Lock()
+	defer p.hour.mu.Unlock()
+	last := minuteOf(time.Now())
+	for i, m := range past {
+		if at := last - int64(len(past)-i); m.Looked {
+			p.hour.addLocked(name, at, m)
+		}
+	}
+}
+
+// Hour returns how a name that a viewer has open was waited for in each minute of the last hour,
+// oldest first. It is nil if that has not been looked at yet.
+func (p *Picture) Hour(name string) []Minute { return p.hours[name] }

@@ -1,0 +1,18 @@
+-- used: answer those that ask for a latch that may be kept only: its program is inside. It changes
+-- nothing about the lease.
+--
+-- CLIENTS keeps the answer: "used" and the owner, separated by a tab, at a negative score: the
+-- server's time in ms until which it is of use. See mark_alive.
+--
+-- KEYS  K, fence, queue, clients (and after those of the kind)
+-- ARGV  owner, ms for which to remember it
+-- Reply 1 if the owner is inside, else 0
+-- Cost  6 commands; for a mutex
+
+-- cold
+if not extend(ARGV[1], 0) then return 0 end
+local ms = math.floor(now() / 1000)
+redis.call('ZREMRANGEBYSCORE', CLIENTS, -ms, 0)
+redis.call('ZADD', CLIENTS, -(ms + ARGV[2]), 'used\t' .. ARGV[1])
+redis.call('PEXPIRE', CLIENTS, math.max(ARGV[2], redis.call('PTTL', CLIENTS)))
+return 1

@@ -1,0 +1,200 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+const (
+	followed = time.Second // how often a journal that is followed is read
+	pageSize = 500         // entries that are read at once
+	maxSeen  = 100_000     // entries that are known again, which another node or a resend brings
+)
+
+// Reader reads the journal at each node, newest page first, and tells the entries by their time.
+type Reader struct {
+	Nodes   []conn.Conn
+	Enough  int // of the nodes, that must answer
+	Key     string
+	Timeout time.Duration               // of a request
+	Open    func(context.Context) error // whether reading may go on
+
+	Pattern string // of names
+	Since   time.Time
+	Last    int // so many; 0 for all
+	Follow  bool
+
+	next  []string        // at each node: the id to go on from
+	seen  map[string]bool // entries that were told, by ID
+	order []string        // of those in seen
+}
+
+// Read calls tell for each entry until it returns false, or there are no more.
+func (r *Reader) Read(ctx context.Context, tell func(Entry) bool) error {
+	r.seen = make(map[string]bool)
+	entries, err := r.past(ctx)
+	for ; err == nil; entries = r.news(ctx) {
+		for _, e := range entries {
+			if !tell(e) {
+				return nil
+			}
+		}
+		if !r.Follow {
+			return nil
+		}
+		retry.Sleep(ctx, followed)
+		if err := r.Open(ctx); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// past returns what is there, the last so many that match.
+func (r *Reader) past(ctx context.Context) (all []Entry, err error) {
+	since := "0-0"
+	if !r.Since.IsZero() {
+		since = strconv.FormatInt(max(r.Since.UnixMilli(), 0), 10) + "-0"
+	}
+	r.next = make([]string, len(r.Nodes))
+	err = r.each(func(i int) error {
+		r.next[i] = since
+		to, found := "+", 0
+		for r.Last == 0 || found < r.Last {
+			page, err := r.page(ctx, i, to, since, true)
+			if err != nil {
+				return err
+			}
+			for _, e := range page {
+				r.next[i] = laterID(r.next[i], afterID(e.ID))
+				if entry, ok := r.read(e); ok {
+					all = append(all, entry)
+					found++
+				}
+			}
+			if len(page) < pageSize {
+				break
+			}
+			to = beforeID(page[len(page)-1].ID)
+		}
+		return nil
+	})
+	sort(all)
+	if r.Last > 0 && len(all) > r.Last {
+		all = all[len(all)-r.Last:]
+	}
+	return all, err
+}
+
+// news returns what has come since. Where Redis does not answer, the next call asks again.
+func (r *Reader) news(ctx context.Context) (all []Entry) {
+	_ = r.each(func(i int) error { // what fails is asked again
+		for {
+			page, err := r.page(ctx, i, r.next[i], "+", false)
+			for _, e := range page {
+				r.next[i] = afterID(e.ID)
+				if entry, ok := r.read(e); ok {
+					all = append(all, entry)
+				}
+			}
+			if err != nil || len(page) < pageSize {
+				return err
+			}
+		}
+	})
+	sort(all)
+	return all
+}
+
+// each calls read for each node. Enough of them must not fail.
+func (r *Reader) each(read func(node int) error) error {
+	var errs []error
+	for i, node := range r.Nodes {
+		if err := read(i); err != nil {
+			errs = append(errs, fmt.Errorf("redlatch: read the journal on %s: %w", node.Target().Addr, fault.Unreached(err)))
+		}
+	}
+	if len(r.Nodes)-len(errs) >= r.Enough {
+		return nil
+	}
+	return fault.Join(errs...)
+}
+
+// page reads one page of the journal of a node.
+func (r *Reader) page(ctx context.Context, node int, from, to string, newestFirst bool) ([]script.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	result := r.Nodes[node].Eval(ctx, script.Journaled(r.Key, from, to, newestFirst, pageSize))[0]
+	if result.Err != nil {
+		return nil, result.Err
+	}
+	return script.ParseJournaled(result.Reply)
+}
+
+// read returns an entry that matches and was not told before.
+func (r *Reader) read(event script.Event) (Entry, bool) {
+	e, ok := Parse(event.Text)
+	if !ok || r.seen[e.ID] {
+		return e, false
+	}
+	if ok, _ := keys.Match(r.Pattern, e.Name); !ok {
+		return e, false
+	}
+	r.seen[e.ID] = true
+	if r.order = append(r.order, e.ID); len(r.order) > maxSeen {
+		delete(r.seen, r.order[0])
+		r.order = r.order[1:]
+	}
+	ms, _ := splitID(event.ID)
+	e.At = time.UnixMilli(int64(ms) - e.Ago)
+	return e, true
+}
+
+// sort puts entries in the order in which they happened.
+func sort(all []Entry) {
+	slices.SortStableFunc(all, func(a, b Entry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
+}
+
+// splitID returns the parts of the id of an entry in a stream.
+func splitID(id string) (ms, n uint64) {
+	left, right, _ := strings.Cut(id, "-")
+	ms, _ = strconv.ParseUint(left, 10, 64)
+	n, _ = strconv.ParseUint(right, 10, 64)
+	return ms, n
+}
+
+// afterID returns the id that follows. Servers before Redis 6.2 know no open ranges.
+func afterID(id string) string {
+	ms, n := splitID(id)
+	return fmt.Sprintf("%d-%d", ms, n+1)
+}
+
+// beforeID returns the id that comes before.
+func beforeID(id string) string {
+	ms, n := splitID(id)
+	if n > 0 {
+		return fmt.Sprintf("%d-%d", ms, n-1)
+	}
+	return strconv.FormatUint(max(ms, 1)-1, 10) // of all in that millisecond, the last
+}
+
+// laterID returns the larger of two ids.
+func laterID(a, b string) string {
+	aMS, aN := splitID(a)
+	bMS, bN := splitID(b)
+	if aMS > bMS || aMS == bMS && aN > bN {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,72 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+)
+
+// stream is a server with these entries in its stream, which does not answer at some reads.
+type stream struct {
+	conn.Conn
+	entries []string // texts; the id of each is its place
+	reads   int
+	fails   func(read int) bool
+}
+
+func (s *stream) Target() conn.Target { return conn.Target{Addr: "stream"} }
+
+func (s *stream) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
+	s.reads++
+	if s.fails != nil && s.fails(s.reads) {
+		return []conn.Result{{Err: errors.New("down")}}
+	}
+	from, to := calls[0].Args[1], calls[0].Args[2]
+	newest := calls[0].Args[0] == "XREVRANGE"
+	if newest {
+		from, to = to, from
+	}
+	_, least := splitID(from)
+	var list []conn.Reply
+	for i, text := range s.entries {
+		if _, most := splitID(to); uint64(i) >= least && (to == "+" || uint64(i) <= most) {
+			list = append(list, conn.Reply{List: []conn.Reply{{Text: "0-" + string(rune('0'+i))}, {Text: text}}})
+		}
+	}
+	if newest {
+		slices.Reverse(list)
+	}
+	return []conn.Result{{Reply: conn.Reply{List: list}}}
+}
+
+// TestReadBesideAServerThatFails: what one node told is told to the program, also while so many other
+// nodes do not answer that the read as a whole fails. It is not read again.
+func TestReadBesideAServerThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		one := &stream{entries: []string{`{"id":"A-1","what":"lost"}`}}
+		other := &stream{entries: one.entries, fails: func(read int) bool { return read == 2 }}
+		r := Reader{
+			Nodes: []conn.Conn{one, other}, Enough: 2, Timeout: time.Second, Pattern: "*", Follow: true,
+			Open: func(ctx context.Context) error { return ctx.Err() },
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var told []string
+		err := r.Read(ctx, func(e Entry) bool {
+			if told = append(told, e.ID); len(told) == 1 { // between the first read and the second
+				one.entries = append(one.entries, `{"id":"A-2","what":"lost"}`)
+				other.entries = one.entries
+			}
+			return true
+		})
+		if !errors.Is(err, context.DeadlineExceeded) || !slices.Equal(told, []string{"A-1", "A-2"}) {
+			t.Errorf("told %v, %v; want both entries, each once, until the context is done", told, err)
+		}
+	})
+}

@@ -1,0 +1,576 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Finding is what one check came to.
+type Finding struct {
+	Check   string `json:"check"`   // such as "exclusion"
+	Promise string `json:"promise"` // in words
+	Looked  int    `json:"looked"`  // at how many records
+	Bad     int    `json:"bad"`
+	First   string `json:"first,omitempty"`   // the first of them, in words
+	At      int64  `json:"at,omitempty"`      // when that was
+	Name    string `json:"name,omitempty"`    // of the lock
+	Unknown string `json:"unknown,omitempty"` // why the records do not tell
+
+	Excused   int            `json:"excused,omitempty"`       // overlaps at a time without this promise
+	ExcusedBy map[string]int `json:"excused_by,omitempty"`    // of them, by the fault that took it away
+	Excuses   []Excuse       `json:"first_excused,omitempty"` // the first of them, in the order of time
+}
+
+// Excuse is an overlap within a TTL after a fault that takes the promise away.
+type Excuse struct {
+	At     int64         `json:"at"`    // when it began
+	Name   string        `json:"name"`  // of the lock
+	Fault  string        `json:"fault"` // that takes the promise away
+	Struck int64         `json:"struck"`
+	Lasted time.Duration `json:"lasted_ns"`
+	Who    string        `json:"who"` // the two, in words
+}
+
+// told is how many excuses are kept.
+const told = 100
+
+// bad notes something that must not be. The earliest is told.
+func (f *Finding) bad(at int64, name, format string, args ...any) {
+	f.Bad++
+	if f.Bad == 1 || at < f.At {
+		f.At, f.Name, f.First = at, name, fmt.Sprintf(format, args...)
+	}
+}
+
+// unknown notes why the records do not tell. The first reason counts.
+func (f *Finding) unknown(format string, args ...any) {
+	if f.Unknown == "" {
+		f.Unknown = fmt.Sprintf(format, args...)
+	}
+}
+
+// Loss is a time in which Redis may have forgotten locks: what was acquired before its end may be
+// held by others from its begin on, for as long as the old holders are not told.
+type Loss struct {
+	Fault       string // that may have made Redis forget
+	Name        string // of the lock; "" for all
+	From, Until int64
+}
+
+func (l Loss) hits(name string) bool { return l.Name == "" || l.Name == name }
+
+// Rules are what the checks have to know of a run.
+type Rules struct {
+	Permits int64         // of each semaphore
+	Rest    time.Duration // of a slot whose holder vanished
+	Window  time.Duration // of each job
+	Bound   time.Duration // within which a waiter is served after the last fault; 0 to not look
+	Losses  []Loss
+
+	// Shared says that two clients that acquire different slots of one pool at the same time may get the same
+	// token, as over a quorum.
+	Shared bool
+
+	// Lingers says for which names a client may keep the lock when it releases it. It asks nothing when
+	// it takes the lock up again, so a loss that it was not told of is no less a loss for its token. nil
+	// for none.
+	Lingers func(name string) bool
+
+	Heartbeat time.Duration // of the waiters; 0 to not look at how many requests they send and how a lock comes to them
+	Settle    time.Duration // after the last fault, until all clients hear messages again
+	Silent    bool          // no messages arrive here, so waiters poll
+}
+
+// The kinds, as they are called in histories.
+const (
+	Mutex     = "mutex"
+	Reentrant = "reentrant"
+	RWMutex   = "rwmutex"
+	Semaphore = "semaphore"
+	SlotPool  = "slotpool"
+	Election  = "election"
+	Job       = "job"
+	Multi     = "multi"
+)
+
+// Check looks at a history for all that must not be in it.
+func (h *History) Check(r Rules) []Finding {
+	all := []Finding{
+		h.Exclusion(r), h.Permits(r), h.Readers(r), h.Slots(r), h.Rests(r), h.Windows(r),
+		h.Tokens(r), h.Stale(), h.LostUpdates(), h.Registers(), h.Served(r), h.HandOverTimes(r), h.Requests(r), h.LeftBehind(),
+	}
+	for i := range all {
+		all[i].arrange()
+	}
+	return all
+}
+
+// span is a time in which a lease was believed held, or a part of it.
+type span struct {
+	hold        *Hold
+	first, last int64
+	loss        *Loss // that takes the promise away in this part; nil if none does
+}
+
+// spans returns the times of belief in the order of their beginning, without those in which a loss
+// takes the promise away: from the loss on, for as long as the lease can last unasked. A lock that its
+// client kept may be taken up in that time, and an owner that is inside may enter again.
+func (r Rules) spans(holds []*Hold) (all []span, excused []span) {
+	for _, k := range holds {
+		if !k.Believed() {
+			continue
+		}
+		asked, parts := k.Called, []span{{k, k.First, k.Last, nil}}
+		if r.unasked(k) {
+			asked -= int64(k.TTL)
+		}
+		for i, loss := range r.Losses {
+			if !loss.hits(k.Name) || asked > loss.Until {
+				continue
+			}
+			var kept []span
+			for _, p := range parts {
+				until := loss.Until + int64(k.TTL)
+				if p.last < loss.From || p.first > until {
+					kept = append(kept, p)
+					continue
+				}
+				if p.first < loss.From {
+					kept = append(kept, span{k, p.first, loss.From - 1, nil})
+				}
+				if p.last > until {
+					kept = append(kept, span{k, until + 1, p.last, nil})
+				}
+				excused = append(excused, span{k, max(p.first, loss.From), min(p.last, until), &r.Losses[i]})
+			}
+			parts = kept
+		}
+		all = append(all, parts...)
+	}
+	sortSpans(all)
+	return all, excused
+}
+
+func sortSpans(all []span) {
+	slices.SortFunc(all, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.hold.Op, b.hold.Op))
+	})
+}
+
+// overlaps calls each for spans of one name at the same time. Owners that are the same are together.
+func overlaps(spans []span, each func(a, b span)) {
+	var last span // the one that lasts longest so far
+	for _, s := range spans {
+		if last.hold != nil && s.first <= last.last && !sameOwner(s.hold, last.hold) {
+			each(last, s)
+		}
+		if last.hold == nil || s.last > last.last {
+			last = s
+		}
+	}
+}
+
+func sameOwner(a, b *Hold) bool { return a.Kind == Reentrant && a.Owner != "" && a.Owner == b.Owner }
+
+// exclusive looks for two spans of one name at the same time, and tells apart those that a fault
+// explains which takes the promise away.
+func (h *History) exclusive(r Rules, holds []*Hold, what string) (f Finding) {
+	spans, excused := r.spans(holds)
+	f.Looked = len(spans)
+	overlaps(spans, func(a, b span) {
+		f.bad(b.first, b.hold.Name, "%s believed to hold %s from %s to %s, and %s from %s to %s: together for %v",
+			h.tell(a.hold), what, h.At(a.first), h.At(a.last), h.tell(b.hold), h.At(b.first), h.At(b.last), together(a, b))
+	})
+	if len(excused) == 0 {
+		return f
+	}
+	all := append(slices.Clone(spans), excused...)
+	sortSpans(all)
+	overlaps(all, func(a, b span) {
+		if loss := cmp.Or(b.loss, a.loss); loss != nil {
+			f.excuse(Excuse{
+				b.first, b.hold.Name, loss.Fault, loss.From, together(a, b), h.tell(a.hold) + ", and " + h.tell(b.hold),
+			})
+		}
+	})
+	return f
+}
+
+func together(a, b span) time.Duration { return time.Duration(min(a.last, b.last) - b.first) }
+
+// excuse notes an overlap at a time without the promise.
+func (f *Finding) excuse(e Excuse) {
+	if f.Excused++; f.ExcusedBy == nil {
+		f.ExcusedBy = make(map[string]int)
+	}
+	f.ExcusedBy[e.Fault]++
+	f.Excuses = append(f.Excuses, e)
+}
+
+// Exclusion looks for two leases of one name that were believed held at the same time, of the kinds
+// that have one holder.
+func (h *History) Exclusion(r Rules) Finding {
+	f := Finding{Check: "exclusion", Promise: "leases of a mutex, a reentrant mutex, an election and a job never overlap"}
+	for name, holds := range h.ByName(Mutex, Multi, Reentrant, Election, Job) {
+		f.add(h.exclusive(r, holds, fmt.Sprintf("%s %q", holds[0].Kind, name)))
+	}
+	return f
+}
+
+// add adds what a part of a check found.
+func (f *Finding) add(part Finding) {
+	if part.Bad > 0 && (f.Bad == 0 || part.At < f.At) {
+		f.At, f.Name, f.First = part.At, part.Name, part.First
+	}
+	f.Looked, f.Bad = f.Looked+part.Looked, f.Bad+part.Bad
+	for _, e := range part.Excuses {
+		f.excuse(e)
+	}
+}
+
+// arrange puts the excuses in the order of time, and keeps the first.
+func (f *Finding) arrange() {
+	slices.SortFunc(f.Excuses, func(a, b Excuse) int { return cmp.Compare(a.At, b.At) })
+	f.Excuses = f.Excuses[:min(len(f.Excuses), told)]
+}
+
+// change is the begin or the end of a span, with the weight that it adds or takes away.
+type change struct {
+	at     int64
+	weight int64
+	span   span
+}
+
+// crowd looks for moments at which the weights of the spans add up to more than limit.
+func (h *History) crowd(f *Finding, spans []span, weight func(*Hold) int64, limit int64, what func(total int64, last *Hold) string) {
+	changes := make([]change, 0, 2*len(spans))
+	for _, s := range spans {
+		f.Looked++
+		n := weight(s.hold)
+		changes = append(changes, change{s.first, n, s}, change{s.last, -n, s})
+	}
+	slices.SortFunc(changes, func(a, b change) int {
+		// What begins at a moment is beside what ends then.
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.weight, a.weight))
+	})
+	inside, total := make(map[*Hold]bool), int64(0)
+	for _, c := range changes {
+		total += c.weight
+		if c.weight < 0 {
+			delete(inside, c.span.hold)
+			continue
+		}
+		inside[c.span.hold] = true
+		if total > limit {
+			f.bad(c.at, c.span.hold.Name, "at %s %s: %s", h.At(c.at), what(total, c.span.hold), h.names(inside))
+		}
+	}
+}
+
+// names tells holds in words.
+func (h *History) names(holds map[*Hold]bool) string {
+	var all []string
+	for k := range holds {
+		text := h.tell(k)
+		if k.Kind == Semaphore {
+			text += fmt.Sprintf(", %d permits", k.N)
+		}
+		if k.Kind == RWMutex {
+			text += map[string]string{"w": ", writing", "r": ", reading"}[k.Mode]
+		}
+		all = append(all, text)
+	}
+	slices.Sort(all)
+	return strings.Join(all, "; ")
+}
+
+// Permits looks for more permits out than a semaphore has.
+func (h *History) Permits(r Rules) Finding {
+	f := Finding{Check: "permits", Promise: fmt.Sprintf("no more than %d permits of a semaphore are out", r.Permits)}
+	for name, holds := range h.ByName(Semaphore) {
+		spans, _ := r.spans(holds)
+		h.crowd(&f, spans, func(k *Hold) int64 { return k.N }, r.Permits, func(total int64, _ *Hold) string {
+			return fmt.Sprintf("%d of %d permits of %q were out", total, r.Permits, name)
+		})
+	}
+	return f
+}
+
+// Readers looks for a writer beside another holder.
+func (h *History) Readers(r Rules) Finding {
+	f := Finding{Check: "readers", Promise: "no writer of a rwmutex is beside another owner"}
+	const writer = 1 << 32 // weighs as much as all readers together could
+	for name, holds := range h.ByName(RWMutex) {
+		spans, _ := r.spans(holds)
+		h.crowd(&f, spans, func(k *Hold) int64 {
+			if k.Mode == "w" {
+				return writer
+			}
+			return 1
+		}, writer, func(total int64, _ *Hold) string {
+			return fmt.Sprintf("%d writers and %d readers were inside %q", total/writer, total%writer, name)
+		})
+	}
+	return f
+}
+
+// bySlot groups the holds of a pool.
+func bySlot(holds []*Hold) map[int][]*Hold {
+	slots := make(map[int][]*Hold)
+	for _, k := range holds {
+		slots[k.Slot] = append(slots[k.Slot], k)
+	}
+	return slots
+}
+
+// Slots looks for two that had one slot at the same time.
+func (h *History) Slots(r Rules) Finding {
+	f := Finding{Check: "slots", Promise: "no two hold one slot of a pool"}
+	for name, holds := range h.ByName(SlotPool) {
+		for slot, holds := range bySlot(holds) {
+			f.add(h.exclusive(r, holds, fmt.Sprintf("slot %d of %q", slot, name)))
+		}
+	}
+	return f
+}
+
+// tolerance is for clocks that run at rates within one in a hundred, and for Redis, which counts
+// milliseconds.
+func tolerance(d time.Duration) int64 { return int64(d/100 + 2*time.Millisecond) }
+
+// Rests looks for a slot whose holder vanished and that was given again before its lease and its
+// rest were over. Redis kept the lease at least for as long as the holder was sure of it.
+func (h *History) Rests(r Rules) Finding {
+	f := Finding{Check: "rests", Promise: fmt.Sprintf("a slot whose holder vanished rests for %v after its lease", r.Rest)}
+	for name, holds := range h.ByName(SlotPool) {
+		for slot, holds := range bySlot(holds) {
+			slices.SortFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Granted, b.Granted) })
+			var gone *Hold // the one that vanished last
+			for _, k := range holds {
+				if gone != nil {
+					f.Looked++
+					until := gone.Sure + int64(r.Rest) - tolerance(gone.TTL+r.Rest)
+					if k.Granted < until && k.Called > gone.Called && !r.lost(name, gone.Called, k.Granted) {
+						f.bad(k.Granted, name, "slot %d of %q: %s vanished, sure of its lease until %s; %s was granted it by %s, and the rest is %v",
+							slot, name, h.tell(gone), h.At(gone.Sure), h.tell(k), h.At(k.Granted), r.Rest)
+					}
+				}
+				if k.Release == Never && k.Sure > 0 && (gone == nil || k.Sure > gone.Sure) {
+					gone = k
+				}
+			}
+		}
+	}
+	return f
+}
+
+// lost reports whether Redis may have forgotten the name between these times.
+func (r Rules) lost(name string, from, until int64) bool {
+	return slices.ContainsFunc(r.Losses, func(l Loss) bool { return l.hits(name) && l.From <= until && l.Until >= from })
+}
+
+// Windows looks for two runs of a job that began within one window.
+func (h *History) Windows(r Rules) Finding {
+	f := Finding{Check: "windows", Promise: fmt.Sprintf("at most one run of a job begins in a window of %v", r.Window)}
+	for name, holds := range h.ByName(Job) {
+		runs := slices.Clone(holds)
+		slices.SortFunc(runs, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
+		for i, k := range runs {
+			f.Looked++
+			if i == 0 {
+				continue
+			}
+			before := runs[i-1]
+			if apart := k.Granted - before.Called; apart < int64(r.Window)-tolerance(r.Window) && !r.lost(name, before.Called, k.Granted) {
+				f.bad(k.Granted, name, "%s began after %s, and %s by %s: less than %v apart, in a window of %v",
+					h.tell(before), h.At(before.Called), h.tell(k), h.At(k.Granted), time.Duration(apart), r.Window)
+			}
+		}
+	}
+	return f
+}
+
+// Tokens looks for a token that is not larger than that of an earlier grant of the name: one that
+// had been granted before this one was asked for, or that was believed held before this one was. Of
+// two that were granted about a loss, and may be held at once, belief does not tell which came first.
+func (h *History) Tokens(r Rules) Finding {
+	f := Finding{Check: "tokens", Promise: "tokens of a name increase in the order of grants"}
+	for _, holds := range h.ByName(Mutex, Multi, Reentrant, RWMutex, Semaphore, SlotPool, Election, Job) {
+		h.tokensByCalls(&f, holds, r)
+		switch holds[0].Kind {
+		case Mutex, Multi, Election, Job:
+			h.tokensByBelief(&f, holds, r)
+		}
+	}
+	return f
+}
+
+// unasked reports whether a hold may have begun without a request: its client had kept the lock, or its
+// owner was inside already.
+func (r Rules) unasked(k *Hold) bool {
+	switch k.Kind {
+	case Mutex, RWMutex, Multi:
+		return r.Lingers != nil && r.Lingers(k.Name)
+	case Reentrant:
+		return true
+	}
+	return false
+}
+
+// tokensByCalls looks at the holds of a name in the order of their calls.
+func (h *History) tokensByCalls(f *Finding, holds []*Hold, r Rules) {
+	granted := slices.Clone(holds)
+	slices.SortFunc(granted, func(a, b *Hold) int { return cmp.Compare(a.Granted, b.Granted) })
+	seen := make(map[int64]*Hold, len(holds))
+	var newest, newestWriter *Hold
+	next := 0
+	for _, k := range holds { // by Called
+		f.Looked++
+		for ; granted[next].Granted < k.Called; next++ {
+			g := granted[next]
+			if newest == nil || g.Token > newest.Token {
+				newest = g
+			}
+			if g.Mode != "r" && (newestWriter == nil || g.Token > newestWriter.Token) {
+				newestWriter = g
+			}
+		}
+		newest := newest
+		if k.Mode == "r" && r.unasked(k) {
+			newest = newestWriter // among readers of a lock that is kept, tokens tell no order
+		}
+		excused := r.unasked(k) && newest != nil && r.lost(k.Name, k.Called-int64(k.TTL), k.Called)
+		if newest != nil && k.Token <= newest.Token && !sameOwner(k, newest) && !excused {
+			f.bad(k.Granted, k.Name, "%q: %s was granted at %s; after that, at %s, %s asked and got no larger token",
+				k.Name, h.tell(newest), h.At(newest.Granted), h.At(k.Called), h.tell(k))
+		}
+		if other := seen[k.Token]; other != nil && !sameOwner(k, other) && !(r.Shared && k.Kind == SlotPool && k.Slot != other.Slot) {
+			f.bad(k.Granted, k.Name, "%q: %s and %s have the same token", k.Name, h.tell(other), h.tell(k))
+		}
+		seen[k.Token] = k
+	}
+}
+
+// tokensByBelief looks at the holds of a name in the order in which they were believed held.
+func (h *History) tokensByBelief(f *Finding, holds []*Hold, r Rules) {
+	spans, _ := Rules{}.spans(holds)
+	var newest *Hold
+	for _, s := range spans {
+		from := s.hold.Called
+		if r.unasked(s.hold) {
+			from -= int64(s.hold.TTL)
+		}
+		if newest != nil && s.hold.Token <= newest.Token && !r.lost(s.hold.Name, min(from, newest.Called), s.first) {
+			f.bad(s.first, s.hold.Name, "%q: %s held it by %s, and %s after it, at %s",
+				s.hold.Name, h.tell(newest), h.At(newest.First), h.tell(s.hold), h.At(s.first))
+		}
+		if newest == nil || s.hold.Token > newest.Token {
+			newest = s.hold
+		}
+	}
+}
+
+// Turns looks for a lock that its holders cannot have had one after the other, each from some moment
+// of its acquisition to some moment of its end. Tokens tell the order, so each takes place as early as
+// it can. A hold whose release is not confirmed ended at any time after it was last believed: it
+// expired, or a request without an answer released it. There is no excuse for a loss, so this is for
+// histories without one.
+func (h *History) Turns() Finding {
+	f := Finding{Check: "turns", Promise: "the holders of a lock had it one after the other, in the order of their tokens"}
+	for name, holds := range h.ByName(Mutex, Multi, Election, Job) {
+		slices.SortStableFunc(holds, func(a, b *Hold) int { return cmp.Compare(a.Token, b.Token) })
+		free := int64(math.MinInt64) // from when on
+		var last *Hold
+		for _, k := range holds {
+			f.Looked++
+			if last != nil && (free > k.Granted || k.Token == last.Token) {
+				f.bad(k.Granted, name, "%q: %s had it until %s at least, and %s was granted it by %s",
+					name, h.tell(last), h.At(free), h.tell(k), h.At(k.Granted))
+			}
+			end := k.Release
+			if k.Released == Never {
+				end = max(k.Last, k.Granted)
+			}
+			free, last = max(free, k.Called, end), k
+		}
+	}
+	return f
+}
+
+// Served looks for a waiter that was not served within the bound after the last fault.
+func (h *History) Served(r Rules) Finding {
+	f := Finding{Check: "served", Promise: fmt.Sprintf("every waiter is served within %v after the last fault", r.Bound)}
+	if h.Calm == 0 || r.Bound == 0 {
+		return f
+	}
+	for _, w := range h.Waits {
+		if w.Ended < h.Calm || w.WorkerWasEnded {
+			continue
+		}
+		f.Looked++
+		since := max(w.Called, h.Calm)
+		ended := min(w.Ended, h.End)
+		if ended-since > int64(r.Bound) {
+			how := "was served at " + h.At(w.Ended)
+			if !w.Granted {
+				how = "was not served by " + h.At(ended)
+			}
+			f.bad(since, w.Name, "%s %q: worker %s, goroutine %d, call %d waited since %s and %s; the last fault was over at %s",
+				w.Kind, w.Name, w.Worker, w.Actor, w.Op, h.At(w.Called), how, h.At(h.Calm))
+		}
+	}
+	return f
+}
+
+// Requests looks for a herd in the quiet part: more requests than acquisitions, releases and
+// heartbeats explain.
+func (h *History) Requests(r Rules) Finding {
+	f := Finding{Check: "requests", Promise: "waiting costs a request for each name and heartbeat"}
+	if h.Calm == 0 || r.Heartbeat == 0 {
+		return f
+	}
+	begun, names := make(map[string]int64), make(map[string]map[string]bool)
+	for _, c := range h.Begun {
+		if c.At < h.Calm-int64(time.Second) { // what is under way when the quiet part begins ends in it
+			continue
+		}
+		begun[c.Worker]++
+		if names[c.Worker] == nil {
+			names[c.Worker] = make(map[string]bool)
+		}
+		names[c.Worker][c.Name] = true
+	}
+	for worker, sent := range h.Sent {
+		for len(sent) > 0 && sent[0].At < h.Calm {
+			sent = sent[1:]
+		}
+		if len(sent) < 2 {
+			continue
+		}
+		first, last := sent[0], sent[len(sent)-1]
+		took := time.Duration(last.At - first.At)
+		// An acquisition is a try and a place in line, an extend now and then, and a release; the
+		// client refreshes what it says of itself.
+		allowed := 5*begun[worker] + 2*int64(len(names[worker])+1)*int64(took/r.Heartbeat+1) + 50
+		f.Looked += int(last.Count - first.Count)
+		if n := last.Count - first.Count; n > allowed {
+			f.bad(first.At, "", "worker %s sent %d requests in %v for %d acquisitions of %d names: at most %d are explained",
+				worker, n, took.Round(time.Millisecond), begun[worker], len(names[worker]), allowed)
+		}
+	}
+	return f
+}
+
+// LeftBehind looks for keys that were left in Redis.
+func (h *History) LeftBehind() Finding {
+	f := Finding{Check: "left behind", Promise: "nothing stays in Redis but what expires"}
+	f.Looked = 1
+	for _, e := range h.Left {
+		f.bad(e.At, e.Name, "key %q was left: %s", e.Name, e.Why)
+	}
+	return f
+}

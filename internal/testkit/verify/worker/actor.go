@@ -1,0 +1,279 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
+	"github.com/redlatch/redlatch/internal/testkit/verify/register"
+)
+
+// Names returns the names that a kind is tried on.
+func Names(kind string) []string {
+	switch kind {
+	case history.Mutex:
+		return []string{"mutex-a", "mutex-b", "mutex-c", "mutex-d", "mutex-e", "mutex-f"}
+	case history.Multi:
+		return []string{"multi-a", "multi-b"}
+	}
+	return []string{kind}
+}
+
+// actor is one goroutine of a worker, which uses one lock.
+type actor struct {
+	*worker
+	number int
+	kind   string
+	name   string
+	reg    *register.Client // nil until it is used
+}
+
+func (w *worker) actors() (all []*actor) {
+	for _, kind := range w.Kinds {
+		for _, name := range Names(kind) {
+			for range w.Actors {
+				all = append(all, &actor{worker: w, number: len(all) + 1, kind: kind, name: name})
+			}
+		}
+	}
+	return all
+}
+
+// toil acquires, works and releases until ctx is done.
+func (a *actor) toil(ctx context.Context) {
+	defer func() {
+		if a.reg != nil {
+			_ = a.reg.Close()
+		}
+	}()
+	for ctx.Err() == nil {
+		a.once(ctx)
+		rest(ctx, upTo(2*a.Pause))
+	}
+}
+
+// pick chooses an acquisition.
+func (a *actor) pick() Take {
+	t := Take{Kind: a.kind, Names: []string{a.name}, N: 1, Wait: rand.IntN(4) > 0, Renew: rand.IntN(3) > 0}
+	switch a.kind {
+	case history.RWMutex:
+		t.Mode = "r"
+		if rand.IntN(3) == 0 {
+			t.Mode = "w"
+		}
+	case history.Semaphore:
+		t.N = 1 + rand.Int64N(a.Permits)
+	case history.Job:
+		t.Wait = false
+	case history.Multi:
+		if rand.IntN(2) == 0 {
+			t.Names = Names(a.kind)
+		}
+	}
+	return t
+}
+
+// guarded reports whether the register of this lock has one writer at a time.
+func guarded(t Take) bool { return t.Kind != history.Semaphore && t.Mode != "r" }
+
+// once is one acquisition and all that follows.
+func (a *actor) once(ctx context.Context) {
+	t := a.pick()
+	stall := guarded(t) && a.kind != history.Job && a.claimStall()
+	if stall {
+		t.Renew = false
+	}
+	ops := make([]int64, len(t.Names))
+	for i, name := range t.Names {
+		ops[i] = a.call(t, name)
+	}
+	leases, err := a.locker.Acquire(ctx, t)
+	if err != nil {
+		why := a.locker.Why(err)
+		if ctx.Err() != nil {
+			why = history.WhyClosed
+		}
+		for _, op := range ops {
+			a.rec.Note(history.Event{Type: history.Refused, Op: op, Why: why})
+		}
+		if stall {
+			a.stalls.Add(1)
+		}
+		switch {
+		case why != history.WhyTaken:
+			rest(ctx, 20*time.Millisecond) // a server that refuses does so at once
+		case a.kind == history.Job:
+			rest(ctx, upTo(a.Window/4)) // a job is refused until its window ends
+		}
+		return
+	}
+	for i, l := range leases {
+		a.granted(ops[i], l)
+	}
+	for i, l := range leases {
+		a.hold(ctx, t, t.Names[i], ops[i], l, stall && i == 0)
+	}
+	for i, l := range leases {
+		a.release(ops[i], l)
+	}
+}
+
+func (a *actor) claimStall() bool {
+	for n := a.stalls.Load(); n > 0; n = a.stalls.Load() {
+		if a.stalls.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *actor) call(t Take, name string) int64 {
+	return a.rec.Call(history.Event{
+		Type: history.Acquire, Actor: a.number, Kind: t.Kind, Name: name, Mode: t.Mode, N: t.N, Wait: t.Wait, TTL: int64(a.TTL),
+	})
+}
+
+func (a *actor) granted(op int64, l Lease) {
+	// The token is there as long as the lease is. It is 0 if the lease was lost by the time that it
+	// is here, and then nothing is known of it.
+	if token := l.Token(); token != 0 {
+		a.rec.Note(history.Event{Type: history.Granted, Op: op, Token: token, Owner: l.Owner(), Slot: l.Slot()})
+		a.acquired.Add(1)
+	} else {
+		a.rec.Note(history.Event{Type: history.Refused, Op: op, Why: history.WhyLost})
+		a.lost.Add(1)
+	}
+}
+
+// look asks whether a lease is held.
+func (a *actor) look(op int64, l Lease) bool {
+	return a.rec.Look(op, func() int64 { return int64(l.Left()) })
+}
+
+// hold works under a lease. What it does not do is to look at the lease right before it writes:
+// that is for the token.
+func (a *actor) hold(ctx context.Context, t Take, name string, op int64, l Lease, stall bool) {
+	if !a.look(op, l) {
+		return
+	}
+	if t.Kind == history.SlotPool {
+		name = fmt.Sprintf("%s/%d", name, l.Slot())
+	}
+	if !guarded(t) {
+		a.work(ctx, op, l)
+		return
+	}
+	if a.reg == nil {
+		var err error
+		if a.reg, err = register.Dial(a.Register, a.Worker); err != nil {
+			return
+		}
+	}
+	token := l.Token()
+	if token == 0 {
+		return
+	}
+	call := a.rec.Call(history.Event{Type: history.Read, Of: op, Name: name, Token: token})
+	ok, value, bare, err := a.reg.Read(name, token)
+	if err != nil {
+		return
+	}
+	a.rec.Note(history.Event{Type: history.Answer, Op: call, OK: ok, Value: value, Bare: bare})
+	switch {
+	case stall:
+		a.sleepwalk(ctx)
+	default:
+		if !a.work(ctx, op, l) {
+			return
+		}
+	}
+	if t.Kind == history.Reentrant && rand.IntN(2) == 0 {
+		a.enterAgain(ctx, t, op, l)
+	}
+	if !ok {
+		return // what it read was of no use
+	}
+	call = a.rec.Call(history.Event{Type: history.Write, Of: op, Name: name, Token: token, Value: value + 1, Bare: bare + 1})
+	ok, err = a.reg.Write(name, token, value+1, bare+1)
+	if err != nil {
+		return
+	}
+	a.rec.Note(history.Event{Type: history.Answer, Op: call, OK: ok})
+	if !ok {
+		a.stale.Add(1)
+	}
+	a.look(op, l)
+}
+
+// sleepwalk stands still for longer than the lease, as a process in a long pause does, and goes on
+// as if nothing had happened. The lease is not renewed in that time.
+func (a *actor) sleepwalk(ctx context.Context) {
+	since := history.Now()
+	rest(ctx, a.TTL+a.TTL/4+upTo(a.TTL/4))
+	if ctx.Err() == nil {
+		a.rec.Note(history.Event{Type: history.Fault, Name: "stall", Target: a.Worker, Asked: since, Count: 1})
+	}
+}
+
+// work takes a while, and sometimes longer than a TTL. In the quiet part it never does, so that those
+// in line wait for redlatch and not for the work of others. It reports whether the lease is held at
+// its end.
+func (a *actor) work(ctx context.Context, op int64, l Lease) bool {
+	if a.calm.Load() || rand.IntN(200) > 0 {
+		select {
+		case <-time.After(upTo(3 * time.Millisecond)):
+		case <-l.Done():
+		}
+		return a.look(op, l)
+	}
+	until := time.Now().Add(upTo(a.TTL + a.TTL/4)) // a lease that is not renewed ends before
+	for time.Now().Before(until) && ctx.Err() == nil && !a.calm.Load() {
+		rest(ctx, 25*time.Millisecond)
+		if !a.look(op, l) {
+			return false
+		}
+	}
+	return a.look(op, l)
+}
+
+// enterAgain enters a reentrant mutex once more, works and leaves.
+func (a *actor) enterAgain(ctx context.Context, t Take, outer int64, l Lease) {
+	t.Wait = true
+	op := a.call(t, t.Names[0])
+	inner, err := l.Again(ctx)
+	if err != nil {
+		a.rec.Note(history.Event{Type: history.Refused, Op: op, Why: a.locker.Why(err)})
+		return
+	}
+	a.granted(op, inner)
+	if a.look(op, inner) {
+		a.work(ctx, op, inner)
+	}
+	a.release(op, inner)
+	a.look(outer, l)
+	a.work(ctx, outer, l)
+}
+
+// release ends a lease.
+func (a *actor) release(op int64, l Lease) {
+	a.look(op, l)
+	call := a.rec.Call(history.Event{Type: history.Release, Of: op})
+	why := ""
+	if err := l.Release(context.Background()); err != nil {
+		why = a.locker.Why(err)
+	}
+	if why == history.WhyLost {
+		a.lost.Add(1)
+	}
+	a.rec.Note(history.Event{Type: history.Released, Op: call, Why: why})
+}
+
+// Kinds returns all kinds, or those of a quorum.
+func Kinds(quorum bool) []string {
+	if quorum {
+		return []string{history.Mutex, history.SlotPool, history.Election, history.Job}
+	}
+	return []string{history.Mutex, history.Reentrant, history.RWMutex, history.Semaphore, history.SlotPool, history.Election, history.Job, history.Multi}
+}

@@ -1,0 +1,80 @@
+package scenes
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
+)
+
+// fostered hands a lease of any kind to another client, and looks whether it is the same lock there.
+func fostered(a *player) {
+	defer a.Rest(a.UpTo(a.Plan.Request / 2))
+	name := a.scene("dead")
+	kinds := sharables(name)
+	k := kinds[a.Random.IntN(len(kinds))]
+	l, err := k.lock(a.Client, a.Ctx, false)
+	if err != nil {
+		return
+	}
+	token, permits := l.Token(), l.Permits()
+	text, err := l.Detach(a.Ctx)
+	if err != nil {
+		_ = l.Release(context.Background())
+		return
+	}
+	a.Wantf(!l.Held() && l.Token() == 0, "a lease on a %s is held after Detach", k.kind)
+	p := a.meets()
+	defer func() { _ = p.Close() }()
+	at := len(text)/2 + a.Random.IntN(len(text)/2)
+	changed := []byte(text)
+	changed[at] = 'A' + (changed[at]+1)%26
+	if string(changed) != text {
+		l, err := p.Adopt(a.Ctx, string(changed), redlatch.LockOptions{})
+		if err == nil {
+			_ = l.Release(context.Background())
+		}
+		a.Alwaysf(errors.Is(err, redlatch.ErrInvalid), "Adopt of a text that was changed: %v", err)
+	}
+	a.Net.Call(func() { // so that it matters from when on the lease counts
+		for _, l := range p.links {
+			l.Delay = wire.Span{Least: 20 * time.Millisecond, Most: 30 * time.Millisecond}
+		}
+	})
+	adopted, err := p.Adopt(a.Ctx, text, redlatch.LockOptions{TTL: time.Second})
+	if err != nil {
+		a.Wantf(false, "Adopt of a %s = %v", k.kind, err)
+		return
+	}
+	if q := (world.Acquisition{Kind: history.Mutex, Name: name}); k.kind != "reentrant" {
+		a.WantBacked(q, adopted)
+	}
+	if t := adopted.Token(); t != 0 {
+		a.Alwaysf(t == token, "a %s is adopted with token %d, and had %d", k.kind, t, token)
+		a.Alwaysf(adopted.Permits() == permits, "a %s is adopted with %d permits, and had %d", k.kind, adopted.Permits(), permits)
+	}
+	refused, err := k.lock(a.Client, a.Ctx, false)
+	if k.kind == "rwmutex" && err != nil {
+		refused, err = a.Client.RWMutex(name).TryRLock(a.Ctx)
+	}
+	a.Wantf(errors.Is(err, redlatch.ErrTaken), "a try of a %s that was adopted: %v", k.kind, err)
+	if err == nil {
+		_ = refused.Release(context.Background())
+	}
+	again, err := a.Client.Adopt(a.Ctx, text, redlatch.LockOptions{})
+	a.Alwaysf(err != nil, "a text is adopted twice")
+	if err == nil {
+		_ = again.Release(context.Background())
+	}
+	err = adopted.Release(context.Background())
+	a.Wantf(err == nil, "the release of a %s that was adopted: %v", k.kind, err)
+	if l, err := k.lock(a.Client, a.Ctx, false); err == nil {
+		_ = l.Release(context.Background())
+	} else {
+		a.Wantf(false, "a try of a %s that was adopted and released: %v", k.kind, err)
+	}
+}

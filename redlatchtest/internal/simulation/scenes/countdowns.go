@@ -1,0 +1,291 @@
+package scenes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
+)
+
+// countdown sets a count, takes it down, and waits for its zero.
+func countdown(a *player) {
+	d := a.Client.CountDownLatch("countdown")
+	ctx, cancel := a.Patience()
+	defer cancel()
+	switch a.Random.IntN(6) {
+	case 0:
+		_, _ = d.TrySetCount(ctx, 1+a.Random.Int64N(4), time.Minute)
+	case 1, 2:
+		_, _ = d.CountDown(ctx)
+	case 3:
+		_, _ = d.CountDownOnce(ctx, a.Name)
+	case 4:
+		if a.OneIn(10) {
+			_ = d.Delete(ctx)
+		}
+	default:
+		_ = d.Await(ctx)
+	}
+	a.Rest(a.UpTo(200 * time.Millisecond))
+}
+
+// countRound is a round of a countdown of this actor's own: set, waited for, and counted down by names
+// that come twice, and without names. However often a request is sent, it counts once. So where the
+// calls return no error, the counts are exact.
+func countRound(a *player) {
+	a.Rounds++
+	d := a.Client.CountDownLatch(fmt.Sprintf("round-%s-%d-%d", a.Name, a.Number, a.Rounds/4)) // some rounds of each
+	const n = 4
+	set, err := d.TrySetCount(a.Ctx, n, time.Minute)
+	if err != nil {
+		a.Rounds += 4
+		a.Rest(time.Second)
+		return
+	}
+	a.Alwaysf(set, "TrySetCount of a countdown at zero: false")
+	again, err := d.TrySetCount(a.Ctx, n, time.Minute)
+	a.Alwaysf(err != nil || !again, "TrySetCount of a countdown under way: true")
+	woken := make(chan error, 1)
+	waiting, cancel := context.WithCancel(a.Ctx)
+	defer cancel()
+	go func() { woken <- d.Await(waiting) }()
+	a.Rest(a.UpTo(3 * a.Trip()))
+	next := a.OneIn(2)
+	left, err := d.CountDown(a.Ctx)
+	if !a.counted(err) {
+		return
+	}
+	a.Alwaysf(left == n-1, "CountDown = %d, want %d", left, n-1)
+	for i := range n - 1 {
+		id := fmt.Sprint("part ", i)
+		want := int64(n - 2 - i)
+		for range 2 {
+			if left, err = d.CountDownOnce(a.Ctx, id); !a.counted(err) {
+				return
+			}
+			a.Alwaysf(left == want, "CountDownOnce of part %d = %d, want %d", i, left, want)
+			if want == 0 {
+				break
+			}
+		}
+		select {
+		case err := <-woken:
+			woken <- err
+			a.Alwaysf(err != nil || want == 0, "Await before the zero = %v", err)
+		default:
+		}
+	}
+	a.afterZero(d, woken, next)
+}
+
+// counted reports whether a count was answered. A server that is out of memory takes it all the same.
+// After an error the name is not used again: the request may arrive and count much later.
+func (a *player) counted(err error) bool {
+	if err == nil {
+		return true
+	}
+	a.Alwaysf(!strings.Contains(err.Error(), "OOM"), "a server without memory refuses to count down: %v", err)
+	a.Wantf(false, "a count fails: %v", err)
+	a.Rounds += 4
+	return false
+}
+
+// afterZero checks that the waiter of a round is woken, also if another round has begun by then.
+func (a *player) afterZero(d *redlatch.CountDownLatch, woken chan error, next bool) {
+	zero := time.Now()
+	if next {
+		if set, err := d.TrySetCount(a.Ctx, 3, time.Minute); err == nil {
+			a.Alwaysf(set, "TrySetCount after the zero: false")
+			for range 3 { // late copies of what counted before may arrive
+				count, err := d.Count(a.Ctx)
+				a.Alwaysf(err != nil || count == 3, "the count of a round that has just begun is %d", count)
+				a.Rest(a.UpTo(a.Plan.Request / 2))
+			}
+		}
+	}
+	heal := max(a.Plan.Quiet-a.Net.Now(), 0) // by then the network works
+	var err error
+	select {
+	case err = <-woken:
+	case <-time.After(heal + 6*a.Plan.Heartbeat/5 + 3*a.Bound() + time.Second):
+		a.Rounds += 4
+		a.Alwaysf(a.Ctx.Err() != nil, "Await goes on %v after the zero", time.Since(zero))
+		return
+	}
+	known := err == nil || a.Ctx.Err() == nil && !errors.Is(err, redlatch.ErrUnreachable) && !a.RefusedByServer(err)
+	a.Alwaysf(err == nil || !known, "Await = %v, after the zero", err)
+	a.Wantf(next || time.Since(zero) <= 2*a.Trip(), "Await ended %v after the zero", time.Since(zero))
+	if next {
+		a.Rounds += 4 // and leave it to expire
+	} else if count, err := d.Count(a.Ctx); err == nil {
+		a.Alwaysf(count == 0, "the count after the zero is %d", count)
+	}
+	a.Rest(a.UpTo(time.Second))
+}
+
+// countDeleted deletes counts, and sets them anew. A late delete of one count does not hit the next.
+func countDeleted(a *player) {
+	d := a.Client.CountDownLatch(fmt.Sprintf("round-deleted-%s-%d-%d", a.Name, a.Number, a.Rounds))
+	const n = 3
+	if set, err := d.TrySetCount(a.Ctx, n, time.Minute); err != nil || !set {
+		a.Rounds++ // it may yet arrive
+		a.Rest(a.UpTo(300 * time.Millisecond))
+		return
+	}
+	woken := make(chan error, 1)
+	waiting, cancel := context.WithCancel(a.Ctx)
+	defer cancel()
+	go func() { woken <- d.Await(waiting) }()
+	a.Rest(a.UpTo(3 * a.Trip()))
+	ctx, giveUp := context.WithTimeout(a.Ctx, a.UpTo(a.Plan.Request)+time.Millisecond)
+	err := d.Delete(ctx)
+	giveUp()
+	if err != nil {
+		a.Rounds++
+		return
+	}
+	if set, err := d.TrySetCount(a.Ctx, n, time.Minute); err == nil {
+		a.Alwaysf(set, "TrySetCount after Delete: false")
+		for range 4 {
+			a.Rest(a.UpTo(a.Plan.Request / 2))
+			count, err := d.Count(a.Ctx)
+			a.Alwaysf(!errors.Is(err, redlatch.ErrNotSet) && (err != nil || count == n), "the count that nobody took down is %d, %v", count, err)
+		}
+	}
+	select {
+	case err := <-woken:
+		a.Alwaysf(err != nil, "Await of a count that was deleted = nil")
+	default:
+	}
+	if d.Delete(a.Ctx) != nil {
+		a.Rounds++
+	}
+	a.Rest(a.UpTo(300 * time.Millisecond))
+}
+
+// countExpires waits for a count until it expires, which is no zero.
+func countExpires(a *player) {
+	d := a.Client.CountDownLatch(fmt.Sprintf("round-expires-%s-%d-%d", a.Name, a.Number, a.Rounds))
+	expiry := 100*time.Millisecond + a.UpTo(300*time.Millisecond)
+	if set, err := d.TrySetCount(a.Ctx, 2, expiry); err != nil || !set {
+		a.Rounds++
+		a.Rest(expiry)
+		return
+	}
+	start := time.Now()
+	err := d.Await(a.Ctx)
+	a.Alwaysf(err != nil, "Await of a count that expired = nil")
+	if a.Ctx.Err() == nil {
+		a.Wantf(errors.Is(err, redlatch.ErrNotSet), "Await of a count that expired = %v", err)
+		a.Wantf(time.Since(start) < expiry+6*a.Plan.Heartbeat/5+2*a.Trip(), "Await of a count that expired takes %v", time.Since(start))
+	}
+}
+
+// straggled sets a count, takes it down and deletes it, while the first copy of some requests arrives
+// later than what follows. Each call counts once all the same, and the last ends in time though its
+// requests get lost.
+func straggled(a *player) {
+	defer a.Rest(a.UpTo(2 * time.Second))
+	const within = sent / 2
+	p := a.meets(func(o *redlatch.Options) { o.RequestTimeout = within })
+	defer func() { _ = p.Close() }()
+	d := p.CountDownLatch(a.scene("dead"))
+	a.givesUp(d)
+	const none = -1
+	left, counted := int64(none), make(map[string]bool)
+	down := func(id string) (want int64) {
+		if left > 0 && !counted[id] {
+			left--
+			counted[id] = id != ""
+		}
+		return left
+	}
+	for range 24 {
+		p.spare()
+		if a.OneIn(2) { // the second of the two requests that some calls need
+			p.meets(d.Name(), wire.ArrivesLate, a.Plan.Delay.Most)
+		}
+		p.meets(d.Name(), wire.ArrivesLate, a.UpTo(4*within))
+		var got, want int64
+		var err error
+		what := a.Random.IntN(10)
+		if left == 0 && a.OneIn(2) {
+			what = 0
+		}
+		switch what {
+		case 0, 1:
+			if left == none { // Delete has Redis forget what has counted, and what finds no count is not noted
+				a.Rest(4 * within)
+			}
+			var set bool
+			if set, err = d.TrySetCount(a.Ctx, 2, time.Minute); set != (left <= 0) {
+				a.Wantf(err != nil, "TrySetCount of a countdown at %d: %t", left, set)
+			}
+			if left <= 0 {
+				left, counted = 2, make(map[string]bool)
+			}
+		case 2, 3:
+			want = down("")
+			got, err = d.CountDown(a.Ctx)
+		case 4, 5, 6, 7:
+			id := fmt.Sprint("part ", a.Random.IntN(3))
+			want = down(id)
+			got, err = d.CountDownOnce(a.Ctx, id)
+		case 8:
+			want = left
+			if err = d.Delete(a.Ctx); err == nil {
+				got = want
+			}
+			left = none
+		default:
+			a.Rest(a.UpTo(2 * within))
+			want = left
+			got, err = d.Count(a.Ctx)
+		}
+		wrong := err != nil || got != want
+		if want == none {
+			wrong = !errors.Is(err, redlatch.ErrNotSet)
+		}
+		a.Wantf(!wrong, "the step %d of a countdown whose requests arrive late tells %d, want %d (%d for none): %v", what, got, want, none, err)
+		if wrong {
+			return
+		}
+	}
+	p.spare()
+	for i := range 12 { // the first request has its answer late, and the second none
+		how := wire.RequestLost
+		if i == 2 {
+			how = wire.ArrivesLate
+		}
+		p.meets(d.Name(), how, a.Plan.Delay.Most)
+	}
+	begun := time.Now()
+	_, _ = d.TrySetCount(a.Ctx, 3, time.Minute)
+	a.Wantf(time.Since(begun) <= within*4/3+100*time.Millisecond, "TrySetCount whose requests get lost takes %v", time.Since(begun))
+}
+
+// givesUp has a waiter of a countdown give up, which leaves no ticket, and deletes the count.
+func (a *player) givesUp(d *redlatch.CountDownLatch) {
+	if set, err := d.TrySetCount(a.Ctx, 1, time.Minute); err != nil || !set {
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.Ctx, 8*a.Trip())
+	defer cancel()
+	w := world.Begins(ctx)
+	err := d.Await(ctx)
+	a.Ends("await", world.Acquisition{Wait: true}, w, err)
+	a.Rest(sent)
+	key := "redlatch:" + d.Name()
+	a.Net.Call(func() {
+		if n := a.At(key).Do("ZCARD", "{"+key+"}:queue").Reply.Int; n > 0 {
+			go a.Wantf(false, "a waiter of a countdown that gave up has left %d tickets", n)
+		}
+	})
+	err = d.Delete(a.Ctx)
+	a.Wantf(err == nil, "Delete of a count that was set: %v", err)
+}

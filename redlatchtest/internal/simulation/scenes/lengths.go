@@ -1,0 +1,362 @@
+package scenes
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
+)
+
+// What is in this file compares how long leases last with how long Redis keeps them.
+
+// reentered enters a reentrant mutex again, for less and for more time than before.
+func reentered(a *player) {
+	defer a.Rest(a.UpTo(time.Second))
+	name := a.scene("dead")
+	enter := func(ctx context.Context, ttl time.Duration) *redlatch.Lease {
+		l, err := a.Client.ReentrantMutex(name).With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).TryLock(ctx)
+		a.Wantf(err == nil, "entering a reentrant mutex again: %v", err)
+		return l
+	}
+	long, short := 10*time.Second+a.UpTo(10*time.Second), 2*time.Second+a.UpTo(time.Second)
+	first := enter(redlatch.WithOwner(a.Ctx, name), long)
+	if first == nil {
+		return
+	}
+	second := enter(redlatch.WithOwner(a.Ctx, name), short)
+	if second == nil {
+		_ = first.Release(context.Background())
+		return
+	}
+	a.wantKept("a short entry after a long one", name, first, second)
+	switch a.Random.IntN(3) {
+	case 0:
+		_ = first.Release(context.Background())
+		a.wantKept("the long entry is released", name, second)
+	case 1:
+		if adopted := a.adoptedFor(first, short); adopted != nil {
+			first = adopted
+			a.wantKept("the long entry is shortened", name, first, second)
+		}
+		_ = second.Release(context.Background())
+		a.wantKept("the second entry is released", name, first)
+	default:
+		third := enter(redlatch.WithOwner(a.Ctx, name), 2*long)
+		if third != nil {
+			a.wantKept("a longer entry after a long one", name, first, second, third)
+			_ = third.Release(context.Background())
+			a.wantKept("the longest entry is released", name, first, second)
+		}
+	}
+	_ = second.Release(context.Background())
+	_ = first.Release(context.Background())
+	a.Wantf(!a.Harmless() || a.kept("redlatch:"+name) == 0, "a reentrant mutex is kept when all entries are released")
+}
+
+// adoptedFor detaches a lease and adopts it for so long, without renewal; nil if that fails.
+func (a *player) adoptedFor(l *redlatch.Lease, ttl time.Duration) *redlatch.Lease {
+	text, err := l.Detach(a.Ctx)
+	if err != nil {
+		return nil
+	}
+	adopted, err := a.Client.Adopt(a.Ctx, text, redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off})
+	a.Wantf(err == nil, "an adoption for %v: %v", ttl, err)
+	if err != nil {
+		return nil
+	}
+	return adopted
+}
+
+// sharing has two leases of different lengths on a lock that many can hold.
+func sharing(a *player) {
+	defer a.Rest(a.UpTo(time.Second))
+	name := a.scene("dead")
+	long, short := 10*time.Second+a.UpTo(10*time.Second), 2*time.Second+a.UpTo(time.Second)
+	lock := []func(ttl time.Duration) (*redlatch.Lease, error){
+		func(ttl time.Duration) (*redlatch.Lease, error) {
+			return a.Client.Semaphore(name, 3).With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).TryAcquire(a.Ctx, 1)
+		},
+		func(ttl time.Duration) (*redlatch.Lease, error) {
+			return a.Client.RWMutex(name).With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).TryRLock(a.Ctx)
+		},
+		func(ttl time.Duration) (*redlatch.Lease, error) {
+			s, err := a.Client.SlotPool(name, 3, redlatch.SlotOptions{Quarantine: time.Millisecond}).With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).TryAcquire(a.Ctx)
+			if err != nil {
+				return nil, err
+			}
+			return s.Lease, nil
+		},
+	}[a.Random.IntN(3)]
+	first, err := lock(long)
+	if err != nil {
+		return
+	}
+	second, err := lock(short)
+	if err != nil {
+		a.Wantf(false, "a second holder of what many can hold: %v", err)
+		_ = first.Release(context.Background())
+		return
+	}
+	a.wantKept("two leases", name, first, second)
+	if a.OneIn(2) {
+		_ = first.Release(context.Background())
+		a.wantKept("the long lease is released", name, second)
+		a.wantMarks(name, second)
+	} else if adopted := a.adoptedFor(first, short); adopted != nil {
+		first = adopted
+		a.wantKept("the long lease is shortened", name, first, second)
+		a.wantMarks(name, first, second)
+	}
+	_ = first.Release(context.Background())
+	_ = second.Release(context.Background())
+}
+
+// wantMarks checks that what is noted beside a lock ends with it.
+func (a *player) wantMarks(name string, leases ...*redlatch.Lease) {
+	if !a.Harmless() {
+		return
+	}
+	longest := time.Duration(0)
+	for _, l := range leases {
+		longest = max(longest, l.Remaining())
+	}
+	a.Net.Call(func() {
+		s := a.At("redlatch:" + name)
+		for _, key := range s.Keys("*{redlatch:" + name + "}*") {
+			kind := s.Do("TYPE", key).Reply.Text
+			left := time.Duration(s.Do("PTTL", key).Reply.Int) * time.Millisecond
+			if (strings.HasSuffix(key, ":inside") || strings.HasSuffix(key, ":slots")) && left > longest*103/100+4*a.Trip()+20*time.Millisecond {
+				go a.Wantf(false, "%s, a %s, is kept for %v, and all leases end within %v", key, kind, left, longest)
+			}
+		}
+	})
+}
+
+// bounds holds a lease that is renewed for as long as MaxHold says.
+func bounds(a *player) {
+	defer a.Rest(a.UpTo(2 * time.Second))
+	name := a.scene("dead")
+	const most = 2 * time.Second
+	l, err := a.Client.Mutex(name).With(redlatch.LockOptions{TTL: 600 * time.Millisecond, MaxHold: most}).TryLock(a.Ctx)
+	if err != nil {
+		return
+	}
+	begun := time.Now()
+	wire.Sleep(l.Context(), most-300*time.Millisecond)
+	a.Wantf(l.Held() || time.Since(begun) < most-400*time.Millisecond || a.Ctx.Err() != nil, "a lease with MaxHold %v ended after %v: %v", most, time.Since(begun), l.Err())
+	select {
+	case <-l.Context().Done():
+	case <-time.After(time.Second):
+	case <-a.Ctx.Done():
+	}
+	lost := (*redlatch.LostError)(nil)
+	a.Wantf(!l.Held() && errors.As(l.Err(), &lost) && lost.Reason == redlatch.LossMaxHold, "a lease with MaxHold %v is held after %v: %v", most, time.Since(begun), l.Err())
+	_ = l.Release(context.Background())
+}
+
+// acknowledged acquires with replicas that are slow, or too few.
+func acknowledged(a *player) {
+	defer a.Rest(a.UpTo(time.Second))
+	name := a.scene("dead")
+	have := a.Plan.Replicas
+	p := a.meets(patient)
+	defer func() { _ = p.Close() }()
+	m := p.Mutex(name).With(redlatch.LockOptions{Replicas: have + 1})
+	l, err := world.Either(a.OneIn(2), m.Lock, m.TryLock)(a.Ctx)
+	a.Alwaysf(err != nil, "%d replicas are asked for, of %d", have+1, have)
+	a.Wantf(errors.Is(err, redlatch.ErrNotReplicated), "an acquisition with %d replicas of %d: %v", have+1, have, err)
+	if err == nil {
+		_ = l.Release(context.Background())
+	}
+	a.Rest(sent)
+	a.wantFreeNow(a.kinds(name)[0])
+	if have == 0 {
+		return
+	}
+	slow := a.UpTo(sent / 4)
+	a.Net.Call(func() {
+		for _, l := range p.links {
+			l.Slow = slow
+		}
+	})
+	ttl := 800 * time.Millisecond
+	m = p.Mutex(name).With(redlatch.LockOptions{Replicas: 1, TTL: ttl, Renew: redlatch.Off})
+	begun := time.Now()
+	l, err = m.TryLock(a.Ctx)
+	a.Wantf(err == nil, "an acquisition that replicas acknowledge after %v: %v", slow, err)
+	if err == nil {
+		left := l.Remaining()
+		a.Wantf(left > ttl/2, "replicas took %v, and leave %v of %v", slow, left, ttl)
+		// After a tenth of the TTL the lease is extended once more before the program gets it.
+		a.Wantf(slow > ttl/12 || left < ttl-time.Since(begun)+slow, "replicas took %v in all of %v, and %v are left of %v", slow, time.Since(begun), left, ttl)
+		_ = l.Release(context.Background())
+	}
+}
+
+// thrifty counts what acquisitions cost, where nothing harms.
+func thrifty(a *player) {
+	defer a.Rest(a.UpTo(2 * time.Second))
+	name := a.scene("dead")
+	p := a.meets(func(o *redlatch.Options) { o.Journal = redlatch.JournalOptions{Off: true} })
+	defer func() { _ = p.Close() }()
+	kinds := a.kinds(name)
+	k := kinds[a.Random.IntN(len(kinds))]
+	most := func(what string, n, most int) {
+		if a.Plan.Quorum() {
+			most *= a.Plan.Nodes
+		}
+		a.Wantf(n <= most, "%s costs %d requests, and may cost %d", what, n, most)
+	}
+	count := p.counts(name)
+	l, err := k.lock(p.Client, a.Ctx, false)
+	if err != nil {
+		return
+	}
+	most("a try of a "+k.kind, count(), 1)
+	_ = l.Release(context.Background())
+	most("a try and a release of a "+k.kind, count(), 2)
+	if a.Plan.Quorum() {
+		return
+	}
+	l, err = k.lock(a.Client, a.Ctx, false)
+	if err != nil {
+		return
+	}
+	count = p.counts(name)
+	next := k.waits(a.Ctx, p.Client)
+	a.Rest(2 * time.Second)
+	beat := min(a.Plan.Heartbeat, a.Plan.TTL/3)
+	bound := 4 + int(2*time.Second*10/9/beat) + int(2*time.Second/a.Plan.TTL) + 2
+	a.Wantf(!l.Held() || count() <= bound, "2s of waiting for a %s cost %d requests, and may cost %d with heartbeats of %v", k.kind, count(), bound, beat)
+	_ = l.Release(context.Background())
+	next.release()
+	a.severally(p, name)
+	a.spins(p, name)
+}
+
+// severally counts what locking several names costs, and looks whether it locks them.
+func (a *player) severally(p *partner, name string) {
+	tag := "{" + name + "}" // so that all are at one node of a cluster
+	names := []string{tag + "-c", tag + "-a", tag + "-b"}
+	count := p.counts(tag)
+	l, err := p.MultiMutex(names...).TryLock(a.Ctx)
+	if err != nil {
+		return
+	}
+	a.Wantf(count() <= 1, "several free names cost %d requests", count())
+	for _, one := range names {
+		other, err := a.Client.Mutex(one).TryLock(a.Ctx)
+		a.Wantf(err != nil || !l.Held(), "one of several names is locked twice")
+		if err == nil {
+			_ = other.Release(context.Background())
+		}
+	}
+	_ = l.Release(context.Background())
+}
+
+// spins has a leader whose work ends at once, and whose term is lost each time.
+func (a *player) spins(p *partner, name string) {
+	ctx, cancel := context.WithTimeout(a.Ctx, 2*time.Second)
+	defer cancel()
+	runs := 0
+	_ = p.Election(name+"-e").Run(ctx, "value", func(_ context.Context, term *redlatch.Lease) error {
+		runs++
+		a.Net.Call(func() { a.At("redlatch:"+name+"-e").Do("DEL", "redlatch:"+name+"-e") })
+		return nil
+	})
+	a.Wantf(runs < 60, "an election runs %d terms in 2s, each of which is lost", runs)
+}
+
+// sized changes the size of a semaphore or a slot pool while some hold, wait and die.
+func sized(a *player) {
+	defer a.Rest(a.UpTo(time.Second))
+	name := a.scene("dead")
+	try := func(c *redlatch.Client, ctx context.Context, size int, wait bool) (*redlatch.Lease, error) {
+		s := c.Semaphore(name, int64(size))
+		if wait {
+			return s.Acquire(ctx, 1)
+		}
+		return s.TryAcquire(ctx, 1)
+	}
+	resize := func(from, to int) error {
+		_, err := a.Client.Semaphore(name, int64(from)).Resize(a.Ctx, int64(to))
+		return err
+	}
+	kind := "semaphore"
+	if a.OneIn(2) {
+		kind = "slotpool"
+		try = func(c *redlatch.Client, ctx context.Context, size int, wait bool) (*redlatch.Lease, error) {
+			p := c.SlotPool(name, size, redlatch.SlotOptions{Quarantine: time.Millisecond})
+			s, err := world.Either(wait, p.Acquire, p.TryAcquire)(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return s.Lease, nil
+		}
+		resize = func(from, to int) error {
+			_, err := a.Client.SlotPool(name, from, redlatch.SlotOptions{Quarantine: time.Millisecond}).Resize(a.Ctx, to)
+			return err
+		}
+	}
+	h := a.meets(patient, func(o *redlatch.Options) { o.Lock.TTL = time.Second })
+	defer func() { _ = h.Close() }()
+	ctx, cancel := context.WithTimeout(a.Ctx, 20*time.Second)
+	first, err := try(h.Client, ctx, 1, false)
+	if err != nil {
+		cancel()
+		return
+	}
+	p, q := a.meets(patient), a.meets(patient)
+	next := sharable{kind, func(c *redlatch.Client, ctx context.Context, wait bool) (*redlatch.Lease, error) {
+		return try(c, ctx, 1, wait)
+	}}.waits(ctx, p.Client)
+	a.Rest(8 * a.Trip())
+	dies := a.OneIn(2)
+	if !dies {
+		err = resize(1, 2)
+	} else if a.OneIn(2) {
+		err = resize(1, 1)
+	}
+	a.Wantf(err == nil || !first.Held(), "Resize of a %s from 1 to 2: %v", kind, err)
+	if dies {
+		p.dies()
+		h.dies()
+	}
+	held := first.Held() && err == nil
+	if dies {
+		a.Rest(1100 * time.Millisecond)
+	} else {
+		_ = first.Release(context.Background())
+	}
+	a.Rest(4 * a.Trip())
+	if dies { // no client that lives knows the size
+		_, err := q.Semaphore(name, 3).Available(ctx)
+		a.Wantf(err == nil || !held || kind != "semaphore", "Available of a semaphore whose size only the dead know: %v", err)
+		l, err := try(q.Client, ctx, 3, a.OneIn(2))
+		a.Wantf(err == nil || !held, "a %s whose size only the dead know: %v", kind, err)
+		if err == nil {
+			_ = l.Release(context.Background())
+		}
+	} else {
+		<-next.ended
+		a.Wantf(next.err == nil || !held, "a waiter for a %s that has grown: %v", kind, next.err)
+		l, err := try(q.Client, ctx, 2, false)
+		a.Wantf(err == nil || !held || next.err != nil, "the second of two, of a %s that has grown: %v", kind, err)
+		if err == nil {
+			_ = l.Release(context.Background())
+		}
+		wrong, err := try(q.Client, ctx, 1, false)
+		a.Wantf(errors.Is(err, redlatch.ErrWrongKind) || !held || next.err != nil || !next.lease.Held(), "a %s with the size of before: %v", kind, err)
+		if err == nil {
+			_ = wrong.Release(context.Background())
+		}
+	}
+	cancel()
+	_ = p.Close()
+	_ = q.Close()
+	next.release()
+}

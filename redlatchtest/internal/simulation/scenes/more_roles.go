@@ -1,0 +1,199 @@
+package scenes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
+)
+
+// crossed locks two names under the lease of the first, in either order, so that goroutines of one
+// client would wait for each other for ever. One of them is told.
+func crossed(a *player) {
+	first, second := "cross-0", "cross-1"
+	if a.OneIn(2) {
+		first, second = second, first
+	}
+	q := world.Acquisition{Kind: history.Mutex, Name: first, Wait: true, TTL: a.Plan.TTL}
+	q.Take = a.Client.Mutex(first).Lock
+	q.Enter = func(l *redlatch.Lease) {
+		again, err := a.Client.Mutex(first).TryLock(l.Context())
+		if err == nil {
+			_ = again.Release(context.Background())
+		}
+		a.Wantf(errors.Is(err, redlatch.ErrDeadlock) || !l.Held(), "a try of %q under its own lease: %v", first, err)
+		start := time.Now()
+		inner := world.Acquisition{Kind: history.Mutex, Name: second, Wait: true, TTL: a.Plan.TTL, Under: l}
+		inner.Take = func(ctx context.Context) (*redlatch.Lease, error) {
+			l, err := a.Client.Mutex(second).Lock(ctx)
+			if errors.Is(err, redlatch.ErrDeadlock) {
+				err = errors.Join(err, redlatch.ErrTaken)
+			}
+			return l, err
+		}
+		a.Acquire(inner)
+		if a.Plan.Clients == 1 {
+			a.Wantf(time.Since(start) < 10*time.Second, "goroutines of one client waited for each other for %v", time.Since(start))
+		}
+	}
+	a.Acquire(q)
+}
+
+// downgraded writes, and goes on reading, beside other readers and writers.
+func downgraded(a *player) {
+	m := a.Client.RWMutex("rw")
+	q := world.Acquisition{Kind: history.RWMutex, Name: "rw", Mode: "w", Wait: true, TTL: a.Plan.TTL, Take: m.Lock}
+	op := a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: q.Kind, Name: q.Name, Mode: q.Mode, Wait: true, TTL: int64(q.TTL)})
+	ctx, cancel := a.Patience()
+	defer cancel()
+	l, err := m.Lock(ctx)
+	if err != nil {
+		a.Refused(op, q, err)
+		return
+	}
+	a.Granted(op, q, l)
+	a.Look(op, l)
+	reads := world.Acquisition{Kind: history.RWMutex, Name: "rw", Mode: "r", TTL: a.Plan.TTL}
+	reading := a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: q.Kind, Name: q.Name, Mode: "r", TTL: int64(q.TTL)})
+	a.Look(op, l)
+	call := a.Call(history.Event{Type: history.Release, Of: op})
+	r, err := m.Downgrade(a.Ctx, l)
+	if err != nil {
+		a.Refused(reading, reads, errors.Join(err, redlatch.ErrTaken))
+		a.Wantf(!l.Held(), "Downgrade = %v", err)
+		_ = l.Release(context.Background())
+		return
+	}
+	a.Note(history.Event{Type: history.Released, Op: call})
+	a.Wantf(!l.Held(), "the lease for writing is held after Downgrade")
+	a.Hold(reading, reads, r)
+}
+
+// resized changes the size of a semaphore, whose permits are not counted.
+func resized(a *player) {
+	s := a.Client.Semaphore("resized", 3)
+	l, err := s.TryAcquire(a.Ctx, 1+a.Random.Int64N(2))
+	if err != nil {
+		a.Rest(a.UpTo(50 * time.Millisecond))
+		return
+	}
+	if free, err := s.Available(a.Ctx); err == nil {
+		a.Wantf(free >= 0 && free <= 2, "%d of 3 permits are free beside a holder", free)
+	}
+	a.Rest(a.UpTo(10 * time.Millisecond))
+	_ = l.Release(context.Background())
+}
+
+// named enters a reentrant mutex as an owner that goroutines of several clients share.
+func named(a *player) {
+	m := a.Client.ReentrantMutex("named")
+	owner := fmt.Sprint("flow-", a.Random.IntN(2))
+	ctx, cancel := a.Patience()
+	defer cancel()
+	l, err := m.Lock(redlatch.WithOwner(ctx, owner))
+	if err != nil {
+		return
+	}
+	s := on(a.World)
+	s.mu.Lock()
+	other := s.flow
+	if s.flows++; s.flows == 1 {
+		s.flow = owner
+	}
+	same := s.flow == owner
+	s.mu.Unlock()
+	a.Wantf(same, "%s is in a reentrant mutex beside %s", owner, other)
+	a.Rest(a.UpTo(10 * time.Millisecond))
+	if a.OneIn(3) {
+		if inner, err := m.TryLock(l.Context()); err == nil {
+			_ = inner.Release(context.Background())
+			a.Wantf(l.Held(), "the release of an inner entry ended the outer one")
+		} else {
+			a.Wantf(l.Context().Err() != nil, "an owner cannot enter again: %v", err)
+		}
+	}
+	s.mu.Lock()
+	s.flows--
+	s.mu.Unlock()
+	_ = l.Release(context.Background())
+}
+
+// robbed takes a mutex by force from its holder, now and then, which learns of it.
+func robbed(a *player) {
+	m := a.Client.Mutex("robbed")
+	if !a.OneIn(4) {
+		l, err := m.Lock(a.Ctx)
+		if err != nil {
+			return
+		}
+		a.Rest(a.UpTo(50 * time.Millisecond))
+		if err := l.Release(context.Background()); err != nil {
+			lost := (*redlatch.LostError)(nil)
+			forced := errors.As(err, &lost) && lost.Reason == redlatch.LossForced
+			a.Wantf(forced, "a lease that only force could end ended with %v", err)
+			a.Wantf(!forced || lost.Force != nil && lost.Force.Reason == "robbed", "a forced loss says %+v", lost)
+		}
+		return
+	}
+	l, err := m.TakeByForce(a.Ctx, redlatch.ForceOptions{Reason: "robbed"})
+	if err != nil {
+		a.Wantf(errors.Is(err, redlatch.ErrTaken), "TakeByForce = %v", err)
+		return
+	}
+	s := on(a.World)
+	s.mu.Lock()
+	last := s.robbed
+	s.robbed = max(last, l.Token())
+	s.mu.Unlock()
+	a.Wantf(l.Token() == 0 || l.Token() > last, "TakeByForce has token %d after %d", l.Token(), last)
+	a.Rest(a.UpTo(20 * time.Millisecond))
+	_ = l.Release(context.Background())
+}
+
+// panics acquires with a hook that panics at a step of it, beside acquisitions without. Nothing stays
+// behind.
+func panics(a *player) {
+	ctx := a.Ctx
+	if a.OneIn(2) {
+		ctx = world.PanicAt(ctx, a.AnyStep())
+	} else if a.OneIn(4) {
+		ctx = world.PanicAt(ctx, redlatch.EventReleased)
+	}
+	_ = world.Startled(func() error {
+		wait, both := a.OneIn(2), a.Client.MultiMutex("panics-0", "panics-1")
+		if a.OneIn(2) {
+			l, err := world.Either(wait, both.Lock, both.TryLock)(ctx)
+			if err == nil {
+				_ = l.Release(ctx)
+			}
+			return err
+		}
+		i := a.Random.IntN(5)
+		l, err := sharables(fmt.Sprint("panics-", 2+i))[i].lock(a.Client, ctx, wait)
+		if err == nil {
+			_ = l.Release(ctx)
+		}
+		return err
+	})
+	a.Rest(a.UpTo(50 * time.Millisecond))
+}
+
+// labeled holds a lock with labels, which Inspect shows.
+func labeled(a *player) {
+	ctx := redlatch.WithLabels(a.Ctx, map[string]string{"request": fmt.Sprint(a.Number)})
+	name := fmt.Sprintf("labeled-%s-%d", a.Name, a.Number)
+	l, err := a.Client.Mutex(name).Lock(ctx)
+	if err != nil {
+		return
+	}
+	a.Rest(200*time.Millisecond + 4*a.Trip())
+	if info, err := a.Client.Inspect(a.Ctx, name); err == nil && l.Held() {
+		a.Wantf(len(info.Holders) == 1 && info.Holders[0].Labels["request"] == fmt.Sprint(a.Number), "Inspect shows %+v for a lease with labels", info)
+	}
+	_ = l.Release(context.Background())
+	a.Rest(a.UpTo(time.Second))
+}

@@ -1,0 +1,232 @@
+package scenes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
+)
+
+// minHold is the least hold of the scenes that have one.
+const minHold = 40 * time.Millisecond
+
+// shut releases a lock of any kind before its MinHold has passed, and looks when it opens.
+func shut(a *player) {
+	defer a.Rest(a.UpTo(500 * time.Millisecond))
+	name := a.scene("shut")
+	kinds := sharables(name)
+	k := kinds[a.Random.IntN(len(kinds)-1)] // a slot pool has no such option
+	forced, hold := a.OneIn(4), minHold
+	if forced {
+		hold = 10 * time.Second // a force takes some round trips
+	}
+	p := a.meets(func(o *redlatch.Options) { o.Lock.MinHold = hold })
+	defer func() { _ = p.Close() }()
+	l, err := k.lock(p.Client, a.Ctx, false)
+	if err != nil {
+		return
+	}
+	token := l.Token()
+	a.Rest(a.UpTo(minHold / 2))
+	if err := l.Release(context.Background()); err != nil && !errors.Is(err, redlatch.ErrUnreachable) || token == 0 {
+		return
+	}
+	if forced {
+		_, err := a.Client.ForceRelease(a.Ctx, name, redlatch.ForceOptions{})
+		open, tried := k.lock(a.Client, a.Ctx, false)
+		a.Wantf(err == nil && tried == nil, "a %s that is shut is opened by force: %v, %v", k.kind, err, tried)
+		if tried == nil {
+			_ = open.Release(context.Background())
+		}
+		return
+	}
+	if k.kind == "election" && a.Harmless() {
+		leader, err := a.Client.Election(name).Leader(a.Ctx)
+		a.Wantf(err != nil || leader.Value == "", "a leader that has resigned leads: %+v", leader)
+	}
+	if early, err := k.lock(a.Client, a.Ctx, false); err == nil {
+		a.wantOpen(k.kind, token, early)
+	} else {
+		a.Wantf(errors.Is(err, redlatch.ErrTaken), "a try of a %s that is shut: %v", k.kind, err)
+	}
+	next, err := k.lock(a.Client, a.Ctx, true)
+	if err == nil {
+		a.wantOpen(k.kind, token, next)
+	}
+}
+
+// wantOpen checks that a lock was shut for its least hold since an acquisition, and not for long
+// after that. A token is the server's time in us.
+func (a *player) wantOpen(kind string, token int64, next *redlatch.Lease) {
+	after := time.Duration(next.Token()-token) * time.Microsecond
+	back := a.SetBackBy()
+	if next.Token() > 0 && back == 0 {
+		a.Alwaysf(after >= minHold, "a %s is open %v after its acquisition, and the least hold is %v", kind, after, minHold)
+		a.Wantf(after <= 2*minHold+3*a.Trip(), "a %s is open %v after its acquisition, and the least hold is %v", kind, after, minHold)
+	}
+	_ = next.Release(context.Background())
+}
+
+// gaveBack fails to lock one of several names. The others are free then, whatever the least hold.
+func gaveBack(a *player) {
+	defer a.Rest(a.UpTo(500 * time.Millisecond))
+	first, second := a.scene("back"), a.scene("back")
+	if first > second {
+		first, second = second, first
+	}
+	l, err := a.Client.Mutex(second).TryLock(a.Ctx)
+	if err != nil {
+		return
+	}
+	p := a.meets(func(o *redlatch.Options) { o.Lock.MinHold = 10 * time.Second })
+	both, err := p.MultiMutex(first, second).With(redlatch.LockOptions{MaxWait: 10 * a.Trip()}).Lock(a.Ctx)
+	if err == nil {
+		_ = both.Release(context.Background())
+	}
+	if !l.Held() {
+		err = nil
+	}
+	if err != nil {
+		a.Wantf(errors.Is(err, redlatch.ErrTaken), "Lock of several names of which one is taken: %v", err)
+		free, err := a.Client.Mutex(first).TryLock(a.Ctx)
+		a.Wantf(err == nil, "a name that was given back: %v", err)
+		if err == nil {
+			_ = free.Release(context.Background())
+		}
+	}
+	_ = l.Release(context.Background())
+	_ = p.Close()
+}
+
+// readers wait together for a writer, and are let in together.
+func readers(a *player) {
+	defer a.Rest(a.UpTo(3 * time.Second))
+	name := a.scene("readers")
+	l, err := a.Client.RWMutex(name).TryLock(a.Ctx)
+	if err != nil {
+		return
+	}
+	p := a.meets()
+	defer func() { _ = p.Close() }()
+	const n = 10
+	in, out, done := make(chan struct{}, n), make(chan struct{}), make(chan struct{}, n)
+	ctx, cancel := context.WithTimeout(a.Ctx, 5*time.Second)
+	defer cancel()
+	for i := range n {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			c := p.Client
+			if i == 0 {
+				c = a.Client
+			}
+			r, err := c.RWMutex(name).RLock(ctx)
+			if err != nil {
+				return
+			}
+			in <- struct{}{}
+			<-out
+			_ = r.Release(context.Background())
+		}()
+	}
+	a.Rest(8 * a.Trip())
+	held := l.Held()
+	_ = l.Release(context.Background())
+	a.Rest(2 * a.Trip())
+	a.Wantf(!held || len(in) == n, "%d of %d readers are in", len(in), n)
+	if a.Harmless() {
+		w, err := a.Client.RWMutex(name).TryLock(a.Ctx)
+		a.Wantf(errors.Is(err, redlatch.ErrTaken), "a writer beside %d readers: %v", len(in), err)
+		if err == nil {
+			_ = w.Release(context.Background())
+		}
+	}
+	close(out)
+	cancel()
+	for range n {
+		<-done
+	}
+}
+
+// knotted has two goroutines of one client wait for each other. One of them is told at once.
+func knotted(a *player) {
+	defer a.Rest(a.UpTo(500 * time.Millisecond))
+	names := []string{a.scene("knot"), a.scene("knot"), a.scene("knot")}
+	ctx, cancel := context.WithTimeout(a.Ctx, 100*a.Trip()) // while the world goes on
+	defer cancel()
+	several := a.OneIn(2)
+	tied := make(chan error, 2)
+	begun := make(chan struct{})
+	start := time.Now()
+	for i := range 2 {
+		go func() {
+			var mine *redlatch.Lease
+			var err error
+			defer func() { tied <- err }() // when what it has is released
+			if mine, err = a.Client.Mutex(names[i]).Lock(ctx); err == nil {
+				defer func() { _ = mine.Release(context.Background()) }()
+				<-begun
+				var other interface{ Release(context.Context) error }
+				switch free := "scene-a-" + names[2]; { // locked before the one that is taken
+				case several && i == 0:
+					other, err = a.Client.MultiMutex(free, names[1]).Lock(mine.Context())
+				case several:
+					a.Rest(8 * a.Trip())
+					other, err = a.Client.Mutex(free).Lock(mine.Context())
+				default:
+					other, err = a.Client.Mutex(names[1-i]).Lock(mine.Context())
+				}
+				if err == nil {
+					_ = other.Release(context.Background())
+				}
+			}
+		}()
+	}
+	a.Rest(6 * a.Trip())
+	close(begun)
+	first, second := <-tied, <-tied
+	if a.Harmless() {
+		told := errors.Is(first, redlatch.ErrDeadlock) && second == nil || errors.Is(second, redlatch.ErrDeadlock) && first == nil
+		a.Wantf(told, "two goroutines that wait for each other get %v and %v", first, second)
+		a.Wantf(time.Since(start) < 30*a.Trip(), "two goroutines that wait for each other are told after %v", time.Since(start))
+	}
+}
+
+// overlabeled acquires with labels that are refused.
+func overlabeled(a *player) {
+	labels := make(map[string]string)
+	for i := range 9 {
+		labels[fmt.Sprint(i)] = "too many"
+	}
+	l, err := a.Client.Mutex(a.scene("labels")).TryLock(redlatch.WithLabels(a.Ctx, labels))
+	a.Alwaysf(errors.Is(err, redlatch.ErrInvalid), "an acquisition with nine labels: %v", err)
+	if err == nil {
+		_ = l.Release(context.Background())
+	}
+	a.Rest(100*time.Millisecond + a.UpTo(time.Second))
+}
+
+// refusedOwn waits, and tries, for what another goroutine of the same client has. The errors say so.
+func refusedOwn(a *player) {
+	defer a.Rest(a.UpTo(500 * time.Millisecond))
+	name := a.scene("own")
+	l, err := a.Client.Mutex(name).Lock(a.Ctx)
+	if err != nil {
+		return
+	}
+	m := a.Client.Mutex(name).With(redlatch.LockOptions{MaxWait: 5 * a.Trip()})
+	for _, wait := range []bool{true, false} {
+		second, err := world.Either(wait, m.Lock, m.TryLock)(a.Ctx)
+		if err == nil {
+			a.Wantf(!l.Held(), "a mutex is held twice")
+			_ = second.Release(context.Background())
+			break
+		}
+		taken := (*redlatch.TakenError)(nil)
+		a.Wantf(errors.As(err, &taken) && taken.Own && taken.Owner == l.Owner() && !taken.Since.IsZero() || !l.Held(),
+			"the error of a mutex that this client holds: %v", err)
+	}
+	_ = l.Release(context.Background())
+}

@@ -1,0 +1,226 @@
+package scenes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
+)
+
+// What is in this file is about locks that another library shares. The actors play that library: they
+// send its commands to the server at once, as a program beside it would.
+
+var sharedOptions = redlatch.LockOptions{
+	Announce: redlatch.Announce{Channel: "shared is free", Message: "free"},
+	Yield:    redlatch.Yield{Every: 3, For: 60 * time.Millisecond},
+}
+
+const sharedKey = "redlatch:shared"
+
+// watchShared notes what is announced. A hand-over to a waiter is not.
+func watchShared(w *world.World) {
+	on := &stage{}
+	w.State = on
+	for _, s := range w.Servers {
+		s.Subscribe(sharedOptions.Announce.Channel, func(string) {
+			on.mu.Lock()
+			on.shared.announced = time.Now()
+			on.mu.Unlock()
+			w.Net.After(0, func() {
+				if w.Plan.Harm == world.Calm && s.Do("EXISTS", sharedKey).Reply.Int == 1 {
+					w.Fail("a mutex is announced to be free, and held by %q", s.Do("GET", sharedKey).Reply.Text)
+				}
+			})
+		})
+	}
+}
+
+// entersShared notes that an actor has the mutex, until the function that it returns is called.
+func (a *player) entersShared() (since time.Time, leaves func()) {
+	s := on(a.World)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shared.inside++
+	alone := s.shared.inside == 1
+	since, s.shared.freed = s.shared.freed, time.Time{}
+	if !alone && a.Harmless() {
+		go a.Fail("%s.%d: a mutex that another library shares is held twice", a.Name, a.Number)
+	}
+	return since, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.shared.inside--
+	}
+}
+
+// shared uses a mutex beside the other library.
+func shared(a *player) {
+	if a.Plan.Harm != world.Calm { // where a lease may be lost, the other library shows nothing more
+		a.Rest(time.Second)
+		return
+	}
+	if a.Number == 0 && a.Name[0] == 'A' {
+		a.neighbour()
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.Ctx, 3*time.Second+a.UpTo(3*time.Second))
+	defer cancel()
+	start := time.Now()
+	l, err := a.Client.Mutex("shared").With(sharedOptions).Lock(ctx)
+	if err != nil {
+		a.Wantf(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled), "Lock = %v", err)
+		return
+	}
+	freed, leaves := a.entersShared()
+	if !freed.IsZero() && freed.Sub(start) > 300*time.Millisecond {
+		a.Wantf(time.Since(freed) <= 2*a.Trip(), "a mutex that another library announced to be free is acquired %v after that", time.Since(freed))
+	}
+	a.Rest(a.UpTo(5 * time.Millisecond))
+	leaves()
+	released := time.Now()
+	if err := l.Release(context.Background()); err != nil || a.At(sharedKey).Do("EXISTS", sharedKey).Reply.Int == 1 {
+		return
+	}
+	s := on(a.World)
+	s.mu.Lock()
+	announced := s.shared.announced
+	s.mu.Unlock()
+	a.Wantf(!announced.Before(released), "a mutex that is free is not announced")
+}
+
+// neighbour acquires the mutex as the other library does: it tries again and again.
+func (a *player) neighbour() {
+	a.Rest(a.UpTo(300 * time.Millisecond))
+	s, me := a.At(sharedKey), fmt.Sprintf("neighbour %s", a.Name)
+	start := time.Now()
+	for s.Do("SET", sharedKey, me, "NX", "PX", "20000").Reply.Text != "OK" {
+		a.Rest(10*time.Millisecond + a.UpTo(20*time.Millisecond))
+		a.Wantf(time.Since(start) < 10*time.Second, "another library waits for a mutex whose line yields for %v", time.Since(start))
+		if a.Ctx.Err() != nil {
+			return
+		}
+	}
+	_, leaves := a.entersShared()
+	a.Rest(400*time.Millisecond + a.UpTo(100*time.Millisecond))
+	leaves()
+	a.Net.Call(func() {
+		s.Do("DEL", sharedKey)
+		on := on(a.World)
+		on.mu.Lock()
+		on.shared.freed = time.Now()
+		on.mu.Unlock()
+		s.Do("PUBLISH", sharedOptions.Announce.Channel, "free")
+	})
+}
+
+// yields has many waiters of two clients hand a mutex on, beside another library, which has it now and
+// then all the same. When the waiters are gone, a newcomer has it at once.
+func yields(a *player) {
+	defer a.Rest(2*time.Second + a.UpTo(2*time.Second))
+	if !a.Harmless() {
+		return
+	}
+	name := a.scene("dead")
+	o := redlatch.LockOptions{TTL: 10 * time.Second, Yield: redlatch.Yield{Every: 3, For: 60 * time.Millisecond}}
+	ctx, stop := context.WithTimeout(a.Ctx, 4*time.Second)
+	defer stop()
+	var all sync.WaitGroup
+	for range 2 {
+		p := a.meets(patient)
+		defer func() { _ = p.Close() }()
+		for range 3 {
+			all.Go(func() {
+				a.Rest(a.Trip())
+				for ctx.Err() == nil {
+					if l, err := p.Mutex(name).With(o).Lock(ctx); err == nil {
+						a.Rest(2 * time.Millisecond)
+						_ = l.Release(context.Background())
+					}
+				}
+			})
+		}
+	}
+	a.Rest(200 * time.Millisecond)
+	key := "redlatch:" + name
+	begun, had := time.Now(), false
+	for !had && time.Since(begun) < 2*time.Second && a.Ctx.Err() == nil {
+		a.Rest(20 * time.Millisecond)
+		a.Net.Call(func() { had = a.At(key).Do("SET", key, "the other library", "NX", "PX", "20").Reply.Text == "OK" })
+	}
+	a.Wantf(had, "another library waits for a mutex whose line yields for %v", time.Since(begun))
+	stop()
+	all.Wait()
+	a.Rest(2 * o.Yield.For)
+	a.wantFreeNow(sharables(name)[0])
+}
+
+// fenced enters a reentrant mutex whose tokens are counted in a key of another library.
+func fenced(a *player) {
+	const counter = "fence:{redlatch:fenced}"
+	s := a.At(counter)
+	m := a.Client.ReentrantMutex("fenced").With(redlatch.LockOptions{FenceKey: counter})
+	if a.OneIn(6) {
+		s.Do("INCR", counter) // by the other library
+	}
+	last, _ := strconv.ParseInt(s.Do("GET", counter).Reply.Text, 10, 64)
+	ctx, cancel := a.Patience()
+	defer cancel()
+	l, err := m.Lock(ctx)
+	if err != nil {
+		a.Alwaysf(!errors.Is(err, redlatch.ErrInvalid), "Lock with a FenceKey: %v", err)
+		return
+	}
+	if token := l.Token(); token != 0 {
+		a.Alwaysf(token > last, "the token %d comes after %d of another library", token, last)
+		r := s.Do("GET", counter)
+		now, _ := strconv.ParseInt(r.Reply.Text, 10, 64)
+		a.Alwaysf(now >= token || r.Err != nil || len(s.Keys(counter)) == 0, "the token is %d, and that of the other library's key %d", token, now)
+	}
+	left := s.Do("PTTL", counter)
+	a.Alwaysf(left.Err != nil || left.Reply.Int < 0, "the other library's key expires")
+	a.Rest(a.UpTo(10 * time.Millisecond))
+	switch a.Random.IntN(6) {
+	case 0:
+		if text, err := l.Detach(a.Ctx); err == nil {
+			if adopted, err := a.Client.Adopt(a.Ctx, text, redlatch.LockOptions{}); err == nil {
+				l = adopted
+			}
+		}
+	case 1:
+		_, _ = a.Client.ForceRelease(a.Ctx, "fenced", redlatch.ForceOptions{})
+	}
+	_ = l.Release(context.Background())
+}
+
+// announced takes a lock by force, and announces that it is free.
+func announced(a *player) {
+	defer a.Rest(a.UpTo(time.Second))
+	name := a.scene("announced")
+	p := a.meets()
+	defer func() { _ = p.Close() }()
+	l, err := p.Mutex(name).TryLock(a.Ctx)
+	if err != nil {
+		return
+	}
+	heard := 0
+	s := a.At("redlatch:" + name)
+	sub := s.Subscribe("free "+name, func(string) { heard++ })
+	start := time.Now()
+	taken, err := a.Client.ForceRelease(a.Ctx, name, redlatch.ForceOptions{Reason: "announced", Announce: redlatch.Announce{Channel: "free " + name, Message: "free"}})
+	s.Unsubscribe(sub)
+	a.Wantf(err != nil || heard == 1, "a forced release is announced %d times", heard)
+	// A request that had to be sent again may have found the lease over.
+	if err == nil && len(taken.Holders) > 0 && time.Since(start) < a.Plan.Request/4 {
+		info, err := a.Client.Inspect(a.Ctx, name)
+		a.Alwaysf(err != nil || info.Forced != nil && info.Forced.Reason == "announced", "Inspect after a forced release: %+v", info)
+		err = l.Release(context.Background())
+		lost := (*redlatch.LostError)(nil)
+		a.Wantf(errors.As(err, &lost) && lost.Reason == redlatch.LossForced, "the release of what was taken by force: %v", err)
+	}
+	_ = l.Release(context.Background())
+}

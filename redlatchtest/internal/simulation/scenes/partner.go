@@ -1,0 +1,145 @@
+package scenes
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
+)
+
+// partner is the second client of an actor.
+type partner struct {
+	*redlatch.Client
+	world *world.World
+	links []*wire.Link
+}
+
+// meets opens a second client, with other options if there is a change. The caller closes it, or
+// kills it.
+func (a *player) meets(changes ...func(*redlatch.Options)) *partner {
+	return a.meetsAt(a.Servers, a.Open, changes)
+}
+
+func (a *player) meetsAt(
+	servers []*wire.Server, open func([]*wire.Link, redlatch.Options) (*redlatch.Client, error), changes []func(*redlatch.Options),
+) *partner {
+	a.Rounds++
+	name := fmt.Sprintf("%s.%s.%d's partner %d", a.Name, a.Role.Name, a.Number, a.Rounds)
+	links, o := a.Connect(name, servers), a.Options(name)
+	for _, change := range changes {
+		change(&o)
+	}
+	client, err := open(links, o)
+	if err != nil {
+		a.Fail("New = %v", err)
+		return nil
+	}
+	return &partner{client, a.World, links}
+}
+
+// Close closes the client.
+func (p *partner) Close() error {
+	wire.Closing(p.links)
+	return p.Client.Close()
+}
+
+// dies ends a client as kill -9 does. What it does from then on reaches no server.
+func (p *partner) dies() {
+	p.world.Net.Call(func() {
+		for _, l := range p.links {
+			l.Kill(false)
+		}
+	})
+}
+
+// counts counts the requests of a partner that contain a text, from now on until the function is
+// called that it returns.
+func (p *partner) counts(text string) func() int {
+	count := func() (n int) {
+		p.world.Net.Call(func() {
+			for _, l := range p.links {
+				l.Records = true
+				for _, what := range l.Asked {
+					if strings.Contains(what, text) {
+						n++
+					}
+				}
+			}
+		})
+		return n
+	}
+	before := count()
+	return func() int { return count() - before }
+}
+
+// lasting gives a partner leases of that length. Its requests do not take long.
+func lasting(ttl time.Duration) func(*redlatch.Options) {
+	return func(o *redlatch.Options) {
+		o.Lock.TTL, o.Lock.Renew, o.RequestTimeout = ttl, redlatch.Off, 300*time.Millisecond
+	}
+}
+
+// cutsOff has a partner not reach a node for a while.
+func (p *partner) cutsOff(node int, d time.Duration) {
+	p.world.Net.Call(func() { p.links[node].Set(wire.Refuses, d) })
+}
+
+// mayNot has the partner's user lack the right to these commands, and to no others.
+func (p *partner) mayNot(commands ...string) {
+	p.world.Net.Call(func() {
+		for _, l := range p.links {
+			l.User = commands
+		}
+	})
+}
+
+// cutsOffAll has a partner reach no server for a while.
+func (p *partner) cutsOffAll(d time.Duration) {
+	for i := range p.links {
+		p.cutsOff(i, d)
+	}
+}
+
+// deafens has a client hear no message any more.
+func (p *partner) deafens() {
+	p.world.Net.Call(func() {
+		for _, l := range p.links {
+			l.Deaf = true
+		}
+	})
+}
+
+// meets has the next request with a text meet a mishap: at one server of a quorum.
+func (p *partner) meets(text string, how wire.MishapHow, late time.Duration) {
+	links := p.links
+	if p.world.Plan.Quorum() {
+		links = links[len(links)-1:]
+	}
+	m := &wire.Mishap{Text: text, How: how, Late: late}
+	p.world.Net.Call(func() {
+		for _, l := range links {
+			l.Mishaps = append(l.Mishaps, m)
+		}
+	})
+}
+
+// spare takes back the mishaps that have not happened.
+func (p *partner) spare() {
+	p.world.Net.Call(func() {
+		for _, l := range p.links {
+			l.Mishaps = nil
+		}
+	})
+}
+
+// sent is how long the requests of these scenes may take.
+const sent = 600 * time.Millisecond
+
+// patient gives a partner leases that outlive a mishap.
+func patient(o *redlatch.Options) {
+	o.RequestTimeout = sent
+	o.Lock.TTL = 20 * time.Second
+}

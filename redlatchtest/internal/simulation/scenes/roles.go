@@ -1,0 +1,368 @@
+package scenes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/testkit/verify/history"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
+)
+
+// lockOptions draws options that each acquisition may have.
+func (a *player) lockOptions() (o redlatch.LockOptions, ttl time.Duration) {
+	ttl = a.Plan.TTL
+	if a.OneIn(6) {
+		o.Renew = redlatch.Off
+	}
+	if a.OneIn(8) {
+		o.MaxHold = a.Plan.TTL/2 + a.UpTo(a.Plan.TTL)
+	}
+	if a.OneIn(4) {
+		o.MaxWait = time.Millisecond + a.UpTo(min(2*a.Plan.TTL, 5*time.Second))
+	}
+	if a.OneIn(8) && !a.Plan.Quorum() && a.Plan.Replicas > 0 {
+		o.Replicas = 1
+	}
+	if a.OneIn(6) {
+		ttl = ttl/2 + a.UpTo(ttl/2)
+		o.TTL = ttl
+	}
+	return o, ttl
+}
+
+func mutex(a *player) {
+	o, ttl := a.lockOptions()
+	name := fmt.Sprintf("mutex-%d", a.Random.IntN(2))
+	m := a.Client.Mutex(name).With(o)
+	q := world.Acquisition{Kind: history.Mutex, Name: name, Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
+	if o.Replicas > 0 { // which another request waits for
+		q.GivesBack = 1
+	}
+	q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
+	if !a.OneIn(4) {
+		a.Acquire(q)
+		return
+	}
+	do := m.TryDo
+	if q.Wait {
+		do = m.Do
+	}
+	a.runIn(q, do)
+}
+
+// runIn is run for the form that calls a function.
+func (a *player) runIn(q world.Acquisition, do func(context.Context, func(context.Context, *redlatch.Lease) error) error) {
+	op := a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: q.Kind, Name: q.Name, Wait: q.Wait, TTL: int64(q.TTL)})
+	ctx, cancel := a.Patience()
+	defer cancel()
+	ran := false
+	call := int64(0)
+	w := world.Begins(ctx)
+	err := do(ctx, func(_ context.Context, l *redlatch.Lease) error {
+		ran = true
+		a.Ends("acquire", q, w, nil)
+		a.Granted(op, q, l)
+		a.Look(op, l)
+		a.Work(op, q, l)
+		a.Write(op, q, l)
+		call = a.Call(history.Event{Type: history.Release, Of: op})
+		return nil
+	})
+	if !ran {
+		a.Ends("acquire", q, w, err)
+		a.Refused(op, q, err)
+		return
+	}
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	a.Note(history.Event{Type: history.Released, Op: call, Why: why})
+}
+
+func minhold(a *player) {
+	o, ttl := a.lockOptions()
+	o.MinHold, o.Replicas = 10*time.Millisecond, redlatch.None
+	m := a.Client.Mutex("minhold").With(o)
+	q := world.Acquisition{Kind: history.Mutex, Name: "minhold", Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
+	q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
+	a.Acquire(q)
+}
+
+func bounded(a *player) {
+	o, ttl := a.lockOptions()
+	o.MaxWaiters = 1 + a.Random.IntN(2)
+	m := a.Client.Mutex("bounded").With(o)
+	q := world.Acquisition{Kind: history.Mutex, Name: "bounded", Wait: !a.OneIn(6), TTL: ttl, Most: o.MaxWait, Line: o.MaxWaiters}
+	q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
+	a.WantBound(q, 2)
+	a.Acquire(q)
+}
+
+func reentrant(a *player) {
+	o, ttl := a.lockOptions()
+	m := a.Client.ReentrantMutex("reentrant").With(o)
+	q := world.Acquisition{Kind: history.Reentrant, Name: "reentrant", Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
+	q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
+	q.Enter = func(l *redlatch.Lease) {
+		if a.OneIn(2) {
+			return
+		}
+		a.Acquire(world.Acquisition{Kind: history.Reentrant, Name: "reentrant", Wait: true, TTL: ttl, Most: o.MaxWait, Under: l, Take: m.Lock})
+	}
+	a.Acquire(q)
+}
+
+func rw(a *player) {
+	o, ttl := a.lockOptions()
+	m := a.Client.RWMutex("rw").With(o)
+	q := world.Acquisition{Kind: history.RWMutex, Name: "rw", Mode: "r", Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
+	q.Take = world.Either(q.Wait, m.RLock, m.TryRLock)
+	if a.OneIn(3) {
+		q.Mode, q.Take = "w", world.Either(q.Wait, m.Lock, m.TryLock)
+	}
+	a.Acquire(q)
+}
+
+func semaphore(a *player) {
+	o, ttl := a.lockOptions()
+	s := a.Client.Semaphore("semaphore", world.Permits).With(o)
+	q := world.Acquisition{Kind: history.Semaphore, Name: "semaphore", N: 1 + a.Random.Int64N(world.Permits), Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
+	q.Take = func(ctx context.Context) (*redlatch.Lease, error) {
+		if q.Wait {
+			return s.Acquire(ctx, q.N)
+		}
+		return s.TryAcquire(ctx, q.N)
+	}
+	if a.OneIn(8) {
+		q.Wait, q.N, q.Take = false, 0, s.TryAcquireAll
+		q.More = func(l *redlatch.Lease, e *history.Event) { e.N = l.Permits() }
+	}
+	a.Acquire(q)
+}
+
+func slots(a *player) {
+	o, ttl := a.lockOptions()
+	p := a.Client.SlotPool("slots", world.SlotCount, redlatch.SlotOptions{Quarantine: world.Quarantine}).With(o)
+	q := world.Acquisition{Kind: history.SlotPool, Name: "slots", Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
+	var slot *redlatch.Slot
+	q.Take = func(ctx context.Context) (_ *redlatch.Lease, err error) {
+		if slot, err = world.Either(q.Wait, p.Acquire, p.TryAcquire)(ctx); err != nil {
+			return nil, err
+		}
+		return slot.Lease, nil
+	}
+	q.More = func(_ *redlatch.Lease, e *history.Event) {
+		if id, err := slot.ID(); err == nil {
+			e.Slot = id
+		} else {
+			e.Type, e.Why = history.Refused, history.WhyLost
+		}
+	}
+	a.Acquire(q)
+}
+
+func election(a *player) {
+	o, ttl := a.lockOptions()
+	e := a.Client.Election("election").With(o)
+	q := world.Acquisition{Kind: history.Election, Name: "election", Wait: !a.OneIn(4), TTL: ttl, Most: o.MaxWait}
+	q.Take = func(ctx context.Context) (*redlatch.Lease, error) {
+		if q.Wait {
+			return e.Campaign(ctx, a.Name)
+		}
+		return e.TryCampaign(ctx, a.Name)
+	}
+	q.Enter = func(l *redlatch.Lease) {
+		if a.OneIn(3) {
+			_ = e.Proclaim(a.Ctx, l, a.Name+" again")
+		}
+	}
+	a.Acquire(q)
+}
+
+// campaign runs for leader as programs do, for a while.
+func campaign(a *player) {
+	ctx, cancel := context.WithTimeout(a.Ctx, a.UpTo(min(5*a.Plan.TTL, 5*time.Second))+time.Second)
+	defer cancel()
+	q := world.Acquisition{Kind: history.Election, Name: "campaign", TTL: a.Plan.TTL}
+	stand := func() int64 { // a term may be granted from now on
+		return a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: q.Kind, Name: q.Name, TTL: int64(q.TTL)})
+	}
+	op := stand()
+	_ = a.Client.Election(q.Name).Run(ctx, a.Name, func(ctx context.Context, term *redlatch.Lease) error {
+		a.Granted(op, q, term)
+		a.Look(op, term)
+		wire.Sleep(ctx, a.UpTo(min(a.Plan.TTL/2, time.Second)))
+		a.Look(op, term)
+		op = stand()
+		return nil
+	})
+}
+
+func job(a *player) {
+	j := a.Client.Job("job", redlatch.JobOptions{Window: world.Window})
+	q := world.Acquisition{Kind: history.Job, Name: "job", TTL: a.Plan.TTL}
+	a.runIn(q, func(ctx context.Context, f func(context.Context, *redlatch.Lease) error) error {
+		ran, err := j.Do(ctx, f)
+		if !ran && err == nil {
+			err = redlatch.ErrTaken
+		}
+		return err
+	})
+	a.Rest(a.UpTo(world.Window))
+}
+
+// multi locks several names that others lock one by one.
+func multi(a *player) {
+	names := []string{"multi-0", "multi-1", "multi-2"}
+	if a.OneIn(2) {
+		name := names[a.Random.IntN(len(names))]
+		m := a.Client.Mutex(name)
+		q := world.Acquisition{Kind: history.Multi, Name: name, Wait: !a.OneIn(4), TTL: a.Plan.TTL}
+		q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
+		a.Acquire(q)
+		return
+	}
+	m := a.Client.MultiMutex(names...)
+	wait := !a.OneIn(3)
+	ops := make([]int64, len(names))
+	for i, name := range names {
+		ops[i] = a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: history.Multi, Name: name, Wait: wait, TTL: int64(a.Plan.TTL)})
+	}
+	ctx, cancel := a.Patience()
+	defer cancel()
+	w := world.Begins(ctx)
+	l, err := world.Either(wait, m.Lock, m.TryLock)(ctx)
+	q := world.Acquisition{Kind: history.Multi, Name: "multi", Wait: wait, TTL: a.Plan.TTL, GivesBack: 1}
+	a.Ends("acquire", q, w, err)
+	if err != nil {
+		for _, op := range ops {
+			a.Refused(op, q, err)
+		}
+		return
+	}
+	for i, one := range l.Leases() {
+		a.Granted(ops[i], q, one)
+		a.Look(ops[i], one)
+	}
+	wire.Sleep(l.Context(), a.UpTo(5*time.Millisecond))
+	for i, one := range l.Leases() {
+		a.Look(ops[i], one)
+		ops[i] = a.Call(history.Event{Type: history.Release, Of: ops[i]})
+	}
+	why := ""
+	if err := l.Release(context.Background()); err != nil {
+		why = err.Error()
+	}
+	for _, call := range ops {
+		a.Note(history.Event{Type: history.Released, Op: call, Why: why})
+	}
+}
+
+// adopt detaches leases, and adopts those that others have detached. A lease keeps its token, by
+// which the history knows it, so to the history the actors are one owner that enters again.
+func adopt(a *player) {
+	text, again := a.anyText()
+	q := world.Acquisition{Kind: history.Reentrant, Name: "adopt", Wait: !a.OneIn(4), TTL: a.Plan.TTL}
+	q.More = func(_ *redlatch.Lease, e *history.Event) { e.Owner = fmt.Sprint(e.Token) }
+	m := a.Client.Mutex("adopt")
+	q.Take = world.Either(q.Wait, m.Lock, m.TryLock)
+	if text != "" && a.Plan.Harm == world.Losses {
+		// A server that comes back with an old copy may know the lease again, and its token, which is
+		// smaller than those that were given since. So what is adopted here counts for no check.
+		ctx, cancel := a.Patience()
+		defer cancel()
+		if l, err := a.Client.Adopt(ctx, text, redlatch.LockOptions{}); err == nil {
+			a.used(text)
+			_ = l.Release(context.Background())
+		}
+		return
+	}
+	if text != "" {
+		q.Wait, q.GivesBack = false, 1 // if it is gone, another request asks why
+		q.Take = func(ctx context.Context) (*redlatch.Lease, error) {
+			l, err := a.Client.Adopt(ctx, text, redlatch.LockOptions{})
+			if err == nil && again {
+				a.Fail("%s.%d: a text was adopted twice", a.Name, a.Number)
+			}
+			if err == nil {
+				a.used(text)
+			}
+			return l, err
+		}
+		a.Acquire(q)
+		return
+	}
+	op := a.Call(history.Event{Type: history.Acquire, Actor: a.Number, Kind: q.Kind, Name: q.Name, Wait: q.Wait, TTL: int64(q.TTL)})
+	ctx, cancel := a.Patience()
+	defer cancel()
+	l, err := q.Take(ctx)
+	if err != nil {
+		a.Refused(op, q, err)
+		return
+	}
+	if a.OneIn(2) {
+		a.Hold(op, q, l)
+		return
+	}
+	a.Granted(op, q, l)
+	a.Look(op, l)
+	if text, err = l.Detach(a.Ctx); err != nil {
+		a.Release(op, q, l)
+		return
+	}
+	s := on(a.World)
+	s.mu.Lock()
+	s.texts = append(s.texts, text)
+	s.mu.Unlock()
+	a.Rest(a.UpTo(10 * time.Millisecond))
+}
+
+// anyText returns the text of a detached lease, or none, and whether it was adopted before.
+func (a *player) anyText() (text string, adopted bool) {
+	s := on(a.World)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case a.OneIn(10) && s.lastUsed != "":
+		return s.lastUsed, true
+	case a.OneIn(2) && len(s.texts) > 0:
+		text, s.texts = s.texts[0], s.texts[1:]
+	}
+	return text, false
+}
+
+func (a *player) used(text string) {
+	s := on(a.World)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastUsed = text
+}
+
+// observe follows an election, looks at locks, and reads the journal.
+func observe(a *player) {
+	ctx, cancel := context.WithTimeout(a.Ctx, a.UpTo(5*time.Second)+10*time.Millisecond)
+	defer cancel()
+	switch a.Random.IntN(5) {
+	case 0:
+		for range a.Client.Election("election").Observe(ctx) {
+			a.Step()
+		}
+	case 1:
+		_, _ = a.Client.Inspect(ctx, "mutex-0")
+	case 2:
+		for range a.Client.List(ctx, redlatch.ListOptions{}) {
+			a.Step()
+		}
+	case 3:
+		_, _ = a.Client.Deadlocks(ctx)
+	default:
+		for range a.Client.Journal(ctx, redlatch.JournalQuery{}) {
+			a.Step()
+		}
+	}
+	a.Rest(a.UpTo(200 * time.Millisecond))
+}

@@ -1,0 +1,220 @@
+package scenes
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/redlatchtest/internal/memory"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
+)
+
+// What is in this file looks whether what is undone or ended stays so, where the server refuses, is
+// not reached or forgets, or the program's hook panics.
+
+// line has a partner wait for a lock that the actor's own client has. The caller releases the lease.
+func (a *player) line(k sharable, p *partner, ctx context.Context) (l *redlatch.Lease, w *waiter) {
+	l, err := k.lock(a.Client, a.Ctx, false)
+	if err != nil {
+		return nil, nil
+	}
+	w = k.waits(ctx, p.Client)
+	a.Rest(8 * a.Trip())
+	return l, w
+}
+
+// wantWaiters checks how many wait for a lock.
+func (a *player) wantWaiters(k sharable, l *redlatch.Lease, want int, when string) {
+	info, err := a.Client.Inspect(a.Ctx, l.Name())
+	a.Wantf(err != nil || !l.Held() || len(info.Waiters) == want, "%d wait for a %s %s, and Inspect shows %+v", want, k.kind, when, info.Waiters)
+}
+
+// gaveUp has a waiter give up while the server refuses what undoes its place in line, or is not
+// reached for a long time. The place is undone later.
+func gaveUp(a *player) {
+	defer a.Rest(a.UpTo(2 * time.Second))
+	name := a.scene("dead")
+	kinds := sharables(name)
+	k := kinds[a.Random.IntN(len(kinds))]
+	p := a.meets(patient, func(o *redlatch.Options) { o.Heartbeat, o.Lock.TTL = 300*time.Millisecond, time.Second })
+	defer func() { _ = p.Close() }()
+	ctx, giveUp := context.WithCancel(a.Ctx)
+	defer giveUp()
+	l, w := a.line(k, p, ctx)
+	if l == nil {
+		return
+	}
+	if a.OneIn(2) {
+		p.mayNot("ZREM")
+		giveUp()
+		<-w.ended
+		a.Rest(2 * sent)
+		p.mayNot()
+		a.Rest(2 * sent)
+		a.wantWaiters(k, l, 0, "when the last has given up")
+	} else {
+		p.cutsOffAll(6 * time.Second)
+		giveUp()
+		<-w.ended
+		a.Rest(6*time.Second + 2*sent)
+		again := k.waits(a.Ctx, p.Client) // which keeps the client believed alive
+		a.Rest(8 * a.Trip())
+		a.wantWaiters(k, l, 1, "when another has given up")
+		_ = l.Release(context.Background())
+		again.release()
+	}
+	_ = l.Release(context.Background())
+	w.release()
+}
+
+// cutShort releases and detaches while no server is reached. The release is sent later, and opens
+// nothing before its time.
+func cutShort(a *player) {
+	defer a.Rest(a.UpTo(2 * time.Second))
+	name := a.scene("dead")
+	kinds := sharables(name)
+	k := kinds[a.Random.IntN(len(kinds)-1)] // a slot pool has no MinHold
+	hold := time.Duration(0)
+	if a.OneIn(2) {
+		hold = 3 * time.Second
+	}
+	p := a.meets(patient, func(o *redlatch.Options) { o.Lock.MinHold = hold })
+	defer func() { _ = p.Close() }()
+	begun := time.Now()
+	l, err := k.lock(p.Client, a.Ctx, false)
+	if err != nil {
+		return
+	}
+	p.cutsOffAll(2 * sent)
+	if hold == 0 && a.OneIn(2) {
+		_, err = l.Detach(a.Ctx)
+		a.Wantf(err != nil, "a lease on a %s is detached while no server is reached", k.kind)
+	}
+	err = l.Release(context.Background())
+	a.Wantf(errors.Is(err, redlatch.ErrUnreachable), "a release while no server is reached: %v", err)
+	a.Rest(2*sent + sent)
+	if hold > 0 {
+		early, err := k.lock(a.Client, a.Ctx, false)
+		a.Wantf(errors.Is(err, redlatch.ErrTaken) || time.Since(begun) > hold-a.Trip(), "a %s that is shut for %v can be had after %v: %v", k.kind, hold, time.Since(begun), err)
+		if err == nil {
+			_ = early.Release(context.Background())
+		}
+		a.Rest(hold + sent - time.Since(begun))
+	}
+	a.wantFreeNow(k)
+}
+
+// emptied has the server forget a line. Its waiters ask for their places again, and have them though
+// others have filled the line.
+func emptied(a *player) {
+	defer a.Rest(a.UpTo(2 * time.Second))
+	name := a.scene("dead")
+	k := sharables(name)[a.Random.IntN(5)]
+	beat := func(o *redlatch.Options) { o.Heartbeat, o.Lock.MaxWaiters = 300*time.Millisecond, 1 }
+	p, q := a.meets(patient, beat), a.meets(patient, beat)
+	defer func() {
+		_ = p.Close()
+		_ = q.Close()
+	}()
+	ctx, cancel := context.WithTimeout(a.Ctx, 10*time.Second)
+	defer cancel()
+	p.meets("\t", wire.ReplyLost, 0) // so that it is asked for twice, and there is room for one
+	l, first := a.line(k, p, ctx)
+	if l == nil {
+		return
+	}
+	a.Rest(sent / 2)
+	a.Net.Call(func() {
+		for _, key := range []string{":queue", ":clients"} {
+			a.At("redlatch:"+name).Do("DEL", "{redlatch:"+name+"}"+key)
+		}
+	})
+	second := k.waits(ctx, q.Client)
+	a.Rest(time.Second)
+	a.wantWaiters(k, l, 2, "when the line was forgotten")
+	held := l.Held()
+	_ = l.Release(context.Background())
+	for _, w := range []*waiter{first, second} {
+		w.release()
+		a.Wantf(!held || w.err == nil, "a waiter for a %s whose line was forgotten: %v", k.kind, w.err)
+	}
+}
+
+// filled has a server of its own that refuses to write for a while. What is held is extended and
+// released all the same.
+func filled(a *player) {
+	defer a.Rest(a.UpTo(2 * time.Second))
+	if !a.Harmless() {
+		a.Rest(time.Second)
+		return
+	}
+	servers := make([]*wire.Server, 1)
+	a.Net.Call(func() { servers[0] = wire.NewServer(a.Net, 20) })
+	open := func(links []*wire.Link, o redlatch.Options) (*redlatch.Client, error) {
+		return redlatch.New(links[0], o)
+	}
+	p := a.meetsAt(servers, open, []func(*redlatch.Options){patient})
+	defer func() { _ = p.Close() }()
+	refuse := func(why memory.Refusal) { a.Net.Call(func() { servers[0].Refuse(why) }) }
+	for _, k := range sharables("filled") {
+		l, err := k.lock(p.Client, a.Ctx, false)
+		if err != nil {
+			a.Wantf(false, "a try of a free %s: %v", k.kind, err)
+			return
+		}
+		refuse(memory.Full)
+		err = l.Extend(a.Ctx)
+		a.Wantf(err == nil, "an extend of a %s at a full server: %v", k.kind, err)
+		if a.OneIn(2) {
+			refuse([]memory.Refusal{memory.DiskFull, memory.ReadOnly}[a.Random.IntN(2)])
+			a.Net.Call(func() { a.Net.After(sent/6, func() { servers[0].Refuse(memory.Serves) }) })
+		}
+		err = l.Release(context.Background())
+		a.Wantf(err == nil, "a release of a %s at a server that does not write: %v", k.kind, err)
+		refuse(memory.Serves)
+		a.Rest(2 * time.Millisecond) // a slot rests for one
+		again, err := k.lock(p.Client, a.Ctx, false)
+		a.Wantf(err == nil, "a try of a %s that was released at a server that did not write: %v", k.kind, err)
+		if err == nil {
+			_ = again.Release(context.Background())
+			a.Rest(2 * time.Millisecond)
+		}
+		a.Net.Call(func() { servers[0].Flush() }) // the next kind has the same name
+	}
+	ran, err := p.Job("filled", redlatch.JobOptions{Window: time.Second}).Do(a.Ctx, func(context.Context, *redlatch.Lease) error {
+		refuse(memory.Full)
+		return nil
+	})
+	a.Wantf(ran && err == nil, "a run of a job that ends at a full server: %t, %v", ran, err)
+}
+
+// startled has a hook that panics when an acquisition waits, or is granted. It leaves nothing.
+func startled(a *player) {
+	defer a.Rest(a.UpTo(2 * time.Second))
+	name := a.scene("dead")
+	kinds := a.kinds(name)
+	k := kinds[a.Random.IntN(len(kinds))]
+	at := []redlatch.EventType{redlatch.EventWait, redlatch.EventGranted}[a.Random.IntN(2)]
+	p := a.meets(patient, func(o *redlatch.Options) { o.Hook = world.Startle })
+	defer func() { _ = p.Close() }()
+	var l *redlatch.Lease
+	var err error
+	if at == redlatch.EventWait {
+		if l, err = k.lock(a.Client, a.Ctx, false); err != nil {
+			return
+		}
+	}
+	err = world.Startled(func() error { return second(k.lock(p.Client, world.PanicAt(a.Ctx, at), true)) })
+	a.Wantf(errors.Is(err, world.ErrStartled), "the hook of an acquisition of a %s panics at %s: %v", k.kind, at, err)
+	a.Rest(2 * sent)
+	if l != nil {
+		if !a.Plan.Quorum() {
+			a.wantWaiters(k, l, 0, "when the hook of the last has panicked")
+		}
+		_ = l.Release(context.Background())
+		a.Rest(4 * a.Trip())
+	}
+	a.wantFreeNow(k)
+}

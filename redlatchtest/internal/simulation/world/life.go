@@ -1,0 +1,170 @@
+package world
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
+)
+
+// succession has one client after the other, until the world ends.
+func (w *World) succession(slot int) {
+	r := rand.New(rand.NewPCG(w.Seed, uint64(100+slot)))
+	time.Sleep(time.Duration(r.Int64N(int64(time.Millisecond)))) // see actor.toil
+	for n := 0; w.over.Err() == nil; n++ {
+		l := w.born(fmt.Sprintf("%c%d", 'A'+slot, n), r)
+		if l == nil {
+			return
+		}
+		span := time.Second + time.Duration(r.Int64N(int64(15*time.Second)))
+		if w.Plan.Harm == Calm || w.Net.Now() > w.Plan.Quiet {
+			span = w.Plan.until
+		}
+		l.live(span)
+	}
+}
+
+// Connect returns links to servers.
+func (w *World) Connect(name string, servers []*wire.Server) []*wire.Link {
+	var links []*wire.Link
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range servers {
+		l := &wire.Link{
+			Net: w.Net, Served: w.served, Server: s, Client: name, Number: len(w.links) + 1, Delay: w.Plan.Delay, State: wire.Works,
+			Random: rand.New(rand.NewPCG(w.Seed, uint64(10000+len(w.links)))),
+		}
+		w.links = append(w.links, l)
+		links = append(links, l)
+	}
+	return links
+}
+
+// Options returns the options of a client.
+func (w *World) Options(name string) redlatch.Options {
+	order := redlatch.Off
+	if w.Plan.Strict {
+		order = redlatch.On
+	}
+	return redlatch.Options{
+		Heartbeat: w.Plan.Heartbeat, RequestTimeout: w.Plan.Request, Program: name,
+		Lock:    redlatch.LockOptions{TTL: w.Plan.TTL, StrictOrder: order},
+		Journal: w.journalOptions(name),
+	}
+}
+
+// Open returns a client over links to the servers of the world.
+func (w *World) Open(links []*wire.Link, o redlatch.Options) (*redlatch.Client, error) {
+	if len(links) == 1 {
+		return redlatch.New(links[0], o)
+	}
+	if w.Plan.Cluster {
+		return redlatch.New(&wire.Cluster{Links: links}, o)
+	}
+	return OpenQuorum(links, o)
+}
+
+// OpenQuorum returns a client over a quorum.
+func OpenQuorum(links []*wire.Link, o redlatch.Options) (*redlatch.Client, error) {
+	nodes := make([]conn.Conn, len(links))
+	for i, l := range links {
+		nodes[i] = l
+	}
+	return redlatch.NewQuorum(nodes, o)
+}
+
+// born begins a life.
+func (w *World) born(name string, r *rand.Rand) *life {
+	l := &life{World: w, Name: name, random: r, links: w.Connect(name, w.Servers)}
+	l.told = told{world: w, name: name}
+	o := w.Options(name)
+	o.Hook = redlatch.JoinHooks(Startle, l.told.hook)
+	client, err := w.Open(l.links, o)
+	if err != nil {
+		w.Fail("New = %v", err)
+		return nil
+	}
+	l.Client = client
+	l.Ctx, l.die = context.WithCancel(w.over)
+	w.mu.Lock()
+	l.record = w.history.Worker(name)
+	w.lives = append(w.lives, l)
+	w.mu.Unlock()
+	w.tell("client %s begins: %s", name, client.ID())
+	return l
+}
+
+// live has actors use the client for a while, and ends it.
+func (l *life) live(span time.Duration) {
+	var actors sync.WaitGroup
+	for _, role := range l.Plan.Roles {
+		for n := range cmp.Or(role.Actors, l.Plan.actors) {
+			a := &Actor{
+				life: l, Role: role, Number: n,
+				Random: rand.New(rand.NewPCG(l.Seed^hash(l.Name+role.Name), uint64(n))),
+			}
+			actors.Go(a.toil)
+		}
+	}
+	select {
+	case <-l.Ctx.Done():
+	case <-time.After(span):
+	}
+	l.die()
+	patient := !l.isDead() && l.random.IntN(2) == 0
+	if patient {
+		actors.Wait() // and then close; else close first
+	}
+	l.tell("client %s closes", l.Name)
+	wire.Closing(l.links)
+	if l.isDead() {
+		l.ends()
+	}
+	start := time.Now()
+	err := l.Client.Close()
+	l.ends()
+	if took := time.Since(start); took > l.Bound()+time.Second {
+		l.Fail("client %s: Close took %v", l.Name, took)
+	}
+	left := (*redlatch.LeftError)(nil)
+	if err != nil && (patient || !errors.As(err, &left)) {
+		l.Fail("client %s: Close = %v", l.Name, err)
+	}
+	actors.Wait()
+	l.told.check()
+}
+
+// ends notes when the client ended.
+func (l *life) ends() {
+	at := l.stamp()
+	l.World.mu.Lock()
+	defer l.World.mu.Unlock()
+	if l.end == 0 {
+		l.end = at
+	}
+}
+
+func hash(text string) (h uint64) {
+	h = 14695981039346656037
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return h
+}
+
+// served notes what a server has done for a client.
+func (w *World) served(l *wire.Link, c conn.Call, err error) {
+	if l.Closing.Load() {
+		w.late.note(c)
+	}
+	if c.Script.Name == "journal" && err == nil {
+		w.tookEntries(l.Client)
+	}
+}

@@ -1,0 +1,179 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch"
+)
+
+// told is what the hook of a client was told of each attempt.
+type told struct {
+	world *World
+	name  string
+
+	mu       sync.Mutex // guards what is below
+	attempts map[uint64]int
+	leases   map[uint64]int
+	kept     map[uint64]int  // locks that are kept, by the lease that was released
+	away     map[uint64]bool // attempts that cannot reach Redis
+	waits    map[uint64]int
+}
+
+// hook counts the attempts that go on, and the leases.
+func (t *told) hook(_ context.Context, e redlatch.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.attempts == nil {
+		t.attempts, t.leases, t.kept = make(map[uint64]int), make(map[uint64]int), make(map[uint64]int)
+		t.away, t.waits = make(map[uint64]bool), make(map[uint64]int)
+	}
+	switch e.Type {
+	case redlatch.EventAttempt:
+		t.attempts[e.ID]++
+	case redlatch.EventFailed:
+		t.attempts[e.ID]--
+	case redlatch.EventGranted:
+		t.attempts[e.ID]--
+		t.leases[e.ID]++
+		t.world.Grants.Add(1)
+	case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
+		t.leases[e.ID]--
+		if e.Kept {
+			t.kept[e.ID]++
+		}
+	case redlatch.EventUnkept: // which another goroutine may tell before this one tells that it is kept
+		t.kept[e.ID]--
+	}
+	t.world.mu.Lock()
+	t.world.owners.note(e)
+	t.world.mu.Unlock()
+	t.look(e)
+	if t.attempts[e.ID] < 0 || t.attempts[e.ID] > 1 || t.leases[e.ID] < 0 || t.leases[e.ID] > 1 {
+		t.world.Fail("client %s: the hook is told %s of attempt %d when that cannot be", t.name, e.Type, e.ID)
+	}
+	t.world.tell("  %s is told %s: %s %q, token %d, %v %v", t.name, e.Type, e.Kind, e.Name, e.Token, e.Outcome, e.Err)
+}
+
+// look checks what an event says. The caller holds t.mu.
+func (t *told) look(e redlatch.Event) {
+	switch e.Type {
+	case redlatch.EventWait:
+		if t.waits[e.ID]++; t.waits[e.ID] > 1 {
+			t.world.Fail("client %s: attempt %d is told to wait twice", t.name, e.ID)
+		}
+	case redlatch.EventUnreachable, redlatch.EventReachable:
+		if gone := e.Type == redlatch.EventUnreachable; t.away[e.ID] == gone {
+			t.world.Fail("client %s: attempt %d is told %s twice", t.name, e.ID, e.Type)
+		} else {
+			t.away[e.ID] = gone
+		}
+	case redlatch.EventGranted:
+		if e.Token <= 0 || e.Outcome != redlatch.OutcomeGranted || e.Owner == "" {
+			t.world.Fail("client %s: the hook is told of a grant %+v", t.name, e)
+		}
+	case redlatch.EventLost:
+		if lost := (*redlatch.LostError)(nil); !errors.As(e.Err, &lost) || lost.Reason != e.Reason || e.Reason == "" {
+			t.world.Fail("client %s: the hook is told of a loss %+v", t.name, e)
+		} else if t.world.Plan.Harm == Calm && e.Reason != redlatch.LossNotRenewed && e.Reason != redlatch.LossMaxHold && e.Reason != redlatch.LossClosed && e.Name != "robbed" && e.Name != "fenced" {
+			t.world.Fail("client %s: without a fault, a lease on %s %q was lost: %v", t.name, e.Kind, e.Name, e.Err)
+		}
+	case redlatch.EventFailed:
+		if e.Err == nil || e.Outcome != redlatch.OutcomeOf(e.Err) {
+			t.world.Fail("client %s: the hook is told of a failure %+v", t.name, e)
+		}
+	case redlatch.EventExtended:
+		if e.Remaining <= 0 || e.Before <= 0 || e.HeldFor <= 0 {
+			t.world.Fail("client %s: the hook is told of an extend %+v", t.name, e)
+		}
+	}
+	if (e.Mode == "") == (e.Kind == "rwmutex") || e.Kind == "" || e.Name == "" || e.Waited < 0 || e.HeldFor < 0 {
+		t.world.Fail("client %s: the hook is told %+v", t.name, e)
+	}
+}
+
+// check is called when the client is closed.
+func (t *told) check() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, n := range t.attempts {
+		if n != 0 {
+			t.world.Fail("client %s: attempt %d has no end", t.name, id)
+		}
+	}
+	for id, n := range t.leases {
+		if n != 0 {
+			t.world.Fail("client %s: the lease of attempt %d has no end", t.name, id)
+		}
+	}
+	for id, n := range t.kept {
+		if n != 0 {
+			t.world.Fail("client %s: the lock of attempt %d is kept for ever, or unkept twice: %d", t.name, id, n)
+		}
+	}
+}
+
+// panicking is the key under which a context says at which event the hook is to panic.
+type panicking struct{}
+
+// PanicAt returns a context with which the hook panics at an event.
+func PanicAt(ctx context.Context, at redlatch.EventType) context.Context {
+	return context.WithValue(ctx, panicking{}, at)
+}
+
+// AnyStep draws an event of an acquisition.
+func (a *Actor) AnyStep() redlatch.EventType {
+	steps := []redlatch.EventType{redlatch.EventAttempt, redlatch.EventWait, redlatch.EventGranted, redlatch.EventFailed}
+	return steps[a.Random.IntN(len(steps))]
+}
+
+// Startle is the hook that panics where the context says so.
+func Startle(ctx context.Context, e redlatch.Event) {
+	if ctx.Value(panicking{}) == e.Type {
+		panic(ErrStartled)
+	}
+}
+
+// Startled calls a function whose hook may panic, and returns that as an error.
+func Startled(call func() error) (err error) {
+	defer func() {
+		switch why := recover(); why {
+		case nil:
+		case ErrStartled:
+			err = ErrStartled
+		default:
+			panic(why)
+		}
+	}()
+	return call()
+}
+
+// owners is what the hooks of a world were told of owners.
+type owners struct {
+	ended  map[string]time.Time // leases that are over
+	failed map[string]time.Time // acquisitions that came to nothing
+	lost   map[string]error
+	modes  map[string]string // of an rwmutex, when it was granted last
+}
+
+// note takes an event. The caller holds World.mu.
+func (o *owners) note(e redlatch.Event) {
+	if o.ended == nil {
+		o.ended, o.failed = make(map[string]time.Time), make(map[string]time.Time)
+		o.lost, o.modes = make(map[string]error), make(map[string]string)
+	}
+	switch e.Type {
+	case redlatch.EventGranted: // also by a goroutine that the lease was passed on to
+		delete(o.ended, e.Owner)
+		o.modes[e.Owner] = e.Mode
+	case redlatch.EventReleased, redlatch.EventLost, redlatch.EventDetached:
+		o.ended[e.Owner] = time.Now()
+	case redlatch.EventFailed:
+		o.failed[e.Owner] = time.Now()
+	}
+	if e.Type == redlatch.EventLost {
+		o.lost[e.Owner] = e.Err
+	}
+}
