@@ -1021,6 +1021,10 @@ var mutants = []mutant{
 		"max(l.ttl, l.longest) > l.lock.TTL", "l.ttl > l.lock.TTL", "TestLongLeaseIsNotKept|TestLongExtendWithoutAnAnswer",
 	},
 	{
+		"long lease that Redis forgot and that is released for hours", "internal/engine/lease/release.go",
+		"(reason.Told() || !l.long())", "!l.long()", "TestLongExtendThatRedisForgot",
+	},
+	{
 		"look at a lease by an extend that has begun", "internal/engine/lease/extend.go",
 		"	ttl := l.lengthen(d)\n", "	left, ttl := l.Remaining(), l.lengthen(d)\n", "TestHookPanicsInExtend",
 	},

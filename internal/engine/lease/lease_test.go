@@ -497,6 +497,18 @@ func TestLongExtendWithoutAnAnswer(t *testing.T) {
 	})
 }
 
+// TestLongExtendThatRedisForgot: Redis has said that it does not have the lease, so nothing releases it.
+func TestLongExtendThatRedisForgot(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), 10*time.Hour))
+		h.server.Now(gone("", ""))
+		check.That(t, l.Extend(t.Context()) != nil && !l.Held(), "it is held")
+		time.Sleep(10 * time.Minute)
+		check.Equal(t, h.server.Count("release"), 0, "releases")
+	})
+}
+
 // TestHookPanicsInExtend at the loss of the lease: a release after that ends.
 func TestHookPanicsInExtend(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {

@@ -218,7 +218,7 @@ func (l *Lease) losing(why lock.Loss) lock.Event {
 	l.cancel(err)
 	l.detachLocked()
 	switch {
-	case !l.resent && !l.long() || reason == lock.ReasonClosed:
+	case reason == lock.ReasonClosed, !l.resent && (reason.Told() || !l.long()):
 	case reason.Told():
 		l.undoLocked(0)
 	default: // not before Redis ends it: the work may need a moment to stop
