@@ -265,6 +265,7 @@ func TestTicketsGivenUpInAnOutage(t *testing.T) {
 		const ttl = 30 * time.Second
 		held := locktest.Lock(t, s.Client(t, help.Sluggish()).Mutex("a"))
 		o, seen := help.Watched(help.InOrder(help.Brisk(ttl)))
+		o.RequestTimeout = 3 * time.Second // the clean-up rests for up to three of them
 		c := s.Client(t, o)
 		ctx, cancel := context.WithCancel(t.Context())
 		var gone []<-chan help.Outcome
