@@ -24,7 +24,7 @@ func TestOpenOverTLS(t *testing.T) {
 	locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
 	check.Nil(t, "Close", c.Close())
 	var unknown *tls.CertificateVerificationError
-	if _, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{}); !errors.Is(err, redlatch.ErrUnreachable) || !errors.As(err, &unknown) {
+	if _, err := redlatch.Open(t.Context(), s.URL(), redlatch.Options{RequestTimeout: locktest.Patience}); !errors.Is(err, redlatch.ErrUnreachable) || !errors.As(err, &unknown) {
 		t.Errorf("Open(%q) without its root = %v, want ErrUnreachable and a CertificateVerificationError", s.URL(), err)
 	}
 	another := trust.Clone()

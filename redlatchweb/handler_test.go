@@ -33,7 +33,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // dashboard serves the locks of a server of its own.
 type dashboard struct {
@@ -90,8 +90,10 @@ func (d *dashboard) get(path string) (status int, body string) {
 func (d *dashboard) await(path string, texts ...string) {
 	d.t.Helper()
 	var body string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	var looked time.Time
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(max(50*time.Millisecond, time.Since(looked))) {
 		missing := false
+		looked = time.Now()
 		_, body = d.get(path)
 		for _, text := range texts {
 			missing = missing || !strings.Contains(body, text)
@@ -786,7 +788,7 @@ func TestMetrics(t *testing.T) {
 	for _, name := range []string{"a:1", "a:2", "c:1"} {
 		hold(t, d.client, name)
 	}
-	keeps := check.Value(redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{Lock: redlatch.LockOptions{TTL: time.Hour, Linger: 10 * time.Minute}})).OK(t)
+	keeps := check.Value(redlatch.Open(t.Context(), d.redis.URL(), redlatch.Options{RequestTimeout: patience, Lock: redlatch.LockOptions{TTL: time.Hour, Linger: 10 * time.Minute}})).OK(t)
 	defer keeps.Close()
 	for !strings.HasSuffix(d.redis.Do("GET", "redlatch:b:1"), "~") { // the first acquisitions have the client listen
 		check.OK(t, "Release", check.Value(keeps.Mutex("b:1").Lock(t.Context())).OK(t).Release(t.Context()))

@@ -25,6 +25,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/look"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
@@ -36,7 +37,12 @@ func TestMain(m *testing.M) {
 		hearSignals()
 	}
 	testscript.Main(m, map[string]func(){
-		"redlatch": func() { os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"redlatch": func() {
+			if age, err := time.ParseDuration(os.Getenv("FRESH")); err == nil {
+				look.Fresh = age
+			}
+			os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		},
 	})
 }
 
@@ -56,6 +62,7 @@ func hearSignals() {
 //
 //	redis ARG...             one command for the server; its reply becomes stdout
 //	server pause|resume|kill|restart
+//	env FRESH=1h             holders are as if they had come just now, for that long
 //	exits CODE PROGRAM ARG... run a program, which must end with that code
 //	start JOB PROGRAM ARG... start a program in the background
 //	signal NAME JOB          send it a signal, such as TERM

@@ -160,7 +160,7 @@ func TestCommandInAPipelineGetsTheTerminalWhenItAsks(t *testing.T) {
 func TestReleaseAsks(t *testing.T) {
 	t.Parallel()
 	for answer, code := range map[string]int{"\r": 1, "n\r": 1, "y\r": 0} {
-		s := login(t, nil, "run", "job", "--", "sh", "-c", `redlatch release job --force; echo code $?; sleep 60`)
+		s := login(t, nil, "run", "job", "--", "sh", "-c", `FRESH=1h redlatch release job --force; echo code $?; sleep 60`)
 		s.see("which may not be the holder that you mean; take it? [y/N]")
 		s.press(answer)
 		s.see(fmt.Sprintf("code %d", code))

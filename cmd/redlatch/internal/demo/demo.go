@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,6 +58,10 @@ const (
 	Refused // it woke up after its lease, and the counter refused its write
 )
 
+// overtime is how much longer than its duration a demo may take, on a machine that is busy, until all of
+// it has happened.
+const overtime = time.Minute
+
 // TTL is the lease that suits a duration with a crash: long enough to be seen, short enough for both faults.
 func TTL(duration time.Duration) time.Duration { return min(duration/8, 2*time.Second) }
 
@@ -73,13 +78,14 @@ type run struct {
 	crash bool       // the next holder is to crash
 	stall bool       // the next holder is to stall
 	fell  time.Time  // when one crashed, until the lock is taken over; else zero
+	told  [Refused + 1]bool
 }
 
-// Run runs the demo and returns what came of it, also when ctx ends it early. The error tells of
-// what kept it from running.
+// Run runs the demo for its duration, and for longer while a part of it has not happened. It returns
+// what came of it, also when ctx ends it early. The error tells of what kept it from running.
 func Run(ctx context.Context, c Config) (Verdict, error) {
 	r := newRun(c, TTL(c.Duration))
-	ctx, cancel := context.WithTimeout(ctx, c.Duration)
+	ctx, cancel := r.lasting(ctx, r.complete)
 	defer cancel()
 	r.after(ctx, crashAt, &r.crash)
 	r.after(ctx, stallAt, &r.stall)
@@ -110,6 +116,18 @@ func Run(ctx context.Context, c Config) (Verdict, error) {
 // server leave each other alone. All that stays behind is the fence key, for an hour.
 func newRun(c Config, ttl time.Duration) *run {
 	return &run{Config: c, start: time.Now(), prefix: "redlatch-demo:" + rand.Text()[:8] + ":", ttl: ttl}
+}
+
+// lasting returns a context that is done when the duration has passed and all has happened.
+func (r *run) lasting(ctx context.Context, happened func() bool) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, r.Duration+overtime)
+	go func() {
+		for ctx.Err() == nil && (time.Since(r.start) < r.Duration || !happened()) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 // hire connects the workers; those that it could, if there is an error.
@@ -262,5 +280,16 @@ func (w *worker) sleepwalk(ctx context.Context, lease *redlatch.Lease, end func(
 
 func (r *run) tell(e Event) {
 	e.At = time.Since(r.start)
+	r.mu.Lock()
+	r.told[e.Kind] = true
+	r.mu.Unlock()
 	r.Tell(e)
+}
+
+// complete reports whether everything has happened, and every worker had a turn.
+func (r *run) complete() bool {
+	r.mu.Lock()
+	all := !slices.Contains(r.told[:], false)
+	r.mu.Unlock()
+	return all && r.history.verdict(&r.counter, r.Workers).MinPerWorker > 0
 }

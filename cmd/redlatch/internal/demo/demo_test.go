@@ -28,8 +28,12 @@ func TestDemoKeepsItsPromises(t *testing.T) {
 				}
 			}})
 			check.Must(t, err == nil && len(v.Broken) <= 0, "Run = %+v, %v, want nothing broken", v, err)
-			if want := []demo.Kind{demo.Crashed, demo.TookOver, demo.Restarted, demo.Stalled, demo.Refused}; !slices.Equal(kinds, want) {
-				t.Errorf("what was told: %v, want %v", kinds, want)
+			// A busy machine may be late with the restart.
+			before := func(a, b demo.Kind) bool { return slices.Index(kinds, a) < slices.Index(kinds, b) }
+			inOrder := before(demo.Crashed, demo.TookOver) && before(demo.Crashed, demo.Restarted) && before(demo.Stalled, demo.Refused)
+			slices.Sort(kinds)
+			if want := []demo.Kind{demo.Crashed, demo.TookOver, demo.Restarted, demo.Stalled, demo.Refused}; !slices.Equal(kinds, want) || !inOrder {
+				t.Errorf("what was told: %v, want %v; in order: %t", kinds, want, inOrder)
 			}
 		})
 	}

@@ -50,8 +50,6 @@ func (p *Report) wants(kept bool, format string, args ...any) {
 func (s Scene) Play(ctx context.Context, c Config) (Report, error) {
 	c.Workers = s.Workers
 	r := newRun(c, TTL(c.Duration))
-	ctx, cancel := context.WithTimeout(ctx, c.Duration)
-	defer cancel()
 	workers, err := r.hire()
 	defer func() {
 		for _, w := range workers {

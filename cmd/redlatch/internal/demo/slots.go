@@ -25,6 +25,8 @@ type slotScene struct {
 // playSlots has the first two holders crash and leave.
 func playSlots(ctx context.Context, r *run, workers []*worker) (Report, error) {
 	s := &slotScene{}
+	ctx, cancel := r.lasting(ctx, func() bool { return s.acquisitions() == len(workers) })
+	defer cancel()
 	crash, leave := make(chan struct{}), make(chan struct{})
 	go func() {
 		r.order(ctx, 0.2, crash)
@@ -85,6 +87,13 @@ func (s *slotScene) note(n int) {
 	s.held += n
 	s.most = max(s.most, s.held)
 	s.taken += max(n, 0)
+}
+
+// acquisitions returns how many there were.
+func (s *slotScene) acquisitions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken
 }
 
 // left is the keys of the demo that are still there, but for fences and the records of clients,

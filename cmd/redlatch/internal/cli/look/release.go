@@ -74,8 +74,8 @@ func (r *releasing) check(typed *pflag.FlagSet) (err error) {
 	))
 }
 
-// fresh is the age up to which a holder may have come after the operator looked.
-const fresh = 5 * time.Second
+// Fresh is the age up to which a holder may have come after the operator looked. Tests change it.
+var Fresh = 5 * time.Second
 
 func release(ctx context.Context, a *app.App, client *redlatch.Client, name string, how releasing) error {
 	info, err := client.Inspect(ctx, name)
@@ -183,7 +183,7 @@ func releaser() string {
 // answer, confirm refuses.
 func confirm(a *app.App, how releasing, info redlatch.LockInfo, holders []redlatch.Holder) error {
 	i := slices.IndexFunc(holders, func(h redlatch.Holder) bool {
-		return !h.Resting && (h.Since.IsZero() || info.At.Sub(h.Since) < fresh)
+		return !h.Resting && (h.Since.IsZero() || info.At.Sub(h.Since) < Fresh)
 	})
 	if len(how.owners) > 0 || i < 0 {
 		return nil
