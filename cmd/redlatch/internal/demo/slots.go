@@ -96,8 +96,8 @@ func (s *slotScene) acquisitions() int {
 	return s.taken
 }
 
-// left is the keys of the demo that are still there, but for fences and the records of clients,
-// which expire.
+// left is the keys of the demo that are still there, but for those that expire by themselves: fences,
+// the records of clients and the journal.
 func (r *run) left(workers []*worker) (left []string, err error) {
 	for _, w := range workers {
 		w.client.Close()
@@ -108,9 +108,12 @@ func (r *run) left(workers []*worker) (left []string, err error) {
 	}
 	defer l.Close()
 	err = l.Scan(context.Background(), "*"+r.prefix+"*", func(key string) error {
-		if !strings.HasSuffix(key, ":fence") && !strings.HasSuffix(key, ":client") {
-			left = append(left, key)
+		for _, expires := range []string{":fence", ":client", "journal}:log"} {
+			if strings.HasSuffix(key, expires) {
+				return nil
+			}
 		}
+		left = append(left, key)
 		return nil
 	})
 	return left, err
