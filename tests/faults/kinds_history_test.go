@@ -197,7 +197,9 @@ func TestKindsUnderFaults(t *testing.T) {
 
 	for what, u := range all {
 		t.Logf("%s: %d acquisitions", what, u.length())
-		check.That(t, u.length() > 0, "%s was never acquired", what) // a busy machine may not come to more in a minute
+		if u.length() < enough && what != "once" || u.length() == 0 {
+			t.Errorf("%s: only %d acquisitions", what, u.length())
+		}
 		u.wantFree(t, s.Server, what)
 	}
 	wantQuiet(t, s.Server)
@@ -387,7 +389,7 @@ func takeMulti(ctx context.Context, c *redlatch.Client, wait bool) (got, error) 
 // untilEnough is done after span, or later if the machine is so busy that too little has happened
 // by then for a history worth looking at.
 func untilEnough(t *testing.T, span time.Duration, enough func() bool) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*locktest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*locktest.Patience) // a busy machine needed two minutes
 	go func() {
 		defer cancel()
 		for help.Rest(ctx, span); ctx.Err() == nil && !enough(); {

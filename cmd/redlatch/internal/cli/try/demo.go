@@ -45,7 +45,7 @@ func newDemoCommand(a *app.App) *cobra.Command {
 	cmd.Annotations = map[string]string{app.OwnServer: "the embedded server"}
 	flags := cmd.Flags()
 	flags.StringVar(&scene, "scene", scene, "mutex, slots or all")
-	flags.DurationVar(&duration, "duration", duration, "how long it runs, each scene of all")
+	flags.DurationVar(&duration, "duration", duration, "how long it runs at least, each scene of all")
 	flags.IntVar(&workers, "workers", workers, "how many contend")
 	flags.BoolVar(&asJSON, "json", false, "answer with one JSON object; the timeline goes to stderr")
 	return cmd
