@@ -32,7 +32,7 @@ func TestDirectRequestDialsNot(t *testing.T) {
 	time.Sleep(10 * time.Millisecond) // rueidis forgets the connection just after it closed it
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if results, sent := c.runDirect(ctx, &c.direct.server, []conn.Call{call}, c.evalsha); sent {
+	if results, left := c.runDirect(ctx, &c.direct.server, []conn.Call{call}, c.evalsha); len(left) == 0 {
 		t.Errorf("the request was sent: %+v", results[0])
 	}
 	if r := c.Eval(ctx, call)[0]; r.Err != nil || r.Reply.Int != 1 {
@@ -78,20 +78,38 @@ func TestDirectInACluster(t *testing.T) {
 	check.That(t, c.nodeFor(call(keys[0])).steady(), "the new node is not steady, and has answered")
 }
 
+// TestPipelineInACluster: a pipeline to one node goes direct. If one of its keys has moved, that call
+// alone is made again: one that was made twice would say of a release that the lock was not held.
+func TestPipelineInACluster(t *testing.T) {
+	t.Parallel()
+	c, nodes := openCluster(t)
+	moves, stays := twoKeys(nodes)
+	awaitSteady(t, c, stays)
+	var calls []conn.Call
+	for _, key := range []string{moves, stays} {
+		calls = append(calls, conn.Call{Script: conn.NewScript("count", "return redis.call('incr', KEYS[1])"), Keys: []string{key}})
+	}
+	for n := range int64(3) {
+		if n == 2 {
+			redistest.MoveSlot(nodes, nodes[0], nodes[2], nodes[0].Slot(moves))
+		}
+		check.Must(t, c.nodeFor(calls).steady(), "the pipeline does not go direct")
+		for i, r := range c.Eval(t.Context(), calls...) {
+			if r.Err != nil || r.Reply.Int != n+1 {
+				t.Errorf("pipeline %d: call %d = %+v, want %d", n, i, r, n+1)
+			}
+		}
+	}
+	check.That(t, c.nodeFor(calls) == nil, "a pipeline to two nodes may go direct")
+}
+
 // TestRequestsToASilentNodeOfACluster: a slot moves to a node that takes connections and says
 // nothing. Whatever waits for a connection there, each request ends with its context, and requests
 // to another node are answered.
 func TestRequestsToASilentNodeOfACluster(t *testing.T) {
 	t.Parallel()
 	c, nodes := openCluster(t)
-	moves, stays := "", ""
-	for n := 0; moves == "" || stays == ""; n++ {
-		key := fmt.Sprint("key-", n)
-		if nodes[0].Slot(key)*len(nodes)/16384 != 0 {
-			continue
-		}
-		moves, stays = stays, key
-	}
+	moves, stays := twoKeys(nodes)
 	eval := func(key string, limit time.Duration) conn.Result {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
@@ -229,6 +247,16 @@ func keysOf(nodes []*redistest.Server) []string {
 		keys[nodes[0].Slot(key)*len(nodes)/16384] = key
 	}
 	return keys
+}
+
+// twoKeys returns two keys of the first node, in different slots.
+func twoKeys(nodes []*redistest.Server) (moves, stays string) {
+	for n := 0; moves == "" || stays == ""; n++ {
+		if key := fmt.Sprint("key-", n); nodes[0].Slot(key)*len(nodes)/16384 == 0 {
+			moves, stays = stays, key
+		}
+	}
+	return moves, stays
 }
 
 // awaitSteady asks until requests for a key go direct, and returns the node that they go to.

@@ -170,14 +170,24 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	at := c.nodeFor(calls)
 	switch {
 	case at.steady() && c.sharing.Load() <= c.direct.most:
-		if results, done := c.runDirect(ctx, at, calls, build); done {
+		results, left := c.runDirect(ctx, at, calls, build)
+		if len(left) == 0 {
 			return results
 		}
-	case at.claim():
+		for i, r := range c.runShared(ctx, at, pick(calls, left), build) {
+			results[left[i]] = r
+		}
+		return results
+	case len(calls) == 1 && at.claim():
 		if results, done := c.prove(ctx, at, calls, build); done {
 			return results
 		}
 	}
+	return c.runShared(ctx, at, calls, build)
+}
+
+// runShared sends the calls over the client, which may have to dial and, in a cluster, to find the node.
+func (c *Conn) runShared(ctx context.Context, at *node, calls []conn.Call, build func(*conn.Call) rueidis.Completed) []conn.Result {
 	if c.target.Cluster {
 		at = nil // since another node may answer
 	}
@@ -238,18 +248,37 @@ func (c *Conn) fitsLane(ctx context.Context, calls []conn.Call) bool {
 	return ok
 }
 
-// nodeFor returns the node that calls are for; nil if they may not go direct. Calls of a pipeline may
-// be for several nodes of a cluster.
+// nodeFor returns the node that calls are for; nil if they may not go direct, as calls for several
+// nodes of a cluster.
 func (c *Conn) nodeFor(calls []conn.Call) *node {
 	switch {
 	case c.direct == nil:
 		return nil
 	case !c.target.Cluster:
 		return &c.direct.server
-	case len(calls) > 1 || len(calls[0].Keys) == 0:
-		return nil
 	}
-	return c.direct.node(c.places.Node(calls[0].Keys[0]))
+	var addr string
+	for i := range calls {
+		if len(calls[i].Keys) == 0 {
+			return nil
+		}
+		switch at := c.places.Node(calls[i].Keys[0]); {
+		case i == 0:
+			addr = at
+		case at != addr:
+			return nil
+		}
+	}
+	return c.direct.node(addr)
+}
+
+// pick returns some of the calls.
+func pick(calls []conn.Call, which []int) []conn.Call {
+	picked := make([]conn.Call, len(which))
+	for i, k := range which {
+		picked[i] = calls[k]
+	}
+	return picked
 }
 
 // lookAround has the map of a cluster looked at anew if a node gave no answer, and not because the

@@ -80,6 +80,8 @@ func (l *Lock) leaseText(h redlatch.Holder) Fact {
 	switch {
 	case !h.Kept.IsZero():
 		return Fact{Label: Lease, Text: "given up when another wants it; " + ends(h.Remaining)}
+	case h.Resting && h.Owner == "window":
+		return Fact{Label: Lease, Text: "the next run may begin in " + Span(h.Remaining)}
 	case h.Remaining < 0 || h.Resting || h.Foreign || h.Detached || h.Dead: // no client extends it
 		return Fact{Label: Lease, Text: ends(h.Remaining)}
 	case l.Overdue(h):

@@ -152,7 +152,7 @@ var flagsAlsoCalled = map[string]string{
 	"nonblock": "try", "no-wait": "try", "nb": "try",
 	"lease": "ttl", "expire": "ttl", "expiry": "ttl", "expires": "ttl",
 	"read": "shared", "write": "exclusive", "semaphore": "permits", "slots": "slot-pool", "slot": "slot-pool",
-	"exit-code": "taken-exit-code", "conflict-exit-code": "taken-exit-code", "verbose": "json", "output": "json", "format": "json",
+	"exit-code": "taken-exit-code", "conflict-exit-code": "taken-exit-code", "output": "json", "format": "json",
 	"labels": "label", "tag": "label", "key-prefix": "prefix", "namespace": "prefix",
 	"tail": "last", "count": "last", "lines": "last", "limit": "last", "after": "since", "watch": "follow",
 	"cert": "tls-cert", "key": "tls-key", "user": "users", "auth": "users", "password": "users",
