@@ -23,8 +23,9 @@ type direct struct {
 
 	idle sync.Pool // of *request
 
-	mu       sync.Mutex       // guards what is below
-	nodes    map[string]*node // of a cluster, by their addresses
+	mu       sync.Mutex          // guards what is below
+	nodes    map[string]*node    // of a cluster, by their addresses
+	lanesTo  func(*node) []*lane // of a cluster, until it is closed; else nil
 	underWay []*request
 	begun    uint64      // requests, ever
 	seen     uint64      // begun, when look looked last
@@ -233,8 +234,9 @@ func all(calls []conn.Call) []int {
 }
 
 // runInLane sends a request in a lane, which the caller has taken and this gives back. It returns
-// false if nothing was sent, since the lane was not connected any more.
-func (c *Conn) runInLane(ctx context.Context, l *lane, call *conn.Call, build func(*conn.Call) rueidis.Completed) (conn.Result, bool) {
+// false if nothing was done: the lane was not connected any more, or a node of a cluster refused the
+// request as astray.
+func (c *Conn) runInLane(ctx context.Context, at *node, l *lane, call *conn.Call, build func(*conn.Call) rueidis.Completed) (conn.Result, bool) {
 	if err := ctx.Err(); err != nil {
 		l.give(true)
 		return conn.Result{Err: err}, true
@@ -245,14 +247,18 @@ func (c *Conn) runInLane(ctx context.Context, l *lane, call *conn.Call, build fu
 	// Before the lane is given back: the connection of a request that was done is hung up, or will be.
 	done := c.direct.end(r)
 	switch {
+	case c.astray(at, outcome.Err):
+		l.give(!done)
+		return outcome, false
 	case retry.Says(outcome.Err, "READONLY"): // a replica now; the shared connection may lead to the master
-		c.direct.server.trouble() // which ends the other lanes
+		at.trouble() // which ends the other lanes
 		l.hangUp()
 		done = true
 	case err != nil && !errors.Is(ctx.Err(), context.Canceled):
 		// The other lanes may be as silent, and a resend that takes one of them would find that out in
 		// turn. The shared connection is dropped when it is silent.
-		c.direct.server.trouble()
+		at.trouble()
+		c.lookAround([]conn.Result{outcome})
 	}
 	l.give(err == nil && !done)
 	return outcome, !errors.Is(err, errUndialed)

@@ -29,14 +29,14 @@ import (
 //	   +------------- no answer ----------+--- the other one ended +---- no answer --------+
 type lane struct {
 	options rueidis.ClientOption
-	shared  *direct         // the connection that requests share
+	server  *node           // that it leads to
 	life    context.Context // ends with close
 	end     context.CancelFunc
 
 	state  atomic.Int32
 	missed atomic.Int32             // requests that found the lane closed, since it was dialed last
 	socket atomic.Pointer[net.Conn] // the last that was dialed
-	mark   uint64                   // of shared, before the lane was dialed; of the goroutine that dials or has taken the lane
+	mark   uint64                   // of server, before the lane was dialed; of the goroutine that dials or has taken the lane
 	client rueidis.Client           // likewise
 
 	mu     sync.Mutex // guards what is below, and the end of life
@@ -62,18 +62,17 @@ const (
 	maxPause = time.Minute
 )
 
-// maxLanes is how many lanes there are. Three and more goroutines that send one request after the
-// other do as well over the connection that they share.
+// maxLanes is how many lanes there are to one server. Three and more goroutines that send one request
+// after the other do as well over the connection that they share.
 const maxLanes = 2
 
-// newLanes returns the lanes to the server of these options; none if they may lead to several
-// servers.
-func newLanes(o rueidis.ClientOption, shared *direct) (lanes []*lane) {
+// newLanes returns n lanes to the server of these options; none if they may lead to several servers.
+func newLanes(o rueidis.ClientOption, server *node, n int) (lanes []*lane) {
 	if len(o.InitAddress) != 1 || len(o.Standalone.ReplicaAddress) > 0 || o.Standalone.EnableRedirect {
 		return nil
 	}
-	for range maxLanes {
-		lanes = append(lanes, newLane(o, shared))
+	for range n {
+		lanes = append(lanes, newLane(o, server))
 	}
 	return lanes
 }
@@ -98,8 +97,8 @@ func takeLane(lanes []*lane) *lane {
 
 // newLane returns a lane to the server of these options, which are those of the connection that
 // requests share.
-func newLane(o rueidis.ClientOption, shared *direct) *lane {
-	l := &lane{shared: shared, pause: minPause}
+func newLane(o rueidis.ClientOption, server *node) *lane {
+	l := &lane{server: server, pause: minPause}
 	l.life, l.end = context.WithCancel(context.Background())
 	o.ForceSingleClient = true
 	o.ReadBufferEachConn, o.WriteBufferEachConn, o.RingScaleEachConn = 4<<10, 4<<10, 4 // for one request
@@ -129,7 +128,7 @@ func (l *lane) take() bool {
 	if !l.state.CompareAndSwap(laneFree, laneTaken) {
 		return false
 	}
-	if l.mark == l.shared.server.mark() {
+	if l.mark == l.server.mark() {
 		return true
 	}
 	// The other connection ended, and rueidis reads here only for a request: it may have ended, too,
@@ -181,7 +180,7 @@ func (l *lane) redial() {
 		l.client.Close()
 	}
 	var err error
-	l.mark = l.shared.server.mark()
+	l.mark = l.server.mark()
 	if l.client, err = rueidis.NewClient(l.options); err != nil && l.client != nil {
 		l.client.Close()
 		l.client = nil

@@ -55,7 +55,7 @@ func awaitLane(t *testing.T, c *Conn) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		_ = c.Eval(ctx, one) // may fail just after a restart
-		return c.lanes[0].state.Load() == laneFree
+		return c.direct.server.lanes[0].state.Load() == laneFree
 	})
 }
 
@@ -68,8 +68,8 @@ func TestLane(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for n := range dialAfter - 2 { // the first is two: the server does not know the script yet
-		if r := c.Eval(ctx, one)[0]; r.Err != nil || c.lanes[0].state.Load() != laneClosed {
-			t.Fatalf("request %d: %+v, and the lane is in state %d, want it closed still", n, r, c.lanes[0].state.Load())
+		if r := c.Eval(ctx, one)[0]; r.Err != nil || c.direct.server.lanes[0].state.Load() != laneClosed {
+			t.Fatalf("request %d: %+v, and the lane is in state %d, want it closed still", n, r, c.direct.server.lanes[0].state.Load())
 		}
 	}
 	awaitLane(t, c)
@@ -79,8 +79,8 @@ func TestLane(t *testing.T) {
 			t.Fatalf("Eval = %+v, want 1", r)
 		}
 	}
-	if before != 3 || c.lanes[0].state.Load() != laneFree {
-		t.Errorf("%d connections, and the lane is in state %d; want 2, and it is free", before-1, c.lanes[0].state.Load())
+	if before != 3 || c.direct.server.lanes[0].state.Load() != laneFree {
+		t.Errorf("%d connections, and the lane is in state %d; want 2, and it is free", before-1, c.direct.server.lanes[0].state.Load())
 	}
 	check.Equal(t, asked(c), 0, "requests are still looked after")
 }
@@ -92,13 +92,13 @@ func TestSecondLane(t *testing.T) {
 	c := openMine(t, server)
 	awaitLanes(t, c)
 	check.Equal(t, strings.Count(server.Do("CLIENT", "LIST"), "name=mine"), 1+maxLanes, "connections")
-	first, second := takeLane(c.lanes), takeLane(c.lanes)
-	if first != c.lanes[0] || second != c.lanes[1] || takeLane(c.lanes) != nil {
-		t.Errorf("the lanes %p and %p are taken, want %p and %p, and no more", first, second, c.lanes[0], c.lanes[1])
+	first, second := takeLane(c.direct.server.lanes), takeLane(c.direct.server.lanes)
+	if first != c.direct.server.lanes[0] || second != c.direct.server.lanes[1] || takeLane(c.direct.server.lanes) != nil {
+		t.Errorf("the lanes %p and %p are taken, want %p and %p, and no more", first, second, c.direct.server.lanes[0], c.direct.server.lanes[1])
 	}
 	first.give(false)
 	second.give(true)
-	if l := takeLane(c.lanes); l != second {
+	if l := takeLane(c.direct.server.lanes); l != second {
 		t.Errorf("the lane %p is taken, want %p, since the first is closed", l, second)
 	}
 }
@@ -109,7 +109,7 @@ func awaitLanes(t *testing.T, c *Conn) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	slow := conn.Call{Script: conn.NewScript("slow", "for i = 1, 100000 do end return 1")}
-	for ctx.Err() == nil && (c.lanes[0].state.Load() != laneFree || c.lanes[1].state.Load() != laneFree) {
+	for ctx.Err() == nil && (c.direct.server.lanes[0].state.Load() != laneFree || c.direct.server.lanes[1].state.Load() != laneFree) {
 		var both sync.WaitGroup
 		for range 2 {
 			both.Go(func() {
@@ -136,7 +136,7 @@ func TestSilentLaneEndsTheOther(t *testing.T) {
 	if r := c.Eval(ctx, one)[0]; r.Err == nil {
 		t.Errorf("Eval = %+v, and the server is paused", r)
 	}
-	if l := takeLane(c.lanes); l != nil {
+	if l := takeLane(c.direct.server.lanes); l != nil {
 		t.Errorf("the lane %p is taken, and may be silent", l)
 	}
 }
@@ -166,7 +166,36 @@ func TestLaneOfSeveral(t *testing.T) {
 		})
 	}
 	all.Wait()
-	check.Equal(t, c.sharing.Load(), 0, "requests are still counted")
+	check.Equal(t, c.direct.server.sharing.Load(), 0, "requests are still counted")
+}
+
+// TestLaneInACluster: each node has a lane. A request for a key that has moved is made again at the
+// node that has it, and the lane stays. No node that comes after Close gets one.
+func TestLaneInACluster(t *testing.T) {
+	t.Parallel()
+	c, nodes := openCluster(t)
+	moves, stays := twoKeys(nodes)
+	at := awaitSteady(t, c, stays)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	eventually(t, "the lane is free", func() bool {
+		_ = c.Eval(ctx, whose(stays))
+		return at.lanes[0].state.Load() == laneFree
+	})
+	socket := at.lanes[0].socket.Load()
+	redistest.MoveSlot(nodes, nodes[0], nodes[2], nodes[0].Slot(moves))
+	for _, key := range []string{moves, stays, moves} {
+		if r := c.Eval(ctx, whose(key))[0]; r.Err != nil || r.Reply.Text != key {
+			t.Errorf("Eval = %+v, want %q", r, key)
+		}
+	}
+	check.That(t, c.nodeFor([]conn.Call{whose(moves)}) != at, "the old node said where the key is, and nothing was learned")
+	if l := at.lanes[0]; l.state.Load() != laneFree || l.socket.Load() != socket {
+		t.Errorf("the lane is in state %d, want it free, and as before", l.state.Load())
+	}
+	check.Nil(t, "Close", c.Close())
+	check.That(t, at.lanes[0].life.Err() != nil, "the lane is open after Close")
+	check.Equal(t, len(c.direct.node("elsewhere:1").lanes), 0, "lanes of a node that came after Close")
 }
 
 // TestLaneIsGivenUp: a server hangs. The caller in the lane is back when its context is cancelled,
@@ -193,7 +222,7 @@ func TestLaneIsGivenUp(t *testing.T) {
 			t.Errorf("the caller was back after %v, want it when its context was done", took)
 		}
 		cancel()
-		if state := c.lanes[0].state.Load(); state == laneFree {
+		if state := c.direct.server.lanes[0].state.Load(); state == laneFree {
 			t.Error("the lane is free, and a reply is still to come there")
 		}
 		server.Resume()
@@ -211,8 +240,8 @@ func TestLaneOfADemotedServer(t *testing.T) {
 	write := conn.Call{Script: conn.NewScript("write", "return redis.call('SET', KEYS[1], '1')"), Keys: []string{"k"}}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if r := c.Eval(ctx, write)[0]; !retry.Says(r.Err, "READONLY") || c.lanes[0].state.Load() == laneFree {
-		t.Errorf("Eval = %+v, and the lane is in state %d; want READONLY, and it closed", r, c.lanes[0].state.Load())
+	if r := c.Eval(ctx, write)[0]; !retry.Says(r.Err, "READONLY") || c.direct.server.lanes[0].state.Load() == laneFree {
+		t.Errorf("Eval = %+v, and the lane is in state %d; want READONLY, and it closed", r, c.direct.server.lanes[0].state.Load())
 	}
 	server.Do("REPLICAOF", "NO", "ONE")
 	awaitLane(t, c)
@@ -223,7 +252,7 @@ func TestLaneOfADemotedServer(t *testing.T) {
 func TestLaneEndsWithTheOther(t *testing.T) {
 	t.Parallel()
 	c := inLane(t, redistest.Start(t))
-	before := c.lanes[0].socket.Load()
+	before := c.direct.server.lanes[0].socket.Load()
 	c.direct.server.trouble()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -231,7 +260,7 @@ func TestLaneEndsWithTheOther(t *testing.T) {
 		t.Errorf("Eval = %+v, want 1", r)
 	}
 	awaitLane(t, c)
-	check.That(t, c.lanes[0].socket.Load() != before, "the lane is the same")
+	check.That(t, c.direct.server.lanes[0].socket.Load() != before, "the lane is the same")
 }
 
 // TestLaneOfARestartedServer: the lane ended with the server. No request finds out by an error, once
@@ -272,7 +301,7 @@ func TestLaneIsSynchronous(t *testing.T) {
 			t.Errorf("Eval = %+v, want 1", r)
 		}
 	}
-	check.Must(t, c.lanes[0].state.Load() == laneFree, "the requests were not in the lane")
+	check.Must(t, c.direct.server.lanes[0].state.Load() == laneFree, "the requests were not in the lane")
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	if n := strings.Count(string(stacks), "rueidis.(*pipe)._background("); n > 1 {
@@ -301,7 +330,7 @@ func TestLaneThatCannotBeDialed(t *testing.T) {
 		}
 	}()
 	c := check.Value(Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}})).OK(t)
-	c.lanes = newLanes(rueidis.ClientOption{InitAddress: []string{silent.Addr().String()}, DisableCache: true}, c.direct)
+	c.direct.server.lanes = newLanes(rueidis.ClientOption{InitAddress: []string{silent.Addr().String()}, DisableCache: true}, &c.direct.server, maxLanes)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for range 2 * dialAfter {
@@ -309,7 +338,7 @@ func TestLaneThatCannotBeDialed(t *testing.T) {
 			t.Errorf("Eval = %+v, want 1", r)
 		}
 	}
-	if state := c.lanes[0].state.Load(); state != laneDialing {
+	if state := c.direct.server.lanes[0].state.Load(); state != laneDialing {
 		t.Errorf("the lane is in state %d, want it dialing", state)
 	}
 	began := time.Now()

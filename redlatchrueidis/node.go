@@ -18,6 +18,8 @@ import (
 type node struct {
 	troubles atomic.Uint64 // connections that ended, and requests that got no answer
 	steadyAt atomic.Uint64 // troubles when a request began that was answered, plus 1
+	sharing  atomic.Int32  // calls of Eval that share a connection at this moment
+	lanes    []*lane       // none with Sentinel
 
 	// Of a node of a cluster. A client of the cluster sends a request to another node if the key is
 	// there by now, over a connection that may have to be made. So requests go direct over the client
@@ -31,6 +33,31 @@ type node struct {
 // leftFor is how long a node of a cluster is left to the client of the cluster, which looks for a
 // node that took over.
 const leftFor = time.Second
+
+// fitsLane reports whether calls may go in a lane: there are lanes, no other request is under way
+// over the connection that requests share, and ctx has a deadline.
+func (n *node) fitsLane(ctx context.Context, calls []conn.Call) bool {
+	if n == nil || len(n.lanes) == 0 || len(calls) != 1 || n.sharing.Load() != 0 {
+		return false
+	}
+	_, ok := ctx.Deadline()
+	return ok
+}
+
+// share notes a call that shares the connection, until unshare. It returns how many do so now.
+func (n *node) share() int32 {
+	if n == nil {
+		return 0
+	}
+	return n.sharing.Add(1)
+}
+
+// unshare ends what share began.
+func (n *node) unshare() {
+	if n != nil {
+		n.sharing.Add(-1)
+	}
+}
 
 // steady reports whether the connection is up and answered the request before.
 func (n *node) steady() bool { return n != nil && n.steadyAt.Load() == n.troubles.Load()+1 }
@@ -132,12 +159,29 @@ func (d *direct) node(addr string) *node {
 	n := d.nodes[addr]
 	if n == nil {
 		n = &node{addr: addr}
+		if d.lanesTo != nil {
+			n.lanes = d.lanesTo(n)
+		}
 		if d.nodes == nil {
 			d.nodes = make(map[string]*node)
 		}
 		d.nodes[addr] = n
 	}
 	return n
+}
+
+// close ends all lanes, and lets no more be made.
+func (d *direct) close() {
+	d.mu.Lock()
+	d.lanesTo = nil
+	lanes := slices.Clone(d.server.lanes)
+	for _, n := range d.nodes {
+		lanes = append(lanes, n.lanes...)
+	}
+	d.mu.Unlock()
+	for _, l := range lanes {
+		l.close()
+	}
 }
 
 // ended notes that a connection to an address ended. Rueidis may have closed its client, too, and

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -34,10 +33,8 @@ type Conn struct {
 	target conn.Target
 	owned  bool
 
-	silence *silence     // of the connections; nil unless owned
-	direct  *direct      // nil unless owned, with a connection that all requests to a server share
-	lanes   []*lane      // none unless owned and to one server, without Sentinel
-	sharing atomic.Int32 // calls of Eval that share a connection at this moment
+	silence *silence // of the connections; nil unless owned
+	direct  *direct  // nil unless owned, with a connection that all requests to a server share
 
 	places *slots.Map // of a cluster; else nil
 	trunks trunk.Trunks
@@ -73,8 +70,8 @@ func New(client rueidis.Client, addr string) *Conn {
 //
 // Requests share a connection. A request that finds no other there has another connection for itself,
 // which is made after 16 such requests. There are two of these, the second for requests that find the
-// first taken; none with Sentinel, nor in a cluster. Such a connection ends with a request that is
-// given up, and is made again, once a second at most. Subscriptions have one more.
+// first taken; in a cluster one to each node, and none with Sentinel. Such a connection ends with a
+// request that is given up, and is made again, once a second at most. Subscriptions have one more.
 //
 // When a request is given up, a shared connection that has been silent for a quarter of
 // ConnWriteTimeout, with something asked, is closed: the next request gets a new one. At one address
@@ -110,8 +107,15 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 		c.direct = direct
 		direct.most = 1 << cmp.Or(o.RingScaleEachConn, rueidis.DefaultRingScale) / 2
 	}
-	if c.direct != nil && client.Mode() == rueidis.ClientModeStandalone {
-		c.lanes = newLanes(plain, direct)
+	switch mode := client.Mode(); {
+	case c.direct == nil:
+	case mode == rueidis.ClientModeStandalone:
+		direct.server.lanes = newLanes(plain, &direct.server, maxLanes)
+	case mode == rueidis.ClientModeCluster:
+		direct.lanesTo = func(n *node) []*lane {
+			plain.InitAddress = []string{n.addr}
+			return newLanes(plain, n, 1)
+		}
 	}
 	return c, nil
 }
@@ -134,8 +138,8 @@ func (c *Conn) Target() conn.Target { return c.target }
 // Close implements [conn.Conn].
 func (c *Conn) Close() error {
 	if c.owned {
-		for _, l := range c.lanes {
-			l.close()
+		if c.direct != nil {
+			c.direct.close()
 		}
 		c.client.Close()
 	}
@@ -158,18 +162,18 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 	if len(calls) == 0 {
 		return nil
 	}
-	if c.fitsLane(ctx, calls) {
-		if l := takeLane(c.lanes); l != nil {
-			if r, sent := c.runInLane(ctx, l, &calls[0], build); sent {
+	at := c.nodeFor(calls)
+	if at.fitsLane(ctx, calls) {
+		if l := takeLane(at.lanes); l != nil {
+			if r, done := c.runInLane(ctx, at, l, &calls[0], build); done {
 				return []conn.Result{r}
 			}
 		}
 	}
-	c.sharing.Add(1)
-	defer c.sharing.Add(-1)
-	at := c.nodeFor(calls)
+	sharing := at.share()
+	defer at.unshare()
 	switch {
-	case at.steady() && c.sharing.Load() <= c.direct.most:
+	case at.steady() && sharing <= c.direct.most:
 		results, left := c.runDirect(ctx, at, calls, build)
 		if len(left) == 0 {
 			return results
@@ -236,16 +240,6 @@ func (c *Conn) runApart(ctx context.Context, at *node, over rueidis.Client, call
 	}
 	c.lookAround(results)
 	return results, sent
-}
-
-// fitsLane reports whether calls may go in a lane: there are lanes, no other request is under way
-// over the connection that requests share, and ctx has a deadline.
-func (c *Conn) fitsLane(ctx context.Context, calls []conn.Call) bool {
-	if len(c.lanes) == 0 || len(calls) != 1 || c.sharing.Load() != 0 {
-		return false
-	}
-	_, ok := ctx.Deadline()
-	return ok
 }
 
 // nodeFor returns the node that calls are for; nil if they may not go direct, as calls for several

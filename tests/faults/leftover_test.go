@@ -327,9 +327,9 @@ func TestSizeThatIsOfOneInLine(t *testing.T) {
 func TestQuorumSizeThatOnlyTheDeadKnow(t *testing.T) {
 	t.Parallel()
 	nodes := help.StartNodes(t, 3)
-	c := help.OpenQuorum(t, nodes, help.Brisk(help.Lasting))
+	c := help.OpenQuorum(t, nodes, help.Brisk(crashed)) // a node that is late at first rests for so long
 	pool := func(name string, n int) *redlatch.SlotPool {
-		return c.SlotPool(name, n, redlatch.SlotOptions{Quarantine: time.Millisecond}).With(redlatch.LockOptions{TTL: crashed, Renew: redlatch.Off})
+		return c.SlotPool(name, n, redlatch.SlotOptions{Quarantine: time.Millisecond}).With(redlatch.LockOptions{Renew: redlatch.Off})
 	}
 	for way, next := range map[string]func(p *redlatch.SlotPool, ctx context.Context) (*redlatch.Slot, error){
 		"try": (*redlatch.SlotPool).TryAcquire, "wait": (*redlatch.SlotPool).Acquire,

@@ -220,10 +220,18 @@ func (c Timed) Err() error {
 // get no answer in time, from a machine that is busy.
 func IsWell(t *testing.T, m *redlatch.Mutex) {
 	t.Helper()
-	locktest.Eventually(t, m.Name()+" can be locked and released", func() bool {
-		l, err := m.Lock(locktest.Within(t, locktest.Patience))
-		return err == nil && l.Release(context.Background()) == nil
-	})
+	for ctx := locktest.Within(t, 4*locktest.Patience); ; {
+		l, err := m.Lock(ctx)
+		if err == nil {
+			err = l.Release(context.Background())
+		}
+		switch {
+		case err == nil:
+			return
+		case ctx.Err() != nil:
+			t.Fatalf("%s cannot be locked and released: %v", m.Name(), err)
+		}
+	}
 }
 
 // Rest lets time pass, as work or a fault takes it.
