@@ -7,13 +7,11 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 func TestLockAndRelease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), redlatch.Options{})
+	s, c := locktest.Start(t, redlatch.Options{})
 	m := c.Mutex("a")
 	first := locktest.Lock(t, m)
 	if !first.Held() || first.Token() == 0 || first.Context().Err() != nil {
@@ -39,8 +37,7 @@ func TestLockAndRelease(t *testing.T) {
 
 func TestReleaseHandsOver(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	a, b := locktest.Open(t, s.URL(), redlatch.Options{}), locktest.Open(t, s.URL(), redlatch.Options{})
+	s, a, b := locktest.StartTwo(t, redlatch.Options{})
 	held := locktest.Lock(t, a.Mutex("x"))
 	got := make(chan *redlatch.Lease)
 	go func() { got <- locktest.Lock(t, b.Mutex("x")) }()

@@ -173,23 +173,23 @@ func (d *direct) markDone(number uint64) (socket *net.Conn) {
 	return nil
 }
 
-// runDirect is run on the goroutine of the caller. It returns which calls are left to do: all if no
-// connection was open any more, and those that a node of a cluster refused as astray.
-func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build func(*conn.Call) rueidis.Completed) (results []conn.Result, left []int) {
+// runDirect is run on the goroutine of the caller. It returns false if nothing was done, since no
+// connection was open any more.
+func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build func(*conn.Call) rueidis.Completed) ([]conn.Result, bool) {
 	if err := ctx.Err(); err != nil {
-		return failed(len(calls), err), nil
+		return failed(len(calls), err), true
 	}
-	results = make([]conn.Result, len(calls))
 	over := c.client
 	if at.addr != "" {
 		proved := at.client.Load()
 		if proved == nil {
-			return results, all(calls)
+			return nil, false
 		}
 		over = *proved
 	}
 	r := c.direct.begin(ctx, nil)
 	defer c.direct.end(r)
+	results := make([]conn.Result, len(calls))
 	var err error
 	if len(calls) == 1 {
 		reply := over.Do(r, build(&calls[0]))
@@ -213,24 +213,7 @@ func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build
 		}
 		c.lookAround(results)
 	}
-	if errors.Is(err, errUndialed) {
-		return results, all(calls)
-	}
-	for i := range results {
-		if c.astray(at, results[i].Err) {
-			left = append(left, i)
-		}
-	}
-	return results, left
-}
-
-// all returns the places of all calls.
-func all(calls []conn.Call) []int {
-	which := make([]int, len(calls))
-	for i := range which {
-		which[i] = i
-	}
-	return which
+	return results, !errors.Is(err, errUndialed)
 }
 
 // runInLane sends a request in a lane, which the caller has taken and this gives back. It returns

@@ -37,26 +37,11 @@ const leftFor = time.Second
 // fitsLane reports whether calls may go in a lane: there are lanes, no other request is under way
 // over the connection that requests share, and ctx has a deadline.
 func (n *node) fitsLane(ctx context.Context, calls []conn.Call) bool {
-	if n == nil || len(n.lanes) == 0 || len(calls) != 1 || n.sharing.Load() != 0 {
+	if len(n.lanes) == 0 || len(calls) != 1 || n.sharing.Load() != 0 {
 		return false
 	}
 	_, ok := ctx.Deadline()
 	return ok
-}
-
-// share notes a call that shares the connection, until unshare. It returns how many do so now.
-func (n *node) share() int32 {
-	if n == nil {
-		return 0
-	}
-	return n.sharing.Add(1)
-}
-
-// unshare ends what share began.
-func (n *node) unshare() {
-	if n != nil {
-		n.sharing.Add(-1)
-	}
 }
 
 // steady reports whether the connection is up and answered the request before.

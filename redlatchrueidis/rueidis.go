@@ -163,6 +163,9 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 		return nil
 	}
 	at := c.nodeFor(calls)
+	if at == nil {
+		return c.runShared(ctx, nil, calls, build)
+	}
 	if at.fitsLane(ctx, calls) {
 		if l := takeLane(at.lanes); l != nil {
 			if r, done := c.runInLane(ctx, at, l, &calls[0], build); done {
@@ -170,18 +173,16 @@ func (c *Conn) run(ctx context.Context, calls []conn.Call, build func(*conn.Call
 			}
 		}
 	}
-	sharing := at.share()
-	defer at.unshare()
+	at.sharing.Add(1)
+	defer at.sharing.Add(-1)
 	switch {
-	case at.steady() && sharing <= c.direct.most:
-		results, left := c.runDirect(ctx, at, calls, build)
-		if len(left) == 0 {
+	case at.steady() && at.sharing.Load() <= c.direct.most:
+		if results, done := c.runDirect(ctx, at, calls, build); done {
+			adapter.Redo(calls, results, func(err error) bool { return c.astray(at, err) }, func(left []conn.Call) []conn.Result {
+				return c.runShared(ctx, at, left, build)
+			})
 			return results
 		}
-		for i, r := range c.runShared(ctx, at, pick(calls, left), build) {
-			results[left[i]] = r
-		}
-		return results
 	case len(calls) == 1 && at.claim():
 		if results, done := c.prove(ctx, at, calls, build); done {
 			return results
@@ -264,15 +265,6 @@ func (c *Conn) nodeFor(calls []conn.Call) *node {
 		}
 	}
 	return c.direct.node(addr)
-}
-
-// pick returns some of the calls.
-func pick(calls []conn.Call, which []int) []conn.Call {
-	picked := make([]conn.Call, len(which))
-	for i, k := range which {
-		picked[i] = calls[k]
-	}
-	return picked
 }
 
 // lookAround has the map of a cluster looked at anew if a node gave no answer, and not because the

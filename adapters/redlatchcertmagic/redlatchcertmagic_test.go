@@ -132,8 +132,7 @@ func TestKilled(t *testing.T) {
 // TestLocks: what certmagic may ask of a lock that is free, taken or lost.
 func TestLocks(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	s, client := locktest.Start(t, redlatch.Options{})
 	one := redlatchcertmagic.Wrap(nil, client, redlatchcertmagic.Options{})
 	two := redlatchcertmagic.Wrap(nil, locktest.Open(t, s.URL(), redlatch.Options{}), redlatchcertmagic.Options{})
 	ctx := t.Context()
@@ -166,8 +165,7 @@ func TestLocks(t *testing.T) {
 // unlock what another goroutine of its process has since then.
 func TestUnlockByName(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	_, client := locktest.Start(t, redlatch.Options{})
 	one, two := redlatchcertmagic.Wrap(nil, client, redlatchcertmagic.Options{}), redlatchcertmagic.Wrap(nil, client, redlatchcertmagic.Options{})
 	ctx := t.Context()
 	check.OK(t, "Lock", one.Lock(ctx, "a"))

@@ -131,8 +131,7 @@ func TestElectorKilled(t *testing.T) {
 // than MinHold ago. The lease of a run ends with the run.
 func TestLockerAnswers(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	s, client := locktest.Start(t, redlatch.Options{})
 	locker := redlatchgocron.NewLocker(client, redlatchgocron.Options{})
 	other := redlatchgocron.NewLocker(locktest.Open(t, s.URL(), redlatch.Options{}), redlatchgocron.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -157,8 +156,7 @@ func TestLockerAnswers(t *testing.T) {
 // TestLockerLosesItsLock: a run whose lock is taken by force sees that its lease ends.
 func TestLockerLosesItsLock(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	_, client := locktest.Start(t, redlatch.Options{})
 	locker := redlatchgocron.NewLocker(client, redlatchgocron.Options{})
 	lock := check.Value(locker.Lock(t.Context(), "a")).OK(t)
 	lease := locker.Lease("a")
@@ -172,8 +170,7 @@ func TestLockerLosesItsLock(t *testing.T) {
 // term. Close resigns.
 func TestElectorStepsDown(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	_, client := locktest.Start(t, redlatch.Options{})
 	elector := redlatchgocron.NewElector(t.Context(), client.Election("a"), "here")
 	leads := func() bool { return elector.IsLeader(t.Context()) == nil }
 	locktest.Eventually(t, "it leads", leads)
@@ -309,8 +306,7 @@ func TestOutage(t *testing.T) {
 // TestElectorSaysWhyNot: an election that cannot be is told by IsLeader.
 func TestElectorSaysWhyNot(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	_, client := locktest.Start(t, redlatch.Options{})
 	elector := redlatchgocron.NewElector(t.Context(), client.Election(""), "here")
 	locktest.Eventually(t, "it says why", func() bool { return errors.Is(elector.IsLeader(t.Context()), redlatch.ErrInvalid) })
 	elector.Close()

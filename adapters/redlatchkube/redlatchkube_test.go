@@ -140,8 +140,7 @@ func expect(t *testing.T, said chan string, want string) {
 // TestResigned: a leader that resigns frees the election at once.
 func TestResigned(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	_, client := locktest.Start(t, redlatch.Options{})
 	one, resign := elector(t, client, "one")
 	expect(t, one, "led by one")
 	two, _ := elector(t, client, "two")
@@ -155,8 +154,7 @@ func TestResigned(t *testing.T) {
 // no new term before client-go has stepped down.
 func TestForced(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	_, client := locktest.Start(t, redlatch.Options{})
 	said, _ := elector(t, client, "one")
 	expect(t, said, "led by one")
 	check.OK(t, "ForceRelease", check.ErrorOf(client.ForceRelease(t.Context(), "controller", redlatch.ForceOptions{})))
@@ -208,8 +206,7 @@ func TestStandsAgain(t *testing.T) {
 // The same lock may stand again after it has stepped down.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	_, client := locktest.Start(t, redlatch.Options{})
 	one, two := redlatchkube.New(client.Election("a"), "one"), redlatchkube.New(client.Election("a"), "two")
 	ctx := t.Context()
 	if _, _, err := one.Get(ctx); !apierrors.IsNotFound(err) {

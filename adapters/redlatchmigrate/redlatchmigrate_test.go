@@ -179,8 +179,8 @@ func TestOutage(t *testing.T) {
 // releases what such a wait took before.
 func TestClosed(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	mutex := locktest.Open(t, s.URL(), redlatch.Options{}).Mutex("migrations")
+	s, c := locktest.Start(t, redlatch.Options{})
+	mutex := c.Mutex("migrations")
 	other := locktest.Open(t, s.URL(), redlatch.Options{}).Mutex("migrations")
 	for _, early := range []bool{false, true} {
 		lease := locktest.Lock(t, other)

@@ -64,8 +64,7 @@ func TestContextAnswersByTheClock(t *testing.T) {
 // look at all of them when the lease is lost. They end, and no goroutine waits for one that waits.
 func TestContextsOfALostLease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	type key struct{}
 	for range 20 {
 		l := locktest.Lock(t, c.Mutex("a").With(redlatch.LockOptions{TTL: 100 * time.Millisecond, Renew: redlatch.Off}))
@@ -96,8 +95,7 @@ func TestContextsOfALostLease(t *testing.T) {
 // entered again.
 func TestTryUnderOnesOwnLease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	_, c := locktest.Start(t, help.Sluggish())
 	tries := map[string]func(context.Context) (*redlatch.Lease, error){
 		"mutex":          c.Mutex("mutex").TryLock,
 		"rwmutex, write": c.RWMutex("rwmutex").TryLock,
@@ -333,8 +331,7 @@ func panicking(o redlatch.Options, kind redlatch.EventType) redlatch.Options {
 // TestHookPanicsAtGrant: no program has the lease, so no owner must hold the lock.
 func TestHookPanicsAtGrant(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), panicking(help.Sluggish(), redlatch.EventGranted))
+	s, c := locktest.Start(t, panicking(help.Sluggish(), redlatch.EventGranted))
 	if cause := help.Recovered(func() { _, _ = c.Mutex("a").TryLock(t.Context()) }); cause != "hook" {
 		t.Fatalf("TryLock panicked with %v, want hook", cause)
 	}
@@ -345,8 +342,7 @@ func TestHookPanicsAtGrant(t *testing.T) {
 // TestHookPanicsAtWait: the caller waits no more, so no ticket must stay in line.
 func TestHookPanicsAtWait(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), panicking(help.Sluggish(), redlatch.EventWait))
+	s, c := locktest.Start(t, panicking(help.Sluggish(), redlatch.EventWait))
 	held := locktest.Lock(t, locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a"))
 	if cause := help.Recovered(func() { _, _ = c.Mutex("a").Lock(t.Context()) }); cause != "hook" {
 		t.Fatalf("Lock panicked with %v, want hook", cause)

@@ -287,8 +287,8 @@ func (s *slowConn) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 // TestRepeatsAreBounded: a worker that counts again and again with one id makes no key grow.
 func TestRepeatsAreBounded(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	d := locktest.Open(t, s.URL(), help.Unhurried()).CountDownLatch("d")
+	s, c := locktest.Start(t, help.Unhurried())
+	d := c.CountDownLatch("d")
 	help.SetCount(t, d, 2)
 	help.Together(1100, func(int) {
 		check.Nil(t, "CountDownOnce", check.ErrorOf(d.CountDownOnce(t.Context(), "one")))
@@ -305,8 +305,8 @@ func TestRepeatsAreBounded(t *testing.T) {
 // TestCountDownRemembersEnough: all that has counted in a round, and of earlier ones a thousand.
 func TestCountDownRemembersEnough(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	d := locktest.Open(t, s.URL(), help.Unhurried()).CountDownLatch("d")
+	s, c := locktest.Start(t, help.Unhurried())
+	d := c.CountDownLatch("d")
 	const n = 1200
 	for range 2 {
 		help.SetCount(t, d, n)
@@ -334,8 +334,7 @@ func TestCountDownRemembersEnough(t *testing.T) {
 // it knows that it does not listen.
 func TestCountDownUnheard(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	counter := locktest.Open(t, s.URL(), help.Unhurried())
+	s, counter := locktest.Start(t, help.Unhurried())
 	p := wire.StartProxy(t, s)
 	deaf := wire.StartProxy(t, s)
 	mayNot := "redlatch-mute"
@@ -397,8 +396,7 @@ func TestCountDownAndItsServer(t *testing.T) {
 // TestCountDownAtAFullServer: counting down and waiting need no memory that a full server refuses.
 func TestCountDownAtAFullServer(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Unhurried())
+	s, c := locktest.Start(t, help.Unhurried())
 	d := c.CountDownLatch("d")
 	help.SetCount(t, d, 1)
 	help.CountDown(t, d, 0) // the server knows the scripts
@@ -489,8 +487,7 @@ func TestCountDownFailover(t *testing.T) {
 // TestCountDownOfProcesses: waiters and counters are killed and suspended.
 func TestCountDownOfProcesses(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Unhurried())
+	s, c := locktest.Start(t, help.Unhurried())
 	d := c.CountDownLatch("d")
 	job := worker.Job{URL: s.URL(), Name: "d", TTL: help.Lasting, Heartbeat: 300 * time.Millisecond}
 	awaits, counts := job, job

@@ -64,8 +64,7 @@ func wantShort(t *testing.T, s *redistest.Server, name string) {
 // gone, or has a short one now, and the process of the other dies.
 func TestReentrantEndsWithItsLastEntry(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	less := redlatch.LockOptions{TTL: crashed, Renew: redlatch.Off}
 	ways := map[string]func(t *testing.T, long *redlatch.Lease){
 		"released": func(t *testing.T, long *redlatch.Lease) { locktest.Release(t, long) },
@@ -97,8 +96,7 @@ func TestReentrantEndsWithItsLastEntry(t *testing.T) {
 // entry leaves.
 func TestReentrantKeepsItsLongestEntry(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	ctx := redlatch.WithOwner(t.Context(), "workflow 7")
 	enter := func(ttl time.Duration) *redlatch.Lease {
 		t.Helper()
@@ -123,8 +121,7 @@ func TestReentrantKeepsItsLongestEntry(t *testing.T) {
 // short one now, and the other crashes. The name is then free for another size and for another kind.
 func TestEveryKindEndsWithItsLastPlace(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	less := redlatch.LockOptions{TTL: crashed, Renew: redlatch.Off}
 	// Each makes a long lease and one of a client that is to crash, and ends the long one.
 	cases := map[string]func(t *testing.T, dying *redlatch.Client, name string){
@@ -273,8 +270,7 @@ func TestSizeThatOnlyTheDeadKnow(t *testing.T) {
 // All permits are free to a program with any number, and Available says so.
 func TestAvailableOfWhatOnlyTheDeadKnow(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	holder, process := wire.StartMortal(t, s, help.Lasts(4*time.Second))
 	dead, waiter := wire.StartMortal(t, s, help.Lasts(help.Lasting))
 	check.Value(holder.Semaphore("s", 2).TryAcquire(t.Context(), 2)).OK(t)
@@ -365,8 +361,8 @@ func TestQuorumSizeThatOnlyTheDeadKnow(t *testing.T) {
 // it is not extended, and its release leaves the lock of the other owner alone.
 func TestEntryIsLostToAnotherOwner(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	m := locktest.Open(t, s.URL(), help.Sluggish()).ReentrantMutex("a").With(redlatch.LockOptions{Renew: redlatch.Off})
+	s, c := locktest.Start(t, help.Sluggish())
+	m := c.ReentrantMutex("a").With(redlatch.LockOptions{Renew: redlatch.Off})
 	extends := check.Value(m.Lock(t.Context())).OK(t)
 	releases := check.Value(m.Lock(extends.Context())).OK(t)
 	s.Do("DEL", locktest.StateKey("a"))
@@ -385,8 +381,7 @@ func TestEntryIsLostToAnotherOwner(t *testing.T) {
 // changed.
 func TestSortedSetThatIsNoLockIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	for name, act := range map[string]func(name string) error{
 		"resize": func(name string) error {
 			_, err := c.Semaphore(name, 3).Resize(t.Context(), 5)

@@ -293,8 +293,7 @@ func TestFrozenServerSeesNoStorm(t *testing.T) {
 			if name == "Paused" {
 				redistest.Needs(t, "pause of writes alone")
 			}
-			s := redistest.Start(t)
-			c := locktest.Open(t, s.URL(), redlatch.Options{RequestTimeout: 1200 * time.Millisecond, Lock: redlatch.LockOptions{TTL: help.Lasting}})
+			s, c := locktest.Start(t, redlatch.Options{RequestTimeout: 1200 * time.Millisecond, Lock: redlatch.LockOptions{TTL: help.Lasting}})
 			l := locktest.Lock(t, c.Mutex("a"))
 			connections := func() int {
 				for field := range strings.Lines(s.Do("INFO", "stats")) {

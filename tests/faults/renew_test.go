@@ -120,8 +120,7 @@ func TestExtendOfAnothersLock(t *testing.T) {
 	for _, call := range []string{"Extend", "Release"} {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
-			a, b := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+			s, a, b := locktest.StartTwo(t, help.Sluggish())
 			old := locktest.Lock(t, a.Mutex("a"))
 			s.Do("DEL", locktest.StateKey("a"))
 			next := locktest.Lock(t, b.Mutex("a"))

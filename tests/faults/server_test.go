@@ -162,8 +162,7 @@ func wantNoAnswer(t *testing.T, err error, names ...string) {
 
 func TestReadOnlyReplica(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), impatient())
+	s, c := locktest.Start(t, impatient())
 	s.Do("REPLICAOF", "127.0.0.1", "1")
 	for _, err := range allAtOnce(
 		func() error { _, err := c.Mutex("a").TryLock(t.Context()); return err },
@@ -177,8 +176,7 @@ func TestReadOnlyReplica(t *testing.T) {
 // resent.
 func TestReplicaIsPromoted(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), redlatch.Options{RequestTimeout: locktest.Patience})
+	s, c := locktest.Start(t, redlatch.Options{RequestTimeout: locktest.Patience})
 	s.Do("REPLICAOF", "127.0.0.1", "1")
 	result := help.GoTryLock(t.Context(), c.Mutex("a"))
 	locktest.Eventually(t, "a request was refused", func() bool { return strings.Contains(s.Do("INFO", "commandstats"), "cmdstat_eval") })
@@ -363,8 +361,7 @@ func TestKeyOfAnotherType(t *testing.T) {
 	for kind, create := range content {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
-			c := locktest.Open(t, s.URL(), stubborn)
+			s, c := locktest.Start(t, stubborn)
 			s.Do(create...)
 			s.Do("PEXPIRE", locktest.StateKey("a"), "1000000")
 			before := s.Do("DUMP", locktest.StateKey("a"))
@@ -404,8 +401,7 @@ func TestHashThatIsNoLock(t *testing.T) {
 	for what, fields := range content {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
-			c := locktest.Open(t, s.URL(), stubborn)
+			s, c := locktest.Start(t, stubborn)
 			help.Hearing(t, s, c)
 			s.Do(append([]string{"HSET", locktest.StateKey("a")}, fields...)...)
 			before := s.Do("DUMP", locktest.StateKey("a"))
@@ -431,8 +427,7 @@ func TestHashThatIsNoLock(t *testing.T) {
 // that is held, and is waited for as long as it is there.
 func TestLockOfRedissonsLayout(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	s.Do("HSET", locktest.StateKey("a"), "285475da-9152-4c83-822a-67ee2f116a79:52", "2")
 	s.Do("PEXPIRE", locktest.StateKey("a"), "1000000")
 	before := s.Do("DUMP", locktest.StateKey("a"))

@@ -113,8 +113,7 @@ func (h *heard) Subscribe(ctx context.Context, channel string, up func(), messag
 // heartbeat.
 func TestWordToAskDuringAPoll(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	holder := locktest.Open(t, s.URL(), help.Sluggish())
+	s, holder := locktest.Start(t, help.Sluggish())
 	gate := wire.NewGated(wire.Dial(t, s.Addr()), "mutex await")
 	asks := &wire.Counting{Conn: gate}
 	over := &heard{Conn: asks, told: make(chan string, 16)}

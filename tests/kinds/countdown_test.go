@@ -11,15 +11,13 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
-	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 )
 
 // TestCountDownWithoutACount: what was never set, or is gone, is an error, and never a zero.
 func TestCountDownWithoutACount(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Unhurried())
+	s, c := locktest.Start(t, help.Unhurried())
 	d := c.CountDownLatch("d")
 	wantNotSet := func(what string, err error) {
 		t.Helper()
@@ -61,8 +59,7 @@ func TestCountDownWithoutACount(t *testing.T) {
 // TestCountDownBadInput is refused before anything is sent.
 func TestCountDownBadInput(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Unhurried())
+	s, c := locktest.Start(t, help.Unhurried())
 	d := c.CountDownLatch("d")
 	before := s.Do("INFO", "commandstats")
 	for n, expiry := range map[int64]time.Duration{-1: 0, 100_001: 0, 1: time.Millisecond, 2: -1, 3: 367 * 24 * time.Hour} {
@@ -93,8 +90,7 @@ func TestCountDownBadInput(t *testing.T) {
 // TestCountDownAmongOtherKinds: a name is of one kind, also while there is nothing but a line.
 func TestCountDownAmongOtherKinds(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Unhurried())
+	s, c := locktest.Start(t, help.Unhurried())
 	wantRefused := func(name string) {
 		t.Helper()
 		d := c.CountDownLatch(name)
@@ -141,8 +137,7 @@ func TestCountDownAmongOtherKinds(t *testing.T) {
 // and says what it waited for.
 func TestCountDownGivenUp(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), help.Unhurried()), locktest.Open(t, s.URL(), help.Unhurried())
+	s, c, other := locktest.StartTwo(t, help.Unhurried())
 	d := c.CountDownLatch("d")
 	help.SetCount(t, d, 3)
 	help.CountDown(t, d, 2)

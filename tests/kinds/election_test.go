@@ -69,8 +69,7 @@ func TestObserveIgnoresLateConfirmations(t *testing.T) {
 // returned, not when it is told to stop.
 func TestElectionRun(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, admin := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c, admin := locktest.StartTwo(t, help.Brisk(help.Lasting))
 	ctx, cancel := context.WithCancel(t.Context())
 	terms, stop := make(chan *redlatch.Lease), make(chan struct{})
 	result := make(chan error, 1)
@@ -104,8 +103,7 @@ func TestElectionRun(t *testing.T) {
 // if its context is done by then.
 func TestElectionRunIsEndedAsItsTermIsLost(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	ctx, cancel := context.WithCancel(t.Context())
 	err := c.Election("e").Run(ctx, "me", func(context.Context, *redlatch.Lease) error {
 		s.Do("DEL", locktest.StateKey("e"))
@@ -119,8 +117,7 @@ func TestElectionRunIsEndedAsItsTermIsLost(t *testing.T) {
 // term is not lost, so Run must return that error, and not call the work again and again.
 func TestElectionRunReturnsTheErrorOfTheWork(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	runs := 0
 	err := c.Election("e").Run(locktest.Within(t, locktest.Patience), "me", func(ctx context.Context, term *redlatch.Lease) error {
 		if runs++; runs > 1 {
@@ -206,8 +203,7 @@ func TestProclaimIsObserved(t *testing.T) {
 // TestProclaimIsRefused: a value is for the caller's own term, and for as long as it is held.
 func TestProclaimIsRefused(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	e := c.Election("e")
 	term := help.Campaign(t, e, "one")
 	for value, lease := range map[string]*redlatch.Lease{"a\tb": term, "two": help.Campaign(t, c.Election("other"), "")} {
@@ -275,8 +271,7 @@ func TestProclaimMeetsMishaps(t *testing.T) {
 // TestJobThatFails: a run that failed or panicked uses its window up as any other.
 func TestJobThatFails(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	_, c := locktest.Start(t, help.Brisk(help.Lasting))
 	hourly := redlatch.JobOptions{Window: time.Hour}
 	once := c.Job("once", hourly)
 	check.That(t, help.RunJob(t, once, help.ErrFailed) && !help.RunJob(t, once, nil), "want one run, which failed, and no other")

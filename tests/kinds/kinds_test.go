@@ -15,8 +15,8 @@ import (
 // TestWithOwnerHidesNoDeadlock: a name under which others enter again means nothing to a mutex.
 func TestWithOwnerHidesNoDeadlock(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	m := locktest.Open(t, s.URL(), help.Sluggish()).Mutex("a")
+	_, c := locktest.Start(t, help.Sluggish())
+	m := c.Mutex("a")
 	held := locktest.Lock(t, m)
 	check.Error(t, "Lock", check.ErrorOf(m.Lock(redlatch.WithOwner(held.Context(), "job"))), redlatch.ErrDeadlock)
 	locktest.Release(t, held)
@@ -26,8 +26,7 @@ func TestWithOwnerHidesNoDeadlock(t *testing.T) {
 // would otherwise wait for those who wait for them.
 func TestOwnersInsideGoPastTheLine(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, c, other := locktest.StartTwo(t, help.Sluggish())
 	for name, l := range map[string]struct {
 		enter, wait func(context.Context) (*redlatch.Lease, error)
 	}{
@@ -51,8 +50,7 @@ func TestOwnersInsideGoPastTheLine(t *testing.T) {
 // TestBadInput is refused before anything is sent.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	slots := func(n int, o redlatch.SlotOptions) error {
 		_, err := c.SlotPool("a", n, o).TryAcquire(t.Context())
 		return err
@@ -107,8 +105,7 @@ func TestTokensOfAnotherKindGrowOverEverything(t *testing.T) {
 // old holder's writes must be refused.
 func TestForceReleaseMakesTheOldTokenStale(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	a, b := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, a, b := locktest.StartTwo(t, help.Sluggish())
 	help.Hearing(t, s, a)
 	l := locktest.Lock(t, a.Mutex("a"))
 	token := l.Token()
@@ -208,8 +205,8 @@ func TestTryDoOfATakenLock(t *testing.T) {
 // TestTryDoReadsBesideReaders: a reader runs beside a reader, not beside a writer.
 func TestTryDoReadsBesideReaders(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	m, other := locktest.Open(t, s.URL(), help.Sluggish()).RWMutex("a"), locktest.Open(t, s.URL(), help.Sluggish()).RWMutex("a")
+	_, c, d := locktest.StartTwo(t, help.Sluggish())
+	m, other := c.RWMutex("a"), d.RWMutex("a")
 	ran := 0
 	count := func(context.Context, *redlatch.Lease) error { ran++; return nil }
 	if err := m.TryRDo(t.Context(), func(ctx context.Context, _ *redlatch.Lease) error {

@@ -75,8 +75,7 @@ func TestCancelledWaitersLeaveNoTrace(t *testing.T) {
 func TestCancelAtTheMomentOfTheGrant(t *testing.T) {
 	t.Parallel()
 	const rounds = 400
-	s := redistest.Start(t)
-	a, b := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, a, b := locktest.StartTwo(t, help.Sluggish())
 	help.Hearing(t, s, b)
 	granted := 0
 	for range rounds {
@@ -188,8 +187,7 @@ func TestManyDeadTickets(t *testing.T) {
 	for name, until := range map[string]time.Duration{"long ago": -time.Second, "just now": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
-			c := locktest.Open(t, s.URL(), help.InOrder(help.Sluggish()))
+			s, c := locktest.Start(t, help.InOrder(help.Sluggish()))
 			held := locktest.Lock(t, c.Mutex("a"))
 			manyDie(s.Do, "a", n, time.Now().Add(until))
 			locktest.Release(t, held)

@@ -41,8 +41,7 @@ func keep(t *testing.T, s *redistest.Server, c *redlatch.Client, name string) (t
 // keeping returns a server, a client that keeps the mutex "a" there, and the last token of it.
 func keeping(t *testing.T) (*redistest.Server, *redlatch.Client, int64) {
 	t.Helper()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), lingering())
+	s, c := locktest.Start(t, lingering())
 	return s, c, keep(t, s, c, "a")
 }
 
@@ -126,8 +125,7 @@ func TestKeptLockIsTold(t *testing.T) {
 // ahead of the server's clock. Inspect does not say that the lease begins in the future.
 func TestHolderBeganInThePast(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), lingering())
+	s, c := locktest.Start(t, lingering())
 	l := locktest.Lock(t, c.Mutex("a"))
 	s.Do("SET", locktest.SiblingKey("a", "fence"), strconv.FormatInt(l.Token()+1e9, 10), "EX", "60")
 	info := check.Value(c.Inspect(t.Context(), "a")).OK(t)
@@ -266,8 +264,7 @@ func TestLingeringClientsTakeTurns(t *testing.T) {
 // TestLingerIsRefused: where a lock cannot be kept, or not for so long.
 func TestLingerIsRefused(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), redlatch.Options{})
+	_, c := locktest.Start(t, redlatch.Options{})
 	for name, o := range map[string]redlatch.LockOptions{
 		"longer than a third of the TTL": {TTL: time.Second, Linger: time.Second},
 		"negative":                       {Linger: -2},
@@ -508,8 +505,7 @@ func TestWantedWithoutMessages(t *testing.T) {
 // not told of a waiter of before its time. Each holder of a semaphore is told.
 func TestWantedIsForThoseThatAsk(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	near, far := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, near, far := locktest.StartTwo(t, help.Sluggish())
 	l := locktest.Lock(t, near.Mutex("a"))
 	ctx, cancel := context.WithCancel(t.Context())
 	next := help.GoLock(ctx, far.Mutex("a"))
@@ -547,8 +543,7 @@ func permit(t *testing.T, s *redlatch.Semaphore) *redlatch.Lease {
 // to be told of waiters changes nothing about it.
 func TestWantedOfALockWithoutAnExpiry(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	l := locktest.Lock(t, c.Mutex("a"))
 	s.Do("PERSIST", locktest.StateKey("a"))
 	l.Wanted()

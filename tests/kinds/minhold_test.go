@@ -201,8 +201,7 @@ func TestGivenBackIsNotShut(t *testing.T) {
 func TestManyReleasesLeaveTheirNamesShut(t *testing.T) {
 	t.Parallel()
 	const n = 100
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), holding(help.Sluggish(), longHold))
+	s, c := locktest.Start(t, holding(help.Sluggish(), longHold))
 	var work sync.WaitGroup
 	for i := range n {
 		work.Go(func() {
@@ -238,8 +237,7 @@ func TestSemaphoreBoundsHowOften(t *testing.T) {
 // TestReentrantIsShutByItsLastEntry: also for its own owner.
 func TestReentrantIsShutByItsLastEntry(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), holding(help.Sluggish(), longHold))
+	_, c := locktest.Start(t, holding(help.Sluggish(), longHold))
 	ctx, m := redlatch.WithOwner(t.Context(), "me"), c.ReentrantMutex("a")
 	first := check.Value(m.TryLock(ctx)).OK(t)
 	token := first.Token()
@@ -255,8 +253,8 @@ func TestReentrantIsShutByItsLastEntry(t *testing.T) {
 // TestReadersThatAreShut keep writers out and no reader.
 func TestReadersThatAreShut(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	m := locktest.Open(t, s.URL(), help.Sluggish()).RWMutex("a").With(redlatch.LockOptions{MinHold: longHold})
+	_, c := locktest.Start(t, help.Sluggish())
+	m := c.RWMutex("a").With(redlatch.LockOptions{MinHold: longHold})
 	for range 2 {
 		l := check.Value(m.TryRLock(t.Context())).OK(t)
 		locktest.Release(t, l)
@@ -267,8 +265,8 @@ func TestReadersThatAreShut(t *testing.T) {
 // TestOfficeThatIsShut has no leader, and those who observe are told at once.
 func TestOfficeThatIsShut(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	e := locktest.Open(t, s.URL(), holding(help.Sluggish(), longHold)).Election("a")
+	_, c := locktest.Start(t, holding(help.Sluggish(), longHold))
+	e := c.Election("a")
 	leaders := e.Observe(t.Context())
 	term := check.Value(e.Campaign(t.Context(), "me")).OK(t)
 	for p := help.Receive(t, leaders, "news of the leader"); p.Term == 0; {
@@ -298,8 +296,7 @@ func TestFullServerShuts(t *testing.T) {
 // TestMinHoldIsRefused where it means nothing, unless it is taken away again.
 func TestMinHoldIsRefused(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), holding(help.Brisk(help.Lasting), longHold))
+	_, c := locktest.Start(t, holding(help.Brisk(help.Lasting), longHold))
 	none := redlatch.LockOptions{MinHold: redlatch.None}
 	pool, job := c.SlotPool("pool", 1, redlatch.SlotOptions{}), c.Job("job", redlatch.JobOptions{Window: time.Hour})
 	work := func(context.Context, *redlatch.Lease) error { return nil }
@@ -472,8 +469,7 @@ func TestExtendToMeetsMishaps(t *testing.T) {
 // TestExtendToIsRefused: lengths that cannot be, leases that are over, and what must not be long.
 func TestExtendToIsRefused(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), manual())
+	_, c := locktest.Start(t, manual())
 	l := locktest.Lock(t, c.Mutex("a"))
 	ctx := locktest.Within(t, locktest.Patience)
 	for _, d := range []time.Duration{0, -time.Second, time.Microsecond, 25 * time.Hour} {

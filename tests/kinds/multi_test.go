@@ -23,8 +23,7 @@ import (
 // TestMultiTakesOneRequest, whatever the number of names, if they are free.
 func TestMultiTakesOneRequest(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	m := c.MultiMutex("c", "a", "b", "a")
 	if got := m.Names(); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("Names = %q, want each once, in order", got)
@@ -236,8 +235,7 @@ func TestMultiHookPanics(t *testing.T) {
 func TestMultiIsExtendedAsOne(t *testing.T) {
 	t.Parallel()
 	const ttl = help.Lasting
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(ttl))
+	s, c := locktest.Start(t, help.Brisk(ttl))
 	l := check.Value(c.MultiMutex("a", "b", "c").With(redlatch.LockOptions{Renew: redlatch.Off}).Lock(t.Context())).OK(t)
 	for _, name := range []string{"a", "b", "c"} {
 		s.Do("PEXPIRE", locktest.StateKey(name), "60000")

@@ -28,8 +28,7 @@ import (
 // the new master does not know that the owner was inside.
 func TestEntryInLineWhoseOwnerComesIn(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	holder := locktest.Open(t, s.URL(), help.Attentive())
+	s, holder := locktest.Start(t, help.Attentive())
 	first := check.Value(holder.ReentrantMutex("a").Lock(t.Context())).OK(t)
 	one, other := locktest.Open(t, s.URL(), help.Attentive()), locktest.Open(t, s.URL(), help.Attentive())
 	enter := func(ctx context.Context, c *redlatch.Client, waiting int) <-chan help.Outcome {
@@ -51,8 +50,7 @@ func TestEntryInLineWhoseOwnerComesIn(t *testing.T) {
 // counted for ever.
 func TestReentryTakesTheLaterEnd(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	enter := func(ttl time.Duration) *redlatch.Lease {
 		t.Helper()
 		l := check.Value(c.ReentrantMutex("a").With(redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}).Lock(redlatch.WithOwner(t.Context(), "me"))).OK(t)
@@ -146,8 +144,7 @@ func briefest(s *redistest.Server) (entry string) {
 // release the entry around it.
 func TestReleaseTwiceAtOnce(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	m := c.ReentrantMutex("a")
 	outer := check.Value(m.Lock(t.Context())).OK(t)
 	for range 100 {
@@ -171,8 +168,7 @@ func TestReleaseTwiceAtOnce(t *testing.T) {
 // would wait for itself.
 func TestLateEntryBesideItsOwner(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	m := c.ReentrantMutex("a")
 	ctx := redlatch.WithOwner(t.Context(), "me")
 	outer := check.Value(m.Lock(ctx)).OK(t)
@@ -212,8 +208,7 @@ func TestWriterWaitsForADeadReaderNoLongerThanItsTTL(t *testing.T) {
 // may then read.
 func TestReaderThatOutlivesItsWriter(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, c, other := locktest.StartTwo(t, help.Sluggish())
 	writer := check.Value(c.RWMutex("a").Lock(t.Context())).OK(t)
 	reader := check.Value(c.RWMutex("a").RLock(writer.Context())).OK(t)
 	s.Do("ZADD", locktest.StateKey("a"), "XX", "1", writer.Owner()) // whose time is over

@@ -15,8 +15,7 @@ import (
 // back when it is let in.
 func TestResizeOutlivesTheLastHolder(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, c, other := locktest.StartTwo(t, help.Sluggish())
 	held := check.Value(c.Semaphore("a", 2).Acquire(t.Context(), 2)).OK(t)
 	next := help.GoAcquire(func() (*redlatch.Lease, error) { return other.Semaphore("a", 2).Acquire(t.Context(), 2) })
 	locktest.InLine(t, s, "a", 1)
@@ -56,8 +55,7 @@ func TestPermitsAfterAResize(t *testing.T) {
 func TestLargePoolTakesOneCommand(t *testing.T) {
 	t.Parallel()
 	const n = 65536
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	pool := c.SlotPool("p", n, redlatch.SlotOptions{})
 	first := check.Value(pool.Acquire(t.Context())).OK(t)
 	s.Do("EVAL", "redis.call('SETRANGE', KEYS[1], 0, string.rep('\\255', 8192)) redis.call('SETBIT', KEYS[1], 65534, 0)", "1", help.BitsKey("p"))

@@ -22,8 +22,7 @@ import (
 // taken, also one that extends its lease no more, and so would not find out before its TTL is over.
 func TestForceReleaseTellsTheHolder(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, admin := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, c, admin := locktest.StartTwo(t, help.Sluggish())
 	help.Hearing(t, s, c)
 	for what, o := range map[string]redlatch.LockOptions{
 		"a lease that the watchdog extends": {},
@@ -207,8 +206,7 @@ func TestForceReleaseOfAnOwnerCanBeRepeated(t *testing.T) {
 // TestForceNotesAreBounded: a script that takes a lock by force again and again fills no memory.
 func TestForceNotesAreBounded(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	for range 160 {
 		locktest.Lock(t, c.Mutex("a"))
 		check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
@@ -221,8 +219,7 @@ func TestForceNotesAreBounded(t *testing.T) {
 // TestForceReleaseRefusesABadReason before it takes anything.
 func TestForceReleaseRefusesABadReason(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	_, c := locktest.Start(t, help.Sluggish())
 	l := locktest.Lock(t, c.Mutex("a"))
 	for _, reason := range []string{"a\nb", strings.Repeat("x", 257), "\xff"} {
 		if _, err := c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{Reason: reason}); !errors.Is(err, redlatch.ErrInvalid) {
@@ -277,8 +274,7 @@ func takeByForce(t *testing.T, m *redlatch.Mutex, o redlatch.ForceOptions) *redl
 // holder is told by which process and why; the token is larger; and the line goes on afterwards.
 func TestTakeByForceIsOneStep(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	holder, admin := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, holder, admin := locktest.StartTwo(t, help.Sluggish())
 	help.Hearing(t, s, holder)
 	l := locktest.Lock(t, holder.Mutex("a"))
 	token := l.Token()
@@ -310,8 +306,7 @@ func TestTakeByForceIsOneStep(t *testing.T) {
 // last holder left shut.
 func TestTakeByForceOfWhatIsFreeOrShut(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	locktest.Release(t, takeByForce(t, c.Mutex("a"), redlatch.ForceOptions{}))
 	locktest.Release(t, locktest.Lock(t, c.Mutex("a").With(redlatch.LockOptions{MinHold: help.Lasting})))
 	check.Error(t, "TryLock of what is shut", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrTaken)
@@ -324,8 +319,7 @@ func TestTakeByForceOfWhatIsFreeOrShut(t *testing.T) {
 // TestTakeByForceIsRefused: another owner is not robbed, nor is another kind.
 func TestTakeByForceIsRefused(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	_, c := locktest.Start(t, help.Sluggish())
 	l := locktest.Lock(t, c.Mutex("a"))
 	ctx := locktest.Within(t, locktest.Patience)
 	if _, err := c.Mutex("a").TakeByForce(ctx, redlatch.ForceOptions{Owner: "rl-X-1"}); !errors.Is(err, redlatch.ErrNotHeld) || !l.Held() {

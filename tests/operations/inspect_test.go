@@ -102,8 +102,7 @@ func TestInspectTellsMissingHeartbeats(t *testing.T) {
 // not believed dead.
 func TestInspectTellsDeadHolders(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, operator := locktest.Start(t, help.Brisk(help.Lasting))
 	c, process := wire.StartMortal(t, s, help.Sluggish())
 	written := time.Now() // when what the next look finds was written; the machine may be late for the look
 	locktest.Lock(t, c.Mutex("a"))
@@ -210,8 +209,7 @@ func wantList(t *testing.T, c *redlatch.Client, pattern string, want ...string) 
 func TestListCostsWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	const names = 20_000
-	s := redistest.Start(t)
-	holder, operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, holder, operator := locktest.StartTwo(t, help.Brisk(help.Lasting))
 	locktest.Lock(t, holder.Mutex("one"))
 	locktest.Lock(t, holder.Mutex("used:7"))
 	wantList(t, operator, "", "one", "used:7") // which also teaches the server the scripts
@@ -301,8 +299,7 @@ func TestListPatterns(t *testing.T) {
 // no key but those of the line.
 func TestListShowsNamesThatAreOnlyWaitedFor(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	holder, waiter := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, holder, waiter := locktest.StartTwo(t, help.Sluggish())
 	for _, name := range []string{"a", "{tag}b"} {
 		locktest.Lock(t, holder.Mutex(name))
 		help.GoLock(t.Context(), waiter.Mutex(name))
@@ -428,8 +425,7 @@ func TestLabelsThatAreRefused(t *testing.T) {
 // labels, write no notes.
 func TestNotesCostNothingWithoutLabels(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	holder, waiter := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, holder, waiter := locktest.StartTwo(t, help.Sluggish())
 	held := locktest.Lock(t, holder.Mutex("a"))
 	got := help.GoLock(t.Context(), waiter.Mutex("a"))
 	locktest.InLine(t, s, "a", 1)

@@ -89,8 +89,7 @@ func TestJournalOfPlainAcquisitions(t *testing.T) {
 // TestJournalTellsWhatHappened provokes each thing that it tells, and looks at what is told of it.
 func TestJournalTellsWhatHappened(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, operator := locktest.Start(t, help.Brisk(help.Lasting))
 	o := help.Brisk(help.Lasting)
 	o.Labels = map[string]string{"service": "bill"}
 	c := locktest.Open(t, s.URL(), o)
@@ -248,8 +247,7 @@ func (a *answered) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 // TestJournalIsBounded in length, and told in pages.
 func TestJournalIsBounded(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	locktest.Lock(t, c.Mutex("a"))
 	fill := func(n int) {
 		t.Helper()
@@ -275,8 +273,7 @@ func TestJournalIsBounded(t *testing.T) {
 // TestJournalThatIsFollowed tells what comes, and ends with its context.
 func TestJournalThatIsFollowed(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	_, c := locktest.Start(t, help.Brisk(help.Lasting))
 	locktest.Lock(t, c.Mutex("a"))
 	ctx, stop := context.WithCancel(locktest.Within(t, locktest.Patience))
 	var err error

@@ -53,8 +53,7 @@ func TestLossTellsItsReason(t *testing.T) {
 	} {
 		t.Run(string(reason), func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
-			client := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+			s, client := locktest.Start(t, help.Brisk(help.Lasting))
 			help.Hearing(t, s, client)
 			l := locktest.Lock(t, client.Mutex("a").With(c.options))
 			if c.end != nil {
@@ -161,8 +160,7 @@ func TestTooDeepIsNotTaken(t *testing.T) {
 // client cannot parse its note, such as a note in the format of a later version.
 func TestForcedLossWithAnUnreadableNote(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	help.Hearing(t, s, c)
 	l := locktest.Lock(t, c.Mutex("a"))
 	s.Do("DEL", locktest.StateKey("a"))

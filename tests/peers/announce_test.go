@@ -110,8 +110,7 @@ func TestAnnouncesWhatIsFree(t *testing.T) {
 	for _, pair := range pairs {
 		t.Run(pair.name, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
-			c := locktest.Open(t, s.URL(), unprefixed())
+			s, c := locktest.Start(t, unprefixed())
 			ours, second := pair.ours(t, c), pair.ours(t, locktest.Open(t, s.URL(), unprefixed()))
 			a := ours.Options().Announce
 			heard := listenTo(t, goRedis(t, s), a.Channel)
@@ -204,8 +203,7 @@ func TestRelayAnnouncesOnce(t *testing.T) {
 // things pass nothing on to each other.
 func TestRelayIsApartForEachAnnouncement(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), unprefixed())
+	s, c := locktest.Start(t, unprefixed())
 	lease := lockShared(t, check.Value(compat.Spring(c, "registry", "a")).OK(t))
 	result := help.GoLock(t.Context(), c.Mutex("registry:a"))
 	locktest.Eventually(t, "a place in line of its own", func() bool { return len(locktest.Tickets(s, "{registry:a}:queue")) == 1 })
@@ -381,8 +379,7 @@ func TestAnnounceInACluster(t *testing.T) {
 // TestNeighbourOptionsThatMakeNoSense are refused by name.
 func TestNeighbourOptionsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), redlatch.Options{})
+	s, c := locktest.Start(t, redlatch.Options{})
 	announce := redlatch.Announce{Channel: "c", Message: "m"}
 	reentrant := func(o redlatch.LockOptions) error {
 		return check.ErrorOf(c.ReentrantMutex("a").With(o).TryLock(t.Context()))

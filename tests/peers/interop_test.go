@@ -143,8 +143,7 @@ func TestForeignReleaseIsNoticed(t *testing.T) {
 // sleep without limit (PTTL -1).
 func TestKeyWithoutTTL(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), unprefixed())
+	s, c := locktest.Start(t, unprefixed())
 	s.Do("SET", "a", "operator")
 	check.Error(t, "TryLock", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrTaken)
 	info, err := c.Inspect(t.Context(), "a")

@@ -315,8 +315,7 @@ func anotherKind(c *redlatch.Client, name string, kind int) func(context.Context
 // TestAdoptNoText: what Detach did not return is refused before anything is sent.
 func TestAdoptNoText(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	_, c := locktest.Start(t, help.Sluggish())
 	text := help.Detach(t, locktest.Lock(t, c.Mutex("a")))
 	raw := check.Value(base64.RawURLEncoding.DecodeString(strings.TrimPrefix(text, "rl1_"))).OK(t)
 	more := base64.RawURLEncoding.EncodeToString(append(raw, ' '))
@@ -343,8 +342,7 @@ func TestAdoptNoText(t *testing.T) {
 // and the process would end. The texts of all ways to acquire are read.
 func TestAdoptTextWithAnotherParam(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	_, c := locktest.Start(t, help.Sluggish())
 	semaphore, rw, reentrant := c.Semaphore("semaphore", 1<<40), c.RWMutex("rwmutex"), c.ReentrantMutex("reentrant")
 	slots := func(o redlatch.SlotOptions) func(context.Context) (*redlatch.Lease, error) {
 		return func(ctx context.Context) (*redlatch.Lease, error) {
@@ -436,8 +434,7 @@ func withParam(t *testing.T, text, param string) string {
 // detaches it go on waiting, and then have it.
 func TestAdoptBesideWaitersOfTheSameClient(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, c, other := locktest.StartTwo(t, help.Sluggish())
 	held := locktest.Lock(t, other.Mutex("a"))
 	got := make(chan *redlatch.Lease, 3)
 	for range 3 {
@@ -464,8 +461,7 @@ func TestAdoptBesideWaitersOfTheSameClient(t *testing.T) {
 // other.
 func TestAdoptJob(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	_, c, other := locktest.StartTwo(t, help.Sluggish())
 	text := help.DetachRun(t, trial.Hourly(c, "job"))
 	if ran, err := trial.Hourly(other, "job").Do(t.Context(), nil); ran || err != nil {
 		t.Errorf("a run beside one that was detached: %t, %v", ran, err)
@@ -477,8 +473,7 @@ func TestAdoptJob(t *testing.T) {
 // TestAdoptSlot: the number goes on, and rests no longer than before.
 func TestAdoptSlot(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	_, c, other := locktest.StartTwo(t, help.Sluggish())
 	pool := c.SlotPool("ids", 3, redlatch.SlotOptions{})
 	for range 2 {
 		check.OK(t, "Acquire", check.ErrorOf(pool.Acquire(t.Context())))
@@ -497,8 +492,7 @@ func TestAdoptSlot(t *testing.T) {
 // in, and becomes a reader.
 func TestAdoptRWMutex(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, c, other := locktest.StartTwo(t, help.Sluggish())
 	one := check.Value(c.RWMutex("a").RLock(t.Context())).OK(t)
 	two := check.Value(other.RWMutex("a").RLock(t.Context())).OK(t)
 	one = help.Adopt(t, other, help.Detach(t, one))
@@ -524,8 +518,7 @@ func TestAdoptRWMutex(t *testing.T) {
 // there.
 func TestAdoptReentrantEntry(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, c, other := locktest.StartTwo(t, help.Sluggish())
 	outer := check.Value(c.ReentrantMutex("a").Lock(redlatch.WithOwner(t.Context(), "order"))).OK(t)
 	inner := check.Value(c.ReentrantMutex("a").Lock(outer.Context())).OK(t)
 	inner = help.Adopt(t, other, help.Detach(t, inner))
@@ -543,8 +536,7 @@ func TestAdoptReentrantEntry(t *testing.T) {
 // TestAdoptMulti: the names of a MultiMutex are detached one by one.
 func TestAdoptMulti(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, c, other := locktest.StartTwo(t, help.Sluggish())
 	both := check.Value(c.MultiMutex("a", "b").Lock(t.Context())).OK(t)
 	var texts []string
 	for _, l := range both.Leases() {

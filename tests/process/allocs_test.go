@@ -19,8 +19,7 @@ import (
 // TestAllocationsOfACycle: what a lock and its release allocate, by themselves and in bundles. It
 // counts those of the whole process, so it does not run beside other tests.
 func TestAllocationsOfACycle(t *testing.T) {
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	_, c := locktest.Start(t, help.Sluggish())
 	const turns = 400
 	for goroutines, most := range map[int]float64{1: 17, 64: 16} {
 		help.Cycles(t, c, goroutines, 50) // until all connections are made

@@ -270,8 +270,7 @@ func TestSuspendedWaiterCostsItsHorizon(t *testing.T) {
 // and has its old place when it is back.
 func TestWaiterBelievedDeadIsPassedOver(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.InOrder(help.Sluggish()))
+	s, c := locktest.Start(t, help.InOrder(help.Sluggish()))
 	held := locktest.Lock(t, c.Mutex("a"))
 	stuck := worker.Start(t, worker.Job{URL: s.URL(), Name: "a", TTL: help.Lasting, Heartbeat: 100 * time.Millisecond})
 	locktest.InLine(t, s, "a", 1)

@@ -100,8 +100,7 @@ func TestLockInACycleOfGoroutines(t *testing.T) {
 // TestLockOfWhatOthersShare: semaphores and readers. A cycle counts only if all holders are in it.
 func TestLockOfWhatOthersShare(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
+	s, c, other := locktest.StartTwo(t, help.Sluggish())
 	for _, outside := range []bool{true, false} {
 		name := func(s string) string { return fmt.Sprintf("%s-%v", s, outside) }
 		pool, rw := name("pool"), name("rw")
@@ -138,8 +137,7 @@ func TestLockOfWhatOthersShare(t *testing.T) {
 // TestLockOfSeveralInACycle: a MultiMutex that waits for its second name keeps the first.
 func TestLockOfSeveralInACycle(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	b := locktest.Lock(t, c.Mutex("b"))
 	several := make(chan error, 1)
 	go func() {
@@ -165,8 +163,7 @@ func deadlocks(t *testing.T, c *redlatch.Client) []redlatch.Deadlock {
 // what it keeps and waits for. When one is killed and its lease taken, there is no cycle.
 func TestDeadlockBetweenProcesses(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, operator := locktest.Start(t, help.Brisk(help.Lasting))
 	names := []string{"a", "b", "c"}
 	var workers []*worker.Worker
 	for i, name := range names {
@@ -218,8 +215,7 @@ func TestDeadlockBetweenProcesses(t *testing.T) {
 // behind another one of its process, and has no place in line of its own.
 func TestDeadlockWithAWaiterBehindAnother(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, operator := locktest.Start(t, help.Brisk(help.Lasting))
 	one, two := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
 	a, b := locktest.Lock(t, one.Mutex("a")), locktest.Lock(t, two.Mutex("b"))
 	ctx, giveUp := context.WithCancel(t.Context())
@@ -245,8 +241,7 @@ func TestDeadlockWithAWaiterBehindAnother(t *testing.T) {
 // TestDeadlockThatIsNone: cycles of names, of which something is outside.
 func TestDeadlockThatIsNone(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	operator := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, operator := locktest.Start(t, help.Brisk(help.Lasting))
 	one, two, third := locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish()), locktest.Open(t, s.URL(), help.Sluggish())
 	permit := check.Value(one.Semaphore("s", 2).Acquire(t.Context(), 1)).OK(t)
 	spare := check.Value(third.Semaphore("s", 2).Acquire(t.Context(), 1)).OK(t) // whose holder waits for nothing

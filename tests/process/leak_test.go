@@ -169,8 +169,7 @@ func closeOfOneThatHangs(t *testing.T, c *redlatch.Client, hang func()) (start t
 // waits for a client that is gone.
 func TestCloseEndsWaitsAndLeases(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	other := locktest.Open(t, s.URL(), help.Sluggish())
+	s, other := locktest.Start(t, help.Sluggish())
 	c := check.Value(redlatch.Open(t.Context(), s.URL(), help.Sluggish())).OK(t)
 	kept, taken := locktest.Lock(t, c.Mutex("kept")), locktest.Lock(t, other.Mutex("taken"))
 	result := help.GoLock(t.Context(), c.Mutex("taken"))

@@ -394,8 +394,7 @@ func TestRelayIsRevoked(t *testing.T) {
 // else tells.
 func TestRelayIsRevokedAmongOthers(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	admin := locktest.Open(t, s.URL(), help.Sluggish())
+	s, admin := locktest.Start(t, help.Sluggish())
 	between, forced := make(chan struct{}), make(chan struct{})
 	o, seen := help.Watched(help.Sluggish())
 	o.Hook = func(ctx context.Context, e redlatch.Event) {

@@ -50,8 +50,7 @@ func TestSuspendedHolderWakesWithoutItsLock(t *testing.T) {
 // is refused to all others, with both named, and nothing is changed.
 func TestKindsExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	help.Hearing(t, s, c)
 	once := func(ctx context.Context, name string) error {
 		_, err := c.Job(name, redlatch.JobOptions{Window: time.Hour}).Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })

@@ -79,8 +79,7 @@ func wantToldAll(t *testing.T, s *redistest.Server, clients []*redlatch.Client) 
 // is forced out.
 func TestObserveTellsEveryChange(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, watcher := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c, watcher := locktest.StartTwo(t, help.Brisk(help.Lasting))
 	ctx, cancel := context.WithCancel(t.Context())
 	leaders := watcher.Election("e").Observe(ctx)
 	want := func(what, value string) redlatch.Leader {
@@ -154,8 +153,7 @@ func TestJobInAWindow(t *testing.T) {
 // TestMultiOfWhichOneIsTaken: who gives up holds nothing, and who waits gets in, with all of them.
 func TestMultiOfWhichOneIsTaken(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c, other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c, other := locktest.StartTwo(t, help.Brisk(help.Lasting))
 	b := locktest.Lock(t, other.Mutex("b"))
 	check.Error(t, "TryLock", check.ErrorOf(c.MultiMutex("a", "b", "c").TryLock(t.Context())), redlatch.ErrTaken)
 	help.WantNothingLeft(t, s, "a", "c")
@@ -222,8 +220,7 @@ func TestPermitsThatAreFree(t *testing.T) {
 // the same token.
 func TestReentrantOwnerAcrossProcesses(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	one, other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, one, other := locktest.StartTwo(t, help.Brisk(help.Lasting))
 	ctx := redlatch.WithOwner(t.Context(), "workflow 7")
 	first := check.Value(one.ReentrantMutex("a").Lock(ctx)).OK(t)
 	second, err := other.ReentrantMutex("a").With(redlatch.LockOptions{TTL: 2 * help.Lasting}).Lock(ctx)
@@ -245,8 +242,7 @@ func TestReentrantOwnerAcrossProcesses(t *testing.T) {
 // of those behind the next writer.
 func TestReadersAreLetInTogether(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Sluggish())
+	s, c := locktest.Start(t, help.Sluggish())
 	help.Hearing(t, s, c)
 	m := c.RWMutex("a")
 	writer := check.Value(m.Lock(t.Context())).OK(t)
@@ -281,8 +277,7 @@ func TestReadersAreLetInTogether(t *testing.T) {
 // vanished rests, and a slot's number is not told any more once it is lost.
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
+	s, c := locktest.Start(t, help.Brisk(help.Lasting))
 	pool := func(instance string) *redlatch.SlotPool {
 		return c.SlotPool("p", 3, redlatch.SlotOptions{Instance: instance, Quarantine: time.Hour})
 	}

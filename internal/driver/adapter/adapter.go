@@ -64,25 +64,30 @@ func Failure(ctx context.Context, err error) error {
 // so for one call at least, and returns what each came to.
 func Eval(calls []conn.Call, run func(calls []conn.Call, full bool) []conn.Result) []conn.Result {
 	results := run(calls, false)
-	var unknown []int
-	var again []conn.Call
-	for i, r := range results {
-		if r.Err != nil && isUnknownScript(r.Err) {
-			unknown = append(unknown, i)
-			again = append(again, calls[i])
-		}
-	}
-	if len(again) > 0 {
-		for i, r := range run(again, true) {
-			results[unknown[i]] = r
-		}
-	}
+	Redo(calls, results, isUnknownScript, func(calls []conn.Call) []conn.Result { return run(calls, true) })
 	for i, r := range results {
 		if r.Err != nil {
 			results[i].Err = permission(calls[i].Script, r.Err)
 		}
 	}
 	return results
+}
+
+// Redo makes the calls again, together, whose errors say that nothing was done. It puts their results
+// in place of those.
+func Redo(calls []conn.Call, results []conn.Result, undone func(error) bool, run func([]conn.Call) []conn.Result) {
+	var which []int
+	var again []conn.Call
+	for i, r := range results {
+		if r.Err != nil && undone(r.Err) {
+			which, again = append(which, i), append(again, calls[i])
+		}
+	}
+	if len(again) > 0 {
+		for i, r := range run(again) {
+			results[which[i]] = r
+		}
+	}
 }
 
 // isUnknownScript reports whether the server does not know a script by its SHA-1.

@@ -23,6 +23,20 @@ type Reporter interface {
 	Cleanup(func())
 }
 
+// Start starts a server, and opens a client over it.
+func Start(t testing.TB, o redlatch.Options) (*redistest.Server, *redlatch.Client) {
+	t.Helper()
+	s := redistest.Start(t)
+	return s, Open(t, s.URL(), o)
+}
+
+// StartTwo starts a server, and opens two clients over it.
+func StartTwo(t testing.TB, o redlatch.Options) (s *redistest.Server, c, other *redlatch.Client) {
+	t.Helper()
+	s, c = Start(t, o)
+	return s, c, Open(t, s.URL(), o)
+}
+
 // Open returns a client that is closed with the test.
 func Open(t testing.TB, url string, o redlatch.Options) *redlatch.Client {
 	t.Helper()

@@ -8,8 +8,8 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,21 +44,10 @@ func write(dir string) error {
 	if err := pages(root, man); err != nil {
 		return err
 	}
-	for suffix, generate := range map[string]func(io.Writer) error{
-		"bash": func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
-		"zsh":  root.GenZshCompletion,
-		"fish": func(w io.Writer) error { return root.GenFishCompletion(w, true) },
-		"ps1":  root.GenPowerShellCompletionWithDesc,
-	} {
-		var text bytes.Buffer
-		if err := generate(&text); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(completions, "redlatch."+suffix), text.Bytes(), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	file := func(suffix string) string { return filepath.Join(completions, "redlatch."+suffix) }
+	return errors.Join(
+		root.GenBashCompletionFileV2(file("bash"), true), root.GenZshCompletionFile(file("zsh")),
+		root.GenFishCompletionFile(file("fish"), true), root.GenPowerShellCompletionFileWithDesc(file("ps1")))
 }
 
 // pages writes the page of a command and those of the commands under it. Pages are packed without a
@@ -74,26 +63,12 @@ func pages(cmd *cobra.Command, dir string) error {
 	cmd.InitDefaultHelpFlag()
 	verbatim(cmd)
 	header := &doc.GenManHeader{Title: strings.ToUpper(name(cmd)), Section: "1", Source: "redlatch", Manual: "redlatch", Date: &time.Time{}}
-	var text bytes.Buffer
-	if err := doc.GenMan(cmd, header, &text); err != nil {
+	var packed bytes.Buffer
+	page, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // which there is
+	if err := errors.Join(doc.GenMan(cmd, header, page), page.Close()); err != nil {
 		return err
 	}
-	file, err := os.Create(filepath.Join(dir, name(cmd)+".1.gz"))
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	packed, err := gzip.NewWriterLevel(file, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
-	if _, err := packed.Write(text.Bytes()); err != nil {
-		return err
-	}
-	if err := packed.Close(); err != nil {
-		return err
-	}
-	return file.Close()
+	return os.WriteFile(filepath.Join(dir, name(cmd)+".1.gz"), packed.Bytes(), 0o644)
 }
 
 func name(cmd *cobra.Command) string {

@@ -72,10 +72,15 @@ type waiter struct {
 
 // waits has a client wait for a lock.
 func (k sharable) waits(ctx context.Context, c *redlatch.Client) *waiter {
+	return waits(func() (*redlatch.Lease, error) { return k.lock(c, ctx, true) })
+}
+
+// waits has a goroutine wait for a lock.
+func waits(lock func() (*redlatch.Lease, error)) *waiter {
 	w := &waiter{ended: make(chan struct{})}
 	go func() {
 		defer close(w.ended)
-		w.lease, w.err = k.lock(c, ctx, true)
+		w.lease, w.err = lock()
 		w.at = time.Now()
 	}()
 	return w

@@ -48,9 +48,14 @@ func (p *partner) Close() error {
 
 // dies ends a client as kill -9 does. What it does from then on reaches no server.
 func (p *partner) dies() {
+	p.each(func(l *wire.Link) { l.Kill(false) })
+}
+
+// each calls f for every link, while the network stands still.
+func (p *partner) each(f func(l *wire.Link)) {
 	p.world.Net.Call(func() {
 		for _, l := range p.links {
-			l.Kill(false)
+			f(l)
 		}
 	})
 }
@@ -59,13 +64,11 @@ func (p *partner) dies() {
 // called that it returns.
 func (p *partner) counts(text string) func() int {
 	count := func() (n int) {
-		p.world.Net.Call(func() {
-			for _, l := range p.links {
-				l.Records = true
-				for _, what := range l.Asked {
-					if strings.Contains(what, text) {
-						n++
-					}
+		p.each(func(l *wire.Link) {
+			l.Records = true
+			for _, what := range l.Asked {
+				if strings.Contains(what, text) {
+					n++
 				}
 			}
 		})
@@ -89,11 +92,7 @@ func (p *partner) cutsOff(node int, d time.Duration) {
 
 // mayNot has the partner's user lack the right to these commands, and to no others.
 func (p *partner) mayNot(commands ...string) {
-	p.world.Net.Call(func() {
-		for _, l := range p.links {
-			l.User = commands
-		}
-	})
+	p.each(func(l *wire.Link) { l.User = commands })
 }
 
 // cutsOffAll has a partner reach no server for a while.
@@ -105,11 +104,7 @@ func (p *partner) cutsOffAll(d time.Duration) {
 
 // deafens has a client hear no message any more.
 func (p *partner) deafens() {
-	p.world.Net.Call(func() {
-		for _, l := range p.links {
-			l.Deaf = true
-		}
-	})
+	p.each(func(l *wire.Link) { l.Deaf = true })
 }
 
 // meets has the next request with a text meet a mishap: at one server of a quorum.
@@ -128,11 +123,7 @@ func (p *partner) meets(text string, how wire.MishapHow, late time.Duration) {
 
 // spare takes back the mishaps that have not happened.
 func (p *partner) spare() {
-	p.world.Net.Call(func() {
-		for _, l := range p.links {
-			l.Mishaps = nil
-		}
-	})
+	p.each(func(l *wire.Link) { l.Mishaps = nil })
 }
 
 // sent is how long the requests of these scenes may take.

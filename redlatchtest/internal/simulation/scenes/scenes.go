@@ -27,13 +27,7 @@ func bereaved(a *player) {
 	defer func() { _ = l.Release(context.Background()) }()
 	p := a.meets()
 	waiting, giveUp := context.WithCancel(a.Ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if l, err := mine.lock(p.Client, waiting, true); err == nil {
-			_ = l.Release(waiting)
-		}
-	}()
+	w := mine.waits(waiting, p.Client)
 	a.Rest(6 * a.Trip()) // a try, a subscription, a place in line
 	info, err := a.Client.Inspect(a.Ctx, name)
 	a.Wantf(err != nil || !l.Held() || len(info.Waiters) == 1 && !info.Waiters[0].Dead && info.Waiters[0].Client == p.ID() &&
@@ -54,7 +48,7 @@ func bereaved(a *player) {
 	}
 	giveUp()
 	_ = p.Close()
-	<-ended
+	w.release()
 }
 
 // beside has a waiter that died in line for more permits than are free. It keeps none out that fits.
@@ -68,13 +62,7 @@ func beside(a *player) {
 	defer func() { _ = l.Release(context.Background()) }()
 	p := a.meets()
 	waiting, giveUp := context.WithCancel(a.Ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if l, err := p.Semaphore(s, world.Permits).Acquire(waiting, world.Permits); err == nil {
-			_ = l.Release(waiting)
-		}
-	}()
+	w := waits(func() (*redlatch.Lease, error) { return p.Semaphore(s, world.Permits).Acquire(waiting, world.Permits) })
 	a.Rest(6 * a.Trip())
 	if l.Held() {
 		overtakes, err := a.Client.Semaphore(s, world.Permits).TryAcquire(a.Ctx, 1)
@@ -98,7 +86,7 @@ func beside(a *player) {
 	}
 	giveUp()
 	_ = p.Close()
-	<-ended
+	w.release()
 }
 
 // entangled has two clients wait for each other, and a third acquisition behind one of them.
@@ -190,23 +178,14 @@ func lined(a *player) {
 	beat := 100*time.Millisecond + a.UpTo(a.Plan.Heartbeat)
 	p := a.meets(func(o *redlatch.Options) { o.Heartbeat = beat })
 	waiting, giveUp := context.WithCancel(redlatch.WithLabels(a.Ctx, map[string]string{"of": "line"}))
-	done := make(chan struct{}, 10)
-	n := 0
-	join := func() {
-		n++
-		go func() {
-			if l, err := p.Mutex(name).Lock(waiting); err == nil {
-				_ = l.Release(context.Background())
-			}
-			done <- struct{}{}
-		}()
-	}
+	var waiters []*waiter
 	look := func() {
 		a.Rest(6*beat/5 + 6*a.Trip() + 300*time.Millisecond)
 		info, err := a.Client.Inspect(a.Ctx, name)
 		if err != nil || !l.Held() || a.Ctx.Err() != nil {
 			return
 		}
+		n := len(waiters)
 		places, callers := 1, n
 		if a.Plan.Strict {
 			places, callers = n, 1
@@ -220,13 +199,14 @@ func lined(a *player) {
 		}
 	}
 	for range 2 {
-		join()
-		join()
+		for range 2 {
+			waiters = append(waiters, waits(func() (*redlatch.Lease, error) { return p.Mutex(name).Lock(waiting) }))
+		}
 		look()
 	}
 	giveUp()
-	for range n {
-		<-done
+	for _, w := range waiters {
+		w.release()
 	}
 	a.Rest(time.Second)
 	a.Net.Call(func() {

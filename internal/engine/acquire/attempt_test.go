@@ -1,0 +1,166 @@
+package acquire_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine"
+	"github.com/redlatch/redlatch/internal/engine/acquire"
+	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/link/ask"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+	"github.com/redlatch/redlatch/internal/testkit/answers"
+	"github.com/redlatch/redlatch/internal/testkit/check"
+)
+
+const (
+	ttl       = 30 * time.Second
+	heartbeat = 5 * time.Second
+	timeout   = 3 * time.Second
+)
+
+// What a server says of an acquisition.
+var (
+	inside   = says(conn.Reply{Int: 7})
+	taken    = says(conn.Reply{List: []conn.Reply{{}, {Int: 20_000}, {}, {Int: 1}, {Int: 1}, {Text: "rl-other-1"}, {Int: 6}}})
+	lineFull = says(conn.Reply{List: []conn.Reply{{Int: -1}, {Text: "full"}}})
+	granted  = says(conn.Reply{List: []conn.Reply{{Int: -1}, {}, {Int: 1}, {}, {Int: 6}, {List: []conn.Reply{{Int: 1}, {Int: 7}, {}}}}})
+	silent   = answers.Silent
+)
+
+func says(r conn.Reply) answers.Says {
+	return func(context.Context, string, conn.Call) conn.Result { return conn.Result{Reply: r} }
+}
+
+func refuses(text string) answers.Says {
+	return func(context.Context, string, conn.Call) conn.Result {
+		return conn.Result{Err: &conn.ReplyError{Text: text}}
+	}
+}
+
+// late has an answer come after d.
+func late(d time.Duration, say answers.Says) answers.Says {
+	return func(ctx context.Context, verb string, call conn.Call) conn.Result {
+		time.Sleep(d)
+		return say(ctx, verb, call)
+	}
+}
+
+// server is a connection that the engine closes.
+type server struct{ *answers.Server }
+
+func (server) Close() error { return nil }
+
+// TestAttempt: what comes of an acquisition, by what the server says: the error, the events, when, how
+// often the server was asked, and whether the owner is released in the background. The server says the
+// last of the answers from then on.
+func TestAttempt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		wait     bool
+		ttl      time.Duration // 0 for ttl
+		limit    time.Duration // of the caller; 0 for none
+		acquires []answers.Says
+		polls    []answers.Says
+		gone     bool    // an extend finds no owner
+		want     []error // nil for a lease
+		told     string
+		after    time.Duration // give or take a tenth, and 100ms
+		asked    int           // to let the owner in
+		undone   bool
+	}{
+		"free":                  {acquires: []answers.Says{inside}, told: "attempt granted", asked: 1},
+		"taken":                 {acquires: []answers.Says{taken}, want: []error{fault.ErrTaken}, told: "attempt failed", asked: 1},
+		"no answer":             {acquires: []answers.Says{silent}, want: []error{fault.ErrUnreachable}, told: "attempt failed", after: timeout, asked: 3, undone: true},
+		"an answer lost":        {acquires: []answers.Says{silent, inside}, told: "attempt granted", after: timeout / 3, asked: 2},
+		"an answer lost, taken": {acquires: []answers.Says{silent, taken}, want: []error{fault.ErrTaken}, told: "attempt failed", after: timeout / 3, asked: 2, undone: true},
+		"loading":               {acquires: []answers.Says{refuses("LOADING"), inside}, told: "attempt granted", asked: 2},
+		"full":                  {acquires: []answers.Says{refuses("OOM command not allowed")}, want: []error{}, told: "attempt failed", asked: 1},
+		"no right":              {acquires: []answers.Says{refuses("NOPERM")}, want: []error{}, told: "attempt failed", asked: 1, undone: true},
+		"nearly over":           {ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside)}, told: "attempt granted", after: 200 * time.Millisecond, asked: 1},
+		"over": {
+			ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside)}, gone: true,
+			want: []error{fault.ErrUnreachable}, told: "attempt failed", after: 200 * time.Millisecond, asked: 1,
+		},
+		"waits: free":             {wait: true, acquires: []answers.Says{inside}, told: "attempt granted", asked: 1},
+		"waits for its turn":      {wait: true, acquires: []answers.Says{taken}, polls: []answers.Says{granted}, told: "attempt wait granted", after: heartbeat, asked: 2},
+		"waits for too long":      {wait: true, limit: 2 * time.Second, acquires: []answers.Says{taken}, polls: []answers.Says{granted}, want: []error{fault.ErrTaken, context.DeadlineExceeded}, told: "attempt wait failed", after: 2 * time.Second, asked: 2, undone: true},
+		"waits where no more may": {wait: true, acquires: []answers.Says{taken, lineFull}, want: []error{fault.ErrLineFull}, told: "attempt failed", asked: 2},
+		"waits through an outage": {wait: true, acquires: []answers.Says{taken}, polls: []answers.Says{silent, silent, silent, granted}, told: "attempt wait unreachable reachable granted", after: heartbeat + timeout, asked: 2},
+		"waits without an answer": {wait: true, limit: time.Second, acquires: []answers.Says{silent}, want: []error{fault.ErrUnreachable}, told: "attempt failed", after: time.Second, asked: 1, undone: true},
+		"waits again": {
+			wait: true, ttl: 100 * time.Millisecond, acquires: []answers.Says{late(200*time.Millisecond, inside), inside}, gone: true,
+			told: "attempt granted", after: 200 * time.Millisecond, asked: 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := server{answers.New(nil)}
+				var mu sync.Mutex
+				n, next := map[string]int{}, map[string][]answers.Says{"acquire": c.acquires, "await": c.polls}
+				if c.gone {
+					next["renew"] = []answers.Says{says(conn.Reply{})}
+				}
+				s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+					mu.Lock()
+					say := answers.Yes
+					if all := next[verb]; len(all) > 0 {
+						say = all[min(n[verb], len(all)-1)]
+						n[verb]++
+					}
+					mu.Unlock()
+					return say(ctx, verb, call)
+				})
+				var told []string
+				e := engine.New(s, engine.Config{Heartbeat: heartbeat, RequestTimeout: timeout, FenceTTL: time.Hour}, engine.Words{
+					Tell:    func(_ context.Context, _ *lock.Lock, e lock.Event) { told = append(told, string(e.What)) },
+					Lost:    func(*lease.Lease, lock.Loss) error { return fault.ErrNotHeld },
+					Taken:   func(_ *lock.Lock, by lock.Occupant) error { return fmt.Errorf("%w by %q", fault.ErrTaken, by.Owner) },
+					Refusal: func(*lock.Lock, string) error { return fault.ErrLineFull },
+					InUse:   func(ask.Subject, string, int64) error { return fault.ErrWrongKind },
+				}, clock.Now)
+				defer func() {
+					s.Now(answers.Yes)
+					e.Stop()
+					check.Nil(t, "Close", e.Close())
+				}()
+				on := &lock.Lock{
+					Subject: ask.Subject{Kind: script.Mutex, Name: "a", Keys: check.Value(keys.Of("p:", "a")).OK(t)},
+					Client:  e.ID, Prefix: "p:", FenceTTL: time.Hour, Terms: lock.Terms{TTL: ttl, Renews: true},
+				}
+				if c.ttl > 0 {
+					on.TTL = c.ttl
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				if c.limit > 0 {
+					ctx, cancel = context.WithTimeout(t.Context(), c.limit)
+				}
+				defer cancel()
+				began := time.Now()
+				got, err := e.Acquirer.One(ctx, on, acquire.Wish{}, c.wait)
+				took := time.Since(began)
+				check.Equal(t, got != nil, c.want == nil, "there is a lease")
+				for _, want := range c.want {
+					check.That(t, errors.Is(err, want), "the error is %v, want one that matches %v", err, want)
+				}
+				check.Equal(t, strings.Join(told, " "), c.told, "events")
+				check.That(t, took >= c.after*9/10 && took <= c.after*11/10+100*time.Millisecond, "it took %v, want %v", took, c.after)
+				check.Equal(t, s.Count("acquire"), c.asked, "requests to let the owner in")
+				time.Sleep(time.Second)
+				check.Equal(t, s.Count("release") > 0, c.undone, "the owner is released in the background")
+			})
+		})
+	}
+}
