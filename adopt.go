@@ -15,19 +15,17 @@ import (
 // Adopt finds the old owner gone. Nor can anything that was sent for the old owner, and arrives
 // late, extend or release the lease of the new one.
 
-// Adopt takes up a lease that [Lease.Detach] named, of any kind of lock, and gives it its full TTL
-// again, with the same fencing token. ctx is the parent of its context. o says how it is held from
-// now on, over the options of the client; TTL need not be what it was, and MaxHold counts from now.
-// See [Lease.Slot] for the number of a slot.
-//
-// A text can be used once: of several calls with one text at most one succeeds. To hand the lease
-// on, detach it again.
+// Adopt takes up a lease that [Lease.Detach] named, of any kind of lock, with the same fencing
+// token, and gives it its full TTL again. ctx is the parent of its context. o says how it is held
+// from now on, over the options of the client; TTL need not be what it was, and MaxHold counts from
+// now. [Lease.Slot] returns the number of a slot. A text can be used once: of several calls with
+// one text at most one succeeds. To hand the lease on, detach it again.
 //
 // The error matches [ErrNotHeld] if the lease has ended: its TTL has passed, the text was used
 // before, or the lock was released, taken by force or deleted. It matches [ErrInvalid] if the text
 // names no lease, and [ErrWrongKind] if the name is in use for something else by now. If it matches
-// [ErrUnreachable], or is that of ctx, it is unknown whether the text is used up. If it is, the
-// lock is released in the background, and another call with the text gets ErrNotHeld.
+// [ErrUnreachable], or is that of ctx, the text may be used up. Then the lock is released in the
+// background, and another call with the text gets ErrNotHeld.
 func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (*Lease, error) {
 	t, err := lock.ParseText(text)
 	if err != nil {

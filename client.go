@@ -16,13 +16,12 @@ import (
 
 // Client is one process's identity towards Redis: it makes locks, keeps their leases extended and
 // listens for grants, all over one connection pool and with a fixed number of goroutines, however
-// many locks it holds or waits for.
-//
-// Make one for each Redis deployment and share it; it is safe for concurrent use. Call
-// [Client.Close] at the end.
+// many locks it holds or waits for. Make one for each Redis deployment and share it; it is safe for
+// concurrent use. Call [Client.Close] at the end.
 //
 // Methods such as [Client.Mutex], which make a lock with the client's options, send nothing. The
-// first call on the lock refuses a name, number or option that cannot be used.
+// first call on the lock refuses a name, number or option that cannot be used. A lock does not
+// change, costs nothing and is safe for concurrent use.
 type Client struct {
 	engine  *engine.Engine
 	options Options
@@ -37,12 +36,10 @@ func (c *Client) ID() string { return c.engine.ID }
 // Close ends the client. Waiters get [ErrClosed] and leave the line. Leases that are still held are
 // lost: their contexts are cancelled and their keys expire with their TTL, since releasing them
 // could let others in while the work still runs; so release first. Close returns when nothing of
-// this client is left in Redis but those keys, at the latest after Options.RequestTimeout. A
-// connection that the program brought stays open. A second call waits for the first one, and
-// returns what that returns.
-//
-// The error is a [*LeftError] if leases were still held, which names them; the client is closed all
-// the same. Otherwise it is that of the connection.
+// this client is left in Redis except those keys, at the latest after Options.RequestTimeout. A
+// connection that the program brought stays open. The error is a [*LeftError] that names the leases
+// if any were held; the client is closed all the same. Otherwise it is that of the connection. A
+// second call waits for the first one, and returns what that returns.
 func (c *Client) Close() error {
 	c.once.Do(func() { c.closeErr = c.end() })
 	return c.closeErr
@@ -75,7 +72,7 @@ type LeaseInfo struct {
 	Stack     string        // of the call that acquired it, with Options.TraceLeases; else ""
 }
 
-// String says which lock it is, with the token, and for how long it has been held.
+// String says which lock it is, its token, and for how long it has been held.
 func (i LeaseInfo) String() string {
 	return fmt.Sprintf("%s %q with token %d for %v", i.Kind, i.Name, i.Token, time.Since(i.Since).Round(time.Millisecond))
 }

@@ -16,11 +16,9 @@ import (
 
 // WithOwner returns a context under which [ReentrantMutex.Lock] enters as owner, and under which
 // [RWMutex.RLock] may read beside the lease of that [Lease.Owner]. So a workflow that goes on in
-// another process takes its owner with it. Other kinds ignore it.
-//
-// Any program can name any owner. Choose one that no other program uses, such as the id of the
-// workflow: 1 to 256 bytes of valid UTF-8 without control characters. A lock refuses any other text
-// with an error that matches [ErrInvalid].
+// another process takes its owner with it. Other kinds ignore it. Any program can name any owner:
+// choose one that no other program uses, such as the id of the workflow, of 1 to 256 bytes of valid
+// UTF-8 without control characters. A lock refuses any other text with [ErrInvalid].
 func WithOwner(ctx context.Context, owner string) context.Context {
 	return ownerContext{ctx, namedOwner(owner)}
 }
@@ -45,11 +43,10 @@ func (c ownerContext) Value(key any) any {
 
 // WithLabels returns a context under which acquisitions carry these labels, such as the id of a
 // trace, beside those of ctx and over those of [Options] with the same key. [Client.Inspect],
-// [Client.List], [Client.Deadlocks] and the journal tell them.
-//
-// A context has 8 labels at most, those of the contexts around it included. A key has 1 to 64 bytes
-// of valid UTF-8 without control characters, a value up to 256 bytes of valid UTF-8. An acquisition
-// under any other labels is refused with an error that matches [ErrInvalid].
+// [Client.List], [Client.Deadlocks] and the journal tell them. A context has 8 labels at most,
+// those of the contexts around it included. A key has 1 to 64 bytes of valid UTF-8 without control
+// characters, a value up to 256 bytes of valid UTF-8. An acquisition under any other labels is
+// refused with [ErrInvalid].
 //
 // Labels are for people, and nothing depends on them. They are written to Redis in the background,
 // 100 ms after the wait began or the lock was granted, and only if that lasts so long. A client
@@ -92,9 +89,10 @@ func labelsIn(ctx context.Context) map[string]string {
 }
 
 // WithHeld returns a context that says under which leases of a parent process a caller works, which
-// the parent keeps until this process ends. If an acquisition under the context waits, Waiter.Holds
-// tells them, and [Client.Deadlocks] finds cycles through them. Lock itself looks at leases of its
-// own client alone. `redlatch run` passes on what it holds in this way. At most 64 leases are told.
+// the parent keeps until this process ends. If an acquisition under the context waits,
+// [Waiter].Holds tells them, at most 64, and [Client.Deadlocks] finds cycles through them. Lock
+// itself looks at leases of its own client alone. `redlatch run` passes on what it holds in this
+// way.
 func WithHeld(ctx context.Context, held ...Held) context.Context {
 	before, _ := ctx.Value(elsewhereKey{}).([]Held)
 	return context.WithValue(ctx, elsewhereKey{}, slices.Concat(before, held))

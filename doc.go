@@ -27,30 +27,28 @@
 //   - [MultiMutex]: several mutexes, all or none.
 //   - [CountDownLatch]: waiting until n others are done.
 //
-// All of them but the last give a [Lease]. All but Job wait, in the same kind of line. [docs/choosing.md]
-// compares them with each other and with the recipes that they replace.
+// All of them except the last give a [Lease]. All except Job wait, in the same kind of line.
+// [docs/choosing.md] compares them with each other and with the recipes that they replace.
 //
 // # What a lease promises
 //
 // A lease that says it is held is held: this process gives it up before its TTL can end in Redis,
-// also if the network fails or the machine was suspended. [Lease.Held], [Lease.Token] and the
-// lease's context say so. The exceptions are a server that loses data, an operator that takes the
-// lock by force, and a failover: see "What is not promised".
+// also if the network fails or the machine was suspended. The exceptions are a server that loses
+// data, an operator that takes the lock by force, and a failover: see "What is not promised".
 //
-// A watchdog extends every lease at a third of its TTL, many of them in one batch. While Redis does
-// not answer, the lease is in jeopardy and keeps its old deadline; then it is lost, its context is
-// cancelled, and [context.Cause] returns the [*LostError]. LockOptions.MaxHold bounds work that
-// hangs, and Renew does without the watchdog. [Lease.Wanted] tells long work that another
-// acquisition waits. [Lease.Detach] and [Client.Adopt] let a lease go on in another process.
+// A watchdog extends every lease at a third of its TTL. While Redis does not answer, the lease is
+// in jeopardy and keeps its old deadline; then it is lost, its context is cancelled, and
+// [context.Cause] returns the [*LostError]. LockOptions.MaxHold bounds work that hangs.
+// [Lease.Wanted] tells long work that another acquisition waits. [Lease.Detach] and [Client.Adopt]
+// let a lease go on in another process.
 //
 // # What only the token promises
 //
 // A process can be suspended between its last look at the lease and its write. No lock service can
 // exclude that (Kleppmann, "How to do distributed locking", 2016). So every acquisition has a
 // fencing token, larger than those of all earlier acquisitions of the name, also after an expiry, a
-// crash or the loss of all data in Redis: where no token is remembered, the next one is the
-// server's time in microseconds. Entries of one owner of a [ReentrantMutex] share a token. Hand it
-// to the resource and let the resource refuse older ones:
+// crash or the loss of all data in Redis. Entries of one owner of a [ReentrantMutex] share a token.
+// Hand it to the resource and let the resource refuse older ones:
 //
 //	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
@@ -60,48 +58,41 @@
 //
 // # Waiting
 //
-// Waiters stand in one line over all processes, first come, first served between processes. A
-// release hands the lock to the next in line inside Redis and tells that client alone. While they
-// wait, each client sends one heartbeat for each name. A waiter that died is passed over; a lost
-// message costs one heartbeat.
-//
-// Goroutines of one client that wait for the same [Mutex] stand in that line as one, and pass the
-// mutex on among themselves, each with a token of its own; LockOptions.StrictOrder turns that off.
-// LockOptions.MaxWaiters bounds the line.
+// Waiters stand in one line over all processes, first come, first served. A release hands the lock
+// to the next in line inside Redis and tells that client alone. A waiter that died is passed over;
+// a lost message costs one heartbeat. Goroutines of one client that wait for the same [Mutex] stand
+// in that line as one, and pass the mutex on among themselves, each with a token of its own;
+// LockOptions.StrictOrder turns that off. LockOptions.MaxWaiters bounds the line.
 //
 // # What is not promised
 //
 // One Redis server with asynchronous replicas can lose a lock in a failover: the new master may not
-// know of it, and two may hold for as long as the first is not told, at most until its deadline.
-// The tokens still order them. A server whose clock is set back further than the time since the
-// last acquisition, and which lost the stored token as well, can repeat a token.
-//
-// [OpenQuorum] returns a client whose locks are held by a majority of independent servers, and
-// survive the loss of a minority.
+// know of it, and two may hold until the first is told, at most until its deadline. The tokens
+// still order them. A server whose clock is set back further than the time since the last
+// acquisition, and which lost the stored token as well, can repeat a token. [OpenQuorum] returns a
+// client whose locks are held by a majority of independent servers, and survive the loss of a
+// minority. [docs/guarantees.md] has every fault, and its tests.
 //
 // # Errors
 //
 // Errors name the lock and the server. Ask them with errors.Is for [ErrTaken] and the other
 // variables below, and with errors.As for a [*LostError], a [*KindError], a [*LeftError] of Close,
-// or a [*TakenError]: every error that matches ErrTaken is one, and it names the holder where it is
-// known. When MaxWait runs out, the error matches [context.DeadlineExceeded], as when a deadline of
-// your own does. A request without an answer is never taken for a no: the error is
-// [ErrUnreachable], and what the request may have left behind is cleaned up.
-//
-// A wait that was cut short matches ErrTaken as well as the error of its context. So ask for
-// [context.Canceled] first where the two mean different things.
+// or a [*TakenError]. When MaxWait runs out, the error matches [context.DeadlineExceeded], as when
+// a deadline of your own does. A wait that was cut short matches ErrTaken as well as the error of
+// its context, so ask for [context.Canceled] first where the two mean different things. A request
+// without an answer is never taken for a no: the error is [ErrUnreachable], and what the request
+// may have left behind is cleaned up.
 //
 // # Other uses
 //
-// [Client.Inspect], [Client.List], [Client.Deadlocks], [Client.ForceRelease] and
-// [Mutex.TakeByForce] are for operators; the redlatch command is built on them. [WithLabels] and
-// [Options].Labels say what they tell of an acquisition. [Client.Journal] tells what happened to
-// locks. [Client.Leases] lists the leases that this process holds.
+// [Client.Inspect], [Client.List], [Client.Journal], [Client.Deadlocks], [Client.ForceRelease] and
+// [Mutex.TakeByForce] are for operators; the redlatch command is built on them, and [WithLabels]
+// says what they tell of an acquisition. [Client.Leases] lists the leases that this process holds.
 //
-// [Options].Hook receives an [Event] for everything that metrics and traces need; [JoinHooks] joins
-// several hooks, and [LogHook] writes them to a log. The modules redlatchprom and redlatchotel have
-// metrics and traces, which [docs/observability.md] lists; [docs/operations.md] says what to do
-// when an alert fires. Events, locks and leases implement [log/slog.LogValuer].
+// [Options].Hook receives an [Event] for everything that metrics, logs and traces need; see
+// [JoinHooks] and [LogHook]. The modules redlatchprom and redlatchotel have metrics and traces,
+// which [docs/observability.md] lists; [docs/operations.md] says what to do when an alert fires.
+// Events, locks and leases implement [log/slog.LogValuer].
 //
 // Package compat makes locks that programs with Redisson or Spring Integration share;
 // [docs/compatibility.md] lists other libraries that have the same lock as a [Mutex]. Package conn
@@ -111,6 +102,7 @@
 // no code releases.
 //
 // [docs/choosing.md]: https://github.com/redlatch/redlatch/blob/main/docs/choosing.md
+// [docs/guarantees.md]: https://github.com/redlatch/redlatch/blob/main/docs/guarantees.md
 // [docs/observability.md]: https://github.com/redlatch/redlatch/blob/main/docs/observability.md
 // [docs/operations.md]: https://github.com/redlatch/redlatch/blob/main/docs/operations.md
 // [docs/compatibility.md]: https://github.com/redlatch/redlatch/blob/main/docs/compatibility.md

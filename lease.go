@@ -22,11 +22,9 @@ import (
 // The deadline is the lock's TTL after the moment *before* the last confirmed request was sent,
 // less a hundredth of the TTL and 2ms for clocks that differ. Time is measured by the monotonic and
 // by the wall clock, and the one that went further counts. So this process gives the lease up
-// before Redis does.
-//
-// Between the last check and the write, a process can still be suspended for any length of time.
-// The fencing token closes that gap: pass [Lease.Token] along with every write, and let the
-// resource refuse tokens older than the newest it has seen.
+// before Redis does. Between the last check and the write, a process can still be suspended for any
+// length of time: pass [Lease.Token] along with every write, and let the resource refuse tokens
+// older than the newest it has seen.
 type Lease struct{ core *lease.Lease }
 
 // Name is the name of the lock.
@@ -49,7 +47,7 @@ func (l *Lease) Owner() string { return l.core.NamedOwner() }
 func (l *Lease) Context() context.Context { return l.core.Context() }
 
 // Token returns the fencing token of this acquisition, which is larger than that of every earlier
-// acquisition of the name. Once the lease is not held, it returns 0, which every resource that
+// acquisition of the name. It returns 0 once the lease is not held, which every resource that
 // checks tokens refuses.
 func (l *Lease) Token() int64 {
 	if !l.Held() {
@@ -58,7 +56,7 @@ func (l *Lease) Token() int64 {
 	return l.core.Number()
 }
 
-// Held reports whether the lease is held at this moment. When it returns false, Context is done
+// Held reports whether the lease is held at this moment. If it returns false, Context is done
 // already.
 func (l *Lease) Held() bool { return l.core.Held() }
 
@@ -75,23 +73,20 @@ func (l *Lease) Deadline() time.Time { return l.core.Deadline() }
 func (l *Lease) Err() error { return l.core.Err() }
 
 // Ensure returns nil if the lease lasts for at least d from now, and extends it if need be. Call it
-// before a step that must not be interrupted. The error is that of [Lease.Extend]. It matches
+// before a step that must not be interrupted. The error is that of [Lease.Extend], or matches
 // [ErrInvalid] if d is longer than a full TTL can promise; see [Lease.ExtendTo].
 func (l *Lease) Ensure(ctx context.Context, d time.Duration) error { return l.core.Ensure(ctx, d) }
 
 // Extend gives the lease its full TTL again, counted from before the request. The watchdog does so
 // unasked; a program needs it with LockOptions.Renew set to [Off]. See [Lease.ExtendTo] for another
-// length.
-//
-// If the lease is no longer held, or Redis says so now, the error matches [ErrNotHeld]. If Redis
-// does not answer, it matches [ErrUnreachable], and the lease is held until its old deadline. If
-// the lease has reached its MaxHold, it is not extended, and the error matches [ErrMaxHold].
+// length. If the lease is no longer held, or Redis says so now, the error matches [ErrNotHeld]. If
+// Redis does not answer, it matches [ErrUnreachable], and the lease is held until its old deadline.
+// If the lease has reached its MaxHold, it is not extended, and the error matches [ErrMaxHold].
 func (l *Lease) Extend(ctx context.Context) error { return l.core.Extend(ctx) }
 
 // ExtendTo has the lease last for d from now, also where that is longer than LockOptions.TTL: for a
-// step during which Redis may be out of reach, or with LockOptions.Renew set to [Off]. d is 1ms
-// to 24h. The deadline counts from before the request was sent, less a hundredth of d and 2ms.
-//
+// step during which Redis may be out of reach, or with LockOptions.Renew set to [Off]. d is 1ms to
+// 24h. The deadline counts from before the request was sent, less a hundredth of d and 2ms.
 // ExtendTo never shortens a lease: if more than d is left, it sends nothing and returns nil. Nor do
 // Extend and the watchdog, which still asks at a third of the TTL, and so finds out that the lease
 // was deleted or taken by force. A process that is killed keeps the lock for as long as d. The
@@ -119,11 +114,10 @@ func (l *Lease) Release(ctx context.Context) error { return l.core.Release(ctx) 
 
 // Detach ends the lease in this process without releasing it, and returns a text that names it. The
 // lock stays taken for a full TTL, which begins with this call. In that time [Client.Adopt] takes
-// the lease up again, in this or another process, with the same fencing token. Stop the work first.
-// If the text is not used within the TTL, the lock is free.
-//
-// Once Detach has returned, the lease is not held here: its context is done, with a cause that
-// matches [ErrDetached] and [ErrNotHeld], and Release does nothing and returns nil.
+// the lease up again, in this or another process, with the same fencing token. If the text is not
+// used within the TTL, the lock is free. Stop the work first: once Detach has returned, the lease
+// is not held here. Its context is done, with a cause that matches [ErrDetached] and [ErrNotHeld],
+// and Release does nothing and returns nil.
 //
 // Detach sends a [Lease.Extend] first. If that fails, so does Detach, with the same error, and the
 // lease is still held, but in jeopardy, or lost. Call Detach again, or Release. There is one
@@ -134,8 +128,7 @@ func (l *Lease) Release(ctx context.Context) error { return l.core.Release(ctx) 
 // The text is one printable word without quotes or blanks, some 150 bytes and at most 4096, safe in
 // a file, an environment variable or on a command line. Keep it as you would a key: a program that
 // has it, and may use the Redis server, has the lock. It names neither the server nor
-// Options.Prefix, in which the clients must agree. Of a [MultiLease], detach each of
-// [MultiLease.Leases].
+// Options.Prefix, which must be the same. Of a [MultiLease], detach each of [MultiLease.Leases].
 func (l *Lease) Detach(ctx context.Context) (text string, err error) {
 	if err := l.core.Detach(ctx); err != nil {
 		return "", err
@@ -147,13 +140,12 @@ func (l *Lease) Detach(ctx context.Context) (text string, err error) {
 // Wanted returns a channel that is closed when another acquisition waits for the lock, in any
 // process: at once if one waits already. It is for long work that can stop at a good place, and
 // then release the lock. The lease goes on for as long as the holder likes, and the channel stays
-// closed when the waiter gives up. All calls return the same channel. It is not closed by the end
-// of the lease; wait for the lease's context beside it.
+// closed when the waiter gives up. All calls return the same channel, which over a quorum is never
+// closed. The end of the lease does not close it: wait for the lease's context beside it.
 //
 // The first call sends a request in the background, and so does each extend after it. Redis pushes
 // the word to a client that can listen. Where it cannot, or the word was lost, the next extend
-// finds the waiter. Of several leases on one semaphore, all that have asked are told. Over a quorum
-// the channel stays open.
+// finds the waiter. Of several leases on one semaphore, all that have asked are told.
 func (l *Lease) Wanted() <-chan struct{} { return l.core.Wanted() }
 
 // Permits returns how many permits of a [Semaphore] the lease has. It returns 0 for a lease of

@@ -29,11 +29,10 @@ import (
 //	redis+cluster://host1,host2                           a cluster, by some of its nodes; rediss+cluster://
 //
 // Parameters may follow a question mark: dial_timeout and write_timeout; with TLS the PEM files ca,
-// cert and key, and server_name; with Sentinel, sentinel_username and sentinel_password.
-//
-// The error matches [ErrInvalid] if the URL or an option makes no sense, and [ErrUnreachable] if
-// the server cannot be reached, also before the deadline of ctx; it is the server's own if it
-// refused the user or the password. No error shows the password.
+// cert and key, and server_name; with Sentinel, sentinel_username and sentinel_password. The error
+// matches [ErrInvalid] if the URL or an option makes no sense, and [ErrUnreachable] if the server
+// cannot be reached, also before the deadline of ctx; it is the server's own if it refused the user
+// or the password. No error shows the password.
 func Open(ctx context.Context, url string, o Options) (*Client, error) {
 	o, err := o.withDefaults()
 	if err != nil {
