@@ -18,62 +18,35 @@ import (
 // the server and what to do.
 var (
 	// ErrTaken says that another owner holds the lock. A try found it so; or the time to wait ran
-	// out, and the error also matches that of the context.
+	// out, and the error also matches that of the context. It is a [*TakenError].
 	ErrTaken = fault.ErrTaken
 
-	// ErrLineFull says that the lock is taken, and that as many wait for it already as
-	// LockOptions.MaxWaiters allows. It matches [ErrTaken], too.
-	ErrLineFull = fault.ErrLineFull
-
-	// ErrExhausted says that every slot of a [SlotPool] or too many permits of a [Semaphore] are
-	// taken. It matches [ErrTaken], too.
-	ErrExhausted = fault.ErrExhausted
+	ErrLineFull  = fault.ErrLineFull  // the lock is taken, and LockOptions.MaxWaiters wait for it already; it matches [ErrTaken], too
+	ErrExhausted = fault.ErrExhausted // every slot of a [SlotPool], or too many permits of a [Semaphore], are taken; it matches [ErrTaken], too
 
 	// ErrDeadlock says that the caller would wait for itself. Its context is that of a lease on the
 	// same name, of a kind that cannot be entered again. Or it is that of a lease on another name,
 	// and each holder of the lock waits under the context of its own lease, in the end for the
 	// caller: goroutines of one client that lock two names in opposite order. A bound on one of the
-	// waits would have ended the cycle later. Between processes, [Client.Deadlocks] finds such
-	// cycles. A caller that does not pass the context on waits.
+	// waits would have ended the cycle later. A caller that does not pass the context on waits.
+	// [Client.Deadlocks] finds cycles between processes.
 	ErrDeadlock = fault.ErrDeadlock
 
-	// ErrNotHeld says that the lease is no longer held: it was released, handed on with
-	// [Lease.Detach], or lost. In the last case the error is also a [*LostError].
-	ErrNotHeld = fault.ErrNotHeld
+	ErrNotHeld = fault.ErrNotHeld // the lease is no longer held: released, handed on with [Lease.Detach], or lost, which is a [*LostError], too
 
 	// ErrUnreachable says that Redis gave no usable answer in time, so that it is unknown whether
 	// the operation took place. Whatever it may have left behind is cleaned up when Redis answers
 	// again, or expires with its TTL.
 	ErrUnreachable = fault.ErrUnreachable
 
-	// ErrNotReplicated says that fewer replicas acknowledged the acquisition than
-	// LockOptions.Replicas asks for. The lock was given back.
-	ErrNotReplicated = fault.ErrNotReplicated
-
-	// ErrWrongKind says that the name is in use for something else; the error is also a
-	// [*KindError]. Nothing was overwritten.
-	ErrWrongKind = fault.ErrWrongKind
-
-	// ErrNotSet says that a [CountDownLatch] has no count: it was not set yet, has expired, was
-	// deleted, or the server has lost its data.
-	ErrNotSet = fault.ErrNotSet
-
-	// ErrInvalid says that a name or an option was refused, before anything was sent.
-	ErrInvalid = fault.ErrInvalid
-
-	// ErrTooDeep says that the owner of a [ReentrantMutex] has entered it as often as
-	// [ReentrantMutex.WithDepth] allows. Waiting does not help.
-	ErrTooDeep = fault.ErrTooDeep
-
-	// ErrMaxHold says that the lease reached LockOptions.MaxHold and is not extended any more.
-	ErrMaxHold = fault.ErrMaxHold
-
-	// ErrDetached says that the lease is no longer held by this process, which gave it up for
-	// another with [Lease.Detach].
-	ErrDetached = fault.ErrDetached
-
-	// ErrClosed says that the client was closed.
-	ErrClosed = fault.ErrClosed
+	ErrNotReplicated = fault.ErrNotReplicated // fewer replicas acknowledged the acquisition than LockOptions.Replicas; the lock was given back
+	ErrWrongKind     = fault.ErrWrongKind     // the name is in use for something else, see [*KindError]; nothing was overwritten
+	ErrNotSet        = fault.ErrNotSet        // a [CountDownLatch] has no count: not set yet, expired, deleted, or lost with the server's data
+	ErrInvalid       = fault.ErrInvalid       // a name or an option was refused, before anything was sent
+	ErrTooDeep       = fault.ErrTooDeep       // the owner of a [ReentrantMutex] may not enter more often, see its WithDepth; waiting does not help
+	ErrMaxHold       = fault.ErrMaxHold       // the lease reached LockOptions.MaxHold and is not extended any more
+	ErrDetached      = fault.ErrDetached      // this process gave the lease up for another, with [Lease.Detach]
+	ErrClosed        = fault.ErrClosed        // the client was closed
 )
 
 // LossReason says why a lease was lost. Programs may count by it: the values do not change.
@@ -171,28 +144,24 @@ func sized(kind string, size int64) string {
 func (e *KindError) Unwrap() error { return ErrWrongKind }
 
 // TakenError says that a lock was not free, and names its holder, as far as that is known without
-// another request. Every error that matches [ErrTaken] is one. It matches [ErrExhausted] or
-// [ErrLineFull] as well where that is so. [TakenError.Describe] asks Redis for more: the process,
-// and for how long.
+// another request. Every error that matches [ErrTaken] is one, and matches [ErrExhausted] or
+// [ErrLineFull] where that is so. [TakenError.Describe] asks Redis for more: the process, and for
+// how long.
 type TakenError struct {
 	Kind string // of the lock, such as "mutex"
 	Name string // of the lock
 
-	// Owner holds the lock, or is one of several holders: [Lease.Owner] of that lease, but for an
+	// Owner holds the lock, or is one of several holders: [Lease.Owner] of that lease, except for an
 	// entry of a [ReentrantMutex]. After a wait, it held the lock when Redis told last, a heartbeat
-	// ago at most. It is "" if Redis did not tell, as for a ReentrantMutex or a full line, or if
-	// the lock is closed.
+	// ago at most. It is "" if Redis did not tell, as for a full line, or if the lock is closed.
 	Owner string
 
 	// Closed says that no process holds the lock, or the place that is free first: MinHold keeps it
-	// closed, or the rest of a slot, the window of a job, or Yield. Redis did not tell it of a
-	// ReentrantMutex.
+	// closed, or the rest of a slot, the window of a job, or Yield. Not told of a ReentrantMutex.
 	Closed bool
 
-	// Until is when the lock opens, if it is Closed and that is known; else zero.
-	Until time.Time
-
-	Own   bool      // Owner is of this client: perhaps a lease that was not released, see [Client.Leases]
+	Until time.Time // when the lock opens, if it is Closed and that is known; else zero
+	Own   bool      // Owner belongs to this client: perhaps a lease that was not released, see [Client.Leases]
 	Since time.Time // when this client acquired it, if Own and still held; else zero
 
 	reason error // ErrTaken, ErrExhausted or ErrLineFull
@@ -201,8 +170,8 @@ type TakenError struct {
 	}
 }
 
-// Error says that the lock is taken, and names the holder, or says how to find it out. Of a lock
-// that is closed it says for how long.
+// Error says that the lock is taken, and by which holder, or how to find it out. Of a lock that is
+// closed it says for how long.
 func (e *TakenError) Error() string {
 	text := e.reason.Error()
 	several := ""
@@ -224,12 +193,11 @@ func (e *TakenError) Error() string {
 	return text + "; TakenError.Describe or `redlatch inspect` tells by which process"
 }
 
-// Unwrap makes the error match [ErrTaken], and [ErrExhausted] or [ErrLineFull] if that is the case.
+// Unwrap makes the error match [ErrTaken], and [ErrExhausted] or [ErrLineFull] where that is so.
 func (e *TakenError) Unwrap() error { return e.reason }
 
 // Describe names the holder of the lock by now, in words: program, process and host, for how long,
-// and labels. It asks as [Client.Inspect] does. If Redis does not answer, or ctx is done, it
-// returns what Error says.
+// and labels. It asks as [Client.Inspect] does. Without an answer it returns what Error says.
 func (e *TakenError) Describe(ctx context.Context) string {
 	if e.client == nil {
 		return e.Error()

@@ -17,23 +17,21 @@ import (
 // leases held by this process, can be counted up and down. [docs/guarantees.md] has every case. In
 // these it is not obvious:
 //
-//   - An acquisition that is refused before the client sends anything tells no event. The name or
+//   - An acquisition that is refused before the client sends anything tells no event: the name or
 //     an option is invalid, the context is done, the client is closed, or the caller holds the
-//     mutex itself.
-//   - A grant that comes too late to be used is given back, and tells no event.
-//   - Only the first Release of a lease tells EventReleased. If Redis did not confirm it, Err is
-//     not nil.
+//     mutex itself. Nor does a grant that comes too late to be used: it is given back.
+//   - Only the first Release of a lease tells EventReleased, with Err if Redis did not confirm it.
 //   - Each entry of a [ReentrantMutex], each name of a [MultiMutex], and each goroutine that a
 //     [Mutex] is passed on to has an attempt and a lease. If one name fails, the attempts on other
 //     names that have begun fail with the same error, and leases on other names are released.
 //   - [RWMutex.Downgrade] is an attempt to read, and the end of the lease for writing.
 //   - A hook that panics is told of the end all the same: in EventFailed, or in EventReleased if it
 //     panicked at EventGranted.
+//   - A lease that the program neither releases nor loses has no end before Close, and a process
+//     that dies tells no end.
 //
-// A lease that the program neither releases nor loses has no end before Close, and a process that
-// dies tells no end. EventAttempt comes before all other events of an attempt, and EventGranted
-// before all of its lease. An event that the watchdog tells may come after the end that another
-// goroutine tells.
+// EventAttempt comes before all other events of an attempt, and EventGranted before all of its
+// lease. An event that the watchdog tells may come after the end that another goroutine tells.
 //
 // [docs/guarantees.md]: https://github.com/redlatch/redlatch/blob/main/docs/guarantees.md#events
 type EventType string
@@ -41,41 +39,21 @@ type EventType string
 // The types of events, in the order in which they happen, with the fields that they fill beside ID,
 // Kind, Mode, Name, Owner and TTL.
 const (
-	// EventAttempt says that an acquisition begins.
-	EventAttempt EventType = "attempt"
-
-	// EventWait says that the lock is taken, and the caller in line. An attempt tells it once at
-	// most. Waited: until then.
-	EventWait EventType = "wait"
+	EventAttempt EventType = "attempt" // an acquisition begins
+	EventWait    EventType = "wait"    // the lock is taken, and the caller in line: once in an attempt at most. Waited, until then
 
 	// EventUnreachable says that a caller in line cannot reach Redis: requests for its place have
 	// failed for Options.RequestTimeout. It waits on. An attempt tells it once for each outage. Of
 	// goroutines that share a place in line, the one that stands there tells it. Waited, Err.
 	EventUnreachable EventType = "unreachable"
 
-	// EventReachable says that Redis answers again, after EventUnreachable. An attempt that ends
-	// before that does not tell it. Waited.
-	EventReachable EventType = "reachable"
-
-	// EventGranted says that the lock is held. Token, Waited, Remaining, Outcome.
-	EventGranted EventType = "granted"
-
-	// EventFailed says that the acquisition ended without the lock. Waited, Outcome, Err.
-	EventFailed EventType = "failed"
-
-	// EventExtended says that Redis confirmed an extend. Token, HeldFor, Before, Remaining.
-	EventExtended EventType = "extended"
-
-	// EventExtendFailed says that an extend got no usable answer. The client tries again. Token,
-	// Remaining, Err.
-	EventExtendFailed EventType = "extend_failed"
-
-	// EventJeopardy comes with the first EventExtendFailed in a row: the lease is held, but may not
-	// be for long. Token, HeldFor, Remaining, Err.
-	EventJeopardy EventType = "jeopardy"
-
-	// EventLost says that the lease is lost. Token, HeldFor, Reason, Err: the [*LostError].
-	EventLost EventType = "lost"
+	EventReachable    EventType = "reachable"     // Redis answers again after EventUnreachable, before the attempt has ended. Waited
+	EventGranted      EventType = "granted"       // the lock is held. Token, Waited, Remaining, Outcome
+	EventFailed       EventType = "failed"        // the acquisition ended without the lock. Waited, Outcome, Err
+	EventExtended     EventType = "extended"      // Redis confirmed an extend. Token, HeldFor, Before, Remaining
+	EventExtendFailed EventType = "extend_failed" // an extend got no usable answer; the client tries again. Token, Remaining, Err
+	EventJeopardy     EventType = "jeopardy"      // the first EventExtendFailed in a row: held, perhaps not for long. Token, HeldFor, Remaining, Err
+	EventLost         EventType = "lost"          // the lease is lost. Token, HeldFor, Reason, Err: the [*LostError]
 
 	// EventOutlived says that the lease is held and extended, though the context that was given to
 	// Lock is done. A lease tells it once, at the second extend after that, some 10s to 20s with a
@@ -87,17 +65,9 @@ const (
 	// [Options].TraceLeases. Token, HeldFor, Remaining, Stack.
 	EventForgotten EventType = "forgotten"
 
-	// EventReleased says that the lease is released. Token, HeldFor; Err if Redis did not confirm
-	// the release; and Kept if the client keeps the lock ([LockOptions].Linger).
-	EventReleased EventType = "released"
-
-	// EventUnkept says that the client keeps the lock no more, which it has kept since EventReleased:
-	// it acquired it again, or gave it back. It has the ID of the lease that was released. Token.
-	EventUnkept EventType = "unkept"
-
-	// EventDetached says that [Lease.Detach] handed the lease on: it is not held here any more, and
-	// not released. Token, HeldFor, Remaining.
-	EventDetached EventType = "detached"
+	EventReleased EventType = "released" // the lease is released. Token, HeldFor; Err if Redis did not confirm it; Kept if the client keeps the lock
+	EventUnkept   EventType = "unkept"   // the client no longer keeps the lock: acquired again, or given back. Token, ID of the released lease
+	EventDetached EventType = "detached" // [Lease.Detach] handed the lease on: not held here, and not released. Token, HeldFor, Remaining
 )
 
 // Event is one thing that happened to a lock of this client: what metrics, traces and logs are made
@@ -118,7 +88,7 @@ type Event struct {
 	Remaining time.Duration // what remains of the lease now
 	Outcome   Outcome       // of the attempt
 	Reason    LossReason    // of the loss
-	Kept      bool          // the lock is released for the program, and its client keeps it
+	Kept      bool          // the lock is released for the program, and its client keeps it ([LockOptions].Linger)
 	Stack     string        // of the call that acquired the lease
 	Err       error
 }
@@ -204,10 +174,8 @@ func OutcomeOf(err error) Outcome { return Outcome(fault.OutcomeOf(err)) }
 type hook = func(context.Context, Event)
 
 // JoinHooks returns a hook, for [Options.Hook], that calls each of these hooks in their order. It
-// leaves out those that are nil, and returns nil if all are.
-//
-// A hook that panics does not keep the hooks after it from being called. The panic goes on when all
-// were called. If several panic, the last one does.
+// leaves out those that are nil, and returns nil if all are. If a hook panics, the hooks after it
+// are called all the same, and then the panic goes on: the last one, if there were several.
 func JoinHooks(hooks ...func(context.Context, Event)) func(context.Context, Event) {
 	hooks = slices.DeleteFunc(slices.Clone(hooks), func(h hook) bool { return h == nil })
 	if len(hooks) == 0 {
@@ -228,10 +196,8 @@ func callAll(ctx context.Context, hooks []hook, e Event) {
 // attributes: at level Error a lost lease, unless its client was closed; at Warn a failed
 // acquisition (see [Outcome.Failed]), a lease in jeopardy, a release that Redis did not confirm, a
 // waiter that cannot reach Redis or can again, and a lease that outlives its context or that the
-// program dropped; at Debug all else.
-//
-// The logger's handler must not block. It is called with the context of the acquisition, for
-// handlers that add a trace's id.
+// program dropped; at Debug all else. The logger's handler must not block. It is called with the
+// context of the acquisition, for handlers that add a trace's id.
 func LogHook(logger *slog.Logger) func(context.Context, Event) {
 	return func(ctx context.Context, e Event) {
 		level := logLevel(e)

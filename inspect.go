@@ -32,9 +32,8 @@ type LockInfo struct {
 	Waiters   []Waiter      // in line, first come first; goroutines of one client that wait for a mutex are one, unless in strict order
 }
 
-// Abandoned reports whether only the dead wait for the lock: it has no holder, and each of its
-// waiters is believed dead. The next acquisition forgets them. A countdown never is: it needs no
-// holder.
+// Abandoned reports whether the lock has no holder, and each of its waiters is believed dead. The
+// next acquisition forgets them. A countdown never is: it needs no holder.
 func (i LockInfo) Abandoned() bool {
 	living := func(w Waiter) bool { return !w.Dead }
 	return i.Kind != script.Countdown.Name && len(i.Holders) == 0 && len(i.Waiters) > 0 && !slices.ContainsFunc(i.Waiters, living)
@@ -60,30 +59,15 @@ type Holder struct {
 	// lease counts all the same, until Remaining has passed.
 	Dead bool
 
-	// Resting says that the holder is gone, and that its place is kept free until Remaining has
-	// passed: a slot, the window of a job, or a lock with LockOptions.MinHold.
-	Resting bool
-
-	// Detached says that [Lease.Detach] handed the lease on, and that the client which did so,
-	// where Process is, has closed. No process holds the lease until one adopts it.
-	Detached bool
-
-	// Kept is since when the client only keeps the lock, by its clock; see LockOptions.Linger. It
-	// is zero while the program is inside, and in the first second after that.
-	Kept time.Time
-
-	// Foreign says that the owner is not one of redlatch's: another library holds the lock, or a
-	// SET by hand.
-	Foreign bool
-
-	// Labels are what its program gave it: [Options].Labels and [WithLabels]. They are what another
-	// program wrote into Redis: show them as data, control characters escaped.
-	Labels map[string]string
-
-	Mode    string // "read" or "write" for a read-write lock
-	Permits int64  // of a semaphore
-	Slot    int    // of a slot pool, from 0 on
-	Value   string // of a leader
+	Resting  bool              // the holder is gone, and its place kept free until Remaining has passed: a slot, a job's window, a lock with MinHold
+	Detached bool              // [Lease.Detach] handed the lease on, and its client (Process) closed: held by no process until one adopts it
+	Kept     time.Time         // since when, by its clock, the client only keeps the lock (LockOptions.Linger); zero while in use, and a second longer
+	Foreign  bool              // the owner is not one of redlatch's: another library holds the lock, or a SET by hand
+	Labels   map[string]string // [Options].Labels and [WithLabels] of its program: untrusted text, escape control characters
+	Mode     string            // "read" or "write" for a read-write lock
+	Permits  int64             // of a semaphore
+	Slot     int               // of a slot pool, from 0 on
+	Value    string            // of a leader
 
 	// EntryOf is the owner that entered a reentrant mutex. Holders with the same are its entries in
 	// Redis: as a rule one for each client, however often that has entered. [Client.Leases] tells each.
@@ -109,21 +93,16 @@ type Waiter struct {
 	Dead bool
 
 	// Callers is how many goroutines of the client share this place in line, as the client tells at
-	// its heartbeats: 1 before the first, and for all waiters but those of a mutex. Goroutines that
-	// wait behind a lease of their own client are in no line, and are not counted.
+	// its heartbeats: 1 before the first, and for all waiters except those of a mutex. Goroutines
+	// that wait behind a lease of their own client are in no line, and are not counted.
 	Callers int
 
-	// Labels are what its program gave it, as for a [Holder].
-	Labels map[string]string
-
-	// Holds is the leases that it keeps while it waits: those under whose context it called Lock.
-	// See [Client.Deadlocks].
-	Holds []Held
-
-	Mode    string // "read" or "write" for a read-write lock
-	Permits int64  // that it wants of a semaphore
-	Value   string // of a candidate
-	EntryOf string // the owner that wants to enter a reentrant mutex
+	Labels  map[string]string // as for a [Holder]
+	Holds   []Held            // the leases that it keeps: those under whose context it called Lock, see [Client.Deadlocks]
+	Mode    string            // "read" or "write" for a read-write lock
+	Permits int64             // that it wants of a semaphore
+	Value   string            // of a candidate
+	EntryOf string            // the owner that wants to enter a reentrant mutex
 }
 
 // Held is a lease that a waiter keeps while it waits for another lock.
@@ -190,7 +169,7 @@ type Blocked struct {
 	Kind string // of that lock
 }
 
-// String tells the cycle on one line: which process waits for what, and what it keeps.
+// String tells on one line which process waits for what, and what it keeps.
 func (d Deadlock) String() string {
 	all := make([]string, len(d.Waiters))
 	for i, w := range d.Waiters {
@@ -213,16 +192,12 @@ func (p Process) describe(client string) string {
 
 // Deadlocks returns the cycles of waiters under the prefix, over all processes, as they stood twice
 // within half a second. It finds only waiters that called Lock under the context of a lease. A
-// cycle counts only if every holder of each lock in it is one of the waiters that cannot go on. So
-// a semaphore with a free permit, a reader that does not wait, a foreign holder, one believed dead
-// and a slot at rest each break it.
-//
-// If the waiters have bounds on their waits, the cycle ends with the first of them. Within one
-// client Lock refuses most cycles at once: see [ErrDeadlock].
-//
-// It costs one SCAN for a thousand keys of the server and a script for each client that has
-// something noted; a cycle costs two scripts for each name in it. The error is as that of
-// [Client.List].
+// cycle counts only if every holder of each lock in it is one of the waiters that cannot go on: a
+// free permit, a reader that does not wait, a foreign holder, one believed dead and a slot at rest
+// each break it. If a wait has a bound, the cycle ends with it. Within one client Lock refuses most
+// cycles at once: see [ErrDeadlock]. It costs one SCAN for a thousand keys of the server and a
+// script for each client that has something noted; a cycle costs two scripts for each name in it.
+// The error is as that of [Client.List].
 func (c *Client) Deadlocks(ctx context.Context) ([]Deadlock, error) {
 	cycles, err := c.engine.Survey.Deadlocks(ctx)
 	var all []Deadlock

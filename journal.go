@@ -16,38 +16,15 @@ type JournalType string
 // What the journal tells, with the fields that are filled beside ID, At, Name, Kind, Client and
 // Process.
 const (
-	// JournalLost says that a lease was lost: Owner, Token, Labels, Reason, Text, Held.
-	JournalLost JournalType = "lost"
-
-	// JournalJeopardy says that an extend got no answer: Owner, Token, Labels, Text, Held,
-	// Remaining.
-	JournalJeopardy JournalType = "jeopardy"
-
-	// JournalForced says that a lock was taken by force, by this process: Owner, Token and
-	// From, of the holder.
-	JournalForced JournalType = "forced"
-
-	// JournalAdopted says that a detached lease went on in this process: Owner, of the lease before;
-	// Token, Labels.
-	JournalAdopted JournalType = "adopted"
-
-	// JournalTimeout says that an acquisition ran out of time: Owner, Labels, Text, Waited.
-	JournalTimeout JournalType = "timeout"
-
-	// JournalDeadlock says that an acquisition would have waited for itself: Owner, Labels,
-	// Text.
-	JournalDeadlock JournalType = "deadlock"
-
-	// JournalWaited says that an acquisition waited for a minute or longer, and was granted: Owner,
-	// Token, Labels, Waited. Candidates of an election are left out.
-	JournalWaited JournalType = "waited"
-
-	// JournalHeld says that a lease is or was held for ten minutes or longer, at its next extend or
-	// its end: Owner, Token, Labels, Held.
-	JournalHeld JournalType = "held"
-
-	// JournalLeader says that there is a new leader: Owner, Token, Labels, Value.
-	JournalLeader JournalType = "leader"
+	JournalLost     JournalType = "lost"     // a lease was lost: Owner, Token, Labels, Reason, Text, Held
+	JournalJeopardy JournalType = "jeopardy" // an extend got no answer: Owner, Token, Labels, Text, Held, Remaining
+	JournalForced   JournalType = "forced"   // this process took a lock by force: Owner, Token and From, of the holder
+	JournalAdopted  JournalType = "adopted"  // a detached lease went on in this process: Owner, of the lease before; Token, Labels
+	JournalTimeout  JournalType = "timeout"  // an acquisition ran out of time: Owner, Labels, Text, Waited
+	JournalDeadlock JournalType = "deadlock" // an acquisition would have waited for itself: Owner, Labels, Text
+	JournalWaited   JournalType = "waited"   // an acquisition was granted after a minute or longer, not in an election: Owner, Token, Labels, Waited
+	JournalHeld     JournalType = "held"     // a lease was held for ten minutes or longer, at its next extend or end: Owner, Token, Labels, Held
+	JournalLeader   JournalType = "leader"   // there is a new leader: Owner, Token, Labels, Value
 )
 
 // JournalEntry is one thing that happened to a lock, as the client that it happened to noted it.
@@ -76,25 +53,16 @@ type JournalEntry struct {
 
 // JournalQuery narrows what [Client.Journal] tells. The zero value is all that is kept.
 type JournalQuery struct {
-	// Pattern is matched against the name of the lock, as in [ListOptions]. "" is every name.
-	Pattern string
-
-	// Since leaves out what was noted before.
-	Since time.Time
-
-	// Last leaves out all but the newest so many that match. 0 for all.
-	Last int
-
-	// Follow goes on with what is noted from now on, until ctx is done. It asks Redis once a
-	// second, and goes on asking while Redis does not answer.
-	Follow bool
+	Pattern string    // for the name of the lock, as in [ListOptions]; "" is every name
+	Since   time.Time // leaves out what was noted before
+	Last    int       // leaves out all except the newest so many that match; 0 for all
+	Follow  bool      // goes on with later entries until ctx is done: asks Redis once a second, also while Redis does not answer
 }
 
 // Journal tells what clients noted of their locks, oldest first: all without JournalOptions.Off. It
-// ends at the first error, which matches [ErrUnreachable] or [ErrInvalid]; if ctx is done, with
-// the error of ctx. On a quorum it reads the nodes that answer, which must be a majority.
-//
-// It costs one script for 500 entries that are kept, newest first until Last are found that match.
+// ends at the first error, which matches [ErrUnreachable] or [ErrInvalid]; if ctx is done, with the
+// error of ctx. On a quorum it reads the nodes that answer, which must be a majority. It costs one
+// script for 500 entries that are kept, newest first until Last are found that match.
 func (c *Client) Journal(ctx context.Context, q JournalQuery) iter.Seq2[JournalEntry, error] {
 	return func(yield func(JournalEntry, error) bool) {
 		r := journal.Reader{Pattern: cmp.Or(q.Pattern, "*"), Since: q.Since, Last: q.Last, Follow: q.Follow}

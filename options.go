@@ -26,12 +26,8 @@ const (
 
 // Options configure a [Client]. The zero value is right for most programs.
 type Options struct {
-	// Prefix begins every key in Redis. All clients that share a lock must agree on it. Default
-	// "redlatch:". [NoPrefix] is for none.
-	Prefix string
-
-	// Lock holds the defaults for every lock of this client; see [Mutex.With] for one lock alone.
-	Lock LockOptions
+	Prefix string      // of every key in Redis, the same for all clients that share a lock; default "redlatch:"; [NoPrefix] is for none
+	Lock   LockOptions // the defaults for every lock of this client; see [Mutex.With] for one lock alone
 
 	// Heartbeat is how often a client with waiting goroutines says that it is alive and repairs
 	// what was lost: at most once in this time for each name it waits for. A lost message costs a
@@ -43,9 +39,8 @@ type Options struct {
 	// 10ms; keep it above three round trips. Default 3s.
 	//
 	// One request gets a third of it. One that extends a lease gets half of what is left of the
-	// lease if that is shorter, and no less than some 100ms. So one lost reply costs no lease.
-	//
-	// A connection of [Open] or [OpenQuorum] that dies in silence is given up a third of
+	// lease if that is shorter, and no less than some 100ms. So one lost reply costs no lease. A
+	// connection of [Open] or [OpenQuorum] that dies in silence is given up a third of
 	// RequestTimeout after the first request without an answer, and the resend uses a new one. One
 	// that only listens is found dead within twice RequestTimeout, 3s at least and 12s at most.
 	// Connections that the program brought to [New] have time limits of their own: see the adapter.
@@ -53,8 +48,8 @@ type Options struct {
 
 	// FenceTTL is how long a name that is not acquired is remembered for its fencing tokens. 1h to
 	// 366 days. Default 7 days. A remembered name takes Redis about 135 bytes, and [Client.List] a
-	// step of SCAN for each thousand. A forgotten one gets tokens from the server's time, which are
-	// larger than those before.
+	// step of SCAN for each thousand. A forgotten one begins again at the server's time in
+	// microseconds, which is larger than the tokens before.
 	FenceTTL time.Duration
 
 	// Hook is called for every [Event] after it has happened, on the goroutine on which it
@@ -85,21 +80,10 @@ type Options struct {
 	// Default none.
 	WrapConn func(conn.Conn) conn.Conn
 
-	// Program is what `redlatch inspect` shows as the name of this process. Default the base name
-	// of os.Args[0].
-	Program string
-
-	// Labels are what every acquisition of this client carries, such as the service and its
-	// version, as [WithLabels] says for one acquisition. Default none.
-	Labels map[string]string
-
-	// Journal says how the client notes in Redis what happened to its locks, such as losses, for
-	// `redlatch log`. Default on: it costs no request while nothing goes wrong.
-	Journal JournalOptions
-
-	// TLS configures rediss:// URLs given to [Open]: root and client certificates. Default the
-	// system's roots.
-	TLS *tls.Config
+	Program string            // the name of this process for `redlatch inspect`; default the base name of os.Args[0]
+	Labels  map[string]string // of every acquisition of this client, such as the service, see [WithLabels]; default none
+	Journal JournalOptions    // how the client notes losses and the like in Redis, for `redlatch log`; default on
+	TLS     *tls.Config       // for rediss:// URLs: root and client certificates; default the system's roots
 }
 
 // NoPrefix is for [Options].Prefix: a mutex then sits at the bare name, as those of redsync and
@@ -113,14 +97,12 @@ const NoPrefix = "\x00"
 // entry takes about 400 bytes; those of a tenth of a second go in one command, in the background. A
 // client notes every loss and all that it takes by force, and of each other type ten entries a
 // minute. While Redis does not take them, 256 wait, and the next entry that is written tells how
-// many were dropped.
-//
-// All clients with the same Options.Prefix write one stream, {prefix + "journal"}:log, which keeps
-// 10,000 entries, some 4 MB, for a week. With a server before Redis 6.2 the week bounds only a
-// journal that no client writes. On a quorum each node has a copy, and a reader puts them together.
+// many were dropped. All clients with the same Options.Prefix write one stream, {prefix +
+// "journal"}:log, which keeps 10,000 entries, some 4 MB, for a week. With a server before Redis 6.2
+// the week bounds only a journal that no client writes. On a quorum each node has a copy, and a
+// reader puts them together.
 type JournalOptions struct {
-	// Off has the client write nothing. Any client can read. Default false.
-	Off bool
+	Off bool // the client writes nothing; any client can read; default false
 
 	// Trouble, if set, is called when Redis does not take the entries, such as for want of the
 	// right to XADD: once, and again only after it has taken some. It is called on a goroutine of
@@ -174,27 +156,26 @@ type LockOptions struct {
 	// its own next acquisition in the same mode, which then sends nothing and takes about a
 	// microsecond. It is for locks that one process takes again and again and that others seldom
 	// want. 1ms to a third of TTL, as a lock that is only kept is not extended; with Renew set to
-	// [Off], the next acquisition extends it first if a tenth of its TTL has passed. Default none. Not
-	// on a quorum, nor with StrictOrder, MinHold, Replicas, Announce or Yield.
+	// [Off], the next acquisition extends it first if a tenth of its TTL has passed. Default none.
+	// Not on a quorum, nor with StrictOrder, MinHold, Replicas, Announce or Yield.
 	//
 	//   - Contexts, events and tokens are as without Linger. Among readers, tokens tell no order.
 	//   - An [RWMutex] that is kept for reading lets other readers in, and a writer when all
 	//     clients have given it back.
-	//   - A client that waits for the lock asks for it, and gets it at once or with the next
-	//     release: a round trip and a message later than without Linger. If the message is lost, it
-	//     waits until its next heartbeat, or until Linger has passed.
+	//   - A client that waits asks for the lock, and gets it at once or with the next release: a
+	//     round trip and a message later than without Linger. If the message is lost, it waits
+	//     until its next heartbeat, or until Linger has passed.
 	//   - A try of another client asks, too. It fails with [ErrTaken] if the lock is in use, or if
 	//     the client that keeps it does not answer within 100ms or six round trips, and within a
 	//     third of Options.RequestTimeout.
 	//   - A process that dies while it keeps a lock costs the others what a holder that dies costs.
 	//   - A client keeps nothing once its subscription is lost, it hears of a force, or it is closed.
-	//     A name that another client asked for, before three acquisitions had used what was kept, is
-	//     not kept for the next ones, up to 64 in a row. A client finds out late that a lock is gone
-	//     from Redis: see "Tokens" in docs/guarantees.md.
-	//   - Other libraries cannot ask, nor can clients with another Options.Prefix: they wait until
-	//     Linger has passed. Until then another kind of lock of that name is refused.
-	//   - [Client.Inspect] and [Client.List] tell by [Holder].Kept that the program is not inside,
-	//     once that has been so for a second.
+	//     If another client asks before three acquisitions have used what was kept, the next ones
+	//     are not kept, up to 64 in a row. A client finds out late that a lock is gone from Redis:
+	//     see "Tokens" in docs/guarantees.md.
+	//   - Other libraries and clients with another Options.Prefix cannot ask, and wait until Linger
+	//     has passed. Until then another kind of lock of that name is refused.
+	//   - [Holder].Kept tells that the program is not inside, once that has been so for a second.
 	Linger time.Duration
 
 	// Replicas is how many replicas must acknowledge an acquisition (WAIT). If fewer do within a
@@ -204,9 +185,8 @@ type LockOptions struct {
 	// may be promoted. Default 0.
 	Replicas int
 
-	// MaxWait bounds the time that Lock waits in line. Lock's context bounds it too, but is also
-	// the parent of the lease's context; so to bound the wait and not the work, use MaxWait.
-	// Default no bound.
+	// MaxWait bounds the time that Lock waits in line. A deadline of Lock's context bounds the work,
+	// too, since that is the parent of the lease's context. Default no bound.
 	MaxWait time.Duration
 
 	// MaxWaiters bounds the line. If so many waiters are in line already, in all processes and
@@ -214,12 +194,10 @@ type LockOptions struct {
 	// an error that matches [ErrLineFull]. Redis decides, so two callers never both get the last
 	// place. 1 to 1000. Default no bound. Not on a quorum.
 	//
-	//   - Waiters of a dead client do not count. A waiter that gives up counts until Redis has been
-	//     told, in the background.
+	//   - Waiters of a dead client do not count. A waiter that gives up counts until Redis is told.
 	//   - Each goroutine has its own place in line. Goroutines without a bound that share a place
 	//     in their process count as one.
-	//   - A waiter that has a place keeps it: if Redis loses the line, it is restored whatever the
-	//     bound.
+	//   - A waiter keeps its place: if Redis loses the line, it is restored whatever the bound.
 	MaxWaiters int
 
 	// StrictOrder has every goroutine that waits for a [Mutex] take its own turn in the line of all
@@ -235,8 +213,7 @@ type LockOptions struct {
 	// quorum, with MinHold, or as a default of the client.
 	//
 	//   - A hand-over, in line or to a goroutine of the same [Client], publishes nothing. Nor does
-	//     a lease that expires, in any library. [Client.ForceRelease] publishes if
-	//     ForceOptions.Announce says so.
+	//     a lease that expires, in any library. ForceOptions has an Announce of its own.
 	//   - The first in line listens on the channel while the holder is of the other library, and
 	//     tries at once when a message comes. It also asks ten times a second, as without Announce.
 	//   - The user needs the right to publish there, and to listen (ACL: &channel). Without it,
@@ -256,33 +233,23 @@ type LockOptions struct {
 	// FenceKey is the key in which another library counts its fencing tokens, so that its tokens
 	// and those of redlatch are in one order. It must be in the hash slot of the lock. It is for a
 	// [ReentrantMutex] that the library shares; see package compat. Default a key of redlatch.
-	//
-	// redlatch leaves the expiry of the key as it is, and makes a key without one if there is none,
-	// one for each name, as RFencedLock does. [Client.Inspect] does not know it and tells no
-	// tokens.
+	// redlatch leaves the expiry of the key as it is, and makes one without expiry for each name if
+	// there is none, as RFencedLock does. [Client.Inspect] does not know it and tells no tokens.
 	FenceKey string
 }
 
 // Announce is how another library tells its waiters that a lock is free: the channel to which a
 // release publishes, and the message. Package compat makes it for the libraries that have one.
 type Announce struct {
-	// Channel is where the waiters of the other library listen. Up to 1024 bytes. Default none.
-	Channel string
-
-	// Message is what they expect there. Up to 1024 bytes.
-	Message string
-
-	// Sharded says that the other library uses sharded channels in a cluster that knows them (Redis
-	// 7.0). Channel must then be in the slot of the lock. It makes no difference on one server.
-	Sharded bool
+	Channel string // where the waiters of the other library listen; up to 1024 bytes; default none
+	Message string // what they expect there; up to 1024 bytes
+	Sharded bool   // its channels are sharded, in a cluster from Redis 7.0 on: Channel must be in the slot of the lock; no difference on one server
 }
 
 // Yield is a bound on how long waiters of redlatch keep those of other libraries out, which stand
 // in no line and find the lock taken for as long as the line has waiters.
 type Yield struct {
-	// Every is after how many releases with waiters in line the lock is left free once. 1 to
-	// 1,000,000. Default 0: never.
-	Every int
+	Every int // after how many releases with waiters in line the lock is left free once; 1 to 1,000,000; default 0: never
 
 	// For is how long the lock is then left free: as long as the others pause between two tries, or
 	// a little longer. 1ms to 10s. Default 250ms, as the slowest of the common libraries.
