@@ -17,17 +17,16 @@ import (
 
 // CountDownLatch has processes wait until others have counted down to zero: a coordinator that
 // waits for n workers, or n workers that wait for a start. Make it with [Client.CountDownLatch]; it
-// does not change, costs nothing and is safe for concurrent use.
+// is safe for concurrent use. It gives no lease and holds nothing.
 //
-// It gives no lease and holds nothing. A round begins when [CountDownLatch.TrySetCount] sets the
-// count, and ends when the count is zero. Then the name can be set again. The count stays in Redis,
-// also at zero, until it has neither been set nor counted down for the time given to TrySetCount.
-// Waiters do not keep it: if the workers die, the waiters learn it when the count expires.
+// A round begins when [CountDownLatch.TrySetCount] sets the count, and ends when the count is zero.
+// Then the name can be set again. The count stays in Redis, also at zero, until it has neither been
+// set nor counted down for the time given to TrySetCount. Waiters do not keep it: if the workers
+// die, the waiters learn it when the count expires.
 //
 // Every request may be sent twice and counts once: Redis remembers what has counted in this round,
 // the last 1000 of earlier ones, and the last 1000 calls whose id had counted already.
-//
-// Options.Hook and the journal are told nothing of it. Over a quorum all calls fail with
+// [Options].Hook and the journal are told nothing of it. Over a quorum all calls fail with
 // [ErrInvalid] and [errors.ErrUnsupported].
 type CountDownLatch struct{ named }
 
@@ -46,11 +45,9 @@ func (c *Client) CountDownLatch(name string) *CountDownLatch {
 
 // TrySetCount sets the count to n, from 0 to 100,000, unless it is above zero. It reports whether
 // it did so, and begins a round then. The count is forgotten once it has neither been set nor
-// counted down for expiry: 100ms to 366 days, 0 for 24 hours.
-//
-// It takes two requests to set a count. The error matches [ErrUnreachable] if it is unknown whether
-// the count was set; [ErrWrongKind] if the name is in use for something else; [ErrInvalid] or
-// [ErrClosed]; or it is that of ctx.
+// counted down for expiry: 100ms to 366 days, 0 for 24 hours. It takes two requests to set a count.
+// The error matches [ErrUnreachable] if it is unknown whether the count was set; [ErrWrongKind] if
+// the name is in use for something else; [ErrInvalid] or [ErrClosed]; or it is that of ctx.
 func (d *CountDownLatch) TrySetCount(ctx context.Context, n int64, expiry time.Duration) (set bool, err error) {
 	if n < 0 || n > maxCount {
 		return false, invalid("the count of %q is %d: give 0 to %d", d.Name(), n, maxCount)
@@ -86,9 +83,7 @@ func (d *CountDownLatch) set(ctx context.Context, n int64, expiry time.Duration)
 }
 
 // CountDown counts down by one, and returns the count after it. At zero the waiters go on, and a
-// further call changes nothing.
-//
-// The error matches [ErrNotSet] if there is no count: it was not set yet, or is gone. It matches
+// further call changes nothing. The error matches [ErrNotSet] if there is no count. It matches
 // [ErrUnreachable] if it is unknown whether the call counted; a second call may then count for a
 // second time, which [CountDownLatch.CountDownOnce] cannot. Otherwise it is as that of
 // [CountDownLatch.TrySetCount].
@@ -98,8 +93,8 @@ func (d *CountDownLatch) CountDown(ctx context.Context) (left int64, err error) 
 
 // CountDownOnce is CountDown for what has a name, such as a worker or a part of the work. Of all
 // calls with the same id, in any process, one counts in a round. So it may be called again after
-// any error, and by a worker that was started again. The id is at most 256 bytes of valid UTF-8
-// without control characters.
+// any error, and by a restarted worker. The id is at most 256 bytes of valid UTF-8 without control
+// characters.
 func (d *CountDownLatch) CountDownOnce(ctx context.Context, id string) (left int64, err error) {
 	if id == "" {
 		return 0, invalid("the id of a count is empty: use CountDown for what has no name")
@@ -142,19 +137,16 @@ func (d *CountDownLatch) Delete(ctx context.Context) error {
 }
 
 // Await waits until the count is zero. It returns nil at once if it is zero already, and also if
-// the round that it waited for has ended and a later one has begun.
+// the round that it waited for has ended and a later one has begun. It does not wait for a count to
+// be set: the error matches [ErrNotSet] if there is none, at once or when it goes while Await
+// waits. So nil always means that the count was zero. Redis tells the waiters of the zero. Where a
+// message is not heard, and after an expiry, each finds out at its next heartbeat
+// (Options.Heartbeat, 5 s).
 //
-// It does not wait for a count to be set: the error matches [ErrNotSet] if there is none, at once
-// or when it goes while Await waits, since it expired, was deleted, or the server lost its data. So
-// nil always means that the count was zero.
-//
-// Redis tells the waiters of the zero. Where a message is not heard, and after an expiry, each
-// finds out at its next heartbeat (Options.Heartbeat, 5 s). While Redis does not answer, Await
-// waits on.
-//
-// The error matches [ErrClosed] if the client is closed, and is that of ctx if ctx ends; it then
-// tells the last count that Redis said. [ErrUnreachable] says that the first request got no answer.
-// Otherwise the error is as that of [CountDownLatch.TrySetCount]. Nothing is left behind in Redis.
+// While Redis does not answer, Await waits on; [ErrUnreachable] says that the first request got no
+// answer. The error matches [ErrClosed] if the client is closed, and is that of ctx if ctx ends; it
+// then tells the last count that Redis said. Otherwise the error is as that of
+// [CountDownLatch.TrySetCount]. Nothing is left behind in Redis.
 func (d *CountDownLatch) Await(ctx context.Context) (err error) {
 	count, err := d.look(ctx, "wait for")
 	if err != nil || count.Left == 0 {

@@ -12,11 +12,9 @@ import (
 )
 
 // Election chooses one leader among candidates in all processes. Make it with [Client.Election]; it
-// does not change, costs nothing and is safe for concurrent use.
-//
-// A term of office is a [Lease], and its fencing token is the number of the term: it grows with
-// every leader. Candidates stand in line, so a leader that resigns or dies is followed by the
-// candidate that has waited longest.
+// is safe for concurrent use. A term of office is a [Lease], and its fencing token is the number of
+// the term: it grows with every leader. Candidates stand in line, so a leader that resigns or dies
+// is followed by the candidate that has waited longest.
 type Election struct{ noun }
 
 // Election returns the election of that name.
@@ -29,9 +27,7 @@ func (e *Election) With(o LockOptions) *Election { return &Election{e.noun.with(
 
 // Campaign waits in line until the caller is the leader. value is what others learn of it, such as
 // the address at which it serves: at most 256 bytes of valid UTF-8 without control characters, or
-// "".
-//
-// The context of the returned lease is done when leadership is lost. Campaign returns, and fails,
+// "". The context of the returned lease is done when leadership is lost. Campaign returns and fails
 // as [Mutex.Lock] does, also with [ErrDeadlock] under the context of a term in this very election.
 // To give leadership up, stop the work and call [Lease.Release]: the next leader begins at once.
 func (e *Election) Campaign(ctx context.Context, value string) (*Lease, error) {
@@ -57,13 +53,11 @@ func (e *Election) campaign(ctx context.Context, value string, wait bool) (*Leas
 }
 
 // Run campaigns and calls f when it is the leader. If f returns while it leads, Run resigns and
-// returns the result of f, also if that is nil, or an error about another lock that was lost.
-//
-// If leadership is lost while f runs, the context of f is done. Run waits until f has returned,
+// returns the result of f, also if that is nil, or an error about another lock that was lost. If
+// leadership is lost while f runs, the context of f is done. Run waits until f has returned,
 // ignores its result, and campaigns anew: after some 20ms, and after up to a second when it lost
-// several terms in a row soon after they began.
-//
-// Run also returns when ctx is done, or an acquisition fails, with that error.
+// several terms in a row soon after they began. Run also returns when ctx is done, or an
+// acquisition fails, with that error.
 func (e *Election) Run(ctx context.Context, value string, f func(ctx context.Context, term *Lease) error) error {
 	for short := 0; ; short++ {
 		term, err := e.Campaign(ctx, value)
@@ -94,10 +88,8 @@ type Leader struct {
 }
 
 // Leader returns the leader of this moment. The error matches [ErrNotHeld] if there is none, and
-// otherwise [ErrUnreachable], [ErrWrongKind] or [ErrInvalid].
-//
-// What it returns may be out of date when it returns; a resource that must obey only the leader
-// checks the term as a token.
+// otherwise [ErrUnreachable], [ErrWrongKind] or [ErrInvalid]. The leader may have changed by then;
+// a resource that must obey only the leader checks the term as a token.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	h, err := e.leading(ctx)
 	return h.leader(), err
@@ -122,14 +114,12 @@ func (h Holder) leader() Leader {
 }
 
 // Observe returns a channel of leaders: first the leader of now, then each change, as
-// [Election.Leader] tells it. A Leader whose Term is 0 says that there is none. A leader that
+// [Election.Leader] tells it. A [Leader] whose Term is 0 says that there is none. A leader that
 // changes its value comes again, with the same Term. A slow reader misses leaders that were
 // followed by others, and always gets the last one. The end of a leader that died is found when its
-// lease ends.
-//
-// The channel is closed when ctx is done or the client is closed, and at once if the election has
-// an invalid name. While Redis does not answer, or the name is in use for something else, nothing
-// comes.
+// lease ends. The channel is closed when ctx is done or the client is closed, and at once if the
+// election has an invalid name. While Redis does not answer, or the name is in use for something
+// else, nothing comes.
 func (e *Election) Observe(ctx context.Context) <-chan Leader {
 	leaders := make(chan Leader)
 	c := e.latch.client
@@ -198,10 +188,8 @@ func (e *Election) look(ctx context.Context, before Holder) (leader Holder, agai
 // the value, if an earlier request of this call got no answer. If Redis does not answer, it matches
 // [ErrUnreachable]: observers may see either value. Call Proclaim again: of several values the last
 // one stays, also if a request for an earlier one arrives late. A failover may lose a value, as it
-// may lose a lease.
-//
-// A lease of another lock is refused with [ErrInvalid], and so is a term over a quorum, with
-// [errors.ErrUnsupported] as well: there, resign, and campaign with the new value.
+// may lose a lease. A lease of another lock is refused with [ErrInvalid], and so is a term over a
+// quorum, with [errors.ErrUnsupported] as well: there, resign, and campaign with the new value.
 func (e *Election) Proclaim(ctx context.Context, term *Lease, value string) error {
 	k := &e.latch
 	if value != "" {

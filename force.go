@@ -22,9 +22,7 @@ type ForceOptions struct {
 	// within an hour: up to 256 bytes of valid UTF-8 without control characters. Default none.
 	Reason string
 
-	// Announce tells waiters of another library if the lock is free then, as LockOptions.Announce
-	// does at a release. Default none.
-	Announce Announce
+	Announce Announce // tells waiters of another library if the lock is free then, as LockOptions.Announce; default none
 }
 
 func (o ForceOptions) check() error {
@@ -37,20 +35,18 @@ func (o ForceOptions) check() error {
 	return printable("ForceOptions.Reason", o.Reason)
 }
 
-// ForceRelease takes a lock away from one holder, or from all, and lets in the waiters that are
-// next in line. The next waiter for a [ReentrantMutex] asks for itself, a round trip later, or at
-// its heartbeat if its client does not listen. An old holder is told at once if it is of this
-// client, or if its client listens for grants, as it does once it has waited in line (in a cluster,
-// for this name). Otherwise it finds out at its next extend, after a third of its TTL at most, or
-// with Renew off at its deadline. Its writes are refused where its token is checked. The window of
-// a [Job] whose run has ended is opened, and so is a lock that is closed by LockOptions.MinHold
-// alone. It returns the lock as it was before.
+// ForceRelease takes a lock away from one holder, or from all, lets in the waiters that are next in
+// line, and returns the lock as it was before. The next waiter for a [ReentrantMutex] asks for
+// itself, a round trip later, or at its heartbeat if its client does not listen. An old holder is
+// told at once if this client has its lease, or if its client listens for grants, as it does once
+// it has waited in line (in a cluster, for this name). Otherwise it finds out at its next extend,
+// after a third of its TTL at most, or with Renew off at its deadline; over a quorum its reason is
+// then [LossGone]. Its writes are refused where its token is checked. The window of a [Job] whose
+// run has ended is opened, and so is a lock that is closed by LockOptions.MinHold alone.
 //
 // Redis remembers for an hour which process took the lock, when, from which owner and for what
-// reason: [Client.Inspect] tells it of the last time, and so does the holder's [LostError]. Over a
-// quorum, a holder that does not listen is not told: its reason is LossGone.
-//
-// The error matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was
+// reason: [Client.Inspect] tells it of the last time, and so does the holder's [LostError]. The
+// error matches [ErrNotHeld] if there is no holder, or none with that owner; then nothing was
 // changed. It matches [ErrInvalid] if an option was refused. It is a [*KindError] if the key holds
 // something that is no lock.
 func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) (LockInfo, error) {
@@ -99,12 +95,10 @@ func (c *Client) ForceRelease(ctx context.Context, name string, o ForceOptions) 
 
 // TakeByForce takes the mutex from its holder and acquires it, in one step: no waiter gets in
 // between, however long it has waited. It is for operators and repairs. If the mutex is free,
-// TakeByForce acquires it past the line.
-//
-// The holder loses its lease, and is told, as by [Client.ForceRelease]. Until it finds out, two may
-// be at work; the token of the new lease is larger, so a resource that checks tokens refuses the
-// old holder. With ForceOptions.Owner, the mutex is taken from that holder and no other, so that a
-// call can be repeated. Without, it is taken from the holder that TakeByForce finds.
+// TakeByForce acquires it past the line. With ForceOptions.Owner, it takes the mutex from that
+// holder and no other, so that a call can be repeated. The holder loses its lease, and is told, as
+// by [Client.ForceRelease]. Until it finds out, two may be at work; the token of the new lease is
+// larger, so a resource that checks tokens refuses the old holder.
 //
 // The error matches [ErrNotHeld] if ForceOptions.Owner is not the holder; then nothing was changed.
 // It matches [ErrTaken] if others acquired the mutex each time that TakeByForce was about to. It

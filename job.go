@@ -10,8 +10,7 @@ import (
 )
 
 // Job runs at most once in a window of time, over all processes: the nightly report that ten
-// instances start at midnight. Make it with [Client.Job]; it does not change, costs nothing and is
-// safe for concurrent use.
+// instances start at midnight. Make it with [Client.Job]; it is safe for concurrent use.
 //
 // The window begins with a run, whatever the calendar says: after the run of 12:00:00.1, a window
 // of one hour skips the start at 13:00:00.0. So choose a window well above the difference between
@@ -20,10 +19,8 @@ import (
 // Every run that began uses its window up, however it ends: its function returned nil or an error
 // or panicked, or its process died. So let the function try again what can be tried again, while
 // the lease is held. For a job that must be started again after a failure, hold a [Mutex] and note
-// at the resource that the work is done.
-//
-// While the lease of a run is held, no other run begins, also past the end of the window. To bound
-// a run that hangs, set LockOptions.MaxHold: its lease is lost then, and its context done.
+// at the resource that the work is done. While the lease of a run is held, no other run begins,
+// also past the end of the window; LockOptions.MaxHold bounds a run that hangs.
 type Job struct {
 	noun
 	options JobOptions
@@ -31,9 +28,7 @@ type Job struct {
 
 // JobOptions configure a [Job].
 type JobOptions struct {
-	// Window is the time from the start of a run in which no other run starts. 100ms to 366 days.
-	// Required.
-	Window time.Duration
+	Window time.Duration // from the start of a run, in which no other run starts; 100ms to 366 days; required
 }
 
 // Job returns the job of that name.
@@ -53,16 +48,13 @@ func (j *Job) With(o LockOptions) *Job { return &Job{j.noun.with(o), j.options} 
 
 // Do runs f, unless another run goes on or the window of the last run is still closed. It reports
 // whether it ran f, and never waits. f gets the lease, and its context, which is done when the
-// lease is lost.
+// lease is lost. If f did not run because of another run, the error is nil. If ctx was done before
+// f could begin, the error is that of ctx, and the window stays open. Otherwise the error is as
+// that of [Mutex.TryLock].
 //
-// If f did not run because of another run, the error is nil. If ctx was done before f could begin,
-// the error is that of ctx, and the window stays open. Otherwise the error is as that of
-// [Mutex.TryLock].
-//
-// If f ran, the error is that of f. If the lease was lost before f returned, the error also matches
-// [ErrNotHeld], as a [*LostError]. If Redis did not confirm the end of the run, it also matches
-// [ErrUnreachable]; the client then goes on telling Redis that the run has ended, as
-// [Lease.Release] does. The window stays closed in each of these cases.
+// If f ran, the window stays closed, and the error is that of f. As for [Mutex.Do], it also matches
+// [ErrNotHeld] if the lease was lost before f returned, and [ErrUnreachable] if Redis did not
+// confirm the end of the run; the client then goes on telling Redis of it, as [Lease.Release] does.
 func (j *Job) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) (ran bool, err error) {
 	lease, err := j.latch.acquire(ctx, false)
 	if errors.Is(err, ErrTaken) {

@@ -21,11 +21,10 @@ import (
 const maxMulti = 256
 
 // MultiMutex is several mutexes that are locked together, all or none: both accounts of a transfer.
-// Make it with [Client.MultiMutex]; it does not change and is safe for concurrent use.
-//
-// The names are locked in the order of the alphabet, so two callers never wait for each other. If
-// all are free, that takes one request; in a cluster whose names do not share a hash tag, one for
-// each name. Each name is the same lock as the [Mutex] of that name.
+// Make it with [Client.MultiMutex]; it is safe for concurrent use. Each name is the same lock as
+// the [Mutex] of that name. The names are locked in the order of the alphabet, so two callers never
+// wait for each other. If all are free, that takes one request; in a cluster whose names do not
+// share a hash tag, one for each name.
 type MultiMutex struct {
 	client  *Client
 	names   []string
@@ -104,8 +103,7 @@ func (m *MultiMutex) Do(ctx context.Context, f func(ctx context.Context, l *Mult
 	return lease.runHeld(ctx, f)
 }
 
-// TryDo runs f while it holds all the mutexes, if [MultiMutex.TryLock] acquires them, as
-// [Mutex.TryDo] does. Otherwise f is not called, none is held, and the error matches [ErrTaken].
+// TryDo runs f as [Mutex.TryDo] does, if [MultiMutex.TryLock] acquires them all.
 func (m *MultiMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *MultiLease) error) error {
 	lease, err := m.TryLock(ctx)
 	if err != nil {
@@ -178,8 +176,8 @@ func newMultiLease(ctx context.Context, c *Client, leases []*lease.Lease) *Multi
 }
 
 // Context returns a context that is done when the lease is released, when one of the names is lost,
-// or when the context that was given to Lock is done. Its cause is as that of [Lease.Context]. Its
-// Err answers by the clock, as that of [Lease.Context] does.
+// or when the context that was given to Lock is done. Its cause and its Err are as those of
+// [Lease.Context].
 func (l *MultiLease) Context() context.Context { return &l.ctx }
 
 // Token returns the fencing token for a name. It returns 0 once any of the names is no longer held,
@@ -213,11 +211,9 @@ func (l *MultiLease) Err() error {
 }
 
 // Extend gives all the names their full TTL again, as [Lease.Extend] does for one; the requests
-// leave together. The watchdog does so unasked; a program needs it with Renew Off.
-//
-// It returns when all names are extended or have failed. The error joins those of the names that
-// failed; the other names are extended all the same. If a name is no longer held, the error matches
-// [ErrNotHeld], and the lease as a whole is lost.
+// leave together. It returns when all names are extended or have failed. The error joins those of
+// the names that failed; the other names are extended all the same. If a name is no longer held,
+// the error matches [ErrNotHeld], and the lease as a whole is lost.
 func (l *MultiLease) Extend(ctx context.Context) error {
 	failed := make([]error, len(l.leases))
 	var all sync.WaitGroup

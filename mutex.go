@@ -8,11 +8,9 @@ import (
 
 // Mutex is a lock that one acquisition at a time can hold, over all processes. It is not reentrant:
 // a caller that locks it twice waits for itself, or gets [ErrDeadlock] if it passes the lease's
-// context on; see [ReentrantMutex]. Make it with [Client.Mutex]; it does not change, costs nothing
-// and is safe for concurrent use.
-//
-// In Redis it is what `SET key owner NX PX` makes, so programs that lock in this way exclude it.
-// The key is Options.Prefix and the name; see [NoPrefix].
+// context on; see [ReentrantMutex]. Make it with [Client.Mutex]; it is safe for concurrent use. In
+// Redis it is what `SET key owner NX PX` makes, so programs that lock in this way exclude it. The
+// key is [Options].Prefix and the name; see [NoPrefix].
 type Mutex struct{ noun }
 
 // Mutex returns the mutex of that name.
@@ -26,18 +24,17 @@ func (m *Mutex) With(o LockOptions) *Mutex { return &Mutex{m.noun.with(o)} }
 // when the mutex is held, when ctx is done, or when LockOptions.MaxWait has passed.
 //
 // ctx is also the parent of the lease's context. When ctx is done, the wait ends, and later the
-// lease's context, which stops the work. The lease itself goes on: it is held and extended until it
-// is released, also with a context that is done. To bound the wait alone, use MaxWait.
+// lease's context, which stops the work. The lease itself goes on: the caller must release it.
+// Until then it is extended for as long as the process lives, also with a context that is done, or
+// if the program has dropped it; [Client.Leases], [EventOutlived] and Options.TraceLeases find such
+// leases.
 //
-// The caller must release the lease: until then it is extended for as long as the process lives,
-// also if the program has dropped it; [Client.Leases], [EventOutlived] and [Options].TraceLeases
-// find such leases. If there is an error, there is no lease and nothing stays behind: the client
-// gives its place in line up, and gives a grant that arrives too late back, in the background. The
-// error matches
+// If there is an error, there is no lease and nothing stays behind: the client gives its place in
+// line up, and gives a grant that arrives too late back, in the background. The error matches
 //
 //   - [ErrTaken], as a [*TakenError], and the error of the context, if the wait was cut short; if
 //     MaxWait ran out, that is [context.DeadlineExceeded];
-//   - [ErrLineFull] and [ErrTaken], at once, if LockOptions.MaxWaiters wait already;
+//   - [ErrLineFull] and ErrTaken, at once, if LockOptions.MaxWaiters wait already;
 //   - [ErrUnreachable] if Redis gave no answer in time, also if the deadline of ctx passed first;
 //   - [ErrDeadlock], at once, if ctx is the context of a lease on this very mutex, or of a lease
 //     that its holder waits for;
@@ -59,12 +56,11 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 }
 
 // Do runs f while it holds the mutex. It waits as [Mutex.Lock] does, calls f with the lease's
-// context and the lease, and releases the lease when f has returned or panicked.
-//
-// The error is that of the acquisition, in which case f was not called, or that of f. If the lease
-// was lost before f returned, the error also matches [ErrNotHeld], as a [*LostError]. If Redis did
-// not confirm the release, it also matches [ErrUnreachable]. So neither of the two tells whether f
-// ran: before you try again, have f note it.
+// context and the lease, and releases the lease when f has returned or panicked. The error is that
+// of the acquisition, in which case f was not called, or that of f. If the lease was lost before f
+// returned, the error also matches [ErrNotHeld], as a [*LostError]. If Redis did not confirm the
+// release, it also matches [ErrUnreachable]. So neither of the two tells whether f ran: before you
+// try again, have f note it.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := m.Lock(ctx)
 	if err != nil {
@@ -73,10 +69,8 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, l *Lease) er
 	return lease.runHeld(ctx, f)
 }
 
-// TryDo runs f while it holds the mutex, if the mutex is free: it acquires as [Mutex.TryLock] does,
-// calls f as [Mutex.Do] does, and releases the lease when f returned or panicked. If the mutex is
-// not free, TryDo returns at once, f was not called, and the error matches [ErrTaken]. Else the
-// error is that of Do. An error of f may match ErrTaken, too.
+// TryDo runs f as [Mutex.Do] does, if [Mutex.TryLock] acquires the mutex. Otherwise it returns at
+// once with the error of TryLock, and f was not called. An error of f may match [ErrTaken], too.
 func (m *Mutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := m.TryLock(ctx)
 	if err != nil {

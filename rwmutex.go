@@ -7,11 +7,9 @@ import (
 )
 
 // RWMutex is a lock that many readers or one writer can hold, over all processes. Make it with
-// [Client.RWMutex]; it does not change, costs nothing and is safe for concurrent use.
-//
-// Readers and writers wait in one line, first come, first served, so neither starves. Readers at
-// the head of the line are let in together. Each reader has a lease of its own. A reader whose
-// process died is waited for no longer than its TTL.
+// [Client.RWMutex]; it is safe for concurrent use. Readers and writers wait in one line, first
+// come, first served, so neither starves. Readers at the head of the line are let in together. Each
+// reader has a lease of its own. A reader whose process died is waited for no longer than its TTL.
 //
 // A reader or writer that is inside may read again, any number of times and past the line, under
 // the context of its lease or under [WithOwner] with its owner. A reader cannot become the writer.
@@ -35,8 +33,7 @@ func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) {
 }
 
 // TryLock acquires the mutex for writing if it is free and no waiter is in line. It never waits:
-// otherwise the error matches [ErrTaken]. Under the context or the owner of a lease on this very
-// mutex, it matches [ErrDeadlock].
+// otherwise the error matches [ErrTaken]. It matches [ErrDeadlock] as that of [RWMutex.Lock] does.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.acquire(ctx, "w", false)
 }
@@ -72,8 +69,7 @@ func (m *RWMutex) RDo(ctx context.Context, f func(ctx context.Context, l *Lease)
 	return lease.runHeld(ctx, f)
 }
 
-// TryDo runs f while it holds the mutex for writing, if [RWMutex.TryLock] acquires it, as
-// [Mutex.TryDo] does. Otherwise f is not called, and the error is that of TryLock.
+// TryDo runs f as [Mutex.TryDo] does, if [RWMutex.TryLock] acquires the mutex.
 func (m *RWMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := m.TryLock(ctx)
 	if err != nil {
@@ -82,8 +78,7 @@ func (m *RWMutex) TryDo(ctx context.Context, f func(ctx context.Context, l *Leas
 	return lease.runHeld(ctx, f)
 }
 
-// TryRDo runs f while it holds the mutex for reading, if [RWMutex.TryRLock] acquires it, as
-// [Mutex.TryDo] does. Otherwise f is not called, and the error matches [ErrTaken].
+// TryRDo runs f as [Mutex.TryDo] does, if [RWMutex.TryRLock] acquires the mutex.
 func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := m.TryRLock(ctx)
 	if err != nil {
@@ -92,13 +87,12 @@ func (m *RWMutex) TryRDo(ctx context.Context, f func(ctx context.Context, l *Lea
 	return lease.runHeld(ctx, f)
 }
 
-// Downgrade turns a lease for writing into one for reading. There is no moment between them in
-// which another writer could be inside. ctx becomes the parent of the new lease's context. When the
-// new lease is returned, the old one is released and its context is done.
-//
-// The new lease has a fencing token of its own. If there is an error, the lease for writing is as
-// it was. The error matches [ErrNotHeld] if that lease is no longer held, and [ErrInvalid] if it is
-// not for writing this mutex. Otherwise it is as that of [RWMutex.TryRLock].
+// Downgrade turns a lease for writing into one for reading, with a fencing token of its own. There
+// is no moment between them in which another writer could be inside. ctx becomes the parent of the
+// new lease's context. When the new lease is returned, the old one is released and its context is
+// done. If there is an error, the lease for writing is as it was. The error matches [ErrNotHeld] if
+// that lease is no longer held, and [ErrInvalid] if it is not for writing this mutex. Otherwise it
+// is as that of [RWMutex.TryRLock].
 func (m *RWMutex) Downgrade(ctx context.Context, write *Lease) (*Lease, error) {
 	if !write.core.Lock().Same(&m.latch.Lock) || write.core.Detail() != "w" {
 		return nil, invalid("downgrade %q with a lease that is not one for writing it, but on the %s %q", m.Name(), write.core.Lock().Kind.Name, write.Name())

@@ -12,10 +12,9 @@ import (
 const maxPermits = 1 << 40
 
 // Semaphore is a lock with n permits, of which each holder takes some. Make it with
-// [Client.Semaphore]; it does not change, costs nothing and is safe for concurrent use.
-//
-// A caller that wants more permits than are free waits in line, and later callers wait behind it,
-// so that a large request does not starve. Each lease expires alone, with its permits.
+// [Client.Semaphore]; it is safe for concurrent use. A caller that wants more permits than are free
+// waits in line, and later callers wait behind it, so that a large request does not starve. Each
+// lease expires alone, with its permits.
 type Semaphore struct{ noun }
 
 // Semaphore returns the semaphore of that name with n permits, 1 to 2^40. All programs that use it
@@ -46,20 +45,16 @@ func (s *Semaphore) TryAcquire(ctx context.Context, k int64) (*Lease, error) {
 	return s.acquire(ctx, k, false)
 }
 
-// TryAcquireAll takes all the permits that are free at this moment, one at least, if no waiter is
-// in line. [Lease.Permits] returns how many. It never waits: otherwise the error matches
-// [ErrExhausted] and [ErrTaken]. All else is as for [Semaphore.Acquire].
+// TryAcquireAll takes all the permits that are free at this moment, one at least, as
+// [Semaphore.TryAcquire] does. [Lease.Permits] returns how many.
 func (s *Semaphore) TryAcquireAll(ctx context.Context) (*Lease, error) {
 	return s.latch.withParam("0:"+strconv.FormatInt(s.latch.Size, 10)).acquire(ctx, false)
 }
 
 // Available returns how many permits were free at one moment. It changes nothing. While waiters are
 // in line, permits that are free are for them. Permits that a release leaves closed for
-// LockOptions.MinHold are not free.
-//
-// To take permits if they are free, call [Semaphore.TryAcquire] or [Semaphore.TryAcquireAll]. The
-// error matches [ErrWrongKind] if the name is in use for something else, or for another number of
-// permits, and otherwise [ErrUnreachable] or [ErrInvalid].
+// LockOptions.MinHold are not free. The error matches [ErrWrongKind] if the name is in use for
+// something else, or for another number of permits, and otherwise [ErrUnreachable] or [ErrInvalid].
 func (s *Semaphore) Available(ctx context.Context) (int64, error) {
 	k := &s.latch
 	if k.invalid != nil {
@@ -92,8 +87,7 @@ func (s *Semaphore) Do(ctx context.Context, k int64, f func(ctx context.Context,
 	return lease.runHeld(ctx, f)
 }
 
-// TryDo runs f while it holds k permits, if [Semaphore.TryAcquire] takes them, as [Mutex.TryDo]
-// does. Otherwise f is not called, and the error is that of TryAcquire.
+// TryDo runs f as [Mutex.TryDo] does, if [Semaphore.TryAcquire] takes k permits.
 func (s *Semaphore) TryDo(ctx context.Context, k int64, f func(ctx context.Context, l *Lease) error) error {
 	lease, err := s.TryAcquire(ctx, k)
 	if err != nil {

@@ -14,11 +14,10 @@ import (
 const maxSlots = 1 << 20
 
 // SlotPool is n numbered slots, of which each holder has one alone: worker ids, shards, ports. Make
-// it with [Client.SlotPool]; it does not change, costs nothing and is safe for concurrent use.
-//
-// The lowest free slot is given first, in one request whatever n is. A slot that was released is
-// free at once. A slot whose holder vanished is given again only after a quarantine, since the
-// holder may still work with the number; see SlotOptions.Quarantine.
+// it with [Client.SlotPool]; it is safe for concurrent use. The lowest free slot is given first, in
+// one request whatever n is. A slot that was released is free at once. A slot whose holder vanished
+// is given again only after a quarantine, since the holder may still work with the number; see
+// [SlotOptions].
 type SlotPool struct {
 	noun
 	options SlotOptions
@@ -26,13 +25,10 @@ type SlotPool struct {
 
 // SlotOptions configure a [SlotPool]. The zero value is right for most programs.
 type SlotOptions struct {
-	// Quarantine is the time from the end of the lease of a holder that vanished until its slot is
-	// given again. 1ms to 24h. Default the TTL.
-	Quarantine time.Duration
+	Quarantine time.Duration // from the end of the lease of a holder that vanished until its slot is given again; 1ms to 24h; default the TTL
 
-	// Instance names the caller, such as a pod or a host. An instance gets the slot that it had
-	// last, if that is free. At most 256 bytes of valid UTF-8 without control characters. Default
-	// none.
+	// Instance names the caller, such as a pod or a host. An instance gets the slot that it had last,
+	// if that is free. At most 256 bytes of valid UTF-8 without control characters. Default none.
 	Instance string
 }
 
@@ -67,8 +63,7 @@ func (l *Lease) Slot() (*Slot, error) {
 }
 
 // SlotPool returns the pool of that name with n slots, 1 to 2^20, numbered from 0. All programs
-// that use it at the same time must agree on n: a call with another number fails with a
-// [*KindError] that names both.
+// must agree on n, as for [Client.Semaphore].
 func (c *Client) SlotPool(name string, n int, o SlotOptions) *SlotPool {
 	p := &SlotPool{newNoun(c, script.SlotPool, name), o}
 	p.latch.Size = int64(n)
@@ -112,8 +107,7 @@ func (p *SlotPool) Do(ctx context.Context, f func(ctx context.Context, s *Slot) 
 	return slot.runHeld(ctx, f)
 }
 
-// TryDo runs f while it holds a slot, if [SlotPool.TryAcquire] takes one, as [Mutex.TryDo] does.
-// Otherwise f is not called, and the error is that of TryAcquire.
+// TryDo runs f as [Mutex.TryDo] does, if [SlotPool.TryAcquire] takes a slot.
 func (p *SlotPool) TryDo(ctx context.Context, f func(ctx context.Context, s *Slot) error) error {
 	slot, err := p.TryAcquire(ctx)
 	if err != nil {
@@ -128,11 +122,9 @@ func (s *Slot) runHeld(ctx context.Context, f func(ctx context.Context, s *Slot)
 	return f(s.Context(), s)
 }
 
-// Resize changes the number of slots for all programs, and returns the pool of that size. Holders
-// keep their slots, also those whose numbers are too high now; no more of those are given. As long
-// as a slot is held or in quarantine, programs with the old number are refused from now on. If none
-// is, Resize changes nothing: the next holder's number counts. The error matches [ErrInvalid],
-// [ErrWrongKind] or [ErrUnreachable].
+// Resize changes the number of slots, as [Semaphore.Resize] does that of permits. Holders keep
+// their slots, also those whose numbers are too high now; no more of those are given. A slot in
+// quarantine counts as held.
 func (p *SlotPool) Resize(ctx context.Context, n int) (*SlotPool, error) {
 	next := p.latch.client.SlotPool(p.latch.Name, n, p.options)
 	next.latch.resolve(p.latch.options)
