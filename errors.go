@@ -42,7 +42,7 @@ var (
 	ErrNotReplicated = fault.ErrNotReplicated // fewer replicas acknowledged the acquisition than LockOptions.Replicas; the lock was given back
 	ErrWrongKind     = fault.ErrWrongKind     // the name is in use for something else, see [*KindError]; nothing was overwritten
 	ErrNotSet        = fault.ErrNotSet        // a [CountDownLatch] has no count: not set yet, expired, deleted, or lost with the server's data
-	ErrInvalid       = fault.ErrInvalid       // a name or an option was refused, before anything was sent
+	ErrInvalid       = fault.ErrInvalid       // a name or an option was refused, as a rule before anything was sent
 	ErrTooDeep       = fault.ErrTooDeep       // the owner of a [ReentrantMutex] may not enter more often, see its WithDepth; waiting does not help
 	ErrMaxHold       = fault.ErrMaxHold       // the lease reached LockOptions.MaxHold and is not extended any more
 	ErrDetached      = fault.ErrDetached      // this process gave the lease up for another, with [Lease.Detach]
