@@ -1526,6 +1526,22 @@ var mutants = []mutant{
 		"TestRequestAfterAFailureEndsWithItsContext",
 	},
 	{
+		"request whose key has moved, and that is left at that", "redlatchrueidis/rueidis.go",
+		"return c.astray(at, err) }", "return false }", "TestPipelineInACluster",
+	},
+	{
+		"request in a lane whose key has moved, and that is left at that", "redlatchrueidis/direct.go",
+		"	case c.astray(at, outcome.Err):\n", "	case false:\n", "TestLaneInACluster",
+	},
+	{
+		"lane that comes after Close", "redlatchrueidis/node.go",
+		"	d.lanesTo = nil\n", "", "TestLaneInACluster",
+	},
+	{
+		"grant that has run out, and is extended all the same", "internal/engine/acquire/grant.go",
+		"	if !script.Done(reply.Reply) {\n		g.Gone = true\n		return fault.ErrTooLate\n	}\n", "", "TestAttempt",
+	},
+	{
 		"deadline from the reply", "internal/link/ask/ask.go",
 		"return Answer{result.Reply, result.Sent, n > 0", "result.Sent = a.now()\n\t\t\treturn Answer{result.Reply, result.Sent, n > 0",
 		"TestDeadlineIsSoundUnderEveryDelay",
