@@ -128,15 +128,19 @@ func TestBreaksAreFound(t *testing.T) {
 			if faults == nil {
 				faults = []string{"script-flush"}
 			}
-			report, err := Run(t.Context(), Options{
-				Deployment: "one", Prefix: "redlatch:", Duration: 8 * time.Second, Workers: 3, Kinds: b.kinds, Faults: faults,
-				TTL: cmp.Or(b.ttl, 500*time.Millisecond), Command: []string{program, brokenArg, name}, Out: t.TempDir(),
-			})
-			check.Must(t, err == nil, "Run = %v, want a report", err)
-			found := slices.ContainsFunc(report.Findings, func(f history.Finding) bool { return f.Bad > 0 && slices.Contains(b.finds, f.Check) })
-			if report.Verdict != Fail || !found {
-				t.Errorf("the verdict is %s, want FAIL by one of %q:\n%s", report.Verdict, b.finds, Text(report))
+			var report Report
+			found := false
+			// What shows a break may not happen in one short run, such as a kill of the holder of a slot
+			// that is wanted again. A check that cannot find it does not find it in five either.
+			for n := 0; !found && n < 5; n++ {
+				report = check.Value(Run(t.Context(), Options{
+					Deployment: "one", Prefix: "redlatch:", Duration: 8 * time.Second, Workers: 3, Kinds: b.kinds, Faults: faults,
+					TTL: cmp.Or(b.ttl, 500*time.Millisecond), Command: []string{program, brokenArg, name}, Out: t.TempDir(),
+				})).OK(t)
+				found = report.Verdict == Fail &&
+					slices.ContainsFunc(report.Findings, func(f history.Finding) bool { return f.Bad > 0 && slices.Contains(b.finds, f.Check) })
 			}
+			check.That(t, found, "the verdict is %s, want FAIL by one of %q:\n%s", report.Verdict, b.finds, Text(report))
 			t.Logf("found: %q", report.Reasons)
 		})
 	}
