@@ -188,6 +188,8 @@ func TestExtends(t *testing.T) {
 	} {
 		check.Equal(t, look(c.after, c.remaining).Text, c.want, "after %v", c.after)
 	}
+	run := redlatch.Holder{Owner: "window", Resting: true, Remaining: time.Minute}
+	check.Equal(t, p.Locks[0].leaseText(run).Text, "the next run may begin in 1m0s", "a job between runs")
 }
 
 // TestHour remembers how a lock was waited for, by the minute, and the minutes without a look.

@@ -274,29 +274,34 @@ func TestRequestInALaneEndsWithItsContext(t *testing.T) {
 // under way. Requests to another node are answered all the while.
 func TestRequestInAClusterEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	nodes := redistest.StartCluster(t, 3)
-	o, sent := unlimited()
-	c := locktest.Open(t, help.ClusterURL(nodes)+unending, o)
-	silent, other := "m", "a"
-	for n := 0; help.ShardOf(nodes, other) == help.ShardOf(nodes, silent); n++ {
-		other = fmt.Sprint("other-", n)
-	}
-	for range 3 {
-		locktest.Release(t, locktest.Lock(t, c.Mutex(silent)))
-		locktest.Release(t, locktest.Lock(t, c.Mutex(other)))
-	}
-	node := nodes[help.ShardOf(nodes, silent)]
-	node.Pause()
-	for range 2 { // the first shows that the connection may not be up
-		cancelledSoon(t, c.Mutex(silent), sent)
-		locktest.Release(t, locktest.Lock(t, c.Mutex(other)))
-	}
-	node.Restart()
-	node.Pause() // takes connections, and says nothing
-	defer node.Resume()
-	for range 2 {
-		cancelledSoon(t, c.Mutex(silent), sent)
-		locktest.Release(t, locktest.Lock(t, c.Mutex(other)))
+	for way, turns := range map[string]int{"shared": 3, "lane": 200} { // after so many, a connection for itself
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			nodes := redistest.StartCluster(t, 3)
+			o, sent := unlimited()
+			c := locktest.Open(t, help.ClusterURL(nodes)+unending, o)
+			silent, other := "m", "a"
+			for n := 0; help.ShardOf(nodes, other) == help.ShardOf(nodes, silent); n++ {
+				other = fmt.Sprint("other-", n)
+			}
+			for range turns {
+				locktest.Release(t, locktest.Lock(t, c.Mutex(silent)))
+				locktest.Release(t, locktest.Lock(t, c.Mutex(other)))
+			}
+			node := nodes[help.ShardOf(nodes, silent)]
+			node.Pause()
+			for range 2 { // the first shows that the connection may not be up
+				cancelledSoon(t, c.Mutex(silent), sent)
+				locktest.Release(t, locktest.Lock(t, c.Mutex(other)))
+			}
+			node.Restart()
+			node.Pause() // takes connections, and says nothing
+			defer node.Resume()
+			for range 2 {
+				cancelledSoon(t, c.Mutex(silent), sent)
+				locktest.Release(t, locktest.Lock(t, c.Mutex(other)))
+			}
+		})
 	}
 }
 

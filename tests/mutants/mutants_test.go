@@ -1399,7 +1399,7 @@ var mutants = []mutant{
 	},
 	{
 		"word of a forced release that hides the one before", "internal/base/recent/recent.go",
-		"s.newer[text] = true", "s.newer = map[string]bool{text: true}", "TestRelayIsRevokedAmongOthers",
+		"s.newer[text] = true", "s.newer = map[string]bool{text: true}", "TestSetRemembersTheLast",
 	},
 	{
 		"forced release that does not tell the client's own lease", "internal/engine/force.go",

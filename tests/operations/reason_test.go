@@ -113,9 +113,15 @@ func causesTell(t *testing.T, s *memory.Server) {
 			t.Errorf("%s: the cause is %v, want %q", what, cause, text)
 		}
 	}
-	l := locktest.Lock(t, c.Mutex("a"))
-	locktest.Release(t, l)
-	wantCause("a lease that was released", l.Context(), redlatch.ErrNotHeld, "\"a\" is not held: it was released")
+	var l *redlatch.Lease
+	for _, waits := range []bool{false, true} {
+		l = locktest.Lock(t, c.Mutex("a"))
+		if waits { // else the context is made when it is asked for, after the release
+			l.Context().Done()
+		}
+		locktest.Release(t, l)
+		wantCause("a lease that was released", l.Context(), redlatch.ErrNotHeld, "\"a\" is not held: it was released")
+	}
 
 	outer := check.Value(c.ReentrantMutex("nest").Lock(t.Context())).OK(t)
 	inner := check.Value(c.ReentrantMutex("nest").Lock(outer.Context())).OK(t)
