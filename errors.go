@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
-	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -76,10 +75,10 @@ var causes = map[LossReason]error{
 }
 
 // lost returns the error of a lease that is lost.
-func lost(l *lease.Lease, why lock.Loss) error {
+func lost(l *lock.Lock, owner string, token int64, why lock.Loss) error {
 	e := &LostError{
-		Name: l.Lock().Name, Owner: l.Owner(), Token: l.Number(), At: time.Now(), Reason: LossReason(why.Reason),
-		Cause: causes[LossReason(why.Reason)], Force: newForce(l.Owner(), why.Note),
+		Name: l.Name, Owner: owner, Token: token, At: time.Now(), Reason: LossReason(why.Reason),
+		Cause: causes[LossReason(why.Reason)], Force: newForce(owner, why.Note),
 	}
 	if e.Force != nil {
 		e.Cause = fmt.Errorf("%w by %v", e.Cause, e.Force)

@@ -93,7 +93,7 @@ func (c *Config) LiveFor() time.Duration { return 3 * c.Heartbeat }
 // Words are what the engine does not say by itself: errors with fields, and events.
 type Words struct {
 	Tell    func(ctx context.Context, l *lock.Lock, e lock.Event)
-	Lost    func(l *lease.Lease, why lock.Loss) error
+	Lost    func(l *lock.Lock, owner string, token int64, why lock.Loss) error
 	Taken   func(l *lock.Lock, by lock.Occupant) error
 	Refusal func(l *lock.Lock, reason string) error           // of an acquisition that a script refuses for good
 	InUse   func(s ask.Subject, got string, size int64) error // that the name is something else

@@ -29,23 +29,23 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
-		"entry that joins another which may be lost", "internal/engine/lease/nest.go",
+		"entry that joins another which may be lost", "internal/engine/lease/reentry.go",
 		" && l.state == held", "", "TestNotReentered",
 	},
 	{
-		"entry that joins another which goes on in another process", "internal/engine/lease/nest.go",
+		"entry that joins another which goes on in another process", "internal/engine/lease/reentry.go",
 		" && l.parting == 0", "", "TestNotReentered",
 	},
 	{
-		"entry that joins another with less time than it may have", "internal/engine/lease/nest.go",
+		"entry that joins another with less time than it may have", "internal/engine/lease/reentry.go",
 		" >= least\n", " >= least-least\n", "TestNotReentered",
 	},
 	{
-		"entry that joins another which is held on other terms", "internal/engine/lease/nest.go",
+		"entry that joins another which is held on other terms", "internal/engine/lease/reentry.go",
 		"!alike(lead.lock, on) || ", "", "TestNotReentered",
 	},
 	{
-		"bound on entries that the client does not count", "internal/engine/lease/nest.go",
+		"bound on entries that the client does not count", "internal/engine/lease/reentry.go",
 		"depth > 0 && int(n) > depth", "depth > 0 && int(n) < 0", "TestNotReentered",
 	},
 	{
@@ -65,7 +65,7 @@ var mutants = []mutant{
 		"		n.follow(n.leases[len(n.leases)-1])\n", "", "TestOneExtendForAllEntries",
 	},
 	{
-		"inner entry that is not extended", "internal/engine/lease/watchdog.go",
+		"inner entry that is not extended", "internal/engine/lease/extend.go",
 		"		l.extendOthers(by, sent, ttl, left, now)\n", "", "TestOneExtendForAllEntries",
 	},
 	{
@@ -73,7 +73,7 @@ var mutants = []mutant{
 		"		ttl = min(ttl, l.lock.TTL)\n", "", "TestOneExtendForAllEntries|TestMaxHoldOfEachEntry",
 	},
 	{
-		"inner entry that does not learn of the loss", "internal/engine/lease/release.go",
+		"inner entry that does not learn of the loss", "internal/engine/lease/lease.go",
 		"	l.loseOthers(why)\n", "", "TestLossReachesAllEntries",
 	},
 	{
@@ -85,11 +85,11 @@ var mutants = []mutant{
 		"		if m.overdueLocked() {\n			m.reschedule()", "		if false {\n			m.reschedule()", "TestMaxHoldOfEachEntry",
 	},
 	{
-		"text of an entry that others of the client share", "internal/engine/lease/release.go",
+		"text of an entry that others of the client share", "internal/engine/lease/detach.go",
 		"	if shared {\n		to, err = l.enterApart(ctx)\n		return to, false, err\n	}\n", "	_ = shared\n", "TestDetachedEntryIsApart",
 	},
 	{
-		"entry that is left to nobody when the last of its leases is detached", "internal/engine/lease/release.go",
+		"entry that is left to nobody when the last of its leases is detached", "internal/engine/lease/detach.go",
 		"	if to.owner != \"\" && !l.accompanied() {", "	if false {", "TestDetachedEntryIsApart",
 	},
 	{
@@ -185,7 +185,7 @@ var mutants = []mutant{
 		" && a.by.Keeper.Of(a.occupant.Owner) == nil", "", "TestOwnTryAsksNobody",
 	},
 	{
-		"lock that was detached and seems to be kept only", "internal/engine/lease/release.go",
+		"lock that was detached and seems to be kept only", "internal/engine/lease/detach.go",
 		"		l.sayUsed(bounded)\n", "		_ = bounded\n", "TestDetachedLockIsInUse",
 	},
 	{
@@ -205,7 +205,7 @@ var mutants = []mutant{
 		"Token: l.token + 1, Spare", "Token: l.token, Spare", "TestKeptLockIsTakenWithoutARequest",
 	},
 	{
-		"client that keeps what was taken by force", "internal/engine/lease/keeper.go",
+		"client that keeps what was taken by force", "internal/engine/lease/loss.go",
 		"	if kept != nil {\n		k.apart(kept.giveBack)\n	}", "	_ = kept", "TestKeptLockIsForced",
 	},
 	{
@@ -234,7 +234,7 @@ var mutants = []mutant{
 		"if attribute then shorten() end", "shorten()", "TestSortedSetThatIsNoLockIsLeftAlone",
 	},
 	{
-		"word of a forced release that the reply to an extend wipes out", "internal/engine/lease/watchdog.go",
+		"word of a forced release that the reply to an extend wipes out", "internal/engine/lease/lease.go",
 		"l.doubted = true, l.pending", "l.doubted = true, false", "TestForceReleaseDuringAnExtend",
 	},
 	{
@@ -287,11 +287,11 @@ var mutants = []mutant{
 		"err := do(bounded)", "_ = bounded; err := do(ctx)", "TestTwoRequestsEndInTime",
 	},
 	{
-		"text that names an owner which a late copy can bring back", "internal/engine/lease/release.go",
+		"text that names an owner which a late copy can bring back", "internal/engine/lease/detach.go",
 		"needed, shared := l.resent && ", "needed, shared := false && ", "TestTextAfterALateCopy",
 	},
 	{
-		"lease of an unknown owner that goes on", "internal/engine/lease/release.go",
+		"lease of an unknown owner that goes on", "internal/engine/lease/detach.go",
 		"		events = l.giveUpLocked(err)\n", "", "TestDetachWhoseOwnerIsUnknown",
 	},
 	{
@@ -381,7 +381,7 @@ var mutants = []mutant{
 		"l.keeper.Handoffs.Others(group) > 0", "false", "TestWantedByItsOwnProcess",
 	},
 	{
-		"holder that is told by messages alone", "internal/engine/lease/watchdog.go",
+		"holder that is told by messages alone", "internal/engine/lease/extend.go",
 		"		if l.wishing() {", "		if false {", "TestWantedWithoutMessages",
 	},
 	{
@@ -414,7 +414,7 @@ var mutants = []mutant{
 		"ttl := max(d, lead.leftInRedis(), l.leftInRedis())", "ttl := d", "TestExtendToAndTheWatchdog",
 	},
 	{
-		"watchdog that looks away for as long as a lease lasts", "internal/engine/lease/extend.go",
+		"watchdog that looks away for as long as a lease lasts", "internal/engine/lease/lease.go",
 		"l.long() {\n		return full", "false {\n		return full", "TestExtendToAndTheWatchdog",
 	},
 	{
@@ -502,7 +502,7 @@ var mutants = []mutant{
 		"gone = l.askGone(ctx)", "_ = l.askGone(ctx)", "TestForcedLossIsToldAtTheRelease",
 	},
 	{
-		"lease that was deleted and counts as forgotten", "internal/engine/lease/release.go",
+		"lease that was deleted and counts as forgotten", "internal/engine/lease/loss.go",
 		"	case gone.Fenced:", "	case !gone.Fenced:", "TestLossThatRedisTellsOfEveryKind",
 	},
 	{
@@ -538,7 +538,7 @@ var mutants = []mutant{
 		"		runtime.AddCleanup(lent, (*lease.Lease).TellForgotten, l)\n", "", "TestForgottenLeaseIsTold",
 	},
 	{
-		"lease that tells at each extend that it outlives its context", "internal/engine/lease/lease.go",
+		"lease that tells at each extend that it outlives its context", "internal/engine/lease/stray.go",
 		"	if l.outlived == 2 {\n", "	if false {\n", "TestLeaseThatOutlivesItsContext",
 	},
 	{
@@ -647,7 +647,7 @@ var mutants = []mutant{
 		"TestHookThatPanicsIsToldTheEnd",
 	},
 	{
-		"Close that stops at a hook that panics", "internal/engine/lease/keeper.go",
+		"Close that stops at a hook that panics", "internal/engine/lease/loss.go",
 		"		defer l.Lose", "		l.Lose", "TestHookThatPanicsWhenTheClientIsClosed",
 	},
 	{
@@ -700,7 +700,7 @@ var mutants = []mutant{
 		"Sent: answer.Sent", "Sent: a.by.Now()", "TestAdoptWhoseReplyIsLate",
 	},
 	{
-		"detached lease that is cleaned up", "internal/engine/lease/release.go",
+		"detached lease that is cleaned up", "internal/engine/lease/lease.go",
 		"l.state == released || l.state == lost ||", "l.state > ended ||", "TestQuorumDetachedLeaseIsNotCleanedUp",
 	},
 	{
@@ -708,11 +708,11 @@ var mutants = []mutant{
 		"case !params[t.Kind].MatchString(t.Param):", "case false:", "TestAdoptTextWithAnotherParam",
 	},
 	{
-		"lease that is detached unextended", "internal/engine/lease/release.go",
+		"lease that is detached unextended", "internal/engine/lease/detach.go",
 		"if err := l.Extend(ctx); err != nil {", "if err := l.Err(); err != nil {", "TestDetachWithoutAnAnswer",
 	},
 	{
-		"detached lease whose group waits for it", "internal/engine/lease/release.go",
+		"detached lease whose group waits for it", "internal/engine/lease/detach.go",
 		"	l.cancel(l.err)\n	l.detachLocked()\n", "	l.cancel(l.err)\n", "TestAdoptBesideWaitersOfTheSameClient",
 	},
 	{
@@ -736,7 +736,7 @@ var mutants = []mutant{
 		"grant('', gone or yields or ms > 0)", "grant('', gone or yields)", "TestEveryKindOpensInTime",
 	},
 	{
-		"release in the background that opens what it should shut", "internal/engine/lease/release.go",
+		"release in the background that opens what it should shut", "internal/engine/lease/lease.go",
 		"		l.keeper.Cleanup.Add(node, l.releasing(l.ticket), after",
 		"		l.keeper.Cleanup.Add(node, l.lock.Release(l.owner, l.ticket, false, false), after", "TestEveryKindLostReleasesLeaveItShut",
 	},
@@ -769,7 +769,7 @@ var mutants = []mutant{
 		"(errors.Is(err, fault.ErrLineFull) || retry", "(retry", "TestFullLineSendsNothingElse",
 	},
 	{
-		"forced release that seems to be an accident", "internal/engine/lease/watchdog.go",
+		"forced release that seems to be an accident", "internal/engine/lease/lease.go",
 		"l.forced, l.doubted = true, l.pending", "l.doubted = l.pending", "TestForcedLossWithAnUnreadableNote",
 	},
 	{
@@ -797,7 +797,7 @@ var mutants = []mutant{
 		"SlotPool.Name, past)", "SlotPool.Name, nil)", "TestQuorumLostRequestsOfAJob",
 	},
 	{
-		"run that is released as if it had not begun", "internal/engine/lease/release.go",
+		"run that is released as if it had not begun", "internal/engine/lease/needs.go",
 		"on.Release(owner, ticket, true,", "on.Release(owner, ticket, false,", "TestJobThatIsLostKeepsItsWindow",
 	},
 	{
@@ -805,7 +805,7 @@ var mutants = []mutant{
 		" || err != nil && !l.keeper.Quorum {", " {", "TestReleaseIsTriedUntilItIsKnown",
 	},
 	{
-		"loss after which a late request brings the lock back", "internal/engine/lease/release.go",
+		"loss after which a late request brings the lock back", "internal/engine/lease/lease.go",
 		"Told():\n		l.undoLocked(0)\n", "Told():\n", "TestStragglerAfterALoss",
 	},
 	{
@@ -837,7 +837,7 @@ var mutants = []mutant{
 		"return batch[0].address, tickets", "return ln.Subscription(batch[0].lock).Address(), tickets", "TestTicketsOfTwoAddresses",
 	},
 	{
-		"word of a forced release that a lease without a watchdog ignores", "internal/engine/lease/watchdog.go",
+		"word of a forced release that a lease without a watchdog ignores", "internal/engine/lease/lease.go",
 		"	case !l.renews():\n		return []lock.Event", "	case false:\n		return []lock.Event", "TestForceReleaseTellsTheHolder",
 	},
 	{
@@ -981,7 +981,7 @@ var mutants = []mutant{
 		"		if l.Kind == script.RWMutex && !v.Held() {", "		if false {", "TestContextOfAWriterThatIsDone",
 	},
 	{
-		"lease that got another owner and is not detached in that step", "internal/engine/lease/release.go",
+		"lease that got another owner and is not detached in that step", "internal/engine/lease/detach.go",
 		"		events, done = append(events, l.detaching(to)), true\n", "", "TestReleaseDuringRename",
 	},
 	{
@@ -989,7 +989,7 @@ var mutants = []mutant{
 		"  elseif redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then", "  else", "TestLateCopyOfSeveral",
 	},
 	{
-		"detached entry with the token of one whose owner was out", "internal/engine/lease/nest.go",
+		"detached entry with the token of one whose owner was out", "internal/engine/lease/detach.go",
 		"return heir{owner, standing.Token}, nil", "return heir{owner, 0}, nil", "TestDetachOfAnEntryThatWasTaken",
 	},
 	{
@@ -1009,7 +1009,7 @@ var mutants = []mutant{
 		", lead.leftInRedis(), l.leftInRedis())", ", lead.leftInRedis())", "TestExtendShortensNoInnerEntry",
 	},
 	{
-		"detached entry that is shorter than it was", "internal/engine/lease/nest.go",
+		"detached entry that is shorter than it was", "internal/engine/lease/detach.go",
 		"ttl := max(l.lock.TTL, l.leftInRedis())", "ttl := l.lock.TTL", "TestDetachedEntryKeepsItsLength",
 	},
 	{
@@ -1017,11 +1017,11 @@ var mutants = []mutant{
 		"		if m.deadline().Before(l.deadline()) {", "		if false {", "TestFollowerWithTheShorterTime",
 	},
 	{
-		"long lease that nothing knows of without an answer", "internal/engine/lease/extend.go",
+		"long lease that nothing knows of without an answer", "internal/engine/lease/lease.go",
 		"max(l.ttl, l.longest) > l.lock.TTL", "l.ttl > l.lock.TTL", "TestLongLeaseIsNotKept|TestLongExtendWithoutAnAnswer",
 	},
 	{
-		"long lease that Redis forgot and that is released for hours", "internal/engine/lease/release.go",
+		"long lease that Redis forgot and that is released for hours", "internal/engine/lease/lease.go",
 		"(reason.Told() || !l.long())", "!l.long()", "TestLongExtendThatRedisForgot",
 	},
 	{
@@ -1480,7 +1480,7 @@ var mutants = []mutant{
 		"			next.HandOver(turn.Baton)\n", "", "TestRelayTurnOfOneThatHasGivenUp",
 	},
 	{
-		"loss that is not told in the process", "internal/engine/lease/release.go",
+		"loss that is not told in the process", "internal/engine/lease/lease.go",
 		"	l.cancel(err)\n	l.detachLocked()\n", "	l.cancel(err)\n", "TestRelayAfterALoss",
 	},
 	{
@@ -1551,11 +1551,11 @@ var mutants = []mutant{
 		"Sent: w.sentAt, TTL: min(", "Sent: ln.Now(), TTL: min(", "TestDeadlineIsSoundUnderEveryDelay",
 	},
 	{
-		"deadline moved by an extend that failed", "internal/engine/lease/watchdog.go",
+		"deadline moved by an extend that failed", "internal/engine/lease/extend.go",
 		"	events := l.doubting(now, err)\n", "	events := l.doubting(now, err)\n	l.sentAt = sent\n", "TestLostRepliesToExtendEndTheLeaseAtItsDeadline",
 	},
 	{
-		"watchdog that gives up at the first failure", "internal/engine/lease/watchdog.go",
+		"watchdog that gives up at the first failure", "internal/engine/lease/extend.go",
 		"doubting(now, err)\n	l.extendAfter = now.Time()", "doubting(now, err)\n	l.extendAfter = time.Hour + now.Time()",
 		"TestServerHangsForLessThanTheTTL|TestServerIsAwayForLessThanTheTTL",
 	},
@@ -1630,7 +1630,7 @@ var mutants = []mutant{
 		"	if remaining >= 0 {\n", "	if false {\n", "TestKilledHolderCostsItsRemainingTTL",
 	},
 	{
-		"renewals without end", "internal/engine/lease/watchdog.go",
+		"renewals without end", "internal/engine/lease/lease.go",
 		"l.lock.Renews && l.leads() && !l.overdueLocked()", "l.lock.Renews", "TestMaxHold",
 	},
 	{
@@ -1638,7 +1638,7 @@ var mutants = []mutant{
 		"for l.pending && !l.accompanied() {", "for false {", "TestReleaseWaitsForTheRenewalUnderWay",
 	},
 	{
-		"leases that outlive their client", "internal/engine/lease/keeper.go",
+		"leases that outlive their client", "internal/engine/lease/loss.go",
 		"		defer l.Lose(lock.ReasonClosed)\n", "		_ = l\n", "TestCloseEndsWaitsAndLeases",
 	},
 	{

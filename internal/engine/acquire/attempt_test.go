@@ -15,7 +15,6 @@ import (
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine"
 	"github.com/redlatch/redlatch/internal/engine/acquire"
-	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
@@ -126,7 +125,7 @@ func TestAttempt(t *testing.T) {
 				var told []string
 				e := engine.New(s, engine.Config{Heartbeat: heartbeat, RequestTimeout: timeout, FenceTTL: time.Hour}, engine.Words{
 					Tell:    func(_ context.Context, _ *lock.Lock, e lock.Event) { told = append(told, string(e.What)) },
-					Lost:    func(*lease.Lease, lock.Loss) error { return fault.ErrNotHeld },
+					Lost:    func(*lock.Lock, string, int64, lock.Loss) error { return fault.ErrNotHeld },
 					Taken:   func(_ *lock.Lock, by lock.Occupant) error { return fmt.Errorf("%w by %q", fault.ErrTaken, by.Owner) },
 					Refusal: func(*lock.Lock, string) error { return fault.ErrLineFull },
 					InUse:   func(ask.Subject, string, int64) error { return fault.ErrWrongKind },

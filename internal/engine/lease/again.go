@@ -2,10 +2,10 @@ package lease
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
@@ -35,26 +35,26 @@ type past struct {
 	cleaned bool      // it is left to the clean-up
 }
 
-// releasedLately is the last leases that a client has released in Redis, as a ring.
-type releasedLately struct {
+// recall is the last leases that a client has released in Redis, as a ring.
+type recall struct {
+	*Needs
+
+	mu     sync.Mutex // guards what is below
 	leases []past
 	next   int
 }
 
-// remember notes that a lease was released in Redis, or that its client goes on trying. The caller holds
-// l.mu.
+// remember notes that a lease was released in Redis, or that its client goes on trying.
 //
 // It is tempting to note it before that. But the message of its grant may come while the release is
 // under way, if a poll has told the grant first. Of two releases one would find the owner gone, and
 // the lease would seem to have been lost.
-func (k *Keeper) remember(l *Lease, now clock.Reading) {
-	if k.Quorum { // whose nodes forget one by one, and rest
+func (r *recall) remember(p past) {
+	if r.Quorum { // whose nodes forget one by one, and rest
 		return
 	}
-	p := past{lock: l.lock, owner: l.owner, token: l.token, unused: l.unused, until: now.Time().Add(max(l.lock.TTL, l.longest))}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	r := &k.released
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(r.leases) < maxReleased {
 		r.leases = append(r.leases, p)
 		return
@@ -63,14 +63,13 @@ func (k *Keeper) remember(l *Lease, now clock.Reading) {
 	r.next = (r.next + 1) % maxReleased
 }
 
-// ReleaseAgain releases in the background what this client has released lately, since the server may
-// not know it: the leases on the name with this key, or all of them if it is "". Those that have run
-// out by now need none: many clients may do so at once, when a server comes back. For the same reason
-// those on a name need none that were released again less than a heartbeat ago.
-func (k *Keeper) ReleaseAgain(key string) {
-	now := k.Now().Time()
-	k.again(k.releasedIf(func(p *past) bool {
-		due := key == "" || p.lock.Keys.State() == key && now.Sub(p.again) >= k.LiveFor/3
+// releaseAgain is [Keeper.ReleaseAgain]. Those that have run out by now need none: many clients may do
+// so at once, when a server comes back. For the same reason those on a name need none that were released
+// again less than a heartbeat ago.
+func (r *recall) releaseAgain(key string) {
+	now := r.Now().Time()
+	r.again(r.which(func(p *past) bool {
+		due := key == "" || p.lock.Keys.State() == key && now.Sub(p.again) >= r.LiveFor/3
 		if due = due && now.Before(p.until) && !p.cleaned; due {
 			p.again = now
 		}
@@ -78,32 +77,31 @@ func (k *Keeper) ReleaseAgain(key string) {
 	}))
 }
 
-// GrantedAgain gives back the grant of an owner that this client has released lately. It reports
-// whether it is such an owner's.
-func (k *Keeper) GrantedAgain(owner string) bool {
-	all := k.releasedIf(func(p *past) bool { return p.owner == owner })
-	k.again(all)
+// grantedAgain is [Keeper.GrantedAgain].
+func (r *recall) grantedAgain(owner string) bool {
+	all := r.which(func(p *past) bool { return p.owner == owner })
+	r.again(all)
 	return len(all) > 0
 }
 
 // again sends the releases of these leases once more, together, in the background. Those that get no
 // answer are left to the clean-up.
-func (k *Keeper) again(leases []past) {
-	if len(leases) == 0 || k.Enter() != nil {
+func (r *recall) again(leases []past) {
+	if len(leases) == 0 || r.Enter() != nil {
 		return
 	}
 	go func() {
-		defer k.Leave()
+		defer r.Leave()
 		calls := make([]conn.Call, len(leases))
 		for i, p := range leases {
-			calls[i] = k.releasing(p.lock, p.owner, "", p.token, p.unused)
+			calls[i] = r.releasing(p.lock, p.owner, "", p.token, p.unused)
 		}
-		ctx, cancel := context.WithTimeout(k.Closing, k.Timeout/3)
+		ctx, cancel := context.WithTimeout(r.Closing, r.Timeout/3)
 		defer cancel()
-		for i, r := range k.Asker.SendAll(ctx, calls, nil) {
-			if r.Err != nil {
-				k.Cleanup.AddAnswered(0, calls[i], max(leases[i].lock.TTL, k.LiveFor))
-				k.leaveToCleanup(leases[i].owner)
+		for i, said := range r.Asker.SendAll(ctx, calls, nil) {
+			if said.Err != nil {
+				r.Cleanup.AddAnswered(0, calls[i], max(leases[i].lock.TTL, r.LiveFor))
+				r.leaveToCleanup(leases[i].owner)
 			}
 		}
 	}()
@@ -111,22 +109,19 @@ func (k *Keeper) again(leases []past) {
 
 // leaveToCleanup notes that the clean-up releases an owner: it would have it many times if the
 // connection broke again and again.
-func (k *Keeper) leaveToCleanup(owner string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for i := range k.released.leases {
-		if p := &k.released.leases[i]; p.owner == owner {
-			p.cleaned = true
-		}
-	}
+func (r *recall) leaveToCleanup(owner string) {
+	r.which(func(p *past) bool {
+		p.cleaned = p.cleaned || p.owner == owner
+		return false
+	})
 }
 
-// releasedIf returns the leases that were released lately for which a condition holds.
-func (k *Keeper) releasedIf(holds func(*past) bool) (all []past) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for i := range k.released.leases {
-		if p := &k.released.leases[i]; holds(p) {
+// which returns the leases that were released lately for which a condition holds.
+func (r *recall) which(holds func(*past) bool) (all []past) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.leases {
+		if p := &r.leases[i]; holds(p) {
 			all = append(all, *p)
 		}
 	}

@@ -8,10 +8,6 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
-// work is a lease as the context of what is done under it. It answers to two keys: a *lock.Lock, if
-// it is that of the lease, with the lease; and [UnderKey] with itself. Neither costs an allocation.
-type work Lease
-
 // UnderKey is the key under which a context of leases has itself, an [Under].
 type UnderKey struct{}
 
@@ -21,19 +17,8 @@ type Under interface {
 	Held() ([]*Lease, context.Context)
 }
 
-// Context returns the context to run the work under. It is done when the lease is released, detached
-// or lost, or when the context that was given to Lock is done.
-func (l *Lease) Context() context.Context { return (*work)(l) }
-
 // Held implements [Under].
 func (c *work) Held() ([]*Lease, context.Context) { return []*Lease{(*Lease)(c)}, c.parent }
-
-// workContext is a context that ends when the lease is not held any more, or the context that was
-// given to Lock is done.
-type workContext struct {
-	context.Context
-	cancel context.CancelCauseFunc
-}
 
 // working returns the workContext of a lease. It makes it when it is first asked for: most leases
 // are released before any code waits for their end.
@@ -60,23 +45,6 @@ func (l *Lease) working() *workContext {
 		w.cancel(l.err)
 	}
 	return w
-}
-
-// cancel ends the context of a lease that has just ended for this reason. The caller holds l.mu.
-func (l *Lease) cancel(why error) {
-	if w := l.work.Load(); w != nil {
-		w.cancel(why)
-	}
-}
-
-// isDone reports whether a context is done.
-func isDone(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return true
-	default:
-		return false
-	}
 }
 
 func (c *work) Deadline() (time.Time, bool) { return c.parent.Deadline() }

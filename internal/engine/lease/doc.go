@@ -23,16 +23,27 @@
 // message is about. A [Lease] is begun by [Keeper.Begin], from a grant. docs/architecture.md has
 // the table of all transitions.
 //
-//	keeper.go    the leases of a client, and what they need
-//	lease.go     a lease, its state and its deadline, and what is told of it
-//	watchdog.go  extending what is due, and what comes of an extend
-//	extend.go    lengths, and extending for the program
-//	release.go   releasing, losing and detaching
-//	pass.go      passing the lock on to the next goroutine of this client
-//	votes.go     votes of a quorum that come while it is held
-//	again.go     releasing again what a server that took over does not know
+// Three files are the lease itself, and know no other file of the package but again.go:
+//
+//	lease.go     a lease, its state and its deadline, what is told of it, and how it ends
 //	nest.go      entries of an owner that are one in Redis
+//	keeper.go    the leases of a client, found by owner
+//
+// The others are what is done with it:
+//
+//	extend.go    extending for the program, and what an extend changes
+//	watchdog.go  extending what is due
+//	release.go   releasing
+//	detach.go    leaving a lease to another process
+//	pass.go      passing the lock on to the next goroutine of this client
 //	linger.go    keeping the lock for the client's next acquisition
+//	reentry.go   beginning a lease of an owner that is inside
+//	loss.go      losing a lease: by force, and when the client closes
+//	votes.go     votes of a quorum that come while it is held
 //	wanted.go    telling the holder that it is waited for
+//	stray.go     telling of leases that are held without need
 //	context.go   a lease as the context of its work
+//	again.go     releasing again what a server that took over does not know
+//	needs.go     what leases use
+//	errors.go    why a lease is not held
 package lease

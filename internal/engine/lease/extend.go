@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // Ensure returns nil if the lease lasts for at least d from now, and extends it if need be.
@@ -92,22 +96,121 @@ func (l *Lease) lengthen(d time.Duration) time.Duration {
 	return ttl
 }
 
-// leftInRedis returns for how long Redis keeps the lease, at least. The caller holds l.mu.
-func (l *Lease) leftInRedis() time.Duration { return l.ttl - l.keeper.Now().Since(l.sentAt) }
-
-// long reports whether Redis may keep the lease for longer than its TTL, as the program asked for.
-// The caller holds l.mu.
-func (l *Lease) long() bool { return max(l.ttl, l.longest) > l.lock.TTL }
-
-// pace returns the time of which the watchdog extends the lease in thirds. The caller holds l.mu.
-func (l *Lease) pace() time.Duration {
-	if full := l.lock.TTL; l.long() {
-		return full - lock.Drift(full)
+// beginExtend begins an extend on behalf of the program, after the one under way if there is one. It returns
+// what is left of the lease: a look at it after that could tell a loss, and a hook that panics there would
+// leave the extend under way for ever.
+func (l *Lease) beginExtend(ctx context.Context) (left time.Duration, err error) {
+	for {
+		l.mu.Lock()
+		left, events := l.left()
+		var settled <-chan struct{}
+		err := l.err
+		switch lead := l.leading(); {
+		case err != nil:
+		case lead.pending:
+			settled = lead.settledLocked()
+		default:
+			lead.pending = true
+		}
+		l.unlock(events...)
+		if settled == nil {
+			return left, err
+		}
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			return 0, l.failed("extend", fault.WhyDone(ctx))
+		}
 	}
-	return l.validity()
+}
+
+// finishExtend ends an extend that was sent then and asked for ttl, and returns its error. reply is
+// what Redis said, if err is nil.
+func (l *Lease) finishExtend(reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) error {
+	l.mu.Lock()
+	lead := l.leading()
+	lead.settleLocked()
+	var events []lock.Event
+	if lead.state <= inJeopardy {
+		events, err = lead.outcome(l, reply, sent, ttl, left, err)
+	}
+	if l.err != nil {
+		err = l.err
+	}
+	lead.unlock(events...)
+	return err
+}
+
+// outcome applies what became of an extend, which was sent for by, to a lease that is held and leads,
+// and to those that share its entry. The caller holds l.mu.
+func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, left time.Duration, err error) ([]lock.Event, error) {
+	now := l.keeper.Now()
+	switch {
+	case err == nil && script.Done(reply):
+		l.confirm(by, sent, ttl)
+		l.extendOthers(by, sent, ttl, left, now)
+		l.extendAfter = retry.Jitter(l.pace()/3, 0.05)
+		if l.doubted {
+			l.doubted, l.extendAfter = false, now.Time().Sub(sent.Time())
+		}
+		l.reschedule()
+		if l.wishing() {
+			l.askWanted()
+		}
+		return []lock.Event{{What: lock.Extended, Before: left, Remaining: l.validity() - now.Since(l.sentAt)}}, nil
+	case err == nil || retry.WrongType(err):
+		return []lock.Event{l.losing(l.whyGone(script.ParseGone(reply)))}, l.err
+	}
+	for _, m := range l.others() {
+		if !m.overdueLocked() {
+			l.nest.tell(m, m.doubting(now, err)...)
+		}
+	}
+	events := l.doubting(now, err)
+	l.extendAfter = now.Time().Sub(l.sentAt.Time()) + retry.Jitter(l.resend(), 0.2)
+	l.reschedule()
+	return events, err
+}
+
+// doubting puts a lease into jeopardy, since an extend failed with err, and returns the events to tell.
+// The caller holds l.mu.
+func (l *Lease) doubting(now clock.Reading, err error) []lock.Event {
+	failed := lock.Event{What: lock.ExtendFailed, Remaining: l.validity() - now.Since(l.sentAt), Err: err}
+	events := []lock.Event{failed}
+	if l.state == held {
+		failed.What = lock.Jeopardy
+		events = append(events, failed)
+	}
+	l.state = inJeopardy
+	return events
+}
+
+// settleLocked ends the extend or release under way. The caller holds l.mu.
+func (l *Lease) settleLocked() {
+	l.pending = false
+	if l.settled != nil {
+		close(l.settled)
+		l.settled = nil
+	}
+}
+
+// settledLocked returns a channel that is closed when the extend or release under way has ended.
+// The caller holds l.mu.
+func (l *Lease) settledLocked() <-chan struct{} {
+	if l.settled == nil {
+		l.settled = make(chan struct{})
+	}
+	return l.settled
 }
 
 // failed wraps err with what was asked of which lock and server.
 func (l *Lease) failed(op string, err error) error {
 	return l.keeper.Asker.Failed(l.lock.Subject, op, err)
+}
+
+// overdue reports whether the lease reached its MaxHold.
+func (l *Lease) overdue() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.overdueLocked()
 }

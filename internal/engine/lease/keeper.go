@@ -1,20 +1,10 @@
 package lease
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/recent"
-	"github.com/redlatch/redlatch/internal/base/schedule"
-	"github.com/redlatch/redlatch/internal/engine/handoff"
-	"github.com/redlatch/redlatch/internal/engine/linger"
-	"github.com/redlatch/redlatch/internal/engine/lock"
-	"github.com/redlatch/redlatch/internal/link/ask"
-	"github.com/redlatch/redlatch/internal/link/cleanup"
-	"github.com/redlatch/redlatch/internal/link/subscribe"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -34,40 +24,23 @@ type Keeper struct {
 	shelf   shelf
 	inside  map[entrance]*visit // owners of reentrant mutexes
 
-	released releasedLately
-}
-
-// Needs is what the leases of a client use.
-type Needs struct {
-	Asker    *ask.Asker
-	Cleanup  *cleanup.Queue
-	Schedule *schedule.Schedule
-	Handoffs *handoff.Queue
-	Habits   *linger.Habits
-	Listener *subscribe.Listener
-
-	Now      clock.Clock
-	Owner    func() string           // returns a new owner
-	Closing  context.Context         // no extend outlasts it
-	Spawn    func(f func())          // runs f on a goroutine that Close waits for
-	Enter    func() error            // keeps Close waiting until Leave; it fails if the client is closed
-	Leave    func()                  // ends what Enter began
-	Node     func(key string) string // of a key, in a cluster; nil elsewhere
-	Quorum   bool                    // the servers are independent
-	Timeout  time.Duration           // of a request
-	LiveFor  time.Duration           // for which a client is believed alive after each sign of life
-	FenceTTL time.Duration           // for which Redis remembers tokens
-
-	Restore  func(l *lock.Lock)                                    // a node of a quorum may have the right to vote again
-	Bequeath func(until time.Time)                                 // what this client wrote of itself is needed until then
-	Ended    func(owner string)                                    // a lease is not held any more
-	Kept     func(owner string, since time.Time)                   // one is only kept, and has been for a while
-	Lost     func(l *Lease, why lock.Loss) error                   // returns the error of a lease that is lost
-	Tell     func(ctx context.Context, l *lock.Lock, e lock.Event) // what happened to a lease
+	released recall
 }
 
 // NewKeeper returns a Keeper. Its schedule has to call [Keeper.ExtendDue].
-func NewKeeper(n Needs) *Keeper { return &Keeper{Needs: n} }
+func NewKeeper(n Needs) *Keeper {
+	k := &Keeper{Needs: n}
+	k.released.Needs = &k.Needs
+	return k
+}
+
+// ReleaseAgain releases in the background what this client has released lately, since the server may
+// not know it: the leases on the name with this key, or all of them if it is "".
+func (k *Keeper) ReleaseAgain(key string) { k.released.releaseAgain(key) }
+
+// GrantedAgain gives back the grant of an owner that this client has released lately. It reports
+// whether it is such an owner's.
+func (k *Keeper) GrantedAgain(owner string) bool { return k.released.grantedAgain(owner) }
 
 // add remembers a lease. One that was passed on within a handoff takes the place of the one before
 // it, whose owner it has. It reports whether a message told before that it was taken by force.
@@ -126,47 +99,6 @@ func (k *Keeper) callersOf(id uint64) []uintptr {
 	return k.callers[id]
 }
 
-// Revoked has the lease of an owner doubted, since a message says that it was taken by force. note
-// is "" if the process that took it is not known.
-func (k *Keeper) Revoked(owner, note string) {
-	k.Handoffs.Revoke(owner) // before the look: between two goroutines of a group there is no lease
-	l, kept := k.noteForced(owner, note)
-	if kept != nil {
-		k.apart(kept.giveBack)
-	}
-	if l != nil {
-		l.mu.Lock()
-		l = l.leading()
-		l.unlock(l.recheck()...)
-	}
-}
-
-// noteForced remembers what a message told of an owner, if it has a lease. It returns the lease, and
-// the one of that owner that is kept.
-func (k *Keeper) noteForced(owner, note string) (l, kept *Lease) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	l = k.byOwner[owner]
-	if l == nil {
-		k.early.Add(owner) // Redis may just have let it in
-	}
-	if l != nil && readable(note) != "" {
-		if k.taken == nil {
-			k.taken = make(map[string]string)
-		}
-		k.taken[owner] = note
-	}
-	return l, k.shelf.byOwner[owner]
-}
-
-// readable returns a note about a forced release, or "" if it is none: any program may publish one.
-func readable(note string) string {
-	if _, _, ok := script.ParseNote(note); !ok {
-		return ""
-	}
-	return note
-}
-
 // forced returns what a message told of an owner that has a lease still, or "".
 func (k *Keeper) forced(owner string) string {
 	k.mu.Lock()
@@ -203,11 +135,12 @@ func (k *Keeper) All() []*Lease {
 	return all
 }
 
-// LoseAll ends the leases that are held, since the client closes; also those after one at whose loss
-// a hook panics.
-func (k *Keeper) LoseAll() {
-	for _, l := range k.All() {
-		defer l.Lose(lock.ReasonClosed)
-	}
-	k.DropKept()
+// shelf is what a client keeps: see linger.go.
+type shelf struct {
+	byLock  map[shelfKey]*Lease
+	byOwner map[string]*Lease
+	asked   recent.Set // owners that others have asked for; also of leases that are not kept yet
 }
+
+// shelfKey is what a kept lease is found by.
+type shelfKey struct{ state, mode string }

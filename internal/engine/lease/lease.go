@@ -2,13 +2,12 @@ package lease
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
-	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/engine/ballot"
@@ -72,6 +71,26 @@ const (
 	lost
 	detached // given up here, and not in Redis
 )
+
+// wish is that of a lease to be told.
+type wish struct {
+	told   chan struct{}
+	closed bool // told is
+}
+
+// work is a lease as the context of what is done under it. It answers to two keys: a *lock.Lock, if
+// it is that of the lease, with the lease; and [UnderKey] with itself. Neither costs an allocation.
+type work Lease
+
+// workContext is a context that ends when the lease is not held any more, or the context that was
+// given to Lock is done.
+type workContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// renewal is a lease as the schedule knows it.
+type renewal Lease
 
 // Begin begins a lease from a grant with time left. id numbers its events, and parent is the context
 // that was given to Lock.
@@ -137,6 +156,10 @@ func (l *Lease) Detail() string { return l.detail }
 // Acquired returns when the lease began.
 func (l *Lease) Acquired() clock.Reading { return l.acquired }
 
+// Context returns the context to run the work under. It is done when the lease is released, detached
+// or lost, or when the context that was given to Lock is done.
+func (l *Lease) Context() context.Context { return (*work)(l) }
+
 // Held reports whether the lease is held at this moment. When it returns false, its context is done
 // already.
 func (l *Lease) Held() bool { return l.Remaining() > 0 }
@@ -167,20 +190,11 @@ func (l *Lease) Err() error {
 	return l.err
 }
 
-// Info is what a debug page shows of a lease.
-type Info struct {
-	Jeopardy, Outlived, Forgotten bool
-	Callers                       []uintptr
-}
-
-// Info returns what a debug page shows of the lease.
-func (l *Lease) Info() Info {
-	outlived := isDone(l.parent) // before mu: it may be the context of another lease
+// SeemsHeld is Held for a caller that holds a mutex of its own: it tells no event.
+func (l *Lease) SeemsHeld() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Info{
-		Jeopardy: l.state == inJeopardy, Outlived: outlived, Forgotten: l.forgotten, Callers: l.keeper.callersOf(l.id),
-	}
+	return l.state <= inJeopardy && l.validity() > l.keeper.Now().Since(l.sentAt)
 }
 
 // left is Remaining. If it finds that the deadline has passed, the lease is lost before it returns,
@@ -202,13 +216,6 @@ func (l *Lease) leftAt(now clock.Reading) (left time.Duration, events []lock.Eve
 		l.nest.tell(next, more...)
 	}
 	return 0, events
-}
-
-// SeemsHeld is Held for a caller that holds a mutex of its own: it tells no event.
-func (l *Lease) SeemsHeld() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.state <= inJeopardy && l.validity() > l.keeper.Now().Since(l.sentAt)
 }
 
 // whyExpired returns the cause of a loss by the deadline. The caller holds l.mu.
@@ -247,37 +254,6 @@ func (l *Lease) emit(e lock.Event) {
 	l.keeper.Tell(l.Context(), l.lock, e)
 }
 
-// TellForgotten tells that the program has forgotten a lease, if it is held.
-func (l *Lease) TellForgotten() {
-	l.mu.Lock()
-	left, events := l.left()
-	if left > 0 {
-		l.forgotten = true
-		events = append(events, l.straying(lock.Forgotten, left))
-	}
-	l.unlock(events...)
-}
-
-// outlives returns the event that the context which was given to Lock is done, as it is, at the
-// second extend after that: the first may come while the work is about to end. The caller holds
-// l.mu.
-func (l *Lease) outlives(left time.Duration) []lock.Event {
-	if l.outlived == 2 {
-		return nil
-	}
-	if l.outlived++; l.outlived < 2 {
-		return nil
-	}
-	return []lock.Event{l.straying(lock.Outlived, left)}
-}
-
-// straying returns an event of a lease that is held without need. The caller holds l.mu.
-func (l *Lease) straying(what lock.What, left time.Duration) lock.Event {
-	return lock.Event{
-		What: what, HeldFor: l.keeper.Now().Since(l.acquired), Remaining: left, Callers: l.keeper.callersOf(l.id),
-	}
-}
-
 // deadline is Deadline. The caller holds l.mu.
 func (l *Lease) deadline() time.Time { return l.sentAt.Time().Add(l.validity()) }
 
@@ -285,36 +261,152 @@ func (l *Lease) deadline() time.Time { return l.sentAt.Time().Add(l.validity()) 
 // may differ by. The caller holds l.mu.
 func (l *Lease) validity() time.Duration { return l.ttl - lock.Drift(l.ttl) }
 
-// ReleasedError is why leases are not held that their holder released.
-type ReleasedError struct{ Name string }
+// leftInRedis returns for how long Redis keeps the lease, at least. The caller holds l.mu.
+func (l *Lease) leftInRedis() time.Duration { return l.ttl - l.keeper.Now().Since(l.sentAt) }
 
-func (e *ReleasedError) Error() string {
-	return fmt.Sprintf("redlatch: the lease on %q is %v: it was released", e.Name, fault.ErrNotHeld)
+// long reports whether Redis may keep the lease for longer than its TTL, as the program asked for.
+// The caller holds l.mu.
+func (l *Lease) long() bool { return max(l.ttl, l.longest) > l.lock.TTL }
+
+// reschedule puts the lease on the schedule for what comes next. The caller holds l.mu.
+func (l *Lease) reschedule() {
+	at, slack := l.deadline(), time.Duration(0)
+	if !l.pending && l.renews() && l.extendAfter < l.validity() {
+		at, slack = l.extendAt(), l.slack()
+	}
+	l.scheduled = true
+	l.keeper.Schedule.Set(&l.entry, at, slack)
 }
 
-func (e *ReleasedError) Unwrap() error { return fault.ErrNotHeld }
+// extendAt returns when the watchdog should extend the lease. The caller holds l.mu.
+func (l *Lease) extendAt() time.Time { return l.sentAt.Time().Add(l.extendAfter) }
 
-// releasedLease is the ReleasedError of a lease: every release has one, which costs nothing so.
-type releasedLease Lease
-
-func (l *releasedLease) Error() string { return (&ReleasedError{l.lock.Name}).Error() }
-func (l *releasedLease) Unwrap() error { return fault.ErrNotHeld }
-
-// heir is what the lease of another process has that was left to it. It is zero if that is the same as
-// here.
-type heir struct {
-	owner string
-	token int64 // a larger one than here if the owner was out in between
+// slack is how much earlier than planned an extend may be sent along with others. The caller holds
+// l.mu.
+func (l *Lease) slack() time.Duration {
+	if l.state == inJeopardy {
+		return l.resend() / 2
+	}
+	return l.pace() / 30
 }
 
-// detachedError is why a lease is not held that was detached.
-type detachedError struct {
-	name string
-	heir heir
+// pace returns the time of which the watchdog extends the lease in thirds. The caller holds l.mu.
+func (l *Lease) pace() time.Duration {
+	if full := l.lock.TTL; l.long() {
+		return full - lock.Drift(full)
+	}
+	return l.validity()
 }
 
-func (e *detachedError) Error() string {
-	return fmt.Sprintf("redlatch: the lease on %q is %v here: it was %v for another process", e.name, fault.ErrNotHeld, fault.ErrDetached)
+// resend is about how long the watchdog waits after an extend that failed.
+func (l *Lease) resend() time.Duration {
+	return min(max(l.lock.TTL/20, 20*time.Millisecond), time.Second)
 }
 
-func (e *detachedError) Unwrap() []error { return []error{fault.ErrNotHeld, fault.ErrDetached} }
+// renews reports whether the watchdog extends the lease by itself. The caller holds l.mu.
+func (l *Lease) renews() bool { return l.lock.Renews && l.leads() && !l.overdueLocked() }
+
+// overdueLocked is overdue. The caller holds l.mu.
+func (l *Lease) overdueLocked() bool {
+	longest := l.lock.MaxHold
+	return longest > 0 && l.keeper.Now().Since(l.acquired) >= longest
+}
+
+// recheck applies the word that the lease was taken by force. The lease is extended at once, which
+// finds out whether it is really gone; one that is not extended any more is lost by that word
+// alone. Redis may have answered an extend that is under way before the lease was taken, so the
+// lease is extended once more after that. The caller holds l.mu.
+func (l *Lease) recheck() []lock.Event {
+	switch {
+	case l.state > inJeopardy:
+		return nil
+	case !l.renews():
+		return []lock.Event{l.losing(lock.Loss{Reason: lock.ReasonForced, Note: l.keeper.forced(l.owner)})}
+	}
+	l.forced, l.doubted = true, l.pending
+	l.extendAfter = l.keeper.Now().Time().Sub(l.sentAt.Time())
+	l.reschedule()
+	return nil
+}
+
+// losing marks the lease as lost, cancels its context and returns the event to tell. The caller
+// holds l.mu.
+func (l *Lease) losing(why lock.Loss) lock.Event {
+	reason, err := why.Reason, l.keeper.Lost(l.lock, l.owner, l.token, why)
+	l.state, l.err = lost, err
+	l.loseOthers(why)
+	l.keeper.forget(l)
+	l.cancel(err)
+	l.detachLocked()
+	switch {
+	case reason == lock.ReasonClosed, !l.resent && (reason.Told() || !l.long()):
+	case reason.Told():
+		l.undoLocked(0)
+	default: // not before Redis ends it: the work may need a moment to stop
+		l.undoLocked(lock.Drift(l.ttl))
+	}
+	return lock.Event{What: lock.Lost, HeldFor: l.keeper.Now().Since(l.acquired), Reason: reason, Err: err}
+}
+
+// cancel ends the context of a lease that has just ended for this reason. The caller holds l.mu.
+func (l *Lease) cancel(why error) {
+	if w := l.work.Load(); w != nil {
+		w.cancel(why)
+	}
+}
+
+// detachLocked takes the turn from a lease that has ended and was not passed on: the next goroutine
+// acquires. The caller holds l.mu.
+func (l *Lease) detachLocked() {
+	if l.group != nil {
+		l.keeper.Handoffs.Next(l.group, 0)
+		l.group = nil
+	}
+}
+
+// undoLocked releases the lease in the background after that time: its release got no answer, or a
+// request that got none may bring it back. The caller holds l.mu.
+//
+// It is tempting to release it as an acquisition that never began. A run of a [Job] would then not
+// have taken place, and a second one could begin in the same window.
+func (l *Lease) undoLocked(after time.Duration) {
+	until := max(l.lock.TTL, l.longest, l.keeper.LiveFor)
+	if l.ticket != "" {
+		until = max(until, lock.Lingers)
+	}
+	for node := range l.keeper.Asker.Nodes() {
+		l.keeper.Cleanup.Add(node, l.releasing(l.ticket), after, until)
+	}
+}
+
+// undoAtLocked releases the lease in the background at one node of a quorum, which has answered all
+// its requests. The caller holds l.mu.
+func (l *Lease) undoAtLocked(node int) {
+	l.keeper.Cleanup.AddAnswered(node, l.releasing(""), max(l.lock.TTL, l.longest, l.keeper.LiveFor))
+}
+
+// MarkResent notes that a request got no answer, and may arrive after the end of the lease. If the
+// lease has ended already, it schedules a clean-up. A release that is under way does so itself:
+// another release beside it could come first, and the lease would seem to have been lost.
+func (l *Lease) MarkResent() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resent = true
+	if l.state == released || l.state == lost || l.state == ended && !l.pending {
+		l.undoLocked(0)
+	}
+}
+
+// releasing returns the request that releases the lease. By MinHold it says how long the lock stays
+// closed, unless the lease is given back unused.
+func (l *Lease) releasing(ticket string) conn.Call {
+	return l.keeper.releasing(l.lock, l.owner, ticket, l.token, l.unused)
+}
+
+// remember notes that the lease was released in Redis, or that its client goes on trying. The caller
+// holds l.mu.
+func (l *Lease) remember(now clock.Reading) {
+	l.keeper.released.remember(past{
+		lock: l.lock, owner: l.owner, token: l.token, unused: l.unused, until: now.Time().Add(max(l.lock.TTL, l.longest)),
+	})
+}

@@ -82,7 +82,7 @@ func inHouse(t *testing.T, test func(t *testing.T, h *house)) {
 			Spawn: func(f func()) { goroutines.Go(f) }, Enter: func() error { goroutines.Add(1); return nil }, Leave: goroutines.Done,
 			Timeout: timeout, LiveFor: 15 * time.Second, FenceTTL: time.Hour,
 			Bequeath: func(time.Time) {}, Ended: func(string) {}, Kept: func(string, time.Time) {},
-			Lost: func(_ *Lease, why lock.Loss) error { return lostTest{why} },
+			Lost: func(_ *lock.Lock, _ string, _ int64, why lock.Loss) error { return lostTest{why} },
 			Tell: func(_ context.Context, _ *lock.Lock, e lock.Event) {
 				h.mu.Lock()
 				defer h.mu.Unlock()

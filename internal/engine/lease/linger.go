@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/redlatch/redlatch/internal/base/recent"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -29,16 +28,6 @@ import (
 
 // noted is for how long a lease is kept before the client notes that in Redis.
 const noted = time.Second
-
-// shelf is what a client keeps.
-type shelf struct {
-	byLock  map[shelfKey]*Lease
-	byOwner map[string]*Lease
-	asked   recent.Set // owners that others have asked for; also of leases that are not kept yet
-}
-
-// shelfKey is what a kept lease is found by.
-type shelfKey struct{ state, mode string }
 
 func shelfKeyOf(l *lock.Lock) shelfKey { return shelfKey{l.Keys.State(), l.Mode()} }
 
@@ -192,7 +181,7 @@ func (l *Lease) giveBackLocked() {
 		if err != nil || answer.Resent {
 			l.undoLocked(0)
 		}
-		k.remember(l, k.Now())
+		l.remember(k.Now())
 	}()
 }
 
@@ -282,21 +271,4 @@ func (l *Lease) sayUsed(ctx context.Context) {
 	remember := max(l.leftInRedis(), l.lock.TTL)
 	l.mu.Unlock()
 	_, _ = l.keeper.Asker.Ask(ctx, l.lock.Subject, "answer for", l.lock.Kind.Used(l.lock.Keys, l.owner, remember))
-}
-
-// DropKept gives back all that is kept: a question may have been missed, or the client closes.
-func (k *Keeper) DropKept() {
-	k.mu.Lock()
-	all := make([]*Lease, 0, len(k.shelf.byOwner))
-	for _, l := range k.shelf.byOwner {
-		all = append(all, l)
-	}
-	k.mu.Unlock()
-	if len(all) > 0 {
-		k.apart(func() {
-			for _, l := range all {
-				defer l.giveBack() // also those after one at which a hook panics
-			}
-		})
-	}
 }

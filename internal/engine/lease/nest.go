@@ -1,17 +1,12 @@
 package lease
 
 import (
-	"cmp"
-	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
-	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/lock"
-	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // nest is the leases of one owner on a reentrant mutex that share one entry in Redis. An owner that
@@ -66,72 +61,6 @@ func (k *Keeper) settle(l *Lease) {
 	}
 	l.nest = &nest{visit: v, lead: l}
 	l.nest.leases = append(l.nest.room[:0], l)
-}
-
-// Entries returns how many leases of an owner on a reentrant mutex are held here.
-func (k *Keeper) Entries(on *lock.Lock, owner string) int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if v := k.inside[entrance{on.Keys.State(), owner}]; v != nil {
-		return int(v.n.Load())
-	}
-	return 0
-}
-
-// Reenter begins a lease of an owner that this client has inside, unless depth leases of that owner are
-// held here; 0 for no bound. It returns nil if Redis has to be asked, and else for how long the lease is
-// held. Nothing is told of the lease before [Lease.Entered].
-func (k *Keeper) Reenter(
-	ctx context.Context, on *lock.Lock, owner string, depth int, id uint64, now clock.Reading,
-) (l *Lease, left time.Duration) {
-	k.mu.Lock()
-	v := k.inside[entrance{on.Keys.State(), owner}]
-	var lead *Lease
-	if v != nil {
-		lead = v.lead
-	}
-	k.mu.Unlock()
-	if lead == nil || !alike(lead.lock, on) || over(ctx, k, now) {
-		return nil, 0
-	}
-	lead.mu.Lock()
-	defer lead.mu.Unlock()
-	if !lead.welcomes(now) {
-		return nil, 0
-	}
-	if n := v.n.Add(1); depth > 0 && int(n) > depth {
-		v.n.Add(-1)
-		return nil, 0
-	}
-	n := lead.nest
-	l = &Lease{
-		keeper: k, lock: lead.lock, id: id, owner: lead.owner, token: lead.token, detail: lead.detail, parent: ctx,
-		acquired: now, mu: lead.mu, nest: n, untold: true, sentAt: lead.sentAt, ttl: lead.ttl,
-	}
-	l.entry.Owner = (*renewal)(l)
-	n.leases = append(n.leases, l)
-	return l, l.validity() - now.Since(l.sentAt)
-}
-
-// alike reports whether leases on these locks are held, and end, in the same way.
-func alike(a, b *lock.Lock) bool {
-	return a.Terms == b.Terms && a.MinHold == b.MinHold && a.FenceKey == b.FenceKey && a.Neighbours == b.Neighbours
-}
-
-// welcomes reports whether others may join the lease. The caller holds l.mu.
-func (l *Lease) welcomes(now clock.Reading) bool {
-	least := l.lock.TTL / 3
-	if !l.lock.Renews {
-		least = l.lock.TTL * 9 / 10 // all that the program will ever get
-	}
-	return l.leads() && l.state == held && !l.forced && l.parting == 0 && !l.overdueLocked() && l.ttl-now.Since(l.sentAt) >= least
-}
-
-// Entered has the events of a lease told that [Keeper.Reenter] began.
-func (l *Lease) Entered() {
-	l.mu.Lock()
-	l.untold = false
-	l.unlock()
 }
 
 // leads reports whether the requests of its entry are those of the lease. The caller holds l.mu.
@@ -285,46 +214,5 @@ func tellAll(all []telling) {
 	if len(all) > 0 {
 		defer tellAll(all[1:])
 		all[0].of.emit(all[0].what)
-	}
-}
-
-// part notes that one call more is detaching the lease, or one less.
-func (l *Lease) part(calls int8) {
-	l.mu.Lock()
-	l.parting += calls
-	l.mu.Unlock()
-}
-
-// enterApart has Redis take the owner in once more, for a lease that goes on in another process while
-// others share its entry. An entry whose request was sent twice is given back: a late copy could bring it
-// in again.
-func (l *Lease) enterApart(ctx context.Context) (heir, error) {
-	k := l.keeper
-	bounded, cancel := context.WithTimeout(ctx, l.Remaining())
-	defer cancel()
-	for {
-		owner := k.Owner()
-		l.mu.Lock()
-		ttl := max(l.lock.TTL, l.leftInRedis())
-		l.mu.Unlock()
-		answer, err := k.Asker.Ask(bounded, l.lock.Subject, "detach", l.lock.Kind.Acquire(l.lock.Keys, script.Request{
-			Owner: owner, TTL: ttl, Param: l.lock.Param, FenceTTL: l.lock.FenceTTL,
-		}))
-		var standing script.Standing
-		if err == nil {
-			standing, err = script.ParseAcquire(answer.Reply)
-		}
-		if err == nil && standing.Inside && !answer.Resent {
-			return heir{owner, standing.Token}, nil
-		}
-		l.undoHeir(owner, ttl)
-		switch {
-		case err != nil && ctx.Err() == nil && bounded.Err() != nil:
-			return heir{}, l.failed("detach", fmt.Errorf("%w before the deadline", fault.ErrUnreachable))
-		case err != nil:
-			return heir{}, err
-		case !standing.Inside: // its owner is gone, as the next extend finds out; or has too many entries elsewhere
-			return heir{}, cmp.Or(l.Extend(ctx), l.failed("detach", fault.ErrTooDeep))
-		}
 	}
 }

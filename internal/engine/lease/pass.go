@@ -23,15 +23,6 @@ func (l *Lease) Attach(g *handoff.Group) {
 	l.unlock(events...)
 }
 
-// detachLocked takes the turn from a lease that has ended and was not passed on: the next goroutine
-// acquires. The caller holds l.mu.
-func (l *Lease) detachLocked() {
-	if l.group != nil {
-		l.keeper.Handoffs.Next(l.group, 0)
-		l.group = nil
-	}
-}
-
 // handOff passes a lease that has just been given up, and was in this state before, on to the next
 // goroutine of its group. It reports false if the lease has to go back to Redis instead. The turn
 // then stays with the lease.

@@ -11,12 +11,6 @@ import (
 // The wish stands in Redis, beside the line; the script that puts a waiter in line finds it there
 // and tells the holder's client. A lease without such a wish costs nothing more than before.
 
-// wish is that of a lease to be told.
-type wish struct {
-	told   chan struct{}
-	closed bool // told is
-}
-
 // Wanted returns a channel that is closed when another acquisition waits for the lock, in any
 // process.
 func (l *Lease) Wanted() <-chan struct{} {

@@ -1,0 +1,179 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// Detach extends the lease once more, and ends it in this process without releasing it. No other
+// lease joins its entry from then on: that is another process's.
+func (l *Lease) Detach(ctx context.Context) error {
+	l.part(1)
+	defer l.part(-1)
+	if err := l.Extend(ctx); err != nil {
+		return err
+	}
+	left, done, err := l.rename(ctx)
+	if err != nil || done {
+		return err
+	}
+	if left.owner == "" && script.Kept(l.owner) { // or others would ask a client that has it no more
+		bounded, cancel := context.WithTimeout(ctx, l.keeper.Timeout/3)
+		l.sayUsed(bounded)
+		cancel()
+	}
+	l.mu.Lock()
+	_, events := l.left()
+	err = l.err
+	if err == nil { // else it ended in this moment
+		events = append(events, l.detaching(left))
+	} else if left.owner != "" {
+		l.undoHeir(left.owner, max(l.lock.TTL, l.longest))
+	}
+	l.unlock(events...)
+	return err
+}
+
+// undoHeir releases in the background what was entered for another process.
+func (l *Lease) undoHeir(owner string, ttl time.Duration) {
+	k := l.keeper
+	k.Cleanup.Add(0, l.lock.Release(owner, "", true, k.Listener.Sharded()), 0, max(ttl, k.LiveFor))
+}
+
+// rename gives a lease whose acquisition was sent twice another owner, which no request lets in. A late
+// copy could bring its own owner in again later, and a text that names that owner would be good a second
+// time, with a token from before other holders. If no answer comes, the owner is not known, and the
+// lease is released in the background.
+//
+// A quorum needs none of that: a majority of late copies cannot be.
+//
+// It is tempting to end the lease after that. But a release that waits for rename, or a hand-over, would
+// find it held by an owner that Redis does not know any more. So done says that rename ended it.
+func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
+	l.mu.Lock()
+	needed, shared := l.resent && !l.keeper.Quorum && l.err == nil, l.accompanied()
+	l.mu.Unlock()
+	if shared {
+		to, err = l.enterApart(ctx)
+		return to, false, err
+	}
+	if !needed {
+		return to, false, nil
+	}
+	left, err := l.beginExtend(ctx)
+	if err != nil {
+		return to, false, err
+	}
+	to.owner, to.token = l.keeper.Owner(), l.token
+	ttl := l.lengthen(l.lock.TTL)
+	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
+	defer cancel()
+	answer, err := l.keeper.Asker.Ask(bounded, l.lock.Subject, "detach", l.lock.Kind.Adopt(l.lock.Keys, l.owner, to.owner, ttl, l.detail))
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		err = l.failed("detach", fmt.Errorf("%w before the deadline", fault.ErrUnreachable))
+	}
+	l.mu.Lock()
+	l.settleLocked()
+	var events []lock.Event
+	switch inside := err == nil && script.Done(answer.Reply); {
+	case inside && l.state <= inJeopardy:
+		l.sentAt, l.ttl = answer.Sent, ttl
+		events, done = append(events, l.detaching(to)), true
+	case l.state > inJeopardy || err != nil:
+		l.undoHeir(to.owner, ttl)
+		events = l.giveUpLocked(err)
+	default:
+		events = append(events, l.losing(l.whyGone(script.Gone{})))
+	}
+	if !done {
+		err = cmp.Or(err, l.err)
+	}
+	l.unlock(events...)
+	return to, done, err
+}
+
+// giveUpLocked ends a lease that is held, as a release does that gets no answer. The caller holds l.mu.
+func (l *Lease) giveUpLocked(err error) []lock.Event {
+	if l.state > inJeopardy {
+		return nil
+	}
+	l.state, l.err, l.unsure = ended, (*releasedLease)(l), true
+	l.keeper.forget(l)
+	l.cancel(l.err)
+	l.undoLocked(0)
+	l.detachLocked()
+	return []lock.Event{{What: lock.Released, HeldFor: l.keeper.Now().Since(l.acquired), Err: err}}
+}
+
+// Heir returns the owner and the token that the text of a detached lease names.
+func (l *Lease) Heir() (owner string, token int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d, ok := l.err.(*detachedError); ok {
+		return cmp.Or(d.heir.owner, l.owner), cmp.Or(d.heir.token, l.token)
+	}
+	return l.owner, l.token
+}
+
+// detaching ends a lease that is held here, and not in Redis. It returns the event to tell. The caller
+// holds l.mu.
+func (l *Lease) detaching(to heir) lock.Event {
+	if to.owner != "" && !l.accompanied() {
+		l.undoLocked(0)
+	}
+	l.state, l.err = detached, &detachedError{l.lock.Name, to}
+	l.keeper.forget(l)
+	l.cancel(l.err)
+	l.detachLocked()
+	now := l.keeper.Now()
+	remaining := l.validity() - now.Since(l.sentAt)
+	l.keeper.Bequeath(now.Time().Add(remaining))
+	return lock.Event{What: lock.Detached, HeldFor: now.Since(l.acquired), Remaining: remaining}
+}
+
+// part notes that one call more is detaching the lease, or one less.
+func (l *Lease) part(calls int8) {
+	l.mu.Lock()
+	l.parting += calls
+	l.mu.Unlock()
+}
+
+// enterApart has Redis take the owner in once more, for a lease that goes on in another process while
+// others share its entry. An entry whose request was sent twice is given back: a late copy could bring it
+// in again.
+func (l *Lease) enterApart(ctx context.Context) (heir, error) {
+	k := l.keeper
+	bounded, cancel := context.WithTimeout(ctx, l.Remaining())
+	defer cancel()
+	for {
+		owner := k.Owner()
+		l.mu.Lock()
+		ttl := max(l.lock.TTL, l.leftInRedis())
+		l.mu.Unlock()
+		answer, err := k.Asker.Ask(bounded, l.lock.Subject, "detach", l.lock.Kind.Acquire(l.lock.Keys, script.Request{
+			Owner: owner, TTL: ttl, Param: l.lock.Param, FenceTTL: l.lock.FenceTTL,
+		}))
+		var standing script.Standing
+		if err == nil {
+			standing, err = script.ParseAcquire(answer.Reply)
+		}
+		if err == nil && standing.Inside && !answer.Resent {
+			return heir{owner, standing.Token}, nil
+		}
+		l.undoHeir(owner, ttl)
+		switch {
+		case err != nil && ctx.Err() == nil && bounded.Err() != nil:
+			return heir{}, l.failed("detach", fmt.Errorf("%w before the deadline", fault.ErrUnreachable))
+		case err != nil:
+			return heir{}, err
+		case !standing.Inside: // its owner is gone, as the next extend finds out; or has too many entries elsewhere
+			return heir{}, cmp.Or(l.Extend(ctx), l.failed("detach", fault.ErrTooDeep))
+		}
+	}
+}

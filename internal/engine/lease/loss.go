@@ -1,0 +1,100 @@
+package lease
+
+import (
+	"cmp"
+
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// Lose ends a lease that is held, for that reason.
+func (l *Lease) Lose(reason lock.Reason) {
+	l.mu.Lock()
+	var events []lock.Event
+	if l.state <= inJeopardy {
+		events = append(events, l.losing(lock.Loss{Reason: reason}))
+	}
+	l.unlock(events...)
+}
+
+// whyGone returns why Redis said that the lease is not there, from the reply to an extend that said
+// so. The caller holds l.mu.
+func (l *Lease) whyGone(gone script.Gone) lock.Loss {
+	note := cmp.Or(readable(gone.Note), l.keeper.forced(l.owner))
+	switch {
+	case note != "", l.forced:
+		return lock.Loss{Reason: lock.ReasonForced, Note: note}
+	case !gone.Known, l.keeper.Now().Since(l.acquired) >= l.keeper.FenceTTL/2:
+		return lock.Loss{Reason: lock.ReasonGone} // its token may be forgotten by now
+	case gone.Fenced:
+		return lock.Loss{Reason: lock.ReasonDeleted}
+	}
+	return lock.Loss{Reason: lock.ReasonForgotten}
+}
+
+// Revoked has the lease of an owner doubted, since a message says that it was taken by force. note
+// is "" if the process that took it is not known.
+func (k *Keeper) Revoked(owner, note string) {
+	k.Handoffs.Revoke(owner) // before the look: between two goroutines of a group there is no lease
+	l, kept := k.noteForced(owner, note)
+	if kept != nil {
+		k.apart(kept.giveBack)
+	}
+	if l != nil {
+		l.mu.Lock()
+		l = l.leading()
+		l.unlock(l.recheck()...)
+	}
+}
+
+// noteForced remembers what a message told of an owner, if it has a lease. It returns the lease, and
+// the one of that owner that is kept.
+func (k *Keeper) noteForced(owner, note string) (l, kept *Lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l = k.byOwner[owner]
+	if l == nil {
+		k.early.Add(owner) // Redis may just have let it in
+	}
+	if l != nil && readable(note) != "" {
+		if k.taken == nil {
+			k.taken = make(map[string]string)
+		}
+		k.taken[owner] = note
+	}
+	return l, k.shelf.byOwner[owner]
+}
+
+// readable returns a note about a forced release, or "" if it is none: any program may publish one.
+func readable(note string) string {
+	if _, _, ok := script.ParseNote(note); !ok {
+		return ""
+	}
+	return note
+}
+
+// LoseAll ends the leases that are held, since the client closes; also those after one at whose loss
+// a hook panics.
+func (k *Keeper) LoseAll() {
+	for _, l := range k.All() {
+		defer l.Lose(lock.ReasonClosed)
+	}
+	k.DropKept()
+}
+
+// DropKept gives back all that is kept: a question may have been missed, or the client closes.
+func (k *Keeper) DropKept() {
+	k.mu.Lock()
+	all := make([]*Lease, 0, len(k.shelf.byOwner))
+	for _, l := range k.shelf.byOwner {
+		all = append(all, l)
+	}
+	k.mu.Unlock()
+	if len(all) > 0 {
+		k.apart(func() {
+			for _, l := range all {
+				defer l.giveBack() // also those after one at which a hook panics
+			}
+		})
+	}
+}

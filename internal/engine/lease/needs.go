@@ -1,0 +1,57 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/schedule"
+	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/engine/linger"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/link/ask"
+	"github.com/redlatch/redlatch/internal/link/cleanup"
+	"github.com/redlatch/redlatch/internal/link/subscribe"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+// Needs is what the leases of a client use.
+type Needs struct {
+	Asker    *ask.Asker
+	Cleanup  *cleanup.Queue
+	Schedule *schedule.Schedule
+	Handoffs *handoff.Queue
+	Habits   *linger.Habits
+	Listener *subscribe.Listener
+
+	Now      clock.Clock
+	Owner    func() string           // returns a new owner
+	Closing  context.Context         // no extend outlasts it
+	Spawn    func(f func())          // runs f on a goroutine that Close waits for
+	Enter    func() error            // keeps Close waiting until Leave; it fails if the client is closed
+	Leave    func()                  // ends what Enter began
+	Node     func(key string) string // of a key, in a cluster; nil elsewhere
+	Quorum   bool                    // the servers are independent
+	Timeout  time.Duration           // of a request
+	LiveFor  time.Duration           // for which a client is believed alive after each sign of life
+	FenceTTL time.Duration           // for which Redis remembers tokens
+
+	Restore  func(l *lock.Lock)                                    // a node of a quorum may have the right to vote again
+	Bequeath func(until time.Time)                                 // what this client wrote of itself is needed until then
+	Ended    func(owner string)                                    // a lease is not held any more
+	Kept     func(owner string, since time.Time)                   // one is only kept, and has been for a while
+	Tell     func(ctx context.Context, l *lock.Lock, e lock.Event) // what happened to a lease
+
+	// Lost returns the error of a lease that is lost.
+	Lost func(on *lock.Lock, owner string, token int64, why lock.Loss) error
+}
+
+// releasing is that of a lease of which so much is known.
+func (n *Needs) releasing(on *lock.Lock, owner, ticket string, token int64, unused bool) conn.Call {
+	call := on.Release(owner, ticket, true, n.Listener.Sharded())
+	if on.MinHold > 0 && !unused {
+		call = script.AtLeast(call, token, on.MinHold)
+	}
+	return call
+}
