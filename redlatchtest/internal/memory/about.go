@@ -5,12 +5,12 @@ import (
 	"strconv"
 )
 
-func timeOf(s *Server, _ []string) (any, error) {
+func timeOf(s *store, _ []string) (any, error) {
 	us := s.now().UnixMicro()
 	return []any{strconv.FormatInt(us/1e6, 10), strconv.FormatInt(us%1e6, 10)}, nil
 }
 
-func info(s *Server, _ []string) (any, error) {
+func info(s *store, _ []string) (any, error) {
 	version := "7.0.15"
 	if s.old {
 		version = "6.0.16"
@@ -19,14 +19,14 @@ func info(s *Server, _ []string) (any, error) {
 }
 
 // ping refuses on a server that cannot write to its disk, as if it wrote.
-func ping(s *Server, _ []string) (any, error) {
+func ping(s *store, _ []string) (any, error) {
 	if s.refusal == DiskFull {
 		return nil, errors.New(refusals[DiskFull])
 	}
 	return status("PONG"), nil
 }
 
-func flush(s *Server, _ []string) (any, error) {
+func flush(s *store, _ []string) (any, error) {
 	clear(s.keys)
 	return ok, nil
 }

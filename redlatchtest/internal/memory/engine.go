@@ -13,17 +13,17 @@ import (
 // engine runs scripts. It keeps one state for all runs of a server: making one takes longer than a
 // script. A script cannot leave anything in it, as in Redis.
 type engine struct {
-	server *Server
-	state  *lua.LState
-	redis  *lua.LTable
-	wrote  bool // the script that runs has
+	store *store
+	state *lua.LState
+	redis *lua.LTable
+	wrote bool // the script that runs has
 }
 
 // compiled has the scripts of all servers, by their text.
 var compiled sync.Map
 
-func newEngine(s *Server) *engine {
-	e := &engine{server: s, state: lua.NewState(lua.Options{
+func newEngine(s *store) *engine {
+	e := &engine{store: s, state: lua.NewState(lua.Options{
 		SkipOpenLibs: true, RegistrySize: 4096, RegistryMaxSize: 1 << 18, RegistryGrowStep: 4096,
 	})}
 	for name, open := range map[string]lua.LGFunction{
@@ -183,7 +183,7 @@ func (e *engine) command(l *lua.LState) (lua.LValue, error) {
 			return nil, errCommandArguments
 		}
 	}
-	v, err := e.server.command(args, &e.wrote)
+	v, err := e.store.command(args, &e.wrote)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import "fmt"
 
 func newHash() *hash { return &hash{values: make(map[string]string)} }
 
-func hget(s *Server, args []string) (any, error) {
+func hget(s *store, args []string) (any, error) {
 	all, err := hmget(s, args[:2])
 	if err != nil {
 		return nil, err
@@ -12,7 +12,7 @@ func hget(s *Server, args []string) (any, error) {
 	return all.([]any)[0], nil
 }
 
-func hmget(s *Server, args []string) (any, error) {
+func hmget(s *store, args []string) (any, error) {
 	h, found, err := valueOf[*hash](s, args[0])
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func hmget(s *Server, args []string) (any, error) {
 	return all, nil
 }
 
-func hset(s *Server, args []string) (any, error) {
+func hset(s *store, args []string) (any, error) {
 	if len(args)%2 == 0 {
 		return nil, fmt.Errorf("%w for 'hset' command", errArguments)
 	}
@@ -43,7 +43,7 @@ func hset(s *Server, args []string) (any, error) {
 	return n, nil
 }
 
-func hdel(s *Server, args []string) (any, error) {
+func hdel(s *store, args []string) (any, error) {
 	h, found, err := valueOf[*hash](s, args[0])
 	if err != nil || !found {
 		return int64(0), err
@@ -58,7 +58,7 @@ func hdel(s *Server, args []string) (any, error) {
 	return n, nil
 }
 
-func hlen(s *Server, args []string) (any, error) {
+func hlen(s *store, args []string) (any, error) {
 	h, found, err := valueOf[*hash](s, args[0])
 	if err != nil || !found {
 		return int64(0), err
@@ -66,13 +66,13 @@ func hlen(s *Server, args []string) (any, error) {
 	return int64(len(h.fields)), nil
 }
 
-func hexists(s *Server, args []string) (any, error) {
+func hexists(s *store, args []string) (any, error) {
 	v, err := hget(s, args)
 	return truth(v != nil), err
 }
 
 // hashList returns what each tells of the fields of a hash.
-func hashList(s *Server, key string, each func(h *hash, field string, all []any) []any) (any, error) {
+func hashList(s *store, key string, each func(h *hash, field string, all []any) []any) (any, error) {
 	h, found, err := valueOf[*hash](s, key)
 	if err != nil {
 		return nil, err
@@ -86,14 +86,14 @@ func hashList(s *Server, key string, each func(h *hash, field string, all []any)
 	return all, nil
 }
 
-func hgetall(s *Server, args []string) (any, error) {
+func hgetall(s *store, args []string) (any, error) {
 	return hashList(s, args[0], func(h *hash, field string, all []any) []any { return append(all, field, h.values[field]) })
 }
 
-func hkeys(s *Server, args []string) (any, error) {
+func hkeys(s *store, args []string) (any, error) {
 	return hashList(s, args[0], func(_ *hash, field string, all []any) []any { return append(all, field) })
 }
 
-func hvals(s *Server, args []string) (any, error) {
+func hvals(s *store, args []string) (any, error) {
 	return hashList(s, args[0], func(h *hash, field string, all []any) []any { return append(all, h.values[field]) })
 }

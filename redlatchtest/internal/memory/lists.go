@@ -1,6 +1,6 @@
 package memory
 
-func rpush(s *Server, args []string) (any, error) {
+func rpush(s *store, args []string) (any, error) {
 	all, err := made(s, args[0], func() *list { return &list{} })
 	if err != nil {
 		return nil, err

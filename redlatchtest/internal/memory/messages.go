@@ -5,41 +5,25 @@ import (
 	"strings"
 )
 
-func publish(s *Server, args []string) (any, error) {
-	subs := s.channels[args[0]]
-	for _, sub := range subs {
-		sub.message(args[0], args[1])
-	}
-	for _, sub := range s.all {
-		sub.message(args[0], args[1])
-	}
-	if s.relay != nil {
-		s.relay(args[0], args[1])
-	}
-	return int64(len(subs) + len(s.all)), nil
+func publish(s *store, args []string) (any, error) {
+	return s.listeners.publish(args[0], args[1]), nil
 }
 
-// spublish reaches listeners to a sharded channel. Sharded channels are others than those of PUBLISH,
-// and the listeners to all channels hear none of them.
-func spublish(s *Server, args []string) (any, error) {
+func spublish(s *store, args []string) (any, error) {
 	if s.old {
 		return nil, errors.New("ERR unknown command 'SPUBLISH'")
 	}
-	subs := s.shards[args[0]]
-	for _, sub := range subs {
-		sub.message(args[0], args[1])
-	}
-	return int64(len(subs)), nil
+	return s.listeners.shards.tell(args[0], args[1]), nil
 }
 
-func pubsub(s *Server, args []string) (any, error) {
+func pubsub(s *store, args []string) (any, error) {
 	what := strings.ToUpper(args[0])
 	if what != "NUMSUB" && (what != "SHARDNUMSUB" || s.old) {
 		return nil, errSyntax
 	}
-	of := s.channels
+	of := s.listeners.channels
 	if what == "SHARDNUMSUB" {
-		of = s.shards
+		of = s.listeners.shards
 	}
 	var all []any
 	for _, channel := range args[1:] {

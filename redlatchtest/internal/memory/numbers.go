@@ -9,9 +9,42 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// These functions read and write numbers as the Lua of Redis does, in place of those of gopher-lua.
-// Gopher-lua reads no exponent without a point, writes large numbers in full, and formats no number
-// that is given as a text.
+// integer reads an integer that is written as Redis would write it: without a plus, or zeros before
+// it.
+func integer(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	digits := strings.TrimPrefix(text, "-")
+	if err != nil || text[0] == '+' || digits[0] == '0' && text != "0" {
+		return 0, errInteger
+	}
+	return n, nil
+}
+
+// float reads a score: a number, or an infinity.
+func float(text string) (float64, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(f) {
+		return 0, errFloat
+	}
+	return f, nil
+}
+
+// scoreText writes a score as Redis does.
+func scoreText(f float64) string {
+	switch {
+	case math.IsInf(f, 1):
+		return "inf"
+	case math.IsInf(f, -1):
+		return "-inf"
+	case f == 0: // also of -0, which a small sorted set does not keep
+		return "0"
+	}
+	return numberText(f)
+}
+
+// The functions below read and write numbers as the Lua of Redis does, in place of those of
+// gopher-lua. That reads no exponent without a point, writes large numbers in full, and formats no
+// number that is given as a text.
 
 // numberText writes a number as Redis does that a script gives to a command.
 func numberText(f float64) string { return digits(f, 17) }

@@ -4,72 +4,29 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
-	"math"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
 )
 
-// Refusal is why a server refuses commands.
-type Refusal string
-
-// The refusals, each by the first word of its error.
-const (
-	Serves   Refusal = ""         // it refuses nothing
-	Full     Refusal = "OOM"      // commands that could need memory, unless the script wrote before
-	DiskFull Refusal = "MISCONF"  // commands that write, unless the script wrote before
-	ReadOnly Refusal = "READONLY" // the same: it is a replica
-	Loading  Refusal = "LOADING"  // everything: it reads its data
-)
-
 // Server is a Redis in memory. It is safe for concurrent use.
 type Server struct {
-	mu     sync.Mutex // guards what is below
-	name   string
-	now    func() time.Time
-	at     int64 // ms since 1970 by now, the same throughout a command or script
-	run    string
-	starts int // of processes: each has another run
-	old    bool
-
-	keys      map[string]*entry
-	scripts   map[string]bool // by SHA1: those that it would find for EVALSHA
-	channels  channels
-	shards    channels                      // sharded ones, which are others
-	all       []*Subscription               // to all channels
-	relay     func(channel, payload string) // to the other nodes of a cluster; nil if there is none
-	forbidden []string                      // commands that the user may not run
-	refusal   Refusal
-	engine    *engine
-	commands  int // that were run, also by scripts
+	mu      sync.Mutex // guards what is below
+	name    string
+	starts  int             // of processes: each has another run
+	scripts map[string]bool // by SHA1: those that it would find for EVALSHA
+	store   store
+	engine  *engine
 }
-
-// entry is a key's value, and when the key expires.
-type entry struct {
-	value   any   // string, *hash, *sorted, *stream or *list
-	expires int64 // ms since 1970; 0 for never
-}
-
-// Subscription is one listener to one channel, or to all.
-type Subscription struct {
-	of      channels // nil if it is to all
-	channel string
-	message func(channel, payload string)
-}
-
-// channels are the listeners to each channel.
-type channels map[string][]*Subscription
 
 // New returns an empty server whose clock is now. Servers of different names are different
 // processes.
 func New(name string, now func() time.Time) *Server {
-	s := &Server{
-		name: name, now: now, keys: make(map[string]*entry), scripts: make(map[string]bool),
-		channels: make(channels), shards: make(channels),
-	}
-	s.engine = newEngine(s)
+	s := &Server{name: name, scripts: make(map[string]bool), store: store{
+		now: now, keys: make(Copy), listeners: listeners{channels: make(channels), shards: make(channels)},
+	}}
+	s.engine = newEngine(&s.store)
 	s.rename()
 	return s
 }
@@ -80,7 +37,7 @@ func (s *Server) rename() {
 	sum := fnv.New128a()
 	fmt.Fprintf(sum, "%s %d", s.name, s.starts)
 	text := hex.EncodeToString(sum.Sum(nil))
-	s.run = (text + text)[:40]
+	s.store.run = (text + text)[:40]
 }
 
 // Eval runs scripts one after the other, with no command of others in between, and returns a result
@@ -91,13 +48,13 @@ func (s *Server) Eval(calls ...conn.Call) (results []conn.Result, known bool) {
 	known = true
 	results = make([]conn.Result, len(calls))
 	for i, call := range calls {
-		if s.refusal == Loading {
+		if s.store.refusal == Loading {
 			results[i].Err = &conn.ReplyError{Text: refusals[Loading]}
 			continue
 		}
 		known = known && s.scripts[call.Script.SHA1]
 		s.scripts[call.Script.SHA1] = true
-		s.at = s.now().UnixMilli()
+		s.store.tick()
 		results[i] = s.engine.eval(call.Script, call.Keys, call.Args)
 	}
 	return results, known
@@ -107,70 +64,39 @@ func (s *Server) Eval(calls ...conn.Call) (results []conn.Result, known bool) {
 func (s *Server) Do(args ...string) conn.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at = s.now().UnixMilli()
-	v, err := s.command(args, new(bool))
+	s.store.tick()
+	v, err := s.store.command(args, new(bool))
 	if err != nil {
 		return conn.Result{Err: &conn.ReplyError{Text: err.Error()}}
 	}
 	return conn.Result{Reply: replyOf(v)}
 }
 
-// replyOf returns a command's result in the form of package conn.
-func replyOf(v any) conn.Reply {
-	switch v := v.(type) {
-	case nil:
-		return conn.Reply{Nil: true}
-	case int64:
-		return conn.Reply{Int: v}
-	case string:
-		return conn.Reply{Text: v}
-	case status:
-		return conn.Reply{Text: string(v)}
-	case []any:
-		list := make([]conn.Reply, len(v))
-		for i := range v {
-			list[i] = replyOf(v[i])
-		}
-		return conn.Reply{List: list}
-	}
-	panic(fmt.Sprintf("memory: a command returned a %T", v))
-}
-
 // Keys returns the keys that match a pattern, in no order.
 func (s *Server) Keys(pattern string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at = s.now().UnixMilli()
-	var all []string
-	for key := range s.keys {
-		if s.lookup(key) != nil && glob(pattern, key) {
-			all = append(all, key)
-		}
-	}
-	return all
+	s.store.tick()
+	return s.store.matching(pattern)
 }
 
 // Subscribe has message called for each message to a channel, under the server's lock: it must not
 // block, or call the server.
 func (s *Server) Subscribe(channel string, message func(payload string)) *Subscription {
-	return s.subscribe(s.channels, channel, message)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.store.listeners.channels.add(channel, message)
 }
 
 // SubscribeSharded is [Server.Subscribe] to a sharded channel, as SSUBSCRIBE is. A server of Redis 6
 // has none.
 func (s *Server) SubscribeSharded(channel string, message func(payload string)) (*Subscription, error) {
-	if s.old {
-		return nil, &conn.ReplyError{Text: "ERR unknown command 'SSUBSCRIBE'"}
-	}
-	return s.subscribe(s.shards, channel, message), nil
-}
-
-func (s *Server) subscribe(of channels, channel string, message func(payload string)) *Subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sub := &Subscription{of: of, channel: channel, message: func(_, payload string) { message(payload) }}
-	of[channel] = append(of[channel], sub)
-	return sub
+	if s.store.old {
+		return nil, &conn.ReplyError{Text: "ERR unknown command 'SSUBSCRIBE'"}
+	}
+	return s.store.listeners.shards.add(channel, message), nil
 }
 
 // SubscribeAll is [Server.Subscribe] to all channels, as PSUBSCRIBE of * is: PUBLISH counts the
@@ -179,7 +105,7 @@ func (s *Server) SubscribeAll(message func(channel, payload string)) *Subscripti
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub := &Subscription{message: message}
-	s.all = append(s.all, sub)
+	s.store.listeners.all = append(s.store.listeners.all, sub)
 	return sub
 }
 
@@ -188,43 +114,28 @@ func (s *Server) SubscribeAll(message func(channel, payload string)) *Subscripti
 func (s *Server) Relay(message func(channel, payload string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.relay = message
+	s.store.listeners.relay = message
 }
 
 // Unsubscribe ends a subscription. A second call does nothing.
 func (s *Server) Unsubscribe(sub *Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := func(other *Subscription) bool { return other == sub }
-	if sub.of == nil {
-		s.all = slices.DeleteFunc(s.all, is)
-		return
-	}
-	left := slices.DeleteFunc(sub.of[sub.channel], is)
-	if len(left) == 0 {
-		delete(sub.of, sub.channel)
-		return
-	}
-	sub.of[sub.channel] = left
+	s.store.listeners.end(sub)
 }
 
 // Subscribers returns how many subscriptions there are.
-func (s *Server) Subscribers() (n int) {
+func (s *Server) Subscribers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, of := range []channels{s.channels, s.shards} {
-		for _, subs := range of {
-			n += len(subs)
-		}
-	}
-	return n + len(s.all)
+	return s.store.listeners.count()
 }
 
 // Refuse has the server refuse from now on. Serves ends that.
 func (s *Server) Refuse(why Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refusal = why
+	s.store.refusal = why
 }
 
 // Forbid has the user of the commands that follow lack the right to these, which are upper case. It
@@ -232,14 +143,14 @@ func (s *Server) Refuse(why Refusal) {
 func (s *Server) Forbid(commands ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forbidden = commands
+	s.store.forbidden = commands
 }
 
 // Flush deletes all keys.
 func (s *Server) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.keys)
+	clear(s.store.keys)
 }
 
 // ForgetScripts empties the script cache.
@@ -254,7 +165,7 @@ func (s *Server) ForgetScripts() {
 func (s *Server) Old(old bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.old = old
+	s.store.old = old
 	s.engine.tellVersion(old)
 }
 
@@ -262,36 +173,14 @@ func (s *Server) Old(old bool) {
 func (s *Server) Commands() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.commands
+	return s.store.commands
 }
-
-// Copy is what a server held at a time.
-type Copy map[string]*entry
 
 // Copy returns a copy of what the server holds.
 func (s *Server) Copy() Copy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return copyOf(s.keys)
-}
-
-func copyOf(keys Copy) Copy {
-	all := make(Copy, len(keys))
-	for key, e := range keys {
-		value := e.value
-		switch v := e.value.(type) {
-		case *hash:
-			value = v.clone()
-		case *sorted:
-			value = v.clone()
-		case *stream:
-			value = v.clone()
-		case *list:
-			value = v.clone()
-		}
-		all[key] = &entry{value, e.expires}
-	}
-	return all
+	return s.store.keys.clone()
 }
 
 // Restart makes the server another process with these data; nil for none. It has no scripts, and no
@@ -299,33 +188,11 @@ func copyOf(keys Copy) Copy {
 func (s *Server) Restart(data Copy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keys = copyOf(data)
 	clear(s.scripts)
-	clear(s.channels)
-	clear(s.shards)
-	s.all, s.relay = nil, nil
+	s.store.keys = data.clone()
+	l := &s.store.listeners
+	clear(l.channels)
+	clear(l.shards)
+	l.all, l.relay = nil, nil
 	s.rename()
-}
-
-// lookup returns what a key holds; nil if there is no such key, or its time has passed. In the very
-// millisecond at which a key expires, it is still there.
-func (s *Server) lookup(key string) *entry {
-	e := s.keys[key]
-	if e != nil && e.expires != 0 && e.expires < s.at {
-		delete(s.keys, key)
-		return nil
-	}
-	return e
-}
-
-// expireIn sets when a key expires; at once if that is not in the future.
-func (s *Server) expireIn(key string, e *entry, ms int64) {
-	if ms <= 0 {
-		delete(s.keys, key)
-		return
-	}
-	if ms > math.MaxInt64-s.at {
-		ms = math.MaxInt64 - s.at
-	}
-	e.expires = s.at + ms
 }

@@ -7,7 +7,7 @@ import (
 
 func newSorted() *sorted { return &sorted{scores: make(map[string]float64)} }
 
-func zadd(s *Server, args []string) (any, error) {
+func zadd(s *store, args []string) (any, error) {
 	key, pairs, onlyNew := args[0], args[1:], false
 	if strings.EqualFold(pairs[0], "NX") {
 		pairs, onlyNew = pairs[1:], true
@@ -38,7 +38,7 @@ func zadd(s *Server, args []string) (any, error) {
 	return n, nil
 }
 
-func zincrby(s *Server, args []string) (any, error) {
+func zincrby(s *store, args []string) (any, error) {
 	by, err := float(args[1])
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func zincrby(s *Server, args []string) (any, error) {
 }
 
 // scored returns a sorted set, and the score of a member of it if it has that.
-func scored(s *Server, key, name string) (z *sorted, score float64, has bool, err error) {
+func scored(s *store, key, name string) (z *sorted, score float64, has bool, err error) {
 	z, found, err := valueOf[*sorted](s, key)
 	if err != nil || !found {
 		return nil, 0, false, err
@@ -62,7 +62,7 @@ func scored(s *Server, key, name string) (z *sorted, score float64, has bool, er
 	return z, score, has, nil
 }
 
-func zscore(s *Server, args []string) (any, error) {
+func zscore(s *store, args []string) (any, error) {
 	_, score, has, err := scored(s, args[0], args[1])
 	if err != nil || !has {
 		return nil, err
@@ -70,7 +70,7 @@ func zscore(s *Server, args []string) (any, error) {
 	return scoreText(score), nil
 }
 
-func zrank(s *Server, args []string) (any, error) {
+func zrank(s *store, args []string) (any, error) {
 	z, score, has, err := scored(s, args[0], args[1])
 	if err != nil || !has {
 		return nil, err
@@ -78,7 +78,7 @@ func zrank(s *Server, args []string) (any, error) {
 	return int64(z.find(member{args[1], score})), nil
 }
 
-func zcard(s *Server, args []string) (any, error) {
+func zcard(s *store, args []string) (any, error) {
 	z, found, err := valueOf[*sorted](s, args[0])
 	if err != nil || !found {
 		return int64(0), err
@@ -99,7 +99,7 @@ func spanOf(from, to string) (sp span, err error) {
 	return sp, err
 }
 
-func zcount(s *Server, args []string) (any, error) {
+func zcount(s *store, args []string) (any, error) {
 	sp, err := spanOf(args[1], args[2])
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func zcount(s *Server, args []string) (any, error) {
 }
 
 // drop removes members of a sorted set, and the key with the last of them.
-func (s *Server) drop(key string, z *sorted, i, n int) int64 {
+func (s *store) drop(key string, z *sorted, i, n int) int64 {
 	z.cut(i, n)
 	if len(z.members) == 0 {
 		delete(s.keys, key)
@@ -121,7 +121,7 @@ func (s *Server) drop(key string, z *sorted, i, n int) int64 {
 	return int64(n)
 }
 
-func zrem(s *Server, args []string) (any, error) {
+func zrem(s *store, args []string) (any, error) {
 	z, found, err := valueOf[*sorted](s, args[0])
 	if err != nil || !found {
 		return int64(0), err
@@ -154,7 +154,7 @@ func ranksOf(from, to string) (i, j int64, err error) {
 	return i, j, err
 }
 
-func zrange(s *Server, args []string) (any, error) {
+func zrange(s *store, args []string) (any, error) {
 	from, to, err := ranksOf(args[1], args[2])
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func zrange(s *Server, args []string) (any, error) {
 	return tell(z.members[i:i+n], len(args) > 3), nil
 }
 
-func zrangebyscore(s *Server, args []string) (any, error) {
+func zrangebyscore(s *store, args []string) (any, error) {
 	sp, err := spanOf(args[1], args[2])
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func zrangebyscore(s *Server, args []string) (any, error) {
 	return tell(z.members[i:i+n], scores), nil
 }
 
-func zremrangebyrank(s *Server, args []string) (any, error) {
+func zremrangebyrank(s *store, args []string) (any, error) {
 	from, to, err := ranksOf(args[1], args[2])
 	if err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func zremrangebyrank(s *Server, args []string) (any, error) {
 	return s.drop(args[0], z, i, n), nil
 }
 
-func zremrangebyscore(s *Server, args []string) (any, error) {
+func zremrangebyscore(s *store, args []string) (any, error) {
 	sp, err := spanOf(args[1], args[2])
 	if err != nil {
 		return nil, err

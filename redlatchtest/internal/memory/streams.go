@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-func xadd(s *Server, args []string) (any, error) {
+func xadd(s *store, args []string) (any, error) {
 	key, rest, most := args[0], args[1:], int64(-1)
 	if strings.EqualFold(rest[0], "MAXLEN") {
 		if len(rest) < 4 || rest[1] != "~" {
@@ -54,7 +54,7 @@ func idOf(text string, seq int64) (id, error) {
 	return id{n, seq}, nil
 }
 
-func xtrim(s *Server, args []string) (any, error) {
+func xtrim(s *store, args []string) (any, error) {
 	if s.old || !strings.EqualFold(args[1], "MINID") || args[2] != "~" || len(args) != 4 {
 		return nil, errSyntax
 	}
@@ -73,8 +73,8 @@ func xtrim(s *Server, args []string) (any, error) {
 	return n, nil
 }
 
-func xrange(newestFirst bool) func(*Server, []string) (any, error) {
-	return func(s *Server, args []string) (any, error) {
+func xrange(newestFirst bool) func(*store, []string) (any, error) {
+	return func(s *store, args []string) (any, error) {
 		first, last := args[1], args[2]
 		if newestFirst {
 			first, last = last, first

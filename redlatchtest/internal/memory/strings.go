@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-func get(s *Server, args []string) (any, error) {
+func get(s *store, args []string) (any, error) {
 	text, found, err := valueOf[string](s, args[0])
 	if err != nil || !found {
 		return nil, err
@@ -14,7 +14,7 @@ func get(s *Server, args []string) (any, error) {
 	return text, nil
 }
 
-func set(s *Server, args []string) (any, error) {
+func set(s *store, args []string) (any, error) {
 	key, value, ms := args[0], args[1], int64(0)
 	var absent, keep, tell bool
 	for i := 2; i < len(args); i++ {
@@ -71,7 +71,7 @@ func set(s *Server, args []string) (any, error) {
 	return ok, nil
 }
 
-func incr(s *Server, args []string) (any, error) {
+func incr(s *store, args []string) (any, error) {
 	text, found, err := valueOf[string](s, args[0])
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func incr(s *Server, args []string) (any, error) {
 // maxBits is how long a text can be, in bits.
 const maxBits = 512 << 20 * 8
 
-func getbit(s *Server, args []string) (any, error) {
+func getbit(s *store, args []string) (any, error) {
 	text, _, err := valueOf[string](s, args[0])
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func getbit(s *Server, args []string) (any, error) {
 	return int64(text[n/8] >> (7 - n%8) & 1), nil
 }
 
-func setbit(s *Server, args []string) (any, error) {
+func setbit(s *store, args []string) (any, error) {
 	text, found, err := valueOf[string](s, args[0])
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func setbit(s *Server, args []string) (any, error) {
 	return was, nil
 }
 
-func bitpos(s *Server, args []string) (any, error) {
+func bitpos(s *store, args []string) (any, error) {
 	text, found, err := valueOf[string](s, args[0])
 	if err != nil {
 		return nil, err
