@@ -63,10 +63,7 @@ func (s *store) command(args []string, wrote *bool) (any, error) {
 	if len(s.forbidden) > 0 && slices.Contains(s.forbidden, strings.ToUpper(args[0])) {
 		return nil, fmt.Errorf("NOPERM this user has no permissions to run the '%s' command", strings.ToLower(args[0]))
 	}
-	if s.refusal == Loading {
-		return nil, errors.New(refusals[Loading])
-	}
-	if s.refusal != Serves && !*wrote && (c.grows || c.writes && s.refusal != Full) {
+	if s.refusal == Loading || s.refusal != Serves && !*wrote && (c.grows || c.writes && s.refusal != Full) {
 		return nil, errors.New(refusals[s.refusal])
 	}
 	*wrote = *wrote || c.writes

@@ -18,11 +18,9 @@ func hmget(s *store, args []string) (any, error) {
 		return nil, err
 	}
 	all := make([]any, len(args)-1)
-	for i, field := range args[1:] {
-		if found {
-			if value, has := h.values[field]; has {
-				all[i] = value
-			}
+	for i := 0; found && i < len(all); i++ {
+		if value, has := h.values[args[i+1]]; has {
+			all[i] = value
 		}
 	}
 	return all, nil

@@ -31,12 +31,7 @@ func float(text string) (float64, error) {
 
 // scoreText writes a score as Redis does.
 func scoreText(f float64) string {
-	switch {
-	case math.IsInf(f, 1):
-		return "inf"
-	case math.IsInf(f, -1):
-		return "-inf"
-	case f == 0: // also of -0, which a small sorted set does not keep
+	if f == 0 { // also of -0, which a small sorted set does not keep
 		return "0"
 	}
 	return numberText(f)

@@ -86,30 +86,26 @@ func zcard(s *store, args []string) (any, error) {
 	return int64(len(z.members)), nil
 }
 
-// spanOf reads two ends of a range of scores.
-func spanOf(from, to string) (sp span, err error) {
-	from, sp.after = strings.CutPrefix(from, "(")
-	to, sp.before = strings.CutPrefix(to, "(")
+// byScore returns a sorted set, nil if there is none, and which members have a score of a range.
+func byScore(s *store, args []string) (z *sorted, i, n int, err error) {
+	from, after := strings.CutPrefix(args[1], "(")
+	to, before := strings.CutPrefix(args[2], "(")
+	sp := span{after: after, before: before}
 	if sp.from, err = float(from); err == nil {
 		sp.to, err = float(to)
 	}
 	if err != nil {
-		err = errors.New("ERR min or max is not a float")
+		return nil, 0, 0, errors.New("ERR min or max is not a float")
 	}
-	return sp, err
+	if z, _, err = valueOf[*sorted](s, args[0]); z != nil {
+		i, n = z.between(sp)
+	}
+	return z, i, n, err
 }
 
 func zcount(s *store, args []string) (any, error) {
-	sp, err := spanOf(args[1], args[2])
-	if err != nil {
-		return nil, err
-	}
-	z, found, err := valueOf[*sorted](s, args[0])
-	if err != nil || !found {
-		return int64(0), err
-	}
-	_, n := z.between(sp)
-	return int64(n), nil
+	_, _, n, err := byScore(s, args)
+	return int64(n), err
 }
 
 // drop removes members of a sorted set, and the key with the last of them.
@@ -168,15 +164,10 @@ func zrange(s *store, args []string) (any, error) {
 }
 
 func zrangebyscore(s *store, args []string) (any, error) {
-	sp, err := spanOf(args[1], args[2])
-	if err != nil {
-		return nil, err
-	}
-	z, found, err := valueOf[*sorted](s, args[0])
-	if err != nil || !found {
+	z, i, n, err := byScore(s, args)
+	if z == nil {
 		return []any{}, err
 	}
-	i, n := z.between(sp)
 	scores := false
 	for a := 3; a < len(args); a++ {
 		switch strings.ToUpper(args[a]) {
@@ -220,14 +211,9 @@ func zremrangebyrank(s *store, args []string) (any, error) {
 }
 
 func zremrangebyscore(s *store, args []string) (any, error) {
-	sp, err := spanOf(args[1], args[2])
-	if err != nil {
-		return nil, err
-	}
-	z, found, err := valueOf[*sorted](s, args[0])
-	if err != nil || !found {
+	z, i, n, err := byScore(s, args)
+	if z == nil {
 		return int64(0), err
 	}
-	i, n := z.between(sp)
 	return s.drop(args[0], z, i, n), nil
 }

@@ -58,10 +58,7 @@ func (s *store) expireIn(key string, e *entry, ms int64) {
 		delete(s.keys, key)
 		return
 	}
-	if ms > math.MaxInt64-s.at {
-		ms = math.MaxInt64 - s.at
-	}
-	e.expires = s.at + ms
+	e.expires = s.at + min(ms, math.MaxInt64-s.at)
 }
 
 // valueOf returns what a key holds, and whether there is such a key. It fails if the key is of

@@ -115,7 +115,8 @@ func (z *sorted) between(s span) (i, n int) {
 		}
 		return -1
 	})
-	for i+n < len(z.members) && s.holds(z.members[i+n].score) {
+	rest := z.members[i:]
+	for n < len(rest) && (rest[n].score < s.to || rest[n].score == s.to && !s.before) {
 		n++
 	}
 	return i, n
@@ -125,10 +126,6 @@ func (z *sorted) between(s span) (i, n int) {
 type span struct {
 	from, to      float64
 	after, before bool // its ends are outside
-}
-
-func (s span) holds(score float64) bool {
-	return (score > s.from || score == s.from && !s.after) && (score < s.to || score == s.to && !s.before)
 }
 
 // id is that of an entry of a stream.
