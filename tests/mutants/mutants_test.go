@@ -213,7 +213,7 @@ var mutants = []mutant{
 		"		e.Keeper.DropKept()\n", "", "TestNothingIsKeptUnheard",
 	},
 	{
-		"old message of a grant that is believed", "internal/engine/line/waiters.go",
+		"old message of a grant that is believed", "internal/engine/line/grants.go",
 		"token <= w.fence || ", "", "TestGrantThatIsHeardTooLate",
 	},
 	{
@@ -579,7 +579,7 @@ var mutants = []mutant{
 		"		ln.Notes.Drop(w.owner)\n", "", "TestCallersOfAWaiter",
 	},
 	{
-		"callers that are noted once", "internal/engine/line/waiters.go",
+		"callers that are noted once", "internal/engine/line/grants.go",
 		"if n != max(w.callers, 1) &&", "if w.callers == 0 && n > 1 &&", "TestCallersOfAWaiter",
 	},
 	{
@@ -642,7 +642,7 @@ var mutants = []mutant{
 		"	if a.ended { //", "	if false { //", "TestHookThatPanicsIsToldTheEnd",
 	},
 	{
-		"attempt that the hook did not survive, and that has no end", "internal/engine/acquire/attempt.go",
+		"attempt that the hook did not survive, and that has no end", "internal/engine/acquire/acquirer.go",
 		"	defer func() { a.tellFailed(err) }()\n", "	defer func() {\n		if err != nil {\n			a.tellFailed(err)\n		}\n	}()\n",
 		"TestHookThatPanicsIsToldTheEnd",
 	},
@@ -757,7 +757,7 @@ var mutants = []mutant{
 		"if alive_for(other, address) > 0 then found", "if true then found", "TestEveryKindFullOfTheDead",
 	},
 	{
-		"place in line that is restored only if there is room", "internal/engine/line/waiters.go",
+		"place in line that is restored only if there is room", "internal/engine/line/grants.go",
 		"address, arrival, 0)", "address, arrival, 1)", "TestRestoredLineMayBeFull",
 	},
 	{
@@ -765,7 +765,7 @@ var mutants = []mutant{
 		"		l.options.MaxWaiters == 0 && ", "		", "TestEveryKindFullLine",
 	},
 	{
-		"newcomer that is refused and undoes nothing all the same", "internal/engine/acquire/attempt.go",
+		"newcomer that is refused and undoes nothing all the same", "internal/engine/acquire/server.go",
 		"(errors.Is(err, fault.ErrLineFull) || retry", "(retry", "TestFullLineSendsNothingElse",
 	},
 	{
@@ -853,7 +853,7 @@ var mutants = []mutant{
 		"retry.Sleep(ctx, retry.Pause(short))", "retry.Sleep(ctx, 0*retry.Pause(short))", "TestElectionRunDoesNotSpin",
 	},
 	{
-		"grant that was given back and is called taken", "internal/engine/acquire/attempt.go",
+		"grant that was given back and is called taken", "internal/engine/acquire/server.go",
 		"a.answered, a.occupant = a.answered || !s.Inside,", "a.answered, a.occupant = true,", "TestGrantThatIsGivenBackIsNotTaken",
 	},
 	{
@@ -882,7 +882,7 @@ var mutants = []mutant{
 		"		if got == nil {\n", "		if got == nil && err != nil {\n", "TestHookPanicsAtGrant",
 	},
 	{
-		"waiter that a panic leaves behind", "internal/engine/acquire/attempt.go",
+		"waiter that a panic leaves behind", "internal/engine/acquire/server.go",
 		"if !told {", "if !told && false {", "TestHookPanicsAtWait",
 	},
 	{
@@ -1365,15 +1365,15 @@ var mutants = []mutant{
 		"Handoffs.Next(g, a.arrival)", "Handoffs.Next(g, 0)", "TestRelayKeepsItsPlace",
 	},
 	{
-		"outage of one that ran out of time", "internal/engine/acquire/attempt.go",
+		"outage of one that ran out of time", "internal/engine/acquire/server.go",
 		"	if a.group.Reachable() {\n", "	if false {\n", "TestRelayTurnOfOneThatIsOutOfTime",
 	},
 	{
-		"outage of one that ran out of time in a try", "internal/engine/acquire/attempt.go",
+		"outage of one that ran out of time in a try", "internal/engine/acquire/server.go",
 		"return nil, a.outOfTime(ctx, answer.Resent, err)", "return nil, err", "TestRelayTurnOutOfTimeInOneProcess",
 	},
 	{
-		"outage that the next in line forgets", "internal/engine/acquire/attempt.go",
+		"outage that the next in line forgets", "internal/engine/acquire/server.go",
 		"				a.group.MarkSilent()\n", "", "TestRelayTurnOfOneThatIsOutOfTime",
 	},
 	{
@@ -1547,7 +1547,7 @@ var mutants = []mutant{
 		"TestDeadlineIsSoundUnderEveryDelay",
 	},
 	{
-		"deadline from the grant's arrival", "internal/engine/line/waiters.go",
+		"deadline from the grant's arrival", "internal/engine/line/grants.go",
 		"Sent: w.sentAt, TTL: min(", "Sent: ln.Now(), TTL: min(", "TestDeadlineIsSoundUnderEveryDelay",
 	},
 	{
@@ -1585,7 +1585,7 @@ var mutants = []mutant{
 		"if l.resent || err != nil", "if err != nil", "TestStragglerAfterTheRelease",
 	},
 	{
-		"no place asked for again", "internal/engine/line/waiters.go",
+		"no place asked for again", "internal/engine/line/grants.go",
 		"		ln.restoreLocked(w)\n", "		_ = ln.restoreLocked\n", "TestFlush|TestServerKilledAndRestartedEmpty",
 	},
 	{
@@ -1614,7 +1614,7 @@ var mutants = []mutant{
 		"s.listener.now().Since(*missed)", "s.listener.now().Time().Sub(missed.Time())", "TestSubscriptionCountsAgain",
 	},
 	{
-		"waiter that listens at a replica and asks for the place that it lost", "internal/engine/line/waiters.go",
+		"waiter that listens at a replica and asks for the place that it lost", "internal/engine/line/grants.go",
 		"		s.MarkUncounted()\n", "", "TestWaiterThatListensAtAReplica",
 	},
 	{
@@ -1622,11 +1622,11 @@ var mutants = []mutant{
 		"			n = 0\n			l.handler.Changed(s)\n", "			n = 0\n", "TestGrantWhileDeaf",
 	},
 	{
-		"no look at a holder that grants nothing", "internal/engine/line/poll.go",
+		"no look at a holder that grants nothing", "internal/engine/line/pace.go",
 		"	if foreign {\n", "	if false {\n", "TestForeignReleaseIsNoticed",
 	},
 	{
-		"no look when the holder's lease is over", "internal/engine/line/poll.go",
+		"no look when the holder's lease is over", "internal/engine/line/pace.go",
 		"	if remaining >= 0 {\n", "	if false {\n", "TestKilledHolderCostsItsRemainingTTL",
 	},
 	{

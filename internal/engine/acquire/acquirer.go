@@ -2,91 +2,36 @@ package acquire
 
 import (
 	"context"
-	"time"
 
-	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/base/clock"
-	"github.com/redlatch/redlatch/internal/engine/ballot"
-	"github.com/redlatch/redlatch/internal/engine/handoff"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/lease"
-	"github.com/redlatch/redlatch/internal/engine/line"
-	"github.com/redlatch/redlatch/internal/engine/linger"
 	"github.com/redlatch/redlatch/internal/engine/lock"
-	"github.com/redlatch/redlatch/internal/engine/waitgraph"
-	"github.com/redlatch/redlatch/internal/link/ask"
-	"github.com/redlatch/redlatch/internal/link/quorum"
-	"github.com/redlatch/redlatch/internal/link/subscribe"
-	"github.com/redlatch/redlatch/internal/record/notes"
-	"github.com/redlatch/redlatch/internal/record/presence"
+	"github.com/redlatch/redlatch/internal/protocol/script"
 )
-
-// Acquirer acquires the locks of a client.
-type Acquirer struct{ Needs }
-
-// Needs is what acquiring uses.
-type Needs struct {
-	Asker    *ask.Asker
-	Undo     *lock.Undo
-	Line     *line.Line
-	Keeper   *lease.Keeper
-	Handoffs *handoff.Queue
-	Habits   *linger.Habits
-	Waits    *waitgraph.Graph
-	Listener *subscribe.Listener
-	Notes    *notes.Book
-	Presence *presence.Record
-	Conn     conn.Conn
-
-	// Of a quorum alone.
-	Quorum  *quorum.Conn
-	Contest *ballot.Contest
-	Tries   *ballot.Waiters
-	Restore func(ctx context.Context, l *lock.Lock) // nodes may have the right to vote again
-
-	Prefix    string
-	Timeout   time.Duration // of a request
-	Heartbeat time.Duration
-	LiveFor   time.Duration // for which a client is believed alive after each sign of life
-	FenceTTL  time.Duration // for which Redis remembers tokens
-	Now       clock.Clock
-	Closing   context.Context
-	Enter     func() error                    // keeps Close waiting until Leave; it fails if the client is closed
-	Leave     func()                          // ends what Enter began
-	Owner     func() string                   // returns a new owner
-	CheckOpen func(ctx context.Context) error // returns the error of a call that should not begin
-
-	Tell    func(ctx context.Context, l *lock.Lock, e lock.Event)
-	Taken   func(l *lock.Lock, by lock.Occupant) error        // that there is no room
-	Refusal func(l *lock.Lock, reason string) error           // of an acquisition that a script refuses for good
-	InUse   func(s ask.Subject, got string, size int64) error // that the name is something else
-}
-
-// Wish is what a program says of one acquisition.
-type Wish struct {
-	Labels    map[string]string
-	Elsewhere []notes.Held // leases of other processes under which the caller works
-}
 
 // One acquires a lock, and waits for it if the program wants that.
 func (c *Acquirer) One(ctx context.Context, l *lock.Lock, w Wish, wait bool) (*lease.Lease, error) {
 	return c.attempt(ctx, l, w, wait).acquire()
 }
 
-// attempt returns an acquisition that has not begun.
-func (c *Acquirer) attempt(ctx context.Context, l *lock.Lock, w Wish, wait bool) *attempt {
-	return &attempt{Lock: l, by: c, wish: w, ctx: ctx, owner: c.Owner(), patient: wait}
+// acquire returns the lease that the attempt comes to. The attempt has ended when it returns, and
+// also when a hook panics.
+func (a *attempt) acquire() (got *lease.Lease, err error) {
+	if err := a.by.Enter(); err != nil {
+		return nil, a.failed("acquire", err)
+	}
+	defer a.by.Leave()
+	if err := fault.WhyDone(a.ctx); err != nil {
+		return nil, a.failed("acquire", err)
+	}
+	defer func() { a.tellFailed(err) }()
+	defer a.disentangle()
+	a.tellAttempt()
+	if a.Kind.Name == script.Election.Name {
+		a.by.Presence.AnnounceFirst(a.ctx)
+	}
+	if a.patient && a.Turns != "" {
+		return a.lockInGroup(a.ctx)
+	}
+	return a.run(a.ctx, a.patient)
 }
-
-// failed wraps err with what was asked of which lock and server.
-func (a *attempt) failed(op string, err error) error { return a.by.Asker.Failed(a.Subject, op, err) }
-
-// ask runs one script and resends it until there is an answer.
-func (a *attempt) ask(ctx context.Context, op string, call conn.Call) (ask.Answer, error) {
-	return a.by.Asker.Ask(ctx, a.Subject, op, call)
-}
-
-// abandon releases an owner in the background, until it is neither inside nor in line.
-func (a *attempt) abandon(owner, ticket string) { a.by.Undo.Abandon(a.Lock, owner, ticket) }
-
-// taken returns the error that says that there is no room.
-func (a *attempt) taken() error { return a.by.Taken(a.Lock, a.occupant) }

@@ -10,15 +10,18 @@
 // An attempt has one end. It is told as granted or failed, and what it may have left in Redis is
 // released in the background, also if a hook panics.
 //
-//	acquirer.go  what acquiring needs, and what it can be asked for
-//	attempt.go   one acquisition on one server: trying, waiting
-//	grant.go     from a grant to a lease, or back
+//	acquirer.go  one acquisition, from its beginning to its end
 //	turns.go     goroutines of this client that pass a mutex on among themselves
-//	contest.go   rounds over a quorum
+//	server.go    on one server: trying, waiting
 //	linger.go    locks that this client keeps, and asking another client for one
+//	contest.go   rounds over a quorum
+//	grant.go     from a grant to a lease, or back
+//	attempt.go   what is known of an acquisition on its way, and its errors
+//	tell.go      what is told of it, once
+//	waits.go     what is noted of a wait, and cycles
 //	several.go   several names at once, or one after the other
+//	reentry.go   an owner that is inside already
 //	adopt.go     a lease that was detached
 //	seize.go     a lock that is taken from its holder
-//	waits.go     what is noted of a wait, and cycles
-//	tell.go      what is told of an attempt, once
+//	needs.go     what acquiring uses, and what it is asked for
 package acquire

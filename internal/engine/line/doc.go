@@ -12,8 +12,10 @@
 // it can again. So a lost message costs a heartbeat and nothing else.
 //
 //	line.go     what a place needs: the request, the ticket, the subscription
-//	waiters.go  waiters, and what ends their wait
-//	poll.go     pollers
-//	linger.go   asking the client that may only keep the lock
+//	waiters.go  waiters and the pollers they share, until their wait ends
+//	pace.go     when a poller asks Redis next
 //	heed.go     hearing other libraries, while one of them holds the lock
+//	grants.go   what Redis says of a waiter: granted, in line, or missing
+//	poll.go     asking Redis for all waiters of a poller
+//	linger.go   asking the client that may only keep the lock
 package line

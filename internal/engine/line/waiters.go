@@ -4,11 +4,9 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
-	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/base/schedule"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lock"
-	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -110,46 +108,6 @@ func (ln *Line) endLocked(w *Waiter, g lock.Grant) {
 	}
 }
 
-// Granted hands a grant that was pushed to its waiter. One that is for a waiter that gave up is given
-// back. It reports whether there was such a waiter.
-func (ln *Line) Granted(owner string, token int64, detail string) bool {
-	if ln.deliver(owner, token, detail) {
-		return true
-	}
-	// It is tempting to give back every grant without a waiter. But a poll, or the acquire itself,
-	// may have told this grant first, and then a lease is in use. Only a cancelled waiter's grant
-	// is given back: a request that was on its way put its ticket in line after all.
-	gone := ln.wasCancelled(owner)
-	if gone.lock != nil {
-		ln.Undo.Abandon(gone.lock, owner, gone.ticket)
-	}
-	return gone.lock != nil
-}
-
-// deliver hands a grant to its waiter. It reports whether there is one.
-//
-// It is tempting to believe every message. But one can be late, and its lease may have run out since.
-// Then a late copy of the acquisition can have brought the owner in again, with another token, or
-// into the line, behind another holder. A poll tells which.
-func (ln *Line) deliver(owner string, token int64, detail string) bool {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	w := ln.byOwner[owner]
-	if w == nil {
-		return false
-	}
-	g := lock.Grant{
-		Owner: owner, Token: token, Spare: w.lock.Spare(), Detail: detail, Resent: w.resent, Ticket: w.ticket,
-		Sent: w.sentAt, TTL: min(w.lock.TTL, ln.LiveFor),
-	}
-	if token <= w.fence || g.Left(ln.Now()) <= 0 {
-		ln.pollAfterLocked(w.poller, 0)
-		return true
-	}
-	ln.endLocked(w, g)
-	return true
-}
-
 // Fail ends the wait of a waiter with err: Redis says that it can never be granted.
 func (ln *Line) Fail(w *Waiter, err error) {
 	ln.mu.Lock()
@@ -245,101 +203,4 @@ func (ln *Line) wasCancelled(owner string) cancelled {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	return ln.cancelled[owner]
-}
-
-// Place takes the answer to a request for a place. It reports whether the waiter waits on.
-func (ln *Line) Place(w *Waiter, s script.Standing, a ask.Answer) bool {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	w.resent = w.resent || a.Resent
-	if !w.present {
-		return false // granted, or cancelled
-	}
-	w.poller.noteLocked(nil)
-	if s.Inside {
-		ln.endLocked(w, w.grantOf(s, a))
-		return false
-	}
-	w.arrival, w.asking = s.Arrival, false
-	w.sentAt, w.fence = a.Sent, s.Fence
-	w.poller.inside = lock.OccupantAt(s.Occupant, s.Remaining, ln.Now())
-	ln.heedLocked(w.poller, s.First, s.Foreign)
-	ln.pollAfterLocked(w.poller, ln.nextPollLocked(w.poller, s.First, s.Remaining, s.Foreign))
-	return true
-}
-
-// grantOf returns the grant that an answer of Redis tells of.
-func (w *Waiter) grantOf(s script.Standing, a ask.Answer) lock.Grant {
-	return w.lock.Inside(w.owner, w.ticket, s, a, w.resent)
-}
-
-// applyStatusLocked takes how a waiter stood when a poll reached Redis. The caller holds ln.mu.
-//
-// It must not touch a waiter that does not wait any more. Such a waiter was granted, and its lease
-// may be in use; or it was cancelled, and a release is on its way.
-func (ln *Line) applyStatusLocked(w *Waiter, ticket string, s script.Standing, a ask.Answer) {
-	switch {
-	case !w.present || w.ticket != ticket:
-	case s.Inside: // the message was lost, or is on its way
-		ln.endLocked(w, w.grantOf(s, a))
-	case s.Missing:
-		ln.restoreLocked(w)
-	default:
-		w.sentAt, w.fence = a.Sent, s.Fence
-		ln.noteCallersLocked(w)
-	}
-}
-
-// noteCallersLocked notes for how many goroutines a waiter stands in line, if there is more than
-// itself and the number has changed. The caller holds ln.mu.
-func (ln *Line) noteCallersLocked(w *Waiter) {
-	if w.group == nil {
-		return
-	}
-	n := 1 + ln.Handoffs.Waiting(w.group)
-	if n != max(w.callers, 1) && ln.Notes.SetCallers(w.owner, n) {
-		w.callers = n
-	}
-}
-
-// restoreLocked asks for a waiter's place again: Redis lost the line, or passed over this client
-// while it did not listen. The waiter takes a new owner, since the old one may have been inside and
-// run out. A late grant of the old one must not count any more. The caller holds ln.mu.
-func (ln *Line) restoreLocked(w *Waiter) {
-	if w.resent {
-		ln.Undo.Abandon(w.lock, w.owner, w.ticket) // a request for its place may still arrive
-		w.resent = false
-	}
-	delete(ln.byOwner, w.owner)
-	before := w.owner
-	w.owner = ln.Owner()
-	ln.Notes.Move(before, w.owner)
-	// Perhaps the line was lost, and perhaps the client was taken for dead, though it listens. In a
-	// cluster it may listen at a node that was the master. It is tempting to ask for the same place
-	// again: at each heartbeat the ticket would be dropped again, for as long as that is so.
-	if s := ln.Subscription(w.lock); s.Sharded() && s.Address() == w.address {
-		s.MarkUncounted()
-	}
-	w.ticket, w.address = ln.Ticket(w.lock, w.owner)
-	w.asking, w.sentAt, w.fence = true, ln.Now(), 0
-	ln.byOwner[w.owner] = w
-	owner, ticket, address, arrival := w.owner, w.ticket, w.address, w.arrival
-	ln.Spawn(func() {
-		for failed := false; ln.has(w); failed = true {
-			standing, answer, err := ln.Request(ln.Closing, w.lock, owner, ticket, address, arrival, 0)
-			switch {
-			case err == nil:
-				answer.Resent = answer.Resent || failed
-				ln.Place(w, standing, answer)
-				return
-			case standing.Refused != "":
-				ln.Fail(w, err)
-				return
-			}
-			ln.mu.Lock()
-			w.poller.noteLocked(err)
-			ln.mu.Unlock()
-			retry.Sleep(ln.Closing, PollDisconnected)
-		}
-	})
 }

@@ -1,0 +1,179 @@
+package acquire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/base/retry"
+	"github.com/redlatch/redlatch/internal/engine/lease"
+	"github.com/redlatch/redlatch/internal/engine/line"
+	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/link/ask"
+	"github.com/redlatch/redlatch/internal/protocol/script"
+)
+
+func (a *attempt) run(ctx context.Context, wait bool) (*lease.Lease, error) {
+	if a.by.Quorum != nil {
+		return a.acquireQuorum(ctx, wait)
+	}
+	if err := a.tooDeep(); err != nil {
+		return nil, err
+	}
+	if a.Keepable() {
+		if lease, err := a.takeKept(ctx); lease != nil || err != nil {
+			return lease, a.tooLate(err)
+		}
+		a.wishToKeep()
+	}
+	if !wait {
+		lease, err := a.try(ctx)
+		if errors.Is(err, fault.ErrTaken) && a.askable() {
+			lease, err = a.tryKept(ctx, err)
+		}
+		return lease, a.tooLate(err)
+	}
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	if !a.by.Line.Hears(a.Lock) {
+		// The first to wait starts the subscription, and only if the lock is not free.
+		lease, err := a.try(ctx)
+		switch {
+		case err == nil:
+			return lease, nil
+		case !errors.Is(err, fault.ErrTaken) && !errors.Is(err, fault.ErrTooLate):
+			return nil, a.describeTimeout(ctx, err)
+		}
+		a.owner = a.by.Owner() // the last one may have been in and out
+		a.answered = true      // from here on it is a wait, also if the grant came too late
+	}
+	a.by.Line.Listen(ctx, a.Lock)
+	for {
+		lease, err := a.wait(ctx)
+		if !errors.Is(err, fault.ErrTooLate) {
+			return lease, err
+		}
+		if ctx.Err() != nil {
+			return nil, a.describeTimeout(ctx, a.failed("wait for", fault.WhyDone(ctx)))
+		}
+		a.owner, a.answered = a.by.Owner(), true
+	}
+}
+
+// heard notes that Redis has said how the attempt stands.
+func (a *attempt) heard(s script.Standing) {
+	a.answered, a.occupant = a.answered || !s.Inside, lock.OccupantAt(s.Occupant, s.Remaining, a.by.Now())
+	a.first = s.First
+	if a.group != nil {
+		a.group.MarkAnswered()
+	}
+}
+
+// tellOf calls tell, which tells the hook of a waiter in line. If the hook panics, it cancels the
+// waiter, since no goroutine will be there for its grant.
+func (a *attempt) tellOf(w *line.Waiter, tell func()) {
+	told := false
+	defer func() {
+		if !told {
+			a.by.Line.Cancel(w)
+		}
+	}()
+	tell()
+	told = true
+}
+
+// try acquires without waiting.
+func (a *attempt) try(ctx context.Context) (*lease.Lease, error) {
+	standing, answer, err := a.by.Line.Request(ctx, a.Lock, a.owner, "", "", 0, 0)
+	if err == nil {
+		a.heard(standing)
+	}
+	if err != nil && !unwritten(answer, err) || err == nil && !standing.Inside && answer.Resent {
+		a.abandon(a.owner, "") // a request that got no answer may be on its way still
+	}
+	switch {
+	case err != nil:
+		return nil, a.outOfTime(ctx, answer.Resent, err)
+	case !standing.Inside:
+		return nil, a.failed("acquire", a.taken())
+	}
+	return a.begin(ctx, a.directly(standing, answer, a.Inside(a.owner, "", standing, answer, answer.Resent)))
+}
+
+// unwritten reports whether a request that failed with err has changed nothing, and no copy of it is
+// on its way. The line was full, or Redis refused the first write of the script for want of space.
+//
+// It is tempting to undo every acquisition that failed. But a program that tries again and again
+// while a disk is full would leave a release for each try, and all of them would be sent again and
+// again until the disk has space.
+func unwritten(a ask.Answer, err error) bool {
+	return err != nil && !a.Resent && (errors.Is(err, fault.ErrLineFull) || retry.RefusesWrites(err))
+}
+
+// wait stands in line until the lock is granted or ctx is done. fault.ErrTooLate says that the grant
+// came when it had run out.
+func (a *attempt) wait(ctx context.Context) (*lease.Lease, error) {
+	c := a.by
+	// Before the request, not after its reply: the grant may overtake that.
+	ticket, address := a.by.Line.Ticket(a.Lock, a.owner)
+	most := a.Waiting.Line
+	if a.placed { // it is not refused what it had
+		most = 0
+	}
+	w := c.Line.Add(a.Lock, a.group, a.owner, ticket, address, c.Now())
+	standing, answer, err := a.by.Line.Request(ctx, a.Lock, a.owner, ticket, address, a.arrival, most)
+	switch {
+	case unwritten(answer, err):
+		c.Line.Fail(w, err)
+		return nil, err
+	case err != nil:
+		a.arrival = cmp.Or(c.Line.Cancel(w), a.arrival)
+		return nil, a.describeTimeout(ctx, a.outOfTime(ctx, answer.Resent, err))
+	}
+	a.placed = a.placed || !standing.Inside
+	a.heard(standing)
+	if c.Line.Place(w, standing, answer) {
+		a.tellOf(w, a.tellWait)
+		c.Line.AskKeeper(a.Lock, standing.First, standing.Occupant)
+		err = a.entangle(ctx, a.owner)
+	}
+	for err == nil {
+		news, outage := c.Line.Watch(w)
+		a.tellOf(w, func() { a.tellReach(outage) })
+		select {
+		case g := <-w.Granted:
+			a.arrival = 0
+			g.Resent = g.Resent || answer.Resent // the message may have come before that answer
+			return a.begin(ctx, a.directly(standing, answer, g))
+		case <-news:
+		case <-ctx.Done():
+			if outage != nil && a.group != nil {
+				a.group.MarkSilent()
+			}
+			err = a.describeTimeout(ctx, a.failed("wait for", fault.WhyDone(ctx)))
+		case <-c.Closing.Done():
+			err = a.failed("wait for", fault.ErrClosed)
+		}
+	}
+	a.arrival = c.Line.Cancel(w)
+	return nil, err
+}
+
+// outOfTime returns the error of a first request that failed with err. A goroutine of a group may
+// have its turn when its time is nearly over. If its one request has no answer by then, Redis may
+// be well all the same: what counts is the last word of Redis to the group.
+func (a *attempt) outOfTime(ctx context.Context, resent bool, err error) error {
+	over := fault.WhyDone(ctx)
+	if a.group == nil || over == nil || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	a.answered = a.answered || a.group.Answered()
+	if resent {
+		a.group.MarkSilent()
+	}
+	if a.group.Reachable() {
+		return a.failed("wait for", over)
+	}
+	return err
+}
