@@ -34,9 +34,6 @@ func (a *Actor) Acquire(q Acquisition) {
 	a.Hold(op, q, l)
 }
 
-// ErrStartled is the error of an acquisition whose hook panicked.
-var ErrStartled = errors.New("the hook panicked")
-
 // take acquires, in some worlds with a hook that panics at a step of the acquisition.
 func (a *Actor) take(ctx context.Context, q Acquisition) (l *redlatch.Lease, err error) {
 	if a.Plan.startles && a.OneIn(10) {

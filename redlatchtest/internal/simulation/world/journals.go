@@ -16,9 +16,6 @@ func (w *World) journalOptions(name string) redlatch.JournalOptions {
 	o.Trouble = func(err error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.journals.trouble == nil {
-			w.journals.trouble = make(map[string]int)
-		}
 		taken := w.journals.taken[name] + 1
 		if w.journals.trouble[name] == taken {
 			go w.Fail("client %s: the journal tells twice of trouble, and has taken nothing in between: %v", name, err)
@@ -32,9 +29,6 @@ func (w *World) journalOptions(name string) redlatch.JournalOptions {
 func (w *World) tookEntries(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.journals.taken == nil {
-		w.journals.taken = make(map[string]int)
-	}
 	w.journals.taken[name]++
 }
 

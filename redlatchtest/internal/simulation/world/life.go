@@ -83,7 +83,10 @@ func OpenQuorum(links []*wire.Link, o redlatch.Options) (*redlatch.Client, error
 // born begins a life.
 func (w *World) born(name string, r *rand.Rand) *life {
 	l := &life{World: w, Name: name, random: r, links: w.Connect(name, w.Servers)}
-	l.told = told{world: w, name: name}
+	l.told = told{
+		world: w, name: name, attempts: make(map[uint64]int), leases: make(map[uint64]int),
+		kept: make(map[uint64]int), away: make(map[uint64]bool), waits: make(map[uint64]int),
+	}
 	o := w.Options(name)
 	o.Hook = redlatch.JoinHooks(Startle, l.told.hook)
 	client, err := w.Open(l.links, o)

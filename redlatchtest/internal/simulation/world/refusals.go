@@ -50,13 +50,10 @@ func (a *Actor) wantFull(q Acquisition) {
 	a.World.mu.Lock()
 	defer a.World.mu.Unlock()
 	all := a.queues[q.Name]
-	n := 0
-	if all != nil {
-		n = len(all.since)
-		for _, gone := range all.gone {
-			if time.Since(gone) < 500*time.Millisecond {
-				n++
-			}
+	n := len(all.since)
+	for _, gone := range all.gone {
+		if time.Since(gone) < 500*time.Millisecond {
+			n++
 		}
 	}
 	if n < q.Line {
@@ -72,11 +69,9 @@ func (a *Actor) WantBound(q Acquisition, most int) {
 	a.World.mu.Lock()
 	defer a.World.mu.Unlock()
 	n := 0
-	if all := a.queues[q.Name]; all != nil {
-		for _, since := range all.since {
-			if time.Since(since) > 4*a.Trip() {
-				n++
-			}
+	for _, since := range a.queues[q.Name].since {
+		if time.Since(since) > 4*a.Trip() {
+			n++
 		}
 	}
 	if n > most+1 {

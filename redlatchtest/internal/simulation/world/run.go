@@ -16,7 +16,13 @@ func New(seed uint64, all Catalogue, only ...string) *World {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := &World{
 		Seed: seed, Plan: newPlan(r, all), history: history.New(), Faults: make(map[string]int),
-		marks: make(map[string]int64), queues: make(map[string]*queue),
+		marks: make(map[string]int64), queues: make(map[string]queue),
+		journals: journals{make(map[string]int), make(map[string]int)},
+		late:     late{make(map[string]bool), make(map[string]bool)},
+		owners: owners{
+			ended: make(map[string]time.Time), failed: make(map[string]time.Time),
+			lost: make(map[string]error), modes: make(map[string]string),
+		},
 	}
 	if len(only) > 0 {
 		w.Plan.Roles = w.Plan.choose(only) // none in some worlds

@@ -26,10 +26,6 @@ type told struct {
 func (t *told) hook(_ context.Context, e redlatch.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.attempts == nil {
-		t.attempts, t.leases, t.kept = make(map[uint64]int), make(map[uint64]int), make(map[uint64]int)
-		t.away, t.waits = make(map[uint64]bool), make(map[uint64]int)
-	}
 	switch e.Type {
 	case redlatch.EventAttempt:
 		t.attempts[e.ID]++
@@ -115,41 +111,6 @@ func (t *told) check() {
 	}
 }
 
-// panicking is the key under which a context says at which event the hook is to panic.
-type panicking struct{}
-
-// PanicAt returns a context with which the hook panics at an event.
-func PanicAt(ctx context.Context, at redlatch.EventType) context.Context {
-	return context.WithValue(ctx, panicking{}, at)
-}
-
-// AnyStep draws an event of an acquisition.
-func (a *Actor) AnyStep() redlatch.EventType {
-	steps := []redlatch.EventType{redlatch.EventAttempt, redlatch.EventWait, redlatch.EventGranted, redlatch.EventFailed}
-	return steps[a.Random.IntN(len(steps))]
-}
-
-// Startle is the hook that panics where the context says so.
-func Startle(ctx context.Context, e redlatch.Event) {
-	if ctx.Value(panicking{}) == e.Type {
-		panic(ErrStartled)
-	}
-}
-
-// Startled calls a function whose hook may panic, and returns that as an error.
-func Startled(call func() error) (err error) {
-	defer func() {
-		switch why := recover(); why {
-		case nil:
-		case ErrStartled:
-			err = ErrStartled
-		default:
-			panic(why)
-		}
-	}()
-	return call()
-}
-
 // owners is what the hooks of a world were told of owners.
 type owners struct {
 	ended  map[string]time.Time // leases that are over
@@ -160,10 +121,6 @@ type owners struct {
 
 // note takes an event. The caller holds World.mu.
 func (o *owners) note(e redlatch.Event) {
-	if o.ended == nil {
-		o.ended, o.failed = make(map[string]time.Time), make(map[string]time.Time)
-		o.lost, o.modes = make(map[string]error), make(map[string]string)
-	}
 	switch e.Type {
 	case redlatch.EventGranted: // also by a goroutine that the lease was passed on to
 		delete(o.ended, e.Owner)

@@ -45,19 +45,18 @@ func (w *World) enters(q Acquisition) (leaves func()) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := w.queues[q.Name]
-	if all == nil {
-		all = &queue{}
-		w.queues[q.Name] = all
-	}
 	since := time.Now()
+	all := w.queues[q.Name]
 	all.since = append(all.since, since)
+	w.queues[q.Name] = all
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		all := w.queues[q.Name]
 		if i := slices.Index(all.since, since); i >= 0 {
 			all.since = slices.Delete(all.since, i, i+1)
 			all.gone = append(all.gone[max(0, len(all.gone)-9):], time.Now())
+			w.queues[q.Name] = all
 		}
 	}
 }
@@ -66,8 +65,7 @@ func (w *World) enters(q Acquisition) (leaves func()) {
 func (w *World) waitedFor(name string, d time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := w.queues[name]
-	return all != nil && slices.ContainsFunc(all.since, func(since time.Time) bool { return time.Since(since) >= d })
+	return slices.ContainsFunc(w.queues[name].since, func(since time.Time) bool { return time.Since(since) >= d })
 }
 
 // Trip is longer than a request and its reply, or a message, take while nothing harms the network.

@@ -39,9 +39,9 @@ type World struct {
 	story    []byte           // what happened, line by line
 	marks    map[string]int64 // of the resources that check tokens
 	losses   []history.Loss
-	queues   map[string]*queue // by name
-	longest  time.Duration     // for which a client was suspended
-	setBack  time.Duration     // clocks, in all
+	queues   map[string]queue // by name
+	longest  time.Duration    // for which a client was suspended
+	setBack  time.Duration    // clocks, in all
 	owners   owners
 	journals journals
 	late     late
@@ -186,9 +186,6 @@ type late struct {
 
 // note takes a call of such a client that a server has run.
 func (l *late) note(c conn.Call) {
-	if l.lines == nil {
-		l.released, l.lines = make(map[string]bool), make(map[string]bool)
-	}
 	if len(c.Args) < 2 {
 		return
 	}

@@ -1,0 +1,46 @@
+package world
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redlatch/redlatch"
+)
+
+// ErrStartled is the error of an acquisition whose hook panicked.
+var ErrStartled = errors.New("the hook panicked")
+
+// panicking is the key under which a context says at which event the hook is to panic.
+type panicking struct{}
+
+// PanicAt returns a context with which the hook panics at an event.
+func PanicAt(ctx context.Context, at redlatch.EventType) context.Context {
+	return context.WithValue(ctx, panicking{}, at)
+}
+
+// AnyStep draws an event of an acquisition.
+func (a *Actor) AnyStep() redlatch.EventType {
+	steps := []redlatch.EventType{redlatch.EventAttempt, redlatch.EventWait, redlatch.EventGranted, redlatch.EventFailed}
+	return steps[a.Random.IntN(len(steps))]
+}
+
+// Startle is the hook that panics where the context says so.
+func Startle(ctx context.Context, e redlatch.Event) {
+	if ctx.Value(panicking{}) == e.Type {
+		panic(ErrStartled)
+	}
+}
+
+// Startled calls a function whose hook may panic, and returns that as an error.
+func Startled(call func() error) (err error) {
+	defer func() {
+		switch why := recover(); why {
+		case nil:
+		case ErrStartled:
+			err = ErrStartled
+		default:
+			panic(why)
+		}
+	}()
+	return call()
+}
