@@ -94,18 +94,14 @@ func (h *hour) of(name string, now time.Time) []Minute {
 	return all
 }
 
-// Recall has the poller remember minutes of a name that have ended just now, oldest first.
-func (p *Poller) Recall(name string, past []Minute) {
-	p.hour.mu.Lock()
-	defer p.hour.mu.Unlock()
-	last := minuteOf(time.Now())
+// recall remembers minutes of a name that have ended just now, oldest first.
+func (h *hour) recall(name string, past []Minute, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := minuteOf(now)
 	for i, m := range past {
 		if at := last - int64(len(past)-i); m.Looked {
-			p.hour.addLocked(name, at, m)
+			h.addLocked(name, at, m)
 		}
 	}
 }
-
-// Hour returns how a name that a viewer has open was waited for in each minute of the last hour,
-// oldest first. It is nil if that has not been looked at yet.
-func (p *Picture) Hour(name string) []Minute { return p.hours[name] }

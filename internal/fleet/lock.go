@@ -62,6 +62,14 @@ func (l *Lock) KindText() string {
 	return cmp.Or(l.Kind, "not in use")
 }
 
+// ToGo says how a countdown stands, which has no holders; "" for a lock.
+func (l *Lock) ToGo() string {
+	if l.Kind != "countdown" {
+		return ""
+	}
+	return Count(l.Count) + " of " + Count(l.Size) + " to go"
+}
+
 // HolderText returns the first holder in words, and how many there are beside it; or why there is
 // none.
 func (l *Lock) HolderText() string {
@@ -138,6 +146,9 @@ func (l *Lock) WaitingText() string {
 	}
 	return text
 }
+
+// WaitingText returns how many wait, and beside them those that are believed dead.
+func (t *Totals) WaitingText() string { return waitingText(t.Waiters, t.DeadWaiters) }
 
 func waitingText(living, dead int) string {
 	if dead == 0 {

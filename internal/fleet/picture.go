@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -138,14 +139,6 @@ func (l *Lock) Holding() int {
 	return n
 }
 
-// ToGo says how a countdown stands, which has no holders; "" for a lock.
-func (l *Lock) ToGo() string {
-	if l.Kind != "countdown" {
-		return ""
-	}
-	return Count(l.Count) + " of " + Count(l.Size) + " to go"
-}
-
 // Troubled reports whether the lock needs a look: a holder or waiter is believed dead, an extend is
 // overdue, or the key is no lock.
 func (l *Lock) Troubled() bool {
@@ -205,9 +198,6 @@ func (t *Totals) Add(l *Lock) {
 	}
 }
 
-// WaitingText returns how many wait, and beside them those that are believed dead.
-func (t *Totals) WaitingText() string { return waitingText(t.Waiters, t.DeadWaiters) }
-
 // Picture is what is known of all locks at one moment.
 type Picture struct {
 	Number  uint64    // counts pictures
@@ -260,6 +250,10 @@ type Record struct {
 // that has not been looked at yet.
 func (p *Picture) Record(name string) *Record { return p.records[name] }
 
+// Hour returns how a name that a viewer has open was waited for in each minute of the last hour,
+// oldest first. It is nil if that has not been looked at yet.
+func (p *Picture) Hour(name string) []Minute { return p.hours[name] }
+
 type detail struct {
 	lock *Lock
 	err  error
@@ -284,6 +278,34 @@ func (p *Picture) find(name string) *Lock {
 		return nil
 	}
 	return p.Locks[i]
+}
+
+// show puts locks into a picture that is being made.
+func (p *Picture) show(locks []*Lock) {
+	for _, l := range locks {
+		if old := p.find(l.Name); old != nil && old != l {
+			l.follow(old)
+		}
+	}
+	p.Locks, p.Totals = locks, Totals{At: time.Now()}
+	for _, l := range locks {
+		p.Totals.Add(l)
+	}
+}
+
+// replace puts what was looked at again in the place of what was known before. Names that are new
+// or gone since are left to the next look at all names.
+func (p *Picture) replace(again map[string]*Lock) {
+	if len(again) == 0 || len(p.Locks) == 0 {
+		return
+	}
+	locks := slices.Clone(p.Locks)
+	for i, l := range locks {
+		if newer := again[l.Name]; newer != nil {
+			locks[i] = newer
+		}
+	}
+	p.show(locks)
 }
 
 // Process is a client and what it holds and waits for.
@@ -345,10 +367,7 @@ func processes(locks []*Lock) []*Process {
 			}
 		}
 	}
-	all := make([]*Process, 0, len(byClient))
-	for _, q := range byClient {
-		all = append(all, q)
-	}
+	all := slices.AppendSeq(make([]*Process, 0, len(byClient)), maps.Values(byClient))
 	slices.SortFunc(all, func(a, b *Process) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Program, b.Program), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Client, b.Client))
 	})

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/redlatch/redlatch"
 )
 
 // Query narrows and sorts the locks of a picture.
@@ -29,26 +31,20 @@ func (q Query) Select(locks []*Lock) []*Lock {
 			found = append(found, l)
 		}
 	}
-	order := func(a, b *Lock) int { return strings.Compare(a.Name, b.Name) }
+	order := func(_, _ *Lock) int { return 0 }
 	switch cmp.Or(q.Sort, Sorts[0]) {
 	case "waiting":
-		order = func(a, b *Lock) int {
-			return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), strings.Compare(a.Name, b.Name))
-		}
+		order = func(a, b *Lock) int { return cmp.Compare(b.Waiting, a.Waiting) }
 	case "waited":
-		order = func(a, b *Lock) int {
-			return cmp.Or(cmp.Compare(b.Waited(), a.Waited()), strings.Compare(a.Name, b.Name))
-		}
+		order = func(a, b *Lock) int { return cmp.Compare(b.Waited(), a.Waited()) }
 	case "held":
-		order = func(a, b *Lock) int {
-			return cmp.Or(cmp.Compare(b.Held(), a.Held()), strings.Compare(a.Name, b.Name))
-		}
-	case "expires":
-		order = func(a, b *Lock) int {
-			return cmp.Or(cmp.Compare(uint64(a.Remaining), uint64(b.Remaining)), strings.Compare(a.Name, b.Name)) // never is last
-		}
+		order = func(a, b *Lock) int { return cmp.Compare(b.Held(), a.Held()) }
+	case "expires": // never is last
+		order = func(a, b *Lock) int { return cmp.Compare(uint64(a.Remaining), uint64(b.Remaining)) }
 	}
-	slices.SortStableFunc(found, order)
+	slices.SortStableFunc(found, func(a, b *Lock) int {
+		return cmp.Or(order(a, b), strings.Compare(a.Name, b.Name))
+	})
 	return found
 }
 
@@ -59,15 +55,8 @@ func (q Query) inState(l *Lock) bool {
 	case "trouble":
 		return l.Troubled()
 	case "foreign":
-		if l.RedisType != "" {
-			return true
-		}
-		for _, h := range l.Holders {
-			if h.Foreign {
-				return true
-			}
-		}
-		return false
+		foreign := func(h redlatch.Holder) bool { return h.Foreign }
+		return l.RedisType != "" || slices.ContainsFunc(l.Holders, foreign)
 	}
 	return true
 }

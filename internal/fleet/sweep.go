@@ -1,0 +1,314 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/protocol/keys"
+)
+
+const (
+	share   = 10                    // one part in so many of the time is spent on looking
+	perName = 5 * time.Millisecond  // the longest pause for each name that was looked at
+	breath  = 20 * time.Millisecond // a look at all names goes on for so long without a pause
+	busiest = 50                    // names that are looked at again in long pauses
+	history = 120                   // pictures whose totals are remembered
+	outages = 2 * time.Second       // between looks that fail
+	patient = 10 * time.Second      // of a look at a few names
+	nodes   = 3 * time.Second       // between looks at the nodes of a quorum
+	cycles  = 10 * time.Second      // between looks for deadlocks
+	reread  = 3 * time.Second       // between looks at what happened
+	recent  = 300                   // entries of what happened that are kept
+	ofName  = 30                    // and of one name
+)
+
+// sweep is the state of one run.
+type sweep struct {
+	p      *Poller
+	busy   time.Duration // spent on requests since the last pause
+	asked  time.Time     // when the names that viewers have open were last looked at
+	rested time.Time     // when they may be looked at again
+	seen   time.Time     // when the nodes were
+	sought time.Time     // when deadlocks were last looked for
+	shown  time.Time     // when what the first look has found so far was last shown
+	hot    []string      // the busiest names, if the pause is so long that they are looked at again in it
+	failed bool          // the last look at all names did
+}
+
+// lasts returns how long the poller rests after a look at all names.
+func (p *Poller) lasts(s *sweep) time.Duration {
+	if s.failed {
+		return outages
+	}
+	picture, _ := p.Picture()
+	return max(p.options.Interval, pause(s.busy, len(picture.Locks)))
+}
+
+// pause returns how long Redis is left alone after that much work on so many names.
+func pause(busy time.Duration, names int) time.Duration {
+	return min((share-1)*busy, time.Duration(names)*perName)
+}
+
+// all looks at all names, and publishes what it has found.
+func (s *sweep) all() {
+	p := s.p
+	first := func() bool { picture, _ := p.Picture(); return picture.Taken.IsZero() }()
+	var found []*Lock
+	var took, busy time.Duration
+	names := 0
+	mark := time.Now()
+	s.open(nil)
+	for info, err := range p.source.List(p.closing, redlatch.ListOptions{}) {
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		found = append(found, NewLock(info, time.Now()))
+		names++
+		if busy = time.Since(mark); busy < breath {
+			continue
+		}
+		took += busy
+		if first && time.Since(s.shown) >= p.options.Interval/4 {
+			s.shown = time.Now()
+			locks := byName(found)
+			p.publish(func(n *Picture) { n.Found = len(locks); n.show(locks) })
+		}
+		if !s.rest(pause(busy, names)) {
+			return
+		}
+		mark, names = time.Now(), 0
+	}
+	if p.closing.Err() != nil {
+		return
+	}
+	busy = time.Since(mark)
+	s.busy, s.failed = busy, false
+	locks := byName(found)
+	p.hour.note(locks, true, time.Now())
+	var known []redlatch.NodeInfo
+	if time.Since(s.seen) > nodes {
+		s.seen = time.Now()
+		known = p.source.Nodes(p.closing)
+	}
+	rest := max(p.options.Interval, pause(busy, len(locks)))
+	s.hot = s.hottest(locks, took+busy) // a look that is long has long pauses, too
+	p.publish(func(n *Picture) {
+		n.show(locks)
+		n.Taken, n.Took, n.Found, n.Err, n.Since = time.Now(), took+busy, 0, nil, time.Time{}
+		n.Pause = rest
+		n.History = append(slices.Clone(n.History[max(0, len(n.History)-history+1):]), n.Totals)
+		if known != nil {
+			n.Nodes = known
+		}
+	})
+	s.cycles()
+}
+
+// cycles looks for deadlocks, if it is time.
+func (s *sweep) cycles() {
+	picture, _ := s.p.Picture()
+	if time.Since(s.sought) < max(cycles, share*picture.Took) || picture.Totals.Waiters == 0 && picture.Deadlocks == nil && picture.DeadlocksErr == nil {
+		return
+	}
+	s.sought = time.Now()
+	ctx, cancel := context.WithTimeout(s.p.closing, patient)
+	defer cancel()
+	found, err := s.p.source.Deadlocks(ctx)
+	if s.p.closing.Err() == nil {
+		s.p.publish(func(n *Picture) { n.Deadlocks, n.DeadlocksErr = found, err })
+	}
+}
+
+// byName sorts and takes out what was found twice.
+func byName(found []*Lock) []*Lock {
+	locks := slices.Clone(found)
+	slices.SortStableFunc(locks, func(a, b *Lock) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(locks, func(a, b *Lock) bool { return a.Name == b.Name })
+}
+
+// fail publishes that a look failed. The last picture stays.
+func (s *sweep) fail(err error) {
+	if s.p.closing.Err() != nil {
+		return
+	}
+	s.failed, s.busy, s.hot = true, 0, nil
+	var known []redlatch.NodeInfo
+	if time.Since(s.seen) > nodes {
+		s.seen = time.Now()
+		known = s.p.source.Nodes(s.p.closing)
+	}
+	s.p.publish(func(n *Picture) {
+		n.Err, n.Found = err, 0
+		if n.Since.IsZero() {
+			n.Since = time.Now()
+		}
+		if known != nil {
+			n.Nodes = known
+		}
+	})
+}
+
+// rest waits for so long, and looks at the names that viewers have open in the meantime. It reports
+// whether there is a viewer, or was one a moment ago.
+func (s *sweep) rest(d time.Duration) bool {
+	p := s.p
+	end := time.Now().Add(d)
+	var alone time.Time // since when there is no viewer
+	for {
+		p.mu.Lock()
+		watched, woken := p.viewers > 0, p.woken
+		if watched {
+			alone = time.Time{}
+		} else if alone.IsZero() {
+			alone = time.Now()
+		}
+		left := p.options.Linger - time.Since(alone) // without viewers
+		if p.closing.Err() != nil || !watched && left <= 0 {
+			p.on = false
+			p.mu.Unlock()
+			return false
+		}
+		p.mu.Unlock()
+		wait := time.Until(end)
+		if !watched && (wait <= 0 || left < wait) {
+			wait = left // without viewers, the next look can wait
+		}
+		if watched {
+			due := time.Until(s.rested)
+			if !s.unseen() {
+				due = max(due, time.Until(s.asked.Add(p.options.Interval)))
+			}
+			if due <= 0 {
+				s.open(s.hot)
+				due = max(p.options.Interval, time.Until(s.rested))
+			}
+			if wait <= 0 {
+				return true
+			}
+			wait = min(wait, due)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-woken:
+		case <-p.closing.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// unseen reports whether a viewer has opened a name that has not been looked at.
+func (s *sweep) unseen() bool {
+	picture, _ := s.p.Picture()
+	if slices.ContainsFunc(s.p.records(), func(name string) bool { return picture.records[name] == nil }) {
+		return true
+	}
+	return slices.ContainsFunc(s.p.names(), func(name string) bool { return picture.details[name] == nil })
+}
+
+// hottest returns the busiest names, if a look took so long that they are looked at again before
+// the next is done.
+func (s *sweep) hottest(locks []*Lock, took time.Duration) []string {
+	if share*took <= 2*s.p.options.Interval {
+		return nil
+	}
+	var names []string
+	locks = Query{}.Select(locks)
+	for _, l := range locks[:min(len(locks), busiest)] {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// open looks at the names that viewers have open, and at others.
+func (s *sweep) open(others []string) {
+	p := s.p
+	s.asked = time.Now()
+	open := p.names()
+	names := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(open), others...))))
+	ctx, cancel := context.WithTimeout(p.closing, patient)
+	defer cancel()
+	seen := make([]detail, len(names))
+	var asking sync.WaitGroup
+	for i, name := range names {
+		asking.Go(func() {
+			info, err := p.source.Inspect(ctx, name)
+			if seen[i].err = err; err == nil {
+				seen[i].lock = NewLock(info, time.Now())
+			}
+		})
+	}
+	asking.Wait()
+	defer func() { // a viewer that opens ever new names does not keep Redis at work
+		most := max(p.options.Interval, time.Duration(len(names))*perName)
+		s.rested = time.Now().Add(min((share-1)*time.Since(s.asked), most))
+	}()
+	var looked []*Lock
+	for _, d := range seen {
+		if d.lock != nil {
+			looked = append(looked, d.lock)
+		}
+	}
+	p.hour.note(looked, false, time.Now())
+	picture, _ := p.Picture()
+	records, read := s.read(ctx, picture.records)
+	if p.closing.Err() != nil || len(names) == 0 && len(picture.details) == 0 && !read {
+		return
+	}
+	p.publish(func(n *Picture) {
+		last := n.details
+		n.details = make(map[string]*detail, len(open))
+		n.records = records
+		n.hours = make(map[string][]Minute, len(open))
+		again := make(map[string]*Lock)
+		for i, name := range names {
+			d := &seen[i]
+			if d.lock != nil {
+				again[name] = d.lock
+			} else if old := last[name]; old != nil && errors.Is(d.err, redlatch.ErrUnreachable) {
+				d.lock = old.lock // with the error, as the last that is known
+			}
+			if slices.Contains(open, name) {
+				n.details[name] = d
+				n.hours[name] = p.hour.of(name, time.Now())
+			}
+		}
+		n.replace(again)
+	})
+}
+
+// read returns the records that viewers look at, and whether any of them is new.
+func (s *sweep) read(ctx context.Context, last map[string]*Record) (records map[string]*Record, fresh bool) {
+	records = make(map[string]*Record)
+	for _, name := range s.p.records() {
+		known := last[name]
+		if known != nil && time.Since(known.Read) < reread {
+			records[name] = known
+			continue
+		}
+		q := redlatch.JournalQuery{Last: recent}
+		if name != "" {
+			q = redlatch.JournalQuery{Pattern: keys.Escape(name), Last: ofName}
+		}
+		r := &Record{Read: time.Now()}
+		for e, err := range s.p.source.Journal(ctx, q) {
+			if err != nil {
+				r.Err = err
+				break
+			}
+			r.Entries = append(r.Entries, e)
+		}
+		slices.Reverse(r.Entries)
+		if r.Err != nil && known != nil {
+			r.Entries = known.Entries
+		}
+		records[name], fresh = r, true
+	}
+	return records, fresh
+}
