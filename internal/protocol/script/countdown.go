@@ -1,7 +1,6 @@
 package script
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,25 +8,6 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
-
-// Countdown is the kind of a count that goes down. No owner is ever inside, so it is none of
-// [Kinds] and has few of their operations: its waiters stand in the same line, leave it by release,
-// and are shown by inspect.
-var Countdown = newCountdown()
-
-func newCountdown() *Kind {
-	k := &Kind{Name: "countdown", sources: make(map[string][]string)}
-	k.files = []string{"token", "countdown", "tickets", "line"}
-	k.release, k.inspect = k.operation("release"), k.operation("inspect")
-	k.set, k.wait = k.counting("set"), k.counting("wait")
-	k.down, k.delete = k.counting("down", "countdown_zero"), k.counting("delete", "countdown_zero")
-	return k
-}
-
-// counting is the script of an operation that a countdown alone has, with these files before it.
-func (k *Kind) counting(operation string, before ...string) *conn.Script {
-	return k.script(operation, slices.Concat(k.files, before, []string{"countdown_" + operation}))
-}
 
 // Leases reports whether an owner can be inside.
 func (k *Kind) Leases() bool { return k.adopt != nil }

@@ -57,6 +57,11 @@ var (
 	Job       = newKind([]string{"zset", "job"}, keys.InsideSuffix).counted("zset", "job")
 )
 
+// Countdown is the kind of a count that goes down. No owner is ever inside, so it is none of
+// [Kinds] and has few of their operations: its waiters stand in the same line, leave it by release,
+// and are shown by inspect.
+var Countdown = newCountdown()
+
 // Kinds is all of them: those that give leases.
 func Kinds() []*Kind { return []*Kind{Mutex, Reentrant, RWMutex, Semaphore, SlotPool, Election, Job} }
 
@@ -92,6 +97,20 @@ func (k *Kind) assemble(before, files []string, after ...string) {
 	k.adopt = k.operation("adopt")
 }
 
+func newCountdown() *Kind {
+	files := []string{"token", "countdown", "tickets", "line"}
+	k := &Kind{Name: "countdown", files: files, sources: make(map[string][]string)}
+	k.release, k.inspect = k.operation("release"), k.operation("inspect")
+	k.set, k.wait = k.counting("set"), k.counting("wait")
+	k.down, k.delete = k.counting("down", "countdown_zero"), k.counting("delete", "countdown_zero")
+	return k
+}
+
+// counting is the script of an operation that a countdown alone has, with these files before it.
+func (k *Kind) counting(operation string, before ...string) *conn.Script {
+	return k.script(operation, slices.Concat(k.files, before, []string{"countdown_" + operation}))
+}
+
 // sized adds what a kind with a size can do.
 func (k *Kind) sized() *Kind {
 	k.resize = k.operation("resize")
@@ -110,6 +129,12 @@ func (k *Kind) hurried() *Kind {
 // lingering adds what a kind needs that a client may keep when its program is done.
 func (k *Kind) lingering() *Kind {
 	k.asking, k.used = k.operation("ask"), k.operation("used")
+	return k
+}
+
+// proclaiming adds what a kind with a value can do.
+func (k *Kind) proclaiming() *Kind {
+	k.proclaim = k.operation("proclaim")
 	return k
 }
 

@@ -16,9 +16,3 @@ func (k *Kind) Proclaims() bool { return k.proclaim != nil }
 func (k *Kind) Proclaim(set keys.Set, owner, value string, number uint64) conn.Call {
 	return conn.Call{Script: k.proclaim, Keys: k.keys(set), Args: []string{owner, value, strconv.FormatUint(number, 10)}}
 }
-
-// proclaiming adds what a kind with a value can do.
-func (k *Kind) proclaiming() *Kind {
-	k.proclaim = k.operation("proclaim")
-	return k
-}
