@@ -9,94 +9,6 @@ import (
 	"time"
 )
 
-// Finding is what one check came to.
-type Finding struct {
-	Check   string `json:"check"`   // such as "exclusion"
-	Promise string `json:"promise"` // in words
-	Looked  int    `json:"looked"`  // at how many records
-	Bad     int    `json:"bad"`
-	First   string `json:"first,omitempty"`   // the first of them, in words
-	At      int64  `json:"at,omitempty"`      // when that was
-	Name    string `json:"name,omitempty"`    // of the lock
-	Unknown string `json:"unknown,omitempty"` // why the records do not tell
-
-	Excused   int            `json:"excused,omitempty"`       // overlaps at a time without this promise
-	ExcusedBy map[string]int `json:"excused_by,omitempty"`    // of them, by the fault that took it away
-	Excuses   []Excuse       `json:"first_excused,omitempty"` // the first of them, in the order of time
-}
-
-// Excuse is an overlap within a TTL after a fault that takes the promise away.
-type Excuse struct {
-	At     int64         `json:"at"`    // when it began
-	Name   string        `json:"name"`  // of the lock
-	Fault  string        `json:"fault"` // that takes the promise away
-	Struck int64         `json:"struck"`
-	Lasted time.Duration `json:"lasted_ns"`
-	Who    string        `json:"who"` // the two, in words
-}
-
-// told is how many excuses are kept.
-const told = 100
-
-// bad notes something that must not be. The earliest is told.
-func (f *Finding) bad(at int64, name, format string, args ...any) {
-	f.Bad++
-	if f.Bad == 1 || at < f.At {
-		f.At, f.Name, f.First = at, name, fmt.Sprintf(format, args...)
-	}
-}
-
-// unknown notes why the records do not tell. The first reason counts.
-func (f *Finding) unknown(format string, args ...any) {
-	if f.Unknown == "" {
-		f.Unknown = fmt.Sprintf(format, args...)
-	}
-}
-
-// Loss is a time in which Redis may have forgotten locks: what was acquired before its end may be
-// held by others from its begin on, for as long as the old holders are not told.
-type Loss struct {
-	Fault       string // that may have made Redis forget
-	Name        string // of the lock; "" for all
-	From, Until int64
-}
-
-func (l Loss) hits(name string) bool { return l.Name == "" || l.Name == name }
-
-// Rules are what the checks have to know of a run.
-type Rules struct {
-	Permits int64         // of each semaphore
-	Rest    time.Duration // of a slot whose holder vanished
-	Window  time.Duration // of each job
-	Bound   time.Duration // within which a waiter is served after the last fault; 0 to not look
-	Losses  []Loss
-
-	// Shared says that two clients that acquire different slots of one pool at the same time may get the same
-	// token, as over a quorum.
-	Shared bool
-
-	// Lingers says for which names a client may keep the lock when it releases it. It asks nothing when
-	// it takes the lock up again, so a loss that it was not told of is no less a loss for its token. nil
-	// for none.
-	Lingers func(name string) bool
-
-	Heartbeat time.Duration // of the waiters; 0 to not look at how many requests they send and how a lock comes to them
-	Settle    time.Duration // after the last fault, until all clients hear messages again
-	Silent    bool          // no messages arrive here, so waiters poll
-}
-
-// The kinds, as they are called in histories.
-const (
-	Mutex     = "mutex"
-	Reentrant = "reentrant"
-	RWMutex   = "rwmutex"
-	Semaphore = "semaphore"
-	SlotPool  = "slotpool"
-	Election  = "election"
-	Job       = "job"
-	Multi     = "multi"
-)
-
 // Check looks at a history for all that must not be in it.
 func (h *History) Check(r Rules) []Finding {
 	all := []Finding{
@@ -174,8 +86,6 @@ func overlaps(spans []span, each func(a, b span)) {
 	}
 }
 
-func sameOwner(a, b *Hold) bool { return a.Kind == Reentrant && a.Owner != "" && a.Owner == b.Owner }
-
 // exclusive looks for two spans of one name at the same time, and tells apart those that a fault
 // explains which takes the promise away.
 func (h *History) exclusive(r Rules, holds []*Hold, what string) (f Finding) {
@@ -202,15 +112,6 @@ func (h *History) exclusive(r Rules, holds []*Hold, what string) (f Finding) {
 
 func together(a, b span) time.Duration { return time.Duration(min(a.last, b.last) - b.first) }
 
-// excuse notes an overlap at a time without the promise.
-func (f *Finding) excuse(e Excuse) {
-	if f.Excused++; f.ExcusedBy == nil {
-		f.ExcusedBy = make(map[string]int)
-	}
-	f.ExcusedBy[e.Fault]++
-	f.Excuses = append(f.Excuses, e)
-}
-
 // Exclusion looks for two leases of one name that were believed held at the same time, of the kinds
 // that have one holder.
 func (h *History) Exclusion(r Rules) Finding {
@@ -219,23 +120,6 @@ func (h *History) Exclusion(r Rules) Finding {
 		f.add(h.exclusive(r, holds, fmt.Sprintf("%s %q", holds[0].Kind, name)))
 	}
 	return f
-}
-
-// add adds what a part of a check found.
-func (f *Finding) add(part Finding) {
-	if part.Bad > 0 && (f.Bad == 0 || part.At < f.At) {
-		f.At, f.Name, f.First = part.At, part.Name, part.First
-	}
-	f.Looked, f.Bad = f.Looked+part.Looked, f.Bad+part.Bad
-	for _, e := range part.Excuses {
-		f.excuse(e)
-	}
-}
-
-// arrange puts the excuses in the order of time, and keeps the first.
-func (f *Finding) arrange() {
-	slices.SortFunc(f.Excuses, func(a, b Excuse) int { return cmp.Compare(a.At, b.At) })
-	f.Excuses = f.Excuses[:min(len(f.Excuses), told)]
 }
 
 // change is the begin or the end of a span, with the weight that it adds or takes away.
@@ -368,11 +252,6 @@ func (h *History) Rests(r Rules) Finding {
 	return f
 }
 
-// lost reports whether Redis may have forgotten the name between these times.
-func (r Rules) lost(name string, from, until int64) bool {
-	return slices.ContainsFunc(r.Losses, func(l Loss) bool { return l.hits(name) && l.From <= until && l.Until >= from })
-}
-
 // Windows looks for two runs of a job that began within one window.
 func (h *History) Windows(r Rules) Finding {
 	f := Finding{Check: "windows", Promise: fmt.Sprintf("at most one run of a job begins in a window of %v", r.Window)}
@@ -407,18 +286,6 @@ func (h *History) Tokens(r Rules) Finding {
 		}
 	}
 	return f
-}
-
-// unasked reports whether a hold may have begun without a request: its client had kept the lock, or its
-// owner was inside already.
-func (r Rules) unasked(k *Hold) bool {
-	switch k.Kind {
-	case Mutex, RWMutex, Multi:
-		return r.Lingers != nil && r.Lingers(k.Name)
-	case Reentrant:
-		return true
-	}
-	return false
 }
 
 // tokensByCalls looks at the holds of a name in the order of their calls.

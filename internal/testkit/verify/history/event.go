@@ -40,6 +40,18 @@ const (
 	WhyClosed  = "closed"  // the worker ends
 )
 
+// The kinds, as they are called in histories.
+const (
+	Mutex     = "mutex"
+	Reentrant = "reentrant"
+	RWMutex   = "rwmutex"
+	Semaphore = "semaphore"
+	SlotPool  = "slotpool"
+	Election  = "election"
+	Job       = "job"
+	Multi     = "multi"
+)
+
 // Event is one line.
 type Event struct {
 	At   int64 `json:"at"` // by [Now]; of a call: before it begins, of an answer: after it came

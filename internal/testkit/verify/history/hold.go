@@ -39,6 +39,9 @@ type Hold struct {
 // held, since a lease that was lost never comes back.
 func (h *Hold) Believed() bool { return h.First != 0 && h.Last >= h.First }
 
+// sameOwner reports whether two holds are entries of one owner.
+func sameOwner(a, b *Hold) bool { return a.Kind == Reentrant && a.Owner != "" && a.Owner == b.Owner }
+
 // Wait is one acquisition that was allowed to wait.
 type Wait struct {
 	Worker         string

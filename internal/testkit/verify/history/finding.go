@@ -1,0 +1,78 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Finding is what one check came to.
+type Finding struct {
+	Check   string `json:"check"`   // such as "exclusion"
+	Promise string `json:"promise"` // in words
+	Looked  int    `json:"looked"`  // at how many records
+	Bad     int    `json:"bad"`
+	First   string `json:"first,omitempty"`   // the first of them, in words
+	At      int64  `json:"at,omitempty"`      // when that was
+	Name    string `json:"name,omitempty"`    // of the lock
+	Unknown string `json:"unknown,omitempty"` // why the records do not tell
+
+	Excused   int            `json:"excused,omitempty"`       // overlaps at a time without this promise
+	ExcusedBy map[string]int `json:"excused_by,omitempty"`    // of them, by the fault that took it away
+	Excuses   []Excuse       `json:"first_excused,omitempty"` // the first of them, in the order of time
+}
+
+// Excuse is an overlap within a TTL after a fault that takes the promise away.
+type Excuse struct {
+	At     int64         `json:"at"`    // when it began
+	Name   string        `json:"name"`  // of the lock
+	Fault  string        `json:"fault"` // that takes the promise away
+	Struck int64         `json:"struck"`
+	Lasted time.Duration `json:"lasted_ns"`
+	Who    string        `json:"who"` // the two, in words
+}
+
+// told is how many excuses are kept.
+const told = 100
+
+// bad notes something that must not be. The earliest is told.
+func (f *Finding) bad(at int64, name, format string, args ...any) {
+	f.Bad++
+	if f.Bad == 1 || at < f.At {
+		f.At, f.Name, f.First = at, name, fmt.Sprintf(format, args...)
+	}
+}
+
+// unknown notes why the records do not tell. The first reason counts.
+func (f *Finding) unknown(format string, args ...any) {
+	if f.Unknown == "" {
+		f.Unknown = fmt.Sprintf(format, args...)
+	}
+}
+
+// excuse notes an overlap at a time without the promise.
+func (f *Finding) excuse(e Excuse) {
+	if f.Excused++; f.ExcusedBy == nil {
+		f.ExcusedBy = make(map[string]int)
+	}
+	f.ExcusedBy[e.Fault]++
+	f.Excuses = append(f.Excuses, e)
+}
+
+// add adds what a part of a check found.
+func (f *Finding) add(part Finding) {
+	if part.Bad > 0 && (f.Bad == 0 || part.At < f.At) {
+		f.At, f.Name, f.First = part.At, part.Name, part.First
+	}
+	f.Looked, f.Bad = f.Looked+part.Looked, f.Bad+part.Bad
+	for _, e := range part.Excuses {
+		f.excuse(e)
+	}
+}
+
+// arrange puts the excuses in the order of time, and keeps the first.
+func (f *Finding) arrange() {
+	slices.SortFunc(f.Excuses, func(a, b Excuse) int { return cmp.Compare(a.At, b.At) })
+	f.Excuses = f.Excuses[:min(len(f.Excuses), told)]
+}
