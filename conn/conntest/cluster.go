@@ -123,16 +123,7 @@ func (c cluster) subscribeShardedFollowsItsSlot(t *testing.T) {
 	if err := l.end(patience); err == nil {
 		t.Error("SubscribeSharded = nil when its slot moved, want an error")
 	}
-	var again *listener
-	eventually(t, "a subscription at the other node", func() error {
-		again = listenBy(t, co.SubscribeSharded, channel)
-		select {
-		case <-again.up:
-			return nil
-		case err := <-again.ended:
-			return err
-		}
-	})
+	again := heardAgain(t, "a subscription at the other node", co.SubscribeSharded, channel)
 	to.Do("SPUBLISH", channel, "three")
 	again.want("three")
 	again.stop()
@@ -175,17 +166,17 @@ func (c cluster) shardedChannelsShareAConnection(t *testing.T) {
 	hear("all", names)
 	twice.want("all")
 	twice.stop()
-	listening := func(node *redistest.Server) int {
-		return strings.Count(node.Do("CLIENT", "LIST", "TYPE", "PUBSUB"), "id=")
-	}
-	eventually(t, "one connection to each node", func() error {
-		for i, node := range c.nodes {
-			if n := listening(node); n != 1 {
-				return fmt.Errorf("%d connections to node %d", n, i)
+	connections := func(want int) func() error {
+		return func() error {
+			for i, node := range c.nodes {
+				if n := strings.Count(node.Do("CLIENT", "LIST", "TYPE", "PUBSUB"), "id="); n != want {
+					return fmt.Errorf("%d connections to node %d", n, i)
+				}
 			}
+			return nil
 		}
-		return nil
-	})
+	}
+	eventually(t, "one connection to each node", connections(1))
 	listeners[names[1]].stop()
 	_ = listeners[names[1]].end(prompt)
 	eventually(t, "the channel unsubscribed from", func() error {
@@ -215,28 +206,13 @@ func (c cluster) shardedChannelsShareAConnection(t *testing.T) {
 		if err := listeners[name].end(noticed); err == nil {
 			t.Error("SubscribeSharded = nil when the connection was lost, want an error")
 		}
-		eventually(t, "a subscription over another connection", func() error {
-			listeners[name] = listenBy(t, sharded.SubscribeSharded, name)
-			select {
-			case <-listeners[name].up:
-				return nil
-			case err := <-listeners[name].ended:
-				return err
-			}
-		})
+		listeners[name] = heardAgain(t, "a subscription over another connection", sharded.SubscribeSharded, name)
 	}
 	hear("after the loss", append([]string{names[0], names[1]}, names[3:]...))
 	for _, l := range listeners {
 		l.stop()
 	}
-	eventually(t, "no connection left", func() error {
-		for i, node := range c.nodes {
-			if n := listening(node); n != 0 {
-				return fmt.Errorf("%d connections to node %d", n, i)
-			}
-		}
-		return nil
-	})
+	eventually(t, "no connection left", connections(0))
 }
 
 func (c cluster) scanCoversEveryMaster(t *testing.T) {

@@ -1,6 +1,7 @@
 package conntest
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -8,6 +9,43 @@ import (
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
+
+// wantReplyError fails the test unless the server itself said no, with this code.
+func wantReplyError(t *testing.T, what string, err error, code string) {
+	t.Helper()
+	var sent *conn.ReplyError
+	if !errors.As(err, &sent) {
+		t.Errorf("%s = %v (%T), want a ReplyError", what, err, err)
+	} else if sent.Code() != code && !strings.Contains(sent.Text, "-"+code+" ") { // a Redis before 7.0 tells of the script first
+		t.Errorf("%s = %q, want the code %s", what, sent.Text, code)
+	}
+}
+
+// wantNoAnswer fails the test unless err says that there was no answer, and blames ctx only if it
+// is done.
+func wantNoAnswer(t *testing.T, ctx context.Context, what string, err error) {
+	t.Helper()
+	var sent *conn.ReplyError
+	switch {
+	case err == nil:
+		t.Errorf("%s = nil, want an error", what)
+	case errors.As(err, &sent):
+		t.Errorf("%s = ReplyError %q, but the server sent none", what, sent.Text)
+	case ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		t.Errorf("%s = %v, but the caller's context is not done", what, err)
+	}
+}
+
+// refused returns how a Conn fails that cannot be used: in open or in the first call.
+func (s suite) refused(t *testing.T, server Server) error {
+	t.Helper()
+	c, err := s.open(t, server)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.Eval(within(t, patience), conn.Call{Script: echo, Args: []string{"x"}})[0].Err
+}
 
 func (s suite) errorReplyKeepsItsText(t *testing.T) {
 	server, c := s.start(t)

@@ -71,6 +71,21 @@ func heardBy(t *testing.T, subscribe subscribeFunc, channel string) *listener {
 	return l
 }
 
+// heardAgain subscribes until that succeeds.
+func heardAgain(t *testing.T, what string, subscribe subscribeFunc, channel string) (l *listener) {
+	t.Helper()
+	eventually(t, what, func() error {
+		l = listenBy(t, subscribe, channel)
+		select {
+		case <-l.up:
+			return nil
+		case err := <-l.ended:
+			return err
+		}
+	})
+	return l
+}
+
 // want receives these messages, in this order.
 func (l *listener) want(messages ...string) {
 	l.t.Helper()
@@ -246,15 +261,7 @@ func (s suite) subscribeReportsADeadServer(t *testing.T) {
 	server.Kill()
 	promptly(t, "a subscription to a dead server", func() { wantNoAnswer(t, t.Context(), "Subscribe", l.end(prompt)) })
 	server.Restart()
-	eventually(t, "a new subscription", func() error {
-		l = listen(t, c, "channel")
-		select {
-		case <-l.up:
-			return nil
-		case err := <-l.ended:
-			return err
-		}
-	})
+	l = heardAgain(t, "a new subscription", c.Subscribe, "channel")
 	server.Do("PUBLISH", "channel", "heard")
 	l.want("heard")
 }

@@ -1,0 +1,71 @@
+package conntest
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+const (
+	// patience bounds what ought to succeed. It is generous, since it only matters when something
+	// is broken.
+	patience = 30 * time.Second
+
+	// prompt bounds what should happen at once, beside the time by which the machine is late. It
+	// must be well below the timeouts of client libraries, which start at 3 seconds.
+	prompt = 2 * time.Second
+)
+
+// within returns a context that ends after d, or with the test.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// promptly fails the test if f takes long.
+func promptly(t *testing.T, what string, f func()) {
+	t.Helper()
+	took := measure(f)
+	if took > prompt {
+		t.Errorf("%s took %v, want less than %v", what, took.Round(time.Millisecond), prompt)
+	}
+}
+
+// measure calls f, and returns how long that took. A machine that is busy or pauses has timers be
+// late, and that time does not count.
+func measure(f func()) (took time.Duration) {
+	const step = 10 * time.Millisecond
+	over, late := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		var sum time.Duration
+		for last := time.Now(); ; {
+			select {
+			case <-over:
+				late <- sum
+				return
+			case <-time.After(step):
+			}
+			now := time.Now()
+			sum += now.Sub(last) - step
+			last = now
+		}
+	}()
+	start := time.Now()
+	f()
+	took = time.Since(start)
+	close(over)
+	return took - <-late
+}
+
+// eventually waits until f succeeds.
+func eventually(t *testing.T, what string, f func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if err = f(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s: %v after %v", what, err, patience)
+}
