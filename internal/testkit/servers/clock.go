@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -19,45 +18,52 @@ type clock struct {
 	nodes []*Server
 }
 
-// tryClock looks whether a server that is started with a clock of its own has it.
-func (d *Deployment) tryClock(ctx context.Context) error {
-	library, err := wallclock.Build(d.dir)
+// clocks are the clocks of the nodes of a deployment.
+type clocks struct {
+	dir     string
+	library string // that gives servers clocks of their own
+	all     []*clock
+}
+
+// newClocks returns the clocks of nodes, if a server that is started for a trial with its own has it.
+func newClocks(ctx context.Context, dir string, trial Spec) (*clocks, error) {
+	library, err := wallclock.Build(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c, err := wallclock.New(filepath.Join(d.dir, "trial.clock"))
+	c, err := wallclock.New(filepath.Join(dir, "trial.clock"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.Set(time.Hour); err != nil {
-		return err
+		return nil, err
 	}
-	s, err := d.start(ctx, Spec{Dir: filepath.Join(d.dir, "trial"), Env: c.Environment(library)}, Start)
+	trial.Env = c.Environment(library)
+	s, err := Start(ctx, trial)
 	if err != nil {
-		return fmt.Errorf("%w: %w", wallclock.ErrCannot, err)
+		return nil, fmt.Errorf("%w: %w", wallclock.ErrCannot, err)
 	}
 	defer s.Close()
 	ahead, err := s.ahead(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if ahead < 59*time.Minute {
-		return fmt.Errorf("%w: %s does not use the library that is loaded before the C library's", wallclock.ErrCannot, s.binary)
+		return nil, fmt.Errorf("%w: %s does not use the library that is loaded before the C library's", wallclock.ErrCannot, s.binary)
 	}
-	d.library = library
-	return nil
+	return &clocks{dir: dir, library: library}, nil
 }
 
-// nextClock returns the clock that a node is to have.
-func (d *Deployment) nextClock(number int) (*clock, error) {
-	if len(d.clocks) == 0 || d.Kind == "quorum" {
-		c, err := wallclock.New(filepath.Join(d.dir, "clock"+strconv.Itoa(number)))
+// next returns the clock that a node is to have: one of its own, or that of the nodes before it.
+func (c *clocks) next(number int, own bool) (*clock, error) {
+	if len(c.all) == 0 || own {
+		one, err := wallclock.New(filepath.Join(c.dir, "clock"+strconv.Itoa(number)))
 		if err != nil {
 			return nil, err
 		}
-		d.clocks = append(d.clocks, &clock{Clock: c})
+		c.all = append(c.all, &clock{Clock: one})
 	}
-	return d.clocks[len(d.clocks)-1], nil
+	return c.all[len(c.all)-1], nil
 }
 
 // ahead returns how far the wall clock of a server is ahead of this process's, by the quickest of a
@@ -84,27 +90,4 @@ func (s *Server) ahead(ctx context.Context) (ahead time.Duration, err error) {
 		}
 	}
 	return ahead, nil
-}
-
-// StepClock steps the wall clock of one node of a quorum, or of all nodes of another deployment, and
-// returns at how many it was seen to have stepped.
-func (d *Deployment) StepClock(ctx context.Context, by time.Duration) (seen int64, what string, err error) {
-	c := d.clocks[rand.IntN(len(d.clocks))]
-	what = fmt.Sprintf("%+.3fs", by.Seconds())
-	if d.Kind == "quorum" {
-		what = c.nodes[0].Addr + " " + what
-	}
-	if err := c.Set(c.Ahead() + by); err != nil {
-		return 0, what, err
-	}
-	for _, s := range c.nodes {
-		ahead, err := s.ahead(ctx)
-		if err != nil {
-			return seen, what, err
-		}
-		if off := ahead - c.Ahead(); off.Abs() < by.Abs()/2 {
-			seen++
-		}
-	}
-	return seen, what, nil
 }

@@ -20,11 +20,10 @@ type Deployment struct {
 	NoClocks  error // why no clock can be stepped; nil if that can be done, or was not asked for
 	NoWires   error // why servers cannot be cut off from each other, likewise
 
-	dir     string
-	told    Told
-	wires   *wires   // nil without
-	library string   // that gives servers clocks of their own; "" without
-	clocks  []*clock // one for all, or one for each node of a quorum
+	dir    string
+	told   Told
+	wires  *wires  // nil without
+	clocks *clocks // nil without
 }
 
 // Options say what servers are to be able to beside serve. Where a server or the machine does not let
@@ -49,11 +48,12 @@ func Deploy(ctx context.Context, kind, dir string, told Told, o Options) (d *Dep
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return d, err
 	}
+	trial := Spec{Dir: filepath.Join(dir, "trial"), Told: told, limit: commandLimit}
 	if o.Clocks {
-		d.NoClocks = d.tryClock(ctx)
+		d.clocks, d.NoClocks = newClocks(ctx, dir, trial)
 	}
 	if o.Wires {
-		d.NoWires = d.tryWires(ctx)
+		d.wires, d.NoWires = newWires(ctx, trial)
 	}
 	switch kind {
 	case "one":
@@ -86,12 +86,12 @@ func Deploy(ctx context.Context, kind, dir string, told Told, o Options) (d *Dep
 func (d *Deployment) add(ctx context.Context, args ...string) (*Server, error) {
 	spec := Spec{number: len(d.Nodes), Dir: filepath.Join(d.dir, strconv.Itoa(len(d.Nodes))), Args: args}
 	var own *clock
-	if d.library != "" {
+	if d.clocks != nil {
 		var err error
-		if own, err = d.nextClock(spec.number); err != nil {
+		if own, err = d.clocks.next(spec.number, d.Kind == "quorum"); err != nil {
 			return nil, err
 		}
-		spec.Env = own.Environment(d.library)
+		spec.Env = own.Environment(d.clocks.library)
 	}
 	s, err := d.start(ctx, spec, Start)
 	if err != nil {
@@ -146,6 +146,50 @@ func (d *Deployment) cluster(ctx context.Context) error {
 		return err
 	}
 	return d.AwaitWell(ctx)
+}
+
+// AwaitWell returns when there are as many masters as there should be, every other node is a replica
+// that has all, and every node of a cluster says that the cluster is well.
+func (d *Deployment) AwaitWell(ctx context.Context) error {
+	return Eventually(ctx, func() error {
+		masters := 0
+		for _, s := range d.Nodes {
+			info, err := s.Do(ctx, "INFO", "replication")
+			if err != nil {
+				return err
+			}
+			switch {
+			case strings.Contains(info, "role:master\r\n"):
+				masters++
+			case !strings.Contains(info, "master_link_status:up\r\n"):
+				return fmt.Errorf("%s is not in touch with its master:\n%s", s.Addr, info)
+			}
+			if d.Kind != "cluster" {
+				continue
+			}
+			if info, err = s.Do(ctx, "CLUSTER", "INFO"); err == nil && !strings.Contains(info, "cluster_state:ok") {
+				err = fmt.Errorf("the cluster is not well, says %s:\n%s", s.Addr, info)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if want := len(d.Nodes) / 2; masters != want {
+			return fmt.Errorf("%d nodes are masters, want %d", masters, want)
+		}
+		return nil
+	})
+}
+
+// Real returns where the servers listen that announce other addresses.
+func (d *Deployment) Real() map[string]string {
+	real := make(map[string]string)
+	for _, s := range d.Nodes {
+		if s.at != s.Addr {
+			real[s.Addr] = s.at
+		}
+	}
+	return real
 }
 
 // Stop kills all servers.

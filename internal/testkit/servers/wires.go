@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -24,9 +23,6 @@ import (
 //
 //	server 1  --from 127.1.0.1-->  wire of server 2  ---->  server 2
 //	                                 the link of 1 and 2
-
-// errNoWires says that servers cannot be cut off from each other.
-var errNoWires = errors.New("servers cannot be cut off from each other")
 
 // source is the address from which a server dials.
 func source(number int) string { return fmt.Sprintf("127.1.0.%d", number+1) }
@@ -55,18 +51,19 @@ type wire struct {
 	to string
 }
 
-// tryWires looks whether a server can be told from which address it is to dial.
-func (d *Deployment) tryWires(ctx context.Context) error {
+// newWires returns wires, if a server that is started for a trial can be told from which address it is
+// to dial.
+func newWires(ctx context.Context, trial Spec) (*wires, error) {
 	if runtime.GOOS != "linux" {
-		return fmt.Errorf("%w: that takes addresses of their own, which Linux has in 127.1.0.0/16", errNoWires)
+		return nil, errors.New("servers cannot be cut off from each other: that takes addresses of their own, which Linux has in 127.1.0.0/16")
 	}
-	s, err := d.start(ctx, Spec{Dir: filepath.Join(d.dir, "trial"), Args: []string{"--bind-source-addr", source(0)}}, Start)
+	trial.Args = []string{"--bind-source-addr", source(0)}
+	s, err := Start(ctx, trial)
 	if err != nil {
-		return fmt.Errorf("%w: %s does not know bind-source-addr, as servers before 7.0", errNoWires, cmp.Or(os.Getenv(Program), "redis-server"))
+		return nil, fmt.Errorf("servers cannot be cut off from each other: %s does not know bind-source-addr, as servers before 7.0", cmp.Or(os.Getenv(Program), "redis-server"))
 	}
 	s.Close()
-	d.wires = &wires{links: make(map[pair]*link.Link), conns: make(map[net.Conn]struct{})}
-	return nil
+	return &wires{links: make(map[pair]*link.Link), conns: make(map[net.Conn]struct{})}, nil
 }
 
 // lead makes the wires to a server, and has it announce them.
@@ -203,33 +200,5 @@ func (w *wires) close() {
 	}
 	for c := range w.conns {
 		_ = c.Close()
-	}
-}
-
-// Real returns where the servers listen that announce other addresses.
-func (d *Deployment) Real() map[string]string {
-	real := make(map[string]string)
-	for _, s := range d.Nodes {
-		if s.at != s.Addr {
-			real[s.Addr] = s.at
-		}
-	}
-	return real
-}
-
-// Cut has nothing arrive between a server and others, in both directions and without a word. The
-// function that it returns mends that, and tells how often something was swallowed.
-func (d *Deployment) Cut(s *Server, others ...*Server) (mend func() (swallowed int64)) {
-	var cut []*link.Link
-	for _, other := range others {
-		l := d.wires.link(pairOf(s.number, other.number))
-		l.Set(link.Harm{SwallowRequests: true, SwallowReplies: true})
-		cut = append(cut, l)
-	}
-	return func() (swallowed int64) {
-		for _, l := range cut {
-			swallowed += l.Heal()
-		}
-		return swallowed
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/verify/link"
 )
 
 // Master returns the node that the sentinels call the master, or any master of a cluster that has a
@@ -68,40 +71,47 @@ func (d *Deployment) AwaitOther(ctx context.Context, before *Server) error {
 	})
 }
 
-// AwaitWell returns when there are as many masters as there should be, every other node is a replica
-// that has all, and every node of a cluster says that the cluster is well.
-func (d *Deployment) AwaitWell(ctx context.Context) error {
-	return Eventually(ctx, func() error {
-		masters := 0
-		for _, s := range d.Nodes {
-			info, err := s.Do(ctx, "INFO", "replication")
-			if err != nil {
-				return err
-			}
-			switch {
-			case strings.Contains(info, "role:master\r\n"):
-				masters++
-			case !strings.Contains(info, "master_link_status:up\r\n"):
-				return fmt.Errorf("%s is not in touch with its master:\n%s", s.Addr, info)
-			}
-			if d.Kind != "cluster" {
-				continue
-			}
-			if info, err = s.Do(ctx, "CLUSTER", "INFO"); err == nil && !strings.Contains(info, "cluster_state:ok") {
-				err = fmt.Errorf("the cluster is not well, says %s:\n%s", s.Addr, info)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if want := len(d.Nodes) / 2; masters != want {
-			return fmt.Errorf("%d nodes are masters, want %d", masters, want)
-		}
-		return nil
-	})
-}
-
 // Others are all servers but this one.
 func (d *Deployment) Others(s *Server) []*Server {
 	return slices.DeleteFunc(slices.Concat(d.Nodes, d.Sentinels), func(other *Server) bool { return other == s })
+}
+
+// Cut has nothing arrive between a server and others, in both directions and without a word. The
+// function that it returns mends that, and tells how often something was swallowed.
+func (d *Deployment) Cut(s *Server, others ...*Server) (mend func() (swallowed int64)) {
+	var cut []*link.Link
+	for _, other := range others {
+		l := d.wires.link(pairOf(s.number, other.number))
+		l.Set(link.Harm{SwallowRequests: true, SwallowReplies: true})
+		cut = append(cut, l)
+	}
+	return func() (swallowed int64) {
+		for _, l := range cut {
+			swallowed += l.Heal()
+		}
+		return swallowed
+	}
+}
+
+// StepClock steps the wall clock of one node of a quorum, or of all nodes of another deployment, and
+// returns at how many it was seen to have stepped.
+func (d *Deployment) StepClock(ctx context.Context, by time.Duration) (seen int64, what string, err error) {
+	c := d.clocks.all[rand.IntN(len(d.clocks.all))]
+	what = fmt.Sprintf("%+.3fs", by.Seconds())
+	if d.Kind == "quorum" {
+		what = c.nodes[0].Addr + " " + what
+	}
+	if err := c.Set(c.Ahead() + by); err != nil {
+		return 0, what, err
+	}
+	for _, s := range c.nodes {
+		ahead, err := s.ahead(ctx)
+		if err != nil {
+			return seen, what, err
+		}
+		if off := ahead - c.Ahead(); off.Abs() < by.Abs()/2 {
+			seen++
+		}
+	}
+	return seen, what, nil
 }
