@@ -32,12 +32,8 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	}
 	name := strings.TrimPrefix(r.URL.Path, "/assets/")
 	kind, ok := types[name]
-	if !ok {
-		http.NotFound(w, r)
-		return
-	}
 	text, err := assetFiles.ReadFile("assets/" + name)
-	if err != nil {
+	if !ok || err != nil {
 		http.NotFound(w, r)
 		return
 	}

@@ -3,7 +3,6 @@ package redlatchweb
 import (
 	"context"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +16,6 @@ type Handler struct {
 	poller   *fleet.Poller
 	release  releaseFunc // nil if viewers may change nothing
 	health   health
-	metrics  http.Handler
 	handler  http.Handler
 	renders  renders
 	closing  context.Context
@@ -57,17 +55,3 @@ func (h *Handler) picture(ctx context.Context, in fleet.Interest) *fleet.Picture
 	defer cancel()
 	return h.poller.Await(ctx, start, in)
 }
-
-// part is the rendering of the parts of a page that live: its status and its content.
-type part struct{ status, content live }
-
-// renders keeps what was rendered of the last picture, so that viewers of the same page share it.
-type renders struct {
-	mu     sync.Mutex
-	number uint64
-	second int64
-	parts  map[string]*part
-}
-
-// maxRenders bounds what is kept of one picture.
-const maxRenders = 200

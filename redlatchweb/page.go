@@ -2,12 +2,10 @@ package redlatchweb
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
 	"html/template"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -197,43 +195,15 @@ func (h *Handler) write(w http.ResponseWriter, status int, f *frame) {
 
 // part renders the live parts of a page.
 func (h *Handler) part(pg page, p *fleet.Picture, q url.Values) (*part, error) {
-	key := pg.Path + "?" + q.Encode()
-	h.renders.mu.Lock()
-	defer h.renders.mu.Unlock()
-	if now := time.Now().Unix(); h.renders.number != p.Number || h.renders.second != now {
-		h.renders.number, h.renders.second, h.renders.parts = p.Number, now, make(map[string]*part)
-	}
-	if done := h.renders.parts[key]; done != nil {
-		return done, nil
-	}
-	f := h.frame(pg, p, q)
-	var status, content bytes.Buffer
-	if err := layout().ExecuteTemplate(&status, "status", f); err != nil {
-		return nil, err
-	}
-	if err := layout().ExecuteTemplate(&content, "content", f); err != nil {
-		return nil, err
-	}
-	done := &part{newLive(status.Bytes()), newLive(content.Bytes())}
-	if len(h.renders.parts) < maxRenders {
-		h.renders.parts[key] = done
-	}
-	return done, nil
-}
-
-// live is the HTML of a part, without the indentation of the templates, and the sum of it.
-type live struct {
-	html []byte
-	sum  [sha256.Size]byte
-}
-
-func newLive(html []byte) live {
-	var lines []string
-	for line := range strings.Lines(string(html)) {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, line)
+	return h.renders.of(p.Number, pg.Path+"?"+q.Encode(), func() (*part, error) {
+		f := h.frame(pg, p, q)
+		var status, content bytes.Buffer
+		if err := layout().ExecuteTemplate(&status, "status", f); err != nil {
+			return nil, err
 		}
-	}
-	html = []byte(strings.Join(lines, "\n"))
-	return live{html, sha256.Sum256(html)}
+		if err := layout().ExecuteTemplate(&content, "content", f); err != nil {
+			return nil, err
+		}
+		return &part{newLive(status.Bytes()), newLive(content.Bytes())}, nil
+	})
 }

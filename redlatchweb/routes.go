@@ -30,7 +30,6 @@ func newHandler(source fleet.Source, release releaseFunc, o Options) (*Handler, 
 		h.release = release
 	}
 	h.health.look = o.Doctor
-	h.metrics = h.newMetrics()
 	mux := http.NewServeMux()
 	for _, p := range pages {
 		mux.HandleFunc("GET /"+p.Path, func(w http.ResponseWriter, r *http.Request) { h.servePage(w, r, p) })
@@ -38,12 +37,10 @@ func newHandler(source fleet.Source, release releaseFunc, o Options) (*Handler, 
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { h.servePage(w, r, pages[0]) })
 	mux.HandleFunc("GET /events", h.serveEvents)
 	mux.HandleFunc("GET /assets/", serveAsset)
-	mux.Handle("GET /metrics", h.metrics)
+	mux.Handle("GET /metrics", h.newMetrics())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("POST /release", h.serveRelease)
-	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
-		h.noPage(w)
-	})
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) { h.noPage(w) })
 	h.handler = h.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "" { // asked for without the slash behind the prefix
 			asked, _, _ := strings.Cut(r.RequestURI, "?")

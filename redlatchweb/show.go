@@ -2,7 +2,6 @@ package redlatchweb
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
-	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
@@ -82,12 +80,6 @@ func showLocks(_ *Handler, p *fleet.Picture, values url.Values) any {
 		newSpark(p.History, func(t fleet.Totals) float64 { return t.LongestHeld.Seconds() }),
 	}
 	return r
-}
-
-// forbidden reports whether Redis refused a look since the user may not do it.
-func forbidden(err error) bool {
-	var refused *conn.ReplyError
-	return errors.As(err, &refused) && refused.Code() == "NOPERM"
 }
 
 func showProcesses(_ *Handler, p *fleet.Picture, values url.Values) any {
@@ -277,8 +269,7 @@ func showLock(h *Handler, p *fleet.Picture, values url.Values) any {
 		page.Lock, page.Hidden = &l, max(0, len(l.Holders)-fleet.Line)
 		page.Shown = l.Holders[:len(l.Holders)-page.Hidden]
 		if l.Kind == "slotpool" {
-			pool := newPool(&l)
-			page.Pool = &pool
+			page.Pool = new(newPool(&l))
 		}
 	}
 	return page
@@ -345,9 +336,6 @@ func newHour(past []fleet.Minute) *hour {
 	}
 	return h
 }
-
-// longWait is the wait from which on it is in the accent.
-const longWait = 10 * time.Second
 
 // spark is a small curve of what was.
 type spark struct {

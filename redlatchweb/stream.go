@@ -60,24 +60,19 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-		pause := time.NewTimer(max(h.options.Interval/2, time.Duration(h.streams.Load())*crowd))
 		select {
-		case <-pause.C:
+		case <-time.After(max(h.options.Interval/2, time.Duration(h.streams.Load())*crowd)):
 		case <-r.Context().Done():
-			pause.Stop()
 			return
 		case <-h.closing.Done():
-			pause.Stop()
 			return
 		}
-		tick := time.NewTimer(time.Second) // for the age of a picture that is old
 		select {
 		case <-next:
-		case <-tick.C:
+		case <-time.After(time.Second): // for the age of a picture that is old
 		case <-r.Context().Done():
 		case <-h.closing.Done():
 		}
-		tick.Stop()
 	}
 }
 

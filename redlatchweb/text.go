@@ -1,12 +1,14 @@
 package redlatchweb
 
 import (
+	"errors"
 	"fmt"
 	"html/template"
 	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
@@ -35,6 +37,9 @@ var functions = template.FuncMap{
 	},
 }
 
+// longWait is the wait from which on it is in the accent.
+const longWait = 10 * time.Second
+
 // column is the head of a column of the list of locks.
 type column struct {
 	Label, Sort, Order string // Order is that of the rows when they are sorted by it
@@ -48,6 +53,12 @@ var columns = []column{
 	{fleet.Held, "held", "descending", true},
 	{fleet.Waiting, "waiting", "descending", true},
 	{fleet.Waited, "waited", "descending", true},
+}
+
+// forbidden reports whether Redis refused a look since the user may not do it.
+func forbidden(err error) bool {
+	var refused *conn.ReplyError
+	return errors.As(err, &refused) && refused.Code() == "NOPERM"
 }
 
 func clock(t time.Time) string {
