@@ -132,6 +132,12 @@ func (c *Conn) dialLine(addr string, t *trunk.Trunk) (trunk.Line, error) {
 		},
 		OnMessage: func(m rueidis.PubSubMessage) { t.Message(m.Channel, m.Message) },
 	})
+	select {
+	case err := <-lost: // there is none: only an error of Dial keeps the other channels from dialing, too
+		dedicated.Close()
+		return nil, failure(context.Background(), err)
+	default:
+	}
 	go func() { // ends with the connection
 		if err := <-lost; err != nil {
 			t.Lost(failure(context.Background(), err))
