@@ -188,38 +188,90 @@ func (c *Conn) process(ctx context.Context, commands []*redis.Cmd) []conn.Result
 func (c *Conn) EvalReplicated(ctx context.Context, call conn.Call, n int, wait time.Duration) (conn.Result, int) {
 	var acks int
 	results := adapter.Eval([]conn.Call{call}, func(calls []conn.Call, full bool) []conn.Result {
-		command := evalsha(ctx, &calls[0])
+		build := evalsha
 		if full {
-			command = eval(ctx, &calls[0])
+			build = eval
 		}
-		var r conn.Result
-		r, acks = c.replicated(ctx, command, call.Keys, n, wait)
+		send := func(at redis.Cmdable, asking bool) (r conn.Result) {
+			r, acks = c.replicated(ctx, at, asking, build(ctx, &calls[0]), n, wait)
+			return r
+		}
+		at, err := c.nodeOf(ctx, &calls[0])
+		if err != nil {
+			return []conn.Result{{Err: err}}
+		}
+		r := send(at, false)
+		for range maxRedirects {
+			other, asking := c.elsewhere(ctx, r.Err)
+			if other == nil {
+				break
+			}
+			r = send(other, asking)
+		}
 		return []conn.Result{r}
 	})
+	c.reload(results)
 	return results[0], acks
 }
 
-func (c *Conn) replicated(ctx context.Context, command *redis.Cmd, keys []string, n int, wait time.Duration) (conn.Result, int) {
+// maxRedirects is how often a call is sent to another node, where the last one named it. For a pipeline
+// to one node go-redis does not follow a slot that moves.
+const maxRedirects = 3
+
+// nodeOf returns the node that a call is for: WAIT names no key by which a cluster's client would find
+// the same.
+func (c *Conn) nodeOf(ctx context.Context, call *conn.Call) (redis.Cmdable, error) {
+	if c.cluster == nil || len(call.Keys) == 0 {
+		return c.client, nil
+	}
+	return adapter.Await(ctx, func() (redis.Cmdable, error) {
+		master, err := c.cluster.MasterForKey(ctx, call.Keys[0])
+		if err != nil {
+			return nil, failure(ctx, err)
+		}
+		return master, nil
+	})
+}
+
+// elsewhere returns the node of a cluster that another one named in refusing a call, since the key is
+// there; nil if it did not, or that node is not known. asking is as for [slots.Redirection].
+func (c *Conn) elsewhere(ctx context.Context, err error) (at redis.Cmdable, asking bool) {
+	var said *conn.ReplyError
+	if c.cluster == nil || !errors.As(err, &said) {
+		return nil, false
+	}
+	addr, asking := slots.Redirection(said.Text, "")
+	if addr == "" {
+		return nil, false
+	}
+	masters, err := c.masters(ctx) // which looks at the cluster anew
+	if err != nil {
+		return nil, false
+	}
+	for _, master := range masters {
+		if node, ok := master.(*redis.Client); ok && node.Options().Addr == addr {
+			return node, asking
+		}
+	}
+	return nil, false
+}
+
+// replicated sends a script and WAIT to a node in one pipeline.
+func (c *Conn) replicated(
+	ctx context.Context, at redis.Cmdable, asking bool, command *redis.Cmd, n int, wait time.Duration,
+) (conn.Result, int) {
 	waiting := redis.NewIntCmd(ctx, "wait", n, wait.Milliseconds())
 	r, err := adapter.Await(ctx, func() (conn.Result, error) {
-		pipe := c.client.Pipeline()
-		if c.cluster != nil && len(keys) > 0 {
-			master, err := c.cluster.MasterForKey(ctx, keys[0]) // WAIT names no key by which it would find the same node
-			if err != nil {
-				return conn.Result{}, failure(ctx, err)
-			}
-			pipe = master.Pipeline()
+		pipe := at.Pipeline()
+		if asking { // these only queue
+			_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "asking"))
 		}
-		_, _ = pipe.Process(ctx, command), pipe.Process(ctx, waiting) // only queue
+		_, _ = pipe.Process(ctx, command), pipe.Process(ctx, waiting)
 		_, err := pipe.Exec(ctx)
 		return result(ctx, command, err), nil
 	})
 	if err != nil {
-		r.Err = err
-	}
-	c.reload([]conn.Result{r})
-	if err != nil {
-		return r, 0
+		return conn.Result{Err: err}, 0
 	}
 	acks, _ := waiting.Result()
 	return r, int(acks)

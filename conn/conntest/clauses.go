@@ -84,6 +84,7 @@ func RunCluster(t *testing.T, open OpenFunc) {
 		{"EvalSendsAnUnknownScriptToEveryNode", c.evalSendsAnUnknownScriptToEveryNode},
 		{"EvalFollowsASlotThatMoves", c.evalFollowsASlotThatMoves},
 		{"EvalReplicatedFindsTheNode", c.evalReplicatedFindsTheNode},
+		{"EvalReplicatedFollowsASlotThatMoves", c.evalReplicatedFollowsASlotThatMoves},
 		{"BadCallSpoilsNoOther", c.badCallSpoilsNoOther},
 		{"SubscribeHearsEveryNode", c.subscribeHearsEveryNode},
 		{"SubscribeShardedFollowsItsSlot", c.subscribeShardedFollowsItsSlot},

@@ -52,3 +52,29 @@ func (c cluster) evalReplicatedFindsTheNode(t *testing.T) {
 		}
 	}
 }
+
+// evalReplicatedFollowsASlotThatMoves has the call go elsewhere: first only for now (ASK), then for
+// good (MOVED).
+func (c cluster) evalReplicatedFollowsASlotThatMoves(t *testing.T) {
+	co := replicated(t, c.connect(t))
+	const key = "replicated:moving"
+	want := func(when string, n int64) {
+		t.Helper()
+		call := conn.Call{Script: count, Keys: []string{key}}
+		r, _ := co.EvalReplicated(within(t, patience), call, 0, patience)
+		if r.Err != nil || r.Reply.Int != n {
+			t.Errorf("%s: %+v, want %d", when, r, n)
+		}
+	}
+	want("before", 1)
+	slot := c.nodes[0].Slot(key)
+	from := c.nodes[slot*len(c.nodes)/16384]
+	to := c.nodes[(slot*len(c.nodes)/16384+1)%len(c.nodes)]
+	redistest.BeginMove(from, to, slot)
+	want("while it moves", 2)
+	want("while it moves, again", 3)
+	redistest.EndMove(c.nodes, from, to, slot)
+	want("when it has moved", 4)
+	redistest.MoveSlot(c.nodes, to, from, slot) // the other tests need the slots as they were
+	want("when it is back", 5)
+}

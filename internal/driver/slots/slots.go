@@ -163,20 +163,9 @@ func (m *Map) learnLocked(slot int, addr string) {
 // Learn takes the text of a MOVED error, "MOVED slot host:port", from a node with that address. It
 // reports whether the text says something new.
 func (m *Map) Learn(text, from string) bool {
-	words := strings.Fields(text)
-	if len(words) < 3 || words[0] != "MOVED" {
+	code, slot, addr := redirection(text, from)
+	if code != "MOVED" {
 		return false
-	}
-	slot, err := strconv.Atoi(words[1])
-	if err != nil || slot < 0 || slot >= Count {
-		return false
-	}
-	addr := words[2]
-	switch last := strings.LastIndexByte(addr, ':'); {
-	case last == 0: // at the host that was asked
-		addr = from[:max(strings.LastIndexByte(from, ':'), 0)] + addr
-	case last > 0 && addr[0] != '[': // Redis writes IPv6 without brackets
-		addr = net.JoinHostPort(addr[:last], addr[last+1:])
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -184,4 +173,32 @@ func (m *Map) Learn(text, from string) bool {
 	m.learnLocked(slot, addr)
 	m.refreshLocked()
 	return !known
+}
+
+// Redirection returns the node that a MOVED or ASK error from a node with that address names; "" if
+// the text is neither. asking is whether the other node does the request only after ASKING.
+func Redirection(text, from string) (addr string, asking bool) {
+	code, _, addr := redirection(text, from)
+	return addr, code == "ASK"
+}
+
+// redirection returns the parts of a MOVED or ASK error, "MOVED slot host:port", from a node with that
+// address; the code is "" if the text is neither.
+func redirection(text, from string) (code string, slot int, addr string) {
+	words := strings.Fields(text)
+	if len(words) < 3 || words[0] != "MOVED" && words[0] != "ASK" {
+		return "", 0, ""
+	}
+	slot, err := strconv.Atoi(words[1])
+	if err != nil || slot < 0 || slot >= Count {
+		return "", 0, ""
+	}
+	addr = words[2]
+	switch last := strings.LastIndexByte(addr, ':'); {
+	case last == 0: // at the host that was asked
+		addr = from[:max(strings.LastIndexByte(from, ':'), 0)] + addr
+	case last > 0 && addr[0] != '[': // Redis writes IPv6 without brackets
+		addr = net.JoinHostPort(addr[:last], addr[last+1:])
+	}
+	return words[0], slot, addr
 }
