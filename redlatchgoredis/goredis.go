@@ -262,7 +262,7 @@ func (c *Conn) replicated(
 ) (conn.Result, int) {
 	waiting := redis.NewIntCmd(ctx, "wait", n, wait.Milliseconds())
 	r, err := adapter.Await(ctx, func() (conn.Result, error) {
-		pipe := at.Pipeline()
+		pipe := patient(at, wait).Pipeline()
 		if asking { // these only queue
 			_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "asking"))
 		}
@@ -275,6 +275,19 @@ func (c *Conn) replicated(
 	}
 	acks, _ := waiting.Result()
 	return r, int(acks)
+}
+
+// patient returns a client that shares the connections of at, and gives up that much later. For WAIT in
+// a pipeline go-redis allows no more time than for any other command, and would send all of it again.
+func patient(at redis.Cmdable, wait time.Duration) redis.Cmdable {
+	node, ok := at.(interface {
+		Options() *redis.Options
+		WithTimeout(timeout time.Duration) *redis.Client
+	})
+	if !ok || node.Options().ReadTimeout <= 0 {
+		return at
+	}
+	return node.WithTimeout(node.Options().ReadTimeout + wait)
 }
 
 func evalsha(ctx context.Context, call *conn.Call) *redis.Cmd {

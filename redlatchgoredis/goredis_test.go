@@ -6,6 +6,7 @@ import (
 	"net"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -70,6 +71,23 @@ func TestTimeLimitOfTheLibraryIsNotTheCallers(t *testing.T) {
 	if err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Eval = %v, want an error that is not a context's", err)
 	}
+}
+
+// TestWaitMayTakeLongerThanARead: a client with the short ReadTimeout that the package asks for waits
+// for replicas as long as it has to, and runs the script once.
+func TestWaitMayTakeLongerThanARead(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Second})
+	defer client.Close()
+	c := redlatchgoredis.New(client)
+	count := conn.Call{Script: conn.NewScript("count", "return redis.call('INCR', KEYS[1])"), Keys: []string{"k"}}
+	check.Nil(t, "Eval", c.Eval(t.Context(), count)[0].Err) // from now on the server knows the script
+	r, acks := c.EvalReplicated(t.Context(), count, 1, 1500*time.Millisecond)
+	if r.Err != nil || r.Reply.Int != 2 || acks != 0 {
+		t.Errorf("EvalReplicated = %+v and %d acknowledgements, want 2 and none", r, acks)
+	}
+	check.Equal(t, server.Do("GET", "k"), "2", "runs of the script")
 }
 
 func TestCloseLeavesTheClientOpen(t *testing.T) {
