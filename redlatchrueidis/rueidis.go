@@ -406,6 +406,9 @@ func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
 	if !c.target.Cluster {
 		return []rueidis.Client{c.client}, nil
 	}
+	if err := c.meetMasters(ctx); err != nil {
+		return nil, err
+	}
 	var masters []rueidis.Client
 	nodes := c.client.Nodes()
 	for addr, node := range nodes {
@@ -425,4 +428,23 @@ func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
 		}
 	}
 	return masters, nil
+}
+
+// meetMasters has rueidis meet the masters that came to the cluster. By itself it looks for them only
+// when a request fails, or has to go elsewhere.
+func (c *Conn) meetMasters(ctx context.Context) error {
+	ranges, err := c.readSlots(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range ranges {
+		if c.client.Nodes()[r.Addr] != nil {
+			continue
+		}
+		nothing := c.client.B().Eval().Script("return 0").Numkeys(1).Key(slots.KeyIn(r)).Build()
+		if _, err := do(ctx, c.client, nothing); err != nil {
+			return fmt.Errorf("%s: %w", r.Addr, err)
+		}
+	}
+	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -43,5 +45,35 @@ func TestChannelsOfADeadNode(t *testing.T) {
 	}
 	if n := dials.Load(); n > 50 { // a busy machine has time for some, and rueidis looks at the cluster
 		t.Errorf("100 channels dialed their dead node %d times", n)
+	}
+}
+
+// TestScanOfANewMaster: a node has come to the cluster and got a slot, and no request has had to go
+// there yet. What it has is found.
+func TestScanOfANewMaster(t *testing.T) {
+	t.Parallel()
+	c, nodes := openCluster(t)
+	key := keysOf(nodes)[0]
+	nodes[0].Do("SET", key, "1")
+	came := redistest.Start(t, "--cluster-enabled", "yes")
+	host, port, _ := net.SplitHostPort(came.Addr())
+	nodes[0].Do("CLUSTER", "MEET", host, port)
+	all := append(slices.Clone(nodes), came)
+	eventually(t, "all nodes know all", func() bool {
+		return !slices.ContainsFunc(all, func(n *redistest.Server) bool {
+			info := n.Do("CLUSTER", "INFO")
+			return !strings.Contains(info, "cluster_known_nodes:4") || !strings.Contains(info, "cluster_state:ok")
+		})
+	})
+	redistest.MoveSlot(all, nodes[0], came, nodes[0].Slot(key))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var found []string
+	err := c.Scan(ctx, "*", func(key string) error {
+		found = append(found, key)
+		return nil
+	})
+	if err != nil || !slices.Equal(found, []string{key}) {
+		t.Errorf("Scan = %v, and finds %q, want %q", err, found, key)
 	}
 }

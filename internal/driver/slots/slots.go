@@ -59,6 +59,15 @@ type Range struct {
 	Addr     string // of the master
 }
 
+// KeyIn returns some key in one of these slots.
+func KeyIn(r Range) string {
+	for n := 0; ; n++ {
+		if key := strconv.Itoa(n); r.From <= Of(key) && Of(key) <= r.To {
+			return key
+		}
+	}
+}
+
 // Map is the masters of all slots, as far as they are known. It is safe for concurrent use.
 type Map struct {
 	load    func(ctx context.Context) ([]Range, error)
