@@ -213,6 +213,7 @@ func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build
 		}
 		c.lookAround(results)
 	}
+	c.leaveReplica(results)
 	return results, !errors.Is(err, errUndialed)
 }
 

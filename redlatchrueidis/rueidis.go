@@ -17,6 +17,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/driver/adapter"
 	"github.com/redlatch/redlatch/internal/driver/slots"
 	"github.com/redlatch/redlatch/internal/driver/trunk"
@@ -75,8 +76,9 @@ func New(client rueidis.Client, addr string) *Conn {
 // request that is given up, and is made again, once a second at most. Subscriptions have one more.
 //
 // When a request is given up, a shared connection that has been silent for a quarter of
-// ConnWriteTimeout, with something asked, is closed: the next request gets a new one. At one address
-// this is done once in a ConnWriteTimeout at most.
+// ConnWriteTimeout, with something asked, is closed: the next request gets a new one. So are those to a
+// server that says that it is a replica (READONLY), since its name may lead to another one by now. At
+// one address this is done once in a ConnWriteTimeout at most.
 func Open(o rueidis.ClientOption) (*Conn, error) {
 	o.DisableCache = true
 	o.DisableRetry = true
@@ -240,6 +242,7 @@ func (c *Conn) runApart(ctx context.Context, at *node, over rueidis.Client, call
 	if answered {
 		at.proved(mark)
 	}
+	c.leaveReplica(results)
 	c.lookAround(results)
 	return results, sent
 }
@@ -277,6 +280,20 @@ func (c *Conn) lookAround(results []conn.Result) {
 	for _, r := range results {
 		if r.Err != nil && !errors.Is(r.Err, context.Canceled) && !errors.As(r.Err, new(*conn.ReplyError)) {
 			c.places.Refresh()
+			return
+		}
+	}
+}
+
+// leaveReplica closes the connections to a server that is a replica now. Else they would lead to it for
+// as long as it lives. Sentinel, and a cluster, tell rueidis of the new master.
+func (c *Conn) leaveReplica(results []conn.Result) {
+	if c.silence == nil || c.client.Mode() != rueidis.ClientModeStandalone {
+		return
+	}
+	for _, r := range results {
+		if retry.Says(r.Err, "READONLY") {
+			c.silence.leave()
 			return
 		}
 	}

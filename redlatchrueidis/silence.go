@@ -91,18 +91,30 @@ func (s *silence) forget(h *heard) {
 // drop closes the connections that have not answered for too long. It is called when a request was
 // given up. Rueidis then fails all that waits for them, and dials anew for the next request.
 func (s *silence) drop() {
-	for _, h := range s.silent() {
+	s.cut(func(h *heard, now time.Duration) bool {
+		asked := time.Duration(h.asked.Load())
+		return asked != 0 && now-asked >= s.limit
+	})
+}
+
+// leave closes all connections. It is called when a server has said that it is a replica: a name or a
+// proxy may lead to the new master by now.
+func (s *silence) leave() { s.cut(func(*heard, time.Duration) bool { return true }) }
+
+// cut closes the connections that are meant, at addresses where it may.
+func (s *silence) cut(meant func(h *heard, now time.Duration) bool) {
+	for _, h := range s.which(meant) {
 		h.cut()
 	}
 }
 
-func (s *silence) silent() []*heard {
+func (s *silence) which(meant func(h *heard, now time.Duration) bool) []*heard {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := elapsed()
 	var all []*heard
 	for h := range s.open {
-		if asked := time.Duration(h.asked.Load()); asked != 0 && now-asked >= s.limit && s.may(h.addr, now) {
+		if meant(h, now) && s.may(h.addr, now) {
 			all = append(all, h)
 		}
 	}

@@ -6,12 +6,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/retry"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 )
 
 // TestDropOverTLSDoesNotWait: a connection over TLS says goodbye when it is closed, and waits
@@ -57,4 +61,31 @@ func TestDropOverTLSDoesNotWait(t *testing.T) {
 		<-dropped
 	}
 	check.That(t, check.ErrorOf(c.Read(make([]byte, 1))) != nil, "the connection is not closed")
+}
+
+// TestNameOfADemotedServer: the name of a master leads to another server now, and the old one lives on
+// as a replica. A pipeline, which takes no lane, finds the new master.
+func TestNameOfADemotedServer(t *testing.T) {
+	t.Parallel()
+	old, master := redistest.Start(t), redistest.Start(t)
+	var leads atomic.Pointer[redistest.Server]
+	leads.Store(old)
+	c := check.Value(Open(rueidis.ClientOption{
+		InitAddress: []string{"redis.example:6379"},
+		DialCtxFn: func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return d.DialContext(ctx, "tcp", leads.Load().Addr())
+		},
+	})).OK(t)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	write := conn.Call{Script: conn.NewScript("write", "return redis.call('SET', KEYS[1], '1')"), Keys: []string{"k"}}
+	check.Nil(t, "Eval", c.Eval(ctx, write, write)[1].Err)
+	leads.Store(master)
+	old.Do("REPLICAOF", "127.0.0.1", "1")
+	if r := c.Eval(ctx, write, write)[0]; !retry.Says(r.Err, "READONLY") {
+		t.Errorf("Eval = %+v, want that the old server refuses", r)
+	}
+	eventually(t, "the new master answers", func() bool { return c.Eval(ctx, write, write)[0].Err == nil })
+	check.Equal(t, master.Do("GET", "k"), "1", "what the new master has")
 }
