@@ -198,6 +198,38 @@ func TestLaneInACluster(t *testing.T) {
 	check.Equal(t, len(c.direct.node("elsewhere:1").lanes), 0, "lanes of a node that came after Close")
 }
 
+// TestLaneOfANodeThatLeft: a node leaves the cluster, and lives on. Nothing of it is kept, and no
+// connection to it.
+func TestLaneOfANodeThatLeft(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	o := rueidis.ClientOption{InitAddress: []string{nodes[0].Addr()}, ClientName: "mine"}
+	c := check.Value(Open(o)).OK(t)
+	defer c.Close()
+	eventually(t, "the masters are known", func() bool { return c.places.Node("any") != "" })
+	key, left := keysOf(nodes)[2], nodes[2]
+	at := awaitSteady(t, c, key)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	eventually(t, "the lane is free", func() bool {
+		_ = c.Eval(ctx, whose(key))
+		return at.lanes[0].state.Load() == laneFree
+	})
+	id := left.Do("CLUSTER", "MYID")
+	left.Do("CLUSTER", "RESET")
+	for _, node := range nodes[:2] {
+		node.Do("CLUSTER", "FORGET", strings.TrimSpace(id))
+	}
+	nodes[0].Do("CLUSTER", "ADDSLOTSRANGE", "10922", "16383")
+	eventually(t, "the node that left has no connection", func() bool {
+		_ = c.Eval(ctx, whose(key)) // which is late at first
+		return !strings.Contains(left.Do("CLIENT", "LIST"), "name=mine")
+	})
+	c.direct.mu.Lock()
+	defer c.direct.mu.Unlock()
+	check.That(t, c.direct.nodes[left.Addr()] == nil, "the node that left is not forgotten")
+}
+
 // TestLaneIsGivenUp: a server hangs. The caller in the lane is back when its context is cancelled,
 // or has passed its deadline. The lane is dialed again, and answers when the server does.
 func TestLaneIsGivenUp(t *testing.T) {

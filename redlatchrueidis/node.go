@@ -155,6 +155,27 @@ func (d *direct) node(addr string) *node {
 	return n
 }
 
+// forget ends the lanes of nodes that are not among the masters any more, and forgets these nodes. A
+// node that left its cluster says that there are none.
+func (d *direct) forget(masters []string) {
+	if len(masters) == 0 {
+		return
+	}
+	var lanes []*lane
+	d.mu.Lock()
+	for addr, n := range d.nodes {
+		if !slices.Contains(masters, addr) {
+			n.trouble() // so that no request takes a lane that is about to be closed
+			lanes = append(lanes, n.lanes...)
+			delete(d.nodes, addr)
+		}
+	}
+	d.mu.Unlock()
+	for _, l := range lanes {
+		l.close()
+	}
+}
+
 // close ends all lanes, and lets no more be made.
 func (d *direct) close() {
 	d.mu.Lock()

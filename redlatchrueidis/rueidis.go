@@ -56,10 +56,18 @@ func New(client rueidis.Client, addr string) *Conn {
 	c := &Conn{client: client, target: conn.Target{Addr: addr, Pipelined: true}}
 	if client.Mode() == rueidis.ClientModeCluster {
 		c.target.Cluster, c.target.ShardsTogether = true, true
-		c.places = slots.New(c.readSlots, func() { c.trunks.Recheck(c.places.Node) })
+		c.places = slots.New(c.readSlots, c.changed)
 		c.target.Node = c.places.Node
 	}
 	return c
+}
+
+// changed is called when it is known anew which nodes a cluster has.
+func (c *Conn) changed() {
+	c.trunks.Recheck(c.places.Node)
+	if c.direct != nil {
+		c.direct.forget(c.places.Masters())
+	}
 }
 
 // Open dials a server with these options. The Conn owns the client that results and closes it. The

@@ -8,6 +8,7 @@ package slots
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,6 +99,13 @@ func (m *Map) Node(key string) string {
 		m.refreshLocked()
 	}
 	return addr
+}
+
+// Masters returns the addresses of the masters that are known.
+func (m *Map) Masters() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.addrs[1:])
 }
 
 // Await is Node, after the load that is under way, if there is one, or until ctx is done.
