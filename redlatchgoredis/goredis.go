@@ -224,13 +224,7 @@ func (c *Conn) nodeOf(ctx context.Context, call *conn.Call) (redis.Cmdable, erro
 	if c.cluster == nil || len(call.Keys) == 0 {
 		return c.client, nil
 	}
-	return adapter.Await(ctx, func() (redis.Cmdable, error) {
-		master, err := c.cluster.MasterForKey(ctx, call.Keys[0])
-		if err != nil {
-			return nil, failure(ctx, err)
-		}
-		return master, nil
-	})
+	return c.masterFor(ctx, call.Keys[0])
 }
 
 // elsewhere returns the node of a cluster that another one named in refusing a call, since the key is

@@ -29,12 +29,20 @@ func (c *Conn) SubscribeSharded(ctx context.Context, channel string, up func(), 
 }
 
 func (c *Conn) subscribeSharded(ctx context.Context, channel string, up func(), message func(payload string)) error {
-	master, err := adapter.Await(ctx, func() (*redis.Client, error) { return c.cluster.MasterForKey(ctx, channel) })
+	master, err := c.masterFor(ctx, channel)
 	if err != nil {
-		return failure(ctx, err)
+		return err
 	}
 	dial := func(t *trunk.Trunk) (trunk.Line, error) { return dialLine(master, t) }
 	return c.trunks.Subscribe(ctx, trunk.Node{Addr: master.Options().Addr, Dial: dial}, channel, up, message)
+}
+
+// masterFor returns the master that has the slot of a key or channel, as far as go-redis knows.
+func (c *Conn) masterFor(ctx context.Context, key string) (*redis.Client, error) {
+	return adapter.Await(ctx, func() (*redis.Client, error) {
+		master, err := c.cluster.MasterForKey(ctx, key)
+		return master, failure(ctx, err)
+	})
 }
 
 // masterOf returns the address by which go-redis knows the master of a channel, or "". It may differ

@@ -3,6 +3,7 @@ package redlatchgoredis
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,12 +30,35 @@ var cancelled = func() context.Context {
 
 // Subscribe implements [conn.Conn].
 func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
-	pubsub := c.client.Subscribe(ctx)
-	err := c.listen(ctx, &subscription{
-		pubsub: pubsub, subscribe: func() error { return pubsub.Subscribe(ctx, channel) }, up: up, message: message,
-	})
+	err := c.subscribe(ctx, channel, up, message)
 	c.reload([]conn.Result{{Err: err}})
 	return err
+}
+
+func (c *Conn) subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
+	if c.cluster == nil {
+		return c.listen(ctx, plain(ctx, c.client, channel, up, message))
+	}
+	master, err := c.masterFor(ctx, channel)
+	if err != nil {
+		return err
+	}
+	s := plain(ctx, master, channel, up, message)
+	s.left = func() bool { return !slices.Contains([]string{"", master.Options().Addr}, c.masterOf(channel)) }
+	return c.listen(ctx, s)
+}
+
+// plain is a subscription to a plain channel at a server.
+func plain(ctx context.Context, at subscriber, channel string, up func(), message func(payload string)) *subscription {
+	pubsub := at.Subscribe(ctx)
+	return &subscription{
+		pubsub: pubsub, subscribe: func() error { return pubsub.Subscribe(ctx, channel) }, up: up, message: message,
+	}
+}
+
+// subscriber is a client that can listen.
+type subscriber interface {
+	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
 }
 
 func (c *Conn) listen(ctx context.Context, s *subscription) error {
@@ -58,6 +82,9 @@ func (c *Conn) listen(ctx context.Context, s *subscription) error {
 			if err := s.check(); err != nil {
 				return failure(ctx, err)
 			}
+			if s.left != nil && s.left() { // it goes on to answer, and hears nothing any more
+				return trunk.ErrMoved
+			}
 		}
 	}
 }
@@ -67,6 +94,7 @@ type subscription struct {
 	subscribe func() error
 	up        func()
 	message   func(payload string)
+	left      func() bool // whether the node left the cluster; nil if it cannot
 	heard     atomic.Bool // something came from the server since the last check
 }
 

@@ -32,7 +32,7 @@ func (c *Conn) SubscribeSharded(ctx context.Context, channel string, up func(), 
 		dial := func(t *trunk.Trunk) (trunk.Line, error) { return c.dialLine(addr, t) }
 		err = c.trunks.Subscribe(ctx, trunk.Node{Addr: addr, Dial: dial}, channel, up, message)
 		if errors.Is(err, trunk.ErrBusy) {
-			return c.listen(ctx, c.client, c.client.B().Ssubscribe().Channel(channel).Build(), up, message)
+			return c.listen(ctx, c.client, c.client.B().Ssubscribe().Channel(channel).Build(), stays, up, message)
 		}
 		moved := (*conn.ReplyError)(nil)
 		if errors.As(err, &moved) && c.places.Learn(moved.Text, addr) && n < maxRedirects {

@@ -3,7 +3,9 @@ package redlatchrueidis
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -14,17 +16,36 @@ import (
 // rueidis report the loss of a subscription; Client.Receive would resubscribe in silence. Rueidis
 // checks that connection in the background like any other.
 func (c *Conn) Subscribe(ctx context.Context, channel string, up func(), message func(payload string)) error {
-	return c.listen(ctx, c.node(), c.client.B().Subscribe().Channel(channel).Build(), up, message)
+	subscribe := c.client.B().Subscribe().Channel(channel).Build()
+	if !c.target.Cluster {
+		return c.listen(ctx, c.client, subscribe, stays, up, message)
+	}
+	addr, at := c.anyMaster()
+	left := func() bool { return addr != "" && !c.isMaster(addr) }
+	return c.listen(ctx, at, subscribe, left, up, message)
 }
 
-func (c *Conn) listen(ctx context.Context, at rueidis.Client, subscribe rueidis.Completed, up func(), message func(payload string)) error {
+// checkEvery is how often a subscription looks whether its node has left the cluster. Such a node goes
+// on to answer, and hears nothing any more.
+const checkEvery = 5 * time.Second
+
+// stays is for a subscription at a server that cannot leave.
+func stays() (left bool) { return false }
+
+func (c *Conn) listen(
+	ctx context.Context, at rueidis.Client, subscribe rueidis.Completed, left func() bool,
+	up func(), message func(payload string),
+) error {
 	_, err := await(ctx, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, c.subscribe(ctx, at, subscribe, up, message)
+		return struct{}{}, c.subscribe(ctx, at, subscribe, left, up, message)
 	})
 	return err
 }
 
-func (c *Conn) subscribe(ctx context.Context, at rueidis.Client, subscribe rueidis.Completed, up func(), message func(payload string)) error {
+func (c *Conn) subscribe(
+	ctx context.Context, at rueidis.Client, subscribe rueidis.Completed, left func() bool,
+	up func(), message func(payload string),
+) error {
 	dedicated, _ := at.Dedicate()
 	// Close, not the release that Dedicate returns: that unsubscribes first, and waits for an
 	// answer that may not come. Closing takes a second at most.
@@ -45,25 +66,39 @@ func (c *Conn) subscribe(ctx context.Context, at rueidis.Client, subscribe rueid
 	if err := dedicated.Do(ctx, subscribe).Error(); err != nil {
 		return failure(ctx, err)
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-moved:
-		return trunk.ErrMoved
-	case err := <-ended:
-		if err == nil {
-			err = errors.New("subscription ended")
+	check := time.NewTicker(checkEvery)
+	defer check.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-moved:
+			return trunk.ErrMoved
+		case <-check.C:
+			if left() {
+				return trunk.ErrMoved
+			}
+		case err := <-ended:
+			if err == nil {
+				err = errors.New("subscription ended")
+			}
+			return failure(ctx, err)
 		}
-		return failure(ctx, err)
 	}
 }
 
-// node is the client itself, or any node of a cluster: plain publish/subscribe reaches all of them.
-func (c *Conn) node() rueidis.Client {
-	if c.target.Cluster {
-		for _, node := range c.client.Nodes() {
-			return node
+// anyMaster is any master of a cluster: plain publish/subscribe reaches all nodes.
+func (c *Conn) anyMaster() (addr string, node rueidis.Client) {
+	for addr, node = range c.client.Nodes() {
+		if c.isMaster(addr) {
+			return addr, node
 		}
 	}
-	return c.client
+	return "", c.client
+}
+
+// isMaster reports whether a node of a cluster is a master, as far as they are known.
+func (c *Conn) isMaster(addr string) bool {
+	masters := c.places.Masters()
+	return len(masters) == 0 || slices.Contains(masters, addr)
 }

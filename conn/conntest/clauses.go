@@ -87,6 +87,7 @@ func RunCluster(t *testing.T, open OpenFunc) {
 		{"EvalReplicatedFollowsASlotThatMoves", c.evalReplicatedFollowsASlotThatMoves},
 		{"BadCallSpoilsNoOther", c.badCallSpoilsNoOther},
 		{"SubscribeHearsEveryNode", c.subscribeHearsEveryNode},
+		{"SubscribeIsToldThatItsNodeLeft", c.subscribeIsToldThatItsNodeLeft},
 		{"SubscribeShardedFollowsItsSlot", c.subscribeShardedFollowsItsSlot},
 		{"ShardedChannelsShareAConnection", c.shardedChannelsShareAConnection},
 		{"ScanCoversEveryMaster", c.scanCoversEveryMaster},

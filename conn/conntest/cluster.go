@@ -3,6 +3,7 @@ package conntest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +93,50 @@ func (c cluster) subscribeHearsEveryNode(t *testing.T) {
 		message := fmt.Sprint("from node ", i)
 		node.Do("PUBLISH", "cluster channel", message)
 		l.want(message)
+	}
+}
+
+// subscribeIsToldThatItsNodeLeft listens at a node that leaves the cluster. It hears nothing any more,
+// and its connections are as before.
+func (c cluster) subscribeIsToldThatItsNodeLeft(t *testing.T) {
+	c.nodes = redistest.StartCluster(t, 3)
+	co := c.connect(t)
+	eval(t, co, conn.Call{Script: count, Keys: []string{"k"}})
+	if find := co.Target().Node; find != nil {
+		eventually(t, "the masters", func() error {
+			if find("k") == "" {
+				return errors.New("they are not known")
+			}
+			return nil
+		})
+	}
+	const channel = "channel"
+	l := heard(t, co, channel)
+	left := slices.IndexFunc(c.nodes, func(n *redistest.Server) bool { return subscribers(n, channel, 1) == nil })
+	leaving := c.nodes[left]
+	stay := slices.Delete(slices.Clone(c.nodes), left, left+1)
+	id := strings.TrimSpace(leaving.Do("CLUSTER", "MYID"))
+	leaving.Do("FLUSHALL")
+	leaving.Do("CLUSTER", "RESET")
+	for _, node := range stay {
+		node.Do("CLUSTER", "FORGET", id)
+	}
+	first, behind := left*16384/len(c.nodes), (left+1)*16384/len(c.nodes)
+	stay[0].Do("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(first), fmt.Sprint(behind-1))
+	var err error
+	eventually(t, "the end of a subscription at a node that left", func() error {
+		for i := range 10 {
+			_ = co.Eval(within(t, patience), conn.Call{Script: count, Keys: []string{fmt.Sprint("k", i)}})
+		}
+		select {
+		case err = <-l.ended:
+			return nil
+		default:
+			return errors.New("it goes on")
+		}
+	})
+	if err == nil {
+		t.Error("Subscribe = nil when its node left, want an error")
 	}
 }
 
