@@ -2,8 +2,8 @@ package redlatch
 
 import (
 	"context"
-	"time"
 
+	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -32,7 +32,7 @@ func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (*Lease,
 		return nil, err
 	}
 	l := newLatch(c, script.Named(t.Kind), t.Name)
-	l.Param, l.Extra, l.options.FenceKey = t.Param, time.Duration(t.Extra)*time.Millisecond, t.Fence
+	l.Param, l.Extra, l.options.FenceKey = t.Param, clock.Millis(t.Extra), t.Fence
 	if l = l.with(o); l.invalid != nil {
 		return nil, l.invalid
 	}

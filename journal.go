@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 	"github.com/redlatch/redlatch/internal/record/journal"
 )
@@ -82,7 +83,7 @@ func (c *Client) Journal(ctx context.Context, q JournalQuery) iter.Seq2[JournalE
 }
 
 func newJournalEntry(e journal.Entry) JournalEntry {
-	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	ms := clock.Millis
 	entry := JournalEntry{
 		ID: e.ID, At: e.At, Type: JournalType(e.What), Name: e.Name, Kind: e.Kind, Owner: e.Owner, Token: e.Token,
 		Client: e.Client, Process: Process{e.Host, e.PID, e.Program}, Labels: e.Labels, Reason: LossReason(e.Reason),

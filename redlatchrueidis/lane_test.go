@@ -215,12 +215,7 @@ func TestLaneOfANodeThatLeft(t *testing.T) {
 		_ = c.Eval(ctx, whose(key))
 		return at.lanes[0].state.Load() == laneFree
 	})
-	id := left.Do("CLUSTER", "MYID")
-	left.Do("CLUSTER", "RESET")
-	for _, node := range nodes[:2] {
-		node.Do("CLUSTER", "FORGET", strings.TrimSpace(id))
-	}
-	nodes[0].Do("CLUSTER", "ADDSLOTSRANGE", "10922", "16383")
+	redistest.Leave(nodes, 2)
 	eventually(t, "the node that left has no connection", func() bool {
 		_ = c.Eval(ctx, whose(key)) // which is late at first
 		return !strings.Contains(left.Do("CLIENT", "LIST"), "name=mine")

@@ -113,16 +113,7 @@ func (c cluster) subscribeIsToldThatItsNodeLeft(t *testing.T) {
 	const channel = "channel"
 	l := heard(t, co, channel)
 	left := slices.IndexFunc(c.nodes, func(n *redistest.Server) bool { return subscribers(n, channel, 1) == nil })
-	leaving := c.nodes[left]
-	stay := slices.Delete(slices.Clone(c.nodes), left, left+1)
-	id := strings.TrimSpace(leaving.Do("CLUSTER", "MYID"))
-	leaving.Do("FLUSHALL")
-	leaving.Do("CLUSTER", "RESET")
-	for _, node := range stay {
-		node.Do("CLUSTER", "FORGET", id)
-	}
-	first, behind := left*16384/len(c.nodes), (left+1)*16384/len(c.nodes)
-	stay[0].Do("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(first), fmt.Sprint(behind-1))
+	redistest.Leave(c.nodes, left)
 	var err error
 	eventually(t, "the end of a subscription at a node that left", func() error {
 		for i := range 10 {

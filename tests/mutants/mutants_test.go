@@ -29,6 +29,10 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"time that another program wrote, and that no duration holds", "internal/base/clock/clock.go",
+		"	case n > most:\n", "	case n > most && n < 0:\n", "TestMillis",
+	},
+	{
 		"entry that joins another which may be lost", "internal/engine/lease/reentry.go",
 		" && l.state == held", "", "TestNotReentered",
 	},

@@ -13,6 +13,22 @@ package clock
 
 import "time"
 
+// longest is half of what a duration holds, so that a sum of two does not overflow.
+const longest = 1 << 62
+
+// Millis returns so many milliseconds; longest, some 146 years, if they are more. Use it for a number
+// that other programs wrote: multiplied as it is, a large one would become a negative duration.
+func Millis(n int64) time.Duration {
+	const most = longest / int64(time.Millisecond)
+	switch {
+	case n > most:
+		return longest
+	case n < -most:
+		return -longest
+	}
+	return time.Duration(n) * time.Millisecond
+}
+
 // Clock takes readings. It is a value that tests replace; all other code uses [Now].
 type Clock func() Reading
 

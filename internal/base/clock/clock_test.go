@@ -1,11 +1,23 @@
 package clock_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/clock"
 )
+
+func TestMillis(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]time.Duration{
+		0: 0, -3: -3 * time.Millisecond, 1e13: 1 << 62, math.MaxInt64: 1 << 62, math.MinInt64: -1 << 62,
+	} {
+		if got := clock.Millis(n); got != want {
+			t.Errorf("Millis(%d) = %v, want %v", n, got, want)
+		}
+	}
+}
 
 func TestLargerOfBothClocksCounts(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/notes"
@@ -148,7 +149,7 @@ func (h *Holder) meet(sign presence.Sign, at time.Time) {
 // record does not tell.
 func (w *Waiter) meet(sign presence.Sign, liveFor time.Duration) {
 	if sign.Process.LiveFor > 0 {
-		liveFor = time.Duration(sign.Process.LiveFor) * time.Millisecond
+		liveFor = clock.Millis(sign.Process.LiveFor)
 	}
 	if !w.LastSeen.IsZero() {
 		w.LastSeen = w.LastSeen.Add(-liveFor)

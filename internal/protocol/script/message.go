@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/base/clock"
 )
 
 // Message is what a script published to a client.
@@ -59,7 +61,7 @@ func ParseMessage(text string) Message {
 		if err != nil {
 			return Message{}
 		}
-		m.Owner, m.Remaining = owner, time.Duration(n)*time.Millisecond
+		m.Owner, m.Remaining = owner, clock.Millis(n)
 		return m
 	case MessageZero:
 		round, key, _ := strings.Cut(rest, "\t")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/protocol/keys"
 )
 
@@ -354,7 +355,7 @@ func score(r conn.Reply) (int64, error) {
 	return int64(f), err
 }
 
-func duration(r conn.Reply) time.Duration { return time.Duration(r.Int) * time.Millisecond }
+func duration(r conn.Reply) time.Duration { return clock.Millis(r.Int) }
 
 // millis rounds up, since a TTL of zero would delete the key.
 func millis(d time.Duration) string {

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redlatch/redlatch/internal/base/clock"
 )
 
 // Ticket is one waiter in line.
@@ -42,6 +44,6 @@ func ParseTicket(text string) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("ticket %q is malformed", text)
 	}
 	return Ticket{
-		Anyway: strings.Contains("AT", field[0][:1]), Sharded: strings.Contains("ST", field[0][:1]), Kind: field[0][1:], Address: field[1], TTL: time.Duration(ms) * time.Millisecond, Param: field[3], Owner: field[4],
+		Anyway: strings.Contains("AT", field[0][:1]), Sharded: strings.Contains("ST", field[0][:1]), Kind: field[0][1:], Address: field[1], TTL: clock.Millis(ms), Param: field[3], Owner: field[4],
 	}, nil
 }

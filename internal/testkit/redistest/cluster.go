@@ -44,6 +44,20 @@ func startCluster(t testing.TB, all, masters int, args []string) []*Server {
 // Join makes a cluster of masters that run already, each with an equal share of the slots.
 func Join(nodes []*Server) error { return servers.Join(context.Background(), of(nodes), len(nodes)) }
 
+// Leave has a master leave its cluster, empty, and the next one take its slots. It runs on, alone.
+func Leave(nodes []*Server, leaving int) {
+	left := nodes[leaving]
+	id := strings.TrimSpace(left.Do("CLUSTER", "MYID"))
+	left.Do("FLUSHALL")
+	left.Do("CLUSTER", "RESET")
+	for _, node := range nodes {
+		if node != left {
+			node.Do("CLUSTER", "FORGET", id)
+		}
+	}
+	nodes[(leaving+1)%len(nodes)].Do(servers.Share(leaving, len(nodes))...)
+}
+
 // MoveSlot moves a slot and what is in it from one master to another, key by key, as redis-cli
 // does.
 func MoveSlot(nodes []*Server, from, to *Server, slot int) {

@@ -30,7 +30,7 @@ func Join(ctx context.Context, nodes []*Server, n int) error {
 			return err
 		}
 		if i < n {
-			if _, err := s.Do(ctx, share(i, n)...); err != nil {
+			if _, err := s.Do(ctx, Share(i, n)...); err != nil {
 				return err
 			}
 		}
@@ -64,8 +64,8 @@ func Join(ctx context.Context, nodes []*Server, n int) error {
 	return nil
 }
 
-// share is the command that gives node i of n its slots.
-func share(i, n int) []string {
+// Share is the command that gives node i of n its slots.
+func Share(i, n int) []string {
 	command := []string{"CLUSTER", "ADDSLOTS"}
 	for slot := i * slots / n; slot < (i+1)*slots/n; slot++ {
 		command = append(command, strconv.Itoa(slot))
