@@ -58,12 +58,12 @@ func (k *Keeper) add(l *Lease) (revoked bool) {
 }
 
 // forget takes a lease that is not held any more off the schedule, and off the list of leases unless
-// another one has its owner by now.
-func (k *Keeper) forget(l *Lease) {
+// another one has its owner by now. It reports whether no other shares its entry.
+func (k *Keeper) forget(l *Lease) (last bool) {
 	if l.scheduled { // as not each entry of a reentrant mutex
 		k.Schedule.Remove(&l.entry)
 	}
-	last := l.leave()
+	last = l.leave()
 	k.mu.Lock()
 	delete(k.callers, l.id)
 	k.left(l)
@@ -75,6 +75,7 @@ func (k *Keeper) forget(l *Lease) {
 	if last {
 		k.Ended(l.owner)
 	}
+	return last
 }
 
 // NoteCallers remembers where a lease was acquired, unless it has ended already.

@@ -335,10 +335,11 @@ func (l *Lease) losing(why lock.Loss) lock.Event {
 	reason, err := why.Reason, l.keeper.Lost(l.lock, l.owner, l.token, why)
 	l.state, l.err = lost, err
 	l.loseOthers(why)
-	l.keeper.forget(l)
+	last := l.keeper.forget(l)
 	l.cancel(err)
 	l.detachLocked()
 	switch {
+	case !last: // the others are held, and what is in Redis is theirs
 	case reason == lock.ReasonClosed, !l.resent && (reason.Told() || !l.long()):
 	case reason.Told():
 		l.undoLocked(0)

@@ -456,3 +456,33 @@ func TestFollowerWithTheShorterTime(t *testing.T) {
 		check.Equal(t, h.ends(lock.Lost), "2", "lost")
 	})
 }
+
+// TestEndOfALongEntryBesideAnother: a lease that ends by its deadline is not released in Redis while
+// another shares its entry, however long the entry was made.
+func TestEndOfALongEntryBesideAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		terms       lock.Terms
+		long, other int // which of the leases is made longer, and which is to be held at the end
+	}{
+		"the outer ends first":    {lock.Terms{TTL: time.Minute}, 1, 1},
+		"the inner ends first":    {lock.Terms{TTL: time.Minute}, 0, 0},
+		"the outer is of its age": {lock.Terms{TTL: time.Minute, Renews: true, MaxHold: 3 * time.Minute}, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				all := h.entered(t, 1, c.terms)
+				if c.terms.MaxHold > 0 {
+					time.Sleep(c.terms.MaxHold - 30*time.Second)
+				}
+				all = append(all, h.enters(t.Context(), t, all[0], 2))
+				check.OK(t, "ExtendTo", all[c.long].ExtendTo(t.Context(), 150*time.Second))
+				time.Sleep(100 * time.Second)
+				ended, other := all[1-c.other], all[c.other]
+				check.That(t, !ended.Held() && other.Held(), "held: %t and %t, want the second alone", ended.Held(), other.Held())
+				time.Sleep(10 * time.Second)
+				check.Equal(t, h.server.Count("release"), 0, "releases of what is held")
+				h.release(t, other, 1)
+			})
+		})
+	}
+}
