@@ -151,9 +151,9 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 		l.extendOthers(by, sent, ttl, left, now)
 		l.extendAfter = retry.Jitter(l.pace()/3, 0.05)
 		if l.doubted {
-			l.doubted, l.extendAfter = false, now.Time().Sub(sent.Time())
+			l.doubted, l.extendAfter = false, now.Since(sent)
 		}
-		l.reschedule()
+		l.reschedule(now)
 		if l.wishing() {
 			l.askWanted()
 		}
@@ -167,8 +167,8 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 		}
 	}
 	events := l.doubting(now, err)
-	l.extendAfter = now.Time().Sub(l.sentAt.Time()) + retry.Jitter(l.resend(), 0.2)
-	l.reschedule()
+	l.extendAfter = now.Since(l.sentAt) + retry.Jitter(l.resend(), 0.2)
+	l.reschedule(now)
 	return events, err
 }
 

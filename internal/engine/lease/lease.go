@@ -116,12 +116,12 @@ func (k *Keeper) Begin(on *lock.Lock, id uint64, parent context.Context, g lock.
 		// Most work has ended before a tenth of the rest has passed. Not so for a lease that is
 		// passed on, perhaps many times within a tenth: it would not be extended, nor its loss
 		// found, before the end.
-		age := now.Time().Sub(g.Sent.Time())
+		age := now.Since(g.Sent)
 		l.extendAfter = max(l.extendAfter, age+(l.validity()-age)/10)
 	}
 	l.mu.Lock()
 	revoked := k.add(l)
-	l.reschedule()
+	l.reschedule(now)
 	var events []lock.Event
 	if revoked {
 		events = l.recheck()
@@ -257,6 +257,10 @@ func (l *Lease) emit(e lock.Event) {
 // deadline is Deadline. The caller holds l.mu.
 func (l *Lease) deadline() time.Time { return l.sentAt.Time().Add(l.validity()) }
 
+// asleep returns for how long the machine has slept since the last confirmed request was sent, as the
+// clocks tell. That time counts for the lease, and timers have not seen it. The caller holds l.mu.
+func (l *Lease) asleep(now clock.Reading) time.Duration { return max(now.Drift(l.sentAt), 0) }
+
 // validity returns how long the lease is held after sentAt: the TTL, but for what the clocks
 // may differ by. The caller holds l.mu.
 func (l *Lease) validity() time.Duration { return l.ttl - lock.Drift(l.ttl) }
@@ -269,17 +273,20 @@ func (l *Lease) leftInRedis() time.Duration { return l.ttl - l.keeper.Now().Sinc
 func (l *Lease) long() bool { return max(l.ttl, l.longest) > l.lock.TTL }
 
 // reschedule puts the lease on the schedule for what comes next. The caller holds l.mu.
-func (l *Lease) reschedule() {
-	at, slack := l.deadline(), time.Duration(0)
+func (l *Lease) reschedule(now clock.Reading) {
+	at, slack := l.deadline().Add(-l.asleep(now)), time.Duration(0)
 	if !l.pending && l.renews() && l.extendAfter < l.validity() {
-		at, slack = l.extendAt(), l.slack()
+		at, slack = l.extendAt(now), l.slack()
 	}
 	l.scheduled = true
 	l.keeper.Schedule.Set(&l.entry, at, slack)
 }
 
-// extendAt returns when the watchdog should extend the lease. The caller holds l.mu.
-func (l *Lease) extendAt() time.Time { return l.sentAt.Time().Add(l.extendAfter) }
+// extendAt returns when the watchdog should extend the lease, as things stand now. The caller holds
+// l.mu.
+func (l *Lease) extendAt(now clock.Reading) time.Time {
+	return l.sentAt.Time().Add(l.extendAfter - l.asleep(now))
+}
 
 // slack is how much earlier than planned an extend may be sent along with others. The caller holds
 // l.mu.
@@ -323,9 +330,10 @@ func (l *Lease) recheck() []lock.Event {
 	case !l.renews():
 		return []lock.Event{l.losing(lock.Loss{Reason: lock.ReasonForced, Note: l.keeper.forced(l.owner)})}
 	}
+	now := l.keeper.Now()
 	l.forced, l.doubted = true, l.pending
-	l.extendAfter = l.keeper.Now().Time().Sub(l.sentAt.Time())
-	l.reschedule()
+	l.extendAfter = now.Since(l.sentAt)
+	l.reschedule(now)
 	return nil
 }
 

@@ -48,6 +48,7 @@ func (lostTest) Unwrap() error   { return fault.ErrNotHeld }
 type house struct {
 	*Keeper
 	server *answers.Server
+	slept  atomic.Int64 // for how long the machine was suspended
 	mu     sync.Mutex
 	told   []lock.Event
 }
@@ -77,8 +78,9 @@ func inHouse(t *testing.T, test func(t *testing.T, h *house)) {
 		used := func(ask.Subject, string, int64) error { return io.ErrUnexpectedEOF }
 		var goroutines sync.WaitGroup
 		h := &house{server: s}
+		now := func() clock.Reading { return clock.Now().Skewed(time.Duration(h.slept.Load())) }
 		h.Keeper = NewKeeper(Needs{
-			Asker: ask.New(closing, s, timeout, clock.Now, used), Handoffs: new(handoff.Queue), Habits: new(linger.Habits), Now: clock.Now, Closing: closing,
+			Asker: ask.New(closing, s, timeout, now, used), Handoffs: new(handoff.Queue), Habits: new(linger.Habits), Now: now, Closing: closing,
 			Spawn: func(f func()) { goroutines.Go(f) }, Enter: func() error { goroutines.Add(1); return nil }, Leave: goroutines.Done,
 			Timeout: timeout, LiveFor: 15 * time.Second, FenceTTL: time.Hour,
 			Bequeath: func(time.Time) {}, Ended: func(string) {}, Kept: func(string, time.Time) {},
@@ -89,9 +91,9 @@ func inHouse(t *testing.T, test func(t *testing.T, h *house)) {
 				h.told = append(h.told, e)
 			},
 		})
-		h.Schedule = schedule.Start(clock.Now, h.ExtendDue)
-		h.Cleanup = cleanup.New(closing, []conn.Conn{s}, h.Schedule, clock.Now, time.Second)
-		h.Listener = subscribe.New(closing, s, "grants", timeout, time.Minute, h.Schedule, clock.Now, subscribe.Handler{
+		h.Schedule = schedule.Start(now, h.ExtendDue)
+		h.Cleanup = cleanup.New(closing, []conn.Conn{s}, h.Schedule, now, time.Second)
+		h.Listener = subscribe.New(closing, s, "grants", timeout, time.Minute, h.Schedule, now, subscribe.Handler{
 			Message: func(string) {}, Changed: func(*subscribe.Subscription) {}, InUse: func(string) bool { return false },
 		})
 		test(t, h)
@@ -535,5 +537,24 @@ func TestHookPanicsInExtend(t *testing.T) {
 			t.Error("an hour later Release has not returned")
 			l.finishRelease()
 		}
+	})
+}
+
+// TestSuspendThatALeaseOutlasts: a machine sleeps for less than is left of its leases. One that the
+// watchdog extends is extended at once, since less than two thirds are left. One that it does not has a
+// context that ends with it.
+func TestSuspendThatALeaseOutlasts(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		renewed, other := h.begin(t, "a", minute), h.begin(t, "b", lock.Terms{TTL: time.Minute})
+		time.Sleep(2 * time.Second)
+		h.slept.Store(int64(45 * time.Second))
+		time.Sleep(2 * time.Second)
+		check.Equal(t, h.server.Count("renew"), 1, "extends after waking")
+		check.That(t, renewed.Remaining() > 55*time.Second, "%v are left of the lease that is extended", renewed.Remaining())
+		left := other.Remaining()
+		time.Sleep(left + time.Second)
+		check.That(t, isDone(other.Context()) || other.Held(), "the context of a lease that has ended goes on")
+		time.Sleep(10 * time.Minute)
+		check.That(t, renewed.Held(), "it is lost after a suspend of less than its time")
 	})
 }

@@ -86,7 +86,8 @@ func (l *Lease) leading() *Lease {
 func (n *nest) follow(next *Lease) {
 	old, k := n.lead, next.keeper
 	n.lead = next
-	next.extendAfter = old.extendAt().Sub(next.sentAt.Time())
+	now := k.Now()
+	next.extendAfter = old.extendAt(now).Sub(next.sentAt.Time()) + next.asleep(now)
 	next.pending, next.settled, old.pending, old.settled = old.pending, old.settled, false, nil
 	next.resent, next.ticket, old.resent = old.resent, old.ticket, false
 	next.forced, next.doubted, next.wish, next.longest = old.forced, old.doubted, old.wish, old.longest
@@ -96,7 +97,7 @@ func (n *nest) follow(next *Lease) {
 		n.visit.lead = next
 	}
 	k.mu.Unlock()
-	next.reschedule()
+	next.reschedule(now)
 }
 
 // leave takes a lease that is not held any more out of its nest. It reports whether none is left
@@ -161,7 +162,7 @@ func (l *Lease) confirm(by *Lease, sent clock.Reading, ttl time.Duration) {
 	l.state = held
 	if l != by {
 		ttl = min(ttl, l.lock.TTL)
-		if !sent.Time().Add(ttl - lock.Drift(ttl)).After(l.deadline()) {
+		if ttl-lock.Drift(ttl) <= l.validity()-sent.Since(l.sentAt) {
 			return
 		}
 	}
@@ -173,12 +174,12 @@ func (l *Lease) confirm(by *Lease, sent clock.Reading, ttl time.Duration) {
 func (l *Lease) extendOthers(by *Lease, sent clock.Reading, ttl, before time.Duration, now clock.Reading) {
 	for _, m := range l.others() {
 		if m.overdueLocked() {
-			m.reschedule() // for its deadline
+			m.reschedule(now) // for its deadline
 			continue
 		}
 		m.confirm(by, sent, ttl)
-		if m.deadline().Before(l.deadline()) {
-			m.reschedule() // or none would look at it then
+		if m.validity()-now.Since(m.sentAt) < l.validity()-now.Since(l.sentAt) {
+			m.reschedule(now) // or none would look at it then
 		}
 		l.nest.tell(m, lock.Event{What: lock.Extended, Before: before, Remaining: m.validity() - now.Since(m.sentAt)})
 	}

@@ -28,7 +28,8 @@ func (l *Lease) Attach(g *handoff.Group) {
 // then stays with the lease.
 func (l *Lease) handOff(was state) bool {
 	l.mu.Lock()
-	due := l.long() || !l.keeper.Now().Time().Before(l.extendAt())
+	now := l.keeper.Now()
+	due := l.long() || !now.Time().Before(l.extendAt(now))
 	var next *handoff.Waiter
 	if l.group != nil && fitToPass(was, int(l.spare), due, l.keeper.Closing.Err() != nil) {
 		next = l.keeper.Handoffs.Pop(l.group, l.owner)
@@ -39,7 +40,7 @@ func (l *Lease) handOff(was state) bool {
 	}
 	defer next.HandOver(l.batonLocked()) // after the hook was told of the release
 	l.state, l.group = released, nil
-	l.unlock(lock.Event{What: lock.Released, HeldFor: l.keeper.Now().Since(l.acquired)})
+	l.unlock(lock.Event{What: lock.Released, HeldFor: now.Since(l.acquired)})
 	return true
 }
 

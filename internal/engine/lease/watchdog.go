@@ -36,12 +36,12 @@ func (l *Lease) due(now clock.Reading) bool {
 	outlived := isDone(l.parent) // before mu: it may be the context of another lease
 	l.mu.Lock()
 	left, events := l.leftAt(now)
-	extend := left > 0 && l.leading() == l && !l.pending && l.renews() && !now.Time().Before(l.extendAt().Add(-l.slack()))
+	extend := left > 0 && l.leading() == l && !l.pending && l.renews() && !now.Time().Before(l.extendAt(now).Add(-l.slack()))
 	if extend {
 		l.pending = true
 	}
 	if left > 0 {
-		l.reschedule()
+		l.reschedule(now)
 	}
 	if extend && outlived {
 		events = append(events, l.outlives(left)...)
@@ -76,10 +76,11 @@ func (l *Lease) hasten() {
 	if l.state > inJeopardy || !l.renews() {
 		return
 	}
-	soon := max(l.keeper.Now().Time().Sub(l.sentAt.Time()), l.keeper.LiveFor/3)
+	now := l.keeper.Now()
+	soon := max(now.Since(l.sentAt), l.keeper.LiveFor/3)
 	l.extendAfter = min(l.extendAfter, soon)
 	l.doubted = l.doubted || l.pending // Redis may have answered that one before
-	l.reschedule()
+	l.reschedule(now)
 }
 
 // ExtendDue sends the extends of the leases that were due together. The schedule calls it.
