@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -18,6 +19,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
+	"github.com/redlatch/redlatch/redlatchtest"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/trial"
 	"github.com/redlatch/redlatch/tests/internal/wire"
@@ -531,4 +533,51 @@ func TestQuorumVoteForAnotherSlot(t *testing.T) {
 	close(slow.letGo)
 	help.Receive(t, slow.arrived, "the answer of the last node")
 	locktest.Eventually(t, "the last node is free", func() bool { return last.Do("EXISTS", locktest.StateKey("p")) == "0" })
+}
+
+// cutOff is a node that answers nothing.
+type cutOff struct{ conn.Conn }
+
+// Eval implements [conn.Conn].
+func (cutOff) Eval(_ context.Context, calls ...conn.Call) []conn.Result {
+	return wire.Failing(len(calls), errors.New("connection refused"))
+}
+
+// TestQuorumExtendToIsLate: a holder that cannot reach one node extends its lease for less than its
+// TTL, and then for all of it. A copy of the first of these requests that is late at another node must
+// not shorten the lease there: with the third one there would be a majority for another owner.
+func TestQuorumExtendToIsLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 30 * time.Second
+		others, nodes := make([]conn.Conn, 3), make([]conn.Conn, 3)
+		for i := range nodes {
+			m := redlatchtest.InMemory(t)
+			others[i] = &slowNode{Conn: m.Conn(), name: strconv.Itoa(i)}
+			nodes[i] = &slowNode{Conn: m.Conn(), name: strconv.Itoa(i)}
+		}
+		open := func(over []conn.Conn) *redlatch.Client {
+			return check.Value(redlatch.NewQuorum(over, redlatch.Options{Lock: redlatch.LockOptions{TTL: ttl, Renew: redlatch.Off}})).OK(t)
+		}
+		other := open(others)
+		defer func() { check.Nil(t, "Close", locktest.CloseLeaving(other)) }()
+		locktest.Release(t, check.Value(other.Mutex("a").TryLock(t.Context())).OK(t)) // the nodes vote
+		late := &wire.Straggling{Conn: nodes[1]}
+		nodes[1], nodes[2] = late, cutOff{nodes[2]}
+		c := open(nodes)
+		defer func() { check.Nil(t, "Close", locktest.CloseLeaving(c)) }()
+		l := check.Value(c.Mutex("a").TryLock(t.Context())).OK(t)
+		time.Sleep(ttl * 9 / 10)
+		late.Keep("mutex confirm")
+		check.OK(t, "ExtendTo", l.ExtendTo(t.Context(), ttl/3))
+		check.OK(t, "Extend", l.Extend(t.Context()))
+		late.Deliver(t)
+		time.Sleep(ttl / 2)
+		check.That(t, l.Held(), "the lease is not held: %v", l.Err())
+		if second, err := other.Mutex("a").TryLock(t.Context()); err == nil {
+			t.Errorf("two hold at once, with the tokens %d and %d", l.Token(), second.Token())
+			locktest.Release(t, second)
+		}
+		locktest.Release(t, l)
+	})
 }

@@ -171,8 +171,8 @@ func (k *Kind) Renew(set keys.Set, owner string, ttl time.Duration, detail strin
 	return conn.Call{Script: k.renew, Keys: k.keysAndForced(set), Args: []string{owner, millis(ttl)}}
 }
 
-// Exactly returns that extend for a lease which is to have so much time and no more. That of a
-// quorum's node always is.
+// Exactly returns that extend for a lease which is to have so much time and no more. On a
+// quorum's node there is none.
 func (k *Kind) Exactly(renew conn.Call) conn.Call {
 	if k.vote == nil {
 		renew.Args = append(renew.Args, "1")
