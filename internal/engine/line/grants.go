@@ -125,14 +125,24 @@ func (ln *Line) restoreLocked(w *Waiter) {
 	ln.byOwner[w.owner] = w
 	owner, ticket, address, arrival := w.owner, w.ticket, w.address, w.arrival
 	ln.Spawn(func() {
+		// A waiter may give up during a request, which is then sent again all the same. So the release
+		// that Cancel sends may have come before it.
+		defer func() {
+			if ln.hasGivenUp(w) {
+				ln.Undo.Abandon(w.lock, owner, ticket)
+			}
+		}()
 		for failed := false; ln.has(w); failed = true {
 			standing, answer, err := ln.Request(ln.Closing, w.lock, owner, ticket, address, arrival, 0)
+			answer.Resent = answer.Resent || failed
 			switch {
 			case err == nil:
-				answer.Resent = answer.Resent || failed
 				ln.Place(w, standing, answer)
 				return
 			case standing.Refused != "":
+				if answer.Resent {
+					ln.Undo.Abandon(w.lock, owner, ticket) // a request that got no answer may still arrive
+				}
 				ln.Fail(w, err)
 				return
 			}

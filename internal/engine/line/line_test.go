@@ -245,3 +245,51 @@ func TestOutageIsTold(t *testing.T) {
 		}
 	})
 }
+
+// TestPlaceThatComesLate: a waiter gives up while its place is asked for again, or is refused when a
+// request for that got no answer. A request of these can put a ticket in line when the release of the
+// waiter has been confirmed. It is released once more.
+func TestPlaceThatComesLate(t *testing.T) {
+	refused := conn.Reply{List: []conn.Reply{{Int: -1}, {Text: "size\t3"}}}
+	place := conn.Reply{List: []conn.Reply{{}, {Int: 60_000}, {}, {Int: 1}, {}, {Text: "holder"}, {}}}
+	for name, c := range map[string]struct {
+		answer conn.Reply
+		gives  bool // the waiter gives up before the answer
+	}{
+		"it gave up":     {answer: place, gives: true},
+		"it was refused": {answer: refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLine(t, func(t *testing.T, ln *Line, s *answers.Server) {
+				var before atomic.Int64 // releases before the request that is answered
+				s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+					switch {
+					case verb == "await":
+						return stands(time.Minute, conn.Reply{List: []conn.Reply{}})(ctx, verb, call)
+					case verb == "acquire" && s.Count("acquire") < 3:
+						return answers.Silent(ctx, verb, call)
+					case verb == "acquire":
+						before.Store(int64(s.Count("release")))
+						return conn.Result{Reply: c.answer}
+					case verb == "release": // the owner is neither inside nor in line
+						return conn.Result{}
+					}
+					return answers.Yes(ctx, verb, call)
+				})
+				w, _ := enter(ln, mutex(t), time.Minute)
+				for s.Count("acquire") == 0 {
+					time.Sleep(10 * time.Millisecond)
+				}
+				if c.gives {
+					ln.Cancel(w)
+				} else if g := <-w.Granted; g.Err == nil {
+					t.Fatalf("granted %+v, want a refusal", g)
+				}
+				time.Sleep(time.Minute)
+				if n := s.Count("release"); n < int(before.Load())+2 || s.Count("acquire") != 3 {
+					t.Errorf("%d releases, %d of them before the answer to the last of %d requests, want two after it", n, before.Load(), s.Count("acquire"))
+				}
+			})
+		})
+	}
+}

@@ -55,6 +55,7 @@ type Waiter struct {
 	fence   int64         // the last token of the name in that answer: a grant that is pushed has a larger one
 	callers int           // goroutines that it stands in line for, as noted in Redis; 0 if nothing is noted
 	present bool          // it still waits
+	gaveUp  bool          // its attempt has cancelled it
 }
 
 // Add returns a new waiter. Its ticket is sent after that, so that a grant finds it.
@@ -120,6 +121,13 @@ func (ln *Line) has(w *Waiter) bool {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	return w.present
+}
+
+// hasGivenUp reports whether the attempt of the waiter has cancelled it.
+func (ln *Line) hasGivenUp(w *Waiter) bool {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return w.gaveUp
 }
 
 // Waits reports whether there is a waiter for the name with this key.
@@ -188,6 +196,7 @@ func (ln *Line) markCancelled(w *Waiter, now, until time.Time) (owner, ticket st
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	ln.removeLocked(w)
+	w.gaveUp = true
 	for len(ln.order) > 0 && ln.cancelled[ln.order[0]].until.Before(now) {
 		delete(ln.cancelled, ln.order[0])
 		ln.order = ln.order[1:]
