@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,27 @@ func late(d time.Duration, say answers.Says) answers.Says {
 type server struct{ *answers.Server }
 
 func (server) Close() error { return nil }
+
+// client returns an engine over a server, which the test ends, and a mutex. Its events go to told.
+func client(t *testing.T, s server, told *[]string) (*engine.Engine, *lock.Lock) {
+	t.Helper()
+	e := engine.New(s, engine.Config{Heartbeat: heartbeat, RequestTimeout: timeout, FenceTTL: time.Hour}, engine.Words{
+		Tell:    func(_ context.Context, _ *lock.Lock, e lock.Event) { *told = append(*told, string(e.What)) },
+		Lost:    func(*lock.Lock, string, int64, lock.Loss) error { return fault.ErrNotHeld },
+		Taken:   func(_ *lock.Lock, by lock.Occupant) error { return fmt.Errorf("%w by %q", fault.ErrTaken, by.Owner) },
+		Refusal: func(*lock.Lock, string) error { return fault.ErrLineFull },
+		InUse:   func(ask.Subject, string, int64) error { return fault.ErrWrongKind },
+	}, clock.Now)
+	t.Cleanup(func() {
+		s.Now(answers.Yes)
+		e.Stop()
+		check.Nil(t, "Close", e.Close())
+	})
+	return e, &lock.Lock{
+		Subject: ask.Subject{Kind: script.Mutex, Name: "a", Keys: check.Value(keys.Of("p:", "a")).OK(t)},
+		Client:  e.ID, Prefix: "p:", FenceTTL: time.Hour, Terms: lock.Terms{TTL: ttl, Renews: true},
+	}
+}
 
 // TestAttempt: what comes of an acquisition, by what the server says: the error, the events, when, how
 // often the server was asked, and whether the owner is released in the background. The server says the
@@ -123,22 +145,7 @@ func TestAttempt(t *testing.T) {
 					return say(ctx, verb, call)
 				})
 				var told []string
-				e := engine.New(s, engine.Config{Heartbeat: heartbeat, RequestTimeout: timeout, FenceTTL: time.Hour}, engine.Words{
-					Tell:    func(_ context.Context, _ *lock.Lock, e lock.Event) { told = append(told, string(e.What)) },
-					Lost:    func(*lock.Lock, string, int64, lock.Loss) error { return fault.ErrNotHeld },
-					Taken:   func(_ *lock.Lock, by lock.Occupant) error { return fmt.Errorf("%w by %q", fault.ErrTaken, by.Owner) },
-					Refusal: func(*lock.Lock, string) error { return fault.ErrLineFull },
-					InUse:   func(ask.Subject, string, int64) error { return fault.ErrWrongKind },
-				}, clock.Now)
-				defer func() {
-					s.Now(answers.Yes)
-					e.Stop()
-					check.Nil(t, "Close", e.Close())
-				}()
-				on := &lock.Lock{
-					Subject: ask.Subject{Kind: script.Mutex, Name: "a", Keys: check.Value(keys.Of("p:", "a")).OK(t)},
-					Client:  e.ID, Prefix: "p:", FenceTTL: time.Hour, Terms: lock.Terms{TTL: ttl, Renews: true},
-				}
+				e, on := client(t, s, &told)
 				if c.ttl > 0 {
 					on.TTL = c.ttl
 				}
@@ -162,4 +169,33 @@ func TestAttempt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTryOfAKeptLockThatWasGivenBack: the client that kept the lock has given it back within the time
+// for which a try asks it. Then the try is like any other: its answer may come later than that.
+func TestTryOfAKeptLockThatWasGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := server{answers.New(nil)}
+		s.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			switch {
+			case verb == "ask": // the owner is gone
+				return conn.Result{}
+			case verb != "acquire":
+				return answers.Yes(ctx, verb, call)
+			case s.Count(verb) > 1:
+				return late(timeout/10, inside)(ctx, verb, call)
+			}
+			r := taken(ctx, verb, call)
+			r.Reply.List = slices.Clone(r.Reply.List)
+			r.Reply.List[5].Text = "rl-other-1~"
+			return r
+		})
+		var told []string
+		e, on := client(t, s, &told)
+		got, err := e.Acquirer.One(t.Context(), on, acquire.Wish{}, false)
+		check.That(t, err == nil && got != nil, "a try of a lock that is free: %v", err)
+		time.Sleep(time.Second)
+		check.Equal(t, s.Count("release"), 0, "releases")
+	})
 }

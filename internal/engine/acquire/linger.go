@@ -104,7 +104,8 @@ func (a *attempt) askable() bool {
 }
 
 // tryKept goes on with a try of a lock that is askable: it asks the client that may only keep the lock,
-// until that gives it back, or says that its program is inside. taken is the error of the try.
+// until that gives it back, or says that its program is inside. A lock that it has given back is tried
+// like any other. taken is the error of the try.
 func (a *attempt) tryKept(ctx context.Context, taken error) (*lease.Lease, error) {
 	trip := a.by.Now().Since(a.start)
 	limit := min(max(askFor, 6*trip), a.by.Timeout/3) // or a try would take longer than it may
@@ -122,7 +123,7 @@ func (a *attempt) tryKept(ctx context.Context, taken error) (*lease.Lease, error
 		case err == nil: // the owner is gone
 			a.owner, a.occupant = a.by.Owner(), lock.Occupant{}
 			var got *lease.Lease
-			if got, err = a.try(asking); !errors.Is(err, fault.ErrTaken) || !a.askable() {
+			if got, err = a.try(ctx); !errors.Is(err, fault.ErrTaken) || !a.askable() {
 				return got, err
 			}
 			taken = err
