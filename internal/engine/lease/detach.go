@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/lock"
+	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -48,8 +49,9 @@ func (l *Lease) undoHeir(owner string, ttl time.Duration) {
 
 // rename gives a lease whose acquisition was sent twice another owner, which no request lets in. A late
 // copy could bring its own owner in again later, and a text that names that owner would be good a second
-// time, with a token from before other holders. If no answer comes, the owner is not known, and the
-// lease is released in the background.
+// time, with a token from before other holders. The same holds for the new owner if that request was sent
+// twice, too: then the lease gets one more. If no answer comes, the owner is not known, and the lease is
+// released in the background.
 //
 // A quorum needs none of that: a majority of late copies cannot be.
 //
@@ -70,16 +72,28 @@ func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
 	if err != nil {
 		return to, false, err
 	}
-	to.owner, to.token = l.keeper.Owner(), l.token
+	to.token = l.token
 	ttl := l.lengthen(l.lock.TTL)
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
 	defer cancel()
-	answer, err := l.keeper.Asker.Ask(bounded, l.lock.Subject, "detach", l.lock.Kind.Adopt(l.lock.Keys, l.owner, to.owner, ttl, l.detail))
+	var answer ask.Answer
+	var before []string // owners that a late copy of a request could bring in again
+	for from := l.owner; ; from = to.owner {
+		to.owner = l.keeper.Owner()
+		answer, err = l.keeper.Asker.Ask(bounded, l.lock.Subject, "detach", l.lock.Kind.Adopt(l.lock.Keys, from, to.owner, ttl, l.detail))
+		if err != nil || !answer.Resent || !script.Done(answer.Reply) {
+			break
+		}
+		before = append(before, to.owner)
+	}
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = l.failed("detach", fmt.Errorf("%w before the deadline", fault.ErrUnreachable))
 	}
 	l.mu.Lock()
 	l.settleLocked()
+	for _, owner := range before {
+		l.undoHeir(owner, ttl)
+	}
 	var events []lock.Event
 	switch inside := err == nil && script.Done(answer.Reply); {
 	case inside && l.state <= inJeopardy:
