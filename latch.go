@@ -137,9 +137,8 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	if l.invalid != nil {
 		return nil, l.invalid
 	}
-	if l.MinHold > 0 && !l.Kind.Shuts() {
-		return nil, invalid("LockOptions.MinHold of the %s %q: %w: give it None; a job has its window, and a slot its quarantine",
-			l.Kind.Name, l.Name, errors.ErrUnsupported)
+	if err := l.checkMinHold(); err != nil {
+		return nil, err
 	}
 	wish, err := wishOf(ctx)
 	if err != nil {
@@ -147,6 +146,15 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	}
 	got, err := l.client.engine.Acquirer.One(ctx, &l.Lock, wish, wait)
 	return l.client.lend(got), err
+}
+
+// checkMinHold returns an error if a release could not leave the latch shut, as its options want.
+func (l *latch) checkMinHold() error {
+	if l.MinHold == 0 || l.Kind.Shuts() {
+		return nil
+	}
+	return invalid("LockOptions.MinHold of the %s %q: %w: give it None; a job has its window, and a slot its quarantine",
+		l.Kind.Name, l.Name, errors.ErrUnsupported)
 }
 
 // reenter enters the latch for an owner that this client has inside; nil if Redis has to be asked.
