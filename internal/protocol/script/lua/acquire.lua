@@ -13,7 +13,7 @@
 --       {-1, reason}                               not inside, and waiting cannot help
 --       error BUSY                                 so many tickets of the dead were dropped that it
 --                                                  is time for other requests; ask again
--- Cost  4 commands if it is free, 10 to 13 with a place in line, 2 more if the line is bounded;
+-- Cost  4 commands if it is free, 10 to 14 with a place in line, 2 more if the line is bounded;
 --       for a mutex
 
 local owner, ttl, param, ticket, address = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
@@ -89,6 +89,13 @@ local arrival, first, fence = tonumber(ARGV[8]), not tail[1], nil
 if ticket ~= '' then
   if arrival == 0 then arrival = tail[2] and math.max(now(), tonumber(tail[2]) + 1) or now() end
   if redis.call('ZADD', QUEUE, 'NX', arrival, ticket) == 0 then arrival = redis.call('ZSCORE', QUEUE, ticket) end
+  -- A user that may not run PEXPIRE must not leave a line for ever. It comes after ZADD, which a server
+  -- that is out of memory is to refuse.
+  local kept = first and redis.pcall('PEXPIRE', QUEUE, LINGER)
+  if type(kept) == 'table' then
+    redis.call('ZREM', QUEUE, ticket)
+    return kept
+  end
   -- If all waits are shorter than a heartbeat, no await ever comes: so newcomers keep the line,
   -- too.
   if not mark_alive(address, ARGV[7]) and (first or redis.call('PTTL', QUEUE) < LINGER / 2) then keep_line() end
