@@ -29,6 +29,91 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"end of an inner entry that gives up the entry of the others", "internal/engine/lease/lease.go",
+		"	case !last: // the others", "	case false && !last: // the others",
+		"TestEndOfALongEntryBesideAnother",
+	},
+	{
+		"late extend that shortens a lease at a node", "internal/protocol/script/lua/confirm.lua",
+		"tonumber(ARGV[2])) and agrees", "tonumber(ARGV[2]), true) and agrees",
+		"TestQuorumExtendToIsLate",
+	},
+	{
+		"suspend that neither the next extend nor the end heeds", "internal/engine/lease/lease.go",
+		"return max(now.Drift(l.sentAt), 0) }", "return min(now.Drift(l.sentAt), 0) }",
+		"TestSuspendThatALeaseOutlasts",
+	},
+	{
+		"request for a lost place that outlasts its waiter", "internal/engine/line/grants.go",
+		"			if ln.hasGivenUp(w) {", "			if ln.hasGivenUp(w) && ln.has(w) {",
+		"TestPlaceThatComesLate",
+	},
+	{
+		"lost place that is refused after a request without an answer", "internal/engine/line/grants.go",
+		"				if answer.Resent {\n", "				if false {\n",
+		"TestPlaceThatComesLate",
+	},
+	{
+		"try of a lock that was given back with the time for asking", "internal/engine/acquire/linger.go",
+		"a.try(ctx); !errors", "a.try(asking); !errors",
+		"TestTryOfAKeptLockThatWasGivenBack",
+	},
+	{
+		"text with an owner that was sent twice", "internal/engine/lease/detach.go",
+		"if err != nil || !answer.Resent ||", "if err != nil || answer.Resent ||",
+		"TestTextAfterTwoLateCopies",
+	},
+	{
+		"adopted slot with a minimal hold", "adopt.go",
+		"	if err := l.checkMinHold(); err != nil {\n		return nil, err\n	}\n", "",
+		"TestMinHoldOfAnAdoptedSlot",
+	},
+	{
+		"wish of a user that may not set when a key expires", "internal/protocol/script/lua/want.lua",
+		"-- PEXPIRE comes first: a user that may not run it must not leave the key for ever.\nredis.call('PEXPIRE', CLIENTS, math.max(ARGV[3], redis.call('PTTL', CLIENTS)))\n", "",
+		"TestWithoutTheRightToExpire",
+	},
+	{
+		"line of a user that may not set when a key expires", "internal/protocol/script/lua/acquire.lua",
+		"local kept = first and", "local kept = false and",
+		"TestWithoutTheRightToExpire",
+	},
+	{
+		"wait for replicas that does not follow a slot", "redlatchrueidis/rueidis.go",
+		"			if at == nil {\n				break", "			if at == nil || !asking || asking {\n				break",
+		"TestOwnClientOfACluster",
+	},
+	{
+		"wait for replicas with the time of any read", "redlatchgoredis/goredis.go",
+		"patient(at, wait).Pipeline()", "patient(at, 0).Pipeline()",
+		"TestWaitMayTakeLongerThanARead",
+	},
+	{
+		"scan of the masters that rueidis knows", "redlatchrueidis/rueidis.go",
+		"	if err := c.meetMasters(ctx); err != nil {\n		return nil, err\n	}\n", "",
+		"TestScanOfANewMaster",
+	},
+	{
+		"dial of a dead node that seems to succeed", "redlatchrueidis/shards.go",
+		"	case err := <-lost: //", "	case err := <-(chan error)(nil): //",
+		"TestChannelsOfADeadNode",
+	},
+	{
+		"shared connection that stays at a replica", "redlatchrueidis/silence.go",
+		"bool { return true }) }", "bool { return false }) }",
+		"TestNameOfADemotedServer",
+	},
+	{
+		"lane of a node that left", "redlatchrueidis/rueidis.go",
+		"forget(c.places.Masters())", "forget(nil)",
+		"TestLaneOfANodeThatLeft",
+	},
+	{
+		"subscription at a node that left", "redlatchrueidis/subscribe.go",
+		"			if left() {", "			if left() && ctx.Err() != nil {",
+		"TestOwnClientOfACluster",
+	},
+	{
 		"time that another program wrote, and that no duration holds", "internal/base/clock/clock.go",
 		"	case n > most:\n", "	case n > most && n < 0:\n", "TestMillis",
 	},
@@ -86,7 +171,7 @@ var mutants = []mutant{
 	},
 	{
 		"outer entry that is extended beyond its MaxHold with the inner one", "internal/engine/lease/nest.go",
-		"		if m.overdueLocked() {\n			m.reschedule()", "		if false {\n			m.reschedule()", "TestMaxHoldOfEachEntry",
+		"		if m.overdueLocked() {\n			m.reschedule(now)", "		if false {\n			m.reschedule(now)", "TestMaxHoldOfEachEntry",
 	},
 	{
 		"text of an entry that others of the client share", "internal/engine/lease/detach.go",
@@ -1018,7 +1103,7 @@ var mutants = []mutant{
 	},
 	{
 		"follower whose earlier end no schedule has", "internal/engine/lease/nest.go",
-		"		if m.deadline().Before(l.deadline()) {", "		if false {", "TestFollowerWithTheShorterTime",
+		"		if m.validity()-now.Since(m.sentAt) < l.validity()-now.Since(l.sentAt) {", "		if false {", "TestFollowerWithTheShorterTime",
 	},
 	{
 		"long lease that nothing knows of without an answer", "internal/engine/lease/lease.go",
@@ -1560,7 +1645,7 @@ var mutants = []mutant{
 	},
 	{
 		"watchdog that gives up at the first failure", "internal/engine/lease/extend.go",
-		"doubting(now, err)\n	l.extendAfter = now.Time()", "doubting(now, err)\n	l.extendAfter = time.Hour + now.Time()",
+		"doubting(now, err)\n	l.extendAfter = now.Since(l.sentAt)", "doubting(now, err)\n	l.extendAfter = time.Hour + now.Since(l.sentAt)",
 		"TestServerHangsForLessThanTheTTL|TestServerIsAwayForLessThanTheTTL",
 	},
 	{
