@@ -911,7 +911,7 @@ var mutants = []mutant{
 	},
 	{
 		"connection that died in silence and is kept", "redlatchrueidis/silence.go",
-		"range s.silent() {", "range s.silent()[:0] {", "TestSilentConnection",
+		"asked != 0 && now-asked >= s.limit", "asked < 0 && now-asked >= s.limit", "TestSilentConnection",
 	},
 	{
 		"connections given up one after the other", "redlatchrueidis/silence.go",
