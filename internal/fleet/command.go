@@ -29,7 +29,8 @@ func ReleaseCommand(l *Lock, h redlatch.Holder) string {
 	return strings.Join(args, " ")
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
+// plainWord begins with no =, by which zsh looks for a program.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-][A-Za-z0-9_./:=@%+,-]*$`)
 
 // ShellWord returns an argument as a shell reads it back.
 func ShellWord(arg string) string {

@@ -3,6 +3,7 @@ package slots
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -84,4 +85,22 @@ func TestLearn(t *testing.T) {
 			t.Errorf("Learn(%q) = %v, then Node = %q, want %v and %q", c.text, news, got, c.news, c.want)
 		}
 	}
+}
+
+// FuzzLearn has a Map hear any slots of any master, and any redirect: no slot is of a master that nobody
+// named.
+func FuzzLearn(f *testing.F) {
+	f.Add(0, 16383, "a:1", "MOVED 12182 b:1", "a:1")
+	f.Add(-1, 1<<62, "", "MOVED -1 :7", "")
+	f.Add(5, 3, "[::1]:7", "MOVED 1 ::1:7", "[::1]:6")
+	f.Fuzz(func(t *testing.T, from, to int, addr, moved, asked string) {
+		m := New(func(context.Context) ([]Range, error) { return nil, errors.New("no answer") }, func() {})
+		m.loaded = time.Now()
+		m.setLocked([]Range{{from, to, addr}, {to, from, "z:1"}})
+		known := m.Node("foo") // which asks nobody, as it has just done so
+		check.That(t, known == "" || known == addr || known == "z:1", "foo is at %q", known)
+		m.Learn(moved, asked)
+		now := m.Node("foo")
+		check.That(t, now == known || strings.HasPrefix(moved+" ", "MOVED") && strings.Contains(moved, "12182"), "after %q foo is at %q", moved, now)
+	})
 }

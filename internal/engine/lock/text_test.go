@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // FuzzParseText reads texts of leases. Whatever is not as Detach writes it is refused.
@@ -27,5 +28,21 @@ func FuzzParseText(f *testing.F) {
 		case err == nil && (l.Extra < 0 || l.Extra > maxExtra.Milliseconds()):
 			t.Errorf("ParseText(%q) = %+v: a node of a quorum would rest for that long", text, l)
 		}
+	})
+}
+
+// FuzzParseForce reads notes of forced releases, which any program may publish. What is read is
+// written again as it is.
+func FuzzParseForce(f *testing.F) {
+	for _, note := range []string{"", "5\t{}", "5\t{\"by\":{\"pid\":-1}}", "5\t{\"reason\":\"\\ud800\xff\\u0000\"}", "-9223372036854775808\t{}", "5\t[]", "5\tnull", "x\t{}", "5\t{\"At\":\"x\"}"} {
+		f.Add(note)
+	}
+	f.Fuzz(func(t *testing.T, note string) {
+		force := ParseForce(note)
+		if force == nil {
+			return
+		}
+		again := ParseForce(force.Dated())
+		check.Must(t, again != nil && again.String() == force.String() && again.At.Equal(force.At), "ParseForce(%q) = %+v, which is written as %q and read as %+v", note, force, force.Dated(), again)
 	})
 }

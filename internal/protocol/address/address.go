@@ -91,6 +91,12 @@ func split(text string) (p parts, err error) {
 	if p.query, err = url.ParseQuery(u.RawQuery); err != nil {
 		return p, errParts
 	}
+	for parameter := range strings.SplitSeq(u.RawQuery, "&") { // which must be found where a URL is printed
+		name, value, _ := strings.Cut(parameter, "=")
+		if strings.ContainsAny(name, "%+") || name == "sentinel_password" && strings.Contains(value, " ") {
+			return p, errors.New("the name of a parameter must be written as it is, and a blank in a password as %20")
+		}
+	}
 	p.user = u.User
 	if p.form == "unix" {
 		p.path = []string{u.Path}

@@ -118,6 +118,9 @@ func TestRefusedURLsShowNoPassword(t *testing.T) {
 		"rediss://a?ca=/1&ca=/2":                  "more than once",
 		"rediss://u:hush@a?ca=/none":              "/none",
 		"rediss://u:hush@a?cert=/none":            "together",
+
+		"redis+sentinel://a/m?sentinel%5Fpassword=hush":   "as it is",
+		"redis+sentinel://a/m?sentinel_password=one hush": "as %20",
 	} {
 		_, _, err := address.Parse(url)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {

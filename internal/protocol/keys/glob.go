@@ -2,14 +2,30 @@ package keys
 
 import (
 	"path"
+	"regexp"
 	"strings"
 )
 
 // Match reports whether a name has a pattern: that of [path.Match], in which a slash is nothing
 // special here.
 func Match(pattern, name string) (bool, error) {
-	flat := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") } // which no name contains
-	return path.Match(flat(pattern), flat(name))
+	return path.Match(pieces.ReplaceAllStringFunc(pattern, flat), strings.ReplaceAll(name, "/", "\x00"))
+}
+
+// pieces is those of a pattern that can match a slash by its name.
+var pieces = regexp.MustCompile(`(?s)/|\\.|\[\^?(?:\\.|[^\\\]])+\]`)
+
+// flat returns a piece with a NUL, which no name contains, for a slash. A set of which it is one, also
+// within a range, gets the NUL besides.
+func flat(piece string) string {
+	if piece[0] != '[' {
+		return strings.Replace(piece, "/", "\x00", 1)
+	}
+	set := strings.TrimPrefix(piece[1:], "^")
+	if has, _ := path.Match("["+set, "/"); has {
+		return strings.TrimSuffix(piece, set) + "\x00" + set
+	}
+	return piece
 }
 
 // Sieve is a pattern for SCAN, which matches by bytes, that lets through all that Match matches:

@@ -29,11 +29,7 @@ func (v *visit) cluster(ctx context.Context, n *node) {
 		v.report(Finding{n.addr, "cluster", Warning, "CLUSTER INFO cannot be read: " + clean(err), "permit +cluster|info"})
 		return
 	}
-	state := make(map[string]string)
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		state[key] = value
-	}
+	state := lines(text)
 	f := Finding{n.addr, "cluster", OK, fmt.Sprintf("state %s, %s of 16384 slots, %s of them failing",
 		state["cluster_state"], state["cluster_slots_assigned"], state["cluster_slots_fail"]), ""}
 	if state["cluster_state"] != "ok" || state["cluster_slots_assigned"] != "16384" || state["cluster_slots_fail"] != "0" {

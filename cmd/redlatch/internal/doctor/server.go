@@ -22,12 +22,7 @@ func (v *visit) server(ctx context.Context, n *node, cluster bool) {
 		v.report(Finding{n.addr, "info", Warning, "INFO cannot be read: " + clean(err), "permit +info, for this examination at least"})
 		return
 	}
-	n.info = make(map[string]string)
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			n.info[key] = value
-		}
-	}
+	n.info = lines(text)
 	v.version(n)
 	v.role(n, cluster)
 	if n.info["role"] == "master" {
@@ -163,7 +158,11 @@ func (v *visit) replicas(ctx context.Context, n *node) {
 	}
 	written, _ := strconv.ParseInt(n.info["master_repl_offset"], 10, 64)
 	for i := range count {
-		replica := fields(n.info["slave"+strconv.Itoa(i)])
+		text, told := n.info["slave"+strconv.Itoa(i)]
+		if !told {
+			break // whatever the number says
+		}
+		replica := fields(text)
 		at, _ := strconv.ParseInt(replica["offset"], 10, 64)
 		f := Finding{n.addr, "replicas", OK, fmt.Sprintf("%s:%s %s, %d bytes and %ss behind", replica["ip"], replica["port"], replica["state"],
 			max(0, written-at), cmp.Or(replica["lag"], "?")), ""}
@@ -189,6 +188,17 @@ func (v *visit) replicas(ctx context.Context, n *node) {
 		f.Advice = "a master that is cut off goes on giving locks which are lost: CONFIG SET min-replicas-to-write 1, and see LockOptions.Replicas"
 	}
 	v.report(f)
+}
+
+// lines reads "a:b", a line each.
+func lines(text string) map[string]string {
+	all := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			all[key] = value
+		}
+	}
+	return all
 }
 
 // fields reads "a=b,c=d".

@@ -1,0 +1,31 @@
+package doctor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redlatch/redlatch/internal/testkit/check"
+)
+
+// FuzzInfo looks at a server by whatever it tells of itself: each finding has a level and a text, and there
+// are not many more than it told of replicas.
+func FuzzInfo(f *testing.F) {
+	f.Add("redis_version:7.0.15\r\nrole:master\r\nconnected_slaves:1\r\nslave0:ip=a,port=1,state=online,offset=9,lag=0\r\n")
+	f.Add("redis_version:x\nvalkey_version:8\nrole:slave\nmaster_link_status:down\nloading:1")
+	f.Add("connected_slaves:9223372036854775807\nmaxmemory_policy:allkeys-lru\naof_enabled:1\naof_last_write_status:err")
+	f.Add(":\n::\nslave0:=,,=\nconnected_slaves:1\nmaster_repl_offset:-9223372036854775808\nslave0:offset=9223372036854775807,lag=9223372036854775807")
+	f.Fuzz(func(t *testing.T, text string) {
+		n := &node{addr: "a:1", info: lines(text)}
+		var all []Finding
+		v := &visit{Options: Options{URLs: []string{"a", "b"}, TTL: 30 * time.Second}, report: func(f Finding) { all = append(all, f) }}
+		v.version(n)
+		v.role(n, false)
+		v.memory(n)
+		v.persistence(n)
+		v.replicas(t.Context(), n)
+		for _, f := range all {
+			check.That(t, f.Level != "" && f.Found != "" && (f.Level == OK || f.Advice != ""), "%+v", f)
+		}
+		check.That(t, len(all) <= 6+len(n.info), "%d findings of %q", len(all), text)
+	})
+}
