@@ -21,11 +21,14 @@ func flat(piece string) string {
 	if piece[0] != '[' {
 		return strings.Replace(piece, "/", "\x00", 1)
 	}
-	set := strings.TrimPrefix(piece[1:], "^")
-	if has, _ := path.Match("["+set, "/"); has {
-		return strings.TrimSuffix(piece, set) + "\x00" + set
+	begin := 1
+	if piece[1] == '^' {
+		begin = 2
 	}
-	return piece
+	if matches, _ := path.Match(piece, "/"); matches == (begin == 2) { // it is none of the set
+		return piece
+	}
+	return piece[:begin] + "\x00" + piece[begin:]
 }
 
 // Sieve is a pattern for SCAN, which matches by bytes, that lets through all that Match matches:

@@ -13,7 +13,7 @@ func FuzzRedacted(f *testing.F) {
 	for _, url := range []string{
 		"redis://:hush@host:1/0", "redis+sentinel://u:hu'hush@a,b/m?sentinel_password=x", "rediss+sentinel://host/m?sentinel_password=hush&ca=x",
 		"unix://:%22hush@/run/s", "redis+cluster://u:a:hush@[::1]:7,b", "redis://u:`hush@h", "redis+sentinel://h/m?sentinel%5fpassword=hush",
-		"redis+sentinel://h/m?dial_timeout=1s&sentinel_password=a'hush", "redis+sentinel://h/m?sentinel_password=a\"b hush", "redis://u%20:hush@h", "redis://user:password@hush@h",
+		"redis+sentinel://h/m?dial_timeout=1s&sentinel_password=a'hush", "redis+sentinel://h/m?sentinel_password=a\"b hush", "redis://u%20:hush@h", "redis://user:password@hush@h", "redis+sentinel://:hush@0/@",
 	} {
 		f.Add(url)
 	}

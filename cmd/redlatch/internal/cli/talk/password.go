@@ -30,8 +30,12 @@ func Secret(url string) bool {
 // Bare returns a URL without user and password.
 func Bare(url string) string {
 	scheme, rest, _ := strings.Cut(url, "://")
-	_, rest, _ = cutLast(rest, "@")
-	place, query, _ := strings.Cut(rest, "?")
+	end := len(rest)
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		end = i
+	}
+	_, hosts, _ := cutLast(rest[:end], "@")
+	place, query, _ := strings.Cut(hosts+rest[end:], "?")
 	var kept []string
 	for parameter := range strings.SplitSeq(query, "&") {
 		if parameter != "" && !strings.HasPrefix(parameter, "sentinel_") {
