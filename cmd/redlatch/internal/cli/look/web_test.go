@@ -3,14 +3,32 @@
 package look
 
 import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/app"
+	"github.com/redlatch/redlatch/cmd/redlatch/internal/cli/talk"
+	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchweb"
 )
 
@@ -68,4 +86,112 @@ func TestPathIsClean(t *testing.T) {
 			t.Errorf("--path %q: %v", path, err)
 		}
 	}
+}
+
+// said is what the program said.
+type said struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all.Write(p)
+}
+
+// written returns a file of the test with this text.
+func written(t *testing.T, name string, text []byte) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	check.OK(t, "WriteFile", os.WriteFile(file, text, 0o600))
+	return file
+}
+
+// certificate returns PEM files with a certificate for example.com, and its key.
+func certificate(t *testing.T) (cert, key string, roots *x509.CertPool) {
+	t.Helper()
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	pair := s.TLS.Certificates[0]
+	secret := check.Value(x509.MarshalPKCS8PrivateKey(pair.PrivateKey)).OK(t)
+	roots = x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	return written(t, "cert.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})),
+		written(t, "key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})), roots
+}
+
+// TestPairsThatAreNone: the error names the flags, and what is the matter.
+func TestPairsThatAreNone(t *testing.T) {
+	t.Parallel()
+	cert, key, _ := certificate(t)
+	fresh := check.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)).OK(t)
+	other := written(t, "other.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: check.Value(x509.MarshalPKCS8PrivateKey(fresh)).OK(t)}))
+	junk := written(t, "junk.pem", []byte("no PEM"))
+	for want, pair := range map[string][2]string{
+		"go together": {cert, ""}, "/none: no such file": {cert, "/none"}, "failed to find any PEM data in certificate": {junk, key}, "switched": {key, key}, "does not match": {cert, other},
+	} {
+		w := web{listen: "127.0.0.1:0", gallery: true, interval: time.Second, cert: pair[0], key: pair[1]}
+		err := w.serve(t.Context(), &app.App{Streams: &talk.Streams{Stdout: io.Discard, Stderr: io.Discard}})
+		check.That(t, err != nil && strings.Contains(err.Error(), want) && strings.Contains(err.Error(), "--tls-cert and --tls-key"), "with %q: %v, want %q", pair, err, want)
+	}
+}
+
+// TestNoPasswordIsTold serves over TLS, to a viewer with a password, what a Redis with a password has: no
+// page, no event and no word of the program has either, also when Redis is gone. Nothing is served without TLS.
+func TestNoPasswordIsTold(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	redis.AllowUser("me", "on", ">hush'hush", "~*", "&*", "+@all")
+	cert, key, roots := certificate(t)
+	out, stdout := io.Pipe()
+	var stderr said
+	a := &app.App{Streams: &talk.Streams{Stdout: stdout, Stderr: &stderr}, Redis: []string{"redis://me:hush'hush@" + redis.Addr()}, Prefix: app.DefaultPrefix}
+	w := web{
+		listen: "127.0.0.1:0", interval: 100 * time.Millisecond, cert: cert, key: key, users: written(t, "users", []byte("ann:hushann\n")),
+		allowRelease: true, hosts: []string{"example.com"},
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.serve(ctx, a) }()
+	line := check.Value(bufio.NewReader(out).ReadString('\n')).OK(t)
+	check.Must(t, strings.HasPrefix(line, "https://127.0.0.1:"), "it says %q", line)
+	base := strings.TrimSuffix(line, "/\n")
+	addr := strings.TrimPrefix(base, "https://")
+
+	_, err := tls.Dial("tcp", addr, &tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
+	check.That(t, err != nil && strings.Contains(err.Error(), "protocol version"), "TLS 1.1: %v", err)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "example.com", MaxVersion: tls.VersionTLS12}}}
+	get := func(password, url string) (int, string) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		r := check.Value(http.NewRequestWithContext(ctx, http.MethodGet, url, nil)).OK(t)
+		r.SetBasicAuth("ann", password)
+		resp := check.Value(client.Do(r)).OK(t)
+		defer resp.Body.Close()
+		if !strings.Contains(url, "/events") {
+			return resp.StatusCode, string(check.Value(io.ReadAll(resp.Body)).OK(t))
+		}
+		var all strings.Builder
+		for lines := bufio.NewScanner(resp.Body); lines.Scan() && !strings.Contains(all.String(), "event: content"); {
+			all.WriteString(lines.Text() + "\n")
+		}
+		return resp.StatusCode, all.String()
+	}
+	status, body := get("hushann", strings.Replace(base, "https:", "http:", 1)+"/")
+	check.That(t, status == http.StatusBadRequest && strings.Contains(body, "HTTPS server"), "without TLS: %d %q", status, body)
+	for _, gone := range []bool{false, true} {
+		if gone {
+			redis.Kill()
+		}
+		for _, path := range []string{"/", "/locks?q=hu", "/lock?name=a", "/processes", "/pools", "/leaders", "/record", "/nodes", "/health", "/metrics", "/healthz", "/none", "/events?page_of=locks"} {
+			status, body := get("hushann", base+path)
+			check.That(t, status < 500 && body != "" && !strings.Contains(body, "hush"), "%s, with Redis gone %t: %d %s", path, gone, status, body)
+			status, body = get("wronghush", base+path)
+			check.That(t, status == http.StatusUnauthorized && !strings.Contains(body, "hush"), "%s with a wrong password: %d %s", path, status, body)
+		}
+	}
+	stop()
+	check.Nil(t, "serve", <-ended)
+	check.That(t, !strings.Contains(stderr.all.String(), "hush"), "the program says %s", stderr.all.String())
 }
