@@ -25,7 +25,7 @@ func flat(piece string) string {
 	if piece[1] == '^' {
 		begin = 2
 	}
-	if matches, _ := path.Match(piece, "/"); matches == (begin == 2) { // it is none of the set
+	if matches, err := path.Match(piece, "/"); err != nil || matches == (begin == 2) { // it is none of the set
 		return piece
 	}
 	return piece[:begin] + "\x00" + piece[begin:]
