@@ -3,11 +3,14 @@ package redlatch
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redlatch/redlatch/internal/base/groups"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -53,6 +56,23 @@ func TestLogHookLevels(t *testing.T) {
 	if got, want := logged(t, slog.LevelInfo, e), " name=a held_for=1s reason=gone error=\"it is gone\"\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("a loss is logged as %s, want %s at its end", got, want)
 	}
+}
+
+// TestLogHookKeepsTextsApart: a text of others is one field of one line, of text and of JSON.
+func TestLogHookKeepsTextsApart(t *testing.T) {
+	t.Parallel()
+	const bad = "<b>\x1b[2J\u202e\tx\nlevel=ERROR msg=\xff"
+	e := Event{
+		Type: EventLost, Name: bad, Owner: bad, Reason: LossForced, Err: errors.New(bad),
+	}
+	got := logged(t, slog.LevelInfo, e)
+	hidden := strings.ContainsFunc(strings.TrimSuffix(got, "\n"), func(r rune) bool { return !strconv.IsPrint(r) })
+	check.That(t, !hidden && utf8.ValidString(got) && strings.Count(got, "\n") == 1 && strings.Contains(got, `name="<b>\x1b[2J\u202e\tx\nlevel=ERROR msg=\xff"`), "it is logged as %q", got)
+	var out bytes.Buffer
+	LogHook(slog.New(slog.NewJSONHandler(&out, nil)))(context.Background(), e)
+	var read struct{ Name string }
+	check.Nil(t, "Unmarshal", json.Unmarshal(out.Bytes(), &read))
+	check.Equal(t, read.Name, strings.ToValidUTF8(bad, "\ufffd"), "the name in %s", out.String())
 }
 
 // logged returns the line of an event, in a log of that level.

@@ -97,7 +97,7 @@ func TestNothingIsSentForBadInput(t *testing.T) {
 	c := check.Value(redlatch.New(nowhere{}, redlatch.Options{})).OK(t)
 	defer c.Close()
 	ctx := t.Context()
-	for _, name := range []string{"", strings.Repeat("n", 600), "a\x00", "a\r\n", "{", "a{}b", "{x}:queue", "\xff"} {
+	for _, name := range []string{"", strings.Repeat("n", 513-len("redlatch:")), strings.Repeat("n", 4096), "a\x00", "a\r\n", "{", "a{}b", "{x}:queue", "\xff"} {
 		m := c.Mutex(name)
 		_, lockErr := m.Lock(ctx)
 		_, tryErr := m.TryLock(ctx)
@@ -105,7 +105,7 @@ func TestNothingIsSentForBadInput(t *testing.T) {
 		_, inspectErr := c.Inspect(ctx, name)
 		_, forceErr := c.ForceRelease(ctx, name, redlatch.ForceOptions{})
 		for _, err := range []error{lockErr, tryErr, doErr, inspectErr, forceErr} {
-			check.That(t, errors.Is(err, redlatch.ErrInvalid), "%.20q: %v, want ErrInvalid", name, err)
+			check.That(t, errors.Is(err, redlatch.ErrInvalid) && len(err.Error()) < 250, "%.20q: %v, want ErrInvalid, and a short text", name, err)
 		}
 	}
 	for _, o := range []redlatch.LockOptions{{TTL: -1}, {TTL: time.Microsecond}, {TTL: 1000 * time.Hour}, {MaxWait: -2}, {MaxHold: -2}} {

@@ -2,11 +2,14 @@ package redlatchweb
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +25,7 @@ import (
 func FuzzRequest(f *testing.F) {
 	const form = "Host: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
 	for _, request := range []string{
+		"GET / HTTP/1.1\r\nHost: a\u202e\xff\x1b=\r\n\r\n",
 		"GET /lock?name=%3Cb%3E HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"GET /locks?q=%ff&kind=mutex&state=held&sort=waited&from=99 HTTP/1.0\r\nHost: [::1]:80\r\n\r\n",
 		"GET /events?page_of=lock&name=a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
@@ -37,7 +41,9 @@ func FuzzRequest(f *testing.F) {
 		released = &name
 		return redlatch.LockInfo{}, nil
 	}
-	h := check.Value(newHandler(canned{locks: contended}, release, Options{AllowRelease: true, Interval: time.Hour})).OK(f)
+	var log bytes.Buffer
+	options := Options{AllowRelease: true, Interval: time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	h := check.Value(newHandler(canned{locks: contended}, release, options)).OK(f)
 	f.Cleanup(h.Close)
 	h.patience = time.Millisecond
 	tag := regexp.MustCompile(`<[^>]*>`)
@@ -49,6 +55,7 @@ func FuzzRequest(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond) // which ends a stream
 		defer cancel()
 		r, released = r.WithContext(ctx), nil
+		log.Reset()
 		answer := httptest.NewRecorder()
 		h.ServeHTTP(answer, r)
 
@@ -64,6 +71,10 @@ func FuzzRequest(f *testing.F) {
 		}
 		if shown := tag.ReplaceAllString(body, ""); strings.HasPrefix(header.Get("Content-Type"), "text/html") {
 			check.That(t, !strings.ContainsAny(shown, "\x1b\u202e\x00\r\u009b") && utf8.ValidString(shown), "a text as it is: %q", shown)
+		}
+		for line := range strings.Lines(log.String()) {
+			hidden := strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return !strconv.IsPrint(r) })
+			check.That(t, !hidden && utf8.ValidString(line) && strings.HasPrefix(line, "time="), "a line of the log: %q", line)
 		}
 		if released != nil {
 			text, site := r.PostForm.Get("typed"), r.Header.Get("Sec-Fetch-Site")
