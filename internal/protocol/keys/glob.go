@@ -9,7 +9,10 @@ import (
 // Match reports whether a name has a pattern: that of [path.Match], in which a slash is nothing
 // special here.
 func Match(pattern, name string) (bool, error) {
-	return path.Match(pieces.ReplaceAllStringFunc(pattern, flat), strings.ReplaceAll(name, "/", "\x00"))
+	if strings.Contains(name, "/") && strings.ContainsAny(pattern, `/[\`) {
+		pattern = pieces.ReplaceAllStringFunc(pattern, flat)
+	}
+	return path.Match(pattern, strings.ReplaceAll(name, "/", "\x00"))
 }
 
 // pieces is those of a pattern that can match a slash by its name.
