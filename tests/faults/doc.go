@@ -3,6 +3,7 @@
 //
 // # Which file is about which hazard
 //
+//	clock_linux      the clock of the server steps by an hour
 //	context          contexts that seem alive after the deadline, or end just as Redis grants; hooks that panic
 //	countdown_fault  a countdown: lost and late requests, messages, processes and servers
 //	full             the server is out of memory, or its disk is full; the ailments that history tests use

@@ -87,7 +87,7 @@ func (p *Picture) inspected(r conn.Reply) error {
 	}
 	for _, w := range state.Waiters {
 		if ticket, err := script.ParseTicket(w.Ticket); err == nil && ticket.Kind != script.Yielding {
-			p.Waiters = append(p.Waiters, newWaiter(p.Kind, ticket, w))
+			p.Waiters = append(p.Waiters, newWaiter(p.Kind, ticket, w, state.Now))
 		}
 	}
 	return nil
@@ -110,11 +110,12 @@ func newHolder(kind *script.Kind, h script.Holder, now int64) Holder {
 	return n
 }
 
-// newWaiter is the waiter that has a ticket.
-func newWaiter(kind *script.Kind, ticket script.Ticket, w script.Waiting) Waiter {
+// newWaiter is the waiter that has a ticket, at that time of the server. It did not arrive later, whatever
+// became of the clock since.
+func newWaiter(kind *script.Kind, ticket script.Ticket, w script.Waiting, now int64) Waiter {
 	client, _ := script.OwnerClient(ticket.Owner)
 	n := Waiter{
-		Party:  Party{Owner: ticket.Owner, Client: client, Since: time.UnixMicro(w.Arrival), Dead: !w.Alive},
+		Party:  Party{Owner: ticket.Owner, Client: client, Since: time.UnixMicro(min(w.Arrival, now)), Dead: !w.Alive},
 		Detail: kind.Detail(ticket.Param), Callers: 1,
 	}
 	if w.End > 0 {

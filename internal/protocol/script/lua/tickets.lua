@@ -60,13 +60,17 @@ end
 
 -- alive_for returns for how many ms more the client of a ticket is believed alive, at most 0 if the
 -- client is dead. The caller is alive, since it asks.
+--
+-- The ticket of yield is one of that many ms, so what has more left is from before the clock was set
+-- back, and over: nobody would be let in until the clock is there again.
 local known = {}
 local function alive_for(ticket, caller)
-  local mode, address = string.match(ticket, '^(%u)%l+\t([^\t]*)\t')
+  local mode, address, ttl = string.match(ticket, '^(%u)%l+\t([^\t]*)\t(%d*)')
   if not mode then return 0 end
   local ms = known[mode .. address]
   if not ms then
     ms = tonumber(redis.call('ZSCORE', CLIENTS, address) or 0) - math.floor(now() / 1000)
+    if address == YIELD and ms > tonumber(ttl) then ms = 0 end
     if ms > 0 and address ~= caller and not listens(mode, address) then ms = 0 end
     known[mode .. address] = ms
   end
