@@ -76,7 +76,8 @@ func (c *Conn) changed() {
 // Server-assisted caching and rueidis's own retries are turned off: redlatch caches nothing, and
 // resends by itself. Idle connections are checked every 3 seconds and given 6 to answer, unless
 // Dialer.KeepAlive and ConnWriteTimeout say otherwise. Rueidis itself would check every second,
-// which is needless traffic from a client that only waits.
+// which is needless traffic from a client that only waits. A server or proxy that does not know RESP3
+// is spoken to in RESP2.
 //
 // Requests share a connection. A request that finds no other there has another connection for itself,
 // which is made after 16 such requests. There are two of these, the second for requests that find the
@@ -105,6 +106,16 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 	if o.WriteBufferEachConn == 0 {
 		o.WriteBufferEachConn = bufferSize
 	}
+	c, err := open(o)
+	if retry.Says(err, "NOPROTO") { // where HELLO is unknown, rueidis goes on with RESP2 by itself
+		o.AlwaysRESP2 = true
+		c, err = open(o)
+	}
+	return c, err
+}
+
+// open dials a server with options that are complete.
+func open(o rueidis.ClientOption) (*Conn, error) {
 	addr := strings.Join(o.InitAddress, ",")
 	direct, plain := new(direct), o
 	silence := listenIn(&o, direct.ended)

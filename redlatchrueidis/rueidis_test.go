@@ -1,7 +1,9 @@
 package redlatchrueidis_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -26,8 +28,10 @@ func options(s conntest.Server) rueidis.ClientOption {
 }
 
 // owned opens a client of the adapter's own.
-func owned(t *testing.T, s conntest.Server) (conn.Conn, error) {
-	c, err := redlatchrueidis.Open(options(s))
+func owned(_ *testing.T, s conntest.Server) (conn.Conn, error) { return open(options(s)) }
+
+func open(o rueidis.ClientOption) (conn.Conn, error) {
+	c, err := redlatchrueidis.Open(o)
 	if err != nil {
 		return nil, err // not a conn.Conn with nothing inside
 	}
@@ -80,6 +84,48 @@ func TestSharedClient(t *testing.T) {
 func TestSharedClientWithRESP2(t *testing.T) {
 	t.Parallel()
 	conntest.RunAgain(t, shared(func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true }))
+}
+
+// TestOwnClientWithoutRESP3: rueidis goes on with RESP2 where HELLO is unknown, as at an old server or
+// behind a proxy, and ended with the error where HELLO is known and RESP3 is not.
+func TestOwnClientWithoutRESP3(t *testing.T) {
+	t.Parallel()
+	for refusal, change := range map[string][2]string{
+		"NOPROTO":         {"HELLO\r\n$1\r\n3", "HELLO\r\n$1\r\n4"},
+		"unknown command": {"HELLO", "HELLP"},
+	} {
+		t.Run(refusal, func(t *testing.T) {
+			t.Parallel()
+			conntest.RunAgain(t, func(_ *testing.T, s conntest.Server) (conn.Conn, error) {
+				o := options(s)
+				o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+					dial := d.DialContext
+					if config != nil {
+						dial = (&tls.Dialer{NetDialer: d, Config: config}).DialContext
+					}
+					c, err := dial(ctx, "tcp", addr)
+					return changed{c, []byte(change[0]), []byte(change[1])}, err
+				}
+				return open(o)
+			})
+		})
+	}
+}
+
+// changed is a connection to a server that knows one thing under another name of the same length.
+type changed struct {
+	net.Conn
+	name, other []byte
+}
+
+func (c changed) Write(b []byte) (int, error) {
+	return c.Conn.Write(bytes.ReplaceAll(b, c.name, c.other))
+}
+
+func (c changed) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	copy(b, bytes.ReplaceAll(b[:n], c.other, c.name))
+	return n, err
 }
 
 func TestOpenErrorNamesTheServerOnceAndNeverThePassword(t *testing.T) {
