@@ -305,9 +305,10 @@ func TestNotPermitted(t *testing.T) {
 	}
 }
 
-// TestOneRightLess has, for each command that scripts run, a client whose user may not run it, as after
-// an upgrade of redlatch without one of its rights. A script ends there, halfway. What it has done until
-// then expires: clients with all rights get the lock, and no key stays for ever.
+// TestOneRightLess has, for each command, a client whose user may not run it, as after an upgrade of
+// redlatch without one of its rights. Each call ends, with an error that tells it or as if nothing was
+// wrong. A script ends there, halfway. What it has done until then expires: clients with all rights get
+// the lock, and no key stays for ever.
 func TestOneRightLess(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -315,24 +316,33 @@ func TestOneRightLess(t *testing.T) {
 	o.RequestTimeout = locktest.Patience
 	all := locktest.Open(t, s.URL(), o)
 	o.Lock.TTL = 2 * time.Second
-	for _, command := range access.Scripted(false) {
+	for _, command := range access.Commands(false) {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			rights := slices.DeleteFunc(access.Rules("redlatch:", false), func(rule string) bool { return rule == "+"+command })
 			s.AllowUser(command, append([]string{"on", ">" + help.Secret}, rights...)...)
 			c := locktest.Open(t, "redis://"+command+":"+help.Secret+"@"+s.Addr(), o)
+			wantTold := func(call string, err error) {
+				t.Helper()
+				if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redlatch.ErrNotReplicated) {
+					return
+				}
+				text := err.Error()
+				told := strings.Contains(text, "'"+command+"'") || strings.Contains(text, "`redlatch doctor` tells which")
+				check.That(t, strings.Contains(text, "NOPERM") && told, "%s = %v, want NOPERM and the command", call, err)
+			}
 			for _, l := range kindtest.Locks(c, command) {
 				for _, acquire := range []func(context.Context) (*redlatch.Lease, error){l.Try, l.Acquire} {
 					lease, err := acquire(locktest.Within(t, 100*time.Millisecond))
 					if err == nil {
 						err = errors.Join(lease.Extend(t.Context()), lease.Release(t.Context()))
 					}
-					check.That(t, err == nil || !strings.Contains(err.Error(), "executing the script"), "error %v, want the code NOPERM", err)
+					wantTold(l.Kind, err)
 				}
 			}
-			_, _ = c.CountDownLatch(command+"countdown").TrySetCount(t.Context(), 1, time.Hour)
-			job := c.Job(command+"job", redlatch.JobOptions{Window: time.Second})
-			_, _ = job.Do(t.Context(), func(context.Context, *redlatch.Lease) error { return nil })
+			for call, use := range uses {
+				wantTold(call, use(locktest.Within(t, 500*time.Millisecond), c, all, command+" "+call))
+			}
 			for _, l := range kindtest.Locks(all, command) {
 				lease := check.Value(l.Acquire(locktest.Within(t, locktest.Patience))).OK(t)
 				info, err := c.Inspect(t.Context(), l.Name)
@@ -340,9 +350,139 @@ func TestOneRightLess(t *testing.T) {
 				check.That(t, err != nil || len(info.Holders) == 1 || !held, "Inspect of a %s that is held: %+v", l.Kind, info)
 				_ = lease.Release(t.Context())
 			}
+			help.WantExpiry(t, s) // also of what the client forgets when it is closed
 		})
 	}
-	t.Cleanup(func() { help.WantExpiry(t, s) })
+}
+
+// TestRecordsOfAUserWhoMayNotLetKeysExpire: what is noted for people alone does not stay for ever either.
+func TestRecordsOfAUserWhoMayNotLetKeysExpire(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.AllowUser("guest", slices.Concat([]string{"on", ">" + help.Secret}, access.Rules("redlatch:", false), []string{"-pexpire"})...)
+	trouble, o := make(chan error, 16), help.Unhurried()
+	o.Journal.Trouble = func(err error) { trouble <- err }
+	m := locktest.Open(t, "redis://guest:"+help.Secret+"@"+s.Addr(), o).Mutex("a")
+	l := check.Value(m.Lock(redlatch.WithLabels(t.Context(), map[string]string{"a": "b"}))).OK(t)
+	locktest.Eventually(t, "a note", func() bool { return help.CommandCalls(s, "hset") > 0 })
+	help.WantExpiry(t, s)
+	s.Do("DEL", locktest.StateKey("a"))
+	check.Error(t, "Extend", l.Extend(t.Context()), redlatch.ErrNotHeld)
+	help.Receive(t, trouble, "the journal's error")
+	help.WantExpiry(t, s)
+}
+
+// uses is what a client does beside acquiring, extending and releasing a lock. all is another client.
+var uses = map[string]func(ctx context.Context, c, all *redlatch.Client, name string) error{
+	"MultiMutex": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
+		return c.MultiMutex(name, name+"2").Do(ctx, func(context.Context, *redlatch.MultiLease) error { return nil })
+	},
+	"Lock of what is held": func(ctx context.Context, c, all *redlatch.Client, name string) error {
+		return all.Mutex(name).Do(ctx, func(ctx context.Context, _ *redlatch.Lease) error {
+			return check.ErrorOf(c.Mutex(name).Lock(ctx))
+		})
+	},
+	"Detach and Adopt": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
+		return whileHeld(ctx, c.Mutex(name), func(l *redlatch.Lease) error {
+			text, err := l.Detach(ctx)
+			if err == nil {
+				_, err = c.Adopt(ctx, text, redlatch.LockOptions{})
+			}
+			return err
+		})
+	},
+	"TakeByForce": func(ctx context.Context, c, all *redlatch.Client, name string) error {
+		return whileHeld(ctx, all.Mutex(name), func(l *redlatch.Lease) error {
+			return check.ErrorOf(c.Mutex(name).TakeByForce(ctx, redlatch.ForceOptions{Owner: l.Owner()}))
+		})
+	},
+	"ForceRelease": func(ctx context.Context, c, all *redlatch.Client, name string) error {
+		return whileHeld(ctx, all.Mutex(name), func(l *redlatch.Lease) error {
+			return check.ErrorOf(c.ForceRelease(ctx, name, redlatch.ForceOptions{Owner: l.Owner()}))
+		})
+	},
+	"ExtendTo": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
+		return whileHeld(ctx, c.Mutex(name), func(l *redlatch.Lease) error { return l.ExtendTo(ctx, time.Second) })
+	},
+	"Wanted": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
+		return whileHeld(ctx, c.Mutex(name), func(l *redlatch.Lease) error {
+			l.Wanted() // which tells no error
+			help.Rest(ctx, 50*time.Millisecond)
+			return l.Extend(ctx)
+		})
+	},
+	"Proclaim": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
+		e := c.Election(name)
+		l, err := e.Campaign(ctx, "one")
+		if err == nil {
+			err = errors.Join(e.Proclaim(ctx, l, "two"), l.Release(ctx))
+		}
+		return err
+	},
+	"Resize": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
+		return c.Semaphore(name, 3).Do(ctx, 1, func(ctx context.Context, _ *redlatch.Lease) error {
+			return check.ErrorOf(c.Semaphore(name, 3).Resize(ctx, 4))
+		})
+	},
+	"Downgrade": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
+		return c.RWMutex(name).Do(ctx, func(ctx context.Context, l *redlatch.Lease) error {
+			read, err := c.RWMutex(name).Downgrade(ctx, l)
+			if err == nil {
+				err = read.Release(ctx)
+			}
+			return err
+		})
+	},
+	"MinHold": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
+		m := c.ReentrantMutex(name).With(redlatch.LockOptions{MinHold: time.Second})
+		return m.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+	},
+	"Replicas": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
+		m := c.Mutex(name).With(redlatch.LockOptions{Replicas: 1})
+		return m.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil })
+	},
+	"Job": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
+		job := c.Job(name, redlatch.JobOptions{Window: time.Second})
+		return check.ErrorOf(job.Do(ctx, func(context.Context, *redlatch.Lease) error { return nil }))
+	},
+	"TrySetCount": func(ctx context.Context, c, _ *redlatch.Client, name string) error {
+		d := c.CountDownLatch(name)
+		return errors.Join(check.ErrorOf(d.TrySetCount(ctx, 1, time.Hour)), d.Delete(ctx))
+	},
+	"CountDown": func(ctx context.Context, c, all *redlatch.Client, name string) error {
+		d := c.CountDownLatch(name)
+		_, err := all.CountDownLatch(name).TrySetCount(ctx, 2, time.Hour)
+		return errors.Join(err, check.ErrorOf(d.CountDownOnce(ctx, "id")), check.ErrorOf(d.CountDown(ctx)))
+	},
+	"Await": func(ctx context.Context, c, all *redlatch.Client, name string) error {
+		_, err := all.CountDownLatch(name).TrySetCount(ctx, 1, time.Hour)
+		return errors.Join(err, c.CountDownLatch(name).Await(ctx))
+	},
+	"List": func(ctx context.Context, c, _ *redlatch.Client, _ string) error {
+		for _, err := range c.List(ctx, redlatch.ListOptions{}) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	"Journal": func(ctx context.Context, c, _ *redlatch.Client, _ string) error {
+		for _, err := range c.Journal(ctx, redlatch.JournalQuery{}) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+}
+
+// whileHeld calls f while a mutex is held, which f may give away.
+func whileHeld(ctx context.Context, m *redlatch.Mutex, f func(l *redlatch.Lease) error) error {
+	err := m.Do(ctx, func(_ context.Context, l *redlatch.Lease) error { return f(l) })
+	if errors.Is(err, redlatch.ErrNotHeld) {
+		return nil
+	}
+	return err
 }
 
 // TestWithoutTheRightToExpire: a client whose user may not run PEXPIRE asks to be told of waiters, and

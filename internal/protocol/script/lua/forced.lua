@@ -6,8 +6,11 @@
 local function tell_forced(owner, text, ms, address, sharded)
   local note = string.format('%.0f', now()) .. '\t' .. text
   if redis.call('HLEN', FORCED) > 128 then redis.call('DEL', FORCED) end -- so many at once are too many to tell each
+  -- PEXPIRE comes first, and again for a new key: a user that may not run it must not leave one for
+  -- ever.
+  local there = redis.call('PEXPIRE', FORCED, ms)
   redis.call('HSET', FORCED, 'last', owner, 'of ' .. owner, note)
-  redis.call('PEXPIRE', FORCED, ms)
+  if there == 0 then redis.call('PEXPIRE', FORCED, ms) end
   local message = 'revoke\t' .. owner .. '\t' .. note
   if address ~= '' and sharded == '1' then redis.pcall('SPUBLISH', address, message) end
   if address ~= '' and sharded ~= '1' then redis.pcall('PUBLISH', address, message) end

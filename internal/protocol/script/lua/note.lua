@@ -20,5 +20,9 @@ for i = 3, #ARGV, 2 do
     redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
   end
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[1])
+local lasts = redis.pcall('PEXPIRE', KEYS[1], ARGV[1])
+if type(lasts) == 'table' then -- a user that may not run it must not leave notes for ever
+  redis.call('DEL', KEYS[1])
+  return lasts
+end
 return 1

@@ -24,6 +24,15 @@ local function keep_line()
   redis.call('PEXPIRE', CLIENTS, LINGER)
 end
 
+-- keep_word keeps a word of a holder in CLIENTS from now on, for so many ms. PEXPIRE comes first, and
+-- again for a new key: a user that may not run it must not leave one for ever.
+local function keep_word(word, now_ms, ms)
+  local long = math.max(ms, redis.call('PTTL', CLIENTS))
+  local there = redis.call('PEXPIRE', CLIENTS, long)
+  redis.call('ZADD', CLIENTS, -(now_ms + ms), word)
+  if there == 0 then redis.call('PEXPIRE', CLIENTS, long) end
+end
+
 -- tell_holders tells the clients of holders that have asked for it that a waiter has come. Their
 -- wishes are among the members of CLIENTS whose time has passed; see want.lua.
 local function tell_holders(past)

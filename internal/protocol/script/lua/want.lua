@@ -7,7 +7,7 @@
 -- KEYS  K, fence, queue, clients (and after those of the kind)
 -- ARGV  owner, address, ms for which to remember it
 -- Reply 1 if another waits, 0 if not, -1 if the owner is not inside
--- Cost  8 commands; for a mutex
+-- Cost  6 commands; for a mutex
 
 -- cold
 if not extend(ARGV[1], 0) then return -1 end
@@ -17,8 +17,5 @@ if redis.call('EXISTS', QUEUE) == 1 then
   if first or unfinished then return 1 end
 end
 redis.call('ZREMRANGEBYSCORE', CLIENTS, -ms, 0)
--- PEXPIRE comes first: a user that may not run it must not leave the key for ever.
-redis.call('PEXPIRE', CLIENTS, math.max(ARGV[3], redis.call('PTTL', CLIENTS)))
-redis.call('ZADD', CLIENTS, -(ms + ARGV[3]), 'wanted\t' .. ARGV[2] .. '\t' .. ARGV[1])
-redis.call('PEXPIRE', CLIENTS, math.max(ARGV[3], redis.call('PTTL', CLIENTS)))
+keep_word('wanted\t' .. ARGV[2] .. '\t' .. ARGV[1], ms, ARGV[3])
 return 0
