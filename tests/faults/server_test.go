@@ -234,6 +234,30 @@ func TestConnectionRefused(t *testing.T) {
 	wantNoAnswer(t, err, s.Addr(), "refused")
 }
 
+// TestTooManyClients has every connection end while the server has room for none: whoever comes, and
+// whoever comes back, gets no answer. What is held and waited for goes on when there is room again.
+func TestTooManyClients(t *testing.T) {
+	t.Parallel()
+	s := startAiling(t)
+	p := wire.StartProxy(t, s.Server)
+	c, other, hasty := wire.Behind(t, p, help.Unhurried()), wire.Behind(t, p, help.Unhurried()), wire.Behind(t, p, impatient())
+	held := locktest.Lock(t, c.Mutex("a"))
+	next := help.GoLock(t.Context(), other.Mutex("a"))
+	locktest.InLine(t, s.Server, "a", 1)
+	s.tell("CONFIG SET maxclients 1") // which the console is
+	p.Cut()
+	for _, err := range allAtOnce(
+		func() error { return check.ErrorOf(redlatch.Open(t.Context(), p.URL(), impatient())) },
+		func() error { return check.ErrorOf(hasty.Mutex("b").Lock(t.Context())) },
+	) {
+		wantNoAnswer(t, err, p.Listen)
+	}
+	s.tell("CONFIG SET maxclients 10000")
+	check.That(t, held.Extend(t.Context()) == nil, "Extend: %v", held.Err())
+	locktest.Release(t, held)
+	locktest.Release(t, help.Await(t, next))
+}
+
 // wantRefused checks an error that the server answered with: at once, and without a secret.
 func wantRefused(t *testing.T, s *redistest.Server, err error, code string) {
 	t.Helper()
