@@ -2,6 +2,8 @@ package deployments
 
 import (
 	"errors"
+	"net"
+	"slices"
 	"testing"
 
 	"github.com/redlatch/redlatch"
@@ -74,4 +76,57 @@ func TestLeaseThatTheNewMasterDoesNotKnowIsLost(t *testing.T) {
 		t.Errorf("the lease was lost by its deadline: %v", lost)
 	}
 	_ = next.Release(t.Context()) // the sentinels may have changed their minds once more
+}
+
+// TestSentinelsThatLie has sentinels name a server that is not the master, while connections break. One
+// that takes no locks keeps newcomers out and takes nothing from anyone. The master of another deployment
+// is a server without data: holders are told, and waiters take their places there.
+func TestSentinelsThatLie(t *testing.T) {
+	t.Parallel()
+	for named, start := range map[string]func(t *testing.T, g *redistest.Sentinels) *redistest.Server{
+		"a replica": func(_ *testing.T, g *redistest.Sentinels) *redistest.Server { return g.Nodes[1] },
+		"a dead server": func(t *testing.T, _ *redistest.Sentinels) *redistest.Server {
+			s := redistest.Start(t)
+			s.Kill()
+			return s
+		},
+		"another master": func(t *testing.T, _ *redistest.Sentinels) *redistest.Server { return redistest.Start(t) },
+	} {
+		t.Run(named, func(t *testing.T) {
+			t.Parallel()
+			g := redistest.StartSentinels(t)
+			master, target := g.Nodes[0], start(t, g)
+			o := help.InOrder(help.Attentive())
+			holder, other := locktest.Open(t, g.URL(), o), locktest.Open(t, g.URL(), o)
+			held := locktest.Lock(t, holder.Mutex("a"))
+			token := held.Token()
+			next := help.GoLock(t.Context(), other.Mutex("a"))
+			locktest.InLine(t, master, "a", 1)
+			name := func(s *redistest.Server) {
+				host, port, _ := net.SplitHostPort(s.Addr())
+				for _, sentinel := range g.Sentinels {
+					sentinel.Do("SENTINEL", "REMOVE", redistest.MasterName)
+					sentinel.Do("SENTINEL", "MONITOR", redistest.MasterName, host, port, "2")
+				}
+				for _, at := range slices.Concat(g.Sentinels, []*redistest.Server{master}) { // so clients ask the sentinels again
+					at.Do("CLIENT", "KILL", "TYPE", "normal")
+					at.Do("CLIENT", "KILL", "TYPE", "pubsub")
+				}
+			}
+			name(target)
+			if named == "another master" {
+				locktest.Eventually(t, "an extend tells the holder", func() bool { return errors.Is(held.Extend(t.Context()), redlatch.ErrNotHeld) })
+				help.WantLost(t, held)
+				help.WantNext(t, next, token)
+				return
+			}
+			_, err := redlatch.Open(t.Context(), g.URL(), o)
+			check.Error(t, "Open", err, redlatch.ErrUnreachable)
+			name(master)
+			locktest.Eventually(t, "an extend", func() bool { return held.Extend(t.Context()) == nil })
+			check.That(t, held.Token() == token, "lost: %v", held.Err())
+			locktest.Release(t, held)
+			help.WantNext(t, next, token)
+		})
+	}
 }
