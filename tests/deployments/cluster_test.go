@@ -2,9 +2,12 @@ package deployments
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchgoredis"
@@ -231,4 +235,63 @@ func keepIn(t *testing.T, c *redlatch.Client, name string) (owner string) {
 		return strings.HasSuffix(owner, "~")
 	})
 	return owner
+}
+
+// TestSlotsNeverRest: the slots of locks of every kind, and of the names of a MultiMutex, go from master
+// to master all the time. Two clients go on taking turns, one at a time, and meet no error.
+func TestSlotsNeverRest(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	names := append(kindtest.Kinds(), "multi")
+	inside, turns := make([]atomic.Int32, len(names)), make([]atomic.Int32, len(names))
+	var work sync.WaitGroup
+	var over atomic.Bool
+	takeTurns := func(lock int, turn func(ctx context.Context, alone func()) error) {
+		work.Go(func() {
+			for !over.Load() {
+				err := turn(locktest.Within(t, locktest.Patience), func() {
+					check.That(t, inside[lock].Add(1) == 1, "two hold the %s", names[lock])
+					inside[lock].Add(-1)
+				})
+				if err != nil {
+					t.Errorf("%s: %v", names[lock], err)
+					return
+				}
+				turns[lock].Add(1)
+			}
+		})
+	}
+	for range 2 {
+		c := locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.FailoverTTL))
+		for i, l := range kindtest.Locks(c, "{tag}") {
+			takeTurns(i, func(ctx context.Context, alone func()) error {
+				lease, err := l.Acquire(ctx)
+				if err != nil {
+					return err
+				}
+				err = lease.Extend(ctx)
+				alone()
+				return errors.Join(err, lease.Release(ctx))
+			})
+		}
+		takeTurns(len(names)-1, func(ctx context.Context, alone func()) error {
+			return c.MultiMutex("{tag}a", "{tag}b", "c").Do(ctx, func(context.Context, *redlatch.MultiLease) error {
+				alone()
+				return nil
+			})
+		})
+	}
+	for move := range 3 {
+		for _, key := range []string{"{tag}", locktest.StateKey("c")} {
+			slot := nodes[0].Slot(key)
+			from := slot*3/16384 + move
+			redistest.MoveSlot(nodes, nodes[from%3], nodes[(from+1)%3], slot)
+		}
+		for lock, name := range names {
+			before := turns[lock].Load()
+			locktest.Eventually(t, "another turn at the "+name, func() bool { return turns[lock].Load() > before || t.Failed() })
+		}
+	}
+	over.Store(true)
+	work.Wait()
 }

@@ -3,7 +3,7 @@
 //
 // # Which file is about which hazard
 //
-//	cluster             cluster: a master dies, a slot moves, messages that go to every node; a client that keeps locks
+//	cluster             cluster: a master dies, slots move all the time, messages that go to every node; a client that keeps locks
 //	cluster_many        cluster: waiting for many names while slots move and a master dies, over few connections
 //	failover            a replica is promoted: it may lack the lock, and its clock differs
 //	overlap             how often two hold at once when a deployment fails; the table in guarantees.md

@@ -61,6 +61,7 @@ func Leave(nodes []*Server, leaving int) {
 // MoveSlot moves a slot and what is in it from one master to another, key by key, as redis-cli
 // does.
 func MoveSlot(nodes []*Server, from, to *Server, slot int) {
+	raise(nodes, to) // which takes its time; until EndMove, requests about several keys of the slot are refused
 	BeginMove(from, to, slot)
 	EndMove(nodes, from, to, slot)
 }
