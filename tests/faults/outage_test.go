@@ -16,6 +16,7 @@ import (
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/redlatchgoredis"
@@ -324,4 +325,44 @@ func TestFrozenServerSeesNoStorm(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEveryKindAndAnswersThatTakeTenSeconds: with a RequestTimeout for that, a lease goes on for many
+// TTLs and its waiter is served; its deadline counts from before the request. With less, each call ends
+// in its time, and what was held before ends at its deadline.
+func TestEveryKindAndAnswersThatTakeTenSeconds(t *testing.T) {
+	const latency, ttl = 10 * time.Second, 2 * time.Minute
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		o := redlatch.Options{RequestTimeout: 9 * latency, Lock: redlatch.LockOptions{TTL: ttl}}
+		patient, other, hasty := s.Client(t, o), s.Client(t, o), s.Client(t, redlatch.Options{})
+		lost := help.Enter(t, kindtest.Locks(hasty, "lost ")[kind])
+		s.Delay(latency)
+		held := help.Enter(t, help.LockOf(patient, kind))
+		token := held.Token()
+		check.That(t, held.Remaining() < ttl-latency, "%v are left of a lease of %v that was asked for %v ago", held.Remaining(), ttl, latency)
+		next := help.GoEnter(t.Context(), help.LockOf(other, kind))
+		free := kindtest.Locks(hasty, "free ")[kind]
+		for what, call := range map[string]func() error{
+			"Extend":  func() error { return lost.Extend(t.Context()) },
+			"Try":     func() error { return check.ErrorOf(free.Try(t.Context())) },
+			"Acquire": func() error { return check.ErrorOf(free.Acquire(t.Context())) },
+		} {
+			began := time.Now()
+			check.Error(t, what, call(), redlatch.ErrUnreachable)
+			if took := time.Since(began); took > 4*time.Second { // a RequestTimeout of 3s, and a third
+				t.Errorf("%s took %v, want 4s at most", what, took)
+			}
+		}
+		deadline := lost.Deadline()
+		help.WantLost(t, lost)
+		check.That(t, time.Since(deadline) < time.Second, "told %v after the deadline", time.Since(deadline))
+		help.Rest(t.Context(), 5*ttl)
+		check.That(t, held.Token() == token, "lost: %v", held.Err())
+		locktest.Release(t, held)
+		help.WantNext(t, next, token)
+		s.Delay(0)
+		for _, name := range []string{held.Name(), lost.Name(), free.Name} {
+			s.WantNothingLeft(name)
+		}
+	})
 }
