@@ -29,6 +29,18 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"lock left free for others that a clock which is set back closes for long", "internal/protocol/script/lua/tickets.lua",
+		"if address == YIELD and ms > tonumber(ttl) then ms = 0 end", "",
+		"TestYieldAndAClockThatIsSetBack",
+	},
+	{
+		"server that refuses RESP3", "redlatchrueidis/rueidis.go", "\"NOPROTO\"", "\"NOPE\"", "TestOwnClientWithoutRESP3",
+	},
+	{
+		"notes of a user that may not set when a key expires", "internal/protocol/script/lua/note.lua",
+		"if type(lasts) == 'table' then", "if false then", "TestRecordsOfAUserWhoMayNotLetKeysExpire",
+	},
+	{
 		"end of an inner entry that gives up the entry of the others", "internal/engine/lease/lease.go",
 		"	case !last: // the others", "	case false && !last: // the others",
 		"TestEndOfALongEntryBesideAnother",

@@ -41,10 +41,15 @@ end
 if extend(owner, ttl) then return inside_reply(owner) end
 if detail then return {-1, detail} end
 if ticket ~= '' then
-  mark_alive(ARGV[8], ARGV[9])
   -- The score orders tickets by how long their attempts have waited, also one that is new here.
   redis.call('ZADD', QUEUE, now() - ARGV[10], ticket)
-  keep_line()
+  local kept = redis.pcall('PEXPIRE', QUEUE, LINGER)
+  if type(kept) == 'table' then -- a user that may not run it must not leave a line for ever
+    redis.call('ZREM', QUEUE, ticket)
+    return kept
+  end
+  mark_alive(ARGV[8], ARGV[9])
+  redis.call('PEXPIRE', CLIENTS, LINGER)
 end
 local holder = holders()[1]
 return {0, remaining(), holder and holder[1] or '', redis.call('ZRANK', QUEUE, ticket) or 0}
