@@ -304,6 +304,42 @@ func TestAdoptWhatIsOver(t *testing.T) {
 	})
 }
 
+// TestAdoptOfAJobAndAReader: what has no line, or is one of several. A text is no good elsewhere, and is
+// used up by nobody there; a bound on the line does not matter; after a force or an expiry it is over.
+func TestAdoptOfAJobAndAReader(t *testing.T) {
+	t.Parallel()
+	for kind, detach := range map[string]func(*testing.T, *redlatch.Client) string{
+		"job": func(t *testing.T, c *redlatch.Client) string { return help.DetachRun(t, trial.Hourly(c, "a")) },
+		"reader": func(t *testing.T, c *redlatch.Client) string {
+			return help.Detach(t, check.Value(c.RWMutex("a").RLock(t.Context())).OK(t))
+		},
+	} {
+		memory.Run(t, func(t *testing.T, s *memory.Server) {
+			elsewhere := help.Sluggish()
+			elsewhere.Prefix = "elsewhere:"
+			c, other, brief := s.Client(t, help.Sluggish()), s.Client(t, elsewhere), s.Client(t, help.Brisk(time.Second))
+			text := detach(t, c)
+			if kind == "reader" {
+				check.OK(t, "RLock beside it", check.ErrorOf(c.RWMutex("a").RLock(t.Context())))
+				help.GoAcquire(func() (*redlatch.Lease, error) { return c.RWMutex("a").Lock(t.Context()) })
+				s.Queued("a", "1")
+			}
+			help.WantOver(t, other, text)
+			l := check.Value(brief.Adopt(t.Context(), text, redlatch.LockOptions{MaxWaiters: 1})).From(t, "Adopt of a "+kind)
+			text = help.Detach(t, l)
+			time.Sleep(time.Second)
+			help.WantOver(t, c, text)
+		})
+		memory.Run(t, func(t *testing.T, s *memory.Server) {
+			c := s.Client(t, help.Sluggish())
+			text := detach(t, c)
+			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
+			help.WantOver(t, c, text)
+			s.WantNothingLeft("a")
+		})
+	}
+}
+
 // anotherKind locks a name as a lock of another kind.
 func anotherKind(c *redlatch.Client, name string, kind int) func(context.Context) (*redlatch.Lease, error) {
 	if kindtest.Kinds()[kind] == "election" {
