@@ -23,9 +23,10 @@ import (
 //
 // The error matches [ErrNotHeld] if the lease has ended: its TTL has passed, the text was used
 // before, or the lock was released, taken by force or deleted. It matches [ErrInvalid] if the text
-// names no lease, or an option is not for its kind, and [ErrWrongKind] if the name is in use for
-// something else by now. If it matches [ErrUnreachable], or is that of ctx, the text may be used up.
-// Then the lock is released in the background, and another call with the text gets ErrNotHeld.
+// names no lease, or an option is refused, and [ErrWrongKind] if the name is in use for something
+// else by now. If it matches [ErrUnreachable] or [ErrNotReplicated], or is that of ctx, the text may
+// be used up. Then the lock is released in the background, and another call with the text gets
+// ErrNotHeld.
 func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (*Lease, error) {
 	t, err := lock.ParseText(text)
 	if err != nil {
@@ -33,10 +34,8 @@ func (c *Client) Adopt(ctx context.Context, text string, o LockOptions) (*Lease,
 	}
 	l := newLatch(c, script.Named(t.Kind), t.Name)
 	l.Param, l.Extra, l.options.FenceKey = t.Param, clock.Millis(t.Extra), t.Fence
-	if l = l.with(o); l.invalid != nil {
-		return nil, l.invalid
-	}
-	if err := l.checkMinHold(); err != nil {
+	l = l.with(o)
+	if err := l.refusal(); err != nil {
 		return nil, err
 	}
 	wish, err := wishOf(ctx)

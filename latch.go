@@ -134,10 +134,7 @@ func (l latch) withParam(param string) *latch {
 // acquire is Lock and TryLock of every kind. What is refused here, before
 // the attempt begins, tells the hook nothing.
 func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
-	if l.invalid != nil {
-		return nil, l.invalid
-	}
-	if err := l.checkMinHold(); err != nil {
+	if err := l.refusal(); err != nil {
 		return nil, err
 	}
 	wish, err := wishOf(ctx)
@@ -148,13 +145,13 @@ func (l *latch) acquire(ctx context.Context, wait bool) (*Lease, error) {
 	return l.client.lend(got), err
 }
 
-// checkMinHold returns an error if a release could not leave the latch shut, as its options want.
-func (l *latch) checkMinHold() error {
-	if l.MinHold == 0 || l.Kind.Shuts() {
-		return nil
+// refusal returns why no lease of the latch can be had, nil if one can.
+func (l *latch) refusal() error {
+	if l.invalid == nil && l.MinHold > 0 && !l.Kind.Shuts() {
+		return invalid("LockOptions.MinHold of the %s %q: %w: give it None; a job has its window, and a slot its quarantine",
+			l.Kind.Name, l.Name, errors.ErrUnsupported)
 	}
-	return invalid("LockOptions.MinHold of the %s %q: %w: give it None; a job has its window, and a slot its quarantine",
-		l.Kind.Name, l.Name, errors.ErrUnsupported)
+	return l.invalid
 }
 
 // reenter enters the latch for an owner that this client has inside; nil if Redis has to be asked.

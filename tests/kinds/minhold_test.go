@@ -311,23 +311,6 @@ func TestMinHoldIsRefused(t *testing.T) {
 	}
 }
 
-// TestMinHoldOfAnAdoptedSlot is refused, too, before the text is used: the release of a slot would leave
-// it shut.
-func TestMinHoldOfAnAdoptedSlot(t *testing.T) {
-	t.Parallel()
-	s, c := locktest.Start(t, help.Brisk(help.Lasting))
-	other := locktest.Open(t, s.URL(), holding(help.Brisk(help.Lasting), longHold))
-	pool := c.SlotPool("pool", 1, redlatch.SlotOptions{})
-	text := help.Detach(t, check.Value(pool.TryAcquire(t.Context())).OK(t).Lease)
-	l, err := other.Adopt(t.Context(), text, redlatch.LockOptions{})
-	check.That(t, errors.Is(err, redlatch.ErrInvalid) && errors.Is(err, errors.ErrUnsupported), "Adopt: %v, want ErrInvalid and ErrUnsupported", err)
-	if err != nil {
-		l = check.Value(other.Adopt(t.Context(), text, redlatch.LockOptions{MinHold: redlatch.None})).OK(t)
-	}
-	locktest.Release(t, l)
-	check.Nil(t, "a slot that was released", check.ErrorOf(pool.TryAcquire(t.Context())))
-}
-
 // Leases with a length of their own.
 
 // manual are brisk options under which nothing is extended unasked.

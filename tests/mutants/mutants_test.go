@@ -77,8 +77,8 @@ var mutants = []mutant{
 	},
 	{
 		"adopted slot with a minimal hold", "adopt.go",
-		"	if err := l.checkMinHold(); err != nil {\n		return nil, err\n	}\n", "",
-		"TestMinHoldOfAnAdoptedSlot",
+		"l.refusal(); err", "l.invalid; err",
+		"TestAdoptRefusesWhatTheKindRefuses",
 	},
 	{
 		"wish of a user that may not set when a key expires", "internal/protocol/script/lua/tickets.lua",

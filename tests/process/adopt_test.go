@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -636,6 +637,47 @@ func TestAdoptAsAsked(t *testing.T) {
 		help.WantLostAtDeadline(t, l)
 		locktest.Release(t, locktest.Lock(t, c.Mutex("a")))
 	})
+}
+
+// TestAdoptRefusesWhatTheKindRefuses: what an acquisition of a kind refuses, from the call or from the
+// client, so does Adopt, and the text stays good. A minimal hold would leave a slot or a job shut.
+func TestAdoptRefusesWhatTheKindRefuses(t *testing.T) {
+	t.Parallel()
+	hold := redlatch.LockOptions{MinHold: help.Lasting}
+	for i, kind := range append(kindtest.Kinds(), "job") {
+		memory.Run(t, func(t *testing.T, s *memory.Server) {
+			o := help.Sluggish()
+			o.Lock.MinHold = hold.MinHold
+			c, holding, before, text := s.Client(t, help.Sluggish()), s.Client(t, o), redlatch.LockInfo{}, ""
+			if kind == "job" {
+				text = help.DetachRun(t, trial.Hourly(c, kind))
+			} else {
+				text = help.Detach(t, help.Enter(t, help.LockOf(c, i)))
+			}
+			before = check.Value(c.Inspect(t.Context(), kind)).OK(t)
+			try := func(what string, c *redlatch.Client, o redlatch.LockOptions, but ...string) {
+				if !slices.Contains(but, kind) {
+					err := check.ErrorOf(c.Adopt(t.Context(), text, o))
+					check.Refusal(t, fmt.Sprintf("Adopt of a %s with %s", kind, what), err, redlatch.ErrInvalid, errors.ErrUnsupported)
+				}
+			}
+			others := []string{"mutex", "reentrant", "rwmutex", "semaphore", "election"}
+			try("MinHold", c, hold, others...)
+			try("MinHold of the client", holding, redlatch.LockOptions{}, others...)
+			try("Linger", c, redlatch.LockOptions{Linger: time.Second}, "mutex", "rwmutex")
+			try("Announce", c, redlatch.LockOptions{Announce: redlatch.Announce{Channel: "a"}}, "mutex", "reentrant")
+			try("Yield", c, redlatch.LockOptions{Yield: redlatch.Yield{Every: 1}}, "mutex", "reentrant")
+			try("FenceKey", c, redlatch.LockOptions{FenceKey: "{" + kind + "}"}, "reentrant")
+			try("Linger and MinHold", c, redlatch.LockOptions{Linger: time.Second, MinHold: help.Lasting})
+			after := check.Value(c.Inspect(t.Context(), kind)).OK(t)
+			check.Equal(t, after.Holders[0].Owner, before.Holders[0].Owner, "the owner of a %s", kind)
+			l := check.Value(holding.Adopt(t.Context(), text, redlatch.LockOptions{MinHold: redlatch.None})).OK(t)
+			locktest.Release(t, l)
+			if kind != "job" { // whose window goes on
+				s.WantNothingLeft(kind)
+			}
+		})
+	}
 }
 
 // TestQuorumAdoptByAMinority: the lease is over at a majority. What the others had is not left
