@@ -2,15 +2,10 @@ package redlatchrueidis
 
 import (
 	"context"
-	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/redis/rueidis"
-
-	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/base/retry"
 )
 
 // direct sends requests on the goroutine of their caller. Rueidis heeds a context there only while
@@ -36,12 +31,6 @@ type direct struct {
 // lookEvery is how late a request may end after its context: contexts are asked so often while
 // requests are under way, since a timer for each would cost more than all else here.
 const lookEvery = 10 * time.Millisecond
-
-// errUndialed ends a direct request that found no connection. It was not sent.
-var errUndialed = errors.New("connection: none is open")
-
-// undialed is the key of contexts under which no connection is made.
-type undialed struct{}
 
 // request is the context of a request that goes direct. It is used again if it was never done.
 type request struct {
@@ -173,86 +162,70 @@ func (d *direct) markDone(number uint64) (socket *net.Conn) {
 	return nil
 }
 
-// runDirect is run on the goroutine of the caller. It returns false if nothing was done, since no
-// connection was open any more.
-func (c *Conn) runDirect(ctx context.Context, at *node, calls []conn.Call, build func(*conn.Call) rueidis.Completed) ([]conn.Result, bool) {
-	if err := ctx.Err(); err != nil {
-		return failed(len(calls), err), true
+// node returns what is known of a node of a cluster; nil without an address.
+func (d *direct) node(addr string) *node {
+	if addr == "" {
+		return nil
 	}
-	over := c.client
-	if at.addr != "" {
-		proved := at.client.Load()
-		if proved == nil {
-			return nil, false
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.nodes[addr]
+	if n == nil {
+		n = &node{addr: addr}
+		if d.lanesTo != nil {
+			n.lanes = d.lanesTo(n)
 		}
-		over = *proved
+		if d.nodes == nil {
+			d.nodes = make(map[string]*node)
+		}
+		d.nodes[addr] = n
 	}
-	r := c.direct.begin(ctx, nil)
-	defer c.direct.end(r)
-	results := make([]conn.Result, len(calls))
-	var err error
-	if len(calls) == 1 {
-		reply := over.Do(r, build(&calls[0]))
-		err, results[0] = reply.NonRedisError(), result(ctx, reply)
-	} else {
-		commands := make([]rueidis.Completed, len(calls))
-		for i := range calls {
-			commands[i] = build(&calls[i])
-		}
-		for i, reply := range over.DoMulti(r, commands...) {
-			if e := reply.NonRedisError(); e != nil {
-				err = e
-			}
-			results[i] = result(ctx, reply)
-		}
-	}
-	if err != nil {
-		at.trouble()
-		if ctx.Err() != nil {
-			c.silence.drop()
-		}
-		c.lookAround(results)
-	}
-	c.leaveReplica(results)
-	return results, !errors.Is(err, errUndialed)
+	return n
 }
 
-// runInLane sends a request in a lane, which the caller has taken and this gives back. It returns
-// false if nothing was done: the lane was not connected any more, or a node of a cluster refused the
-// request as astray.
-func (c *Conn) runInLane(ctx context.Context, at *node, l *lane, call *conn.Call, build func(*conn.Call) rueidis.Completed) (conn.Result, bool) {
-	if err := ctx.Err(); err != nil {
-		l.give(true)
-		return conn.Result{Err: err}, true
+// forget ends the lanes of nodes that are not among the masters any more, and forgets these nodes. A
+// node that left its cluster says that there are none.
+func (d *direct) forget(masters []string) {
+	if len(masters) == 0 {
+		return
 	}
-	r := c.direct.begin(ctx, l)
-	reply := l.client.Do(r, build(call))
-	err, outcome := reply.NonRedisError(), result(ctx, reply)
-	// Before the lane is given back: the connection of a request that was done is hung up, or will be.
-	done := c.direct.end(r)
-	switch {
-	case c.astray(at, outcome.Err):
-		l.give(!done)
-		return outcome, false
-	case retry.Says(outcome.Err, "READONLY"): // a replica now; the shared connection may lead to the master
-		at.trouble() // which ends the other lanes
-		l.hangUp()
-		done = true
-	case err != nil && !errors.Is(ctx.Err(), context.Canceled):
-		// The other lanes may be as silent, and a resend that takes one of them would find that out in
-		// turn. The shared connection is dropped when it is silent.
-		at.trouble()
-		c.lookAround([]conn.Result{outcome})
+	var lanes []*lane
+	d.mu.Lock()
+	for addr, n := range d.nodes {
+		if !slices.Contains(masters, addr) {
+			n.trouble() // so that no request takes a lane that is about to be closed
+			lanes = append(lanes, n.lanes...)
+			delete(d.nodes, addr)
+		}
 	}
-	l.give(err == nil && !done)
-	return outcome, !errors.Is(err, errUndialed)
+	d.mu.Unlock()
+	for _, l := range lanes {
+		l.close()
+	}
 }
 
-// failed returns n results with this error.
-func failed(n int, err error) []conn.Result {
-	results := make([]conn.Result, n)
-	for i := range results {
-		results[i].Err = err
+// close ends all lanes, and lets no more be made.
+func (d *direct) close() {
+	d.mu.Lock()
+	d.lanesTo = nil
+	lanes := slices.Clone(d.server.lanes)
+	for _, n := range d.nodes {
+		lanes = append(lanes, n.lanes...)
 	}
-	return results
+	d.mu.Unlock()
+	for _, l := range lanes {
+		l.close()
+	}
+}
+
+// ended notes that a connection to an address ended. Rueidis may have closed its client, too, and
+// have another for the address, or none.
+func (d *direct) ended(addr string) {
+	d.server.trouble()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := d.nodes[addr]; n != nil {
+		n.trouble()
+		n.client.Store(nil)
+	}
 }

@@ -4,22 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
-	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/redlatch/redlatch/conn"
-	"github.com/redlatch/redlatch/internal/driver/slots"
 	"github.com/redlatch/redlatch/internal/driver/trunk"
 )
-
-// maxRedirects is how often a subscription is tried at another node, where the last one named it.
-const maxRedirects = 3
-
-// errNoNode is the end of a subscription to a channel whose node is not known yet.
-var errNoNode = errors.New("the node of the channel is not known")
 
 // SubscribeSharded implements [conn.Sharded]. All channels of one node share a connection to it. A
 // channel that is subscribed to twice at a time has another one for the second.
@@ -57,58 +47,6 @@ func (c *Conn) nodeOf(ctx context.Context, channel string) (string, error) {
 		return "", err
 	}
 	return "", errNoNode
-}
-
-// readSlots asks the nodes of the cluster, one after the other, which master has which slots.
-func (c *Conn) readSlots(ctx context.Context) ([]slots.Range, error) {
-	err := errNoNode
-	for addr, node := range c.client.Nodes() {
-		var reply rueidis.RedisMessage
-		if reply, err = askSlots(ctx, node); err == nil {
-			return parseSlots(reply, addr)
-		}
-	}
-	return nil, err
-}
-
-// askSlots asks one node. One that does not answer leaves time for others.
-func askSlots(ctx context.Context, node rueidis.Client) (rueidis.RedisMessage, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	return do(ctx, node, node.B().ClusterSlots().Build())
-}
-
-// parseSlots reads the reply to CLUSTER SLOTS of the node with this address.
-func parseSlots(m rueidis.RedisMessage, from string) ([]slots.Range, error) {
-	entries, err := m.ToArray()
-	if err != nil {
-		return nil, err
-	}
-	var all []slots.Range
-	for _, e := range entries {
-		entry, err := e.ToArray()
-		if err != nil || len(entry) < 3 {
-			return nil, fmt.Errorf("unexpected reply to CLUSTER SLOTS: %s", m.String())
-		}
-		first, err1 := entry[0].AsInt64()
-		last, err2 := entry[1].AsInt64()
-		master, err3 := entry[2].ToArray()
-		if err := errors.Join(err1, err2, err3); err != nil || len(master) < 2 {
-			return nil, fmt.Errorf("unexpected reply to CLUSTER SLOTS: %s", m.String())
-		}
-		host, _ := master[0].ToString()
-		port, err := master[1].AsInt64()
-		if err != nil || host == "?" {
-			continue // a node that does not know its own address
-		}
-		if host == "" {
-			host, _, _ = net.SplitHostPort(from)
-		}
-		all = append(all, slots.Range{
-			From: int(first), To: int(last), Addr: net.JoinHostPort(host, strconv.FormatInt(port, 10)),
-		})
-	}
-	return all, nil
 }
 
 // line is a connection to one node, for sharded channels.

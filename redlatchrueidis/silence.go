@@ -3,6 +3,7 @@ package redlatchrueidis
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -190,3 +191,9 @@ var began = time.Now()
 // elapsed is a monotonic clock that is never 0. Unlike a deadline, what it measures may be too
 // short by a suspend.
 func elapsed() time.Duration { return time.Since(began) + 1 }
+
+// errUndialed ends a direct request that found no connection. It was not sent.
+var errUndialed = errors.New("connection: none is open")
+
+// undialed is the key of contexts under which no connection is made.
+type undialed struct{}

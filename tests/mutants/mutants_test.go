@@ -91,7 +91,7 @@ var mutants = []mutant{
 		"TestWithoutTheRightToExpire",
 	},
 	{
-		"wait for replicas that does not follow a slot", "redlatchrueidis/rueidis.go",
+		"wait for replicas that does not follow a slot", "redlatchrueidis/replicated.go",
 		"			if at == nil {\n				break", "			if at == nil || !asking || asking {\n				break",
 		"TestOwnClientOfACluster",
 	},
@@ -101,7 +101,7 @@ var mutants = []mutant{
 		"TestWaitMayTakeLongerThanARead",
 	},
 	{
-		"scan of the masters that rueidis knows", "redlatchrueidis/rueidis.go",
+		"scan of the masters that rueidis knows", "redlatchrueidis/cluster.go",
 		"	if err := c.meetMasters(ctx); err != nil {\n		return nil, err\n	}\n", "",
 		"TestScanOfANewMaster",
 	},
@@ -1627,15 +1627,15 @@ var mutants = []mutant{
 		"TestRequestAfterAFailureEndsWithItsContext",
 	},
 	{
-		"request whose key has moved, and that is left at that", "redlatchrueidis/rueidis.go",
+		"request whose key has moved, and that is left at that", "redlatchrueidis/run.go",
 		"return c.astray(at, err) }", "return false }", "TestPipelineInACluster",
 	},
 	{
-		"request in a lane whose key has moved, and that is left at that", "redlatchrueidis/direct.go",
+		"request in a lane whose key has moved, and that is left at that", "redlatchrueidis/run.go",
 		"	case c.astray(at, outcome.Err):\n", "	case false:\n", "TestLaneInACluster",
 	},
 	{
-		"lane that comes after Close", "redlatchrueidis/node.go",
+		"lane that comes after Close", "redlatchrueidis/direct.go",
 		"	d.lanesTo = nil\n", "", "TestLaneInACluster",
 	},
 	{

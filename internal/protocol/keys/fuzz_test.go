@@ -38,7 +38,7 @@ func matches(p, s []byte) bool {
 		return len(s) == 0
 	}
 	if p[0] == '*' {
-		return matches(p[1:], s) || len(s) > 0 && matches(p, s[size(s):])
+		return matches(p[1:], s) || len(s) > 0 && matches(p, s[1:])
 	}
 	if len(s) == 0 {
 		return false

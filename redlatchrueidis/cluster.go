@@ -1,0 +1,120 @@
+package redlatchrueidis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/redlatch/redlatch/internal/driver/slots"
+)
+
+// maxRedirects is how often a subscription is tried at another node, where the last one named it.
+const maxRedirects = 3
+
+// readSlots asks the nodes of the cluster, one after the other, which master has which slots.
+func (c *Conn) readSlots(ctx context.Context) ([]slots.Range, error) {
+	err := errNoNode
+	for addr, node := range c.client.Nodes() {
+		var reply rueidis.RedisMessage
+		if reply, err = askSlots(ctx, node); err == nil {
+			return parseSlots(reply, addr)
+		}
+	}
+	return nil, err
+}
+
+// masters returns a client for each master. A node that does not say what it is fails the call: it
+// may be a master, whose keys would be missing.
+func (c *Conn) masters(ctx context.Context) ([]rueidis.Client, error) {
+	if !c.target.Cluster {
+		return []rueidis.Client{c.client}, nil
+	}
+	if err := c.meetMasters(ctx); err != nil {
+		return nil, err
+	}
+	var masters []rueidis.Client
+	nodes := c.client.Nodes()
+	for addr, node := range nodes {
+		if len(nodes) == 1 { // nothing else can have keys; and an embedded server does not know ROLE
+			return []rueidis.Client{node}, nil
+		}
+		reply, err := do(ctx, node, node.B().Role().Build())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", addr, err)
+		}
+		role, err := reply.ToArray()
+		if err != nil || len(role) == 0 {
+			return nil, fmt.Errorf("%s: unexpected reply to ROLE: %s", addr, reply.String())
+		}
+		if name, _ := role[0].ToString(); name == "master" {
+			masters = append(masters, node)
+		}
+	}
+	return masters, nil
+}
+
+// meetMasters has rueidis meet the masters that came to the cluster. By itself it looks for them only
+// when a request fails, or has to go elsewhere.
+func (c *Conn) meetMasters(ctx context.Context) error {
+	ranges, err := c.readSlots(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range ranges {
+		if c.client.Nodes()[r.Addr] != nil {
+			continue
+		}
+		nothing := c.client.B().Eval().Script("return 0").Numkeys(1).Key(slots.KeyIn(r)).Build()
+		if _, err := do(ctx, c.client, nothing); err != nil {
+			return fmt.Errorf("%s: %w", r.Addr, err)
+		}
+	}
+	return nil
+}
+
+// askSlots asks one node. One that does not answer leaves time for others.
+func askSlots(ctx context.Context, node rueidis.Client) (rueidis.RedisMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return do(ctx, node, node.B().ClusterSlots().Build())
+}
+
+// parseSlots reads the reply to CLUSTER SLOTS of the node with this address.
+func parseSlots(m rueidis.RedisMessage, from string) ([]slots.Range, error) {
+	entries, err := m.ToArray()
+	if err != nil {
+		return nil, err
+	}
+	var all []slots.Range
+	for _, e := range entries {
+		entry, err := e.ToArray()
+		if err != nil || len(entry) < 3 {
+			return nil, fmt.Errorf("unexpected reply to CLUSTER SLOTS: %s", m.String())
+		}
+		first, err1 := entry[0].AsInt64()
+		last, err2 := entry[1].AsInt64()
+		master, err3 := entry[2].ToArray()
+		if err := errors.Join(err1, err2, err3); err != nil || len(master) < 2 {
+			return nil, fmt.Errorf("unexpected reply to CLUSTER SLOTS: %s", m.String())
+		}
+		host, _ := master[0].ToString()
+		port, err := master[1].AsInt64()
+		if err != nil || host == "?" {
+			continue // a node that does not know its own address
+		}
+		if host == "" {
+			host, _, _ = net.SplitHostPort(from)
+		}
+		all = append(all, slots.Range{
+			From: int(first), To: int(last), Addr: net.JoinHostPort(host, strconv.FormatInt(port, 10)),
+		})
+	}
+	return all, nil
+}
+
+// errNoNode is the end of a subscription to a channel whose node is not known yet.
+var errNoNode = errors.New("the node of the channel is not known")
