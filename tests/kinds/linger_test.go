@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -15,7 +16,9 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 	"github.com/redlatch/redlatch/tests/internal/trial"
+	"github.com/redlatch/redlatch/tests/internal/wire"
 )
 
 // lingering are options with which a lock stays with its client for all of a test, unless another
@@ -452,6 +455,70 @@ func TestWantedByOneThatWaits(t *testing.T) {
 	help.Receive(t, l.Wanted(), "the word of a waiter")
 	locktest.Release(t, l)
 	locktest.Release(t, help.Await(t, next))
+}
+
+// TestWantedBesideTheDead: a waiter that was killed in line is none, and hides none behind it. The wish
+// of a holder that was killed keeps that of another from no word.
+func TestWantedBesideTheDead(t *testing.T) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		far, near := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
+		name := help.LockOf(near, kind).Name
+		for _, behind := range []bool{false, true} {
+			l := help.Enter(t, help.LockOf(near, kind))
+			c, process := wire.OpenMortal(t, s.Conn(), help.Sluggish())
+			dies := help.GoEnter(t.Context(), help.LockOf(c, kind))
+			s.Queued(name, "1")
+			var next <-chan help.Outcome
+			if behind {
+				next = help.GoEnter(t.Context(), help.LockOf(far, kind))
+				s.Queued(name, "2")
+			}
+			synctest.Wait() // its subscription is up
+			process.Kill()
+			synctest.Wait()
+			wanted := l.Wanted()
+			synctest.Wait()
+			if !behind {
+				wantOpen(t, wanted, "by a process that was killed")
+				next = help.GoEnter(t.Context(), help.LockOf(far, kind))
+			}
+			help.Receive(t, wanted, "the word of a live waiter")
+			locktest.Release(t, l)
+			locktest.Release(t, help.Await(t, next))
+			_ = locktest.CloseLeaving(c)
+			help.AwaitError(t, dies)
+			s.WantNothingLeft(name)
+		}
+	})
+	t.Run("holders", func(t *testing.T) {
+		memory.Run(t, func(t *testing.T, s *memory.Server) {
+			near, far := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
+			c, process := wire.OpenMortal(t, s.Conn(), help.Brisk(time.Second))
+			for _, dead := range []bool{true, false} {
+				from := near
+				if dead {
+					from = c
+				}
+				reader := check.Value(from.RWMutex("rw").RLock(t.Context())).OK(t)
+				one := permit(t, from.Semaphore("s", 2))
+				reader.Wanted()
+				one.Wanted()
+				synctest.Wait()
+				if dead {
+					process.Kill()
+					continue
+				}
+				writer := help.GoAcquire(func() (*redlatch.Lease, error) { return far.RWMutex("rw").Lock(t.Context()) })
+				both := help.GoAcquire(func() (*redlatch.Lease, error) { return far.Semaphore("s", 2).Acquire(t.Context(), 2) })
+				for l, next := range map[*redlatch.Lease]<-chan help.Outcome{reader: writer, one: both} {
+					help.Receive(t, l.Wanted(), "the word of a waiter")
+					locktest.Release(t, l)
+					locktest.Release(t, help.Await(t, next)) // when the lease of the dead has ended
+					s.WantNothingLeft(l.Name())
+				}
+			}
+		})
+	})
 }
 
 // TestWantedByItsOwnProcess: goroutines of the same client count, also those that send nothing to

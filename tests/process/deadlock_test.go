@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -14,6 +15,8 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
+	"github.com/redlatch/redlatch/tests/internal/wire"
 	"github.com/redlatch/redlatch/tests/internal/worker"
 )
 
@@ -266,4 +269,51 @@ func TestDeadlockThatIsNone(t *testing.T) {
 	locktest.Release(t, help.Await(t, second))
 	locktest.Release(t, m)
 	locktest.Release(t, help.Await(t, first))
+}
+
+// TestDeadlockOverAQuorum: three clients lock three mutexes in a cycle. It is found while a node does
+// not answer, too, and is none before it is closed, or when one of them has given up.
+func TestDeadlockOverAQuorum(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		course := memory.NewCourse(t, 3)
+		operator, links := course.Client(t, help.Brisk(help.Lasting))
+		find := func(when string, want int) {
+			var found []redlatch.Deadlock
+			for _, dead := range append(links, nil) {
+				if dead != nil {
+					dead.Harm(wire.Unsent, wire.Every)
+				}
+				time.Sleep(10 * time.Second) // whatever is noted late has been noted
+				found = deadlocks(t, operator)
+				check.Must(t, len(found) == want, "%s: %v, want %d", when, found, want)
+				if dead != nil {
+					dead.Harm(wire.Unsent, wire.None)
+				}
+			}
+			for _, d := range found {
+				check.Equal(t, len(d.Waiters), 3, "waiters of %v", d)
+			}
+		}
+		names, waits := []string{"a", "b", "c"}, make([]<-chan help.Outcome, 3)
+		clients, leases := make([]*redlatch.Client, 3), make([]*redlatch.Lease, 3)
+		for i, name := range names {
+			clients[i], _ = course.Client(t, help.Brisk(help.Lasting))
+			leases[i] = check.Value(clients[i].Mutex(name).Lock(t.Context())).OK(t)
+		}
+		last, giveUp := context.WithCancel(leases[2].Context())
+		for i, ctx := range []context.Context{leases[0].Context(), leases[1].Context(), last} {
+			find("before it is closed", 0)
+			waits[i] = help.GoLock(ctx, clients[i].Mutex(names[(i+1)%3]))
+		}
+		find("a cycle", 1)
+		giveUp()
+		check.Error(t, "Lock", help.AwaitError(t, waits[2]), context.Canceled)
+		find("when one has given up", 0)
+		locktest.Release(t, leases[2])
+		locktest.Release(t, help.Await(t, waits[1]))
+		locktest.Release(t, leases[1])
+		locktest.Release(t, help.Await(t, waits[0]))
+		locktest.Release(t, leases[0])
+	})
 }
