@@ -250,13 +250,20 @@ func (e *Engine) ReadJournal(ctx context.Context, r journal.Reader, tell func(jo
 	if r.Enough = 1; e.Quorum != nil {
 		r.Enough = e.Quorum.Majority()
 	}
-	r.Open = func(ctx context.Context) error {
+	r.Open = func(context.Context) error {
 		if err := e.CheckOpen(ctx); err != nil {
 			return fmt.Errorf("redlatch: read the journal on %s: %w", e.Conn.Target().Addr, err)
 		}
 		return nil
 	}
-	return r.Read(ctx, tell)
+	open, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.Closing, cancel)()
+	err := r.Read(open, tell)
+	if over := r.Open(ctx); err != nil && over != nil {
+		return over
+	}
+	return err
 }
 
 // Follow keeps a subscription to a channel up until ctx is done. The channel that it returns has

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -181,4 +182,86 @@ func TestCloseEndsWaitsAndLeases(t *testing.T) {
 	check.That(t, s.Do("EXISTS", help.QueueKey("taken"), help.ClientsKey("taken")) == "0", "Close left its place in line behind")
 	check.Error(t, "TryLock after Close", check.ErrorOf(c.Mutex("a").TryLock(t.Context())), redlatch.ErrClosed)
 	locktest.Release(t, taken)
+}
+
+// TestCloseCutsCallsShort: a call whose request gets no answer, whether the server ran it or not, ends
+// with the client, and nothing of it stays for ever.
+func TestCloseCutsCallsShort(t *testing.T) {
+	t.Parallel()
+	const timeout = 3 * time.Second
+	lock := func(t *testing.T, c *redlatch.Client, o redlatch.LockOptions) *redlatch.Lease {
+		return check.Value(c.Mutex("a").With(o).Lock(t.Context())).OK(t)
+	}
+	calls := map[string]func(t *testing.T, c, far *redlatch.Client) (call func() error){
+		"Adopt": func(t *testing.T, c, far *redlatch.Client) func() error {
+			text := help.Detach(t, lock(t, far, redlatch.LockOptions{}))
+			return func() error { return check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{})) }
+		},
+		"Detach": func(t *testing.T, c, _ *redlatch.Client) func() error {
+			l := lock(t, c, redlatch.LockOptions{})
+			return func() error { return check.ErrorOf(l.Detach(t.Context())) }
+		},
+		"TakeByForce": func(t *testing.T, c, far *redlatch.Client) func() error {
+			lock(t, far, redlatch.LockOptions{Renew: redlatch.Off})
+			return func() error { return check.ErrorOf(c.Mutex("a").TakeByForce(t.Context(), redlatch.ForceOptions{})) }
+		},
+		"ExtendTo": func(t *testing.T, c, _ *redlatch.Client) func() error {
+			l := lock(t, c, redlatch.LockOptions{})
+			return func() error { return l.ExtendTo(t.Context(), time.Hour) }
+		},
+		"Release": func(t *testing.T, c, _ *redlatch.Client) func() error {
+			l := lock(t, c, redlatch.LockOptions{MinHold: time.Hour})
+			return func() error { return l.Release(t.Context()) }
+		},
+		"Proclaim": func(t *testing.T, c, _ *redlatch.Client) func() error {
+			term := check.Value(c.Election("a").Campaign(t.Context(), "before")).OK(t)
+			return func() error { return c.Election("a").Proclaim(t.Context(), term, "after") }
+		},
+		"TrySetCount": func(t *testing.T, c, _ *redlatch.Client) func() error {
+			return func() error { return check.ErrorOf(c.CountDownLatch("a").TrySetCount(t.Context(), 1, time.Hour)) }
+		},
+		"CountDown": func(t *testing.T, c, far *redlatch.Client) func() error {
+			help.SetCount(t, far.CountDownLatch("a"), 2)
+			return func() error { return check.ErrorOf(c.CountDownLatch("a").CountDown(t.Context())) }
+		},
+		"Observe": func(t *testing.T, c, _ *redlatch.Client) func() error {
+			leaders := c.Election("a").Observe(t.Context())
+			help.Receive(t, leaders, "that there is no leader")
+			return func() error {
+				<-leaders
+				return redlatch.ErrClosed
+			}
+		},
+		"Inspect": func(t *testing.T, c, _ *redlatch.Client) func() error {
+			return func() error { return check.ErrorOf(c.Inspect(t.Context(), "a")) }
+		},
+		"Journal": func(t *testing.T, c, _ *redlatch.Client) func() error {
+			return func() (err error) {
+				for _, err = range c.Journal(t.Context(), redlatch.JournalQuery{Follow: true}) {
+				}
+				return err
+			}
+		},
+	}
+	for what, prepare := range calls {
+		for _, m := range []wire.Mishap{wire.Swallowed, wire.Unanswered} {
+			memory.Run(t, func(t *testing.T, s *memory.Server) {
+				far, over := s.Client(t, help.Brisk(time.Minute)), s.Conn()
+				defer func() { _ = over.Close() }()
+				link := &wire.Lossy{Conn: over, Hits: wire.None}
+				c := wire.Wrap(t, link, redlatch.Options{RequestTimeout: timeout})
+				call, result := prepare(t, c, far), make(chan error, 1)
+				link.Harm(m, wire.Every)
+				go func() { result <- call() }()
+				synctest.Wait() // it has no answer
+				start := time.Now()
+				check.Nil(t, what+", "+m.Name+": Close", locktest.CloseLeaving(c))
+				check.Error(t, what+", "+m.Name, help.Receive(t, result, what), redlatch.ErrClosed)
+				check.That(t, time.Since(start) <= timeout, "%s, %s: the end took %v", what, m.Name, time.Since(start))
+				_ = locktest.CloseLeaving(far)
+				time.Sleep(30 * 24 * time.Hour)
+				check.Equal(t, s.Do("KEYS", "*"), "", "%s, %s: the keys that are left", what, m.Name)
+			})
+		}
+	}
 }
