@@ -242,6 +242,31 @@ func TestProclaimLate(t *testing.T) {
 	locktest.Release(t, term)
 }
 
+// TestProclaimByWhoHasTheTerm: the process that detached a term proclaims nothing any more. The one that
+// adopted it does, however few numbers it has used. After a force or an expiry nobody does.
+func TestProclaimByWhoHasTheTerm(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, heir := s.Client(t, help.Sluggish()), s.Client(t, help.Brisk(time.Second))
+		e, theirs := c.Election("e"), heir.Election("e").With(redlatch.LockOptions{Renew: redlatch.Off})
+		term := help.Campaign(t, e, "one")
+		for _, value := range []string{"two", "three", "four"} {
+			check.OK(t, "Proclaim", e.Proclaim(t.Context(), term, value))
+		}
+		adopted := help.Adopt(t, heir, help.Detach(t, term))
+		check.Error(t, "Proclaim after Detach", e.Proclaim(t.Context(), term, "detached"), redlatch.ErrDetached)
+		wantValue(t, c, "e", "four")
+		check.OK(t, "Proclaim after Adopt", theirs.Proclaim(t.Context(), adopted, "five"))
+		wantValue(t, c, "e", "five")
+		check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "e", redlatch.ForceOptions{})))
+		check.Error(t, "Proclaim after a force", theirs.Proclaim(t.Context(), adopted, "forced"), redlatch.ErrNotHeld)
+		late := check.Value(theirs.Campaign(t.Context(), "six")).OK(t)
+		time.Sleep(time.Second)
+		check.Error(t, "Proclaim after the end", theirs.Proclaim(t.Context(), late, "expired"), redlatch.ErrNotHeld)
+		s.WantNothingLeft("e")
+	})
+}
+
 // TestProclaimMeetsMishaps: whatever happens to its requests, Proclaim tells of success only if the
 // value is there, and the next one puts things right.
 func TestProclaimMeetsMishaps(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
+	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
@@ -328,9 +329,22 @@ func TestTakeByForceIsRefused(t *testing.T) {
 	check.Error(t, "TakeByForce under its own lease", check.ErrorOf(c.Mutex("a").TakeByForce(l.Context(), redlatch.ForceOptions{})), redlatch.ErrDeadlock)
 	check.Error(t, "TakeByForce for no reason that can be", check.ErrorOf(c.Mutex("a").TakeByForce(ctx, redlatch.ForceOptions{Reason: "\n"})), redlatch.ErrInvalid)
 	locktest.Release(t, l)
-	term := help.Campaign(t, c.Election("a"), "")
-	check.Error(t, "TakeByForce of an election", check.ErrorOf(c.Mutex("a").TakeByForce(ctx, redlatch.ForceOptions{})), redlatch.ErrWrongKind)
-	locktest.Release(t, term)
+	check.OK(t, "TrySetCount", check.ErrorOf(c.CountDownLatch("countdown").TrySetCount(ctx, 1, 0)))
+	refused := func(name string) {
+		check.Error(t, "TakeByForce of a "+name, check.ErrorOf(c.Mutex(name).TakeByForce(ctx, redlatch.ForceOptions{})), redlatch.ErrWrongKind)
+	}
+	refused("countdown")
+	help.WantCount(t, c.CountDownLatch("countdown"), 1)
+	text := help.DetachRun(t, trial.Hourly(c, "job"))
+	refused("job")
+	locktest.Release(t, help.Adopt(t, c, text))
+	refused("job") // in its window
+	for _, other := range kindtest.Locks(c, "")[1:] {
+		l := check.Value(other.Acquire(ctx)).OK(t)
+		refused(other.Name)
+		check.Nil(t, "Extend of a "+other.Name, l.Extend(ctx))
+		locktest.Release(t, l)
+	}
 }
 
 // TestTakeByForceMeetsMishaps: whatever happens to its requests, two never hold at the end, no lock
