@@ -61,9 +61,9 @@ type JournalQuery struct {
 }
 
 // Journal tells what clients noted of their locks, oldest first: all without JournalOptions.Off. It
-// ends at the first error, which matches [ErrUnreachable] or [ErrInvalid]; if ctx is done, with the
-// error of ctx. On a quorum it reads the nodes that answer, which must be a majority. It costs one
-// script for 500 entries that are kept, newest first until Last are found that match.
+// ends at the first error, which matches [ErrUnreachable], [ErrInvalid] or [ErrClosed]; if ctx is
+// done, with the error of ctx. On a quorum it reads the nodes that answer, which must be a majority.
+// It costs one script for 500 entries that are kept, newest first until Last are found that match.
 func (c *Client) Journal(ctx context.Context, q JournalQuery) iter.Seq2[JournalEntry, error] {
 	return func(yield func(JournalEntry, error) bool) {
 		r := journal.Reader{Pattern: cmp.Or(q.Pattern, "*"), Since: q.Since, Last: q.Last, Follow: q.Follow}

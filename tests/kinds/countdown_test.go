@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 )
 
 // TestCountDownWithoutACount: what was never set, or is gone, is an error, and never a zero.
@@ -153,4 +155,26 @@ func TestCountDownGivenUp(t *testing.T) {
 	check.Error(t, "Await of a client that is closed", help.Receive(t, two, "a wait"), redlatch.ErrClosed)
 	help.WantWaiters(t, s, "d", 0)
 	help.WantCountGone(t, s, d)
+}
+
+// TestTrySetCountAtOnce: of several clients that set a count at the same time, one does.
+func TestTrySetCountAtOnce(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		clients := make([]*redlatch.Client, 4)
+		for i := range clients {
+			clients[i] = s.Client(t, help.Sluggish())
+		}
+		for round := range 50 {
+			name, sets := fmt.Sprint(round), new(atomic.Int64)
+			help.Together(len(clients), func(i int) {
+				set, err := clients[i].CountDownLatch(name).TrySetCount(t.Context(), int64(i)+1, 0)
+				check.Nil(t, "TrySetCount", err)
+				if set {
+					check.Equal(t, sets.Swap(int64(i)+1), 0, "the count that another has set")
+				}
+			})
+			help.WantCount(t, clients[0].CountDownLatch(name), sets.Load())
+		}
+	})
 }

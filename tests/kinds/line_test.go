@@ -477,3 +477,30 @@ func TestFullLineSendsNothingElse(t *testing.T) {
 	locktest.Release(t, held)
 	locktest.Release(t, help.Await(t, next))
 }
+
+// TestMaxWaitersInAMixedLine: readers and writers count alike, whatever their own bound.
+func TestMaxWaitersInAMixedLine(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		c, other := s.Client(t, help.Sluggish()), s.Client(t, help.Sluggish())
+		bounded := func(n int) *redlatch.RWMutex { return other.RWMutex("a").With(redlatch.LockOptions{MaxWaiters: n}) }
+		held := check.Value(c.RWMutex("a").Lock(t.Context())).OK(t)
+		var waits []<-chan help.Outcome
+		for i, acquire := range []func(context.Context) (*redlatch.Lease, error){
+			bounded(1).RLock, bounded(2).RLock, c.RWMutex("a").Lock, bounded(4).Lock, bounded(5).RLock,
+		} {
+			for _, full := range []func(context.Context) (*redlatch.Lease, error){bounded(max(i, 1)).RLock, bounded(max(i, 1)).Lock} {
+				if i > 0 {
+					check.Error(t, fmt.Sprintf("an acquisition behind %d waiters", i), check.ErrorOf(full(t.Context())), redlatch.ErrLineFull)
+				}
+			}
+			waits = append(waits, help.GoAcquire(func() (*redlatch.Lease, error) { return acquire(t.Context()) }))
+			s.Queued("a", fmt.Sprint(i+1))
+		}
+		locktest.Release(t, held)
+		for _, next := range waits {
+			locktest.Release(t, help.Await(t, next))
+		}
+		s.WantNothingLeft("a")
+	})
+}

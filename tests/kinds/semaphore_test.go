@@ -3,12 +3,14 @@ package kinds
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
 	"github.com/redlatch/redlatch/tests/internal/help"
+	"github.com/redlatch/redlatch/tests/internal/memory"
 )
 
 // TestResizeOutlivesTheLastHolder: who waits was told the size of before, and does not bring it
@@ -48,6 +50,32 @@ func TestPermitsAfterAResize(t *testing.T) {
 	}
 	locktest.Release(t, all)
 	help.WantAvailable(t, small, 4)
+}
+
+// TestPermitsThatAreShut are not free, beside those that are, and count through a Resize until they open.
+func TestPermitsThatAreShut(t *testing.T) {
+	t.Parallel()
+	memory.Run(t, func(t *testing.T, s *memory.Server) {
+		const hold = 10 * time.Second
+		sem := s.Client(t, help.Sluggish()).Semaphore("a", 4)
+		two := check.Value(sem.With(redlatch.LockOptions{MinHold: hold}).Acquire(t.Context(), 2)).OK(t)
+		locktest.Release(t, two)
+		help.WantAvailable(t, sem, 2)
+		one := permit(t, sem)
+		help.WantAvailable(t, sem, 1)
+		rest := check.Value(sem.TryAcquireAll(t.Context())).OK(t)
+		check.Equal(t, rest.Permits(), 1, "the permits that were free")
+		check.Error(t, "TryAcquireAll of none", check.ErrorOf(sem.TryAcquireAll(t.Context())), redlatch.ErrExhausted)
+		locktest.Release(t, rest)
+		locktest.Release(t, one)
+		larger := check.Value(sem.Resize(t.Context(), 6)).OK(t)
+		help.WantAvailable(t, larger, 4)
+		check.Error(t, "Available of the old number", check.ErrorOf(sem.Available(t.Context())), redlatch.ErrWrongKind)
+		began := time.Now()
+		locktest.Release(t, check.Value(larger.Acquire(t.Context(), 6)).OK(t))
+		check.That(t, time.Since(began) >= hold-time.Second, "all permits after %v, want that the shut ones open first", time.Since(began))
+		s.WantNothingLeft("a")
+	})
 }
 
 // TestLargePoolTakesOneCommand: the lowest free slot of 65,536 is found in one request, however

@@ -380,7 +380,8 @@ func TestAnnounceInACluster(t *testing.T) {
 func TestNeighbourOptionsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	s, c := locktest.Start(t, redlatch.Options{})
-	announce := redlatch.Announce{Channel: "c", Message: "m"}
+	announce, yield := redlatch.Announce{Channel: "c", Message: "m"}, redlatch.Yield{Every: 1}
+	holding := locktest.Open(t, s.URL(), redlatch.Options{Lock: redlatch.LockOptions{MinHold: time.Second}})
 	reentrant := func(o redlatch.LockOptions) error {
 		return check.ErrorOf(c.ReentrantMutex("a").With(o).TryLock(t.Context()))
 	}
@@ -392,6 +393,8 @@ func TestNeighbourOptionsThatMakeNoSense(t *testing.T) {
 		"Every is 0":                 with(redlatch.LockOptions{Yield: redlatch.Yield{For: time.Second}}),
 		"Yield.For is 1h":            with(redlatch.LockOptions{Yield: redlatch.Yield{Every: 1, For: time.Hour}}),
 		"MinHold with Announce":      with(redlatch.LockOptions{Announce: announce, MinHold: time.Second}),
+		"Announce or Yield: ":        check.ErrorOf(redlatch.Open(t.Context(), s.URL(), redlatch.Options{Lock: redlatch.LockOptions{Yield: yield, MinHold: time.Second}})),
+		"the lock opens by itself":   check.ErrorOf(holding.Mutex("a").With(redlatch.LockOptions{Yield: yield}).TryLock(t.Context())),
 		"FenceKey of the mutex":      with(redlatch.LockOptions{FenceKey: "x{redlatch:a}"}),
 		"of the election":            check.ErrorOf(c.Election("e").With(redlatch.LockOptions{Announce: announce}).TryCampaign(t.Context(), "v")),
 		"not in the hash slot":       reentrant(redlatch.LockOptions{FenceKey: "{b}:tokens"}),

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -188,6 +189,27 @@ func TestDetachWithoutAnAnswer(t *testing.T) {
 		if info, err := far.Inspect(t.Context(), "a"); err != nil || len(info.Holders) != 0 {
 			t.Errorf("Inspect = %+v, %v, want no holder", info, err)
 		}
+	})
+}
+
+// TestDetachWhileAnExtendIsUnderWay waits for it, and the lease goes on elsewhere.
+func TestDetachWhileAnExtendIsUnderWay(t *testing.T) {
+	memory.EachKind(t, func(t *testing.T, s *memory.Server, kind int) {
+		gate, far := wire.NewGated(s.Conn(), kindtest.Kinds()[kind]+" renew"), s.Client(t, help.Sluggish())
+		l := help.Enter(t, help.LockOf(wire.Wrap(t, gate, help.Sluggish()), kind))
+		token, extended, text := l.Token(), make(chan error, 1), make(chan string, 1)
+		go func() { extended <- l.Extend(t.Context()) }()
+		<-gate.Arrived
+		go func() { text <- help.Detach(t, l) }()
+		synctest.Wait()
+		check.That(t, l.Held() && len(text) == 0, "detached beside an extend that is under way")
+		close(gate.Open)
+		check.Nil(t, "Extend", <-extended)
+		adopted := help.Adopt(t, far, <-text)
+		wantDetached(t, l)
+		check.Equal(t, adopted.Token(), token, "the token")
+		locktest.Release(t, adopted)
+		s.WantNothingLeft(l.Name())
 	})
 }
 
