@@ -87,8 +87,8 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// FuzzLearn has a Map hear any slots of any master, and any redirect: no slot is of a master that nobody
-// named.
+// FuzzLearn has a Map hear any slots of any master, and any redirect: no slot is of a master that no
+// node named.
 func FuzzLearn(f *testing.F) {
 	f.Add(0, 16383, "a:1", "MOVED 12182 b:1", "a:1")
 	f.Add(-1, 1<<62, "", "MOVED -1 :7", "")
@@ -97,7 +97,7 @@ func FuzzLearn(f *testing.F) {
 		m := New(func(context.Context) ([]Range, error) { return nil, errors.New("no answer") }, func() {})
 		m.loaded = time.Now()
 		m.setLocked([]Range{{from, to, addr}, {to, from, "z:1"}})
-		known := m.Node("foo") // which asks nobody, as it has just done so
+		known := m.Node("foo") // which asks no node, as it has just done so
 		check.That(t, known == "" || known == addr || known == "z:1", "foo is at %q", known)
 		m.Learn(moved, asked)
 		now := m.Node("foo")

@@ -71,7 +71,7 @@ end
 -- client is dead. The caller is alive, since it asks.
 --
 -- The ticket of yield is one of that many ms, so what has more left is from before the clock was set
--- back, and over: nobody would be let in until the clock is there again.
+-- back, and over: no waiter would be let in until the clock is there again.
 local known = {}
 local function alive_for(ticket, caller)
   local mode, address, ttl = string.match(ticket, '^(%u)%l+\t([^\t]*)\t(%d*)')
