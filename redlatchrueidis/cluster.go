@@ -109,9 +109,10 @@ func parseSlots(m rueidis.RedisMessage, from string) ([]slots.Range, error) {
 		if host == "" {
 			host, _, _ = net.SplitHostPort(from)
 		}
-		all = append(all, slots.Range{
-			From: int(first), To: int(last), Addr: net.JoinHostPort(host, strconv.FormatInt(port, 10)),
-		})
+		addr := net.JoinHostPort(host, strconv.FormatInt(port, 10))
+		if _, _, err := net.SplitHostPort(addr); err == nil { // else no client could dial it
+			all = append(all, slots.Range{From: int(first), To: int(last), Addr: addr})
+		}
 	}
 	return all, nil
 }

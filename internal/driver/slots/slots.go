@@ -217,5 +217,8 @@ func redirection(text, from string) (code string, slot int, addr string) {
 	case last > 0 && addr[0] != '[': // Redis writes IPv6 without brackets
 		addr = net.JoinHostPort(addr[:last], addr[last+1:])
 	}
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return "", 0, ""
+	}
 	return words[0], slot, addr
 }

@@ -101,6 +101,6 @@ func FuzzLearn(f *testing.F) {
 		check.That(t, known == "" || known == addr || known == "z:1", "foo is at %q", known)
 		m.Learn(moved, asked)
 		now := m.Node("foo")
-		check.That(t, now == known || strings.HasPrefix(moved+" ", "MOVED") && strings.Contains(moved, "12182"), "after %q foo is at %q", moved, now)
+		check.That(t, now == known || strings.Contains(moved, "MOVED") && strings.Contains(moved, "12182"), "after %q foo is at %q", moved, now)
 	})
 }
