@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redlatch/redlatch/internal/testkit/servers"
@@ -58,12 +59,18 @@ func Leave(nodes []*Server, leaving int) {
 	nodes[(leaving+1)%len(nodes)].Do(servers.Share(leaving, len(nodes))...)
 }
 
+// moving lets one slot move at a time: of two new owners at once, each would raise its epoch above the
+// other's, again and again.
+var moving sync.Mutex
+
 // MoveSlot moves a slot and what is in it from one master to another, key by key, as redis-cli
 // does.
 func MoveSlot(nodes []*Server, from, to *Server, slot int) {
-	raise(nodes, to) // which takes its time; until EndMove, requests about several keys of the slot are refused
+	moving.Lock()
+	defer moving.Unlock()
+	raise(nodes, to) // which takes its time; until the end, requests about several keys of the slot are refused
 	BeginMove(from, to, slot)
-	EndMove(nodes, from, to, slot)
+	endMove(nodes, from, to, slot)
 }
 
 // BeginMove moves what is in a slot. Until [EndMove] the slot is still that of the first master,
@@ -88,7 +95,13 @@ func BeginMove(from, to *Server, slot int) {
 // (MOVED). It returns when all nodes know how new that is. If the slot moved on before, word of
 // this move could come later than the next one and undo it, with its keys.
 func EndMove(nodes []*Server, from, to *Server, slot int) {
+	moving.Lock()
+	defer moving.Unlock()
 	raise(nodes, to)
+	endMove(nodes, from, to, slot)
+}
+
+func endMove(nodes []*Server, from, to *Server, slot int) {
 	text, target := strconv.Itoa(slot), strings.TrimSpace(to.Do("CLUSTER", "MYID"))
 	for _, node := range append([]*Server{to, from}, nodes...) {
 		_, _ = node.DoErr("CLUSTER", "SETSLOT", text, "NODE", target) // replicas learn it from their masters
