@@ -29,6 +29,16 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"extend whose wait for another is no part of its time", "internal/engine/lease/extend.go",
+		"most-l.keeper.Now().Since(since))", "most)",
+		"TestExtendsThatWaitForEachOther",
+	},
+	{
+		"extend that counts from the end of another", "internal/engine/lease/extend.go",
+		"AskMissing(bounded, since,", "AskMissing(bounded, l.keeper.Now(),",
+		"TestExtendsThatWaitForEachOther",
+	},
+	{
 		"lock left free for others that a clock which is set back closes for long", "internal/protocol/script/lua/tickets.lua",
 		"if address == YIELD and ms > tonumber(ttl) then ms = 0 end", "",
 		"TestYieldAndAClockThatIsSetBack",

@@ -68,7 +68,7 @@ func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
 	if !needed {
 		return to, false, nil
 	}
-	left, err := l.beginExtend(ctx)
+	left, err := l.beginExtend(ctx, l.keeper.Now())
 	if err != nil {
 		return to, false, err
 	}

@@ -42,7 +42,8 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	if l.Held() && l.overdue() {
 		return fmt.Errorf("redlatch: extend %q: %w", l.lock.Name, fault.ErrMaxHold)
 	}
-	left, err := l.beginExtend(ctx)
+	since := l.keeper.Now()
+	left, err := l.beginExtend(ctx, since)
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	bounded, cancel := context.WithTimeout(ctx, left) // later, an answer is of no use
 	defer cancel()
 	call := l.lock.Kind.Renew(l.lock.Keys, l.owner, ttl, l.detail)
-	answer, err := l.keeper.Asker.AskMissing(bounded, l.lock.Subject, "extend", call, l.mend)
+	answer, err := l.keeper.Asker.AskMissing(bounded, since, l.lock.Subject, "extend", call, l.mend)
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = l.failed("extend", fmt.Errorf("%w before the deadline", fault.ErrUnreachable))
 	}
@@ -99,7 +100,10 @@ func (l *Lease) lengthen(d time.Duration) time.Duration {
 // beginExtend begins an extend on behalf of the program, after the one under way if there is one. It returns
 // what is left of the lease: a look at it after that could tell a loss, and a hook that panics there would
 // leave the extend under way for ever.
-func (l *Lease) beginExtend(ctx context.Context) (left time.Duration, err error) {
+//
+// The wait is a part of the time that the extend has, from since on: on a server that does not answer, of
+// many extends at once each would wait for all before it.
+func (l *Lease) beginExtend(ctx context.Context, since clock.Reading) (left time.Duration, err error) {
 	for {
 		l.mu.Lock()
 		left, events := l.left()
@@ -116,11 +120,19 @@ func (l *Lease) beginExtend(ctx context.Context) (left time.Duration, err error)
 		if settled == nil {
 			return left, err
 		}
+		most := l.keeper.Timeout
+		waiting, cancel := context.WithTimeout(ctx, most-l.keeper.Now().Since(since))
 		select {
 		case <-settled:
-		case <-ctx.Done():
+			cancel()
+			continue
+		case <-waiting.Done():
+			cancel()
+		}
+		if ctx.Err() != nil {
 			return 0, l.failed("extend", fault.WhyDone(ctx))
 		}
+		return 0, l.failed("extend", fmt.Errorf("%w within %v: another extend or a release is under way", fault.ErrUnreachable, most))
 	}
 }
 

@@ -179,6 +179,30 @@ func TestRecheck(t *testing.T) {
 	})
 }
 
+// TestExtendsThatWaitForEachOther: the server does not answer. Of many extends at once, and beside the
+// watchdog's, each ends a third after the timeout at most.
+func TestExtendsThatWaitForEachOther(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		h.server.Now(answers.Silent)
+		for h.server.Count("renew") == 0 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				began := time.Now()
+				check.Error(t, "Extend", l.Extend(t.Context()), fault.ErrUnreachable)
+				check.That(t, time.Since(began) <= timeout+timeout/3, "Extend took %v", time.Since(began))
+			})
+		}
+		all.Wait()
+		began := time.Now()
+		check.Error(t, "Release", l.Release(t.Context()), fault.ErrUnreachable)
+		check.That(t, time.Since(began) <= timeout+timeout/3, "Release took %v", time.Since(began))
+	})
+}
+
 // TestExtendedAtAThird: the watchdog extends a lease three times in each TTL, and none that the
 // program is to extend.
 func TestExtendedAtAThird(t *testing.T) {

@@ -98,17 +98,18 @@ func (a *Asker) Wait() {
 // server's own, the script did not run, unless the request was resent. After any other, it may have
 // run, or may still run.
 func (a *Asker) Ask(ctx context.Context, s Subject, op string, call conn.Call) (Answer, error) {
-	return a.ask(ctx, s, a.conn, a.timeout, op, call)
+	return a.ask(ctx, s, a.conn, a.now(), a.timeout, op, call)
 }
 
-// AskHearing is Ask. On a quorum it tells heard what each node answers, also after it has returned.
+// AskHearing is Ask for a caller that has waited since then, which counts as its time. On a quorum it
+// tells heard what each node answers, also after it has returned.
 func (a *Asker) AskHearing(
-	ctx context.Context, s Subject, op string, call conn.Call, heard func(node int, said conn.Result),
+	ctx context.Context, since clock.Reading, s Subject, op string, call conn.Call, heard func(node int, said conn.Result),
 ) (Answer, error) {
 	if a.quorum == nil || heard == nil {
-		return a.Ask(ctx, s, op, call)
+		return a.ask(ctx, s, a.conn, since, a.timeout, op, call)
 	}
-	return a.ask(ctx, s, hearing{a.quorum, heard}, a.timeout, op, call)
+	return a.ask(ctx, s, hearing{a.quorum, heard}, since, a.timeout, op, call)
 }
 
 // hearing is a quorum that tells what each node answers.
@@ -122,13 +123,15 @@ func (h hearing) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 	return h.EvalHearing(ctx, func(said quorum.Answer) { h.heard(said.Node, said.Results[0]) }, calls...)
 }
 
-// AskMissing is Ask. On a quorum it also tells missing of each node that said no where a majority said
-// yes, sooner or later.
-func (a *Asker) AskMissing(ctx context.Context, s Subject, op string, call conn.Call, missing func(node int)) (Answer, error) {
+// AskMissing is Ask for a caller that has waited since then, which counts as its time. On a quorum it
+// also tells missing of each node that said no where a majority said yes, sooner or later.
+func (a *Asker) AskMissing(
+	ctx context.Context, since clock.Reading, s Subject, op string, call conn.Call, missing func(node int),
+) (Answer, error) {
 	if a.quorum == nil {
-		return a.Ask(ctx, s, op, call)
+		return a.ask(ctx, s, a.conn, since, a.timeout, op, call)
 	}
-	return a.ask(ctx, s, lacking{a.quorum, missing}, a.timeout, op, call)
+	return a.ask(ctx, s, lacking{a.quorum, missing}, since, a.timeout, op, call)
 }
 
 // lacking is a quorum that tells which nodes lack what a majority has.
@@ -145,16 +148,15 @@ func (l lacking) Eval(ctx context.Context, calls ...conn.Call) []conn.Result {
 // AskNode is Ask at one of the nodes. At a node of a quorum one request has to do: there are others.
 func (a *Asker) AskNode(ctx context.Context, s Subject, node conn.Conn, op string, call conn.Call) (Answer, error) {
 	if a.quorum != nil && node != conn.Conn(a.quorum) {
-		return a.ask(ctx, s, node, 0, op, call)
+		return a.ask(ctx, s, node, a.now(), 0, op, call)
 	}
 	return a.Ask(ctx, s, op, call)
 }
 
-// ask is Ask of that node, and resends for as long as patience.
+// ask is Ask of that node, and resends for as long as patience from then on.
 func (a *Asker) ask(
-	ctx context.Context, s Subject, node conn.Conn, patience time.Duration, op string, call conn.Call,
+	ctx context.Context, s Subject, node conn.Conn, since clock.Reading, patience time.Duration, op string, call conn.Call,
 ) (Answer, error) {
-	start := a.now()
 	var said error // what the server gave as a reason, which tells more than that time ran out
 	for n := 0; ; n++ {
 		call.Resent = n > 0
@@ -181,7 +183,7 @@ func (a *Asker) ask(
 		if retry.Progresses(result.Err) {
 			wait = retry.Pause(0)
 		}
-		if a.now().Since(start)+wait >= patience {
+		if a.now().Since(since)+wait >= patience {
 			return Answer{Resent: n > 0}, a.FailedAt(s, node, op, unanswered(a.timeout, said))
 		}
 		retry.Sleep(ctx, wait)
