@@ -373,6 +373,15 @@ func TestPagesHaveABound(t *testing.T) {
 		_, body := d.get(path)
 		check.That(t, len(body) < 1<<20, "%s has %d bytes", path, len(body))
 	}
+	h = check.Value(newHandler(canned{locks: many(200_000)}, nil, Options{})).OK(t)
+	defer h.Close()
+	d.Server = httptest.NewServer(h)
+	defer d.Server.Close()
+	for _, path := range []string{"/", "/locks?sort=waited&from=199900"} {
+		d.await(path, "of 200,000")
+		_, body := d.get(path)
+		check.That(t, len(body) < 100_000, "of 200,000 names %s has %d bytes", path, len(body))
+	}
 }
 
 // TestRelease takes a lock by force, and refuses to where it must.
@@ -565,6 +574,62 @@ func TestViewerThatNeverReads(t *testing.T) {
 		t.Error("the viewer that reads was dropped")
 	default:
 	}
+}
+
+// piped is a listener for connections without buffers, in the time of a bubble.
+type piped struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p piped) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p piped) Close() error {
+	close(p.closed)
+	return nil
+}
+
+func (piped) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// TestThousandViewersThatNeverRead: all of them are dropped in the end, and nothing of them is left, as the
+// bubble would not end. Beyond the most that there may be, one is told to come again.
+func TestThousandViewersThatNeverRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := check.Value(newHandler(canned{locks: contended}, nil, Options{})).OK(t)
+		to := piped{make(chan net.Conn), make(chan struct{})}
+		server := &http.Server{Handler: h}
+		served := make(chan error)
+		go func() { served <- server.Serve(to) }()
+		const viewers = 1000
+		for range viewers {
+			here, there := net.Pipe()
+			defer here.Close()
+			to.conns <- there
+			_, err := fmt.Fprint(here, "GET /events?page_of=locks HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			check.OK(t, "Fprint", err)
+		}
+		synctest.Wait()
+		check.Equal(t, h.streams.Load(), viewers, "viewers at first")
+		time.Sleep(writeTimeout + time.Second)
+		check.Equal(t, h.streams.Load(), 0, "viewers that did not read")
+
+		h.streams.Store(maxStreams)
+		answer := httptest.NewRecorder()
+		h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/events?page_of=locks", nil))
+		check.That(t, answer.Code == http.StatusServiceUnavailable && answer.Header().Get("Retry-After") == "30", "one more: %d, %q", answer.Code, answer.Header())
+		check.Equal(t, h.streams.Load(), maxStreams, "viewers")
+		h.Close()
+		check.OK(t, "Close", server.Close())
+		<-served
+	})
 }
 
 // counted counts the looks at all names. Where one takes long, as on a busy machine, single names are

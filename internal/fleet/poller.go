@@ -186,7 +186,7 @@ func (p *Poller) run() {
 	s := &sweep{p: p, asked: time.Now()}
 	for {
 		s.all()
-		if !s.rest(p.lasts(s)) {
+		if !s.rest(p.lasts(s), false) {
 			return
 		}
 	}

@@ -156,6 +156,22 @@ func TestPollerKeepsToItsShare(t *testing.T) {
 	})
 }
 
+// TestScrapesGetAPicture: viewers are there for an instant, seldom, and a look takes longer than that. It ends.
+func TestScrapesGetAPicture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPoller(&fake{n: 30_000, perBatch: 50 * time.Millisecond}, Options{})
+		defer p.Close()
+		for range 20 {
+			p.Watch(Interest{})()
+			time.Sleep(15 * time.Second)
+		}
+		picture, _ := p.Picture()
+		check.That(t, len(picture.Locks) == 30_000 && !picture.Taken.IsZero(), "after five minutes %d names are known, of a look at %v", len(picture.Locks), picture.Taken)
+		time.Sleep(10 * time.Minute)
+		check.That(t, !p.Looks(), "it looks on without a viewer")
+	})
+}
+
 // TestAge: a picture that took long says so.
 func TestAge(t *testing.T) {
 	now := time.Now()

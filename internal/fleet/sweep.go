@@ -79,7 +79,7 @@ func (s *sweep) all() {
 			locks := byName(found)
 			p.publish(func(n *Picture) { n.Found = len(locks); n.show(locks) })
 		}
-		if !s.rest(pause(busy, names)) {
+		if !s.rest(pause(busy, names), true) {
 			return
 		}
 		mark, names = time.Now(), 0
@@ -155,8 +155,9 @@ func (s *sweep) fail(err error) {
 }
 
 // rest waits for so long, and looks at the names that viewers have open in the meantime. It reports
-// whether there is a viewer, or was one a moment ago.
-func (s *sweep) rest(d time.Duration) bool {
+// whether there is a viewer, or was one a moment ago. Amid a look there need be none: a scrape, or a page
+// without JavaScript, is there for an instant, and the next one would find a look that begins anew.
+func (s *sweep) rest(d time.Duration, amid bool) bool {
 	p := s.p
 	end := time.Now().Add(d)
 	var alone time.Time // since when there is no viewer
@@ -169,17 +170,15 @@ func (s *sweep) rest(d time.Duration) bool {
 			alone = time.Now()
 		}
 		left := p.options.Linger - time.Since(alone) // without viewers
-		if p.closing.Err() != nil || !watched && left <= 0 {
+		if p.closing.Err() != nil || !watched && !amid && left <= 0 {
 			p.on = false
 			p.mu.Unlock()
 			return false
 		}
 		p.mu.Unlock()
 		wait := time.Until(end)
-		if !watched && (wait <= 0 || left < wait) {
-			wait = left // without viewers, the next look can wait
-		}
-		if watched {
+		switch {
+		case watched:
 			due := time.Until(s.rested)
 			if !s.unseen() {
 				due = max(due, time.Until(s.asked.Add(p.options.Interval)))
@@ -192,6 +191,10 @@ func (s *sweep) rest(d time.Duration) bool {
 				return true
 			}
 			wait = min(wait, due)
+		case amid && wait <= 0:
+			return true
+		case !amid && (wait <= 0 || left < wait):
+			wait = left // without viewers, the next look can wait
 		}
 		timer := time.NewTimer(wait)
 		select {
