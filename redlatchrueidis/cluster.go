@@ -12,7 +12,7 @@ import (
 	"github.com/redlatch/redlatch/internal/driver/slots"
 )
 
-// maxRedirects is how often a subscription is tried at another node, where the last one named it.
+// maxRedirects is how often a call or a subscription is tried at another node that the last one named.
 const maxRedirects = 3
 
 // readSlots asks the nodes of the cluster, one after the other, which master has which slots.

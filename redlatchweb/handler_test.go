@@ -212,7 +212,7 @@ func TestHosts(t *testing.T) {
 		want  int
 		at    string // where the request came in, if not over loopback
 	}{
-		{nil, "evil.example", http.StatusOK, far}, // who listens there asks for passwords
+		{nil, "evil.example", http.StatusOK, far}, // an address beyond loopback has passwords
 		{[]string{"locks.example"}, "locks.example:8421", http.StatusOK, far},
 		{[]string{"locks.example"}, "evil.example", http.StatusMisdirectedRequest, far},
 		{[]string{"locks.example"}, "localhost", http.StatusMisdirectedRequest, far},

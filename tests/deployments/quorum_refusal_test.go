@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/protocol/access"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
@@ -45,6 +46,30 @@ func TestQuorumHeld(t *testing.T) {
 		}
 		locktest.Release(t, held)
 	})
+}
+
+// TestQuorumWaiterWithoutTheRightToExpire: a waiter whose user may not run PEXPIRE has no place in line. It
+// is told, and its ticket stays at no node.
+func TestQuorumWaiterWithoutTheRightToExpire(t *testing.T) {
+	t.Parallel()
+	nodes := help.StartNodes(t, 3)
+	held := locktest.Lock(t, help.OpenQuorum(t, nodes, help.Brisk(help.Lasting)).Mutex("a"))
+	rights := slices.DeleteFunc(access.Rules("redlatch:", false), func(rule string) bool { return rule == "+pexpire" })
+	var urls []string
+	for _, node := range nodes {
+		locktest.Eventually(t, "the owner at a node", func() bool { return help.InsideAt([]*redistest.Server{node}, "a", held.Owner()) == 1 })
+		node.AllowUser("hasty", append([]string{"on", ">" + help.Secret}, rights...)...)
+		urls = append(urls, "redis://hasty:"+help.Secret+"@"+node.Addr())
+	}
+	hasty := help.OpenURLs(t, urls, help.Brisk(help.Lasting))
+	err := check.ErrorOf(hasty.Mutex("a").Lock(locktest.Within(t, time.Second)))
+	check.That(t, err != nil && strings.Contains(err.Error(), "NOPERM"), "Lock = %v, want NOPERM", err)
+	for _, node := range nodes {
+		for key := range strings.FieldsSeq(help.Forever(node)) {
+			check.That(t, strings.HasSuffix(key, ":epoch"), "%s never expires", key)
+		}
+	}
+	locktest.Release(t, held)
 }
 
 // TestQuorumHeldAtABareMajority: the lock is held at exactly as many nodes as it takes, and every

@@ -10,17 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/internal/protocol/access"
-	"github.com/redlatch/redlatch/internal/protocol/keys"
-	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 	"github.com/redlatch/redlatch/internal/testkit/kindtest"
 	"github.com/redlatch/redlatch/internal/testkit/locktest"
 	"github.com/redlatch/redlatch/internal/testkit/redistest"
-	"github.com/redlatch/redlatch/redlatchrueidis"
 	"github.com/redlatch/redlatch/tests/internal/help"
 	"github.com/redlatch/redlatch/tests/internal/wire"
 )
@@ -234,8 +229,8 @@ func TestConnectionRefused(t *testing.T) {
 	wantNoAnswer(t, err, s.Addr(), "refused")
 }
 
-// TestTooManyClients has every connection end while the server has room for none: whoever comes, and
-// whoever comes back, gets no answer. What is held and waited for goes on when there is room again.
+// TestTooManyClients has every connection end while the server has room for none: no client that comes,
+// or comes back, gets an answer. What is held and waited for goes on when there is room again.
 func TestTooManyClients(t *testing.T) {
 	t.Parallel()
 	s := startAiling(t)
@@ -507,32 +502,6 @@ func whileHeld(ctx context.Context, m *redlatch.Mutex, f func(l *redlatch.Lease)
 		return nil
 	}
 	return err
-}
-
-// TestWithoutTheRightToExpire: a client whose user may not run PEXPIRE asks to be told of waiters, and
-// asks for a place in line. Neither leaves a key that stays for ever.
-func TestWithoutTheRightToExpire(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	rights := slices.DeleteFunc(access.Rules("redlatch:", false), func(rule string) bool { return rule == "+pexpire" })
-	s.AllowUser("hasty", append([]string{"on", ">" + help.Secret}, rights...)...)
-	c := locktest.Open(t, "redis://hasty:"+help.Secret+"@"+s.Addr(), help.Brisk(help.Lasting))
-	l := locktest.Lock(t, c.Mutex("wanted"))
-	l.Wanted()
-	time.Sleep(500 * time.Millisecond) // it asks in the background
-	locktest.Release(t, l)
-	held := locktest.Lock(t, locktest.Open(t, s.URL(), help.Brisk(help.Lasting)).Mutex("a"))
-	set := check.Value(keys.Of("redlatch:", "a")).OK(t)
-	ticket := script.Ticket{Anyway: true, Kind: script.Mutex.Name, Address: "grants", TTL: time.Hour, Owner: "rl-x-1"}.String()
-	o := check.Value(rueidis.ParseURL("redis://hasty:" + help.Secret + "@" + s.Addr())).OK(t)
-	over := check.Value(redlatchrueidis.Open(o)).OK(t)
-	defer func() { check.OK(t, "Close", over.Close()) }()
-	r := over.Eval(t.Context(), script.Mutex.Acquire(set, script.Request{
-		Owner: "rl-x-1", TTL: time.Hour, FenceTTL: time.Hour, Ticket: ticket, Address: "grants", LiveFor: time.Minute,
-	}))[0]
-	check.That(t, r.Err != nil && strings.HasPrefix(r.Err.Error(), "NOPERM"), "a place in line: %v, want NOPERM", r.Err)
-	help.WantExpiry(t, s)
-	locktest.Release(t, held)
 }
 
 // wantKindError checks what becomes of a name whose key holds something that is no lock, when it is

@@ -242,9 +242,9 @@ func TestProclaimLate(t *testing.T) {
 	locktest.Release(t, term)
 }
 
-// TestProclaimByWhoHasTheTerm: the process that detached a term proclaims nothing any more. The one that
-// adopted it does, however few numbers it has used. After a force or an expiry nobody does.
-func TestProclaimByWhoHasTheTerm(t *testing.T) {
+// TestProclaimByTheLeader: a process that detached its term proclaims nothing any more. The process that
+// adopted the term does, however few numbers it has used. After a force or an expiry neither does.
+func TestProclaimByTheLeader(t *testing.T) {
 	t.Parallel()
 	memory.Run(t, func(t *testing.T, s *memory.Server) {
 		c, heir := s.Client(t, help.Sluggish()), s.Client(t, help.Brisk(time.Second))

@@ -111,10 +111,11 @@ func identifiers(piece ast.Node) (names []string) {
 	return names
 }
 
-// has reports whether the name of a test matches.
+// has reports whether the name of a test matches, or of a fuzz target, whose inputs a test runs.
 func (s *testSource) has(tests *regexp.Regexp) bool {
 	for name := range s.declared {
-		if strings.HasPrefix(name, "Test") && name != "TestMain" && tests.MatchString(name) {
+		test := strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz")
+		if test && name != "TestMain" && tests.MatchString(name) {
 			return true
 		}
 	}

@@ -29,6 +29,41 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"ticket at a node of a user that may not set when a key expires", "internal/protocol/script/lua/vote.lua",
+		"if type(kept) == 'table' then", "if false then",
+		"TestQuorumWaiterWithoutTheRightToExpire",
+	},
+	{
+		"look that begins anew for each viewer of an instant", "internal/fleet/sweep.go",
+		"s.rest(pause(busy, names), true)", "s.rest(pause(busy, names), false)",
+		"TestScrapesGetAPicture",
+	},
+	{
+		"word by which zsh looks for a program", "internal/fleet/command.go",
+		"^[A-Za-z0-9_./:@%+,-][A-Za-z0-9_./:=@%+,-]*$", "^[A-Za-z0-9_./:=@%+,-]+$",
+		"FuzzText",
+	},
+	{
+		"password of which a quote hides the rest", "cmd/redlatch/internal/cli/talk/password.go",
+		"://)\\S*(@)", "://)[^\\s']*(@)",
+		"FuzzRedacted",
+	},
+	{
+		"address that ends at an @ in a path", "cmd/redlatch/internal/cli/talk/password.go",
+		"cutLast(rest[:end], \"@\")", "cutLast(rest, \"@\")",
+		"FuzzRedacted",
+	},
+	{
+		"replicas of a number that no server has", "cmd/redlatch/internal/doctor/server.go",
+		"		if !told {", "		if !told && i < 0 {",
+		"FuzzInfo",
+	},
+	{
+		"range of a pattern without its slash", "internal/protocol/keys/glob.go",
+		"matches == (begin == 2)", "matches || !matches",
+		"FuzzMatch",
+	},
+	{
 		"extend whose wait for another is no part of its time", "internal/engine/lease/extend.go",
 		"most-l.keeper.Now().Since(since))", "most)",
 		"TestExtendsThatWaitForEachOther",
@@ -93,12 +128,12 @@ var mutants = []mutant{
 	{
 		"wish of a user that may not set when a key expires", "internal/protocol/script/lua/tickets.lua",
 		"local there = redis.call('PEXPIRE', CLIENTS, long)", "local there = 0",
-		"TestWithoutTheRightToExpire",
+		"TestOneRightLess",
 	},
 	{
 		"line of a user that may not set when a key expires", "internal/protocol/script/lua/acquire.lua",
 		"local kept = first and", "local kept = false and",
-		"TestWithoutTheRightToExpire",
+		"TestOneRightLess",
 	},
 	{
 		"wait for replicas that does not follow a slot", "redlatchrueidis/replicated.go",

@@ -327,8 +327,9 @@ func TestAdoptWhatIsOver(t *testing.T) {
 	})
 }
 
-// TestAdoptOfAJobAndAReader: what has no line, or is one of several. A text is no good elsewhere, and is
-// used up by nobody there; a bound on the line does not matter; after a force or an expiry it is over.
+// TestAdoptOfAJobAndAReader: a job has no line, and a reader is one of several. Under another prefix a text
+// is refused, and stays good. A bound on the line does not matter. After a force or an expiry the lease
+// is over.
 func TestAdoptOfAJobAndAReader(t *testing.T) {
 	t.Parallel()
 	for kind, detach := range map[string]func(*testing.T, *redlatch.Client) string{

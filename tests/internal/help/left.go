@@ -29,11 +29,16 @@ func WantNothingLeft(t locktest.Reporter, s *redistest.Server, names ...string) 
 // quorum.
 func WantExpiry(t locktest.Reporter, s *redistest.Server) {
 	t.Helper()
-	if forever := s.Do("EVAL", `local forever = {}
+	if forever := Forever(s); forever != "" {
+		t.Fatalf("these keys never expire:\n%s", forever)
+	}
+}
+
+// Forever returns the keys on a server that never expire, a line each.
+func Forever(s *redistest.Server) string {
+	return s.Do("EVAL", `local forever = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
   if redis.call('PTTL', key) == -1 then forever[#forever + 1] = key end
 end
-return forever`, "0"); forever != "" {
-		t.Fatalf("these keys never expire:\n%s", forever)
-	}
+return forever`, "0")
 }

@@ -8,7 +8,7 @@
 --       channel, what to remember, ttl ms of that, channel, message, sharded (1 or 0; all three absent
 --       if no other library is to be told)
 -- Reply 1 if the owner was inside or had left it shut, else 0
--- Cost  as release, and 6
+-- Cost  as release, and 6 or 7
 
 -- cold
 if not leave(ARGV[2], '') and not open(ARGV[2]) then return 0 end

@@ -7,7 +7,7 @@
 -- KEYS  K, fence, queue, clients (and after those of the kind)
 -- ARGV  owner, address, ms for which to remember it
 -- Reply 1 if another waits, 0 if not, -1 if the owner is not inside
--- Cost  6 commands; for a mutex
+-- Cost  6 commands, 7 if there is no line yet; for a mutex
 
 -- cold
 if not extend(ARGV[1], 0) then return -1 end
