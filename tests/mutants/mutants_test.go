@@ -31,7 +31,7 @@ var mutants = []mutant{
 	{
 		"ticket at a node of a user that may not set when a key expires", "internal/protocol/script/lua/vote.lua",
 		"if type(kept) == 'table' then", "if false then",
-		"TestQuorumWaiterWithoutTheRightToExpire",
+		"TestPlaceWithoutTheRightToExpire",
 	},
 	{
 		"look that begins anew for each viewer of an instant", "internal/fleet/sweep.go",
@@ -133,7 +133,7 @@ var mutants = []mutant{
 	{
 		"line of a user that may not set when a key expires", "internal/protocol/script/lua/acquire.lua",
 		"local kept = first and", "local kept = false and",
-		"TestOneRightLess",
+		"TestPlaceWithoutTheRightToExpire",
 	},
 	{
 		"wait for replicas that does not follow a slot", "redlatchrueidis/replicated.go",

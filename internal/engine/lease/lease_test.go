@@ -179,28 +179,37 @@ func TestRecheck(t *testing.T) {
 	})
 }
 
-// TestExtendsThatWaitForEachOther: the server does not answer. Of many extends at once, and beside the
-// watchdog's, each ends a third after the timeout at most.
+// TestExtendsThatWaitForEachOther: the server is slow, or does not answer. Of many extends at once, which
+// begin with one of the watchdog, each ends a third after the timeout at most.
 func TestExtendsThatWaitForEachOther(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		l := h.begin(t, "a", minute)
-		h.server.Now(answers.Silent)
-		for h.server.Count("renew") == 0 {
-			time.Sleep(100 * time.Millisecond)
-		}
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				began := time.Now()
-				check.Error(t, "Extend", l.Extend(t.Context()), fault.ErrUnreachable)
-				check.That(t, time.Since(began) <= timeout+timeout/3, "Extend took %v", time.Since(began))
+	slow := func(ctx context.Context, verb string, call conn.Call) conn.Result {
+		time.Sleep(timeout / 4)
+		return answers.Yes(ctx, verb, call)
+	}
+	inTime := func(says answers.Says) func(t *testing.T, h *house) {
+		return func(t *testing.T, h *house) {
+			l := h.begin(t, "a", minute)
+			begun := make(chan struct{})
+			h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+				h.server.Now(says)
+				close(begun)
+				return says(ctx, verb, call)
 			})
+			<-begun // an extend of the watchdog, in this moment
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() {
+					began := time.Now()
+					err := l.Extend(t.Context())
+					check.That(t, err == nil || errors.Is(err, fault.ErrUnreachable), "Extend = %v", err)
+					check.That(t, time.Since(began) <= timeout+timeout/3, "Extend took %v: %v", time.Since(began), err)
+				})
+			}
+			all.Wait()
 		}
-		all.Wait()
-		began := time.Now()
-		check.Error(t, "Release", l.Release(t.Context()), fault.ErrUnreachable)
-		check.That(t, time.Since(began) <= timeout+timeout/3, "Release took %v", time.Since(began))
-	})
+	}
+	t.Run("silent", func(t *testing.T) { inHouse(t, inTime(answers.Silent)) })
+	t.Run("slow", func(t *testing.T) { inHouse(t, inTime(slow)) })
 }
 
 // TestExtendedAtAThird: the watchdog extends a lease three times in each TTL, and none that the

@@ -253,7 +253,7 @@ func TestForcedWhileItIsReleased(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		on := h.lingering(t, "a")
 		l := h.granted(t, on)
-		begun, was, _, err := l.beginRelease() // as Release does
+		begun, was, err := l.beginRelease() // as Release does
 		check.Must(t, begun && err == nil, "no release has begun")
 		h.Revoked(l.Owner(), "")
 		kept := l.keep(was)

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 
-	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -12,7 +11,7 @@ import (
 // Release gives the lock up and lets in the waiter that is next in line. It goes on when ctx is
 // done, since a lock that stays behind keeps all others waiting.
 func (l *Lease) Release(ctx context.Context) error {
-	begun, was, since, err := l.beginRelease()
+	begun, was, err := l.beginRelease()
 	if !begun {
 		return err
 	}
@@ -23,7 +22,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
-	answer, err := l.keeper.Asker.AskHearing(ctx, since, l.lock.Subject, "release", l.releasing(""), l.hearingMisses())
+	answer, err := l.keeper.Asker.AskHearing(ctx, l.lock.Subject, "release", l.releasing(""), l.hearingMisses())
 	var gone script.Gone
 	if err == nil && !script.Inside(answer.Reply) && !answer.Resent {
 		gone = l.askGone(ctx)
@@ -88,40 +87,37 @@ func (l *Lease) askGone(ctx context.Context) script.Gone {
 
 // beginRelease ends the lease for the program and waits for the extend under way, so that no extend
 // follows a release. The release is then under way until finishRelease. It returns the state
-// before, and when it began to wait. If there is nothing to release, as while others share its entry,
-// err is what Release returns.
-func (l *Lease) beginRelease() (begun bool, was state, since clock.Reading, err error) {
+// before. If there is nothing to release, as while others share its entry, err is what Release returns.
+func (l *Lease) beginRelease() (begun bool, was state, err error) {
 	l.mu.Lock()
-	since = l.keeper.Now()
-	now := since
 	for l.pending && !l.accompanied() {
 		settled := l.settledLocked()
 		l.mu.Unlock()
 		<-settled
 		l.mu.Lock()
-		now = l.keeper.Now()
 	}
+	now := l.keeper.Now()
 	left, events := l.leftAt(now)
 	if left > 0 && l.accompanied() {
 		l.state, l.err = released, (*releasedLease)(l)
 		l.keeper.forget(l)
 		l.cancel(l.err)
 		l.unlock(lock.Event{What: lock.Released, HeldFor: now.Since(l.acquired)})
-		return false, 0, since, nil
+		return false, 0, nil
 	}
 	defer func() { l.unlock(events...) }()
 	switch l.state {
 	case released, detached, kept:
-		return false, 0, since, nil
+		return false, 0, nil
 	case lost:
-		return false, 0, since, l.err
+		return false, 0, l.err
 	}
 	was = l.state
 	l.state, l.err = ended, (*releasedLease)(l)
 	l.keeper.forget(l)
 	l.cancel(l.err)
 	l.pending = true
-	return true, was, since, nil
+	return true, was, nil
 }
 
 // finishRelease ends what is under way.

@@ -101,15 +101,14 @@ func (a *Asker) Ask(ctx context.Context, s Subject, op string, call conn.Call) (
 	return a.ask(ctx, s, a.conn, a.now(), a.timeout, op, call)
 }
 
-// AskHearing is Ask for a caller that has waited since then, which counts as its time. On a quorum it
-// tells heard what each node answers, also after it has returned.
+// AskHearing is Ask. On a quorum it tells heard what each node answers, also after it has returned.
 func (a *Asker) AskHearing(
-	ctx context.Context, since clock.Reading, s Subject, op string, call conn.Call, heard func(node int, said conn.Result),
+	ctx context.Context, s Subject, op string, call conn.Call, heard func(node int, said conn.Result),
 ) (Answer, error) {
 	if a.quorum == nil || heard == nil {
-		return a.ask(ctx, s, a.conn, since, a.timeout, op, call)
+		return a.Ask(ctx, s, op, call)
 	}
-	return a.ask(ctx, s, hearing{a.quorum, heard}, since, a.timeout, op, call)
+	return a.ask(ctx, s, hearing{a.quorum, heard}, a.now(), a.timeout, op, call)
 }
 
 // hearing is a quorum that tells what each node answers.

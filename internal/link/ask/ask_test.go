@@ -211,7 +211,7 @@ func TestAskNodeOfAQuorumOnce(t *testing.T) {
 		}
 		var mu sync.Mutex
 		heard := map[int]int64{}
-		got, err := a.AskHearing(t.Context(), clock.Now(), subject, "release", release, func(node int, said conn.Result) {
+		got, err := a.AskHearing(t.Context(), subject, "release", release, func(node int, said conn.Result) {
 			mu.Lock()
 			defer mu.Unlock()
 			heard[node] = max(heard[node], said.Reply.Int)
