@@ -58,6 +58,8 @@ var outOfReach = []struct{ of, why string }{
 	{"redlatchrueidis/", "the adapter is not in the simulation, which has a network of its own"},
 	{"redlatchgoredis/", "the adapter is not in the simulation, which has a network of its own"},
 	{"internal/driver/", "connections and slots of an adapter"},
+	{"internal/fleet/", "screens"},
+	{"cmd/", "the command"},
 	{"fence/", "resources that check tokens; the simulation has one of its own"},
 	{"quorum whose connections are not wrapped", fromOpen},
 	{"subscription that is checked late", fromOpen},
