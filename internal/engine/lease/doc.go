@@ -23,7 +23,7 @@
 // message is about. A [Lease] is begun by [Keeper.Begin], from a grant. docs/architecture.md has
 // the table of all transitions.
 //
-// Three files are the lease itself, and know no other file of the package but again.go:
+// Three files are the lease itself. Of the others they know needs.go and again.go alone:
 //
 //	lease.go     a lease, its state and its deadline, what is told of it, and how it ends
 //	nest.go      entries of an owner that are one in Redis
