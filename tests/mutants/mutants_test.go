@@ -29,6 +29,14 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"script that ends while its slot moves, on Redis 8", "internal/base/retry/retry.go",
+		"			\"during rehashing of the slot\")", "			\"BUSY \")", "TestErrorsAreToldApart",
+	},
+	{
+		"missing right that a script has caught, on later servers", "internal/driver/adapter/adapter.go",
+		"\"ERR ACL failure in script: \"", "\"ERR ACL failed: \"", "TestEval",
+	},
+	{
 		"ticket at a node of a user that may not set when a key expires", "internal/protocol/script/lua/vote.lua",
 		"if type(kept) == 'table' then", "if false then",
 		"TestPlaceWithoutTheRightToExpire",

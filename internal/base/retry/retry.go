@@ -29,12 +29,14 @@ import (
 // answered, or the server said that it cannot just now.
 //
 // A "non local key" is the end of a script that deleted a key and wants it back while its slot
-// moves to another node. What the script did stands. What it did not do is done by the resend, or
+// moves to another node; Redis 8 also speaks of keys "during rehashing of the slot", where a command
+// names several of which one is gone. What the script did stands. What it did not do is done by the resend, or
 // at the next heartbeat.
 func Transient(err error) bool {
 	var sent *conn.ReplyError
 	return !errors.As(err, &sent) ||
-		Says(err, "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ", "NOREPLICAS", "non local key")
+		Says(err, "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ", "NOREPLICAS", "non local key",
+			"during rehashing of the slot")
 }
 
 // RefusesWrites reports whether the server refuses writes for want of memory or disk. A release is

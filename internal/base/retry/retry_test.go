@@ -33,6 +33,7 @@ func TestErrorsAreToldApart(t *testing.T) {
 		{err: said("BUSY Redis is busy running a script."), transient: true},
 		{err: said("NOREPLICAS Not enough good replicas to write."), transient: true},
 		{err: said("ERR Script attempted to access a non local key in a cluster node"), transient: true},
+		{err: said("ERR Unable to execute command 'del' in script because undeclared keys were accessed during rehashing of the slot script: 7a9b, on @user_script:50."), transient: true},
 		{err: said("ERR Error running script: @user_script:7: -READONLY You can't write"), transient: true},
 		{err: said("BUSYGROUP Consumer Group name already exists")},
 		{err: said("MISCONF Redis is configured to save RDB snapshots"), refusesWrites: true},

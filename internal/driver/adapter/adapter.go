@@ -103,10 +103,17 @@ var (
 
 // permission returns err, or its like with the code NOPERM and the name of the command, where a server
 // before 7.2 says only in which line a script runs a command that its user may not run. The name is
-// not known if the script has caught the error, to take back what it had done.
+// not known if the script has caught the error, to take back what it had done. Later servers then give
+// the name, and no code.
 func permission(script *conn.Script, err error) error {
 	var sent *conn.ReplyError
-	if !errors.As(err, &sent) || !strings.Contains(sent.Text, "executing the script can't run this command") {
+	if !errors.As(err, &sent) {
+		return err
+	}
+	if _, why, ok := strings.Cut(sent.Text, "ERR ACL failure in script: "); ok {
+		return &conn.ReplyError{Text: "NOPERM " + why}
+	}
+	if !strings.Contains(sent.Text, "executing the script can't run this command") {
 		return err
 	}
 	at, lines := 0, strings.Split(script.Text, "\n")

@@ -60,9 +60,10 @@ func TestEval(t *testing.T) {
 	const line = "The user executing the script can't run this command or subcommand"
 	s := conn.NewScript("s", "local a = 1\nredis.call('ZADD', KEYS[1], redis.call('ZSCORE', KEYS[1], 'a'), 'b')\nreturn a")
 	for said, want := range map[string]string{
-		"NOSCRIPT No matching script":                     "",
-		"OOM command not allowed":                         "OOM command not allowed",
-		"ERR " + line + " script: 58, on @user_script:2.": "NOPERM this user has no permissions to run the 'zadd' or 'zscore' command, in the script \"s\"",
+		"NOSCRIPT No matching script": "",
+		"OOM command not allowed":     "OOM command not allowed",
+		"ERR ACL failure in script: User u has no permissions to run the 'pexpire' command":        "NOPERM User u has no permissions to run the 'pexpire' command",
+		"ERR " + line + " script: 58, on @user_script:2.":                                          "NOPERM this user has no permissions to run the 'zadd' or 'zscore' command, in the script \"s\"",
 		"ERR Error running script (call to f_5): @user_script:2: @user_script: 2: -NOPERM " + line: "NOPERM this user has no permissions to run the 'zadd' or 'zscore' command, in the script \"s\"",
 		"ERR " + line + " script: 58, on @user_script:1.":                                          unnamed,
 		"ERR " + line + " script: 58, on @user_script:9.":                                          unnamed,
