@@ -15,13 +15,14 @@ import (
 // maxRedirects is how often a call or a subscription is tried at another node that the last one named.
 const maxRedirects = 3
 
-// readSlots asks the nodes of the cluster, one after the other, which master has which slots.
+// readSlots asks the nodes of the cluster, one after the other, which master has which slots. A node
+// that left the cluster, and was reset, answers that there are none, so others are asked, too.
 func (c *Conn) readSlots(ctx context.Context) ([]slots.Range, error) {
 	err := errNoNode
 	for addr, node := range c.client.Nodes() {
-		var reply rueidis.RedisMessage
-		if reply, err = askSlots(ctx, node); err == nil {
-			return parseSlots(reply, addr)
+		var ranges []slots.Range
+		if ranges, err = askSlots(ctx, node, addr); len(ranges) > 0 {
+			return ranges, nil
 		}
 	}
 	return nil, err
@@ -76,11 +77,15 @@ func (c *Conn) meetMasters(ctx context.Context) error {
 	return nil
 }
 
-// askSlots asks one node. One that does not answer leaves time for others.
-func askSlots(ctx context.Context, node rueidis.Client) (rueidis.RedisMessage, error) {
+// askSlots asks one node, which has this address. A node that does not answer leaves time for others.
+func askSlots(ctx context.Context, node rueidis.Client, addr string) ([]slots.Range, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return do(ctx, node, node.B().ClusterSlots().Build())
+	reply, err := do(ctx, node, node.B().ClusterSlots().Build())
+	if err != nil {
+		return nil, err
+	}
+	return parseSlots(reply, addr)
 }
 
 // parseSlots reads the reply to CLUSTER SLOTS of the node with this address.

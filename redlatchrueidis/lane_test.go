@@ -216,6 +216,10 @@ func TestLaneOfANodeThatLeft(t *testing.T) {
 		return at.lanes[0].state.Load() == laneFree
 	})
 	redistest.Leave(nodes, 2)
+	for range 20 { // the client of the cluster still has the node, which says that no slot is served
+		ranges, err := c.readSlots(ctx)
+		check.That(t, err == nil && len(ranges) > 0, "readSlots = %v, %v, want those of the others", ranges, err)
+	}
 	eventually(t, "the node that left has no connection", func() bool {
 		_ = c.Eval(ctx, whose(key)) // which is late at first
 		return !strings.Contains(left.Do("CLIENT", "LIST"), "name=mine")

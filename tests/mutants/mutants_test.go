@@ -29,6 +29,14 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"map of slots that a node which left has emptied", "internal/driver/slots/slots.go",
+		"news := err == nil && len(ranges) > 0", "news := err == nil", "TestMapIsLoadedInTheBackground",
+	},
+	{
+		"node that left and says that no slot is served", "redlatchrueidis/cluster.go",
+		"askSlots(ctx, node, addr); len(ranges) > 0 {", "askSlots(ctx, node, addr); err == nil {", "TestLaneOfANodeThatLeft",
+	},
+	{
 		"script that ends while its slot moves, on Redis 8", "internal/base/retry/retry.go",
 		"			\"during rehashing of the slot\")", "			\"BUSY \")", "TestErrorsAreToldApart",
 	},

@@ -138,19 +138,21 @@ func (m *Map) refreshLocked() {
 	go m.reload() // ends with loadTime
 }
 
-// reload asks the cluster. If that fails, what is known stays.
+// reload asks the cluster. If that fails, what is known stays. So it does if no slot is served: a
+// node that left the cluster, and was reset, says so.
 func (m *Map) reload() {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTime)
 	defer cancel()
 	ranges, err := m.load(ctx)
+	news := err == nil && len(ranges) > 0
 	m.mu.Lock()
-	if err == nil {
+	if news {
 		m.setLocked(ranges)
 	}
 	close(m.loading)
 	m.loading = nil
 	m.mu.Unlock()
-	if err == nil {
+	if news {
 		m.changed()
 	}
 }
