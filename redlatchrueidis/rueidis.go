@@ -104,7 +104,9 @@ func Open(o rueidis.ClientOption) (*Conn, error) {
 		o.WriteBufferEachConn = bufferSize
 	}
 	c, err := open(o)
-	if retry.Says(err, "NOPROTO") { // where HELLO is unknown, rueidis goes on with RESP2 by itself
+	// Where HELLO is unknown, rueidis goes on with RESP2 by itself, but not where a client may not even
+	// know that before it has sent its password, as with Valkey 9.
+	if password := o.Password != "" || o.AuthCredentialsFn != nil; retry.Says(err, "NOPROTO") || password && retry.Says(err, "NOAUTH") {
 		o.AlwaysRESP2 = true
 		c, err = open(o)
 	}

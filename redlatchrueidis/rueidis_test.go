@@ -97,19 +97,40 @@ func TestOwnClientWithoutRESP3(t *testing.T) {
 		t.Run(refusal, func(t *testing.T) {
 			t.Parallel()
 			conntest.RunAgain(t, func(_ *testing.T, s conntest.Server) (conn.Conn, error) {
-				o := options(s)
-				o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
-					dial := d.DialContext
-					if config != nil {
-						dial = (&tls.Dialer{NetDialer: d, Config: config}).DialContext
-					}
-					c, err := dial(ctx, "tcp", addr)
-					return changed{c, []byte(change[0]), []byte(change[1])}, err
-				}
-				return open(o)
+				return open(through(options(s), change[0], change[1]))
 			})
 		})
 	}
+}
+
+// TestOwnClientWhosePasswordComesFirst: a server does not know HELLO, and says that a password has to
+// come before it, as before any command. So does Valkey 9.
+func TestOwnClientWhosePasswordComesFirst(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "correct-horse")
+	o := rueidis.ClientOption{InitAddress: []string{server.Addr()}, Password: "correct-horse"}
+	c := check.Value(open(through(o, "HELLO\r\n", "WATCH\r\n"))).OK(t)
+	defer c.Close()
+	call := conn.Call{Script: conn.NewScript("one", "return 1")}
+	if r := c.Eval(t.Context(), call)[0]; r.Err != nil || r.Reply.Int != 1 {
+		t.Errorf("Eval = %+v, want 1", r)
+	}
+	o.Password = "battery-staple"
+	_, err := open(through(o, "HELLO\r\n", "WATCH\r\n"))
+	check.That(t, err != nil && strings.Contains(err.Error(), "WRONGPASS"), "open = %v, want the code WRONGPASS", err)
+}
+
+// through returns options for a server that knows one thing under another name of the same length.
+func through(o rueidis.ClientOption, name, other string) rueidis.ClientOption {
+	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		dial := d.DialContext
+		if config != nil {
+			dial = (&tls.Dialer{NetDialer: d, Config: config}).DialContext
+		}
+		c, err := dial(ctx, "tcp", addr)
+		return changed{c, []byte(name), []byte(other)}, err
+	}
+	return o
 }
 
 // changed is a connection to a server that knows one thing under another name of the same length.

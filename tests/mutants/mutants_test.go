@@ -29,6 +29,10 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"password that has to come before HELLO", "redlatchrueidis/rueidis.go",
+		"|| password && retry.Says(err, \"NOAUTH\") {", "|| password && false {", "TestOwnClientWhosePasswordComesFirst",
+	},
+	{
 		"map of slots that a node which left has emptied", "internal/driver/slots/slots.go",
 		"news := err == nil && len(ranges) > 0", "news := err == nil", "TestMapIsLoadedInTheBackground",
 	},

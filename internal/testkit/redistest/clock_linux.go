@@ -3,7 +3,9 @@ package redistest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -34,8 +36,16 @@ func StartWithClock(t testing.TB, args ...string) *Server {
 }
 
 // StepClock sets the clock of a server from [StartWithClock] so far ahead of the machine's, or
-// behind.
+// behind, by seconds at least. It returns when scripts see that: Valkey 9 reads its clock only every
+// few milliseconds.
 func (s *Server) StepClock(ahead time.Duration) {
 	s.helper()
 	s.check("step the clock", s.clock.Set(ahead))
+	s.eventually("its scripts see that the clock has stepped", func() error {
+		seconds, err := strconv.ParseInt(s.Do("EVAL", "return redis.call('TIME')[1]", "0"), 10, 64)
+		if off := time.Until(time.Unix(seconds, 0)) - ahead; err == nil && off.Abs() > 2*time.Second {
+			err = fmt.Errorf("it is %v off", off)
+		}
+		return err
+	})
 }
