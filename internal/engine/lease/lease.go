@@ -341,6 +341,7 @@ func (l *Lease) recheck() []lock.Event {
 // holds l.mu.
 func (l *Lease) losing(why lock.Loss) lock.Event {
 	reason, err := why.Reason, l.keeper.Lost(l.lock, l.owner, l.token, why)
+	unanswered := l.pending || l.state == inJeopardy // an extend, which Redis may have done
 	l.state, l.err = lost, err
 	l.loseOthers(why)
 	last := l.keeper.forget(l)
@@ -348,7 +349,7 @@ func (l *Lease) losing(why lock.Loss) lock.Event {
 	l.detachLocked()
 	switch {
 	case !last: // the others are held, and what is in Redis is theirs
-	case reason == lock.ReasonClosed, !l.resent && (reason.Told() || !l.long()):
+	case reason == lock.ReasonClosed, !l.resent && (reason.Told() || !l.long() && !unanswered):
 	case reason.Told():
 		l.undoLocked(0)
 	default: // not before Redis ends it: the work may need a moment to stop

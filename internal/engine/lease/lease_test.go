@@ -532,6 +532,30 @@ func TestLongExtendWithoutAnAnswer(t *testing.T) {
 	})
 }
 
+// TestExtendWithoutAnAnswer: Redis may have extended the lease just before it ended here. It is
+// released, or it would close the lock for another TTL.
+func TestExtendWithoutAnAnswer(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		h.server.Now(answers.Silent)
+		time.Sleep(time.Minute)
+		check.That(t, !l.Held(), "it is held")
+		h.server.Now(answers.Yes)
+		time.Sleep(10 * time.Second)
+		check.That(t, h.server.Count("release") > 0, "nothing releases a lock that Redis may keep for another minute")
+	})
+}
+
+// TestEndCostsNothing: a lease that is not extended ends at its deadline, and nothing is sent.
+func TestEndCostsNothing(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", lock.Terms{TTL: time.Minute})
+		time.Sleep(2 * time.Minute)
+		check.That(t, !l.Held(), "it is held")
+		check.Equal(t, h.server.Count("renew")+h.server.Count("release"), 0, "requests")
+	})
+}
+
 // TestLongExtendThatRedisForgot: Redis has said that it does not have the lease, so nothing releases it.
 func TestLongExtendThatRedisForgot(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {

@@ -148,7 +148,9 @@ func TestLossReachesAllEntries(t *testing.T) {
 						check.Error(t, "Release", l.Release(t.Context()), lost)
 					}
 					check.Equal(t, h.ends(lock.Lost), want, "told of the loss")
-					check.Equal(t, h.server.Count("release")+len(h.inside)+len(h.All()), 0, "what is left")
+					check.Equal(t, len(h.inside)+len(h.All()), 0, "what is left")
+					unanswered := reason == lock.ReasonExpired // an extend, so Redis may have the entry
+					check.Equal(t, h.server.Count("release") > 0, unanswered, "whether the entry is released")
 				})
 			})
 		}

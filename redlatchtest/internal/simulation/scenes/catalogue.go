@@ -72,6 +72,7 @@ func All() world.Catalogue {
 			as("bounds", bounds, 1),
 			as("crowdedout", crowdedOut, 1),
 			as("mute", mute, 1),
+			as("nested", nested, 1),
 			as("reentered", reentered, 1),
 			as("sharing", sharing, 1),
 			as("sized", sized, 1),
