@@ -29,6 +29,10 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"lease that ended while an extend had no answer, and stays in Redis", "internal/engine/lease/lease.go",
+		"!l.long() && !unanswered)", "!(l.long() || unanswered && false))", "TestExtendWithoutAnAnswer",
+	},
+	{
 		"password that has to come before HELLO", "redlatchrueidis/rueidis.go",
 		"|| password && retry.Says(err, \"NOAUTH\") {", "|| password && false {", "TestOwnClientWhosePasswordComesFirst",
 	},
@@ -1188,7 +1192,7 @@ var mutants = []mutant{
 	},
 	{
 		"long lease that Redis forgot and that is released for hours", "internal/engine/lease/lease.go",
-		"(reason.Told() || !l.long())", "!l.long()", "TestLongExtendThatRedisForgot",
+		"(reason.Told() || !l.long() && !unanswered)", "(!l.long() && !unanswered)", "TestLongExtendThatRedisForgot",
 	},
 	{
 		"look at a lease by an extend that has begun", "internal/engine/lease/extend.go",
