@@ -3,6 +3,7 @@ package scenes
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redlatch/redlatch"
@@ -11,7 +12,7 @@ import (
 // entry is an entry of an owner into a reentrant mutex.
 type entry struct {
 	lease   *redlatch.Lease
-	of      *partner // nil for the actor's own client
+	of      *partner
 	token   int64
 	ttl     time.Duration
 	until   time.Time // it is held for so long at least; zero if it is renewed
@@ -27,8 +28,10 @@ func (e *entry) due() bool { return e.until.IsZero() || time.Now().Before(e.unti
 // entries whatever a program may do. After each step every entry has what it was promised.
 func nested(a *player) {
 	defer a.Rest(a.UpTo(time.Second))
-	n := &nesting{player: a, name: a.scene("dead"), partner: a.meets(patient)}
-	defer func() { _ = n.partner.Close() }()
+	n := &nesting{player: a, name: a.scene("dead"), partners: [2]*partner{a.meets(patient), a.meets(patient)}}
+	for _, p := range n.partners {
+		defer func() { _ = p.Close() }()
+	}
 	for range 4 + a.Random.IntN(10) {
 		if !a.Harmless() {
 			break
@@ -36,13 +39,12 @@ func nested(a *player) {
 		n.step()
 		n.look()
 	}
+	left := n.end()
 	for _, e := range n.entries {
-		due := e.due()
-		err := e.lease.Release(context.Background())
-		a.Wantf(err == nil || !due, "the release of an entry: %v", err)
+		n.releases(e)
 	}
 	a.Rest(250*time.Millisecond + 4*a.Trip()) // Redis keeps a lease a bit longer than its client believes
-	if a.Harmless() {
+	if a.Harmless() && !left {
 		a.wantFreeNow(sharables(n.name)[1])
 		a.Wantf(a.kept("redlatch:"+n.name) == 0, "a reentrant mutex is kept when all entries are released")
 	}
@@ -51,9 +53,9 @@ func nested(a *player) {
 // nesting is a reentrant mutex in the scene nested.
 type nesting struct {
 	*player
-	name    string
-	partner *partner
-	entries []*entry
+	name     string
+	partners [2]*partner
+	entries  []*entry
 }
 
 // inside is the context of the owner.
@@ -65,37 +67,87 @@ func (n *nesting) step() {
 		n.enter()
 		return
 	}
-	i := n.Random.IntN(len(n.entries))
-	e := n.entries[i]
-	switch n.Random.IntN(9) {
+	e := n.entries[n.Random.IntN(len(n.entries))]
+	switch n.Random.IntN(10) {
 	case 0, 1, 2:
 		n.enter()
-	case 3:
-		n.extends(e, e.ttl, e.lease.Extend)
-	case 4:
-		d := 50*time.Millisecond + n.UpTo(10*time.Second)
-		n.extends(e, d, func(ctx context.Context) error { return e.lease.ExtendTo(ctx, d) })
+	case 3, 4:
+		n.extension(e)()
 	case 5:
-		due := e.due()
-		err := e.lease.Release(context.Background())
-		n.Wantf(err == nil || !due, "the release of an entry: %v", err)
-		n.entries = append(n.entries[:i], n.entries[i+1:]...)
+		n.entries = slices.DeleteFunc(n.entries, func(one *entry) bool { return one == e })
+		n.releases(e)
 	case 6:
-		n.moves(e)
+		if !n.moves(e) {
+			n.entries = slices.DeleteFunc(n.entries, func(one *entry) bool { return one == e })
+		}
 	case 7:
 		n.Rest(n.UpTo(2 * time.Second))
-	default:
+	case 8:
 		n.wants()
+	default: // during an extend of another
+		if other := n.entries[n.Random.IntN(len(n.entries))]; other != e {
+			done, extend := make(chan struct{}), n.extension(other)
+			go func() {
+				defer close(done)
+				extend()
+			}()
+			if n.OneIn(2) {
+				n.Rest(n.UpTo(n.Trip()))
+			}
+			n.entries = slices.DeleteFunc(n.entries, func(one *entry) bool { return one == e })
+			if n.OneIn(2) {
+				n.releases(e)
+			} else if n.moves(e) {
+				n.entries = append(n.entries, e)
+			}
+			<-done
+		}
 	}
+}
+
+// end may end all entries, or those of one client, in a way that is not theirs. It reports whether it
+// has left entries in Redis.
+func (n *nesting) end() (left bool) {
+	ended := n.entries
+	switch n.Random.IntN(4) {
+	case 0:
+		if n.Plan.Cluster { // where a holder that has never waited for a name is not told at once that it is taken
+			return false
+		}
+		if _, err := n.Client.ForceRelease(n.Ctx, n.name, redlatch.ForceOptions{}); err != nil {
+			return false
+		}
+		n.Rest(8 * n.Trip())
+	case 1:
+		p := n.partners[0]
+		ended = slices.DeleteFunc(slices.Clone(ended), func(e *entry) bool { return e.of != p })
+		_ = p.Close()
+		left = len(ended) > 0
+	default:
+		return false
+	}
+	for _, e := range ended {
+		n.Wantf(!e.lease.Held() && e.lease.Err() != nil, "an entry is held after a force, or after its client was closed")
+		select {
+		case <-e.lease.Context().Done():
+		default:
+			n.Wantf(false, "the context of an entry goes on after a force, or after its client was closed")
+		}
+		e.until = time.Unix(0, 1)
+	}
+	return left
+}
+
+// releases releases an entry.
+func (n *nesting) releases(e *entry) {
+	due := e.due()
+	err := e.lease.Release(context.Background())
+	n.Wantf(err == nil || !due, "the release of an entry: %v", err)
 }
 
 // enter has the owner enter once more.
 func (n *nesting) enter() {
-	e := &entry{ttl: 900*time.Millisecond + n.UpTo(3*time.Second)}
-	c := n.Client
-	if n.OneIn(2) {
-		e.of, c = n.partner, n.partner.Client
-	}
+	e := &entry{ttl: 900*time.Millisecond + n.UpTo(3*time.Second), of: n.partners[n.Random.IntN(2)]}
 	o := redlatch.LockOptions{TTL: e.ttl}
 	if n.OneIn(2) { // on the terms of others
 		o.TTL = 2 * time.Second
@@ -104,7 +156,7 @@ func (n *nesting) enter() {
 	if n.OneIn(2) {
 		o.Renew = redlatch.Off
 	}
-	m, begun := c.ReentrantMutex(n.name).With(o), time.Now()
+	m, begun := e.of.ReentrantMutex(n.name).With(o), time.Now()
 	l, err := m.TryLock(n.inside())
 	n.Wantf(err == nil, "entering a reentrant mutex: %v", err)
 	if err != nil {
@@ -123,45 +175,44 @@ func (e *entry) begins(l *redlatch.Lease) {
 	e.wanted, e.watched = l.Wanted(), time.Now()
 }
 
-// extends extends an entry so that d are left at least.
-func (n *nesting) extends(e *entry, d time.Duration, extend func(context.Context) error) {
-	due, begun := e.due(), time.Now()
-	err := extend(n.Ctx)
-	n.Wantf(err == nil || !due, "an extend to %v: %v", d, err)
-	if until := begun.Add(d * 97 / 100); err == nil && !e.until.IsZero() && until.After(e.until) {
-		e.until = until
+// extension returns a function that extends an entry, for its TTL or for a time of its own.
+func (n *nesting) extension(e *entry) func() {
+	d, extend := e.ttl, e.lease.Extend
+	if n.OneIn(2) {
+		d = 50*time.Millisecond + n.UpTo(10*time.Second)
+		extend = func(ctx context.Context) error { return e.lease.ExtendTo(ctx, d) }
+	}
+	return func() {
+		due, begun := e.due(), time.Now()
+		err := extend(n.Ctx)
+		n.Wantf(err == nil || !due, "an extend to %v: %v", d, err)
+		if until := begun.Add(d * 97 / 100); err == nil && !e.until.IsZero() && until.After(e.until) {
+			e.until = until
+		}
 	}
 }
 
-// moves detaches an entry, and adopts it after a while.
-func (n *nesting) moves(e *entry) {
+// moves detaches an entry, and adopts it after a while. It reports whether the entry is held again.
+func (n *nesting) moves(e *entry) bool {
 	due, left := e.due(), e.lease.Remaining()
 	text, err := e.lease.Detach(n.Ctx)
 	n.Wantf(err == nil || !due, "Detach of an entry: %v", err)
 	if err != nil {
-		return
+		return false
 	}
 	rest := n.UpTo(max(left*9/10-4*n.Trip(), time.Millisecond))
 	n.Rest(rest)
-	c := n.Client
-	if e.of == nil {
-		c = n.partner.Client
-	}
+	e.of = n.partners[n.Random.IntN(2)]
 	o, begun := redlatch.LockOptions{TTL: e.ttl, Renew: redlatch.Off}, time.Now()
-	l, err := c.Adopt(n.Ctx, text, o)
+	l, err := e.of.Adopt(n.Ctx, text, o)
 	n.Wantf(err == nil || !due || left < 8*n.Trip(), "Adopt of an entry after %v of %v: %v", rest, left, err)
 	if err != nil {
-		e.until = time.Unix(0, 1)
-		return
+		return false
 	}
 	n.Wantf(e.token == l.Token() || l.Token() == 0, "an entry is adopted with token %d, and had %d", l.Token(), e.token)
-	if e.of == nil {
-		e.of = n.partner
-	} else {
-		e.of = nil
-	}
 	e.until = begun.Add(e.ttl * 85 / 100)
 	e.begins(l)
+	return true
 }
 
 // wants has another owner wait for the mutex. All entries are told.
