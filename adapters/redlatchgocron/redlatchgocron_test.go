@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+	"github.com/google/uuid"
 
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/adapters/redlatchgocron"
@@ -270,6 +271,52 @@ func TestHostContract(t *testing.T) {
 			locktest.Eventually(t, "each was told", func() bool { return count(&allowed) == 1 && count(&refused) >= 2 })
 		})
 	}
+}
+
+// TestJobOfEachScheduler: a job that gocron is told not to share runs in each scheduler, and the locker
+// of these is not asked.
+func TestJobOfEachScheduler(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var runs [3]atomic.Int64
+	for i := range runs {
+		locker := redlatchgocron.NewLocker(locktest.Open(t, s.URL(), redlatch.Options{}), redlatchgocron.Options{})
+		asked := func(err error) { t.Errorf("the locker is asked, and says %v", err) }
+		scheduler := check.Value(gocron.NewScheduler(gocron.WithDistributedLocker(teller{locker: locker, tell: asked}))).OK(t)
+		run := gocron.NewTask(func() { runs[i].Add(1) })
+		_, err := scheduler.NewJob(gocron.DurationJob(20*time.Millisecond), run, gocron.WithDisabledDistributedJobLocker(true))
+		check.OK(t, "NewJob", err)
+		scheduler.Start()
+		t.Cleanup(func() { check.Nil(t, "Shutdown", scheduler.Shutdown()) })
+	}
+	locktest.Eventually(t, "each runs it", func() bool {
+		return runs[0].Load() > 1 && runs[1].Load() > 1 && runs[2].Load() > 1
+	})
+}
+
+// TestListenerIsToldWhyNot: gocron tells its listener why the locker refused a run.
+func TestListenerIsToldWhyNot(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := locktest.Open(t, s.URL(), redlatch.Options{})
+	held := check.Value(client.Mutex("gocron:report").TryLock(t.Context())).OK(t)
+	defer locktest.Release(t, held)
+	told, over := make(chan error), make(chan struct{})
+	scheduler := check.Value(gocron.NewScheduler()).OK(t)
+	listener := gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) {
+		select {
+		case told <- err:
+		case <-over:
+		}
+	})
+	_, err := scheduler.NewJob(gocron.DurationJob(20*time.Millisecond), gocron.NewTask(func() { t.Error("it runs") }),
+		gocron.WithName("report"), gocron.WithEventListeners(listener),
+		gocron.WithDistributedJobLocker(redlatchgocron.NewLocker(client, redlatchgocron.Options{})))
+	check.OK(t, "NewJob", err)
+	scheduler.Start()
+	defer func() { check.Nil(t, "Shutdown", scheduler.Shutdown()) }()
+	check.Error(t, "the listener", <-told, redlatch.ErrTaken)
+	close(over)
 }
 
 // TestOutage: without Redis, gocron is told so before each run, and skips it. It is not told to skip
