@@ -331,16 +331,33 @@ func TestNotPermitted(t *testing.T) {
 func TestOneRightLess(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
+	lessens(t, []*redistest.Server{s}, s.URL(), access.Commands(false))
+}
+
+// TestOneRightLessInACluster is TestOneRightLess for the rights that sharded channels take, and for
+// those of channels that are not.
+func TestOneRightLessInACluster(t *testing.T) {
+	t.Parallel()
+	nodes := help.NeedShards(t, redistest.StartCluster(t, 3))
+	alone := slices.DeleteFunc(access.Commands(true), func(c string) bool { return slices.Contains(access.Commands(false), c) })
+	lessens(t, nodes, help.ClusterURL(nodes), append(alone, "publish", "subscribe", "unsubscribe"))
+}
+
+// lessens does what TestOneRightLess says, for each of these commands.
+func lessens(t *testing.T, nodes []*redistest.Server, url string, commands []string) {
+	shards := len(nodes) > 1
 	o := help.Brisk(help.Lasting)
 	o.RequestTimeout = locktest.Patience
-	all := locktest.Open(t, s.URL(), o)
+	all := locktest.Open(t, url, o)
 	o.Lock.TTL = 2 * time.Second
-	for _, command := range access.Commands(false) {
+	for _, command := range commands {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
-			rights := slices.DeleteFunc(access.Rules("redlatch:", false), func(rule string) bool { return rule == "+"+command })
-			s.AllowUser(command, append([]string{"on", ">" + help.Secret}, rights...)...)
-			c := locktest.Open(t, "redis://"+command+":"+help.Secret+"@"+s.Addr(), o)
+			rights := slices.DeleteFunc(access.Rules("redlatch:", shards), func(rule string) bool { return rule == "+"+command })
+			for _, s := range nodes {
+				s.AllowUser(command, append([]string{"on", ">" + help.Secret}, rights...)...)
+			}
+			c := locktest.Open(t, strings.Replace(url, "://", "://"+command+":"+help.Secret+"@", 1), o)
 			wantTold := func(call string, err error) {
 				t.Helper()
 				if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redlatch.ErrNotReplicated) {
@@ -369,7 +386,9 @@ func TestOneRightLess(t *testing.T) {
 				check.That(t, err != nil || len(info.Holders) == 1 || !held, "Inspect of a %s that is held: %+v", l.Kind, info)
 				_ = lease.Release(t.Context())
 			}
-			help.WantExpiry(t, s) // also of what the client forgets when it is closed
+			for _, s := range nodes {
+				help.WantExpiry(t, s) // also of what the client forgets when it is closed
+			}
 		})
 	}
 }
