@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
 )
 
 // entry is an entry of an owner into a reentrant mutex.
@@ -43,7 +44,7 @@ func nested(a *player) {
 	for _, e := range n.entries {
 		n.releases(e)
 	}
-	a.Rest(250*time.Millisecond + 4*a.Trip()) // Redis keeps a lease a bit longer than its client believes
+	a.Rest(250*time.Millisecond + 4*a.Trip() + 2*n.late) // Redis keeps a lease a bit longer than its client believes
 	if a.Harmless() && !left {
 		a.wantFreeNow(sharables(n.name)[1])
 		a.Wantf(a.kept("redlatch:"+n.name) == 0, "a reentrant mutex is kept when all entries are released")
@@ -56,6 +57,7 @@ type nesting struct {
 	name     string
 	partners [2]*partner
 	entries  []*entry
+	late     time.Duration // how long an answer may take, since a request met a mishap
 }
 
 // inside is the context of the owner.
@@ -68,6 +70,11 @@ func (n *nesting) step() {
 		return
 	}
 	e := n.entries[n.Random.IntN(len(n.entries))]
+	if n.OneIn(4) { // the client sends it again
+		n.spare()
+		n.late = sent/3 + 20*time.Millisecond
+		n.partners[n.Random.IntN(2)].meets(n.name, []wire.MishapHow{wire.RequestLost, wire.ReplyLost, wire.ArrivesLate}[n.Random.IntN(3)], n.UpTo(sent/2))
+	}
 	switch n.Random.IntN(10) {
 	case 0, 1, 2:
 		n.enter()
@@ -108,6 +115,7 @@ func (n *nesting) step() {
 // end may end all entries, or those of one client, in a way that is not theirs. It reports whether it
 // has left entries in Redis.
 func (n *nesting) end() (left bool) {
+	n.spare()
 	ended := n.entries
 	switch n.Random.IntN(4) {
 	case 0:
@@ -117,7 +125,7 @@ func (n *nesting) end() (left bool) {
 		if _, err := n.Client.ForceRelease(n.Ctx, n.name, redlatch.ForceOptions{}); err != nil {
 			return false
 		}
-		n.Rest(8 * n.Trip())
+		n.Rest(8*n.Trip() + 2*n.late)
 	case 1:
 		p := n.partners[0]
 		ended = slices.DeleteFunc(slices.Clone(ended), func(e *entry) bool { return e.of != p })
@@ -136,6 +144,13 @@ func (n *nesting) end() (left bool) {
 		e.until = time.Unix(0, 1)
 	}
 	return left
+}
+
+// spare takes back the mishaps that have not happened.
+func (n *nesting) spare() {
+	for _, p := range n.partners {
+		p.spare()
+	}
 }
 
 // releases releases an entry.
@@ -200,12 +215,12 @@ func (n *nesting) moves(e *entry) bool {
 	if err != nil {
 		return false
 	}
-	rest := n.UpTo(max(left*9/10-4*n.Trip(), time.Millisecond))
+	rest := n.UpTo(max(left-4*n.Trip(), time.Millisecond))
 	n.Rest(rest)
 	e.of = n.partners[n.Random.IntN(2)]
 	o, begun := redlatch.LockOptions{TTL: e.ttl, Renew: redlatch.Off}, time.Now()
 	l, err := e.of.Adopt(n.Ctx, text, o)
-	n.Wantf(err == nil || !due || left < 8*n.Trip(), "Adopt of an entry after %v of %v: %v", rest, left, err)
+	n.Wantf(err == nil || !due || left-rest < 8*n.Trip()+n.late, "Adopt of an entry after %v of %v: %v", rest, left, err)
 	if err != nil {
 		return false
 	}
@@ -222,7 +237,7 @@ func (n *nesting) wants() {
 	since := time.Now()
 	n.Rest(12 * n.Trip())
 	for _, e := range n.entries {
-		if !e.due() || since.Sub(e.watched) < 4*n.Trip() {
+		if !e.due() || since.Sub(e.watched) < 4*n.Trip()+n.late {
 			continue
 		}
 		select {
