@@ -29,6 +29,10 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
+		"lease that ended on the way of its release, and was deleted", "internal/engine/lease/loss.go",
+		"(gone.Fenced || !gone.Known) && l.validity()", "false && l.validity()", "TestReleaseThatComesTooLate",
+	},
+	{
 		"lease that ended while an extend had no answer, and stays in Redis", "internal/engine/lease/lease.go",
 		"!l.long() && !unanswered)", "!(l.long() || unanswered && false))", "TestExtendWithoutAnAnswer",
 	},

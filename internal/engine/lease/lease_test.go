@@ -546,6 +546,20 @@ func TestExtendWithoutAnAnswer(t *testing.T) {
 	})
 }
 
+// TestReleaseThatComesTooLate: the lease ends while its release is on the way. It was not deleted.
+func TestReleaseThatComesTooLate(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", lock.Terms{TTL: time.Minute})
+		time.Sleep(59 * time.Second)
+		over := gone("", "7")
+		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			time.Sleep(900 * time.Millisecond)
+			return over(ctx, verb, call)
+		})
+		check.Error(t, "Release", l.Release(t.Context()), lostTest{lock.Loss{Reason: lock.ReasonNotRenewed}})
+	})
+}
+
 // TestEndCostsNothing: a lease that is not extended ends at its deadline, and nothing is sent.
 func TestEndCostsNothing(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {

@@ -23,6 +23,7 @@ func All() world.Catalogue {
 		},
 		QuorumScenes: []world.Role{
 			as("forgetful", forgetful, 1),
+			as("handled", handled, 1),
 			as("startled", startled, 1),
 			as("surveyed", surveyed, 1),
 			as("closed", closed, 1),
@@ -72,6 +73,7 @@ func All() world.Catalogue {
 			as("bounds", bounds, 1),
 			as("crowdedout", crowdedOut, 1),
 			as("mute", mute, 1),
+			as("handled", handled, 1),
 			as("nested", nested, 1),
 			as("reentered", reentered, 1),
 			as("sharing", sharing, 1),

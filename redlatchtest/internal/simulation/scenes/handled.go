@@ -1,0 +1,424 @@
+package scenes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/wire"
+	"github.com/redlatch/redlatch/redlatchtest/internal/simulation/world"
+)
+
+// handleable is a lock with which a program does whatever it may.
+type handleable struct {
+	sharable // which no client gets while as many leases are held as full says
+	full     int
+	room     int // how many leases there can be; 0 for no bound
+	enter    func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error)
+}
+
+// handleables returns a lock of each kind that the world has, with a name. One that is reentrant has an
+// owner of that name.
+func (a *player) handleables(name string) []handleable {
+	pool := func(c *redlatch.Client) *redlatch.SlotPool {
+		return c.SlotPool(name, world.SlotCount, redlatch.SlotOptions{Quarantine: time.Millisecond})
+	}
+	slot := func(s *redlatch.Slot, err error) (*redlatch.Lease, error) {
+		if err != nil {
+			return nil, err
+		}
+		return s.Lease, nil
+	}
+	var all []handleable
+	for _, k := range a.kinds(name) {
+		h := handleable{sharable: k, full: 1}
+		switch k.kind {
+		case "mutex":
+			h.room, h.enter = 1, func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
+				return c.Mutex(name).With(o).TryLock(ctx)
+			}
+		case "reentrant":
+			h.enter = func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
+				return c.ReentrantMutex(name).With(o).TryLock(redlatch.WithOwner(ctx, name))
+			}
+		case "rwmutex":
+			h.enter = func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
+				return c.RWMutex(name).With(o).TryRLock(ctx)
+			}
+		case "semaphore":
+			h.room, h.enter = world.Permits, func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
+				return c.Semaphore(name, world.Permits).With(o).TryAcquire(ctx, 1)
+			}
+		case "election":
+			h.room, h.enter = 1, func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
+				return c.Election(name).With(o).TryCampaign(ctx, "value")
+			}
+		case "slotpool":
+			h.full, h.room = world.SlotCount, world.SlotCount
+			h.enter = func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
+				return slot(pool(c).With(o).TryAcquire(ctx))
+			}
+			h.lock = func(c *redlatch.Client, ctx context.Context, wait bool) (*redlatch.Lease, error) {
+				return slot(world.Either(wait, pool(c).Acquire, pool(c).TryAcquire)(ctx))
+			}
+		}
+		all = append(all, h)
+	}
+	return all
+}
+
+// handled takes a lock of any kind in two clients, and does with the leases whatever a program may do.
+// After each step every lease is what it was promised to be.
+func handled(a *player) {
+	name := a.scene("dead")
+	all := a.handleables(name)
+	a.handle(name, all[a.Random.IntN(len(all))])
+}
+
+// nested is handled for entries of one owner into a reentrant mutex.
+func nested(a *player) {
+	name := a.scene("dead")
+	a.handle(name, a.handleables(name)[1])
+}
+
+func (a *player) handle(name string, h handleable) {
+	defer a.Rest(a.UpTo(time.Second))
+	n := &handling{player: a, handleable: h, name: name, partners: [2]*partner{a.meets(patient), a.meets(patient)}}
+	for _, p := range n.partners {
+		defer func() { _ = p.Close() }()
+	}
+	for range 4 + a.Random.IntN(10) {
+		if !a.Harmless() {
+			break
+		}
+		n.step()
+		n.look()
+	}
+	left := n.end()
+	for _, e := range n.leases {
+		n.releases(e)
+	}
+	n.clears()
+	if a.Harmless() && !left {
+		a.wantFreeNow(h.sharable)
+		a.Wantf(a.Plan.Quorum() || n.kind == "slotpool" || a.kept("redlatch:"+n.name) == 0, "a %s is kept when all leases are released", n.kind)
+	}
+}
+
+// handling is a lock in the scene handled.
+type handling struct {
+	*player
+	handleable
+	name     string
+	partners [2]*partner
+	leases   []*handledLease
+	late     time.Duration // how long an answer may take, since a request met a mishap
+}
+
+// handledLease is a lease, and what it was promised to be.
+type handledLease struct {
+	*redlatch.Lease
+	of      *partner
+	token   int64
+	ttl     time.Duration
+	until   time.Time // it is held for so long at least; zero if it is renewed
+	bound   time.Time // it reaches its MaxHold; zero if it has none
+	latest  time.Time // it ends by then unless it is extended, as far as the client has said
+	wanted  <-chan struct{}
+	watched time.Time // since when wanted is asked for
+}
+
+// due reports whether a lease has to be held.
+func (e *handledLease) due() bool { return e.dueIn(0) }
+
+// dueIn reports whether a lease has to be held for that long, which a request may take.
+func (e *handledLease) dueIn(d time.Duration) bool {
+	then := time.Now().Add(d)
+	return (e.until.IsZero() || then.Before(e.until)) && (e.bound.IsZero() || then.Before(e.bound))
+}
+
+// clears waits until Redis has let go what clients believe to be over: it keeps a lease a bit longer, and
+// a release that brings a late request to nothing is sent twice.
+func (n *handling) clears() { n.Rest(250*time.Millisecond + 4*n.Trip() + 2*n.late) }
+
+// step does one thing with the lock.
+func (n *handling) step() {
+	if len(n.leases) == 0 {
+		n.begin()
+		return
+	}
+	e := n.leases[n.Random.IntN(len(n.leases))]
+	if n.OneIn(4) { // the client sends it again
+		n.spare()
+		n.late = sent/3 + 20*time.Millisecond
+		n.partners[n.Random.IntN(2)].meets(n.name, []wire.MishapHow{wire.RequestLost, wire.ReplyLost, wire.ArrivesLate}[n.Random.IntN(3)], n.UpTo(sent/2))
+	}
+	switch n.Random.IntN(10) {
+	case 0, 1, 2:
+		n.begin()
+	case 3, 4:
+		do, look := n.extension(e)
+		do()
+		look()
+	case 5:
+		n.forget(e)
+		n.releases(e)
+	case 6:
+		n.moves(e)
+	case 7:
+		n.Rest(n.UpTo(2 * time.Second))
+	case 8:
+		n.wants()
+	default: // while one is extended, perhaps the same
+		do, look := n.extension(n.leases[n.Random.IntN(len(n.leases))])
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			do()
+		}()
+		if n.OneIn(2) {
+			n.Rest(n.UpTo(n.Trip()))
+		}
+		if n.OneIn(2) {
+			n.forget(e)
+			n.releases(e)
+		} else {
+			n.moves(e)
+		}
+		<-done
+		look()
+	}
+}
+
+// forget takes a lease out of those that are looked at.
+func (n *handling) forget(e *handledLease) {
+	n.leases = slices.DeleteFunc(n.leases, func(one *handledLease) bool { return one == e })
+}
+
+// end may end all leases, or those of one client, in a way that is not theirs. It reports whether it has
+// left any in Redis.
+func (n *handling) end() (left bool) {
+	n.spare()
+	ended := n.leases
+	switch n.Random.IntN(4) {
+	case 0:
+		if n.Plan.Cluster || n.Plan.Quorum() { // where a holder that has never waited for a name is not told at once that it is taken
+			return false
+		}
+		if _, err := n.Client.ForceRelease(n.Ctx, n.name, redlatch.ForceOptions{}); err != nil {
+			return false
+		}
+		n.Rest(8*n.Trip() + 2*n.late)
+	case 1:
+		p := n.partners[0]
+		ended = slices.DeleteFunc(slices.Clone(ended), func(e *handledLease) bool { return e.of != p })
+		_ = p.Close()
+		left = len(ended) > 0
+	default:
+		return false
+	}
+	for _, e := range ended {
+		n.Wantf(!e.Held() && e.Err() != nil, "a %s is held after a force, or after its client was closed", n.kind)
+		n.Wantf(over(e.Context()), "the context of a %s goes on after a force, or after its client was closed", n.kind)
+		e.until = time.Unix(0, 1)
+	}
+	return left
+}
+
+// over reports whether the goroutines are told that wait for the end of a context.
+func over(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// spare takes back the mishaps that have not happened.
+func (n *handling) spare() {
+	for _, p := range n.partners {
+		p.spare()
+	}
+}
+
+// releases releases a lease.
+func (n *handling) releases(e *handledLease) {
+	due := e.dueIn(n.late)
+	err := e.Release(context.Background())
+	n.Wantf(err == nil || !due, "the release of a %s: %v", n.kind, err)
+}
+
+// begin has a client take the lock once more, if there is room.
+func (n *handling) begin() {
+	if n.room > 0 && len(n.leases) >= n.room {
+		return
+	}
+	e := &handledLease{ttl: 900*time.Millisecond + n.UpTo(3*time.Second), of: n.partners[n.Random.IntN(2)]}
+	o := redlatch.LockOptions{TTL: e.ttl}
+	if n.OneIn(2) { // on the terms of others
+		o.TTL = 2 * time.Second
+		e.ttl = o.TTL
+	}
+	if n.OneIn(2) {
+		o.Renew = redlatch.Off
+	}
+	if n.OneIn(6) {
+		o.MaxHold = o.TTL + n.UpTo(2*time.Second)
+	}
+	begun := time.Now()
+	l, err := n.enter(e.of.Client, n.Ctx, o)
+	if errors.Is(err, redlatch.ErrTaken) && n.kind != "reentrant" { // by what is over, or behind a waiter that is about to leave
+		n.clears()
+		begun = time.Now()
+		l, err = n.enter(e.of.Client, n.Ctx, o)
+	}
+	n.Wantf(err == nil, "a try of a %s that has room: %v", n.kind, err)
+	if err != nil {
+		return
+	}
+	if o.Renew == redlatch.Off {
+		e.until = begun.Add(e.ttl * 85 / 100)
+	}
+	if o.MaxHold > 0 {
+		e.bound = begun.Add(o.MaxHold * 97 / 100)
+	}
+	e.begins(l)
+	n.leases = append(n.leases, e)
+}
+
+// begins notes the lease that a client has from now on.
+func (e *handledLease) begins(l *redlatch.Lease) {
+	e.Lease, e.token, e.latest = l, l.Token(), l.Deadline()
+	e.wanted, e.watched = l.Wanted(), time.Now()
+}
+
+// extension returns a function that extends a lease, for its TTL or for a time of its own, and one that
+// looks at what came of it.
+func (n *handling) extension(e *handledLease) (do, look func()) {
+	l, d, due := e.Lease, e.ttl, e.dueIn(n.late)
+	extend := l.Extend
+	if n.OneIn(2) {
+		d = 50*time.Millisecond + n.UpTo(10*time.Second)
+		if n.Plan.Quorum() { // which knows no longer leases
+			d = min(d, e.ttl)
+		}
+		extend = func(ctx context.Context) error { return l.ExtendTo(ctx, d) }
+	}
+	var begun time.Time
+	var err error
+	do = func() {
+		begun = time.Now()
+		err = extend(n.Ctx)
+	}
+	return do, func() {
+		if l != e.Lease || !errors.As(l.Err(), new(*redlatch.LostError)) && !l.Held() { // it was detached, or released
+			return
+		}
+		n.Wantf(err == nil || !due || !e.bound.IsZero() && errors.Is(err, redlatch.ErrMaxHold), "an extend of a %s to %v: %v", n.kind, d, err)
+		if until := begun.Add(d * 97 / 100); err == nil && !e.until.IsZero() && until.After(e.until) {
+			e.until = until
+		}
+	}
+}
+
+// moves detaches a lease, and adopts it after a while.
+func (n *handling) moves(e *handledLease) {
+	due, left := e.dueIn(n.late), e.Remaining()
+	text, err := e.Detach(n.Ctx)
+	n.Wantf(err == nil || !due, "Detach of a %s: %v", n.kind, err)
+	if err != nil {
+		n.forget(e)
+		n.releases(e)
+		return
+	}
+	rest := n.UpTo(max(left-4*n.Trip(), time.Millisecond))
+	n.Rest(rest)
+	e.of = n.partners[n.Random.IntN(2)]
+	o, begun := redlatch.LockOptions{TTL: e.ttl, Renew: redlatch.Off}, time.Now()
+	l, err := e.of.Adopt(n.Ctx, text, o)
+	n.Wantf(err == nil || !due || left-rest < 8*n.Trip()+n.late, "Adopt of a %s after %v of %v: %v", n.kind, rest, left, err)
+	if err != nil {
+		n.forget(e)
+		return
+	}
+	n.Wantf(e.token == l.Token() || l.Token() == 0, "a %s is adopted with token %d, and had %d", n.kind, l.Token(), e.token)
+	e.until, e.bound = begun.Add(e.ttl*85/100), time.Time{}
+	e.begins(l)
+}
+
+// wants has another client wait for the lock. All holders are told.
+func (n *handling) wants() {
+	if len(n.leases) < n.full {
+		return
+	}
+	ctx, giveUp := context.WithCancel(n.Ctx)
+	w := n.waits(ctx, n.Client)
+	since := time.Now()
+	n.Rest(12*n.Trip() + n.late)
+	waits := !n.Plan.Quorum() // whose holders are not told
+	select {
+	case <-w.ended:
+		waits = false
+	default:
+	}
+	for _, e := range n.leases {
+		if waits && e.due() && since.Sub(e.watched) > 4*n.Trip()+n.late {
+			select {
+			case <-e.wanted:
+			default:
+				n.Wantf(false, "the holder of a %s is not told that it is waited for", n.kind)
+			}
+		}
+	}
+	giveUp()
+	w.release()
+	for _, e := range n.leases { // for the next waiter
+		e.wanted, e.watched = e.Wanted(), time.Now()
+	}
+}
+
+// look checks that each lease is held for as long as it was promised, that Redis keeps the lock for as
+// long as the longest, and that a lease which is over says so.
+func (n *handling) look() {
+	longest, due := time.Duration(0), 0
+	for _, e := range n.leases {
+		left := e.Remaining()
+		longest = max(longest, left)
+		if !e.until.IsZero() && left > 0 {
+			promised := time.Until(e.until)
+			n.Wantf(left >= promised-n.Trip() || !e.due(), "%v are left of a %s that has to be held for another %v", left, n.kind, promised)
+		}
+		n.Wantf(!e.due() || left > 0, "a %s that has to be held is not: %v", n.kind, e.Err())
+		if e.due() {
+			due++
+		}
+		if left > 0 {
+			e.latest = e.Deadline()
+		} else {
+			n.Wantf(time.Since(e.latest) < 20*time.Millisecond || over(e.Context()), "the context of a %s goes on that ended %v ago", n.kind, time.Since(e.latest))
+		}
+	}
+	if longest > 0 && n.Harmless() && !n.Plan.Quorum() {
+		kept := n.kept("redlatch:" + n.name)
+		n.Wantf(kept >= longest*99/100, "a %s is kept for %v, and a lease lasts for another %v", n.kind, kept, longest)
+	}
+	if due < n.full {
+		return
+	}
+	l, err := n.lock(n.Client, n.Ctx, false)
+	if err == nil {
+		held := 0
+		for _, e := range n.leases {
+			if e.Held() {
+				held++
+			}
+		}
+		n.Alwaysf(held < n.full, "a %s that is full is taken once more", n.kind)
+		_ = l.Release(context.Background())
+		return
+	}
+	n.Wantf(errors.Is(err, redlatch.ErrTaken), "a try of a %s that is full: %v", n.kind, err)
+}
