@@ -86,6 +86,7 @@ func nested(a *player) {
 func (a *player) handle(name string, h handleable) {
 	defer a.Rest(a.UpTo(time.Second))
 	n := &handling{player: a, handleable: h, name: name, partners: [2]*partner{a.meets(patient), a.meets(patient)}}
+	n.lingers = (n.kind == "mutex" || n.kind == "rwmutex") && !a.Plan.Quorum() && a.OneIn(3)
 	for _, p := range n.partners {
 		defer func() { _ = p.Close() }()
 	}
@@ -103,7 +104,7 @@ func (a *player) handle(name string, h handleable) {
 	n.clears()
 	if a.Harmless() && !left {
 		a.wantFreeNow(h.sharable)
-		a.Wantf(a.Plan.Quorum() || n.kind == "slotpool" || a.kept("redlatch:"+n.name) == 0, "a %s is kept when all leases are released", n.kind)
+		a.Wantf(a.Plan.Quorum() || n.lingers || n.kind == "slotpool" || a.kept("redlatch:"+n.name) == 0, "a %s is kept when all leases are released", n.kind)
 	}
 }
 
@@ -115,6 +116,7 @@ type handling struct {
 	partners [2]*partner
 	leases   []*handledLease
 	late     time.Duration // how long an answer may take, since a request met a mishap
+	lingers  bool          // clients keep the lock
 }
 
 // handledLease is a lease, and what it was promised to be.
@@ -265,7 +267,9 @@ func (n *handling) begin() {
 	if n.OneIn(2) {
 		o.Renew = redlatch.Off
 	}
-	if n.OneIn(6) {
+	if n.lingers {
+		o.StrictOrder, o.Linger = redlatch.Off, time.Millisecond+n.UpTo(e.ttl/3-time.Millisecond)
+	} else if n.OneIn(6) {
 		o.MaxHold = o.TTL + n.UpTo(2*time.Second)
 	}
 	begun := time.Now()
