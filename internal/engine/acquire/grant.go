@@ -111,7 +111,8 @@ func (a *attempt) replicate(ctx context.Context, g *lock.Grant) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	// It is tempting to send a plain extend. It writes nothing where it gives no more time, and after
-	// that WAIT waits for nothing, on Redis 8.0.
+	// that WAIT waits for nothing, on Redis 8.0. This one is sent once: a copy of it that came late would
+	// shorten a lease that ExtendTo has made longer.
 	renew := a.Kind.Exactly(a.Kind.Renew(a.Keys, a.owner, a.TTL, ""))
 	sent := c.Now()
 	r, acks := c.Conn.(conn.Replicated).EvalReplicated(ctx, renew, n, c.Timeout/3)
