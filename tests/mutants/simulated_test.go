@@ -60,6 +60,8 @@ var outOfReach = []struct{ of, why string }{
 	{"internal/driver/", "connections and slots of an adapter"},
 	{"internal/fleet/", "screens"},
 	{"cmd/", "the command"},
+	{"internal/protocol/keys/glob.go", "no program asks for a pattern that is more than a prefix"},
+	{"internal/base/retry/", "no slot moves, and the server in memory is Redis 7"},
 	{"fence/", "resources that check tokens; the simulation has one of its own"},
 	{"quorum whose connections are not wrapped", fromOpen},
 	{"subscription that is checked late", fromOpen},
