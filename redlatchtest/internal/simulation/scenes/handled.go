@@ -17,6 +17,7 @@ type handleable struct {
 	full     int
 	room     int // how many leases there can be; 0 for no bound
 	enter    func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error)
+	becomes  func(c *redlatch.Client, ctx context.Context, l *redlatch.Lease) (*redlatch.Lease, error) // a reader; nil if it cannot
 }
 
 // handleables returns a lock of each kind that the world has, with a name. One that is reentrant has an
@@ -65,6 +66,15 @@ func (a *player) handleables(name string) []handleable {
 			}
 		}
 		all = append(all, h)
+		if k.kind == "rwmutex" {
+			h.room, h.enter = 1, func(c *redlatch.Client, ctx context.Context, o redlatch.LockOptions) (*redlatch.Lease, error) {
+				return c.RWMutex(name).With(o).TryLock(ctx)
+			}
+			h.becomes = func(c *redlatch.Client, ctx context.Context, l *redlatch.Lease) (*redlatch.Lease, error) {
+				return c.RWMutex(name).Downgrade(ctx, l)
+			}
+			all = append(all, h)
+		}
 	}
 	return all
 }
@@ -130,6 +140,7 @@ type handledLease struct {
 	latest  time.Time // it ends by then unless it is extended, as far as the client has said
 	wanted  <-chan struct{}
 	watched time.Time // since when wanted is asked for
+	reads   bool      // it was for writing
 }
 
 // due reports whether a lease has to be held.
@@ -170,6 +181,10 @@ func (n *handling) step() {
 	case 6:
 		n.moves(e)
 	case 7:
+		if n.becomes != nil && !e.reads && n.OneIn(2) {
+			n.reads(e)
+			return
+		}
 		n.Rest(n.UpTo(2 * time.Second))
 	case 8:
 		n.wants()
@@ -310,6 +325,9 @@ func (n *handling) extension(e *handledLease) (do, look func()) {
 			d = min(d, e.ttl)
 		}
 		extend = func(ctx context.Context) error { return l.ExtendTo(ctx, d) }
+	} else if n.OneIn(3) {
+		d = n.UpTo(e.ttl*9/10 - 5*n.Trip())
+		extend = func(ctx context.Context) error { return l.Ensure(ctx, d) }
 	}
 	var begun time.Time
 	var err error
@@ -351,6 +369,19 @@ func (n *handling) moves(e *handledLease) {
 	n.Wantf(e.token == l.Token() || l.Token() == 0, "a %s is adopted with token %d, and had %d", n.kind, l.Token(), e.token)
 	e.until, e.bound = begun.Add(e.ttl*85/100), time.Time{}
 	e.begins(l)
+}
+
+// reads has a writer become a reader.
+func (n *handling) reads(e *handledLease) {
+	due, begun := e.dueIn(n.late), time.Now()
+	l, err := n.becomes(e.of.Client, n.Ctx, e.Lease)
+	n.Wantf(err == nil || !due, "Downgrade: %v", err)
+	if err != nil {
+		return
+	}
+	e.begins(l)
+	e.reads, e.ttl, e.bound = true, ofPatient, time.Time{}
+	e.until = begun.Add(e.ttl * 85 / 100)
 }
 
 // wants has another client wait for the lock. All holders are told.

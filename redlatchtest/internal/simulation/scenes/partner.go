@@ -129,8 +129,11 @@ func (p *partner) spare() {
 // sent is how long the requests of these scenes may take.
 const sent = 600 * time.Millisecond
 
+// ofPatient is the TTL of a partner that is patient.
+const ofPatient = 20 * time.Second
+
 // patient gives a partner leases that outlive a mishap.
 func patient(o *redlatch.Options) {
 	o.RequestTimeout = sent
-	o.Lock.TTL = 20 * time.Second
+	o.Lock.TTL = ofPatient
 }
