@@ -146,21 +146,3 @@ func callers() []uintptr {
 	n := runtime.Callers(3, all[:])
 	return slices.Clone(all[:n])
 }
-
-// stackText is a call stack in the form of package runtime/debug.
-func stackText(callers []uintptr) string {
-	if len(callers) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	frames := runtime.CallersFrames(callers)
-	for {
-		f, more := frames.Next()
-		if b.Len() > 0 || !strings.HasPrefix(f.Function, "github.com/redlatch/redlatch.") {
-			fmt.Fprintf(&b, "%s\n\t%s:%d\n", f.Function, f.File, f.Line)
-		}
-		if !more {
-			return b.String()
-		}
-	}
-}

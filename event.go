@@ -2,11 +2,15 @@ package redlatch
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
+	"github.com/redlatch/redlatch/internal/engine/lock"
 )
 
 // EventType says what an [Event] reports.
@@ -172,6 +176,40 @@ func OutcomeOf(err error) Outcome { return Outcome(fault.OutcomeOf(err)) }
 
 // hook is the type of [Options.Hook].
 type hook = func(context.Context, Event)
+
+// tell tells a hook, if there is one, what happened to an acquisition or a lease.
+func tell(ctx context.Context, h hook, l *lock.Lock, what lock.Event) {
+	if h == nil {
+		return
+	}
+	e := Event{
+		Type: EventType(what.What), ID: what.ID, Kind: l.Kind.Name, Mode: l.Mode(), Name: l.Name, Owner: what.Owner, Token: what.Token,
+		TTL: l.TTL, Waited: what.Waited, HeldFor: what.HeldFor, Before: what.Before, Remaining: what.Remaining,
+		Reason: LossReason(what.Reason), Kept: what.Kept, Stack: stackText(what.Callers), Err: what.Err,
+	}
+	if what.What == lock.Granted || what.What == lock.Failed {
+		e.Outcome = OutcomeOf(what.Err)
+	}
+	h(ctx, e)
+}
+
+// stackText is a call stack in the form of package runtime/debug.
+func stackText(callers []uintptr) string {
+	if len(callers) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	frames := runtime.CallersFrames(callers)
+	for {
+		f, more := frames.Next()
+		if b.Len() > 0 || !strings.HasPrefix(f.Function, "github.com/redlatch/redlatch.") {
+			fmt.Fprintf(&b, "%s\n\t%s:%d\n", f.Function, f.File, f.Line)
+		}
+		if !more {
+			return b.String()
+		}
+	}
+}
 
 // JoinHooks returns a hook, for [Options.Hook], that calls each of these hooks in their order. It
 // leaves out those that are nil, and returns nil if all are. If a hook panics, the hooks after it

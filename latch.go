@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/engine/acquire"
@@ -289,4 +291,56 @@ func (l *latch) handoffQueueName() string {
 		return l.Keys.State()
 	}
 	return fmt.Sprintf("%s\n%s\n%s\n%v", l.Keys.State(), a.Channel, a.Message, a.Sharded)
+}
+
+// refusal returns the error of an acquisition that a script refuses for good.
+func (c *Client) refusal(l *lock.Lock, reason string) error {
+	failed := func(op string, err error) error { return c.engine.Asker.Failed(l.Subject, op, err) }
+	word, about, _ := strings.Cut(reason, "\t")
+	switch word {
+	case "kind":
+		return wrongKind(l.Subject, about, 0)
+	case "size":
+		size, _ := strconv.ParseInt(about, 10, 64)
+		return wrongKind(l.Subject, l.Kind.Name, size)
+	case "full":
+		return failed("wait for", fmt.Errorf("%w: LockOptions.MaxWaiters is %s, and as many wait already", c.takenFor(l, ErrLineFull, lock.Occupant{}), about))
+	case "depth":
+		return failed("enter", fmt.Errorf("%w: its owner has entered %s times, and may not more often", ErrTooDeep, about))
+	case "deadlock":
+		return failed("acquire", fmt.Errorf("%w: its caller is inside, and a reader cannot become the writer, since two readers who "+
+			"try would wait for each other for ever; release that lease first, or begin as the writer", ErrDeadlock))
+	case "gone":
+		return failed("downgrade", ErrNotHeld)
+	}
+	return failed("acquire", fmt.Errorf("a script refused it for the reason %q", reason))
+}
+
+// taken returns the error that says that there is no room, since this owner and perhaps others are
+// inside.
+func (c *Client) taken(l *lock.Lock, by lock.Occupant) error {
+	reason := ErrTaken
+	if l.Size > 0 {
+		reason = ErrExhausted
+	}
+	return c.takenFor(l, reason, by)
+}
+
+func (c *Client) takenFor(l *lock.Lock, reason error, by lock.Occupant) error {
+	e := &TakenError{Kind: l.Kind.Name, Name: l.Name, reason: reason, client: c}
+	// A mutex that is left free for other libraries has no owner inside, and a time.
+	left := by.Owner == "" && l.Kind == script.Mutex && !by.Until.IsZero()
+	if left || by.Owner == script.Window || strings.HasSuffix(by.Owner, "\tshut") {
+		e.Closed, e.Until = true, by.Until
+		return e
+	}
+	e.Owner = by.Owner
+	client, ours := script.OwnerClient(by.Owner)
+	if e.Own = ours && client == c.engine.ID; !e.Own {
+		return e
+	}
+	if l := c.engine.Keeper.Of(by.Owner); l != nil {
+		e.Owner, e.Since = l.NamedOwner(), l.Acquired().Time()
+	}
+	return e
 }

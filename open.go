@@ -2,12 +2,7 @@ package redlatch
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/clock"
@@ -16,7 +11,6 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/dial"
 	"github.com/redlatch/redlatch/internal/link/quorum"
-	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
 // Open connects to the Redis server at url and returns a client for it. It returns when the server
@@ -79,12 +73,13 @@ func newClient(c conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		return nil, err
 	}
 	client := &Client{options: o}
+	tells := func(ctx context.Context, l *lock.Lock, what lock.Event) { tell(ctx, o.Hook, l, what) }
 	client.engine = engine.New(c, engine.Config{
 		Prefix: o.Prefix, Program: o.Program, Labels: o.Labels,
 		Heartbeat: o.Heartbeat, RequestTimeout: o.RequestTimeout, FenceTTL: o.FenceTTL,
 		Journal: !o.Journal.Off, Trouble: o.Journal.Trouble,
 	}, engine.Words{
-		Tell: client.tell, Lost: lost, Taken: client.taken, Refusal: client.refusal, InUse: wrongKind, Labels: labelsIn,
+		Tell: tells, Lost: lost, Taken: client.taken, Refusal: client.refusal, InUse: wrongKind, Labels: labelsIn,
 	}, now)
 	return client, nil
 }
@@ -167,133 +162,4 @@ func newQuorum(nodes []conn.Conn, o Options, now clock.Clock) (*Client, error) {
 		addrs = append(addrs, t.Addr)
 	}
 	return newClient(quorum.New(nodes, o.RequestTimeout/3), o, now)
-}
-
-// NodeInfo is how one node of a quorum stands.
-type NodeInfo struct {
-	Addr  string
-	Err   error         // why the node did not answer; nil if it did
-	Took  time.Duration // until it answered, or was given up
-	Votes []NodeVote    // its right to vote for each kind of lock, by kind; empty if it did not answer
-}
-
-// NodeVote is the right of a node to vote for one kind of lock.
-type NodeVote struct {
-	Kind  string // "mutex", ...
-	State NodeState
-	Rest  time.Duration // how long the node still rests; 0 in other states
-}
-
-// NodeState is what a node of a quorum does when it is asked for its vote.
-type NodeState string
-
-// The states of a node. A node that was restarted goes from NodeForgot to NodeRests, NodeRested and
-// NodeVotes; each step is made by the clients that meet it.
-const (
-	NodeVotes  NodeState = "votes"  // it votes
-	NodeNew    NodeState = "new"    // no client has used it for this kind
-	NodeForgot NodeState = "forgot" // it was restarted or lost its data, and no client has met it since
-	NodeRests  NodeState = "rests"  // it waits until all that it may have forgotten has ended
-	NodeRested NodeState = "rested" // it votes when a client next tells it the tokens of the others
-)
-
-// Nodes returns how each node of a quorum stands, in the order of their URLs. It returns when all
-// have answered, or a third of Options.RequestTimeout has passed, or ctx is done. A node that does
-// not answer is in the list, with an error that matches [ErrUnreachable], or the server's own. It
-// changes nothing. On one server, or a cluster, it asks nothing and returns nil.
-func (c *Client) Nodes(ctx context.Context) []NodeInfo {
-	var all []NodeInfo
-	for _, n := range c.engine.Survey.Nodes(ctx) {
-		info := NodeInfo{Addr: n.Addr, Err: n.Err, Took: n.Took}
-		for _, kind := range slices.Sorted(maps.Keys(n.Votes)) {
-			info.Votes = append(info.Votes, newNodeVote(kind, n.Votes[kind]))
-		}
-		all = append(all, info)
-	}
-	return all
-}
-
-// newNodeVote is the right to vote as a script tells it.
-func newNodeVote(kind string, e script.Epoch) NodeVote {
-	v := NodeVote{Kind: kind, State: NodeNew}
-	switch {
-	case e.Votes:
-		v.State = NodeVotes
-	case e.Probation > 0:
-		v.State, v.Rest = NodeRests, e.Probation
-	case e.Probation == 0:
-		v.State = NodeRested
-	case e.Voted:
-		v.State = NodeForgot
-	}
-	return v
-}
-
-// tell tells the hook what happened to an acquisition or a lease.
-func (c *Client) tell(ctx context.Context, l *lock.Lock, what lock.Event) {
-	call := c.options.Hook
-	if call == nil {
-		return
-	}
-	e := Event{
-		Type: EventType(what.What), ID: what.ID, Kind: l.Kind.Name, Mode: l.Mode(), Name: l.Name, Owner: what.Owner, Token: what.Token,
-		TTL: l.TTL, Waited: what.Waited, HeldFor: what.HeldFor, Before: what.Before, Remaining: what.Remaining,
-		Reason: LossReason(what.Reason), Kept: what.Kept, Stack: stackText(what.Callers), Err: what.Err,
-	}
-	if what.What == lock.Granted || what.What == lock.Failed {
-		e.Outcome = OutcomeOf(what.Err)
-	}
-	call(ctx, e)
-}
-
-// refusal returns the error of an acquisition that a script refuses for good.
-func (c *Client) refusal(l *lock.Lock, reason string) error {
-	failed := func(op string, err error) error { return c.engine.Asker.Failed(l.Subject, op, err) }
-	word, about, _ := strings.Cut(reason, "\t")
-	switch word {
-	case "kind":
-		return wrongKind(l.Subject, about, 0)
-	case "size":
-		size, _ := strconv.ParseInt(about, 10, 64)
-		return wrongKind(l.Subject, l.Kind.Name, size)
-	case "full":
-		return failed("wait for", fmt.Errorf("%w: LockOptions.MaxWaiters is %s, and as many wait already", c.takenFor(l, ErrLineFull, lock.Occupant{}), about))
-	case "depth":
-		return failed("enter", fmt.Errorf("%w: its owner has entered %s times, and may not more often", ErrTooDeep, about))
-	case "deadlock":
-		return failed("acquire", fmt.Errorf("%w: its caller is inside, and a reader cannot become the writer, since two readers who "+
-			"try would wait for each other for ever; release that lease first, or begin as the writer", ErrDeadlock))
-	case "gone":
-		return failed("downgrade", ErrNotHeld)
-	}
-	return failed("acquire", fmt.Errorf("a script refused it for the reason %q", reason))
-}
-
-// taken returns the error that says that there is no room, since this owner and perhaps others are
-// inside.
-func (c *Client) taken(l *lock.Lock, by lock.Occupant) error {
-	reason := ErrTaken
-	if l.Size > 0 {
-		reason = ErrExhausted
-	}
-	return c.takenFor(l, reason, by)
-}
-
-func (c *Client) takenFor(l *lock.Lock, reason error, by lock.Occupant) error {
-	e := &TakenError{Kind: l.Kind.Name, Name: l.Name, reason: reason, client: c}
-	// A mutex that is left free for other libraries has no owner inside, and a time.
-	left := by.Owner == "" && l.Kind == script.Mutex && !by.Until.IsZero()
-	if left || by.Owner == script.Window || strings.HasSuffix(by.Owner, "\tshut") {
-		e.Closed, e.Until = true, by.Until
-		return e
-	}
-	e.Owner = by.Owner
-	client, ours := script.OwnerClient(by.Owner)
-	if e.Own = ours && client == c.engine.ID; !e.Own {
-		return e
-	}
-	if l := c.engine.Keeper.Of(by.Owner); l != nil {
-		e.Owner, e.Since = l.NamedOwner(), l.Acquired().Time()
-	}
-	return e
 }
