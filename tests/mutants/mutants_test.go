@@ -1124,7 +1124,7 @@ var mutants = []mutant{
 		"		c.leave(l, owner, &t)\n", "", "TestQuorumManyContenders",
 	},
 	{
-		"refusals by half of the nodes that are taken for those of a majority", "internal/link/quorum/tally.go",
+		"refusals by half of the nodes that are taken for those of a majority", "internal/engine/ballot/tally.go",
 		" && t.number(Vote.voted) >= t.Majority", "", "TestQuorumHeld",
 	},
 	{
@@ -1135,7 +1135,7 @@ var mutants = []mutant{
 	},
 	{
 		"round that was cut short and tells more than the one before", "internal/engine/acquire/contest.go",
-		"if h.votes == nil || found != quorum.CutShort {", "if true {", "TestQuorumWaitEndsInARound",
+		"if h.votes == nil || found != ballot.CutShort {", "if true {", "TestQuorumWaitEndsInARound",
 	},
 	{
 		"turn at the right to vote that is waited for whatever the context", "internal/link/quorum/epochs.go",

@@ -13,7 +13,6 @@ import (
 	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/line"
 	"github.com/redlatch/redlatch/internal/engine/lock"
-	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -45,7 +44,7 @@ func (a *attempt) acquireQuorum(ctx context.Context, wait bool) (begun *lease.Le
 		default:
 			a.changeOwner()
 		}
-		var t quorum.Tally
+		var t ballot.Tally
 		var lease *lease.Lease
 		t, lease, err = a.round(ctx, h, a.left(wait))
 		over := c.Now().Since(a.start) >= c.Timeout
@@ -120,12 +119,12 @@ func (a *attempt) joinLine(ctx context.Context, h *quorumWaiter) error {
 
 // learn takes note of what a round came to. One that was cut short tells less than the one before,
 // and is forgotten if there was one.
-func (a *attempt) learn(h *quorumWaiter, t *quorum.Tally, err error) {
+func (a *attempt) learn(h *quorumWaiter, t *ballot.Tally, err error) {
 	found, _ := t.Verdict()
-	if found == quorum.Taken {
+	if found == ballot.Taken {
 		a.answered, a.occupant = true, lock.Occupant{Owner: t.Holder()}
 	}
-	if h.votes == nil || found != quorum.CutShort {
+	if h.votes == nil || found != ballot.CutShort {
 		h.votes, h.last = t.Votes, err
 	}
 	a.answered = a.answered || errors.Is(err, fault.ErrTooLate) // from here on it is a wait
@@ -166,7 +165,7 @@ func (a *attempt) cutShort(ctx context.Context, h *quorumWaiter) error {
 // round asks all nodes, and begins a lease if a majority lets the owner in. It returns the votes
 // that decided that. The answers that come later are left to the background. It sends requests for
 // that long.
-func (a *attempt) round(ctx context.Context, h *quorumWaiter, patience time.Duration) (quorum.Tally, *lease.Lease, error) {
+func (a *attempt) round(ctx context.Context, h *quorumWaiter, patience time.Duration) (ballot.Tally, *lease.Lease, error) {
 	votes, settle := a.vote(ctx, h, patience)
 	t := votes.Clone() // votes goes on counting, and belongs to the background from here on
 	owner, sent := a.owner, votes.Sent
@@ -189,9 +188,9 @@ func (a *attempt) round(ctx context.Context, h *quorumWaiter, patience time.Dura
 }
 
 // leave has an owner without a majority leave the nodes that let it in.
-func (c *Acquirer) leave(l *lock.Lock, owner string, t *quorum.Tally) {
+func (c *Acquirer) leave(l *lock.Lock, owner string, t *ballot.Tally) {
 	for node, v := range t.Votes {
-		if v.Stand() == quorum.Granted {
+		if v.Stand() == ballot.Granted {
 			c.Undo.LeaveAt(node, l, owner)
 		}
 	}
@@ -201,7 +200,7 @@ func (c *Acquirer) leave(l *lock.Lock, owner string, t *quorum.Tally) {
 // them. A request that is not answered may have let the owner in, or still do so. An owner without
 // a lease leaves that node. A lease remembers it for its end, or is cleaned up if it has ended by
 // then.
-func (c *Acquirer) hearOut(l *lock.Lock, votes *ballot.Round, t *quorum.Tally, owner string, begun *lease.Lease) {
+func (c *Acquirer) hearOut(l *lock.Lock, votes *ballot.Round, t *ballot.Tally, owner string, begun *lease.Lease) {
 	switch {
 	case begun == nil:
 		c.leaveLate(l, owner, t, votes)
@@ -219,13 +218,13 @@ func (c *Acquirer) hearOut(l *lock.Lock, votes *ballot.Round, t *quorum.Tally, o
 
 // leaveLate has an owner without a majority leave the nodes that gave no answer at first, unless
 // they have said since that it is not inside.
-func (c *Acquirer) leaveLate(l *lock.Lock, owner string, first *quorum.Tally, last *ballot.Round) {
+func (c *Acquirer) leaveLate(l *lock.Lock, owner string, first *ballot.Tally, last *ballot.Round) {
 	for node, v := range last.Votes {
 		late := !first.Votes[node].Answered()
 		switch stand := v.Stand(); {
-		case last.Replaced(node) || late && stand == quorum.Silent:
+		case last.Replaced(node) || late && stand == ballot.Silent:
 			c.Undo.AbandonAt(node, l, owner, "")
-		case late && stand == quorum.Granted:
+		case late && stand == ballot.Granted:
 			c.Undo.LeaveAt(node, l, owner)
 		}
 	}
@@ -238,14 +237,14 @@ type quorumWaiter struct {
 	ticket string // "" if it does not wait yet
 	try    <-chan int
 	places *ballot.Places // where the ticket may be; nil without one
-	votes  []quorum.Vote  // of the last round that was not cut short, or else of the last
+	votes  []ballot.Vote  // of the last round that was not cut short, or else of the last
 	last   error          // what that came to
 	outage *clock.Reading // since when no round had an answer; nil if the last one had
 	ties   int            // rounds in a row without a lease, in which no other owner had a majority
 }
 
 // countTies notes whether a round without a lease was a tie, or had no answers.
-func (h *quorumWaiter) countTies(t *quorum.Tally) {
+func (h *quorumWaiter) countTies(t *ballot.Tally) {
 	if h.ties++; t.Holder() != "" {
 		h.ties = 0
 	}
@@ -284,24 +283,24 @@ func (a *attempt) vote(ctx context.Context, h *quorumWaiter, patience time.Durat
 }
 
 // won returns the grant of a round in which a majority let the owner in.
-func (a *attempt) won(t *quorum.Tally, sent clock.Reading) lock.Grant {
+func (a *attempt) won(t *ballot.Tally, sent clock.Reading) lock.Grant {
 	detail := t.Inside()[0].Detail
 	return lock.Grant{Owner: a.owner, Token: t.Token(), Detail: detail, Sent: sent, TTL: a.TTL}
 }
 
 // lost returns the error of a round without a lease.
-func (c *Acquirer) lost(l *lock.Lock, t *quorum.Tally) error {
+func (c *Acquirer) lost(l *lock.Lock, t *ballot.Tally) error {
 	found, v := t.Verdict()
 	var err error
 	switch {
-	case found == quorum.Barred:
+	case found == ballot.Barred:
 		err = c.Refusal(l, v.Refused)
-	case found == quorum.Failed:
+	case found == ballot.Failed:
 		err = c.Asker.Refused(c.Closing, l.Subject, c.Conn, "acquire", v.Err)
-	case found != quorum.Taken && t.Undone != nil:
+	case found != ballot.Taken && t.Undone != nil:
 		err = fmt.Errorf("%w when the token was told to the nodes: %w", fault.ErrUnreachable, t.Undone)
 		err = c.Asker.Failed(l.Subject, "acquire", err)
-	case found != quorum.Taken:
+	case found != ballot.Taken:
 		err = fmt.Errorf("%w that a majority of the nodes would give", fault.ErrUnreachable)
 		err = c.Asker.Failed(l.Subject, "acquire", err)
 	case t.Decided():
@@ -314,7 +313,7 @@ func (c *Acquirer) lost(l *lock.Lock, t *quorum.Tally) error {
 }
 
 // patienceAfter returns how long to wait before the next try, after so many ties in a row.
-func (a *attempt) patienceAfter(t *quorum.Tally, ties int) time.Duration {
+func (a *attempt) patienceAfter(t *ballot.Tally, ties int) time.Duration {
 	c := a.by
 	holder := t.Holder()
 	if holder == "" { // a tie, or no answers: soon, but not all at once, and the first in line first

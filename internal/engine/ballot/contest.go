@@ -65,7 +65,7 @@ func (c *Contest) raise(ctx context.Context, call conn.Call, within time.Duratio
 	r := c.conn.Eval(limited, call)[0]
 	switch {
 	case r.Err == nil && !script.Done(r.Reply):
-		return quorum.ErrOvertaken
+		return ErrOvertaken
 	case r.Err != nil && limited.Err() != nil && ctx.Err() == nil: // which is no deadline of the caller
 		return errSlow
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
-	"github.com/redlatch/redlatch/internal/link/quorum"
 )
 
 // Step is what an attempt does after a round.
@@ -30,7 +29,7 @@ type Situation struct {
 
 // Decide returns what an attempt does after a round that came to t and err, and whether it asks
 // first for the right to vote of the nodes that have none.
-func Decide(t *quorum.Tally, err error, s Situation) (next Step, restore bool) {
+func Decide(t *Tally, err error, s Situation) (next Step, restore bool) {
 	switch {
 	case err == nil:
 		return Finish, false

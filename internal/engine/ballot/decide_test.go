@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/redlatch/redlatch/internal/base/fault"
-	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/testkit/check"
 )
@@ -16,7 +15,7 @@ import (
 // says how each node stood.
 func TestErrorOfARoundTellsOfEachNode(t *testing.T) {
 	t.Parallel()
-	err := &ToldError{fault.ErrTaken, []quorum.Vote{
+	err := &ToldError{fault.ErrTaken, []Vote{
 		{Addr: "node1:6379", Heard: true, Vote: script.Vote{Inside: true}},
 		{Addr: "node2:6379", Heard: true, Vote: script.Vote{Holder: "X"}},
 		{Addr: "node3:6379"},
@@ -31,15 +30,15 @@ func TestErrorOfARoundTellsOfEachNode(t *testing.T) {
 // that said so.
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	refused := func(holder string) quorum.Vote {
-		return quorum.Vote{Heard: true, Vote: script.Vote{Holder: holder, Remaining: -1}}
+	refused := func(holder string) Vote {
+		return Vote{Heard: true, Vote: script.Vote{Holder: holder, Remaining: -1}}
 	}
-	silent := quorum.Vote{Err: errors.New("no answer")}
-	tallies := map[string]*quorum.Tally{
-		"held":   {Majority: 2, Votes: []quorum.Vote{refused("x"), refused("x"), silent}},
-		"tie":    {Majority: 2, Votes: []quorum.Vote{refused("x"), refused("y"), silent}},
-		"silent": {Majority: 2, Votes: []quorum.Vote{refused("x"), silent, silent}},
-		"forgot": {Majority: 2, Votes: []quorum.Vote{
+	silent := Vote{Err: errors.New("no answer")}
+	tallies := map[string]*Tally{
+		"held":   {Majority: 2, Votes: []Vote{refused("x"), refused("x"), silent}},
+		"tie":    {Majority: 2, Votes: []Vote{refused("x"), refused("y"), silent}},
+		"silent": {Majority: 2, Votes: []Vote{refused("x"), silent, silent}},
+		"forgot": {Majority: 2, Votes: []Vote{
 			refused("x"), silent, {Heard: true, Vote: script.Vote{Nonvoting: true}},
 		}},
 	}

@@ -1,10 +1,6 @@
 package ballot
 
-import (
-	"sync"
-
-	"github.com/redlatch/redlatch/internal/link/quorum"
-)
+import "sync"
 
 // Places is where the ticket of a waiter may be in line. A round ends when its outcome is clear, so
 // some nodes answer later. Mostly the answer is on its way then, and says that the node has no ticket
@@ -41,7 +37,7 @@ func (p *Places) Asked(t *Round) (settle func()) {
 		if t.Replaced(node) {
 			at.in, at.lost = true, true
 		}
-		if later[node] = v.Stand() == quorum.Unheard; later[node] {
+		if later[node] = v.Stand() == Unheard; later[node] {
 			at.open++
 			continue
 		}
@@ -64,13 +60,13 @@ func (p *Places) Asked(t *Round) (settle func()) {
 
 // hear notes what the node said, and whether it was asked nothing since. A node that lets the owner in
 // takes the ticket off its line, and one without the right to vote leaves its line as it is.
-func (at *place) hear(s quorum.Stand, last bool) {
+func (at *place) hear(s Stand, last bool) {
 	switch s {
-	case quorum.Granted:
+	case Granted:
 		at.in = at.in && !last
-	case quorum.Refused:
+	case Refused:
 		at.in = true
-	case quorum.Silent, quorum.Unheard:
+	case Silent, Unheard:
 		at.in, at.lost = true, true
 	}
 }

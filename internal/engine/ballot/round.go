@@ -22,7 +22,7 @@ import (
 //
 // Each answer is counted on the goroutine that brought it, so a round needs none of its own.
 type Round struct {
-	quorum.Tally
+	Tally
 	Sent  clock.Reading // before the requests
 	limit time.Duration // of the request to one node
 	past  []string      // the attempt's owners of earlier rounds, which do not count as holders
@@ -54,9 +54,9 @@ type crossing struct {
 	missed  bool // it was asked to release the owner, and did not say that it was inside
 }
 
-// newRound returns a tally without votes; see [quorum.Conn.Tally].
+// newRound returns a round without votes.
 func newRound(q *quorum.Conn, slots bool, past []string) *Round {
-	t := &Round{Tally: q.Tally(slots), limit: q.Timeout(), past: past, clear: make(chan struct{}, 2)}
+	t := &Round{Tally: newTally(q, slots), limit: q.Timeout(), past: past, clear: make(chan struct{}, 2)}
 	t.pending, t.replaced = len(t.Votes), make([]bool, len(t.Votes))
 	return t
 }
@@ -75,7 +75,7 @@ func (t *Round) hear(a quorum.Answer) {
 		t.mu.Unlock()
 		return
 	}
-	granted, last := t.Votes[a.Node].Stand() == quorum.Granted, t.pending == 0
+	granted, last := t.Votes[a.Node].Stand() == Granted, t.pending == 0
 	t.crossed[a.Node].granted = granted
 	missed := t.crossed[a.Node].missed
 	t.mu.Unlock()
@@ -158,7 +158,7 @@ func (t *Round) Miss(node int) (late bool) {
 // silence marks the nodes that have not answered in time.
 func (t *Round) silence(patience time.Duration) {
 	for i := range t.Votes {
-		if v := &t.Votes[i]; v.Stand() == quorum.Unheard {
+		if v := &t.Votes[i]; v.Stand() == Unheard {
 			v.Err = fmt.Errorf("no answer within %v", patience)
 		}
 	}
@@ -175,7 +175,7 @@ func (t *Round) unheard() []bool {
 
 // Unanswered reports whether a request of the round got no answer, and may let the owner in later.
 func (t *Round) Unanswered() bool {
-	silent := func(v quorum.Vote) bool { return v.Stand() == quorum.Silent }
+	silent := func(v Vote) bool { return v.Stand() == Silent }
 	return slices.ContainsFunc(t.Votes, silent) || slices.Contains(t.replaced, true)
 }
 

@@ -1,16 +1,12 @@
 package ballot
 
-import (
-	"strings"
-
-	"github.com/redlatch/redlatch/internal/link/quorum"
-)
+import "strings"
 
 // ToldError is an error together with how each node stood. It is put into words when it is read: most
 // rounds without a lease are followed by another, and their errors are not.
 type ToldError struct {
 	Err   error
-	Votes []quorum.Vote
+	Votes []Vote
 }
 
 func (e *ToldError) Error() string {

@@ -20,8 +20,7 @@
 //	All nodes answered, and none ever voted: the quorum is new, and the probation takes no time.
 //
 // [Epochs] takes the nodes through these states, whenever an acquisition meets a node without a
-// vote. [Conn] sends a call to all nodes, and returns what a majority answered. [Tally] counts
-// the votes of one round of an acquisition.
+// vote. [Conn] sends a call to all nodes, and returns what a majority answered.
 //
 // # Why a probation
 //

@@ -1,4 +1,4 @@
-package quorum
+package ballot
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/link/quorum"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
 
@@ -134,11 +135,11 @@ type Tally struct {
 // written.
 var ErrOvertaken = errors.New("overtaken")
 
-// Tally returns a tally without votes.
-func (q *Conn) Tally(slots bool) Tally {
-	t := Tally{Majority: q.Majority(), Slots: slots, Votes: make([]Vote, len(q.nodes))}
-	for i, addr := range q.addresses {
-		t.Votes[i].Addr = addr
+// newTally returns a tally without votes.
+func newTally(q *quorum.Conn, slots bool) Tally {
+	t := Tally{Majority: q.Majority(), Slots: slots}
+	for _, node := range q.Nodes() {
+		t.Votes = append(t.Votes, Vote{Addr: node.Target().Addr})
 	}
 	return t
 }
