@@ -54,12 +54,12 @@ func (r Reading) Skewed(d time.Duration) Reading {
 // that slept for an hour would believe in leases that ended long ago.
 func (r Reading) Since(earlier Reading) time.Duration {
 	monotonic := r.t.Sub(earlier.t)
-	return max(monotonic, monotonic+r.Drift(earlier))
+	return max(monotonic, monotonic+r.Gap(earlier))
 }
 
-// Drift is how much further the wall clock went than the monotonic clock since the earlier reading;
+// Gap is how much further the wall clock went than the monotonic clock since the earlier reading;
 // negative if it was set back.
-func (r Reading) Drift(earlier Reading) time.Duration {
+func (r Reading) Gap(earlier Reading) time.Duration {
 	wall := r.t.Round(0).Add(r.skew).Sub(earlier.t.Round(0).Add(earlier.skew))
 	return wall - r.t.Sub(earlier.t)
 }

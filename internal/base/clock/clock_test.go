@@ -29,7 +29,7 @@ func TestLargerOfBothClocksCounts(t *testing.T) {
 	if got, want := later.Skewed(-time.Hour).Since(start), later.Since(start); got > want || got < 0 {
 		t.Errorf("after a step back of an hour Since = %v, want the monotonic %v", got, want)
 	}
-	if got := start.Skewed(time.Hour).Drift(start); got != time.Hour {
-		t.Errorf("Drift = %v, want 1h", got)
+	if got := start.Skewed(time.Hour).Gap(start); got != time.Hour {
+		t.Errorf("Gap = %v, want 1h", got)
 	}
 }

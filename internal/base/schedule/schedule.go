@@ -131,7 +131,7 @@ func (s *Schedule) run() {
 		case <-timer.C:
 		}
 		now := s.clock()
-		due := s.take(now.Time(), now.Drift(last) > jump)
+		due := s.take(now.Time(), now.Gap(last) > jump)
 		last = now
 		for _, e := range due {
 			e.Owner.Due(now)

@@ -259,7 +259,7 @@ func (l *Lease) deadline() time.Time { return l.sentAt.Time().Add(l.validity()) 
 
 // asleep returns for how long the machine has slept since the last confirmed request was sent, as the
 // clocks tell. That time counts for the lease, and timers have not seen it. The caller holds l.mu.
-func (l *Lease) asleep(now clock.Reading) time.Duration { return max(now.Drift(l.sentAt), 0) }
+func (l *Lease) asleep(now clock.Reading) time.Duration { return max(now.Gap(l.sentAt), 0) }
 
 // validity returns how long the lease is held after sentAt: the TTL, but for what the clocks
 // may differ by. The caller holds l.mu.
@@ -297,7 +297,7 @@ func (l *Lease) slack() time.Duration {
 	return l.pace() / 30
 }
 
-// pace returns the time of which the watchdog extends the lease in thirds. The caller holds l.mu.
+// pace returns a time: the watchdog extends the lease after a third of it. The caller holds l.mu.
 func (l *Lease) pace() time.Duration {
 	if full := l.lock.TTL; l.long() {
 		return full - lock.Drift(full)

@@ -50,8 +50,8 @@ func (l *Lease) applyRelease(was state, answer ask.Answer, gone script.Gone, err
 	if l.resent || err != nil && !l.keeper.Quorum { // a quorum goes on by itself, node by node
 		l.undoLocked(0)
 	}
-	// Not before: a goroutine that released it, and wants it again, may then be among those that
-	// the next acquisition is for.
+	// Only now: a goroutine that released it, and locks it again at once, can be among those that the
+	// next acquisition is for.
 	l.detachLocked()
 	if was == ended { // the hook was told of the release that this one repeats
 		l.unlock()

@@ -29,18 +29,32 @@ func FuzzMatch(f *testing.F) {
 		if err != nil {
 			return
 		}
-		check.Equal(t, got, matches([]byte(pattern), []byte(name)), "Match(%q, %q)", pattern, name)
+		if strictly := matches([]byte(pattern), []byte(name), boundary); got != strictly {
+			check.That(t, got && matches([]byte(pattern), []byte(name), anywhere), "Match(%q, %q) = %t", pattern, name, got)
+		}
 		if sieve := keys.Sieve(pattern); got {
-			check.That(t, matches([]byte(sieve), []byte(name)), "%q has %q, and Sieve gives %q", name, pattern, sieve)
+			check.That(t, matches([]byte(sieve), []byte(name), anywhere), "%q has %q, and Sieve gives %q", name, pattern, sieve)
 			check.That(t, !special.MatchString(sieve), "Sieve(%q) = %q has more than text and stars", pattern, sieve)
 		}
-		check.That(t, matches([]byte(keys.Escape(pattern)), []byte(pattern)), "Escape(%q) = %q", pattern, keys.Escape(pattern))
+		check.That(t, matches([]byte(keys.Escape(pattern)), []byte(pattern), anywhere), "Escape(%q) = %q", pattern, keys.Escape(pattern))
 	})
 }
 
-// matches is what a good pattern means. at is the places in s to which what was read of the pattern leads;
-// a star may end within a character, as it does in [path.Match].
-func matches(p, s []byte) bool {
+// anywhere and boundary say where in s a star may end: in [path.Match], now and then within a character.
+func anywhere([]byte, int) bool { return true }
+
+func boundary(s []byte, at int) bool {
+	for i := 0; i < at; i += size(s[i:]) {
+		if i+size(s[i:]) > at {
+			return false
+		}
+	}
+	return true
+}
+
+// matches is what a good pattern means. at is the places in s to which what was read of the pattern
+// leads.
+func matches(p, s []byte, ends func(s []byte, at int) bool) bool {
 	at := []int{0}
 	for len(p) > 0 {
 		c := p[0]
@@ -54,7 +68,7 @@ func matches(p, s []byte) bool {
 		switch c {
 		case '*':
 			at = slices.Collect(func(yield func(int) bool) {
-				for i := at[0]; i <= len(s) && yield(i); i++ {
+				for i := at[0]; i <= len(s) && (!ends(s, i) || yield(i)); i++ {
 				}
 			})
 			continue
