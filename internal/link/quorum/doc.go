@@ -19,6 +19,9 @@
 //
 //	All nodes answered, and none ever voted: the quorum is new, and the probation takes no time.
 //
+// Programs are told of a node on probation as redlatch.NodeRests, and of one whose time has passed as
+// redlatch.NodeRested.
+//
 // [Epochs] takes the nodes through these states, whenever an acquisition meets a node without a
 // vote. [Conn] sends a call to all nodes, and returns what a majority answered.
 //
