@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch"
+	"github.com/redlatch/redlatch/internal/base/groups"
 	"github.com/redlatch/redlatch/internal/fleet"
 )
 
@@ -65,7 +66,7 @@ func query(q url.Values) fleet.Query {
 }
 
 // kinds are the kinds of locks.
-var kinds = []string{"mutex", "reentrant", "rwmutex", "semaphore", "slotpool", "election", "job", "countdown"}
+var kinds = append(slices.Clone(groups.Kinds), "countdown")
 
 func showLocks(_ *Handler, p *fleet.Picture, values url.Values) any {
 	q := query(values)
