@@ -163,6 +163,16 @@ func (n *handling) step() {
 		return
 	}
 	e := n.leases[n.Random.IntN(len(n.leases))]
+	if n.Plan.Quorum() && n.OneIn(4) { // a majority is enough
+		silent, d := n.OneIn(2), n.UpTo(2*time.Second)
+		for _, p := range n.partners {
+			if last := len(p.links) - 1; silent {
+				n.Net.Call(func() { p.links[last].Set(wire.Silent, d) })
+			} else {
+				p.cutsOff(last, d)
+			}
+		}
+	}
 	if n.OneIn(4) { // the client sends it again
 		n.spare()
 		n.late = sent/3 + 20*time.Millisecond
