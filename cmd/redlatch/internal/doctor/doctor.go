@@ -163,6 +163,7 @@ func (v *visit) deployment(ctx context.Context, url string) error {
 	one := &node{addr: addr, client: client, conn: redlatchrueidis.New(client, addr)}
 	if cluster {
 		v.cluster(ctx, one)
+		v.together(ctx, dial, one)
 	}
 	if !cluster || len(masters) == 0 { // or nobody tells
 		masters = []*node{one}

@@ -267,6 +267,15 @@ func TestCluster(t *testing.T) {
 	examine(t, where).want(t, "cluster", doctor.Fault)
 }
 
+// TestTwoClusters: a URL leads to two clusters, of which a client uses one.
+func TestTwoClusters(t *testing.T) {
+	t.Parallel()
+	one, other := redistest.StartCluster(t, 3), redistest.StartCluster(t, 3)
+	where := "redis+cluster://" + one[0].Addr() + "," + one[1].Addr()
+	examine(t, where).wantNoFault(t)
+	examine(t, where+","+other[0].Addr()).want(t, "cluster", doctor.Fault, "not a node of the cluster")
+}
+
 // TestRightsInACluster: each node has users of its own, and messages go by channels of their own
 // kind.
 func TestRightsInACluster(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/redlatch/redlatch"
 	"github.com/redlatch/redlatch/conn"
 	"github.com/redlatch/redlatch/internal/base/retry"
@@ -36,6 +38,30 @@ func (v *visit) cluster(ctx context.Context, n *node) {
 		f.Level, f.Advice = Fault, "names in the slots that are missing cannot be locked: `redis-cli --cluster check` and --cluster fix"
 	}
 	v.report(f)
+}
+
+// together checks that the addresses of a URL are nodes of one cluster. A client keeps to the cluster
+// of the address that answers first, so clients of two clusters could hold a lock at the same time.
+func (v *visit) together(ctx context.Context, dial rueidis.ClientOption, n *node) {
+	known, err := n.text(ctx, "CLUSTER", "NODES")
+	if err != nil {
+		return
+	}
+	dial.ForceSingleClient = true
+	for _, addr := range dial.InitAddress {
+		dial.InitAddress = []string{addr}
+		client, err := rueidis.NewClient(dial)
+		if err != nil {
+			continue // a node that is down costs nothing: the others are known
+		}
+		at := &node{addr: addr, client: client}
+		id, err := at.text(ctx, "CLUSTER", "MYID")
+		client.Close()
+		if id = strings.TrimSpace(id); err == nil && !strings.Contains(known, id) {
+			v.report(Finding{addr, "cluster", Fault, "it is not a node of the cluster to which another address of the URL leads",
+				"name nodes of one cluster: clients of two clusters can hold a lock at the same time"})
+		}
+	}
 }
 
 // try runs each command of the scripts with as many arguments as it takes, all of them a key that
