@@ -29,7 +29,7 @@ type mutant struct {
 
 var mutants = []mutant{
 	{"node of another cluster that passes for one of this", "cmd/redlatch/internal/doctor/locks.go",
-		"err == nil && !strings.Contains(known, id) {", "err == nil && id == \"\" {", "TestTwoClusters"},
+		"err == nil && !strings.Contains(known, id) {", "err == nil && !strings.Contains(known+id, id) {", "TestTwoClusters"},
 	{"lease that ended on the way of its release, and was deleted", "internal/engine/lease/loss.go",
 		"(gone.Fenced || !gone.Known) && l.validity()", "false && l.validity()", "TestReleaseThatComesTooLate"},
 	{"lease that ended while an extend had no answer, and stays in Redis", "internal/engine/lease/lease.go",
