@@ -51,6 +51,26 @@ func TestLostReplyToAPlaceInLineIsAdopted(t *testing.T) {
 	check.That(t, s.Do("EXISTS", help.QueueKey("a"), help.ClientsKey("a")) == "0", "a line is left behind")
 }
 
+// TestSlotLostWithoutAnswersRests: Redis extends the lease of a slot, and the answers are lost. The client
+// that lost the slot lets others in before the lease ends in Redis, and not before the quarantine.
+func TestSlotLostWithoutAnswersRests(t *testing.T) {
+	t.Parallel()
+	const quarantine = 3 * time.Second
+	s := redistest.Start(t)
+	p := wire.StartProxy(t, s)
+	pool := func(c *redlatch.Client) *redlatch.SlotPool {
+		return c.SlotPool("ids", 1, redlatch.SlotOptions{Quarantine: quarantine}).With(redlatch.LockOptions{TTL: time.Second})
+	}
+	slot := check.Value(pool(wire.Behind(t, p, help.Brisk(help.Lasting))).Acquire(t.Context())).OK(t)
+	p.Swallow(wire.Replies)
+	<-slot.Context().Done()
+	lost := time.Now()
+	p.Heal()
+	again := check.Value(pool(locktest.Open(t, s.URL(), help.Brisk(help.Lasting))).Acquire(t.Context())).OK(t)
+	check.That(t, time.Since(lost) >= quarantine-50*time.Millisecond, "given again %v after its loss, with a quarantine of %v", time.Since(lost), quarantine)
+	locktest.Release(t, again.Lease)
+}
+
 // leisurely are options of a client whose requests are lost, and are answered in time by a machine
 // that pauses.
 func leisurely() redlatch.Options {

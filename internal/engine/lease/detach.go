@@ -103,6 +103,9 @@ func (l *Lease) rename(ctx context.Context) (to heir, done bool, err error) {
 		l.undoHeir(to.owner, ttl)
 		events = l.giveUpLocked(err)
 	default:
+		if answer.Resent {
+			l.undoHeir(to.owner, ttl)
+		}
 		events = append(events, l.losing(l.whyGone(script.Gone{})))
 	}
 	if !done {

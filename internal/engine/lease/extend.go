@@ -174,7 +174,9 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 		return []lock.Event{l.losing(l.whyGone(script.ParseGone(reply)))}, l.err
 	}
 	for _, m := range l.others() {
-		if !m.overdueLocked() {
+		if m.overdueLocked() {
+			m.outlasts = true
+		} else {
 			l.nest.tell(m, m.doubting(now, err)...)
 		}
 	}
@@ -194,6 +196,7 @@ func (l *Lease) doubting(now clock.Reading, err error) []lock.Event {
 		events = append(events, failed)
 	}
 	l.state = inJeopardy
+	l.outlasts = l.outlasts || !retry.RefusesWrites(err) // which says that nothing was done
 	return events
 }
 

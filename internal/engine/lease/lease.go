@@ -57,6 +57,8 @@ type Lease struct {
 	err         error          // why it is not held any more
 	wish        *wish          // to be told that it is waited for; nil if the program has not asked
 	group       *handoff.Group // whose turn it has, and in which it can be passed on; nil if none
+	counted     bool           // as one that has left its visit; guarded by the keeper's mu
+	outlasts    bool           // Redis may keep it for longer: an extend had no answer, or was for a lease that led before
 	votes       *ballot.Round  // of a quorum, while answers are missing that may cross its release; else nil
 }
 
@@ -341,7 +343,7 @@ func (l *Lease) recheck() []lock.Event {
 // holds l.mu.
 func (l *Lease) losing(why lock.Loss) lock.Event {
 	reason, err := why.Reason, l.keeper.Lost(l.lock, l.owner, l.token, why)
-	unanswered := l.pending || l.state == inJeopardy // an extend, which Redis may have done
+	outlasts := l.state <= inJeopardy && (l.pending || l.outlasts)
 	l.state, l.err = lost, err
 	l.loseOthers(why)
 	last := l.keeper.forget(l)
@@ -349,7 +351,7 @@ func (l *Lease) losing(why lock.Loss) lock.Event {
 	l.detachLocked()
 	switch {
 	case !last: // the others are held, and what is in Redis is theirs
-	case reason == lock.ReasonClosed, !l.resent && (reason.Told() || !l.long() && !unanswered):
+	case reason == lock.ReasonClosed, !l.resent && (reason.Told() || !l.long() && !outlasts):
 	case reason.Told():
 		l.undoLocked(0)
 	default: // not before Redis ends it: the work may need a moment to stop
@@ -385,14 +387,27 @@ func (l *Lease) undoLocked(after time.Duration) {
 		until = max(until, lock.Lingers)
 	}
 	for node := range l.keeper.Asker.Nodes() {
-		l.keeper.Cleanup.Add(node, l.releasing(l.ticket), after, until)
+		l.keeper.Cleanup.Add(node, l.undoing(l.ticket), after, until)
 	}
+}
+
+// undoing returns the request that releases the lease in the background. A lease that was lost leaves
+// its lock as if it had run out in Redis: open, whatever its MinHold, and its slot at rest.
+func (l *Lease) undoing(ticket string) conn.Call {
+	if l.state != lost {
+		return l.releasing(ticket)
+	}
+	call := l.keeper.releasing(l.lock, l.owner, ticket, l.token, true)
+	if l.lock.Kind.Name == script.SlotPool.Name {
+		call = script.AtRest(call, l.lock.Extra)
+	}
+	return call
 }
 
 // undoAtLocked releases the lease in the background at one node of a quorum, which has answered all
 // its requests. The caller holds l.mu.
 func (l *Lease) undoAtLocked(node int) {
-	l.keeper.Cleanup.AddAnswered(node, l.releasing(""), max(l.lock.TTL, l.longest, l.keeper.LiveFor))
+	l.keeper.Cleanup.AddAnswered(node, l.undoing(""), max(l.lock.TTL, l.longest, l.keeper.LiveFor))
 }
 
 // MarkResent notes that a request got no answer, and may arrive after the end of the lease. If the

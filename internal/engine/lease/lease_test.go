@@ -557,6 +557,49 @@ func TestReleaseThatComesTooLate(t *testing.T) {
 			return over(ctx, verb, call)
 		})
 		check.Error(t, "Release", l.Release(t.Context()), lostTest{lock.Loss{Reason: lock.ReasonNotRenewed}})
+		time.Sleep(time.Minute)
+		check.Equal(t, h.server.Count("release"), 1, "releases, of which the first was answered")
+	})
+}
+
+// TestRefusedExtends: a server whose disk is full has answered every extend, and done none. Nothing has
+// to be released.
+func TestRefusedExtends(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", minute)
+		h.server.Now(func(context.Context, string, conn.Call) conn.Result {
+			return conn.Result{Err: &conn.ReplyError{Text: "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."}}
+		})
+		time.Sleep(3 * time.Minute)
+		check.That(t, !l.Held(), "it is held")
+		check.Equal(t, h.server.Count("release"), 0, "releases")
+	})
+}
+
+// TestHeirOfALeaseThatIsGone: the request that would have given the lease a new owner was sent twice,
+// and found the lease gone. A late copy, after a late copy of the acquisition, would bring the new owner
+// in. So both owners are released.
+func TestHeirOfALeaseThatIsGone(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.Owner = func() string { return "rl-x-heir" }
+		set := check.Value(keys.Of("p:", "a")).OK(t)
+		on := &lock.Lock{Subject: ask.Subject{Kind: script.Mutex, Name: "a", Keys: set}, Terms: minute, FenceTTL: time.Hour}
+		l := h.Begin(on, 1, t.Context(), lock.Grant{Owner: "rl-x-a", Token: 7, Sent: clock.Now(), TTL: time.Minute, Resent: true}, clock.Now())
+		adopts := 0
+		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			switch verb {
+			case "renew":
+				return answers.Yes(ctx, verb, call)
+			case "adopt":
+				if adopts++; adopts == 1 {
+					return answers.Silent(ctx, verb, call)
+				}
+			}
+			return conn.Result{}
+		})
+		check.That(t, l.Detach(t.Context()) != nil && adopts > 1, "Detach: %d requests", adopts)
+		time.Sleep(10 * time.Second)
+		check.That(t, h.released()["rl-x-a"] && h.released()["rl-x-heir"], "released: %v", h.released())
 	})
 }
 

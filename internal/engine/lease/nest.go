@@ -89,6 +89,7 @@ func (n *nest) follow(next *Lease) {
 	now := k.Now()
 	next.extendAfter = old.extendAt(now).Sub(next.sentAt.Time()) + next.asleep(now)
 	next.pending, next.settled, old.pending, old.settled = old.pending, old.settled, false, nil
+	next.outlasts = next.outlasts || old.outlasts || old.sentAt.Time().Add(old.ttl).After(next.sentAt.Time().Add(next.ttl))
 	next.resent, next.ticket, old.resent = old.resent, old.ticket, false
 	next.forced, next.doubted, next.wish, next.longest = old.forced, old.doubted, old.wish, old.longest
 	k.mu.Lock()
@@ -119,11 +120,12 @@ func (l *Lease) leave() bool {
 	return len(n.leases) == 0
 }
 
-// left notes that a lease of a visit has ended. The caller holds k.mu.
+// left notes that a lease of a visit has ended, which may be said more than once. The caller holds k.mu.
 func (k *Keeper) left(l *Lease) {
-	if l.nest == nil {
+	if l.nest == nil || l.counted {
 		return
 	}
+	l.counted = true
 	v := l.nest.visit
 	if v.n.Add(-1) == 0 {
 		delete(k.inside, v.key)
@@ -159,7 +161,7 @@ func (l *Lease) loseOthers(why lock.Loss) {
 // confirm gives a lease what an extend came to, which was sent then, for by. Another lease gets its TTL
 // at most, and keeps what it has if that is longer. The caller holds l.mu.
 func (l *Lease) confirm(by *Lease, sent clock.Reading, ttl time.Duration) {
-	l.state = held
+	l.state, l.outlasts = held, false
 	if l != by {
 		ttl = min(ttl, l.lock.TTL)
 		if ttl-lock.Drift(ttl) <= l.validity()-sent.Since(l.sentAt) {

@@ -122,6 +122,45 @@ func TestOneExtendForAllEntries(t *testing.T) {
 	})
 }
 
+// TestEntryIsGoneAfterASleep: the machine sleeps while an extend is on its way, and Redis says that the
+// entry is gone. All leases that share it are lost, also one whose own deadline is far away.
+func TestEntryIsGoneAfterASleep(t *testing.T) {
+	for name, terms := range map[string]lock.Terms{"renewed": minute, "not renewed": {TTL: time.Minute}} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				all := h.entered(t, 2, terms)
+				check.OK(t, "ExtendTo", all[1].ExtendTo(t.Context(), time.Hour))
+				over := gone("", "7")
+				h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+					h.slept.Store(int64(90 * time.Second))
+					return over(ctx, verb, call)
+				})
+				check.That(t, all[0].Extend(t.Context()) != nil && !all[0].Held() && !all[1].Held(), "a lease is held whose entry is gone")
+			})
+		})
+	}
+}
+
+// TestLastEntryAfterAnExtendWithoutAnAnswer: the lease that leads the entry is extended without an answer,
+// and released. The last lease has reached its MaxHold, and ends. Redis may have the entry for another TTL.
+func TestLastEntryAfterAnExtendWithoutAnAnswer(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		outer := h.entered(t, 1, lock.Terms{TTL: time.Minute, Renews: true, MaxHold: 2 * time.Minute})[0]
+		time.Sleep(119 * time.Second)
+		inner := h.enters(t.Context(), t, outer, 2)
+		time.Sleep(2 * time.Second) // outer has reached its MaxHold
+		h.server.Now(answers.Silent)
+		for outer.Remaining() > time.Second {
+			time.Sleep(time.Second / 2)
+		}
+		check.That(t, inner.Info().Jeopardy, "no extend is unanswered")
+		h.server.Now(answers.Yes)
+		check.OK(t, "Release", inner.Release(t.Context()))
+		time.Sleep(10 * time.Second)
+		check.That(t, !outer.Held() && h.server.Count("release") > 0, "nothing releases a lock that Redis may keep for another minute")
+	})
+}
+
 // TestLossReachesAllEntries: whatever ends the entry in Redis ends each lease, tells it once, and
 // cancels its context.
 func TestLossReachesAllEntries(t *testing.T) {

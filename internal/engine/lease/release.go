@@ -47,7 +47,7 @@ func (l *Lease) applyRelease(was state, answer ask.Answer, gone script.Gone, err
 		err = l.err
 	}
 	l.remember(now)
-	if l.resent || err != nil && !l.keeper.Quorum { // a quorum goes on by itself, node by node
+	if l.state != lost && (l.resent || l.state == ended && !l.keeper.Quorum) { // a quorum goes on by itself, node by node
 		l.undoLocked(0)
 	}
 	// Only now: a goroutine that released it, and locks it again at once, can be among those that the

@@ -128,6 +128,13 @@ func AtLeast(release conn.Call, token int64, hold time.Duration) conn.Call {
 	return release
 }
 
+// AtRest returns that release for a slot that its holder has lost: the slot rests for so long from then
+// on, since the holder may still work with its number.
+func AtRest(release conn.Call, rest time.Duration) conn.Call {
+	const future = 1 << 52 // as a token: no lease began so late, so all of the rest is left
+	return AtLeast(release, future, rest)
+}
+
 // Neighbours is what a release does for waiters of other libraries.
 type Neighbours struct {
 	Channel, Message string // to publish if the key is left free; no channel for nothing
