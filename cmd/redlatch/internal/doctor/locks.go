@@ -58,8 +58,10 @@ func (v *visit) together(ctx context.Context, dial rueidis.ClientOption, n *node
 		id, err := at.text(ctx, "CLUSTER", "MYID")
 		client.Close()
 		if id = strings.TrimSpace(id); err == nil && !strings.Contains(known, id) {
-			v.report(Finding{addr, "cluster", Fault, "it is not a node of the cluster to which another address of the URL leads",
-				"name nodes of one cluster: clients of two clusters can hold a lock at the same time"})
+			v.report(Finding{
+				addr, "cluster", Fault, "it is not a node of the cluster to which another address of the URL leads",
+				"name nodes of one cluster: clients of two clusters can hold a lock at the same time",
+			})
 		}
 	}
 }
