@@ -261,8 +261,10 @@ func TestSlotsNeverRest(t *testing.T) {
 			}
 		})
 	}
+	o := help.Attentive()
+	o.Heartbeat, o.RequestTimeout = 5*time.Second, locktest.Patience // of which three outlast a move on a busy machine
 	for range 2 {
-		c := locktest.Open(t, help.ClusterURL(nodes), help.Brisk(help.FailoverTTL))
+		c := locktest.Open(t, help.ClusterURL(nodes), o)
 		for i, l := range kindtest.Locks(c, "{tag}") {
 			takeTurns(i, func(ctx context.Context, alone func()) error {
 				lease, err := l.Acquire(ctx)

@@ -9,6 +9,7 @@
 //	full             the server is out of memory, or its disk is full; the ailments that history tests use
 //	kinds_history    each kind: many faults at once; what the clients believed is checked afterwards
 //	leftover         keys that outlive the last place in a lock; newcomers that overtake
+//	loss             leases that are lost: what their clients leave closed, or open too early
 //	lostreply        a request or reply is lost: locks held by no caller, or counted twice
 //	outage           waiters that are cut off and tell too little; connections that die without a reset
 //	quorum_history   a quorum: nodes and links fail; what the clients believed is checked afterwards
