@@ -237,6 +237,48 @@ func keepIn(t *testing.T, c *redlatch.Client, name string) (owner string) {
 	return owner
 }
 
+// TestReleaseWhileASlotMoves: a lock of each kind is released when its slot begins to move, and a waiter
+// is in line. The script ends where it wants back a key that it deleted. The waiter has the lock when the
+// slot has moved, and nothing of the holder is left.
+func TestReleaseWhileASlotMoves(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	o := help.Attentive()
+	o.RequestTimeout = locktest.Patience
+	one, other := locktest.Open(t, help.ClusterURL(nodes), o), locktest.Open(t, help.ClusterURL(nodes), o)
+	for i, l := range kindtest.Locks(one, "moves-") {
+		held := check.Value(l.Acquire(locktest.Within(t, locktest.Patience))).OK(t)
+		slot := nodes[0].Slot(locktest.StateKey(l.Name))
+		from := slot * 3 / 16384
+		source, target := nodes[from], nodes[(from+1)%3]
+		next := make(chan error, 1)
+		go func() {
+			lease, err := kindtest.Locks(other, "moves-")[i].Acquire(locktest.Within(t, locktest.Patience))
+			if err == nil {
+				err = lease.Release(t.Context())
+			}
+			next <- err
+		}()
+		queue := help.QueueKey(l.Name)
+		locktest.Eventually(t, "a waiter for the "+l.Kind, func() bool { return source.Do("ZCARD", queue) == "1" })
+		text := strconv.Itoa(slot)
+		target.Do("CLUSTER", "SETSLOT", text, "IMPORTING", strings.TrimSpace(source.Do("CLUSTER", "MYID")))
+		source.Do("CLUSTER", "SETSLOT", text, "MIGRATING", strings.TrimSpace(target.Do("CLUSTER", "MYID")))
+		evals := func() string { // calls, and those that were refused
+			_, after, _ := strings.Cut(source.Do("INFO", "commandstats"), "cmdstat_evalsha:")
+			line, _, _ := strings.Cut(after, "\n")
+			return line
+		}
+		before := evals()
+		released := make(chan error, 1)
+		go func() { released <- held.Release(context.Background()) }()
+		locktest.Eventually(t, "a release of the "+l.Kind, func() bool { return evals() != before })
+		redistest.MoveSlot(nodes, source, target, slot)
+		check.OK(t, "Release of the "+l.Kind, <-released)
+		check.OK(t, "the waiter for the "+l.Kind, <-next)
+	}
+}
+
 // TestSlotsNeverRest: the slots of locks of every kind, and of the names of a MultiMutex, go from master
 // to master all the time. Two clients go on taking turns, one at a time, and meet no error.
 func TestSlotsNeverRest(t *testing.T) {

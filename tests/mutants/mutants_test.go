@@ -33,6 +33,8 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("last entry that goes before its lock", "internal/protocol/script/lua/reentrant.lua",
+		"  if count(owner) == 1 then", "  redis.call('HDEL', INSIDE, entry)\n  if count(owner) == 0 then", "TestReleaseWhileASlotMoves"),
 	breaks("slot that is lost and does not rest", "internal/engine/lease/lease.go",
 		"	if l.lock.Kind.Name == script.SlotPool.Name {\n		call = script.AtRest", "	if false {\n		call = script.AtRest", "TestSlotThatIsLostRests"),
 	breaks("lock that is lost and stays closed for its MinHold", "internal/engine/lease/lease.go",
@@ -692,7 +694,7 @@ var mutants = []mutant{
 	breaks("mark that outlives a lease which was shortened", "internal/protocol/script/lua/zset.lua",
 		"  if ttl < left then shorten() end\n", "", "TestEveryKindEndsWithItsLastPlace"),
 	breaks("reentrant mutex that outlives its last entry", "internal/protocol/script/lua/reentrant.lua",
-		"    shorten(left, last)\n  end\n  return n\n", "  end\n  return n\n", "TestReentrantEndsWithItsLastEntry"),
+		"owner, n)\n  shorten(left, last)\n  return n\n", "owner, n)\n  return n\n", "TestReentrantEndsWithItsLastEntry"),
 	breaks("reentrant mutex that outlives an entry which was shortened", "internal/protocol/script/lua/reentrant.lua",
 		"  if exactly and ttl < left then\n", "  if false then\n", "TestReentrantEndsWithItsLastEntry"),
 	breaks("reentrant mutex that ends before its longest entry", "internal/protocol/script/lua/reentrant.lua",

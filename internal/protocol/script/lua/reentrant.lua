@@ -100,17 +100,19 @@ local function admit(entry, ttl, param)
   return mint(), '1', true
 end
 
+-- leave deletes both keys in one command. If the last entry went out of INSIDE before, INSIDE would be
+-- gone, and a script that wants it back ends there while its slot moves to another node: K would stay.
 local function leave(entry)
   local left, owner = held(entry)
   if not left then return false end
+  if count(owner) == 1 then
+    redis.call('DEL', K, INSIDE)
+    return 0
+  end
   redis.call('HDEL', INSIDE, entry)
   local n, last = count(owner)
-  if n == 0 then
-    redis.call('DEL', K, INSIDE)
-  else
-    redis.call('HSET', K, owner, n)
-    shorten(left, last)
-  end
+  redis.call('HSET', K, owner, n)
+  shorten(left, last)
   return n
 end
 
