@@ -301,12 +301,12 @@ func TestListenerIsToldWhyNot(t *testing.T) {
 	client := locktest.Open(t, s.URL(), redlatch.Options{})
 	held := check.Value(client.Mutex("gocron:report").TryLock(t.Context())).OK(t)
 	defer locktest.Release(t, held)
-	told, over := make(chan error), make(chan struct{})
+	told := make(chan error, 1)
 	scheduler := check.Value(gocron.NewScheduler()).OK(t)
 	listener := gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) {
 		select {
 		case told <- err:
-		case <-over:
+		default:
 		}
 	})
 	_, err := scheduler.NewJob(gocron.DurationJob(20*time.Millisecond), gocron.NewTask(func() { t.Error("it runs") }),
@@ -315,8 +315,8 @@ func TestListenerIsToldWhyNot(t *testing.T) {
 	check.OK(t, "NewJob", err)
 	scheduler.Start()
 	defer func() { check.Nil(t, "Shutdown", scheduler.Shutdown()) }()
+	locktest.Eventually(t, "the listener is told", func() bool { return len(told) == 1 })
 	check.Error(t, "the listener", <-told, redlatch.ErrTaken)
-	close(over)
 }
 
 // TestOutage: without Redis, gocron is told so before each run, and skips it. It is not told to skip

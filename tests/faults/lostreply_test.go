@@ -64,7 +64,7 @@ func TestSlotLostWithoutAnswersRests(t *testing.T) {
 	slot := check.Value(pool(wire.Behind(t, p, help.Brisk(help.Lasting))).Acquire(t.Context())).OK(t)
 	p.Swallow(wire.Replies)
 	<-slot.Context().Done()
-	lost := time.Now()
+	lost := slot.Deadline() // and not now: this process may have paused since
 	p.Heal()
 	again := check.Value(pool(locktest.Open(t, s.URL(), help.Brisk(help.Lasting))).Acquire(t.Context())).OK(t)
 	check.That(t, time.Since(lost) >= quarantine-50*time.Millisecond, "given again %v after its loss, with a quarantine of %v", time.Since(lost), quarantine)

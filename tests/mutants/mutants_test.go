@@ -33,6 +33,8 @@ func breaks(name, file, old, changed, tests string) mutant {
 }
 
 var mutants = []mutant{
+	breaks("extend whose last copy was refused, and one before it done", "internal/engine/lease/extend.go",
+		"	if err != nil && answer.Resent {", "	if false {", "TestExtendOfWhichTheLastCopyIsRefused"),
 	breaks("last entry that goes before its lock", "internal/protocol/script/lua/reentrant.lua",
 		"  if count(owner) == 1 then", "  redis.call('HDEL', INSIDE, entry)\n  if count(owner) == 0 then", "TestReleaseWhileASlotMoves"),
 	breaks("slot that is lost and does not rest", "internal/engine/lease/lease.go",
@@ -40,9 +42,9 @@ var mutants = []mutant{
 	breaks("lock that is lost and stays closed for its MinHold", "internal/engine/lease/lease.go",
 		"l.owner, ticket, l.token, true)\n	if", "l.owner, ticket, l.token, l.unused)\n	if", "TestLossClosesNoLock"),
 	breaks("refused extends that may have been done", "internal/engine/lease/extend.go",
-		"!retry.RefusesWrites(err) // which", "true // which", "TestRefusedExtends"),
+		"return !retry.RefusesWrites(err)", "return err != nil", "TestRefusedExtends"),
 	breaks("entry that lasts for a lease which led before", "internal/engine/lease/nest.go",
-		"	next.outlasts = next.outlasts || old.outlasts || ", "	next.outlasts = false && ", "TestMaxHoldOfWorkAroundOther|TestLastEntryAfterAnExtend"),
+		"	next.outlasts = next.outlasts || old.outlasts || longer", "	next.outlasts = false && longer", "TestMaxHoldOfWorkAroundOther|TestLastEntryAfterAnExtend"),
 	breaks("lease that leaves its visit twice", "internal/engine/lease/nest.go",
 		"	l.counted = true\n", "", "TestDepthAfterAReleaseIsRepeated"),
 	breaks("gone entry of which the others hear nothing", "internal/engine/lease/loss.go",

@@ -55,6 +55,11 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = l.failed("extend", fmt.Errorf("%w before the deadline", fault.ErrUnreachable))
 	}
+	if err != nil && answer.Resent { // the last copy may have been refused, and one before it done
+		l.mu.Lock()
+		l.leading().outlasts = true
+		l.mu.Unlock()
+	}
 	return l.finishExtend(answer.Reply, answer.Sent, ttl, left, err)
 }
 
@@ -174,17 +179,21 @@ func (l *Lease) outcome(by *Lease, reply conn.Reply, sent clock.Reading, ttl, le
 		return []lock.Event{l.losing(l.whyGone(script.ParseGone(reply)))}, l.err
 	}
 	for _, m := range l.others() {
-		if m.overdueLocked() {
-			m.outlasts = true
-		} else {
+		m.outlasts = m.outlasts || mayBeDone(err)
+		if !m.overdueLocked() {
 			l.nest.tell(m, m.doubting(now, err)...)
 		}
 	}
+	l.outlasts = l.outlasts || mayBeDone(err)
 	events := l.doubting(now, err)
 	l.extendAfter = now.Since(l.sentAt) + retry.Jitter(l.resend(), 0.2)
 	l.reschedule(now)
 	return events, err
 }
+
+// mayBeDone reports whether Redis may have done an extend that failed with err. A server that refuses
+// writes has done nothing.
+func mayBeDone(err error) bool { return !retry.RefusesWrites(err) }
 
 // doubting puts a lease into jeopardy, since an extend failed with err, and returns the events to tell.
 // The caller holds l.mu.
@@ -196,7 +205,6 @@ func (l *Lease) doubting(now clock.Reading, err error) []lock.Event {
 		events = append(events, failed)
 	}
 	l.state = inJeopardy
-	l.outlasts = l.outlasts || !retry.RefusesWrites(err) // which says that nothing was done
 	return events
 }
 

@@ -343,7 +343,7 @@ func (l *Lease) recheck() []lock.Event {
 // holds l.mu.
 func (l *Lease) losing(why lock.Loss) lock.Event {
 	reason, err := why.Reason, l.keeper.Lost(l.lock, l.owner, l.token, why)
-	outlasts := l.state <= inJeopardy && (l.pending || l.outlasts)
+	outlasts := l.state <= inJeopardy && (l.pending || l.outlasts) // a release under way is pending, too, and is no extend
 	l.state, l.err = lost, err
 	l.loseOthers(why)
 	last := l.keeper.forget(l)

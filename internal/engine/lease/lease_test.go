@@ -576,6 +576,25 @@ func TestRefusedExtends(t *testing.T) {
 	})
 }
 
+// TestExtendOfWhichTheLastCopyIsRefused: an extend of the program has no answer, and its resend finds the
+// disk full. Redis may have done the first copy.
+func TestExtendOfWhichTheLastCopyIsRefused(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		l := h.begin(t, "a", lock.Terms{TTL: time.Minute})
+		h.server.Now(func(ctx context.Context, verb string, call conn.Call) conn.Result {
+			if h.server.Count("renew") == 1 {
+				return answers.Silent(ctx, verb, call)
+			}
+			return conn.Result{Err: &conn.ReplyError{Text: "MISCONF Redis is configured to save RDB snapshots"}}
+		})
+		check.That(t, l.Extend(t.Context()) != nil, "Extend")
+		check.Equal(t, h.server.Count("renew"), 2, "extends")
+		h.server.Now(answers.Yes)
+		time.Sleep(70 * time.Second)
+		check.That(t, !l.Held() && h.server.Count("release") > 0, "nothing releases a lock that Redis may keep")
+	})
+}
+
 // TestHeirOfALeaseThatIsGone: the request that would have given the lease a new owner was sent twice,
 // and found the lease gone. A late copy, after a late copy of the acquisition, would bring the new owner
 // in. So both owners are released.

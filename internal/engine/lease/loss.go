@@ -25,7 +25,7 @@ func (l *Lease) whyGone(gone script.Gone) lock.Loss {
 	case note != "", l.forced:
 		return lock.Loss{Reason: lock.ReasonForced, Note: note}
 	case (gone.Fenced || !gone.Known) && !l.accompanied() && l.validity() <= l.keeper.Now().Since(l.sentAt):
-		return lock.Loss{Reason: l.whyExpired()} // on the way to Redis
+		return lock.Loss{Reason: l.whyExpired()} // while the request was on its way to Redis
 	case !gone.Known, l.keeper.Now().Since(l.acquired) >= l.keeper.FenceTTL/2:
 		return lock.Loss{Reason: lock.ReasonGone} // its token may be forgotten by now
 	case gone.Fenced:

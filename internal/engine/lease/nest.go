@@ -89,7 +89,8 @@ func (n *nest) follow(next *Lease) {
 	now := k.Now()
 	next.extendAfter = old.extendAt(now).Sub(next.sentAt.Time()) + next.asleep(now)
 	next.pending, next.settled, old.pending, old.settled = old.pending, old.settled, false, nil
-	next.outlasts = next.outlasts || old.outlasts || old.sentAt.Time().Add(old.ttl).After(next.sentAt.Time().Add(next.ttl))
+	longer := old.sentAt.Time().Add(old.ttl).After(next.sentAt.Time().Add(next.ttl))
+	next.outlasts = next.outlasts || old.outlasts || longer
 	next.resent, next.ticket, old.resent = old.resent, old.ticket, false
 	next.forced, next.doubted, next.wish, next.longest = old.forced, old.doubted, old.wish, old.longest
 	k.mu.Lock()
@@ -120,7 +121,8 @@ func (l *Lease) leave() bool {
 	return len(n.leases) == 0
 }
 
-// left notes that a lease of a visit has ended, which may be said more than once. The caller holds k.mu.
+// left notes that a lease of a visit has ended. It counts once, also for a lease whose release is called
+// again. The caller holds k.mu.
 func (k *Keeper) left(l *Lease) {
 	if l.nest == nil || l.counted {
 		return

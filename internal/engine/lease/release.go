@@ -50,8 +50,7 @@ func (l *Lease) applyRelease(was state, answer ask.Answer, gone script.Gone, err
 	if l.state != lost && (l.resent || l.state == ended && !l.keeper.Quorum) { // a quorum goes on by itself, node by node
 		l.undoLocked(0)
 	}
-	// Only now: a goroutine that released it, and locks it again at once, can be among those that the
-	// next acquisition is for.
+	// Only now: before the release was answered, the next acquisition would find the lock taken.
 	l.detachLocked()
 	if was == ended { // the hook was told of the release that this one repeats
 		l.unlock()

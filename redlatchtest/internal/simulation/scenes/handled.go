@@ -299,7 +299,7 @@ func (n *handling) begin() {
 	}
 	begun := time.Now()
 	l, err := n.enter(e.of.Client, n.Ctx, o)
-	if errors.Is(err, redlatch.ErrTaken) && n.kind != "reentrant" { // by what is over, or behind a waiter that is about to leave
+	if errors.Is(err, redlatch.ErrTaken) && n.kind != "reentrant" { // a lease or a waiter is over for its client, and not yet for Redis
 		n.clears()
 		begun = time.Now()
 		l, err = n.enter(e.of.Client, n.Ctx, o)
@@ -425,8 +425,8 @@ func (n *handling) wants() {
 	}
 }
 
-// look checks that each lease is held for as long as it was promised, that Redis keeps the lock for as
-// long as the longest, and that a lease which is over says so.
+// look checks that each lease is held for as long as it was promised. Redis keeps the lock for as long as
+// the longest lease. The context of a lease that has ended is done.
 func (n *handling) look() {
 	longest, due := time.Duration(0), 0
 	for _, e := range n.leases {
