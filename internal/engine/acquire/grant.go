@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/engine/lease"
 	"github.com/redlatch/redlatch/internal/engine/lock"
@@ -25,10 +26,10 @@ func (a *attempt) begin(ctx context.Context, g lock.Grant) (got *lease.Lease, er
 			a.returnGrant(g)
 		}
 	}()
-	if err := a.makeUsable(ctx, &g); err != nil {
+	now, err := a.makeUsable(ctx, &g)
+	if err != nil {
 		return nil, err
 	}
-	now := a.by.Now()
 	left := g.Left(now)
 	if left <= 0 { // the requests took too long
 		return nil, fault.ErrTooLate
@@ -49,22 +50,23 @@ func (a *attempt) begin(ctx context.Context, g lock.Grant) (got *lease.Lease, er
 	return got, nil
 }
 
-// makeUsable does what a grant needs before it can be a lease. With Replicas, makeUsable waits for
-// them. A grant whose time has nearly passed by then is extended, so that no caller gets a lease
-// that is about to end. The error says why the grant cannot be used.
-func (a *attempt) makeUsable(ctx context.Context, g *lock.Grant) error {
+// makeUsable does what a grant needs before it can be a lease, and returns the time after that. With
+// Replicas, makeUsable waits for them. A grant whose time has nearly passed by then is extended, so
+// that no caller gets a lease that is about to end. The error says why the grant cannot be used.
+func (a *attempt) makeUsable(ctx context.Context, g *lock.Grant) (now clock.Reading, err error) {
 	if err := a.by.CheckOpen(ctx); err != nil {
-		return a.describeTimeout(ctx, a.failed("acquire", err))
+		return now, a.describeTimeout(ctx, a.failed("acquire", err))
 	}
 	if a.Replicas > 0 && !g.Passed {
 		if err := a.replicate(ctx, g); err != nil {
-			return a.describeTimeout(ctx, err)
+			return now, a.describeTimeout(ctx, err)
 		}
 	}
-	if left := g.TTL - a.by.Now().Since(g.Sent); left < a.least(g.TTL) {
-		return a.extendGrant(ctx, g)
+	if now = a.by.Now(); g.TTL-now.Since(g.Sent) < a.least(g.TTL) {
+		err = a.extendGrant(ctx, g)
+		now = a.by.Now()
 	}
-	return nil
+	return now, err
 }
 
 // extendGrant gives a grant its full TTL again. The error is fault.ErrTooLate if the grant has run out.

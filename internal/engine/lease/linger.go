@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 )
@@ -31,14 +32,13 @@ const noted = time.Second
 
 func shelfKeyOf(l *lock.Lock) shelfKey { return shelfKey{l.Keys.State(), l.Mode()} }
 
-// keep keeps a lease that has just been given up, and was in this state before. It reports false if
-// the lease has to go back to Redis instead.
-func (l *Lease) keep(was state) bool {
+// keep keeps a lease that was given up now, and was in this state before. It reports false if the
+// lease has to go back to Redis instead.
+func (l *Lease) keep(was state, now clock.Reading) bool {
 	k := l.keeper
 	if l.hearing == 0 || l.lock.Linger == 0 {
 		return false
 	}
-	now := k.Now()
 	l.mu.Lock()
 	l.keptSince = now.Time()
 	tooOld := l.long() || l.keptFor() <= 0
@@ -104,11 +104,15 @@ func (k *Keeper) shelve(l *Lease) bool {
 
 // unshelve takes a lease off the shelf.
 func (k *Keeper) unshelve(l *Lease) {
-	key := shelfKeyOf(l.lock)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.unshelveLocked(l)
+}
+
+// unshelveLocked is unshelve. The caller holds k.mu.
+func (k *Keeper) unshelveLocked(l *Lease) {
 	if k.shelf.byOwner[l.owner] == l {
-		delete(k.shelf.byLock, key)
+		delete(k.shelf.byLock, shelfKeyOf(l.lock))
 		delete(k.shelf.byOwner, l.owner)
 	}
 }
@@ -116,13 +120,10 @@ func (k *Keeper) unshelve(l *Lease) {
 // TakeKept returns the grant of the next lease on a lock that is kept. It reports false if the lock is
 // not kept, or was acquired on other terms.
 func (k *Keeper) TakeKept(on *lock.Lock) (g lock.Grant, ok bool) {
-	k.mu.Lock()
-	l := k.shelf.byLock[shelfKeyOf(on)]
-	k.mu.Unlock()
-	if l == nil || l.lock.Terms != on.Terms {
+	l := k.unshelveFor(on)
+	if l == nil {
 		return g, false
 	}
-	k.unshelve(l)
 	l.mu.Lock()
 	if l.state != kept { // another goroutine was first, or it goes back to Redis
 		l.mu.Unlock()
@@ -148,6 +149,19 @@ func (k *Keeper) TakeKept(on *lock.Lock) (g lock.Grant, ok bool) {
 		Owner: l.owner, Token: l.token + 1, Spare: left, Run: left, Detail: l.detail,
 		Sent: l.sentAt, TTL: l.ttl, Passed: true, Hearing: l.hearing,
 	}, true
+}
+
+// unshelveFor takes the lease of a lock off the shelf and returns it; nil if there is none, or one that
+// was acquired on other terms.
+func (k *Keeper) unshelveFor(on *lock.Lock) *Lease {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l := k.shelf.byLock[shelfKeyOf(on)]
+	if l == nil || l.lock.Terms != on.Terms {
+		return nil
+	}
+	k.unshelveLocked(l)
+	return l
 }
 
 // giveBack releases a lease that is kept, in the background.

@@ -253,10 +253,10 @@ func TestForcedWhileItIsReleased(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		on := h.lingering(t, "a")
 		l := h.granted(t, on)
-		begun, was, err := l.beginRelease() // as Release does
+		begun, was, now, err := l.beginRelease() // as Release does
 		check.Must(t, begun && err == nil, "no release has begun")
 		h.Revoked(l.Owner(), "")
-		kept := l.keep(was)
+		kept := l.keep(was, now)
 		l.finishRelease()
 		if _, again := h.TakeKept(on); kept && again {
 			t.Error("what was taken by force, as the client was told, is acquired again without a request")

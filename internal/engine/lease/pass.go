@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/engine/handoff"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 )
@@ -23,12 +24,11 @@ func (l *Lease) Attach(g *handoff.Group) {
 	l.unlock(events...)
 }
 
-// handOff passes a lease that has just been given up, and was in this state before, on to the next
-// goroutine of its group. It reports false if the lease has to go back to Redis instead. The turn
+// handOff passes a lease that was given up now, and was in this state before, on to the next goroutine
+// of its group. It reports false if the lease has to go back to Redis instead. The turn
 // then stays with the lease.
-func (l *Lease) handOff(was state) bool {
+func (l *Lease) handOff(was state, now clock.Reading) bool {
 	l.mu.Lock()
-	now := l.keeper.Now()
 	due := l.long() || !now.Time().Before(l.extendAt(now))
 	var next *handoff.Waiter
 	if l.group != nil && fitToPass(was, int(l.spare), due, l.keeper.Closing.Err() != nil) {

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 
+	"github.com/redlatch/redlatch/internal/base/clock"
 	"github.com/redlatch/redlatch/internal/engine/lock"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
@@ -11,12 +12,12 @@ import (
 // Release gives the lock up and lets in the waiter that is next in line. It goes on when ctx is
 // done, since a lock that stays behind keeps all others waiting.
 func (l *Lease) Release(ctx context.Context) error {
-	begun, was, err := l.beginRelease()
+	begun, was, now, err := l.beginRelease()
 	if !begun {
 		return err
 	}
 	defer l.finishRelease()
-	if l.handOff(was) || l.keep(was) {
+	if l.handOff(was, now) || l.keep(was, now) {
 		return nil
 	}
 	if ctx.Done() != nil {
@@ -86,8 +87,8 @@ func (l *Lease) askGone(ctx context.Context) script.Gone {
 
 // beginRelease ends the lease for the program and waits for the extend under way, so that no extend
 // follows a release. The release is then under way until finishRelease. It returns the state
-// before. If there is nothing to release, as while others share its entry, err is what Release returns.
-func (l *Lease) beginRelease() (begun bool, was state, err error) {
+// before, and when the lease ended. If there is nothing to release, as while others share its entry, err is what Release returns.
+func (l *Lease) beginRelease() (begun bool, was state, now clock.Reading, err error) {
 	l.mu.Lock()
 	for l.pending && !l.accompanied() {
 		settled := l.settledLocked()
@@ -95,28 +96,28 @@ func (l *Lease) beginRelease() (begun bool, was state, err error) {
 		<-settled
 		l.mu.Lock()
 	}
-	now := l.keeper.Now()
+	now = l.keeper.Now()
 	left, events := l.leftAt(now)
 	if left > 0 && l.accompanied() {
 		l.state, l.err = released, (*releasedLease)(l)
 		l.keeper.forget(l)
 		l.cancel(l.err)
 		l.unlock(lock.Event{What: lock.Released, HeldFor: now.Since(l.acquired)})
-		return false, 0, nil
+		return false, 0, now, nil
 	}
 	defer func() { l.unlock(events...) }()
 	switch l.state {
 	case released, detached, kept:
-		return false, 0, nil
+		return false, 0, now, nil
 	case lost:
-		return false, 0, l.err
+		return false, 0, now, l.err
 	}
 	was = l.state
 	l.state, l.err = ended, (*releasedLease)(l)
 	l.keeper.forget(l)
 	l.cancel(l.err)
 	l.pending = true
-	return true, was, nil
+	return true, was, now, nil
 }
 
 // finishRelease ends what is under way.
