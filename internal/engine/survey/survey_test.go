@@ -1,13 +1,20 @@
 package survey
 
 import (
+	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/redlatch/redlatch/conn"
+	"github.com/redlatch/redlatch/internal/base/clock"
+	"github.com/redlatch/redlatch/internal/base/fault"
 	"github.com/redlatch/redlatch/internal/link/ask"
 	"github.com/redlatch/redlatch/internal/protocol/script"
 	"github.com/redlatch/redlatch/internal/record/notes"
 	"github.com/redlatch/redlatch/internal/record/presence"
+	"github.com/redlatch/redlatch/internal/testkit/answers"
+	"github.com/redlatch/redlatch/internal/testkit/check"
 )
 
 // picture returns a lock of a kind with these holders.
@@ -76,6 +83,26 @@ func TestCycles(t *testing.T) {
 			t.Errorf("%s: %d cycles, want %d: %+v", name, len(got), c.want, got)
 		}
 	}
+}
+
+// TestSilentServerIsAskedOnce: the names after the first that gets no answer fail with it.
+func TestSilentServerIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := answers.New(answers.Silent)
+		used := func(ask.Subject, string, int64) error { return fault.ErrWrongKind }
+		s := &Survey{Asker: ask.New(t.Context(), server, time.Second, clock.Now, used), Timeout: time.Second, Now: clock.Now}
+		all := make([]Picture, 50)
+		for i := range all {
+			all[i] = picture(script.Mutex, strconv.Itoa(i), 0)
+		}
+		start := time.Now()
+		s.askAll(t.Context(), server, all, func(p *Picture) conn.Call { return script.Sniff(p.Keys) }, s.sniffed)
+		for _, p := range all {
+			check.Error(t, "sniff "+p.Name, p.err, fault.ErrUnreachable)
+		}
+		took := time.Since(start)
+		check.That(t, took < 3*time.Second, "all have failed after %v, want a time limit for the batch, and one for a name alone", took)
+	})
 }
 
 // TestMerge: of a quorum counts what a majority says of holders, and every waiter; a client that one
