@@ -100,7 +100,7 @@ func TestEndurance(t *testing.T) {
 			for _, sort := range []string{"normal", "pubsub"} {
 				s.Do("CLIENT", "KILL", "TYPE", sort)
 			}
-			cut, enough := time.Now(), turns.Load()+20 // a fifth of what a second brings
+			cut, enough := time.Now(), turns.Load()+80 // of the 100 that a second brings
 			help.Rest(ctx, time.Second)
 			for turns.Load() < enough && time.Since(cut) < locktest.Patience/3 {
 				help.Rest(ctx, 10*time.Millisecond)
