@@ -213,37 +213,22 @@ func TestDetachWhileAnExtendIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which an owner is
-// released once more when its lease is over.
+// TestDetachedLeaseIsNotCleanedUp: the reply to its acquisition was lost, for which an owner is released
+// once more when its lease is over. Or one node of a quorum has not answered when the lease is detached.
 func TestDetachedLeaseIsNotCleanedUp(t *testing.T) {
 	t.Parallel()
-	c := trial.NewCourse(t, 1)
-	o := trial.Losing()
-	o.RequestTimeout = locktest.Patience // the loss of a reply takes no time
-	client, links := c.Client(t, o)
-	links[0].Harm(wire.Unheard, wire.First)
-	l := check.Value(client.Mutex("a").TryLock(t.Context())).OK(t)
-	text := help.Detach(t, l)
-	check.OK(t, "CloseLeaving", locktest.CloseLeaving(client))
-	locktest.Release(t, help.Adopt(t, c.Far, text))
-	help.AwaitNothingLeft(t, c.Nodes[0], "a")
-}
-
-// TestQuorumDetachedLeaseIsNotCleanedUp: one node has not answered the acquisition when the lease
-// is detached.
-func TestQuorumDetachedLeaseIsNotCleanedUp(t *testing.T) {
-	t.Parallel()
-	c := trial.NewCourse(t, 3)
-	o := trial.Losing()
-	o.RequestTimeout = 6 * time.Second // the node is silent for a third of that
-	client, links := c.Client(t, o)
-	links[2].Harm(wire.Swallowed, wire.First)
-	l := check.Value(client.Mutex("a").TryLock(t.Context())).OK(t)
-	text := help.Detach(t, l)
-	if err := locktest.CloseLeaving(client); err != nil { // which waits for that node
-		t.Fatal(err)
+	for nodes, m := range map[int]wire.Mishap{1: wire.Unheard, 3: wire.Swallowed} {
+		c := trial.NewCourse(t, nodes)
+		o := trial.Losing()
+		o.RequestTimeout = 6 * time.Second // the node is silent for a third of that
+		client, links := c.Client(t, o)
+		links[nodes-1].Harm(m, wire.First)
+		l := check.Value(client.Mutex("a").TryLock(t.Context())).OK(t)
+		text := help.Detach(t, l)
+		check.OK(t, "CloseLeaving", locktest.CloseLeaving(client)) // which waits for that node
+		locktest.Release(t, help.Adopt(t, c.Far, text))
+		help.AwaitNothingLeft(t, c.Nodes[0], "a")
 	}
-	locktest.Release(t, help.Adopt(t, c.Far, text))
 }
 
 // tardy is a connection over which the answer to an adoption takes a second.
@@ -296,80 +281,54 @@ func TestAdoptOnce(t *testing.T) {
 	})
 }
 
-// TestAdoptWhatIsOver: the lease expired, was taken by force, or its name is something else by now.
+// TestAdoptWhatIsOver: the lease expired, was taken by force, or its name is something else by now. Under
+// another prefix a text is refused as well, and stays good. A bound on the line does not matter. A job has
+// no line, and a reader is one of several.
 func TestAdoptWhatIsOver(t *testing.T) {
-	help.EachKind(t, func(t *testing.T, s *redistest.Server, kind int) {
-		c, other := locktest.Open(t, s.URL(), help.Brisk(help.Lasting)), locktest.Open(t, s.URL(), help.Brisk(help.Lasting))
-		soon := locktest.Open(t, s.URL(), help.Brisk(time.Second))
-		brief := help.Enter(t, kindtest.Locks(soon, "brief ")[kind])
-		text := help.Detach(t, brief)
-		locktest.Eventually(t, "the lease expires", func() bool {
-			info, err := other.Inspect(t.Context(), brief.Name())
-			return err == nil && (len(info.Holders) == 0 || info.Holders[0].Resting || info.Holders[0].Token == 0)
-		})
-		help.WantOver(t, other, text)
-
-		l := help.Enter(t, help.LockOf(c, kind))
-		text = help.Detach(t, l)
-		check.OK(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
-		help.WantOver(t, other, text)
-		help.AwaitNothingLeft(t, s, l.Name())
-
-		l = help.Enter(t, help.LockOf(c, kind))
-		text = help.Detach(t, l)
-		check.OK(t, "ForceRelease", check.ErrorOf(other.ForceRelease(t.Context(), l.Name(), redlatch.ForceOptions{})))
-		another := help.Enter(t, kindtest.Lock{Kind: "another", Acquire: anotherKind(other, l.Name(), kind)})
-		if _, err := other.Adopt(t.Context(), text, redlatch.LockOptions{}); !errors.Is(err, redlatch.ErrWrongKind) {
-			t.Errorf("Adopt of a name that is in use for something else = %v, want ErrWrongKind", err)
-		}
-		locktest.Release(t, another)
-		help.AwaitNothingLeft(t, s, l.Name())
-	})
-}
-
-// TestAdoptOfAJobAndAReader: a job has no line, and a reader is one of several. Under another prefix a text
-// is refused, and stays good. A bound on the line does not matter. After a force or an expiry the lease
-// is over.
-func TestAdoptOfAJobAndAReader(t *testing.T) {
 	t.Parallel()
-	for kind, detach := range map[string]func(*testing.T, *redlatch.Client) string{
-		"job": func(t *testing.T, c *redlatch.Client) string { return help.DetachRun(t, trial.Hourly(c, "a")) },
+	ways := map[string]func(*testing.T, *redlatch.Client) string{
+		"job": func(t *testing.T, c *redlatch.Client) string { return help.DetachRun(t, trial.Hourly(c, "job")) },
 		"reader": func(t *testing.T, c *redlatch.Client) string {
-			return help.Detach(t, check.Value(c.RWMutex("a").RLock(t.Context())).OK(t))
+			return help.Detach(t, check.Value(c.RWMutex("reader").RLock(t.Context())).OK(t))
 		},
-	} {
+	}
+	for i, kind := range kindtest.Kinds() {
+		ways[kind] = func(t *testing.T, c *redlatch.Client) string { return help.Detach(t, help.Enter(t, help.LockOf(c, i))) }
+	}
+	for name, detach := range ways {
 		memory.Run(t, func(t *testing.T, s *memory.Server) {
 			elsewhere := help.Sluggish()
 			elsewhere.Prefix = "elsewhere:"
 			c, other, brief := s.Client(t, help.Sluggish()), s.Client(t, elsewhere), s.Client(t, help.Brisk(time.Second))
 			text := detach(t, c)
-			if kind == "reader" {
-				check.OK(t, "RLock beside it", check.ErrorOf(c.RWMutex("a").RLock(t.Context())))
-				help.GoAcquire(func() (*redlatch.Lease, error) { return c.RWMutex("a").Lock(t.Context()) })
-				s.Queued("a", "1")
+			if name == "reader" {
+				check.OK(t, "RLock beside it", check.ErrorOf(c.RWMutex(name).RLock(t.Context())))
+				help.GoAcquire(func() (*redlatch.Lease, error) { return c.RWMutex(name).Lock(t.Context()) })
+				s.Queued(name, "1")
 			}
 			help.WantOver(t, other, text)
-			l := check.Value(brief.Adopt(t.Context(), text, redlatch.LockOptions{MaxWaiters: 1})).From(t, "Adopt of a "+kind)
+			l := check.Value(brief.Adopt(t.Context(), text, redlatch.LockOptions{MaxWaiters: 1})).From(t, "Adopt of a "+name)
 			text = help.Detach(t, l)
-			time.Sleep(time.Second)
+			time.Sleep(time.Second + time.Millisecond)
 			help.WantOver(t, c, text)
 		})
 		memory.Run(t, func(t *testing.T, s *memory.Server) {
 			c := s.Client(t, help.Sluggish())
 			text := detach(t, c)
-			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), "a", redlatch.ForceOptions{})))
+			check.OK(t, "ForceRelease", check.ErrorOf(c.ForceRelease(t.Context(), name, redlatch.ForceOptions{})))
 			help.WantOver(t, c, text)
-			s.WantNothingLeft("a")
+			s.WantNothingLeft(name)
+			another := c.RWMutex(name).Lock
+			if name != "election" {
+				another = func(ctx context.Context) (*redlatch.Lease, error) { return c.Election(name).Campaign(ctx, "x") }
+			}
+			l := check.Value(another(t.Context())).OK(t)
+			err := check.ErrorOf(c.Adopt(t.Context(), text, redlatch.LockOptions{}))
+			check.Error(t, fmt.Sprintf("Adopt of a %s whose name is in use for something else", name), err, redlatch.ErrWrongKind)
+			locktest.Release(t, l)
+			s.WantNothingLeft(name)
 		})
 	}
-}
-
-// anotherKind locks a name as a lock of another kind.
-func anotherKind(c *redlatch.Client, name string, kind int) func(context.Context) (*redlatch.Lease, error) {
-	if kindtest.Kinds()[kind] == "election" {
-		return c.RWMutex(name).Lock
-	}
-	return func(ctx context.Context) (*redlatch.Lease, error) { return c.Election(name).Campaign(ctx, "x") }
 }
 
 // TestAdoptNoText: what Detach did not return is refused before anything is sent.
@@ -517,19 +476,6 @@ func TestAdoptBesideWaitersOfTheSameClient(t *testing.T) {
 	help.AwaitNothingLeft(t, s, "a")
 }
 
-// TestAdoptJob: a run that began in one process and ended in another uses the window up as any
-// other.
-func TestAdoptJob(t *testing.T) {
-	t.Parallel()
-	_, c, other := locktest.StartTwo(t, help.Sluggish())
-	text := help.DetachRun(t, trial.Hourly(c, "job"))
-	if ran, err := trial.Hourly(other, "job").Do(t.Context(), nil); ran || err != nil {
-		t.Errorf("a run beside one that was detached: %t, %v", ran, err)
-	}
-	locktest.Release(t, help.Adopt(t, other, text))
-	check.That(t, !help.RunJob(t, trial.Hourly(c, "job"), nil), "another run began in the window of one that was adopted")
-}
-
 // TestAdoptSlot: the number goes on, and rests no longer than before.
 func TestAdoptSlot(t *testing.T) {
 	t.Parallel()
@@ -664,6 +610,7 @@ func TestAdoptAsAsked(t *testing.T) {
 
 // TestAdoptRefusesWhatTheKindRefuses: what an acquisition of a kind refuses, from the call or from the
 // client, so does Adopt, and the text stays good. A minimal hold would leave a slot or a job shut.
+// A run that began in one process and ended in another uses the window up as any other.
 func TestAdoptRefusesWhatTheKindRefuses(t *testing.T) {
 	t.Parallel()
 	hold := redlatch.LockOptions{MinHold: help.Lasting}
@@ -674,6 +621,7 @@ func TestAdoptRefusesWhatTheKindRefuses(t *testing.T) {
 			c, holding, before, text := s.Client(t, help.Sluggish()), s.Client(t, o), redlatch.LockInfo{}, ""
 			if kind == "job" {
 				text = help.DetachRun(t, trial.Hourly(c, kind))
+				check.That(t, !help.RunJob(t, trial.Hourly(c, kind), nil), "a run beside one that was detached")
 			} else {
 				text = help.Detach(t, help.Enter(t, help.LockOf(c, i)))
 			}
@@ -696,7 +644,9 @@ func TestAdoptRefusesWhatTheKindRefuses(t *testing.T) {
 			check.Equal(t, after.Holders[0].Owner, before.Holders[0].Owner, "the owner of a %s", kind)
 			l := check.Value(holding.Adopt(t.Context(), text, redlatch.LockOptions{MinHold: redlatch.None})).OK(t)
 			locktest.Release(t, l)
-			if kind != "job" { // whose window goes on
+			if kind == "job" { // whose window goes on
+				check.That(t, !help.RunJob(t, trial.Hourly(c, kind), nil), "another run began in the window of one that was adopted")
+			} else {
 				s.WantNothingLeft(kind)
 			}
 		})
